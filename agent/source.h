@@ -1,0 +1,101 @@
+/* Where events come from. A source delivers through the sink it was opened with and knows nobody
+ * else. It may deliver three things: raw ETW records (decode makes facts of them), facts the
+ * platform knows already, and bulk process tables at its ticks. Threads: run blocks in the caller's
+ * thread and calls the sink from there only; stop comes from any. */
+#ifndef PROCFLEET_AGENT_SOURCE_H
+#define PROCFLEET_AGENT_SOURCE_H
+
+#include "agent/event.h"
+#include "common/err.h"
+#include "common/model.h"
+
+enum raw_form {
+    RAW_CLASSIC,  /* class GUID, opcode, version */
+    RAW_MANIFEST, /* provider GUID, id, version */
+    RAW_MESSAGE,  /* WPP */
+};
+
+/* One ETW record; all pointers are borrowed for the duration of the call. */
+struct raw_event {
+    uint8_t guid[16]; /* class or provider, bytes as stored */
+    uint8_t form;     /* enum raw_form */
+    uint8_t version, opcode, level;
+    uint8_t pointer_size; /* 4 or 8, of this record */
+    bool early;           /* see struct event */
+    uint16_t id, task, cpu;
+    uint32_t pid, tid; /* EVENT_NO_ID = the header has none */
+    uint64_t keyword;
+    int64_t wall_ns, mono_ns;
+    int64_t ticks; /* the clock's own stamp */
+    const uint8_t *payload;
+    size_t payload_n;
+    const uint8_t *ext; /* chain of extended items, or NULL */
+    size_t ext_n;
+};
+
+/* One process in a bulk table. Values are absolute; see metric.h. */
+struct snap_row {
+    struct proc_info info;
+    uint64_t mask;
+    int64_t values[METRIC_COLS];
+};
+
+struct snapshot {
+    int64_t wall_ns, mono_ns; /* of the tick it belongs to */
+    const struct snap_row *rows;
+    size_t n_rows;
+    bool complete; /* every process is in it: who is missing has ended */
+};
+
+/* What a source counts about itself; grows only. */
+struct source_stats {
+    uint64_t in;          /* records, or processes read */
+    uint64_t lost_events; /* told lost by the platform */
+    uint64_t lost_buffers;
+    uint64_t damaged; /* records or buffers that could not be read */
+    uint64_t skipped_bytes;
+    uint64_t gone;   /* processes that died while being read */
+    uint64_t denied; /* files that could not be read */
+};
+
+struct source_sink {
+    void *ctx;
+    void (*raw)(void *ctx, const struct raw_event *ev);
+    void (*fact)(void *ctx, const struct event *ev);
+    void (*table)(void *ctx, const struct snapshot *snap);
+    /* Time has come this far: nothing earlier follows. Recordings call it at every new record's
+     * time, live sources with every table. */
+    void (*advance)(void *ctx, int64_t wall_ns, int64_t mono_ns);
+};
+
+/* What the host and the recording are, known after open. */
+struct source_about {
+    const char *name; /* "proc", "etl" */
+    struct uuid boot;
+    uint32_t cpus;
+    bool polled; /* starts and exits come by comparison only */
+    bool replay;
+    char system[64];       /* "Linux 6.1.0", "Windows 10.0.19045" */
+    char detail[256];      /* one sentence for the log: which means are in use and why */
+    int64_t first_wall_ns; /* recordings: time of the first record after rebasing; live: 0 */
+};
+
+struct source;
+
+/* Everything that differs between event sources. Order: open (of the source's own header), run,
+ * stop (any thread), close. */
+struct source_ops {
+    enum err (*run)(
+        struct source *s); /* blocks until stop (ERR_OK), the end of input (ERR_END), or failure */
+    void (*stop)(struct source *s);                                  /* idempotent, never blocks */
+    void (*stats)(const struct source *s, struct source_stats *out); /* any thread */
+    void (*close)(struct source *s); /* NULL is allowed; run must have returned */
+};
+
+/* First member of every source's own struct. */
+struct source {
+    const struct source_ops *ops;
+    struct source_about about;
+};
+
+#endif

@@ -1,0 +1,55 @@
+/* Configuration files: one table per program drives parsing (YAML through libyaml's events, nested
+ * maps give dotted keys), --help and the sample file. Unknown keys are errors that name line, key
+ * and the closest known key. Order of precedence: default < file < PROCFLEET_* environment <
+ * command line --set key=value. Threads: read-only after loading. */
+#ifndef PROCFLEET_COMMON_CONF_H
+#define PROCFLEET_COMMON_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+
+enum conf_type {
+    CONF_TEXT,
+    CONF_BOOL,
+    CONF_INT,    /* min, max */
+    CONF_NUMBER, /* decimal fraction; min, max in thousandths; read as thousandths */
+    CONF_SIZE,   /* bytes; KiB MiB GiB TiB; min, max */
+    CONF_SPAN,   /* time; ms s min h d; read as ns; min, max in ns */
+    CONF_CHOICE, /* one word of `choices` */
+    CONF_LIST,   /* texts; at most `max` */
+};
+
+struct conf_key {
+    const char *key; /* dotted: "collector.addresses" */
+    enum conf_type type;
+    const char *def; /* as it would be written; "" = none */
+    int64_t min, max;
+    const char *choices; /* CONF_CHOICE: "none|exe|redact|full" */
+    const char *help;
+};
+
+struct conf;
+NODISCARD enum err conf_create(struct conf **out, const struct conf_key *keys, size_t n_keys);
+void conf_destroy(struct conf *c);
+NODISCARD enum err conf_load_file(struct conf *c, const char *path, struct errmsg *why);
+NODISCARD enum err conf_load_text(struct conf *c, const char *text, size_t n, const char *origin,
+                                  struct errmsg *why);
+NODISCARD enum err conf_set(struct conf *c, const char *key, const char *value,
+                            struct errmsg *why); /* lists: comma-separated */
+
+/* Reading; the key must be in the table with that type (assert). Texts are borrowed until
+ * conf_destroy. */
+const char *conf_text(const struct conf *c, const char *key);
+bool conf_bool(const struct conf *c, const char *key);
+int64_t conf_int(const struct conf *c, const char *key); /* INT, NUMBER (thousandths), SIZE, SPAN */
+size_t conf_list(const struct conf *c, const char *key, const char *const **items);
+bool conf_is_set(const struct conf *c, const char *key); /* by anything but the default */
+
+void conf_print_sample(struct buf *out, const struct conf_key *keys, size_t n_keys,
+                       const char *title);
+
+#endif

@@ -1,0 +1,152 @@
+/* A read cursor over bytes from outside. Failure latches: reading past the end gives zeros and sets
+ * `bad`; the caller checks once at the end and publishes only a complete result. */
+#ifndef PROCFLEET_COMMON_CUR_H
+#define PROCFLEET_COMMON_CUR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct cur {
+    const uint8_t *p;
+    const uint8_t *end;
+    bool bad;
+};
+
+static inline struct cur cur_make(const void *p, size_t n)
+{
+    struct cur c = {p, (const uint8_t *)p + n, false};
+
+    return c;
+}
+
+static inline size_t cur_left(const struct cur *c)
+{
+    return (size_t)(c->end - c->p);
+}
+
+/* n bytes as they stand; NULL (and bad) when fewer are left. */
+static inline const uint8_t *cur_bytes(struct cur *c, size_t n)
+{
+    const uint8_t *p = c->p;
+
+    if (c->bad || cur_left(c) < n) {
+        c->bad = true;
+        return NULL;
+    }
+    c->p += n;
+    return p;
+}
+
+static inline void cur_skip(struct cur *c, size_t n)
+{
+    (void)cur_bytes(c, n);
+}
+
+static inline uint8_t cur_u8(struct cur *c)
+{
+    const uint8_t *p = cur_bytes(c, 1);
+
+    return p ? p[0] : 0;
+}
+
+static inline uint16_t cur_u16le(struct cur *c)
+{
+    const uint8_t *p = cur_bytes(c, 2);
+
+    return p ? (uint16_t)(p[0] | p[1] << 8) : 0;
+}
+
+static inline uint32_t cur_u32le(struct cur *c)
+{
+    const uint8_t *p = cur_bytes(c, 4);
+
+    return p ? (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24
+             : 0;
+}
+
+static inline uint64_t cur_u64le(struct cur *c)
+{
+    uint64_t lo = cur_u32le(c);
+
+    return lo | (uint64_t)cur_u32le(c) << 32;
+}
+
+static inline uint16_t cur_u16be(struct cur *c)
+{
+    const uint8_t *p = cur_bytes(c, 2);
+
+    return p ? (uint16_t)(p[0] << 8 | p[1]) : 0;
+}
+
+/* A pointer-sized value: 4 or 8 bytes. */
+static inline uint64_t cur_uptr(struct cur *c, unsigned pointer_size)
+{
+    return pointer_size == 8 ? cur_u64le(c) : cur_u32le(c);
+}
+
+/* LEB128, at most 10 bytes; longer or overflowing input is bad. */
+static inline uint64_t cur_varint(struct cur *c)
+{
+    uint64_t v = 0;
+
+    for (unsigned shift = 0; shift < 70; shift += 7) {
+        uint8_t b = cur_u8(c);
+
+        if (c->bad || (shift == 63 && b > 1)) {
+            break;
+        }
+        v |= (uint64_t)(b & 0x7f) << shift;
+        if (!(b & 0x80)) {
+            return v;
+        }
+    }
+    c->bad = true;
+    return 0;
+}
+
+static inline int64_t cur_svarint(struct cur *c)
+{
+    uint64_t u = cur_varint(c);
+
+    return (int64_t)(u >> 1 ^ (0 - (u & 1)));
+}
+
+/* NUL-terminated 8-bit text: gives its start and sets *n to its length without the NUL. */
+static inline const char *cur_cstr(struct cur *c, size_t *n)
+{
+    const uint8_t *nul = c->bad || c->p == c->end ? NULL : memchr(c->p, 0, cur_left(c));
+    const char *s = (const char *)c->p;
+
+    *n = 0;
+    if (!nul) {
+        c->bad = true;
+        return NULL;
+    }
+    *n = (size_t)(nul - c->p);
+    c->p = nul + 1;
+    return s;
+}
+
+/* NUL-terminated UTF-16LE text: gives its first byte and sets *n_units to its length in units. */
+static inline const uint8_t *cur_wstr(struct cur *c, size_t *n_units)
+{
+    const uint8_t *start = c->p;
+
+    *n_units = 0;
+    while (!c->bad) {
+        uint16_t u = cur_u16le(c);
+
+        if (c->bad) {
+            break;
+        }
+        if (u == 0) {
+            *n_units = (size_t)(c->p - start) / 2 - 1;
+            return start;
+        }
+    }
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* Leveled log lines, `time level module event key=value …`, or one JSON object a line.
+ * Rate-limited per (module, event): repeats beyond 10 in 10 s are counted and the count is told
+ * with the next line. Never per process event; what happens often is a counter. Threads: any. A
+ * value is quoted when it holds blanks, quotes or control characters. */
+#ifndef PROCFLEET_COMMON_LOG_H
+#define PROCFLEET_COMMON_LOG_H
+
+#include "common/err.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+/* path NULL or "" = standard error; otherwise appended to, rotated at 16 MiB, four old files kept.
+ */
+NODISCARD enum err log_open(enum log_level level, enum log_format format, const char *path);
+void log_close(void);
+
+/* module and event are stable identifiers ("uplink", "connected"). `fmt` makes the rest of the line
+ * and must read `key=value key="%s"`: use log_str for values from outside. */
+void log_line(enum log_level level, const char *module, const char *event, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+/* Quotes and escapes an outside string into `out` for use as a value; gives `out`. */
+const char *log_str(char *out, unsigned size, const char *s);
+
+int log_enabled(enum log_level level);
+
+#endif

@@ -1,0 +1,131 @@
+/* Plain types that agent, wire, store and command line share. No behaviour.
+ * Text is `struct str`: borrowed bytes, UTF-8, not NUL-terminated; whoever keeps it copies it. */
+#ifndef PROCFLEET_COMMON_MODEL_H
+#define PROCFLEET_COMMON_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/metric.h"
+
+struct str {
+    const char *p;
+    size_t n;
+};
+
+struct uuid {
+    uint8_t b[16];
+};
+
+#define MODEL_HOST_NAME_MAX    63   /* bytes */
+#define MODEL_COMMAND_LINE_MAX 4096 /* bytes; longer ones are cut and flagged */
+#define MODEL_TEXT_MAX         1024 /* bytes of any other text */
+#define MODEL_PROCESSES_MAX    4096 /* of one host at one moment */
+#define MODEL_UUID_TEXT        37   /* "01234567-89ab-cdef-0123-456789abcdef" and NUL */
+
+/* A process instance within one boot of one host. `start` is the source's raw creation time
+ * (Windows FILETIME, Linux clock ticks since boot), 0 when a trace never says; the pid alone is no
+ * identity. */
+struct proc_id {
+    uint32_t pid;
+    uint64_t start;
+};
+
+/* How an instance became known, and where its CPU time comes from. Wire values. */
+enum proc_origin { ORIGIN_UNKNOWN, ORIGIN_START, ORIGIN_RUNDOWN, ORIGIN_SNAPSHOT, ORIGIN_INFERRED };
+enum cpu_origin { CPU_ORIGIN_NONE, CPU_ORIGIN_TIMES, CPU_ORIGIN_CSWITCH, CPU_ORIGIN_SAMPLES };
+
+/* Which members of struct proc_info are known: absent is not zero. */
+enum info_have {
+    INFO_PARENT = 1 << 0,
+    INFO_SESSION = 1 << 1,
+    INFO_CREATE_TIME = 1 << 2,
+    INFO_EXIT_TIME = 1 << 3,
+    INFO_EXIT_CODE = 1 << 4,
+    INFO_COMMAND_LINE_CUT = 1 << 5,   /* the command line was longer */
+    INFO_COMMAND_LINE_KNOWN = 1 << 6, /* known, possibly empty */
+    INFO_EXITED = 1 << 7,
+    INFO_EXIT_INFERRED = 1 << 8, /* exit time is an upper bound, seen by comparison */
+    INFO_FINAL_TOTALS = 1 << 9,  /* last values are exact totals at exit, not the last sample */
+};
+
+struct proc_info {
+    struct proc_id id;
+    uint32_t have;      /* INFO_* */
+    uint8_t origin;     /* enum proc_origin */
+    uint8_t cpu_origin; /* enum cpu_origin */
+    uint32_t parent_pid;
+    uint64_t parent_start; /* 0 = unknown */
+    uint32_t session_id;
+    uint32_t exit_code;
+    int64_t create_ns; /* UTC */
+    int64_t exit_ns;   /* UTC */
+    struct str name;   /* file name of the image */
+    struct str image;  /* full path where known */
+    struct str command_line;
+    struct str user; /* account: SID text or user name */
+};
+
+/* Lifecycle events as they travel. Wire values. */
+enum life_kind {
+    LIFE_PROCESS_START = 1,
+    LIFE_PROCESS_STOP = 2,
+    LIFE_THREAD_START = 3,
+    LIFE_THREAD_STOP = 4,
+    LIFE_IMAGE_LOAD = 5,
+    LIFE_IMAGE_UNLOAD = 6,
+};
+
+struct life_event {
+    uint8_t kind; /* enum life_kind */
+    int64_t wall_ns;
+    int64_t mono_ns;
+    uint32_t tid; /* thread events */
+    struct proc_info
+        info;        /* process events: everything known; thread and image events: id and name */
+    struct str path; /* image events */
+};
+
+/* One process at one tick. values[m] is defined where bit m of mask is set. */
+struct sample_row {
+    const struct proc_info *info; /* borrowed during the call */
+    uint64_t mask;
+    bool fresh; /* the instance's first row, and its counters began at zero: the first value is
+                   itself a difference */
+    int64_t values[METRIC_COLS];
+};
+
+struct sample_tick {
+    int64_t wall_ns;
+    int64_t mono_ns;
+    const struct sample_row *rows;
+    size_t n_rows;
+};
+
+/* One line of the loss ledger: a stage's counter over the interval of a batch. */
+struct ledger_row {
+    struct str stage;  /* "source", "decode", "ptable", "batch", "queue", … */
+    struct str reason; /* "in", "out", or why something was dropped */
+    uint64_t count;    /* since the previous batch */
+};
+
+static inline struct str str_make(const char *s)
+{
+    struct str r = {s ? s : "", s ? strlen(s) : 0};
+
+    return r;
+}
+
+static inline bool str_eq(struct str a, struct str b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
+
+static inline bool proc_id_eq(struct proc_id a, struct proc_id b)
+{
+    return a.pid == b.pid && a.start == b.start;
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* Sockets: NNG's REQ/REP and PUB/SUB over mutual TLS, with the peer's identity, and every limit
+ * set. The only door to NNG; TLS identity and refusal rules are in net_tls.c. Threads: functions
+ * are safe from any thread unless said; callbacks run on the library's threads and must copy,
+ * enqueue and return. Addresses are "host:port" or "[v6]:port"; "*" is every address; port 0
+ * listens on any free one.
+ * net_init first (refuses another NNG version), net_fini last. */
+#ifndef PROCFLEET_COMMON_NET_H
+#define PROCFLEET_COMMON_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/model.h"
+
+NODISCARD enum err net_init(struct errmsg *why);
+void net_fini(void);
+
+enum net_role { NET_AGENT = 1, NET_QUERY = 2, NET_SUBSCRIBE = 4, NET_ADMIN = 8 };
+
+/* Who the peer's certificate says it is. Never what the peer claims. */
+struct net_identity {
+    char name[64]; /* CN: the host's name, or the user's */
+    bool has_host;
+    struct uuid host;                    /* from urn:procfleet:host: */
+    unsigned roles;                      /* NET_* */
+    char scope[128];                     /* host glob from urn:procfleet:scope:, "" = everything */
+    uint8_t fingerprint[32];             /* SHA-256 of the certificate */
+    int64_t not_before_ns, not_after_ns; /* UTC */
+    char address[64];                    /* of the peer */
+};
+
+/* Certificates of one side. */
+struct net_tls;
+struct net_tls_conf {
+    const char *ca, *cert, *key; /* PEM files */
+    const char *server_name;     /* clients: the DNS name the server must carry; servers: NULL */
+};
+/* Errors: ERR_NOTFOUND, ERR_ACCESS (others can read the key), ERR_TRUST (not signed by the CA,
+ * expired, wrong use), ERR_INVALID, ERR_NOMEM */
+NODISCARD enum err net_tls_load(struct net_tls **out, const struct net_tls_conf *conf, bool server,
+                                struct errmsg *why);
+void net_tls_free(struct net_tls *t); /* NULL is allowed; sockets keep their own reference */
+const struct net_identity *net_tls_identity(const struct net_tls *t); /* of the own certificate */
+
+/* -- server: REP -- */
+struct net_server;
+struct net_request; /* one request; owned by whoever got it until net_reply or net_drop */
+
+struct net_server_conf {
+    const char *name; /* for logs: "ingest" */
+    const char *address;
+    struct net_tls *tls; /* borrowed during start */
+    unsigned roles;      /* any of these may connect */
+    size_t receive_max;  /* bytes of one request */
+    unsigned contexts;   /* requests under way at once */
+    unsigned per_peer;   /* of one connection under way; 0 = 4 */
+    int64_t reply_timeout_ns;
+    void (*on_request)(void *ctx, struct net_request *r);                       /* must not block */
+    void (*on_peer)(void *ctx, const struct net_identity *who, bool connected); /* may be NULL */
+    void *ctx;
+};
+
+NODISCARD enum err net_server_start(struct net_server **out, const struct net_server_conf *conf,
+                                    struct errmsg *why);
+void net_server_stop(
+    struct net_server *s); /* refuses new work, closes, waits for callbacks; NULL is allowed */
+unsigned net_server_port(const struct net_server *s);
+
+const uint8_t *net_request_body(const struct net_request *r, size_t *n);
+const struct net_identity *
+net_request_peer(const struct net_request *r); /* valid until net_reply */
+void net_reply(struct net_request *r, const void *p,
+               size_t n);             /* copies p; releases r; late peers are cut */
+void net_drop(struct net_request *r); /* no answer */
+
+/* -- client: REQ -- */
+struct net_client;
+struct net_client_conf {
+    const char *address;
+    struct net_tls *tls;
+    size_t receive_max;
+    int64_t reconnect_min_ns, reconnect_max_ns; /* growing pauses */
+};
+/* Starts connecting and returns at once. */
+NODISCARD enum err net_client_open(struct net_client **out, const struct net_client_conf *conf,
+                                   struct errmsg *why);
+void net_client_close(struct net_client *c);
+/* One request, one reply; several threads may call at once. The reply is appended to `reply`.
+ * Errors: ERR_TIMEOUT (also while not connected), ERR_UNREACHABLE (the connection was lost under
+ * the request; it may or may not have been handled), ERR_TRUST (the server was refused, or refused
+ * us: net_client_problem says why), ERR_CLOSED, ERR_NOMEM */
+NODISCARD enum err net_client_call(struct net_client *c, const void *p, size_t n,
+                                   int64_t timeout_ns, struct buf *reply);
+bool net_client_connected(const struct net_client *c);
+/* The last reason why connecting failed, one sentence; "" when none. */
+void net_client_problem(struct net_client *c, struct errmsg *out);
+
+/* -- event stream: PUB and SUB -- */
+struct net_pub;
+struct net_pub_conf {
+    const char *address;
+    struct net_tls *tls;
+    unsigned roles;
+    bool refuse_scoped; /* certificates with a scope are refused: a topic is no access control */
+    unsigned queue;     /* messages per subscriber; the oldest go first */
+    void (*on_peer)(void *ctx, const struct net_identity *who, bool connected);
+    void *ctx;
+};
+NODISCARD enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf,
+                                 struct errmsg *why);
+void net_pub_stop(struct net_pub *p);
+unsigned net_pub_port(const struct net_pub *p);
+unsigned net_pub_subscribers(const struct net_pub *p);
+void net_pub_send(struct net_pub *p, const void *body, size_t n); /* never blocks */
+
+struct net_sub;
+struct net_sub_conf {
+    const char *address;
+    struct net_tls *tls;
+    size_t receive_max;
+    const void *topic; /* prefix of the wanted messages */
+    size_t topic_n;
+};
+NODISCARD enum err net_sub_open(struct net_sub **out, const struct net_sub_conf *conf,
+                                struct errmsg *why);
+void net_sub_close(struct net_sub *s);
+/* The next message, appended to `out`. Errors: ERR_TIMEOUT, ERR_CLOSED, ERR_NOMEM */
+NODISCARD enum err net_sub_receive(struct net_sub *s, int64_t timeout_ns, struct buf *out);
+bool net_sub_connected(const struct net_sub *s);
+void net_sub_problem(struct net_sub *s, struct errmsg *out);
+
+#endif

@@ -1,0 +1,83 @@
+/* The operating system behind one portable face: clocks, random, threads, files, signals.
+ * Implemented by os_posix.c and os_win32.c. Paths are UTF-8. Threads, locks and clocks rest on
+ * NNG's portable layer. Errors are translated here: ERR_NOTFOUND, ERR_EXISTS, ERR_ACCESS,
+ * ERR_NOSPACE, ERR_BUSY, ERR_NOMEM, ERR_IO. */
+#ifndef PROCFLEET_COMMON_OS_H
+#define PROCFLEET_COMMON_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* -- clocks and random -- */
+int64_t os_utc_ns(void);
+int64_t os_mono_ns(void); /* arbitrary start, never goes back */
+int64_t os_cpu_ns(void);  /* CPU time of this process, user and kernel */
+int64_t os_thread_cpu_ns(void);
+NODISCARD enum err os_random(void *p, size_t n); /* from the system's generator */
+void os_sleep_ns(int64_t ns);
+
+/* -- threads -- */
+struct os_thread;
+struct os_mutex;
+struct os_cond;
+
+NODISCARD enum err os_thread_start(struct os_thread **out, const char *name, void (*run)(void *),
+                                   void *arg);
+void os_thread_join(struct os_thread *t); /* waits, releases; NULL is allowed */
+
+NODISCARD enum err os_mutex_create(struct os_mutex **out);
+void os_mutex_destroy(struct os_mutex *m);
+void os_mutex_lock(struct os_mutex *m);
+void os_mutex_unlock(struct os_mutex *m);
+
+NODISCARD enum err os_cond_create(struct os_cond **out, struct os_mutex *m);
+void os_cond_destroy(struct os_cond *c);
+void os_cond_wait(struct os_cond *c);
+enum err os_cond_wait_until(struct os_cond *c,
+                            int64_t mono_ns); /* ERR_TIMEOUT when the moment has passed */
+void os_cond_wake(struct os_cond *c);         /* one waiter */
+void os_cond_wake_all(struct os_cond *c);
+
+/* -- host -- */
+NODISCARD enum err os_host_name(char *text, size_t size);
+NODISCARD enum err os_boot_id(uint8_t id[16]); /* new at each start of the system */
+unsigned os_cpu_count(void);
+int64_t os_resident_bytes(void); /* of this process; 0 when unknown */
+bool os_is_terminal(int fd);     /* 0, 1 or 2 */
+
+/* -- stop signal: SIGINT, SIGTERM, Ctrl-C, console close -- */
+NODISCARD enum err os_stop_install(void (*on_stop)(void *),
+                                   void *arg); /* runs on its own thread, once or twice */
+
+/* -- files. Durable code writes through fio.h; this is for configuration, keys and directories --
+ */
+NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path,
+                                size_t max_bytes); /* NUL follows; mem_free */
+/* Written to a temporary neighbour, synced and renamed. `private_file`: only the owner may read it
+ * (0600). */
+NODISCARD enum err os_write_file(const char *path, const void *p, size_t n, bool private_file);
+NODISCARD enum err os_mkdirs(const char *path, bool private_dir); /* existing is fine */
+NODISCARD enum err
+os_check_private(const char *path); /* ERR_ACCESS when group or others may read it */
+NODISCARD enum err os_remove(const char *path);
+bool os_exists(const char *path);
+/* Calls `each` with every entry's name, "." and ".." excluded, in no order; a result other than
+ * ERR_OK ends it. */
+NODISCARD enum err os_list_dir(const char *path, enum err (*each)(void *ctx, const char *name),
+                               void *ctx);
+NODISCARD enum err os_disk_free(const char *path, uint64_t *free_bytes, uint64_t *total_bytes);
+
+/* An exclusive lock file held by this process until os_unlock or its death; ERR_BUSY when held
+ * elsewhere. */
+struct os_lock;
+NODISCARD enum err os_lock(struct os_lock **out, const char *path);
+void os_unlock(struct os_lock *l);
+
+/* "dir/name", or name when it is absolute; mem_free. NULL: out of memory. */
+char *os_path_join(const char *dir, const char *name);
+const char *os_path_base(const char *path); /* borrowed from path */
+
+#endif

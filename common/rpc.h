@@ -1,0 +1,86 @@
+/* Calls: methods by name over frames over net.h. Methods are those of the service descriptors of
+ * proto/; a method that no descriptor names cannot be registered. Handlers run on the server's
+ * worker threads and may answer later from any thread. Deadlines: a request whose time is gone when
+ * a worker takes it is answered DEADLINE_EXCEEDED unhandled. */
+#ifndef PROCFLEET_COMMON_RPC_H
+#define PROCFLEET_COMMON_RPC_H
+
+#include "common/frame.h"
+#include "common/net.h"
+
+/* -- server -- */
+struct rpc_server;
+struct rpc_call; /* one request under way; owned by the handler until rpc_answer or rpc_fail */
+
+struct rpc_method {
+    const char *name; /* "procfleet.v1.Query/Top" */
+    unsigned roles;   /* NET_* that may call it */
+    void (*handle)(void *ctx, struct rpc_call *call);
+    void *ctx;
+};
+
+struct rpc_server_conf {
+    struct net_server_conf net; /* on_request and ctx are rpc's own; leave them zero */
+    const struct rpc_method *methods;
+    size_t n_methods;
+    unsigned workers; /* threads, 1 to 16 */
+    unsigned queue;   /* requests waiting for a worker; more are answered RESOURCE_EXHAUSTED */
+    size_t raw_max;   /* payload bytes after decompression */
+    int64_t default_timeout_ns;
+};
+
+NODISCARD enum err rpc_server_start(struct rpc_server **out, const struct rpc_server_conf *conf,
+                                    struct errmsg *why);
+void rpc_server_stop(
+    struct rpc_server *s); /* answers what is under way UNAVAILABLE, joins the workers */
+unsigned rpc_server_port(const struct rpc_server *s);
+
+/* The payload: raw bytes. An encoding other than raw is undone before the handler is called, except
+ * for Ingest/Push, whose payload goes on as it stands. */
+const uint8_t *rpc_call_payload(const struct rpc_call *c, size_t *n);
+const struct net_identity *rpc_call_peer(const struct rpc_call *c);
+const struct frame_request *rpc_call_header(const struct rpc_call *c);
+int64_t rpc_call_deadline_ns(const struct rpc_call *c); /* monotonic */
+
+struct rpc_answer_opt {
+    bool more; /* with cursor */
+    const void *cursor;
+    size_t cursor_n;
+};
+void rpc_answer(struct rpc_call *c, const void *payload, size_t n,
+                const struct rpc_answer_opt *opt); /* opt may be NULL */
+void rpc_fail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
+
+/* Methods registered, for GetServerInfo: name and fixed id (stable hash of the name). */
+size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids,
+                          size_t max);
+uint32_t rpc_method_id(const char *name);
+
+/* -- client -- */
+struct rpc_client;
+NODISCARD enum err rpc_client_open(struct rpc_client **out, const struct net_client_conf *conf,
+                                   const char *client_name, struct errmsg *why);
+void rpc_client_close(struct rpc_client *c);
+
+struct rpc_result {
+    enum rpc_code code; /* valid when the call returned ERR_OK or ERR_REFUSED */
+    char message[256];
+    uint32_t retry_after_ms;
+    bool more;
+    uint8_t cursor_n;
+    uint8_t cursor[255];
+    uint64_t epoch;
+};
+
+/* Calls and waits. The reply's payload, raw, is appended to `reply`. payload_encoding says what
+ * `payload` is already. Errors: ERR_REFUSED (result->code says why), ERR_TIMEOUT, ERR_UNREACHABLE,
+ * ERR_TRUST, ERR_CLOSED, ERR_CORRUPT, ERR_NOMEM */
+NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
+                                   enum frame_encoding payload_encoding, const void *payload,
+                                   size_t n, int64_t timeout_ns, struct buf *reply,
+                                   struct rpc_result *result);
+bool rpc_client_connected(const struct rpc_client *c);
+void rpc_client_problem(struct rpc_client *c, struct errmsg *out);
+
+#endif

@@ -1,0 +1,84 @@
+/* Our structs to and from protobuf bytes: telemetry (wire_batch.c). Everything decoded is hostile
+ * until it left these functions: sizes are checked before and after unpacking, memory is bounded by
+ * a budget (at most 16 × the bytes on the wire and 8 MiB), text is valid UTF-8 without NUL, counts
+ * are limited. Threads: any; no shared state. */
+#ifndef PROCFLEET_COMMON_WIRE_H
+#define PROCFLEET_COMMON_WIRE_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/model.h"
+
+#define WIRE_BATCH_BYTES_MAX (1u << 20) /* as received */
+#define WIRE_BATCH_RAW_MAX   (8u << 20) /* after decompression */
+#define WIRE_TICKS_MAX       1024u
+#define WIRE_RUNS_MAX        65536u
+#define WIRE_EVENTS_MAX      65536u
+
+/* What the whole batch is about. */
+enum batch_flags {
+    BATCH_POLLED =
+        1 << 0, /* starts and exits were seen by comparison: short lives may be missing */
+    BATCH_REPLAY = 1 << 1, /* a recording, not this moment */
+    BATCH_LAST = 1 << 2,   /* the stream ends here (a replay's end, an orderly stop) */
+};
+
+struct batch_head {
+    struct uuid host;  /* from the certificate; the collector checks it against the connection's */
+    uint64_t stream;   /* 64 random bits, new with every queue or spool */
+    uint64_t seq;      /* from 1, without holes */
+    struct uuid boot;  /* of the host; new at each start of the system */
+    uint32_t flags;    /* BATCH_* */
+    uint32_t cpus;     /* logical CPUs of the host, 0 = unknown */
+    struct str source; /* "proc", "etl", … */
+};
+
+/* A maximal span of ticks in which one instance had rows with one and the same set of columns. */
+struct batch_run {
+    struct proc_id id;
+    uint32_t first_tick;
+    uint32_t n_ticks;
+    uint64_t mask;
+    bool fresh; /* see struct sample_row */
+};
+
+/* The values of one metric: for every run with its bit set, in run order, n_ticks values each. */
+struct batch_column {
+    uint8_t metric;
+    size_t n_values;
+    const int64_t *values;
+};
+
+/* One self-contained batch. All pointers are borrowed from its maker (batch builder or decoder). */
+struct batch {
+    struct batch_head head;
+    size_t n_ticks;
+    const int64_t *wall_ns; /* rising */
+    const int64_t *mono_ns; /* rising */
+    size_t n_runs;
+    const struct batch_run *runs; /* by (pid, start), then first_tick */
+    size_t n_columns;
+    const struct batch_column *columns; /* by metric id */
+    size_t n_infos;
+    const struct proc_info
+        *infos; /* instances new or changed in this batch, or announced anew at a window's start */
+    size_t n_events;
+    const struct life_event *events; /* in time order */
+    size_t n_ledger;
+    const struct ledger_row *ledger;
+};
+
+/* Encoded form: one zstd frame (content size in its header, checksum on) around message Batch of
+ * telemetry.proto. `out` is appended to. Errors: ERR_NOMEM, ERR_FULL (over WIRE_BATCH_BYTES_MAX or
+ * WIRE_BATCH_RAW_MAX) */
+NODISCARD enum err wire_batch_encode(struct buf *out, const struct batch *b);
+
+/* out  owned by the caller, released by wire_batch_free; nothing points into `p`.
+ * Errors: ERR_CORRUPT, ERR_FULL (a limit), ERR_VERSION, ERR_NOMEM */
+NODISCARD enum err wire_batch_decode(struct batch **out, const void *p, size_t n);
+void wire_batch_free(struct batch *b);
+
+/* Bytes the decoded batch occupies. */
+size_t wire_batch_memory(const struct batch *b);
+
+#endif

@@ -1,0 +1,127 @@
+/* Requests and replies of the Query service and the updates of the event stream, to and from
+ * protobuf bytes (wire_query.c), under the same rules as wire.h. Decoded messages are released with
+ * their
+ * `_free`; encoders only read. */
+#ifndef PROCFLEET_COMMON_WIRE_QUERY_H
+#define PROCFLEET_COMMON_WIRE_QUERY_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/model.h"
+
+#define RPC_QUERY_SERVER_INFO "procfleet.v1.Query/GetServerInfo"
+#define RPC_QUERY_HOSTS       "procfleet.v1.Query/ListHosts"
+#define RPC_QUERY_TOP         "procfleet.v1.Query/Top"
+#define RPC_QUERY_PROCESSES   "procfleet.v1.Query/Processes"
+#define RPC_QUERY_HISTORY     "procfleet.v1.Query/History"
+#define RPC_QUERY_EVENTS      "procfleet.v1.Query/Events"
+
+#define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
+#define WIRE_CURSOR_MAX  256u  /* bytes */
+#define WIRE_METRICS_MAX 64u   /* metrics one query asks for */
+
+/* One request shape for ListHosts, Top, Processes, History and Events; members that a method does
+ * not use are ignored. Time: [since, until) UTC ns. With last_ns > 0 and since = until = 0, the
+ * window is the last `last_ns` up to each host's newest data, so that an ended replay still
+ * answers. */
+struct wire_query {
+    struct str host; /* name, glob or uuid; empty = all */
+    int64_t since_ns, until_ns, last_ns;
+    uint8_t n_metrics;
+    uint8_t metrics[WIRE_METRICS_MAX]; /* Top: the first is the order; History: the columns */
+    uint32_t limit;                    /* rows wanted, 1 to WIRE_ROWS_MAX */
+    bool idle;                         /* show pid 0 too */
+    bool exited;                       /* Processes: also those that ended inside the window */
+    bool has_pid;
+    uint32_t pid;
+    uint64_t start;    /* with pid: one instance; 0 = the latest of that pid */
+    struct str name;   /* glob on the image name, empty = all */
+    uint32_t kinds;    /* Events: bit per enum life_kind; 0 = process start and stop */
+    int64_t step_ns;   /* History: 0 = every sample */
+    struct str cursor; /* opaque bytes of the previous reply, empty = from the start */
+};
+
+struct wire_host {
+    struct uuid id;
+    struct str name;
+    struct str source;  /* "proc", "etl" */
+    struct str version; /* of the agent, empty if it has not said hello */
+    struct uuid boot;
+    bool connected;
+    bool polled, replay, ended;
+    uint32_t cpus;
+    uint32_t processes;        /* alive at the newest tick */
+    int64_t first_ns, last_ns; /* oldest and newest data held */
+    int64_t offset_ns;         /* collector's clock minus the host's, least delayed estimate */
+    uint64_t batches, duplicates, gaps, lost_events;
+};
+
+/* A process with values; which metrics the values stand for is in the reply's `metrics`. */
+struct wire_row {
+    uint32_t host; /* index into hosts */
+    struct proc_info info;
+    int64_t when_ns;       /* History: the sample; else the newest sample used */
+    uint64_t have;         /* bit i: values[i] is present, i in the order of `metrics` */
+    const int64_t *values; /* n_metrics values */
+};
+
+struct wire_event {
+    uint32_t host;
+    struct life_event event;
+};
+
+/* One reply shape for ListHosts (hosts), Top, Processes, History (hosts, metrics, rows) and Events
+ * (hosts, events). */
+struct wire_answer {
+    size_t n_hosts;
+    const struct wire_host *hosts;
+    uint8_t n_metrics;
+    uint8_t metrics[WIRE_METRICS_MAX];
+    size_t n_rows;
+    const struct wire_row *rows;
+    size_t n_events;
+    const struct wire_event *events;
+    int64_t since_ns, until_ns; /* the window answered, over all hosts */
+    bool partial;               /* a host or span asked for is missing, or known to have loss */
+    size_t n_notes;
+    const struct str *notes; /* sentences for people: polled spans, ended replays, losses */
+};
+
+struct wire_server_info {
+    char version[32];
+    int64_t now_ns;
+    uint64_t epoch; /* of the event stream */
+    uint32_t max_request, max_reply, hosts;
+    uint8_t frame_version_min, frame_version_max;
+    struct uuid id; /* new at each start of the collector */
+    size_t n_methods;
+    struct {
+        char name[64];
+        uint32_t id;
+    } methods[32];
+};
+
+/* What one PUB message carries behind its topic, epoch and sequence: events or the newest samples
+ * of one host. */
+struct wire_update {
+    struct uuid host;
+    struct str name; /* of the host */
+    struct wire_answer data;
+};
+
+NODISCARD enum err wire_query_encode(struct buf *out, const struct wire_query *q);
+NODISCARD enum err wire_query_decode(struct wire_query **out, const void *p, size_t n);
+void wire_query_free(struct wire_query *q);
+
+NODISCARD enum err wire_answer_encode(struct buf *out, const struct wire_answer *a);
+NODISCARD enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n);
+void wire_answer_free(struct wire_answer *a);
+
+NODISCARD enum err wire_server_info_encode(struct buf *out, const struct wire_server_info *m);
+NODISCARD enum err wire_server_info_decode(struct wire_server_info *m, const void *p, size_t n);
+
+NODISCARD enum err wire_update_encode(struct buf *out, const struct wire_update *u);
+NODISCARD enum err wire_update_decode(struct wire_update **out, const void *p, size_t n);
+void wire_update_free(struct wire_update *u);
+
+#endif

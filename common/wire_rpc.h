@@ -1,0 +1,64 @@
+/* Requests and replies of the Ingest service and of GetServerInfo, to and from protobuf bytes
+ * (wire_rpc.c), under the same rules as wire.h. Decoded structs hold their text in `text` arrays:
+ * nothing to release. A Push request's payload is an encoded batch as it stands (wire.h). */
+#ifndef PROCFLEET_COMMON_WIRE_RPC_H
+#define PROCFLEET_COMMON_WIRE_RPC_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/model.h"
+
+/* Full method names, the keys of dispatch. */
+#define RPC_INGEST_HELLO     "procfleet.v1.Ingest/Hello"
+#define RPC_INGEST_PUSH      "procfleet.v1.Ingest/Push"
+#define RPC_INGEST_HEARTBEAT "procfleet.v1.Ingest/Heartbeat"
+
+struct wire_hello {
+    struct uuid host, boot;
+    uint64_t stream;
+    char name[64];    /* host name the agent believes to have */
+    char version[32]; /* of the agent */
+    char source[32];
+    char system[64]; /* "Linux 6.1", "Windows 10.0.19045" */
+    uint32_t cpus;
+    int64_t wall_ns, mono_ns; /* at sending */
+};
+
+struct wire_hello_reply {
+    char version[32];       /* of the collector */
+    uint32_t max_message;   /* bytes of one Push payload */
+    uint32_t max_in_flight; /* Push requests at once */
+    uint64_t
+        last_seq; /* highest sequence stored without a hole before it for this stream, 0 = none */
+    int64_t received_ns, replied_ns; /* collector's clock, UTC */
+};
+
+struct wire_push_reply {
+    bool duplicate;
+    uint64_t last_seq;
+};
+
+struct wire_heartbeat {
+    uint64_t stream;
+    uint64_t next_seq;
+    int64_t wall_ns, mono_ns;
+};
+
+struct wire_heartbeat_reply {
+    int64_t received_ns, replied_ns;
+};
+
+NODISCARD enum err wire_hello_encode(struct buf *out, const struct wire_hello *m);
+NODISCARD enum err wire_hello_decode(struct wire_hello *m, const void *p, size_t n);
+NODISCARD enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply *m);
+NODISCARD enum err wire_hello_reply_decode(struct wire_hello_reply *m, const void *p, size_t n);
+NODISCARD enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *m);
+NODISCARD enum err wire_push_reply_decode(struct wire_push_reply *m, const void *p, size_t n);
+NODISCARD enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *m);
+NODISCARD enum err wire_heartbeat_decode(struct wire_heartbeat *m, const void *p, size_t n);
+NODISCARD enum err wire_heartbeat_reply_encode(struct buf *out,
+                                               const struct wire_heartbeat_reply *m);
+NODISCARD enum err wire_heartbeat_reply_decode(struct wire_heartbeat_reply *m, const void *p,
+                                               size_t n);
+
+#endif
