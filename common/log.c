@@ -1,0 +1,221 @@
+/* One line is built in a fixed buffer and written with one call, so that lines of several threads
+ * do not mix. `state.lock` guards everything; it is a plain atomic flag because the log must work
+ * before and after everything else, and is held for one formatted write only. */
+#include "common/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/os.h"
+
+#define LINE_MAX_BYTES 1024
+#define ROTATE_BYTES   (16L << 20)
+#define ROTATE_KEEP    4
+#define LIMIT_SLOTS    64
+#define LIMIT_LINES    10
+#define LIMIT_NS       (10 * CLK_S)
+
+struct limit {
+    char key[64]; /* "module event" */
+    int64_t since_ns;
+    unsigned lines;
+    unsigned muted;
+};
+
+static struct {
+    atomic_flag lock;
+    enum log_level level;
+    enum log_format format;
+    FILE *file; /* NULL = standard error */
+    char path[512];
+    struct limit limits[LIMIT_SLOTS];
+} state = {.lock = ATOMIC_FLAG_INIT, .level = LOG_INFO};
+
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
+
+static void lock(void)
+{
+    while (atomic_flag_test_and_set_explicit(&state.lock, memory_order_acquire)) {
+        os_sleep_ns(10 * CLK_US);
+    }
+}
+
+static void unlock(void)
+{
+    atomic_flag_clear_explicit(&state.lock, memory_order_release);
+}
+
+enum err log_open(enum log_level level, enum log_format format, const char *path)
+{
+    FILE *file = NULL;
+
+    if (path && *path) {
+        file = fopen(path, "ab");
+        if (!file) {
+            return ERR_IO;
+        }
+    }
+    lock();
+    state.level = level;
+    state.format = format;
+    state.file = file;
+    snprintf(state.path, sizeof state.path, "%s", path ? path : "");
+    unlock();
+    return ERR_OK;
+}
+
+void log_close(void)
+{
+    lock();
+    if (state.file) {
+        fclose(state.file);
+    }
+    state.file = NULL;
+    unlock();
+}
+
+int log_enabled(enum log_level level)
+{
+    return level <= state.level;
+}
+
+/* path.3 → path.4, …, path → path.1; then a new file. */
+static void rotate(void)
+{
+    char from[540], to[540];
+
+    fclose(state.file);
+    for (int i = ROTATE_KEEP; i > 0; i--) {
+        snprintf(to, sizeof to, "%s.%d", state.path, i);
+        if (i > 1) {
+            snprintf(from, sizeof from, "%s.%d", state.path, i - 1);
+        } else {
+            snprintf(from, sizeof from, "%s", state.path);
+        }
+        remove(to);
+        rename(from, to);
+    }
+    state.file = fopen(state.path, "ab");
+}
+
+/* Says whether the line may be written, and how many were muted before it. */
+static bool admit(const char *module, const char *event, int64_t now_ns, unsigned *muted)
+{
+    char key[64];
+    struct limit *slot = NULL;
+    unsigned hash = 5381;
+
+    snprintf(key, sizeof key, "%s %s", module, event);
+    for (const char *c = key; *c; c++) {
+        hash = hash * 33 + (unsigned char)*c;
+    }
+    slot = &state.limits[hash % LIMIT_SLOTS];
+    *muted = 0;
+    if (strcmp(slot->key, key) != 0 || now_ns - slot->since_ns > LIMIT_NS) {
+        *muted = strcmp(slot->key, key) == 0 ? slot->muted : 0;
+        memcpy(slot->key, key, sizeof key);
+        slot->since_ns = now_ns;
+        slot->lines = 0;
+        slot->muted = 0;
+    }
+    if (slot->lines >= LIMIT_LINES) {
+        slot->muted++;
+        return false;
+    }
+    slot->lines++;
+    return true;
+}
+
+/* Appends text as a JSON string's content. */
+static size_t json_escape(char *out, size_t size, const char *s)
+{
+    size_t n = 0;
+
+    for (; *s && n + 7 < size; s++) {
+        unsigned char c = (unsigned char)*s;
+
+        if (c == '"' || c == '\\') {
+            out[n++] = '\\';
+            out[n++] = (char)c;
+        } else if (c < 0x20) {
+            n += (size_t)snprintf(out + n, size - n, "\\u%04x", c);
+        } else {
+            out[n++] = (char)c;
+        }
+    }
+    out[n] = '\0';
+    return n;
+}
+
+static void write_line(enum log_level level, const char *module, const char *event,
+                       const char *text, unsigned muted)
+{
+    char line[2 * LINE_MAX_BYTES + 256], when[CLK_TEXT], escaped[2 * LINE_MAX_BYTES], note[40] = "";
+    FILE *to = state.file ? state.file : stderr;
+
+    clk_format_utc(when, sizeof when, os_utc_ns(), 3);
+    if (muted) {
+        snprintf(note, sizeof note, " muted=%u", muted);
+    }
+    if (state.format == LOG_JSON) {
+        json_escape(escaped, sizeof escaped, text);
+        snprintf(line, sizeof line,
+                 "{\"time\":\"%s\",\"level\":\"%s\",\"module\":\"%s\",\"event\":\"%s\",\"text\":\"%"
+                 "s%s\"}\n",
+                 when, level_names[level], module, event, escaped, note);
+    } else {
+        snprintf(line, sizeof line, "%s %-5s %s %s%s%s%s\n", when, level_names[level], module,
+                 event, *text ? " " : "", text, note);
+    }
+    fputs(line, to);
+    fflush(to);
+    if (state.file && ftell(state.file) > ROTATE_BYTES) {
+        rotate();
+    }
+}
+
+void log_line(enum log_level level, const char *module, const char *event, const char *fmt, ...)
+{
+    char text[LINE_MAX_BYTES];
+    unsigned muted;
+    va_list ap;
+
+    if (!log_enabled(level)) {
+        return;
+    }
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    lock();
+    if (admit(module, event, os_mono_ns(), &muted)) {
+        write_line(level, module, event, text, muted);
+    }
+    unlock();
+}
+
+const char *log_str(char *out, unsigned size, const char *s)
+{
+    bool plain = *s != '\0';
+    size_t n = 0;
+
+    for (const char *c = s; *c; c++) {
+        plain = plain && *c > ' ' && *c != '"' && *c != '=' && *c != '\\' && *c != 0x7f;
+    }
+    if (plain) {
+        snprintf(out, size, "%s", s);
+        return out;
+    }
+    if (size < 16) {
+        snprintf(out, size, "\"\"");
+        return out;
+    }
+    out[n++] = '"';
+    n += json_escape(out + n, size - 2, s);
+    out[n++] = '"';
+    out[n] = '\0';
+    return out;
+}

@@ -1,0 +1,52 @@
+#include "common/metric.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "common/opt.h"
+
+static const struct metric metrics[] = {
+#define METRIC_ROW(id, name, kind, unit, column, help) \
+    {id, METRIC_##kind, UNIT_##unit, column, #name, help},
+    METRIC_LIST(METRIC_ROW)
+#undef METRIC_ROW
+};
+
+#define METRIC_COUNT (sizeof metrics / sizeof *metrics)
+
+const struct metric *metric_by_id(unsigned id)
+{
+    for (size_t i = 0; i < METRIC_COUNT; i++) {
+        if (metrics[i].id == id) {
+            return &metrics[i];
+        }
+    }
+    return NULL;
+}
+
+const struct metric *metric_by_name(const char *name)
+{
+    for (size_t i = 0; i < METRIC_COUNT; i++) {
+        if (strcmp(metrics[i].name, name) == 0) {
+            return &metrics[i];
+        }
+    }
+    return NULL;
+}
+
+const struct metric *metric_next(const struct metric *m)
+{
+    size_t i = m ? (size_t)(m - metrics) + 1 : 0;
+
+    return i < METRIC_COUNT ? &metrics[i] : NULL;
+}
+
+const char *metric_closest(const char *name)
+{
+    const char *names[METRIC_COUNT];
+
+    for (size_t i = 0; i < METRIC_COUNT; i++) {
+        names[i] = metrics[i].name;
+    }
+    return opt_closest(name, names, METRIC_COUNT);
+}
