@@ -1,0 +1,76 @@
+# Every library in one version, from a tarball pinned by its hash (deps.lock), built with the preset's own flags.
+include(FetchContent)
+set(DEPS_DIR "$ENV{DEPS_DIR}" CACHE PATH "directory with the dependency tarballs (scripts/install-deps fills it)")
+if(NOT DEPS_DIR)
+  set(DEPS_DIR "${CMAKE_SOURCE_DIR}/.cache/deps")
+endif()
+
+file(STRINGS ${CMAKE_SOURCE_DIR}/cmake/deps.lock lock_lines REGEX "^[a-z]")
+
+# Declares one row of deps.lock: the local file when there is one, else upstream.
+function(dep name)
+  foreach(line IN LISTS lock_lines)
+    string(REPLACE " " ";" row "${line}")
+    list(GET row 0 row_name)
+    if(NOT row_name STREQUAL name)
+      continue()
+    endif()
+    list(GET row 2 file)
+    list(GET row 3 hash)
+    list(GET row 4 url)
+    if(EXISTS "${DEPS_DIR}/${file}")
+      set(url "${DEPS_DIR}/${file}")
+    elseif(url STREQUAL "-")
+      message(FATAL_ERROR "${file} is missing in ${DEPS_DIR}; run scripts/install-deps")
+    endif()
+    FetchContent_Declare(${name} URL ${url} URL_HASH SHA256=${hash} DOWNLOAD_EXTRACT_TIMESTAMP OFF ${ARGN})
+    return()
+  endforeach()
+  message(FATAL_ERROR "${name} is not in cmake/deps.lock")
+endfunction()
+
+# A library whose own build is not used: the sources that match, with one include directory.
+function(source_lib name include)
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  add_library(${name} STATIC ${files})
+  target_include_directories(${name} SYSTEM PUBLIC ${include})
+endfunction()
+
+dep(mbedtls)
+dep(nng)
+dep(jansson)
+dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
+dep(zstd SOURCE_SUBDIR none)
+dep(libyaml SOURCE_SUBDIR none)
+dep(cmocka SOURCE_SUBDIR none)
+
+foreach(v ENABLE_PROGRAMS ENABLE_TESTING USE_SHARED_MBEDTLS_LIBRARY MBEDTLS_FATAL_WARNINGS BUILD_SHARED_LIBS NNG_TESTS
+          NNG_TOOLS DISABLE_PACKAGE_CONFIG_AND_INSTALL JANSSON_EXAMPLES JANSSON_BUILD_DOCS JANSSON_INSTALL)
+  set(${v} OFF CACHE BOOL "" FORCE)
+endforeach()
+set(NNG_ENABLE_TLS ON CACHE BOOL "" FORCE)
+set(NNG_TLS_ENGINE mbed CACHE STRING "" FORCE)
+set(JANSSON_WITHOUT_TESTS ON CACHE BOOL "" FORCE)
+
+FetchContent_MakeAvailable(mbedtls nng jansson protobufc zstd libyaml) # order matters: NNG finds the mbedTLS targets
+target_include_directories(jansson SYSTEM PUBLIC ${jansson_BINARY_DIR}/include)
+
+source_lib(protobuf-c ${protobufc_SOURCE_DIR} ${protobufc_SOURCE_DIR}/protobuf-c/protobuf-c.c)
+
+set(z ${zstd_SOURCE_DIR}/lib)
+source_lib(zstd ${z} ${z}/common/*.c ${z}/compress/*.c ${z}/decompress/*.c)
+target_compile_definitions(zstd PRIVATE ZSTD_DISABLE_ASM=1)
+
+source_lib(yaml ${libyaml_SOURCE_DIR}/include ${libyaml_SOURCE_DIR}/src/*.c)
+target_compile_definitions(yaml PUBLIC YAML_DECLARE_STATIC PRIVATE YAML_VERSION_MAJOR=0 YAML_VERSION_MINOR=2
+                                YAML_VERSION_PATCH=5 YAML_VERSION_STRING="0.2.5")
+
+if(WIN32) # on Linux the package serves
+  FetchContent_MakeAvailable(cmocka)
+  source_lib(cmocka ${cmocka_SOURCE_DIR}/include ${cmocka_SOURCE_DIR}/src/cmocka.c)
+  include_directories(SYSTEM ${DEPS_DIR}/include) # xxHash, uthash
+endif()
+
+foreach(lib protobuf-c zstd yaml jansson)
+  target_compile_options(${lib} PRIVATE -w)
+endforeach()

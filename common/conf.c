@@ -1,0 +1,515 @@
+/* Values are kept as parsed numbers and as text beside the table's rows; YAML arrives as libyaml
+ * events and is flattened to dotted keys with a stack of at most CONF_DEPTH maps, no recursion. */
+#include "common/conf.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/opt.h"
+#include "common/os.h"
+
+#define CONF_DEPTH      8
+#define CONF_KEY_MAX    128
+#define CONF_FILE_MAX   (1u << 20)
+#define CONF_LIST_LIMIT 1024
+
+struct value {
+    bool set; /* by anything but the default */
+    char *text;
+    int64_t number;
+    char **items;
+    size_t n_items;
+};
+
+struct conf {
+    const struct conf_key *keys;
+    size_t n_keys;
+    struct value *values;
+};
+
+static void value_fini(struct value *v)
+{
+    for (size_t i = 0; i < v->n_items; i++) {
+        mem_free(v->items[i]);
+    }
+    mem_free(v->items);
+    mem_free(v->text);
+    memset(v, 0, sizeof *v);
+}
+
+/* -- one value of one type -- */
+
+static enum err bad_value(const struct conf_key *k, const char *text, const char *expected,
+                          struct errmsg *why)
+{
+    return errmsg_set(why, ERR_INVALID, "%s: '%s' is not %s", k->key, text, expected);
+}
+
+static enum err in_range(const struct conf_key *k, int64_t v, const char *text, struct errmsg *why)
+{
+    if (v < k->min || v > k->max) {
+        return errmsg_set(why, ERR_RANGE, "%s: '%s' is out of range (%s)", k->key, text, k->help);
+    }
+    return ERR_OK;
+}
+
+static enum err parse_int(int64_t *out, const char *text)
+{
+    char *end;
+    long long v = strtoll(text, &end, 0);
+
+    if (*text == '\0' || *end != '\0') {
+        return ERR_INVALID;
+    }
+    *out = v;
+    return ERR_OK;
+}
+
+/* "0.1" to 100 thousandths. */
+static enum err parse_thousandths(int64_t *out, const char *text)
+{
+    int64_t v = 0, unit = 100;
+    const char *c = text;
+
+    for (; *c >= '0' && *c <= '9' && v < INT64_MAX / 20000; c++) {
+        v = v * 10 + (*c - '0');
+    }
+    if (c == text) {
+        return ERR_INVALID;
+    }
+    v *= 1000;
+    if (*c == '.') {
+        for (c++; *c >= '0' && *c <= '9'; c++) {
+            v += (*c - '0') * unit;
+            unit /= 10;
+        }
+    }
+    *out = v;
+    return *c ? ERR_INVALID : ERR_OK;
+}
+
+static enum err parse_size(int64_t *out, const char *text)
+{
+    static const struct {
+        const char *name;
+        int shift;
+    } units[] = {{"", 0}, {"B", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}, {"TiB", 40}};
+    char *end;
+    long long v = strtoll(text, &end, 10);
+
+    if (end == text || v < 0) {
+        return ERR_INVALID;
+    }
+    end += *end == ' ';
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(end, units[i].name) == 0) {
+            if (v > INT64_MAX >> units[i].shift) {
+                return ERR_RANGE;
+            }
+            *out = (int64_t)v << units[i].shift;
+            return ERR_OK;
+        }
+    }
+    return ERR_INVALID;
+}
+
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t n = strlen(text);
+
+    while (*choices) {
+        size_t m = strcspn(choices, "|");
+
+        if (m == n && memcmp(choices, text, n) == 0) {
+            return true;
+        }
+        choices += m + (choices[m] == '|');
+    }
+    return false;
+}
+
+/* The number behind a text of any type but lists; text and choices have none. */
+static enum err parse_value(const struct conf_key *k, const char *text, int64_t *number,
+                            struct errmsg *why)
+{
+    enum err e;
+
+    *number = 0;
+    switch (k->type) {
+    case CONF_TEXT:
+        return ERR_OK;
+    case CONF_CHOICE:
+        return is_choice(k->choices, text) ? ERR_OK : bad_value(k, text, k->choices, why);
+    case CONF_BOOL:
+        *number = strcmp(text, "true") == 0;
+        return *number || strcmp(text, "false") == 0 ? ERR_OK
+                                                     : bad_value(k, text, "true or false", why);
+    case CONF_INT:
+        e = parse_int(number, text);
+        return e ? bad_value(k, text, "a whole number", why) : in_range(k, *number, text, why);
+    case CONF_NUMBER:
+        e = parse_thousandths(number, text);
+        return e ? bad_value(k, text, "a number", why) : in_range(k, *number, text, why);
+    case CONF_SIZE:
+        e = parse_size(number, text);
+        return e ? bad_value(k, text, "a size such as 64KiB or 1GiB", why)
+                 : in_range(k, *number, text, why);
+    case CONF_SPAN:
+        e = clk_parse_span(number, text);
+        return e ? bad_value(k, text, "a time such as 500ms, 10s or 7d", why)
+                 : in_range(k, *number, text, why);
+    case CONF_LIST:
+        break;
+    }
+    return ERR_INVALID;
+}
+
+static enum err list_add(struct value *v, const struct conf_key *k, const char *text, size_t n,
+                         struct errmsg *why)
+{
+    size_t max = k->max > 0 && k->max < CONF_LIST_LIMIT ? (size_t)k->max : CONF_LIST_LIMIT;
+    char **items;
+
+    if (v->n_items >= max) {
+        return errmsg_set(why, ERR_FULL, "%s: more than %zu entries", k->key, max);
+    }
+    items = mem_realloc_array(v->items, v->n_items + 1, sizeof *items);
+    if (!items) {
+        return ERR_NOMEM;
+    }
+    v->items = items;
+    v->items[v->n_items] = mem_strndup(text, n);
+    if (!v->items[v->n_items]) {
+        return ERR_NOMEM;
+    }
+    v->n_items++;
+    return ERR_OK;
+}
+
+static enum err set_list(struct value *v, const struct conf_key *k, const char *text,
+                         struct errmsg *why)
+{
+    while (*text) {
+        size_t n = strcspn(text, ",");
+        enum err e = n ? list_add(v, k, text, n, why) : ERR_OK;
+
+        if (e) {
+            return e;
+        }
+        text += n + (text[n] == ',');
+    }
+    return ERR_OK;
+}
+
+/* Replaces the value; the old one stays when the new one is wrong. */
+static enum err set_value(struct value *v, const struct conf_key *k, const char *text,
+                          struct errmsg *why)
+{
+    struct value fresh = {0};
+    enum err e;
+
+    fresh.text = mem_strdup(text);
+    if (!fresh.text) {
+        return ERR_NOMEM;
+    }
+    e = k->type == CONF_LIST ? set_list(&fresh, k, text, why)
+                             : parse_value(k, text, &fresh.number, why);
+    if (e) {
+        value_fini(&fresh);
+        return e;
+    }
+    value_fini(v);
+    *v = fresh;
+    return ERR_OK;
+}
+
+/* -- the table -- */
+
+static size_t find(const struct conf *c, const char *key)
+{
+    for (size_t i = 0; i < c->n_keys; i++) {
+        if (strcmp(c->keys[i].key, key) == 0) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+static enum err unknown_key(const struct conf *c, const char *key, struct errmsg *why)
+{
+    const char *names[256];
+    const char *closest;
+    size_t n = 0;
+
+    for (; n < c->n_keys && n < 256; n++) {
+        names[n] = c->keys[n].key;
+    }
+    closest = opt_closest(key, names, n);
+    return errmsg_set(why, ERR_INVALID, "unknown key '%s'%s%s%s", key,
+                      closest ? "; did you mean '" : "", closest ? closest : "",
+                      closest ? "'?" : "; config-sample prints all keys");
+}
+
+enum err conf_create(struct conf **out, const struct conf_key *keys, size_t n_keys)
+{
+    struct conf *c = mem_zalloc(sizeof *c);
+    enum err e = ERR_NOMEM;
+
+    if (!c) {
+        return ERR_NOMEM;
+    }
+    c->keys = keys;
+    c->n_keys = n_keys;
+    c->values = mem_array(n_keys, sizeof *c->values);
+    if (!c->values) {
+        goto fail;
+    }
+    for (size_t i = 0; i < n_keys; i++) {
+        if (keys[i].def[0] != '\0' || keys[i].type == CONF_TEXT || keys[i].type == CONF_LIST) {
+            e = set_value(&c->values[i], &keys[i], keys[i].def, NULL);
+            if (e) {
+                goto fail;
+            }
+        }
+    }
+    *out = c;
+    return ERR_OK;
+
+fail:
+    conf_destroy(c);
+    return e;
+}
+
+void conf_destroy(struct conf *c)
+{
+    if (!c) {
+        return;
+    }
+    for (size_t i = 0; c->values && i < c->n_keys; i++) {
+        value_fini(&c->values[i]);
+    }
+    mem_free(c->values);
+    mem_free(c);
+}
+
+enum err conf_set(struct conf *c, const char *key, const char *value, struct errmsg *why)
+{
+    size_t i = find(c, key);
+    enum err e;
+
+    if (i == SIZE_MAX) {
+        return unknown_key(c, key, why);
+    }
+    e = set_value(&c->values[i], &c->keys[i], value, why);
+    if (!e) {
+        c->values[i].set = true;
+    }
+    return e;
+}
+
+/* -- YAML -- */
+
+struct walk {
+    struct conf *c;
+    const char *origin;
+    char key[CONF_KEY_MAX];     /* path of the maps that are open, then the pending key */
+    size_t map_end[CONF_DEPTH]; /* length of the path at each open map */
+    size_t depth;
+    bool have_key; /* a key has been read and waits for its value */
+    size_t list;   /* table row of the open list; SIZE_MAX = none */
+    struct errmsg *why;
+    size_t line;
+};
+
+static enum err walk_error(struct walk *w, enum err e, const char *text)
+{
+    return errmsg_set(w->why, e, "%s:%zu: %s", w->origin, w->line, text);
+}
+
+static enum err walk_key(struct walk *w, const char *text)
+{
+    size_t base = w->map_end[w->depth - 1];
+    int n = snprintf(w->key + base, sizeof w->key - base, "%s%s", base ? "." : "", text);
+
+    if (n < 0 || (size_t)n >= sizeof w->key - base) {
+        return walk_error(w, ERR_INVALID, "the key is too long");
+    }
+    w->have_key = true;
+    return ERR_OK;
+}
+
+static enum err walk_scalar(struct walk *w, const char *text)
+{
+    struct errmsg inner = {""};
+    enum err e;
+
+    if (w->list != SIZE_MAX) {
+        struct value *v = &w->c->values[w->list];
+
+        e = list_add(v, &w->c->keys[w->list], text, strlen(text), &inner);
+        return e ? walk_error(w, e, inner.text) : ERR_OK;
+    }
+    if (w->depth == 0) {
+        return *text ? walk_error(w, ERR_INVALID, "a map of keys is expected") : ERR_OK;
+    }
+    if (!w->have_key) {
+        return walk_key(w, text);
+    }
+    w->have_key = false;
+    e = conf_set(w->c, w->key, text, &inner);
+    return e ? walk_error(w, e, inner.text) : ERR_OK;
+}
+
+static enum err walk_map(struct walk *w)
+{
+    if (w->list != SIZE_MAX || w->depth == CONF_DEPTH || (w->depth && !w->have_key)) {
+        return walk_error(w, ERR_INVALID, "a map is not expected here");
+    }
+    w->map_end[w->depth++] = w->have_key ? strlen(w->key) : 0;
+    w->have_key = false;
+    return ERR_OK;
+}
+
+static enum err walk_list(struct walk *w)
+{
+    struct errmsg inner = {""};
+    enum err e;
+
+    if (w->list != SIZE_MAX || !w->have_key) {
+        return walk_error(w, ERR_INVALID, "a list is not expected here");
+    }
+    e = conf_set(w->c, w->key, "", &inner);
+    if (e) {
+        return walk_error(w, e, inner.text);
+    }
+    w->list = find(w->c, w->key);
+    if (w->c->keys[w->list].type != CONF_LIST) {
+        return walk_error(w, ERR_INVALID, "this key takes one value, not a list");
+    }
+    w->have_key = false;
+    return ERR_OK;
+}
+
+static enum err walk_event(struct walk *w, const yaml_event_t *ev)
+{
+    w->line = ev->start_mark.line + 1;
+    switch (ev->type) {
+    case YAML_SCALAR_EVENT:
+        return walk_scalar(w, (const char *)ev->data.scalar.value);
+    case YAML_MAPPING_START_EVENT:
+        return walk_map(w);
+    case YAML_MAPPING_END_EVENT:
+        w->depth--;
+        return ERR_OK;
+    case YAML_SEQUENCE_START_EVENT:
+        return walk_list(w);
+    case YAML_SEQUENCE_END_EVENT:
+        w->list = SIZE_MAX;
+        return ERR_OK;
+    case YAML_ALIAS_EVENT:
+        return walk_error(w, ERR_INVALID, "aliases are not supported");
+    default:
+        return ERR_OK;
+    }
+}
+
+enum err conf_load_text(struct conf *c, const char *text, size_t n, const char *origin,
+                        struct errmsg *why)
+{
+    struct walk w = {.c = c, .origin = origin, .list = SIZE_MAX, .why = why};
+    yaml_parser_t parser;
+    bool more = true;
+    enum err e = ERR_OK;
+
+    if (!yaml_parser_initialize(&parser)) {
+        return ERR_NOMEM;
+    }
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
+    while (more && !e) {
+        yaml_event_t ev;
+
+        if (!yaml_parser_parse(&parser, &ev)) {
+            e = errmsg_set(why, ERR_INVALID, "%s:%zu: %s", origin, parser.problem_mark.line + 1,
+                           parser.problem ? parser.problem : "not YAML");
+            break;
+        }
+        more = ev.type != YAML_STREAM_END_EVENT;
+        e = walk_event(&w, &ev);
+        yaml_event_delete(&ev);
+    }
+    yaml_parser_delete(&parser);
+    return e;
+}
+
+enum err conf_load_file(struct conf *c, const char *path, struct errmsg *why)
+{
+    uint8_t *text;
+    size_t n;
+    enum err e = os_read_file(&text, &n, path, CONF_FILE_MAX);
+
+    if (e) {
+        return errmsg_set(why, e, "cannot read configuration %s: %s", path, err_text(e));
+    }
+    e = conf_load_text(c, (const char *)text, n, path, why);
+    mem_free(text);
+    return e;
+}
+
+/* -- reading -- */
+
+static const struct value *get(const struct conf *c, const char *key)
+{
+    size_t i = find(c, key);
+
+    assert(i != SIZE_MAX);
+    return &c->values[i];
+}
+
+const char *conf_text(const struct conf *c, const char *key)
+{
+    const struct value *v = get(c, key);
+
+    return v->text ? v->text : "";
+}
+
+bool conf_bool(const struct conf *c, const char *key)
+{
+    return get(c, key)->number != 0;
+}
+
+int64_t conf_int(const struct conf *c, const char *key)
+{
+    return get(c, key)->number;
+}
+
+size_t conf_list(const struct conf *c, const char *key, const char *const **items)
+{
+    const struct value *v = get(c, key);
+
+    *items = (const char *const *)v->items;
+    return v->n_items;
+}
+
+bool conf_is_set(const struct conf *c, const char *key)
+{
+    return get(c, key)->set;
+}
+
+void conf_print_sample(struct buf *out, const struct conf_key *keys, size_t n_keys,
+                       const char *title)
+{
+    buf_printf(out, "# %s\n# Every key with its default; a line without '#' overrides it.\n",
+               title);
+    for (size_t i = 0; i < n_keys; i++) {
+        buf_printf(out, "\n# %s\n", keys[i].help);
+        if (keys[i].type == CONF_CHOICE) {
+            buf_printf(out, "# one of: %s\n", keys[i].choices);
+        }
+        buf_printf(out, "#%s: %s\n", keys[i].key, keys[i].def[0] ? keys[i].def : "\"\"");
+    }
+}
