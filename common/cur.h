@@ -55,7 +55,7 @@ static inline uint16_t cur_u16le(struct cur *c)
 {
     const uint8_t *p = cur_bytes(c, 2);
 
-    return p ? (uint16_t)(p[0] | (unsigned)p[1] << 8) : (uint16_t)0;
+    return (uint16_t)(p ? p[0] | p[1] << 8 : 0);
 }
 
 static inline uint32_t cur_u32le(struct cur *c)
@@ -77,7 +77,7 @@ static inline uint16_t cur_u16be(struct cur *c)
 {
     const uint8_t *p = cur_bytes(c, 2);
 
-    return p ? (uint16_t)((unsigned)p[0] << 8 | p[1]) : (uint16_t)0;
+    return (uint16_t)(p ? p[0] << 8 | p[1] : 0);
 }
 
 /* A pointer-sized value: 4 or 8 bytes. */

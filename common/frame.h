@@ -1,6 +1,6 @@
 /* The envelope of every request and reply (PROTOCOL.md): u8 magic, u8 version, u16 header length,
- * header (protobuf), payload. The header's coding is in frame.c's neighbour wire_rpc.c; this is
- * what it says. Threads: any; no state. */
+ * header (protobuf), payload. The header's own coding is in wire_frame.c. Threads: any; no state.
+ */
 #ifndef PROCFLEET_COMMON_FRAME_H
 #define PROCFLEET_COMMON_FRAME_H
 

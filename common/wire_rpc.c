@@ -1,0 +1,224 @@
+#include "common/wire_rpc.h"
+
+#include <string.h>
+
+#include "common/wire_mem.h"
+#include "proto/rpc.pb-c.h"
+
+#define PACK_BYTES (16u << 10) /* memory to mend text in */
+
+/* Sets a field of plain type; zero is left out. */
+#define PUT(m, field, value)                \
+    do {                                    \
+        (m)->field = (value);               \
+        (m)->has_##field = (m)->field != 0; \
+    } while (0)
+
+static struct str text_of(const char *s, size_t size)
+{
+    const char *nul = memchr(s, 0, size);
+    struct str t = {s, nul ? (size_t)(nul - s) : size};
+
+    return t;
+}
+
+/* Sets a text field from an array of the same name. */
+#define PUT_TEXT(m, field, from, a)                                                            \
+    wire_text_put(&(m)->has_##field, &(m)->field, text_of((from)->field, sizeof(from)->field), \
+                  sizeof(from)->field - 1, a)
+
+#define GET_TEXT(to, m, field) \
+    wire_text_copy((to)->field, sizeof(to)->field, (m)->has_##field, &(m)->field)
+
+static enum err hello_texts(PB(HelloRequest) * m, const struct wire_hello *in, struct wire_arena *a)
+{
+    enum err e = PUT_TEXT(m, name, in, a);
+
+    if (!e) {
+        e = PUT_TEXT(m, version, in, a);
+    }
+    if (!e) {
+        e = PUT_TEXT(m, source, in, a);
+    }
+    if (!e) {
+        e = PUT_TEXT(m, system, in, a);
+    }
+    return e;
+}
+
+enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
+{
+    PB(HelloRequest) m = PROCFLEET__V1__HELLO_REQUEST__INIT;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, PACK_BYTES);
+    wire_uuid_put(&m.has_host, &m.host, &in->host);
+    wire_uuid_put(&m.has_boot, &m.boot, &in->boot);
+    PUT(&m, stream, in->stream);
+    PUT(&m, cpus, in->cpus);
+    PUT(&m, wall_ns, in->wall_ns);
+    PUT(&m, mono_ns, in->mono_ns);
+    e = hello_texts(&m, in, &a);
+    if (!e) {
+        e = wire_pack(out, &m);
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+static enum err read_hello(struct wire_hello *out, const PB(HelloRequest) * m)
+{
+    if (!wire_uuid_get(&out->host, m->has_host, &m->host) ||
+        !wire_uuid_get(&out->boot, m->has_boot, &m->boot) || !GET_TEXT(out, m, name) ||
+        !GET_TEXT(out, m, version) || !GET_TEXT(out, m, source) || !GET_TEXT(out, m, system)) {
+        return ERR_CORRUPT;
+    }
+    out->stream = m->stream;
+    out->cpus = m->cpus;
+    out->wall_ns = m->wall_ns;
+    out->mono_ns = m->mono_ns;
+    return ERR_OK;
+}
+
+enum err wire_hello_decode(struct wire_hello *out, const void *p, size_t n)
+{
+    struct wire_hello v = {0};
+    PB(HelloRequest) * m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, 0);
+    e = wire_unpack(&m, &a, &procfleet__v1__hello_request__descriptor, p, n);
+    if (!e) {
+        e = read_hello(&v, m);
+    }
+    if (!e) {
+        *out = v;
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply *in)
+{
+    PB(HelloReply) m = PROCFLEET__V1__HELLO_REPLY__INIT;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, PACK_BYTES);
+    PUT(&m, max_message, in->max_message);
+    PUT(&m, max_in_flight, in->max_in_flight);
+    PUT(&m, last_seq, in->last_seq);
+    PUT(&m, received_ns, in->received_ns);
+    PUT(&m, replied_ns, in->replied_ns);
+    e = PUT_TEXT(&m, version, in, &a);
+    if (!e) {
+        e = wire_pack(out, &m);
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_hello_reply_decode(struct wire_hello_reply *out, const void *p, size_t n)
+{
+    struct wire_hello_reply v = {0};
+    PB(HelloReply) * m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, 0);
+    e = wire_unpack(&m, &a, &procfleet__v1__hello_reply__descriptor, p, n);
+    if (!e && !GET_TEXT(&v, m, version)) {
+        e = ERR_CORRUPT;
+    }
+    if (!e) {
+        v.max_message = m->max_message;
+        v.max_in_flight = m->max_in_flight;
+        v.last_seq = m->last_seq;
+        v.received_ns = m->received_ns;
+        v.replied_ns = m->replied_ns;
+        *out = v;
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *in)
+{
+    PB(PushReply) m = PROCFLEET__V1__PUSH_REPLY__INIT;
+
+    PUT(&m, duplicate, in->duplicate);
+    PUT(&m, last_seq, in->last_seq);
+    return wire_pack(out, &m);
+}
+
+enum err wire_push_reply_decode(struct wire_push_reply *out, const void *p, size_t n)
+{
+    PB(PushReply) * m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, 0);
+    e = wire_unpack(&m, &a, &procfleet__v1__push_reply__descriptor, p, n);
+    if (!e) {
+        out->duplicate = m->duplicate != 0;
+        out->last_seq = m->last_seq;
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
+{
+    PB(HeartbeatRequest) m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
+
+    PUT(&m, stream, in->stream);
+    PUT(&m, next_seq, in->next_seq);
+    PUT(&m, wall_ns, in->wall_ns);
+    PUT(&m, mono_ns, in->mono_ns);
+    return wire_pack(out, &m);
+}
+
+enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t n)
+{
+    PB(HeartbeatRequest) * m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, 0);
+    e = wire_unpack(&m, &a, &procfleet__v1__heartbeat_request__descriptor, p, n);
+    if (!e) {
+        out->stream = m->stream;
+        out->next_seq = m->next_seq;
+        out->wall_ns = m->wall_ns;
+        out->mono_ns = m->mono_ns;
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbeat_reply *in)
+{
+    PB(HeartbeatReply) m = PROCFLEET__V1__HEARTBEAT_REPLY__INIT;
+
+    PUT(&m, received_ns, in->received_ns);
+    PUT(&m, replied_ns, in->replied_ns);
+    return wire_pack(out, &m);
+}
+
+enum err wire_heartbeat_reply_decode(struct wire_heartbeat_reply *out, const void *p, size_t n)
+{
+    PB(HeartbeatReply) * m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, 0);
+    e = wire_unpack(&m, &a, &procfleet__v1__heartbeat_reply__descriptor, p, n);
+    if (!e) {
+        out->received_ns = m->received_ns;
+        out->replied_ns = m->replied_ns;
+    }
+    wire_arena_fini(&a);
+    return e;
+}
