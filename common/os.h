@@ -60,8 +60,9 @@ NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path,
 NODISCARD enum err os_write_file(const char *path, const void *p, size_t n, bool private_file);
 NODISCARD enum err os_mkdirs(const char *path, bool private_dir); /* existing is fine */
 NODISCARD enum err
-os_check_private(const char *path); /* ERR_ACCESS when group or others may read it */
-NODISCARD enum err os_remove(const char *path);
+os_check_private(const char *path);             /* ERR_ACCESS when group or others may read it */
+NODISCARD enum err os_remove(const char *path); /* a file */
+NODISCARD enum err os_remove_dir(const char *path); /* an empty directory */
 bool os_exists(const char *path);
 /* Calls `each` with every entry's name, "." and ".." excluded, in no order; a result other than
  * ERR_OK ends it. */

@@ -522,6 +522,11 @@ enum err os_remove(const char *path)
     return unlink(path) == 0 ? ERR_OK : err_from_errno();
 }
 
+enum err os_remove_dir(const char *path)
+{
+    return rmdir(path) == 0 ? ERR_OK : err_from_errno();
+}
+
 bool os_exists(const char *path)
 {
     return access(path, F_OK) == 0;

@@ -1,0 +1,560 @@
+#include "common/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/win32.h"
+
+#define PATH_UNITS 4096
+
+static enum err err_from_win32(DWORD code)
+{
+    switch (code) {
+    case ERROR_FILE_NOT_FOUND:
+    case ERROR_PATH_NOT_FOUND:
+        return ERR_NOTFOUND;
+    case ERROR_FILE_EXISTS:
+    case ERROR_ALREADY_EXISTS:
+        return ERR_EXISTS;
+    case ERROR_ACCESS_DENIED:
+    case ERROR_PRIVILEGE_NOT_HELD:
+        return ERR_ACCESS;
+    case ERROR_DISK_FULL:
+    case ERROR_HANDLE_DISK_FULL:
+        return ERR_NOSPACE;
+    case ERROR_NOT_ENOUGH_MEMORY:
+    case ERROR_OUTOFMEMORY:
+        return ERR_NOMEM;
+    case ERROR_SHARING_VIOLATION:
+    case ERROR_LOCK_VIOLATION:
+        return ERR_BUSY;
+    case ERROR_INVALID_NAME:
+    case ERROR_INVALID_PARAMETER:
+    case ERROR_FILENAME_EXCED_RANGE:
+        return ERR_INVALID;
+    default:
+        return ERR_IO;
+    }
+}
+
+static enum err last_error(void)
+{
+    return err_from_win32(GetLastError());
+}
+
+/* UTF-8 to UTF-16; false when it does not fit or is not UTF-8. */
+static bool wide(WCHAR *out, int units, const char *utf8)
+{
+    return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, out, units) > 0;
+}
+
+/* -- clocks and random -- */
+
+static uint64_t filetime_u64(FILETIME ft)
+{
+    return (uint64_t)ft.dwHighDateTime << 32 | ft.dwLowDateTime;
+}
+
+int64_t os_utc_ns(void)
+{
+    FILETIME ft;
+
+    GetSystemTimePreciseAsFileTime(&ft);
+    return clk_from_filetime(filetime_u64(ft));
+}
+
+int64_t os_mono_ns(void)
+{
+    LARGE_INTEGER now, frequency;
+
+    QueryPerformanceCounter(&now);
+    QueryPerformanceFrequency(&frequency);
+    return clk_ticks_to_ns(now.QuadPart, (uint64_t)frequency.QuadPart);
+}
+
+int64_t os_cpu_ns(void)
+{
+    FILETIME created, ended, kernel, user;
+
+    if (!GetProcessTimes(GetCurrentProcess(), &created, &ended, &kernel, &user)) {
+        return 0;
+    }
+    return (int64_t)(filetime_u64(kernel) + filetime_u64(user)) * 100;
+}
+
+int64_t os_thread_cpu_ns(void)
+{
+    FILETIME created, ended, kernel, user;
+
+    if (!GetThreadTimes(GetCurrentThread(), &created, &ended, &kernel, &user)) {
+        return 0;
+    }
+    return (int64_t)(filetime_u64(kernel) + filetime_u64(user)) * 100;
+}
+
+enum err os_random(void *p, size_t n)
+{
+    return BCryptGenRandom(NULL, p, (ULONG)n, BCRYPT_USE_SYSTEM_PREFERRED_RNG) == 0 ? ERR_OK
+                                                                                    : ERR_IO;
+}
+
+void os_sleep_ns(int64_t ns)
+{
+    if (ns > 0) {
+        Sleep((DWORD)((ns + CLK_MS - 1) / CLK_MS));
+    }
+}
+
+/* -- threads -- */
+
+struct os_thread {
+    HANDLE handle;
+    void (*run)(void *);
+    void *arg;
+};
+
+struct os_mutex {
+    SRWLOCK lock;
+};
+
+struct os_cond {
+    CONDITION_VARIABLE cv;
+    struct os_mutex *m;
+};
+
+static DWORD WINAPI thread_main(void *p)
+{
+    struct os_thread *t = p;
+
+    t->run(t->arg);
+    return 0;
+}
+
+enum err os_thread_start(struct os_thread **out, const char *name, void (*run)(void *), void *arg)
+{
+    struct os_thread *t = mem_zalloc(sizeof *t);
+
+    (void)name;
+    if (!t) {
+        return ERR_NOMEM;
+    }
+    t->run = run;
+    t->arg = arg;
+    t->handle = CreateThread(NULL, 0, thread_main, t, 0, NULL);
+    if (!t->handle) {
+        mem_free(t);
+        return ERR_NOMEM;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+void os_thread_join(struct os_thread *t)
+{
+    if (t) {
+        WaitForSingleObject(t->handle, INFINITE);
+        CloseHandle(t->handle);
+        mem_free(t);
+    }
+}
+
+enum err os_mutex_create(struct os_mutex **out)
+{
+    struct os_mutex *m = mem_zalloc(sizeof *m);
+
+    if (!m) {
+        return ERR_NOMEM;
+    }
+    InitializeSRWLock(&m->lock);
+    *out = m;
+    return ERR_OK;
+}
+
+void os_mutex_destroy(struct os_mutex *m)
+{
+    mem_free(m);
+}
+
+void os_mutex_lock(struct os_mutex *m)
+{
+    AcquireSRWLockExclusive(&m->lock);
+}
+
+void os_mutex_unlock(struct os_mutex *m)
+{
+    ReleaseSRWLockExclusive(&m->lock);
+}
+
+enum err os_cond_create(struct os_cond **out, struct os_mutex *m)
+{
+    struct os_cond *c = mem_zalloc(sizeof *c);
+
+    if (!c) {
+        return ERR_NOMEM;
+    }
+    InitializeConditionVariable(&c->cv);
+    c->m = m;
+    *out = c;
+    return ERR_OK;
+}
+
+void os_cond_destroy(struct os_cond *c)
+{
+    mem_free(c);
+}
+
+void os_cond_wait(struct os_cond *c)
+{
+    SleepConditionVariableSRW(&c->cv, &c->m->lock, INFINITE, 0);
+}
+
+enum err os_cond_wait_until(struct os_cond *c, int64_t mono_ns)
+{
+    int64_t left_ms = (mono_ns - os_mono_ns() + CLK_MS - 1) / CLK_MS;
+    DWORD ms = left_ms <= 0 ? 0 : left_ms > 86400000 ? 86400000 : (DWORD)left_ms;
+
+    if (SleepConditionVariableSRW(&c->cv, &c->m->lock, ms, 0)) {
+        return ERR_OK;
+    }
+    return os_mono_ns() >= mono_ns ? ERR_TIMEOUT : ERR_OK;
+}
+
+void os_cond_wake(struct os_cond *c)
+{
+    WakeConditionVariable(&c->cv);
+}
+
+void os_cond_wake_all(struct os_cond *c)
+{
+    WakeAllConditionVariable(&c->cv);
+}
+
+/* -- host -- */
+
+enum err os_host_name(char *text, size_t size)
+{
+    WCHAR name[256];
+    DWORD n = 256;
+
+    if (!GetComputerNameExW(ComputerNameDnsHostname, name, &n)) {
+        return last_error();
+    }
+    return WideCharToMultiByte(CP_UTF8, 0, name, -1, text, (int)size, NULL, NULL) > 0 ? ERR_OK
+                                                                                      : ERR_FULL;
+}
+
+/* Windows has no boot id of its own: the moment of the start, in whole seconds, serves as one.
+ * Between two reads within one boot it may differ by the clock's corrections, so it is read once.
+ */
+enum err os_boot_id(uint8_t id[16])
+{
+    int64_t started_s = (os_utc_ns() - (int64_t)GetTickCount64() * CLK_MS) / CLK_S;
+
+    memset(id, 0, 16);
+    for (int i = 0; i < 8; i++) {
+        id[i] = (uint8_t)(started_s >> 8 * i);
+    }
+    return ERR_OK;
+}
+
+unsigned os_cpu_count(void)
+{
+    DWORD n = GetActiveProcessorCount(ALL_PROCESSOR_GROUPS);
+
+    return n ? n : 1;
+}
+
+int64_t os_resident_bytes(void)
+{
+    PROCESS_MEMORY_COUNTERS counters = {.cb = sizeof counters};
+
+    return K32GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters)
+               ? (int64_t)counters.WorkingSetSize
+               : 0;
+}
+
+bool os_is_terminal(int fd)
+{
+    HANDLE h = GetStdHandle(fd == 0   ? STD_INPUT_HANDLE
+                            : fd == 1 ? STD_OUTPUT_HANDLE
+                                      : STD_ERROR_HANDLE);
+    DWORD mode;
+
+    return GetConsoleMode(h, &mode) != 0;
+}
+
+/* -- stop signal -- */
+
+static struct {
+    void (*on_stop)(void *);
+    void *arg;
+} stop;
+
+static BOOL WINAPI stop_handler(DWORD type)
+{
+    (void)type;
+    stop.on_stop(stop.arg);
+    return TRUE;
+}
+
+enum err os_stop_install(void (*on_stop)(void *), void *arg)
+{
+    stop.on_stop = on_stop;
+    stop.arg = arg;
+    return SetConsoleCtrlHandler(stop_handler, TRUE) ? ERR_OK : last_error();
+}
+
+/* -- files -- */
+
+static enum err open_wide(HANDLE *out, const char *path, DWORD access, DWORD share, DWORD how)
+{
+    WCHAR w[PATH_UNITS];
+
+    if (!wide(w, PATH_UNITS, path)) {
+        return ERR_INVALID;
+    }
+    *out = CreateFileW(w, access, share, NULL, how, FILE_ATTRIBUTE_NORMAL, NULL);
+    return *out == INVALID_HANDLE_VALUE ? last_error() : ERR_OK;
+}
+
+enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes)
+{
+    LARGE_INTEGER size;
+    uint8_t *data;
+    DWORD got = 0;
+    HANDLE h;
+    enum err e =
+        open_wide(&h, path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, OPEN_EXISTING);
+
+    if (e) {
+        return e;
+    }
+    if (!GetFileSizeEx(h, &size) || size.QuadPart > (LONGLONG)max_bytes ||
+        size.QuadPart > INT32_MAX) {
+        CloseHandle(h);
+        return ERR_FULL;
+    }
+    data = mem_alloc((size_t)size.QuadPart + 1);
+    if (!data) {
+        CloseHandle(h);
+        return ERR_NOMEM;
+    }
+    if (!ReadFile(h, data, (DWORD)size.QuadPart, &got, NULL) || got != (DWORD)size.QuadPart) {
+        e = last_error();
+        CloseHandle(h);
+        mem_free(data);
+        return e;
+    }
+    CloseHandle(h);
+    data[got] = '\0';
+    *p = data;
+    *n = got;
+    return ERR_OK;
+}
+
+/* Access of the new file comes from its directory: state directories are made private by the
+ * installer. */
+enum err os_write_file(const char *path, const void *p, size_t n, bool private_file)
+{
+    char tmp[PATH_UNITS];
+    WCHAR from[PATH_UNITS], to[PATH_UNITS];
+    DWORD put = 0;
+    HANDLE h;
+    enum err e;
+
+    (void)private_file;
+    if (snprintf(tmp, sizeof tmp, "%s.%lu.tmp", path, (unsigned long)GetCurrentProcessId()) >=
+            (int)sizeof tmp ||
+        !wide(from, PATH_UNITS, tmp) || !wide(to, PATH_UNITS, path) || n > INT32_MAX) {
+        return ERR_INVALID;
+    }
+    e = open_wide(&h, tmp, GENERIC_WRITE, 0, CREATE_ALWAYS);
+    if (e) {
+        return e;
+    }
+    if (!WriteFile(h, p, (DWORD)n, &put, NULL) || put != (DWORD)n || !FlushFileBuffers(h)) {
+        e = last_error();
+    }
+    CloseHandle(h);
+    if (!e && !MoveFileExW(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH)) {
+        e = last_error();
+    }
+    if (e) {
+        DeleteFileW(from);
+    }
+    return e;
+}
+
+static bool is_directory(const WCHAR *path)
+{
+    DWORD attributes = GetFileAttributesW(path);
+
+    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+enum err os_mkdirs(const char *path, bool private_dir)
+{
+    WCHAR w[PATH_UNITS];
+    enum err e = ERR_OK;
+
+    (void)private_dir;
+    if (path[0] == '\0' || !wide(w, PATH_UNITS, path)) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 1;; i++) {
+        WCHAR c = w[i];
+
+        if (c != L'/' && c != L'\\' && c != L'\0') {
+            continue;
+        }
+        w[i] = L'\0';
+        if (!is_directory(w) && !CreateDirectoryW(w, NULL)) {
+            e = last_error();
+        } else {
+            e = ERR_OK;
+        }
+        w[i] = c;
+        if (c == L'\0') {
+            return is_directory(w) ? ERR_OK : e ? e : ERR_EXISTS;
+        }
+    }
+}
+
+/* Access lists are judged by the installer and by doctor; the mode bits of POSIX do not exist here.
+ */
+enum err os_check_private(const char *path)
+{
+    return os_exists(path) ? ERR_OK : ERR_NOTFOUND;
+}
+
+enum err os_remove(const char *path)
+{
+    WCHAR w[PATH_UNITS];
+
+    if (!wide(w, PATH_UNITS, path)) {
+        return ERR_INVALID;
+    }
+    return DeleteFileW(w) ? ERR_OK : last_error();
+}
+
+enum err os_remove_dir(const char *path)
+{
+    WCHAR w[PATH_UNITS];
+
+    if (!wide(w, PATH_UNITS, path)) {
+        return ERR_INVALID;
+    }
+    return RemoveDirectoryW(w) ? ERR_OK : last_error();
+}
+
+bool os_exists(const char *path)
+{
+    WCHAR w[PATH_UNITS];
+
+    return wide(w, PATH_UNITS, path) && GetFileAttributesW(w) != INVALID_FILE_ATTRIBUTES;
+}
+
+enum err os_list_dir(const char *path, enum err (*each)(void *ctx, const char *name), void *ctx)
+{
+    WCHAR pattern[PATH_UNITS];
+    char text[PATH_UNITS], name[4 * MAX_PATH];
+    WIN32_FIND_DATAW found;
+    enum err e = ERR_OK;
+    HANDLE h;
+
+    if (snprintf(text, sizeof text, "%s\\*", path) >= (int)sizeof text ||
+        !wide(pattern, PATH_UNITS, text)) {
+        return ERR_INVALID;
+    }
+    h = FindFirstFileW(pattern, &found);
+    if (h == INVALID_HANDLE_VALUE) {
+        return last_error();
+    }
+    do {
+        WideCharToMultiByte(CP_UTF8, 0, found.cFileName, -1, name, (int)sizeof name, NULL, NULL);
+        if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
+            e = each(ctx, name);
+        }
+    } while (!e && FindNextFileW(h, &found));
+    FindClose(h);
+    return e;
+}
+
+enum err os_disk_free(const char *path, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    WCHAR w[PATH_UNITS];
+    ULARGE_INTEGER available, total;
+
+    if (!wide(w, PATH_UNITS, path)) {
+        return ERR_INVALID;
+    }
+    if (!GetDiskFreeSpaceExW(w, &available, &total, NULL)) {
+        return last_error();
+    }
+    *free_bytes = available.QuadPart;
+    *total_bytes = total.QuadPart;
+    return ERR_OK;
+}
+
+struct os_lock {
+    HANDLE handle;
+};
+
+enum err os_lock(struct os_lock **out, const char *path)
+{
+    struct os_lock *l = mem_zalloc(sizeof *l);
+    enum err e;
+
+    if (!l) {
+        return ERR_NOMEM;
+    }
+    e = open_wide(&l->handle, path, GENERIC_READ | GENERIC_WRITE, 0, OPEN_ALWAYS);
+    if (e) {
+        mem_free(l);
+        return e;
+    }
+    *out = l;
+    return ERR_OK;
+}
+
+void os_unlock(struct os_lock *l)
+{
+    if (l) {
+        CloseHandle(l->handle);
+        mem_free(l);
+    }
+}
+
+static bool is_absolute(const char *p)
+{
+    return p[0] == '/' || p[0] == '\\' || (p[0] && p[1] == ':');
+}
+
+char *os_path_join(const char *dir, const char *name)
+{
+    size_t n = strlen(dir) + strlen(name) + 2;
+    char *path;
+
+    if (is_absolute(name) || dir[0] == '\0') {
+        return mem_strdup(name);
+    }
+    path = mem_alloc(n);
+    if (path) {
+        snprintf(path, n, "%s\\%s", dir, name);
+    }
+    return path;
+}
+
+const char *os_path_base(const char *path)
+{
+    const char *base = path;
+
+    for (const char *c = path; *c; c++) {
+        if (*c == '/' || *c == '\\') {
+            base = c + 1;
+        }
+    }
+    return base;
+}

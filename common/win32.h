@@ -1,0 +1,19 @@
+/* The only includer of Windows headers. Text is UTF-8 in the product and UTF-16 at these calls. */
+#ifndef PROCFLEET_COMMON_WIN32_H
+#define PROCFLEET_COMMON_WIN32_H
+
+#ifndef _WIN32_WINNT
+#define _WIN32_WINNT 0x0A00
+#endif
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+
+#include <winsock2.h>
+
+#include <windows.h>
+
+#include <bcrypt.h>
+#include <psapi.h>
+
+#endif

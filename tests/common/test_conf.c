@@ -1,0 +1,154 @@
+#include "common/conf.h"
+
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "tests/support/t.h"
+
+static const struct conf_key keys[] = {
+    {"data_dir", CONF_TEXT, "/var/lib/x", 0, 0, NULL, "where data lives"},
+    {"sampling.rate_hz", CONF_NUMBER, "1", 100, 1000000, NULL, "0.1 to 1000"},
+    {"batch.max_bytes", CONF_SIZE, "256KiB", 16 << 10, 768 << 10, NULL, "16 to 768 KiB"},
+    {"batch.max_age", CONF_SPAN, "10s", CLK_S / 10, 300 * CLK_S, NULL, "0.1 to 300 s"},
+    {"collector.addresses", CONF_LIST, "", 0, 2, NULL, "up to 2"},
+    {"privacy.user", CONF_BOOL, "true", 0, 0, NULL, "account names"},
+    {"log.level", CONF_CHOICE, "info", 0, 0, "error|warn|info|debug", "lowest level"},
+    {"limits.hosts", CONF_INT, "10", 1, 100, NULL, "1 to 100"},
+};
+
+static struct conf *fresh(void)
+{
+    struct conf *c;
+
+    assert_ok(conf_create(&c, keys, COUNT_OF(keys)));
+    return c;
+}
+
+static void defaults_hold_until_a_file_says_otherwise(void **state)
+{
+    static const char text[] = "data_dir: /tmp/d\n"
+                               "sampling:\n  rate_hz: 0.5\n"
+                               "batch:\n  max_bytes: 64 KiB\n  max_age: 500ms\n"
+                               "collector:\n  addresses: [a:1, 'b:2']\n"
+                               "privacy.user: false\nlimits: {hosts: 7}\n";
+    struct conf *c = fresh();
+    const char *const *items;
+
+    (void)state;
+    assert_string_equal(conf_text(c, "data_dir"), "/var/lib/x");
+    assert_int_equal(conf_int(c, "batch.max_bytes"), 256 << 10);
+    assert_false(conf_is_set(c, "data_dir"));
+    assert_ok(conf_load_text(c, text, sizeof text - 1, "t.yaml", NULL));
+    assert_string_equal(conf_text(c, "data_dir"), "/tmp/d");
+    assert_true(conf_is_set(c, "data_dir"));
+    assert_int_equal(conf_int(c, "sampling.rate_hz"), 500);
+    assert_int_equal(conf_int(c, "batch.max_bytes"), 64 << 10);
+    assert_int_equal(conf_int(c, "batch.max_age"), CLK_S / 2);
+    assert_int_equal(conf_list(c, "collector.addresses", &items), 2);
+    assert_string_equal(items[1], "b:2");
+    assert_false(conf_bool(c, "privacy.user"));
+    assert_string_equal(conf_text(c, "log.level"), "info");
+    assert_int_equal(conf_int(c, "limits.hosts"), 7);
+    conf_destroy(c);
+}
+
+static void wrong_files_name_line_key_and_remedy(void **state)
+{
+    static const struct {
+        const char *text;
+        const char *says;
+    } table[] = {
+        {"data_dri: x\n", "t.yaml:1: unknown key 'data_dri'; did you mean 'data_dir'?"},
+        {"\nsampling:\n  rate_hz: fast\n", "t.yaml:3: sampling.rate_hz: 'fast' is not a number"},
+        {"sampling.rate_hz: 5000\n", "out of range"},
+        {"batch.max_bytes: 12 parsecs\n", "is not a size"},
+        {"batch.max_age: 1y\n", "is not a time"},
+        {"log.level: loud\n", "error|warn|info|debug"},
+        {"collector.addresses: [a, b, c]\n", "more than 2 entries"},
+        {"data_dir: [a]\n", "not a list"},
+        {"data_dir: {a: b}\n", "unknown key"},
+        {"- a\n", "a list is not expected"},
+        {"data_dir: \"unclosed\n", "t.yaml:"},
+        {"data_dir: *alias\n", "alias"},
+        {"justtext\n", "a map of keys is expected"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct conf *c = fresh();
+        struct errmsg why = {""};
+
+        assert_int_not_equal(
+            conf_load_text(c, table[i].text, strlen(table[i].text), "t.yaml", &why), ERR_OK);
+        if (!strstr(why.text, table[i].says)) {
+            fail_msg("'%s' lacks '%s'", why.text, table[i].says);
+        }
+        conf_destroy(c);
+    }
+}
+
+static void a_wrong_value_leaves_the_old_one(void **state)
+{
+    struct conf *c = fresh();
+
+    (void)state;
+    assert_err(conf_set(c, "limits.hosts", "1000", NULL), ERR_RANGE);
+    assert_int_equal(conf_int(c, "limits.hosts"), 10);
+    assert_ok(conf_set(c, "limits.hosts", "11", NULL));
+    assert_int_equal(conf_int(c, "limits.hosts"), 11);
+    conf_destroy(c);
+}
+
+static void the_sample_file_loads(void **state)
+{
+    struct conf *c = fresh();
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 16);
+    conf_print_sample(&b, keys, COUNT_OF(keys), "sample");
+    assert_ok(conf_load_text(c, buf_cstr(&b), b.n, "sample", NULL));
+    for (size_t i = 0; i + 1 < b.n;
+         i++) { /* every default, without its '#', is a valid value too */
+        if (b.p[i] == '#' && b.p[i + 1] != ' ') {
+            b.p[i] = ' ';
+        }
+    }
+    assert_ok(conf_load_text(c, buf_cstr(&b), b.n, "defaults", NULL));
+    assert_int_equal(conf_int(c, "batch.max_age"), 10 * CLK_S);
+    buf_fini(&b);
+    conf_destroy(c);
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    long live = mem_live();
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e == ERR_NOMEM; n++) {
+        struct conf *c = NULL;
+
+        mem_fail_after(n);
+        e = conf_create(&c, keys, COUNT_OF(keys));
+        mem_fail_after(-1);
+        if (e == ERR_OK) {
+            conf_destroy(c);
+        }
+        assert_int_equal(mem_live(), live);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_hold_until_a_file_says_otherwise),
+        cmocka_unit_test(wrong_files_name_line_key_and_remedy),
+        cmocka_unit_test(a_wrong_value_leaves_the_old_one),
+        cmocka_unit_test(the_sample_file_loads),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+#include "common/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+static int with_dir(void **state)
+{
+    static char dir[256];
+
+    *state = (void *)(uintptr_t)support_temp_dir(dir, sizeof dir);
+    return 0;
+}
+
+static int without_dir(void **state)
+{
+    support_remove_dir(*state);
+    assert_false(os_exists(*state));
+    return 0;
+}
+
+static void a_written_file_is_read_back_and_replaced(void **state)
+{
+    char *path = os_path_join(*state, "file");
+    uint8_t *p;
+    size_t n;
+
+    assert_err(os_read_file(&p, &n, path, 100), ERR_NOTFOUND);
+    assert_ok(os_write_file(path, "one", 3, true));
+    assert_ok(os_write_file(path, "three", 5, true));
+    assert_ok(os_check_private(path));
+    assert_ok(os_read_file(&p, &n, path, 5));
+    assert_int_equal(n, 5);
+    assert_string_equal((char *)p, "three");
+    mem_free(p);
+    assert_err(os_read_file(&p, &n, path, 4), ERR_FULL);
+    assert_ok(os_remove(path));
+    assert_err(os_remove(path), ERR_NOTFOUND);
+    mem_free(path);
+}
+
+static enum err count_entry(void *ctx, const char *name)
+{
+    (void)name;
+    ++*(int *)ctx;
+    return ERR_OK;
+}
+
+static void directories_are_made_and_listed(void **state)
+{
+    char *deep = os_path_join(*state, "a/b/c");
+    int entries = 0;
+
+    assert_ok(os_mkdirs(deep, true));
+    assert_ok(os_mkdirs(deep, true));
+    assert_ok(os_list_dir(*state, count_entry, &entries));
+    assert_int_equal(entries, 1);
+    mem_free(deep);
+}
+
+static void a_lock_is_held_once(void **state)
+{
+    char *path = os_path_join(*state, "lock");
+    struct os_lock *first, *second;
+
+    assert_ok(os_lock(&first, path));
+    assert_err(os_lock(&second, path), ERR_BUSY);
+    os_unlock(first);
+    assert_ok(os_lock(&second, path));
+    os_unlock(second);
+    mem_free(path);
+}
+
+struct meeting {
+    struct os_mutex *m;
+    struct os_cond *c;
+    int arrived;
+};
+
+static void arrive(void *arg)
+{
+    struct meeting *w = arg;
+
+    os_mutex_lock(w->m);
+    w->arrived++;
+    os_cond_wake_all(w->c);
+    os_mutex_unlock(w->m);
+}
+
+static void threads_meet_at_a_condition(void **state)
+{
+    struct meeting w = {0};
+    struct os_thread *t[4];
+
+    (void)state;
+    assert_ok(os_mutex_create(&w.m));
+    assert_ok(os_cond_create(&w.c, w.m));
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        assert_ok(os_thread_start(&t[i], "meet", arrive, &w));
+    }
+    os_mutex_lock(w.m);
+    while (w.arrived < (int)COUNT_OF(t)) {
+        os_cond_wait(w.c);
+    }
+    assert_err(os_cond_wait_until(w.c, os_mono_ns() + CLK_MS), ERR_TIMEOUT);
+    os_mutex_unlock(w.m);
+    for (size_t i = 0; i < COUNT_OF(t); i++) {
+        os_thread_join(t[i]);
+    }
+    os_cond_destroy(w.c);
+    os_mutex_destroy(w.m);
+}
+
+static void the_host_is_known(void **state)
+{
+    char name[256];
+    uint8_t one[16], two[16], random[16] = {0}, zero[16] = {0};
+    int64_t before = os_mono_ns();
+
+    (void)state;
+    assert_ok(os_host_name(name, sizeof name));
+    assert_true(name[0] != '\0');
+    assert_ok(os_boot_id(one));
+    assert_ok(os_boot_id(two));
+    assert_memory_equal(one, two, 16);
+    assert_ok(os_random(random, sizeof random));
+    assert_memory_not_equal(random, zero, 16);
+    assert_true(os_cpu_count() >= 1);
+    assert_true(os_mono_ns() >= before);
+    assert_true(os_utc_ns() > INT64_C(1700000000) * CLK_S);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_written_file_is_read_back_and_replaced, with_dir,
+                                        without_dir),
+        cmocka_unit_test_setup_teardown(directories_are_made_and_listed, with_dir, without_dir),
+        cmocka_unit_test_setup_teardown(a_lock_is_held_once, with_dir, without_dir),
+        cmocka_unit_test(threads_meet_at_a_condition),
+        cmocka_unit_test(the_host_is_known),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
