@@ -1,0 +1,15 @@
+/* Patterns for host and image names: `*` any bytes, `?` one character, everything else itself,
+ * ASCII letters in either case. Neither recursion nor memory; cost at most pattern × text. */
+#ifndef PROCFLEET_COMMON_GLOB_H
+#define PROCFLEET_COMMON_GLOB_H
+
+#include <stdbool.h>
+
+#include "common/model.h"
+
+bool glob_match(struct str pattern, struct str text);
+
+/* Whether the text holds `*` or `?`, and is therefore more than a name. */
+bool glob_is_pattern(struct str text);
+
+#endif
