@@ -4,7 +4,10 @@
 #ifndef PROCFLEET_COMMON_ERR_H
 #define PROCFLEET_COMMON_ERR_H
 
-#if defined(__GNUC__)
+#if defined(__MINGW32__) /* C99 formats there too: built with __USE_MINGW_ANSI_STDIO */
+#define NODISCARD         __attribute__((warn_unused_result))
+#define PRINTF_LIKE(f, a) __attribute__((format(gnu_printf, f, a)))
+#elif defined(__GNUC__)
 #define NODISCARD         __attribute__((warn_unused_result))
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 #else

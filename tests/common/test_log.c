@@ -28,67 +28,51 @@ static int without_file(void **state)
     return 0;
 }
 
-static size_t lines(const char *text, const char *needle)
+/* How often the needle stands in the log, which is closed for it. */
+static size_t in_log(const char *needle)
 {
-    size_t n = 0;
-
-    for (const char *at = strstr(text, needle); at; at = strstr(at + 1, needle)) {
-        n++;
-    }
-    return n;
-}
-
-static char *content(void)
-{
+    size_t n, count = 0, len = strlen(needle);
     uint8_t *p;
-    size_t n;
 
     log_close();
     assert_ok(os_read_file(&p, &n, path, 1 << 20));
-    return (char *)p;
+    for (size_t i = 0; i + len <= n; i++) {
+        count += memcmp(p + i, needle, len) == 0;
+    }
+    mem_free(p);
+    return count;
 }
 
 static void a_line_holds_level_module_event_and_values(void **state)
 {
     char value[64];
-    char *text;
 
     (void)state;
     assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
     log_line(LOG_DEBUG, "uplink", "quiet", "n=%d", 1);
     log_line(LOG_WARN, "uplink", "refused", "peer=%s n=%d", log_str(value, sizeof value, "a b\"\n"),
              7);
-    text = content();
-    assert_non_null(strstr(text, "Z warn  uplink refused peer=\"a b\\\"\\u000a\" n=7\n"));
-    assert_null(strstr(text, "quiet"));
-    mem_free(text);
+    assert_int_equal(1, in_log("Z warn  uplink refused peer=\"a b\\\"\\u000a\" n=7\n"));
+    assert_int_equal(0, in_log("quiet"));
 }
 
 static void repeats_are_counted_not_written(void **state)
 {
-    char *text;
-
     (void)state;
     assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
     for (int i = 0; i < 50; i++) {
         log_line(LOG_INFO, "net", "again", "i=%d", i);
     }
-    text = content();
-    assert_int_equal(lines(text, "net again"), 10);
-    mem_free(text);
+    assert_int_equal(in_log("net again"), 10);
 }
 
 static void json_lines_are_escaped(void **state)
 {
-    char *text;
-
     (void)state;
     assert_ok(log_open(LOG_INFO, LOG_JSON, path));
     log_line(LOG_INFO, "net", "json", "v=\"x\\y\"");
-    text = content();
-    assert_non_null(
-        strstr(text, "\"module\":\"net\",\"event\":\"json\",\"text\":\"v=\\\"x\\\\y\\\"\"}"));
-    mem_free(text);
+    assert_int_equal(
+        1, in_log("\"module\":\"net\",\"event\":\"json\",\"text\":\"v=\\\"x\\\\y\\\"\"}"));
 }
 
 int main(void)
