@@ -17,32 +17,11 @@
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/posix.h"
 
 static enum err err_from_errno(void)
 {
-    switch (errno) {
-    case ENOENT:
-    case ENOTDIR:
-        return ERR_NOTFOUND;
-    case EEXIST:
-        return ERR_EXISTS;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-        return ERR_ACCESS;
-    case ENOSPC:
-    case EDQUOT:
-        return ERR_NOSPACE;
-    case ENOMEM:
-        return ERR_NOMEM;
-    case EWOULDBLOCK:
-        return ERR_BUSY;
-    case ENAMETOOLONG:
-    case EINVAL:
-        return ERR_INVALID;
-    default:
-        return ERR_IO;
-    }
+    return posix_err(errno);
 }
 
 /* -- clocks and random -- */
