@@ -1,0 +1,167 @@
+#include "agent/idmap.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+
+enum { IDMAP_FIRST_CAP = 256 };
+
+struct idmap {
+    struct idmap_entry *at;
+    size_t cap;  /* a power of two */
+    size_t used; /* places that are not empty, dead ones included */
+    size_t max;
+    size_t refusals_left;
+    bool (*stale)(const struct idmap_entry *e);
+};
+
+static size_t place_of(const struct idmap *m, uint32_t key)
+{
+    /* Pids and tids are multiples of 4 on Windows and runs on Linux: Fibonacci hashing spreads
+     * both. */
+    return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (m->cap - 1);
+}
+
+static bool dead(const struct idmap *m, const struct idmap_entry *e)
+{
+    return m->stale && m->stale(e);
+}
+
+enum err idmap_create(struct idmap **out, size_t max, bool (*stale)(const struct idmap_entry *e))
+{
+    struct idmap *m = mem_zalloc(sizeof *m);
+
+    if (!m) {
+        return ERR_NOMEM;
+    }
+    m->max = max;
+    m->stale = stale;
+    m->cap = IDMAP_FIRST_CAP;
+    m->at = mem_array(m->cap, sizeof *m->at);
+    if (!m->at) {
+        mem_free(m);
+        return ERR_NOMEM;
+    }
+    *out = m;
+    return ERR_OK;
+}
+
+void idmap_destroy(struct idmap *m)
+{
+    if (!m) {
+        return;
+    }
+    mem_free(m->at);
+    mem_free(m);
+}
+
+void idmap_clear(struct idmap *m)
+{
+    memset(m->at, 0, m->cap * sizeof *m->at);
+    m->used = 0;
+    m->refusals_left = 0;
+}
+
+struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key)
+{
+    for (size_t i = place_of(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
+        if (m->at[i].key == key) {
+            return dead(m, &m->at[i]) ? NULL : &m->at[i];
+        }
+    }
+    return NULL;
+}
+
+static size_t count_living(const struct idmap *m)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->cap; i++) {
+        if (m->at[i].owner && !dead(m, &m->at[i])) {
+            n++;
+        }
+    }
+    return n;
+}
+
+/* Moves the living entries into a table of `cap` places. */
+static bool rebuild(struct idmap *m, size_t cap)
+{
+    struct idmap old = *m;
+    struct idmap_entry *at = mem_array(cap, sizeof *at);
+
+    if (!at) {
+        return false;
+    }
+    m->at = at;
+    m->cap = cap;
+    m->used = 0;
+    for (size_t i = 0; i < old.cap; i++) {
+        size_t to;
+
+        if (!old.at[i].owner || dead(m, &old.at[i])) {
+            continue;
+        }
+        to = place_of(m, old.at[i].key);
+        while (at[to].owner) {
+            to = (to + 1) & (cap - 1);
+        }
+        at[to] = old.at[i];
+        m->used++;
+    }
+    mem_free(old.at);
+    return true;
+}
+
+/* Makes sure that a quarter of the places stays empty and that no more than `max` entries live. A
+ * table found full is not swept again for every refusal. */
+static bool make_room(struct idmap *m)
+{
+    size_t limit = m->cap / 4 * 3;
+    size_t living;
+
+    if (m->used < limit && m->used < m->max) {
+        return true;
+    }
+    if (m->refusals_left > 0) {
+        m->refusals_left--;
+        return false;
+    }
+    living = count_living(m);
+    if (living >= m->max) {
+        m->refusals_left = m->cap / 8;
+        return false;
+    }
+    return rebuild(m, living * 2 >= m->cap ? m->cap * 2 : m->cap);
+}
+
+struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
+{
+    struct idmap_entry *reuse = NULL;
+    size_t i;
+
+    for (i = place_of(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
+        if (m->at[i].key == key) {
+            if (dead(m, &m->at[i])) {
+                m->at[i].owner = NULL; /* filled at once by the caller, so the chain stays whole */
+            }
+            return &m->at[i];
+        }
+        if (!reuse && dead(m, &m->at[i])) {
+            reuse = &m->at[i];
+        }
+    }
+    if (!reuse) {
+        if (!make_room(m)) {
+            return NULL;
+        }
+        i = place_of(m, key);
+        while (m->at[i].owner) {
+            i = (i + 1) & (m->cap - 1);
+        }
+        reuse = &m->at[i];
+        m->used++;
+    }
+    *reuse = (struct idmap_entry){.key = key};
+    return reuse;
+}

@@ -1,0 +1,458 @@
+/* Instances live in slots that are never given back to the heap before the table is destroyed, and
+ * every slot has a generation that grows when its instance is forgotten. The two number maps (pid →
+ * newest instance, tid → instance) hold slot and generation; an entry whose generation differs is
+ * dead. So forgetting an instance with a thousand threads costs nothing, and no late event can
+ * reach the next user of the slot.
+ *
+ * Running instances stand in one list; ended ones in another, in order of their end, so that
+ * expiry looks only at its head. Instances of one pid are chained newest first through `older`. */
+#include "agent/ptable.h"
+
+#include <string.h>
+
+#include "agent/idmap.h"
+#include "common/mem.h"
+
+struct list {
+    struct ptable_proc *first, *last;
+};
+
+struct ptable {
+    struct ptable_conf conf;
+    struct idmap *pids, *tids;
+    struct list running, ended, spare;
+    size_t slots;
+    size_t text_bytes;
+    struct ptable_stats stats;
+};
+
+static void list_append(struct list *l, struct ptable_proc *p)
+{
+    p->next = NULL;
+    p->prev = l->last;
+    if (l->last) {
+        l->last->next = p;
+    } else {
+        l->first = p;
+    }
+    l->last = p;
+}
+
+static void list_remove(struct list *l, struct ptable_proc *p)
+{
+    if (p->prev) {
+        p->prev->next = p->next;
+    } else {
+        l->first = p->next;
+    }
+    if (p->next) {
+        p->next->prev = p->prev;
+    } else {
+        l->last = p->prev;
+    }
+    p->next = p->prev = NULL;
+}
+
+static bool entry_stale(const struct idmap_entry *e)
+{
+    return ((const struct ptable_proc *)e->owner)->generation != e->generation;
+}
+
+enum err ptable_create(struct ptable **out, const struct ptable_conf *conf)
+{
+    struct ptable *t = mem_zalloc(sizeof *t);
+    enum err e;
+
+    if (!t) {
+        return ERR_NOMEM;
+    }
+    t->conf = *conf;
+    e = idmap_create(&t->pids, conf->instances_max, entry_stale);
+    if (e) {
+        goto fail;
+    }
+    e = idmap_create(&t->tids, conf->threads_max, entry_stale);
+    if (e) {
+        goto fail;
+    }
+    *out = t;
+    return ERR_OK;
+
+fail:
+    ptable_destroy(t);
+    return e;
+}
+
+/* -- texts -- */
+
+/* At most `max` bytes, and no character cut in two. */
+static size_t text_fit(struct str s, size_t max)
+{
+    size_t n = s.n;
+
+    if (n <= max) {
+        return n;
+    }
+    n = max;
+    while (n > 0 && ((unsigned char)s.p[n] & 0xC0) == 0x80) {
+        n--;
+    }
+    return n;
+}
+
+static void text_drop(struct ptable *t, struct str *s)
+{
+    if (s->p) {
+        t->text_bytes -= s->n;
+        mem_free((void *)(uintptr_t)s->p);
+    }
+    *s = (struct str){NULL, 0};
+}
+
+/* Replaces *own by a copy of `s`; gives whether it changed. What does not fit stays as it was. */
+static bool text_set(struct ptable *t, struct str *own, struct str s, size_t max)
+{
+    char *copy;
+
+    s.n = text_fit(s, max);
+    if (s.n == 0 || str_eq(*own, s)) {
+        return false;
+    }
+    if (t->text_bytes - own->n + s.n > t->conf.text_max) {
+        t->stats.text_full++;
+        return false;
+    }
+    copy = mem_dup(s.p, s.n);
+    if (!copy) {
+        t->stats.nomem++;
+        return false;
+    }
+    text_drop(t, own);
+    *own = (struct str){copy, s.n};
+    t->text_bytes += s.n;
+    return true;
+}
+
+static bool texts_set(struct ptable *t, struct ptable_proc *p, const struct proc_info *info)
+{
+    bool changed = false;
+
+    changed |= text_set(t, &p->info.name, info->name, MODEL_TEXT_MAX);
+    changed |= text_set(t, &p->info.image, info->image, MODEL_TEXT_MAX);
+    changed |= text_set(t, &p->info.user, info->user, MODEL_TEXT_MAX);
+    changed |= text_set(t, &p->info.command_line, info->command_line, MODEL_COMMAND_LINE_MAX);
+    return changed;
+}
+
+static void texts_drop(struct ptable *t, struct ptable_proc *p)
+{
+    text_drop(t, &p->info.name);
+    text_drop(t, &p->info.image);
+    text_drop(t, &p->info.user);
+    text_drop(t, &p->info.command_line);
+}
+
+static void free_list(struct ptable *t, struct list *l)
+{
+    while (l->first) {
+        struct ptable_proc *p = l->first;
+
+        list_remove(l, p);
+        texts_drop(t, p);
+        mem_free(p);
+    }
+}
+
+void ptable_destroy(struct ptable *t)
+{
+    if (!t) {
+        return;
+    }
+    free_list(t, &t->running);
+    free_list(t, &t->ended);
+    free_list(t, &t->spare);
+    idmap_destroy(t->pids);
+    idmap_destroy(t->tids);
+    mem_free(t);
+}
+
+const struct ptable_stats *ptable_stats(const struct ptable *t)
+{
+    return &t->stats;
+}
+
+/* -- instances -- */
+
+/* Takes p out of the chain of its pid. */
+static void unchain(struct ptable *t, struct ptable_proc *p)
+{
+    struct idmap_entry *e = idmap_get(t->pids, p->info.id.pid);
+    struct ptable_proc *newer;
+
+    if (!e) {
+        return;
+    }
+    newer = e->owner;
+    if (newer == p) {
+        if (p->older) {
+            e->owner = p->older;
+            e->generation = p->older->generation;
+        }
+        return; /* else the entry dies with p's generation */
+    }
+    while (newer && newer->older != p) {
+        newer = newer->older;
+    }
+    if (newer) {
+        newer->older = p->older;
+    }
+}
+
+static void forget(struct ptable *t, struct ptable_proc *p)
+{
+    uint32_t generation = p->generation + 1;
+
+    unchain(t, p);
+    list_remove(&t->ended, p);
+    texts_drop(t, p);
+    memset(p, 0, sizeof *p);
+    p->generation = generation;
+    list_append(&t->spare, p);
+    t->stats.ended--;
+}
+
+/* A clean slot: a spare one, a new one, or that of the longest ended instance. NULL: none. */
+static struct ptable_proc *take_slot(struct ptable *t)
+{
+    struct ptable_proc *p = t->spare.first;
+
+    if (!p && t->slots >= t->conf.instances_max && t->ended.first &&
+        t->ended.first->row.final_done) {
+        forget(t, t->ended.first);
+        p = t->spare.first;
+    }
+    if (p) {
+        list_remove(&t->spare, p);
+        return p;
+    }
+    if (t->slots >= t->conf.instances_max) {
+        t->stats.full++;
+        return NULL;
+    }
+    p = mem_zalloc(sizeof *p);
+    if (!p) {
+        t->stats.nomem++;
+        return NULL;
+    }
+    t->slots++;
+    return p;
+}
+
+enum err ptable_add(struct ptable *t, const struct proc_info *info, struct ptable_proc **out)
+{
+    struct ptable_proc *p = take_slot(t);
+    struct idmap_entry *e;
+
+    if (!p) {
+        return t->slots >= t->conf.instances_max ? ERR_FULL : ERR_NOMEM;
+    }
+    e = idmap_put(t->pids, info->id.pid);
+    if (!e) {
+        t->stats.full++;
+        list_append(&t->spare, p);
+        return ERR_FULL;
+    }
+    p->older = e->owner;
+    if (e->owner) {
+        t->stats.reused++;
+    }
+    e->owner = p;
+    e->generation = p->generation;
+    p->info = *info;
+    p->info.name = p->info.image = p->info.command_line = p->info.user = (struct str){NULL, 0};
+    (void)texts_set(t, p, info);
+    p->info_version = 1;
+    list_append(&t->running, p);
+    t->stats.running++;
+    t->stats.instances++;
+    *out = p;
+    return ERR_OK;
+}
+
+struct ptable_proc *ptable_owner(const struct ptable *t, uint32_t pid)
+{
+    const struct idmap_entry *e = idmap_get(t->pids, pid);
+
+    return e ? e->owner : NULL;
+}
+
+struct ptable_proc *ptable_find(const struct ptable *t, struct proc_id id)
+{
+    struct ptable_proc *p = ptable_owner(t, id.pid);
+
+    while (p && p->info.id.start != id.start) {
+        p = p->older;
+    }
+    return p;
+}
+
+/* Members that are set once. */
+static bool update_once(struct proc_info *own, const struct proc_info *info)
+{
+    bool changed = false;
+
+    if ((info->have & INFO_PARENT) && !(own->have & INFO_PARENT)) {
+        own->parent_pid = info->parent_pid;
+        own->parent_start = info->parent_start;
+        changed = true;
+    }
+    if ((info->have & INFO_CREATE_TIME) && !(own->have & INFO_CREATE_TIME)) {
+        own->create_ns = info->create_ns;
+        changed = true;
+    }
+    if ((info->have & INFO_SESSION) &&
+        (!(own->have & INFO_SESSION) || own->session_id != info->session_id)) {
+        own->session_id = info->session_id;
+        changed = true;
+    }
+    return changed;
+}
+
+void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_info *info)
+{
+    static const uint32_t keep =
+        INFO_PARENT | INFO_SESSION | INFO_CREATE_TIME | INFO_COMMAND_LINE_KNOWN;
+    bool changed = update_once(&p->info, info);
+    bool cut = (info->have & INFO_COMMAND_LINE_CUT) != 0;
+    uint32_t have = p->info.have | (info->have & keep);
+
+    changed |= texts_set(t, p, info);
+    if (info->command_line.n > 0) {
+        have = cut ? have | INFO_COMMAND_LINE_CUT : have & ~(uint32_t)INFO_COMMAND_LINE_CUT;
+    }
+    if (changed || have != p->info.have) {
+        p->info.have = have;
+        p->info_version++;
+    }
+}
+
+void ptable_set_origin(struct ptable_proc *p, enum proc_origin origin)
+{
+    if (p->info.origin != origin) {
+        p->info.origin = (uint8_t)origin;
+        p->info_version++;
+    }
+}
+
+void ptable_set_cpu_origin(struct ptable_proc *p, enum cpu_origin origin)
+{
+    if (p->info.cpu_origin != origin) {
+        p->info.cpu_origin = (uint8_t)origin;
+        p->info_version++;
+    }
+}
+
+void ptable_end(struct ptable *t, struct ptable_proc *p, const struct proc_info *end,
+                int64_t mono_ns)
+{
+    static const uint32_t exit_bits =
+        INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
+
+    if (!ptable_ended(p)) {
+        list_remove(&t->running, p);
+        list_append(&t->ended, p);
+        t->stats.running--;
+        t->stats.ended++;
+        p->end_mono_ns = mono_ns;
+        p->row.final_done = false;
+    }
+    p->info.have &= ~(uint32_t)INFO_EXIT_INFERRED;
+    p->info.have |= INFO_EXITED | (end->have & exit_bits);
+    if (end->have & INFO_EXIT_TIME) {
+        p->info.exit_ns = end->exit_ns;
+    }
+    if (end->have & INFO_EXIT_CODE) {
+        p->info.exit_code = end->exit_code;
+    }
+    p->info_version++;
+}
+
+void ptable_revive(struct ptable *t, struct ptable_proc *p)
+{
+    static const uint32_t exit_bits =
+        INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
+
+    list_remove(&t->ended, p);
+    list_append(&t->running, p);
+    t->stats.running++;
+    t->stats.ended--;
+    p->info.have &= ~exit_bits;
+    p->row.final_done = false;
+    p->info_version++;
+}
+
+void ptable_expire(struct ptable *t, int64_t mono_ns)
+{
+    struct ptable_proc *p = t->ended.first;
+
+    while (p && p->row.final_done && mono_ns - p->end_mono_ns > t->conf.grace_ns) {
+        forget(t, p);
+        p = t->ended.first;
+    }
+}
+
+struct ptable_proc *ptable_first_running(const struct ptable *t)
+{
+    return t->running.first;
+}
+
+struct ptable_proc *ptable_first_ended(const struct ptable *t)
+{
+    return t->ended.first;
+}
+
+/* -- threads; an entry's mark says whether the thread is alive -- */
+
+static void thread_gone(struct idmap_entry *e)
+{
+    struct ptable_proc *p = e->owner;
+
+    if (e->mark && p->threads > 0) {
+        p->threads--;
+    }
+    e->mark = 0;
+}
+
+enum err ptable_thread_start(struct ptable *t, uint32_t tid, struct ptable_proc *p)
+{
+    struct idmap_entry *e = idmap_put(t->tids, tid);
+
+    if (!e) {
+        t->stats.threads_full++;
+        return ERR_FULL;
+    }
+    if (e->owner) {
+        thread_gone(e);
+    }
+    e->owner = p;
+    e->generation = p->generation;
+    e->mark = 1;
+    p->threads++;
+    return ERR_OK;
+}
+
+void ptable_thread_stop(struct ptable *t, uint32_t tid)
+{
+    struct idmap_entry *e = idmap_get(t->tids, tid);
+
+    if (e) {
+        thread_gone(e);
+    }
+}
+
+struct ptable_proc *ptable_thread(const struct ptable *t, uint32_t tid)
+{
+    const struct idmap_entry *e = idmap_get(t->tids, tid);
+
+    return e ? e->owner : NULL;
+}

@@ -1,0 +1,136 @@
+#include "tests/support/t.h"
+
+#include "agent/idmap.h"
+#include "common/mem.h"
+
+static uint32_t living_generation = 1;
+
+static bool other_generation(const struct idmap_entry *e)
+{
+    return e->generation != living_generation;
+}
+
+static struct idmap *map_of(size_t max)
+{
+    struct idmap *m;
+
+    assert_ok(idmap_create(&m, max, other_generation));
+    return m;
+}
+
+static bool put(struct idmap *m, uint32_t key, uint32_t generation)
+{
+    struct idmap_entry *e = idmap_put(m, key);
+
+    if (!e) {
+        return false;
+    }
+    e->owner = m;
+    e->generation = generation;
+    return true;
+}
+
+static void what_was_put_is_found_after_growing(void **state)
+{
+    struct idmap *m = map_of(100000);
+
+    (void)state;
+    for (uint32_t k = 0; k < 50000; k++) {
+        assert_true(put(m, k * 4, 1));
+    }
+    for (uint32_t k = 0; k < 50000; k++) {
+        assert_non_null(idmap_get(m, k * 4));
+        assert_int_equal(idmap_get(m, k * 4)->key, k * 4);
+        assert_null(idmap_get(m, k * 4 + 1));
+    }
+    idmap_destroy(m);
+}
+
+static void an_entry_dies_with_its_owner(void **state)
+{
+    struct idmap *m = map_of(100);
+
+    (void)state;
+    assert_true(put(m, 7, 1));
+    assert_true(put(m, 8, 2));
+    assert_non_null(idmap_get(m, 7));
+    assert_null(idmap_get(m, 8));
+    assert_null(idmap_put(m, 8)->owner); /* its place is free again */
+    idmap_destroy(m);
+}
+
+static void dead_entries_make_room_and_living_ones_do_not(void **state)
+{
+    struct idmap *m = map_of(1000);
+
+    (void)state;
+    for (uint32_t k = 0; k < 1000; k++) {
+        assert_true(put(m, k, k < 500 ? 2 : 1));
+    }
+    for (uint32_t k = 1000; k < 1500; k++) {
+        assert_true(put(m, k, 1));
+    }
+    assert_false(put(m, 9999, 1));
+    for (uint32_t k = 500; k < 1500; k++) {
+        assert_non_null(idmap_get(m, k));
+    }
+    idmap_destroy(m);
+}
+
+static void a_cleared_map_is_empty(void **state)
+{
+    struct idmap *m = map_of(10);
+
+    (void)state;
+    assert_true(put(m, 1, 1));
+    idmap_clear(m);
+    assert_null(idmap_get(m, 1));
+    idmap_destroy(m);
+}
+
+static void creation_survives_every_failing_allocation(void **state)
+{
+    struct idmap *m;
+    long before = mem_live();
+
+    (void)state;
+    for (long n = 0; n < 2; n++) {
+        mem_fail_after(n);
+        assert_err(idmap_create(&m, 10, NULL), ERR_NOMEM);
+        assert_int_equal(mem_live(), before);
+    }
+    mem_fail_after(-1);
+}
+
+static void a_map_that_cannot_grow_keeps_what_it_has(void **state)
+{
+    struct idmap *m = map_of(100000);
+    uint32_t k = 0;
+
+    (void)state;
+    mem_fail_after(0);
+    while (put(m, k, 1)) {
+        k++;
+    }
+    mem_fail_after(-1);
+    assert_true(k > 100);
+    for (uint32_t i = 0; i < k; i++) {
+        assert_non_null(idmap_get(m, i));
+    }
+    assert_true(put(m, k, 1));
+    idmap_destroy(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_put_is_found_after_growing),
+        cmocka_unit_test(an_entry_dies_with_its_owner),
+        cmocka_unit_test(dead_entries_make_room_and_living_ones_do_not),
+        cmocka_unit_test(a_cleared_map_is_empty),
+        cmocka_unit_test(creation_survives_every_failing_allocation),
+        cmocka_unit_test(a_map_that_cannot_grow_keeps_what_it_has),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
