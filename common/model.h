@@ -91,6 +91,7 @@ struct life_event {
 /* One process at one tick. values[m] is defined where bit m of mask is set. */
 struct sample_row {
     const struct proc_info *info; /* borrowed during the call */
+    uint32_t info_version;        /* grows when *info changes within the instance */
     uint64_t mask;
     bool fresh; /* the instance's first row, and its counters began at zero: the first value is
                    itself a difference */

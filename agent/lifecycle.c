@@ -1,0 +1,590 @@
+/* A recording tells late who lived all along: many have no rundown at their beginning, only the one
+ * at their end, and tids and pids are reused in between. So the source hands over the process and
+ * thread records of the whole file first, marked early. Of each number only the first early record
+ * counts: unless it is a start, its owner was there from the beginning, with start 0 as identity
+ * (the recording does not say when it began). When the first record of the real pass arrives, the
+ * sets of numbers seen are emptied. */
+#include "agent/lifecycle.h"
+
+#include <string.h>
+
+#include "agent/idmap.h"
+#include "common/clk.h"
+#include "common/mem.h"
+
+enum { EARLY_PIDS_MAX = 1 << 16, EARLY_TIDS_MAX = 1 << 18 };
+#define NEVER INT64_MAX
+
+/* btime of a Linux system is known to the second only, and so is what creation times rest on. */
+#define CREATE_SLACK_NS (2 * CLK_S)
+
+struct lifecycle {
+    struct lifecycle_conf conf;
+    struct idmap *early_pids, *early_tids;
+    bool early;          /* the pass over the whole recording is under way */
+    bool thread_rundown; /* thread records of the rundown have been seen */
+    uint32_t table_seq;
+    int64_t first_table_wall_ns;
+    int64_t due_ns; /* the earliest of all start_due_ns and stop_due_ns */
+    struct lifecycle_stats stats;
+};
+
+enum err lifecycle_create(struct lifecycle **out, const struct lifecycle_conf *conf)
+{
+    struct lifecycle *l = mem_zalloc(sizeof *l);
+    enum err e;
+
+    if (!l) {
+        return ERR_NOMEM;
+    }
+    l->conf = *conf;
+    l->due_ns = NEVER;
+    e = idmap_create(&l->early_pids, EARLY_PIDS_MAX, NULL);
+    if (e) {
+        goto fail;
+    }
+    e = idmap_create(&l->early_tids, EARLY_TIDS_MAX, NULL);
+    if (e) {
+        goto fail;
+    }
+    *out = l;
+    return ERR_OK;
+
+fail:
+    lifecycle_destroy(l);
+    return e;
+}
+
+void lifecycle_destroy(struct lifecycle *l)
+{
+    if (!l) {
+        return;
+    }
+    idmap_destroy(l->early_pids);
+    idmap_destroy(l->early_tids);
+    mem_free(l);
+}
+
+const struct lifecycle_stats *lifecycle_stats(const struct lifecycle *l)
+{
+    return &l->stats;
+}
+
+bool lifecycle_threads_known(const struct lifecycle *l, const struct ptable_proc *p)
+{
+    return l->thread_rundown || (p->info.origin == ORIGIN_START && p->threads > 0);
+}
+
+/* -- telling -- */
+
+static void tell(struct lifecycle *l, enum life_kind kind, const struct ptable_proc *p,
+                 int64_t wall_ns, int64_t mono_ns)
+{
+    struct life_event ev = {.kind = (uint8_t)kind, .wall_ns = wall_ns, .mono_ns = mono_ns};
+
+    ev.info = p->info;
+    l->conf.told(l->conf.ctx, &ev);
+}
+
+static void tell_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
+{
+    p->life.start_due_ns = 0;
+    l->stats.starts++;
+    if (p->info.origin == ORIGIN_INFERRED) {
+        l->stats.inferred_starts++;
+    }
+    tell(l, LIFE_PROCESS_START, p, wall_ns, mono_ns);
+}
+
+/* An inferred start is told with its creation time where that is known. */
+static void tell_inferred_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                                int64_t mono_ns)
+{
+    int64_t back_ns = 0;
+
+    if ((p->info.have & INFO_CREATE_TIME) && p->info.create_ns < wall_ns) {
+        back_ns = wall_ns - p->info.create_ns;
+    }
+    if (back_ns > 10 * CLK_S) {
+        back_ns = 0; /* the clock was set, or the table was late: what is sure is now */
+    }
+    tell_start(l, p, wall_ns - back_ns, mono_ns - back_ns);
+}
+
+static void tell_stop(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *end,
+                      int64_t wall_ns, int64_t mono_ns)
+{
+    if (p->life.start_due_ns) {
+        tell_inferred_start(l, p, wall_ns, mono_ns);
+    }
+    p->life.stop_due_ns = 0;
+    ptable_end(l->conf.table, p, end, mono_ns);
+    l->stats.stops++;
+    if (end->have & INFO_EXIT_INFERRED) {
+        l->stats.inferred_stops++;
+    }
+    tell(l, LIFE_PROCESS_STOP, p, wall_ns, mono_ns);
+}
+
+static void infer_stop(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
+{
+    struct proc_info end = {.have = INFO_EXIT_TIME | INFO_EXIT_INFERRED, .exit_ns = wall_ns};
+
+    tell_stop(l, p, &end, wall_ns, mono_ns);
+}
+
+/* -- adding -- */
+
+/* The parent's instance, so that its pid may be reused. */
+static uint64_t parent_start_of(const struct lifecycle *l, const struct proc_info *info)
+{
+    const struct ptable_proc *parent;
+
+    if (!(info->have & INFO_PARENT) || info->parent_start) {
+        return info->parent_start;
+    }
+    parent = ptable_owner(l->conf.table, info->parent_pid);
+    if (!parent || ptable_ended(parent) || parent->info.id.start > info->id.start) {
+        return 0;
+    }
+    return parent->info.id.start;
+}
+
+/* Adds the instance; whoever owned the pid until now has ended unseen. */
+static struct ptable_proc *add(struct lifecycle *l, const struct proc_info *info,
+                               enum proc_origin origin, int64_t wall_ns, int64_t mono_ns)
+{
+    struct ptable_proc *old = ptable_owner(l->conf.table, info->id.pid);
+    struct ptable_proc *p;
+    struct proc_info full = *info;
+
+    if (old && !ptable_ended(old)) {
+        infer_stop(l, old, wall_ns, mono_ns);
+    }
+    if (full.id.start == 0 && ptable_find(l->conf.table, full.id)) {
+        full.id.start = clk_to_filetime(wall_ns); /* start 0 is taken: keep the two apart */
+    }
+    full.origin = (uint8_t)origin;
+    full.cpu_origin = CPU_ORIGIN_NONE;
+    full.parent_start = parent_start_of(l, info);
+    full.have &= ~(uint32_t)(INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXITED | INFO_EXIT_INFERRED |
+                             INFO_FINAL_TOTALS);
+    if (ptable_add(l->conf.table, &full, &p)) {
+        return NULL; /* counted there */
+    }
+    p->life.table_seq = l->table_seq;
+    p->life.from_start = origin == ORIGIN_START || origin == ORIGIN_INFERRED;
+    return p;
+}
+
+/* -- process events -- */
+
+/* The instance an event names: by identity where it has one, else the pid's newest. */
+static struct ptable_proc *named(const struct lifecycle *l, const struct proc_info *info)
+{
+    return info->id.start ? ptable_find(l->conf.table, info->id)
+                          : ptable_owner(l->conf.table, info->id.pid);
+}
+
+static struct ptable_proc *on_start(struct lifecycle *l, const struct event *ev)
+{
+    struct proc_info info = ev->u.proc.info;
+    struct ptable_proc *p = info.id.start ? ptable_find(l->conf.table, info.id) : NULL;
+
+    if (!(info.have & INFO_CREATE_TIME)) {
+        info.create_ns = ev->wall_ns;
+        info.have |= INFO_CREATE_TIME;
+    }
+    if (!p) {
+        p = add(l, &info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
+        if (p) {
+            tell_start(l, p, ev->wall_ns, ev->mono_ns);
+        }
+        return p;
+    }
+    ptable_update(l->conf.table, p, &info);
+    if (p->life.start_due_ns) {
+        ptable_set_origin(p, ORIGIN_START); /* a table was quicker */
+        tell_start(l, p, ev->wall_ns, ev->mono_ns);
+    } else {
+        l->stats.repeated++;
+    }
+    return p;
+}
+
+/* A stop whose start nobody saw. Of a recording: it lived all along. Live: it began after the
+ * agent unless its creation time says otherwise. */
+static struct ptable_proc *add_unseen(struct lifecycle *l, const struct event *ev)
+{
+    const struct proc_info *info = &ev->u.proc.info;
+    bool new_here = l->table_seq > 0 && (info->have & INFO_CREATE_TIME) &&
+                    info->create_ns >= l->first_table_wall_ns - CREATE_SLACK_NS;
+    struct ptable_proc *p;
+
+    p = add(l, info, new_here ? ORIGIN_INFERRED : ORIGIN_UNKNOWN, ev->wall_ns, ev->mono_ns);
+    if (p && new_here) {
+        tell_inferred_start(l, p, ev->wall_ns, ev->mono_ns);
+    }
+    return p;
+}
+
+static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
+{
+    struct proc_info end = ev->u.proc.info;
+    struct ptable_proc *p = named(l, &end);
+
+    if (!(end.have & INFO_EXIT_TIME)) {
+        end.exit_ns = ev->wall_ns;
+        end.have |= INFO_EXIT_TIME;
+    }
+    end.have &= ~(uint32_t)INFO_EXIT_INFERRED;
+    if (ev->u.proc.totals_mask) {
+        end.have |= INFO_FINAL_TOTALS;
+    }
+    if (!p) {
+        p = add_unseen(l, ev);
+        if (!p) {
+            return NULL;
+        }
+    }
+    ptable_update(l->conf.table, p, &end);
+    if (!ptable_ended(p)) {
+        tell_stop(l, p, &end, ev->wall_ns, ev->mono_ns);
+    } else {
+        l->stats.repeated++;
+        if (p->info.have & INFO_EXIT_INFERRED) {
+            ptable_end(l->conf.table, p, &end, p->end_mono_ns); /* now it is known exactly, */
+            p->row.final_done = false;                          /* and a further row says so */
+        }
+    }
+    return p;
+}
+
+/* Alive at the beginning or the end of a recording, or at the agent's start. */
+static struct ptable_proc *on_found(struct lifecycle *l, const struct event *ev)
+{
+    const struct proc_info *info = &ev->u.proc.info;
+    struct ptable_proc *p = named(l, info);
+    enum proc_origin origin = info->origin ? info->origin : ORIGIN_RUNDOWN;
+
+    if (!p || (ev->kind == EV_PROC_FOUND && ptable_ended(p))) {
+        return add(l, info, origin, ev->wall_ns, ev->mono_ns);
+    }
+    ptable_update(l->conf.table, p, info);
+    if (p->info.origin == ORIGIN_UNKNOWN) {
+        ptable_set_origin(p, origin);
+    }
+    return p;
+}
+
+/* Of every pid, the first record of a recording: unless it is a start, the process was there from
+ * the beginning. */
+static void early_process(struct lifecycle *l, const struct event *ev)
+{
+    const struct proc_info *info = &ev->u.proc.info;
+    struct ptable_proc *p = ptable_owner(l->conf.table, info->id.pid);
+    struct idmap_entry *seen = idmap_put(l->early_pids, info->id.pid);
+    struct proc_info found = *info;
+
+    if (!seen || seen->owner || ev->kind == EV_PROC_DEFUNCT) {
+        return;
+    }
+    seen->owner = l;
+    if (ev->kind == EV_PROC_START) {
+        return;
+    }
+    if (p && !ptable_ended(p)) {
+        ptable_update(l->conf.table, p, info); /* known by its threads, or from an earlier file */
+        if (p->info.origin == ORIGIN_UNKNOWN) {
+            ptable_set_origin(p, ORIGIN_RUNDOWN);
+        }
+        return;
+    }
+    found.id.start = 0;
+    (void)add(l, &found, ORIGIN_RUNDOWN, ev->wall_ns, ev->mono_ns);
+}
+
+/* -- thread events -- */
+
+/* The instance a thread or image record names. */
+static struct ptable_proc *by_pid(struct lifecycle *l, uint32_t pid)
+{
+    struct ptable_proc *p = ptable_owner(l->conf.table, pid);
+
+    if (!p) {
+        l->stats.no_owner++;
+    }
+    return p;
+}
+
+/* Known by its threads only. */
+static struct ptable_proc *add_bare(struct lifecycle *l, uint32_t pid, const struct event *ev)
+{
+    struct proc_info info = {.id = {.pid = pid}};
+
+    return add(l, &info, ORIGIN_UNKNOWN, ev->wall_ns, ev->mono_ns);
+}
+
+static void early_thread(struct lifecycle *l, const struct event *ev)
+{
+    const struct ev_thread *th = &ev->u.thread;
+    struct idmap_entry *seen = idmap_put(l->early_tids, th->tid);
+    struct ptable_proc *p;
+
+    if (!seen || (seen->owner && th->tid != 0)) {
+        return;
+    }
+    seen->owner = l;
+    if (ev->kind == EV_THREAD_START) {
+        return;
+    }
+    if (ev->kind != EV_THREAD_STOP) {
+        l->thread_rundown = true;
+    }
+    p = ptable_owner(l->conf.table, th->pid);
+    if (!p && !idmap_get(l->early_pids, th->pid)) {
+        p = add_bare(l, th->pid, ev);
+    }
+    if (p) {
+        err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
+    }
+}
+
+static void tell_thread(struct lifecycle *l, const struct event *ev, const struct ptable_proc *p)
+{
+    struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
+
+    out.kind = ev->kind == EV_THREAD_START ? LIFE_THREAD_START : LIFE_THREAD_STOP;
+    out.tid = ev->u.thread.tid;
+    out.info.id = p->info.id;
+    out.info.name = p->info.name;
+    l->conf.told(l->conf.ctx, &out);
+}
+
+static void on_thread(struct lifecycle *l, const struct event *ev)
+{
+    const struct ev_thread *th = &ev->u.thread;
+    struct ptable_proc *p = by_pid(l, th->pid);
+    bool known;
+
+    if (!p) {
+        return;
+    }
+    switch (ev->kind) {
+    case EV_THREAD_START:
+        err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
+        tell_thread(l, ev, p);
+        break;
+    case EV_THREAD_STOP:
+        ptable_thread_stop(l->conf.table, th->tid);
+        tell_thread(l, ev, p);
+        break;
+    default: /* alive at the beginning or the end */
+        l->thread_rundown = true;
+        known = ptable_thread(l->conf.table, th->tid) == p && th->tid != 0;
+        if (!known) {
+            err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
+        }
+        break;
+    }
+}
+
+struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
+                                           const struct event *ev)
+{
+    struct ptable_proc *p = ptable_thread(l->conf.table, tid);
+
+    if (!p && tid == 0) {
+        p = ptable_owner(l->conf.table, 0);
+        if (!p) {
+            p = add_bare(l, 0, ev);
+        }
+    }
+    if (!p) {
+        l->stats.no_owner++;
+    }
+    return p;
+}
+
+/* -- image events -- */
+
+static void on_image(struct lifecycle *l, const struct event *ev)
+{
+    struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
+    const struct ptable_proc *p = by_pid(l, ev->u.image.pid);
+
+    if (!p) {
+        return;
+    }
+    out.kind = ev->kind == EV_IMAGE_LOAD ? LIFE_IMAGE_LOAD : LIFE_IMAGE_UNLOAD;
+    out.info.id = p->info.id;
+    out.info.name = p->info.name;
+    out.path = ev->u.image.path;
+    l->conf.told(l->conf.ctx, &out);
+}
+
+/* -- all events -- */
+
+static void early_event(struct lifecycle *l, const struct event *ev)
+{
+    l->early = true;
+    switch (ev->kind) {
+    case EV_PROC_START:
+    case EV_PROC_STOP:
+    case EV_PROC_FOUND:
+    case EV_PROC_LAST:
+    case EV_PROC_DEFUNCT:
+        early_process(l, ev);
+        break;
+    case EV_THREAD_START:
+    case EV_THREAD_STOP:
+    case EV_THREAD_FOUND:
+    case EV_THREAD_LAST:
+        early_thread(l, ev);
+        break;
+    default:
+        break;
+    }
+}
+
+struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
+{
+    if (ev->early) {
+        early_event(l, ev);
+        return NULL;
+    }
+    if (l->early) {
+        l->early = false;
+        idmap_clear(l->early_pids);
+        idmap_clear(l->early_tids);
+    }
+    switch (ev->kind) {
+    case EV_PROC_START:
+        return on_start(l, ev);
+    case EV_PROC_STOP:
+        return on_stop(l, ev);
+    case EV_PROC_FOUND:
+    case EV_PROC_LAST:
+        return on_found(l, ev);
+    case EV_PROC_DEFUNCT:
+        l->stats.defunct++;
+        return NULL;
+    case EV_THREAD_START:
+    case EV_THREAD_STOP:
+    case EV_THREAD_FOUND:
+    case EV_THREAD_LAST:
+        on_thread(l, ev);
+        return NULL;
+    case EV_IMAGE_LOAD:
+    case EV_IMAGE_UNLOAD:
+        on_image(l, ev);
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* -- tables -- */
+
+void lifecycle_table_begin(struct lifecycle *l, const struct snapshot *snap)
+{
+    if (l->table_seq++ == 0) {
+        l->first_table_wall_ns = snap->wall_ns;
+    }
+}
+
+static void wait_until(struct lifecycle *l, int64_t *due_ns, int64_t mono_ns)
+{
+    *due_ns = mono_ns + LIFECYCLE_WAIT_NS;
+    if (*due_ns < l->due_ns) {
+        l->due_ns = *due_ns;
+    }
+}
+
+/* A row nobody announced. */
+static struct ptable_proc *add_row(struct lifecycle *l, const struct snapshot *snap,
+                                   const struct proc_info *info)
+{
+    bool old = l->table_seq == 1 || ((info->have & INFO_CREATE_TIME) &&
+                                     info->create_ns < l->first_table_wall_ns - CREATE_SLACK_NS);
+    struct ptable_proc *p =
+        add(l, info, old ? ORIGIN_SNAPSHOT : ORIGIN_INFERRED, snap->wall_ns, snap->mono_ns);
+
+    if (!p || old) {
+        return p;
+    }
+    if (l->conf.polled) {
+        tell_inferred_start(l, p, snap->wall_ns, snap->mono_ns);
+    } else {
+        wait_until(l, &p->life.start_due_ns, snap->mono_ns);
+    }
+    return p;
+}
+
+struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
+                                  const struct snap_row *row)
+{
+    struct ptable_proc *p = ptable_find(l->conf.table, row->info.id);
+
+    if (!p) {
+        return add_row(l, snap, &row->info);
+    }
+    if (ptable_ended(p)) {
+        if (!(p->info.have & INFO_EXIT_INFERRED)) {
+            return NULL; /* the table was read while it ended */
+        }
+        l->stats.revived++;
+        ptable_revive(l->conf.table, p);
+    }
+    ptable_update(l->conf.table, p, &row->info);
+    p->life.table_seq = l->table_seq;
+    p->life.stop_due_ns = 0;
+    return p;
+}
+
+void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap)
+{
+    struct ptable_proc *p, *next;
+
+    if (!snap->complete) {
+        return;
+    }
+    for (p = ptable_first_running(l->conf.table); p; p = next) {
+        next = p->next;
+        if (p->life.table_seq == l->table_seq || p->life.stop_due_ns) {
+            continue;
+        }
+        if (l->conf.polled) {
+            infer_stop(l, p, snap->wall_ns, snap->mono_ns);
+        } else {
+            p->life.stop_wall_ns = snap->wall_ns;
+            wait_until(l, &p->life.stop_due_ns, snap->mono_ns);
+        }
+    }
+}
+
+void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
+{
+    struct ptable_proc *p, *next;
+
+    if (mono_ns < l->due_ns) {
+        return;
+    }
+    l->due_ns = NEVER;
+    for (p = ptable_first_running(l->conf.table); p; p = next) {
+        next = p->next;
+        if (p->life.start_due_ns && p->life.start_due_ns <= mono_ns) {
+            tell_inferred_start(l, p, wall_ns, mono_ns);
+        }
+        if (p->life.stop_due_ns && p->life.stop_due_ns <= mono_ns) {
+            infer_stop(l, p, p->life.stop_wall_ns, mono_ns - (wall_ns - p->life.stop_wall_ns));
+            continue;
+        }
+        if (p->life.start_due_ns && p->life.start_due_ns < l->due_ns) {
+            l->due_ns = p->life.start_due_ns;
+        }
+        if (p->life.stop_due_ns && p->life.stop_due_ns < l->due_ns) {
+            l->due_ns = p->life.stop_due_ns;
+        }
+    }
+}

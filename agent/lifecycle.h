@@ -1,0 +1,72 @@
+/* Starts and stops, each told exactly once, whichever way they became known: by an event, by the
+ * rundown of a recording, or by comparing two process tables. Keeps the process table up to date
+ * on the way, so that whoever asks ptable.h next gets the instance of that moment.
+ *
+ *   event START                         told as it comes; origin start
+ *   event STOP                          told as it comes, with exit code and time where known
+ *   found by a recording's rundown,     not told: it did not start here; origin rundown
+ *   or in the agent's first table       origin snapshot
+ *   new in a later table                told as start, origin inferred; where start events exist,
+ *                                       only after they had LIFECYCLE_WAIT_NS to come
+ *   missing in a complete table         told as stop with INFO_EXIT_INFERRED: its time is an upper
+ *                                       bound; where stop events exist, after the same wait
+ *   pid taken over by another instance  the old one is told as stopped, inferred
+ *
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_LIFECYCLE_H
+#define PROCFLEET_AGENT_LIFECYCLE_H
+
+#include "agent/event.h"
+#include "agent/ptable.h"
+#include "agent/source.h"
+
+#define LIFECYCLE_WAIT_NS 2000000000LL
+
+struct lifecycle;
+
+struct lifecycle_conf {
+    struct ptable *table; /* borrowed */
+    bool polled;          /* the source has no start and stop events: nothing to wait for */
+    void (*told)(void *ctx, const struct life_event *ev); /* texts are borrowed during the call */
+    void *ctx;
+};
+
+struct lifecycle_stats {
+    uint64_t starts, stops; /* process events told */
+    uint64_t inferred_starts, inferred_stops;
+    uint64_t repeated; /* start or stop events of what had started or stopped already */
+    uint64_t revived;  /* a stop was inferred too early */
+    uint64_t no_owner; /* records of a process or thread that is not known, not known yet, or whose
+                          grace after the exit is over */
+    uint64_t defunct;  /* ended before the recording */
+};
+
+/* Errors: ERR_NOMEM */
+NODISCARD enum err lifecycle_create(struct lifecycle **out, const struct lifecycle_conf *conf);
+void lifecycle_destroy(struct lifecycle *l);
+const struct lifecycle_stats *lifecycle_stats(const struct lifecycle *l);
+
+/* A process, thread or image event; others are ignored. Gives the instance a process event is
+ * about, else NULL. */
+struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev);
+
+/* A table: begin, every row, end. lifecycle_row gives the row's instance, NULL when the table of
+ * instances is full. */
+void lifecycle_table_begin(struct lifecycle *l, const struct snapshot *snap);
+struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
+                                  const struct snap_row *row);
+void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap);
+
+/* Time has come this far: what was waited for in vain is told as inferred. O(1) when nothing is
+ * due. */
+void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns);
+
+/* Whose time a thread spent at the moment of `ev`: NULL and counted when nobody's. tid 0 is the
+ * idle process, known or not. */
+struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
+                                           const struct event *ev);
+
+/* Whether thread records have shown every thread that is alive, so that counts of them are true. */
+bool lifecycle_threads_known(const struct lifecycle *l, const struct ptable_proc *p);
+
+#endif

@@ -1,0 +1,215 @@
+#include "agent/sampler.h"
+
+#include "common/clk.h"
+#include "common/mem.h"
+
+enum { SAMPLER_FIRST_ROWS = 64, SAMPLER_GAP_TICKS = 60 };
+#define SAMPLER_FAST_NS (100 * CLK_MS)
+
+struct sampler {
+    struct sampler_conf conf;
+    struct sample_row *rows;
+    size_t n_rows, cap_rows;
+    bool begun;
+    int64_t next_mono_ns;                   /* of the grid */
+    int64_t now_wall_ns, now_mono_ns;       /* the stream has come this far */
+    int64_t ticked_wall_ns, ticked_mono_ns; /* the last tick's */
+    struct sampler_stats stats;
+};
+
+enum err sampler_create(struct sampler **out, const struct sampler_conf *conf)
+{
+    struct sampler *s;
+
+    if (conf->period_ns < CLK_MS || conf->period_ns > 10 * CLK_S) {
+        return ERR_INVALID;
+    }
+    s = mem_zalloc(sizeof *s);
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->conf = *conf;
+    s->rows = mem_array(SAMPLER_FIRST_ROWS, sizeof *s->rows);
+    if (!s->rows) {
+        mem_free(s);
+        return ERR_NOMEM;
+    }
+    s->cap_rows = SAMPLER_FIRST_ROWS;
+    *out = s;
+    return ERR_OK;
+}
+
+void sampler_destroy(struct sampler *s)
+{
+    if (!s) {
+        return;
+    }
+    mem_free(s->rows);
+    mem_free(s);
+}
+
+const struct sampler_stats *sampler_stats(const struct sampler *s)
+{
+    return &s->stats;
+}
+
+/* -- rows -- */
+
+/* Room for one more row; NULL: the limit, or no memory. */
+static struct sample_row *next_row(struct sampler *s)
+{
+    struct sample_row *more;
+    size_t cap = s->cap_rows * 2;
+
+    if (s->n_rows >= s->conf.processes_max) {
+        s->stats.capped++;
+        return NULL;
+    }
+    if (s->n_rows == s->cap_rows) {
+        more = mem_realloc_array(s->rows, cap, sizeof *more);
+        if (!more) {
+            s->stats.nomem++;
+            return NULL;
+        }
+        s->rows = more;
+        s->cap_rows = cap;
+    }
+    return &s->rows[s->n_rows];
+}
+
+/* Whether the row's first values are themselves differences: its counters began at zero, with the
+ * process or with our counting. Said once, in the first row that has counters. */
+static bool is_fresh(struct sampler *s, struct ptable_proc *p)
+{
+    if (p->row.first_done || !(p->count.mask & aggregate_growing(s->conf.aggregate))) {
+        return false;
+    }
+    p->row.first_done = true;
+    return p->life.from_start || p->info.cpu_origin == CPU_ORIGIN_SAMPLES;
+}
+
+static bool add_row(struct sampler *s, struct ptable_proc *p)
+{
+    struct sample_row *row = next_row(s);
+
+    if (!row) {
+        return false;
+    }
+    aggregate_settle(s->conf.aggregate, p);
+    row->info = &p->info;
+    row->info_version = p->info_version;
+    row->mask = p->count.mask;
+    row->fresh = is_fresh(s, p);
+    for (uint64_t left = row->mask; left; left &= left - 1) {
+        unsigned id = (unsigned)__builtin_ctzll(left);
+
+        row->values[id] = p->count.values[id];
+    }
+    p->count.changed = false;
+    p->row.shown = true;
+    s->n_rows++;
+    return true;
+}
+
+static bool wants_row(const struct sampler *s, const struct ptable_proc *p)
+{
+    if (s->conf.by_table) {
+        return p->count.in_table;
+    }
+    return s->conf.period_ns >= SAMPLER_FAST_NS || p->count.changed || !p->row.shown;
+}
+
+static void collect_rows(struct sampler *s)
+{
+    struct ptable_proc *p;
+
+    s->n_rows = 0;
+    for (p = ptable_first_ended(s->conf.table); p; p = p->next) {
+        if ((!p->row.final_done || p->count.changed) && add_row(s, p)) {
+            p->row.final_done = true;
+        }
+    }
+    for (p = ptable_first_running(s->conf.table); p; p = p->next) {
+        if (wants_row(s, p)) {
+            (void)add_row(s, p);
+        }
+    }
+}
+
+static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+{
+    struct sample_tick tick = {.wall_ns = wall_ns, .mono_ns = mono_ns};
+
+    if (s->stats.ticks > 0 && wall_ns <= s->ticked_wall_ns) {
+        tick.wall_ns = s->ticked_wall_ns + 1; /* the wall clock was set back: ticks keep rising */
+    }
+    if (s->stats.ticks > 0 && mono_ns <= s->ticked_mono_ns) {
+        tick.mono_ns = s->ticked_mono_ns + 1;
+    }
+    collect_rows(s);
+    tick.rows = s->rows;
+    tick.n_rows = s->n_rows;
+    s->ticked_wall_ns = tick.wall_ns;
+    s->ticked_mono_ns = tick.mono_ns;
+    s->stats.ticks++;
+    s->stats.rows += s->n_rows;
+    s->conf.tick(s->conf.ctx, &tick);
+}
+
+/* -- ticks -- */
+
+void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+{
+    make_tick(s, wall_ns, mono_ns);
+}
+
+/* The grid's next tick. Its wall time runs back from the moment the stream has reached, so that a
+ * clock that was set shows in the next tick and not in between. */
+static void grid_tick(struct sampler *s)
+{
+    make_tick(s, s->now_wall_ns - (s->now_mono_ns - s->next_mono_ns), s->next_mono_ns);
+    s->next_mono_ns += s->conf.period_ns;
+}
+
+static void skip_gap(struct sampler *s)
+{
+    int64_t behind = (s->now_mono_ns - s->next_mono_ns) / s->conf.period_ns;
+
+    if (behind > SAMPLER_GAP_TICKS) {
+        grid_tick(s);
+        s->next_mono_ns += (behind - 1) * s->conf.period_ns;
+        s->stats.skipped += (uint64_t)(behind - 1);
+    }
+}
+
+void sampler_advance(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+{
+    s->now_wall_ns = wall_ns;
+    s->now_mono_ns = mono_ns;
+    if (s->conf.by_table) {
+        return;
+    }
+    if (!s->begun) {
+        s->begun = true;
+        s->next_mono_ns = mono_ns;
+    }
+    if (mono_ns < s->next_mono_ns) {
+        return;
+    }
+    skip_gap(s);
+    while (s->next_mono_ns <= mono_ns) {
+        grid_tick(s);
+    }
+}
+
+void sampler_finish(struct sampler *s)
+{
+    bool due = s->begun && !s->conf.by_table;
+
+    for (const struct ptable_proc *p = ptable_first_ended(s->conf.table); p && !due; p = p->next) {
+        due = !p->row.final_done;
+    }
+    if (due) {
+        make_tick(s, s->now_wall_ns, s->now_mono_ns);
+    }
+}

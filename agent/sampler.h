@@ -1,0 +1,51 @@
+/* Counters at a tick become samples: one row per running process, and one last row per process that
+ * has ended since, those included that lived between two ticks only.
+ *
+ * A source of tables makes the ticks itself: each table is one (sampler_table). A stream of events
+ * is cut by a grid (sampler_advance): it starts at the first record's time, and sampler_finish adds
+ * a last tick at the last record's time, so that totals over a recording are exact. Of a gap with
+ * no records only the first and the last tick are made. Faster than 10 ticks per second only
+ * processes whose counters moved have rows.
+ * Bounds:  processes_max rows in a tick; more are counted as `capped`.
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_SAMPLER_H
+#define PROCFLEET_AGENT_SAMPLER_H
+
+#include "agent/aggregate.h"
+#include "agent/ptable.h"
+#include "common/err.h"
+
+struct sampler;
+
+struct sampler_conf {
+    struct ptable *table;        /* borrowed */
+    struct aggregate *aggregate; /* borrowed */
+    int64_t period_ns;           /* distance of ticks, 1 ms to 10 s */
+    bool by_table;               /* ticks are tables; advance makes none */
+    size_t processes_max;
+    void (*tick)(void *ctx, const struct sample_tick *tick); /* rows are borrowed during the call */
+    void *ctx;
+};
+
+struct sampler_stats {
+    uint64_t ticks, rows;
+    uint64_t capped;  /* rows over processes_max */
+    uint64_t skipped; /* ticks of gaps without records */
+    uint64_t nomem;   /* ticks lost */
+};
+
+/* Errors: ERR_NOMEM, ERR_INVALID (period) */
+NODISCARD enum err sampler_create(struct sampler **out, const struct sampler_conf *conf);
+void sampler_destroy(struct sampler *s);
+const struct sampler_stats *sampler_stats(const struct sampler *s);
+
+void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns);
+
+/* Nothing earlier follows. Makes every tick up to and including this moment, from what was counted
+ * before it. */
+void sampler_advance(struct sampler *s, int64_t wall_ns, int64_t mono_ns);
+
+/* The end of the stream: the last tick, and every last row that is due. */
+void sampler_finish(struct sampler *s);
+
+#endif

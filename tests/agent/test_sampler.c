@@ -1,0 +1,283 @@
+#include "tests/support/t.h"
+
+#include "agent/sampler.h"
+#include "common/mem.h"
+#include "tests/agent/feed.h"
+
+struct seen {
+    int64_t wall_ns, mono_ns;
+    size_t n_rows;
+    struct sample_row rows[8];
+    struct proc_id ids[8];
+};
+
+struct bench {
+    struct ptable *table;
+    struct lifecycle *life;
+    struct aggregate *agg;
+    struct sampler *sampler;
+    struct seen ticks[100];
+    size_t n_ticks;
+};
+
+static void ignore(void *ctx, const struct life_event *ev)
+{
+    (void)ctx;
+    (void)ev;
+}
+
+static void on_tick(void *ctx, const struct sample_tick *tick)
+{
+    struct bench *b = ctx;
+    struct seen *s = &b->ticks[b->n_ticks++];
+
+    assert_true(b->n_ticks <= COUNT_OF(b->ticks));
+    assert_true(tick->n_rows <= COUNT_OF(s->rows));
+    s->wall_ns = tick->wall_ns;
+    s->mono_ns = tick->mono_ns;
+    s->n_rows = tick->n_rows;
+    for (size_t i = 0; i < tick->n_rows; i++) {
+        s->rows[i] = tick->rows[i];
+        s->ids[i] = tick->rows[i].info->id;
+    }
+}
+
+static struct bench *bench_new(bool by_table, int64_t period_ns)
+{
+    static const struct ptable_conf table_conf = {
+        .instances_max = 100, .threads_max = 1000, .text_max = 10000, .grace_ns = 10 * CLK_S};
+    struct bench *b = mem_zalloc(sizeof *b);
+    struct lifecycle_conf life = {.polled = false, .told = ignore};
+    struct sampler_conf conf = {
+        .period_ns = period_ns, .by_table = by_table, .processes_max = 4, .tick = on_tick};
+
+    assert_non_null(b);
+    assert_ok(ptable_create(&b->table, &table_conf));
+    life.table = b->table;
+    assert_ok(lifecycle_create(&b->life, &life));
+    assert_ok(aggregate_create(&b->agg, b->table, b->life));
+    conf.table = b->table;
+    conf.aggregate = b->agg;
+    conf.ctx = b;
+    assert_ok(sampler_create(&b->sampler, &conf));
+    return b;
+}
+
+static void bench_free(struct bench *b)
+{
+    sampler_destroy(b->sampler);
+    aggregate_destroy(b->agg);
+    lifecycle_destroy(b->life);
+    ptable_destroy(b->table);
+    mem_free(b);
+}
+
+/* As a recording does: time first, then the record. */
+static void feed(struct bench *b, struct event ev)
+{
+    if (!ev.early) {
+        lifecycle_advance(b->life, ev.wall_ns, ev.mono_ns);
+        sampler_advance(b->sampler, ev.wall_ns, ev.mono_ns);
+    }
+    aggregate_event(b->agg, &ev);
+}
+
+static const struct sample_row *row_of(const struct seen *s, uint32_t pid)
+{
+    for (size_t i = 0; i < s->n_rows; i++) {
+        if (s->ids[i].pid == pid) {
+            return &s->rows[i];
+        }
+    }
+    return NULL;
+}
+
+/* What a query does: differences along the rows, the first one's value when it is fresh. */
+static int64_t total(const struct bench *b, uint32_t pid, unsigned id)
+{
+    int64_t sum = 0, before = 0;
+    bool any = false;
+
+    for (size_t i = 0; i < b->n_ticks; i++) {
+        const struct sample_row *row = row_of(&b->ticks[i], pid);
+
+        if (!row || !(row->mask & METRIC_BIT(id))) {
+            continue;
+        }
+        if (any || row->fresh) {
+            sum += row->values[id] - (row->fresh ? 0 : before);
+        }
+        before = row->values[id];
+        any = true;
+    }
+    return sum;
+}
+
+static void totals_over_a_recording_are_exact(void **state)
+{
+    struct bench *b = bench_new(false, CLK_S);
+
+    (void)state;
+    feed(b, feed_early(feed_proc(EV_PROC_LAST, 2600, 8, 0)));
+    feed(b, feed_early(feed_thread(EV_THREAD_LAST, 2600, 8, 80)));
+    feed(b, feed_early(feed_proc(EV_PROC_START, 300, 12, 300)));
+    feed(b, feed_interval(0, CLK_MS));
+    feed(b, feed_sample(10, 80, false));
+    feed(b, feed_proc(EV_PROC_START, 300, 12, 300)); /* lives between two ticks only */
+    feed(b, feed_thread(EV_THREAD_START, 300, 12, 120));
+    for (int i = 0; i < 5; i++) {
+        feed(b, feed_sample(400 + i, 120, false));
+    }
+    feed(b, feed_proc(EV_PROC_STOP, 500, 12, 0));
+    feed(b, feed_sample(1500, 80, false));
+    feed(b, feed_sample(2600, 80, false));
+    sampler_finish(b->sampler);
+
+    assert_int_equal(b->n_ticks, 4); /* 0, 1000, 2000 and the end */
+    assert_int_equal(b->ticks[0].wall_ns, WALL0);
+    assert_int_equal(b->ticks[1].wall_ns, WALL0 + CLK_S);
+    assert_int_equal(b->ticks[3].wall_ns, WALL0 + 2600 * CLK_MS);
+    assert_int_equal(total(b, 8, M_CPU_TIME), 3 * CLK_MS);
+    assert_int_equal(total(b, 12, M_CPU_TIME), 5 * CLK_MS);
+    assert_non_null(row_of(&b->ticks[1], 12));
+    assert_null(row_of(&b->ticks[2], 12));
+    bench_free(b);
+}
+
+static void an_instance_is_fresh_once(void **state)
+{
+    struct bench *b = bench_new(false, CLK_S);
+
+    (void)state;
+    feed(b, feed_interval(0, CLK_MS));
+    feed(b, feed_proc(EV_PROC_START, 10, 8, 10));
+    feed(b, feed_thread(EV_THREAD_START, 10, 8, 80));
+    feed(b, feed_sample(20, 80, false));
+    feed(b, feed_sample(2020, 80, false));
+    assert_int_equal(b->n_ticks, 3);
+    assert_true(row_of(&b->ticks[1], 8)->fresh);
+    assert_false(row_of(&b->ticks[2], 8)->fresh);
+    bench_free(b);
+}
+
+static void a_late_sample_after_the_last_row_makes_another(void **state)
+{
+    struct bench *b = bench_new(false, CLK_S);
+
+    (void)state;
+    feed(b, feed_interval(0, CLK_MS));
+    feed(b, feed_proc(EV_PROC_START, 10, 8, 10));
+    feed(b, feed_thread(EV_THREAD_START, 10, 8, 80));
+    feed(b, feed_sample(20, 80, false));
+    feed(b, feed_proc(EV_PROC_STOP, 990, 8, 0));
+    feed(b, feed_sample(1001, 80, false));
+    feed(b, feed_sample(2001, 80, false));
+    feed(b, feed_interval(4000, CLK_MS));
+    assert_int_equal(total(b, 8, M_CPU_TIME), 3 * CLK_MS);
+    assert_null(row_of(&b->ticks[4], 8));
+    bench_free(b);
+}
+
+static void a_gap_without_records_has_two_ticks(void **state)
+{
+    struct bench *b = bench_new(false, CLK_S);
+
+    (void)state;
+    feed(b, feed_interval(0, CLK_MS));
+    feed(b, feed_interval(3600 * 1000 + 500, CLK_MS));
+    assert_int_equal(b->n_ticks, 3);
+    assert_int_equal(b->ticks[1].mono_ns, CLK_S);
+    assert_int_equal(b->ticks[2].mono_ns, 3600 * CLK_S);
+    assert_int_equal(sampler_stats(b->sampler)->skipped, 3598);
+    bench_free(b);
+}
+
+static void fast_ticks_have_rows_of_those_only_who_did_something(void **state)
+{
+    struct bench *b = bench_new(false, 10 * CLK_MS);
+
+    (void)state;
+    feed(b, feed_early(feed_proc(EV_PROC_LAST, 90, 8, 0)));
+    feed(b, feed_early(feed_thread(EV_THREAD_LAST, 90, 8, 80)));
+    feed(b, feed_early(feed_proc(EV_PROC_LAST, 90, 12, 0)));
+    feed(b, feed_interval(0, CLK_MS));
+    feed(b, feed_sample(15, 80, false));
+    feed(b, feed_interval(30, CLK_MS));
+    assert_int_equal(b->ticks[0].n_rows, 2);
+    assert_int_equal(b->ticks[1].n_rows, 0);
+    assert_int_equal(b->ticks[2].n_rows, 1);
+    assert_non_null(row_of(&b->ticks[2], 8));
+    bench_free(b);
+}
+
+static void tables_make_ticks_of_their_own_and_end_with_last_rows(void **state)
+{
+    struct bench *b = bench_new(true, CLK_S);
+    struct snap_row rows[] = {feed_row(8, 1, -9000), feed_row(9, 2, 1500)};
+    struct event stop = feed_proc(EV_PROC_STOP, 2500, 9, 2);
+
+    (void)state;
+    rows[0].mask = rows[1].mask = METRIC_BIT(M_PAGE_FAULTS);
+    for (int i = 1; i <= 2; i++) {
+        struct snapshot snap = feed_table(i * 1000, rows, (size_t)i);
+
+        aggregate_table(b->agg, &snap);
+        sampler_table(b->sampler, snap.wall_ns, snap.mono_ns);
+        sampler_advance(b->sampler, snap.wall_ns, snap.mono_ns);
+    }
+    assert_int_equal(b->n_ticks, 2);
+    assert_false(row_of(&b->ticks[1], 8)->fresh);
+    assert_true(row_of(&b->ticks[1], 9)->fresh);
+    aggregate_event(b->agg, &stop);
+    sampler_finish(b->sampler);
+    assert_int_equal(b->n_ticks, 3);
+    assert_non_null(row_of(&b->ticks[2], 9));
+    bench_free(b);
+}
+
+static void rows_over_the_limit_are_counted(void **state)
+{
+    struct bench *b = bench_new(false, CLK_S);
+
+    (void)state;
+    for (uint32_t pid = 4; pid <= 24; pid += 4) {
+        feed(b, feed_early(feed_proc(EV_PROC_LAST, 90, pid, 0)));
+    }
+    feed(b, feed_interval(0, CLK_MS));
+    assert_int_equal(b->ticks[0].n_rows, 4);
+    assert_int_equal(sampler_stats(b->sampler)->capped, 2);
+    bench_free(b);
+}
+
+static void creation_survives_every_failing_allocation(void **state)
+{
+    struct sampler_conf conf = {.period_ns = CLK_S};
+    struct sampler *s = NULL;
+    long before = mem_live(), n = 0;
+
+    (void)state;
+    for (mem_fail_after(n); sampler_create(&s, &conf); mem_fail_after(++n)) {
+        assert_int_equal(mem_live(), before);
+    }
+    mem_fail_after(-1);
+    assert_int_equal(n, 2);
+    sampler_destroy(s);
+    conf.period_ns = 1;
+    assert_err(sampler_create(&s, &conf), ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(totals_over_a_recording_are_exact),
+        cmocka_unit_test(an_instance_is_fresh_once),
+        cmocka_unit_test(a_late_sample_after_the_last_row_makes_another),
+        cmocka_unit_test(a_gap_without_records_has_two_ticks),
+        cmocka_unit_test(fast_ticks_have_rows_of_those_only_who_did_something),
+        cmocka_unit_test(tables_make_ticks_of_their_own_and_end_with_last_rows),
+        cmocka_unit_test(rows_over_the_limit_are_counted),
+        cmocka_unit_test(creation_survives_every_failing_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
