@@ -6,27 +6,36 @@ if(NOT DEPS_DIR)
 endif()
 
 file(STRINGS ${CMAKE_SOURCE_DIR}/cmake/deps.lock lock_lines REGEX "^[a-z]")
+set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS cmake/deps.lock)
 
-# Declares one row of deps.lock: the local file when there is one, else upstream.
+# Declares the dependency `name` from its rows in deps.lock: the first whose file is in DEPS_DIR, else the first upstream.
 function(dep name)
+  set(source)
   foreach(line IN LISTS lock_lines)
     string(REPLACE " " ";" row "${line}")
     list(GET row 0 row_name)
+    list(GET row 2 file)
     if(NOT row_name STREQUAL name)
       continue()
     endif()
-    list(GET row 2 file)
-    list(GET row 3 hash)
-    list(GET row 4 url)
+    list(GET row 5 url)
     if(EXISTS "${DEPS_DIR}/${file}")
-      set(url "${DEPS_DIR}/${file}")
-    elseif(url STREQUAL "-")
-      message(FATAL_ERROR "${file} is missing in ${DEPS_DIR}; run scripts/install-deps")
+      set(source "${DEPS_DIR}/${file}")
+      list(GET row 3 hash)
+      break()
     endif()
-    FetchContent_Declare(${name} URL ${url} URL_HASH SHA256=${hash} DOWNLOAD_EXTRACT_TIMESTAMP OFF ${ARGN})
-    return()
+    if(NOT source AND NOT url STREQUAL "-")
+      set(source ${url})
+      list(GET row 3 hash)
+    endif()
   endforeach()
-  message(FATAL_ERROR "${name} is not in cmake/deps.lock")
+  if(NOT source)
+    message(FATAL_ERROR "cmake/deps.lock has no way to get ${name}")
+  endif()
+  if(source MATCHES "^http")
+    message(STATUS "${name} is not in ${DEPS_DIR} (scripts/install-deps puts it there): downloading ${source}")
+  endif()
+  FetchContent_Declare(${name} URL ${source} URL_HASH SHA256=${hash} DOWNLOAD_EXTRACT_TIMESTAMP OFF ${ARGN})
 endfunction()
 
 # A library whose own build is not used: the sources that match, with one include directory.
@@ -42,7 +51,6 @@ dep(jansson)
 dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
 dep(zstd SOURCE_SUBDIR none)
 dep(libyaml SOURCE_SUBDIR none)
-dep(cmocka SOURCE_SUBDIR none)
 
 foreach(v ENABLE_PROGRAMS ENABLE_TESTING USE_SHARED_MBEDTLS_LIBRARY MBEDTLS_FATAL_WARNINGS BUILD_SHARED_LIBS NNG_TESTS
           NNG_TOOLS DISABLE_PACKAGE_CONFIG_AND_INSTALL JANSSON_EXAMPLES JANSSON_BUILD_DOCS JANSSON_INSTALL)
@@ -66,6 +74,7 @@ target_compile_definitions(yaml PUBLIC YAML_DECLARE_STATIC PRIVATE YAML_VERSION_
                                 YAML_VERSION_PATCH=5 YAML_VERSION_STRING="0.2.5")
 
 if(WIN32) # on Linux the package serves
+  dep(cmocka SOURCE_SUBDIR none)
   FetchContent_MakeAvailable(cmocka)
   source_lib(cmocka ${cmocka_SOURCE_DIR}/include ${cmocka_SOURCE_DIR}/src/cmocka.c)
   include_directories(SYSTEM ${DEPS_DIR}/include) # xxHash, uthash
