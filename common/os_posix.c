@@ -104,7 +104,9 @@ static void *thread_main(void *p)
 {
     struct os_thread *t = p;
 
+#ifdef __linux__
     pthread_setname_np(pthread_self(), t->name);
+#endif
     t->run(t->arg);
     return NULL;
 }

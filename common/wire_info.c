@@ -19,8 +19,7 @@ static const struct {
         (m)->field = (known) ? (value) : 0; \
     } while (0)
 
-static enum err put_texts(Procfleet__V1__ProcInfo *m, const struct proc_info *in,
-                          struct wire_arena *a)
+static enum err put_texts(PB(ProcInfo) * m, const struct proc_info *in, struct wire_arena *a)
 {
     enum err e = wire_text_put(&m->has_name, &m->name, in->name, MODEL_TEXT_MAX, a);
 
@@ -40,7 +39,7 @@ static enum err put_texts(Procfleet__V1__ProcInfo *m, const struct proc_info *in
     return e;
 }
 
-enum err wire_info_put(Procfleet__V1__ProcInfo *m, const struct proc_info *in, struct wire_arena *a)
+enum err wire_info_put(PB(ProcInfo) * m, const struct proc_info *in, struct wire_arena *a)
 {
     uint32_t bits = 0;
 
@@ -65,8 +64,7 @@ enum err wire_info_put(Procfleet__V1__ProcInfo *m, const struct proc_info *in, s
     return put_texts(m, in, a);
 }
 
-enum err wire_event_put(Procfleet__V1__LifeEvent *m, const struct life_event *in,
-                        struct wire_arena *a)
+enum err wire_event_put(PB(LifeEvent) * m, const struct life_event *in, struct wire_arena *a)
 {
     enum err e;
 
@@ -86,7 +84,7 @@ enum err wire_event_put(Procfleet__V1__LifeEvent *m, const struct life_event *in
     return e;
 }
 
-static uint32_t have_of(const Procfleet__V1__ProcInfo *m)
+static uint32_t have_of(const PB(ProcInfo) * m)
 {
     uint32_t have = 0;
 
@@ -102,7 +100,7 @@ static uint32_t have_of(const Procfleet__V1__ProcInfo *m)
     return have;
 }
 
-enum err wire_info_get(struct proc_info *out, const Procfleet__V1__ProcInfo *m)
+enum err wire_info_get(struct proc_info *out, const PB(ProcInfo) * m)
 {
     struct proc_info v = {0};
 
@@ -132,7 +130,7 @@ enum err wire_info_get(struct proc_info *out, const Procfleet__V1__ProcInfo *m)
     return ERR_OK;
 }
 
-enum err wire_event_get(struct life_event *out, const Procfleet__V1__LifeEvent *m)
+enum err wire_event_get(struct life_event *out, const PB(LifeEvent) * m)
 {
     struct life_event v = {0};
     enum err e = wire_info_get(&v.info, m ? m->info : NULL);

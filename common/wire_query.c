@@ -43,8 +43,7 @@ struct owned_update {
 
 /* -- questions -- */
 
-static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
-                            struct wire_arena *a)
+static enum err query_texts(PB(QueryRequest) * m, const struct wire_query *q, struct wire_arena *a)
 {
     enum err e = PUT_TEXT(m, host, q->host, HOST_MAX, a);
 
@@ -59,7 +58,7 @@ static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_qu
 
 enum err wire_query_encode(struct buf *out, const struct wire_query *q)
 {
-    Procfleet__V1__QueryRequest m = PROCFLEET__V1__QUERY_REQUEST__INIT;
+    PB(QueryRequest) m = PROCFLEET__V1__QUERY_REQUEST__INIT;
     uint32_t metrics[WIRE_METRICS_MAX];
     struct wire_arena a;
     enum err e;
@@ -109,7 +108,7 @@ static enum err get_metrics(uint8_t *out, uint8_t *n_out, const uint32_t *ids, s
     return ERR_OK;
 }
 
-static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryRequest *m)
+static enum err read_query(struct wire_query *q, const PB(QueryRequest) * m)
 {
     if (!wire_text_get(&q->host, m->has_host, &m->host, HOST_MAX) ||
         !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) || m->last_ns > INT64_MAX ||
@@ -140,7 +139,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
 enum err wire_query_decode(struct wire_query **out, const void *p, size_t n)
 {
     struct owned_query *o = mem_zalloc(sizeof *o);
-    Procfleet__V1__QueryRequest *m;
+    PB(QueryRequest) * m;
     enum err e;
 
     if (!o) {
@@ -187,7 +186,7 @@ static void *list_of(void *list_out, size_t n, size_t size, struct wire_arena *a
     return items;
 }
 
-static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, struct wire_arena *a)
+static enum err put_host(PB(Host) * m, const struct wire_host *h, struct wire_arena *a)
 {
     enum err e;
 
@@ -217,10 +216,9 @@ static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, stru
     return e;
 }
 
-static enum err put_hosts(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                          struct wire_arena *a)
+static enum err put_hosts(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
 {
-    Procfleet__V1__Host *items = list_of(&m->hosts, in->n_hosts, sizeof *items, a);
+    PB(Host) *items = list_of(&m->hosts, in->n_hosts, sizeof *items, a);
     enum err e = items ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_hosts; i++) {
@@ -240,7 +238,7 @@ static bool same_info(const struct proc_info *x, const struct proc_info *y)
            str_eq(x->command_line, y->command_line) && str_eq(x->user, y->user);
 }
 
-static enum err put_row(Procfleet__V1__Row *m, const struct wire_row *r, size_t n_metrics,
+static enum err put_row(PB(Row) * m, const struct wire_row *r, size_t n_metrics,
                         struct wire_arena *a)
 {
     uint64_t known = n_metrics < 64 ? (UINT64_C(1) << n_metrics) - 1 : UINT64_MAX;
@@ -262,11 +260,10 @@ static enum err put_row(Procfleet__V1__Row *m, const struct wire_row *r, size_t 
 
 /* Rows, and the table of the instances they are about: a row about the same instance as the one
  * before it shares its entry. */
-static enum err put_rows(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                         struct wire_arena *a)
+static enum err put_rows(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
 {
-    Procfleet__V1__Row *rows = list_of(&m->rows, in->n_rows, sizeof *rows, a);
-    Procfleet__V1__ProcInfo *infos = list_of(&m->infos, in->n_rows, sizeof *infos, a);
+    PB(Row) *rows = list_of(&m->rows, in->n_rows, sizeof *rows, a);
+    PB(ProcInfo) *infos = list_of(&m->infos, in->n_rows, sizeof *infos, a);
     enum err e = rows && infos ? ERR_OK : a->bad;
     int64_t before = 0;
 
@@ -288,11 +285,10 @@ static enum err put_rows(Procfleet__V1__Answer *m, const struct wire_answer *in,
     return e;
 }
 
-static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                           struct wire_arena *a)
+static enum err put_events(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
 {
-    Procfleet__V1__HostEvent *items = list_of(&m->events, in->n_events, sizeof *items, a);
-    Procfleet__V1__LifeEvent *events = wire_arena_array(a, in->n_events, sizeof *events);
+    PB(HostEvent) *items = list_of(&m->events, in->n_events, sizeof *items, a);
+    PB(LifeEvent) *events = wire_arena_array(a, in->n_events, sizeof *events);
     enum err e = items && events ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_events; i++) {
@@ -308,8 +304,7 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
     return e;
 }
 
-static enum err put_notes(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                          struct wire_arena *a)
+static enum err put_notes(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
 {
     enum err e = ERR_OK;
 
@@ -326,8 +321,7 @@ static enum err put_notes(Procfleet__V1__Answer *m, const struct wire_answer *in
     return e;
 }
 
-static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                            struct wire_arena *a)
+static enum err put_metrics(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
 {
     m->metrics = wire_arena_array(a, in->n_metrics, sizeof *m->metrics);
     if (!m->metrics) {
@@ -340,8 +334,7 @@ static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *
     return ERR_OK;
 }
 
-static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                             struct wire_arena *a)
+static enum err build_answer(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
 {
     enum err e;
 
@@ -372,7 +365,7 @@ static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer 
 enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
 {
     struct wire_arena a;
-    Procfleet__V1__Answer m;
+    PB(Answer) m;
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
@@ -386,7 +379,7 @@ enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
 
 /* -- answers: decode -- */
 
-static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
+static enum err get_host(struct wire_host *h, const PB(Host) * m)
 {
     if (!wire_uuid_get(&h->id, m->has_id, &m->id) ||
         !wire_uuid_get(&h->boot, m->has_boot, &m->boot) ||
@@ -411,8 +404,7 @@ static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
     return ERR_OK;
 }
 
-static enum err get_hosts(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                          struct wire_arena *a)
+static enum err get_hosts(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
 {
     struct wire_host *items = wire_arena_array(a, m->n_hosts, sizeof *items);
     enum err e = items ? ERR_OK : a->bad;
@@ -425,7 +417,7 @@ static enum err get_hosts(struct wire_answer *out, const Procfleet__V1__Answer *
     return e;
 }
 
-static enum err get_row(struct wire_row *r, const Procfleet__V1__Row *m, size_t n_metrics,
+static enum err get_row(struct wire_row *r, const PB(Row) * m, size_t n_metrics,
                         struct wire_arena *a)
 {
     int64_t *values = wire_arena_array(a, n_metrics, sizeof *values);
@@ -448,15 +440,14 @@ static enum err get_row(struct wire_row *r, const Procfleet__V1__Row *m, size_t 
     return at == m->n_values ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err get_rows(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                         struct wire_arena *a)
+static enum err get_rows(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
 {
     struct wire_row *items = wire_arena_array(a, m->n_rows, sizeof *items);
     enum err e = items ? ERR_OK : a->bad;
     uint64_t when = 0;
 
     for (size_t i = 0; !e && i < m->n_rows; i++) {
-        const Procfleet__V1__Row *r = m->rows[i];
+        const PB(Row) *r = m->rows[i];
 
         if (r->host >= m->n_hosts || r->info >= m->n_infos) {
             return ERR_CORRUPT;
@@ -474,8 +465,7 @@ static enum err get_rows(struct wire_answer *out, const Procfleet__V1__Answer *m
     return e;
 }
 
-static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                           struct wire_arena *a)
+static enum err get_events(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
 {
     struct wire_event *items = wire_arena_array(a, m->n_events, sizeof *items);
     enum err e = items ? ERR_OK : a->bad;
@@ -492,8 +482,7 @@ static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer 
     return e;
 }
 
-static enum err get_notes(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                          struct wire_arena *a)
+static enum err get_notes(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
 {
     struct str *items = wire_arena_array(a, m->n_notes, sizeof *items);
 
@@ -511,8 +500,7 @@ static enum err get_notes(struct wire_answer *out, const Procfleet__V1__Answer *
 }
 
 /* Memory of the result is bounded by the counts, so it is allowed on top of the budget. */
-static enum err read_answer(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                            struct wire_arena *a)
+static enum err read_answer(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
 {
     enum err e;
 
@@ -543,7 +531,7 @@ static enum err read_answer(struct wire_answer *out, const Procfleet__V1__Answer
 enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n)
 {
     struct owned_answer *o = mem_zalloc(sizeof *o);
-    Procfleet__V1__Answer *m;
+    PB(Answer) * m;
     enum err e;
 
     if (!o) {
@@ -576,9 +564,9 @@ void wire_answer_free(struct wire_answer *a)
 
 enum err wire_update_encode(struct buf *out, const struct wire_update *u)
 {
-    Procfleet__V1__Update m = PROCFLEET__V1__UPDATE__INIT;
+    PB(Update) m = PROCFLEET__V1__UPDATE__INIT;
     struct wire_arena a;
-    Procfleet__V1__Answer data;
+    PB(Answer) data;
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
@@ -595,8 +583,7 @@ enum err wire_update_encode(struct buf *out, const struct wire_update *u)
     return e;
 }
 
-static enum err read_update(struct wire_update *u, const Procfleet__V1__Update *m,
-                            struct wire_arena *a)
+static enum err read_update(struct wire_update *u, const PB(Update) * m, struct wire_arena *a)
 {
     if (!wire_uuid_get(&u->host, m->has_host, &m->host) ||
         !wire_text_get(&u->name, m->has_name, &m->name, MODEL_HOST_NAME_MAX)) {
@@ -608,7 +595,7 @@ static enum err read_update(struct wire_update *u, const Procfleet__V1__Update *
 enum err wire_update_decode(struct wire_update **out, const void *p, size_t n)
 {
     struct owned_update *o = mem_zalloc(sizeof *o);
-    Procfleet__V1__Update *m;
+    PB(Update) * m;
     enum err e;
 
     if (!o) {
@@ -639,10 +626,10 @@ void wire_update_free(struct wire_update *u)
 
 /* -- server info -- */
 
-static enum err put_methods(Procfleet__V1__ServerInfo *m, const struct wire_server_info *in,
+static enum err put_methods(PB(ServerInfo) * m, const struct wire_server_info *in,
                             struct wire_arena *a)
 {
-    Procfleet__V1__Method *items = list_of(&m->methods, in->n_methods, sizeof *items, a);
+    PB(Method) *items = list_of(&m->methods, in->n_methods, sizeof *items, a);
     enum err e = items ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_methods; i++) {
@@ -657,7 +644,7 @@ static enum err put_methods(Procfleet__V1__ServerInfo *m, const struct wire_serv
 
 enum err wire_server_info_encode(struct buf *out, const struct wire_server_info *in)
 {
-    Procfleet__V1__ServerInfo m = PROCFLEET__V1__SERVER_INFO__INIT;
+    PB(ServerInfo) m = PROCFLEET__V1__SERVER_INFO__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -684,7 +671,7 @@ enum err wire_server_info_encode(struct buf *out, const struct wire_server_info 
     return e;
 }
 
-static enum err read_server_info(struct wire_server_info *out, const Procfleet__V1__ServerInfo *m)
+static enum err read_server_info(struct wire_server_info *out, const PB(ServerInfo) * m)
 {
     bool ok = wire_text_copy(out->version, sizeof out->version, m->has_version, &m->version) &&
               wire_uuid_get(&out->id, m->has_id, &m->id) && m->frame_version_min <= UINT8_MAX &&
@@ -694,7 +681,7 @@ static enum err read_server_info(struct wire_server_info *out, const Procfleet__
         return ERR_FULL;
     }
     for (size_t i = 0; ok && i < m->n_methods; i++) {
-        const Procfleet__V1__Method *x = m->methods[i];
+        const PB(Method) *x = m->methods[i];
 
         ok = wire_text_copy(out->methods[i].name, sizeof out->methods[i].name, x->has_name,
                             &x->name);
@@ -714,7 +701,7 @@ static enum err read_server_info(struct wire_server_info *out, const Procfleet__
 enum err wire_server_info_decode(struct wire_server_info *out, const void *p, size_t n)
 {
     struct wire_server_info v = {0};
-    Procfleet__V1__ServerInfo *m;
+    PB(ServerInfo) * m;
     struct wire_arena a;
     enum err e;
 

@@ -30,8 +30,7 @@ static struct str text_of(const char *s, size_t size)
 #define GET_TEXT(to, m, field) \
     wire_text_copy((to)->field, sizeof(to)->field, (m)->has_##field, &(m)->field)
 
-static enum err hello_texts(Procfleet__V1__HelloRequest *m, const struct wire_hello *in,
-                            struct wire_arena *a)
+static enum err hello_texts(PB(HelloRequest) * m, const struct wire_hello *in, struct wire_arena *a)
 {
     enum err e = PUT_TEXT(m, name, in, a);
 
@@ -49,7 +48,7 @@ static enum err hello_texts(Procfleet__V1__HelloRequest *m, const struct wire_he
 
 enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
 {
-    Procfleet__V1__HelloRequest m = PROCFLEET__V1__HELLO_REQUEST__INIT;
+    PB(HelloRequest) m = PROCFLEET__V1__HELLO_REQUEST__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -68,7 +67,7 @@ enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
     return e;
 }
 
-static enum err read_hello(struct wire_hello *out, const Procfleet__V1__HelloRequest *m)
+static enum err read_hello(struct wire_hello *out, const PB(HelloRequest) * m)
 {
     if (!wire_uuid_get(&out->host, m->has_host, &m->host) ||
         !wire_uuid_get(&out->boot, m->has_boot, &m->boot) || !GET_TEXT(out, m, name) ||
@@ -85,7 +84,7 @@ static enum err read_hello(struct wire_hello *out, const Procfleet__V1__HelloReq
 enum err wire_hello_decode(struct wire_hello *out, const void *p, size_t n)
 {
     struct wire_hello v = {0};
-    Procfleet__V1__HelloRequest *m;
+    PB(HelloRequest) * m;
     struct wire_arena a;
     enum err e;
 
@@ -103,7 +102,7 @@ enum err wire_hello_decode(struct wire_hello *out, const void *p, size_t n)
 
 enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply *in)
 {
-    Procfleet__V1__HelloReply m = PROCFLEET__V1__HELLO_REPLY__INIT;
+    PB(HelloReply) m = PROCFLEET__V1__HELLO_REPLY__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -124,7 +123,7 @@ enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply 
 enum err wire_hello_reply_decode(struct wire_hello_reply *out, const void *p, size_t n)
 {
     struct wire_hello_reply v = {0};
-    Procfleet__V1__HelloReply *m;
+    PB(HelloReply) * m;
     struct wire_arena a;
     enum err e;
 
@@ -147,7 +146,7 @@ enum err wire_hello_reply_decode(struct wire_hello_reply *out, const void *p, si
 
 enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *in)
 {
-    Procfleet__V1__PushReply m = PROCFLEET__V1__PUSH_REPLY__INIT;
+    PB(PushReply) m = PROCFLEET__V1__PUSH_REPLY__INIT;
 
     PUT(&m, duplicate, in->duplicate);
     PUT(&m, last_seq, in->last_seq);
@@ -156,7 +155,7 @@ enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *i
 
 enum err wire_push_reply_decode(struct wire_push_reply *out, const void *p, size_t n)
 {
-    Procfleet__V1__PushReply *m;
+    PB(PushReply) * m;
     struct wire_arena a;
     enum err e;
 
@@ -172,7 +171,7 @@ enum err wire_push_reply_decode(struct wire_push_reply *out, const void *p, size
 
 enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
 {
-    Procfleet__V1__HeartbeatRequest m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
+    PB(HeartbeatRequest) m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
 
     PUT(&m, stream, in->stream);
     PUT(&m, next_seq, in->next_seq);
@@ -183,7 +182,7 @@ enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
 
 enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t n)
 {
-    Procfleet__V1__HeartbeatRequest *m;
+    PB(HeartbeatRequest) * m;
     struct wire_arena a;
     enum err e;
 
@@ -201,7 +200,7 @@ enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t
 
 enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbeat_reply *in)
 {
-    Procfleet__V1__HeartbeatReply m = PROCFLEET__V1__HEARTBEAT_REPLY__INIT;
+    PB(HeartbeatReply) m = PROCFLEET__V1__HEARTBEAT_REPLY__INIT;
 
     PUT(&m, received_ns, in->received_ns);
     PUT(&m, replied_ns, in->replied_ns);
@@ -210,7 +209,7 @@ enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbea
 
 enum err wire_heartbeat_reply_decode(struct wire_heartbeat_reply *out, const void *p, size_t n)
 {
-    Procfleet__V1__HeartbeatReply *m;
+    PB(HeartbeatReply) * m;
     struct wire_arena a;
     enum err e;
 
