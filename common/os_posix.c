@@ -104,9 +104,7 @@ static void *thread_main(void *p)
 {
     struct os_thread *t = p;
 
-#ifdef __linux__
     pthread_setname_np(pthread_self(), t->name);
-#endif
     t->run(t->arg);
     return NULL;
 }

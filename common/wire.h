@@ -14,6 +14,8 @@
 #define WIRE_TICKS_MAX       1024u
 #define WIRE_RUNS_MAX        65536u
 #define WIRE_EVENTS_MAX      65536u
+#define WIRE_VALUES_MAX      (2u << 20) /* of all columns together */
+#define WIRE_LEDGER_MAX      1024u
 
 /* What the whole batch is about. */
 enum batch_flags {
@@ -53,12 +55,12 @@ struct batch_column {
 struct batch {
     struct batch_head head;
     size_t n_ticks;
-    const int64_t *wall_ns; /* rising */
-    const int64_t *mono_ns; /* rising */
+    const int64_t *wall_ns; /* strictly rising: a clock set back ends a batch */
+    const int64_t *mono_ns; /* strictly rising */
     size_t n_runs;
-    const struct batch_run *runs; /* by (pid, start), then first_tick */
+    const struct batch_run *runs; /* by (pid, start), then first_tick; never overlapping */
     size_t n_columns;
-    const struct batch_column *columns; /* by metric id */
+    const struct batch_column *columns; /* by metric id; one for every bit of the runs' masks */
     size_t n_infos;
     const struct proc_info
         *infos; /* instances new or changed in this batch, or announced anew at a window's start */
@@ -69,11 +71,20 @@ struct batch {
 };
 
 /* Encoded form: one zstd frame (content size in its header, checksum on) around message Batch of
- * telemetry.proto. `out` is appended to. Errors: ERR_NOMEM, ERR_FULL (over WIRE_BATCH_BYTES_MAX or
- * WIRE_BATCH_RAW_MAX) */
-NODISCARD enum err wire_batch_encode(struct buf *out, const struct batch *b);
+ * telemetry.proto. The encoder keeps the compressor's memory from batch to batch. Threads: one
+ * owner. Errors: ERR_NOMEM */
+struct wire_encoder;
+NODISCARD enum err wire_encoder_create(struct wire_encoder **out);
+void wire_encoder_destroy(struct wire_encoder *enc); /* NULL is allowed */
 
-/* out  owned by the caller, released by wire_batch_free; nothing points into `p`.
+/* Appends the encoded batch to `out`, or nothing. Text that breaks the rules is mended, not
+ * refused. Errors: ERR_NOMEM, ERR_FULL (over WIRE_BATCH_BYTES_MAX, WIRE_BATCH_RAW_MAX or the
+ * counts above), ERR_INVALID (the batch is not as its comments say) */
+NODISCARD enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out,
+                                     const struct batch *b);
+
+/* Columns of metrics this build does not know are left out, and their bits cleared.
+ * out  owned by the caller, released by wire_batch_free; nothing points into `p`.
  * Errors: ERR_CORRUPT, ERR_FULL (a limit), ERR_VERSION, ERR_NOMEM */
 NODISCARD enum err wire_batch_decode(struct batch **out, const void *p, size_t n);
 void wire_batch_free(struct batch *b);

@@ -15,11 +15,11 @@ static struct str text_of(const char *s, size_t size)
     return t;
 }
 
-static enum err put_details(PB(Detail) * **out, const struct frame_detail *d, size_t n,
+static enum err put_details(Procfleet__V1__Detail ***out, const struct frame_detail *d, size_t n,
                             struct wire_arena *a)
 {
-    PB(Detail) **list = wire_arena_array(a, n, sizeof *list);
-    PB(Detail) *m = wire_arena_array(a, n, sizeof *m);
+    Procfleet__V1__Detail **list = wire_arena_array(a, n, sizeof *list);
+    Procfleet__V1__Detail *m = wire_arena_array(a, n, sizeof *m);
     enum err e = list && m ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < n; i++) {
@@ -36,7 +36,7 @@ static enum err put_details(PB(Detail) * **out, const struct frame_detail *d, si
     return e;
 }
 
-static enum err build_request(PB(RequestHeader) * m, const struct frame_request *h,
+static enum err build_request(Procfleet__V1__RequestHeader *m, const struct frame_request *h,
                               struct wire_arena *a)
 {
     enum err e;
@@ -69,7 +69,7 @@ static enum err build_request(PB(RequestHeader) * m, const struct frame_request 
 
 enum err wire_frame_put_request(struct buf *out, const struct frame_request *h)
 {
-    PB(RequestHeader) m = PROCFLEET__V1__REQUEST_HEADER__INIT;
+    Procfleet__V1__RequestHeader m = PROCFLEET__V1__REQUEST_HEADER__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -85,7 +85,8 @@ enum err wire_frame_put_request(struct buf *out, const struct frame_request *h)
     return e;
 }
 
-static enum err build_reply(PB(ReplyHeader) * m, const struct frame_reply *h, struct wire_arena *a)
+static enum err build_reply(Procfleet__V1__ReplyHeader *m, const struct frame_reply *h,
+                            struct wire_arena *a)
 {
     enum err e;
 
@@ -118,7 +119,7 @@ static enum err build_reply(PB(ReplyHeader) * m, const struct frame_reply *h, st
 
 enum err wire_frame_put_reply(struct buf *out, const struct frame_reply *h)
 {
-    PB(ReplyHeader) m = PROCFLEET__V1__REPLY_HEADER__INIT;
+    Procfleet__V1__ReplyHeader m = PROCFLEET__V1__REPLY_HEADER__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -134,7 +135,7 @@ enum err wire_frame_put_reply(struct buf *out, const struct frame_reply *h)
     return e;
 }
 
-static bool get_details(struct frame_detail *out, PB(Detail) * *d, size_t n)
+static bool get_details(struct frame_detail *out, Procfleet__V1__Detail **d, size_t n)
 {
     bool ok = n <= FRAME_DETAILS_MAX;
 
@@ -157,7 +158,7 @@ static bool get_call_id(uint8_t id[16], protobuf_c_boolean has, const ProtobufCB
     return true;
 }
 
-static enum err read_request(struct frame_request *h, const PB(RequestHeader) * m)
+static enum err read_request(struct frame_request *h, const Procfleet__V1__RequestHeader *m)
 {
     if (!wire_text_copy(h->method, sizeof h->method, m->has_method, &m->method) ||
         !wire_text_copy(h->client, sizeof h->client, m->has_client, &m->client) ||
@@ -177,7 +178,7 @@ static enum err read_request(struct frame_request *h, const PB(RequestHeader) * 
 enum err wire_frame_get_request(struct frame_request *h, const void *p, size_t n)
 {
     struct frame_request v = {0};
-    PB(RequestHeader) * m;
+    Procfleet__V1__RequestHeader *m;
     struct wire_arena a;
     enum err e;
 
@@ -193,7 +194,7 @@ enum err wire_frame_get_request(struct frame_request *h, const void *p, size_t n
     return e;
 }
 
-static enum err read_reply(struct frame_reply *h, const PB(ReplyHeader) * m)
+static enum err read_reply(struct frame_reply *h, const Procfleet__V1__ReplyHeader *m)
 {
     if (!wire_text_copy(h->message, sizeof h->message, m->has_message, &m->message) ||
         !get_call_id(h->call_id, m->has_call_id, &m->call_id) ||
@@ -218,7 +219,7 @@ static enum err read_reply(struct frame_reply *h, const PB(ReplyHeader) * m)
 enum err wire_frame_get_reply(struct frame_reply *h, const void *p, size_t n)
 {
     struct frame_reply v = {0};
-    PB(ReplyHeader) * m;
+    Procfleet__V1__ReplyHeader *m;
     struct wire_arena a;
     enum err e;
 

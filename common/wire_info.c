@@ -19,7 +19,8 @@ static const struct {
         (m)->field = (known) ? (value) : 0; \
     } while (0)
 
-static enum err put_texts(PB(ProcInfo) * m, const struct proc_info *in, struct wire_arena *a)
+static enum err put_texts(Procfleet__V1__ProcInfo *m, const struct proc_info *in,
+                          struct wire_arena *a)
 {
     enum err e = wire_text_put(&m->has_name, &m->name, in->name, MODEL_TEXT_MAX, a);
 
@@ -39,7 +40,7 @@ static enum err put_texts(PB(ProcInfo) * m, const struct proc_info *in, struct w
     return e;
 }
 
-enum err wire_info_put(PB(ProcInfo) * m, const struct proc_info *in, struct wire_arena *a)
+enum err wire_info_put(Procfleet__V1__ProcInfo *m, const struct proc_info *in, struct wire_arena *a)
 {
     uint32_t bits = 0;
 
@@ -64,7 +65,8 @@ enum err wire_info_put(PB(ProcInfo) * m, const struct proc_info *in, struct wire
     return put_texts(m, in, a);
 }
 
-enum err wire_event_put(PB(LifeEvent) * m, const struct life_event *in, struct wire_arena *a)
+enum err wire_event_put(Procfleet__V1__LifeEvent *m, const struct life_event *in,
+                        struct wire_arena *a)
 {
     enum err e;
 
@@ -84,7 +86,7 @@ enum err wire_event_put(PB(LifeEvent) * m, const struct life_event *in, struct w
     return e;
 }
 
-static uint32_t have_of(const PB(ProcInfo) * m)
+static uint32_t have_of(const Procfleet__V1__ProcInfo *m)
 {
     uint32_t have = 0;
 
@@ -100,7 +102,7 @@ static uint32_t have_of(const PB(ProcInfo) * m)
     return have;
 }
 
-enum err wire_info_get(struct proc_info *out, const PB(ProcInfo) * m)
+enum err wire_info_get(struct proc_info *out, const Procfleet__V1__ProcInfo *m)
 {
     struct proc_info v = {0};
 
@@ -130,7 +132,7 @@ enum err wire_info_get(struct proc_info *out, const PB(ProcInfo) * m)
     return ERR_OK;
 }
 
-enum err wire_event_get(struct life_event *out, const PB(LifeEvent) * m)
+enum err wire_event_get(struct life_event *out, const Procfleet__V1__LifeEvent *m)
 {
     struct life_event v = {0};
     enum err e = wire_info_get(&v.info, m ? m->info : NULL);

@@ -7,14 +7,14 @@
 #include "proto/telemetry.pb-c.h"
 
 /* Text is borrowed from `in` where it needs no mending. Errors: ERR_NOMEM */
-NODISCARD enum err wire_info_put(PB(ProcInfo) * out, const struct proc_info *in,
+NODISCARD enum err wire_info_put(Procfleet__V1__ProcInfo *out, const struct proc_info *in,
                                  struct wire_arena *a);
-NODISCARD enum err wire_event_put(PB(LifeEvent) * out, const struct life_event *in,
+NODISCARD enum err wire_event_put(Procfleet__V1__LifeEvent *out, const struct life_event *in,
                                   struct wire_arena *a);
 
 /* Text of the result lives as long as `in`; NULL is taken as an empty message.
  * Errors: ERR_CORRUPT */
-NODISCARD enum err wire_info_get(struct proc_info *out, const PB(ProcInfo) * in);
-NODISCARD enum err wire_event_get(struct life_event *out, const PB(LifeEvent) * in);
+NODISCARD enum err wire_info_get(struct proc_info *out, const Procfleet__V1__ProcInfo *in);
+NODISCARD enum err wire_event_get(struct life_event *out, const Procfleet__V1__LifeEvent *in);
 
 #endif

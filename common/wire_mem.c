@@ -248,6 +248,10 @@ static uint8_t *mend(size_t *n, struct str s, size_t max_bytes, struct wire_aren
 enum err wire_text_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, struct str s,
                        size_t max_bytes, struct wire_arena *a)
 {
+    static uint8_t nothing[1];
+
+    t->data = nothing; /* protobuf-c copies from it even when the length is 0 */
+    t->len = 0;
     if (s.n == 0) {
         return ERR_OK;
     }
@@ -257,7 +261,7 @@ enum err wire_text_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, struct s
     } else {
         t->data = mend(&t->len, s, max_bytes, a);
         if (!t->data) {
-            return ERR_NOMEM;
+            return a->bad;
         }
     }
     *has = 1;

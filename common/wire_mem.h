@@ -10,9 +10,6 @@
 #include "common/err.h"
 #include "common/model.h"
 
-/* The generated name of message `x`. */
-#define PB(x) Procfleet__V1__##x
-
 /* Memory of one message: allocated piece by piece, released at once. `max` bounds what may be
  * allocated in all; `bad` keeps the first failure (ERR_FULL, ERR_NOMEM). */
 struct wire_chunk;

@@ -43,7 +43,8 @@ struct owned_update {
 
 /* -- questions -- */
 
-static enum err query_texts(PB(QueryRequest) * m, const struct wire_query *q, struct wire_arena *a)
+static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
+                            struct wire_arena *a)
 {
     enum err e = PUT_TEXT(m, host, q->host, HOST_MAX, a);
 
@@ -58,7 +59,7 @@ static enum err query_texts(PB(QueryRequest) * m, const struct wire_query *q, st
 
 enum err wire_query_encode(struct buf *out, const struct wire_query *q)
 {
-    PB(QueryRequest) m = PROCFLEET__V1__QUERY_REQUEST__INIT;
+    Procfleet__V1__QueryRequest m = PROCFLEET__V1__QUERY_REQUEST__INIT;
     uint32_t metrics[WIRE_METRICS_MAX];
     struct wire_arena a;
     enum err e;
@@ -108,7 +109,7 @@ static enum err get_metrics(uint8_t *out, uint8_t *n_out, const uint32_t *ids, s
     return ERR_OK;
 }
 
-static enum err read_query(struct wire_query *q, const PB(QueryRequest) * m)
+static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryRequest *m)
 {
     if (!wire_text_get(&q->host, m->has_host, &m->host, HOST_MAX) ||
         !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) || m->last_ns > INT64_MAX ||
@@ -139,7 +140,7 @@ static enum err read_query(struct wire_query *q, const PB(QueryRequest) * m)
 enum err wire_query_decode(struct wire_query **out, const void *p, size_t n)
 {
     struct owned_query *o = mem_zalloc(sizeof *o);
-    PB(QueryRequest) * m;
+    Procfleet__V1__QueryRequest *m;
     enum err e;
 
     if (!o) {
@@ -186,7 +187,7 @@ static void *list_of(void *list_out, size_t n, size_t size, struct wire_arena *a
     return items;
 }
 
-static enum err put_host(PB(Host) * m, const struct wire_host *h, struct wire_arena *a)
+static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, struct wire_arena *a)
 {
     enum err e;
 
@@ -216,9 +217,10 @@ static enum err put_host(PB(Host) * m, const struct wire_host *h, struct wire_ar
     return e;
 }
 
-static enum err put_hosts(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
+static enum err put_hosts(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                          struct wire_arena *a)
 {
-    PB(Host) *items = list_of(&m->hosts, in->n_hosts, sizeof *items, a);
+    Procfleet__V1__Host *items = list_of(&m->hosts, in->n_hosts, sizeof *items, a);
     enum err e = items ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_hosts; i++) {
@@ -238,7 +240,7 @@ static bool same_info(const struct proc_info *x, const struct proc_info *y)
            str_eq(x->command_line, y->command_line) && str_eq(x->user, y->user);
 }
 
-static enum err put_row(PB(Row) * m, const struct wire_row *r, size_t n_metrics,
+static enum err put_row(Procfleet__V1__Row *m, const struct wire_row *r, size_t n_metrics,
                         struct wire_arena *a)
 {
     uint64_t known = n_metrics < 64 ? (UINT64_C(1) << n_metrics) - 1 : UINT64_MAX;
@@ -260,10 +262,11 @@ static enum err put_row(PB(Row) * m, const struct wire_row *r, size_t n_metrics,
 
 /* Rows, and the table of the instances they are about: a row about the same instance as the one
  * before it shares its entry. */
-static enum err put_rows(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
+static enum err put_rows(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                         struct wire_arena *a)
 {
-    PB(Row) *rows = list_of(&m->rows, in->n_rows, sizeof *rows, a);
-    PB(ProcInfo) *infos = list_of(&m->infos, in->n_rows, sizeof *infos, a);
+    Procfleet__V1__Row *rows = list_of(&m->rows, in->n_rows, sizeof *rows, a);
+    Procfleet__V1__ProcInfo *infos = list_of(&m->infos, in->n_rows, sizeof *infos, a);
     enum err e = rows && infos ? ERR_OK : a->bad;
     int64_t before = 0;
 
@@ -285,10 +288,11 @@ static enum err put_rows(PB(Answer) * m, const struct wire_answer *in, struct wi
     return e;
 }
 
-static enum err put_events(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
+static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                           struct wire_arena *a)
 {
-    PB(HostEvent) *items = list_of(&m->events, in->n_events, sizeof *items, a);
-    PB(LifeEvent) *events = wire_arena_array(a, in->n_events, sizeof *events);
+    Procfleet__V1__HostEvent *items = list_of(&m->events, in->n_events, sizeof *items, a);
+    Procfleet__V1__LifeEvent *events = wire_arena_array(a, in->n_events, sizeof *events);
     enum err e = items && events ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_events; i++) {
@@ -304,7 +308,8 @@ static enum err put_events(PB(Answer) * m, const struct wire_answer *in, struct 
     return e;
 }
 
-static enum err put_notes(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
+static enum err put_notes(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                          struct wire_arena *a)
 {
     enum err e = ERR_OK;
 
@@ -321,7 +326,8 @@ static enum err put_notes(PB(Answer) * m, const struct wire_answer *in, struct w
     return e;
 }
 
-static enum err put_metrics(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
+static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                            struct wire_arena *a)
 {
     m->metrics = wire_arena_array(a, in->n_metrics, sizeof *m->metrics);
     if (!m->metrics) {
@@ -334,7 +340,8 @@ static enum err put_metrics(PB(Answer) * m, const struct wire_answer *in, struct
     return ERR_OK;
 }
 
-static enum err build_answer(PB(Answer) * m, const struct wire_answer *in, struct wire_arena *a)
+static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                             struct wire_arena *a)
 {
     enum err e;
 
@@ -365,7 +372,7 @@ static enum err build_answer(PB(Answer) * m, const struct wire_answer *in, struc
 enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
 {
     struct wire_arena a;
-    PB(Answer) m;
+    Procfleet__V1__Answer m;
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
@@ -379,7 +386,7 @@ enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
 
 /* -- answers: decode -- */
 
-static enum err get_host(struct wire_host *h, const PB(Host) * m)
+static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
 {
     if (!wire_uuid_get(&h->id, m->has_id, &m->id) ||
         !wire_uuid_get(&h->boot, m->has_boot, &m->boot) ||
@@ -404,7 +411,8 @@ static enum err get_host(struct wire_host *h, const PB(Host) * m)
     return ERR_OK;
 }
 
-static enum err get_hosts(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
+static enum err get_hosts(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                          struct wire_arena *a)
 {
     struct wire_host *items = wire_arena_array(a, m->n_hosts, sizeof *items);
     enum err e = items ? ERR_OK : a->bad;
@@ -417,7 +425,7 @@ static enum err get_hosts(struct wire_answer *out, const PB(Answer) * m, struct 
     return e;
 }
 
-static enum err get_row(struct wire_row *r, const PB(Row) * m, size_t n_metrics,
+static enum err get_row(struct wire_row *r, const Procfleet__V1__Row *m, size_t n_metrics,
                         struct wire_arena *a)
 {
     int64_t *values = wire_arena_array(a, n_metrics, sizeof *values);
@@ -440,14 +448,15 @@ static enum err get_row(struct wire_row *r, const PB(Row) * m, size_t n_metrics,
     return at == m->n_values ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err get_rows(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
+static enum err get_rows(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                         struct wire_arena *a)
 {
     struct wire_row *items = wire_arena_array(a, m->n_rows, sizeof *items);
     enum err e = items ? ERR_OK : a->bad;
     uint64_t when = 0;
 
     for (size_t i = 0; !e && i < m->n_rows; i++) {
-        const PB(Row) *r = m->rows[i];
+        const Procfleet__V1__Row *r = m->rows[i];
 
         if (r->host >= m->n_hosts || r->info >= m->n_infos) {
             return ERR_CORRUPT;
@@ -465,7 +474,8 @@ static enum err get_rows(struct wire_answer *out, const PB(Answer) * m, struct w
     return e;
 }
 
-static enum err get_events(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
+static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                           struct wire_arena *a)
 {
     struct wire_event *items = wire_arena_array(a, m->n_events, sizeof *items);
     enum err e = items ? ERR_OK : a->bad;
@@ -482,7 +492,8 @@ static enum err get_events(struct wire_answer *out, const PB(Answer) * m, struct
     return e;
 }
 
-static enum err get_notes(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
+static enum err get_notes(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                          struct wire_arena *a)
 {
     struct str *items = wire_arena_array(a, m->n_notes, sizeof *items);
 
@@ -500,7 +511,8 @@ static enum err get_notes(struct wire_answer *out, const PB(Answer) * m, struct 
 }
 
 /* Memory of the result is bounded by the counts, so it is allowed on top of the budget. */
-static enum err read_answer(struct wire_answer *out, const PB(Answer) * m, struct wire_arena *a)
+static enum err read_answer(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                            struct wire_arena *a)
 {
     enum err e;
 
@@ -531,7 +543,7 @@ static enum err read_answer(struct wire_answer *out, const PB(Answer) * m, struc
 enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n)
 {
     struct owned_answer *o = mem_zalloc(sizeof *o);
-    PB(Answer) * m;
+    Procfleet__V1__Answer *m;
     enum err e;
 
     if (!o) {
@@ -564,9 +576,9 @@ void wire_answer_free(struct wire_answer *a)
 
 enum err wire_update_encode(struct buf *out, const struct wire_update *u)
 {
-    PB(Update) m = PROCFLEET__V1__UPDATE__INIT;
+    Procfleet__V1__Update m = PROCFLEET__V1__UPDATE__INIT;
     struct wire_arena a;
-    PB(Answer) data;
+    Procfleet__V1__Answer data;
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
@@ -583,7 +595,8 @@ enum err wire_update_encode(struct buf *out, const struct wire_update *u)
     return e;
 }
 
-static enum err read_update(struct wire_update *u, const PB(Update) * m, struct wire_arena *a)
+static enum err read_update(struct wire_update *u, const Procfleet__V1__Update *m,
+                            struct wire_arena *a)
 {
     if (!wire_uuid_get(&u->host, m->has_host, &m->host) ||
         !wire_text_get(&u->name, m->has_name, &m->name, MODEL_HOST_NAME_MAX)) {
@@ -595,7 +608,7 @@ static enum err read_update(struct wire_update *u, const PB(Update) * m, struct 
 enum err wire_update_decode(struct wire_update **out, const void *p, size_t n)
 {
     struct owned_update *o = mem_zalloc(sizeof *o);
-    PB(Update) * m;
+    Procfleet__V1__Update *m;
     enum err e;
 
     if (!o) {
@@ -626,10 +639,10 @@ void wire_update_free(struct wire_update *u)
 
 /* -- server info -- */
 
-static enum err put_methods(PB(ServerInfo) * m, const struct wire_server_info *in,
+static enum err put_methods(Procfleet__V1__ServerInfo *m, const struct wire_server_info *in,
                             struct wire_arena *a)
 {
-    PB(Method) *items = list_of(&m->methods, in->n_methods, sizeof *items, a);
+    Procfleet__V1__Method *items = list_of(&m->methods, in->n_methods, sizeof *items, a);
     enum err e = items ? ERR_OK : a->bad;
 
     for (size_t i = 0; !e && i < in->n_methods; i++) {
@@ -644,7 +657,7 @@ static enum err put_methods(PB(ServerInfo) * m, const struct wire_server_info *i
 
 enum err wire_server_info_encode(struct buf *out, const struct wire_server_info *in)
 {
-    PB(ServerInfo) m = PROCFLEET__V1__SERVER_INFO__INIT;
+    Procfleet__V1__ServerInfo m = PROCFLEET__V1__SERVER_INFO__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -671,7 +684,7 @@ enum err wire_server_info_encode(struct buf *out, const struct wire_server_info 
     return e;
 }
 
-static enum err read_server_info(struct wire_server_info *out, const PB(ServerInfo) * m)
+static enum err read_server_info(struct wire_server_info *out, const Procfleet__V1__ServerInfo *m)
 {
     bool ok = wire_text_copy(out->version, sizeof out->version, m->has_version, &m->version) &&
               wire_uuid_get(&out->id, m->has_id, &m->id) && m->frame_version_min <= UINT8_MAX &&
@@ -681,7 +694,7 @@ static enum err read_server_info(struct wire_server_info *out, const PB(ServerIn
         return ERR_FULL;
     }
     for (size_t i = 0; ok && i < m->n_methods; i++) {
-        const PB(Method) *x = m->methods[i];
+        const Procfleet__V1__Method *x = m->methods[i];
 
         ok = wire_text_copy(out->methods[i].name, sizeof out->methods[i].name, x->has_name,
                             &x->name);
@@ -701,7 +714,7 @@ static enum err read_server_info(struct wire_server_info *out, const PB(ServerIn
 enum err wire_server_info_decode(struct wire_server_info *out, const void *p, size_t n)
 {
     struct wire_server_info v = {0};
-    PB(ServerInfo) * m;
+    Procfleet__V1__ServerInfo *m;
     struct wire_arena a;
     enum err e;
 

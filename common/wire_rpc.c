@@ -30,7 +30,8 @@ static struct str text_of(const char *s, size_t size)
 #define GET_TEXT(to, m, field) \
     wire_text_copy((to)->field, sizeof(to)->field, (m)->has_##field, &(m)->field)
 
-static enum err hello_texts(PB(HelloRequest) * m, const struct wire_hello *in, struct wire_arena *a)
+static enum err hello_texts(Procfleet__V1__HelloRequest *m, const struct wire_hello *in,
+                            struct wire_arena *a)
 {
     enum err e = PUT_TEXT(m, name, in, a);
 
@@ -48,7 +49,7 @@ static enum err hello_texts(PB(HelloRequest) * m, const struct wire_hello *in, s
 
 enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
 {
-    PB(HelloRequest) m = PROCFLEET__V1__HELLO_REQUEST__INIT;
+    Procfleet__V1__HelloRequest m = PROCFLEET__V1__HELLO_REQUEST__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -67,7 +68,7 @@ enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
     return e;
 }
 
-static enum err read_hello(struct wire_hello *out, const PB(HelloRequest) * m)
+static enum err read_hello(struct wire_hello *out, const Procfleet__V1__HelloRequest *m)
 {
     if (!wire_uuid_get(&out->host, m->has_host, &m->host) ||
         !wire_uuid_get(&out->boot, m->has_boot, &m->boot) || !GET_TEXT(out, m, name) ||
@@ -84,7 +85,7 @@ static enum err read_hello(struct wire_hello *out, const PB(HelloRequest) * m)
 enum err wire_hello_decode(struct wire_hello *out, const void *p, size_t n)
 {
     struct wire_hello v = {0};
-    PB(HelloRequest) * m;
+    Procfleet__V1__HelloRequest *m;
     struct wire_arena a;
     enum err e;
 
@@ -102,7 +103,7 @@ enum err wire_hello_decode(struct wire_hello *out, const void *p, size_t n)
 
 enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply *in)
 {
-    PB(HelloReply) m = PROCFLEET__V1__HELLO_REPLY__INIT;
+    Procfleet__V1__HelloReply m = PROCFLEET__V1__HELLO_REPLY__INIT;
     struct wire_arena a;
     enum err e;
 
@@ -123,7 +124,7 @@ enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply 
 enum err wire_hello_reply_decode(struct wire_hello_reply *out, const void *p, size_t n)
 {
     struct wire_hello_reply v = {0};
-    PB(HelloReply) * m;
+    Procfleet__V1__HelloReply *m;
     struct wire_arena a;
     enum err e;
 
@@ -146,7 +147,7 @@ enum err wire_hello_reply_decode(struct wire_hello_reply *out, const void *p, si
 
 enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *in)
 {
-    PB(PushReply) m = PROCFLEET__V1__PUSH_REPLY__INIT;
+    Procfleet__V1__PushReply m = PROCFLEET__V1__PUSH_REPLY__INIT;
 
     PUT(&m, duplicate, in->duplicate);
     PUT(&m, last_seq, in->last_seq);
@@ -155,7 +156,7 @@ enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *i
 
 enum err wire_push_reply_decode(struct wire_push_reply *out, const void *p, size_t n)
 {
-    PB(PushReply) * m;
+    Procfleet__V1__PushReply *m;
     struct wire_arena a;
     enum err e;
 
@@ -171,7 +172,7 @@ enum err wire_push_reply_decode(struct wire_push_reply *out, const void *p, size
 
 enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
 {
-    PB(HeartbeatRequest) m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
+    Procfleet__V1__HeartbeatRequest m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
 
     PUT(&m, stream, in->stream);
     PUT(&m, next_seq, in->next_seq);
@@ -182,7 +183,7 @@ enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
 
 enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t n)
 {
-    PB(HeartbeatRequest) * m;
+    Procfleet__V1__HeartbeatRequest *m;
     struct wire_arena a;
     enum err e;
 
@@ -200,7 +201,7 @@ enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t
 
 enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbeat_reply *in)
 {
-    PB(HeartbeatReply) m = PROCFLEET__V1__HEARTBEAT_REPLY__INIT;
+    Procfleet__V1__HeartbeatReply m = PROCFLEET__V1__HEARTBEAT_REPLY__INIT;
 
     PUT(&m, received_ns, in->received_ns);
     PUT(&m, replied_ns, in->replied_ns);
@@ -209,7 +210,7 @@ enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbea
 
 enum err wire_heartbeat_reply_decode(struct wire_heartbeat_reply *out, const void *p, size_t n)
 {
-    PB(HeartbeatReply) * m;
+    Procfleet__V1__HeartbeatReply *m;
     struct wire_arena a;
     enum err e;
 

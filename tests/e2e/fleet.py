@@ -55,7 +55,7 @@ class Fleet:
         self.ports = {}
         self.collector = None
         self.run("procfleet-collector", "pki", "init", "--dir", self.path("pki"), "--name", "test authority")
-        self.issue("collector", "collector")
+        self.issue("collector", "collector", "pki", None, "--dns", "localhost")
         self.issue("query", "operator")
         self.issue("subscribe", "subscriber")
         return self

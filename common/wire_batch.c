@@ -1,0 +1,793 @@
+#include "common/wire.h"
+
+#include <string.h>
+
+/* zstd lets a static library's user bring its own allocator. */
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
+#include "common/codec.h"
+#include "common/mem.h"
+#include "common/wire_info.h"
+
+/* A batch on its way out: columns are coded into a scratch buffer, the message around them is built
+ * in an arena, packed, compressed, and appended. On its way in: the frame's content size is checked
+ * before anything is allocated, the message is unpacked under its budget, every count is checked,
+ * then the columns are decoded into one array whose size the run table has told. Text of the result
+ * points into the unpacked message; both share one arena.
+ *
+ * Nothing in a batch refers to another batch: any two may arrive in any order, or one of them
+ * never.
+ */
+
+#define FORMAT      1u
+#define ZSTD_LEVEL  1
+#define SOURCE_MAX  31u
+#define BUILD_BYTES (64u << 20) /* memory to build a message in */
+
+#define COLUMN_BIT(id, name, kind, unit, column, help) | (UINT64_C(column) << (id))
+static const uint64_t known_columns = UINT64_C(0) METRIC_LIST(COLUMN_BIT);
+
+struct wire_encoder {
+    ZSTD_CCtx *zstd;
+    struct buf columns; /* their bytes, one after the other */
+    struct buf raw;     /* the packed message */
+    struct buf frame;   /* compressed */
+};
+
+struct owned_batch {
+    struct batch b;
+    struct wire_arena arena;
+};
+
+static void *zstd_alloc(void *ctx, size_t n)
+{
+    (void)ctx;
+    return mem_alloc(n);
+}
+
+static void zstd_free(void *ctx, void *p)
+{
+    (void)ctx;
+    mem_free(p);
+}
+
+static const ZSTD_customMem zstd_memory = {zstd_alloc, zstd_free, NULL};
+
+/* -- encode -- */
+
+enum err wire_encoder_create(struct wire_encoder **out)
+{
+    struct wire_encoder *enc = mem_zalloc(sizeof *enc);
+
+    if (!enc) {
+        return ERR_NOMEM;
+    }
+    buf_init(&enc->columns, 2u * WIRE_VALUES_MAX * sizeof(uint64_t));
+    buf_init(&enc->raw, WIRE_BATCH_RAW_MAX);
+    buf_init(&enc->frame, ZSTD_COMPRESSBOUND(WIRE_BATCH_RAW_MAX));
+    enc->zstd = ZSTD_createCCtx_advanced(zstd_memory);
+    if (!enc->zstd) {
+        wire_encoder_destroy(enc);
+        return ERR_NOMEM;
+    }
+    ZSTD_CCtx_setParameter(enc->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+    ZSTD_CCtx_setParameter(enc->zstd, ZSTD_c_checksumFlag, 1);
+    *out = enc;
+    return ERR_OK;
+}
+
+void wire_encoder_destroy(struct wire_encoder *enc)
+{
+    if (enc) {
+        ZSTD_freeCCtx(enc->zstd);
+        buf_fini(&enc->columns);
+        buf_fini(&enc->raw);
+        buf_fini(&enc->frame);
+        mem_free(enc);
+    }
+}
+
+/* Whether run `r` may follow run `before` (NULL: the first), and lies inside the ticks. */
+static bool run_in_place(const struct batch_run *r, const struct batch_run *before, size_t n_ticks)
+{
+    if (r->n_ticks == 0 || r->first_tick >= n_ticks || r->n_ticks > n_ticks - r->first_tick) {
+        return false;
+    }
+    if (!before || r->id.pid != before->id.pid) {
+        return !before || r->id.pid > before->id.pid;
+    }
+    if (r->id.start != before->id.start) {
+        return r->id.start > before->id.start;
+    }
+    return r->first_tick >= before->first_tick + before->n_ticks;
+}
+
+static bool rising(const int64_t *v, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        if (v[i] <= v[i - 1]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Number of values the runs say that column `metric` has, and the lengths of those runs. */
+static size_t count_values(uint32_t *counts, size_t *n_counts, const struct batch_run *runs,
+                           size_t n_runs, unsigned metric)
+{
+    size_t n = 0, k = 0;
+
+    for (size_t i = 0; i < n_runs; i++) {
+        if (runs[i].mask >> metric & 1) {
+            counts[k++] = runs[i].n_ticks;
+            n += runs[i].n_ticks;
+        }
+    }
+    *n_counts = k;
+    return n;
+}
+
+/* The batch as its header describes it, and within the limits. */
+static enum err check_batch(const struct batch *b)
+{
+    uint64_t masks = 0, columns = 0;
+
+    if (b->n_ticks > WIRE_TICKS_MAX || b->n_runs > WIRE_RUNS_MAX || b->n_infos > WIRE_RUNS_MAX ||
+        b->n_events > WIRE_EVENTS_MAX || b->n_ledger > WIRE_LEDGER_MAX) {
+        return ERR_FULL;
+    }
+    if (b->head.seq == 0 || !rising(b->wall_ns, b->n_ticks) || !rising(b->mono_ns, b->n_ticks)) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < b->n_runs; i++) {
+        if (!run_in_place(&b->runs[i], i ? &b->runs[i - 1] : NULL, b->n_ticks)) {
+            return ERR_INVALID;
+        }
+        masks |= b->runs[i].mask;
+    }
+    for (size_t i = 0; i < b->n_columns; i++) {
+        unsigned m = b->columns[i].metric;
+
+        if (m >= METRIC_COLS || (i && m <= b->columns[i - 1].metric)) {
+            return ERR_INVALID;
+        }
+        columns |= METRIC_BIT(m);
+    }
+    return masks & ~(columns & known_columns) ? ERR_INVALID : ERR_OK;
+}
+
+/* First value, then differences. */
+static int64_t *differences(const int64_t *v, size_t n, struct wire_arena *a)
+{
+    int64_t *d = wire_arena_alloc(a, n * sizeof *d);
+
+    for (size_t i = 0; d && i < n; i++) {
+        d[i] = i ? (int64_t)((uint64_t)v[i] - (uint64_t)v[i - 1]) : v[i];
+    }
+    return d;
+}
+
+static enum err put_ticks(Procfleet__V1__Batch *m, const struct batch *b, struct wire_arena *a)
+{
+    m->wall_ns = differences(b->wall_ns, b->n_ticks, a);
+    m->mono_ns = differences(b->mono_ns, b->n_ticks, a);
+    m->n_wall_ns = m->n_mono_ns = b->n_ticks;
+    return m->wall_ns && m->mono_ns ? ERR_OK : a->bad;
+}
+
+/* Index of the mask in the list, added when it is new: few runs differ in it. */
+static uint32_t mask_index(Procfleet__V1__Runs *m, uint64_t mask)
+{
+    size_t i = m->n_masks;
+
+    while (i > 0 && m->masks[i - 1] != mask) {
+        i--;
+    }
+    if (i == 0) {
+        m->masks[m->n_masks++] = mask;
+        i = m->n_masks;
+    }
+    return (uint32_t)(i - 1);
+}
+
+static enum err put_runs(Procfleet__V1__Runs *m, const struct batch *b, struct wire_arena *a)
+{
+    size_t n = b->n_runs;
+
+    procfleet__v1__runs__init(m);
+    m->pid = wire_arena_alloc(a, n * sizeof *m->pid);
+    m->start = wire_arena_alloc(a, n * sizeof *m->start);
+    m->first_tick = wire_arena_alloc(a, n * sizeof *m->first_tick);
+    m->n_ticks = wire_arena_alloc(a, n * sizeof *m->n_ticks);
+    m->mask = wire_arena_alloc(a, n * sizeof *m->mask);
+    m->masks = wire_arena_alloc(a, n * sizeof *m->masks);
+    m->fresh = wire_arena_alloc(a, n * sizeof *m->fresh);
+    if (!m->pid || !m->start || !m->first_tick || !m->n_ticks || !m->mask || !m->masks ||
+        !m->fresh) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct batch_run *r = &b->runs[i];
+
+        m->pid[i] = r->id.pid - (i ? r[-1].id.pid : 0);
+        m->start[i] = (int64_t)(r->id.start - (i ? r[-1].id.start : 0));
+        m->first_tick[i] = r->first_tick;
+        m->n_ticks[i] = r->n_ticks;
+        m->mask[i] = mask_index(m, r->mask);
+        if (r->fresh) {
+            m->fresh[m->n_fresh++] = (uint32_t)i;
+        }
+    }
+    m->n_pid = m->n_start = m->n_first_tick = m->n_n_ticks = m->n_mask = n;
+    return ERR_OK;
+}
+
+/* Makes room for all columns at once, so that their bytes do not move while the message refers to
+ * them. */
+static enum err reserve_columns(struct buf *scratch, const struct batch *b, uint32_t *counts)
+{
+    size_t n_values = 0, bound = 0;
+
+    for (size_t i = 0; i < b->n_columns; i++) {
+        const struct batch_column *c = &b->columns[i];
+        size_t n_counts;
+
+        if (count_values(counts, &n_counts, b->runs, b->n_runs, c->metric) != c->n_values) {
+            return ERR_INVALID;
+        }
+        n_values += c->n_values;
+        bound += codec_bound(c->n_values, n_counts);
+        if (n_values > WIRE_VALUES_MAX) {
+            return ERR_FULL;
+        }
+    }
+    buf_reset(scratch);
+    if (!buf_grow(scratch, bound ? bound : 1)) {
+        return scratch->bad;
+    }
+    return ERR_OK;
+}
+
+static enum err put_columns(Procfleet__V1__Batch *m, const struct batch *b, struct buf *scratch,
+                            struct wire_arena *a)
+{
+    Procfleet__V1__Column *items = wire_arena_array(a, b->n_columns, sizeof *items);
+    uint32_t *counts = wire_arena_alloc(a, b->n_runs * sizeof *counts);
+    enum err e;
+    uint8_t *at;
+
+    m->columns = wire_arena_array(a, b->n_columns, sizeof *m->columns);
+    if (!items || !counts || !m->columns) {
+        return a->bad;
+    }
+    e = reserve_columns(scratch, b, counts);
+    if (e) {
+        return e;
+    }
+    at = scratch->p;
+    for (size_t i = 0; i < b->n_columns; i++) {
+        const struct batch_column *c = &b->columns[i];
+        bool moving = metric_by_id(c->metric) && metric_by_id(c->metric)->kind != METRIC_COUNTER;
+        Procfleet__V1__Column *to = &items[m->n_columns];
+        size_t n_counts;
+
+        if (count_values(counts, &n_counts, b->runs, b->n_runs, c->metric) == 0) {
+            continue;
+        }
+        procfleet__v1__column__init(to);
+        to->has_metric = to->has_data = 1;
+        to->metric = c->metric;
+        to->has_zigzag = to->zigzag = moving;
+        to->data.data = at;
+        to->data.len =
+            codec_encode(at, c->values, counts, n_counts, moving ? CODEC_MOVING : CODEC_GROWING);
+        at += to->data.len;
+        m->columns[m->n_columns++] = to;
+    }
+    return ERR_OK;
+}
+
+static enum err put_infos(Procfleet__V1__Batch *m, const struct batch *b, struct wire_arena *a)
+{
+    Procfleet__V1__ProcInfo *items = wire_arena_array(a, b->n_infos, sizeof *items);
+    enum err e = ERR_OK;
+
+    m->infos = wire_arena_array(a, b->n_infos, sizeof *m->infos);
+    if (!items || !m->infos) {
+        return a->bad;
+    }
+    for (size_t i = 0; !e && i < b->n_infos; i++) {
+        m->infos[i] = &items[i];
+        e = wire_info_put(&items[i], &b->infos[i], a);
+    }
+    m->n_infos = b->n_infos;
+    return e;
+}
+
+static enum err put_events(Procfleet__V1__Batch *m, const struct batch *b, struct wire_arena *a)
+{
+    Procfleet__V1__LifeEvent *items = wire_arena_array(a, b->n_events, sizeof *items);
+    enum err e = ERR_OK;
+
+    m->events = wire_arena_array(a, b->n_events, sizeof *m->events);
+    if (!items || !m->events) {
+        return a->bad;
+    }
+    for (size_t i = 0; !e && i < b->n_events; i++) {
+        m->events[i] = &items[i];
+        e = wire_event_put(&items[i], &b->events[i], a);
+    }
+    m->n_events = b->n_events;
+    return e;
+}
+
+static enum err put_ledger(Procfleet__V1__Batch *m, const struct batch *b, struct wire_arena *a)
+{
+    Procfleet__V1__Ledger *items = wire_arena_array(a, b->n_ledger, sizeof *items);
+    enum err e = ERR_OK;
+
+    m->ledger = wire_arena_array(a, b->n_ledger, sizeof *m->ledger);
+    if (!items || !m->ledger) {
+        return a->bad;
+    }
+    for (size_t i = 0; !e && i < b->n_ledger; i++) {
+        const struct ledger_row *r = &b->ledger[i];
+
+        procfleet__v1__ledger__init(&items[i]);
+        m->ledger[i] = &items[i];
+        items[i].has_count = 1;
+        items[i].count = r->count;
+        e = wire_text_put(&items[i].has_stage, &items[i].stage, r->stage, MODEL_TEXT_MAX, a);
+        if (!e) {
+            e = wire_text_put(&items[i].has_reason, &items[i].reason, r->reason, MODEL_TEXT_MAX, a);
+        }
+    }
+    m->n_ledger = b->n_ledger;
+    return e;
+}
+
+static enum err put_head(Procfleet__V1__Batch *m, const struct batch_head *h, struct wire_arena *a)
+{
+    m->has_format = m->has_stream = m->has_seq = 1;
+    m->format = FORMAT;
+    m->stream = h->stream;
+    m->seq = h->seq;
+    m->has_flags = h->flags != 0;
+    m->flags = h->flags;
+    m->has_cpus = h->cpus != 0;
+    m->cpus = h->cpus;
+    wire_uuid_put(&m->has_host, &m->host, &h->host);
+    wire_uuid_put(&m->has_boot, &m->boot, &h->boot);
+    return wire_text_put(&m->has_source, &m->source, h->source, SOURCE_MAX, a);
+}
+
+/* The message for the batch; it borrows from `b`, the scratch buffer and the arena. */
+static enum err build(Procfleet__V1__Batch *m, Procfleet__V1__Runs *runs, const struct batch *b,
+                      struct wire_encoder *enc, struct wire_arena *a)
+{
+    enum err e = check_batch(b);
+
+    if (!e) {
+        e = put_head(m, &b->head, a);
+    }
+    if (!e) {
+        e = put_ticks(m, b, a);
+    }
+    if (!e) {
+        m->runs = runs;
+        e = put_runs(runs, b, a);
+    }
+    if (!e) {
+        e = put_columns(m, b, &enc->columns, a);
+    }
+    if (!e) {
+        e = put_infos(m, b, a);
+    }
+    if (!e) {
+        e = put_events(m, b, a);
+    }
+    if (!e) {
+        e = put_ledger(m, b, a);
+    }
+    return e;
+}
+
+/* The packed message in enc->raw to a frame at the end of `out`. */
+static enum err compress(struct buf *out, struct wire_encoder *enc)
+{
+    uint8_t *to;
+    size_t n;
+
+    buf_reset(&enc->frame);
+    to = buf_grow(&enc->frame, ZSTD_compressBound(enc->raw.n));
+    if (!to) {
+        return enc->frame.bad;
+    }
+    n = ZSTD_compress2(enc->zstd, to, enc->frame.n, enc->raw.p, enc->raw.n);
+    if (ZSTD_isError(n)) {
+        return ERR_NOMEM;
+    }
+    if (n > WIRE_BATCH_BYTES_MAX) {
+        return ERR_FULL;
+    }
+    buf_put(out, to, n);
+    return out->bad;
+}
+
+enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out, const struct batch *b)
+{
+    Procfleet__V1__Batch m = PROCFLEET__V1__BATCH__INIT;
+    Procfleet__V1__Runs runs;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, BUILD_BYTES);
+    e = build(&m, &runs, b, enc, &a);
+    if (!e) {
+        buf_reset(&enc->raw);
+        e = wire_pack(&enc->raw, &m);
+    }
+    wire_arena_fini(&a);
+    if (!e) {
+        e = compress(out, enc);
+    }
+    return e;
+}
+
+/* -- decode -- */
+
+static enum err get_head(struct batch_head *h, const Procfleet__V1__Batch *m)
+{
+    if (m->format != FORMAT) {
+        return ERR_VERSION;
+    }
+    if (!m->has_host || !wire_uuid_get(&h->host, m->has_host, &m->host) ||
+        !wire_uuid_get(&h->boot, m->has_boot, &m->boot) || m->seq == 0 ||
+        !wire_text_get(&h->source, m->has_source, &m->source, SOURCE_MAX)) {
+        return ERR_CORRUPT;
+    }
+    h->stream = m->stream;
+    h->seq = m->seq;
+    h->flags = m->flags;
+    h->cpus = m->cpus;
+    return ERR_OK;
+}
+
+/* Sums up differences; all but the first must be positive, and no sum may overflow. */
+static enum err sum_up(const int64_t **out, const int64_t *d, size_t n, struct wire_arena *a)
+{
+    int64_t *v = wire_arena_alloc(a, n * sizeof *v);
+
+    if (!v) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i && (d[i] <= 0 || v[i - 1] > INT64_MAX - d[i])) {
+            return ERR_CORRUPT;
+        }
+        v[i] = i ? v[i - 1] + d[i] : d[i];
+    }
+    *out = v;
+    return ERR_OK;
+}
+
+static enum err get_ticks(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+{
+    enum err e;
+
+    if (m->n_wall_ns != m->n_mono_ns) {
+        return ERR_CORRUPT;
+    }
+    b->n_ticks = m->n_wall_ns;
+    e = sum_up(&b->wall_ns, m->wall_ns, m->n_wall_ns, a);
+    if (!e) {
+        e = sum_up(&b->mono_ns, m->mono_ns, m->n_mono_ns, a);
+    }
+    return e;
+}
+
+static enum err mark_fresh(struct batch_run *runs, size_t n_runs, const Procfleet__V1__Runs *m)
+{
+    for (size_t i = 0; i < m->n_fresh; i++) {
+        if (m->fresh[i] >= n_runs || (i && m->fresh[i] <= m->fresh[i - 1])) {
+            return ERR_CORRUPT;
+        }
+        runs[m->fresh[i]].fresh = true;
+    }
+    return ERR_OK;
+}
+
+static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, struct wire_arena *a)
+{
+    size_t n = m ? m->n_pid : 0;
+    struct batch_run *runs = wire_arena_array(a, n, sizeof *runs);
+
+    if (!runs) {
+        return a->bad;
+    }
+    b->runs = runs;
+    b->n_runs = n;
+    if (!m) {
+        return ERR_OK;
+    }
+    if (m->n_start != n || m->n_first_tick != n || m->n_n_ticks != n || m->n_mask != n) {
+        return ERR_CORRUPT;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t pid = (uint64_t)m->pid[i] + (i ? runs[i - 1].id.pid : 0);
+
+        if (pid > UINT32_MAX || m->mask[i] >= m->n_masks) {
+            return ERR_CORRUPT;
+        }
+        runs[i].id.pid = (uint32_t)pid;
+        runs[i].id.start = (uint64_t)m->start[i] + (i ? runs[i - 1].id.start : 0);
+        runs[i].first_tick = m->first_tick[i];
+        runs[i].n_ticks = m->n_ticks[i];
+        runs[i].mask = m->masks[m->mask[i]] & known_columns;
+        if (!run_in_place(&runs[i], i ? &runs[i - 1] : NULL, b->n_ticks)) {
+            return ERR_CORRUPT;
+        }
+    }
+    return mark_fresh(runs, n, m);
+}
+
+/* The known columns, their lengths taken from the runs; every bit of a mask must have its column.
+ */
+static enum err list_columns(struct batch_column *out, size_t *n_out, size_t *n_values,
+                             const Procfleet__V1__Batch *m, const struct batch *b, uint32_t *counts)
+{
+    uint64_t masks = 0, columns = 0;
+    size_t n = 0;
+
+    *n_values = 0;
+    for (size_t i = 0; i < m->n_columns; i++) {
+        uint32_t id = m->columns[i]->metric;
+        size_t n_counts;
+
+        if (i && id <= m->columns[i - 1]->metric) {
+            return ERR_CORRUPT;
+        }
+        if (id >= METRIC_COLS || !(known_columns >> id & 1)) {
+            continue;
+        }
+        out[n].metric = (uint8_t)id;
+        out[n].n_values = count_values(counts, &n_counts, b->runs, b->n_runs, id);
+        *n_values += out[n++].n_values;
+        columns |= METRIC_BIT(id);
+        if (*n_values > WIRE_VALUES_MAX) {
+            return ERR_FULL;
+        }
+    }
+    for (size_t i = 0; i < b->n_runs; i++) {
+        masks |= b->runs[i].mask;
+    }
+    *n_out = n;
+    return masks & ~columns ? ERR_CORRUPT : ERR_OK;
+}
+
+/* Decodes the listed columns into one array. */
+static enum err fill_columns(struct batch_column *columns, int64_t *values,
+                             const Procfleet__V1__Batch *m, const struct batch *b, uint32_t *counts)
+{
+    enum err e = ERR_OK;
+    size_t k = 0;
+
+    for (size_t i = 0; !e && i < m->n_columns && k < b->n_columns; i++) {
+        const Procfleet__V1__Column *c = m->columns[i];
+        size_t n_counts;
+
+        if (c->metric != columns[k].metric) {
+            continue;
+        }
+        count_values(counts, &n_counts, b->runs, b->n_runs, c->metric);
+        e = codec_decode(values, counts, n_counts, c->zigzag ? CODEC_MOVING : CODEC_GROWING,
+                         c->data.data, c->data.len);
+        columns[k].values = values;
+        values += columns[k++].n_values;
+    }
+    return e;
+}
+
+static enum err get_columns(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+{
+    struct batch_column *columns;
+    size_t n_values;
+    uint32_t *counts;
+    int64_t *values;
+    enum err e;
+
+    if (m->n_columns > 4 * METRIC_COLS) {
+        return ERR_FULL;
+    }
+    columns = wire_arena_array(a, METRIC_COLS, sizeof *columns);
+    counts = wire_arena_alloc(a, b->n_runs * sizeof *counts);
+    if (!columns || !counts) {
+        return a->bad;
+    }
+    e = list_columns(columns, &b->n_columns, &n_values, m, b, counts);
+    if (e) {
+        return e;
+    }
+    b->columns = columns;
+    values = wire_arena_alloc(a, n_values * sizeof *values);
+    return values ? fill_columns(columns, values, m, b, counts) : a->bad;
+}
+
+static enum err get_infos(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+{
+    struct proc_info *infos = wire_arena_alloc(a, m->n_infos * sizeof *infos);
+    enum err e = infos ? ERR_OK : a->bad;
+
+    for (size_t i = 0; !e && i < m->n_infos; i++) {
+        e = wire_info_get(&infos[i], m->infos[i]);
+    }
+    b->infos = infos;
+    b->n_infos = m->n_infos;
+    return e;
+}
+
+static enum err get_events(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+{
+    struct life_event *events = wire_arena_alloc(a, m->n_events * sizeof *events);
+    enum err e = events ? ERR_OK : a->bad;
+
+    for (size_t i = 0; !e && i < m->n_events; i++) {
+        e = wire_event_get(&events[i], m->events[i]);
+    }
+    b->events = events;
+    b->n_events = m->n_events;
+    return e;
+}
+
+static enum err get_ledger(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+{
+    struct ledger_row *rows = wire_arena_alloc(a, m->n_ledger * sizeof *rows);
+
+    if (!rows) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < m->n_ledger; i++) {
+        const Procfleet__V1__Ledger *r = m->ledger[i];
+
+        rows[i].count = r->count;
+        if (!wire_text_get(&rows[i].stage, r->has_stage, &r->stage, MODEL_TEXT_MAX) ||
+            !wire_text_get(&rows[i].reason, r->has_reason, &r->reason, MODEL_TEXT_MAX)) {
+            return ERR_CORRUPT;
+        }
+    }
+    b->ledger = rows;
+    b->n_ledger = m->n_ledger;
+    return ERR_OK;
+}
+
+/* Bytes of the decoded batch: all counts are within their limits here, so this is bounded. */
+static size_t result_bytes(const Procfleet__V1__Batch *m)
+{
+    size_t runs = m->runs ? m->runs->n_pid : 0;
+
+    return 65536 + m->n_wall_ns * 2 * sizeof(int64_t) +
+           runs * (sizeof(struct batch_run) + sizeof(uint32_t)) +
+           WIRE_VALUES_MAX * sizeof(int64_t) + m->n_infos * sizeof(struct proc_info) +
+           m->n_events * sizeof(struct life_event) + m->n_ledger * sizeof(struct ledger_row);
+}
+
+static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+{
+    enum err e = get_head(&b->head, m);
+
+    if (e) {
+        return e;
+    }
+    if (m->n_wall_ns > WIRE_TICKS_MAX || (m->runs && m->runs->n_pid > WIRE_RUNS_MAX) ||
+        m->n_infos > WIRE_RUNS_MAX || m->n_events > WIRE_EVENTS_MAX ||
+        m->n_ledger > WIRE_LEDGER_MAX) {
+        return ERR_FULL;
+    }
+    wire_arena_allow(a, result_bytes(m));
+    e = get_ticks(b, m, a);
+    if (!e) {
+        e = get_runs(b, m->runs, a);
+    }
+    if (!e) {
+        e = get_columns(b, m, a);
+    }
+    if (!e) {
+        e = get_infos(b, m, a);
+    }
+    if (!e) {
+        e = get_events(b, m, a);
+    }
+    if (!e) {
+        e = get_ledger(b, m, a);
+    }
+    return e;
+}
+
+/* The packed message inside a frame; *raw is released by mem_free. */
+static enum err decompress(uint8_t **raw, size_t *raw_n, const void *p, size_t n)
+{
+    unsigned long long size = ZSTD_getFrameContentSize(p, n);
+    ZSTD_DCtx *zstd;
+    uint8_t *to;
+    size_t got;
+
+    if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
+        return ERR_CORRUPT;
+    }
+    if (size > WIRE_BATCH_RAW_MAX) {
+        return ERR_FULL;
+    }
+    to = mem_alloc((size_t)size);
+    zstd = ZSTD_createDCtx_advanced(zstd_memory);
+    if (!to || !zstd) {
+        mem_free(to);
+        ZSTD_freeDCtx(zstd);
+        return ERR_NOMEM;
+    }
+    got = ZSTD_decompressDCtx(zstd, to, (size_t)size, p, n);
+    ZSTD_freeDCtx(zstd);
+    if (ZSTD_isError(got) || got != size) {
+        mem_free(to);
+        return ERR_CORRUPT;
+    }
+    *raw = to;
+    *raw_n = got;
+    return ERR_OK;
+}
+
+/* Unpacks and checks; o stays the caller's. */
+static enum err decode_into(struct owned_batch *o, const void *p, size_t n)
+{
+    Procfleet__V1__Batch *m;
+    uint8_t *raw;
+    size_t raw_n;
+    enum err e = decompress(&raw, &raw_n, p, n);
+
+    if (e) {
+        return e;
+    }
+    e = wire_unpack(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n);
+    mem_free(raw);
+    return e ? e : read_batch(&o->b, m, &o->arena);
+}
+
+enum err wire_batch_decode(struct batch **out, const void *p, size_t n)
+{
+    struct owned_batch *o;
+    enum err e;
+
+    if (n > WIRE_BATCH_BYTES_MAX) {
+        return ERR_FULL;
+    }
+    o = mem_zalloc(sizeof *o);
+    if (!o) {
+        return ERR_NOMEM;
+    }
+    wire_arena_init(&o->arena, 0);
+    e = decode_into(o, p, n);
+    if (e) {
+        wire_batch_free(&o->b);
+        return e;
+    }
+    *out = &o->b;
+    return ERR_OK;
+}
+
+void wire_batch_free(struct batch *b)
+{
+    struct owned_batch *o = (struct owned_batch *)b;
+
+    if (o) {
+        wire_arena_fini(&o->arena);
+        mem_free(o);
+    }
+}
+
+size_t wire_batch_memory(const struct batch *b)
+{
+    const struct owned_batch *o = (const struct owned_batch *)b;
+
+    return sizeof *o + o->arena.used;
+}

@@ -1,0 +1,116 @@
+#include "common/codec.h"
+
+#include <string.h>
+
+#include "tests/support/t.h"
+
+#define VALUES_MAX 64
+
+static uint8_t bytes[VALUES_MAX * 12];
+
+struct column {
+    const char *what;
+    uint32_t counts[4];
+    size_t n_runs;
+    int64_t values[24];
+    size_t n_values;
+};
+
+static const struct column cases[] = {
+    {"no run", {0}, 0, {0}, 0},
+    {"one value", {1}, 1, {-1}, 1},
+    {"nothing changes", {4}, 1, {7, 7, 7, 7}, 4},
+    {"extremes", {4}, 1, {INT64_MIN, INT64_MAX, 0, INT64_MIN}, 4},
+    {"falling", {3, 2}, 2, {9, 5, 1, 300, 0}, 5},
+    {"nine values: one whole bitmap byte", {9}, 1, {0, 1, 3, 6, 10, 15, 21, 28, 36}, 9},
+    {"ten values: two bitmap bytes", {10, 1, 2}, 3, {1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 4}, 13},
+    {"long numbers", {3}, 1, {0, 1LL << 62, (1LL << 62) + 128}, 3},
+};
+
+static const enum codec_mode modes[] = {CODEC_GROWING, CODEC_MOVING};
+
+static void columns_come_back_as_they_were(void **state)
+{
+    int64_t out[VALUES_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const struct column *c = &cases[i];
+
+        for (size_t k = 0; k < COUNT_OF(modes); k++) {
+            size_t n = codec_encode(bytes, c->values, c->counts, c->n_runs, modes[k]);
+
+            assert_true(n <= codec_bound(c->n_values, c->n_runs));
+            assert_ok(codec_decode(out, c->counts, c->n_runs, modes[k], bytes, n));
+            assert_memory_equal(out, c->values, c->n_values * sizeof *out);
+        }
+    }
+}
+
+static void every_other_length_is_refused(void **state)
+{
+    int64_t out[VALUES_MAX];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        const struct column *c = &cases[i];
+        size_t n = codec_encode(bytes, c->values, c->counts, c->n_runs, CODEC_MOVING);
+
+        for (size_t k = 0; k < n; k++) {
+            assert_err(codec_decode(out, c->counts, c->n_runs, CODEC_MOVING, bytes, k),
+                       ERR_CORRUPT);
+        }
+        bytes[n] = 0;
+        assert_err(codec_decode(out, c->counts, c->n_runs, CODEC_MOVING, bytes, n + 1),
+                   ERR_CORRUPT);
+    }
+}
+
+static void the_bytes_are_those_of_the_protocol(void **state)
+{
+    static const int64_t values[] = {100, 100, 250, 7, 6};
+    static const uint32_t counts[] = {3, 2};
+    static const uint8_t growing[] = {0xc8, 1,    14,   2,    1,    0x96, 1,    0xff, 0xff,
+                                      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1};
+    static const uint8_t moving[] = {0xc8, 1, 14, 2, 1, 0xac, 2, 1};
+
+    (void)state;
+    assert_int_equal(codec_encode(bytes, values, counts, 2, CODEC_GROWING), sizeof growing);
+    assert_memory_equal(bytes, growing, sizeof growing);
+    assert_int_equal(codec_encode(bytes, values, counts, 2, CODEC_MOVING), sizeof moving);
+    assert_memory_equal(bytes, moving, sizeof moving);
+}
+
+static void what_no_encoder_writes_is_refused(void **state)
+{
+    static const struct {
+        uint8_t bytes[16];
+        size_t n;
+    } bad[] = {
+        {{2, 2, 5}, 3},    /* bit behind the last value */
+        {{2, 0x80, 5}, 3}, /* the same, further up */
+        {{2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2}, 12},       /* 65 bits */
+        {{2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}, 13}, /* 11 bytes */
+        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2, 0}, 11},
+    };
+    static const uint32_t counts[] = {2};
+    int64_t out[2];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        assert_err(codec_decode(out, counts, 1, CODEC_GROWING, bad[i].bytes, bad[i].n),
+                   ERR_CORRUPT);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_come_back_as_they_were),
+        cmocka_unit_test(every_other_length_is_refused),
+        cmocka_unit_test(the_bytes_are_those_of_the_protocol),
+        cmocka_unit_test(what_no_encoder_writes_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

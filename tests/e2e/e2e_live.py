@@ -1,0 +1,81 @@
+"""Live accuracy on this machine: a program with a known appetite, and two hundred that live 20 ms."""
+
+import os
+import subprocess
+import sys
+
+from fleet import BIN, Fleet, check, ensure
+
+TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
+
+
+def privileged():
+    """Whether the process connector and taskstats are open to us (CAP_NET_ADMIN)."""
+    with open("/proc/self/status") as f:
+        caps = next(int(line.split()[1], 16) for line in f if line.startswith("CapEff"))
+    return bool(caps >> 12 & 1)
+
+
+def burner(fleet, exact):
+    """Burns 2 s in two threads, writes 10 MB, touches 64 MB, exits with 7."""
+    p = subprocess.Popen([os.path.join(BIN, "tests", "burn"), fleet.path("burn.out")], stdout=subprocess.PIPE)
+    told = dict(line.split("=") for line in p.communicate(timeout=120)[0].decode().split())
+    check("the burner exits with 7", p.returncode, 7)
+
+    def ended():
+        rows = fleet.ask("events", "--host", "live", "--pid", str(p.pid), expect=None)
+        return next((e for e in rows if e["kind"] == "process_stop"), None)
+
+    stop = fleet.wait_for("the burner's end to be reported", ended)
+    rows = fleet.ask("top", "--host", "live", "--by", "cpu_time", "--pid", str(p.pid), expect=None)
+    ensure("the burner is one row", len(rows) == 1, rows)
+    row = rows[0]
+    if exact:
+        check("its exit code is 7", stop["exit_code"], 7)
+        ensure("its CPU time is right within two clock ticks",
+               abs(row["cpu_time"] - int(told["cpu_ns"])) <= 2 * TICK_NS, (row["cpu_time"], told))
+        check("its written bytes are exact", row["write_bytes"], 10485760)
+        ensure("its peak is the kernel's own figure", row["peak_working_set"] == int(told["peak_bytes"]),
+               (row["peak_working_set"], told))
+    else:
+        ensure("its end is marked as inferred", stop.get("exit_inferred"), stop)
+        print("skipped: exit code and exact totals: taskstats needs CAP_NET_ADMIN")
+
+
+def short_lives(fleet, exact):
+    """200 processes of 20 ms each: none is missed where the kernel tells of every start."""
+    if not exact:
+        print("skipped: short lives: the process connector needs CAP_NET_ADMIN")
+        return
+    pids = set()
+    for _ in range(20):
+        batch = [subprocess.Popen(["sleep", "0.02"]) for _ in range(10)]
+        for p in batch:
+            pids.add(p.pid)
+            p.wait()
+
+    def told(kind):
+        rows = fleet.ask("events", "--host", "live", "-n", "4000", "--name", "sleep", expect=None)
+        return {e["pid"] for e in rows if e["kind"] == kind}
+
+    fleet.wait_for("200 starts", lambda: pids <= told("process_start"))
+    fleet.wait_for("200 ends", lambda: pids <= told("process_stop"))
+    rows = fleet.ask("events", "--host", "live", "-n", "4000", "--name", "sleep", expect=None)
+    for kind in ("process_start", "process_stop"):
+        n = [e["pid"] for e in rows if e["kind"] == kind and e["pid"] in pids]
+        check("%s of 200 short lives, each once" % kind, len(n), len(pids))
+    ensure("each with its exit code", all(e["exit_code"] == 0 for e in rows if e["kind"] == "process_stop"))
+
+
+with Fleet() as fleet:
+    fleet.start_collector()
+    fleet.start_agent("live", batch__max_age="500ms")
+    fleet.wait_for("the first data", lambda: fleet.hosts().get("live"))
+    exact = privileged()
+    burner(fleet, exact)
+    short_lives(fleet, exact)
+    me = fleet.ask("ps", "--host", "live", "--pid", str(os.getpid()), expect=None)
+    check("this very test is among the processes", [r["pid"] for r in me], [os.getpid()])
+    history = fleet.ask("history", "--host", "live", "--pid", str(os.getpid()), "--metric", "cpu_time", expect=None)
+    ensure("and has a history", len(history) >= 1, history)
+sys.exit(0)

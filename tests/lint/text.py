@@ -1,0 +1,101 @@
+"""Rules of the text itself: banned functions, sizes, comments, platform conditions, header guards, NODISCARD."""
+import re
+
+import source
+
+MAX_FUNCTION = 100
+MAX_FILE = 1000
+MAX_HEADER = 200
+
+BANNED = "strcpy strcat sprintf vsprintf strncpy strncat strtok gets atoi atol atof alloca".split()
+# The allocator itself, and code that must not use the one under test.
+RAW_ALLOCATION_IN = re.compile(r"common/mem\.c|tests/.*")
+RAW_ALLOCATION = "malloc calloc realloc free strdup strndup".split()
+# Platform is chosen by CMake, by whole files.
+PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(?:_WIN32|_WIN64|__linux__|__unix__|__MINGW32__|__MINGW64__|__CYGWIN__)\b", re.M)
+PLATFORM_MACRO_IN = re.compile(r"common/(?:win32.*|err)\.h")  # err.h: which printf rules the compiler checks
+# Returns the error it was given; waiting until a moment may end either way.
+DISCARDABLE = {"errmsg_set", "os_cond_wait_until"}
+
+
+def calls(text, names):
+    pattern = re.compile(r"(?<![\w.>])(" + "|".join(names) + r")\s*\(")
+    for match in pattern.finditer(text):
+        yield match.start(), match.group(1)
+
+
+def functions(text):
+    """(first line, name, lines) of every function: Linux braces, so both stand in column 0."""
+    lines = text.splitlines()
+    start = None
+    for number, line in enumerate(lines, 1):
+        if line == "{":
+            start = number
+        elif line == "}" and start is not None:
+            head = " ".join(lines[max(0, start - 6) : start - 1])
+            names = re.findall(r"(\w+)\s*\(", head)
+            yield start, names[-1] if names else "?", number - start + 1
+            start = None
+
+
+def check_names(path, text):
+    for offset, name in calls(text, BANNED):
+        yield f"{path}:{source.line_of(text, offset)}: {name} is banned"
+    if not RAW_ALLOCATION_IN.fullmatch(path):
+        for offset, name in calls(text, RAW_ALLOCATION):
+            yield f"{path}:{source.line_of(text, offset)}: {name}: allocation goes through mem_*"
+
+
+def check_sizes(path, text):
+    count = text.count("\n")
+    limit = MAX_HEADER if path.endswith(".h") else MAX_FILE
+    if count > limit:
+        yield f"{path}: {count} lines, the limit is {limit}"
+    for line, name, length in functions(text):
+        if length > MAX_FUNCTION:
+            yield f"{path}:{line}: {name} has {length} lines, the limit is {MAX_FUNCTION}"
+
+
+def check_comments(path, raw):
+    text = source.blank(raw, keep_comments=True)
+    for match in re.finditer(r"/\*.*?\*/|//[^\n]*", text, re.DOTALL):
+        line = source.line_of(text, match.start())
+        if match.group(0).startswith("//"):
+            yield f"{path}:{line}: comments are /* */"
+        if re.search(r"\b(?:TODO\b(?!\([\w -]+\): )|FIXME\b|XXX\b)", match.group(0)):
+            yield f"{path}:{line}: a gap is marked TODO(topic): consequence"
+
+
+def check_header(path, text):
+    guard = "PROCFLEET_" + re.sub(r"\W", "_", path).upper()
+    if f"#ifndef {guard}\n#define {guard}\n" not in text:
+        yield f"{path}: the include guard is {guard}"
+    for match in re.finditer(r"^enum err (\w+)\(", text, re.M):
+        if match.group(1) in DISCARDABLE:
+            continue
+        before = text[: match.start()].rstrip().rsplit("\n", 1)[-1].strip()
+        if before != "NODISCARD":
+            yield f"{path}:{source.line_of(text, match.start())}: a function that returns enum err is NODISCARD"
+
+
+def main():
+    problems = []
+    longest = (0, "")
+    paths = source.files(".c", ".h")
+    for path in paths:
+        raw = source.read(path)
+        text = source.blank(raw)
+        problems += check_names(path, text)
+        problems += check_sizes(path, text)
+        problems += check_comments(path, raw)
+        if path.endswith(".h"):
+            problems += check_header(path, text)
+        if not PLATFORM_MACRO_IN.fullmatch(path):
+            for match in PLATFORM_MACRO.finditer(text):
+                problems.append(f"{path}:{source.line_of(text, match.start())}: platform code is a whole file, not an #if")
+        for line, name, length in functions(text):
+            longest = max(longest, (length, f"{name} ({path}:{line})"))
+    source.report("lint_text", problems, f"{len(paths)} files; longest function: {longest[1]}, {longest[0]} lines")
+
+
+main()
