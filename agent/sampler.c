@@ -11,9 +11,9 @@ struct sampler {
     struct sample_row *rows;
     size_t n_rows, cap_rows;
     bool begun;
-    int64_t next_mono_ns;                   /* of the grid */
-    int64_t now_wall_ns, now_mono_ns;       /* the stream has come this far */
-    int64_t ticked_wall_ns, ticked_mono_ns; /* the last tick's */
+    int64_t next_mono_ns;             /* of the grid */
+    int64_t now_wall_ns, now_mono_ns; /* the stream has come this far */
+    int64_t ticked_mono_ns;           /* the last tick's */
     struct sampler_stats stats;
 };
 
@@ -140,16 +140,13 @@ static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
 {
     struct sample_tick tick = {.wall_ns = wall_ns, .mono_ns = mono_ns};
 
-    if (s->stats.ticks > 0 && wall_ns <= s->ticked_wall_ns) {
-        tick.wall_ns = s->ticked_wall_ns + 1; /* the wall clock was set back: ticks keep rising */
-    }
     if (s->stats.ticks > 0 && mono_ns <= s->ticked_mono_ns) {
+        tick.wall_ns += s->ticked_mono_ns + 1 - mono_ns; /* a last tick upon the one before */
         tick.mono_ns = s->ticked_mono_ns + 1;
     }
     collect_rows(s);
     tick.rows = s->rows;
     tick.n_rows = s->n_rows;
-    s->ticked_wall_ns = tick.wall_ns;
     s->ticked_mono_ns = tick.mono_ns;
     s->stats.ticks++;
     s->stats.rows += s->n_rows;

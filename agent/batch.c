@@ -1,0 +1,543 @@
+/* Collected so far stands in `held` (batch_pack.h): rows in order of arrival, values packed one
+ * behind the other without the absent ones, each instance knowing its first row. Only when the
+ * batch closes are instances sorted and columns made. Which instances the collector has heard of is
+ * in `known`, a table that lives for one window: at the next window everybody is announced anew,
+ * so whoever reads the store from a window's start needs no earlier batch.
+ *
+ * How large a batch will be is guessed from how large the last ones became per value; a wrong guess
+ * costs a second encoding, not data. */
+#include "agent/batch.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/batch_pack.h"
+#include "agent/idmap.h"
+#include "common/arena.h"
+#include "common/mem.h"
+
+enum {
+    KNOWN_MAX = 16384,
+    SPLITS_MAX = 64, /* parts waiting: each level of halving leaves one */
+    SOURCE_NAME_MAX = 32,
+    INFO_BYTES = 96, /* first guesses of encoded sizes */
+    EVENT_BYTES = 64,
+};
+#define FIRST_MILLIBYTES_PER_VALUE 3000
+
+/* What the collector has been told of an instance in this window. */
+struct known {
+    struct proc_id id;
+    uint32_t next;    /* of the same pid + 1; 0 = none */
+    uint32_t version; /* of its info */
+    uint32_t batch;   /* local is valid in this batch */
+    uint32_t local;   /* index into held.instances */
+};
+
+struct batch_builder {
+    struct batch_conf conf;
+    char source[SOURCE_NAME_MAX];
+    atomic_size_t limit; /* the collector's, in bytes */
+    struct batch_held held;
+    struct batch_packer packer;
+    struct arena text;
+    struct wire_encoder *encoder;
+    struct buf encoded;
+
+    struct idmap *by_pid; /* mark = index into known + 1 */
+    struct known *known;
+    uint32_t n_known, cap_known;
+
+    uint64_t seq;       /* of the next batch */
+    uint32_t batch_no;  /* counts closings, for known.batch */
+    int64_t window;     /* of what is held */
+    bool text_full;     /* close at the next chance */
+    size_t guess_bytes; /* of infos and events held */
+    int64_t millibytes_per_value;
+    uint64_t told[BATCH_LEDGER_MAX]; /* ledger counts that have travelled */
+    uint64_t now[BATCH_LEDGER_MAX];
+    struct ledger_row ledger[BATCH_LEDGER_MAX];
+    struct batch_stats stats;
+};
+
+enum err batch_create(struct batch_builder **out, const struct batch_conf *conf)
+{
+    struct batch_builder *b;
+    enum err e;
+
+    if (conf->samples == 0 || conf->samples > WIRE_TICKS_MAX || conf->max_bytes == 0) {
+        return ERR_INVALID;
+    }
+    b = mem_zalloc(sizeof *b);
+    if (!b) {
+        return ERR_NOMEM;
+    }
+    b->conf = *conf;
+    b->conf.head.source.n = conf->head.source.n < sizeof b->source ? conf->head.source.n : 0;
+    if (b->conf.head.source.n > 0) {
+        memcpy(b->source, conf->head.source.p, b->conf.head.source.n);
+    }
+    b->conf.head.source.p = b->source;
+    b->seq = 1;
+    b->batch_no = 1;
+    b->millibytes_per_value = FIRST_MILLIBYTES_PER_VALUE;
+    atomic_init(&b->limit, WIRE_BATCH_BYTES_MAX);
+    arena_init(&b->text, 2u * BATCH_TEXT_MAX);
+    buf_init(&b->encoded, WIRE_BATCH_BYTES_MAX);
+    e = idmap_create(&b->by_pid, KNOWN_MAX, NULL);
+    if (e) {
+        goto fail;
+    }
+    e = wire_encoder_create(&b->encoder);
+    if (e) {
+        goto fail;
+    }
+    *out = b;
+    return ERR_OK;
+
+fail:
+    batch_destroy(b);
+    return e;
+}
+
+void batch_destroy(struct batch_builder *b)
+{
+    if (!b) {
+        return;
+    }
+    batch_held_fini(&b->held);
+    batch_packer_fini(&b->packer);
+    arena_fini(&b->text);
+    buf_fini(&b->encoded);
+    wire_encoder_destroy(b->encoder);
+    idmap_destroy(b->by_pid);
+    mem_free(b->known);
+    mem_free(b);
+}
+
+const struct batch_stats *batch_stats(const struct batch_builder *b)
+{
+    return &b->stats;
+}
+
+void batch_limit(struct batch_builder *b, size_t bytes)
+{
+    atomic_store(&b->limit, bytes);
+}
+
+/* -- sending -- */
+
+static size_t size_limit(const struct batch_builder *b)
+{
+    size_t limit = atomic_load(&b->limit);
+
+    return limit < b->conf.max_bytes ? limit : b->conf.max_bytes;
+}
+
+/* Reads the stages' counters; gives how many there are. */
+static size_t read_ledger(struct batch_builder *b, struct ledger_row *rows, size_t *n_changed)
+{
+    size_t n = b->conf.ledger ? b->conf.ledger(b->conf.ctx, rows, BATCH_LEDGER_MAX) : 0;
+
+    *n_changed = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct ledger_row row = rows[i];
+
+        b->now[i] = row.count;
+        row.count -= b->told[i];
+        if (row.count > 0) {
+            rows[(*n_changed)++] = row;
+        }
+    }
+    return n;
+}
+
+/* Encodes one part; ERR_FULL when it is too large. */
+static enum err encode_part(struct batch_builder *b, const struct batch_part *part, bool last_part,
+                            bool last, size_t n_ledger)
+{
+    struct batch batch = {.head = b->conf.head};
+    enum err e;
+
+    batch.head.seq = b->seq;
+    if (last && last_part) {
+        batch.head.flags |= BATCH_LAST;
+    }
+    if (last_part) {
+        batch.ledger = b->ledger;
+        batch.n_ledger = n_ledger;
+    }
+    e = batch_pack(&b->packer, &b->held, part, &batch);
+    if (e) {
+        return e;
+    }
+    buf_reset(&b->encoded);
+    e = wire_batch_encode(b->encoder, &b->encoded, &batch);
+    if (!e && b->encoded.n > size_limit(b)) {
+        e = ERR_FULL;
+    }
+    return e;
+}
+
+static enum err send_part(struct batch_builder *b)
+{
+    enum err e = b->conf.out(b->conf.ctx, b->seq, b->encoded.p, b->encoded.n);
+
+    if (e) {
+        return e;
+    }
+    b->seq++;
+    b->stats.batches++;
+    b->stats.bytes += b->encoded.n;
+    return ERR_OK;
+}
+
+/* Encodes and sends everything held, in as many parts as it takes. */
+static enum err send_parts(struct batch_builder *b, bool last, size_t n_ledger)
+{
+    struct batch_part waiting[SPLITS_MAX];
+    size_t n = 1;
+
+    waiting[0] = (struct batch_part){.tick1 = b->held.n_ticks,
+                                     .instance1 = b->held.n_instances,
+                                     .event1 = b->held.n_events,
+                                     .infos = true};
+    while (n > 0) {
+        struct batch_part *part = &waiting[n - 1];
+        struct batch_part rest;
+        enum err e = encode_part(b, part, n == 1, last, n_ledger);
+
+        if (e == ERR_FULL && n < SPLITS_MAX && batch_part_split(part, &rest)) {
+            b->stats.split++;
+            waiting[n] = *part; /* the earlier half goes first */
+            waiting[n - 1] = rest;
+            n++;
+            continue;
+        }
+        if (e == ERR_FULL && b->encoded.n > 0 && b->encoded.n <= atomic_load(&b->limit)) {
+            e = ERR_OK; /* indivisible, but the collector takes it */
+        }
+        if (e == ERR_FULL) {
+            b->stats.oversize++;
+            n--;
+            continue;
+        }
+        if (!e) {
+            e = send_part(b);
+        }
+        if (e) {
+            return e;
+        }
+        n--;
+    }
+    return ERR_OK;
+}
+
+static void learn_size(struct batch_builder *b, uint64_t bytes)
+{
+    int64_t per_value;
+
+    if (b->held.n_values == 0) {
+        return;
+    }
+    bytes = bytes > b->guess_bytes ? bytes - b->guess_bytes : 0;
+    per_value = (int64_t)(bytes * 1000 / b->held.n_values) + 1;
+    b->millibytes_per_value = (b->millibytes_per_value + per_value) / 2;
+}
+
+static void forget_held(struct batch_builder *b)
+{
+    b->held.n_ticks = b->held.n_rows = b->held.n_values = 0;
+    b->held.n_instances = b->held.n_events = 0;
+    arena_reset(&b->text);
+    b->text_full = false;
+    b->guess_bytes = 0;
+    b->batch_no++;
+}
+
+static enum err close_batch(struct batch_builder *b, bool last)
+{
+    uint64_t bytes_before = b->stats.bytes;
+    size_t n_ledger, n_rows = read_ledger(b, b->ledger, &n_ledger);
+    enum err e;
+
+    batch_held_sort(&b->held);
+    e = send_parts(b, last, n_ledger);
+    if (!e) {
+        memcpy(b->told, b->now, n_rows * sizeof *b->told);
+        learn_size(b, b->stats.bytes - bytes_before);
+    } else if (e == ERR_NOMEM) {
+        b->stats.nomem++;
+        b->n_known = 0; /* what it announced has not arrived */
+        idmap_clear(b->by_pid);
+        e = ERR_OK;
+    }
+    forget_held(b);
+    return e;
+}
+
+static bool is_empty(const struct batch_builder *b)
+{
+    return b->held.n_ticks == 0 && b->held.n_events == 0;
+}
+
+static int64_t window_of(int64_t wall_ns)
+{
+    return wall_ns / BATCH_WINDOW_NS;
+}
+
+/* Everything of a new window goes into a batch of its own, and everybody is announced anew. */
+static enum err change_window(struct batch_builder *b, int64_t window)
+{
+    enum err e = ERR_OK;
+
+    if (!is_empty(b)) {
+        e = close_batch(b, false);
+    }
+    b->window = window;
+    b->n_known = 0;
+    idmap_clear(b->by_pid);
+    return e;
+}
+
+/* Before a tick: another window, also an earlier one, and a clock set back end the batch. */
+static enum err make_way(struct batch_builder *b, const struct sample_tick *tick)
+{
+    const struct batch_held *h = &b->held;
+
+    if (window_of(tick->wall_ns) != b->window) {
+        return change_window(b, window_of(tick->wall_ns));
+    }
+    if (h->n_ticks > 0 && (tick->wall_ns <= h->wall_ns[h->n_ticks - 1] ||
+                           tick->mono_ns <= h->mono_ns[h->n_ticks - 1])) {
+        return close_batch(b, false);
+    }
+    return ERR_OK;
+}
+
+static bool is_big(const struct batch_builder *b)
+{
+    size_t guess =
+        (size_t)((int64_t)b->held.n_values * b->millibytes_per_value / 1000) + b->guess_bytes;
+
+    return guess >= size_limit(b) / 8 * 7 || b->text_full;
+}
+
+/* -- taking in -- */
+
+static struct str keep_text(struct batch_builder *b, struct str s)
+{
+    char *copy;
+
+    if (s.n == 0) {
+        return (struct str){NULL, 0};
+    }
+    copy = arena_dup(&b->text, s.p, s.n);
+    if (!copy) {
+        b->stats.nomem++;
+        return (struct str){NULL, 0};
+    }
+    if (b->text.used > BATCH_TEXT_MAX) {
+        b->text_full = true;
+    }
+    b->guess_bytes += s.n / 2; /* names repeat and compress */
+    return (struct str){copy, s.n};
+}
+
+static void keep_info(struct batch_builder *b, struct proc_info *to, const struct proc_info *from)
+{
+    filter_info(b->conf.filter, from, to);
+    to->name = keep_text(b, to->name);
+    to->image = keep_text(b, to->image);
+    to->command_line = keep_text(b, to->command_line);
+    to->user = keep_text(b, to->user);
+}
+
+static struct known *find_known(struct batch_builder *b, struct proc_id id)
+{
+    const struct idmap_entry *e = idmap_get(b->by_pid, id.pid);
+    uint32_t i = e ? e->mark : 0;
+
+    while (i > 0 && b->known[i - 1].id.start != id.start) {
+        i = b->known[i - 1].next;
+    }
+    return i > 0 ? &b->known[i - 1] : NULL;
+}
+
+/* NULL: no memory. */
+static struct known *add_known(struct batch_builder *b, struct proc_id id)
+{
+    struct idmap_entry *e;
+    struct known *k;
+
+    if (batch_room(&b->known, &b->cap_known, b->n_known + 1, sizeof *b->known)) {
+        return NULL;
+    }
+    e = idmap_put(b->by_pid, id.pid);
+    if (!e) {
+        return NULL;
+    }
+    k = &b->known[b->n_known++];
+    *k = (struct known){.id = id, .next = e->owner ? e->mark : 0};
+    e->owner = b;
+    e->mark = b->n_known;
+    return k;
+}
+
+/* The instance's place in this batch; its info is kept where the collector has not got it. */
+static enum err place_of(struct batch_builder *b, const struct sample_row *row, uint32_t *place)
+{
+    struct known *k = find_known(b, row->info->id);
+    bool news = !k || k->version != row->info_version;
+    struct batch_instance *in;
+
+    if (!k) {
+        k = add_known(b, row->info->id);
+        if (!k) {
+            return ERR_NOMEM;
+        }
+    }
+    if (k->batch != b->batch_no) {
+        if (batch_room(&b->held.instances, &b->held.cap_instances, b->held.n_instances + 1,
+                       sizeof *b->held.instances)) {
+            return ERR_NOMEM;
+        }
+        k->batch = b->batch_no;
+        k->local = b->held.n_instances++;
+        b->held.instances[k->local] = (struct batch_instance){
+            .id = k->id, .first_row = BATCH_NO_ROW, .last_row = BATCH_NO_ROW};
+    }
+    in = &b->held.instances[k->local];
+    if (news) {
+        keep_info(b, &in->info, row->info);
+        in->announce = true;
+        k->version = row->info_version;
+        b->guess_bytes += INFO_BYTES;
+    }
+    *place = k->local;
+    return ERR_OK;
+}
+
+static enum err add_row(struct batch_builder *b, const struct sample_row *row)
+{
+    struct batch_held *h = &b->held;
+    uint32_t n_values = (uint32_t)__builtin_popcountll(row->mask);
+    struct batch_instance *in;
+    uint32_t place, at = h->n_values;
+
+    if (batch_room(&h->rows, &h->cap_rows, h->n_rows + 1, sizeof *h->rows) ||
+        batch_room(&h->values, &h->cap_values, h->n_values + n_values, sizeof *h->values) ||
+        place_of(b, row, &place)) {
+        return ERR_NOMEM;
+    }
+    for (uint64_t left = row->mask; left; left &= left - 1) {
+        h->values[h->n_values++] = row->values[__builtin_ctzll(left)];
+    }
+    h->rows[h->n_rows] = (struct batch_row){.mask = row->mask,
+                                            .next = BATCH_NO_ROW,
+                                            .tick = h->n_ticks - 1,
+                                            .value_at = at,
+                                            .fresh = row->fresh};
+    in = &h->instances[place];
+    if (in->last_row == BATCH_NO_ROW) {
+        in->first_row = h->n_rows;
+    } else {
+        h->rows[in->last_row].next = h->n_rows;
+    }
+    in->last_row = h->n_rows++;
+    return ERR_OK;
+}
+
+static enum err add_tick(struct batch_builder *b, const struct sample_tick *tick)
+{
+    struct batch_held *h = &b->held;
+    uint32_t cap = h->cap_ticks;
+
+    if (batch_room(&h->wall_ns, &cap, h->n_ticks + 1, sizeof *h->wall_ns) ||
+        batch_room(&h->mono_ns, &h->cap_ticks, h->n_ticks + 1, sizeof *h->mono_ns)) {
+        return ERR_NOMEM;
+    }
+    h->wall_ns[h->n_ticks] = tick->wall_ns;
+    h->mono_ns[h->n_ticks] = tick->mono_ns;
+    h->n_ticks++;
+    b->stats.ticks++;
+    for (size_t i = 0; i < tick->n_rows; i++) {
+        if (add_row(b, &tick->rows[i])) {
+            b->stats.nomem++;
+            continue;
+        }
+        b->stats.rows++;
+        b->stats.values += (uint64_t)__builtin_popcountll(tick->rows[i].mask);
+    }
+    return ERR_OK;
+}
+
+static bool fits(const struct batch_builder *b, const struct sample_tick *tick)
+{
+    return b->held.n_rows + tick->n_rows <= BATCH_ROWS_MAX &&
+           b->held.n_values + tick->n_rows * METRIC_COLS <= BATCH_VALUES_MAX &&
+           b->n_known + tick->n_rows <= KNOWN_MAX;
+}
+
+static bool is_due(const struct batch_builder *b)
+{
+    uint32_t n = b->held.n_ticks;
+
+    return n >= b->conf.samples || b->seq == 1 || is_big(b) ||
+           b->held.mono_ns[n - 1] - b->held.mono_ns[0] >= b->conf.max_age_ns;
+}
+
+enum err batch_tick(struct batch_builder *b, const struct sample_tick *tick)
+{
+    enum err e = make_way(b, tick);
+
+    if (e) {
+        return e;
+    }
+    if (!fits(b, tick)) {
+        if (!is_empty(b)) {
+            e = close_batch(b, false);
+            if (e) {
+                return e;
+            }
+        }
+        b->n_known = 0;
+        idmap_clear(b->by_pid);
+    }
+    if (add_tick(b, tick)) {
+        b->stats.nomem++;
+        return ERR_OK;
+    }
+    return is_due(b) ? close_batch(b, false) : ERR_OK;
+}
+
+enum err batch_event(struct batch_builder *b, const struct life_event *ev)
+{
+    struct batch_held *h = &b->held;
+    struct batch_life *to;
+    enum err e = ERR_OK;
+
+    if (window_of(ev->wall_ns) > b->window) {
+        e = change_window(b, window_of(ev->wall_ns)); /* one told late may be of an earlier one */
+    }
+    if (e) {
+        return e;
+    }
+    if (batch_room(&h->events, &h->cap_events, h->n_events + 1, sizeof *h->events)) {
+        b->stats.nomem++;
+        return ERR_OK;
+    }
+    to = &h->events[h->n_events];
+    to->order = h->n_events++;
+    to->ev = *ev;
+    keep_info(b, &to->ev.info, &ev->info);
+    to->ev.path = keep_text(b, ev->path);
+    b->stats.events++;
+    b->guess_bytes += EVENT_BYTES;
+    return h->n_events >= BATCH_EVENTS_MAX || is_big(b) ? close_batch(b, false) : ERR_OK;
+}
+
+enum err batch_finish(struct batch_builder *b)
+{
+    return close_batch(b, true);
+}
