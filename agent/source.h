@@ -26,7 +26,8 @@ struct raw_event {
     uint32_t pid, tid; /* EVENT_NO_ID = the header has none */
     uint64_t keyword;
     int64_t wall_ns, mono_ns;
-    int64_t ticks; /* the clock's own stamp */
+    int64_t shift_ns; /* wall_ns minus the time as recorded: times in payloads need it too */
+    int64_t ticks;    /* the clock's own stamp */
     const uint8_t *payload;
     size_t payload_n;
     const uint8_t *ext; /* chain of extended items, or NULL */

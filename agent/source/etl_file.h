@@ -1,5 +1,8 @@
-/* Source: recorded trace files (.etl, .etl.xz), each record in time order, in constant memory.
- * Format: design document etl-format; see etl_buffer.h for the parts. */
+/* Source: recorded trace files (.etl, .etl.xz), each record in time order, in constant memory: the
+ * open buffer of each CPU, and 40 bytes per buffer of the file. Records that tell who lives
+ * (Process, Thread, sampling interval) come twice: early, ahead of everything, and in their place.
+ * While a replay that keeps the recording's pace waits for a record, advance goes on. Parts, from
+ * the bytes up: etl_input, etl_buffer, etl_record, etl_index, etl_stream, etl_merge. */
 #ifndef PROCFLEET_AGENT_SOURCE_ETL_FILE_H
 #define PROCFLEET_AGENT_SOURCE_ETL_FILE_H
 
@@ -13,8 +16,12 @@ struct etl_file_conf {
     int64_t now_ns;         /* UTC, at start */
 };
 
-/* Reads every header and the end of each file. Errors: ERR_NOTFOUND, ERR_ACCESS, ERR_CORRUPT (no
- * trace file), ERR_UNSUPPORTED (.xz without liblzma), ERR_NOMEM, ERR_IO */
+/* Reads every buffer's header and the end of each file; .xz is unpacked into an unlinked temporary
+ * file. Files whose times overlap are merged record by record. Loss that the files tell is in the
+ * stats at once. Errors: ERR_NOTFOUND, ERR_ACCESS, ERR_CORRUPT (no trace file), ERR_UNSUPPORTED
+ * (.xz without liblzma), ERR_INVALID (no path, too many, speed), ERR_FULL (see etl_input.h,
+ * etl_index.h, etl_merge.h), ERR_NOSPACE, ERR_NOMEM, ERR_IO. run also ends with ERR_IO or ERR_NOMEM
+ */
 NODISCARD enum err etl_file_open(struct source **out, const struct etl_file_conf *conf,
                                  struct source_sink sink, struct errmsg *why);
 

@@ -1,0 +1,50 @@
+/* Class Image: files mapped as code.
+ *
+ *   version 0   P base, u32 size, w path (the process is the record's own)
+ *   version 1   P base, P size, u32 pid, w path
+ *   version 2   P base, P size, u32 pid, u32 checksum, u32 time stamp, u32 reserved, P default
+ * base, u32 × 4 reserved, w path version 3   the first reserved became u8 signature level, u8
+ * signature type, u16 */
+#include "agent/decode_class.h"
+#include "agent/etw_guid.h"
+#include "common/cur.h"
+
+static enum err decode_image(struct event *out, enum event_kind kind, const struct raw_event *raw,
+                             struct decode_text *text)
+{
+    struct cur c = cur_make(raw->payload, raw->payload_n);
+    struct ev_image ev = {0};
+    const uint8_t *path;
+    size_t n;
+
+    (void)kind;
+    ev.base = cur_uptr(&c, raw->pointer_size);
+    if (raw->version == 0) {
+        ev.size = cur_u32le(&c);
+        ev.pid = raw->pid;
+    } else {
+        ev.size = cur_uptr(&c, raw->pointer_size);
+        ev.pid = cur_u32le(&c);
+    }
+    if (raw->version >= 2) {
+        ev.checksum = cur_u32le(&c);
+        ev.time_stamp = cur_u32le(&c);
+        cur_skip(&c, 4u + raw->pointer_size + 16);
+    }
+    path = cur_wstr(&c, &n);
+    if (c.bad) {
+        return ERR_CORRUPT;
+    }
+    ev.path = decode_text_utf16(text, path, n, MODEL_TEXT_MAX, NULL);
+    out->u.image = ev;
+    return ERR_OK;
+}
+
+static const struct decode_op ops[] = {
+    {10, 0, EV_IMAGE_LOAD, decode_image},
+    {2, 0, EV_IMAGE_UNLOAD, decode_image},
+    {3, 0, EV_IMAGE_FOUND, decode_image},
+    {4, 0, EV_IMAGE_LAST, decode_image},
+};
+
+const struct decode_class decode_image_class = {ETW_CLASS_IMAGE, ops, sizeof ops / sizeof ops[0]};

@@ -1,0 +1,176 @@
+/* Class Process: who was created, who ended, who was there when a recording began and ended.
+ *
+ * P = pointer of the record, w = UTF-16 text, a = 8-bit text, both NUL-terminated:
+ *   version 0   P pid, P parent, SID, a image
+ *   version 1   P key, u32 pid, u32 parent, u32 session, i32 exit status, SID, a image
+ *   version 2   … and w command line
+ *   version 3   … P page directory before the SID
+ *   version 4   … u32 flags before the SID; w package, w application at the end
+ *   version 5   … u64 exit time at the end (only seen with opcode 39) */
+#include "agent/decode_class.h"
+#include "agent/etw_guid.h"
+#include "common/clk.h"
+#include "common/cur.h"
+
+#define SID_SUB_MAX 15
+#define NO_SESSION  UINT32_MAX
+
+/* Bytes of the SID at p, 0 when there is none. */
+static size_t sid_size(const uint8_t *p, size_t n)
+{
+    size_t size = n >= 8 && p[0] == 1 && p[1] <= SID_SUB_MAX ? 8u + 4u * p[1] : 0;
+
+    return size <= n ? size : 0;
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A u32 of zero means no SID and is all there is. Otherwise TOKEN_USER, two pointers of no meaning,
+ * then the SID. Replayed records have a null TOKEN_USER with a SID all the same; that is believed
+ * where the bytes behind it look like one. */
+static struct str sid_read(struct cur *c, unsigned pointer_size, struct decode_text *text)
+{
+    size_t token = 2u * pointer_size, size;
+    struct str none = {"", 0};
+    const uint8_t *sid;
+    struct cur peek = *c;
+
+    if (cur_u32le(&peek) == 0 && (cur_left(c) < token || !all_zero(c->p, token) ||
+                                  !sid_size(c->p + token, cur_left(c) - token))) {
+        cur_skip(c, 4);
+        return none;
+    }
+    cur_skip(c, token);
+    size = c->bad ? 0 : sid_size(c->p, cur_left(c));
+    sid = size ? cur_bytes(c, size) : NULL;
+    if (!sid) {
+        c->bad = true;
+        return none;
+    }
+    return decode_text_sid(text, sid);
+}
+
+static void ids_read(struct ev_proc *ev, struct cur *c, const struct raw_event *raw)
+{
+    if (raw->version == 0) {
+        ev->info.id.pid = (uint32_t)cur_uptr(c, raw->pointer_size);
+        ev->info.parent_pid = (uint32_t)cur_uptr(c, raw->pointer_size);
+        return;
+    }
+    ev->key = cur_uptr(c, raw->pointer_size);
+    ev->info.id.pid = cur_u32le(c);
+    ev->info.parent_pid = cur_u32le(c);
+    ev->info.session_id = cur_u32le(c);
+    ev->info.exit_code = cur_u32le(c);
+    if (ev->info.session_id != NO_SESSION) {
+        ev->info.have |= INFO_SESSION;
+    }
+}
+
+static void texts_read(struct ev_proc *ev, struct cur *c, const struct raw_event *raw,
+                       struct decode_text *text)
+{
+    size_t n;
+    bool cut = false;
+    const uint8_t *w;
+    const char *a = cur_cstr(c, &n);
+
+    if (a) {
+        ev->info.name = decode_text_8bit(text, a, n, MODEL_TEXT_MAX);
+    }
+    if (raw->version < 2) {
+        return;
+    }
+    w = cur_wstr(c, &n);
+    if (w) {
+        ev->info.command_line = decode_text_utf16(text, w, n, MODEL_COMMAND_LINE_MAX, &cut);
+        ev->info.have |= cut ? INFO_COMMAND_LINE_CUT : 0u;
+    }
+    if (raw->version >= 4) {
+        (void)cur_wstr(c, &n); /* package */
+        (void)cur_wstr(c, &n); /* application */
+    }
+}
+
+/* What follows from the kind of record rather than from its bytes. An empty command line in a
+ * rundown may only mean that it could not be read. */
+static void imply(struct ev_proc *ev, enum event_kind kind, const struct raw_event *raw)
+{
+    struct proc_info *info = &ev->info;
+
+    info->have |= INFO_PARENT;
+    if (raw->version >= 2 && (info->command_line.n > 0 || kind == EV_PROC_START)) {
+        info->have |= INFO_COMMAND_LINE_KNOWN;
+    }
+    switch (kind) {
+    case EV_PROC_START:
+        info->origin = ORIGIN_START;
+        info->id.start = clk_to_filetime(raw->wall_ns);
+        info->create_ns = raw->wall_ns;
+        info->have |= INFO_CREATE_TIME;
+        break;
+    case EV_PROC_STOP:
+        info->exit_ns = raw->wall_ns;
+        info->have |= INFO_EXITED | INFO_EXIT_TIME;
+        info->have |= raw->version >= 1 ? INFO_EXIT_CODE : 0u;
+        break;
+    case EV_PROC_DEFUNCT:
+        info->origin = ORIGIN_RUNDOWN;
+        info->have |= INFO_EXITED;
+        break;
+    default:
+        info->origin = ORIGIN_RUNDOWN;
+        break;
+    }
+    if (!(info->have & INFO_EXIT_CODE)) {
+        info->exit_code = 0; /* of the living it only says that they live */
+    }
+}
+
+static enum err decode_process(struct event *out, enum event_kind kind, const struct raw_event *raw,
+                               struct decode_text *text)
+{
+    struct cur c = cur_make(raw->payload, raw->payload_n);
+    struct ev_proc ev = {0};
+    uint64_t exit_filetime = 0;
+
+    ids_read(&ev, &c, raw);
+    if (raw->version >= 3) {
+        cur_skip(&c, raw->pointer_size);
+    }
+    if (raw->version >= 4) {
+        cur_skip(&c, 4);
+    }
+    ev.info.user = sid_read(&c, raw->pointer_size, text);
+    texts_read(&ev, &c, raw, text);
+    if (raw->version >= 5) {
+        exit_filetime = cur_u64le(&c);
+    }
+    if (c.bad) {
+        return ERR_CORRUPT;
+    }
+    imply(&ev, kind, raw);
+    if (exit_filetime && kind == EV_PROC_DEFUNCT) {
+        ev.info.exit_ns = clk_add(clk_from_filetime(exit_filetime), raw->shift_ns);
+        ev.info.have |= INFO_EXIT_TIME;
+    }
+    out->u.proc = ev;
+    return ERR_OK;
+}
+
+static const struct decode_op ops[] = {
+    {1, 0, EV_PROC_START, decode_process},    {2, 0, EV_PROC_STOP, decode_process},
+    {3, 0, EV_PROC_FOUND, decode_process},    {4, 0, EV_PROC_LAST, decode_process},
+    {39, 0, EV_PROC_DEFUNCT, decode_process},
+};
+
+const struct decode_class decode_process_class = {ETW_CLASS_PROCESS, ops,
+                                                  sizeof ops / sizeof ops[0]};

@@ -1,0 +1,79 @@
+/* Buffers of a trace file and the log-file header in the first of them. Pure functions over bytes
+ * from outside; every length is checked. Format: etl-format design document, sections 1 and 3.
+ * Threads: any. */
+#ifndef PROCFLEET_AGENT_SOURCE_ETL_BUFFER_H
+#define PROCFLEET_AGENT_SOURCE_ETL_BUFFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/clk.h"
+#include "common/err.h"
+
+#define ETL_BUFFER_HEADER      0x48
+#define ETL_BUFFER_MAX         (16u << 20) /* bytes, packed or unpacked: the most Windows allows */
+#define ETL_BUFFER_TYPE_HEADER 4           /* holds the log-file header; a stream of its own */
+
+enum etl_buffer_flag {
+    ETL_BUFFER_EVENTS_LOST = 2,
+    ETL_BUFFER_BUFFER_LOST = 4,
+    ETL_BUFFER_WIDE_CPU = 0x20,
+    ETL_BUFFER_COMPRESSED = 0x40,
+};
+
+struct etl_buffer {
+    uint32_t size;   /* bytes in the file, header included: the step to the next one */
+    uint32_t filled; /* valid bytes once unpacked, header included */
+    uint16_t cpu, flags, type;
+};
+
+/* Reads the header at `p`; the body need not be there. Errors: ERR_CORRUPT (too short, impossible
+ * sizes) */
+NODISCARD enum err etl_buffer_read(struct etl_buffer *out, const uint8_t *p, size_t n);
+
+/* Whether a header that was found by searching damaged input deserves belief. `p` as accepted by
+ * etl_buffer_read; buffer_size = the size the log-file header gives for unpacked buffers. */
+bool etl_buffer_plausible(const struct etl_buffer *b, const uint8_t *p, uint32_t buffer_size);
+
+enum etl_clock { ETL_CLOCK_COUNTER = 1, ETL_CLOCK_SYSTEM = 2, ETL_CLOCK_CYCLES = 3 };
+
+#define ETL_MODE_CIRCULAR 2u
+
+/* TRACE_LOGFILE_HEADER, the payload of the first record. */
+struct etl_log_header {
+    uint32_t buffer_size;
+    uint8_t major, minor;
+    uint8_t pointer_size; /* of the first record, not of the others */
+    uint32_t build;
+    uint32_t cpus;
+    uint32_t mode;
+    uint32_t events_lost, buffers_lost;
+    uint32_t clock;     /* enum etl_clock, or what the file says */
+    uint64_t frequency; /* of that clock, Hz, never 0 */
+    int64_t whole_ns;   /* ns of a tick, 0 when that is no whole number */
+    int64_t zero_ticks; /* the first record's own stamp: relative time 0 */
+    int64_t start_ns;   /* UTC at zero_ticks */
+    int64_t span_ns;    /* from start to end; 0 = the recording was not closed properly */
+    int64_t boot_ns;    /* UTC of the host's boot; 0 = not said */
+};
+
+/* `p` is the first buffer, header included; it may end early behind the log-file header.
+ * Errors: ERR_CORRUPT (not a trace file) */
+NODISCARD enum err etl_buffer_log_header(struct etl_log_header *out, const uint8_t *p, size_t n);
+
+/* A stamp of the file's clock in nanoseconds since zero_ticks; saturates. */
+static inline int64_t etl_buffer_ns(const struct etl_log_header *h, int64_t ticks)
+{
+    int64_t since;
+
+    if (__builtin_sub_overflow(ticks, h->zero_ticks, &since)) {
+        return ticks < 0 ? INT64_MIN : INT64_MAX;
+    }
+    if (h->whole_ns && since < INT64_MAX / CLK_S && since > -(INT64_MAX / CLK_S)) {
+        return since * h->whole_ns;
+    }
+    return clk_ticks_to_ns(since, h->frequency);
+}
+
+#endif

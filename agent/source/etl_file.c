@@ -1,0 +1,385 @@
+#include "agent/source/etl_file.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/etw_guid.h"
+#include "agent/source/etl_merge.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+/* A recording is replayed in two passes. The first hands over, marked `early`, every record that
+ * tells who lives: a process or thread that lived all along may only be named in the rundown at the
+ * very end. The second hands over everything in order of time.
+ *
+ * Times: every file says its start in UTC and counts ticks of its own clock from there. Rebasing
+ * adds one shift to all files, so that their distances stay. Monotonic time is time since the
+ * recorded host's boot. Damage can make a record older than the one before it: its time is then
+ * that of the record before it, so that no clock ever goes back. */
+
+#define FILES_MAX     64
+#define SPEED_MAX     100000000 /* permille */
+#define PAUSE_STEP_NS (20 * CLK_MS)
+#define PUBLISH_EVERY 256 /* records */
+
+struct counts {
+    atomic_uint_fast64_t in, lost_events, lost_buffers, damaged, skipped_bytes;
+};
+
+struct etl_file {
+    struct source base; /* first: struct source * is cast to us */
+    struct source_sink sink;
+    struct etl_part *parts; /* by start time */
+    size_t n_parts;
+    struct etl_merge *merge;
+    int64_t shift_ns;          /* recorded time to delivered time */
+    int64_t boot_ns;           /* delivered time of monotonic zero */
+    int64_t first_ns, last_ns; /* delivered */
+    int64_t speed_permille;
+    int64_t started_mono_ns;
+    int64_t now_ns;            /* delivered time of the latest record */
+    struct source_stats local; /* of the running thread */
+    struct counts counts;      /* what others see */
+    uint64_t index_damaged, index_skipped;
+    atomic_bool stopping;
+};
+
+static struct etl_file *self(struct source *s)
+{
+    return (struct etl_file *)s;
+}
+
+static void publish(struct etl_file *f)
+{
+    struct etl_damage d = etl_merge_damage(f->merge);
+
+    atomic_store(&f->counts.in, f->local.in);
+    atomic_store(&f->counts.lost_events, f->local.lost_events);
+    atomic_store(&f->counts.lost_buffers, f->local.lost_buffers);
+    atomic_store(&f->counts.damaged, f->local.damaged + d.damaged);
+    atomic_store(&f->counts.skipped_bytes, f->local.skipped_bytes + d.skipped_bytes);
+}
+
+static bool stopping(struct etl_file *f)
+{
+    return atomic_load_explicit(&f->stopping, memory_order_relaxed);
+}
+
+/* Waits until the moment of replay at which `wall_ns` is due, and lets time pass meanwhile. */
+static void pause_until(struct etl_file *f, int64_t wall_ns)
+{
+    while (!stopping(f)) {
+        int64_t elapsed = os_mono_ns() - f->started_mono_ns;
+        int64_t due = clk_add(f->first_ns, elapsed / 1000 * f->speed_permille);
+        int64_t left;
+
+        if (due >= wall_ns) {
+            return;
+        }
+        if (due > f->now_ns) {
+            f->now_ns = due;
+            f->sink.advance(f->sink.ctx, due, due - f->boot_ns);
+        }
+        left = (wall_ns - due) / f->speed_permille * 1000 + 1;
+        os_sleep_ns(left < PAUSE_STEP_NS ? left : PAUSE_STEP_NS);
+    }
+}
+
+/* ERROR records and those of the lost-event class tell that something is missing. */
+static void count_loss(struct etl_file *f, const struct raw_event *ev, uint8_t type)
+{
+    static const uint8_t lost[16] = ETW_CLASS_LOST_EVENT;
+
+    if (type == ETL_ERROR) {
+        f->local.lost_events++;
+    } else if (ev->form == RAW_CLASSIC && memcmp(ev->guid, lost, sizeof lost) == 0) {
+        f->local.lost_events += ev->opcode == 32;
+        f->local.lost_buffers += ev->opcode == 33;
+    }
+}
+
+/* Everything of the record, its times included. False: it is damaged and counted. */
+static bool complete(struct etl_file *f, const struct etl_item *item, struct raw_event *ev)
+{
+    if (etl_record_read(ev, &item->peek, item->bytes)) {
+        f->local.damaged++;
+        f->local.skipped_bytes += item->peek.size;
+        return false;
+    }
+    ev->cpu = item->cpu;
+    ev->shift_ns = f->shift_ns;
+    ev->wall_ns = clk_add(item->wall_ns, f->shift_ns);
+    ev->mono_ns = ev->wall_ns - f->boot_ns;
+    return true;
+}
+
+static void give_early(struct etl_file *f, const struct etl_item *item)
+{
+    struct source_stats before = f->local;
+    struct raw_event ev;
+
+    if (complete(f, item, &ev)) {
+        ev.early = true;
+        f->sink.raw(f->sink.ctx, &ev);
+    }
+    f->local = before; /* the second pass counts */
+}
+
+static void give(struct etl_file *f, const struct etl_item *item)
+{
+    struct raw_event ev;
+
+    if (!complete(f, item, &ev)) {
+        return;
+    }
+    if (f->speed_permille) {
+        pause_until(f, ev.wall_ns);
+    }
+    if (ev.wall_ns < f->now_ns) {
+        ev.wall_ns = f->now_ns;
+        ev.mono_ns = ev.wall_ns - f->boot_ns;
+    } else if (ev.wall_ns > f->now_ns) {
+        f->now_ns = ev.wall_ns;
+        f->sink.advance(f->sink.ctx, ev.wall_ns, ev.mono_ns);
+    }
+    f->local.in++;
+    count_loss(f, &ev, item->peek.type);
+    if (item->peek.type != ETL_ERROR && !stopping(f)) {
+        f->sink.raw(f->sink.ctx, &ev);
+    }
+    if (f->local.in % PUBLISH_EVERY == 0) {
+        publish(f);
+    }
+}
+
+static enum err pass(struct etl_file *f, bool life_only,
+                     void (*each)(struct etl_file *, const struct etl_item *))
+{
+    struct etl_item item;
+    enum err e = ERR_OK;
+
+    etl_merge_rewind(f->merge, life_only);
+    while (!e && !stopping(f)) {
+        e = etl_merge_next(f->merge, &item);
+        if (!e) {
+            each(f, &item);
+        }
+    }
+    return e == ERR_END ? ERR_OK : e;
+}
+
+static enum err etl_file_run(struct source *s)
+{
+    struct etl_file *f = self(s);
+    enum err e = pass(f, true, give_early);
+
+    if (!e && !stopping(f)) {
+        f->started_mono_ns = os_mono_ns();
+        f->now_ns = INT64_MIN;
+        e = pass(f, false, give);
+        publish(f);
+    }
+    if (e) {
+        return e;
+    }
+    return stopping(f) ? ERR_OK : ERR_END;
+}
+
+static void etl_file_stop(struct source *s)
+{
+    atomic_store(&self(s)->stopping, true);
+}
+
+static void etl_file_stats(const struct source *s, struct source_stats *out)
+{
+    const struct etl_file *f = (const struct etl_file *)s;
+    struct source_stats v = {
+        .in = atomic_load(&f->counts.in),
+        .lost_events = atomic_load(&f->counts.lost_events),
+        .lost_buffers = atomic_load(&f->counts.lost_buffers),
+        .damaged = f->index_damaged + atomic_load(&f->counts.damaged),
+        .skipped_bytes = f->index_skipped + atomic_load(&f->counts.skipped_bytes),
+    };
+
+    *out = v;
+}
+
+static void etl_file_close(struct source *s)
+{
+    struct etl_file *f = self(s);
+
+    if (!f) {
+        return;
+    }
+    etl_merge_close(f->merge);
+    for (size_t i = 0; i < f->n_parts; i++) {
+        etl_index_fini(&f->parts[i].index);
+        etl_input_close(f->parts[i].in);
+    }
+    mem_free(f->parts);
+    mem_free(f);
+}
+
+static const struct source_ops ops = {etl_file_run, etl_file_stop, etl_file_stats, etl_file_close};
+
+static enum err open_part(struct etl_part *p, const char *path, struct errmsg *why)
+{
+    enum err e = etl_input_open(&p->in, path, why);
+
+    return e ? e : etl_index_init(&p->index, p->in, path, why);
+}
+
+static int by_start(const void *pa, const void *pb)
+{
+    const struct etl_part *a = pa, *b = pb;
+
+    return (a->index.log.start_ns > b->index.log.start_ns) -
+           (a->index.log.start_ns < b->index.log.start_ns);
+}
+
+static enum err open_parts(struct etl_file *f, const struct etl_file_conf *conf, struct errmsg *why)
+{
+    enum err e;
+
+    if (conf->speed_permille < 0) {
+        return errmsg_set(why, ERR_INVALID, "the speed of a replay cannot be negative");
+    }
+    if (conf->n_paths == 0 || conf->n_paths > FILES_MAX) {
+        return errmsg_set(why, ERR_INVALID, "a replay takes 1 to %d trace files", FILES_MAX);
+    }
+    f->parts = mem_array(conf->n_paths, sizeof *f->parts);
+    if (!f->parts) {
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < conf->n_paths; i++) {
+        f->n_parts++;
+        e = open_part(&f->parts[i], conf->paths[i], why);
+        if (e) {
+            return e;
+        }
+    }
+    qsort(f->parts, f->n_parts, sizeof *f->parts, by_start);
+    return ERR_OK;
+}
+
+/* What sessions said they lost; where they said nothing, flagged buffers show that at least one
+ * event or buffer is missing each. */
+static void count_told_loss(struct etl_file *f)
+{
+    for (size_t i = 0; i < f->n_parts; i++) {
+        const struct etl_index *x = &f->parts[i].index;
+
+        f->local.lost_events += x->log.events_lost ? x->log.events_lost : x->flagged_events_lost;
+        f->local.lost_buffers +=
+            x->log.buffers_lost ? x->log.buffers_lost : x->flagged_buffers_lost;
+        f->index_damaged += x->damaged;
+        f->index_skipped += x->skipped_bytes;
+    }
+}
+
+static enum err set_times(struct etl_file *f, const struct etl_file_conf *conf, struct errmsg *why)
+{
+    const struct etl_log_header *log = &f->parts[0].index.log;
+    int64_t end_ns = conf->now_ns;
+    enum err e = etl_merge_span(f->merge, &f->first_ns, &f->last_ns);
+
+    if (e) {
+        return errmsg_set(why, e == ERR_END ? ERR_CORRUPT : e, "no record can be read from %s",
+                          conf->paths[0]);
+    }
+    if (conf->rebase) {
+        if (conf->speed_permille) {
+            end_ns = clk_add(end_ns, (f->last_ns - f->first_ns) / conf->speed_permille * 1000);
+        }
+        f->shift_ns = end_ns - f->last_ns;
+    }
+    f->boot_ns = log->boot_ns > 0 && log->boot_ns <= f->first_ns ? log->boot_ns : f->first_ns;
+    f->boot_ns = clk_add(f->boot_ns, f->shift_ns);
+    f->first_ns = clk_add(f->first_ns, f->shift_ns);
+    f->last_ns = clk_add(f->last_ns, f->shift_ns);
+    return ERR_OK;
+}
+
+static uint64_t scramble(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* The same recording at the same times is the same boot; replayed at other times it is another. */
+static struct uuid boot_id(const struct etl_file *f)
+{
+    uint64_t half[2] = {scramble((uint64_t)f->boot_ns), scramble((uint64_t)f->boot_ns + 1)};
+    struct uuid u;
+
+    memcpy(u.b, half, sizeof u.b);
+    u.b[6] = (uint8_t)((u.b[6] & 0x0f) | 0x80); /* version 8, our own scheme */
+    u.b[8] = (uint8_t)((u.b[8] & 0x3f) | 0x80);
+    return u;
+}
+
+static void set_about(struct etl_file *f)
+{
+    const struct etl_log_header *log = &f->parts[0].index.log;
+    struct source_about *a = &f->base.about;
+    uint64_t buffers = 0, compressed = 0;
+    char from[CLK_TEXT];
+
+    for (size_t i = 0; i < f->n_parts; i++) {
+        buffers += f->parts[i].index.n_slots;
+        compressed += f->parts[i].index.compressed;
+    }
+    a->name = "etl";
+    a->boot = boot_id(f);
+    a->cpus = log->cpus;
+    a->replay = true;
+    a->first_wall_ns = f->first_ns;
+    (void)snprintf(a->system, sizeof a->system, "Windows %u.%u.%u", log->major, log->minor,
+                   log->build);
+    (void)snprintf(
+        a->detail, sizeof a->detail,
+        "%zu recording(s) of %llu buffers (%llu compressed) from %s, %lld ms, shifted by "
+        "%lld s",
+        f->n_parts, (unsigned long long)buffers, (unsigned long long)compressed,
+        clk_format_utc(from, sizeof from, f->first_ns - f->shift_ns, 3),
+        (long long)((f->last_ns - f->first_ns) / CLK_MS), (long long)(f->shift_ns / CLK_S));
+}
+
+enum err etl_file_open(struct source **out, const struct etl_file_conf *conf,
+                       struct source_sink sink, struct errmsg *why)
+{
+    struct etl_file *f = mem_zalloc(sizeof *f);
+    enum err e;
+
+    if (!f) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory opening the trace");
+    }
+    f->base.ops = &ops;
+    f->sink = sink;
+    f->speed_permille = conf->speed_permille > SPEED_MAX ? SPEED_MAX : conf->speed_permille;
+    e = open_parts(f, conf, why);
+    if (e) {
+        goto fail;
+    }
+    e = etl_merge_open(&f->merge, f->parts, f->n_parts);
+    if (e) {
+        e = errmsg_set(why, e, "cannot merge the CPUs of the trace: %s", err_text(e));
+        goto fail;
+    }
+    e = set_times(f, conf, why);
+    if (e) {
+        goto fail;
+    }
+    count_told_loss(f);
+    publish(f);
+    set_about(f);
+    *out = &f->base;
+    return ERR_OK;
+
+fail:
+    etl_file_close(&f->base);
+    return e;
+}

@@ -1,0 +1,225 @@
+#include "agent/source/etl_index.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/source/etl_record.h"
+#include "agent/source/lzxpress.h"
+#include "common/mem.h"
+
+/* The scan steps from header to header by the size each one gives. Together with a header the first
+ * bytes of the body are read, unpacked where needed, for the stamp of the first record: with it the
+ * buffers of a circular file that has wrapped can be put in order.
+ *
+ * A header that makes no sense loses the step to the next. Then every offset is tried until one
+ * holds a header that looks like this file's own (etl_buffer_plausible). */
+
+#define PEEK_BYTES   128 /* of a body: any record header, packed or not */
+#define LOG_BYTES    4096
+#define SEARCH_BYTES (256u << 10)
+#define SEARCHES_MAX 1024 /* of one file: behind so much damage the rest is given up */
+
+static enum err slot_push(struct etl_index *x, const struct etl_slot *slot)
+{
+    if (x->n_slots == ETL_INDEX_BUFFERS_MAX) {
+        return ERR_FULL;
+    }
+    if (x->n_slots == x->cap) {
+        size_t cap = x->cap ? 2 * x->cap : 64;
+        struct etl_slot *slots = mem_realloc_array(x->slots, cap, sizeof *slots);
+
+        if (!slots) {
+            return ERR_NOMEM;
+        }
+        x->slots = slots;
+        x->cap = cap;
+    }
+    x->slots[x->n_slots++] = *slot;
+    return ERR_OK;
+}
+
+/* Stamp of the first record; `body` holds the first n bytes behind the buffer's header. */
+static int64_t first_ticks(const struct etl_buffer *b, const uint8_t *body, size_t n)
+{
+    uint8_t plain[PEEK_BYTES];
+    size_t filled = b->filled > ETL_BUFFER_HEADER ? b->filled - ETL_BUFFER_HEADER : 0;
+    struct etl_peek k;
+
+    if (b->flags & ETL_BUFFER_COMPRESSED) {
+        n = lzxpress_decode(plain, filled < sizeof plain ? filled : sizeof plain, body, n);
+        body = plain;
+    }
+    /* The record may be longer than what is at hand; its header must not be. */
+    if ((n < filled && n < ETL_RECORD_HEADER_MAX) || etl_record_peek(&k, body, filled)) {
+        return ETL_RECORD_NO_TIME;
+    }
+    return k.ticks;
+}
+
+static void count_buffer(struct etl_index *x, const struct etl_slot *slot)
+{
+    x->compressed += (slot->flags & ETL_BUFFER_COMPRESSED) != 0;
+    x->flagged_events_lost += (slot->flags & ETL_BUFFER_EVENTS_LOST) != 0;
+    x->flagged_buffers_lost += (slot->flags & ETL_BUFFER_BUFFER_LOST) != 0;
+    if (slot->filled > x->filled_max) {
+        x->filled_max = slot->filled;
+    }
+    if (slot->stored > x->stored_max) {
+        x->stored_max = slot->stored;
+    }
+}
+
+/* Takes the buffer at `offset`, whose first n bytes are at p. */
+static enum err take(struct etl_index *x, uint64_t offset, uint64_t file_size,
+                     const struct etl_buffer *b, const uint8_t *p, size_t n)
+{
+    struct etl_slot slot = {.offset = offset, .filled = b->filled, .flags = b->flags};
+    uint64_t left = file_size - offset;
+
+    if (n > b->size) {
+        n = b->size;
+    }
+    slot.stored = left < b->size ? (uint32_t)left : b->size;
+    if (!(b->flags & ETL_BUFFER_COMPRESSED) && slot.filled > slot.stored) {
+        slot.filled = slot.stored;
+    }
+    if (slot.filled < ETL_BUFFER_HEADER) {
+        slot.filled = ETL_BUFFER_HEADER;
+    }
+    slot.stream = b->type == ETL_BUFFER_TYPE_HEADER ? ETL_INDEX_HEADER_STREAM : b->cpu;
+    slot.first_ticks = first_ticks(b, p + ETL_BUFFER_HEADER, n - ETL_BUFFER_HEADER);
+    count_buffer(x, &slot);
+    return slot_push(x, &slot);
+}
+
+/* The next offset from *offset on that holds a believable header, or the end of the file. */
+static enum err search(struct etl_index *x, struct etl_input *in, uint64_t *offset)
+{
+    uint8_t *chunk = mem_alloc(SEARCH_BYTES);
+    uint64_t at = *offset;
+    struct etl_buffer b;
+    enum err e = ERR_OK;
+    size_t got, i;
+
+    if (!chunk) {
+        return ERR_NOMEM;
+    }
+    for (;;) {
+        if (x->damaged >= SEARCHES_MAX) {
+            at = etl_input_size(in);
+            break;
+        }
+        e = etl_input_read(in, at, chunk, SEARCH_BYTES, &got);
+        if (e || got < ETL_BUFFER_HEADER) {
+            at = etl_input_size(in);
+            break;
+        }
+        for (i = 0; i + ETL_BUFFER_HEADER <= got; i++) {
+            if (!etl_buffer_read(&b, chunk + i, ETL_BUFFER_HEADER) &&
+                etl_buffer_plausible(&b, chunk + i, x->log.buffer_size)) {
+                break;
+            }
+        }
+        at += i;
+        if (i + ETL_BUFFER_HEADER <= got) {
+            break;
+        }
+    }
+    mem_free(chunk);
+    if (!e) {
+        x->damaged++;
+        x->skipped_bytes += at - *offset;
+        *offset = at;
+    }
+    return e;
+}
+
+static enum err scan(struct etl_index *x, struct etl_input *in)
+{
+    uint64_t size = etl_input_size(in), offset = 0;
+    uint8_t head[ETL_BUFFER_HEADER + PEEK_BYTES];
+    struct etl_buffer b;
+    enum err e;
+    size_t got;
+
+    while (offset < size) {
+        e = etl_input_read(in, offset, head, sizeof head, &got);
+        if (e) {
+            return e;
+        }
+        if (etl_buffer_read(&b, head, got)) {
+            offset += 1;
+            x->skipped_bytes += 1;
+            e = search(x, in, &offset);
+        } else {
+            e = take(x, offset, size, &b, head, got);
+            offset += b.size;
+        }
+        if (e) {
+            return e;
+        }
+    }
+    return ERR_OK;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int by_file_order(const void *pa, const void *pb)
+{
+    const struct etl_slot *a = pa, *b = pb;
+    int c = compare(a->stream, b->stream);
+
+    return c ? c : compare(a->offset, b->offset);
+}
+
+static int by_time(const void *pa, const void *pb)
+{
+    const struct etl_slot *a = pa, *b = pb;
+
+    if (a->stream == b->stream && a->first_ticks != b->first_ticks) {
+        return a->first_ticks < b->first_ticks ? -1 : 1;
+    }
+    return by_file_order(pa, pb);
+}
+
+static enum err read_log_header(struct etl_index *x, struct etl_input *in)
+{
+    uint8_t head[LOG_BYTES];
+    size_t got;
+    enum err e = etl_input_read(in, 0, head, sizeof head, &got);
+
+    return e ? e : etl_buffer_log_header(&x->log, head, got);
+}
+
+enum err etl_index_init(struct etl_index *x, struct etl_input *in, const char *path,
+                        struct errmsg *why)
+{
+    enum err e;
+
+    memset(x, 0, sizeof *x);
+    e = read_log_header(x, in);
+    if (e == ERR_CORRUPT) {
+        return errmsg_set(why, e, "%s is not an event trace (.etl): no trace header at its start",
+                          path);
+    }
+    if (!e) {
+        e = scan(x, in);
+    }
+    if (e) {
+        etl_index_fini(x);
+        return errmsg_set(why, e, "cannot read %s: %s", path, err_text(e));
+    }
+    qsort(x->slots, x->n_slots, sizeof *x->slots,
+          x->log.mode & ETL_MODE_CIRCULAR ? by_time : by_file_order);
+    return ERR_OK;
+}
+
+void etl_index_fini(struct etl_index *x)
+{
+    mem_free(x->slots);
+    x->slots = NULL;
+    x->n_slots = x->cap = 0;
+}

@@ -1,0 +1,239 @@
+#include "agent/source/etl_merge.h"
+
+#include "common/mem.h"
+
+/* A heap of streams by (time of the current record, file, position of its buffer). Streams that
+ * have not been read yet stand in it with the time the index knows, and are read when they reach
+ * the top: files that follow each other do not hold their buffers at once. The top moves rarely,
+ * since a CPU's records come in runs; then restoring the heap costs two comparisons. */
+struct etl_merge {
+    struct etl_stream *streams;
+    struct etl_stream **heap;
+    size_t n_streams, n_heap;
+    struct etl_scratch scratch;
+    struct etl_damage damage;
+    bool started; /* the top's record has been given out */
+};
+
+static size_t run_length(const struct etl_slot *slots, size_t n)
+{
+    size_t i = 1;
+
+    while (i < n && slots[i].stream == slots[0].stream) {
+        i++;
+    }
+    return i;
+}
+
+/* One stream for each run of slots; `streams` NULL only counts. */
+static size_t make_streams(struct etl_stream *streams, struct etl_part *parts, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct etl_index *x = &parts[i].index;
+
+        for (size_t at = 0, run; at < x->n_slots; at += run, count++) {
+            run = run_length(x->slots + at, x->n_slots - at);
+            if (streams) {
+                streams[count].part = &parts[i];
+                streams[count].slots = x->slots + at;
+                streams[count].n_slots = run;
+            }
+        }
+    }
+    return count;
+}
+
+static uint64_t memory_needed(const struct etl_merge *m)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < m->n_streams; i++) {
+        uint32_t most = 0;
+
+        for (size_t k = 0; k < m->streams[i].n_slots; k++) {
+            if (m->streams[i].slots[k].filled > most) {
+                most = m->streams[i].slots[k].filled;
+            }
+        }
+        sum += most;
+    }
+    return sum;
+}
+
+enum err etl_merge_open(struct etl_merge **out, struct etl_part *parts, size_t n)
+{
+    struct etl_merge *m = mem_zalloc(sizeof *m);
+    enum err e = ERR_NOMEM;
+
+    if (!m) {
+        return ERR_NOMEM;
+    }
+    m->n_streams = make_streams(NULL, parts, n);
+    m->streams = mem_array(m->n_streams, sizeof *m->streams);
+    m->heap = mem_array(m->n_streams, sizeof *m->heap);
+    if (!m->streams || !m->heap) {
+        m->n_streams = 0;
+        goto fail;
+    }
+    make_streams(m->streams, parts, n);
+    if (memory_needed(m) > ETL_MERGE_MEMORY_MAX) {
+        e = ERR_FULL;
+        goto fail;
+    }
+    etl_merge_rewind(m, false);
+    *out = m;
+    return ERR_OK;
+
+fail:
+    etl_merge_close(m);
+    return e;
+}
+
+void etl_merge_close(struct etl_merge *m)
+{
+    if (!m) {
+        return;
+    }
+    for (size_t i = 0; i < m->n_streams; i++) {
+        etl_stream_release(&m->streams[i]);
+    }
+    mem_free(m->streams);
+    mem_free(m->heap);
+    mem_free(m->scratch.p);
+    mem_free(m);
+}
+
+/* Position of the buffer the current record is in, or the first one will be. */
+static uint64_t offset_of(const struct etl_stream *s)
+{
+    return s->slots[s->next_slot ? s->next_slot - 1 : 0].offset;
+}
+
+static bool before(const struct etl_stream *a, const struct etl_stream *b)
+{
+    if (a->wall_ns != b->wall_ns) {
+        return a->wall_ns < b->wall_ns;
+    }
+    if (a->part != b->part) {
+        return a->part < b->part;
+    }
+    if (a->last_ticks != b->last_ticks) { /* clocks finer than a nanosecond */
+        return a->last_ticks < b->last_ticks;
+    }
+    return offset_of(a) < offset_of(b);
+}
+
+static void sift_down(struct etl_merge *m, size_t at)
+{
+    struct etl_stream *s = m->heap[at];
+
+    for (;;) {
+        size_t child = 2 * at + 1;
+
+        if (child >= m->n_heap) {
+            break;
+        }
+        if (child + 1 < m->n_heap && before(m->heap[child + 1], m->heap[child])) {
+            child++;
+        }
+        if (!before(m->heap[child], s)) {
+            break;
+        }
+        m->heap[at] = m->heap[child];
+        at = child;
+    }
+    m->heap[at] = s;
+}
+
+void etl_merge_rewind(struct etl_merge *m, bool life_only)
+{
+    for (size_t i = 0; i < m->n_streams; i++) {
+        etl_stream_rewind(&m->streams[i], life_only);
+        m->heap[i] = &m->streams[i];
+    }
+    m->n_heap = m->n_streams;
+    for (size_t i = m->n_heap / 2; i-- > 0;) {
+        sift_down(m, i);
+    }
+    m->damage = (struct etl_damage){0};
+    m->started = false;
+}
+
+/* Moves the top stream to its next record, out of the heap at its end. */
+static enum err step_top(struct etl_merge *m)
+{
+    enum err e = etl_stream_next(m->heap[0], &m->scratch, &m->damage);
+
+    if (e == ERR_END) {
+        m->heap[0] = m->heap[--m->n_heap];
+        e = ERR_OK;
+    }
+    if (!e && m->n_heap) {
+        sift_down(m, 0);
+    }
+    return e;
+}
+
+enum err etl_merge_next(struct etl_merge *m, struct etl_item *out)
+{
+    const struct etl_stream *top;
+    enum err e = ERR_OK;
+
+    if (m->started && m->n_heap) {
+        e = step_top(m);
+    }
+    /* A stream that stands there with the index's time has no record yet. */
+    while (!e && m->n_heap && !m->heap[0]->at_record) {
+        e = step_top(m);
+    }
+    if (e) {
+        return e;
+    }
+    if (m->n_heap == 0) {
+        return ERR_END;
+    }
+    m->started = true;
+    top = m->heap[0];
+    out->peek = top->peek;
+    out->bytes = top->p;
+    out->part = top->part;
+    out->wall_ns = top->wall_ns;
+    out->cpu =
+        (uint16_t)(top->slots[0].stream == ETL_INDEX_HEADER_STREAM ? 0 : top->slots[0].stream);
+    return ERR_OK;
+}
+
+struct etl_damage etl_merge_damage(const struct etl_merge *m)
+{
+    return m->damage;
+}
+
+enum err etl_merge_span(struct etl_merge *m, int64_t *first_ns, int64_t *last_ns)
+{
+    int64_t first = INT64_MAX, last = INT64_MIN, t;
+    enum err e;
+
+    for (size_t i = 0; i < m->n_streams; i++) {
+        struct etl_stream *s = &m->streams[i];
+
+        e = etl_stream_last(s, &m->scratch, &t);
+        if (e == ERR_END) {
+            continue;
+        }
+        if (e) {
+            return e;
+        }
+        last = t > last ? t : last;
+        etl_stream_rewind(s, false);
+        first = s->wall_ns < first ? s->wall_ns : first;
+    }
+    etl_merge_rewind(m, false);
+    if (first > last) {
+        return ERR_END;
+    }
+    *first_ns = first;
+    *last_ns = last;
+    return ERR_OK;
+}

@@ -1,0 +1,39 @@
+/* Records of several trace files in one order of time, in constant memory: one open buffer for each
+ * CPU of each file. Equal times keep the order of the files, and within a file that of its buffers.
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_SOURCE_ETL_MERGE_H
+#define PROCFLEET_AGENT_SOURCE_ETL_MERGE_H
+
+#include "agent/source/etl_stream.h"
+
+#define ETL_MERGE_MEMORY_MAX (UINT64_C(512) << 20) /* bytes of open buffers */
+
+/* A record, borrowed until the next call. */
+struct etl_item {
+    struct etl_peek peek;
+    const uint8_t *bytes;
+    const struct etl_part *part;
+    int64_t wall_ns; /* as recorded */
+    uint16_t cpu;
+};
+
+struct etl_merge;
+
+/* Errors: ERR_NOMEM, ERR_FULL (more open buffers than the limit) */
+NODISCARD enum err etl_merge_open(struct etl_merge **out, struct etl_part *parts, size_t n);
+void etl_merge_close(struct etl_merge *m); /* NULL is allowed */
+
+/* Goes to the start. life_only: give only records for which etl_record_tells_life. */
+void etl_merge_rewind(struct etl_merge *m, bool life_only);
+
+/* Damage met since the last rewind. */
+struct etl_damage etl_merge_damage(const struct etl_merge *m);
+
+/* Errors: ERR_END, ERR_IO, ERR_NOMEM */
+NODISCARD enum err etl_merge_next(struct etl_merge *m, struct etl_item *out);
+
+/* Times of the first and the last record, found in the outer buffers of each CPU alone; the
+ * log-file header's own where there are no others. Errors: ERR_IO, ERR_NOMEM */
+NODISCARD enum err etl_merge_span(struct etl_merge *m, int64_t *first_ns, int64_t *last_ns);
+
+#endif

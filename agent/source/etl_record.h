@@ -1,0 +1,63 @@
+/* Records inside a buffer of a trace file: every header type of the etl-format design document,
+ * section 2. Pure functions over bytes from outside. A reader first peeks (size and time, cheap),
+ * then reads what it wants. Threads: any. Pointers given back are borrowed from the bytes. */
+#ifndef PROCFLEET_AGENT_SOURCE_ETL_RECORD_H
+#define PROCFLEET_AGENT_SOURCE_ETL_RECORD_H
+
+#include "agent/source.h"
+
+enum etl_record_type {
+    ETL_SYSTEM32 = 1,
+    ETL_SYSTEM64 = 2,
+    ETL_COMPACT32 = 3,
+    ETL_COMPACT64 = 4,
+    ETL_FULL32 = 10,
+    ETL_INSTANCE32 = 11,
+    ETL_ERROR = 13,   /* an event that could not be logged */
+    ETL_MESSAGE = 15, /* WPP; on disk it has no number, this one is ours */
+    ETL_PERFINFO32 = 16,
+    ETL_PERFINFO64 = 17,
+    ETL_EVENT32 = 18,
+    ETL_EVENT64 = 19,
+    ETL_FULL64 = 20,
+    ETL_INSTANCE64 = 21,
+    ETL_TYPE_COUNT = 22,
+};
+
+#define ETL_RECORD_SYSTEM_HEADER 0x20      /* bytes of a SYSTEM record's header */
+#define ETL_RECORD_HEADER_MAX    0x50      /* bytes of the longest header */
+#define ETL_RECORD_NO_TIME       INT64_MIN /* ticks of a message without stamp */
+
+/* What a merge needs to know before a record is worth reading in full. */
+struct etl_peek {
+    uint8_t type;  /* enum etl_record_type */
+    uint32_t size; /* without the padding to 8 */
+    int64_t ticks;
+};
+
+/* Looks at the record at `p`; n = valid bytes left in its buffer. Errors: ERR_END (an end marker or
+ * nothing but padding), ERR_CORRUPT (unknown type or impossible size: what follows cannot be found)
+ */
+NODISCARD enum err etl_record_peek(struct etl_peek *out, const uint8_t *p, size_t n);
+
+/* Group byte << 8 | opcode of a SYSTEM, COMPACT or PERFINFO record; UINT32_MAX of all others. */
+uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *p);
+
+/* Whether the record tells who lives: lifecycle and rundown of processes and threads; and the
+ * sampling interval. */
+bool etl_record_tells_life(const struct etl_peek *k, const uint8_t *p);
+
+/* Fills everything of `out` but cpu, early and the nanoseconds. `p` and `k` as accepted by
+ * etl_record_peek. Errors: ERR_CORRUPT (optional parts that leave the record) */
+NODISCARD enum err etl_record_read(struct raw_event *out, const struct etl_peek *k,
+                                   const uint8_t *p);
+
+/* The class GUID of a kernel group byte, as stored; all zero for an unknown one. */
+const uint8_t *etl_record_class(uint8_t group);
+
+static inline size_t etl_record_step(const struct etl_peek *k)
+{
+    return ((size_t)k->size + 7) & ~(size_t)7;
+}
+
+#endif

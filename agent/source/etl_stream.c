@@ -1,0 +1,195 @@
+#include "agent/source/etl_stream.h"
+
+#include "agent/source/lzxpress.h"
+#include "common/mem.h"
+
+#define SLACK_NS    (3600 * CLK_S)
+#define OPEN_END_NS (366 * 24 * 3600 * CLK_S)
+
+bool etl_stream_believes(const struct etl_log_header *log, int64_t ticks)
+{
+    int64_t since = etl_buffer_ns(log, ticks);
+    int64_t most = log->span_ns > 0 ? log->span_ns : OPEN_END_NS;
+
+    return since > -SLACK_NS && since - SLACK_NS < most;
+}
+
+static int64_t wall_of(const struct etl_stream *s, int64_t ticks)
+{
+    const struct etl_log_header *log = &s->part->index.log;
+
+    return clk_add(log->start_ns, etl_buffer_ns(log, ticks));
+}
+
+void etl_stream_release(struct etl_stream *s)
+{
+    mem_free(s->body);
+    s->body = NULL;
+    s->body_cap = 0;
+    s->p = s->end = NULL;
+    s->at_record = false;
+}
+
+void etl_stream_rewind(struct etl_stream *s, bool life_only)
+{
+    const struct etl_log_header *log = &s->part->index.log;
+    int64_t first = s->slots[0].first_ticks;
+
+    if (first == ETL_RECORD_NO_TIME || !etl_stream_believes(log, first)) {
+        first = log->zero_ticks;
+    }
+    s->p = s->end = NULL;
+    s->next_slot = 0;
+    s->last_ticks = first;
+    s->wall_ns = wall_of(s, first);
+    s->life_only = life_only;
+    s->at_record = false;
+}
+
+static enum err grow(uint8_t **p, size_t *cap, size_t n)
+{
+    uint8_t *larger;
+
+    if (n <= *cap) {
+        return ERR_OK;
+    }
+    larger = mem_alloc(n);
+    if (!larger) {
+        return ERR_NOMEM;
+    }
+    mem_free(*p);
+    *p = larger;
+    *cap = n;
+    return ERR_OK;
+}
+
+static enum err read_body(struct etl_stream *s, const struct etl_slot *slot, uint8_t *p, size_t n)
+{
+    size_t got;
+    enum err e = etl_input_read(s->part->in, slot->offset + ETL_BUFFER_HEADER, p, n, &got);
+
+    if (e) {
+        return e;
+    }
+    return got == n ? ERR_OK : ERR_IO; /* the index has seen these bytes */
+}
+
+/* Makes the slot's unpacked body the current one. */
+static enum err load(struct etl_stream *s, const struct etl_slot *slot, struct etl_scratch *scratch,
+                     struct etl_damage *damage)
+{
+    size_t packed =
+        slot->stored - (slot->stored < ETL_BUFFER_HEADER ? slot->stored : ETL_BUFFER_HEADER);
+    size_t n = slot->filled - ETL_BUFFER_HEADER, got = n;
+    enum err e = grow(&s->body, &s->body_cap, n);
+
+    if (e) {
+        return e;
+    }
+    if (slot->flags & ETL_BUFFER_COMPRESSED) {
+        e = grow(&scratch->p, &scratch->cap, packed);
+        e = e ? e : read_body(s, slot, scratch->p, packed);
+        got = e ? 0 : lzxpress_decode(s->body, n, scratch->p, packed);
+    } else {
+        e = read_body(s, slot, s->body, n);
+    }
+    if (e) {
+        return e;
+    }
+    if (got < n) {
+        damage->damaged++;
+        damage->skipped_bytes += n - got;
+    }
+    s->p = s->body;
+    s->end = s->body + got;
+    return ERR_OK;
+}
+
+/* Looks at the record at s->p. False: there is none, or it is to be passed over; s->p has moved. */
+static bool look(struct etl_stream *s, struct etl_damage *damage)
+{
+    const struct etl_log_header *log = &s->part->index.log;
+    size_t left = (size_t)(s->end - s->p);
+    enum err e = etl_record_peek(&s->peek, s->p, left);
+
+    if (e) {
+        if (e == ERR_CORRUPT) {
+            damage->damaged++;
+            damage->skipped_bytes += left;
+        }
+        s->p = s->end;
+        return false;
+    }
+    if (s->life_only && !etl_record_tells_life(&s->peek, s->p)) {
+        goto pass;
+    }
+    if (s->peek.ticks == ETL_RECORD_NO_TIME) {
+        s->peek.ticks = s->last_ticks;
+    }
+    if (!etl_stream_believes(log, s->peek.ticks)) {
+        damage->damaged++;
+        damage->skipped_bytes += s->peek.size;
+        goto pass;
+    }
+    s->last_ticks = s->peek.ticks;
+    s->wall_ns = wall_of(s, s->peek.ticks);
+    return true;
+
+pass:
+    s->p += etl_record_step(&s->peek) < left ? etl_record_step(&s->peek) : left;
+    return false;
+}
+
+enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
+                         struct etl_damage *damage)
+{
+    enum err e;
+
+    if (s->at_record) {
+        size_t left = (size_t)(s->end - s->p), step = etl_record_step(&s->peek);
+
+        s->p += step < left ? step : left;
+        s->at_record = false;
+    }
+    for (;;) {
+        while (s->p < s->end) {
+            if (look(s, damage)) {
+                s->at_record = true;
+                return ERR_OK;
+            }
+        }
+        if (s->next_slot == s->n_slots) {
+            etl_stream_release(s);
+            return ERR_END;
+        }
+        e = load(s, &s->slots[s->next_slot], scratch, damage);
+        if (e) {
+            return e;
+        }
+        s->next_slot++;
+    }
+}
+
+enum err etl_stream_last(struct etl_stream *s, struct etl_scratch *scratch, int64_t *wall_ns)
+{
+    struct etl_damage ignored = {0};
+    bool found = false;
+    enum err e;
+
+    for (size_t i = s->n_slots; i-- > 0 && !found;) {
+        etl_stream_rewind(s, false);
+        s->next_slot = s->n_slots;
+        e = load(s, &s->slots[i], scratch, &ignored);
+        while (!e) {
+            e = etl_stream_next(s, scratch, &ignored);
+            if (!e && (!found || s->wall_ns > *wall_ns)) {
+                *wall_ns = s->wall_ns;
+                found = true;
+            }
+        }
+        if (e != ERR_END) {
+            return e;
+        }
+    }
+    return found ? ERR_OK : ERR_END;
+}

@@ -1,0 +1,60 @@
+/* The records of one CPU of one trace file, buffer after buffer. Threads: one owner. */
+#ifndef PROCFLEET_AGENT_SOURCE_ETL_STREAM_H
+#define PROCFLEET_AGENT_SOURCE_ETL_STREAM_H
+
+#include "agent/source/etl_index.h"
+#include "agent/source/etl_record.h"
+
+/* A file as streams take it; owned by whoever opened it, borrowed by the streams. */
+struct etl_part {
+    struct etl_input *in;
+    struct etl_index index;
+};
+
+/* Damage met while reading; grows only. */
+struct etl_damage {
+    uint64_t damaged, skipped_bytes;
+};
+
+/* The memory a compressed buffer is read into before it is unpacked; shared by all streams. */
+struct etl_scratch {
+    uint8_t *p;
+    size_t cap;
+};
+
+struct etl_stream {
+    const struct etl_part *part;
+    const struct etl_slot *slots; /* borrowed from part */
+    size_t n_slots;
+    size_t next_slot;
+
+    uint8_t *body; /* of the current buffer, unpacked; owned */
+    size_t body_cap;
+    const uint8_t *p, *end; /* current record; end of the body */
+
+    struct etl_peek peek; /* of the current record */
+    int64_t wall_ns;      /* of the current record, as recorded */
+    int64_t last_ticks;
+    bool life_only;
+    bool at_record; /* p, peek and wall_ns are valid */
+};
+
+/* Goes to the start, without reading anything. `wall_ns` is then the time of the first record as
+ * the index knows it, which allows to sort streams before they are read. */
+void etl_stream_rewind(struct etl_stream *s, bool life_only);
+void etl_stream_release(struct etl_stream *s); /* frees the body */
+
+/* Goes to the next record. Errors: ERR_END (body released), ERR_IO, ERR_NOMEM */
+NODISCARD enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
+                                   struct etl_damage *damage);
+
+/* Time of the latest record, from the last readable buffer alone. The position is lost.
+ * Errors: ERR_END (there is none), ERR_IO, ERR_NOMEM */
+NODISCARD enum err etl_stream_last(struct etl_stream *s, struct etl_scratch *scratch,
+                                   int64_t *wall_ns);
+
+/* Whether a stamp can be believed: within an hour of the recording's span, or a year where the
+ * header does not know its end. */
+bool etl_stream_believes(const struct etl_log_header *log, int64_t ticks);
+
+#endif
