@@ -57,6 +57,7 @@ struct source_stats {
     uint64_t skipped_bytes;
     uint64_t gone;   /* processes that died while being read */
     uint64_t denied; /* files that could not be read */
+    uint64_t capped; /* processes beyond the limit of a table */
 };
 
 struct source_sink {

@@ -1,0 +1,125 @@
+/* The processes the Linux source knows, by pid, each with its identity, attributes, open
+ * descriptors and what its ended threads used.
+ * Bounds:  `max` instances, allocated at once; ERR_FULL beyond. At most PROC_THREADS_MAX threads
+ *          are looked at in one process. Descriptors within the budget of proc_host.h.
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_SOURCE_PROC_INST_H
+#define PROCFLEET_AGENT_SOURCE_PROC_INST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "agent/source/proc_host.h"
+#include "agent/source/proc_text.h"
+#include "common/model.h"
+
+#define PROC_THREADS_MAX 4096
+
+enum proc_phase {
+    PROC_FREE,
+    PROC_WAITING, /* started, not announced yet: its name is that before exec */
+    PROC_ALIVE,
+    PROC_DYING, /* its last thread has ended; records may still be on their way */
+};
+
+/* What a process used. */
+struct proc_sums {
+    uint64_t run_ns, user_ns, kernel_ns;
+    uint64_t minor_faults, major_faults;
+    uint64_t peak_bytes;
+    uint64_t read_chars, write_chars, disk_read, disk_write;
+    uint64_t switches;
+};
+
+struct proc_thread {
+    uint32_t tid;
+    int stat_fd, sched_fd; /* kept descriptors, -1 = closed */
+    uint64_t run;          /* time on a CPU so far, ns or ticks */
+    uint64_t switches;
+    bool known, seen;
+};
+
+struct proc_inst {
+    TAILQ_ENTRY(proc_inst) queue; /* of the phase: waiting or dying */
+    struct proc_inst *next;       /* same bucket, or free */
+    struct proc_id id;
+    enum proc_phase phase;
+    int64_t deadline_ns; /* waiting, dying: monotonic */
+    bool by_event;       /* its start was seen, so its sums are complete */
+    bool kernel_thread;
+    bool io_denied;
+    bool stale;               /* attributes must be read again */
+    bool sampled;             /* has had a row */
+    uint64_t tick;            /* number of the last list it was in */
+    int64_t missing_since_ns; /* monotonic; 0 = it was in the last list */
+
+    /* Attributes; text is owned. */
+    uint32_t have; /* INFO_* */
+    uint32_t parent_pid, session_id, uid;
+    uint64_t parent_start;
+    bool uid_known;
+    char comm[16]; /* as in stat, to see a change */
+    size_t comm_n;
+    uint64_t start_code, start_stack;
+    char name[PROC_NAME_MAX];
+    size_t name_n;
+    char user[PROC_USER_MAX];
+    char *image, *command_line;
+    size_t image_n, command_line_n;
+
+    /* Kept descriptors. */
+    int stat_fd, status_fd, io_fd, fd_fd, task_fd;
+
+    /* Threads, when there are several. */
+    struct proc_thread *threads;
+    size_t n_threads, cap_threads;
+    bool threads_changed;
+    uint64_t dead_switches; /* of threads that ended under observation */
+
+    /* Last values. */
+    uint64_t peak_handles;
+    struct proc_sums seen; /* at the last row */
+
+    /* Ends. */
+    int32_t live_threads;
+    uint32_t all_threads, records;
+    bool leader_ended, last_record, exit_known;
+    uint32_t exit_status;
+    int64_t exit_mono_ns;
+    struct proc_sums sums; /* of ended threads */
+    bool last_stat_known, last_io_known;
+    struct proc_stat last_stat;
+    struct proc_io last_io;
+};
+
+TAILQ_HEAD(proc_inst_queue, proc_inst);
+
+struct proc_table {
+    struct proc_host *host;
+    struct proc_inst *all;
+    struct proc_inst *free;
+    struct proc_inst **buckets;
+    size_t max, n, high, n_buckets; /* high: slots ever used, all at the front */
+};
+
+NODISCARD enum err proc_inst_init(struct proc_table *t, struct proc_host *host, size_t max);
+void proc_inst_fini(struct proc_table *t);
+
+struct proc_inst *proc_inst_find(const struct proc_table *t, uint32_t pid); /* NULL: unknown */
+
+/* A new instance in phase PROC_ALIVE, nothing known but its id. There must be none of that pid.
+ * Errors: ERR_FULL */
+NODISCARD enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, struct proc_id id);
+
+/* Forgets an instance; it must not be in a queue any more. */
+void proc_inst_remove(struct proc_table *t, struct proc_inst *p);
+
+/* Closes what is kept of threads. */
+void proc_inst_drop_threads(struct proc_table *t, struct proc_inst *p);
+
+/* Everything known, as borrowed views into p. */
+void proc_inst_info(const struct proc_host *h, const struct proc_inst *p, struct proc_info *out);
+
+#endif

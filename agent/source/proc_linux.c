@@ -1,0 +1,479 @@
+/* The live Linux source: one thread, one loop.
+ *
+ *   tick ── list /proc ── messages ── read every process ── messages ── table ── advance
+ *     ▲                                (messages every 64)                          │
+ *     └───────────── sleep until tick, message, due start or stop, or stop() ◄──────┘
+ *
+ * With the process connector (proc_sock.h) starts and stops are facts, told as they happen
+ * (proc_life.h), and a table only reconciles: whatever the kernel could not deliver shows as a
+ * difference. Without it every table is complete and the receiver compares.
+ *
+ * A table never contains a process whose stop was told, nor one whose start is still held back.
+ * It is complete only if every process known to be alive is in it: one that vanished while its end
+ * is still on its way makes that table incomplete, so that no end is told twice.
+ *
+ * Rejected: eBPF (needs more privilege and a toolchain, for the same facts); skipping sleeping
+ * processes (their memory and states change from outside). */
+#include "agent/source/proc_linux.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/source/proc_attr.h"
+#include "agent/source/proc_inst.h"
+#include "agent/source/proc_life.h"
+#include "agent/source/proc_read.h"
+#include "agent/source/proc_sock.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define DRAIN_EVERY 64 /* processes read between two looks at the sockets */
+
+struct proc_linux {
+    struct source base;
+    struct proc_linux_conf conf;
+    struct source_sink sink;
+    struct proc_host host;
+    struct proc_table table;
+    struct proc_sock *sock; /* NULL: polled */
+    struct proc_life life;
+    struct proc_switches switches;
+    DIR *dir;
+    int stop_fd;
+    uint64_t tick;   /* number of the present list */
+    bool first_done; /* what appears from now on has started since */
+    uint32_t *pids;
+    size_t n_pids;
+    struct snap_row *rows;
+    size_t n_rows;
+    bool capped; /* the present table lacks processes */
+};
+
+/* -- messages -- */
+
+static void on_event(void *ctx, const struct proc_net_event *ev)
+{
+    struct proc_linux *s = ctx;
+
+    proc_life_event(&s->life, ev);
+}
+
+static void on_task(void *ctx, const struct proc_net_task *task)
+{
+    struct proc_linux *s = ctx;
+
+    proc_life_task(&s->life, task);
+}
+
+static void drain(struct proc_linux *s)
+{
+    const struct proc_sock_sink sink = {s, on_event, on_task};
+    uint64_t lost, damaged;
+
+    if (!s->sock) {
+        return;
+    }
+    s->life.now_ns = os_mono_ns();
+    proc_sock_drain(s->sock, &sink, &lost, &damaged);
+    s->host.counts.lost_events += lost;
+    s->host.counts.damaged += damaged;
+    proc_life_due(&s->life, os_mono_ns());
+}
+
+static enum err ask_switches(void *ctx, uint32_t pid, uint64_t *switches)
+{
+    struct proc_linux *s = ctx;
+
+    return proc_sock_switches(s->sock, pid, switches);
+}
+
+/* -- table -- */
+
+static enum err list_pids(struct proc_linux *s)
+{
+    uint32_t pid;
+
+    s->n_pids = 0;
+    rewinddir(s->dir);
+    for (;;) {
+        struct dirent *d;
+
+        errno = 0;
+        d = readdir(s->dir);
+        if (!d) {
+            return errno ? ERR_IO : ERR_OK;
+        }
+        if (proc_text_pid(&pid, d->d_name) != ERR_OK) {
+            continue;
+        }
+        if (s->n_pids == s->conf.processes_max) {
+            s->capped = true;
+            s->host.counts.capped++;
+            continue;
+        }
+        s->pids[s->n_pids++] = pid;
+    }
+}
+
+/* Meets a process the table does not know. After the first table and with the connector it has
+ * started since, only its fork is not handed in yet; otherwise it is simply found. */
+static enum err meet(struct proc_linux *s, uint32_t pid, struct proc_inst **out)
+{
+    struct proc_stat st;
+    enum err e;
+
+    if (s->sock && s->first_done) {
+        return proc_life_met(&s->life, pid, os_mono_ns(), out);
+    }
+    e = proc_read_stat(&s->table, pid, &st);
+    if (!e) {
+        e = proc_inst_add(out, &s->table, (struct proc_id){pid, st.start_ticks});
+    }
+    if (!e) {
+        (*out)->live_threads = (int32_t)st.threads;
+    }
+    return e;
+}
+
+/* The number now belongs to a younger process: the old one's end was missed. */
+static enum err replace(struct proc_linux *s, struct proc_inst *p, uint32_t pid,
+                        struct proc_inst **out)
+{
+    proc_life_vanished(&s->life, p, os_mono_ns());
+    return meet(s, pid, out);
+}
+
+static enum err read_one(struct proc_linux *s, uint32_t pid)
+{
+    struct snap_row *row = &s->rows[s->n_rows];
+    struct proc_inst *p = proc_inst_find(&s->table, pid);
+    enum err e = p ? ERR_OK : meet(s, pid, &p);
+
+    if (e) {
+        return e;
+    }
+    if (p->phase == PROC_ALIVE) {
+        e = proc_read_row(&s->table, p, &s->switches, row);
+        if (e == ERR_EXISTS) {
+            e = replace(s, p, pid, &p);
+            if (!e && p->phase == PROC_ALIVE) {
+                e = proc_read_row(&s->table, p, &s->switches, row);
+            }
+        }
+    }
+    if (e) {
+        return e;
+    }
+    p->tick = s->tick;
+    p->missing_since_ns = 0;
+    if (p->phase == PROC_ALIVE) {
+        s->n_rows++;
+        s->host.counts.in++;
+    }
+    return ERR_OK;
+}
+
+static void read_all(struct proc_linux *s)
+{
+    s->n_rows = 0;
+    for (size_t i = 0; i < s->n_pids; i++) {
+        enum err e = read_one(s, s->pids[i]);
+
+        if (e == ERR_NOTFOUND) {
+            s->host.counts.gone++;
+        } else if (e == ERR_FULL) {
+            s->capped = true;
+        } else if (e) {
+            s->host.counts.damaged++;
+            s->capped = true;
+        }
+        if (i % DRAIN_EVERY == DRAIN_EVERY - 1) {
+            drain(s);
+        }
+    }
+}
+
+/* Takes out of the rows whoever has ended since its row was read. */
+static void drop_ended(struct proc_linux *s)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->n_rows; i++) {
+        const struct proc_inst *p = proc_inst_find(&s->table, s->rows[i].info.id.pid);
+
+        if (!p || p->phase != PROC_ALIVE || p->id.start != s->rows[i].info.id.start) {
+            continue;
+        }
+        if (kept != i) {
+            s->rows[kept] = s->rows[i];
+        }
+        proc_inst_info(&s->host, p, &s->rows[kept].info); /* exec may have changed it */
+        kept++;
+    }
+    s->n_rows = kept;
+}
+
+/* Whoever was not in this list: polled, it has ended; with the connector its end must arrive, and
+ * when it has not by the next tick (at least a tenth of a second) it was lost.
+ * Gives whether somebody is in doubt. */
+static bool drop_vanished(struct proc_linux *s, int64_t now_ns)
+{
+    bool doubt = false;
+
+    for (size_t i = 0; i < s->table.high; i++) {
+        struct proc_inst *p = &s->table.all[i];
+
+        if (p->phase == PROC_FREE || p->phase == PROC_WAITING || p->tick == s->tick) {
+            continue;
+        }
+        if (p->phase == PROC_DYING) {
+            doubt = true; /* told within 50 ms */
+        } else if (!s->sock || (p->missing_since_ns && now_ns - p->missing_since_ns > CLK_S / 10)) {
+            proc_life_vanished(&s->life, p, now_ns);
+        } else {
+            p->missing_since_ns = p->missing_since_ns ? p->missing_since_ns : now_ns;
+            doubt = true;
+        }
+    }
+    return doubt;
+}
+
+static enum err take_table(struct proc_linux *s)
+{
+    struct snapshot snap;
+    bool doubt;
+    enum err e;
+
+    s->tick++;
+    s->capped = false;
+    proc_host_clocks(&s->host);
+    snap.mono_ns = os_mono_ns();
+    snap.wall_ns = snap.mono_ns + s->host.mono_to_wall_ns;
+    e = list_pids(s);
+    if (e) {
+        return e;
+    }
+    drain(s);
+    read_all(s);
+    drain(s);
+    drop_ended(s);
+    doubt = drop_vanished(s, snap.mono_ns);
+    if (snap.mono_ns < s->life.last_mono_ns) {
+        snap.mono_ns = s->life.last_mono_ns; /* facts were told while reading */
+    }
+    s->life.last_mono_ns = snap.mono_ns;
+    snap.rows = s->rows;
+    snap.n_rows = s->n_rows;
+    snap.complete = !s->capped && !doubt;
+    s->sink.table(s->sink.ctx, &snap);
+    s->sink.advance(s->sink.ctx, snap.wall_ns, snap.mono_ns);
+    s->first_done = true;
+    return ERR_OK;
+}
+
+/* -- source -- */
+
+/* Waits for a message, for stop or until the moment; *stopped tells. */
+static enum err wait_until(struct proc_linux *s, int64_t mono_ns, bool *stopped)
+{
+    struct pollfd fds[3] = {{.fd = s->stop_fd, .events = POLLIN}};
+    int64_t left = mono_ns - os_mono_ns();
+    struct timespec t;
+    nfds_t n = 1;
+    int of_sock[2];
+
+    if (s->sock) {
+        size_t n_sock = proc_sock_fds(s->sock, of_sock);
+
+        for (size_t i = 0; i < n_sock; i++) {
+            fds[n++] = (struct pollfd){.fd = of_sock[i], .events = POLLIN};
+        }
+    }
+    left = left < 0 ? 0 : left;
+    t = (struct timespec){left / CLK_S, left % CLK_S};
+    if (ppoll(fds, n, &t, NULL) < 0 && errno != EINTR) {
+        return ERR_IO;
+    }
+    *stopped = (fds[0].revents & POLLIN) != 0;
+    return ERR_OK;
+}
+
+static enum err run(struct source *base)
+{
+    struct proc_linux *s = (struct proc_linux *)base;
+    int64_t next_ns = os_mono_ns();
+    bool stopped = false;
+
+    while (!stopped) {
+        int64_t now_ns = os_mono_ns();
+        int64_t due_ns = proc_life_deadline(&s->life);
+        enum err e;
+
+        if (now_ns >= next_ns) {
+            e = take_table(s);
+            if (e) {
+                return e;
+            }
+            /* A tick that came too late is left out, the grid stays. */
+            next_ns += (os_mono_ns() - next_ns) / s->conf.period_ns * s->conf.period_ns;
+            next_ns += s->conf.period_ns;
+            continue;
+        }
+        e = wait_until(s, due_ns < next_ns ? due_ns : next_ns, &stopped);
+        if (e) {
+            return e;
+        }
+        drain(s);
+    }
+    return ERR_OK;
+}
+
+static void stop(struct source *base)
+{
+    struct proc_linux *s = (struct proc_linux *)base;
+    uint64_t one = 1;
+
+    /* Fails only when told some 2^64 times already. */
+    if (write(s->stop_fd, &one, sizeof one) != sizeof one) {
+        return;
+    }
+}
+
+static void stats(const struct source *base, struct source_stats *out)
+{
+    const struct proc_linux *s = (const struct proc_linux *)base;
+    const struct proc_counts *c = &s->host.counts;
+
+    *out = (struct source_stats){.in = c->in,
+                                 .lost_events = c->lost_events,
+                                 .damaged = c->damaged,
+                                 .gone = c->gone,
+                                 .denied = c->denied,
+                                 .capped = c->capped};
+}
+
+static void close_source(struct source *base)
+{
+    struct proc_linux *s = (struct proc_linux *)base;
+
+    if (!s) {
+        return;
+    }
+    proc_sock_close(s->sock);
+    proc_inst_fini(&s->table);
+    proc_host_close(&s->host);
+    if (s->dir) {
+        closedir(s->dir);
+    }
+    if (s->stop_fd >= 0) {
+        close(s->stop_fd);
+    }
+    mem_free(s->pids);
+    mem_free(s->rows);
+    mem_free(s);
+}
+
+static const struct source_ops ops = {run, stop, stats, close_source};
+
+static enum err open_means(struct proc_linux *s)
+{
+    struct source_about *about = &s->base.about;
+    struct errmsg means = {"turned off by configuration"};
+    enum err e = s->conf.events ? proc_sock_open(&s->sock, &means) : ERR_ACCESS;
+
+    if (e == ERR_NOMEM) {
+        return e;
+    }
+    about->polled = s->sock == NULL;
+    if (s->sock) {
+        snprintf(about->detail, sizeof about->detail, "%.250s", means.text);
+        s->life.records = proc_sock_has_records(s->sock);
+    } else {
+        snprintf(about->detail, sizeof about->detail,
+                 "starts and exits by comparing tables, lives shorter than an interval are "
+                 "invisible: %.150s",
+                 means.text);
+    }
+    if (s->life.records) {
+        s->switches = (struct proc_switches){s, ask_switches, proc_sock_counts_ended(s->sock)};
+    }
+    return ERR_OK;
+}
+
+static enum err describe(struct proc_linux *s)
+{
+    struct source_about *about = &s->base.about;
+    struct utsname uts;
+
+    about->name = "proc";
+    about->cpus = os_cpu_count();
+    if (uname(&uts) == 0) {
+        snprintf(about->system, sizeof about->system, "%.12s %.48s", uts.sysname, uts.release);
+    }
+    return os_boot_id(about->boot.b);
+}
+
+static enum err open_parts(struct proc_linux *s, struct errmsg *why)
+{
+    enum err e = proc_host_open(&s->host, "/proc", why);
+
+    if (e) {
+        return e;
+    }
+    s->pids = mem_array(s->conf.processes_max, sizeof *s->pids);
+    s->rows = mem_array(s->conf.processes_max, sizeof *s->rows);
+    if (!s->pids || !s->rows) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    e = proc_inst_init(&s->table, &s->host, s->conf.processes_max);
+    if (e) {
+        return errmsg_set(why, e, "out of memory");
+    }
+    s->dir = opendir("/proc");
+    s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!s->dir || s->stop_fd < 0) {
+        return errmsg_set(why, ERR_IO, "cannot watch /proc: %s", strerror(errno));
+    }
+    proc_life_init(&s->life, &s->table, s->sink, false);
+    e = describe(s);
+    if (!e) {
+        e = open_means(s);
+    }
+    return e ? errmsg_set(why, e, "cannot open the process source: %s", err_text(e)) : ERR_OK;
+}
+
+enum err proc_linux_open(struct source **out, const struct proc_linux_conf *conf,
+                         struct source_sink sink, struct errmsg *why)
+{
+    struct proc_linux *s;
+    enum err e;
+
+    if (conf->period_ns < CLK_MS || conf->period_ns > 10 * CLK_S || conf->processes_max == 0 ||
+        conf->processes_max > PROC_LINUX_PROCESSES_MAX) {
+        return errmsg_set(why, ERR_RANGE, "period 1 ms to 10 s, 1 to %d processes",
+                          PROC_LINUX_PROCESSES_MAX);
+    }
+    s = mem_zalloc(sizeof *s);
+    if (!s) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    s->base.ops = &ops;
+    s->conf = *conf;
+    s->sink = sink;
+    s->stop_fd = -1;
+    e = open_parts(s, why);
+    if (e) {
+        close_source(&s->base);
+        return e;
+    }
+    *out = &s->base;
+    return ERR_OK;
+}

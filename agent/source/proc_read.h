@@ -1,0 +1,34 @@
+/* One process into one row of a table: every column Linux can supply, the others absent.
+ * Descriptors stay open between rows, which halves the cost of procfs. Threads: one owner. */
+#ifndef PROCFLEET_AGENT_SOURCE_PROC_READ_H
+#define PROCFLEET_AGENT_SOURCE_PROC_READ_H
+
+#include "agent/source.h"
+#include "agent/source/proc_inst.h"
+
+/* Where the switches of a process with several threads come from: asks the kernel for the sum over
+ * its living threads (and, on some kernels, ended ones). */
+struct proc_switches {
+    void *ctx;
+    enum err (*ask)(void *ctx, uint32_t pid, uint64_t *switches); /* NULL: read every thread */
+    bool with_ended; /* the answer includes ended threads */
+};
+
+/* Reads stat of a pid the table does not know.
+ * Errors: ERR_NOTFOUND (ended, or only a zombie is left), ERR_CORRUPT, ERR_ACCESS, ERR_IO */
+NODISCARD enum err proc_read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *out);
+
+/* Whether nothing runs in it any more. */
+bool proc_read_ended(const struct proc_stat *st);
+
+/* Fills `row` from process p.
+ * Errors: ERR_NOTFOUND (ended), ERR_EXISTS (the pid belongs to a younger process now),
+ * ERR_CORRUPT, ERR_NOMEM, ERR_IO; then the row means nothing */
+NODISCARD enum err proc_read_row(struct proc_table *t, struct proc_inst *p,
+                                 const struct proc_switches *sw, struct snap_row *row);
+
+/* Times, faults and I/O of a process that is just ending, from its files if they are still there:
+ * into p->last_stat and p->last_io. */
+void proc_read_last(struct proc_table *t, struct proc_inst *p);
+
+#endif

@@ -1,0 +1,449 @@
+#include "agent/source/proc_sock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define PACKETS       16
+#define PACKET_MAX    2048
+#define RECEIVE_BYTES (16 << 20) /* kernel memory, used only while we are late */
+#define ANSWER_MS     500
+#define ROUNDS_MAX    1000 /* of one drain: 16,000 messages, then the others have their turn */
+
+struct packets {
+    struct mmsghdr headers[PACKETS];
+    struct iovec parts[PACKETS];
+    struct sockaddr_nl from[PACKETS];
+    uint8_t bytes[PACKETS][PACKET_MAX];
+};
+
+struct proc_sock {
+    int events, exits, query; /* -1 = not open */
+    uint16_t family;
+    bool counts_ended;
+    struct packets of_events, of_exits;
+    uint8_t answer[PACKET_MAX];
+};
+
+static enum err open_socket(int *out, int protocol, uint32_t groups)
+{
+    struct sockaddr_nl me = {.nl_family = AF_NETLINK, .nl_groups = groups};
+    int bytes = RECEIVE_BYTES;
+    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
+
+    if (fd < 0) {
+        return errno == EPROTONOSUPPORT ? ERR_UNSUPPORTED : ERR_IO;
+    }
+    /* Without the right to force it, as much as everybody may have. */
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    }
+    if (bind(fd, (struct sockaddr *)&me, sizeof me) != 0) {
+        enum err e = errno == EPERM || errno == EACCES ? ERR_ACCESS : ERR_IO;
+
+        close(fd);
+        return e;
+    }
+    *out = fd;
+    return ERR_OK;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+}
+
+static enum err send_request(int fd, const uint8_t *p, size_t n)
+{
+    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+
+    if (sendto(fd, p, n, 0, (struct sockaddr *)&kernel, sizeof kernel) != (ssize_t)n) {
+        return errno == EPERM || errno == EACCES ? ERR_ACCESS : ERR_IO;
+    }
+    return ERR_OK;
+}
+
+/* One packet from the kernel, waiting at most ANSWER_MS; others' packets are ignored. */
+static enum err receive(int fd, uint8_t *p, size_t cap, size_t *n)
+{
+    int64_t until = os_mono_ns() + ANSWER_MS * CLK_MS;
+
+    for (;;) {
+        struct sockaddr_nl from = {0};
+        socklen_t from_n = sizeof from;
+        ssize_t got = recvfrom(fd, p, cap, 0, (struct sockaddr *)&from, &from_n);
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        int64_t left = (until - os_mono_ns()) / CLK_MS;
+
+        if (got >= 0 && from.nl_pid == 0) {
+            *n = (size_t)got;
+            return ERR_OK;
+        }
+        if (got < 0 && errno != EAGAIN && errno != EINTR) {
+            return ERR_IO;
+        }
+        if (left <= 0) {
+            return ERR_TIMEOUT;
+        }
+        (void)poll(&wait, 1, (int)left);
+    }
+}
+
+static enum err open_events(struct proc_sock *s)
+{
+    uint8_t request[PROC_NET_REQUEST_MAX];
+    enum err e = open_socket(&s->events, NETLINK_CONNECTOR, 1);
+
+    if (!e) {
+        e = send_request(s->events, request, proc_net_listen(request, true));
+    }
+    /* Other events may come before the acknowledgement; nothing is known yet, so they may go. */
+    while (!e) {
+        struct proc_net_event ev;
+        struct proc_net_msg msg;
+        struct cur packet;
+        size_t n;
+
+        e = receive(s->events, s->answer, PACKET_MAX, &n);
+        if (e) {
+            break;
+        }
+        packet = cur_make(s->answer, n);
+        if (proc_net_next(&packet, &msg) == ERR_OK && proc_net_event(&ev, &msg) == ERR_OK &&
+            ev.kind == PROC_NET_ACK) {
+            e = ev.code ? ERR_ACCESS : ERR_OK;
+            break;
+        }
+    }
+    if (e) {
+        close_fd(&s->events);
+    }
+    return e;
+}
+
+static enum err ask(int fd, struct proc_sock *s, const uint8_t *request, size_t request_n,
+                    struct proc_net_msg *answer)
+{
+    struct cur packet;
+    size_t n;
+    enum err e = send_request(fd, request, request_n);
+
+    if (!e) {
+        e = receive(fd, s->answer, PACKET_MAX, &n);
+    }
+    if (!e) {
+        packet = cur_make(s->answer, n);
+        e = proc_net_next(&packet, answer);
+    }
+    return e == ERR_END ? ERR_CORRUPT : e;
+}
+
+/* The CPUs that may ever be there, as the kernel writes them ("0-3"). */
+static void possible_cpus(char text[100])
+{
+    int fd = open("/sys/devices/system/cpu/possible", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, 99);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (n <= 0) {
+        memcpy(text, "0", 2);
+        return;
+    }
+    text[n] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+static enum err register_exits(struct proc_sock *s)
+{
+    uint8_t request[PROC_NET_REQUEST_MAX];
+    struct proc_net_msg msg;
+    char cpus[100];
+    int error = 0;
+    enum err e;
+
+    e = ask(s->exits, s, request, proc_net_ask_family(request, "TASKSTATS"), &msg);
+    if (!e) {
+        e = proc_net_family(&s->family, &msg);
+    }
+    if (e) {
+        return e;
+    }
+    possible_cpus(cpus);
+    e = ask(s->exits, s, request, proc_net_register(request, s->family, cpus), &msg);
+    if (!e) {
+        e = proc_net_result(&error, &msg);
+    }
+    return e ? e : error ? ERR_ACCESS : ERR_OK;
+}
+
+static enum err query_group(struct proc_sock *s, uint32_t pid, struct proc_net_task *task)
+{
+    uint8_t request[PROC_NET_REQUEST_MAX];
+    struct proc_net_msg msg;
+    int error;
+    enum err e = ask(s->query, s, request, proc_net_ask_group(request, s->family, pid), &msg);
+
+    if (e) {
+        return e;
+    }
+    if (proc_net_result(&error, &msg) == ERR_OK) {
+        return error ? ERR_NOTFOUND : ERR_CORRUPT;
+    }
+    return proc_net_task(task, &msg);
+}
+
+/* A thread that waits some two hundred times, tells, and ends when it is told to. */
+#define TRIAL_WAITS 200
+
+struct trial {
+    int told[2], go[2]; /* pipes */
+};
+
+static void trial_thread(void *arg)
+{
+    struct trial *tr = arg;
+    struct timespec shortest = {0, 1};
+    char c = 0;
+
+    for (int i = 0; i < TRIAL_WAITS; i++) {
+        nanosleep(&shortest, NULL);
+    }
+    if (write(tr->told[1], &c, 1) == 1) {
+        while (read(tr->go[0], &c, 1) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+/* The sum with the thread alive, then with it ended: on a kernel that forgets ended threads it
+ * falls by what that thread had. */
+static enum err try_ended(struct proc_sock *s)
+{
+    struct trial tr = {{-1, -1}, {-1, -1}};
+    uint64_t alive = 0, ended = 0;
+    struct os_thread *th = NULL;
+    enum err e = ERR_IO;
+    char c = 0;
+
+    if (pipe2(tr.told, O_CLOEXEC) != 0 || pipe2(tr.go, O_CLOEXEC) != 0) {
+        goto out;
+    }
+    e = os_thread_start(&th, "trial", trial_thread, &tr);
+    if (e) {
+        goto out;
+    }
+    while (read(tr.told[0], &c, 1) < 0 && errno == EINTR) {
+    }
+    e = proc_sock_switches(s, (uint32_t)getpid(), &alive);
+    close_fd(&tr.go[1]); /* end of file lets it go */
+    os_thread_join(th);
+    if (!e) {
+        e = proc_sock_switches(s, (uint32_t)getpid(), &ended);
+    }
+    s->counts_ended = !e && ended + TRIAL_WAITS / 2 > alive;
+out:
+    close_fd(&tr.told[0]);
+    close_fd(&tr.told[1]);
+    close_fd(&tr.go[0]);
+    close_fd(&tr.go[1]);
+    return e;
+}
+
+static enum err open_exits(struct proc_sock *s)
+{
+    struct proc_net_task task;
+    enum err e = open_socket(&s->exits, NETLINK_GENERIC, 0);
+
+    if (!e) {
+        e = register_exits(s);
+    }
+    if (!e) {
+        e = open_socket(&s->query, NETLINK_GENERIC, 0);
+    }
+    if (!e) {
+        e = query_group(s, (uint32_t)getpid(), &task);
+    }
+    if (!e) {
+        e = try_ended(s);
+    }
+    if (e) {
+        close_fd(&s->exits);
+        close_fd(&s->query);
+        return e;
+    }
+    return ERR_OK;
+}
+
+static void prepare(struct packets *k)
+{
+    for (size_t i = 0; i < PACKETS; i++) {
+        k->parts[i] = (struct iovec){k->bytes[i], PACKET_MAX};
+        k->headers[i].msg_hdr = (struct msghdr){.msg_name = &k->from[i],
+                                                .msg_namelen = sizeof k->from[i],
+                                                .msg_iov = &k->parts[i],
+                                                .msg_iovlen = 1};
+    }
+}
+
+enum err proc_sock_open(struct proc_sock **out, struct errmsg *why)
+{
+    struct proc_sock *s = mem_zalloc(sizeof *s);
+    enum err e;
+
+    if (!s) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    s->events = s->exits = s->query = -1;
+    prepare(&s->of_events);
+    prepare(&s->of_exits);
+    e = open_events(s);
+    if (e) {
+        proc_sock_close(s);
+        return errmsg_set(why, e, "%s",
+                          e == ERR_ACCESS ? "the process connector needs CAP_NET_ADMIN"
+                          : e == ERR_TIMEOUT
+                              ? "the process connector does not answer (a container, or a kernel "
+                                "without CONFIG_PROC_EVENTS)"
+                              : "the process connector cannot be opened");
+    }
+    e = open_exits(s);
+    if (e == ERR_NOMEM) {
+        proc_sock_close(s);
+        return errmsg_set(why, e, "out of memory");
+    }
+    err_ignore(errmsg_set(why, ERR_OK, "starts and exits from the process connector, %s",
+                          !e                 ? "exact totals at exit from taskstats"
+                          : e == ERR_VERSION ? "no exact totals: this kernel's taskstats is too old"
+                          : e == ERR_ACCESS  ? "no exact totals: taskstats needs CAP_NET_ADMIN"
+                                             : "no exact totals: this kernel has no taskstats"));
+    *out = s;
+    return ERR_OK;
+}
+
+void proc_sock_close(struct proc_sock *s)
+{
+    if (s) {
+        close_fd(&s->events);
+        close_fd(&s->exits);
+        close_fd(&s->query);
+        mem_free(s);
+    }
+}
+
+bool proc_sock_has_records(const struct proc_sock *s)
+{
+    return s->exits >= 0;
+}
+
+size_t proc_sock_fds(const struct proc_sock *s, int fds[2])
+{
+    fds[0] = s->events;
+    fds[1] = s->exits;
+    return s->exits >= 0 ? 2 : 1;
+}
+
+/* Up to PACKETS packets; 0 when nothing waits. An overflow is reported by the socket once and
+ * counted; what had fitted is still there. */
+static int receive_many(struct packets *k, int fd, uint64_t *lost)
+{
+    for (;;) {
+        int n;
+
+        for (size_t i = 0; i < PACKETS; i++) {
+            k->headers[i].msg_hdr.msg_namelen = sizeof k->from[i];
+        }
+        n = recvmmsg(fd, k->headers, PACKETS, MSG_DONTWAIT, NULL);
+        if (n >= 0) {
+            return n;
+        }
+        if (errno == ENOBUFS) {
+            (*lost)++;
+        } else if (errno != EINTR) {
+            return 0;
+        }
+    }
+}
+
+static void hand_on_packet(const struct proc_sock_sink *sink, bool records, struct cur packet,
+                           uint64_t *damaged)
+{
+    struct proc_net_event ev;
+    struct proc_net_task task;
+    struct proc_net_msg msg;
+    enum err e;
+
+    while ((e = proc_net_next(&packet, &msg)) == ERR_OK) {
+        if (records) {
+            e = proc_net_task(&task, &msg);
+            if (!e && !task.group) {
+                sink->task(sink->ctx, &task);
+            }
+        } else {
+            e = proc_net_event(&ev, &msg);
+            if (!e) {
+                sink->event(sink->ctx, &ev);
+            }
+        }
+        *damaged += e != ERR_OK && e != ERR_NOTFOUND;
+    }
+    *damaged += e != ERR_END;
+}
+
+static void hand_on(const struct packets *k, int n, bool records, const struct proc_sock_sink *sink,
+                    uint64_t *damaged)
+{
+    for (int i = 0; i < n; i++) {
+        if (k->from[i].nl_pid == 0) { /* only the kernel is listened to */
+            hand_on_packet(sink, records, cur_make(k->bytes[i], k->headers[i].msg_len), damaged);
+        }
+    }
+}
+
+void proc_sock_drain(struct proc_sock *s, const struct proc_sock_sink *sink, uint64_t *lost,
+                     uint64_t *damaged)
+{
+    *lost = *damaged = 0;
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        int records = s->exits < 0 ? 0 : receive_many(&s->of_exits, s->exits, lost);
+        int events;
+
+        do {
+            events = receive_many(&s->of_events, s->events, lost);
+            hand_on(&s->of_events, events, false, sink, damaged);
+        } while (events == PACKETS && ++round < ROUNDS_MAX);
+        hand_on(&s->of_exits, records, true, sink, damaged);
+        if (records < PACKETS) {
+            return;
+        }
+    }
+}
+
+enum err proc_sock_switches(struct proc_sock *s, uint32_t pid, uint64_t *switches)
+{
+    struct proc_net_task task;
+    enum err e = query_group(s, pid, &task);
+
+    if (e) {
+        return e == ERR_NOTFOUND ? e : ERR_IO;
+    }
+    *switches = task.switches;
+    return ERR_OK;
+}
+
+bool proc_sock_counts_ended(const struct proc_sock *s)
+{
+    return s->counts_ended;
+}

@@ -1,0 +1,41 @@
+/* The netlink sockets of the Linux source: process connector (starts, exec, ends as they happen)
+ * and taskstats (what every ended thread used). Both need CAP_NET_ADMIN in the first namespaces.
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_SOURCE_PROC_SOCK_H
+#define PROCFLEET_AGENT_SOURCE_PROC_SOCK_H
+
+#include "agent/source/proc_net.h"
+#include "common/err.h"
+
+struct proc_sock;
+
+/* Opens and subscribes what the kernel grants. `why` says, on ERR_OK, in one sentence which means
+ * are in use. Errors: ERR_NOMEM, ERR_IO (a socket cannot be made), ERR_ACCESS (no right to the
+ * process connector), ERR_TIMEOUT (it does not answer: another namespace or kernel without it) */
+NODISCARD enum err proc_sock_open(struct proc_sock **out, struct errmsg *why);
+void proc_sock_close(struct proc_sock *s);
+
+bool proc_sock_has_records(const struct proc_sock *s); /* taskstats is there as well */
+
+/* Descriptors to wait for input on: one or two. */
+size_t proc_sock_fds(const struct proc_sock *s, int fds[2]);
+
+struct proc_sock_sink {
+    void *ctx;
+    void (*event)(void *ctx, const struct proc_net_event *ev);
+    void (*task)(void *ctx, const struct proc_net_task *task);
+};
+
+/* Hands on everything that waits. Before a record come all events that happened before it, so its
+ * process is known; an end may come before its records.
+ * *lost: how often a socket overflowed since the last call; *damaged: messages not understood. */
+void proc_sock_drain(struct proc_sock *s, const struct proc_sock_sink *sink, uint64_t *lost,
+                     uint64_t *damaged);
+
+/* Context switches of a process over its living threads. Errors: ERR_NOTFOUND, ERR_IO */
+NODISCARD enum err proc_sock_switches(struct proc_sock *s, uint32_t pid, uint64_t *switches);
+
+/* Whether these include ended threads: differs between kernels, found out by trying. */
+bool proc_sock_counts_ended(const struct proc_sock *s);
+
+#endif

@@ -1,0 +1,79 @@
+/* The text of procfs files as plain structs: pure functions over bytes, no file is touched here.
+ * The kernel writes these files, but a process chooses its own name and command line, so every
+ * byte is treated as hostile. Errors: ERR_CORRUPT, `out` untouched. */
+#ifndef PROCFLEET_AGENT_SOURCE_PROC_TEXT_H
+#define PROCFLEET_AGENT_SOURCE_PROC_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define PROC_NAME_MAX 64 /* bytes; the kernel gives 15, 63 for workers */
+
+#define PROC_FLAG_EXITING 0x00000004U /* PF_EXITING */
+#define PROC_FLAG_KTHREAD 0x00200000U /* PF_KTHREAD */
+
+/* /proc/PID/stat and /proc/PID/task/TID/stat. */
+struct proc_stat {
+    uint32_t pid, parent, session;
+    char name[PROC_NAME_MAX]; /* unescaped, not yet UTF-8, not terminated */
+    size_t name_n;
+    char state;
+    uint32_t flags;
+    uint64_t minor_faults, major_faults;
+    uint64_t user_ticks, kernel_ticks;
+    int64_t priority;
+    uint32_t threads;
+    uint64_t start_ticks;
+    uint64_t virtual_bytes;
+    int64_t resident_pages;
+    uint64_t start_code, start_stack; /* 0 without the right to see them; new after exec */
+};
+NODISCARD enum err proc_text_stat(struct proc_stat *out, const char *p, size_t n);
+
+/* /proc/PID/status, as far as used. Memory lines are absent for kernel threads. */
+enum proc_status_have {
+    STATUS_UID = 1 << 0,
+    STATUS_PEAK = 1 << 1,
+    STATUS_PRIVATE = 1 << 2, /* anonymous and swapped are both known */
+    STATUS_CPUS = 1 << 3,
+    STATUS_SWITCHES = 1 << 4,
+};
+struct proc_status {
+    unsigned have; /* STATUS_* */
+    uint32_t uid;  /* real */
+    uint64_t peak_bytes;
+    uint64_t private_bytes; /* RssAnon + VmSwap */
+    uint64_t cpus_allowed;  /* the first 64 */
+    uint64_t switches;      /* voluntary + nonvoluntary, of this thread */
+};
+NODISCARD enum err proc_text_status(struct proc_status *out, const char *p, size_t n);
+
+/* /proc/PID/io, as far as used. */
+struct proc_io {
+    uint64_t read_chars, write_chars, read_calls, write_calls;
+    uint64_t disk_read, disk_write;
+};
+NODISCARD enum err proc_text_io(struct proc_io *out, const char *p, size_t n);
+
+/* /proc/PID/task/TID/schedstat: time on a CPU, ns. */
+NODISCARD enum err proc_text_schedstat(uint64_t *run_ns, const char *p, size_t n);
+
+/* A directory entry's name as pid: digits only. */
+NODISCARD enum err proc_text_pid(uint32_t *out, const char *name);
+
+/* Copies text from outside as valid UTF-8 into `out` (cap bytes, no NUL added) and gives its
+ * length: wrong bytes become '?', a character that does not fit is left out whole. */
+size_t proc_text_utf8(char *out, size_t cap, const char *p, size_t n);
+
+/* The arguments in `p` (NUL after each) with single spaces between them, trailing NULs dropped, as
+ * UTF-8 into `out` (cap bytes); *cut: more was there. Gives the length. */
+size_t proc_text_args(char *out, size_t cap, const char *p, size_t n, bool *cut);
+
+/* A kernel worker shows what it does at the moment behind its name ("kworker/0:1-events"): gives
+ * the length of the stable part. */
+size_t proc_text_worker(const char *name, size_t n);
+
+#endif

@@ -1,0 +1,524 @@
+#include "agent/source/proc_linux.h"
+
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/t.h"
+
+extern char **environ;
+
+#define FACTS_MAX 8192
+#define WAIT_NS   (60 * CLK_S)
+
+struct fact {
+    enum event_kind kind;
+    struct proc_info info;
+    char name[64], command_line[128];
+    uint64_t totals_mask;
+    int64_t totals[METRIC_COLS];
+    int64_t mono_ns;
+};
+
+/* A source running in its own thread, and what it told. */
+struct watch {
+    struct source *source;
+    struct os_thread *thread;
+    struct os_mutex *lock; /* everything below */
+    struct os_cond *news;
+    struct fact *facts;
+    size_t n_facts;
+    uint64_t tables, incomplete;
+    uint32_t wanted_pid; /* its last row is kept */
+    struct snap_row row;
+    char row_name[64];
+    size_t rows_of_ended; /* rows of processes whose stop had been told: must not be */
+    int64_t last_mono_ns;
+    bool went_back;
+    enum err result;
+};
+
+static void on_fact(void *ctx, const struct event *ev)
+{
+    struct watch *w = ctx;
+    const struct proc_info *info = &ev->u.proc.info;
+    struct fact *f;
+
+    os_mutex_lock(w->lock);
+    assert_true(w->n_facts < FACTS_MAX);
+    f = &w->facts[w->n_facts++];
+    f->kind = ev->kind;
+    f->info = *info;
+    f->mono_ns = ev->mono_ns;
+    snprintf(f->name, sizeof f->name, "%.*s", (int)info->name.n, info->name.p);
+    snprintf(f->command_line, sizeof f->command_line, "%.*s", (int)info->command_line.n,
+             info->command_line.p ? info->command_line.p : "");
+    f->totals_mask = ev->u.proc.totals_mask;
+    if (ev->u.proc.totals) {
+        memcpy(f->totals, ev->u.proc.totals, sizeof f->totals);
+    }
+    w->went_back = w->went_back || ev->mono_ns < w->last_mono_ns;
+    w->last_mono_ns = ev->mono_ns;
+    os_cond_wake_all(w->news);
+    os_mutex_unlock(w->lock);
+}
+
+static bool stopped(const struct watch *w, struct proc_id id)
+{
+    for (size_t i = 0; i < w->n_facts; i++) {
+        if (w->facts[i].kind == EV_PROC_STOP && proc_id_eq(w->facts[i].info.id, id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_table(void *ctx, const struct snapshot *snap)
+{
+    struct watch *w = ctx;
+
+    os_mutex_lock(w->lock);
+    w->tables++;
+    w->incomplete += !snap->complete;
+    for (size_t i = 0; i < snap->n_rows; i++) {
+        const struct snap_row *row = &snap->rows[i];
+
+        w->rows_of_ended += stopped(w, row->info.id);
+        if (row->info.id.pid == w->wanted_pid) {
+            w->row = *row;
+            snprintf(w->row_name, sizeof w->row_name, "%.*s", (int)row->info.name.n,
+                     row->info.name.p);
+        }
+    }
+    w->went_back = w->went_back || snap->mono_ns < w->last_mono_ns;
+    w->last_mono_ns = snap->mono_ns;
+    os_cond_wake_all(w->news);
+    os_mutex_unlock(w->lock);
+}
+
+static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
+{
+    (void)ctx;
+    assert_true(wall_ns > 0 && mono_ns > 0);
+}
+
+static void run_source(void *arg)
+{
+    struct watch *w = arg;
+
+    w->result = w->source->ops->run(w->source);
+}
+
+/* Waits until `done` holds; fails the test after a minute. */
+static void wait_for(struct watch *w, bool (*done)(const struct watch *, const void *),
+                     const void *arg)
+{
+    int64_t until = os_mono_ns() + WAIT_NS;
+
+    os_mutex_lock(w->lock);
+    while (!done(w, arg)) {
+        if (os_cond_wait_until(w->news, until) == ERR_TIMEOUT) {
+            os_mutex_unlock(w->lock);
+            fail_msg("nothing came for a minute");
+        }
+    }
+    os_mutex_unlock(w->lock);
+}
+
+static bool first_table_came(const struct watch *w, const void *arg)
+{
+    (void)arg;
+    return w->tables > 0;
+}
+
+static void begin(struct watch *w, bool events, int64_t period_ns)
+{
+    const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events};
+    const struct source_sink sink = {w, NULL, on_fact, on_table, on_advance};
+    struct errmsg why;
+
+    memset(w, 0, sizeof *w);
+    w->facts = mem_array(FACTS_MAX, sizeof *w->facts);
+    assert_non_null(w->facts);
+    assert_ok(os_mutex_create(&w->lock));
+    assert_ok(os_cond_create(&w->news, w->lock));
+    assert_ok(proc_linux_open(&w->source, &conf, sink, &why));
+    assert_ok(os_thread_start(&w->thread, "source", run_source, w));
+    wait_for(w, first_table_came, NULL);
+}
+
+static void end(struct watch *w)
+{
+    w->source->ops->stop(w->source);
+    w->source->ops->stop(w->source);
+    os_thread_join(w->thread);
+    assert_ok(w->result);
+    assert_false(w->went_back);
+    assert_int_equal(w->rows_of_ended, 0);
+    w->source->ops->close(w->source);
+    os_cond_destroy(w->news);
+    os_mutex_destroy(w->lock);
+    mem_free(w->facts);
+}
+
+/* Skips the test where the machine does not let us see ends as they happen. */
+static void need_events(struct watch *w)
+{
+    if (w->source->about.polled) {
+        printf("skipped: %s\n", w->source->about.detail);
+        end(w);
+        skip();
+    }
+}
+
+static const struct fact *find_fact(const struct watch *w, enum event_kind kind, uint32_t pid)
+{
+    for (size_t i = w->n_facts; i-- > 0;) {
+        if (w->facts[i].kind == kind && w->facts[i].info.id.pid == pid) {
+            return &w->facts[i];
+        }
+    }
+    return NULL;
+}
+
+static bool stop_of_pid_came(const struct watch *w, const void *arg)
+{
+    return find_fact(w, EV_PROC_STOP, *(const uint32_t *)arg) != NULL;
+}
+
+static uint32_t spawn_burn(const char *mode, const int *in, const int *out)
+{
+    char *argv[] = {(char *)BURN_PATH, (char *)mode, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t pid;
+
+    posix_spawn_file_actions_init(&actions);
+    if (in) {
+        posix_spawn_file_actions_adddup2(&actions, in[0], 0);
+        posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+        posix_spawn_file_actions_addclose(&actions, in[1]);
+    }
+    assert_int_equal(posix_spawn(&pid, BURN_PATH, &actions, NULL, argv, environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    return (uint32_t)pid;
+}
+
+static int64_t rusage_cpu_ns(const struct rusage *ru)
+{
+    return ((int64_t)ru->ru_utime.tv_sec + ru->ru_stime.tv_sec) * CLK_S +
+           ((int64_t)ru->ru_utime.tv_usec + ru->ru_stime.tv_usec) * CLK_US;
+}
+
+static void totals_at_exit_equal_what_the_process_did(void **state)
+{
+    struct watch w;
+    const struct fact *start, *stop;
+    struct rusage ru;
+    uint32_t pid;
+    int status;
+    int64_t tick_ns = CLK_S / sysconf(_SC_CLK_TCK), off_ns;
+
+    (void)state;
+    begin(&w, true, CLK_S / 4);
+    need_events(&w);
+    pid = spawn_burn(NULL, NULL, NULL);
+    assert_int_equal(wait4((pid_t)pid, &status, 0, &ru), pid);
+    assert_int_equal(WEXITSTATUS(status), 7);
+    wait_for(&w, stop_of_pid_came, &pid);
+
+    start = find_fact(&w, EV_PROC_START, pid);
+    stop = find_fact(&w, EV_PROC_STOP, pid);
+    assert_non_null(start);
+    assert_string_equal(start->name, "burn");
+    assert_string_equal(start->command_line, BURN_PATH);
+    assert_int_equal(start->info.parent_pid, getpid());
+    assert_true(start->info.parent_start > 0);
+    assert_true(proc_id_eq(start->info.id, stop->info.id));
+    assert_true(stop->info.have & INFO_EXIT_CODE);
+    assert_int_equal(stop->info.exit_code, 7);
+    assert_true(stop->info.have & INFO_FINAL_TOTALS);
+    assert_true(stop->info.exit_ns > start->info.create_ns);
+    /* The parent's own account of it is the measure. */
+    off_ns = stop->totals[M_CPU_TIME] - rusage_cpu_ns(&ru);
+    printf("cpu %lld us, parent's account %lld us, difference %lld us\n",
+           (long long)(stop->totals[M_CPU_TIME] / CLK_US), (long long)(rusage_cpu_ns(&ru) / CLK_US),
+           (long long)(off_ns / CLK_US));
+    assert_true(llabs(off_ns) <= 2 * tick_ns);
+    assert_true(stop->totals[M_CPU_TIME] >= 2 * CLK_S);
+    assert_int_equal(stop->totals[M_KERNEL_TIME] + stop->totals[M_USER_TIME],
+                     stop->totals[M_CPU_TIME]);
+    assert_int_equal(stop->totals[M_WRITE_BYTES], 10485760);
+    /* The kernel counts resident pages per CPU and adds up late: some 100 KiB either way. */
+    assert_true(llabs(stop->totals[M_PEAK_WORKING_SET] - (int64_t)ru.ru_maxrss * 1024) <= 1 << 20);
+    assert_true(stop->totals[M_PEAK_WORKING_SET] >= 64 << 20);
+    /* On a busy machine a few more switches follow the record, while memory is given back. */
+    assert_true(stop->totals[M_CONTEXT_SWITCHES] <= ru.ru_nvcsw + ru.ru_nivcsw);
+    assert_true(stop->totals[M_CONTEXT_SWITCHES] + 50 >= ru.ru_nvcsw + ru.ru_nivcsw);
+    end(&w);
+}
+
+#define BRIEF 200
+
+static bool all_brief_came(const struct watch *w, const void *arg)
+{
+    const pid_t *pids = arg;
+
+    for (int i = 0; i < BRIEF; i++) {
+        if (!find_fact(w, EV_PROC_STOP, (uint32_t)pids[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static size_t count_facts(const struct watch *w, enum event_kind kind, uint32_t pid)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < w->n_facts; i++) {
+        n += w->facts[i].kind == kind && w->facts[i].info.id.pid == pid;
+    }
+    return n;
+}
+
+static void of_200_processes_that_live_20_ms_none_is_missed(void **state)
+{
+    const struct timespec life = {0, 20 * CLK_MS};
+    struct source_stats stats;
+    struct watch w;
+    pid_t pids[BRIEF];
+
+    (void)state;
+    begin(&w, true, CLK_S / 4);
+    need_events(&w);
+    for (int i = 0; i < BRIEF; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) {
+            nanosleep(&life, NULL);
+            _exit(i % 256);
+        }
+        assert_true(pids[i] > 0);
+    }
+    for (int i = 0; i < BRIEF; i++) {
+        assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
+    }
+    wait_for(&w, all_brief_came, pids);
+    for (int i = 0; i < BRIEF; i++) {
+        const struct fact *stop = find_fact(&w, EV_PROC_STOP, (uint32_t)pids[i]);
+
+        assert_int_equal(count_facts(&w, EV_PROC_STOP, (uint32_t)pids[i]), 1);
+        assert_int_equal(count_facts(&w, EV_PROC_START, (uint32_t)pids[i]), 1);
+        assert_int_equal(stop->info.exit_code, i % 256);
+        assert_string_equal(stop->name, "test_proc_linux");
+        assert_int_equal(stop->info.parent_pid, getpid());
+    }
+    w.source->ops->stats(w.source, &stats);
+    assert_int_equal(stats.lost_events, 0);
+    end(&w);
+}
+
+static void a_signal_that_kills_shows_in_the_exit_code(void **state)
+{
+    struct watch w;
+    uint32_t pid;
+
+    (void)state;
+    begin(&w, true, CLK_S / 4);
+    need_events(&w);
+    pid = (uint32_t)fork();
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    kill((pid_t)pid, SIGKILL);
+    assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
+    wait_for(&w, stop_of_pid_came, &pid);
+    assert_int_equal(find_fact(&w, EV_PROC_STOP, pid)->info.exit_code, 128 + SIGKILL);
+    end(&w);
+}
+
+static bool row_came(const struct watch *w, const void *arg)
+{
+    return w->row.info.id.pid == w->wanted_pid && w->tables > *(const uint64_t *)arg;
+}
+
+/* Every column Linux has, in a process of one thread and in one of several (this one). */
+static const uint64_t every_column =
+    METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME) |
+    METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_PRIORITY) | METRIC_BIT(M_AFFINITY_MASK) |
+    METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(M_PRIVATE_BYTES) | METRIC_BIT(M_VIRTUAL_BYTES) |
+    METRIC_BIT(M_PAGE_FAULTS) | METRIC_BIT(M_HARD_FAULTS) | METRIC_BIT(M_PEAK_WORKING_SET) |
+    METRIC_BIT(M_THREAD_COUNT) | METRIC_BIT(M_ACTIVE_THREADS) | METRIC_BIT(M_SUSPENDED_THREADS) |
+    METRIC_BIT(M_READ_OPERATIONS) | METRIC_BIT(M_WRITE_OPERATIONS) | METRIC_BIT(M_READ_BYTES) |
+    METRIC_BIT(M_WRITE_BYTES) | METRIC_BIT(M_IO_PRIORITY) | METRIC_BIT(M_HANDLE_COUNT) |
+    METRIC_BIT(M_PEAK_HANDLE_COUNT) | METRIC_BIT(M_THREADS_RUNNING) |
+    METRIC_BIT(M_THREADS_WAITING) | METRIC_BIT(M_THREADS_DISK_WAIT) |
+    METRIC_BIT(M_THREADS_STOPPED) | METRIC_BIT(M_THREADS_TERMINATED) | METRIC_BIT(M_THREADS_IDLE) |
+    METRIC_BIT(M_DISK_READ_BYTES) | METRIC_BIT(M_DISK_WRITE_BYTES);
+
+static void check_row_of_waiting_process(bool events)
+{
+    struct watch w;
+    int in[2], out[2];
+    uint64_t tables;
+    uint32_t pid;
+    char c;
+
+    begin(&w, events, CLK_S / 20);
+    assert_int_equal(pipe(in), 0);
+    assert_int_equal(pipe(out), 0);
+    pid = spawn_burn("wait", in, out);
+    close(in[0]);
+    assert_int_equal(read(out[0], &c, 1), 1);
+    os_mutex_lock(w.lock);
+    w.wanted_pid = pid;
+    tables = w.tables + 4; /* rates and active threads need a second row */
+    os_mutex_unlock(w.lock);
+    wait_for(&w, row_came, &tables);
+    assert_string_equal(w.row_name, "burn");
+    assert_true((w.row.mask & every_column) == every_column);
+    assert_true((w.row.mask & ~every_column) == 0);
+    assert_int_equal(w.row.values[M_WRITE_BYTES], 10485760 + 1);
+    assert_int_equal(w.row.values[M_WRITE_OPERATIONS], 256 + 1);
+    assert_int_equal(w.row.values[M_THREAD_COUNT], 1);
+    assert_int_equal(w.row.values[M_ACTIVE_THREADS], 0);
+    assert_int_equal(w.row.values[M_THREADS_WAITING], 1);
+    assert_int_equal(w.row.values[M_IO_PRIORITY], 2);
+    assert_true(w.row.values[M_HANDLE_COUNT] >= 3);
+    assert_true(w.row.values[M_CONTEXT_SWITCHES] > 0);
+    close(in[1]);
+    assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
+    close(out[0]);
+    close(out[1]);
+    end(&w);
+}
+
+static void a_living_process_has_every_column(void **state)
+{
+    (void)state;
+    check_row_of_waiting_process(true);
+}
+
+static void without_events_a_table_still_has_every_column(void **state)
+{
+    (void)state;
+    check_row_of_waiting_process(false);
+}
+
+static void a_process_of_several_threads_has_every_column(void **state)
+{
+    struct watch w;
+    uint64_t tables;
+
+    (void)state;
+    for (int events = 0; events < 2; events++) {
+        struct rusage ru;
+
+        begin(&w, events, CLK_S / 20);
+        os_mutex_lock(w.lock);
+        w.wanted_pid = (uint32_t)getpid();
+        tables = w.tables + 3;
+        os_mutex_unlock(w.lock);
+        wait_for(&w, row_came, &tables);
+        assert_true((w.row.mask & every_column) == every_column);
+        assert_true(w.row.values[M_THREAD_COUNT] >= 2);
+        assert_true(w.row.values[M_THREADS_RUNNING] >= 1); /* the source itself */
+        assert_true(w.row.values[M_ACTIVE_THREADS] >= 1);
+        assert_int_equal(getrusage(RUSAGE_SELF, &ru), 0);
+        assert_true(w.row.values[M_CONTEXT_SWITCHES] > 0);
+        assert_true(w.row.values[M_CONTEXT_SWITCHES] <= ru.ru_nvcsw + ru.ru_nivcsw);
+        end(&w);
+    }
+}
+
+static void polled_tables_are_complete_and_tell_no_facts(void **state)
+{
+    struct watch w;
+    uint64_t tables = 3;
+
+    (void)state;
+    begin(&w, false, CLK_S / 20);
+    w.wanted_pid = (uint32_t)getpid();
+    wait_for(&w, row_came, &tables);
+    assert_true(w.source->about.polled);
+    assert_int_equal(w.n_facts, 0);
+    assert_int_equal(w.incomplete, 0);
+    end(&w);
+}
+
+static void ignore_table(void *ctx, const struct snapshot *snap)
+{
+    (void)ctx;
+    (void)snap;
+}
+
+static void opening_survives_every_failing_allocation(void **state)
+{
+    const struct proc_linux_conf conf = {CLK_S, 64, true};
+    const struct source_sink sink = {NULL, NULL, NULL, ignore_table, on_advance};
+    const struct source_ops *ops;
+    long before = mem_live();
+    struct source *s = NULL;
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e != ERR_OK; n++) {
+        struct errmsg why = {""};
+
+        mem_fail_after(n);
+        e = proc_linux_open(&s, &conf, sink, &why);
+        mem_fail_after(-1);
+        if (e) {
+            assert_err(e, ERR_NOMEM);
+            assert_true(why.text[0] != '\0');
+            assert_int_equal(mem_live(), before);
+        }
+        assert_true(n < 100);
+    }
+    ops = s->ops;
+    ops->close(s);
+    ops->close(NULL);
+    assert_int_equal(mem_live(), before);
+}
+
+static void limits_are_checked(void **state)
+{
+    static const struct proc_linux_conf wrong[] = {
+        {CLK_MS - 1, 100, true},
+        {10 * CLK_S + 1, 100, true},
+        {CLK_S, 0, true},
+        {CLK_S, PROC_LINUX_PROCESSES_MAX + 1, true},
+    };
+    const struct source_sink sink = {NULL, NULL, NULL, ignore_table, on_advance};
+    struct source *s;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_err(proc_linux_open(&s, &wrong[i], sink, NULL), ERR_RANGE);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(limits_are_checked),
+        cmocka_unit_test(opening_survives_every_failing_allocation),
+        cmocka_unit_test(polled_tables_are_complete_and_tell_no_facts),
+        cmocka_unit_test(a_living_process_has_every_column),
+        cmocka_unit_test(without_events_a_table_still_has_every_column),
+        cmocka_unit_test(a_process_of_several_threads_has_every_column),
+        cmocka_unit_test(a_signal_that_kills_shows_in_the_exit_code),
+        cmocka_unit_test(of_200_processes_that_live_20_ms_none_is_missed),
+        cmocka_unit_test(totals_at_exit_equal_what_the_process_did),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
