@@ -257,6 +257,11 @@ enum err os_boot_id(uint8_t id[16])
     return digits == 32 ? ERR_OK : ERR_CORRUPT;
 }
 
+uint32_t os_process_id(void)
+{
+    return (uint32_t)getpid();
+}
+
 unsigned os_cpu_count(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);

@@ -266,6 +266,11 @@ unsigned os_cpu_count(void)
     return n ? n : 1;
 }
 
+uint32_t os_process_id(void)
+{
+    return GetCurrentProcessId();
+}
+
 int64_t os_resident_bytes(void)
 {
     PROCESS_MEMORY_COUNTERS counters = {.cb = sizeof counters};

@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "common/model.h"
+#include "common/uuid.h"
 
 #define PKI_SERVER_NAME "procfleet-collector"
 
@@ -39,9 +40,5 @@ NODISCARD enum err
 pki_use_parse(enum pki_use *use,
               const char *text); /* "agent", "query", "subscribe", "admin", "collector" */
 bool pki_name_ok(const char *name);
-
-NODISCARD enum err uuid_parse(struct uuid *u, const char *text);
-const char *uuid_format(char text[MODEL_UUID_TEXT], const struct uuid *u);
-NODISCARD enum err uuid_random(struct uuid *u);
 
 #endif

@@ -1,0 +1,81 @@
+#include "common/uuid.h"
+
+#include "common/os.h"
+
+static bool is_dash(size_t i)
+{
+    return i == 8 || i == 13 || i == 18 || i == 23;
+}
+
+/* The value of a hexadecimal digit, or -1. */
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    if (c >= 'A' && c <= 'F') {
+        return c - 'A' + 10;
+    }
+    return -1;
+}
+
+enum err uuid_parse(struct uuid *u, const char *text)
+{
+    struct uuid r = {{0}};
+    size_t n = 0;
+
+    if (!text || strlen(text) != MODEL_UUID_TEXT - 1) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < MODEL_UUID_TEXT - 1; i++) {
+        int d = digit(text[i]);
+
+        if (is_dash(i)) {
+            if (text[i] != '-') {
+                return ERR_INVALID;
+            }
+            continue;
+        }
+        if (d < 0) {
+            return ERR_INVALID;
+        }
+        r.b[n / 2] = (uint8_t)(r.b[n / 2] << 4 | d);
+        n++;
+    }
+    *u = r;
+    return ERR_OK;
+}
+
+const char *uuid_format(char text[MODEL_UUID_TEXT], const struct uuid *u)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = 0;
+
+    for (size_t i = 0; i < MODEL_UUID_TEXT - 1; i++) {
+        if (is_dash(i)) {
+            text[i] = '-';
+            continue;
+        }
+        text[i] = digits[n % 2 ? u->b[n / 2] & 15 : u->b[n / 2] >> 4];
+        n++;
+    }
+    text[MODEL_UUID_TEXT - 1] = '\0';
+    return text;
+}
+
+enum err uuid_random(struct uuid *u)
+{
+    struct uuid r;
+    enum err e = os_random(r.b, sizeof r.b);
+
+    if (e) {
+        return e;
+    }
+    r.b[6] = (uint8_t)((r.b[6] & 0x0f) | 0x40);
+    r.b[8] = (uint8_t)((r.b[8] & 0x3f) | 0x80);
+    *u = r;
+    return ERR_OK;
+}
