@@ -52,12 +52,13 @@ struct net_request; /* one request; owned by whoever got it until net_reply or n
 struct net_server_conf {
     const char *name; /* for logs: "ingest" */
     const char *address;
-    struct net_tls *tls; /* borrowed during start */
-    unsigned roles;      /* any of these may connect */
-    size_t receive_max;  /* bytes of one request */
-    unsigned contexts;   /* requests under way at once */
-    unsigned per_peer;   /* of one connection under way; 0 = 4 */
-    int64_t reply_timeout_ns;
+    struct net_tls *tls;      /* borrowed during start */
+    unsigned roles;           /* any of these may connect */
+    size_t receive_max;       /* bytes of one request */
+    unsigned contexts;        /* requests under way at once */
+    unsigned per_peer;        /* of one connection under way; 0 = 4. See net_request_excess */
+    unsigned peers_max;       /* connections; 0 = 4096 */
+    int64_t reply_timeout_ns; /* for a peer to take a reply; 0 = 5 s */
     void (*on_request)(void *ctx, struct net_request *r);                       /* must not block */
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected); /* may be NULL */
     void *ctx;
@@ -65,10 +66,14 @@ struct net_server_conf {
 
 NODISCARD enum err net_server_start(struct net_server **out, const struct net_server_conf *conf,
                                     struct errmsg *why);
-void net_server_stop(
-    struct net_server *s); /* refuses new work, closes, waits for callbacks; NULL is allowed */
+/* Refuses new work, closes the connections, waits for callbacks; NULL is allowed. Requests that
+ * somebody still holds stay valid and are released by net_reply or net_drop as ever. */
+void net_server_stop(struct net_server *s);
 unsigned net_server_port(const struct net_server *s);
 
+/* More than `per_peer` of its connection are under way: answer at once that it must wait. Beyond
+ * twice as many the connection is cut instead. */
+bool net_request_excess(const struct net_request *r);
 const uint8_t *net_request_body(const struct net_request *r, size_t *n);
 const struct net_identity *
 net_request_peer(const struct net_request *r); /* valid until net_reply */
@@ -87,7 +92,7 @@ struct net_client_conf {
 /* Starts connecting and returns at once. */
 NODISCARD enum err net_client_open(struct net_client **out, const struct net_client_conf *conf,
                                    struct errmsg *why);
-void net_client_close(struct net_client *c);
+void net_client_close(struct net_client *c); /* calls under way end with ERR_CLOSED first */
 /* One request, one reply; several threads may call at once. The reply is appended to `reply`.
  * Errors: ERR_TIMEOUT (also while not connected), ERR_UNREACHABLE (the connection was lost under
  * the request; it may or may not have been handled), ERR_TRUST (the server was refused, or refused
@@ -95,6 +100,9 @@ void net_client_close(struct net_client *c);
 NODISCARD enum err net_client_call(struct net_client *c, const void *p, size_t n,
                                    int64_t timeout_ns, struct buf *reply);
 bool net_client_connected(const struct net_client *c);
+/* Waits for the connection, for people who do not want to wait in vain: ends at the first failed
+ * attempt. Errors: ERR_TRUST, ERR_UNREACHABLE (why says), ERR_TIMEOUT, ERR_CLOSED */
+NODISCARD enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why);
 /* The last reason why connecting failed, one sentence; "" when none. */
 void net_client_problem(struct net_client *c, struct errmsg *out);
 
@@ -105,7 +113,8 @@ struct net_pub_conf {
     struct net_tls *tls;
     unsigned roles;
     bool refuse_scoped; /* certificates with a scope are refused: a topic is no access control */
-    unsigned queue;     /* messages per subscriber; the oldest go first */
+    unsigned queue;     /* messages per subscriber, 1 to 8192; the oldest go first */
+    unsigned peers_max; /* connections; 0 = 4096 */
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected);
     void *ctx;
 };
@@ -126,10 +135,12 @@ struct net_sub_conf {
 };
 NODISCARD enum err net_sub_open(struct net_sub **out, const struct net_sub_conf *conf,
                                 struct errmsg *why);
-void net_sub_close(struct net_sub *s);
+void net_sub_close(struct net_sub *s); /* nobody may be inside net_sub_receive or net_sub_wait */
 /* The next message, appended to `out`. Errors: ERR_TIMEOUT, ERR_CLOSED, ERR_NOMEM */
 NODISCARD enum err net_sub_receive(struct net_sub *s, int64_t timeout_ns, struct buf *out);
 bool net_sub_connected(const struct net_sub *s);
+/* As net_client_wait. */
+NODISCARD enum err net_sub_wait(struct net_sub *s, int64_t timeout_ns, struct errmsg *why);
 void net_sub_problem(struct net_sub *s, struct errmsg *out);
 
 #endif

@@ -81,6 +81,8 @@ NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
                                    size_t n, int64_t timeout_ns, struct buf *reply,
                                    struct rpc_result *result);
 bool rpc_client_connected(const struct rpc_client *c);
+/* As net_client_wait: ends at the first failed attempt to connect. */
+NODISCARD enum err rpc_client_wait(struct rpc_client *c, int64_t timeout_ns, struct errmsg *why);
 void rpc_client_problem(struct rpc_client *c, struct errmsg *out);
 
 #endif

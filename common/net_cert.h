@@ -1,0 +1,22 @@
+/* What a certificate says about its holder, and whether a listener lets that holder in. For net*.c
+ * only. Threads: any; no state. */
+#ifndef PROCFLEET_COMMON_NET_CERT_H
+#define PROCFLEET_COMMON_NET_CERT_H
+
+#include "common/net.h"
+
+struct mbedtls_x509_crt;
+
+/* Reads common name, urn:procfleet:… names, validity and fingerprint; `address` stays empty.
+ * A name that is doubled, too long or malformed makes the whole certificate invalid: ignoring it
+ * could widen what its holder may see. Errors: ERR_INVALID */
+NODISCARD enum err net_cert_identity(struct net_identity *out, const struct mbedtls_x509_crt *crt);
+
+/* Why a holder of none of `roles` (NET_*), or of a scope where none is allowed, may not come in:
+ * words for the log, or NULL when it may. */
+const char *net_cert_denied(const struct net_identity *who, unsigned roles, bool refuse_scoped);
+
+/* Words for the log for mbedTLS's verification flags: the one cause that matters most. */
+const char *net_cert_flags_text(uint32_t flags);
+
+#endif

@@ -1,0 +1,227 @@
+/* Each call has a REQ context of its own and two operations in turn: send, which ends when a
+ * connection has taken the request, and receive. A lost connection ends the call at once
+ * (NNG_OPT_REQ_RESENDTIME is infinite: NNG's habit of asking again after a minute would hide slow
+ * servers and double work); whoever calls decides about asking again. */
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/net_dial.h"
+#include "common/net_impl.h"
+#include "common/os.h"
+
+struct net_client {
+    nng_socket socket;
+    struct net_dial *dial;
+    struct os_mutex *lock; /* guards what follows */
+    struct os_cond *idle;
+    unsigned calls; /* under way */
+    bool closing;
+};
+
+struct call {
+    struct net_dial *dial;
+    nng_aio *aio;
+    nng_ctx ctx;
+    bool done; /* the operation under way has ended; guarded by the dial */
+};
+
+static void client_free(struct net_client *c)
+{
+    net_dial_close(c->dial);
+    os_cond_destroy(c->idle);
+    os_mutex_destroy(c->lock);
+    mem_free(c);
+}
+
+static enum err open_socket(struct net_client *c)
+{
+    int rv = nng_req0_open(&c->socket);
+
+    if (rv == 0) {
+        rv = nng_socket_set_ms(c->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
+        if (rv != 0) {
+            nng_close(c->socket);
+        }
+    }
+    return net_error(rv);
+}
+
+enum err net_client_open(struct net_client **out, const struct net_client_conf *conf,
+                         struct errmsg *why)
+{
+    struct net_dial_conf dial = {.address = conf->address,
+                                 .tls = conf->tls,
+                                 .peer = NET_SP_REP,
+                                 .receive_max = conf->receive_max,
+                                 .reconnect_min_ns = conf->reconnect_min_ns,
+                                 .reconnect_max_ns = conf->reconnect_max_ns};
+    struct net_client *c = mem_zalloc(sizeof *c);
+    enum err e;
+
+    if (!c) {
+        return ERR_NOMEM;
+    }
+    e = os_mutex_create(&c->lock);
+    if (!e) {
+        e = os_cond_create(&c->idle, c->lock);
+    }
+    if (!e) {
+        e = open_socket(c);
+    }
+    if (!e) {
+        e = net_dial_open(&c->dial, c->socket.id, &dial, why);
+    }
+    if (e) {
+        client_free(c);
+        return e;
+    }
+    *out = c;
+    return ERR_OK;
+}
+
+void net_client_close(struct net_client *c)
+{
+    if (!c) {
+        return;
+    }
+    os_mutex_lock(c->lock);
+    c->closing = true;
+    os_mutex_unlock(c->lock);
+    nng_close(c->socket);
+    os_mutex_lock(c->lock);
+    while (c->calls > 0) {
+        os_cond_wait(c->idle);
+    }
+    os_mutex_unlock(c->lock);
+    client_free(c);
+}
+
+static void completed(void *arg)
+{
+    struct call *call = arg;
+
+    net_dial_done(call->dial, &call->done);
+}
+
+/* Waits for the operation that was started; its result. */
+static enum err finish(struct call *call, int64_t deadline)
+{
+    /* The operation has its own timeout: the margin only covers a late completion. */
+    enum err e = net_dial_wait_done(call->dial, &call->done, clk_add(deadline, CLK_S));
+
+    if (e) {
+        nng_aio_cancel(call->aio);
+    }
+    nng_aio_wait(call->aio);
+    return e == ERR_TRUST ? e : net_error(nng_aio_result(call->aio));
+}
+
+static void arm(struct call *call, int64_t deadline)
+{
+    call->done = false;
+    nng_aio_set_timeout(call->aio, net_ms(deadline - os_mono_ns()));
+}
+
+static enum err send_request(struct call *call, const void *p, size_t n, int64_t deadline)
+{
+    nng_msg *msg;
+    enum err e;
+
+    if (nng_msg_alloc(&msg, 0) != 0) {
+        return ERR_NOMEM;
+    }
+    if (nng_msg_append(msg, p, n) != 0) {
+        nng_msg_free(msg);
+        return ERR_NOMEM;
+    }
+    arm(call, deadline);
+    nng_aio_set_msg(call->aio, msg);
+    nng_ctx_send(call->ctx, call->aio);
+    e = finish(call, deadline);
+    msg = nng_aio_get_msg(call->aio);
+    if (nng_aio_result(call->aio) != 0 && msg) {
+        nng_msg_free(msg); /* it became ours again */
+    }
+    nng_aio_set_msg(call->aio, NULL);
+    return e;
+}
+
+static enum err receive_reply(struct call *call, int64_t deadline, struct buf *reply)
+{
+    nng_msg *msg;
+    enum err e;
+
+    arm(call, deadline);
+    nng_ctx_recv(call->ctx, call->aio);
+    e = finish(call, deadline);
+    if (nng_aio_result(call->aio) != 0) {
+        return e;
+    }
+    msg = nng_aio_get_msg(call->aio);
+    nng_aio_set_msg(call->aio, NULL);
+    buf_put(reply, nng_msg_body(msg), nng_msg_len(msg));
+    nng_msg_free(msg);
+    return reply->bad;
+}
+
+static enum err run(struct net_client *c, const void *p, size_t n, int64_t deadline,
+                    struct buf *reply)
+{
+    struct call call = {.dial = c->dial};
+    enum err e;
+
+    if (nng_aio_alloc(&call.aio, completed, &call) != 0) {
+        return ERR_NOMEM;
+    }
+    e = net_error(nng_ctx_open(&call.ctx, c->socket));
+    if (!e) {
+        e = send_request(&call, p, n, deadline);
+        if (!e) {
+            e = receive_reply(&call, deadline, reply);
+        }
+        nng_ctx_close(call.ctx);
+    }
+    nng_aio_free(call.aio);
+    return e;
+}
+
+enum err net_client_call(struct net_client *c, const void *p, size_t n, int64_t timeout_ns,
+                         struct buf *reply)
+{
+    int64_t deadline = clk_add(os_mono_ns(), timeout_ns);
+    bool closing;
+    enum err e;
+
+    os_mutex_lock(c->lock);
+    closing = c->closing;
+    c->calls += !closing;
+    os_mutex_unlock(c->lock);
+    if (closing) {
+        return ERR_CLOSED;
+    }
+    e = run(c, p, n, deadline, reply);
+    os_mutex_lock(c->lock);
+    c->calls--;
+    if (c->calls == 0) {
+        os_cond_wake_all(c->idle);
+    }
+    os_mutex_unlock(c->lock);
+    return e;
+}
+
+bool net_client_connected(const struct net_client *c)
+{
+    return net_dial_connected(c->dial);
+}
+
+enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why)
+{
+    return net_dial_wait(c->dial, timeout_ns, why);
+}
+
+void net_client_problem(struct net_client *c, struct errmsg *out)
+{
+    net_dial_problem(c->dial, out);
+}

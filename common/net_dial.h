@@ -1,0 +1,40 @@
+/* The dialing side of a socket: connects, keeps connecting with growing pauses, and knows why it
+ * fails. Shared by net_client.c and net_sub.c; for net*.c only. Threads: safe from any. */
+#ifndef PROCFLEET_COMMON_NET_DIAL_H
+#define PROCFLEET_COMMON_NET_DIAL_H
+
+#include "common/net_engine.h"
+
+struct net_dial;
+
+struct net_dial_conf {
+    const char *address;
+    struct net_tls *tls; /* borrowed during open */
+    enum net_sp peer;
+    size_t receive_max;
+    int64_t reconnect_min_ns, reconnect_max_ns; /* 0 = 500 ms and 60 s */
+};
+
+/* Starts connecting `socket_id`, of which it takes the pipe callbacks, and returns at once. The
+ * socket is closed on failure. Errors: ERR_INVALID, ERR_NOMEM, ERR_IO */
+NODISCARD enum err net_dial_open(struct net_dial **out, uint32_t socket_id,
+                                 const struct net_dial_conf *conf, struct errmsg *why);
+
+/* After nng_close of the socket. NULL is allowed. */
+void net_dial_close(struct net_dial *d);
+
+bool net_dial_connected(struct net_dial *d);
+
+/* The last reason why connecting failed, one sentence; "" when connected or none is known. */
+void net_dial_problem(struct net_dial *d, struct errmsg *out);
+
+/* See net_client_wait. */
+NODISCARD enum err net_dial_wait(struct net_dial *d, int64_t timeout_ns, struct errmsg *why);
+
+/* Waits until *done is true, the moment has passed (ERR_TIMEOUT), or, while not connected, trust
+ * was found missing (ERR_TRUST): each refusal ends the waits of that moment, once. */
+NODISCARD enum err net_dial_wait_done(struct net_dial *d, const bool *done, int64_t mono_ns);
+/* Sets *done and wakes. */
+void net_dial_done(struct net_dial *d, bool *done);
+
+#endif

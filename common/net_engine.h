@@ -1,0 +1,40 @@
+/* The TLS engine that we give to NNG, and the bridge from a pipe to its peer's identity. For net*.c
+ * only; the essay is in net_engine.c. */
+#ifndef PROCFLEET_COMMON_NET_ENGINE_H
+#define PROCFLEET_COMMON_NET_ENGINE_H
+
+#include "common/net.h"
+
+struct nng_tls_config;
+
+/* SP protocol numbers, as they stand in the greeting. */
+enum net_sp { NET_SP_PUB = 0x20, NET_SP_SUB = 0x21, NET_SP_REQ = 0x30, NET_SP_REP = 0x31 };
+
+/* What a listener or a dialer asks of its connections. */
+struct net_policy {
+    enum net_sp peer;   /* what the other side must be */
+    size_t message_max; /* bytes of one message from it, 0 = it must be silent */
+    const char *name;   /* listeners: for the log; copied, at most 31 bytes */
+    unsigned roles;     /* listeners: NET_* that may come in */
+    bool refuse_scoped; /* listeners */
+    /* Dialers: told why a connection failed; called with NNG's locks held: copy and return. */
+    void (*on_fault)(void *ctx, enum err e, const char *text);
+    /* Called once when no connection is left that could call on_fault. */
+    void (*release)(void *ctx);
+    void *ctx;
+};
+
+/* After NNG was initialised, before any other function here.
+ * Errors: ERR_VERSION (another NNG than the one this is written for) */
+NODISCARD enum err net_engine_register(struct errmsg *why);
+
+/* A configuration to set on one listener or dialer; nng_tls_config_free gives it back. Takes
+ * `policy->ctx` only on ERR_OK; keeps its own reference to `tls`. Errors: ERR_NOMEM */
+NODISCARD enum err net_engine_config(struct nng_tls_config **out, struct net_tls *tls,
+                                     const struct net_policy *policy);
+
+/* Who is at the other end of a pipe. From a pipe callback: it counts as the moment of admission.
+ * Errors: ERR_CLOSED */
+NODISCARD enum err net_engine_identity(struct net_identity *out, uint32_t pipe_id);
+
+#endif

@@ -1,0 +1,49 @@
+/* The gate of a listener: who is let in, and who is inside. Shared by net_server.c and net_pub.c;
+ * for net*.c only.
+ * Bounds:  at most `peers_max` connections; more are refused with a line in the log.
+ * Threads: safe from any; callbacks run on NNG's threads. */
+#ifndef PROCFLEET_COMMON_NET_GATE_H
+#define PROCFLEET_COMMON_NET_GATE_H
+
+#include "common/net_engine.h"
+
+struct net_gate;
+
+struct net_gate_conf {
+    const char *address;
+    struct net_tls *tls;      /* borrowed during open */
+    struct net_policy policy; /* on_fault, release and ctx are left zero */
+    unsigned peers_max;
+    void (*on_peer)(void *ctx, const struct net_identity *who, bool connected); /* may be NULL */
+    void *ctx;
+};
+
+/* Listens on `socket_id`, of which it takes the pipe callbacks. The socket is closed on failure.
+ * Errors: ERR_INVALID, ERR_BUSY (the address is taken), ERR_ACCESS, ERR_NOMEM, ERR_IO */
+NODISCARD enum err net_gate_open(struct net_gate **out, uint32_t socket_id,
+                                 const struct net_gate_conf *conf, struct errmsg *why);
+
+/* After nng_close of the socket and with nobody between enter and leave. NULL is allowed. */
+void net_gate_close(struct net_gate *g);
+
+unsigned net_gate_port(const struct net_gate *g);
+unsigned net_gate_peers(struct net_gate *g);
+
+/* One connection that was let in. Valid until net_gate_leave, even when it is gone by then. */
+struct net_peer {
+    struct net_identity who;
+    uint32_t pipe_id;
+    unsigned under_way; /* requests, this one included; guarded by the gate */
+    bool cut;           /* net_gate_cut was called */
+    unsigned refs;
+    struct net_peer *next;
+};
+
+/* A request of `pipe_id` comes in; *under_way counts it. NULL: the connection is gone. */
+struct net_peer *net_gate_enter(struct net_gate *g, uint32_t pipe_id, unsigned *under_way);
+void net_gate_leave(struct net_gate *g, struct net_peer *p);
+
+/* Ends the connection, with one line in the log. */
+void net_gate_cut(struct net_gate *g, struct net_peer *p, const char *reason);
+
+#endif

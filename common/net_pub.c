@@ -1,0 +1,93 @@
+#include <nng/nng.h>
+#include <nng/protocol/pubsub0/pub.h>
+
+#include "common/mem.h"
+#include "common/net_gate.h"
+#include "common/net_impl.h"
+
+#define PEERS_DEFAULT 4096u
+#define QUEUE_MAX     8192u
+
+struct net_pub {
+    nng_socket socket;
+    struct net_gate *gate;
+};
+
+static enum err open_socket(struct net_pub *p, unsigned queue)
+{
+    int rv = nng_pub0_open(&p->socket);
+
+    if (rv != 0) {
+        return net_error(rv);
+    }
+    queue = queue < 1 ? 1 : queue > QUEUE_MAX ? QUEUE_MAX : queue;
+    rv = nng_socket_set_int(p->socket, NNG_OPT_SENDBUF, (int)queue);
+    if (rv != 0) {
+        nng_close(p->socket);
+    }
+    return net_error(rv);
+}
+
+enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, struct errmsg *why)
+{
+    struct net_gate_conf gate = {
+        .address = conf->address,
+        .tls = conf->tls,
+        .policy = {.peer = NET_SP_SUB,
+                   .message_max = 0, /* subscribing is local to the subscriber: it says nothing */
+                   .name = "events",
+                   .roles = conf->roles,
+                   .refuse_scoped = conf->refuse_scoped},
+        .peers_max = conf->peers_max > 0 ? conf->peers_max : PEERS_DEFAULT,
+        .on_peer = conf->on_peer,
+        .ctx = conf->ctx,
+    };
+    struct net_pub *p = mem_zalloc(sizeof *p);
+    enum err e;
+
+    if (!p) {
+        return ERR_NOMEM;
+    }
+    e = open_socket(p, conf->queue);
+    if (!e) {
+        e = net_gate_open(&p->gate, p->socket.id, &gate, why);
+    }
+    if (e) {
+        mem_free(p);
+        return e;
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+void net_pub_stop(struct net_pub *p)
+{
+    if (!p) {
+        return;
+    }
+    nng_close(p->socket);
+    net_gate_close(p->gate);
+    mem_free(p);
+}
+
+unsigned net_pub_port(const struct net_pub *p)
+{
+    return net_gate_port(p->gate);
+}
+
+unsigned net_pub_subscribers(const struct net_pub *p)
+{
+    return net_gate_peers(p->gate);
+}
+
+void net_pub_send(struct net_pub *p, const void *body, size_t n)
+{
+    nng_msg *msg;
+
+    if (net_gate_peers(p->gate) == 0 || nng_msg_alloc(&msg, 0) != 0) {
+        return; /* a lost message shows as a gap in the sequence */
+    }
+    if (nng_msg_append(msg, body, n) != 0 || nng_sendmsg(p->socket, msg, NNG_FLAG_NONBLOCK) != 0) {
+        nng_msg_free(msg);
+    }
+}

@@ -1,0 +1,516 @@
+#include "common/net.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/certs.h"
+#include "tests/support/t.h"
+
+#define LONG_NS (20 * CLK_S)
+
+static struct certs *pki;
+static struct net_tls *collector, *agent, *query, *subscriber, *scoped;
+
+/* -- a server that answers with what it was sent, behind a prefix -- */
+
+static atomic_int joined, left, seen;
+
+static void on_peer(void *ctx, const struct net_identity *who, bool connected)
+{
+    (void)ctx;
+    assert_true(who->name[0] != '\0');
+    atomic_fetch_add(connected ? &joined : &left, 1);
+}
+
+static void echo(void *ctx, struct net_request *r)
+{
+    const struct net_identity *who = net_request_peer(r);
+    uint8_t out[4096];
+    size_t n, head;
+    const uint8_t *p = net_request_body(r, &n);
+
+    (void)ctx;
+    atomic_fetch_add(&seen, 1);
+    head = (size_t)snprintf((char *)out, sizeof out, "%s:", who->name);
+    if (n > sizeof out - head) {
+        net_drop(r);
+        return;
+    }
+    memcpy(out + head, p, n);
+    net_reply(r, out, head + n);
+}
+
+static struct net_server *start(void (*on_request)(void *, struct net_request *), void *ctx)
+{
+    struct net_server_conf conf = {.name = "ingest",
+                                   .address = "127.0.0.1:0",
+                                   .tls = collector,
+                                   .roles = NET_AGENT,
+                                   .receive_max = 1024,
+                                   .contexts = 8,
+                                   .on_request = on_request,
+                                   .on_peer = on_peer,
+                                   .ctx = ctx};
+    struct net_server *s = NULL;
+    struct errmsg why = {""};
+
+    if (net_server_start(&s, &conf, &why) != ERR_OK) {
+        fail_msg("%s", why.text);
+    }
+    return s;
+}
+
+static const char *address_of(char text[32], unsigned port)
+{
+    snprintf(text, 32, "127.0.0.1:%u", port);
+    return text;
+}
+
+static struct net_client *dial(unsigned port, struct net_tls *tls)
+{
+    char address[32];
+    struct net_client_conf conf = {.address = address_of(address, port),
+                                   .tls = tls,
+                                   .receive_max = 4096,
+                                   .reconnect_min_ns = 20 * CLK_MS,
+                                   .reconnect_max_ns = 100 * CLK_MS};
+    struct net_client *c = NULL;
+    struct errmsg why = {""};
+
+    if (net_client_open(&c, &conf, &why) != ERR_OK) {
+        fail_msg("%s", why.text);
+    }
+    return c;
+}
+
+/* -- requests -- */
+
+static void a_request_is_answered_and_its_sender_known(void **state)
+{
+    struct net_server *s = start(echo, NULL);
+    struct net_client *c = dial(net_server_port(s), agent);
+    struct buf reply;
+
+    (void)state;
+    buf_init(&reply, 4096);
+    assert_ok(net_client_call(c, "hello", 5, LONG_NS, &reply));
+    assert_string_equal(buf_cstr(&reply), "agent:hello");
+    assert_true(net_client_connected(c));
+    buf_fini(&reply);
+    net_client_close(c);
+    net_server_stop(s);
+    assert_int_equal(atomic_load(&joined), atomic_load(&left));
+}
+
+struct caller {
+    struct net_client *c;
+    enum err e;
+    int good;
+};
+
+static void call_many(void *arg)
+{
+    struct caller *k = arg;
+
+    for (int i = 0; i < 50 && !k->e; i++) {
+        struct buf reply;
+        char text[32], want[48];
+
+        snprintf(text, sizeof text, "%p %d", arg, i);
+        snprintf(want, sizeof want, "agent:%s", text);
+        buf_init(&reply, 4096);
+        k->e = net_client_call(k->c, text, strlen(text), LONG_NS, &reply);
+        k->good += !k->e && strcmp(buf_cstr(&reply), want) == 0;
+        buf_fini(&reply);
+    }
+}
+
+static void threads_that_share_a_client_get_their_own_answers(void **state)
+{
+    struct net_server *s = start(echo, NULL);
+    struct net_client *c = dial(net_server_port(s), agent);
+    struct caller k[4] = {{.c = c}, {.c = c}, {.c = c}, {.c = c}};
+    struct os_thread *threads[4];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        assert_ok(os_thread_start(&threads[i], "caller", call_many, &k[i]));
+    }
+    for (size_t i = 0; i < 4; i++) {
+        os_thread_join(threads[i]);
+        assert_ok(k[i].e);
+        assert_int_equal(k[i].good, 50);
+    }
+    net_client_close(c);
+    net_server_stop(s);
+}
+
+static void hold(void *ctx, struct net_request *r)
+{
+    struct net_request *_Atomic *slot = ctx;
+
+    atomic_store(slot, r);
+}
+
+static void a_call_that_is_not_answered_times_out(void **state)
+{
+    struct net_request *_Atomic held = NULL;
+    struct net_server *s = start(hold, (void *)&held);
+    struct net_client *c = dial(net_server_port(s), agent);
+    struct buf reply;
+
+    (void)state;
+    buf_init(&reply, 4096);
+    assert_ok(net_client_wait(c, LONG_NS, NULL));
+    assert_err(net_client_call(c, "x", 1, 300 * CLK_MS, &reply), ERR_TIMEOUT);
+    while (!atomic_load(&held)) {
+        os_sleep_ns(CLK_MS);
+    }
+    net_drop(atomic_load(&held));
+    buf_fini(&reply);
+    net_client_close(c);
+    net_server_stop(s);
+}
+
+static void a_request_outlives_its_server(void **state)
+{
+    struct net_request *_Atomic held = NULL;
+    struct net_server *s = start(hold, (void *)&held);
+    struct net_client *c = dial(net_server_port(s), agent);
+    struct buf reply;
+    size_t n;
+
+    (void)state;
+    buf_init(&reply, 4096);
+    assert_ok(net_client_wait(c, LONG_NS, NULL));
+    assert_err(net_client_call(c, "x", 1, 300 * CLK_MS, &reply), ERR_TIMEOUT);
+    while (!atomic_load(&held)) {
+        os_sleep_ns(CLK_MS);
+    }
+    net_server_stop(s);
+    assert_int_equal(net_request_body(atomic_load(&held), &n)[0], 'x');
+    assert_string_equal(net_request_peer(atomic_load(&held))->name, "agent");
+    net_reply(atomic_load(&held), "y", 1);
+    buf_fini(&reply);
+    net_client_close(c);
+}
+
+struct stopping {
+    struct net_server *server;
+    struct net_request *_Atomic held;
+};
+
+static void stop_under_the_request(void *arg)
+{
+    struct stopping *s = arg;
+
+    while (!atomic_load(&s->held)) {
+        os_sleep_ns(CLK_MS);
+    }
+    net_server_stop(s->server);
+    net_drop(atomic_load(&s->held));
+}
+
+static void a_lost_connection_ends_the_call_at_once(void **state)
+{
+    struct stopping stopping = {.held = NULL};
+    struct os_thread *stopper;
+    struct net_client *c;
+    struct buf reply;
+    int64_t begun = os_mono_ns();
+
+    (void)state;
+    buf_init(&reply, 4096);
+    stopping.server = start(hold, (void *)&stopping.held);
+    c = dial(net_server_port(stopping.server), agent);
+    assert_ok(os_thread_start(&stopper, "stopper", stop_under_the_request, &stopping));
+    assert_err(net_client_call(c, "x", 1, LONG_NS, &reply), ERR_UNREACHABLE);
+    assert_true(os_mono_ns() - begun < LONG_NS / 2);
+    os_thread_join(stopper);
+    buf_fini(&reply);
+    net_client_close(c);
+}
+
+static void a_client_finds_a_server_that_comes_later(void **state)
+{
+    struct net_server *s = start(echo, NULL);
+    unsigned port = net_server_port(s);
+    struct net_client *c;
+    struct buf reply;
+    char address[32];
+    struct net_server_conf conf = {.name = "ingest",
+                                   .tls = collector,
+                                   .roles = NET_AGENT,
+                                   .receive_max = 1024,
+                                   .contexts = 8,
+                                   .on_request = echo};
+
+    (void)state;
+    buf_init(&reply, 4096);
+    c = dial(port, agent);
+    assert_ok(net_client_call(c, "1", 1, LONG_NS, &reply));
+    net_server_stop(s);
+    conf.address = address_of(address, port);
+    assert_ok(net_server_start(&s, &conf, NULL));
+    buf_reset(&reply);
+    assert_ok(net_client_call(c, "2", 1, LONG_NS, &reply));
+    assert_string_equal(buf_cstr(&reply), "agent:2");
+    buf_fini(&reply);
+    net_client_close(c);
+    net_server_stop(s);
+}
+
+static void two_servers_cannot_share_a_port(void **state)
+{
+    struct net_server *s = start(echo, NULL);
+    struct net_server *second;
+    char address[32];
+    struct errmsg why;
+    struct net_server_conf conf = {.name = "ingest",
+                                   .address = address_of(address, net_server_port(s)),
+                                   .tls = collector,
+                                   .receive_max = 1024,
+                                   .on_request = echo};
+
+    (void)state;
+    assert_err(net_server_start(&second, &conf, &why), ERR_BUSY);
+    assert_non_null(strstr(why.text, address));
+    net_server_stop(s);
+}
+
+static void bad_addresses_are_refused_with_a_hint(void **state)
+{
+    static const char *const rows[] = {"",       "host",     "host:", ":7420",     "host:70000",
+                                       "host:x", "::1:7420", "a/b:1", "http://x:1"};
+    struct net_client_conf conf = {.tls = agent, .receive_max = 10};
+    struct net_client *c;
+    struct errmsg why;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        conf.address = rows[i];
+        assert_err(net_client_open(&c, &conf, &why), ERR_INVALID);
+        assert_non_null(strstr(why.text, "host:port"));
+    }
+}
+
+/* -- what an operator is told -- */
+
+static void a_closed_port_is_told_as_such(void **state)
+{
+    struct net_server *s = start(echo, NULL);
+    unsigned port = net_server_port(s);
+    struct net_client *c;
+    struct errmsg why;
+
+    (void)state;
+    net_server_stop(s);
+    c = dial(port, agent);
+    assert_err(net_client_wait(c, LONG_NS, &why), ERR_UNREACHABLE);
+    assert_non_null(strstr(why.text, "refused"));
+    net_client_close(c);
+}
+
+static void a_client_without_the_right_role_hears_why(void **state)
+{
+    struct net_server *s = start(echo, NULL);
+    struct net_client *c = dial(net_server_port(s), query);
+    struct errmsg why;
+    struct buf reply;
+    int before = atomic_load(&joined);
+
+    (void)state;
+    buf_init(&reply, 100);
+    assert_err(net_client_call(c, "x", 1, LONG_NS, &reply), ERR_TRUST);
+    net_client_problem(c, &why);
+    assert_non_null(strstr(why.text, "role"));
+    assert_int_equal(atomic_load(&joined), before);
+    buf_fini(&reply);
+    net_client_close(c);
+    net_server_stop(s);
+}
+
+static void a_client_without_a_server_name_is_not_made(void **state)
+{
+    char ca[400];
+    struct net_tls_conf conf = {.ca = ca,
+                                .cert = certs_path(pki, "agent", ".pem"),
+                                .key = certs_path(pki, "agent", ".key"),
+                                .server_name = ""};
+    struct net_tls *t;
+    struct errmsg why;
+
+    (void)state;
+    snprintf(ca, sizeof ca, "%s/ca.pem", certs_dir(pki));
+    assert_err(net_tls_load(&t, &conf, false, &why), ERR_INVALID);
+}
+
+/* -- publishing -- */
+
+static struct net_pub *start_pub(void)
+{
+    struct net_pub_conf conf = {.address = "127.0.0.1:0",
+                                .tls = collector,
+                                .roles = NET_SUBSCRIBE,
+                                .refuse_scoped = true,
+                                .queue = 100};
+    struct net_pub *p = NULL;
+    struct errmsg why = {""};
+
+    if (net_pub_start(&p, &conf, &why) != ERR_OK) {
+        fail_msg("%s", why.text);
+    }
+    return p;
+}
+
+static struct net_sub *subscribe(unsigned port, struct net_tls *tls, const char *topic)
+{
+    char address[32];
+    struct net_sub_conf conf = {.address = address_of(address, port),
+                                .tls = tls,
+                                .receive_max = 1024,
+                                .topic = topic,
+                                .topic_n = strlen(topic)};
+    struct net_sub *s = NULL;
+
+    assert_ok(net_sub_open(&s, &conf, NULL));
+    return s;
+}
+
+static void a_subscriber_gets_its_topic_only(void **state)
+{
+    struct net_pub *p = start_pub();
+    struct net_sub *s = subscribe(net_pub_port(p), subscriber, "event/");
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 1024);
+    assert_ok(net_sub_wait(s, LONG_NS, NULL));
+    while (net_pub_subscribers(p) == 0) {
+        os_sleep_ns(CLK_MS);
+    }
+    /* The pipe joins the publisher a moment after it was let in: send until one arrives. */
+    while (net_sub_receive(s, 20 * CLK_MS, &out) == ERR_TIMEOUT) {
+        net_pub_send(p, "sample/a", 8);
+        net_pub_send(p, "event/a", 7);
+    }
+    assert_string_equal(buf_cstr(&out), "event/a");
+    buf_fini(&out);
+    net_sub_close(s);
+    net_pub_stop(p);
+}
+
+static void a_scoped_subscriber_is_refused_and_told(void **state)
+{
+    struct net_pub *p = start_pub();
+    struct net_sub *s = subscribe(net_pub_port(p), scoped, "");
+    struct errmsg why;
+
+    (void)state;
+    assert_err(net_sub_wait(s, LONG_NS, &why), ERR_TRUST);
+    assert_int_equal(net_pub_subscribers(p), 0);
+    net_sub_close(s);
+    net_pub_stop(p);
+}
+
+/* -- openers when memory is short -- */
+
+static void a_server_that_cannot_start_leaves_nothing(void **state)
+{
+    struct net_server_conf conf = {.name = "ingest",
+                                   .address = "127.0.0.1:0",
+                                   .tls = collector,
+                                   .roles = NET_AGENT,
+                                   .receive_max = 1024,
+                                   .contexts = 2,
+                                   .on_request = echo};
+    struct net_server *s = NULL;
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e; n++) {
+        assert_true(n < 100);
+        mem_fail_after(n);
+        e = net_server_start(&s, &conf, NULL);
+        mem_fail_after(-1);
+        assert_true(!e || e == ERR_NOMEM);
+    }
+    net_server_stop(s);
+}
+
+static void a_client_that_cannot_open_leaves_nothing(void **state)
+{
+    struct net_client_conf conf = {.address = "127.0.0.1:1", .tls = agent, .receive_max = 1024};
+    struct net_client *c = NULL;
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e; n++) {
+        assert_true(n < 100);
+        mem_fail_after(n);
+        e = net_client_open(&c, &conf, NULL);
+        mem_fail_after(-1);
+        assert_true(!e || e == ERR_NOMEM);
+    }
+    net_client_close(c);
+}
+
+static int set_up(void **state)
+{
+    struct pki_issue what = {.use = PKI_SUBSCRIBE, .name = "scoped", .scope = "web-*"};
+
+    (void)state;
+    assert_ok(net_init(NULL));
+    pki = certs_create();
+    certs_issue(pki, PKI_COLLECTOR, "collector");
+    certs_issue(pki, PKI_AGENT, "agent");
+    certs_issue(pki, PKI_QUERY, "query");
+    certs_issue(pki, PKI_SUBSCRIBE, "subscriber");
+    certs_issue_as(pki, &what);
+    collector = certs_load(pki, "collector", pki, true);
+    agent = certs_load(pki, "agent", pki, false);
+    query = certs_load(pki, "query", pki, false);
+    subscriber = certs_load(pki, "subscriber", pki, false);
+    scoped = certs_load(pki, "scoped", pki, false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    net_tls_free(collector);
+    net_tls_free(agent);
+    net_tls_free(query);
+    net_tls_free(subscriber);
+    net_tls_free(scoped);
+    certs_destroy(pki);
+    net_fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_answered_and_its_sender_known),
+        cmocka_unit_test(threads_that_share_a_client_get_their_own_answers),
+        cmocka_unit_test(a_call_that_is_not_answered_times_out),
+        cmocka_unit_test(a_request_outlives_its_server),
+        cmocka_unit_test(a_lost_connection_ends_the_call_at_once),
+        cmocka_unit_test(a_client_finds_a_server_that_comes_later),
+        cmocka_unit_test(two_servers_cannot_share_a_port),
+        cmocka_unit_test(bad_addresses_are_refused_with_a_hint),
+        cmocka_unit_test(a_closed_port_is_told_as_such),
+        cmocka_unit_test(a_client_without_the_right_role_hears_why),
+        cmocka_unit_test(a_client_without_a_server_name_is_not_made),
+        cmocka_unit_test(a_subscriber_gets_its_topic_only),
+        cmocka_unit_test(a_scoped_subscriber_is_refused_and_told),
+        cmocka_unit_test(a_server_that_cannot_start_leaves_nothing),
+        cmocka_unit_test(a_client_that_cannot_open_leaves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,101 @@
+#include "tests/support/certs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define LIFE_NS (3600 * CLK_S)
+
+struct certs {
+    char dir[256];
+    struct buf paths[2];
+    unsigned turn;
+};
+
+static void must(enum err e, const struct errmsg *why)
+{
+    if (e) {
+        fail_msg("%s: %s", err_name(e), why->text);
+    }
+}
+
+struct certs *certs_create(void)
+{
+    struct certs *c = mem_zalloc(sizeof *c);
+    struct errmsg why = {""};
+
+    assert_non_null(c);
+    buf_init(&c->paths[0], 1024);
+    buf_init(&c->paths[1], 1024);
+    support_temp_dir(c->dir, sizeof c->dir);
+    must(pki_init(c->dir, "test authority", os_utc_ns(), LIFE_NS, &why), &why);
+    return c;
+}
+
+void certs_destroy(struct certs *c)
+{
+    if (c) {
+        support_remove_dir(c->dir);
+        buf_fini(&c->paths[0]);
+        buf_fini(&c->paths[1]);
+        mem_free(c);
+    }
+}
+
+const char *certs_dir(const struct certs *c)
+{
+    return c->dir;
+}
+
+const char *certs_path(struct certs *c, const char *name, const char *ending)
+{
+    struct buf *path = &c->paths[c->turn++ % 2];
+
+    buf_reset(path);
+    buf_printf(path, "%s/%s%s", c->dir, name, ending);
+    return buf_cstr(path);
+}
+
+void certs_issue(struct certs *c, enum pki_use use, const char *name)
+{
+    struct pki_issue what = {.use = use, .name = name};
+
+    certs_issue_as(c, &what);
+}
+
+void certs_issue_as(struct certs *c, const struct pki_issue *what)
+{
+    struct pki_issue full = *what;
+    struct errmsg why = {""};
+
+    if (full.now_ns == 0) {
+        full.now_ns = os_utc_ns();
+    }
+    if (full.life_ns == 0) {
+        full.life_ns = LIFE_NS;
+    }
+    must(pki_issue(c->dir, &full, certs_path(c, full.name, ".pem"),
+                   certs_path(c, full.name, ".key"), &why),
+         &why);
+}
+
+struct net_tls *certs_load(struct certs *c, const char *name, const struct certs *trusted,
+                           bool server)
+{
+    struct net_tls *t = NULL;
+    struct errmsg why = {""};
+    char ca[400];
+    struct net_tls_conf conf = {.ca = ca,
+                                .cert = certs_path(c, name, ".pem"),
+                                .key = certs_path(c, name, ".key"),
+                                .server_name = server ? NULL : PKI_SERVER_NAME};
+
+    snprintf(ca, sizeof ca, "%s/ca.pem", trusted->dir);
+    must(net_tls_load(&t, &conf, server, &why), &why);
+    return t;
+}

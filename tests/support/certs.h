@@ -1,0 +1,31 @@
+/* A throw-away PKI for tests: a directory of its own with an authority, and certificates issued on
+ * demand. Failures end the test. Threads: one owner. */
+#ifndef PROCFLEET_TESTS_SUPPORT_CERTS_H
+#define PROCFLEET_TESTS_SUPPORT_CERTS_H
+
+#include "common/net.h"
+#include "common/pki.h"
+
+struct certs;
+
+/* A directory below the temporary one, with an authority; removed by certs_destroy. */
+struct certs *certs_create(void);
+void certs_destroy(struct certs *c); /* NULL is allowed */
+
+const char *certs_dir(const struct certs *c);
+
+/* Issues NAME.pem and NAME.key; valid for an hour from now. */
+void certs_issue(struct certs *c, enum pki_use use, const char *name);
+
+/* The same with everything said; `what->now_ns` and `life_ns` of 0 are filled in. */
+void certs_issue_as(struct certs *c, const struct pki_issue *what);
+
+/* Loads NAME's certificate, trusting the authority of `trusted` (usually c itself). Clients expect
+ * the server name PKI_SERVER_NAME. */
+struct net_tls *certs_load(struct certs *c, const char *name, const struct certs *trusted,
+                           bool server);
+
+/* "DIR/NAME.pem" and the like; valid until the next call but one. */
+const char *certs_path(struct certs *c, const char *name, const char *ending);
+
+#endif
