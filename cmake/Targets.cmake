@@ -8,7 +8,20 @@ function(procfleet_own target)
   endif()
 endfunction()
 
-# procfleet_test(NAME source... [LIBS lib...] [LABELS label...]): a cmocka program run by ctest.
+# Sanitizers tell where; the Windows programs run in a Wine prefix of the build tree that a fixture sets up.
+set(test_environment UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+if(WIN32)
+  set(wine_environment WINEPREFIX=${CMAKE_BINARY_DIR}/wine WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml=)
+  list(APPEND test_environment ${wine_environment})
+endif()
+
+# What every kind of test has in common.
+function(procfleet_test_properties name labels timeout)
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} SKIP_RETURN_CODE 77
+                                          ENVIRONMENT "${test_environment}")
+endfunction()
+
+# procfleet_test(NAME source... [LIBS lib...] [LABELS label...] [TIMEOUT s]): a cmocka program run by ctest.
 function(procfleet_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
   add_executable(${name} ${T_UNPARSED_ARGUMENTS})
@@ -22,7 +35,40 @@ function(procfleet_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77)
+  if(WIN32)
+    list(APPEND T_LABELS wine)
+  endif()
+  procfleet_test_properties(${name} "${T_LABELS}" ${T_TIMEOUT})
+  if(WIN32)
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED wine_prefix)
+  endif()
+endfunction()
+
+# procfleet_script(NAME script.py [LABELS label...] [TIMEOUT s] [ARGS arg...] [SERIAL] [LONG]): a Python program with real
+# processes; PROCFLEET_BIN tells it where the binaries are. It prints "skipped: reason" and exits with 77 to skip.
+# LONG: only with `ctest -C long`.
+function(procfleet_script name script)
+  cmake_parse_arguments(T "SERIAL;LONG" "TIMEOUT" "LABELS;ARGS" ${ARGN})
+  find_package(Python3 QUIET COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    set(command ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${T_ARGS})
+  else()
+    set(command sh -c "echo 'skipped: python3 is not installed'; exit 77")
+  endif()
+  set(when)
+  if(T_LONG)
+    set(when CONFIGURATIONS long)
+  endif()
+  add_test(NAME ${name} COMMAND ${command} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} ${when})
+  if(NOT T_LABELS)
+    set(T_LABELS e2e)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  set(test_environment ${test_environment} PROCFLEET_BIN=${CMAKE_BINARY_DIR}/bin)
+  procfleet_test_properties(${name} "${T_LABELS}" ${T_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES RUN_SERIAL ${T_SERIAL})
 endfunction()
 
 # procfleet_bench(NAME source... [LIBS lib...]): build/<preset>/bin/NAME, never run by ctest.
@@ -33,9 +79,10 @@ function(procfleet_bench name)
   target_link_libraries(${name} PRIVATE ${T_LIBS})
 endfunction()
 
-# procfleet_fuzz(NAME source... [LIBS lib...]): libFuzzer with clang, else the replaying driver; a short run in ctest.
+# procfleet_fuzz(NAME source... [LIBS lib...] [RUNS n]): libFuzzer with clang, else the replaying driver. ctest runs it n
+# times (20,000) on the seeds in seeds/NAME, `ctest -C long` a hundred times as often.
 function(procfleet_fuzz name)
-  cmake_parse_arguments(T "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(T "" "RUNS" "LIBS" ${ARGN})
   if(CMAKE_C_COMPILER_ID MATCHES "Clang")
     add_executable(${name} ${T_UNPARSED_ARGUMENTS})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
@@ -46,6 +93,33 @@ function(procfleet_fuzz name)
   procfleet_own(${name})
   target_link_libraries(${name} PRIVATE ${T_LIBS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
-  add_test(NAME ${name} COMMAND ${name} -runs=20000 WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 120)
+  if(NOT T_RUNS)
+    set(T_RUNS 20000)
+  endif()
+  math(EXPR long_runs "${T_RUNS} * 100")
+  file(GLOB seeds CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name}/*)
+  add_test(NAME ${name} COMMAND ${name} -runs=${T_RUNS} ${seeds} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  add_test(NAME ${name}_long COMMAND ${name} -runs=${long_runs} -seed=2 ${seeds} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+           CONFIGURATIONS long)
+  procfleet_test_properties(${name} fuzz 120)
+  procfleet_test_properties(${name}_long fuzz 1800)
 endfunction()
+
+# The first program in a new Wine prefix takes 5 to 12 s: set up once, and nothing of it left running.
+function(procfleet_wine_prefix)
+  find_program(WINEBOOT NAMES wineboot wineboot-stable NO_CMAKE_FIND_ROOT_PATH)
+  find_program(WINESERVER NAMES wineserver PATHS /usr/lib/wine NO_CMAKE_FIND_ROOT_PATH)
+  if(NOT WINE64 OR NOT WINEBOOT OR NOT WINESERVER)
+    message(WARNING "wine64 is missing (scripts/install-deps --windows): the Windows tests cannot run")
+    return()
+  endif()
+  # The server ends by itself soon after the last program, -k then fails.
+  add_test(NAME wine_prefix COMMAND ${WINEBOOT} -i)
+  add_test(NAME wine_prefix_end COMMAND sh -c "${WINESERVER} -k || true")
+  set_tests_properties(wine_prefix wine_prefix_end PROPERTIES LABELS wine TIMEOUT 120 ENVIRONMENT "${wine_environment}")
+  set_tests_properties(wine_prefix PROPERTIES FIXTURES_SETUP wine_prefix)
+  set_tests_properties(wine_prefix_end PROPERTIES FIXTURES_CLEANUP wine_prefix)
+endfunction()
+if(WIN32)
+  procfleet_wine_prefix()
+endif()
