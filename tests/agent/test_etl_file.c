@@ -1,0 +1,635 @@
+#include "tests/support/t.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/etw_guid.h"
+#include "agent/source/etl_file.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/etl_writer.h"
+#include "tests/support/support.h"
+
+#define GOT_MAX        4096
+#define GROUP_PROCESS  3
+#define GROUP_PERFINFO 15
+#define OP_SAMPLE      46
+#define T0             1000 /* ticks of the first record, see etl_writer_defaults */
+#define TICK_NS        100
+
+static char dir[256];
+
+struct got {
+    struct source *stop_me; /* by the first record that is not early */
+    size_t n, early, advances;
+    char tag[GOT_MAX]; /* first payload byte of each record */
+    int64_t wall_ns[GOT_MAX];
+    uint16_t cpu[GOT_MAX];
+    int64_t advanced_ns, mono_ns, shift_ns;
+    bool early_after; /* an early record after the others began */
+};
+
+static void on_raw(void *ctx, const struct raw_event *ev)
+{
+    struct got *g = ctx;
+
+    if (ev->early) {
+        g->early++;
+        g->early_after |= g->n > 0;
+        return;
+    }
+    assert_true(g->n < GOT_MAX);
+    assert_int_equal(ev->wall_ns, g->advanced_ns);
+    assert_int_equal(ev->mono_ns, g->mono_ns);
+    g->tag[g->n] = ev->payload_n ? (char)ev->payload[0] : '-';
+    g->wall_ns[g->n] = ev->wall_ns;
+    g->cpu[g->n] = ev->cpu;
+    g->shift_ns = ev->shift_ns;
+    g->n++;
+    if (g->stop_me) {
+        g->stop_me->ops->stop(g->stop_me);
+    }
+}
+
+static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
+{
+    struct got *g = ctx;
+
+    assert_true(wall_ns > g->advanced_ns);
+    assert_true(mono_ns > g->mono_ns);
+    g->advanced_ns = wall_ns;
+    g->mono_ns = mono_ns;
+    g->advances++;
+}
+
+static struct got *got_new(void)
+{
+    struct got *g = calloc(1, sizeof *g);
+
+    assert_non_null(g);
+    g->advanced_ns = g->mono_ns = INT64_MIN;
+    return g;
+}
+
+static const char *path_of(const char *name)
+{
+    static char text[2][512];
+    static unsigned turn;
+
+    turn ^= 1;
+    (void)snprintf(text[turn], sizeof text[turn], "%s/%s", dir, name);
+    return text[turn];
+}
+
+static enum err open_path(struct source **src, struct got *g, const char *path)
+{
+    const char *paths[1] = {path};
+    struct etl_file_conf conf = {.paths = paths, .n_paths = 1};
+    struct source_sink sink = {.ctx = g, .raw = on_raw, .advance = on_advance};
+
+    return etl_file_open(src, &conf, sink, NULL);
+}
+
+/* Runs the file through; the caller frees what is got. */
+static struct got *replay(const struct etl_writer *w, struct source_stats *stats)
+{
+    struct got *g = got_new();
+    struct source *src;
+
+    etl_writer_save(w, path_of("a.etl"));
+    assert_ok(open_path(&src, g, path_of("a.etl")));
+    assert_err(src->ops->run(src), ERR_END);
+    src->ops->stats(src, stats);
+    assert_int_equal(src->about.first_wall_ns, g->wall_ns[0]);
+    src->ops->close(src);
+    return g;
+}
+
+static void start(struct etl_writer *w)
+{
+    struct etl_writer_conf conf = etl_writer_defaults();
+
+    etl_writer_init(w, &conf);
+    etl_writer_close(w);
+}
+
+/* A record with a letter for its payload. */
+static void put(struct etl_writer *w, int64_t ticks, char tag)
+{
+    etl_writer_perfinfo(w, GROUP_PERFINFO, OP_SAMPLE, 2, T0 + ticks, &tag, 1);
+}
+
+/* The tags without the log-file header's, as text. */
+static void assert_tags(const struct got *g, const char *expected)
+{
+    assert_int_equal(g->n, strlen(expected) + 1);
+    assert_memory_equal(g->tag + 1, expected, strlen(expected));
+}
+
+static void records_of_all_cpus_come_in_order_of_time(void **state)
+{
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 1, 0);
+    put(&w, 20, 'b');
+    put(&w, 40, 'd');
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 10, 'a');
+    put(&w, 30, 'c');
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 1, 0);
+    put(&w, 60, 'f');
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 50, 'e');
+    etl_writer_close(&w);
+    g = replay(&w, &stats);
+    assert_tags(g, "abcdef");
+    assert_int_equal(g->cpu[1], 0);
+    assert_int_equal(g->cpu[2], 1);
+    assert_int_equal(g->wall_ns[6] - g->wall_ns[1], 50 * TICK_NS);
+    assert_int_equal(g->advances, 7);
+    assert_int_equal(stats.in, 7);
+    assert_int_equal(stats.damaged, 0);
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void equal_times_keep_the_order_of_the_file(void **state)
+{
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    for (uint16_t i = 0; i < 5; i++) {
+        etl_writer_buffer(&w, 4 - i, 0);
+        put(&w, 10, (char)('a' + 2 * i));
+        put(&w, 10, (char)('b' + 2 * i));
+        etl_writer_close(&w);
+    }
+    g = replay(&w, &stats);
+    assert_tags(g, "abcdefghij");
+    assert_int_equal(g->advances, 2);
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void who_lives_is_told_before_everything_else(void **state)
+{
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 10, 'a');
+    etl_writer_system(&w, GROUP_PROCESS, 4, 4, T0 + 20, "P", 1);
+    etl_writer_system(&w, GROUP_PROCESS, 32, 2, T0 + 30, "x", 1);
+    etl_writer_close(&w);
+    g = replay(&w, &stats);
+    assert_int_equal(g->early, 1);
+    assert_false(g->early_after);
+    assert_tags(g, "aPx");
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void compressed_buffers_read_like_plain_ones(void **state)
+{
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    for (uint16_t i = 0; i < 6; i++) {
+        etl_writer_buffer(&w, i % 2, 0);
+        for (int64_t k = 0; k < 26; k++) {
+            put(&w, 1000 * i + k, (char)('a' + k));
+        }
+        etl_writer_close_compressed(&w);
+    }
+    g = replay(&w, &stats);
+    assert_int_equal(g->n, 1 + 6 * 26);
+    for (size_t i = 1; i < g->n; i++) {
+        assert_int_equal(g->tag[i], 'a' + (int)((i - 1) % 26));
+    }
+    assert_int_equal(stats.damaged, 0);
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void a_wrapped_circular_file_comes_in_order(void **state)
+{
+    struct etl_writer_conf conf = etl_writer_defaults();
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    conf.mode = 2;
+    etl_writer_init(&w, &conf);
+    etl_writer_close(&w);
+    for (int i = 0; i < 6; i++) {
+        etl_writer_buffer(&w, 0, 0);
+        put(&w, 10 * ((i + 3) % 6) + 1, (char)('a' + (i + 3) % 6));
+        etl_writer_close(&w);
+    }
+    g = replay(&w, &stats);
+    assert_tags(g, "abcdef");
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void damage_inside_a_buffer_costs_its_rest_only(void **state)
+{
+    static const uint8_t garbage[32] = {1, 2, 99, 0xc0, 5, 6, 7, 8};
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 10, 'a');
+    etl_writer_bytes(&w, garbage, sizeof garbage);
+    put(&w, 20, 'x');
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 30, 'b');
+    etl_writer_close(&w);
+    g = replay(&w, &stats);
+    assert_tags(g, "ab");
+    assert_int_equal(stats.damaged, 1);
+    assert_int_equal(stats.skipped_bytes, sizeof garbage + 24);
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void a_broken_buffer_header_is_searched_past(void **state)
+{
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    for (int i = 0; i < 4; i++) {
+        etl_writer_buffer(&w, 0, 0);
+        put(&w, 10 * i, (char)('a' + i));
+        etl_writer_close(&w);
+    }
+    memset(w.file.p + 2 * 4096, 0xee, 32); /* the size of the third buffer, which holds 'b' */
+    g = replay(&w, &stats);
+    assert_tags(g, "acd");
+    assert_int_equal(stats.damaged, 1);
+    assert_int_equal(stats.skipped_bytes, 4096);
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void unbelievable_stamps_cost_their_record_only(void **state)
+{
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 10, 'a');
+    put(&w, INT64_MAX / 4, 'x');
+    put(&w, -400000000000, 'y');
+    put(&w, 20, 'b');
+    etl_writer_close(&w);
+    g = replay(&w, &stats);
+    assert_tags(g, "ab");
+    assert_int_equal(stats.damaged, 2);
+    assert_int_equal(stats.skipped_bytes, 2 * 17);
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void time_never_goes_back(void **state)
+{
+    struct source_stats stats;
+    struct etl_writer w;
+    struct got *g;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 30, 'a');
+    put(&w, 10, 'b');
+    put(&w, 40, 'c');
+    etl_writer_close(&w);
+    g = replay(&w, &stats);
+    assert_tags(g, "abc");
+    assert_int_equal(g->wall_ns[2], g->wall_ns[1]);
+    assert_int_equal(g->wall_ns[3] - g->wall_ns[1], 10 * TICK_NS);
+    etl_writer_fini(&w);
+    free(g);
+}
+
+static void a_file_cut_anywhere_gives_its_first_part(void **state)
+{
+    struct etl_writer w, cut;
+    size_t whole, before = 0;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 10, 'a');
+    put(&w, 20, 'b');
+    etl_writer_close_compressed(&w);
+    etl_writer_buffer(&w, 1, 0);
+    put(&w, 15, 'c');
+    put(&w, 25, 'd');
+    etl_writer_close(&w);
+    whole = w.file.n;
+    for (size_t n = 0; n <= whole; n = n < 4000 ? n + 97 : n + 1) {
+        struct got *g = got_new();
+        struct source *src;
+
+        cut = w;
+        cut.file.n = n;
+        etl_writer_save(&cut, path_of("cut.etl"));
+        if (open_path(&src, g, path_of("cut.etl"))) {
+            assert_true(n < 0x48 + 0x20 + 0x118 + 8);
+        } else {
+            assert_err(src->ops->run(src), ERR_END);
+            assert_true(g->n >= before);
+            before = g->n;
+            src->ops->close(src);
+        }
+        free(g);
+    }
+    assert_int_equal(before, 5);
+    etl_writer_fini(&w);
+}
+
+static void loss_is_told_by_header_flags_and_records(void **state)
+{
+    static const uint8_t lost[16] = ETW_CLASS_LOST_EVENT;
+    struct etl_writer_conf conf = etl_writer_defaults();
+    struct source_stats stats;
+    struct etl_writer w;
+
+    (void)state;
+    conf.events_lost = 5;
+    etl_writer_init(&w, &conf);
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 0, 2 | 4); /* events lost, buffer lost */
+    etl_writer_full(&w, 20, lost, 32, T0 + 10, "", 0);
+    etl_writer_full(&w, 20, lost, 33, T0 + 20, "", 0);
+    etl_writer_full(&w, 13, lost, 0, T0 + 30, "", 0); /* an ERROR record */
+    etl_writer_close(&w);
+    free(replay(&w, &stats));
+    assert_int_equal(stats.lost_events, 5 + 1 + 1);
+    assert_int_equal(stats.lost_buffers, 1 + 1);
+    assert_int_equal(stats.in, 4);
+    etl_writer_fini(&w);
+}
+
+static void save_pair(void)
+{
+    struct etl_writer_conf conf = etl_writer_defaults();
+    struct etl_writer w;
+
+    etl_writer_init(&w, &conf);
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 100, 'a');
+    put(&w, 300, 'c');
+    etl_writer_close(&w);
+    etl_writer_save(&w, path_of("first.etl"));
+    etl_writer_fini(&w);
+
+    conf.start += 150;
+    etl_writer_init(&w, &conf);
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 50, 'b');
+    put(&w, 250, 'd');
+    etl_writer_close(&w);
+    etl_writer_save(&w, path_of("second.etl"));
+    etl_writer_fini(&w);
+}
+
+static void several_files_are_merged_and_rebased_together(void **state)
+{
+    char first[512], second[512];
+    const char *paths[2] = {second, first};
+    struct etl_file_conf conf = {
+        .paths = paths, .n_paths = 2, .rebase = true, .now_ns = 1800000000 * CLK_S};
+    struct got *g = got_new();
+    struct source_sink sink = {.ctx = g, .raw = on_raw, .advance = on_advance};
+    struct source *src;
+
+    (void)state;
+    save_pair();
+    (void)snprintf(first, sizeof first, "%s", path_of("first.etl"));
+    (void)snprintf(second, sizeof second, "%s", path_of("second.etl"));
+    assert_ok(etl_file_open(&src, &conf, sink, NULL));
+    assert_true(src->about.replay);
+    assert_int_equal(src->about.first_wall_ns, conf.now_ns - 400 * TICK_NS);
+    assert_string_equal(src->about.system, "Windows 10.0.19045");
+    assert_err(src->ops->run(src), ERR_END);
+    src->ops->close(src);
+    assert_int_equal(g->n, 6);
+    assert_int_equal(g->tag[1], 'a');
+    assert_int_equal(g->tag[3], 'b'); /* behind the second file's header record */
+    assert_int_equal(g->tag[4], 'c');
+    assert_int_equal(g->tag[5], 'd');
+    assert_int_equal(g->wall_ns[5], conf.now_ns);
+    assert_int_equal(g->wall_ns[0] - g->shift_ns, clk_from_filetime(etl_writer_defaults().start));
+    free(g);
+}
+
+static void a_replay_keeps_its_pace_and_ends_at_its_end(void **state)
+{
+    const char *paths[1];
+    struct etl_file_conf conf = {
+        .paths = paths, .n_paths = 1, .rebase = true, .speed_permille = 2000};
+    struct got *g = got_new();
+    struct source_sink sink = {.ctx = g, .raw = on_raw, .advance = on_advance};
+    struct source *src;
+    struct etl_writer w;
+    int64_t began;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 1200000, 'a'); /* 120 ms, 60 at double speed */
+    etl_writer_close(&w);
+    etl_writer_save(&w, path_of("slow.etl"));
+    etl_writer_fini(&w);
+    paths[0] = path_of("slow.etl");
+    conf.now_ns = os_utc_ns();
+    assert_ok(etl_file_open(&src, &conf, sink, NULL));
+    began = os_mono_ns();
+    assert_err(src->ops->run(src), ERR_END);
+    assert_true(os_mono_ns() - began >= 60 * CLK_MS);
+    assert_int_equal(g->wall_ns[1], conf.now_ns + 60 * CLK_MS);
+    assert_true(g->advances > 2); /* time went on between the records */
+    src->ops->close(src);
+    free(g);
+}
+
+static void stop_ends_a_run_at_once(void **state)
+{
+    struct got *g = got_new();
+    struct source *src;
+    struct etl_writer w;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 10, 'a');
+    put(&w, 20, 'b');
+    etl_writer_close(&w);
+    etl_writer_save(&w, path_of("a.etl"));
+    etl_writer_fini(&w);
+    assert_ok(open_path(&src, g, path_of("a.etl")));
+    g->stop_me = src;
+    assert_ok(src->ops->run(src));
+    assert_int_equal(g->n, 1);
+    src->ops->stop(src);
+    src->ops->close(src);
+    free(g);
+}
+
+static void the_same_times_are_the_same_boot(void **state)
+{
+    struct got *g = got_new();
+    struct source *src[2];
+    const char *paths[1];
+    struct etl_file_conf conf = {.paths = paths, .n_paths = 1, .rebase = true, .now_ns = CLK_S};
+    struct source_sink sink = {.ctx = g, .raw = on_raw, .advance = on_advance};
+    struct uuid boot;
+
+    (void)state;
+    save_pair();
+    paths[0] = path_of("first.etl");
+    assert_ok(open_path(&src[0], g, paths[0]));
+    assert_ok(open_path(&src[1], g, paths[0]));
+    boot = src[0]->about.boot;
+    assert_memory_equal(&boot, &src[1]->about.boot, sizeof boot);
+    src[0]->ops->close(src[0]);
+    src[1]->ops->close(src[1]);
+    assert_ok(etl_file_open(&src[0], &conf, sink, NULL));
+    assert_memory_not_equal(&boot, &src[0]->about.boot, sizeof boot);
+    src[0]->ops->close(src[0]);
+    free(g);
+}
+
+static void what_is_no_trace_is_refused_with_a_reason(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *content;
+        enum err e;
+    } rows[] = {
+        {"missing.etl", NULL, ERR_NOTFOUND},
+        {"empty.etl", "", ERR_CORRUPT},
+        {"text.etl",
+         "time level module event and so on, long enough to hold a buffer header in "
+         "its bytes, and then some more of them",
+         ERR_CORRUPT},
+    };
+    struct source_sink sink = {.raw = on_raw, .advance = on_advance};
+    struct source *src;
+    const char *paths[1];
+    struct etl_file_conf conf = {.paths = paths, .n_paths = 1};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct errmsg why = {""};
+
+        paths[0] = path_of(rows[i].name);
+        if (rows[i].content) {
+            assert_ok(os_write_file(paths[0], rows[i].content, strlen(rows[i].content), false));
+        }
+        assert_err(etl_file_open(&src, &conf, sink, &why), rows[i].e);
+        assert_non_null(strstr(why.text, rows[i].name));
+    }
+    conf.n_paths = 0;
+    assert_err(etl_file_open(&src, &conf, sink, NULL), ERR_INVALID);
+    conf.n_paths = 1;
+    conf.speed_permille = -1;
+    assert_err(etl_file_open(&src, &conf, sink, NULL), ERR_INVALID);
+}
+
+static void running_out_of_memory_at_any_point_leaks_nothing(void **state)
+{
+    long live = mem_live(), n = 0;
+    enum err e = ERR_NOMEM;
+    struct source *src;
+
+    (void)state;
+    save_pair();
+    for (; e == ERR_NOMEM; n++) {
+        struct got *g = got_new();
+
+        mem_fail_after(n);
+        e = open_path(&src, g, path_of("first.etl"));
+        if (!e) {
+            e = src->ops->run(src);
+            src->ops->close(src);
+        }
+        mem_fail_after(-1);
+        assert_int_equal(mem_live(), live);
+        free(g);
+    }
+    assert_err(e, ERR_END);
+    assert_true(n > 6);
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    support_temp_dir(dir, sizeof dir);
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(records_of_all_cpus_come_in_order_of_time),
+        cmocka_unit_test(equal_times_keep_the_order_of_the_file),
+        cmocka_unit_test(who_lives_is_told_before_everything_else),
+        cmocka_unit_test(compressed_buffers_read_like_plain_ones),
+        cmocka_unit_test(a_wrapped_circular_file_comes_in_order),
+        cmocka_unit_test(damage_inside_a_buffer_costs_its_rest_only),
+        cmocka_unit_test(a_broken_buffer_header_is_searched_past),
+        cmocka_unit_test(unbelievable_stamps_cost_their_record_only),
+        cmocka_unit_test(time_never_goes_back),
+        cmocka_unit_test(a_file_cut_anywhere_gives_its_first_part),
+        cmocka_unit_test(loss_is_told_by_header_flags_and_records),
+        cmocka_unit_test(several_files_are_merged_and_rebased_together),
+        cmocka_unit_test(a_replay_keeps_its_pace_and_ends_at_its_end),
+        cmocka_unit_test(stop_ends_a_run_at_once),
+        cmocka_unit_test(the_same_times_are_the_same_boot),
+        cmocka_unit_test(what_is_no_trace_is_refused_with_a_reason),
+        cmocka_unit_test(running_out_of_memory_at_any_point_leaks_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}
