@@ -34,7 +34,7 @@ struct wire_query {
     bool exited;                       /* Processes: also those that ended inside the window */
     bool has_pid;
     uint32_t pid;
-    uint64_t start;    /* with pid: one instance; 0 = the latest of that pid */
+    uint64_t start;    /* with pid: one instance; 0 = every instance of that pid */
     struct str name;   /* glob on the image name, empty = all */
     uint32_t kinds;    /* Events: bit per enum life_kind; 0 = process start and stop */
     int64_t step_ns;   /* History: 0 = every sample */

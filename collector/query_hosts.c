@@ -1,0 +1,58 @@
+#include "collector/query_plan.h"
+
+struct count {
+    uint32_t processes;
+    int64_t newest_ns;
+};
+
+/* Rows of the newest tick, idle left out. */
+static enum err count_newest(void *ctx, const struct batch *b)
+{
+    struct count *c = ctx;
+
+    if (!b->n_ticks || b->wall_ns[b->n_ticks - 1] < c->newest_ns) {
+        return ERR_OK;
+    }
+    c->newest_ns = b->wall_ns[b->n_ticks - 1];
+    c->processes = 0;
+    for (size_t i = 0; i < b->n_runs; i++) {
+        const struct batch_run *run = &b->runs[i];
+
+        c->processes += run->id.pid != 0 && run->first_tick + run->n_ticks == b->n_ticks;
+    }
+    return ERR_OK;
+}
+
+enum err query_hosts(struct query *q)
+{
+    enum err e = query_plan(q, NULL, 0, WIRE_ROWS_MAX);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = query_first_span(q); i < q->n_spans; i++) {
+        struct query_span *s = &q->spans[i];
+        struct count c = {0, INT64_MIN};
+        struct query_cursor key = {0};
+        uint32_t at;
+
+        if (query_is_cursor_host(q, s)) {
+            continue;
+        }
+        if (q->n_hosts == q->limit || !query_fits(q, NULL, 0)) {
+            query_key_host(&key, &q->spans[i - 1]);
+            query_more(q, &key);
+            break;
+        }
+        /* the newest data of the host, whatever window was asked for */
+        e = store_scan(q->env->view, s->host, s->about->last_ns, INT64_MAX, count_newest, &c);
+        if (!e) {
+            e = query_host_index(q, s, &at);
+        }
+        if (e) {
+            return e;
+        }
+        q->hosts[at].processes = c.processes;
+    }
+    return ERR_OK;
+}

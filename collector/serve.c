@@ -1,0 +1,194 @@
+#include "collector/serve.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/uuid.h"
+
+#define MAY_ASK (NET_QUERY | NET_ADMIN)
+
+struct serve {
+    struct serve_conf conf;
+    struct uuid id; /* of this start of the collector */
+    size_t n_methods;
+    struct rpc_method methods[8];
+};
+
+static enum rpc_code code_of(enum err e)
+{
+    switch (e) {
+    case ERR_INVALID:
+    case ERR_CORRUPT:
+    case ERR_VERSION:
+        return RPC_INVALID_ARGUMENT;
+    case ERR_NOTFOUND:
+        return RPC_NOT_FOUND;
+    case ERR_TIMEOUT:
+        return RPC_DEADLINE_EXCEEDED;
+    case ERR_FULL:
+    case ERR_NOMEM:
+        return RPC_RESOURCE_EXHAUSTED;
+    default:
+        return RPC_INTERNAL;
+    }
+}
+
+static void fail(struct rpc_call *call, enum err e, const struct errmsg *why)
+{
+    rpc_fail(call, code_of(e), e == ERR_NOMEM ? 1000 : 0, "%s",
+             why->text[0] ? why->text : err_text(e));
+}
+
+static void answer_send(struct rpc_call *call, const struct query_answer *a)
+{
+    struct rpc_answer_opt opt = {a->more, a->cursor, a->cursor_n};
+    struct errmsg why = {""};
+    struct buf out;
+    enum err e;
+
+    buf_init(&out, QUERY_REPLY_MAX);
+    e = wire_answer_encode(&out, &a->data);
+    if (e) {
+        fail(call, e, &why);
+    } else {
+        rpc_answer(call, out.p, out.n, &opt);
+    }
+    buf_fini(&out);
+}
+
+static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
+{
+    struct query_env env = {
+        .scope = rpc_call_peer(call)->scope,
+        .now_ns = os_utc_ns(),
+        .deadline_ns = rpc_call_deadline_ns(call),
+        .host_state = s->conf.host_state,
+        .ctx = s->conf.ctx,
+    };
+    struct store_view *view = NULL;
+    struct wire_query *q = NULL;
+    struct query_answer a = {0};
+    struct errmsg why = {""};
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+    enum err e = wire_query_decode(&q, p, n);
+
+    if (!e) {
+        e = store_view_open(&view, s->conf.store);
+    }
+    if (!e) {
+        env.view = view;
+        e = query_run(&a, kind, &env, q, &why);
+    }
+    if (e) {
+        fail(call, e, &why);
+    } else {
+        answer_send(call, &a);
+    }
+    query_answer_fini(&a);
+    store_view_close(view);
+    wire_query_free(q);
+}
+
+static void on_hosts(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_HOSTS, call);
+}
+
+static void on_top(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_TOP, call);
+}
+
+static void on_processes(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_PROCESSES, call);
+}
+
+static void on_history(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_HISTORY, call);
+}
+
+static void on_events(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_EVENTS, call);
+}
+
+static void on_server_info(void *ctx, struct rpc_call *call)
+{
+    struct serve *s = ctx;
+    struct wire_server_info info = {
+        .version = PROCFLEET_VERSION,
+        .now_ns = os_utc_ns(),
+        .epoch = s->conf.event_epoch,
+        .max_request = s->conf.request_max,
+        .max_reply = QUERY_REPLY_MAX,
+        .frame_version_min = FRAME_VERSION,
+        .frame_version_max = FRAME_VERSION,
+        .id = s->id,
+    };
+    struct errmsg why = {""};
+    struct store_stats stats;
+    struct buf out;
+    enum err e;
+
+    store_stats(s->conf.store, &stats);
+    info.hosts = (uint32_t)stats.hosts;
+    for (size_t i = 0; i < s->n_methods; i++) {
+        (void)snprintf(info.methods[i].name, sizeof info.methods[i].name, "%s", s->methods[i].name);
+        info.methods[i].id = rpc_method_id(s->methods[i].name);
+        info.n_methods++;
+    }
+    buf_init(&out, QUERY_REPLY_MAX);
+    e = wire_server_info_encode(&out, &info);
+    if (e) {
+        fail(call, e, &why);
+    } else {
+        rpc_answer(call, out.p, out.n, NULL);
+    }
+    buf_fini(&out);
+}
+
+static void method_add(struct serve *s, const char *name, unsigned roles,
+                       void (*handle)(void *ctx, struct rpc_call *call))
+{
+    s->methods[s->n_methods++] = (struct rpc_method){name, roles, handle, s};
+}
+
+enum err serve_create(struct serve **out, const struct serve_conf *conf)
+{
+    struct serve *s = mem_zalloc(sizeof *s);
+    enum err e;
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->conf = *conf;
+    e = uuid_random(&s->id);
+    if (e) {
+        mem_free(s);
+        return e;
+    }
+    method_add(s, RPC_QUERY_SERVER_INFO, MAY_ASK | NET_SUBSCRIBE, on_server_info);
+    method_add(s, RPC_QUERY_HOSTS, MAY_ASK, on_hosts);
+    method_add(s, RPC_QUERY_TOP, MAY_ASK, on_top);
+    method_add(s, RPC_QUERY_PROCESSES, MAY_ASK, on_processes);
+    method_add(s, RPC_QUERY_HISTORY, MAY_ASK, on_history);
+    method_add(s, RPC_QUERY_EVENTS, MAY_ASK, on_events);
+    *out = s;
+    return ERR_OK;
+}
+
+void serve_destroy(struct serve *s)
+{
+    mem_free(s);
+}
+
+const struct rpc_method *serve_methods(const struct serve *s, size_t *n)
+{
+    *n = s->n_methods;
+    return s->methods;
+}

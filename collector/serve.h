@@ -1,0 +1,28 @@
+/* The Query service: requests in, answers out. Every handler reads one wire_query, asks query.h
+ * over a fresh view of the store, limited to the hosts that the peer's certificate may see, and
+ * answers before the request's deadline or says why not. Threads: handlers run on the RPC server's
+ * workers, any number at once; no state changes. */
+#ifndef PROCFLEET_COLLECTOR_SERVE_H
+#define PROCFLEET_COLLECTOR_SERVE_H
+
+#include "collector/query.h"
+#include "common/rpc.h"
+
+struct serve;
+
+struct serve_conf {
+    struct store *store;  /* borrowed until serve_destroy */
+    uint64_t event_epoch; /* of the event stream (subs.h) */
+    uint32_t request_max; /* bytes, told to clients */
+    bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
+    void *ctx; /* of host_state */
+};
+
+/* Errors: ERR_NOMEM, ERR_IO (no random number) */
+NODISCARD enum err serve_create(struct serve **out, const struct serve_conf *conf);
+void serve_destroy(struct serve *s); /* the RPC server must have stopped; NULL is allowed */
+
+/* The method table for rpc_server_start; lives as long as `s`. */
+const struct rpc_method *serve_methods(const struct serve *s, size_t *n);
+
+#endif
