@@ -1,0 +1,58 @@
+/* The agent as a library: source → decode → aggregate → sampler, nothing sent. What happens on the
+ * host comes out as ticks and lifecycle events.
+ * Order:   create, run (blocks), destroy; stop from any thread.
+ * Threads: the sinks are called from the thread that is in monitor_run, one at a time. */
+#ifndef PROCFLEET_AGENT_MONITOR_H
+#define PROCFLEET_AGENT_MONITOR_H
+
+#include "agent/aggregate.h"
+#include "agent/decode.h"
+#include "agent/lifecycle.h"
+#include "agent/ptable.h"
+#include "agent/sampler.h"
+#include "agent/source.h"
+#include "common/err.h"
+
+struct monitor;
+
+struct monitor_conf {
+    /* Opens the source of events; called once, by monitor_create. */
+    enum err (*open)(void *ctx, struct source **out, struct source_sink sink, struct errmsg *why);
+    void *open_ctx;
+    int64_t period_ns;    /* distance of ticks; a source of tables keeps its own */
+    size_t processes_max; /* of one tick; twice as many instances are remembered */
+    void (*tick)(void *ctx, const struct sample_tick *tick); /* everything is borrowed */
+    void (*life)(void *ctx, const struct life_event *ev);    /* during the call */
+    void *ctx;
+};
+
+struct monitor_stats {
+    struct source_stats source;
+    struct decode_counts decode;
+    struct ptable_stats ptable;
+    struct lifecycle_stats lifecycle;
+    struct aggregate_stats aggregate;
+    struct sampler_stats sampler;
+};
+
+#define MONITOR_LEDGER_ROWS 20
+
+/* Opens the source too. Errors: those of the source's open, ERR_INVALID (period), ERR_NOMEM */
+NODISCARD enum err monitor_create(struct monitor **out, const struct monitor_conf *conf,
+                                  struct errmsg *why);
+void monitor_destroy(struct monitor *m); /* NULL is allowed; run must have returned */
+
+const struct source_about *monitor_about(const struct monitor *m);
+
+/* ERR_OK after monitor_stop, ERR_END at the end of a recording (the last tick has been made in both
+ * cases), else what went wrong with the source. */
+NODISCARD enum err monitor_run(struct monitor *m);
+void monitor_stop(struct monitor *m); /* idempotent, never blocks */
+
+/* From the thread in monitor_run (a sink), or when run has returned. monitor_ledger gives the same
+ * counters as rows for the loss ledger, always MONITOR_LEDGER_ROWS of them at most, in the same
+ * order. */
+void monitor_stats(const struct monitor *m, struct monitor_stats *out);
+size_t monitor_ledger(const struct monitor *m, struct ledger_row *rows, size_t max);
+
+#endif

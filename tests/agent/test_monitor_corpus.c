@@ -1,0 +1,190 @@
+/* The monitor over real recordings, against figures that were computed independently. */
+#include "tests/support/t.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/monitor.h"
+#include "agent/source/etl_file.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "tests/agent/seen.h"
+#include "tests/support/corpus.h"
+
+static json_t *expected_of(const char *name)
+{
+    char file[128];
+
+    (void)snprintf(file, sizeof file, "expected/%s.json", name);
+    return corpus_json(file);
+}
+
+static enum err open_etl(void *ctx, struct source **out, struct source_sink sink,
+                         struct errmsg *why)
+{
+    const char *path = ctx;
+    struct etl_file_conf conf = {
+        .paths = &path, .n_paths = 1, .rebase = true, .now_ns = 1800000000 * CLK_S};
+
+    return etl_file_open(out, &conf, sink, why);
+}
+
+static void replay(struct seen *s, const char *name, struct monitor_stats *stats)
+{
+    char path[1024];
+    struct errmsg why = {""};
+    struct monitor_conf conf = {.open = open_etl,
+                                .period_ns = CLK_S,
+                                .processes_max = 4096,
+                                .tick = seen_tick,
+                                .life = seen_life,
+                                .ctx = s};
+    struct monitor *m;
+
+    (void)corpus_recording(path, sizeof path, name);
+    conf.open_ctx = path;
+    assert_ok(monitor_create(&m, &conf, &why));
+    assert_err(monitor_run(m), ERR_END);
+    monitor_stats(m, stats);
+    monitor_destroy(m);
+}
+
+/* Samples with the DPC or ISR bit, by the pid whose thread they interrupted (corpus README). */
+struct interrupted {
+    uint32_t pid;
+    int64_t samples;
+};
+
+static int64_t plain_samples(const json_t *figures, uint32_t pid, const struct interrupted *i)
+{
+    char key[16];
+    int64_t all;
+
+    (void)snprintf(key, sizeof key, "%u", pid);
+    all = json_integer_value(json_object_get(json_object_get(figures, "samples_by_pid"), key));
+    for (; i->samples; i++) {
+        if (i->pid == pid) {
+            all -= i->samples;
+        }
+    }
+    return all;
+}
+
+static void check_cpu_times(const char *name, const struct interrupted *interrupted, int64_t plain)
+{
+    struct seen *s = mem_zalloc(sizeof *s);
+    json_t *expected = expected_of(name);
+    const json_t *figures = json_object_get(expected, "figures");
+    struct monitor_stats stats;
+    int64_t sum = 0;
+
+    assert_non_null(s);
+    replay(s, name, &stats);
+    for (size_t i = 0; i < s->n_totals; i++) {
+        const struct seen_process *t = &s->totals[i];
+        int64_t of_pid = 0;
+
+        for (size_t k = 0; k < s->n_totals; k++) { /* all instances of the pid */
+            of_pid += s->totals[k].id.pid == t->id.pid ? s->totals[k].cpu_ns : 0;
+        }
+        assert_int_equal(of_pid, plain_samples(figures, t->id.pid, interrupted) * CLK_MS);
+        assert_int_equal(t->origin, CPU_ORIGIN_SAMPLES);
+        sum += t->cpu_ns;
+    }
+    assert_int_equal(sum, plain * CLK_MS);
+    assert_int_equal(stats.aggregate.samples, plain);
+    assert_int_equal(stats.aggregate.unattributed, 0);
+    json_decref(expected);
+    mem_free(s);
+}
+
+static void every_process_has_its_plain_samples(void **state)
+{
+    static const struct interrupted net[] = {{0, 105},  {4, 1},     {980, 1},  {1104, 1}, {1632, 2},
+                                             {3516, 1}, {3676, 23}, {3988, 1}, {0, 0}};
+    static const struct interrupted win7[] = {{0, 190},  {436, 1},   {452, 1},  {740, 2},
+                                              {816, 1},  {896, 2},   {1004, 1}, {1740, 1},
+                                              {1876, 1}, {1980, 80}, {3884, 3}, {0, 0}};
+
+    (void)state;
+    check_cpu_times("net.4.5.2.x64", net, 79393);
+    check_cpu_times("net.4.5.x86-win7", win7, 16582);
+}
+
+static size_t count_opcode(const json_t *seen, int opcode)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < json_array_size(seen); i++) {
+        n += json_integer_value(json_array_get(seen, i)) == opcode;
+    }
+    return n;
+}
+
+static size_t told(const struct seen *s, int kind, const json_t *proc)
+{
+    const char *image = json_string_value(json_object_get(proc, "image"));
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_events; i++) {
+        const struct life_event *ev = &s->events[i];
+
+        n += ev->kind == kind &&
+             ev->info.id.pid == json_integer_value(json_object_get(proc, "pid")) &&
+             ev->info.parent_pid == json_integer_value(json_object_get(proc, "ppid")) &&
+             strcmp(s->names[i], image) == 0 &&
+             (kind == LIFE_PROCESS_START ||
+              (int32_t)ev->info.exit_code ==
+                  (int32_t)json_integer_value(json_object_get(proc, "exit_status")));
+    }
+    return n;
+}
+
+static void check_lifecycle(const char *name, const json_t *figures)
+{
+    struct seen *s = mem_zalloc(sizeof *s);
+    const json_t *procs = json_object_get(figures, "processes");
+    size_t starts = 0, stops = 0;
+    struct monitor_stats stats;
+
+    assert_non_null(s);
+    replay(s, name, &stats);
+    for (size_t i = 0; i < json_array_size(procs); i++) {
+        const json_t *p = json_array_get(procs, i);
+        size_t start = count_opcode(json_object_get(p, "seen"), 1);
+        size_t stop = count_opcode(json_object_get(p, "seen"), 2);
+
+        assert_int_equal(told(s, LIFE_PROCESS_START, p), start);
+        assert_int_equal(told(s, LIFE_PROCESS_STOP, p), stop);
+        starts += start;
+        stops += stop;
+    }
+    assert_int_equal(s->n_starts, starts);
+    assert_int_equal(s->n_stops, stops);
+    assert_int_equal(s->n_images, json_integer_value(json_object_get(
+                                      json_object_get(figures, "kernel_counts"), "image_load")));
+    mem_free(s);
+}
+
+static void each_start_and_end_of_a_recording_is_told_once(void **state)
+{
+    static const char *const names[] = {"net.4.5.2.x64", "net.4.5.x86-win7", "diaghub.kernel.1"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        json_t *expected = expected_of(names[i]);
+
+        check_lifecycle(names[i], json_object_get(expected, "figures"));
+        json_decref(expected);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_process_has_its_plain_samples),
+        cmocka_unit_test(each_start_and_end_of_a_recording_is_told_once),
+    };
+
+    return corpus_dir() ? cmocka_run_group_tests(tests, NULL, NULL) : CORPUS_SKIP;
+}
