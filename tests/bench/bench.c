@@ -1,0 +1,74 @@
+#include "tests/bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool json, quick;
+static unsigned n_goals, n_missed;
+
+void bench_begin(int argc, char **argv, const char *name, const char *about)
+{
+    for (int i = 1; i < argc; i++) {
+        json |= strcmp(argv[i], "--json") == 0;
+        quick |= strcmp(argv[i], "--quick") == 0;
+        if (strcmp(argv[i], "--json") != 0 && strcmp(argv[i], "--quick") != 0) {
+            printf("usage: %s [--json] [--quick]\n%s\n", name, about);
+            exit(strcmp(argv[i], "--help") == 0 ? 0 : 2);
+        }
+    }
+    if (!json) {
+        printf("%s: %s\n  %-34s %14s %-12s %12s\n", name, about, "figure", "value", "unit", "goal");
+    }
+}
+
+bool bench_quick(void)
+{
+    return quick;
+}
+
+void bench_figure(const char *name, double value, const char *unit, double goal,
+                  enum bench_better better)
+{
+    bool missed = goal > 0 && (better == BENCH_LESS ? value > goal : value < goal);
+    char text[32] = "null";
+
+    n_goals += goal > 0;
+    n_missed += missed;
+    if (goal > 0) {
+        snprintf(text, sizeof text, "%.10g", goal);
+    }
+    if (json) {
+        printf("{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"%s\",\"goal\":%s,\"better\":\"%s\"}\n",
+               name, value, unit, text, better == BENCH_LESS ? "less" : "more");
+    } else {
+        printf("  %-34s %14.6g %-12s %s%11s%s\n", name, value, unit,
+               goal > 0 ? better == BENCH_LESS ? "<=" : ">=" : "  ", goal > 0 ? text : "-",
+               missed ? "  missed" : "");
+    }
+    fflush(stdout);
+}
+
+static int by_value(const void *x, const void *y)
+{
+    double a = *(const double *)x, b = *(const double *)y;
+
+    return a < b ? -1 : a > b;
+}
+
+double bench_median(double *values, size_t n)
+{
+    if (n == 0) {
+        return 0;
+    }
+    qsort(values, n, sizeof *values, by_value);
+    return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+int bench_end(void)
+{
+    if (!json) {
+        printf("  %u of %u goals reached\n", n_goals - n_missed, n_goals);
+    }
+    return 0;
+}

@@ -1,0 +1,31 @@
+/* How benchmarks report: a readable table, or with --json one line per figure:
+ * {"name":…,"value":…,"unit":…,"goal":…,"better":"less"|"more"}. A figure without a goal has
+ * "goal":null. Threads: the main thread only. */
+#ifndef PROCFLEET_TESTS_BENCH_BENCH_H
+#define PROCFLEET_TESTS_BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum bench_better { BENCH_LESS, BENCH_MORE };
+
+/* Reads --json, --quick and --help (prints and exits); `about` is the table's first line. */
+void bench_begin(int argc, char **argv, const char *name, const char *about);
+
+/* Whether --quick was given: a run of about a second, for trying the program out. */
+bool bench_quick(void);
+
+/* One figure; goal: what it should reach, at most (BENCH_LESS) or at least (BENCH_MORE); 0 = none.
+ */
+void bench_figure(const char *name, double value, const char *unit, double goal,
+                  enum bench_better better);
+
+/* Median of n values; sorts them. */
+double bench_median(double *values, size_t n);
+
+/* Prints what is left to say; what main returns (0 also when goals are missed: benchmarks report,
+ * they do not judge). */
+int bench_end(void);
+
+#endif
