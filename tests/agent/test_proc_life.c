@@ -1,0 +1,380 @@
+#include "agent/source/proc_life.h"
+
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "tests/support/t.h"
+
+/* Numbers no Linux gives to a process, so that nothing of them is found in /proc: these processes
+ * live in messages only. */
+#define PID_A 0x40000001U
+#define PID_B 0x40000002U
+#define TID_1 0x40000011U
+#define TID_2 0x40000012U
+
+#define TOLD_MAX 32
+
+struct told {
+    enum event_kind kind;
+    struct proc_info info;
+    char name[32];
+    uint64_t mask;
+    int64_t totals[METRIC_COLS];
+    int64_t mono_ns;
+};
+
+struct world {
+    struct proc_host host;
+    struct proc_table table;
+    struct proc_life life;
+    struct told told[TOLD_MAX];
+    size_t n_told;
+};
+
+static void on_fact(void *ctx, const struct event *ev)
+{
+    struct world *w = ctx;
+    struct told *t = &w->told[w->n_told++];
+
+    assert_true(w->n_told < TOLD_MAX);
+    t->kind = ev->kind;
+    t->info = ev->u.proc.info;
+    t->mono_ns = ev->mono_ns;
+    t->mask = ev->u.proc.totals_mask;
+    memcpy(t->name, ev->u.proc.info.name.p, ev->u.proc.info.name.n);
+    if (ev->u.proc.totals) {
+        memcpy(t->totals, ev->u.proc.totals, sizeof t->totals);
+    }
+}
+
+static void begin(struct world *w, size_t max, bool records)
+{
+    const struct source_sink sink = {w, NULL, on_fact, NULL, NULL};
+
+    memset(w, 0, sizeof *w);
+    assert_ok(proc_host_open(&w->host, "/proc", NULL));
+    assert_ok(proc_inst_init(&w->table, &w->host, max));
+    proc_life_init(&w->life, &w->table, sink, records);
+    w->life.now_ns = CLK_S;
+}
+
+static void end(struct world *w)
+{
+    proc_inst_fini(&w->table);
+    proc_host_close(&w->host);
+}
+
+static void send(struct world *w, enum proc_net_kind kind, uint32_t pid, uint32_t tid,
+                 uint32_t code)
+{
+    const struct proc_net_event ev = {.kind = kind,
+                                      .mono_ns = w->life.now_ns,
+                                      .pid = pid,
+                                      .tid = tid,
+                                      .parent_pid = 1,
+                                      .code = code};
+
+    proc_life_event(&w->life, &ev);
+}
+
+static void send_record(struct world *w, uint32_t pid, uint32_t tid, bool last)
+{
+    const struct proc_net_task task = {.pid = pid,
+                                       .tid = tid,
+                                       .last = last,
+                                       .leader = pid == tid,
+                                       .exit_status = 3 << 8,
+                                       .name = "brief",
+                                       .name_n = 5,
+                                       .run_ns = 1000,
+                                       .user_ns = 300,
+                                       .kernel_ns = 100,
+                                       .minor_faults = 5,
+                                       .major_faults = 1,
+                                       .peak_bytes = tid == TID_1 ? 9000 : 8000,
+                                       .read_chars = 10,
+                                       .write_chars = 20,
+                                       .disk_read = 1,
+                                       .disk_write = 2,
+                                       .switches = 7};
+
+    proc_life_task(&w->life, &task);
+}
+
+static void a_brief_life_is_one_start_and_one_stop(void **state)
+{
+    struct world w;
+    const struct told *stop;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    assert_int_equal(w.n_told, 0); /* its name is its parent's yet */
+    send_record(&w, PID_A, PID_A, true);
+    assert_int_equal(w.n_told, 1);
+    assert_int_equal(w.told[0].kind, EV_PROC_START);
+    assert_string_equal(w.told[0].name, "brief");
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 1); /* the end itself has not come */
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 2);
+    stop = &w.told[1];
+    assert_int_equal(stop->kind, EV_PROC_STOP);
+    assert_true(proc_id_eq(stop->info.id, w.told[0].info.id));
+    assert_int_equal(stop->info.exit_code, 3);
+    assert_int_equal(stop->info.parent_pid, 1);
+    assert_true(stop->info.have & INFO_FINAL_TOTALS);
+    assert_int_equal(stop->totals[M_CPU_TIME], 1000);
+    assert_int_equal(stop->totals[M_USER_TIME], 750);
+    assert_int_equal(stop->totals[M_KERNEL_TIME], 250);
+    assert_int_equal(stop->totals[M_PAGE_FAULTS], 6);
+    assert_int_equal(stop->totals[M_HARD_FAULTS], 1);
+    assert_int_equal(stop->totals[M_PEAK_WORKING_SET], 8000);
+    assert_int_equal(stop->totals[M_READ_BYTES], 10);
+    assert_int_equal(stop->totals[M_WRITE_BYTES], 20);
+    assert_int_equal(stop->totals[M_CONTEXT_SWITCHES], 7);
+    /* Its own files were gone, and records do not count operations. */
+    assert_false(stop->mask & METRIC_BIT(M_WRITE_OPERATIONS));
+    assert_int_equal(w.table.n, 0);
+    end(&w);
+}
+
+static void totals_are_those_of_all_threads(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&w, PROC_NET_FORK, PID_A, TID_2, 0);
+    send_record(&w, PID_A, TID_1, false);
+    send(&w, PROC_NET_EXIT, PID_A, TID_1, 0);
+    /* The leader goes before its last thread. */
+    send_record(&w, PID_A, PID_A, false);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 0);
+    send_record(&w, PID_A, TID_2, true);
+    send(&w, PROC_NET_EXIT, PID_A, TID_2, 0);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[1].totals[M_CPU_TIME], 3000);
+    assert_int_equal(w.told[1].totals[M_WRITE_BYTES], 60);
+    assert_int_equal(w.told[1].totals[M_PEAK_WORKING_SET], 9000);
+    assert_int_equal(w.told[1].info.exit_code, 3); /* the leader's */
+    end(&w);
+}
+
+static void a_late_record_is_waited_for(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
+    send_record(&w, PID_A, PID_A, true); /* overtakes the other's */
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 0);
+    send(&w, PROC_NET_EXIT, PID_A, TID_1, 0);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 1);
+    assert_true(proc_life_deadline(&w.life) > w.life.now_ns);
+    send_record(&w, PID_A, TID_1, false);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[1].totals[M_CPU_TIME], 2000);
+    assert_true(proc_life_deadline(&w.life) == INT64_MAX);
+    end(&w);
+}
+
+static void a_lost_record_leaves_no_exact_totals(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
+    send_record(&w, PID_A, PID_A, true);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 0);
+    send(&w, PROC_NET_EXIT, PID_A, TID_1, 0);
+    proc_life_due(&w.life, proc_life_deadline(&w.life));
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[1].kind, EV_PROC_STOP);
+    assert_false(w.told[1].info.have & INFO_FINAL_TOTALS);
+    assert_int_equal(w.told[1].mask, 0);
+    end(&w);
+}
+
+static void without_records_the_last_end_is_the_stop(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, false);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 9);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 0);
+    send(&w, PROC_NET_EXIT, PID_A, TID_1, 9);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[1].info.exit_code, 128 + 9);
+    assert_false(w.told[1].info.have & INFO_FINAL_TOTALS);
+    end(&w);
+}
+
+static void a_start_is_told_at_exec_or_after_a_while(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_B, PID_B, 0);
+    send(&w, PROC_NET_EXEC, PID_B, PID_B, 0);
+    assert_int_equal(w.n_told, 1);
+    assert_int_equal(w.told[0].info.id.pid, PID_B);
+    proc_life_due(&w.life, proc_life_deadline(&w.life) - 1);
+    assert_int_equal(w.n_told, 1);
+    proc_life_due(&w.life, proc_life_deadline(&w.life));
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[1].info.id.pid, PID_A);
+    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0); /* an update of the same instance */
+    assert_int_equal(w.n_told, 3);
+    assert_int_equal(w.told[2].kind, EV_PROC_START);
+    assert_true(proc_id_eq(w.told[1].info.id, w.told[2].info.id));
+    end(&w);
+}
+
+static void exec_in_another_thread_is_no_end(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, false);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 9); /* the leader is removed … */
+    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0); /* … and the thread takes its number */
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 1);
+    assert_int_equal(w.told[0].kind, EV_PROC_START);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 5 << 8);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[1].info.exit_code, 5);
+    end(&w);
+}
+
+static void a_reused_number_is_another_process(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
+    w.life.now_ns += 10 * CLK_S; /* its end was lost */
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
+    assert_int_equal(w.n_told, 2);
+    assert_true(w.told[1].info.id.start >= w.told[0].info.id.start + 999);
+    assert_int_equal(w.table.n, 1);
+    end(&w);
+}
+
+static void messages_about_strangers_change_nothing(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&w, PROC_NET_UID, PID_A, PID_A, 0);
+    send_record(&w, PID_A, PID_A, true);
+    proc_life_due(&w.life, INT64_MAX);
+    assert_int_equal(w.n_told, 0);
+    assert_int_equal(w.table.n, 0);
+    end(&w);
+}
+
+static void a_full_table_counts_whom_it_leaves_out(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 1, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&w, PROC_NET_FORK, PID_B, PID_B, 0);
+    assert_int_equal(w.host.counts.capped, 1);
+    send_record(&w, PID_A, PID_A, true);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 0);
+    proc_life_due(&w.life, w.life.now_ns);
+    send(&w, PROC_NET_FORK, PID_B, PID_B, 0); /* there is room again */
+    assert_int_equal(w.host.counts.capped, 1);
+    assert_non_null(proc_inst_find(&w.table, PID_B));
+    end(&w);
+}
+
+static void time_never_goes_back(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    w.life.last_mono_ns = 5 * CLK_S; /* a table was told meanwhile */
+    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
+    assert_int_equal(w.told[0].mono_ns, 5 * CLK_S);
+    end(&w);
+}
+
+static void the_table_finds_what_is_in_it(void **state)
+{
+    struct world w;
+    struct proc_inst *p;
+
+    (void)state;
+    begin(&w, 500, true);
+    for (uint32_t i = 1; i <= 500; i++) {
+        assert_ok(proc_inst_add(&p, &w.table, (struct proc_id){i * 97, i}));
+    }
+    assert_err(proc_inst_add(&p, &w.table, (struct proc_id){1, 1}), ERR_FULL);
+    for (uint32_t i = 1; i <= 500; i += 2) {
+        proc_inst_remove(&w.table, proc_inst_find(&w.table, i * 97));
+    }
+    for (uint32_t i = 1; i <= 500; i++) {
+        p = proc_inst_find(&w.table, i * 97);
+        assert_int_equal(p != NULL, i % 2 == 0);
+        assert_true(!p || p->id.start == i);
+    }
+    assert_ok(proc_inst_add(&p, &w.table, (struct proc_id){1, 1}));
+    end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_brief_life_is_one_start_and_one_stop),
+        cmocka_unit_test(totals_are_those_of_all_threads),
+        cmocka_unit_test(a_late_record_is_waited_for),
+        cmocka_unit_test(a_lost_record_leaves_no_exact_totals),
+        cmocka_unit_test(without_records_the_last_end_is_the_stop),
+        cmocka_unit_test(a_start_is_told_at_exec_or_after_a_while),
+        cmocka_unit_test(exec_in_another_thread_is_no_end),
+        cmocka_unit_test(a_reused_number_is_another_process),
+        cmocka_unit_test(messages_about_strangers_change_nothing),
+        cmocka_unit_test(a_full_table_counts_whom_it_leaves_out),
+        cmocka_unit_test(time_never_goes_back),
+        cmocka_unit_test(the_table_finds_what_is_in_it),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
