@@ -6,11 +6,11 @@
  * row. Then the rows are sorted by time and walked once per page. A page that is full stops the
  * scan; the next one begins at the time where it ended. */
 #include "collector/query_plan.h"
-#include "collector/query_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/query_table.h"
 #include "common/clk.h"
 
 #define LOOKBACK_NS (60 * CLK_S)

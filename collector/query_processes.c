@@ -6,11 +6,11 @@
  * how a process it knew has ended. Processes that never had a row (a trace that only names them)
  * are taken at their word. */
 #include "collector/query_plan.h"
-#include "collector/query_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/query_table.h"
 #include "common/clk.h"
 
 #define RATE_NS     (10 * CLK_S)  /* cpu_percent is that of the last 10 s */

@@ -6,10 +6,10 @@
  * is growth, so a batch or two before the window are read as well: they hold the counters' values
  * at its beginning. */
 #include "collector/query_plan.h"
-#include "collector/query_table.h"
 
 #include <stdlib.h>
 
+#include "collector/query_table.h"
 #include "common/clk.h"
 
 #define TOP_LIMIT   10
