@@ -10,7 +10,8 @@
 
 /* -- server -- */
 struct rpc_server;
-struct rpc_call; /* one request under way; owned by the handler until rpc_answer or rpc_fail */
+struct rpc_call; /* one request under way; owned by the handler until rpc_answer or rpc_fail, which
+                    any thread may call */
 
 struct rpc_method {
     const char *name; /* "procfleet.v1.Query/Top" */
@@ -25,14 +26,18 @@ struct rpc_server_conf {
     size_t n_methods;
     unsigned workers; /* threads, 1 to 16 */
     unsigned queue;   /* requests waiting for a worker; more are answered RESOURCE_EXHAUSTED */
-    size_t raw_max;   /* payload bytes after decompression */
+    size_t raw_max;   /* payload bytes after decompression, and of a raw payload */
     int64_t default_timeout_ns;
 };
 
+/* Errors: ERR_INVALID (a method no descriptor names; a number out of range), those of
+ * net_server_start */
 NODISCARD enum err rpc_server_start(struct rpc_server **out, const struct rpc_server_conf *conf,
                                     struct errmsg *why);
-void rpc_server_stop(
-    struct rpc_server *s); /* answers what is under way UNAVAILABLE, joins the workers */
+/* Answers what waits for a worker UNAVAILABLE, joins the workers, closes the connections. Calls
+ * that a handler still holds stay valid; answering them later only releases them. NULL is allowed.
+ */
+void rpc_server_stop(struct rpc_server *s);
 unsigned rpc_server_port(const struct rpc_server *s);
 
 /* The payload: raw bytes. An encoding other than raw is undone before the handler is called, except
@@ -55,7 +60,10 @@ void rpc_fail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms, c
 /* Methods registered, for GetServerInfo: name and fixed id (stable hash of the name). */
 size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids,
                           size_t max);
-uint32_t rpc_method_id(const char *name);
+uint32_t rpc_method_id(const char *name); /* FNV-1a, 32 bits; 0 becomes 1 */
+
+/* Whether a service descriptor names the method. */
+bool rpc_method_exists(const char *name);
 
 /* -- client -- */
 struct rpc_client;
@@ -73,7 +81,8 @@ struct rpc_result {
     uint64_t epoch;
 };
 
-/* Calls and waits. The reply's payload, raw, is appended to `reply`. payload_encoding says what
+/* Calls and waits; several threads may call at once. result may be NULL. The reply's payload, raw,
+ * is appended to `reply`, whose maximum bounds it. payload_encoding says what
  * `payload` is already. Errors: ERR_REFUSED (result->code says why), ERR_TIMEOUT, ERR_UNREACHABLE,
  * ERR_TRUST, ERR_CLOSED, ERR_CORRUPT, ERR_NOMEM */
 NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,

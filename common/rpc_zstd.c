@@ -1,0 +1,34 @@
+#include "common/rpc_zstd.h"
+
+#include <zstd.h>
+
+uint64_t rpc_zstd_size(const void *p, size_t n)
+{
+    unsigned long long size = ZSTD_getFrameContentSize(p, n);
+
+    return size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR ? 0 : size;
+}
+
+enum err rpc_zstd_decode(struct buf *out, const void *p, size_t n)
+{
+    unsigned long long size = ZSTD_getFrameContentSize(p, n);
+    size_t before = out->n;
+    uint8_t *to;
+
+    if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
+        return ERR_CORRUPT;
+    }
+    if (size > out->max - out->n) {
+        return ERR_FULL;
+    }
+    to = buf_grow(out, (size_t)size);
+    if (!to) {
+        return out->bad;
+    }
+    /* A second frame behind the first finds no room and is an error too. */
+    if (ZSTD_decompress(to, (size_t)size, p, n) != (size_t)size) {
+        out->n = before;
+        return ERR_CORRUPT;
+    }
+    return ERR_OK;
+}
