@@ -3,15 +3,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A column, in three sections without padding between them:
+/* A column, in sections without padding between them:
  *
- *   bases    for each run its first value: zigzag LEB128
- *   bitmaps  for each run one bit per further value, lowest bit first, rounded up to whole bytes:
- *            1 = differs from the value before it
- *   numbers  for each bit that is set, in order, the difference: LEB128, zigzag when moving
+ *   scale    LEB128, at least 1: every value is a multiple of it, and all that follows is divided
+ * by it. Scheduler ticks, pages and clock units shrink to small numbers. bases    for each run its
+ * first value: zigzag LEB128 bitmaps  for each run one bit per further value, lowest bit first,
+ * rounded up to whole bytes: 1 = differs from the value before it numbers  for each bit that is
+ * set, in order, the difference: LEB128, zigzag when moving
  *
- * Differences are taken modulo 2^64, so every value survives. Sections instead of one run after
- * the other, because what follows compresses: like bytes stand beside like. */
+ * Differences and products are taken modulo 2^64, so every value survives. Sections instead of one
+ * run after the other, because of what compresses them: like bytes stand beside like. */
 
 #define VARINT_MAX 10u
 #define MAP_BITS   64u /* values whose bits are handled at once */
@@ -104,12 +105,40 @@ static inline size_t bitmap_bytes(uint32_t count)
 
 size_t codec_bound(size_t n_values, size_t n_runs)
 {
-    return n_values * (VARINT_MAX + 1) + n_runs + SLACK;
+    return VARINT_MAX + n_values * (VARINT_MAX + 1) + n_runs + SLACK;
+}
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The largest number that divides all values; 1 when they are all 0, or when the quotients would
+ * not be worth it. Most columns show within a few values that it is 1. */
+static int64_t common_divisor(const int64_t *values, size_t n)
+{
+    uint64_t g = 0;
+
+    for (size_t i = 0; i < n && g != 1; i++) {
+        if (i == 0 || values[i] != values[i - 1]) {
+            uint64_t v = (uint64_t)values[i];
+
+            v = values[i] < 0 ? 0 - v : v;
+            g = g && v % g == 0 ? g : gcd(v, g);
+        }
+    }
+    return g == 0 || g > INT64_MAX ? 1 : (int64_t)g;
 }
 
 /* One run's bitmap to `map` and its numbers to `p`; gives the end of the numbers. */
 static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *values, uint32_t count,
-                                  bool moving)
+                                  int64_t scale, bool moving)
 {
     for (uint32_t i = 1; i < count; i += MAP_BITS) {
         uint32_t n = count - i < MAP_BITS ? count - i : MAP_BITS;
@@ -124,8 +153,13 @@ static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *value
         }
         for (; bits; bits &= bits - 1) {
             const int64_t *now = v + __builtin_ctzll(bits);
-            uint64_t d = (uint64_t)now[0] - (uint64_t)now[-1];
+            uint64_t d;
 
+            if (scale == 1) {
+                d = (uint64_t)now[0] - (uint64_t)now[-1];
+            } else {
+                d = (uint64_t)(now[0] / scale) - (uint64_t)(now[-1] / scale);
+            }
             d = moving ? zigzag(d) : d;
             p = d >> 56 ? put_varint(p, d) : put_short(p, d);
         }
@@ -138,9 +172,16 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
 {
     const int64_t *v = values;
     uint8_t *p = out, *map;
+    size_t n_values = 0;
+    int64_t scale;
 
     for (size_t r = 0; r < n_runs; r++) {
-        p = put_varint(p, zigzag((uint64_t)*v));
+        n_values += counts[r];
+    }
+    scale = common_divisor(values, n_values);
+    p = put_varint(p, (uint64_t)scale);
+    for (size_t r = 0; r < n_runs; r++) {
+        p = put_varint(p, zigzag((uint64_t)(*v / scale)));
         v += counts[r];
     }
     map = p;
@@ -149,76 +190,86 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
     }
     v = values;
     for (size_t r = 0; r < n_runs; r++) {
-        p = encode_run(p, map, v, counts[r], mode == CODEC_MOVING);
+        p = encode_run(p, map, v, counts[r], scale, mode == CODEC_MOVING);
         map += bitmap_bytes(counts[r]);
         v += counts[r];
     }
     return (size_t)(p - out);
 }
 
-/* Fills the values behind the first one of a run; NULL when the numbers end too soon, or when there
- * are bits behind the last value. */
-static inline const uint8_t *decode_run(int64_t *values, uint32_t count, bool moving,
-                                        const uint8_t *map, const uint8_t *p, const uint8_t *end)
-{
-    uint64_t v = (uint64_t)values[0];
+/* Where a column is being read. */
+struct reader {
+    const uint8_t *p, *end; /* the numbers left */
+    const uint8_t *map;     /* the bitmaps left */
+    uint64_t scale;
+    bool moving;
+};
 
+/* Fills a run, whose first place holds its base; false when the numbers end too soon, or when there
+ * are bits behind the last value. */
+static inline bool decode_run(int64_t *values, uint32_t count, struct reader *r)
+{
+    uint64_t v = (uint64_t)values[0], scale = r->scale;
+    const uint8_t *p = r->p;
+
+    values[0] = (int64_t)(v * scale);
     for (uint32_t i = 1; i < count; i += MAP_BITS) {
         uint32_t n = count - i < MAP_BITS ? count - i : MAP_BITS;
         uint64_t bits = 0;
 
         for (uint32_t k = 0; k < n; k += 8) {
-            bits |= (uint64_t)*map++ << k;
+            bits |= (uint64_t)*r->map++ << k;
         }
         if (n < MAP_BITS && bits >> n) {
-            return NULL;
+            return false;
         }
         memset(values + i, 0, n * sizeof *values);
         for (; bits; bits &= bits - 1) {
             uint64_t d;
 
-            p = get_fast(&d, p, end);
+            p = get_fast(&d, p, r->end);
             if (!p) {
-                return NULL;
+                return false;
             }
-            values[i + (unsigned)__builtin_ctzll(bits)] = (int64_t)(moving ? unzigzag(d) : d);
+            values[i + (unsigned)__builtin_ctzll(bits)] = (int64_t)(r->moving ? unzigzag(d) : d);
         }
         for (uint32_t k = 0; k < n; k++) {
             v += (uint64_t)values[i + k];
-            values[i + k] = (int64_t)v;
+            values[i + k] = (int64_t)(v * scale);
         }
     }
-    return p;
+    r->p = p;
+    return true;
 }
 
 enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, enum codec_mode mode,
                       const void *data, size_t n)
 {
-    const uint8_t *p = data, *end = p + n, *map;
+    struct reader r = {.p = data, .moving = mode == CODEC_MOVING};
     int64_t *v = values;
     size_t maps = 0;
 
-    for (size_t r = 0; r < n_runs; r++) {
-        uint64_t base;
+    r.end = r.p + n;
+    r.p = get_varint(&r.scale, r.p, r.end);
+    for (size_t i = 0; i < n_runs && r.p; i++) {
+        uint64_t base = 0;
 
-        p = get_varint(&base, p, end);
-        if (!p) {
-            return ERR_CORRUPT;
-        }
+        r.p = get_varint(&base, r.p, r.end);
         *v = (int64_t)unzigzag(base);
-        v += counts[r];
-        maps += bitmap_bytes(counts[r]);
+        v += counts[i];
+        maps += bitmap_bytes(counts[i]);
     }
-    if ((size_t)(end - p) < maps) {
+    if (!r.p || r.scale == 0 || (size_t)(r.end - r.p) < maps) {
         return ERR_CORRUPT;
     }
-    map = p;
-    p += maps;
+    r.map = r.p;
+    r.p += maps;
     v = values;
-    for (size_t r = 0; r < n_runs && p; r++) {
-        p = decode_run(v, counts[r], mode == CODEC_MOVING, map, p, end);
-        map += bitmap_bytes(counts[r]);
-        v += counts[r];
+    for (size_t i = 0; i < n_runs; i++) {
+        if (!decode_run(v, counts[i], &r)) {
+            return ERR_CORRUPT;
+        }
+        v += counts[i];
     }
-    return p == end ? ERR_OK : ERR_CORRUPT;
+    return r.p == r.end ? ERR_OK : ERR_CORRUPT;
 }

@@ -24,6 +24,9 @@ static const struct column cases[] = {
     {"falling", {3, 2}, 2, {9, 5, 1, 300, 0}, 5},
     {"nine values: one whole bitmap byte", {9}, 1, {0, 1, 3, 6, 10, 15, 21, 28, 36}, 9},
     {"ten values: two bitmap bytes", {10, 1, 2}, 3, {1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 4}, 13},
+    {"multiples", {3, 2}, 2, {3 * 15625000, 3 * 15625000, -5 * 15625000, 0, 15625000LL << 30}, 5},
+    {"multiples of 2^62 and 2^63", {3}, 1, {INT64_MIN, 1LL << 62, 0}, 3},
+    {"only 0 and the least", {2}, 1, {0, INT64_MIN}, 2},
     {"long numbers", {3}, 1, {0, 1LL << 62, (1LL << 62) + 128}, 3},
 };
 
@@ -70,15 +73,19 @@ static void the_bytes_are_those_of_the_protocol(void **state)
 {
     static const int64_t values[] = {100, 100, 250, 7, 6};
     static const uint32_t counts[] = {3, 2};
-    static const uint8_t growing[] = {0xc8, 1,    14,   2,    1,    0x96, 1,    0xff, 0xff,
-                                      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1};
-    static const uint8_t moving[] = {0xc8, 1, 14, 2, 1, 0xac, 2, 1};
+    static const uint8_t growing[] = {1,    0xc8, 1,    14,   2,    1,    0x96, 1,    0xff,
+                                      0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1};
+    static const uint8_t moving[] = {1, 0xc8, 1, 14, 2, 1, 0xac, 2, 1};
+    static const int64_t pages[] = {8192, 8192, 4096 * 151};
+    static const uint8_t scaled[] = {0x80, 0x20, 4, 2, 0xaa, 2};
 
     (void)state;
     assert_int_equal(codec_encode(bytes, values, counts, 2, CODEC_GROWING), sizeof growing);
     assert_memory_equal(bytes, growing, sizeof growing);
     assert_int_equal(codec_encode(bytes, values, counts, 2, CODEC_MOVING), sizeof moving);
     assert_memory_equal(bytes, moving, sizeof moving);
+    assert_int_equal(codec_encode(bytes, pages, counts, 1, CODEC_MOVING), sizeof scaled);
+    assert_memory_equal(bytes, scaled, sizeof scaled);
 }
 
 static void what_no_encoder_writes_is_refused(void **state)
@@ -87,11 +94,12 @@ static void what_no_encoder_writes_is_refused(void **state)
         uint8_t bytes[16];
         size_t n;
     } bad[] = {
-        {{2, 2, 5}, 3},    /* bit behind the last value */
-        {{2, 0x80, 5}, 3}, /* the same, further up */
-        {{2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2}, 12},       /* 65 bits */
-        {{2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}, 13}, /* 11 bytes */
-        {{0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2, 0}, 11},
+        {{0, 2, 0}, 3},       /* scale 0 */
+        {{1, 2, 2, 5}, 4},    /* bit behind the last value */
+        {{1, 2, 0x80, 5}, 4}, /* the same, further up */
+        {{1, 2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2}, 13}, /* 65 bits */
+        {{1, 2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1}, 14},
+        {{1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 2, 0}, 12},
     };
     static const uint32_t counts[] = {2};
     int64_t out[2];
