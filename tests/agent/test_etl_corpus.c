@@ -444,6 +444,8 @@ static const char *type_name(unsigned type)
     return names[type];
 }
 
+static uint64_t compressed_buffers;
+
 static void has_the_expected_structure(const char *name, const json_t *figures)
 {
     const json_t *buffers = json_object_get(figures, "buffers");
@@ -459,11 +461,13 @@ static void has_the_expected_structure(const char *name, const json_t *figures)
     assert_ok(etl_index_init(&part.index, part.in, path, NULL));
     assert_int_equal(part.index.n_slots, number(buffers, "count"));
     assert_int_equal(part.index.compressed, number(buffers, "compressed"));
+    compressed_buffers += part.index.compressed;
     assert_ok(etl_merge_open(&merge, &part, 1));
     while ((e = etl_merge_next(merge, &item)) == ERR_OK) {
         bump(types, type_name(item.peek.type));
     }
     assert_err(e, ERR_END);
+    assert_int_equal(etl_merge_damage(merge).damaged, 0); /* each unpacked to its exact size */
     assert_same_json(name, "header types", types, json_object_get(figures, "header_types"));
     etl_merge_close(merge);
     etl_index_fini(&part.index);
@@ -474,7 +478,9 @@ static void has_the_expected_structure(const char *name, const json_t *figures)
 static void every_recording_has_the_expected_structure(void **state)
 {
     (void)state;
+    compressed_buffers = 0;
     (void)corpus_each(has_the_expected_structure);
+    assert_int_equal(compressed_buffers, 461);
 }
 
 int main(void)
