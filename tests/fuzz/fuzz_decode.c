@@ -1,4 +1,5 @@
-/* Any bytes as a payload: byte 0 picks the class, 1 the opcode, 2 the version, 3 the pointer size. */
+/* Any bytes as a payload: byte 0 picks the class, 1 the opcode, 2 the version, 3 the pointer size.
+ */
 #include <stdlib.h>
 #include <string.h>
 
