@@ -1,0 +1,692 @@
+/* One writer thread takes what waits, in groups:
+ *
+ *   store_put (any thread) ─ queue ─ writer: reserve in the head, add to the log   (may fail: that
+ *                                            prepare the head's next state          batch only)
+ *                                            commit the log: one write, one sync   (may fail:
+ * fatal) publish the head, remember the numbers on_stored, done
+ *
+ * Whatever needs memory happens before the commit, so what is durable is always shown and
+ * acknowledged. A batch is found in `seen` once durable and in the queue or group before, so
+ * a repeat is never written twice. `lock` guards everything that store_put and the writer share; it
+ * is held across no I/O and no callback, and no other lock is taken under it.
+ *
+ * Group commit: a commit begins at once when the last one began commit_gather_ns ago or more,
+ * otherwise when that is so or commit_bytes wait. An idle store thus answers after one sync, a busy
+ * one makes at most 1 / commit_gather_ns commits a second and waits half of that on average. */
+#include "collector/store.h"
+
+#include <stdio.h>
+
+#include "collector/seqset.h"
+#include "collector/store_impl.h"
+#include "collector/wal.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define WINDOW_NS   (300 * 1000000000LL) /* a log file's; segments will have the same */
+#define FILE_BYTES  (64u << 20)
+#define GROUP_BYTES (8u << 20) /* taken for one commit */
+#define RETRY_NS    20000000LL /* while memory is short */
+#define RETRIES     250
+
+/* A batch on its way. */
+struct item {
+    struct item *next;
+    struct head_batch *kept;
+    struct batch *batch;
+    char host_name[MODEL_HOST_NAME_MAX + 1];
+    size_t weight;
+    enum err result;
+    void (*done)(void *ctx, enum err e);
+    void *ctx;
+};
+
+struct store {
+    struct store_conf conf;
+    struct os_lock *dir_lock;
+    struct head *head; /* the writer's */
+    struct wal *wal;   /* the writer's */
+    struct os_thread *thread;
+    int64_t newest_ns; /* newest arrival: the writer's clock */
+
+    struct os_mutex *lock; /* guards what follows */
+    struct os_cond *work;
+    struct seqset *seen;
+    struct item *queue, **queue_end;
+    struct item *group; /* being committed */
+    size_t waiting_bytes, waiting_batches, queued_bytes;
+    bool stopping;
+    struct errmsg problem; /* set when the log failed */
+    struct store_stats stats;
+};
+
+struct head *store_head(struct store *s)
+{
+    return s->head;
+}
+
+static void item_destroy(struct item *i)
+{
+    if (i) {
+        head_batch_destroy(i->kept);
+        wire_batch_free(i->batch);
+        mem_free(i);
+    }
+}
+
+/* -- accepting -- */
+
+static enum err item_create(struct item **out, const struct store_put *put)
+{
+    const struct batch_head *h = &put->batch->head;
+    struct item *i;
+    enum err e;
+
+    if (put->n > WAL_BYTES_MAX || strlen(put->host_name) > MODEL_HOST_NAME_MAX || h->seq == 0) {
+        return ERR_INVALID;
+    }
+    i = mem_zalloc(sizeof *i);
+    if (!i) {
+        return ERR_NOMEM;
+    }
+    e = head_batch_create(&i->kept, put->bytes, put->n);
+    if (e) {
+        item_destroy(i);
+        return e;
+    }
+    i->kept->stream = h->stream;
+    i->kept->seq = h->seq;
+    i->kept->received_ns = put->received_ns;
+    head_span(put->batch, put->received_ns, &i->kept->t0_ns, &i->kept->t1_ns);
+    snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
+    i->weight = put->n + wire_batch_memory(put->batch);
+    i->done = put->done;
+    i->ctx = put->ctx;
+    *out = i;
+    return ERR_OK;
+}
+
+static bool same_key(const struct item *i, const struct batch_head *h)
+{
+    const struct batch_head *x = &i->batch->head;
+
+    return x->seq == h->seq && x->stream == h->stream &&
+           memcmp(x->host.b, h->host.b, sizeof h->host.b) == 0;
+}
+
+static bool is_waiting(const struct store *s, const struct batch_head *h)
+{
+    for (const struct item *i = s->queue; i; i = i->next) {
+        if (same_key(i, h)) {
+            return true;
+        }
+    }
+    for (const struct item *i = s->group; i; i = i->next) {
+        if (same_key(i, h)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count_duplicate(struct store *s, const struct uuid *host)
+{
+    struct seqset_counts *counts = seqset_counts_ref(s->seen, host);
+
+    s->stats.duplicates++;
+    if (counts) {
+        atomic_fetch_add(&counts->duplicates, 1);
+        seqset_counts_unref(counts);
+    }
+}
+
+/* Under the lock: whether the batch may join the queue. */
+static enum err admit(struct store *s, const struct batch_head *h, const struct item *i)
+{
+    if (s->stats.failed) {
+        return ERR_IO;
+    }
+    if (s->stopping) {
+        return ERR_CLOSED;
+    }
+    if (seqset_has(s->seen, &h->host, h->stream, h->seq)) {
+        count_duplicate(s, &h->host);
+        return ERR_EXISTS;
+    }
+    if (is_waiting(s, h)) {
+        return ERR_BUSY;
+    }
+    if (i->kept->t1_ns < i->kept->received_ns - s->conf.age_max_ns) {
+        s->stats.too_old++;
+        return ERR_RANGE;
+    }
+    if (s->waiting_batches >= STORE_WAITING_BATCHES ||
+        s->waiting_bytes + i->weight > STORE_WAITING_MAX) {
+        return ERR_FULL;
+    }
+    return seqset_open(s->seen, &h->host, h->stream, i->kept->received_ns);
+}
+
+enum err store_put(struct store *s, const struct store_put *put)
+{
+    struct item *i;
+    enum err e = item_create(&i, put);
+
+    if (e) {
+        wire_batch_free(put->batch);
+        return e;
+    }
+    os_mutex_lock(s->lock);
+    e = admit(s, &put->batch->head, i);
+    i->batch = put->batch;
+    if (!e) {
+        *s->queue_end = i;
+        s->queue_end = &i->next;
+        s->waiting_batches++;
+        s->waiting_bytes += i->weight;
+        s->queued_bytes += i->kept->n;
+        os_cond_wake(s->work);
+    }
+    os_mutex_unlock(s->lock);
+    if (e) {
+        item_destroy(i);
+    }
+    return e;
+}
+
+uint64_t store_last_seq(struct store *s, const struct uuid *host, uint64_t stream)
+{
+    uint64_t last;
+
+    os_mutex_lock(s->lock);
+    last = seqset_last(s->seen, host, stream);
+    os_mutex_unlock(s->lock);
+    return last;
+}
+
+/* -- the log's checkpoint -- */
+
+struct checkpoint {
+    struct wal *wal;
+    int64_t now_ns;
+};
+
+static enum err add_ranges(void *ctx, const struct seqset_stream *st)
+{
+    struct checkpoint *c = ctx;
+    struct buf b;
+    struct wal_record r = {.kind = WAL_RANGES,
+                           .host = st->host,
+                           .stream = st->stream,
+                           .received_ns = st->used_ns,
+                           .host_name = str_make("")};
+    enum err e;
+
+    buf_init(&b, SEQSET_RANGES_MAX * 16);
+    seqset_encode(&b, st->ranges, st->n_ranges);
+    r.bytes = b.p;
+    r.n = b.n;
+    e = b.bad ? b.bad : wal_add(c->wal, &r, c->now_ns, NULL);
+    buf_fini(&b);
+    return e;
+}
+
+static enum err write_checkpoint(void *ctx, struct wal *w, int64_t now_ns)
+{
+    struct store *s = ctx;
+    struct checkpoint c = {w, now_ns};
+    enum err e;
+
+    os_mutex_lock(s->lock);
+    e = seqset_each(s->seen, add_ranges, &c);
+    os_mutex_unlock(s->lock);
+    return e;
+}
+
+static void release_file(void *ctx, uint64_t file)
+{
+    struct store *s = ctx;
+
+    wal_release(s->wal, file);
+}
+
+/* -- the writer -- */
+
+/* Waits for work; takes the oldest of it as the group. False: stopping and nothing is left. */
+static bool take_group(struct store *s, int64_t last_ns)
+{
+    struct item **end = &s->queue;
+    size_t bytes = 0;
+
+    os_mutex_lock(s->lock);
+    while (!s->queue && !s->stopping) {
+        os_cond_wait(s->work);
+    }
+    while (!s->stopping && s->queued_bytes < s->conf.commit_bytes &&
+           os_cond_wait_until(s->work, last_ns + s->conf.commit_gather_ns) != ERR_TIMEOUT) {
+    }
+    while (*end && bytes < GROUP_BYTES) {
+        bytes += (*end)->kept->n;
+        end = &(*end)->next;
+    }
+    s->group = s->queue;
+    s->queue = *end;
+    *end = NULL;
+    if (!s->queue) {
+        s->queue_end = &s->queue;
+    }
+    s->queued_bytes -= bytes;
+    os_mutex_unlock(s->lock);
+    return s->group != NULL;
+}
+
+/* Puts one batch into the head and the commit. */
+static enum err stage(struct store *s, struct item *i)
+{
+    struct head_batch *kept = i->kept;
+    struct seqset_counts *counts;
+    struct head_host *host;
+    struct wal_record r = {.kind = WAL_BATCH,
+                           .host = i->batch->head.host,
+                           .stream = kept->stream,
+                           .seq = kept->seq,
+                           .t0_ns = kept->t0_ns,
+                           .t1_ns = kept->t1_ns,
+                           .received_ns = kept->received_ns,
+                           .host_name = str_make(i->host_name),
+                           .bytes = kept->bytes,
+                           .n = kept->n};
+    enum err e;
+
+    os_mutex_lock(s->lock);
+    counts = seqset_counts_ref(s->seen, &r.host);
+    os_mutex_unlock(s->lock);
+    if (!counts) {
+        return ERR_FULL; /* its place was given to another host meanwhile */
+    }
+    e = head_reserve(s->head, &host, i->host_name, i->batch, counts, kept->t1_ns);
+    if (e) {
+        seqset_counts_unref(counts);
+        return e;
+    }
+    s->newest_ns = kept->received_ns > s->newest_ns ? kept->received_ns : s->newest_ns;
+    e = wal_add(s->wal, &r, s->newest_ns, &kept->file);
+    if (e) {
+        return e;
+    }
+    wal_hold(s->wal, kept->file);
+    head_append(s->head, host, i->batch, kept);
+    i->kept = NULL;
+    return ERR_OK;
+}
+
+/* Memory may come back: the agents wait for their answers meanwhile, nothing is lost. */
+static enum err prepare(struct store *s)
+{
+    enum err e = head_prepare(s->head, s->newest_ns);
+
+    for (int i = 0; e == ERR_NOMEM && i < RETRIES; i++) {
+        os_sleep_ns(RETRY_NS);
+        e = head_prepare(s->head, s->newest_ns);
+    }
+    return e;
+}
+
+static void settle(struct store *s, struct item *i)
+{
+    const struct batch_head *h = &i->batch->head;
+    struct seq_range r = {h->seq, h->seq};
+
+    /* The stream can be missing when it was forgotten since: then it is so for its repeats too. */
+    err_ignore(seqset_add(s->seen, &h->host, h->stream, r));
+    s->stats.batches++;
+}
+
+static void refresh_stats(struct store *s)
+{
+    struct head_stats head;
+    struct wal_stats wal;
+
+    head_stats(s->head, &head);
+    wal_stats(s->wal, &wal);
+    s->stats.commits = wal.commits;
+    s->stats.torn_bytes = wal.torn_bytes;
+    s->stats.bad_records = wal.bad_records;
+    s->stats.recovered_bytes = wal.replayed_bytes;
+    s->stats.log_files = wal.files;
+    s->stats.log_bytes = wal.bytes;
+    s->stats.dropped_batches = head.dropped_batches;
+    s->stats.head_bytes = head.bytes;
+    s->stats.head_batches = head.batches;
+    s->stats.hosts = head.hosts;
+    s->stats.forgotten_streams = seqset_forgotten(s->seen);
+    s->stats.closed_holes = seqset_closed(s->seen);
+}
+
+/* The group is durable or failed: make that known, to readers first. */
+static void finish_group(struct store *s, enum err failed, const struct errmsg *why, size_t bytes)
+{
+    if (!failed) {
+        head_publish(s->head);
+        wal_trim(s->wal);
+    }
+    os_mutex_lock(s->lock);
+    for (struct item *i = s->group; i; i = i->next) {
+        if (failed) {
+            i->result = failed;
+        } else if (i->result == ERR_OK) {
+            settle(s, i);
+        }
+    }
+    if (failed && !s->stats.failed) {
+        s->stats.failed = true;
+        s->problem = *why;
+    }
+    s->stats.bytes += failed ? 0 : bytes;
+    refresh_stats(s);
+    os_mutex_unlock(s->lock);
+}
+
+/* Takes the group out of the queue's books and calls back. */
+static void answer_group(struct store *s)
+{
+    struct item *i;
+
+    for (i = s->group; i; i = i->next) {
+        if (i->result == ERR_OK && s->conf.on_stored) {
+            s->conf.on_stored(s->conf.ctx, i->host_name, i->batch);
+        }
+    }
+    os_mutex_lock(s->lock);
+    i = s->group;
+    s->group = NULL;
+    for (const struct item *x = i; x; x = x->next) {
+        s->waiting_batches--;
+        s->waiting_bytes -= x->weight;
+    }
+    os_mutex_unlock(s->lock);
+    while (i) {
+        struct item *next = i->next;
+
+        i->done(i->ctx, i->result);
+        item_destroy(i);
+        i = next;
+    }
+}
+
+static void commit_group(struct store *s)
+{
+    struct errmsg why = {""};
+    size_t bytes = 0;
+    enum err e = s->stats.failed ? ERR_IO : ERR_OK; /* only this thread sets it */
+
+    for (struct item *i = s->group; i && !e; i = i->next) {
+        size_t n = i->kept->n;
+
+        i->result = stage(s, i);
+        bytes += i->result == ERR_OK ? n : 0;
+    }
+    if (!e) {
+        e = prepare(s);
+        if (e) {
+            errmsg_set(&why, e, "out of memory for too long; restart with a smaller head");
+        }
+    }
+    if (!e) {
+        e = wal_commit(s->wal, &why);
+    }
+    finish_group(s, e ? ERR_IO : ERR_OK, &why, bytes);
+    answer_group(s);
+}
+
+static void writer_main(void *arg)
+{
+    struct store *s = arg;
+    int64_t last_ns = os_mono_ns() - s->conf.commit_gather_ns;
+
+    while (take_group(s, last_ns)) {
+        last_ns = os_mono_ns();
+        commit_group(s);
+    }
+}
+
+/* -- recovery -- */
+
+static enum err recover_ranges(struct store *s, const struct wal_record *r)
+{
+    struct seq_range ranges[SEQSET_RANGES_MAX];
+    size_t n = 0;
+    enum err e = seqset_decode(ranges, &n, r->bytes, r->n);
+
+    if (!e) {
+        e = seqset_open(s->seen, &r->host, r->stream, r->received_ns);
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        e = seqset_add(s->seen, &r->host, r->stream, ranges[i]);
+    }
+    return e == ERR_FULL ? ERR_OK : e; /* the limit on hosts was lowered */
+}
+
+/* Puts a batch that was read back into the head. */
+static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
+                                  const struct wal_record *r, const struct batch *b)
+{
+    char name[MODEL_HOST_NAME_MAX + 1];
+    struct seqset_counts *counts = seqset_counts_ref(s->seen, &r->host);
+    struct head_batch *kept;
+    struct head_host *host;
+    enum err e = head_batch_create(&kept, r->bytes, r->n);
+
+    if (e) {
+        seqset_counts_unref(counts);
+        return e;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)r->host_name.n, r->host_name.p);
+    e = head_reserve(s->head, &host, name, b, counts, r->t1_ns);
+    if (e) {
+        seqset_counts_unref(counts);
+        head_batch_destroy(kept);
+        return e;
+    }
+    kept->stream = r->stream;
+    kept->seq = r->seq;
+    kept->t0_ns = r->t0_ns;
+    kept->t1_ns = r->t1_ns;
+    kept->received_ns = r->received_ns;
+    kept->file = file;
+    wal_hold(w, file);
+    head_append(s->head, host, b, kept);
+    s->stats.recovered_batches++;
+    return ERR_OK;
+}
+
+static enum err recover_batch(struct store *s, struct wal *w, uint64_t file,
+                              const struct wal_record *r)
+{
+    struct seq_range one = {r->seq, r->seq};
+    struct batch *b;
+    enum err e;
+
+    if (r->seq == 0) {
+        return ERR_CORRUPT;
+    }
+    if (seqset_has(s->seen, &r->host, r->stream, r->seq)) {
+        count_duplicate(s, &r->host);
+        return ERR_OK;
+    }
+    s->newest_ns = r->received_ns > s->newest_ns ? r->received_ns : s->newest_ns;
+    e = seqset_open(s->seen, &r->host, r->stream, r->received_ns);
+    if (!e) {
+        e = seqset_add(s->seen, &r->host, r->stream, one);
+    }
+    if (e || r->t1_ns < s->newest_ns - s->conf.age_max_ns) {
+        return e == ERR_FULL ? ERR_OK : e;
+    }
+    e = wire_batch_decode(&b, r->bytes, r->n);
+    if (e) {
+        return e == ERR_NOMEM ? e : ERR_CORRUPT;
+    }
+    e = memcmp(b->head.host.b, r->host.b, sizeof r->host.b) == 0
+            ? recover_into_head(s, w, file, r, b)
+            : ERR_CORRUPT;
+    wire_batch_free(b);
+    head_retain(s->head, s->newest_ns);
+    return e;
+}
+
+static enum err recover_record(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r)
+{
+    struct store *s = ctx;
+
+    s->wal = w; /* for files released while it is still opening */
+    return r->kind == WAL_RANGES ? recover_ranges(s, r) : recover_batch(s, w, file, r);
+}
+
+static void tell_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct store *s = ctx;
+
+    s->conf.on_progress(s->conf.ctx, done_bytes, total_bytes);
+}
+
+/* -- opening and closing -- */
+
+static enum err lock_dir(struct store *s, struct errmsg *why)
+{
+    char *path = os_path_join(s->conf.dir, "lock");
+    enum err e = path ? os_lock(&s->dir_lock, path) : ERR_NOMEM;
+
+    if (e == ERR_BUSY) {
+        errmsg_set(why, e, "%s is in use by another collector: stop it or choose another data_dir",
+                   s->conf.dir);
+    } else if (e) {
+        errmsg_set(why, e, "cannot lock %s: %s", s->conf.dir, err_text(e));
+    }
+    mem_free(path);
+    return e;
+}
+
+static enum err open_log(struct store *s, struct errmsg *why)
+{
+    char *dir = os_path_join(s->conf.dir, "wal");
+    struct wal_conf conf = {
+        .dir = dir,
+        .fio = s->conf.fio,
+        .window_ns = WINDOW_NS,
+        .file_bytes = FILE_BYTES,
+        .checkpoint = write_checkpoint,
+        .replay = recover_record,
+        .progress = s->conf.on_progress ? tell_progress : NULL,
+        .ctx = s,
+    };
+    struct wal *w;
+    enum err e = dir ? os_mkdirs(dir, true) : ERR_NOMEM;
+
+    if (e) {
+        errmsg_set(why, e, "cannot make %s: %s", dir ? dir : s->conf.dir, err_text(e));
+    } else {
+        e = wal_open(&w, &conf, why);
+        s->wal = e ? NULL : w;
+    }
+    mem_free(dir);
+    return e;
+}
+
+static enum err open_parts(struct store *s, struct errmsg *why)
+{
+    struct head_conf head = {s->conf.head_bytes_max, s->conf.age_max_ns, s->conf.instances_max,
+                             release_file, s};
+    enum err e = os_mkdirs(s->conf.dir, true);
+
+    if (e) {
+        return errmsg_set(why, e, "cannot make %s: %s", s->conf.dir, err_text(e));
+    }
+    e = lock_dir(s, why);
+    if (e) {
+        return e;
+    }
+    e = os_mutex_create(&s->lock);
+    if (!e) {
+        e = os_cond_create(&s->work, s->lock);
+    }
+    if (!e) {
+        e = seqset_create(&s->seen, s->conf.hosts_max, s->conf.age_max_ns);
+    }
+    if (!e) {
+        e = head_create(&s->head, &head);
+    }
+    return e ? errmsg_set(why, e, "cannot open the store: %s", err_text(e)) : ERR_OK;
+}
+
+enum err store_open(struct store **out, const struct store_conf *conf, struct errmsg *why)
+{
+    struct store *s = mem_zalloc(sizeof *s);
+    enum err e;
+
+    if (!s) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    s->conf = *conf;
+    s->queue_end = &s->queue;
+    e = open_parts(s, why);
+    if (e) {
+        goto fail;
+    }
+    e = open_log(s, why);
+    if (e) {
+        goto fail;
+    }
+    e = head_prepare(s->head, s->newest_ns);
+    if (e) {
+        errmsg_set(why, e, "out of memory");
+        goto fail;
+    }
+    head_publish(s->head);
+    refresh_stats(s);
+    e = os_thread_start(&s->thread, "store", writer_main, s);
+    if (e) {
+        errmsg_set(why, e, "cannot start a thread");
+        goto fail;
+    }
+    *out = s;
+    return ERR_OK;
+
+fail:
+    store_close(s);
+    return e;
+}
+
+void store_close(struct store *s)
+{
+    if (!s) {
+        return;
+    }
+    if (s->thread) {
+        os_mutex_lock(s->lock);
+        s->stopping = true;
+        os_cond_wake_all(s->work);
+        os_mutex_unlock(s->lock);
+        os_thread_join(s->thread);
+    }
+    wal_close(s->wal);
+    head_destroy(s->head);
+    seqset_destroy(s->seen);
+    os_cond_destroy(s->work);
+    os_mutex_destroy(s->lock);
+    os_unlock(s->dir_lock);
+    mem_free(s);
+}
+
+void store_stats(struct store *s, struct store_stats *out)
+{
+    os_mutex_lock(s->lock);
+    *out = s->stats;
+    os_mutex_unlock(s->lock);
+}
+
+void store_problem(struct store *s, struct errmsg *out)
+{
+    os_mutex_lock(s->lock);
+    *out = s->problem;
+    os_mutex_unlock(s->lock);
+}

@@ -1,0 +1,729 @@
+#include "collector/store.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/fio_fault.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define SECOND 1000000000LL
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+    (void)state;
+    rig_init(&rig);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_fini(&rig);
+    return 0;
+}
+
+/* Puts n batches of a fresh host with this seed; the last one is left in *last when asked for. */
+static void put_many(uint64_t seed, size_t n, struct rig_batch *last)
+{
+    struct fleetgen *g = rig_host(seed);
+
+    for (size_t i = 0; i < n; i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put(&rig, &b));
+        if (last && i + 1 == n) {
+            *last = b;
+        } else {
+            rig_batch_fini(&b);
+        }
+    }
+    fleetgen_destroy(g);
+}
+
+static void a_stored_batch_is_in_the_answers_and_after_reopening(void **state)
+{
+    struct rig_batch b;
+    struct store_view *v;
+
+    (void)state;
+    rig_open(&rig);
+    put_many(1, 3, &b);
+    for (int life = 0; life < 3; life++) {
+        assert_int_equal(rig_count(&rig, &b.head), 1);
+        assert_int_equal(rig_count_all(&rig), 3);
+        assert_ok(store_view_open(&v, rig.store));
+        assert_int_equal(store_view_hosts(v), 1);
+        assert_string_equal(store_view_host(v, 0)->name, b.host_name);
+        assert_int_equal(store_view_host(v, 0)->batches, 3);
+        assert_int_equal(store_view_host(v, 0)->gaps, 0);
+        assert_int_equal(store_view_host(v, 0)->received_ns, b.received_ns);
+        assert_int_equal(store_view_host(v, 0)->last_ns, b.received_ns - SECOND);
+        assert_memory_equal(store_view_host(v, 0)->boot.b, b.head.boot.b, 16);
+        store_view_close(v);
+        assert_int_equal(store_last_seq(rig.store, &b.head.host, b.head.stream), 3);
+        rig_close(&rig);
+        rig_open(&rig);
+    }
+    rig_batch_fini(&b);
+}
+
+static void a_repeat_is_a_duplicate_before_and_after_reopening(void **state)
+{
+    struct rig_batch b;
+    struct store_view *v;
+
+    (void)state;
+    rig_open(&rig);
+    put_many(1, 1, &b);
+    assert_err(rig_put(&rig, &b), ERR_EXISTS);
+    assert_ok(store_view_open(&v, rig.store));
+    assert_int_equal(store_view_host(v, 0)->duplicates, 1);
+    store_view_close(v);
+    rig_close(&rig);
+    rig_open(&rig);
+    assert_err(rig_put(&rig, &b), ERR_EXISTS);
+    assert_int_equal(rig_count(&rig, &b.head), 1);
+    rig_batch_fini(&b);
+}
+
+static void an_agent_restarted_in_the_same_boot_is_no_duplicate(void **state)
+{
+    struct fleetgen *g = rig_host(1), *again = rig_host(1);
+    struct rig_batch first, second;
+
+    (void)state;
+    rig_open(&rig);
+    rig_batch_as(&first, g, 10, 7, 1);
+    rig_batch_as(&second, again, 10, 8, 1);
+    assert_memory_equal(first.head.boot.b, second.head.boot.b, 16);
+    assert_ok(rig_put(&rig, &first));
+    assert_ok(rig_put(&rig, &second));
+    assert_int_equal(rig_count(&rig, &first.head), 1);
+    assert_int_equal(rig_count(&rig, &second.head), 1);
+    rig_batch_fini(&first);
+    rig_batch_fini(&second);
+    fleetgen_destroy(g);
+    fleetgen_destroy(again);
+}
+
+static void missing_numbers_are_gaps_until_they_arrive(void **state)
+{
+    static const uint64_t order[] = {1, 4, 2, 3};
+    static const uint64_t gaps[] = {0, 2, 1, 0};
+    static const uint64_t last[] = {1, 1, 2, 4};
+    struct fleetgen *g = rig_host(1);
+
+    (void)state;
+    rig_open(&rig);
+    for (size_t i = 0; i < COUNT_OF(order); i++) {
+        struct rig_batch b;
+        struct store_view *v;
+
+        rig_batch_as(&b, g, 10, 5, order[i]);
+        assert_ok(rig_put(&rig, &b));
+        assert_ok(store_view_open(&v, rig.store));
+        assert_int_equal(store_view_host(v, 0)->gaps, gaps[i]);
+        assert_int_equal(store_last_seq(rig.store, &b.head.host, 5), last[i]);
+        store_view_close(v);
+        rig_batch_fini(&b);
+    }
+    fleetgen_destroy(g);
+}
+
+static void what_cannot_be_a_batch_is_refused(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct rig_batch b;
+
+    (void)state;
+    rig_open(&rig);
+    rig_batch(&b, g, 10);
+    memset(b.host_name, 'x', sizeof b.host_name - 1);
+    assert_ok(rig_put(&rig, &b)); /* 63 bytes are a name */
+    rig_batch_fini(&b);
+    rig_batch(&b, g, 10);
+    b.received_ns += rig.conf.age_max_ns;
+    assert_err(rig_put(&rig, &b), ERR_RANGE);
+    rig_batch_fini(&b);
+    fleetgen_destroy(g);
+}
+
+static void a_host_beyond_the_limit_is_refused(void **state)
+{
+    struct fleetgen *g;
+    struct rig_batch b;
+
+    (void)state;
+    rig.conf.hosts_max = 2;
+    rig_open(&rig);
+    put_many(1, 1, NULL);
+    put_many(2, 1, NULL);
+    g = rig_host(3);
+    rig_batch(&b, g, 10);
+    assert_err(rig_put(&rig, &b), ERR_FULL);
+    /* Once the data of the others is past its age, one of them gives place. */
+    b.received_ns += 2 * rig.conf.age_max_ns;
+    assert_err(rig_put(&rig, &b), ERR_RANGE);
+    rig_batch_fini(&b);
+    fleetgen_destroy(g);
+}
+
+/* -- order of scans, infos -- */
+
+struct order {
+    int64_t last_ns;
+    size_t n;
+    size_t stop_after;
+};
+
+static enum err must_rise(void *ctx, const struct batch *b)
+{
+    struct order *o = ctx;
+
+    assert_true(b->wall_ns[0] > o->last_ns);
+    o->last_ns = b->wall_ns[0];
+    o->n++;
+    return o->n == o->stop_after ? ERR_END : ERR_OK;
+}
+
+static void a_scan_is_in_order_of_time_and_within_its_span(void **state)
+{
+    static const uint64_t order[] = {2, 1, 3, 0};
+    struct fleetgen *g = rig_host(1);
+    struct rig_batch b[4];
+    struct order o = {0};
+    struct store_view *v;
+
+    (void)state;
+    rig_open(&rig);
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        rig_batch(&b[i], g, 10);
+    }
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        assert_ok(rig_put(&rig, &b[order[i]]));
+    }
+    assert_ok(store_view_open(&v, rig.store));
+    assert_ok(store_scan(v, 0, 0, INT64_MAX, must_rise, &o));
+    assert_int_equal(o.n, 4);
+    o = (struct order){.stop_after = 2};
+    assert_err(store_scan(v, 0, 0, INT64_MAX, must_rise, &o), ERR_END);
+    assert_int_equal(o.n, 2);
+    o = (struct order){0};
+    assert_ok(store_scan(v, 0, RIG_T0 + 10 * SECOND, RIG_T0 + 20 * SECOND, must_rise, &o));
+    assert_int_equal(o.n, 1);
+    store_view_close(v);
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        rig_batch_fini(&b[i]);
+    }
+    fleetgen_destroy(g);
+}
+
+static void every_instance_of_a_batch_is_known_also_after_reopening(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct rig_batch b;
+    struct batch *decoded;
+
+    (void)state;
+    rig_open(&rig);
+    rig_batch(&b, g, 10);
+    assert_ok(rig_put(&rig, &b));
+    assert_ok(wire_batch_decode(&decoded, b.bytes, b.n));
+    assert_true(decoded->n_infos >= 3);
+    for (int life = 0; life < 2; life++) {
+        struct store_view *v;
+
+        assert_ok(store_view_open(&v, rig.store));
+        for (size_t i = 0; i < decoded->n_infos; i++) {
+            const struct proc_info *want = &decoded->infos[i];
+            const struct proc_info *found = store_info(v, 0, &b.head.boot, want->id);
+
+            assert_non_null(found);
+            assert_true(str_eq(found->name, want->name));
+            assert_true(str_eq(found->command_line, want->command_line));
+            assert_ptr_equal(store_info_latest(v, 0, want->id.pid), found);
+        }
+        assert_null(store_info(v, 0, &b.head.host, decoded->infos[0].id)); /* another boot */
+        store_view_close(v);
+        rig_close(&rig);
+        rig_open(&rig);
+    }
+    wire_batch_free(decoded);
+    rig_batch_fini(&b);
+    fleetgen_destroy(g);
+}
+
+/* -- limits of head and log -- */
+
+static size_t log_files(void)
+{
+    struct store_stats stats;
+
+    store_stats(rig.store, &stats);
+    return (size_t)stats.log_files;
+}
+
+static void old_batches_leave_head_and_log_and_stay_duplicates(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct rig_batch first, b;
+
+    (void)state;
+    rig.conf.age_max_ns = 600 * SECOND;
+    rig_open(&rig);
+    rig_batch(&first, g, 10);
+    assert_ok(rig_put(&rig, &first));
+    for (size_t i = 0; i < 200; i++) { /* 2,000 s: the log changes files every 300 s */
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put(&rig, &b));
+        rig_batch_fini(&b);
+    }
+    assert_int_equal(rig_count(&rig, &first.head), 0);
+    assert_in_range(rig_count_all(&rig), 60, 60 + 2 * 16);
+    assert_in_range(log_files(), 3, 4);
+    for (int life = 0; life < 2; life++) {
+        first.received_ns = RIG_T0 + 11 * SECOND;
+        assert_err(rig_put(&rig, &first), ERR_EXISTS);
+        rig_close(&rig);
+        rig_open(&rig);
+        assert_in_range(log_files(), 3, 4);
+        assert_in_range(rig_count_all(&rig), 60, 60 + 2 * 16);
+    }
+    rig_batch_fini(&first);
+    fleetgen_destroy(g);
+}
+
+static void the_oldest_batches_go_when_the_head_is_full(void **state)
+{
+    struct store_stats stats;
+    struct rig_batch last;
+
+    (void)state;
+    rig.conf.head_bytes_max = 20000;
+    rig_open(&rig);
+    put_many(1, 100, &last);
+    put_many(2, 100, NULL);
+    store_stats(rig.store, &stats);
+    assert_in_range(stats.head_bytes, 1, 20000);
+    assert_true(stats.dropped_batches > 100);
+    assert_int_equal(stats.head_batches + stats.dropped_batches, 200);
+    assert_int_equal(stats.head_batches, rig_count_all(&rig));
+    assert_int_equal(rig_count(&rig, &last.head), 1);
+    rig_batch_fini(&last);
+}
+
+/* -- views -- */
+
+static void a_view_does_not_change_while_batches_come_and_go(void **state)
+{
+    struct store_view *v;
+    struct order o = {0};
+
+    (void)state;
+    rig.conf.head_bytes_max = 20000;
+    rig_open(&rig);
+    put_many(1, 5, NULL);
+    assert_ok(store_view_open(&v, rig.store));
+    put_many(2, 200, NULL); /* drops all of the first host */
+    assert_int_equal(store_view_hosts(v), 1);
+    assert_int_equal(store_view_host(v, 0)->batches, 5);
+    assert_ok(store_scan(v, 0, 0, INT64_MAX, must_rise, &o));
+    assert_int_equal(o.n, 5);
+    rig_close(&rig); /* a view outlives even the store */
+    assert_int_equal(store_view_hosts(v), 1);
+    store_view_close(v);
+}
+
+struct reader {
+    struct rig *rig;
+    atomic_bool stop;
+    size_t views;
+};
+
+static void read_for_ever(void *arg)
+{
+    struct reader *r = arg;
+
+    while (!atomic_load(&r->stop)) {
+        struct store_view *v;
+
+        assert_ok(store_view_open(&v, r->rig->store));
+        for (size_t i = 0; i < store_view_hosts(v); i++) {
+            struct order o = {0};
+
+            assert_ok(store_scan(v, i, 0, INT64_MAX, must_rise, &o));
+            assert_true(o.n > 0);
+            (void)store_info_latest(v, i, 4);
+        }
+        store_view_close(v);
+        r->views++;
+    }
+}
+
+static void readers_beside_the_writer_see_whole_batches(void **state)
+{
+    struct reader r = {.rig = &rig};
+    struct os_thread *t;
+
+    (void)state;
+    rig.conf.head_bytes_max = 30000;
+    rig_open(&rig);
+    assert_ok(os_thread_start(&t, "reader", read_for_ever, &r));
+    put_many(1, 150, NULL);
+    put_many(2, 150, NULL);
+    atomic_store(&r.stop, true);
+    os_thread_join(t);
+    assert_true(r.views > 0);
+}
+
+/* -- callbacks -- */
+
+struct heard {
+    atomic_int n;
+    atomic_int ok;
+    uint64_t last_seq;
+};
+
+static void on_stored(void *ctx, const char *host_name, const struct batch *b)
+{
+    struct heard *h = ctx;
+
+    assert_int_equal(strncmp(host_name, "gen-", 4), 0);
+    assert_int_equal(b->head.seq, h->last_seq + 1);
+    h->last_seq = b->head.seq;
+    atomic_fetch_add(&h->n, 1);
+}
+
+static void count_done(void *ctx, enum err e)
+{
+    struct heard *h = ctx;
+
+    atomic_fetch_add(&h->n, 1);
+    atomic_fetch_add(&h->ok, e == ERR_OK);
+}
+
+static void stored_batches_are_told_in_order_and_not_again_by_recovery(void **state)
+{
+    struct heard h = {0};
+
+    (void)state;
+    rig.conf.on_stored = on_stored;
+    rig.conf.ctx = &h;
+    rig_open(&rig);
+    put_many(1, 20, NULL);
+    rig_close(&rig);
+    assert_int_equal(h.n, 20);
+    rig_open(&rig);
+    assert_int_equal(rig_count_all(&rig), 20);
+    assert_int_equal(h.n, 20);
+}
+
+static void closing_commits_what_waits_and_calls_back_once(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct heard h = {0};
+
+    (void)state;
+    rig.conf.commit_gather_ns = 3600 * SECOND;
+    rig_open(&rig);
+    put_many(2, 1, NULL); /* the first commit is at once, the next one never by time */
+    for (size_t i = 0; i < 50; i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put_async(&rig, &b, count_done, &h));
+        assert_err(rig_put(&rig, &b), ERR_BUSY);
+        rig_batch_fini(&b);
+    }
+    assert_int_equal(h.n, 0);
+    rig_close(&rig);
+    assert_int_equal(h.n, 50);
+    assert_int_equal(h.ok, 50);
+    rig_open(&rig);
+    assert_int_equal(rig_count_all(&rig), 51);
+    fleetgen_destroy(g);
+}
+
+static void many_waiting_batches_share_a_commit(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct store_stats stats;
+    struct heard h = {0};
+
+    (void)state;
+    rig.conf.commit_gather_ns = 3600 * SECOND;
+    rig_open(&rig);
+    put_many(2, 1, NULL);
+    for (size_t i = 0; i < 100; i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put_async(&rig, &b, count_done, &h));
+        rig_batch_fini(&b);
+    }
+    rig.conf.commit_bytes = 1;
+    store_stats(rig.store, &stats);
+    assert_int_equal(stats.commits, 1);
+    rig_close(&rig);
+    rig_open(&rig);
+    store_stats(rig.store, &stats);
+    assert_int_equal(stats.recovered_batches, 101);
+    fleetgen_destroy(g);
+}
+
+/* -- the directory -- */
+
+static void a_second_store_in_the_same_directory_is_refused_with_a_reason(void **state)
+{
+    struct store *second;
+    struct errmsg why;
+
+    (void)state;
+    rig_open(&rig);
+    assert_err(store_open(&second, &rig.conf, &why), ERR_BUSY);
+    assert_non_null(strstr(why.text, rig.dir));
+}
+
+static void opening_survives_every_allocation_failing(void **state)
+{
+    long held;
+
+    (void)state;
+    rig_open(&rig);
+    put_many(1, 20, NULL);
+    put_many(2, 3, NULL);
+    rig_close(&rig);
+    held = mem_live();
+    for (long n = 0;; n++) {
+        struct errmsg why;
+        enum err e;
+
+        mem_fail_after(n);
+        e = store_open(&rig.store, &rig.conf, &why);
+        mem_fail_after(-1);
+        if (e == ERR_OK) {
+            assert_true(n > 50);
+            break;
+        }
+        assert_err(e, ERR_NOMEM);
+        assert_int_equal(mem_live(), held);
+        rig.store = NULL;
+    }
+    assert_int_equal(rig_count_all(&rig), 23);
+}
+
+static void putting_survives_every_allocation_failing(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct rig_batch b[40];
+
+    (void)state;
+    rig_open(&rig);
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        rig_batch(&b[i], g, 10);
+    }
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        struct store_put put = {.bytes = b[i].bytes,
+                                .n = b[i].n,
+                                .host_name = b[i].host_name,
+                                .received_ns = b[i].received_ns,
+                                .done = count_done};
+        struct heard h = {0};
+        enum err e;
+
+        put.ctx = &h;
+        assert_ok(wire_batch_decode(&put.batch, b[i].bytes, b[i].n));
+        mem_fail_after((long)i);
+        e = store_put(rig.store, &put);
+        if (e == ERR_OK) {
+            rig_close(&rig); /* commits */
+            mem_fail_after(-1);
+            assert_int_equal(h.n, 1);
+            rig_open(&rig);
+        }
+        mem_fail_after(-1);
+        assert_true(e == ERR_OK || e == ERR_NOMEM);
+        assert_int_equal(rig_count(&rig, &b[i].head), h.ok);
+    }
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        rig_batch_fini(&b[i]);
+    }
+    fleetgen_destroy(g);
+}
+
+/* -- faults of the file layer -- */
+
+static void any_failing_write_or_sync_stops_acknowledging_for_good(void **state)
+{
+    static const struct {
+        unsigned op;
+        enum err e;
+    } faults[] = {
+        {FIO_WRITE, ERR_IO}, {FIO_WRITE, ERR_NOSPACE}, {FIO_SYNC, ERR_IO}, {FIO_SYNC, ERR_NOSPACE}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(faults); i++) {
+        struct fleetgen *g = rig_host(10 + i);
+        struct store_stats stats;
+        struct fio_fault *f;
+        struct rig_batch good, bad, later;
+        struct errmsg why;
+        long syncs;
+
+        assert_ok(fio_fault_create(&f));
+        rig.conf.fio = fio_fault_fio(f);
+        rig_open(&rig);
+        rig_batch(&good, g, 10);
+        rig_batch(&bad, g, 10);
+        rig_batch(&later, g, 10);
+        assert_ok(rig_put(&rig, &good));
+        fio_fault_fail(f, faults[i].op, 0, faults[i].e, false); /* once: it must not be retried */
+        assert_err(rig_put(&rig, &bad), ERR_IO);
+        syncs = fio_fault_count(f, FIO_SYNC);
+        assert_err(rig_put(&rig, &later), ERR_IO);
+        assert_int_equal(fio_fault_count(f, FIO_SYNC), syncs);
+        store_stats(rig.store, &stats);
+        assert_true(stats.failed);
+        store_problem(rig.store, &why);
+        assert_non_null(strstr(why.text, err_text(faults[i].e)));
+        assert_int_equal(rig_count(&rig, &good.head), 1); /* reading goes on */
+        assert_int_equal(rig_count(&rig, &bad.head), 0);
+        rig_close(&rig);
+        fio_fault_destroy(f);
+
+        rig.conf.fio = fio_os();
+        rig_open(&rig);
+        assert_int_equal(rig_count(&rig, &good.head), 1);
+        assert_int_equal(rig_count(&rig, &bad.head), 0);
+        assert_ok(rig_put(&rig, &bad));
+        assert_ok(rig_put(&rig, &later));
+        rig_close(&rig);
+        rig_batch_fini(&good);
+        rig_batch_fini(&bad);
+        rig_batch_fini(&later);
+        fleetgen_destroy(g);
+    }
+}
+
+static void a_full_disk_loses_nothing_that_was_acknowledged(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct rig_batch b[64];
+    enum err results[64];
+    struct fio_fault *f;
+    size_t acknowledged = 0;
+
+    (void)state;
+    assert_ok(fio_fault_create(&f));
+    fio_fault_disk_full(f, 20000);
+    rig.conf.fio = fio_fault_fio(f);
+    rig_open(&rig);
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        rig_batch(&b[i], g, 10);
+        results[i] = rig_put(&rig, &b[i]);
+        acknowledged += results[i] == ERR_OK;
+    }
+    assert_in_range(acknowledged, 5, 63);
+    rig_close(&rig);
+    fio_fault_destroy(f);
+    rig.conf.fio = fio_os();
+    rig_open(&rig);
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        assert_int_equal(rig_count(&rig, &b[i].head), results[i] == ERR_OK);
+        rig_batch_fini(&b[i]);
+    }
+    fleetgen_destroy(g);
+}
+
+/* One life of the store ends by a power cut after some puts; what was acknowledged is there once
+ * in the next, and nothing is there twice. */
+static void every_acknowledged_batch_survives_a_power_cut_once(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    static struct rig_batch b[160];
+    static bool acknowledged[160];
+    size_t next = 0;
+
+    (void)state;
+    rig.conf.age_max_ns = 100 * 3600 * SECOND;
+    for (uint64_t life = 0; next < COUNT_OF(b); life++) {
+        struct fio_fault *f;
+        struct heard h = {0};
+
+        assert_ok(fio_fault_create(&f));
+        rig.conf.fio = fio_fault_fio(f);
+        rig_open(&rig);
+        for (size_t i = 0; i < next; i++) {
+            size_t there = rig_count(&rig, &b[i].head);
+
+            assert_in_range(there, acknowledged[i], 1);
+            if (!there) {
+                assert_ok(rig_put(&rig, &b[i])); /* the agent sends it again */
+                acknowledged[i] = true;
+            } else {
+                assert_err(rig_put(&rig, &b[i]), ERR_EXISTS);
+                acknowledged[i] = true;
+            }
+        }
+        for (size_t k = 0; k < 8; k++, next++) {
+            rig_batch(&b[next], g, 60); /* windows change now and then */
+            if (k < 6) {
+                assert_ok(rig_put(&rig, &b[next]));
+                acknowledged[next] = true;
+            } else {
+                assert_ok(rig_put_async(&rig, &b[next], count_done, &h));
+            }
+        }
+        fio_fault_power_cut(f, (enum fio_fault_keep)(life % 3), life * 77 + 1);
+        rig_close(&rig);
+        acknowledged[next - 2] = h.ok > 0;
+        acknowledged[next - 1] = h.ok > 1;
+        fio_fault_destroy(f);
+    }
+    rig.conf.fio = fio_os();
+    rig_open(&rig);
+    for (size_t i = 0; i < COUNT_OF(b); i++) {
+        assert_in_range(rig_count(&rig, &b[i].head), acknowledged[i], 1);
+        rig_batch_fini(&b[i]);
+    }
+    fleetgen_destroy(g);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(a_stored_batch_is_in_the_answers_and_after_reopening),
+        T(a_repeat_is_a_duplicate_before_and_after_reopening),
+        T(an_agent_restarted_in_the_same_boot_is_no_duplicate),
+        T(missing_numbers_are_gaps_until_they_arrive),
+        T(what_cannot_be_a_batch_is_refused),
+        T(a_host_beyond_the_limit_is_refused),
+        T(a_scan_is_in_order_of_time_and_within_its_span),
+        T(every_instance_of_a_batch_is_known_also_after_reopening),
+        T(old_batches_leave_head_and_log_and_stay_duplicates),
+        T(the_oldest_batches_go_when_the_head_is_full),
+        T(a_view_does_not_change_while_batches_come_and_go),
+        T(readers_beside_the_writer_see_whole_batches),
+        T(stored_batches_are_told_in_order_and_not_again_by_recovery),
+        T(closing_commits_what_waits_and_calls_back_once),
+        T(many_waiting_batches_share_a_commit),
+        T(a_second_store_in_the_same_directory_is_refused_with_a_reason),
+        T(opening_survives_every_allocation_failing),
+        T(putting_survives_every_allocation_failing),
+        T(any_failing_write_or_sync_stops_acknowledging_for_good),
+        T(a_full_disk_loses_nothing_that_was_acknowledged),
+        T(every_acknowledged_batch_survives_a_power_cut_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
