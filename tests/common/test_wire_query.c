@@ -1,0 +1,504 @@
+#include "common/wire_query.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/support/t.h"
+
+#define OUT_MAX (4u << 20)
+
+static void assert_str(struct str a, struct str b)
+{
+    assert_int_equal(a.n, b.n);
+    if (a.n) {
+        assert_memory_equal(a.p, b.p, a.n);
+    }
+}
+
+/* -- questions -- */
+
+static struct wire_query question(void)
+{
+    return (struct wire_query){.host = str_make("web-*"),
+                               .since_ns = -1,
+                               .until_ns = INT64_MAX,
+                               .last_ns = 300000000000,
+                               .n_metrics = 3,
+                               .metrics = {M_CPU_TIME, M_CPU_PERCENT, M_DISK_WRITE_BYTES},
+                               .limit = 10,
+                               .idle = true,
+                               .exited = true,
+                               .has_pid = true,
+                               .start = UINT64_MAX,
+                               .name = str_make("größe*"),
+                               .kinds = 6,
+                               .step_ns = 1,
+                               .cursor = {"a\0b", 3}};
+}
+
+static void assert_query(const struct wire_query *a, const struct wire_query *b)
+{
+    assert_str(a->host, b->host);
+    assert_str(a->name, b->name);
+    assert_str(a->cursor, b->cursor);
+    assert_true(a->since_ns == b->since_ns && a->until_ns == b->until_ns);
+    assert_true(a->last_ns == b->last_ns && a->step_ns == b->step_ns);
+    assert_int_equal(a->n_metrics, b->n_metrics);
+    assert_memory_equal(a->metrics, b->metrics, sizeof a->metrics);
+    assert_int_equal(a->limit, b->limit);
+    assert_true(a->idle == b->idle && a->exited == b->exited && a->has_pid == b->has_pid);
+    assert_true(a->pid == b->pid && a->start == b->start && a->kinds == b->kinds);
+}
+
+static void questions_come_back_as_they_were(void **state)
+{
+    const struct wire_query in[] = {question(), {.limit = 0}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(in); i++) {
+        struct wire_query *out;
+        struct buf b;
+
+        buf_init(&b, OUT_MAX);
+        assert_ok(wire_query_encode(&b, &in[i]));
+        assert_ok(wire_query_decode(&out, b.p, b.n));
+        assert_query(&in[i], out);
+        wire_query_free(out);
+        buf_fini(&b);
+    }
+}
+
+static void questions_over_the_limits_are_refused(void **state)
+{
+    static char cursor[WIRE_CURSOR_MAX + 1];
+    static uint8_t many[2 + WIRE_METRICS_MAX + 1] = {0x2a, WIRE_METRICS_MAX + 1};
+    static uint8_t long_cursor[3 + WIRE_CURSOR_MAX + 1] = {0x72, 0x81, 0x02};
+    static const uint8_t metric_256[] = {0x2a, 2, 0x80, 2};
+    static const uint8_t last_too_long[] = {0x20, 0xff, 0xff, 0xff, 0xff, 0xff,
+                                            0xff, 0xff, 0xff, 0xff, 1};
+    struct wire_query in = question(), *out;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, OUT_MAX);
+    in.cursor = (struct str){cursor, sizeof cursor};
+    assert_err(wire_query_encode(&b, &in), ERR_INVALID);
+    in = question();
+    in.last_ns = -1;
+    assert_err(wire_query_encode(&b, &in), ERR_INVALID);
+    buf_fini(&b);
+    assert_err(wire_query_decode(&out, many, sizeof many), ERR_FULL);
+    assert_err(wire_query_decode(&out, long_cursor, sizeof long_cursor), ERR_FULL);
+    assert_err(wire_query_decode(&out, metric_256, sizeof metric_256), ERR_CORRUPT);
+    assert_err(wire_query_decode(&out, last_too_long, sizeof last_too_long), ERR_CORRUPT);
+    assert_err(wire_query_decode(&out, "\x0a\x01\x00", 3), ERR_CORRUPT); /* NUL in the host */
+}
+
+/* -- answers -- */
+
+static const struct proc_info info = {.id = {7, 8},
+                                      .have = INFO_PARENT | INFO_COMMAND_LINE_KNOWN,
+                                      .origin = ORIGIN_RUNDOWN,
+                                      .cpu_origin = CPU_ORIGIN_SAMPLES,
+                                      .parent_pid = 1,
+                                      .name = {"sh", 2},
+                                      .image = {"/bin/sh", 7},
+                                      .command_line = {"sh -c x", 7}};
+
+static const int64_t row_values[][3] = {{1, 0, -3}, {INT64_MIN, INT64_MAX, 0}, {0, 0, 0}};
+
+static struct wire_answer answer(void)
+{
+    static struct wire_host hosts[2];
+    static struct wire_row rows[3];
+    static struct wire_event events[2];
+    static struct str notes[2];
+
+    hosts[0] = (struct wire_host){.name = str_make("web-1"),
+                                  .source = str_make("proc"),
+                                  .version = str_make("0.1"),
+                                  .connected = true,
+                                  .cpus = 4,
+                                  .processes = 150,
+                                  .first_ns = 1,
+                                  .last_ns = INT64_MAX,
+                                  .offset_ns = -5,
+                                  .batches = UINT64_MAX,
+                                  .gaps = 2};
+    memset(&hosts[0].id, 9, sizeof hosts[0].id);
+    hosts[1] = (struct wire_host){
+        .polled = true, .replay = true, .ended = true, .duplicates = 1, .lost_events = 3};
+    rows[0] = (struct wire_row){0, info, 1000, 5, row_values[0]};
+    rows[1] = (struct wire_row){0, info, 900, 3, row_values[1]};
+    rows[2] = (struct wire_row){1, info, INT64_MIN, 0, row_values[2]};
+    rows[2].info.id.pid = 9;
+    events[0] = (struct wire_event){
+        1, {.kind = LIFE_PROCESS_STOP, .wall_ns = 3, .mono_ns = 4, .info = info}};
+    events[1] = (struct wire_event){0, {.kind = LIFE_THREAD_START, .tid = 5}};
+    notes[0] = str_make("");
+    notes[1] = str_make("host web-2 ended");
+    return (struct wire_answer){.n_hosts = 2,
+                                .hosts = hosts,
+                                .n_metrics = 3,
+                                .metrics = {M_CPU_TIME, M_PRIORITY, M_WORKING_SET_SIZE},
+                                .n_rows = 3,
+                                .rows = rows,
+                                .n_events = 2,
+                                .events = events,
+                                .since_ns = -1,
+                                .until_ns = 1,
+                                .partial = true,
+                                .n_notes = 2,
+                                .notes = notes};
+}
+
+static void assert_info(const struct proc_info *a, const struct proc_info *b)
+{
+    assert_true(proc_id_eq(a->id, b->id));
+    assert_int_equal(a->have, b->have);
+    assert_int_equal(a->origin, b->origin);
+    assert_int_equal(a->cpu_origin, b->cpu_origin);
+    assert_str(a->name, b->name);
+    assert_str(a->image, b->image);
+    assert_str(a->command_line, b->command_line);
+}
+
+static void assert_host(const struct wire_host *a, const struct wire_host *b)
+{
+    assert_memory_equal(&a->id, &b->id, sizeof a->id);
+    assert_memory_equal(&a->boot, &b->boot, sizeof a->boot);
+    assert_str(a->name, b->name);
+    assert_str(a->source, b->source);
+    assert_str(a->version, b->version);
+    assert_true(a->connected == b->connected && a->polled == b->polled);
+    assert_true(a->replay == b->replay && a->ended == b->ended);
+    assert_true(a->cpus == b->cpus && a->processes == b->processes);
+    assert_true(a->first_ns == b->first_ns && a->last_ns == b->last_ns);
+    assert_true(a->offset_ns == b->offset_ns && a->batches == b->batches);
+    assert_true(a->duplicates == b->duplicates && a->gaps == b->gaps);
+    assert_true(a->lost_events == b->lost_events);
+}
+
+static void assert_rows(const struct wire_answer *a, const struct wire_answer *b)
+{
+    assert_int_equal(a->n_metrics, b->n_metrics);
+    assert_memory_equal(a->metrics, b->metrics, a->n_metrics);
+    assert_int_equal(a->n_rows, b->n_rows);
+    for (size_t i = 0; i < a->n_rows; i++) {
+        const struct wire_row *x = &a->rows[i], *y = &b->rows[i];
+
+        assert_int_equal(x->host, y->host);
+        assert_info(&x->info, &y->info);
+        assert_true(x->when_ns == y->when_ns && x->have == y->have);
+        for (size_t k = 0; k < a->n_metrics; k++) {
+            assert_true(y->values[k] == (x->have >> k & 1 ? x->values[k] : 0));
+        }
+    }
+}
+
+static void assert_answer(const struct wire_answer *a, const struct wire_answer *b)
+{
+    assert_int_equal(a->n_hosts, b->n_hosts);
+    for (size_t i = 0; i < a->n_hosts; i++) {
+        assert_host(&a->hosts[i], &b->hosts[i]);
+    }
+    assert_rows(a, b);
+    assert_int_equal(a->n_events, b->n_events);
+    for (size_t i = 0; i < a->n_events; i++) {
+        assert_int_equal(a->events[i].host, b->events[i].host);
+        assert_int_equal(a->events[i].event.kind, b->events[i].event.kind);
+        assert_true(a->events[i].event.wall_ns == b->events[i].event.wall_ns);
+        assert_int_equal(a->events[i].event.tid, b->events[i].event.tid);
+        assert_info(&a->events[i].event.info, &b->events[i].event.info);
+    }
+    assert_true(a->since_ns == b->since_ns && a->until_ns == b->until_ns);
+    assert_int_equal(a->partial, b->partial);
+    assert_int_equal(a->n_notes, b->n_notes);
+    for (size_t i = 0; i < a->n_notes; i++) {
+        assert_str(a->notes[i], b->notes[i]);
+    }
+}
+
+static void answers_come_back_as_they_were(void **state)
+{
+    const struct wire_answer in[] = {answer(), {.n_hosts = 0}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(in); i++) {
+        struct wire_answer *out;
+        struct buf b;
+
+        buf_init(&b, OUT_MAX);
+        assert_ok(wire_answer_encode(&b, &in[i]));
+        assert_ok(wire_answer_decode(&out, b.p, b.n));
+        assert_answer(&in[i], out);
+        wire_answer_free(out);
+        buf_fini(&b);
+    }
+}
+
+static void rows_of_one_instance_carry_its_text_once(void **state)
+{
+    static struct wire_row rows[WIRE_ROWS_MAX];
+    static const int64_t value = 5;
+    struct wire_answer in = {.n_hosts = 1, .n_metrics = 1, .n_rows = WIRE_ROWS_MAX, .rows = rows};
+    static const struct wire_host host;
+    struct wire_answer *out;
+    struct buf b;
+
+    (void)state;
+    for (size_t i = 0; i < WIRE_ROWS_MAX; i++) {
+        rows[i] = (struct wire_row){0, info, (int64_t)i * 1000000000, 1, &value};
+    }
+    in.hosts = &host;
+    in.metrics[0] = M_CPU_TIME;
+    buf_init(&b, OUT_MAX);
+    assert_ok(wire_answer_encode(&b, &in));
+    assert_true(b.n < 16 * WIRE_ROWS_MAX);
+    assert_ok(wire_answer_decode(&out, b.p, b.n)); /* the largest answer fits the budget */
+    assert_answer(&in, out);
+    wire_answer_free(out);
+    buf_fini(&b);
+}
+
+static void wrong_answers_are_not_encoded(void **state)
+{
+    struct wire_answer in = answer();
+    struct wire_row row = in.rows[0];
+    struct wire_event event = in.events[0];
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, OUT_MAX);
+    row.host = event.host = 2;
+    in.rows = &row;
+    in.n_rows = 1;
+    assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
+    in = answer();
+    in.events = &event;
+    in.n_events = 1;
+    assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
+    in = answer();
+    in.n_rows = WIRE_ROWS_MAX + 1;
+    assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
+    assert_int_equal(b.n, 0);
+    buf_fini(&b);
+}
+
+static void indices_and_counts_from_outside_are_checked(void **state)
+{
+    static const struct {
+        uint8_t bytes[24];
+        size_t n;
+        enum err want;
+    } cases[] = {
+        {{0x0a, 0, 0x1a, 0, 0x22, 0}, 6, ERR_OK},                  /* host, info, row */
+        {{0x1a, 0, 0x22, 0}, 4, ERR_CORRUPT},                      /* row without a host */
+        {{0x0a, 0, 0x22, 0}, 4, ERR_CORRUPT},                      /* without an info */
+        {{0x0a, 0, 0x1a, 0, 0x22, 2, 0x08, 1}, 8, ERR_CORRUPT},    /* host 1 of 1 */
+        {{0x0a, 0, 0x1a, 0, 0x22, 2, 0x10, 1}, 8, ERR_CORRUPT},    /* info 1 of 1 */
+        {{0x0a, 0, 0x1a, 0, 0x22, 2, 0x20, 1}, 8, ERR_CORRUPT},    /* bit without metric */
+        {{0x0a, 0, 0x1a, 0, 0x22, 3, 0x2a, 1, 2}, 9, ERR_CORRUPT}, /* value without bit */
+        {{0x0a, 0, 0x12, 1, 9, 0x1a, 0, 0x22, 2, 0x20, 1}, 11, ERR_CORRUPT}, /* bit, no value */
+        {{0x0a, 0, 0x12, 1, 9, 0x1a, 0, 0x22, 5, 0x20, 1, 0x2a, 1, 2}, 14, ERR_OK},
+        {{0x0a, 0, 0x2a, 0}, 4, ERR_CORRUPT},              /* event without a kind */
+        {{0x0a, 0, 0x2a, 4, 0x12, 2, 0x08, 1}, 8, ERR_OK}, /* with one */
+        {{0x2a, 4, 0x12, 2, 0x08, 1}, 6, ERR_CORRUPT},     /* without a host */
+        {{0x4a, 1, 0xff}, 3, ERR_CORRUPT},                 /* a note that is no UTF-8 */
+        {{0x0a, 2, 0x0a, 0}, 4, ERR_CORRUPT},              /* a host id of 0 bytes */
+    };
+    struct wire_answer *out;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        enum err e = wire_answer_decode(&out, cases[i].bytes, cases[i].n);
+
+        assert_err(e, cases[i].want);
+        if (!e) {
+            wire_answer_free(out);
+        }
+    }
+}
+
+static void amplified_answers_meet_limits_and_budget(void **state)
+{
+    static const uint8_t tags[] = {0x0a, 0x1a, 0x22, 0x2a, 0x4a};
+    static uint8_t many[2 << 20];
+    long live = mem_live();
+    struct wire_answer *out;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(tags); i++) {
+        for (size_t k = 0; k < sizeof many; k += 2) {
+            many[k] = tags[i];
+            many[k + 1] = 0;
+        }
+        assert_err(wire_answer_decode(&out, many, 2 * (WIRE_ROWS_MAX + 1)), ERR_FULL);
+        assert_err(wire_answer_decode(&out, many, sizeof many), ERR_FULL);
+    }
+    assert_int_equal(mem_live(), live);
+}
+
+/* -- updates and server info -- */
+
+static void updates_come_back_as_they_were(void **state)
+{
+    struct wire_update in = {.host = {{1, 2, 3}}, .name = str_make("web-1"), .data = answer()};
+    struct wire_update *out;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, OUT_MAX);
+    assert_ok(wire_update_encode(&b, &in));
+    assert_ok(wire_update_decode(&out, b.p, b.n));
+    assert_memory_equal(&out->host, &in.host, sizeof in.host);
+    assert_str(out->name, in.name);
+    assert_answer(&in.data, &out->data);
+    wire_update_free(out);
+    buf_fini(&b);
+}
+
+static struct wire_server_info server_info(void)
+{
+    struct wire_server_info m = {.version = "0.1",
+                                 .now_ns = 1,
+                                 .epoch = UINT64_MAX,
+                                 .max_request = 65536,
+                                 .max_reply = 4 << 20,
+                                 .hosts = 3,
+                                 .frame_version_min = 1,
+                                 .frame_version_max = 1,
+                                 .id = {{5}},
+                                 .n_methods = 32};
+
+    for (uint32_t i = 0; i < 32; i++) {
+        m.methods[i].id = i << 24;
+        memset(m.methods[i].name, 'a' + (int)i % 26, 63);
+    }
+    return m;
+}
+
+static void server_info_comes_back_as_it_was(void **state)
+{
+    struct wire_server_info in = server_info(), out;
+    static uint8_t many[2 * 33];
+    struct buf b;
+
+    (void)state;
+    memset(&out, 0, sizeof out);
+    buf_init(&b, OUT_MAX);
+    assert_ok(wire_server_info_encode(&b, &in));
+    assert_ok(wire_server_info_decode(&out, b.p, b.n));
+    assert_memory_equal(&in, &out, sizeof in);
+    in.n_methods = 33;
+    assert_err(wire_server_info_encode(&b, &in), ERR_INVALID);
+    buf_fini(&b);
+    for (size_t i = 0; i < sizeof many; i += 2) {
+        many[i] = 0x52;
+    }
+    assert_ok(wire_server_info_decode(&out, many, sizeof many - 2));
+    assert_err(wire_server_info_decode(&out, many, sizeof many), ERR_FULL);
+}
+
+/* -- all of them -- */
+
+/* Decodes as each of the four, and releases. */
+static void try_all(enum err e[4], const void *p, size_t n)
+{
+    struct wire_server_info info_out;
+    struct wire_query *q = NULL;
+    struct wire_answer *a = NULL;
+    struct wire_update *u = NULL;
+
+    e[0] = wire_query_decode(&q, p, n);
+    e[1] = wire_answer_decode(&a, p, n);
+    e[2] = wire_update_decode(&u, p, n);
+    e[3] = wire_server_info_decode(&info_out, p, n);
+    wire_query_free(q);
+    wire_answer_free(a);
+    wire_update_free(u);
+}
+
+static enum err encode_nth(struct buf *b, unsigned which)
+{
+    struct wire_query q = question();
+    struct wire_update u = {.name = str_make("x"), .data = answer()};
+    struct wire_server_info s = server_info();
+
+    switch (which) {
+    case 0:
+        return wire_query_encode(b, &q);
+    case 1:
+        return wire_answer_encode(b, &u.data);
+    case 2:
+        return wire_update_encode(b, &u);
+    default:
+        return wire_server_info_encode(b, &s);
+    }
+}
+
+/* Protobuf cannot tell a message cut between two fields from one without the later fields. */
+static void every_shorter_message_is_refused_or_lacks_fields(void **state)
+{
+    (void)state;
+    for (unsigned which = 0; which < 4; which++) {
+        size_t refused = 0;
+        struct buf b;
+
+        buf_init(&b, OUT_MAX);
+        assert_ok(encode_nth(&b, which));
+        for (size_t n = 0; n < b.n; n++) {
+            enum err e[4];
+
+            try_all(e, b.p, n);
+            assert_true(e[which] == ERR_OK || e[which] == ERR_CORRUPT);
+            refused += e[which] != ERR_OK;
+        }
+        assert_true(refused > b.n / 2);
+        buf_fini(&b);
+    }
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    (void)state;
+    for (unsigned which = 0; which < 4; which++) {
+        long live = mem_live();
+        enum err e[4] = {ERR_NOMEM, ERR_NOMEM, ERR_NOMEM, ERR_NOMEM};
+
+        for (long k = 0; e[which]; k++) {
+            struct buf b;
+
+            buf_init(&b, OUT_MAX);
+            mem_fail_after(k);
+            e[which] = encode_nth(&b, which);
+            if (!e[which]) {
+                try_all(e, b.p, b.n);
+            }
+            mem_fail_after(-1);
+            assert_true(e[which] == ERR_OK || e[which] == ERR_NOMEM);
+            buf_fini(&b);
+            assert_int_equal(mem_live(), live);
+            assert_true(k < 100);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(questions_come_back_as_they_were),
+        cmocka_unit_test(questions_over_the_limits_are_refused),
+        cmocka_unit_test(answers_come_back_as_they_were),
+        cmocka_unit_test(rows_of_one_instance_carry_its_text_once),
+        cmocka_unit_test(wrong_answers_are_not_encoded),
+        cmocka_unit_test(indices_and_counts_from_outside_are_checked),
+        cmocka_unit_test(amplified_answers_meet_limits_and_budget),
+        cmocka_unit_test(updates_come_back_as_they_were),
+        cmocka_unit_test(server_info_comes_back_as_it_was),
+        cmocka_unit_test(every_shorter_message_is_refused_or_lacks_fields),
+        cmocka_unit_test(every_failed_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
