@@ -79,7 +79,8 @@ struct source_about {
     bool replay;
     char system[64];       /* "Linux 6.1.0", "Windows 10.0.19045" */
     char detail[256];      /* one sentence for the log: which means are in use and why */
-    int64_t first_wall_ns; /* recordings: time of the first record after rebasing; live: 0 */
+    /* Recordings: times of the first and the last record after rebasing; live: 0. */
+    int64_t first_wall_ns, last_wall_ns;
 };
 
 struct source;

@@ -337,6 +337,7 @@ static void set_about(struct etl_file *f)
     a->cpus = log->cpus;
     a->replay = true;
     a->first_wall_ns = f->first_ns;
+    a->last_wall_ns = f->last_ns;
     (void)snprintf(a->system, sizeof a->system, "Windows %u.%u.%u", log->major, log->minor,
                    log->build);
     (void)snprintf(

@@ -1,0 +1,86 @@
+#include "agent/cmd.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "common/os.h"
+
+static atomic_bool stopped;
+
+int cmd_fail(enum err e, const char *text)
+{
+    fprintf(stderr, "procfleet-agent: %s\n", text);
+    switch (e) {
+    case ERR_USAGE:
+    case ERR_INVALID:
+    case ERR_RANGE:
+        return CMD_USAGE;
+    case ERR_UNREACHABLE:
+    case ERR_TIMEOUT:
+        return CMD_UNREACHABLE;
+    case ERR_REFUSED:
+    case ERR_TRUST:
+        return CMD_REFUSED;
+    default:
+        return CMD_FAILED;
+    }
+}
+
+void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
+               char **argv)
+{
+    struct errmsg why = {""};
+    enum err e = opt_parse(args, cmd, argc, argv, &why);
+
+    *code = CMD_OK;
+    if (e) {
+        *args = NULL;
+        *code = cmd_fail(e, why.text);
+        return;
+    }
+    if (opt_flag(*args, "help")) {
+        struct buf page;
+
+        buf_init(&page, 64u << 10);
+        opt_print_help(&page, cmd);
+        fputs(buf_cstr(&page), stdout);
+        buf_fini(&page);
+        opt_free(*args);
+        *args = NULL;
+    }
+}
+
+enum err cmd_settings(struct agent_conf *out, const struct opt_args *args, struct errmsg *why)
+{
+    const char *sets[OPT_MANY_MAX];
+    size_t n = opt_values(args, "set", sets, OPT_MANY_MAX);
+    enum err e = agent_conf_load(out, opt_value(args, "config"), sets, n, why);
+
+    if (e) {
+        return e;
+    }
+    e = log_open(out->log_level, out->log_format, out->log_file);
+    if (e) {
+        e = errmsg_set(why, e, "log.file: cannot open %s: %s", out->log_file, err_text(e));
+        agent_conf_fini(out);
+    }
+    return e;
+}
+
+static void on_stop(void *arg)
+{
+    (void)arg;
+    atomic_store(&stopped, true);
+}
+
+enum err cmd_catch_stop(struct errmsg *why)
+{
+    enum err e = os_stop_install(on_stop, NULL);
+
+    return e ? errmsg_set(why, e, "cannot catch signals: %s", err_text(e)) : ERR_OK;
+}
+
+bool cmd_stopped(void)
+{
+    return atomic_load(&stopped);
+}

@@ -1,0 +1,40 @@
+/* The subcommands of procfleet-agent, and what they share. argv begins behind the subcommand's
+ * name; the result is the program's exit code. Threads: the main one. */
+#ifndef PROCFLEET_AGENT_CMD_H
+#define PROCFLEET_AGENT_CMD_H
+
+#include "agent/agent.h"
+#include "agent/agent_conf.h"
+#include "common/opt.h"
+
+enum { CMD_OK, CMD_FAILED, CMD_USAGE, CMD_UNREACHABLE, CMD_REFUSED };
+
+extern const struct opt_command cmd_run_opts, cmd_replay_opts;
+int cmd_run(int argc, char **argv);
+int cmd_replay(int argc, char **argv);
+
+/* Options every subcommand with settings has. */
+#define CMD_CONF_OPTS                                                                         \
+    {"config", 'c', "FILE", "settings, YAML; 'procfleet-agent config-sample' shows them all", \
+     false},                                                                                  \
+    {                                                                                         \
+        "set", 's', "KEY=VALUE", "one setting; stronger than the file; may be repeated", true \
+    }
+
+/* Prints "procfleet-agent: TEXT" on standard error and gives the exit code that suits `e`. */
+int cmd_fail(enum err e, const char *text);
+
+/* Parses; when there is nothing to go on with (help, wrong usage) *args is NULL and the exit code
+ * is in *code. */
+void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
+               char **argv);
+
+/* Loads --config and --set and opens the log. */
+NODISCARD enum err cmd_settings(struct agent_conf *out, const struct opt_args *args,
+                                struct errmsg *why);
+
+/* From now on a stop signal makes cmd_stopped true; nothing else happens by itself. */
+NODISCARD enum err cmd_catch_stop(struct errmsg *why);
+bool cmd_stopped(void);
+
+#endif

@@ -1,0 +1,101 @@
+#include <stdio.h>
+
+#include "agent/cmd.h"
+#include "common/clk.h"
+#include "common/log.h"
+#include "common/os.h"
+
+#define LOOK_NS  (200 * CLK_MS)
+#define DRAIN_NS (5 * CLK_S)
+
+static const struct opt opts[] = {CMD_CONF_OPTS};
+
+const struct opt_command cmd_run_opts = {
+    .program = "procfleet-agent",
+    .name = "run",
+    .brief = "watch this machine and send what its processes do to the collector",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet-agent run --config /etc/procfleet/agent.yaml\n"
+                "  procfleet-agent run --set collector.addresses=collector.example:7420\n",
+};
+
+static void log_start(struct agent *a, const struct agent_conf *conf)
+{
+    const struct source_about *about = agent_about(a);
+    char detail[300], name[80];
+
+    log_line(LOG_INFO, "agent", "started", "version=%s host=%s source=%s polled=%s detail=%s",
+             PROCFLEET_VERSION, log_str(name, sizeof name, agent_name(a)), about->name,
+             about->polled ? "yes" : "no", log_str(detail, sizeof detail, about->detail));
+    if (conf->name && !str_eq(str_make(conf->name), str_make(agent_name(a)))) {
+        log_line(LOG_WARN, "agent", "name_differs", "configured=%s certificate=%s", conf->name,
+                 agent_name(a));
+    }
+}
+
+static void log_end(const struct agent_status *s)
+{
+    log_line(LOG_INFO, "agent", "stopped",
+             "processes=%llu starts=%llu stops=%llu ticks=%llu acknowledged=%llu undelivered=%llu",
+             (unsigned long long)s->processes, (unsigned long long)s->starts,
+             (unsigned long long)s->stops, (unsigned long long)s->ticks,
+             (unsigned long long)s->uplink.acknowledged, (unsigned long long)s->queue.held);
+}
+
+/* Until a stop signal, or the source's failure. */
+static int attend(struct agent *a)
+{
+    struct agent_status s;
+
+    while (agent_wait(a, LOOK_NS)) {
+        if (cmd_stopped()) {
+            agent_stop(a);
+        }
+    }
+    agent_status(a, &s);
+    for (int64_t end_ns = os_mono_ns() + DRAIN_NS; os_mono_ns() < end_ns && !s.uplink.drained;) {
+        os_sleep_ns(20 * CLK_MS);
+        agent_status(a, &s);
+    }
+    log_end(&s);
+    if (s.result != ERR_OK) {
+        log_line(LOG_ERROR, "agent", "source_failed", "error=%s", err_name(s.result));
+        return cmd_fail(s.result, "the source of events failed; see the log");
+    }
+    return CMD_OK;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct opt_args *args;
+    struct agent_conf conf;
+    struct agent_opts what = {.conf = &conf};
+    struct agent *a = NULL;
+    struct errmsg why = {""};
+    enum err e;
+    int code;
+
+    cmd_parse(&args, &code, &cmd_run_opts, argc, argv);
+    if (!args) {
+        return code;
+    }
+    e = cmd_settings(&conf, args, &why);
+    opt_free(args);
+    if (e) {
+        return cmd_fail(e, why.text);
+    }
+    e = cmd_catch_stop(&why);
+    if (!e) {
+        e = agent_start(&a, &what, &why);
+    }
+    if (e) {
+        code = cmd_fail(e, why.text);
+    } else {
+        log_start(a, &conf);
+        code = attend(a);
+    }
+    agent_destroy(a, os_mono_ns());
+    agent_conf_fini(&conf);
+    return code;
+}
