@@ -1,0 +1,38 @@
+/* A store in a directory of its own, filled from tables: what query, serve and subs are tried on.
+ * One batch is made at a time: lab_begin, then ticks, runs, infos, events, then lab_put. Times are
+ * in seconds since LAB_EPOCH_NS. Failures end the test. */
+#ifndef PROCFLEET_TESTS_COLLECTOR_LAB_H
+#define PROCFLEET_TESTS_COLLECTOR_LAB_H
+
+#include "collector/store.h"
+
+#define LAB_EPOCH_NS INT64_C(1700000000000000000)
+#define LAB_NS(s)    (LAB_EPOCH_NS + (int64_t)((s)*1e9))
+#define LAB_MAX      4096 /* ticks, runs, values of a run, infos, events of one batch */
+
+struct lab;
+
+struct lab *lab_open(void (*on_stored)(void *, const char *, const struct batch *), void *ctx);
+void lab_close(struct lab *l);
+struct store *lab_store(struct lab *l);
+struct store_view *lab_view(struct lab *l); /* a new one each time; closed with the lab */
+
+struct uuid lab_host(unsigned host); /* id of host number `host`, named "host-<n>" */
+
+void lab_begin(struct lab *l, unsigned host, uint64_t stream, uint64_t seq);
+void lab_flags(struct lab *l, uint32_t flags);
+void lab_boot(struct lab *l, uint8_t boot);
+void lab_tick(struct lab *l, double second);
+/* n values each for n_metrics metrics, metric by metric; runs in order of pid and start. */
+void lab_run(struct lab *l, uint32_t pid, uint64_t start, unsigned first_tick, unsigned n,
+             bool fresh, unsigned n_metrics, const uint8_t *metrics, const int64_t *values);
+void lab_cpu(struct lab *l, uint32_t pid, bool fresh, unsigned first_tick, unsigned n,
+             const int64_t *cpu_ms); /* start = pid */
+void lab_info(struct lab *l, const struct proc_info *info);
+void lab_name(struct lab *l, uint32_t pid, const char *name); /* start = pid */
+void lab_event(struct lab *l, const struct life_event *ev);
+void lab_life(struct lab *l, uint8_t kind, double second, uint32_t pid, const char *name);
+void lab_ledger(struct lab *l, const char *stage, const char *reason, uint64_t count);
+void lab_put(struct lab *l); /* returns when it is durable */
+
+#endif
