@@ -100,7 +100,7 @@ static enum err tick_at(struct bench *t, int64_t ms, uint32_t n)
         rows[i].info_version = 1;
         rows[i].mask = METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE);
         rows[i].values[M_CPU_TIME] = ms * (i + 1);
-        rows[i].values[M_WORKING_SET_SIZE] = 4096 * (ms % 7919) * (i + 1);
+        rows[i].values[M_WORKING_SET_SIZE] = 4096 * ((ms + i * 131) % 7919) * (i + 1);
     }
     tick.rows = rows;
     tick.n_rows = n;
