@@ -154,7 +154,7 @@ static void tell_stop(struct proc_life *l, struct proc_inst *p, int64_t now_ns)
     } else if (p->phase == PROC_DYING) {
         TAILQ_REMOVE(&l->dying, p, queue);
     }
-    if (p->last_record) {
+    if (p->last_stat_known) {
         proc_read_last(l->table, p); /* once more: now it has ended altogether */
     }
     proc_inst_info(h, p, info);
@@ -381,7 +381,9 @@ void proc_life_task(struct proc_life *l, const struct proc_net_task *task)
         p->exit_mono_ns = l->now_ns; /* its end event, with the exact time, is on its way */
     }
     if (p->phase == PROC_WAITING) {
-        refresh(l, p);
+        if (p->last_stat_known) {
+            refresh(l, p);
+        }
         tell_start(l, p, p->exit_mono_ns);
     }
     if (p->phase != PROC_DYING) {
