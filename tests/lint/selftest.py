@@ -1,0 +1,106 @@
+"""The checks notice every fault they are there for, and the summary counts what ctest reports: on made-up trees and reports."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+LAYERS = """
+common/low <-
+common/loop* <- common/loop*
+agent/up <- common/* collector/*
+collector/* <- common/*
+common/two <- common/low
+<nng/*> <- common/net*
+"""
+LONG = "void g(void)\n{\n" + "    x();\n" * 100 + "}\n"
+
+# (check, path, text, what it must say; None: nothing)
+FAULTS = [
+    ("layers", "common/low.c", '#include "common/low.h"\n\n#include <stdio.h>\n', None),
+    ("layers", "common/low.c", '#include "collector/store.h"\n', "common/low may not include collector/store"),
+    ("layers", "common/low.c", '#include "low.h"\n', "is not a path from the root"),
+    ("layers", "common/low.c", "#include <nng/nng.h>\n", "<nng/nng.h> may not be included here"),
+    ("layers", "common/net.c", "#include <stdio.h>\n", "no rule in tests/lint/layers.txt"),
+    ("layers", "common/low.c", '#include <stdio.h>\n\n#include "common/low.h"\n', "the own header comes first"),
+    ("layers", "agent/up.c", '#include <a.h>\n#include "common/low.h"\n#include <b.h>\n', "<b.h> comes before"),
+    ("layers", "common/loop.h", '#include "common/loop2.h"\n', "headers include each other"),
+    ("text", "common/low.c", '/* strcpy( */ char *s = "malloc(";\n', None),
+    ("text", "common/low.c", "int i = atoi(s);\n", "atoi is banned"),
+    ("text", "common/low.c", "void *p = malloc(4);\n", "allocation goes through mem_*"),
+    ("text", "common/low.c", "int i; // no\n", "comments are /* */"),
+    ("text", "common/low.c", "/* TODO later */\n", "TODO(topic)"),
+    ("text", "common/low.c", "#if defined(_WIN32)\n#endif\n", "platform code is a whole file"),
+    ("text", "common/low.c", LONG, "g has 102 lines"),
+    ("text", "common/low.c", "\n" * 1001, "1001 lines, the limit is 1000"),
+    ("text", "common/two.h", "#ifndef X\n#define X\n#endif\n", "the include guard is PROCFLEET_COMMON_TWO_H"),
+    ("text", "common/two.h", "enum err f(void);\n", "is NODISCARD"),
+]
+
+REPORT = """<testsuite>
+<testcase name="unit" status="run"><system-out>[       OK ] a
+[  SKIPPED ] b
+skipped: no b here
+[       OK ] c</system-out></testcase>
+<testcase name="script" status="run"><system-out>ok: fine</system-out></testcase>
+<testcase name="away" status="notrun"><skipped message="x"/><system-out>skipped: not there</system-out></testcase>
+<testcase name="bad" status="fail"><system-out>[       OK ] d
+[  FAILED  ] e
+[  FAILED  ] e</system-out></testcase>
+<testcase name="crash" status="fail"><system-out>[ RUN      ] f</system-out></testcase>
+</testsuite>"""
+
+
+def run(command, **more):
+    result = subprocess.run([sys.executable, "-B", *command], capture_output=True, text=True, timeout=60, check=False, **more)
+    return result.returncode, result.stdout + result.stderr
+
+
+def expect(what, holds, output):
+    if not holds:
+        print(f"FAILED: {what}\n{output}")
+        sys.exit(1)
+
+
+def check_fault(check, path, text, message):
+    with tempfile.TemporaryDirectory() as name:
+        tree = pathlib.Path(name)
+        for room in ("common", "agent", "collector", "tests/lint"):
+            (tree / room).mkdir(parents=True)
+        (tree / "tests/lint/layers.txt").write_text(LAYERS, encoding="utf-8")
+        if check == "layers":
+            for header in ("common/low.h", "collector/store.h"):
+                (tree / header).write_text("", encoding="utf-8")
+            (tree / "common/loop2.h").write_text('#include "common/loop3.h"\n', encoding="utf-8")
+            (tree / "common/loop3.h").write_text("", encoding="utf-8")
+            if "loop" in path:
+                (tree / "common/loop3.h").write_text('#include "common/loop.h"\n', encoding="utf-8")
+        (tree / path).write_text(text, encoding="utf-8")
+        code, output = run([HERE / f"{check}.py"], env={**os.environ, "PROCFLEET_LINT_ROOT": name})
+    if message is None:
+        expect(f"{check} accepts {text!r}", code == 0, output)
+    else:
+        expect(f"{check} says {message!r}", code == 1 and message in output, output)
+
+
+def check_summary():
+    summary = HERE.parents[1] / "scripts/test-summary"
+    with tempfile.TemporaryDirectory() as name:
+        report = pathlib.Path(name) / "junit.xml"
+        report.write_text(REPORT, encoding="utf-8")
+        code, output = run([summary, f"asan={report}"])
+        expect("failures are counted", code == 1 and output.endswith("\n4 passed, 2 failed, 2 skipped\n"), output)
+        code, output = run([summary, f"asan={name}/missing.xml"])
+        expect("a missing report is a failure", code == 1 and output.endswith("0 passed, 1 failed, 0 skipped\n"), output)
+
+
+def main():
+    for fault in FAULTS:
+        check_fault(*fault)
+    check_summary()
+    print(f"lint_selftest: {len(FAULTS)} made-up trees judged as they should be")
+
+
+main()
