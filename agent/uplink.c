@@ -11,6 +11,7 @@
 
 #define CONNECT_TIMEOUT_NS (2 * CLK_S)
 #define CALL_TIMEOUT_NS    (10 * CLK_S)
+#define LOOK_NS            CLK_S /* at the connection, while nothing is to be sent */
 #define PAUSE_MIN_NS       (100 * CLK_MS)
 #define PAUSE_MAX_NS       (5 * CLK_S)
 #define RETRY_AFTER_NS     CLK_S /* when the collector does not say */
@@ -146,6 +147,26 @@ static enum err call(struct uplink *u, const char *method, enum frame_encoding e
                            result);
 }
 
+static bool any_connected(const struct uplink *u)
+{
+    for (size_t i = 0; i < u->n_clients; i++) {
+        if (rpc_client_connected(u->clients[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The sockets go on dialling by themselves: no use in asking before one has got through. */
+static void await_connection(struct uplink *u)
+{
+    int64_t until_ns = os_mono_ns() + PAUSE_MAX_NS;
+
+    while (!any_connected(u) && os_mono_ns() < until_ns && time_left(u) > 0) {
+        pause_for(u, PAUSE_MIN_NS);
+    }
+}
+
 /* The exchange failed: next time begins with Hello, at the next address. */
 static void on_failure(struct uplink *u, enum err e, const struct rpc_result *result)
 {
@@ -162,8 +183,12 @@ static void on_failure(struct uplink *u, enum err e, const struct rpc_result *re
                        remedy(e));
     }
     set_state(u, e == ERR_REFUSED || e == ERR_TRUST ? UPLINK_REFUSED : UPLINK_UNREACHABLE, why);
+    if (rpc_client_connected(u->clients[u->current])) {
+        pause_growing(u); /* it answers, but not as we wish */
+    } else {
+        await_connection(u);
+    }
     u->current = (u->current + 1) % u->n_clients;
-    pause_growing(u);
 }
 
 static void on_success(struct uplink *u, const char *what)
@@ -406,11 +431,16 @@ static void uplink_run(void *arg)
     while (time_left(u) > 0) {
         struct queue_item item;
         int64_t beat_ns = u->exchanged_ns + u->heartbeat_ns;
-        enum err e = queue_peek(u->queue, u->greeted ? beat_ns : 0, &item);
+        int64_t look_ns = os_mono_ns() + LOOK_NS;
+        int64_t until_ns = beat_ns < look_ns ? beat_ns : look_ns;
+        enum err e = queue_peek(u->queue, u->greeted ? until_ns : 0, &item);
 
         if (e == ERR_END) {
             set_drained(u);
             break;
+        }
+        if (!rpc_client_connected(u->clients[u->current])) {
+            u->greeted = false; /* lost while nothing was under way */
         }
         if (!u->greeted) {
             (void)greet(u);

@@ -1,0 +1,112 @@
+#include "tests/support/t.h"
+
+#include <string.h>
+
+#include "agent/agent_conf.h"
+#include "common/clk.h"
+#include "common/mem.h"
+
+static enum err load(struct agent_conf *c, const char *set, struct errmsg *why)
+{
+    return agent_conf_load(c, NULL, &set, set ? 1 : 0, why);
+}
+
+static void defaults_are_those_of_the_table(void **state)
+{
+    struct agent_conf c;
+
+    (void)state;
+    assert_ok(load(&c, NULL, NULL));
+    assert_int_equal(c.period_ns, CLK_S);
+    assert_int_equal(c.batch_samples, 10);
+    assert_int_equal(c.batch_bytes, 256 << 10);
+    assert_int_equal(c.batch_age_ns, 10 * CLK_S);
+    assert_int_equal(c.queue_bytes, 64 << 20);
+    assert_int_equal(c.n_addresses, 0);
+    assert_string_equal(c.server_name, "procfleet-collector");
+    assert_string_equal(c.cert, "/var/lib/procfleet-agent/tls/agent.pem");
+    assert_int_equal(c.filter.command_line, FILTER_REDACT);
+    assert_int_equal(c.filter.n_words, 7);
+    assert_int_equal(c.log_level, LOG_INFO);
+    assert_null(c.name);
+    agent_conf_fini(&c);
+}
+
+static void settings_take_effect(void **state)
+{
+    struct agent_conf c;
+
+    (void)state;
+    assert_ok(load(&c, "sampling.rate_hz=0.5", NULL));
+    assert_int_equal(c.period_ns, 2 * CLK_S);
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "collector.addresses=a,b:1,[::1],[::1]:2", NULL));
+    assert_int_equal(c.n_addresses, 4);
+    assert_string_equal(c.addresses[0], "a:7420");
+    assert_string_equal(c.addresses[1], "b:1");
+    assert_string_equal(c.addresses[2], "[::1]:7420");
+    assert_string_equal(c.addresses[3], "[::1]:2");
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "state_dir=/x", NULL));
+    assert_string_equal(c.key, "/x/tls/agent.key");
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "tls.ca=/y/ca.pem", NULL));
+    assert_string_equal(c.ca, "/y/ca.pem");
+    agent_conf_fini(&c);
+}
+
+static void wrong_settings_are_named(void **state)
+{
+    static const struct {
+        const char *set, *says;
+    } rows[] = {
+        {"sampling.rate_hz=0", "sampling.rate_hz"},
+        {"batch.samples=0", "batch.samples"},
+        {"batch.max_bytes=1 MiB", "batch.max_bytes"},
+        {"source=magic", "source"},
+        {"privacy.command_line=some", "privacy.command_line"},
+        {"collector.server_name=", "collector.server_name"},
+        {"state_dir=", "state_dir"},
+        {"colector.addresses=a", "collector.addresses"}, /* the suggestion */
+        {"nonsense", "key=value"},
+        {"collector.addresses=1,2,3,4,5,6,7,8,9", "collector.addresses"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct errmsg why = {""};
+        struct agent_conf c;
+
+        assert_int_not_equal(load(&c, rows[i].set, &why), ERR_OK);
+        assert_non_null(strstr(why.text, rows[i].says));
+    }
+}
+
+static void loading_survives_every_failing_allocation(void **state)
+{
+    const char *set = "collector.addresses=a,b";
+    long before = mem_live(), n = 0;
+    struct agent_conf c;
+
+    (void)state;
+    for (mem_fail_after(n); agent_conf_load(&c, NULL, &set, 1, NULL); mem_fail_after(++n)) {
+        assert_int_equal(mem_live(), before);
+        assert_true(n < 1000);
+    }
+    mem_fail_after(-1);
+    assert_true(n > 10);
+    agent_conf_fini(&c);
+    assert_int_equal(mem_live(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_table),
+        cmocka_unit_test(settings_take_effect),
+        cmocka_unit_test(wrong_settings_are_named),
+        cmocka_unit_test(loading_survives_every_failing_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
