@@ -66,6 +66,9 @@ struct store_put {
  * or from the one in store_close, without locks. */
 NODISCARD enum err store_put(struct store *s, const struct store_put *put);
 
+/* The span of stamps of a batch's ticks and events; of one without any, [now, now]. */
+void store_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns);
+
 /* Highest seq of the stream below which nothing is missing; 0 = none known. */
 uint64_t store_last_seq(struct store *s, const struct uuid *host, uint64_t stream);
 

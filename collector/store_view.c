@@ -3,6 +3,11 @@
 #include "collector/store_impl.h"
 #include "common/mem.h"
 
+void store_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)
+{
+    head_span(b, now_ns, t0_ns, t1_ns);
+}
+
 struct store_view {
     struct head_state *state;
     struct store_host hosts[];

@@ -21,7 +21,10 @@ struct rpc_method {
 };
 
 struct rpc_server_conf {
-    struct net_server_conf net; /* on_request and ctx are rpc's own; leave them zero */
+    struct net_server_conf net; /* on_request, on_peer and ctx are rpc's own; leave them zero */
+    /* A peer that may call came or went; must not block. May be NULL. */
+    void (*on_peer)(void *ctx, const struct net_identity *who, bool connected);
+    void *peer_ctx;
     const struct rpc_method *methods;
     size_t n_methods;
     unsigned workers; /* threads, 1 to 16 */

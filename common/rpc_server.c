@@ -401,6 +401,13 @@ static enum err start_workers(struct rpc_server *s)
     return ERR_OK;
 }
 
+static void on_peer(void *ctx, const struct net_identity *who, bool connected)
+{
+    struct rpc_server *s = ctx;
+
+    s->conf.on_peer(s->conf.peer_ctx, who, connected);
+}
+
 enum err rpc_server_start(struct rpc_server **out, const struct rpc_server_conf *conf,
                           struct errmsg *why)
 {
@@ -418,6 +425,7 @@ enum err rpc_server_start(struct rpc_server **out, const struct rpc_server_conf 
     e = start_workers(s);
     if (!e) {
         net.on_request = on_request;
+        net.on_peer = conf->on_peer ? on_peer : NULL;
         net.ctx = s;
         e = net_server_start(&s->net, &net, why);
     }

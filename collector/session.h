@@ -1,0 +1,69 @@
+/* Between the ingest listener and the store: who a host is, what of its batches is taken, and when
+ * it is told so. A Push is answered only after the store made the batch durable.
+ *
+ *   OK, duplicate or not   stored; the sender may forget it
+ *   INVALID_ARGUMENT       not a batch; never send it again
+ *   PERMISSION_DENIED      host or name are not those of the certificate
+ *   OUT_OF_RANGE           older than the store's age, or more than future_max_ns ahead of now by
+ *                          the host's corrected clock; never send it again
+ *   FAILED_PRECONDITION    ahead of now and its clock unknown: say Hello, then send again
+ *   RESOURCE_EXHAUSTED     too much at once, or this very batch is being written: retry_after
+ *   UNAVAILABLE            the store takes nothing now: retry_after
+ *
+ * Bounds:  hosts_max hosts; one unheard of for ten minutes and not connected gives place.
+ * Threads: any; one lock, held across no callback. */
+#ifndef PROCFLEET_COLLECTOR_SESSION_H
+#define PROCFLEET_COLLECTOR_SESSION_H
+
+#include "collector/store.h"
+#include "common/rpc.h"
+
+struct session;
+
+struct session_conf {
+    struct store *store; /* borrowed; must still be open in session_destroy */
+    uint32_t hosts_max;
+    uint32_t max_message;    /* bytes of one Push payload, told in Hello */
+    uint32_t max_in_flight;  /* told in Hello; the listener enforces it */
+    int64_t future_max_ns;   /* 5 min */
+    int64_t (*utc_ns)(void); /* the clock; NULL: os_utc_ns */
+};
+
+/* Errors: ERR_NOMEM */
+NODISCARD enum err session_create(struct session **out, const struct session_conf *conf);
+
+/* Waits for the batches under way; no call may come any more. NULL is allowed. */
+void session_destroy(struct session *s);
+
+/* The methods of the ingest listener: Hello, Push, Heartbeat, for role agent. */
+#define SESSION_METHODS 3
+void session_methods(struct session *s, struct rpc_method methods[SESSION_METHODS]);
+
+/* For rpc_server_conf.on_peer, with the session as peer_ctx: keeps `connected`. */
+void session_peer(void *session, const struct net_identity *who, bool connected);
+
+/* What the store does not know of a host. */
+struct session_host {
+    bool connected;
+    bool has_offset;
+    int64_t offset_ns; /* collector's clock minus the host's: the least of the last 5 to 10 min */
+    int64_t heard_ns;  /* UTC of its last call */
+    char name[64];     /* from the certificate */
+    char version[32];  /* of the agent; this and the next from its last Hello */
+    char system[64];
+    uint64_t stored, duplicates, refused; /* batches */
+};
+
+/* False: not heard of since the collector started. */
+bool session_host_state(struct session *s, const struct uuid *host, struct session_host *out);
+
+struct session_stats {
+    uint64_t hellos, heartbeats, pushes;
+    uint64_t stored, duplicates;                 /* pushes answered OK */
+    uint64_t corrupt, spoofed, future, too_old;  /* refused for good */
+    uint64_t overloaded, unavailable, unclocked; /* to be sent again */
+    uint64_t hosts;
+};
+void session_stats(struct session *s, struct session_stats *out);
+
+#endif
