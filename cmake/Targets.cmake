@@ -44,14 +44,14 @@ function(procfleet_test name)
   endif()
 endfunction()
 
-# procfleet_script(NAME script.py [LABELS label...] [TIMEOUT s] [ARGS arg...] [SERIAL] [LONG]): a Python program with real
+# procfleet_script(NAME script.py [LABELS label...] [TIMEOUT s] [ENV X=y...] [SERIAL] [LONG]): a Python program with real
 # processes; PROCFLEET_BIN tells it where the binaries are. It prints "skipped: reason" and exits with 77 to skip.
 # LONG: only with `ctest -C long`.
 function(procfleet_script name script)
-  cmake_parse_arguments(T "SERIAL;LONG" "TIMEOUT" "LABELS;ARGS" ${ARGN})
+  cmake_parse_arguments(T "SERIAL;LONG" "TIMEOUT" "LABELS;ENV" ${ARGN})
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_FOUND)
-    set(command ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${T_ARGS})
+    set(command ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script})
   else()
     set(command sh -c "echo 'skipped: python3 is not installed'; exit 77")
   endif()
@@ -66,7 +66,7 @@ function(procfleet_script name script)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
-  set(test_environment ${test_environment} PROCFLEET_BIN=${CMAKE_BINARY_DIR}/bin)
+  set(test_environment ${test_environment} PROCFLEET_BIN=${CMAKE_BINARY_DIR}/bin ${T_ENV})
   procfleet_test_properties(${name} "${T_LABELS}" ${T_TIMEOUT})
   set_tests_properties(${name} PROPERTIES RUN_SERIAL ${T_SERIAL})
 endfunction()
