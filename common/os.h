@@ -45,8 +45,9 @@ NODISCARD enum err os_host_name(char *text, size_t size);
 NODISCARD enum err os_boot_id(uint8_t id[16]); /* new at each start of the system */
 unsigned os_cpu_count(void);
 uint32_t os_process_id(void);
-int64_t os_resident_bytes(void); /* of this process; 0 when unknown */
-bool os_is_terminal(int fd);     /* 0, 1 or 2 */
+int64_t os_resident_bytes(void);    /* of this process; 0 when unknown */
+bool os_is_terminal(int fd);        /* 0, 1 or 2 */
+unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 
 /* -- stop signal: SIGINT, SIGTERM, Ctrl-C, console close -- */
 NODISCARD enum err os_stop_install(void (*on_stop)(void *),

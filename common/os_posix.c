@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -286,6 +287,13 @@ int64_t os_resident_bytes(void)
 bool os_is_terminal(int fd)
 {
     return isatty(fd) == 1;
+}
+
+unsigned os_terminal_columns(void)
+{
+    struct winsize w;
+
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
 
 /* -- stop signal: handlers only write to a pipe; a thread reads it and calls -- */

@@ -290,6 +290,16 @@ bool os_is_terminal(int fd)
     return GetConsoleMode(h, &mode) != 0;
 }
 
+unsigned os_terminal_columns(void)
+{
+    CONSOLE_SCREEN_BUFFER_INFO info;
+
+    if (!GetConsoleScreenBufferInfo(GetStdHandle(STD_OUTPUT_HANDLE), &info)) {
+        return 0;
+    }
+    return (unsigned)(info.srWindow.Right - info.srWindow.Left + 1);
+}
+
 /* -- stop signal -- */
 
 static struct {

@@ -1,0 +1,222 @@
+#include "collector/cli/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/log.h"
+#include "common/os.h"
+#include "common/pki.h"
+
+#define TIMEOUT_NS (10 * CLK_S)
+
+int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...)
+{
+    va_list ap;
+
+    fflush(stdout);
+    fprintf(stderr, "%s %s: ", c->cmd->program, c->cmd->name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+    return code;
+}
+
+/* An option's value, else the environment's, else the default. */
+static const char *setting(const struct cli *c, const char *option, const char *variable,
+                           const char *def)
+{
+    const char *value = opt_value(c->args, option);
+
+    if (!value || !*value) {
+        value = getenv(variable);
+    }
+    return value && *value ? value : def;
+}
+
+/* "host" becomes "host:port"; "[v6]" and "host:port" are told apart by what follows the last
+ * bracket. */
+static void with_port(char *out, size_t size, const char *address, const char *port)
+{
+    const char *after = strrchr(address, ']');
+
+    if (strchr(after ? after : address, ':')) {
+        snprintf(out, size, "%s", address);
+    } else {
+        snprintf(out, size, "%s:%s", address, port);
+    }
+}
+
+static enum err read_settings(struct cli *c, struct errmsg *why)
+{
+    struct cli_settings *s = &c->settings;
+    const char *timeout = opt_value(c->args, "timeout");
+
+    with_port(s->collector, sizeof s->collector,
+              setting(c, "collector", "PROCFLEET_COLLECTOR", "localhost"), "7421");
+    with_port(s->events, sizeof s->events, setting(c, "events", "PROCFLEET_EVENTS", "localhost"),
+              "7422");
+    s->ca = setting(c, "ca", "PROCFLEET_CA", NULL);
+    s->cert = setting(c, "cert", "PROCFLEET_CERT", NULL);
+    s->key = setting(c, "key", "PROCFLEET_KEY", NULL);
+    s->server_name = setting(c, "server-name", "PROCFLEET_SERVER_NAME", PKI_SERVER_NAME);
+    s->timeout_ns = TIMEOUT_NS;
+    if (timeout && clk_parse_span(&s->timeout_ns, timeout) != ERR_OK) {
+        return errmsg_set(why, ERR_USAGE, "--timeout: '%s' is not a time such as 10s", timeout);
+    }
+    if (!s->ca || !s->cert || !s->key) {
+        return errmsg_set(why, ERR_USAGE,
+                          "no certificate: give --ca, --cert and --key, or set PROCFLEET_CA, "
+                          "PROCFLEET_CERT and PROCFLEET_KEY; "
+                          "'procfleet-collector pki issue --role query' makes one");
+    }
+    return ERR_OK;
+}
+
+static enum err read_format(struct cli *c, struct errmsg *why)
+{
+    static const char *const names[] = {"table", "json", "csv"};
+    const char *format = opt_value(c->args, "format");
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!format || strcmp(format, names[i]) == 0) {
+            c->format = (enum cli_format)i;
+            return ERR_OK;
+        }
+    }
+    return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json or csv", format);
+}
+
+static int print_help(const struct opt_command *cmd)
+{
+    struct buf out;
+
+    buf_init(&out, 1 << 16);
+    opt_print_help(&out, cmd);
+    fputs(buf_cstr(&out), stdout);
+    buf_fini(&out);
+    return CLI_OK;
+}
+
+static int run(struct cli *c, int (*body)(struct cli *c))
+{
+    struct errmsg why = {""};
+    int code;
+
+    if (opt_flag(c->args, "help")) {
+        return print_help(c->cmd);
+    }
+    if (read_format(c, &why) != ERR_OK || read_settings(c, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (net_init(&why) != ERR_OK) {
+        return cli_fail(c, CLI_FAILED, "%s", why.text);
+    }
+    code = body(c);
+    if (fflush(stdout) != 0 && code == CLI_OK) {
+        code = cli_fail(c, CLI_FAILED, "cannot write the answer");
+    }
+    net_fini();
+    return code;
+}
+
+int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c))
+{
+    struct cli c = {.cmd = cmd};
+    struct errmsg why = {""};
+    int code;
+
+    err_ignore(log_open(LOG_ERROR, LOG_TEXT, NULL));
+    if (opt_parse(&c.args, cmd, argc, argv, &why) != ERR_OK) {
+        return cli_fail(&c, CLI_USAGE, "%s", why.text);
+    }
+    code = run(&c, body);
+    opt_free(c.args);
+    return code;
+}
+
+enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
+                    uint32_t *out, struct errmsg *why)
+{
+    const char *text = opt_value(c->args, option);
+    unsigned long v;
+    char *end;
+
+    *out = def;
+    if (!text) {
+        return ERR_OK;
+    }
+    v = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || v > max) {
+        return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number from 0 to %u", option, text,
+                          (unsigned)max);
+    }
+    *out = (uint32_t)v;
+    return ERR_OK;
+}
+
+static enum err read_moment(const struct cli *c, const char *option, int64_t now_ns, int64_t *out,
+                            struct errmsg *why)
+{
+    const char *text = opt_value(c->args, option);
+
+    if (text && clk_parse_when(out, text, now_ns) != ERR_OK) {
+        return errmsg_set(
+            why, ERR_USAGE,
+            "--%s: '%s' is neither a span such as 5m nor a time such as 2026-11-21T09:00:00Z",
+            option, text);
+    }
+    return ERR_OK;
+}
+
+enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
+                   struct errmsg *why)
+{
+    int64_t now_ns = os_utc_ns();
+    enum err e;
+
+    memset(q, 0, sizeof *q);
+    q->host = str_make(opt_value(c->args, "host"));
+    q->name = str_make(opt_value(c->args, "name"));
+    e = read_moment(c, "since", now_ns, &q->since_ns, why);
+    if (!e) {
+        e = read_moment(c, "until", now_ns, &q->until_ns, why);
+    }
+    if (!e && q->since_ns && q->until_ns && q->since_ns >= q->until_ns) {
+        e = errmsg_set(why, ERR_USAGE, "--since lies behind --until");
+    }
+    if (!e) {
+        q->has_pid = opt_value(c->args, "pid") != NULL;
+        e = cli_number(c, "pid", 0, UINT32_MAX, &q->pid, why);
+    }
+    if (!e) {
+        e = cli_number(c, "limit", default_limit, 1000000, &q->limit, why);
+    }
+    if (!e && q->limit == 0) {
+        e = errmsg_set(why, ERR_USAGE, "--limit: at least 1");
+    }
+    return e;
+}
+
+enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why)
+{
+    const struct metric *m = metric_by_name(name);
+    const char *closest;
+
+    if (m && (m->column || m->id == M_CPU_PERCENT)) {
+        *id = m->id;
+        return ERR_OK;
+    }
+    if (m) {
+        return errmsg_set(why, ERR_USAGE, "'%s' is not a number to order or plot by", name);
+    }
+    closest = metric_closest(name);
+    if (closest) {
+        return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; did you mean '%s'?", name,
+                          closest);
+    }
+    return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; 'procfleet top --help' names them",
+                      name);
+}

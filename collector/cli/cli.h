@@ -1,0 +1,96 @@
+/* One invocation of the operator's command: options, settings of the connection, format, exit code.
+ * Every subcommand is a table of options and a body; what they share is here. Threads: one. */
+#ifndef PROCFLEET_COLLECTOR_CLI_CLI_H
+#define PROCFLEET_COLLECTOR_CLI_CLI_H
+
+#include <stdio.h>
+
+#include "common/net.h"
+#include "common/opt.h"
+#include "common/wire_query.h"
+
+enum cli_exit {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+    CLI_UNREACHABLE = 3,
+    CLI_REFUSED = 4,
+    CLI_PARTIAL = 5,
+};
+
+enum cli_format { CLI_TABLE, CLI_JSON, CLI_CSV };
+
+/* From options, else the environment, else the default. */
+struct cli_settings {
+    char collector[300]; /* host:port of queries */
+    char events[300];    /* host:port of the event stream */
+    const char *ca, *cert, *key, *server_name;
+    int64_t timeout_ns;
+};
+
+struct cli {
+    const struct opt_command *cmd;
+    struct opt_args *args;
+    struct cli_settings settings;
+    enum cli_format format;
+};
+
+/* Options of every subcommand, and of those that ask about processes in a time range. */
+#define CLI_OPTS_CONNECTION                                                                       \
+    {"collector", 0, "HOST[:PORT]", "collector to ask (PROCFLEET_COLLECTOR; localhost:7421)", 0}, \
+        {"ca", 0, "FILE", "certificate of the authority (PROCFLEET_CA)", 0},                      \
+        {"cert", 0, "FILE", "own certificate (PROCFLEET_CERT)", 0},                               \
+        {"key", 0, "FILE", "own private key (PROCFLEET_KEY)", 0},                                 \
+        {"server-name", 0, "NAME", "name the collector's certificate must carry", 0},             \
+        {"timeout", 0, "TIME", "longest wait for an answer (10s)", 0},                            \
+    {                                                                                             \
+        "format", 'f', "FORMAT", "table, json or csv", 0                                          \
+    }
+
+#define CLI_OPT_HOST                                                            \
+    {                                                                           \
+        "host", 0, "HOST", "name, glob or uuid of the hosts asked for (all)", 0 \
+    }
+
+#define CLI_OPTS_RANGE                                                        \
+    {"since", 0, "TIME", "from then on: 5m, 2h, or 2026-11-21T09:00:00Z", 0}, \
+    {                                                                         \
+        "until", 0, "TIME", "up to then; as since", 0                         \
+    }
+
+#define CLI_OPTS_PROCESS                                 \
+    {"pid", 'p', "PID", "only this process id", 0},      \
+    {                                                    \
+        "name", 0, "GLOB", "only images of this name", 0 \
+    }
+
+/* Parses, answers --help, runs the body, cleans up. Gives the exit code. */
+int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c));
+
+/* Prints "procfleet top: sentence" and gives the code. */
+int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
+/* Fills a query from --host, --since, --until, --pid, --name and --n; texts stay borrowed from the
+ * arguments. Errors: ERR_USAGE (why says) */
+NODISCARD enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
+                             struct errmsg *why);
+
+/* Rows wanted, --n or the default. Errors: ERR_USAGE */
+NODISCARD enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
+                              uint32_t *out, struct errmsg *why);
+
+/* A metric by name, with a suggestion when there is none. Only columns and cpu_percent can be asked
+ * for. */
+NODISCARD enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why);
+
+/* The subcommands. */
+int cmd_hosts(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_history(int argc, char **argv);
+int cmd_events(int argc, char **argv);
+int cmd_tail(int argc, char **argv);
+extern const struct opt_command cmd_hosts_usage, cmd_top_usage, cmd_ps_usage, cmd_history_usage,
+    cmd_events_usage, cmd_tail_usage;
+
+#endif

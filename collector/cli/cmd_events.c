@@ -1,0 +1,57 @@
+#include "collector/cli/rows.h"
+
+static const struct opt opts[] = {
+    {"kind", 'k', "KINDS",
+     "process, thread, image, all, or kinds such as process_start,process_stop (process)", 0},
+    {"limit", 'n', "N", "newest events shown (50)", 0},
+    CLI_OPT_HOST,
+    CLI_OPTS_RANGE,
+    CLI_OPTS_PROCESS,
+    CLI_OPTS_CONNECTION,
+};
+
+const struct opt_command cmd_events_usage = {
+    "procfleet",
+    "events",
+    "what started, ended or was loaded, and when",
+    NULL,
+    opts,
+    sizeof opts / sizeof *opts,
+    "  procfleet events --since 10m\n"
+    "  procfleet events --host lab-7 --name 'git*' -n 1000 --format json\n"
+    "  procfleet events --kind image --pid 4711\n",
+};
+
+static int body(struct cli *c)
+{
+    const char *kind = opt_value(c->args, "kind");
+    struct fields f = {0};
+    struct wire_query q;
+    struct errmsg why = {""};
+
+    if (cli_query(c, &q, 50, &why) != ERR_OK ||
+        (kind && fields_kinds(&q.kinds, kind, &why) != ERR_OK)) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    fields_add(&f, FIELD_TIME, true);
+    fields_add(&f, FIELD_HOST, true);
+    fields_add(&f, FIELD_KIND, true);
+    fields_add(&f, FIELD_PID, true);
+    fields_add(&f, FIELD_TID, (q.kinds & (1u << LIFE_THREAD_START | 1u << LIFE_THREAD_STOP)) != 0);
+    fields_add(&f, FIELD_PARENT_PID, true);
+    fields_add(&f, FIELD_NAME, true);
+    fields_add(&f, FIELD_EXIT_CODE, true);
+    if (q.kinds & (1u << LIFE_IMAGE_LOAD | 1u << LIFE_IMAGE_UNLOAD)) {
+        fields_add(&f, FIELD_PATH, true);
+    } else {
+        fields_add(&f, FIELD_PATH, false);
+        fields_add(&f, FIELD_COMMAND_LINE, true);
+    }
+    rows_add_details(&f);
+    return rows_ask(c, RPC_QUERY_EVENTS, &q, &f, true);
+}
+
+int cmd_events(int argc, char **argv)
+{
+    return cli_main(&cmd_events_usage, argc, argv, body);
+}

@@ -1,0 +1,93 @@
+#include <string.h>
+
+#include "collector/cli/rows.h"
+#include "common/clk.h"
+
+static const struct opt opts[] = {
+    {"metric", 'm', "METRIC",
+     "metric to show; may be repeated (cpu_time, cpu_percent, working_set_size, thread_count)", 1},
+    CLI_OPTS_PROCESS,
+    CLI_OPT_HOST,
+    CLI_OPTS_RANGE,
+    {"step", 0, "TIME", "one row per process and step (every sample)", 0},
+    {"limit", 'n', "N", "newest rows shown (1000)", 0},
+    CLI_OPTS_CONNECTION,
+};
+
+const struct opt_command cmd_history_usage = {
+    "procfleet",
+    "history",
+    "how metrics of processes went over time",
+    NULL,
+    opts,
+    sizeof opts / sizeof *opts,
+    "  procfleet history --host lab-7 --pid 4711\n"
+    "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
+    "  procfleet history --pid 4711 -m read_bytes -m write_bytes --format csv\n"
+    "\n"
+    "Counters show their growth since the row before of the same process, gauges their value.\n",
+};
+
+static enum err read_step(struct cli *c, struct wire_query *q, struct errmsg *why)
+{
+    const char *step = opt_value(c->args, "step");
+
+    if (step && (clk_parse_span(&q->step_ns, step) != ERR_OK || q->step_ns <= 0)) {
+        return errmsg_set(why, ERR_USAGE, "--step: '%s' is not a time such as 10s or 1m", step);
+    }
+    return ERR_OK;
+}
+
+static enum err read_metrics(struct cli *c, struct wire_query *q, struct fields *f,
+                             struct errmsg *why)
+{
+    static const char *const defaults[] = {"cpu_time", "cpu_percent", "working_set_size",
+                                           "thread_count"};
+    const char *given[WIRE_METRICS_MAX];
+    size_t n = opt_values(c->args, "metric", given, WIRE_METRICS_MAX);
+
+    if (n == 0) {
+        n = sizeof defaults / sizeof *defaults;
+        memcpy(given, defaults, sizeof defaults);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint8_t id;
+        enum err e = cli_metric(&id, given[i], why);
+
+        if (e) {
+            return e;
+        }
+        if (!fields_has_metric(f, id)) {
+            fields_add_metric(f, id, true);
+            q->metrics[q->n_metrics++] = id;
+        }
+    }
+    return ERR_OK;
+}
+
+static int body(struct cli *c)
+{
+    struct fields f = {0};
+    struct wire_query q;
+    struct errmsg why = {""};
+
+    fields_add(&f, FIELD_TIME, true);
+    fields_add(&f, FIELD_HOST, true);
+    fields_add(&f, FIELD_PID, true);
+    fields_add(&f, FIELD_NAME, true);
+    fields_add(&f, FIELD_START, false);
+    if (cli_query(c, &q, 1000, &why) != ERR_OK || read_step(c, &q, &why) != ERR_OK ||
+        read_metrics(c, &q, &f, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (!q.has_pid && q.name.n == 0) {
+        return cli_fail(c, CLI_USAGE, "whose history? give --pid PID or --name GLOB");
+    }
+    fields_add(&f, FIELD_CPU_TIME_ORIGIN, false);
+    return rows_ask(c, RPC_QUERY_HISTORY, &q, &f, true);
+}
+
+int cmd_history(int argc, char **argv)
+{
+    return cli_main(&cmd_history_usage, argc, argv, body);
+}

@@ -1,0 +1,108 @@
+#include "collector/cli/link.h"
+#include "collector/cli/sheet.h"
+#include "common/pki.h"
+
+static const struct opt opts[] = {
+    CLI_OPT_HOST,
+    CLI_OPTS_CONNECTION,
+};
+
+const struct opt_command cmd_hosts_usage = {
+    "procfleet",
+    "hosts",
+    "the hosts of the fleet and their state",
+    NULL,
+    opts,
+    sizeof opts / sizeof *opts,
+    "  procfleet hosts\n"
+    "  procfleet hosts --host 'lab-*' --format json\n",
+};
+
+static const struct sheet_column columns[] = {
+    {"host", "HOST", SHEET_TEXT},
+    {"state", "STATE", SHEET_TEXT},
+    {"source", "SOURCE", SHEET_TEXT},
+    {"cpus", "CPUS", SHEET_COUNT},
+    {"processes", "PROCESSES", SHEET_COUNT},
+    {"last_time", "NEWEST_DATA", SHEET_TIME},
+    {"first_time", NULL, SHEET_TIME},
+    {"batches", "BATCHES", SHEET_COUNT},
+    {"duplicates", NULL, SHEET_COUNT},
+    {"gaps", "GAPS", SHEET_COUNT},
+    {"lost_events", "LOST", SHEET_COUNT},
+    {"polled", NULL, SHEET_FLAG},
+    {"replay", NULL, SHEET_FLAG},
+    {"clock_offset", NULL, SHEET_NS},
+    {"agent_version", "AGENT", SHEET_TEXT},
+    {"id", "ID", SHEET_TEXT},
+    {"boot", NULL, SHEET_TEXT},
+};
+
+static const char *state_of(const struct wire_host *h)
+{
+    return h->ended ? "ended" : h->connected ? "connected" : "silent";
+}
+
+static void page(void *ctx, const struct wire_answer *a)
+{
+    struct sheet *s = ctx;
+
+    for (size_t i = 0; i < a->n_hosts; i++) {
+        const struct wire_host *h = &a->hosts[i];
+        char id[MODEL_UUID_TEXT], boot[MODEL_UUID_TEXT];
+        const struct sheet_cell cells[] = {
+            sheet_string(h->name),
+            sheet_string(str_make(state_of(h))),
+            sheet_string(h->source),
+            sheet_number(h->cpus != 0, h->cpus),
+            sheet_number(true, h->processes),
+            sheet_number(h->last_ns != 0, h->last_ns),
+            sheet_number(h->first_ns != 0, h->first_ns),
+            sheet_number(true, (int64_t)h->batches),
+            sheet_number(true, (int64_t)h->duplicates),
+            sheet_number(true, (int64_t)h->gaps),
+            sheet_number(true, (int64_t)h->lost_events),
+            sheet_number(true, h->polled),
+            sheet_number(true, h->replay),
+            sheet_number(h->connected, h->offset_ns),
+            sheet_string(h->version),
+            sheet_string(str_make(uuid_format(id, &h->id))),
+            sheet_string(str_make(uuid_format(boot, &h->boot))),
+        };
+
+        err_ignore(sheet_row(s, cells));
+    }
+}
+
+static void note(void *ctx, struct str text)
+{
+    sheet_note(ctx, text);
+}
+
+static int body(struct cli *c)
+{
+    struct wire_query q;
+    struct errmsg why = {""};
+    struct sheet *s = NULL;
+    struct link *l;
+    int code = CLI_FAILED;
+
+    if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (link_open(&l, c, &code) != ERR_OK) {
+        return code;
+    }
+    if (sheet_begin(&s, stdout, c->format, false, columns, sizeof columns / sizeof *columns) ==
+        ERR_OK) {
+        code = link_ask(l, RPC_QUERY_HOSTS, &q, page, note, s);
+    }
+    sheet_end(s);
+    link_close(l);
+    return code;
+}
+
+int cmd_hosts(int argc, char **argv)
+{
+    return cli_main(&cmd_hosts_usage, argc, argv, body);
+}

@@ -1,0 +1,266 @@
+#include "collector/cli/fields.h"
+
+#include <string.h>
+
+static const struct sheet_column known[FIELD_COUNT] = {
+    [FIELD_TIME] = {"time", "TIME", SHEET_TIME},
+    [FIELD_HOST] = {"host", "HOST", SHEET_TEXT},
+    [FIELD_KIND] = {"kind", "EVENT", SHEET_TEXT},
+    [FIELD_PID] = {"pid", "PID", SHEET_ID},
+    [FIELD_TID] = {"tid", "TID", SHEET_ID},
+    [FIELD_START] = {"start", "START", SHEET_ID},
+    [FIELD_NAME] = {"name", "NAME", SHEET_TEXT},
+    [FIELD_PARENT_PID] = {"parent_pid", "PPID", SHEET_ID},
+    [FIELD_SESSION_ID] = {"session_id", "SESSION", SHEET_ID},
+    [FIELD_USER] = {"user", "USER", SHEET_TEXT},
+    [FIELD_CREATE_TIME] = {"create_time", "STARTED", SHEET_TIME},
+    [FIELD_EXIT_TIME] = {"exit_time", "ENDED", SHEET_TIME},
+    [FIELD_EXIT_CODE] = {"exit_code", "EXIT", SHEET_EXIT},
+    [FIELD_EXIT_INFERRED] = {"exit_inferred", "INFERRED", SHEET_FLAG},
+    [FIELD_FINAL_TOTALS] = {"final_totals", "FINAL", SHEET_FLAG},
+    [FIELD_ORIGIN] = {"origin", "ORIGIN", SHEET_TEXT},
+    [FIELD_CPU_TIME_ORIGIN] = {"cpu_time_origin", "CPU_FROM", SHEET_TEXT},
+    [FIELD_IMAGE] = {"image", "IMAGE", SHEET_TEXT},
+    [FIELD_COMMAND_LINE] = {"command_line", "COMMAND", SHEET_TEXT},
+    [FIELD_COMMAND_LINE_CUT] = {"command_line_cut", "CUT", SHEET_FLAG},
+    [FIELD_PATH] = {"path", "PATH", SHEET_TEXT},
+};
+
+static const struct {
+    unsigned kind;
+    const char *name;
+} kinds[] = {
+    {LIFE_PROCESS_START, "process_start"}, {LIFE_PROCESS_STOP, "process_stop"},
+    {LIFE_THREAD_START, "thread_start"},   {LIFE_THREAD_STOP, "thread_stop"},
+    {LIFE_IMAGE_LOAD, "image_load"},       {LIFE_IMAGE_UNLOAD, "image_unload"},
+};
+
+#define KIND_COUNT (sizeof kinds / sizeof *kinds)
+
+void fields_add(struct fields *f, enum field what, bool in_table)
+{
+    if (f->n < SHEET_COLUMNS) {
+        f->what[f->n] = (int)what;
+        f->columns[f->n] = known[what];
+        if (!in_table) {
+            f->columns[f->n].title = NULL;
+        }
+        f->n++;
+    }
+}
+
+static enum sheet_unit unit_of(const struct metric *m)
+{
+    switch (m->unit) {
+    case UNIT_NS:
+        return SHEET_NS;
+    case UNIT_BYTES:
+        return SHEET_BYTES;
+    case UNIT_PERMILLE:
+        return SHEET_PERMILLE;
+    case UNIT_MASK:
+        return SHEET_HEX;
+    default:
+        return SHEET_COUNT;
+    }
+}
+
+bool fields_has_metric(const struct fields *f, unsigned id)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->what[i] == (int)(FIELD_METRIC + id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void fields_add_metric(struct fields *f, unsigned id, bool in_table)
+{
+    const struct metric *m = metric_by_id(id);
+
+    if (m && f->n < SHEET_COLUMNS && !fields_has_metric(f, id)) {
+        f->what[f->n] = (int)(FIELD_METRIC + id);
+        f->columns[f->n].key = m->name;
+        f->columns[f->n].title = in_table ? m->name : NULL;
+        f->columns[f->n].unit = unit_of(m);
+        f->n++;
+    }
+}
+
+static struct sheet_cell word(const char *const *words, size_t n, unsigned i)
+{
+    return sheet_string(str_make(i < n ? words[i] : NULL));
+}
+
+/* What is known of the process itself. */
+static struct sheet_cell info_cell(int what, const struct proc_info *p)
+{
+    static const char *const origins[] = {NULL, "start", "rundown", "snapshot", "inferred"};
+    static const char *const cpu_origins[] = {NULL, "times", "cswitch", "samples"};
+
+    switch (what) {
+    case FIELD_PID:
+        return sheet_number(true, p->id.pid);
+    case FIELD_START:
+        return sheet_number(p->id.start != 0 && p->id.start <= INT64_MAX, (int64_t)p->id.start);
+    case FIELD_NAME:
+        return sheet_string(p->name);
+    case FIELD_PARENT_PID:
+        return sheet_number(p->have & INFO_PARENT, p->parent_pid);
+    case FIELD_SESSION_ID:
+        return sheet_number(p->have & INFO_SESSION, p->session_id);
+    case FIELD_USER:
+        return sheet_string(p->user);
+    case FIELD_CREATE_TIME:
+        return sheet_number(p->have & INFO_CREATE_TIME, p->create_ns);
+    case FIELD_EXIT_TIME:
+        return sheet_number(p->have & INFO_EXIT_TIME, p->exit_ns);
+    case FIELD_EXIT_CODE:
+        return sheet_number(p->have & INFO_EXIT_CODE, p->exit_code);
+    case FIELD_EXIT_INFERRED:
+        return sheet_number(p->have & INFO_EXIT_INFERRED, 1);
+    case FIELD_FINAL_TOTALS:
+        return sheet_number(p->have & INFO_FINAL_TOTALS, 1);
+    case FIELD_ORIGIN:
+        return word(origins, sizeof origins / sizeof *origins, p->origin);
+    case FIELD_CPU_TIME_ORIGIN:
+        return word(cpu_origins, sizeof cpu_origins / sizeof *cpu_origins, p->cpu_origin);
+    case FIELD_IMAGE:
+        return sheet_string(p->image);
+    case FIELD_COMMAND_LINE: {
+        struct sheet_cell c = sheet_string(p->command_line);
+
+        if (p->have & INFO_COMMAND_LINE_KNOWN) {
+            c.state = SHEET_STRING;
+        }
+        return c;
+    }
+    case FIELD_COMMAND_LINE_CUT:
+        return sheet_number(p->have & INFO_COMMAND_LINE_CUT, 1);
+    default:
+        return sheet_number(false, 0);
+    }
+}
+
+static struct sheet_cell host_cell(const struct wire_answer *a, uint32_t host)
+{
+    return sheet_string(host < a->n_hosts ? a->hosts[host].name : str_make(NULL));
+}
+
+static struct sheet_cell metric_cell(const struct wire_answer *a, const struct wire_row *row,
+                                     unsigned id)
+{
+    for (size_t i = 0; i < a->n_metrics; i++) {
+        if (a->metrics[i] == id) {
+            return sheet_number(row->have >> i & 1, row->values[i]);
+        }
+    }
+    return sheet_number(false, 0);
+}
+
+void fields_row(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+                const struct wire_row *row)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->what[i] >= FIELD_METRIC) {
+            cells[i] = metric_cell(a, row, (unsigned)f->what[i] - FIELD_METRIC);
+        } else if (f->what[i] == FIELD_HOST) {
+            cells[i] = host_cell(a, row->host);
+        } else if (f->what[i] == FIELD_TIME) {
+            cells[i] = sheet_number(true, row->when_ns);
+        } else {
+            cells[i] = info_cell(f->what[i], &row->info);
+        }
+    }
+}
+
+void fields_event(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+                  const struct wire_event *event)
+{
+    const struct life_event *ev = &event->event;
+    bool of_thread = ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP;
+
+    for (size_t i = 0; i < f->n; i++) {
+        switch (f->what[i]) {
+        case FIELD_HOST:
+            cells[i] = host_cell(a, event->host);
+            break;
+        case FIELD_TIME:
+            cells[i] = sheet_number(true, ev->wall_ns);
+            break;
+        case FIELD_KIND:
+            cells[i] = sheet_string(str_make(fields_kind_name(ev->kind)));
+            break;
+        case FIELD_TID:
+            cells[i] = sheet_number(of_thread, ev->tid);
+            break;
+        case FIELD_PATH:
+            cells[i] = sheet_string(ev->path);
+            break;
+        default:
+            cells[i] = info_cell(f->what[i], &ev->info);
+            break;
+        }
+    }
+}
+
+const char *fields_kind_name(unsigned life_kind)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (kinds[i].kind == life_kind) {
+            return kinds[i].name;
+        }
+    }
+    return NULL;
+}
+
+unsigned fields_kind_by_name(const char *name)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return kinds[i].kind;
+        }
+    }
+    return 0;
+}
+
+/* One word of a list: a kind, or the beginning of several. */
+static uint32_t kind_bits(const char *word)
+{
+    unsigned kind = fields_kind_by_name(word);
+    uint32_t bits = kind ? 1u << kind : 0;
+    size_t n = strlen(word);
+
+    for (size_t i = 0; i < KIND_COUNT && !kind; i++) {
+        bool all = strcmp(word, "all") == 0;
+        bool family = strncmp(kinds[i].name, word, n) == 0 && kinds[i].name[n] == '_';
+
+        if (all || family) {
+            bits |= 1u << kinds[i].kind;
+        }
+    }
+    return bits;
+}
+
+enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why)
+{
+    *bits = 0;
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        char word_text[32] = "";
+        uint32_t more;
+
+        memcpy(word_text, list, n < sizeof word_text ? n : sizeof word_text - 1);
+        more = kind_bits(word_text);
+        if (!more) {
+            return errmsg_set(
+                why, ERR_USAGE,
+                "--kind: '%s' is not process, thread, image, all, or one such as process_start",
+                word_text);
+        }
+        *bits |= more;
+        list += n + (list[n] == ',');
+    }
+    return ERR_OK;
+}

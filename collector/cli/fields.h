@@ -1,0 +1,59 @@
+/* Which facts of a process, a host or an event stand in which column. A command names its fields
+ * once; rows and events of an answer then become cells. Threads: one. */
+#ifndef PROCFLEET_COLLECTOR_CLI_FIELDS_H
+#define PROCFLEET_COLLECTOR_CLI_FIELDS_H
+
+#include "collector/cli/sheet.h"
+
+enum field {
+    FIELD_TIME, /* of the sample or event */
+    FIELD_HOST,
+    FIELD_KIND, /* of the event */
+    FIELD_PID,
+    FIELD_TID,
+    FIELD_START, /* raw creation time: with host and pid the identity */
+    FIELD_NAME,
+    FIELD_PARENT_PID,
+    FIELD_SESSION_ID,
+    FIELD_USER,
+    FIELD_CREATE_TIME,
+    FIELD_EXIT_TIME,
+    FIELD_EXIT_CODE,
+    FIELD_EXIT_INFERRED,
+    FIELD_FINAL_TOTALS,
+    FIELD_ORIGIN,
+    FIELD_CPU_TIME_ORIGIN,
+    FIELD_IMAGE,
+    FIELD_COMMAND_LINE,
+    FIELD_COMMAND_LINE_CUT,
+    FIELD_PATH, /* of the image loaded */
+    FIELD_COUNT,
+    FIELD_METRIC = 256, /* plus the metric's id */
+};
+
+struct fields {
+    size_t n;
+    int what[SHEET_COLUMNS]; /* enum field, or FIELD_METRIC + id */
+    struct sheet_column columns[SHEET_COLUMNS];
+};
+
+/* in_table: also shown to people, else only in JSON and CSV. A field is added once. */
+void fields_add(struct fields *f, enum field what, bool in_table);
+void fields_add_metric(struct fields *f, unsigned id, bool in_table);
+bool fields_has_metric(const struct fields *f, unsigned id);
+
+/* f->n cells, borrowed from the answer. */
+void fields_row(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+                const struct wire_row *row);
+void fields_event(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+                  const struct wire_event *event);
+
+/* "process_start" and back; 0 when there is none. */
+const char *fields_kind_name(unsigned life_kind);
+unsigned fields_kind_by_name(const char *name);
+
+/* Bits of the kinds a comma-separated list names, "process", "thread", "image" and "all" included.
+ * Errors: ERR_USAGE */
+NODISCARD enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why);
+
+#endif

@@ -1,0 +1,22 @@
+/* Numbers and texts as people read them on a terminal. */
+#ifndef PROCFLEET_COLLECTOR_CLI_HUMAN_H
+#define PROCFLEET_COLLECTOR_CLI_HUMAN_H
+
+#include "common/buf.h"
+#include "common/model.h"
+
+void human_ns(struct buf *out, int64_t ns);       /* "512us", "5.106s", "3m20s", "2h05m", "4d03h" */
+void human_bytes(struct buf *out, int64_t bytes); /* "512B", "64.0MiB" */
+void human_permille(struct buf *out, int64_t permille); /* "12.3%" */
+
+/* Text that cannot steer a terminal: control characters and changes of writing direction are
+ * escaped. */
+void human_text(struct buf *out, struct str text);
+
+/* Columns the text takes: one per character. */
+size_t human_width(const char *text, size_t n);
+
+/* Bytes of the longest prefix of at most `width` characters. */
+size_t human_prefix(const char *text, size_t n, size_t width);
+
+#endif

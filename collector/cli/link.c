@@ -1,0 +1,192 @@
+#include "collector/cli/link.h"
+
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/rpc.h"
+
+#define REPLY_MAX (4u << 20)
+#define PAGES_MAX 10000 /* a server that never ends does not keep us for ever */
+#define RETRIES   3
+
+struct link {
+    const struct cli *cli;
+    struct net_tls *tls;
+    struct rpc_client *client;
+};
+
+/* Which exit code an error of the connection stands for. */
+static enum cli_exit exit_of(enum err e)
+{
+    switch (e) {
+    case ERR_UNREACHABLE:
+    case ERR_TIMEOUT:
+    case ERR_CLOSED:
+        return CLI_UNREACHABLE;
+    case ERR_TRUST:
+    case ERR_REFUSED:
+    case ERR_ACCESS:
+        return CLI_REFUSED;
+    default:
+        return CLI_FAILED;
+    }
+}
+
+enum err link_tls(struct net_tls **out, const struct cli *c, int *code)
+{
+    const struct cli_settings *s = &c->settings;
+    struct net_tls_conf conf = {
+        .ca = s->ca, .cert = s->cert, .key = s->key, .server_name = s->server_name};
+    struct errmsg why = {""};
+    enum err e = net_tls_load(out, &conf, false, &why);
+
+    if (e) {
+        *code = cli_fail(c, e == ERR_TRUST ? CLI_REFUSED : CLI_FAILED, "%s", why.text);
+    }
+    return e;
+}
+
+enum err link_open(struct link **out, const struct cli *c, int *code)
+{
+    struct link *l = mem_zalloc(sizeof *l);
+    struct net_client_conf conf = {.address = c->settings.collector,
+                                   .receive_max = REPLY_MAX + (64u << 10),
+                                   .reconnect_min_ns = 100 * CLK_MS,
+                                   .reconnect_max_ns = CLK_S};
+    struct errmsg why = {""};
+    enum err e;
+
+    if (!l) {
+        *code = cli_fail(c, CLI_FAILED, "out of memory");
+        return ERR_NOMEM;
+    }
+    l->cli = c;
+    e = link_tls(&l->tls, c, code);
+    if (e) {
+        goto fail;
+    }
+    conf.tls = l->tls;
+    e = rpc_client_open(&l->client, &conf, "procfleet/" PROCFLEET_VERSION, &why);
+    if (!e) {
+        e = rpc_client_wait(l->client, c->settings.timeout_ns, &why);
+    }
+    if (e) {
+        *code = cli_fail(c, exit_of(e), "collector %s: %s", c->settings.collector,
+                         why.text[0] ? why.text : err_text(e));
+        goto fail;
+    }
+    *out = l;
+    return ERR_OK;
+
+fail:
+    link_close(l);
+    return e;
+}
+
+void link_close(struct link *l)
+{
+    if (l) {
+        rpc_client_close(l->client);
+        net_tls_free(l->tls);
+        mem_free(l);
+    }
+}
+
+/* Says why a call failed; a refusal carries the collector's own sentence. */
+static int call_failed(const struct link *l, enum err e, const struct rpc_result *r)
+{
+    const char *where = l->cli->settings.collector;
+    struct errmsg problem = {""};
+
+    if (e == ERR_REFUSED) {
+        bool usage = r->code == RPC_INVALID_ARGUMENT;
+
+        return cli_fail(l->cli, usage ? CLI_USAGE : CLI_REFUSED, "the collector answers %s: %s",
+                        rpc_code_name(r->code), r->message);
+    }
+    rpc_client_problem(l->client, &problem);
+    return cli_fail(l->cli, exit_of(e), "collector %s: %s%s%s", where, err_text(e),
+                    problem.text[0] ? ": " : "", problem.text);
+}
+
+/* One page into `reply`; a busy collector is asked again after the time it names. */
+static enum err ask_page(struct link *l, const char *method, const struct wire_query *q,
+                         struct buf *reply, struct rpc_result *result)
+{
+    struct buf request;
+    enum err e;
+
+    buf_init(&request, 64u << 10);
+    e = wire_query_encode(&request, q);
+    for (int i = 0; !e && i <= RETRIES; i++) {
+        buf_reset(reply);
+        memset(result, 0, sizeof *result);
+        e = rpc_client_call(l->client, method, FRAME_RAW, request.p, request.n,
+                            l->cli->settings.timeout_ns, reply, result);
+        if (e != ERR_REFUSED || result->code != RPC_RESOURCE_EXHAUSTED || i == RETRIES) {
+            break;
+        }
+        os_sleep_ns((int64_t)result->retry_after_ms * CLK_MS);
+        e = ERR_OK;
+    }
+    buf_fini(&request);
+    return e;
+}
+
+/* Hands the page on; gives how many rows or events it had. */
+static enum err take_page(struct buf *reply, void (*page)(void *ctx, const struct wire_answer *a),
+                          void (*note)(void *ctx, struct str text), void *ctx, size_t *rows,
+                          bool *partial)
+{
+    struct wire_answer *a;
+    enum err e = wire_answer_decode(&a, reply->p, reply->n);
+
+    if (e) {
+        return e;
+    }
+    *rows = a->n_rows + a->n_events;
+    *partial = *partial || a->partial;
+    page(ctx, a);
+    for (size_t i = 0; i < a->n_notes; i++) {
+        note(ctx, a->notes[i]);
+    }
+    wire_answer_free(a);
+    return ERR_OK;
+}
+
+int link_ask(struct link *l, const char *method, struct wire_query *q,
+             void (*page)(void *ctx, const struct wire_answer *a),
+             void (*note)(void *ctx, struct str text), void *ctx)
+{
+    uint32_t left = q->limit;
+    uint8_t cursor[sizeof((struct rpc_result *)0)->cursor];
+    bool partial = false, more = true;
+    struct buf reply;
+    int code = CLI_OK;
+
+    buf_init(&reply, REPLY_MAX);
+    for (int i = 0; more && left > 0 && i < PAGES_MAX; i++) {
+        struct rpc_result result;
+        size_t rows = 0;
+        enum err e;
+
+        q->limit = left < WIRE_ROWS_MAX ? left : WIRE_ROWS_MAX;
+        e = ask_page(l, method, q, &reply, &result);
+        if (!e) {
+            e = take_page(&reply, page, note, ctx, &rows, &partial);
+        }
+        if (e) {
+            code = call_failed(l, e, &result);
+            break;
+        }
+        left = rows < left ? left - (uint32_t)rows : 0;
+        more = result.more;
+        memcpy(cursor, result.cursor, result.cursor_n);
+        q->cursor = (struct str){(const char *)cursor, result.cursor_n};
+    }
+    q->cursor = (struct str){NULL, 0};
+    buf_fini(&reply);
+    return code == CLI_OK && partial ? CLI_PARTIAL : code;
+}

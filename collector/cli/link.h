@@ -1,0 +1,25 @@
+/* The connection to the collector's query port, with paging and errors made into sentences. */
+#ifndef PROCFLEET_COLLECTOR_CLI_LINK_H
+#define PROCFLEET_COLLECTOR_CLI_LINK_H
+
+#include "collector/cli/cli.h"
+
+struct link;
+
+/* Connects, within the settings' timeout. On failure *code is the exit code and the reason has been
+ * printed. */
+NODISCARD enum err link_open(struct link **out, const struct cli *c, int *code);
+void link_close(struct link *l);
+
+/* The certificates named by the settings; also for subscriptions. Released by net_tls_free. */
+NODISCARD enum err link_tls(struct net_tls **out, const struct cli *c, int *code);
+
+/* Asks until `q->limit` rows or events have come or there are no more, handing every page to `page`
+ * (borrowed during the call). Gives the exit code: CLI_OK, or CLI_PARTIAL when an answer said so,
+ * else a failure already printed. Notes are printed once, where the format wants them, by
+ * notes_print of the caller: they are handed to `note`. */
+int link_ask(struct link *l, const char *method, struct wire_query *q,
+             void (*page)(void *ctx, const struct wire_answer *a),
+             void (*note)(void *ctx, struct str text), void *ctx);
+
+#endif

@@ -1,0 +1,16 @@
+/* Asking for rows or events and printing them under a set of fields: what top, ps, history and
+ * events have in common. */
+#ifndef PROCFLEET_COLLECTOR_CLI_ROWS_H
+#define PROCFLEET_COLLECTOR_CLI_ROWS_H
+
+#include "collector/cli/fields.h"
+
+/* newest: of all events or rows in the window only the last `q->limit` are printed. Gives the exit
+ * code. */
+int rows_ask(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
+             bool newest);
+
+/* Adds what JSON and CSV carry of every process besides what the table shows. */
+void rows_add_details(struct fields *f);
+
+#endif

@@ -1,0 +1,335 @@
+#include "collector/cli/sheet.h"
+
+#include <string.h>
+
+#include <jansson.h>
+
+#include "collector/cli/human.h"
+#include "common/arena.h"
+#include "common/buf.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define MEMORY_MAX ((size_t)64 << 20)
+#define NOTES_MAX  64
+#define TEXT_MAX   (64u << 10) /* one line */
+
+struct sheet {
+    FILE *to;
+    enum cli_format format;
+    bool live;
+    const struct sheet_column *columns;
+    size_t n;
+    size_t n_rows; /* printed or waiting */
+    /* table: rows wait until their widths are known */
+    struct arena memory;
+    const char **waiting; /* SHEET_ROWS × n texts */
+    size_t n_waiting;
+    size_t width[SHEET_COLUMNS];
+    bool header_done;
+    struct buf line;
+    size_t n_notes;
+    char *notes[NOTES_MAX];
+};
+
+static void destroy(struct sheet *s)
+{
+    for (size_t i = 0; i < s->n_notes; i++) {
+        mem_free(s->notes[i]);
+    }
+    buf_fini(&s->line);
+    arena_fini(&s->memory);
+    mem_free(s->waiting);
+    mem_free(s);
+}
+
+enum err sheet_begin(struct sheet **out, FILE *to, enum cli_format format, bool live,
+                     const struct sheet_column *columns, size_t n)
+{
+    struct sheet *s = mem_zalloc(sizeof *s);
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->to = to;
+    s->format = format;
+    s->live = live;
+    s->columns = columns;
+    s->n = n < SHEET_COLUMNS ? n : SHEET_COLUMNS;
+    arena_init(&s->memory, MEMORY_MAX);
+    buf_init(&s->line, TEXT_MAX);
+    s->waiting = mem_array(SHEET_ROWS * s->n, sizeof *s->waiting);
+    if (!s->waiting) {
+        destroy(s);
+        return ERR_NOMEM;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+/* -- CSV, RFC 4180 -- */
+
+static void csv_text(struct buf *b, struct str t)
+{
+    buf_put_u8(b, '"');
+    for (size_t i = 0; i < t.n; i++) {
+        if (t.p[i] == '"') {
+            buf_put_u8(b, '"');
+        }
+        buf_put_u8(b, (uint8_t)t.p[i]);
+    }
+    buf_put_u8(b, '"');
+}
+
+static void csv_header(struct sheet *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        fprintf(s->to, "%s%s", i ? "," : "", s->columns[i].key);
+    }
+    fputs("\r\n", s->to);
+}
+
+static void csv_row(struct sheet *s, const struct sheet_cell *cells)
+{
+    buf_reset(&s->line);
+    for (size_t i = 0; i < s->n; i++) {
+        if (i) {
+            buf_put_u8(&s->line, ',');
+        }
+        if (cells[i].state == SHEET_STRING) {
+            csv_text(&s->line, cells[i].text);
+        } else if (cells[i].state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
+            buf_put_str(&s->line, cells[i].number ? "true" : "false");
+        } else if (cells[i].state == SHEET_NUMBER) {
+            buf_printf(&s->line, "%lld", (long long)cells[i].number);
+        }
+    }
+    fprintf(s->to, "%s\r\n", buf_cstr(&s->line));
+}
+
+/* -- JSON -- */
+
+static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
+{
+    json_t *o = json_object();
+    int failed = o == NULL;
+
+    for (size_t i = 0; i < s->n && !failed; i++) {
+        const struct sheet_cell *c = &cells[i];
+        json_t *v = NULL;
+
+        if (c->state == SHEET_STRING) {
+            v = json_stringn(c->text.p, c->text.n);
+        } else if (c->state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
+            v = json_boolean(c->number != 0);
+        } else if (c->state == SHEET_NUMBER) {
+            v = json_integer(c->number);
+        } else {
+            continue;
+        }
+        failed = json_object_set_new(o, s->columns[i].key, v);
+    }
+    if (!failed) {
+        fputs(s->live ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
+        failed = json_dumpf(o, s->to, JSON_COMPACT);
+        fputs(s->live ? "\n" : "", s->to);
+    }
+    json_decref(o);
+    return failed ? ERR_NOMEM : ERR_OK;
+}
+
+/* -- table -- */
+
+static void format_number(struct buf *b, enum sheet_unit unit, int64_t v)
+{
+    char when[CLK_TEXT];
+
+    switch (unit) {
+    case SHEET_NS:
+        human_ns(b, v);
+        break;
+    case SHEET_BYTES:
+        human_bytes(b, v);
+        break;
+    case SHEET_PERMILLE:
+        human_permille(b, v);
+        break;
+    case SHEET_TIME:
+        buf_put_str(b, clk_format_utc(when, sizeof when, v, 3));
+        break;
+    case SHEET_HEX:
+        buf_printf(b, "0x%llx", (unsigned long long)v);
+        break;
+    case SHEET_EXIT:
+        buf_printf(b, v >= 0 && v <= 255 ? "%lld" : "0x%08llx", (long long)v);
+        break;
+    case SHEET_FLAG:
+        buf_put_str(b, v ? "yes" : "-");
+        break;
+    default:
+        buf_printf(b, "%lld", (long long)v);
+        break;
+    }
+}
+
+static void format_cell(struct buf *b, const struct sheet_column *column,
+                        const struct sheet_cell *c)
+{
+    if (c->state == SHEET_STRING) {
+        human_text(b, c->text);
+    } else if (c->state == SHEET_NUMBER) {
+        format_number(b, column->unit, c->number);
+    } else {
+        buf_put_u8(b, '-');
+    }
+}
+
+/* The last column shown: it is neither padded nor, on a terminal, wider than what is left of the
+ * line. */
+static size_t last_shown(const struct sheet *s)
+{
+    size_t last = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->columns[i].title) {
+            last = i;
+        }
+    }
+    return last;
+}
+
+static void table_line(struct sheet *s, const char *const *texts)
+{
+    size_t columns = s->to == stdout && os_is_terminal(1) ? os_terminal_columns() : 0;
+    size_t at = 0, last = last_shown(s);
+
+    for (size_t i = 0; i <= last; i++) {
+        size_t n, width;
+        bool right;
+
+        if (!s->columns[i].title) {
+            continue;
+        }
+        n = strlen(texts[i]);
+        width = human_width(texts[i], n);
+        right = s->columns[i].unit != SHEET_TEXT && s->columns[i].unit != SHEET_TIME;
+        if (i == last && columns && at + width > columns) {
+            n = human_prefix(texts[i], n, columns > at ? columns - at : 0);
+            width = 0;
+        }
+        fprintf(s->to, "%*s%.*s%*s", right && s->width[i] > width ? (int)(s->width[i] - width) : 0,
+                "", (int)n, texts[i],
+                !right && i != last && s->width[i] > width ? (int)(s->width[i] - width) : 0, "");
+        fputs(i == last ? "\n" : "  ", s->to);
+        at += s->width[i] + 2;
+    }
+}
+
+static void table_flush(struct sheet *s)
+{
+    const char *titles[SHEET_COLUMNS];
+
+    for (size_t i = 0; i < s->n; i++) {
+        titles[i] = s->columns[i].title ? s->columns[i].title : "";
+    }
+    if (!s->header_done && s->n_waiting) {
+        table_line(s, titles);
+        s->header_done = true;
+    }
+    for (size_t r = 0; r < s->n_waiting; r++) {
+        table_line(s, s->waiting + r * s->n);
+    }
+    s->n_waiting = 0;
+    arena_reset(&s->memory);
+}
+
+static enum err table_row(struct sheet *s, const struct sheet_cell *cells)
+{
+    const char **texts = s->waiting + s->n_waiting * s->n;
+
+    for (size_t i = 0; i < s->n; i++) {
+        size_t width;
+
+        buf_reset(&s->line);
+        if (s->columns[i].title) {
+            format_cell(&s->line, &s->columns[i], &cells[i]);
+        }
+        texts[i] = arena_dup(&s->memory, buf_cstr(&s->line), s->line.n + 1);
+        if (!texts[i] || s->line.bad) {
+            return ERR_NOMEM;
+        }
+        width = human_width(texts[i], s->line.n);
+        if (s->columns[i].title && strlen(s->columns[i].title) > width) {
+            width = strlen(s->columns[i].title);
+        }
+        s->width[i] = width > s->width[i] ? width : s->width[i];
+    }
+    s->n_waiting++;
+    if (s->live || s->n_waiting == SHEET_ROWS) {
+        table_flush(s);
+    }
+    return ERR_OK;
+}
+
+enum err sheet_row(struct sheet *s, const struct sheet_cell *cells)
+{
+    enum err e = ERR_OK;
+
+    if (s->format == CLI_JSON) {
+        e = json_row(s, cells);
+    } else if (s->format == CLI_TABLE) {
+        e = table_row(s, cells);
+    } else {
+        if (s->n_rows == 0) {
+            csv_header(s);
+        }
+        csv_row(s, cells);
+    }
+    s->n_rows++;
+    if (s->live) {
+        fflush(s->to);
+    }
+    return e;
+}
+
+void sheet_note(struct sheet *s, struct str text)
+{
+    for (size_t i = 0; i < s->n_notes; i++) {
+        if (str_eq(str_make(s->notes[i]), text)) {
+            return;
+        }
+    }
+    if (s->n_notes < NOTES_MAX) {
+        s->notes[s->n_notes] = mem_strndup(text.p, text.n);
+        s->n_notes += s->notes[s->n_notes] != NULL;
+    }
+}
+
+static void print_notes(struct sheet *s)
+{
+    FILE *to = s->format == CLI_TABLE ? s->to : stderr;
+
+    for (size_t i = 0; i < s->n_notes; i++) {
+        buf_reset(&s->line);
+        human_text(&s->line, str_make(s->notes[i]));
+        fprintf(to, "%s\n", buf_cstr(&s->line));
+    }
+}
+
+void sheet_end(struct sheet *s)
+{
+    if (!s) {
+        return;
+    }
+    if (s->format == CLI_TABLE) {
+        table_flush(s);
+    } else if (s->format == CLI_JSON && !s->live) {
+        fputs(s->n_rows ? "\n]\n" : "[]\n", s->to);
+    } else if (s->format == CLI_CSV && s->n_rows == 0) {
+        csv_header(s);
+    }
+    fflush(s->to);
+    print_notes(s);
+    destroy(s);
+}

@@ -1,0 +1,67 @@
+/* Rows under columns, printed as a table for people, as JSON or as CSV for programs. JSON and CSV
+ * carry ns, bytes and counts under the columns' keys; only tables are made readable. Absent is a
+ * missing key, an empty CSV field, or "-". Bounds: a table is laid out SHEET_ROWS rows at a time.
+ * Threads: one. */
+#ifndef PROCFLEET_COLLECTOR_CLI_SHEET_H
+#define PROCFLEET_COLLECTOR_CLI_SHEET_H
+
+#include <stdio.h>
+
+#include "collector/cli/cli.h"
+
+#define SHEET_ROWS    4096
+#define SHEET_COLUMNS 96
+
+enum sheet_unit {
+    SHEET_TEXT,
+    SHEET_ID, /* a plain number */
+    SHEET_COUNT,
+    SHEET_NS,   /* a span */
+    SHEET_TIME, /* UTC ns */
+    SHEET_BYTES,
+    SHEET_PERMILLE,
+    SHEET_FLAG, /* true is shown, false is absent from tables */
+    SHEET_HEX,  /* a mask */
+    SHEET_EXIT, /* exit code: decimal, above 255 in hex */
+};
+
+struct sheet_column {
+    const char *key;   /* in JSON and CSV */
+    const char *title; /* in tables; NULL = not shown there */
+    enum sheet_unit unit;
+};
+
+enum sheet_state { SHEET_ABSENT, SHEET_NUMBER, SHEET_STRING };
+
+struct sheet_cell {
+    enum sheet_state state;
+    int64_t number;
+    struct str text; /* borrowed until sheet_row returns */
+};
+
+struct sheet;
+
+/* live: rows are printed as they come; JSON is then one object a line. `columns` are borrowed until
+ * sheet_end. */
+NODISCARD enum err sheet_begin(struct sheet **out, FILE *to, enum cli_format format, bool live,
+                               const struct sheet_column *columns, size_t n);
+NODISCARD enum err sheet_row(struct sheet *s, const struct sheet_cell *cells); /* one per column */
+/* A sentence for people: after a table, on standard error otherwise. Copied. */
+void sheet_note(struct sheet *s, struct str text);
+void sheet_end(struct sheet *s); /* prints what is left; NULL is allowed */
+
+static inline struct sheet_cell sheet_number(bool have, int64_t v)
+{
+    struct sheet_cell c = {have ? SHEET_NUMBER : SHEET_ABSENT, v, {NULL, 0}};
+
+    return c;
+}
+
+static inline struct sheet_cell sheet_string(struct str text)
+{
+    struct sheet_cell c = {text.n ? SHEET_STRING : SHEET_ABSENT, 0, text};
+
+    return c;
+}
+
+#endif

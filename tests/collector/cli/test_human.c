@@ -1,0 +1,90 @@
+#include "collector/cli/human.h"
+
+#include <string.h>
+
+#include "common/clk.h"
+#include "tests/support/t.h"
+
+static void spans_sizes_and_shares_are_readable(void **state)
+{
+    static const struct {
+        void (*format)(struct buf *out, int64_t v);
+        int64_t v;
+        const char *text;
+    } table[] = {
+        {human_ns, 0, "0us"},
+        {human_ns, 512 * CLK_US, "512us"},
+        {human_ns, 5106 * CLK_MS, "5.106s"},
+        {human_ns, 59999 * CLK_MS, "59.999s"},
+        {human_ns, 200 * CLK_S, "3m20s"},
+        {human_ns, 7500 * CLK_S, "2h05m"},
+        {human_ns, 356400 * CLK_S, "4d03h"},
+        {human_ns, -1500 * CLK_MS, "-1.500s"},
+        {human_bytes, 0, "0B"},
+        {human_bytes, 1023, "1023B"},
+        {human_bytes, 1024, "1.0KiB"},
+        {human_bytes, 64 << 20, "64.0MiB"},
+        {human_bytes, (1 << 20) - 1, "1.0MiB"},
+        {human_bytes, INT64_MAX, "8.0EiB"},
+        {human_permille, 123, "12.3%"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct buf b;
+
+        buf_init(&b, 64);
+        table[i].format(&b, table[i].v);
+        assert_string_equal(buf_cstr(&b), table[i].text);
+        buf_fini(&b);
+    }
+}
+
+static void text_from_outside_cannot_steer_the_terminal(void **state)
+{
+    static const struct {
+        const char *in;
+        const char *out;
+    } table[] = {
+        {"plain \xC3\xA9 \xE2\x82\xAC", "plain \xC3\xA9 \xE2\x82\xAC"},
+        {"\x1b[2J", "\\x1b[2J"},
+        {"a\nb\tc", "a\\x0ab\\x09c"},
+        {"\xC2\x9b"
+         "31m",
+         "\\x9b31m"},
+        {"exe\xE2\x80\xAEgpj", "exe\\u202egpj"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct buf b;
+
+        buf_init(&b, 128);
+        human_text(&b, str_make(table[i].in));
+        assert_string_equal(buf_cstr(&b), table[i].out);
+        buf_fini(&b);
+    }
+}
+
+static void width_counts_characters_and_prefixes_never_split_one(void **state)
+{
+    static const char text[] = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";
+
+    (void)state;
+    assert_int_equal(human_width(text, strlen(text)), 5);
+    assert_int_equal(human_prefix(text, strlen(text), 0), 0);
+    assert_int_equal(human_prefix(text, strlen(text), 2), 3);
+    assert_int_equal(human_prefix(text, strlen(text), 4), 10);
+    assert_int_equal(human_prefix(text, strlen(text), 99), strlen(text));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spans_sizes_and_shares_are_readable),
+        cmocka_unit_test(text_from_outside_cannot_steer_the_terminal),
+        cmocka_unit_test(width_counts_characters_and_prefixes_never_split_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

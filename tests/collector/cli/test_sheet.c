@@ -1,0 +1,145 @@
+#include "collector/cli/sheet.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/support/t.h"
+
+static const struct sheet_column columns[] = {
+    {"host", "HOST", SHEET_TEXT},
+    {"pid", "PID", SHEET_ID},
+    {"cpu_time", "CPU", SHEET_NS},
+    {"hidden", NULL, SHEET_COUNT},
+    {"ended", "ENDED", SHEET_FLAG},
+    {"exit_code", "EXIT", SHEET_EXIT},
+    {"command_line", "COMMAND", SHEET_TEXT},
+};
+
+#define N COUNT_OF(columns)
+
+/* Two rows, the second with as much absent as can be, and a note. */
+static void print(FILE *to, enum cli_format format, bool live)
+{
+    const struct sheet_cell full[N] = {
+        sheet_string(str_make("lab-7")),
+        sheet_number(true, 4711),
+        sheet_number(true, 5106000000),
+        sheet_number(true, 3),
+        sheet_number(true, 1),
+        sheet_number(true, 0xC000013A),
+        sheet_string(str_make("a \"b\", c\x1b")),
+    };
+    const struct sheet_cell bare[N] = {sheet_string(str_make("x")), sheet_number(true, 0)};
+    struct sheet *s;
+
+    assert_ok(sheet_begin(&s, to, format, live, columns, N));
+    assert_ok(sheet_row(s, full));
+    assert_ok(sheet_row(s, bare));
+    if (format == CLI_TABLE) {
+        sheet_note(s, str_make("polled"));
+        sheet_note(s, str_make("polled"));
+    }
+    sheet_end(s);
+}
+
+static void expect(enum cli_format format, bool live, const char *expected)
+{
+    char text[2048];
+    FILE *f = tmpfile();
+    size_t n;
+
+    assert_non_null(f);
+    print(f, format, live);
+    rewind(f);
+    n = fread(text, 1, sizeof text - 1, f);
+    text[n] = '\0';
+    fclose(f);
+    assert_string_equal(text, expected);
+}
+
+static void tables_are_aligned_and_end_with_their_notes(void **state)
+{
+    (void)state;
+    expect(CLI_TABLE, false,
+           "HOST    PID     CPU  ENDED        EXIT  COMMAND\n"
+           "lab-7  4711  5.106s    yes  0xc000013a  a \"b\", c\\x1b\n"
+           "x         0       -      -           -  -\n"
+           "polled\n");
+}
+
+static void json_is_an_array_that_omits_the_absent(void **state)
+{
+    (void)state;
+    expect(
+        CLI_JSON, false,
+        "[\n  {\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
+        "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"},\n"
+        "  {\"host\":\"x\",\"pid\":0}\n]\n");
+    expect(CLI_JSON, true,
+           "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
+           "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"}\n"
+           "{\"host\":\"x\",\"pid\":0}\n");
+}
+
+static void csv_quotes_text_and_leaves_the_absent_empty(void **state)
+{
+    (void)state;
+    expect(CLI_CSV, false,
+           "host,pid,cpu_time,hidden,ended,exit_code,command_line\r\n"
+           "\"lab-7\",4711,5106000000,3,true,3221225786,\"a \"\"b\"\", c\x1b\"\r\n"
+           "\"x\",0,,,,,\r\n");
+}
+
+static void an_empty_sheet_is_still_a_document(void **state)
+{
+    static const struct {
+        enum cli_format format;
+        const char *text;
+    } table[] = {{CLI_JSON, "[]\n"},
+                 {CLI_CSV, "host,pid,cpu_time,hidden,ended,exit_code,command_line\r\n"},
+                 {CLI_TABLE, ""}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        char text[256] = "";
+        FILE *f = tmpfile();
+        struct sheet *s;
+
+        assert_ok(sheet_begin(&s, f, table[i].format, false, columns, N));
+        sheet_end(s);
+        rewind(f);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        fclose(f);
+        assert_string_equal(text, table[i].text);
+    }
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    FILE *f = tmpfile();
+    long live = mem_live();
+
+    (void)state;
+    for (long n = 0; n < 2; n++) {
+        struct sheet *s;
+
+        mem_fail_after(n);
+        assert_err(sheet_begin(&s, f, CLI_TABLE, false, columns, N), ERR_NOMEM);
+        mem_fail_after(-1);
+        assert_int_equal(mem_live(), live);
+    }
+    fclose(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_are_aligned_and_end_with_their_notes),
+        cmocka_unit_test(json_is_an_array_that_omits_the_absent),
+        cmocka_unit_test(csv_quotes_text_and_leaves_the_absent_empty),
+        cmocka_unit_test(an_empty_sheet_is_still_a_document),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
