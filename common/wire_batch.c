@@ -680,7 +680,8 @@ static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, struc
     if (e) {
         return e;
     }
-    if (m->n_wall_ns > WIRE_TICKS_MAX || (m->runs && m->runs->n_pid > WIRE_RUNS_MAX) ||
+    if (m->n_wall_ns > WIRE_TICKS_MAX ||
+        (m->runs && (m->runs->n_pid > WIRE_RUNS_MAX || m->runs->n_masks > WIRE_RUNS_MAX)) ||
         m->n_infos > WIRE_RUNS_MAX || m->n_events > WIRE_EVENTS_MAX ||
         m->n_ledger > WIRE_LEDGER_MAX) {
         return ERR_FULL;
