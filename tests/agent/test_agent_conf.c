@@ -5,10 +5,21 @@
 #include "agent/agent_conf.h"
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/os.h"
 
 static enum err load(struct agent_conf *c, const char *set, struct errmsg *why)
 {
     return agent_conf_load(c, NULL, &set, set ? 1 : 0, why);
+}
+
+/* Relative paths are below state_dir, however this system joins the two. */
+static void assert_below(const char *path, const char *dir, const char *name)
+{
+    char *want = os_path_join(dir, name);
+
+    assert_non_null(want);
+    assert_string_equal(path, want);
+    mem_free(want);
 }
 
 static void defaults_are_those_of_the_table(void **state)
@@ -24,7 +35,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_int_equal(c.queue_bytes, 64 << 20);
     assert_int_equal(c.n_addresses, 0);
     assert_string_equal(c.server_name, "procfleet-collector");
-    assert_string_equal(c.cert, "/var/lib/procfleet-agent/tls/agent.pem");
+    assert_below(c.cert, c.state_dir, "tls/agent.pem");
     assert_int_equal(c.filter.command_line, FILTER_REDACT);
     assert_int_equal(c.filter.n_words, 7);
     assert_int_equal(c.log_level, LOG_INFO);
@@ -48,10 +59,11 @@ static void settings_take_effect(void **state)
     assert_string_equal(c.addresses[3], "[::1]:2");
     agent_conf_fini(&c);
     assert_ok(load(&c, "state_dir=/x", NULL));
-    assert_string_equal(c.key, "/x/tls/agent.key");
+    assert_string_equal(c.state_dir, "/x");
+    assert_below(c.key, "/x", "tls/agent.key");
     agent_conf_fini(&c);
-    assert_ok(load(&c, "tls.ca=/y/ca.pem", NULL));
-    assert_string_equal(c.ca, "/y/ca.pem");
+    assert_ok(load(&c, "tls.ca=/y/ca.pem", NULL)); /* absolute: taken as it is */
+    assert_below(c.ca, c.state_dir, "/y/ca.pem");
     agent_conf_fini(&c);
 }
 
