@@ -10,7 +10,10 @@
 #include "agent/source/etl_file.h"
 #include "agent/source/etl_merge.h"
 #include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
 #include "tests/support/corpus.h"
+#include "tests/support/support.h"
 
 #define PATH_BYTES     1024
 #define PROCESSES_MAX  1024
@@ -483,11 +486,37 @@ static void every_recording_has_the_expected_structure(void **state)
     assert_int_equal(compressed_buffers, 461);
 }
 
+static void a_cut_or_broken_xz_file_is_refused(void **state)
+{
+    char dir[256], path[PATH_BYTES], from[PATH_BYTES];
+    struct etl_input *in;
+    struct errmsg why;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    support_temp_dir(dir, sizeof dir);
+    (void)snprintf(path, sizeof path, "%s/cut.etl.xz", dir);
+    corpus_recording(from, sizeof from, "attackhost");
+    assert_ok(os_read_file(&p, &n, from, 1 << 20));
+    for (size_t cut = 6; cut < n; cut += 499) {
+        assert_ok(os_write_file(path, p, cut, false));
+        assert_err(etl_input_open(&in, path, &why), ERR_CORRUPT);
+        assert_non_null(strstr(why.text, "cut.etl.xz"));
+    }
+    p[n / 2] ^= 1;
+    assert_ok(os_write_file(path, p, n, false));
+    assert_err(etl_input_open(&in, path, &why), ERR_CORRUPT);
+    mem_free(p);
+    support_remove_dir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_recording_replays_as_expected),
         cmocka_unit_test(every_recording_has_the_expected_structure),
+        cmocka_unit_test(a_cut_or_broken_xz_file_is_refused),
     };
 
     if (!corpus_dir()) {
