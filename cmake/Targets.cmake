@@ -9,7 +9,8 @@ function(procfleet_own target)
 endfunction()
 
 # Sanitizers tell where; the Windows programs run in a Wine prefix of the build tree that a fixture sets up.
-set(test_environment UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+set(tsan_options halt_on_error=1:second_deadlock_stack=1:suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp)
+set(test_environment UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=${tsan_options})
 if(WIN32)
   set(wine_environment WINEPREFIX=${CMAKE_BINARY_DIR}/wine WINEDEBUG=-all WINEDLLOVERRIDES=mscoree,mshtml=)
   list(APPEND test_environment ${wine_environment})

@@ -77,6 +77,7 @@ bool net_request_excess(const struct net_request *r);
 const uint8_t *net_request_body(const struct net_request *r, size_t *n);
 const struct net_identity *
 net_request_peer(const struct net_request *r); /* valid until net_reply */
+/* p may point into the request. */
 void net_reply(struct net_request *r, const void *p,
                size_t n);             /* copies p; releases r; late peers are cut */
 void net_drop(struct net_request *r); /* no answer */

@@ -178,22 +178,29 @@ static void release_msg(struct net_request *r)
     r->msg = NULL;
 }
 
-/* Starts the reply; false when the server is stopping or there is no memory for it. */
-static bool start_reply(struct net_request *r, const void *p, size_t n)
+/* A message with the n bytes, or NULL. */
+static nng_msg *message(const void *p, size_t n)
 {
-    struct net_server *s = r->server;
     nng_msg *msg;
-    bool started;
 
     if (nng_msg_alloc(&msg, 0) != 0) {
-        return false;
+        return NULL;
     }
     if (nng_msg_append(msg, p, n) != 0) {
         nng_msg_free(msg);
-        return false;
+        return NULL;
     }
+    return msg;
+}
+
+/* Sends the reply, which may be NULL for want of memory; false when nothing was sent. */
+static bool start_reply(struct net_request *r, nng_msg *msg)
+{
+    struct net_server *s = r->server;
+    bool started;
+
     os_mutex_lock(s->lock);
-    started = !s->stopping;
+    started = msg && !s->stopping;
     if (started) {
         r->state = SLOT_REPLYING;
         nng_aio_set_msg(r->aio, msg);
@@ -201,7 +208,7 @@ static bool start_reply(struct net_request *r, const void *p, size_t n)
         nng_ctx_send(r->ctx, r->aio);
     }
     os_mutex_unlock(s->lock);
-    if (!started) {
+    if (!started && msg) {
         nng_msg_free(msg);
     }
     return started;
@@ -210,9 +217,10 @@ static bool start_reply(struct net_request *r, const void *p, size_t n)
 void net_reply(struct net_request *r, const void *p, size_t n)
 {
     struct net_server *s = r->server;
+    nng_msg *msg = message(p, n); /* first: p may point into the request */
 
     release_msg(r);
-    if (!start_reply(r, p, n)) {
+    if (!start_reply(r, msg)) {
         net_gate_leave(s->gate, r->peer);
         r->peer = NULL;
         receive(r);

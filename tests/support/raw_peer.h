@@ -1,0 +1,39 @@
+/* A peer that does as the test says, not as the protocol does: bytes over TCP, or over TLS with any
+ * certificate. It never checks whom it talks to. Threads: one owner. */
+#ifndef PROCFLEET_TESTS_SUPPORT_RAW_PEER_H
+#define PROCFLEET_TESTS_SUPPORT_RAW_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+
+struct raw_peer;
+
+/* Which certificate it shows; both NULL: none. */
+struct raw_cert {
+    const char *cert, *key; /* PEM files */
+};
+
+/* Connects to a port of 127.0.0.1 and does no TLS. */
+NODISCARD enum err raw_peer_connect(struct raw_peer **out, unsigned port);
+
+/* Waits for somebody to connect to a port of its own; `ready` is told the port first. */
+NODISCARD enum err raw_peer_accept(struct raw_peer **out, void (*ready)(void *ctx, unsigned port),
+                                   void *ctx);
+
+/* The handshake. Errors: ERR_REFUSED, ERR_INVALID (files) */
+NODISCARD enum err raw_peer_tls(struct raw_peer *p, bool server, const struct raw_cert *cert);
+
+/* Errors: ERR_CLOSED */
+NODISCARD enum err raw_peer_send(struct raw_peer *p, const void *bytes, size_t n);
+
+/* Reads exactly n bytes. Errors: ERR_CLOSED, ERR_TIMEOUT */
+NODISCARD enum err raw_peer_read(struct raw_peer *p, void *bytes, size_t n, unsigned timeout_ms);
+
+/* Whether the other side closes within the time; what it says before is thrown away. */
+bool raw_peer_is_closed(struct raw_peer *p, unsigned timeout_ms);
+
+void raw_peer_close(struct raw_peer *p); /* NULL is allowed */
+
+#endif
