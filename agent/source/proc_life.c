@@ -288,6 +288,7 @@ static void on_exec(struct proc_life *l, struct proc_inst *p, const struct proc_
     p->threads_changed = true;
     proc_attr_forget_text(p);
     p->stale = true;
+    p->seen.peak_bytes = 0; /* of memory it no longer has */
     refresh(l, p);
     if (p->by_event) {
         tell_start(l, p, ev->mono_ns);

@@ -31,7 +31,7 @@ void proc_life_event(struct proc_life *l, const struct proc_net_event *ev);
 void proc_life_task(struct proc_life *l, const struct proc_net_task *task);
 
 /* A process that a list shows before its fork was handed in: as if it had been.
- * Errors: ERR_FULL, ERR_NOTFOUND (ended) */
+ * Errors: ERR_FULL, ERR_NOTFOUND (gone), ERR_END (ended) */
 NODISCARD enum err proc_life_met(struct proc_life *l, uint32_t pid, int64_t now_ns,
                                  struct proc_inst **out);
 

@@ -191,7 +191,7 @@ static void read_all(struct proc_linux *s)
             s->host.counts.gone++;
         } else if (e == ERR_FULL) {
             s->capped = true;
-        } else if (e) {
+        } else if (e && e != ERR_END) {
             s->host.counts.damaged++;
             s->capped = true;
         }

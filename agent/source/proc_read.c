@@ -46,7 +46,7 @@ enum err proc_read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *ou
         e = proc_text_stat(&st, buf, n);
     }
     if (!e && proc_read_ended(&st)) {
-        e = ERR_NOTFOUND;
+        e = ERR_END;
     }
     if (!e) {
         *out = st;
@@ -295,7 +295,7 @@ static enum err read_own_stat(struct proc_table *t, struct proc_inst *p, struct 
     if (st->start_ticks != p->id.start) {
         return ERR_EXISTS;
     }
-    return proc_read_ended(st) ? ERR_NOTFOUND : ERR_OK;
+    return proc_read_ended(st) ? ERR_END : ERR_OK;
 }
 
 enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,

@@ -15,15 +15,16 @@ struct proc_switches {
 };
 
 /* Reads stat of a pid the table does not know.
- * Errors: ERR_NOTFOUND (ended, or only a zombie is left), ERR_CORRUPT, ERR_ACCESS, ERR_IO */
+ * Errors: ERR_NOTFOUND (gone), ERR_END (ended, its parent has not taken note yet), ERR_CORRUPT,
+ * ERR_ACCESS, ERR_IO */
 NODISCARD enum err proc_read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *out);
 
 /* Whether nothing runs in it any more. */
 bool proc_read_ended(const struct proc_stat *st);
 
 /* Fills `row` from process p.
- * Errors: ERR_NOTFOUND (ended), ERR_EXISTS (the pid belongs to a younger process now),
- * ERR_CORRUPT, ERR_NOMEM, ERR_IO; then the row means nothing */
+ * Errors: ERR_NOTFOUND (gone), ERR_END (ended), ERR_EXISTS (the pid belongs to a younger process
+ * now), ERR_CORRUPT, ERR_NOMEM, ERR_IO; then the row means nothing */
 NODISCARD enum err proc_read_row(struct proc_table *t, struct proc_inst *p,
                                  const struct proc_switches *sw, struct snap_row *row);
 

@@ -36,7 +36,10 @@ def burner(fleet, exact):
         ensure("its CPU time is right within two clock ticks",
                abs(row["cpu_time"] - cpu_ns) <= 2 * TICK_NS, (row["cpu_time"], cpu_ns))
         check("its written bytes are exact", row["write_bytes"], 10485760)
-        check("its peak is the kernel's own figure", row["peak_working_set"], usage.ru_maxrss * 1024)
+        # The kernel counts resident pages per CPU and adds up late: some 100 KiB either way.
+        ensure("its peak is the kernel's own figure",
+               abs(row["peak_working_set"] - usage.ru_maxrss * 1024) <= 1 << 20,
+               (row["peak_working_set"], usage.ru_maxrss * 1024))
     else:
         ensure("its end is marked as inferred", stop.get("exit_inferred"), stop)
         print("skipped: exit code and exact totals: taskstats needs CAP_NET_ADMIN")
