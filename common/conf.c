@@ -503,6 +503,8 @@ bool conf_is_set(const struct conf *c, const char *key)
 void conf_print_sample(struct buf *out, const struct conf_key *keys, size_t n_keys,
                        const char *title)
 {
+    const char *quote;
+
     buf_printf(out, "# %s\n# Every key with its default; a line without '#' overrides it.\n",
                title);
     for (size_t i = 0; i < n_keys; i++) {
@@ -510,6 +512,8 @@ void conf_print_sample(struct buf *out, const struct conf_key *keys, size_t n_ke
         if (keys[i].type == CONF_CHOICE) {
             buf_printf(out, "# one of: %s\n", keys[i].choices);
         }
-        buf_printf(out, "#%s: %s\n", keys[i].key, keys[i].def[0] ? keys[i].def : "\"\"");
+        /* quoted where YAML would read more into it: "*:7420" is an alias, "" is no value */
+        quote = strchr("*&!|>'\"%@`{}[],#?:-", keys[i].def[0]) ? "\"" : "";
+        buf_printf(out, "#%s: %s%s%s\n", keys[i].key, quote, keys[i].def, quote);
     }
 }

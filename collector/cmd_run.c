@@ -1,0 +1,138 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/cmd.h"
+#include "collector/collector.h"
+#include "common/os.h"
+
+static const struct opt options[] = {
+    {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},
+    {"set", 's', "KEY=VALUE", "one setting, over the file's", true},
+    {"ports-file", 0, "FILE", "write the ports actually bound, once everything listens", false},
+};
+
+const struct opt_command cmd_run_options = {
+    .program = "procfleet-collector",
+    .name = "run",
+    .brief = "run the collector until it is told to stop",
+    .opts = options,
+    .n_opts = sizeof options / sizeof *options,
+    .examples =
+        "  procfleet-collector run --config /etc/procfleet/collector.yaml\n"
+        "  procfleet-collector run --set data_dir=/tmp/fleet --set listen.query=127.0.0.1:0 "
+        "\\\n      --ports-file /tmp/fleet/ports\n",
+};
+
+/* Waits for the stop signal, which arrives on a thread of its own. */
+struct waiting {
+    struct os_mutex *lock;
+    struct os_cond *wake;
+    bool stop; /* guarded by lock */
+};
+
+static void on_stop(void *arg)
+{
+    struct waiting *w = arg;
+
+    os_mutex_lock(w->lock);
+    w->stop = true;
+    os_cond_wake_all(w->wake);
+    os_mutex_unlock(w->lock);
+}
+
+static enum err ports_write(const struct collector *c, const char *path, struct errmsg *why)
+{
+    struct collector_ports p = collector_ports(c);
+    char text[128];
+    int n = snprintf(text, sizeof text, "ingest=%u\nquery=%u\nevents=%u\n", p.ingest, p.query,
+                     p.events);
+    enum err e = os_write_file(path, text, (size_t)n, false);
+
+    return e ? errmsg_set(why, e, "cannot write the ports to %s: %s", path, err_text(e)) : ERR_OK;
+}
+
+static enum err serve_until_stopped(const struct collector_conf *conf, const char *ports_file,
+                                    struct waiting *w, struct errmsg *why)
+{
+    struct collector *c;
+    enum err e = collector_start(&c, conf, why);
+
+    if (e) {
+        return e;
+    }
+    if (ports_file) {
+        e = ports_write(c, ports_file, why);
+    }
+    if (!e) {
+        log_line(LOG_INFO, "collector", "ready", "version=%s", PROCFLEET_VERSION);
+        os_mutex_lock(w->lock);
+        while (!w->stop) {
+            os_cond_wait(w->wake);
+        }
+        os_mutex_unlock(w->lock);
+        log_line(LOG_INFO, "collector", "stopping", "reason=signal");
+    }
+    collector_stop(c);
+    return e;
+}
+
+static enum err run(const struct opt_args *args, struct errmsg *why)
+{
+    static struct waiting w; /* the signal thread outlives this function */
+    const char *sets[OPT_MANY_MAX];
+    size_t n_sets = opt_values(args, "set", sets, OPT_MANY_MAX);
+    struct collector_conf conf;
+    char quoted[600];
+    enum err e = collector_conf_load(&conf, opt_value(args, "config"), sets, n_sets, why);
+
+    if (!e && os_mutex_create(&w.lock) == ERR_OK && os_cond_create(&w.wake, w.lock) == ERR_OK) {
+        e = os_stop_install(on_stop, &w);
+    } else if (!e) {
+        e = ERR_NOMEM;
+    }
+    if (e) {
+        goto out;
+    }
+    e = log_open(conf.log_level, conf.log_format, conf.log_file);
+    if (e) {
+        errmsg_set(why, e, "cannot write the log %s: %s", conf.log_file, err_text(e));
+        goto out;
+    }
+    e = serve_until_stopped(&conf, opt_value(args, "ports-file"), &w, why);
+    if (e && conf.log_file[0]) {
+        log_line(LOG_ERROR, "collector", "failed", "reason=%s",
+                 log_str(quoted, sizeof quoted, why->text));
+    }
+    log_close();
+out:
+    collector_conf_fini(&conf);
+    return e;
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct opt_args *args = NULL;
+    struct errmsg why = {""};
+    enum err e = opt_parse(&args, &cmd_run_options, argc - 1, argv + 1, &why);
+
+    if (e) {
+        fprintf(stderr, "procfleet-collector run: %s\n", why.text);
+        return 2;
+    }
+    if (opt_flag(args, "help")) {
+        struct buf out;
+
+        buf_init(&out, 1u << 20);
+        opt_print_help(&out, &cmd_run_options);
+        fputs(buf_cstr(&out), stdout);
+        buf_fini(&out);
+    } else {
+        e = run(args, &why);
+    }
+    opt_free(args);
+    if (e) {
+        fprintf(stderr, "procfleet-collector run: %s\n", why.text[0] ? why.text : err_text(e));
+    }
+    return e ? 1 : 0;
+}

@@ -1,0 +1,24 @@
+/* The whole collector: store, session, queries, live stream and their listeners, wired together.
+ * Started in the order of the data (store, subs, session, listeners), stopped in reverse.
+ * Threads: start and stop from one thread. */
+#ifndef PROCFLEET_COLLECTOR_COLLECTOR_H
+#define PROCFLEET_COLLECTOR_COLLECTOR_H
+
+#include "collector/collector_conf.h"
+
+struct collector;
+
+/* Returns when everything listens: recovery of the store is complete then.
+ * conf    borrowed until collector_stop
+ * Errors: those of net_tls_load, store_open and the listeners; why says what to do */
+NODISCARD enum err collector_start(struct collector **out, const struct collector_conf *conf,
+                                   struct errmsg *why);
+void collector_stop(struct collector *c); /* NULL is allowed */
+
+/* Ports actually bound; events is 0 when it is off. */
+struct collector_ports {
+    unsigned ingest, query, events;
+};
+struct collector_ports collector_ports(const struct collector *c);
+
+#endif

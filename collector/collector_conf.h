@@ -1,0 +1,32 @@
+/* The collector's settings: the one table of its keys (metrics contract, section 7.2), and the
+ * values read from it, checked and with paths made absolute. Threads: read-only after loading. */
+#ifndef PROCFLEET_COLLECTOR_COLLECTOR_CONF_H
+#define PROCFLEET_COLLECTOR_COLLECTOR_CONF_H
+
+#include "common/conf.h"
+#include "common/log.h"
+
+const struct conf_key *collector_conf_keys(size_t *n);
+
+struct collector_conf {
+    struct conf *source;
+    char *data_dir, *ca, *cert, *key;    /* absolute; owned */
+    char *log_file;                      /* absolute, or "" = standard error; owned */
+    const char *ingest, *query, *events; /* addresses; events may be "" = off; the source's */
+    uint32_t hosts_max;
+    uint32_t processes_max; /* of one host */
+    uint32_t batch_bytes_max;
+    int64_t age_max_ns;
+    uint64_t head_bytes_max;
+    enum log_level log_level;
+    enum log_format log_format;
+};
+
+/* Defaults, then the file (NULL = none), then `n_sets` texts "key=value".
+ * out     released by collector_conf_fini, also after an error
+ * Errors: ERR_INVALID, ERR_NOTFOUND, ERR_ACCESS, ERR_IO, ERR_NOMEM; why says where and what */
+NODISCARD enum err collector_conf_load(struct collector_conf *out, const char *file,
+                                       const char *const *sets, size_t n_sets, struct errmsg *why);
+void collector_conf_fini(struct collector_conf *c);
+
+#endif
