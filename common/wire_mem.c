@@ -155,6 +155,36 @@ enum err wire_pack(struct buf *out, const void *message)
     return out->bad;
 }
 
+void *wire_list(void *list_out, size_t n, size_t size, struct wire_arena *a)
+{
+    uint8_t *items = wire_arena_array(a, n, size);
+    void **list = wire_arena_array(a, n, sizeof *list);
+
+    if (!items || !list) {
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        list[i] = items + i * size;
+    }
+    memcpy(list_out, &list, sizeof list);
+    return items;
+}
+
+enum err wire_get_bytes(uint8_t *out, uint8_t *n_out, uint8_t max, const uint32_t *v, size_t n)
+{
+    if (n > max) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (v[i] > UINT8_MAX) {
+            return ERR_CORRUPT;
+        }
+        out[i] = (uint8_t)v[i];
+    }
+    *n_out = (uint8_t)n;
+    return ERR_OK;
+}
+
 /* Length of the well-formed character at p (no surrogates, no overlong forms, no NUL); 0 = none. */
 static size_t utf8_char(const uint8_t *p, size_t left)
 {

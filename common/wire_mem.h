@@ -37,6 +37,15 @@ void wire_arena_allow(struct wire_arena *a, size_t n);
 /* Appends the packed message. Errors: ERR_NOMEM, ERR_FULL (the buffer's maximum) */
 NODISCARD enum err wire_pack(struct buf *out, const void *message);
 
+/* n zeroed messages of `size` bytes each, and in *list the pointers to them that protobuf-c wants.
+ * NULL on failure. */
+void *wire_list(void *list, size_t n, size_t size, struct wire_arena *a);
+
+/* Numbers of a message into an array of bytes with room for `max`.
+ * Errors: ERR_FULL (more than max), ERR_CORRUPT (one does not fit a byte) */
+NODISCARD enum err wire_get_bytes(uint8_t *out, uint8_t *n_out, uint8_t max, const uint32_t *v,
+                                  size_t n);
+
 /* -- text: UTF-8 without NUL, of at most max_bytes -- */
 bool wire_text_ok(const void *p, size_t n, size_t max_bytes);
 
