@@ -48,7 +48,7 @@ static void publish(struct agent *a, int64_t wall_ns)
     a->status.lost = s.source.lost_events + s.source.lost_buffers + s.source.damaged;
     a->status.ticks = s.sampler.ticks;
     a->status.batches = batch_stats(a->batch)->batches;
-    a->status.permille = span_ns > 0 ? (int)(done_ns / (span_ns / 1000 + 1)) : 0;
+    a->status.permille = span_ns > 0 ? (int)((double)done_ns / (double)span_ns * 1000) : 0;
     os_mutex_unlock(a->lock);
 }
 

@@ -9,127 +9,13 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
-#include "common/rpc.h"
 #include "tests/support/certs.h"
+#include "tests/support/ingest.h"
 
 #define LONG_NS (30 * CLK_S)
 
 static struct certs *pki, *other_pki;
 static struct net_tls *server_tls, *agent_tls, *stranger_tls;
-
-/* -- a collector that answers as told -- */
-
-struct collector {
-    struct rpc_server *server;
-    struct wire_hello_reply hello; /* what it says */
-    enum rpc_code refuse;          /* the batch that begins with `refuse_first`, */
-    char refuse_first;
-    unsigned refuse_times; /* so often */
-    struct os_mutex *lock; /* guards all below */
-    char got[64];          /* first byte of each accepted batch */
-    size_t n_got;
-    unsigned hellos, beats;
-};
-
-static void on_hello(void *ctx, struct rpc_call *call)
-{
-    struct collector *c = ctx;
-    struct buf out;
-
-    os_mutex_lock(c->lock);
-    c->hellos++;
-    os_mutex_unlock(c->lock);
-    buf_init(&out, 4096);
-    assert_ok(wire_hello_reply_encode(&out, &c->hello));
-    rpc_answer(call, out.p, out.n, NULL);
-    buf_fini(&out);
-}
-
-static void on_push(void *ctx, struct rpc_call *call)
-{
-    struct collector *c = ctx;
-    struct wire_push_reply reply = {0};
-    struct buf out;
-    bool refuse;
-    size_t n;
-    char first = (char)rpc_call_payload(call, &n)[0];
-
-    os_mutex_lock(c->lock);
-    refuse = c->refuse_times > 0 && first == c->refuse_first;
-    if (refuse) {
-        c->refuse_times--;
-    } else if (c->n_got + 1 < sizeof c->got) {
-        c->got[c->n_got++] = first;
-    }
-    os_mutex_unlock(c->lock);
-    if (refuse) {
-        rpc_fail(call, c->refuse, 10, "no %c", first);
-        return;
-    }
-    buf_init(&out, 4096);
-    assert_ok(wire_push_reply_encode(&out, &reply));
-    rpc_answer(call, out.p, out.n, NULL);
-    buf_fini(&out);
-}
-
-static void on_heartbeat(void *ctx, struct rpc_call *call)
-{
-    struct collector *c = ctx;
-    struct wire_heartbeat_reply reply = {0};
-    struct buf out;
-
-    os_mutex_lock(c->lock);
-    c->beats++;
-    os_mutex_unlock(c->lock);
-    buf_init(&out, 4096);
-    assert_ok(wire_heartbeat_reply_encode(&out, &reply));
-    rpc_answer(call, out.p, out.n, NULL);
-    buf_fini(&out);
-}
-
-static void listen_at(struct collector *c, const char *address)
-{
-    struct rpc_method methods[] = {
-        {RPC_INGEST_HELLO, NET_AGENT, on_hello, c},
-        {RPC_INGEST_PUSH, NET_AGENT, on_push, c},
-        {RPC_INGEST_HEARTBEAT, NET_AGENT, on_heartbeat, c},
-    };
-    struct rpc_server_conf conf = {.net = {.name = "ingest",
-                                           .address = address,
-                                           .tls = server_tls,
-                                           .roles = NET_AGENT,
-                                           .receive_max = 1 << 20,
-                                           .contexts = 8},
-                                   .methods = methods,
-                                   .n_methods = COUNT_OF(methods),
-                                   .workers = 1,
-                                   .queue = 8,
-                                   .raw_max = 1 << 20,
-                                   .default_timeout_ns = LONG_NS};
-    struct errmsg why = {""};
-
-    if (rpc_server_start(&c->server, &conf, &why)) {
-        fail_msg("%s", why.text);
-    }
-}
-
-static struct collector *collector_new(void)
-{
-    struct collector *c = mem_zalloc(sizeof *c);
-
-    assert_non_null(c);
-    assert_ok(os_mutex_create(&c->lock));
-    c->hello.max_message = 1 << 20;
-    listen_at(c, "127.0.0.1:0");
-    return c;
-}
-
-static void collector_free(struct collector *c)
-{
-    rpc_server_stop(c->server);
-    os_mutex_destroy(c->lock);
-    mem_free(c);
-}
 
 /* -- the uplink under test -- */
 
@@ -147,14 +33,13 @@ static void on_limit(void *ctx, size_t bytes)
     ((struct link *)ctx)->limit = bytes;
 }
 
-static struct link *link_new(const struct collector *c)
+static struct link *link_new(const struct ingest *c)
 {
     struct link *l = mem_zalloc(sizeof *l);
 
     assert_non_null(l);
     assert_ok(queue_create(&l->queue, 1 << 20));
-    (void)snprintf(l->addresses[0], sizeof l->addresses[0], "127.0.0.1:%u",
-                   rpc_server_port(c->server));
+    (void)snprintf(l->addresses[0], sizeof l->addresses[0], "127.0.0.1:%u", ingest_port(c));
     l->list[0] = l->addresses[0];
     l->list[1] = l->addresses[1];
     l->conf = (struct uplink_conf){.queue = l->queue,
@@ -234,7 +119,7 @@ static void link_free(struct link *l)
     mem_free(l);
 }
 
-static void check_got(struct collector *c, const char *want)
+static void check_got(struct ingest *c, const char *want)
 {
     os_mutex_lock(c->lock);
     c->got[c->n_got] = '\0';
@@ -244,7 +129,7 @@ static void check_got(struct collector *c, const char *want)
 
 static void batches_arrive_in_order_and_leave_the_queue(void **state)
 {
-    struct collector *c = collector_new();
+    struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
     struct uplink_status s;
 
@@ -259,7 +144,7 @@ static void batches_arrive_in_order_and_leave_the_queue(void **state)
     assert_int_equal(s.state, UPLINK_CONNECTED);
     assert_int_equal(l->limit, 1 << 20);
     link_free(l);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static void a_busy_collector_is_asked_again(void **state)
@@ -269,7 +154,7 @@ static void a_busy_collector_is_asked_again(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
-        struct collector *c = collector_new();
+        struct ingest *c = ingest_create(server_tls);
         struct link *l = link_new(c);
         struct uplink_status s;
 
@@ -285,7 +170,7 @@ static void a_busy_collector_is_asked_again(void **state)
         assert_int_equal(s.resent, 2);
         assert_int_equal(s.quarantined, 0);
         link_free(l);
-        collector_free(c);
+        ingest_destroy(c);
     }
 }
 
@@ -296,7 +181,7 @@ static void a_refused_batch_is_set_aside_and_the_next_goes_on(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
-        struct collector *c = collector_new();
+        struct ingest *c = ingest_create(server_tls);
         struct link *l = link_new(c);
         struct uplink_status s;
 
@@ -314,13 +199,13 @@ static void a_refused_batch_is_set_aside_and_the_next_goes_on(void **state)
         assert_non_null(strstr(s.why, "no b"));
         assert_int_equal(c->refuse_times, 99);
         link_free(l);
-        collector_free(c);
+        ingest_destroy(c);
     }
 }
 
 static void what_is_stored_already_is_not_sent(void **state)
 {
-    struct collector *c = collector_new();
+    struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
 
     (void)state;
@@ -332,12 +217,12 @@ static void what_is_stored_already_is_not_sent(void **state)
     (void)drain(l);
     check_got(c, "c");
     link_free(l);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static void a_batch_over_the_collectors_limit_is_set_aside(void **state)
 {
-    struct collector *c = collector_new();
+    struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
 
     (void)state;
@@ -349,12 +234,12 @@ static void a_batch_over_the_collectors_limit_is_set_aside(void **state)
     check_got(c, "b");
     assert_int_equal(l->limit, 3);
     link_free(l);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static void silence_is_filled_with_heartbeats(void **state)
 {
-    struct collector *c = collector_new();
+    struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
 
     (void)state;
@@ -363,51 +248,49 @@ static void silence_is_filled_with_heartbeats(void **state)
     (void)wait_for(l, has_beaten);
     link_free(l);
     assert_true(c->beats > 0);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static void the_next_address_is_tried(void **state)
 {
-    struct collector *dead = collector_new(), *c = collector_new();
+    struct ingest *dead = ingest_create(server_tls), *c = ingest_create(server_tls);
     struct link *l = link_new(dead);
 
     (void)state;
-    (void)snprintf(l->addresses[1], sizeof l->addresses[1], "127.0.0.1:%u",
-                   rpc_server_port(c->server));
+    (void)snprintf(l->addresses[1], sizeof l->addresses[1], "127.0.0.1:%u", ingest_port(c));
     l->conf.n_addresses = 2;
-    collector_free(dead);
+    ingest_destroy(dead);
     put(l, 1, "a");
     start(l);
     assert_int_equal(drain(l).acknowledged, 1);
     check_got(c, "a");
     link_free(l);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static void a_restarted_collector_gets_the_rest(void **state)
 {
-    struct collector *c = collector_new();
+    struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
 
     (void)state;
     put(l, 1, "a");
     start(l);
     (void)wait_for(l, has_acknowledged);
-    rpc_server_stop(c->server);
-    c->server = NULL;
+    ingest_stop(c);
     assert_non_null(strstr(wait_for(l, is_unreachable).why, "collector.addresses"));
     put(l, 2, "b");
-    listen_at(c, l->addresses[0]);
+    ingest_listen(c, l->addresses[0]);
     assert_int_equal(drain(l).acknowledged, 2);
     check_got(c, "ab");
     assert_true(c->hellos >= 2);
     link_free(l);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static void a_stranger_is_told_so_with_a_remedy(void **state)
 {
-    struct collector *c = collector_new();
+    struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
     struct uplink_status s;
 
@@ -419,12 +302,12 @@ static void a_stranger_is_told_so_with_a_remedy(void **state)
     assert_non_null(strstr(s.why, "tls.ca"));
     assert_int_equal(s.acknowledged, 0);
     link_free(l);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static void starting_survives_every_failing_allocation(void **state)
 {
-    struct collector *c = collector_new();
+    struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
     long n = 0;
 
@@ -436,7 +319,7 @@ static void starting_survives_every_failing_allocation(void **state)
     mem_fail_after(-1);
     assert_true(n > 2);
     link_free(l);
-    collector_free(c);
+    ingest_destroy(c);
 }
 
 static int set_up(void **state)
