@@ -184,6 +184,7 @@ size_t monitor_ledger(const struct monitor *m, struct ledger_row *rows, size_t m
         {"source", "lost_events", s.source.lost_events},
         {"source", "lost_buffers", s.source.lost_buffers},
         {"source", "damaged", s.source.damaged},
+        {"source", "capped", s.source.capped},
         {"decode", "in", s.decode.in},
         {"decode", "out", s.decode.decoded},
         {"decode", "unknown", s.decode.unknown},
