@@ -160,6 +160,7 @@ enum err proc_attr_refresh(struct proc_table *t, struct proc_inst *p)
             e = read_command_line(t, p);
         }
     }
+    p->stale = e != ERR_OK;
     return e;
 }
 

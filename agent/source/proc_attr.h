@@ -9,7 +9,7 @@
 void proc_attr_stat(const struct proc_table *t, struct proc_inst *p, const struct proc_stat *st);
 
 /* Reads image and command line of a stale instance. What cannot be read stays absent (ended
- * meanwhile, or no right to see it: counted). Errors: ERR_NOMEM */
+ * meanwhile, or no right to see it: counted). Errors: ERR_NOMEM, then it is still stale */
 NODISCARD enum err proc_attr_refresh(struct proc_table *t, struct proc_inst *p);
 
 /* The real user is known to be `uid`. */

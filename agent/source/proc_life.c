@@ -275,9 +275,7 @@ static void refresh(struct proc_life *l, struct proc_inst *p)
         proc_attr_stat(l->table, p, &st);
     }
     /* Without memory the text stays absent; the next row tries again. */
-    if (proc_attr_refresh(l->table, p) != ERR_OK) {
-        p->stale = true;
-    }
+    err_ignore(proc_attr_refresh(l->table, p));
 }
 
 /* Only the thread that called exec survives, as leader. */

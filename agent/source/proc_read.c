@@ -26,6 +26,11 @@ static int64_t clamp(uint64_t v)
     return v > INT64_MAX ? INT64_MAX : (int64_t)v;
 }
 
+static uint64_t more(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
 bool proc_read_ended(const struct proc_stat *st)
 {
     bool gone =
@@ -242,13 +247,13 @@ static void put_single(struct proc_table *t, struct proc_inst *p, const struct p
     uint64_t before = p->seen.switches;
 
     if (p->threads || p->task_fd >= 0) {
-        proc_inst_drop_threads(t, p);
+        proc_threads_end(t, p);
     }
     p->threads_changed = true;
     proc_threads_begin(row);
     proc_threads_count(row, st->state);
     if (status->have & STATUS_SWITCHES) {
-        p->seen.switches = status->switches + p->dead_switches;
+        p->seen.switches = more(p->seen.switches, status->switches + p->dead_switches);
         put(row, M_CONTEXT_SWITCHES, clamp(p->seen.switches));
     }
     if (p->sampled) {
@@ -274,7 +279,7 @@ static enum err put_threads(struct proc_table *t, struct proc_inst *p,
     if (sw->ask && sw->ask(sw->ctx, p->id.pid, &switches) == ERR_OK) {
         switches += sw->with_ended ? 0 : p->dead_switches;
         /* A thread that ends just now may be in neither part. */
-        p->seen.switches = switches > p->seen.switches ? switches : p->seen.switches;
+        p->seen.switches = more(p->seen.switches, switches);
         put(row, M_CONTEXT_SWITCHES, clamp(p->seen.switches));
     }
     return ERR_OK;

@@ -136,9 +136,18 @@ static enum err mark_all(struct proc_inst *p)
     }
 }
 
-/* Ended threads leave their switches behind; by_event instances get them exactly from the kernel's
- * records instead. */
-static void sweep(struct proc_table *t, struct proc_inst *p, bool switches)
+void proc_threads_end(struct proc_table *t, struct proc_inst *p)
+{
+    for (size_t i = 0; i < p->n_threads; i++) {
+        if (p->threads[i].tid != p->id.pid) {
+            p->dead_switches += p->threads[i].switches;
+        }
+    }
+    proc_inst_drop_threads(t, p);
+}
+
+/* Ended threads leave their switches behind, where these are read thread by thread. */
+static void sweep(struct proc_table *t, struct proc_inst *p)
 {
     size_t kept = 0;
 
@@ -149,16 +158,14 @@ static void sweep(struct proc_table *t, struct proc_inst *p, bool switches)
             p->threads[kept++] = *th;
             continue;
         }
-        if (switches) {
-            p->dead_switches += th->switches;
-        }
+        p->dead_switches += th->switches;
         proc_host_release(t->host, &th->stat_fd);
         proc_host_release(t->host, &th->sched_fd);
     }
     p->n_threads = kept;
 }
 
-static enum err list_threads(struct proc_table *t, struct proc_inst *p, bool switches)
+static enum err list_threads(struct proc_table *t, struct proc_inst *p)
 {
     enum err e = ERR_OK;
 
@@ -172,7 +179,7 @@ static enum err list_threads(struct proc_table *t, struct proc_inst *p, bool swi
         e = mark_all(p);
     }
     if (!e) {
-        sweep(t, p, switches);
+        sweep(t, p);
     }
     return e;
 }
@@ -254,7 +261,7 @@ enum err proc_threads_read(struct proc_table *t, struct proc_inst *p, struct sna
     uint64_t sum = 0;
 
     if (p->threads_changed || switches) {
-        enum err e = list_threads(t, p, switches);
+        enum err e = list_threads(t, p);
 
         if (e) {
             return e;

@@ -12,6 +12,9 @@ void proc_threads_count(struct snap_row *row, char state);
 /* Sets all thread_states columns to zero and present. */
 void proc_threads_begin(struct snap_row *row);
 
+/* All threads but the first have ended: their switches stay with the process. */
+void proc_threads_end(struct proc_table *t, struct proc_inst *p);
+
 /* Reads every thread of p into the row's columns. With `switches`, also each thread's context
  * switches, which costs a long file each; the sum of living and ended threads is then in the row.
  * Errors: ERR_NOTFOUND (ended), ERR_FULL (more than PROC_THREADS_MAX threads: nothing set),

@@ -1,0 +1,307 @@
+#include "agent/source/proc_read.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/source/proc_attr.h"
+#include "common/mem.h"
+#include "tests/support/t.h"
+
+#define NO_SUCH_PID 0x40000001U /* beyond any number Linux gives */
+
+struct world {
+    struct proc_host host;
+    struct proc_table table;
+    struct proc_inst *me;
+};
+
+static const struct proc_switches every_thread = {NULL, NULL, false};
+
+static void begin(struct world *w)
+{
+    struct proc_stat st;
+
+    memset(w, 0, sizeof *w);
+    assert_ok(proc_host_open(&w->host, "/proc", NULL));
+    assert_ok(proc_inst_init(&w->table, &w->host, 16));
+    assert_ok(proc_read_stat(&w->table, (uint32_t)getpid(), &st));
+    assert_ok(proc_inst_add(&w->me, &w->table, (struct proc_id){st.pid, st.start_ticks}));
+}
+
+static void end(struct world *w)
+{
+    proc_inst_fini(&w->table);
+    proc_host_close(&w->host);
+}
+
+static void own_attributes_are_read(void **state)
+{
+    struct snap_row row;
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_memory_equal(row.info.name.p, "test_proc_read", row.info.name.n);
+    assert_int_equal(row.info.name.n, 14);
+    assert_int_equal(row.info.parent_pid, getppid());
+    assert_int_equal(row.info.session_id, getsid(0));
+    assert_string_equal(row.info.image.p + row.info.image.n - 14, "test_proc_read");
+    assert_true(row.info.have & INFO_COMMAND_LINE_KNOWN);
+    assert_non_null(strstr(row.info.command_line.p, "test_proc_read"));
+    assert_true(row.info.user.n > 0);
+    assert_int_equal(row.info.cpu_origin, CPU_ORIGIN_TIMES);
+    assert_true(row.info.create_ns > w.host.boot_wall_ns);
+    end(&w);
+}
+
+static void descriptors_are_given_back(void **state)
+{
+    struct snap_row row;
+    struct world w;
+    size_t before;
+
+    (void)state;
+    begin(&w);
+    before = w.host.fds_left;
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_int_equal(w.host.fds_left, before - 4); /* stat, status, io, fd */
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_int_equal(w.host.fds_left, before - 4);
+    proc_inst_remove(&w.table, w.me);
+    assert_int_equal(w.host.fds_left, before);
+    end(&w);
+}
+
+static void without_descriptors_to_keep_a_row_is_the_same(void **state)
+{
+    struct snap_row kept, opened;
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &kept));
+    end(&w);
+    begin(&w);
+    w.host.fds_left = 0;
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &opened));
+    assert_int_equal(w.host.fds_left, 0);
+    assert_true(opened.mask == kept.mask);
+    end(&w);
+}
+
+static void counted_one_by_one_open_descriptors_are_as_many(void **state)
+{
+    struct snap_row row;
+    struct world w;
+    int64_t before;
+    int fd;
+
+    (void)state;
+    begin(&w);
+    for (int counted = 0; counted < 2; counted++) {
+        w.host.fd_dir_has_count = w.host.fd_dir_has_count && !counted;
+        assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+        before = row.values[M_HANDLE_COUNT];
+        fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        assert_true(fd >= 0);
+        assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+        assert_int_equal(row.values[M_HANDLE_COUNT], before + 1);
+        close(fd);
+        assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+        assert_int_equal(row.values[M_HANDLE_COUNT], before);
+        assert_true(row.values[M_PEAK_HANDLE_COUNT] >= before + 1);
+    }
+    end(&w);
+}
+
+static void a_number_in_other_hands_is_told_apart(void **state)
+{
+    struct snap_row row;
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    w.me->id.start--;
+    assert_err(proc_read_row(&w.table, w.me, &every_thread, &row), ERR_EXISTS);
+    end(&w);
+}
+
+static void a_process_that_is_gone_has_no_row(void **state)
+{
+    struct proc_inst *p;
+    struct snap_row row;
+    struct proc_stat st;
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    assert_err(proc_read_stat(&w.table, NO_SUCH_PID, &st), ERR_NOTFOUND);
+    assert_ok(proc_inst_add(&p, &w.table, (struct proc_id){NO_SUCH_PID, 1}));
+    assert_err(proc_read_row(&w.table, p, &every_thread, &row), ERR_NOTFOUND);
+    end(&w);
+}
+
+#define THREADS  12
+#define SWITCHES 50 /* of each, at least */
+
+struct crowd {
+    pthread_t threads[THREADS];
+    pthread_barrier_t born, leave;
+};
+
+static void *stand(void *arg)
+{
+    const struct timespec shortest = {0, 1};
+    struct crowd *c = arg;
+
+    for (int i = 0; i < SWITCHES; i++) {
+        nanosleep(&shortest, NULL);
+    }
+    pthread_barrier_wait(&c->born);
+    pthread_barrier_wait(&c->leave);
+    return NULL;
+}
+
+/* THREADS threads that wait, and this one. */
+static void gather(struct crowd *c)
+{
+    assert_int_equal(pthread_barrier_init(&c->born, NULL, THREADS + 1), 0);
+    assert_int_equal(pthread_barrier_init(&c->leave, NULL, THREADS + 1), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&c->threads[i], NULL, stand, c), 0);
+    }
+    pthread_barrier_wait(&c->born);
+}
+
+static void disperse(struct crowd *c)
+{
+    pthread_barrier_wait(&c->leave);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(c->threads[i], NULL);
+    }
+    pthread_barrier_destroy(&c->born);
+    pthread_barrier_destroy(&c->leave);
+}
+
+static int64_t sum_of_states(const struct snap_row *row)
+{
+    return row->values[M_THREADS_RUNNING] + row->values[M_THREADS_WAITING] +
+           row->values[M_THREADS_DISK_WAIT] + row->values[M_THREADS_STOPPED] +
+           row->values[M_THREADS_TERMINATED] + row->values[M_THREADS_IDLE];
+}
+
+static void threads_are_counted_as_they_come_and_go(void **state)
+{
+    struct snap_row row;
+    struct crowd crowd;
+    struct world w;
+    int64_t alone, many, switches;
+    size_t fds;
+
+    (void)state;
+    begin(&w);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    alone = row.values[M_THREAD_COUNT]; /* a sanitizer may have its own */
+    assert_int_equal(sum_of_states(&row), alone);
+    fds = w.host.fds_left;
+    gather(&crowd);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    many = row.values[M_THREAD_COUNT];
+    assert_int_equal(many, alone + THREADS);
+    assert_int_equal(sum_of_states(&row), many);
+    assert_true(row.values[M_THREADS_RUNNING] >= 1);
+    assert_true(row.values[M_ACTIVE_THREADS] >= 1);
+    switches = row.values[M_CONTEXT_SWITCHES];
+    assert_true(switches > 0);
+    disperse(&crowd);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_int_equal(row.values[M_THREAD_COUNT], alone);
+    assert_int_equal(sum_of_states(&row), alone);
+    assert_int_equal(w.host.fds_left, fds);
+    end(&w);
+}
+
+static void switches_of_ended_threads_are_not_forgotten(void **state)
+{
+    struct crowd first, second;
+    struct snap_row row;
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    gather(&first);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_true(row.values[M_CONTEXT_SWITCHES] >= THREADS * SWITCHES);
+    disperse(&first);
+    gather(&second);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_true(row.values[M_CONTEXT_SWITCHES] >= 2 * THREADS * SWITCHES);
+    disperse(&second);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_true(row.values[M_CONTEXT_SWITCHES] >= 2 * THREADS * SWITCHES);
+    end(&w);
+}
+
+static void a_failing_allocation_leaves_the_process_readable(void **state)
+{
+    struct snap_row row;
+    struct world w;
+    enum err e = ERR_NOMEM;
+    struct crowd crowd;
+
+    (void)state;
+    begin(&w);
+    gather(&crowd);
+    for (long n = 0; e != ERR_OK; n++) {
+        w.me->stale = true;
+        mem_fail_after(n);
+        e = proc_read_row(&w.table, w.me, &every_thread, &row);
+        mem_fail_after(-1);
+        assert_true(e == ERR_OK || e == ERR_NOMEM);
+        assert_true(n < 100);
+    }
+    assert_int_equal(sum_of_states(&row), row.values[M_THREAD_COUNT]);
+    disperse(&crowd);
+    end(&w);
+}
+
+static void names_of_users_are_remembered_within_bounds(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    assert_string_equal(proc_host_user(&w.host, 0), "root");
+    for (uint32_t uid = 3000000000U; uid < 3000000000U + 2 * PROC_USERS_MAX; uid++) {
+        char number[16];
+
+        snprintf(number, sizeof number, "%u", uid);
+        assert_string_equal(proc_host_user(&w.host, uid), number);
+    }
+    assert_true(w.host.n_users <= PROC_USERS_MAX);
+    assert_string_equal(proc_host_user(&w.host, 0), "root");
+    end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_attributes_are_read),
+        cmocka_unit_test(descriptors_are_given_back),
+        cmocka_unit_test(without_descriptors_to_keep_a_row_is_the_same),
+        cmocka_unit_test(counted_one_by_one_open_descriptors_are_as_many),
+        cmocka_unit_test(a_number_in_other_hands_is_told_apart),
+        cmocka_unit_test(a_process_that_is_gone_has_no_row),
+        cmocka_unit_test(threads_are_counted_as_they_come_and_go),
+        cmocka_unit_test(switches_of_ended_threads_are_not_forgotten),
+        cmocka_unit_test(a_failing_allocation_leaves_the_process_readable),
+        cmocka_unit_test(names_of_users_are_remembered_within_bounds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
