@@ -1,0 +1,456 @@
+#include "collector/head.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "tests/support/t.h"
+
+/* -- what is known of an instance -- */
+
+static struct str text(const char *s)
+{
+    return str_make(s);
+}
+
+static void what_is_known_grows_whatever_the_order(void **state)
+{
+    static const struct proc_info birth = {.id = {4, 9},
+                                           .have = INFO_PARENT | INFO_CREATE_TIME |
+                                                   INFO_COMMAND_LINE_KNOWN,
+                                           .origin = ORIGIN_START,
+                                           .parent_pid = 1,
+                                           .create_ns = 100,
+                                           .name = {"a.exe", 5},
+                                           .command_line = {"a.exe -x", 8}};
+    static const struct proc_info death = {.id = {4, 9},
+                                           .have = INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXITED |
+                                                   INFO_FINAL_TOTALS,
+                                           .origin = ORIGIN_SNAPSHOT,
+                                           .cpu_origin = CPU_ORIGIN_TIMES,
+                                           .exit_code = 7,
+                                           .exit_ns = 900};
+
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        struct proc_info known = order ? death : birth;
+
+        head_info_join(&known, order ? &birth : &death, !order);
+        assert_int_equal(known.have, birth.have | death.have);
+        assert_int_equal(known.origin, ORIGIN_START);
+        assert_int_equal(known.cpu_origin, CPU_ORIGIN_TIMES);
+        assert_int_equal(known.parent_pid, 1);
+        assert_int_equal(known.create_ns, 100);
+        assert_int_equal(known.exit_ns, 900);
+        assert_int_equal(known.exit_code, 7);
+        assert_true(str_eq(known.name, text("a.exe")));
+        assert_true(str_eq(known.command_line, text("a.exe -x")));
+    }
+}
+
+static void an_exact_exit_time_wins_over_an_inferred_one(void **state)
+{
+    static const struct proc_info exact = {
+        .id = {4, 9}, .have = INFO_EXIT_TIME | INFO_EXITED, .exit_ns = 900};
+    static const struct proc_info guess = {
+        .id = {4, 9}, .have = INFO_EXIT_TIME | INFO_EXITED | INFO_EXIT_INFERRED, .exit_ns = 1000};
+
+    (void)state;
+    for (int order = 0; order < 2; order++) {
+        struct proc_info known = order ? exact : guess;
+
+        head_info_join(&known, order ? &guess : &exact, true);
+        assert_int_equal(known.exit_ns, 900);
+        assert_false(known.have & INFO_EXIT_INFERRED);
+    }
+}
+
+static void text_of_a_later_batch_replaces_and_empty_text_does_not(void **state)
+{
+    struct proc_info known = {.name = {"bash", 4}, .user = {"root", 4}};
+    struct proc_info news = {.name = {"ls", 2}};
+
+    (void)state;
+    head_info_join(&known, &news, true);
+    assert_true(str_eq(known.name, text("ls")));
+    assert_true(str_eq(known.user, text("root")));
+    news.name = text("late");
+    head_info_join(&known, &news, false);
+    assert_true(str_eq(known.name, text("ls")));
+}
+
+/* -- the table of instances -- */
+
+static const struct uuid boot_1 = {{1}}, boot_2 = {{2}};
+
+static void merge(struct head_infos *t, const struct uuid *boot, uint32_t pid, uint64_t start,
+                  int64_t seen_ns)
+{
+    char name[32];
+    struct proc_info info = {
+        .id = {pid, start}, .have = INFO_CREATE_TIME, .create_ns = (int64_t)start};
+
+    snprintf(name, sizeof name, "p%u.exe", (unsigned)pid % 5);
+    info.name = str_make(name);
+    assert_ok(head_infos_merge(t, boot, &info, seen_ns));
+}
+
+static void every_instance_is_found_in_any_order_of_arrival(void **state)
+{
+    enum { N = 3001 }; /* prime: i * 1999 % N visits all */
+    struct head_infos *t;
+    struct head_infos_snap *s;
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 10000));
+    for (uint32_t i = 0; i < N; i++) {
+        uint32_t k = i * 1999 % N;
+
+        merge(t, k % 2 ? &boot_1 : &boot_2, k / 4, 10 + k % 4 / 2, 5);
+    }
+    assert_int_equal(head_infos_count(t), N);
+    assert_ok(head_infos_snapshot(t, &s));
+    for (uint32_t k = 0; k < N; k++) {
+        const struct uuid *boot = k % 2 ? &boot_1 : &boot_2;
+        struct proc_id id = {k / 4, 10 + k % 4 / 2}, any = {k / 4, 0};
+        const struct proc_info *found = head_infos_find(s, boot, id);
+
+        assert_non_null(found);
+        assert_true(proc_id_eq(found->id, id));
+        found = head_infos_find(s, boot, any);
+        assert_int_equal(found->id.pid, k / 4);
+        assert_true(found->id.start == 11 || k / 4 == N / 4);
+    }
+    assert_null(head_infos_find(s, &boot_1, (struct proc_id){N, 0}));
+    assert_null(head_infos_find(s, &boot_1, (struct proc_id){1, 12}));
+    assert_null(head_infos_find(s, &(struct uuid){{3}}, (struct proc_id){1, 0}));
+    assert_null(head_infos_find(s, &(struct uuid){{0}}, (struct proc_id){1, 0}));
+    head_infos_snap_unref(s);
+    head_infos_destroy(t);
+}
+
+static void the_latest_of_a_pid_over_all_boots_is_the_last_created(void **state)
+{
+    struct head_infos *t;
+    struct head_infos_snap *s;
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 100));
+    merge(t, &boot_1, 4, 500, 1);
+    merge(t, &boot_1, 4, 200, 1);
+    merge(t, &boot_2, 4, 300, 1);
+    assert_ok(head_infos_snapshot(t, &s));
+    assert_int_equal(head_infos_latest(s, 4)->id.start, 500);
+    assert_null(head_infos_latest(s, 5));
+    head_infos_snap_unref(s);
+    head_infos_destroy(t);
+}
+
+static void a_snapshot_stays_as_it_was(void **state)
+{
+    struct head_infos *t;
+    struct head_infos_snap *before, *after;
+    const struct proc_info *old;
+    struct proc_info exit = {.id = {7, 7}, .have = INFO_EXITED | INFO_EXIT_TIME, .exit_ns = 99};
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 100));
+    merge(t, &boot_1, 7, 7, 1);
+    assert_ok(head_infos_snapshot(t, &before));
+    assert_ok(head_infos_snapshot(t, &after));
+    assert_ptr_equal(before, after); /* nothing changed: shared */
+    head_infos_snap_unref(after);
+    assert_ok(head_infos_merge(t, &boot_1, &exit, 2));
+    for (uint32_t pid = 1000; pid < 1090; pid++) {
+        merge(t, &boot_1, pid, 1, 1);
+    }
+    assert_ok(head_infos_snapshot(t, &after));
+    head_infos_destroy(t);
+    old = head_infos_find(before, &boot_1, exit.id);
+    assert_false(old->have & INFO_EXITED);
+    assert_true(str_eq(old->name, text("p2.exe")));
+    assert_null(head_infos_find(before, &boot_1, (struct proc_id){1000, 1}));
+    assert_true(head_infos_find(after, &boot_1, exit.id)->have & INFO_EXITED);
+    head_infos_snap_unref(before);
+    head_infos_snap_unref(after);
+}
+
+static void the_limit_costs_those_that_ended_first(void **state)
+{
+    struct head_infos *t;
+    struct head_infos_snap *s;
+    struct proc_info exit = {.have = INFO_EXITED | INFO_EXIT_TIME};
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 80));
+    for (uint32_t pid = 1; pid <= 80; pid++) {
+        merge(t, &boot_1, pid, 1, 1000 + pid);
+    }
+    for (uint32_t pid = 60; pid < 75; pid++) { /* 15 ended, 60 first */
+        exit.id = (struct proc_id){pid, 1};
+        exit.exit_ns = 2000 + pid;
+        assert_ok(head_infos_merge(t, &boot_1, &exit, 3000));
+    }
+    merge(t, &boot_1, 500, 1, 3000);
+    assert_int_equal(head_infos_count(t), 71);
+    assert_int_equal(head_infos_evicted(t), 10);
+    assert_ok(head_infos_snapshot(t, &s));
+    for (uint32_t pid = 1; pid <= 80; pid++) {
+        bool gone = pid >= 60 && pid < 70;
+
+        assert_int_equal(head_infos_find(s, &boot_1, (struct proc_id){pid, 1}) == NULL, gone);
+    }
+    assert_non_null(head_infos_find(s, &boot_1, (struct proc_id){500, 1}));
+    head_infos_snap_unref(s);
+    for (uint32_t pid = 501; pid < 520; pid++) { /* the last five that ended, then the oldest */
+        merge(t, &boot_1, pid, 1, 3000);
+    }
+    assert_ok(head_infos_snapshot(t, &s));
+    assert_null(head_infos_find(s, &boot_1, (struct proc_id){74, 1}));
+    assert_null(head_infos_find(s, &boot_1, (struct proc_id){1, 1}));
+    assert_non_null(head_infos_find(s, &boot_1, (struct proc_id){80, 1}));
+    head_infos_snap_unref(s);
+    head_infos_destroy(t);
+}
+
+static void merging_survives_every_allocation_failing(void **state)
+{
+    long held = mem_live();
+
+    (void)state;
+    for (long n = 0;; n++) {
+        struct head_infos *t = NULL;
+        struct head_infos_snap *s = NULL;
+        enum err e;
+
+        mem_fail_after(n);
+        e = head_infos_create(&t, 130);
+        for (uint32_t pid = 1; pid < 150 && !e; pid++) {
+            struct proc_info info = {.id = {pid, 1}, .name = text("n"), .user = text("u")};
+
+            e = head_infos_merge(t, &boot_1, &info, pid);
+            if (!e && pid % 40 == 0) {
+                head_infos_snap_unref(s);
+                s = NULL;
+                e = head_infos_snapshot(t, &s);
+            }
+        }
+        mem_fail_after(-1);
+        head_infos_destroy(t);
+        head_infos_snap_unref(s);
+        assert_int_equal(mem_live(), held);
+        if (e == ERR_OK) {
+            assert_true(n > 150);
+            break;
+        }
+        assert_err(e, ERR_NOMEM);
+    }
+}
+
+/* -- the head -- */
+
+struct dropped {
+    uint64_t files[64];
+    size_t n;
+};
+
+static void note_drop(void *ctx, uint64_t file)
+{
+    struct dropped *d = ctx;
+
+    assert_true(d->n < COUNT_OF(d->files));
+    d->files[d->n++] = file;
+}
+
+static struct seqset_counts *counts_create(void)
+{
+    struct seqset_counts *c = mem_zalloc(sizeof *c);
+
+    atomic_init(&c->refs, 1);
+    return c;
+}
+
+/* Appends a batch of `size` bytes of host h at time t. */
+static void append(struct head *h, uint8_t host, const char *name, int64_t t_ns, size_t size)
+{
+    struct batch b = {.head = {.host = {{host}}, .boot = boot_1, .source = text("proc")},
+                      .n_ticks = 1,
+                      .wall_ns = &t_ns,
+                      .mono_ns = &t_ns};
+    static const uint8_t zeros[4096];
+    struct head_batch *kept;
+    struct head_host *to;
+
+    assert_ok(head_batch_create(&kept, zeros, size));
+    head_span(&b, 0, &kept->t0_ns, &kept->t1_ns);
+    kept->received_ns = t_ns;
+    kept->file = (uint64_t)t_ns;
+    kept->seq = (uint64_t)t_ns;
+    assert_ok(head_reserve(h, &to, name, &b, counts_create(), t_ns));
+    head_append(h, to, &b, kept);
+}
+
+static struct head *head_with(uint64_t bytes_max, int64_t age_max_ns, struct dropped *d)
+{
+    struct head_conf conf = {bytes_max, age_max_ns, 100, note_drop, d};
+    struct head *h;
+
+    assert_ok(head_create(&h, &conf));
+    return h;
+}
+
+static size_t held(struct head *h)
+{
+    struct head_state *s = head_view(h);
+    size_t total = 0;
+
+    for (size_t i = 0; i < head_view_hosts(s); i++) {
+        const struct head_batch **list;
+        size_t n;
+
+        assert_ok(head_view_batches(s, i, INT64_MIN, INT64_MAX, &list, &n));
+        total += n;
+        mem_free(list);
+    }
+    head_view_release(s);
+    return total;
+}
+
+static void nothing_is_seen_before_it_is_published(void **state)
+{
+    struct dropped d = {.n = 0};
+    struct head *h = head_with(1 << 20, 1000, &d);
+
+    (void)state;
+    append(h, 1, "one", 10, 100);
+    assert_int_equal(held(h), 0);
+    assert_ok(head_prepare(h, 10));
+    assert_int_equal(held(h), 0);
+    head_publish(h);
+    assert_int_equal(held(h), 1);
+    head_destroy(h);
+}
+
+static void hosts_stand_by_name_and_follow_a_new_name(void **state)
+{
+    struct dropped d = {.n = 0};
+    struct head *h = head_with(1 << 20, 1000, &d);
+    struct head_state *s;
+
+    (void)state;
+    append(h, 1, "zeta", 10, 100);
+    append(h, 2, "beta", 10, 100);
+    append(h, 3, "beta", 10, 100);
+    assert_ok(head_prepare(h, 10));
+    head_publish(h);
+    s = head_view(h);
+    assert_int_equal(head_view_host(s, 0)->id.b[0], 2);
+    assert_int_equal(head_view_host(s, 1)->id.b[0], 3);
+    assert_string_equal(head_view_host(s, 2)->name, "zeta");
+    head_view_release(s);
+    append(h, 1, "alpha", 11, 100);
+    assert_ok(head_prepare(h, 11));
+    head_publish(h);
+    s = head_view(h);
+    assert_string_equal(head_view_host(s, 0)->name, "alpha");
+    assert_int_equal(head_view_host(s, 0)->batches, 2);
+    head_view_release(s);
+    head_destroy(h);
+}
+
+static void the_oldest_chunk_of_all_hosts_goes_first_and_names_its_files(void **state)
+{
+    struct dropped d = {.n = 0};
+    struct head *h = head_with(40 * 1100, 1000000, &d);
+    struct head_stats stats;
+
+    (void)state;
+    for (int64_t t = 1; t <= 48; t++) { /* the two hosts take turns */
+        append(h, (uint8_t)(1 + (t - 1) / 16 % 2), "x", t, 1000);
+    }
+    assert_ok(head_prepare(h, 48));
+    head_publish(h);
+    head_stats(h, &stats);
+    assert_int_equal(d.n, HEAD_CHUNK);
+    assert_int_equal(d.files[0], 1);
+    assert_int_equal(stats.dropped_batches, HEAD_CHUNK);
+    assert_int_equal(held(h), 48 - HEAD_CHUNK);
+    assert_true(stats.bytes <= 40 * 1100);
+    head_destroy(h);
+}
+
+static void age_drops_whole_hosts_in_the_end(void **state)
+{
+    struct dropped d = {.n = 0};
+    struct head *h = head_with(1 << 20, 100, &d);
+    struct head_state *before, *after;
+
+    (void)state;
+    append(h, 1, "old", 10, 100);
+    append(h, 2, "new", 100, 100);
+    assert_ok(head_prepare(h, 100));
+    head_publish(h);
+    before = head_view(h);
+    assert_ok(head_prepare(h, 111));
+    head_publish(h);
+    after = head_view(h);
+    assert_int_equal(head_view_hosts(before), 2);
+    assert_int_equal(head_view_hosts(after), 1);
+    assert_string_equal(head_view_host(after, 0)->name, "new");
+    assert_int_equal(d.n, 1);
+    head_destroy(h);
+    assert_int_equal(head_view_host(before, 1)->last_ns, 10); /* views outlive it */
+    head_view_release(before);
+    head_view_release(after);
+}
+
+static void preparing_survives_every_allocation_failing(void **state)
+{
+    (void)state;
+    for (long n = 0;; n++) {
+        struct dropped d = {.n = 0};
+        long live = mem_live();
+        struct head *h = head_with(1 << 20, 1000, &d);
+        enum err e;
+
+        append(h, 1, "one", 10, 100);
+        append(h, 2, "two", 11, 100);
+        mem_fail_after(n);
+        e = head_prepare(h, 11);
+        mem_fail_after(-1);
+        if (e) {
+            assert_err(e, ERR_NOMEM);
+            assert_int_equal(held(h), 0);
+            assert_ok(head_prepare(h, 11));
+        }
+        head_publish(h);
+        assert_int_equal(held(h), 2);
+        head_destroy(h);
+        assert_int_equal(mem_live(), live);
+        if (!e) {
+            assert_true(n >= 5);
+            break;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_known_grows_whatever_the_order),
+        cmocka_unit_test(an_exact_exit_time_wins_over_an_inferred_one),
+        cmocka_unit_test(text_of_a_later_batch_replaces_and_empty_text_does_not),
+        cmocka_unit_test(every_instance_is_found_in_any_order_of_arrival),
+        cmocka_unit_test(the_latest_of_a_pid_over_all_boots_is_the_last_created),
+        cmocka_unit_test(a_snapshot_stays_as_it_was),
+        cmocka_unit_test(the_limit_costs_those_that_ended_first),
+        cmocka_unit_test(merging_survives_every_allocation_failing),
+        cmocka_unit_test(nothing_is_seen_before_it_is_published),
+        cmocka_unit_test(hosts_stand_by_name_and_follow_a_new_name),
+        cmocka_unit_test(the_oldest_chunk_of_all_hosts_goes_first_and_names_its_files),
+        cmocka_unit_test(age_drops_whole_hosts_in_the_end),
+        cmocka_unit_test(preparing_survives_every_allocation_failing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

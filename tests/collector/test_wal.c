@@ -1,0 +1,702 @@
+#include "collector/wal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/wal_replay.h"
+#include "common/hash.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/fio_fault.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define FIXTURE "tests/collector/fixtures/wal-format1.log"
+#define WINDOW  1000
+
+static char dir[256];
+
+/* What a replay saw, and how the log is set up. */
+struct seen {
+    size_t batches, ranges;
+    uint64_t seqs[512];
+    bool hold;
+    enum err answer; /* of every batch */
+};
+
+static enum err note(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r)
+{
+    struct seen *s = ctx;
+
+    if (r->kind == WAL_RANGES) {
+        s->ranges++;
+        return ERR_OK;
+    }
+    assert_true(s->batches < COUNT_OF(s->seqs));
+    s->seqs[s->batches++] = r->seq;
+    if (s->hold) {
+        wal_hold(w, file);
+    }
+    return s->answer;
+}
+
+/* One ranges record, so that a checkpoint can be told from batches. */
+static enum err checkpoint(void *ctx, struct wal *w, int64_t now_ns)
+{
+    struct wal_record r = {.kind = WAL_RANGES, .host_name = str_make(""), .bytes = "0", .n = 1};
+
+    (void)ctx;
+    return wal_add(w, &r, now_ns, NULL);
+}
+
+static enum err no_sync(void *ctx, struct fio_file *f)
+{
+    (void)ctx;
+    (void)f;
+    return ERR_OK;
+}
+
+static enum err no_sync_dir(void *ctx, const char *path)
+{
+    (void)ctx;
+    (void)path;
+    return ERR_OK;
+}
+
+/* The real layer without waiting for the disk: thousands of logs are opened here, and no power
+ * fails. */
+static const struct fio *quick(void)
+{
+    static struct fio layer;
+
+    layer = *fio_os();
+    layer.sync = no_sync;
+    layer.sync_dir = no_sync_dir;
+    return &layer;
+}
+
+static struct wal_conf conf_of(struct seen *seen)
+{
+    struct wal_conf conf = {.dir = dir,
+                            .fio = quick(),
+                            .window_ns = WINDOW,
+                            .file_bytes = 4096,
+                            .checkpoint = checkpoint,
+                            .replay = note,
+                            .ctx = seen};
+
+    return conf;
+}
+
+static struct wal *open_log(struct seen *seen)
+{
+    struct wal_conf conf = conf_of(seen);
+    struct errmsg why = {""};
+    struct wal *w = NULL;
+
+    if (wal_open(&w, &conf, &why) != ERR_OK) {
+        fail_msg("%s", why.text);
+    }
+    return w;
+}
+
+static struct wal_record batch(uint64_t seq, const char *bytes)
+{
+    struct wal_record r = {.kind = WAL_BATCH,
+                           .host = {{1, 2, 3}},
+                           .stream = 77,
+                           .seq = seq,
+                           .t0_ns = -5,
+                           .t1_ns = 6,
+                           .received_ns = 7,
+                           .host_name = str_make("host"),
+                           .bytes = bytes,
+                           .n = strlen(bytes)};
+
+    return r;
+}
+
+static uint64_t commit_one(struct wal *w, uint64_t seq, int64_t now_ns)
+{
+    struct wal_record r = batch(seq, "encoded batch");
+    uint64_t file = 0;
+
+    assert_ok(wal_add(w, &r, now_ns, &file));
+    assert_ok(wal_commit(w, NULL));
+    return file;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    support_temp_dir(dir, sizeof dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+/* -- files -- */
+
+static const char *path_of(uint64_t number, const char *ending)
+{
+    static char path[400];
+
+    snprintf(path, sizeof path, "%s/wal-%016llx%s", dir, (unsigned long long)number, ending);
+    return path;
+}
+
+static void read_log(uint64_t number, uint8_t **p, size_t *n)
+{
+    assert_ok(os_read_file(p, n, path_of(number, ".log"), 1 << 20));
+}
+
+static void write_log(uint64_t number, const void *p, size_t n)
+{
+    struct fio_file *f;
+
+    err_ignore(os_remove(path_of(number, ".log")));
+    assert_ok(fio_os()->create(NULL, &f, path_of(number, ".log")));
+    assert_ok(fio_os()->write(NULL, f, 0, p, n));
+    fio_os()->close(NULL, f);
+}
+
+static enum err remove_one(void *ctx, const char *name)
+{
+    char path[600];
+
+    (void)ctx;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return os_remove(path);
+}
+
+static void empty_dir(void)
+{
+    assert_ok(os_list_dir(dir, remove_one, NULL));
+}
+
+/* -- the record -- */
+
+static void a_record_is_read_as_it_was_written(void **state)
+{
+    struct wal_record r = batch(9, "bytes"), back;
+    struct buf b;
+    size_t used;
+
+    (void)state;
+    buf_init(&b, 4096);
+    wal_record_put(&b, &r, 5);
+    assert_ok(wal_record_parse(&back, &used, b.p, b.n, 5));
+    assert_int_equal(used, b.n);
+    assert_int_equal(back.kind, WAL_BATCH);
+    assert_memory_equal(back.host.b, r.host.b, 16);
+    assert_int_equal(back.stream, 77);
+    assert_int_equal(back.seq, 9);
+    assert_int_equal(back.t0_ns, -5);
+    assert_int_equal(back.t1_ns, 6);
+    assert_int_equal(back.received_ns, 7);
+    assert_true(str_eq(back.host_name, r.host_name));
+    assert_int_equal(back.n, 5);
+    assert_memory_equal(back.bytes, "bytes", 5);
+    buf_fini(&b);
+}
+
+static void every_short_or_altered_record_is_refused(void **state)
+{
+    struct wal_record r = batch(9, "bytes"), back;
+    struct buf b;
+    size_t used;
+
+    (void)state;
+    buf_init(&b, 4096);
+    wal_record_put(&b, &r, 5);
+    for (size_t n = 0; n < b.n; n++) {
+        assert_err(wal_record_parse(&back, &used, b.p, n, 5), ERR_CORRUPT);
+    }
+    for (size_t bit = 0; bit < b.n * 8; bit++) {
+        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_err(wal_record_parse(&back, &used, b.p, b.n, 5), ERR_CORRUPT);
+        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    assert_err(wal_record_parse(&back, &used, b.p, b.n, 6), ERR_CORRUPT); /* another file's */
+    assert_ok(wal_record_parse(&back, &used, b.p, b.n, 5));
+    buf_fini(&b);
+}
+
+static void every_short_or_altered_header_is_refused(void **state)
+{
+    struct buf b;
+    uint64_t seed = 0;
+
+    (void)state;
+    buf_init(&b, 4096);
+    wal_header_put(&b, 3, 99);
+    assert_int_equal(b.n, WAL_HEADER_BYTES);
+    for (size_t n = 0; n < b.n; n++) {
+        assert_err(wal_header_parse(&seed, b.p, n), ERR_CORRUPT);
+    }
+    for (size_t bit = 0; bit < b.n * 8; bit++) {
+        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_err(wal_header_parse(&seed, b.p, b.n), ERR_CORRUPT);
+        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    assert_ok(wal_header_parse(&seed, b.p, b.n));
+    assert_int_equal(seed, 99);
+    buf_fini(&b);
+}
+
+static void format_1_is_still_read(void **state)
+{
+    uint8_t *p;
+    size_t n;
+    struct seen seen = {0};
+    struct wal_stats stats;
+    struct wal *w;
+
+    (void)state;
+    assert_ok(os_read_file(&p, &n, FIXTURE, 4096));
+    write_log(1, p, n);
+    mem_free(p);
+    w = open_log(&seen);
+    assert_int_equal(seen.ranges, 1);
+    assert_int_equal(seen.batches, 3);
+    assert_int_equal(seen.seqs[0], 1);
+    assert_int_equal(seen.seqs[2], 3);
+    wal_stats(w, &stats);
+    assert_int_equal(stats.replayed_bytes, n);
+    assert_int_equal(stats.bad_records + stats.torn_bytes, 0);
+    wal_close(w);
+}
+
+/* -- writing and recovery -- */
+
+static void only_what_was_committed_is_replayed_in_order(void **state)
+{
+    struct seen seen = {0}, again = {0};
+    struct wal_record r = batch(100, "never committed");
+    struct wal *w = open_log(&seen);
+
+    (void)state;
+    for (uint64_t i = 1; i <= 20; i++) {
+        commit_one(w, i, 10);
+    }
+    assert_ok(wal_add(w, &r, 10, NULL));
+    assert_true(wal_waiting(w) > 0);
+    wal_close(w);
+    w = open_log(&again);
+    assert_int_equal(again.batches, 20);
+    assert_int_equal(again.ranges, 1);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(again.seqs[i], i + 1);
+    }
+    wal_close(w);
+}
+
+static void one_commit_is_one_write_and_one_sync(void **state)
+{
+    struct seen seen = {0};
+    struct wal_conf conf = conf_of(&seen);
+    struct fio_fault *f;
+    struct wal *w;
+
+    (void)state;
+    assert_ok(fio_fault_create(&f));
+    conf.fio = fio_fault_fio(f);
+    assert_ok(wal_open(&w, &conf, NULL));
+    for (int commit = 0; commit < 3; commit++) {
+        long before = fio_fault_count(f, FIO_WRITE | FIO_SYNC);
+        long directory = fio_fault_count(f, FIO_SYNC_DIR);
+
+        for (uint64_t i = 0; i < 5; i++) {
+            struct wal_record r = batch(i, "x");
+
+            assert_ok(wal_add(w, &r, 10, NULL));
+        }
+        assert_ok(wal_commit(w, NULL));
+        assert_int_equal(fio_fault_count(f, FIO_WRITE | FIO_SYNC), before + 2);
+        assert_int_equal(fio_fault_count(f, FIO_SYNC_DIR), directory + (commit == 0));
+    }
+    wal_close(w);
+    fio_fault_destroy(f);
+}
+
+static void a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint(void **state)
+{
+    struct seen seen = {0};
+    struct wal_stats stats;
+    struct wal *w = open_log(&seen);
+    uint64_t first = commit_one(w, 1, 10), file;
+
+    (void)state;
+    assert_int_equal(commit_one(w, 2, WINDOW - 1), first);
+    assert_int_equal(commit_one(w, 3, WINDOW), first + 1);
+    for (uint64_t i = 0; i < 40; i++) { /* 4,096 bytes take 41 of these records */
+        file = commit_one(w, 4 + i, WINDOW);
+    }
+    assert_int_equal(file, first + 1);
+    assert_int_equal(commit_one(w, 50, WINDOW), first + 2);
+    wal_stats(w, &stats);
+    assert_int_equal(stats.files, 3);
+    wal_close(w);
+    seen = (struct seen){0};
+    w = open_log(&seen);
+    assert_int_equal(seen.ranges, 3);
+    assert_int_equal(seen.batches, 44);
+    wal_close(w);
+}
+
+static void a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable(void **state)
+{
+    struct seen seen = {0};
+    struct wal *w = open_log(&seen);
+    uint64_t files[3];
+
+    (void)state;
+    for (uint64_t i = 0; i < 3; i++) {
+        files[i] = commit_one(w, i + 1, (int64_t)i * WINDOW);
+        wal_hold(w, files[i]);
+    }
+    wal_release(w, files[1]);
+    wal_release(w, files[2]);
+    wal_trim(w);
+    assert_true(os_exists(path_of(files[0], ".log")));
+    assert_false(os_exists(path_of(files[1], ".log")));
+    assert_true(os_exists(path_of(files[2], ".log"))); /* the newest holds the checkpoint */
+    wal_release(w, files[0]);
+    wal_trim(w);
+    assert_false(os_exists(path_of(files[0], ".log")));
+    wal_close(w);
+    seen = (struct seen){.hold = true};
+    w = open_log(&seen);
+    assert_int_equal(seen.batches, 1);
+    wal_release(w, files[2]);
+    wal_trim(w);
+    assert_true(os_exists(path_of(files[2], ".log"))); /* still the newest */
+    commit_one(w, 9, 3 * WINDOW);
+    wal_trim(w);
+    assert_false(os_exists(path_of(files[2], ".log")));
+    wal_close(w);
+}
+
+/* Cut anywhere, the last file gives every whole record before the cut, and the next open finds
+ * nothing torn any more. */
+static void a_torn_tail_is_cut_at_every_length(void **state)
+{
+    struct seen seen = {0};
+    struct wal *w = open_log(&seen);
+    uint64_t file = 0;
+    uint8_t *p;
+    size_t n, record;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 3; i++) {
+        file = commit_one(w, i, 10);
+    }
+    wal_close(w);
+    read_log(file, &p, &n);
+    record = WAL_RECORD_FIXED + 4 + 13 + 8;
+    for (size_t cut = 0; cut < n; cut++) {
+        size_t whole = cut > n - 3 * record ? (cut - (n - 3 * record)) / record : 0;
+        struct wal_stats stats;
+
+        for (int life = 0; life < 2; life++) {
+            if (life == 0) {
+                empty_dir();
+                write_log(file, p, cut);
+            }
+            seen = (struct seen){0};
+            w = open_log(&seen);
+            assert_int_equal(seen.batches, whole);
+            wal_stats(w, &stats);
+            assert_int_equal(stats.bad_records, 0);
+            if (life == 1) {
+                assert_int_equal(stats.torn_bytes, 0);
+            }
+            wal_close(w);
+        }
+    }
+    mem_free(p);
+}
+
+/* Any single altered byte in an older file costs at most one record, and is counted. */
+static void damage_in_an_older_file_costs_one_record_and_is_counted(void **state)
+{
+    struct seen seen = {0};
+    struct wal *w = open_log(&seen);
+    uint64_t file = 0;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    for (uint64_t i = 1; i <= 5; i++) {
+        file = commit_one(w, i, 10);
+    }
+    commit_one(w, 6, WINDOW);
+    wal_close(w);
+    read_log(file, &p, &n);
+    for (size_t at = WAL_HEADER_BYTES; at < n; at++) {
+        struct wal_stats stats;
+
+        p[at] ^= 0x40;
+        write_log(file, p, n);
+        p[at] ^= 0x40;
+        seen = (struct seen){0};
+        w = open_log(&seen);
+        assert_int_equal(seen.batches + seen.ranges, 7); /* of 8 */
+        assert_int_equal(seen.seqs[seen.batches - 1], 6);
+        wal_stats(w, &stats);
+        assert_int_equal(stats.bad_records, 1);
+        assert_int_equal(stats.torn_bytes, 0);
+        wal_close(w);
+    }
+    mem_free(p);
+}
+
+static void bytes_inside_a_batch_cannot_pose_as_a_record(void **state)
+{
+    struct wal_record forged = batch(666, "forged"), carrier = batch(1, "");
+    struct seen seen = {0};
+    struct wal *w = open_log(&seen);
+    uint64_t file;
+    struct buf b;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    buf_init(&b, 4096);
+    wal_record_put(&b, &forged, 0); /* the peer does not know the file's seed */
+    carrier.bytes = b.p;
+    carrier.n = b.n;
+    assert_ok(wal_add(w, &carrier, 10, &file));
+    assert_ok(wal_commit(w, NULL));
+    commit_one(w, 2, WINDOW);
+    wal_close(w);
+    read_log(file, &p, &n);
+    p[n - 1] ^= 1; /* the carrier is damaged, the search begins inside it */
+    write_log(file, p, n);
+    seen = (struct seen){0};
+    w = open_log(&seen);
+    assert_int_equal(seen.batches, 1);
+    assert_int_equal(seen.seqs[0], 2);
+    wal_close(w);
+    mem_free(p);
+    buf_fini(&b);
+}
+
+static void an_unreadable_header_costs_the_file_only(void **state)
+{
+    struct seen seen = {0};
+    struct wal_stats stats;
+    struct wal *w = open_log(&seen);
+    uint64_t first = commit_one(w, 1, 10), second;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    second = commit_one(w, 2, WINDOW);
+    wal_close(w);
+    read_log(first, &p, &n);
+    p[20] ^= 1;
+    write_log(first, p, n);
+    mem_free(p);
+    seen = (struct seen){0};
+    w = open_log(&seen);
+    assert_int_equal(seen.batches, 1);
+    wal_stats(w, &stats);
+    assert_int_equal(stats.bad_records, 1);
+    assert_true(os_exists(path_of(first, ".bad"))); /* kept for whoever wants to look */
+    wal_close(w);
+    /* In the last file it is a creation that never ended: nothing in it was acknowledged. */
+    write_log(second + 1, "PFW", 3);
+    seen = (struct seen){0};
+    w = open_log(&seen);
+    assert_int_equal(seen.batches, 1);
+    assert_false(os_exists(path_of(second + 1, ".log")));
+    assert_int_equal(commit_one(w, 3, WINDOW), second + 2);
+    wal_close(w);
+}
+
+static void a_newer_format_is_refused_with_a_reason(void **state)
+{
+    struct seen seen = {0};
+    struct wal_conf conf = conf_of(&seen);
+    struct errmsg why;
+    struct wal *w;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 4096);
+    wal_header_put(&b, 1, 5);
+    b.p[8] = 2;
+    b.n = WAL_HEADER_BYTES - 8;
+    buf_put_u64le(&b, hash_bytes(b.p, b.n, 0));
+    write_log(1, b.p, b.n);
+    assert_err(wal_open(&w, &conf, &why), ERR_VERSION);
+    assert_non_null(strstr(why.text, "newer"));
+    assert_true(os_exists(path_of(1, ".log")));
+    buf_fini(&b);
+}
+
+static void a_batch_that_the_store_calls_corrupt_is_counted_and_passed(void **state)
+{
+    struct seen seen = {0};
+    struct wal_stats stats;
+    struct wal *w = open_log(&seen);
+
+    (void)state;
+    commit_one(w, 1, 10);
+    commit_one(w, 2, 10);
+    wal_close(w);
+    seen = (struct seen){.answer = ERR_CORRUPT};
+    w = open_log(&seen);
+    wal_stats(w, &stats);
+    assert_int_equal(stats.bad_records, 2);
+    assert_int_equal(seen.batches, 2);
+    wal_close(w);
+}
+
+static void records_beyond_their_bounds_are_refused(void **state)
+{
+    static const char name[MODEL_HOST_NAME_MAX + 2] = "";
+    struct seen seen = {0};
+    struct wal *w = open_log(&seen);
+    struct wal_record r = batch(1, "x");
+
+    (void)state;
+    r.n = WAL_BYTES_MAX + 1;
+    assert_err(wal_add(w, &r, 10, NULL), ERR_INVALID);
+    r = batch(1, "x");
+    r.host_name = (struct str){name, MODEL_HOST_NAME_MAX + 1};
+    assert_err(wal_add(w, &r, 10, NULL), ERR_INVALID);
+    assert_int_equal(wal_waiting(w), 0);
+    wal_close(w);
+}
+
+/* -- failures -- */
+
+static void any_failing_operation_is_fatal_and_is_not_tried_again(void **state)
+{
+    static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_SYNC_DIR};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(ops); i++) {
+        struct seen seen = {0};
+        struct wal_conf conf = conf_of(&seen);
+        struct wal_record r = batch(2, "lost");
+        struct fio_fault *f;
+        struct wal *w;
+        long before;
+
+        empty_dir();
+        assert_ok(fio_fault_create(&f));
+        conf.fio = fio_fault_fio(f);
+        assert_ok(wal_open(&w, &conf, NULL));
+        commit_one(w, 1, 10);
+        fio_fault_fail(f, ops[i], 0, ERR_NOSPACE, false);
+        assert_ok(wal_add(w, &r, WINDOW, NULL)); /* begins a file, so that all four happen */
+        assert_err(wal_commit(w, NULL), ERR_IO);
+        before = fio_fault_count(f, FIO_WRITE | FIO_SYNC);
+        assert_err(wal_commit(w, NULL), ERR_IO);
+        assert_err(wal_add(w, &r, WINDOW, NULL), ERR_IO);
+        assert_int_equal(fio_fault_count(f, FIO_WRITE | FIO_SYNC), before);
+        wal_close(w);
+        fio_fault_destroy(f);
+        seen = (struct seen){0};
+        w = open_log(&seen);
+        assert_true(seen.batches >= 1);
+        assert_int_equal(seen.seqs[0], 1);
+        wal_close(w);
+    }
+}
+
+static void a_failing_read_stops_opening(void **state)
+{
+    static const unsigned ops[] = {FIO_OPEN, FIO_READ, FIO_SYNC, FIO_SYNC_DIR};
+    struct seen seen = {0};
+    struct wal *w = open_log(&seen);
+
+    (void)state;
+    commit_one(w, 1, 10);
+    wal_close(w);
+    for (size_t i = 0; i < COUNT_OF(ops); i++) {
+        struct wal_conf conf = conf_of(&seen);
+        struct errmsg why = {""};
+        struct fio_fault *f;
+
+        assert_ok(fio_fault_create(&f));
+        fio_fault_fail(f, ops[i], 0, ERR_IO, false);
+        conf.fio = fio_fault_fio(f);
+        assert_err(wal_open(&w, &conf, &why), ERR_IO);
+        assert_non_null(strstr(why.text, dir));
+        fio_fault_destroy(f);
+    }
+}
+
+static void opening_and_adding_survive_every_allocation_failing(void **state)
+{
+    long held = mem_live();
+
+    (void)state;
+    for (long n = 0;; n++) {
+        struct seen seen = {0};
+        struct wal_conf conf = conf_of(&seen);
+        struct wal_record r = batch((uint64_t)n + 1, "x");
+        struct wal *w;
+        enum err e;
+
+        empty_dir();
+        w = open_log(&seen);
+        commit_one(w, 1, 10);
+        wal_close(w);
+        w = NULL;
+        mem_fail_after(n);
+        e = wal_open(&w, &conf, NULL);
+        if (!e) {
+            e = wal_add(w, &r, 10, NULL);
+        }
+        mem_fail_after(-1);
+        if (w && e) { /* once memory is back, the same log goes on */
+            assert_ok(wal_add(w, &r, 10, NULL));
+            assert_ok(wal_commit(w, NULL));
+        }
+        wal_close(w);
+        assert_int_equal(mem_live(), held);
+        if (e == ERR_OK) {
+            assert_true(n >= 7);
+            break;
+        }
+        assert_err(e, ERR_NOMEM);
+    }
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_is_read_as_it_was_written),
+        cmocka_unit_test(every_short_or_altered_record_is_refused),
+        cmocka_unit_test(every_short_or_altered_header_is_refused),
+        T(format_1_is_still_read),
+        T(only_what_was_committed_is_replayed_in_order),
+        T(one_commit_is_one_write_and_one_sync),
+        T(a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint),
+        T(a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable),
+        T(a_torn_tail_is_cut_at_every_length),
+        T(damage_in_an_older_file_costs_one_record_and_is_counted),
+        T(bytes_inside_a_batch_cannot_pose_as_a_record),
+        T(an_unreadable_header_costs_the_file_only),
+        T(a_newer_format_is_refused_with_a_reason),
+        T(a_batch_that_the_store_calls_corrupt_is_counted_and_passed),
+        T(records_beyond_their_bounds_are_refused),
+        T(any_failing_operation_is_fatal_and_is_not_tried_again),
+        T(a_failing_read_stops_opening),
+        T(opening_and_adding_survive_every_allocation_failing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
