@@ -48,7 +48,8 @@ static int body(struct cli *c)
         fields_add(&f, FIELD_COMMAND_LINE, true);
     }
     rows_add_details(&f);
-    return rows_ask(c, RPC_QUERY_EVENTS, &q, &f, true);
+    return rows_ask(c, RPC_QUERY_EVENTS, &q, &f, true,
+                    "no such events in this range; --since looks further back");
 }
 
 int cmd_events(int argc, char **argv)

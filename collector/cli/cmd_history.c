@@ -84,7 +84,8 @@ static int body(struct cli *c)
         return cli_fail(c, CLI_USAGE, "whose history? give --pid PID or --name GLOB");
     }
     fields_add(&f, FIELD_CPU_TIME_ORIGIN, false);
-    return rows_ask(c, RPC_QUERY_HISTORY, &q, &f, true);
+    return rows_ask(c, RPC_QUERY_HISTORY, &q, &f, true,
+                    "no samples of such a process in this range; --since looks further back");
 }
 
 int cmd_history(int argc, char **argv)

@@ -61,7 +61,7 @@ static int body(struct cli *c)
     }
     fields_add(&f, FIELD_TIME, false);
     rows_add_details(&f);
-    return rows_ask(c, RPC_QUERY_PROCESSES, &q, &f, false);
+    return rows_ask(c, RPC_QUERY_PROCESSES, &q, &f, false, "no such processes");
 }
 
 int cmd_ps(int argc, char **argv)

@@ -73,7 +73,8 @@ static int body(struct cli *c)
     fields_add(&f, FIELD_EXIT_CODE, true);
     fields_add(&f, FIELD_USER, true);
     rows_add_details(&f);
-    return rows_ask(c, RPC_QUERY_TOP, &q, &f, false);
+    return rows_ask(c, RPC_QUERY_TOP, &q, &f, false,
+                    "no process has this metric in this range; 'procfleet ps' shows what there is");
 }
 
 int cmd_top(int argc, char **argv)

@@ -105,7 +105,7 @@ static void free_kept(struct rows *r)
 }
 
 int rows_ask(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
-             bool newest)
+             bool newest, const char *none)
 {
     struct rows r = {.f = f};
     struct link *l;
@@ -128,6 +128,9 @@ int rows_ask(struct cli *c, const char *method, struct wire_query *q, const stru
         code = link_ask(l, method, q, page, note, &r);
         if (r.keep) {
             print_kept(&r);
+        }
+        if (r.n == 0 && code == CLI_OK) {
+            sheet_note(r.sheet, str_make(none));
         }
     }
     sheet_end(r.sheet);

@@ -5,10 +5,11 @@
 
 #include "collector/cli/fields.h"
 
-/* newest: of all events or rows in the window only the last `q->limit` are printed. Gives the exit
+/* none: what to say when there is no row, or NULL.
+ * newest: of all events or rows in the window only the last `q->limit` are printed. Gives the exit
  * code. */
 int rows_ask(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
-             bool newest);
+             bool newest, const char *none);
 
 /* Adds what JSON and CSV carry of every process besides what the table shows. */
 void rows_add_details(struct fields *f);
