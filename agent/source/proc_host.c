@@ -124,8 +124,8 @@ uint64_t proc_host_ticks_at(const struct proc_host *h, int64_t mono_ns)
     return boot_ns > 0 ? (uint64_t)(boot_ns / h->tick_ns) : 0;
 }
 
-static enum err open_file(const struct proc_host *h, int *fd, uint32_t pid, const char *file,
-                          int flags)
+enum err proc_host_open_file(const struct proc_host *h, int *fd, uint32_t pid, const char *file,
+                             int flags)
 {
     char path[80];
     int f;
@@ -158,7 +158,7 @@ enum err proc_host_read(struct proc_host *h, uint32_t pid, const char *file, cha
                         size_t *n)
 {
     int fd = -1;
-    enum err e = open_file(h, &fd, pid, file, O_RDONLY);
+    enum err e = proc_host_open_file(h, &fd, pid, file, O_RDONLY);
 
     if (e) {
         return e;
@@ -175,7 +175,7 @@ enum err proc_host_keep(struct proc_host *h, int *fd, uint32_t pid, const char *
     if (h->fds_left == 0) {
         return ERR_FULL;
     }
-    e = open_file(h, fd, pid, file, flags);
+    e = proc_host_open_file(h, fd, pid, file, flags);
     if (!e) {
         h->fds_left--;
     }

@@ -47,6 +47,10 @@ void proc_host_clocks(struct proc_host *h);
 int64_t proc_host_create_ns(const struct proc_host *h, uint64_t start_ticks);
 uint64_t proc_host_ticks_at(const struct proc_host *h, int64_t mono_ns);
 
+/* Opens a file or directory of process pid; the caller closes *fd. Errors: as proc_host_read. */
+NODISCARD enum err proc_host_open_file(const struct proc_host *h, int *fd, uint32_t pid,
+                                       const char *file, int flags);
+
 /* Reads a file of process pid from its beginning: at most cap bytes, *n of them came.
  * Errors: ERR_NOTFOUND (the process has ended), ERR_ACCESS, ERR_FULL (no descriptor left), ERR_IO
  */

@@ -154,22 +154,21 @@ static void put_io(struct proc_table *t, struct proc_inst *p, struct snap_row *r
 /* Entries of fd/ one by one, where the kernel does not know their number (before 6.2). */
 static enum err count_entries(struct proc_table *t, uint32_t pid, uint64_t *count)
 {
-    char path[32];
+    uint64_t n = 0;
     int fd;
     DIR *d;
-    uint64_t n = 0;
+    enum err e = proc_host_open_file(t->host, &fd, pid, "fd", O_RDONLY | O_DIRECTORY);
 
-    snprintf(path, sizeof path, "%u/fd", pid);
-    fd = openat(t->host->root, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        if (fd >= 0) {
-            close(fd);
-        }
-        return ERR_ACCESS;
+    if (e) {
+        return e;
     }
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        n += e->d_name[0] != '.';
+    d = fdopendir(fd);
+    if (!d) {
+        close(fd);
+        return ERR_NOMEM;
+    }
+    for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
+        n += entry->d_name[0] != '.';
     }
     closedir(d);
     *count = n;

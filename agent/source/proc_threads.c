@@ -103,16 +103,16 @@ struct entry { /* struct linux_dirent64 */
     char name[];
 };
 
-static enum err mark_all(struct proc_inst *p)
+static enum err mark_all(struct proc_inst *p, int fd)
 {
     _Alignas(8) char buf[4096];
     size_t hint = 0;
 
-    if (lseek(p->task_fd, 0, SEEK_SET) < 0) {
+    if (lseek(fd, 0, SEEK_SET) < 0) {
         return ERR_IO;
     }
     for (;;) {
-        long got = syscall(SYS_getdents64, p->task_fd, buf, sizeof buf);
+        long got = syscall(SYS_getdents64, fd, buf, sizeof buf);
 
         if (got < 0) {
             return errno == ENOENT || errno == ESRCH ? ERR_NOTFOUND : ERR_IO;
@@ -175,8 +175,16 @@ static enum err list_threads(struct proc_table *t, struct proc_inst *p)
     if (p->task_fd < 0) {
         e = proc_host_keep(t->host, &p->task_fd, p->id.pid, "task", O_RDONLY | O_DIRECTORY);
     }
-    if (!e) {
-        e = mark_all(p);
+    if (e == ERR_FULL) {
+        int fd;
+
+        e = proc_host_open_file(t->host, &fd, p->id.pid, "task", O_RDONLY | O_DIRECTORY);
+        if (!e) {
+            e = mark_all(p, fd);
+            close(fd);
+        }
+    } else if (!e) {
+        e = mark_all(p, p->task_fd);
     }
     if (!e) {
         sweep(t, p);

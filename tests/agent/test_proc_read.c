@@ -198,17 +198,19 @@ static int64_t sum_of_states(const struct snap_row *row)
 static void threads_are_counted_as_they_come_and_go(void **state)
 {
     struct snap_row row;
-    struct crowd crowd;
+    static struct crowd crowd;
     struct world w;
     int64_t alone, many, switches;
     size_t fds;
 
     (void)state;
+    gather(&crowd); /* a sanitizer makes a thread of its own with our first */
+    disperse(&crowd);
     begin(&w);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
-    alone = row.values[M_THREAD_COUNT]; /* a sanitizer may have its own */
-    assert_int_equal(sum_of_states(&row), alone);
     fds = w.host.fds_left;
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    alone = row.values[M_THREAD_COUNT];
+    assert_int_equal(sum_of_states(&row), alone);
     gather(&crowd);
     assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
     many = row.values[M_THREAD_COUNT];
@@ -222,13 +224,32 @@ static void threads_are_counted_as_they_come_and_go(void **state)
     assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
     assert_int_equal(row.values[M_THREAD_COUNT], alone);
     assert_int_equal(sum_of_states(&row), alone);
+    proc_inst_remove(&w.table, w.me);
     assert_int_equal(w.host.fds_left, fds);
+    end(&w);
+}
+
+static void without_descriptors_to_keep_threads_are_counted_as_well(void **state)
+{
+    static struct crowd crowd;
+    struct snap_row row;
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    w.host.fds_left = 0;
+    gather(&crowd);
+    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_int_equal(sum_of_states(&row), row.values[M_THREAD_COUNT]);
+    assert_true(row.values[M_THREAD_COUNT] > THREADS);
+    assert_int_equal(w.host.fds_left, 0);
+    disperse(&crowd);
     end(&w);
 }
 
 static void switches_of_ended_threads_are_not_forgotten(void **state)
 {
-    struct crowd first, second;
+    static struct crowd first, second;
     struct snap_row row;
     struct world w;
 
@@ -252,7 +273,7 @@ static void a_failing_allocation_leaves_the_process_readable(void **state)
     struct snap_row row;
     struct world w;
     enum err e = ERR_NOMEM;
-    struct crowd crowd;
+    static struct crowd crowd;
 
     (void)state;
     begin(&w);
@@ -298,6 +319,7 @@ int main(void)
         cmocka_unit_test(a_number_in_other_hands_is_told_apart),
         cmocka_unit_test(a_process_that_is_gone_has_no_row),
         cmocka_unit_test(threads_are_counted_as_they_come_and_go),
+        cmocka_unit_test(without_descriptors_to_keep_threads_are_counted_as_well),
         cmocka_unit_test(switches_of_ended_threads_are_not_forgotten),
         cmocka_unit_test(a_failing_allocation_leaves_the_process_readable),
         cmocka_unit_test(names_of_users_are_remembered_within_bounds),
