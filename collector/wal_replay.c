@@ -10,6 +10,7 @@
 struct scan {
     const struct wal_replay *job;
     uint8_t *p;
+    size_t cap;    /* of p */
     uint64_t base; /* offset of p[0] */
     size_t n;
     uint64_t seed;
@@ -25,7 +26,7 @@ static enum err scan_at(struct scan *s, uint64_t at, size_t want, const uint8_t 
 
     want = want < left ? want : (size_t)left;
     if (at < s->base || at + want > s->base + s->n) {
-        e = fio->read(fio->ctx, s->job->f, at, s->p, SCAN_BYTES, &s->n);
+        e = fio->read(fio->ctx, s->job->f, at, s->p, s->cap, &s->n);
         if (e) {
             s->n = 0;
             return e;
@@ -112,7 +113,7 @@ static enum err scan_all(struct scan *s, uint64_t *end)
             e = deliver(s, &r);
         }
     }
-    *end = at;
+    *end = s->job->last ? at : s->job->size;
     return e == ERR_CORRUPT || e == ERR_END ? ERR_OK : e;
 }
 
@@ -124,7 +125,8 @@ enum err wal_replay(struct wal_replayed *out, const struct wal_replay *job)
     size_t n;
     enum err e;
 
-    s.p = mem_alloc(SCAN_BYTES);
+    s.cap = job->size < SCAN_BYTES ? (size_t)job->size : SCAN_BYTES;
+    s.p = mem_alloc(s.cap);
     if (!s.p) {
         return ERR_NOMEM;
     }

@@ -1,0 +1,265 @@
+/* The store against kill -9, again and again: a child opens it, recovers, puts batches of three
+ * hosts and tells every acknowledgement through a pipe; the parent kills it at a random moment, at
+ * times while it still recovers, opens the same directory and looks: every batch acknowledged in
+ * any life is in the answers once, and nothing is there twice. In every other life the child's file
+ * layer keeps what is not synced in its own memory, so that the kill is a power cut.
+ *
+ * PROCFLEET_KILLS (40) and PROCFLEET_SEED (1) in the environment. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/os.h"
+#include "tests/support/fio_fault.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/t.h"
+
+#define HOSTS  3
+#define AHEAD  40    /* batches of a host that a life may put */
+#define ALL    50000 /* of a host in all lives */
+#define WINDOW 12    /* put and not answered */
+#define SECOND 1000000000LL
+
+struct ack {
+    uint32_t host;
+    uint32_t i;
+};
+
+static struct rig rig;
+static struct fleetgen *gen[HOSTS];
+static struct rig_batch batch[HOSTS][AHEAD]; /* those from first[] on, not all acknowledged */
+static uint32_t first[HOSTS];
+static bool acknowledged[HOSTS][ALL];
+static uint8_t found[HOSTS][ALL];
+static uint64_t rng;
+
+static uint32_t random_below(uint32_t n)
+{
+    rng = rng * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(rng >> 33) % n;
+}
+
+static void set_up(void)
+{
+    const char *seed = getenv("PROCFLEET_SEED");
+
+    rng = seed ? strtoull(seed, NULL, 10) : 1;
+    rig_init(&rig);
+    rig.conf.age_max_ns = 1000 * 3600 * SECOND;
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        gen[h] = rig_host(h + 1);
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            rig_batch(&batch[h][i], gen[h], 7);
+        }
+    }
+}
+
+/* Batch i of all lives is in slot i % AHEAD; acknowledged ones at the front make room. */
+static void refill(uint32_t h)
+{
+    while (acknowledged[h][first[h]] && first[h] + AHEAD + 1 < ALL) {
+        struct rig_batch *b = &batch[h][first[h] % AHEAD];
+
+        rig_batch_fini(b);
+        rig_batch(b, gen[h], 7);
+        first[h]++;
+    }
+}
+
+/* -- the child -- */
+
+static int tell;
+static struct os_mutex *lock;
+static struct os_cond *answered;
+static unsigned under_way;
+
+struct told {
+    struct ack ack;
+};
+
+static void report(const struct ack *a)
+{
+    if (write(tell, a, sizeof *a) != sizeof *a) { /* whole: far below PIPE_BUF */
+        _exit(3);
+    }
+}
+
+static void on_done(void *ctx, enum err e)
+{
+    struct told *t = ctx;
+
+    if (e != ERR_OK) {
+        _exit(4);
+    }
+    report(&t->ack);
+    os_mutex_lock(lock);
+    under_way--;
+    os_cond_wake(answered);
+    os_mutex_unlock(lock);
+}
+
+static void child(bool power_cut)
+{
+    static struct told told[HOSTS][AHEAD];
+    struct fio_fault *f;
+
+    if (power_cut) {
+        assert_ok(fio_fault_create(&f));
+        rig.conf.fio = fio_fault_fio(f);
+    }
+    assert_ok(os_mutex_create(&lock));
+    assert_ok(os_cond_create(&answered, lock));
+    rig_open(&rig);
+    for (uint32_t k = 0; k < AHEAD; k++) {
+        for (uint32_t h = 0; h < HOSTS; h++) {
+            uint32_t i = first[h] + k;
+            struct told *t = &told[h][k];
+            enum err e;
+
+            t->ack = (struct ack){h, i};
+            os_mutex_lock(lock);
+            while (under_way >= WINDOW) {
+                os_cond_wait(answered);
+            }
+            under_way++;
+            os_mutex_unlock(lock);
+            e = rig_put_async(&rig, &batch[h][i % AHEAD], on_done, t);
+            if (e == ERR_EXISTS) {
+                on_done(t, ERR_OK); /* acknowledged as a duplicate */
+            } else if (e != ERR_OK) {
+                _exit(5);
+            }
+        }
+    }
+    for (;;) {
+        pause();
+    }
+}
+
+/* -- the parent -- */
+
+static void note(const struct ack *a)
+{
+    assert_true(a->host < HOSTS && a->i < ALL);
+    acknowledged[a->host][a->i] = true;
+}
+
+/* Reads acknowledgements until `want` came, then kills; what was told before death still counts. */
+static unsigned kill_after(pid_t pid, int from, unsigned want)
+{
+    struct ack a;
+    unsigned n = 0;
+
+    while (n < want && read(from, &a, sizeof a) == sizeof a) {
+        note(&a);
+        n++;
+    }
+    os_sleep_ns(random_below(4000) * 1000);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    while (read(from, &a, sizeof a) == sizeof a) {
+        note(&a);
+        n++;
+    }
+    return n;
+}
+
+static unsigned one_life(bool power_cut)
+{
+    int fds[2], status;
+    unsigned n;
+    pid_t pid;
+
+    assert_int_equal(pipe(fds), 0);
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(fds[0]);
+        tell = fds[1];
+        child(power_cut);
+    }
+    close(fds[1]);
+    n = kill_after(pid, fds[0], random_below(3) ? 1 + random_below(HOSTS * AHEAD - 1) : 0);
+    close(fds[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    return n;
+}
+
+static enum err count_batch(void *ctx, const struct batch *b)
+{
+    uint32_t *h = ctx;
+
+    assert_true(b->head.seq >= 1 && b->head.seq <= ALL);
+    found[*h][b->head.seq - 1]++;
+    return ERR_OK;
+}
+
+static void look(void)
+{
+    struct store_stats stats;
+    struct store_view *v;
+
+    memset(found, 0, sizeof found);
+    rig.conf.fio = fio_os();
+    rig_open(&rig);
+    store_stats(rig.store, &stats);
+    assert_int_equal(stats.bad_records, 0);
+    assert_ok(store_view_open(&v, rig.store));
+    for (size_t i = 0; i < store_view_hosts(v); i++) {
+        uint32_t h = 0;
+
+        while (strcmp(store_view_host(v, i)->name, batch[h][0].host_name) != 0) {
+            h++;
+            assert_true(h < HOSTS);
+        }
+        assert_ok(store_scan(v, i, INT64_MIN, INT64_MAX, count_batch, &h));
+    }
+    store_view_close(v);
+    rig_close(&rig);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        for (uint32_t i = 0; i < first[h] + AHEAD; i++) {
+            assert_in_range(found[h][i], acknowledged[h][i], 1);
+        }
+    }
+}
+
+static void every_acknowledged_batch_is_there_once_after_every_kill(void **state)
+{
+    const char *kills = getenv("PROCFLEET_KILLS");
+    unsigned lives = kills ? (unsigned)strtoul(kills, NULL, 10) : 40;
+    unsigned long acks = 0;
+
+    (void)state;
+    set_up();
+    for (unsigned life = 0; life < lives; life++) {
+        acks += one_life(life % 2);
+        look();
+        for (uint32_t h = 0; h < HOSTS; h++) {
+            refill(h);
+        }
+    }
+    print_message("%u kills, %lu acknowledgements, none lost, none twice\n", lives, acks);
+    assert_true(acks > 0);
+    for (uint32_t h = 0; h < HOSTS; h++) {
+        for (uint32_t i = 0; i < AHEAD; i++) {
+            rig_batch_fini(&batch[h][i]);
+        }
+        fleetgen_destroy(gen[h]);
+    }
+    rig_fini(&rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_acknowledged_batch_is_there_once_after_every_kill),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

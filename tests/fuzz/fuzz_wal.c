@@ -1,0 +1,103 @@
+/* The write-ahead log against hostile files: the input as a whole file, as a single record, as
+ * sequence ranges, and cut into sound records of which one byte is then altered. */
+#include <assert.h>
+#include <string.h>
+
+#include "collector/seqset.h"
+#include "collector/wal_replay.h"
+#include "common/buf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+#define SEED 7
+
+/* A file that is bytes in memory. */
+struct fio_file {
+    const uint8_t *p;
+    size_t n;
+};
+
+static enum err read_memory(void *ctx, struct fio_file *f, uint64_t offset, void *p, size_t n,
+                            size_t *got)
+{
+    size_t left = offset < f->n ? f->n - (size_t)offset : 0;
+
+    (void)ctx;
+    n = n < left ? n : left;
+    memcpy(p, f->p + offset, n);
+    *got = n;
+    return ERR_OK;
+}
+
+static enum err count_record(void *ctx, const struct wal_record *r)
+{
+    size_t *n = ctx;
+
+    assert(r->host_name.n <= MODEL_HOST_NAME_MAX && r->n <= WAL_BYTES_MAX);
+    (*n)++;
+    return ERR_OK;
+}
+
+/* Gives the number of records delivered. */
+static size_t replay(const uint8_t *p, size_t n, bool last)
+{
+    static const struct fio memory = {.read = read_memory};
+    struct fio_file f = {p, n};
+    size_t count = 0;
+    struct wal_replay job = {&memory, &f, n, last, count_record, &count};
+    struct wal_replayed done = {0};
+    enum err e = wal_replay(&done, &job);
+
+    assert(e == ERR_OK || e == ERR_VERSION);
+    assert(done.end <= n && (done.end == n || last || done.end == 0 || e));
+    return count;
+}
+
+static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
+{
+    size_t count = 0;
+
+    wal_header_put(b, 1, SEED);
+    while (n > 1) {
+        size_t len = 1 + p[0] % 64;
+        struct wal_record r = {.kind = WAL_BATCH, .seq = count, .host_name = str_make("h")};
+
+        len = len < n ? len : n;
+        r.bytes = p;
+        r.n = len;
+        wal_record_put(b, &r, SEED);
+        p += len;
+        n -= len;
+        count++;
+    }
+    return count;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+    struct seq_range ranges[SEQSET_RANGES_MAX];
+    struct wal_record r;
+    struct buf b;
+    size_t used, count;
+
+    (void)replay(p, n, true);
+    (void)replay(p, n, false);
+    if (wal_record_parse(&r, &used, p, n, SEED) == ERR_OK) {
+        assert(used <= n);
+    }
+    if (seqset_decode(ranges, &used, p, n) == ERR_OK) {
+        assert(used == n / 16);
+    }
+    buf_init(&b, 1u << 20);
+    count = put_records(&b, p, n);
+    if (!b.bad && count > 0) {
+        size_t at = WAL_HEADER_BYTES + (size_t)(p[n - 1] * 131 + p[0]) % (b.n - WAL_HEADER_BYTES);
+
+        assert(replay(b.p, b.n, false) == count);
+        b.p[at] ^= 1;
+        assert(replay(b.p, b.n, false) == count - 1);
+        assert(replay(b.p, b.n, true) < count);
+    }
+    buf_fini(&b);
+    return 0;
+}
