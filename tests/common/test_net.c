@@ -264,6 +264,30 @@ static void a_client_finds_a_server_that_comes_later(void **state)
     net_server_stop(s);
 }
 
+static void a_server_may_stop_while_clients_come_in(void **state)
+{
+    enum { ROUNDS = 15, CLIENTS = 4 };
+
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        struct net_server *s = start(echo, NULL);
+        struct net_client *c[CLIENTS];
+        int before = atomic_load(&joined);
+
+        for (size_t i = 0; i < CLIENTS; i++) {
+            c[i] = dial(net_server_port(s), agent);
+        }
+        while (round % 3 && atomic_load(&joined) < before + round % 3) {
+            os_sleep_ns(CLK_MS);
+        }
+        net_server_stop(s); /* what is half way in must not leak */
+        for (size_t i = 0; i < CLIENTS; i++) {
+            net_client_close(c[i]);
+        }
+        assert_int_equal(atomic_load(&joined), atomic_load(&left));
+    }
+}
+
 static void two_servers_cannot_share_a_port(void **state)
 {
     struct net_server *s = start(echo, NULL);
@@ -501,6 +525,7 @@ int main(void)
         cmocka_unit_test(a_request_outlives_its_server),
         cmocka_unit_test(a_lost_connection_ends_the_call_at_once),
         cmocka_unit_test(a_client_finds_a_server_that_comes_later),
+        cmocka_unit_test(a_server_may_stop_while_clients_come_in),
         cmocka_unit_test(two_servers_cannot_share_a_port),
         cmocka_unit_test(bad_addresses_are_refused_with_a_hint),
         cmocka_unit_test(a_closed_port_is_told_as_such),
