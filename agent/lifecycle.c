@@ -164,6 +164,9 @@ static struct ptable_proc *add(struct lifecycle *l, const struct proc_info *info
     if (full.id.start == 0 && ptable_find(l->conf.table, full.id)) {
         full.id.start = clk_to_filetime(wall_ns); /* start 0 is taken: keep the two apart */
     }
+    while (ptable_find(l->conf.table, full.id)) {
+        full.id.start++;
+    }
     full.origin = (uint8_t)origin;
     full.cpu_origin = CPU_ORIGIN_NONE;
     full.parent_start = parent_start_of(l, info);
@@ -267,7 +270,7 @@ static struct ptable_proc *on_found(struct lifecycle *l, const struct event *ev)
     struct ptable_proc *p = named(l, info);
     enum proc_origin origin = info->origin ? info->origin : ORIGIN_RUNDOWN;
 
-    if (!p || (ev->kind == EV_PROC_FOUND && ptable_ended(p))) {
+    if (!p || (ev->kind == EV_PROC_FOUND && ptable_ended(p) && info->id.start == 0)) {
         return add(l, info, origin, ev->wall_ns, ev->mono_ns);
     }
     ptable_update(l->conf.table, p, info);

@@ -129,6 +129,21 @@ static void a_reused_pid_ends_its_former_owner(void **state)
     bench_free(b);
 }
 
+static void starts_without_identity_at_one_moment_are_told_apart(void **state)
+{
+    struct bench *b = bench_new(false);
+    struct ptable_proc *first, *second, *third;
+
+    (void)state;
+    first = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
+    second = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
+    third = feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
+    assert_false(proc_id_eq(first->info.id, second->info.id));
+    assert_false(proc_id_eq(second->info.id, third->info.id));
+    assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), 2);
+    bench_free(b);
+}
+
 static void the_parent_is_the_instance_that_had_the_pid_then(void **state)
 {
     struct bench *b = bench_new(false);
@@ -390,6 +405,7 @@ int main(void)
         cmocka_unit_test(a_start_and_a_stop_are_told_once_with_what_is_known),
         cmocka_unit_test(a_second_start_event_updates_and_is_not_told),
         cmocka_unit_test(a_reused_pid_ends_its_former_owner),
+        cmocka_unit_test(starts_without_identity_at_one_moment_are_told_apart),
         cmocka_unit_test(the_parent_is_the_instance_that_had_the_pid_then),
         cmocka_unit_test(who_has_no_start_record_lived_all_along),
         cmocka_unit_test(whose_first_record_is_a_start_did_not),
