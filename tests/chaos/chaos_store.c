@@ -49,6 +49,7 @@ static void set_up(void)
 
     rng = seed ? strtoull(seed, NULL, 10) : 1;
     rig_init(&rig);
+    rig.conf.fio = fio_os();
     rig.conf.age_max_ns = 1000 * 3600 * SECOND;
     for (uint32_t h = 0; h < HOSTS; h++) {
         gen[h] = rig_host(h + 1);

@@ -49,36 +49,10 @@ static enum err checkpoint(void *ctx, struct wal *w, int64_t now_ns)
     return wal_add(w, &r, now_ns, NULL);
 }
 
-static enum err no_sync(void *ctx, struct fio_file *f)
-{
-    (void)ctx;
-    (void)f;
-    return ERR_OK;
-}
-
-static enum err no_sync_dir(void *ctx, const char *path)
-{
-    (void)ctx;
-    (void)path;
-    return ERR_OK;
-}
-
-/* The real layer without waiting for the disk: thousands of logs are opened here, and no power
- * fails. */
-static const struct fio *quick(void)
-{
-    static struct fio layer;
-
-    layer = *fio_os();
-    layer.sync = no_sync;
-    layer.sync_dir = no_sync_dir;
-    return &layer;
-}
-
 static struct wal_conf conf_of(struct seen *seen)
 {
     struct wal_conf conf = {.dir = dir,
-                            .fio = quick(),
+                            .fio = fio_unsynced(),
                             .window_ns = WINDOW,
                             .file_bytes = 4096,
                             .checkpoint = checkpoint,

@@ -46,6 +46,10 @@ void fio_fault_disk_full(struct fio_fault *f, uint64_t bytes_left);
 /* The power fails: unsynced things are lost as `keep` says, every later operation is ERR_IO. */
 void fio_fault_power_cut(struct fio_fault *f, enum fio_fault_keep keep, uint64_t seed);
 
+/* The real layer without waiting for the disk: for tests that open thousands of files and in which
+ * no power fails. */
+const struct fio *fio_unsynced(void);
+
 /* Operations of these kinds so far. */
 long fio_fault_count(const struct fio_fault *f, unsigned ops);
 

@@ -5,6 +5,7 @@
 
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
@@ -14,7 +15,7 @@ void rig_init(struct rig *r)
     support_temp_dir(r->dir, sizeof r->dir);
     r->conf = (struct store_conf){
         .dir = r->dir,
-        .fio = fio_os(),
+        .fio = fio_unsynced(),
         .head_bytes_max = 64u << 20,
         .age_max_ns = 3600 * 1000000000LL,
         .hosts_max = RIG_HOSTS_MAX,

@@ -15,7 +15,8 @@ struct rig {
     struct store *store; /* NULL while closed */
 };
 
-/* Small limits that no test of one or two hosts reaches; nothing is open yet. */
+/* Small limits that no test of one or two hosts reaches, and a file layer that does not wait for
+ * the disk (fio_unsynced); nothing is open yet. */
 void rig_init(struct rig *r);
 void rig_fini(struct rig *r); /* closes, removes the directory */
 void rig_open(struct rig *r);
