@@ -178,13 +178,22 @@ static enum err judge(const struct agent_status *s, struct errmsg *why)
 static void print_summary(const struct agent *a, const struct agent_status *s, int64_t took_ns)
 {
     printf(
-        "%s: %llu events, %llu processes, %llu starts, %llu stops, %llu unattributed, %llu lost; "
-        "%llu of %llu batches acknowledged in %lld.%lld s\n",
+        "%s: events %llu, processes %llu, starts %llu, stops %llu, unattributed %llu, lost %llu; ",
         agent_name(a), (unsigned long long)s->events, (unsigned long long)s->processes,
         (unsigned long long)s->starts, (unsigned long long)s->stops,
-        (unsigned long long)s->unattributed, (unsigned long long)s->lost,
-        (unsigned long long)s->uplink.acknowledged, (unsigned long long)s->batches,
-        (long long)(took_ns / CLK_S), (long long)(took_ns / (100 * CLK_MS) % 10));
+        (unsigned long long)s->unattributed, (unsigned long long)s->lost);
+    printf("%llu of %llu batches acknowledged in %lld.%lld s\n",
+           (unsigned long long)s->uplink.acknowledged, (unsigned long long)s->batches,
+           (long long)(took_ns / CLK_S), (long long)(took_ns / (100 * CLK_MS) % 10));
+}
+
+static void log_start(const struct agent *a)
+{
+    char host[80], detail[300];
+
+    log_line(LOG_INFO, "agent", "replaying", "host=%s detail=%s",
+             log_str(host, sizeof host, agent_name(a)),
+             log_str(detail, sizeof detail, agent_about(a)->detail));
 }
 
 static int play(struct agent *a, int64_t timeout_ns)
@@ -229,8 +238,7 @@ int cmd_replay(int argc, char **argv)
     if (e) {
         code = cmd_fail(e, why.text);
     } else {
-        log_line(LOG_INFO, "agent", "replaying", "host=%s detail=\"%s\"", agent_name(a),
-                 agent_about(a)->detail);
+        log_start(a);
         code = play(a, timeout_ns);
     }
     agent_destroy(a, os_mono_ns());
