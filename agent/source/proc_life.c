@@ -293,6 +293,21 @@ static void on_exec(struct proc_life *l, struct proc_inst *p, const struct proc_
     }
 }
 
+/* Every thread's end and record is in. */
+static bool complete(const struct proc_life *l, const struct proc_inst *p)
+{
+    return p->leader_ended && p->live_threads <= 0 &&
+           (!l->records || (p->last_record && p->records >= p->all_threads));
+}
+
+/* Tells a stop for which nothing more is to come. */
+static void settle(struct proc_life *l, struct proc_inst *p)
+{
+    if (p->phase == PROC_DYING && complete(l, p)) {
+        tell_stop(l, p, l->now_ns);
+    }
+}
+
 static void on_exit(struct proc_life *l, struct proc_inst *p, const struct proc_net_event *ev)
 {
     p->live_threads--;
@@ -303,13 +318,13 @@ static void on_exit(struct proc_life *l, struct proc_inst *p, const struct proc_
         p->exit_status = ev->code;
     }
     /* With records it is the last thread's record that ends a process. */
-    if (l->records || p->phase == PROC_DYING || !p->leader_ended || p->live_threads > 0) {
-        return;
+    if (!l->records && p->phase != PROC_DYING && p->leader_ended && p->live_threads <= 0) {
+        if (p->phase == PROC_WAITING) {
+            tell_start(l, p, ev->mono_ns);
+        }
+        queue_at(&l->dying, p, PROC_DYING, clk_add(ev->mono_ns, RECORD_GRACE_NS));
     }
-    if (p->phase == PROC_WAITING) {
-        tell_start(l, p, ev->mono_ns);
-    }
-    queue_at(&l->dying, p, PROC_DYING, clk_add(ev->mono_ns, RECORD_GRACE_NS));
+    settle(l, p);
 }
 
 void proc_life_event(struct proc_life *l, const struct proc_net_event *ev)
@@ -333,6 +348,36 @@ void proc_life_event(struct proc_life *l, const struct proc_net_event *ev)
     }
 }
 
+static void take_leader(struct proc_life *l, struct proc_inst *p, const struct proc_net_task *task)
+{
+    p->exit_known = true;
+    p->exit_status = task->exit_status;
+    if (!p->uid_known) {
+        proc_attr_user(l->table, p, task->uid);
+    }
+    if (p->phase == PROC_WAITING || p->name_n == 0) {
+        proc_attr_name(p, task->name, task->name_n);
+    }
+}
+
+static void take_last(struct proc_life *l, struct proc_inst *p)
+{
+    p->last_record = true;
+    proc_read_last(l->table, p);
+    if (p->exit_mono_ns == 0) {
+        p->exit_mono_ns = l->now_ns; /* its end event, with the exact time, is on its way */
+    }
+    if (p->phase == PROC_WAITING) {
+        if (p->last_stat_known) {
+            refresh(l, p);
+        }
+        tell_start(l, p, p->exit_mono_ns);
+    }
+    if (p->phase != PROC_DYING) {
+        queue_at(&l->dying, p, PROC_DYING, clk_add(l->now_ns, RECORD_GRACE_NS));
+    }
+}
+
 static void add_record(struct proc_inst *p, const struct proc_net_task *task)
 {
     struct proc_sums *s = &p->sums;
@@ -352,65 +397,35 @@ static void add_record(struct proc_inst *p, const struct proc_net_task *task)
     p->records++;
 }
 
-void proc_life_task(struct proc_life *l, const struct proc_net_task *task)
+bool proc_life_task(struct proc_life *l, const struct proc_net_task *task)
 {
     struct proc_inst *p = proc_inst_find(l->table, task->pid);
 
     if (!p) {
-        return;
+        return false;
     }
     add_record(p, task);
     p->threads_changed = true;
     if (task->leader) {
-        p->exit_known = true;
-        p->exit_status = task->exit_status;
-        if (!p->uid_known) {
-            proc_attr_user(l->table, p, task->uid);
-        }
-        if (p->phase == PROC_WAITING || p->name_n == 0) {
-            proc_attr_name(p, task->name, task->name_n);
-        }
+        take_leader(l, p, task);
     }
-    if (!task->last || p->last_record) {
-        return;
+    if (task->last && !p->last_record) {
+        take_last(l, p);
     }
-    p->last_record = true;
-    proc_read_last(l->table, p);
-    if (p->exit_mono_ns == 0) {
-        p->exit_mono_ns = l->now_ns; /* its end event, with the exact time, is on its way */
-    }
-    if (p->phase == PROC_WAITING) {
-        if (p->last_stat_known) {
-            refresh(l, p);
-        }
-        tell_start(l, p, p->exit_mono_ns);
-    }
-    if (p->phase != PROC_DYING) {
-        queue_at(&l->dying, p, PROC_DYING, clk_add(l->now_ns, RECORD_GRACE_NS));
-    }
-}
-
-/* Every thread's end and record is in. */
-static bool complete(const struct proc_life *l, const struct proc_inst *p)
-{
-    return p->leader_ended && p->live_threads <= 0 &&
-           (!l->records || (p->last_record && p->records >= p->all_threads));
+    settle(l, p);
+    return true;
 }
 
 void proc_life_due(struct proc_life *l, int64_t now_ns)
 {
-    struct proc_inst *p, *next;
+    struct proc_inst *p;
 
-    for (p = TAILQ_FIRST(&l->waiting); p && p->deadline_ns <= now_ns;
-         p = TAILQ_FIRST(&l->waiting)) {
+    while ((p = TAILQ_FIRST(&l->waiting)) && p->deadline_ns <= now_ns) {
         refresh(l, p);
         tell_start(l, p, now_ns);
     }
-    for (p = TAILQ_FIRST(&l->dying); p; p = next) {
-        next = TAILQ_NEXT(p, queue);
-        if (complete(l, p) || p->deadline_ns <= now_ns) {
-            tell_stop(l, p, now_ns);
-        }
+    while ((p = TAILQ_FIRST(&l->dying)) && p->deadline_ns <= now_ns) {
+        tell_stop(l, p, now_ns);
     }
 }
 

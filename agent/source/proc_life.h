@@ -28,7 +28,8 @@ void proc_life_init(struct proc_life *l, struct proc_table *t, struct source_sin
                     bool records);
 
 void proc_life_event(struct proc_life *l, const struct proc_net_event *ev);
-void proc_life_task(struct proc_life *l, const struct proc_net_task *task);
+/* false: the process is not known, nothing was done. */
+bool proc_life_task(struct proc_life *l, const struct proc_net_task *task);
 
 /* A process that a list shows before its fork was handed in: as if it had been.
  * Errors: ERR_FULL, ERR_NOTFOUND (gone), ERR_END (ended) */

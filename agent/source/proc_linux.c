@@ -66,11 +66,11 @@ static void on_event(void *ctx, const struct proc_net_event *ev)
     proc_life_event(&s->life, ev);
 }
 
-static void on_task(void *ctx, const struct proc_net_task *task)
+static bool on_task(void *ctx, const struct proc_net_task *task)
 {
     struct proc_linux *s = ctx;
 
-    proc_life_task(&s->life, task);
+    return proc_life_task(&s->life, task);
 }
 
 static void drain(struct proc_linux *s)

@@ -31,6 +31,8 @@ struct proc_sock {
     uint16_t family;
     bool counts_ended;
     struct packets of_events, of_exits;
+    struct proc_net_task tasks[PACKETS]; /* records that wait for the events before them */
+    size_t n_tasks;
     uint8_t answer[PACKET_MAX];
 };
 
@@ -377,55 +379,87 @@ static int receive_many(struct packets *k, int fd, uint64_t *lost)
     }
 }
 
-static void hand_on_packet(const struct proc_sock_sink *sink, bool records, struct cur packet,
+static void hand_on_events(const struct packets *k, int n, const struct proc_sock_sink *sink,
                            uint64_t *damaged)
 {
-    struct proc_net_event ev;
-    struct proc_net_task task;
-    struct proc_net_msg msg;
-    enum err e;
+    for (int i = 0; i < n; i++) {
+        struct cur packet = cur_make(k->bytes[i], k->headers[i].msg_len);
+        struct proc_net_event ev;
+        struct proc_net_msg msg;
+        enum err e;
 
-    while ((e = proc_net_next(&packet, &msg)) == ERR_OK) {
-        if (records) {
-            e = proc_net_task(&task, &msg);
-            if (!e && !task.group) {
-                sink->task(sink->ctx, &task);
-            }
-        } else {
+        if (k->from[i].nl_pid != 0) {
+            continue; /* only the kernel is listened to */
+        }
+        while ((e = proc_net_next(&packet, &msg)) == ERR_OK) {
             e = proc_net_event(&ev, &msg);
             if (!e) {
                 sink->event(sink->ctx, &ev);
             }
+            *damaged += e != ERR_OK;
+        }
+        *damaged += e != ERR_END;
+    }
+}
+
+/* Takes records in; the kernel sends each in a packet of its own. */
+static int fetch_records(struct proc_sock *s, uint64_t *lost, uint64_t *damaged)
+{
+    const struct packets *k = &s->of_exits;
+    int n = receive_many(&s->of_exits, s->exits, lost);
+
+    for (int i = 0; i < n; i++) {
+        struct cur packet = cur_make(k->bytes[i], k->headers[i].msg_len);
+        struct proc_net_task *task = &s->tasks[s->n_tasks];
+        struct proc_net_msg msg;
+        enum err e;
+
+        if (k->from[i].nl_pid != 0) {
+            continue;
+        }
+        e = proc_net_next(&packet, &msg);
+        if (!e) {
+            e = proc_net_task(task, &msg);
+        }
+        if (!e && !task->group) {
+            s->n_tasks++;
         }
         *damaged += e != ERR_OK && e != ERR_NOTFOUND;
     }
-    *damaged += e != ERR_END;
+    return n;
 }
 
-static void hand_on(const struct packets *k, int n, bool records, const struct proc_sock_sink *sink,
-                    uint64_t *damaged)
+/* Those nobody takes yet wait on, unless there is nothing more to wait for. */
+static void hand_on_records(struct proc_sock *s, const struct proc_sock_sink *sink, bool all)
 {
-    for (int i = 0; i < n; i++) {
-        if (k->from[i].nl_pid == 0) { /* only the kernel is listened to */
-            hand_on_packet(sink, records, cur_make(k->bytes[i], k->headers[i].msg_len), damaged);
+    size_t kept = 0;
+
+    for (size_t i = 0; i < s->n_tasks; i++) {
+        if (!sink->task(sink->ctx, &s->tasks[i]) && !all) {
+            s->tasks[kept++] = s->tasks[i];
         }
     }
+    s->n_tasks = kept;
 }
 
+/* Both streams are taken in small, alternating portions, so that after a delay a backlog of
+ * thousands of lives passes through a few places of the table: all events first would fill it with
+ * processes whose records still wait. */
 void proc_sock_drain(struct proc_sock *s, const struct proc_sock_sink *sink, uint64_t *lost,
                      uint64_t *damaged)
 {
     *lost = *damaged = 0;
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        int records = s->exits < 0 ? 0 : receive_many(&s->of_exits, s->exits, lost);
-        int events;
+        int records = 0, events;
 
-        do {
-            events = receive_many(&s->of_events, s->events, lost);
-            hand_on(&s->of_events, events, false, sink, damaged);
-        } while (events == PACKETS && ++round < ROUNDS_MAX);
-        hand_on(&s->of_exits, records, true, sink, damaged);
-        if (records < PACKETS) {
+        if (s->exits >= 0 && s->n_tasks == 0) {
+            records = fetch_records(s, lost, damaged);
+        }
+        events = receive_many(&s->of_events, s->events, lost);
+        hand_on_events(&s->of_events, events, sink, damaged);
+        /* Less than asked for: every event older than the records has been handed on. */
+        hand_on_records(s, sink, events < PACKETS);
+        if (events < PACKETS && records < PACKETS) {
             return;
         }
     }

@@ -23,7 +23,8 @@ size_t proc_sock_fds(const struct proc_sock *s, int fds[2]);
 struct proc_sock_sink {
     void *ctx;
     void (*event)(void *ctx, const struct proc_net_event *ev);
-    void (*task)(void *ctx, const struct proc_net_task *task);
+    /* false: its process is not known (yet); it is offered again after further events. */
+    bool (*task)(void *ctx, const struct proc_net_task *task);
 };
 
 /* Hands on everything that waits. Before a record come all events that happened before it, so its

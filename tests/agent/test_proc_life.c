@@ -99,7 +99,7 @@ static void send_record(struct world *w, uint32_t pid, uint32_t tid, bool last)
                                        .disk_write = 2,
                                        .switches = 7};
 
-    proc_life_task(&w->life, &task);
+    (void)proc_life_task(&w->life, &task);
 }
 
 static void a_brief_life_is_one_start_and_one_stop(void **state)

@@ -139,9 +139,8 @@ static bool first_table_came(const struct watch *w, const void *arg)
     return w->tables > 0;
 }
 
-static void begin(struct watch *w, bool events, int64_t period_ns)
+static void begin_with(struct watch *w, const struct proc_linux_conf *conf)
 {
-    const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events};
     const struct source_sink sink = {w, NULL, on_fact, on_table, on_advance};
     struct errmsg why;
 
@@ -150,9 +149,16 @@ static void begin(struct watch *w, bool events, int64_t period_ns)
     assert_non_null(w->facts);
     assert_ok(os_mutex_create(&w->lock));
     assert_ok(os_cond_create(&w->news, w->lock));
-    assert_ok(proc_linux_open(&w->source, &conf, sink, &why));
+    assert_ok(proc_linux_open(&w->source, conf, sink, &why));
     assert_ok(os_thread_start(&w->thread, "source", run_source, w));
     wait_for(w, first_table_came, NULL);
+}
+
+static void begin(struct watch *w, bool events, int64_t period_ns)
+{
+    const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events};
+
+    begin_with(w, &conf);
 }
 
 /* Stops the source; from here on what it told belongs to the test alone. */
@@ -203,9 +209,9 @@ static bool stop_of_pid_came(const struct watch *w, const void *arg)
     return find_fact(w, EV_PROC_STOP, *(const uint32_t *)arg) != NULL;
 }
 
-static uint32_t spawn_burn(const char *mode, const int *in, const int *out)
+static uint32_t spawn_burn(const char *mode, const char *arg, const int *in, const int *out)
 {
-    char *argv[] = {(char *)BURN_PATH, (char *)mode, NULL};
+    char *argv[] = {(char *)BURN_PATH, (char *)mode, (char *)arg, NULL};
     posix_spawn_file_actions_t actions;
     pid_t pid;
 
@@ -252,7 +258,7 @@ static void totals_at_exit_equal_what_the_process_did(void **state)
     (void)state;
     begin(&w, true, CLK_S / 4);
     need_events(&w);
-    pid = spawn_burn(NULL, NULL, NULL);
+    pid = spawn_burn(NULL, NULL, NULL, NULL);
     assert_int_equal(wait4((pid_t)pid, &status, 0, &ru), pid);
     assert_int_equal(WEXITSTATUS(status), 7);
     wait_for(&w, stop_of_pid_came, &pid);
@@ -348,6 +354,43 @@ static void of_200_processes_that_live_20_ms_none_is_missed(void **state)
     end(&w);
 }
 
+#define BURST       2000
+#define BURST_TEXT  "2000"
+#define BURST_TABLE 1000
+
+/* The source is held up while the burst happens: all of it waits in the sockets, many more lives
+ * than the table has places. */
+static void a_late_source_tells_a_burst_in_full(void **state)
+{
+    const struct proc_linux_conf conf = {CLK_S / 20, BURST_TABLE, true};
+    size_t starts = 0, stops = 0;
+    struct source_stats stats;
+    struct watch w;
+    uint32_t pid;
+
+    (void)state;
+    begin_with(&w, &conf);
+    need_events(&w);
+    os_mutex_lock(w.lock); /* the next table is not taken before this is free */
+    pid = spawn_burn("burst", BURST_TEXT, NULL, NULL);
+    assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
+    os_mutex_unlock(w.lock);
+    wait_for(&w, stop_of_pid_came, &pid);
+    finish(&w);
+    for (size_t i = 0; i < w.n_facts; i++) {
+        if (w.facts[i].info.parent_pid == pid) {
+            starts += w.facts[i].kind == EV_PROC_START;
+            stops += w.facts[i].kind == EV_PROC_STOP;
+        }
+    }
+    w.source->ops->stats(w.source, &stats);
+    assert_int_equal(stats.lost_events, 0);
+    assert_int_equal(stats.capped, 0);
+    assert_int_equal(starts, BURST);
+    assert_int_equal(stops, BURST);
+    end(&w);
+}
+
 static void a_signal_that_kills_shows_in_the_exit_code(void **state)
 {
     struct watch w;
@@ -399,7 +442,7 @@ static void check_row_of_waiting_process(bool events)
     begin(&w, events, CLK_S / 20);
     assert_int_equal(pipe(in), 0);
     assert_int_equal(pipe(out), 0);
-    pid = spawn_burn("wait", in, out);
+    pid = spawn_burn("wait", NULL, in, out);
     close(in[0]);
     assert_int_equal(read(out[0], &c, 1), 1);
     os_mutex_lock(w.lock);
@@ -546,6 +589,7 @@ int main(void)
         cmocka_unit_test(a_process_of_several_threads_has_every_column),
         cmocka_unit_test(a_signal_that_kills_shows_in_the_exit_code),
         cmocka_unit_test(of_200_processes_that_live_20_ms_none_is_missed),
+        cmocka_unit_test(a_late_source_tells_a_burst_in_full),
         cmocka_unit_test(totals_at_exit_equal_what_the_process_did),
     };
 

@@ -3,12 +3,14 @@
  * nothing else, so its totals can be compared to the byte.
  *   burn            all of that
  *   burn wait       writes its 10 MiB, says so with one more byte on standard output, and waits
- *                   for end of file on standard input: something to look at while it lives */
+ *                   for end of file on standard input: something to look at while it lives
+ *   burn burst N    only makes N processes that end at once, ten at a time */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -74,11 +76,33 @@ static void touch(void)
     free((void *)p);
 }
 
+static int burst(long n)
+{
+    for (long i = 0; i < n; i += 10) {
+        for (int k = 0; k < 10; k++) {
+            pid_t pid = fork();
+
+            if (pid == 0) {
+                _exit(0);
+            }
+            if (pid < 0) {
+                return 1;
+            }
+        }
+        while (wait(NULL) > 0) {
+        }
+    }
+    return EXIT_CODE;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t other;
     char c = 0;
 
+    if (argc > 2 && strcmp(argv[1], "burst") == 0) {
+        return burst(strtol(argv[2], NULL, 10));
+    }
     write_all();
     if (argc > 1 && strcmp(argv[1], "wait") == 0) {
         if (write(STDOUT_FILENO, &c, 1) != 1) {
