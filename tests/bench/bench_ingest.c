@@ -1,0 +1,262 @@
+/* From a batch's bytes as received to durable and visible: decode, log with group commit, head.
+ * CPU is that of the whole process; the generator ran before. The disk is the one below the
+ * temporary directory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/store.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/bench/bench.h"
+#include "tests/support/fleetgen.h"
+#include "tests/support/support.h"
+
+#define SECOND    1000000000LL
+#define UNDER_WAY 64
+
+static void check(enum err e, const char *what)
+{
+    if (e) {
+        fprintf(stderr, "bench_ingest: %s: %s\n", what, err_text(e));
+        exit(1);
+    }
+}
+
+/* Batches as they came off the wire. */
+struct load {
+    size_t n;
+    struct {
+        uint8_t *p;
+        size_t n;
+        int64_t received_ns;
+        char host_name[64];
+    } * batch;
+    uint64_t values;
+    uint64_t bytes;
+};
+
+static uint64_t values_of(const struct batch *b)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < b->n_columns; i++) {
+        n += b->columns[i].n_values;
+    }
+    return n;
+}
+
+static void take(struct load *l, const struct batch *b, const char *name, struct wire_encoder *enc)
+{
+    struct buf bytes;
+
+    buf_init(&bytes, WIRE_BATCH_BYTES_MAX);
+    check(wire_batch_encode(enc, &bytes, b), "encode");
+    l->batch[l->n].p = bytes.p;
+    l->batch[l->n].n = bytes.n;
+    l->batch[l->n].received_ns = b->wall_ns[b->n_ticks - 1];
+    snprintf(l->batch[l->n].host_name, sizeof l->batch[l->n].host_name, "%s", name);
+    l->n++;
+    l->values += values_of(b);
+    l->bytes += bytes.n;
+}
+
+/* `per_host` batches of each of `hosts` hosts in turns, as a collector sees them. */
+static struct load make_load(unsigned hosts, unsigned per_host, size_t ticks)
+{
+    struct fleetgen **g = mem_array(hosts, sizeof *g);
+    struct load l = {0};
+    struct wire_encoder *enc;
+
+    check(wire_encoder_create(&enc), "encoder");
+    l.batch = mem_array((size_t)hosts * per_host, sizeof *l.batch);
+    if (!g || !l.batch) {
+        check(ERR_NOMEM, "load");
+    }
+    for (unsigned i = 0; i < hosts; i++) {
+        struct fleetgen_conf conf = {.seed = i + 1};
+
+        g[i] = fleetgen_create(&conf);
+    }
+    for (unsigned k = 0; k < per_host; k++) {
+        for (unsigned i = 0; i < hosts; i++) {
+            take(&l, fleetgen_batch(g[i], ticks), fleetgen_host_name(g[i]), enc);
+        }
+    }
+    for (unsigned i = 0; i < hosts; i++) {
+        fleetgen_destroy(g[i]);
+    }
+    mem_free(g);
+    wire_encoder_destroy(enc);
+    return l;
+}
+
+static void free_load(struct load *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        mem_free(l->batch[i].p);
+    }
+    mem_free(l->batch);
+}
+
+/* -- putting -- */
+
+static struct os_mutex *lock;
+static struct os_cond *answered;
+static unsigned under_way;
+
+struct mark {
+    int64_t put_ns;
+    int64_t took_ns;
+};
+
+static void on_done(void *ctx, enum err e)
+{
+    struct mark *m = ctx;
+
+    check(e, "durable");
+    m->took_ns = os_mono_ns() - m->put_ns;
+    os_mutex_lock(lock);
+    under_way--;
+    os_cond_wake(answered);
+    os_mutex_unlock(lock);
+}
+
+static void wait_until(unsigned left)
+{
+    os_mutex_lock(lock);
+    while (under_way > left) {
+        os_cond_wait(answered);
+    }
+    os_mutex_unlock(lock);
+}
+
+static void put_one(struct store *s, const struct load *l, size_t i, struct mark *m)
+{
+    struct store_put put = {.bytes = l->batch[i].p,
+                            .n = l->batch[i].n,
+                            .host_name = l->batch[i].host_name,
+                            .received_ns = l->batch[i].received_ns,
+                            .done = on_done,
+                            .ctx = m};
+
+    m->put_ns = os_mono_ns();
+    os_mutex_lock(lock);
+    under_way++;
+    os_mutex_unlock(lock);
+    check(wire_batch_decode(&put.batch, put.bytes, put.n), "decode");
+    check(store_put(s, &put), "put");
+}
+
+static struct store_conf conf_of(const char *dir)
+{
+    struct store_conf conf = {.dir = dir,
+                              .fio = fio_os(),
+                              .head_bytes_max = 1u << 30,
+                              .age_max_ns = 24 * 3600 * SECOND,
+                              .hosts_max = 10000,
+                              .instances_max = 8192,
+                              .commit_gather_ns = 20000000,
+                              .commit_bytes = 1u << 20};
+
+    return conf;
+}
+
+static double per_cpu_second(uint64_t values, int64_t cpu_ns)
+{
+    return (double)values / ((double)cpu_ns / SECOND) / 1e6;
+}
+
+/* Everything as fast as it goes, UNDER_WAY at once; then the same directory opened again. */
+static void throughput(const char *name, unsigned hosts, unsigned per_host, size_t ticks,
+                       double goal)
+{
+    char dir[256], text[128];
+    struct load l = make_load(hosts, bench_quick() ? per_host / 10 : per_host, ticks);
+    struct mark *marks = mem_array(l.n, sizeof *marks);
+    struct store_conf conf = conf_of(support_temp_dir(dir, sizeof dir));
+    struct store_stats stats;
+    struct store *s;
+    int64_t cpu, wall;
+
+    check(marks ? store_open(&s, &conf, NULL) : ERR_NOMEM, "open");
+    cpu = os_cpu_ns();
+    wall = os_mono_ns();
+    for (size_t i = 0; i < l.n; i++) {
+        wait_until(UNDER_WAY - 1);
+        put_one(s, &l, i, &marks[i]);
+    }
+    wait_until(0);
+    cpu = os_cpu_ns() - cpu;
+    wall = os_mono_ns() - wall;
+    store_stats(s, &stats);
+    store_close(s);
+    snprintf(text, sizeof text, "%s: values per CPU-second", name);
+    bench_figure(text, per_cpu_second(l.values, cpu), "M", goal, BENCH_MORE);
+    snprintf(text, sizeof text, "%s: batches per second", name);
+    bench_figure(text, (double)l.n / ((double)wall / SECOND), "1/s", 0, BENCH_MORE);
+    snprintf(text, sizeof text, "%s: bytes in the log per value", name);
+    bench_figure(text, (double)stats.log_bytes / (double)l.values, "B", 0, BENCH_LESS);
+    wall = os_mono_ns();
+    check(store_open(&s, &conf, NULL), "open again");
+    wall = os_mono_ns() - wall;
+    snprintf(text, sizeof text, "%s: recovery per GB of log", name);
+    bench_figure(text, (double)wall / (double)stats.log_bytes, "s", 0, BENCH_LESS);
+    store_close(s);
+    support_remove_dir(dir);
+    mem_free(marks);
+    free_load(&l);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const struct mark *x = a, *y = b;
+
+    return x->took_ns < y->took_ns ? -1 : x->took_ns > y->took_ns;
+}
+
+/* `rate` batches a second, evenly, as 10 × rate hosts send them. */
+static void latency(unsigned rate)
+{
+    char dir[256], text[128];
+    struct load l = make_load(rate, bench_quick() ? 1 : 4, 10);
+    struct mark *marks = mem_array(l.n, sizeof *marks);
+    struct store_conf conf = conf_of(support_temp_dir(dir, sizeof dir));
+    struct store_stats stats;
+    struct store *s;
+    int64_t start;
+
+    check(marks ? store_open(&s, &conf, NULL) : ERR_NOMEM, "open");
+    start = os_mono_ns();
+    for (size_t i = 0; i < l.n; i++) {
+        os_sleep_ns(start + (int64_t)i * SECOND / rate - os_mono_ns());
+        put_one(s, &l, i, &marks[i]);
+    }
+    wait_until(0);
+    store_stats(s, &stats);
+    qsort(marks, l.n, sizeof *marks, by_value);
+    snprintf(text, sizeof text, "%u batches/s: acknowledged after, p50", rate);
+    bench_figure(text, (double)marks[l.n / 2].took_ns / 1e6, "ms", 25, BENCH_LESS);
+    snprintf(text, sizeof text, "%u batches/s: acknowledged after, p99", rate);
+    bench_figure(text, (double)marks[l.n * 99 / 100].took_ns / 1e6, "ms", 250, BENCH_LESS);
+    snprintf(text, sizeof text, "%u batches/s: batches a commit", rate);
+    bench_figure(text, (double)stats.batches / (double)stats.commits, "", 0, BENCH_MORE);
+    store_close(s);
+    support_remove_dir(dir);
+    mem_free(marks);
+    free_load(&l);
+}
+
+int main(int argc, char **argv)
+{
+    bench_begin(argc, argv, "ingest", "from a batch's bytes to durable and visible, without TLS");
+    check(os_mutex_create(&lock), "mutex");
+    check(os_cond_create(&answered, lock), "cond");
+    throughput("20 hosts, 10 s batches", 20, 60, 10, 35);
+    throughput("1 host, 1 s batches", 1, 2000, 1, 10);
+    latency(10);
+    latency(100);
+    os_cond_destroy(answered);
+    os_mutex_destroy(lock);
+    return bench_end();
+}
