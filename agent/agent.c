@@ -1,6 +1,5 @@
 #include "agent/agent.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
