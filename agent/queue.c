@@ -182,15 +182,19 @@ enum err queue_peek(struct queue *q, int64_t until_ns, struct queue_item *out)
     return e;
 }
 
-void queue_drop(struct queue *q, uint64_t seq)
+size_t queue_drop(struct queue *q, uint64_t seq)
 {
+    size_t n = 0;
+
     os_mutex_lock(q->lock);
     while (q->first && q->first->seq <= seq) {
         take_out(q, NULL);
         q->stats.out++;
+        n++;
     }
     os_cond_wake_all(q->room);
     os_mutex_unlock(q->lock);
+    return n;
 }
 
 void queue_close(struct queue *q)

@@ -42,8 +42,8 @@ NODISCARD enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_
  * Errors: ERR_TIMEOUT, ERR_END (closed and empty) */
 NODISCARD enum err queue_peek(struct queue *q, int64_t until_ns, struct queue_item *out);
 
-/* Takes out the batch last peeked and every older one up to `seq`. */
-void queue_drop(struct queue *q, uint64_t seq);
+/* Takes out the batch last peeked and every older one up to `seq`; gives how many that were. */
+size_t queue_drop(struct queue *q, uint64_t seq);
 
 /* No further puts; a waiting one gives ERR_CLOSED. What is held stays for the reader. */
 void queue_close(struct queue *q);

@@ -236,6 +236,18 @@ static enum err wait_connected(struct uplink *u, struct errmsg *why)
                            left_ns < CONNECT_TIMEOUT_NS ? left_ns : CONNECT_TIMEOUT_NS, why);
 }
 
+/* What the collector made durable although its answer never reached us: acknowledged like the rest.
+ */
+static void stored_unheard(struct uplink *u, uint64_t last_seq)
+{
+    size_t n = queue_drop(u->queue, last_seq);
+
+    os_mutex_lock(u->lock);
+    u->status.acknowledged += n;
+    u->status.duplicates += n;
+    os_mutex_unlock(u->lock);
+}
+
 static bool greet(struct uplink *u)
 {
     struct wire_hello_reply answer;
@@ -268,7 +280,7 @@ static bool greet(struct uplink *u)
         return false;
     }
     take_limit(u, &answer);
-    queue_drop(u->queue, answer.last_seq); /* stored, though we never heard of it */
+    stored_unheard(u, answer.last_seq);
     u->greeted = true;
     on_success(u, "hello accepted");
     return true;
