@@ -414,6 +414,22 @@ static void answer_push(struct session *s, struct rpc_call *call, uint64_t strea
     answer(call, &b, wire_push_reply_encode(&b, &reply));
 }
 
+/* The store takes nothing; whoever runs it must know why. */
+static void refuse_unavailable(struct session *s, struct rpc_call *call, enum err e)
+{
+    struct errmsg why;
+    char quoted[600];
+
+    count(s, &s->stats.unavailable, NULL);
+    store_problem(s->conf.store, &why);
+    if (why.text[0]) {
+        log_line(LOG_ERROR, "session", "unavailable", "cause=%s remedy=%s",
+                 log_str(quoted, sizeof quoted, why.text),
+                 "\"mend the disk of data_dir, then restart the collector\"");
+    }
+    rpc_fail(call, RPC_UNAVAILABLE, FAILED_MS, "the collector cannot store now: %s", err_text(e));
+}
+
 /* Says what the store's refusal means. */
 static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
 {
@@ -438,9 +454,7 @@ static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "a batch has a sequence number from 1");
         break;
     default:
-        count(s, &s->stats.unavailable, NULL);
-        rpc_fail(call, RPC_UNAVAILABLE, FAILED_MS, "the collector cannot store now: %s",
-                 err_text(e));
+        refuse_unavailable(s, call, e);
         break;
     }
 }

@@ -9,95 +9,11 @@
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
-#include "tests/support/fleetgen.h"
+#include "tests/bench/load.h"
 #include "tests/support/support.h"
 
 #define SECOND    1000000000LL
 #define UNDER_WAY 64
-
-static void check(enum err e, const char *what)
-{
-    if (e) {
-        fprintf(stderr, "bench_ingest: %s: %s\n", what, err_text(e));
-        exit(1);
-    }
-}
-
-/* Batches as they came off the wire. */
-struct load {
-    size_t n;
-    struct {
-        uint8_t *p;
-        size_t n;
-        int64_t received_ns;
-        char host_name[64];
-    } * batch;
-    uint64_t values;
-    uint64_t bytes;
-};
-
-static uint64_t values_of(const struct batch *b)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < b->n_columns; i++) {
-        n += b->columns[i].n_values;
-    }
-    return n;
-}
-
-static void take(struct load *l, const struct batch *b, const char *name, struct wire_encoder *enc)
-{
-    struct buf bytes;
-
-    buf_init(&bytes, WIRE_BATCH_BYTES_MAX);
-    check(wire_batch_encode(enc, &bytes, b), "encode");
-    l->batch[l->n].p = bytes.p;
-    l->batch[l->n].n = bytes.n;
-    l->batch[l->n].received_ns = b->wall_ns[b->n_ticks - 1];
-    snprintf(l->batch[l->n].host_name, sizeof l->batch[l->n].host_name, "%s", name);
-    l->n++;
-    l->values += values_of(b);
-    l->bytes += bytes.n;
-}
-
-/* `per_host` batches of each of `hosts` hosts in turns, as a collector sees them. */
-static struct load make_load(unsigned hosts, unsigned per_host, size_t ticks)
-{
-    struct fleetgen **g = mem_array(hosts, sizeof *g);
-    struct load l = {0};
-    struct wire_encoder *enc;
-
-    check(wire_encoder_create(&enc), "encoder");
-    l.batch = mem_array((size_t)hosts * per_host, sizeof *l.batch);
-    if (!g || !l.batch) {
-        check(ERR_NOMEM, "load");
-    }
-    for (unsigned i = 0; i < hosts; i++) {
-        struct fleetgen_conf conf = {.seed = i + 1};
-
-        g[i] = fleetgen_create(&conf);
-    }
-    for (unsigned k = 0; k < per_host; k++) {
-        for (unsigned i = 0; i < hosts; i++) {
-            take(&l, fleetgen_batch(g[i], ticks), fleetgen_host_name(g[i]), enc);
-        }
-    }
-    for (unsigned i = 0; i < hosts; i++) {
-        fleetgen_destroy(g[i]);
-    }
-    mem_free(g);
-    wire_encoder_destroy(enc);
-    return l;
-}
-
-static void free_load(struct load *l)
-{
-    for (size_t i = 0; i < l->n; i++) {
-        mem_free(l->batch[i].p);
-    }
-    mem_free(l->batch);
-}
 
 /* -- putting -- */
 
@@ -114,7 +30,7 @@ static void on_done(void *ctx, enum err e)
 {
     struct mark *m = ctx;
 
-    check(e, "durable");
+    load_check(e, "durable");
     m->took_ns = os_mono_ns() - m->put_ns;
     os_mutex_lock(lock);
     under_way--;
@@ -144,8 +60,8 @@ static void put_one(struct store *s, const struct load *l, size_t i, struct mark
     os_mutex_lock(lock);
     under_way++;
     os_mutex_unlock(lock);
-    check(wire_batch_decode(&put.batch, put.bytes, put.n), "decode");
-    check(store_put(s, &put), "put");
+    load_check(wire_batch_decode(&put.batch, put.bytes, put.n), "decode");
+    load_check(store_put(s, &put), "put");
 }
 
 static struct store_conf conf_of(const char *dir)
@@ -172,14 +88,14 @@ static void throughput(const char *name, unsigned hosts, unsigned per_host, size
                        double goal)
 {
     char dir[256], text[128];
-    struct load l = make_load(hosts, bench_quick() ? per_host / 10 : per_host, ticks);
+    struct load l = load_make(hosts, bench_quick() ? per_host / 10 : per_host, ticks, 0);
     struct mark *marks = mem_array(l.n, sizeof *marks);
     struct store_conf conf = conf_of(support_temp_dir(dir, sizeof dir));
     struct store_stats stats;
     struct store *s;
     int64_t cpu, wall;
 
-    check(marks ? store_open(&s, &conf, NULL) : ERR_NOMEM, "open");
+    load_check(marks ? store_open(&s, &conf, NULL) : ERR_NOMEM, "open");
     cpu = os_cpu_ns();
     wall = os_mono_ns();
     for (size_t i = 0; i < l.n; i++) {
@@ -198,14 +114,14 @@ static void throughput(const char *name, unsigned hosts, unsigned per_host, size
     snprintf(text, sizeof text, "%s: bytes in the log per value", name);
     bench_figure(text, (double)stats.log_bytes / (double)l.values, "B", 0, BENCH_LESS);
     wall = os_mono_ns();
-    check(store_open(&s, &conf, NULL), "open again");
+    load_check(store_open(&s, &conf, NULL), "open again");
     wall = os_mono_ns() - wall;
     snprintf(text, sizeof text, "%s: recovery per GB of log", name);
     bench_figure(text, (double)wall / (double)stats.log_bytes, "s", 0, BENCH_LESS);
     store_close(s);
     support_remove_dir(dir);
     mem_free(marks);
-    free_load(&l);
+    load_free(&l);
 }
 
 static int by_value(const void *a, const void *b)
@@ -219,14 +135,14 @@ static int by_value(const void *a, const void *b)
 static void latency(unsigned rate)
 {
     char dir[256], text[128];
-    struct load l = make_load(rate, bench_quick() ? 1 : 4, 10);
+    struct load l = load_make(rate, bench_quick() ? 1 : 4, 10, 0);
     struct mark *marks = mem_array(l.n, sizeof *marks);
     struct store_conf conf = conf_of(support_temp_dir(dir, sizeof dir));
     struct store_stats stats;
     struct store *s;
     int64_t start;
 
-    check(marks ? store_open(&s, &conf, NULL) : ERR_NOMEM, "open");
+    load_check(marks ? store_open(&s, &conf, NULL) : ERR_NOMEM, "open");
     start = os_mono_ns();
     for (size_t i = 0; i < l.n; i++) {
         os_sleep_ns(start + (int64_t)i * SECOND / rate - os_mono_ns());
@@ -244,14 +160,14 @@ static void latency(unsigned rate)
     store_close(s);
     support_remove_dir(dir);
     mem_free(marks);
-    free_load(&l);
+    load_free(&l);
 }
 
 int main(int argc, char **argv)
 {
     bench_begin(argc, argv, "ingest", "from a batch's bytes to durable and visible, without TLS");
-    check(os_mutex_create(&lock), "mutex");
-    check(os_cond_create(&answered, lock), "cond");
+    load_check(os_mutex_create(&lock), "mutex");
+    load_check(os_cond_create(&answered, lock), "cond");
     throughput("20 hosts, 10 s batches", 20, 60, 10, 35);
     throughput("1 host, 1 s batches", 1, 2000, 1, 10);
     latency(10);
