@@ -267,28 +267,36 @@ enum err proc_life_met(struct proc_life *l, uint32_t pid, int64_t now_ns, struct
     return begin(l, (struct proc_id){pid, st.start_ticks}, &st, st.parent, now_ns, out);
 }
 
-static void refresh(struct proc_life *l, struct proc_inst *p)
+/* False: it is gone. */
+static bool refresh(struct proc_life *l, struct proc_inst *p)
 {
     struct proc_stat st;
+    bool there =
+        proc_read_stat(l->table, p->id.pid, &st) == ERR_OK && st.start_ticks == p->id.start;
 
-    if (proc_read_stat(l->table, p->id.pid, &st) == ERR_OK && st.start_ticks == p->id.start) {
+    if (there) {
         proc_attr_stat(l->table, p, &st);
     }
     /* Without memory the text stays absent; the next row tries again. */
     err_ignore(proc_attr_refresh(l->table, p));
+    return there;
 }
 
-/* Only the thread that called exec survives, as leader. */
+/* Only the thread that called exec survives, as leader. Its old name is that of another program: a
+ * process gone before it could be looked at waits for its record, which has the new one. */
 static void on_exec(struct proc_life *l, struct proc_inst *p, const struct proc_net_event *ev)
 {
+    bool there;
+
     p->live_threads = 1;
     p->leader_ended = p->exit_known = false;
     p->threads_changed = true;
     proc_attr_forget_text(p);
+    p->name_n = p->comm_n = 0;
     p->stale = true;
     p->seen.peak_bytes = 0; /* of memory it no longer has */
-    refresh(l, p);
-    if (p->by_event) {
+    there = refresh(l, p);
+    if (p->by_event && (there || !l->records || p->phase != PROC_WAITING)) {
         tell_start(l, p, ev->mono_ns);
     }
 }
@@ -369,7 +377,7 @@ static void take_last(struct proc_life *l, struct proc_inst *p)
     }
     if (p->phase == PROC_WAITING) {
         if (p->last_stat_known) {
-            refresh(l, p);
+            (void)refresh(l, p);
         }
         tell_start(l, p, p->exit_mono_ns);
     }
@@ -421,7 +429,7 @@ void proc_life_due(struct proc_life *l, int64_t now_ns)
     struct proc_inst *p;
 
     while ((p = TAILQ_FIRST(&l->waiting)) && p->deadline_ns <= now_ns) {
-        refresh(l, p);
+        (void)refresh(l, p);
         tell_start(l, p, now_ns);
     }
     while ((p = TAILQ_FIRST(&l->dying)) && p->deadline_ns <= now_ns) {

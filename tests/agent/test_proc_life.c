@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/source/proc_attr.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "tests/support/t.h"
@@ -228,12 +229,56 @@ static void without_records_the_last_end_is_the_stop(void **state)
     end(&w);
 }
 
-static void a_start_is_told_at_exec_or_after_a_while(void **state)
+/* Fork, exec and end of a child of a process named "parent", all before it could be looked at. */
+static void live_unseen(struct world *w)
+{
+    struct proc_inst *parent;
+
+    assert_ok(proc_inst_add(&parent, &w->table, (struct proc_id){1, 1}));
+    proc_attr_name(parent, "parent", 6);
+    send(w, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(w, PROC_NET_EXEC, PID_A, PID_A, 0);
+    send(w, PROC_NET_EXIT, PID_A, PID_A, 0);
+}
+
+static void a_program_gone_before_it_was_looked_at_has_the_name_of_its_record(void **state)
 {
     struct world w;
 
     (void)state;
     begin(&w, 8, true);
+    live_unseen(&w);
+    assert_int_equal(w.n_told, 0);
+    send_record(&w, PID_A, PID_A, true);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[0].kind, EV_PROC_START);
+    assert_string_equal(w.told[0].name, "brief");
+    assert_int_equal(w.told[1].kind, EV_PROC_STOP);
+    assert_string_equal(w.told[1].name, "brief");
+    end(&w);
+}
+
+static void without_records_such_a_program_has_no_name_rather_than_its_parents(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, false);
+    live_unseen(&w);
+    proc_life_due(&w.life, w.life.now_ns);
+    assert_int_equal(w.n_told, 2);
+    assert_string_equal(w.told[0].name, "");
+    assert_string_equal(w.told[1].name, "");
+    end(&w);
+}
+
+static void a_start_is_told_at_exec_or_after_a_while(void **state)
+{
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, false);
     send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&w, PROC_NET_FORK, PID_B, PID_B, 0);
     send(&w, PROC_NET_EXEC, PID_B, PID_B, 0);
@@ -276,7 +321,7 @@ static void a_reused_number_is_another_process(void **state)
     struct world w;
 
     (void)state;
-    begin(&w, 8, true);
+    begin(&w, 8, false);
     send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
     send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
     w.life.now_ns += 10 * CLK_S; /* its end was lost */
@@ -328,7 +373,7 @@ static void time_never_goes_back(void **state)
     struct world w;
 
     (void)state;
-    begin(&w, 8, true);
+    begin(&w, 8, false);
     send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
     w.life.last_mono_ns = 5 * CLK_S; /* a table was told meanwhile */
     send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
@@ -367,6 +412,8 @@ int main(void)
         cmocka_unit_test(a_late_record_is_waited_for),
         cmocka_unit_test(a_lost_record_leaves_no_exact_totals),
         cmocka_unit_test(without_records_the_last_end_is_the_stop),
+        cmocka_unit_test(a_program_gone_before_it_was_looked_at_has_the_name_of_its_record),
+        cmocka_unit_test(without_records_such_a_program_has_no_name_rather_than_its_parents),
         cmocka_unit_test(a_start_is_told_at_exec_or_after_a_while),
         cmocka_unit_test(exec_in_another_thread_is_no_end),
         cmocka_unit_test(a_reused_number_is_another_process),
