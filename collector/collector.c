@@ -116,7 +116,7 @@ static enum err store_make(struct collector *c, struct errmsg *why)
 {
     const struct store_conf conf = {
         .dir = c->conf->data_dir,
-        .fio = fio_os(),
+        .fio = c->conf->fio,
         .head_bytes_max = c->conf->head_bytes_max,
         .age_max_ns = c->conf->age_max_ns,
         .hosts_max = c->conf->hosts_max,

@@ -136,7 +136,7 @@ enum err collector_conf_load(struct collector_conf *out, const char *file, const
     struct collector_conf *c = out;
     enum err e;
 
-    *c = (struct collector_conf){0};
+    *c = (struct collector_conf){.fio = fio_os()};
     e = conf_create(&c->source, keys, N_KEYS);
     if (!e && file) {
         e = conf_load_file(c->source, file, why);

@@ -4,6 +4,7 @@
 #define PROCFLEET_COLLECTOR_COLLECTOR_CONF_H
 
 #include "common/conf.h"
+#include "common/fio.h"
 #include "common/log.h"
 
 const struct conf_key *collector_conf_keys(size_t *n);
@@ -20,6 +21,7 @@ struct collector_conf {
     uint64_t head_bytes_max;
     enum log_level log_level;
     enum log_format log_format;
+    const struct fio *fio; /* what the store writes through: fio_os() but for tests */
 };
 
 /* Defaults, then the file (NULL = none), then `n_sets` texts "key=value".

@@ -16,6 +16,7 @@ import time
 
 BIN = os.environ.get("PROCFLEET_BIN", "build/release/bin")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+COLLECTOR = os.environ.get("PROCFLEET_RUN_COLLECTOR", "procfleet-collector")  # what runs as the collector
 PATIENCE = float(os.environ.get("PROCFLEET_PATIENCE", "60"))
 
 
@@ -114,7 +115,7 @@ class Fleet:
         args = ["run", "--ports-file", ports]
         for k, v in conf.items():
             args += ["--set", "%s=%s" % (k, v)]
-        self.collector = self.start("procfleet-collector", *args, log="collector.log")
+        self.collector = self.start(COLLECTOR, *args, log="collector.log")
         self.wait_for("the collector to listen", lambda: os.path.exists(ports) or self.collector.poll() is not None)
         if self.collector.poll() is not None:
             print(open(self.path("collector.log")).read())
