@@ -46,7 +46,7 @@ function(source_lib name include)
 endfunction()
 
 dep(mbedtls)
-dep(nng)
+dep(nng PATCH_COMMAND ${CMAKE_COMMAND} -P ${CMAKE_SOURCE_DIR}/cmake/patch-nng.cmake)
 dep(jansson)
 dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
 dep(zstd SOURCE_SUBDIR none)
