@@ -8,9 +8,27 @@
 
 #include "common/mem.h"
 
+#define COMM_MAX 15 /* bytes of a name the kernel keeps */
+
+/* A name of COMM_MAX bytes may be cut; then the file of the program, if it begins so, has it whole.
+ */
+static struct str whole_name(const struct proc_inst *p, struct str name)
+{
+    const char *slash = p->image ? memrchr(p->image, '/', p->image_n) : NULL;
+    struct str base;
+
+    if (!slash || name.n != COMM_MAX) {
+        return name;
+    }
+    base = (struct str){slash + 1, (size_t)(p->image + p->image_n - (slash + 1))};
+    return base.n > name.n && memcmp(base.p, name.p, name.n) == 0 ? base : name;
+}
+
 void proc_attr_name(struct proc_inst *p, const char *name, size_t n)
 {
-    p->name_n = proc_text_utf8(p->name, sizeof p->name, name, n);
+    struct str whole = whole_name(p, (struct str){name, n});
+
+    p->name_n = proc_text_utf8(p->name, sizeof p->name, whole.p, whole.n);
 }
 
 void proc_attr_parent(const struct proc_table *t, struct proc_inst *p, uint32_t parent_pid)
@@ -62,6 +80,13 @@ static void count_denied(struct proc_table *t, enum err e)
     }
 }
 
+static void forget_image(struct proc_inst *p)
+{
+    mem_free(p->image);
+    p->image = NULL;
+    p->image_n = 0;
+}
+
 static enum err read_image(struct proc_table *t, struct proc_inst *p)
 {
     static const char deleted[] = " (deleted)";
@@ -72,8 +97,11 @@ static enum err read_image(struct proc_table *t, struct proc_inst *p)
 
     snprintf(path, sizeof path, "%u/exe", p->id.pid);
     got = readlinkat(t->host->root, path, target, sizeof target);
+    if (got < 0 && errno == EACCES) {
+        count_denied(t, ERR_ACCESS);
+        forget_image(p); /* that of another program, which could be read */
+    }
     if (got <= 0) {
-        count_denied(t, got < 0 && errno == EACCES ? ERR_ACCESS : ERR_NOTFOUND);
         return ERR_OK;
     }
     n = (size_t)got;
@@ -89,6 +117,9 @@ static enum err read_image(struct proc_table *t, struct proc_inst *p)
     mem_free(p->image);
     p->image = image;
     p->image_n = n;
+    if (p->comm_n > 0) {
+        proc_attr_name(p, p->comm, p->comm_n);
+    }
     return ERR_OK;
 }
 
@@ -122,10 +153,10 @@ static enum err read_command_line(struct proc_table *t, struct proc_inst *p)
 
 void proc_attr_forget_text(struct proc_inst *p)
 {
-    mem_free(p->image);
+    forget_image(p);
     mem_free(p->command_line);
-    p->image = p->command_line = NULL;
-    p->image_n = p->command_line_n = 0;
+    p->command_line = NULL;
+    p->command_line_n = 0;
     p->have &= ~(uint32_t)(INFO_COMMAND_LINE_CUT | INFO_COMMAND_LINE_KNOWN);
 }
 

@@ -18,7 +18,8 @@ void proc_attr_user(struct proc_table *t, struct proc_inst *p, uint32_t uid);
 /* Parent at start; its own start becomes known when it is in the table and is not younger. */
 void proc_attr_parent(const struct proc_table *t, struct proc_inst *p, uint32_t parent_pid);
 
-/* The name a record of the kernel tells about an ended process. */
+/* The name as the kernel has it, at most 15 bytes; a longer one is completed from the image where
+ * that is known. */
 void proc_attr_name(struct proc_inst *p, const char *name, size_t n);
 
 /* Image and command line as another process's, as far as memory allows; or unknown again. */

@@ -59,6 +59,35 @@ static void own_attributes_are_read(void **state)
     end(&w);
 }
 
+static void a_name_cut_by_the_kernel_is_completed_from_the_image(void **state)
+{
+    static const struct {
+        const char *image, *comm, *name;
+    } cases[] = {
+        {"/opt/bin/procfleet-collector", "procfleet-colle", "procfleet-collector"},
+        {"/opt/bin/procfleet-colle", "procfleet-colle", "procfleet-colle"},
+        {"/opt/bin/other-collector", "procfleet-colle", "procfleet-colle"},   /* a script */
+        {"/opt/bin/procfleet-collector", "procfleet-coll", "procfleet-coll"}, /* named itself */
+        {"procfleet-collector", "procfleet-colle", "procfleet-colle"},
+        {NULL, "procfleet-colle", "procfleet-colle"},
+    };
+    struct world w;
+
+    (void)state;
+    begin(&w);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        proc_attr_forget_text(w.me);
+        if (cases[i].image) {
+            w.me->image_n = strlen(cases[i].image);
+            w.me->image = mem_strndup(cases[i].image, w.me->image_n);
+        }
+        proc_attr_name(w.me, cases[i].comm, strlen(cases[i].comm));
+        assert_int_equal(w.me->name_n, strlen(cases[i].name));
+        assert_memory_equal(w.me->name, cases[i].name, w.me->name_n);
+    }
+    end(&w);
+}
+
 static void descriptors_are_given_back(void **state)
 {
     struct snap_row row;
@@ -313,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_attributes_are_read),
+        cmocka_unit_test(a_name_cut_by_the_kernel_is_completed_from_the_image),
         cmocka_unit_test(descriptors_are_given_back),
         cmocka_unit_test(without_descriptors_to_keep_a_row_is_the_same),
         cmocka_unit_test(counted_one_by_one_open_descriptors_are_as_many),
