@@ -88,13 +88,15 @@ enum err proc_net_event(struct proc_net_event *out, const struct proc_net_msg *m
 {
     struct proc_net_event ev = {.kind = PROC_NET_OTHER};
     struct cur c = msg->body;
-    uint32_t what;
+    uint32_t what, ack;
     uint64_t stamp;
 
     if (msg->type != NL_DONE || cur_u32le(&c) != 1 || cur_u32le(&c) != 1) {
         return ERR_CORRUPT;
     }
-    cur_skip(&c, 12);
+    cur_skip(&c, 4);
+    ack = cur_u32le(&c);
+    cur_skip(&c, 4);
     what = cur_u32le(&c);
     cur_skip(&c, 4);
     stamp = cur_u64le(&c);
@@ -103,6 +105,7 @@ enum err proc_net_event(struct proc_net_event *out, const struct proc_net_msg *m
     case EVENT_ACK:
         ev.kind = PROC_NET_ACK;
         ev.code = cur_u32le(&c);
+        ev.token = ack - 1; /* the kernel adds one */
         break;
     case EVENT_FORK:
         event_fork(&ev, &c);
@@ -344,14 +347,14 @@ static void put_attr(struct put *o, uint16_t type, const void *p, size_t n)
     o->n += (n + 3) & ~(size_t)3;
 }
 
-size_t proc_net_listen(uint8_t out[PROC_NET_REQUEST_MAX], bool on)
+size_t proc_net_listen(uint8_t out[PROC_NET_REQUEST_MAX], bool on, uint32_t token)
 {
     struct put o = put_header(out, NL_DONE, 0);
 
     put_u32(&o, 1);
     put_u32(&o, 1);
     put_u32(&o, 0);
-    put_u32(&o, 0);
+    put_u32(&o, token);
     put_u16(&o, 4);
     put_u16(&o, 0);
     put_u32(&o, on ? 1 : 2);

@@ -38,12 +38,14 @@ struct proc_net_event {
     uint32_t pid, tid;   /* the process it happened to, the thread of it */
     uint32_t parent_pid; /* fork */
     uint32_t code;       /* exit: wait status; uid: the real user; ack: errno */
+    uint32_t token;      /* ack: that of the subscription it answers; everybody gets all of them */
 };
 NODISCARD enum err proc_net_event(struct proc_net_event *out, const struct proc_net_msg *msg);
 
-/* The subscription message. Gives its length, at most PROC_NET_REQUEST_MAX. */
+/* The subscription message; its answer bears the token. Gives its length, at most
+ * PROC_NET_REQUEST_MAX. */
 #define PROC_NET_REQUEST_MAX 192
-size_t proc_net_listen(uint8_t out[PROC_NET_REQUEST_MAX], bool on);
+size_t proc_net_listen(uint8_t out[PROC_NET_REQUEST_MAX], bool on, uint32_t token);
 
 /* -- taskstats -- */
 

@@ -77,17 +77,15 @@ static enum err send_request(int fd, const uint8_t *p, size_t n)
     return ERR_OK;
 }
 
-/* One packet from the kernel, waiting at most ANSWER_MS; others' packets are ignored. */
-static enum err receive(int fd, uint8_t *p, size_t cap, size_t *n)
+/* One packet from the kernel, waiting until the moment; others' packets are ignored. */
+static enum err receive(int fd, uint8_t *p, size_t cap, size_t *n, int64_t until_ns)
 {
-    int64_t until = os_mono_ns() + ANSWER_MS * CLK_MS;
-
     for (;;) {
         struct sockaddr_nl from = {0};
         socklen_t from_n = sizeof from;
         ssize_t got = recvfrom(fd, p, cap, 0, (struct sockaddr *)&from, &from_n);
         struct pollfd wait = {.fd = fd, .events = POLLIN};
-        int64_t left = (until - os_mono_ns()) / CLK_MS;
+        int64_t left = (until_ns - os_mono_ns()) / CLK_MS;
 
         if (got >= 0 && from.nl_pid == 0) {
             *n = (size_t)got;
@@ -106,25 +104,32 @@ static enum err receive(int fd, uint8_t *p, size_t cap, size_t *n)
 static enum err open_events(struct proc_sock *s)
 {
     uint8_t request[PROC_NET_REQUEST_MAX];
-    enum err e = open_socket(&s->events, NETLINK_CONNECTOR, 1);
+    int64_t until_ns = os_mono_ns() + ANSWER_MS * CLK_MS;
+    uint32_t token = 0;
+    enum err e = os_random(&token, sizeof token);
 
     if (!e) {
-        e = send_request(s->events, request, proc_net_listen(request, true));
+        e = open_socket(&s->events, NETLINK_CONNECTOR, 1);
     }
-    /* Other events may come before the acknowledgement; nothing is known yet, so they may go. */
+    if (!e) {
+        e = send_request(s->events, request, proc_net_listen(request, true, token));
+    }
+    /* Other events may come before the acknowledgement; nothing is known yet, so they may go. They
+     * come without end where others have subscribed and we are not answered. */
     while (!e) {
         struct proc_net_event ev;
         struct proc_net_msg msg;
         struct cur packet;
         size_t n;
 
-        e = receive(s->events, s->answer, PACKET_MAX, &n);
+        e = os_mono_ns() < until_ns ? receive(s->events, s->answer, PACKET_MAX, &n, until_ns)
+                                    : ERR_TIMEOUT;
         if (e) {
             break;
         }
         packet = cur_make(s->answer, n);
         if (proc_net_next(&packet, &msg) == ERR_OK && proc_net_event(&ev, &msg) == ERR_OK &&
-            ev.kind == PROC_NET_ACK) {
+            ev.kind == PROC_NET_ACK && ev.token == token) {
             e = ev.code ? ERR_ACCESS : ERR_OK;
             break;
         }
@@ -143,7 +148,7 @@ static enum err ask(int fd, struct proc_sock *s, const uint8_t *request, size_t 
     enum err e = send_request(fd, request, request_n);
 
     if (!e) {
-        e = receive(fd, s->answer, PACKET_MAX, &n);
+        e = receive(fd, s->answer, PACKET_MAX, &n, os_mono_ns() + ANSWER_MS * CLK_MS);
     }
     if (!e) {
         packet = cur_make(s->answer, n);

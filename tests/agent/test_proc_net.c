@@ -355,12 +355,13 @@ static void requests_have_the_kernels_layout(void **state)
     uint32_t value;
 
     (void)state;
-    assert_int_equal(proc_net_listen(p, true), LENGTH(sizeof cn + 4));
+    assert_int_equal(proc_net_listen(p, true, 77), LENGTH(sizeof cn + 4));
     memcpy(&nl, p, sizeof nl);
     memcpy(&cn, p + sizeof(struct nlmsghdr), sizeof cn);
     memcpy(&value, p + sizeof(struct nlmsghdr) + sizeof cn, 4);
     assert_int_equal(nl.nlmsg_type, NLMSG_DONE);
     assert_int_equal(cn.id.idx, CN_IDX_PROC);
+    assert_int_equal(cn.ack, 77);
     assert_int_equal(cn.len, 4);
     assert_int_equal(value, PROC_CN_MCAST_LISTEN);
 
