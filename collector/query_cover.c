@@ -86,19 +86,12 @@ static void stream_note(struct scan *sc, uint64_t stream, uint64_t seq)
 
 static bool in_window(const struct query_span *s, const struct batch *b)
 {
-    int64_t first = INT64_MAX, last = INT64_MIN;
+    int64_t first, last;
 
-    if (b->n_ticks) {
-        first = b->wall_ns[0];
-        last = b->wall_ns[b->n_ticks - 1];
+    if (!b->n_ticks && !b->n_events) {
+        return false;
     }
-    if (b->n_events) {
-        int64_t t = b->events[0].wall_ns;
-
-        first = t < first ? t : first;
-        t = b->events[b->n_events - 1].wall_ns;
-        last = t > last ? t : last;
-    }
+    store_span(b, 0, &first, &last);
     return last >= s->since_ns && first < s->until_ns;
 }
 

@@ -43,6 +43,7 @@ struct history {
     size_t wanted;            /* rows that still fit on the page */
     size_t n_points, cap_points;
     struct point **points;
+    int64_t newest_ns; /* the highest slot of them */
     size_t n_chains, cap_chains;
     struct chain *chains;
     const struct batch *batch;
@@ -110,6 +111,7 @@ static enum err point_new(struct history *h, struct chain *c, int64_t slot_ns, s
     p->older = *at;
     *at = p;
     h->points[h->n_points++] = p;
+    h->newest_ns = slot_ns > h->newest_ns ? slot_ns : h->newest_ns;
     *out = p;
     return ERR_OK;
 }
@@ -205,12 +207,14 @@ static enum err take(void *ctx, const struct batch *b)
 {
     struct history *h = ctx;
     struct columns cols;
+    int64_t first_ns, last_ns;
     enum err e = ERR_OK;
 
-    /* one point of each chain may be a base, one may have been given on the page before */
-    if (h->n_points > h->wanted + 2 * h->n_chains && b->n_ticks &&
-        slot_of(h, b->wall_ns[0]) > h->points[h->n_points - 1]->slot_ns) {
-        return ERR_END; /* later than everything on this page */
+    /* Batches come in the order of their first stamps. One point of each chain may be a base, one
+     * may have been given on the page before. */
+    store_span(b, h->since_ns, &first_ns, &last_ns);
+    if (h->n_points > h->wanted + 2 * h->n_chains && slot_of(h, first_ns) > h->newest_ns) {
+        return ERR_END; /* this batch and all that follow are later than this page */
     }
     h->batch = b;
     columns_find(h, &cols);
@@ -379,6 +383,7 @@ static enum err host_run(struct history *h, struct query_span *s, struct wire_ro
     arena_reset(&h->memory);
     h->s = s;
     h->points = NULL;
+    h->newest_ns = QUERY_NEVER;
     h->chains = NULL;
     h->n_points = h->cap_points = h->n_chains = h->cap_chains = 0;
     h->since_ns = s->since_ns;

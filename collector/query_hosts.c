@@ -1,5 +1,9 @@
 #include "collector/query_plan.h"
 
+#include "common/clk.h"
+
+#define LOOKBACK_NS (60 * CLK_S) /* an agent's last batch may hold events or losses only */
+
 struct count {
     uint32_t processes;
     int64_t newest_ns;
@@ -23,6 +27,19 @@ static enum err count_newest(void *ctx, const struct batch *b)
     return ERR_OK;
 }
 
+/* The newest data of the host, whatever window was asked for. */
+static enum err host_count(const struct query *q, const struct query_span *s, struct count *c)
+{
+    const struct store_view *view = q->env->view;
+    int64_t newest = s->about->last_ns;
+    enum err e = store_scan(view, s->host, newest, INT64_MAX, count_newest, c);
+
+    if (!e && c->newest_ns == INT64_MIN) {
+        e = store_scan(view, s->host, clk_add(newest, -LOOKBACK_NS), INT64_MAX, count_newest, c);
+    }
+    return e;
+}
+
 enum err query_hosts(struct query *q)
 {
     enum err e = query_plan(q, NULL, 0, WIRE_ROWS_MAX);
@@ -44,8 +61,7 @@ enum err query_hosts(struct query *q)
             query_more(q, &key);
             break;
         }
-        /* the newest data of the host, whatever window was asked for */
-        e = store_scan(q->env->view, s->host, s->about->last_ns, INT64_MAX, count_newest, &c);
+        e = host_count(q, s, &c);
         if (!e) {
             e = query_host_index(q, s, &at);
         }

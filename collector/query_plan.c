@@ -254,7 +254,7 @@ bool query_fits(struct query *q, const struct proc_info *info, size_t extra)
     if (info) {
         n += info->name.n + info->image.n + info->command_line.n + info->user.n;
     }
-    if (n > REPLY_ROOM - q->bytes) {
+    if (q->bytes + n > REPLY_ROOM) {
         return false;
     }
     q->bytes += n;

@@ -47,6 +47,23 @@ static void hosts_are_listed_with_their_newest_process_count(void **state)
     lab_close(l);
 }
 
+static void a_last_batch_without_samples_leaves_the_process_count(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {0};
+    struct query_answer a;
+
+    (void)state;
+    put_hosts(l, 1, 990);
+    lab_begin(l, 1, 77, 2);
+    lab_life(l, LIFE_PROCESS_STOP, 1010, 9, "gone");
+    lab_put(l);
+    ask_run(&a, l, QUERY_HOSTS, &q, NULL);
+    assert_int_equal(a.data.hosts[0].processes, 1);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 static void hosts_come_in_pages(void **state)
 {
     struct lab *l = lab_open(NULL, NULL);
@@ -309,6 +326,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_are_listed_with_their_newest_process_count),
+        cmocka_unit_test(a_last_batch_without_samples_leaves_the_process_count),
         cmocka_unit_test(hosts_come_in_pages),
         cmocka_unit_test(a_host_is_chosen_by_name_pattern_or_id),
         cmocka_unit_test(scope_hides_other_hosts_from_every_kind_of_query),

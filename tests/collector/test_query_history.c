@@ -199,6 +199,32 @@ static void two_agents_of_one_host_do_not_disturb_the_order(void **state)
     lab_close(l);
 }
 
+static void a_page_ends_where_no_overlapping_batch_can_add_to_it(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {.limit = 17};
+    int64_t v[20], sum, absent;
+
+    (void)state;
+    lab_begin(l, 1, 1, 1);
+    for (unsigned i = 0; i < 20; i++) {
+        lab_tick(l, 100 + i);
+        v[i] = i;
+    }
+    lab_cpu(l, 1, false, 0, 20, v);
+    lab_cpu(l, 2, false, 0, 2, v); /* ends early, and is the last one read */
+    lab_put(l);
+    lab_begin(l, 1, 2, 1);
+    for (unsigned i = 0; i < 10; i++) {
+        lab_tick(l, 105.5 + i);
+    }
+    lab_cpu(l, 3, false, 0, 10, v);
+    lab_put(l);
+    assert_int_equal(all_pages(l, q, &sum, &absent), 20 + 2 + 10);
+    assert_int_equal(sum, 19 + 1 + 9);
+    lab_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +234,7 @@ int main(void)
         cmocka_unit_test(gauges_keep_the_last_value_of_a_step),
         cmocka_unit_test(pages_together_are_the_whole_history),
         cmocka_unit_test(two_agents_of_one_host_do_not_disturb_the_order),
+        cmocka_unit_test(a_page_ends_where_no_overlapping_batch_can_add_to_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
