@@ -106,24 +106,11 @@ void subs_destroy(struct subs *s)
 
 static struct note note_make(const char *host_name, const struct batch *b)
 {
-    struct note n = {.host = b->head.host,
-                     .stream = b->head.stream,
-                     .seq = b->head.seq,
-                     .first_ns = INT64_MAX,
-                     .last_ns = INT64_MIN};
+    struct note n = {.host = b->head.host, .stream = b->head.stream, .seq = b->head.seq};
     size_t len = strnlen(host_name, sizeof n.name - 1);
 
     memcpy(n.name, host_name, len);
-    if (b->n_ticks) {
-        n.first_ns = b->wall_ns[0];
-        n.last_ns = b->wall_ns[b->n_ticks - 1];
-    }
-    if (b->n_events) {
-        int64_t first = b->events[0].wall_ns, last = b->events[b->n_events - 1].wall_ns;
-
-        n.first_ns = first < n.first_ns ? first : n.first_ns;
-        n.last_ns = last > n.last_ns ? last : n.last_ns;
-    }
+    store_span(b, 0, &n.first_ns, &n.last_ns);
     return n;
 }
 
