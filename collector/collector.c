@@ -65,6 +65,16 @@ static void on_stored(void *ctx, const char *host_name, const struct batch *b)
     subs_stored(((struct collector *)ctx)->subs, host_name, b);
 }
 
+static void on_failed(void *ctx, const struct errmsg *why)
+{
+    char quoted[600];
+
+    (void)ctx;
+    log_line(LOG_ERROR, "store", "failed", "reason=%s remedy=%s",
+             log_str(quoted, sizeof quoted, why->text),
+             "\"nothing is accepted any more: mend the disk, then restart\"");
+}
+
 static void on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     struct collector *c = ctx;
@@ -124,6 +134,7 @@ static enum err store_make(struct collector *c, struct errmsg *why)
         .commit_gather_ns = 20 * CLK_MS,
         .commit_bytes = 1u << 20,
         .on_stored = on_stored,
+        .on_failed = on_failed,
         .ctx = c,
         .on_progress = on_progress,
     };

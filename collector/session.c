@@ -451,7 +451,8 @@ static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
         break;
     case ERR_INVALID:
         count(s, &s->stats.corrupt, host);
-        rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "a batch has a sequence number from 1");
+        rpc_fail(call, RPC_INVALID_ARGUMENT, 0,
+                 "a batch has a sequence number from 1 and stamps between 1970 and 2200");
         break;
     default:
         refuse_unavailable(s, call, e);

@@ -2,8 +2,10 @@
  *
  *   store_put (any thread) ─ queue ─ writer: reserve in the head, add to the log   (may fail: that
  *                                            prepare the head's next state          batch only)
- *                                            commit the log: one write, one sync   (may fail:
- * fatal) publish the head, remember the numbers on_stored, done
+ *                                            commit the log: one write, one sync   (may
+ *                                            fail: fatal)
+ *                                            publish the head, remember the numbers
+ *                                            on_stored, done
  *
  * Whatever needs memory happens before the commit, so what is durable is always shown and
  * acknowledged. A batch is found in `seen` once durable and in the queue or group before, so
@@ -56,7 +58,6 @@ struct store {
     struct item *group; /* being committed */
     size_t waiting_bytes, waiting_batches, queued_bytes;
     bool stopping;
-    struct errmsg problem; /* set when the log failed */
     struct store_stats stats;
 };
 
@@ -98,6 +99,10 @@ static enum err item_create(struct item **out, const struct store_put *put)
     i->kept->seq = h->seq;
     i->kept->received_ns = put->received_ns;
     head_span(put->batch, put->received_ns, &i->kept->t0_ns, &i->kept->t1_ns);
+    if (i->kept->t0_ns < 0 || i->kept->t1_ns > STORE_STAMP_MAX) {
+        item_destroy(i);
+        return ERR_INVALID;
+    }
     snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
     i->weight = put->n + wire_batch_memory(put->batch);
     i->done = put->done;
@@ -366,6 +371,8 @@ static void refresh_stats(struct store *s)
 /* The group is durable or failed: make that known, to readers first. */
 static void finish_group(struct store *s, enum err failed, const struct errmsg *why, size_t bytes)
 {
+    bool first = failed && !s->stats.failed; /* only this thread sets it */
+
     if (!failed) {
         head_publish(s->head);
         wal_trim(s->wal);
@@ -378,13 +385,13 @@ static void finish_group(struct store *s, enum err failed, const struct errmsg *
             settle(s, i);
         }
     }
-    if (failed && !s->stats.failed) {
-        s->stats.failed = true;
-        s->problem = *why;
-    }
+    s->stats.failed = s->stats.failed || failed;
     s->stats.bytes += failed ? 0 : bytes;
     refresh_stats(s);
     os_mutex_unlock(s->lock);
+    if (first && s->conf.on_failed) {
+        s->conf.on_failed(s->conf.ctx, why);
+    }
 }
 
 /* Takes the group out of the queue's books and calls back. */
@@ -681,12 +688,5 @@ void store_stats(struct store *s, struct store_stats *out)
 {
     os_mutex_lock(s->lock);
     *out = s->stats;
-    os_mutex_unlock(s->lock);
-}
-
-void store_problem(struct store *s, struct errmsg *out)
-{
-    os_mutex_lock(s->lock);
-    *out = s->problem;
     os_mutex_unlock(s->lock);
 }

@@ -18,6 +18,7 @@
 
 #define STORE_WAITING_BATCHES 4096u        /* accepted, not durable yet */
 #define STORE_WAITING_MAX     (128u << 20) /* bytes of them, encoded and decoded */
+#define STORE_STAMP_MAX       (INT64_C(7258118400) * 1000000000) /* 2200: sums with spans never wrap */
 
 struct store;
 
@@ -34,6 +35,9 @@ struct store_conf {
     /* Called once for each batch when it has become durable, in commit order, from the writer
      * thread; must not block. Not called for what recovery reads. May be NULL. */
     void (*on_stored)(void *ctx, const char *host_name, const struct batch *b);
+    /* Called once, when the log has failed, with the reason; from the writer thread. May be NULL.
+     */
+    void (*on_failed)(void *ctx, const struct errmsg *why);
     void *ctx;
     void (*on_progress)(void *ctx, uint64_t done_bytes,
                         uint64_t total_bytes); /* recovery; may be NULL */
@@ -61,9 +65,9 @@ struct store_put {
 
 /* Errors: ERR_EXISTS (durable already: acknowledge), ERR_BUSY (same batch is being written: ask
  * again), ERR_FULL (hosts, or too much waiting), ERR_RANGE (older than age_max_ns), ERR_INVALID
- * (seq 0, or a name or content over its bound), ERR_IO (the log failed; nothing is accepted until
- * reopened), ERR_CLOSED, ERR_NOMEM. `done` is not called then. It is called from the writer thread,
- * or from the one in store_close, without locks. */
+ * (seq 0, a name or content over its bound, a stamp before 1970 or behind 2200), ERR_IO (the log
+ * failed; nothing is accepted until reopened), ERR_CLOSED, ERR_NOMEM. `done` is not called then. It
+ * is called from the writer thread, or from the one in store_close, without locks. */
 NODISCARD enum err store_put(struct store *s, const struct store_put *put);
 
 /* The span of stamps of a batch's ticks and events; of one without any, [now, now]. */
@@ -84,9 +88,6 @@ struct store_stats {
     bool failed; /* the log failed */
 };
 void store_stats(struct store *s, struct store_stats *out);
-
-/* Why the log failed, one sentence; "" while it did not. */
-void store_problem(struct store *s, struct errmsg *out);
 
 /* -- reading: an immutable view; the writer is never blocked by it for longer than a pointer swap
  * -- */

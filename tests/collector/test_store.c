@@ -559,7 +559,58 @@ static void putting_survives_every_allocation_failing(void **state)
     fleetgen_destroy(g);
 }
 
+static void stamps_that_sums_could_wrap_are_refused(void **state)
+{
+    static const struct {
+        int64_t first_ns, last_ns;
+        enum err e;
+    } rows[] = {
+        {0, STORE_STAMP_MAX, ERR_OK},     {-1, RIG_T0, ERR_INVALID},
+        {INT64_MIN, RIG_T0, ERR_INVALID}, {RIG_T0, STORE_STAMP_MAX + 1, ERR_INVALID},
+        {RIG_T0, INT64_MAX, ERR_INVALID},
+    };
+    struct life_event events[COUNT_OF(rows)][2]; /* the store's until it is closed */
+    struct heard answers = {0};
+
+    (void)state;
+    rig_open(&rig);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct fleetgen *g = rig_host(i + 1);
+        struct batch *b;
+        struct rig_batch from;
+        struct store_put put = {.received_ns = RIG_T0, .done = count_done, .ctx = &answers};
+
+        rig_batch(&from, g, 1);
+        assert_ok(wire_batch_decode(&b, from.bytes, from.n));
+        events[i][0] = (struct life_event){.kind = LIFE_PROCESS_START, .wall_ns = rows[i].last_ns};
+        events[i][1] = (struct life_event){.kind = LIFE_PROCESS_STOP, .wall_ns = rows[i].first_ns};
+        b->n_events = 2;
+        b->events = events[i];
+        put.batch = b;
+        put.bytes = from.bytes;
+        put.n = from.n;
+        put.host_name = from.host_name;
+        assert_err(store_put(rig.store, &put), rows[i].e);
+        rig_batch_fini(&from);
+        fleetgen_destroy(g);
+    }
+    rig_close(&rig);
+}
+
 /* -- faults of the file layer -- */
+
+struct failure {
+    unsigned calls;
+    struct errmsg why;
+};
+
+static void on_failed(void *ctx, const struct errmsg *why)
+{
+    struct failure *f = ctx;
+
+    f->calls++;
+    f->why = *why;
+}
 
 static void any_failing_write_or_sync_stops_acknowledging_for_good(void **state)
 {
@@ -575,11 +626,13 @@ static void any_failing_write_or_sync_stops_acknowledging_for_good(void **state)
         struct store_stats stats;
         struct fio_fault *f;
         struct rig_batch good, bad, later;
-        struct errmsg why;
+        struct failure failure = {0};
         long syncs;
 
         assert_ok(fio_fault_create(&f));
         rig.conf.fio = fio_fault_fio(f);
+        rig.conf.on_failed = on_failed;
+        rig.conf.ctx = &failure;
         rig_open(&rig);
         rig_batch(&good, g, 10);
         rig_batch(&bad, g, 10);
@@ -592,8 +645,8 @@ static void any_failing_write_or_sync_stops_acknowledging_for_good(void **state)
         assert_int_equal(fio_fault_count(f, FIO_SYNC), syncs);
         store_stats(rig.store, &stats);
         assert_true(stats.failed);
-        store_problem(rig.store, &why);
-        assert_non_null(strstr(why.text, err_text(faults[i].e)));
+        assert_int_equal(failure.calls, 1);
+        assert_non_null(strstr(failure.why.text, err_text(faults[i].e)));
         assert_int_equal(rig_count(&rig, &good.head), 1); /* reading goes on */
         assert_int_equal(rig_count(&rig, &bad.head), 0);
         rig_close(&rig);
@@ -736,6 +789,7 @@ int main(void)
         T(a_second_store_in_the_same_directory_is_refused_with_a_reason),
         T(opening_survives_every_allocation_failing),
         T(putting_survives_every_allocation_failing),
+        T(stamps_that_sums_could_wrap_are_refused),
         T(any_failing_write_or_sync_stops_acknowledging_for_good),
         T(a_full_disk_loses_nothing_that_was_acknowledged),
         T(every_acknowledged_batch_survives_a_power_cut_once),
