@@ -115,7 +115,7 @@ static int run(struct cli *c, int (*body)(struct cli *c))
         return cli_fail(c, CLI_FAILED, "%s", why.text);
     }
     code = body(c);
-    if (fflush(stdout) != 0 && code == CLI_OK) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && (code == CLI_OK || code == CLI_PARTIAL)) {
         code = cli_fail(c, CLI_FAILED, "cannot write the answer");
     }
     net_fini();

@@ -274,8 +274,8 @@ static int subscribe(struct tail *t)
         e = net_sub_wait(sub, t->c->settings.timeout_ns, &why);
     }
     if (e) {
-        code = cli_fail(t->c, e == ERR_TRUST ? CLI_REFUSED : CLI_UNREACHABLE, "event stream %s: %s",
-                        t->c->settings.events, why.text[0] ? why.text : err_text(e));
+        code = cli_fail(t->c, link_exit(e), "event stream %s",
+                        why.text[0] ? why.text : t->c->settings.events);
     } else {
         code = follow_stream(t, sub);
     }

@@ -17,10 +17,11 @@ struct link {
     struct rpc_client *client;
 };
 
-/* Which exit code an error of the connection stands for. */
-static enum cli_exit exit_of(enum err e)
+enum cli_exit link_exit(enum err e)
 {
     switch (e) {
+    case ERR_INVALID:
+        return CLI_USAGE;
     case ERR_UNREACHABLE:
     case ERR_TIMEOUT:
     case ERR_CLOSED:
@@ -73,8 +74,8 @@ enum err link_open(struct link **out, const struct cli *c, int *code)
         e = rpc_client_wait(l->client, c->settings.timeout_ns, &why);
     }
     if (e) {
-        *code = cli_fail(c, exit_of(e), "collector %s: %s", c->settings.collector,
-                         why.text[0] ? why.text : err_text(e));
+        *code = cli_fail(c, link_exit(e), "collector %s",
+                         why.text[0] ? why.text : c->settings.collector);
         goto fail;
     }
     *out = l;
@@ -94,6 +95,24 @@ void link_close(struct link *l)
     }
 }
 
+/* Which exit code the collector's answer stands for. */
+static enum cli_exit exit_of_code(enum rpc_code code)
+{
+    switch (code) {
+    case RPC_INVALID_ARGUMENT:
+        return CLI_USAGE;
+    case RPC_PERMISSION_DENIED:
+    case RPC_UNAUTHENTICATED:
+    case RPC_UNIMPLEMENTED:
+    case RPC_FAILED_PRECONDITION: /* a frame version it does not speak */
+        return CLI_REFUSED;
+    case RPC_UNAVAILABLE:
+        return CLI_UNREACHABLE;
+    default:
+        return CLI_FAILED;
+    }
+}
+
 /* Says why a call failed; a refusal carries the collector's own sentence. */
 static int call_failed(const struct link *l, enum err e, const struct rpc_result *r)
 {
@@ -101,13 +120,11 @@ static int call_failed(const struct link *l, enum err e, const struct rpc_result
     struct errmsg problem = {""};
 
     if (e == ERR_REFUSED) {
-        bool usage = r->code == RPC_INVALID_ARGUMENT;
-
-        return cli_fail(l->cli, usage ? CLI_USAGE : CLI_REFUSED, "the collector answers %s: %s",
+        return cli_fail(l->cli, exit_of_code(r->code), "the collector answers %s: %s",
                         rpc_code_name(r->code), r->message);
     }
     rpc_client_problem(l->client, &problem);
-    return cli_fail(l->cli, exit_of(e), "collector %s: %s%s%s", where, err_text(e),
+    return cli_fail(l->cli, link_exit(e), "collector %s: %s%s%s", where, err_text(e),
                     problem.text[0] ? ": " : "", problem.text);
 }
 

@@ -6,6 +6,9 @@
 
 struct link;
 
+/* The exit code that an error of a connection stands for. */
+enum cli_exit link_exit(enum err e);
+
 /* Connects, within the settings' timeout. On failure *code is the exit code and the reason has been
  * printed. */
 NODISCARD enum err link_open(struct link **out, const struct cli *c, int *code);
@@ -16,8 +19,8 @@ NODISCARD enum err link_tls(struct net_tls **out, const struct cli *c, int *code
 
 /* Asks until `q->limit` rows or events have come or there are no more, handing every page to `page`
  * (borrowed during the call). Gives the exit code: CLI_OK, or CLI_PARTIAL when an answer said so,
- * else a failure already printed. Notes are printed once, where the format wants them, by
- * notes_print of the caller: they are handed to `note`. */
+ * else a failure already printed. Notes are handed to
+ * `note`, those of later pages again. */
 int link_ask(struct link *l, const char *method, struct wire_query *q,
              void (*page)(void *ctx, const struct wire_answer *a),
              void (*note)(void *ctx, struct str text), void *ctx);

@@ -7,8 +7,7 @@
 #include "collector/cli/link.h"
 #include "common/mem.h"
 
-#define NEWEST_MAX  100000u /* rows read to find the newest */
-#define NEWEST_KEEP 10000u
+#define NEWEST_MAX 100000u /* rows kept */
 
 struct kept {
     struct sheet_cell *cells;
@@ -112,8 +111,11 @@ int rows_ask(struct cli *c, const char *method, struct wire_query *q, const stru
     int code = CLI_FAILED;
 
     if (newest) {
-        r.keep = q->limit < NEWEST_KEEP ? q->limit : NEWEST_KEEP;
-        q->limit = NEWEST_MAX;
+        if (q->limit > NEWEST_MAX) {
+            return cli_fail(c, CLI_USAGE, "--limit: at most %u", NEWEST_MAX);
+        }
+        r.keep = q->limit;
+        q->limit = UINT32_MAX; /* the newest are at the end */
         r.ring = mem_array(r.keep, sizeof *r.ring);
         if (!r.ring) {
             return cli_fail(c, CLI_FAILED, "out of memory");
