@@ -75,6 +75,15 @@ def check_order(path, found):
             seen_project = True
 
 
+def check_rules(modules, paths):
+    """Every rule is about something: its module and all that it allows exist."""
+    names = {module_of(path) for path in paths} | {"generated"}
+    for name, allowed in modules:
+        for pattern in [name, *allowed]:
+            if not fnmatch.filter(names, pattern):
+                yield f"tests/lint/layers.txt: {pattern} in the rule for {name} fits no file"
+
+
 def check_cycles(graph):
     """Headers that reach themselves, found by peeling off those that include nothing left."""
     left = {header: set(targets) for header, targets in graph.items()}
@@ -110,6 +119,7 @@ def main():
             for pattern, includers in guards:
                 if fnmatch.fnmatchcase(name, pattern) and not matches(module, includers):
                     problems.append(f"{path}:{line}: <{name}> may not be included here (tests/lint/layers.txt)")
+    problems += sorted(set(check_rules(modules, paths)))
     problems += check_cycles(graph)
     source.report("lint_layers", problems, f"{len(paths)} files, {len(modules)} rules, no upward include")
 
