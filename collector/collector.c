@@ -72,7 +72,7 @@ static void on_failed(void *ctx, const struct errmsg *why)
     (void)ctx;
     log_line(LOG_ERROR, "store", "failed", "reason=%s remedy=%s",
              log_str(quoted, sizeof quoted, why->text),
-             "\"nothing is accepted any more: mend the disk, then restart\"");
+             "\"mend the disk of data_dir, then restart the collector\"");
 }
 
 static void on_progress(void *ctx, uint64_t done, uint64_t total)

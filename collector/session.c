@@ -414,22 +414,6 @@ static void answer_push(struct session *s, struct rpc_call *call, uint64_t strea
     answer(call, &b, wire_push_reply_encode(&b, &reply));
 }
 
-/* The store takes nothing; whoever runs it must know why. */
-static void refuse_unavailable(struct session *s, struct rpc_call *call, enum err e)
-{
-    struct errmsg why;
-    char quoted[600];
-
-    count(s, &s->stats.unavailable, NULL);
-    store_problem(s->conf.store, &why);
-    if (why.text[0]) {
-        log_line(LOG_ERROR, "session", "unavailable", "cause=%s remedy=%s",
-                 log_str(quoted, sizeof quoted, why.text),
-                 "\"mend the disk of data_dir, then restart the collector\"");
-    }
-    rpc_fail(call, RPC_UNAVAILABLE, FAILED_MS, "the collector cannot store now: %s", err_text(e));
-}
-
 /* Says what the store's refusal means. */
 static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
 {
@@ -455,7 +439,9 @@ static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
                  "a batch has a sequence number from 1 and stamps between 1970 and 2200");
         break;
     default:
-        refuse_unavailable(s, call, e);
+        count(s, &s->stats.unavailable, NULL);
+        rpc_fail(call, RPC_UNAVAILABLE, FAILED_MS, "the collector cannot store now: %s",
+                 err_text(e));
         break;
     }
 }
