@@ -89,7 +89,6 @@ void net_client_close(struct net_client *c)
     os_mutex_lock(c->lock);
     c->closing = true;
     os_mutex_unlock(c->lock);
-    net_dial_quiesce(c->dial);
     nng_close(c->socket);
     os_mutex_lock(c->lock);
     while (c->calls > 0) {

@@ -26,9 +26,7 @@ struct net_dial {
     atomic_uint refs; /* the owner's, and one of the TLS configuration for on_fault */
     char address[NET_URL_MAX];
     uint32_t dialer_id;
-    struct nng_tls_config *tls;           /* our reference, */
-    struct nng_tls_engine_config *engine; /* and its inner half */
-    struct os_mutex *lock;                /* guards what follows */
+    struct os_mutex *lock; /* guards what follows */
     struct os_cond *change;
     unsigned pipes;
     uint64_t faults; /* TLS failures so far, */
@@ -67,11 +65,8 @@ static void on_fault(void *ctx, enum err e, const char *text)
 static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 {
     struct net_dial *d = arg;
-    struct net_identity server;
 
-    if (ev == NNG_PIPE_EV_ADD_POST) {
-        err_ignore(net_engine_identity(&server, pipe.id)); /* for the engine's count */
-    }
+    (void)pipe;
     os_mutex_lock(d->lock);
     if (ev == NNG_PIPE_EV_ADD_POST) {
         d->pipes++;
@@ -137,6 +132,7 @@ static enum err dial(struct net_dial *d, nng_socket s, const struct net_dial_con
                                 .on_fault = on_fault,
                                 .release = release,
                                 .ctx = d};
+    struct nng_tls_config *cfg;
     char url[NET_URL_MAX];
     nng_dialer dialer;
     int rv;
@@ -148,13 +144,14 @@ static enum err dial(struct net_dial *d, nng_socket s, const struct net_dial_con
     if (e) {
         return e;
     }
-    e = net_engine_config(&d->tls, &d->engine, conf->tls, &policy);
+    e = net_engine_config(&cfg, conf->tls, &policy);
     if (e) {
         return e;
     }
     atomic_fetch_add(&d->refs, 1); /* the configuration's */
     d->dialer_id = (uint32_t)nng_dialer_id(dialer);
-    rv = set_options(dialer, d->tls, conf);
+    rv = set_options(dialer, cfg, conf);
+    nng_tls_config_free(cfg);
     if (rv == 0) {
         rv = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
     }
@@ -190,20 +187,11 @@ enum err net_dial_open(struct net_dial **out, uint32_t socket_id, const struct n
     return ERR_OK;
 }
 
-void net_dial_quiesce(struct net_dial *d)
-{
-    net_engine_quiesce(d->engine);
-}
-
 void net_dial_close(struct net_dial *d)
 {
-    if (!d) {
-        return;
+    if (d) {
+        release(d);
     }
-    if (d->tls) {
-        nng_tls_config_free(d->tls);
-    }
-    release(d);
 }
 
 bool net_dial_connected(struct net_dial *d)

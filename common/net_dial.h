@@ -20,9 +20,6 @@ struct net_dial_conf {
 NODISCARD enum err net_dial_open(struct net_dial **out, uint32_t socket_id,
                                  const struct net_dial_conf *conf, struct errmsg *why);
 
-/* Before nng_close of the socket: no connection comes up any more. */
-void net_dial_quiesce(struct net_dial *d);
-
 /* After nng_close of the socket. NULL is allowed. */
 void net_dial_close(struct net_dial *d);
 

@@ -26,7 +26,6 @@
  * version, the only one that net_engine_register accepts. */
 #include "common/net_engine.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,24 +35,19 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/engine.h>
 
-#include "common/clk.h"
 #include "common/log.h"
 #include "common/net_cert.h"
 #include "common/net_impl.h"
 #include "common/net_tls.h"
-#include "common/os.h"
 
 #define NNG_KNOWN    "1.5.2"
 #define ALERT_RECORD 21 /* TLS record types */
 #define HELLO_RECORD 22
-#define QUIESCE_NS   (200 * CLK_MS)
 
 struct nng_tls_engine_config {
     struct net_tls *tls; /* NULL: refuses everything */
     struct net_policy policy;
     char name[32];
-    atomic_bool closing;
-    atomic_uint between; /* connections from the handshake's last step until they are let in */
 };
 
 enum conn_state { CONN_NONE, CONN_SHAKING, CONN_UP, CONN_FAILED };
@@ -68,12 +62,11 @@ struct meter {
 
 struct nng_tls_engine_conn {
     void *stream;
-    struct nng_tls_engine_config *cfg;
+    const struct nng_tls_engine_config *cfg;
     mbedtls_ssl_context ssl;
     enum conn_state state;
     bool heard;    /* anything came from the peer */
     bool garbage;  /* and it was not TLS */
-    bool counted;  /* in cfg->between */
     bool admitted; /* its identity was asked for */
     bool told;
     const char *denied; /* why verification failed beyond mbedTLS's own reasons */
@@ -85,7 +78,6 @@ struct nng_tls_engine_conn {
 static _Thread_local struct {
     struct net_tls *tls;
     const struct net_policy *policy;
-    struct nng_tls_engine_config *made;
     struct net_identity *identity;
 } call;
 
@@ -359,28 +351,11 @@ static void tell_lost(nng_tls_engine_conn *c)
     }
 }
 
-static void count(nng_tls_engine_conn *c)
-{
-    c->counted = true;
-    atomic_fetch_add(&c->cfg->between, 1);
-}
-
-static void uncount(nng_tls_engine_conn *c)
-{
-    if (c->counted) {
-        c->counted = false;
-        atomic_fetch_sub(&c->cfg->between, 1);
-    }
-}
-
 /* Also for connections whose init failed or never ran. */
 static void conn_fini(nng_tls_engine_conn *c)
 {
     if (c->state == CONN_NONE) {
         return;
-    }
-    if (atomic_load(&c->cfg->closing)) {
-        c->told = true; /* nobody's fault */
     }
     if (net_tls_is_server(c->cfg->tls)) {
         if (c->state == CONN_SHAKING && c->heard) {
@@ -392,7 +367,6 @@ static void conn_fini(nng_tls_engine_conn *c)
     } else if (c->state == CONN_SHAKING) {
         tell_lost(c);
     }
-    uncount(c);
     mbedtls_ssl_free(&c->ssl);
 }
 
@@ -409,24 +383,6 @@ static bool would_block(int r)
     return r == MBEDTLS_ERR_SSL_WANT_READ || r == MBEDTLS_ERR_SSL_WANT_WRITE;
 }
 
-/* One step of the handshake; mbedTLS's code. */
-static int shake(nng_tls_engine_conn *c)
-{
-    int r;
-
-    count(c); /* before the look at `closing`: net_engine_quiesce does the reverse */
-    if (atomic_load(&c->cfg->closing)) {
-        r = MBEDTLS_ERR_SSL_CONN_EOF;
-    } else {
-        r = mbedtls_ssl_handshake(&c->ssl);
-        r = r == 0 && !c->who.name[0] ? MBEDTLS_ERR_SSL_BAD_CERTIFICATE : r;
-    }
-    if (r != 0) {
-        uncount(c);
-    }
-    return r;
-}
-
 static int conn_handshake(nng_tls_engine_conn *c)
 {
     int r;
@@ -437,18 +393,18 @@ static int conn_handshake(nng_tls_engine_conn *c)
     if (c->state != CONN_SHAKING) {
         return NNG_EPEERAUTH;
     }
-    r = shake(c);
-    if (r == 0) {
-        c->state = CONN_UP;
-        return 0;
-    }
+    r = mbedtls_ssl_handshake(&c->ssl);
     if (would_block(r)) {
         return NNG_EAGAIN;
+    }
+    if (r == 0 && c->who.name[0]) {
+        c->state = CONN_UP;
+        return 0;
     }
     c->state = CONN_FAILED;
     if (r != MBEDTLS_ERR_SSL_CONN_EOF) {
         tell_handshake(c, r);
-    } else if (!net_tls_is_server(c->cfg->tls) && !atomic_load(&c->cfg->closing)) {
+    } else if (!net_tls_is_server(c->cfg->tls)) {
         tell_lost(c);
     }
     return NNG_EPEERAUTH;
@@ -508,7 +464,6 @@ static bool conn_verified(nng_tls_engine_conn *c)
     if (call.identity) {
         *call.identity = c->who;
         c->admitted = true;
-        uncount(c);
     }
     return true;
 }
@@ -519,13 +474,10 @@ static int config_init(nng_tls_engine_config *cfg, nng_tls_mode mode)
 {
     (void)mode;
     if (call.tls) {
-        call.made = cfg;
         cfg->tls = net_tls_hold(call.tls);
         cfg->policy = *call.policy;
         snprintf(cfg->name, sizeof cfg->name, "%s", call.policy->name ? call.policy->name : "");
         cfg->policy.name = cfg->name;
-        atomic_init(&cfg->closing, false);
-        atomic_init(&cfg->between, 0);
     }
     return 0;
 }
@@ -622,8 +574,8 @@ enum err net_engine_register(struct errmsg *why)
                : errmsg_set(why, ERR_VERSION, "NNG does not take our TLS engine");
 }
 
-enum err net_engine_config(struct nng_tls_config **out, struct nng_tls_engine_config **inner,
-                           struct net_tls *tls, const struct net_policy *policy)
+enum err net_engine_config(struct nng_tls_config **out, struct net_tls *tls,
+                           const struct net_policy *policy)
 {
     int rv;
 
@@ -633,21 +585,7 @@ enum err net_engine_config(struct nng_tls_config **out, struct nng_tls_engine_co
                               net_tls_is_server(tls) ? NNG_TLS_MODE_SERVER : NNG_TLS_MODE_CLIENT);
     call.tls = NULL;
     call.policy = NULL;
-    if (rv != 0) {
-        return ERR_NOMEM;
-    }
-    *inner = call.made;
-    return ERR_OK;
-}
-
-void net_engine_quiesce(struct nng_tls_engine_config *inner)
-{
-    int64_t until = os_mono_ns() + QUIESCE_NS;
-
-    atomic_store(&inner->closing, true);
-    while (atomic_load(&inner->between) > 0 && os_mono_ns() < until) {
-        os_sleep_ns(CLK_MS);
-    }
+    return rv == 0 ? ERR_OK : ERR_NOMEM;
 }
 
 enum err net_engine_identity(struct net_identity *out, uint32_t pipe_id)

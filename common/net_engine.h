@@ -6,7 +6,6 @@
 #include "common/net.h"
 
 struct nng_tls_config;
-struct nng_tls_engine_config;
 
 /* SP protocol numbers, as they stand in the greeting. */
 enum net_sp { NET_SP_PUB = 0x20, NET_SP_SUB = 0x21, NET_SP_REQ = 0x30, NET_SP_REP = 0x31 };
@@ -29,20 +28,12 @@ struct net_policy {
  * Errors: ERR_VERSION (another NNG than the one this is written for) */
 NODISCARD enum err net_engine_register(struct errmsg *why);
 
-/* A configuration to set on one listener or dialer; nng_tls_config_free gives it back. `inner` is
- * our half of it and lives as long. Takes `policy->ctx` only on ERR_OK; keeps its own reference to
- * `tls`. Errors: ERR_NOMEM */
-NODISCARD enum err net_engine_config(struct nng_tls_config **out,
-                                     struct nng_tls_engine_config **inner, struct net_tls *tls,
+/* A configuration to set on one listener or dialer; nng_tls_config_free gives it back. Takes
+ * `policy->ctx` only on ERR_OK; keeps its own reference to `tls`. Errors: ERR_NOMEM */
+NODISCARD enum err net_engine_config(struct nng_tls_config **out, struct net_tls *tls,
                                      const struct net_policy *policy);
 
-/* To call before the socket is closed: no further connection comes up, and those whose handshake is
- * done are let in or gone; a peer that stays silent there is waited for 200 ms at most. NNG 1.5.2
- * forgets a connection whose greeting it is just looking at when its listener or dialer closes. */
-void net_engine_quiesce(struct nng_tls_engine_config *inner);
-
-/* Who is at the other end of a pipe. From a pipe callback: it counts as the moment when the
- * connection was let in.
+/* Who is at the other end of a pipe. From a pipe callback: it counts as the moment of admission.
  * Errors: ERR_CLOSED */
 NODISCARD enum err net_engine_identity(struct net_identity *out, uint32_t pipe_id);
 

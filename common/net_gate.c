@@ -21,9 +21,7 @@ struct net_gate {
     struct net_gate_conf conf; /* address and tls are not kept */
     char name[32];
     unsigned port;
-    struct nng_tls_config *tls;           /* our reference, */
-    struct nng_tls_engine_config *engine; /* and its inner half */
-    struct os_mutex *lock;                /* guards what follows */
+    struct os_mutex *lock; /* guards what follows */
     struct net_peer *buckets[BUCKETS];
     unsigned peers;
 };
@@ -133,6 +131,7 @@ static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
                           struct net_tls *tls, struct errmsg *why)
 {
     char url[NET_URL_MAX];
+    struct nng_tls_config *cfg = NULL;
     nng_listener l;
     size_t max = g->conf.policy.message_max;
     int port = 0, rv;
@@ -145,11 +144,11 @@ static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
     if (rv != 0) {
         return errmsg_set(why, net_error(rv), "cannot listen on %s: %s", address, nng_strerror(rv));
     }
-    e = net_engine_config(&g->tls, &g->engine, tls, &g->conf.policy);
+    e = net_engine_config(&cfg, tls, &g->conf.policy);
     if (e) {
         return e;
     }
-    rv = nng_listener_set_ptr(l, NNG_OPT_TLS_CONFIG, g->tls);
+    rv = nng_listener_set_ptr(l, NNG_OPT_TLS_CONFIG, cfg);
     if (rv == 0) {
         /* 0 would be no limit at all. */
         rv = nng_listener_set_size(l, NNG_OPT_RECVMAXSZ, max > 0 ? max : 1);
@@ -160,6 +159,7 @@ static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
     if (rv == 0) {
         rv = nng_listener_get_int(l, NNG_OPT_TCP_BOUND_PORT, &port);
     }
+    nng_tls_config_free(cfg);
     g->port = (unsigned)port;
     return rv == 0 ? ERR_OK
                    : errmsg_set(why, net_error(rv), "cannot listen on %s: %s", address,
@@ -195,13 +195,6 @@ enum err net_gate_open(struct net_gate **out, uint32_t socket_id, const struct n
     return ERR_OK;
 }
 
-void net_gate_quiesce(struct net_gate *g)
-{
-    if (g) {
-        net_engine_quiesce(g->engine);
-    }
-}
-
 void net_gate_close(struct net_gate *g)
 {
     if (!g) {
@@ -215,9 +208,6 @@ void net_gate_close(struct net_gate *g)
             g->buckets[i] = p->next;
             mem_free(p);
         }
-    }
-    if (g->tls) {
-        nng_tls_config_free(g->tls);
     }
     os_mutex_destroy(g->lock);
     mem_free(g);

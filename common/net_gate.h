@@ -23,9 +23,6 @@ struct net_gate_conf {
 NODISCARD enum err net_gate_open(struct net_gate **out, uint32_t socket_id,
                                  const struct net_gate_conf *conf, struct errmsg *why);
 
-/* Before nng_close of the socket: nobody comes in any more. NULL is allowed. */
-void net_gate_quiesce(struct net_gate *g);
-
 /* After nng_close of the socket and with nobody between enter and leave. NULL is allowed. */
 void net_gate_close(struct net_gate *g);
 

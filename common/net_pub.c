@@ -65,7 +65,6 @@ void net_pub_stop(struct net_pub *p)
     if (!p) {
         return;
     }
-    net_gate_quiesce(p->gate);
     nng_close(p->socket);
     net_gate_close(p->gate);
     mem_free(p);

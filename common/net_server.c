@@ -343,7 +343,6 @@ void net_server_stop(struct net_server *s)
     os_mutex_lock(s->lock);
     s->stopping = true;
     os_mutex_unlock(s->lock);
-    net_gate_quiesce(s->gate);
     nng_close(s->socket);
     for (unsigned i = 0; i < s->n_slots; i++) {
         if (s->slots[i].aio) {

@@ -61,7 +61,6 @@ void net_sub_close(struct net_sub *s)
     if (!s) {
         return;
     }
-    net_dial_quiesce(s->dial);
     nng_close(s->socket);
     net_dial_close(s->dial);
     mem_free(s);

@@ -210,6 +210,7 @@ static void serve(struct rpc_call *c)
     }
     c->method = find_method(c->server, &c->header);
     if (!c->method) {
+        log_peer(c, "refused", "unknown method");
         rpc_fail(c, RPC_UNIMPLEMENTED, 0, "no such method on this listener");
         return;
     }
@@ -324,6 +325,7 @@ static void on_request(void *ctx, struct net_request *r)
     body = net_request_body(r, &n);
     e = frame_get_request(&c->header, &c->payload, &c->payload_n, body, n);
     if (e == ERR_VERSION) {
+        log_peer(c, "refused", "other frame version");
         rpc_fail(c, RPC_FAILED_PRECONDITION, 0, "frame versions %d to %d are spoken here",
                  FRAME_VERSION, FRAME_VERSION);
         return;

@@ -401,6 +401,7 @@ static void pose_as_collector(void *arg)
     }
     if (!i->cert) {
         err_ignore(raw_peer_send(p, "220 mail.example ESMTP\r\n", 24));
+        raw_peer_is_closed(p, LONG_MS); /* closing first could take the words back */
     } else {
         err_ignore(raw_peer_tls(p, true, &c));
     }
