@@ -88,10 +88,11 @@ struct source;
 /* Everything that differs between event sources. Order: open (of the source's own header), run,
  * stop (any thread), close. */
 struct source_ops {
-    enum err (*run)(
-        struct source *s); /* blocks until stop (ERR_OK), the end of input (ERR_END), or failure */
-    void (*stop)(struct source *s);                                  /* idempotent, never blocks */
-    void (*stats)(const struct source *s, struct source_stats *out); /* any thread */
+    /* Blocks until stop (ERR_OK), the end of input (ERR_END), or failure. */
+    enum err (*run)(struct source *s);
+    void (*stop)(struct source *s); /* idempotent, never blocks */
+    /* While run is under way: only from its thread, that is from a call of the sink. */
+    void (*stats)(const struct source *s, struct source_stats *out);
     void (*close)(struct source *s); /* NULL is allowed; run must have returned */
 };
 
