@@ -136,6 +136,9 @@ static void give(struct etl_file *f, const struct etl_item *item)
     }
     if (f->speed_permille) {
         pause_until(f, ev.wall_ns);
+        if (stopping(f)) {
+            return; /* its time has not come */
+        }
     }
     if (ev.wall_ns < f->now_ns) {
         ev.wall_ns = f->now_ns;

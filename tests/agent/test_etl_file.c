@@ -22,7 +22,8 @@
 static char dir[256];
 
 struct got {
-    struct source *stop_me; /* by the first record that is not early */
+    struct source *stop_me;    /* by the first record that is not early */
+    struct source *stop_later; /* as soon as time goes on behind it */
     size_t n, early, advances;
     char tag[GOT_MAX]; /* first payload byte of each record */
     int64_t wall_ns[GOT_MAX];
@@ -62,6 +63,9 @@ static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     g->advanced_ns = wall_ns;
     g->mono_ns = mono_ns;
     g->advances++;
+    if (g->stop_later && g->n > 0) {
+        g->stop_later->ops->stop(g->stop_later);
+    }
 }
 
 static struct got *got_new(void)
@@ -509,6 +513,35 @@ static void stop_ends_a_run_at_once(void **state)
     free(g);
 }
 
+static void a_stop_between_two_records_leaves_time_where_it_was(void **state)
+{
+    const char *paths[1];
+    struct etl_file_conf conf = {.paths = paths, .n_paths = 1, .speed_permille = 1000};
+    struct got *g = got_new();
+    struct source_sink sink = {.ctx = g, .raw = on_raw, .advance = on_advance};
+    struct source_stats stats;
+    struct source *src;
+    struct etl_writer w;
+
+    (void)state;
+    start(&w);
+    etl_writer_buffer(&w, 0, 0);
+    put(&w, 600000000, 'a'); /* a minute later */
+    etl_writer_close(&w);
+    etl_writer_save(&w, path_of("slow.etl"));
+    etl_writer_fini(&w);
+    paths[0] = path_of("slow.etl");
+    assert_ok(etl_file_open(&src, &conf, sink, NULL));
+    g->stop_later = src;
+    assert_ok(src->ops->run(src));
+    src->ops->stats(src, &stats);
+    assert_int_equal(g->n, 1);
+    assert_int_equal(stats.in, 1);
+    assert_true(g->advanced_ns < src->about.first_wall_ns + 30 * CLK_S);
+    src->ops->close(src);
+    free(g);
+}
+
 static void the_same_times_are_the_same_boot(void **state)
 {
     struct got *g = got_new();
@@ -626,6 +659,7 @@ int main(void)
         cmocka_unit_test(several_files_are_merged_and_rebased_together),
         cmocka_unit_test(a_replay_keeps_its_pace_and_ends_at_its_end),
         cmocka_unit_test(stop_ends_a_run_at_once),
+        cmocka_unit_test(a_stop_between_two_records_leaves_time_where_it_was),
         cmocka_unit_test(the_same_times_are_the_same_boot),
         cmocka_unit_test(what_is_no_trace_is_refused_with_a_reason),
         cmocka_unit_test(running_out_of_memory_at_any_point_leaks_nothing),
