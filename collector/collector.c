@@ -151,7 +151,7 @@ static void recovery_log(struct collector *c)
     struct store_stats s;
 
     store_stats(c->store, &s);
-    log_line(LOG_INFO, "store", "open",
+    log_line(s.bad_records ? LOG_WARN : LOG_INFO, "store", "open",
              "hosts=%" PRIu64 " batches=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64
              " bad_records=%" PRIu64,
              s.hosts, s.recovered_batches, s.recovered_bytes, s.torn_bytes, s.bad_records);

@@ -269,6 +269,20 @@ static void refuse_spoof(struct session *s, struct rpc_call *call, const char *c
         who->name, claims, who->name);
 }
 
+/* A batch that must never come again: its sender drops it, so it is told here too. */
+static void refuse_batch(struct session *s, struct rpc_call *call, uint64_t *counter,
+                         enum rpc_code code, const char *reason)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    char name[160], quoted[160];
+
+    count(s, counter, &who->host);
+    log_line(LOG_WARN, "session", "refused", "name=%s address=%s reason=%s",
+             log_str(name, sizeof name, who->name), who->address,
+             log_str(quoted, sizeof quoted, reason));
+    rpc_fail(call, code, 0, "%s", reason);
+}
+
 static void refuse_anonymous(struct session *s, struct rpc_call *call)
 {
     count(s, &s->stats.spoofed, NULL);
@@ -417,8 +431,6 @@ static void answer_push(struct session *s, struct rpc_call *call, uint64_t strea
 /* Says what the store's refusal means. */
 static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
 {
-    const struct uuid *host = &rpc_call_peer(call)->host;
-
     switch (e) {
     case ERR_BUSY:
         count(s, &s->stats.overloaded, NULL);
@@ -430,13 +442,12 @@ static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
         rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "too much at once");
         break;
     case ERR_RANGE:
-        count(s, &s->stats.too_old, host);
-        rpc_fail(call, RPC_OUT_OF_RANGE, 0, "older than the collector keeps");
+        refuse_batch(s, call, &s->stats.too_old, RPC_OUT_OF_RANGE,
+                     "older than the collector keeps");
         break;
     case ERR_INVALID:
-        count(s, &s->stats.corrupt, host);
-        rpc_fail(call, RPC_INVALID_ARGUMENT, 0,
-                 "a batch has a sequence number from 1 and stamps between 1970 and 2200");
+        refuse_batch(s, call, &s->stats.corrupt, RPC_INVALID_ARGUMENT,
+                     "a batch has a sequence number from 1 and stamps between 1970 and 2200");
         break;
     default:
         count(s, &s->stats.unavailable, NULL);
@@ -517,8 +528,8 @@ static bool check_future(struct session *s, struct rpc_call *call, const struct 
         count(s, &s->stats.unclocked, NULL);
         rpc_fail(call, RPC_FAILED_PRECONDITION, 0, "say Hello first: this host's clock is unknown");
     } else {
-        count(s, &s->stats.future, host);
-        rpc_fail(call, RPC_OUT_OF_RANGE, 0, "the batch is of the future by the host's own clock");
+        refuse_batch(s, call, &s->stats.future, RPC_OUT_OF_RANGE,
+                     "the batch is of the future by the host's own clock");
     }
     return false;
 }
@@ -547,8 +558,8 @@ static void handle_push(void *ctx, struct rpc_call *call)
         return;
     }
     if (e) {
-        count(s, &s->stats.corrupt, &who->host);
-        rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "not a batch: %s", err_text(e));
+        refuse_batch(s, call, &s->stats.corrupt, RPC_INVALID_ARGUMENT,
+                     e == ERR_FULL ? "not a batch: over a limit" : "not a batch");
         return;
     }
     if (memcmp(b->head.host.b, who->host.b, sizeof who->host.b) != 0) {
