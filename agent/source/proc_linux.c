@@ -19,6 +19,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -191,6 +192,9 @@ static void read_all(struct proc_linux *s)
             s->host.counts.gone++;
         } else if (e == ERR_FULL) {
             s->capped = true;
+        } else if (e == ERR_ACCESS) {
+            /* Hidden (hidepid): nobody to us, unless its start was told or it was seen before. */
+            s->capped = s->capped || proc_inst_find(&s->table, s->pids[i]);
         } else if (e && e != ERR_END) {
             s->host.counts.damaged++;
             s->capped = true;
@@ -221,6 +225,11 @@ static void drop_ended(struct proc_linux *s)
     s->n_rows = kept;
 }
 
+static bool is_alive(uint32_t pid)
+{
+    return kill((pid_t)pid, 0) == 0 || errno == EPERM;
+}
+
 /* Whoever was not in this list: polled, it has ended; with the connector its end must arrive, and
  * when it has not by the next tick (at least a tenth of a second) it was lost.
  * Gives whether somebody is in doubt. */
@@ -236,6 +245,8 @@ static bool drop_vanished(struct proc_linux *s, int64_t now_ns)
         }
         if (p->phase == PROC_DYING) {
             doubt = true; /* told within 50 ms */
+        } else if (s->sock && !p->sampled && is_alive(p->id.pid)) {
+            doubt = true; /* hidden from us (hidepid): only its end will tell */
         } else if (!s->sock || (p->missing_since_ns && now_ns - p->missing_since_ns > CLK_S / 10)) {
             proc_life_vanished(&s->life, p, now_ns);
         } else {

@@ -1,9 +1,12 @@
 #include "agent/source/proc_linux.h"
 
+#include <grp.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -526,6 +529,49 @@ static void polled_tables_are_complete_and_tell_no_facts(void **state)
     end(&w);
 }
 
+/* In the role of a user who may not look into others' processes. Exit code: 0 as it should be, 1
+ * not, 100 when such a role cannot be had here. */
+static void watch_among_hidden(void)
+{
+    struct source_stats stats;
+    uint64_t tables = 3;
+    struct watch w;
+    bool good;
+
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("proc", "/proc", "proc", 0, "hidepid=1") != 0 || setgroups(0, NULL) != 0 ||
+        setgid(65534) != 0 || setuid(65534) != 0) {
+        _exit(100);
+    }
+    begin(&w, false, CLK_S / 20);
+    os_mutex_lock(w.lock);
+    w.wanted_pid = (uint32_t)getpid();
+    os_mutex_unlock(w.lock);
+    wait_for(&w, row_came, &tables);
+    finish(&w);
+    w.source->ops->stats(w.source, &stats);
+    good = w.incomplete == 0 && stats.damaged == 0;
+    end(&w);
+    _exit(good ? 0 : 1);
+}
+
+static void hidden_processes_are_no_damage_and_leave_tables_complete(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0) {
+        watch_among_hidden();
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 100) {
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void ignore_table(void *ctx, const struct snapshot *snap)
 {
     (void)ctx;
@@ -584,6 +630,7 @@ int main(void)
         cmocka_unit_test(limits_are_checked),
         cmocka_unit_test(opening_survives_every_failing_allocation),
         cmocka_unit_test(polled_tables_are_complete_and_tell_no_facts),
+        cmocka_unit_test(hidden_processes_are_no_damage_and_leave_tables_complete),
         cmocka_unit_test(a_living_process_has_every_column),
         cmocka_unit_test(without_events_a_table_still_has_every_column),
         cmocka_unit_test(a_process_of_several_threads_has_every_column),
