@@ -33,13 +33,42 @@ static void move_all(struct head_text **to, size_t cap, struct head_texts *t)
     t->cap = cap;
 }
 
-/* At most three quarters full. */
+/* Removing shifts what probed past the hole: put back everything that follows up to a gap. */
+static void remove_slot(struct head_texts *t, size_t i)
+{
+    head_text_unref(t->slots[i]);
+    t->slots[i] = NULL;
+    t->n--;
+    for (i = (i + 1) & (t->cap - 1); t->slots[i]; i = (i + 1) & (t->cap - 1)) {
+        struct head_text *x = t->slots[i];
+
+        t->slots[i] = NULL;
+        *slot_of(t->slots, t->cap, head_text_str(x)) = x;
+    }
+}
+
+void head_texts_sweep(struct head_texts *t)
+{
+    for (size_t i = 0; i < t->cap; i++) {
+        /* Only the owner adds references, so 1 stays 1; what moved into slot i is looked at too. */
+        while (t->slots[i] && atomic_load(&t->slots[i]->refs) == 1) {
+            remove_slot(t, i);
+        }
+    }
+}
+
+/* At most three quarters full. What nobody uses goes first, or a process that changes its command
+ * line again and again would fill the table for ever. */
 static enum err make_room(struct head_texts *t)
 {
     size_t cap = t->cap ? t->cap * 2 : 64;
     struct head_text **slots;
 
     if ((t->n + 1) * 4 <= t->cap * 3) {
+        return ERR_OK;
+    }
+    head_texts_sweep(t);
+    if (t->n * 2 < t->cap) {
         return ERR_OK;
     }
     slots = mem_array(cap, sizeof *slots);
@@ -77,30 +106,6 @@ enum err head_texts_get(struct head_texts *t, struct head_text **out, struct str
     }
     *out = head_text_ref(*slot);
     return ERR_OK;
-}
-
-/* Removing shifts what probed past the hole: put back everything that follows up to a gap. */
-static void remove_slot(struct head_texts *t, size_t i)
-{
-    head_text_unref(t->slots[i]);
-    t->slots[i] = NULL;
-    t->n--;
-    for (i = (i + 1) & (t->cap - 1); t->slots[i]; i = (i + 1) & (t->cap - 1)) {
-        struct head_text *x = t->slots[i];
-
-        t->slots[i] = NULL;
-        *slot_of(t->slots, t->cap, head_text_str(x)) = x;
-    }
-}
-
-void head_texts_sweep(struct head_texts *t)
-{
-    for (size_t i = 0; i < t->cap; i++) {
-        /* Only the owner adds references, so 1 stays 1; what moved into slot i is looked at too. */
-        while (t->slots[i] && atomic_load(&t->slots[i]->refs) == 1) {
-            remove_slot(t, i);
-        }
-    }
 }
 
 void head_texts_fini(struct head_texts *t)

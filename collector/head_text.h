@@ -1,5 +1,6 @@
 /* Text kept once: image names, paths, accounts and command lines repeat from process to process.
- * Bounds:  as many texts as their users hold; unused ones go with head_texts_sweep.
+ * Bounds:  in proportion to the texts in use; unused ones go with head_texts_sweep, or when they
+ *          are as many as those in use.
  * Threads: get and sweep by one owner; references may be dropped by any thread. */
 #ifndef PROCFLEET_COLLECTOR_HEAD_TEXT_H
 #define PROCFLEET_COLLECTOR_HEAD_TEXT_H

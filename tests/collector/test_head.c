@@ -213,6 +213,30 @@ static void the_limit_costs_those_that_ended_first(void **state)
     head_infos_destroy(t);
 }
 
+static void text_that_changes_for_ever_takes_no_more_room(void **state)
+{
+    struct head_infos *t;
+    long before = mem_live();
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 100));
+    for (int i = 0; i < 10000; i++) {
+        struct proc_info info = {.id = {1, 10}, .have = INFO_COMMAND_LINE_KNOWN};
+        struct head_infos_snap *snap;
+        char line[32];
+
+        snprintf(line, sizeof line, "worker: request %d", i);
+        info.command_line = text(line);
+        assert_ok(head_infos_merge(t, &boot_1, &info, i));
+        assert_ok(head_infos_snapshot(t, &snap));
+        assert_true(str_eq(head_infos_latest(snap, 1)->command_line, text(line)));
+        head_infos_snap_unref(snap);
+    }
+    assert_in_range(mem_live() - before, 1, 200);
+    head_infos_destroy(t);
+    assert_int_equal(mem_live(), before);
+}
+
 static void merging_survives_every_allocation_failing(void **state)
 {
     long held = mem_live();
@@ -444,6 +468,7 @@ int main(void)
         cmocka_unit_test(the_latest_of_a_pid_over_all_boots_is_the_last_created),
         cmocka_unit_test(a_snapshot_stays_as_it_was),
         cmocka_unit_test(the_limit_costs_those_that_ended_first),
+        cmocka_unit_test(text_that_changes_for_ever_takes_no_more_room),
         cmocka_unit_test(merging_survives_every_allocation_failing),
         cmocka_unit_test(nothing_is_seen_before_it_is_published),
         cmocka_unit_test(hosts_stand_by_name_and_follow_a_new_name),
