@@ -46,7 +46,12 @@ function(source_lib name include)
 endfunction()
 
 dep(mbedtls)
-dep(nng PATCH_COMMAND ${CMAKE_COMMAND} -P ${CMAKE_SOURCE_DIR}/cmake/patch-nng.cmake)
+# NNG is unpacked afresh when the changes to it change.
+set(nng_patch ${CMAKE_SOURCE_DIR}/cmake/patch-nng.cmake)
+set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${nng_patch})
+file(SHA256 ${nng_patch} nng_patch_hash)
+string(SUBSTRING ${nng_patch_hash} 0 8 nng_patch_hash)
+dep(nng PATCH_COMMAND ${CMAKE_COMMAND} -P ${nng_patch} SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/nng-${nng_patch_hash}-src)
 dep(jansson)
 dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
 dep(zstd SOURCE_SUBDIR none)
