@@ -38,6 +38,7 @@
 #include "common/log.h"
 #include "common/net_cert.h"
 #include "common/net_impl.h"
+#include "common/net_meter.h"
 #include "common/net_tls.h"
 
 #define NNG_KNOWN    "1.5.2"
@@ -52,14 +53,6 @@ struct nng_tls_engine_config {
 
 enum conn_state { CONN_NONE, CONN_SHAKING, CONN_UP, CONN_FAILED };
 
-/* Where in SP's framing the plain bytes from the peer are. */
-struct meter {
-    uint8_t head[8];
-    uint8_t have;
-    bool greeted;
-    uint64_t left; /* of the body */
-};
-
 struct nng_tls_engine_conn {
     void *stream;
     const struct nng_tls_engine_config *cfg;
@@ -71,7 +64,7 @@ struct nng_tls_engine_conn {
     bool told;
     const char *denied; /* why verification failed beyond mbedTLS's own reasons */
     struct net_identity who;
-    struct meter meter;
+    struct net_meter meter;
 };
 
 /* What config_init and conn_verified get from the calling thread, see above. */
@@ -201,56 +194,6 @@ static void tell_handshake(nng_tls_engine_conn *c, int r)
                  net_tls_server_name(c->cfg->tls), reason);
     }
     tell(c, e, text, "");
-}
-
-/* -- the meter -- */
-
-static const char *meter_greeting(struct meter *m, enum net_sp peer)
-{
-    const uint8_t want[8] = {0, 'S', 'P', 0, (uint8_t)((unsigned)peer >> 8), (uint8_t)peer, 0, 0};
-
-    m->greeted = true;
-    if (memcmp(m->head, want, 4) != 0) {
-        return "garbage instead of SP";
-    }
-    return memcmp(m->head, want, sizeof want) == 0 ? NULL : "other SP protocol";
-}
-
-static const char *meter_length(struct meter *m, size_t max)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < sizeof m->head; i++) {
-        n = n << 8 | m->head[i];
-    }
-    m->left = n;
-    return n > max ? "message too large" : NULL;
-}
-
-/* Follows n plain bytes; gives why the peer is to be cut, or NULL. */
-static const char *meter_feed(struct meter *m, const struct net_policy *policy, const uint8_t *p,
-                              size_t n)
-{
-    const char *why = NULL;
-
-    while (n > 0 && !why) {
-        if (m->left > 0) {
-            size_t part = m->left < n ? (size_t)m->left : n;
-
-            m->left -= part;
-            p += part;
-            n -= part;
-            continue;
-        }
-        m->head[m->have++] = *p++;
-        n--;
-        if (m->have == sizeof m->head) {
-            m->have = 0;
-            why =
-                m->greeted ? meter_length(m, policy->message_max) : meter_greeting(m, policy->peer);
-        }
-    }
-    return why;
 }
 
 /* -- connections -- */
@@ -426,7 +369,7 @@ static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
     if (r <= 0) {
         return r == 0 || r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY ? NNG_ECONNSHUT : NNG_ECRYPTO;
     }
-    why = meter_feed(&c->meter, &c->cfg->policy, p, (size_t)r);
+    why = net_meter_feed(&c->meter, c->cfg->policy.peer, c->cfg->policy.message_max, p, (size_t)r);
     if (why) {
         snprintf(more, sizeof more, " declared=%llu limit=%zu", (unsigned long long)c->meter.left,
                  c->cfg->policy.message_max);

@@ -4,11 +4,9 @@
 #define PROCFLEET_COMMON_NET_ENGINE_H
 
 #include "common/net.h"
+#include "common/net_meter.h"
 
 struct nng_tls_config;
-
-/* SP protocol numbers, as they stand in the greeting. */
-enum net_sp { NET_SP_PUB = 0x20, NET_SP_SUB = 0x21, NET_SP_REQ = 0x30, NET_SP_REP = 0x31 };
 
 /* What a listener or a dialer asks of its connections. */
 struct net_policy {
