@@ -220,7 +220,8 @@ static void what_finds_the_queue_full_is_counted_and_leaves_a_hole(void **state)
     os_mutex_unlock(t.ear.lock);
     wait_for(&t.ear, 6 - (size_t)stats.dropped);
     m = parse(&t.ear.bodies[t.ear.n - 1]);
-    assert_int_equal(m.seq, t.ear.n + 1);
+    /* One number is skipped for each time the publisher finds that something was dropped. */
+    assert_in_range(m.seq, t.ear.n + 1, t.ear.n + stats.dropped);
     wire_update_free(m.update);
     tear_down(&t);
 }
