@@ -18,7 +18,7 @@ void bench_begin(int argc, char **argv, const char *name, const char *about)
         }
     }
     if (!json) {
-        printf("%s: %s\n  %-34s %14s %-12s %12s\n", name, about, "figure", "value", "unit", "goal");
+        printf("%s: %s\n  %-44s %14s %-12s %12s\n", name, about, "figure", "value", "unit", "goal");
     }
 }
 
@@ -42,7 +42,7 @@ void bench_figure(const char *name, double value, const char *unit, double goal,
         printf("{\"name\":\"%s\",\"value\":%.6g,\"unit\":\"%s\",\"goal\":%s,\"better\":\"%s\"}\n",
                name, value, unit, text, better == BENCH_LESS ? "less" : "more");
     } else {
-        printf("  %-34s %14.6g %-12s %s%11s%s\n", name, value, unit,
+        printf("  %-44s %14.6g %-12s %s%11s%s\n", name, value, unit,
                goal > 0 ? better == BENCH_LESS ? "<=" : ">=" : "  ", goal > 0 ? text : "-",
                missed ? "  missed" : "");
     }

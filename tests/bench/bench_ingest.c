@@ -107,16 +107,16 @@ static void throughput(const char *name, unsigned hosts, unsigned per_host, size
     wall = os_mono_ns() - wall;
     store_stats(s, &stats);
     store_close(s);
-    snprintf(text, sizeof text, "%s: values per CPU-second", name);
+    snprintf(text, sizeof text, "%s_values_per_cpu_second", name);
     bench_figure(text, per_cpu_second(l.values, cpu), "M", goal, BENCH_MORE);
-    snprintf(text, sizeof text, "%s: batches per second", name);
+    snprintf(text, sizeof text, "%s_batches_per_second", name);
     bench_figure(text, (double)l.n / ((double)wall / SECOND), "1/s", 0, BENCH_MORE);
-    snprintf(text, sizeof text, "%s: bytes in the log per value", name);
+    snprintf(text, sizeof text, "%s_log_bytes_per_value", name);
     bench_figure(text, (double)stats.log_bytes / (double)l.values, "B", 0, BENCH_LESS);
     wall = os_mono_ns();
     load_check(store_open(&s, &conf, NULL), "open again");
     wall = os_mono_ns() - wall;
-    snprintf(text, sizeof text, "%s: recovery per GB of log", name);
+    snprintf(text, sizeof text, "%s_recovery_per_gb", name);
     bench_figure(text, (double)wall / (double)stats.log_bytes, "s", 0, BENCH_LESS);
     store_close(s);
     support_remove_dir(dir);
@@ -151,11 +151,11 @@ static void latency(unsigned rate)
     wait_until(0);
     store_stats(s, &stats);
     qsort(marks, l.n, sizeof *marks, by_value);
-    snprintf(text, sizeof text, "%u batches/s: acknowledged after, p50", rate);
+    snprintf(text, sizeof text, "ingest_ack_p50_at_%u_batches_s", rate);
     bench_figure(text, (double)marks[l.n / 2].took_ns / 1e6, "ms", 25, BENCH_LESS);
-    snprintf(text, sizeof text, "%u batches/s: acknowledged after, p99", rate);
+    snprintf(text, sizeof text, "ingest_ack_p99_at_%u_batches_s", rate);
     bench_figure(text, (double)marks[l.n * 99 / 100].took_ns / 1e6, "ms", 250, BENCH_LESS);
-    snprintf(text, sizeof text, "%u batches/s: batches a commit", rate);
+    snprintf(text, sizeof text, "ingest_batches_per_commit_at_%u_batches_s", rate);
     bench_figure(text, (double)stats.batches / (double)stats.commits, "", 0, BENCH_MORE);
     store_close(s);
     support_remove_dir(dir);
@@ -165,11 +165,12 @@ static void latency(unsigned rate)
 
 int main(int argc, char **argv)
 {
-    bench_begin(argc, argv, "ingest", "from a batch's bytes to durable and visible, without TLS");
+    bench_begin(argc, argv, "bench_ingest",
+                "from a batch's bytes to durable and visible, without TLS");
     load_check(os_mutex_create(&lock), "mutex");
     load_check(os_cond_create(&answered, lock), "cond");
-    throughput("20 hosts, 10 s batches", 20, 60, 10, 35);
-    throughput("1 host, 1 s batches", 1, 2000, 1, 10);
+    throughput("ingest_20_hosts_10s", 20, 60, 10, 35);
+    throughput("ingest_1_host_1s", 1, 2000, 1, 10);
     latency(10);
     latency(100);
     os_cond_destroy(answered);
