@@ -59,6 +59,8 @@ struct tail {
     int64_t end_ns; /* monotonic; 0 = never */
     struct topic *topics;
     uint64_t missed; /* messages */
+    bool away;       /* the connection is lost at the moment */
+    bool was_away;   /* or was: what came meanwhile is missing */
     volatile bool stop;
 };
 
@@ -165,6 +167,23 @@ static enum err take(struct tail *t, const struct buf *message)
     return e;
 }
 
+/* Says when the connection is lost and when it is back. */
+static void watch(struct tail *t, const struct net_sub *sub)
+{
+    bool away = !net_sub_connected(sub);
+
+    if (away && !t->away) {
+        t->was_away = true;
+        fprintf(stderr,
+                "procfleet tail: connection to %s lost; what happens until it is back is "
+                "missing here, 'procfleet events' has it\n",
+                t->c->settings.events);
+    } else if (!away && t->away) {
+        fprintf(stderr, "procfleet tail: connected again\n");
+    }
+    t->away = away;
+}
+
 /* Until told to stop, the limit is reached, or the connection is refused. */
 static int follow_stream(struct tail *t, struct net_sub *sub)
 {
@@ -173,6 +192,7 @@ static int follow_stream(struct tail *t, struct net_sub *sub)
 
     buf_init(&message, MESSAGE_MAX);
     while (!t->stop && (!t->end_ns || os_mono_ns() < t->end_ns) && (!e || e == ERR_TIMEOUT)) {
+        watch(t, sub);
         buf_reset(&message);
         e = net_sub_receive(sub, POLL_NS, &message);
         if (!e) {
@@ -181,7 +201,7 @@ static int follow_stream(struct tail *t, struct net_sub *sub)
     }
     buf_fini(&message);
     if (!e || e == ERR_TIMEOUT || e == ERR_END) {
-        return t->missed ? CLI_PARTIAL : CLI_OK;
+        return t->missed || t->was_away ? CLI_PARTIAL : CLI_OK;
     }
     return cli_fail(t->c, CLI_FAILED, "event stream %s: %s", t->c->settings.events, err_text(e));
 }

@@ -1,6 +1,7 @@
 """The operator's command line: what it says and how it exits when things are not as they should be."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -43,6 +44,24 @@ def output(fleet):
         check("a full disk under the answer is an error (%s)" % form, done.returncode, 1)
 
 
+def lost_stream(fleet):
+    """tail says that the collector went away and came back, and that its output is not the whole."""
+    tls = fleet.tls("subscriber")
+    env = dict(os.environ, PROCFLEET_EVENTS="127.0.0.1:" + fleet.ports["events"], PROCFLEET_CA=tls["ca"],
+               PROCFLEET_CERT=tls["cert"], PROCFLEET_KEY=tls["key"])
+    with open(fleet.path("samples.csv"), "wb") as rows:
+        tail = subprocess.Popen([os.path.join(BIN, "procfleet"), "tail", "--samples", "--format", "csv"], env=env,
+                                stdout=rows, stderr=subprocess.PIPE)
+    fleet.wait_for("the first samples", lambda: os.path.getsize(fleet.path("samples.csv")))
+    fleet.collector.kill()
+    fleet.collector.wait()
+    ensure("the loss is told", b"lost" in tail.stderr.readline())
+    fleet.start_collector()
+    ensure("the return is told", b"again" in tail.stderr.readline())
+    tail.send_signal(signal.SIGINT)
+    check("Ctrl-C ends it as partial", tail.wait(timeout=30), 5)
+
+
 with Fleet() as fleet:
     fleet.start_collector()
     fleet.start_agent("live", batch__max_age="500ms")
@@ -50,4 +69,5 @@ with Fleet() as fleet:
     usage(fleet)
     refusals(fleet)
     output(fleet)
+    lost_stream(fleet)
 sys.exit(0)
