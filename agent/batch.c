@@ -344,13 +344,17 @@ static struct str keep_text(struct batch_builder *b, struct str s)
     return (struct str){copy, s.n};
 }
 
-static void keep_info(struct batch_builder *b, struct proc_info *to, const struct proc_info *from)
+/* False: a text is missing, there was no memory or no room for it. */
+static bool keep_info(struct batch_builder *b, struct proc_info *to, const struct proc_info *from)
 {
+    uint64_t missing = b->stats.nomem;
+
     filter_info(b->conf.filter, from, to);
     to->name = keep_text(b, to->name);
     to->image = keep_text(b, to->image);
     to->command_line = keep_text(b, to->command_line);
     to->user = keep_text(b, to->user);
+    return b->stats.nomem == missing;
 }
 
 static struct known *find_known(struct batch_builder *b, struct proc_id id)
@@ -409,9 +413,10 @@ static enum err place_of(struct batch_builder *b, const struct sample_row *row, 
     }
     in = &b->held.instances[k->local];
     if (news) {
-        keep_info(b, &in->info, row->info);
+        bool whole = keep_info(b, &in->info, row->info);
+
         in->announce = true;
-        k->version = row->info_version;
+        k->version = whole ? row->info_version : 0; /* 0: once more in the next batch */
         b->guess_bytes += INFO_BYTES;
     }
     *place = k->local;
@@ -530,7 +535,7 @@ enum err batch_event(struct batch_builder *b, const struct life_event *ev)
     to = &h->events[h->n_events];
     to->order = h->n_events++;
     to->ev = *ev;
-    keep_info(b, &to->ev.info, &ev->info);
+    (void)keep_info(b, &to->ev.info, &ev->info);
     to->ev.path = keep_text(b, ev->path);
     b->stats.events++;
     b->guess_bytes += EVENT_BYTES;

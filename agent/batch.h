@@ -18,7 +18,9 @@
 #define BATCH_VALUES_MAX (1u << 19)
 #define BATCH_ROWS_MAX   (1u << 16)
 #define BATCH_EVENTS_MAX 8192u
-#define BATCH_TEXT_MAX   (4u << 20) /* bytes of names and command lines */
+/* Bytes of names and command lines at which a batch closes. Up to twice as many are kept, which a
+ * receiver can still unpack within its budget; the rest travels in the next. */
+#define BATCH_TEXT_MAX   (2u << 20)
 #define BATCH_LEDGER_MAX 64u
 
 struct batch_builder;

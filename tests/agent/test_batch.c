@@ -15,6 +15,7 @@ struct bench {
     size_t n_got;
     uint64_t ledger_count;
     enum err refuse;
+    struct str line; /* command line of everybody, instead of a short one */
 };
 
 static enum err take(void *ctx, uint64_t seq, const void *bytes, size_t n)
@@ -96,6 +97,9 @@ static enum err tick_at(struct bench *t, int64_t ms, uint32_t n)
     assert_non_null(rows);
     for (uint32_t i = 0; i < n; i++) {
         infos[i] = info_of(i + 1);
+        if (t->line.n > 0) {
+            infos[i].command_line = t->line;
+        }
         rows[i].info = &infos[i];
         rows[i].info_version = 1;
         rows[i].mask = METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE);
@@ -293,6 +297,30 @@ static void a_batch_too_large_is_split_and_nothing_is_lost(void **state)
     bench_free(t);
 }
 
+static void texts_without_room_in_one_batch_travel_in_a_later_one(void **state)
+{
+    enum { N = 2500 };
+    static char long_line[MODEL_COMMAND_LINE_MAX]; /* of all together more than a batch keeps */
+    struct bench *t = bench_new();
+    size_t n_told = 0;
+
+    (void)state;
+    memset(long_line, 'x', sizeof long_line);
+    t->line = (struct str){long_line, sizeof long_line};
+    open_it(t);
+    for (int64_t ms = 0; ms < 5000; ms += 1000) {
+        assert_ok(tick_at(t, ms, N));
+    }
+    assert_ok(batch_finish(t->b));
+    for (size_t i = 0; i < t->n_got; i++) {
+        for (size_t k = 0; k < t->got[i]->n_infos; k++) {
+            n_told += t->got[i]->infos[k].command_line.n == sizeof long_line;
+        }
+    }
+    assert_int_equal(n_told, N);
+    bench_free(t);
+}
+
 static void events_are_in_time_order_and_filtered(void **state)
 {
     struct bench *t = bench_new();
@@ -419,6 +447,7 @@ int main(void)
         cmocka_unit_test(a_clock_set_back_ends_a_batch),
         cmocka_unit_test(runs_split_where_columns_change_or_a_tick_is_missing),
         cmocka_unit_test(a_batch_too_large_is_split_and_nothing_is_lost),
+        cmocka_unit_test(texts_without_room_in_one_batch_travel_in_a_later_one),
         cmocka_unit_test(events_are_in_time_order_and_filtered),
         cmocka_unit_test(the_ledger_travels_as_differences),
         cmocka_unit_test(an_empty_end_still_says_that_it_is_the_end),
