@@ -9,6 +9,7 @@
 struct stream {
     uint64_t id;
     int64_t used_ns;
+    uint64_t closed; /* numbers in holes that were closed since the collector started */
     size_t n;
     struct seq_range ranges[SEQSET_RANGES_MAX]; /* rising, never touching */
 };
@@ -160,10 +161,10 @@ static enum err host_add(struct seqset *s, struct host **out, const struct uuid 
     return ERR_OK;
 }
 
-/* Numbers missing below the highest; before the first range they are missing too. */
+/* Numbers missing below the highest; before the first range and in closed holes too. */
 static uint64_t stream_gaps(const struct stream *st)
 {
-    uint64_t gaps = 0, next = 1;
+    uint64_t gaps = st->closed, next = 1;
 
     for (size_t i = 0; i < st->n; i++) {
         gaps += st->ranges[i].first - next;
@@ -254,7 +255,10 @@ bool seqset_has(const struct seqset *s, const struct uuid *host, uint64_t stream
 
 static void close_lowest_hole(struct seqset *s, struct stream *st)
 {
-    s->closed += st->ranges[1].first - st->ranges[0].last - 1;
+    uint64_t hole = st->ranges[1].first - st->ranges[0].last - 1;
+
+    s->closed += hole;
+    st->closed += hole;
     st->ranges[1].first = st->ranges[0].first;
     st->n--;
     memmove(st->ranges, st->ranges + 1, st->n * sizeof *st->ranges);
