@@ -47,8 +47,10 @@ static unsigned distance(const char *a, const char *b, unsigned limit)
 
 const char *opt_closest(const char *word, const char *const *names, size_t n)
 {
+    /* Half the word may be wrong, at most three letters: "tpo" means "top", "foo" means nothing. */
+    unsigned limit = (unsigned)(strlen(word) + 1) / 2;
+    unsigned best_distance = (limit < 3 ? limit : 3) + 1;
     const char *best = NULL;
-    unsigned best_distance = 4;
 
     for (size_t i = 0; i < n; i++) {
         unsigned d = distance(word, names[i], 3);

@@ -48,7 +48,7 @@ void opt_print_commands(struct buf *out, const char *program, const char *about,
 void opt_print_bash_completion(struct buf *out, const char *program,
                                const struct opt_command *const *cmds, size_t n);
 
-/* The closest of n names to `word` (edit distance at most 3), or NULL. */
+/* The closest of n names to `word` (half of it may be wrong, at most three letters), or NULL. */
 const char *opt_closest(const char *word, const char *const *names, size_t n);
 
 #endif

@@ -75,6 +75,28 @@ static void the_same_table_prints_help_and_completion(void **state)
     buf_fini(&b);
 }
 
+static void only_likely_names_are_suggested(void **state)
+{
+    static const char *const names[] = {"set", "top", "host", "cpu_time"};
+    static const struct {
+        const char *word;
+        const char *closest;
+    } table[] = {
+        {"tpo", "top"}, {"hots", "host"}, {"cpu_tiem", "cpu_time"}, {"abc", NULL}, {"x", NULL}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        const char *closest = opt_closest(table[i].word, names, COUNT_OF(names));
+
+        if (table[i].closest) {
+            assert_non_null(closest);
+            assert_string_equal(closest, table[i].closest);
+        } else {
+            assert_null(closest);
+        }
+    }
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     char *argv[] = {"--host", "a", "b"};
@@ -97,6 +119,7 @@ int main(void)
         cmocka_unit_test(options_operands_and_values_are_told_apart),
         cmocka_unit_test(wrong_options_are_refused_with_a_suggestion),
         cmocka_unit_test(the_same_table_prints_help_and_completion),
+        cmocka_unit_test(only_likely_names_are_suggested),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
