@@ -1,7 +1,7 @@
 /* Configuration files: one table per program drives parsing (YAML through libyaml's events, nested
  * maps give dotted keys), --help and the sample file. Unknown keys are errors that name line, key
- * and the closest known key. Order of precedence: default < file < PROCFLEET_* environment <
- * command line --set key=value. Threads: read-only after loading. */
+ * and the closest known key. Order of precedence: default < file < command line (--set key=value).
+ * Threads: read-only after loading. */
 #ifndef PROCFLEET_COMMON_CONF_H
 #define PROCFLEET_COMMON_CONF_H
 
