@@ -84,8 +84,7 @@ static double per_cpu_second(uint64_t values, int64_t cpu_ns)
 }
 
 /* Everything as fast as it goes, UNDER_WAY at once; then the same directory opened again. */
-static void throughput(const char *name, unsigned hosts, unsigned per_host, size_t ticks,
-                       double goal)
+static void throughput(const char *name, unsigned hosts, unsigned per_host, size_t ticks)
 {
     char dir[256], text[128];
     struct load l = load_make(hosts, bench_quick() ? per_host / 10 : per_host, ticks, 0);
@@ -108,7 +107,7 @@ static void throughput(const char *name, unsigned hosts, unsigned per_host, size
     store_stats(s, &stats);
     store_close(s);
     snprintf(text, sizeof text, "%s_values_per_cpu_second", name);
-    bench_figure(text, per_cpu_second(l.values, cpu), "M", goal, BENCH_MORE);
+    bench_figure(text, per_cpu_second(l.values, cpu), "M", 0, BENCH_MORE);
     snprintf(text, sizeof text, "%s_batches_per_second", name);
     bench_figure(text, (double)l.n / ((double)wall / SECOND), "1/s", 0, BENCH_MORE);
     snprintf(text, sizeof text, "%s_log_bytes_per_value", name);
@@ -154,7 +153,7 @@ static void latency(unsigned rate)
     snprintf(text, sizeof text, "ingest_ack_p50_at_%u_batches_s", rate);
     bench_figure(text, (double)marks[l.n / 2].took_ns / 1e6, "ms", 25, BENCH_LESS);
     snprintf(text, sizeof text, "ingest_ack_p99_at_%u_batches_s", rate);
-    bench_figure(text, (double)marks[l.n * 99 / 100].took_ns / 1e6, "ms", 250, BENCH_LESS);
+    bench_figure(text, (double)marks[l.n * 99 / 100].took_ns / 1e6, "ms", 0, BENCH_LESS);
     snprintf(text, sizeof text, "ingest_batches_per_commit_at_%u_batches_s", rate);
     bench_figure(text, (double)stats.batches / (double)stats.commits, "", 0, BENCH_MORE);
     store_close(s);
@@ -169,8 +168,9 @@ int main(int argc, char **argv)
                 "from a batch's bytes to durable and visible, without TLS");
     load_check(os_mutex_create(&lock), "mutex");
     load_check(os_cond_create(&answered, lock), "cond");
-    throughput("ingest_20_hosts_10s", 20, 60, 10, 35);
-    throughput("ingest_1_host_1s", 1, 2000, 1, 10);
+    /* The goals of these are with TLS: bench_ingest_tls judges them. */
+    throughput("ingest_20_hosts_10s", 20, 60, 10);
+    throughput("ingest_1_host_1s", 1, 2000, 1);
     latency(10);
     latency(100);
     os_cond_destroy(answered);

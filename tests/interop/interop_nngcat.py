@@ -33,7 +33,6 @@ with Fleet() as fleet:
     tls = fleet.tls("subscriber")
     busy = subprocess.Popen(["sh", "-c", "while :; do true | cat; sleep 0.1; done"])
     try:
-        # nngcat has no option for the server's name: it trusts whatever the authority signed.
         out, err = nngcat(fleet, tls, "--cert=" + tls["cert"], "--key=" + tls["key"])
         ensure("nngcat receives events of the live host", "event/live" in out, (out[:300], err[:300]))
         out, err = nngcat(fleet, tls)
