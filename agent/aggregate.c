@@ -8,6 +8,7 @@ struct aggregate {
     int64_t interval_ns; /* of CPU samples; 0 = not known yet */
     uint64_t growing;    /* columns that never go back: counters, and peaks */
     struct aggregate_stats stats;
+    struct tally unattributed;
 };
 
 static uint64_t growing_columns(void)
@@ -45,6 +46,11 @@ void aggregate_destroy(struct aggregate *a)
 const struct aggregate_stats *aggregate_stats(const struct aggregate *a)
 {
     return &a->stats;
+}
+
+const struct tally *aggregate_unattributed(const struct aggregate *a)
+{
+    return &a->unattributed;
 }
 
 uint64_t aggregate_growing(const struct aggregate *a)
@@ -136,28 +142,31 @@ static void on_interval(struct aggregate *a, const struct event *ev)
     }
 }
 
-static void on_sample(struct aggregate *a, const struct event *ev)
+static struct ptable_proc *on_sample(struct aggregate *a, const struct event *ev)
 {
     struct ptable_proc *p;
 
     if (ev->u.sample.interrupt) {
         a->stats.samples_interrupt++;
-        return;
+        return NULL;
     }
     p = lifecycle_thread_owner(a->life, ev->u.sample.tid, ev);
     if (!p) {
         a->stats.unattributed++;
-        return;
+        a->unattributed.n[TALLY_SAMPLES]++;
+        return NULL;
     }
     a->stats.samples++;
+    p->tally.n[TALLY_SAMPLES]++;
     if (p->info.cpu_origin == CPU_ORIGIN_TIMES) {
-        return; /* its clock is better, and the two are never mixed */
+        return p; /* its clock is better, and the two are never mixed */
     }
     if (a->interval_ns) {
         add_counter(p, M_CPU_TIME, a->interval_ns);
     } else {
         p->count.samples_waiting++;
     }
+    return p;
 }
 
 void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
@@ -205,7 +214,7 @@ static void on_totals(struct aggregate *a, struct ptable_proc *p, const struct e
     }
 }
 
-void aggregate_event(struct aggregate *a, const struct event *ev)
+struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
 {
     struct ptable_proc *p;
 
@@ -213,19 +222,17 @@ void aggregate_event(struct aggregate *a, const struct event *ev)
         a->stats.events++;
     }
     if (ev->kind == EV_CPU_SAMPLE) {
-        if (!ev->early) {
-            on_sample(a, ev);
-        }
-        return;
+        return ev->early ? NULL : on_sample(a, ev);
     }
     if (ev->kind == EV_CPU_SAMPLE_INTERVAL) {
         on_interval(a, ev);
-        return;
+        return NULL;
     }
     p = lifecycle_event(a->life, ev);
     if (p && ev->kind == EV_PROC_STOP && ev->u.proc.totals) {
         on_totals(a, p, &ev->u.proc);
     }
+    return p;
 }
 
 /* -- tables -- */

@@ -12,6 +12,7 @@
 #include "agent/lifecycle.h"
 #include "agent/ptable.h"
 #include "agent/source.h"
+#include "agent/tally.h"
 
 struct aggregate;
 
@@ -29,7 +30,11 @@ NODISCARD enum err aggregate_create(struct aggregate **out, struct ptable *table
 void aggregate_destroy(struct aggregate *a);
 const struct aggregate_stats *aggregate_stats(const struct aggregate *a);
 
-void aggregate_event(struct aggregate *a, const struct event *ev);
+/* Gives the instance the event was charged to; NULL when it is nobody's or nobody's business. */
+struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev);
+
+/* What was charged to nobody because its owner is unknown. */
+const struct tally *aggregate_unattributed(const struct aggregate *a);
 void aggregate_table(struct aggregate *a, const struct snapshot *snap);
 
 /* Columns that never go back: counters, and peaks. */

@@ -26,12 +26,75 @@ enum event_kind {
     EV_IMAGE_LAST,
     EV_CPU_SAMPLE,          /* a profile interrupt */
     EV_CPU_SAMPLE_INTERVAL, /* from now on (or so far) the distance of samples */
+    EV_CPU_PMC,             /* a performance counter's interrupt */
+    EV_CSWITCH,             /* a CPU goes from one thread to another */
+    EV_READY,               /* a thread may run from now on */
+    EV_DPC,                 /* a deferred procedure call ended */
+    EV_ISR,                 /* an interrupt service routine ended */
+    EV_SYSCALL_ENTER,
+    EV_SYSCALL_EXIT,
+    EV_SOFT_FAULT,
+    EV_HARD_FAULT,
+    EV_VIRTUAL_ALLOC,
+    EV_VIRTUAL_FREE,
+    EV_DISK_INIT, /* a request is handed to the disk: tells who asked */
+    EV_DISK_READ, /* done */
+    EV_DISK_WRITE,
+    EV_DISK_FLUSH,
+    EV_FILE_OP,
+    EV_NET,
+    EV_REGISTRY,
+    EV_THREAD_NAME,
+    EV_STACK, /* belongs to the event of the same time and thread */
+    EV_LOST,  /* something is missing from here on: what is open on these CPUs has no known end */
     EV_KIND_COUNT,
+};
+
+enum soft_fault {
+    FAULT_TRANSITION,
+    FAULT_DEMAND_ZERO,
+    FAULT_COPY_ON_WRITE,
+    FAULT_GUARD,
+    FAULT_HARD, /* the fault itself; what was read for it is EV_HARD_FAULT */
+    FAULT_ACCESS_VIOLATION,
+    FAULT_COUNT,
+};
+
+enum file_op {
+    FILE_CREATE,
+    FILE_CLEANUP,
+    FILE_CLOSE,
+    FILE_READ,
+    FILE_WRITE,
+    FILE_FLUSH,
+    FILE_QUERY_INFO,
+    FILE_SET_INFO,
+    FILE_DELETE,
+    FILE_RENAME,
+    FILE_DIR_ENUM,
+    FILE_DIR_NOTIFY,
+    FILE_CONTROL,
+    FILE_OP_END,
+    FILE_OP_COUNT,
+};
+
+enum net_op {
+    NET_SEND,
+    NET_RECV,
+    NET_CONNECT,
+    NET_ACCEPT,
+    NET_RECONNECT,
+    NET_DISCONNECT,
+    NET_RETRANSMIT,
+    NET_COPY,
+    NET_FAIL,
 };
 
 struct ev_proc {
     struct proc_info info;
-    uint64_t key; /* kernel object address, pairs start and end in one session; 0 = unknown */
+    uint64_t key;  /* kernel object address, pairs start and end in one session; 0 = unknown */
+    bool manifest; /* by Microsoft-Windows-Kernel-Process: the other half of a classic record */
+    struct str package;    /* full name of the package, empty for most */
     uint64_t totals_mask;  /* EV_PROC_STOP: columns with exact totals at exit */
     const int64_t *totals; /* METRIC_COLS values, or NULL */
 };
@@ -54,6 +117,92 @@ struct ev_cpu_sample {
     bool interrupt; /* a DPC or ISR ran: not the thread's own time */
 };
 
+struct ev_cpu_pmc {
+    uint64_t ip;
+    uint32_t tid;
+    uint16_t source;
+};
+
+struct ev_cswitch {
+    uint32_t new_tid, old_tid; /* 0 = idle */
+    int8_t new_priority, old_priority;
+    uint8_t old_wait_reason, old_state; /* KWAIT_REASON, KTHREAD_STATE */
+    int8_t old_wait_mode;
+    uint32_t new_wait_time; /* clock ticks of the system, as recorded */
+};
+
+struct ev_ready {
+    uint32_t tid;
+};
+
+/* DPC and ISR: from begin_ns to the event's own time on the event's CPU. */
+struct ev_interrupt {
+    int64_t took_ns; /* 0 where the record says nonsense */
+    uint64_t routine;
+};
+
+struct ev_syscall {
+    uint64_t address; /* enter */
+    uint32_t status;  /* exit */
+};
+
+struct ev_soft_fault {
+    uint64_t address, ip;
+    uint8_t what; /* enum soft_fault */
+};
+
+struct ev_hard_fault {
+    uint64_t address, file, offset;
+    uint32_t tid, bytes;
+    int64_t took_ns;
+};
+
+struct ev_virtual {
+    uint64_t base, size;
+    uint32_t pid, flags;
+};
+
+/* version 2 names no issuer at the end of a request: issuer_tid is EVENT_NO_ID there, and the
+ * request's EV_DISK_INIT, same irp, was logged by its issuer. */
+struct ev_disk {
+    uint64_t irp, offset, file;
+    uint32_t issuer_tid;
+    uint32_t disk, flags, bytes;
+    int64_t took_ns;
+};
+
+struct ev_file {
+    uint64_t irp, object, offset;
+    uint32_t tid; /* EVENT_NO_ID: the event's own */
+    uint32_t bytes;
+    uint8_t op; /* enum file_op */
+    struct str path;
+};
+
+struct ev_net {
+    uint32_t pid, bytes;
+    uint8_t op; /* enum net_op */
+    bool udp, v6;
+};
+
+struct ev_registry {
+    uint32_t status;
+    uint8_t opcode;
+    int64_t took_ns;
+};
+
+struct ev_stack {
+    int64_t ticks; /* the event it belongs to */
+    uint32_t pid, tid;
+    size_t n_frames; /* 0: the frames come with the key */
+    uint64_t key;    /* 0 = none */
+};
+
+struct ev_lost {
+    bool all_cpus;            /* else the event's cpu only */
+    uint64_t events, buffers; /* at least; 0 = unknown number */
+};
+
 struct event {
     enum event_kind kind;
     bool early; /* handed over ahead of its time, from a pass over the whole recording (etl_file):
@@ -67,6 +216,20 @@ struct event {
         struct ev_thread thread;
         struct ev_image image;
         struct ev_cpu_sample sample;
+        struct ev_cpu_pmc pmc;
+        struct ev_cswitch cswitch;
+        struct ev_ready ready;
+        struct ev_interrupt interrupt;
+        struct ev_syscall syscall;
+        struct ev_soft_fault soft_fault;
+        struct ev_hard_fault hard_fault;
+        struct ev_virtual vm;
+        struct ev_disk disk;
+        struct ev_file file;
+        struct ev_net net;
+        struct ev_registry registry;
+        struct ev_stack stack;
+        struct ev_lost lost;
         int64_t interval_ns;
     } u;
 };

@@ -6,7 +6,7 @@
 #define PROCFLEET_AGENT_MONITOR_H
 
 #include "agent/aggregate.h"
-#include "agent/decode.h"
+#include "agent/decode/decode.h"
 #include "agent/lifecycle.h"
 #include "agent/ptable.h"
 #include "agent/sampler.h"

@@ -9,6 +9,7 @@
 #ifndef PROCFLEET_AGENT_PTABLE_H
 #define PROCFLEET_AGENT_PTABLE_H
 
+#include "agent/tally.h"
 #include "common/err.h"
 #include "common/model.h"
 
@@ -47,6 +48,8 @@ struct ptable_proc {
         bool changed;             /* since its last row */
         int64_t values[METRIC_COLS];
     } count;
+
+    struct tally tally; /* aggregate.c's too */
 
     struct {
         bool shown;      /* a row has been made */

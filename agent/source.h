@@ -26,8 +26,10 @@ struct raw_event {
     uint32_t pid, tid; /* EVENT_NO_ID = the header has none */
     uint64_t keyword;
     int64_t wall_ns, mono_ns;
-    int64_t shift_ns; /* wall_ns minus the time as recorded: times in payloads need it too */
-    int64_t ticks;    /* the clock's own stamp */
+    int64_t shift_ns;   /* wall_ns minus the time as recorded: times in payloads need it too */
+    int64_t ticks;      /* the clock's own stamp */
+    uint64_t frequency; /* of that clock, Hz; payloads hold stamps of it too; 0 = unknown */
+    uint8_t header;     /* files: enum etl_record_type it was stored as; live: 0 */
     const uint8_t *payload;
     size_t payload_n;
     const uint8_t *ext; /* chain of extended items, or NULL */
@@ -63,7 +65,7 @@ struct source_stats {
 struct source_sink {
     void *ctx;
     void (*raw)(void *ctx, const struct raw_event *ev);
-    void (*fact)(void *ctx, const struct event *ev);
+    void (*fact)(void *ctx, const struct event *ev); /* recordings: EV_LOST of flagged buffers */
     void (*table)(void *ctx, const struct snapshot *snap);
     /* Time has come this far: nothing earlier follows. Recordings call it at every new record's
      * time, live sources with every table. */

@@ -14,6 +14,8 @@ struct etl_file_conf {
     bool rebase; /* true: the last record of all files gets the time at which the replay will end */
     int64_t speed_permille; /* 1000 = as recorded, 0 = as fast as possible */
     int64_t now_ns;         /* UTC, at start */
+    bool schemas; /* records that carry schemas (EventSource manifests, event metadata) come early
+                     too */
 };
 
 /* Reads every buffer's header and the end of each file; .xz is unpacked into an unlinked temporary

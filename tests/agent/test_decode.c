@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/decode.h"
+#include "agent/decode/decode.h"
 #include "agent/etw_guid.h"
 #include "common/buf.h"
 #include "common/clk.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/decode.h"
+#include "agent/decode/decode.h"
 #include "agent/source/etl_file.h"
 #include "common/clk.h"
 #include "tests/support/corpus.h"

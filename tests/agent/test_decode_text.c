@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/decode_text.h"
+#include "agent/decode/decode_text.h"
 
 static struct decode_text text;
 

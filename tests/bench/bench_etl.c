@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/decode.h"
+#include "agent/decode/decode.h"
 #include "agent/monitor.h"
 #include "agent/source/etl_file.h"
 #include "agent/source/etl_input.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/decode.h"
+#include "agent/decode/decode.h"
 #include "agent/etw_guid.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -3,7 +3,7 @@
  *
  *   46      version 2   P instruction, u32 tid, u16 count, u8 flags (1 DPC, 2 ISR), u8 rank
  *   73, 74  version 2   u32 source, u32 new interval, u32 old interval, in 100 ns; 3: w name */
-#include "agent/decode_class.h"
+#include "agent/decode/decode_class.h"
 #include "agent/etw_guid.h"
 #include "common/cur.h"
 
@@ -56,4 +56,9 @@ static const struct decode_op ops[] = {
     {74, 2, EV_CPU_SAMPLE_INTERVAL, decode_interval},
 };
 
-const struct decode_class decode_cpu_class = {ETW_CLASS_PERF_INFO, ops, sizeof ops / sizeof ops[0]};
+const struct decode_class decode_perf_info_class = {
+    .guid = ETW_CLASS_PERF_INFO,
+    .ops = ops,
+    .n_ops = sizeof ops / sizeof ops[0],
+    .name = "PerfInfo",
+};

@@ -1,8 +1,8 @@
-#include "agent/decode.h"
+#include "agent/decode/decode.h"
 
 #include <string.h>
 
-#include "agent/decode_class.h"
+#include "agent/decode/decode_class.h"
 #include "common/mem.h"
 
 #define UNKNOWN_SLOTS 256 /* a power of two above DECODE_UNKNOWN_MAX */
@@ -16,7 +16,7 @@ struct decode {
 
 /* The most frequent first. */
 static const struct decode_class *const classes[] = {
-    &decode_cpu_class,
+    &decode_perf_info_class,
     &decode_thread_class,
     &decode_image_class,
     &decode_process_class,

@@ -1,8 +1,10 @@
-/* What decode_*.c files offer to decode.c: for each class a list of operations. */
-#ifndef PROCFLEET_AGENT_DECODE_CLASS_H
-#define PROCFLEET_AGENT_DECODE_CLASS_H
+/* What decode_*.c files offer: for each class a list of operations, which decode.c makes facts
+ * with, and a list of layouts, by which describe.c names every field. */
+#ifndef PROCFLEET_AGENT_DECODE_DECODE_CLASS_H
+#define PROCFLEET_AGENT_DECODE_DECODE_CLASS_H
 
-#include "agent/decode_text.h"
+#include "agent/decode/decode_text.h"
+#include "agent/decode/layout.h"
 #include "agent/event.h"
 #include "agent/source.h"
 
@@ -21,11 +23,14 @@ struct decode_class {
     uint8_t guid[16];
     const struct decode_op *ops;
     size_t n_ops;
+    const char *name; /* "Process" */
+    const struct layout *layouts;
+    size_t n_layouts;
 };
 
 extern const struct decode_class decode_process_class;
 extern const struct decode_class decode_thread_class;
 extern const struct decode_class decode_image_class;
-extern const struct decode_class decode_cpu_class;
+extern const struct decode_class decode_perf_info_class;
 
 #endif

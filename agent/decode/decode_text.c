@@ -1,4 +1,4 @@
-#include "agent/decode_text.h"
+#include "agent/decode/decode_text.h"
 
 #include <stdio.h>
 #include <string.h>

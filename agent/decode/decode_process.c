@@ -7,7 +7,7 @@
  *   version 3   … P page directory before the SID
  *   version 4   … u32 flags before the SID; w package, w application at the end
  *   version 5   … u64 exit time at the end (only seen with opcode 39) */
-#include "agent/decode_class.h"
+#include "agent/decode/decode_class.h"
 #include "agent/etw_guid.h"
 #include "common/clk.h"
 #include "common/cur.h"
@@ -172,5 +172,9 @@ static const struct decode_op ops[] = {
     {39, 0, EV_PROC_DEFUNCT, decode_process},
 };
 
-const struct decode_class decode_process_class = {ETW_CLASS_PROCESS, ops,
-                                                  sizeof ops / sizeof ops[0]};
+const struct decode_class decode_process_class = {
+    .guid = ETW_CLASS_PROCESS,
+    .ops = ops,
+    .n_ops = sizeof ops / sizeof ops[0],
+    .name = "Process",
+};

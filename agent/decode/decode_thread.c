@@ -5,7 +5,7 @@
  *   version 1   u32 pid, u32 tid; start also: P × 6 addresses, u8 wait mode
  *   version 2   u32 pid, u32 tid, P × 7 addresses, u32 service tag
  *   version 3   … u8 × 4 priorities and flags, and on newer systems w thread name */
-#include "agent/decode_class.h"
+#include "agent/decode/decode_class.h"
 #include "agent/etw_guid.h"
 #include "common/cur.h"
 
@@ -52,4 +52,9 @@ static const struct decode_op ops[] = {
     {4, 0, EV_THREAD_LAST, decode_thread},
 };
 
-const struct decode_class decode_thread_class = {ETW_CLASS_THREAD, ops, sizeof ops / sizeof ops[0]};
+const struct decode_class decode_thread_class = {
+    .guid = ETW_CLASS_THREAD,
+    .ops = ops,
+    .n_ops = sizeof ops / sizeof ops[0],
+    .name = "Thread",
+};

@@ -5,7 +5,7 @@
  *   version 2   P base, P size, u32 pid, u32 checksum, u32 time stamp, u32 reserved, P default
  * base, u32 × 4 reserved, w path version 3   the first reserved became u8 signature level, u8
  * signature type, u16 */
-#include "agent/decode_class.h"
+#include "agent/decode/decode_class.h"
 #include "agent/etw_guid.h"
 #include "common/cur.h"
 
@@ -47,4 +47,9 @@ static const struct decode_op ops[] = {
     {4, 0, EV_IMAGE_LAST, decode_image},
 };
 
-const struct decode_class decode_image_class = {ETW_CLASS_IMAGE, ops, sizeof ops / sizeof ops[0]};
+const struct decode_class decode_image_class = {
+    .guid = ETW_CLASS_IMAGE,
+    .ops = ops,
+    .n_ops = sizeof ops / sizeof ops[0],
+    .name = "Image",
+};
