@@ -82,7 +82,7 @@ static enum err read_format(struct cli *c, struct errmsg *why)
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!format || strcmp(format, names[i]) == 0) {
-            c->format = (enum cli_format)i;
+            c->format = (enum sheet_format)i;
             return ERR_OK;
         }
     }

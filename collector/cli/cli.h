@@ -7,6 +7,7 @@
 
 #include "common/net.h"
 #include "common/opt.h"
+#include "common/sheet.h"
 #include "common/wire_query.h"
 
 enum cli_exit {
@@ -17,8 +18,6 @@ enum cli_exit {
     CLI_REFUSED = 4,
     CLI_PARTIAL = 5,
 };
-
-enum cli_format { CLI_TABLE, CLI_JSON, CLI_CSV };
 
 /* From options, else the environment, else the default. */
 struct cli_settings {
@@ -32,7 +31,7 @@ struct cli {
     const struct opt_command *cmd;
     struct opt_args *args;
     struct cli_settings settings;
-    enum cli_format format;
+    enum sheet_format format;
 };
 
 /* Options of every subcommand, and of those that ask about processes in a time range. */

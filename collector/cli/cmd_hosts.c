@@ -1,6 +1,6 @@
 #include "collector/cli/link.h"
-#include "collector/cli/sheet.h"
 #include "common/pki.h"
+#include "common/sheet.h"
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,

@@ -3,7 +3,8 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_FIELDS_H
 #define PROCFLEET_COLLECTOR_CLI_FIELDS_H
 
-#include "collector/cli/sheet.h"
+#include "collector/cli/cli.h"
+#include "common/sheet.h"
 
 enum field {
     FIELD_TIME, /* of the sample or event */

@@ -2,15 +2,19 @@
  * carry ns, bytes and counts under the columns' keys; only tables are made readable. Absent is a
  * missing key, an empty CSV field, or "-". Bounds: a table is laid out SHEET_ROWS rows at a time.
  * Threads: one. */
-#ifndef PROCFLEET_COLLECTOR_CLI_SHEET_H
-#define PROCFLEET_COLLECTOR_CLI_SHEET_H
+#ifndef PROCFLEET_COMMON_SHEET_H
+#define PROCFLEET_COMMON_SHEET_H
 
 #include <stdio.h>
 
-#include "collector/cli/cli.h"
+#include "common/err.h"
+#include "common/model.h"
 
 #define SHEET_ROWS    4096
 #define SHEET_COLUMNS 96
+
+/* JSONL is JSON with one object a line. */
+enum sheet_format { SHEET_AS_TABLE, SHEET_AS_JSON, SHEET_AS_CSV, SHEET_AS_JSONL };
 
 enum sheet_unit {
     SHEET_TEXT,
@@ -41,9 +45,9 @@ struct sheet_cell {
 
 struct sheet;
 
-/* live: rows are printed as they come; JSON is then one object a line. `columns` are borrowed until
+/* live: rows are printed and flushed as they come; JSON is then JSONL. `columns` are borrowed until
  * sheet_end. */
-NODISCARD enum err sheet_begin(struct sheet **out, FILE *to, enum cli_format format, bool live,
+NODISCARD enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, bool live,
                                const struct sheet_column *columns, size_t n);
 NODISCARD enum err sheet_row(struct sheet *s, const struct sheet_cell *cells); /* one per column */
 /* A sentence for people: after a table, on standard error otherwise. Copied. */

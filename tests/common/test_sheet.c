@@ -1,4 +1,4 @@
-#include "collector/cli/sheet.h"
+#include "common/sheet.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ static const struct sheet_column columns[] = {
 #define N COUNT_OF(columns)
 
 /* Two rows, the second with as much absent as can be, and a note. */
-static void print(FILE *to, enum cli_format format, bool live)
+static void print(FILE *to, enum sheet_format format, bool live)
 {
     const struct sheet_cell full[N] = {
         sheet_string(str_make("lab-7")),
@@ -35,14 +35,14 @@ static void print(FILE *to, enum cli_format format, bool live)
     assert_ok(sheet_begin(&s, to, format, live, columns, N));
     assert_ok(sheet_row(s, full));
     assert_ok(sheet_row(s, bare));
-    if (format == CLI_TABLE) {
+    if (format == SHEET_AS_TABLE) {
         sheet_note(s, str_make("polled"));
         sheet_note(s, str_make("polled"));
     }
     sheet_end(s);
 }
 
-static void expect(enum cli_format format, bool live, const char *expected)
+static void expect(enum sheet_format format, bool live, const char *expected)
 {
     char text[2048];
     FILE *f = tmpfile();
@@ -60,7 +60,7 @@ static void expect(enum cli_format format, bool live, const char *expected)
 static void tables_are_aligned_and_end_with_their_notes(void **state)
 {
     (void)state;
-    expect(CLI_TABLE, false,
+    expect(SHEET_AS_TABLE, false,
            "HOST    PID     CPU  ENDED        EXIT  COMMAND\n"
            "lab-7  4711  5.106s    yes  0xc000013a  a \"b\", c\\x1b\n"
            "x         0       -      -           -  -\n"
@@ -71,11 +71,15 @@ static void json_is_an_array_that_omits_the_absent(void **state)
 {
     (void)state;
     expect(
-        CLI_JSON, false,
+        SHEET_AS_JSON, false,
         "[\n  {\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
         "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"},\n"
         "  {\"host\":\"x\",\"pid\":0}\n]\n");
-    expect(CLI_JSON, true,
+    expect(SHEET_AS_JSON, true,
+           "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
+           "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"}\n"
+           "{\"host\":\"x\",\"pid\":0}\n");
+    expect(SHEET_AS_JSONL, false,
            "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
            "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"}\n"
            "{\"host\":\"x\",\"pid\":0}\n");
@@ -84,7 +88,7 @@ static void json_is_an_array_that_omits_the_absent(void **state)
 static void csv_quotes_text_and_leaves_the_absent_empty(void **state)
 {
     (void)state;
-    expect(CLI_CSV, false,
+    expect(SHEET_AS_CSV, false,
            "host,pid,cpu_time,hidden,ended,exit_code,command_line\r\n"
            "\"lab-7\",4711,5106000000,3,true,3221225786,\"a \"\"b\"\", c\x1b\"\r\n"
            "\"x\",0,,,,,\r\n");
@@ -93,11 +97,12 @@ static void csv_quotes_text_and_leaves_the_absent_empty(void **state)
 static void an_empty_sheet_is_still_a_document(void **state)
 {
     static const struct {
-        enum cli_format format;
+        enum sheet_format format;
         const char *text;
-    } table[] = {{CLI_JSON, "[]\n"},
-                 {CLI_CSV, "host,pid,cpu_time,hidden,ended,exit_code,command_line\r\n"},
-                 {CLI_TABLE, ""}};
+    } table[] = {{SHEET_AS_JSON, "[]\n"},
+                 {SHEET_AS_CSV, "host,pid,cpu_time,hidden,ended,exit_code,command_line\r\n"},
+                 {SHEET_AS_JSONL, ""},
+                 {SHEET_AS_TABLE, ""}};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
@@ -124,7 +129,7 @@ static void every_failing_allocation_is_survived(void **state)
         struct sheet *s;
 
         mem_fail_after(n);
-        assert_err(sheet_begin(&s, f, CLI_TABLE, false, columns, N), ERR_NOMEM);
+        assert_err(sheet_begin(&s, f, SHEET_AS_TABLE, false, columns, N), ERR_NOMEM);
         mem_fail_after(-1);
         assert_int_equal(mem_live(), live);
     }

@@ -1,4 +1,4 @@
-#include "collector/cli/human.h"
+#include "common/human.h"
 
 #include <stdbool.h>
 

@@ -1,13 +1,13 @@
-#include "collector/cli/sheet.h"
+#include "common/sheet.h"
 
 #include <string.h>
 
 #include <jansson.h>
 
-#include "collector/cli/human.h"
 #include "common/arena.h"
 #include "common/buf.h"
 #include "common/clk.h"
+#include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
 
@@ -17,7 +17,7 @@
 
 struct sheet {
     FILE *to;
-    enum cli_format format;
+    enum sheet_format format;
     bool live;
     const struct sheet_column *columns;
     size_t n;
@@ -44,7 +44,7 @@ static void destroy(struct sheet *s)
     mem_free(s);
 }
 
-enum err sheet_begin(struct sheet **out, FILE *to, enum cli_format format, bool live,
+enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, bool live,
                      const struct sheet_column *columns, size_t n)
 {
     struct sheet *s = mem_zalloc(sizeof *s);
@@ -53,7 +53,7 @@ enum err sheet_begin(struct sheet **out, FILE *to, enum cli_format format, bool 
         return ERR_NOMEM;
     }
     s->to = to;
-    s->format = format;
+    s->format = format == SHEET_AS_JSON && live ? SHEET_AS_JSONL : format;
     s->live = live;
     s->columns = columns;
     s->n = n < SHEET_COLUMNS ? n : SHEET_COLUMNS;
@@ -113,6 +113,7 @@ static void csv_row(struct sheet *s, const struct sheet_cell *cells)
 static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
 {
     json_t *o = json_object();
+    bool lines = s->format == SHEET_AS_JSONL;
     int failed = o == NULL;
 
     for (size_t i = 0; i < s->n && !failed; i++) {
@@ -131,9 +132,9 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
         failed = json_object_set_new(o, s->columns[i].key, v);
     }
     if (!failed) {
-        fputs(s->live ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
+        fputs(lines ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
         failed = json_dumpf(o, s->to, JSON_COMPACT);
-        fputs(s->live ? "\n" : "", s->to);
+        fputs(lines ? "\n" : "", s->to);
     }
     json_decref(o);
     return failed ? ERR_NOMEM : ERR_OK;
@@ -276,9 +277,9 @@ enum err sheet_row(struct sheet *s, const struct sheet_cell *cells)
 {
     enum err e = ERR_OK;
 
-    if (s->format == CLI_JSON) {
+    if (s->format == SHEET_AS_JSON || s->format == SHEET_AS_JSONL) {
         e = json_row(s, cells);
-    } else if (s->format == CLI_TABLE) {
+    } else if (s->format == SHEET_AS_TABLE) {
         e = table_row(s, cells);
     } else {
         if (s->n_rows == 0) {
@@ -308,7 +309,7 @@ void sheet_note(struct sheet *s, struct str text)
 
 static void print_notes(struct sheet *s)
 {
-    FILE *to = s->format == CLI_TABLE ? s->to : stderr;
+    FILE *to = s->format == SHEET_AS_TABLE ? s->to : stderr;
 
     for (size_t i = 0; i < s->n_notes; i++) {
         buf_reset(&s->line);
@@ -322,11 +323,11 @@ void sheet_end(struct sheet *s)
     if (!s) {
         return;
     }
-    if (s->format == CLI_TABLE) {
+    if (s->format == SHEET_AS_TABLE) {
         table_flush(s);
-    } else if (s->format == CLI_JSON && !s->live) {
+    } else if (s->format == SHEET_AS_JSON) {
         fputs(s->n_rows ? "\n]\n" : "[]\n", s->to);
-    } else if (s->format == CLI_CSV && s->n_rows == 0) {
+    } else if (s->format == SHEET_AS_CSV && s->n_rows == 0) {
         csv_header(s);
     }
     fflush(s->to);
