@@ -14,14 +14,6 @@ struct decode {
     struct decode_text text;
 };
 
-/* The most frequent first. */
-static const struct decode_class *const classes[] = {
-    &decode_perf_info_class,
-    &decode_thread_class,
-    &decode_image_class,
-    &decode_process_class,
-};
-
 enum err decode_create(struct decode **out)
 {
     struct decode *d = mem_zalloc(sizeof *d);
@@ -38,35 +30,24 @@ void decode_destroy(struct decode *d)
     mem_free(d);
 }
 
-static const struct decode_op *find(const struct raw_event *raw)
+/* The operation for a record, or NULL; *known tells whether the record is known all the same. */
+static const struct decode_op *find(const struct raw_event *raw, bool *known)
 {
-    if (raw->form != RAW_CLASSIC) {
-        return NULL;
-    }
-    for (size_t i = 0; i < sizeof classes / sizeof classes[0]; i++) {
-        const struct decode_class *k = classes[i];
+    const struct decode_class *k = decode_class_find(raw);
 
-        if (memcmp(k->guid, raw->guid, sizeof raw->guid) != 0) {
-            continue;
+    *known = false;
+    for (size_t op = 0; k && op < k->n_ops; op++) {
+        if (k->ops[op].opcode == decode_number(raw) && raw->version >= k->ops[op].first_version) {
+            return &k->ops[op];
         }
-        for (size_t op = 0; op < k->n_ops; op++) {
-            if (k->ops[op].opcode == raw->opcode && raw->version >= k->ops[op].first_version) {
-                return &k->ops[op];
-            }
-        }
-        return NULL;
     }
+    *known = k && layout_find(k->layouts, k->n_layouts, decode_number(raw), raw->version);
     return NULL;
-}
-
-static uint16_t number_of(const struct raw_event *raw)
-{
-    return raw->form == RAW_CLASSIC ? raw->opcode : raw->id;
 }
 
 static bool same_kind(const struct decode_unknown *u, const struct raw_event *raw)
 {
-    return u->id == number_of(raw) && u->version == raw->version && u->form == raw->form &&
+    return u->id == decode_number(raw) && u->version == raw->version && u->form == raw->form &&
            memcmp(u->guid, raw->guid, sizeof raw->guid) == 0;
 }
 
@@ -76,7 +57,7 @@ static size_t home_slot(const struct raw_event *raw)
 
     memcpy(&a, raw->guid, 8);
     memcpy(&b, raw->guid + 8, 8);
-    a ^= b ^ ((uint64_t)number_of(raw) << 24 | (uint64_t)raw->version << 8 | raw->form);
+    a ^= b ^ ((uint64_t)decode_number(raw) << 24 | (uint64_t)raw->version << 8 | raw->form);
     return (size_t)((a * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (UNKNOWN_SLOTS - 1);
 }
 
@@ -101,16 +82,15 @@ static void count_unknown(struct decode *d, const struct raw_event *raw)
         return;
     }
     d->unknown[at] = (struct decode_unknown){
-        .form = raw->form, .version = raw->version, .id = number_of(raw), .count = 1};
+        .form = raw->form, .version = raw->version, .id = decode_number(raw), .count = 1};
     memcpy(d->unknown[at].guid, raw->guid, sizeof raw->guid);
     d->n_unknown++;
 }
 
-static void count(struct decode *d, const struct raw_event *raw, const struct decode_op *op,
-                  enum err e)
+static void count(struct decode *d, const struct raw_event *raw, bool known, enum err e)
 {
     d->counts.in++;
-    if (!op) {
+    if (!known) {
         count_unknown(d, raw);
     } else if (e == ERR_OK) {
         d->counts.decoded++;
@@ -123,7 +103,8 @@ static void count(struct decode *d, const struct raw_event *raw, const struct de
 
 enum err decode_event(struct decode *d, const struct raw_event *raw, struct event *out)
 {
-    const struct decode_op *op = find(raw);
+    bool known;
+    const struct decode_op *op = find(raw, &known);
     enum err e = ERR_NOTFOUND;
 
     if (op) {
@@ -131,7 +112,7 @@ enum err decode_event(struct decode *d, const struct raw_event *raw, struct even
         e = op->fn(out, op->kind, raw, &d->text);
     }
     if (!raw->early) {
-        count(d, raw, op, e);
+        count(d, raw, op || known, e);
     }
     if (e) {
         return e;

@@ -3,8 +3,8 @@
  * Payloads are hostile: longer ones are accepted (newer systems append), shorter ones are refused
  * and counted, unknown records are counted by kind in a bounded table. No allocation per event.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_H
-#define PROCFLEET_AGENT_DECODE_H
+#ifndef PROCFLEET_AGENT_DECODE_DECODE_H
+#define PROCFLEET_AGENT_DECODE_DECODE_H
 
 #include "agent/event.h"
 #include "agent/source.h"

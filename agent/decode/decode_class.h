@@ -13,24 +13,39 @@ typedef enum err (*decode_fn)(struct event *out, enum event_kind kind, const str
                               struct decode_text *text);
 
 struct decode_op {
-    uint8_t opcode;
+    uint16_t opcode;       /* of a manifest provider: the event's id */
     uint8_t first_version; /* older layouts are unknown; newer ones begin like the last known */
     enum event_kind kind;
     decode_fn fn;
 };
 
+/* A record with a layout but without operation is known and of no interest to decode.c. */
 struct decode_class {
     uint8_t guid[16];
+    uint8_t form; /* RAW_CLASSIC: by opcode; RAW_MANIFEST: a provider, by event id */
     const struct decode_op *ops;
     size_t n_ops;
-    const char *name; /* "Process" */
+    const char *name; /* "Process"; a provider's full name */
     const struct layout *layouts;
     size_t n_layouts;
 };
 
-extern const struct decode_class decode_process_class;
-extern const struct decode_class decode_thread_class;
 extern const struct decode_class decode_image_class;
 extern const struct decode_class decode_perf_info_class;
+extern const struct decode_class decode_process_class;
+extern const struct decode_class decode_thread_class;
+
+/* All of them, the most frequent first. */
+extern const struct decode_class *const decode_classes[];
+extern const size_t decode_classes_n;
+
+/* The class or provider of a record, or NULL. */
+const struct decode_class *decode_class_find(const struct raw_event *raw);
+
+/* What operations and layouts go by: opcode of a classic record, id of others. */
+static inline uint16_t decode_number(const struct raw_event *raw)
+{
+    return raw->form == RAW_CLASSIC ? raw->opcode : raw->id;
+}
 
 #endif

@@ -12,51 +12,7 @@
 #include "common/clk.h"
 #include "common/cur.h"
 
-#define SID_SUB_MAX 15
-#define NO_SESSION  UINT32_MAX
-
-/* Bytes of the SID at p, 0 when there is none. */
-static size_t sid_size(const uint8_t *p, size_t n)
-{
-    size_t size = n >= 8 && p[0] == 1 && p[1] <= SID_SUB_MAX ? 8u + 4u * p[1] : 0;
-
-    return size <= n ? size : 0;
-}
-
-static bool all_zero(const uint8_t *p, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (p[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* A u32 of zero means no SID and is all there is. Otherwise TOKEN_USER, two pointers of no meaning,
- * then the SID. Replayed records have a null TOKEN_USER with a SID all the same; that is believed
- * where the bytes behind it look like one. */
-static struct str sid_read(struct cur *c, unsigned pointer_size, struct decode_text *text)
-{
-    size_t token = 2u * pointer_size, size;
-    struct str none = {"", 0};
-    const uint8_t *sid;
-    struct cur peek = *c;
-
-    if (cur_u32le(&peek) == 0 && (cur_left(c) < token || !all_zero(c->p, token) ||
-                                  !sid_size(c->p + token, cur_left(c) - token))) {
-        cur_skip(c, 4);
-        return none;
-    }
-    cur_skip(c, token);
-    size = c->bad ? 0 : sid_size(c->p, cur_left(c));
-    sid = size ? cur_bytes(c, size) : NULL;
-    if (!sid) {
-        c->bad = true;
-        return none;
-    }
-    return decode_text_sid(text, sid);
-}
+#define NO_SESSION UINT32_MAX
 
 static void ids_read(struct ev_proc *ev, struct cur *c, const struct raw_event *raw)
 {
@@ -149,7 +105,7 @@ static enum err decode_process(struct event *out, enum event_kind kind, const st
     if (raw->version >= 4) {
         cur_skip(&c, 4);
     }
-    ev.info.user = sid_read(&c, raw->pointer_size, text);
+    ev.info.user = decode_text_user_at(text, &c, raw->pointer_size);
     texts_read(&ev, &c, raw, text);
     if (raw->version >= 5) {
         exit_filetime = cur_u64le(&c);

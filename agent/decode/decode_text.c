@@ -6,6 +6,7 @@
 #include "common/cur.h"
 
 #define REPLACEMENT  0xfffd
+#define SID_SUB_MAX  15
 #define SID_TEXT_MAX 200 /* "S-255-0x" 12 digits and 15 of "-4294967295" */
 
 static size_t room(const struct decode_text *t, size_t max_bytes)
@@ -161,4 +162,50 @@ struct str decode_text_sid(struct decode_text *t, const uint8_t *sid)
         t->n += out.n;
     }
     return out;
+}
+
+/* Bytes of the SID at p, 0 when there is none. */
+static size_t sid_size(const uint8_t *p, size_t n)
+{
+    size_t size = n >= 8 && p[0] == 1 && p[1] <= SID_SUB_MAX ? 8u + 4u * p[1] : 0;
+
+    return size <= n ? size : 0;
+}
+
+struct str decode_text_sid_at(struct decode_text *t, struct cur *c)
+{
+    size_t size = c->bad ? 0 : sid_size(c->p, cur_left(c));
+    const uint8_t *sid = size ? cur_bytes(c, size) : NULL;
+
+    if (!sid) {
+        c->bad = true;
+        return (struct str){"", 0};
+    }
+    return decode_text_sid(t, sid);
+}
+
+static bool all_zero(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Replayed records have a null TOKEN_USER with a SID all the same; that is believed where the bytes
+ * behind it look like one. */
+struct str decode_text_user_at(struct decode_text *t, struct cur *c, unsigned pointer_size)
+{
+    size_t token = 2u * pointer_size;
+    struct cur peek = *c;
+
+    if (cur_u32le(&peek) == 0 && (cur_left(c) < token || !all_zero(c->p, token) ||
+                                  !sid_size(c->p + token, cur_left(c) - token))) {
+        cur_skip(c, 4);
+        return (struct str){"", 0};
+    }
+    cur_skip(c, token);
+    return decode_text_sid_at(t, c);
 }

@@ -1,13 +1,14 @@
 /* Text of records as UTF-8. Results live in the scratch memory until decode_text_reset, or are
  * borrowed from the payload where nothing had to be converted. Cutting happens between characters.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_TEXT_H
-#define PROCFLEET_AGENT_DECODE_TEXT_H
+#ifndef PROCFLEET_AGENT_DECODE_DECODE_TEXT_H
+#define PROCFLEET_AGENT_DECODE_DECODE_TEXT_H
 
+#include "common/cur.h"
 #include "common/model.h"
 
-/* Enough for the texts of any one record: when it is full, text is cut. */
-#define DECODE_TEXT_BYTES (MODEL_COMMAND_LINE_MAX + 3 * MODEL_TEXT_MAX)
+/* Enough for all text of any one record (64 KiB of UTF-16): when it is full, text is cut. */
+#define DECODE_TEXT_BYTES (3 * 32768)
 
 struct decode_text {
     size_t n;
@@ -29,5 +30,12 @@ struct str decode_text_8bit(struct decode_text *t, const char *s, size_t n, size
 
 /* "S-1-5-18" of a SID whose 8 + 4 × p[1] bytes are all there. */
 struct str decode_text_sid(struct decode_text *t, const uint8_t *sid);
+
+/* Takes a SID from the cursor; bad where none stands there. */
+struct str decode_text_sid_at(struct decode_text *t, struct cur *c);
+
+/* Takes a user as kernel records have it from the cursor: a u32 of 0 is nobody (empty text),
+ * otherwise TOKEN_USER, two pointers of no meaning, and a SID. */
+struct str decode_text_user_at(struct decode_text *t, struct cur *c, unsigned pointer_size);
 
 #endif
