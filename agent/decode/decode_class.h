@@ -30,10 +30,18 @@ struct decode_class {
     size_t n_layouts;
 };
 
+extern const struct decode_class decode_disk_io_class;
+extern const struct decode_class decode_file_io_class;
 extern const struct decode_class decode_image_class;
+extern const struct decode_class decode_image_id_class;
+extern const struct decode_class decode_page_fault_class;
 extern const struct decode_class decode_perf_info_class;
 extern const struct decode_class decode_process_class;
+extern const struct decode_class decode_registry_class;
+extern const struct decode_class decode_sys_config_class;
+extern const struct decode_class decode_tcp_ip_class;
 extern const struct decode_class decode_thread_class;
+extern const struct decode_class decode_udp_ip_class;
 
 /* All of them, the most frequent first. */
 extern const struct decode_class *const decode_classes[];

@@ -268,6 +268,11 @@ static void read_other(struct reader *r, const struct layout_field *f, struct st
     case LAYOUT_IP6:
         give_bytes(r, name, VALUE_ADDRESS, f->type == LAYOUT_IP4 ? 4 : 16);
         break;
+    case LAYOUT_U32_OPT:
+        if (cur_left(&r->c) >= 4) {
+            give_unsigned(r, name, VALUE_UINT, 32, cur_u32le(&r->c));
+        }
+        break;
     case LAYOUT_BEGIN:
         r->sink->begin(r->sink->ctx, name, VALUE_STRUCT);
         break;

@@ -26,6 +26,7 @@ enum layout_type {
     LAYOUT_BOOL8,
     LAYOUT_PTR,     /* 4 or 8 bytes, shown as hex */
     LAYOUT_SIZE,    /* as LAYOUT_PTR, shown as a number */
+    LAYOUT_U32_OPT, /* u32, or nothing where the payload ends before it */
     LAYOUT_W,       /* UTF-16 text with terminator */
     LAYOUT_W_OPT,   /* the same, or nothing where the payload ends before it or within it */
     LAYOUT_W_FIXED, /* n units, cut at the first NUL */
