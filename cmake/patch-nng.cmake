@@ -1,4 +1,4 @@
-# The changes to NNG 1.5.2, applied where the sources are unpacked (run there). All but the last are about closing.
+# The changes to NNG 1.5.2, applied where the sources are unpacked (run there). All but the last are about connections that end.
 #
 # A pipe that is closed on our side while a message arrives can hang for ever, and with it the one thread that takes all
 # closed pipes away: the callback that has read a message's head asks for its body on an operation that the close has just
@@ -14,6 +14,16 @@
 #
 # Last, a reply that meets a pipe just being closed is refused by the transport without a word and stays in the pipe's
 # operation, which is thrown away with it: the message leaks.
+#
+# TLS forgets that its TCP connection has ended when nothing was being sent or received at that moment: whoever receives later
+# waits for ever, and a connection that is gone counts as one that is there (test_net_silence). Here it remembers; what came in
+# before can still be read.
+#
+# The ten seconds that a handshake may last have no effect, because giving up an operation of TLS ends the TCP operation below
+# it, and a handshake that waits for its peer has none of that direction. So whoever connected and said nothing held a
+# descriptor for ever, and a dialer that met a silent server never tried again (test_net_silence). Here giving up ends the
+# connection, which is what it did where it worked. A greeting that fails because its connection was closed under it must not
+# look like a closed listener or dialer: those would never accept or dial again.
 #
 # And the pause before a dialer tries again is a random number modulo the back-off, taken from a *signed* number: half of the
 # time it is negative, the dialer tries at once and doubles its back-off each time, so that a peer that was away for a few
@@ -115,6 +125,68 @@ change("\tNNI_LIST_FOREACH (&ep->waitpipes, p) {
 " "\tNNI_LIST_FOREACH (&ep->waitpipes, p) {
 \t\ttlstran_pipe_close(p);
 \t\ttlstran_pipe_reap(p);
+")
+change("\tif ((uaio = ep->useraio) != NULL) {
+\t\tep->useraio = NULL;
+\t\tnni_aio_finish_error(uaio, rv);
+\t}
+\tnni_mtx_unlock(&ep->mtx);
+\ttlstran_pipe_reap(p);" "\tif ((uaio = ep->useraio) != NULL) {
+\t\tep->useraio = NULL;
+\t\tif (!ep->closed && ((rv == NNG_ECLOSED) || (rv == NNG_ECANCELED))) {
+\t\t\trv = NNG_ECONNABORTED;
+\t\t}
+\t\tnni_aio_finish_error(uaio, rv);
+\t}
+\tnni_mtx_unlock(&ep->mtx);
+\ttlstran_pipe_reap(p);")
+file(WRITE ${file} "${text}")
+
+# The end of a TCP connection, and giving up.
+set(file src/supplemental/tls/tls_common.c)
+file(READ ${file} text)
+change("\tnni_aio *aio;
+\tnng_stream_close(conn->tcp);
+" "\tnni_aio *aio;
+\tconn->closed = true; /* Changed by procfleet, see cmake/patch-nng.cmake. */
+\tnng_stream_close(conn->tcp);
+")
+change("\tif (conn->closed) {
+\t\tnni_mtx_unlock(&conn->lock);
+\t\tnni_aio_finish_error(aio, NNG_ECLOSED);
+\t\treturn;
+\t}
+\tif ((rv = nni_aio_schedule(aio, tls_cancel, conn)) != 0) {
+\t\tnni_mtx_unlock(&conn->lock);
+\t\tnni_aio_finish_error(aio, rv);
+\t\treturn;
+\t}
+
+\tnni_list_append(&conn->recv_queue, aio);" "\tif ((rv = nni_aio_schedule(aio, tls_cancel, conn)) != 0) {
+\t\tnni_mtx_unlock(&conn->lock);
+\t\tnni_aio_finish_error(aio, rv);
+\t\treturn;
+\t}
+
+\tnni_list_append(&conn->recv_queue, aio);")
+change("\tif (aio == nni_list_first(&conn->recv_queue)) {
+\t\tnni_aio_abort(&conn->tcp_recv, rv);
+\t} else if (aio == nni_list_first(&conn->send_queue)) {
+\t\tnni_aio_abort(&conn->tcp_send, rv);
+\t} else if (nni_aio_list_active(aio)) {
+\t\tnni_aio_list_remove(aio);
+\t\tnni_aio_finish_error(aio, rv);
+\t}" "\tif (nni_aio_list_active(aio)) {
+\t\ttls_tcp_error(conn, rv);
+\t}")
+change("\tif (conn->closed) {
+\t\treturn (NNG_ECLOSED);
+\t}
+\tif (conn->tcp_recv_len == 0) {
+" "\tif (conn->tcp_recv_len == 0) {
+\t\tif (conn->closed) {
+\t\t\treturn (NNG_ECLOSED);
+\t\t}
 ")
 file(WRITE ${file} "${text}")
 

@@ -290,7 +290,8 @@ static void tell_lost(nng_tls_engine_conn *c)
              "the server closed the connection when it had seen our certificate: its log says why",
              "");
     } else {
-        tell(c, ERR_UNREACHABLE, "the other side closed the connection during the handshake", "");
+        tell(c, ERR_UNREACHABLE,
+             "the other side closed the connection, or fell silent, before TLS was up", "");
     }
 }
 
@@ -367,7 +368,9 @@ static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
         return NNG_EAGAIN;
     }
     if (r <= 0) {
-        return r == 0 || r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY ? NNG_ECONNSHUT : NNG_ECRYPTO;
+        return r == 0 || r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || r == MBEDTLS_ERR_SSL_CONN_EOF
+                   ? NNG_ECONNSHUT
+                   : NNG_ECRYPTO;
     }
     why = net_meter_feed(&c->meter, c->cfg->policy.peer, c->cfg->policy.message_max, p, (size_t)r);
     if (why) {

@@ -1,0 +1,211 @@
+/* Peers that say nothing, or vanish: nobody waits for them for ever. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/net.h"
+#include "common/os.h"
+#include "tests/support/certs.h"
+#include "tests/support/raw_peer.h"
+#include "tests/support/t.h"
+
+#define LONG_NS       (30 * CLK_S)
+#define LONG_MS       30000u
+#define HANDSHAKE_MIN (5 * CLK_S) /* a slow peer has at least so long */
+
+static struct certs *pki;
+static struct net_tls *collector, *agent;
+
+static void wait_until(const atomic_int *n, int at_least)
+{
+    int64_t until_ns = os_mono_ns() + LONG_NS;
+
+    while (atomic_load(n) < at_least) {
+        assert_true(os_mono_ns() < until_ns);
+        os_sleep_ns(CLK_MS);
+    }
+}
+
+/* -- a server that hands its requests to the test -- */
+
+struct rig {
+    struct net_server *server;
+    _Atomic(struct net_request *) held[4];
+    atomic_int requests, joined, left;
+};
+
+static void hold(void *ctx, struct net_request *r)
+{
+    struct rig *g = ctx;
+
+    atomic_store(&g->held[atomic_load(&g->requests)], r);
+    atomic_fetch_add(&g->requests, 1);
+}
+
+static void on_peer(void *ctx, const struct net_identity *who, bool connected)
+{
+    struct rig *g = ctx;
+
+    (void)who;
+    atomic_fetch_add(connected ? &g->joined : &g->left, 1);
+}
+
+static void rig_start(struct rig *g)
+{
+    struct net_server_conf conf = {.name = "ingest",
+                                   .address = "127.0.0.1:0",
+                                   .tls = collector,
+                                   .roles = NET_AGENT,
+                                   .receive_max = 1024,
+                                   .contexts = 1,
+                                   .on_request = hold,
+                                   .on_peer = on_peer,
+                                   .ctx = g};
+
+    memset(g, 0, sizeof *g);
+    assert_ok(net_server_start(&g->server, &conf, NULL));
+}
+
+/* An agent by hand: TLS and greetings are done. */
+static struct raw_peer *raw_agent(const struct rig *g)
+{
+    char cert[400], key[400], greeting[8];
+    struct raw_cert c = {cert, key};
+    struct raw_peer *p = NULL;
+
+    snprintf(cert, sizeof cert, "%s", certs_path(pki, "agent", ".pem"));
+    snprintf(key, sizeof key, "%s", certs_path(pki, "agent", ".key"));
+    assert_ok(raw_peer_connect(&p, net_server_port(g->server)));
+    assert_ok(raw_peer_tls(p, false, &c));
+    assert_ok(raw_peer_send(p, "\0SP\0\0\x30\0\0", 8));
+    assert_ok(raw_peer_read(p, greeting, sizeof greeting, LONG_MS));
+    return p;
+}
+
+static void ask(struct raw_peer *p)
+{
+    assert_ok(raw_peer_send(p, "\0\0\0\0\0\0\0\5\x80\0\0\1x", 13));
+}
+
+/* Its request waits for the one slot, held by another; so nobody reads its connection when it ends.
+ */
+static void who_leaves_while_all_are_busy_is_missed(void **state)
+{
+    struct rig g;
+    struct raw_peer *busy, *gone;
+
+    (void)state;
+    rig_start(&g);
+    busy = raw_agent(&g);
+    ask(busy);
+    wait_until(&g.requests, 1);
+    gone = raw_agent(&g);
+    wait_until(&g.joined, 2);
+    ask(gone);
+    os_sleep_ns(50 * CLK_MS); /* lets request and end come in: without, the test is only easier */
+    raw_peer_close(gone);
+    os_sleep_ns(50 * CLK_MS);
+    net_reply(g.held[0], "y", 1);
+    wait_until(&g.requests, 2);
+    net_reply(g.held[1], "y", 1);
+    wait_until(&g.left, 1);
+    raw_peer_close(busy);
+    wait_until(&g.left, 2);
+    net_server_stop(g.server);
+}
+
+/* -- a server that accepts and is silent -- */
+
+static atomic_uint silent_port;
+static atomic_bool silent_ends;
+
+static void ready(void *ctx, unsigned port)
+{
+    (void)ctx;
+    atomic_store(&silent_port, port);
+}
+
+static void accept_and_be_silent(void *arg)
+{
+    struct raw_peer *p = NULL;
+
+    (void)arg;
+    if (raw_peer_accept(&p, ready, NULL) == ERR_OK) {
+        while (!atomic_load(&silent_ends)) {
+            os_sleep_ns(CLK_MS);
+        }
+    }
+    raw_peer_close(p);
+}
+
+/* All three at once, because each takes the ten seconds that a handshake may last. */
+static void handshakes_that_do_not_go_on_are_given_up(void **state)
+{
+    struct rig g;
+    struct os_thread *silent;
+    struct raw_peer *mute, *half;
+    struct net_client *c;
+    char address[32];
+    struct net_client_conf conf = {.address = address, .tls = agent, .receive_max = 1024};
+    struct errmsg why = {""};
+    int64_t begun_ns = os_mono_ns();
+
+    (void)state;
+    rig_start(&g);
+    assert_ok(raw_peer_connect(&mute, net_server_port(g.server)));
+    assert_ok(raw_peer_connect(&half, net_server_port(g.server)));
+    assert_ok(raw_peer_send(half, "\x16\x03\x01\x02\x00\x01", 6));
+    assert_ok(os_thread_start(&silent, "silent", accept_and_be_silent, NULL));
+    while (atomic_load(&silent_port) == 0) {
+        os_sleep_ns(CLK_MS);
+    }
+    snprintf(address, sizeof address, "127.0.0.1:%u", atomic_load(&silent_port));
+    assert_ok(net_client_open(&c, &conf, NULL));
+
+    assert_err(net_client_wait(c, LONG_NS, &why), ERR_UNREACHABLE);
+    assert_non_null(strstr(why.text, "fell silent"));
+    assert_true(raw_peer_is_closed(mute, LONG_MS));
+    assert_true(raw_peer_is_closed(half, LONG_MS));
+    assert_true(os_mono_ns() - begun_ns > HANDSHAKE_MIN);
+
+    atomic_store(&silent_ends, true);
+    os_thread_join(silent);
+    net_client_close(c);
+    raw_peer_close(mute);
+    raw_peer_close(half);
+    net_server_stop(g.server);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    assert_ok(net_init(NULL));
+    pki = certs_create();
+    certs_issue(pki, PKI_COLLECTOR, "collector");
+    certs_issue(pki, PKI_AGENT, "agent");
+    collector = certs_load(pki, "collector", pki, true);
+    agent = certs_load(pki, "agent", pki, false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    net_tls_free(collector);
+    net_tls_free(agent);
+    certs_destroy(pki);
+    net_fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_leaves_while_all_are_busy_is_missed),
+        cmocka_unit_test(handshakes_that_do_not_go_on_are_given_up),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
