@@ -1,6 +1,7 @@
 #include "agent/source/etl_buffer.h"
 
 #include "agent/source/etl_record.h"
+#include "common/buf.h"
 #include "common/cur.h"
 
 #define TIME_ZONE_BYTES 0xac
@@ -8,6 +9,7 @@
 #define SPAN_MAX_NS     (3653 * 24 * 3600 * CLK_S)
 #define FLAGS_KNOWN     0x7f
 #define TYPES_KNOWN     7
+#define NAME_UNITS      1024 /* the longest name Windows takes */
 
 enum err etl_buffer_read(struct etl_buffer *out, const uint8_t *p, size_t n)
 {
@@ -67,41 +69,71 @@ static int64_t sane_time(uint64_t filetime)
 
 /* The payload, X = pointer size: buffer size u32, version u8 × 4, build u32, processors u32, end
  * i64, timer u32, maximum u32, mode u32, written u32, start buffers u32, pointer size u32, events
- * lost u32, MHz u32, X × 2, time zone, pad to 8, boot i64, frequency i64, start i64, clock u32,
- * buffers lost u32. */
+ * lost u32, MHz u32, X × 2, time zone (bias i32 first), pad to 8, boot i64, frequency i64, start
+ * i64, clock u32, buffers lost u32; two names follow. */
 static bool payload_read(struct etl_log_header *h, struct cur *c)
 {
-    uint32_t cpu_mhz;
-    uint64_t boot, hz, start, end;
-
     h->buffer_size = cur_u32le(c);
     h->major = cur_u8(c);
     h->minor = cur_u8(c);
-    cur_skip(c, 2);
+    h->sub = cur_u8(c);
+    h->sub_minor = cur_u8(c);
     h->build = cur_u32le(c);
     h->cpus = cur_u32le(c);
-    end = cur_u64le(c);
-    cur_skip(c, 4 + 4);
+    h->end_time = cur_u64le(c);
+    h->timer_resolution = cur_u32le(c);
+    h->maximum_file_size = cur_u32le(c);
     h->mode = cur_u32le(c);
-    cur_skip(c, 4 + 4 + 4);
+    h->buffers_written = cur_u32le(c);
+    h->start_buffers = cur_u32le(c);
+    h->stored_pointer_size = cur_u32le(c);
     h->events_lost = cur_u32le(c);
-    cpu_mhz = cur_u32le(c);
-    cur_skip(c, 2u * h->pointer_size + TIME_ZONE_BYTES + 4);
-    boot = cur_u64le(c);
-    hz = cur_u64le(c);
-    start = cur_u64le(c);
+    h->cpu_mhz = cur_u32le(c);
+    cur_skip(c, 2u * h->pointer_size);
+    h->time_zone_bias = (int32_t)cur_u32le(c);
+    cur_skip(c, TIME_ZONE_BYTES - 4 + 4);
+    h->boot_time = cur_u64le(c);
+    h->stored_frequency = cur_u64le(c);
+    h->start_time = cur_u64le(c);
     h->clock = cur_u32le(c);
     h->buffers_lost = cur_u32le(c);
+    return !c->bad;
+}
 
-    h->frequency = frequency_of(h->clock, hz, cpu_mhz);
+static void set_clock(struct etl_log_header *h)
+{
+    int64_t end_ns = sane_time(h->end_time);
+
+    h->frequency = frequency_of(h->clock, h->stored_frequency, h->cpu_mhz);
     h->whole_ns = (uint64_t)CLK_S % h->frequency ? 0 : CLK_S / (int64_t)h->frequency;
-    h->start_ns = sane_time(start);
-    h->span_ns = h->start_ns && sane_time(end) > h->start_ns ? sane_time(end) - h->start_ns : 0;
+    h->start_ns = sane_time(h->start_time);
+    h->span_ns = h->start_ns && end_ns > h->start_ns ? end_ns - h->start_ns : 0;
     if (h->span_ns > SPAN_MAX_NS) {
         h->span_ns = 0;
     }
-    h->boot_ns = sane_time(boot);
-    return !c->bad;
+    h->boot_ns = sane_time(h->boot_time);
+}
+
+/* UTF-16 up to a NUL, or to the end where there is none; the rest of what does not fit is lost. */
+static enum err name_read(char out[ETL_LOG_NAME], struct cur *c)
+{
+    struct buf text;
+    const uint8_t *from = c->p;
+    size_t units = 0;
+    enum err e;
+
+    while (cur_left(c) >= 2 && cur_u16le(c) != 0) {
+        units++;
+    }
+    buf_init(&text, ETL_LOG_NAME - 1); /* full: what was put before is whole characters */
+    buf_put_utf16le(&text, from, units < NAME_UNITS ? units : NAME_UNITS);
+    if (text.n > 0) {
+        memcpy(out, text.p, text.n);
+    }
+    out[text.n] = 0;
+    e = text.bad == ERR_NOMEM ? ERR_NOMEM : ERR_OK;
+    buf_fini(&text);
+    return e;
 }
 
 enum err etl_buffer_log_header(struct etl_log_header *out, const uint8_t *p, size_t n)
@@ -111,6 +143,7 @@ enum err etl_buffer_log_header(struct etl_log_header *out, const uint8_t *p, siz
     struct etl_peek k;
     struct cur c;
     size_t valid;
+    enum err e;
 
     if (etl_buffer_read(&b, p, n) || b.flags & ETL_BUFFER_COMPRESSED) {
         return ERR_CORRUPT;
@@ -127,6 +160,12 @@ enum err etl_buffer_log_header(struct etl_log_header *out, const uint8_t *p, siz
     if (!payload_read(&h, &c)) {
         return ERR_CORRUPT;
     }
+    e = name_read(h.session_name, &c);
+    e = e ? e : name_read(h.file_name, &c);
+    if (e) {
+        return e;
+    }
+    set_clock(&h);
     *out = h;
     return ERR_OK;
 }

@@ -40,26 +40,39 @@ enum etl_clock { ETL_CLOCK_COUNTER = 1, ETL_CLOCK_SYSTEM = 2, ETL_CLOCK_CYCLES =
 
 #define ETL_MODE_CIRCULAR 2u
 
+#define ETL_LOG_NAME 512 /* bytes of UTF-8, cut */
+
 /* TRACE_LOGFILE_HEADER, the payload of the first record. */
 struct etl_log_header {
+    /* As stored: times FILETIME, timer_resolution 100 ns, maximum_file_size MiB. */
     uint32_t buffer_size;
-    uint8_t major, minor;
-    uint8_t pointer_size; /* of the first record, not of the others */
+    uint8_t major, minor, sub, sub_minor;
     uint32_t build;
     uint32_t cpus;
+    uint64_t end_time;
+    uint32_t timer_resolution, maximum_file_size;
     uint32_t mode;
+    uint32_t buffers_written, start_buffers;
+    uint32_t stored_pointer_size;
     uint32_t events_lost, buffers_lost;
-    uint32_t clock;     /* enum etl_clock, or what the file says */
-    uint64_t frequency; /* of that clock, Hz, never 0 */
-    int64_t whole_ns;   /* ns of a tick, 0 when that is no whole number */
-    int64_t zero_ticks; /* the first record's own stamp: relative time 0 */
-    int64_t start_ns;   /* UTC at zero_ticks */
-    int64_t span_ns;    /* from start to end; 0 = the recording was not closed properly */
-    int64_t boot_ns;    /* UTC of the host's boot; 0 = not said */
+    uint32_t cpu_mhz;
+    int32_t time_zone_bias; /* minutes */
+    uint64_t boot_time, stored_frequency, start_time;
+    uint32_t clock; /* enum etl_clock, or what the file says */
+    char session_name[ETL_LOG_NAME], file_name[ETL_LOG_NAME];
+
+    /* Made of it. */
+    uint8_t pointer_size; /* of the first record, not of the others */
+    uint64_t frequency;   /* of that clock, Hz, never 0 */
+    int64_t whole_ns;     /* ns of a tick, 0 when that is no whole number */
+    int64_t zero_ticks;   /* the first record's own stamp: relative time 0 */
+    int64_t start_ns;     /* UTC at zero_ticks */
+    int64_t span_ns;      /* from start to end; 0 = the recording was not closed properly */
+    int64_t boot_ns;      /* UTC of the host's boot; 0 = not said */
 };
 
 /* `p` is the first buffer, header included; it may end early behind the log-file header.
- * Errors: ERR_CORRUPT (not a trace file) */
+ * Errors: ERR_CORRUPT (not a trace file), ERR_NOMEM */
 NODISCARD enum err etl_buffer_log_header(struct etl_log_header *out, const uint8_t *p, size_t n);
 
 /* A stamp of the file's clock in nanoseconds since zero_ticks; saturates. */

@@ -11,8 +11,8 @@
 #define ETL_CENSUS_NAME  512 /* bytes of UTF-8, cut */
 
 struct etl_census {
-    char path[ETL_CENSUS_NAME];
-    uint64_t file_bytes; /* unpacked from .xz */
+    char path[ETL_CENSUS_NAME]; /* as given, cut */
+    uint64_t file_bytes;        /* unpacked from .xz */
 
     /* TRACE_LOGFILE_HEADER, as stored: times FILETIME, TimerResolution 100 ns, size MiB */
     uint8_t header_bits; /* 32 or 64: type of the first record */
@@ -33,9 +33,17 @@ struct etl_census {
         uint16_t flags;
         uint64_t count;
     } flags[ETL_CENSUS_FLAGS];
-    uint8_t cpus_seen[ETL_CENSUS_CPUS / 8]; /* bit set */
+    uint8_t cpus_seen[ETL_CENSUS_CPUS / 8]; /* bit set; of all buffers, the header's 0 too */
     uint64_t damaged, skipped_bytes;        /* met by the index */
 };
+
+struct etl_buffer;
+struct etl_log_header;
+
+/* For etl_index: what the log-file header says, then each buffer of the file. */
+void etl_census_begin(struct etl_census *c, const char *path, uint64_t file_bytes,
+                      const struct etl_log_header *log);
+void etl_census_buffer(struct etl_census *c, const struct etl_buffer *b);
 
 /* File i in the order of the paths given to etl_file_open. Errors: ERR_NOTFOUND (no such file) */
 NODISCARD enum err etl_file_census(const struct source *s, size_t i, struct etl_census *out);

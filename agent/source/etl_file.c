@@ -6,13 +6,15 @@
 #include <string.h>
 
 #include "agent/etw_guid.h"
+#include "agent/source/etl_census.h"
 #include "agent/source/etl_merge.h"
 #include "common/mem.h"
 #include "common/os.h"
 
 /* A recording is replayed in two passes. The first hands over, marked `early`, every record that
  * tells who lives: a process or thread that lived all along may only be named in the rundown at the
- * very end. The second hands over everything in order of time.
+ * very end; with `schemas` also those that describe others. The second hands over everything in
+ * order of time.
  *
  * Times: every file says its start in UTC and counts ticks of its own clock from there. Rebasing
  * adds one shift to all files, so that their distances stay. Monotonic time is time since the
@@ -38,6 +40,7 @@ struct etl_file {
     int64_t boot_ns;           /* delivered time of monotonic zero */
     int64_t first_ns, last_ns; /* delivered */
     int64_t speed_permille;
+    bool schemas;
     int64_t started_mono_ns;
     int64_t now_ns;            /* delivered time of the latest record */
     struct source_stats local; /* of the running thread */
@@ -109,6 +112,7 @@ static bool complete(struct etl_file *f, const struct etl_item *item, struct raw
         return false;
     }
     ev->cpu = item->cpu;
+    ev->frequency = item->part->index.log.frequency;
     ev->shift_ns = f->shift_ns;
     ev->wall_ns = clk_add(item->wall_ns, f->shift_ns);
     ev->mono_ns = ev->wall_ns - f->boot_ns;
@@ -149,7 +153,7 @@ static void give(struct etl_file *f, const struct etl_item *item)
     }
     f->local.in++;
     count_loss(f, &ev, item->peek.type);
-    if (item->peek.type != ETL_ERROR && !stopping(f)) {
+    if (!stopping(f)) {
         f->sink.raw(f->sink.ctx, &ev);
     }
     if (f->local.in % PUBLISH_EVERY == 0) {
@@ -157,13 +161,13 @@ static void give(struct etl_file *f, const struct etl_item *item)
     }
 }
 
-static enum err pass(struct etl_file *f, bool life_only,
+static enum err pass(struct etl_file *f, enum etl_want want,
                      void (*each)(struct etl_file *, const struct etl_item *))
 {
     struct etl_item item;
     enum err e = ERR_OK;
 
-    etl_merge_rewind(f->merge, life_only);
+    etl_merge_rewind(f->merge, want);
     while (!e && !stopping(f)) {
         e = etl_merge_next(f->merge, &item);
         if (!e) {
@@ -176,12 +180,12 @@ static enum err pass(struct etl_file *f, bool life_only,
 static enum err etl_file_run(struct source *s)
 {
     struct etl_file *f = self(s);
-    enum err e = pass(f, true, give_early);
+    enum err e = pass(f, f->schemas ? ETL_WANT_SCHEMAS : ETL_WANT_LIFE, give_early);
 
     if (!e && !stopping(f)) {
         f->started_mono_ns = os_mono_ns();
         f->now_ns = INT64_MIN;
-        e = pass(f, false, give);
+        e = pass(f, ETL_WANT_ALL, give);
         publish(f);
     }
     if (e) {
@@ -225,6 +229,23 @@ static void etl_file_close(struct source *s)
     mem_free(f);
 }
 
+enum err etl_file_census(const struct source *s, size_t i, struct etl_census *out)
+{
+    const struct etl_file *f = (const struct etl_file *)s;
+
+    for (size_t k = 0; k < f->n_parts; k++) {
+        const struct etl_index *x = &f->parts[k].index;
+
+        if (f->parts[k].nth == i) {
+            *out = x->census;
+            out->damaged = x->damaged;
+            out->skipped_bytes = x->skipped_bytes;
+            return ERR_OK;
+        }
+    }
+    return ERR_NOTFOUND;
+}
+
 static const struct source_ops ops = {etl_file_run, etl_file_stop, etl_file_stats, etl_file_close};
 
 static enum err open_part(struct etl_part *p, const char *path, struct errmsg *why)
@@ -258,6 +279,7 @@ static enum err open_parts(struct etl_file *f, const struct etl_file_conf *conf,
     }
     for (size_t i = 0; i < conf->n_paths; i++) {
         f->n_parts++;
+        f->parts[i].nth = i;
         e = open_part(&f->parts[i], conf->paths[i], why);
         if (e) {
             return e;
@@ -363,6 +385,7 @@ enum err etl_file_open(struct source **out, const struct etl_file_conf *conf,
     }
     f->base.ops = &ops;
     f->sink = sink;
+    f->schemas = conf->schemas;
     f->speed_permille = conf->speed_permille > SPEED_MAX ? SPEED_MAX : conf->speed_permille;
     e = open_parts(f, conf, why);
     if (e) {

@@ -14,8 +14,8 @@
  * A header that makes no sense loses the step to the next. Then every offset is tried until one
  * holds a header that looks like this file's own (etl_buffer_plausible). */
 
-#define PEEK_BYTES   128 /* of a body: any record header, packed or not */
-#define LOG_BYTES    4096
+#define PEEK_BYTES   128  /* of a body: any record header, packed or not */
+#define LOG_BYTES    8192 /* the first buffer as far as the names of session and file */
 #define SEARCH_BYTES (256u << 10)
 #define SEARCHES_MAX 1024 /* of one file: behind so much damage the rest is given up */
 
@@ -89,6 +89,7 @@ static enum err take(struct etl_index *x, uint64_t offset, uint64_t file_size,
     slot.stream = b->type == ETL_BUFFER_TYPE_HEADER ? ETL_INDEX_HEADER_STREAM : b->cpu;
     slot.first_ticks = first_ticks(b, p + ETL_BUFFER_HEADER, n - ETL_BUFFER_HEADER);
     count_buffer(x, &slot);
+    etl_census_buffer(&x->census, b);
     return slot_push(x, &slot);
 }
 
@@ -206,6 +207,7 @@ enum err etl_index_init(struct etl_index *x, struct etl_input *in, const char *p
                           path);
     }
     if (!e) {
+        etl_census_begin(&x->census, path, etl_input_size(in), &x->log);
         e = scan(x, in);
     }
     if (e) {

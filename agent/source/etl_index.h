@@ -6,6 +6,7 @@
 #define PROCFLEET_AGENT_SOURCE_ETL_INDEX_H
 
 #include "agent/source/etl_buffer.h"
+#include "agent/source/etl_census.h"
 #include "agent/source/etl_input.h"
 
 #define ETL_INDEX_BUFFERS_MAX (1u << 20) /* of one file */
@@ -29,6 +30,7 @@ struct etl_index {
     uint32_t filled_max, stored_max;                                /* bytes, over all slots */
     uint64_t compressed, flagged_events_lost, flagged_buffers_lost; /* buffers */
     uint64_t damaged, skipped_bytes;
+    struct etl_census census; /* without damage, which grows later */
 };
 
 /* Errors: ERR_CORRUPT (no trace file), ERR_FULL (more buffers than the limit), ERR_NOMEM, ERR_IO */

@@ -82,7 +82,7 @@ enum err etl_merge_open(struct etl_merge **out, struct etl_part *parts, size_t n
         e = ERR_FULL;
         goto fail;
     }
-    etl_merge_rewind(m, false);
+    etl_merge_rewind(m, ETL_WANT_ALL);
     *out = m;
     return ERR_OK;
 
@@ -147,10 +147,10 @@ static void sift_down(struct etl_merge *m, size_t at)
     m->heap[at] = s;
 }
 
-void etl_merge_rewind(struct etl_merge *m, bool life_only)
+void etl_merge_rewind(struct etl_merge *m, enum etl_want want)
 {
     for (size_t i = 0; i < m->n_streams; i++) {
-        etl_stream_rewind(&m->streams[i], life_only);
+        etl_stream_rewind(&m->streams[i], want);
         m->heap[i] = &m->streams[i];
     }
     m->n_heap = m->n_streams;
@@ -226,10 +226,10 @@ enum err etl_merge_span(struct etl_merge *m, int64_t *first_ns, int64_t *last_ns
             return e;
         }
         last = t > last ? t : last;
-        etl_stream_rewind(s, false);
+        etl_stream_rewind(s, ETL_WANT_ALL);
         first = s->wall_ns < first ? s->wall_ns : first;
     }
-    etl_merge_rewind(m, false);
+    etl_merge_rewind(m, ETL_WANT_ALL);
     if (first > last) {
         return ERR_END;
     }

@@ -23,8 +23,8 @@ struct etl_merge;
 NODISCARD enum err etl_merge_open(struct etl_merge **out, struct etl_part *parts, size_t n);
 void etl_merge_close(struct etl_merge *m); /* NULL is allowed */
 
-/* Goes to the start. life_only: give only records for which etl_record_tells_life. */
-void etl_merge_rewind(struct etl_merge *m, bool life_only);
+/* Goes to the start. */
+void etl_merge_rewind(struct etl_merge *m, enum etl_want want);
 
 /* Damage met since the last rewind. */
 struct etl_damage etl_merge_damage(const struct etl_merge *m);

@@ -211,6 +211,27 @@ bool etl_record_tells_life(const struct etl_peek *k, const uint8_t *p)
     return false;
 }
 
+#define MANIFEST_ID      0xfffe /* an EventSource sends its manifest under this id */
+#define METADATA_OP      32     /* EventInfo; 33: maps */
+#define METADATA_OP_LAST 33
+
+bool etl_record_tells_schema(const struct etl_peek *k, const uint8_t *p)
+{
+    static const uint8_t metadata[16] = ETW_CONTROL_METADATA;
+
+    switch (k->type) {
+    case ETL_EVENT32:
+    case ETL_EVENT64:
+        return at16(p + 0x28) == MANIFEST_ID && !(at16(p + 4) & CLASSIC_EVENT);
+    case ETL_FULL32:
+    case ETL_FULL64:
+        return p[4] >= METADATA_OP && p[4] <= METADATA_OP_LAST &&
+               memcmp(p + 0x18, metadata, sizeof metadata) == 0;
+    default:
+        return false;
+    }
+}
+
 /* u16 version, u8 type, u8 flags, u16 size, u8 opcode, u8 group; SYSTEM and COMPACT: u32 thread,
  * u32 process; i64 time. */
 static void kernel_read(struct raw_event *ev, const uint8_t *p)
@@ -293,6 +314,7 @@ enum err etl_record_read(struct raw_event *out, const struct etl_peek *k, const 
     const struct shape *s = &shapes[k->type];
     struct raw_event ev = {
         .form = RAW_CLASSIC,
+        .header = k->type,
         .pointer_size = s->pointer_size,
         .pid = EVENT_NO_ID,
         .tid = EVENT_NO_ID,
@@ -327,6 +349,10 @@ enum err etl_record_read(struct raw_event *out, const struct etl_peek *k, const 
     case ETL_MESSAGE:
         ev.form = RAW_MESSAGE;
         ok = message_parts(&ev, p, k->size);
+        break;
+    case ETL_ERROR:
+        full_read(&ev, p);
+        memset(ev.guid, 0, sizeof ev.guid);
         break;
     default:
         full_read(&ev, p);

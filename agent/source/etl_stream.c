@@ -30,7 +30,7 @@ void etl_stream_release(struct etl_stream *s)
     s->at_record = false;
 }
 
-void etl_stream_rewind(struct etl_stream *s, bool life_only)
+void etl_stream_rewind(struct etl_stream *s, enum etl_want want)
 {
     const struct etl_log_header *log = &s->part->index.log;
     int64_t first = s->slots[0].first_ticks;
@@ -42,7 +42,7 @@ void etl_stream_rewind(struct etl_stream *s, bool life_only)
     s->next_slot = 0;
     s->last_ticks = first;
     s->wall_ns = wall_of(s, first);
-    s->life_only = life_only;
+    s->want = want;
     s->at_record = false;
 }
 
@@ -105,6 +105,12 @@ static enum err load(struct etl_stream *s, const struct etl_slot *slot, struct e
     return ERR_OK;
 }
 
+static bool wanted(const struct etl_stream *s)
+{
+    return s->want == ETL_WANT_ALL || etl_record_tells_life(&s->peek, s->p) ||
+           (s->want == ETL_WANT_SCHEMAS && etl_record_tells_schema(&s->peek, s->p));
+}
+
 /* Looks at the record at s->p. False: there is none, or it is to be passed over; s->p has moved. */
 static bool look(struct etl_stream *s, struct etl_damage *damage)
 {
@@ -120,7 +126,7 @@ static bool look(struct etl_stream *s, struct etl_damage *damage)
         s->p = s->end;
         return false;
     }
-    if (s->life_only && !etl_record_tells_life(&s->peek, s->p)) {
+    if (!wanted(s)) {
         goto pass;
     }
     if (s->peek.ticks == ETL_RECORD_NO_TIME) {
@@ -177,7 +183,7 @@ enum err etl_stream_last(struct etl_stream *s, struct etl_scratch *scratch, int6
     enum err e;
 
     for (size_t i = s->n_slots; i-- > 0 && !found;) {
-        etl_stream_rewind(s, false);
+        etl_stream_rewind(s, ETL_WANT_ALL);
         s->next_slot = s->n_slots;
         e = load(s, &s->slots[i], scratch, &ignored);
         while (!e) {

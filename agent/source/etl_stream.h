@@ -5,10 +5,18 @@
 #include "agent/source/etl_index.h"
 #include "agent/source/etl_record.h"
 
+/* Which records to give. */
+enum etl_want {
+    ETL_WANT_ALL,
+    ETL_WANT_LIFE,    /* those for which etl_record_tells_life */
+    ETL_WANT_SCHEMAS, /* these and those for which etl_record_tells_schema */
+};
+
 /* A file as streams take it; owned by whoever opened it, borrowed by the streams. */
 struct etl_part {
     struct etl_input *in;
     struct etl_index index;
+    size_t nth; /* of the paths given */
 };
 
 /* Damage met while reading; grows only. */
@@ -35,13 +43,13 @@ struct etl_stream {
     struct etl_peek peek; /* of the current record */
     int64_t wall_ns;      /* of the current record, as recorded */
     int64_t last_ticks;
-    bool life_only;
+    enum etl_want want;
     bool at_record; /* p, peek and wall_ns are valid */
 };
 
 /* Goes to the start, without reading anything. `wall_ns` is then the time of the first record as
  * the index knows it, which allows to sort streams before they are read. */
-void etl_stream_rewind(struct etl_stream *s, bool life_only);
+void etl_stream_rewind(struct etl_stream *s, enum etl_want want);
 void etl_stream_release(struct etl_stream *s); /* frees the body */
 
 /* Goes to the next record. Errors: ERR_END (body released), ERR_IO, ERR_NOMEM */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/decode/decode.h"
+#include "agent/source/etl_census.h"
 #include "agent/source/etl_file.h"
 #include "agent/source/etl_merge.h"
 #include "common/clk.h"
@@ -486,6 +487,133 @@ static void every_recording_has_the_expected_structure(void **state)
     assert_int_equal(compressed_buffers, 461);
 }
 
+static json_t *header_of(const struct etl_census *c)
+{
+    char version[32];
+    json_t *j;
+
+    (void)snprintf(version, sizeof version, "%u.%u.%u.%u", c->version[0], c->version[1],
+                   c->version[2], c->version[3]);
+    j = json_pack("{s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "BufferSize",
+                  (json_int_t)c->buffer_size, "Version", version, "ProviderVersion",
+                  (json_int_t)c->provider_version, "NumberOfProcessors", (json_int_t)c->cpus,
+                  "EndTime", (json_int_t)c->end_time, "TimerResolution",
+                  (json_int_t)c->timer_resolution, "MaximumFileSize",
+                  (json_int_t)c->maximum_file_size, "LogFileMode", (json_int_t)c->mode,
+                  "BuffersWritten", (json_int_t)c->buffers_written, "StartBuffers",
+                  (json_int_t)c->start_buffers, "PointerSize", (json_int_t)c->pointer_size);
+    assert_non_null(j);
+    assert_int_equal(
+        json_object_update_new(
+            j,
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:I, s:i}", "EventsLost",
+                      (json_int_t)c->events_lost, "CpuSpeedMHz", (json_int_t)c->cpu_mhz, "BootTime",
+                      (json_int_t)c->boot_time, "PerfFreq", (json_int_t)c->frequency, "StartTime",
+                      (json_int_t)c->start_time, "ReservedFlags", (json_int_t)c->clock,
+                      "BuffersLost", (json_int_t)c->buffers_lost, "LoggerName", c->session_name,
+                      "LogFileName", c->log_file_name, "TimeZoneBias", c->time_zone_bias,
+                      "headerTS", (json_int_t)c->header_ticks, "headerBits", c->header_bits)),
+        0);
+    return j;
+}
+
+static json_t *buffers_of(const struct etl_census *c)
+{
+    json_t *types = json_object(), *flags = json_object(), *cpus = json_array();
+    char key[16];
+
+    for (int i = 0; i < ETL_CENSUS_TYPES; i++) {
+        (void)snprintf(key, sizeof key, "%d", i);
+        if (c->types[i]) {
+            json_object_set_new(types, key, json_integer((json_int_t)c->types[i]));
+        }
+    }
+    for (size_t i = 0; i < c->n_flags; i++) {
+        (void)snprintf(key, sizeof key, "0x%x", c->flags[i].flags);
+        json_object_set_new(flags, key, json_integer((json_int_t)c->flags[i].count));
+    }
+    for (int i = 0; i < ETL_CENSUS_CPUS; i++) {
+        if (c->cpus_seen[i / 8] >> i % 8 & 1) {
+            json_array_append_new(cpus, json_integer(i));
+        }
+    }
+    return json_pack("{s:I, s:o, s:o, s:I, s:o}", "count", (json_int_t)c->buffers, "types", types,
+                     "flags", flags, "compressed", (json_int_t)c->compressed, "cpus_seen", cpus);
+}
+
+static void has_the_expected_census(const char *name, const json_t *figures)
+{
+    char path[PATH_BYTES];
+    const char *paths[1] = {corpus_recording(path, sizeof path, name)};
+    struct etl_file_conf conf = {.paths = paths, .n_paths = 1};
+    struct source_sink sink = {.raw = on_raw, .advance = on_advance};
+    struct etl_census c;
+    struct source *src;
+    json_t *header, *buffers;
+
+    assert_ok(etl_file_open(&src, &conf, sink, NULL));
+    assert_ok(etl_file_census(src, 0, &c));
+    assert_err(etl_file_census(src, 1, &c), ERR_NOTFOUND);
+    src->ops->close(src);
+    assert_string_equal(c.path, path);
+    assert_true(c.file_bytes > 0);
+    assert_int_equal(c.damaged + c.skipped_bytes, 0);
+    header = header_of(&c);
+    buffers = buffers_of(&c);
+    assert_same_json(name, "header", header, json_object_get(figures, "header"));
+    assert_same_json(name, "buffers", buffers, json_object_get(figures, "buffers"));
+    json_decref(header);
+    json_decref(buffers);
+}
+
+static void every_recording_has_the_expected_census(void **state)
+{
+    (void)state;
+    (void)corpus_each(has_the_expected_census);
+}
+
+static void on_early_schema(void *ctx, const struct raw_event *raw)
+{
+    uint64_t *n = ctx;
+
+    n[!raw->early] += (raw->form == RAW_MANIFEST && raw->id == 0xfffe) ||
+                      (raw->header == ETL_FULL64 && raw->guid[0] == 0xc1 && raw->guid[1] == 0xf6 &&
+                       (raw->opcode == 32 || raw->opcode == 33));
+}
+
+static void no_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
+{
+    (void)ctx;
+    (void)wall_ns;
+    (void)mono_ns;
+}
+
+static void schemas_come_early_where_they_are_asked_for(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t n;
+    } rows[] = {{"monogame", 23}, {"gc-dynamic-events", 49}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        for (int schemas = 0; schemas < 2; schemas++) {
+            char path[PATH_BYTES];
+            const char *paths[1] = {corpus_recording(path, sizeof path, rows[i].name)};
+            struct etl_file_conf conf = {.paths = paths, .n_paths = 1, .schemas = schemas != 0};
+            uint64_t n[2] = {0, 0};
+            struct source_sink sink = {.ctx = n, .raw = on_early_schema, .advance = no_advance};
+            struct source *src;
+
+            assert_ok(etl_file_open(&src, &conf, sink, NULL));
+            assert_err(src->ops->run(src), ERR_END);
+            src->ops->close(src);
+            assert_int_equal(n[0], schemas ? rows[i].n : 0);
+            assert_int_equal(n[1], rows[i].n);
+        }
+    }
+}
+
 static void a_cut_or_broken_xz_file_is_refused(void **state)
 {
     char dir[256], path[PATH_BYTES], from[PATH_BYTES];
@@ -516,6 +644,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_recording_replays_as_expected),
         cmocka_unit_test(every_recording_has_the_expected_structure),
+        cmocka_unit_test(every_recording_has_the_expected_census),
+        cmocka_unit_test(schemas_come_early_where_they_are_asked_for),
         cmocka_unit_test(a_cut_or_broken_xz_file_is_refused),
     };
 
