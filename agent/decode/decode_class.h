@@ -31,14 +31,18 @@ struct decode_class {
 };
 
 extern const struct decode_class decode_disk_io_class;
+extern const struct decode_class decode_event_trace_class;
 extern const struct decode_class decode_file_io_class;
 extern const struct decode_class decode_image_class;
 extern const struct decode_class decode_image_id_class;
+extern const struct decode_class decode_lost_event_class;
 extern const struct decode_class decode_page_fault_class;
 extern const struct decode_class decode_perf_info_class;
 extern const struct decode_class decode_process_class;
 extern const struct decode_class decode_registry_class;
+extern const struct decode_class decode_stack_walk_class;
 extern const struct decode_class decode_sys_config_class;
+extern const struct decode_class decode_system_config_class;
 extern const struct decode_class decode_tcp_ip_class;
 extern const struct decode_class decode_thread_class;
 extern const struct decode_class decode_udp_ip_class;

@@ -6,7 +6,10 @@
  *   version 2   … and w command line
  *   version 3   … P page directory before the SID
  *   version 4   … u32 flags before the SID; w package, w application at the end
- *   version 5   … u64 exit time at the end (only seen with opcode 39) */
+ *   version 5   … u64 exit time at the end (only seen with opcode 39)
+ * Those are start 1, end 2, the rundowns 3 and 4, and defunct 39. Terminate 11 is u32 pid; the
+ * counters 32, 33 at a process' end and at the end of the session are u32 pid, u32 page faults, u32
+ * handles, u32 reserved, P × 11 sizes. */
 #include "agent/decode/decode_class.h"
 #include "agent/etw_guid.h"
 #include "common/clk.h"
@@ -51,7 +54,10 @@ static void texts_read(struct ev_proc *ev, struct cur *c, const struct raw_event
         ev->info.have |= cut ? INFO_COMMAND_LINE_CUT : 0u;
     }
     if (raw->version >= 4) {
-        (void)cur_wstr(c, &n); /* package */
+        w = cur_wstr(c, &n);
+        if (w && n) {
+            ev->package = decode_text_utf16(text, w, n, MODEL_TEXT_MAX, NULL);
+        }
         (void)cur_wstr(c, &n); /* application */
     }
 }
@@ -128,9 +134,77 @@ static const struct decode_op ops[] = {
     {39, 0, EV_PROC_DEFUNCT, decode_process},
 };
 
+static const struct layout_field process[] = {
+    {"UniqueProcessKey", LAYOUT_PTR, 2, 0, 0},
+    {"PageDirectoryBase", LAYOUT_PTR, 0, 1, 0},
+    {"ProcessId", LAYOUT_U32, 0, 0, 0},
+    {"ParentId", LAYOUT_U32, 0, 0, 0},
+    {"SessionId", LAYOUT_U32, 0, 0, 0},
+    {"ExitStatus", LAYOUT_I32, 0, 0, 0},
+    {"DirectoryTableBase", LAYOUT_PTR, 3, 0, 0},
+    {"Flags", LAYOUT_HEX32, 4, 0, 0},
+    {"UserSID", LAYOUT_USER, 0, 0, 0},
+    {"ImageFileName", LAYOUT_A, 0, 0, 0},
+    {"CommandLine", LAYOUT_W, 2, 0, 0},
+    {"PackageFullName", LAYOUT_W, 4, 0, 0},
+    {"ApplicationId", LAYOUT_W, 4, 0, 0},
+    {"ExitTime", LAYOUT_FILETIME, 5, 0, 0},
+    {0},
+};
+
+static const struct layout_field process_v0[] = {
+    {"ProcessId", LAYOUT_SIZE, 0, 0, 0},
+    {"ParentId", LAYOUT_SIZE, 0, 0, 0},
+    {"UserSID", LAYOUT_USER, 0, 0, 0},
+    {"ImageFileName", LAYOUT_A, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field terminate[] = {
+    {"ProcessId", LAYOUT_U32, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field counters[] = {
+    {"ProcessId", LAYOUT_U32, 0, 0, 0},
+    {"PageFaultCount", LAYOUT_U32, 0, 0, 0},
+    {"HandleCount", LAYOUT_U32, 0, 0, 0},
+    {"Reserved", LAYOUT_U32, 0, 0, 0},
+    {"PeakVirtualSize", LAYOUT_SIZE, 0, 0, 0},
+    {"PeakWorkingSetSize", LAYOUT_SIZE, 0, 0, 0},
+    {"PeakPagefileUsage", LAYOUT_SIZE, 0, 0, 0},
+    {"QuotaPeakPagedPoolUsage", LAYOUT_SIZE, 0, 0, 0},
+    {"QuotaPeakNonPagedPoolUsage", LAYOUT_SIZE, 0, 0, 0},
+    {"VirtualSize", LAYOUT_SIZE, 0, 0, 0},
+    {"WorkingSetSize", LAYOUT_SIZE, 0, 0, 0},
+    {"PagefileUsage", LAYOUT_SIZE, 0, 0, 0},
+    {"QuotaPagedPoolUsage", LAYOUT_SIZE, 0, 0, 0},
+    {"QuotaNonPagedPoolUsage", LAYOUT_SIZE, 0, 0, 0},
+    {"PrivatePageCount", LAYOUT_SIZE, 0, 0, 0},
+    {0},
+};
+
+static const struct layout layouts[] = {
+    {1, 1, 0, "Start", process},
+    {2, 1, 0, "End", process},
+    {3, 1, 0, "DCStart", process},
+    {4, 1, 0, "DCEnd", process},
+    {39, 1, 0, "Defunct", process},
+    {1, 0, 0, "Start", process_v0},
+    {2, 0, 0, "End", process_v0},
+    {3, 0, 0, "DCStart", process_v0},
+    {4, 0, 0, "DCEnd", process_v0},
+    {39, 0, 0, "Defunct", process_v0},
+    {11, 2, 0, "Terminate", terminate},
+    {32, 2, 0, "PerfCtr", counters},
+    {33, 2, 0, "PerfCtrRundown", counters},
+};
+
 const struct decode_class decode_process_class = {
     .guid = ETW_CLASS_PROCESS,
     .ops = ops,
     .n_ops = sizeof ops / sizeof ops[0],
     .name = "Process",
+    .layouts = layouts,
+    .n_layouts = sizeof layouts / sizeof layouts[0],
 };

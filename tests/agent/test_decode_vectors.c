@@ -210,24 +210,30 @@ static size_t sid_bytes(uint8_t *out, const char *text)
     return *at ? 0 : n;
 }
 
-/* "MakeSID64(pointer, attributes, …": pointer and attributes stand before the SID. */
+/* "MakeSID64(pointer, attributes, …": TOKEN_USER, a pointer and u32 attributes, filled up to two
+ * pointers, stands before the SID. */
 static bool same_user(const struct check *k, const char *expression, const struct values_row *row)
 {
     unsigned pointer = k->raw.pointer_size;
-    uint8_t bytes[16 + SID_BYTES];
-    char sid[TEXT_BYTES];
-    size_t n = 0, sid_n;
-    char *at;
+    uint8_t token[12], sid[SID_BYTES];
+    char text[TEXT_BYTES], *at;
+    size_t n, sid_n;
 
     if (row->group || row->value.kind != VALUE_SID) {
         return false;
     }
-    n += put(bytes, strtoull(strchr(expression, '(') + 1, &at, 10), pointer);
+    n = put(token, strtoull(strchr(expression, '(') + 1, &at, 10), pointer);
     at = strchr(at, ',');
-    n += put(bytes + n, at ? strtoull(at + 1, NULL, 10) : 0, pointer);
-    (void)snprintf(sid, sizeof sid, "%.*s", (int)row->value.v.text.n, row->value.v.text.p);
-    sid_n = sid_bytes(bytes + n, sid);
-    return sid_n && in_payload(k, bytes, n + sid_n);
+    n += put(token + n, at ? strtoull(at + 1, NULL, 10) : 0, 4);
+    (void)snprintf(text, sizeof text, "%.*s", (int)row->value.v.text.n, row->value.v.text.p);
+    sid_n = sid_bytes(sid, text);
+    for (size_t i = 0; sid_n && i + 2u * pointer + sid_n <= k->raw.payload_n; i++) {
+        if (memcmp(k->raw.payload + i, token, n) == 0 &&
+            memcmp(k->raw.payload + i + 2u * pointer, sid, sid_n) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* "MakeSystemTime(0, 11, 0, 1, …": year, month, day of week, day, hour, minute, second, ms. */
