@@ -1,10 +1,14 @@
 #include "agent/aggregate.h"
 
+#include "agent/irpmap.h"
 #include "common/mem.h"
 
 struct aggregate {
     struct ptable *table;
     struct lifecycle *life;
+    struct sched *sched;
+    struct irpmap *irps;
+    bool disk_seen;
     int64_t interval_ns; /* of CPU samples; 0 = not known yet */
     uint64_t growing;    /* columns that never go back: counters, and peaks */
     struct aggregate_stats stats;
@@ -27,6 +31,7 @@ static uint64_t growing_columns(void)
 enum err aggregate_create(struct aggregate **out, struct ptable *table, struct lifecycle *life)
 {
     struct aggregate *a = mem_zalloc(sizeof *a);
+    enum err e;
 
     if (!a) {
         return ERR_NOMEM;
@@ -34,12 +39,29 @@ enum err aggregate_create(struct aggregate **out, struct ptable *table, struct l
     a->table = table;
     a->life = life;
     a->growing = growing_columns();
+    e = sched_create(&a->sched, life, table, &a->unattributed, &a->stats.sched);
+    if (e) {
+        goto fail;
+    }
+    e = irpmap_create(&a->irps, &a->stats.irps_dropped);
+    if (e) {
+        goto fail;
+    }
     *out = a;
     return ERR_OK;
+
+fail:
+    aggregate_destroy(a);
+    return e;
 }
 
 void aggregate_destroy(struct aggregate *a)
 {
+    if (!a) {
+        return;
+    }
+    irpmap_destroy(a->irps);
+    sched_destroy(a->sched);
     mem_free(a);
 }
 
@@ -66,11 +88,16 @@ static void set_gauge(struct ptable_proc *p, unsigned id, int64_t value)
     p->count.values[id] = value;
 }
 
-static void add_counter(struct ptable_proc *p, unsigned id, int64_t value)
+/* What events count, where no table does. */
+static void take_count(struct ptable_proc *p, unsigned id, uint64_t value)
 {
+    if (p->count.given & METRIC_BIT(id)) {
+        return;
+    }
     p->count.mask |= METRIC_BIT(id);
-    p->count.values[id] += value;
-    p->count.changed = true;
+    if (value > (uint64_t)p->count.values[id] && value <= INT64_MAX) {
+        p->count.values[id] = (int64_t)value;
+    }
 }
 
 /* A counter never goes back: what the source read later must not be lower. */
@@ -80,7 +107,7 @@ static void raise_counter(struct aggregate *a, struct ptable_proc *p, unsigned i
         a->stats.stepped_back++;
         return;
     }
-    p->count.changed |= value != p->count.values[id];
+    p->changed |= value != p->count.values[id];
     p->count.values[id] = value;
 }
 
@@ -101,6 +128,11 @@ static void derive_cpu_time(struct aggregate *a, struct ptable_proc *p)
     }
 }
 
+static bool has_other_origin(const struct ptable_proc *p)
+{
+    return p->info.cpu_origin != CPU_ORIGIN_NONE && p->info.cpu_origin != CPU_ORIGIN_TIMES;
+}
+
 static void derive_peak_handles(struct ptable_proc *p)
 {
     static const uint64_t peak = METRIC_BIT(M_PEAK_HANDLE_COUNT);
@@ -115,15 +147,53 @@ static void derive_peak_handles(struct ptable_proc *p)
     }
 }
 
+/* -- whose it is -- */
+
+static struct ptable_proc *process_of(const struct aggregate *a, uint32_t pid)
+{
+    return pid == EVENT_NO_ID ? NULL : ptable_owner(a->table, pid);
+}
+
+/* In whose context the record was logged. */
+static struct ptable_proc *context_of(struct aggregate *a, const struct event *ev)
+{
+    if (ev->pid != EVENT_NO_ID) {
+        return process_of(a, ev->pid);
+    }
+    if (ev->tid != EVENT_NO_ID) {
+        return lifecycle_thread_owner(a->life, ev->tid, ev);
+    }
+    return sched_running(a->sched, ev->cpu);
+}
+
+/* The thread that the payload names, or does not. */
+static struct ptable_proc *thread_of(struct aggregate *a, uint32_t tid, const struct event *ev)
+{
+    return tid == EVENT_NO_ID ? context_of(a, ev) : lifecycle_thread_owner(a->life, tid, ev);
+}
+
+static void charge(struct aggregate *a, struct ptable_proc *p, enum tally_id id, uint64_t n)
+{
+    if (p) {
+        p->tally.n[id] += n;
+        p->changed = true;
+    } else {
+        a->unattributed.n[id] += n;
+    }
+}
+
+static uint64_t span(int64_t ns)
+{
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
 /* -- samples -- */
 
 static void convert_waiting(struct ptable_proc *p, int64_t interval_ns)
 {
     for (; p; p = p->next) {
-        if (p->count.samples_waiting) {
-            add_counter(p, M_CPU_TIME, (int64_t)p->count.samples_waiting * interval_ns);
-            p->count.samples_waiting = 0;
-        }
+        p->count.sampled_ns += (int64_t)p->count.samples_waiting * interval_ns;
+        p->count.samples_waiting = 0;
     }
 }
 
@@ -144,37 +214,54 @@ static void on_interval(struct aggregate *a, const struct event *ev)
 
 static struct ptable_proc *on_sample(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p;
+    struct ptable_proc *p = lifecycle_thread_owner(a->life, ev->u.sample.tid, ev);
 
+    charge(a, p, TALLY_SAMPLES, 1);
     if (ev->u.sample.interrupt) {
+        charge(a, p, TALLY_SAMPLES_INTERRUPT, 1);
         a->stats.samples_interrupt++;
-        return NULL;
+        return p;
     }
-    p = lifecycle_thread_owner(a->life, ev->u.sample.tid, ev);
     if (!p) {
         a->stats.unattributed++;
-        a->unattributed.n[TALLY_SAMPLES]++;
         return NULL;
     }
     a->stats.samples++;
-    p->tally.n[TALLY_SAMPLES]++;
-    if (p->info.cpu_origin == CPU_ORIGIN_TIMES) {
-        return p; /* its clock is better, and the two are never mixed */
-    }
     if (a->interval_ns) {
-        add_counter(p, M_CPU_TIME, a->interval_ns);
+        p->count.sampled_ns += a->interval_ns;
     } else {
         p->count.samples_waiting++;
     }
     return p;
 }
 
+/* -- what events feed -- */
+
+static enum cpu_origin best_origin(const struct aggregate *a)
+{
+    if (a->stats.sched.switches > 0) {
+        return CPU_ORIGIN_CSWITCH;
+    }
+    return a->interval_ns && a->stats.samples > 0 ? CPU_ORIGIN_SAMPLES : CPU_ORIGIN_NONE;
+}
+
+/* Events measure everybody: who had none of a kind that is recorded had zero of it. */
 void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
 {
-    /* Samples measure everybody: who had none spent no time, and zero is what was measured. */
-    if (a->interval_ns && a->stats.samples > 0 && p->info.cpu_origin != CPU_ORIGIN_TIMES) {
-        p->count.mask |= METRIC_BIT(M_CPU_TIME);
-        ptable_set_cpu_origin(p, CPU_ORIGIN_SAMPLES);
+    if (p->info.cpu_origin == CPU_ORIGIN_NONE) {
+        ptable_set_cpu_origin(p, best_origin(a));
+    }
+    if (p->info.cpu_origin == CPU_ORIGIN_CSWITCH) {
+        take_count(p, M_CPU_TIME, p->tally.n[TALLY_RUN]);
+    } else if (p->info.cpu_origin == CPU_ORIGIN_SAMPLES) {
+        take_count(p, M_CPU_TIME, span(p->count.sampled_ns));
+    }
+    if (a->stats.sched.switches > 0) {
+        take_count(p, M_CONTEXT_SWITCHES, p->tally.n[TALLY_SWITCHES_IN]);
+    }
+    if (a->disk_seen) {
+        take_count(p, M_DISK_READ_BYTES, p->tally.n[TALLY_DISK_READ_BYTES]);
+        take_count(p, M_DISK_WRITE_BYTES, p->tally.n[TALLY_DISK_WRITE_BYTES]);
     }
     if (ptable_ended(p)) {
         p->count.mask &= a->growing; /* what it was using is gone with it; what it used stays */
@@ -191,9 +278,10 @@ static void on_totals(struct aggregate *a, struct ptable_proc *p, const struct e
 {
     uint64_t mask = ev->totals_mask;
 
-    if (p->info.cpu_origin == CPU_ORIGIN_SAMPLES) {
+    if (has_other_origin(p)) {
         mask &= ~METRIC_BIT(M_CPU_TIME);
     }
+    p->count.given |= mask;
     for (unsigned id = 0; id < METRIC_COLS; id++) {
         if (!(mask & METRIC_BIT(id))) {
             continue;
@@ -201,58 +289,244 @@ static void on_totals(struct aggregate *a, struct ptable_proc *p, const struct e
         p->count.mask |= METRIC_BIT(id);
         if (!(a->growing & METRIC_BIT(id)) || ev->totals[id] > p->count.values[id]) {
             p->count.values[id] = ev->totals[id];
-            p->count.changed = true;
+            p->changed = true;
         }
     }
-    if (mask & (METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME))) {
-        if (!(mask & METRIC_BIT(M_CPU_TIME)) && p->info.cpu_origin != CPU_ORIGIN_SAMPLES) {
+    if ((mask & (METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME))) && !has_other_origin(p)) {
+        if (!(mask & METRIC_BIT(M_CPU_TIME))) {
             p->count.mask &= ~METRIC_BIT(M_CPU_TIME); /* derive it anew */
         }
-        if (p->info.cpu_origin != CPU_ORIGIN_SAMPLES) {
-            derive_cpu_time(a, p);
-        }
+        derive_cpu_time(a, p);
     }
 }
 
-struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
+/* -- the other events -- */
+
+static struct ptable_proc *on_interrupt(struct aggregate *a, const struct event *ev)
+{
+    struct ptable_proc *p = sched_running(a->sched, ev->cpu);
+
+    charge(a, p, ev->kind == EV_DPC ? TALLY_DPC : TALLY_ISR, span(ev->u.interrupt.took_ns));
+    return p;
+}
+
+static struct ptable_proc *on_fault(struct aggregate *a, const struct event *ev)
 {
     struct ptable_proc *p;
 
-    if (!ev->early) {
-        a->stats.events++;
+    if (ev->kind == EV_SOFT_FAULT) {
+        p = context_of(a, ev);
+        charge(a, p, TALLY_SOFT_FAULTS, 1);
+        return p;
     }
-    if (ev->kind == EV_CPU_SAMPLE) {
-        return ev->early ? NULL : on_sample(a, ev);
+    p = thread_of(a, ev->u.hard_fault.tid, ev);
+    charge(a, p, TALLY_HARD_FAULTS, 1);
+    charge(a, p, TALLY_HARD_FAULT_BYTES, ev->u.hard_fault.bytes);
+    return p;
+}
+
+static struct ptable_proc *on_virtual(struct aggregate *a, const struct event *ev)
+{
+    struct ptable_proc *p = process_of(a, ev->u.vm.pid);
+
+    charge(a, p, ev->kind == EV_VIRTUAL_ALLOC ? TALLY_VIRTUAL_ALLOC : TALLY_VIRTUAL_FREE,
+           ev->u.vm.size);
+    return p;
+}
+
+/* Whoever handed the request over. */
+static struct ptable_proc *issuer_of(struct aggregate *a, const struct event *ev)
+{
+    struct ptable_proc *p = NULL;
+    bool matched = irpmap_take(a->irps, ev->u.disk.irp, &p);
+
+    if (ev->u.disk.issuer_tid != EVENT_NO_ID) {
+        return lifecycle_thread_owner(a->life, ev->u.disk.issuer_tid, ev);
     }
-    if (ev->kind == EV_CPU_SAMPLE_INTERVAL) {
-        on_interval(a, ev);
-        return NULL;
+    a->stats.disk_unmatched += !matched;
+    return p;
+}
+
+static struct ptable_proc *on_disk(struct aggregate *a, const struct event *ev)
+{
+    struct ptable_proc *p;
+
+    if (ev->kind == EV_DISK_INIT) {
+        p = thread_of(a, ev->u.disk.issuer_tid, ev);
+        irpmap_put(a->irps, ev->u.disk.irp, p);
+        return p;
     }
-    p = lifecycle_event(a->life, ev);
+    a->disk_seen = true;
+    p = issuer_of(a, ev);
+    charge(a, p, TALLY_DISK_TIME, span(ev->u.disk.took_ns));
+    if (ev->kind == EV_DISK_READ) {
+        charge(a, p, TALLY_DISK_READS, 1);
+        charge(a, p, TALLY_DISK_READ_BYTES, ev->u.disk.bytes);
+    } else if (ev->kind == EV_DISK_WRITE) {
+        charge(a, p, TALLY_DISK_WRITES, 1);
+        charge(a, p, TALLY_DISK_WRITE_BYTES, ev->u.disk.bytes);
+    } else {
+        charge(a, p, TALLY_DISK_FLUSHES, 1);
+    }
+    return p;
+}
+
+static struct ptable_proc *on_file(struct aggregate *a, const struct event *ev)
+{
+    struct ptable_proc *p = thread_of(a, ev->u.file.tid, ev);
+
+    if (ev->u.file.op == FILE_OP_END) {
+        return p; /* its begin has been counted */
+    }
+    charge(a, p, TALLY_FILE_OPS, 1);
+    if (ev->u.file.op == FILE_READ) {
+        charge(a, p, TALLY_FILE_READ_BYTES, ev->u.file.bytes);
+    } else if (ev->u.file.op == FILE_WRITE) {
+        charge(a, p, TALLY_FILE_WRITE_BYTES, ev->u.file.bytes);
+    }
+    return p;
+}
+
+static struct ptable_proc *on_net(struct aggregate *a, const struct event *ev)
+{
+    const struct ev_net *net = &ev->u.net;
+    struct ptable_proc *p = process_of(a, net->pid);
+
+    if (net->op == NET_SEND) {
+        charge(a, p, net->udp ? TALLY_UDP_SEND : TALLY_TCP_SEND, net->bytes);
+    } else if (net->op == NET_RECV) {
+        charge(a, p, net->udp ? TALLY_UDP_RECV : TALLY_TCP_RECV, net->bytes);
+    } else if (net->op == NET_RETRANSMIT) {
+        charge(a, p, TALLY_TCP_RETRANSMITS, 1);
+    } else if (net->op == NET_CONNECT || net->op == NET_ACCEPT) {
+        charge(a, p, TALLY_TCP_CONNECTS, 1);
+    }
+    return p;
+}
+
+static struct ptable_proc *on_life(struct aggregate *a, const struct event *ev)
+{
+    static const uint8_t counts[EV_KIND_COUNT] = {
+        [EV_THREAD_START] = TALLY_THREADS_STARTED + 1, [EV_THREAD_STOP] = TALLY_THREADS_ENDED + 1,
+        [EV_THREAD_FOUND] = TALLY_THREAD_RUNDOWN + 1,  [EV_THREAD_LAST] = TALLY_THREAD_RUNDOWN + 1,
+        [EV_IMAGE_LOAD] = TALLY_IMAGE_LOADS + 1,       [EV_IMAGE_UNLOAD] = TALLY_IMAGE_UNLOADS + 1,
+        [EV_IMAGE_FOUND] = TALLY_IMAGE_RUNDOWN + 1,    [EV_IMAGE_LAST] = TALLY_IMAGE_RUNDOWN + 1,
+    };
+    struct ptable_proc *p = lifecycle_event(a->life, ev);
+
+    if (counts[ev->kind]) {
+        charge(a, p, counts[ev->kind] - 1, 1);
+    }
     if (p && ev->kind == EV_PROC_STOP && ev->u.proc.totals) {
         on_totals(a, p, &ev->u.proc);
     }
     return p;
 }
 
+static struct ptable_proc *counted(struct aggregate *a, struct ptable_proc *p, enum tally_id id)
+{
+    charge(a, p, id, 1);
+    return p;
+}
+
+static void on_lost(struct aggregate *a, const struct event *ev)
+{
+    a->stats.lost_marks++;
+    sched_lost(a->sched, ev);
+    irpmap_clear(a->irps); /* an address may have been handed out again unseen */
+}
+
+static struct ptable_proc *rare_event(struct aggregate *a, const struct event *ev)
+{
+    switch (ev->kind) {
+    case EV_SYSCALL_EXIT:
+        return context_of(a, ev);
+    case EV_VIRTUAL_ALLOC:
+    case EV_VIRTUAL_FREE:
+        return on_virtual(a, ev);
+    case EV_DISK_INIT:
+    case EV_DISK_READ:
+    case EV_DISK_WRITE:
+    case EV_DISK_FLUSH:
+        return on_disk(a, ev);
+    case EV_FILE_OP:
+        return on_file(a, ev);
+    case EV_NET:
+        return on_net(a, ev);
+    case EV_REGISTRY:
+        return counted(a, context_of(a, ev), TALLY_REGISTRY_OPS);
+    case EV_THREAD_NAME:
+        return process_of(a, ev->u.thread.pid);
+    case EV_STACK:
+        return counted(a, process_of(a, ev->u.stack.pid), TALLY_STACKS);
+    case EV_LOST:
+        on_lost(a, ev);
+        return NULL;
+    default:
+        return on_life(a, ev);
+    }
+}
+
+struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
+{
+    if (ev->kind == EV_CPU_SAMPLE_INTERVAL) {
+        a->stats.events += !ev->early;
+        on_interval(a, ev);
+        return NULL;
+    }
+    if (ev->early) {
+        (void)lifecycle_event(a->life, ev); /* others than lifecycle events are ignored there */
+        return NULL;
+    }
+    a->stats.events++;
+    switch (ev->kind) {
+    case EV_CSWITCH:
+        return sched_switch(a->sched, ev);
+    case EV_READY:
+        return sched_ready(a->sched, ev);
+    case EV_CPU_SAMPLE:
+        return on_sample(a, ev);
+    case EV_CPU_PMC:
+        return counted(a, thread_of(a, ev->u.pmc.tid, ev), TALLY_PMC_SAMPLES);
+    case EV_DPC:
+    case EV_ISR:
+        return on_interrupt(a, ev);
+    case EV_SYSCALL_ENTER:
+        return counted(a, context_of(a, ev), TALLY_SYSCALLS);
+    case EV_SOFT_FAULT:
+    case EV_HARD_FAULT:
+        return on_fault(a, ev);
+    default:
+        return rare_event(a, ev);
+    }
+}
+
 /* -- tables -- */
 
 static void take_row(struct aggregate *a, struct ptable_proc *p, const struct snap_row *row)
 {
-    p->count.mask = row->mask;
+    uint64_t mask = row->mask;
+
+    if (has_other_origin(p)) {
+        mask &= ~METRIC_BIT(M_CPU_TIME);
+    }
+    p->count.mask = mask;
+    p->count.given |= mask;
     for (unsigned id = 0; id < METRIC_COLS; id++) {
-        if (!(row->mask & METRIC_BIT(id))) {
+        if (!(mask & METRIC_BIT(id))) {
             continue;
         }
         if (a->growing & METRIC_BIT(id)) {
             raise_counter(a, p, id, row->values[id]);
         } else {
-            p->count.changed |= p->count.values[id] != row->values[id];
+            p->changed |= p->count.values[id] != row->values[id];
             p->count.values[id] = row->values[id];
         }
     }
     p->count.in_table = true;
-    derive_cpu_time(a, p);
+    if (!has_other_origin(p)) {
+        derive_cpu_time(a, p);
+    }
     derive_peak_handles(p);
 }
 

@@ -1,9 +1,18 @@
-/* From events and tables to counters per process. The counters stand in the process table
- * (ptable_proc.count) and only grow; gauges are what was read last.
- *   plain CPU samples × sampling interval → cpu_time, origin samples (an interrupt's is nobody's)
+/* From events and tables to counters per process: tallies (ptable_proc.tally) of everything that is
+ * attributed, and metrics (ptable_proc.count), which only grow; gauges are what was read last.
+ *   context switches                      → run, ready and wait time: sched.h
+ *   plain CPU samples × sampling interval → time (an interrupt's sample is counted apart)
  *   thread events                         → thread_count, where they show every thread
- *   table rows                            → their columns; kernel + user → cpu_time, origin times
+ *   disk requests                         → disk bytes, by issuer: the thread the record names;
+ *                                            version 2: who was running at the request's init
+ *                                            event, matched by IRP
+ *   table rows                            → their columns; kernel + user → cpu_time
  *   exact totals at exit                  → replace running counters when larger
+ * cpu_time has one origin per instance, the best that is known when it is first settled: times,
+ * else context switches, else samples; it stays what it is. hard_faults and page_faults come from
+ * tables and exit totals only: the events are another measure and stand in the tally.
+ * Who is charged: the process or thread the payload names; else the one the record's header names;
+ * else who has the CPU, as context switches say; else nobody: counted as unattributed.
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_AGGREGATE_H
 #define PROCFLEET_AGENT_AGGREGATE_H
@@ -11,6 +20,7 @@
 #include "agent/event.h"
 #include "agent/lifecycle.h"
 #include "agent/ptable.h"
+#include "agent/sched.h"
 #include "agent/source.h"
 #include "agent/tally.h"
 
@@ -22,6 +32,10 @@ struct aggregate_stats {
     uint64_t samples_interrupt; /* a DPC or ISR ran */
     uint64_t unattributed;      /* plain samples without owner */
     uint64_t stepped_back;      /* a source's counter was lower than before: kept */
+    uint64_t lost_marks;        /* EV_LOST */
+    uint64_t disk_unmatched;    /* requests of version 2 whose init event is missing */
+    uint64_t irps_dropped;      /* init events for which there was no room */
+    struct sched_stats sched;
 };
 
 /* table and life are borrowed. Errors: ERR_NOMEM */
@@ -30,7 +44,8 @@ NODISCARD enum err aggregate_create(struct aggregate **out, struct ptable *table
 void aggregate_destroy(struct aggregate *a);
 const struct aggregate_stats *aggregate_stats(const struct aggregate *a);
 
-/* Gives the instance the event was charged to; NULL when it is nobody's or nobody's business. */
+/* Gives the instance the event was charged to; NULL when it is nobody's or nobody's business. Of a
+ * context switch: that of the thread put on. */
 struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev);
 
 /* What was charged to nobody because its owner is unknown. */
@@ -40,7 +55,8 @@ void aggregate_table(struct aggregate *a, const struct snapshot *snap);
 /* Columns that never go back: counters, and peaks. */
 uint64_t aggregate_growing(const struct aggregate *a);
 
-/* Brings the derived columns of p up to date; the sampler calls it before it makes a row. */
+/* Brings the columns of p that events feed up to date: before a row is made, and before anybody
+ * reads p->count. */
 void aggregate_settle(const struct aggregate *a, struct ptable_proc *p);
 
 #endif

@@ -6,22 +6,6 @@
 
 enum { IDMAP_FIRST_CAP = 256 };
 
-struct idmap {
-    struct idmap_entry *at;
-    size_t cap;  /* a power of two */
-    size_t used; /* places that are not empty, dead ones included */
-    size_t max;
-    size_t refusals_left;
-    bool (*stale)(const struct idmap_entry *e);
-};
-
-static size_t place_of(const struct idmap *m, uint32_t key)
-{
-    /* Pids and tids are multiples of 4 on Windows and runs on Linux: Fibonacci hashing spreads
-     * both. */
-    return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (m->cap - 1);
-}
-
 static bool dead(const struct idmap *m, const struct idmap_entry *e)
 {
     return m->stale && m->stale(e);
@@ -64,12 +48,9 @@ void idmap_clear(struct idmap *m)
 
 struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key)
 {
-    for (size_t i = place_of(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
-        if (m->at[i].key == key) {
-            return dead(m, &m->at[i]) ? NULL : &m->at[i];
-        }
-    }
-    return NULL;
+    struct idmap_entry *e = idmap_find(m, key);
+
+    return e && !dead(m, e) ? e : NULL;
 }
 
 static size_t count_living(const struct idmap *m)
@@ -102,7 +83,7 @@ static bool rebuild(struct idmap *m, size_t cap)
         if (!old.at[i].owner || dead(m, &old.at[i])) {
             continue;
         }
-        to = place_of(m, old.at[i].key);
+        to = idmap_place(m, old.at[i].key);
         while (at[to].owner) {
             to = (to + 1) & (cap - 1);
         }
@@ -113,11 +94,11 @@ static bool rebuild(struct idmap *m, size_t cap)
     return true;
 }
 
-/* Makes sure that a quarter of the places stays empty and that no more than `max` entries live. A
+/* Makes sure that half of the places stays empty and that no more than `max` entries live. A
  * table found full is not swept again for every refusal. */
 static bool make_room(struct idmap *m)
 {
-    size_t limit = m->cap / 4 * 3;
+    size_t limit = m->cap / 2;
     size_t living;
 
     if (m->used < limit && m->used < m->max) {
@@ -132,7 +113,7 @@ static bool make_room(struct idmap *m)
         m->refusals_left = m->cap / 8;
         return false;
     }
-    return rebuild(m, living * 2 >= m->cap ? m->cap * 2 : m->cap);
+    return rebuild(m, living * 3 >= m->cap ? m->cap * 2 : m->cap);
 }
 
 struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
@@ -140,7 +121,7 @@ struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
     struct idmap_entry *reuse = NULL;
     size_t i;
 
-    for (i = place_of(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
+    for (i = idmap_place(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
         if (m->at[i].key == key) {
             if (dead(m, &m->at[i])) {
                 m->at[i].owner = NULL; /* filled at once by the caller, so the chain stays whole */
@@ -155,7 +136,7 @@ struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
         if (!make_room(m)) {
             return NULL;
         }
-        i = place_of(m, key);
+        i = idmap_place(m, key);
         while (m->at[i].owner) {
             i = (i + 1) & (m->cap - 1);
         }

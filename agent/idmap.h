@@ -1,7 +1,7 @@
 /* A table from 32-bit numbers (pids, tids) to owners, made for look-ups per event: open addressing,
- * linear probing, no deletion. An entry dies by itself when `stale` says its owner is gone; dead
- * entries are reused in passing and swept when the table grows.
- * Bounds:  `max` living entries; memory grows by doubling, at most 4 × max entries.
+ * linear probing, no deletion, half of the places empty. An entry dies by itself when `stale` says
+ * its owner is gone; dead entries are reused in passing and swept when the table grows.
+ * Bounds:  `max` living entries; memory grows by doubling, at most 6 × max entries.
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_IDMAP_H
 #define PROCFLEET_AGENT_IDMAP_H
@@ -12,13 +12,24 @@
 
 #include "common/err.h"
 
-struct idmap;
-
+/* 32 bytes, so that a look-up costs one line of the cache. */
 struct idmap_entry {
     void *owner; /* NULL: the place is empty */
     uint32_t key;
     uint32_t generation; /* for `stale`; meaning is the user's */
-    uint32_t mark;       /* the user's */
+    uint32_t mark;       /* the user's, */
+    uint32_t state;      /* as is this */
+    int64_t since_ns;    /* and this */
+};
+
+/* Open for the look-up below only. */
+struct idmap {
+    struct idmap_entry *at;
+    size_t cap;  /* a power of two */
+    size_t used; /* places that are not empty, dead ones included */
+    size_t max;
+    size_t refusals_left;
+    bool (*stale)(const struct idmap_entry *e);
 };
 
 /* stale  says that an entry's owner is gone; NULL: entries live for ever
@@ -27,6 +38,23 @@ struct idmap_entry {
 NODISCARD enum err idmap_create(struct idmap **out, size_t max,
                                 bool (*stale)(const struct idmap_entry *e));
 void idmap_destroy(struct idmap *m);
+
+/* Pids and tids are multiples of 4 on Windows and runs on Linux: Fibonacci hashing spreads both. */
+static inline size_t idmap_place(const struct idmap *m, uint32_t key)
+{
+    return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (m->cap - 1);
+}
+
+/* The entry of `key`, dead or alive, or NULL. Valid until the next idmap_put. */
+static inline struct idmap_entry *idmap_find(const struct idmap *m, uint32_t key)
+{
+    for (size_t i = idmap_place(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
+        if (m->at[i].key == key) {
+            return &m->at[i];
+        }
+    }
+    return NULL;
+}
 
 /* The living entry of `key`, or NULL. Valid until the next idmap_put. */
 struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key);

@@ -364,14 +364,14 @@ static void tell_thread(struct lifecycle *l, const struct event *ev, const struc
     l->conf.told(l->conf.ctx, &out);
 }
 
-static void on_thread(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *on_thread(struct lifecycle *l, const struct event *ev)
 {
     const struct ev_thread *th = &ev->u.thread;
     struct ptable_proc *p = by_pid(l, th->pid);
     bool known;
 
     if (!p) {
-        return;
+        return NULL;
     }
     switch (ev->kind) {
     case EV_THREAD_START:
@@ -390,6 +390,7 @@ static void on_thread(struct lifecycle *l, const struct event *ev)
         }
         break;
     }
+    return p;
 }
 
 struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
@@ -411,19 +412,20 @@ struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
 
 /* -- image events -- */
 
-static void on_image(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *on_image(struct lifecycle *l, const struct event *ev)
 {
     struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
-    const struct ptable_proc *p = by_pid(l, ev->u.image.pid);
+    struct ptable_proc *p = by_pid(l, ev->u.image.pid);
 
-    if (!p) {
-        return;
+    if (!p || ev->kind == EV_IMAGE_FOUND || ev->kind == EV_IMAGE_LAST) {
+        return p; /* rundown is no news */
     }
     out.kind = ev->kind == EV_IMAGE_LOAD ? LIFE_IMAGE_LOAD : LIFE_IMAGE_UNLOAD;
     out.info.id = p->info.id;
     out.info.name = p->info.name;
     out.path = ev->u.image.path;
     l->conf.told(l->conf.ctx, &out);
+    return p;
 }
 
 /* -- all events -- */
@@ -476,12 +478,12 @@ struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
     case EV_THREAD_STOP:
     case EV_THREAD_FOUND:
     case EV_THREAD_LAST:
-        on_thread(l, ev);
-        return NULL;
+        return on_thread(l, ev);
     case EV_IMAGE_LOAD:
     case EV_IMAGE_UNLOAD:
-        on_image(l, ev);
-        return NULL;
+    case EV_IMAGE_FOUND:
+    case EV_IMAGE_LAST:
+        return on_image(l, ev);
     default:
         return NULL;
     }

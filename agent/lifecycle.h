@@ -46,8 +46,8 @@ NODISCARD enum err lifecycle_create(struct lifecycle **out, const struct lifecyc
 void lifecycle_destroy(struct lifecycle *l);
 const struct lifecycle_stats *lifecycle_stats(const struct lifecycle *l);
 
-/* A process, thread or image event; others are ignored. Gives the instance a process event is
- * about, else NULL. */
+/* A process, thread or image event; others are ignored. Gives the instance it is about, NULL when
+ * that is unknown and of early events. */
 struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev);
 
 /* A table: begin, every row, end. lifecycle_row gives the row's instance, NULL when the table of

@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "agent/idmap.h"
 #include "common/mem.h"
 
 struct list {
@@ -53,11 +52,6 @@ static void list_remove(struct list *l, struct ptable_proc *p)
     p->next = p->prev = NULL;
 }
 
-static bool entry_stale(const struct idmap_entry *e)
-{
-    return ((const struct ptable_proc *)e->owner)->generation != e->generation;
-}
-
 enum err ptable_create(struct ptable **out, const struct ptable_conf *conf)
 {
     struct ptable *t = mem_zalloc(sizeof *t);
@@ -67,11 +61,11 @@ enum err ptable_create(struct ptable **out, const struct ptable_conf *conf)
         return ERR_NOMEM;
     }
     t->conf = *conf;
-    e = idmap_create(&t->pids, conf->instances_max, entry_stale);
+    e = idmap_create(&t->pids, conf->instances_max, ptable_entry_dead);
     if (e) {
         goto fail;
     }
-    e = idmap_create(&t->tids, conf->threads_max, entry_stale);
+    e = idmap_create(&t->tids, conf->threads_max, ptable_entry_dead);
     if (e) {
         goto fail;
     }
@@ -437,6 +431,8 @@ enum err ptable_thread_start(struct ptable *t, uint32_t tid, struct ptable_proc 
     e->owner = p;
     e->generation = p->generation;
     e->mark = 1;
+    e->state = 0;
+    e->since_ns = 0;
     p->threads++;
     return ERR_OK;
 }
@@ -455,4 +451,9 @@ struct ptable_proc *ptable_thread(const struct ptable *t, uint32_t tid)
     const struct idmap_entry *e = idmap_get(t->tids, tid);
 
     return e ? e->owner : NULL;
+}
+
+const struct idmap *ptable_threads(const struct ptable *t)
+{
+    return t->tids;
 }

@@ -9,6 +9,7 @@
 #ifndef PROCFLEET_AGENT_PTABLE_H
 #define PROCFLEET_AGENT_PTABLE_H
 
+#include "agent/idmap.h"
 #include "agent/tally.h"
 #include "common/err.h"
 #include "common/model.h"
@@ -23,11 +24,15 @@ struct ptable_conf {
 };
 
 /* One process instance. `info` and `info_version` are written by ptable_* only; `life` belongs to
- * lifecycle.c, `count` to aggregate.c and `row` to sampler.c. */
+ * lifecycle.c, `tally` and `count` to aggregate.c and `row` to sampler.c. What every event touches
+ * stands first, together. */
 struct ptable_proc {
+    uint32_t generation; /* of this slot; a stale reference differs */
+    bool changed;        /* counters moved since its last row */
+    struct tally tally;
+
     struct proc_info info;
     uint32_t info_version;           /* grows with every change of info */
-    uint32_t generation;             /* of this slot; a stale reference differs */
     uint32_t threads;                /* alive, as far as records said */
     int64_t end_mono_ns;             /* when info.have has INFO_EXITED */
     struct ptable_proc *older;       /* previous instance of the same pid */
@@ -35,6 +40,9 @@ struct ptable_proc {
 
     struct {
         bool from_start;      /* began under our eyes: its counters began at zero */
+        bool named;           /* told of by its id: the id stays what it is */
+        uint8_t start_half;   /* enum lifecycle_half: which records of its start, */
+        uint8_t stop_half;    /* and of its end, have come */
         uint32_t table_seq;   /* the last table that listed it */
         int64_t start_due_ns; /* monotonic: how long its start event is waited for; 0 = not */
         int64_t stop_due_ns;  /* same for its stop event */
@@ -43,13 +51,12 @@ struct ptable_proc {
 
     struct {
         uint64_t mask;            /* columns defined in values */
+        uint64_t given;           /* columns a table or exit totals have ever filled */
         uint64_t samples_waiting; /* plain samples before the sampling interval is known */
+        int64_t sampled_ns;       /* the others, in time */
         bool in_table;            /* the newest table had a row for it */
-        bool changed;             /* since its last row */
         int64_t values[METRIC_COLS];
     } count;
-
-    struct tally tally; /* aggregate.c's too */
 
     struct {
         bool shown;      /* a row has been made */
@@ -103,6 +110,15 @@ static inline bool ptable_ended(const struct ptable_proc *p)
 NODISCARD enum err ptable_thread_start(struct ptable *t, uint32_t tid, struct ptable_proc *p);
 void ptable_thread_stop(struct ptable *t, uint32_t tid);
 struct ptable_proc *ptable_thread(const struct ptable *t, uint32_t tid); /* NULL: no owner */
+
+/* The table of threads, for whoever looks one up per event: idmap_find, then ptable_entry_dead.
+ * `state` and `since_ns` of an entry belong to sched.c; a thread's start makes them 0. */
+const struct idmap *ptable_threads(const struct ptable *t);
+
+static inline bool ptable_entry_dead(const struct idmap_entry *e)
+{
+    return ((const struct ptable_proc *)e->owner)->generation != e->generation;
+}
 
 /* Forgets instances whose grace is over and whose final row has been made. O(1) when none is. */
 void ptable_expire(struct ptable *t, int64_t mono_ns);

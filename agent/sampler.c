@@ -85,7 +85,8 @@ static bool is_fresh(struct sampler *s, struct ptable_proc *p)
         return false;
     }
     p->row.first_done = true;
-    return p->life.from_start || p->info.cpu_origin == CPU_ORIGIN_SAMPLES;
+    return p->life.from_start || p->info.cpu_origin == CPU_ORIGIN_SAMPLES ||
+           p->info.cpu_origin == CPU_ORIGIN_CSWITCH;
 }
 
 static bool add_row(struct sampler *s, struct ptable_proc *p)
@@ -105,7 +106,7 @@ static bool add_row(struct sampler *s, struct ptable_proc *p)
 
         row->values[id] = p->count.values[id];
     }
-    p->count.changed = false;
+    p->changed = false;
     p->row.shown = true;
     s->n_rows++;
     return true;
@@ -116,7 +117,7 @@ static bool wants_row(const struct sampler *s, const struct ptable_proc *p)
     if (s->conf.by_table) {
         return p->count.in_table;
     }
-    return s->conf.period_ns >= SAMPLER_FAST_NS || p->count.changed || !p->row.shown;
+    return s->conf.period_ns >= SAMPLER_FAST_NS || p->changed || !p->row.shown;
 }
 
 static void collect_rows(struct sampler *s)
@@ -125,7 +126,7 @@ static void collect_rows(struct sampler *s)
 
     s->n_rows = 0;
     for (p = ptable_first_ended(s->conf.table); p; p = p->next) {
-        if ((!p->row.final_done || p->count.changed) && add_row(s, p)) {
+        if ((!p->row.final_done || p->changed) && add_row(s, p)) {
             p->row.final_done = true;
         }
     }

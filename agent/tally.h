@@ -20,7 +20,7 @@
     X(ISR, isr, NS, "time ISRs took from its threads; included in run")                           \
     X(SYSCALLS, syscalls, COUNT, "system calls")                                                  \
     X(SOFT_FAULTS, soft_faults, COUNT,                                                            \
-      "page faults that were logged, without those read from disk")                               \
+      "page faults that were logged, of every kind; reads from disk for them stand apart")        \
     X(HARD_FAULTS, hard_faults, COUNT, "reads from disk for page faults")                         \
     X(HARD_FAULT_BYTES, hard_fault_bytes, BYTES, "bytes read for them")                           \
     X(VIRTUAL_ALLOC, virtual_alloc, BYTES, "address space reserved or committed")                 \

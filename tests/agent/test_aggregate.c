@@ -2,7 +2,7 @@
 
 #include "agent/aggregate.h"
 #include "common/mem.h"
-#include "tests/agent/feed.h"
+#include "tests/agent/stages.h"
 
 struct bench {
     struct ptable *table;
@@ -211,14 +211,332 @@ static void exit_totals_replace_smaller_counters_and_gauges_go(void **state)
     bench_free(&b);
 }
 
-static void creation_survives_a_failing_allocation(void **state)
+/* -- who is charged for what; processes 8 (threads 80, 84) and 12 (thread 120) -- */
+
+struct charged {
+    const char *what;
+    struct event ev;
+    uint32_t pid; /* EVENT_NO_ID: nobody */
+    struct {
+        enum tally_id id;
+        uint64_t n;
+    } counts[4]; /* n 0 ends the list */
+};
+
+#define BY(kind_, pid_, tid_) .kind = kind_, .pid = pid_, .tid = tid_
+#define NONE                  EVENT_NO_ID
+
+static void each_event_is_charged_to_its_owner_and_to_nobody_else(void **state)
 {
-    struct aggregate *a;
+    static const struct charged rows[] = {
+        {"sample",
+         {BY(EV_CPU_SAMPLE, NONE, NONE), .u.sample = {.tid = 80}},
+         8,
+         {{TALLY_SAMPLES, 1}}},
+        {"sample that found an interrupt",
+         {BY(EV_CPU_SAMPLE, NONE, NONE), .u.sample = {.tid = 120, .interrupt = true}},
+         12,
+         {{TALLY_SAMPLES, 1}, {TALLY_SAMPLES_INTERRUPT, 1}}},
+        {"sample of an unknown thread",
+         {BY(EV_CPU_SAMPLE, 8, 80), .u.sample = {.tid = 1000}},
+         NONE,
+         {{TALLY_SAMPLES, 1}}},
+        {"counter",
+         {BY(EV_CPU_PMC, NONE, NONE), .u.pmc = {.tid = 84}},
+         8,
+         {{TALLY_PMC_SAMPLES, 1}}},
+        {"interrupt without switches",
+         {BY(EV_DPC, 8, 80), .u.interrupt = {.took_ns = 7}},
+         NONE,
+         {{TALLY_DPC, 7}}},
+        {"system call", {BY(EV_SYSCALL_ENTER, NONE, 120)}, 12, {{TALLY_SYSCALLS, 1}}},
+        {"soft fault by header pid", {BY(EV_SOFT_FAULT, 12, 80)}, 12, {{TALLY_SOFT_FAULTS, 1}}},
+        {"hard fault by payload tid",
+         {BY(EV_HARD_FAULT, 12, 120), .u.hard_fault = {.tid = 84, .bytes = 4096}},
+         8,
+         {{TALLY_HARD_FAULTS, 1}, {TALLY_HARD_FAULT_BYTES, 4096}}},
+        {"hard fault of nobody",
+         {BY(EV_HARD_FAULT, 8, 80), .u.hard_fault = {.tid = 5, .bytes = 2}},
+         NONE,
+         {{TALLY_HARD_FAULTS, 1}, {TALLY_HARD_FAULT_BYTES, 2}}},
+        {"allocation",
+         {BY(EV_VIRTUAL_ALLOC, 8, 80), .u.vm = {.pid = 12, .size = 65536}},
+         12,
+         {{TALLY_VIRTUAL_ALLOC, 65536}}},
+        {"release",
+         {BY(EV_VIRTUAL_FREE, 8, 80), .u.vm = {.pid = 12, .size = 4096}},
+         12,
+         {{TALLY_VIRTUAL_FREE, 4096}}},
+        {"disk read by issuer",
+         {BY(EV_DISK_READ, 12, 120),
+          .u.disk = {.irp = 1, .issuer_tid = 80, .bytes = 512, .took_ns = 9}},
+         8,
+         {{TALLY_DISK_READS, 1}, {TALLY_DISK_READ_BYTES, 512}, {TALLY_DISK_TIME, 9}}},
+        {"disk write without init",
+         {BY(EV_DISK_WRITE, 12, 120), .u.disk = {.irp = 1, .issuer_tid = NONE, .bytes = 512}},
+         NONE,
+         {{TALLY_DISK_WRITES, 1}, {TALLY_DISK_WRITE_BYTES, 512}}},
+        {"flush",
+         {BY(EV_DISK_FLUSH, 8, 80), .u.disk = {.irp = 1, .issuer_tid = 120}},
+         12,
+         {{TALLY_DISK_FLUSHES, 1}}},
+        {"file read",
+         {BY(EV_FILE_OP, 8, 80), .u.file = {.tid = 120, .op = FILE_READ, .bytes = 9}},
+         12,
+         {{TALLY_FILE_OPS, 1}, {TALLY_FILE_READ_BYTES, 9}}},
+        {"file write by header",
+         {BY(EV_FILE_OP, 8, 80), .u.file = {.tid = NONE, .op = FILE_WRITE, .bytes = 9}},
+         8,
+         {{TALLY_FILE_OPS, 1}, {TALLY_FILE_WRITE_BYTES, 9}}},
+        {"end of a file operation",
+         {BY(EV_FILE_OP, 8, 80), .u.file = {.tid = 80, .op = FILE_OP_END}},
+         8,
+         {{0, 0}}},
+        {"tcp send",
+         {BY(EV_NET, 12, 120), .u.net = {.pid = 8, .op = NET_SEND, .bytes = 100}},
+         8,
+         {{TALLY_TCP_SEND, 100}}},
+        {"udp receive",
+         {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_RECV, .bytes = 50, .udp = true}},
+         8,
+         {{TALLY_UDP_RECV, 50}}},
+        {"tcp copy",
+         {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_COPY, .bytes = 50}},
+         8,
+         {{0, 0}}},
+        {"retransmit",
+         {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_RETRANSMIT}},
+         8,
+         {{TALLY_TCP_RETRANSMITS, 1}}},
+        {"accept",
+         {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_ACCEPT}},
+         8,
+         {{TALLY_TCP_CONNECTS, 1}}},
+        {"bytes of nobody",
+         {BY(EV_NET, 8, 80), .u.net = {.pid = 9, .op = NET_SEND, .bytes = 3}},
+         NONE,
+         {{TALLY_TCP_SEND, 3}}},
+        {"registry", {BY(EV_REGISTRY, 12, 120)}, 12, {{TALLY_REGISTRY_OPS, 1}}},
+        {"image load",
+         {BY(EV_IMAGE_LOAD, 12, 120), .u.image = {.pid = 8}},
+         8,
+         {{TALLY_IMAGE_LOADS, 1}}},
+        {"image unload",
+         {BY(EV_IMAGE_UNLOAD, 12, 120), .u.image = {.pid = 8}},
+         8,
+         {{TALLY_IMAGE_UNLOADS, 1}}},
+        {"image of a rundown",
+         {BY(EV_IMAGE_FOUND, NONE, NONE), .u.image = {.pid = 8}},
+         8,
+         {{TALLY_IMAGE_RUNDOWN, 1}}},
+        {"image without process",
+         {BY(EV_IMAGE_LAST, 8, 80), .u.image = {.pid = NONE}},
+         NONE,
+         {{TALLY_IMAGE_RUNDOWN, 1}}},
+        {"thread start",
+         {BY(EV_THREAD_START, 8, 80), .u.thread = {.pid = 12, .tid = 124}},
+         12,
+         {{TALLY_THREADS_STARTED, 1}}},
+        {"thread end",
+         {BY(EV_THREAD_STOP, 8, 80), .u.thread = {.pid = 12, .tid = 120}},
+         12,
+         {{TALLY_THREADS_ENDED, 1}}},
+        {"thread of a rundown",
+         {BY(EV_THREAD_LAST, 8, 80), .u.thread = {.pid = 12, .tid = 120}},
+         12,
+         {{TALLY_THREAD_RUNDOWN, 1}}},
+        {"thread name",
+         {BY(EV_THREAD_NAME, 8, 80), .u.thread = {.pid = 12, .tid = 120}},
+         12,
+         {{0, 0}}},
+        {"stack",
+         {BY(EV_STACK, NONE, NONE), .u.stack = {.pid = 12, .tid = 120}},
+         12,
+         {{TALLY_STACKS, 1}}},
+        {"record without any id", {BY(EV_SYSCALL_ENTER, NONE, NONE)}, NONE, {{TALLY_SYSCALLS, 1}}},
+        {"record of an unknown process",
+         {BY(EV_SYSCALL_ENTER, 77, 80)},
+         NONE,
+         {{TALLY_SYSCALLS, 1}}},
+    };
+    static const uint32_t pids[] = {8, 12, NONE};
 
     (void)state;
-    mem_fail_after(0);
-    assert_err(aggregate_create(&a, NULL, NULL), ERR_NOMEM);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct stages s = stages_new(10 * CLK_S);
+        struct tally want[COUNT_OF(pids)] = {0};
+        struct ptable_proc *p;
+
+        stages_populate(&s);
+        p = stages_feed(&s, rows[i].ev);
+        if (rows[i].pid == NONE ? p != NULL : !p || p->info.id.pid != rows[i].pid) {
+            fail_msg("%s: wrong owner", rows[i].what);
+        }
+        for (size_t k = 0; k < COUNT_OF(pids); k++) {
+            for (size_t c = 0; rows[i].pid == pids[k] && rows[i].counts[c].n; c++) {
+                want[k].n[rows[i].counts[c].id] = rows[i].counts[c].n;
+            }
+            for (size_t id = 0; id < TALLY_COUNT; id++) {
+                if (stages_tally(&s, pids[k], id) != want[k].n[id]) {
+                    fail_msg("%s: counter %zu of %u", rows[i].what, id, pids[k]);
+                }
+            }
+        }
+        stages_free(&s);
+    }
+}
+
+static struct event disk(enum event_kind kind, int64_t ms, uint64_t irp, uint32_t pid)
+{
+    struct event ev = feed_at(kind, ms);
+
+    ev.pid = pid;
+    ev.u.disk = (struct ev_disk){.irp = irp, .issuer_tid = EVENT_NO_ID, .bytes = 512};
+    return ev;
+}
+
+static void a_disk_request_of_version_2_belongs_to_the_issuer_of_its_init_event(void **state)
+{
+    struct stages s = stages_new(10 * CLK_S);
+
+    (void)state;
+    stages_populate(&s);
+    (void)stages_feed(&s, disk(EV_DISK_INIT, 1, 0x1000, 8));
+    (void)stages_feed(&s, disk(EV_DISK_INIT, 2, 0x2000, 12));
+    (void)stages_feed(&s, disk(EV_DISK_WRITE, 3, 0x2000, 8)); /* completes in another's context */
+    (void)stages_feed(&s, disk(EV_DISK_READ, 4, 0x1000, 12));
+    (void)stages_feed(&s, disk(EV_DISK_READ, 5, 0x1000, 12)); /* once only */
+    assert_int_equal(stages_tally(&s, 12, TALLY_DISK_WRITE_BYTES), 512);
+    assert_int_equal(stages_tally(&s, 8, TALLY_DISK_READ_BYTES), 512);
+    assert_int_equal(stages_tally(&s, EVENT_NO_ID, TALLY_DISK_READS), 1);
+    assert_int_equal(aggregate_stats(s.agg)->disk_unmatched, 1);
+
+    (void)stages_feed(&s, disk(EV_DISK_INIT, 6, 0x3000, 8));
+    (void)stages_feed(&s, feed_at(EV_LOST, 7));
+    (void)stages_feed(&s, disk(EV_DISK_READ, 8, 0x3000, 8)); /* another request, for all we know */
+    assert_int_equal(stages_tally(&s, EVENT_NO_ID, TALLY_DISK_READS), 2);
+    assert_int_equal(aggregate_stats(s.agg)->lost_marks, 1);
+    stages_free(&s);
+}
+
+/* -- metrics fed by events -- */
+
+static struct event switch_of(int64_t ms, uint32_t old_tid, uint32_t new_tid)
+{
+    struct event ev = feed_at(EV_CSWITCH, ms);
+
+    ev.u.cswitch.old_tid = old_tid;
+    ev.u.cswitch.new_tid = new_tid;
+    return ev;
+}
+
+static int64_t column(struct stages *s, uint32_t pid, unsigned id)
+{
+    struct ptable_proc *p = ptable_owner(s->table, pid);
+
+    aggregate_settle(s->agg, p);
+    return p->count.mask & METRIC_BIT(id) ? p->count.values[id] : -1;
+}
+
+static void switches_win_over_samples_and_an_origin_stays(void **state)
+{
+    struct stages s = stages_new(10 * CLK_S);
+
+    (void)state;
+    stages_populate(&s);
+    (void)stages_feed(&s, feed_interval(0, CLK_MS));
+    (void)stages_feed(&s, feed_sample(1, 80, false));
+    assert_int_equal(column(&s, 8, M_CPU_TIME), CLK_MS); /* settled: 8 goes by samples from now */
+    assert_int_equal(column(&s, 8, M_CONTEXT_SWITCHES), -1);
+    (void)stages_feed(&s, switch_of(2, 0, 80));
+    (void)stages_feed(&s, switch_of(5, 80, 120));
+    (void)stages_feed(&s, feed_sample(6, 120, false));
+    (void)stages_feed(&s, switch_of(9, 120, 0));
+    assert_int_equal(column(&s, 8, M_CPU_TIME), CLK_MS);
+    assert_int_equal(ptable_owner(s.table, 8)->info.cpu_origin, CPU_ORIGIN_SAMPLES);
+    assert_int_equal(column(&s, 12, M_CPU_TIME), 4 * CLK_MS);
+    assert_int_equal(ptable_owner(s.table, 12)->info.cpu_origin, CPU_ORIGIN_CSWITCH);
+    assert_int_equal(column(&s, 12, M_CONTEXT_SWITCHES), 1);
+    stages_free(&s);
+}
+
+static void times_win_over_switches_until_an_origin_is_settled(void **state)
+{
+    struct stages s = stages_new(10 * CLK_S);
+    struct snap_row rows[] = {row_of(10, 30), row_of(10, 30)};
+    struct snapshot snap = feed_table(4, rows, 2);
+
+    (void)state;
+    rows[0].info.id.start = rows[1].info.id.start = 0;
+    rows[1].info.id.pid = 12;
+    stages_populate(&s);
+    (void)stages_feed(&s, switch_of(2, 0, 120));
+    (void)stages_feed(&s, switch_of(3, 120, 0));
+    assert_int_equal(column(&s, 12, M_CPU_TIME), CLK_MS);
+    aggregate_table(s.agg, &snap);
+    assert_int_equal(column(&s, 8, M_CPU_TIME), 40);
+    assert_int_equal(ptable_owner(s.table, 8)->info.cpu_origin, CPU_ORIGIN_TIMES);
+    assert_int_equal(column(&s, 12, M_CPU_TIME), CLK_MS);
+    assert_int_equal(column(&s, 12, M_KERNEL_TIME), 10);
+    assert_int_equal(ptable_owner(s.table, 12)->info.cpu_origin, CPU_ORIGIN_CSWITCH);
+    stages_free(&s);
+}
+
+static void disk_bytes_are_columns_once_requests_are_recorded(void **state)
+{
+    struct stages s = stages_new(10 * CLK_S);
+    struct event read = disk(EV_DISK_READ, 1, 1, EVENT_NO_ID);
+
+    (void)state;
+    stages_populate(&s);
+    assert_int_equal(column(&s, 8, M_DISK_READ_BYTES), -1);
+    read.u.disk.issuer_tid = 80;
+    (void)stages_feed(&s, read);
+    assert_int_equal(column(&s, 8, M_DISK_READ_BYTES), 512);
+    assert_int_equal(column(&s, 8, M_DISK_WRITE_BYTES), 0);
+    assert_int_equal(column(&s, 12, M_DISK_READ_BYTES), 0);
+    stages_free(&s);
+}
+
+static void fault_events_are_no_fault_counters(void **state)
+{
+    struct stages s = stages_new(10 * CLK_S);
+    struct event ev = feed_at(EV_HARD_FAULT, 1);
+
+    (void)state;
+    stages_populate(&s);
+    ev.u.hard_fault.tid = 80;
+    (void)stages_feed(&s, ev);
+    assert_int_equal(column(&s, 8, M_HARD_FAULTS), -1);
+    assert_int_equal(column(&s, 8, M_PAGE_FAULTS), -1);
+    stages_free(&s);
+}
+
+static void early_events_are_not_counted(void **state)
+{
+    struct stages s = stages_new(10 * CLK_S);
+
+    (void)state;
+    stages_populate(&s);
+    assert_int_equal(aggregate_stats(s.agg)->events, 0);
+    assert_int_equal(stages_tally(&s, 8, TALLY_THREAD_RUNDOWN), 0);
+    stages_free(&s);
+}
+
+static void creation_survives_every_failing_allocation(void **state)
+{
+    struct stages s = stages_new(0);
+    struct aggregate *a = NULL;
+    long before = mem_live(), n = 0;
+
+    (void)state;
+    for (mem_fail_after(n); aggregate_create(&a, s.table, s.life); mem_fail_after(++n)) {
+        assert_int_equal(mem_live(), before);
+    }
     mem_fail_after(-1);
+    assert_true(n >= 3);
+    aggregate_destroy(a);
+    stages_free(&s);
 }
 
 int main(void)
@@ -231,7 +549,14 @@ int main(void)
         cmocka_unit_test(a_row_gives_cpu_time_from_its_halves),
         cmocka_unit_test(a_counter_never_goes_back_and_a_missing_column_is_absent),
         cmocka_unit_test(exit_totals_replace_smaller_counters_and_gauges_go),
-        cmocka_unit_test(creation_survives_a_failing_allocation),
+        cmocka_unit_test(each_event_is_charged_to_its_owner_and_to_nobody_else),
+        cmocka_unit_test(a_disk_request_of_version_2_belongs_to_the_issuer_of_its_init_event),
+        cmocka_unit_test(switches_win_over_samples_and_an_origin_stays),
+        cmocka_unit_test(times_win_over_switches_until_an_origin_is_settled),
+        cmocka_unit_test(disk_bytes_are_columns_once_requests_are_recorded),
+        cmocka_unit_test(fault_events_are_no_fault_counters),
+        cmocka_unit_test(early_events_are_not_counted),
+        cmocka_unit_test(creation_survives_every_failing_allocation),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

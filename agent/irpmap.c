@@ -1,0 +1,86 @@
+#include "agent/irpmap.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+
+/* A cache of sets: an address belongs to one set, and a set holds eight. Requests whose end is
+ * never recorded are pushed out by newer ones. */
+
+enum { WAYS = 8, SETS = IRPMAP_MAX / WAYS };
+
+struct request {
+    uint64_t irp;
+    struct ptable_proc *owner;
+    uint32_t generation;
+    uint32_t number; /* of the put, from 1; 0 = free */
+};
+
+struct irpmap {
+    uint32_t puts;
+    uint64_t *dropped;
+    struct request sets[SETS][WAYS];
+};
+
+enum err irpmap_create(struct irpmap **out, uint64_t *dropped)
+{
+    struct irpmap *m = mem_zalloc(sizeof *m);
+
+    if (!m) {
+        return ERR_NOMEM;
+    }
+    m->dropped = dropped;
+    *out = m;
+    return ERR_OK;
+}
+
+void irpmap_destroy(struct irpmap *m)
+{
+    mem_free(m);
+}
+
+void irpmap_clear(struct irpmap *m)
+{
+    memset(m->sets, 0, sizeof m->sets);
+}
+
+static struct request *set_of(struct irpmap *m, uint64_t irp)
+{
+    return m->sets[(irp * UINT64_C(0x9E3779B97F4A7C15)) >> 32 & (SETS - 1)];
+}
+
+void irpmap_put(struct irpmap *m, uint64_t irp, struct ptable_proc *p)
+{
+    struct request *set = set_of(m, irp), *to = &set[0];
+
+    for (size_t i = 0; i < WAYS; i++) {
+        if (set[i].number && set[i].irp == irp) {
+            to = &set[i];
+            break;
+        }
+        if (set[i].number < to->number) {
+            to = &set[i]; /* free, or older */
+        }
+    }
+    *m->dropped += to->number && to->irp != irp;
+    if (++m->puts == 0) {
+        m->puts = 1;
+    }
+    *to = (struct request){irp, p, p ? p->generation : 0, m->puts};
+}
+
+bool irpmap_take(struct irpmap *m, uint64_t irp, struct ptable_proc **out)
+{
+    struct request *set = set_of(m, irp);
+
+    for (size_t i = 0; i < WAYS; i++) {
+        struct ptable_proc *p = set[i].owner;
+
+        if (set[i].number && set[i].irp == irp) {
+            set[i].number = 0;
+            *out = p && p->generation == set[i].generation ? p : NULL;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,238 @@
+#include "agent/sched.h"
+
+#include "common/mem.h"
+
+/* KTHREAD_STATE, as a switch gives it of the thread it takes off. */
+enum { OLD_READY = 1, OLD_STANDBY = 3, OLD_WAITING = 5, OLD_DEFERRED_READY = 7 };
+
+enum cpu_state {
+    CPU_UNSEEN,
+    CPU_RUNS, /* `tid` since `since_ns` */
+    CPU_LOST, /* a loss mark at `since_ns`: whoever has it */
+};
+
+/* idmap_entry.state */
+enum thread_state { THREAD_UNKNOWN, THREAD_RUNS, THREAD_READY, THREAD_WAITS };
+
+struct sched_cpu {
+    struct ptable_proc *owner; /* of tid; dead when its generation differs */
+    int64_t since_ns;
+    uint32_t generation;
+    uint32_t tid;
+    uint8_t state; /* enum cpu_state */
+};
+
+struct sched {
+    struct lifecycle *life;
+    const struct idmap *threads;
+    struct tally *unattributed;
+    int64_t lost_ns; /* the last loss mark of any CPU */
+    struct sched_stats *stats;
+    size_t n_cpus; /* seen: the highest number and one */
+    struct sched_cpu cpus[SCHED_CPUS_MAX];
+};
+
+enum err sched_create(struct sched **out, struct lifecycle *life, const struct ptable *table,
+                      struct tally *unattributed, struct sched_stats *stats)
+{
+    struct sched *s = mem_zalloc(sizeof *s);
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    s->life = life;
+    s->threads = ptable_threads(table);
+    s->unattributed = unattributed;
+    s->stats = stats;
+    s->lost_ns = INT64_MIN;
+    *out = s;
+    return ERR_OK;
+}
+
+void sched_destroy(struct sched *s)
+{
+    mem_free(s);
+}
+
+/* -- charging -- */
+
+static void charge(struct sched *s, struct ptable_proc *p, enum tally_id id, int64_t ns)
+{
+    struct tally *t = p ? &p->tally : s->unattributed;
+
+    t->n[id] += ns > 0 ? (uint64_t)ns : 0;
+    if (p) {
+        p->changed = true;
+    }
+}
+
+static struct idmap_entry *thread_of(const struct sched *s, uint32_t tid)
+{
+    struct idmap_entry *e = idmap_find(s->threads, tid);
+
+    return e && !ptable_entry_dead(e) ? e : NULL;
+}
+
+static struct ptable_proc *owner_of(struct sched *s, uint32_t tid, const struct idmap_entry *e,
+                                    const struct event *ev)
+{
+    return e ? e->owner : lifecycle_thread_owner(s->life, tid, ev);
+}
+
+static struct ptable_proc *cpu_owner(const struct sched_cpu *cpu)
+{
+    struct ptable_proc *p = cpu->owner;
+
+    return p && p->generation == cpu->generation ? p : NULL;
+}
+
+/* -- threads -- */
+
+/* What the thread did until now is over. tid 0 is many threads, one per CPU: nothing is known. */
+static void close_thread(struct sched *s, struct idmap_entry *e, int64_t now_ns)
+{
+    if (e->since_ns <= s->lost_ns) {
+        return;
+    }
+    if (e->state == THREAD_READY) {
+        charge(s, e->owner, TALLY_READY, now_ns - e->since_ns);
+    } else if (e->state == THREAD_WAITS) {
+        charge(s, e->owner, TALLY_WAIT, now_ns - e->since_ns);
+    }
+}
+
+static void open_thread(struct idmap_entry *e, enum thread_state state, int64_t now_ns)
+{
+    e->state = state;
+    e->since_ns = now_ns;
+}
+
+static enum thread_state state_after(uint8_t old_state)
+{
+    switch (old_state) {
+    case OLD_WAITING:
+        return THREAD_WAITS;
+    case OLD_READY:
+    case OLD_STANDBY:
+    case OLD_DEFERRED_READY:
+        return THREAD_READY;
+    default:
+        return THREAD_UNKNOWN;
+    }
+}
+
+/* -- CPUs -- */
+
+static struct sched_cpu *cpu_of(struct sched *s, uint16_t number)
+{
+    if (number >= SCHED_CPUS_MAX) {
+        return NULL;
+    }
+    if (number >= s->n_cpus) {
+        s->n_cpus = (size_t)number + 1;
+    }
+    return &s->cpus[number];
+}
+
+/* The thread goes off; `e` is its entry, or NULL. */
+static void take_off(struct sched *s, struct sched_cpu *cpu, const struct event *ev,
+                     struct idmap_entry *e)
+{
+    const struct ev_cswitch *sw = &ev->u.cswitch;
+    int64_t span_ns = ev->mono_ns - cpu->since_ns;
+    struct ptable_proc *p;
+
+    if (cpu->state == CPU_RUNS) {
+        p = cpu_owner(cpu);
+        if (cpu->tid == sw->old_tid) {
+            p = p ? p : owner_of(s, sw->old_tid, e, ev); /* told of only after it was put on */
+            charge(s, p, TALLY_RUN, span_ns);
+        } else {
+            s->stats->gaps++;
+            charge(s, p, TALLY_RUN_LOST, span_ns);
+        }
+    } else if (cpu->state == CPU_LOST) {
+        charge(s, owner_of(s, sw->old_tid, e, ev), TALLY_RUN_LOST, span_ns);
+    }
+    if (e && sw->old_tid != 0) {
+        open_thread(e, state_after(sw->old_state), ev->mono_ns);
+    }
+}
+
+static struct ptable_proc *put_on(struct sched *s, struct sched_cpu *cpu, const struct event *ev)
+{
+    uint32_t tid = ev->u.cswitch.new_tid;
+    struct idmap_entry *e = thread_of(s, tid);
+    struct ptable_proc *p = owner_of(s, tid, e, ev);
+
+    if (e && tid != 0) {
+        close_thread(s, e, ev->mono_ns);
+        open_thread(e, THREAD_RUNS, ev->mono_ns);
+    }
+    cpu->owner = p;
+    cpu->generation = p ? p->generation : 0;
+    cpu->tid = tid;
+    cpu->since_ns = ev->mono_ns;
+    cpu->state = CPU_RUNS;
+    charge(s, p, TALLY_SWITCHES_IN, 1);
+    return p;
+}
+
+struct ptable_proc *sched_switch(struct sched *s, const struct event *ev)
+{
+    struct sched_cpu *cpu = cpu_of(s, ev->cpu);
+
+    s->stats->switches++;
+    if (!cpu) {
+        s->stats->cpus_max++;
+        return NULL;
+    }
+    take_off(s, cpu, ev, thread_of(s, ev->u.cswitch.old_tid));
+    return put_on(s, cpu, ev);
+}
+
+struct ptable_proc *sched_ready(struct sched *s, const struct event *ev)
+{
+    struct idmap_entry *e = ev->u.ready.tid ? thread_of(s, ev->u.ready.tid) : NULL;
+
+    if (!e) {
+        return NULL;
+    }
+    if (e->state == THREAD_WAITS || e->state == THREAD_UNKNOWN || e->since_ns <= s->lost_ns) {
+        close_thread(s, e, ev->mono_ns);
+        open_thread(e, THREAD_READY, ev->mono_ns);
+    }
+    return e->owner;
+}
+
+struct ptable_proc *sched_running(const struct sched *s, uint16_t number)
+{
+    const struct sched_cpu *cpu = number < s->n_cpus ? &s->cpus[number] : NULL;
+
+    return cpu && cpu->state == CPU_RUNS ? cpu_owner(cpu) : NULL;
+}
+
+static void lose_cpu(struct sched *s, struct sched_cpu *cpu, int64_t now_ns)
+{
+    if (cpu->state == CPU_UNSEEN) {
+        return;
+    }
+    if (cpu->state == CPU_RUNS) {
+        charge(s, cpu_owner(cpu), TALLY_RUN_LOST, now_ns - cpu->since_ns);
+        cpu->state = CPU_LOST;
+        cpu->since_ns = now_ns;
+    }
+    /* Lost already: the next switch says who had it since the first mark. */
+}
+
+void sched_lost(struct sched *s, const struct event *ev)
+{
+    s->lost_ns = ev->mono_ns;
+    if (ev->u.lost.all_cpus) {
+        for (size_t i = 0; i < s->n_cpus; i++) {
+            lose_cpu(s, &s->cpus[i], ev->mono_ns);
+        }
+    } else if (ev->cpu < s->n_cpus) {
+        lose_cpu(s, &s->cpus[ev->cpu], ev->mono_ns);
+    }
+}

@@ -1,0 +1,55 @@
+/* Who had which CPU, and since when: run time exact from context switches, and how long threads
+ * waited and stood ready. Charged to the tallies of their processes.
+ *
+ * Run     The time between two switches of one CPU belongs to the thread that was put on at the
+ *         first; its process is the one that had the thread then. Who ran before a CPU's first
+ *         switch and after its last is not counted: nothing says since or until when.
+ * Lost    From the last switch before a loss mark to the first one after it, what happened is
+ *         uncertain: run_lost, before the mark of the thread that had been put on, after it of the
+ *         one the next switch takes off. A switch that takes off another thread than was put on
+ *         loses the time between the two as well, of the one that had been put on. So for every
+ *         CPU, run and run_lost of all (unattributed included) make up the time from its first to
+ *         its last switch, to the ns: stamps are rounded once, when they become ns; a span is the
+ *         difference of two stamps.
+ * Waits   A thread taken off in the state Waiting waits until a ReadyThread event names it, or, in
+ *         recordings without these, until it is put on again; one taken off ready, or named by
+ *         ReadyThread, is ready until it is put on. What was going on when a loss mark came is not
+ *         counted, whichever CPU was hit: the missing event may have been on any.
+ *
+ * Bounds:  SCHED_CPUS_MAX; switches of CPUs above are counted, and nothing else is done with them.
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_SCHED_H
+#define PROCFLEET_AGENT_SCHED_H
+
+#include "agent/event.h"
+#include "agent/lifecycle.h"
+#include "agent/ptable.h"
+#include "agent/tally.h"
+
+#define SCHED_CPUS_MAX 2048
+
+struct sched;
+
+struct sched_stats {
+    uint64_t switches;
+    uint64_t gaps;     /* switches that took off another thread than had been put on */
+    uint64_t cpus_max; /* switches of CPUs beyond the limit */
+};
+
+/* All but out are borrowed; unattributed gets what nobody owns. Errors: ERR_NOMEM */
+NODISCARD enum err sched_create(struct sched **out, struct lifecycle *life,
+                                const struct ptable *table, struct tally *unattributed,
+                                struct sched_stats *stats);
+void sched_destroy(struct sched *s); /* NULL is allowed */
+
+/* EV_CSWITCH and EV_READY. Give the instance of the thread put on, or made ready; NULL: unknown. */
+struct ptable_proc *sched_switch(struct sched *s, const struct event *ev);
+struct ptable_proc *sched_ready(struct sched *s, const struct event *ev);
+
+/* EV_LOST. */
+void sched_lost(struct sched *s, const struct event *ev);
+
+/* Whose thread has the CPU, as switches say; NULL: they do not, or its owner is unknown. */
+struct ptable_proc *sched_running(const struct sched *s, uint16_t cpu);
+
+#endif
