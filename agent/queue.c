@@ -136,12 +136,14 @@ enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_t n, bool 
     if (!node) {
         os_mutex_lock(q->lock);
         q->stats.refused++;
+        q->stats.last_seq = seq;
         os_mutex_unlock(q->lock);
         return ERR_NOMEM;
     }
     *node = (struct node){.seq = seq, .n = n};
     memcpy(node->p, p, n);
     os_mutex_lock(q->lock);
+    q->stats.last_seq = seq;
     e = make_room(q, n, wait);
     if (!e) {
         if (q->last) {

@@ -27,6 +27,7 @@ struct queue_stats {
     uint64_t refused;          /* larger than the whole queue, or no memory */
     uint64_t held, held_bytes; /* now */
     uint64_t waits;            /* times the writer had to wait */
+    uint64_t last_seq;         /* of the last put, taken or not */
 };
 
 /* out  owned by the caller, released by queue_destroy. Errors: ERR_NOMEM */

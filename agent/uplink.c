@@ -43,8 +43,9 @@ struct uplink {
     struct buf request, reply;
 
     struct os_mutex *lock; /* guards all below */
-    struct os_cond *bell;  /* stopping */
+    struct os_cond *bell;  /* stopping, ended */
     bool stopping;
+    bool ended; /* the thread is through with the clients */
     int64_t until_ns;
     struct uplink_status status;
 };
@@ -174,6 +175,9 @@ static void on_failure(struct uplink *u, enum err e, const struct rpc_result *re
     char why[512];
 
     u->greeted = false;
+    if (e == ERR_CLOSED) {
+        return; /* uplink_stop has hung up */
+    }
     if (e == ERR_REFUSED) {
         (void)snprintf(why, sizeof why, "the collector says %s: %.200s; %s",
                        rpc_code_name(result->code), result->message, remedy(e));
@@ -294,7 +298,7 @@ static void heartbeat(struct uplink *u)
     enum err e;
 
     queue_stats(u->queue, &q);
-    beat.next_seq = q.in + 1;
+    beat.next_seq = q.last_seq + 1;
     beat.wall_ns = os_utc_ns();
     beat.mono_ns = os_mono_ns();
     buf_reset(&u->request);
@@ -462,6 +466,10 @@ static void uplink_run(void *arg)
             heartbeat(u);
         }
     }
+    os_mutex_lock(u->lock);
+    u->ended = true;
+    os_cond_wake_all(u->bell);
+    os_mutex_unlock(u->lock);
 }
 
 static enum err open_clients(struct uplink *u, const struct uplink_conf *conf, struct errmsg *why)
@@ -542,6 +550,21 @@ enum err uplink_start(struct uplink **out, const struct uplink_conf *conf, struc
     return ERR_OK;
 }
 
+/* Whether the thread ended by itself. */
+static bool await_end(struct uplink *u, int64_t until_ns)
+{
+    enum err e = ERR_OK;
+    bool ended;
+
+    os_mutex_lock(u->lock);
+    while (!u->ended && !e) {
+        e = os_cond_wait_until(u->bell, until_ns);
+    }
+    ended = u->ended;
+    os_mutex_unlock(u->lock);
+    return ended;
+}
+
 void uplink_stop(struct uplink *u, int64_t until_ns)
 {
     if (!u) {
@@ -553,6 +576,11 @@ void uplink_stop(struct uplink *u, int64_t until_ns)
     os_cond_wake_all(u->bell);
     os_mutex_unlock(u->lock);
     queue_wake(u->queue);
+    if (!await_end(u, until_ns)) {
+        for (size_t i = 0; i < u->n_clients; i++) {
+            rpc_client_hang_up(u->clients[i]); /* what is under way has had its time */
+        }
+    }
     os_thread_join(u->thread);
     release(u);
 }

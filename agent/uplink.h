@@ -53,8 +53,8 @@ struct uplink_status {
 NODISCARD enum err uplink_start(struct uplink **out, const struct uplink_conf *conf,
                                 struct errmsg *why);
 
-/* Goes on until the closed queue is empty or the monotonic moment has come, then ends the thread
- * and releases. NULL is allowed. */
+/* Goes on until the closed queue is empty or the monotonic moment has come, which also ends a call
+ * under way; then ends the thread and releases. NULL is allowed. */
 void uplink_stop(struct uplink *u, int64_t until_ns);
 
 void uplink_status(struct uplink *u, struct uplink_status *out);

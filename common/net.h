@@ -93,7 +93,10 @@ struct net_client_conf {
 /* Starts connecting and returns at once. */
 NODISCARD enum err net_client_open(struct net_client **out, const struct net_client_conf *conf,
                                    struct errmsg *why);
-void net_client_close(struct net_client *c); /* calls under way end with ERR_CLOSED first */
+/* Calls and waits under way, and later ones, end with ERR_CLOSED; the client must still be closed.
+ */
+void net_client_hang_up(struct net_client *c);
+void net_client_close(struct net_client *c); /* hangs up first; NULL is allowed */
 /* One request, one reply; several threads may call at once. The reply is appended to `reply`.
  * Errors: ERR_TIMEOUT (also while not connected), ERR_UNREACHABLE (the connection was lost under
  * the request; it may or may not have been handled), ERR_TRUST (the server was refused, or refused

@@ -16,7 +16,7 @@ struct net_client {
     struct net_dial *dial;
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *idle;
-    unsigned calls; /* under way */
+    unsigned calls; /* under way, waits for the connection too */
     bool closing;
 };
 
@@ -81,15 +81,26 @@ enum err net_client_open(struct net_client **out, const struct net_client_conf *
     return ERR_OK;
 }
 
+void net_client_hang_up(struct net_client *c)
+{
+    bool first;
+
+    os_mutex_lock(c->lock);
+    first = !c->closing;
+    c->closing = true;
+    os_mutex_unlock(c->lock);
+    if (first) {
+        net_dial_hang_up(c->dial);
+        nng_close(c->socket);
+    }
+}
+
 void net_client_close(struct net_client *c)
 {
     if (!c) {
         return;
     }
-    os_mutex_lock(c->lock);
-    c->closing = true;
-    os_mutex_unlock(c->lock);
-    nng_close(c->socket);
+    net_client_hang_up(c);
     os_mutex_lock(c->lock);
     while (c->calls > 0) {
         os_cond_wait(c->idle);
@@ -110,12 +121,14 @@ static enum err finish(struct call *call, int64_t deadline)
 {
     /* The operation has its own timeout: the margin only covers a late completion. */
     enum err e = net_dial_wait_done(call->dial, &call->done, clk_add(deadline, CLK_S));
+    int rv;
 
     if (e) {
         nng_aio_cancel(call->aio);
     }
     nng_aio_wait(call->aio);
-    return e == ERR_TRUST ? e : net_error(nng_aio_result(call->aio));
+    rv = nng_aio_result(call->aio);
+    return rv != 0 && e ? e : net_error(rv);
 }
 
 static void arm(struct call *call, int64_t deadline)
@@ -187,27 +200,38 @@ static enum err run(struct net_client *c, const void *p, size_t n, int64_t deadl
     return e;
 }
 
-enum err net_client_call(struct net_client *c, const void *p, size_t n, int64_t timeout_ns,
-                         struct buf *reply)
+/* Keeps net_client_close waiting. Errors: ERR_CLOSED */
+static enum err enter(struct net_client *c)
 {
-    int64_t deadline = clk_add(os_mono_ns(), timeout_ns);
     bool closing;
-    enum err e;
 
     os_mutex_lock(c->lock);
     closing = c->closing;
     c->calls += !closing;
     os_mutex_unlock(c->lock);
-    if (closing) {
-        return ERR_CLOSED;
-    }
-    e = run(c, p, n, deadline, reply);
+    return closing ? ERR_CLOSED : ERR_OK;
+}
+
+static void leave(struct net_client *c)
+{
     os_mutex_lock(c->lock);
     c->calls--;
     if (c->calls == 0) {
         os_cond_wake_all(c->idle);
     }
     os_mutex_unlock(c->lock);
+}
+
+enum err net_client_call(struct net_client *c, const void *p, size_t n, int64_t timeout_ns,
+                         struct buf *reply)
+{
+    int64_t deadline = clk_add(os_mono_ns(), timeout_ns);
+    enum err e = enter(c);
+
+    if (!e) {
+        e = run(c, p, n, deadline, reply);
+        leave(c);
+    }
     return e;
 }
 
@@ -218,7 +242,14 @@ bool net_client_connected(const struct net_client *c)
 
 enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why)
 {
-    return net_dial_wait(c->dial, timeout_ns, why);
+    enum err e = enter(c);
+
+    if (e) {
+        return errmsg_set(why, e, "given up");
+    }
+    e = net_dial_wait(c->dial, timeout_ns, why);
+    leave(c);
+    return e;
 }
 
 void net_client_problem(struct net_client *c, struct errmsg *out)

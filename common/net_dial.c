@@ -28,6 +28,7 @@ struct net_dial {
     uint32_t dialer_id;
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *change;
+    bool hung_up;
     unsigned pipes;
     uint64_t faults; /* TLS failures so far, */
     uint64_t told;   /* of which so many were given to waiting callers, */
@@ -194,6 +195,16 @@ void net_dial_close(struct net_dial *d)
     }
 }
 
+void net_dial_hang_up(struct net_dial *d)
+{
+    if (d) {
+        os_mutex_lock(d->lock);
+        d->hung_up = true;
+        os_cond_wake_all(d->change);
+        os_mutex_unlock(d->lock);
+    }
+}
+
 bool net_dial_connected(struct net_dial *d)
 {
     bool connected;
@@ -280,6 +291,7 @@ void net_dial_problem(struct net_dial *d, struct errmsg *out)
 enum err net_dial_wait(struct net_dial *d, int64_t timeout_ns, struct errmsg *why)
 {
     int64_t until = clk_add(os_mono_ns(), timeout_ns);
+    bool hung_up;
 
     for (;;) {
         int64_t next = clk_add(os_mono_ns(), LOOK_NS);
@@ -296,10 +308,14 @@ enum err net_dial_wait(struct net_dial *d, int64_t timeout_ns, struct errmsg *wh
             return errmsg_set(why, ERR_TIMEOUT, "%s: no connection in time", d->address);
         }
         os_mutex_lock(d->lock);
-        if (d->pipes == 0 && d->fault == ERR_OK) {
+        if (!d->hung_up && d->pipes == 0 && d->fault == ERR_OK) {
             err_ignore(os_cond_wait_until(d->change, next < until ? next : until));
         }
+        hung_up = d->hung_up;
         os_mutex_unlock(d->lock);
+        if (hung_up) {
+            return errmsg_set(why, ERR_CLOSED, "%s: given up", d->address);
+        }
     }
 }
 

@@ -23,6 +23,9 @@ NODISCARD enum err net_dial_open(struct net_dial **out, uint32_t socket_id,
 /* After nng_close of the socket. NULL is allowed. */
 void net_dial_close(struct net_dial *d);
 
+/* Whoever is in net_dial_wait, or comes later, gets ERR_CLOSED. NULL is allowed. */
+void net_dial_hang_up(struct net_dial *d);
+
 bool net_dial_connected(struct net_dial *d);
 
 /* The last reason why connecting failed, one sentence; "" when connected or none is known. */

@@ -72,7 +72,8 @@ bool rpc_method_exists(const char *name);
 struct rpc_client;
 NODISCARD enum err rpc_client_open(struct rpc_client **out, const struct net_client_conf *conf,
                                    const char *client_name, struct errmsg *why);
-void rpc_client_close(struct rpc_client *c);
+void rpc_client_hang_up(struct rpc_client *c); /* as net_client_hang_up */
+void rpc_client_close(struct rpc_client *c);   /* as net_client_close */
 
 struct rpc_result {
     enum rpc_code code; /* valid when the call returned ERR_OK or ERR_REFUSED */

@@ -40,6 +40,11 @@ enum err rpc_client_open(struct rpc_client **out, const struct net_client_conf *
     return ERR_OK;
 }
 
+void rpc_client_hang_up(struct rpc_client *c)
+{
+    net_client_hang_up(c->net);
+}
+
 void rpc_client_close(struct rpc_client *c)
 {
     if (!c) {

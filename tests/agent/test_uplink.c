@@ -251,6 +251,52 @@ static void silence_is_filled_with_heartbeats(void **state)
     ingest_destroy(c);
 }
 
+/* A batch that the queue does not take has had its number. */
+static void a_heartbeat_tells_the_next_number_also_after_a_refused_batch(void **state)
+{
+    struct ingest *c = ingest_create(server_tls);
+    struct link *l = link_new(c);
+    static const char huge[2 << 20];
+
+    (void)state;
+    put(l, 1, "a");
+    assert_err(queue_put(l->queue, 2, huge, sizeof huge, true), ERR_FULL);
+    l->conf.heartbeat_ns = 5 * CLK_MS;
+    start(l);
+    (void)wait_for(l, has_beaten);
+    link_free(l);
+    assert_int_equal(c->next_seq, 3);
+    ingest_destroy(c);
+}
+
+/* A collector that takes a batch and never answers; a call may take ten seconds. */
+static void stopping_does_not_wait_for_a_call_beyond_its_moment(void **state)
+{
+    struct ingest *c = ingest_create(server_tls);
+    struct link *l = link_new(c);
+    int64_t begun_ns;
+    bool unheard = false;
+
+    (void)state;
+    c->mute = true;
+    put(l, 1, "a");
+    start(l);
+    while (!unheard) {
+        os_sleep_ns(CLK_MS);
+        os_mutex_lock(c->lock);
+        unheard = c->unheard != NULL;
+        os_mutex_unlock(c->lock);
+    }
+    begun_ns = os_mono_ns();
+    queue_close(l->queue);
+    uplink_stop(l->uplink, begun_ns + 50 * CLK_MS);
+    assert_true(os_mono_ns() - begun_ns >= 50 * CLK_MS);
+    assert_true(os_mono_ns() - begun_ns < 5 * CLK_S);
+    queue_destroy(l->queue);
+    mem_free(l);
+    ingest_destroy(c);
+}
+
 static void the_next_address_is_tried(void **state)
 {
     struct ingest *dead = ingest_create(server_tls), *c = ingest_create(server_tls);
@@ -362,6 +408,8 @@ int main(void)
         cmocka_unit_test(what_is_stored_already_is_acknowledged_without_sending),
         cmocka_unit_test(a_batch_over_the_collectors_limit_is_set_aside),
         cmocka_unit_test(silence_is_filled_with_heartbeats),
+        cmocka_unit_test(a_heartbeat_tells_the_next_number_also_after_a_refused_batch),
+        cmocka_unit_test(stopping_does_not_wait_for_a_call_beyond_its_moment),
         cmocka_unit_test(the_next_address_is_tried),
         cmocka_unit_test(a_restarted_collector_gets_the_rest),
         cmocka_unit_test(a_stranger_is_told_so_with_a_remedy),

@@ -140,6 +140,30 @@ static void accept_and_be_silent(void *arg)
     raw_peer_close(p);
 }
 
+/* A thread that accepts one connection, and a client that makes it. */
+static struct net_client *dial_silence(struct os_thread **silent)
+{
+    char address[32];
+    struct net_client_conf conf = {.address = address, .tls = agent, .receive_max = 1024};
+    struct net_client *c = NULL;
+
+    atomic_store(&silent_port, 0);
+    atomic_store(&silent_ends, false);
+    assert_ok(os_thread_start(silent, "silent", accept_and_be_silent, NULL));
+    while (atomic_load(&silent_port) == 0) {
+        os_sleep_ns(CLK_MS);
+    }
+    snprintf(address, sizeof address, "127.0.0.1:%u", atomic_load(&silent_port));
+    assert_ok(net_client_open(&c, &conf, NULL));
+    return c;
+}
+
+static void end_silence(struct os_thread *silent)
+{
+    atomic_store(&silent_ends, true);
+    os_thread_join(silent);
+}
+
 /* All three at once, because each takes the ten seconds that a handshake may last. */
 static void handshakes_that_do_not_go_on_are_given_up(void **state)
 {
@@ -147,8 +171,6 @@ static void handshakes_that_do_not_go_on_are_given_up(void **state)
     struct os_thread *silent;
     struct raw_peer *mute, *half;
     struct net_client *c;
-    char address[32];
-    struct net_client_conf conf = {.address = address, .tls = agent, .receive_max = 1024};
     struct errmsg why = {""};
     int64_t begun_ns = os_mono_ns();
 
@@ -157,25 +179,59 @@ static void handshakes_that_do_not_go_on_are_given_up(void **state)
     assert_ok(raw_peer_connect(&mute, net_server_port(g.server)));
     assert_ok(raw_peer_connect(&half, net_server_port(g.server)));
     assert_ok(raw_peer_send(half, "\x16\x03\x01\x02\x00\x01", 6));
-    assert_ok(os_thread_start(&silent, "silent", accept_and_be_silent, NULL));
-    while (atomic_load(&silent_port) == 0) {
-        os_sleep_ns(CLK_MS);
-    }
-    snprintf(address, sizeof address, "127.0.0.1:%u", atomic_load(&silent_port));
-    assert_ok(net_client_open(&c, &conf, NULL));
-
+    c = dial_silence(&silent);
     assert_err(net_client_wait(c, LONG_NS, &why), ERR_UNREACHABLE);
     assert_non_null(strstr(why.text, "fell silent"));
     assert_true(raw_peer_is_closed(mute, LONG_MS));
     assert_true(raw_peer_is_closed(half, LONG_MS));
     assert_true(os_mono_ns() - begun_ns > HANDSHAKE_MIN);
 
-    atomic_store(&silent_ends, true);
-    os_thread_join(silent);
+    end_silence(silent);
     net_client_close(c);
     raw_peer_close(mute);
     raw_peer_close(half);
     net_server_stop(g.server);
+}
+
+struct waiting {
+    struct net_client *client;
+    bool calls; /* or waits for the connection */
+    enum err result;
+};
+
+static void wait_or_call(void *arg)
+{
+    struct waiting *w = arg;
+    struct buf reply;
+
+    buf_init(&reply, 100);
+    w->result = w->calls ? net_client_call(w->client, "x", 1, LONG_NS, &reply)
+                         : net_client_wait(w->client, LONG_NS, NULL);
+    buf_fini(&reply);
+}
+
+static void hanging_up_ends_what_is_under_way(void **state)
+{
+    struct os_thread *silent, *threads[2];
+    struct net_client *c = dial_silence(&silent);
+    struct waiting w[2] = {{.client = c}, {.client = c, .calls = true}};
+    int64_t begun_ns = os_mono_ns();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(w); i++) {
+        assert_ok(os_thread_start(&threads[i], "waiting", wait_or_call, &w[i]));
+    }
+    os_sleep_ns(50 * CLK_MS); /* lets both begin: without, the test is only easier */
+    net_client_hang_up(c);
+    net_client_hang_up(c); /* again is allowed */
+    for (size_t i = 0; i < COUNT_OF(w); i++) {
+        os_thread_join(threads[i]);
+        assert_err(w[i].result, ERR_CLOSED);
+    }
+    assert_err(net_client_wait(c, LONG_NS, NULL), ERR_CLOSED);
+    assert_true(os_mono_ns() - begun_ns < HANDSHAKE_MIN);
+    net_client_close(c);
+    end_silence(silent);
 }
 
 static int set_up(void **state)
@@ -204,6 +260,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_while_all_are_busy_is_missed),
+        cmocka_unit_test(hanging_up_ends_what_is_under_way),
         cmocka_unit_test(handshakes_that_do_not_go_on_are_given_up),
     };
 

@@ -32,6 +32,11 @@ static void on_push(void *ctx, struct rpc_call *call)
     char first = (char)p[0];
 
     os_mutex_lock(c->lock);
+    if (c->mute && !c->unheard) {
+        c->unheard = call;
+        os_mutex_unlock(c->lock);
+        return;
+    }
     refuse = c->refuse_times > 0 && first == c->refuse_first;
     if (refuse) {
         c->refuse_times--;
@@ -56,10 +61,15 @@ static void on_heartbeat(void *ctx, struct rpc_call *call)
 {
     struct ingest *c = ctx;
     struct wire_heartbeat_reply reply = {0};
+    struct wire_heartbeat beat;
     struct buf out;
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
 
+    assert_ok(wire_heartbeat_decode(&beat, p, n));
     os_mutex_lock(c->lock);
     c->beats++;
+    c->next_seq = beat.next_seq;
     os_mutex_unlock(c->lock);
     buf_init(&out, 4096);
     assert_ok(wire_heartbeat_reply_encode(&out, &reply));
@@ -116,6 +126,10 @@ void ingest_stop(struct ingest *c)
 {
     rpc_server_stop(c->server);
     c->server = NULL;
+    if (c->unheard) {
+        rpc_fail(c->unheard, RPC_UNAVAILABLE, 0, "too late");
+        c->unheard = NULL;
+    }
 }
 
 unsigned ingest_port(const struct ingest *c)

@@ -22,6 +22,9 @@ struct ingest {
     char got[64];          /* first byte of each accepted batch */
     size_t n_got;
     unsigned hellos, beats;
+    uint64_t next_seq;        /* of the last heartbeat */
+    bool mute;                /* the next push is not answered, */
+    struct rpc_call *unheard; /* this is it; answered by ingest_stop */
 };
 
 struct ingest *ingest_create(struct net_tls *tls);
