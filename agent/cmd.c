@@ -5,7 +5,7 @@
 
 #include "common/os.h"
 
-static atomic_bool stopped;
+static atomic_uint stops; /* signals */
 
 int cmd_fail(enum err e, const char *text)
 {
@@ -57,7 +57,7 @@ enum err cmd_settings(struct agent_conf *out, const struct opt_args *args, struc
     enum err e = agent_conf_load(out, opt_value(args, "config"), sets, n, why);
 
     if (e) {
-        return e;
+        return e == ERR_NOMEM ? e : ERR_USAGE; /* also a file that is not there */
     }
     e = log_open(out->log_level, out->log_format, out->log_file);
     if (e) {
@@ -70,7 +70,7 @@ enum err cmd_settings(struct agent_conf *out, const struct opt_args *args, struc
 static void on_stop(void *arg)
 {
     (void)arg;
-    atomic_store(&stopped, true);
+    atomic_fetch_add(&stops, 1);
 }
 
 enum err cmd_catch_stop(struct errmsg *why)
@@ -82,5 +82,10 @@ enum err cmd_catch_stop(struct errmsg *why)
 
 bool cmd_stopped(void)
 {
-    return atomic_load(&stopped);
+    return atomic_load(&stops) > 0;
+}
+
+bool cmd_hurried(void)
+{
+    return atomic_load(&stops) > 1;
 }

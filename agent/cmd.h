@@ -29,12 +29,14 @@ int cmd_fail(enum err e, const char *text);
 void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
                char **argv);
 
-/* Loads --config and --set and opens the log. */
+/* Loads --config and --set and opens the log. Errors: ERR_USAGE (a file or a setting), ERR_NOMEM,
+ * those of log_open */
 NODISCARD enum err cmd_settings(struct agent_conf *out, const struct opt_args *args,
                                 struct errmsg *why);
 
 /* From now on a stop signal makes cmd_stopped true; nothing else happens by itself. */
 NODISCARD enum err cmd_catch_stop(struct errmsg *why);
 bool cmd_stopped(void);
+bool cmd_hurried(void); /* and a second one came */
 
 #endif

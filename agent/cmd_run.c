@@ -36,11 +36,27 @@ static void log_start(struct agent *a, const struct agent_conf *conf)
 
 static void log_end(const struct agent_status *s)
 {
-    log_line(LOG_INFO, "agent", "stopped",
+    log_line(s->queue.held > 0 ? LOG_WARN : LOG_INFO, "agent", "stopped",
              "processes=%llu starts=%llu stops=%llu ticks=%llu acknowledged=%llu undelivered=%llu",
              (unsigned long long)s->processes, (unsigned long long)s->starts,
              (unsigned long long)s->stops, (unsigned long long)s->ticks,
              (unsigned long long)s->uplink.acknowledged, (unsigned long long)s->queue.held);
+}
+
+/* Until everything is acknowledged or the time for it is over. */
+static void drain(struct agent *a, struct agent_status *s)
+{
+    int64_t end_ns = os_mono_ns() + DRAIN_NS;
+
+    agent_status(a, s);
+    if (s->queue.held > 0 && s->uplink.state != UPLINK_CONNECTED) {
+        log_line(LOG_INFO, "agent", "draining", "undelivered=%llu seconds=%d",
+                 (unsigned long long)s->queue.held, (int)(DRAIN_NS / CLK_S));
+    }
+    while (!s->uplink.drained && os_mono_ns() < end_ns && !cmd_hurried()) {
+        os_sleep_ns(20 * CLK_MS);
+        agent_status(a, s);
+    }
 }
 
 /* Until a stop signal, or the source's failure. */
@@ -53,11 +69,7 @@ static int attend(struct agent *a)
             agent_stop(a);
         }
     }
-    agent_status(a, &s);
-    for (int64_t end_ns = os_mono_ns() + DRAIN_NS; os_mono_ns() < end_ns && !s.uplink.drained;) {
-        os_sleep_ns(20 * CLK_MS);
-        agent_status(a, &s);
-    }
+    drain(a, &s);
     log_end(&s);
     if (s.result != ERR_OK) {
         log_line(LOG_ERROR, "agent", "source_failed", "error=%s", err_name(s.result));

@@ -1,5 +1,5 @@
 /* The subcommands of procfleet-collector. Each takes its own name as argv[0] and gives the exit
- * code: 0 ok, 1 failed, 2 usage. */
+ * code: 0 ok, 1 failed, 2 wrong usage or setting. */
 #ifndef PROCFLEET_COLLECTOR_CMD_H
 #define PROCFLEET_COLLECTOR_CMD_H
 

@@ -86,6 +86,10 @@ static enum err run(const struct opt_args *args, struct errmsg *why)
     char quoted[600];
     enum err e = collector_conf_load(&conf, opt_value(args, "config"), sets, n_sets, why);
 
+    if (e && e != ERR_NOMEM) {
+        e = ERR_USAGE; /* also a file that is not there */
+        goto out;
+    }
     if (!e && os_mutex_create(&w.lock) == ERR_OK && os_cond_create(&w.wake, w.lock) == ERR_OK) {
         e = os_stop_install(on_stop, &w);
     } else if (!e) {
@@ -134,5 +138,5 @@ int cmd_run(int argc, char **argv)
     if (e) {
         fprintf(stderr, "procfleet-collector run: %s\n", why.text[0] ? why.text : err_text(e));
     }
-    return e ? 1 : 0;
+    return e == ERR_USAGE ? 2 : e ? 1 : 0;
 }

@@ -1,9 +1,11 @@
 """The operator's command line: what it says and how it exits when things are not as they should be."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 
 from fleet import BIN, Fleet, check, ensure
 
@@ -62,6 +64,38 @@ def lost_stream(fleet):
     check("Ctrl-C ends it as partial", tail.wait(timeout=30), 5)
 
 
+def settings(fleet):
+    """Both programs tell a wrong setting from a failure, and by the same code."""
+    for program in ("procfleet-agent", "procfleet-collector"):
+        for args in (["-c", fleet.path("missing.yaml")], ["--set", "no.such.key=1"], ["--set", "log.level=loud"],
+                     ["--set", "nonsense"], ["--bogus"]):
+            ensure("a sentence is said", fleet.run(program, "run", *args, expect=2)[2].strip())
+        fleet.run(program, "run", "--set", ("state_dir=" if program == "procfleet-agent" else "data_dir=") + "/dev/null/x",
+                  *(["--set", "collector.addresses=127.0.0.1:1"] if program == "procfleet-agent" else []), expect=1)
+
+
+def stops(fleet):
+    """An agent whose collector is away, or stuck, still stops; a second signal hurries it."""
+    late = fleet.start_agent("late", batch__max_age="500ms")
+    fleet.wait_for("an acknowledged batch", lambda: fleet.hosts().get("late"))
+    fleet.collector.send_signal(signal.SIGSTOP)
+    time.sleep(1)  # a batch gets under way
+    begun = time.monotonic()
+    check("a stopped agent's exit code, the collector stuck", fleet.stop(late), 0)
+    ensure("within the grace", time.monotonic() - begun < 8, "%.1f s" % (time.monotonic() - begun))
+    ensure("the loss is told", re.search(r"warn .*agent stopped .*undelivered=[1-9]", fleet.log("agent-late.log")))
+    fleet.collector.kill()
+    fleet.collector.wait()
+    before = fleet.log("agent-late.log").count("uplink unreachable")
+    late = fleet.start_agent("late", batch__max_age="500ms")
+    fleet.wait_for("the agent to notice", lambda: fleet.log("agent-late.log").count("uplink unreachable") > before)
+    late.send_signal(signal.SIGTERM)
+    fleet.wait_for("the agent to say that it waits", lambda: "agent draining" in fleet.log("agent-late.log"))
+    begun = time.monotonic()
+    check("a hurried agent's exit code", fleet.stop(late), 0)
+    ensure("at once", time.monotonic() - begun < 3, "%.1f s" % (time.monotonic() - begun))
+
+
 with Fleet() as fleet:
     fleet.start_collector()
     fleet.start_agent("live", batch__max_age="500ms")
@@ -70,4 +104,6 @@ with Fleet() as fleet:
     refusals(fleet)
     output(fleet)
     lost_stream(fleet)
+    settings(fleet)
+    stops(fleet)
 sys.exit(0)
