@@ -36,6 +36,7 @@ struct described {
     struct str task; /* may be empty */
     struct str name; /* of the event or opcode: "Start", "ReadIO"; may be empty */
     size_t left;     /* describe_values: bytes of the payload no field covers */
+    const uint8_t *group; /* TraceLogging: GUID of the provider's group, as stored, or NULL */
 };
 
 struct describe_stats {

@@ -1,0 +1,25 @@
+/* TraceLogging: events that carry their own schema in extended items of the record. Format: at the
+ * head of the .c file. Bounds: SCHEMA_FIELDS_MAX fields, 16 structs within each other; a schema
+ * beyond them is damaged. Threads: one owner. */
+#ifndef PROCFLEET_AGENT_DECODE_DESCRIBE_TRACELOGGING_H
+#define PROCFLEET_AGENT_DECODE_DESCRIBE_TRACELOGGING_H
+
+#include "agent/decode/schema.h"
+#include "common/err.h"
+
+struct tracelogging {
+    struct schema_event event; /* texts borrowed from the record; fields below */
+    const uint8_t *group;      /* GUID as stored, or NULL */
+    struct schema_field fields[SCHEMA_FIELDS_MAX];
+};
+
+/* Whether the record carries a schema. */
+bool tracelogging_is(const struct raw_event *raw);
+
+/* Fills event.provider and event.name; they stay empty where the record is damaged. */
+void tracelogging_name(struct tracelogging *t, const struct raw_event *raw);
+
+/* The same and the fields. Errors: ERR_CORRUPT (no readable schema) */
+NODISCARD enum err tracelogging_read(struct tracelogging *t, const struct raw_event *raw);
+
+#endif
