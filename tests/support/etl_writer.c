@@ -12,12 +12,11 @@
 #define TYPE_HEADER   4
 #define HASH_SIZE     4096
 #define DISTANCE_MAX  8192
-#define RECORD_FLAGS  0xc0
-#define TYPE_SYSTEM64 2
-#define TYPE_PERFINFO 17
-#define HEADER_SYSTEM 0x20
-#define HEADER_PERF   0x10
-#define HEADER_FULL   0x30
+#define LOG_PAYLOAD   (BUFFER_HEADER + 0x20) /* of the log-file header, in the first buffer */
+#define LOG_END_TIME  (LOG_PAYLOAD + 16)
+#define LOG_WRITTEN   (LOG_PAYLOAD + 36)
+#define LOG_LOST      (LOG_PAYLOAD + 48)
+#define NARROW_CPU    0x0800 /* the alignment that stood above an 8-bit number */
 
 static void check(const struct etl_writer *w)
 {
@@ -40,6 +39,9 @@ struct etl_writer_conf etl_writer_defaults(void)
         .start = UINT64_C(134117856000000000),
         .end = UINT64_C(134117856600000000),
         .zero_ticks = 1000,
+        .build = 19045,
+        .session_name = "session",
+        .file_name = "C:\\session.etl",
     };
 
     return conf;
@@ -65,11 +67,11 @@ static void open_buffer(struct etl_writer *w, uint16_t cpu, uint16_t flags, uint
 {
     w->buffer_at = w->file.n;
     put_zeros(&w->file, 0x28);
-    buf_put_u16le(&w->file, cpu);
+    buf_put_u16le(&w->file, w->narrow_cpu ? (uint16_t)(NARROW_CPU | cpu) : cpu);
     buf_put_u16le(&w->file, 1); /* logger */
     buf_put_u32le(&w->file, 3); /* state: flushed */
     buf_put_u32le(&w->file, 0); /* filled: on closing */
-    buf_put_u16le(&w->file, flags | FLAG_WIDE_CPU);
+    buf_put_u16le(&w->file, flags | (w->narrow_cpu ? 0 : FLAG_WIDE_CPU));
     buf_put_u16le(&w->file, type);
     put_zeros(&w->file, 0x10);
     check(w);
@@ -84,17 +86,25 @@ static void put_pointer(struct buf *b, unsigned size, uint64_t v)
     }
 }
 
+static void put_name(struct buf *b, const char *ascii)
+{
+    for (; ascii && *ascii; ascii++) {
+        buf_put_u16le(b, (uint16_t)(unsigned char)*ascii);
+    }
+    buf_put_u16le(b, 0);
+}
+
 static void log_header(struct buf *b, const struct etl_writer_conf *c)
 {
     buf_put_u32le(b, c->buffer_size);
     buf_put_u32le(b, 10 | 5 << 16); /* 10.0 */
-    buf_put_u32le(b, 19045);
+    buf_put_u32le(b, c->build);
     buf_put_u32le(b, c->cpus);
     buf_put_u64le(b, c->end);
     buf_put_u32le(b, 156250);
     buf_put_u32le(b, 0);
     buf_put_u32le(b, c->mode);
-    buf_put_u32le(b, 0); /* written */
+    buf_put_u32le(b, c->buffers_written);
     buf_put_u32le(b, 1);
     buf_put_u32le(b, c->pointer_size);
     buf_put_u32le(b, c->events_lost);
@@ -107,28 +117,54 @@ static void log_header(struct buf *b, const struct etl_writer_conf *c)
     buf_put_u64le(b, c->start);
     buf_put_u32le(b, c->clock);
     buf_put_u32le(b, c->buffers_lost);
-    buf_put_u32le(b, 0); /* two empty names */
+    put_name(b, c->session_name);
+    put_name(b, c->file_name);
 }
 
 void etl_writer_init(struct etl_writer *w, const struct etl_writer_conf *conf)
 {
+    struct etl_rec r;
     struct buf payload;
 
     buf_init(&w->file, FILE_MAX);
     buf_init(&payload, 4096);
     w->buffer_size = conf->buffer_size;
+    w->narrow_cpu = conf->narrow_cpu;
+    w->pointer_size = conf->pointer_size;
+    w->to = NULL;
+    w->gone = 0;
+    w->n_buffers = 0;
     open_buffer(w, 0, 0, TYPE_HEADER);
     log_header(&payload, conf);
-    etl_writer_system(w, 0, 0, 2, conf->zero_ticks, payload.p, payload.n);
-    if (conf->pointer_size == 4) {
-        w->file.p[w->buffer_at + BUFFER_HEADER + 2] = 1; /* SYSTEM32 */
-    }
+    r = etl_rec_system(0, 0, 2, conf->zero_ticks, payload.p, payload.n);
+    r.type = conf->pointer_size == 8 ? ETL_SYSTEM64 : ETL_SYSTEM32;
+    etl_writer_put(w, &r);
     buf_fini(&payload);
 }
 
 void etl_writer_fini(struct etl_writer *w)
 {
     buf_fini(&w->file);
+}
+
+/* What is closed goes to the file where there is one. */
+static void hand_over(struct etl_writer *w)
+{
+    w->n_buffers++;
+    if (!w->to) {
+        return;
+    }
+    if (fwrite(w->file.p, 1, w->file.n, w->to) != w->file.n) {
+        fprintf(stderr, "etl_writer: cannot write\n");
+        exit(1);
+    }
+    w->gone += w->file.n;
+    w->file.n = 0;
+}
+
+void etl_writer_to(struct etl_writer *w, FILE *f)
+{
+    w->to = f;
 }
 
 void etl_writer_close(struct etl_writer *w)
@@ -144,6 +180,7 @@ void etl_writer_close(struct etl_writer *w)
     check(w);
     patch32(w, w->buffer_at, w->buffer_size);
     patch32(w, w->buffer_at + 0x30, (uint32_t)filled);
+    hand_over(w);
 }
 
 void etl_writer_close_compressed(struct etl_writer *w)
@@ -160,11 +197,51 @@ void etl_writer_close_compressed(struct etl_writer *w)
     patch32(w, w->buffer_at, (uint32_t)(w->file.n - w->buffer_at));
     patch32(w, w->buffer_at + 0x30, (uint32_t)filled);
     w->file.p[w->buffer_at + 0x34] |= FLAG_PACKED;
+    hand_over(w);
 }
 
 void etl_writer_buffer(struct etl_writer *w, uint16_t cpu, uint16_t flags)
 {
     open_buffer(w, cpu, flags, 0);
+}
+
+void etl_writer_buffer_as(struct etl_writer *w, uint16_t cpu, uint16_t flags, uint16_t type)
+{
+    open_buffer(w, cpu, flags, type);
+}
+
+static void write_over(struct etl_writer *w, size_t at, const struct buf *b)
+{
+    if (w->to) {
+        if (fseek(w->to, (long)at, SEEK_SET) != 0 || fwrite(b->p, 1, b->n, w->to) != b->n ||
+            fseek(w->to, 0, SEEK_END) != 0) {
+            fprintf(stderr, "etl_writer: cannot write\n");
+            exit(1);
+        }
+        return;
+    }
+    memcpy(w->file.p + at, b->p, b->n);
+}
+
+void etl_writer_finish(struct etl_writer *w, uint64_t end, uint32_t events_lost,
+                       uint32_t buffers_lost)
+{
+    size_t lost_at = LOG_PAYLOAD + 56 + 2u * w->pointer_size + TIME_ZONE + 4 + 3 * 8 + 4;
+    struct buf b;
+
+    buf_init(&b, 16);
+    buf_put_u64le(&b, end);
+    write_over(w, LOG_END_TIME, &b);
+    buf_reset(&b);
+    buf_put_u32le(&b, w->n_buffers);
+    write_over(w, LOG_WRITTEN, &b);
+    buf_reset(&b);
+    buf_put_u32le(&b, events_lost);
+    write_over(w, LOG_LOST, &b);
+    buf_reset(&b);
+    buf_put_u32le(&b, buffers_lost);
+    write_over(w, lost_at, &b);
+    buf_fini(&b);
 }
 
 void etl_writer_bytes(struct etl_writer *w, const void *p, size_t n)
@@ -174,50 +251,35 @@ void etl_writer_bytes(struct etl_writer *w, const void *p, size_t n)
     check(w);
 }
 
-/* u16 version, u8 type, u8 flags, u16 size, u8 opcode, u8 group */
-static void kernel_header(struct etl_writer *w, uint8_t type, uint8_t group, uint8_t opcode,
-                          uint8_t version, size_t size)
+void etl_writer_put(struct etl_writer *w, const struct etl_rec *r)
 {
-    const uint8_t head[4] = {version, 0, type, RECORD_FLAGS};
-
-    buf_put(&w->file, head, sizeof head);
-    buf_put_u16le(&w->file, (uint16_t)size);
-    buf_put_u8(&w->file, opcode);
-    buf_put_u8(&w->file, group);
+    etl_rec_put(&w->file, r);
 }
 
 void etl_writer_system(struct etl_writer *w, uint8_t group, uint8_t opcode, uint8_t version,
                        int64_t ticks, const void *payload, size_t n)
 {
-    kernel_header(w, TYPE_SYSTEM64, group, opcode, version, HEADER_SYSTEM + n);
-    buf_put_u32le(&w->file, 8); /* thread, process */
-    buf_put_u32le(&w->file, 4);
-    buf_put_u64le(&w->file, (uint64_t)ticks);
-    buf_put_u64le(&w->file, 0);
-    etl_writer_bytes(w, payload, n);
+    struct etl_rec r = etl_rec_system(group, opcode, version, ticks, payload, n);
+
+    etl_writer_put(w, &r);
 }
 
 void etl_writer_perfinfo(struct etl_writer *w, uint8_t group, uint8_t opcode, uint8_t version,
                          int64_t ticks, const void *payload, size_t n)
 {
-    kernel_header(w, TYPE_PERFINFO, group, opcode, version, HEADER_PERF + n);
-    buf_put_u64le(&w->file, (uint64_t)ticks);
-    etl_writer_bytes(w, payload, n);
+    struct etl_rec r = etl_rec_perfinfo(group, opcode, version, ticks, payload, n);
+
+    etl_writer_put(w, &r);
 }
 
 void etl_writer_full(struct etl_writer *w, uint8_t type, const uint8_t guid[16], uint8_t opcode,
                      int64_t ticks, const void *payload, size_t n)
 {
-    const uint8_t head[6] = {type, RECORD_FLAGS, opcode, 0, 2, 0};
+    struct etl_rec r = etl_rec_system(0, opcode, 2, ticks, payload, n);
 
-    buf_put_u16le(&w->file, (uint16_t)(HEADER_FULL + n));
-    buf_put(&w->file, head, sizeof head);
-    buf_put_u32le(&w->file, 8);
-    buf_put_u32le(&w->file, 4);
-    buf_put_u64le(&w->file, (uint64_t)ticks);
-    buf_put(&w->file, guid, 16);
-    buf_put_u64le(&w->file, 0);
-    etl_writer_bytes(w, payload, n);
+    r.type = (enum etl_record_type)type;
+    r.guid = guid;
+    etl_writer_put(w, &r);
 }
 
 void etl_writer_save(const struct etl_writer *w, const char *path)
