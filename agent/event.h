@@ -101,11 +101,13 @@ struct ev_proc {
 
 struct ev_thread {
     uint32_t pid, tid; /* the thread itself, from the payload */
+    bool manifest;     /* as in ev_proc */
     struct str name;
 };
 
 struct ev_image {
     uint32_t pid;
+    bool manifest; /* as in ev_proc */
     uint64_t base, size;
     uint32_t checksum, time_stamp;
     struct str path;

@@ -35,6 +35,7 @@ extern const struct decode_class decode_event_trace_class;
 extern const struct decode_class decode_file_io_class;
 extern const struct decode_class decode_image_class;
 extern const struct decode_class decode_image_id_class;
+extern const struct decode_class decode_kernel_process_class;
 extern const struct decode_class decode_lost_event_class;
 extern const struct decode_class decode_page_fault_class;
 extern const struct decode_class decode_perf_info_class;

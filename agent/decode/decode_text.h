@@ -13,6 +13,7 @@
 struct decode_text {
     size_t n;
     char p[DECODE_TEXT_BYTES];
+    int64_t totals[METRIC_COLS]; /* what struct ev_proc borrows beside text */
 };
 
 static inline void decode_text_reset(struct decode_text *t)
