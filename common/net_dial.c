@@ -1,6 +1,10 @@
 /* Two sources say why a connection fails. TLS failures come from our engine, as sentences. Failures
  * below TLS (nobody listens, unknown name, no route) NNG keeps to itself; it only counts them per
- * dialer, so net_dial_problem looks at which counter has moved since it looked last. */
+ * dialer, so net_dial_problem looks at which counter has moved since it looked last.
+ *
+ * An end right behind our certificate is a refusal whose reason was lost, or a server that crashed
+ * at that moment. The first one in a row is no verdict yet: who waits goes on waiting for the next
+ * attempt. The second one is a refusal. */
 #include "common/net_dial.h"
 
 #include <stdatomic.h>
@@ -30,6 +34,7 @@ struct net_dial {
     struct os_cond *change;
     bool hung_up;
     unsigned pipes;
+    unsigned doubts; /* ends in a row that may be refusals */
     uint64_t faults; /* TLS failures so far, */
     uint64_t told;   /* of which so many were given to waiting callers, */
     uint64_t looked; /* and so many had come when the counters were looked at */
@@ -56,7 +61,11 @@ static void on_fault(void *ctx, enum err e, const char *text)
     struct net_dial *d = ctx;
 
     os_mutex_lock(d->lock);
+    d->doubts = e == ERR_CLOSED ? d->doubts + 1 : 0;
     d->faults++;
+    if (e == ERR_CLOSED) {
+        e = d->doubts > 1 ? ERR_TRUST : ERR_OK;
+    }
     d->fault = e;
     snprintf(d->problem, sizeof d->problem, "%s: %s", d->address, text);
     os_cond_wake_all(d->change);
@@ -71,6 +80,7 @@ static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     os_mutex_lock(d->lock);
     if (ev == NNG_PIPE_EV_ADD_POST) {
         d->pipes++;
+        d->doubts = 0;
         d->fault = ERR_OK;
         d->problem[0] = '\0';
     } else if (d->pipes > 0) {
@@ -259,6 +269,7 @@ static void look(struct net_dial *d, const uint64_t failed[FAILED_COUNT])
 
     for (size_t i = 0; i < FAILED_COUNT; i++) {
         if (failed[i] > d->failed[i] && d->faults == d->looked && d->pipes == 0) {
+            d->doubts = 0;
             d->fault = ERR_UNREACHABLE;
             snprintf(d->problem, sizeof d->problem, "%s: %s", d->address, texts[i]);
         }
@@ -305,7 +316,9 @@ enum err net_dial_wait(struct net_dial *d, int64_t timeout_ns, struct errmsg *wh
             return e;
         }
         if (os_mono_ns() >= until) {
-            return errmsg_set(why, ERR_TIMEOUT, "%s: no connection in time", d->address);
+            return why && why->text[0]
+                       ? ERR_TIMEOUT
+                       : errmsg_set(why, ERR_TIMEOUT, "%s: no connection in time", d->address);
         }
         os_mutex_lock(d->lock);
         if (!d->hung_up && d->pipes == 0 && d->fault == ERR_OK) {

@@ -282,11 +282,11 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
 
 /* A client whose connection ended during the handshake. The alert that would say why is lost when
  * the server closes with bytes of ours unread, which it does right after it saw a certificate that
- * it does not like. */
+ * it does not like; a server that crashes then looks the same. */
 static void tell_lost(nng_tls_engine_conn *c)
 {
     if (c->ssl.MBEDTLS_PRIVATE(state) > MBEDTLS_SSL_CLIENT_CERTIFICATE) {
-        tell(c, ERR_TRUST,
+        tell(c, ERR_CLOSED,
              "the server closed the connection when it had seen our certificate: its log says why",
              "");
     } else {

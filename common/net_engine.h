@@ -15,7 +15,9 @@ struct net_policy {
     const char *name;   /* listeners: for the log; copied, at most 31 bytes */
     unsigned roles;     /* listeners: NET_* that may come in */
     bool refuse_scoped; /* listeners */
-    /* Dialers: told why a connection failed; called with NNG's locks held: copy and return. */
+    /* Dialers: told why a connection failed; called with NNG's locks held: copy and return.
+     * ERR_CLOSED: it ended when the server had seen our certificate, without a reason: refused, or
+     * a server that just went away. */
     void (*on_fault)(void *ctx, enum err e, const char *text);
     /* Called once when no connection is left that could call on_fault. */
     void (*release)(void *ctx);

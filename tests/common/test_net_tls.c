@@ -453,6 +453,74 @@ static void clients_believe_only_a_collector(void **state)
     }
 }
 
+/* -- a server that ends the handshake when it has seen our certificate -- */
+
+struct breaker {
+    char cert[400], key[400];
+    unsigned times;
+    _Atomic unsigned port;
+};
+
+static void breaker_ready(void *ctx, unsigned port)
+{
+    atomic_store(&((struct breaker *)ctx)->port, port);
+}
+
+static void break_handshakes(void *arg)
+{
+    struct breaker *b = arg;
+    struct raw_cert c = {b->cert, b->key};
+    struct raw_peer *p = NULL;
+    enum err e = raw_peer_accept(&p, breaker_ready, b);
+
+    for (unsigned i = 0; !e && i < b->times; i++) {
+        e = raw_peer_break_tls(p, &c);
+        if (!e && i + 1 < b->times) {
+            e = raw_peer_accept_next(p);
+        }
+    }
+    raw_peer_close(p);
+}
+
+/* A crash looks like a refusal whose reason was lost; but it does not happen twice in a row. */
+static void one_broken_handshake_is_no_refusal_and_two_are(void **state)
+{
+    static const struct {
+        unsigned times;
+        enum err e;
+        const char *words;
+    } rows[] = {{1, ERR_UNREACHABLE, "nobody listens"}, {2, ERR_TRUST, "its log says why"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct breaker b = {.times = rows[i].times};
+        char address[32];
+        struct net_client_conf conf = {.address = address,
+                                       .tls = agent,
+                                       .receive_max = MESSAGE_MAX,
+                                       .reconnect_min_ns = 20 * CLK_MS,
+                                       .reconnect_max_ns = 50 * CLK_MS};
+        struct net_client *c;
+        struct os_thread *thread;
+        struct errmsg why = {""};
+
+        snprintf(b.cert, sizeof b.cert, "%s", certs_path(pki, "collector", ".pem"));
+        snprintf(b.key, sizeof b.key, "%s", certs_path(pki, "collector", ".key"));
+        assert_ok(os_thread_start(&thread, "breaker", break_handshakes, &b));
+        while (atomic_load(&b.port) == 0) {
+            os_sleep_ns(CLK_MS);
+        }
+        snprintf(address, sizeof address, "127.0.0.1:%u", atomic_load(&b.port));
+        assert_ok(net_client_open(&c, &conf, NULL));
+        assert_err(net_client_wait(c, LONG_NS, &why), rows[i].e);
+        if (!strstr(why.text, rows[i].words)) {
+            fail_msg("expected '%s' in: %s", rows[i].words, why.text);
+        }
+        net_client_close(c);
+        os_thread_join(thread);
+    }
+}
+
 /* -- loading -- */
 
 static void certificates_that_would_be_refused_are_not_loaded(void **state)
@@ -589,6 +657,7 @@ int main(void)
         cmocka_unit_test(declared_lengths_are_believed_up_to_the_limit),
         cmocka_unit_test(a_peer_that_never_reads_is_cut),
         cmocka_unit_test(clients_believe_only_a_collector),
+        cmocka_unit_test(one_broken_handshake_is_no_refusal_and_two_are),
         cmocka_unit_test(certificates_that_would_be_refused_are_not_loaded),
         cmocka_unit_test(a_key_that_others_can_read_is_refused),
         cmocka_unit_test(running_out_of_memory_while_loading_leaves_nothing),

@@ -11,7 +11,7 @@
 #include "common/pki_rng.h"
 
 struct raw_peer {
-    mbedtls_net_context net;
+    mbedtls_net_context listener, net;
     bool tls;
     mbedtls_ssl_config rules;
     mbedtls_ssl_context ssl;
@@ -24,6 +24,7 @@ static struct raw_peer *create(void)
     struct raw_peer *p = mem_zalloc(sizeof *p);
 
     if (p) {
+        mbedtls_net_init(&p->listener);
         mbedtls_net_init(&p->net);
         mbedtls_ssl_config_init(&p->rules);
         mbedtls_ssl_init(&p->ssl);
@@ -33,16 +34,23 @@ static struct raw_peer *create(void)
     return p;
 }
 
+static void forget_tls(struct raw_peer *p)
+{
+    mbedtls_ssl_free(&p->ssl);
+    mbedtls_ssl_config_free(&p->rules);
+    mbedtls_x509_crt_free(&p->cert);
+    mbedtls_pk_free(&p->key);
+    p->tls = false;
+}
+
 void raw_peer_close(struct raw_peer *p)
 {
     if (!p) {
         return;
     }
+    forget_tls(p);
     mbedtls_net_free(&p->net);
-    mbedtls_ssl_free(&p->ssl);
-    mbedtls_ssl_config_free(&p->rules);
-    mbedtls_x509_crt_free(&p->cert);
-    mbedtls_pk_free(&p->key);
+    mbedtls_net_free(&p->listener);
     mem_free(p);
 }
 
@@ -86,26 +94,30 @@ static unsigned bind_somewhere(mbedtls_net_context *listener)
 enum err raw_peer_accept(struct raw_peer **out, void (*ready)(void *ctx, unsigned port), void *ctx)
 {
     struct raw_peer *p = create();
-    mbedtls_net_context listener;
     unsigned port;
-    int r = -1;
+    enum err e = ERR_IO;
 
     if (!p) {
         return ERR_NOMEM;
     }
-    mbedtls_net_init(&listener);
-    port = bind_somewhere(&listener);
+    port = bind_somewhere(&p->listener);
     if (port > 0) {
         ready(ctx, port);
-        r = mbedtls_net_accept(&listener, &p->net, NULL, 0, NULL);
+        e = raw_peer_accept_next(p);
     }
-    mbedtls_net_free(&listener);
-    if (r != 0) {
+    if (e) {
         raw_peer_close(p);
-        return ERR_IO;
+        return e;
     }
     *out = p;
     return ERR_OK;
+}
+
+enum err raw_peer_accept_next(struct raw_peer *p)
+{
+    forget_tls(p);
+    mbedtls_net_free(&p->net);
+    return mbedtls_net_accept(&p->listener, &p->net, NULL, 0, NULL) == 0 ? ERR_OK : ERR_IO;
 }
 
 static enum err load(struct raw_peer *p, const struct raw_cert *c)
@@ -123,7 +135,7 @@ static enum err load(struct raw_peer *p, const struct raw_cert *c)
     return ERR_OK;
 }
 
-enum err raw_peer_tls(struct raw_peer *p, bool server, const struct raw_cert *cert)
+static enum err set_up_tls(struct raw_peer *p, bool server, const struct raw_cert *cert)
 {
     enum err e;
 
@@ -147,8 +159,33 @@ enum err raw_peer_tls(struct raw_peer *p, bool server, const struct raw_cert *ce
     }
     mbedtls_ssl_set_bio(&p->ssl, &p->net, mbedtls_net_send, mbedtls_net_recv,
                         mbedtls_net_recv_timeout);
+    return ERR_OK;
+}
+
+enum err raw_peer_tls(struct raw_peer *p, bool server, const struct raw_cert *cert)
+{
+    enum err e = set_up_tls(p, server, cert);
+
+    if (e) {
+        return e;
+    }
     p->tls = mbedtls_ssl_handshake(&p->ssl) == 0;
     return p->tls ? ERR_OK : ERR_REFUSED;
+}
+
+enum err raw_peer_break_tls(struct raw_peer *p, const struct raw_cert *cert)
+{
+    enum err e = set_up_tls(p, true, cert);
+    int r = 0;
+
+    while (!e && r == 0 && p->ssl.MBEDTLS_PRIVATE(state) != MBEDTLS_SSL_CLIENT_CERTIFICATE) {
+        r = mbedtls_ssl_handshake_step(&p->ssl);
+    }
+    if (!e && r == 0) { /* closing with its answer unread is how an end looks that comes at once */
+        r = mbedtls_net_poll(&p->net, MBEDTLS_NET_POLL_READ, UINT32_MAX) > 0 ? 0 : -1;
+    }
+    mbedtls_net_free(&p->net);
+    return e ? e : r == 0 ? ERR_OK : ERR_REFUSED;
 }
 
 enum err raw_peer_send(struct raw_peer *p, const void *bytes, size_t n)

@@ -22,6 +22,13 @@ NODISCARD enum err raw_peer_connect(struct raw_peer **out, unsigned port);
 NODISCARD enum err raw_peer_accept(struct raw_peer **out, void (*ready)(void *ctx, unsigned port),
                                    void *ctx);
 
+/* Ends that connection and waits for the next one to the same port. Errors: ERR_IO */
+NODISCARD enum err raw_peer_accept_next(struct raw_peer *p);
+
+/* A server that begins the handshake and ends the connection when the client has shown who it is.
+ * Errors: ERR_REFUSED (the client went first), ERR_INVALID (files) */
+NODISCARD enum err raw_peer_break_tls(struct raw_peer *p, const struct raw_cert *cert);
+
 /* The handshake. Errors: ERR_REFUSED, ERR_INVALID (files) */
 NODISCARD enum err raw_peer_tls(struct raw_peer *p, bool server, const struct raw_cert *cert);
 
