@@ -1,5 +1,6 @@
 /* The live stream: one SUB connection, topics `event/` or `sample/`. A hole in a topic's sequence
  * is told as soon as it is seen; what is missing can be asked for with 'procfleet events'. */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,12 +62,14 @@ struct tail {
     uint64_t missed; /* messages */
     bool away;       /* the connection is lost at the moment */
     bool was_away;   /* or was: what came meanwhile is missing */
-    volatile bool stop;
 };
+
+static atomic_bool stopped; /* set by the signal thread, which outlives every function */
 
 static void on_stop(void *arg)
 {
-    ((struct tail *)arg)->stop = true;
+    (void)arg;
+    atomic_store(&stopped, true);
 }
 
 /* Counts what is missing between the topic's last message and this one. */
@@ -191,7 +194,8 @@ static int follow_stream(struct tail *t, struct net_sub *sub)
     enum err e = ERR_OK;
 
     buf_init(&message, MESSAGE_MAX);
-    while (!t->stop && (!t->end_ns || os_mono_ns() < t->end_ns) && (!e || e == ERR_TIMEOUT)) {
+    while (!atomic_load(&stopped) && (!t->end_ns || os_mono_ns() < t->end_ns) &&
+           (!e || e == ERR_TIMEOUT)) {
         watch(t, sub);
         buf_reset(&message);
         e = net_sub_receive(sub, POLL_NS, &message);
@@ -314,7 +318,7 @@ static int body(struct cli *c)
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     choose_fields(&t);
-    if (os_stop_install(on_stop, &t) != ERR_OK ||
+    if (os_stop_install(on_stop, NULL) != ERR_OK ||
         sheet_begin(&t.sheet, stdout, c->format, true, t.fields.columns, t.fields.n) != ERR_OK) {
         return cli_fail(c, CLI_FAILED, "out of memory");
     }
