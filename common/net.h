@@ -100,7 +100,7 @@ void net_client_close(struct net_client *c); /* hangs up first; NULL is allowed 
 /* One request, one reply; several threads may call at once. The reply is appended to `reply`.
  * Errors: ERR_TIMEOUT (also while not connected), ERR_UNREACHABLE (the connection was lost under
  * the request; it may or may not have been handled), ERR_TRUST (the server was refused, or refused
- * us: net_client_problem says why), ERR_CLOSED, ERR_NOMEM */
+ * us: net_client_problem says why), ERR_CLOSED, ERR_FULL (more than fits `reply`), ERR_NOMEM */
 NODISCARD enum err net_client_call(struct net_client *c, const void *p, size_t n,
                                    int64_t timeout_ns, struct buf *reply);
 bool net_client_connected(const struct net_client *c);
@@ -140,7 +140,8 @@ struct net_sub_conf {
 NODISCARD enum err net_sub_open(struct net_sub **out, const struct net_sub_conf *conf,
                                 struct errmsg *why);
 void net_sub_close(struct net_sub *s); /* nobody may be inside net_sub_receive or net_sub_wait */
-/* The next message, appended to `out`. Errors: ERR_TIMEOUT, ERR_CLOSED, ERR_NOMEM */
+/* The next message, appended to `out`. Errors: ERR_TIMEOUT, ERR_CLOSED, ERR_FULL (more than fits
+ * `out`; it is lost), ERR_NOMEM */
 NODISCARD enum err net_sub_receive(struct net_sub *s, int64_t timeout_ns, struct buf *out);
 bool net_sub_connected(const struct net_sub *s);
 /* As net_client_wait. */

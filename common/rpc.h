@@ -5,8 +5,12 @@
 #ifndef PROCFLEET_COMMON_RPC_H
 #define PROCFLEET_COMMON_RPC_H
 
+#include "common/clk.h"
 #include "common/frame.h"
 #include "common/net.h"
+
+/* A server works no longer than this for a request, whatever its caller allows. */
+#define RPC_TIMEOUT_MAX_NS (60 * CLK_S)
 
 /* -- server -- */
 struct rpc_server;
@@ -30,7 +34,7 @@ struct rpc_server_conf {
     unsigned workers; /* threads, 1 to 16 */
     unsigned queue;   /* requests waiting for a worker; more are answered RESOURCE_EXHAUSTED */
     size_t raw_max;   /* payload bytes after decompression, and of a raw payload */
-    int64_t default_timeout_ns;
+    int64_t default_timeout_ns; /* of requests that do not say */
 };
 
 /* Errors: ERR_INVALID (a method no descriptor names; a number out of range), those of
@@ -87,8 +91,8 @@ struct rpc_result {
 
 /* Calls and waits; several threads may call at once. result may be NULL. The reply's payload, raw,
  * is appended to `reply`, whose maximum bounds it. payload_encoding says what
- * `payload` is already. Errors: ERR_REFUSED (result->code says why), ERR_TIMEOUT, ERR_UNREACHABLE,
- * ERR_TRUST, ERR_CLOSED, ERR_CORRUPT, ERR_NOMEM */
+ * `payload` is already. Errors: ERR_REFUSED (result->code says why), those of net_client_call,
+ * ERR_CORRUPT (no answer to this request), ERR_FULL (it does not fit `reply`) */
 NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
                                    enum frame_encoding payload_encoding, const void *payload,
                                    size_t n, int64_t timeout_ns, struct buf *reply,

@@ -308,7 +308,7 @@ static void set_deadline(struct rpc_call *c)
     int64_t left = c->header.timeout_ms > 0 ? c->header.timeout_ms * CLK_MS
                                             : c->server->conf.default_timeout_ns;
 
-    c->deadline_ns = clk_add(os_mono_ns(), left);
+    c->deadline_ns = clk_add(os_mono_ns(), left < RPC_TIMEOUT_MAX_NS ? left : RPC_TIMEOUT_MAX_NS);
 }
 
 static void on_request(void *ctx, struct net_request *r)

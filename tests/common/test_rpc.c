@@ -296,6 +296,41 @@ static void a_full_queue_asks_callers_to_come_back(void **state)
     rpc_server_stop(s);
 }
 
+static void call_events_for_an_hour(void *arg)
+{
+    struct caller *k = arg;
+    struct buf reply;
+
+    buf_init(&reply, 100);
+    k->e = rpc_client_call(k->c, RPC_QUERY_EVENTS, FRAME_RAW, "x", 1, 3600 * CLK_S, &reply, NULL);
+    buf_fini(&reply);
+}
+
+static void nobody_is_worked_for_longer_than_the_limit(void **state)
+{
+    struct rpc_server *s = start(1, 8);
+    struct rpc_client *c = dial(s, query);
+    struct caller k = {.c = c};
+    struct os_thread *caller;
+    struct rpc_call *late;
+    int64_t left_ns;
+
+    (void)state;
+    atomic_store(&kept, NULL);
+    assert_ok(os_thread_start(&caller, "caller", call_events_for_an_hour, &k));
+    while ((late = atomic_load(&kept)) == NULL) {
+        os_sleep_ns(CLK_MS);
+    }
+    left_ns = rpc_call_deadline_ns(late) - os_mono_ns();
+    rpc_answer(late, "y", 1, NULL);
+    os_thread_join(caller);
+    assert_ok(k.e);
+    assert_true(left_ns <= RPC_TIMEOUT_MAX_NS);
+    assert_true(left_ns > RPC_TIMEOUT_MAX_NS / 2);
+    rpc_client_close(c);
+    rpc_server_stop(s);
+}
+
 static void work_whose_time_is_gone_is_not_begun(void **state)
 {
     struct rpc_server *s = start(1, 8);
@@ -564,6 +599,7 @@ int main(void)
         cmocka_unit_test(an_answer_may_come_later_from_another_thread),
         cmocka_unit_test(a_call_outlives_its_server),
         cmocka_unit_test(a_full_queue_asks_callers_to_come_back),
+        cmocka_unit_test(nobody_is_worked_for_longer_than_the_limit),
         cmocka_unit_test(work_whose_time_is_gone_is_not_begun),
         cmocka_unit_test(packed_payloads_are_undone_up_to_the_limit),
         cmocka_unit_test(payloads_that_are_not_what_they_say_are_refused),
