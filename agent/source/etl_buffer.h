@@ -11,9 +11,9 @@
 #include "common/clk.h"
 #include "common/err.h"
 
-#define ETL_BUFFER_HEADER      0x48
-#define ETL_BUFFER_MAX         (16u << 20) /* bytes, packed or unpacked: the most Windows allows */
-#define ETL_BUFFER_TYPE_HEADER 4           /* holds the log-file header; a stream of its own */
+#define ETL_BUFFER_HEADER 0x48
+#define ETL_BUFFER_MAX    (16u << 20) /* bytes, packed or unpacked: the most Windows allows */
+#define ETL_BUFFER_TYPES  16          /* told apart; the last one: all others */
 
 enum etl_buffer_flag {
     ETL_BUFFER_EVENTS_LOST = 2,
@@ -87,6 +87,17 @@ static inline int64_t etl_buffer_ns(const struct etl_log_header *h, int64_t tick
         return since * h->whole_ns;
     }
     return clk_ticks_to_ns(since, h->frequency);
+}
+
+/* Whether a stamp can be believed: within an hour of the recording's span, or a year where the
+ * header does not know its end. */
+static inline bool etl_buffer_believes(const struct etl_log_header *h, int64_t ticks)
+{
+    const int64_t slack_ns = 3600 * CLK_S, open_end_ns = 366 * 24 * 3600 * CLK_S;
+    int64_t since = etl_buffer_ns(h, ticks);
+    int64_t most = h->span_ns > 0 ? h->span_ns : open_end_ns;
+
+    return since > -slack_ns && since - slack_ns < most;
 }
 
 #endif

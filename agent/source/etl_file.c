@@ -131,11 +131,36 @@ static void give_early(struct etl_file *f, const struct etl_item *item)
     f->local = before; /* the second pass counts */
 }
 
+/* What is open on this CPU has no known end. A gap that no flag tells, damage, may hold anything.
+ */
+static void give_gap(struct etl_file *f, uint16_t cpu, const struct etl_gap *gap)
+{
+    struct event ev = {
+        .kind = EV_LOST,
+        .cpu = cpu,
+        .pid = EVENT_NO_ID,
+        .tid = EVENT_NO_ID,
+        .wall_ns = f->now_ns,
+        .mono_ns = f->now_ns - f->boot_ns,
+        .u.lost = {.events = gap->events, .buffers = gap->buffers},
+    };
+
+    if (f->sink.fact && f->now_ns != INT64_MIN && !stopping(f)) {
+        f->sink.fact(f->sink.ctx, &ev);
+    }
+}
+
 static void give(struct etl_file *f, const struct etl_item *item)
 {
+    static const struct etl_gap error = {.open = true, .events = 1};
     struct raw_event ev;
 
+    if (item->peek.type == ETL_NOTHING) {
+        give_gap(f, item->cpu, &item->gap);
+        return;
+    }
     if (!complete(f, item, &ev)) {
+        give_gap(f, item->cpu, &item->gap);
         return;
     }
     if (f->speed_permille) {
@@ -150,6 +175,12 @@ static void give(struct etl_file *f, const struct etl_item *item)
     } else if (ev.wall_ns > f->now_ns) {
         f->now_ns = ev.wall_ns;
         f->sink.advance(f->sink.ctx, ev.wall_ns, ev.mono_ns);
+    }
+    if (item->gap.open) {
+        give_gap(f, item->cpu, &item->gap);
+    }
+    if (item->peek.type == ETL_ERROR) {
+        give_gap(f, item->cpu, &error);
     }
     f->local.in++;
     count_loss(f, &ev, item->peek.type);
@@ -289,16 +320,20 @@ static enum err open_parts(struct etl_file *f, const struct etl_file_conf *conf,
     return ERR_OK;
 }
 
-/* What sessions said they lost; where they said nothing, flagged buffers show that at least one
- * event or buffer is missing each. */
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What sessions said they lost; each flagged buffer shows that at least one event or buffer is
+ * missing. */
 static void count_told_loss(struct etl_file *f)
 {
     for (size_t i = 0; i < f->n_parts; i++) {
         const struct etl_index *x = &f->parts[i].index;
 
-        f->local.lost_events += x->log.events_lost ? x->log.events_lost : x->flagged_events_lost;
-        f->local.lost_buffers +=
-            x->log.buffers_lost ? x->log.buffers_lost : x->flagged_buffers_lost;
+        f->local.lost_events += larger(x->log.events_lost, x->flagged_events_lost);
+        f->local.lost_buffers += larger(x->log.buffers_lost, x->flagged_buffers_lost);
         f->index_damaged += x->damaged;
         f->index_skipped += x->skipped_bytes;
     }

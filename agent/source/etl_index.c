@@ -7,7 +7,11 @@
 #include "agent/source/lzxpress.h"
 #include "common/mem.h"
 
-/* The scan steps from header to header by the size each one gives. Together with a header the first
+/* A stream is what one CPU filled one after the other. Sessions may fill buffers of different types
+ * side by side, so a stream is one CPU and one type; the log-file header's buffer, type 4, is then
+ * one of its own.
+ *
+ * The scan steps from header to header by the size each one gives. Together with a header the first
  * bytes of the body are read, unpacked where needed, for the stamp of the first record: with it the
  * buffers of a circular file that has wrapped can be put in order.
  *
@@ -21,7 +25,7 @@
 
 static enum err slot_push(struct etl_index *x, const struct etl_slot *slot)
 {
-    if (x->n_slots == ETL_INDEX_BUFFERS_MAX) {
+    if (x->n_slots == ETL_INDEX_BUFFERS_MAX || x->unpacked > ETL_INDEX_UNPACKED_MAX) {
         return ERR_FULL;
     }
     if (x->n_slots == x->cap) {
@@ -58,6 +62,7 @@ static int64_t first_ticks(const struct etl_buffer *b, const uint8_t *body, size
 
 static void count_buffer(struct etl_index *x, const struct etl_slot *slot)
 {
+    x->unpacked += slot->filled;
     x->compressed += (slot->flags & ETL_BUFFER_COMPRESSED) != 0;
     x->flagged_events_lost += (slot->flags & ETL_BUFFER_EVENTS_LOST) != 0;
     x->flagged_buffers_lost += (slot->flags & ETL_BUFFER_BUFFER_LOST) != 0;
@@ -81,12 +86,18 @@ static enum err take(struct etl_index *x, uint64_t offset, uint64_t file_size,
     }
     slot.stored = left < b->size ? (uint32_t)left : b->size;
     if (!(b->flags & ETL_BUFFER_COMPRESSED) && slot.filled > slot.stored) {
+        x->damaged++; /* cut off, or said to hold more than it can */
+        x->skipped_bytes += slot.filled - slot.stored;
         slot.filled = slot.stored;
+    } else if (slot.stored < b->size) {
+        x->damaged++;
     }
     if (slot.filled < ETL_BUFFER_HEADER) {
         slot.filled = ETL_BUFFER_HEADER;
     }
-    slot.stream = b->type == ETL_BUFFER_TYPE_HEADER ? ETL_INDEX_HEADER_STREAM : b->cpu;
+    slot.stream =
+        (uint32_t)(b->type < ETL_BUFFER_TYPES ? b->type : ETL_BUFFER_TYPES - 1) << 16 | b->cpu;
+    slot.gaps = (uint16_t)x->searches;
     slot.first_ticks = first_ticks(b, p + ETL_BUFFER_HEADER, n - ETL_BUFFER_HEADER);
     count_buffer(x, &slot);
     etl_census_buffer(&x->census, b);
@@ -106,7 +117,7 @@ static enum err search(struct etl_index *x, struct etl_input *in, uint64_t *offs
         return ERR_NOMEM;
     }
     for (;;) {
-        if (x->damaged >= SEARCHES_MAX) {
+        if (x->searches >= SEARCHES_MAX) {
             at = etl_input_size(in);
             break;
         }
@@ -128,6 +139,7 @@ static enum err search(struct etl_index *x, struct etl_input *in, uint64_t *offs
     }
     mem_free(chunk);
     if (!e) {
+        x->searches++;
         x->damaged++;
         x->skipped_bytes += at - *offset;
         *offset = at;
@@ -186,6 +198,19 @@ static int by_time(const void *pa, const void *pb)
     return by_file_order(pa, pb);
 }
 
+/* A buffer whose first stamp cannot be believed stays behind the one before it in the file. */
+static void settle_times(struct etl_index *x)
+{
+    for (size_t i = 1; i < x->n_slots; i++) {
+        struct etl_slot *slot = &x->slots[i];
+
+        if (slot->stream == slot[-1].stream && (slot->first_ticks == ETL_RECORD_NO_TIME ||
+                                                !etl_buffer_believes(&x->log, slot->first_ticks))) {
+            slot->first_ticks = slot[-1].first_ticks;
+        }
+    }
+}
+
 static enum err read_log_header(struct etl_index *x, struct etl_input *in)
 {
     uint8_t head[LOG_BYTES];
@@ -214,8 +239,13 @@ enum err etl_index_init(struct etl_index *x, struct etl_input *in, const char *p
         etl_index_fini(x);
         return errmsg_set(why, e, "cannot read %s: %s", path, err_text(e));
     }
-    qsort(x->slots, x->n_slots, sizeof *x->slots,
-          x->log.mode & ETL_MODE_CIRCULAR ? by_time : by_file_order);
+    qsort(x->slots, x->n_slots, sizeof *x->slots, by_file_order);
+    if (x->log.mode & ETL_MODE_CIRCULAR) {
+        settle_times(x);
+        qsort(x->slots, x->n_slots, sizeof *x->slots, by_time);
+    } else if (x->log.end_time && x->log.buffers_written > x->n_slots) {
+        x->damaged++; /* cut between two buffers, or some of them were not recognised */
+    }
     return ERR_OK;
 }
 

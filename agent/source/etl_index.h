@@ -1,7 +1,8 @@
 /* Where the buffers of one trace file stand: read once from their headers, so that each CPU's
  * buffers can then be read in order of time. 40 bytes per buffer.
  * Threads: one owner. Damage does not fail the index: it searches for the next believable buffer
- * and counts what it passed over. */
+ * and counts what it passed over. A file that ends too soon is damaged too: inside a buffer, or
+ * before the number of buffers that a properly closed file gives. */
 #ifndef PROCFLEET_AGENT_SOURCE_ETL_INDEX_H
 #define PROCFLEET_AGENT_SOURCE_ETL_INDEX_H
 
@@ -9,7 +10,8 @@
 #include "agent/source/etl_census.h"
 #include "agent/source/etl_input.h"
 
-#define ETL_INDEX_BUFFERS_MAX (1u << 20) /* of one file */
+#define ETL_INDEX_BUFFERS_MAX  (1u << 20)            /* of one file */
+#define ETL_INDEX_UNPACKED_MAX (UINT64_C(256) << 30) /* bytes, of all its buffers */
 
 struct etl_slot {
     uint64_t offset;     /* in the file, of the header */
@@ -17,23 +19,30 @@ struct etl_slot {
     uint32_t stored;     /* bytes present in the file, header included; less than the header says
                             where the file ends early */
     uint32_t filled; /* valid bytes once unpacked, header included, at least ETL_BUFFER_HEADER */
-    uint32_t stream; /* CPU, or ETL_INDEX_HEADER_STREAM */
+    uint32_t stream; /* buffers filled one after the other: of one CPU and one type */
     uint16_t flags;  /* enum etl_buffer_flag */
+    uint16_t gaps;   /* stretches passed over in the file before it, modulo 65536 */
+    uint8_t *plain;  /* etl_merge: its body, kept unpacked for the next pass; owned there */
 };
 
-#define ETL_INDEX_HEADER_STREAM UINT32_MAX
+static inline uint16_t etl_slot_cpu(const struct etl_slot *slot)
+{
+    return (uint16_t)slot->stream;
+}
 
 struct etl_index {
     struct etl_log_header log;
     struct etl_slot *slots; /* by stream, within a stream in order of time */
     size_t n_slots, cap;
     uint32_t filled_max, stored_max;                                /* bytes, over all slots */
+    uint64_t unpacked;                                              /* bytes, over all slots */
     uint64_t compressed, flagged_events_lost, flagged_buffers_lost; /* buffers */
-    uint64_t damaged, skipped_bytes;
+    uint64_t damaged, skipped_bytes, searches;
     struct etl_census census; /* without damage, which grows later */
 };
 
-/* Errors: ERR_CORRUPT (no trace file), ERR_FULL (more buffers than the limit), ERR_NOMEM, ERR_IO */
+/* Errors: ERR_CORRUPT (no trace file), ERR_FULL (more buffers or bytes than the limits), ERR_NOMEM,
+ * ERR_IO */
 NODISCARD enum err etl_index_init(struct etl_index *x, struct etl_input *in, const char *path,
                                   struct errmsg *why);
 void etl_index_fini(struct etl_index *x); /* zeroed storage is allowed */

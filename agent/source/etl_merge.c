@@ -197,11 +197,11 @@ enum err etl_merge_next(struct etl_merge *m, struct etl_item *out)
     m->started = true;
     top = m->heap[0];
     out->peek = top->peek;
+    out->gap = top->gap;
     out->bytes = top->p;
     out->part = top->part;
     out->wall_ns = top->wall_ns;
-    out->cpu =
-        (uint16_t)(top->slots[0].stream == ETL_INDEX_HEADER_STREAM ? 0 : top->slots[0].stream);
+    out->cpu = etl_slot_cpu(top->slots);
     return ERR_OK;
 }
 

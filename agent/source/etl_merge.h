@@ -8,9 +8,10 @@
 
 #define ETL_MERGE_MEMORY_MAX (UINT64_C(512) << 20) /* bytes of open buffers */
 
-/* A record, borrowed until the next call. */
+/* A record, borrowed until the next call; with peek.type ETL_NOTHING only a gap. */
 struct etl_item {
     struct etl_peek peek;
+    struct etl_gap gap; /* before this record, behind the one before it of the same stream */
     const uint8_t *bytes;
     const struct etl_part *part;
     int64_t wall_ns; /* as recorded */

@@ -7,6 +7,7 @@
 #include "agent/source.h"
 
 enum etl_record_type {
+    ETL_NOTHING = 0, /* no record: see struct etl_item */
     ETL_SYSTEM32 = 1,
     ETL_SYSTEM64 = 2,
     ETL_COMPACT32 = 3,

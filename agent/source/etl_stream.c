@@ -3,17 +3,6 @@
 #include "agent/source/lzxpress.h"
 #include "common/mem.h"
 
-#define SLACK_NS    (3600 * CLK_S)
-#define OPEN_END_NS (366 * 24 * 3600 * CLK_S)
-
-bool etl_stream_believes(const struct etl_log_header *log, int64_t ticks)
-{
-    int64_t since = etl_buffer_ns(log, ticks);
-    int64_t most = log->span_ns > 0 ? log->span_ns : OPEN_END_NS;
-
-    return since > -SLACK_NS && since - SLACK_NS < most;
-}
-
 static int64_t wall_of(const struct etl_stream *s, int64_t ticks)
 {
     const struct etl_log_header *log = &s->part->index.log;
@@ -35,7 +24,7 @@ void etl_stream_rewind(struct etl_stream *s, enum etl_want want)
     const struct etl_log_header *log = &s->part->index.log;
     int64_t first = s->slots[0].first_ticks;
 
-    if (first == ETL_RECORD_NO_TIME || !etl_stream_believes(log, first)) {
+    if (first == ETL_RECORD_NO_TIME || !etl_buffer_believes(log, first)) {
         first = log->zero_ticks;
     }
     s->p = s->end = NULL;
@@ -43,7 +32,8 @@ void etl_stream_rewind(struct etl_stream *s, enum etl_want want)
     s->last_ticks = first;
     s->wall_ns = wall_of(s, first);
     s->want = want;
-    s->at_record = false;
+    s->gap = s->ahead = (struct etl_gap){0};
+    s->at_record = s->started = false;
 }
 
 static enum err grow(uint8_t **p, size_t *cap, size_t n)
@@ -74,6 +64,29 @@ static enum err read_body(struct etl_stream *s, const struct etl_slot *slot, uin
     return got == n ? ERR_OK : ERR_IO; /* the index has seen these bytes */
 }
 
+static void count_damage(struct etl_stream *s, struct etl_damage *damage, size_t bytes)
+{
+    damage->damaged++;
+    damage->skipped_bytes += bytes;
+    s->ahead.open = true;
+}
+
+/* What is missing before the slot's first record. */
+static void look_for_gap(struct etl_stream *s, const struct etl_slot *slot)
+{
+    uint16_t gaps = slot > s->slots ? slot[-1].gaps : 0;
+
+    s->ahead.open |= slot->gaps != gaps;
+    if (slot->flags & ETL_BUFFER_EVENTS_LOST) {
+        s->ahead.open = true;
+        s->ahead.events++;
+    }
+    if (slot->flags & ETL_BUFFER_BUFFER_LOST) {
+        s->ahead.open = true;
+        s->ahead.buffers++;
+    }
+}
+
 /* Makes the slot's unpacked body the current one. */
 static enum err load(struct etl_stream *s, const struct etl_slot *slot, struct etl_scratch *scratch,
                      struct etl_damage *damage)
@@ -97,8 +110,7 @@ static enum err load(struct etl_stream *s, const struct etl_slot *slot, struct e
         return e;
     }
     if (got < n) {
-        damage->damaged++;
-        damage->skipped_bytes += n - got;
+        count_damage(s, damage, n - got);
     }
     s->p = s->body;
     s->end = s->body + got;
@@ -119,9 +131,8 @@ static bool look(struct etl_stream *s, struct etl_damage *damage)
     enum err e = etl_record_peek(&s->peek, s->p, left);
 
     if (e) {
-        if (e == ERR_CORRUPT) {
-            damage->damaged++;
-            damage->skipped_bytes += left;
+        if (e == ERR_CORRUPT || left >= 8) { /* a marker before the end that the buffer gives */
+            count_damage(s, damage, left);
         }
         s->p = s->end;
         return false;
@@ -132,9 +143,8 @@ static bool look(struct etl_stream *s, struct etl_damage *damage)
     if (s->peek.ticks == ETL_RECORD_NO_TIME) {
         s->peek.ticks = s->last_ticks;
     }
-    if (!etl_stream_believes(log, s->peek.ticks)) {
-        damage->damaged++;
-        damage->skipped_bytes += s->peek.size;
+    if (!etl_buffer_believes(log, s->peek.ticks)) {
+        count_damage(s, damage, s->peek.size);
         goto pass;
     }
     s->last_ticks = s->peek.ticks;
@@ -146,6 +156,22 @@ pass:
     return false;
 }
 
+/* A gap behind the last record is told once more at that record's time. */
+static enum err finish(struct etl_stream *s)
+{
+    struct etl_gap gap = s->ahead;
+
+    etl_stream_release(s);
+    if (!gap.open || !s->started || s->want != ETL_WANT_ALL) {
+        return ERR_END;
+    }
+    s->peek = (struct etl_peek){.type = ETL_NOTHING, .ticks = s->last_ticks};
+    s->gap = gap;
+    s->ahead = (struct etl_gap){0};
+    s->at_record = true;
+    return ERR_OK;
+}
+
 enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
                          struct etl_damage *damage)
 {
@@ -154,20 +180,24 @@ enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
     if (s->at_record) {
         size_t left = (size_t)(s->end - s->p), step = etl_record_step(&s->peek);
 
-        s->p += step < left ? step : left;
+        if (s->peek.type != ETL_NOTHING) {
+            s->p += step < left ? step : left;
+        }
         s->at_record = false;
     }
     for (;;) {
         while (s->p < s->end) {
             if (look(s, damage)) {
-                s->at_record = true;
+                s->at_record = s->started = true;
+                s->gap = s->ahead;
+                s->ahead = (struct etl_gap){0};
                 return ERR_OK;
             }
         }
         if (s->next_slot == s->n_slots) {
-            etl_stream_release(s);
-            return ERR_END;
+            return finish(s);
         }
+        look_for_gap(s, &s->slots[s->next_slot]);
         e = load(s, &s->slots[s->next_slot], scratch, damage);
         if (e) {
             return e;

@@ -1,4 +1,5 @@
-/* The records of one CPU of one trace file, buffer after buffer. Threads: one owner. */
+/* The records of one stream (CPU and buffer type) of one trace file, buffer after buffer. Threads:
+ * one owner. */
 #ifndef PROCFLEET_AGENT_SOURCE_ETL_STREAM_H
 #define PROCFLEET_AGENT_SOURCE_ETL_STREAM_H
 
@@ -24,6 +25,12 @@ struct etl_damage {
     uint64_t damaged, skipped_bytes;
 };
 
+/* Something is missing: events or buffers that flags tell (at least so many; both 0: damage). */
+struct etl_gap {
+    bool open;
+    uint32_t events, buffers;
+};
+
 /* The memory a compressed buffer is read into before it is unpacked; shared by all streams. */
 struct etl_scratch {
     uint8_t *p;
@@ -40,11 +47,14 @@ struct etl_stream {
     size_t body_cap;
     const uint8_t *p, *end; /* current record; end of the body */
 
-    struct etl_peek peek; /* of the current record */
+    struct etl_peek peek; /* of the current record; ETL_NOTHING: only the gap is told, at the end */
+    struct etl_gap gap;   /* before the current record, behind the one before it */
+    struct etl_gap ahead; /* met since then */
     int64_t wall_ns;      /* of the current record, as recorded */
     int64_t last_ticks;
     enum etl_want want;
-    bool at_record; /* p, peek and wall_ns are valid */
+    bool at_record; /* p, peek, gap and wall_ns are valid */
+    bool started;   /* there has been a record */
 };
 
 /* Goes to the start, without reading anything. `wall_ns` is then the time of the first record as
@@ -60,9 +70,5 @@ NODISCARD enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scr
  * Errors: ERR_END (there is none), ERR_IO, ERR_NOMEM */
 NODISCARD enum err etl_stream_last(struct etl_stream *s, struct etl_scratch *scratch,
                                    int64_t *wall_ns);
-
-/* Whether a stamp can be believed: within an hour of the recording's span, or a year where the
- * header does not know its end. */
-bool etl_stream_believes(const struct etl_log_header *log, int64_t ticks);
 
 #endif
