@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "agent/hold.h"
 #include "agent/idmap.h"
 #include "common/clk.h"
 #include "common/mem.h"
@@ -18,8 +19,17 @@ enum { EARLY_PIDS_MAX = 1 << 16, EARLY_TIDS_MAX = 1 << 18 };
 /* btime of a Linux system is known to the second only, and so is what creation times rest on. */
 #define CREATE_SLACK_NS (2 * CLK_S)
 
+/* Providers that tell of starts and ends; ptable_proc.life.start_half and .stop_half are sets. */
+enum { HALF_CLASSIC = 1, HALF_MANIFEST = 2, HALF_BOTH = 3 };
+
+#define EXIT_BITS                                                                    \
+    ((uint32_t)(INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXITED | INFO_EXIT_INFERRED | \
+                INFO_FINAL_TOTALS))
+
 struct lifecycle {
     struct lifecycle_conf conf;
+    uint8_t halves;   /* which have been heard of */
+    struct hold hold; /* told when the other half is here */
     struct idmap *early_pids, *early_tids;
     bool early;          /* the pass over the whole recording is under way */
     bool thread_rundown; /* thread records of the rundown have been seen */
@@ -77,23 +87,110 @@ bool lifecycle_threads_known(const struct lifecycle *l, const struct ptable_proc
 
 /* -- telling -- */
 
-static void tell(struct lifecycle *l, enum life_kind kind, const struct ptable_proc *p,
-                 int64_t wall_ns, int64_t mono_ns)
+static void tell(struct lifecycle *l, enum life_kind kind, struct ptable_proc *p, int64_t wall_ns,
+                 int64_t mono_ns)
 {
     struct life_event ev = {.kind = (uint8_t)kind, .wall_ns = wall_ns, .mono_ns = mono_ns};
 
     ev.info = p->info;
+    if (kind == LIFE_PROCESS_START) {
+        ev.info.have &= ~EXIT_BITS; /* it may have ended while its start was held */
+    }
+    p->life.named = true;
     l->conf.told(l->conf.ctx, &ev);
 }
 
 static void tell_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
 {
     p->life.start_due_ns = 0;
+    p->life.start_held = false;
     l->stats.starts++;
     if (p->info.origin == ORIGIN_INFERRED) {
         l->stats.inferred_starts++;
     }
     tell(l, LIFE_PROCESS_START, p, wall_ns, mono_ns);
+}
+
+static void tell_end(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
+{
+    p->life.stop_held = false;
+    l->stats.stops++;
+    if (p->info.have & INFO_EXIT_INFERRED) {
+        l->stats.inferred_stops++;
+    }
+    tell(l, LIFE_PROCESS_STOP, p, wall_ns, mono_ns);
+}
+
+/* -- holding: a start or end of which only one provider has told -- */
+
+static bool both_speak(const struct lifecycle *l)
+{
+    return l->halves == HALF_BOTH;
+}
+
+static void release_start(struct lifecycle *l, const struct hold_item *item)
+{
+    if (item && item->p->life.start_held) {
+        l->stats.unpaired += item->p->life.start_half != HALF_BOTH;
+        tell_start(l, item->p, item->wall_ns, item->mono_ns);
+    }
+}
+
+static void release(struct lifecycle *l, const struct hold_item *item)
+{
+    struct ptable_proc *p = item->p;
+
+    if (p->generation != item->generation) {
+        return; /* has been told */
+    }
+    if (item->kind == LIFE_PROCESS_START) {
+        release_start(l, item);
+    } else if (p->life.stop_held) {
+        release_start(l, hold_find(&l->hold, p, LIFE_PROCESS_START));
+        l->stats.unpaired += p->life.stop_half != HALF_BOTH;
+        tell_end(l, p, item->wall_ns, item->mono_ns);
+    }
+}
+
+static void release_until(struct lifecycle *l, int64_t mono_ns)
+{
+    struct hold_item item;
+
+    while (hold_pop(&l->hold, mono_ns, &item)) {
+        release(l, &item);
+    }
+}
+
+static void hold(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind,
+                 const struct event *ev)
+{
+    struct hold_item first;
+
+    if (hold_full(&l->hold) && hold_pop(&l->hold, NEVER, &first)) {
+        release(l, &first);
+    }
+    if (kind == LIFE_PROCESS_START) {
+        p->life.start_held = true;
+    } else {
+        p->life.stop_held = true;
+    }
+    hold_push(&l->hold,
+              (struct hold_item){p, p->generation, (uint8_t)kind, ev->wall_ns, ev->mono_ns});
+}
+
+/* The other half is here, or nothing more will come. */
+static void release_now(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind)
+{
+    const struct hold_item *item = hold_find(&l->hold, p, (uint8_t)kind);
+
+    if (item) {
+        release(l, item);
+    }
+}
+
+void lifecycle_finish(struct lifecycle *l)
+{
+    release_until(l, NEVER);
 }
 
 /* An inferred start is told with its creation time where that is known. */
@@ -111,26 +208,30 @@ static void tell_inferred_start(struct lifecycle *l, struct ptable_proc *p, int6
     tell_start(l, p, wall_ns - back_ns, mono_ns - back_ns);
 }
 
-static void tell_stop(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *end,
-                      int64_t wall_ns, int64_t mono_ns)
+/* Whoever ends has started: what has not been told of that is told first. */
+static void end(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
+                int64_t wall_ns, int64_t mono_ns)
 {
     if (p->life.start_due_ns) {
         tell_inferred_start(l, p, wall_ns, mono_ns);
     }
     p->life.stop_due_ns = 0;
-    ptable_end(l->conf.table, p, end, mono_ns);
-    l->stats.stops++;
-    if (end->have & INFO_EXIT_INFERRED) {
-        l->stats.inferred_stops++;
-    }
-    tell(l, LIFE_PROCESS_STOP, p, wall_ns, mono_ns);
+    ptable_end(l->conf.table, p, how, mono_ns);
+}
+
+static void tell_stop(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
+                      int64_t wall_ns, int64_t mono_ns)
+{
+    release_now(l, p, LIFE_PROCESS_START);
+    end(l, p, how, wall_ns, mono_ns);
+    tell_end(l, p, wall_ns, mono_ns);
 }
 
 static void infer_stop(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
 {
-    struct proc_info end = {.have = INFO_EXIT_TIME | INFO_EXIT_INFERRED, .exit_ns = wall_ns};
+    struct proc_info how = {.have = INFO_EXIT_TIME | INFO_EXIT_INFERRED, .exit_ns = wall_ns};
 
-    tell_stop(l, p, &end, wall_ns, mono_ns);
+    tell_stop(l, p, &how, wall_ns, mono_ns);
 }
 
 /* -- adding -- */
@@ -170,8 +271,7 @@ static struct ptable_proc *add(struct lifecycle *l, const struct proc_info *info
     full.origin = (uint8_t)origin;
     full.cpu_origin = CPU_ORIGIN_NONE;
     full.parent_start = parent_start_of(l, info);
-    full.have &= ~(uint32_t)(INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXITED | INFO_EXIT_INFERRED |
-                             INFO_FINAL_TOTALS);
+    full.have &= ~EXIT_BITS;
     if (ptable_add(l->conf.table, &full, &p)) {
         return NULL; /* counted there */
     }
@@ -182,33 +282,115 @@ static struct ptable_proc *add(struct lifecycle *l, const struct proc_info *info
 
 /* -- process events -- */
 
-/* The instance an event names: by identity where it has one, else the pid's newest. */
-static struct ptable_proc *named(const struct lifecycle *l, const struct proc_info *info)
+static uint8_t half_of(const struct event *ev)
 {
-    return info->id.start ? ptable_find(l->conf.table, info->id)
-                          : ptable_owner(l->conf.table, info->id.pid);
+    return ev->u.proc.manifest ? HALF_MANIFEST : HALF_CLASSIC;
+}
+
+/* Whether two times of creation may be the same process's. */
+static bool same_birth(const struct ptable_proc *p, const struct proc_info *info)
+{
+    int64_t apart_ns = p->info.create_ns - info->create_ns;
+
+    return (p->info.have & INFO_CREATE_TIME) && apart_ns < LIFECYCLE_WAIT_NS &&
+           apart_ns > -LIFECYCLE_WAIT_NS;
+}
+
+/* The instance whose start the other provider has told already. */
+static struct ptable_proc *other_half(const struct lifecycle *l, const struct proc_info *info,
+                                      uint8_t half)
+{
+    struct ptable_proc *p = ptable_owner(l->conf.table, info->id.pid);
+    bool ended_before = p && ptable_ended(p) && p->info.exit_ns < info->create_ns;
+
+    if (!p || !p->life.start_half || (p->life.start_half & half) || ended_before) {
+        return NULL;
+    }
+    return same_birth(p, info) ? p : NULL;
+}
+
+/* The instance a manifest record means: by identity; or the one that is known by classic records
+ * only, whose creation was seen at about that time, or not seen. */
+static struct ptable_proc *meant(const struct lifecycle *l, const struct proc_info *info)
+{
+    struct ptable_proc *p = ptable_find(l->conf.table, info->id);
+
+    if (p) {
+        return p;
+    }
+    for (p = ptable_owner(l->conf.table, info->id.pid); p; p = p->older) {
+        if (!(p->info.have & INFO_CREATE_TIME) || same_birth(p, info)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* The instance an event names: by identity where it has one, else the pid's newest. */
+static struct ptable_proc *named(const struct lifecycle *l, const struct ev_proc *ev)
+{
+    if (ev->manifest && ev->info.id.start) {
+        return meant(l, &ev->info);
+    }
+    return ev->info.id.start ? ptable_find(l->conf.table, ev->info.id)
+                             : ptable_owner(l->conf.table, ev->info.id.pid);
+}
+
+/* Everything the record knows; a manifest record knows name and creation better. */
+static void take_over(struct lifecycle *l, struct ptable_proc *p, const struct event *ev)
+{
+    struct proc_info info = ev->u.proc.info;
+
+    if (!ev->u.proc.manifest && (p->life.start_half & HALF_MANIFEST) && p->info.name.n > 0) {
+        info.name.n = 0;
+    }
+    if (ev->u.proc.manifest && (info.have & INFO_CREATE_TIME)) {
+        ptable_set_created(l->conf.table, p, info.id.start, info.create_ns);
+    }
+    ptable_update(l->conf.table, p, &info);
+}
+
+static struct ptable_proc *new_start(struct lifecycle *l, const struct proc_info *info,
+                                     const struct event *ev)
+{
+    struct ptable_proc *p = add(l, info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
+
+    if (!p) {
+        return NULL;
+    }
+    p->life.start_half = half_of(ev);
+    if (both_speak(l)) {
+        hold(l, p, LIFE_PROCESS_START, ev);
+    } else {
+        tell_start(l, p, ev->wall_ns, ev->mono_ns);
+    }
+    return p;
 }
 
 static struct ptable_proc *on_start(struct lifecycle *l, const struct event *ev)
 {
     struct proc_info info = ev->u.proc.info;
     struct ptable_proc *p = info.id.start ? ptable_find(l->conf.table, info.id) : NULL;
+    bool paired;
 
     if (!(info.have & INFO_CREATE_TIME)) {
         info.create_ns = ev->wall_ns;
         info.have |= INFO_CREATE_TIME;
     }
     if (!p) {
-        p = add(l, &info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
-        if (p) {
-            tell_start(l, p, ev->wall_ns, ev->mono_ns);
-        }
-        return p;
+        p = other_half(l, &info, half_of(ev));
     }
-    ptable_update(l->conf.table, p, &info);
+    if (!p) {
+        return new_start(l, &info, ev);
+    }
+    paired = p->life.start_half && !(p->life.start_half & half_of(ev));
+    p->life.start_half |= half_of(ev);
+    take_over(l, p, ev);
     if (p->life.start_due_ns) {
         ptable_set_origin(p, ORIGIN_START); /* a table was quicker */
         tell_start(l, p, ev->wall_ns, ev->mono_ns);
+    } else if (paired) {
+        release_now(l, p, LIFE_PROCESS_START);
     } else {
         l->stats.repeated++;
     }
@@ -231,18 +413,54 @@ static struct ptable_proc *add_unseen(struct lifecycle *l, const struct event *e
     return p;
 }
 
+/* Of the classic provider: the pid's newest instance, unless that one is known by the other
+ * provider only and its predecessor waits for just this record. */
+static struct ptable_proc *stopped_one(const struct lifecycle *l, const struct ev_proc *ev)
+{
+    struct ptable_proc *p = named(l, ev);
+
+    if (p && !ev->manifest && p->life.start_half == HALF_MANIFEST && p->older &&
+        p->older->life.stop_held) {
+        return p->older;
+    }
+    return p;
+}
+
+/* A further record of an end that is known. */
+static void stopped_again(struct lifecycle *l, struct ptable_proc *p, const struct event *ev,
+                          struct proc_info *how)
+{
+    bool other = p->life.stop_half && !(p->life.stop_half & half_of(ev));
+
+    p->life.stop_half |= half_of(ev);
+    if (p->info.have & INFO_EXIT_INFERRED) {
+        ptable_end(l->conf.table, p, how, p->end_mono_ns); /* now it is known exactly, */
+        p->row.final_done = false;                         /* and a further row says so */
+    }
+    if (!other) {
+        l->stats.repeated++;
+        return;
+    }
+    if (!ev->u.proc.manifest) {
+        how->have &= ~p->info.have; /* the other half knew better */
+    }
+    ptable_end(l->conf.table, p, how, p->end_mono_ns);
+    p->row.final_done = false;
+    release_now(l, p, LIFE_PROCESS_STOP);
+}
+
 static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
 {
-    struct proc_info end = ev->u.proc.info;
-    struct ptable_proc *p = named(l, &end);
+    struct proc_info how = ev->u.proc.info;
+    struct ptable_proc *p = stopped_one(l, &ev->u.proc);
 
-    if (!(end.have & INFO_EXIT_TIME)) {
-        end.exit_ns = ev->wall_ns;
-        end.have |= INFO_EXIT_TIME;
+    if (!(how.have & INFO_EXIT_TIME)) {
+        how.exit_ns = ev->wall_ns;
+        how.have |= INFO_EXIT_TIME;
     }
-    end.have &= ~(uint32_t)INFO_EXIT_INFERRED;
+    how.have &= ~(uint32_t)INFO_EXIT_INFERRED;
     if (ev->u.proc.totals_mask) {
-        end.have |= INFO_FINAL_TOTALS;
+        how.have |= INFO_FINAL_TOTALS;
     }
     if (!p) {
         p = add_unseen(l, ev);
@@ -250,15 +468,17 @@ static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
             return NULL;
         }
     }
-    ptable_update(l->conf.table, p, &end);
-    if (!ptable_ended(p)) {
-        tell_stop(l, p, &end, ev->wall_ns, ev->mono_ns);
+    take_over(l, p, ev);
+    if (ptable_ended(p)) {
+        stopped_again(l, p, ev, &how);
+        return p;
+    }
+    p->life.stop_half = half_of(ev);
+    if (both_speak(l)) {
+        end(l, p, &how, ev->wall_ns, ev->mono_ns);
+        hold(l, p, LIFE_PROCESS_STOP, ev);
     } else {
-        l->stats.repeated++;
-        if (p->info.have & INFO_EXIT_INFERRED) {
-            ptable_end(l->conf.table, p, &end, p->end_mono_ns); /* now it is known exactly, */
-            p->row.final_done = false;                          /* and a further row says so */
-        }
+        tell_stop(l, p, &how, ev->wall_ns, ev->mono_ns);
     }
     return p;
 }
@@ -267,13 +487,13 @@ static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
 static struct ptable_proc *on_found(struct lifecycle *l, const struct event *ev)
 {
     const struct proc_info *info = &ev->u.proc.info;
-    struct ptable_proc *p = named(l, info);
+    struct ptable_proc *p = named(l, &ev->u.proc);
     enum proc_origin origin = info->origin ? info->origin : ORIGIN_RUNDOWN;
 
     if (!p || (ev->kind == EV_PROC_FOUND && ptable_ended(p) && info->id.start == 0)) {
         return add(l, info, origin, ev->wall_ns, ev->mono_ns);
     }
-    ptable_update(l->conf.table, p, info);
+    take_over(l, p, ev);
     if (p->info.origin == ORIGIN_UNKNOWN) {
         ptable_set_origin(p, origin);
     }
@@ -303,7 +523,9 @@ static void early_process(struct lifecycle *l, const struct event *ev)
         }
         return;
     }
-    found.id.start = 0;
+    if (!ev->u.proc.manifest) {
+        found.id.start = 0;
+    }
     (void)add(l, &found, ORIGIN_RUNDOWN, ev->wall_ns, ev->mono_ns);
 }
 
@@ -353,10 +575,11 @@ static void early_thread(struct lifecycle *l, const struct event *ev)
     }
 }
 
-static void tell_thread(struct lifecycle *l, const struct event *ev, const struct ptable_proc *p)
+static void tell_thread(struct lifecycle *l, const struct event *ev, struct ptable_proc *p)
 {
     struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
 
+    p->life.named = true;
     out.kind = ev->kind == EV_THREAD_START ? LIFE_THREAD_START : LIFE_THREAD_STOP;
     out.tid = ev->u.thread.tid;
     out.info.id = p->info.id;
@@ -420,6 +643,7 @@ static struct ptable_proc *on_image(struct lifecycle *l, const struct event *ev)
     if (!p || ev->kind == EV_IMAGE_FOUND || ev->kind == EV_IMAGE_LAST) {
         return p; /* rundown is no news */
     }
+    p->life.named = true;
     out.kind = ev->kind == EV_IMAGE_LOAD ? LIFE_IMAGE_LOAD : LIFE_IMAGE_UNLOAD;
     out.info.id = p->info.id;
     out.info.name = p->info.name;
@@ -429,6 +653,21 @@ static struct ptable_proc *on_image(struct lifecycle *l, const struct event *ev)
 }
 
 /* -- all events -- */
+
+/* That a provider speaks is known before the first start where a recording shows it early. */
+static void hear(struct lifecycle *l, const struct event *ev)
+{
+    switch (ev->kind) {
+    case EV_PROC_START:
+    case EV_PROC_STOP:
+    case EV_PROC_FOUND:
+    case EV_PROC_LAST:
+        l->halves |= half_of(ev);
+        break;
+    default:
+        break;
+    }
+}
 
 static void early_event(struct lifecycle *l, const struct event *ev)
 {
@@ -454,6 +693,7 @@ static void early_event(struct lifecycle *l, const struct event *ev)
 
 struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
 {
+    hear(l, ev);
     if (ev->early) {
         early_event(l, ev);
         return NULL;
@@ -572,6 +812,9 @@ void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
 {
     struct ptable_proc *p, *next;
 
+    if (l->hold.n > 0) {
+        release_until(l, mono_ns - LIFECYCLE_WAIT_NS);
+    }
     if (mono_ns < l->due_ns) {
         return;
     }

@@ -4,6 +4,11 @@
  *
  *   event START                         told as it comes; origin start
  *   event STOP                          told as it comes, with exit code and time where known
+ *   START and STOP where two providers  told once, when both records are here, with everything
+ *   speak (classic and manifest)        known of both, at the time of the first; each alone after
+ *                                       LIFECYCLE_WAIT_NS, counted as unpaired. Halves of a start
+ *                                       are joined by pid and time of creation, less than
+ *                                       LIFECYCLE_WAIT_NS apart and no end between
  *   found by a recording's rundown,     not told: it did not start here; origin rundown
  *   or in the agent's first table       origin snapshot
  *   new in a later table                told as start, origin inferred; where start events exist,
@@ -35,6 +40,7 @@ struct lifecycle_stats {
     uint64_t starts, stops; /* process events told */
     uint64_t inferred_starts, inferred_stops;
     uint64_t repeated; /* start or stop events of what had started or stopped already */
+    uint64_t unpaired; /* told without the other provider's record */
     uint64_t revived;  /* a stop was inferred too early */
     uint64_t no_owner; /* records of a process or thread that is not known, not known yet, or whose
                           grace after the exit is over */
@@ -60,6 +66,9 @@ void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap);
 /* Time has come this far: what was waited for in vain is told as inferred. O(1) when nothing is
  * due. */
 void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns);
+
+/* The end of the stream: what waits for another record is told as it is. */
+void lifecycle_finish(struct lifecycle *l);
 
 /* Whose time a thread spent at the moment of `ev`: NULL and counted when nobody's. tid 0 is the
  * idle process, known or not. */

@@ -148,6 +148,7 @@ enum err monitor_run(struct monitor *m)
     enum err e = m->source->ops->run(m->source);
 
     if (e == ERR_OK || e == ERR_END) {
+        lifecycle_finish(m->life);
         sampler_finish(m->sampler);
     }
     return e;
@@ -195,7 +196,10 @@ size_t monitor_ledger(const struct monitor *m, struct ledger_row *rows, size_t m
         {"ptable", "threads_full", s.ptable.threads_full},
         {"ptable", "text_full", s.ptable.text_full},
         {"ptable", "no_memory", s.ptable.nomem},
+        {"lifecycle", "unpaired", s.lifecycle.unpaired},
         {"aggregate", "in", s.aggregate.events},
+        {"aggregate", "lost_marks", s.aggregate.lost_marks},
+        {"aggregate", "disk_unmatched", s.aggregate.disk_unmatched},
         {"sampler", "out", s.sampler.rows},
         {"sampler", "capped", s.sampler.capped},
         {"sampler", "no_memory", s.sampler.nomem},

@@ -35,7 +35,7 @@ struct monitor_stats {
     struct sampler_stats sampler;
 };
 
-#define MONITOR_LEDGER_ROWS 20
+#define MONITOR_LEDGER_ROWS 24
 
 /* Opens the source too. Errors: those of the source's open, ERR_INVALID (period), ERR_NOMEM */
 NODISCARD enum err monitor_create(struct monitor **out, const struct monitor_conf *conf,

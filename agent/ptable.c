@@ -202,6 +202,11 @@ static void unchain(struct ptable *t, struct ptable_proc *p)
     }
 }
 
+static bool can_go(const struct ptable_proc *p)
+{
+    return p && p->row.final_done && !p->life.start_held && !p->life.stop_held;
+}
+
 static void forget(struct ptable *t, struct ptable_proc *p)
 {
     uint32_t generation = p->generation + 1;
@@ -220,8 +225,7 @@ static struct ptable_proc *take_slot(struct ptable *t)
 {
     struct ptable_proc *p = t->spare.first;
 
-    if (!p && t->slots >= t->conf.instances_max && t->ended.first &&
-        t->ended.first->row.final_done) {
+    if (!p && t->slots >= t->conf.instances_max && can_go(t->ended.first)) {
         forget(t, t->ended.first);
         p = t->spare.first;
     }
@@ -330,6 +334,18 @@ void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_in
     }
 }
 
+void ptable_set_created(struct ptable *t, struct ptable_proc *p, uint64_t start, int64_t create_ns)
+{
+    const struct proc_id id = {p->info.id.pid, start};
+
+    if (!p->life.named && !p->row.shown && !ptable_find(t, id)) {
+        p->info.id = id;
+    }
+    p->info.create_ns = create_ns;
+    p->info.have |= INFO_CREATE_TIME;
+    p->info_version++;
+}
+
 void ptable_set_origin(struct ptable_proc *p, enum proc_origin origin)
 {
     if (p->info.origin != origin) {
@@ -389,7 +405,7 @@ void ptable_expire(struct ptable *t, int64_t mono_ns)
 {
     struct ptable_proc *p = t->ended.first;
 
-    while (p && p->row.final_done && mono_ns - p->end_mono_ns > t->conf.grace_ns) {
+    while (can_go(p) && mono_ns - p->end_mono_ns > t->conf.grace_ns) {
         forget(t, p);
         p = t->ended.first;
     }

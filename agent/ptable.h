@@ -41,8 +41,10 @@ struct ptable_proc {
     struct {
         bool from_start;      /* began under our eyes: its counters began at zero */
         bool named;           /* told of by its id: the id stays what it is */
-        uint8_t start_half;   /* enum lifecycle_half: which records of its start, */
-        uint8_t stop_half;    /* and of its end, have come */
+        uint8_t start_half;   /* which providers' records of its start, */
+        uint8_t stop_half;    /* and of its end, have come: lifecycle.c */
+        bool start_held;      /* told when the other provider's record is here; */
+        bool stop_held;       /* until then the instance is not forgotten */
         uint32_t table_seq;   /* the last table that listed it */
         int64_t start_due_ns; /* monotonic: how long its start event is waited for; 0 = not */
         int64_t stop_due_ns;  /* same for its stop event */
@@ -92,6 +94,10 @@ struct ptable_proc *ptable_owner(const struct ptable *t, uint32_t pid); /* newes
 /* Takes over what `info` knows and p does not, and newer texts; parent and creation time are never
  * overwritten. Bits of info->have outside the exit's are added. */
 void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_info *info);
+
+/* The exact moment of its creation, instead of the provisional one. Its id follows, unless that has
+ * been used (life.named) or is taken. */
+void ptable_set_created(struct ptable *t, struct ptable_proc *p, uint64_t start, int64_t create_ns);
 void ptable_set_origin(struct ptable_proc *p, enum proc_origin origin);
 void ptable_set_cpu_origin(struct ptable_proc *p, enum cpu_origin origin);
 

@@ -23,6 +23,14 @@ static void hear(void *ctx, const struct life_event *ev)
     h->events[h->n++] = *ev;
 }
 
+static void count_told(void *ctx, const struct life_event *ev)
+{
+    struct heard *h = ctx;
+
+    (void)ev;
+    h->n++;
+}
+
 static struct bench *bench_new(bool polled)
 {
     static const struct ptable_conf table_conf = {
@@ -384,6 +392,213 @@ static void a_full_table_of_instances_loses_rows_and_counts_them(void **state)
     bench_free(b);
 }
 
+/* -- two providers -- */
+
+/* A record of the manifest provider: the exact creation is `created_ms`. */
+static struct event feed_manifest(enum event_kind kind, int64_t ms, uint32_t pid,
+                                  int64_t created_ms)
+{
+    struct event ev = feed_proc(kind, ms, pid, clk_to_filetime(WALL0 + created_ms * CLK_MS));
+
+    ev.u.proc.manifest = true;
+    ev.u.proc.info.have = INFO_CREATE_TIME;
+    ev.u.proc.info.create_ns = WALL0 + created_ms * CLK_MS;
+    ev.u.proc.info.image = str_make("/path/app");
+    return ev;
+}
+
+static struct event feed_classic(enum event_kind kind, int64_t ms, uint32_t pid)
+{
+    bool start = kind == EV_PROC_START;
+    struct event ev = feed_proc(kind, ms, pid, start ? clk_to_filetime(WALL0 + ms * CLK_MS) : 0);
+
+    ev.u.proc.info.have = start ? INFO_COMMAND_LINE_KNOWN : INFO_EXIT_CODE;
+    ev.u.proc.info.exit_code = start ? 0 : 7;
+    ev.u.proc.info.command_line = str_make(start ? "app --now" : "");
+    return ev;
+}
+
+/* Both providers have spoken. */
+static struct bench *bench_of_two(void)
+{
+    struct bench *b = bench_new(false);
+
+    (void)feed(b, feed_early(feed_classic(EV_PROC_FOUND, 0, 4)));
+    (void)feed(b, feed_early(feed_manifest(EV_PROC_FOUND, 0, 4, -9000)));
+    return b;
+}
+
+static void advance(struct bench *b, int64_t ms)
+{
+    lifecycle_advance(b->life, WALL0 + ms * CLK_MS, ms * CLK_MS);
+}
+
+static void check_merged(const struct bench *b, int64_t start_ms)
+{
+    const struct life_event *start = &b->heard.events[0], *stop = &b->heard.events[1];
+
+    assert_int_equal(b->heard.n, 2);
+    assert_int_equal(start->kind, LIFE_PROCESS_START);
+    assert_int_equal(start->wall_ns, WALL0 + start_ms * CLK_MS);
+    assert_int_equal(start->info.create_ns, WALL0 + 10 * CLK_MS);
+    assert_int_equal(start->info.id.start, clk_to_filetime(WALL0 + 10 * CLK_MS));
+    assert_true(start->info.have & INFO_COMMAND_LINE_KNOWN);
+    assert_false(start->info.have & (INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE));
+    assert_int_equal(stop->kind, LIFE_PROCESS_STOP);
+    assert_true(proc_id_eq(stop->info.id, start->info.id));
+    assert_int_equal(stop->info.exit_code, 7);
+    assert_int_equal(stop->info.exit_ns, WALL0 + 50 * CLK_MS);
+    assert_true(stop->info.have & INFO_FINAL_TOTALS);
+    assert_int_equal(lifecycle_stats(b->life)->unpaired, 0);
+    assert_int_equal(lifecycle_stats(b->life)->repeated, 0);
+}
+
+static void the_two_halves_of_a_start_and_of_a_stop_are_told_as_one(void **state)
+{
+    struct event start[] = {feed_manifest(EV_PROC_START, 11, 8, 10),
+                            feed_classic(EV_PROC_START, 12, 8)};
+    struct event stop[] = {feed_manifest(EV_PROC_STOP, 51, 8, 10),
+                           feed_classic(EV_PROC_STOP, 52, 8)};
+
+    (void)state;
+    stop[0].u.proc.info.have |= INFO_EXIT_TIME;
+    stop[0].u.proc.info.exit_ns = WALL0 + 50 * CLK_MS;
+    stop[0].u.proc.totals_mask = METRIC_BIT(M_CPU_CYCLES);
+    for (size_t order = 0; order < 4; order++) {
+        struct bench *b = bench_of_two();
+
+        (void)feed(b, start[order & 1]);
+        assert_int_equal(b->heard.n, 0);
+        (void)feed(b, start[~order & 1]);
+        assert_int_equal(b->heard.n, 1);
+        (void)feed(b, stop[order >> 1]);
+        assert_int_equal(b->heard.n, 1);
+        assert_non_null(feed(b, stop[~order >> 1 & 1]));
+        check_merged(b, order & 1 ? 12 : 11);
+        advance(b, 9000);
+        lifecycle_finish(b->life);
+        assert_int_equal(b->heard.n, 2);
+        bench_free(b);
+    }
+}
+
+static void a_half_alone_is_told_after_the_wait_and_counted(void **state)
+{
+    struct bench *b = bench_of_two();
+
+    (void)state;
+    (void)feed(b, feed_classic(EV_PROC_START, 10, 8));
+    (void)feed(b, feed_manifest(EV_PROC_START, 20, 12, 20));
+    advance(b, 2009);
+    assert_int_equal(b->heard.n, 0);
+    advance(b, 2010);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 8), 1);
+    assert_int_equal(b->heard.n, 1);
+    lifecycle_finish(b->life); /* the end of the stream ends all waiting */
+    assert_int_equal(told(b, LIFE_PROCESS_START, 12), 1);
+    assert_int_equal(lifecycle_stats(b->life)->unpaired, 2);
+    (void)feed(b, feed_classic(EV_PROC_START, 21, 12)); /* late: joined, not told again */
+    assert_int_equal(b->heard.n, 2);
+    assert_int_equal(lifecycle_stats(b->life)->repeated, 0);
+    bench_free(b);
+}
+
+static void halves_too_far_apart_are_two_processes(void **state)
+{
+    struct bench *b = bench_of_two();
+
+    (void)state;
+    (void)feed(b, feed_manifest(EV_PROC_START, 10, 8, 10));
+    (void)feed(b, feed_classic(EV_PROC_START, 2010, 8));
+    lifecycle_finish(b->life);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 8), 2);
+    assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), 1);
+    assert_int_equal(lifecycle_stats(b->life)->unpaired, 2);
+    bench_free(b);
+}
+
+static void an_end_between_two_halves_makes_two_processes(void **state)
+{
+    struct bench *b = bench_of_two();
+
+    (void)state;
+    (void)feed(b, feed_classic(EV_PROC_START, 10, 8));
+    (void)feed(b, feed_classic(EV_PROC_STOP, 20, 8));
+    (void)feed(b, feed_manifest(EV_PROC_START, 30, 8, 30));
+    lifecycle_finish(b->life);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 8), 2);
+    assert_int_equal(b->heard.events[1].kind, LIFE_PROCESS_STOP); /* in order */
+    bench_free(b);
+}
+
+static void one_providers_records_of_a_whole_life_may_come_first(void **state)
+{
+    struct bench *b = bench_of_two();
+    struct event stop = feed_manifest(EV_PROC_STOP, 30, 8, 10);
+
+    (void)state;
+    stop.u.proc.info.have |= INFO_EXIT_TIME;
+    stop.u.proc.info.exit_ns = WALL0 + 30 * CLK_MS;
+    (void)feed(b, feed_manifest(EV_PROC_START, 10, 8, 10));
+    (void)feed(b, stop);
+    (void)feed(b, feed_classic(EV_PROC_START, 11, 8));
+    (void)feed(b, feed_classic(EV_PROC_STOP, 31, 8));
+    assert_int_equal(b->heard.n, 2);
+    assert_int_equal(lifecycle_stats(b->life)->unpaired, 0);
+    bench_free(b);
+}
+
+static void one_provider_alone_is_told_at_once(void **state)
+{
+    struct bench *b = bench_new(false);
+
+    (void)state;
+    (void)feed(b, feed_manifest(EV_PROC_START, 10, 8, 10));
+    (void)feed(b, feed_manifest(EV_PROC_STOP, 20, 8, 10));
+    assert_int_equal(b->heard.n, 2);
+    assert_int_equal(lifecycle_stats(b->life)->unpaired, 0);
+    bench_free(b);
+}
+
+static void a_manifest_stop_ends_the_instance_that_classic_records_know(void **state)
+{
+    struct bench *b = bench_new(false);
+    struct ptable_proc *p;
+
+    (void)state;
+    (void)feed(b, feed_early(feed_classic(EV_PROC_FOUND, 0, 8))); /* lived all along */
+    p = feed(b, feed_manifest(EV_PROC_STOP, 50, 8, -9000));
+    (void)feed(b, feed_classic(EV_PROC_STOP, 51, 8));
+    assert_ptr_equal(p, ptable_owner(b->table, 8));
+    assert_null(p->older);
+    assert_int_equal(p->info.create_ns, WALL0 - 9000 * CLK_MS);
+    assert_int_equal(told(b, LIFE_PROCESS_STOP, 8), 1);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 8), 0);
+    bench_free(b);
+}
+
+static void more_waiting_halves_than_there_is_room_for_are_told_early(void **state)
+{
+    struct bench *b = mem_zalloc(sizeof *b);
+    static const struct ptable_conf table_conf = {
+        .instances_max = 4096, .threads_max = 10, .text_max = 100000, .grace_ns = 0};
+    struct lifecycle_conf conf = {.told = count_told, .ctx = &b->heard};
+
+    (void)state;
+    assert_ok(ptable_create(&b->table, &table_conf));
+    conf.table = b->table;
+    assert_ok(lifecycle_create(&b->life, &conf));
+    (void)feed(b, feed_early(feed_classic(EV_PROC_FOUND, 0, 4)));
+    (void)feed(b, feed_early(feed_manifest(EV_PROC_FOUND, 0, 4, -9000)));
+    for (uint32_t i = 0; i < 1500; i++) {
+        (void)feed(b, feed_classic(EV_PROC_START, 10, 8 + i * 4));
+    }
+    assert_int_equal(b->heard.n, 1500 - 1024);
+    lifecycle_finish(b->life);
+    assert_int_equal(b->heard.n, 1500);
+    bench_free(b);
+}
+
 static void creation_survives_every_failing_allocation(void **state)
 {
     struct lifecycle_conf conf = {.told = hear};
@@ -420,6 +635,14 @@ int main(void)
         cmocka_unit_test(a_row_older_than_the_agent_is_not_a_start),
         cmocka_unit_test(a_stop_without_start_tells_the_start_first),
         cmocka_unit_test(a_full_table_of_instances_loses_rows_and_counts_them),
+        cmocka_unit_test(the_two_halves_of_a_start_and_of_a_stop_are_told_as_one),
+        cmocka_unit_test(a_half_alone_is_told_after_the_wait_and_counted),
+        cmocka_unit_test(halves_too_far_apart_are_two_processes),
+        cmocka_unit_test(an_end_between_two_halves_makes_two_processes),
+        cmocka_unit_test(one_providers_records_of_a_whole_life_may_come_first),
+        cmocka_unit_test(one_provider_alone_is_told_at_once),
+        cmocka_unit_test(a_manifest_stop_ends_the_instance_that_classic_records_know),
+        cmocka_unit_test(more_waiting_halves_than_there_is_room_for_are_told_early),
         cmocka_unit_test(creation_survives_every_failing_allocation),
     };
 
