@@ -411,10 +411,6 @@ static struct ptable_proc *on_net(struct aggregate *a, const struct event *ev)
 static bool repeats(struct aggregate *a, const struct event *ev)
 {
     switch (ev->kind) {
-    case EV_PROC_START:
-    case EV_PROC_STOP:
-    case EV_PROC_FOUND:
-        return ev->u.proc.manifest;
     case EV_THREAD_START:
     case EV_THREAD_STOP:
     case EV_THREAD_FOUND:

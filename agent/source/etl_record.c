@@ -192,6 +192,16 @@ static bool tells_life(uint8_t group, uint8_t opcode)
     }
 }
 
+/* Starts, stops and rundown of the manifest provider Kernel-Process. */
+static bool provider_tells_life(const uint8_t *p)
+{
+    static const uint8_t provider[16] = ETW_PROVIDER_KERNEL_PROCESS;
+    uint16_t id = at16(p + 0x28);
+
+    return ((id >= 1 && id <= 4) || id == 15) && !(at16(p + 4) & CLASSIC_EVENT) &&
+           memcmp(p + 0x18, provider, sizeof provider) == 0;
+}
+
 bool etl_record_tells_life(const struct etl_peek *k, const uint8_t *p)
 {
     static const uint8_t groups[] = {GROUP_PROCESS, GROUP_THREAD, GROUP_PERFINFO};
@@ -199,6 +209,9 @@ bool etl_record_tells_life(const struct etl_peek *k, const uint8_t *p)
 
     if (hook != UINT32_MAX) {
         return tells_life((uint8_t)(hook >> 8), (uint8_t)hook);
+    }
+    if (k->type == ETL_EVENT32 || k->type == ETL_EVENT64) {
+        return provider_tells_life(p);
     }
     if (k->type != ETL_FULL32 && k->type != ETL_FULL64) {
         return false;

@@ -194,11 +194,11 @@ static void on_raw(void *ctx, const struct raw_event *raw)
 
     if (raw->early) {
         assert_int_equal(s->records, 0);
-        s->early++;
+        s->early += raw->form == RAW_CLASSIC;
         return;
     }
     count_record(s, raw);
-    if (decode_event(s->decode, raw, &ev) == ERR_OK) {
+    if (decode_event(s->decode, raw, &ev) == ERR_OK && raw->form == RAW_CLASSIC) {
         count_event(s, &ev, raw);
     }
 }

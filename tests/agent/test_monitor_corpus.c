@@ -179,11 +179,38 @@ static void each_start_and_end_of_a_recording_is_told_once(void **state)
     }
 }
 
+/* The one process of the corpus that two providers tell of: pid 3676 of net.4.5.2.x64. */
+static void a_process_of_two_providers_is_told_once_with_what_both_know(void **state)
+{
+    struct seen *s = mem_zalloc(sizeof *s);
+    struct monitor_stats stats;
+    const struct life_event *start, *stop;
+
+    (void)state;
+    assert_non_null(s);
+    replay(s, "net.4.5.2.x64", &stats);
+    assert_int_equal(s->n_starts, 1);
+    assert_int_equal(s->n_stops, 1);
+    start = &s->events[0];
+    stop = &s->events[1];
+    assert_int_equal(start->info.id.pid, 3676);
+    assert_true(start->info.have & INFO_COMMAND_LINE_KNOWN); /* classic */
+    assert_true(start->info.image.n > start->info.name.n);   /* manifest: a path */
+    assert_true(start->info.create_ns <= start->wall_ns);    /* exact */
+    assert_true(start->wall_ns - start->info.create_ns < 100 * CLK_MS);
+    assert_true(proc_id_eq(stop->info.id, start->info.id));
+    assert_true(stop->info.have & INFO_FINAL_TOTALS);
+    assert_int_equal(stats.lifecycle.unpaired, 0);
+    assert_int_equal(stats.lifecycle.repeated, 0);
+    mem_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_process_has_its_plain_samples),
         cmocka_unit_test(each_start_and_end_of_a_recording_is_told_once),
+        cmocka_unit_test(a_process_of_two_providers_is_told_once_with_what_both_know),
     };
 
     return corpus_dir() ? cmocka_run_group_tests(tests, NULL, NULL) : CORPUS_SKIP;
