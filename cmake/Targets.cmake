@@ -80,30 +80,51 @@ function(procfleet_bench name)
   target_link_libraries(${name} PRIVATE ${T_LIBS})
 endfunction()
 
-# procfleet_fuzz(NAME source... [LIBS lib...] [RUNS n]): libFuzzer with clang, else the replaying driver. ctest runs it n
-# times (20,000) on the seeds in seeds/NAME, `ctest -C long` a hundred times as often.
+set(PROCFLEET_FUZZ_SECONDS 600 CACHE STRING "how long each fuzz target runs with ctest -C long")
+
+# procfleet_fuzz(NAME source... [LIBS lib...] [RUNS n] [MAX_LEN n] [MADE]): libFuzzer with clang (preset fuzz), else the
+# replaying driver. Seeds: seeds/NAME, and with MADE what tests/fuzz/make_seeds.c makes for it. ctest runs it n times
+# (20,000); with clang `ctest -C long` also for ten minutes, and what it finds on the way stays in fuzz/corpus/NAME.
 function(procfleet_fuzz name)
-  cmake_parse_arguments(T "" "RUNS" "LIBS" ${ARGN})
+  cmake_parse_arguments(T "MADE" "RUNS;MAX_LEN" "LIBS" ${ARGN})
+  if(NOT T_RUNS)
+    set(T_RUNS 20000)
+  endif()
+  if(NOT T_MAX_LEN)
+    set(T_MAX_LEN 4096)
+  endif()
+  set(room ${CMAKE_BINARY_DIR}/fuzz)
+  set(seeds)
+  if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name})
+    list(APPEND seeds ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name})
+  endif()
+  if(T_MADE)
+    list(APPEND seeds ${room}/seeds/${name})
+  endif()
   if(CMAKE_C_COMPILER_ID MATCHES "Clang")
     add_executable(${name} ${T_UNPARSED_ARGUMENTS})
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    file(MAKE_DIRECTORY ${room}/corpus/${name} ${room}/findings)
+    set(arguments -max_len=${T_MAX_LEN} -timeout=20 -artifact_prefix=${room}/findings/${name}- ${room}/corpus/${name}
+                  ${seeds})
+    add_test(NAME ${name}_long COMMAND ${name} -max_total_time=${PROCFLEET_FUZZ_SECONDS} -print_final_stats=1
+                                       ${arguments} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR} CONFIGURATIONS long)
+    math(EXPR limit "${PROCFLEET_FUZZ_SECONDS} + 300")
+    procfleet_test_properties(${name}_long fuzz_long ${limit})
   else()
     add_executable(${name} ${T_UNPARSED_ARGUMENTS} ${CMAKE_SOURCE_DIR}/tests/fuzz/driver.c)
+    set(arguments ${seeds})
   endif()
   procfleet_own(${name})
   target_link_libraries(${name} PRIVATE ${T_LIBS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/tests)
-  if(NOT T_RUNS)
-    set(T_RUNS 20000)
+  if(T_MADE)
+    add_dependencies(${name} fuzz_seeds)
   endif()
-  math(EXPR long_runs "${T_RUNS} * 100")
-  file(GLOB seeds CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/seeds/${name}/*)
-  add_test(NAME ${name} COMMAND ${name} -runs=${T_RUNS} ${seeds} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  add_test(NAME ${name}_long COMMAND ${name} -runs=${long_runs} -seed=2 ${seeds} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
-           CONFIGURATIONS long)
+  add_dependencies(fuzz_targets ${name})
+  add_test(NAME ${name} COMMAND ${name} -runs=${T_RUNS} ${arguments} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   procfleet_test_properties(${name} fuzz 120)
-  procfleet_test_properties(${name}_long fuzz 1800)
 endfunction()
 
 # The first program in a new Wine prefix takes 5 to 12 s: set up once, and nothing of it left running.

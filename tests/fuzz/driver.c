@@ -1,13 +1,17 @@
-/* Runs a fuzz target where libFuzzer is missing: `target [-runs=N] [-seed=N] [FILE…]`. Every file
- * is tried as it stands, cut at every length up to 4 KiB, then mutated; without files the inputs
- * start from random bytes. Deterministic for a seed. */
+/* Runs a fuzz target where libFuzzer is missing: `target [-runs=N] [-seed=N] [FILE|DIR…]`. Every
+ * file is tried as it stands and cut at every length up to 4 KiB (at evenly spread ones when that
+ * would be more than CUTS_MAX in all), then mutated; without files the inputs start from random
+ * bytes. Deterministic for a seed. */
+#include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define INPUT_MAX 65536
-#define SEEDS_MAX 64
+#define SEEDS_MAX 2048
+#define CUT_MAX   4096
+#define CUTS_MAX  20000
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -41,24 +45,57 @@ static void run(const uint8_t *p, size_t n)
 
 static void read_seed(const char *path)
 {
+    static uint8_t room[INPUT_MAX];
     FILE *f = fopen(path, "rb");
-    uint8_t *p = malloc(INPUT_MAX);
+    size_t n = f ? fread(room, 1, sizeof room, f) : 0;
+    uint8_t *p = malloc(n ? n : 1);
 
-    if (!f || !p || n_seeds == SEEDS_MAX) {
+    if (!f || ferror(f) || !p || n_seeds == SEEDS_MAX) {
         fprintf(stderr, "cannot use seed %s\n", path);
         exit(1);
     }
-    seeds[n_seeds].p = p;
-    seeds[n_seeds].n = fread(p, 1, INPUT_MAX, f);
     fclose(f);
+    memcpy(p, room, n);
+    seeds[n_seeds].p = p;
+    seeds[n_seeds].n = n;
     n_seeds++;
+}
+
+static int visible(const struct dirent *e)
+{
+    return e->d_name[0] != '.';
+}
+
+/* In the order of names: runs can be repeated. */
+static void read_seeds(const char *path)
+{
+    struct dirent **names;
+    int n = scandir(path, &names, visible, alphasort);
+    char file[4096];
+
+    if (n < 0) {
+        read_seed(path); /* no directory */
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(file, sizeof file, "%s/%s", path, names[i]->d_name);
+        read_seed(file);
+        free(names[i]);
+    }
+    free(names);
 }
 
 static void try_every_length(void)
 {
+    size_t all = 0, step;
+
+    for (size_t i = 0; i < n_seeds; i++) {
+        all += seeds[i].n < CUT_MAX ? seeds[i].n : CUT_MAX;
+    }
+    step = 1 + all / CUTS_MAX;
     for (size_t i = 0; i < n_seeds; i++) {
         run(seeds[i].p, seeds[i].n);
-        for (size_t n = 0; n < seeds[i].n && n <= 4096; n++) {
+        for (size_t n = 0; n < seeds[i].n && n <= CUT_MAX; n += step) {
             run(seeds[i].p, n);
         }
     }
@@ -112,7 +149,7 @@ int main(int argc, char **argv)
         } else if (strncmp(argv[i], "-seed=", 6) == 0) {
             rng = strtoull(argv[i] + 6, NULL, 10) | 1;
         } else {
-            read_seed(argv[i]);
+            read_seeds(argv[i]);
         }
     }
     try_every_length();

@@ -7,6 +7,7 @@
 #include "agent/aggregate.h"
 #include "agent/batch.h"
 #include "agent/sampler.h"
+#include "common/clk.h"
 #include "common/cur.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -120,31 +121,163 @@ static struct proc_info read_info(struct cur *c)
     return info;
 }
 
-static void one_event(struct stages *s, struct cur *c)
+static uint32_t read_tid(struct cur *c)
+{
+    uint8_t v = cur_u8(c);
+
+    return v == 255 ? EVENT_NO_ID : v & 31;
+}
+
+static uint32_t read_pid(struct cur *c)
+{
+    uint8_t v = cur_u8(c);
+
+    return v == 255 ? EVENT_NO_ID : v & 7;
+}
+
+/* Mostly short, sometimes as long or as wrong as a hostile record can make it. */
+static int64_t read_took(struct cur *c)
+{
+    uint16_t v = cur_u16le(c);
+
+    return v == 0xffff ? INT64_MAX : (int64_t)v * CLK_US;
+}
+
+static void read_who_lives(struct event *ev, struct cur *c)
 {
     static int64_t totals[METRIC_COLS];
-    struct event ev = {.kind = (enum event_kind)(cur_u8(c) % EV_KIND_COUNT),
-                       .wall_ns = s->wall_ns,
-                       .mono_ns = s->mono_ns};
 
-    ev.early = cur_u8(c) > 200;
-    if (ev.kind <= EV_PROC_DEFUNCT) {
-        ev.u.proc.info = read_info(c);
-        ev.u.proc.totals_mask =
+    if (ev->kind <= EV_PROC_DEFUNCT) {
+        ev->u.proc.info = read_info(c);
+        ev->u.proc.key = cur_u8(c) & 3;
+        ev->u.proc.manifest = cur_u8(c) & 1;
+        ev->u.proc.totals_mask =
             cur_u8(c) & 1 ? METRIC_BIT(M_USER_TIME) | METRIC_BIT(M_KERNEL_TIME) : 0;
-        ev.u.proc.totals = totals;
+        ev->u.proc.totals = totals;
         totals[M_USER_TIME] = cur_u8(c);
-    } else if (ev.kind <= EV_THREAD_LAST) {
-        ev.u.thread.pid = cur_u8(c) & 7;
-        ev.u.thread.tid = cur_u8(c) & 31;
-    } else if (ev.kind <= EV_IMAGE_LAST) {
-        ev.u.image.pid = cur_u8(c) & 7;
-        ev.u.image.path = str_make("image");
-    } else if (ev.kind == EV_CPU_SAMPLE) {
-        ev.u.sample.tid = cur_u8(c) & 31;
-        ev.u.sample.interrupt = cur_u8(c) & 1;
+    } else if (ev->kind <= EV_THREAD_LAST) {
+        ev->u.thread.pid = read_pid(c);
+        ev->u.thread.tid = read_tid(c);
     } else {
-        ev.u.interval_ns = cur_u16le(c);
+        ev->u.image.pid = read_pid(c);
+        ev->u.image.path = str_make("image");
+    }
+}
+
+static void read_cpu_use(struct event *ev, struct cur *c)
+{
+    switch (ev->kind) {
+    case EV_CPU_SAMPLE:
+        ev->u.sample.tid = read_tid(c);
+        ev->u.sample.interrupt = cur_u8(c) & 1;
+        break;
+    case EV_CPU_PMC:
+        ev->u.pmc.tid = read_tid(c);
+        break;
+    case EV_CSWITCH:
+        ev->u.cswitch.new_tid = read_tid(c);
+        ev->u.cswitch.old_tid = read_tid(c);
+        ev->u.cswitch.old_state = cur_u8(c);
+        ev->u.cswitch.old_wait_reason = cur_u8(c);
+        break;
+    case EV_READY:
+        ev->u.ready.tid = read_tid(c);
+        break;
+    case EV_DPC:
+    case EV_ISR:
+        ev->u.interrupt.took_ns = read_took(c);
+        break;
+    case EV_CPU_SAMPLE_INTERVAL:
+        ev->u.interval_ns = cur_u16le(c);
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_io(struct event *ev, struct cur *c)
+{
+    switch (ev->kind) {
+    case EV_SOFT_FAULT:
+        ev->u.soft_fault.what = cur_u8(c) % FAULT_COUNT;
+        break;
+    case EV_HARD_FAULT:
+        ev->u.hard_fault.tid = read_tid(c);
+        ev->u.hard_fault.bytes = cur_u32le(c);
+        ev->u.hard_fault.took_ns = read_took(c);
+        break;
+    case EV_VIRTUAL_ALLOC:
+    case EV_VIRTUAL_FREE:
+        ev->u.vm.pid = read_pid(c);
+        ev->u.vm.size = cur_u64le(c);
+        break;
+    case EV_DISK_INIT:
+    case EV_DISK_READ:
+    case EV_DISK_WRITE:
+    case EV_DISK_FLUSH:
+        ev->u.disk.irp = cur_u8(c) & 7;
+        ev->u.disk.issuer_tid = read_tid(c);
+        ev->u.disk.bytes = cur_u32le(c);
+        ev->u.disk.took_ns = read_took(c);
+        break;
+    case EV_FILE_OP:
+        ev->u.file.tid = read_tid(c);
+        ev->u.file.op = cur_u8(c) % FILE_OP_COUNT;
+        ev->u.file.bytes = cur_u32le(c);
+        ev->u.file.path = str_make("file");
+        break;
+    case EV_NET:
+        ev->u.net.pid = read_pid(c);
+        ev->u.net.op = cur_u8(c) % (NET_FAIL + 1);
+        ev->u.net.udp = cur_u8(c) & 1;
+        ev->u.net.bytes = cur_u32le(c);
+        break;
+    default:
+        break;
+    }
+}
+
+static void read_rest(struct event *ev, struct cur *c)
+{
+    switch (ev->kind) {
+    case EV_THREAD_NAME:
+        ev->u.thread.pid = read_pid(c);
+        ev->u.thread.tid = read_tid(c);
+        ev->u.thread.name = str_make("worker");
+        break;
+    case EV_STACK:
+        ev->u.stack.pid = read_pid(c);
+        ev->u.stack.tid = read_tid(c);
+        break;
+    case EV_LOST:
+        ev->u.lost.all_cpus = cur_u8(c) & 1;
+        ev->u.lost.events = cur_u8(c);
+        break;
+    default:
+        break;
+    }
+}
+
+static void one_event(struct stages *s, struct cur *c)
+{
+    struct event ev;
+    uint8_t cpu;
+
+    memset(&ev, 0, sizeof ev); /* all members of the union */
+    ev.kind = (enum event_kind)(cur_u8(c) % EV_KIND_COUNT);
+    ev.wall_ns = s->wall_ns;
+    ev.mono_ns = s->mono_ns;
+    ev.early = cur_u8(c) > 200;
+    cpu = cur_u8(c);
+    ev.cpu = cpu > 250 ? UINT16_MAX : cpu & 3;
+    ev.pid = read_pid(c);
+    ev.tid = read_tid(c);
+    if (ev.kind <= EV_IMAGE_LAST) {
+        read_who_lives(&ev, c);
+    } else {
+        read_cpu_use(&ev, c); /* each takes its own kinds */
+        read_io(&ev, c);
+        read_rest(&ev, c);
     }
     aggregate_event(s->aggregate, &ev);
 }
