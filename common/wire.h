@@ -1,7 +1,7 @@
 /* Our structs to and from protobuf bytes: telemetry (wire_batch.c). Everything decoded is hostile
  * until it left these functions: sizes are checked before and after unpacking, memory is bounded by
- * a budget (at most 16 × the bytes on the wire and 8 MiB), text is valid UTF-8 without NUL, counts
- * are limited. Threads: any; no shared state. */
+ * a budget (8 MiB; other messages than batches also 16 × their bytes), text is valid UTF-8 without
+ * NUL, counts are limited. Threads: any; no shared state. */
 #ifndef PROCFLEET_COMMON_WIRE_H
 #define PROCFLEET_COMMON_WIRE_H
 
@@ -78,8 +78,9 @@ NODISCARD enum err wire_encoder_create(struct wire_encoder **out);
 void wire_encoder_destroy(struct wire_encoder *enc); /* NULL is allowed */
 
 /* Appends the encoded batch to `out`, or nothing. Text that breaks the rules is mended, not
- * refused. Errors: ERR_NOMEM, ERR_FULL (over WIRE_BATCH_BYTES_MAX, WIRE_BATCH_RAW_MAX or the
- * counts above), ERR_INVALID (the batch is not as its comments say) */
+ * refused. What is encoded can be decoded. Errors: ERR_NOMEM, ERR_FULL (over WIRE_BATCH_BYTES_MAX,
+ * WIRE_BATCH_RAW_MAX, the counts above, or what a receiver unpacks), ERR_INVALID (the batch is not
+ * as its comments say) */
 NODISCARD enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out,
                                      const struct batch *b);
 

@@ -376,6 +376,20 @@ static enum err build(Procfleet__V1__Batch *m, Procfleet__V1__Runs *runs, const 
     return e;
 }
 
+/* At least what a receiver needs to unpack the message (wire_mem.c): a struct for each part, its
+ * place in the tables that protobuf-c makes while it reads (doubled as they grow), the pointer to
+ * it, and everything rounded up. */
+static size_t unpack_bound(const Procfleet__V1__Batch *m, size_t packed_n)
+{
+    enum { TEXT = 16, MEMBER = 64 + 8 + 16, INFO = sizeof(Procfleet__V1__ProcInfo) + 4 * TEXT };
+
+    return 8192 + packed_n + 16 * m->n_wall_ns + 48 * m->runs->n_pid +
+           m->n_columns * (MEMBER + sizeof(Procfleet__V1__Column) + TEXT) +
+           m->n_infos * (MEMBER + INFO) +
+           m->n_events * (MEMBER + sizeof(Procfleet__V1__LifeEvent) + INFO + 2 * TEXT) +
+           m->n_ledger * (MEMBER + sizeof(Procfleet__V1__Ledger) + 2 * TEXT);
+}
+
 /* The packed message in enc->raw to a frame at the end of `out`. */
 static enum err compress(struct buf *out, struct wire_encoder *enc)
 {
@@ -410,6 +424,9 @@ enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out, const stru
     if (!e) {
         buf_reset(&enc->raw);
         e = wire_pack(&enc->raw, &m);
+    }
+    if (!e && unpack_bound(&m, enc->raw.n) > WIRE_BATCH_UNPACK_MAX) {
+        e = ERR_FULL;
     }
     wire_arena_fini(&a);
     if (!e) {

@@ -11,7 +11,8 @@
 #include "common/wire.h"
 
 #define WIRE_BATCH_FORMAT     1u
-#define WIRE_BATCH_SOURCE_MAX 31u /* bytes */
+#define WIRE_BATCH_SOURCE_MAX 31u        /* bytes */
+#define WIRE_BATCH_UNPACK_MAX (8u << 20) /* memory to unpack the message in */
 
 extern const uint64_t wire_batch_columns; /* bit m: metric m is a column */
 extern const ZSTD_customMem wire_batch_zstd;

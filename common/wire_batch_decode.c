@@ -326,7 +326,9 @@ static enum err decode_into(struct owned_batch *o, const void *p, size_t n)
     if (e) {
         return e;
     }
-    e = wire_unpack(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n);
+    /* A share of raw_n would bound nothing: padding is compressed away. */
+    e = wire_unpack_within(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n,
+                           WIRE_BATCH_UNPACK_MAX);
     mem_free(raw);
     return e ? e : read_batch(&o->b, m, &o->arena);
 }

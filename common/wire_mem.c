@@ -132,10 +132,18 @@ void wire_arena_allow(struct wire_arena *a, size_t n)
 enum err wire_unpack(void *out, struct wire_arena *a, const ProtobufCMessageDescriptor *type,
                      const void *p, size_t n)
 {
+    size_t max = n > BUDGET_MAX / BUDGET_FACTOR ? BUDGET_MAX : BUDGET_BASE + BUDGET_FACTOR * n;
+
+    return wire_unpack_within(out, a, type, p, n, max);
+}
+
+enum err wire_unpack_within(void *out, struct wire_arena *a, const ProtobufCMessageDescriptor *type,
+                            const void *p, size_t n, size_t max_bytes)
+{
     static const uint8_t nothing[1];
     ProtobufCMessage *m;
 
-    a->max = n > BUDGET_MAX / BUDGET_FACTOR ? BUDGET_MAX : BUDGET_BASE + BUDGET_FACTOR * n;
+    a->max = max_bytes;
     m = protobuf_c_message_unpack(type, &a->allocator, n, n ? p : nothing);
     if (!m) {
         return a->bad ? a->bad : ERR_CORRUPT;

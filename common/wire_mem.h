@@ -31,6 +31,11 @@ void *wire_arena_array(struct wire_arena *a, size_t n, size_t size); /* zeroed *
 NODISCARD enum err wire_unpack(void *out, struct wire_arena *a,
                                const ProtobufCMessageDescriptor *type, const void *p, size_t n);
 
+/* The same with another budget. */
+NODISCARD enum err wire_unpack_within(void *out, struct wire_arena *a,
+                                      const ProtobufCMessageDescriptor *type, const void *p,
+                                      size_t n, size_t max_bytes);
+
 /* Lets the arena give out `n` more bytes than it has so far: for results whose size was checked. */
 void wire_arena_allow(struct wire_arena *a, size_t n);
 

@@ -584,6 +584,80 @@ static void a_batch_over_the_limits_is_not_encoded(void **state)
     free(values);
 }
 
+/* Fills `b` with n of one kind, as small as they get or with texts of `text_n` bytes. */
+static void fill(struct batch *b, char kind, size_t n, size_t text_n)
+{
+    static struct proc_info infos[WIRE_RUNS_MAX];
+    static struct life_event events[WIRE_EVENTS_MAX];
+    static struct ledger_row ledger[WIRE_LEDGER_MAX];
+    static struct batch_run alike[WIRE_RUNS_MAX];
+    static char text[4096];
+    struct str s = {text, text_n};
+    uint32_t seed = 1;
+
+    for (size_t i = 0; i < sizeof text; i++) { /* not to be compressed to nothing */
+        seed = seed * 1664525 + 1013904223;
+        text[i] = (char)(' ' + (seed >> 24) % 90);
+    }
+    *b = (struct batch){.head = {.seq = 1}, .n_ticks = 1, .wall_ns = wall, .mono_ns = mono};
+    for (size_t i = 0; i < n; i++) {
+        struct proc_info info = {.id = {(uint32_t)i, 0}, .name = s, .command_line = s};
+
+        infos[i] = info;
+        events[i] = (struct life_event){.kind = LIFE_PROCESS_START, .info = info, .path = s};
+        alike[i] = (struct batch_run){.id = info.id, .n_ticks = 1};
+        ledger[i % WIRE_LEDGER_MAX] = (struct ledger_row){s, s, 1};
+    }
+    b->infos = infos;
+    b->events = events;
+    b->ledger = ledger;
+    b->runs = alike;
+    b->n_infos = kind == 'i' || kind == 'a' ? n : 0;
+    b->n_events = kind == 'e' || kind == 'a' ? n : 0;
+    b->n_runs = kind == 'r' || kind == 'a' ? n : 0;
+    b->n_ledger = kind != 'l' && kind != 'a' ? 0 : n < WIRE_LEDGER_MAX ? n : WIRE_LEDGER_MAX;
+}
+
+/* The sender must not make what no receiver takes: it would be refused again and again. */
+static void what_is_encoded_can_be_decoded(void **state)
+{
+    static const size_t counts[] = {1, 2, 5, 20, 100, 300, 1000, 3000, 10000, 20000, 40000, 65536};
+    static const size_t lengths[] = {0, 1, 8, 40, 300};
+    struct wire_encoder *enc;
+    size_t taken = 0;
+    struct buf b;
+
+    (void)state;
+    assert_ok(wire_encoder_create(&enc));
+    buf_init(&b, OUT_MAX);
+    for (const char *kind = "ierla"; *kind; kind++) {
+        for (size_t k = 0; k < COUNT_OF(counts) * COUNT_OF(lengths); k++) {
+            size_t n = counts[k / COUNT_OF(lengths)], text_n = lengths[k % COUNT_OF(lengths)];
+            struct batch in, *out;
+            enum err e;
+
+            fill(&in, *kind, n, text_n);
+            buf_reset(&b);
+            e = wire_batch_encode(enc, &b, &in);
+            if (e) {
+                assert_err(e, ERR_FULL);
+                assert_true(n >= 1000); /* a batch can be split, but not for ever */
+                continue;
+            }
+            e = wire_batch_decode(&out, b.p, b.n);
+            if (e) {
+                fail_msg("%zu of kind %c with %zu bytes of text: %s", n, *kind, text_n,
+                         err_name(e));
+            }
+            taken++;
+            wire_batch_free(out);
+        }
+    }
+    assert_true(taken > 200);
+    buf_fini(&b);
+    wire_encoder_destroy(enc);
+}
+
 static void a_wrong_batch_is_not_encoded(void **state)
 {
     struct batch_column reversed[2] = {columns[1], columns[0]};
@@ -674,6 +748,7 @@ int main(void)
         cmocka_unit_test(amplified_messages_meet_the_budget),
         cmocka_unit_test(a_frame_must_declare_an_acceptable_size),
         cmocka_unit_test(a_batch_over_the_limits_is_not_encoded),
+        cmocka_unit_test(what_is_encoded_can_be_decoded),
         cmocka_unit_test(a_wrong_batch_is_not_encoded),
         cmocka_unit_test(bad_text_is_mended_before_it_leaves),
         cmocka_unit_test(every_failed_allocation_is_survived),
