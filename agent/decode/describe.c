@@ -4,6 +4,8 @@
 #include "agent/decode/describe.h"
 
 #include "agent/decode/decode_class.h"
+#include "agent/decode/describe_manifest.h"
+#include "agent/decode/describe_metadata.h"
 #include "agent/decode/describe_tracelogging.h"
 #include "agent/decode/payload.h"
 #include "agent/decode/schema.h"
@@ -16,6 +18,9 @@ struct describe {
     struct describe_stats stats;
     struct payload payload;
     struct tracelogging tracelogging;
+    struct metadata metadata;
+    struct manifests manifests;
+    bool early; /* schemas come ahead of everything, so each comes a second time */
 };
 
 enum err describe_create(struct describe **out, const struct describe_conf *conf,
@@ -28,6 +33,7 @@ enum err describe_create(struct describe **out, const struct describe_conf *conf
     if (!d) {
         return ERR_NOMEM;
     }
+    manifests_init(&d->manifests);
     e = schema_create(&d->schema, conf->schema_max ? conf->schema_max : SCHEMA_MAX_DEFAULT);
     if (e) {
         goto fail;
@@ -45,14 +51,38 @@ void describe_destroy(struct describe *d)
     if (!d) {
         return;
     }
+    manifests_fini(&d->manifests);
     schema_destroy(d->schema);
     mem_free(d);
 }
 
+static void count_learnt(struct describe *d, enum err e, uint64_t events)
+{
+    d->stats.schemas += events;
+    d->stats.refused += e == ERR_FULL || e == ERR_NOMEM || e == ERR_UNSUPPORTED;
+    d->stats.damaged += e == ERR_CORRUPT;
+}
+
 void describe_learn(struct describe *d, const struct raw_event *raw)
 {
-    (void)d;
-    (void)raw;
+    bool metadata = metadata_is(raw);
+    uint64_t events = 0, broken = 0;
+    enum err e;
+
+    if (!metadata && !manifest_is(raw)) {
+        return;
+    }
+    d->early |= raw->early;
+    if (d->early && !raw->early) {
+        return;
+    }
+    if (metadata) {
+        e = metadata_learn(&d->metadata, d->schema, raw, &events);
+    } else {
+        e = manifests_learn(&d->manifests, d->schema, raw, &events, &broken);
+    }
+    d->stats.damaged += broken;
+    count_learnt(d, e, events);
 }
 
 /* What is known of a record, once it is known by whom. */
@@ -90,9 +120,23 @@ static void find(struct describe *d, const struct raw_event *raw, struct known *
         out->name = str_make(k->layout->name);
         return;
     }
+    if (metadata_is(raw)) {
+        k->layout = metadata_layout(raw);
+        out->by = DESCRIBE_LAYOUT;
+        out->name = str_make(k->layout->name);
+        out->provider = str_make("EventMetadata");
+        return;
+    }
+    if (manifest_is(raw)) {
+        k->layout = &manifest_layout;
+        out->by = DESCRIBE_MANIFEST;
+        out->name = str_make(k->layout->name);
+        out->provider = schema_find_provider(d->schema, raw->guid);
+        return;
+    }
     k->schema = raw->form == RAW_MESSAGE ? NULL : schema_find_event(d->schema, raw);
     if (k->schema) {
-        name_schema(out, DESCRIBE_METADATA, k->schema);
+        name_schema(out, k->schema->manifest ? DESCRIBE_MANIFEST : DESCRIBE_METADATA, k->schema);
     } else if (out->provider.n == 0) {
         out->provider = schema_find_provider(d->schema, raw->guid);
     }
@@ -149,4 +193,5 @@ enum err describe_values(struct describe *d, const struct raw_event *raw,
 void describe_stats(const struct describe *d, struct describe_stats *out)
 {
     *out = d->stats;
+    out->unfinished = manifests_open(&d->manifests);
 }

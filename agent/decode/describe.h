@@ -40,9 +40,10 @@ struct described {
 };
 
 struct describe_stats {
-    uint64_t schemas; /* events known by manifest or metadata */
-    uint64_t refused; /* schemas over schema_max */
-    uint64_t damaged; /* schemas that could not be read */
+    uint64_t schemas;    /* events known by manifest or metadata */
+    uint64_t refused;    /* schemas over schema_max; manifests where the build has no expat */
+    uint64_t damaged;    /* schemas that could not be read; chunks of manifests without the rest */
+    uint64_t unfinished; /* manifests whose last chunks have not come yet */
 };
 
 /* Errors: ERR_NOMEM; tmf_dir: ERR_NOTFOUND, ERR_ACCESS, ERR_IO */
@@ -50,7 +51,9 @@ NODISCARD enum err describe_create(struct describe **out, const struct describe_
                                    struct errmsg *why);
 void describe_destroy(struct describe *d); /* NULL is allowed */
 
-/* Keeps the schema a record carries; others are ignored. Repeated schemas are known already. */
+/* Keeps the schema a record carries; others are ignored. Repeated schemas are known already, of
+ * different ones for the same event the first is kept. Once a schema came early, only early ones
+ * are looked at: they all do. */
 void describe_learn(struct describe *d, const struct raw_event *raw);
 
 /* Provider, task and name only. */

@@ -215,7 +215,7 @@ static struct str bits_text(struct reader *r, const struct schema_map *map, uint
 static struct str map_text(struct reader *r, const struct schema_field *f, uint64_t u)
 {
     const struct schema_map *map =
-        f->map.n && r->maps ? schema_find_map(r->maps, r->schema->guid, f->map) : NULL;
+        f->map.n && r->maps ? schema_find_map(r->maps, r->schema->owner, f->map) : NULL;
 
     if (!map) {
         return str_make("");
