@@ -184,11 +184,12 @@ static void fill_columns(const struct batch_held *h, const struct batch_part *pa
     for (uint32_t i = part->instance0; i < part->instance1; i++) {
         for (uint32_t r = h->instances[i].first_row; r != BATCH_NO_ROW; r = h->rows[r].next) {
             const struct batch_row *row = &h->rows[r];
-            const int64_t *v = h->values + row->value_at;
+            const int64_t *v;
 
-            if (row->tick < part->tick0 || row->tick >= part->tick1) {
+            if (!row->mask || row->tick < part->tick0 || row->tick >= part->tick1) {
                 continue;
             }
+            v = h->values + row->value_at;
             for (uint64_t left = row->mask; left; left &= left - 1) {
                 *at[__builtin_ctzll(left)]++ = *v++;
             }

@@ -36,11 +36,12 @@ void etl_stream_rewind(struct etl_stream *s, enum etl_want want)
     s->at_record = s->started = false;
 }
 
+/* Room for n bytes; not NULL even for none. */
 static enum err grow(uint8_t **p, size_t *cap, size_t n)
 {
     uint8_t *larger;
 
-    if (n <= *cap) {
+    if (*p && n <= *cap) {
         return ERR_OK;
     }
     larger = mem_alloc(n);
