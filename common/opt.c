@@ -356,6 +356,31 @@ void opt_print_commands(struct buf *out, const char *program, const char *about,
     }
 }
 
+/* One branch of a case: the options of a command. */
+static void put_words(struct buf *out, int indent, const struct opt_command *cmd)
+{
+    buf_printf(out, "%*s%s) words=\"--help", indent, "", cmd->name);
+    for (size_t k = 0; k < cmd->n_opts; k++) {
+        buf_printf(out, " --%s", cmd->opts[k].name);
+    }
+    buf_put_str(out, "\" ;;\n");
+}
+
+/* The branch of a command that has commands of its own. */
+static void put_subs(struct buf *out, const struct opt_command *cmd)
+{
+    buf_printf(out, "        %s)\n            if [ \"$COMP_CWORD\" -eq 2 ]; then\n", cmd->name);
+    buf_put_str(out, "                words=\"--help");
+    for (size_t i = 0; i < cmd->n_subs; i++) {
+        buf_printf(out, " %s", cmd->subs[i]->name);
+    }
+    buf_put_str(out, "\"\n            else\n                case ${COMP_WORDS[2]} in\n");
+    for (size_t i = 0; i < cmd->n_subs; i++) {
+        put_words(out, 16, cmd->subs[i]);
+    }
+    buf_put_str(out, "                esac\n            fi ;;\n");
+}
+
 void opt_print_bash_completion(struct buf *out, const char *program,
                                const struct opt_command *const *cmds, size_t n)
 {
@@ -376,11 +401,11 @@ void opt_print_bash_completion(struct buf *out, const char *program,
     }
     buf_put_str(out, "\"\n    else\n        case ${COMP_WORDS[1]} in\n");
     for (i = 0; i < n; i++) {
-        buf_printf(out, "        %s) words=\"--help", cmds[i]->name);
-        for (size_t k = 0; k < cmds[i]->n_opts; k++) {
-            buf_printf(out, " --%s", cmds[i]->opts[k].name);
+        if (cmds[i]->n_subs) {
+            put_subs(out, cmds[i]);
+        } else {
+            put_words(out, 8, cmds[i]);
         }
-        buf_put_str(out, "\" ;;\n");
     }
     buf_printf(out,
                "        esac\n    fi\n    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "

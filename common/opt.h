@@ -25,7 +25,9 @@ struct opt_command {
     const char *operands; /* "FILE…", or NULL when none are taken */
     const struct opt *opts;
     size_t n_opts;
-    const char *examples; /* lines, "" or NULL = none */
+    const char *examples;                  /* lines, "" or NULL = none */
+    const struct opt_command *const *subs; /* its first operand is one of these, or NULL */
+    size_t n_subs;
 };
 
 #define OPT_MANY_MAX 64

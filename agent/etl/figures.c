@@ -1,0 +1,304 @@
+#include "agent/etl/figures.h"
+
+#include <string.h>
+
+#include "agent/etl/residual.h"
+#include "agent/etw_guid.h"
+#include "common/cur.h"
+#include "common/mem.h"
+
+/* Microsoft-Windows-Kernel-Process */
+static const uint8_t kernel_process[16] =
+    ETW_GUID(0x22fb2cd6, 0x0e7b, 0x422b, 0xa0, 0xc7, 0x2f, 0xad, 0x1f, 0xd0, 0xe7, 0x16);
+
+enum err figures_create(struct figures **out)
+{
+    struct figures *f = mem_zalloc(sizeof *f);
+    enum err e;
+
+    if (!f) {
+        return ERR_NOMEM;
+    }
+    f->first_ns = FIGURES_NO_NS;
+    f->last_ns = FIGURES_NO_NS;
+    e = kinds_create(&f->kinds);
+    if (!e) {
+        e = pids_create(&f->pids);
+    }
+    if (!e) {
+        e = lives_create(&f->lives);
+    }
+    if (e) {
+        figures_destroy(f);
+        return e;
+    }
+    *out = f;
+    return ERR_OK;
+}
+
+void figures_destroy(struct figures *f)
+{
+    if (f) {
+        kinds_destroy(f->kinds);
+        pids_destroy(f->pids);
+        lives_destroy(f->lives);
+        mem_free(f);
+    }
+}
+
+/* -- who -- */
+
+/* Pid of a thread at this moment; false: unknown. */
+static bool pid_of_thread(const struct walk *w, uint32_t tid, uint32_t *pid)
+{
+    const struct ptable_proc *p = ptable_thread(walk_table(w), tid);
+
+    *pid = p ? p->info.id.pid : 0;
+    return p || tid == 0;
+}
+
+/* -- kernel records, class by class -- */
+
+static void count_thread(struct figures *f, const struct event *ev)
+{
+    enum pids_column column = ev->kind == EV_THREAD_START  ? PIDS_THREADS_STARTED
+                              : ev->kind == EV_THREAD_STOP ? PIDS_THREADS_ENDED
+                                                           : PIDS_THREAD_RUNDOWN;
+
+    pids_add(f->pids, ev->u.thread.pid, column, 1);
+}
+
+static void count_image(struct figures *f, const struct walk_record *r)
+{
+    const struct event *ev = r->ev;
+    bool named = r->raw->version > 0; /* version 0 has no pid in its payload */
+
+    if (ev->kind == EV_IMAGE_LOAD) {
+        pids_add(f->pids, named ? ev->u.image.pid : r->raw->pid, PIDS_IMAGE_LOADS, 1);
+    } else if (ev->kind == EV_IMAGE_FOUND || ev->kind == EV_IMAGE_LAST) {
+        pids_add(f->pids, named ? ev->u.image.pid : EVENT_NO_ID, PIDS_IMAGE_RUNDOWN, 1);
+    }
+}
+
+static void count_sample(struct figures *f, const struct walk *w, const struct event *ev)
+{
+    uint32_t pid;
+
+    if (ev->u.sample.tid == 0) {
+        f->samples_idle += !ev->u.sample.interrupt;
+        f->samples_idle_interrupt += ev->u.sample.interrupt;
+    }
+    if (pid_of_thread(w, ev->u.sample.tid, &pid)) {
+        pids_add(f->pids, pid, PIDS_SAMPLES, 1);
+    } else {
+        f->unresolved_samples++;
+    }
+}
+
+static void count_disk(struct figures *f, const struct walk_record *r)
+{
+    bool read = r->ev->kind == EV_DISK_READ;
+    uint32_t pid;
+
+    if (!r->charged) {
+        f->unresolved_disk++;
+        return;
+    }
+    pid = r->charged->info.id.pid;
+    pids_add(f->pids, pid, read ? PIDS_DISK_READS : PIDS_DISK_WRITES, 1);
+    pids_add(f->pids, pid, read ? PIDS_DISK_READ_BYTES : PIDS_DISK_WRITE_BYTES,
+             r->ev->u.disk.bytes);
+}
+
+static void count_hard_fault(struct figures *f, const struct walk *w, const struct event *ev)
+{
+    uint32_t pid;
+
+    if (!pid_of_thread(w, ev->u.hard_fault.tid, &pid)) {
+        f->unresolved_hard_faults++;
+        return;
+    }
+    pids_add(f->pids, pid, PIDS_HARD_FAULTS, 1);
+    pids_add(f->pids, pid, PIDS_HARD_FAULT_BYTES, ev->u.hard_fault.bytes);
+}
+
+static void count_net(struct figures *f, const struct event *ev)
+{
+    const struct ev_net *n = &ev->u.net;
+
+    if (n->op == NET_SEND || n->op == NET_RECV) {
+        bool send = n->op == NET_SEND;
+        enum pids_column column = n->udp ? (send ? PIDS_UDP_SEND : PIDS_UDP_RECV)
+                                         : (send ? PIDS_TCP_SEND : PIDS_TCP_RECV);
+
+        pids_add(f->pids, n->pid, column, n->bytes);
+    }
+}
+
+/* Time on a CPU lasts from one switch of that CPU to the next. */
+static void count_switch(struct figures *f, const struct walk *w, const struct walk_record *r)
+{
+    struct figures_cpu *cpu = r->raw->cpu < FIGURES_CPUS ? &f->cpus[r->raw->cpu] : NULL;
+    uint32_t pid;
+    bool known = pid_of_thread(w, r->ev->u.cswitch.new_tid, &pid);
+
+    if (known) {
+        pids_add(f->pids, pid, PIDS_SWITCHES_IN, 1);
+    } else {
+        f->unresolved_switches++;
+    }
+    if (!cpu) {
+        f->untold++;
+        return;
+    }
+    if (cpu->known && r->raw->ticks > cpu->ticks) {
+        pids_add(f->pids, cpu->pid, PIDS_SWITCH_TICKS, (uint64_t)(r->raw->ticks - cpu->ticks));
+    }
+    *cpu = (struct figures_cpu){r->raw->ticks, pid, known};
+}
+
+/* InitialTime is the payload's first field. */
+static void count_interrupt(struct figures *f, const struct walk_record *r)
+{
+    struct cur c = cur_make(r->raw->payload, r->raw->payload_n);
+    int64_t begun = (int64_t)cur_u64le(&c), took;
+
+    if (!c.bad && !__builtin_sub_overflow(r->raw->ticks, begun, &took) && took > 0) {
+        *(r->ev->kind == EV_DPC ? &f->dpc_ticks : &f->isr_ticks) += (uint64_t)took;
+    }
+}
+
+static void count_fact(struct figures *f, const struct walk *w, const struct walk_record *r)
+{
+    switch (r->ev->kind) {
+    case EV_PROC_START:
+    case EV_PROC_STOP:
+    case EV_PROC_FOUND:
+    case EV_PROC_LAST:
+    case EV_PROC_DEFUNCT:
+        lives_event(f->lives, r);
+        break;
+    case EV_THREAD_START:
+    case EV_THREAD_STOP:
+    case EV_THREAD_FOUND:
+    case EV_THREAD_LAST:
+        count_thread(f, r->ev);
+        break;
+    case EV_IMAGE_LOAD:
+    case EV_IMAGE_FOUND:
+    case EV_IMAGE_LAST:
+        count_image(f, r);
+        break;
+    case EV_CPU_SAMPLE:
+        count_sample(f, w, r->ev);
+        break;
+    case EV_CSWITCH:
+        count_switch(f, w, r);
+        break;
+    case EV_DPC:
+    case EV_ISR:
+        count_interrupt(f, r);
+        break;
+    case EV_DISK_READ:
+    case EV_DISK_WRITE:
+        count_disk(f, r);
+        break;
+    case EV_HARD_FAULT:
+        count_hard_fault(f, w, r->ev);
+        break;
+    case EV_SOFT_FAULT:
+        pids_add(f->pids, r->raw->pid, PIDS_SOFT_FAULTS, 1);
+        break;
+    case EV_NET:
+        count_net(f, r->ev);
+        break;
+    default:
+        break;
+    }
+}
+
+/* -- oddities -- */
+
+static void count_odd(struct figures *f, struct figures_odd *list, size_t *n, const char *class,
+                      const struct raw_event *raw, size_t bytes)
+{
+    for (size_t i = 0; i < *n; i++) {
+        if (list[i].class == class && list[i].version == raw->version && list[i].bytes == bytes) {
+            list[i].n++;
+            return;
+        }
+    }
+    if (*n == FIGURES_ODD_MAX) {
+        f->untold++;
+        return;
+    }
+    list[(*n)++] = (struct figures_odd){class, raw->version, (uint32_t)bytes, 1};
+}
+
+static void look_for_odd(struct figures *f, const struct kinds_event *kind,
+                         const struct walk_record *r)
+{
+    const char *class = residual_name(kind);
+    size_t left;
+
+    if (!class) {
+        return;
+    }
+    if (r->decoded == ERR_CORRUPT) {
+        count_odd(f, f->undecodable, &f->n_undecodable, class, r->raw, 0);
+        return;
+    }
+    left = residual_bytes(kind, r->raw);
+    if (left > 0) {
+        count_odd(f, f->residual, &f->n_residual, class, r->raw, left);
+    }
+}
+
+static void count_manifest(struct figures *f, const struct walk_record *r)
+{
+    const struct raw_event *raw = r->raw;
+    struct cur c = cur_make(raw->payload, raw->payload_n);
+
+    if (raw->form != RAW_MANIFEST || (raw->id != 1 && raw->id != 2) ||
+        memcmp(raw->guid, kernel_process, sizeof kernel_process) != 0) {
+        return;
+    }
+    if (f->n_manifest == FIGURES_LIST_MAX) {
+        f->untold++;
+        return;
+    }
+    f->manifest[f->n_manifest++] =
+        (struct figures_manifest){r->since_ns, cur_u32le(&c), raw->id, raw->version};
+}
+
+/* -- a record -- */
+
+void figures_record(struct figures *f, const struct walk *w, const struct walk_record *r)
+{
+    const struct raw_event *raw = r->raw;
+    const struct kinds_event *kind = kinds_count(f->kinds, walk_describe(w), raw);
+
+    f->records++;
+    f->header_types[raw->header < ETL_TYPE_COUNT ? raw->header : 0]++;
+    f->first_ns = f->first_ns > r->since_ns ? r->since_ns : f->first_ns;
+    f->last_ns = f->last_ns == FIGURES_NO_NS || f->last_ns < r->since_ns ? r->since_ns : f->last_ns;
+    if (raw->header == ETL_ERROR) {
+        if (f->n_errors < FIGURES_LIST_MAX) {
+            f->errors[f->n_errors++] = r->since_ns;
+        } else {
+            f->untold++;
+        }
+    }
+    if (!kind) {
+        return;
+    }
+    if (kind->kernel) {
+        f->counts[kind->kernel][kind->opcode]++;
+        look_for_odd(f, kind, r);
+        if (r->ev) {
+            count_fact(f, w, r);
+        }
+    } else {
+        count_manifest(f, r);
+    }
+}

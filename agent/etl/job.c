@@ -1,0 +1,143 @@
+#include "agent/etl/job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/clk.h"
+#include "common/os.h"
+
+enum err job_begin(struct job *job, const struct opt_args *args, struct errmsg *why)
+{
+    static const char *const names[] = {"table", "json", "csv", "jsonl"};
+    const char *format = opt_value(args, "format");
+    bool found = format == NULL;
+    char **files;
+
+    job->args = args;
+    job->out = stdout;
+    job->out_terminal = os_is_terminal(1);
+    job->n_files = opt_operands(args, &files);
+    job->files = (const char *const *)files;
+    job->merge = opt_flag(args, "merge");
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
+        found = strcmp(format, names[i]) == 0;
+        job->format = found ? (enum sheet_format)i : job->format;
+    }
+    if (!found) {
+        return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json, jsonl or csv",
+                          format);
+    }
+    if (job->n_files == 0) {
+        return errmsg_set(why, ERR_USAGE, "no FILE given; --help shows examples");
+    }
+    if (job->merge && job->n_files > WALK_FILES_MAX) {
+        return errmsg_set(why, ERR_USAGE, "--merge takes at most %d files", WALK_FILES_MAX);
+    }
+    return ERR_OK;
+}
+
+size_t job_parts(const struct job *job)
+{
+    return job->merge ? 1 : job->n_files;
+}
+
+const char *job_part_name(const struct job *job, size_t i)
+{
+    return job->files[i];
+}
+
+static enum err end_listing(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+    return ERR_END;
+}
+
+/* What no trace file can be, told better than by its bytes. */
+static enum err check_path(const char *path, struct errmsg *why)
+{
+    enum err e;
+
+    if (strcmp(path, "-") == 0) {
+        return errmsg_set(why, ERR_USAGE,
+                          "standard input cannot be read as a trace, which is read at many places; "
+                          "give a file");
+    }
+    e = os_list_dir(path, end_listing, NULL);
+    if (e == ERR_OK || e == ERR_END) {
+        return errmsg_set(why, ERR_USAGE, "%s is a directory; give trace files, such as %s/*.etl",
+                          path, path);
+    }
+    return ERR_OK;
+}
+
+static void note_failure(struct job *job, enum err e, const struct errmsg *why)
+{
+    fflush(job->out);
+    fprintf(stderr, "procfleet-agent: %s\n", why->text);
+    job->failed = job->failed ? job->failed : e;
+}
+
+enum err job_open(struct job *job, size_t i, struct walk_conf *conf, struct walk **out)
+{
+    struct errmsg why = {""};
+    enum err e = ERR_OK;
+
+    conf->paths = &job->files[job->merge ? 0 : i];
+    conf->n_paths = job->merge ? job->n_files : 1;
+    conf->stopped = job->stopped;
+    for (size_t k = 0; k < conf->n_paths && !e; k++) {
+        e = check_path(conf->paths[k], &why);
+    }
+    if (!e) {
+        e = walk_open(out, conf, &why);
+    }
+    if (e) {
+        note_failure(job, e, &why);
+    }
+    return e;
+}
+
+bool job_walk(struct job *job, struct walk *w)
+{
+    struct errmsg why = {""};
+    enum err e = walk_run(w, &why);
+
+    if (e == ERR_CLOSED) {
+        char text[CLK_TEXT];
+
+        job->partial = true;
+        fprintf(stderr, "procfleet-agent: stopped; what is shown ends at %s\n",
+                clk_format_utc(text, sizeof text, walk_reached_ns(w), 3));
+    } else if (e) {
+        note_failure(job, e, &why);
+    }
+    return e == ERR_OK;
+}
+
+bool job_out_ok(struct job *job)
+{
+    if (!job->out_failed && ferror(job->out)) {
+        job->out_failed = true;
+        job->out_errno = errno;
+    }
+    return !job->out_failed;
+}
+
+enum err job_number(const struct job *job, const char *option, uint64_t def, uint64_t *out,
+                    struct errmsg *why)
+{
+    const char *text = opt_value(job->args, option);
+    char *end;
+
+    *out = def;
+    if (!text) {
+        return ERR_OK;
+    }
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (errno || end == text || *end || text[0] == '-') {
+        return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number", option, text);
+    }
+    return ERR_OK;
+}

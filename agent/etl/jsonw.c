@@ -1,0 +1,255 @@
+#include "agent/etl/jsonw.h"
+
+#include "common/clk.h"
+
+void jsonw_init(struct jsonw *j, FILE *to, unsigned pretty)
+{
+    *j = (struct jsonw){.to = to, .pretty = pretty};
+}
+
+void jsonw_init_buf(struct jsonw *j, struct buf *text)
+{
+    *j = (struct jsonw){.text = text};
+}
+
+static void put(struct jsonw *j, const void *p, size_t n)
+{
+    if (j->to) {
+        (void)fwrite(p, 1, n, j->to);
+    } else {
+        buf_put(j->text, p, n);
+    }
+}
+
+static void put_char(struct jsonw *j, char c)
+{
+    if (j->to) {
+        (void)fputc(c, j->to);
+    } else {
+        buf_put_u8(j->text, (uint8_t)c);
+    }
+}
+
+static void put_cstr(struct jsonw *j, const char *s)
+{
+    put(j, s, strlen(s));
+}
+
+/* Bytes of the valid UTF-8 character at p, 0 when it is none. */
+static size_t char_size(const uint8_t *p, size_t n)
+{
+    size_t size = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+
+    if (size == 0 || size > n || p[0] > 0xF4) {
+        return 0;
+    }
+    for (size_t i = 1; i < size; i++) {
+        if ((p[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
+        (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)) {
+        return 0;
+    }
+    return size;
+}
+
+static void put_escape(struct jsonw *j, uint8_t c)
+{
+    char text[8];
+
+    if (c == '"' || c == '\\') {
+        text[0] = '\\';
+        text[1] = (char)c;
+        put(j, text, 2);
+        return;
+    }
+    (void)snprintf(text, sizeof text, "\\u%04x", c);
+    put(j, text, 6);
+}
+
+/* Control characters are escaped, DEL and those of the C1 range too: the document may end up on a
+ * terminal. */
+static void put_text(struct jsonw *j, struct str v)
+{
+    const uint8_t *p = (const uint8_t *)v.p;
+    size_t from = 0, at = 0;
+
+    put_char(j, '"');
+    while (at < v.n) {
+        size_t size = p[at] >= 0x20 && p[at] < 0x7F ? 1 : char_size(p + at, v.n - at);
+        bool c1 = size == 2 && p[at] == 0xC2 && p[at + 1] < 0xA0;
+
+        if (size && !c1 && p[at] >= 0x20 && p[at] != '"' && p[at] != '\\' && p[at] != 0x7F) {
+            at += size;
+            continue;
+        }
+        put(j, p + from, at - from);
+        if (size == 0) {
+            put_cstr(j, "\xEF\xBF\xBD");
+            size = 1;
+        } else {
+            put_escape(j, c1 ? p[at + 1] : p[at]);
+        }
+        at += size;
+        from = at;
+    }
+    put(j, p + from, at - from);
+    put_char(j, '"');
+}
+
+static void break_line(struct jsonw *j, unsigned depth)
+{
+    if (depth <= j->pretty && depth > 0) {
+        put_char(j, '\n');
+        for (unsigned i = 0; i < depth; i++) {
+            put_char(j, ' ');
+        }
+    }
+}
+
+static uint64_t bit(unsigned depth)
+{
+    return UINT64_C(1) << (depth - 1);
+}
+
+/* What stands before a value: comma, line, key. */
+static bool begin_value(struct jsonw *j, struct str key)
+{
+    if (j->hidden) {
+        return false;
+    }
+    if (j->depth == 0) {
+        return true;
+    }
+    if (j->filled & bit(j->depth)) {
+        put_cstr(j, j->depth > j->pretty ? ", " : ",");
+    }
+    j->filled |= bit(j->depth);
+    break_line(j, j->depth);
+    if (!(j->array & bit(j->depth))) {
+        put_text(j, key);
+        put_cstr(j, ": ");
+    }
+    return true;
+}
+
+static void open_level(struct jsonw *j, struct str key, bool array)
+{
+    if (j->depth == JSONW_DEPTH || !begin_value(j, key)) {
+        j->hidden++;
+        return;
+    }
+    j->depth++;
+    put_char(j, array ? '[' : '{');
+    j->filled &= ~bit(j->depth);
+    j->array = array ? j->array | bit(j->depth) : j->array & ~bit(j->depth);
+}
+
+void jsonw_object_n(struct jsonw *j, struct str key)
+{
+    open_level(j, key, false);
+}
+
+void jsonw_array_n(struct jsonw *j, struct str key)
+{
+    open_level(j, key, true);
+}
+
+void jsonw_object(struct jsonw *j, const char *key)
+{
+    open_level(j, str_make(key), false);
+}
+
+void jsonw_array(struct jsonw *j, const char *key)
+{
+    open_level(j, str_make(key), true);
+}
+
+void jsonw_end(struct jsonw *j)
+{
+    unsigned depth = j->depth;
+
+    if (j->hidden) {
+        j->hidden--;
+        return;
+    }
+    if (j->filled & bit(depth) && depth <= j->pretty) {
+        put_char(j, '\n');
+        for (unsigned i = 1; i < depth; i++) {
+            put_char(j, ' ');
+        }
+    }
+    put_char(j, j->array & bit(depth) ? ']' : '}');
+    j->depth--;
+}
+
+void jsonw_raw_n(struct jsonw *j, struct str key, const char *v)
+{
+    if (begin_value(j, key)) {
+        put_cstr(j, v);
+    }
+}
+
+void jsonw_text_n(struct jsonw *j, struct str key, struct str v)
+{
+    if (begin_value(j, key)) {
+        put_text(j, v);
+    }
+}
+
+void jsonw_uint_n(struct jsonw *j, struct str key, uint64_t v)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    jsonw_raw_n(j, key, text);
+}
+
+void jsonw_uint(struct jsonw *j, const char *key, uint64_t v)
+{
+    jsonw_uint_n(j, str_make(key), v);
+}
+
+void jsonw_int(struct jsonw *j, const char *key, int64_t v)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%lld", (long long)v);
+    jsonw_raw_n(j, str_make(key), text);
+}
+
+void jsonw_bool(struct jsonw *j, const char *key, bool v)
+{
+    jsonw_raw_n(j, str_make(key), v ? "true" : "false");
+}
+
+void jsonw_null(struct jsonw *j, const char *key)
+{
+    jsonw_raw_n(j, str_make(key), "null");
+}
+
+void jsonw_text(struct jsonw *j, const char *key, struct str v)
+{
+    jsonw_text_n(j, str_make(key), v);
+}
+
+void jsonw_raw(struct jsonw *j, const char *key, const char *v)
+{
+    jsonw_raw_n(j, str_make(key), v);
+}
+
+const char *jsonw_ms(char text[JSONW_MS_TEXT], int64_t ns, int digits)
+{
+    uint64_t v = ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns, unit = 1, whole = CLK_MS;
+
+    for (int i = digits; i < 6; i++) {
+        unit *= 10;
+    }
+    v = (v + unit / 2) / unit;
+    whole /= unit;
+    (void)snprintf(text, JSONW_MS_TEXT, "%s%llu.%0*llu", ns < 0 && v ? "-" : "",
+                   (unsigned long long)(v / whole), digits, (unsigned long long)(v % whole));
+    return text;
+}

@@ -1,0 +1,47 @@
+/* Writes one JSON document to a stream, value by value, in constant memory. Text that is no UTF-8
+ * is mended with U+FFFD, so that the document always parses. Threads: one owner. Caller's storage.
+ */
+#ifndef PROCFLEET_AGENT_ETL_JSONW_H
+#define PROCFLEET_AGENT_ETL_JSONW_H
+
+#include <stdio.h>
+
+#include "common/buf.h"
+#include "common/model.h"
+
+#define JSONW_DEPTH 64 /* deeper levels are left out, with everything in them */
+
+struct jsonw {
+    FILE *to;         /* or, when NULL, into `text` */
+    struct buf *text; /* borrowed */
+    unsigned pretty;  /* levels printed with one member a line; the rest stands on one line */
+    unsigned depth, hidden;
+    uint64_t filled, array; /* a bit per level: has members; is an array */
+};
+
+void jsonw_init(struct jsonw *j, FILE *to, unsigned pretty);
+void jsonw_init_buf(struct jsonw *j, struct buf *text);
+
+/* `key` is NULL within arrays and for the document itself. */
+void jsonw_object(struct jsonw *j, const char *key);
+void jsonw_array(struct jsonw *j, const char *key);
+void jsonw_end(struct jsonw *j);
+void jsonw_object_n(struct jsonw *j, struct str key); /* keys from outside */
+void jsonw_array_n(struct jsonw *j, struct str key);
+
+void jsonw_uint(struct jsonw *j, const char *key, uint64_t v);
+void jsonw_int(struct jsonw *j, const char *key, int64_t v);
+void jsonw_bool(struct jsonw *j, const char *key, bool v);
+void jsonw_null(struct jsonw *j, const char *key);
+void jsonw_text(struct jsonw *j, const char *key, struct str v);
+void jsonw_raw(struct jsonw *j, const char *key, const char *v); /* JSON as it stands: a number */
+
+void jsonw_uint_n(struct jsonw *j, struct str key, uint64_t v);
+void jsonw_text_n(struct jsonw *j, struct str key, struct str v);
+void jsonw_raw_n(struct jsonw *j, struct str key, const char *v);
+
+/* Milliseconds with the digits asked for, from ns: rounded half up. */
+#define JSONW_MS_TEXT 40
+const char *jsonw_ms(char text[JSONW_MS_TEXT], int64_t ns, int digits);
+
+#endif

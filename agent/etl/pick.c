@@ -1,0 +1,247 @@
+#include "agent/etl/pick.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/clk.h"
+#include "common/glob.h"
+#include "common/uuid.h"
+
+/* A GUID as text, braces allowed, into the bytes as stored. */
+static bool parse_guid(uint8_t guid[16], const char *text)
+{
+    static const uint8_t to[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    char plain[MODEL_UUID_TEXT];
+    size_t n = strlen(text);
+    struct uuid u;
+
+    if (n == MODEL_UUID_TEXT + 1 && text[0] == '{' && text[n - 1] == '}') {
+        text++;
+        n -= 2;
+    }
+    if (n + 1 != sizeof plain) {
+        return false;
+    }
+    memcpy(plain, text, n);
+    plain[n] = '\0';
+    if (uuid_parse(&u, plain)) {
+        return false;
+    }
+    for (size_t i = 0; i < 16; i++) {
+        guid[to[i]] = u.b[i];
+    }
+    return true;
+}
+
+static bool parse_number(uint32_t *v, const char *text, uint32_t max)
+{
+    unsigned long long n;
+    char *end;
+
+    errno = 0;
+    n = strtoull(text, &end, 0);
+    if (errno || end == text || *end || text[0] == '-' || n > max) {
+        return false;
+    }
+    *v = (uint32_t)n;
+    return true;
+}
+
+static enum err parse_id(bool *given, uint32_t *v, const struct job *job, const char *option,
+                         struct errmsg *why)
+{
+    const char *text = opt_value(job->args, option);
+
+    *given = text != NULL;
+    if (text && !parse_number(v, text, UINT32_MAX)) {
+        return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number", option, text);
+    }
+    return ERR_OK;
+}
+
+/* Plain numbers are ms since the start, spans as well; everything with a date is UTC. */
+static enum err parse_time(struct pick_time *t, const struct job *job, const char *option,
+                           struct errmsg *why)
+{
+    const char *text = opt_value(job->args, option);
+    char *end;
+    double ms;
+
+    if (!text) {
+        return ERR_OK;
+    }
+    t->given = true;
+    if (strlen(text) > 4 && text[4] == '-') {
+        if (clk_parse_when(&t->ns, text, 0) == ERR_OK) {
+            return ERR_OK;
+        }
+    } else {
+        t->relative = true;
+        ms = strtod(text, &end);
+        if (end != text && !*end && ms >= 0 && ms < 1e12) {
+            t->ns = (int64_t)(ms * (double)CLK_MS + 0.5);
+            return ERR_OK;
+        }
+        if (clk_parse_span(&t->ns, text) == ERR_OK) {
+            return ERR_OK;
+        }
+    }
+    return errmsg_set(why, ERR_USAGE,
+                      "--%s: '%s' is neither ms since the start (1500, 2733.175), nor a span (2s), "
+                      "nor a time (2026-11-21T09:00:00Z)",
+                      option, text);
+}
+
+enum err pick_parse(struct pick *p, const struct job *job, struct errmsg *why)
+{
+    const char *provider = opt_value(job->args, "provider"), *event = opt_value(job->args, "event");
+    uint32_t number;
+    enum err e;
+
+    *p = (struct pick){.provider = str_make(provider), .event = str_make(event)};
+    p->by_guid = provider && parse_guid(p->guid, provider);
+    if (event && parse_number(&number, event, UINT16_MAX)) {
+        p->by_number = true;
+        p->number = (uint16_t)number;
+    }
+    e = parse_id(&p->by_pid, &p->pid, job, "pid", why);
+    if (!e) {
+        e = parse_id(&p->by_tid, &p->tid, job, "tid", why);
+    }
+    if (!e) {
+        e = parse_time(&p->since, job, "since", why);
+    }
+    if (!e) {
+        e = parse_time(&p->until, job, "until", why);
+    }
+    return e;
+}
+
+bool pick_by_name(const struct pick *p)
+{
+    return (p->provider.n && !p->by_guid) || (p->event.n && !p->by_number);
+}
+
+static int64_t moment(const struct pick_time *t, const struct walk_record *r)
+{
+    return t->relative ? r->since_ns : r->raw->wall_ns;
+}
+
+bool pick_over(const struct pick *p, const struct walk_record *r)
+{
+    return p->until.given && moment(&p->until, r) > p->until.ns;
+}
+
+/* The header's ids count as well as the payload's: who did it, and whom it is about. */
+bool pick_matches(const struct pick *p, const struct walk_record *r)
+{
+    const struct raw_event *raw = r->raw;
+
+    if (p->since.given && moment(&p->since, r) < p->since.ns) {
+        return false;
+    }
+    if (p->by_guid && memcmp(p->guid, raw->guid, sizeof p->guid) != 0) {
+        return false;
+    }
+    if (p->by_number && p->number != (raw->form == RAW_CLASSIC ? raw->opcode : raw->id)) {
+        return false;
+    }
+    if (p->by_pid && raw->pid != p->pid && pick_pid(r) != p->pid) {
+        return false;
+    }
+    return !p->by_tid || raw->tid == p->tid || pick_tid(r) == p->tid;
+}
+
+/* "Start", "Process/Start": with and without the task. */
+static bool event_matches(struct str pattern, const struct described *is)
+{
+    char both[256];
+    size_t task = is->task.n < 120 ? is->task.n : 120, name = is->name.n < 120 ? is->name.n : 120;
+
+    if (glob_match(pattern, is->name) || (is->task.n && glob_match(pattern, is->task))) {
+        return true;
+    }
+    if (!is->task.n || !is->name.n) {
+        return false;
+    }
+    memcpy(both, is->task.p, task);
+    both[task] = '/';
+    memcpy(both + task + 1, is->name.p, name);
+    return glob_match(pattern, (struct str){both, task + 1 + name});
+}
+
+bool pick_matches_name(const struct pick *p, const struct described *is)
+{
+    if (p->provider.n && !p->by_guid && !glob_match(p->provider, is->provider)) {
+        return false;
+    }
+    return !p->event.n || p->by_number || event_matches(p->event, is);
+}
+
+uint32_t pick_pid(const struct walk_record *r)
+{
+    const struct event *ev = r->ev;
+
+    if (ev) {
+        switch (ev->kind) {
+        case EV_PROC_START:
+        case EV_PROC_STOP:
+        case EV_PROC_FOUND:
+        case EV_PROC_LAST:
+        case EV_PROC_DEFUNCT:
+            return ev->u.proc.info.id.pid;
+        case EV_THREAD_START:
+        case EV_THREAD_STOP:
+        case EV_THREAD_FOUND:
+        case EV_THREAD_LAST:
+        case EV_THREAD_NAME:
+            return ev->u.thread.pid;
+        case EV_IMAGE_LOAD:
+        case EV_IMAGE_UNLOAD:
+        case EV_IMAGE_FOUND:
+        case EV_IMAGE_LAST:
+            return ev->u.image.pid;
+        case EV_NET:
+            return ev->u.net.pid;
+        case EV_STACK:
+            return ev->u.stack.pid;
+        default:
+            break;
+        }
+    }
+    return r->charged ? r->charged->info.id.pid : r->raw->pid;
+}
+
+uint32_t pick_tid(const struct walk_record *r)
+{
+    const struct event *ev = r->ev;
+
+    if (ev) {
+        switch (ev->kind) {
+        case EV_THREAD_START:
+        case EV_THREAD_STOP:
+        case EV_THREAD_FOUND:
+        case EV_THREAD_LAST:
+        case EV_THREAD_NAME:
+            return ev->u.thread.tid;
+        case EV_CPU_SAMPLE:
+            return ev->u.sample.tid;
+        case EV_CPU_PMC:
+            return ev->u.pmc.tid;
+        case EV_CSWITCH:
+            return ev->u.cswitch.new_tid;
+        case EV_READY:
+            return ev->u.ready.tid;
+        case EV_HARD_FAULT:
+            return ev->u.hard_fault.tid;
+        case EV_DISK_READ:
+        case EV_DISK_WRITE:
+            return ev->u.disk.issuer_tid != EVENT_NO_ID ? ev->u.disk.issuer_tid : r->raw->tid;
+        case EV_STACK:
+            return ev->u.stack.tid;
+        default:
+            break;
+        }
+    }
+    return r->raw->tid;
+}

@@ -1,0 +1,153 @@
+/* `etl processes` and `etl top`: the instances of a recording, all of them or those that used most.
+ */
+#include "agent/etl/job.h"
+#include "agent/etl/proc_rows.h"
+#include "common/glob.h"
+#include "common/mem.h"
+
+#define TOP_LIMIT 20
+
+struct choice {
+    struct str name; /* glob; empty: all */
+    bool idle;
+    bool sorted;
+    size_t by;
+    uint64_t limit; /* of each part */
+};
+
+static void on_record(void *ctx, const struct walk_record *r)
+{
+    (void)ctx;
+    (void)r; /* everything is in the process table */
+}
+
+static bool chosen(const struct choice *c, const struct ptable_proc *p)
+{
+    int64_t v;
+
+    if (c->name.n && !glob_match(c->name, p->info.name)) {
+        return false;
+    }
+    if (c->sorted && ((p->info.id.pid == 0 && !c->idle) || !procs_value(p, c->by, &v) || v == 0)) {
+        return false;
+    }
+    return true;
+}
+
+static enum err put_part(struct job *job, struct proc_rows *rows, const struct choice *c,
+                         const char *name, const struct walk *w)
+{
+    struct ptable_proc **all;
+    uint64_t shown = 0;
+    size_t n;
+    enum err e = procs_list(w, &all, &n);
+
+    if (e) {
+        return e;
+    }
+    if (c->sorted) {
+        proc_rows_sort(all, n, c->by);
+    }
+    for (size_t i = 0; i < n && shown < c->limit && !e && job_out_ok(job); i++) {
+        if (chosen(c, all[i])) {
+            e = proc_rows_put(rows, name, all[i]);
+            shown++;
+        }
+    }
+    mem_free(all);
+    return e;
+}
+
+static enum err put_all(struct job *job, const struct choice *c)
+{
+    struct walk_conf conf = {.progress = true, .record = on_record};
+    struct proc_rows *rows;
+    enum err e =
+        proc_rows_begin(&rows, job->out, job->format, c->sorted ? PROC_ROWS_TOP : PROC_ROWS_LIST,
+                        c->by, job_parts(job) > 1);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < job_parts(job) && !e && !job->partial && job_out_ok(job); i++) {
+        struct walk *w;
+
+        if (job_open(job, i, &conf, &w) == ERR_OK) {
+            (void)job_walk(job, w);
+            e = put_part(job, rows, c, job_part_name(job, i), w);
+            walk_close(w);
+        }
+    }
+    proc_rows_end(rows);
+    return e;
+}
+
+static enum err run(struct job *job, struct choice *c, struct errmsg *why)
+{
+    enum err e;
+
+    c->name = str_make(opt_value(job->args, "name"));
+    e = put_all(job, c);
+    return e ? errmsg_set(why, e, "cannot list the processes: %s", err_text(e)) : ERR_OK;
+}
+
+enum err processes_run(struct job *job, struct errmsg *why)
+{
+    struct choice c = {.limit = UINT64_MAX};
+    enum err e = job_number(job, "limit", UINT64_MAX, &c.limit, why);
+
+    return e ? e : run(job, &c, why);
+}
+
+enum err processes_top_run(struct job *job, struct errmsg *why)
+{
+    struct choice c = {.sorted = true, .idle = opt_flag(job->args, "idle")};
+    const char *by = opt_value(job->args, "by");
+    enum err e = job_number(job, "limit", TOP_LIMIT, &c.limit, why);
+
+    if (!e) {
+        e = procs_key_find(&c.by, by ? by : "cpu_time", why);
+    }
+    return e ? e : run(job, &c, why);
+}
+
+#define OPT_NAME                                                             \
+    {                                                                        \
+        "name", 0, "GLOB", "only processes whose image has this name", false \
+    }
+
+static const struct opt list_opts[] = {
+    OPT_NAME, {"limit", 'n', "N", "at most so many of each recording", false}, JOB_OPTS};
+
+static const struct opt top_opts[] = {
+    {"by", 'b', "FIGURE",
+     "cpu_time (default), disk, net, faults, samples, run, wait, ready, switches_in, hard_faults, "
+     "disk_reads, disk_write_bytes, file_ops, tcp_send, image_loads, and so on",
+     false},
+    {"limit", 'n', "N", "at most so many of each recording (20)", false},
+    {"idle", 0, NULL, "with the idle process", false},
+    OPT_NAME,
+    JOB_OPTS};
+
+const struct opt_command processes_opts = {
+    .program = "procfleet-agent etl",
+    .name = "processes",
+    .brief = "list every process of a recording, with its figures",
+    .operands = "FILE...",
+    .opts = list_opts,
+    .n_opts = sizeof list_opts / sizeof *list_opts,
+    .examples = "  procfleet-agent etl processes trace.etl\n"
+                "  procfleet-agent etl processes trace.etl --name 'svchost*' --format csv\n",
+};
+
+const struct opt_command processes_top_opts = {
+    .program = "procfleet-agent etl",
+    .name = "top",
+    .brief = "the processes that used most of something",
+    .operands = "FILE...",
+    .opts = top_opts,
+    .n_opts = sizeof top_opts / sizeof *top_opts,
+    .examples = "  procfleet-agent etl top trace.etl\n"
+                "  procfleet-agent etl top trace.etl --by disk -n 5\n"
+                "  procfleet-agent etl top *.etl --by net --format json\n",
+};

@@ -1,0 +1,134 @@
+#include "agent/etl/procs.h"
+
+#include <stdlib.h>
+
+#include "common/mem.h"
+#include "common/opt.h"
+
+#define UNIT_OF_COUNT SHEET_COUNT
+#define UNIT_OF_BYTES SHEET_BYTES
+#define UNIT_OF_NS    SHEET_NS
+
+enum {
+    KEY_CPU_TIME,
+    KEY_TALLY,
+    KEY_DISK = KEY_TALLY + TALLY_COUNT,
+    KEY_NET,
+    KEY_FAULTS,
+    KEY_COUNT,
+};
+
+_Static_assert(KEY_COUNT <= PROCS_KEYS_MAX, "room for every figure");
+
+static const struct procs_key keys[] = {
+    {"cpu_time", SHEET_NS, "time on a CPU; its origin is times, cswitch or samples"},
+#define PROCS_KEY(id, key, unit, help) {#key, UNIT_OF_##unit, help},
+    TALLY_LIST(PROCS_KEY)
+#undef PROCS_KEY
+        {"disk", SHEET_BYTES, "bytes read from and written to disk"},
+    {"net", SHEET_BYTES, "bytes sent and received by TCP and UDP"},
+    {"faults", SHEET_COUNT, "hard and soft page faults"},
+};
+
+const struct procs_key *procs_keys(size_t *n)
+{
+    *n = KEY_COUNT;
+    return keys;
+}
+
+enum err procs_key_find(size_t *key, const char *name, struct errmsg *why)
+{
+    const char *names[KEY_COUNT], *closest;
+
+    for (size_t i = 0; i < KEY_COUNT; i++) {
+        if (strcmp(keys[i].name, name) == 0) {
+            *key = i;
+            return ERR_OK;
+        }
+        names[i] = keys[i].name;
+    }
+    closest = opt_closest(name, names, KEY_COUNT);
+    return errmsg_set(why, ERR_USAGE, "there is no figure '%s'%s%s%s; --help lists them", name,
+                      closest ? "; did you mean '" : "", closest ? closest : "",
+                      closest ? "'?" : "");
+}
+
+int64_t procs_value_of_tally(const struct tally *t, size_t key)
+{
+    const uint64_t *n = t->n;
+
+    if (key >= KEY_TALLY && key < KEY_DISK) {
+        return (int64_t)n[key - KEY_TALLY];
+    }
+    switch (key) {
+    case KEY_DISK:
+        return (int64_t)(n[TALLY_DISK_READ_BYTES] + n[TALLY_DISK_WRITE_BYTES]);
+    case KEY_NET:
+        return (int64_t)(n[TALLY_TCP_SEND] + n[TALLY_TCP_RECV] + n[TALLY_UDP_SEND] +
+                         n[TALLY_UDP_RECV]);
+    case KEY_FAULTS:
+        return (int64_t)(n[TALLY_HARD_FAULTS] + n[TALLY_SOFT_FAULTS]);
+    default:
+        return 0;
+    }
+}
+
+bool procs_value(const struct ptable_proc *p, size_t key, int64_t *v)
+{
+    if (key == KEY_CPU_TIME) {
+        *v = p->count.values[M_CPU_TIME];
+        return (p->count.mask & METRIC_BIT(M_CPU_TIME)) != 0;
+    }
+    *v = procs_value_of_tally(&p->tally, key);
+    return true;
+}
+
+const char *procs_cpu_origin(const struct ptable_proc *p)
+{
+    switch (p->info.cpu_origin) {
+    case CPU_ORIGIN_TIMES:
+        return "times";
+    case CPU_ORIGIN_CSWITCH:
+        return "cswitch";
+    case CPU_ORIGIN_SAMPLES:
+        return "samples";
+    default:
+        return "";
+    }
+}
+
+/* -- the list -- */
+
+static int by_pid(const void *pa, const void *pb)
+{
+    const struct ptable_proc *a = *(struct ptable_proc *const *)pa;
+    const struct ptable_proc *b = *(struct ptable_proc *const *)pb;
+
+    if (a->info.id.pid != b->info.id.pid) {
+        return a->info.id.pid < b->info.id.pid ? -1 : 1;
+    }
+    return (a->info.id.start > b->info.id.start) - (a->info.id.start < b->info.id.start);
+}
+
+enum err procs_list(const struct walk *w, struct ptable_proc ***out, size_t *n)
+{
+    const struct ptable_stats *s = ptable_stats(walk_table(w));
+    struct ptable_proc *const heads[] = {ptable_first_running(walk_table(w)),
+                                         ptable_first_ended(walk_table(w))};
+    struct ptable_proc **all = mem_array(s->running + s->ended + 1, sizeof *all);
+    size_t at = 0;
+
+    if (!all) {
+        return ERR_NOMEM;
+    }
+    for (size_t h = 0; h < 2; h++) {
+        for (struct ptable_proc *p = heads[h]; p && at < s->running + s->ended; p = p->next) {
+            aggregate_settle(walk_aggregate(w), p);
+            all[at++] = p;
+        }
+    }
+    qsort(all, at, sizeof *all, by_pid);
+    *out = all;
+    *n = at;
+    return ERR_OK;
+}

@@ -1,0 +1,397 @@
+/* `etl summary`: everything that can be counted in a recording. */
+#include <string.h>
+
+#include "agent/etl/figures_json.h"
+#include "agent/etl/job.h"
+#include "agent/etl/proc_rows.h"
+#include "common/clk.h"
+#include "common/human.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define TOP_KINDS     12
+#define TOP_PROCESSES 10
+
+struct summary {
+    struct job *job;
+    struct walk *walk;
+    struct figures *figures;
+    const char *name;
+    size_t n_files;
+    bool complete;
+};
+
+static void on_record(void *ctx, const struct walk_record *r)
+{
+    struct summary *s = ctx;
+
+    figures_record(s->figures, s->walk, r);
+}
+
+/* -- JSON: what is not among the common figures -- */
+
+static void put_loss(struct jsonw *j, const struct walk *w)
+{
+    struct source_stats s;
+
+    walk_source_stats(w, &s);
+    jsonw_object(j, "loss");
+    jsonw_uint(j, "events", s.lost_events);
+    jsonw_uint(j, "buffers", s.lost_buffers);
+    jsonw_uint(j, "damaged", s.damaged);
+    jsonw_uint(j, "skipped_bytes", s.skipped_bytes);
+    jsonw_end(j);
+}
+
+static void put_decode(struct jsonw *j, const struct summary *s)
+{
+    struct decode_counts d;
+    struct describe_stats schemas = {0};
+
+    walk_decode_stats(s->walk, &d);
+    jsonw_object(j, "decode");
+    jsonw_uint(j, "records", d.in);
+    jsonw_uint(j, "decoded", d.decoded);
+    jsonw_uint(j, "of_no_interest", d.ignored);
+    jsonw_uint(j, "without_decoder", d.unknown);
+    jsonw_uint(j, "corrupt", d.corrupt);
+    jsonw_end(j);
+    if (walk_describe(s->walk)) {
+        describe_stats(walk_describe(s->walk), &schemas);
+        jsonw_object(j, "schemas");
+        jsonw_uint(j, "known", schemas.schemas);
+        jsonw_uint(j, "refused", schemas.refused);
+        jsonw_uint(j, "damaged", schemas.damaged);
+        jsonw_end(j);
+    }
+}
+
+/* Reached limits: zero unless a recording is larger than the tables. */
+static void put_untold(struct jsonw *j, const struct summary *s)
+{
+    const struct ptable_stats *t = ptable_stats(walk_table(s->walk));
+    const struct figures *f = s->figures;
+
+    jsonw_object(j, "over_limits");
+    jsonw_uint(j, "kinds_of_events", kinds_untold(f->kinds));
+    jsonw_uint(j, "pids", pids_untold(f->pids));
+    jsonw_uint(j, "processes", lives_untold(f->lives) + t->full);
+    jsonw_uint(j, "threads", t->threads_full);
+    jsonw_uint(j, "texts", t->text_full);
+    jsonw_uint(j, "listed_records", f->untold);
+    jsonw_end(j);
+}
+
+static void put_tally(struct jsonw *j, const struct tally *t)
+{
+    size_t n;
+    const struct procs_key *keys = procs_keys(&n);
+
+    for (size_t i = 1; i <= TALLY_COUNT; i++) { /* 0 is cpu_time; sums come behind */
+        int64_t v = procs_value_of_tally(t, i);
+
+        if (v) {
+            jsonw_int(j, keys[i].name, v);
+        }
+    }
+}
+
+static void put_provider_names(struct jsonw *j, const struct figures *f)
+{
+    char guid[MODEL_UUID_TEXT];
+    size_t n;
+    const struct kinds_provider *p = kinds_providers(f->kinds, &n);
+
+    jsonw_object(j, "provider_names");
+    for (size_t i = 0; i < n; i++) {
+        if (p[i].name[0]) {
+            jsonw_text(j, kinds_guid(guid, p[i].guid), str_make(p[i].name));
+        }
+    }
+    jsonw_end(j);
+}
+
+static void put_utc(struct jsonw *j, const char *key, int64_t utc_ns)
+{
+    char text[CLK_TEXT];
+
+    jsonw_text(j, key, str_make(clk_format_utc(text, sizeof text, utc_ns, 6)));
+}
+
+static void put_instance(struct jsonw *j, const struct ptable_proc *p)
+{
+    static const char *const origins[] = {"unknown", "start", "rundown", "snapshot", "inferred"};
+    int64_t cpu;
+
+    jsonw_object(j, NULL);
+    jsonw_uint(j, "pid", p->info.id.pid);
+    jsonw_uint(j, "start", p->info.id.start);
+    jsonw_text(j, "name", p->info.name);
+    jsonw_text(j, "origin",
+               str_make(p->info.origin < sizeof origins / sizeof origins[0]
+                            ? origins[p->info.origin]
+                            : origins[0]));
+    if (p->info.have & INFO_CREATE_TIME) {
+        put_utc(j, "create_time", p->info.create_ns);
+    }
+    if (p->info.have & INFO_EXIT_TIME) {
+        put_utc(j, "exit_time", p->info.exit_ns);
+    }
+    if (procs_value(p, 0, &cpu)) {
+        jsonw_int(j, "cpu_time", cpu);
+        jsonw_text(j, "cpu_time_origin", str_make(procs_cpu_origin(p)));
+    }
+    put_tally(j, &p->tally);
+    jsonw_end(j);
+}
+
+static enum err put_instances(struct jsonw *j, const struct walk *w)
+{
+    struct ptable_proc **all;
+    size_t n;
+    enum err e = procs_list(w, &all, &n);
+
+    if (e) {
+        return e;
+    }
+    jsonw_array(j, "instances");
+    for (size_t i = 0; i < n; i++) {
+        put_instance(j, all[i]);
+    }
+    jsonw_end(j);
+    mem_free(all);
+    return ERR_OK;
+}
+
+static enum err put_own(struct jsonw *j, const struct summary *s)
+{
+    enum err e;
+
+    jsonw_object(j, "procfleet");
+    jsonw_bool(j, "complete", s->complete);
+    put_utc(j, "reached", walk_reached_ns(s->walk));
+    jsonw_text(j, "system", str_make(walk_about(s->walk)->system));
+    jsonw_array(j, "files");
+    for (size_t i = 0; i < s->n_files; i++) {
+        jsonw_text(j, NULL, str_make(walk_census(s->walk, i)->path));
+    }
+    jsonw_end(j);
+    put_loss(j, s->walk);
+    put_decode(j, s);
+    put_untold(j, s);
+    put_provider_names(j, s->figures);
+    jsonw_object(j, "unattributed");
+    put_tally(j, aggregate_unattributed(walk_aggregate(s->walk)));
+    jsonw_end(j);
+    e = put_instances(j, s->walk);
+    jsonw_end(j);
+    return e;
+}
+
+static enum err print_json(struct jsonw *j, const struct summary *s)
+{
+    enum err e;
+
+    jsonw_object(j, NULL);
+    e = figures_json(j, s->figures, s->walk, s->n_files);
+    if (!e) {
+        e = put_own(j, s);
+    }
+    jsonw_end(j);
+    return e;
+}
+
+/* -- for people -- */
+
+static void print_span(FILE *to, const struct summary *s)
+{
+    const struct source_about *a = walk_about(s->walk);
+    char from[CLK_TEXT], until[CLK_TEXT];
+    struct buf b;
+
+    buf_init(&b, 256);
+    human_ns(&b, walk_reached_ns(s->walk) - a->first_wall_ns);
+    fprintf(to, "time      %s to %s, %s\n", clk_format_utc(from, sizeof from, a->first_wall_ns, 3),
+            clk_format_utc(until, sizeof until, walk_reached_ns(s->walk), 3), buf_cstr(&b));
+    buf_fini(&b);
+}
+
+static void print_head(FILE *to, const struct summary *s)
+{
+    const struct figures *f = s->figures;
+    struct source_stats stats;
+
+    walk_source_stats(s->walk, &stats);
+    fprintf(to, "file      %s\nsystem    %s, %u CPUs\n", s->name, walk_about(s->walk)->system,
+            walk_about(s->walk)->cpus);
+    print_span(to, s);
+    fprintf(to, "records   %llu\n", (unsigned long long)f->records);
+    fprintf(to, "loss      %llu events, %llu buffers; %llu places damaged, %llu bytes skipped\n",
+            (unsigned long long)stats.lost_events, (unsigned long long)stats.lost_buffers,
+            (unsigned long long)stats.damaged, (unsigned long long)stats.skipped_bytes);
+    fprintf(to, "processes %llu started, %llu ended, %zu known\n",
+            (unsigned long long)f->counts[KINDS_PROCESS][1],
+            (unsigned long long)f->counts[KINDS_PROCESS][2],
+            ptable_stats(walk_table(s->walk))->running + ptable_stats(walk_table(s->walk))->ended);
+}
+
+/* Kinds by falling count: sheets are for rows, and these few need no more than a sort by hand. */
+static const struct kinds_event *next_kind(const struct kinds_event *all, size_t n,
+                                           const struct kinds_event *last)
+{
+    const struct kinds_event *best = NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        bool below =
+            !last || all[i].count < last->count || (all[i].count == last->count && &all[i] > last);
+
+        if (below && (!best || all[i].count > best->count)) {
+            best = &all[i];
+        }
+    }
+    return best;
+}
+
+static enum err print_kinds(FILE *to, const struct summary *s)
+{
+    static const struct sheet_column columns[] = {{"count", "RECORDS", SHEET_COUNT},
+                                                  {"provider", "PROVIDER", SHEET_TEXT},
+                                                  {"id", "ID", SHEET_ID},
+                                                  {"opcode", "OPCODE", SHEET_ID},
+                                                  {"version", "VERSION", SHEET_ID},
+                                                  {"name", "NAME", SHEET_TEXT}};
+    const struct kinds_event *last = NULL;
+    const struct kinds_provider *providers;
+    char guid[MODEL_UUID_TEXT];
+    struct sheet *sheet;
+    size_t n, n_providers;
+    const struct kinds_event *all = kinds_events(s->figures->kinds, &n);
+    enum err e = sheet_begin(&sheet, to, SHEET_AS_TABLE, false, columns, 6);
+
+    if (e) {
+        return e;
+    }
+    providers = kinds_providers(s->figures->kinds, &n_providers);
+    for (size_t i = 0; i < TOP_KINDS && !e; i++) {
+        const struct kinds_event *k = next_kind(all, n, last);
+        const struct kinds_provider *p = k ? &providers[k->provider] : NULL;
+        struct sheet_cell cells[6];
+
+        if (!k) {
+            break;
+        }
+        cells[0] = sheet_number(true, (int64_t)k->count);
+        cells[1] = sheet_string(str_make(p->name[0] ? p->name : kinds_guid(guid, p->guid)));
+        cells[2] = sheet_number(k->form != RAW_CLASSIC, k->id);
+        cells[3] = sheet_number(k->form != RAW_MESSAGE, k->opcode);
+        cells[4] = sheet_number(k->form != RAW_MESSAGE, k->version);
+        cells[5] = sheet_string(str_make(k->name));
+        e = sheet_row(sheet, cells);
+        last = k;
+    }
+    sheet_end(sheet);
+    return e;
+}
+
+/* The first processes by CPU time. */
+static enum err print_top(FILE *to, const struct walk *w)
+{
+    struct ptable_proc **all;
+    struct proc_rows *rows;
+    size_t n;
+    enum err e = procs_list(w, &all, &n);
+
+    if (e) {
+        return e;
+    }
+    proc_rows_sort(all, n, 0);
+    e = proc_rows_begin(&rows, to, SHEET_AS_TABLE, PROC_ROWS_TOP, 0, false);
+    if (!e) {
+        for (size_t i = 0; i < n && i < TOP_PROCESSES && !e; i++) {
+            e = proc_rows_put(rows, "", all[i]);
+        }
+        proc_rows_end(rows);
+    }
+    mem_free(all);
+    return e;
+}
+
+static enum err print_people(FILE *to, const struct summary *s)
+{
+    enum err e;
+
+    print_head(to, s);
+    fputs("\n", to);
+    e = print_kinds(to, s);
+    if (!e) {
+        fputs("\n", to);
+        e = print_top(to, s->walk);
+    }
+    return e;
+}
+
+/* -- the command -- */
+
+static enum err summarize(struct job *job, size_t part, struct jsonw *j)
+{
+    struct summary s = {
+        .job = job, .name = job_part_name(job, part), .n_files = job->merge ? job->n_files : 1};
+    struct walk_conf conf = {.names = true, .progress = true, .record = on_record, .ctx = &s};
+    enum err e = figures_create(&s.figures);
+
+    if (e) {
+        return e;
+    }
+    if (job_open(job, part, &conf, &s.walk) == ERR_OK) {
+        s.complete = job_walk(job, s.walk);
+        e = job->format == SHEET_AS_TABLE ? print_people(job->out, &s) : print_json(j, &s);
+        if (j->depth == 0 && job->format != SHEET_AS_TABLE) {
+            fputs("\n", job->out);
+        }
+    }
+    figures_destroy(s.figures);
+    walk_close(s.walk);
+    return e;
+}
+
+enum err summary_run(struct job *job, struct errmsg *why)
+{
+    bool array = job->format == SHEET_AS_JSON && job_parts(job) > 1;
+    enum err e = ERR_OK;
+    struct jsonw j;
+
+    if (job->format == SHEET_AS_CSV) {
+        return errmsg_set(why, ERR_USAGE,
+                          "a summary is no table of rows: --format table, json "
+                          "or jsonl");
+    }
+    jsonw_init(&j, job->out, job->format != SHEET_AS_JSON ? 0 : array ? 3 : 2);
+    if (array) {
+        jsonw_array(&j, NULL);
+    }
+    for (size_t i = 0; i < job_parts(job) && !e && !job->partial && job_out_ok(job); i++) {
+        if (i && job->format == SHEET_AS_TABLE) {
+            fputs("\n", job->out);
+        }
+        e = summarize(job, i, &j);
+    }
+    if (array) {
+        jsonw_end(&j);
+        fputs("\n", job->out);
+    }
+    return e ? errmsg_set(why, e, "cannot make the summary: %s", err_text(e)) : ERR_OK;
+}
+
+static const struct opt opts[] = {JOB_OPTS};
+
+const struct opt_command summary_opts = {
+    .program = "procfleet-agent etl",
+    .name = "summary",
+    .brief = "count everything in a recording: records, processes, CPU, disk, network",
+    .operands = "FILE...",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet-agent etl summary trace.etl\n"
+                "  procfleet-agent etl summary trace.etl.xz --format json | jq .processes\n"
+                "  procfleet-agent etl summary --merge kernel.etl user.etl\n",
+};
