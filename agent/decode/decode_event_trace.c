@@ -66,19 +66,7 @@ static const struct layout_field extension[] = {
     {"GroupMask3", LAYOUT_HEX32, 0, 0, 0},       {"GroupMask4", LAYOUT_HEX32, 0, 0, 0},
     {"GroupMask5", LAYOUT_HEX32, 0, 0, 0},       {"GroupMask6", LAYOUT_HEX32, 0, 0, 0},
     {"GroupMask7", LAYOUT_HEX32, 0, 0, 0},       {"GroupMask8", LAYOUT_HEX32, 0, 0, 0},
-    {"KernelEventVersion", LAYOUT_U32, 0, 0, 0}, {0},
-};
-
-static const struct layout_field group_masks[] = {
-    {"GroupMask1", LAYOUT_HEX32, 0, 0, 0},
-    {"GroupMask2", LAYOUT_HEX32, 0, 0, 0},
-    {"GroupMask3", LAYOUT_HEX32, 0, 0, 0},
-    {"GroupMask4", LAYOUT_HEX32, 0, 0, 0},
-    {"GroupMask5", LAYOUT_HEX32, 0, 0, 0},
-    {"GroupMask6", LAYOUT_HEX32, 0, 0, 0},
-    {"GroupMask7", LAYOUT_HEX32, 0, 0, 0},
-    {"GroupMask8", LAYOUT_HEX32, 0, 0, 0},
-    {0},
+    {"KernelEventVersion", LAYOUT_U32, 2, 0, 0}, {0},
 };
 
 static const struct layout_field nothing[] = {{0}};
@@ -92,7 +80,7 @@ static const struct layout_field symbols[] = {
 };
 
 static const struct layout_field build[] = {
-    {"BuildString", LAYOUT_W, 0, 0, 0},
+    {"BuildString", LAYOUT_A, 0, 0, 0},
     {0},
 };
 
@@ -103,7 +91,7 @@ static const struct layout_field rest[] = {
 
 static const struct layout layouts[] = {
     {0, 0, 0, "Header", header},      {5, 0, 0, "Extension", extension},
-    {8, 0, 0, "RDComplete", nothing}, {32, 0, 0, "EndExtension", group_masks},
+    {8, 0, 0, "RDComplete", nothing}, {32, 0, 0, "EndExtension", extension},
     {64, 0, 0, "DbgIdRSDS", symbols}, {66, 0, 0, "BuildInfo", build},
     {80, 0, 0, "Opcode(80)", rest},
 };

@@ -3,7 +3,7 @@
  *   sample 46            P instruction, u32 tid, u16 count, u8 flags (1 DPC, 2 ISR), u8 rank; the
  * MOF class calls the last two one reserved u16 counter sample 47    P instruction, u32 tid, u16
  * source, u16 reserved intervals 73, 74     u32 source, u32 new interval, u32 old interval, in 100
- * ns; version 3: w name of the source. 73 when the session begins or changes them, 74 at its end
+ * ns; version 3: w name of the source. 73 when the session begins, 72 at a change, 74 at its end
  *   system call 51, 52   P address at its entry; u32 status at its exit
  *   DPC 66, 68, 69       u64 begin (stamp of the session's clock), P routine; logged at its end
  *   interrupt 67         u64 begin, P routine, u8 return value, u16 vector, u8 reserved, packed
@@ -129,6 +129,7 @@ static const struct decode_op ops[] = {
     {69, 2, EV_DPC, decode_interrupt},
     {66, 2, EV_DPC, decode_interrupt},
     {50, 2, EV_ISR, decode_interrupt},
+    {72, 2, EV_CPU_SAMPLE_INTERVAL, decode_interval},
     {73, 2, EV_CPU_SAMPLE_INTERVAL, decode_interval},
     {74, 2, EV_CPU_SAMPLE_INTERVAL, decode_interval},
 };
@@ -190,7 +191,7 @@ static const struct layout_field isr_message[] = {
 };
 
 static const struct layout_field mark[] = {
-    {"Text", LAYOUT_A_REST, 0, 0, 0},
+    {"Message", LAYOUT_A_REST, 0, 0, 0},
     {0},
 };
 
@@ -199,10 +200,67 @@ static const struct layout_field flag[] = {
     {0},
 };
 
+static const struct layout_field counter_names[] = {
+    {"CounterCount", LAYOUT_U32, 0, 0, 0},
+    {"CounterName", LAYOUT_W_REST, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field vector[] = {
+    {"Vector", LAYOUT_U16, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field routine[] = {
+    {"Routine", LAYOUT_PTR, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field io_timer[] = {
+    {"DeviceObject", LAYOUT_PTR, 0, 0, 0},
+    {"TimerRoutine", LAYOUT_PTR, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field timer_set[] = {
+    {"DueTime", LAYOUT_U64, 0, 0, 0},   {"MaximumDueTime", LAYOUT_U64, 0, 0, 0},
+    {"Period", LAYOUT_U64, 0, 0, 0},    {"Timer", LAYOUT_PTR, 0, 0, 0},
+    {"Callback", LAYOUT_PTR, 0, 0, 0},  {"CallbackContext", LAYOUT_PTR, 0, 0, 0},
+    {"TimerFlags", LAYOUT_U8, 0, 0, 0}, {0},
+};
+
+static const struct layout_field timer[] = {
+    {"Timer", LAYOUT_PTR, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field timer_disabled[] = {
+    {"Timer", LAYOUT_PTR, 0, 0, 0},
+    {"DisableCallback", LAYOUT_PTR, 0, 0, 0},
+    {"DisableContext", LAYOUT_PTR, 0, 0, 0},
+    {"TimerFlags", LAYOUT_U8, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field timer_finalized[] = {
+    {"Timer", LAYOUT_PTR, 0, 0, 0},
+    {"DisableCallback", LAYOUT_PTR, 0, 0, 0},
+    {"DisableContext", LAYOUT_PTR, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field hypercall[] = {
+    {"CallCode", LAYOUT_U32, 0, 0, 0},
+    {"IsFast", LAYOUT_U8, 0, 0, 0},
+    {"IsNested", LAYOUT_U8, 0, 0, 0},
+    {0},
+};
+
 static const struct layout layouts[] = {
+    {34, 0, 0, "Mark", mark},
     {46, 2, 0, "SampleProf", sample},
     {47, 2, 0, "PmcCounterProf", pmc_sample},
-    {34, 0, 0, "Mark", mark},
+    {48, 2, 0, "PmcCtrConfig", counter_names},
     {50, 2, 0, "ISR-MSI", isr_message},
     {51, 2, 0, "SysClEnter", syscall_enter},
     {52, 2, 0, "SysClExit", syscall_exit},
@@ -211,8 +269,24 @@ static const struct layout layouts[] = {
     {67, 2, 0, "ISR", isr},
     {68, 2, 0, "DPC", dpc},
     {69, 2, 0, "TimerDPC", dpc},
+    {70, 2, 0, "IOTimer", dpc},
+    {72, 2, 0, "SetInterval", interval},
     {73, 2, 0, "CollectionStart", interval},
     {74, 2, 0, "CollectionEnd", interval},
+    {92, 2, 0, "ISR-Unexpected", vector},
+    {93, 2, 0, "IoStartTimer", io_timer},
+    {94, 2, 0, "IoStopTimer", io_timer},
+    {95, 2, 0, "ISR-Passive", isr},
+    {96, 2, 0, "WdfISR", routine},
+    {97, 2, 0, "WdfPassiveISR", routine},
+    {98, 2, 0, "WdfDPC", routine},
+    {103, 2, 0, "WdfWorkItem", routine},
+    {104, 2, 0, "SetKTimer2", timer_set},
+    {105, 2, 0, "ExpireKTimer2", timer_set},
+    {106, 2, 0, "CancelKTimer2", timer},
+    {107, 2, 0, "DisableKTimer2", timer_disabled},
+    {108, 2, 0, "FinalizeKTimer2", timer_finalized},
+    {114, 2, 0, "KernelHypercall", hypercall},
 };
 
 const struct decode_class decode_perf_info_class = {

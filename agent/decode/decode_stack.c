@@ -61,8 +61,9 @@ static const struct layout_field key[] = {
 };
 
 static const struct layout layouts[] = {
-    {32, 0, 0, "Stack", stack},      {35, 0, 0, "KeyDelete", key},  {36, 0, 0, "KeyRundown", key},
-    {37, 0, 0, "KeyKernel", by_key}, {38, 0, 0, "KeyUser", by_key},
+    {32, 0, 0, "Stack", stack},           {34, 0, 0, "StackKeyCreate", key},
+    {35, 0, 0, "StackKeyDelete", key},    {36, 0, 0, "StackKeyRundown", key},
+    {37, 0, 0, "StackKeyKernel", by_key}, {38, 0, 0, "StackKeyUser", by_key},
 };
 
 const struct decode_class decode_stack_walk_class = {

@@ -146,11 +146,17 @@ static const struct layout_field thread_v2[] = {
 };
 
 static const struct layout_field thread_v1_begin[] = {
-    {"ProcessId", LAYOUT_U32, 0, 0, 0},     {"TThreadId", LAYOUT_U32, 0, 0, 0},
-    {"StackBase", LAYOUT_PTR, 0, 0, 0},     {"StackLimit", LAYOUT_PTR, 0, 0, 0},
-    {"UserStackBase", LAYOUT_PTR, 0, 0, 0}, {"UserStackLimit", LAYOUT_PTR, 0, 0, 0},
-    {"StartAddr", LAYOUT_PTR, 0, 0, 0},     {"Win32StartAddr", LAYOUT_PTR, 0, 0, 0},
-    {"WaitMode", LAYOUT_I8, 0, 0, 0},       {0},
+    {"ProcessId", LAYOUT_U32, 0, 0, 0},
+    {"TThreadId", LAYOUT_U32, 0, 0, 0},
+    {"StackBase", LAYOUT_PTR, 0, 0, 0},
+    {"StackLimit", LAYOUT_PTR, 0, 0, 0},
+    {"UserStackBase", LAYOUT_PTR, 0, 0, 0},
+    {"UserStackLimit", LAYOUT_PTR, 0, 0, 0},
+    {"StartAddr", LAYOUT_PTR, 0, 0, 0},
+    {"Win32StartAddr", LAYOUT_PTR, 0, 0, 0},
+    {"WaitMode", LAYOUT_I8, 0, 0, 0},
+    {"", LAYOUT_ALIGN8, 0, 0, 0},
+    {0},
 };
 
 static const struct layout_field thread_v1_end[] = {
@@ -175,7 +181,8 @@ static const struct layout_field cswitch[] = {
     {"PreviousCState", LAYOUT_U8, 2, 0, 0},
     {"SpareByte", LAYOUT_I8, 2, 0, 0},
     {"OldThreadWaitReason", LAYOUT_I8, 0, 0, 0},
-    {"OldThreadWaitMode", LAYOUT_I8, 0, 0, 0},
+    {"OldThreadWaitMode", LAYOUT_I8, 0, 3, 0},
+    {"ThreadFlags", LAYOUT_I8, 4, 0, 0},
     {"OldThreadState", LAYOUT_I8, 0, 0, 0},
     {"OldThreadWaitIdealProcessor", LAYOUT_I8, 0, 0, 0},
     {"NewThreadWaitTime", LAYOUT_U32, 2, 0, 0},

@@ -168,9 +168,35 @@ static bool read_number(struct reader *r, unsigned type, struct str name)
     }
 }
 
-/* Elements up to n, or, of a list that ends with the payload, as many as there are. */
+static size_t number_size(const struct reader *r, unsigned type)
+{
+    switch (type) {
+    case LAYOUT_U8:
+    case LAYOUT_I8:
+    case LAYOUT_BOOL8:
+        return 1;
+    case LAYOUT_U16:
+    case LAYOUT_I16:
+    case LAYOUT_PORT:
+        return 2;
+    case LAYOUT_U32:
+    case LAYOUT_I32:
+    case LAYOUT_HEX32:
+    case LAYOUT_BOOL32:
+        return 4;
+    case LAYOUT_PTR:
+    case LAYOUT_SIZE:
+        return r->raw->pointer_size;
+    default:
+        return 8;
+    }
+}
+
 static void read_array(struct reader *r, unsigned type, struct str name, size_t n)
 {
+    if (n == LAYOUT_TO_END) {
+        n = cur_left(&r->c) / number_size(r, type);
+    }
     r->sink->begin(r->sink->ctx, name, VALUE_ARRAY);
     for (size_t i = 0; i < n && !r->c.bad; i++) {
         (void)read_number(r, type, (struct str){"", 0});
@@ -196,6 +222,16 @@ static void read_wide(struct reader *r, struct str name, bool optional)
     if (units) {
         give_text(r, name, VALUE_TEXT, wide(r, units, n));
     }
+}
+
+static void read_wide_list(struct reader *r, struct str name)
+{
+    r->sink->begin(r->sink->ctx, name, VALUE_ARRAY);
+    while (!r->c.bad && cur_left(&r->c)) {
+        decode_text_reset(r->text);
+        read_wide(r, (struct str){"", 0}, false);
+    }
+    r->sink->end(r->sink->ctx);
 }
 
 static void read_wide_fixed(struct reader *r, struct str name, size_t n)
@@ -238,6 +274,9 @@ static void read_other(struct reader *r, const struct layout_field *f, struct st
     case LAYOUT_W:
     case LAYOUT_W_OPT:
         read_wide(r, name, f->type == LAYOUT_W_OPT);
+        break;
+    case LAYOUT_W_REST:
+        read_wide_list(r, name);
         break;
     case LAYOUT_W_FIXED:
         read_wide_fixed(r, name, f->n);
@@ -286,7 +325,7 @@ static void read_other(struct reader *r, const struct layout_field *f, struct st
         give_bytes(r, name, VALUE_BYTES, cur_left(&r->c));
         break;
     case LAYOUT_PTR_REST:
-        read_array(r, LAYOUT_PTR, name, cur_left(&r->c) / pointer);
+        read_array(r, LAYOUT_PTR, name, LAYOUT_TO_END);
         break;
     case LAYOUT_SKIP:
         cur_skip(&r->c, f->n);

@@ -30,6 +30,7 @@ enum layout_type {
     LAYOUT_W,       /* UTF-16 text with terminator */
     LAYOUT_W_OPT,   /* the same, or nothing where the payload ends before it or within it */
     LAYOUT_W_FIXED, /* n units, cut at the first NUL */
+    LAYOUT_W_REST,  /* all that is left, as an array of texts with terminators */
     LAYOUT_A,       /* 8-bit text with terminator */
     LAYOUT_A_REST,  /* 8-bit text up to its terminator or the payload's end */
     LAYOUT_USER,    /* u32 0, or TOKEN_USER and a SID */
@@ -46,16 +47,19 @@ enum layout_type {
     LAYOUT_END,      /* closes it; no bytes */
     LAYOUT_BYTES,    /* n bytes */
     LAYOUT_REST,     /* all that is left, as bytes */
-    LAYOUT_PTR_REST, /* all that is left, as an array of pointers */
+    LAYOUT_PTR_REST, /* all that is left, as an array of pointers (stacks) */
     LAYOUT_SKIP,     /* n bytes without meaning */
     LAYOUT_ALIGN8,   /* to the next multiple of 8 from the payload's begin, at most to its end */
 };
+
+#define LAYOUT_TO_END UINT16_MAX /* numbers: as many as the rest of the payload holds */
 
 struct layout_field {
     const char *name;    /* NULL ends the list */
     uint8_t type;        /* enum layout_type */
     uint8_t first, last; /* versions of the record that have it; last 0 = all later ones */
-    uint16_t n;          /* see the types; numbers: elements of an array, 0 = a single one */
+    uint16_t
+        n; /* see the types; numbers: elements of an array (or LAYOUT_TO_END), 0 = one number */
 };
 
 struct layout {

@@ -1,5 +1,4 @@
-/* Decoders against what others made of the same bytes: Microsoft's TraceEvent for four recordings,
- * and libtrace's payload vectors. */
+/* Decoders against what Microsoft's TraceEvent made of the same four recordings. */
 #include "tests/support/t.h"
 
 #include <stdio.h>
@@ -233,148 +232,10 @@ static void every_line_of_traceevent_has_its_record(void **state)
     }
 }
 
-static size_t unhex(uint8_t *out, size_t size, const char *hex)
-{
-    size_t n = strlen(hex) / 2;
-
-    assert_true(n <= size);
-    for (size_t i = 0; i < n; i++) {
-        unsigned byte;
-
-        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
-        out[i] = (uint8_t)byte;
-    }
-    return n;
-}
-
-static void guid_of(uint8_t out[16], const char *text)
-{
-    static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    unsigned byte;
-
-    for (size_t i = 0; i < 16; i++) {
-        text += *text == '-';
-        assert_int_equal(sscanf(text, "%2x", &byte), 1);
-        out[order[i]] = (uint8_t)byte;
-        text += 2;
-    }
-}
-
-/* The expected value of a field, or NULL. */
-static const json_t *expected(const json_t *vector, const char *name)
-{
-    const json_t *row;
-    size_t i;
-
-    json_array_foreach(json_object_get(vector, "expected_fields"), i, row)
-    {
-        if (strcmp(json_string_value(json_array_get(row, 0)), name) == 0) {
-            return json_array_get(row, 2);
-        }
-    }
-    return NULL;
-}
-
-static void same_number(const json_t *vector, const char *name, uint64_t got)
-{
-    const json_t *v = expected(vector, name);
-
-    if (v) {
-        assert_true((double)got == json_number_value(v));
-    }
-}
-
-static void same_text(const json_t *vector, const char *name, struct str got)
-{
-    const json_t *v = expected(vector, name);
-
-    if (json_is_string(v)) {
-        assert_int_equal(got.n, json_string_length(v));
-        assert_memory_equal(got.p, json_string_value(v), got.n);
-    }
-}
-
-static void check_vector(const json_t *v, const struct event *ev)
-{
-    const struct proc_info *info = &ev->u.proc.info;
-
-    if (ev->kind <= EV_PROC_DEFUNCT) {
-        same_number(v, "ProcessId", info->id.pid);
-        same_number(v, "ParentId", info->parent_pid);
-        same_number(v, "SessionId", info->have & INFO_SESSION ? info->session_id : UINT32_MAX);
-        same_number(v, "UniqueProcessKey", ev->u.proc.key);
-        same_text(v, "ImageFileName", info->name);
-        same_text(v, "CommandLine", info->command_line);
-        assert_true(info->user.n > 6 && memcmp(info->user.p, "S-1-5-", 6) == 0);
-        if (ev->kind == EV_PROC_STOP) {
-            same_number(v, "ExitStatus", info->exit_code);
-        }
-    } else if (ev->kind <= EV_THREAD_LAST) {
-        same_number(v, "ProcessId", ev->u.thread.pid);
-        same_number(v, "TThreadId", ev->u.thread.tid);
-    } else if (ev->kind <= EV_IMAGE_LAST) {
-        same_number(v, "BaseAddress", ev->u.image.base);
-        same_number(v, "ModuleSize", ev->u.image.size);
-        same_number(v, "ProcessId", ev->u.image.pid);
-        same_number(v, "ImageCheckSum", ev->u.image.checksum);
-        same_number(v, "TimeDateStamp", ev->u.image.time_stamp);
-        same_text(v, "ImageFileName", ev->u.image.path);
-    } else if (ev->kind == EV_CPU_SAMPLE) {
-        same_number(v, "InstructionPointer", ev->u.sample.ip);
-        same_number(v, "ThreadId", ev->u.sample.tid);
-    } else if (ev->kind == EV_CPU_SAMPLE_INTERVAL) {
-        same_number(v, "NewInterval", (uint64_t)(ev->u.interval_ns / 100));
-    }
-}
-
-static void payload_vectors_decode_to_their_fields(void **state)
-{
-    char path[PATH_BYTES];
-    uint8_t payload[1024];
-    struct decode *d;
-    size_t i, decoded = 0, others = 0;
-    json_t *file, *v;
-
-    (void)state;
-    corpus_path(path, sizeof path, "public/kernel-payload-vectors.json");
-    file = json_load_file(path, JSON_DECODE_INT_AS_REAL, NULL); /* some need 64 bits */
-    assert_non_null(file);
-    assert_ok(decode_create(&d));
-    json_array_foreach(json_object_get(file, "vectors"), i, v)
-    {
-        struct raw_event raw = {
-            .form = RAW_CLASSIC,
-            .opcode = (uint8_t)json_number_value(json_object_get(v, "opcode")),
-            .version = (uint8_t)json_number_value(json_object_get(v, "version")),
-            .pointer_size = (uint8_t)json_number_value(json_object_get(v, "pointer_size")),
-            .payload = payload,
-        };
-        struct event ev;
-        enum err e;
-
-        guid_of(raw.guid, json_string_value(json_object_get(v, "provider")));
-        raw.payload_n =
-            unhex(payload, sizeof payload, json_string_value(json_object_get(v, "payload_hex")));
-        e = decode_event(d, &raw, &ev);
-        if (e == ERR_NOTFOUND) {
-            others++;
-            continue;
-        }
-        assert_ok(e);
-        check_vector(v, &ev);
-        decoded++;
-    }
-    assert_true(decoded >= 28); /* 10 process, 6 thread, 7 image, 5 sampling, … */
-    assert_int_equal(decoded + others, 121);
-    decode_destroy(d);
-    json_decref(file);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_line_of_traceevent_has_its_record),
-        cmocka_unit_test(payload_vectors_decode_to_their_fields),
     };
 
     if (!corpus_dir()) {
