@@ -30,6 +30,8 @@ struct raw_event {
     int64_t ticks;      /* the clock's own stamp */
     uint64_t frequency; /* of that clock, Hz; payloads hold stamps of it too; 0 = unknown */
     uint8_t header;     /* files: enum etl_record_type it was stored as; live: 0 */
+    uint8_t counters;   /* files: PMC values that stood before the payload */
+    uint64_t place;     /* files: where its buffer stands in the file */
     const uint8_t *payload;
     size_t payload_n;
     const uint8_t *ext; /* chain of extended items, or NULL */

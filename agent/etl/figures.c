@@ -28,6 +28,9 @@ enum err figures_create(struct figures **out)
     if (!e) {
         e = lives_create(&f->lives);
     }
+    if (!e) {
+        e = order_create(&f->order);
+    }
     if (e) {
         figures_destroy(f);
         return e;
@@ -42,6 +45,7 @@ void figures_destroy(struct figures *f)
         kinds_destroy(f->kinds);
         pids_destroy(f->pids);
         lives_destroy(f->lives);
+        order_destroy(f->order);
         mem_free(f);
     }
 }
@@ -279,6 +283,8 @@ void figures_record(struct figures *f, const struct walk *w, const struct walk_r
     const struct kinds_event *kind = kinds_count(f->kinds, walk_describe(w), raw);
 
     f->records++;
+    f->with_counters += raw->counters > 0;
+    order_record(f->order, raw);
     f->header_types[raw->header < ETL_TYPE_COUNT ? raw->header : 0]++;
     f->first_ns = f->first_ns > r->since_ns ? r->since_ns : f->first_ns;
     f->last_ns = f->last_ns == FIGURES_NO_NS || f->last_ns < r->since_ns ? r->since_ns : f->last_ns;

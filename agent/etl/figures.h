@@ -7,6 +7,7 @@
 
 #include "agent/etl/kinds.h"
 #include "agent/etl/lives.h"
+#include "agent/etl/order.h"
 #include "agent/etl/pids.h"
 #include "agent/etl/walk.h"
 #include "agent/source/etl_record.h"
@@ -40,6 +41,7 @@ struct figures {
     struct kinds *kinds;
     struct pids *pids;
     struct lives *lives;
+    struct order *order;
     uint64_t records;
     uint64_t header_types[ETL_TYPE_COUNT];
     uint64_t counts[KINDS_CLASS_COUNT][256]; /* kernel records by class and opcode */

@@ -463,6 +463,18 @@ static const struct etl_census *first_census(const struct walk *w, size_t n_file
     return first;
 }
 
+/* Of one file; several ones have no common order. */
+static void put_inversions(struct jsonw *j, const struct figures *f, size_t n_files)
+{
+    uint64_t n;
+
+    if (n_files == 1 && order_inversions(f->order, &n)) {
+        jsonw_uint(j, "timestamp_inversions_in_file_order", n);
+    } else {
+        jsonw_null(j, "timestamp_inversions_in_file_order");
+    }
+}
+
 static void put_file(struct jsonw *j, const struct figures *f, const struct walk *w, size_t n_files)
 {
     const struct etl_census *c = first_census(w, n_files);
@@ -479,6 +491,7 @@ static void put_file(struct jsonw *j, const struct figures *f, const struct walk
     jsonw_uint(j, "pmc_extended_kernel_events", f->with_counters);
     put_time(j, "first_event_relms", f->first_ns);
     put_time(j, "last_event_relms", f->last_ns);
+    put_inversions(j, f, n_files);
 }
 
 enum err figures_json(struct jsonw *j, const struct figures *f, const struct walk *w,

@@ -112,6 +112,7 @@ static bool complete(struct etl_file *f, const struct etl_item *item, struct raw
         return false;
     }
     ev->cpu = item->cpu;
+    ev->place = item->place;
     ev->frequency = item->part->index.log.frequency;
     ev->shift_ns = f->shift_ns;
     ev->wall_ns = clk_add(item->wall_ns, f->shift_ns);

@@ -202,6 +202,7 @@ enum err etl_merge_next(struct etl_merge *m, struct etl_item *out)
     out->part = top->part;
     out->wall_ns = top->wall_ns;
     out->cpu = etl_slot_cpu(top->slots);
+    out->place = top->slots[top->next_slot - (top->next_slot > 0)].offset;
     return ERR_OK;
 }
 

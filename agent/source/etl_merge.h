@@ -15,6 +15,7 @@ struct etl_item {
     const uint8_t *bytes;
     const struct etl_part *part;
     int64_t wall_ns; /* as recorded */
+    uint64_t place;  /* in its file, of its buffer */
     uint16_t cpu;
 };
 

@@ -343,6 +343,7 @@ enum err etl_record_read(struct raw_event *out, const struct etl_peek *k, const 
         kernel_read(&ev, p);
         ok = perfinfo_extra(p) <= ev.payload_n;
         if (ok) {
+            ev.counters = (uint8_t)(perfinfo_extra(p) / 8);
             ev.payload += perfinfo_extra(p);
             ev.payload_n -= perfinfo_extra(p);
         }
