@@ -5,90 +5,10 @@
 #ifndef PROCFLEET_AGENT_EVENT_H
 #define PROCFLEET_AGENT_EVENT_H
 
+#include "agent/event_kind.h"
 #include "common/model.h"
 
 #define EVENT_NO_ID UINT32_MAX /* the record names no process or thread */
-
-enum event_kind {
-    EV_PROC_START,   /* created now */
-    EV_PROC_STOP,    /* ended now; info has exit code where known, totals where the source counts
-                        exactly */
-    EV_PROC_FOUND,   /* alive when the recording or the agent began (DCStart) */
-    EV_PROC_LAST,    /* alive when the recording ended (DCEnd) */
-    EV_PROC_DEFUNCT, /* ended before the recording, still held by a handle */
-    EV_THREAD_START,
-    EV_THREAD_STOP,
-    EV_THREAD_FOUND,
-    EV_THREAD_LAST,
-    EV_IMAGE_LOAD,
-    EV_IMAGE_UNLOAD,
-    EV_IMAGE_FOUND,
-    EV_IMAGE_LAST,
-    EV_CPU_SAMPLE,          /* a profile interrupt */
-    EV_CPU_SAMPLE_INTERVAL, /* from now on (or so far) the distance of samples */
-    EV_CPU_PMC,             /* a performance counter's interrupt */
-    EV_CSWITCH,             /* a CPU goes from one thread to another */
-    EV_READY,               /* a thread may run from now on */
-    EV_DPC,                 /* a deferred procedure call ended */
-    EV_ISR,                 /* an interrupt service routine ended */
-    EV_SYSCALL_ENTER,
-    EV_SYSCALL_EXIT,
-    EV_SOFT_FAULT,
-    EV_HARD_FAULT,
-    EV_VIRTUAL_ALLOC,
-    EV_VIRTUAL_FREE,
-    EV_DISK_INIT, /* a request is handed to the disk: tells who asked */
-    EV_DISK_READ, /* done */
-    EV_DISK_WRITE,
-    EV_DISK_FLUSH,
-    EV_FILE_OP,
-    EV_NET,
-    EV_REGISTRY,
-    EV_THREAD_NAME,
-    EV_STACK, /* belongs to the event of the same time and thread */
-    EV_LOST,  /* something is missing from here on: what is open on these CPUs has no known end */
-    EV_KIND_COUNT,
-};
-
-enum soft_fault {
-    FAULT_TRANSITION,
-    FAULT_DEMAND_ZERO,
-    FAULT_COPY_ON_WRITE,
-    FAULT_GUARD,
-    FAULT_HARD, /* the fault itself; what was read for it is EV_HARD_FAULT */
-    FAULT_ACCESS_VIOLATION,
-    FAULT_COUNT,
-};
-
-enum file_op {
-    FILE_CREATE,
-    FILE_CLEANUP,
-    FILE_CLOSE,
-    FILE_READ,
-    FILE_WRITE,
-    FILE_FLUSH,
-    FILE_QUERY_INFO,
-    FILE_SET_INFO,
-    FILE_DELETE,
-    FILE_RENAME,
-    FILE_DIR_ENUM,
-    FILE_DIR_NOTIFY,
-    FILE_CONTROL,
-    FILE_OP_END,
-    FILE_OP_COUNT,
-};
-
-enum net_op {
-    NET_SEND,
-    NET_RECV,
-    NET_CONNECT,
-    NET_ACCEPT,
-    NET_RECONNECT,
-    NET_DISCONNECT,
-    NET_RETRANSMIT,
-    NET_COPY,
-    NET_FAIL,
-};
 
 struct ev_proc {
     struct proc_info info;
