@@ -73,6 +73,31 @@ static void packed_bytes_come_back(void **state)
     }
 }
 
+/* Far from both ends, where many bytes are moved at once. */
+static void every_distance_repeats_for_every_length(void **state)
+{
+    static uint8_t plain[9000], out[9000];
+
+    (void)state;
+    for (size_t distance = 1; distance <= 70; distance++) {
+        struct buf packed;
+
+        fill(plain, sizeof plain, (uint32_t)distance);
+        for (size_t at = distance, length = 3; at + length + distance < 6000; length++) {
+            for (size_t i = 0; i < length; i++) {
+                plain[at + i] = plain[at + i - distance];
+            }
+            at += length + distance; /* between them what `fill` has left */
+        }
+        buf_init(&packed, 1 << 20);
+        etl_writer_compress(&packed, plain, sizeof plain);
+        memset(out, 0, sizeof out);
+        assert_int_equal(lzxpress_decode(out, sizeof out, packed.p, packed.n), sizeof out);
+        assert_memory_equal(out, plain, sizeof out);
+        buf_fini(&packed);
+    }
+}
+
 static void every_prefix_can_be_asked_for(void **state)
 {
     static uint8_t plain[3000], out[3000];
@@ -131,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_streams_give_known_bytes),
         cmocka_unit_test(packed_bytes_come_back),
+        cmocka_unit_test(every_distance_repeats_for_every_length),
         cmocka_unit_test(every_prefix_can_be_asked_for),
         cmocka_unit_test(every_shorter_stream_gives_a_shorter_result),
         cmocka_unit_test(a_match_before_the_start_ends_the_stream),
