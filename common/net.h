@@ -105,7 +105,8 @@ NODISCARD enum err net_client_call(struct net_client *c, const void *p, size_t n
                                    int64_t timeout_ns, struct buf *reply);
 bool net_client_connected(const struct net_client *c);
 /* Waits for the connection, for people who do not want to wait in vain: ends at the first failed
- * attempt. Errors: ERR_TRUST, ERR_UNREACHABLE (why says), ERR_TIMEOUT, ERR_CLOSED */
+ * attempt. Errors: ERR_TRUST, ERR_UNREACHABLE, ERR_FULL (the last connection ended because the
+ * server sent more than receive_max; why says), ERR_TIMEOUT, ERR_CLOSED */
 NODISCARD enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why);
 /* The last reason why connecting failed, one sentence; "" when none. */
 void net_client_problem(struct net_client *c, struct errmsg *out);

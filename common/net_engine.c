@@ -354,10 +354,28 @@ static int conn_handshake(nng_tls_engine_conn *c)
     return NNG_EPEERAUTH;
 }
 
+/* A peer that is not what the policy says, or declares too much. */
+static void tell_meter(nng_tls_engine_conn *c, const char *why)
+{
+    char more[80] = "";
+
+    if (c->meter.left > 0) {
+        snprintf(more, sizeof more, " declared=%llu limit=%zu", (unsigned long long)c->meter.left,
+                 c->cfg->policy.message_max);
+    }
+    if (net_tls_is_server(c->cfg->tls)) {
+        tell(c, ERR_REFUSED, why, more);
+    } else if (c->meter.left > 0) {
+        tell(c, ERR_FULL, "the server sent a message larger than is taken here", "");
+    } else {
+        tell(c, ERR_UNREACHABLE, "what listens there speaks another protocol: is the port right?",
+             "");
+    }
+}
+
 static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
 {
     const char *why;
-    char more[80];
     int r = conn_handshake(c);
 
     if (r != 0) {
@@ -374,9 +392,7 @@ static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
     }
     why = net_meter_feed(&c->meter, c->cfg->policy.peer, c->cfg->policy.message_max, p, (size_t)r);
     if (why) {
-        snprintf(more, sizeof more, " declared=%llu limit=%zu", (unsigned long long)c->meter.left,
-                 c->cfg->policy.message_max);
-        tell(c, ERR_FULL, why, c->meter.left > 0 ? more : "");
+        tell_meter(c, why);
         c->state = CONN_FAILED;
         return NNG_EPROTO;
     }

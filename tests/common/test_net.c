@@ -434,6 +434,27 @@ static void a_subscriber_gets_its_topic_only(void **state)
     net_pub_stop(p);
 }
 
+static void a_client_at_the_wrong_port_is_told_so(void **state)
+{
+    struct net_server_conf conf = {.name = "query",
+                                   .address = "127.0.0.1:0",
+                                   .tls = collector,
+                                   .roles = NET_SUBSCRIBE,
+                                   .receive_max = 1024,
+                                   .on_request = echo};
+    struct net_server *s;
+    struct net_sub *sub;
+    struct errmsg why;
+
+    (void)state;
+    assert_ok(net_server_start(&s, &conf, NULL));
+    sub = subscribe(net_server_port(s), subscriber, "");
+    assert_err(net_sub_wait(sub, LONG_NS, &why), ERR_UNREACHABLE);
+    assert_non_null(strstr(why.text, "is the port right?"));
+    net_sub_close(sub);
+    net_server_stop(s);
+}
+
 static void a_scoped_subscriber_is_refused_and_told(void **state)
 {
     struct net_pub *p = start_pub();
@@ -542,6 +563,7 @@ int main(void)
         cmocka_unit_test(two_servers_cannot_share_a_port),
         cmocka_unit_test(bad_addresses_are_refused_with_a_hint),
         cmocka_unit_test(a_closed_port_is_told_as_such),
+        cmocka_unit_test(a_client_at_the_wrong_port_is_told_so),
         cmocka_unit_test(a_client_without_the_right_role_hears_why),
         cmocka_unit_test(a_client_without_a_server_name_is_not_made),
         cmocka_unit_test(a_subscriber_gets_its_topic_only),
