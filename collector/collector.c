@@ -26,7 +26,8 @@
 
 #define FRAME_ROOM       (FRAME_HEADER_MAX + 64u)
 #define QUERY_BYTES_MAX  (64u << 10)
-#define IN_FLIGHT        4u /* requests of one agent at once */
+#define IN_FLIGHT        4u    /* requests of one agent at once */
+#define DESCRIPTORS_FREE 1024u /* for everything but agents */
 #define SUBS_QUEUE       1024u
 #define PUB_QUEUE        1024u
 #define REPLY_TIMEOUT_NS (5 * CLK_S)
@@ -234,6 +235,7 @@ static enum err ingest_listen(struct collector *c, struct errmsg *why)
                 .receive_max = c->conf->batch_bytes_max + FRAME_ROOM,
                 .contexts = 64,
                 .per_peer = IN_FLIGHT,
+                .peers_max = 2 * c->conf->hosts_max, /* one that came back may be there twice */
                 .reply_timeout_ns = REPLY_TIMEOUT_NS,
             },
         .on_peer = session_peer,
@@ -279,6 +281,17 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
     return e ? errmsg_set(why, e, "cannot start: %s", err_text(e)) : ERR_OK;
 }
 
+/* Each connection takes a descriptor; without one nobody comes in and no file is opened. */
+static void descriptors_check(const struct collector *c)
+{
+    size_t limit = os_open_files_max();
+
+    if (limit > 0 && limit < c->conf->hosts_max + DESCRIPTORS_FREE) {
+        log_line(LOG_WARN, "collector", "few_descriptors", "limit=%zu hosts=%u remedy=%s", limit,
+                 (unsigned)c->conf->hosts_max, "\"raise LimitNOFILE, or lower limits.hosts\"");
+    }
+}
+
 static enum err start(struct collector *c, struct errmsg *why)
 {
     uint64_t epoch = (uint64_t)os_utc_ns();
@@ -288,6 +301,7 @@ static enum err start(struct collector *c, struct errmsg *why)
         return e;
     }
     c->net = true;
+    descriptors_check(c);
     e = trust_load(c, why);
     if (!e) {
         e = subs_make(c, epoch);

@@ -17,7 +17,7 @@
 
 #define STREAMS_MAX 32           /* of one host in one window, looked at for holes */
 #define EDGE_NS     (30 * CLK_S) /* a window may begin or end this far from the data */
-#define SILENT_NS   (90 * CLK_S) /* the collector itself gives a pipe up after so long */
+#define SILENT_NS   (90 * CLK_S) /* three heartbeats */
 #define WHO_HOSTS   5            /* hosts named in one remark */
 
 /* Sequence numbers of one stream seen inside the window. */

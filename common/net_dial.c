@@ -133,6 +133,9 @@ static int set_options(nng_dialer dialer, struct nng_tls_config *cfg,
     if (rv == 0) {
         rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, conf->receive_max + NET_ENVELOPE);
     }
+    if (rv == 0) {
+        rv = nng_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true);
+    }
     return rv;
 }
 

@@ -26,6 +26,7 @@
  * version, the only one that net_engine_register accepts. */
 #include "common/net_engine.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,13 +50,14 @@ struct nng_tls_engine_config {
     struct net_tls *tls; /* NULL: refuses everything */
     struct net_policy policy;
     char name[32];
+    atomic_uint shaking; /* connections in CONN_SHAKING */
 };
 
 enum conn_state { CONN_NONE, CONN_SHAKING, CONN_UP, CONN_FAILED };
 
 struct nng_tls_engine_conn {
     void *stream;
-    const struct nng_tls_engine_config *cfg;
+    struct nng_tls_engine_config *cfg;
     mbedtls_ssl_context ssl;
     enum conn_state state;
     bool heard;    /* anything came from the peer */
@@ -258,6 +260,28 @@ static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
     return 0;
 }
 
+/* Every connection that leaves CONN_SHAKING comes by here. */
+static void enter_state(nng_tls_engine_conn *c, enum conn_state state)
+{
+    if (c->state == CONN_SHAKING) {
+        atomic_fetch_sub(&c->cfg->shaking, 1);
+    }
+    c->state = state;
+}
+
+/* Takes a place among the handshakes under way; false when all are taken. */
+static bool begin_handshake(nng_tls_engine_conn *c)
+{
+    unsigned max = c->cfg->policy.handshakes_max;
+
+    if (atomic_fetch_add(&c->cfg->shaking, 1) >= max && net_tls_is_server(c->cfg->tls)) {
+        atomic_fetch_sub(&c->cfg->shaking, 1);
+        return false;
+    }
+    c->state = CONN_SHAKING;
+    return true;
+}
+
 static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config *cfg)
 {
     if (!cfg->tls) {
@@ -266,8 +290,11 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
     c->stream = stream;
     c->cfg = cfg;
     net_stream_peer(c->who.address, sizeof c->who.address, stream);
+    if (!begin_handshake(c)) {
+        tell(c, ERR_FULL, "too many handshakes under way", "");
+        return NNG_ECONNABORTED;
+    }
     mbedtls_ssl_init(&c->ssl);
-    c->state = CONN_SHAKING;
     mbedtls_ssl_set_bio(&c->ssl, c, bio_send, bio_recv, NULL);
     if (mbedtls_ssl_setup(&c->ssl, net_tls_rules(cfg->tls)) != 0) {
         return NNG_ENOMEM;
@@ -311,6 +338,7 @@ static void conn_fini(nng_tls_engine_conn *c)
     } else if (c->state == CONN_SHAKING) {
         tell_lost(c);
     }
+    enter_state(c, CONN_NONE);
     mbedtls_ssl_free(&c->ssl);
 }
 
@@ -342,10 +370,10 @@ static int conn_handshake(nng_tls_engine_conn *c)
         return NNG_EAGAIN;
     }
     if (r == 0 && c->who.name[0]) {
-        c->state = CONN_UP;
+        enter_state(c, CONN_UP);
         return 0;
     }
-    c->state = CONN_FAILED;
+    enter_state(c, CONN_FAILED);
     if (r != MBEDTLS_ERR_SSL_CONN_EOF) {
         tell_handshake(c, r);
     } else if (!net_tls_is_server(c->cfg->tls)) {
@@ -435,6 +463,7 @@ static bool conn_verified(nng_tls_engine_conn *c)
 static int config_init(nng_tls_engine_config *cfg, nng_tls_mode mode)
 {
     (void)mode;
+    atomic_init(&cfg->shaking, 0);
     if (call.tls) {
         cfg->tls = net_tls_hold(call.tls);
         cfg->policy = *call.policy;

@@ -15,6 +15,9 @@ struct net_policy {
     const char *name;   /* listeners: for the log; copied, at most 31 bytes */
     unsigned roles;     /* listeners: NET_* that may come in */
     bool refuse_scoped; /* listeners */
+    /* Listeners: connections that have not gone through the handshake yet; more are closed at once.
+     */
+    unsigned handshakes_max;
     /* Dialers: told why a connection failed; called with NNG's locks held: copy and return.
      * ERR_CLOSED: it ended when the server had seen our certificate, without a reason: refused, or
      * a server that just went away. */

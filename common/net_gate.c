@@ -154,6 +154,10 @@ static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
         rv = nng_listener_set_size(l, NNG_OPT_RECVMAXSZ, max > 0 ? max : 1);
     }
     if (rv == 0) {
+        /* A peer that lost its power says no goodbye: the system finds out, if slowly. */
+        rv = nng_listener_set_bool(l, NNG_OPT_TCP_KEEPALIVE, true);
+    }
+    if (rv == 0) {
         rv = nng_listener_start(l, 0);
     }
     if (rv == 0) {

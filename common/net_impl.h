@@ -9,6 +9,9 @@
 /* What the protocol puts before a message's body, beyond what callers count. */
 #define NET_ENVELOPE 64u
 
+#define NET_PEERS_DEFAULT      4096u
+#define NET_HANDSHAKES_DEFAULT 1024u
+
 /* "host:port" to a URL in `url`. Errors: ERR_INVALID */
 NODISCARD enum err net_url(char url[NET_URL_MAX], const char *address, struct errmsg *why);
 

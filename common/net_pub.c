@@ -5,8 +5,7 @@
 #include "common/net_gate.h"
 #include "common/net_impl.h"
 
-#define PEERS_DEFAULT 4096u
-#define QUEUE_MAX     8192u
+#define QUEUE_MAX 8192u
 
 struct net_pub {
     nng_socket socket;
@@ -37,8 +36,10 @@ enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, st
                    .message_max = 0, /* subscribing is local to the subscriber: it says nothing */
                    .name = "events",
                    .roles = conf->roles,
-                   .refuse_scoped = conf->refuse_scoped},
-        .peers_max = conf->peers_max > 0 ? conf->peers_max : PEERS_DEFAULT,
+                   .refuse_scoped = conf->refuse_scoped,
+                   .handshakes_max =
+                       conf->handshakes_max > 0 ? conf->handshakes_max : NET_HANDSHAKES_DEFAULT},
+        .peers_max = conf->peers_max > 0 ? conf->peers_max : NET_PEERS_DEFAULT,
         .on_peer = conf->on_peer,
         .ctx = conf->ctx,
     };

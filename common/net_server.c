@@ -22,7 +22,6 @@
 #include "common/os.h"
 
 #define PER_PEER_DEFAULT      4u
-#define PEERS_DEFAULT         4096u
 #define REPLY_TIMEOUT_DEFAULT (5 * CLK_S)
 
 enum slot_state { SLOT_IDLE, SLOT_RECEIVING, SLOT_HELD, SLOT_REPLYING };
@@ -277,7 +276,8 @@ static void fill_defaults(struct net_server_conf *c)
 {
     c->contexts = c->contexts > 0 ? c->contexts : 1;
     c->per_peer = c->per_peer > 0 ? c->per_peer : PER_PEER_DEFAULT;
-    c->peers_max = c->peers_max > 0 ? c->peers_max : PEERS_DEFAULT;
+    c->peers_max = c->peers_max > 0 ? c->peers_max : NET_PEERS_DEFAULT;
+    c->handshakes_max = c->handshakes_max > 0 ? c->handshakes_max : NET_HANDSHAKES_DEFAULT;
     c->reply_timeout_ns = c->reply_timeout_ns > 0 ? c->reply_timeout_ns : REPLY_TIMEOUT_DEFAULT;
 }
 
@@ -289,7 +289,8 @@ static enum err open_gate(struct net_server *s, struct errmsg *why)
         .policy = {.peer = NET_SP_REQ,
                    .message_max = s->conf.receive_max + NET_ENVELOPE,
                    .name = s->conf.name,
-                   .roles = s->conf.roles},
+                   .roles = s->conf.roles,
+                   .handshakes_max = s->conf.handshakes_max},
         .peers_max = s->conf.peers_max,
         .on_peer = s->conf.on_peer,
         .ctx = s->conf.ctx,

@@ -46,6 +46,7 @@ NODISCARD enum err os_boot_id(uint8_t id[16]); /* new at each start of the syste
 unsigned os_cpu_count(void);
 uint32_t os_process_id(void);
 int64_t os_resident_bytes(void);    /* of this process; 0 when unknown */
+size_t os_open_files_max(void);     /* of this process, raised as far as it goes; 0 = unknown */
 bool os_is_terminal(int fd);        /* 0, 1 or 2 */
 unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 

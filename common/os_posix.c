@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -282,6 +283,23 @@ int64_t os_resident_bytes(void)
         fclose(f);
     }
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+size_t os_open_files_max(void)
+{
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) != 0) {
+        return 0;
+    }
+    if (lim.rlim_cur < lim.rlim_max) {
+        struct rlimit wanted = {lim.rlim_max, lim.rlim_max};
+
+        if (setrlimit(RLIMIT_NOFILE, &wanted) == 0) {
+            lim = wanted;
+        }
+    }
+    return lim.rlim_cur > SIZE_MAX / 2 ? SIZE_MAX / 2 : (size_t)lim.rlim_cur;
 }
 
 bool os_is_terminal(int fd)

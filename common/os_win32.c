@@ -280,6 +280,11 @@ int64_t os_resident_bytes(void)
                : 0;
 }
 
+size_t os_open_files_max(void)
+{
+    return 0; /* handles are not numbered as files are */
+}
+
 bool os_is_terminal(int fd)
 {
     HANDLE h = GetStdHandle(fd == 0   ? STD_INPUT_HANDLE

@@ -5,13 +5,13 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/os.h"
 
 static enum err from_errno(void)
 {
@@ -55,19 +55,9 @@ void proc_host_clocks(struct proc_host *h)
 /* A quarter of all descriptors stays free for everything else the program does. */
 static size_t descriptor_budget(void)
 {
-    struct rlimit lim;
+    size_t all = os_open_files_max();
 
-    if (getrlimit(RLIMIT_NOFILE, &lim) != 0) {
-        return 0;
-    }
-    if (lim.rlim_cur < lim.rlim_max) {
-        struct rlimit wanted = {lim.rlim_max, lim.rlim_max};
-
-        if (setrlimit(RLIMIT_NOFILE, &wanted) == 0) {
-            lim = wanted;
-        }
-    }
-    return lim.rlim_cur > 1000000 ? 750000 : (size_t)lim.rlim_cur / 4 * 3;
+    return all > 1000000 ? 750000 : all / 4 * 3;
 }
 
 static bool fd_dir_has_count(int root)

@@ -52,7 +52,7 @@ static void on_peer(void *ctx, const struct net_identity *who, bool connected)
     atomic_fetch_add(connected ? &g->joined : &g->left, 1);
 }
 
-static void rig_start(struct rig *g)
+static void rig_start_with(struct rig *g, unsigned handshakes_max)
 {
     struct net_server_conf conf = {.name = "ingest",
                                    .address = "127.0.0.1:0",
@@ -60,6 +60,7 @@ static void rig_start(struct rig *g)
                                    .roles = NET_AGENT,
                                    .receive_max = 1024,
                                    .contexts = 1,
+                                   .handshakes_max = handshakes_max,
                                    .on_request = hold,
                                    .on_peer = on_peer,
                                    .ctx = g};
@@ -68,7 +69,12 @@ static void rig_start(struct rig *g)
     assert_ok(net_server_start(&g->server, &conf, NULL));
 }
 
-/* An agent by hand: TLS and greetings are done. */
+static void rig_start(struct rig *g)
+{
+    rig_start_with(g, 0);
+}
+
+/* An agent by hand, TLS and greetings done; NULL: it was turned away. */
 static struct raw_peer *raw_agent(const struct rig *g)
 {
     char cert[400], key[400], greeting[8];
@@ -78,7 +84,10 @@ static struct raw_peer *raw_agent(const struct rig *g)
     snprintf(cert, sizeof cert, "%s", certs_path(pki, "agent", ".pem"));
     snprintf(key, sizeof key, "%s", certs_path(pki, "agent", ".key"));
     assert_ok(raw_peer_connect(&p, net_server_port(g->server)));
-    assert_ok(raw_peer_tls(p, false, &c));
+    if (raw_peer_tls(p, false, &c)) {
+        raw_peer_close(p);
+        return NULL;
+    }
     assert_ok(raw_peer_send(p, "\0SP\0\0\x30\0\0", 8));
     assert_ok(raw_peer_read(p, greeting, sizeof greeting, LONG_MS));
     return p;
@@ -99,9 +108,11 @@ static void who_leaves_while_all_are_busy_is_missed(void **state)
     (void)state;
     rig_start(&g);
     busy = raw_agent(&g);
+    assert_non_null(busy);
     ask(busy);
     wait_until(&g.requests, 1);
     gone = raw_agent(&g);
+    assert_non_null(gone);
     wait_until(&g.joined, 2);
     ask(gone);
     os_sleep_ns(50 * CLK_MS); /* lets request and end come in: without, the test is only easier */
@@ -113,6 +124,82 @@ static void who_leaves_while_all_are_busy_is_missed(void **state)
     wait_until(&g.left, 1);
     raw_peer_close(busy);
     wait_until(&g.left, 2);
+    net_server_stop(g.server);
+}
+
+/* Two that say nothing hold all places; the honest one comes in when one of them goes. */
+static void handshakes_under_way_are_counted(void **state)
+{
+    struct rig g;
+    struct raw_peer *mute[2], *third = NULL, *honest;
+
+    (void)state;
+    rig_start_with(&g, 2);
+    for (size_t i = 0; i < COUNT_OF(mute); i++) {
+        assert_ok(raw_peer_connect(&mute[i], net_server_port(g.server)));
+    }
+    assert_ok(raw_peer_connect(&third, net_server_port(g.server)));
+    assert_true(raw_peer_is_closed(third, HANDSHAKE_MIN / CLK_MS));
+    raw_peer_close(third);
+    raw_peer_close(mute[0]);
+    do { /* the place is free when the server has seen the end */
+        honest = raw_agent(&g);
+    } while (!honest);
+    wait_until(&g.joined, 1);
+    for (int i = 0; i < 3; i++) { /* who is in holds no place */
+        raw_peer_close(honest);
+        honest = raw_agent(&g);
+        assert_non_null(honest);
+    }
+    raw_peer_close(honest);
+    raw_peer_close(mute[1]);
+    net_server_stop(g.server);
+}
+
+/* Counts this program's connections at a port whose keepalive timer runs; -1: the system does not
+ * tell. */
+static int kept_alive(unsigned port)
+{
+    FILE *f = fopen("/proc/self/net/tcp", "r");
+    char line[256];
+    int n = 0;
+
+    if (!f) {
+        return -1;
+    }
+    while (fgets(line, sizeof line, f)) {
+        unsigned local, remote, established, timer;
+
+        if (sscanf(line, " %*d: %*x:%x %*x:%x %x %*x:%*x %x", &local, &remote, &established,
+                   &timer) == 4) {
+            n += (local == port || remote == port) && established == 1 && timer == 2;
+        }
+    }
+    fclose(f);
+    return n;
+}
+
+static void both_ends_find_out_when_the_other_lost_its_power(void **state)
+{
+    struct rig g;
+    char address[32];
+    struct net_client_conf conf = {.address = address, .tls = agent, .receive_max = 1024};
+    int64_t until_ns = os_mono_ns() + LONG_NS;
+    struct net_client *c;
+
+    (void)state;
+    rig_start(&g);
+    snprintf(address, sizeof address, "127.0.0.1:%u", net_server_port(g.server));
+    assert_ok(net_client_open(&c, &conf, NULL));
+    assert_ok(net_client_wait(c, LONG_NS, NULL));
+    wait_until(&g.joined, 1);
+    if (kept_alive(net_server_port(g.server)) >= 0) {
+        while (kept_alive(net_server_port(g.server)) < 2) { /* 4 is the timer for data sent */
+            assert_true(os_mono_ns() < until_ns);
+            os_sleep_ns(CLK_MS);
+        }
+    }
+    net_client_close(c);
     net_server_stop(g.server);
 }
 
@@ -260,6 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_while_all_are_busy_is_missed),
+        cmocka_unit_test(handshakes_under_way_are_counted),
+        cmocka_unit_test(both_ends_find_out_when_the_other_lost_its_power),
         cmocka_unit_test(hanging_up_ends_what_is_under_way),
         cmocka_unit_test(handshakes_that_do_not_go_on_are_given_up),
     };
