@@ -68,6 +68,14 @@ static void print_line(FILE *to, const char *what, struct buf *b)
     buf_reset(b);
 }
 
+/* The bias is what local time lacks to UTC. */
+static void put_zone(struct buf *b, int32_t bias_min)
+{
+    uint32_t min = bias_min < 0 ? 0u - (uint32_t)bias_min : (uint32_t)bias_min;
+
+    buf_printf(b, ", time zone UTC%c%02u:%02u", bias_min > 0 ? '-' : '+', min / 60, min % 60);
+}
+
 static void print_times(FILE *to, struct buf *b, const struct etl_census *c)
 {
     char text[CLK_TEXT];
@@ -83,7 +91,7 @@ static void print_times(FILE *to, struct buf *b, const struct etl_census *c)
     print_line(to, "time", b);
     if (c->boot_time) {
         buf_put_str(b, clk_format_utc(text, sizeof text, clk_from_filetime(c->boot_time), 3));
-        buf_printf(b, ", time zone UTC%+d min", -c->time_zone_bias);
+        put_zone(b, c->time_zone_bias);
         print_line(to, "boot", b);
     }
     buf_printf(b, "%s, %llu ticks a second, timer %llu us", clock_name(c->clock),

@@ -307,8 +307,11 @@ static enum err print_top(FILE *to, const struct walk *w)
     proc_rows_sort(all, n, 0);
     e = proc_rows_begin(&rows, to, SHEET_AS_TABLE, PROC_ROWS_TOP, 0, false);
     if (!e) {
-        for (size_t i = 0; i < n && i < TOP_PROCESSES && !e; i++) {
-            e = proc_rows_put(rows, "", all[i]);
+        for (size_t i = 0, shown = 0; i < n && shown < TOP_PROCESSES && !e; i++) {
+            if (all[i]->info.id.pid != 0) { /* idle: everybody's rest */
+                e = proc_rows_put(rows, "", all[i]);
+                shown++;
+            }
         }
         proc_rows_end(rows);
     }
