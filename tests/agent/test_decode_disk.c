@@ -62,8 +62,8 @@ static void every_record_is_read_whole_or_refused(void **state)
 static void versions_before_vista_are_unknown(void **state)
 {
     (void)state;
-    payload_check_unknown(&decode_disk_io_class, 10, 0);
-    payload_check_unknown(&decode_disk_io_class, 12, 1);
+    assert_null(layout_find(decode_disk_io_class.layouts, decode_disk_io_class.n_layouts, 10, 0));
+    assert_null(layout_find(decode_disk_io_class.layouts, decode_disk_io_class.n_layouts, 12, 1));
 }
 
 int main(void)

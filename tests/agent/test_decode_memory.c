@@ -1,5 +1,7 @@
 #include "tests/agent/payload.h"
 
+#include "common/clk.h"
+
 #define SOFT   "PP", "VirtualAddress ProgramCounter"
 #define REGION "PP44", "BaseAddress RegionSize ProcessId Flags"
 #define HARD   "T8PP44", "InitialTime ReadOffset VirtualAddress FileObject TThreadId ByteCount"
