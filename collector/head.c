@@ -14,6 +14,7 @@
 #include "common/ledger.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/uuid.h"
 
 struct chunk {
     atomic_uint refs;
@@ -190,20 +191,14 @@ fail:
 
 /* -- writer: hosts -- */
 
+static const struct uuid *host_id(const void *head, size_t i)
+{
+    return &((const struct head *)head)->hosts[i]->seen.id;
+}
+
 static size_t host_index(const struct head *h, const struct uuid *id)
 {
-    size_t lo = 0, hi = h->n;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (memcmp(h->hosts[mid]->seen.id.b, id->b, sizeof id->b) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    return uuid_search(id, h->n, host_id, h);
 }
 
 static enum err hosts_room(struct head *h)

@@ -5,6 +5,7 @@
 
 #include "common/cur.h"
 #include "common/mem.h"
+#include "common/uuid.h"
 
 struct stream {
     uint64_t id;
@@ -65,21 +66,14 @@ void seqset_destroy(struct seqset *s)
     }
 }
 
-/* Index of the first host not below `id`. */
+static const struct uuid *host_id(const void *seqset, size_t i)
+{
+    return &((const struct seqset *)seqset)->hosts[i]->id;
+}
+
 static uint32_t host_index(const struct seqset *s, const struct uuid *id)
 {
-    uint32_t lo = 0, hi = s->n;
-
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (memcmp(s->hosts[mid]->id.b, id->b, sizeof id->b) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    return (uint32_t)uuid_search(id, s->n, host_id, s);
 }
 
 static struct host *host_find(const struct seqset *s, const struct uuid *id)

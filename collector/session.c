@@ -84,20 +84,14 @@ void session_destroy(struct session *s)
 
 /* -- hosts; all under the lock -- */
 
+static const struct uuid *host_id(const void *session, size_t i)
+{
+    return &((const struct session *)session)->hosts[i]->id;
+}
+
 static uint32_t host_index(const struct session *s, const struct uuid *id)
 {
-    uint32_t lo = 0, hi = s->n;
-
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (memcmp(s->hosts[mid]->id.b, id->b, sizeof id->b) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    return (uint32_t)uuid_search(id, s->n, host_id, s);
 }
 
 static struct host *host_find(const struct session *s, const struct uuid *id)

@@ -16,6 +16,7 @@
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/net_addr.h"
 #include "common/net_impl.h"
 #include "common/os.h"
 
@@ -28,7 +29,7 @@ enum { FAILED_REFUSED, FAILED_TIMEOUT, FAILED_OTHER, FAILED_COUNT };
 
 struct net_dial {
     atomic_uint refs; /* the owner's, and one of the TLS configuration for on_fault */
-    char address[NET_URL_MAX];
+    char address[NET_ADDR_URL_MAX];
     uint32_t dialer_id;
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *change;
@@ -147,10 +148,10 @@ static enum err dial(struct net_dial *d, nng_socket s, const struct net_dial_con
                                 .release = release,
                                 .ctx = d};
     struct nng_tls_config *cfg;
-    char url[NET_URL_MAX];
+    char url[NET_ADDR_URL_MAX];
     nng_dialer dialer;
     int rv;
-    enum err e = net_url(url, conf->address, NULL);
+    enum err e = net_addr_url(url, conf->address, NULL);
 
     if (!e) {
         e = net_error(nng_dialer_create(&dialer, s, url));
@@ -176,9 +177,9 @@ enum err net_dial_open(struct net_dial **out, uint32_t socket_id, const struct n
                        struct errmsg *why)
 {
     nng_socket s = {.id = socket_id};
-    char url[NET_URL_MAX];
+    char url[NET_ADDR_URL_MAX];
     struct net_dial *d = NULL;
-    enum err e = net_url(url, conf->address, why);
+    enum err e = net_addr_url(url, conf->address, why);
 
     if (e) {
         nng_close(s);

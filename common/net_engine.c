@@ -37,8 +37,8 @@
 #include <nng/supplemental/tls/engine.h>
 
 #include "common/log.h"
+#include "common/net_addr.h"
 #include "common/net_cert.h"
-#include "common/net_impl.h"
 #include "common/net_meter.h"
 #include "common/net_tls.h"
 
@@ -289,7 +289,7 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
     }
     c->stream = stream;
     c->cfg = cfg;
-    net_stream_peer(c->who.address, sizeof c->who.address, stream);
+    net_addr_peer(c->who.address, sizeof c->who.address, stream);
     if (!begin_handshake(c)) {
         tell(c, ERR_FULL, "too many handshakes under way", "");
         return NNG_ECONNABORTED;

@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/net_addr.h"
 #include "common/net_cert.h"
 #include "common/net_impl.h"
 #include "common/os.h"
@@ -130,12 +131,12 @@ static void depart(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
                           struct net_tls *tls, struct errmsg *why)
 {
-    char url[NET_URL_MAX];
+    char url[NET_ADDR_URL_MAX];
     struct nng_tls_config *cfg = NULL;
     nng_listener l;
     size_t max = g->conf.policy.message_max;
     int port = 0, rv;
-    enum err e = net_url(url, address, why);
+    enum err e = net_addr_url(url, address, why);
 
     if (e) {
         return e;

@@ -1,5 +1,7 @@
 #include "common/uuid.h"
 
+#include <string.h>
+
 #include "common/os.h"
 
 static bool is_dash(size_t i)
@@ -78,4 +80,21 @@ enum err uuid_random(struct uuid *u)
     r.b[8] = (uint8_t)((r.b[8] & 0x3f) | 0x80);
     *u = r;
     return ERR_OK;
+}
+
+size_t uuid_search(const struct uuid *id, size_t n,
+                   const struct uuid *(*id_at)(const void *ctx, size_t i), const void *ctx)
+{
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (memcmp(id_at(ctx, mid)->b, id->b, sizeof id->b) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
 }

@@ -3,6 +3,8 @@
 #ifndef PROCFLEET_COMMON_UUID_H
 #define PROCFLEET_COMMON_UUID_H
 
+#include <stddef.h>
+
 #include "common/err.h"
 #include "common/model.h"
 
@@ -14,5 +16,10 @@ const char *uuid_format(char text[MODEL_UUID_TEXT], const struct uuid *u);
 
 /* Version 4, from the system's generator. Errors: ERR_IO */
 NODISCARD enum err uuid_random(struct uuid *u);
+
+/* Where `id` is, or is to be put, among n things in the order of their ids: the index of the first
+ * that is not below it. id_at gives the id of the i-th. */
+size_t uuid_search(const struct uuid *id, size_t n,
+                   const struct uuid *(*id_at)(const void *ctx, size_t i), const void *ctx);
 
 #endif

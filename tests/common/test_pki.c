@@ -244,29 +244,6 @@ static void running_out_of_memory_leaves_no_file_behind(void **state)
     certs_destroy(c);
 }
 
-static void uuids_are_read_exactly(void **state)
-{
-    static const char text[] = "01234567-89ab-cdef-0123-456789abcdef";
-    static const char *const bad[] = {
-        "", "01234567-89ab-cdef-0123-456789abcde", "01234567-89ab-cdef-0123-456789abcdef0",
-        "01234567+89ab-cdef-0123-456789abcdef", "0123456g-89ab-cdef-0123-456789abcdef"};
-    char out[MODEL_UUID_TEXT];
-    struct uuid u, v;
-
-    (void)state;
-    assert_ok(uuid_parse(&u, text));
-    assert_string_equal(uuid_format(out, &u), text);
-    assert_ok(uuid_parse(&v, "01234567-89AB-CDEF-0123-456789ABCDEF"));
-    assert_memory_equal(&u, &v, sizeof u);
-    for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        assert_err(uuid_parse(&u, bad[i]), ERR_INVALID);
-    }
-    assert_ok(uuid_random(&u));
-    assert_ok(uuid_random(&v));
-    assert_memory_not_equal(&u, &v, sizeof u);
-    assert_int_equal(u.b[6] >> 4, 4);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,7 +258,6 @@ int main(void)
         cmocka_unit_test(a_missing_authority_is_said_with_its_remedy),
         cmocka_unit_test(private_keys_are_readable_by_the_owner_only),
         cmocka_unit_test(running_out_of_memory_leaves_no_file_behind),
-        cmocka_unit_test(uuids_are_read_exactly),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
