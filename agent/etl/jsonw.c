@@ -14,6 +14,9 @@ void jsonw_init_buf(struct jsonw *j, struct buf *text)
 
 static void put(struct jsonw *j, const void *p, size_t n)
 {
+    if (n == 0) {
+        return; /* p may be NULL */
+    }
     if (j->to) {
         (void)fwrite(p, 1, n, j->to);
     } else {

@@ -1,0 +1,45 @@
+"""A large trace is summarised exactly and in little memory: TRACE_BYTES of it (256 MiB), at most 32 MB resident."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from fleet import BIN, check, ensure, skip
+
+BYTES = int(os.environ.get("TRACE_BYTES", 256 << 20))
+LIMIT = 32 * 10**6  # of resident memory, whatever the size of the trace
+
+if os.environ.get("PROCFLEET_SANITIZED") == "1":
+    skip("a sanitizer's own memory would be measured")
+
+with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
+    space = os.statvfs(room)
+    if space.f_bavail * space.f_frsize < BYTES * 5 // 4:
+        skip("no room for a trace of %d bytes in %s" % (BYTES, room))
+    trace, answer = os.path.join(room, "large.etl"), os.path.join(room, "answer.json")
+    made = subprocess.run([os.path.join(BIN, "tests", "etl_gen"), trace, str(BYTES)], check=True, capture_output=True, text=True)
+    words = made.stdout.split()
+    truth = {words[i]: int(words[i + 1]) for i in range(0, len(words), 2)}
+    size = os.path.getsize(trace)
+    begun = time.monotonic()
+    with open(answer, "wb") as out:
+        child = subprocess.Popen([os.path.join(BIN, "procfleet-agent"), "etl", "summary", "--format", "json", trace], stdout=out)
+        _, status, usage = os.wait4(child.pid, 0)
+    took = time.monotonic() - begun
+    check("it ends well", status, 0)
+    with open(answer, encoding="utf-8") as f:
+        summary = json.load(f)
+    check("every record is counted", summary["events_total"], truth["records"])
+    check("every instance is told apart", len(summary["processes"]), truth["processes"])
+    check("all time between switches is somebody's", sum(summary["cpu_ticks_by_pid_from_cswitch"].values()), truth["ticks"])
+    run = sum(i.get("run", 0) for i in summary["procfleet"]["instances"])
+    check("and was charged to instances, to the tick", run, truth["ticks"] * 100)
+    check("no table was full", any(summary["procfleet"]["over_limits"].values()), False)
+    peak = usage.ru_maxrss * 1024
+    print("%d bytes, %d records in %.1f s (%.1f M/s, %.1f s of CPU), %.1f MB resident at most" % (
+        size, truth["records"], took, truth["records"] / took / 1e6, usage.ru_utime + usage.ru_stime, peak / 1e6))
+    ensure("resident memory stays below %d MB" % (LIMIT // 10**6), peak < LIMIT, peak)
+sys.exit(0)
