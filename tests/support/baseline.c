@@ -256,6 +256,27 @@ static bool reads_as_number(const char *text, uint64_t *out)
     return n > 0 && *end == 0;
 }
 
+/* With separators, as the text has it when it was cut. */
+static bool same_cut_number(const char *text, uint64_t u)
+{
+    bool negative = *text == '-';
+    char digits[32], s[48];
+    size_t n =
+        (size_t)snprintf(digits, sizeof digits, "%llu", (unsigned long long)(negative ? 0 - u : u));
+    size_t at = 0;
+
+    if (negative) {
+        s[at++] = '-';
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i && (n - i) % 3 == 0) {
+            s[at++] = ',';
+        }
+        s[at++] = digits[i];
+    }
+    return same_text(text, s, at);
+}
+
 /* Equal in the bits there are: signs are a matter of taste, and so is the width. */
 static enum baseline_verdict compare_number(const char *text, uint64_t u, unsigned bits)
 {
@@ -264,8 +285,11 @@ static enum baseline_verdict compare_number(const char *text, uint64_t u, unsign
     if (strcmp(text, "True") == 0 || strcmp(text, "False") == 0) {
         return (u != 0) == (*text == 'T') ? BASELINE_SAME : BASELINE_DIFFERS;
     }
+    if (strcmp(text, "None") == 0 && (u & mask) == 0) {
+        return BASELINE_SAME;
+    }
     if (!reads_as_number(text, &shown)) {
-        return BASELINE_NAMED;
+        return same_cut_number(text, u) ? BASELINE_SAME : BASELINE_NAMED;
     }
     return (shown & mask) == (u & mask) ? BASELINE_SAME : BASELINE_DIFFERS;
 }

@@ -172,6 +172,46 @@ static enum baseline_verdict sample_rank(const struct baseline_record *rec, cons
     return sample_bits(rec, text, 8, 0xff);
 }
 
+/* Bits by TraceEvent's names, lowest first; "" = it has none. */
+static enum baseline_verdict same_bits(const char *text, uint64_t u, const char *const *names,
+                                       size_t n)
+{
+    char s[TEXT_BYTES] = "";
+    struct value v = {.kind = VALUE_TEXT};
+    size_t at = 0;
+
+    for (size_t i = 0; i < n && at < sizeof s; i++) {
+        if (u >> i & 1 && *names[i]) {
+            at += (size_t)snprintf(s + at, sizeof s - at, "%s%s", at ? ", " : "", names[i]);
+        }
+    }
+    v.v.text = str_make(at ? s : "None");
+    return baseline_compare(text, &v);
+}
+
+static enum baseline_verdict irp_flags(const struct baseline_record *rec, const char *text)
+{
+    static const char *const names[] = {"Nocache",        "MountCompletion", "SynchronousApi",
+                                        "AssociatedIrp",  "BufferedIO",      "DeallocateBuffer",
+                                        "InputOperation", "Create",          "Read",
+                                        "Write",          "Close",           "DeferIOCompletion",
+                                        "ObQueryName",    "HoldDeviceQueue"};
+
+    if (!rec->fact || rec->fact->kind < EV_DISK_READ || rec->fact->kind > EV_DISK_FLUSH) {
+        return BASELINE_NAMED;
+    }
+    return same_bits(text, rec->fact->u.disk.flags, names, COUNT(names));
+}
+
+/* Before version 4 there are none. */
+static enum baseline_verdict process_flags(const struct baseline_record *rec, const char *text)
+{
+    static const char *const names[] = {"PackageFullName", "Wow64", "Protected"};
+    const struct value *flags = field_of(rec, "", "Flags");
+
+    return same_bits(text, flags ? flags->v.u : 0, names, COUNT(names));
+}
+
 /* Bits 17 to 19 of a request's flags. */
 static enum baseline_verdict disk_priority(const struct baseline_record *rec, const char *text)
 {
@@ -333,6 +373,8 @@ static const struct {
     {"Windows Kernel/PerfInfo/Sample", "Priority", sample_priority},
     {"Windows Kernel/PerfInfo/Sample", "Rank", sample_rank},
     {"Windows Kernel/DiskIO/", "Priority", disk_priority},
+    {"Windows Kernel/DiskIO/", "IrpFlags", irp_flags},
+    {"Windows Kernel/Process/", "Flags", process_flags},
     {"Windows Kernel/UdpIp/", "context", udp_context},
     {"Windows Kernel/UdpIp/", "dsize", NULL},
     {"Windows Kernel/Image/", "BuildTime", build_time},
