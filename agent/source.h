@@ -32,6 +32,9 @@ struct raw_event {
     uint8_t header;     /* files: enum etl_record_type it was stored as; live: 0 */
     uint8_t counters;   /* files: PMC values that stood before the payload */
     uint64_t place;     /* files: where its buffer stands in the file */
+    bool has_sequence, has_component; /* RAW_MESSAGE: which of these two it has; a message has
+                                         either a GUID or a component */
+    uint32_t sequence, component;
     const uint8_t *payload;
     size_t payload_n;
     const uint8_t *ext; /* chain of extended items, or NULL */

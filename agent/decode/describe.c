@@ -7,8 +7,10 @@
 #include "agent/decode/describe_manifest.h"
 #include "agent/decode/describe_metadata.h"
 #include "agent/decode/describe_tracelogging.h"
+#include "agent/decode/describe_wpp.h"
 #include "agent/decode/payload.h"
 #include "agent/decode/schema.h"
+#include "agent/decode/tmf.h"
 #include "common/mem.h"
 
 #define SCHEMA_MAX_DEFAULT ((size_t)8 << 20)
@@ -20,7 +22,9 @@ struct describe {
     struct tracelogging tracelogging;
     struct metadata metadata;
     struct manifests manifests;
-    bool early; /* schemas come ahead of everything, so each comes a second time */
+    struct wpp wpp;
+    struct tmf *tmf; /* NULL: no directory was given */
+    bool early;      /* schemas come ahead of everything, so each comes a second time */
 };
 
 enum err describe_create(struct describe **out, const struct describe_conf *conf,
@@ -29,14 +33,24 @@ enum err describe_create(struct describe **out, const struct describe_conf *conf
     struct describe *d = mem_zalloc(sizeof *d);
     enum err e;
 
-    (void)why;
     if (!d) {
         return ERR_NOMEM;
     }
     manifests_init(&d->manifests);
+    wpp_init(&d->wpp);
     e = schema_create(&d->schema, conf->schema_max ? conf->schema_max : SCHEMA_MAX_DEFAULT);
     if (e) {
         goto fail;
+    }
+    if (conf->tmf_dir) {
+        e = tmf_create(&d->tmf);
+        if (e) {
+            goto fail;
+        }
+        e = tmf_read_dir(d->tmf, conf->tmf_dir, why);
+        if (e) {
+            goto fail;
+        }
     }
     *out = d;
     return ERR_OK;
@@ -51,6 +65,8 @@ void describe_destroy(struct describe *d)
     if (!d) {
         return;
     }
+    tmf_destroy(d->tmf);
+    wpp_fini(&d->wpp);
     manifests_fini(&d->manifests);
     schema_destroy(d->schema);
     mem_free(d);
@@ -85,60 +101,92 @@ void describe_learn(struct describe *d, const struct raw_event *raw)
     count_learnt(d, e, events);
 }
 
-/* What is known of a record, once it is known by whom. */
+/* What is known of a record, once it is known by whom; all NULL: nothing. */
 struct known {
     const struct layout *layout;
-    const struct schema_event *schema;
+    const struct schema_event *schema; /* of the stream, or the record's own */
+    const struct tmf_message *message;
 };
 
-static struct described nothing(void)
+static void by_layout(struct known *k, struct described *out, const struct layout *layout)
 {
-    return (struct described){.provider = {"", 0}, .task = {"", 0}, .name = {"", 0}};
+    k->layout = layout;
+    out->by = DESCRIBE_LAYOUT;
+    out->name = str_make(layout->name);
 }
 
-static void name_schema(struct described *out, enum describe_by by, const struct schema_event *ev)
+static void by_schema(struct known *k, struct described *out, const struct schema_event *ev)
 {
-    out->by = by;
+    k->schema = ev;
+    out->by = ev->manifest ? DESCRIBE_MANIFEST : DESCRIBE_METADATA;
     out->provider = ev->provider;
     out->task = ev->task;
     out->name = ev->name;
+}
+
+static void by_tracelogging(struct describe *d, const struct raw_event *raw, struct known *k,
+                            struct described *out)
+{
+    tracelogging_name(&d->tracelogging, raw);
+    by_schema(k, out, &d->tracelogging.event);
+    out->by = DESCRIBE_TRACELOGGING;
+    out->group = d->tracelogging.group;
+}
+
+static void by_message(struct describe *d, const struct raw_event *raw, struct known *k,
+                       struct described *out)
+{
+    out->by = DESCRIBE_WPP;
+    k->message = d->tmf && !raw->has_component ? tmf_find(d->tmf, raw->guid, raw->id) : NULL;
+    if (k->message) {
+        out->provider = k->message->component;
+        out->task = k->message->source;
+        out->name = k->message->name;
+    }
+}
+
+/* Records that carry schemas are read as what they are, too. */
+static void by_carrier(struct describe *d, const struct raw_event *raw, struct known *k,
+                       struct described *out)
+{
+    if (metadata_is(raw)) {
+        by_layout(k, out, metadata_layout(raw));
+        out->provider = str_make("EventMetadata");
+    } else {
+        by_layout(k, out, &manifest_layout);
+        out->by = DESCRIBE_MANIFEST;
+        out->provider = schema_find_provider(d->schema, raw->guid);
+    }
 }
 
 static void find(struct describe *d, const struct raw_event *raw, struct known *k,
                  struct described *out)
 {
     const struct decode_class *class = decode_class_find(raw);
+    const struct layout *layout = NULL;
+    const struct schema_event *ev;
 
-    *out = nothing();
     *k = (struct known){0};
+    *out = (struct described){.provider = {"", 0}, .task = {"", 0}, .name = {"", 0}};
     if (class) {
         out->provider = str_make(class->name);
-        k->layout = layout_find(class->layouts, class->n_layouts, decode_number(raw), raw->version);
+        layout = layout_find(class->layouts, class->n_layouts, decode_number(raw), raw->version);
     }
-    if (k->layout) {
-        out->by = DESCRIBE_LAYOUT;
-        out->name = str_make(k->layout->name);
-        return;
-    }
-    if (metadata_is(raw)) {
-        k->layout = metadata_layout(raw);
-        out->by = DESCRIBE_LAYOUT;
-        out->name = str_make(k->layout->name);
-        out->provider = str_make("EventMetadata");
-        return;
-    }
-    if (manifest_is(raw)) {
-        k->layout = &manifest_layout;
-        out->by = DESCRIBE_MANIFEST;
-        out->name = str_make(k->layout->name);
-        out->provider = schema_find_provider(d->schema, raw->guid);
-        return;
-    }
-    k->schema = raw->form == RAW_MESSAGE ? NULL : schema_find_event(d->schema, raw);
-    if (k->schema) {
-        name_schema(out, k->schema->manifest ? DESCRIBE_MANIFEST : DESCRIBE_METADATA, k->schema);
-    } else if (out->provider.n == 0) {
-        out->provider = schema_find_provider(d->schema, raw->guid);
+    if (raw->form == RAW_MESSAGE) {
+        by_message(d, raw, k, out);
+    } else if (tracelogging_is(raw)) {
+        by_tracelogging(d, raw, k, out);
+    } else if (layout) {
+        by_layout(k, out, layout);
+    } else if (metadata_is(raw) || manifest_is(raw)) {
+        by_carrier(d, raw, k, out);
+    } else {
+        ev = schema_find_event(d->schema, raw);
+        if (ev) {
+            by_schema(k, out, ev);
+        } else if (!class) {
+            out->provider = schema_find_provider(d->schema, raw->guid);
+        }
     }
 }
 
@@ -146,52 +194,43 @@ void describe_name(struct describe *d, const struct raw_event *raw, struct descr
 {
     struct known k;
 
-    if (tracelogging_is(raw)) {
-        *out = nothing();
-        tracelogging_name(&d->tracelogging, raw);
-        name_schema(out, DESCRIBE_TRACELOGGING, &d->tracelogging.event);
-        out->group = d->tracelogging.group;
-        return;
-    }
     find(d, raw, &k, out);
-}
-
-static enum err values_tracelogging(struct describe *d, const struct raw_event *raw,
-                                    const struct value_sink *sink, struct described *out)
-{
-    enum err e = tracelogging_read(&d->tracelogging, raw);
-
-    *out = nothing();
-    name_schema(out, DESCRIBE_TRACELOGGING, &d->tracelogging.event);
-    out->group = d->tracelogging.group;
-    if (e) {
-        return e;
-    }
-    return payload_read(&d->payload, &d->tracelogging.event, NULL, raw, sink, &out->left);
 }
 
 enum err describe_values(struct describe *d, const struct raw_event *raw,
                          const struct value_sink *sink, struct described *out)
 {
     struct known k;
+    enum err e = ERR_OK;
 
-    if (tracelogging_is(raw)) {
-        return values_tracelogging(d, raw, sink, out);
-    }
     find(d, raw, &k, out);
+    out->left = raw->payload_n;
+    switch (out->by) {
+    case DESCRIBE_WPP:
+        return wpp_read(&d->wpp, k.message, raw, sink, &out->left);
+    case DESCRIBE_TRACELOGGING:
+        e = tracelogging_read(&d->tracelogging, raw);
+        break;
+    case DESCRIBE_NOTHING:
+        return ERR_NOTFOUND;
+    default:
+        break;
+    }
+    if (e) {
+        return e;
+    }
     if (k.layout) {
         decode_text_reset(&d->payload.text);
         return layout_read(k.layout, raw, sink, &d->payload.text, &out->left);
     }
-    if (k.schema) {
-        return payload_read(&d->payload, k.schema, d->schema, raw, sink, &out->left);
-    }
-    out->left = raw->payload_n;
-    return ERR_NOTFOUND;
+    return payload_read(&d->payload, k.schema, d->schema, raw, sink, &out->left);
 }
 
 void describe_stats(const struct describe *d, struct describe_stats *out)
 {
     *out = d->stats;
     out->unfinished = manifests_open(&d->manifests);
+    if (d->tmf) {
+        tmf_counts(d->tmf, &out->messages, &out->messages_damaged);
+    }
 }

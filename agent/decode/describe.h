@@ -44,6 +44,7 @@ struct describe_stats {
     uint64_t refused;    /* schemas over schema_max; manifests where the build has no expat */
     uint64_t damaged;    /* schemas that could not be read; chunks of manifests without the rest */
     uint64_t unfinished; /* manifests whose last chunks have not come yet */
+    uint64_t messages, messages_damaged; /* of the message files; lines nobody could read */
 };
 
 /* Errors: ERR_NOMEM; tmf_dir: ERR_NOTFOUND, ERR_ACCESS, ERR_IO */

@@ -95,7 +95,7 @@ struct schema_field {
 struct schema_event {
     uint8_t guid[16];
     uint8_t owner[16]; /* of the provider its maps belong to: guid but for classic events */
-    bool manifest;     /* by an EventSource's manifest, not by metadata */
+    bool manifest;     /* told by an EventSource's manifest, not by metadata */
     uint8_t form;      /* RAW_CLASSIC: number is the opcode; RAW_MANIFEST: the id */
     uint8_t version;
     uint16_t number;

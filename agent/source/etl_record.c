@@ -94,7 +94,8 @@ static bool message_parts(struct raw_event *ev, const uint8_t *p, size_t n)
     ev->id = cur_u16le(&c);
     options = cur_u16le(&c);
     if (options & MESSAGE_SEQUENCE) {
-        cur_skip(&c, 4);
+        ev->has_sequence = true;
+        ev->sequence = cur_u32le(&c);
     }
     if (options & MESSAGE_GUID) {
         guid = cur_bytes(&c, 16);
@@ -102,7 +103,8 @@ static bool message_parts(struct raw_event *ev, const uint8_t *p, size_t n)
             memcpy(ev->guid, guid, 16);
         }
     } else if (options & MESSAGE_COMPONENT) {
-        cur_skip(&c, 4);
+        ev->has_component = true;
+        ev->component = cur_u32le(&c);
     }
     if (options & MESSAGE_TIME) {
         ev->ticks = (int64_t)cur_u64le(&c);
