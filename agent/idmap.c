@@ -4,7 +4,7 @@
 
 #include "common/mem.h"
 
-enum { IDMAP_FIRST_CAP = 256 };
+enum { IDMAP_FIRST_CAP = 256, IDMAP_FIRST_SHIFT = 64 - 8 };
 
 static bool dead(const struct idmap *m, const struct idmap_entry *e)
 {
@@ -21,6 +21,7 @@ enum err idmap_create(struct idmap **out, size_t max, bool (*stale)(const struct
     m->max = max;
     m->stale = stale;
     m->cap = IDMAP_FIRST_CAP;
+    m->shift = IDMAP_FIRST_SHIFT;
     m->at = mem_array(m->cap, sizeof *m->at);
     if (!m->at) {
         mem_free(m);
@@ -75,6 +76,7 @@ static bool rebuild(struct idmap *m, size_t cap)
         return false;
     }
     m->at = at;
+    m->shift -= cap > m->cap; /* doubled, or as it was */
     m->cap = cap;
     m->used = 0;
     for (size_t i = 0; i < old.cap; i++) {

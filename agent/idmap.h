@@ -25,8 +25,9 @@ struct idmap_entry {
 /* Open for the look-up below only. */
 struct idmap {
     struct idmap_entry *at;
-    size_t cap;  /* a power of two */
-    size_t used; /* places that are not empty, dead ones included */
+    size_t cap;     /* a power of two */
+    unsigned shift; /* 64 less the power */
+    size_t used;    /* places that are not empty, dead ones included */
     size_t max;
     size_t refusals_left;
     bool (*stale)(const struct idmap_entry *e);
@@ -39,10 +40,14 @@ NODISCARD enum err idmap_create(struct idmap **out, size_t max,
                                 bool (*stale)(const struct idmap_entry *e));
 void idmap_destroy(struct idmap *m);
 
-/* Pids and tids are multiples of 4 on Windows and runs on Linux: Fibonacci hashing spreads both. */
+/* Pids and tids are multiples of 4 on Windows, and on both systems mostly neighbours: the upper
+ * bits of a multiplication by the golden ratio keep neighbours apart, so that hardly two fall on
+ * one place. */
 static inline size_t idmap_place(const struct idmap *m, uint32_t key)
 {
-    return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (m->cap - 1);
+    uint32_t number = key >> 2 | key << 30;
+
+    return (size_t)((number * UINT64_C(0x9E3779B97F4A7C15)) >> m->shift);
 }
 
 /* The entry of `key`, dead or alive, or NULL. Valid until the next idmap_put. */

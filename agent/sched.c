@@ -19,14 +19,17 @@ struct sched_cpu {
     int64_t since_ns;
     uint32_t generation;
     uint32_t tid;
-    uint8_t state; /* enum cpu_state */
+    uint32_t place; /* in the table of threads, where tid was found when it was put on */
+    uint8_t state;  /* enum cpu_state */
 };
 
 struct sched {
     struct lifecycle *life;
     const struct idmap *threads;
     struct tally *unattributed;
-    int64_t lost_ns; /* the last loss mark of any CPU */
+    int64_t lost_ns;          /* the last loss mark of any CPU */
+    struct ptable_proc *idle; /* pid 0, which tid 0 of every CPU belongs to */
+    uint32_t idle_generation;
     struct sched_stats *stats;
     size_t n_cpus; /* seen: the highest number and one */
     struct sched_cpu cpus[SCHED_CPUS_MAX];
@@ -56,74 +59,95 @@ void sched_destroy(struct sched *s)
 
 /* -- charging -- */
 
-static void charge(struct sched *s, struct ptable_proc *p, enum tally_id id, int64_t ns)
+static inline void charge(struct sched *s, struct ptable_proc *p, enum tally_id id, int64_t ns)
 {
-    struct tally *t = p ? &p->tally : s->unattributed;
+    uint64_t n = ns > 0 ? (uint64_t)ns : 0;
 
-    t->n[id] += ns > 0 ? (uint64_t)ns : 0;
     if (p) {
+        p->tally.n[id] += n;
         p->changed = true;
+    } else {
+        s->unattributed->n[id] += n;
     }
 }
 
-static struct idmap_entry *thread_of(const struct sched *s, uint32_t tid)
+static inline struct idmap_entry *living(struct idmap_entry *e)
 {
-    struct idmap_entry *e = idmap_find(s->threads, tid);
-
     return e && !ptable_entry_dead(e) ? e : NULL;
 }
 
-static struct ptable_proc *owner_of(struct sched *s, uint32_t tid, const struct idmap_entry *e,
-                                    const struct event *ev)
+static inline struct idmap_entry *thread_of(const struct sched *s, uint32_t tid)
 {
-    return e ? e->owner : lifecycle_thread_owner(s->life, tid, ev);
+    return living(idmap_find(s->threads, tid));
 }
 
-static struct ptable_proc *cpu_owner(const struct sched_cpu *cpu)
+/* The entry of the thread a CPU had: mostly it still stands where it was found. */
+static inline struct idmap_entry *thread_at(const struct sched *s, uint32_t tid, uint32_t place)
+{
+    struct idmap_entry *e = &s->threads->at[place < s->threads->cap ? place : 0];
+
+    return e->key == tid && e->owner ? living(e) : thread_of(s, tid);
+}
+
+static struct ptable_proc *idle_process(struct sched *s, const struct event *ev)
+{
+    if (!s->idle || s->idle->generation != s->idle_generation) {
+        s->idle = lifecycle_thread_owner(s->life, 0, ev);
+        s->idle_generation = s->idle ? s->idle->generation : 0;
+    }
+    return s->idle;
+}
+
+/* `e` as thread_of gave it. */
+static inline struct ptable_proc *owner_of(struct sched *s, uint32_t tid,
+                                           const struct idmap_entry *e, const struct event *ev)
+{
+    if (e) {
+        return e->owner;
+    }
+    return tid ? lifecycle_thread_owner(s->life, tid, ev) : idle_process(s, ev);
+}
+
+static inline struct ptable_proc *cpu_owner(const struct sched_cpu *cpu)
 {
     struct ptable_proc *p = cpu->owner;
 
     return p && p->generation == cpu->generation ? p : NULL;
 }
 
-/* -- threads -- */
+/* -- threads; without branches on what only chance decides -- */
 
-/* What the thread did until now is over. tid 0 is many threads, one per CPU: nothing is known. */
-static void close_thread(struct sched *s, struct idmap_entry *e, int64_t now_ns)
+/* What the thread did until now is over. */
+static inline void close_thread(struct sched *s, const struct idmap_entry *e, int64_t now_ns)
 {
-    if (e->since_ns <= s->lost_ns) {
-        return;
-    }
-    if (e->state == THREAD_READY) {
-        charge(s, e->owner, TALLY_READY, now_ns - e->since_ns);
-    } else if (e->state == THREAD_WAITS) {
-        charge(s, e->owner, TALLY_WAIT, now_ns - e->since_ns);
-    }
+    struct ptable_proc *p = e->owner;
+    int64_t ns = now_ns - e->since_ns;
+    uint64_t n = (uint64_t)ns & -(uint64_t)(ns > 0 && e->since_ns > s->lost_ns);
+
+    p->tally.n[TALLY_READY] += n & -(uint64_t)(e->state == THREAD_READY);
+    p->tally.n[TALLY_WAIT] += n & -(uint64_t)(e->state == THREAD_WAITS);
 }
 
-static void open_thread(struct idmap_entry *e, enum thread_state state, int64_t now_ns)
+/* tid 0 is many threads, one per CPU: it has no state. */
+static inline void open_thread(struct idmap_entry *e, enum thread_state state, int64_t now_ns)
 {
-    e->state = state;
+    e->state = (uint32_t)state & -(uint32_t)(e->key != 0);
     e->since_ns = now_ns;
 }
 
-static enum thread_state state_after(uint8_t old_state)
+static inline enum thread_state state_after(uint8_t old_state)
 {
-    switch (old_state) {
-    case OLD_WAITING:
-        return THREAD_WAITS;
-    case OLD_READY:
-    case OLD_STANDBY:
-    case OLD_DEFERRED_READY:
-        return THREAD_READY;
-    default:
-        return THREAD_UNKNOWN;
-    }
+    static const uint8_t after[8] = {[OLD_WAITING] = THREAD_WAITS,
+                                     [OLD_READY] = THREAD_READY,
+                                     [OLD_STANDBY] = THREAD_READY,
+                                     [OLD_DEFERRED_READY] = THREAD_READY};
+
+    return old_state < sizeof after ? after[old_state] : THREAD_UNKNOWN;
 }
 
 /* -- CPUs -- */
 
-static struct sched_cpu *cpu_of(struct sched *s, uint16_t number)
+static inline struct sched_cpu *cpu_of(struct sched *s, uint16_t number)
 {
     if (number >= SCHED_CPUS_MAX) {
         return NULL;
@@ -135,8 +159,8 @@ static struct sched_cpu *cpu_of(struct sched *s, uint16_t number)
 }
 
 /* The thread goes off; `e` is its entry, or NULL. */
-static void take_off(struct sched *s, struct sched_cpu *cpu, const struct event *ev,
-                     struct idmap_entry *e)
+static inline void take_off(struct sched *s, const struct sched_cpu *cpu, const struct event *ev,
+                            struct idmap_entry *e)
 {
     const struct ev_cswitch *sw = &ev->u.cswitch;
     int64_t span_ns = ev->mono_ns - cpu->since_ns;
@@ -154,20 +178,22 @@ static void take_off(struct sched *s, struct sched_cpu *cpu, const struct event 
     } else if (cpu->state == CPU_LOST) {
         charge(s, owner_of(s, sw->old_tid, e, ev), TALLY_RUN_LOST, span_ns);
     }
-    if (e && sw->old_tid != 0) {
+    if (e) {
         open_thread(e, state_after(sw->old_state), ev->mono_ns);
     }
 }
 
-static struct ptable_proc *put_on(struct sched *s, struct sched_cpu *cpu, const struct event *ev)
+static inline struct ptable_proc *put_on(struct sched *s, struct sched_cpu *cpu,
+                                         const struct event *ev)
 {
     uint32_t tid = ev->u.cswitch.new_tid;
     struct idmap_entry *e = thread_of(s, tid);
     struct ptable_proc *p = owner_of(s, tid, e, ev);
 
-    if (e && tid != 0) {
+    if (e) {
         close_thread(s, e, ev->mono_ns);
         open_thread(e, THREAD_RUNS, ev->mono_ns);
+        cpu->place = (uint32_t)(e - s->threads->at);
     }
     cpu->owner = p;
     cpu->generation = p ? p->generation : 0;
@@ -187,15 +213,15 @@ struct ptable_proc *sched_switch(struct sched *s, const struct event *ev)
         s->stats->cpus_max++;
         return NULL;
     }
-    take_off(s, cpu, ev, thread_of(s, ev->u.cswitch.old_tid));
+    take_off(s, cpu, ev, thread_at(s, ev->u.cswitch.old_tid, cpu->place));
     return put_on(s, cpu, ev);
 }
 
 struct ptable_proc *sched_ready(struct sched *s, const struct event *ev)
 {
-    struct idmap_entry *e = ev->u.ready.tid ? thread_of(s, ev->u.ready.tid) : NULL;
+    struct idmap_entry *e = thread_of(s, ev->u.ready.tid);
 
-    if (!e) {
+    if (!e || e->key == 0) {
         return NULL;
     }
     if (e->state == THREAD_WAITS || e->state == THREAD_UNKNOWN || e->since_ns <= s->lost_ns) {

@@ -1,5 +1,6 @@
 #include "agent/decode/decode.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "agent/decode/decode_class.h"
@@ -7,12 +8,50 @@
 
 #define UNKNOWN_SLOTS 256 /* a power of two above DECODE_UNKNOWN_MAX */
 
+/* Which operation a record is for must be found tens of millions of times a second. So the classes
+ * stand in a small hash table by their GUID, the one of the record before is tried first, and each
+ * has a table from opcode to the first operation of that opcode. */
+#define CLASS_SLOTS   128 /* a power of two, at least twice the number of classes */
+#define CLASS_NUMBERS 256 /* opcodes; ids of manifest providers above are searched for */
+
+struct class_slot {
+    uint64_t guid[2];
+    const struct decode_class *k; /* NULL: free */
+    uint8_t first[CLASS_NUMBERS]; /* index and 1 of the first operation of a number; 0: none */
+};
+
 struct decode {
     struct decode_counts counts;
+    const struct class_slot *last;
+    struct class_slot classes[CLASS_SLOTS];
     struct decode_unknown unknown[UNKNOWN_SLOTS]; /* open addressing; count 0 = free */
     size_t n_unknown;
     struct decode_text text;
 };
+
+static size_t class_home(const uint64_t guid[2])
+{
+    return (size_t)(((guid[0] ^ guid[1]) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (CLASS_SLOTS - 1);
+}
+
+static void class_put(struct decode *d, const struct decode_class *k)
+{
+    struct class_slot *slot;
+    uint64_t guid[2];
+    size_t at;
+
+    memcpy(guid, k->guid, sizeof guid);
+    for (at = class_home(guid); d->classes[at].k; at = (at + 1) & (CLASS_SLOTS - 1)) {
+    }
+    slot = &d->classes[at];
+    memcpy(slot->guid, guid, sizeof guid);
+    slot->k = k;
+    for (size_t i = k->n_ops < UINT8_MAX ? k->n_ops : UINT8_MAX; i-- > 0;) {
+        if (k->ops[i].opcode < CLASS_NUMBERS) {
+            slot->first[k->ops[i].opcode] = (uint8_t)(i + 1);
+        }
+    }
+}
 
 enum err decode_create(struct decode **out)
 {
@@ -21,6 +60,11 @@ enum err decode_create(struct decode **out)
     if (!d) {
         return ERR_NOMEM;
     }
+    assert(decode_classes_n <= CLASS_SLOTS / 2);
+    for (size_t i = 0; i < decode_classes_n; i++) {
+        class_put(d, decode_classes[i]);
+    }
+    d->last = &d->classes[0];
     *out = d;
     return ERR_OK;
 }
@@ -30,19 +74,55 @@ void decode_destroy(struct decode *d)
     mem_free(d);
 }
 
-/* The operation for a record, or NULL; *known tells whether the record is known all the same. */
-static const struct decode_op *find(const struct raw_event *raw, bool *known)
+static inline bool slot_fits(const struct class_slot *slot, const uint64_t guid[2], uint8_t form)
 {
-    const struct decode_class *k = decode_class_find(raw);
+    return slot->guid[0] == guid[0] && slot->guid[1] == guid[1] && slot->k && slot->k->form == form;
+}
 
-    *known = false;
-    for (size_t op = 0; k && op < k->n_ops; op++) {
-        if (k->ops[op].opcode == decode_number(raw) && raw->version >= k->ops[op].first_version) {
-            return &k->ops[op];
+static const struct class_slot *class_search(struct decode *d, const uint64_t guid[2], uint8_t form)
+{
+    for (size_t at = class_home(guid); d->classes[at].k; at = (at + 1) & (CLASS_SLOTS - 1)) {
+        if (slot_fits(&d->classes[at], guid, form)) {
+            d->last = &d->classes[at];
+            return d->last;
         }
     }
-    *known = k && layout_find(k->layouts, k->n_layouts, decode_number(raw), raw->version);
     return NULL;
+}
+
+static inline const struct class_slot *class_of(struct decode *d, const struct raw_event *raw)
+{
+    uint64_t guid[2];
+
+    memcpy(guid, raw->guid, sizeof guid);
+    return slot_fits(d->last, guid, raw->form) ? d->last : class_search(d, guid, raw->form);
+}
+
+/* The operation for a record, or NULL. */
+static inline const struct decode_op *find(const struct class_slot *slot,
+                                           const struct raw_event *raw)
+{
+    uint16_t number = decode_number(raw);
+    size_t i;
+
+    if (!slot) {
+        return NULL;
+    }
+    i = number < CLASS_NUMBERS ? slot->first[number] : 1;
+    for (i = i ? i - 1 : slot->k->n_ops; i < slot->k->n_ops; i++) {
+        const struct decode_op *op = &slot->k->ops[i];
+
+        if (op->opcode == number && raw->version >= op->first_version) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+static bool is_known(const struct class_slot *slot, const struct raw_event *raw)
+{
+    return slot &&
+           layout_find(slot->k->layouts, slot->k->n_layouts, decode_number(raw), raw->version);
 }
 
 static bool same_kind(const struct decode_unknown *u, const struct raw_event *raw)
@@ -87,36 +167,48 @@ static void count_unknown(struct decode *d, const struct raw_event *raw)
     d->n_unknown++;
 }
 
-static void count(struct decode *d, const struct raw_event *raw, bool known, enum err e)
+static void count_failed(struct decode *d, enum err e)
 {
-    d->counts.in++;
-    if (!known) {
-        count_unknown(d, raw);
-    } else if (e == ERR_OK) {
-        d->counts.decoded++;
-    } else if (e == ERR_NOTFOUND) {
+    if (e == ERR_NOTFOUND) {
         d->counts.ignored++;
     } else {
         d->counts.corrupt++;
     }
 }
 
+/* A record that no operation is for. */
+static void count_other(struct decode *d, const struct class_slot *slot,
+                        const struct raw_event *raw)
+{
+    if (is_known(slot, raw)) {
+        d->counts.ignored++;
+    } else {
+        count_unknown(d, raw);
+    }
+}
+
 enum err decode_event(struct decode *d, const struct raw_event *raw, struct event *out)
 {
-    bool known;
-    const struct decode_op *op = find(raw, &known);
-    enum err e = ERR_NOTFOUND;
+    const struct class_slot *slot = class_of(d, raw);
+    const struct decode_op *op = find(slot, raw);
+    enum err e;
 
-    if (op) {
-        decode_text_reset(&d->text);
-        e = op->fn(out, op->kind, raw, &d->text);
+    d->counts.in += !raw->early;
+    if (!op) {
+        if (!raw->early) {
+            count_other(d, slot, raw);
+        }
+        return ERR_NOTFOUND;
     }
-    if (!raw->early) {
-        count(d, raw, op || known, e);
-    }
+    decode_text_reset(&d->text);
+    e = op->fn(out, op->kind, raw, &d->text);
     if (e) {
+        if (!raw->early) {
+            count_failed(d, e);
+        }
         return e;
     }
+    d->counts.decoded += !raw->early;
     out->kind = op->kind;
     out->early = raw->early;
     out->cpu = raw->cpu;

@@ -200,11 +200,13 @@ static void ignore(void *ctx, const struct life_event *ev)
     (void)ev;
 }
 
+/* The rundown: the idle process, and all others with their threads. */
 static void populate(struct stages *g)
 {
-    for (uint32_t t = 0; t < THREADS; t++) {
-        struct event ev = {.kind = EV_THREAD_FOUND, .early = true};
+    struct event ev = {.kind = EV_THREAD_FOUND, .early = true};
 
+    (void)aggregate_event(g->aggregate, &ev);
+    for (uint32_t t = 0; t < THREADS; t++) {
         ev.u.thread.pid = pid_of(t);
         ev.u.thread.tid = tid_of(t);
         (void)aggregate_event(g->aggregate, &ev);
