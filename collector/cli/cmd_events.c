@@ -11,15 +11,14 @@ static const struct opt opts[] = {
 };
 
 const struct opt_command cmd_events_usage = {
-    "procfleet",
-    "events",
-    "what started, ended or was loaded, and when",
-    NULL,
-    opts,
-    sizeof opts / sizeof *opts,
-    "  procfleet events --since 10m\n"
-    "  procfleet events --host lab-7 --name 'git*' -n 1000 --format json\n"
-    "  procfleet events --kind image --pid 4711\n",
+    .program = "procfleet",
+    .name = "events",
+    .brief = "what started, ended or was loaded, and when",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet events --since 10m\n"
+                "  procfleet events --host lab-7 --name 'git*' -n 1000 --format json\n"
+                "  procfleet events --kind image --pid 4711\n",
 };
 
 static int body(struct cli *c)

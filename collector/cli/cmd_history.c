@@ -15,17 +15,17 @@ static const struct opt opts[] = {
 };
 
 const struct opt_command cmd_history_usage = {
-    "procfleet",
-    "history",
-    "how metrics of processes went over time",
-    NULL,
-    opts,
-    sizeof opts / sizeof *opts,
-    "  procfleet history --host lab-7 --pid 4711\n"
-    "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
-    "  procfleet history --pid 4711 -m read_bytes -m write_bytes --format csv\n"
-    "\n"
-    "Counters show their growth since the row before of the same process, gauges their value.\n",
+    .program = "procfleet",
+    .name = "history",
+    .brief = "how metrics of processes went over time",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet history --host lab-7 --pid 4711\n"
+                "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
+                "  procfleet history --pid 4711 -m read_bytes -m write_bytes --format csv\n"
+                "\n"
+                "Counters show their growth since the row before of the same process, gauges their "
+                "value.\n",
 };
 
 static enum err read_step(struct cli *c, struct wire_query *q, struct errmsg *why)

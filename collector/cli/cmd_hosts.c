@@ -8,14 +8,13 @@ static const struct opt opts[] = {
 };
 
 const struct opt_command cmd_hosts_usage = {
-    "procfleet",
-    "hosts",
-    "the hosts of the fleet and their state",
-    NULL,
-    opts,
-    sizeof opts / sizeof *opts,
-    "  procfleet hosts\n"
-    "  procfleet hosts --host 'lab-*' --format json\n",
+    .program = "procfleet",
+    .name = "hosts",
+    .brief = "the hosts of the fleet and their state",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet hosts\n"
+                "  procfleet hosts --host 'lab-*' --format json\n",
 };
 
 static const struct sheet_column columns[] = {

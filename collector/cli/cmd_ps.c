@@ -11,18 +11,18 @@ static const struct opt opts[] = {
 };
 
 const struct opt_command cmd_ps_usage = {
-    "procfleet",
-    "ps",
-    "the processes of the hosts with their newest figures",
-    NULL,
-    opts,
-    sizeof opts / sizeof *opts,
-    "  procfleet ps --host lab-7\n"
-    "  procfleet ps --name 'python*' --format json\n"
-    "  procfleet ps --host lab-7 --all --since 1h\n"
-    "\n"
-    "Counters are totals since the process began; JSON and CSV carry every metric the host "
-    "supplies.\n",
+    .program = "procfleet",
+    .name = "ps",
+    .brief = "the processes of the hosts with their newest figures",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples =
+        "  procfleet ps --host lab-7\n"
+        "  procfleet ps --name 'python*' --format json\n"
+        "  procfleet ps --host lab-7 --all --since 1h\n"
+        "\n"
+        "Counters are totals since the process began; JSON and CSV carry every metric the host "
+        "supplies.\n",
 };
 
 static const uint8_t shown[] = {M_THREAD_COUNT, M_CPU_TIME, M_WORKING_SET_SIZE};

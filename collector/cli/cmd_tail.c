@@ -30,17 +30,16 @@ static const struct opt opts[] = {
 };
 
 const struct opt_command cmd_tail_usage = {
-    "procfleet",
-    "tail",
-    "follows events, or samples, as they arrive",
-    NULL,
-    opts,
-    sizeof opts / sizeof *opts,
-    "  procfleet tail\n"
-    "  procfleet tail --host 'lab-*' --name 'powershell*'\n"
-    "  procfleet tail --samples --format json -n 1000\n"
-    "\n"
-    "Needs a certificate of role subscribe. JSON is one object a line.\n",
+    .program = "procfleet",
+    .name = "tail",
+    .brief = "follows events, or samples, as they arrive",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet tail\n"
+                "  procfleet tail --host 'lab-*' --name 'powershell*'\n"
+                "  procfleet tail --samples --format json -n 1000\n"
+                "\n"
+                "Needs a certificate of role subscribe. JSON is one object a line.\n",
 };
 
 /* Where a topic's sequence stands. */

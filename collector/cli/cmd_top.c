@@ -11,24 +11,27 @@ static const struct opt opts[] = {
 };
 
 const struct opt_command cmd_top_usage = {
-    "procfleet",
-    "top",
-    "the processes that used most of a metric, ended ones included",
-    NULL,
-    opts,
-    sizeof opts / sizeof *opts,
-    "  procfleet top\n"
-    "  procfleet top --by working_set_size -n 20 --host 'lab-*'\n"
-    "  procfleet top --by write_bytes --since 1h --format json\n"
-    "\n"
-    "Without a time range it is the last 15 minutes of each host's data. Counters show what was "
-    "used in the range,\n"
-    "gauges their last value. Metrics: cpu_time cpu_percent kernel_time user_time context_switches "
-    "working_set_size\n"
-    "private_bytes virtual_bytes page_faults hard_faults peak_working_set thread_count read_bytes "
-    "write_bytes\n"
-    "read_operations write_operations disk_read_bytes disk_write_bytes handle_count and more, see "
-    "docs/cli.md.\n",
+    .program = "procfleet",
+    .name = "top",
+    .brief = "the processes that used most of a metric, ended ones included",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet top\n"
+                "  procfleet top --by working_set_size -n 20 --host 'lab-*'\n"
+                "  procfleet top --by write_bytes --since 1h --format json\n"
+                "\n"
+                "Without a time range it is the last 15 minutes of each host's data. Counters show "
+                "what was "
+                "used in the range,\n"
+                "gauges their last value. Metrics: cpu_time cpu_percent kernel_time user_time "
+                "context_switches "
+                "working_set_size\n"
+                "private_bytes virtual_bytes page_faults hard_faults peak_working_set thread_count "
+                "read_bytes "
+                "write_bytes\n"
+                "read_operations write_operations disk_read_bytes disk_write_bytes handle_count "
+                "and more, see "
+                "docs/cli.md.\n",
 };
 
 static const uint8_t shown[] = {M_CPU_TIME,     M_CPU_PERCENT, M_WORKING_SET_SIZE,

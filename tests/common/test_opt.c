@@ -10,8 +10,13 @@ static const struct opt opts[] = {
     {"count", 'n', "N", "rows", false},
     {"watch", 'w', NULL, "go on", false},
 };
-static const struct opt_command cmd = {"prog", "top",          "shows the top", "FILE...",
-                                       opts,   COUNT_OF(opts), "  prog top\n"};
+static const struct opt_command cmd = {.program = "prog",
+                                       .name = "top",
+                                       .brief = "shows the top",
+                                       .operands = "FILE...",
+                                       .opts = opts,
+                                       .n_opts = COUNT_OF(opts),
+                                       .examples = "  prog top\n"};
 
 static void options_operands_and_values_are_told_apart(void **state)
 {
