@@ -57,8 +57,10 @@ static bool take_head(struct baseline_line *l, const char *name, const char *tex
         l->cpu = (uint32_t)strtoul(text, NULL, 10);
     } else if (strcmp(name, "DataLen") == 0) {
         l->payload_n = strtoul(text, NULL, 10);
+    } else if (strcmp(name, "PName") == 0) {
+        l->process = text;
     } else {
-        return strcmp(name, "TID") == 0 || strcmp(name, "PName") == 0;
+        return strcmp(name, "TID") == 0;
     }
     return true;
 }

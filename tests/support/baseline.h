@@ -28,6 +28,7 @@ struct baseline_line {
     uint64_t number;
     int64_t ns; /* since the first record */
     int64_t pid;
+    const char *process; /* its name without extension; "Process(PID)" = TraceEvent knows none */
     uint32_t cpu;
     size_t payload_n;
     struct baseline_field fields[BASELINE_FIELDS_MAX]; /* those of the payload */

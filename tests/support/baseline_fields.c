@@ -541,6 +541,31 @@ static void compare_provider(struct baseline_outcome *o, const char *event,
     }
 }
 
+/* TraceEvent shows names without extension, and 20 characters of them. */
+static void compare_name(struct baseline_outcome *o, const struct baseline_line *l,
+                         const struct baseline_record *rec)
+{
+    struct value v = {.kind = VALUE_TEXT, .v.text = rec->name_of(rec->ctx, (uint32_t)l->pid)};
+    char ours[TEXT_BYTES];
+
+    if (!*l->process || strncmp(l->process, "Process(", 8) == 0 || v.v.text.n == 0) {
+        o->absent[BASELINE_EMPTY]++;
+        return;
+    }
+    for (size_t n = v.v.text.n; n > 0; n--) {
+        if (v.v.text.p[n - 1] == '.') {
+            v.v.text.n = n - 1;
+            break;
+        }
+    }
+    (void)snprintf(ours, sizeof ours, "%.*s", (int)v.v.text.n, v.v.text.p);
+    if (baseline_compare(l->process, &v) == BASELINE_SAME) {
+        o->same++;
+    } else {
+        wrong(o, l->event, "PName", l->process, ours);
+    }
+}
+
 void baseline_fields_compare(struct baseline_outcome *o, const struct baseline_line *l,
                              const struct baseline_record *rec)
 {
@@ -551,6 +576,8 @@ void baseline_fields_compare(struct baseline_outcome *o, const struct baseline_l
         (void)snprintf(theirs, sizeof theirs, "%" PRId64, l->pid);
         (void)snprintf(ours, sizeof ours, "%" PRId64, pid);
         wrong(o, l->event, "PID", theirs, ours);
+    } else if (pid >= 0) {
+        compare_name(o, l, rec);
     }
     if (rec->described_err == ERR_CORRUPT) {
         wrong(o, l->event, "payload", "whole", "damaged");

@@ -60,6 +60,8 @@ struct baseline_record {
     const struct values *values; /* what describe_values gave */
     const struct baseline_names *names;
     uint32_t owner_pid; /* the process it was charged to; EVENT_NO_ID = nobody */
+    struct str (*name_of)(void *ctx, uint32_t pid); /* of a process at this time; may be empty */
+    void *ctx;
 };
 
 /* Adds to *o. */
