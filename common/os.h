@@ -45,8 +45,12 @@ NODISCARD enum err os_host_name(char *text, size_t size);
 NODISCARD enum err os_boot_id(uint8_t id[16]); /* new at each start of the system */
 unsigned os_cpu_count(void);
 uint32_t os_process_id(void);
-int64_t os_resident_bytes(void);    /* of this process; 0 when unknown */
-size_t os_open_files_max(void);     /* of this process, raised as far as it goes; 0 = unknown */
+int64_t os_resident_bytes(void); /* of this process; 0 when unknown */
+size_t os_open_files_max(void);  /* of this process, raised as far as it goes; 0 = unknown */
+int64_t os_resident_peak(void);  /* the most it ever was; 0 when unknown */
+/* n bytes from p, just allocated, will all be used: large pages, where there are any, save the
+ * system most of the work. */
+void os_prefer_large_pages(void *p, size_t n);
 bool os_is_terminal(int fd);        /* 0, 1 or 2 */
 unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 

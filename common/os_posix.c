@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -300,6 +301,24 @@ size_t os_open_files_max(void)
         }
     }
     return lim.rlim_cur > SIZE_MAX / 2 ? SIZE_MAX / 2 : (size_t)lim.rlim_cur;
+}
+
+int64_t os_resident_peak(void)
+{
+    struct rusage use;
+
+    return getrusage(RUSAGE_SELF, &use) == 0 ? (int64_t)use.ru_maxrss * 1024 : 0;
+}
+
+void os_prefer_large_pages(void *p, size_t n)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t skip = (page - (uintptr_t)p % page) % page;
+
+    if (n > skip + page) {
+        /* A hint: systems without large pages refuse it. */
+        (void)madvise((uint8_t *)p + skip, (n - skip) / page * page, MADV_HUGEPAGE);
+    }
 }
 
 bool os_is_terminal(int fd)

@@ -285,6 +285,21 @@ size_t os_open_files_max(void)
     return 0; /* handles are not numbered as files are */
 }
 
+int64_t os_resident_peak(void)
+{
+    PROCESS_MEMORY_COUNTERS counters = {.cb = sizeof counters};
+
+    return K32GetProcessMemoryInfo(GetCurrentProcess(), &counters, sizeof counters)
+               ? (int64_t)counters.PeakWorkingSetSize
+               : 0;
+}
+
+void os_prefer_large_pages(void *p, size_t n)
+{
+    (void)p; /* large pages need a right that services do not have */
+    (void)n;
+}
+
 bool os_is_terminal(int fd)
 {
     HANDLE h = GetStdHandle(fd == 0   ? STD_INPUT_HANDLE

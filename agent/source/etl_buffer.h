@@ -91,13 +91,17 @@ static inline int64_t etl_buffer_ns(const struct etl_log_header *h, int64_t tick
 
 /* Whether a stamp can be believed: within an hour of the recording's span, or a year where the
  * header does not know its end. */
-static inline bool etl_buffer_believes(const struct etl_log_header *h, int64_t ticks)
+static inline bool etl_buffer_believes_ns(const struct etl_log_header *h, int64_t since_ns)
 {
     const int64_t slack_ns = 3600 * CLK_S, open_end_ns = 366 * 24 * 3600 * CLK_S;
-    int64_t since = etl_buffer_ns(h, ticks);
     int64_t most = h->span_ns > 0 ? h->span_ns : open_end_ns;
 
-    return since > -slack_ns && since - slack_ns < most;
+    return since_ns > -slack_ns && since_ns - slack_ns < most;
+}
+
+static inline bool etl_buffer_believes(const struct etl_log_header *h, int64_t ticks)
+{
+    return etl_buffer_believes_ns(h, etl_buffer_ns(h, ticks));
 }
 
 #endif

@@ -104,28 +104,28 @@ static void count_loss(struct etl_file *f, const struct raw_event *ev, uint8_t t
 }
 
 /* Everything of the record, its times included. False: it is damaged and counted. */
-static bool complete(struct etl_file *f, const struct etl_item *item, struct raw_event *ev)
+static bool complete(struct etl_file *f, const struct etl_stream *at, struct raw_event *ev)
 {
-    if (etl_record_read(ev, &item->peek, item->bytes)) {
+    if (etl_record_read(ev, &at->peek, at->p)) {
         f->local.damaged++;
-        f->local.skipped_bytes += item->peek.size;
+        f->local.skipped_bytes += at->peek.size;
         return false;
     }
-    ev->cpu = item->cpu;
-    ev->place = item->place;
-    ev->frequency = item->part->index.log.frequency;
+    ev->cpu = etl_stream_cpu(at);
+    ev->place = etl_stream_place(at);
+    ev->frequency = at->part->index.log.frequency;
     ev->shift_ns = f->shift_ns;
-    ev->wall_ns = clk_add(item->wall_ns, f->shift_ns);
+    ev->wall_ns = clk_add(at->wall_ns, f->shift_ns);
     ev->mono_ns = ev->wall_ns - f->boot_ns;
     return true;
 }
 
-static void give_early(struct etl_file *f, const struct etl_item *item)
+static void give_early(struct etl_file *f, const struct etl_stream *at)
 {
     struct source_stats before = f->local;
     struct raw_event ev;
 
-    if (complete(f, item, &ev)) {
+    if (complete(f, at, &ev)) {
         ev.early = true;
         f->sink.raw(f->sink.ctx, &ev);
     }
@@ -151,17 +151,17 @@ static void give_gap(struct etl_file *f, uint16_t cpu, const struct etl_gap *gap
     }
 }
 
-static void give(struct etl_file *f, const struct etl_item *item)
+static void give(struct etl_file *f, const struct etl_stream *at)
 {
     static const struct etl_gap error = {.open = true, .events = 1};
     struct raw_event ev;
 
-    if (item->peek.type == ETL_NOTHING) {
-        give_gap(f, item->cpu, &item->gap);
+    if (at->peek.type == ETL_NOTHING) {
+        give_gap(f, etl_stream_cpu(at), &at->gap);
         return;
     }
-    if (!complete(f, item, &ev)) {
-        give_gap(f, item->cpu, &item->gap);
+    if (!complete(f, at, &ev)) {
+        give_gap(f, etl_stream_cpu(at), &at->gap);
         return;
     }
     if (f->speed_permille) {
@@ -177,14 +177,14 @@ static void give(struct etl_file *f, const struct etl_item *item)
         f->now_ns = ev.wall_ns;
         f->sink.advance(f->sink.ctx, ev.wall_ns, ev.mono_ns);
     }
-    if (item->gap.open) {
-        give_gap(f, item->cpu, &item->gap);
+    if (at->gap.open) {
+        give_gap(f, etl_stream_cpu(at), &at->gap);
     }
-    if (item->peek.type == ETL_ERROR) {
-        give_gap(f, item->cpu, &error);
+    if (at->peek.type == ETL_ERROR) {
+        give_gap(f, etl_stream_cpu(at), &error);
     }
     f->local.in++;
-    count_loss(f, &ev, item->peek.type);
+    count_loss(f, &ev, at->peek.type);
     if (!stopping(f)) {
         f->sink.raw(f->sink.ctx, &ev);
     }
@@ -194,16 +194,16 @@ static void give(struct etl_file *f, const struct etl_item *item)
 }
 
 static enum err pass(struct etl_file *f, enum etl_want want,
-                     void (*each)(struct etl_file *, const struct etl_item *))
+                     void (*each)(struct etl_file *, const struct etl_stream *))
 {
-    struct etl_item item;
+    const struct etl_stream *at;
     enum err e = ERR_OK;
 
     etl_merge_rewind(f->merge, want);
     while (!e && !stopping(f)) {
-        e = etl_merge_next(f->merge, &item);
+        e = etl_merge_next(f->merge, &at);
         if (!e) {
-            each(f, &item);
+            each(f, at);
         }
     }
     return e == ERR_END ? ERR_OK : e;

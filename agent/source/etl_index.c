@@ -63,6 +63,7 @@ static int64_t first_ticks(const struct etl_buffer *b, const uint8_t *body, size
 static void count_buffer(struct etl_index *x, const struct etl_slot *slot)
 {
     x->unpacked += slot->filled;
+    x->unpacked_compressed += slot->flags & ETL_BUFFER_COMPRESSED ? slot->filled : 0;
     x->compressed += (slot->flags & ETL_BUFFER_COMPRESSED) != 0;
     x->flagged_events_lost += (slot->flags & ETL_BUFFER_EVENTS_LOST) != 0;
     x->flagged_buffers_lost += (slot->flags & ETL_BUFFER_BUFFER_LOST) != 0;

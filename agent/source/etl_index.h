@@ -22,20 +22,15 @@ struct etl_slot {
     uint32_t stream; /* buffers filled one after the other: of one CPU and one type */
     uint16_t flags;  /* enum etl_buffer_flag */
     uint16_t gaps;   /* stretches passed over in the file before it, modulo 65536 */
-    uint8_t *plain;  /* etl_merge: its body, kept unpacked for the next pass; owned there */
+    uint8_t *plain;  /* its body, left unpacked by a pass of etl_merge, which owns it; or NULL */
 };
-
-static inline uint16_t etl_slot_cpu(const struct etl_slot *slot)
-{
-    return (uint16_t)slot->stream;
-}
 
 struct etl_index {
     struct etl_log_header log;
     struct etl_slot *slots; /* by stream, within a stream in order of time */
     size_t n_slots, cap;
-    uint32_t filled_max, stored_max;                                /* bytes, over all slots */
-    uint64_t unpacked;                                              /* bytes, over all slots */
+    uint32_t filled_max, stored_max;        /* bytes, over all slots */
+    uint64_t unpacked, unpacked_compressed; /* bytes, over all slots; over the compressed ones */
     uint64_t compressed, flagged_events_lost, flagged_buffers_lost; /* buffers */
     uint64_t damaged, skipped_bytes, searches;
     struct etl_census census; /* without damage, which grows later */

@@ -1,6 +1,7 @@
 #include "agent/source/etl_merge.h"
 
 #include "common/mem.h"
+#include "common/os.h"
 
 /* A heap of streams by (time of the current record, file, position of its buffer). Streams that
  * have not been read yet stand in it with the time the index knows, and are read when they reach
@@ -10,7 +11,7 @@ struct etl_merge {
     struct etl_stream *streams;
     struct etl_stream **heap;
     size_t n_streams, n_heap;
-    struct etl_scratch scratch;
+    struct etl_memory mem;
     struct etl_damage damage;
     bool started; /* the top's record has been given out */
 };
@@ -31,7 +32,7 @@ static size_t make_streams(struct etl_stream *streams, struct etl_part *parts, s
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
-        const struct etl_index *x = &parts[i].index;
+        struct etl_index *x = &parts[i].index;
 
         for (size_t at = 0, run; at < x->n_slots; at += run, count++) {
             run = run_length(x->slots + at, x->n_slots - at);
@@ -62,6 +63,30 @@ static uint64_t memory_needed(const struct etl_merge *m)
     return sum;
 }
 
+/* Room for what the first pass unpacks; the less the larger the indexes are. */
+static enum err make_room(struct etl_merge *m, const struct etl_part *parts, size_t n)
+{
+    uint64_t need = 0, index = 0;
+    size_t cap;
+
+    for (size_t i = 0; i < n; i++) {
+        need += parts[i].index.unpacked_compressed;
+        index += parts[i].index.n_slots * sizeof *parts[i].index.slots;
+    }
+    cap = index < ETL_MERGE_KEEP_MAX ? (size_t)(ETL_MERGE_KEEP_MAX - index) : 0;
+    cap = need < cap ? (size_t)need : cap;
+    if (cap == 0) {
+        return ERR_OK;
+    }
+    m->mem.keep = mem_alloc(cap);
+    if (!m->mem.keep) {
+        return ERR_NOMEM;
+    }
+    m->mem.keep_cap = cap;
+    os_prefer_large_pages(m->mem.keep, cap);
+    return ERR_OK;
+}
+
 enum err etl_merge_open(struct etl_merge **out, struct etl_part *parts, size_t n)
 {
     struct etl_merge *m = mem_zalloc(sizeof *m);
@@ -80,6 +105,10 @@ enum err etl_merge_open(struct etl_merge **out, struct etl_part *parts, size_t n
     make_streams(m->streams, parts, n);
     if (memory_needed(m) > ETL_MERGE_MEMORY_MAX) {
         e = ERR_FULL;
+        goto fail;
+    }
+    e = make_room(m, parts, n);
+    if (e) {
         goto fail;
     }
     etl_merge_rewind(m, ETL_WANT_ALL);
@@ -101,14 +130,9 @@ void etl_merge_close(struct etl_merge *m)
     }
     mem_free(m->streams);
     mem_free(m->heap);
-    mem_free(m->scratch.p);
+    mem_free(m->mem.packed);
+    mem_free(m->mem.keep);
     mem_free(m);
-}
-
-/* Position of the buffer the current record is in, or the first one will be. */
-static uint64_t offset_of(const struct etl_stream *s)
-{
-    return s->slots[s->next_slot ? s->next_slot - 1 : 0].offset;
 }
 
 static bool before(const struct etl_stream *a, const struct etl_stream *b)
@@ -122,7 +146,7 @@ static bool before(const struct etl_stream *a, const struct etl_stream *b)
     if (a->last_ticks != b->last_ticks) { /* clocks finer than a nanosecond */
         return a->last_ticks < b->last_ticks;
     }
-    return offset_of(a) < offset_of(b);
+    return etl_stream_place(a) < etl_stream_place(b);
 }
 
 static void sift_down(struct etl_merge *m, size_t at)
@@ -164,7 +188,7 @@ void etl_merge_rewind(struct etl_merge *m, enum etl_want want)
 /* Moves the top stream to its next record, out of the heap at its end. */
 static enum err step_top(struct etl_merge *m)
 {
-    enum err e = etl_stream_next(m->heap[0], &m->scratch, &m->damage);
+    enum err e = etl_stream_next(m->heap[0], &m->mem, &m->damage);
 
     if (e == ERR_END) {
         m->heap[0] = m->heap[--m->n_heap];
@@ -176,9 +200,8 @@ static enum err step_top(struct etl_merge *m)
     return e;
 }
 
-enum err etl_merge_next(struct etl_merge *m, struct etl_item *out)
+enum err etl_merge_next(struct etl_merge *m, const struct etl_stream **out)
 {
-    const struct etl_stream *top;
     enum err e = ERR_OK;
 
     if (m->started && m->n_heap) {
@@ -195,14 +218,7 @@ enum err etl_merge_next(struct etl_merge *m, struct etl_item *out)
         return ERR_END;
     }
     m->started = true;
-    top = m->heap[0];
-    out->peek = top->peek;
-    out->gap = top->gap;
-    out->bytes = top->p;
-    out->part = top->part;
-    out->wall_ns = top->wall_ns;
-    out->cpu = etl_slot_cpu(top->slots);
-    out->place = top->slots[top->next_slot - (top->next_slot > 0)].offset;
+    *out = m->heap[0];
     return ERR_OK;
 }
 
@@ -219,7 +235,7 @@ enum err etl_merge_span(struct etl_merge *m, int64_t *first_ns, int64_t *last_ns
     for (size_t i = 0; i < m->n_streams; i++) {
         struct etl_stream *s = &m->streams[i];
 
-        e = etl_stream_last(s, &m->scratch, &t);
+        e = etl_stream_last(s, &m->mem, &t);
         if (e == ERR_END) {
             continue;
         }

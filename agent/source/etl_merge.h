@@ -7,17 +7,7 @@
 #include "agent/source/etl_stream.h"
 
 #define ETL_MERGE_MEMORY_MAX (UINT64_C(512) << 20) /* bytes of open buffers */
-
-/* A record, borrowed until the next call; with peek.type ETL_NOTHING only a gap. */
-struct etl_item {
-    struct etl_peek peek;
-    struct etl_gap gap; /* before this record, behind the one before it of the same stream */
-    const uint8_t *bytes;
-    const struct etl_part *part;
-    int64_t wall_ns; /* as recorded */
-    uint64_t place;  /* in its file, of its buffer */
-    uint16_t cpu;
-};
+#define ETL_MERGE_KEEP_MAX   (20u << 20) /* bytes of unpacked buffers that stay, and of indexes */
 
 struct etl_merge;
 
@@ -31,8 +21,10 @@ void etl_merge_rewind(struct etl_merge *m, enum etl_want want);
 /* Damage met since the last rewind. */
 struct etl_damage etl_merge_damage(const struct etl_merge *m);
 
-/* Errors: ERR_END, ERR_IO, ERR_NOMEM */
-NODISCARD enum err etl_merge_next(struct etl_merge *m, struct etl_item *out);
+/* Gives the stream that stands at the next record (see struct etl_stream for what may be read of
+ * it), until the next call; with peek.type ETL_NOTHING there is only a gap. Errors: ERR_END,
+ * ERR_IO, ERR_NOMEM */
+NODISCARD enum err etl_merge_next(struct etl_merge *m, const struct etl_stream **out);
 
 /* Times of the first and the last record, found in the outer buffers of each CPU alone; the
  * log-file header's own where there are no others. Errors: ERR_IO, ERR_NOMEM */

@@ -1,13 +1,11 @@
 #include "agent/source/etl_record.h"
 
 #include "agent/etw_guid.h"
-#include "common/cur.h"
 
 /* Every record begins with a u32 that tells its kind: byte 3 flags, byte 2 header type, and the low
  * half is the size for some types, the version for the others. What differs between the types is
  * a row in a table; peek uses the table only, so it costs a few loads per record. */
 
-#define FLAG_HEADER  0xc0 /* both set: a header of `type` */
 #define FLAG_MESSAGE 0x90 /* both set: WPP */
 #define NO_MARKER    UINT32_MAX
 
@@ -24,12 +22,7 @@ enum message_option {
     MESSAGE_32BIT = 0x40,
 };
 
-static const struct shape {
-    uint8_t header; /* bytes; 0 = no such type */
-    uint8_t size_at;
-    uint8_t time_at;
-    uint8_t pointer_size;
-} shapes[ETL_TYPE_COUNT] = {
+const struct etl_shape etl_record_shapes[ETL_TYPE_COUNT] = {
     [ETL_SYSTEM32] = {ETL_RECORD_SYSTEM_HEADER, 4, 0x10, 4},
     [ETL_SYSTEM64] = {ETL_RECORD_SYSTEM_HEADER, 4, 0x10, 8},
     [ETL_COMPACT32] = {0x18, 4, 0x10, 4},
@@ -131,11 +124,9 @@ static enum err peek_message(struct etl_peek *out, const uint8_t *p, size_t n)
     return ERR_OK;
 }
 
-enum err etl_record_peek(struct etl_peek *out, const uint8_t *p, size_t n)
+enum err etl_record_peek_other(struct etl_peek *out, const uint8_t *p, size_t n)
 {
-    const struct shape *s;
     uint32_t marker;
-    uint16_t size;
 
     if (n < MESSAGE_HEADER) {
         return ERR_END;
@@ -144,19 +135,10 @@ enum err etl_record_peek(struct etl_peek *out, const uint8_t *p, size_t n)
     if (marker == 0 || marker == NO_MARKER) {
         return ERR_END;
     }
-    if ((p[3] & FLAG_HEADER) != FLAG_HEADER) {
-        return (p[3] & FLAG_MESSAGE) == FLAG_MESSAGE ? peek_message(out, p, n) : ERR_CORRUPT;
+    if ((p[3] & ETL_RECORD_FLAGS) != ETL_RECORD_FLAGS && (p[3] & FLAG_MESSAGE) == FLAG_MESSAGE) {
+        return peek_message(out, p, n);
     }
-    if (p[2] >= ETL_TYPE_COUNT || shapes[p[2]].header == 0) {
-        return ERR_CORRUPT;
-    }
-    s = &shapes[p[2]];
-    size = at16(p + s->size_at);
-    if (size < s->header || size > n) {
-        return ERR_CORRUPT;
-    }
-    *out = (struct etl_peek){p[2], size, (int64_t)at64(p + s->time_at)};
-    return ERR_OK;
+    return ERR_CORRUPT;
 }
 
 uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *p)
@@ -247,25 +229,36 @@ bool etl_record_tells_schema(const struct etl_peek *k, const uint8_t *p)
     }
 }
 
-/* u16 version, u8 type, u8 flags, u16 size, u8 opcode, u8 group; SYSTEM and COMPACT: u32 thread,
- * u32 process; i64 time. */
-static void kernel_read(struct raw_event *ev, const uint8_t *p)
-{
-    uint8_t group = p[7];
-
-    ev->version = p[0];
-    ev->opcode = p[6];
-    if (at16(p + 6) == HOOK_IMAGE) {
-        group = GROUP_IMAGE;
-    }
-    memcpy(ev->guid, etl_record_class(group), 16);
-}
-
 /* Counter values between header and payload: their number in bits 8 to 10 of the version word, one
  * more where bit 15 is set. */
 static size_t perfinfo_extra(const uint8_t *p)
 {
     return 8u * ((p[1] & 7u) + (p[1] >> 7));
+}
+
+/* u16 version, u8 type, u8 flags, u16 size, u8 opcode, u8 group; SYSTEM and COMPACT: u32 thread,
+ * u32 process; i64 time. */
+static void kernel_read(struct raw_event *ev, const uint8_t *p)
+{
+    uint8_t group = at16(p + 6) == HOOK_IMAGE ? GROUP_IMAGE : p[7];
+
+    ev->version = p[0];
+    ev->opcode = p[6];
+    memcpy(ev->guid, etl_record_class(group), 16);
+}
+
+static bool perfinfo_read(struct raw_event *ev, const uint8_t *p)
+{
+    size_t extra = perfinfo_extra(p);
+
+    kernel_read(ev, p);
+    if (extra > ev->payload_n) {
+        return false;
+    }
+    ev->counters = (uint8_t)(extra / 8);
+    ev->payload += extra;
+    ev->payload_n -= extra;
+    return true;
 }
 
 /* u16 size, u8 type, u8 flags, u8 opcode, u8 level, u16 version, u32 thread, u32 process, i64 time,
@@ -324,59 +317,50 @@ static bool event_read(struct raw_event *ev, const uint8_t *p)
     return flags & HAS_EXTENDED ? extended_read(ev, ev->payload, ev->payload_n) : true;
 }
 
-enum err etl_record_read(struct raw_event *out, const struct etl_peek *k, const uint8_t *p)
+/* Straight into the result: a copy of so much that was just written piece by piece would wait for
+ * the pieces, longer than all the rest takes. */
+static bool parts_read(struct raw_event *ev, const struct etl_peek *k, const uint8_t *p)
 {
-    const struct shape *s = &shapes[k->type];
-    struct raw_event ev = {
-        .form = RAW_CLASSIC,
-        .header = k->type,
-        .pointer_size = s->pointer_size,
-        .pid = EVENT_NO_ID,
-        .tid = EVENT_NO_ID,
-        .ticks = k->ticks,
-        .payload = p + s->header,
-        .payload_n = k->size - s->header,
-    };
-    bool ok = true;
-
     switch (k->type) {
     case ETL_PERFINFO32:
     case ETL_PERFINFO64:
-        kernel_read(&ev, p);
-        ok = perfinfo_extra(p) <= ev.payload_n;
-        if (ok) {
-            ev.counters = (uint8_t)(perfinfo_extra(p) / 8);
-            ev.payload += perfinfo_extra(p);
-            ev.payload_n -= perfinfo_extra(p);
-        }
-        break;
+        return perfinfo_read(ev, p);
     case ETL_SYSTEM32:
     case ETL_SYSTEM64:
     case ETL_COMPACT32:
     case ETL_COMPACT64:
-        kernel_read(&ev, p);
-        ev.tid = at32(p + 8);
-        ev.pid = at32(p + 12);
-        break;
+        kernel_read(ev, p);
+        ev->tid = at32(p + 8);
+        ev->pid = at32(p + 12);
+        return true;
     case ETL_EVENT32:
     case ETL_EVENT64:
-        ok = event_read(&ev, p);
-        break;
+        return event_read(ev, p);
     case ETL_MESSAGE:
-        ev.form = RAW_MESSAGE;
-        ok = message_parts(&ev, p, k->size);
-        break;
+        ev->form = RAW_MESSAGE;
+        return message_parts(ev, p, k->size);
     case ETL_ERROR:
-        full_read(&ev, p);
-        memset(ev.guid, 0, sizeof ev.guid);
-        break;
+        full_read(ev, p);
+        memset(ev->guid, 0, sizeof ev->guid);
+        return true;
     default:
-        full_read(&ev, p);
-        break;
+        full_read(ev, p);
+        return true;
     }
-    if (!ok) {
-        return ERR_CORRUPT;
-    }
-    *out = ev;
-    return ERR_OK;
+}
+
+enum err etl_record_read(struct raw_event *out, const struct etl_peek *k, const uint8_t *p)
+{
+    const struct etl_shape *s = &etl_record_shapes[k->type];
+
+    memset(out, 0, sizeof *out);
+    out->form = RAW_CLASSIC;
+    out->header = k->type;
+    out->pointer_size = s->pointer_size;
+    out->pid = EVENT_NO_ID;
+    out->tid = EVENT_NO_ID;
+    out->ticks = k->ticks;
+    out->payload = p + s->header;
+    out->payload_n = k->size - s->header;
+    return parts_read(out, k, p) ? ERR_OK : ERR_CORRUPT;
 }

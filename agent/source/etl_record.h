@@ -5,6 +5,7 @@
 #define PROCFLEET_AGENT_SOURCE_ETL_RECORD_H
 
 #include "agent/source.h"
+#include "common/cur.h"
 
 enum etl_record_type {
     ETL_NOTHING = 0, /* no record: see struct etl_item */
@@ -27,6 +28,7 @@ enum etl_record_type {
 
 #define ETL_RECORD_SYSTEM_HEADER 0x20      /* bytes of a SYSTEM record's header */
 #define ETL_RECORD_HEADER_MAX    0x50      /* bytes of the longest header */
+#define ETL_RECORD_FLAGS         0xc0      /* in byte 3, both set: a header of the type in byte 2 */
 #define ETL_RECORD_NO_TIME       INT64_MIN /* ticks of a message without stamp */
 
 /* What a merge needs to know before a record is worth reading in full. */
@@ -36,10 +38,42 @@ struct etl_peek {
     int64_t ticks;
 };
 
+/* What differs between the types: where size and time stand. */
+struct etl_shape {
+    uint8_t header; /* bytes; 0 = no such type */
+    uint8_t size_at, time_at;
+    uint8_t pointer_size;
+};
+
+extern const struct etl_shape etl_record_shapes[ETL_TYPE_COUNT];
+
+/* The rest of etl_record_peek: messages, markers and damage. */
+NODISCARD enum err etl_record_peek_other(struct etl_peek *out, const uint8_t *p, size_t n);
+
 /* Looks at the record at `p`; n = valid bytes left in its buffer. Errors: ERR_END (an end marker or
  * nothing but padding), ERR_CORRUPT (unknown type or impossible size: what follows cannot be found)
  */
-NODISCARD enum err etl_record_peek(struct etl_peek *out, const uint8_t *p, size_t n);
+NODISCARD static inline enum err etl_record_peek(struct etl_peek *out, const uint8_t *p, size_t n)
+{
+    const struct etl_shape *s;
+    struct cur c;
+    uint32_t size;
+
+    if (n < 8 || (p[3] & ETL_RECORD_FLAGS) != ETL_RECORD_FLAGS || p[2] >= ETL_TYPE_COUNT) {
+        return etl_record_peek_other(out, p, n);
+    }
+    s = &etl_record_shapes[p[2]];
+    c = cur_make(p + s->size_at, 2);
+    size = cur_u16le(&c);
+    if (s->header == 0 || size < s->header || size > n) {
+        return ERR_CORRUPT;
+    }
+    c = cur_make(p + s->time_at, 8);
+    out->type = p[2];
+    out->size = size;
+    out->ticks = (int64_t)cur_u64le(&c);
+    return ERR_OK;
+}
 
 /* Group byte << 8 | opcode of a SYSTEM, COMPACT or PERFINFO record; UINT32_MAX of all others. */
 uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *p);

@@ -3,13 +3,6 @@
 #include "agent/source/lzxpress.h"
 #include "common/mem.h"
 
-static int64_t wall_of(const struct etl_stream *s, int64_t ticks)
-{
-    const struct etl_log_header *log = &s->part->index.log;
-
-    return clk_add(log->start_ns, etl_buffer_ns(log, ticks));
-}
-
 void etl_stream_release(struct etl_stream *s)
 {
     mem_free(s->body);
@@ -30,7 +23,7 @@ void etl_stream_rewind(struct etl_stream *s, enum etl_want want)
     s->p = s->end = NULL;
     s->next_slot = 0;
     s->last_ticks = first;
-    s->wall_ns = wall_of(s, first);
+    s->wall_ns = clk_add(log->start_ns, etl_buffer_ns(log, first));
     s->want = want;
     s->gap = s->ahead = (struct etl_gap){0};
     s->at_record = s->started = false;
@@ -88,34 +81,69 @@ static void look_for_gap(struct etl_stream *s, const struct etl_slot *slot)
     }
 }
 
-/* Makes the slot's unpacked body the current one. */
-static enum err load(struct etl_stream *s, const struct etl_slot *slot, struct etl_scratch *scratch,
-                     struct etl_damage *damage)
+/* Where to unpack the slot: into memory that lasts while there is room and a pass still follows,
+ * else into the stream's own body. Buffers are kept first come, first served: each is read once a
+ * pass, in the same order, so that nothing else would be found again more often. */
+static enum err choose_room(uint8_t **to, struct etl_stream *s, struct etl_memory *mem, size_t n)
 {
-    size_t packed =
-        slot->stored - (slot->stored < ETL_BUFFER_HEADER ? slot->stored : ETL_BUFFER_HEADER);
-    size_t n = slot->filled - ETL_BUFFER_HEADER, got = n;
-    enum err e = grow(&s->body, &s->body_cap, n);
+    enum err e;
 
+    if (s->want != ETL_WANT_ALL && n <= mem->keep_cap - mem->keep_used) {
+        *to = mem->keep + mem->keep_used;
+        mem->keep_used += n;
+        return ERR_OK;
+    }
+    e = grow(&s->body, &s->body_cap, n);
+    *to = s->body;
+    return e;
+}
+
+static enum err unpack(struct etl_stream *s, struct etl_slot *slot, struct etl_memory *mem,
+                       struct etl_damage *damage)
+{
+    size_t packed = slot->stored < ETL_BUFFER_HEADER ? 0 : slot->stored - ETL_BUFFER_HEADER;
+    size_t n = slot->filled - ETL_BUFFER_HEADER, got;
+    uint8_t *to;
+    enum err e = grow(&mem->packed, &mem->packed_cap, packed);
+
+    e = e ? e : read_body(s, slot, mem->packed, packed);
+    e = e ? e : choose_room(&to, s, mem, n);
     if (e) {
         return e;
     }
-    if (slot->flags & ETL_BUFFER_COMPRESSED) {
-        e = grow(&scratch->p, &scratch->cap, packed);
-        e = e ? e : read_body(s, slot, scratch->p, packed);
-        got = e ? 0 : lzxpress_decode(s->body, n, scratch->p, packed);
-    } else {
-        e = read_body(s, slot, s->body, n);
-    }
-    if (e) {
-        return e;
-    }
+    got = lzxpress_decode(to, n, mem->packed, packed);
     if (got < n) {
         count_damage(s, damage, n - got);
+    } else if (to != s->body) {
+        slot->plain = to;
     }
-    s->p = s->body;
-    s->end = s->body + got;
+    s->p = to;
+    s->end = to + got;
     return ERR_OK;
+}
+
+/* Makes the slot's unpacked body the current one. */
+static enum err load(struct etl_stream *s, struct etl_slot *slot, struct etl_memory *mem,
+                     struct etl_damage *damage)
+{
+    size_t n = slot->filled - ETL_BUFFER_HEADER;
+    enum err e = ERR_OK;
+
+    if (slot->plain) {
+        s->p = slot->plain;
+        s->end = slot->plain + n;
+        return ERR_OK;
+    }
+    if (slot->flags & ETL_BUFFER_COMPRESSED) {
+        return unpack(s, slot, mem, damage);
+    }
+    e = grow(&s->body, &s->body_cap, n);
+    e = e ? e : read_body(s, slot, s->body, n);
+    if (!e) {
+        s->p = s->body;
+        s->end = s->body + n;
+    }
+    return e;
 }
 
 static bool wanted(const struct etl_stream *s)
@@ -129,6 +157,7 @@ static bool look(struct etl_stream *s, struct etl_damage *damage)
 {
     const struct etl_log_header *log = &s->part->index.log;
     size_t left = (size_t)(s->end - s->p);
+    int64_t since_ns;
     enum err e = etl_record_peek(&s->peek, s->p, left);
 
     if (e) {
@@ -144,12 +173,13 @@ static bool look(struct etl_stream *s, struct etl_damage *damage)
     if (s->peek.ticks == ETL_RECORD_NO_TIME) {
         s->peek.ticks = s->last_ticks;
     }
-    if (!etl_buffer_believes(log, s->peek.ticks)) {
+    since_ns = etl_buffer_ns(log, s->peek.ticks);
+    if (!etl_buffer_believes_ns(log, since_ns)) {
         count_damage(s, damage, s->peek.size);
         goto pass;
     }
     s->last_ticks = s->peek.ticks;
-    s->wall_ns = wall_of(s, s->peek.ticks);
+    s->wall_ns = clk_add(log->start_ns, since_ns);
     return true;
 
 pass:
@@ -173,8 +203,7 @@ static enum err finish(struct etl_stream *s)
     return ERR_OK;
 }
 
-enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
-                         struct etl_damage *damage)
+enum err etl_stream_next(struct etl_stream *s, struct etl_memory *mem, struct etl_damage *damage)
 {
     enum err e;
 
@@ -190,8 +219,10 @@ enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
         while (s->p < s->end) {
             if (look(s, damage)) {
                 s->at_record = s->started = true;
-                s->gap = s->ahead;
-                s->ahead = (struct etl_gap){0};
+                if (s->gap.open || s->ahead.open) {
+                    s->gap = s->ahead;
+                    s->ahead = (struct etl_gap){0};
+                }
                 return ERR_OK;
             }
         }
@@ -199,7 +230,7 @@ enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
             return finish(s);
         }
         look_for_gap(s, &s->slots[s->next_slot]);
-        e = load(s, &s->slots[s->next_slot], scratch, damage);
+        e = load(s, &s->slots[s->next_slot], mem, damage);
         if (e) {
             return e;
         }
@@ -207,7 +238,7 @@ enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
     }
 }
 
-enum err etl_stream_last(struct etl_stream *s, struct etl_scratch *scratch, int64_t *wall_ns)
+enum err etl_stream_last(struct etl_stream *s, struct etl_memory *mem, int64_t *wall_ns)
 {
     struct etl_damage ignored = {0};
     bool found = false;
@@ -216,9 +247,9 @@ enum err etl_stream_last(struct etl_stream *s, struct etl_scratch *scratch, int6
     for (size_t i = s->n_slots; i-- > 0 && !found;) {
         etl_stream_rewind(s, ETL_WANT_ALL);
         s->next_slot = s->n_slots;
-        e = load(s, &s->slots[i], scratch, &ignored);
+        e = load(s, &s->slots[i], mem, &ignored);
         while (!e) {
-            e = etl_stream_next(s, scratch, &ignored);
+            e = etl_stream_next(s, mem, &ignored);
             if (!e && (!found || s->wall_ns > *wall_ns)) {
                 *wall_ns = s->wall_ns;
                 found = true;

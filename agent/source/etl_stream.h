@@ -31,15 +31,18 @@ struct etl_gap {
     uint32_t events, buffers;
 };
 
-/* The memory a compressed buffer is read into before it is unpacked; shared by all streams. */
-struct etl_scratch {
-    uint8_t *p;
-    size_t cap;
+/* Memory shared by all streams: what a compressed buffer is read into before it is unpacked, and
+ * room for unpacked bodies which the first pass leaves for the second. */
+struct etl_memory {
+    uint8_t *packed;
+    size_t packed_cap;
+    uint8_t *keep;
+    size_t keep_cap, keep_used;
 };
 
 struct etl_stream {
     const struct etl_part *part;
-    const struct etl_slot *slots; /* borrowed from part */
+    struct etl_slot *slots; /* borrowed from part */
     size_t n_slots;
     size_t next_slot;
 
@@ -63,12 +66,22 @@ void etl_stream_rewind(struct etl_stream *s, enum etl_want want);
 void etl_stream_release(struct etl_stream *s); /* frees the body */
 
 /* Goes to the next record. Errors: ERR_END (body released), ERR_IO, ERR_NOMEM */
-NODISCARD enum err etl_stream_next(struct etl_stream *s, struct etl_scratch *scratch,
+NODISCARD enum err etl_stream_next(struct etl_stream *s, struct etl_memory *mem,
                                    struct etl_damage *damage);
 
 /* Time of the latest record, from the last readable buffer alone. The position is lost.
  * Errors: ERR_END (there is none), ERR_IO, ERR_NOMEM */
-NODISCARD enum err etl_stream_last(struct etl_stream *s, struct etl_scratch *scratch,
-                                   int64_t *wall_ns);
+NODISCARD enum err etl_stream_last(struct etl_stream *s, struct etl_memory *mem, int64_t *wall_ns);
+
+static inline uint16_t etl_stream_cpu(const struct etl_stream *s)
+{
+    return (uint16_t)s->slots->stream;
+}
+
+/* Where in the file the buffer of the current record stands, or the first one will. */
+static inline uint64_t etl_stream_place(const struct etl_stream *s)
+{
+    return s->slots[s->next_slot - (s->next_slot > 0)].offset;
+}
 
 #endif

@@ -456,7 +456,7 @@ static void has_the_expected_structure(const char *name, const json_t *figures)
     json_t *types = json_object();
     struct etl_part part = {0};
     struct etl_merge *merge;
-    struct etl_item item;
+    const struct etl_stream *at;
     char path[PATH_BYTES];
     enum err e;
 
@@ -467,8 +467,8 @@ static void has_the_expected_structure(const char *name, const json_t *figures)
     assert_int_equal(part.index.compressed, number(buffers, "compressed"));
     compressed_buffers += part.index.compressed;
     assert_ok(etl_merge_open(&merge, &part, 1));
-    while ((e = etl_merge_next(merge, &item)) == ERR_OK) {
-        bump(types, type_name(item.peek.type));
+    while ((e = etl_merge_next(merge, &at)) == ERR_OK) {
+        bump(types, type_name(at->peek.type));
     }
     assert_err(e, ERR_END);
     assert_int_equal(etl_merge_damage(merge).damaged, 0); /* each unpacked to its exact size */
