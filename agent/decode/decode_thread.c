@@ -61,7 +61,7 @@ static enum err decode_name(struct event *out, enum event_kind kind, const struc
                             struct decode_text *text)
 {
     struct cur c = cur_make(raw->payload, raw->payload_n);
-    struct ev_thread ev;
+    struct ev_thread ev = {.name = {"", 0}};
     const uint8_t *name;
     size_t n;
 

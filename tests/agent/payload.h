@@ -16,8 +16,9 @@
 #define PAYLOAD_TEXT   32
 
 /* form: one letter per field: P pointer, 8 4 2 1 numbers, T stamp of the clock (8), F FILETIME,
- * p port, i IPv4, I IPv6, w a texts, W text of 257 units, G GUID, H 32 bytes, - 3 bytes and = 4
- * bytes without meaning. names: of all but the meaningless ones. */
+ * p port, i IPv4, I IPv6, w a texts, W text of 257 units, G GUID, H 32 bytes, s SID, u user, - 3
+ * bytes and = 4 bytes without meaning; o a text that may be missing, with all behind it. names: of
+ * all but the meaningless ones. opcode: of manifest providers the event id. */
 struct payload_row {
     uint8_t opcode, version;
     const char *form, *names, *op;
@@ -32,6 +33,7 @@ struct payload {
     char names[PAYLOAD_FIELDS][PAYLOAD_TEXT];
     uint64_t numbers[PAYLOAD_FIELDS];
     char texts[PAYLOAD_FIELDS][PAYLOAD_TEXT]; /* of texts: what it says */
+    size_t must;                              /* bytes in front of the first that may be missing */
     size_t seen;                              /* values the layout gave */
 };
 
@@ -41,6 +43,10 @@ struct payload {
 
 /* The number of a field by its name; the test fails when there is none. */
 uint64_t payload_number(const struct payload *p, const char *name);
+
+/* The same of a text; whether there is a field. */
+const char *payload_text(const struct payload *p, const char *name);
+bool payload_has(const struct payload *p, const char *name);
 
 /* buf_fini(&p->bytes) */
 void payload_init(struct payload *p, const struct payload_row *row, unsigned pointer_size);
