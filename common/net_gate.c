@@ -22,8 +22,9 @@ struct net_gate {
     struct net_gate_conf conf; /* address and tls are not kept */
     char name[32];
     unsigned port;
-    struct os_mutex *lock; /* guards what follows */
-    struct net_peer *buckets[BUCKETS];
+    struct os_mutex *lock;             /* guards what follows */
+    struct net_peer *buckets[BUCKETS]; /* by pipe */
+    struct net_peer *same[BUCKETS];    /* by certificate */
     unsigned peers;
 };
 
@@ -46,6 +47,56 @@ static void drop_ref(struct net_peer *p)
     }
 }
 
+static bool same_holder(const struct net_identity *a, const struct net_identity *b)
+{
+    return memcmp(a->fingerprint, b->fingerprint, sizeof a->fingerprint) == 0;
+}
+
+static struct net_peer **find_same(struct net_gate *g, const struct net_peer *peer)
+{
+    struct net_peer **p = &g->same[peer->who.fingerprint[0] % BUCKETS];
+
+    while (*p && *p != peer) {
+        p = &(*p)->next_same;
+    }
+    return p;
+}
+
+/* The oldest connection of p's holder when there are too many, with a reference. The lock is held.
+ */
+static struct net_peer *one_too_many(struct net_gate *g, const struct net_peer *p)
+{
+    struct net_peer *oldest = NULL;
+    unsigned n = 0;
+
+    for (struct net_peer *q = g->same[p->who.fingerprint[0] % BUCKETS]; q; q = q->next_same) {
+        if (!q->cut && same_holder(&q->who, &p->who)) {
+            oldest = q;
+            n++;
+        }
+    }
+    if (n <= g->conf.same_max) {
+        return NULL;
+    }
+    oldest->refs++;
+    return oldest;
+}
+
+static void cut_one_too_many(struct net_gate *g, const struct net_peer *p)
+{
+    struct net_peer *oldest;
+
+    os_mutex_lock(g->lock);
+    oldest = one_too_many(g, p);
+    os_mutex_unlock(g->lock);
+    if (oldest) {
+        net_gate_cut(g, oldest, "too many connections of one certificate");
+        os_mutex_lock(g->lock);
+        drop_ref(oldest);
+        os_mutex_unlock(g->lock);
+    }
+}
+
 static enum err insert(struct net_gate *g, const struct net_identity *who, uint32_t pipe_id)
 {
     struct net_peer *p = mem_zalloc(sizeof *p);
@@ -62,14 +113,18 @@ static enum err insert(struct net_gate *g, const struct net_identity *who, uint3
     if (g->peers < g->conf.peers_max) {
         p->next = *bucket;
         *bucket = p;
+        p->next_same = g->same[who->fingerprint[0] % BUCKETS];
+        g->same[who->fingerprint[0] % BUCKETS] = p;
         g->peers++;
         e = ERR_OK;
     }
     os_mutex_unlock(g->lock);
     if (e) {
         mem_free(p);
+        return e;
     }
-    return e;
+    cut_one_too_many(g, p); /* p stays: its own departure cannot come before its callback ends */
+    return ERR_OK;
 }
 
 static void log_refused(struct net_gate *g, const struct net_identity *who, const char *reason)
@@ -118,6 +173,7 @@ static void depart(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     p = *at;
     if (p) {
         *at = p->next;
+        *find_same(g, p) = p->next_same;
         g->peers--;
         who = p->who;
         drop_ref(p);

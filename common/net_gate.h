@@ -1,6 +1,8 @@
 /* The gate of a listener: who is let in, and who is inside. Shared by net_server.c and net_pub.c;
  * for net*.c only.
- * Bounds:  at most `peers_max` connections; more are refused with a line in the log.
+ * Bounds:  at most `peers_max` connections; more are refused with a line in the log. At most
+ *          `same_max` of one certificate; the oldest of them goes when one more comes, because a
+ *          holder that came back must not be kept out by what it left behind.
  * Threads: safe from any; callbacks run on NNG's threads. */
 #ifndef PROCFLEET_COMMON_NET_GATE_H
 #define PROCFLEET_COMMON_NET_GATE_H
@@ -14,6 +16,7 @@ struct net_gate_conf {
     struct net_tls *tls;      /* borrowed during open */
     struct net_policy policy; /* on_fault, release and ctx are left zero */
     unsigned peers_max;
+    unsigned same_max;
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected); /* may be NULL */
     void *ctx;
 };
@@ -36,7 +39,8 @@ struct net_peer {
     unsigned under_way; /* requests, this one included; guarded by the gate */
     bool cut;           /* net_gate_cut was called */
     unsigned refs;
-    struct net_peer *next;
+    struct net_peer *next;      /* in the table by pipe, */
+    struct net_peer *next_same; /* and in the one by certificate: newer ones first */
 };
 
 /* A request of `pipe_id` comes in; *under_way counts it. NULL: the connection is gone. */

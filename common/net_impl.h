@@ -8,6 +8,7 @@
 #define NET_ENVELOPE 64u
 
 #define NET_PEERS_DEFAULT      4096u
+#define NET_SAME_DEFAULT       64u
 #define NET_HANDSHAKES_DEFAULT 1024u
 
 /* ERR_OK for 0. */

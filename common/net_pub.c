@@ -40,6 +40,7 @@ enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, st
                    .handshakes_max =
                        conf->handshakes_max > 0 ? conf->handshakes_max : NET_HANDSHAKES_DEFAULT},
         .peers_max = conf->peers_max > 0 ? conf->peers_max : NET_PEERS_DEFAULT,
+        .same_max = NET_SAME_DEFAULT,
         .on_peer = conf->on_peer,
         .ctx = conf->ctx,
     };

@@ -277,6 +277,7 @@ static void fill_defaults(struct net_server_conf *c)
     c->contexts = c->contexts > 0 ? c->contexts : 1;
     c->per_peer = c->per_peer > 0 ? c->per_peer : PER_PEER_DEFAULT;
     c->peers_max = c->peers_max > 0 ? c->peers_max : NET_PEERS_DEFAULT;
+    c->same_max = c->same_max > 0 ? c->same_max : NET_SAME_DEFAULT;
     c->handshakes_max = c->handshakes_max > 0 ? c->handshakes_max : NET_HANDSHAKES_DEFAULT;
     c->reply_timeout_ns = c->reply_timeout_ns > 0 ? c->reply_timeout_ns : REPLY_TIMEOUT_DEFAULT;
 }
@@ -292,6 +293,7 @@ static enum err open_gate(struct net_server *s, struct errmsg *why)
                    .roles = s->conf.roles,
                    .handshakes_max = s->conf.handshakes_max},
         .peers_max = s->conf.peers_max,
+        .same_max = s->conf.same_max,
         .on_peer = s->conf.on_peer,
         .ctx = s->conf.ctx,
     };

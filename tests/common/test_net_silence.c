@@ -1,4 +1,5 @@
-/* Peers that say nothing, or vanish: nobody waits for them for ever. */
+/* Peers that say nothing, vanish, or come too often: nobody waits for them for ever, and they keep
+ * nobody out. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static void rig_start_with(struct rig *g, unsigned handshakes_max)
                                    .roles = NET_AGENT,
                                    .receive_max = 1024,
                                    .contexts = 1,
+                                   .same_max = 3,
                                    .handshakes_max = handshakes_max,
                                    .on_request = hold,
                                    .on_peer = on_peer,
@@ -153,6 +155,33 @@ static void handshakes_under_way_are_counted(void **state)
     }
     raw_peer_close(honest);
     raw_peer_close(mute[1]);
+    net_server_stop(g.server);
+}
+
+/* Connections that were left behind do not keep their holder out, however many there are. */
+static void the_oldest_connection_of_a_certificate_makes_way(void **state)
+{
+    struct rig g;
+    struct raw_peer *p[4];
+
+    (void)state;
+    rig_start_with(&g, 0);
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        p[i] = raw_agent(&g);
+        assert_non_null(p[i]);
+        wait_until(&g.joined, (int)i + 1);
+    }
+    wait_until(&g.left, 1);
+    assert_true(raw_peer_is_closed(p[0], LONG_MS));
+    for (size_t i = 1; i < COUNT_OF(p); i++) { /* the others are served */
+        ask(p[i]);
+        wait_until(&g.requests, (int)i);
+        net_reply(g.held[i - 1], "y", 1);
+    }
+    assert_int_equal(atomic_load(&g.left), 1);
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        raw_peer_close(p[i]);
+    }
     net_server_stop(g.server);
 }
 
@@ -348,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_leaves_while_all_are_busy_is_missed),
         cmocka_unit_test(handshakes_under_way_are_counted),
+        cmocka_unit_test(the_oldest_connection_of_a_certificate_makes_way),
         cmocka_unit_test(both_ends_find_out_when_the_other_lost_its_power),
         cmocka_unit_test(hanging_up_ends_what_is_under_way),
         cmocka_unit_test(handshakes_that_do_not_go_on_are_given_up),
