@@ -1,6 +1,6 @@
 #include "agent/etl/value_text.h"
 
-#include <math.h>
+#include <float.h>
 
 #include "agent/etl/kinds.h"
 #include "common/clk.h"
@@ -160,7 +160,7 @@ static void json_value(void *ctx, const struct value *v)
 {
     struct jsonw *out = ctx;
     bool number = v->kind == VALUE_INT || v->kind == VALUE_UINT || v->kind == VALUE_BOOL ||
-                  (v->kind == VALUE_FLOAT && isfinite(v->v.f));
+                  (v->kind == VALUE_FLOAT && v->v.f >= -DBL_MAX && v->v.f <= DBL_MAX);
     struct buf b;
 
     if (is_text(v)) {

@@ -1,0 +1,151 @@
+#include "agent/etl/jsonw.h"
+
+#include <jansson.h>
+
+#include "tests/support/t.h"
+
+static const char *text_of(struct str s)
+{
+    static char out[512];
+    struct jsonw j;
+    struct buf b;
+
+    buf_init(&b, 1 << 16);
+    jsonw_init_buf(&j, &b);
+    jsonw_text(&j, NULL, s);
+    (void)snprintf(out, sizeof out, "%s", buf_cstr(&b));
+    buf_fini(&b);
+    return out;
+}
+
+static void text_always_parses_and_steers_no_terminal(void **state)
+{
+    static const struct {
+        const char *in;
+        size_t n;
+        const char *out;
+    } table[] = {
+        {"plain", 5, "\"plain\""},
+        {"a\"b\\c", 5, "\"a\\\"b\\\\c\""},
+        {"\x1b[1m\n", 5, "\"\\u001b[1m\\u000a\""},
+        {"\x7f\xc2\x9b", 3, "\"\\u007f\\u009b\""},
+        {"a\0b", 3, "\"a\\u0000b\""},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
+        {"\xff", 1, "\"\xef\xbf\xbd\""},
+        {"x\xe2\x82", 3, "\"x\xef\xbf\xbd\xef\xbf\xbd\""},
+        {"\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""}, /* a surrogate */
+        {"\xc0\x80", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\""},                 /* overlong */
+        {"\xf5\x80\x80\x80", 4, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+        {NULL, 0, "\"\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        json_t *j;
+
+        assert_string_equal(text_of((struct str){table[i].in, table[i].n}), table[i].out);
+        j = json_loads(table[i].out, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+        assert_non_null(j);
+        json_decref(j);
+    }
+}
+
+static void put_all(struct jsonw *j)
+{
+    jsonw_object(j, NULL);
+    jsonw_uint(j, "u", UINT64_MAX);
+    jsonw_int(j, "i", INT64_MIN);
+    jsonw_bool(j, "b", true);
+    jsonw_null(j, "z");
+    jsonw_array(j, "a");
+    jsonw_uint(j, NULL, 1);
+    jsonw_object(j, NULL);
+    jsonw_end(j);
+    jsonw_end(j);
+    jsonw_object(j, "o");
+    jsonw_text(j, "t", str_make("x"));
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+static void members_are_separated_and_nested(void **state)
+{
+    struct jsonw j;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 16);
+    jsonw_init_buf(&j, &b);
+    put_all(&j);
+    assert_string_equal(buf_cstr(&b),
+                        "{\"u\": 18446744073709551615, \"i\": -9223372036854775808, \"b\": true, "
+                        "\"z\": null, \"a\": [1, {}], \"o\": {\"t\": \"x\"}}");
+    buf_reset(&b);
+    j.pretty = 1;
+    put_all(&j);
+    assert_string_equal(buf_cstr(&b),
+                        "{\n \"u\": 18446744073709551615,\n \"i\": -9223372036854775808,\n "
+                        "\"b\": true,\n \"z\": null,\n \"a\": [1, {}],\n \"o\": {\"t\": \"x\"}\n}");
+    buf_fini(&b);
+}
+
+static void what_is_too_deep_is_left_out_whole(void **state)
+{
+    struct jsonw j;
+    struct buf b;
+    json_t *parsed;
+
+    (void)state;
+    buf_init(&b, 1 << 16);
+    jsonw_init_buf(&j, &b);
+    for (unsigned i = 0; i < JSONW_DEPTH + 5; i++) {
+        jsonw_array(&j, NULL);
+    }
+    jsonw_uint(&j, NULL, 7);
+    for (unsigned i = 0; i < JSONW_DEPTH + 5; i++) {
+        jsonw_end(&j);
+    }
+    assert_int_equal(j.depth, 0);
+    assert_null(strchr(buf_cstr(&b), '7'));
+    parsed = json_loads(buf_cstr(&b), 0, NULL);
+    assert_non_null(parsed);
+    json_decref(parsed);
+    buf_fini(&b);
+}
+
+static void milliseconds_are_rounded(void **state)
+{
+    static const struct {
+        int64_t ns;
+        int digits;
+        const char *text;
+    } table[] = {
+        {0, 3, "0.000"},
+        {1, 6, "0.000001"},
+        {499, 3, "0.000"},
+        {500, 3, "0.001"},
+        {2733175800, 3, "2733.176"},
+        {999999999, 3, "1000.000"},
+        {-1500000, 3, "-1.500"},
+        {-1, 3, "0.000"},
+        {INT64_MIN, 6, "-9223372036854.775808"},
+    };
+    char text[JSONW_MS_TEXT];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        assert_string_equal(jsonw_ms(text, table[i].ns, table[i].digits), table[i].text);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_always_parses_and_steers_no_terminal),
+        cmocka_unit_test(members_are_separated_and_nested),
+        cmocka_unit_test(what_is_too_deep_is_left_out_whole),
+        cmocka_unit_test(milliseconds_are_rounded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

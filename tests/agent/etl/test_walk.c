@@ -1,0 +1,194 @@
+#include "agent/etl/walk.h"
+
+#include <stdio.h>
+
+#include "agent/etl/figures.h"
+#include "agent/etl/procs.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/etl_session.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define MS 10000 /* ticks */
+
+static char dir[256], path[512];
+
+/* Process 100 with thread 1000 runs on CPU 0 for 3 ms, 200 with 2000 on CPU 1 for 5 ms; 100 ends.
+ */
+static void record_it(void)
+{
+    struct etl_session_conf conf = etl_session_defaults();
+    struct etl_session s;
+    int64_t t = conf.file.zero_ticks;
+
+    etl_session_begin(&s, &conf, path);
+    etl_session_process(&s, 0, ETL_RUNDOWN, t, 100, 4, "a.exe");
+    etl_session_thread(&s, 0, ETL_RUNDOWN, t, 100, 1000);
+    etl_session_process(&s, 0, ETL_START, t + 1, 200, 100, "b.exe");
+    etl_session_thread(&s, 0, ETL_START, t + 1, 200, 2000);
+    etl_session_switch(&s, 0, t + 1 * MS, 1000, 0);
+    etl_session_switch(&s, 1, t + 1 * MS, 2000, 0);
+    etl_session_switch(&s, 0, t + 4 * MS, 0, 1000);
+    etl_session_switch(&s, 1, t + 6 * MS, 0, 2000);
+    etl_session_thread(&s, 0, ETL_END, t + 7 * MS, 100, 1000);
+    etl_session_process(&s, 0, ETL_END, t + 7 * MS, 100, 4, "a.exe");
+    etl_session_end(&s, t + 8 * MS);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    support_temp_dir(dir, sizeof dir);
+    (void)snprintf(path, sizeof path, "%s/walk.etl", dir);
+    record_it();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+struct seen {
+    struct walk *w;
+    struct figures *figures;
+    uint64_t records, stop_at;
+    int64_t last_ns;
+};
+
+static void on_record(void *ctx, const struct walk_record *r)
+{
+    struct seen *s = ctx;
+
+    assert_false(r->raw->early);
+    assert_true(r->since_ns >= s->last_ns);
+    s->last_ns = r->since_ns;
+    if (s->figures) {
+        figures_record(s->figures, s->w, r);
+    }
+    if (++s->records == s->stop_at) {
+        walk_stop(s->w);
+    }
+}
+
+static struct walk_conf conf_of(struct seen *s, const char *const *paths)
+{
+    struct walk_conf conf = {
+        .paths = paths, .n_paths = 1, .names = true, .record = on_record, .ctx = s};
+
+    return conf;
+}
+
+static void every_record_is_seen_and_charged(void **state)
+{
+    const char *paths[] = {path};
+    struct seen s = {0};
+    struct walk_conf conf = conf_of(&s, paths);
+    struct ptable_proc **all;
+    const struct lives_row **lives;
+    size_t n;
+
+    (void)state;
+    assert_ok(figures_create(&s.figures));
+    assert_ok(walk_open(&s.w, &conf, NULL));
+    assert_ok(walk_run(s.w, NULL));
+    assert_int_equal(s.records, s.figures->records);
+    assert_int_equal(s.figures->counts[KINDS_THREAD][36], 4);
+
+    assert_ok(procs_list(s.w, &all, &n));
+    for (size_t i = 0; i < n; i++) {
+        uint32_t pid = all[i]->info.id.pid;
+
+        assert_int_equal(all[i]->tally.n[TALLY_RUN], pid == 100   ? 3000000
+                                                     : pid == 200 ? 5000000
+                                                                  : all[i]->tally.n[TALLY_RUN]);
+    }
+    mem_free(all);
+
+    assert_ok(lives_sort(s.figures->lives, &lives, &n));
+    assert_int_equal(n, 2);
+    assert_int_equal(lives[0]->pid, 100);
+    assert_string_equal(lives[0]->image, "a.exe");
+    assert_false(lives[0]->started);
+    assert_true(lives[0]->stopped);
+    assert_true(lives[1]->started);
+    mem_free(lives);
+    figures_destroy(s.figures);
+    walk_close(s.w);
+}
+
+static void the_visitor_may_stop_it(void **state)
+{
+    const char *paths[] = {path};
+    struct seen s = {.stop_at = 3};
+    struct walk_conf conf = conf_of(&s, paths);
+
+    (void)state;
+    assert_ok(walk_open(&s.w, &conf, NULL));
+    assert_ok(walk_run(s.w, NULL));
+    assert_int_equal(s.records, 3);
+    walk_close(s.w);
+}
+
+static void what_cannot_be_opened_is_named(void **state)
+{
+    char missing[600];
+    const char *paths[] = {missing};
+    struct seen s = {0};
+    struct walk_conf conf = conf_of(&s, paths);
+    struct errmsg why;
+
+    (void)state;
+    (void)snprintf(missing, sizeof missing, "%s/missing.etl", dir);
+    assert_err(walk_open(&s.w, &conf, &why), ERR_NOTFOUND);
+    assert_non_null(strstr(why.text, "missing.etl"));
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    const char *paths[] = {path};
+    struct seen s = {0};
+    struct walk_conf conf = conf_of(&s, paths);
+    long live = mem_live();
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e && n < 500; n++) {
+        mem_fail_after(n);
+        e = walk_open(&s.w, &conf, NULL);
+        mem_fail_after(-1);
+        if (e) {
+            assert_err(e, ERR_NOMEM);
+            assert_int_equal(mem_live(), live);
+        }
+    }
+    assert_ok(e);
+    walk_close(s.w);
+    assert_int_equal(mem_live(), live);
+    for (long n = 0; n < 60; n++) { /* while it runs: less is known, nothing is lost */
+        s = (struct seen){0};
+        assert_ok(figures_create(&s.figures));
+        assert_ok(walk_open(&s.w, &conf, NULL));
+        mem_fail_after(n);
+        err_ignore(walk_run(s.w, NULL));
+        mem_fail_after(-1);
+        figures_destroy(s.figures);
+        walk_close(s.w);
+        assert_int_equal(mem_live(), live);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_record_is_seen_and_charged),
+        cmocka_unit_test(the_visitor_may_stop_it),
+        cmocka_unit_test(what_cannot_be_opened_is_named),
+        cmocka_unit_test(every_failing_allocation_is_survived),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
