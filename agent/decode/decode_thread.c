@@ -254,6 +254,64 @@ static const struct layout_field name[] = {
     {0},
 };
 
+static const struct layout_field affinity[] = {
+    {"Affinity", LAYOUT_PTR, 0, 0, 0},
+    {"ThreadId", LAYOUT_U32, 0, 0, 0},
+    {"Group", LAYOUT_U16, 0, 0, 0},
+    {"Reserved", LAYOUT_U16, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field worker[] = {
+    {"TThreadId", LAYOUT_U32, 0, 0, 0},
+    {"StartTime", LAYOUT_U64, 0, 0, 0},
+    {"ThreadRoutine", LAYOUT_PTR, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field starving[] = {
+    {"ThreadId", LAYOUT_U32, 0, 0, 0},
+    {"ProcessorIndex", LAYOUT_U16, 0, 0, 0},
+    {"Priority", LAYOUT_U8, 0, 0, 0},
+    {"Reserved", LAYOUT_U8, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field migration[] = {
+    {"ThreadId", LAYOUT_U32, 0, 0, 0},
+    {"SourceProcessorIndex", LAYOUT_U16, 0, 0, 0},
+    {"TargetProcessorIndex", LAYOUT_U16, 0, 0, 0},
+    {"Priority", LAYOUT_U8, 0, 0, 0},
+    {"IdealProcessorAdjust", LAYOUT_BOOL8, 0, 0, 0},
+    {"OldIdealProcessorIndex", LAYOUT_U16, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field enqueue[] = {
+    {"Entry", LAYOUT_PTR, 0, 0, 0},
+    {"ThreadId", LAYOUT_U32, 0, 0, 0},
+    {"", LAYOUT_ALIGN8, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field dequeue[] = {
+    {"ThreadId", LAYOUT_U32, 0, 0, 0},
+    {"EntryCount", LAYOUT_U32, 0, 0, 0},
+    {"Entries", LAYOUT_PTR_REST, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field callback[] = {
+    {"CallbackRoutine", LAYOUT_PTR, 0, 0, 0},
+    {0},
+};
+
+static const struct layout_field service_tag[] = {
+    {"OldTag", LAYOUT_HEX32, 0, 0, 0},
+    {"NewTag", LAYOUT_HEX32, 0, 0, 0},
+    {0},
+};
+
 static const struct layout_field raw_only[] = {{0}};
 
 static const struct layout layouts[] = {
@@ -277,9 +335,18 @@ static const struct layout layouts[] = {
     {50, 2, 0, "ReadyThread", ready},
     {51, 3, 0, "SetPagePriority", priority},
     {52, 3, 0, "SetIoPriority", priority},
+    {53, 2, 0, "ThreadAffinity", affinity},
+    {57, 2, 0, "WorkerThread", worker},
+    {60, 2, 0, "AntiStarvationBoost", starving},
+    {61, 2, 0, "ThreadMigration", migration},
+    {62, 2, 0, "KernelQueueEnqueue", enqueue},
+    {63, 2, 0, "KernelQueueDequeue", dequeue},
+    {64, 2, 0, "WorkerThreadStart", callback},
+    {65, 2, 0, "WorkerThreadEnd", callback},
     {66, 2, 0, "AutoBoostSetFloor", boost_floor},
     {67, 2, 0, "AutoBoostClearFloor", boost_clear},
     {68, 2, 0, "AutoBoostEntryExhaustion", boost_exhausted},
+    {69, 2, 0, "SubProcessTagChanged", service_tag},
     {72, 2, 0, "SetName", name},
 };
 

@@ -43,10 +43,18 @@ static const struct payload_row rows[] = {
      EV_READY},
     {51, 3, "4112", CHANGE, "SetPagePriority", EV_KIND_COUNT},
     {52, 3, "4112", CHANGE, "SetIoPriority", EV_KIND_COUNT},
+    {53, 2, "P422", "Affinity ThreadId Group Reserved", "ThreadAffinity", EV_KIND_COUNT},
+    {57, 2, "48P", "TThreadId StartTime ThreadRoutine", "WorkerThread", EV_KIND_COUNT},
+    {60, 2, "4211", "ThreadId ProcessorIndex Priority Reserved", "AntiStarvationBoost",
+     EV_KIND_COUNT},
+    {62, 2, "P4", "Entry ThreadId", "KernelQueueEnqueue", EV_KIND_COUNT},
+    {64, 2, "P", "CallbackRoutine", "WorkerThreadStart", EV_KIND_COUNT},
+    {65, 2, "P", "CallbackRoutine", "WorkerThreadEnd", EV_KIND_COUNT},
     {66, 2, "P41111", "Lock ThreadId NewCpuPriorityFloor OldCpuPriority IoPriorities BoostFlags",
      "AutoBoostSetFloor", EV_KIND_COUNT},
     {67, 2, "P422", "LockAddress ThreadId BoostBitmap Reserved", "AutoBoostClearFloor",
      EV_KIND_COUNT},
+    {69, 2, "44", "OldTag NewTag", "SubProcessTagChanged", EV_KIND_COUNT},
     {72, 2, "44w", "ProcessId TThreadId ThreadName", "SetName", EV_THREAD_NAME},
 };
 
