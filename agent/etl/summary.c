@@ -82,6 +82,57 @@ static void put_untold(struct jsonw *j, const struct summary *s)
     jsonw_end(j);
 }
 
+/* What kinds of records the recording has: where one is missing, zeros mean "not recorded". */
+static void put_coverage(struct jsonw *j, const struct figures *f)
+{
+    const struct {
+        const char *key;
+        uint8_t class, first, last; /* opcodes */
+    } all[] = {{"process_starts", KINDS_PROCESS, 1, 1},
+               {"processes_at_begin", KINDS_PROCESS, 3, 3},
+               {"processes_at_end", KINDS_PROCESS, 4, 4},
+               {"thread_starts", KINDS_THREAD, 1, 1},
+               {"threads_at_begin", KINDS_THREAD, 3, 3},
+               {"threads_at_end", KINDS_THREAD, 4, 4},
+               {"context_switches", KINDS_THREAD, 36, 36},
+               {"ready_threads", KINDS_THREAD, 50, 50},
+               {"samples", KINDS_PERF_INFO, 46, 46},
+               {"interrupts", KINDS_PERF_INFO, 66, 69},
+               {"images", KINDS_IMAGE, 2, 10},
+               {"disk", KINDS_DISK_IO, 10, 11},
+               {"soft_faults", KINDS_PAGE_FAULT, 10, 15},
+               {"hard_faults", KINDS_PAGE_FAULT, 32, 32},
+               {"files", KINDS_FILE_IO, 64, 83},
+               {"tcp", KINDS_TCP_IP, 10, 34},
+               {"udp", KINDS_UDP_IP, 10, 34},
+               {"stacks", KINDS_STACK_WALK, 32, 38}};
+
+    jsonw_object(j, "coverage");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        uint64_t n = 0;
+
+        for (unsigned op = all[i].first; op <= all[i].last; op++) {
+            n += f->counts[all[i].class][op];
+        }
+        jsonw_bool(j, all[i].key, n > 0);
+    }
+    jsonw_end(j);
+}
+
+static void put_lifecycle(struct jsonw *j, const struct walk *w)
+{
+    const struct lifecycle_stats *l = lifecycle_stats(walk_lifecycle(w));
+
+    jsonw_object(j, "lifecycle");
+    jsonw_uint(j, "starts", l->starts);
+    jsonw_uint(j, "stops", l->stops);
+    jsonw_uint(j, "inferred_starts", l->inferred_starts);
+    jsonw_uint(j, "inferred_stops", l->inferred_stops);
+    jsonw_uint(j, "defunct", l->defunct);
+    jsonw_uint(j, "without_owner", l->no_owner);
+    jsonw_end(j);
+}
+
 static void put_tally(struct jsonw *j, const struct tally *t)
 {
     size_t n;
@@ -177,7 +228,9 @@ static enum err put_own(struct jsonw *j, const struct summary *s)
     }
     jsonw_end(j);
     put_loss(j, s->walk);
+    put_coverage(j, s->figures);
     put_decode(j, s);
+    put_lifecycle(j, s->walk);
     put_untold(j, s);
     put_provider_names(j, s->figures);
     jsonw_object(j, "unattributed");

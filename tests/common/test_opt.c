@@ -80,6 +80,23 @@ static void the_same_table_prints_help_and_completion(void **state)
     buf_fini(&b);
 }
 
+static void a_command_of_commands_completes_them_first(void **state)
+{
+    static const struct opt_command *const subs[] = {&cmd};
+    static const struct opt_command outer = {
+        .program = "prog", .name = "outer", .brief = "b", .subs = subs, .n_subs = 1};
+    const struct opt_command *all[] = {&outer};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 16);
+    opt_print_bash_completion(&b, "prog", all, 1);
+    assert_non_null(strstr(buf_cstr(&b),
+                           "\"$COMP_CWORD\" -eq 2 ]; then\n                words=\"--help top\""));
+    assert_non_null(strstr(buf_cstr(&b), "top) words=\"--help --host --count --watch"));
+    buf_fini(&b);
+}
+
 static void only_likely_names_are_suggested(void **state)
 {
     static const char *const names[] = {"set", "top", "host", "cpu_time"};
@@ -124,6 +141,7 @@ int main(void)
         cmocka_unit_test(options_operands_and_values_are_told_apart),
         cmocka_unit_test(wrong_options_are_refused_with_a_suggestion),
         cmocka_unit_test(the_same_table_prints_help_and_completion),
+        cmocka_unit_test(a_command_of_commands_completes_them_first),
         cmocka_unit_test(only_likely_names_are_suggested),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
