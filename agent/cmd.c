@@ -9,7 +9,7 @@ static atomic_uint stops; /* signals */
 
 int cmd_fail(enum err e, const char *text)
 {
-    fprintf(stderr, "procfleet-agent: %s\n", text);
+    fprintf(stderr, "procfleet-agent: %s\n", text[0] ? text : err_text(e));
     switch (e) {
     case ERR_USAGE:
     case ERR_INVALID:

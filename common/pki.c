@@ -264,8 +264,11 @@ enum err pki_init(const char *dir, const char *common_name, int64_t now_ns, int6
     char *cert_path = NULL, *key_path = NULL;
     enum err e;
 
+    if (life_ns <= 0) {
+        return errmsg_set(why, ERR_INVALID, "the authority must live longer than no time");
+    }
     if (!text_ok(common_name, MODEL_HOST_NAME_MAX, " ") || common_name[0] == ' ' ||
-        common_name[strlen(common_name) - 1] == ' ' || life_ns <= 0) {
+        common_name[strlen(common_name) - 1] == ' ') {
         return errmsg_set(why, ERR_INVALID,
                           "the authority's name must be 1 to %d letters, digits, "
                           "blanks, '.', '_' or '-'",

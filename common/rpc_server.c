@@ -34,9 +34,9 @@ struct rpc_call {
 };
 
 struct rpc_server {
-    struct rpc_server_conf conf; /* methods: our copy */
-    struct rpc_method *methods;
-    char name[32]; /* of the listener */
+    struct rpc_server_conf conf; /* what it points to is not kept, */
+    struct rpc_method *methods;  /* but these are */
+    char name[32];               /* of the listener */
     uint64_t epoch;
     struct net_server *net;
     struct os_thread *workers[WORKERS_MAX];

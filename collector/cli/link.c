@@ -44,7 +44,8 @@ enum err link_tls(struct net_tls **out, const struct cli *c, int *code)
     enum err e = net_tls_load(out, &conf, false, &why);
 
     if (e) {
-        *code = cli_fail(c, e == ERR_TRUST ? CLI_REFUSED : CLI_FAILED, "%s", why.text);
+        *code = cli_fail(c, e == ERR_TRUST ? CLI_REFUSED : CLI_FAILED, "%s",
+                         why.text[0] ? why.text : err_text(e));
     }
     return e;
 }
