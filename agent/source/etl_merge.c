@@ -6,14 +6,16 @@
 /* A heap of streams by (time of the current record, file, position of its buffer). Streams that
  * have not been read yet stand in it with the time the index knows, and are read when they reach
  * the top: files that follow each other do not hold their buffers at once. The top moves rarely,
- * since a CPU's records come in runs; then restoring the heap costs two comparisons. */
+ * since a CPU's records come in runs; as long as it is earlier than both below it, the heap is left
+ * alone. */
 struct etl_merge {
     struct etl_stream *streams;
     struct etl_stream **heap;
     size_t n_streams, n_heap;
     struct etl_memory mem;
     struct etl_damage damage;
-    bool started; /* the top's record has been given out */
+    bool started;      /* the top's record has been given out */
+    int64_t second_ns; /* no other stream is earlier */
 };
 
 static size_t run_length(const struct etl_slot *slots, size_t n)
@@ -183,6 +185,8 @@ void etl_merge_rewind(struct etl_merge *m, enum etl_want want)
     }
     m->damage = (struct etl_damage){0};
     m->started = false;
+    m->mem.filling = want != ETL_WANT_ALL;
+    m->second_ns = INT64_MIN;
 }
 
 /* Moves the top stream to its next record, out of the heap at its end. */
@@ -192,12 +196,20 @@ static enum err step_top(struct etl_merge *m)
 
     if (e == ERR_END) {
         m->heap[0] = m->heap[--m->n_heap];
+        m->second_ns = INT64_MIN;
         e = ERR_OK;
     }
-    if (!e && m->n_heap) {
-        sift_down(m, 0);
+    if (e || m->n_heap == 0 || m->heap[0]->wall_ns < m->second_ns) {
+        return e;
     }
-    return e;
+    sift_down(m, 0);
+    m->second_ns = INT64_MAX;
+    for (size_t i = 1; i < 3 && i < m->n_heap; i++) {
+        if (m->heap[i]->wall_ns < m->second_ns) {
+            m->second_ns = m->heap[i]->wall_ns;
+        }
+    }
+    return ERR_OK;
 }
 
 enum err etl_merge_next(struct etl_merge *m, const struct etl_stream **out)

@@ -3,6 +3,9 @@
 #include "agent/source/lzxpress.h"
 #include "common/mem.h"
 
+#define AHEAD \
+    256 /* bytes, asked for before they are needed: streams in turn defeat the CPU's own guess */
+
 void etl_stream_release(struct etl_stream *s)
 {
     mem_free(s->body);
@@ -81,14 +84,14 @@ static void look_for_gap(struct etl_stream *s, const struct etl_slot *slot)
     }
 }
 
-/* Where to unpack the slot: into memory that lasts while there is room and a pass still follows,
- * else into the stream's own body. Buffers are kept first come, first served: each is read once a
- * pass, in the same order, so that nothing else would be found again more often. */
+/* Where to unpack the slot: into memory that lasts while there is room and the last pass has not
+ * begun, else into the stream's own body. Buffers are kept first come, first served: each is read
+ * once a pass, in the same order, so that nothing else would be found again more often. */
 static enum err choose_room(uint8_t **to, struct etl_stream *s, struct etl_memory *mem, size_t n)
 {
     enum err e;
 
-    if (s->want != ETL_WANT_ALL && n <= mem->keep_cap - mem->keep_used) {
+    if (mem->filling && n <= mem->keep_cap - mem->keep_used) {
         *to = mem->keep + mem->keep_used;
         mem->keep_used += n;
         return ERR_OK;
@@ -158,7 +161,10 @@ static bool look(struct etl_stream *s, struct etl_damage *damage)
     const struct etl_log_header *log = &s->part->index.log;
     size_t left = (size_t)(s->end - s->p);
     int64_t since_ns;
-    enum err e = etl_record_peek(&s->peek, s->p, left);
+    enum err e;
+
+    __builtin_prefetch(s->p + (left > AHEAD ? AHEAD : left));
+    e = etl_record_peek(&s->peek, s->p, left);
 
     if (e) {
         if (e == ERR_CORRUPT || left >= 8) { /* a marker before the end that the buffer gives */

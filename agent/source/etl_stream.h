@@ -38,6 +38,7 @@ struct etl_memory {
     size_t packed_cap;
     uint8_t *keep;
     size_t keep_cap, keep_used;
+    bool filling; /* a pass follows for which it is worth keeping */
 };
 
 struct etl_stream {
