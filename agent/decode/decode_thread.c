@@ -80,14 +80,15 @@ static enum err decode_name(struct event *out, enum event_kind kind, const struc
 static enum err decode_switch(struct event *out, enum event_kind kind, const struct raw_event *raw,
                               struct decode_text *text)
 {
-    struct cur c = cur_make(raw->payload, SWITCH_BYTES); /* a constant, for speed */
     struct ev_cswitch ev = {0};
+    struct cur c;
 
     (void)kind;
     (void)text;
     if (raw->payload_n < (raw->version >= 2 ? SWITCH_BYTES : SWITCH_BYTES_1)) {
         return ERR_CORRUPT;
     }
+    c = cur_make(raw->payload, SWITCH_BYTES); /* a constant, for speed; 1 reads less */
     ev.new_tid = cur_u32le(&c);
     ev.old_tid = cur_u32le(&c);
     ev.new_priority = (int8_t)cur_u8(&c);
