@@ -13,8 +13,8 @@
  * it renews only when the copy says full (or empty): the two rarely touch the same cache line.
  *
  * What is the same for nearly all records of a session (keyword, offset of the wall clock,
- * frequency) is an entry's `context`, stored only where it differs from the entry before. Both
- * sides keep the current one; a dropped record changes neither.
+ * frequency, and what only files and messages have) is an entry's `context`, stored only where it
+ * differs from the entry before. Both sides keep the current one; a dropped record changes neither.
  *
  * Sleeping: the consumer says in `wake_at` at how many held bytes it wants to be woken, then looks
  * at tail once more; the producer moves tail, then looks at wake_at. These four are sequentially
@@ -44,15 +44,16 @@ struct record {
     uint32_t payload_n, ext_n;
     uint32_t pid, tid;
     uint16_t id, task, cpu;
-    uint8_t form, version, opcode, level, pointer_size, header;
-    bool early;
+    uint8_t form, version, opcode, level, pointer_size, header, counters;
+    bool early, has_sequence, has_component;
     int64_t mono_ns, ticks;
     uint8_t guid[16];
 };
 
 struct context {
-    uint64_t keyword, wall_less_mono, frequency;
+    uint64_t keyword, wall_less_mono, frequency, place;
     int64_t shift_ns;
+    uint32_t sequence, component;
 };
 
 struct mark {
@@ -282,7 +283,10 @@ static struct context context_of(const struct raw_event *raw)
     return (struct context){.keyword = raw->keyword,
                             .wall_less_mono = (uint64_t)raw->wall_ns - (uint64_t)raw->mono_ns,
                             .frequency = raw->frequency,
-                            .shift_ns = raw->shift_ns};
+                            .place = raw->place,
+                            .shift_ns = raw->shift_ns,
+                            .sequence = raw->sequence,
+                            .component = raw->component};
 }
 
 static void put_record(uint8_t *p, size_t size, const struct raw_event *raw,
@@ -303,7 +307,10 @@ static void put_record(uint8_t *p, size_t size, const struct raw_event *raw,
         .level = raw->level,
         .pointer_size = raw->pointer_size,
         .header = raw->header,
+        .counters = raw->counters,
         .early = raw->early,
+        .has_sequence = raw->has_sequence,
+        .has_component = raw->has_component,
         .mono_ns = raw->mono_ns,
         .ticks = raw->ticks,
     };
@@ -497,6 +504,12 @@ static void tell_record(struct ring *r, const uint8_t *p, const struct source_si
         .ticks = rec.ticks,
         .frequency = r->take.context.frequency,
         .header = rec.header,
+        .counters = rec.counters,
+        .place = r->take.context.place,
+        .has_sequence = rec.has_sequence,
+        .has_component = rec.has_component,
+        .sequence = r->take.context.sequence,
+        .component = r->take.context.component,
         .payload = p,
         .payload_n = rec.payload_n,
         .ext = rec.ext_n ? p + up8(rec.payload_n) : NULL,
