@@ -16,8 +16,11 @@ struct cur {
 
 static inline struct cur cur_make(const void *p, size_t n)
 {
-    struct cur c = {p, (const uint8_t *)p + n, false};
+    struct cur c = {p, p, false};
 
+    if (n) { /* p may be NULL otherwise */
+        c.end = c.p + n;
+    }
     return c;
 }
 

@@ -116,7 +116,7 @@ static bool complete(struct etl_file *f, const struct etl_stream *at, struct raw
     ev->frequency = at->part->index.log.frequency;
     ev->shift_ns = f->shift_ns;
     ev->wall_ns = clk_add(at->wall_ns, f->shift_ns);
-    ev->mono_ns = ev->wall_ns - f->boot_ns;
+    ev->mono_ns = clk_add(ev->wall_ns, -f->boot_ns); /* a record without time has the least one */
     return true;
 }
 
@@ -136,19 +136,15 @@ static void give_early(struct etl_file *f, const struct etl_stream *at)
  */
 static void give_gap(struct etl_file *f, uint16_t cpu, const struct etl_gap *gap)
 {
-    struct event ev = {
-        .kind = EV_LOST,
-        .cpu = cpu,
-        .pid = EVENT_NO_ID,
-        .tid = EVENT_NO_ID,
-        .wall_ns = f->now_ns,
-        .mono_ns = f->now_ns - f->boot_ns,
-        .u.lost = {.events = gap->events, .buffers = gap->buffers},
-    };
+    struct event ev = {.kind = EV_LOST, .cpu = cpu, .pid = EVENT_NO_ID, .tid = EVENT_NO_ID};
 
-    if (f->sink.fact && f->now_ns != INT64_MIN && !stopping(f)) {
-        f->sink.fact(f->sink.ctx, &ev);
+    if (!f->sink.fact || f->now_ns == INT64_MIN || stopping(f)) {
+        return;
     }
+    ev.wall_ns = f->now_ns;
+    ev.mono_ns = f->now_ns - f->boot_ns;
+    ev.u.lost = (struct ev_lost){.events = gap->events, .buffers = gap->buffers};
+    f->sink.fact(f->sink.ctx, &ev);
 }
 
 static void give(struct etl_file *f, const struct etl_stream *at)

@@ -1,6 +1,6 @@
 /* Runs a fuzz target where libFuzzer is missing: `target [-runs=N] [-seed=N] [FILE|DIR…]`. Every
  * file is tried as it stands and cut at every length up to 4 KiB (at evenly spread ones when that
- * would be more than CUTS_MAX in all), then mutated; without files the inputs start from random
+ * would be more than N in all), then mutated; without files the inputs start from random
  * bytes. Deterministic for a seed. */
 #include <dirent.h>
 #include <stdint.h>
@@ -11,7 +11,6 @@
 #define INPUT_MAX 65536
 #define SEEDS_MAX 2048
 #define CUT_MAX   4096
-#define CUTS_MAX  20000
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -85,14 +84,14 @@ static void read_seeds(const char *path)
     free(names);
 }
 
-static void try_every_length(void)
+static void try_every_length(size_t cuts_max)
 {
     size_t all = 0, step;
 
     for (size_t i = 0; i < n_seeds; i++) {
         all += seeds[i].n < CUT_MAX ? seeds[i].n : CUT_MAX;
     }
-    step = 1 + all / CUTS_MAX;
+    step = 1 + all / cuts_max;
     for (size_t i = 0; i < n_seeds; i++) {
         run(seeds[i].p, seeds[i].n);
         for (size_t n = 0; n < seeds[i].n && n <= CUT_MAX; n += step) {
@@ -152,7 +151,7 @@ int main(int argc, char **argv)
             read_seeds(argv[i]);
         }
     }
-    try_every_length();
+    try_every_length(runs > 0 ? (size_t)runs : 1);
     for (long i = 0; i < runs; i++) {
         size_t n = next_random() % 512;
 

@@ -1,7 +1,10 @@
 /* Makes seeds for the fuzz targets from synthetic data: `make_seeds DIR` writes DIR/TARGET/NAME.
  *   fuzz_decode_*   every operation of the class, in each of its versions, 32 and 64 bits, with a
  *                   payload put together by the layout's own fields
- *   fuzz_lzxpress   what the test's own compressor makes of runs, text and noise */
+ *   fuzz_lzxpress   what the test's own compressor makes of runs, text and noise
+ *   fuzz_etl,       trace files: every header type, clock and pointer size, packed and plain, one
+ *   fuzz_recording  CPU and several; a record of every layout; as files and as their parts
+ *   fuzz_stages     noise */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +12,7 @@
 #include "common/buf.h"
 #include "common/os.h"
 #include "tests/fuzz/class_input.h"
+#include "tests/fuzz/etl_shape.h"
 #include "tests/support/etl_writer.h"
 
 #define PATH_BYTES 512
@@ -102,7 +106,7 @@ static size_t number_bytes(unsigned type, size_t pointer)
     }
 }
 
-static void put_other(struct buf *b, const struct layout_field *f, size_t pointer)
+static void put_other(struct buf *b, const struct layout_field *f, size_t begin, size_t pointer)
 {
     switch (f->type) {
     case LAYOUT_W:
@@ -138,7 +142,7 @@ static void put_other(struct buf *b, const struct layout_field *f, size_t pointe
         put_number(b, 2 * pointer, 3);
         break;
     case LAYOUT_ALIGN8:
-        while (b->n % 8 != CLASS_INPUT_HEADER) {
+        while ((b->n - begin) % 8) {
             buf_put_u8(b, 0);
         }
         break;
@@ -149,19 +153,21 @@ static void put_other(struct buf *b, const struct layout_field *f, size_t pointe
 
 static void put_payload(struct buf *b, const struct layout *l, uint8_t version, size_t pointer)
 {
+    size_t begin = b->n;
     uint8_t value = 1;
 
     for (const struct layout_field *f = l->fields; f->name; f++) {
         size_t bytes = number_bytes(f->type, pointer);
+        size_t count = f->n == LAYOUT_TO_END ? 3 : f->n;
 
         if (version < f->first || (f->last && version > f->last)) {
             continue;
         }
-        for (size_t i = 0; bytes && (i == 0 || i < f->n); i++) {
+        for (size_t i = 0; bytes && (i == 0 || i < count); i++) {
             put_number(b, bytes, value++);
         }
         if (!bytes) {
-            put_other(b, f, pointer);
+            put_other(b, f, begin, pointer);
         }
     }
 }
@@ -278,15 +284,201 @@ static void lzxpress_seeds(void)
     lzxpress_seed("short_ladder", ladder_byte, 300);
 }
 
+/* ---- trace files ---- */
+
+/* A record of each header type, with and without its optional parts. */
+static void put_every_type(struct buf *out, int64_t ticks)
+{
+    static const uint8_t payload[24] = {1, 2, 3, 4, 5, 6, 7, 8},
+                         guid[16] = {0xd0, 0xa8, 0x6f, 0x3d};
+    static const enum etl_record_type types[] = {
+        ETL_SYSTEM32,   ETL_SYSTEM64, ETL_COMPACT32, ETL_COMPACT64,  ETL_FULL32,
+        ETL_INSTANCE32, ETL_ERROR,    ETL_MESSAGE,   ETL_PERFINFO32, ETL_PERFINFO64,
+        ETL_EVENT32,    ETL_EVENT64,  ETL_FULL64,    ETL_INSTANCE64};
+    static const struct etl_rec_item items[] = {
+        {1, payload, 16}, {5, payload, 12}, {11, payload, 9}};
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        for (unsigned full = 0; full < 2; full++) {
+            struct etl_rec r = {.type = types[i],
+                                .ticks = ticks++,
+                                .tid = 8,
+                                .pid = 4,
+                                .group = 3,
+                                .opcode = 1,
+                                .version = 2,
+                                .guid = guid,
+                                .counters = full ? 2 : 0,
+                                .pebs = full,
+                                .items = items,
+                                .n_items = full ? 3 : 0,
+                                .options = full ? 0xaf : ETL_REC_TIME,
+                                .payload = payload,
+                                .n = full ? sizeof payload : 0};
+
+            etl_rec_put(out, &r);
+        }
+    }
+}
+
+static void put_layout(struct buf *out, const struct decode_class *k, const struct layout *l,
+                       size_t pointer)
+{
+    struct etl_rec r = {.type = pointer == 8 ? ETL_EVENT64 : ETL_EVENT32,
+                        .ticks = 2000 + l->opcode,
+                        .tid = 8,
+                        .pid = 4,
+                        .opcode = (uint8_t)l->opcode,
+                        .id = l->opcode,
+                        .version = last_version(l),
+                        .guid = k->guid,
+                        .flags = k->form == RAW_CLASSIC ? ETL_REC_CLASSIC : 0};
+    struct buf payload;
+
+    buf_init(&payload, 1u << 16);
+    put_payload(&payload, l, r.version, pointer);
+    r.payload = payload.p;
+    r.n = payload.n;
+    etl_rec_put(out, &r);
+    buf_fini(&payload);
+}
+
+/* One chunk of etl_shape.h with the records. */
+static void put_chunk(struct buf *out, uint8_t kind, uint8_t flags, const struct buf *records)
+{
+    buf_put_u8(out, kind);
+    buf_put_u8(out, flags);
+    buf_put_u16le(out, (uint16_t)records->n);
+    buf_put(out, records->p, records->n);
+}
+
+static void put_shape(struct buf *out, uint8_t kind, uint8_t clock, uint8_t cpus)
+{
+    const uint8_t head[ETL_SHAPE_HEADER] = {1, kind, clock, cpus};
+
+    buf_put(out, head, sizeof head);
+}
+
+static void save_trace(const char *name, const struct buf *b)
+{
+    save("fuzz_etl", name, b);
+    save("fuzz_recording", name, b);
+}
+
+/* Two CPUs, the second chunk packed. */
+static void shape_seed(const char *name, uint8_t kind, uint8_t clock, uint8_t flags)
+{
+    struct buf out, records;
+
+    buf_init(&out, 1u << 16);
+    buf_init(&records, 1u << 16);
+    put_every_type(&records, 2000);
+    put_shape(&out, kind, clock, 2);
+    put_chunk(&out, 0, flags, &records);
+    put_chunk(&out, 1u << 4 | ETL_SHAPE_PACK, flags, &records);
+    save_trace(name, &out);
+    buf_fini(&records);
+    buf_fini(&out);
+}
+
+/* A record of each layout in its newest version, as many to a seed as make about 3 KiB. */
+static void class_trace(const char *class, const struct decode_class *k)
+{
+    size_t i = 0;
+
+    for (unsigned part = 0; i < k->n_layouts; part++) {
+        struct buf out, records;
+        char name[64];
+
+        buf_init(&out, 1u << 16);
+        buf_init(&records, 1u << 16);
+        for (; i < k->n_layouts && records.n < 3000; i++) {
+            put_layout(&records, k, &k->layouts[i], i % 4 == 3 ? 4 : 8);
+        }
+        put_shape(&out, ETL_SHAPE_WIDE, 1, 0x42);
+        put_chunk(&out, 0, 0, &records);
+        (void)snprintf(name, sizeof name, "%s_%u", class, part);
+        save_trace(name, &out);
+        buf_fini(&records);
+        buf_fini(&out);
+    }
+}
+
+/* A file as it stands, four buffers of two CPUs. */
+static void file_seed(const char *name, bool packed, uint8_t pointer)
+{
+    struct etl_writer_conf conf = etl_writer_defaults();
+    struct buf out, records;
+    struct etl_writer w;
+
+    conf.buffer_size = 0x1000;
+    conf.pointer_size = pointer;
+    buf_init(&out, 1u << 16);
+    buf_init(&records, 1u << 16);
+    put_every_type(&records, 2000);
+    etl_writer_init(&w, &conf);
+    etl_writer_close(&w);
+    for (uint16_t i = 0; i < 3; i++) {
+        etl_writer_buffer(&w, i & 1, 0);
+        etl_writer_bytes(&w, records.p, records.n);
+        if (packed) {
+            etl_writer_close_compressed(&w);
+        } else {
+            etl_writer_close(&w);
+        }
+    }
+    buf_put_u8(&out, 0);
+    buf_put(&out, w.file.p, w.file.n);
+    save_trace(name, &out);
+    etl_writer_fini(&w);
+    buf_fini(&records);
+    buf_fini(&out);
+}
+
+static void trace_seeds(void)
+{
+    shape_seed("wide_counter", ETL_SHAPE_WIDE, 1, 0);
+    shape_seed("narrow_counter", 0, 1, 0);
+    shape_seed("system_time", ETL_SHAPE_WIDE, 2, 0);
+    shape_seed("cycles", ETL_SHAPE_WIDE, 3, 0);
+    shape_seed("circular", ETL_SHAPE_WIDE | ETL_SHAPE_CIRCLE, 1, 0);
+    shape_seed("unended", ETL_SHAPE_WIDE | ETL_SHAPE_UNENDED, 1, 0);
+    shape_seed("losses", ETL_SHAPE_WIDE, 1, 6);
+    shape_seed("stream", ETL_SHAPE_WIDE, 1, 0x40); /* the chunk's bytes claim to be packed */
+    file_seed("file_plain", false, 8);
+    file_seed("file_packed", true, 8);
+    file_seed("file_32", false, 4);
+}
+
+static void noise_seeds(void)
+{
+    for (unsigned k = 0; k < 4; k++) {
+        struct buf b;
+        char name[16];
+
+        buf_init(&b, 1u << 16);
+        for (size_t i = 0; i < 64u << k; i++) {
+            buf_put_u8(&b, noise_byte(i * 8 + k));
+        }
+        (void)snprintf(name, sizeof name, "noise%u", k);
+        save("fuzz_stages", name, &b);
+        buf_fini(&b);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
         give_up("usage: make_seeds DIR");
     }
     root = argv[1];
-#define X(name) class_seeds("fuzz_decode_" #name, &decode_##name##_class);
+#define X(name)                                                \
+    class_seeds("fuzz_decode_" #name, &decode_##name##_class); \
+    class_trace(#name, &decode_##name##_class);
     FUZZ_CLASSES
 #undef X
     lzxpress_seeds();
+    trace_seeds();
+    noise_seeds();
     return 0;
 }
