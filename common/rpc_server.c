@@ -331,7 +331,7 @@ static void on_request(void *ctx, struct net_request *r)
         return;
     }
     if (e) {
-        log_peer(c, "refused", "garbage instead of a frame");
+        log_peer(c, "refused", e == ERR_NOMEM ? err_text(e) : "garbage instead of a frame");
         net_drop(r);
         call_free(c);
         return;

@@ -297,6 +297,34 @@ static void stopping_does_not_wait_for_a_call_beyond_its_moment(void **state)
     ingest_destroy(c);
 }
 
+/* A collector that says it takes more than it does: the connection breaks under the large batch,
+ * each time anew. */
+static void a_batch_that_breaks_connections_is_set_aside(void **state)
+{
+    struct ingest *c = ingest_create(server_tls);
+    static char large[9000];
+    struct uplink_status s;
+    struct link *l;
+
+    (void)state;
+    ingest_stop(c);
+    c->receive_max = 4096;
+    ingest_listen(c, "127.0.0.1:0");
+    l = link_new(c);
+    memset(large, 'x', sizeof large);
+    put(l, 1, "a");
+    assert_ok(queue_put(l->queue, 2, large, sizeof large, true));
+    put(l, 3, "c");
+    start(l);
+    s = drain(l);
+    assert_int_equal(s.acknowledged, 2);
+    assert_int_equal(s.quarantined, 1);
+    assert_in_range(s.resent, 5, 20);
+    check_got(c, "ac");
+    link_free(l);
+    ingest_destroy(c);
+}
+
 static void the_next_address_is_tried(void **state)
 {
     struct ingest *dead = ingest_create(server_tls), *c = ingest_create(server_tls);
@@ -410,6 +438,7 @@ int main(void)
         cmocka_unit_test(silence_is_filled_with_heartbeats),
         cmocka_unit_test(a_heartbeat_tells_the_next_number_also_after_a_refused_batch),
         cmocka_unit_test(stopping_does_not_wait_for_a_call_beyond_its_moment),
+        cmocka_unit_test(a_batch_that_breaks_connections_is_set_aside),
         cmocka_unit_test(the_next_address_is_tried),
         cmocka_unit_test(a_restarted_collector_gets_the_rest),
         cmocka_unit_test(a_stranger_is_told_so_with_a_remedy),

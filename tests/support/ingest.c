@@ -88,7 +88,7 @@ void ingest_listen(struct ingest *c, const char *address)
                                            .address = address,
                                            .tls = c->tls,
                                            .roles = NET_AGENT,
-                                           .receive_max = 1 << 20,
+                                           .receive_max = c->receive_max ? c->receive_max : 1 << 20,
                                            .contexts = 8},
                                    .methods = methods,
                                    .n_methods = COUNT_OF(methods),

@@ -12,6 +12,7 @@ struct ingest {
     struct rpc_server *server;
     struct net_tls *tls;           /* borrowed */
     struct wire_hello_reply hello; /* what it says */
+    size_t receive_max;            /* from the next ingest_listen on; 0 = 1 MiB */
     enum rpc_code refuse;          /* the batch that begins with `refuse_first`, */
     char refuse_first;
     unsigned refuse_times; /* so often */
