@@ -72,7 +72,6 @@ static const struct layout_field extension[] = {
 static const struct layout_field nothing[] = {{0}};
 
 static const struct layout_field symbols[] = {
-    {"Reserved", LAYOUT_HEX64, 0, 0, 0},
     {"GuidSig", LAYOUT_GUID, 0, 0, 0},
     {"Age", LAYOUT_U32, 0, 0, 0},
     {"PdbName", LAYOUT_A, 0, 0, 0},

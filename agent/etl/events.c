@@ -223,7 +223,8 @@ static void print_json(struct events *s, const struct walk_record *r, struct des
     jsonw_object(j, NULL);
     json_head(s, r, is);
     if (is->by != DESCRIBE_NOTHING) {
-        struct value_sink sink = value_text_json(j);
+        struct value_json names;
+        struct value_sink sink = value_text_json(&names, j);
 
         jsonw_object(j, "fields");
         e = describe_values(walk_describe(s->walk), r->raw, &sink, is);

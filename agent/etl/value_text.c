@@ -1,12 +1,14 @@
 #include "agent/etl/value_text.h"
 
 #include <float.h>
+#include <stdio.h>
 
 #include "agent/etl/kinds.h"
 #include "common/clk.h"
 #include "common/human.h"
 
-#define SMALL 512 /* bytes of everything but texts and bytes */
+#define SMALL          512 /* bytes of everything but texts and bytes */
+#define NAME_MAX_BYTES 128 /* of a name that had to be changed; cut */
 
 void value_text_hex(struct buf *out, const uint8_t *p, size_t n)
 {
@@ -156,44 +158,105 @@ struct value_sink value_text_people(struct value_people *p, struct buf *out)
 
 /* -- JSON -- */
 
+static uint32_t hash(struct str name)
+{
+    uint32_t h = 2166136261u;
+
+    for (size_t i = 0; i < name.n; i++) {
+        h = (h ^ (uint8_t)name.p[i]) * 16777619u;
+    }
+    return h;
+}
+
+/* How many members of the innermost object have had this name, this one included. */
+static unsigned nth_of_name(struct value_json *j, struct str name)
+{
+    uint32_t h = hash(name);
+    unsigned nth = 1;
+
+    for (size_t i = j->first[j->depth]; i < j->n; i++) {
+        nth += j->names[i] == h;
+    }
+    if (j->n < VALUE_JSON_NAMES) {
+        j->names[j->n++] = h;
+    }
+    return nth;
+}
+
+/* The name to be written; `text` holds it where it had to be changed. */
+static struct str unique(struct value_json *j, struct str name, char text[NAME_MAX_BYTES])
+{
+    unsigned nth = name.n ? nth_of_name(j, name) : 1;
+    int n;
+
+    if (nth == 1) {
+        return name;
+    }
+    n = snprintf(text, NAME_MAX_BYTES, "%.*s#%u",
+                 (int)(name.n < NAME_MAX_BYTES - 16 ? name.n : NAME_MAX_BYTES - 16), name.p, nth);
+    return (struct str){text, n > 0 ? (size_t)n : 0};
+}
+
 static void json_value(void *ctx, const struct value *v)
 {
-    struct jsonw *out = ctx;
+    struct value_json *j = ctx;
     bool number = v->kind == VALUE_INT || v->kind == VALUE_UINT || v->kind == VALUE_BOOL ||
                   (v->kind == VALUE_FLOAT && v->v.f >= -DBL_MAX && v->v.f <= DBL_MAX);
+    char text[NAME_MAX_BYTES];
+    struct str name = unique(j, v->name, text);
     struct buf b;
 
     if (is_text(v)) {
-        jsonw_text_n(out, v->name, v->v.text);
+        jsonw_text_n(j->out, name, v->v.text);
         return;
     }
     buf_init(&b, v->kind == VALUE_BYTES ? 2 * v->v.bytes.n + SMALL : SMALL);
     put_plain(&b, v);
     if (number) {
-        jsonw_raw_n(out, v->name, buf_cstr(&b));
+        jsonw_raw_n(j->out, name, buf_cstr(&b));
     } else {
-        jsonw_text_n(out, v->name, str_make(buf_cstr(&b)));
+        jsonw_text_n(j->out, name, str_make(buf_cstr(&b)));
     }
     buf_fini(&b);
 }
 
 static void json_begin(void *ctx, struct str name, enum value_group group)
 {
+    struct value_json *j = ctx;
+    char text[NAME_MAX_BYTES];
+
+    name = unique(j, name, text);
     if (group == VALUE_STRUCT) {
-        jsonw_object_n(ctx, name);
+        jsonw_object_n(j->out, name);
     } else {
-        jsonw_array_n(ctx, name);
+        jsonw_array_n(j->out, name);
+    }
+    if (j->depth + 1 < JSONW_DEPTH) {
+        j->first[++j->depth] = j->n;
+    } else {
+        j->too_deep++;
     }
 }
 
 static void json_end(void *ctx)
 {
-    jsonw_end(ctx);
+    struct value_json *j = ctx;
+
+    jsonw_end(j->out);
+    if (j->too_deep) {
+        j->too_deep--;
+    } else if (j->depth) {
+        j->n = j->first[j->depth--];
+    }
 }
 
-struct value_sink value_text_json(struct jsonw *out)
+struct value_sink value_text_json(struct value_json *j, struct jsonw *out)
 {
-    struct value_sink s = {out, json_value, json_begin, json_end};
+    struct value_sink s = {j, json_value, json_begin, json_end};
 
+    j->out = out;
+    j->n = 0;
+    j->depth = j->too_deep = 0;
+    j->first[0] = 0;
     return s;
 }

@@ -12,7 +12,7 @@ static const struct payload_row rows[] = {
     {5, 1, "44444444", MASKS, "Extension", EV_KIND_COUNT},
     {5, 2, "444444444", MASKS " KernelEventVersion", "Extension", EV_KIND_COUNT},
     {32, 2, "444444444", MASKS " KernelEventVersion", "EndExtension", EV_KIND_COUNT},
-    {64, 2, "8G4a", "Reserved GuidSig Age PdbName", "DbgIdRSDS", EV_KIND_COUNT},
+    {64, 2, "G4a", "GuidSig Age PdbName", "DbgIdRSDS", EV_KIND_COUNT},
     {66, 2, "a", "BuildString", "BuildInfo", EV_KIND_COUNT},
 };
 

@@ -205,6 +205,30 @@ def times():
     ensure("a sample without ids in its header has its thread's process", "process" in sample and "pid" in sample)
 
 
+TMF = """// PDB:  cldflt.pdb
+2818ef08-6a54-396f-2244-5a6ea4a98cf0 CldFlt // SRC=stream.c MJ= MN=
+#typev stream_c43 43 "%0Stream %10!p! of %11!p! status %12!x!" //   LEVEL=TRACE_LEVEL_INFORMATION FLAGS=0x1 FUNC=HsmOpen
+{
+Arg, ItemPtr -- 10
+Arg, ItemPtr -- 11
+Arg, ItemLong -- 12
+}
+"""
+
+
+def messages(room):
+    """WPP: by header alone, and by the text a message file gives (this one is made up, the payloads are real)."""
+    path = recording("CldFlt0")
+    rows = [r for r in events(path) if r["kind"] == "wpp"]
+    check("WPP messages by header", (len(rows), {r["id"] for r in rows}, {r["guid"] for r in rows}),
+          (13, {43}, {"2818ef08-6a54-396f-2244-5a6ea4a98cf0"}))
+    with open(os.path.join(room, "cldflt.tmf"), "w", encoding="ascii") as f:
+        f.write(TMF)
+    rows = [r for r in events(path, "--tmf", room) if r["kind"] == "wpp"]
+    ensure("with a message file by text", all("status c01c000f" in r["fields"]["Message"] for r in rows))
+    ensure("members of one name stay apart", {"Arg", "Arg#2", "Arg#3"} < rows[0]["fields"].keys())
+
+
 def formats():
     path = recording("net.4.5.2.x64")
     args = ["--provider", "Image", "--event", "Load"]
@@ -285,7 +309,8 @@ def errors(room, plain):
                              (2, ["nonsense", plain], "nonsense"), (2, [], ""), (2, ["top", "--by", "cpu_tim", plain], "cpu_time"),
                              (2, ["events", plain, "--since", "yesterday"], "since"), (2, ["events", plain, "--pid", "x"], "pid"),
                              (2, ["events", plain, "--limit", "-1"], "limit"), (2, ["summary", plain, "--format", "csv"], "rows"),
-                             (2, ["summary", plain, "--format", "xml"], "xml"), (2, ["events", plain, "--bogus"], "bogus")):
+                             (2, ["summary", plain, "--format", "xml"], "xml"), (2, ["events", plain, "--bogus"], "bogus"),
+                             (1, ["events", plain, "--tmf", os.path.join(room, "nowhere")], "nowhere")):
         out, err = run(*args, expect=code)
         ensure("exit code %d: %s" % (code, " ".join(args)), word in err and (err or out))
     for command in ("info", "summary", "processes", "threads", "events", "top"):
@@ -320,6 +345,7 @@ formats()
 top()
 with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as directory:
     unpacked = files(directory)
+    messages(directory)
     errors(directory, unpacked)
     pipes(unpacked)
 sys.exit(0)

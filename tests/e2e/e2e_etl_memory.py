@@ -1,4 +1,4 @@
-"""A large trace is summarised exactly and in little memory: TRACE_BYTES of it (256 MiB), at most 32 MB resident."""
+"""A large trace is summarised exactly and in little memory: TRACE_BYTES of it (256 MiB), packed or not, at most 32 MB resident."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import time
 from fleet import BIN, check, ensure, skip
 
 BYTES = int(os.environ.get("TRACE_BYTES", 256 << 20))
+COMPRESS = ["compress"] if os.environ.get("TRACE_COMPRESS") == "1" else []
 LIMIT = 32 * 10**6  # of resident memory, whatever the size of the trace
 
 if os.environ.get("PROCFLEET_SANITIZED") == "1":
@@ -20,7 +21,7 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
     if space.f_bavail * space.f_frsize < BYTES * 5 // 4:
         skip("no room for a trace of %d bytes in %s" % (BYTES, room))
     trace, answer = os.path.join(room, "large.etl"), os.path.join(room, "answer.json")
-    made = subprocess.run([os.path.join(BIN, "tests", "etl_gen"), trace, str(BYTES)], check=True, capture_output=True, text=True)
+    made = subprocess.run([os.path.join(BIN, "tests", "etl_gen"), trace, str(BYTES), *COMPRESS], check=True, capture_output=True, text=True)
     words = made.stdout.split()
     truth = {words[i]: int(words[i + 1]) for i in range(0, len(words), 2)}
     size = os.path.getsize(trace)

@@ -1,6 +1,7 @@
-/* etl_gen PATH BYTES: a trace of about so many bytes, as a busy host with 8 CPUs records it:
- * context switches, samples, and processes that come and go, whose ids are used again. Prints what
- * is in it: "records N processes N ticks N", the last being all time on CPUs between switches. */
+/* etl_gen PATH BYTES [compress]: a trace of about so many bytes before compression, as a busy host
+ * with 8 CPUs records it: context switches, samples, and processes that come and go, whose ids are
+ * used again. Prints what is in it: "records N processes N ticks N", the last being all time on
+ * CPUs between switches. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,12 +113,13 @@ int main(int argc, char **argv)
     static struct gen g;
     uint64_t bytes;
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: etl_gen PATH BYTES\n");
+    if (argc < 3 || argc > 4) {
+        fprintf(stderr, "usage: etl_gen PATH BYTES [compress]\n");
         return 2;
     }
     bytes = strtoull(argv[2], NULL, 10);
     conf.file.cpus = CPUS;
+    conf.compress = argc == 4;
     g.random = 1;
     g.now = conf.file.zero_ticks + 1;
     etl_session_begin(&g.s, &conf, argv[1]);

@@ -58,6 +58,7 @@ static void every_kind_of_value_is_written(void **state)
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         struct value_people people;
         struct value_sink sink = value_text_people(&people, &b);
+        struct value_json names;
         struct jsonw j;
 
         buf_reset(&b);
@@ -66,7 +67,7 @@ static void every_kind_of_value_is_written(void **state)
 
         buf_reset(&b);
         jsonw_init_buf(&j, &b);
-        sink = value_text_json(&j);
+        sink = value_text_json(&names, &j);
         jsonw_object(&j, NULL);
         sink.value(sink.ctx, &table[i].v);
         jsonw_end(&j);
@@ -95,6 +96,7 @@ static void structs_and_arrays_are_enclosed(void **state)
 {
     struct value_people people;
     struct value_sink sink;
+    struct value_json names;
     struct jsonw j;
     struct buf b;
 
@@ -105,11 +107,12 @@ static void structs_and_arrays_are_enclosed(void **state)
     assert_string_equal(buf_cstr(&b), "v=0 list=[1 {v=0 v=0}] v=0");
     buf_reset(&b);
     jsonw_init_buf(&j, &b);
-    sink = value_text_json(&j);
+    sink = value_text_json(&names, &j);
     jsonw_object(&j, NULL);
     give_nested(&sink);
     jsonw_end(&j);
-    assert_string_equal(buf_cstr(&b), "{\"v\": 0, \"list\": [1, {\"v\": 0, \"v\": 0}], \"v\": 0}");
+    assert_string_equal(buf_cstr(&b),
+                        "{\"v\": 0, \"list\": [1, {\"v\": 0, \"v#2\": 0}], \"v#2\": 0}");
     buf_fini(&b);
 }
 
