@@ -10,7 +10,6 @@
 
 static const uint8_t process[16] = ETW_CLASS_PROCESS;
 static const uint8_t thread[16] = ETW_CLASS_THREAD;
-static const uint8_t image[16] = ETW_CLASS_IMAGE;
 static const uint8_t perf_info[16] = ETW_CLASS_PERF_INFO;
 
 static struct decode *d;
@@ -310,56 +309,6 @@ static void every_thread_layout_is_decoded_and_no_shorter_one(void **state)
     }
 }
 
-static void put_image(struct buf *b, unsigned version, unsigned size)
-{
-    put_pointer(b, size, 0x10000);
-    if (version == 0) {
-        buf_put_u32le(b, 0x2000);
-    } else {
-        put_pointer(b, size, 0x2000);
-        buf_put_u32le(b, 3676);
-    }
-    if (version >= 2) {
-        buf_put_u32le(b, 0xabcd);
-        buf_put_u32le(b, 0x5000);
-        buf_put_u32le(b, 0);
-        put_pointer(b, size, 0x10000);
-        buf_put_u64le(b, 0);
-        buf_put_u64le(b, 0);
-    }
-    put_wide(b, "\\Windows\\a.dll");
-}
-
-static void every_image_layout_is_decoded_and_no_shorter_one(void **state)
-{
-    static const struct {
-        uint8_t opcode;
-        enum event_kind kind;
-    } ops[] = {{10, EV_IMAGE_LOAD}, {2, EV_IMAGE_UNLOAD}, {3, EV_IMAGE_FOUND}, {4, EV_IMAGE_LAST}};
-    struct event ev;
-
-    (void)state;
-    for (unsigned version = 0; version <= 3; version++) {
-        for (unsigned size = 4; size <= 8; size += 4) {
-            struct raw_event raw;
-            struct buf b;
-
-            buf_init(&b, 4096);
-            put_image(&b, version, size);
-            raw = record(image, ops[version].opcode, (uint8_t)version, size, &b);
-            assert_exact(&raw, &ev);
-            assert_int_equal(ev.kind, ops[version].kind);
-            assert_int_equal(ev.u.image.base, 0x10000);
-            assert_int_equal(ev.u.image.size, 0x2000);
-            assert_int_equal(ev.u.image.pid, version ? 3676 : 444);
-            assert_int_equal(ev.u.image.checksum, version >= 2 ? 0xabcd : 0);
-            assert_int_equal(ev.u.image.time_stamp, version >= 2 ? 0x5000 : 0);
-            assert_str(ev.u.image.path, "\\Windows\\a.dll");
-            buf_fini(&b);
-        }
-    }
-}
-
 static void samples_tell_thread_and_interrupts(void **state)
 {
     static const uint8_t flags[][2] = {
@@ -502,7 +451,6 @@ int main(void)
         cmocka_unit_test(a_session_of_all_ones_is_none),
         cmocka_unit_test(a_long_command_line_is_cut_and_says_so),
         cmocka_unit_test(every_thread_layout_is_decoded_and_no_shorter_one),
-        cmocka_unit_test(every_image_layout_is_decoded_and_no_shorter_one),
         cmocka_unit_test(samples_tell_thread_and_interrupts),
         cmocka_unit_test(only_the_timer_sets_the_sampling_interval),
         cmocka_unit_test(unknown_kinds_are_counted_by_kind_up_to_a_limit),
