@@ -7,14 +7,6 @@
 
 #define PACK_BYTES (64u << 10) /* memory to build a header in */
 
-static struct str text_of(const char *s, size_t size)
-{
-    const char *nul = memchr(s, 0, size);
-    struct str t = {s, nul ? (size_t)(nul - s) : size};
-
-    return t;
-}
-
 static enum err put_details(Procfleet__V1__Detail ***out, const struct frame_detail *d, size_t n,
                             struct wire_arena *a)
 {
@@ -25,11 +17,12 @@ static enum err put_details(Procfleet__V1__Detail ***out, const struct frame_det
     for (size_t i = 0; !e && i < n; i++) {
         procfleet__v1__detail__init(&m[i]);
         list[i] = &m[i];
-        e = wire_text_put(&m[i].has_key, &m[i].key, text_of(d[i].key, sizeof d[i].key),
+        e = wire_text_put(&m[i].has_key, &m[i].key, wire_text_of(d[i].key, sizeof d[i].key),
                           sizeof d[i].key - 1, a);
         if (!e) {
-            e = wire_text_put(&m[i].has_value, &m[i].value, text_of(d[i].value, sizeof d[i].value),
-                              sizeof d[i].value - 1, a);
+            e = wire_text_put(&m[i].has_value, &m[i].value,
+                              wire_text_of(d[i].value, sizeof d[i].value), sizeof d[i].value - 1,
+                              a);
         }
     }
     *out = list;
@@ -57,11 +50,11 @@ static enum err build_request(Procfleet__V1__RequestHeader *m, const struct fram
     m->n_metadata = h->n_metadata;
     e = put_details(&m->metadata, h->metadata, h->n_metadata, a);
     if (!e) {
-        e = wire_text_put(&m->has_method, &m->method, text_of(h->method, sizeof h->method),
+        e = wire_text_put(&m->has_method, &m->method, wire_text_of(h->method, sizeof h->method),
                           sizeof h->method - 1, a);
     }
     if (!e) {
-        e = wire_text_put(&m->has_client, &m->client, text_of(h->client, sizeof h->client),
+        e = wire_text_put(&m->has_client, &m->client, wire_text_of(h->client, sizeof h->client),
                           sizeof h->client - 1, a);
     }
     return e;
@@ -111,7 +104,7 @@ static enum err build_reply(Procfleet__V1__ReplyHeader *m, const struct frame_re
     m->n_details = h->n_details;
     e = put_details(&m->details, h->details, h->n_details, a);
     if (!e) {
-        e = wire_text_put(&m->has_message, &m->message, text_of(h->message, sizeof h->message),
+        e = wire_text_put(&m->has_message, &m->message, wire_text_of(h->message, sizeof h->message),
                           sizeof h->message - 1, a);
     }
     return e;

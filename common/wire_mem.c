@@ -258,6 +258,14 @@ bool wire_text_copy(char *out, size_t size, protobuf_c_boolean has, const Protob
     return true;
 }
 
+struct str wire_text_of(const char *s, size_t size)
+{
+    const char *nul = memchr(s, 0, size);
+    struct str t = {s, nul ? (size_t)(nul - s) : size};
+
+    return t;
+}
+
 /* A copy of s in the arena, mended; its length is at most max_bytes. */
 static uint8_t *mend(size_t *n, struct str s, size_t max_bytes, struct wire_arena *a)
 {

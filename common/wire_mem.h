@@ -62,6 +62,9 @@ bool wire_text_get(struct str *out, protobuf_c_boolean has, const ProtobufCBinar
 /* The same into an array with a NUL behind it. */
 bool wire_text_copy(char *out, size_t size, protobuf_c_boolean has, const ProtobufCBinaryData *t);
 
+/* The text in an array of `size` bytes, up to its NUL. */
+struct str wire_text_of(const char *s, size_t size);
+
 /* Text to field. What a peer would refuse is mended: bytes that are no UTF-8 and NULs become '?',
  * too long text is cut between characters. Borrows s.p when nothing has to be mended. */
 NODISCARD enum err wire_text_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, struct str s,

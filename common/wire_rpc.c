@@ -14,18 +14,10 @@
         (m)->has_##field = (m)->field != 0; \
     } while (0)
 
-static struct str text_of(const char *s, size_t size)
-{
-    const char *nul = memchr(s, 0, size);
-    struct str t = {s, nul ? (size_t)(nul - s) : size};
-
-    return t;
-}
-
 /* Sets a text field from an array of the same name. */
-#define PUT_TEXT(m, field, from, a)                                                            \
-    wire_text_put(&(m)->has_##field, &(m)->field, text_of((from)->field, sizeof(from)->field), \
-                  sizeof(from)->field - 1, a)
+#define PUT_TEXT(m, field, from, a)               \
+    wire_text_put(&(m)->has_##field, &(m)->field, \
+                  wire_text_of((from)->field, sizeof(from)->field), sizeof(from)->field - 1, a)
 
 #define GET_TEXT(to, m, field) \
     wire_text_copy((to)->field, sizeof(to)->field, (m)->has_##field, &(m)->field)
