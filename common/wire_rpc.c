@@ -1,7 +1,5 @@
 #include "common/wire_rpc.h"
 
-#include <string.h>
-
 #include "common/wire_mem.h"
 #include "proto/rpc.pb-c.h"
 
