@@ -1,0 +1,82 @@
+/* A sink of values that reads every byte it is given and ends the program when groups do not
+ * balance. */
+#ifndef PROCFLEET_TESTS_FUZZ_TOUCH_H
+#define PROCFLEET_TESTS_FUZZ_TOUCH_H
+
+#include <stdlib.h>
+
+#include "agent/decode/value.h"
+
+struct touch {
+    int depth;
+    volatile uint8_t sum;
+};
+
+static inline void touch_bytes(struct touch *t, const void *p, size_t n)
+{
+    const uint8_t *b = p;
+
+    for (size_t i = 0; i < n; i++) {
+        t->sum ^= b[i];
+    }
+}
+
+static inline void touch_value(void *ctx, const struct value *v)
+{
+    struct touch *t = ctx;
+
+    touch_bytes(t, v->name.p, v->name.n);
+    if (v->kind == VALUE_TEXT || v->kind == VALUE_SID) {
+        touch_bytes(t, v->v.text.p, v->v.text.n);
+    } else if (v->kind == VALUE_GUID || v->kind == VALUE_ADDRESS || v->kind == VALUE_BYTES) {
+        touch_bytes(t, v->v.bytes.p, v->v.bytes.n);
+    } else {
+        touch_bytes(t, &v->v.u, sizeof v->v.u);
+    }
+}
+
+static inline void touch_begin(void *ctx, struct str name, enum value_group group)
+{
+    struct touch *t = ctx;
+
+    (void)group;
+    touch_bytes(t, name.p, name.n);
+    t->depth++;
+}
+
+static inline void touch_end(void *ctx)
+{
+    struct touch *t = ctx;
+
+    if (--t->depth < 0) {
+        abort();
+    }
+}
+
+static inline struct value_sink touch_sink(struct touch *t)
+{
+    return (struct value_sink){t, touch_value, touch_begin, touch_end};
+}
+
+static inline void touch_balanced(const struct touch *t)
+{
+    if (t->depth) {
+        abort();
+    }
+}
+
+/* A copy of exactly this size, so that one byte beyond is seen. */
+static inline uint8_t *touch_copy(const uint8_t *p, size_t n)
+{
+    uint8_t *copy = malloc(n ? n : 1);
+
+    if (!copy) {
+        abort();
+    }
+    if (n) {
+        memcpy(copy, p, n);
+    }
+    return copy;
+}
+
+#endif
