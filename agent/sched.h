@@ -8,9 +8,9 @@
  *         uncertain: run_lost, before the mark of the thread that had been put on, after it of the
  *         one the next switch takes off. A switch that takes off another thread than was put on
  *         loses the time between the two as well, of the one that had been put on. So for every
- *         CPU, run and run_lost of all (unattributed included) make up the time from its first to
- *         its last switch, to the ns: stamps are rounded once, when they become ns; a span is the
- *         difference of two stamps.
+ *         CPU, run and run_lost of all (unattributed included) make up the time from its first
+ *         switch to its last switch or loss mark, to the ns: stamps are rounded once, when they
+ *         become ns; a span is the difference of two stamps.
  * Waits   A thread taken off in the state Waiting waits until a ReadyThread event names it, or, in
  *         recordings without these, until it is put on again; one taken off ready, or named by
  *         ReadyThread, is ready until it is put on. What was going on when a loss mark came is not
