@@ -150,16 +150,11 @@ static void derive_peak_handles(struct ptable_proc *p)
 
 /* -- whose it is -- */
 
-static struct ptable_proc *process_of(const struct aggregate *a, uint32_t pid)
-{
-    return pid == EVENT_NO_ID ? NULL : ptable_owner(a->table, pid);
-}
-
 /* In whose context the record was logged. */
 static struct ptable_proc *context_of(struct aggregate *a, const struct event *ev)
 {
     if (ev->pid != EVENT_NO_ID) {
-        return process_of(a, ev->pid);
+        return lifecycle_process(a->life, ev->pid, ev);
     }
     if (ev->tid != EVENT_NO_ID) {
         return lifecycle_thread_owner(a->life, ev->tid, ev);
@@ -328,7 +323,7 @@ static struct ptable_proc *on_fault(struct aggregate *a, const struct event *ev)
 
 static struct ptable_proc *on_virtual(struct aggregate *a, const struct event *ev)
 {
-    struct ptable_proc *p = process_of(a, ev->u.vm.pid);
+    struct ptable_proc *p = lifecycle_process(a->life, ev->u.vm.pid, ev);
 
     charge(a, p, ev->kind == EV_VIRTUAL_ALLOC ? TALLY_VIRTUAL_ALLOC : TALLY_VIRTUAL_FREE,
            ev->u.vm.size);
@@ -391,7 +386,7 @@ static struct ptable_proc *on_file(struct aggregate *a, const struct event *ev)
 static struct ptable_proc *on_net(struct aggregate *a, const struct event *ev)
 {
     const struct ev_net *net = &ev->u.net;
-    struct ptable_proc *p = process_of(a, net->pid);
+    struct ptable_proc *p = lifecycle_process(a->life, net->pid, ev);
 
     if (net->op == NET_SEND) {
         charge(a, p, net->udp ? TALLY_UDP_SEND : TALLY_TCP_SEND, net->bytes);
@@ -484,9 +479,9 @@ static struct ptable_proc *rare_event(struct aggregate *a, const struct event *e
     case EV_REGISTRY:
         return counted(a, context_of(a, ev), TALLY_REGISTRY_OPS);
     case EV_THREAD_NAME:
-        return process_of(a, ev->u.thread.pid);
+        return lifecycle_process(a->life, ev->u.thread.pid, ev);
     case EV_STACK:
-        return counted(a, process_of(a, ev->u.stack.pid), TALLY_STACKS);
+        return counted(a, lifecycle_process(a->life, ev->u.stack.pid, ev), TALLY_STACKS);
     case EV_LOST:
         on_lost(a, ev);
         return NULL;

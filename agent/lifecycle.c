@@ -531,23 +531,26 @@ static void early_process(struct lifecycle *l, const struct event *ev)
 
 /* -- thread events -- */
 
-/* The instance a thread or image record names. */
-static struct ptable_proc *by_pid(struct lifecycle *l, uint32_t pid)
-{
-    struct ptable_proc *p = ptable_owner(l->conf.table, pid);
-
-    if (!p) {
-        l->stats.no_owner++;
-    }
-    return p;
-}
-
-/* Known by its threads only. */
+/* Known by its threads, or by its number only. */
 static struct ptable_proc *add_bare(struct lifecycle *l, uint32_t pid, const struct event *ev)
 {
     struct proc_info info = {.id = {.pid = pid}};
 
     return add(l, &info, ORIGIN_UNKNOWN, ev->wall_ns, ev->mono_ns);
+}
+
+struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev)
+{
+    struct ptable_proc *p = pid == EVENT_NO_ID ? NULL : ptable_owner(l->conf.table, pid);
+    bool told = l->halves || l->table_seq > 0;
+
+    if (!p && !told && pid != EVENT_NO_ID) {
+        p = add_bare(l, pid, ev);
+    }
+    if (!p) {
+        l->stats.no_owner++;
+    }
+    return p;
 }
 
 static void early_thread(struct lifecycle *l, const struct event *ev)
@@ -590,7 +593,7 @@ static void tell_thread(struct lifecycle *l, const struct event *ev, struct ptab
 static struct ptable_proc *on_thread(struct lifecycle *l, const struct event *ev)
 {
     const struct ev_thread *th = &ev->u.thread;
-    struct ptable_proc *p = by_pid(l, th->pid);
+    struct ptable_proc *p = lifecycle_process(l, th->pid, ev);
     bool known;
 
     if (!p) {
@@ -638,7 +641,7 @@ struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
 static struct ptable_proc *on_image(struct lifecycle *l, const struct event *ev)
 {
     struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
-    struct ptable_proc *p = by_pid(l, ev->u.image.pid);
+    struct ptable_proc *p = lifecycle_process(l, ev->u.image.pid, ev);
 
     if (!p || ev->kind == EV_IMAGE_FOUND || ev->kind == EV_IMAGE_LAST) {
         return p; /* rundown is no news */

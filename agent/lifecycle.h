@@ -70,6 +70,11 @@ void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns);
 /* The end of the stream: what waits for another record is told as it is. */
 void lifecycle_finish(struct lifecycle *l);
 
+/* The process of that number at the moment of `ev`: NULL and counted when there is none. Where
+ * nothing tells of processes, neither records nor tables, the number is all there is: its first
+ * record makes an instance. */
+struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev);
+
 /* Whose time a thread spent at the moment of `ev`: NULL and counted when nobody's. tid 0 is the
  * idle process, known or not. */
 struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,

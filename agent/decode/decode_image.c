@@ -21,11 +21,12 @@ static enum err decode_image(struct event *out, enum event_kind kind, const stru
     const uint8_t *path;
     size_t n;
 
-    (void)kind;
     ev.base = cur_uptr(&c, raw->pointer_size);
     if (raw->version == 0) {
+        bool own = kind == EV_IMAGE_LOAD || kind == EV_IMAGE_UNLOAD;
+
         ev.size = cur_u32le(&c);
-        ev.pid = raw->pid;
+        ev.pid = own ? raw->pid : EVENT_NO_ID; /* a rundown is logged by whoever made it */
     } else {
         ev.size = cur_uptr(&c, raw->pointer_size);
         ev.pid = cur_u32le(&c);

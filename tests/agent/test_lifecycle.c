@@ -266,6 +266,23 @@ static void image_and_thread_records_are_told_with_their_process(void **state)
     bench_free(b);
 }
 
+static void where_nothing_tells_of_processes_a_number_is_an_instance(void **state)
+{
+    struct bench *b = bench_new(false);
+    struct event load = feed_at(EV_IMAGE_LOAD, 20);
+
+    (void)state;
+    load.u.image.pid = EVENT_NO_ID;
+    assert_null(feed(b, load));
+    load.u.image.pid = 9;
+    assert_int_equal(feed(b, load)->info.origin, ORIGIN_UNKNOWN);
+    (void)feed(b, feed_proc(EV_PROC_START, 30, 8, 100));
+    load.u.image.pid = 12; /* now that they are told of, an untold one is unknown */
+    assert_null(feed(b, load));
+    assert_int_equal(lifecycle_stats(b->life)->no_owner, 2);
+    bench_free(b);
+}
+
 /* -- tables -- */
 
 static void two_tables_alone_tell_starts_and_stops_as_inferred(void **state)
@@ -628,6 +645,7 @@ int main(void)
         cmocka_unit_test(an_unknown_thread_has_no_owner_and_tid_0_is_idle),
         cmocka_unit_test(a_defunct_process_is_neither_started_nor_stopped),
         cmocka_unit_test(image_and_thread_records_are_told_with_their_process),
+        cmocka_unit_test(where_nothing_tells_of_processes_a_number_is_an_instance),
         cmocka_unit_test(two_tables_alone_tell_starts_and_stops_as_inferred),
         cmocka_unit_test(a_table_waits_for_the_events_and_tells_each_once),
         cmocka_unit_test(what_never_comes_is_inferred_after_the_wait),
