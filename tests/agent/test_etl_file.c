@@ -9,7 +9,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
-#include "tests/support/etl_writer.h"
+#include "tests/support/etl_session.h"
 #include "tests/support/support.h"
 
 #define GOT_MAX        4096
@@ -628,6 +628,40 @@ static void running_out_of_memory_at_any_point_leaks_nothing(void **state)
     assert_true(n > 6);
 }
 
+static void no_allocation_of_reading_compressed_buffers_is_forgotten(void **state)
+{
+    struct etl_session_conf conf = etl_session_defaults();
+    long live = mem_live(), n = 0;
+    enum err e = ERR_NOMEM;
+    struct etl_session s;
+    struct source *src;
+
+    (void)state;
+    conf.file.buffer_size = 2048;
+    conf.compress = true;
+    etl_session_begin(&s, &conf, path_of("packed.etl"));
+    for (int64_t i = 0; i < 200; i++) {
+        etl_session_switch(&s, (uint16_t)(i % 2), T0 + i, 8, 12);
+    }
+    etl_session_end(&s, T0 + 200);
+    for (; e == ERR_NOMEM; n++) {
+        struct got *g = got_new();
+
+        mem_fail_after(n);
+        e = open_path(&src, g, path_of("packed.etl"));
+        if (!e) {
+            e = src->ops->run(src);
+            src->ops->close(src);
+        }
+        mem_fail_after(-1);
+        assert_int_equal(mem_live(), live);
+        assert_true(e == ERR_NOMEM || g->n == 201);
+        free(g);
+    }
+    assert_err(e, ERR_END);
+    assert_true(n > 10);
+}
+
 static int make_dir(void **state)
 {
     (void)state;
@@ -663,6 +697,7 @@ int main(void)
         cmocka_unit_test(the_same_times_are_the_same_boot),
         cmocka_unit_test(what_is_no_trace_is_refused_with_a_reason),
         cmocka_unit_test(running_out_of_memory_at_any_point_leaks_nothing),
+        cmocka_unit_test(no_allocation_of_reading_compressed_buffers_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
