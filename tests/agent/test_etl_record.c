@@ -242,7 +242,12 @@ static void messages_have_parts_in_the_order_of_their_bits(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct sample s = message(rows[i].options);
+        bool has_sequence = rows[i].options & 1;
+        bool has_component = (rows[i].options & 6) == 4; /* a GUID stands for it */
 
+        if (has_sequence || has_component) {
+            put32(&s, 8, 55);
+        }
         if (rows[i].time_at) {
             put32(&s, rows[i].time_at, 777);
             put32(&s, rows[i].ids_at, 8);
@@ -256,6 +261,10 @@ static void messages_have_parts_in_the_order_of_their_bits(void **state)
         assert_int_equal(ev.id, 12);
         assert_int_equal(ev.pid, rows[i].time_at ? 4 : EVENT_NO_ID);
         assert_int_equal(ev.tid, rows[i].time_at ? 8 : EVENT_NO_ID);
+        assert_int_equal(ev.has_sequence, has_sequence);
+        assert_int_equal(ev.sequence, has_sequence ? 55 : 0);
+        assert_int_equal(ev.has_component, has_component);
+        assert_int_equal(ev.component, has_component ? 55 : 0);
         assert_int_equal(ev.pointer_size, rows[i].pointer_size);
         assert_ptr_equal(ev.payload, s.p + rows[i].payload_at);
     }
