@@ -8,9 +8,14 @@
  * the top: files that follow each other do not hold their buffers at once. The top moves rarely,
  * since a CPU's records come in runs; as long as it is earlier than both below it, the heap is left
  * alone. */
+struct entry {
+    int64_t ns; /* of the stream, beside it: comparing need not look further */
+    struct etl_stream *s;
+};
+
 struct etl_merge {
     struct etl_stream *streams;
-    struct etl_stream **heap;
+    struct entry *heap;
     size_t n_streams, n_heap;
     struct etl_memory mem;
     struct etl_damage damage;
@@ -137,11 +142,8 @@ void etl_merge_close(struct etl_merge *m)
     mem_free(m);
 }
 
-static bool before(const struct etl_stream *a, const struct etl_stream *b)
+static bool tie_before(const struct etl_stream *a, const struct etl_stream *b)
 {
-    if (a->wall_ns != b->wall_ns) {
-        return a->wall_ns < b->wall_ns;
-    }
     if (a->part != b->part) {
         return a->part < b->part;
     }
@@ -151,9 +153,14 @@ static bool before(const struct etl_stream *a, const struct etl_stream *b)
     return etl_stream_place(a) < etl_stream_place(b);
 }
 
+static bool before(const struct entry *a, const struct entry *b)
+{
+    return a->ns == b->ns ? tie_before(a->s, b->s) : a->ns < b->ns;
+}
+
 static void sift_down(struct etl_merge *m, size_t at)
 {
-    struct etl_stream *s = m->heap[at];
+    struct entry x = m->heap[at];
 
     for (;;) {
         size_t child = 2 * at + 1;
@@ -161,23 +168,23 @@ static void sift_down(struct etl_merge *m, size_t at)
         if (child >= m->n_heap) {
             break;
         }
-        if (child + 1 < m->n_heap && before(m->heap[child + 1], m->heap[child])) {
+        if (child + 1 < m->n_heap && before(&m->heap[child + 1], &m->heap[child])) {
             child++;
         }
-        if (!before(m->heap[child], s)) {
+        if (!before(&m->heap[child], &x)) {
             break;
         }
         m->heap[at] = m->heap[child];
         at = child;
     }
-    m->heap[at] = s;
+    m->heap[at] = x;
 }
 
 void etl_merge_rewind(struct etl_merge *m, enum etl_want want)
 {
     for (size_t i = 0; i < m->n_streams; i++) {
         etl_stream_rewind(&m->streams[i], want);
-        m->heap[i] = &m->streams[i];
+        m->heap[i] = (struct entry){m->streams[i].wall_ns, &m->streams[i]};
     }
     m->n_heap = m->n_streams;
     for (size_t i = m->n_heap / 2; i-- > 0;) {
@@ -192,22 +199,22 @@ void etl_merge_rewind(struct etl_merge *m, enum etl_want want)
 /* Moves the top stream to its next record, out of the heap at its end. */
 static enum err step_top(struct etl_merge *m)
 {
-    enum err e = etl_stream_next(m->heap[0], &m->mem, &m->damage);
+    struct entry *top = &m->heap[0];
+    enum err e = etl_stream_next(top->s, &m->mem, &m->damage);
 
     if (e == ERR_END) {
-        m->heap[0] = m->heap[--m->n_heap];
+        *top = m->heap[--m->n_heap];
         m->second_ns = INT64_MIN;
         e = ERR_OK;
     }
-    if (e || m->n_heap == 0 || m->heap[0]->wall_ns < m->second_ns) {
+    top->ns = top->s->wall_ns;
+    if (e || m->n_heap == 0 || top->ns < m->second_ns) {
         return e;
     }
     sift_down(m, 0);
     m->second_ns = INT64_MAX;
     for (size_t i = 1; i < 3 && i < m->n_heap; i++) {
-        if (m->heap[i]->wall_ns < m->second_ns) {
-            m->second_ns = m->heap[i]->wall_ns;
-        }
+        m->second_ns = m->heap[i].ns < m->second_ns ? m->heap[i].ns : m->second_ns;
     }
     return ERR_OK;
 }
@@ -220,7 +227,7 @@ enum err etl_merge_next(struct etl_merge *m, const struct etl_stream **out)
         e = step_top(m);
     }
     /* A stream that stands there with the index's time has no record yet. */
-    while (!e && m->n_heap && !m->heap[0]->at_record) {
+    while (!e && m->n_heap && !m->heap[0].s->at_record) {
         e = step_top(m);
     }
     if (e) {
@@ -230,7 +237,7 @@ enum err etl_merge_next(struct etl_merge *m, const struct etl_stream **out)
         return ERR_END;
     }
     m->started = true;
-    *out = m->heap[0];
+    *out = m->heap[0].s;
     return ERR_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "agent/source/etl_stream.h"
 
 #define ETL_MERGE_MEMORY_MAX (UINT64_C(512) << 20) /* bytes of open buffers */
-#define ETL_MERGE_KEEP_MAX   (20u << 20) /* bytes of unpacked buffers that stay, and of indexes */
+#define ETL_MERGE_KEEP_MAX   (22u << 20) /* bytes of unpacked buffers that stay, and of indexes */
 
 struct etl_merge;
 
