@@ -21,8 +21,9 @@ uint64_t clk_to_filetime(int64_t utc_ns);
 /* ticks × CLK_S ÷ frequency without overflow, rounded down; frequency 0 gives 0. */
 int64_t clk_ticks_to_ns(int64_t ticks, uint64_t frequency);
 
-/* Saturating sum. */
+/* Saturating sum and difference. */
 int64_t clk_add(int64_t a, int64_t b);
+int64_t clk_sub(int64_t a, int64_t b);
 
 /* "2026-11-21T09:39:00.123456Z" into text (at least CLK_TEXT bytes); digits = 0, 3, 6 or 9 of the
  * fraction. */

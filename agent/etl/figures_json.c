@@ -30,7 +30,7 @@ static void put_header(struct jsonw *j, const struct etl_census *c)
     jsonw_text(j, "Version", str_make(version));
     jsonw_uint(j, "ProviderVersion", c->provider_version);
     jsonw_uint(j, "NumberOfProcessors", c->cpus);
-    jsonw_uint(j, "EndTime", c->end_time);
+    jsonw_int(j, "EndTime", (int64_t)c->end_time);
     jsonw_uint(j, "TimerResolution", c->timer_resolution);
     jsonw_uint(j, "MaximumFileSize", c->maximum_file_size);
     jsonw_uint(j, "LogFileMode", c->mode);
@@ -39,9 +39,9 @@ static void put_header(struct jsonw *j, const struct etl_census *c)
     jsonw_uint(j, "PointerSize", c->pointer_size);
     jsonw_uint(j, "EventsLost", c->events_lost);
     jsonw_uint(j, "CpuSpeedMHz", c->cpu_mhz);
-    jsonw_uint(j, "BootTime", c->boot_time);
-    jsonw_uint(j, "PerfFreq", c->frequency);
-    jsonw_uint(j, "StartTime", c->start_time);
+    jsonw_int(j, "BootTime", (int64_t)c->boot_time);
+    jsonw_int(j, "PerfFreq", (int64_t)c->frequency);
+    jsonw_int(j, "StartTime", (int64_t)c->start_time);
     jsonw_uint(j, "ReservedFlags", c->clock);
     jsonw_uint(j, "BuffersLost", c->buffers_lost);
     jsonw_text(j, "LoggerName", str_make(c->session_name));
@@ -271,7 +271,7 @@ static void put_moment(struct jsonw *j, const char *what, int64_t utc_ns, int64_
     (void)snprintf(key, sizeof key, "%s_utc", what);
     jsonw_text(j, key, str_make(clk_format_utc(text, sizeof text, utc_ns, 6)));
     (void)snprintf(key, sizeof key, "%s_relms", what);
-    jsonw_raw(j, key, jsonw_ms(ms, utc_ns - begin_ns, 3));
+    jsonw_raw(j, key, jsonw_ms(ms, clk_sub(utc_ns, begin_ns), 3));
 }
 
 static void put_text(struct jsonw *j, const char *key, const char *text)

@@ -84,7 +84,7 @@ static void print_times(FILE *to, struct buf *b, const struct etl_census *c)
     if (c->end_time >= c->start_time) {
         buf_printf(b, " to %s, ",
                    clk_format_utc(text, sizeof text, clk_from_filetime(c->end_time), 6));
-        human_ns(b, clk_from_filetime(c->end_time) - clk_from_filetime(c->start_time));
+        human_ns(b, clk_sub(clk_from_filetime(c->end_time), clk_from_filetime(c->start_time)));
     } else {
         buf_put_str(b, ", not closed properly: its end is not in the header");
     }

@@ -263,7 +263,7 @@ static void print_span(FILE *to, const struct summary *s)
     struct buf b;
 
     buf_init(&b, 256);
-    human_ns(&b, walk_reached_ns(s->walk) - a->first_wall_ns);
+    human_ns(&b, clk_sub(walk_reached_ns(s->walk), a->first_wall_ns));
     fprintf(to, "time      %s to %s, %s\n", clk_format_utc(from, sizeof from, a->first_wall_ns, 3),
             clk_format_utc(until, sizeof until, walk_reached_ns(s->walk), 3), buf_cstr(&b));
     buf_fini(&b);

@@ -4,6 +4,7 @@
 #include "agent/etl/job.h"
 #include "agent/idmap.h"
 #include "common/arena.h"
+#include "common/clk.h"
 #include "common/mem.h"
 
 #define THREADS_MAX 131072
@@ -132,7 +133,9 @@ static void on_switch(struct threads *t, const struct event *ev)
         return;
     }
     if (cpu->thread != NOBODY) {
-        t->all[cpu->thread].run_ns += ev->wall_ns - cpu->since_ns;
+        struct thread *out = &t->all[cpu->thread];
+
+        out->run_ns = clk_add(out->run_ns, clk_sub(ev->wall_ns, cpu->since_ns));
     }
     *cpu = (struct running){ev->wall_ns, in ? (uint32_t)(in - t->all) : NOBODY};
 }

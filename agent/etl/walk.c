@@ -30,7 +30,7 @@ struct walk {
 static void show_progress(struct walk *w)
 {
     const struct source_about *a = &w->source->about;
-    int64_t now_ns = os_mono_ns(), span_ns = a->last_wall_ns - a->first_wall_ns;
+    int64_t now_ns = os_mono_ns(), span_ns = clk_sub(a->last_wall_ns, a->first_wall_ns);
     int64_t ms = (now_ns - w->begun_mono_ns) / CLK_MS + 1;
     double done;
 
@@ -38,7 +38,7 @@ static void show_progress(struct walk *w)
         return;
     }
     w->shown_mono_ns = now_ns;
-    done = span_ns > 0 ? (double)(w->reached_ns - a->first_wall_ns) / (double)span_ns : 1;
+    done = span_ns > 0 ? (double)clk_sub(w->reached_ns, a->first_wall_ns) / (double)span_ns : 1;
     done = done < 0 ? 0 : done > 1 ? 1 : done;
     fprintf(stderr, "\r%3d %%  %llu events (%lld k/s)\033[K", (int)(done * 100),
             (unsigned long long)w->records, (long long)w->records / (long long)ms);
@@ -81,7 +81,7 @@ static void on_raw(void *ctx, const struct raw_event *raw)
         r.charged = aggregate_event(w->aggregate, &ev);
     }
     if (!raw->early) {
-        r.since_ns = raw->wall_ns - w->start_ns;
+        r.since_ns = clk_sub(raw->wall_ns, w->start_ns);
         w->reached_ns = raw->wall_ns;
         w->records++;
         w->conf.record(w->conf.ctx, &r);

@@ -70,7 +70,8 @@ static uint64_t memory_needed(const struct etl_merge *m)
     return sum;
 }
 
-/* Room for what the first pass unpacks; the less the larger the indexes are. */
+/* Room for what the first pass unpacks; the less the larger the indexes are, and none where it
+ * would hold too little of it to be worth its memory. */
 static enum err make_room(struct etl_merge *m, const struct etl_part *parts, size_t n)
 {
     uint64_t need = 0, index = 0;
@@ -80,7 +81,9 @@ static enum err make_room(struct etl_merge *m, const struct etl_part *parts, siz
         need += parts[i].index.unpacked_compressed;
         index += parts[i].index.n_slots * sizeof *parts[i].index.slots;
     }
-    cap = index < ETL_MERGE_KEEP_MAX ? (size_t)(ETL_MERGE_KEEP_MAX - index) : 0;
+    cap = index < ETL_MERGE_KEEP_MAX && need < 16ull * ETL_MERGE_KEEP_MAX
+              ? (size_t)(ETL_MERGE_KEEP_MAX - index)
+              : 0;
     cap = need < cap ? (size_t)need : cap;
     if (cap == 0) {
         return ERR_OK;

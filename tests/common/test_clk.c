@@ -86,6 +86,11 @@ static void sums_saturate(void **state)
     assert_true(clk_add(INT64_MAX, 1) == INT64_MAX);
     assert_true(clk_add(INT64_MIN, -1) == INT64_MIN);
     assert_true(clk_add(40, 2) == 42);
+    assert_true(clk_sub(INT64_MAX, -1) == INT64_MAX);
+    assert_true(clk_sub(INT64_MIN, 1) == INT64_MIN);
+    assert_true(clk_sub(-1, INT64_MAX) == INT64_MIN);
+    assert_true(clk_sub(0, INT64_MIN) == INT64_MAX);
+    assert_true(clk_sub(44, 2) == 42);
 }
 
 int main(void)

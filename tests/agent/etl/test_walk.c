@@ -2,7 +2,9 @@
 
 #include <stdio.h>
 
-#include "agent/etl/figures.h"
+#include <jansson.h>
+
+#include "agent/etl/figures_json.h"
 #include "agent/etl/procs.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -57,6 +59,7 @@ struct seen {
     struct figures *figures;
     uint64_t records, stop_at;
     int64_t last_ns;
+    bool damaged; /* times may be beyond what nanoseconds hold */
 };
 
 static void on_record(void *ctx, const struct walk_record *r)
@@ -64,7 +67,7 @@ static void on_record(void *ctx, const struct walk_record *r)
     struct seen *s = ctx;
 
     assert_false(r->raw->early);
-    assert_true(r->since_ns >= s->last_ns);
+    assert_true(s->damaged || r->since_ns >= s->last_ns);
     s->last_ns = r->since_ns;
     if (s->figures) {
         figures_record(s->figures, s->w, r);
@@ -147,6 +150,65 @@ static void what_cannot_be_opened_is_named(void **state)
     assert_non_null(strstr(why.text, "missing.etl"));
 }
 
+/* The JSON of a whole walk; false: the file could not be opened. */
+static bool summarize(const char *file, struct buf *out)
+{
+    const char *paths[] = {file};
+    struct seen s = {.damaged = true};
+    struct walk_conf conf = conf_of(&s, paths);
+    struct jsonw j;
+
+    buf_reset(out);
+    if (walk_open(&s.w, &conf, NULL)) {
+        return false;
+    }
+    assert_ok(figures_create(&s.figures));
+    err_ignore(walk_run(s.w, NULL));
+    jsonw_init_buf(&j, out);
+    jsonw_object(&j, NULL);
+    assert_ok(figures_json(&j, s.figures, s.w, 1));
+    jsonw_end(&j);
+    figures_destroy(s.figures);
+    walk_close(s.w);
+    return true;
+}
+
+/* Header, clock, records: anything may be wrong, what comes out is still a document. */
+static void damaged_recordings_are_summarised_without_harm(void **state)
+{
+    char damaged[600];
+    uint64_t random = 7;
+    uint8_t *bytes;
+    size_t n, opened = 0;
+    struct buf out;
+
+    (void)state;
+    buf_init(&out, 1 << 20);
+    (void)snprintf(damaged, sizeof damaged, "%s/damaged.etl", dir);
+    assert_ok(os_read_file(&bytes, &n, path, 1 << 20));
+    for (unsigned i = 0; i < 400; i++) {
+        uint8_t *copy = mem_dup(bytes, n);
+        json_t *parsed;
+
+        assert_non_null(copy);
+        for (unsigned k = 0; k < 1 + i % 8; k++) {
+            random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+            copy[(random >> 33) % (i % 2 && n > 0x400 ? 0x400 : n)] = (uint8_t)(random >> 24);
+        }
+        assert_ok(os_write_file(damaged, copy, i % 5 ? n : n - i, false));
+        mem_free(copy);
+        if (summarize(damaged, &out)) {
+            parsed = json_loads(buf_cstr(&out), JSON_ALLOW_NUL, NULL);
+            assert_non_null(parsed);
+            json_decref(parsed);
+            opened++;
+        }
+    }
+    assert_in_range(opened, 100, 400);
+    mem_free(bytes);
+    buf_fini(&out);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     const char *paths[] = {path};
@@ -187,6 +249,7 @@ int main(void)
         cmocka_unit_test(every_record_is_seen_and_charged),
         cmocka_unit_test(the_visitor_may_stop_it),
         cmocka_unit_test(what_cannot_be_opened_is_named),
+        cmocka_unit_test(damaged_recordings_are_summarised_without_harm),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
