@@ -492,6 +492,10 @@ static struct ptable_proc *rare_event(struct aggregate *a, const struct event *e
 
 struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
 {
+    if (ev->kind == EV_CSWITCH && !ev->early) { /* most of all events, where they are recorded */
+        a->stats.events++;
+        return sched_switch(a->sched, ev);
+    }
     if (ev->kind == EV_CPU_SAMPLE_INTERVAL) {
         a->stats.events += !ev->early;
         on_interval(a, ev);
@@ -505,8 +509,6 @@ struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
     }
     a->stats.events++;
     switch (ev->kind) {
-    case EV_CSWITCH:
-        return sched_switch(a->sched, ev);
     case EV_READY:
         return sched_ready(a->sched, ev);
     case EV_CPU_SAMPLE:

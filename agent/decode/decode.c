@@ -193,7 +193,6 @@ enum err decode_event(struct decode *d, const struct raw_event *raw, struct even
     const struct decode_op *op = find(slot, raw);
     enum err e;
 
-    d->counts.in += !raw->early;
     if (!op) {
         if (!raw->early) {
             count_other(d, slot, raw);
@@ -222,6 +221,7 @@ enum err decode_event(struct decode *d, const struct raw_event *raw, struct even
 void decode_stats(const struct decode *d, struct decode_counts *out)
 {
     *out = d->counts;
+    out->in = out->decoded + out->ignored + out->unknown + out->corrupt;
 }
 
 size_t decode_unknown_kinds(const struct decode *d, struct decode_unknown *out, size_t max)
