@@ -11,13 +11,14 @@
 /* Which operation a record is for must be found tens of millions of times a second. So the classes
  * stand in a small hash table by their GUID, the one of the record before is tried first, and each
  * has a table from opcode to the first operation of that opcode. */
-#define CLASS_SLOTS   128 /* a power of two, at least twice the number of classes */
-#define CLASS_NUMBERS 256 /* opcodes; ids of manifest providers above are searched for */
+#define CLASS_SLOTS   64  /* a power of two, at least twice the number of classes */
+#define CLASS_NUMBERS 256 /* opcodes; larger ids of manifest providers are searched for */
 
 struct class_slot {
     uint64_t guid[2];
-    const struct decode_class *k; /* NULL: free */
-    uint8_t first[CLASS_NUMBERS]; /* index and 1 of the first operation of a number; 0: none */
+    const struct decode_class *k;                 /* NULL: free */
+    uint8_t form;                                 /* k's, nearer */
+    const struct decode_op *first[CLASS_NUMBERS]; /* of a number, or NULL */
 };
 
 struct decode {
@@ -46,9 +47,10 @@ static void class_put(struct decode *d, const struct decode_class *k)
     slot = &d->classes[at];
     memcpy(slot->guid, guid, sizeof guid);
     slot->k = k;
-    for (size_t i = k->n_ops < UINT8_MAX ? k->n_ops : UINT8_MAX; i-- > 0;) {
+    slot->form = k->form;
+    for (size_t i = k->n_ops; i-- > 0;) {
         if (k->ops[i].opcode < CLASS_NUMBERS) {
-            slot->first[k->ops[i].opcode] = (uint8_t)(i + 1);
+            slot->first[k->ops[i].opcode] = &k->ops[i];
         }
     }
 }
@@ -61,6 +63,9 @@ enum err decode_create(struct decode **out)
         return ERR_NOMEM;
     }
     assert(decode_classes_n <= CLASS_SLOTS / 2);
+    for (size_t i = 0; i < CLASS_SLOTS; i++) {
+        d->classes[i].form = UINT8_MAX; /* free ones fit no record */
+    }
     for (size_t i = 0; i < decode_classes_n; i++) {
         class_put(d, decode_classes[i]);
     }
@@ -76,7 +81,7 @@ void decode_destroy(struct decode *d)
 
 static inline bool slot_fits(const struct class_slot *slot, const uint64_t guid[2], uint8_t form)
 {
-    return slot->guid[0] == guid[0] && slot->guid[1] == guid[1] && slot->k && slot->k->form == form;
+    return slot->guid[0] == guid[0] && slot->guid[1] == guid[1] && slot->form == form;
 }
 
 static const struct class_slot *class_search(struct decode *d, const uint64_t guid[2], uint8_t form)
@@ -98,18 +103,12 @@ static inline const struct class_slot *class_of(struct decode *d, const struct r
     return slot_fits(d->last, guid, raw->form) ? d->last : class_search(d, guid, raw->form);
 }
 
-/* The operation for a record, or NULL. */
-static inline const struct decode_op *find(const struct class_slot *slot,
+static const struct decode_op *search_from(const struct class_slot *slot, size_t i,
                                            const struct raw_event *raw)
 {
     uint16_t number = decode_number(raw);
-    size_t i;
 
-    if (!slot) {
-        return NULL;
-    }
-    i = number < CLASS_NUMBERS ? slot->first[number] : 1;
-    for (i = i ? i - 1 : slot->k->n_ops; i < slot->k->n_ops; i++) {
+    for (; i < slot->k->n_ops; i++) {
         const struct decode_op *op = &slot->k->ops[i];
 
         if (op->opcode == number && raw->version >= op->first_version) {
@@ -117,6 +116,26 @@ static inline const struct decode_op *find(const struct class_slot *slot,
         }
     }
     return NULL;
+}
+
+/* The operation for a record, or NULL. */
+static inline const struct decode_op *find(const struct class_slot *slot,
+                                           const struct raw_event *raw)
+{
+    uint16_t number = decode_number(raw);
+    const struct decode_op *op;
+
+    if (!slot) {
+        return NULL;
+    }
+    if (number >= CLASS_NUMBERS) {
+        return search_from(slot, 0, raw);
+    }
+    op = slot->first[number];
+    if (op && raw->version < op->first_version) {
+        return search_from(slot, (size_t)(op - slot->k->ops) + 1, raw);
+    }
+    return op;
 }
 
 static bool is_known(const struct class_slot *slot, const struct raw_event *raw)

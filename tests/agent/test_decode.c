@@ -363,6 +363,26 @@ static void only_the_timer_sets_the_sampling_interval(void **state)
     buf_fini(&b);
 }
 
+static void a_record_of_no_class_at_all_is_unknown(void **state)
+{
+    static const uint8_t zeros[16];
+    struct buf b;
+    struct raw_event raw;
+    struct event ev;
+    struct decode *mine;
+
+    (void)state;
+    buf_init(&b, 64);
+    assert_ok(decode_create(&mine));
+    raw = record(zeros, 0, 0, 8, &b);
+    for (uint8_t form = RAW_CLASSIC; form <= RAW_MESSAGE; form++) {
+        raw.form = form;
+        assert_err(decode_event(mine, &raw, &ev), ERR_NOTFOUND);
+    }
+    decode_destroy(mine);
+    buf_fini(&b);
+}
+
 static void unknown_kinds_are_counted_by_kind_up_to_a_limit(void **state)
 {
     static struct decode_unknown kinds[DECODE_UNKNOWN_MAX + 10];
@@ -453,6 +473,7 @@ int main(void)
         cmocka_unit_test(every_thread_layout_is_decoded_and_no_shorter_one),
         cmocka_unit_test(samples_tell_thread_and_interrupts),
         cmocka_unit_test(only_the_timer_sets_the_sampling_interval),
+        cmocka_unit_test(a_record_of_no_class_at_all_is_unknown),
         cmocka_unit_test(unknown_kinds_are_counted_by_kind_up_to_a_limit),
         cmocka_unit_test(versions_older_than_a_layout_are_unknown),
         cmocka_unit_test(running_out_of_memory_creates_nothing),
