@@ -75,25 +75,42 @@ static void save(int fd, const uint8_t *p, size_t n)
     }
 }
 
-const char *etl_shape_file(const uint8_t *p, size_t n)
+static const char *one_file(size_t which, const uint8_t *p, size_t n)
 {
-    static char path[64];
-    static int fd = -1;
+    static struct {
+        char path[64];
+        int fd;
+    } files[2] = {{.fd = -1}, {.fd = -1}};
+    int *fd = &files[which].fd;
     struct etl_writer w;
 
-    if (fd < 0) {
-        fd = memfd_create("fuzz.etl", 0);
-        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (*fd < 0) {
+        *fd = memfd_create("fuzz.etl", 0);
+        (void)snprintf(files[which].path, sizeof files[which].path, "/proc/self/fd/%d", *fd);
     }
-    if (fd < 0) {
+    if (*fd < 0) {
         give_up("no file in memory");
     }
     if (n >= ETL_SHAPE_HEADER && p[0] == 1) {
         build(&w, p + 1, n - 1);
-        save(fd, w.file.p, w.file.n);
+        save(*fd, w.file.p, w.file.n);
         etl_writer_fini(&w);
     } else {
-        save(fd, p + (n > 0), n - (n > 0));
+        save(*fd, p + (n > 0), n - (n > 0));
     }
-    return path;
+    return files[which].path;
+}
+
+size_t etl_shape_files(const char *paths[2], const uint8_t *p, size_t n)
+{
+    size_t first;
+
+    if (n < 3 || p[0] != 2) {
+        paths[0] = one_file(0, p, n);
+        return 1;
+    }
+    first = (p[1] | (size_t)p[2] << 8) % (n - 2);
+    paths[0] = one_file(0, p + 3, first);
+    paths[1] = one_file(1, p + 3 + first, n - 3 - first);
+    return 2;
 }

@@ -55,10 +55,10 @@ static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     s->now_ns = wall_ns;
 }
 
-static bool read_it(struct seen *seen, const char *path, bool rebase)
+static bool read_it(struct seen *seen, const char *const paths[2], size_t n_paths, bool rebase)
 {
-    const char *paths[1] = {path};
-    struct etl_file_conf conf = {.paths = paths, .n_paths = 1, .rebase = rebase, .schemas = true};
+    struct etl_file_conf conf = {
+        .paths = paths, .n_paths = n_paths, .rebase = rebase, .schemas = true};
     struct source_sink sink = {.ctx = seen, .raw = on_raw, .fact = on_fact, .advance = on_advance};
     static struct etl_census census;
     struct source_stats stats;
@@ -69,7 +69,7 @@ static bool read_it(struct seen *seen, const char *path, bool rebase)
         return false;
     }
     must(etl_file_census(src, 0, &census) == ERR_OK);
-    must(etl_file_census(src, 1, &census) == ERR_NOTFOUND);
+    must(etl_file_census(src, n_paths, &census) == ERR_NOTFOUND);
     must(src->ops->run(src) == ERR_END);
     src->ops->stats(src, &stats);
     must(stats.in >= seen->records);
@@ -79,13 +79,14 @@ static bool read_it(struct seen *seen, const char *path, bool rebase)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-    const char *path = etl_shape_file(p, n);
+    const char *paths[2];
+    size_t n_paths = etl_shape_files(paths, p, n);
     struct seen first, again;
 
-    if (!read_it(&first, path, true)) {
+    if (!read_it(&first, paths, n_paths, true)) {
         return 0;
     }
-    must(read_it(&again, path, false));
+    must(read_it(&again, paths, n_paths, false));
     must(first.records == again.records && first.early == again.early);
     must(first.lost == again.lost && first.bytes == again.bytes);
     return 0;

@@ -166,9 +166,10 @@ static void close_stages(struct stages *s)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-    const char *path = etl_shape_file(p, n);
+    const char *paths[2];
+    size_t n_paths = etl_shape_files(paths, p, n);
     struct stages s = {0};
-    struct etl_file_conf conf = {.paths = &path, .n_paths = 1, .schemas = true};
+    struct etl_file_conf conf = {.paths = paths, .n_paths = n_paths, .schemas = true};
     struct source_sink sink = {.ctx = &s, .raw = on_raw, .fact = on_fact, .advance = on_advance};
     struct decode_counts counts;
     struct source *src;

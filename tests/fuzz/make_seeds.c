@@ -435,8 +435,30 @@ static void file_seed(const char *name, bool packed, uint8_t pointer)
     buf_fini(&out);
 }
 
+/* Two files whose times overlap. */
+static void pair_seed(void)
+{
+    struct buf out, records, part;
+
+    buf_init(&out, 1u << 16);
+    buf_init(&records, 1u << 16);
+    buf_init(&part, 1u << 16);
+    put_every_type(&records, 2000);
+    put_shape(&part, ETL_SHAPE_WIDE, 1, 2);
+    put_chunk(&part, 0, 0, &records);
+    buf_put_u8(&out, 2);
+    buf_put_u16le(&out, (uint16_t)part.n);
+    buf_put(&out, part.p, part.n);
+    buf_put(&out, part.p, part.n);
+    save_trace("pair", &out);
+    buf_fini(&part);
+    buf_fini(&records);
+    buf_fini(&out);
+}
+
 static void trace_seeds(void)
 {
+    pair_seed();
     shape_seed("wide_counter", ETL_SHAPE_WIDE, 1, 0);
     shape_seed("narrow_counter", 0, 1, 0);
     shape_seed("system_time", ETL_SHAPE_WIDE, 2, 0);
