@@ -99,7 +99,7 @@ static void count_loss(struct etl_file *f, const struct raw_event *ev, uint8_t t
         f->local.lost_events++;
     } else if (ev->form == RAW_CLASSIC && memcmp(ev->guid, lost, sizeof lost) == 0) {
         f->local.lost_events += ev->opcode == 32;
-        f->local.lost_buffers += ev->opcode == 33;
+        f->local.lost_buffers += ev->opcode == 33 || ev->opcode == 34; /* 34: a file of them */
     }
 }
 

@@ -396,12 +396,13 @@ static void loss_is_told_by_header_flags_and_records(void **state)
     etl_writer_buffer(&w, 0, 2 | 4); /* events lost, buffer lost */
     etl_writer_full(&w, 20, lost, 32, T0 + 10, "", 0);
     etl_writer_full(&w, 20, lost, 33, T0 + 20, "", 0);
+    etl_writer_full(&w, 20, lost, 34, T0 + 25, "", 0);
     etl_writer_full(&w, 13, lost, 0, T0 + 30, "", 0); /* an ERROR record */
     etl_writer_close(&w);
     free(replay(&w, &stats));
     assert_int_equal(stats.lost_events, 5 + 1 + 1);
-    assert_int_equal(stats.lost_buffers, 1 + 1);
-    assert_int_equal(stats.in, 4);
+    assert_int_equal(stats.lost_buffers, 1 + 1 + 1);
+    assert_int_equal(stats.in, 5);
     etl_writer_fini(&w);
 }
 

@@ -134,6 +134,22 @@ static void the_host_is_known(void **state)
     assert_true(os_utc_ns() > INT64_C(1700000000) * CLK_S);
 }
 
+static void resident_memory_follows_what_is_touched(void **state)
+{
+    size_t n = 24u << 20;
+    volatile uint8_t *p = mem_alloc(n);
+
+    (void)state;
+    assert_non_null((void *)(uintptr_t)p);
+    os_prefer_large_pages((void *)(uintptr_t)p, n);
+    for (size_t i = 0; i < n; i += 1024) {
+        p[i] = 1;
+    }
+    assert_true(os_resident_bytes() > (int64_t)n);
+    assert_true(os_resident_peak() >= (int64_t)n);
+    mem_free((void *)(uintptr_t)p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +158,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(directories_are_made_and_listed, with_dir, without_dir),
         cmocka_unit_test_setup_teardown(a_lock_is_held_once, with_dir, without_dir),
         cmocka_unit_test(threads_meet_at_a_condition),
+        cmocka_unit_test(resident_memory_follows_what_is_touched),
         cmocka_unit_test(the_host_is_known),
     };
 
