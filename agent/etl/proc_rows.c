@@ -99,7 +99,8 @@ enum err proc_rows_begin(struct proc_rows **out, FILE *to, enum sheet_format for
     return ERR_OK;
 }
 
-enum err proc_rows_put(struct proc_rows *r, const char *file, const struct ptable_proc *p)
+enum err proc_rows_put(struct proc_rows *r, const char *file, uint64_t recorded,
+                       const struct ptable_proc *p)
 {
     static const char *const origins[] = {"", "start", "rundown", "snapshot", "inferred"};
     struct sheet_cell cells[FIGURES + PROCS_KEYS_MAX + TAIL_COUNT];
@@ -119,13 +120,18 @@ enum err proc_rows_put(struct proc_rows *r, const char *file, const struct ptabl
         str_make(i->origin < sizeof origins / sizeof origins[0] ? origins[i->origin] : ""));
     for (size_t k = 0; k < r->n_figures; k++) {
         int64_t v;
-        bool known = procs_value(p, k, &v);
+        bool known = procs_value(p, k, &v) && recorded >> k & 1;
 
         cells[FIGURES + k] = sheet_number(known, v);
     }
     tail[TAIL_CPU_FROM] = sheet_string(str_make(procs_cpu_origin(p)));
     tail[TAIL_COMMAND] = sheet_string(i->command_line);
     return sheet_row(r->sheet, cells);
+}
+
+void proc_rows_note(struct proc_rows *r, const char *text)
+{
+    sheet_note(r->sheet, str_make(text));
 }
 
 void proc_rows_end(struct proc_rows *r)

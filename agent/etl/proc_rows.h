@@ -17,8 +17,10 @@ enum proc_rows_view {
  * Errors: ERR_NOMEM */
 NODISCARD enum err proc_rows_begin(struct proc_rows **out, FILE *to, enum sheet_format format,
                                    enum proc_rows_view view, size_t by, bool file);
-NODISCARD enum err proc_rows_put(struct proc_rows *r, const char *file,
+/* recorded  figures the recording tells, of procs_recorded; the others are absent */
+NODISCARD enum err proc_rows_put(struct proc_rows *r, const char *file, uint64_t recorded,
                                  const struct ptable_proc *p);
+void proc_rows_note(struct proc_rows *r, const char *text);
 void proc_rows_end(struct proc_rows *r); /* NULL is allowed */
 
 /* Sorts by falling value, unknown ones last. */

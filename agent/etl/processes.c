@@ -1,5 +1,7 @@
 /* `etl processes` and `etl top`: the instances of a recording, all of them or those that used most.
  */
+#include <stdio.h>
+
 #include "agent/etl/job.h"
 #include "agent/etl/proc_rows.h"
 #include "common/glob.h"
@@ -34,23 +36,39 @@ static bool chosen(const struct choice *c, const struct ptable_proc *p)
     return true;
 }
 
+/* An empty answer has a reason. */
+static void note_absent(struct proc_rows *rows, const char *name, uint64_t recorded, size_t by)
+{
+    size_t n;
+    const struct procs_key *keys = procs_keys(&n);
+    char text[300];
+
+    if (!(recorded >> by & 1)) {
+        (void)snprintf(text, sizeof text, "%.200s: nothing is recorded about %s", name,
+                       keys[by].name);
+        proc_rows_note(rows, text);
+    }
+}
+
 static enum err put_part(struct job *job, struct proc_rows *rows, const struct choice *c,
                          const char *name, const struct walk *w)
 {
     struct ptable_proc **all;
-    uint64_t shown = 0;
+    uint64_t shown = 0, recorded;
     size_t n;
     enum err e = procs_list(w, &all, &n);
 
     if (e) {
         return e;
     }
+    recorded = procs_recorded(w, all, n);
     if (c->sorted) {
         proc_rows_sort(all, n, c->by);
+        note_absent(rows, name, recorded, c->by);
     }
     for (size_t i = 0; i < n && shown < c->limit && !e && job_out_ok(job); i++) {
         if (chosen(c, all[i])) {
-            e = proc_rows_put(rows, name, all[i]);
+            e = proc_rows_put(rows, name, recorded, all[i]);
             shown++;
         }
     }

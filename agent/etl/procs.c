@@ -83,6 +83,24 @@ bool procs_value(const struct ptable_proc *p, size_t key, int64_t *v)
     return true;
 }
 
+uint64_t procs_recorded(const struct walk *w, struct ptable_proc *const *all, size_t n)
+{
+    const struct tally *nobody = aggregate_unattributed(walk_aggregate(w));
+    uint64_t recorded = 0;
+
+    for (size_t k = 0; k < KEY_COUNT; k++) {
+        bool any = procs_value_of_tally(nobody, k) != 0;
+
+        for (size_t i = 0; i < n && !any; i++) {
+            int64_t v;
+
+            any = procs_value(all[i], k, &v) && v != 0;
+        }
+        recorded |= (uint64_t)any << k;
+    }
+    return recorded;
+}
+
 const char *procs_cpu_origin(const struct ptable_proc *p)
 {
     switch (p->info.cpu_origin) {

@@ -11,7 +11,7 @@ NODISCARD enum err procs_list(const struct walk *w, struct ptable_proc ***out, s
 
 /* -- figures by name: cpu_time, those of tally.h, and sums of them -- */
 
-#define PROCS_KEYS_MAX 64
+#define PROCS_KEYS_MAX 64 /* bits of a mask */
 
 struct procs_key {
     const char *name;
@@ -27,6 +27,9 @@ NODISCARD enum err procs_key_find(size_t *key, const char *name, struct errmsg *
 /* The value; false: not known of this process. */
 bool procs_value(const struct ptable_proc *p, size_t key, int64_t *v);
 int64_t procs_value_of_tally(const struct tally *t, size_t key); /* 0 for cpu_time */
+
+/* A bit per figure that anybody has: what nobody has was not recorded, and is absent, not 0. */
+uint64_t procs_recorded(const struct walk *w, struct ptable_proc *const *all, size_t n);
 
 const char *procs_cpu_origin(const struct ptable_proc *p); /* "samples", "cswitch", "times", "" */
 

@@ -351,18 +351,20 @@ static enum err print_top(FILE *to, const struct walk *w)
 {
     struct ptable_proc **all;
     struct proc_rows *rows;
+    uint64_t recorded;
     size_t n;
     enum err e = procs_list(w, &all, &n);
 
     if (e) {
         return e;
     }
+    recorded = procs_recorded(w, all, n);
     proc_rows_sort(all, n, 0);
     e = proc_rows_begin(&rows, to, SHEET_AS_TABLE, PROC_ROWS_TOP, 0, false);
     if (!e) {
         for (size_t i = 0, shown = 0; i < n && shown < TOP_PROCESSES && !e; i++) {
             if (all[i]->info.id.pid != 0) { /* idle: everybody's rest */
-                e = proc_rows_put(rows, "", all[i]);
+                e = proc_rows_put(rows, "", recorded, all[i]);
                 shown++;
             }
         }

@@ -33,7 +33,7 @@ struct threads {
     size_t n, cap;
     struct idmap *latest; /* tid → mark: index + 1 */
     struct arena names;
-    uint64_t untold;
+    uint64_t untold, n_samples, n_switches;
     struct running cpus[CPUS];
 };
 
@@ -125,6 +125,7 @@ static void on_switch(struct threads *t, const struct event *ev)
     struct thread *in = current(t, ev->u.cswitch.new_tid);
     struct running *cpu = ev->cpu < CPUS ? &t->cpus[ev->cpu] : NULL;
 
+    t->n_switches++;
     if (in) {
         in->switches++;
     }
@@ -144,6 +145,7 @@ static void on_sample(struct threads *t, const struct event *ev)
 {
     struct thread *th = current(t, ev->u.sample.tid);
 
+    t->n_samples++;
     if (th) {
         th->samples++;
         th->interrupted += ev->u.sample.interrupt;
@@ -227,7 +229,9 @@ static void set_columns(struct sheet_column columns[COLUMNS], bool file)
     columns[FILE_NAME].title = file ? "FILE" : NULL;
 }
 
-static enum err put(struct sheet *sheet, const char *file, const struct thread *t)
+/* Figures without any record of their kind are absent, not 0. */
+static enum err put(struct sheet *sheet, const char *file, const struct threads *all,
+                    const struct thread *t)
 {
     struct sheet_cell cells[COLUMNS];
     struct str none = {"", 0};
@@ -240,10 +244,10 @@ static enum err put(struct sheet *sheet, const char *file, const struct thread *
     cells[NAME] = sheet_string(str_make(t->name));
     cells[STARTED] = sheet_number(t->started, t->start_ns);
     cells[ENDED] = sheet_number(t->stopped, t->stop_ns);
-    cells[SAMPLES] = sheet_number(true, (int64_t)t->samples);
-    cells[INTERRUPTED] = sheet_number(true, (int64_t)t->interrupted);
-    cells[SWITCHES] = sheet_number(true, (int64_t)t->switches);
-    cells[RUN] = sheet_number(true, t->run_ns);
+    cells[SAMPLES] = sheet_number(all->n_samples > 0, (int64_t)t->samples);
+    cells[INTERRUPTED] = sheet_number(all->n_samples > 0, (int64_t)t->interrupted);
+    cells[SWITCHES] = sheet_number(all->n_switches > 0, (int64_t)t->switches);
+    cells[RUN] = sheet_number(all->n_switches > 0, t->run_ns);
     return sheet_row(sheet, cells);
 }
 
@@ -309,7 +313,7 @@ static enum err list_part(struct job *job, size_t part, struct sheet *sheet, con
         }
         for (size_t i = 0; i < t->n && !e && job_out_ok(job); i++) {
             if (!pid || t->all[i].pid == *pid) {
-                e = put(sheet, job_part_name(job, part), &t->all[i]);
+                e = put(sheet, job_part_name(job, part), t, &t->all[i]);
             }
         }
         if (t->untold) {

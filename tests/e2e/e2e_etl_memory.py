@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from fleet import BIN, check, ensure, skip
@@ -12,6 +14,18 @@ from fleet import BIN, check, ensure, skip
 BYTES = int(os.environ.get("TRACE_BYTES", 256 << 20))
 COMPRESS = ["compress"] if os.environ.get("TRACE_COMPRESS") == "1" else []
 LIMIT = 32 * 10**6  # of resident memory, whatever the size of the trace
+
+said = []
+
+
+def listen(terminal):
+    """Takes what the terminal gets until its program ends."""
+    try:
+        while data := os.read(terminal, 4096):
+            said.append(data.decode())
+    except OSError:  # the other side is closed
+        pass
+
 
 if os.environ.get("PROCFLEET_SANITIZED") == "1":
     skip("a sanitizer's own memory would be measured")
@@ -27,10 +41,17 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
     size = os.path.getsize(trace)
     begun = time.monotonic()
     with open(answer, "wb") as out:
-        child = subprocess.Popen([os.path.join(BIN, "procfleet-agent"), "etl", "summary", "--format", "json", trace], stdout=out)
+        terminal, slave = pty.openpty()
+        child = subprocess.Popen([os.path.join(BIN, "procfleet-agent"), "etl", "summary", "--format", "json", trace], stdout=out,
+                                 stderr=slave)
+        os.close(slave)
+        progress = threading.Thread(target=listen, args=(terminal,))
+        progress.start()
         _, status, usage = os.wait4(child.pid, 0)
+        progress.join()
     took = time.monotonic() - begun
     check("it ends well", status, 0)
+    ensure("progress is shown on a terminal, and wiped", took < 0.5 or (" % " in said[0] and "".join(said).endswith("\033[K")), said[:3])
     with open(answer, encoding="utf-8") as f:
         summary = json.load(f)
     check("every record is counted", summary["events_total"], truth["records"])
