@@ -18,14 +18,27 @@
  * A header that makes no sense loses the step to the next. Then every offset is tried until one
  * holds a header that looks like this file's own (etl_buffer_plausible). */
 
-#define PEEK_BYTES   128  /* of a body: any record header, packed or not */
-#define LOG_BYTES    8192 /* the first buffer as far as the names of session and file */
-#define SEARCH_BYTES (256u << 10)
-#define SEARCHES_MAX 1024 /* of one file: behind so much damage the rest is given up */
+#define PEEK_BYTES     128  /* of a body: any record header, packed or not */
+#define LOG_BYTES      8192 /* the first buffer as far as the names of session and file */
+#define UNPACKED_LEAST (UINT64_C(256) << 20)
+#define UNPACKED_RATIO 1024
+#define SEARCH_BYTES   (256u << 10)
+#define SEARCHES_MAX   1024 /* of one file: behind so much damage the rest is given up */
+
+/* What any recorder packs into so many bytes is far less; a file made to keep us busy is not. */
+static uint64_t unpacked_max(const struct etl_index *x)
+{
+    uint64_t most = UNPACKED_LEAST + UNPACKED_RATIO * x->census.file_bytes;
+
+    return x->census.file_bytes > ETL_INDEX_UNPACKED_MAX / UNPACKED_RATIO ||
+                   most > ETL_INDEX_UNPACKED_MAX
+               ? ETL_INDEX_UNPACKED_MAX
+               : most;
+}
 
 static enum err slot_push(struct etl_index *x, const struct etl_slot *slot)
 {
-    if (x->n_slots == ETL_INDEX_BUFFERS_MAX || x->unpacked > ETL_INDEX_UNPACKED_MAX) {
+    if (x->n_slots == ETL_INDEX_BUFFERS_MAX || x->unpacked > unpacked_max(x)) {
         return ERR_FULL;
     }
     if (x->n_slots == x->cap) {

@@ -10,8 +10,9 @@
 #include "agent/source/etl_census.h"
 #include "agent/source/etl_input.h"
 
-#define ETL_INDEX_BUFFERS_MAX  (1u << 20)            /* of one file */
-#define ETL_INDEX_UNPACKED_MAX (UINT64_C(256) << 30) /* bytes, of all its buffers */
+#define ETL_INDEX_BUFFERS_MAX (1u << 20) /* of one file */
+#define ETL_INDEX_UNPACKED_MAX \
+    (UINT64_C(256) << 30) /* bytes, of all its buffers; of small files less */
 
 struct etl_slot {
     uint64_t offset;     /* in the file, of the header */

@@ -479,6 +479,36 @@ static void buffers_of_every_type_are_read_side_by_side(void **state)
     assert_int_equal(g.stats.damaged, 0);
 }
 
+static void a_small_file_that_unpacks_to_very_much_is_refused(void **state)
+{
+    struct etl_writer_conf conf = etl_writer_defaults();
+    struct source_sink sink = {.raw = on_raw, .advance = on_advance};
+    const char *paths[1] = {path};
+    struct etl_file_conf file = {.paths = paths, .n_paths = 1};
+    struct errmsg why = {""};
+    struct etl_writer w;
+    struct source *src;
+    struct buf bomb;
+
+    (void)state;
+    etl_writer_init(&w, &conf);
+    etl_writer_close(&w);
+    etl_writer_buffer(&w, 0, 0);
+    etl_writer_close_compressed(&w);
+    buf_init(&bomb, 4096);
+    buf_put(&bomb, w.file.p + w.buffer_at, w.file.n - w.buffer_at);
+    bomb.p[0x33] = 1; /* 16 MiB once unpacked */
+    bomb.p[0x32] = bomb.p[0x31] = bomb.p[0x30] = 0;
+    for (int i = 0; i < 40; i++) {
+        buf_put(&w.file, bomb.p, bomb.n);
+    }
+    etl_writer_save(&w, path);
+    buf_fini(&bomb);
+    etl_writer_fini(&w);
+    assert_err(etl_file_open(&src, &file, sink, &why), ERR_FULL);
+    assert_non_null(strstr(why.text, path));
+}
+
 static int make_dir(void **state)
 {
     (void)state;
@@ -508,6 +538,7 @@ int main(void)
         cmocka_unit_test(buffers_of_a_mebibyte_unpack),
         cmocka_unit_test(a_circular_file_that_wrapped_gives_its_last_buffers_in_order),
         cmocka_unit_test(buffers_of_every_type_are_read_side_by_side),
+        cmocka_unit_test(a_small_file_that_unpacks_to_very_much_is_refused),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
