@@ -89,7 +89,7 @@ bool etl_record_tells_schema(const struct etl_peek *k, const uint8_t *p);
 /* Fills everything of `out` but cpu, early, frequency and the nanoseconds. `p` and `k` as accepted
  * by etl_record_peek. An ERROR record names nobody: its GUID is all zero, so that no decoder takes
  * it for the event that could not be logged. Errors: ERR_CORRUPT (optional parts that leave the
- * record) */
+ * record); `out` is then of no use */
 NODISCARD enum err etl_record_read(struct raw_event *out, const struct etl_peek *k,
                                    const uint8_t *p);
 
