@@ -3,6 +3,12 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/os.h"
+
+#define GOLDEN_RATIO UINT64_C(0x9E3779B97F4A7C15)
+
+/* So many places passed on the way to a new one are no chance. */
+enum { IDMAP_PROBES_MAX = 64 };
 
 enum { IDMAP_FIRST_CAP = 256, IDMAP_FIRST_SHIFT = 64 - 8 };
 
@@ -22,6 +28,7 @@ enum err idmap_create(struct idmap **out, size_t max, bool (*stale)(const struct
     m->stale = stale;
     m->cap = IDMAP_FIRST_CAP;
     m->shift = IDMAP_FIRST_SHIFT;
+    m->spread = GOLDEN_RATIO;
     m->at = mem_array(m->cap, sizeof *m->at);
     if (!m->at) {
         mem_free(m);
@@ -45,6 +52,7 @@ void idmap_clear(struct idmap *m)
     memset(m->at, 0, m->cap * sizeof *m->at);
     m->used = 0;
     m->refusals_left = 0;
+    m->spread_again = 0;
 }
 
 struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key)
@@ -118,10 +126,25 @@ static bool make_room(struct idmap *m)
     return rebuild(m, living * 3 >= m->cap ? m->cap * 2 : m->cap);
 }
 
+static void spread_anew(struct idmap *m)
+{
+    uint64_t before = m->spread;
+
+    if (os_random(&m->spread, sizeof m->spread)) {
+        m->spread = before; /* slow, and still right */
+        return;
+    }
+    m->spread |= 1;
+    if (!rebuild(m, m->cap)) {
+        m->spread = before;
+    }
+    m->spread_again = m->used + m->cap / 16;
+}
+
 struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
 {
     struct idmap_entry *reuse = NULL;
-    size_t i;
+    size_t i, passed = 0;
 
     for (i = idmap_place(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
         if (m->at[i].key == key) {
@@ -133,6 +156,11 @@ struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
         if (!reuse && dead(m, &m->at[i])) {
             reuse = &m->at[i];
         }
+        passed++;
+    }
+    if (passed > IDMAP_PROBES_MAX && m->used >= m->spread_again) {
+        spread_anew(m);
+        reuse = NULL;
     }
     if (!reuse) {
         if (!make_room(m)) {

@@ -1,8 +1,8 @@
 /* A table from 32-bit numbers (pids, tids) to owners, made for look-ups per event: open addressing,
  * linear probing, no deletion, half of the places empty. An entry dies by itself when `stale` says
- * its owner is gone; dead entries are reused in passing and swept when the table grows.
- * Bounds:  `max` living entries; memory grows by doubling, at most 6 × max entries.
- * Threads: one owner. */
+ * its owner is gone; dead entries are reused in passing and swept when the table grows. Numbers
+ * that somebody chose to fall on one place are spread anew, in a way nobody can foresee. Bounds:
+ * `max` living entries; memory grows by doubling, at most 6 × max entries. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_IDMAP_H
 #define PROCFLEET_AGENT_IDMAP_H
 
@@ -27,9 +27,11 @@ struct idmap {
     struct idmap_entry *at;
     size_t cap;     /* a power of two */
     unsigned shift; /* 64 less the power */
-    size_t used;    /* places that are not empty, dead ones included */
+    uint64_t spread;
+    size_t used; /* places that are not empty, dead ones included */
     size_t max;
     size_t refusals_left;
+    size_t spread_again; /* not before so many places are used */
     bool (*stale)(const struct idmap_entry *e);
 };
 
@@ -47,7 +49,7 @@ static inline size_t idmap_place(const struct idmap *m, uint32_t key)
 {
     uint32_t number = key >> 2 | key << 30;
 
-    return (size_t)((number * UINT64_C(0x9E3779B97F4A7C15)) >> m->shift);
+    return (size_t)((number * m->spread) >> m->shift);
 }
 
 /* The entry of `key`, dead or alive, or NULL. Valid until the next idmap_put. */

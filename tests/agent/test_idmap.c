@@ -88,6 +88,36 @@ static void a_cleared_map_is_empty(void **state)
     idmap_destroy(m);
 }
 
+/* Places between where the key should be and where it is. */
+static size_t distance(const struct idmap *m, uint32_t key)
+{
+    return ((size_t)(idmap_get(m, key) - m->at) - idmap_place(m, key)) & (m->cap - 1);
+}
+
+static void numbers_chosen_to_fall_on_one_place_are_spread_anew(void **state)
+{
+    enum { CHOSEN = 1500 };
+    static uint32_t chosen[CHOSEN];
+    struct idmap *m = map_of(100000);
+    size_t n = 0, longest = 0;
+
+    (void)state;
+    for (uint32_t k = 4; n < CHOSEN; k += 4) {
+        if ((k / 4 * UINT64_C(0x9E3779B97F4A7C15)) >> 51 == 0) {
+            chosen[n++] = k; /* place 0 of a table of up to 8,192 */
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        assert_true(put(m, chosen[i], 1));
+    }
+    for (size_t i = 0; i < n; i++) {
+        assert_non_null(idmap_get(m, chosen[i]));
+        longest = distance(m, chosen[i]) > longest ? distance(m, chosen[i]) : longest;
+    }
+    assert_true(longest < 400); /* 1,499 otherwise */
+    idmap_destroy(m);
+}
+
 static void creation_survives_every_failing_allocation(void **state)
 {
     struct idmap *m;
@@ -128,6 +158,7 @@ int main(void)
         cmocka_unit_test(an_entry_dies_with_its_owner),
         cmocka_unit_test(dead_entries_make_room_and_living_ones_do_not),
         cmocka_unit_test(a_cleared_map_is_empty),
+        cmocka_unit_test(numbers_chosen_to_fall_on_one_place_are_spread_anew),
         cmocka_unit_test(creation_survives_every_failing_allocation),
         cmocka_unit_test(a_map_that_cannot_grow_keeps_what_it_has),
     };
