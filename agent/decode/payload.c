@@ -6,6 +6,10 @@
 #include "common/clk.h"
 #include "common/cur.h"
 
+/* Entries of maps one record may be compared with: a large array with a large map gets numbers for
+ * the rest of its elements. */
+#define COMPARED_MAX ((size_t)4 << 20)
+
 struct frame {
     uint16_t first, at;
     uint32_t left; /* elements, this one included */
@@ -20,6 +24,7 @@ struct reader {
     const struct raw_event *raw;
     const struct value_sink *sink;
     uint32_t steps;
+    size_t compared; /* entries of maps */
     size_t depth;
     struct frame stack[PAYLOAD_DEPTH_MAX];
 };
@@ -217,9 +222,10 @@ static struct str map_text(struct reader *r, const struct schema_field *f, uint6
     const struct schema_map *map =
         f->map.n && r->maps ? schema_find_map(r->maps, r->schema->owner, f->map) : NULL;
 
-    if (!map) {
+    if (!map || r->compared > COMPARED_MAX) {
         return str_make("");
     }
+    r->compared += map->n_entries;
     if (map->bits && u) {
         return bits_text(r, map, u);
     }

@@ -1,7 +1,8 @@
 /* Reads a payload by the fields of a schema and gives every value by name. Structs and arrays nest;
  * the walk keeps its own stack and counts its steps, so that neither depth nor an array of nothing
  * can hold it up.
- * Bounds: PAYLOAD_DEPTH_MAX nested structs, PAYLOAD_STEPS_MAX values. Threads: one owner. */
+ * Bounds:  PAYLOAD_DEPTH_MAX nested structs, PAYLOAD_STEPS_MAX values; where a large array meets a
+ *          large map, its last elements stay numbers. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_DECODE_PAYLOAD_H
 #define PROCFLEET_AGENT_DECODE_PAYLOAD_H
 

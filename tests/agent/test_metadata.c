@@ -322,6 +322,28 @@ static void maps_name_numbers_and_bits(void **state)
     }
 }
 
+static void names_for_a_large_array_and_a_large_map_are_bounded(void **state)
+{
+    static const struct property field[] = {{0x20, "v", 4, 4, "Large", 60000, 1}};
+    static uint32_t numbers[SCHEMA_MAP_MAX];
+    static const char *texts[SCHEMA_MAP_MAX];
+    static uint8_t payload[60000];
+    struct blob_conf c = {.id = 8, .properties = field, .n = 1, .n_top = 1};
+    struct described d;
+
+    (void)state;
+    for (uint32_t i = 0; i < SCHEMA_MAP_MAX; i++) {
+        numbers[i] = SCHEMA_MAP_MAX - 1 - i;
+        texts[i] = "x";
+    }
+    map_make(&blob, "Large", 1, SCHEMA_MAP_MAX, numbers, texts);
+    assert_int_equal(learn(describe, 33, blob.p, blob.n).damaged, 0);
+    blob_make(&blob, &c);
+    (void)learn(describe, 32, blob.p, blob.n);
+    assert_non_null(strstr(event(8, 0, payload, sizeof payload, &d), "'x' 0 0"));
+    assert_int_equal(values.n, 60000);
+}
+
 static void names_come_without_what_message_compilers_add(void **state)
 {
     static const struct {
@@ -483,6 +505,7 @@ int main(void)
         cmocka_unit_test(events_are_read_by_their_metadata),
         cmocka_unit_test(every_shorter_payload_is_damaged),
         cmocka_unit_test(maps_name_numbers_and_bits),
+        cmocka_unit_test(names_for_a_large_array_and_a_large_map_are_bounded),
         cmocka_unit_test(names_come_without_what_message_compilers_add),
         cmocka_unit_test(classic_events_go_by_class_and_opcode),
         cmocka_unit_test(another_version_is_another_event),
