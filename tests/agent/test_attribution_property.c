@@ -438,10 +438,9 @@ static void reader_fini(struct reader *r)
 }
 
 /* The i-th instance of its pid is the i-th of the table. */
-static const struct ptable_proc *instance_of(const struct world *w, const struct reader *r,
-                                             size_t i)
+static struct ptable_proc *instance_of(const struct world *w, const struct reader *r, size_t i)
 {
-    const struct ptable_proc *p = ptable_owner(r->stages.table, w->instances[i].pid);
+    struct ptable_proc *p = ptable_owner(r->stages.table, w->instances[i].pid);
     size_t newer = 0;
 
     for (size_t k = i + 1; k < w->n_instances; k++) {
@@ -456,7 +455,7 @@ static const struct ptable_proc *instance_of(const struct world *w, const struct
 static void compare_instance(const struct world *w, struct reader *r, size_t i, uint32_t seed)
 {
     const struct instance *want = &w->instances[i];
-    const struct ptable_proc *p = instance_of(w, r, i);
+    struct ptable_proc *p = instance_of(w, r, i);
     static const struct tally none;
     const uint64_t *n = p ? p->tally.n : none.n;
 
@@ -466,6 +465,12 @@ static void compare_instance(const struct world *w, struct reader *r, size_t i, 
                  want->pid, (unsigned long long)n[TALLY_RUN], (unsigned long long)n[TALLY_RUN_LOST],
                  (unsigned long long)n[TALLY_SWITCHES_IN], (unsigned long long)want->run_ns,
                  (unsigned long long)want->lost_ns, (unsigned long long)want->in);
+    }
+    if (p && aggregate_stats(r->stages.agg)->sched.switches > 0) {
+        aggregate_settle(r->stages.agg, p);
+        assert_int_equal(p->info.cpu_origin, CPU_ORIGIN_CSWITCH);
+        assert_int_equal(p->count.values[M_CPU_TIME], want->run_ns);
+        assert_int_equal(p->count.values[M_CONTEXT_SWITCHES], want->in);
     }
 }
 
