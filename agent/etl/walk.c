@@ -53,12 +53,17 @@ static void end_progress(const struct walk *w)
     }
 }
 
-static void look_up(struct walk *w)
+static void look_for_stop(struct walk *w)
 {
     if (w->conf.stopped && w->conf.stopped()) {
         w->interrupted = true;
         w->source->ops->stop(w->source);
     }
+}
+
+static void look_up(struct walk *w)
+{
+    look_for_stop(w);
     if (w->terminal) {
         show_progress(w);
     }
@@ -80,7 +85,9 @@ static void on_raw(void *ctx, const struct raw_event *raw)
         r.ev = &ev;
         r.charged = aggregate_event(w->aggregate, &ev);
     }
-    if (!raw->early) {
+    if (raw->early) {
+        look_for_stop(w); /* they are few */
+    } else {
         r.since_ns = clk_sub(raw->wall_ns, w->start_ns);
         w->reached_ns = raw->wall_ns;
         w->records++;
