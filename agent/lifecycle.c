@@ -290,10 +290,11 @@ static uint8_t half_of(const struct event *ev)
 /* Whether two times of creation may be the same process's. */
 static bool same_birth(const struct ptable_proc *p, const struct proc_info *info)
 {
-    int64_t apart_ns = p->info.create_ns - info->create_ns;
+    int64_t apart_ns;
 
-    return (p->info.have & INFO_CREATE_TIME) && apart_ns < LIFECYCLE_WAIT_NS &&
-           apart_ns > -LIFECYCLE_WAIT_NS;
+    return (p->info.have & INFO_CREATE_TIME) &&
+           !__builtin_sub_overflow(p->info.create_ns, info->create_ns, &apart_ns) &&
+           apart_ns < LIFECYCLE_WAIT_NS && apart_ns > -LIFECYCLE_WAIT_NS;
 }
 
 /* The instance whose start the other provider has told already. */
