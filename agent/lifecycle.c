@@ -199,11 +199,10 @@ static void tell_inferred_start(struct lifecycle *l, struct ptable_proc *p, int6
 {
     int64_t back_ns = 0;
 
-    if ((p->info.have & INFO_CREATE_TIME) && p->info.create_ns < wall_ns) {
+    /* Longer ago, the clock was set, or the table was late: what is sure is now. */
+    if ((p->info.have & INFO_CREATE_TIME) && p->info.create_ns < wall_ns &&
+        p->info.create_ns >= wall_ns - 10 * CLK_S) {
         back_ns = wall_ns - p->info.create_ns;
-    }
-    if (back_ns > 10 * CLK_S) {
-        back_ns = 0; /* the clock was set, or the table was late: what is sure is now */
     }
     tell_start(l, p, wall_ns - back_ns, mono_ns - back_ns);
 }
