@@ -53,6 +53,7 @@ void idmap_clear(struct idmap *m)
     m->used = 0;
     m->refusals_left = 0;
     m->spread_again = 0;
+    m->reach = 0;
 }
 
 struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key)
@@ -60,6 +61,18 @@ struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key)
     struct idmap_entry *e = idmap_find(m, key);
 
     return e && !dead(m, e) ? e : NULL;
+}
+
+/* The first empty place for `key`, which is entered there next. */
+static size_t empty_place(struct idmap *m, uint32_t key)
+{
+    size_t home = idmap_place(m, key), n = 0;
+
+    while (m->at[(home + n) & (m->cap - 1)].owner) {
+        n++;
+    }
+    m->reach = n > m->reach ? n : m->reach;
+    return (home + n) & (m->cap - 1);
 }
 
 static size_t count_living(const struct idmap *m)
@@ -87,25 +100,19 @@ static bool rebuild(struct idmap *m, size_t cap)
     m->shift -= cap > m->cap; /* doubled, or as it was */
     m->cap = cap;
     m->used = 0;
+    m->reach = 0;
     for (size_t i = 0; i < old.cap; i++) {
-        size_t to;
-
-        if (!old.at[i].owner || dead(m, &old.at[i])) {
-            continue;
+        if (old.at[i].owner && !dead(m, &old.at[i])) {
+            at[empty_place(m, old.at[i].key)] = old.at[i];
+            m->used++;
         }
-        to = idmap_place(m, old.at[i].key);
-        while (at[to].owner) {
-            to = (to + 1) & (cap - 1);
-        }
-        at[to] = old.at[i];
-        m->used++;
     }
     mem_free(old.at);
     return true;
 }
 
 /* Makes sure that half of the places stays empty and that no more than `max` entries live. A
- * table found full is not swept again for every refusal. */
+ * table found full is not swept again for every refusal, nor for every entry that dies. */
 static bool make_room(struct idmap *m)
 {
     size_t limit = m->cap / 2;
@@ -119,7 +126,7 @@ static bool make_room(struct idmap *m)
         return false;
     }
     living = count_living(m);
-    if (living >= m->max) {
+    if (living >= m->max || (m->used >= m->max && living >= m->max - m->max / 16)) {
         m->refusals_left = m->cap / 8;
         return false;
     }
@@ -144,7 +151,7 @@ static void spread_anew(struct idmap *m)
 struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
 {
     struct idmap_entry *reuse = NULL;
-    size_t i, passed = 0;
+    size_t i, passed = 0, reuse_after = 0;
 
     for (i = idmap_place(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
         if (m->at[i].key == key) {
@@ -155,6 +162,7 @@ struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
         }
         if (!reuse && dead(m, &m->at[i])) {
             reuse = &m->at[i];
+            reuse_after = passed;
         }
         passed++;
     }
@@ -166,12 +174,10 @@ struct idmap_entry *idmap_put(struct idmap *m, uint32_t key)
         if (!make_room(m)) {
             return NULL;
         }
-        i = idmap_place(m, key);
-        while (m->at[i].owner) {
-            i = (i + 1) & (m->cap - 1);
-        }
-        reuse = &m->at[i];
+        reuse = &m->at[empty_place(m, key)];
         m->used++;
+    } else if (reuse_after > m->reach) {
+        m->reach = reuse_after;
     }
     *reuse = (struct idmap_entry){.key = key};
     return reuse;

@@ -1,8 +1,11 @@
 /* A table from 32-bit numbers (pids, tids) to owners, made for look-ups per event: open addressing,
  * linear probing, no deletion, half of the places empty. An entry dies by itself when `stale` says
  * its owner is gone; dead entries are reused in passing and swept when the table grows. Numbers
- * that somebody chose to fall on one place are spread anew, in a way nobody can foresee. Bounds:
- * `max` living entries; memory grows by doubling, at most 6 × max entries. Threads: one owner. */
+ * that somebody chose to fall on one place are spread anew, in a way nobody can foresee; a look-up
+ * goes no further than the entry that stands furthest from its own place.
+ * Bounds:  `max` living entries; memory grows by doubling, at most 6 × max entries. Once full, a
+ *          sixteenth must have died before there is room again.
+ * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_IDMAP_H
 #define PROCFLEET_AGENT_IDMAP_H
 
@@ -32,6 +35,7 @@ struct idmap {
     size_t max;
     size_t refusals_left;
     size_t spread_again; /* not before so many places are used */
+    size_t reach;        /* no entry stands further behind its own place */
     bool (*stale)(const struct idmap_entry *e);
 };
 
@@ -55,7 +59,9 @@ static inline size_t idmap_place(const struct idmap *m, uint32_t key)
 /* The entry of `key`, dead or alive, or NULL. Valid until the next idmap_put. */
 static inline struct idmap_entry *idmap_find(const struct idmap *m, uint32_t key)
 {
-    for (size_t i = idmap_place(m, key); m->at[i].owner; i = (i + 1) & (m->cap - 1)) {
+    size_t i = idmap_place(m, key);
+
+    for (size_t n = 0; n <= m->reach && m->at[i].owner; n++, i = (i + 1) & (m->cap - 1)) {
         if (m->at[i].key == key) {
             return &m->at[i];
         }

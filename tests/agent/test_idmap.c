@@ -77,6 +77,61 @@ static void dead_entries_make_room_and_living_ones_do_not(void **state)
     idmap_destroy(m);
 }
 
+/* The next number after *number that falls on `place`. */
+static uint32_t key_on(const struct idmap *m, size_t place, uint32_t *number)
+{
+    uint32_t key;
+
+    do {
+        (*number)++;
+        key = *number << 2 | *number >> 30;
+    } while (idmap_place(m, key) != place);
+    return key;
+}
+
+static void a_look_up_passes_no_more_than_the_furthest_entry(void **state)
+{
+    struct idmap *m = map_of(100000);
+    uint32_t number = 0;
+
+    (void)state;
+    for (size_t place = 0; place < 100; place++) { /* side by side, each on its own place */
+        assert_true(put(m, key_on(m, place, &number), 1));
+    }
+    assert_int_equal(m->reach, 0);
+    assert_null(idmap_find(m, key_on(m, 0, &number)));
+    assert_true(put(m, key_on(m, 90, &number), 1));
+    assert_int_equal(m->reach, 10);
+    assert_non_null(idmap_get(m, number << 2 | number >> 30));
+    number = 0;
+    for (size_t place = 0; place < 100; place++) {
+        assert_non_null(idmap_get(m, key_on(m, place, &number)));
+    }
+    idmap_destroy(m);
+}
+
+static void a_full_map_is_not_swept_for_every_entry_that_dies(void **state)
+{
+    struct idmap *m = map_of(1600);
+
+    (void)state;
+    for (uint32_t k = 0; k < 1600; k++) {
+        assert_true(put(m, k, 1));
+    }
+    idmap_get(m, 0)->generation = 2;
+    assert_false(put(m, 5000, 1));
+    for (uint32_t k = 1; k <= 100; k++) {
+        idmap_get(m, k)->generation = 2;
+    }
+    for (size_t i = 0; i < m->cap; i++) { /* by and by it is looked at again */
+        (void)put(m, 5000, 1);
+    }
+    for (uint32_t k = 6000; k < 6100; k++) {
+        assert_true(put(m, k, 1));
+    }
+    idmap_destroy(m);
+}
+
 static void a_cleared_map_is_empty(void **state)
 {
     struct idmap *m = map_of(10);
@@ -157,6 +212,8 @@ int main(void)
         cmocka_unit_test(what_was_put_is_found_after_growing),
         cmocka_unit_test(an_entry_dies_with_its_owner),
         cmocka_unit_test(dead_entries_make_room_and_living_ones_do_not),
+        cmocka_unit_test(a_look_up_passes_no_more_than_the_furthest_entry),
+        cmocka_unit_test(a_full_map_is_not_swept_for_every_entry_that_dies),
         cmocka_unit_test(a_cleared_map_is_empty),
         cmocka_unit_test(numbers_chosen_to_fall_on_one_place_are_spread_anew),
         cmocka_unit_test(creation_survives_every_failing_allocation),
