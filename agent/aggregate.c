@@ -188,7 +188,7 @@ static uint64_t span(int64_t ns)
 static void convert_waiting(struct ptable_proc *p, int64_t interval_ns)
 {
     for (; p; p = p->next) {
-        p->count.sampled_ns += (int64_t)p->count.samples_waiting * interval_ns;
+        p->count.sampled_ns += p->count.samples_waiting * (uint64_t)interval_ns;
         p->count.samples_waiting = 0;
     }
 }
@@ -224,7 +224,7 @@ static struct ptable_proc *on_sample(struct aggregate *a, const struct event *ev
     }
     a->stats.samples++;
     if (a->interval_ns) {
-        p->count.sampled_ns += a->interval_ns;
+        p->count.sampled_ns += (uint64_t)a->interval_ns;
     } else {
         p->count.samples_waiting++;
     }
@@ -250,7 +250,7 @@ void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
     if (p->info.cpu_origin == CPU_ORIGIN_CSWITCH) {
         take_count(p, M_CPU_TIME, p->tally.n[TALLY_RUN]);
     } else if (p->info.cpu_origin == CPU_ORIGIN_SAMPLES) {
-        take_count(p, M_CPU_TIME, span(p->count.sampled_ns));
+        take_count(p, M_CPU_TIME, p->count.sampled_ns);
     }
     if (a->stats.sched.switches > 0) {
         take_count(p, M_CONTEXT_SWITCHES, p->tally.n[TALLY_SWITCHES_IN]);

@@ -816,7 +816,7 @@ void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
     struct ptable_proc *p, *next;
 
     if (l->hold.n > 0) {
-        release_until(l, mono_ns - LIFECYCLE_WAIT_NS);
+        release_until(l, clk_sub(mono_ns, LIFECYCLE_WAIT_NS));
     }
     if (mono_ns < l->due_ns) {
         return;

@@ -55,7 +55,7 @@ struct ptable_proc {
         uint64_t mask;            /* columns defined in values */
         uint64_t given;           /* columns a table or exit totals have ever filled */
         uint64_t samples_waiting; /* plain samples before the sampling interval is known */
-        int64_t sampled_ns;       /* the others, in time */
+        uint64_t sampled_ns;      /* the others, in time */
         bool in_table;            /* the newest table had a row for it */
         int64_t values[METRIC_COLS];
     } count;

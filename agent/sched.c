@@ -59,10 +59,14 @@ void sched_destroy(struct sched *s)
 
 /* -- charging -- */
 
-static inline void charge(struct sched *s, struct ptable_proc *p, enum tally_id id, int64_t ns)
+/* Stamps of a broken file may be far apart: nothing overflows. */
+static inline uint64_t span(int64_t from_ns, int64_t to_ns)
 {
-    uint64_t n = ns > 0 ? (uint64_t)ns : 0;
+    return to_ns > from_ns ? (uint64_t)to_ns - (uint64_t)from_ns : 0;
+}
 
+static inline void charge(struct sched *s, struct ptable_proc *p, enum tally_id id, uint64_t n)
+{
     if (p) {
         p->tally.n[id] += n;
         p->changed = true;
@@ -121,8 +125,7 @@ static inline struct ptable_proc *cpu_owner(const struct sched_cpu *cpu)
 static inline void close_thread(struct sched *s, const struct idmap_entry *e, int64_t now_ns)
 {
     struct ptable_proc *p = e->owner;
-    int64_t ns = now_ns - e->since_ns;
-    uint64_t n = (uint64_t)ns & -(uint64_t)(ns > 0 && e->since_ns > s->lost_ns);
+    uint64_t n = span(e->since_ns, now_ns) & -(uint64_t)(e->since_ns > s->lost_ns);
 
     p->tally.n[TALLY_READY] += n & -(uint64_t)(e->state == THREAD_READY);
     p->tally.n[TALLY_WAIT] += n & -(uint64_t)(e->state == THREAD_WAITS);
@@ -163,7 +166,7 @@ static inline void take_off(struct sched *s, const struct sched_cpu *cpu, const 
                             struct idmap_entry *e)
 {
     const struct ev_cswitch *sw = &ev->u.cswitch;
-    int64_t span_ns = ev->mono_ns - cpu->since_ns;
+    uint64_t span_ns = span(cpu->since_ns, ev->mono_ns);
     struct ptable_proc *p;
 
     if (cpu->state == CPU_RUNS) {
@@ -244,7 +247,7 @@ static void lose_cpu(struct sched *s, struct sched_cpu *cpu, int64_t now_ns)
         return;
     }
     if (cpu->state == CPU_RUNS) {
-        charge(s, cpu_owner(cpu), TALLY_RUN_LOST, now_ns - cpu->since_ns);
+        charge(s, cpu_owner(cpu), TALLY_RUN_LOST, span(cpu->since_ns, now_ns));
         cpu->state = CPU_LOST;
         cpu->since_ns = now_ns;
     }
