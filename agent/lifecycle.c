@@ -261,12 +261,13 @@ static struct ptable_proc *add(struct lifecycle *l, const struct proc_info *info
     if (old && !ptable_ended(old)) {
         infer_stop(l, old, wall_ns, mono_ns);
     }
+    if (!ptable_room(l->conf.table, full.id.pid)) {
+        return NULL; /* counted there */
+    }
     if (full.id.start == 0 && ptable_find(l->conf.table, full.id)) {
         full.id.start = clk_to_filetime(wall_ns); /* start 0 is taken: keep the two apart */
     }
-    while (ptable_find(l->conf.table, full.id)) {
-        full.id.start++;
-    }
+    full.id.start = ptable_free_start(l->conf.table, full.id);
     full.origin = (uint8_t)origin;
     full.cpu_origin = CPU_ORIGIN_NONE;
     full.parent_start = parent_start_of(l, info);
@@ -597,6 +598,7 @@ static struct ptable_proc *on_thread(struct lifecycle *l, const struct event *ev
     bool known;
 
     if (!p) {
+        ptable_thread_leave(l->conf.table, th->tid); /* whoever had the number before */
         return NULL;
     }
     switch (ev->kind) {

@@ -12,6 +12,9 @@
 
 #include "common/mem.h"
 
+/* Of an entry of pids: `mark` counts the chain, `state` says whether its newest still owns it. */
+enum pid_state { PID_OWNED, PID_LEFT };
+
 struct list {
     struct ptable_proc *first, *last;
 };
@@ -187,6 +190,7 @@ static void unchain(struct ptable *t, struct ptable_proc *p)
         return;
     }
     newer = e->owner;
+    e->mark--;
     if (newer == p) {
         if (p->older) {
             e->owner = p->older;
@@ -246,12 +250,48 @@ static struct ptable_proc *take_slot(struct ptable *t)
     return p;
 }
 
+/* Whoever has the pid now has no instance: what names it must not go to the one before. */
+static void leave_pid(struct ptable *t, uint32_t pid)
+{
+    struct idmap_entry *e = idmap_get(t->pids, pid);
+
+    if (e) {
+        e->state = PID_LEFT;
+    }
+}
+
+bool ptable_room(struct ptable *t, uint32_t pid)
+{
+    struct idmap_entry *e = idmap_get(t->pids, pid);
+
+    if (!e || e->mark < PTABLE_SAME_PID_MAX) {
+        return true;
+    }
+    e->state = PID_LEFT;
+    t->stats.full++;
+    return false;
+}
+
+static void chain(struct idmap_entry *e, struct ptable_proc *p)
+{
+    p->older = e->owner;
+    e->mark = e->owner ? e->mark + 1 : 1; /* that of a dead entry is not zero */
+    e->owner = p;
+    e->generation = p->generation;
+    e->state = PID_OWNED;
+}
+
 enum err ptable_add(struct ptable *t, const struct proc_info *info, struct ptable_proc **out)
 {
-    struct ptable_proc *p = take_slot(t);
+    struct ptable_proc *p;
     struct idmap_entry *e;
 
+    if (!ptable_room(t, info->id.pid)) {
+        return ERR_FULL;
+    }
+    p = take_slot(t);
     if (!p) {
+        leave_pid(t, info->id.pid);
         return t->slots >= t->conf.instances_max ? ERR_FULL : ERR_NOMEM;
     }
     e = idmap_put(t->pids, info->id.pid);
@@ -260,12 +300,8 @@ enum err ptable_add(struct ptable *t, const struct proc_info *info, struct ptabl
         list_append(&t->spare, p);
         return ERR_FULL;
     }
-    p->older = e->owner;
-    if (e->owner) {
-        t->stats.reused++;
-    }
-    e->owner = p;
-    e->generation = p->generation;
+    chain(e, p);
+    t->stats.reused += p->older != NULL;
     p->info = *info;
     p->info.name = p->info.image = p->info.command_line = p->info.user = (struct str){NULL, 0};
     (void)texts_set(t, p, info);
@@ -277,21 +313,44 @@ enum err ptable_add(struct ptable *t, const struct proc_info *info, struct ptabl
     return ERR_OK;
 }
 
-struct ptable_proc *ptable_owner(const struct ptable *t, uint32_t pid)
+static struct ptable_proc *newest(const struct ptable *t, uint32_t pid)
 {
     const struct idmap_entry *e = idmap_get(t->pids, pid);
 
     return e ? e->owner : NULL;
 }
 
+struct ptable_proc *ptable_owner(const struct ptable *t, uint32_t pid)
+{
+    const struct idmap_entry *e = idmap_get(t->pids, pid);
+
+    return e && e->state == PID_OWNED ? e->owner : NULL;
+}
+
 struct ptable_proc *ptable_find(const struct ptable *t, struct proc_id id)
 {
-    struct ptable_proc *p = ptable_owner(t, id.pid);
+    struct ptable_proc *p = newest(t, id.pid);
 
     while (p && p->info.id.start != id.start) {
         p = p->older;
     }
     return p;
+}
+
+/* Behind all that follow closely: those of one moment stand in a row, which grows at its end. */
+uint64_t ptable_free_start(const struct ptable *t, struct proc_id id)
+{
+    while (ptable_find(t, id)) {
+        uint64_t last = id.start;
+
+        for (const struct ptable_proc *p = newest(t, id.pid); p; p = p->older) {
+            if (p->info.id.start > last && p->info.id.start - id.start <= PTABLE_SAME_PID_MAX) {
+                last = p->info.id.start;
+            }
+        }
+        id.start = last + 1;
+    }
+    return id.start;
 }
 
 /* Members that are set once. */
@@ -459,6 +518,16 @@ void ptable_thread_stop(struct ptable *t, uint32_t tid)
 
     if (e) {
         thread_gone(e);
+    }
+}
+
+void ptable_thread_leave(struct ptable *t, uint32_t tid)
+{
+    struct idmap_entry *e = idmap_get(t->tids, tid);
+
+    if (e) {
+        thread_gone(e);
+        e->generation--; /* generations only grow: dead for ever */
     }
 }
 

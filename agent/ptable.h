@@ -14,6 +14,8 @@
 #include "common/err.h"
 #include "common/model.h"
 
+#define PTABLE_SAME_PID_MAX 1024 /* instances of one pid, chained */
+
 struct ptable;
 
 struct ptable_conf {
@@ -83,9 +85,15 @@ const struct ptable_stats *ptable_stats(const struct ptable *t);
 
 /* Adds a running instance, copies `info` and makes it the owner of its pid; the previous owner, if
  * any, stays findable by id and by its threads. The caller has made sure that info->id is new.
- * Errors: ERR_FULL, ERR_NOMEM (both counted) */
+ * Errors: ERR_FULL, ERR_NOMEM (both counted): the pid belongs to nobody until the next one */
 NODISCARD enum err ptable_add(struct ptable *t, const struct proc_info *info,
                               struct ptable_proc **out);
+
+/* False: no further instance of the pid has room; as when ptable_add fails. */
+bool ptable_room(struct ptable *t, uint32_t pid);
+
+/* A start that no instance of the pid has: id.start itself, or one closely behind it. */
+uint64_t ptable_free_start(const struct ptable *t, struct proc_id id);
 
 /* NULL when there is none. */
 struct ptable_proc *ptable_find(const struct ptable *t, struct proc_id id);
@@ -115,6 +123,7 @@ static inline bool ptable_ended(const struct ptable_proc *p)
 /* Threads. Start makes tid belong to p from now on, whoever had it before. */
 NODISCARD enum err ptable_thread_start(struct ptable *t, uint32_t tid, struct ptable_proc *p);
 void ptable_thread_stop(struct ptable *t, uint32_t tid);
+void ptable_thread_leave(struct ptable *t, uint32_t tid);                /* it is nobody's now */
 struct ptable_proc *ptable_thread(const struct ptable *t, uint32_t tid); /* NULL: no owner */
 
 /* The table of threads, for whoever looks one up per event: idmap_find, then ptable_entry_dead.

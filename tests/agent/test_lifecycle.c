@@ -152,6 +152,64 @@ static void starts_without_identity_at_one_moment_are_told_apart(void **state)
     bench_free(b);
 }
 
+static void a_thread_of_a_process_nobody_knows_has_no_owner(void **state)
+{
+    struct bench *b = bench_new(false);
+
+    (void)state;
+    (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 100));
+    (void)feed(b, feed_thread(EV_THREAD_START, 10, 8, 80));
+    (void)feed(b, feed_thread(EV_THREAD_STOP, 20, 8, 80));
+    assert_int_equal(owner_of(b, 80)->info.id.pid, 8);
+    (void)feed(b, feed_thread(EV_THREAD_START, 30, 12, 80)); /* the start of 12 was lost */
+    assert_null(owner_of(b, 80));
+    assert_int_equal(ptable_owner(b->table, 8)->threads, 0);
+    (void)feed(b, feed_thread(EV_THREAD_START, 40, 8, 84));
+    (void)feed(b, feed_thread(EV_THREAD_START, 50, 12, 84)); /* so was the end of 84 */
+    assert_null(owner_of(b, 84));
+    assert_int_equal(ptable_owner(b->table, 8)->threads, 0);
+    bench_free(b);
+}
+
+static void an_instance_without_room_leaves_its_pid_to_nobody(void **state)
+{
+    struct bench *b = bench_new(false);
+    struct event ev = feed_sample(20, 1, false);
+
+    (void)state;
+    b->heard.n = 0;
+    for (uint32_t pid = 1; pid <= 25; pid++) { /* of 100 instances */
+        for (int k = 0; k < 4; k++) {
+            (void)feed(b, feed_proc(EV_PROC_START, 10 + k, pid, 0));
+            b->heard.n = 0;
+        }
+    }
+    assert_int_equal(lifecycle_process(b->life, 8, &ev)->info.id.pid, 8);
+    assert_null(feed(b, feed_proc(EV_PROC_START, 20, 8, 0)));
+    assert_null(lifecycle_process(b->life, 8, &ev));
+    bench_free(b);
+}
+
+static void a_pid_that_starts_again_and_again_takes_bounded_time(void **state)
+{
+    static const struct ptable_conf conf = {
+        .instances_max = 65536, .threads_max = 10, .text_max = 10, .grace_ns = INT64_MAX};
+    struct bench *b = mem_zalloc(sizeof *b);
+    struct lifecycle_conf life = {.told = count_told};
+
+    (void)state;
+    assert_ok(ptable_create(&b->table, &conf));
+    life.table = b->table;
+    life.ctx = &b->heard;
+    assert_ok(lifecycle_create(&b->life, &life));
+    for (uint32_t i = 0; i < 20000; i++) {
+        (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 0));
+    }
+    assert_int_equal(ptable_stats(b->table)->instances, PTABLE_SAME_PID_MAX);
+    assert_int_equal(ptable_stats(b->table)->full, 20000 - PTABLE_SAME_PID_MAX);
+    bench_free(b);
+}
+
 static void the_parent_is_the_instance_that_had_the_pid_then(void **state)
 {
     struct bench *b = bench_new(false);
@@ -638,6 +696,9 @@ int main(void)
         cmocka_unit_test(a_second_start_event_updates_and_is_not_told),
         cmocka_unit_test(a_reused_pid_ends_its_former_owner),
         cmocka_unit_test(starts_without_identity_at_one_moment_are_told_apart),
+        cmocka_unit_test(a_thread_of_a_process_nobody_knows_has_no_owner),
+        cmocka_unit_test(an_instance_without_room_leaves_its_pid_to_nobody),
+        cmocka_unit_test(a_pid_that_starts_again_and_again_takes_bounded_time),
         cmocka_unit_test(the_parent_is_the_instance_that_had_the_pid_then),
         cmocka_unit_test(who_has_no_start_record_lived_all_along),
         cmocka_unit_test(whose_first_record_is_a_start_did_not),
