@@ -6,7 +6,9 @@
 
 #include "agent/etw_guid.h"
 #include "agent/pump.h"
+#include "common/clk.h"
 #include "common/mem.h"
+#include "common/os.h"
 
 #define PAYLOAD_MAX 700
 
@@ -211,6 +213,47 @@ static void any_pace_keeps_the_balance(void **state)
     }
 }
 
+struct sleeper {
+    struct ring *ring;
+    enum err woken;
+};
+
+static void sleep_for_one(void *arg)
+{
+    struct sleeper *s = arg;
+
+    s->woken = ring_wait(s->ring, 1, os_mono_ns() + 60 * CLK_S);
+}
+
+static void the_first_record_wakes_whoever_sleeps(void **state)
+{
+    struct ring_conf conf = {.bytes = RING_BYTES_MIN};
+    static uint8_t payload[PAYLOAD_MAX];
+    struct ring_stats stats;
+    struct check check = {.now_ns = -1};
+    struct source_sink sink = {
+        .ctx = &check, .raw = check_raw, .fact = check_fact, .advance = check_advance};
+    struct sleeper s;
+
+    (void)state;
+    assert_ok(ring_create(&s.ring, &conf));
+    for (uint64_t i = 0; i < 200; i++) { /* the thread sleeps already, or not yet */
+        struct raw_event raw = make_record(i, payload);
+        struct os_thread *t;
+
+        assert_ok(os_thread_start(&t, "sleeper", sleep_for_one, &s));
+        for (volatile uint64_t k = 0; k < i * 1000; k++) {
+        }
+        assert_ok(ring_put(s.ring, &raw));
+        os_thread_join(t);
+        assert_ok(s.woken);
+        assert_int_equal(ring_drain(s.ring, 10, &sink), 1);
+    }
+    ring_stats(s.ring, &stats);
+    assert_true(stats.wakes <= 200);
+    ring_destroy(s.ring);
+}
+
 static void nothing_to_do_is_fine(void **state)
 {
     struct pace pace = {.records = 0, .batch = 10};
@@ -267,6 +310,7 @@ int main(void)
         cmocka_unit_test(a_producer_that_waits_loses_nothing),
         cmocka_unit_test(a_slow_consumer_costs_ordinary_records_first),
         cmocka_unit_test(any_pace_keeps_the_balance),
+        cmocka_unit_test(the_first_record_wakes_whoever_sleeps),
         cmocka_unit_test(nothing_to_do_is_fine),
         cmocka_unit_test(batches_have_a_size),
         cmocka_unit_test(every_failing_allocation_is_survived),
