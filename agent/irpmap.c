@@ -18,6 +18,7 @@ struct request {
 
 struct irpmap {
     uint32_t puts;
+    uint32_t cleared; /* requests up to this one are forgotten */
     uint64_t *dropped;
     struct request sets[SETS][WAYS];
 };
@@ -39,9 +40,26 @@ void irpmap_destroy(struct irpmap *m)
     mem_free(m);
 }
 
+/* Every loss mark clears, and damage can make as many of them as there are records: the memory is
+ * left alone. */
 void irpmap_clear(struct irpmap *m)
 {
-    memset(m->sets, 0, sizeof m->sets);
+    m->cleared = m->puts;
+}
+
+static bool held(const struct irpmap *m, const struct request *r)
+{
+    return r->number > m->cleared;
+}
+
+static uint32_t next_number(struct irpmap *m)
+{
+    if (++m->puts == 0) { /* begun anew once in 2^32 */
+        memset(m->sets, 0, sizeof m->sets);
+        m->cleared = 0;
+        m->puts = 1;
+    }
+    return m->puts;
 }
 
 static struct request *set_of(struct irpmap *m, uint64_t irp)
@@ -52,9 +70,10 @@ static struct request *set_of(struct irpmap *m, uint64_t irp)
 void irpmap_put(struct irpmap *m, uint64_t irp, struct ptable_proc *p)
 {
     struct request *set = set_of(m, irp), *to = &set[0];
+    uint32_t number = next_number(m);
 
     for (size_t i = 0; i < WAYS; i++) {
-        if (set[i].number && set[i].irp == irp) {
+        if (held(m, &set[i]) && set[i].irp == irp) {
             to = &set[i];
             break;
         }
@@ -62,11 +81,8 @@ void irpmap_put(struct irpmap *m, uint64_t irp, struct ptable_proc *p)
             to = &set[i]; /* free, or older */
         }
     }
-    *m->dropped += to->number && to->irp != irp;
-    if (++m->puts == 0) {
-        m->puts = 1;
-    }
-    *to = (struct request){irp, p, p ? p->generation : 0, m->puts};
+    *m->dropped += held(m, to) && to->irp != irp;
+    *to = (struct request){irp, p, p ? p->generation : 0, number};
 }
 
 bool irpmap_take(struct irpmap *m, uint64_t irp, struct ptable_proc **out)
@@ -76,7 +92,7 @@ bool irpmap_take(struct irpmap *m, uint64_t irp, struct ptable_proc **out)
     for (size_t i = 0; i < WAYS; i++) {
         struct ptable_proc *p = set[i].owner;
 
-        if (set[i].number && set[i].irp == irp) {
+        if (held(m, &set[i]) && set[i].irp == irp) {
             set[i].number = 0;
             *out = p && p->generation == set[i].generation ? p : NULL;
             return true;

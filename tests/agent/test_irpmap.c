@@ -22,6 +22,10 @@ static void a_request_is_taken_once_by_its_address(void **state)
     irpmap_put(m, 5, &p);
     irpmap_clear(m);
     assert_false(irpmap_take(m, 5, &got));
+    irpmap_put(m, 5, &p);
+    assert_true(irpmap_take(m, 5, &got));
+    irpmap_clear(m);
+    assert_false(irpmap_take(m, 5, &got));
     irpmap_destroy(m);
 }
 
@@ -39,6 +43,28 @@ static void a_later_request_at_an_address_replaces_the_former(void **state)
     assert_ptr_equal(got, &q);
     assert_false(irpmap_take(m, 64, &got));
     assert_int_equal(dropped, 0);
+    irpmap_destroy(m);
+}
+
+static void what_was_cleared_leaves_its_room(void **state)
+{
+    struct ptable_proc p = {.generation = 1}, *got;
+    uint64_t dropped = 0;
+    struct irpmap *m;
+
+    (void)state;
+    assert_ok(irpmap_create(&m, &dropped));
+    for (uint64_t i = 0; i < 4 * IRPMAP_MAX; i++) {
+        irpmap_put(m, i * 0x190, &p);
+    }
+    irpmap_clear(m);
+    dropped = 0;
+    irpmap_put(m, 0x190, &p);
+    irpmap_put(m, 0x320, &p);
+    assert_int_equal(dropped, 0);
+    assert_true(irpmap_take(m, 0x190, &got));
+    assert_true(irpmap_take(m, 0x320, &got));
+    assert_false(irpmap_take(m, 0x4b0, &got));
     irpmap_destroy(m);
 }
 
@@ -92,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_request_is_taken_once_by_its_address),
         cmocka_unit_test(a_later_request_at_an_address_replaces_the_former),
+        cmocka_unit_test(what_was_cleared_leaves_its_room),
         cmocka_unit_test(an_issuer_that_is_gone_is_nobody),
         cmocka_unit_test(beyond_the_limit_older_requests_go_and_are_counted),
         cmocka_unit_test(creation_survives_a_failing_allocation),
