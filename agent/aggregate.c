@@ -401,8 +401,8 @@ static struct ptable_proc *on_net(struct aggregate *a, const struct event *ev)
 }
 
 /* Microsoft-Windows-Kernel-Process tells of threads and images what classic records tell: where
- * those are recorded too, one of the two is enough. Of processes it tells another half.
- * TODO(merge): until lifecycle joins the halves, that one is left out. */
+ * those are recorded too, one of the two is enough. Of processes it tells another half, which
+ * lifecycle joins. */
 static bool repeats(struct aggregate *a, const struct event *ev)
 {
     switch (ev->kind) {

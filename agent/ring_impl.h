@@ -102,11 +102,12 @@ struct ring {
     atomic_bool want_room;
 };
 
-/* Counters have one writer each: no locked instruction is needed. */
+/* Counters have one writer each: no locked instruction is needed. Released, so that whoever sees
+ * what has become of a record also sees that it came in. */
 static inline void ring_add(_Atomic uint64_t *counter, uint64_t n)
 {
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 static inline size_t ring_up8(size_t n)

@@ -23,8 +23,7 @@ static enum ring_kind thread_kind(uint8_t opcode)
 
 static enum ring_kind manifest_kind(const struct raw_event *raw)
 {
-    static const uint8_t kernel_process[16] =
-        ETW_GUID(0x22fb2cd6, 0x0e7b, 0x422b, 0xa0, 0xc7, 0x2f, 0xad, 0x1f, 0xd0, 0xe7, 0x16);
+    static const uint8_t kernel_process[16] = ETW_PROVIDER_KERNEL_PROCESS;
 
     if (!is_guid(raw, kernel_process)) {
         return RING_OTHER;

@@ -17,6 +17,7 @@
 #define FLAGS_INTERRUPT 3
 #define SOURCE_TIMER    0
 #define INTERVAL_UNIT   100          /* ns */
+#define INTERVAL_MAX    10000000u    /* one second; Windows allows a tenth of it */
 #define TOOK_MAX        (60 * CLK_S) /* no system survives a longer DPC or ISR */
 
 static enum err decode_sample(struct event *out, enum event_kind kind, const struct raw_event *raw,
@@ -72,6 +73,9 @@ static enum err decode_interval(struct event *out, enum event_kind kind,
     }
     if (source != SOURCE_TIMER) {
         return ERR_NOTFOUND;
+    }
+    if (interval == 0 || interval > INTERVAL_MAX) {
+        return ERR_CORRUPT; /* multiplied by all samples of a recording it must stay a time */
     }
     out->u.interval_ns = (int64_t)interval * INTERVAL_UNIT;
     return ERR_OK;

@@ -2,9 +2,11 @@
  *
  *   stack 32        u64 stamp, u32 pid, u32 tid of the record it belongs to, P × n addresses, the
  *                   innermost first
- *   by key 37, 38   u64 stamp, u32 pid, u32 tid, P key: the kernel's (37) or the user's (38) half
- * of a stack that is told once key 35, 36      P key, P × n addresses: that stack, when its key is
- * given up (35) or at the end of the session (36); it belongs to no record, so it is no fact */
+ *   by key 37, 38   u64 stamp, u32 pid, u32 tid, P key: the kernel's (37) or the user's (38)
+ *                   half of a stack that is told once
+ *   key 34, 35, 36  P key, P × n addresses: that stack, when its key is made (34) or given up
+ *                   (35), or at the end of the session (36); no fact, since it belongs to no
+ *                   record */
 #include "agent/decode/decode_class.h"
 #include "agent/etw_guid.h"
 #include "common/cur.h"

@@ -88,6 +88,41 @@ static void intervals_have_their_sources_name_since_version_3(void **state)
     }
 }
 
+static void an_interval_is_at_most_a_second(void **state)
+{
+    static const struct {
+        uint8_t units[4]; /* of 100 ns */
+        enum err e;
+        int64_t ns;
+    } cases[] = {
+        {{0, 0, 0, 0}, ERR_CORRUPT, 0},          {{1, 0, 0, 0}, ERR_OK, 100},
+        {{0x10, 0x27, 0, 0}, ERR_OK, CLK_MS},    {{0x80, 0x96, 0x98, 0}, ERR_OK, CLK_S},
+        {{0x81, 0x96, 0x98, 0}, ERR_CORRUPT, 0}, {{0xff, 0xff, 0xff, 0xff}, ERR_CORRUPT, 0},
+    };
+    struct decode *d;
+    struct event ev;
+
+    (void)state;
+    assert_ok(decode_create(&d));
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        uint8_t payload[12] = {0};
+        struct raw_event raw = {.form = RAW_CLASSIC,
+                                .guid = ETW_CLASS_PERF_INFO,
+                                .opcode = 73,
+                                .version = 2,
+                                .pointer_size = 8,
+                                .payload = payload,
+                                .payload_n = sizeof payload};
+
+        memcpy(payload + 4, cases[i].units, 4);
+        assert_err(decode_event(d, &raw, &ev), cases[i].e);
+        if (cases[i].e == ERR_OK) {
+            assert_int_equal(ev.u.interval_ns, cases[i].ns);
+        }
+    }
+    decode_destroy(d);
+}
+
 static int64_t took(struct decode *d, uint64_t begin, int64_t end, uint64_t frequency)
 {
     struct raw_event raw = {.form = RAW_CLASSIC,
@@ -131,6 +166,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_record_is_read_whole_or_refused),
         cmocka_unit_test(intervals_have_their_sources_name_since_version_3),
+        cmocka_unit_test(an_interval_is_at_most_a_second),
         cmocka_unit_test(nonsense_takes_no_time),
     };
 
