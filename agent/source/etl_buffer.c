@@ -35,15 +35,22 @@ enum err etl_buffer_read(struct etl_buffer *out, const uint8_t *p, size_t n)
     return ERR_OK;
 }
 
-bool etl_buffer_plausible(const struct etl_buffer *b, const uint8_t *p, uint32_t buffer_size)
+bool etl_buffer_shaped(const struct etl_buffer *b, const uint8_t *p)
 {
     struct cur c = cur_make(p + 0x2c, 4);
     uint32_t state = cur_u32le(&c);
     bool packed = b->flags & ETL_BUFFER_COMPRESSED;
 
     return b->filled >= ETL_BUFFER_HEADER && (b->flags & ~FLAGS_KNOWN) == 0 &&
-           b->type <= TYPES_KNOWN && state <= 3 &&
-           (packed ? b->filled <= buffer_size : b->size == buffer_size && b->filled <= b->size);
+           b->type <= TYPES_KNOWN && state <= 3 && (packed || b->filled <= b->size);
+}
+
+bool etl_buffer_plausible(const struct etl_buffer *b, const uint8_t *p, uint32_t buffer_size)
+{
+    bool packed = b->flags & ETL_BUFFER_COMPRESSED;
+
+    return etl_buffer_shaped(b, p) &&
+           (packed ? b->filled <= buffer_size && b->size <= buffer_size : b->size == buffer_size);
 }
 
 /* The clock's frequency; what a broken header leaves at zero is taken for the usual 100 ns. */

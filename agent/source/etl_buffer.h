@@ -32,6 +32,10 @@ struct etl_buffer {
  * sizes) */
 NODISCARD enum err etl_buffer_read(struct etl_buffer *out, const uint8_t *p, size_t n);
 
+/* Whether flags, type, state and fill of a header can be true. `p` as accepted by etl_buffer_read.
+ */
+bool etl_buffer_shaped(const struct etl_buffer *b, const uint8_t *p);
+
 /* Whether a header that was found by searching damaged input deserves belief. `p` as accepted by
  * etl_buffer_read; buffer_size = the size the log-file header gives for unpacked buffers. */
 bool etl_buffer_plausible(const struct etl_buffer *b, const uint8_t *p, uint32_t buffer_size);

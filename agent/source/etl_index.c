@@ -15,8 +15,8 @@
  * bytes of the body are read, unpacked where needed, for the stamp of the first record: with it the
  * buffers of a circular file that has wrapped can be put in order.
  *
- * A header that makes no sense loses the step to the next. Then every offset is tried until one
- * holds a header that looks like this file's own (etl_buffer_plausible). */
+ * A header that makes no sense, or leads to none, loses the step to the next. Then every offset is
+ * tried until one holds a header that looks like this file's own (etl_buffer_plausible). */
 
 #define PEEK_BYTES     128  /* of a body: any record header, packed or not */
 #define LOG_BYTES      8192 /* the first buffer as far as the names of session and file */
@@ -161,6 +161,50 @@ static enum err search(struct etl_index *x, struct etl_input *in, uint64_t *offs
     return e;
 }
 
+/* Whether the file goes on at `at` with a buffer's header, one of the usual size if `usual`. */
+static enum err goes_on(const struct etl_index *x, struct etl_input *in, uint64_t at, bool usual,
+                        bool *yes)
+{
+    uint8_t head[ETL_BUFFER_HEADER];
+    struct etl_buffer b;
+    size_t got;
+    enum err e = etl_input_read(in, at, head, sizeof head, &got);
+
+    if (e) {
+        return e;
+    }
+    *yes =
+        etl_buffer_read(&b, head, got) == ERR_OK &&
+        (usual ? etl_buffer_plausible(&b, head, x->log.buffer_size) : etl_buffer_shaped(&b, head));
+    return ERR_OK;
+}
+
+/* A header says where the next one stands, so damage in it may cost many buffers. One that is
+ * unlike the others of the file is believed if another header or the end of the file stands where
+ * it says, and no usual one stands where the others would have it. */
+static enum err check_step(struct etl_index *x, struct etl_input *in, uint64_t offset,
+                           struct etl_buffer *b, const uint8_t *head, bool *ok)
+{
+    bool usual = false;
+    enum err e = ERR_OK;
+
+    *ok = offset == 0 || etl_buffer_plausible(b, head, x->log.buffer_size);
+    if (*ok) {
+        return ERR_OK;
+    }
+    if (!(b->flags & ETL_BUFFER_COMPRESSED) && x->log.buffer_size >= ETL_BUFFER_HEADER) {
+        e = goes_on(x, in, offset + x->log.buffer_size, true, &usual);
+    }
+    if (!e && usual) {
+        b->size = x->log.buffer_size;
+        x->damaged++;
+    } else if (!e && offset + b->size < etl_input_size(in)) {
+        return goes_on(x, in, offset + b->size, false, ok);
+    }
+    *ok = true;
+    return e;
+}
+
 static enum err scan(struct etl_index *x, struct etl_input *in)
 {
     uint64_t size = etl_input_size(in), offset = 0;
@@ -168,13 +212,19 @@ static enum err scan(struct etl_index *x, struct etl_input *in)
     struct etl_buffer b;
     enum err e;
     size_t got;
+    bool ok;
 
     while (offset < size) {
         e = etl_input_read(in, offset, head, sizeof head, &got);
         if (e) {
             return e;
         }
-        if (etl_buffer_read(&b, head, got)) {
+        ok = etl_buffer_read(&b, head, got) == ERR_OK;
+        e = ok ? check_step(x, in, offset, &b, head, &ok) : ERR_OK;
+        if (e) {
+            return e;
+        }
+        if (!ok) {
             offset += 1;
             x->skipped_bytes += 1;
             e = search(x, in, &offset);

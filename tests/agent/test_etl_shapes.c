@@ -340,6 +340,24 @@ static void a_buffer_that_cannot_be_found_is_loss_of_every_cpu(void **state)
     assert_lost(&g, 1, 1, 5, 0, 0);
 }
 
+static void a_wrong_size_in_a_header_costs_no_other_buffer(void **state)
+{
+    static const char sizes[][4] = {
+        {0, 0x20, 0, 0}, {0, 0x30, 0, 0}, {(char)0x80, 0x10, 0, 0}, {0, 0x10, 1, 0}, {0, 8, 0, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        struct got g;
+
+        save_four_buffers();
+        change(2 * 4096, sizes[i], 4);
+        read_path(&g);
+        assert_int_equal(g.records, 9);
+        assert_int_equal(g.stats.damaged, 1);
+        assert_int_equal(g.stats.skipped_bytes, 0);
+    }
+}
+
 static void a_cut_between_two_buffers_shows(void **state)
 {
     uint8_t *file;
@@ -532,6 +550,7 @@ int main(void)
         cmocka_unit_test(lost_buffers_and_events_are_told_before_the_next_record_of_their_cpu),
         cmocka_unit_test(damage_is_told_as_loss_from_the_last_good_record_on),
         cmocka_unit_test(a_buffer_that_cannot_be_found_is_loss_of_every_cpu),
+        cmocka_unit_test(a_wrong_size_in_a_header_costs_no_other_buffer),
         cmocka_unit_test(a_cut_between_two_buffers_shows),
         cmocka_unit_test(zeroed_sectors_are_counted_to_the_byte),
         cmocka_unit_test(every_clock_gives_the_same_times),
