@@ -57,6 +57,7 @@ struct events {
     struct walk *walk;
     struct pick pick;
     uint64_t left; /* still to be shown */
+    uint64_t read, shown;
     const char *name;
     bool several;
     struct jsonw json;
@@ -309,6 +310,7 @@ static void on_record(void *ctx, const struct walk_record *r)
         walk_stop(s->walk);
         return;
     }
+    s->read++;
     if (!pick_matches(&s->pick, r)) {
         return;
     }
@@ -317,6 +319,7 @@ static void on_record(void *ctx, const struct walk_record *r)
         return;
     }
     print(s, r, &is);
+    s->shown++;
     s->left--;
     if (s->left == 0 || s->e || !job_out_ok(s->job)) {
         walk_stop(s->walk);
@@ -339,6 +342,16 @@ static void walk_parts(struct events *s)
             (void)job_walk(job, s->walk);
             walk_close(s->walk);
         }
+    }
+}
+
+/* An empty answer has a reason. */
+static void note_nothing(const struct events *s)
+{
+    if (s->shown == 0 && s->left > 0 && !s->job->failed && !s->job->partial) {
+        fprintf(stderr, "procfleet-agent: none of %llu records matches%s\n",
+                (unsigned long long)s->read,
+                opt_value(s->job->args, "provider") ? "; 'etl info' lists the providers" : "");
     }
 }
 
@@ -368,6 +381,7 @@ enum err events_run(struct job *job, struct errmsg *why)
         fputs("\n", job->out);
     }
     sheet_end(s.csv);
+    note_nothing(&s);
     buf_fini(&s.hex);
     buf_fini(&s.line);
     return s.e ? errmsg_set(why, s.e, "cannot print the events: %s", err_text(s.e)) : ERR_OK;

@@ -101,7 +101,7 @@ static void print_times(FILE *to, struct buf *b, const struct etl_census *c)
 
 static void print_session(FILE *to, struct buf *b, const struct etl_census *c)
 {
-    buf_printf(b, "Windows %u.%u.%u, %u CPUs of %u MHz, %u-bit log", c->version[0], c->version[1],
+    buf_printf(b, "Windows %u.%u.%u, CPUs: %u of %u MHz, %u-bit log", c->version[0], c->version[1],
                c->provider_version, c->cpus, c->cpu_mhz, c->header_bits);
     print_line(to, "system", b);
     buf_printf(b, "\"%s\", written to %s", c->session_name, c->log_file_name);
@@ -120,8 +120,8 @@ static void print_buffers(FILE *to, struct buf *b, const struct etl_census *c)
     }
     buf_printf(b, "%llu of ", (unsigned long long)c->buffers);
     put_bytes(b, c->buffer_size);
-    buf_printf(b, " from %u CPUs, %llu compressed; the header says %u were written", cpus,
-               (unsigned long long)c->compressed, c->buffers_written);
+    buf_printf(b, ", %llu compressed; the header says %u were written; CPUs seen: %u",
+               (unsigned long long)c->compressed, c->buffers_written, cpus);
     print_line(to, "buffers", b);
 }
 
@@ -130,10 +130,12 @@ static void print_loss(FILE *to, struct buf *b, const struct walk *w, const stru
     struct source_stats s;
 
     walk_source_stats(w, &s);
-    buf_printf(b, "the header says %u events and %u buffers; ", c->events_lost, c->buffers_lost);
-    buf_printf(b, "%llu events and %llu buffers known, %llu places damaged, %llu bytes skipped",
+    buf_printf(b, "%llu events, %llu buffers; %llu places damaged, %llu bytes skipped",
                (unsigned long long)s.lost_events, (unsigned long long)s.lost_buffers,
                (unsigned long long)s.damaged, (unsigned long long)s.skipped_bytes);
+    if (c->events_lost != s.lost_events || c->buffers_lost != s.lost_buffers) {
+        buf_printf(b, "; the header says %u events, %u buffers", c->events_lost, c->buffers_lost);
+    }
     print_line(to, "loss", b);
 }
 

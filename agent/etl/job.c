@@ -124,6 +124,26 @@ bool job_out_ok(struct job *job)
     return !job->out_failed;
 }
 
+enum err job_id(const struct job *job, const char *option, bool *given, uint32_t *out,
+                struct errmsg *why)
+{
+    const char *text = opt_value(job->args, option);
+    unsigned long long n;
+    char *end;
+
+    *given = text != NULL;
+    if (!text) {
+        return ERR_OK;
+    }
+    errno = 0;
+    n = strtoull(text, &end, 0);
+    if (errno || end == text || *end || text[0] == '-' || n >= UINT32_MAX) {
+        return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number of 32 bits", option, text);
+    }
+    *out = (uint32_t)n;
+    return ERR_OK;
+}
+
 enum err job_number(const struct job *job, const char *option, uint64_t def, uint64_t *out,
                     struct errmsg *why)
 {

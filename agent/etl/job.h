@@ -63,6 +63,10 @@ bool job_walk(struct job *job, struct walk *w);
 /* After printing: whether the output takes more; false ends the walk and the job. */
 bool job_out_ok(struct job *job);
 
+/* An id of an option, of a process or thread; false: not given. Errors: ERR_USAGE */
+NODISCARD enum err job_id(const struct job *job, const char *option, bool *given, uint32_t *out,
+                          struct errmsg *why);
+
 /* A positive number of an option, or the default. Errors: ERR_USAGE */
 NODISCARD enum err job_number(const struct job *job, const char *option, uint64_t def,
                               uint64_t *out, struct errmsg *why);

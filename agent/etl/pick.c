@@ -33,30 +33,18 @@ static bool parse_guid(uint8_t guid[16], const char *text)
     return true;
 }
 
-static bool parse_number(uint32_t *v, const char *text, uint32_t max)
+static bool parse_number(uint16_t *v, const char *text)
 {
     unsigned long long n;
     char *end;
 
     errno = 0;
     n = strtoull(text, &end, 0);
-    if (errno || end == text || *end || text[0] == '-' || n > max) {
+    if (errno || end == text || *end || text[0] == '-' || n > UINT16_MAX) {
         return false;
     }
-    *v = (uint32_t)n;
+    *v = (uint16_t)n;
     return true;
-}
-
-static enum err parse_id(bool *given, uint32_t *v, const struct job *job, const char *option,
-                         struct errmsg *why)
-{
-    const char *text = opt_value(job->args, option);
-
-    *given = text != NULL;
-    if (text && !parse_number(v, text, UINT32_MAX)) {
-        return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number", option, text);
-    }
-    return ERR_OK;
 }
 
 /* Plain numbers are ms since the start, spans as well; everything with a date is UTC. */
@@ -95,24 +83,24 @@ static enum err parse_time(struct pick_time *t, const struct job *job, const cha
 enum err pick_parse(struct pick *p, const struct job *job, struct errmsg *why)
 {
     const char *provider = opt_value(job->args, "provider"), *event = opt_value(job->args, "event");
-    uint32_t number;
     enum err e;
 
     *p = (struct pick){.provider = str_make(provider), .event = str_make(event)};
     p->by_guid = provider && parse_guid(p->guid, provider);
-    if (event && parse_number(&number, event, UINT16_MAX)) {
-        p->by_number = true;
-        p->number = (uint16_t)number;
-    }
-    e = parse_id(&p->by_pid, &p->pid, job, "pid", why);
+    p->by_number = event && parse_number(&p->number, event);
+    e = job_id(job, "pid", &p->by_pid, &p->pid, why);
     if (!e) {
-        e = parse_id(&p->by_tid, &p->tid, job, "tid", why);
+        e = job_id(job, "tid", &p->by_tid, &p->tid, why);
     }
     if (!e) {
         e = parse_time(&p->since, job, "since", why);
     }
     if (!e) {
         e = parse_time(&p->until, job, "until", why);
+    }
+    if (!e && p->since.given && p->until.given && p->since.relative == p->until.relative &&
+        p->since.ns > p->until.ns) {
+        e = errmsg_set(why, ERR_USAGE, "--until is before --since: no record can be between them");
     }
     return e;
 }

@@ -23,6 +23,7 @@ enum {
 
 struct proc_rows {
     struct sheet *sheet;
+    char by_title[32];
     size_t n_figures;
     struct sheet_column columns[FIGURES + PROCS_KEYS_MAX + TAIL_COUNT];
 };
@@ -57,6 +58,17 @@ static const char *title_of(const char *key, enum proc_rows_view view)
     return NULL;
 }
 
+static const char *upper_case(char *out, size_t n, const char *key)
+{
+    size_t i = 0;
+
+    for (; key[i] && i + 1 < n; i++) {
+        out[i] = (char)(key[i] >= 'a' && key[i] <= 'z' ? key[i] - 'a' + 'A' : key[i]);
+    }
+    out[i] = '\0';
+    return out;
+}
+
 static void set_columns(struct proc_rows *r, enum proc_rows_view view, size_t by, bool file)
 {
     const struct procs_key *keys = procs_keys(&r->n_figures);
@@ -72,7 +84,7 @@ static void set_columns(struct proc_rows *r, enum proc_rows_view view, size_t by
         const char *title = title_of(keys[i].name, view);
 
         if (!title && view == PROC_ROWS_TOP && i == by) {
-            title = keys[i].name;
+            title = upper_case(r->by_title, sizeof r->by_title, keys[i].name);
         }
         r->columns[FIGURES + i] = (struct sheet_column){keys[i].name, title, keys[i].unit};
     }

@@ -11,6 +11,8 @@
 
 struct choice {
     struct str name; /* glob; empty: all */
+    bool by_pid;
+    uint32_t pid;
     bool idle;
     bool sorted;
     size_t by;
@@ -30,24 +32,31 @@ static bool chosen(const struct choice *c, const struct ptable_proc *p)
     if (c->name.n && !glob_match(c->name, p->info.name)) {
         return false;
     }
-    if (c->sorted && ((p->info.id.pid == 0 && !c->idle) || !procs_value(p, c->by, &v) || v == 0)) {
+    if (c->by_pid && p->info.id.pid != c->pid) {
         return false;
     }
-    return true;
+    if (!c->sorted) {
+        return true;
+    }
+    return (p->info.id.pid != 0 || c->idle || c->by_pid) && procs_value(p, c->by, &v) && v != 0;
 }
 
 /* An empty answer has a reason. */
-static void note_absent(struct proc_rows *rows, const char *name, uint64_t recorded, size_t by)
+static void note_empty(struct proc_rows *rows, const struct choice *c, const char *name, size_t n,
+                       uint64_t recorded)
 {
-    size_t n;
-    const struct procs_key *keys = procs_keys(&n);
+    const struct procs_key *keys = procs_keys(&(size_t){0});
     char text[300];
 
-    if (!(recorded >> by & 1)) {
+    if (n == 0) {
+        (void)snprintf(text, sizeof text, "%.200s: no processes are recorded", name);
+    } else if (c->sorted && !(recorded >> c->by & 1)) {
         (void)snprintf(text, sizeof text, "%.200s: nothing is recorded about %s", name,
-                       keys[by].name);
-        proc_rows_note(rows, text);
+                       keys[c->by].name);
+    } else {
+        (void)snprintf(text, sizeof text, "%.200s: none of %zu processes matches", name, n);
     }
+    proc_rows_note(rows, text);
 }
 
 static enum err put_part(struct job *job, struct proc_rows *rows, const struct choice *c,
@@ -64,13 +73,15 @@ static enum err put_part(struct job *job, struct proc_rows *rows, const struct c
     recorded = procs_recorded(w, all, n);
     if (c->sorted) {
         proc_rows_sort(all, n, c->by);
-        note_absent(rows, name, recorded, c->by);
     }
     for (size_t i = 0; i < n && shown < c->limit && !e && job_out_ok(job); i++) {
         if (chosen(c, all[i])) {
             e = proc_rows_put(rows, name, recorded, all[i]);
             shown++;
         }
+    }
+    if (shown == 0 && c->limit > 0) {
+        note_empty(rows, c, name, n, recorded);
     }
     mem_free(all);
     return e;
@@ -102,8 +113,11 @@ static enum err put_all(struct job *job, const struct choice *c)
 
 static enum err run(struct job *job, struct choice *c, struct errmsg *why)
 {
-    enum err e;
+    enum err e = job_id(job, "pid", &c->by_pid, &c->pid, why);
 
+    if (e) {
+        return e;
+    }
     c->name = str_make(opt_value(job->args, "name"));
     e = put_all(job, c);
     return e ? errmsg_set(why, e, "cannot list the processes: %s", err_text(e)) : ERR_OK;
@@ -129,13 +143,14 @@ enum err processes_top_run(struct job *job, struct errmsg *why)
     return e ? e : run(job, &c, why);
 }
 
-#define OPT_NAME                                                             \
-    {                                                                        \
-        "name", 0, "GLOB", "only processes whose image has this name", false \
+#define OPTS_WHO                                                            \
+    {"name", 0, "GLOB", "only processes whose image has this name", false}, \
+    {                                                                       \
+        "pid", 'p', "PID", "only the processes that had this id", false     \
     }
 
 static const struct opt list_opts[] = {
-    OPT_NAME, {"limit", 'n', "N", "at most so many of each recording", false}, JOB_OPTS};
+    OPTS_WHO, {"limit", 'n', "N", "at most so many of each recording", false}, JOB_OPTS};
 
 static const struct opt top_opts[] = {
     {"by", 'b', "FIGURE",
@@ -144,7 +159,7 @@ static const struct opt top_opts[] = {
      false},
     {"limit", 'n', "N", "at most so many of each recording (20)", false},
     {"idle", 0, NULL, "with the idle process", false},
-    OPT_NAME,
+    OPTS_WHO,
     JOB_OPTS};
 
 const struct opt_command processes_opts = {
@@ -155,7 +170,8 @@ const struct opt_command processes_opts = {
     .opts = list_opts,
     .n_opts = sizeof list_opts / sizeof *list_opts,
     .examples = "  procfleet-agent etl processes trace.etl\n"
-                "  procfleet-agent etl processes trace.etl --name 'svchost*' --format csv\n",
+                "  procfleet-agent etl processes trace.etl --name 'svchost*' --format csv\n"
+                "  procfleet-agent etl processes trace.etl --pid 3676 --format json\n",
 };
 
 const struct opt_command processes_top_opts = {

@@ -272,20 +272,28 @@ static void print_span(FILE *to, const struct summary *s)
 static void print_head(FILE *to, const struct summary *s)
 {
     const struct figures *f = s->figures;
+    const struct ptable_stats *t = ptable_stats(walk_table(s->walk));
+    const struct lifecycle_stats *l = lifecycle_stats(walk_lifecycle(s->walk));
     struct source_stats stats;
 
     walk_source_stats(s->walk, &stats);
-    fprintf(to, "file      %s\nsystem    %s, %u CPUs\n", s->name, walk_about(s->walk)->system,
+    fprintf(to, "file      %s", s->name);
+    if (s->n_files > 1) {
+        fprintf(to, " and %zu more", s->n_files - 1);
+    }
+    fprintf(to, "\nsystem    %s, CPUs: %u\n", walk_about(s->walk)->system,
             walk_about(s->walk)->cpus);
     print_span(to, s);
     fprintf(to, "records   %llu\n", (unsigned long long)f->records);
     fprintf(to, "loss      %llu events, %llu buffers; %llu places damaged, %llu bytes skipped\n",
             (unsigned long long)stats.lost_events, (unsigned long long)stats.lost_buffers,
             (unsigned long long)stats.damaged, (unsigned long long)stats.skipped_bytes);
-    fprintf(to, "processes %llu started, %llu ended, %zu known\n",
-            (unsigned long long)f->counts[KINDS_PROCESS][1],
-            (unsigned long long)f->counts[KINDS_PROCESS][2],
-            ptable_stats(walk_table(s->walk))->running + ptable_stats(walk_table(s->walk))->ended);
+    if (t->running + t->ended == 0) {
+        fputs("processes not recorded\n", to);
+        return;
+    }
+    fprintf(to, "processes %llu started, %llu ended, %zu known\n", (unsigned long long)l->starts,
+            (unsigned long long)l->stops, t->running + t->ended);
 }
 
 /* Kinds by falling count: sheets are for rows, and these few need no more than a sort by hand. */
@@ -346,29 +354,57 @@ static enum err print_kinds(FILE *to, const struct summary *s)
     return e;
 }
 
-/* The first processes by CPU time. */
+/* The figure to sort by: CPU time, or the first thing that is recorded; false: nothing is. */
+static bool telling(uint64_t recorded, size_t *by)
+{
+    static const char *const order[] = {"cpu_time", "disk", "net", "faults", "image_loads"};
+    struct errmsg why;
+
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (procs_key_find(by, order[i], &why) == ERR_OK && recorded >> *by & 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum err put_top(FILE *to, struct ptable_proc **all, size_t n, uint64_t recorded, size_t by)
+{
+    struct proc_rows *rows;
+    enum err e = proc_rows_begin(&rows, to, SHEET_AS_TABLE, PROC_ROWS_TOP, by, false);
+    size_t shown = 0;
+    int64_t v;
+
+    if (e) {
+        return e;
+    }
+    proc_rows_sort(all, n, by);
+    for (size_t i = 0; i < n && shown < TOP_PROCESSES && !e; i++) {
+        /* not idle, which is everybody's rest */
+        if (all[i]->info.id.pid != 0 && procs_value(all[i], by, &v) && v != 0) {
+            e = proc_rows_put(rows, "", recorded, all[i]);
+            shown++;
+        }
+    }
+    proc_rows_end(rows);
+    return e;
+}
+
+/* The processes that used most, where the recording tells. */
 static enum err print_top(FILE *to, const struct walk *w)
 {
     struct ptable_proc **all;
-    struct proc_rows *rows;
     uint64_t recorded;
-    size_t n;
+    size_t n, by;
     enum err e = procs_list(w, &all, &n);
 
     if (e) {
         return e;
     }
     recorded = procs_recorded(w, all, n);
-    proc_rows_sort(all, n, 0);
-    e = proc_rows_begin(&rows, to, SHEET_AS_TABLE, PROC_ROWS_TOP, 0, false);
-    if (!e) {
-        for (size_t i = 0, shown = 0; i < n && shown < TOP_PROCESSES && !e; i++) {
-            if (all[i]->info.id.pid != 0) { /* idle: everybody's rest */
-                e = proc_rows_put(rows, "", recorded, all[i]);
-                shown++;
-            }
-        }
-        proc_rows_end(rows);
+    if (telling(recorded, &by)) {
+        fputs("\n", to);
+        e = put_top(to, all, n, recorded, by);
     }
     mem_free(all);
     return e;
@@ -381,11 +417,7 @@ static enum err print_people(FILE *to, const struct summary *s)
     print_head(to, s);
     fputs("\n", to);
     e = print_kinds(to, s);
-    if (!e) {
-        fputs("\n", to);
-        e = print_top(to, s->walk);
-    }
-    return e;
+    return e ? e : print_top(to, s->walk);
 }
 
 /* -- the command -- */

@@ -296,10 +296,24 @@ static enum err init(struct threads **out, struct job *job)
     return ERR_OK;
 }
 
-static enum err list_part(struct job *job, size_t part, struct sheet *sheet, const uint64_t *pid)
+/* An empty answer has a reason. */
+static void note_empty(struct sheet *sheet, const char *name, const struct threads *t)
+{
+    char text[300];
+
+    if (t->n == 0) {
+        (void)snprintf(text, sizeof text, "%.200s: no threads are recorded", name);
+    } else {
+        (void)snprintf(text, sizeof text, "%.200s: none of %zu threads matches", name, t->n);
+    }
+    sheet_note(sheet, str_make(text));
+}
+
+static enum err list_part(struct job *job, size_t part, struct sheet *sheet, const uint32_t *pid)
 {
     struct threads *t;
     struct walk_conf conf = {.progress = true, .record = on_record, .fact = on_fact};
+    size_t shown = 0;
     enum err e = init(&t, job);
 
     if (e) {
@@ -314,7 +328,11 @@ static enum err list_part(struct job *job, size_t part, struct sheet *sheet, con
         for (size_t i = 0; i < t->n && !e && job_out_ok(job); i++) {
             if (!pid || t->all[i].pid == *pid) {
                 e = put(sheet, job_part_name(job, part), t, &t->all[i]);
+                shown++;
             }
+        }
+        if (shown == 0) {
+            note_empty(sheet, job_part_name(job, part), t);
         }
         if (t->untold) {
             sheet_note(sheet, str_make("some threads did not fit into the table"));
@@ -329,9 +347,9 @@ enum err threads_run(struct job *job, struct errmsg *why)
 {
     struct sheet_column columns[COLUMNS];
     struct sheet *sheet;
-    uint64_t pid;
-    bool by = opt_value(job->args, "pid") != NULL;
-    enum err e = job_number(job, "pid", 0, &pid, why);
+    uint32_t pid;
+    bool by;
+    enum err e = job_id(job, "pid", &by, &pid, why);
 
     if (e) {
         return e;

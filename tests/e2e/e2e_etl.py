@@ -266,6 +266,28 @@ def top():
     check("most hard faults", rows[0]["hard_faults"], summary(path)["hardfaults_by_pid"]["3676"])
 
 
+def nothing():
+    """What is not recorded is absent, and an empty answer has a reason."""
+    no_kernel, threads_only, samples = recording("powershell"), recording("gc-dynamic-events"), recording("net.4.5.2.x64")
+    for args, word in ((["processes", no_kernel], "no processes are recorded"), (["threads", no_kernel], "no threads are recorded"),
+                       (["top", threads_only], "nothing is recorded about cpu_time"),
+                       (["processes", threads_only, "--pid", "7609"], "none of 100 processes matches"),
+                       (["threads", threads_only, "--pid", "7609"], "none of 1219 threads matches"),
+                       (["events", threads_only, "--provider", "Thraed"], "none of 28693 records matches")):
+        ensure("%s: %s" % (args[0], word), word in "".join(run(*args)))
+    row = json.loads(run("processes", threads_only, "--pid", "7608", "--format", "json")[0])
+    check("one process by its id", [(r["pid"], r["name"], r["threads_started"]) for r in row],
+          [(7608, "Benchmarks.exe", summary(threads_only)["threads"]["started_by_pid"]["7608"])])
+    ensure("without figures nobody recorded", not {"cpu_time", "samples", "switches_in", "run", "disk", "net", "soft_faults"} & row[0].keys())
+    row = json.loads(run("processes", samples, "--pid", "3676", "--format", "json")[0])[0]
+    ensure("samples do not tell switches", row["samples"] == 5129 and not {"switches_in", "run", "wait", "ready"} & row.keys())
+    ensure("a summary says that processes are not recorded", "processes not recorded" in run("summary", no_kernel)[0])
+    ensure("and lists those that used most only where something tells", " COMMAND" not in run("summary", threads_only)[0])
+    images = run("summary", "--merge", recording("diaghub.kernel.1"), recording("diaghub.user_injected.1"))[0]
+    ensure("without CPU time by what there is", "diaghub.kernel.1.etl.xz and 1 more" in images and
+           images.splitlines()[-2].split()[:2] == ["2140", "locProject.exe"], images)
+
+
 # -- files --
 
 def files(room):
@@ -308,7 +330,9 @@ def errors(room, plain):
                              (2, ["info", room], "directory"), (2, ["info", "-"], "standard input"), (2, ["info"], "FILE"),
                              (2, ["nonsense", plain], "nonsense"), (2, [], ""), (2, ["top", "--by", "cpu_tim", plain], "cpu_time"),
                              (2, ["events", plain, "--since", "yesterday"], "since"), (2, ["events", plain, "--pid", "x"], "pid"),
-                             (2, ["events", plain, "--limit", "-1"], "limit"), (2, ["summary", plain, "--format", "csv"], "rows"),
+                             (2, ["events", plain, "--limit", "-1"], "limit"),
+                             (2, ["events", plain, "--since", "2s", "--until", "1500"], "before"),
+                             (2, ["threads", plain, "--pid", "4294967296"], "pid"), (2, ["summary", plain, "--format", "csv"], "rows"),
                              (2, ["summary", plain, "--format", "xml"], "xml"), (2, ["events", plain, "--bogus"], "bogus"),
                              (1, ["events", plain, "--tmf", os.path.join(room, "nowhere")], "nowhere")):
         out, err = run(*args, expect=code)
@@ -343,6 +367,7 @@ filters()
 times()
 formats()
 top()
+nothing()
 with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as directory:
     unpacked = files(directory)
     messages(directory)
