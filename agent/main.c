@@ -30,9 +30,13 @@ static const struct {
     const struct opt_command *opts;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&cmd_run_opts, cmd_run},           {&cmd_replay_opts, cmd_replay},
-    {&cmd_etl_opts, cmd_etl},           {&config_sample_opts, cmd_config_sample},
-    {&completion_opts, cmd_completion}, {&version_opts, cmd_version},
+    {&cmd_run_opts, cmd_run},
+    {&cmd_replay_opts, cmd_replay},
+    {&cmd_etl_opts, cmd_etl},
+    {&cmd_doctor_opts, cmd_doctor},
+    {&config_sample_opts, cmd_config_sample},
+    {&completion_opts, cmd_completion},
+    {&version_opts, cmd_version},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)

@@ -1,5 +1,6 @@
 """The operator's command line: what it says and how it exits when things are not as they should be."""
 
+import json
 import os
 import re
 import signal
@@ -74,6 +75,20 @@ def settings(fleet):
                   *(["--set", "collector.addresses=127.0.0.1:1"] if program == "procfleet-agent" else []), expect=1)
 
 
+def doctor(fleet):
+    """The doctor's exit code tells whose the trouble is, and its JSON parses."""
+    args = fleet.agent_args("patient")
+    found = json.loads(fleet.run("procfleet-agent", "doctor", *args, "--format", "json")[1])
+    check("nothing failed", [f for f in found if f["state"] == "failed"], [])
+    ensure("the collector answered", [f for f in found if f["check"] == "collector" and f["state"] == "ok"])
+    ensure("the text names the fix", " fix: " in fleet.run("procfleet-agent", "doctor", *args, "--set", "tls.key=/nowhere",
+                                                           expect=1)[1])
+    fleet.run("procfleet-agent", "doctor", *args, "--set", "collector.addresses=127.0.0.1:1", expect=3)
+    fleet.run("procfleet-agent", "doctor", *args, "--set", "collector.server_name=other.example", expect=4)
+    fleet.run("procfleet-agent", "doctor", *args, "--set", "no.such=1", expect=2)
+    fleet.run("procfleet-agent", "doctor", "--format", "xml", expect=2)
+
+
 def stops(fleet):
     """An agent whose collector is away, or stuck, still stops; a second signal hurries it."""
     late = fleet.start_agent("late", batch__max_age="500ms")
@@ -105,5 +120,6 @@ with Fleet() as fleet:
     output(fleet)
     lost_stream(fleet)
     settings(fleet)
+    doctor(fleet)
     stops(fleet)
 sys.exit(0)

@@ -1,0 +1,411 @@
+/* The doctor on hosts with known faults: real certificates, a real listener, real files. */
+#include "tests/support/t.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/doctor.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/certs.h"
+#include "tests/support/ingest.h"
+#include "tests/support/support.h"
+
+#define CONNECT_NS (20 * CLK_S)
+#define DAY_NS     (24 * 3600 * CLK_S)
+
+static struct certs *pki, *foreign;
+static struct net_tls *server_tls;
+
+/* -- what was found -- */
+
+struct seen {
+    struct doctor_result result;
+    char text[64][400]; /* "check state detail" */
+    size_t n, without_fix;
+};
+
+static void on_found(void *ctx, const struct doctor_finding *f)
+{
+    struct seen *s = ctx;
+
+    assert_true(s->n < COUNT_OF(s->text));
+    (void)snprintf(s->text[s->n++], sizeof s->text[0], "%s %s %s", f->check,
+                   doctor_state_text(f->state), f->detail);
+    s->without_fix += (f->state == DOCTOR_FAILED || f->state == DOCTOR_WARNING) && !f->fix[0];
+}
+
+/* The text of the finding that begins so, or NULL. */
+static const char *finding(const struct seen *s, const char *begin)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (strncmp(s->text[i], begin, strlen(begin)) == 0) {
+            return s->text[i];
+        }
+    }
+    return NULL;
+}
+
+static void assert_found(const struct seen *s, const char *begin)
+{
+    if (!finding(s, begin)) {
+        for (size_t i = 0; i < s->n; i++) {
+            print_message("%s\n", s->text[i]);
+        }
+        fail_msg("nothing begins with '%s'", begin);
+    }
+}
+
+/* -- a host -- */
+
+struct host {
+    char dir[256], sets[6][1200];
+    struct agent_conf conf;
+    struct seen seen;
+};
+
+static struct host *host_new(const char *cert, struct certs *ca, const char *addresses)
+{
+    struct host *h = mem_zalloc(sizeof *h);
+    const char *list[COUNT_OF(h->sets)];
+    struct errmsg why = {""};
+
+    assert_non_null(h);
+    (void)support_temp_dir(h->dir, sizeof h->dir);
+    (void)snprintf(h->sets[0], sizeof h->sets[0], "state_dir=%s", h->dir);
+    (void)snprintf(h->sets[1], sizeof h->sets[1], "tls.ca=%s/ca.pem", certs_dir(ca));
+    (void)snprintf(h->sets[2], sizeof h->sets[2], "tls.cert=%s", certs_path(pki, cert, ".pem"));
+    (void)snprintf(h->sets[3], sizeof h->sets[3], "tls.key=%s", certs_path(pki, cert, ".key"));
+    (void)snprintf(h->sets[4], sizeof h->sets[4], "collector.addresses=%s", addresses);
+    (void)snprintf(h->sets[5], sizeof h->sets[5], "identity.name=host-1.example");
+    for (size_t i = 0; i < COUNT_OF(list); i++) {
+        list[i] = h->sets[i];
+    }
+    if (agent_conf_load(&h->conf, NULL, list, COUNT_OF(list), &why)) {
+        fail_msg("%s", why.text);
+    }
+    return h;
+}
+
+static void examine(struct host *h, int64_t now_ns)
+{
+    struct doctor_conf conf = {.conf = &h->conf,
+                               .now_ns = now_ns,
+                               .connect_ns = CONNECT_NS,
+                               .found = on_found,
+                               .ctx = &h->seen};
+
+    memset(&h->seen, 0, sizeof h->seen);
+    doctor_run(&h->seen.result, &conf);
+    assert_int_equal(h->seen.without_fix, 0);
+}
+
+static void host_free(struct host *h)
+{
+    agent_conf_fini(&h->conf);
+    support_remove_dir(h->dir);
+    mem_free(h);
+}
+
+static const char *address_of(char text[64], const struct ingest *c)
+{
+    (void)snprintf(text, 64, "127.0.0.1:%u", ingest_port(c));
+    return text;
+}
+
+/* -- tests -- */
+
+static void a_sound_host_has_nothing_failed(void **state)
+{
+    struct ingest *c = ingest_create(server_tls);
+    char address[64];
+    struct host *h = host_new("host-1", pki, address_of(address, c));
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_ok(h->seen.result.e);
+    assert_int_equal(h->seen.result.count[DOCTOR_FAILED], 0);
+    assert_found(&h->seen, "collector ok 127.0.0.1");
+    assert_found(&h->seen, "tls.certificate ok");
+    assert_found(&h->seen, "tls.name ok this host is host-1");
+    assert_found(&h->seen, "state.write ok");
+    assert_found(&h->seen, "state.lock ok no agent");
+    assert_found(&h->seen, "source ");
+    assert_int_equal(c->hellos, 0);
+    host_free(h);
+    ingest_destroy(c);
+}
+
+static enum err count_entry(void *ctx, const char *name)
+{
+    size_t *n = ctx;
+
+    (void)name;
+    (*n)++;
+    return ERR_OK;
+}
+
+static void examining_leaves_nothing_behind(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+    size_t n = 0;
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_ok(os_list_dir(h->dir, count_entry, &n));
+    assert_int_equal(n, 0);
+    host_free(h);
+}
+
+static void a_running_agent_is_told_and_not_disturbed(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "lock");
+    struct os_lock *lock, *second;
+
+    (void)state;
+    assert_ok(os_lock(&lock, path));
+    examine(h, os_utc_ns());
+    assert_found(&h->seen, "state.lock ok an agent is running");
+    assert_err(os_lock(&second, path), ERR_BUSY);
+    os_unlock(lock);
+    mem_free(path);
+    host_free(h);
+}
+
+static void a_missing_address_is_a_failure_here(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_err(h->seen.result.e, ERR_INVALID);
+    assert_found(&h->seen, "collector failed collector.addresses");
+    host_free(h);
+}
+
+static void a_collector_that_is_away_is_unreachable(void **state)
+{
+    struct ingest *c = ingest_create(server_tls);
+    char address[64];
+    struct host *h = host_new("host-1", pki, address_of(address, c));
+
+    (void)state;
+    ingest_stop(c);
+    examine(h, os_utc_ns());
+    assert_err(h->seen.result.e, ERR_UNREACHABLE);
+    assert_found(&h->seen, "collector failed 127.0.0.1");
+    host_free(h);
+    ingest_destroy(c);
+}
+
+static void one_of_two_collectors_that_is_away_is_a_warning(void **state)
+{
+    struct ingest *away = ingest_create(server_tls), *there = ingest_create(server_tls);
+    char first[64], second[64], both[200];
+    struct host *h;
+
+    (void)state;
+    (void)snprintf(both, sizeof both, "%s,%s", address_of(first, away), address_of(second, there));
+    h = host_new("host-1", pki, both);
+    ingest_stop(away);
+    examine(h, os_utc_ns());
+    assert_ok(h->seen.result.e);
+    assert_found(&h->seen, "collector warning");
+    assert_found(&h->seen, "collector ok");
+    host_free(h);
+    ingest_destroy(away);
+    ingest_destroy(there);
+}
+
+static void a_collector_of_another_authority_is_refused(void **state)
+{
+    struct net_tls *tls = certs_load(foreign, "collector", foreign, true);
+    struct ingest *c = ingest_create(tls);
+    char address[64];
+    struct host *h = host_new("host-1", pki, address_of(address, c));
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_err(h->seen.result.e, ERR_TRUST);
+    assert_found(&h->seen, "collector failed 127.0.0.1");
+    host_free(h);
+    ingest_destroy(c);
+    net_tls_free(tls);
+}
+
+static void a_wrong_authority_is_found_before_connecting(void **state)
+{
+    struct host *h = host_new("host-1", foreign, "127.0.0.1:1");
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_err(h->seen.result.e, ERR_INVALID);
+    assert_found(&h->seen, "tls.certificate failed");
+    assert_found(&h->seen, "collector skipped");
+    host_free(h);
+}
+
+static void a_certificate_of_another_role_is_found(void **state)
+{
+    struct host *h = host_new("operator", pki, "");
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_found(&h->seen, "tls.role failed");
+    host_free(h);
+}
+
+static void a_certificate_of_another_host_is_a_warning(void **state)
+{
+    struct host *h = host_new("host-2", pki, "");
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_found(&h->seen,
+                 "tls.name warning the certificate is of host host-2, but this is host-1");
+    host_free(h);
+}
+
+static void the_end_of_a_certificate_is_told_in_time(void **state)
+{
+    struct host *h = host_new("long", pki, "");
+    int64_t now_ns = os_utc_ns();
+
+    (void)state;
+    examine(h, now_ns);
+    assert_found(&h->seen, "tls.expiry ok the certificate is good for 99 more days");
+    examine(h, now_ns + 80 * DAY_NS);
+    assert_found(&h->seen, "tls.expiry warning the certificate is good for 19 more days");
+    host_free(h);
+}
+
+static void a_clock_far_behind_is_a_failure(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+
+    (void)state;
+    examine(h, 0);
+    assert_found(&h->seen, "clock.time failed the clock says 1970-01-01T00:00:00Z");
+    host_free(h);
+}
+
+static void a_state_directory_to_be_made_is_a_warning(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "a/b");
+
+    (void)state;
+    h->conf.state_dir = path;
+    examine(h, os_utc_ns());
+    assert_found(&h->seen, "state.write warning");
+    assert_found(&h->seen, "disk.room ");
+    assert_false(os_exists(path));
+    mem_free(path);
+    host_free(h);
+}
+
+static void a_state_directory_that_is_a_file_is_a_failure(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "file");
+
+    (void)state;
+    assert_ok(os_write_file(path, "x", 1, true));
+    h->conf.state_dir = path;
+    examine(h, os_utc_ns());
+    assert_err(h->seen.result.e, ERR_INVALID);
+    assert_found(&h->seen, "state.write failed");
+    mem_free(path);
+    host_free(h);
+}
+
+static void a_missing_key_is_found(void **state)
+{
+    struct host *h = host_new("nobody", pki, "");
+
+    (void)state;
+    examine(h, os_utc_ns());
+    assert_found(&h->seen, "tls.key failed there is no key");
+    assert_found(&h->seen, "tls.certificate failed");
+    host_free(h);
+}
+
+static void a_key_that_others_can_read_is_found(void **state)
+{
+    struct host *h = host_new("open", pki, "");
+
+    (void)state;
+    assert_int_equal(chmod(h->conf.key, 0644), 0);
+    examine(h, os_utc_ns());
+    assert_found(&h->seen, "tls.key failed others can read the key");
+    host_free(h);
+}
+
+static void an_unknown_source_is_a_failure(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+
+    (void)state;
+    h->conf.source = "no such";
+    examine(h, os_utc_ns());
+    assert_found(&h->seen, "source failed");
+    host_free(h);
+}
+
+static int set_up(void **state)
+{
+    struct pki_issue lasting = {
+        .use = PKI_AGENT, .name = "long", .now_ns = os_utc_ns(), .life_ns = 100 * DAY_NS - CLK_S};
+
+    (void)state;
+    assert_ok(net_init(NULL));
+    pki = certs_create();
+    foreign = certs_create();
+    certs_issue(pki, PKI_COLLECTOR, "collector");
+    certs_issue(foreign, PKI_COLLECTOR, "collector");
+    certs_issue(pki, PKI_AGENT, "host-1");
+    certs_issue(pki, PKI_AGENT, "host-2");
+    certs_issue(pki, PKI_AGENT, "open");
+    certs_issue(pki, PKI_QUERY, "operator");
+    certs_issue_as(pki, &lasting);
+    server_tls = certs_load(pki, "collector", pki, true);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    net_tls_free(server_tls);
+    certs_destroy(pki);
+    certs_destroy(foreign);
+    net_fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sound_host_has_nothing_failed),
+        cmocka_unit_test(examining_leaves_nothing_behind),
+        cmocka_unit_test(a_running_agent_is_told_and_not_disturbed),
+        cmocka_unit_test(a_missing_address_is_a_failure_here),
+        cmocka_unit_test(a_collector_that_is_away_is_unreachable),
+        cmocka_unit_test(one_of_two_collectors_that_is_away_is_a_warning),
+        cmocka_unit_test(a_collector_of_another_authority_is_refused),
+        cmocka_unit_test(a_wrong_authority_is_found_before_connecting),
+        cmocka_unit_test(a_certificate_of_another_role_is_found),
+        cmocka_unit_test(a_certificate_of_another_host_is_a_warning),
+        cmocka_unit_test(the_end_of_a_certificate_is_told_in_time),
+        cmocka_unit_test(a_clock_far_behind_is_a_failure),
+        cmocka_unit_test(a_state_directory_to_be_made_is_a_warning),
+        cmocka_unit_test(a_state_directory_that_is_a_file_is_a_failure),
+        cmocka_unit_test(a_missing_key_is_found),
+        cmocka_unit_test(a_key_that_others_can_read_is_found),
+        cmocka_unit_test(an_unknown_source_is_a_failure),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
