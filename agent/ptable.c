@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "common/clk.h"
 #include "common/mem.h"
 
 /* Of an entry of pids: `mark` counts the chain, `state` says whether its newest still owns it. */
@@ -23,6 +24,7 @@ struct ptable {
     struct ptable_conf conf;
     struct idmap *pids, *tids;
     struct list running, ended, spare;
+    struct ptable_proc *in_grace; /* conf.keep: the first of `ended` whose grace is not over */
     size_t slots;
     size_t text_bytes;
     struct ptable_stats stats;
@@ -206,9 +208,20 @@ static void unchain(struct ptable *t, struct ptable_proc *p)
     }
 }
 
+static bool is_held(const struct ptable_proc *p)
+{
+    return p->life.start_held || p->life.stop_held;
+}
+
 static bool can_go(const struct ptable_proc *p)
 {
-    return p && p->row.final_done && !p->life.start_held && !p->life.stop_held;
+    return p && p->row.final_done && !is_held(p);
+}
+
+static void leave_ended(struct ptable *t, struct ptable_proc *p)
+{
+    t->in_grace = t->in_grace == p ? p->next : t->in_grace;
+    list_remove(&t->ended, p);
 }
 
 static void forget(struct ptable *t, struct ptable_proc *p)
@@ -216,7 +229,7 @@ static void forget(struct ptable *t, struct ptable_proc *p)
     uint32_t generation = p->generation + 1;
 
     unchain(t, p);
-    list_remove(&t->ended, p);
+    leave_ended(t, p);
     texts_drop(t, p);
     memset(p, 0, sizeof *p);
     p->generation = generation;
@@ -430,6 +443,7 @@ void ptable_end(struct ptable *t, struct ptable_proc *p, const struct proc_info 
     if (!ptable_ended(p)) {
         list_remove(&t->running, p);
         list_append(&t->ended, p);
+        t->in_grace = t->in_grace ? t->in_grace : p;
         t->stats.running--;
         t->stats.ended++;
         p->end_mono_ns = mono_ns;
@@ -451,7 +465,7 @@ void ptable_revive(struct ptable *t, struct ptable_proc *p)
     static const uint32_t exit_bits =
         INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
 
-    list_remove(&t->ended, p);
+    leave_ended(t, p);
     list_append(&t->running, p);
     t->stats.running++;
     t->stats.ended--;
@@ -460,13 +474,24 @@ void ptable_revive(struct ptable *t, struct ptable_proc *p)
     p->info_version++;
 }
 
+static bool grace_over(const struct ptable *t, const struct ptable_proc *p, int64_t mono_ns)
+{
+    return clk_sub(mono_ns, p->end_mono_ns) > t->conf.grace_ns;
+}
+
 void ptable_expire(struct ptable *t, int64_t mono_ns)
 {
-    struct ptable_proc *p = t->ended.first;
+    struct ptable_proc *p;
 
-    while (can_go(p) && mono_ns - p->end_mono_ns > t->conf.grace_ns) {
+    if (t->conf.keep) {
+        for (p = t->in_grace; p && !is_held(p) && grace_over(t, p, mono_ns); p = p->next) {
+            p->generation++;
+        }
+        t->in_grace = p;
+        return;
+    }
+    for (p = t->ended.first; can_go(p) && grace_over(t, p, mono_ns); p = t->ended.first) {
         forget(t, p);
-        p = t->ended.first;
     }
 }
 

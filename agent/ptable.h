@@ -23,6 +23,7 @@ struct ptable_conf {
     size_t threads_max;
     size_t text_max; /* bytes of all names and command lines */
     int64_t grace_ns;
+    bool keep; /* instances whose grace is over stay to be listed; no number finds them any more */
 };
 
 /* One process instance. `info` and `info_version` are written by ptable_* only; `life` belongs to
@@ -135,7 +136,8 @@ static inline bool ptable_entry_dead(const struct idmap_entry *e)
     return ((const struct ptable_proc *)e->owner)->generation != e->generation;
 }
 
-/* Forgets instances whose grace is over and whose final row has been made. O(1) when none is. */
+/* Forgets instances whose grace is over and whose final row has been made; with conf.keep they only
+ * lose their numbers. O(1) when none is. */
 void ptable_expire(struct ptable *t, int64_t mono_ns);
 
 /* Iteration: first running or ended instance; the rest through ->next. Ending or adding during the

@@ -9,6 +9,7 @@
 
 #define LOOK_EVERY  8192 /* records, a power of two */
 #define PROGRESS_NS (200 * CLK_MS)
+#define GRACE_NS    (10 * CLK_S) /* late records of other CPUs are still a process' own */
 
 struct walk {
     struct walk_conf conf;
@@ -119,6 +120,7 @@ static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     struct walk *w = ctx;
 
     lifecycle_advance(w->life, wall_ns, mono_ns);
+    ptable_expire(w->table, mono_ns);
 }
 
 /* -- building -- */
@@ -134,7 +136,8 @@ static enum err open_stages(struct walk *w)
     struct ptable_conf table = {.instances_max = WALK_INSTANCES_MAX,
                                 .threads_max = WALK_THREADS_MAX,
                                 .text_max = WALK_TEXT_MAX,
-                                .grace_ns = INT64_MAX};
+                                .grace_ns = GRACE_NS,
+                                .keep = true};
     struct lifecycle_conf life = {.told = ignore_life};
     enum err e = decode_create(&w->decode);
 

@@ -71,6 +71,35 @@ static void an_ended_instance_is_findable_for_its_grace_and_not_longer(void **st
     ptable_destroy(t);
 }
 
+static void a_kept_instance_stays_in_the_list_and_loses_its_numbers(void **state)
+{
+    struct ptable_conf keep = roomy;
+    struct ptable *t;
+    struct ptable_proc *p, *q;
+
+    (void)state;
+    keep.keep = true;
+    assert_ok(ptable_create(&t, &keep));
+    p = add(t, 8, 1);
+    assert_ok(ptable_thread_start(t, 80, p));
+    end_at(t, p, 0);
+    ptable_expire(t, keep.grace_ns);
+    assert_ptr_equal(ptable_owner(t, 8), p);
+    assert_ptr_equal(ptable_thread(t, 80), p);
+    ptable_expire(t, keep.grace_ns + 1);
+    ptable_expire(t, keep.grace_ns + 2);
+    assert_null(ptable_owner(t, 8));
+    assert_null(ptable_thread(t, 80));
+    assert_ptr_equal(ptable_first_ended(t), p);
+    q = add(t, 8, 2);
+    end_at(t, q, keep.grace_ns + 5);
+    assert_ptr_equal(ptable_owner(t, 8), q);
+    ptable_expire(t, 3 * keep.grace_ns);
+    assert_null(ptable_owner(t, 8));
+    assert_ptr_equal(ptable_first_ended(t)->next, q);
+    ptable_destroy(t);
+}
+
 static void an_instance_without_its_last_row_is_not_forgotten(void **state)
 {
     struct ptable *t = table_of(&roomy);
@@ -235,6 +264,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_reused_pid_belongs_to_the_newest_instance),
         cmocka_unit_test(an_ended_instance_is_findable_for_its_grace_and_not_longer),
+        cmocka_unit_test(a_kept_instance_stays_in_the_list_and_loses_its_numbers),
         cmocka_unit_test(an_instance_without_its_last_row_is_not_forgotten),
         cmocka_unit_test(forgetting_the_older_instance_leaves_the_newer),
         cmocka_unit_test(a_thread_belongs_to_who_started_it_last),
