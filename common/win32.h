@@ -16,4 +16,6 @@
 #include <bcrypt.h>
 #include <psapi.h>
 
+#include "common/win32_etw.h"
+
 #endif

@@ -1,0 +1,322 @@
+/* Sessions: how they start, what they are told to record, and what becomes of every refusal. */
+#include "tests/support/t.h"
+
+#include <string.h>
+
+#include "agent/etw_guid.h"
+#include "agent/source/etw_ctl.h"
+#include "common/mem.h"
+#include "tests/support/etwreplay.h"
+
+#define FLAG_PROCESS 0x1u
+#define FLAG_THREAD  0x2u
+#define FLAG_IMAGE   0x4u
+
+static const uint8_t foreign[16] = {9, 9, 9};
+
+static const struct etw_session_conf kernel = {.name = "procfleet-test",
+                                               .guid = {1, 2, 3, 4},
+                                               .kernel = true,
+                                               .one_stream = true,
+                                               .buffer_kb = 64,
+                                               .min_buffers = 4,
+                                               .max_buffers = 64,
+                                               .pool_mib = 16,
+                                               .flush_s = 1};
+
+static struct etw_ctl *open_with(const struct etwreplay_script *script)
+{
+    struct etw_ctl *c;
+
+    assert_ok(etw_ctl_open(&c, etwreplay_begin(script), &kernel, NULL));
+    return c;
+}
+
+static struct etw_ctl_stats stats_of(const struct etw_ctl *c)
+{
+    struct etw_ctl_stats stats;
+
+    etw_ctl_stats(c, &stats);
+    return stats;
+}
+
+static void a_session_starts_is_queried_and_stops(void **state)
+{
+    struct etwreplay_script script = {.buffers_lost = 3};
+    struct etw_ctl *c = open_with(&script);
+    struct etw_totals totals;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_true(etwreplay_exists("procfleet-test"));
+    etwreplay_lost(7, 0);
+    assert_ok(etw_ctl_query(c, &totals, NULL));
+    assert_int_equal(totals.events_lost, 7);
+    assert_int_equal(totals.buffers_lost, 3);
+    assert_int_equal(totals.max_buffers, 64);
+    assert_ok(etw_ctl_flush(c, NULL));
+    assert_ok(etw_ctl_stop(c, NULL));
+    assert_false(etwreplay_exists("procfleet-test"));
+    assert_ok(etw_ctl_stop(c, NULL));
+    assert_int_equal(stats_of(c).started, 1);
+    assert_int_equal(stats_of(c).failed, 0);
+    etw_ctl_close(c);
+}
+
+static void a_session_of_an_earlier_run_is_reclaimed(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+
+    (void)state;
+    etwreplay_add(kernel.name, kernel.guid, true);
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_int_equal(stats_of(c).orphan_reclaimed, 1);
+    assert_int_equal(etwreplay_calls(REPLAY_STOP), 1);
+    assert_int_equal(etwreplay_calls(REPLAY_START), 2);
+    etw_ctl_close(c);
+}
+
+static void a_foreign_session_of_our_name_is_left_alone(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    etwreplay_add(kernel.name, foreign, true);
+    assert_err(etw_ctl_start(c, &why), ERR_EXISTS);
+    assert_non_null(strstr(why.text, kernel.name));
+    assert_true(etwreplay_exists(kernel.name));
+    assert_int_equal(etwreplay_calls(REPLAY_STOP), 0);
+    assert_ok(etw_ctl_stop(c, NULL)); /* not ours: not stopped */
+    assert_true(etwreplay_exists(kernel.name));
+    etw_ctl_close(c);
+}
+
+static void who_holds_the_slots_is_told(void **state)
+{
+    struct etwreplay_script script = {
+        .faults[REPLAY_START] = {.times = 1, .code = ERROR_NO_SYSTEM_RESOURCES}};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    etwreplay_add("Circular Kernel Context Logger", foreign, true);
+    etwreplay_add("Some Application", foreign, false);
+    assert_err(etw_ctl_start(c, &why), ERR_FULL);
+    assert_non_null(strstr(why.text, "Circular Kernel Context Logger"));
+    assert_null(strstr(why.text, "Some Application")); /* holds none that we could use */
+    assert_ok(etw_ctl_start(c, &why));
+    etw_ctl_close(c);
+}
+
+static void every_refusal_has_its_error_and_a_remedy(void **state)
+{
+    static const struct {
+        ULONG code;
+        enum err e;
+        const char *remedy;
+    } rows[] = {
+        {ERROR_ACCESS_DENIED, ERR_ACCESS, "administrator"},
+        {ERROR_PRIVILEGE_NOT_HELD, ERR_ACCESS, "SeSystemProfilePrivilege"},
+        {ERROR_INVALID_PARAMETER, ERR_INVALID, "build"},
+        {ERROR_BAD_LENGTH, ERR_INVALID, "build"},
+        {ERROR_DISK_FULL, ERR_NOSPACE, "room"},
+        {ERROR_NOT_ENOUGH_MEMORY, ERR_NOMEM, "memory"},
+        {ERROR_CALL_NOT_IMPLEMENTED, ERR_UNSUPPORTED, "polled"},
+        {4711, ERR_IO, "4711"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct etwreplay_script script = {
+            .faults[REPLAY_START] = {.times = 1, .code = rows[i].code}};
+        struct etw_ctl *c = open_with(&script);
+        struct errmsg why;
+
+        assert_err(etw_ctl_start(c, &why), rows[i].e);
+        assert_non_null(strstr(why.text, rows[i].remedy));
+        assert_int_equal(stats_of(c).failed, 1);
+        etw_ctl_close(c);
+    }
+}
+
+static void a_block_that_is_too_small_is_sent_again_twice(void **state)
+{
+    struct etwreplay_script script = {
+        .faults[REPLAY_QUERY] = {.times = 2, .code = ERROR_MORE_DATA}};
+    struct etw_ctl *c = open_with(&script);
+    struct etw_totals totals;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_query(c, &totals, NULL));
+    assert_int_equal(stats_of(c).resent, 2);
+    etw_ctl_close(c);
+
+    script.faults[REPLAY_QUERY].times = 3;
+    c = open_with(&script);
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_err(etw_ctl_query(c, &totals, NULL), ERR_INVALID);
+    assert_int_equal(stats_of(c).failed, 1);
+    etw_ctl_close(c);
+}
+
+static void flags_go_off_before_they_go_on(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_flags(c, FLAG_PROCESS | FLAG_THREAD, NULL));
+    assert_int_equal(etwreplay_calls(REPLAY_SET_INFO), 2);
+    assert_int_equal(etwreplay_flags(), FLAG_PROCESS | FLAG_THREAD);
+    etw_ctl_close(c);
+}
+
+static void a_refused_flag_does_not_cost_the_others(void **state)
+{
+    struct etwreplay_script script = {.flags_refused = FLAG_THREAD};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_err(etw_ctl_flags(c, FLAG_PROCESS | FLAG_THREAD | FLAG_IMAGE, &why), ERR_PROVIDER);
+    assert_non_null(strstr(why.text, "0x2;"));
+    assert_int_equal(etwreplay_flags(), FLAG_PROCESS | FLAG_IMAGE);
+    assert_int_equal(stats_of(c).flags_refused, 1);
+    etw_ctl_close(c);
+}
+
+static void a_refused_provider_is_named(void **state)
+{
+    static const struct etw_provider provider = {.guid = ETW_PROVIDER_KERNEL_PROCESS, .level = 4};
+    struct etwreplay_script script = {
+        .faults[REPLAY_ENABLE] = {.times = 1, .code = ERROR_ACCESS_DENIED}};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_err(etw_ctl_enable(c, &provider, &why), ERR_PROVIDER);
+    assert_non_null(strstr(why.text, "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716"));
+    assert_ok(etw_ctl_enable(c, &provider, &why));
+    assert_int_equal(stats_of(c).providers_refused, 1);
+    etw_ctl_close(c);
+}
+
+static void buffers_grow_to_the_pool_and_no_further(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_grow(c, &why));
+    assert_int_equal(etwreplay_max_buffers(), 128);
+    assert_ok(etw_ctl_grow(c, &why));
+    assert_int_equal(etwreplay_max_buffers(), 256); /* of 64 KiB: 16 MiB */
+    assert_err(etw_ctl_grow(c, &why), ERR_FULL);
+    assert_non_null(strstr(why.text, "pool_limit_mib"));
+    assert_int_equal(stats_of(c).grown, 2);
+    etw_ctl_close(c);
+}
+
+static void a_session_that_somebody_stopped_is_lost(void **state)
+{
+    struct etwreplay_script script = {
+        .faults[REPLAY_QUERY] = {.times = 1, .code = ERROR_WMI_INSTANCE_NOT_FOUND}};
+    struct etw_ctl *c = open_with(&script);
+    struct etw_totals totals;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_err(etw_ctl_query(c, &totals, NULL), ERR_LOST);
+    etw_ctl_close(c);
+}
+
+static void a_foreign_session_is_read_and_never_controlled(void **state)
+{
+    static const struct etw_provider provider = {.guid = ETW_PROVIDER_KERNEL_PROCESS};
+    struct etwreplay_script script = {0};
+    const struct etw_api *api = etwreplay_begin(&script);
+    struct etw_session_conf conf = {.name = "theirs", .attach = true, .kernel = true};
+    struct etw_ctl *c;
+
+    (void)state;
+    assert_ok(etw_ctl_open(&c, api, &conf, NULL));
+    assert_err(etw_ctl_start(c, NULL), ERR_NOTFOUND);
+    etwreplay_add("theirs", foreign, true);
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_flags(c, FLAG_PROCESS, NULL));
+    assert_ok(etw_ctl_enable(c, &provider, NULL));
+    assert_ok(etw_ctl_flush(c, NULL));
+    assert_err(etw_ctl_grow(c, NULL), ERR_FULL);
+    assert_ok(etw_ctl_stop(c, NULL));
+    for (int call = 0; call < REPLAY_CALLS; call++) {
+        assert_int_equal(etwreplay_calls((enum etwreplay_call)call), call == REPLAY_QUERY ? 2 : 0);
+    }
+    assert_true(etwreplay_exists("theirs"));
+    etw_ctl_close(c);
+}
+
+static void impossible_sessions_are_refused(void **state)
+{
+    struct etwreplay_script script = {0};
+    const struct etw_api *api = etwreplay_begin(&script);
+    struct etw_session_conf rows[] = {kernel, kernel, kernel, kernel, kernel};
+    struct etw_ctl *c;
+
+    (void)state;
+    rows[0].name = "";
+    rows[1].name = "\xff\xfe";
+    rows[2].buffer_kb = 2048;
+    rows[3].min_buffers = 65;
+    rows[4].pool_mib = 3;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_err(etw_ctl_open(&c, api, &rows[i], NULL), ERR_INVALID);
+    }
+    mem_fail_after(0);
+    assert_err(etw_ctl_open(&c, api, &kernel, NULL), ERR_NOMEM);
+    mem_fail_after(-1);
+}
+
+static void the_systems_own_functions_are_found(void **state)
+{
+    struct etw_api api;
+    int64_t ticks, utc_ns;
+    uint64_t frequency = 0;
+
+    (void)state;
+    assert_ok(etw_api_load(&api, NULL));
+    assert_true(api.start && api.control && api.enable && api.set_info && api.list && api.open &&
+                api.process && api.close);
+    api.clock(&ticks, &frequency, &utc_ns);
+    assert_true(frequency > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_session_starts_is_queried_and_stops),
+        cmocka_unit_test(a_session_of_an_earlier_run_is_reclaimed),
+        cmocka_unit_test(a_foreign_session_of_our_name_is_left_alone),
+        cmocka_unit_test(who_holds_the_slots_is_told),
+        cmocka_unit_test(every_refusal_has_its_error_and_a_remedy),
+        cmocka_unit_test(a_block_that_is_too_small_is_sent_again_twice),
+        cmocka_unit_test(flags_go_off_before_they_go_on),
+        cmocka_unit_test(a_refused_flag_does_not_cost_the_others),
+        cmocka_unit_test(a_refused_provider_is_named),
+        cmocka_unit_test(buffers_grow_to_the_pool_and_no_further),
+        cmocka_unit_test(a_session_that_somebody_stopped_is_lost),
+        cmocka_unit_test(a_foreign_session_is_read_and_never_controlled),
+        cmocka_unit_test(impossible_sessions_are_refused),
+        cmocka_unit_test(the_systems_own_functions_are_found),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,604 @@
+#include "tests/support/etwreplay.h"
+
+#include <string.h>
+
+#include "agent/etw_guid.h"
+#include "agent/source/etl_file.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/t.h"
+
+#define SLOTS      8
+#define NAME_UNITS 1024
+#define ITEMS_MAX  32
+#define PATIENCE_S 60
+
+struct slot {
+    WCHAR name[NAME_UNITS];
+    GUID guid;
+    ULONG mode, written, events_lost, buffers_lost, max_buffers;
+    unsigned lives;
+    bool exists, told_all;
+};
+
+/* One trace that somebody has opened. Its records come from a pass of its own over the file. */
+struct consumer {
+    struct slot *slot;
+    PEVENT_RECORD_CALLBACK record;
+    void *context;
+    struct source *file;
+    unsigned n; /* records that were wanted */
+    bool open, closed, ended;
+    ULONG code;
+    char name[NAME_UNITS];
+};
+
+static struct {
+    struct os_mutex *lock; /* guards everything below */
+    struct os_cond *news;
+    struct etwreplay_script script;
+    struct slot slots[SLOTS];
+    struct consumer consumers[SLOTS * 8];
+    size_t n_consumers;
+    unsigned calls[REPLAY_CALLS];
+    uint32_t flags, max_buffers;
+    unsigned told_sessions;
+    uint64_t told;
+    bool resumed;
+    int64_t ticks, utc_ns, after_ns; /* of the recording's first record; clock ahead of it */
+    uint64_t frequency;
+} replay;
+
+static void lock(void)
+{
+    os_mutex_lock(replay.lock);
+}
+
+static void unlock(void)
+{
+    os_cond_wake_all(replay.news);
+    os_mutex_unlock(replay.lock);
+}
+
+/* Locked. Counts the call; what it is to fail with, or 0. */
+static ULONG fault(enum etwreplay_call call)
+{
+    const struct etwreplay_fault *f = &replay.script.faults[call];
+    unsigned nth = replay.calls[call]++;
+
+    return nth >= f->from && nth - f->from < f->times ? f->code : ERROR_SUCCESS;
+}
+
+static struct slot *find(const WCHAR *name)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (replay.slots[i].exists && wcscmp(replay.slots[i].name, name) == 0) {
+            return &replay.slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* The same slot for the same name, so that its lives are counted. */
+static struct slot *place(const WCHAR *name)
+{
+    for (size_t i = 0; i < SLOTS; i++) {
+        if (!replay.slots[i].name[0] || wcscmp(replay.slots[i].name, name) == 0) {
+            wcscpy_s(replay.slots[i].name, NAME_UNITS, name);
+            return &replay.slots[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- sessions ---- */
+
+static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRACE_PROPERTIES *p)
+{
+    struct slot *s;
+    ULONG code;
+
+    lock();
+    code = fault(REPLAY_START);
+    s = code ? NULL : find(name);
+    if (s) {
+        code = ERROR_ALREADY_EXISTS;
+    } else if (!code) {
+        s = place(name);
+        code = s ? ERROR_SUCCESS : ERROR_NO_SYSTEM_RESOURCES;
+    }
+    if (!code) {
+        s->guid = p->Wnode.Guid;
+        s->mode = p->LogFileMode;
+        s->max_buffers = replay.max_buffers = p->MaximumBuffers;
+        s->events_lost = s->buffers_lost = s->written = 0;
+        s->exists = true;
+        s->told_all = false;
+        s->lives++;
+        *out = (TRACEHANDLE)(s - replay.slots + 1);
+    }
+    unlock();
+    return code;
+}
+
+static void tell(const struct slot *s, EVENT_TRACE_PROPERTIES *p)
+{
+    p->Wnode.Guid = s->guid;
+    p->LogFileMode = s->mode;
+    p->EventsLost = s->events_lost;
+    p->RealTimeBuffersLost = s->buffers_lost + replay.script.buffers_lost;
+    p->BuffersWritten = s->written;
+    p->MaximumBuffers = s->max_buffers;
+}
+
+static ULONG WINAPI replay_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p,
+                                   ULONG what)
+{
+    static const enum etwreplay_call calls[] = {
+        [EVENT_TRACE_CONTROL_QUERY] = REPLAY_QUERY,
+        [EVENT_TRACE_CONTROL_STOP] = REPLAY_STOP,
+        [EVENT_TRACE_CONTROL_UPDATE] = REPLAY_UPDATE,
+        [EVENT_TRACE_CONTROL_FLUSH] = REPLAY_FLUSH,
+    };
+    struct slot *s;
+    ULONG code;
+
+    (void)h;
+    lock();
+    code = fault(calls[what]);
+    s = find(name);
+    if (!code && p->Wnode.BufferSize < sizeof *p + 4 * NAME_UNITS) {
+        code = ERROR_MORE_DATA;
+    } else if (!code && !s) {
+        code = ERROR_WMI_INSTANCE_NOT_FOUND;
+    }
+    if (!code) {
+        if (what == EVENT_TRACE_CONTROL_UPDATE) {
+            s->max_buffers = replay.max_buffers = p->MaximumBuffers;
+        }
+        tell(s, p);
+        s->exists = what != EVENT_TRACE_CONTROL_STOP;
+    }
+    unlock();
+    return code;
+}
+
+static ULONG WINAPI replay_enable(TRACEHANDLE h, const GUID *guid, ULONG control, UCHAR level,
+                                  ULONGLONG any, ULONGLONG all, ULONG timeout,
+                                  ENABLE_TRACE_PARAMETERS *p)
+{
+    ULONG code;
+
+    (void)h, (void)guid, (void)control, (void)level, (void)any, (void)all, (void)timeout, (void)p;
+    lock();
+    code = fault(REPLAY_ENABLE);
+    unlock();
+    return code;
+}
+
+static ULONG WINAPI replay_set_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n)
+{
+    uint32_t flags = 0;
+    ULONG code;
+
+    (void)h;
+    lock();
+    code = fault(REPLAY_SET_INFO);
+    if (!code && (info != TraceSystemTraceEnableFlagsInfo || n != 8 * sizeof flags)) {
+        code = ERROR_BAD_LENGTH;
+    }
+    if (!code) {
+        memcpy(&flags, p, sizeof flags);
+        code = flags & replay.script.flags_refused ? ERROR_INVALID_PARAMETER : ERROR_SUCCESS;
+    }
+    if (!code) {
+        replay.flags = flags;
+    }
+    unlock();
+    return code;
+}
+
+static ULONG WINAPI replay_list(EVENT_TRACE_PROPERTIES **out, ULONG max, ULONG *n)
+{
+    *n = 0;
+    lock();
+    for (size_t i = 0; i < SLOTS && *n < max; i++) {
+        const struct slot *s = &replay.slots[i];
+
+        if (s->exists) {
+            tell(s, out[*n]);
+            wcscpy_s((WCHAR *)((char *)out[*n] + out[*n]->LoggerNameOffset), NAME_UNITS, s->name);
+            ++*n;
+        }
+    }
+    unlock();
+    return ERROR_SUCCESS;
+}
+
+/* ---- records ---- */
+
+static USHORT at16(const uint8_t *p)
+{
+    return (USHORT)(p[0] | p[1] << 8);
+}
+
+static USHORT unchain(EVENT_HEADER_EXTENDED_DATA_ITEM *items, const struct raw_event *raw)
+{
+    USHORT n = 0;
+
+    for (size_t at = 0; at + 8 <= raw->ext_n && n < ITEMS_MAX; n++) {
+        const uint8_t *p = raw->ext + at;
+
+        items[n] = (EVENT_HEADER_EXTENDED_DATA_ITEM){.ExtType = at16(p + 2),
+                                                     .DataSize = at16(p + 6),
+                                                     .DataPtr = (ULONGLONG)(uintptr_t)(p + 8)};
+        at += at16(p);
+    }
+    return n;
+}
+
+static void call_back(const struct consumer *c, const struct raw_event *raw)
+{
+    EVENT_HEADER_EXTENDED_DATA_ITEM items[ITEMS_MAX];
+    EVENT_RECORD r = {.UserDataLength = (USHORT)raw->payload_n,
+                      .UserData = (void *)(uintptr_t)raw->payload,
+                      .UserContext = c->context};
+    EVENT_HEADER *h = &r.EventHeader;
+
+    h->Flags =
+        raw->pointer_size == 4 ? EVENT_HEADER_FLAG_32_BIT_HEADER : EVENT_HEADER_FLAG_64_BIT_HEADER;
+    h->Flags = (USHORT)(h->Flags | EVENT_HEADER_FLAG_PROCESSOR_INDEX |
+                        (raw->form == RAW_CLASSIC ? EVENT_HEADER_FLAG_CLASSIC_HEADER : 0) |
+                        (raw->form == RAW_MESSAGE ? EVENT_HEADER_FLAG_TRACE_MESSAGE : 0));
+    h->ThreadId = raw->tid;
+    h->ProcessId = raw->pid;
+    h->TimeStamp.QuadPart = raw->ticks;
+    memcpy(&h->ProviderId, raw->guid, sizeof raw->guid);
+    h->EventDescriptor = (EVENT_DESCRIPTOR){.Id = raw->id,
+                                            .Version = raw->version,
+                                            .Level = raw->level,
+                                            .Opcode = raw->opcode,
+                                            .Task = raw->task,
+                                            .Keyword = raw->keyword};
+    r.BufferContext.ProcessorIndex = raw->cpu;
+    r.ExtendedDataCount = unchain(items, raw);
+    r.ExtendedData = r.ExtendedDataCount ? items : NULL;
+    c->record(&r);
+}
+
+static void tell_loss(const struct consumer *c, const struct raw_event *raw)
+{
+    struct raw_event lost = {.guid = ETW_CLASS_LOST_EVENT,
+                             .opcode = 32,
+                             .pointer_size = 8,
+                             .pid = EVENT_NO_ID,
+                             .tid = EVENT_NO_ID,
+                             .cpu = raw->cpu,
+                             .ticks = raw->ticks};
+
+    call_back(c, &lost);
+}
+
+/* Locked. What happens behind record n of the session's first life; false: no more of them. */
+static bool goes_on(struct consumer *c)
+{
+    const struct etwreplay_script *script = &replay.script;
+    int64_t until_ns = os_mono_ns() + PATIENCE_S * CLK_S;
+
+    if (c->slot->lives == 1) {
+        if (script->pause_after && c->n == script->pause_after && !replay.resumed) {
+            replay.told_sessions++;
+            os_cond_wake_all(replay.news);
+            while (!replay.resumed && !c->closed && !os_cond_wait_until(replay.news, until_ns)) {
+            }
+        }
+        if (script->stop_after && c->n == script->stop_after) {
+            c->slot->exists = false;
+        }
+        if (script->return_after && c->n == script->return_after) {
+            c->ended = true;
+            c->code = script->return_code;
+        }
+    }
+    return c->slot->exists && !c->closed && !c->ended;
+}
+
+static void deliver(void *ctx, const struct raw_event *raw)
+{
+    struct consumer *c = ctx;
+    const struct etwreplay_script *script = &replay.script;
+    bool lost, on;
+
+    /* What ProcessTrace does not hand on: another pass's records, those without a name. */
+    if (raw->early || raw->header == 13 || (script->wants && !script->wants(c->name, raw))) {
+        return;
+    }
+    lock();
+    c->n++;
+    c->slot->written++;
+    lost = script->lose_every && c->n % script->lose_every == 0;
+    c->slot->events_lost += lost;
+    replay.told += !lost;
+    unlock();
+    if (!lost) {
+        call_back(c, raw);
+    } else if (script->lose_told) {
+        tell_loss(c, raw);
+    }
+    lock();
+    on = goes_on(c);
+    unlock();
+    if (!on) {
+        c->file->ops->stop(c->file);
+    }
+}
+
+static void ignore_fact(void *ctx, const struct event *ev)
+{
+    (void)ctx;
+    (void)ev;
+}
+
+static void ignore_time(void *ctx, int64_t wall_ns, int64_t mono_ns)
+{
+    (void)ctx;
+    (void)wall_ns;
+    (void)mono_ns;
+}
+
+static void play(struct consumer *c)
+{
+    struct etl_file_conf conf = {.paths = &replay.script.path, .n_paths = 1};
+    struct source_sink sink = {
+        .ctx = c, .raw = deliver, .fact = ignore_fact, .advance = ignore_time};
+
+    if (!conf.paths[0]) {
+        return;
+    }
+    assert_ok(etl_file_open(&c->file, &conf, sink, NULL));
+    err_ignore(c->file->ops->run(c->file));
+    c->file->ops->close(c->file);
+}
+
+static TRACEHANDLE WINAPI replay_open(EVENT_TRACE_LOGFILEW *log)
+{
+    struct consumer *c = NULL;
+    struct slot *s;
+    ULONG code;
+
+    lock();
+    code = fault(REPLAY_OPEN);
+    s = find(log->LoggerName);
+    if (!code && (!s || replay.n_consumers == COUNT_OF(replay.consumers))) {
+        code = ERROR_WMI_INSTANCE_NOT_FOUND;
+    }
+    if (!code) {
+        c = &replay.consumers[replay.n_consumers++];
+        *c = (struct consumer){
+            .slot = s, .record = log->EventRecordCallback, .context = log->Context, .open = true};
+        WideCharToMultiByte(CP_UTF8, 0, s->name, -1, c->name, sizeof c->name, NULL, NULL);
+        log->LogfileHeader.PerfFreq.QuadPart = (LONGLONG)replay.frequency;
+    }
+    unlock();
+    SetLastError(code);
+    return c ? (TRACEHANDLE)(c - replay.consumers) + 1000 : INVALID_PROCESSTRACE_HANDLE;
+}
+
+static struct consumer *consumer_of(TRACEHANDLE h)
+{
+    return h >= 1000 && h - 1000 < replay.n_consumers ? &replay.consumers[h - 1000] : NULL;
+}
+
+static ULONG WINAPI replay_process(TRACEHANDLE *h, ULONG n, FILETIME *from, FILETIME *to)
+{
+    struct consumer *c = consumer_of(h[0]);
+
+    (void)from;
+    (void)to;
+    if (!c || n != 1) {
+        return ERROR_INVALID_HANDLE;
+    }
+    play(c);
+    lock();
+    if (!c->slot->told_all) {
+        c->slot->told_all = true;
+        replay.told_sessions++;
+        os_cond_wake_all(replay.news);
+    }
+    while (c->slot->exists && !c->closed && !c->ended) {
+        os_cond_wait(replay.news);
+    }
+    unlock();
+    return c->code;
+}
+
+static ULONG WINAPI replay_close(TRACEHANDLE h)
+{
+    struct consumer *c = consumer_of(h);
+    bool pending;
+
+    if (!c) {
+        return ERROR_INVALID_HANDLE;
+    }
+    lock();
+    pending = !c->ended;
+    c->closed = true;
+    unlock();
+    return pending ? 7007 : ERROR_SUCCESS; /* ERROR_CTX_CLOSE_PENDING */
+}
+
+static void replay_clock(int64_t *ticks, uint64_t *frequency, int64_t *utc_ns)
+{
+    lock();
+    *frequency = replay.frequency;
+    *ticks = replay.ticks + replay.after_ns / 1000 * (int64_t)replay.frequency / 1000000;
+    *utc_ns = replay.utc_ns + replay.after_ns;
+    unlock();
+}
+
+/* ---- the script ---- */
+
+struct first {
+    struct source *file;
+    bool any;
+};
+
+static void take_first(void *ctx, const struct raw_event *raw)
+{
+    struct first *f = ctx;
+
+    if (!raw->early && !f->any) {
+        f->any = true;
+        replay.ticks = raw->ticks;
+        replay.utc_ns = raw->wall_ns;
+        replay.frequency = raw->frequency;
+        f->file->ops->stop(f->file);
+    }
+}
+
+static void read_clock(void)
+{
+    struct etl_file_conf conf = {.paths = &replay.script.path, .n_paths = 1};
+    struct first first = {0};
+    struct source_sink sink = {
+        .ctx = &first, .raw = take_first, .fact = ignore_fact, .advance = ignore_time};
+
+    assert_ok(etl_file_open(&first.file, &conf, sink, NULL));
+    err_ignore(first.file->ops->run(first.file));
+    first.file->ops->close(first.file);
+    assert_true(first.any);
+}
+
+const struct etw_api *etwreplay_begin(const struct etwreplay_script *script)
+{
+    static const struct etw_api api = {
+        .start = replay_start,
+        .control = replay_control,
+        .enable = replay_enable,
+        .set_info = replay_set_info,
+        .list = replay_list,
+        .open = replay_open,
+        .process = replay_process,
+        .close = replay_close,
+        .clock = replay_clock,
+    };
+    struct os_mutex *mutex = replay.lock;
+    struct os_cond *news = replay.news;
+
+    if (!mutex) {
+        assert_ok(os_mutex_create(&mutex));
+        assert_ok(os_cond_create(&news, mutex));
+    }
+    memset(&replay, 0, sizeof replay);
+    replay.lock = mutex;
+    replay.news = news;
+    replay.script = *script;
+    replay.frequency = 10000000;
+    if (script->path) {
+        read_clock();
+    }
+    return &api;
+}
+
+void etwreplay_add(const char *name, const uint8_t guid[16], bool kernel)
+{
+    WCHAR wide[NAME_UNITS];
+    struct slot *s;
+
+    assert_true(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
+    s = place(wide);
+    assert_non_null(s);
+    memcpy(&s->guid, guid, sizeof s->guid);
+    s->mode = kernel ? EVENT_TRACE_SYSTEM_LOGGER_MODE : 0;
+    s->exists = true;
+}
+
+bool etwreplay_exists(const char *name)
+{
+    WCHAR wide[NAME_UNITS];
+    bool exists;
+
+    assert_true(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
+    lock();
+    exists = find(wide) != NULL;
+    unlock();
+    return exists;
+}
+
+unsigned etwreplay_calls(enum etwreplay_call call)
+{
+    unsigned n;
+
+    lock();
+    n = replay.calls[call];
+    unlock();
+    return n;
+}
+
+uint32_t etwreplay_flags(void)
+{
+    return replay.flags;
+}
+
+uint32_t etwreplay_max_buffers(void)
+{
+    return replay.max_buffers;
+}
+
+void etwreplay_lost(uint32_t events, uint32_t buffers)
+{
+    lock();
+    for (size_t i = 0; i < SLOTS; i++) {
+        replay.slots[i].events_lost += events;
+        replay.slots[i].buffers_lost += buffers;
+    }
+    unlock();
+}
+
+void etwreplay_resume(void)
+{
+    lock();
+    replay.resumed = true;
+    unlock();
+}
+
+static bool wait_until(const unsigned *what, unsigned n)
+{
+    int64_t until_ns = os_mono_ns() + PATIENCE_S * CLK_S;
+    bool reached;
+
+    lock();
+    while (*what < n && !os_cond_wait_until(replay.news, until_ns)) {
+    }
+    reached = *what >= n;
+    unlock();
+    return reached;
+}
+
+bool etwreplay_wait_told(unsigned n)
+{
+    return wait_until(&replay.told_sessions, n);
+}
+
+bool etwreplay_wait_calls(enum etwreplay_call call, unsigned n)
+{
+    return wait_until(&replay.calls[call], n);
+}
+
+uint64_t etwreplay_told(void)
+{
+    uint64_t n;
+
+    lock();
+    n = replay.told;
+    unlock();
+    return n;
+}
+
+void etwreplay_clock(int64_t after_ns)
+{
+    lock();
+    replay.after_ns = after_ns;
+    unlock();
+}

@@ -1,0 +1,66 @@
+/* ETW for tests: sessions that deliver a recording through the eight functions of the system, with
+ * scripted faults. `process` blocks as it does on a host: until the session is stopped or closed.
+ * Threads: one script at a time; its functions from any thread. */
+#ifndef PROCFLEET_TESTS_SUPPORT_ETWREPLAY_H
+#define PROCFLEET_TESTS_SUPPORT_ETWREPLAY_H
+
+#include <stdbool.h>
+
+#include "agent/source.h"
+#include "agent/source/etw_api.h"
+
+enum etwreplay_call {
+    REPLAY_START,
+    REPLAY_QUERY,
+    REPLAY_STOP,
+    REPLAY_UPDATE,
+    REPLAY_FLUSH,
+    REPLAY_ENABLE,
+    REPLAY_SET_INFO,
+    REPLAY_OPEN,
+    REPLAY_CALLS,
+};
+
+struct etwreplay_fault {
+    unsigned from, times; /* calls, counted from 0; times 0 = none */
+    ULONG code;
+};
+
+struct etwreplay_script {
+    const char *path; /* the recording; NULL: sessions have nothing to tell */
+    /* Which session gets a record; NULL = all get all. */
+    bool (*wants)(const char *session, const struct raw_event *raw);
+    struct etwreplay_fault faults[REPLAY_CALLS];
+    uint32_t flags_refused; /* set_info with any of these fails with 87 */
+    /* Of the first life of each session: after so many records (0 = never) … */
+    unsigned return_after; /* … process returns, the session stays */
+    ULONG return_code;
+    unsigned stop_after;  /* … another program stops the session */
+    unsigned pause_after; /* … nothing comes until etwreplay_resume */
+    /* Each nth record is lost (0 = none): the session counts it; told = and says so in the stream
+     */
+    unsigned lose_every;
+    bool lose_told;
+    uint32_t buffers_lost; /* what query says */
+};
+
+/* Forgets everything of the script before. The table may be used until the next call. */
+const struct etw_api *etwreplay_begin(const struct etwreplay_script *script);
+
+/* A session that is there already. */
+void etwreplay_add(const char *name, const uint8_t guid[16], bool kernel);
+
+bool etwreplay_exists(const char *name);
+unsigned etwreplay_calls(enum etwreplay_call call);
+uint32_t etwreplay_flags(void);                         /* on now */
+uint32_t etwreplay_max_buffers(void);                   /* as last told by start or update */
+void etwreplay_lost(uint32_t events, uint32_t buffers); /* all sessions: lost more */
+void etwreplay_resume(void);
+/* Until n sessions have delivered all they have, or pause. False: it took a minute. */
+bool etwreplay_wait_told(unsigned n);
+bool etwreplay_wait_calls(enum etwreplay_call call, unsigned n);
+uint64_t etwreplay_told(void); /* records, all sessions */
+/* The clock of stamps goes this far ahead of the recording's start. */
+void etwreplay_clock(int64_t after_ns);
+
+#endif
