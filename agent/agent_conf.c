@@ -14,7 +14,7 @@ static const struct conf_key keys[] = {
      "directory of the agent's lock, and base of relative paths; one agent at a time uses it"},
     {"source", CONF_CHOICE, "auto", 0, 0, "auto|proc",
      "where events come from; auto takes what this system has (Linux: proc)"},
-    {"sampling.rate_hz", CONF_NUMBER, "1", 100, 1000000, NULL, "samples per second, 0.1 to 1000"},
+    {"sampling.rate_hz", CONF_NUMBER, "1", 100, 1000000, NULL, "samples per second"},
     {"batch.samples", CONF_INT, "10", 1, 1000, NULL, "a batch closes after so many samples,"},
     {"batch.max_bytes", CONF_SIZE, "256 KiB", 16 << 10, 768 << 10, NULL,
      "or at this encoded size,"},

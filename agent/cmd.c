@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/os.h"
 
@@ -26,6 +27,16 @@ int cmd_fail(enum err e, const char *text)
     }
 }
 
+static bool takes_settings(const struct opt_command *cmd)
+{
+    bool takes = false;
+
+    for (size_t i = 0; i < cmd->n_opts; i++) {
+        takes = takes || strcmp(cmd->opts[i].name, "set") == 0;
+    }
+    return takes;
+}
+
 void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
                char **argv)
 {
@@ -40,9 +51,15 @@ void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd,
     }
     if (opt_flag(*args, "help")) {
         struct buf page;
+        size_t n;
 
         buf_init(&page, 64u << 10);
         opt_print_help(&page, cmd);
+        if (takes_settings(cmd)) {
+            const struct conf_key *keys = agent_conf_keys(&n);
+
+            conf_print_help(&page, keys, n);
+        }
         fputs(buf_cstr(&page), stdout);
         buf_fini(&page);
         opt_free(*args);

@@ -125,10 +125,14 @@ int cmd_run(int argc, char **argv)
         return 2;
     }
     if (opt_flag(args, "help")) {
+        const struct conf_key *keys;
         struct buf out;
+        size_t n;
 
         buf_init(&out, 1u << 20);
         opt_print_help(&out, &cmd_run_options);
+        keys = collector_conf_keys(&n);
+        conf_print_help(&out, keys, n);
         fputs(buf_cstr(&out), stdout);
         buf_fini(&out);
     } else {

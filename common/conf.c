@@ -52,8 +52,11 @@ static enum err bad_value(const struct conf_key *k, const char *text, const char
 
 static enum err in_range(const struct conf_key *k, int64_t v, const char *text, struct errmsg *why)
 {
+    char range[CONF_RANGE_TEXT];
+
     if (v < k->min || v > k->max) {
-        return errmsg_set(why, ERR_RANGE, "%s: '%s' is out of range (%s)", k->key, text, k->help);
+        return errmsg_set(why, ERR_RANGE, "%s: '%s' is out of range (%s)", k->key, text,
+                          conf_range(range, sizeof range, k));
     }
     return ERR_OK;
 }
@@ -498,22 +501,4 @@ size_t conf_list(const struct conf *c, const char *key, const char *const **item
 bool conf_is_set(const struct conf *c, const char *key)
 {
     return get(c, key)->set;
-}
-
-void conf_print_sample(struct buf *out, const struct conf_key *keys, size_t n_keys,
-                       const char *title)
-{
-    const char *quote;
-
-    buf_printf(out, "# %s\n# Every key with its default; a line without '#' overrides it.\n",
-               title);
-    for (size_t i = 0; i < n_keys; i++) {
-        buf_printf(out, "\n# %s\n", keys[i].help);
-        if (keys[i].type == CONF_CHOICE) {
-            buf_printf(out, "# one of: %s\n", keys[i].choices);
-        }
-        /* quoted where YAML would read more into it: "*:7420" is an alias, "" is no value */
-        quote = strchr("*&!|>'\"%@`{}[],#?:-", keys[i].def[0]) ? "\"" : "";
-        buf_printf(out, "#%s: %s%s%s\n", keys[i].key, quote, keys[i].def, quote);
-    }
 }

@@ -49,7 +49,16 @@ int64_t conf_int(const struct conf *c, const char *key); /* INT, NUMBER (thousan
 size_t conf_list(const struct conf *c, const char *key, const char *const **items);
 bool conf_is_set(const struct conf *c, const char *key); /* by anything but the default */
 
+/* What the key takes, as it would be written: "0.1 to 1000", "none|exe|redact|full", "true or
+ * false", "at most 8 entries"; "" for any text. Gives `text`, cut at its size. */
+#define CONF_RANGE_TEXT 128
+const char *conf_range(char *text, size_t size, const struct conf_key *k);
+
+/* A configuration file with every key, its meaning, what it takes and its default. */
 void conf_print_sample(struct buf *out, const struct conf_key *keys, size_t n_keys,
                        const char *title);
+
+/* The same for --help. */
+void conf_print_help(struct buf *out, const struct conf_key *keys, size_t n_keys);
 
 #endif

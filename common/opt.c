@@ -285,8 +285,7 @@ size_t opt_operands(const struct opt_args *a, char ***operands)
     return a->n_operands;
 }
 
-/* Help text is cut into lines of at most 78 columns, continued under its column. */
-static void put_wrapped(struct buf *out, const char *text, size_t column)
+void opt_put_wrapped(struct buf *out, const char *text, size_t column)
 {
     size_t at = column;
 
@@ -321,7 +320,7 @@ static void put_option(struct buf *out, char letter, const char *name, const cha
     } else {
         buf_printf(out, "%-28s", left);
     }
-    put_wrapped(out, help, 28);
+    opt_put_wrapped(out, help, 28);
 }
 
 void opt_print_help(struct buf *out, const struct opt_command *cmd)
@@ -348,7 +347,7 @@ void opt_print_commands(struct buf *out, const char *program, const char *about,
                program);
     for (size_t i = 0; i < n; i++) {
         buf_printf(out, "  %-14s ", cmds[i]->name);
-        put_wrapped(out, cmds[i]->brief, 17);
+        opt_put_wrapped(out, cmds[i]->brief, 17);
     }
     buf_printf(out, "\n'%s COMMAND --help' shows a command's options and examples.\n", program);
     if (examples && *examples) {

@@ -43,6 +43,10 @@ const char *opt_value(const struct opt_args *a, const char *name); /* the last; 
 size_t opt_values(const struct opt_args *a, const char *name, const char **values, size_t max);
 size_t opt_operands(const struct opt_args *a, char ***operands);
 
+/* Help text, cut into lines of at most 78 columns that begin at `column`; the first is there
+ * already. Ends with a line break. */
+void opt_put_wrapped(struct buf *out, const char *text, size_t column);
+
 void opt_print_help(struct buf *out, const struct opt_command *cmd);
 /* The program's own page: its commands with their briefs. */
 void opt_print_commands(struct buf *out, const char *program, const char *about,

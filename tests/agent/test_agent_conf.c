@@ -94,6 +94,48 @@ static void wrong_settings_are_named(void **state)
     }
 }
 
+/* The sample with every '#' before a key taken away says what the table says. */
+static void every_line_of_the_sample_can_be_used(void **state)
+{
+    size_t n;
+    const struct conf_key *keys = agent_conf_keys(&n);
+    struct conf *c, *fresh;
+    struct errmsg why = {""};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 16);
+    conf_print_sample(&b, keys, n, "sample");
+    (void)buf_cstr(&b);
+    for (size_t i = 0; i + 1 < b.n; i++) {
+        if (b.p[i] == '#' && b.p[i + 1] != ' ') {
+            b.p[i] = ' ';
+        }
+    }
+    assert_ok(conf_create(&c, keys, n));
+    assert_ok(conf_create(&fresh, keys, n));
+    if (conf_load_text(c, (const char *)b.p, b.n, "sample", &why)) {
+        fail_msg("%s", why.text);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *const *items;
+
+        assert_true(conf_is_set(c, keys[i].key));
+        if (keys[i].type == CONF_LIST) {
+            size_t have = conf_list(c, keys[i].key, &items);
+
+            assert_int_equal(have, conf_list(fresh, keys[i].key, &items));
+        } else if (keys[i].type == CONF_TEXT || keys[i].type == CONF_CHOICE) {
+            assert_string_equal(conf_text(c, keys[i].key), conf_text(fresh, keys[i].key));
+        } else {
+            assert_int_equal(conf_int(c, keys[i].key), conf_int(fresh, keys[i].key));
+        }
+    }
+    conf_destroy(c);
+    conf_destroy(fresh);
+    buf_fini(&b);
+}
+
 static void loading_survives_every_failing_allocation(void **state)
 {
     const char *set = "collector.addresses=a,b";
@@ -117,6 +159,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(settings_take_effect),
         cmocka_unit_test(wrong_settings_are_named),
+        cmocka_unit_test(every_line_of_the_sample_can_be_used),
         cmocka_unit_test(loading_survives_every_failing_allocation),
     };
 

@@ -61,7 +61,7 @@ static void wrong_files_name_line_key_and_remedy(void **state)
     } table[] = {
         {"data_dri: x\n", "t.yaml:1: unknown key 'data_dri'; did you mean 'data_dir'?"},
         {"\nsampling:\n  rate_hz: fast\n", "t.yaml:3: sampling.rate_hz: 'fast' is not a number"},
-        {"sampling.rate_hz: 5000\n", "out of range"},
+        {"sampling.rate_hz: 5000\n", "out of range (0.1 to 1000)"},
         {"batch.max_bytes: 12 parsecs\n", "is not a size"},
         {"batch.max_age: 1y\n", "is not a time"},
         {"log.level: loud\n", "error|warn|info|debug"},
@@ -121,6 +121,58 @@ static void the_sample_file_loads(void **state)
     conf_destroy(c);
 }
 
+static void ranges_are_written_as_they_would_be_typed(void **state)
+{
+    static const char *const texts[COUNT_OF(keys)] = {"",
+                                                      "0.1 to 1000",
+                                                      "16 KiB to 768 KiB",
+                                                      "100ms to 5min",
+                                                      "at most 2 entries",
+                                                      "true or false",
+                                                      "error|warn|info|debug",
+                                                      "1 to 100"};
+    char text[CONF_RANGE_TEXT];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        assert_string_equal(conf_range(text, sizeof text, &keys[i]), texts[i]);
+    }
+}
+
+static void limits_can_be_typed_in(void **state)
+{
+    struct conf *c = fresh();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        char text[CONF_RANGE_TEXT];
+        char *to;
+
+        to = strstr(conf_range(text, sizeof text, &keys[i]), " to ");
+        if (to) {
+            *to = '\0';
+            assert_ok(conf_set(c, keys[i].key, text, NULL));
+            assert_int_equal(conf_int(c, keys[i].key), keys[i].min);
+            assert_ok(conf_set(c, keys[i].key, to + 4, NULL));
+            assert_int_equal(conf_int(c, keys[i].key), keys[i].max);
+        }
+    }
+    conf_destroy(c);
+}
+
+static void help_names_key_default_range_and_meaning(void **state)
+{
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 16);
+    conf_print_help(&b, keys, COUNT_OF(keys));
+    assert_non_null(
+        strstr(buf_cstr(&b), "  batch.max_bytes (256KiB; 16 KiB to 768 KiB)\n      16 to"));
+    assert_non_null(strstr(buf_cstr(&b), "  collector.addresses (none; at most 2 entries)\n"));
+    buf_fini(&b);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     long live = mem_live();
@@ -147,6 +199,9 @@ int main(void)
         cmocka_unit_test(wrong_files_name_line_key_and_remedy),
         cmocka_unit_test(a_wrong_value_leaves_the_old_one),
         cmocka_unit_test(the_sample_file_loads),
+        cmocka_unit_test(ranges_are_written_as_they_would_be_typed),
+        cmocka_unit_test(limits_can_be_typed_in),
+        cmocka_unit_test(help_names_key_default_range_and_meaning),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
