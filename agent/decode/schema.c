@@ -5,6 +5,7 @@
 #include "common/arena.h"
 #include "common/hash.h"
 #include "common/mem.h"
+#include "common/os.h"
 
 #define SLOTS 16384 /* a power of two above SCHEMA_ITEMS_MAX */
 
@@ -25,6 +26,7 @@ struct item {
 struct schema {
     struct arena arena;
     size_t n_items;
+    uint64_t seed;             /* secret: recordings choose what is entered here */
     struct item *slots[SLOTS]; /* open addressing */
 };
 
@@ -35,6 +37,7 @@ enum err schema_create(struct schema **out, size_t max_bytes)
     if (!s) {
         return ERR_NOMEM;
     }
+    err_ignore(os_random(&s->seed, sizeof s->seed)); /* without it only slower */
     arena_init(&s->arena, max_bytes);
     *out = s;
     return ERR_OK;
@@ -58,7 +61,8 @@ static bool same_key(const struct item *a, const struct item *b)
 /* The slot of the item with the key, or the free one where it would stand. */
 static size_t slot_of(const struct schema *s, const struct item *key)
 {
-    uint64_t h = hash_bytes(key->guid, sizeof key->guid, key->number ^ (uint64_t)key->kind << 60);
+    uint64_t number = key->number ^ (uint64_t)key->kind << 60;
+    uint64_t h = hash_bytes(key->guid, sizeof key->guid, s->seed + number);
     size_t at;
 
     h = key->name.n ? hash_bytes(key->name.p, key->name.n, h) : h;

@@ -6,7 +6,9 @@
 
 #include "agent/etw_guid.h"
 #include "agent/source/etl_record.h"
+#include "common/hash.h"
 #include "common/mem.h"
+#include "common/os.h"
 #include "common/uuid.h"
 
 #define SLOTS          16384 /* a power of two above KINDS_MAX */
@@ -22,6 +24,7 @@ struct kinds {
     uint16_t provider_slots[PROVIDER_SLOTS];
     struct kinds_event *last;
     uint64_t untold;
+    uint64_t seed; /* secret: a recording chooses its GUIDs */
 };
 
 static const struct {
@@ -42,6 +45,7 @@ enum err kinds_create(struct kinds **out)
     if (!k) {
         return ERR_NOMEM;
     }
+    err_ignore(os_random(&k->seed, sizeof k->seed)); /* without it only slower */
     *out = k;
     return ERR_OK;
 }
@@ -73,15 +77,6 @@ static uint8_t kernel_class(const struct raw_event *raw)
         }
     }
     return KINDS_OTHER;
-}
-
-static uint64_t hash_guid(const uint8_t guid[16])
-{
-    uint64_t a, b;
-
-    memcpy(&a, guid, 8);
-    memcpy(&b, guid + 8, 8);
-    return (a ^ (b << 7 | b >> 57)) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 static struct kinds_event key_of(const struct raw_event *raw)
@@ -126,7 +121,7 @@ static bool grow(void **p, size_t n, size_t *cap, size_t max, size_t size)
 /* Index of the provider, new or known; KINDS_PROVIDERS_MAX when there is no room. */
 static uint32_t provider_of(struct kinds *k, const uint8_t guid[16])
 {
-    size_t at = (size_t)(hash_guid(guid) >> 40) & (PROVIDER_SLOTS - 1);
+    size_t at = (size_t)hash_bytes(guid, 16, k->seed) & (PROVIDER_SLOTS - 1);
 
     for (; k->provider_slots[at]; at = (at + 1) & (PROVIDER_SLOTS - 1)) {
         uint32_t i = k->provider_slots[at] - 1u;
@@ -174,8 +169,7 @@ static struct kinds_event *find(struct kinds *k, const struct raw_event *raw)
     if (k->last && same(k->last, &key, raw->guid)) {
         return k->last;
     }
-    at = (size_t)((hash_guid(raw->guid) ^ number * UINT64_C(0xbf58476d1ce4e5b9)) >> 40) &
-         (SLOTS - 1);
+    at = (size_t)hash_bytes(raw->guid, 16, k->seed + number) & (SLOTS - 1);
     for (; k->slots[at]; at = (at + 1) & (SLOTS - 1)) {
         struct kinds_event *e = &k->events[k->slots[at] - 1];
 
