@@ -8,6 +8,7 @@
 #include "agent/monitor.h"
 #include "agent/source/etl_file.h"
 #include "common/clk.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "common/os.h"
 
@@ -46,6 +47,7 @@ static void publish(struct agent *a, int64_t wall_ns)
     a->status.unattributed = s.lifecycle.no_owner;
     a->status.lost = s.source.lost_events + s.source.lost_buffers + s.source.damaged;
     a->status.ticks = s.sampler.ticks;
+    a->status.level = s.level;
     a->status.batches = batch_stats(a->batch)->batches;
     a->status.permille = span_ns > 0 ? (int)((double)done_ns / (double)span_ns * 1000) : 0;
     os_mutex_unlock(a->lock);
@@ -68,6 +70,16 @@ static void on_life(void *ctx, const struct life_event *ev)
     if (batch_event(a->batch, ev)) {
         monitor_stop(a->monitor);
     }
+}
+
+static void on_level(void *ctx, const struct level_step *step)
+{
+    bool down = step->to < step->from && step->cause < LEVEL_CAUSE_QUIET;
+
+    (void)ctx;
+    log_line(down ? LOG_WARN : LOG_INFO, "agent", "level",
+             "from=L%u to=L%u cause=%s value=%lld limit=%lld", step->from, step->to,
+             level_cause_name(step->cause), (long long)step->value, (long long)step->limit);
 }
 
 static enum err on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
@@ -202,14 +214,19 @@ static enum err open_source(void *ctx, struct source **out, struct source_sink s
 
 static enum err open_monitor(struct agent *a, struct errmsg *why)
 {
+    struct levels_conf levels = a->opts.conf->levels;
     struct monitor_conf conf = {.open = open_source,
                                 .open_ctx = a,
                                 .period_ns = a->opts.conf->period_ns,
                                 .processes_max = MODEL_PROCESSES_MAX,
+                                .levels = &levels,
+                                .level = on_level,
                                 .tick = on_tick,
                                 .life = on_life,
                                 .ctx = a};
 
+    levels.request = a->opts.level;
+    levels.request_span_ns = a->opts.level_span_ns;
     return monitor_create(&a->monitor, &conf, why);
 }
 

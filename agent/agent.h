@@ -25,6 +25,8 @@ struct agent_opts {
     size_t n_files;
     int64_t speed_permille; /* of a replay; see etl_file.h */
     bool rebase;
+    unsigned level;        /* live: collect at this level from the start */
+    int64_t level_span_ns; /* for so long; 0 = begin at the lowest */
 };
 
 /* What has happened so far. Counts are those of the last tick. */
@@ -33,6 +35,7 @@ struct agent_status {
     enum err result; /* ERR_END recording played, ERR_OK stopped, else the source failed */
     uint64_t events, processes, starts, stops, unattributed, lost;
     uint64_t ticks, batches;
+    unsigned level;
     int permille; /* of a recording */
     struct queue_stats queue;
     struct uplink_status uplink;

@@ -15,6 +15,15 @@ static const struct conf_key keys[] = {
     {"source", CONF_CHOICE, "auto", 0, 0, "auto|proc",
      "where events come from; auto takes what this system has (Linux: proc)"},
     {"sampling.rate_hz", CONF_NUMBER, "1", 100, 1000000, NULL, "samples per second"},
+    {"sampler.level_max", CONF_CHOICE, "L2", 0, 0, "L0|L1|L2|L3|L4",
+     "highest level of collection; ticks per second at most: L0 1, L1 10, L2 100, L3 and L4 1000; "
+     "the agent begins at L0 and climbs one level a minute"},
+    {"budget.cpu", CONF_NUMBER, "2", 100, 50000, NULL,
+     "percent of the machine; own CPU time above it for 5 s: one level down"},
+    {"budget.mem", CONF_SIZE, "50 MiB", 8 * MIB, 1024LL * MIB, NULL,
+     "own resident memory above it: one level down"},
+    {"budget.events", CONF_INT, "10000", 100, 10000000, NULL,
+     "events per second above it for 5 s: one level down"},
     {"batch.samples", CONF_INT, "10", 1, 1000, NULL, "a batch closes after so many samples,"},
     {"batch.max_bytes", CONF_SIZE, "256 KiB", 16 << 10, 768 << 10, NULL,
      "or at this encoded size,"},
@@ -144,6 +153,10 @@ static enum err read_values(struct agent_conf *c, struct errmsg *why)
     c->server_name = conf_text(c->raw, "collector.server_name");
     c->name = name[0] ? name : NULL;
     c->filter.n_words = conf_list(c->raw, "privacy.redact_names", &c->filter.words);
+    c->levels.max = (unsigned)(conf_text(c->raw, "sampler.level_max")[1] - '0');
+    c->levels.cpu_permille = conf_int(c->raw, "budget.cpu") / 100; /* of thousandths of percent */
+    c->levels.memory_bytes = conf_int(c->raw, "budget.mem");
+    c->levels.events_per_s = conf_int(c->raw, "budget.events");
     read_log(c);
     if (c->server_name[0] == '\0') {
         return errmsg_set(why, ERR_INVALID,

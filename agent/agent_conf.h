@@ -4,6 +4,7 @@
 #define PROCFLEET_AGENT_AGENT_CONF_H
 
 #include "agent/filter.h"
+#include "agent/levels.h"
 #include "common/conf.h"
 #include "common/log.h"
 
@@ -26,6 +27,7 @@ struct agent_conf {
     char *ca, *cert, *key; /* owned, absolute or below state_dir */
     const char *name;      /* identity.name; NULL = the machine's */
     struct filter_conf filter;
+    struct levels_conf levels; /* cpus and request are not settings */
     enum log_level log_level;
     enum log_format log_format;
     const char *log_file;

@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/cmd.h"
 #include "common/clk.h"
@@ -8,7 +9,14 @@
 #define LOOK_NS  (200 * CLK_MS)
 #define DRAIN_NS (5 * CLK_S)
 
-static const struct opt opts[] = {CMD_CONF_OPTS};
+#define FOR_NS (60 * CLK_S)
+
+static const struct opt opts[] = {
+    CMD_CONF_OPTS,
+    {"level", 'L', "L0..L4", "collect at this level from the start, also above sampler.level_max",
+     false},
+    {"for", 0, "SPAN", "with --level: for so long, default 60s; then as configured", false},
+};
 
 const struct opt_command cmd_run_opts = {
     .program = "procfleet-agent",
@@ -17,7 +25,9 @@ const struct opt_command cmd_run_opts = {
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
     .examples = "  procfleet-agent run --config /etc/procfleet/agent.yaml\n"
-                "  procfleet-agent run --set collector.addresses=collector.example:7420\n",
+                "  procfleet-agent run --set collector.addresses=collector.example:7420\n"
+                "  procfleet-agent run -c agent.yaml --set sampling.rate_hz=100 --level L3 --for "
+                "5min\n",
 };
 
 static void log_start(struct agent *a, const struct agent_conf *conf)
@@ -78,6 +88,24 @@ static int attend(struct agent *a)
     return CMD_OK;
 }
 
+static enum err read_level(struct agent_opts *what, const struct opt_args *args, struct errmsg *why)
+{
+    const char *level = opt_value(args, "level"), *span = opt_value(args, "for");
+
+    if (!level) {
+        return span ? errmsg_set(why, ERR_USAGE, "--for: it needs --level") : ERR_OK;
+    }
+    if (strlen(level) != 2 || level[0] != 'L' || level[1] < '0' || level[1] > '4') {
+        return errmsg_set(why, ERR_USAGE, "--level: '%s' is not L0, L1, L2, L3 or L4", level);
+    }
+    what->level = (unsigned)(level[1] - '0');
+    what->level_span_ns = FOR_NS;
+    if (span && (clk_parse_span(&what->level_span_ns, span) || what->level_span_ns <= 0)) {
+        return errmsg_set(why, ERR_USAGE, "--for: '%s' is not a time such as 60s or 5min", span);
+    }
+    return ERR_OK;
+}
+
 int cmd_run(int argc, char **argv)
 {
     struct opt_args *args;
@@ -92,7 +120,10 @@ int cmd_run(int argc, char **argv)
     if (!args) {
         return code;
     }
-    e = cmd_settings(&conf, args, &why);
+    e = read_level(&what, args, &why);
+    if (!e) {
+        e = cmd_settings(&conf, args, &why);
+    }
     opt_free(args);
     if (e) {
         return cmd_fail(e, why.text);

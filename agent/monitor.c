@@ -1,7 +1,10 @@
 #include "agent/monitor.h"
 
+#include <string.h>
+
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/os.h"
 
 enum { THREADS_MAX = 1 << 17, TEXT_MAX = 16 << 20 };
 #define GRACE_NS (10 * CLK_S)
@@ -13,7 +16,61 @@ struct monitor {
     struct lifecycle *life;
     struct aggregate *aggregate;
     struct sampler *sampler;
+    uint64_t facts;
+
+    bool governed;
+    struct levels levels;
+    int64_t period_ns; /* as configured */
+    int64_t look_ns;   /* when the next reading is due */
+    void (*level)(void *ctx, const struct level_step *step);
+    void *ctx;
 };
+
+/* -- levels -- */
+
+/* The source and the sampler follow the level. */
+static void set_pace(struct monitor *m)
+{
+    struct source_pace *pace = &m->source->pace;
+
+    pace->level = m->levels.level;
+    pace->tick_ns = levels_tick_ns(m->levels.level, m->period_ns);
+    pace->table_ns = levels_table_ns(pace->tick_ns);
+    err_ignore(sampler_set_period(m->sampler, pace->tick_ns)); /* fails out of 1 ms to 10 s only */
+}
+
+static void read_own(const struct monitor *m, struct levels_reading *r)
+{
+    struct source_stats s = {0};
+    struct decode_counts d;
+
+    m->source->ops->stats(m->source, &s);
+    decode_stats(m->decode, &d);
+    r->cpu_ns = os_cpu_ns();
+    r->resident_bytes = os_resident_bytes();
+    r->events = d.in + m->facts;
+    r->lost = s.lost_events + s.lost_buffers;
+    r->ring_permille = s.ring_permille;
+}
+
+/* Looks at what the agent costs, a few times a second, and changes the level where it must. */
+static void govern(struct monitor *m, int64_t mono_ns)
+{
+    struct levels_reading r;
+    struct level_step step;
+
+    if (!m->governed || mono_ns < m->look_ns) {
+        return;
+    }
+    m->look_ns = mono_ns + LEVELS_LOOK_NS;
+    read_own(m, &r);
+    if (levels_look(&m->levels, mono_ns, &r, &step)) {
+        set_pace(m);
+        if (m->level) {
+            m->level(m->ctx, &step);
+        }
+    }
+}
 
 /* -- what the source delivers -- */
 
@@ -21,6 +78,7 @@ static void on_fact(void *ctx, const struct event *ev)
 {
     struct monitor *m = ctx;
 
+    m->facts++;
     aggregate_event(m->aggregate, ev);
 }
 
@@ -49,6 +107,7 @@ static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
     sampler_advance(m->sampler, wall_ns, mono_ns);
     lifecycle_advance(m->life, wall_ns, mono_ns);
     ptable_expire(m->table, mono_ns);
+    govern(m, mono_ns);
 }
 
 /* -- building -- */
@@ -97,6 +156,23 @@ static enum err open_stages(struct monitor *m, const struct monitor_conf *conf)
     return sampler_create(&m->sampler, &sampler);
 }
 
+static void begin_levels(struct monitor *m, const struct monitor_conf *conf)
+{
+    struct levels_conf levels;
+
+    if (!conf->levels || m->source->about.replay) {
+        return;
+    }
+    levels = *conf->levels;
+    levels.cpus = m->source->about.cpus;
+    levels_init(&m->levels, &levels);
+    m->governed = true;
+    m->period_ns = conf->period_ns;
+    m->level = conf->level;
+    m->ctx = conf->ctx;
+    set_pace(m);
+}
+
 enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, struct errmsg *why)
 {
     struct monitor *m = mem_zalloc(sizeof *m);
@@ -114,6 +190,7 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
         e = errmsg_set(why, e, "cannot set up the agent's stages: %s", err_text(e));
         goto fail;
     }
+    begin_levels(m, conf);
     *out = m;
     return ERR_OK;
 
@@ -169,6 +246,8 @@ void monitor_stats(const struct monitor *m, struct monitor_stats *out)
     out->lifecycle = *lifecycle_stats(m->life);
     out->aggregate = *aggregate_stats(m->aggregate);
     out->sampler = *sampler_stats(m->sampler);
+    out->level = m->levels.level;
+    memcpy(out->level_steps, m->levels.steps, sizeof out->level_steps);
 }
 
 /* What the platform denied, or what died while being read, is absent from its row and no loss. */
@@ -203,6 +282,14 @@ size_t monitor_ledger(const struct monitor *m, struct ledger_row *rows, size_t m
         {"sampler", "out", s.sampler.rows},
         {"sampler", "capped", s.sampler.capped},
         {"sampler", "no_memory", s.sampler.nomem},
+        {"level", "up_quiet", s.level_steps[LEVEL_CAUSE_QUIET]},
+        {"level", "down_loss", s.level_steps[LEVEL_CAUSE_LOSS]},
+        {"level", "down_cpu", s.level_steps[LEVEL_CAUSE_CPU]},
+        {"level", "down_memory", s.level_steps[LEVEL_CAUSE_MEMORY]},
+        {"level", "down_ring", s.level_steps[LEVEL_CAUSE_RING]},
+        {"level", "down_events", s.level_steps[LEVEL_CAUSE_EVENTS]},
+        {"level", "request", s.level_steps[LEVEL_CAUSE_REQUEST]},
+        {"level", "request_over", s.level_steps[LEVEL_CAUSE_REQUEST_OVER]},
     };
     size_t n = sizeof all / sizeof *all;
 

@@ -7,6 +7,7 @@
 
 #include "agent/aggregate.h"
 #include "agent/decode/decode.h"
+#include "agent/levels.h"
 #include "agent/lifecycle.h"
 #include "agent/ptable.h"
 #include "agent/sampler.h"
@@ -19,7 +20,10 @@ struct monitor_conf {
     /* Opens the source of events; called once, by monitor_create. */
     enum err (*open)(void *ctx, struct source **out, struct source_sink sink, struct errmsg *why);
     void *open_ctx;
-    int64_t period_ns;    /* distance of ticks; a source of tables keeps its own */
+    int64_t period_ns; /* distance of ticks; live, the level makes it longer where it must */
+    /* Live only: what the agent may cost; cpus is the source's. NULL: always at period_ns. */
+    const struct levels_conf *levels;                        /* read by monitor_create */
+    void (*level)(void *ctx, const struct level_step *step); /* may be NULL */
     size_t processes_max; /* of one tick; twice as many instances are remembered */
     void (*tick)(void *ctx, const struct sample_tick *tick); /* everything is borrowed */
     void (*life)(void *ctx, const struct life_event *ev);    /* during the call */
@@ -33,9 +37,11 @@ struct monitor_stats {
     struct lifecycle_stats lifecycle;
     struct aggregate_stats aggregate;
     struct sampler_stats sampler;
+    unsigned level;                          /* now; see levels.h */
+    uint64_t level_steps[LEVEL_CAUSE_COUNT]; /* so far, by cause */
 };
 
-#define MONITOR_LEDGER_ROWS 24
+#define MONITOR_LEDGER_ROWS 32
 
 /* Opens the source too. Errors: those of the source's open, ERR_INVALID (period), ERR_NOMEM */
 NODISCARD enum err monitor_create(struct monitor **out, const struct monitor_conf *conf,

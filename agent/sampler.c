@@ -89,17 +89,16 @@ static bool is_fresh(struct sampler *s, struct ptable_proc *p)
            p->info.cpu_origin == CPU_ORIGIN_CSWITCH;
 }
 
-static bool add_row(struct sampler *s, struct ptable_proc *p)
+static bool add_row(struct sampler *s, struct ptable_proc *p, uint64_t columns)
 {
     struct sample_row *row = next_row(s);
 
     if (!row) {
         return false;
     }
-    aggregate_settle(s->conf.aggregate, p);
     row->info = &p->info;
     row->info_version = p->info_version;
-    row->mask = p->count.mask;
+    row->mask = p->count.mask & columns;
     row->fresh = is_fresh(s, p);
     for (uint64_t left = row->mask; left; left &= left - 1) {
         unsigned id = (unsigned)__builtin_ctzll(left);
@@ -112,6 +111,12 @@ static bool add_row(struct sampler *s, struct ptable_proc *p)
     return true;
 }
 
+static bool settle_row(struct sampler *s, struct ptable_proc *p)
+{
+    aggregate_settle(s->conf.aggregate, p);
+    return add_row(s, p, UINT64_MAX);
+}
+
 static bool wants_row(const struct sampler *s, const struct ptable_proc *p)
 {
     if (s->conf.by_table) {
@@ -120,24 +125,55 @@ static bool wants_row(const struct sampler *s, const struct ptable_proc *p)
     return s->conf.period_ns >= SAMPLER_FAST_NS || p->changed || !p->row.shown;
 }
 
-static void collect_rows(struct sampler *s)
+static void collect_ended(struct sampler *s)
 {
-    struct ptable_proc *p;
-
-    s->n_rows = 0;
-    for (p = ptable_first_ended(s->conf.table); p; p = p->next) {
-        if ((!p->row.final_done || p->changed) && add_row(s, p)) {
+    for (struct ptable_proc *p = ptable_first_ended(s->conf.table); p; p = p->next) {
+        if ((!p->row.final_done || p->changed) && settle_row(s, p)) {
             p->row.final_done = true;
-        }
-    }
-    for (p = ptable_first_running(s->conf.table); p; p = p->next) {
-        if (wants_row(s, p)) {
-            (void)add_row(s, p);
         }
     }
 }
 
-static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+static void collect_rows(struct sampler *s)
+{
+    s->n_rows = 0;
+    collect_ended(s);
+    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+        if (wants_row(s, p)) {
+            (void)settle_row(s, p);
+        }
+    }
+}
+
+/* Columns that no table fills. */
+static uint64_t event_columns(const struct ptable_proc *p)
+{
+    uint64_t by_table = p->count.given;
+
+    if (p->info.cpu_origin == CPU_ORIGIN_TIMES) {
+        by_table |= METRIC_BIT(M_CPU_TIME);
+    }
+    return p->count.mask & ~by_table;
+}
+
+/* Between two tables: who has ended, and whose events moved columns that no table fills. Whoever
+ * has had no row yet waits for the table, so that its first row has everything. */
+static void collect_between(struct sampler *s)
+{
+    s->n_rows = 0;
+    collect_ended(s);
+    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+        if (!p->changed || !p->row.shown) {
+            continue;
+        }
+        aggregate_settle(s->conf.aggregate, p);
+        if (event_columns(p)) {
+            (void)add_row(s, p, event_columns(p));
+        }
+    }
+}
+
+static void tell_rows(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
 {
     struct sample_tick tick = {.wall_ns = wall_ns, .mono_ns = mono_ns};
 
@@ -145,7 +181,6 @@ static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
         tick.wall_ns += s->ticked_mono_ns + 1 - mono_ns; /* a last tick upon the one before */
         tick.mono_ns = s->ticked_mono_ns + 1;
     }
-    collect_rows(s);
     tick.rows = s->rows;
     tick.n_rows = s->n_rows;
     s->ticked_mono_ns = tick.mono_ns;
@@ -154,11 +189,45 @@ static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
     s->conf.tick(s->conf.ctx, &tick);
 }
 
+static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+{
+    collect_rows(s);
+    tell_rows(s, wall_ns, mono_ns);
+}
+
 /* -- ticks -- */
 
 void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
 {
     make_tick(s, wall_ns, mono_ns);
+    s->next_mono_ns = mono_ns + s->conf.period_ns;
+}
+
+/* The time between two tables has come so far. */
+static void tick_between(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+{
+    int64_t period_ns = s->conf.period_ns;
+
+    if (period_ns >= SAMPLER_FAST_NS || s->stats.ticks == 0 || mono_ns < s->next_mono_ns) {
+        return;
+    }
+    s->next_mono_ns += ((mono_ns - s->next_mono_ns) / period_ns + 1) * period_ns;
+    collect_between(s);
+    if (s->n_rows > 0) {
+        tell_rows(s, wall_ns, mono_ns);
+    } else {
+        s->stats.idle++;
+    }
+}
+
+enum err sampler_set_period(struct sampler *s, int64_t period_ns)
+{
+    if (period_ns < CLK_MS || period_ns > 10 * CLK_S) {
+        return ERR_INVALID;
+    }
+    s->next_mono_ns += period_ns - s->conf.period_ns;
+    s->conf.period_ns = period_ns;
+    return ERR_OK;
 }
 
 /* The grid's next tick. Its wall time runs back from the moment the stream has reached, so that a
@@ -185,6 +254,7 @@ void sampler_advance(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
     s->now_wall_ns = wall_ns;
     s->now_mono_ns = mono_ns;
     if (s->conf.by_table) {
+        tick_between(s, wall_ns, mono_ns);
         return;
     }
     if (!s->begun) {

@@ -1,7 +1,11 @@
 /* Counters at a tick become samples: one row per running process, and one last row per process that
  * has ended since, those included that lived between two ticks only.
  *
- * A source of tables makes the ticks itself: each table is one (sampler_table). A stream of events
+ * A source of tables makes the ticks itself: each table is one (sampler_table). Faster than 10
+ * ticks per second tables are rarer than ticks; then the ticks between two tables are made too
+ * (sampler_advance), with rows only for processes whose events moved a counter or which have ended,
+ * and without the columns that tables fill. A tick between that has no row is not told, but
+ * counted. A stream of events
  * is cut by a grid (sampler_advance): it starts at the first record's time, and sampler_finish adds
  * a last tick at the last record's time, so that totals over a recording are exact. Of a gap with
  * no records only the first and the last tick are made, and faster than 10 ticks per second only
@@ -31,6 +35,7 @@ struct sampler_stats {
     uint64_t ticks, rows;
     uint64_t capped;  /* rows over processes_max */
     uint64_t skipped; /* ticks of gaps without records */
+    uint64_t idle;    /* ticks between two tables without a row */
     uint64_t nomem;   /* ticks lost */
 };
 
@@ -38,6 +43,9 @@ struct sampler_stats {
 NODISCARD enum err sampler_create(struct sampler **out, const struct sampler_conf *conf);
 void sampler_destroy(struct sampler *s);
 const struct sampler_stats *sampler_stats(const struct sampler *s);
+
+/* From now on ticks have this distance. Errors: ERR_INVALID */
+NODISCARD enum err sampler_set_period(struct sampler *s, int64_t period_ns);
 
 void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns);
 

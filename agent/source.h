@@ -62,9 +62,10 @@ struct source_stats {
     uint64_t lost_buffers;
     uint64_t damaged; /* records or buffers that could not be read */
     uint64_t skipped_bytes;
-    uint64_t gone;   /* processes that died while being read */
-    uint64_t denied; /* files that could not be read */
-    uint64_t capped; /* processes beyond the limit of a table */
+    uint64_t gone;          /* processes that died while being read */
+    uint64_t denied;        /* files that could not be read */
+    uint64_t capped;        /* processes beyond the limit of a table */
+    unsigned ring_permille; /* now: how full the fullest ring behind a callback is; it may fall */
 };
 
 struct source_sink {
@@ -73,7 +74,7 @@ struct source_sink {
     void (*fact)(void *ctx, const struct event *ev); /* recordings: EV_LOST of flagged buffers */
     void (*table)(void *ctx, const struct snapshot *snap);
     /* Time has come this far: nothing earlier follows. Recordings call it at every new record's
-     * time, live sources with every table. */
+     * time, live sources with every table and at every tick between two. */
     void (*advance)(void *ctx, int64_t wall_ns, int64_t mono_ns);
 };
 
@@ -103,10 +104,19 @@ struct source_ops {
     void (*close)(struct source *s); /* NULL is allowed; run must have returned */
 };
 
+/* How much is wanted at the moment, written by the receiver from within a call of the sink. Live
+ * sources look at it before they wait. Members that are 0 change nothing. */
+struct source_pace {
+    int64_t tick_ns;  /* distance of calls of advance, */
+    int64_t table_ns; /* and of tables */
+    unsigned level;   /* see levels.h: what more than the lifecycle is wanted */
+};
+
 /* First member of every source's own struct. */
 struct source {
     const struct source_ops *ops;
     struct source_about about;
+    struct source_pace pace;
 };
 
 #endif

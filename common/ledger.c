@@ -1,8 +1,8 @@
 #include "common/ledger.h"
 
 static const char *const no_loss[] = {
-    "in",      "out",          "held",      "filtered", "duplicate", "redacted",
-    "unknown", "unattributed", "level_off", "early",    "polled",
+    "in",           "out",       "held",  "filtered", "duplicate", "redacted", "unknown",
+    "unattributed", "level_off", "early", "polled",   "up",        "down",     "request",
 };
 
 bool ledger_is_loss(struct str reason)

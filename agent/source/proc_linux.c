@@ -317,10 +317,31 @@ static enum err wait_until(struct proc_linux *s, int64_t mono_ns, bool *stopped)
     return ERR_OK;
 }
 
+static int64_t wanted(int64_t pace_ns, int64_t conf_ns)
+{
+    return pace_ns > 0 ? pace_ns : conf_ns;
+}
+
+/* A tick that came too late is left out, the grid stays. */
+static int64_t next_on_grid(int64_t due_ns, int64_t now_ns, int64_t period_ns)
+{
+    return due_ns + ((now_ns - due_ns) / period_ns + 1) * period_ns;
+}
+
+/* A tick between two tables. */
+static void tell_time(struct proc_linux *s, int64_t now_ns)
+{
+    if (now_ns > s->life.last_mono_ns) {
+        s->life.last_mono_ns = now_ns;
+        s->sink.advance(s->sink.ctx, now_ns + s->host.mono_to_wall_ns, now_ns);
+    }
+}
+
 static enum err run(struct source *base)
 {
     struct proc_linux *s = (struct proc_linux *)base;
-    int64_t next_ns = os_mono_ns();
+    const struct source_pace *pace = &base->pace;
+    int64_t next_ns = os_mono_ns(), table_ns = next_ns;
     bool stopped = false;
 
     while (!stopped) {
@@ -328,16 +349,21 @@ static enum err run(struct source *base)
         int64_t due_ns = proc_life_deadline(&s->life);
         enum err e;
 
-        if (now_ns >= next_ns) {
+        if (now_ns >= table_ns) {
             e = take_table(s);
             if (e) {
                 return e;
             }
-            /* A tick that came too late is left out, the grid stays. */
-            next_ns += (os_mono_ns() - next_ns) / s->conf.period_ns * s->conf.period_ns;
-            next_ns += s->conf.period_ns;
+            now_ns = os_mono_ns();
+            table_ns = next_on_grid(table_ns, now_ns, wanted(pace->table_ns, s->conf.period_ns));
+            next_ns = next_on_grid(next_ns, now_ns, wanted(pace->tick_ns, s->conf.period_ns));
             continue;
         }
+        if (now_ns >= next_ns) {
+            tell_time(s, now_ns);
+            next_ns = next_on_grid(next_ns, now_ns, wanted(pace->tick_ns, s->conf.period_ns));
+        }
+        next_ns = next_ns < table_ns ? next_ns : table_ns;
         e = wait_until(s, due_ns < next_ns ? due_ns : next_ns, &stopped);
         if (e) {
             return e;

@@ -50,6 +50,10 @@ static void settings_take_effect(void **state)
     (void)state;
     assert_ok(load(&c, "sampling.rate_hz=0.5", NULL));
     assert_int_equal(c.period_ns, 2 * CLK_S);
+    assert_int_equal(c.levels.max, 2);
+    assert_int_equal(c.levels.cpu_permille, 20);
+    assert_int_equal(c.levels.memory_bytes, 50 << 20);
+    assert_int_equal(c.levels.events_per_s, 10000);
     agent_conf_fini(&c);
     assert_ok(load(&c, "collector.addresses=a,b:1,[::1],[::1]:2", NULL));
     assert_int_equal(c.n_addresses, 4);
@@ -73,6 +77,10 @@ static void wrong_settings_are_named(void **state)
         const char *set, *says;
     } rows[] = {
         {"sampling.rate_hz=0", "sampling.rate_hz"},
+        {"sampler.level_max=L5", "sampler.level_max"},
+        {"budget.cpu=60", "budget.cpu"},
+        {"budget.mem=1MiB", "budget.mem"},
+        {"budget.events=1", "budget.events"},
         {"batch.samples=0", "batch.samples"},
         {"batch.max_bytes=1 MiB", "batch.max_bytes"},
         {"source=magic", "source"},

@@ -91,6 +91,108 @@ static void a_script_runs_to_its_end_and_closes(void **state)
     mem_free(s);
 }
 
+/* A live source on a clock of its own: a minute of tables, as often as they are wanted. */
+struct live {
+    struct source base;
+    struct source_sink sink;
+    struct source_pace begin, end; /* as wanted after the first and the last table */
+    size_t n_steps;
+    struct level_step steps[4];
+};
+
+static enum err live_run(struct source *s)
+{
+    struct live *l = (struct live *)s;
+
+    for (int64_t ms = 1000; ms <= 62000; ms += s->pace.table_ns / CLK_MS) {
+        struct snapshot snap = feed_table(ms, NULL, 0);
+
+        l->sink.table(l->sink.ctx, &snap);
+        l->sink.advance(l->sink.ctx, snap.wall_ns, snap.mono_ns);
+        l->begin = ms == 1000 ? s->pace : l->begin;
+    }
+    l->end = s->pace;
+    return ERR_OK;
+}
+
+static void live_stats(const struct source *s, struct source_stats *out)
+{
+    (void)s;
+    *out = (struct source_stats){0};
+}
+
+static void live_close(struct source *s)
+{
+    (void)s;
+}
+
+static const struct source_ops live_ops = {live_run, script_stop, live_stats, live_close};
+
+static enum err open_live(void *ctx, struct source **out, struct source_sink sink,
+                          struct errmsg *why)
+{
+    struct live *l = ctx;
+
+    (void)why;
+    l->base.ops = &live_ops;
+    l->sink = sink;
+    *out = &l->base;
+    return ERR_OK;
+}
+
+static void on_level(void *ctx, const struct level_step *step)
+{
+    struct live *l = ctx;
+
+    assert_true(l->n_steps < COUNT_OF(l->steps));
+    l->steps[l->n_steps++] = *step;
+}
+
+static void no_tick(void *ctx, const struct sample_tick *tick)
+{
+    (void)ctx;
+    (void)tick;
+}
+
+static void no_life(void *ctx, const struct life_event *ev)
+{
+    (void)ctx;
+    (void)ev;
+}
+
+static void a_live_source_goes_at_the_pace_of_the_level(void **state)
+{
+    struct live live = {.n_steps = 0};
+    struct levels_conf levels = {.max = 0, .request = 3, .request_span_ns = 30 * CLK_S};
+    struct monitor_conf conf = {.open = open_live,
+                                .open_ctx = &live,
+                                .period_ns = CLK_MS,
+                                .processes_max = 16,
+                                .levels = &levels,
+                                .level = on_level,
+                                .tick = no_tick,
+                                .life = no_life,
+                                .ctx = &live};
+    struct monitor_stats stats;
+    struct monitor *m;
+
+    (void)state;
+    assert_ok(monitor_create(&m, &conf, NULL));
+    assert_int_equal(live.base.pace.tick_ns, CLK_S);
+    assert_ok(monitor_run(m));
+    assert_int_equal(live.begin.level, 3);
+    assert_int_equal(live.begin.tick_ns, CLK_MS);
+    assert_int_equal(live.begin.table_ns, 500 * CLK_MS);
+    assert_int_equal(live.end.level, 0);
+    assert_int_equal(live.end.table_ns, CLK_S);
+    assert_int_equal(live.n_steps, 2);
+    assert_int_equal(live.steps[0].cause, LEVEL_CAUSE_REQUEST);
+    assert_int_equal(live.steps[1].cause, LEVEL_CAUSE_REQUEST_OVER);
+    monitor_stats(m, &stats);
+    assert_int_equal(stats.level_steps[LEVEL_CAUSE_REQUEST_OVER], 1);
+    monitor_destroy(m);
+}
+
 static void creation_survives_every_failing_allocation(void **state)
 {
     struct script script = {.n_events = 0};
@@ -112,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_script_runs_to_its_end_and_closes),
+        cmocka_unit_test(a_live_source_goes_at_the_pace_of_the_level),
         cmocka_unit_test(creation_survives_every_failing_allocation),
     };
 

@@ -39,7 +39,7 @@ struct watch {
     struct os_cond *news;
     struct fact *facts;
     size_t n_facts;
-    uint64_t tables, incomplete;
+    uint64_t tables, incomplete, advances;
     uint32_t wanted_pid; /* its last row is kept */
     struct snap_row row;
     char row_name[64];
@@ -109,8 +109,13 @@ static void on_table(void *ctx, const struct snapshot *snap)
 
 static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 {
-    (void)ctx;
+    struct watch *w = ctx;
+
     assert_true(wall_ns > 0 && mono_ns > 0);
+    os_mutex_lock(w->lock);
+    w->advances++;
+    os_cond_wake_all(w->news);
+    os_mutex_unlock(w->lock);
 }
 
 static void run_source(void *arg)
@@ -142,7 +147,7 @@ static bool first_table_came(const struct watch *w, const void *arg)
     return w->tables > 0;
 }
 
-static void begin_with(struct watch *w, const struct proc_linux_conf *conf)
+static void begin_at(struct watch *w, const struct proc_linux_conf *conf, struct source_pace pace)
 {
     const struct source_sink sink = {w, NULL, on_fact, on_table, on_advance};
     struct errmsg why;
@@ -153,8 +158,16 @@ static void begin_with(struct watch *w, const struct proc_linux_conf *conf)
     assert_ok(os_mutex_create(&w->lock));
     assert_ok(os_cond_create(&w->news, w->lock));
     assert_ok(proc_linux_open(&w->source, conf, sink, &why));
+    w->source->pace = pace;
     assert_ok(os_thread_start(&w->thread, "source", run_source, w));
     wait_for(w, first_table_came, NULL);
+}
+
+static void begin_with(struct watch *w, const struct proc_linux_conf *conf)
+{
+    const struct source_pace as_configured = {0};
+
+    begin_at(w, conf, as_configured);
 }
 
 static void begin(struct watch *w, bool events, int64_t period_ns)
@@ -625,6 +638,30 @@ static void limits_are_checked(void **state)
     }
 }
 
+static bool four_tables_came(const struct watch *w, const void *arg)
+{
+    (void)arg;
+    return w->tables >= 4;
+}
+
+static void between_two_tables_the_time_is_told_at_every_tick(void **state)
+{
+    const struct proc_linux_conf conf = {10 * CLK_S, MODEL_PROCESSES_MAX, false};
+    const struct source_pace pace = {.tick_ns = 10 * CLK_MS, .table_ns = 500 * CLK_MS};
+    int64_t began_ns = os_mono_ns(), took_ns;
+    struct watch w;
+
+    (void)state;
+    begin_at(&w, &conf, pace);
+    wait_for(&w, four_tables_came, NULL);
+    took_ns = os_mono_ns() - began_ns;
+    finish(&w);
+    assert_true(took_ns >= 1400 * CLK_MS);
+    assert_true(w.advances > w.tables + 10);
+    assert_true((int64_t)w.advances <= took_ns / (10 * CLK_MS) + (int64_t)w.tables + 1);
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -639,6 +676,7 @@ int main(void)
         cmocka_unit_test(of_200_processes_that_live_20_ms_none_is_missed),
         cmocka_unit_test(a_late_source_tells_a_burst_in_full),
         cmocka_unit_test(totals_at_exit_equal_what_the_process_did),
+        cmocka_unit_test(between_two_tables_the_time_is_told_at_every_tick),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,6 +235,82 @@ static void tables_make_ticks_of_their_own_and_end_with_last_rows(void **state)
     bench_free(b);
 }
 
+static void table_at(struct bench *b, int64_t ms, const struct snap_row *rows, size_t n)
+{
+    struct snapshot snap = feed_table(ms, rows, n);
+
+    aggregate_table(b->agg, &snap);
+    sampler_table(b->sampler, snap.wall_ns, snap.mono_ns);
+    sampler_advance(b->sampler, snap.wall_ns, snap.mono_ns);
+}
+
+static struct event feed_disk(int64_t ms, uint32_t tid, uint32_t bytes)
+{
+    struct event ev = feed_at(EV_DISK_READ, ms);
+
+    ev.tid = tid;
+    ev.u.disk.issuer_tid = tid;
+    ev.u.disk.bytes = bytes;
+    return ev;
+}
+
+/* 100 ticks a second, two tables a second. */
+static void between_tables_only_what_events_moved_has_rows(void **state)
+{
+    struct bench *b = bench_new(true, 10 * CLK_MS);
+    struct snap_row rows[] = {feed_row(8, 1, -9000), feed_row(9, 2, -9000), feed_row(10, 3, -1)};
+    struct event disk = feed_disk(120, 80, 4096), stop = feed_proc(EV_PROC_STOP, 220, 9, 2);
+    struct event thread = feed_thread(EV_THREAD_START, 0, 8, 80);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        rows[i].mask = METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME);
+    }
+    table_at(b, 0, rows, 3);
+    aggregate_event(b->agg, &thread);
+    for (int64_t ms = 1; ms < 500; ms++) {
+        if (ms == 120) {
+            aggregate_event(b->agg, &disk);
+        }
+        if (ms == 220) {
+            aggregate_event(b->agg, &stop);
+        }
+        sampler_advance(b->sampler, WALL0 + ms * CLK_MS, ms * CLK_MS);
+    }
+    assert_int_equal(b->n_ticks, 3);
+    assert_int_equal(b->ticks[1].mono_ns, 120 * CLK_MS);
+    assert_int_equal(b->ticks[1].n_rows, 1);
+    assert_int_equal(b->ticks[1].rows[0].mask,
+                     METRIC_BIT(M_DISK_READ_BYTES) | METRIC_BIT(M_DISK_WRITE_BYTES));
+    assert_int_equal(b->ticks[1].rows[0].values[M_DISK_READ_BYTES], 4096);
+    assert_int_equal(b->ticks[2].mono_ns, 220 * CLK_MS);
+    assert_int_equal(b->ticks[2].n_rows, 1);
+    assert_int_equal(b->ticks[2].ids[0].pid, 9);
+    assert_int_equal(sampler_stats(b->sampler)->idle, 47);
+    table_at(b, 500, rows, 1);
+    assert_true(row_of(&b->ticks[3], 8)->mask & METRIC_BIT(M_CPU_TIME));
+    bench_free(b);
+}
+
+static void up_to_ten_ticks_a_second_every_tick_is_a_table(void **state)
+{
+    struct bench *b = bench_new(true, CLK_S);
+    struct snap_row row = feed_row(8, 1, -9000);
+
+    (void)state;
+    table_at(b, 0, &row, 1);
+    assert_err(sampler_set_period(b->sampler, 0), ERR_INVALID);
+    assert_ok(sampler_set_period(b->sampler, 100 * CLK_MS));
+    sampler_advance(b->sampler, WALL0 + 300 * CLK_MS, 300 * CLK_MS);
+    assert_int_equal(sampler_stats(b->sampler)->idle, 0);
+    assert_ok(sampler_set_period(b->sampler, 10 * CLK_MS));
+    sampler_advance(b->sampler, WALL0 + 400 * CLK_MS, 400 * CLK_MS);
+    sampler_advance(b->sampler, WALL0 + 401 * CLK_MS, 401 * CLK_MS);
+    assert_int_equal(sampler_stats(b->sampler)->idle, 1);
+    assert_int_equal(b->n_ticks, 1);
+    bench_free(b);
+}
+
 static void rows_over_the_limit_are_counted(void **state)
 {
     struct bench *b = bench_new(false, CLK_S);
@@ -275,6 +351,8 @@ int main(void)
         cmocka_unit_test(a_gap_without_records_has_two_ticks),
         cmocka_unit_test(fast_ticks_have_rows_of_those_only_who_did_something),
         cmocka_unit_test(tables_make_ticks_of_their_own_and_end_with_last_rows),
+        cmocka_unit_test(between_tables_only_what_events_moved_has_rows),
+        cmocka_unit_test(up_to_ten_ticks_a_second_every_tick_is_a_table),
         cmocka_unit_test(rows_over_the_limit_are_counted),
         cmocka_unit_test(creation_survives_every_failing_allocation),
     };

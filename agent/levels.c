@@ -1,0 +1,217 @@
+#include "agent/levels.h"
+
+#include <string.h>
+
+#define MARK_NS       CLK_S
+#define FASTEST_TABLE (100 * CLK_MS)
+#define SLOW_TABLE    (500 * CLK_MS)
+
+void levels_init(struct levels *l, const struct levels_conf *conf)
+{
+    memset(l, 0, sizeof *l);
+    l->conf = *conf;
+    l->conf.max = conf->max < LEVELS_COUNT ? conf->max : LEVELS_COUNT - 1;
+    l->conf.cpus = conf->cpus > 0 ? conf->cpus : 1;
+    l->ring_since_ns = -1;
+}
+
+static bool step_to(struct levels *l, int64_t now_ns, unsigned to, enum level_cause cause,
+                    struct level_step *step)
+{
+    if (to == l->level) {
+        return false;
+    }
+    step->from = l->level;
+    step->to = to;
+    step->cause = cause;
+    l->level = to;
+    l->steps[cause]++;
+    l->stepped_ns = now_ns;
+    l->lost_new = 0;
+    l->ring_since_ns = -1;
+    l->n_marks = 0;
+    return true;
+}
+
+/* -- means -- */
+
+static void mark(struct levels *l, int64_t now_ns, const struct levels_reading *r)
+{
+    unsigned n = l->n_marks;
+
+    if (n > 0 && now_ns - l->marks[n - 1].at_ns < MARK_NS) {
+        return;
+    }
+    if (n == LEVELS_MARKS) {
+        memmove(l->marks, l->marks + 1, (LEVELS_MARKS - 1) * sizeof *l->marks);
+        n--;
+    }
+    l->marks[n].at_ns = now_ns;
+    l->marks[n].cpu_ns = r->cpu_ns;
+    l->marks[n].events = r->events;
+    l->n_marks = n + 1;
+}
+
+/* The youngest mark that is old enough for a mean; -1: none is. */
+static int mean_from(const struct levels *l, int64_t now_ns)
+{
+    for (unsigned i = l->n_marks; i > 0; i--) {
+        if (now_ns - l->marks[i - 1].at_ns >= LEVELS_MEAN_NS) {
+            return (int)i - 1;
+        }
+    }
+    return -1;
+}
+
+/* -- causes -- */
+
+static bool over(struct level_step *step, enum level_cause cause, int64_t value, int64_t limit)
+{
+    if (limit <= 0 || value <= limit) {
+        return false;
+    }
+    step->cause = cause;
+    step->value = value;
+    step->limit = limit;
+    return true;
+}
+
+static bool mean_is_over(const struct levels *l, int64_t now_ns, const struct levels_reading *r,
+                         struct level_step *step)
+{
+    int i = mean_from(l, now_ns);
+    double span_ns, share, rate;
+
+    if (i < 0) {
+        return false;
+    }
+    span_ns = (double)(now_ns - l->marks[i].at_ns);
+    share = (double)(r->cpu_ns - l->marks[i].cpu_ns) * 1000 / span_ns / l->conf.cpus;
+    rate = (double)(r->events - l->marks[i].events) * (double)CLK_S / span_ns;
+    return over(step, LEVEL_CAUSE_CPU, (int64_t)share, l->conf.cpu_permille) ||
+           over(step, LEVEL_CAUSE_EVENTS, (int64_t)rate, l->conf.events_per_s);
+}
+
+static void note_loss(struct levels *l, int64_t now_ns, uint64_t lost)
+{
+    if (lost > l->lost) {
+        l->lost_new += lost - l->lost;
+        l->lost = lost;
+        l->lost_ns = now_ns;
+    }
+}
+
+static void note_ring(struct levels *l, int64_t now_ns, unsigned permille)
+{
+    if (permille <= LEVELS_RING_LIMIT) {
+        l->ring_since_ns = -1;
+    } else if (l->ring_since_ns < 0) {
+        l->ring_since_ns = now_ns;
+    }
+}
+
+/* Whether something calls for a step down; *step gets cause, value and limit. */
+static bool find_cause(const struct levels *l, int64_t now_ns, const struct levels_reading *r,
+                       struct level_step *step)
+{
+    if (l->lost_new > 0 && now_ns - l->lost_ns <= LEVELS_LOSS_NS) {
+        step->cause = LEVEL_CAUSE_LOSS;
+        step->value = l->lost_new > INT64_MAX ? INT64_MAX : (int64_t)l->lost_new;
+        return true;
+    }
+    if (l->ring_since_ns >= 0 && now_ns - l->ring_since_ns >= LEVELS_RING_NS) {
+        return over(step, LEVEL_CAUSE_RING, r->ring_permille, LEVELS_RING_LIMIT);
+    }
+    return over(step, LEVEL_CAUSE_MEMORY, r->resident_bytes, l->conf.memory_bytes) ||
+           mean_is_over(l, now_ns, r, step);
+}
+
+/* -- steps -- */
+
+static void begin(struct levels *l, int64_t now_ns, const struct levels_reading *r)
+{
+    l->begun = true;
+    l->stepped_ns = now_ns;
+    l->caused_ns = now_ns;
+    l->lost = r->lost; /* before our time */
+}
+
+static bool request_ended(struct levels *l, int64_t now_ns)
+{
+    if (l->asked_until_ns == 0 || now_ns < l->asked_until_ns) {
+        return false;
+    }
+    l->asked_until_ns = 0;
+    return true;
+}
+
+/* As high as it may go. */
+static unsigned ceiling(const struct levels *l)
+{
+    return l->asked_until_ns != 0 ? l->asked : l->conf.max;
+}
+
+bool levels_request(struct levels *l, int64_t now_ns, unsigned level, int64_t span_ns,
+                    struct level_step *step)
+{
+    memset(step, 0, sizeof *step);
+    l->asked = level < LEVELS_COUNT ? level : LEVELS_COUNT - 1;
+    l->asked_until_ns = clk_add(now_ns, span_ns);
+    return step_to(l, now_ns, l->asked, LEVEL_CAUSE_REQUEST, step);
+}
+
+static bool step_down(struct levels *l, int64_t now_ns, struct level_step *step)
+{
+    bool settled = now_ns - l->stepped_ns >= LEVELS_SETTLE_NS;
+
+    l->caused_ns = now_ns;
+    return l->level > 0 && settled && step_to(l, now_ns, l->level - 1, step->cause, step);
+}
+
+bool levels_look(struct levels *l, int64_t now_ns, const struct levels_reading *r,
+                 struct level_step *step)
+{
+    memset(step, 0, sizeof *step);
+    if (!l->begun) {
+        begin(l, now_ns, r);
+        mark(l, now_ns, r);
+        return l->conf.request_span_ns > 0 &&
+               levels_request(l, now_ns, l->conf.request, l->conf.request_span_ns, step);
+    }
+    note_loss(l, now_ns, r->lost);
+    note_ring(l, now_ns, r->ring_permille);
+    mark(l, now_ns, r);
+    if (request_ended(l, now_ns) && l->level > l->conf.max) {
+        return step_to(l, now_ns, l->conf.max, LEVEL_CAUSE_REQUEST_OVER, step);
+    }
+    if (find_cause(l, now_ns, r, step)) {
+        return step_down(l, now_ns, step);
+    }
+    if (l->level < ceiling(l) && now_ns - l->stepped_ns >= LEVELS_QUIET_NS &&
+        now_ns - l->caused_ns >= LEVELS_QUIET_NS) {
+        return step_to(l, now_ns, l->level + 1, LEVEL_CAUSE_QUIET, step);
+    }
+    return false;
+}
+
+int64_t levels_tick_ns(unsigned level, int64_t wanted_ns)
+{
+    static const int64_t fastest[LEVELS_COUNT] = {CLK_S, 100 * CLK_MS, 10 * CLK_MS, CLK_MS, CLK_MS};
+    int64_t least = fastest[level < LEVELS_COUNT ? level : LEVELS_COUNT - 1];
+
+    return wanted_ns > least ? wanted_ns : least;
+}
+
+int64_t levels_table_ns(int64_t tick_ns)
+{
+    return tick_ns >= FASTEST_TABLE ? tick_ns : SLOW_TABLE;
+}
+
+const char *level_cause_name(enum level_cause cause)
+{
+    static const char *const names[LEVEL_CAUSE_COUNT] = {
+        "none", "loss", "cpu", "memory", "ring", "events", "quiet", "request", "request_over",
+    };
+
+    return names[cause];
+}

@@ -1,0 +1,112 @@
+/* How much the agent collects at the moment: five levels, each with a fastest tick. The agent goes
+ * down one when it costs too much or too much happens, and up one when a minute was quiet. Pure:
+ * readings and the time come in, steps come out.
+ *
+ *   L0  lifecycle, exit totals, tables     1 Hz
+ *   L1  the same, faster                  10 Hz
+ *   L2  hard faults, disk                100 Hz
+ *   L3  context switches               1,000 Hz
+ *   L4  CPU samples                    1,000 Hz
+ *
+ * Down:    events lost within the last 10 s · mean CPU of 5 s above its budget · memory above its
+ *          budget · ring above 75 % throughout 1 s · mean event rate of 5 s above its budget. After
+ *          any step what came before it no longer counts, and a step down comes LEVELS_SETTLE_NS
+ *          after the last step at the earliest.
+ * Up:      LEVELS_QUIET_NS since the last step and the last cause, up to `max`.
+ * Request: another level for a time, also above `max`; it is taken at once and shed like any other.
+ *          When the time is over, what is above `max` ends.
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_LEVELS_H
+#define PROCFLEET_AGENT_LEVELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/clk.h"
+
+#define LEVELS_COUNT      5
+#define LEVELS_LOSS_NS    (10 * CLK_S)
+#define LEVELS_MEAN_NS    (5 * CLK_S)
+#define LEVELS_RING_NS    CLK_S
+#define LEVELS_RING_LIMIT 750 /* permille */
+#define LEVELS_SETTLE_NS  (5 * CLK_S)
+#define LEVELS_QUIET_NS   (60 * CLK_S)
+#define LEVELS_LOOK_NS    (250 * CLK_MS) /* a reading is wanted so often at most */
+
+enum level_cause {
+    LEVEL_CAUSE_NONE,
+    LEVEL_CAUSE_LOSS,
+    LEVEL_CAUSE_CPU,
+    LEVEL_CAUSE_MEMORY,
+    LEVEL_CAUSE_RING,
+    LEVEL_CAUSE_EVENTS,
+    LEVEL_CAUSE_QUIET,   /* up */
+    LEVEL_CAUSE_REQUEST, /* up or down */
+    LEVEL_CAUSE_REQUEST_OVER,
+    LEVEL_CAUSE_COUNT,
+};
+
+struct levels_conf {
+    unsigned max;            /* 0 to 4 */
+    unsigned cpus;           /* of the machine; 0 counts as 1 */
+    int64_t cpu_permille;    /* of the machine */
+    int64_t memory_bytes;    /* resident */
+    int64_t events_per_s;    /* 0 in any of these three: no such limit */
+    unsigned request;        /* this level from the first reading on, */
+    int64_t request_span_ns; /* for so long; 0 = no request */
+};
+
+/* Totals since the start; they never go back. ring_permille is of this moment. */
+struct levels_reading {
+    int64_t cpu_ns; /* of this process */
+    int64_t resident_bytes;
+    uint64_t events;
+    uint64_t lost;
+    unsigned ring_permille;
+};
+
+struct level_step {
+    unsigned from, to;
+    enum level_cause cause;
+    int64_t value, limit; /* of the cause, in its unit (permille, bytes, per s, ns); else 0 */
+};
+
+#define LEVELS_MARKS 8
+
+struct levels {
+    struct levels_conf conf;
+    unsigned level;
+    uint64_t steps[LEVEL_CAUSE_COUNT]; /* steps taken, by cause */
+    bool begun;
+    unsigned asked;          /* request in force */
+    int64_t asked_until_ns;  /* 0 = none */
+    int64_t stepped_ns;      /* the last step */
+    int64_t caused_ns;       /* the last moment a cause stood */
+    int64_t lost_ns;         /* the last moment something was lost, */
+    uint64_t lost, lost_new; /* of that many, so many since the last step */
+    int64_t ring_since_ns;   /* above the limit since; -1 = it is not */
+    unsigned n_marks;
+    struct {
+        int64_t at_ns, cpu_ns;
+        uint64_t events;
+    } marks[LEVELS_MARKS]; /* a second apart, oldest first */
+};
+
+void levels_init(struct levels *l, const struct levels_conf *conf);
+
+/* A reading of this moment; true: the level has changed, *step says how. */
+bool levels_look(struct levels *l, int64_t now_ns, const struct levels_reading *r,
+                 struct level_step *step);
+
+/* Level `level` (0 to 4) until now_ns + span_ns; true as above. A new request replaces the old. */
+bool levels_request(struct levels *l, int64_t now_ns, unsigned level, int64_t span_ns,
+                    struct level_step *step);
+
+/* The distance of ticks at this level when wanted_ns was configured, and of tables: faster than 10
+ * ticks a second they come twice a second. */
+int64_t levels_tick_ns(unsigned level, int64_t wanted_ns);
+int64_t levels_table_ns(int64_t tick_ns);
+
+const char *level_cause_name(enum level_cause cause); /* "cpu" */
+
+#endif
