@@ -48,18 +48,21 @@ void human_permille(struct buf *out, int64_t permille)
     buf_printf(out, "%.1f%%", (double)permille / 10);
 }
 
-/* One character's code point and length; invalid bytes stand for themselves. */
+/* One character's code point and length; bytes that are no UTF-8 stand for themselves. */
 static uint32_t decode(const uint8_t *p, size_t n, size_t *len)
 {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t need = p[0] < 0x80 ? 1 : p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : p[0] >= 0xC0 ? 2 : 1;
     uint32_t c = need == 1 ? p[0] : p[0] & (0xFFu >> (need + 1));
+    bool good = need <= n && p[0] < 0xF8;
 
-    if (need > n) {
+    for (size_t i = 1; i < need && good; i++) {
+        good = (p[i] & 0xC0) == 0x80;
+        c = c << 6 | (p[i] & 0x3F);
+    }
+    if (!good || c < least[need] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) {
         *len = 1;
         return p[0];
-    }
-    for (size_t i = 1; i < need; i++) {
-        c = c << 6 | (p[i] & 0x3F);
     }
     *len = need;
     return c;
@@ -78,7 +81,9 @@ void human_text(struct buf *out, struct str text)
     for (size_t at = 0, len; at < text.n; at += len) {
         uint32_t c = decode(p + at, text.n - at, &len);
 
-        if (!is_dangerous(c)) {
+        bool stray = len == 1 && c >= 0x80;
+
+        if (!stray && !is_dangerous(c)) {
             buf_put(out, p + at, len);
         } else if (c < 0x100) {
             buf_printf(out, "\\x%02x", (unsigned)c);

@@ -9,8 +9,8 @@ void human_ns(struct buf *out, int64_t ns);       /* "512us", "5.106s", "3m20s",
 void human_bytes(struct buf *out, int64_t bytes); /* "512B", "64.0MiB" */
 void human_permille(struct buf *out, int64_t permille); /* "12.3%" */
 
-/* Text that cannot steer a terminal: control characters and changes of writing direction are
- * escaped. */
+/* Text that cannot steer a terminal: control characters, changes of writing direction, and bytes
+ * that are no UTF-8 are escaped. What comes out is UTF-8. */
 void human_text(struct buf *out, struct str text);
 
 /* Columns the text takes: one per character. */

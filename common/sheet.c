@@ -13,7 +13,8 @@
 
 #define MEMORY_MAX ((size_t)64 << 20)
 #define NOTES_MAX  64
-#define TEXT_MAX   (64u << 10) /* one line */
+#define TEXT_MAX   (64u << 10)         /* one cell of a table; longer ones are cut */
+#define TEXT_CUT   (TEXT_MAX / 4 - 16) /* fits even when each byte becomes an escape of four */
 
 struct sheet {
     FILE *to;
@@ -70,16 +71,21 @@ enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, boo
 
 /* -- CSV, RFC 4180 -- */
 
-static void csv_text(struct buf *b, struct str t)
+/* Straight to the stream: a cell may be larger than any line for people. */
+static void csv_text(FILE *to, struct str t)
 {
-    buf_put_u8(b, '"');
-    for (size_t i = 0; i < t.n; i++) {
-        if (t.p[i] == '"') {
-            buf_put_u8(b, '"');
+    fputc('"', to);
+    while (t.n) {
+        const char *quote = memchr(t.p, '"', t.n);
+        size_t n = quote ? (size_t)(quote - t.p) + 1 : t.n;
+
+        fwrite(t.p, 1, n, to);
+        if (quote) {
+            fputc('"', to);
         }
-        buf_put_u8(b, (uint8_t)t.p[i]);
+        t = (struct str){t.p + n, t.n - n};
     }
-    buf_put_u8(b, '"');
+    fputc('"', to);
 }
 
 static void csv_header(struct sheet *s)
@@ -92,23 +98,35 @@ static void csv_header(struct sheet *s)
 
 static void csv_row(struct sheet *s, const struct sheet_cell *cells)
 {
-    buf_reset(&s->line);
     for (size_t i = 0; i < s->n; i++) {
         if (i) {
-            buf_put_u8(&s->line, ',');
+            fputc(',', s->to);
         }
         if (cells[i].state == SHEET_STRING) {
-            csv_text(&s->line, cells[i].text);
+            csv_text(s->to, cells[i].text);
         } else if (cells[i].state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
-            buf_put_str(&s->line, cells[i].number ? "true" : "false");
+            fputs(cells[i].number ? "true" : "false", s->to);
         } else if (cells[i].state == SHEET_NUMBER) {
-            buf_printf(&s->line, "%lld", (long long)cells[i].number);
+            fprintf(s->to, "%lld", (long long)cells[i].number);
         }
     }
-    fprintf(s->to, "%s\r\n", buf_cstr(&s->line));
+    fputs("\r\n", s->to);
 }
 
 /* -- JSON -- */
+
+/* What is no UTF-8 - the name of a file can be anything - is told with escapes. */
+static json_t *json_text(struct sheet *s, struct str text)
+{
+    json_t *v = json_stringn(text.p, text.n);
+
+    if (!v) {
+        buf_reset(&s->line);
+        human_text(&s->line, text);
+        v = s->line.bad ? NULL : json_stringn((const char *)s->line.p, s->line.n);
+    }
+    return v;
+}
 
 static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
 {
@@ -121,7 +139,7 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
         json_t *v = NULL;
 
         if (c->state == SHEET_STRING) {
-            v = json_stringn(c->text.p, c->text.n);
+            v = json_text(s, c->text);
         } else if (c->state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
             v = json_boolean(c->number != 0);
         } else if (c->state == SHEET_NUMBER) {
@@ -245,26 +263,52 @@ static void table_flush(struct sheet *s)
     arena_reset(&s->memory);
 }
 
-static enum err table_row(struct sheet *s, const struct sheet_cell *cells)
+/* A cell as text that lasts until the next flush; what is longer than a line is cut. */
+static const char *table_cell(struct sheet *s, size_t i, const struct sheet_cell *cell)
 {
-    const char **texts = s->waiting + s->n_waiting * s->n;
+    struct sheet_cell cut = *cell;
 
+    buf_reset(&s->line);
+    if (!s->columns[i].title) {
+        return "";
+    }
+    format_cell(&s->line, &s->columns[i], cell);
+    if (s->line.bad == ERR_FULL && cell->state == SHEET_STRING) {
+        buf_reset(&s->line);
+        cut.text.n = cut.text.n < TEXT_CUT ? cut.text.n : TEXT_CUT;
+        format_cell(&s->line, &s->columns[i], &cut);
+    }
+    return s->line.bad ? NULL : arena_dup(&s->memory, buf_cstr(&s->line), s->line.n + 1);
+}
+
+static enum err table_cells(struct sheet *s, const struct sheet_cell *cells, const char **texts)
+{
     for (size_t i = 0; i < s->n; i++) {
         size_t width;
 
-        buf_reset(&s->line);
-        if (s->columns[i].title) {
-            format_cell(&s->line, &s->columns[i], &cells[i]);
-        }
-        texts[i] = arena_dup(&s->memory, buf_cstr(&s->line), s->line.n + 1);
-        if (!texts[i] || s->line.bad) {
+        texts[i] = table_cell(s, i, &cells[i]);
+        if (!texts[i]) {
             return ERR_NOMEM;
         }
-        width = human_width(texts[i], s->line.n);
+        width = human_width(texts[i], strlen(texts[i]));
         if (s->columns[i].title && strlen(s->columns[i].title) > width) {
             width = strlen(s->columns[i].title);
         }
         s->width[i] = width > s->width[i] ? width : s->width[i];
+    }
+    return ERR_OK;
+}
+
+static enum err table_row(struct sheet *s, const struct sheet_cell *cells)
+{
+    enum err e = table_cells(s, cells, s->waiting + s->n_waiting * s->n);
+
+    if (e && s->n_waiting) { /* the rows that wait take all the room */
+        table_flush(s);
+        e = table_cells(s, cells, s->waiting);
+    }
+    if (e) {
+        return e;
     }
     s->n_waiting++;
     if (s->live || s->n_waiting == SHEET_ROWS) {

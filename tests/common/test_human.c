@@ -53,6 +53,12 @@ static void text_from_outside_cannot_steer_the_terminal(void **state)
          "31m",
          "\\x9b31m"},
         {"exe\xE2\x80\xAEgpj", "exe\\u202egpj"},
+        {"caf\xE9", "caf\\xe9"},                      /* Latin-1 */
+        {"\xC3\x1b[31m", "\\xc3\\x1b[31m"},           /* no escape hides behind half a character */
+        {"\xC0\x9B", "\\xc0\\x9b"},                   /* nor in two bytes where one would do */
+        {"\xED\xA0\x80", "\\xed\\xa0\\x80"},          /* half a pair */
+        {"\xF4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"}, /* beyond the last character */
+        {"\xE2\x82", "\\xe2\\x82"},                   /* cut */
     };
 
     (void)state;

@@ -85,6 +85,23 @@ static void json_is_an_array_that_omits_the_absent(void **state)
            "{\"host\":\"x\",\"pid\":0}\n");
 }
 
+static void json_is_utf_8_whatever_the_text(void **state)
+{
+    const struct sheet_cell cells[N] = {sheet_string(str_make("z\xFF"))};
+    char text[256] = "";
+    FILE *f = tmpfile();
+    struct sheet *s;
+
+    (void)state;
+    assert_ok(sheet_begin(&s, f, SHEET_AS_JSONL, false, columns, N));
+    assert_ok(sheet_row(s, cells));
+    sheet_end(s);
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    assert_string_equal(text, "{\"host\":\"z\\\\xff\"}\n");
+}
+
 static void csv_quotes_text_and_leaves_the_absent_empty(void **state)
 {
     (void)state;
@@ -119,6 +136,45 @@ static void an_empty_sheet_is_still_a_document(void **state)
     }
 }
 
+/* Bytes printed of `rows` rows whose last cell has n bytes. */
+static long printed(enum sheet_format format, size_t rows, size_t n, char fill)
+{
+    struct sheet_cell cells[N] = {sheet_string(str_make("x")), sheet_number(true, 1)};
+    char *text = mem_zalloc(n);
+    FILE *f = tmpfile();
+    struct sheet *s;
+    long end;
+
+    assert_non_null(text);
+    memset(text, fill, n);
+    cells[N - 1] = sheet_string((struct str){text, n});
+    assert_ok(sheet_begin(&s, f, format, false, columns, N));
+    for (size_t i = 0; i < rows; i++) {
+        assert_ok(sheet_row(s, cells));
+    }
+    sheet_end(s);
+    end = ftell(f);
+    fclose(f);
+    mem_free(text);
+    return end;
+}
+
+static void cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables(void **state)
+{
+    enum { BIG = 300000 };
+
+    (void)state;
+    assert_int_equal(printed(SHEET_AS_CSV, 3, BIG, 'a') - printed(SHEET_AS_CSV, 3, 1, 'a'),
+                     3 * (BIG - 1));
+    assert_int_equal(printed(SHEET_AS_CSV, 1, BIG, '"') - printed(SHEET_AS_CSV, 1, 1, '"'),
+                     2 * (BIG - 1));
+    assert_int_equal(printed(SHEET_AS_JSONL, 3, BIG, 'a') - printed(SHEET_AS_JSONL, 3, 1, 'a'),
+                     3 * (BIG - 1));
+    assert_in_range(printed(SHEET_AS_TABLE, 3, BIG, 'a'), 3 * 16384, 3 * 17000);
+    assert_in_range(printed(SHEET_AS_TABLE, 3, BIG, 1), 3 * 4 * 16000, 3 * 66000);
+    assert_in_range(printed(SHEET_AS_TABLE, 3000, 60000, 'a'), 3000L * 60000, 3000L * 60100);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     FILE *f = tmpfile();
@@ -141,8 +197,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_aligned_and_end_with_their_notes),
         cmocka_unit_test(json_is_an_array_that_omits_the_absent),
+        cmocka_unit_test(json_is_utf_8_whatever_the_text),
         cmocka_unit_test(csv_quotes_text_and_leaves_the_absent_empty),
         cmocka_unit_test(an_empty_sheet_is_still_a_document),
+        cmocka_unit_test(cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
