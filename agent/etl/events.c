@@ -6,8 +6,8 @@
 #include "common/clk.h"
 #include "common/human.h"
 
-#define LINE_MAX     (1u << 20)
-#define PAYLOAD_SHOW 64 /* bytes of an unknown payload in text */
+#define LINE_MAX     (4u << 20) /* values of one record as text; what is longer is not shown */
+#define PAYLOAD_SHOW 64         /* bytes of an unknown payload in text */
 
 enum {
     FILE_NAME,
@@ -166,6 +166,13 @@ static void print_text(struct events *s, const struct walk_record *r, struct des
     if (e) {
         text_payload(&s->line, r->raw);
     }
+    if (s->line.bad) { /* names that a recording repeats for each of very many members */
+        buf_reset(&s->line);
+        text_head(s, r);
+        text_name(s, r->raw, is);
+        buf_put_str(&s->line, "  (too long to be shown) ");
+        text_payload(&s->line, r->raw);
+    }
     fprintf(s->job->out, "%s\n", buf_cstr(&s->line));
 }
 
@@ -260,7 +267,10 @@ static void print_csv(struct events *s, const struct walk_record *r, struct desc
 
     buf_reset(&s->line);
     buf_reset(&s->hex);
-    if (describe_values(walk_describe(s->walk), raw, &sink, is)) {
+    if (describe_values(walk_describe(s->walk), raw, &sink, is) || s->line.bad) {
+        if (s->line.bad) {
+            buf_reset(&s->line);
+        }
         value_text_hex(&s->hex, raw->payload, raw->payload_n);
     }
     cells[FILE_NAME] = sheet_string(str_make(s->name));

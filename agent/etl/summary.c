@@ -275,9 +275,13 @@ static void print_head(FILE *to, const struct summary *s)
     const struct ptable_stats *t = ptable_stats(walk_table(s->walk));
     const struct lifecycle_stats *l = lifecycle_stats(walk_lifecycle(s->walk));
     struct source_stats stats;
+    struct buf name;
 
     walk_source_stats(s->walk, &stats);
-    fprintf(to, "file      %s", s->name);
+    buf_init(&name, 64u << 10);
+    human_text(&name, str_make(s->name));
+    fprintf(to, "file      %s", buf_cstr(&name));
+    buf_fini(&name);
     if (s->n_files > 1) {
         fprintf(to, " and %zu more", s->n_files - 1);
     }

@@ -52,9 +52,9 @@ def run(*args, expect=0, text=True):
     """Runs the tool, checks its exit code, gives standard output and error."""
     r = subprocess.run([AGENT, "etl", *args], capture_output=True, timeout=240, check=False)
     if expect is not None and r.returncode != expect:
-        print("FAILED: etl %s: exit code %d, expected %d\n%s" % (" ".join(args), r.returncode, expect, r.stderr.decode()))
+        print("FAILED: etl %s: exit code %d, expected %d\n%s" % (" ".join(map(str, args)), r.returncode, expect, r.stderr.decode()))
         sys.exit(1)
-    return (r.stdout.decode() if text else r.stdout), r.stderr.decode()
+    return (r.stdout.decode() if text else r.stdout), r.stderr.decode(errors="replace")
 
 
 def recording(name):
@@ -238,6 +238,11 @@ def formats():
     rows = list(csv.DictReader(io.StringIO(run("events", path, *args, "--format", "csv")[0])))
     check("CSV has the same times", [r["ms"] for r in rows], ["%.6f" % r["ms"] for r in lines])
     ensure("and names every field", all("FileName=" in r["fields"] for r in rows))
+    big = ["--event", "GCBulkMovedObjectRanges"]  # an array of 4,080 structs: 266 KB of text
+    csv.field_size_limit(1 << 24)
+    rows = list(csv.DictReader(io.StringIO(run("events", path, *big, "--format", "csv")[0], newline="")))
+    check("a row may be as large as it is", [r["fields"].count("OldRangeBase") for r in rows],
+          [len(r["fields"]["Values"]) for r in events(path, *big)])
     check("text has a line each", len(run("events", path, *args)[0].splitlines()), len(lines))
     for command in ("processes", "threads", "top"):
         array = json.loads(run(command, path, "--format", "json")[0])
@@ -320,6 +325,17 @@ def files(room):
     return plain
 
 
+def odd_names(room):
+    """A file's name may be any bytes; what is printed is UTF-8 and no steering."""
+    odd = os.path.join(os.fsencode(room), b"z\xff\x1b[31m.etl")
+    shutil.copyfile(recording("gc-dynamic-events"), odd)
+    for command in ("info", "summary", "processes", "threads", "events", "top"):
+        for form in ("table", "json", "jsonl"):
+            args = [command, "--format", form, odd] + (["--limit", "1"] if command in ("events", "top") else [])
+            out = run(*args)[0]
+            ensure("%s as %s of a file with an odd name" % (command, form), "\x1b" not in out)
+
+
 def errors(room, plain):
     text = os.path.join(room, "text.etl")
     with open(text, "w", encoding="ascii") as f:
@@ -371,6 +387,7 @@ nothing()
 with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as directory:
     unpacked = files(directory)
     messages(directory)
+    odd_names(directory)
     errors(directory, unpacked)
     pipes(unpacked)
 sys.exit(0)
