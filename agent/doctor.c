@@ -154,20 +154,21 @@ static void check_state(struct doctor *d)
 static void check_key(struct doctor *d)
 {
     const char *key = d->conf->conf->key;
-    enum err e = os_check_private(key);
+    enum err e = doctor_key_rights(key);
 
     if (e == ERR_NOTFOUND) {
         doctor_say(d, "tls.key", DOCTOR_FAILED, CERT_HELP "--name HOST, and copy its files here",
                    "there is no key %s", key);
     } else if (e == ERR_ACCESS) {
         doctor_say(d, "tls.key", DOCTOR_FAILED,
-                   "let only the agent's user read it (Linux: chmod 600); if others may have read "
+                   "let only the agent's user read it (Linux: chmod 600, Windows: icacls); if "
+                   "others may have read "
                    "it, issue a new one",
                    "others can read the key %s, or we cannot", key);
     } else if (e) {
         doctor_say(d, "tls.key", DOCTOR_FAILED, "", "the key %s: %s", key, err_text(e));
     } else {
-        doctor_say(d, "tls.key", DOCTOR_OK, "", "only its owner can read the key %s", key);
+        doctor_say(d, "tls.key", DOCTOR_OK, "", "others cannot read the key %s", key);
     }
 }
 

@@ -1,8 +1,9 @@
 /* Looks at everything the agent needs on this host and says what is in the way and how to mend it:
  * state directory, key, certificate, clock, disk, source of events, the collectors, and what is
  * particular to the system (doctor_host.h). Nothing is changed: a file is written beside the
- * agent's own and taken away again, its lock is held for a moment and only when it exists already.
- * Threads: one. It blocks: each collector that does not answer takes `connect_ns`. */
+ * agent's own and taken away again, its lock is held for a moment and only when it exists already;
+ * on Windows a trace session of a name of its own is started and stopped. Threads: one. It blocks:
+ * each collector that does not answer takes `connect_ns`. */
 #ifndef PROCFLEET_AGENT_DOCTOR_H
 #define PROCFLEET_AGENT_DOCTOR_H
 

@@ -91,6 +91,11 @@ static void check_sync(struct doctor *d)
     }
 }
 
+enum err doctor_key_rights(const char *path)
+{
+    return os_check_private(path);
+}
+
 void doctor_host(struct doctor *d)
 {
     check_rights(d);
