@@ -94,7 +94,8 @@ enum err etl_input_unpack(FILE *plain, FILE *packed, const char *path, struct er
     lzma_end(&u->z);
     mem_free(u);
     if (e) {
-        return errmsg_set(why, e, "cannot unpack %s into a temporary file: %s", path, err_text(e));
+        return errmsg_set(why, e, "cannot unpack %s into a temporary file: %s%s", path, err_text(e),
+                          e == ERR_CORRUPT ? " or cut short; 'xz -dc' may save a part of it" : "");
     }
     return ERR_OK;
 }
