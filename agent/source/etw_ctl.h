@@ -82,6 +82,7 @@ const char *etw_ctl_name(const struct etw_ctl *c);
 
 /* An error of any ETW call, as its cause and remedy; `call` as people know it, `what` = session or
  * provider. ERROR_SUCCESS gives ERR_OK. */
-enum err etw_ctl_error(struct errmsg *why, const char *call, const char *what, uint32_t code);
+NODISCARD enum err etw_ctl_error(struct errmsg *why, const char *call, const char *what,
+                                 uint32_t code);
 
 #endif
