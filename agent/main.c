@@ -3,6 +3,7 @@
 
 #include "agent/cmd.h"
 #include "common/net.h"
+#include "common/os.h"
 
 static int cmd_config_sample(int argc, char **argv);
 static int cmd_completion(int argc, char **argv);
@@ -163,9 +164,12 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct errmsg why = {""};
-    enum err e = net_init(&why);
+    enum err e = os_args(&argc, &argv);
     int code;
 
+    if (!e) {
+        e = net_init(&why);
+    }
     if (e) {
         return cmd_fail(e, why.text);
     }

@@ -54,7 +54,7 @@ enum err log_open(enum log_level level, enum log_format format, const char *path
     FILE *file = NULL;
 
     if (path && *path) {
-        file = fopen(path, "ab");
+        file = os_fopen(path, "ab");
         if (!file) {
             return ERR_IO;
         }
@@ -96,10 +96,9 @@ static void rotate(void)
         } else {
             snprintf(from, sizeof from, "%s", state.path);
         }
-        remove(to);
-        rename(from, to);
+        err_ignore(os_rename(from, to)); /* the first times there is none */
     }
-    state.file = fopen(state.path, "ab");
+    state.file = os_fopen(state.path, "ab");
 }
 
 /* Says whether the line may be written, and how many were muted before it. */

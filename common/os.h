@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "common/err.h"
 
@@ -54,6 +55,10 @@ void os_prefer_large_pages(void *p, size_t n);
 bool os_is_terminal(int fd);        /* 0, 1 or 2 */
 unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 
+/* argc and argv of main, in UTF-8 on every system; they stay valid until the program ends.
+ * Standard output and error take UTF-8 from then on. */
+NODISCARD enum err os_args(int *argc, char ***argv);
+
 /* -- stop signal: SIGINT, SIGTERM, Ctrl-C, console close -- */
 NODISCARD enum err os_stop_install(void (*on_stop)(void *),
                                    void *arg); /* runs on its own thread, once or twice */
@@ -65,6 +70,10 @@ NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path,
 /* Written to a temporary neighbour, synced and renamed. `private_file`: only the owner may read it
  * (0600). */
 NODISCARD enum err os_write_file(const char *path, const void *p, size_t n, bool private_file);
+/* fopen, for a path in UTF-8 on every system; NULL and errno as fopen has them. */
+FILE *os_fopen(const char *path, const char *mode);
+/* Replaces what `to` was. */
+NODISCARD enum err os_rename(const char *from, const char *to);
 NODISCARD enum err os_mkdirs(const char *path, bool private_dir); /* existing is fine */
 NODISCARD enum err
 os_check_private(const char *path);             /* ERR_ACCESS when group or others may read it */

@@ -333,6 +333,13 @@ unsigned os_terminal_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
 
+enum err os_args(int *argc, char ***argv)
+{
+    (void)argc; /* taken for UTF-8 as they are */
+    (void)argv;
+    return ERR_OK;
+}
+
 /* -- stop signal: handlers only write to a pipe; a thread reads it and calls -- */
 
 static struct {
@@ -511,6 +518,16 @@ enum err os_write_file(const char *path, const void *p, size_t n, bool private_f
     }
     sync_parent(path);
     return ERR_OK;
+}
+
+FILE *os_fopen(const char *path, const char *mode)
+{
+    return fopen(path, mode);
+}
+
+enum err os_rename(const char *from, const char *to)
+{
+    return rename(from, to) == 0 ? ERR_OK : posix_err(errno);
 }
 
 enum err os_mkdirs(const char *path, bool private_dir)

@@ -1,5 +1,6 @@
 #include "common/os.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -245,16 +246,30 @@ enum err os_host_name(char *text, size_t size)
                                                                                       : ERR_FULL;
 }
 
-/* Windows has no boot id of its own: the moment of the start, in whole seconds, serves as one.
- * Between two reads within one boot it may differ by the clock's corrections, so it is read once.
- */
+/* What NtQuerySystemInformation(SystemTimeOfDayInformation) gives. */
+struct time_of_day {
+    int64_t boot_time, current_time, zone_bias;
+    uint32_t zone_id, reserved;
+    int64_t boot_bias, sleep_bias;
+};
+
+_Static_assert(sizeof(struct time_of_day) == 48, "layout of SYSTEM_TIMEOFDAY_INFORMATION");
+
+/* Windows has no boot id of its own: the moment of the start serves as one. Setting the clock moves
+ * that moment and adds as much to its bias, so the difference stays what it was at the start
+ * (of Windows itself: not verified). */
 enum err os_boot_id(uint8_t id[16])
 {
-    int64_t started_s = (os_utc_ns() - (int64_t)GetTickCount64() * CLK_MS) / CLK_S;
+    struct time_of_day t;
+    uint64_t start;
 
+    if (NtQuerySystemInformation(SystemTimeOfDayInformation, &t, sizeof t, NULL) != 0) {
+        return ERR_UNSUPPORTED;
+    }
+    start = (uint64_t)t.boot_time - (uint64_t)t.boot_bias;
     memset(id, 0, 16);
     for (int i = 0; i < 8; i++) {
-        id[i] = (uint8_t)(started_s >> 8 * i);
+        id[i] = (uint8_t)(start >> 8 * i);
     }
     return ERR_OK;
 }
@@ -320,6 +335,36 @@ unsigned os_terminal_columns(void)
     return (unsigned)(info.srWindow.Right - info.srWindow.Left + 1);
 }
 
+/* The C library's argv is in the ANSI code page; this one is made from the command line as given.
+ */
+enum err os_args(int *argc, char ***argv)
+{
+    WCHAR **given, **environment;
+    int n, expand = 0, mode = 0;
+    char **all;
+
+    (void)SetConsoleOutputCP(CP_UTF8);
+    if (__wgetmainargs(&n, &given, &environment, expand, &mode) != 0 || n < 0) {
+        return ERR_NOMEM;
+    }
+    all = mem_array((size_t)n + 1, sizeof *all);
+    for (int i = 0; all && i < n; i++) {
+        int size = WideCharToMultiByte(CP_UTF8, 0, given[i], -1, NULL, 0, NULL, NULL);
+
+        all[i] = size > 0 ? mem_alloc((size_t)size) : NULL;
+        if (!all[i]) {
+            return ERR_NOMEM; /* the program ends */
+        }
+        WideCharToMultiByte(CP_UTF8, 0, given[i], -1, all[i], size, NULL, NULL);
+    }
+    if (!all) {
+        return ERR_NOMEM;
+    }
+    *argc = n;
+    *argv = all;
+    return ERR_OK;
+}
+
 /* -- stop signal -- */
 
 static struct {
@@ -327,10 +372,18 @@ static struct {
     void *arg;
 } stop;
 
+/* The system ends the program as soon as the handler of these returns, or after some seconds. */
+static bool is_last_word(DWORD type)
+{
+    return type == CTRL_CLOSE_EVENT || type == CTRL_LOGOFF_EVENT || type == CTRL_SHUTDOWN_EVENT;
+}
+
 static BOOL WINAPI stop_handler(DWORD type)
 {
-    (void)type;
     stop.on_stop(stop.arg);
+    if (is_last_word(type)) {
+        Sleep(INFINITE); /* the main thread ends the program */
+    }
     return TRUE;
 }
 
@@ -420,6 +473,27 @@ enum err os_write_file(const char *path, const void *p, size_t n, bool private_f
         DeleteFileW(from);
     }
     return e;
+}
+
+FILE *os_fopen(const char *path, const char *mode)
+{
+    WCHAR w[PATH_UNITS], how[8];
+
+    if (!wide(w, PATH_UNITS, path) || !wide(how, 8, mode)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    return _wfopen(w, how);
+}
+
+enum err os_rename(const char *from, const char *to)
+{
+    WCHAR wide_from[PATH_UNITS], wide_to[PATH_UNITS];
+
+    if (!wide(wide_from, PATH_UNITS, from) || !wide(wide_to, PATH_UNITS, to)) {
+        return ERR_INVALID;
+    }
+    return MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING) ? ERR_OK : last_error();
 }
 
 static bool is_directory(const WCHAR *path)

@@ -15,6 +15,15 @@
 
 #include <bcrypt.h>
 #include <psapi.h>
+#include <winternl.h>
+
+/* Of ntdll, not of the C library's headers. */
+NTSTATUS NTAPI RtlGetVersion(OSVERSIONINFOW *version);
+
+/* Of the C library; its header for it is not for programs. Arguments are not expanded with
+ * expand = 0. */
+int __cdecl __wgetmainargs(int *argc, wchar_t ***argv, wchar_t ***environment, int expand,
+                           int *new_mode);
 
 #include "common/win32_etw.h"
 

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
-
-/* TODO(windows): fopen takes names in the ANSI code page; a trace whose name has other characters
- * cannot be opened there. */
+#include "common/os.h"
 
 struct etl_input {
     FILE *f;
@@ -90,7 +88,7 @@ enum err etl_input_open(struct etl_input **out, const char *path, struct errmsg 
     if (!in) {
         return errmsg_set(why, ERR_NOMEM, "out of memory opening %s", path);
     }
-    in->f = fopen(path, "rb");
+    in->f = os_fopen(path, "rb");
     if (!in->f) {
         e = errmsg_set(why, err_of_errno(), "cannot open %s: %s", path, strerror(errno));
         goto fail;

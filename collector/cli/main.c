@@ -4,6 +4,7 @@
 
 #include "collector/cli/cli.h"
 #include "common/buf.h"
+#include "common/os.h"
 
 static const struct {
     const struct opt_command *usage;
@@ -75,8 +76,13 @@ static int unknown(const char *word)
 
 int main(int argc, char **argv)
 {
+    enum err e = os_args(&argc, &argv);
     const char *word = argc > 1 ? argv[1] : NULL;
 
+    if (e) {
+        fprintf(stderr, "procfleet: %s\n", err_text(e));
+        return CLI_FAILED;
+    }
     if (!word) {
         return print(help, stderr, CLI_USAGE);
     }

@@ -43,6 +43,31 @@ static void a_written_file_is_read_back_and_replaced(void **state)
     mem_free(path);
 }
 
+static void names_of_any_script_are_opened_and_renamed(void **state)
+{
+    char *path = os_path_join(*state, "K\xc3\xb6ln \xe6\x97\xa5\xe6\x9c\xac.log");
+    char *other = os_path_join(*state, "\xd0\xb6.1");
+    uint8_t *p;
+    size_t n;
+
+    for (int i = 0; i < 2; i++) { /* the second time something is replaced */
+        FILE *f = os_fopen(path, "ab");
+
+        assert_non_null(f);
+        assert_int_equal(fwrite("line", 1, 4, f), 4);
+        assert_int_equal(fclose(f), 0);
+        assert_ok(os_rename(path, other));
+        assert_false(os_exists(path));
+        assert_ok(os_read_file(&p, &n, other, 100));
+        assert_int_equal(n, 4);
+        mem_free(p);
+    }
+    assert_err(os_rename(path, other), ERR_NOTFOUND);
+    assert_null(os_fopen(path, "rb"));
+    mem_free(path);
+    mem_free(other);
+}
+
 static enum err count_entry(void *ctx, const char *name)
 {
     (void)name;
@@ -154,6 +179,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_written_file_is_read_back_and_replaced, with_dir,
+                                        without_dir),
+        cmocka_unit_test_setup_teardown(names_of_any_script_are_opened_and_renamed, with_dir,
                                         without_dir),
         cmocka_unit_test_setup_teardown(directories_are_made_and_listed, with_dir, without_dir),
         cmocka_unit_test_setup_teardown(a_lock_is_held_once, with_dir, without_dir),
