@@ -12,8 +12,8 @@
 static const struct conf_key keys[] = {
     {"state_dir", CONF_TEXT, "/var/lib/procfleet-agent", 0, 0, NULL,
      "directory of the agent's lock, and base of relative paths; one agent at a time uses it"},
-    {"source", CONF_CHOICE, "auto", 0, 0, "auto|proc",
-     "where events come from; auto takes what this system has (Linux: proc)"},
+    {"source", CONF_CHOICE, "auto", 0, 0, "auto|proc|snapshot",
+     "where events come from; auto takes what this system has (Linux: proc, Windows: snapshot)"},
     {"sampling.rate_hz", CONF_NUMBER, "1", 100, 1000000, NULL, "samples per second"},
     {"sampler.level_max", CONF_CHOICE, "L2", 0, 0, "L0|L1|L2|L3|L4",
      "highest level of collection; ticks per second at most: L0 1, L1 10, L2 100, L3 and L4 1000; "

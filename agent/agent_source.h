@@ -6,7 +6,7 @@
 #include "agent/source.h"
 
 struct agent_source_conf {
-    const char *name; /* as configured: "auto", "proc" */
+    const char *name; /* as configured: "auto", "proc", "snapshot" */
     int64_t period_ns;
     size_t processes_max;
 };

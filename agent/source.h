@@ -80,7 +80,7 @@ struct source_sink {
 
 /* What the host and the recording are, known after open. */
 struct source_about {
-    const char *name; /* "proc", "etl" */
+    const char *name; /* "proc", "snapshot", "etl" */
     struct uuid boot;
     uint32_t cpus;
     bool polled; /* starts and exits come by comparison only */

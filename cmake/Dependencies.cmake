@@ -75,6 +75,10 @@ source_lib(protobuf-c ${protobufc_SOURCE_DIR} ${protobufc_SOURCE_DIR}/protobuf-c
 set(z ${zstd_SOURCE_DIR}/lib)
 source_lib(zstd ${z} ${z}/common/*.c ${z}/compress/*.c ${z}/decompress/*.c)
 target_compile_definitions(zstd PRIVATE ZSTD_DISABLE_ASM=1)
+if(WIN32) # batches are some 100 KiB each: a smaller program is worth more than speed here
+  target_compile_definitions(zstd PRIVATE ZSTD_NO_INLINE=1 HUF_FORCE_DECOMPRESS_X1=1
+                                          ZSTD_FORCE_DECOMPRESS_SEQUENCES_SHORT=1)
+endif()
 
 source_lib(yaml ${libyaml_SOURCE_DIR}/include ${libyaml_SOURCE_DIR}/src/*.c)
 target_compile_definitions(yaml PUBLIC YAML_DECLARE_STATIC PRIVATE YAML_VERSION_MAJOR=0 YAML_VERSION_MINOR=2

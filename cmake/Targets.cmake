@@ -1,11 +1,29 @@
 # What our own targets have in common; dependencies keep their own flags.
 function(procfleet_own target)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR})
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
-                                           -Wvla -Wundef -Wformat=2)
+  set(flags -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef -Wformat=2)
   if(PROCFLEET_WERROR)
-    target_compile_options(${target} PRIVATE -Werror)
+    list(APPEND flags -Werror)
   endif()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C>:${flags}>") # not for resources
+endfunction()
+
+# procfleet_program(TARGET description): a program people install. On Windows it says who it is, asks for the system it was
+# tested for, and its symbols are kept beside it in TARGET.exe.debug.
+function(procfleet_program target description)
+  if(NOT WIN32)
+    return()
+  endif()
+  set(program ${target})
+  set(resource ${CMAKE_CURRENT_BINARY_DIR}/${target}.rc)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/program.rc.in ${resource} @ONLY)
+  target_sources(${target} PRIVATE ${resource})
+  target_link_options(${target} PRIVATE -Wl,--major-subsystem-version=10,--minor-subsystem-version=0
+                                        -Wl,--major-os-version=10,--minor-os-version=0)
+  add_custom_command(TARGET ${target} POST_BUILD VERBATIM
+    COMMAND ${CMAKE_OBJCOPY} --only-keep-debug $<TARGET_FILE:${target}> $<TARGET_FILE:${target}>.debug
+    COMMAND ${CMAKE_STRIP} --strip-all $<TARGET_FILE:${target}>
+    COMMAND ${CMAKE_OBJCOPY} --add-gnu-debuglink=$<TARGET_FILE:${target}>.debug $<TARGET_FILE:${target}>)
 endfunction()
 
 # Sanitizers tell where; the Windows programs run in a Wine prefix of the build tree that a fixture sets up.

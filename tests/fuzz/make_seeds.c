@@ -4,6 +4,7 @@
  *   fuzz_lzxpress   what the test's own compressor makes of runs, text and noise
  *   fuzz_etl,       trace files: every header type, clock and pointer size, packed and plain, one
  *   fuzz_recording  CPU and several; a record of every layout; as files and as their parts
+ *   fuzz_snap       answers of the bulk process calls
  *   fuzz_stages     noise */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "tests/fuzz/class_input.h"
 #include "tests/fuzz/etl_shape.h"
 #include "tests/support/etl_writer.h"
+#include "tests/support/snap_gen.h"
 
 #define PATH_BYTES 512
 
@@ -488,6 +490,37 @@ static void noise_seeds(void)
     }
 }
 
+static void snap_seed(const char *name, bool full)
+{
+    static const struct snap_gen_thread threads[] = {{8, 2, 0}, {12, 5, 5}, {16, 1, 0}};
+    const uint64_t base = 0x10000, created = UINT64_C(133000000000000000);
+    struct buf answer, b;
+
+    buf_init(&answer, 1u << 16);
+    snap_gen_put(&answer, base, full,
+                 &(struct snap_gen_process){.threads = threads, .n_threads = 1}, false);
+    snap_gen_put(
+        &answer, base, full,
+        &(struct snap_gen_process){
+            .pid = 4, .created = created, .name = u"System", .threads = threads, .n_threads = 3},
+        false);
+    snap_gen_put(&answer, base, full,
+                 &(struct snap_gen_process){.pid = 8,
+                                            .created = created,
+                                            .name = u"C:\\a\\b.exe",
+                                            .threads = threads,
+                                            .n_threads = 2,
+                                            .extension = true},
+                 true);
+    buf_init(&b, 1u << 16);
+    buf_put_u8(&b, full);
+    buf_put_u64le(&b, base);
+    buf_put(&b, answer.p, answer.n);
+    save("fuzz_snap", name, &b);
+    buf_fini(&answer);
+    buf_fini(&b);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -502,5 +535,7 @@ int main(int argc, char **argv)
     lzxpress_seeds();
     trace_seeds();
     noise_seeds();
+    snap_seed("class_5", false);
+    snap_seed("class_148", true);
     return 0;
 }

@@ -1,0 +1,373 @@
+/* Of the two calls that answer with everything, class 148 gives image paths and asks for a right
+ * that services have; class 5 asks for none. Which one works is tried once, when opening: it must
+ * succeed and hold our own process, else the next one is taken.
+ *
+ * The buffer grows to what the system asked for and a quarter more, because processes start
+ * between two calls; it never shrinks. */
+#include "agent/source/snap_win32.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/source/snap_rows.h"
+#include "agent/source/snap_wide.h"
+#include "common/arena.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/win32.h"
+
+#define CLASS_PROCESSES 5
+#define CLASS_FULL      148
+
+#define LENGTH_MISMATCH ((NTSTATUS)0xC0000004)
+#define BYTES_FIRST     (256u << 10)
+#define GROWTHS_MAX     8 /* in one tick */
+#define TEXTS_MAX       (16u << 20)
+
+struct snap_win32 {
+    struct source base;
+    struct snap_win32_conf conf;
+    struct source_sink sink;
+    HANDLE stop_event;
+    bool full;
+    uint8_t *answer; /* owned */
+    size_t cap, n;   /* bytes */
+    uint64_t unfit;  /* columns this system does not fill */
+    struct snap_wide *wide;
+    struct snap_row *rows;
+    size_t n_rows;
+    struct arena texts; /* of the rows */
+    struct source_stats counts;
+};
+
+/* -- the call -- */
+
+static enum err grow(struct snap_win32 *s, size_t wanted)
+{
+    uint8_t *larger;
+
+    if (wanted > SNAP_WIN32_BYTES_MAX) {
+        return ERR_FULL;
+    }
+    wanted += wanted / 4;
+    if (wanted > SNAP_WIN32_BYTES_MAX) {
+        wanted = SNAP_WIN32_BYTES_MAX;
+    }
+    if (wanted <= s->cap) {
+        return ERR_OK;
+    }
+    larger = mem_alloc(wanted);
+    if (!larger) {
+        return ERR_NOMEM;
+    }
+    mem_free(s->answer); /* nothing of it is needed any more */
+    s->answer = larger;
+    s->cap = wanted;
+    return ERR_OK;
+}
+
+static enum err ask(struct snap_win32 *s)
+{
+    int number = s->full ? CLASS_FULL : CLASS_PROCESSES;
+
+    for (int i = 0; i < GROWTHS_MAX; i++) {
+        ULONG got = 0;
+        NTSTATUS status = NtQuerySystemInformation((SYSTEM_INFORMATION_CLASS)number, s->answer,
+                                                   (ULONG)s->cap, &got);
+        enum err e;
+
+        if (status == 0) {
+            s->n = got && got <= s->cap ? got : s->cap;
+            return ERR_OK;
+        }
+        if (status != LENGTH_MISMATCH) {
+            return ERR_IO;
+        }
+        e = grow(s, got > s->cap ? got : 2 * s->cap);
+        if (e) {
+            return e;
+        }
+    }
+    return ERR_BUSY; /* more processes at each try */
+}
+
+static void walk_answer(const struct snap_win32 *s, struct snap_walk *w)
+{
+    snap_walk_init(w, s->answer, s->n, (uintptr_t)s->answer, s->full);
+}
+
+/* -- table -- */
+
+static bool keep_text(struct snap_win32 *s, struct str *text)
+{
+    const char *copy = arena_dup(&s->texts, text->p, text->n);
+
+    *text = copy ? (struct str){copy, text->n} : str_make("");
+    return copy != NULL;
+}
+
+/* Reads the answer into rows; false: not every process is in them. */
+static bool read_rows(struct snap_win32 *s)
+{
+    bool complete = true;
+    struct snap_walk w;
+    enum err e;
+
+    walk_answer(s, &w);
+    arena_reset(&s->texts);
+    snap_wide_begin(s->wide);
+    s->n_rows = 0;
+    for (;;) {
+        struct snap_row row;
+
+        e = snap_walk_next(&w, &row);
+        if (e) {
+            break;
+        }
+        if (row.info.id.pid != 0 && row.info.id.start == 0) {
+            continue; /* not begun yet: the next table has it */
+        }
+        s->counts.in++;
+        if (s->n_rows == s->conf.processes_max) {
+            s->counts.capped++;
+            complete = false;
+            continue;
+        }
+        if (!keep_text(s, &row.info.name) || !keep_text(s, &row.info.image)) {
+            s->counts.damaged++;
+        }
+        snap_wide_row(s->wide, &row);
+        row.mask &= ~s->unfit;
+        s->rows[s->n_rows++] = row;
+    }
+    s->counts.damaged += e == ERR_CORRUPT;
+    return complete && e == ERR_END;
+}
+
+static enum err take_table(struct snap_win32 *s)
+{
+    struct snapshot snap = {.wall_ns = os_utc_ns(), .mono_ns = os_mono_ns(), .rows = s->rows};
+    enum err e = ask(s);
+
+    if (e == ERR_BUSY) {
+        return ERR_OK; /* the next tick will do */
+    }
+    if (e) {
+        return e;
+    }
+    snap.complete = read_rows(s);
+    snap.n_rows = s->n_rows;
+    s->sink.table(s->sink.ctx, &snap);
+    s->sink.advance(s->sink.ctx, snap.wall_ns, snap.mono_ns);
+    return ERR_OK;
+}
+
+/* -- source -- */
+
+static enum err run(struct source *base)
+{
+    struct snap_win32 *s = (struct snap_win32 *)base;
+    int64_t next_ns = os_mono_ns();
+
+    for (;;) {
+        int64_t left_ns = next_ns - os_mono_ns();
+        DWORD left_ms = left_ns > 0 ? (DWORD)((left_ns + CLK_MS - 1) / CLK_MS) : 0;
+        enum err e;
+
+        if (WaitForSingleObject(s->stop_event, left_ms) != WAIT_TIMEOUT) {
+            return ERR_OK;
+        }
+        if (os_mono_ns() < next_ns) {
+            continue;
+        }
+        e = take_table(s);
+        if (e) {
+            return e;
+        }
+        /* A tick that came too late is left out, the grid stays. */
+        next_ns += (os_mono_ns() - next_ns) / s->conf.period_ns * s->conf.period_ns;
+        next_ns += s->conf.period_ns;
+    }
+}
+
+static void stop(struct source *base)
+{
+    SetEvent(((struct snap_win32 *)base)->stop_event);
+}
+
+static void stats(const struct source *base, struct source_stats *out)
+{
+    *out = ((const struct snap_win32 *)base)->counts;
+}
+
+static void close_source(struct source *base)
+{
+    struct snap_win32 *s = (struct snap_win32 *)base;
+
+    if (!s) {
+        return;
+    }
+    if (s->stop_event) {
+        CloseHandle(s->stop_event);
+    }
+    snap_wide_destroy(s->wide);
+    arena_fini(&s->texts);
+    mem_free(s->rows);
+    mem_free(s->answer);
+    mem_free(s);
+}
+
+static const struct source_ops ops = {run, stop, stats, close_source};
+
+/* -- opening -- */
+
+static int64_t own_base_priority(void)
+{
+    switch (GetPriorityClass(GetCurrentProcess())) {
+    case IDLE_PRIORITY_CLASS:
+        return 4;
+    case BELOW_NORMAL_PRIORITY_CLASS:
+        return 6;
+    case ABOVE_NORMAL_PRIORITY_CLASS:
+        return 10;
+    case HIGH_PRIORITY_CLASS:
+        return 13;
+    case REALTIME_PRIORITY_CLASS:
+        return 24;
+    default:
+        return 8;
+    }
+}
+
+/* Whether this class answers, with our own process in it; sets the columns to leave out. */
+static enum err try_class(struct snap_win32 *s, bool full)
+{
+    struct snap_walk w;
+    struct snap_row row;
+    enum err e;
+
+    s->full = full;
+    e = ask(s);
+    if (e) {
+        return e == ERR_NOMEM ? e : ERR_UNSUPPORTED;
+    }
+    walk_answer(s, &w);
+    for (;;) {
+        e = snap_walk_next(&w, &row);
+        if (e) {
+            return ERR_UNSUPPORTED;
+        }
+        if (row.info.id.pid == os_process_id()) {
+            s->unfit = snap_unfit(&row, own_base_priority());
+            return ERR_OK;
+        }
+    }
+}
+
+static enum err choose_class(struct snap_win32 *s, struct errmsg *why)
+{
+    enum err e = try_class(s, true);
+
+    if (e == ERR_UNSUPPORTED) {
+        e = try_class(s, false);
+    }
+    return e ? errmsg_set(why, e,
+                          "cannot list processes: NtQuerySystemInformation is refused or its "
+                          "answer is not laid out as documented: %s",
+                          err_text(e))
+             : ERR_OK;
+}
+
+/* " name name and 3 more", as many as there is room for. */
+static void name_columns(char *text, size_t size, uint64_t mask)
+{
+    const char *name;
+    size_t n = 0;
+
+    text[0] = '\0';
+    for (unsigned i = 0; i < METRIC_COLS; i++) {
+        if (!(mask & METRIC_BIT(i))) {
+            continue;
+        }
+        name = metric_by_id(i)->name;
+        if (n + strlen(name) + sizeof "  and 64 more" > size) {
+            (void)snprintf(text + n, size - n, " and %d more", __builtin_popcountll(mask));
+            return;
+        }
+        n += (size_t)snprintf(text + n, size - n, " %s", name);
+        mask &= ~METRIC_BIT(i);
+    }
+}
+
+static void describe(struct snap_win32 *s)
+{
+    struct source_about *about = &s->base.about;
+    OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
+    char unfit[120];
+
+    about->name = "snapshot";
+    about->polled = true;
+    about->cpus = os_cpu_count();
+    if (RtlGetVersion(&version) == 0) {
+        (void)snprintf(about->system, sizeof about->system, "Windows %lu.%lu.%lu",
+                       version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber);
+    }
+    name_columns(unfit, sizeof unfit, s->unfit);
+    (void)snprintf(about->detail, sizeof about->detail,
+                   "tables by class %d are compared, lives shorter than an interval are invisible; "
+                   "not filled by this system:%s",
+                   s->full ? CLASS_FULL : CLASS_PROCESSES, s->unfit ? unfit : " nothing");
+}
+
+static enum err open_parts(struct snap_win32 *s, struct errmsg *why)
+{
+    enum err e;
+
+    s->stop_event = CreateEventW(NULL, TRUE, FALSE, NULL);
+    s->rows = mem_array(s->conf.processes_max, sizeof *s->rows);
+    if (!s->stop_event || !s->rows || grow(s, BYTES_FIRST) != ERR_OK) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    e = snap_wide_create(&s->wide, s->conf.processes_max);
+    if (e) {
+        return errmsg_set(why, e, "out of memory");
+    }
+    e = os_boot_id(s->base.about.boot.b);
+    if (e) {
+        return errmsg_set(why, e, "the system does not say when it started");
+    }
+    e = choose_class(s, why);
+    if (!e) {
+        describe(s);
+    }
+    return e;
+}
+
+enum err snap_win32_open(struct source **out, const struct snap_win32_conf *conf,
+                         struct source_sink sink, struct errmsg *why)
+{
+    struct snap_win32 *s;
+    enum err e;
+
+    if (conf->period_ns < CLK_MS || conf->period_ns > 10 * CLK_S || conf->processes_max == 0 ||
+        conf->processes_max > SNAP_WIN32_PROCESSES_MAX) {
+        return errmsg_set(why, ERR_RANGE, "period 1 ms to 10 s, 1 to %d processes",
+                          SNAP_WIN32_PROCESSES_MAX);
+    }
+    s = mem_zalloc(sizeof *s);
+    if (!s) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    s->base.ops = &ops;
+    s->conf = *conf;
+    s->sink = sink;
+    arena_init(&s->texts, TEXTS_MAX);
+    e = open_parts(s, why);
+    if (e) {
+        close_source(&s->base);
+        return e;
+    }
+    *out = &s->base;
+    return ERR_OK;
+}
