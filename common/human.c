@@ -93,6 +93,18 @@ void human_text(struct buf *out, struct str text)
     }
 }
 
+size_t human_utf8(const char *text, size_t n)
+{
+    size_t at = 0;
+
+    for (size_t len; at < n; at += len) {
+        if (decode((const uint8_t *)text + at, n - at, &len) >= 0x80 && len == 1) {
+            break;
+        }
+    }
+    return at;
+}
+
 size_t human_width(const char *text, size_t n)
 {
     size_t width = 0;

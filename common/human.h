@@ -13,6 +13,9 @@ void human_permille(struct buf *out, int64_t permille); /* "12.3%" */
  * that are no UTF-8 are escaped. What comes out is UTF-8. */
 void human_text(struct buf *out, struct str text);
 
+/* Bytes at the start that are whole characters of UTF-8. */
+size_t human_utf8(const char *text, size_t n);
+
 /* Columns the text takes: one per character. */
 size_t human_width(const char *text, size_t n);
 

@@ -71,10 +71,8 @@ enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, boo
 
 /* -- CSV, RFC 4180 -- */
 
-/* Straight to the stream: a cell may be larger than any line for people. */
-static void csv_text(FILE *to, struct str t)
+static void csv_quoted(FILE *to, struct str t)
 {
-    fputc('"', to);
     while (t.n) {
         const char *quote = memchr(t.p, '"', t.n);
         size_t n = quote ? (size_t)(quote - t.p) + 1 : t.n;
@@ -83,6 +81,20 @@ static void csv_text(FILE *to, struct str t)
         if (quote) {
             fputc('"', to);
         }
+        t = (struct str){t.p + n, t.n - n};
+    }
+}
+
+/* Straight to the stream: a cell may be larger than any line for people. What is no UTF-8 becomes
+ * U+FFFD. */
+static void csv_text(FILE *to, struct str t)
+{
+    fputc('"', to);
+    while (t.n) {
+        size_t good = human_utf8(t.p, t.n), n = good < t.n ? good + 1 : good;
+
+        csv_quoted(to, (struct str){t.p, good});
+        fputs(good < t.n ? "\xEF\xBF\xBD" : "", to);
         t = (struct str){t.p + n, t.n - n};
     }
     fputc('"', to);

@@ -85,21 +85,30 @@ static void json_is_an_array_that_omits_the_absent(void **state)
            "{\"host\":\"x\",\"pid\":0}\n");
 }
 
-static void json_is_utf_8_whatever_the_text(void **state)
+static void json_and_csv_are_utf_8_whatever_the_text(void **state)
 {
-    const struct sheet_cell cells[N] = {sheet_string(str_make("z\xFF"))};
-    char text[256] = "";
-    FILE *f = tmpfile();
-    struct sheet *s;
+    static const struct {
+        enum sheet_format format;
+        const char *text;
+    } table[] = {{SHEET_AS_JSONL, "{\"host\":\"z\\\\xff\\\"\"}\n"},
+                 {SHEET_AS_CSV, "host,pid,cpu_time,hidden,ended,exit_code,command_line\r\n"
+                                "\"z\xEF\xBF\xBD\"\"\",,,,,,\r\n"}};
+    const struct sheet_cell cells[N] = {sheet_string(str_make("z\xFF\""))};
 
     (void)state;
-    assert_ok(sheet_begin(&s, f, SHEET_AS_JSONL, false, columns, N));
-    assert_ok(sheet_row(s, cells));
-    sheet_end(s);
-    rewind(f);
-    text[fread(text, 1, sizeof text - 1, f)] = '\0';
-    fclose(f);
-    assert_string_equal(text, "{\"host\":\"z\\\\xff\"}\n");
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        char text[256] = "";
+        FILE *f = tmpfile();
+        struct sheet *s;
+
+        assert_ok(sheet_begin(&s, f, table[i].format, false, columns, N));
+        assert_ok(sheet_row(s, cells));
+        sheet_end(s);
+        rewind(f);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        fclose(f);
+        assert_string_equal(text, table[i].text);
+    }
 }
 
 static void csv_quotes_text_and_leaves_the_absent_empty(void **state)
@@ -197,7 +206,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_aligned_and_end_with_their_notes),
         cmocka_unit_test(json_is_an_array_that_omits_the_absent),
-        cmocka_unit_test(json_is_utf_8_whatever_the_text),
+        cmocka_unit_test(json_and_csv_are_utf_8_whatever_the_text),
         cmocka_unit_test(csv_quotes_text_and_leaves_the_absent_empty),
         cmocka_unit_test(an_empty_sheet_is_still_a_document),
         cmocka_unit_test(cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables),
