@@ -275,6 +275,27 @@ static void settle_times(struct etl_index *x)
     }
 }
 
+/* Each stream costs an open buffer and its state, so a file of one-buffer streams would cost much
+ * more than it holds. Those beyond the limit, of the highest types and CPUs, are passed over. */
+static void limit_streams(struct etl_index *x)
+{
+    size_t n = 0, streams = 0;
+
+    for (; n < x->n_slots; n++) {
+        if (n == 0 || x->slots[n].stream != x->slots[n - 1].stream) {
+            streams++;
+        }
+        if (streams > ETL_INDEX_STREAMS_MAX) {
+            break;
+        }
+    }
+    x->damaged += x->n_slots - n;
+    for (size_t i = n; i < x->n_slots; i++) {
+        x->skipped_bytes += x->slots[i].stored;
+    }
+    x->n_slots = n;
+}
+
 static enum err read_log_header(struct etl_index *x, struct etl_input *in)
 {
     uint8_t head[LOG_BYTES];
@@ -310,6 +331,7 @@ enum err etl_index_init(struct etl_index *x, struct etl_input *in, const char *p
     } else if (x->log.end_time && x->log.buffers_written > x->n_slots) {
         x->damaged++; /* cut between two buffers, or some of them were not recognised */
     }
+    limit_streams(x);
     return ERR_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "agent/source/etl_input.h"
 
 #define ETL_INDEX_BUFFERS_MAX (1u << 20) /* of one file */
+#define ETL_INDEX_STREAMS_MAX 8192u      /* of one file; buffers of further ones are damage */
 #define ETL_INDEX_UNPACKED_MAX \
     (UINT64_C(256) << 30) /* bytes, of all its buffers; of small files less */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "agent/source/etl_file.h"
+#include "agent/source/etl_index.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -36,7 +37,7 @@ struct got {
     uint64_t lost_at[LOST_MAX]; /* records before it */
     uint64_t records, early, bytes;
     int64_t last_ns;
-    uint64_t by_cpu[1024];
+    uint64_t by_cpu[2048];
     struct source_stats stats;
     struct source_about about;
 };
@@ -497,6 +498,32 @@ static void buffers_of_every_type_are_read_side_by_side(void **state)
     assert_int_equal(g.stats.damaged, 0);
 }
 
+static void streams_beyond_the_limit_are_passed_over_and_counted(void **state)
+{
+    enum { TYPES = 8, CPUS = 1100, BEYOND = TYPES * CPUS - ETL_INDEX_STREAMS_MAX };
+    struct etl_writer_conf conf = etl_writer_defaults();
+    struct etl_writer w;
+    struct got g;
+
+    (void)state;
+    conf.buffer_size = 1024;
+    etl_writer_init(&w, &conf); /* type 4, CPU 0 */
+    etl_writer_close(&w);
+    for (uint16_t type = 0; type < TYPES; type++) {
+        for (uint16_t cpu = 0; cpu < CPUS; cpu++) {
+            etl_writer_buffer_as(&w, cpu, 0, type);
+            etl_writer_perfinfo(&w, 15, 46, 2, 1100 + type, &cpu, 2);
+            etl_writer_close(&w);
+        }
+    }
+    etl_writer_save(&w, path);
+    etl_writer_fini(&w);
+    read_path(&g);
+    assert_int_equal(g.records, 1 + ETL_INDEX_STREAMS_MAX);
+    assert_int_equal(g.stats.damaged, BEYOND);
+    assert_int_equal(g.stats.skipped_bytes, BEYOND * 1024);
+}
+
 static void a_small_file_that_unpacks_to_very_much_is_refused(void **state)
 {
     struct etl_writer_conf conf = etl_writer_defaults();
@@ -557,6 +584,7 @@ int main(void)
         cmocka_unit_test(buffers_of_a_mebibyte_unpack),
         cmocka_unit_test(a_circular_file_that_wrapped_gives_its_last_buffers_in_order),
         cmocka_unit_test(buffers_of_every_type_are_read_side_by_side),
+        cmocka_unit_test(streams_beyond_the_limit_are_passed_over_and_counted),
         cmocka_unit_test(a_small_file_that_unpacks_to_very_much_is_refused),
     };
 
