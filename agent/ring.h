@@ -75,6 +75,9 @@ void ring_close(struct ring *r);
  * nothing was held. */
 size_t ring_drain(struct ring *r, size_t max, const struct source_sink *sink);
 
+/* The time of what ring_drain would hand on first. False: nothing is held. The consumer's. */
+bool ring_next_ns(struct ring *r, int64_t *mono_ns);
+
 /* Sleeps until at least `bytes` are held (1 = anything), the ring is closed, or until_ns
  * (monotonic). Errors: ERR_TIMEOUT, ERR_END (closed and empty) */
 NODISCARD enum err ring_wait(struct ring *r, size_t bytes, int64_t until_ns);

@@ -1,6 +1,7 @@
 /* The consumer's half: see ring_impl.h. */
 #include "agent/ring.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "agent/ring_impl.h"
@@ -117,6 +118,34 @@ static size_t tell(struct ring *r, const uint8_t *p, const struct source_sink *s
         break;
     }
     return e.size;
+}
+
+bool ring_next_ns(struct ring *r, int64_t *mono_ns)
+{
+    uint64_t head = atomic_load_explicit(&r->take.head, memory_order_relaxed);
+    uint64_t tail = atomic_load(&r->put.tail);
+
+    while (head != tail) {
+        const uint8_t *p = r->bytes + (head & (r->size - 1));
+        struct ring_entry e;
+
+        memcpy(&e, p, sizeof e);
+        if (e.what == RING_RECORD) {
+            memcpy(mono_ns, p + offsetof(struct ring_record, mono_ns), sizeof *mono_ns);
+            return true;
+        }
+        if (e.what == RING_LOST) {
+            p += sizeof e + offsetof(struct ring_mark, mono_ns);
+            memcpy(mono_ns, p, sizeof *mono_ns);
+            return true;
+        }
+        if (e.what == RING_ADVANCE) {
+            memcpy(mono_ns, p + offsetof(struct ring_moment, mono_ns), sizeof *mono_ns);
+            return true;
+        }
+        head += e.size;
+    }
+    return false;
 }
 
 /* The producer has gone: what it could not store any more. */
