@@ -17,6 +17,8 @@
 #include <psapi.h>
 #include <winternl.h>
 
+#include "common/win32_etw.h"
+
 /* Of ntdll, not of the C library's headers. */
 NTSTATUS NTAPI RtlGetVersion(OSVERSIONINFOW *version);
 
@@ -24,7 +26,5 @@ NTSTATUS NTAPI RtlGetVersion(OSVERSIONINFOW *version);
  * expand = 0. */
 int __cdecl __wgetmainargs(int *argc, wchar_t ***argv, wchar_t ***environment, int expand,
                            int *new_mode);
-
-#include "common/win32_etw.h"
 
 #endif

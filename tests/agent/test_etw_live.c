@@ -1,0 +1,432 @@
+/* Live sessions against the replay: whatever goes wrong between the system and the sink is mended,
+ * and shows in counters and in the stream. */
+#include "tests/support/t.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/etw_guid.h"
+#include "agent/ring.h"
+#include "agent/source/etw_live.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/etl_load.h"
+#include "tests/support/etwreplay.h"
+#include "tests/support/support.h"
+
+#define FILE_BYTES (UINT64_C(1) << 20)
+#define NEVER_NS   (3600 * CLK_S)
+#define PART       1000u /* records until something happens */
+
+static char dir[256], path[300];
+static uint64_t in_file; /* records */
+
+struct heard {
+    uint64_t raw, marks, lost_events, lost_buffers;
+    int64_t now_ns;
+    uint64_t spin;
+    volatile uint64_t sum;
+};
+
+static void on_raw(void *ctx, const struct raw_event *raw)
+{
+    static const uint8_t lost[16] = ETW_CLASS_LOST_EVENT;
+    struct heard *h = ctx;
+
+    assert_true(raw->mono_ns <= h->now_ns);
+    h->raw += memcmp(raw->guid, lost, sizeof lost) != 0;
+    for (uint64_t i = 0; i < h->spin; i++) {
+        h->sum += i;
+    }
+}
+
+static void on_fact(void *ctx, const struct event *ev)
+{
+    struct heard *h = ctx;
+
+    assert_int_equal(ev->kind, EV_LOST);
+    h->marks++;
+    h->lost_events += ev->u.lost.events;
+    h->lost_buffers += ev->u.lost.buffers;
+}
+
+static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
+{
+    struct heard *h = ctx;
+
+    (void)wall_ns;
+    assert_true(mono_ns > h->now_ns);
+    h->now_ns = mono_ns;
+}
+
+/* One session, asked and tried again at once, with room for everything. */
+static struct etw_live_conf one_session(void)
+{
+    struct etw_live_conf conf;
+
+    etw_live_defaults(&conf);
+    conf.n_sessions = 1;
+    conf.ring_bytes = (size_t)16 << 20;
+    conf.query_ns = CLK_MS;
+    conf.retry_ns = CLK_MS;
+    conf.pause_ns = CLK_MS;
+    return conf;
+}
+
+struct rig {
+    struct source *source;
+    struct os_thread *thread;
+    struct heard heard;
+    struct etw_live_stats stats; /* of the end */
+    enum err result;
+};
+
+static void run(void *arg)
+{
+    struct rig *r = arg;
+
+    r->result = r->source->ops->run(r->source);
+}
+
+static enum err rig_open(struct rig *r, const struct etwreplay_script *script,
+                         const struct etw_live_conf *conf, struct errmsg *why)
+{
+    struct source_sink sink = {
+        .ctx = &r->heard, .raw = on_raw, .fact = on_fact, .advance = on_advance};
+    struct etw_live_conf with = *conf;
+
+    r->heard.now_ns = INT64_MIN;
+    with.api = etwreplay_begin(script);
+    return etw_live_open(&r->source, &with, sink, why);
+}
+
+static void rig_start(struct rig *r)
+{
+    assert_ok(os_thread_start(&r->thread, "source", run, r));
+}
+
+static void rig_stop(struct rig *r)
+{
+    r->source->ops->stop(r->source);
+    os_thread_join(r->thread);
+    assert_ok(r->result);
+    etw_live_stats(r->source, &r->stats);
+    r->source->ops->close(r->source);
+    assert_false(etwreplay_exists("procfleet"));
+    assert_int_equal(r->heard.raw + r->stats.dropped, etwreplay_told());
+}
+
+/* Until so many sessions have told all, or paused. */
+static void rig_run(struct rig *r, const struct etwreplay_script *script,
+                    const struct etw_live_conf *conf, unsigned told)
+{
+    struct errmsg why = {0};
+
+    assert_ok(rig_open(r, script, conf, &why));
+    rig_start(r);
+    assert_true(etwreplay_wait_told(told));
+    rig_stop(r);
+}
+
+static void every_record_arrives(void **state)
+{
+    struct etwreplay_script script = {.path = path};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    rig_run(&r, &script, &conf, 1);
+    assert_int_equal(r.heard.raw, in_file);
+    assert_int_equal(r.stats.records, in_file);
+    assert_int_equal(r.heard.marks, 0);
+    assert_int_equal(r.stats.sessions_lost, 0);
+    assert_int_equal(r.stats.ctl.failed, 0);
+}
+
+static void a_session_that_ends_by_itself_is_started_again(void **state)
+{
+    struct etwreplay_script script = {.path = path, .return_after = PART, .return_code = 1};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    rig_run(&r, &script, &conf, 2);
+    assert_int_equal(r.heard.raw, PART + in_file);
+    assert_int_equal(r.stats.sessions_lost, 1);
+    assert_int_equal(r.stats.restarts, 1);
+    assert_true(r.heard.marks >= 1); /* nobody knows how much is missing */
+}
+
+static void a_session_that_another_program_stops_is_started_again(void **state)
+{
+    struct etwreplay_script script = {.path = path, .stop_after = PART};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    rig_run(&r, &script, &conf, 2);
+    assert_int_equal(r.heard.raw, PART + in_file);
+    assert_int_equal(r.stats.sessions_lost, 1);
+    assert_int_equal(r.stats.restarts, 1);
+    assert_true(r.heard.marks >= 1);
+}
+
+static void starting_again_is_tried_until_it_succeeds(void **state)
+{
+    struct etwreplay_script script = {
+        .path = path,
+        .stop_after = PART,
+        .faults[REPLAY_START] = {.from = 1, .times = 5, .code = ERROR_NO_SYSTEM_RESOURCES}};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    rig_run(&r, &script, &conf, 2);
+    assert_int_equal(r.stats.restarts_failed, 5);
+    assert_int_equal(r.stats.restarts, 1);
+    assert_int_equal(r.heard.raw, PART + in_file);
+}
+
+static void lost_events_that_the_stream_tells_are_told_once(void **state)
+{
+    struct etwreplay_script script = {.path = path, .lose_every = 10, .lose_told = true};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    conf.query_ns = NEVER_NS; /* the session's own number comes at the end */
+    rig_run(&r, &script, &conf, 1);
+    assert_int_equal(r.heard.raw, in_file - in_file / 10);
+    assert_int_equal(r.stats.lost_events, in_file / 10);
+    assert_int_equal(r.heard.lost_events, 0); /* the records themselves tell */
+}
+
+static void lost_events_that_only_the_session_counts_are_told(void **state)
+{
+    struct etwreplay_script script = {.path = path, .lose_every = 10, .buffers_lost = 5};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    rig_run(&r, &script, &conf, 1);
+    assert_int_equal(r.stats.lost_events, in_file / 10);
+    assert_int_equal(r.stats.lost_buffers, 5);
+    assert_int_equal(r.heard.lost_events, in_file / 10);
+    assert_int_equal(r.heard.lost_buffers, 5);
+}
+
+static void loss_makes_the_buffers_grow(void **state)
+{
+    struct etwreplay_script script = {.path = path};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    assert_ok(rig_open(&r, &script, &conf, NULL));
+    rig_start(&r);
+    etwreplay_lost(3, 0);
+    assert_true(etwreplay_wait_calls(REPLAY_UPDATE, 1));
+    assert_true(etwreplay_wait_told(1));
+    rig_stop(&r);
+    assert_int_equal(r.stats.ctl.grown, 1);
+    assert_int_equal(etwreplay_max_buffers(), 128);
+    assert_int_equal(r.heard.lost_events, 3);
+}
+
+static void a_sink_that_is_too_slow_costs_records_and_says_so(void **state)
+{
+    struct etwreplay_script script = {.path = path};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {.heard.spin = 20000};
+
+    (void)state;
+    conf.ring_bytes = RING_BYTES_MIN;
+    rig_run(&r, &script, &conf, 1);
+    assert_true(r.stats.dropped > 0);
+    assert_int_equal(r.heard.raw, in_file - r.stats.dropped);
+    assert_int_equal(r.heard.lost_events, r.stats.dropped);
+}
+
+static void a_pause_loses_nothing(void **state)
+{
+    struct etwreplay_script script = {.path = path, .pause_after = PART};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+    unsigned queries;
+
+    (void)state;
+    assert_ok(rig_open(&r, &script, &conf, NULL));
+    assert_false(etw_live_up(r.source)); /* nobody reads yet */
+    rig_start(&r);
+    assert_true(etwreplay_wait_told(1));
+    queries = etwreplay_calls(REPLAY_QUERY);
+    assert_true(etwreplay_wait_calls(REPLAY_QUERY, queries + 5)); /* meanwhile it is watched */
+    assert_true(etw_live_up(r.source));
+    etwreplay_resume();
+    assert_true(etwreplay_wait_told(2));
+    rig_stop(&r);
+    assert_int_equal(r.heard.raw, in_file);
+    assert_int_equal(r.stats.sessions_lost, 0);
+}
+
+static void a_short_flush_is_asked_for(void **state)
+{
+    struct etwreplay_script script = {.path = path};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+
+    (void)state;
+    conf.flush_ms = 5;
+    conf.query_ns = CLK_S;
+    assert_ok(rig_open(&r, &script, &conf, NULL));
+    rig_start(&r);
+    assert_true(etwreplay_wait_calls(REPLAY_FLUSH, 3));
+    assert_true(etwreplay_wait_told(1));
+    rig_stop(&r);
+}
+
+static void a_refusal_is_an_error_and_leaves_no_session(void **state)
+{
+    static const struct {
+        enum etwreplay_call call;
+        ULONG code;
+        enum err e;
+    } rows[] = {
+        {REPLAY_START, ERROR_ACCESS_DENIED, ERR_ACCESS},
+        {REPLAY_START, ERROR_NO_SYSTEM_RESOURCES, ERR_FULL},
+        {REPLAY_OPEN, ERROR_ACCESS_DENIED, ERR_ACCESS},
+        {REPLAY_OPEN, ERROR_CALL_NOT_IMPLEMENTED, ERR_UNSUPPORTED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct etwreplay_script script = {0};
+        struct etw_live_conf conf = one_session();
+        struct rig r = {0};
+        struct errmsg why = {0};
+
+        script.faults[rows[i].call] = (struct etwreplay_fault){.times = 1, .code = rows[i].code};
+        assert_err(rig_open(&r, &script, &conf, &why), rows[i].e);
+        assert_true(strlen(why.text) > 40);
+        assert_false(etwreplay_exists("procfleet"));
+    }
+}
+
+static void what_may_be_refused_does_not_cost_the_rest(void **state)
+{
+    struct etwreplay_script script = {
+        .path = path,
+        .flags_refused = 0x8,
+        .faults[REPLAY_ENABLE] = {.times = 1, .code = ERROR_ACCESS_DENIED}};
+    struct etw_live_conf conf;
+    struct rig r = {0};
+
+    (void)state;
+    etw_live_defaults(&conf);
+    conf.ring_bytes = (size_t)16 << 20;
+    assert_ok(rig_open(&r, &script, &conf, NULL));
+    assert_non_null(strstr(r.source->about.detail, "procfleet (in part refused)"));
+    assert_non_null(strstr(r.source->about.detail, "procfleet-kp (in part refused)"));
+    rig_start(&r);
+    assert_true(etwreplay_wait_told(2));
+    rig_stop(&r);
+    assert_int_equal(r.heard.raw, 2 * in_file); /* both sessions got all of it */
+    assert_int_equal(r.stats.ctl.flags_refused, 1);
+    assert_int_equal(r.stats.ctl.providers_refused, 1);
+    assert_int_equal(r.stats.late, 0);
+}
+
+static void an_optional_session_may_come_later(void **state)
+{
+    struct etwreplay_script script = {
+        .path = path,
+        .faults[REPLAY_START] = {.from = 1, .times = 3, .code = ERROR_NO_SYSTEM_RESOURCES}};
+    struct etw_live_conf conf;
+    struct rig r = {0};
+
+    (void)state;
+    etw_live_defaults(&conf);
+    conf.ring_bytes = (size_t)16 << 20;
+    conf.query_ns = conf.retry_ns = conf.pause_ns = CLK_MS;
+    rig_run(&r, &script, &conf, 2);
+    assert_int_equal(r.heard.raw, 2 * in_file);
+    assert_int_equal(r.stats.restarts_failed, 2);
+    assert_int_equal(r.stats.restarts, 1);
+}
+
+static void a_source_that_never_ran_leaves_nothing(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_live_conf conf = one_session();
+    struct rig r = {0};
+    enum err e = ERR_NOMEM;
+    long before;
+
+    (void)state;
+    etwreplay_begin(&script); /* makes what it keeps */
+    before = mem_live();
+    for (long n = 0; e; n++) {
+        assert_true(n < 100);
+        mem_fail_after(n);
+        e = rig_open(&r, &script, &conf, NULL);
+        mem_fail_after(-1);
+        assert_true(e == ERR_OK || e == ERR_NOMEM);
+        assert_true(e == ERR_OK || mem_live() == before);
+        assert_true(e == ERR_OK || !etwreplay_exists("procfleet"));
+    }
+    r.source->ops->close(r.source);
+    assert_int_equal(mem_live(), before);
+    assert_false(etwreplay_exists("procfleet"));
+}
+
+static void wine_refuses_to_let_sessions_be_read(void **state)
+{
+    struct etw_live_conf conf = one_session();
+    struct source_sink sink = {.raw = on_raw, .fact = on_fact, .advance = on_advance};
+    struct source *source;
+    struct errmsg why;
+
+    (void)state; /* the system's own functions, unchanged */
+    assert_err(etw_live_open(&source, &conf, sink, &why), ERR_ACCESS);
+    assert_non_null(strstr(why.text, "administrator"));
+}
+
+static int make_file(void **state)
+{
+    (void)state;
+    support_temp_dir(dir, sizeof dir);
+    (void)snprintf(path, sizeof path, "%s/load.etl", dir);
+    in_file = etl_load_make(path, FILE_BYTES, false);
+    return 0;
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_record_arrives),
+        cmocka_unit_test(a_session_that_ends_by_itself_is_started_again),
+        cmocka_unit_test(a_session_that_another_program_stops_is_started_again),
+        cmocka_unit_test(starting_again_is_tried_until_it_succeeds),
+        cmocka_unit_test(lost_events_that_the_stream_tells_are_told_once),
+        cmocka_unit_test(lost_events_that_only_the_session_counts_are_told),
+        cmocka_unit_test(loss_makes_the_buffers_grow),
+        cmocka_unit_test(a_sink_that_is_too_slow_costs_records_and_says_so),
+        cmocka_unit_test(a_pause_loses_nothing),
+        cmocka_unit_test(a_short_flush_is_asked_for),
+        cmocka_unit_test(a_refusal_is_an_error_and_leaves_no_session),
+        cmocka_unit_test(what_may_be_refused_does_not_cost_the_rest),
+        cmocka_unit_test(an_optional_session_may_come_later),
+        cmocka_unit_test(a_source_that_never_ran_leaves_nothing),
+        cmocka_unit_test(wine_refuses_to_let_sessions_be_read),
+    };
+
+    return cmocka_run_group_tests(tests, make_file, remove_file);
+}
