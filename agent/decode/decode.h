@@ -21,7 +21,7 @@ struct decode_counts {
     uint64_t decoded;
     uint64_t ignored;        /* known, but of no interest (another sampling source's interval) */
     uint64_t unknown;        /* no decoder for the kind or its version */
-    uint64_t corrupt;        /* payload shorter than its version */
+    uint64_t corrupt;        /* payload shorter than its version, or of impossible value */
     uint64_t unknown_untold; /* of `unknown`: beyond DECODE_UNKNOWN_MAX kinds */
 };
 
