@@ -2,12 +2,8 @@
  * queued or logged.
  *   none    no command line at all
  *   exe     its first argument
- *   redact  all of it, but values are hidden (***) that follow an argument name containing one of
- *           the words: --password=X, --password X, /token:X, PGPASSWORD=X; and the password in
- *           scheme://user:password@host
+ *   redact  all of it, but secret values are hidden (***): see redact.h
  *   full    as it is
- * Linux joins arguments with blanks and loses their quotes, so a hidden value ends at the next
- * blank unless quotes say where it ends.
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_FILTER_H
 #define PROCFLEET_AGENT_FILTER_H

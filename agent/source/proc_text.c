@@ -387,31 +387,101 @@ size_t proc_text_utf8(char *out, size_t cap, const char *p, size_t n)
     return used;
 }
 
+/* Text that is cut when it does not fit. */
+struct args_out {
+    char *p;
+    size_t cap, n;
+    bool cut;
+};
+
+static void put_text(struct args_out *o, const char *p, size_t n)
+{
+    size_t put = proc_text_utf8(o->p + o->n, o->cap - o->n, p, n);
+
+    /* '?' replaces one byte by one byte, so a shorter result was cut. */
+    o->cut = o->cut || put < n;
+    o->n += put;
+}
+
+static void put_bytes(struct args_out *o, char c, size_t n)
+{
+    for (; n > 0 && !o->cut; n--) {
+        if (o->n == o->cap) {
+            o->cut = true;
+        } else {
+            o->p[o->n++] = c;
+        }
+    }
+}
+
+static size_t backslashes_before(const char *p, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && p[n - 1 - i] == '\\') {
+        i++;
+    }
+    return i;
+}
+
+/* In quotes; where it has both kinds itself, and at its end, as Windows programs would read it. */
+static void put_quoted(struct args_out *o, const char *p, size_t n)
+{
+    char quote = memchr(p, '"', n) && !memchr(p, '\'', n) ? '\'' : '"';
+    size_t from = 0;
+
+    put_bytes(o, quote, 1);
+    for (size_t i = 0; i < n && quote == '"'; i++) {
+        if (p[i] == '"') {
+            put_text(o, p + from, i - from);
+            put_bytes(o, '\\', backslashes_before(p, i) + 1);
+            from = i;
+        }
+    }
+    put_text(o, p + from, n - from);
+    if (quote == '"') {
+        put_bytes(o, '\\', backslashes_before(p, n));
+    }
+    put_bytes(o, quote, 1);
+}
+
+static bool has_blank(const char *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (p[i] == ' ' || p[i] == '\t' || p[i] == '\n' || p[i] == '\r') {
+            return true;
+        }
+    }
+    return false;
+}
+
 size_t proc_text_args(char *out, size_t cap, const char *p, size_t n, bool *cut)
 {
-    size_t used = 0;
+    struct args_out o = {.p = out, .cap = cap};
+    bool several;
 
     while (n > 0 && p[n - 1] == '\0') {
         n--;
     }
-    *cut = false;
-    while (n > 0) {
+    several = n > 0 && memchr(p, '\0', n);
+    while (n > 0 && !o.cut) {
         const char *nul = memchr(p, '\0', n);
         size_t arg_n = nul ? (size_t)(nul - p) : n;
-        size_t room = cap - used;
-        size_t put = proc_text_utf8(out + used, room, p, arg_n);
 
-        /* '?' replaces one byte by one byte, so a shorter result was cut. */
-        *cut = put < arg_n || (nul && put == room);
-        used += put;
-        if (*cut || !nul) {
+        if (several && has_blank(p, arg_n)) {
+            put_quoted(&o, p, arg_n);
+        } else {
+            put_text(&o, p, arg_n);
+        }
+        if (!nul) {
             break;
         }
-        out[used++] = ' ';
+        put_bytes(&o, ' ', 1);
         p = nul + 1;
         n -= arg_n + 1;
     }
-    return used;
+    *cut = o.cut;
+    return o.n;
 }
 
 size_t proc_text_worker(const char *name, size_t n)

@@ -69,7 +69,9 @@ NODISCARD enum err proc_text_pid(uint32_t *out, const char *name);
 size_t proc_text_utf8(char *out, size_t cap, const char *p, size_t n);
 
 /* The arguments in `p` (NUL after each) with single spaces between them, trailing NULs dropped, as
- * UTF-8 into `out` (cap bytes); *cut: more was there. Gives the length. */
+ * UTF-8 into `out` (cap bytes); *cut: more was there. Gives the length. Of several arguments those
+ * with blanks stand in quotes; a single one may be a title the process has given itself and stays
+ * as it is. */
 size_t proc_text_args(char *out, size_t cap, const char *p, size_t n, bool *cut);
 
 /* A kernel worker shows what it does at the moment behind its name ("kworker/0:1-events"): gives
