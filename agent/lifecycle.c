@@ -6,38 +6,15 @@
  * sets of numbers seen are emptied. */
 #include "agent/lifecycle.h"
 
-#include <string.h>
-
-#include "agent/hold.h"
-#include "agent/idmap.h"
+#include "agent/lifecycle_impl.h"
 #include "common/clk.h"
 #include "common/mem.h"
 
 enum { EARLY_PIDS_MAX = 1 << 16, EARLY_TIDS_MAX = 1 << 18 };
-#define NEVER INT64_MAX
-
-/* btime of a Linux system is known to the second only, and so is what creation times rest on. */
-#define CREATE_SLACK_NS (2 * CLK_S)
-
-/* Providers that tell of starts and ends; ptable_proc.life.start_half and .stop_half are sets. */
-enum { HALF_CLASSIC = 1, HALF_MANIFEST = 2, HALF_BOTH = 3 };
 
 #define EXIT_BITS                                                                    \
     ((uint32_t)(INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXITED | INFO_EXIT_INFERRED | \
                 INFO_FINAL_TOTALS))
-
-struct lifecycle {
-    struct lifecycle_conf conf;
-    uint8_t halves;   /* which have been heard of */
-    struct hold hold; /* told when the other half is here */
-    struct idmap *early_pids, *early_tids;
-    bool early;          /* the pass over the whole recording is under way */
-    bool thread_rundown; /* thread records of the rundown have been seen */
-    uint32_t table_seq;
-    int64_t first_table_wall_ns;
-    int64_t due_ns; /* the earliest of all start_due_ns and stop_due_ns */
-    struct lifecycle_stats stats;
-};
 
 enum err lifecycle_create(struct lifecycle **out, const struct lifecycle_conf *conf)
 {
@@ -48,7 +25,7 @@ enum err lifecycle_create(struct lifecycle **out, const struct lifecycle_conf *c
         return ERR_NOMEM;
     }
     l->conf = *conf;
-    l->due_ns = NEVER;
+    l->due_ns = LIFECYCLE_NEVER;
     e = idmap_create(&l->early_pids, EARLY_PIDS_MAX, NULL);
     if (e) {
         goto fail;
@@ -100,7 +77,8 @@ static void tell(struct lifecycle *l, enum life_kind kind, struct ptable_proc *p
     l->conf.told(l->conf.ctx, &ev);
 }
 
-static void tell_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
+void lifecycle_tell_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                          int64_t mono_ns)
 {
     p->life.start_due_ns = 0;
     p->life.start_held = false;
@@ -111,7 +89,8 @@ static void tell_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_
     tell(l, LIFE_PROCESS_START, p, wall_ns, mono_ns);
 }
 
-static void tell_end(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
+void lifecycle_tell_end(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                        int64_t mono_ns)
 {
     p->life.stop_held = false;
     l->stats.stops++;
@@ -121,81 +100,9 @@ static void tell_end(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns
     tell(l, LIFE_PROCESS_STOP, p, wall_ns, mono_ns);
 }
 
-/* -- holding: a start or end of which only one provider has told -- */
-
-static bool both_speak(const struct lifecycle *l)
-{
-    return l->halves == HALF_BOTH;
-}
-
-static void release_start(struct lifecycle *l, const struct hold_item *item)
-{
-    if (item && item->p->life.start_held) {
-        l->stats.unpaired += item->p->life.start_half != HALF_BOTH;
-        tell_start(l, item->p, item->wall_ns, item->mono_ns);
-    }
-}
-
-static void release(struct lifecycle *l, const struct hold_item *item)
-{
-    struct ptable_proc *p = item->p;
-
-    if (p->generation != item->generation) {
-        return; /* has been told */
-    }
-    if (item->kind == LIFE_PROCESS_START) {
-        release_start(l, item);
-    } else if (p->life.stop_held) {
-        release_start(l, hold_find(&l->hold, p, LIFE_PROCESS_START));
-        l->stats.unpaired += p->life.stop_half != HALF_BOTH;
-        tell_end(l, p, item->wall_ns, item->mono_ns);
-    }
-}
-
-static void release_until(struct lifecycle *l, int64_t mono_ns)
-{
-    struct hold_item item;
-
-    while (hold_pop(&l->hold, mono_ns, &item)) {
-        release(l, &item);
-    }
-}
-
-static void hold(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind,
-                 const struct event *ev)
-{
-    struct hold_item first;
-
-    if (hold_full(&l->hold) && hold_pop(&l->hold, NEVER, &first)) {
-        release(l, &first);
-    }
-    if (kind == LIFE_PROCESS_START) {
-        p->life.start_held = true;
-    } else {
-        p->life.stop_held = true;
-    }
-    hold_push(&l->hold,
-              (struct hold_item){p, p->generation, (uint8_t)kind, ev->wall_ns, ev->mono_ns});
-}
-
-/* The other half is here, or nothing more will come. */
-static void release_now(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind)
-{
-    const struct hold_item *item = hold_find(&l->hold, p, (uint8_t)kind);
-
-    if (item) {
-        release(l, item);
-    }
-}
-
-void lifecycle_finish(struct lifecycle *l)
-{
-    release_until(l, NEVER);
-}
-
 /* An inferred start is told with its creation time where that is known. */
-static void tell_inferred_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
-                                int64_t mono_ns)
+void lifecycle_tell_inferred(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                             int64_t mono_ns)
 {
     int64_t back_ns = 0;
 
@@ -204,7 +111,7 @@ static void tell_inferred_start(struct lifecycle *l, struct ptable_proc *p, int6
         p->info.create_ns >= wall_ns - 10 * CLK_S) {
         back_ns = wall_ns - p->info.create_ns;
     }
-    tell_start(l, p, wall_ns - back_ns, mono_ns - back_ns);
+    lifecycle_tell_start(l, p, wall_ns - back_ns, mono_ns - back_ns);
 }
 
 /* Whoever ends has started: what has not been told of that is told first. */
@@ -212,7 +119,7 @@ static void end(struct lifecycle *l, struct ptable_proc *p, const struct proc_in
                 int64_t wall_ns, int64_t mono_ns)
 {
     if (p->life.start_due_ns) {
-        tell_inferred_start(l, p, wall_ns, mono_ns);
+        lifecycle_tell_inferred(l, p, wall_ns, mono_ns);
     }
     p->life.stop_due_ns = 0;
     ptable_end(l->conf.table, p, how, mono_ns);
@@ -221,12 +128,13 @@ static void end(struct lifecycle *l, struct ptable_proc *p, const struct proc_in
 static void tell_stop(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
                       int64_t wall_ns, int64_t mono_ns)
 {
-    release_now(l, p, LIFE_PROCESS_START);
+    lifecycle_hold_end(l, p, LIFE_PROCESS_START);
     end(l, p, how, wall_ns, mono_ns);
-    tell_end(l, p, wall_ns, mono_ns);
+    lifecycle_tell_end(l, p, wall_ns, mono_ns);
 }
 
-static void infer_stop(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns, int64_t mono_ns)
+void lifecycle_infer_stop(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                          int64_t mono_ns)
 {
     struct proc_info how = {.have = INFO_EXIT_TIME | INFO_EXIT_INFERRED, .exit_ns = wall_ns};
 
@@ -251,15 +159,15 @@ static uint64_t parent_start_of(const struct lifecycle *l, const struct proc_inf
 }
 
 /* Adds the instance; whoever owned the pid until now has ended unseen. */
-static struct ptable_proc *add(struct lifecycle *l, const struct proc_info *info,
-                               enum proc_origin origin, int64_t wall_ns, int64_t mono_ns)
+struct ptable_proc *lifecycle_add(struct lifecycle *l, const struct proc_info *info,
+                                  enum proc_origin origin, int64_t wall_ns, int64_t mono_ns)
 {
     struct ptable_proc *old = ptable_owner(l->conf.table, info->id.pid);
     struct ptable_proc *p;
     struct proc_info full = *info;
 
     if (old && !ptable_ended(old)) {
-        infer_stop(l, old, wall_ns, mono_ns);
+        lifecycle_infer_stop(l, old, wall_ns, mono_ns);
     }
     if (!ptable_room(l->conf.table, full.id.pid)) {
         return NULL; /* counted there */
@@ -284,7 +192,7 @@ static struct ptable_proc *add(struct lifecycle *l, const struct proc_info *info
 
 static uint8_t half_of(const struct event *ev)
 {
-    return ev->u.proc.manifest ? HALF_MANIFEST : HALF_CLASSIC;
+    return ev->u.proc.manifest ? LIFECYCLE_MANIFEST : LIFECYCLE_CLASSIC;
 }
 
 /* Whether two times of creation may be the same process's. */
@@ -342,7 +250,7 @@ static void take_over(struct lifecycle *l, struct ptable_proc *p, const struct e
 {
     struct proc_info info = ev->u.proc.info;
 
-    if (!ev->u.proc.manifest && (p->life.start_half & HALF_MANIFEST) && p->info.name.n > 0) {
+    if (!ev->u.proc.manifest && (p->life.start_half & LIFECYCLE_MANIFEST) && p->info.name.n > 0) {
         info.name.n = 0;
     }
     if (ev->u.proc.manifest && (info.have & INFO_CREATE_TIME)) {
@@ -354,16 +262,16 @@ static void take_over(struct lifecycle *l, struct ptable_proc *p, const struct e
 static struct ptable_proc *new_start(struct lifecycle *l, const struct proc_info *info,
                                      const struct event *ev)
 {
-    struct ptable_proc *p = add(l, info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
+    struct ptable_proc *p = lifecycle_add(l, info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
 
     if (!p) {
         return NULL;
     }
     p->life.start_half = half_of(ev);
-    if (both_speak(l)) {
-        hold(l, p, LIFE_PROCESS_START, ev);
+    if (lifecycle_both_speak(l)) {
+        lifecycle_hold_begin(l, p, LIFE_PROCESS_START, ev);
     } else {
-        tell_start(l, p, ev->wall_ns, ev->mono_ns);
+        lifecycle_tell_start(l, p, ev->wall_ns, ev->mono_ns);
     }
     return p;
 }
@@ -389,9 +297,9 @@ static struct ptable_proc *on_start(struct lifecycle *l, const struct event *ev)
     take_over(l, p, ev);
     if (p->life.start_due_ns) {
         ptable_set_origin(p, ORIGIN_START); /* a table was quicker */
-        tell_start(l, p, ev->wall_ns, ev->mono_ns);
+        lifecycle_tell_start(l, p, ev->wall_ns, ev->mono_ns);
     } else if (paired) {
-        release_now(l, p, LIFE_PROCESS_START);
+        lifecycle_hold_end(l, p, LIFE_PROCESS_START);
     } else {
         l->stats.repeated++;
     }
@@ -404,12 +312,13 @@ static struct ptable_proc *add_unseen(struct lifecycle *l, const struct event *e
 {
     const struct proc_info *info = &ev->u.proc.info;
     bool new_here = l->table_seq > 0 && (info->have & INFO_CREATE_TIME) &&
-                    info->create_ns >= l->first_table_wall_ns - CREATE_SLACK_NS;
+                    info->create_ns >= l->first_table_wall_ns - LIFECYCLE_CREATE_SLACK_NS;
     struct ptable_proc *p;
 
-    p = add(l, info, new_here ? ORIGIN_INFERRED : ORIGIN_UNKNOWN, ev->wall_ns, ev->mono_ns);
+    p = lifecycle_add(l, info, new_here ? ORIGIN_INFERRED : ORIGIN_UNKNOWN, ev->wall_ns,
+                      ev->mono_ns);
     if (p && new_here) {
-        tell_inferred_start(l, p, ev->wall_ns, ev->mono_ns);
+        lifecycle_tell_inferred(l, p, ev->wall_ns, ev->mono_ns);
     }
     return p;
 }
@@ -420,7 +329,7 @@ static struct ptable_proc *stopped_one(const struct lifecycle *l, const struct e
 {
     struct ptable_proc *p = named(l, ev);
 
-    if (p && !ev->manifest && p->life.start_half == HALF_MANIFEST && p->older &&
+    if (p && !ev->manifest && p->life.start_half == LIFECYCLE_MANIFEST && p->older &&
         p->older->life.stop_held) {
         return p->older;
     }
@@ -447,7 +356,7 @@ static void stopped_again(struct lifecycle *l, struct ptable_proc *p, const stru
     }
     ptable_end(l->conf.table, p, how, p->end_mono_ns);
     p->row.final_done = false;
-    release_now(l, p, LIFE_PROCESS_STOP);
+    lifecycle_hold_end(l, p, LIFE_PROCESS_STOP);
 }
 
 static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
@@ -475,9 +384,9 @@ static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
         return p;
     }
     p->life.stop_half = half_of(ev);
-    if (both_speak(l)) {
+    if (lifecycle_both_speak(l)) {
         end(l, p, &how, ev->wall_ns, ev->mono_ns);
-        hold(l, p, LIFE_PROCESS_STOP, ev);
+        lifecycle_hold_begin(l, p, LIFE_PROCESS_STOP, ev);
     } else {
         tell_stop(l, p, &how, ev->wall_ns, ev->mono_ns);
     }
@@ -492,7 +401,7 @@ static struct ptable_proc *on_found(struct lifecycle *l, const struct event *ev)
     enum proc_origin origin = info->origin ? info->origin : ORIGIN_RUNDOWN;
 
     if (!p || (ev->kind == EV_PROC_FOUND && ptable_ended(p) && info->id.start == 0)) {
-        return add(l, info, origin, ev->wall_ns, ev->mono_ns);
+        return lifecycle_add(l, info, origin, ev->wall_ns, ev->mono_ns);
     }
     take_over(l, p, ev);
     if (p->info.origin == ORIGIN_UNKNOWN) {
@@ -527,7 +436,7 @@ static void early_process(struct lifecycle *l, const struct event *ev)
     if (!ev->u.proc.manifest) {
         found.id.start = 0;
     }
-    (void)add(l, &found, ORIGIN_RUNDOWN, ev->wall_ns, ev->mono_ns);
+    (void)lifecycle_add(l, &found, ORIGIN_RUNDOWN, ev->wall_ns, ev->mono_ns);
 }
 
 /* -- thread events -- */
@@ -537,7 +446,7 @@ static struct ptable_proc *add_bare(struct lifecycle *l, uint32_t pid, const str
 {
     struct proc_info info = {.id = {.pid = pid}};
 
-    return add(l, &info, ORIGIN_UNKNOWN, ev->wall_ns, ev->mono_ns);
+    return lifecycle_add(l, &info, ORIGIN_UNKNOWN, ev->wall_ns, ev->mono_ns);
 }
 
 struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const struct event *ev)
@@ -731,113 +640,5 @@ struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
         return on_image(l, ev);
     default:
         return NULL;
-    }
-}
-
-/* -- tables -- */
-
-void lifecycle_table_begin(struct lifecycle *l, const struct snapshot *snap)
-{
-    if (l->table_seq++ == 0) {
-        l->first_table_wall_ns = snap->wall_ns;
-    }
-}
-
-static void wait_until(struct lifecycle *l, int64_t *due_ns, int64_t mono_ns)
-{
-    *due_ns = mono_ns + LIFECYCLE_WAIT_NS;
-    if (*due_ns < l->due_ns) {
-        l->due_ns = *due_ns;
-    }
-}
-
-/* A row nobody announced. */
-static struct ptable_proc *add_row(struct lifecycle *l, const struct snapshot *snap,
-                                   const struct proc_info *info)
-{
-    bool old = l->table_seq == 1 || ((info->have & INFO_CREATE_TIME) &&
-                                     info->create_ns < l->first_table_wall_ns - CREATE_SLACK_NS);
-    struct ptable_proc *p =
-        add(l, info, old ? ORIGIN_SNAPSHOT : ORIGIN_INFERRED, snap->wall_ns, snap->mono_ns);
-
-    if (!p || old) {
-        return p;
-    }
-    if (l->conf.polled) {
-        tell_inferred_start(l, p, snap->wall_ns, snap->mono_ns);
-    } else {
-        wait_until(l, &p->life.start_due_ns, snap->mono_ns);
-    }
-    return p;
-}
-
-struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
-                                  const struct snap_row *row)
-{
-    struct ptable_proc *p = ptable_find(l->conf.table, row->info.id);
-
-    if (!p) {
-        return add_row(l, snap, &row->info);
-    }
-    if (ptable_ended(p)) {
-        if (!(p->info.have & INFO_EXIT_INFERRED)) {
-            return NULL; /* the table was read while it ended */
-        }
-        l->stats.revived++;
-        ptable_revive(l->conf.table, p);
-    }
-    ptable_update(l->conf.table, p, &row->info);
-    p->life.table_seq = l->table_seq;
-    p->life.stop_due_ns = 0;
-    return p;
-}
-
-void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap)
-{
-    struct ptable_proc *p, *next;
-
-    if (!snap->complete) {
-        return;
-    }
-    for (p = ptable_first_running(l->conf.table); p; p = next) {
-        next = p->next;
-        if (p->life.table_seq == l->table_seq || p->life.stop_due_ns) {
-            continue;
-        }
-        if (l->conf.polled) {
-            infer_stop(l, p, snap->wall_ns, snap->mono_ns);
-        } else {
-            p->life.stop_wall_ns = snap->wall_ns;
-            wait_until(l, &p->life.stop_due_ns, snap->mono_ns);
-        }
-    }
-}
-
-void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
-{
-    struct ptable_proc *p, *next;
-
-    if (l->hold.n > 0) {
-        release_until(l, clk_sub(mono_ns, LIFECYCLE_WAIT_NS));
-    }
-    if (mono_ns < l->due_ns) {
-        return;
-    }
-    l->due_ns = NEVER;
-    for (p = ptable_first_running(l->conf.table); p; p = next) {
-        next = p->next;
-        if (p->life.start_due_ns && p->life.start_due_ns <= mono_ns) {
-            tell_inferred_start(l, p, wall_ns, mono_ns);
-        }
-        if (p->life.stop_due_ns && p->life.stop_due_ns <= mono_ns) {
-            infer_stop(l, p, p->life.stop_wall_ns, mono_ns - (wall_ns - p->life.stop_wall_ns));
-            continue;
-        }
-        if (p->life.start_due_ns && p->life.start_due_ns < l->due_ns) {
-            l->due_ns = p->life.start_due_ns;
-        }
-        if (p->life.stop_due_ns && p->life.stop_due_ns < l->due_ns) {
-            l->due_ns = p->life.stop_due_ns;
-        }
     }
 }
