@@ -4,13 +4,13 @@
 #include "agent/decode/describe.h"
 
 #include "agent/decode/decode_class.h"
-#include "agent/decode/describe_manifest.h"
-#include "agent/decode/describe_metadata.h"
-#include "agent/decode/describe_tracelogging.h"
-#include "agent/decode/describe_wpp.h"
-#include "agent/decode/payload.h"
-#include "agent/decode/schema.h"
-#include "agent/decode/tmf.h"
+#include "agent/decode/schema/describe_manifest.h"
+#include "agent/decode/schema/describe_metadata.h"
+#include "agent/decode/schema/describe_tracelogging.h"
+#include "agent/decode/schema/describe_wpp.h"
+#include "agent/decode/schema/payload.h"
+#include "agent/decode/schema/schema.h"
+#include "agent/decode/schema/tmf.h"
 #include "common/mem.h"
 
 #define SCHEMA_MAX_DEFAULT ((size_t)8 << 20)

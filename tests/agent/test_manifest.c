@@ -1,4 +1,4 @@
-#include "agent/decode/describe_manifest.h"
+#include "agent/decode/schema/describe_manifest.h"
 
 #include <stdio.h>
 #include <string.h>

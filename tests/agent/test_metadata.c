@@ -1,4 +1,4 @@
-#include "agent/decode/describe_metadata.h"
+#include "agent/decode/schema/describe_metadata.h"
 
 #include <string.h>
 

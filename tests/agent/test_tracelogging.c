@@ -1,4 +1,4 @@
-#include "agent/decode/describe_tracelogging.h"
+#include "agent/decode/schema/describe_tracelogging.h"
 
 #include <stdlib.h>
 #include <string.h>

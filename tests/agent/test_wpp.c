@@ -1,4 +1,4 @@
-#include "agent/decode/describe_wpp.h"
+#include "agent/decode/schema/describe_wpp.h"
 
 #include <stdio.h>
 #include <string.h>

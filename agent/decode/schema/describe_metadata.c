@@ -18,7 +18,7 @@
  * A manifest's event is found by id and version; one that is logged the classic way too, by the
  * GUID of its task and the opcode; MOF knows the latter only. WPP and TraceLogging have their own
  * means. */
-#include "agent/decode/describe_metadata.h"
+#include "agent/decode/schema/describe_metadata.h"
 
 #include "agent/etw_guid.h"
 #include "common/cur.h"

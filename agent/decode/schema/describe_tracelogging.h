@@ -1,10 +1,10 @@
 /* TraceLogging: events that carry their own schema in extended items of the record. Format: at the
  * head of the .c file. Bounds: SCHEMA_FIELDS_MAX fields, 16 structs within each other; a schema
  * beyond them is damaged. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_DESCRIBE_TRACELOGGING_H
-#define PROCFLEET_AGENT_DECODE_DESCRIBE_TRACELOGGING_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_TRACELOGGING_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_TRACELOGGING_H
 
-#include "agent/decode/schema.h"
+#include "agent/decode/schema/schema.h"
 #include "common/err.h"
 
 struct tracelogging {

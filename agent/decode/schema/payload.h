@@ -3,11 +3,11 @@
  * can hold it up.
  * Bounds:  PAYLOAD_DEPTH_MAX nested structs, PAYLOAD_STEPS_MAX values; where a large array meets a
  *          large map, its last elements stay numbers. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_PAYLOAD_H
-#define PROCFLEET_AGENT_DECODE_PAYLOAD_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_PAYLOAD_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_PAYLOAD_H
 
 #include "agent/decode/decode_text.h"
-#include "agent/decode/schema.h"
+#include "agent/decode/schema/schema.h"
 #include "agent/decode/value.h"
 
 #define PAYLOAD_DEPTH_MAX 16

@@ -2,12 +2,12 @@
  * tells how one event of one provider looks, or one map of values. Format: at the head of the .c
  * file. Bounds: SCHEMA_FIELDS_MAX fields, SCHEMA_MAP_MAX entries, names of 1023 units; beyond them
  * a record is damaged. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_DESCRIBE_METADATA_H
-#define PROCFLEET_AGENT_DECODE_DESCRIBE_METADATA_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_METADATA_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_METADATA_H
 
 #include "agent/decode/decode_text.h"
 #include "agent/decode/layout.h"
-#include "agent/decode/schema.h"
+#include "agent/decode/schema/schema.h"
 
 /* Scratch memory, nothing to set up. */
 struct metadata {

@@ -9,7 +9,7 @@
  *
  * Names are expressions of C and may hold commas: lines of arguments are taken apart from the end.
  * Lines that begin with // are remarks; what nobody knows is passed over and counted. */
-#include "agent/decode/tmf.h"
+#include "agent/decode/schema/tmf.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * Bounds:  TMF_FILE_MAX bytes a file, TMF_BYTES_MAX and TMF_MESSAGES_MAX of all, TMF_ITEMS_MAX
  *          arguments of a message; what is beyond them, and lines that cannot be read, are counted.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_TMF_H
-#define PROCFLEET_AGENT_DECODE_TMF_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_TMF_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_TMF_H
 
 #include <stddef.h>
 #include <stdint.h>

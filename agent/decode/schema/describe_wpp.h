@@ -2,11 +2,11 @@
  * message, arguments without any description. With the program's message files they become values
  * by name and a text; without, the header's fields and the raw payload.
  * Bounds: WPP_TEXT_MAX bytes of text; longer ones are cut. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_DESCRIBE_WPP_H
-#define PROCFLEET_AGENT_DECODE_DESCRIBE_WPP_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_WPP_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_WPP_H
 
 #include "agent/decode/decode_text.h"
-#include "agent/decode/tmf.h"
+#include "agent/decode/schema/tmf.h"
 #include "agent/decode/value.h"
 #include "agent/source.h"
 #include "common/buf.h"

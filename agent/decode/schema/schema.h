@@ -3,8 +3,8 @@
  * TraceLogging, manifests and metadata all come down. payload.h reads payloads by it.
  * Bounds:  the store holds at most max_bytes and SCHEMA_ITEMS_MAX events, maps and providers.
  * Threads: one owner. Ownership: items put are copied; items found live as long as the store. */
-#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_H
-#define PROCFLEET_AGENT_DECODE_SCHEMA_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_SCHEMA_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_SCHEMA_H
 
 #include "agent/source.h"
 #include "common/err.h"

@@ -3,10 +3,10 @@
  * references by name and hands events and maps to the store.
  * Bounds:  MANIFEST_DEPTH_MAX, MANIFEST_ITEMS_MAX, MANIFEST_BYTES_MAX of text and structures; over
  *          them a manifest is damaged. Threads: one owner. Caller's storage. */
-#ifndef PROCFLEET_AGENT_DECODE_MANIFEST_H
-#define PROCFLEET_AGENT_DECODE_MANIFEST_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_MANIFEST_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_MANIFEST_H
 
-#include "agent/decode/schema.h"
+#include "agent/decode/schema/schema.h"
 #include "common/arena.h"
 
 #define MANIFEST_XML_MAX   ((size_t)4 << 20)

@@ -1,7 +1,7 @@
 /* Named things (tasks, opcodes, templates, strings) are items in a hash table, found by kind and
  * name; opcodes may belong to a task, then the task's name is part of theirs. Events and maps are
  * lists as well. Names are resolved at the end, since a document may define what it uses later. */
-#include "agent/decode/manifest.h"
+#include "agent/decode/schema/manifest.h"
 
 #include <stdlib.h>
 

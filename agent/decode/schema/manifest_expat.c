@@ -1,7 +1,7 @@
 #include <expat.h>
 #include <string.h>
 
-#include "agent/decode/manifest.h"
+#include "agent/decode/schema/manifest.h"
 #include "common/mem.h"
 
 struct reading {

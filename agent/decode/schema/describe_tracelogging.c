@@ -11,7 +11,7 @@
  *
  * Names are UTF-8 with a NUL, tags bytes of which all but the last have bit 7. Members of a struct
  * follow it, a struct among them counts as one. */
-#include "agent/decode/describe_tracelogging.h"
+#include "agent/decode/schema/describe_tracelogging.h"
 
 #include "common/cur.h"
 

@@ -1,4 +1,4 @@
-#include "agent/decode/schema.h"
+#include "agent/decode/schema/schema.h"
 
 #include <string.h>
 

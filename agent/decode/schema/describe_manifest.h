@@ -4,11 +4,11 @@
  * Bounds:  MANIFEST_XML_MAX bytes each, MANIFEST_OPEN_MAX manifests half told and
  *          MANIFEST_OPEN_BYTES of them at a time; the oldest goes first.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_DECODE_DESCRIBE_MANIFEST_H
-#define PROCFLEET_AGENT_DECODE_DESCRIBE_MANIFEST_H
+#ifndef PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_MANIFEST_H
+#define PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_MANIFEST_H
 
 #include "agent/decode/layout.h"
-#include "agent/decode/manifest.h"
+#include "agent/decode/schema/manifest.h"
 #include "common/buf.h"
 
 #define MANIFEST_OPEN_MAX   16

@@ -1,4 +1,4 @@
-#include "agent/decode/manifest.h"
+#include "agent/decode/schema/manifest.h"
 
 void manifest_parse(struct manifest *m, const char *xml, size_t n)
 {

@@ -1,7 +1,7 @@
 /* A field is read in three steps: how many elements, how long a text or binary is, then the element
  * by its stored type. Structs go onto a stack of frames; a frame knows the struct's first member,
  * the next one to read and how many elements of an array of structs are left. */
-#include "agent/decode/payload.h"
+#include "agent/decode/schema/payload.h"
 
 #include "common/clk.h"
 #include "common/cur.h"

@@ -1,6 +1,6 @@
 /* A record with id 0xfffe: u8 1, u8 major, u8 minor version of the format, u8 0x5b, u16 chunks,
  * u16 this chunk, then its share of the text, UTF-8. */
-#include "agent/decode/describe_manifest.h"
+#include "agent/decode/schema/describe_manifest.h"
 
 #include "common/cur.h"
 #include "common/hash.h"

@@ -2,7 +2,7 @@
  * by its own text. Below ten are things of the record: %1 component, %2 file and line, %3 thread,
  * %4 time, %7 sequence, %8 process, %9 CPU; %0 is nothing. %!FUNC!, %!LEVEL! and %!FLAGS! are told
  * by the message file. */
-#include "agent/decode/describe_wpp.h"
+#include "agent/decode/schema/describe_wpp.h"
 
 #include <math.h>
 #include <stdio.h>
