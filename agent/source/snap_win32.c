@@ -107,8 +107,17 @@ static bool keep_text(struct snap_win32 *s, struct str *text)
     return copy != NULL;
 }
 
+/* Listed before it has a name and a time of creation (seen under Wine, which leaves noise there).
+ */
+static bool is_unborn(const struct proc_info *info, int64_t wall_ns)
+{
+    bool no_time = info->id.start == 0 || (info->name.n == 0 && info->create_ns > wall_ns);
+
+    return info->id.pid != 0 && no_time;
+}
+
 /* Reads the answer into rows; false: not every process is in them. */
-static bool read_rows(struct snap_win32 *s)
+static bool read_rows(struct snap_win32 *s, int64_t wall_ns)
 {
     bool complete = true;
     struct snap_walk w;
@@ -125,8 +134,8 @@ static bool read_rows(struct snap_win32 *s)
         if (e) {
             break;
         }
-        if (row.info.id.pid != 0 && row.info.id.start == 0) {
-            continue; /* not begun yet: the next table has it */
+        if (is_unborn(&row.info, wall_ns)) {
+            continue; /* the next table has it */
         }
         s->counts.in++;
         if (s->n_rows == s->conf.processes_max) {
@@ -156,7 +165,7 @@ static enum err take_table(struct snap_win32 *s)
     if (e) {
         return e;
     }
-    snap.complete = read_rows(s);
+    snap.complete = read_rows(s, snap.wall_ns);
     snap.n_rows = s->n_rows;
     s->sink.table(s->sink.ctx, &snap);
     s->sink.advance(s->sink.ctx, snap.wall_ns, snap.mono_ns);

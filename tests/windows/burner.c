@@ -1,0 +1,34 @@
+/* A program whose figures are known: burns 1.5 s of CPU, touches 64 MiB, says "ready" and waits for
+ * end of file on standard input. */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define BURN_NS     (3 * CLK_S / 2)
+#define TOUCH_BYTES (64u << 20)
+
+int main(void)
+{
+    uint8_t *touched = mem_alloc(TOUCH_BYTES);
+    volatile uint64_t x = 1;
+
+    if (!touched) {
+        return 1;
+    }
+    memset(touched, 1, TOUCH_BYTES);
+    while (os_cpu_ns() < BURN_NS) {
+        for (int i = 0; i < 100000; i++) {
+            x = x * 6364136223846793005u + touched[x % TOUCH_BYTES];
+        }
+    }
+    puts("ready");
+    (void)fflush(stdout);
+    while (getchar() != EOF) {
+    }
+    mem_free(touched);
+    return 0;
+}
