@@ -9,10 +9,12 @@
 
 enum { CMD_OK, CMD_FAILED, CMD_USAGE, CMD_UNREACHABLE, CMD_REFUSED, CMD_PARTIAL };
 
-extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_doctor_opts;
+extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_watch_opts,
+    cmd_doctor_opts;
 int cmd_run(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_etl(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 
 /* Options every subcommand with settings has. */

@@ -31,13 +31,10 @@ static const struct {
     const struct opt_command *opts;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&cmd_run_opts, cmd_run},
-    {&cmd_replay_opts, cmd_replay},
-    {&cmd_etl_opts, cmd_etl},
-    {&cmd_doctor_opts, cmd_doctor},
-    {&config_sample_opts, cmd_config_sample},
-    {&completion_opts, cmd_completion},
-    {&version_opts, cmd_version},
+    {&cmd_run_opts, cmd_run},           {&cmd_replay_opts, cmd_replay},
+    {&cmd_etl_opts, cmd_etl},           {&cmd_watch_opts, cmd_watch},
+    {&cmd_doctor_opts, cmd_doctor},     {&config_sample_opts, cmd_config_sample},
+    {&completion_opts, cmd_completion}, {&version_opts, cmd_version},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -46,6 +43,7 @@ static const char examples[] =
     "  procfleet-agent run --config /etc/procfleet/agent.yaml\n"
     "  procfleet-agent replay trace.etl.xz --config replay.yaml\n"
     "  procfleet-agent etl summary trace.etl.xz\n"
+    "  procfleet-agent watch --name 'post*'\n"
     "\nExit codes: 0 ok, 1 failed, 2 usage, 3 collector unreachable, 4 refused, 5 stopped early\n";
 
 static void all_commands(const struct opt_command *all[COMMANDS])

@@ -180,6 +180,7 @@ static enum err run(struct source *base)
     int64_t next_ns = os_mono_ns();
 
     for (;;) {
+        int64_t period_ns;
         int64_t left_ns = next_ns - os_mono_ns();
         DWORD left_ms = left_ns > 0 ? (DWORD)((left_ns + CLK_MS - 1) / CLK_MS) : 0;
         enum err e;
@@ -194,9 +195,9 @@ static enum err run(struct source *base)
         if (e) {
             return e;
         }
-        /* A tick that came too late is left out, the grid stays. */
-        next_ns += (os_mono_ns() - next_ns) / s->conf.period_ns * s->conf.period_ns;
-        next_ns += s->conf.period_ns;
+        /* A tick that came too late is left out, the grid stays. Nothing happens between tables. */
+        period_ns = base->pace.table_ns > 0 ? base->pace.table_ns : s->conf.period_ns;
+        next_ns += (os_mono_ns() - next_ns) / period_ns * period_ns + period_ns;
     }
 }
 
