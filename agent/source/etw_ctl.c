@@ -268,6 +268,7 @@ enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why)
     if (c->conf.attach) {
         return attach(c, why);
     }
+    c->running = false;
     block_fill(c);
     code = c->api->start(&c->handle, c->name, &c->block.p);
     if (code == ERROR_ALREADY_EXISTS) {
@@ -394,6 +395,10 @@ enum err etw_ctl_query(struct etw_ctl *c, struct etw_totals *out, struct errmsg 
     code = control(c, EVENT_TRACE_CONTROL_QUERY);
     if (code) {
         return failed(c, why, "query", code);
+    }
+    if (!c->conf.attach && memcmp(&p->Wnode.Guid, c->conf.guid, sizeof c->conf.guid) != 0) {
+        c->running = false; /* never to be stopped by us */
+        return failed(c, why, "query", ERROR_WMI_INSTANCE_NOT_FOUND);
     }
     *out = (struct etw_totals){
         .events_lost = p->EventsLost,

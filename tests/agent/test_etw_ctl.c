@@ -239,6 +239,23 @@ static void a_session_that_somebody_stopped_is_lost(void **state)
     etw_ctl_close(c);
 }
 
+static void a_session_that_somebody_replaced_is_lost_and_left_alone(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+    struct etw_totals totals;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    etwreplay_add(kernel.name, foreign, true);
+    assert_err(etw_ctl_query(c, &totals, NULL), ERR_LOST);
+    assert_ok(etw_ctl_stop(c, NULL));
+    assert_true(etwreplay_exists(kernel.name));
+    assert_err(etw_ctl_start(c, NULL), ERR_EXISTS);
+    assert_true(etwreplay_exists(kernel.name));
+    etw_ctl_close(c);
+}
+
 static void a_foreign_session_is_read_and_never_controlled(void **state)
 {
     static const struct etw_provider provider = {.guid = ETW_PROVIDER_KERNEL_PROCESS};
@@ -313,6 +330,7 @@ int main(void)
         cmocka_unit_test(a_refused_provider_is_named),
         cmocka_unit_test(buffers_grow_to_the_pool_and_no_further),
         cmocka_unit_test(a_session_that_somebody_stopped_is_lost),
+        cmocka_unit_test(a_session_that_somebody_replaced_is_lost_and_left_alone),
         cmocka_unit_test(a_foreign_session_is_read_and_never_controlled),
         cmocka_unit_test(impossible_sessions_are_refused),
         cmocka_unit_test(the_systems_own_functions_are_found),
