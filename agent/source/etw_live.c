@@ -16,7 +16,8 @@
 #define LOOK_NS       (50 * CLK_MS) /* at stop and at losses, while nothing comes */
 #define DRAIN_NS      (2 * CLK_S)   /* for what a stopped session still delivers */
 #define DRAIN_STEP_NS (2 * CLK_MS)
-#define CLOCK_NS      (60 * CLK_S) /* the two clocks are compared anew */
+#define ORDER_NS      (20 * CLK_MS) /* while one session waits for another */
+#define CLOCK_NS      (60 * CLK_S)  /* the two clocks are compared anew */
 
 /* What has been told to the sink of one session's losses. */
 struct told {
@@ -240,7 +241,7 @@ static enum err etw_live_run(struct source *source)
         if (!step(l)) {
             err_ignore(ring_wait(l->merge.rings[0], 1, os_mono_ns() + LOOK_NS));
             if (l->n > 1 && ring_fill_permille(l->merge.rings[0])) {
-                os_sleep_ns(DRAIN_STEP_NS); /* it waits for another session */
+                os_sleep_ns(ORDER_NS); /* it waits for another session */
             }
         }
     }

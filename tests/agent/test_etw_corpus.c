@@ -12,6 +12,7 @@
 #include "agent/source/etl_file.h"
 #include "agent/source/etw_live.h"
 #include "common/clk.h"
+#include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/agent/seen.h"
@@ -26,6 +27,39 @@ static const char *const recordings[] = {"net.4.5.2.x64",    "net.4.5.x86-win7",
                                          "diaghub.kernel.1", "perfview-win81-x86",
                                          "gcevents",         "AMSITrace"};
 
+/* ---- records, whatever their order ---- */
+
+static void mix(uint64_t *h, const void *p, size_t n)
+{
+    *h = n ? hash_bytes(p, n, *h) : *h + 1;
+}
+
+/* Everything that decoders look at, but the clocks. */
+static uint64_t digest(const struct raw_event *raw)
+{
+    uint64_t numbers[] = {raw->form,
+                          raw->version,
+                          raw->opcode,
+                          raw->level,
+                          raw->id,
+                          raw->task,
+                          raw->cpu,
+                          raw->pid,
+                          raw->tid,
+                          raw->keyword,
+                          raw->ext_n,
+                          raw->pointer_size,
+                          (uint64_t)raw->ticks,
+                          raw->frequency};
+    uint64_t h = 0;
+
+    mix(&h, raw->guid, sizeof raw->guid);
+    mix(&h, numbers, sizeof numbers);
+    mix(&h, raw->payload, raw->payload_n);
+    mix(&h, raw->ext, raw->ext_n);
+    return h;
+}
+
 /* ---- the file read directly, without looking ahead ---- */
 
 struct direct {
@@ -35,11 +69,14 @@ struct direct {
     uint64_t marks;
 };
 
+static uint64_t digests; /* the sum of what was read last */
+
 static void direct_raw(void *ctx, const struct raw_event *raw)
 {
     struct direct *d = ctx;
 
     if (!raw->early && raw->header != ERROR_TYPE) {
+        digests += digest(raw);
         d->sink.raw(d->sink.ctx, raw);
     }
 }
@@ -103,11 +140,23 @@ static enum err open_direct(void *ctx, struct source **out, struct source_sink s
 
 /* ---- through sessions ---- */
 
+static struct source_sink behind; /* of the source that runs */
+
+static void live_raw(void *ctx, const struct raw_event *raw)
+{
+    digests += digest(raw);
+    behind.raw(ctx, raw);
+}
+
 static enum err open_live(void *ctx, struct source **out, struct source_sink sink,
                           struct errmsg *why)
 {
     const struct etw_live_conf *conf = ctx;
-    enum err e = etw_live_open(out, conf, sink, why);
+    enum err e;
+
+    behind = sink;
+    sink.raw = live_raw;
+    e = etw_live_open(out, conf, sink, why);
 
     if (!e) {
         (*out)->about.replay = true; /* ticks come by the records' time, there are no tables */
@@ -132,6 +181,7 @@ static bool wants(const char *session, const struct raw_event *raw)
 struct outcome {
     struct seen seen;
     struct monitor_stats stats;
+    uint64_t digests;
 };
 
 static struct monitor *monitor_for(struct outcome *o, void *ctx,
@@ -156,8 +206,10 @@ static void read_directly(struct outcome *o, char *path)
 {
     struct monitor *m = monitor_for(o, path, open_direct);
 
+    digests = 0;
     assert_err(monitor_run(m), ERR_END);
     monitor_stats(m, &o->stats);
+    o->digests = digests;
     monitor_destroy(m);
 }
 
@@ -178,10 +230,12 @@ static void read_live(struct outcome *o, const char *path, size_t sessions)
     conf.ring_bytes = LARGE_BYTES;
     conf.api = etwreplay_begin(&script);
     m = monitor_for(o, &conf, open_live);
+    digests = 0;
     assert_ok(os_thread_start(&thread, "monitor", run, m));
     assert_true(etwreplay_wait_told((unsigned)sessions));
     monitor_stop(m);
     os_thread_join(thread);
+    o->digests = digests;
     monitor_stats(m, &o->stats);
     assert_int_equal(o->stats.source.in, etwreplay_told());
     assert_int_equal(o->stats.source.lost_events, 0);
@@ -200,6 +254,7 @@ static int64_t cpu_of(const struct seen *s, uint32_t pid)
 
 static void compare(const struct outcome *a, const struct outcome *b)
 {
+    assert_true(a->digests == b->digests);
     assert_memory_equal(&a->stats.decode, &b->stats.decode, sizeof a->stats.decode);
     assert_memory_equal(&a->stats.lifecycle, &b->stats.lifecycle, sizeof a->stats.lifecycle);
     assert_int_equal(a->stats.aggregate.events, b->stats.aggregate.events);
