@@ -98,6 +98,7 @@ struct watch {
     size_t n_before;
     struct shown *shown;
     enum err failed;
+    bool done; /* the tick that ends a stream, at the same moment as the last, is not shown */
 };
 
 static int by_id(const void *a, const void *b)
@@ -191,6 +192,9 @@ static void on_tick(void *ctx, const struct sample_tick *tick)
     struct watch *w = ctx;
     size_t n = 0;
 
+    if (w->done) {
+        return;
+    }
     for (size_t i = 0; i < tick->n_rows; i++) {
         const struct sample_row *row = &tick->rows[i];
 
@@ -207,6 +211,7 @@ static void on_tick(void *ctx, const struct sample_tick *tick)
     }
     remember(w, tick);
     if (w->failed || cmd_stopped() || (w->for_ns > 0 && os_mono_ns() >= w->end_ns)) {
+        w->done = true;
         monitor_stop(w->monitor);
     }
 }

@@ -236,6 +236,34 @@ void monitor_stop(struct monitor *m)
     m->source->ops->stop(m->source);
 }
 
+/* -- one process -- */
+
+static enum err tell_process(struct monitor *m, struct ptable_proc *p, struct sample_row *out)
+{
+    if (!p) {
+        return ERR_NOTFOUND;
+    }
+    aggregate_settle(m->aggregate, p);
+    *out = (struct sample_row){
+        .info = &p->info, .info_version = p->info_version, .mask = p->count.mask};
+    for (uint64_t left = out->mask; left; left &= left - 1) {
+        unsigned id = (unsigned)__builtin_ctzll(left);
+
+        out->values[id] = p->count.values[id];
+    }
+    return ERR_OK;
+}
+
+enum err monitor_process(struct monitor *m, uint32_t pid, struct sample_row *out)
+{
+    return tell_process(m, ptable_owner(m->table, pid), out);
+}
+
+enum err monitor_process_by_key(struct monitor *m, struct proc_id id, struct sample_row *out)
+{
+    return tell_process(m, ptable_find(m->table, id), out);
+}
+
 /* -- counters -- */
 
 void monitor_stats(const struct monitor *m, struct monitor_stats *out)

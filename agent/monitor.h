@@ -55,6 +55,14 @@ const struct source_about *monitor_about(const struct monitor *m);
 NODISCARD enum err monitor_run(struct monitor *m);
 void monitor_stop(struct monitor *m); /* idempotent, never blocks */
 
+/* What is known of a process at this moment; out->info is borrowed until the sink returns.
+ * monitor_process gives the newest instance of that pid, which may have ended; by_key gives exactly
+ * the one that is meant. From the thread in monitor_run (a sink), or when run has returned.
+ * Errors: ERR_NOTFOUND */
+NODISCARD enum err monitor_process(struct monitor *m, uint32_t pid, struct sample_row *out);
+NODISCARD enum err monitor_process_by_key(struct monitor *m, struct proc_id id,
+                                          struct sample_row *out);
+
 /* From the thread in monitor_run (a sink), or when run has returned. monitor_ledger gives the same
  * counters as rows for the loss ledger, always MONITOR_LEDGER_ROWS of them at most, in the same
  * order. */

@@ -75,6 +75,7 @@ static void a_script_runs_to_its_end_and_closes(void **state)
                                 .life = seen_life,
                                 .ctx = s};
     struct ledger_row rows[MONITOR_LEDGER_ROWS];
+    struct sample_row row;
     struct monitor *m;
 
     (void)state;
@@ -84,6 +85,13 @@ static void a_script_runs_to_its_end_and_closes(void **state)
     assert_int_equal(s->n_starts, 1);
     assert_int_equal(s->n_stops, 1);
     assert_int_equal(seen_total(s, (struct proc_id){8, 10})->cpu_ns, CLK_MS);
+    assert_ok(monitor_process(m, 8, &row));
+    assert_int_equal(row.values[M_CPU_TIME], CLK_MS);
+    assert_true(row.info->have & INFO_EXITED);
+    assert_ok(monitor_process_by_key(m, (struct proc_id){8, 10}, &row));
+    assert_int_equal(row.info->id.start, 10);
+    assert_err(monitor_process_by_key(m, (struct proc_id){8, 11}, &row), ERR_NOTFOUND);
+    assert_err(monitor_process(m, 9, &row), ERR_NOTFOUND);
     assert_true(monitor_ledger(m, rows, COUNT_OF(rows)) < COUNT_OF(rows));
     assert_int_equal(rows[1].count, 3);
     monitor_destroy(m);
