@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "common/os.h"
 
 static atomic_uint stops; /* signals */
+static bool service;
 
 int cmd_fail(enum err e, const char *text)
 {
@@ -67,6 +69,30 @@ void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd,
     }
 }
 
+/* A service has no standard error that anybody reads. */
+static enum err open_service_log(const struct agent_conf *c)
+{
+    char *dir = os_path_join(c->state_dir, "log");
+    char *path = dir ? os_path_join(dir, "agent.log") : NULL;
+    enum err e = path ? os_mkdirs(dir, true) : ERR_NOMEM;
+
+    if (!e) {
+        e = log_open(c->log_level, c->log_format, path);
+    }
+    mem_free(path);
+    mem_free(dir);
+    return e;
+}
+
+static enum err open_log(const struct agent_conf *c, struct errmsg *why)
+{
+    enum err e = service && c->log_file[0] == '\0'
+                     ? open_service_log(c)
+                     : log_open(c->log_level, c->log_format, c->log_file);
+
+    return e ? errmsg_set(why, e, "log.file: cannot open %s: %s", c->log_file, err_text(e)) : e;
+}
+
 enum err cmd_settings(struct agent_conf *out, const struct opt_args *args, struct errmsg *why)
 {
     const char *sets[OPT_MANY_MAX];
@@ -76,23 +102,32 @@ enum err cmd_settings(struct agent_conf *out, const struct opt_args *args, struc
     if (e) {
         return e == ERR_NOMEM ? e : ERR_USAGE; /* also a file that is not there */
     }
-    e = log_open(out->log_level, out->log_format, out->log_file);
+    e = open_log(out, why);
     if (e) {
-        e = errmsg_set(why, e, "log.file: cannot open %s: %s", out->log_file, err_text(e));
         agent_conf_fini(out);
     }
     return e;
 }
 
+void cmd_stop(void)
+{
+    atomic_fetch_add(&stops, 1);
+}
+
 static void on_stop(void *arg)
 {
     (void)arg;
-    atomic_fetch_add(&stops, 1);
+    cmd_stop();
+}
+
+void cmd_as_service(void)
+{
+    service = true;
 }
 
 enum err cmd_catch_stop(struct errmsg *why)
 {
-    enum err e = os_stop_install(on_stop, NULL);
+    enum err e = service ? ERR_OK : os_stop_install(on_stop, NULL);
 
     return e ? errmsg_set(why, e, "cannot catch signals: %s", err_text(e)) : ERR_OK;
 }

@@ -10,12 +10,13 @@
 enum { CMD_OK, CMD_FAILED, CMD_USAGE, CMD_UNREACHABLE, CMD_REFUSED, CMD_PARTIAL };
 
 extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_watch_opts,
-    cmd_doctor_opts;
+    cmd_doctor_opts, cmd_service_opts;
 int cmd_run(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_etl(int argc, char **argv);
 int cmd_watch(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_service(int argc, char **argv);
 
 /* Options every subcommand with settings has. */
 #define CMD_CONF_OPTS                                                                         \
@@ -40,6 +41,11 @@ NODISCARD enum err cmd_settings(struct agent_conf *out, const struct opt_args *a
 
 /* From now on a stop signal makes cmd_stopped true; nothing else happens by itself. */
 NODISCARD enum err cmd_catch_stop(struct errmsg *why);
+/* As a signal would; from any thread. */
+void cmd_stop(void);
+/* From now on signals and console events stay uncaught, since a service's stop comes otherwise, and
+ * the log goes to log/agent.log in the state directory unless log.file says where. */
+void cmd_as_service(void);
 bool cmd_stopped(void);
 bool cmd_hurried(void); /* and a second one came */
 

@@ -31,10 +31,15 @@ static const struct {
     const struct opt_command *opts;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&cmd_run_opts, cmd_run},           {&cmd_replay_opts, cmd_replay},
-    {&cmd_etl_opts, cmd_etl},           {&cmd_watch_opts, cmd_watch},
-    {&cmd_doctor_opts, cmd_doctor},     {&config_sample_opts, cmd_config_sample},
-    {&completion_opts, cmd_completion}, {&version_opts, cmd_version},
+    {&cmd_run_opts, cmd_run},
+    {&cmd_replay_opts, cmd_replay},
+    {&cmd_etl_opts, cmd_etl},
+    {&cmd_watch_opts, cmd_watch},
+    {&cmd_doctor_opts, cmd_doctor},
+    {&cmd_service_opts, cmd_service},
+    {&config_sample_opts, cmd_config_sample},
+    {&completion_opts, cmd_completion},
+    {&version_opts, cmd_version},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
