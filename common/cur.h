@@ -8,6 +8,22 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Loads at fixed places, for hot paths that have checked the length once. */
+static inline uint16_t cur_at16le(const uint8_t *p)
+{
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline uint32_t cur_at32le(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t cur_at64le(const uint8_t *p)
+{
+    return cur_at32le(p) | (uint64_t)cur_at32le(p + 4) << 32;
+}
+
 struct cur {
     const uint8_t *p;
     const uint8_t *end;
@@ -58,15 +74,14 @@ static inline uint16_t cur_u16le(struct cur *c)
 {
     const uint8_t *p = cur_bytes(c, 2);
 
-    return (uint16_t)(p ? p[0] | p[1] << 8 : 0);
+    return p ? cur_at16le(p) : 0;
 }
 
 static inline uint32_t cur_u32le(struct cur *c)
 {
     const uint8_t *p = cur_bytes(c, 4);
 
-    return p ? (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24
-             : 0;
+    return p ? cur_at32le(p) : 0;
 }
 
 static inline uint64_t cur_u64le(struct cur *c)

@@ -77,11 +77,6 @@ static enum err decode_name(struct event *out, enum event_kind kind, const struc
     return ERR_OK;
 }
 
-static inline uint32_t at32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* Nine of ten records of a busy trace: one look at the length, then reads at fixed places. */
 static enum err decode_switch(struct event *out, enum event_kind kind, const struct raw_event *raw,
                               struct decode_text *text)
@@ -94,14 +89,14 @@ static enum err decode_switch(struct event *out, enum event_kind kind, const str
     if (raw->payload_n < (raw->version >= 2 ? SWITCH_BYTES : SWITCH_BYTES_1)) {
         return ERR_CORRUPT;
     }
-    ev->new_tid = at32(p);
-    ev->old_tid = at32(p + 4);
+    ev->new_tid = cur_at32le(p);
+    ev->old_tid = cur_at32le(p + 4);
     ev->new_priority = (int8_t)p[8];
     ev->old_priority = (int8_t)p[9];
     ev->old_wait_reason = p[12];
     ev->old_wait_mode = (int8_t)p[13];
     ev->old_state = p[14];
-    ev->new_wait_time = raw->version >= 2 ? at32(p + 16) : 0;
+    ev->new_wait_time = raw->version >= 2 ? cur_at32le(p + 16) : 0;
     return ERR_OK;
 }
 

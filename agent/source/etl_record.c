@@ -54,22 +54,6 @@ static const uint8_t classes[][16] = {
     [0x1b] = ETW_CLASS_SPLIT_IO,    [0x1c] = ETW_CLASS_THREAD_POOL,
 };
 
-/* Loads without a check: peek has checked the header's length. */
-static uint16_t at16(const uint8_t *p)
-{
-    return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static uint32_t at32(const uint8_t *p)
-{
-    return (uint32_t)at16(p) | (uint32_t)at16(p + 2) << 16;
-}
-
-static uint64_t at64(const uint8_t *p)
-{
-    return at32(p) | (uint64_t)at32(p + 4) << 32;
-}
-
 const uint8_t *etl_record_class(uint8_t group)
 {
     return group < sizeof classes / sizeof classes[0] ? classes[group] : classes[0x0c];
@@ -115,7 +99,7 @@ static bool message_parts(struct raw_event *ev, const uint8_t *p, size_t n)
 static enum err peek_message(struct etl_peek *out, const uint8_t *p, size_t n)
 {
     struct raw_event parts = {.ticks = ETL_RECORD_NO_TIME};
-    uint16_t size = at16(p);
+    uint16_t size = cur_at16le(p);
 
     if (size < MESSAGE_HEADER || size > n || !message_parts(&parts, p, size)) {
         return ERR_CORRUPT;
@@ -131,7 +115,7 @@ enum err etl_record_peek_other(struct etl_peek *out, const uint8_t *p, size_t n)
     if (n < MESSAGE_HEADER) {
         return ERR_END;
     }
-    marker = at32(p);
+    marker = cur_at32le(p);
     if (marker == 0 || marker == NO_MARKER) {
         return ERR_END;
     }
@@ -150,7 +134,7 @@ uint32_t etl_record_hook(const struct etl_peek *k, const uint8_t *p)
     case ETL_COMPACT64:
     case ETL_PERFINFO32:
     case ETL_PERFINFO64:
-        return at16(p + 6);
+        return cur_at16le(p + 6);
     default:
         return UINT32_MAX;
     }
@@ -180,9 +164,9 @@ static bool tells_life(uint8_t group, uint8_t opcode)
 static bool provider_tells_life(const uint8_t *p)
 {
     static const uint8_t provider[16] = ETW_PROVIDER_KERNEL_PROCESS;
-    uint16_t id = at16(p + 0x28);
+    uint16_t id = cur_at16le(p + 0x28);
 
-    return ((id >= 1 && id <= 4) || id == 15) && !(at16(p + 4) & CLASSIC_EVENT) &&
+    return ((id >= 1 && id <= 4) || id == 15) && !(cur_at16le(p + 4) & CLASSIC_EVENT) &&
            memcmp(p + 0x18, provider, sizeof provider) == 0;
 }
 
@@ -219,7 +203,7 @@ bool etl_record_tells_schema(const struct etl_peek *k, const uint8_t *p)
     switch (k->type) {
     case ETL_EVENT32:
     case ETL_EVENT64:
-        return at16(p + 0x28) == MANIFEST_ID && !(at16(p + 4) & CLASSIC_EVENT);
+        return cur_at16le(p + 0x28) == MANIFEST_ID && !(cur_at16le(p + 4) & CLASSIC_EVENT);
     case ETL_FULL32:
     case ETL_FULL64:
         return p[4] >= METADATA_OP && p[4] <= METADATA_OP_LAST &&
@@ -240,7 +224,7 @@ static size_t perfinfo_extra(const uint8_t *p)
  * u32 process; i64 time. */
 static void kernel_read(struct raw_event *ev, const uint8_t *p)
 {
-    uint8_t group = at16(p + 6) == HOOK_IMAGE ? GROUP_IMAGE : p[7];
+    uint8_t group = cur_at16le(p + 6) == HOOK_IMAGE ? GROUP_IMAGE : p[7];
 
     ev->version = p[0];
     ev->opcode = p[6];
@@ -268,8 +252,8 @@ static void full_read(struct raw_event *ev, const uint8_t *p)
     ev->opcode = p[4];
     ev->level = p[5];
     ev->version = p[6];
-    ev->tid = at32(p + 8);
-    ev->pid = at32(p + 12);
+    ev->tid = cur_at32le(p + 8);
+    ev->pid = cur_at32le(p + 12);
     memcpy(ev->guid, p + 0x18, 16);
 }
 
@@ -285,11 +269,11 @@ static bool extended_read(struct raw_event *ev, const uint8_t *p, size_t n)
         if (n - at < 8) {
             return false;
         }
-        item = at16(p + at);
-        if (item < 8 || item > n - at || at16(p + at + 6) > item - 8) {
+        item = cur_at16le(p + at);
+        if (item < 8 || item > n - at || cur_at16le(p + at + 6) > item - 8) {
             return false;
         }
-        more = at16(p + at + 4) & 1;
+        more = cur_at16le(p + at + 4) & 1;
         at += item;
     }
     ev->ext = p;
@@ -302,18 +286,18 @@ static bool extended_read(struct raw_event *ev, const uint8_t *p, size_t n)
 /* EVENT_HEADER: see the etl-format document for the offsets. */
 static bool event_read(struct raw_event *ev, const uint8_t *p)
 {
-    uint16_t flags = at16(p + 4);
+    uint16_t flags = cur_at16le(p + 4);
 
     ev->form = flags & CLASSIC_EVENT ? RAW_CLASSIC : RAW_MANIFEST;
-    ev->tid = at32(p + 8);
-    ev->pid = at32(p + 12);
+    ev->tid = cur_at32le(p + 8);
+    ev->pid = cur_at32le(p + 12);
     memcpy(ev->guid, p + 0x18, 16);
-    ev->id = at16(p + 0x28);
+    ev->id = cur_at16le(p + 0x28);
     ev->version = p[0x2a];
     ev->level = p[0x2c];
     ev->opcode = p[0x2d];
-    ev->task = at16(p + 0x2e);
-    ev->keyword = at64(p + 0x30);
+    ev->task = cur_at16le(p + 0x2e);
+    ev->keyword = cur_at64le(p + 0x30);
     return flags & HAS_EXTENDED ? extended_read(ev, ev->payload, ev->payload_n) : true;
 }
 
@@ -330,8 +314,8 @@ static bool parts_read(struct raw_event *ev, const struct etl_peek *k, const uin
     case ETL_COMPACT32:
     case ETL_COMPACT64:
         kernel_read(ev, p);
-        ev->tid = at32(p + 8);
-        ev->pid = at32(p + 12);
+        ev->tid = cur_at32le(p + 8);
+        ev->pid = cur_at32le(p + 12);
         return true;
     case ETL_EVENT32:
     case ETL_EVENT64:

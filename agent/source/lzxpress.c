@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/cur.h"
+
 /* The stream is a row of groups: a u32 of 32 flags, used from the highest bit down, then one item
  * for each flag. Flag 0: one literal byte. Flag 1: a u16 token, length in its low 3 bits, distance
  * minus one above them. Longer lengths continue in a nibble (two matches share one byte: the first
@@ -31,16 +33,6 @@ struct lzx {
 static size_t left(const struct lzx *z)
 {
     return (size_t)(z->in_end - z->in);
-}
-
-static uint32_t le16(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8;
-}
-
-static uint32_t le32(const uint8_t *p)
-{
-    return le16(p) | le16(p + 2) << 16;
 }
 
 /* The length of a match whose token says 7. False: the input ends or the length is impossible. */
@@ -73,13 +65,13 @@ static bool long_length(struct lzx *z, size_t *length)
     if (left(z) < 2) {
         return false;
     }
-    v = le16(z->in);
+    v = cur_at16le(z->in);
     z->in += 2;
     if (v == 0) {
         if (left(z) < 4) {
             return false;
         }
-        v = le32(z->in);
+        v = cur_at32le(z->in);
         z->in += 4;
     }
     *length = (size_t)v + MIN_MATCH;
@@ -110,7 +102,7 @@ static bool match(struct lzx *z)
     if (left(z) < 2) {
         return false;
     }
-    token = le16(z->in);
+    token = cur_at16le(z->in);
     z->in += 2;
     distance = (token >> 3) + 1;
     length = (token & 7) + MIN_MATCH;
@@ -161,10 +153,10 @@ static inline size_t long_length_fast(struct lzx *z)
     if (v < 255) {
         return 22 + v + MIN_MATCH;
     }
-    v = le16(z->in);
+    v = cur_at16le(z->in);
     z->in += 2;
     if (v == 0) {
-        v = le32(z->in);
+        v = cur_at32le(z->in);
         z->in += 4;
     }
     return v >= 22 ? (size_t)v + MIN_MATCH : 0;
@@ -208,7 +200,7 @@ static void groups_fast(struct lzx *caller, uint32_t *flags, unsigned *n)
     bool stop = false;
 
     while (!stop && left(&z) >= GROUP_MAX + WIDE) {
-        row = (uint64_t)le32(z.in) << 32 | UINT64_C(1) << 31;
+        row = (uint64_t)cur_at32le(z.in) << 32 | UINT64_C(1) << 31;
         z.in += 4;
         while (row << 1 != 0) {
             size_t room = (size_t)(z.out_end - z.out), length, distance;
@@ -231,7 +223,7 @@ static void groups_fast(struct lzx *caller, uint32_t *flags, unsigned *n)
                 break;
             }
             before = z;
-            token = le16(z.in);
+            token = cur_at16le(z.in);
             z.in += 2;
             distance = (token >> 3) + 1;
             length = (token & 7) + MIN_MATCH;
@@ -265,7 +257,7 @@ size_t lzxpress_decode(uint8_t *out, size_t out_n, const uint8_t *in, size_t in_
         return (size_t)(z.out - z.out_start);
     }
     while (z.out < z.out_end && left(&z) >= 4) {
-        flags = le32(z.in);
+        flags = cur_at32le(z.in);
         z.in += 4;
         if (!group(&z, flags, 32)) {
             break;
