@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "agent/ptable_text.h"
 #include "common/clk.h"
 #include "common/mem.h"
 
@@ -26,7 +27,7 @@ struct ptable {
     struct list running, ended, spare;
     struct ptable_proc *in_grace; /* conf.keep: the first of `ended` whose grace is not over */
     size_t slots;
-    size_t text_bytes;
+    struct ptable_text text;
     struct ptable_stats stats;
 };
 
@@ -66,6 +67,7 @@ enum err ptable_create(struct ptable **out, const struct ptable_conf *conf)
         return ERR_NOMEM;
     }
     t->conf = *conf;
+    t->text = (struct ptable_text){.max = conf->text_max, .stats = &t->stats};
     e = idmap_create(&t->pids, conf->instances_max, ptable_entry_dead);
     if (e) {
         goto fail;
@@ -82,82 +84,13 @@ fail:
     return e;
 }
 
-/* -- texts -- */
-
-/* At most `max` bytes, and no character cut in two. */
-static size_t text_fit(struct str s, size_t max)
-{
-    size_t n = s.n;
-
-    if (n <= max) {
-        return n;
-    }
-    n = max;
-    while (n > 0 && ((unsigned char)s.p[n] & 0xC0) == 0x80) {
-        n--;
-    }
-    return n;
-}
-
-static void text_drop(struct ptable *t, struct str *s)
-{
-    if (s->p) {
-        t->text_bytes -= s->n;
-        mem_free((void *)(uintptr_t)s->p);
-    }
-    *s = (struct str){NULL, 0};
-}
-
-/* Replaces *own by a copy of `s`; gives whether it changed. What does not fit stays as it was. */
-static bool text_set(struct ptable *t, struct str *own, struct str s, size_t max)
-{
-    char *copy;
-
-    s.n = text_fit(s, max);
-    if (s.n == 0 || str_eq(*own, s)) {
-        return false;
-    }
-    if (t->text_bytes - own->n + s.n > t->conf.text_max) {
-        t->stats.text_full++;
-        return false;
-    }
-    copy = mem_dup(s.p, s.n);
-    if (!copy) {
-        t->stats.nomem++;
-        return false;
-    }
-    text_drop(t, own);
-    *own = (struct str){copy, s.n};
-    t->text_bytes += s.n;
-    return true;
-}
-
-static bool texts_set(struct ptable *t, struct ptable_proc *p, const struct proc_info *info)
-{
-    bool changed = false;
-
-    changed |= text_set(t, &p->info.name, info->name, MODEL_TEXT_MAX);
-    changed |= text_set(t, &p->info.image, info->image, MODEL_TEXT_MAX);
-    changed |= text_set(t, &p->info.user, info->user, MODEL_TEXT_MAX);
-    changed |= text_set(t, &p->info.command_line, info->command_line, MODEL_COMMAND_LINE_MAX);
-    return changed;
-}
-
-static void texts_drop(struct ptable *t, struct ptable_proc *p)
-{
-    text_drop(t, &p->info.name);
-    text_drop(t, &p->info.image);
-    text_drop(t, &p->info.user);
-    text_drop(t, &p->info.command_line);
-}
-
 static void free_list(struct ptable *t, struct list *l)
 {
     while (l->first) {
         struct ptable_proc *p = l->first;
 
         list_remove(l, p);
-        texts_drop(t, p);
+        ptable_text_drop(&t->text, &p->info);
         mem_free(p);
     }
 }
@@ -230,7 +163,7 @@ static void forget(struct ptable *t, struct ptable_proc *p)
 
     unchain(t, p);
     leave_ended(t, p);
-    texts_drop(t, p);
+    ptable_text_drop(&t->text, &p->info);
     memset(p, 0, sizeof *p);
     p->generation = generation;
     list_append(&t->spare, p);
@@ -317,7 +250,7 @@ enum err ptable_add(struct ptable *t, const struct proc_info *info, struct ptabl
     t->stats.reused += p->older != NULL;
     p->info = *info;
     p->info.name = p->info.image = p->info.command_line = p->info.user = (struct str){NULL, 0};
-    (void)texts_set(t, p, info);
+    (void)ptable_text_set(&t->text, &p->info, info);
     p->info_version = 1;
     list_append(&t->running, p);
     t->stats.running++;
@@ -396,7 +329,7 @@ void ptable_update(struct ptable *t, struct ptable_proc *p, const struct proc_in
     bool cut = (info->have & INFO_COMMAND_LINE_CUT) != 0;
     uint32_t have = p->info.have | (info->have & keep);
 
-    changed |= texts_set(t, p, info);
+    changed |= ptable_text_set(&t->text, &p->info, info);
     if (info->command_line.n > 0) {
         have = cut ? have | INFO_COMMAND_LINE_CUT : have & ~(uint32_t)INFO_COMMAND_LINE_CUT;
     }
