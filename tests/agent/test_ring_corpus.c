@@ -144,6 +144,18 @@ static void same_seen(const struct seen *a, const struct seen *b)
     assert_int_equal(a->n_ticks, b->n_ticks);
 }
 
+/* Every counter of every stage; bytes between two members may differ. */
+static void same_stats(const struct monitor_stats *a, const struct monitor_stats *b)
+{
+    assert_memory_equal(&a->source, &b->source, offsetof(struct source_stats, ring_permille));
+    assert_int_equal(a->source.ring_permille, b->source.ring_permille);
+    assert_memory_equal(&a->decode, &b->decode,
+                        offsetof(struct monitor_stats, level) -
+                            offsetof(struct monitor_stats, decode));
+    assert_int_equal(a->level, b->level);
+    assert_memory_equal(a->level_steps, b->level_steps, sizeof a->level_steps);
+}
+
 static void a_ring_that_waits_changes_no_result(void **state)
 {
     struct seen *plain = mem_zalloc(sizeof *plain);
@@ -159,7 +171,7 @@ static void a_ring_that_waits_changes_no_result(void **state)
         replay(recordings[i], plain, &a, false);
         replay(recordings[i], ringed, &b, true);
         assert_true(a.decode.in > 1000 && plain->n_ticks > 0);
-        assert_memory_equal(&a, &b, sizeof a); /* every counter of every stage */
+        same_stats(&a, &b);
         same_seen(plain, ringed);
     }
     mem_free(ringed);
