@@ -7,10 +7,12 @@ import sys
 import tempfile
 import time
 
-from fleet import BIN, Fleet, check, ensure, skip
+EXE = os.path.join(os.environ["PROCFLEET_BIN"], "procfleet-agent.exe")
+os.environ["PROCFLEET_BIN"] = os.environ["PROCFLEET_LINUX_BIN"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from fleet import BIN, Fleet, check, ensure, skip  # noqa: E402  (it reads the environment)
 
-EXE = os.path.join(os.environ.get("PROCFLEET_WINDOWS_BIN", os.path.join(BIN, "..", "..", "windows", "bin")), "procfleet-agent.exe")
-WINE = next((w for w in (shutil.which("wine64"), "/usr/lib/wine/wine64") if w and os.path.exists(w)), None)
+WINE = os.environ["WINE64"]
 WINESERVER = next((w for w in (shutil.which("wineserver"), "/usr/lib/wine/wineserver") if w and os.path.exists(w)), None)
 
 
@@ -96,8 +98,10 @@ def trouble(fleet, wine):
     ensure("it is gone", "not installed" in wine.service("status", expect=1)[1])
 
 
-if not os.path.exists(EXE) or not WINE or not WINESERVER:
-    skip("the preset windows is not built, or there is no Wine")
+if not os.path.exists(os.path.join(BIN, "procfleet-collector")):
+    skip("the collector is a Linux program: build the preset release first")
+if not WINESERVER:
+    skip("there is no wineserver")
 with Fleet() as fleet:
     fleet.start_collector()
     fleet.issue("agent", "wine")
