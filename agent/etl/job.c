@@ -124,6 +124,35 @@ bool job_out_ok(struct job *job)
     return !job->out_failed;
 }
 
+enum err job_objects(struct job *job, const char *what, unsigned pretty,
+                     enum err (*print)(struct job *job, size_t part, struct jsonw *j),
+                     struct errmsg *why)
+{
+    bool array = job->format == SHEET_AS_JSON && job_parts(job) > 1;
+    enum err e = ERR_OK;
+    struct jsonw j;
+
+    if (job->format == SHEET_AS_CSV) {
+        return errmsg_set(why, ERR_USAGE, "%s is no table of rows: --format table, json or jsonl",
+                          what);
+    }
+    jsonw_init(&j, job->out, job->format != SHEET_AS_JSON ? 0 : array ? pretty + 1 : pretty);
+    if (array) {
+        jsonw_array(&j, NULL);
+    }
+    for (size_t i = 0; i < job_parts(job) && !e && !job->partial && job_out_ok(job); i++) {
+        if (i && job->format == SHEET_AS_TABLE) {
+            fputs("\n", job->out);
+        }
+        e = print(job, i, &j);
+    }
+    if (array) {
+        jsonw_end(&j);
+        fputs("\n", job->out);
+    }
+    return e ? errmsg_set(why, e, "cannot make %s: %s", what, err_text(e)) : ERR_OK;
+}
+
 enum err job_id(const struct job *job, const char *option, bool *given, uint32_t *out,
                 struct errmsg *why)
 {

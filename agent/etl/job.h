@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "agent/etl/jsonw.h"
 #include "agent/etl/walk.h"
 #include "common/opt.h"
 #include "common/sheet.h"
@@ -62,6 +63,14 @@ bool job_walk(struct job *job, struct walk *w);
 
 /* After printing: whether the output takes more; false ends the walk and the job. */
 bool job_out_ok(struct job *job);
+
+/* Prints one object per part by `print`, which opens the part itself; several become an array in
+ * JSON, paragraphs for people. CSV is refused: `what` is no table of rows.
+ * pretty: levels of an object that stand on lines of their own in JSON.
+ * Errors: ERR_USAGE (CSV), and those of `print` */
+NODISCARD enum err job_objects(struct job *job, const char *what, unsigned pretty,
+                               enum err (*print)(struct job *job, size_t part, struct jsonw *j),
+                               struct errmsg *why);
 
 /* An id of an option, of a process or thread; false: not given. Errors: ERR_USAGE */
 NODISCARD enum err job_id(const struct job *job, const char *option, bool *given, uint32_t *out,

@@ -450,30 +450,7 @@ static enum err summarize(struct job *job, size_t part, struct jsonw *j)
 
 enum err summary_run(struct job *job, struct errmsg *why)
 {
-    bool array = job->format == SHEET_AS_JSON && job_parts(job) > 1;
-    enum err e = ERR_OK;
-    struct jsonw j;
-
-    if (job->format == SHEET_AS_CSV) {
-        return errmsg_set(why, ERR_USAGE,
-                          "a summary is no table of rows: --format table, json "
-                          "or jsonl");
-    }
-    jsonw_init(&j, job->out, job->format != SHEET_AS_JSON ? 0 : array ? 3 : 2);
-    if (array) {
-        jsonw_array(&j, NULL);
-    }
-    for (size_t i = 0; i < job_parts(job) && !e && !job->partial && job_out_ok(job); i++) {
-        if (i && job->format == SHEET_AS_TABLE) {
-            fputs("\n", job->out);
-        }
-        e = summarize(job, i, &j);
-    }
-    if (array) {
-        jsonw_end(&j);
-        fputs("\n", job->out);
-    }
-    return e ? errmsg_set(why, e, "cannot make the summary: %s", err_text(e)) : ERR_OK;
+    return job_objects(job, "the summary", 2, summarize, why);
 }
 
 static const struct opt opts[] = {JOB_OPTS};
