@@ -5,61 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/decode/decode.h"
-#include "agent/source/etl_file.h"
 #include "common/mem.h"
-#include "tests/agent/stages.h"
+#include "tests/agent/trace_reader.h"
 #include "tests/support/corpus.h"
-
-struct reader {
-    struct decode *decode;
-    struct stages stages;
-};
-
-static void on_raw(void *ctx, const struct raw_event *raw)
-{
-    struct reader *r = ctx;
-    struct event ev;
-
-    if (decode_event(r->decode, raw, &ev) == ERR_OK) {
-        (void)aggregate_event(r->stages.agg, &ev);
-    }
-}
-
-static void on_fact(void *ctx, const struct event *ev)
-{
-    struct reader *r = ctx;
-
-    (void)aggregate_event(r->stages.agg, ev);
-}
-
-static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
-{
-    struct reader *r = ctx;
-
-    lifecycle_advance(r->stages.life, wall_ns, mono_ns);
-}
-
-static void reader_run(struct reader *r, const char *name)
-{
-    char path[1024];
-    const char *paths[1] = {corpus_recording(path, sizeof path, name)};
-    struct etl_file_conf conf = {.paths = paths, .n_paths = 1};
-    struct source_sink sink = {.ctx = r, .raw = on_raw, .fact = on_fact, .advance = on_advance};
-    struct source *source;
-
-    r->stages = stages_new(INT64_MAX);
-    assert_ok(decode_create(&r->decode));
-    assert_ok(etl_file_open(&source, &conf, sink, NULL));
-    assert_err(source->ops->run(source), ERR_END);
-    source->ops->close(source);
-}
-
-static void reader_fini(struct reader *r)
-{
-    decode_destroy(r->decode);
-    stages_free(&r->stages);
-}
 
 /* -- figures -- */
 
@@ -178,9 +126,10 @@ static void compare(const struct reader *r, const char *name, const json_t *figu
 
 static void check_recording(const char *name, const json_t *figures)
 {
+    char path[1024];
     struct reader r;
 
-    reader_run(&r, name);
+    reader_run(&r, corpus_recording(path, sizeof path, name));
     for (size_t i = 0; i < COUNT_OF(figures_of_tally); i++) {
         compare(&r, name, figures, &figures_of_tally[i]);
     }

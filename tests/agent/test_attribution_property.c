@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/decode/decode.h"
-#include "agent/source/etl_file.h"
-#include "tests/agent/stages.h"
+#include "tests/agent/trace_reader.h"
 #include "tests/support/etl_session.h"
 #include "tests/support/support.h"
 
@@ -388,54 +386,6 @@ static void find_truth(struct world *w, const struct etl_writer_conf *c)
 }
 
 /* -- the agent's answer -- */
-
-struct reader {
-    struct decode *decode;
-    struct stages stages;
-};
-
-static void on_raw(void *ctx, const struct raw_event *raw)
-{
-    struct reader *r = ctx;
-    struct event ev;
-
-    if (decode_event(r->decode, raw, &ev) == ERR_OK) {
-        (void)aggregate_event(r->stages.agg, &ev);
-    }
-}
-
-static void on_fact(void *ctx, const struct event *ev)
-{
-    struct reader *r = ctx;
-
-    (void)aggregate_event(r->stages.agg, ev);
-}
-
-static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
-{
-    struct reader *r = ctx;
-
-    lifecycle_advance(r->stages.life, wall_ns, mono_ns);
-}
-
-static void reader_run(struct reader *r, const char *path)
-{
-    struct etl_file_conf conf = {.paths = &path, .n_paths = 1};
-    struct source_sink sink = {.ctx = r, .raw = on_raw, .fact = on_fact, .advance = on_advance};
-    struct source *source;
-
-    r->stages = stages_new(INT64_MAX);
-    assert_ok(decode_create(&r->decode));
-    assert_ok(etl_file_open(&source, &conf, sink, NULL));
-    assert_err(source->ops->run(source), ERR_END);
-    source->ops->close(source);
-}
-
-static void reader_fini(struct reader *r)
-{
-    decode_destroy(r->decode);
-    stages_free(&r->stages);
-}
 
 /* The i-th instance of its pid is the i-th of the table. */
 static struct ptable_proc *instance_of(const struct world *w, const struct reader *r, size_t i)

@@ -1,52 +1,31 @@
 /* Any bytes as a record of one class, FUZZ_CLASS: once for its fact and once by its layout. Every
  * byte of every text and value is read, so that one that points anywhere else is seen. A record its
  * layout can read to the end is not corrupt to the fact decoder either. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/decode/decode.h"
 #include "agent/etw_guid.h"
 #include "tests/fuzz/class_input.h"
+#include "tests/fuzz/touch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-static volatile uint8_t hole;
-
-static void must(bool ok)
-{
-    if (!ok) {
-        abort();
-    }
-}
-
-static void touch(const void *p, size_t n)
-{
-    const uint8_t *bytes = p;
-
-    for (size_t i = 0; i < n; i++) {
-        hole = bytes[i];
-    }
-}
-
-static void touch_text(struct str s)
-{
-    touch(s.p, s.n);
-}
+static struct touch touched;
 
 static void check_process(const struct ev_proc *ev)
 {
-    touch_text(ev->info.name);
-    touch_text(ev->info.command_line);
-    touch_text(ev->info.user);
-    touch_text(ev->package);
+    touch_text(&touched, ev->info.name);
+    touch_text(&touched, ev->info.command_line);
+    touch_text(&touched, ev->info.user);
+    touch_text(&touched, ev->package);
     if (ev->totals_mask) {
-        touch(ev->totals, METRIC_COLS * sizeof *ev->totals);
+        touch_bytes(&touched, ev->totals, METRIC_COLS * sizeof *ev->totals);
     }
 }
 
 static void check_fact(const struct event *ev, size_t payload_n)
 {
-    must(ev->kind < EV_KIND_COUNT);
+    touch_must(ev->kind < EV_KIND_COUNT);
     switch (ev->kind) {
     case EV_PROC_START:
     case EV_PROC_STOP:
@@ -60,87 +39,59 @@ static void check_fact(const struct event *ev, size_t payload_n)
     case EV_THREAD_FOUND:
     case EV_THREAD_LAST:
     case EV_THREAD_NAME:
-        touch_text(ev->u.thread.name);
+        touch_text(&touched, ev->u.thread.name);
         break;
     case EV_IMAGE_LOAD:
     case EV_IMAGE_UNLOAD:
     case EV_IMAGE_FOUND:
     case EV_IMAGE_LAST:
-        touch_text(ev->u.image.path);
+        touch_text(&touched, ev->u.image.path);
         break;
     case EV_FILE_OP:
-        must(ev->u.file.op < FILE_OP_COUNT);
-        touch_text(ev->u.file.path);
+        touch_must(ev->u.file.op < FILE_OP_COUNT);
+        touch_text(&touched, ev->u.file.path);
         break;
     case EV_SOFT_FAULT:
-        must(ev->u.soft_fault.what < FAULT_COUNT);
+        touch_must(ev->u.soft_fault.what < FAULT_COUNT);
         break;
     case EV_NET:
-        must(ev->u.net.op <= NET_FAIL);
+        touch_must(ev->u.net.op <= NET_FAIL);
         break;
     case EV_STACK:
-        must(ev->u.stack.n_frames <= payload_n / 4);
+        touch_must(ev->u.stack.n_frames <= payload_n / 4);
         break;
     case EV_DPC:
     case EV_ISR:
-        must(ev->u.interrupt.took_ns >= 0);
+        touch_must(ev->u.interrupt.took_ns >= 0);
         break;
     default:
         break;
     }
 }
-
-struct seen {
-    size_t depth, values;
-};
 
 static void on_value(void *ctx, const struct value *v)
 {
-    struct seen *s = ctx;
-
-    s->values++;
-    touch_text(v->name);
+    touch_value(ctx, v);
     switch (v->kind) {
     case VALUE_TEXT:
     case VALUE_SID:
-        touch_text(v->v.text);
-        break;
     case VALUE_GUID:
     case VALUE_ADDRESS:
     case VALUE_BYTES:
-        touch(v->v.bytes.p, v->v.bytes.n);
         break;
     case VALUE_BOOL:
-        must(v->v.u <= 1);
+        touch_must(v->v.u <= 1);
         break;
     default:
-        must(v->kind <= VALUE_BYTES && v->bits >= 8 && v->bits <= 64);
+        touch_must(v->bits >= 8 && v->bits <= 64);
         break;
     }
-}
-
-static void on_begin(void *ctx, struct str name, enum value_group group)
-{
-    struct seen *s = ctx;
-
-    (void)group;
-    touch_text(name);
-    s->depth++;
-}
-
-static void on_end(void *ctx)
-{
-    struct seen *s = ctx;
-
-    must(s->depth > 0);
-    s->depth--;
 }
 
 static enum err by_layout(const struct raw_event *raw)
 {
     static struct decode_text text;
-    struct seen seen = {0};
-    struct value_sink sink = {&seen, on_value, on_begin, on_end};
+    struct value_sink sink = {&touched, on_value, touch_begin, touch_end};
     const struct layout *l =
         layout_find(FUZZ_CLASS.layouts, FUZZ_CLASS.n_layouts, decode_number(raw), raw->version);
     size_t left = 0;
@@ -150,8 +101,9 @@ static enum err by_layout(const struct raw_event *raw)
         return ERR_NOTFOUND;
     }
     e = layout_read(l, raw, &sink, &text, &left);
-    must(e == ERR_OK || e == ERR_CORRUPT);
-    must(seen.depth == 0 && left <= raw->payload_n);
+    touch_must(e == ERR_OK || e == ERR_CORRUPT);
+    touch_balanced(&touched);
+    touch_must(left <= raw->payload_n);
     return e;
 }
 
@@ -175,10 +127,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
         return 0;
     }
     e = decode_event(d, &raw, &ev);
-    must(e == ERR_OK || e == ERR_CORRUPT || e == ERR_NOTFOUND);
+    touch_must(e == ERR_OK || e == ERR_CORRUPT || e == ERR_NOTFOUND);
     if (e == ERR_OK) {
         check_fact(&ev, raw.payload_n);
     }
-    must(by_layout(&raw) != ERR_OK || e != ERR_CORRUPT || has_bounds(&raw));
+    touch_must(by_layout(&raw) != ERR_OK || e != ERR_CORRUPT || has_bounds(&raw));
     return 0;
 }

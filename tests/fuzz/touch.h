@@ -21,16 +21,29 @@ static inline void touch_bytes(struct touch *t, const void *p, size_t n)
     }
 }
 
+static inline void touch_text(struct touch *t, struct str text)
+{
+    touch_bytes(t, text.p, text.n);
+}
+
+static inline void touch_must(bool ok)
+{
+    if (!ok) {
+        abort();
+    }
+}
+
 static inline void touch_value(void *ctx, const struct value *v)
 {
     struct touch *t = ctx;
 
-    touch_bytes(t, v->name.p, v->name.n);
+    touch_text(t, v->name);
     if (v->kind == VALUE_TEXT || v->kind == VALUE_SID) {
-        touch_bytes(t, v->v.text.p, v->v.text.n);
+        touch_text(t, v->v.text);
     } else if (v->kind == VALUE_GUID || v->kind == VALUE_ADDRESS || v->kind == VALUE_BYTES) {
         touch_bytes(t, v->v.bytes.p, v->v.bytes.n);
     } else {
+        touch_must(v->kind <= VALUE_BYTES);
         touch_bytes(t, &v->v.u, sizeof v->v.u);
     }
 }
@@ -40,7 +53,7 @@ static inline void touch_begin(void *ctx, struct str name, enum value_group grou
     struct touch *t = ctx;
 
     (void)group;
-    touch_bytes(t, name.p, name.n);
+    touch_text(t, name);
     t->depth++;
 }
 
@@ -48,9 +61,7 @@ static inline void touch_end(void *ctx)
 {
     struct touch *t = ctx;
 
-    if (--t->depth < 0) {
-        abort();
-    }
+    touch_must(--t->depth >= 0);
 }
 
 static inline struct value_sink touch_sink(struct touch *t)
@@ -60,9 +71,7 @@ static inline struct value_sink touch_sink(struct touch *t)
 
 static inline void touch_balanced(const struct touch *t)
 {
-    if (t->depth) {
-        abort();
-    }
+    touch_must(t->depth == 0);
 }
 
 /* A copy of exactly this size, so that one byte beyond is seen. */
@@ -70,9 +79,7 @@ static inline uint8_t *touch_copy(const uint8_t *p, size_t n)
 {
     uint8_t *copy = malloc(n ? n : 1);
 
-    if (!copy) {
-        abort();
-    }
+    touch_must(copy != NULL);
     if (n) {
         memcpy(copy, p, n);
     }
