@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/agent_identity.h"
+#include "agent/agent_ledger.h"
 #include "agent/agent_source.h"
+#include "agent/agent_store.h"
 #include "agent/batch.h"
 #include "agent/monitor.h"
 #include "agent/source/etl_file.h"
@@ -12,24 +15,78 @@
 #include "common/mem.h"
 #include "common/os.h"
 
+#define KEEP_NS    CLK_S
+#define PUBLISH_NS (250 * CLK_MS)
+
 struct agent {
     struct agent_opts opts;
     int64_t now_ns; /* UTC, at start */
     struct os_lock *dir_lock;
-    struct net_tls *tls;
+    struct agent_identity identity;
     struct filter *filter;
     struct monitor *monitor;
+    struct source_about about; /* as it was at start: the source changes its own */
     struct batch_builder *batch;
-    struct queue *queue;
+    struct agent_store store;
     struct uplink *uplink;
-    struct os_thread *core;
+    bool started;
+    int64_t publish_ns; /* monotonic: when the status is due; the core thread's */
 
     struct os_mutex *lock; /* guards all below; taken after no other */
     struct os_cond *over;  /* status.ended */
     struct agent_status status;
+    struct status_keeper kept;
+    char source[32], detail[STATUS_TEXT]; /* struct source_about's, as of now */
+    bool polled;
+    int64_t source_since_ns, level_since_ns, kept_ns;
 };
 
 /* -- the core thread -- */
+
+static size_t ledger(void *ctx, struct ledger_row *rows, size_t max);
+
+/* For agent_tell: the ledger once a second. */
+static void keep_ledger(struct agent *a)
+{
+    struct ledger_row rows[BATCH_LEDGER_MAX];
+    int64_t now_ns = os_mono_ns();
+    size_t n;
+
+    if (a->opts.n_files > 0 || (a->kept_ns && now_ns - a->kept_ns < KEEP_NS)) {
+        return;
+    }
+    n = ledger(a, rows, BATCH_LEDGER_MAX);
+    os_mutex_lock(a->lock);
+    status_keep_ledger(&a->kept, now_ns, rows, n);
+    a->kept_ns = now_ns;
+    os_mutex_unlock(a->lock);
+}
+
+static void keep_source(struct agent *a, const struct source_about *about, int64_t wall_ns)
+{
+    os_mutex_lock(a->lock);
+    if (a->polled != about->polled || strcmp(a->source, about->name) != 0) {
+        a->source_since_ns = wall_ns;
+    }
+    a->polled = about->polled;
+    (void)snprintf(a->source, sizeof a->source, "%s", about->name);
+    (void)snprintf(a->detail, sizeof a->detail, "%s", about->detail);
+    os_mutex_unlock(a->lock);
+}
+
+static void keep_note(struct agent *a, const struct life_event *ev)
+{
+    os_mutex_lock(a->lock);
+    status_keep_note(&a->kept, ev);
+    if (ev->kind == LIFE_LEVEL) {
+        a->level_since_ns = ev->wall_ns;
+    }
+    a->status.notes = a->kept.n_notes;
+    os_mutex_unlock(a->lock);
+    if (ev->kind == LIFE_SOURCE) {
+        keep_source(a, monitor_about(a->monitor), ev->wall_ns);
+    }
+}
 
 static void publish(struct agent *a, int64_t wall_ns)
 {
@@ -40,7 +97,7 @@ static void publish(struct agent *a, int64_t wall_ns)
 
     monitor_stats(a->monitor, &s);
     os_mutex_lock(a->lock);
-    a->status.events = s.source.in;
+    a->status.events = s.source.in + s.source.rows;
     a->status.processes = s.ptable.instances;
     a->status.starts = s.lifecycle.starts;
     a->status.stops = s.lifecycle.stops;
@@ -51,6 +108,18 @@ static void publish(struct agent *a, int64_t wall_ns)
     a->status.batches = batch_stats(a->batch)->batches;
     a->status.permille = span_ns > 0 ? (int)((double)done_ns / (double)span_ns * 1000) : 0;
     os_mutex_unlock(a->lock);
+    keep_ledger(a);
+}
+
+/* Reading all counters costs more than a tick of a thousand a second. */
+static void publish_when_due(struct agent *a, int64_t wall_ns)
+{
+    int64_t now_ns = os_mono_ns();
+
+    if (now_ns >= a->publish_ns) {
+        a->publish_ns = now_ns + PUBLISH_NS;
+        publish(a, wall_ns);
+    }
 }
 
 static void on_tick(void *ctx, const struct sample_tick *tick)
@@ -58,15 +127,36 @@ static void on_tick(void *ctx, const struct sample_tick *tick)
     struct agent *a = ctx;
 
     if (batch_tick(a->batch, tick)) {
-        monitor_stop(a->monitor); /* the queue was closed: nobody wants more */
+        monitor_stop(a->monitor); /* the store has ended: nobody wants more */
     }
-    publish(a, tick->wall_ns);
+    publish_when_due(a, tick->wall_ns);
+}
+
+/* What the batch in hand says of its source ends with it. */
+static void on_source(struct agent *a, const struct life_event *ev)
+{
+    const struct source_about *about = monitor_about(a->monitor);
+    char text[600], quoted[700];
+
+    (void)snprintf(text, sizeof text, "%.*s", (int)ev->text.n, ev->text.p);
+    log_line(about->polled ? LOG_WARN : LOG_INFO, "agent", "source",
+             "source=%s polled=%s detail=%s", about->name, about->polled ? "yes" : "no",
+             log_str(quoted, sizeof quoted, text));
+    if (batch_source(a->batch, about->name, about->polled)) {
+        monitor_stop(a->monitor);
+    }
 }
 
 static void on_life(void *ctx, const struct life_event *ev)
 {
     struct agent *a = ctx;
 
+    if (life_is_of_host(ev->kind)) {
+        keep_note(a, ev);
+    }
+    if (ev->kind == LIFE_SOURCE) {
+        on_source(a, ev);
+    }
     if (batch_event(a->batch, ev)) {
         monitor_stop(a->monitor);
     }
@@ -75,28 +165,45 @@ static void on_life(void *ctx, const struct life_event *ev)
 static void on_level(void *ctx, const struct level_step *step)
 {
     bool down = step->to < step->from && step->cause < LEVEL_CAUSE_QUIET;
+    struct agent *a = ctx;
 
-    (void)ctx;
+    os_mutex_lock(a->lock);
+    a->status.level = step->to;
+    os_mutex_unlock(a->lock);
     log_line(down ? LOG_WARN : LOG_INFO, "agent", "level",
              "from=L%u to=L%u cause=%s value=%lld limit=%lld", step->from, step->to,
              level_cause_name(step->cause), (long long)step->value, (long long)step->limit);
 }
 
+static uint64_t bytes_sent(void *ctx)
+{
+    struct agent *a = ctx;
+    struct uplink_status u;
+
+    uplink_status(a->uplink, &u);
+    return u.bytes;
+}
+
+static void on_number(void *ctx, uint64_t *stream, uint64_t *seq)
+{
+    struct agent *a = ctx;
+
+    agent_store_number(&a->store, stream, seq);
+}
+
 static enum err on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
 {
     struct agent *a = ctx;
-    enum err e = queue_put(a->queue, seq, bytes, n, a->opts.n_files > 0);
 
-    return e == ERR_CLOSED ? e : ERR_OK; /* what the queue refuses it has counted */
+    return agent_store_put(&a->store, seq, bytes, n);
 }
 
-static void run_core(void *arg)
+static void on_ended(void *ctx, enum err e)
 {
-    struct agent *a = arg;
-    enum err e = monitor_run(a->monitor);
+    struct agent *a = ctx;
 
-    err_ignore(batch_finish(a->batch)); /* fails only when the queue is closed */
-    queue_close(a->queue);
+    err_ignore(batch_finish(a->batch)); /* fails only when the store has ended */
+    agent_store_end(&a->store);
     publish(a, monitor_about(a->monitor)->last_wall_ns);
     os_mutex_lock(a->lock);
     a->status.ended = true;
@@ -105,40 +212,17 @@ static void run_core(void *arg)
     os_mutex_unlock(a->lock);
 }
 
-/* The counters of the stages behind the monitor. */
 static size_t ledger(void *ctx, struct ledger_row *rows, size_t max)
 {
     struct agent *a = ctx;
-    const struct batch_stats *b = batch_stats(a->batch);
-    size_t n = monitor_ledger(a->monitor, rows, max);
-    struct queue_stats q;
-    struct uplink_status u;
+    const struct agent_ledger l = {.monitor = a->monitor,
+                                   .filter = a->filter,
+                                   .batch = a->batch,
+                                   .store = &a->store,
+                                   .identity = &a->identity,
+                                   .uplink = a->uplink};
 
-    queue_stats(a->queue, &q);
-    uplink_status(a->uplink, &u);
-    const struct {
-        const char *stage, *reason;
-        uint64_t count;
-    } all[] = {
-        {"filter", "redacted", filter_stats(a->filter)->redacted},
-        {"batch", "in", b->rows + b->events},
-        {"batch", "out", b->batches},
-        {"batch", "no_memory", b->nomem},
-        {"batch", "oversize", b->oversize},
-        {"queue", "in", q.in},
-        {"queue", "out", q.out},
-        {"queue", "oldest_dropped", q.overflow},
-        {"queue", "refused", q.refused},
-        {"uplink", "out", u.acknowledged},
-        {"uplink", "duplicate", u.duplicates},
-        {"uplink", "quarantined", u.quarantined},
-    };
-
-    for (size_t i = 0; i < sizeof all / sizeof *all && n < max; i++) {
-        rows[n++] =
-            (struct ledger_row){str_make(all[i].stage), str_make(all[i].reason), all[i].count};
-    }
-    return n;
+    return agent_ledger(&l, rows, max);
 }
 
 /* -- start -- */
@@ -168,40 +252,19 @@ static enum err lock_dir(struct agent *a, struct errmsg *why)
     return e ? errmsg_set(why, e, "cannot lock %s: %s", dir, err_text(e)) : ERR_OK;
 }
 
-static enum err load_identity(struct agent *a, struct errmsg *why)
-{
-    const struct agent_conf *c = a->opts.conf;
-    struct net_tls_conf tls = {
-        .ca = c->ca, .cert = c->cert, .key = c->key, .server_name = c->server_name};
-    const struct net_identity *own;
-    enum err e = net_tls_load(&a->tls, &tls, false, why);
-
-    if (e) {
-        return e;
-    }
-    own = net_tls_identity(a->tls);
-    if (!own->has_host || !(own->roles & NET_AGENT)) {
-        return errmsg_set(why, ERR_TRUST,
-                          "%s is not an agent's certificate; issue one with 'procfleet-collector "
-                          "pki issue --role agent'",
-                          c->cert);
-    }
-    if (a->opts.name && strcmp(a->opts.name, own->name) != 0) {
-        return errmsg_set(why, ERR_USAGE,
-                          "--name %s, but the certificate %s is of host %s; the collector believes "
-                          "the certificate: leave --name out or issue one for %s",
-                          a->opts.name, c->cert, own->name, a->opts.name);
-    }
-    return ERR_OK;
-}
-
 static enum err open_source(void *ctx, struct source **out, struct source_sink sink,
                             struct errmsg *why)
 {
     struct agent *a = ctx;
     struct agent_source_conf live = {.name = a->opts.conf->source,
                                      .period_ns = a->opts.conf->period_ns,
-                                     .processes_max = MODEL_PROCESSES_MAX};
+                                     .processes_max = MODEL_PROCESSES_MAX,
+                                     .slow_top = a->opts.conf->slow_top,
+                                     .slow_period_ns = a->opts.conf->slow_period_ns,
+                                     .users = !a->opts.conf->filter.hide_user,
+                                     .command_lines =
+                                         a->opts.conf->filter.command_line != FILTER_NONE,
+                                     .etw = &a->opts.conf->etw};
     struct etl_file_conf files = {.paths = a->opts.files,
                                   .n_paths = a->opts.n_files,
                                   .rebase = a->opts.rebase,
@@ -219,18 +282,31 @@ static enum err open_monitor(struct agent *a, struct errmsg *why)
                                 .open_ctx = a,
                                 .period_ns = a->opts.conf->period_ns,
                                 .processes_max = MODEL_PROCESSES_MAX,
+                                .who = a->opts.conf->who,
                                 .levels = &levels,
                                 .level = on_level,
+                                .bytes_sent = bytes_sent,
                                 .tick = on_tick,
                                 .life = on_life,
+                                .ended = on_ended,
                                 .ctx = a};
+    enum err e;
 
     levels.request = a->opts.level;
     levels.request_span_ns = a->opts.level_span_ns;
-    return monitor_create(&a->monitor, &conf, why);
+    e = monitor_create(&a->monitor, &conf, why);
+    if (!e) {
+        e = monitor_open(a->monitor, why);
+    }
+    if (!e) {
+        a->about = *monitor_about(a->monitor);
+        a->level_since_ns = a->now_ns;
+        keep_source(a, &a->about, a->now_ns);
+    }
+    return e;
 }
 
-static enum err open_batch(struct agent *a, uint64_t stream)
+static enum err open_batch(struct agent *a)
 {
     const struct source_about *about = monitor_about(a->monitor);
     struct batch_conf conf = {.samples = a->opts.conf->batch_samples,
@@ -238,11 +314,11 @@ static enum err open_batch(struct agent *a, uint64_t stream)
                               .max_age_ns = a->opts.conf->batch_age_ns,
                               .filter = a->filter,
                               .ledger = ledger,
+                              .number = on_number,
                               .out = on_batch,
                               .ctx = a};
 
-    conf.head.host = net_tls_identity(a->tls)->host;
-    conf.head.stream = stream;
+    conf.head.host = a->identity.own.host;
     conf.head.boot = about->boot;
     conf.head.flags = (about->polled ? BATCH_POLLED : 0u) | (about->replay ? BATCH_REPLAY : 0u);
     conf.head.cpus = about->cpus;
@@ -257,11 +333,11 @@ static void on_limit(void *ctx, size_t bytes)
     batch_limit(a->batch, bytes);
 }
 
-static enum err open_uplink(struct agent *a, uint64_t stream, struct errmsg *why)
+static enum err open_uplink(struct agent *a, struct errmsg *why)
 {
     const struct source_about *about = monitor_about(a->monitor);
-    struct uplink_conf conf = {.queue = a->queue,
-                               .tls = a->tls,
+    struct uplink_conf conf = {.outbox = agent_store_outbox(&a->store),
+                               .tls = a->identity.tls,
                                .addresses = (const char *const *)a->opts.conf->addresses,
                                .n_addresses = a->opts.conf->n_addresses,
                                .heartbeat_ns = a->opts.conf->heartbeat_ns,
@@ -269,11 +345,10 @@ static enum err open_uplink(struct agent *a, uint64_t stream, struct errmsg *why
                                .ctx = a};
     struct wire_hello *h = &conf.hello;
 
-    h->host = net_tls_identity(a->tls)->host;
+    h->host = a->identity.own.host;
     h->boot = about->boot;
-    h->stream = stream;
     h->cpus = about->cpus;
-    (void)snprintf(h->name, sizeof h->name, "%s", net_tls_identity(a->tls)->name);
+    (void)snprintf(h->name, sizeof h->name, "%s", a->identity.own.name);
     (void)snprintf(h->version, sizeof h->version, "%s", PROCFLEET_VERSION);
     (void)snprintf(h->source, sizeof h->source, "%s", about->name);
     (void)snprintf(h->system, sizeof h->system, "%s", about->system);
@@ -282,29 +357,21 @@ static enum err open_uplink(struct agent *a, uint64_t stream, struct errmsg *why
 
 static enum err open_pipeline(struct agent *a, struct errmsg *why)
 {
-    uint64_t stream;
-    enum err e = os_random(&stream, sizeof stream);
+    enum err e =
+        agent_store_open(&a->store, a->opts.conf, &a->identity.own.host, a->opts.n_files > 0, why);
 
-    if (!e) {
-        e = filter_create(&a->filter, &a->opts.conf->filter);
+    if (e) {
+        return e;
     }
+    agent_store_mark(&a->store, a->opts.conf, &monitor_about(a->monitor)->boot);
+    e = filter_create(&a->filter, &a->opts.conf->filter);
     if (!e) {
-        e = queue_create(&a->queue, a->opts.conf->queue_bytes);
-    }
-    if (!e) {
-        e = open_batch(a, stream);
+        e = open_batch(a);
     }
     if (e) {
         return errmsg_set(why, e, "cannot set up the agent's pipeline: %s", err_text(e));
     }
-    return open_uplink(a, stream, why);
-}
-
-static enum err start_core(struct agent *a, struct errmsg *why)
-{
-    enum err e = os_thread_start(&a->core, "core", run_core, a);
-
-    return e ? errmsg_set(why, e, "cannot start a thread: %s", err_text(e)) : ERR_OK;
+    return open_uplink(a, why);
 }
 
 enum err agent_start(struct agent **out, const struct agent_opts *opts, struct errmsg *why)
@@ -335,7 +402,7 @@ enum err agent_start(struct agent **out, const struct agent_opts *opts, struct e
     if (e) {
         goto fail;
     }
-    e = load_identity(a, why);
+    e = agent_identity_open(&a->identity, opts->conf, opts->name, why);
     if (e) {
         goto fail;
     }
@@ -347,10 +414,18 @@ enum err agent_start(struct agent **out, const struct agent_opts *opts, struct e
     if (e) {
         goto fail;
     }
-    e = start_core(a, why);
+    if (opts->n_files == 0) {
+        e = agent_identity_keep(&a->identity, opts->conf, a->uplink);
+        if (e) {
+            e = errmsg_set(why, e, "out of memory");
+            goto fail;
+        }
+    }
+    e = monitor_start(a->monitor, why);
     if (e) {
         goto fail;
     }
+    a->started = true;
     *out = a;
     return ERR_OK;
 
@@ -363,12 +438,12 @@ fail:
 
 const struct source_about *agent_about(const struct agent *a)
 {
-    return monitor_about(a->monitor);
+    return &a->about;
 }
 
 const char *agent_name(const struct agent *a)
 {
-    return net_tls_identity(a->tls)->name;
+    return a->identity.own.name;
 }
 
 enum err agent_wait(struct agent *a, int64_t timeout_ns)
@@ -390,12 +465,57 @@ void agent_status(struct agent *a, struct agent_status *out)
     os_mutex_lock(a->lock);
     *out = a->status;
     os_mutex_unlock(a->lock);
-    queue_stats(a->queue, &out->queue);
+    agent_store_stats(&a->store, &out->queue);
     uplink_status(a->uplink, &out->uplink);
+}
+
+static void tell_uplink(struct agent *a, struct status *out)
+{
+    static const char *const states[] = {"connecting", "connected", "unreachable", "refused"};
+    struct uplink_status u;
+    struct queue_stats q;
+
+    uplink_status(a->uplink, &u);
+    agent_store_stats(&a->store, &q);
+    (void)snprintf(out->uplink, sizeof out->uplink, "%s", states[u.state]);
+    (void)snprintf(out->why, sizeof out->why, "%s", u.why);
+    out->uplink_since_ns = out->written_ns - (os_mono_ns() - u.since_ns);
+    out->acknowledged = u.acknowledged;
+    out->quarantined = u.quarantined;
+    out->bytes_sent = u.bytes;
+    out->queue_held = q.held;
+    out->queue_bytes = q.held_bytes;
+    out->queue_dropped = q.overflow + q.refused;
+    out->aside_held = q.aside;
+    out->aside_bytes = q.aside_bytes;
+}
+
+void agent_tell(struct agent *a, struct status *out)
+{
+    memset(out, 0, sizeof *out);
+    out->pid = os_process_id();
+    out->started_ns = a->now_ns;
+    out->written_ns = os_utc_ns();
+    (void)snprintf(out->version, sizeof out->version, "%s", PROCFLEET_VERSION);
+    (void)snprintf(out->host, sizeof out->host, "%s", agent_name(a));
+    tell_uplink(a, out);
+    agent_identity_tell(&a->identity, out);
+    os_mutex_lock(a->lock);
+    out->running = !a->status.ended || (a->status.result && a->status.result != ERR_END);
+    out->level = a->status.level;
+    out->level_since_ns = a->level_since_ns;
+    (void)snprintf(out->source, sizeof out->source, "%s", a->source);
+    (void)snprintf(out->detail, sizeof out->detail, "%s", a->detail);
+    out->polled = a->polled;
+    out->source_since_ns = a->source_since_ns;
+    out->processes = a->status.processes;
+    status_keep_read(&a->kept, out);
+    os_mutex_unlock(a->lock);
 }
 
 void agent_stop(struct agent *a)
 {
+    renew_end(a->identity.renew);
     monitor_stop(a->monitor);
 }
 
@@ -404,21 +524,23 @@ void agent_destroy(struct agent *a, int64_t until_ns)
     if (!a) {
         return;
     }
-    if (a->core) {
+    if (a->started) {
         monitor_stop(a->monitor);
         if (agent_wait(a, until_ns - os_mono_ns())) {
-            queue_close(a->queue); /* it waits for room, in vain */
+            agent_store_end(&a->store); /* it waits for room, in vain */
         }
-        os_thread_join(a->core);
-    } else if (a->queue) {
-        queue_close(a->queue);
+        while (agent_wait(a, CLK_S)) {
+        }
+    } else {
+        agent_store_end(&a->store);
     }
+    agent_identity_rest(&a->identity);
     uplink_stop(a->uplink, until_ns);
     batch_destroy(a->batch);
     monitor_destroy(a->monitor);
-    queue_destroy(a->queue);
+    agent_store_close(&a->store);
     filter_destroy(a->filter);
-    net_tls_free(a->tls);
+    agent_identity_close(&a->identity);
     os_unlock(a->dir_lock);
     os_cond_destroy(a->over);
     os_mutex_destroy(a->lock);

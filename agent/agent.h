@@ -1,19 +1,24 @@
-/* The whole agent: monitor → batch → queue → uplink, its threads and the order of their start and
+/* The whole agent: monitor → batch → store → uplink, its threads and the order of their start and
  * stop.
  *
- *   core thread    source, decode, aggregate, sampler, batch; puts into the queue
- *   uplink thread  takes from the queue, speaks to the collector
+ *   core thread    source, decode, aggregate, sampler, batch; puts into the store
+ *   spool thread   makes batches durable (live; a replay's store is a queue in memory)
+ *   uplink thread  takes from the store, speaks to the collector
+ *   renew thread   keeps the certificate alive
  *
- * Start: configuration → lock → certificate → source → queue → uplink thread → core thread.
- * Stop:  source → last tick → last batch → queue closed → uplink drains → threads joined →
- * released. Threads: agent_stop and agent_status from any; the rest from the one that started it.
+ * Start: configuration → lock → certificate → source → store → uplink thread → renewal → core
+ * thread.
+ * Stop:  source → last tick → last batch → store ended → renewal ends → uplink drains → threads
+ * joined → released. Threads: agent_stop, agent_status and agent_tell from any; the rest from the
+ * one that started it.
  */
 #ifndef PROCFLEET_AGENT_AGENT_H
 #define PROCFLEET_AGENT_AGENT_H
 
-#include "agent/agent_conf.h"
+#include "agent/conf/agent_conf.h"
 #include "agent/queue.h"
 #include "agent/source.h"
+#include "agent/status/status.h"
 #include "agent/uplink.h"
 
 struct agent;
@@ -36,8 +41,9 @@ struct agent_status {
     uint64_t events, processes, starts, stops, unattributed, lost;
     uint64_t ticks, batches;
     unsigned level;
-    int permille; /* of a recording */
-    struct queue_stats queue;
+    uint64_t notes;           /* events of the agent itself */
+    int permille;             /* of a recording */
+    struct queue_stats queue; /* or the spool's */
     struct uplink_status uplink;
 };
 
@@ -52,7 +58,8 @@ const char *agent_name(const struct agent *a); /* the certificate's */
 /* Waits until the core thread is through. Errors: ERR_TIMEOUT */
 NODISCARD enum err agent_wait(struct agent *a, int64_t timeout_ns);
 void agent_status(struct agent *a, struct agent_status *out);
-void agent_stop(struct agent *a); /* idempotent, never blocks */
+void agent_tell(struct agent *a, struct status *out); /* the same and more, for people */
+void agent_stop(struct agent *a);                     /* idempotent, never blocks */
 
 /* Stops what still runs, lets the uplink drain until the monotonic moment, releases. NULL is
  * allowed. */

@@ -3,12 +3,18 @@
 #ifndef PROCFLEET_AGENT_AGENT_SOURCE_H
 #define PROCFLEET_AGENT_AGENT_SOURCE_H
 
+#include "agent/conf/etw_conf.h"
 #include "agent/source.h"
 
 struct agent_source_conf {
-    const char *name; /* as configured: "auto", "proc", "snapshot" */
+    const char *name; /* as configured: "auto", "live", "attach", "snapshot", "proc" */
     int64_t period_ns;
     size_t processes_max;
+    size_t slow_top; /* Windows: processes opened in slow_period_ns for what tables do not tell */
+    int64_t slow_period_ns;
+    bool users, command_lines; /* Windows: of whom no record tells them */
+    bool beside; /* for a look, an agent may run here too: auto leaves event sessions to it */
+    const struct etw_conf *etw; /* borrowed until close; Windows */
 };
 
 /* Errors: ERR_UNSUPPORTED (no such source here), those of the source's open */

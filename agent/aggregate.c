@@ -112,6 +112,21 @@ static void raise_counter(struct aggregate *a, struct ptable_proc *p, unsigned i
     p->count.values[id] = value;
 }
 
+/* cpu_time as a table says. It may be less than what switches have added since the one before. */
+static void take_cpu_time(struct aggregate *a, struct ptable_proc *p, int64_t value)
+{
+    a->stats.stepped_back += value < p->count.table_cpu_ns;
+    if (value > p->count.values[M_CPU_TIME]) {
+        p->count.values[M_CPU_TIME] = value;
+        p->changed = true;
+    }
+    if (value > p->count.table_cpu_ns || !p->count.run_adds) {
+        p->count.table_cpu_ns = value;
+    }
+    p->count.table_run_ns = p->tally.n[TALLY_RUN];
+    p->count.run_adds = true;
+}
+
 /* cpu_time from its two halves where the source does not give the sum. */
 static void derive_cpu_time(struct aggregate *a, struct ptable_proc *p)
 {
@@ -120,8 +135,7 @@ static void derive_cpu_time(struct aggregate *a, struct ptable_proc *p)
 
     if ((p->count.mask & halves) == halves && !given) {
         p->count.mask |= METRIC_BIT(M_CPU_TIME);
-        raise_counter(a, p, M_CPU_TIME,
-                      p->count.values[M_KERNEL_TIME] + p->count.values[M_USER_TIME]);
+        take_cpu_time(a, p, p->count.values[M_KERNEL_TIME] + p->count.values[M_USER_TIME]);
         given = true;
     }
     if (given) {
@@ -241,6 +255,29 @@ static enum cpu_origin best_origin(const struct aggregate *a)
     return a->interval_ns && a->stats.samples > 0 ? CPU_ORIGIN_SAMPLES : CPU_ORIGIN_NONE;
 }
 
+bool aggregate_cpu_moves(const struct ptable_proc *p)
+{
+    return p->info.cpu_origin == CPU_ORIGIN_TIMES && p->count.run_adds &&
+           p->tally.n[TALLY_RUN] > p->count.table_run_ns;
+}
+
+void aggregate_now(struct aggregate *a, int64_t mono_ns)
+{
+    sched_settle(a->sched, mono_ns);
+}
+
+static void add_run(struct ptable_proc *p)
+{
+    uint64_t run_ns = p->tally.n[TALLY_RUN] - p->count.table_run_ns;
+    uint64_t room_ns = (uint64_t)(INT64_MAX - p->count.table_cpu_ns);
+    int64_t now_ns = run_ns < room_ns ? p->count.table_cpu_ns + (int64_t)run_ns : INT64_MAX;
+
+    p->count.mask |= METRIC_BIT(M_CPU_TIME);
+    if (now_ns > p->count.values[M_CPU_TIME]) {
+        p->count.values[M_CPU_TIME] = now_ns;
+    }
+}
+
 /* Events measure everybody: who had none of a kind that is recorded had zero of it. */
 void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
 {
@@ -251,6 +288,8 @@ void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
         take_count(p, M_CPU_TIME, p->tally.n[TALLY_RUN]);
     } else if (p->info.cpu_origin == CPU_ORIGIN_SAMPLES) {
         take_count(p, M_CPU_TIME, p->count.sampled_ns);
+    } else if (aggregate_cpu_moves(p)) {
+        add_run(p);
     }
     if (a->stats.sched.switches > 0) {
         take_count(p, M_CONTEXT_SWITCHES, p->tally.n[TALLY_SWITCHES_IN]);
@@ -293,6 +332,7 @@ static void on_totals(struct aggregate *a, struct ptable_proc *p, const struct e
             p->count.mask &= ~METRIC_BIT(M_CPU_TIME); /* derive it anew */
         }
         derive_cpu_time(a, p);
+        p->count.run_adds = false; /* nothing is missing any more */
     }
 }
 
@@ -485,29 +525,26 @@ static struct ptable_proc *rare_event(struct aggregate *a, const struct event *e
     case EV_LOST:
         on_lost(a, ev);
         return NULL;
+    case EV_CPU_SAMPLE_INTERVAL:
+        on_interval(a, ev);
+        return NULL;
     default:
         return on_life(a, ev);
     }
 }
 
-struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
+/* Ahead of its time: only who lives, and how samples are spaced, is taken from it. */
+static void early_event(struct aggregate *a, const struct event *ev)
 {
-    if (ev->kind == EV_CSWITCH && !ev->early) { /* most of all events, where they are recorded */
-        a->stats.events++;
-        return sched_switch(a->sched, ev);
-    }
     if (ev->kind == EV_CPU_SAMPLE_INTERVAL) {
-        a->stats.events += !ev->early;
         on_interval(a, ev);
-        return NULL;
-    }
-    if (ev->early && !repeats(a, ev)) {
+    } else if (!repeats(a, ev)) {
         (void)lifecycle_event(a->life, ev); /* others than lifecycle events are ignored there */
     }
-    if (ev->early) {
-        return NULL;
-    }
-    a->stats.events++;
+}
+
+static struct ptable_proc *take_event(struct aggregate *a, const struct event *ev)
+{
     switch (ev->kind) {
     case EV_READY:
         return sched_ready(a->sched, ev);
@@ -528,6 +565,21 @@ struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
     }
 }
 
+struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
+{
+    struct ptable_proc *p;
+
+    if (ev->early) {
+        early_event(a, ev);
+        return NULL;
+    }
+    a->stats.events++;
+    /* most of all events are switches, where they are recorded */
+    p = ev->kind == EV_CSWITCH ? sched_switch(a->sched, ev) : take_event(a, ev);
+    a->stats.charged += p != NULL;
+    return p;
+}
+
 /* -- tables -- */
 
 static void take_row(struct aggregate *a, struct ptable_proc *p, const struct snap_row *row)
@@ -539,10 +591,9 @@ static void take_row(struct aggregate *a, struct ptable_proc *p, const struct sn
     }
     p->count.mask = mask;
     p->count.given |= mask;
-    for (unsigned id = 0; id < METRIC_COLS; id++) {
-        if (!(mask & METRIC_BIT(id))) {
-            continue;
-        }
+    for (uint64_t left = mask; left; left &= left - 1) {
+        unsigned id = (unsigned)__builtin_ctzll(left);
+
         if (a->growing & METRIC_BIT(id)) {
             raise_counter(a, p, id, row->values[id]);
         } else {
@@ -559,6 +610,7 @@ static void take_row(struct aggregate *a, struct ptable_proc *p, const struct sn
 
 void aggregate_table(struct aggregate *a, const struct snapshot *snap)
 {
+    sched_settle(a->sched, snap->mono_ns);
     lifecycle_table_begin(a->life, snap);
     for (struct ptable_proc *p = ptable_first_running(a->table); p; p = p->next) {
         p->count.in_table = false;

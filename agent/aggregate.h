@@ -9,17 +9,20 @@
  *   table rows                            → their columns; kernel + user → cpu_time
  *   exact totals at exit                  → replace running counters when larger
  * cpu_time has one origin per instance, the best that is known when it is first settled: times,
- * else context switches, else samples; it stays what it is. hard_faults and page_faults come from
- * tables and exit totals only: the events are another measure and stand in the tally.
- * Who is charged: the process or thread the payload names; else the one the record's header names;
- * else who has the CPU, as context switches say; else nobody: counted as unattributed.
- * Threads: one owner. */
+ * else context switches, else samples; it stays what it is. Where it is times and switches are
+ * recorded too, what has run since the newest table is added to what that table said, so that it
+ * moves between tables; the next table starts anew. Times are charged by the clock's tick, so the
+ * table may say less than was shown: then it stands until the table has caught up. hard_faults and
+ * page_faults come from tables and exit totals only: the events are another measure and stand in
+ * the tally. Who is charged: the process or thread the payload names; else the one the record's
+ * header names; else who has the CPU, as context switches say; else nobody: counted as
+ * unattributed. Threads: one owner. */
 #ifndef PROCFLEET_AGENT_AGGREGATE_H
 #define PROCFLEET_AGENT_AGGREGATE_H
 
 #include "agent/event.h"
-#include "agent/lifecycle.h"
-#include "agent/ptable.h"
+#include "agent/process/lifecycle.h"
+#include "agent/process/ptable.h"
 #include "agent/sched.h"
 #include "agent/source.h"
 #include "agent/tally.h"
@@ -28,6 +31,7 @@ struct aggregate;
 
 struct aggregate_stats {
     uint64_t events;            /* in, without those handed over early */
+    uint64_t charged;           /* of them, to a process */
     uint64_t samples;           /* plain ones, attributed */
     uint64_t samples_interrupt; /* a DPC or ISR ran */
     uint64_t unattributed;      /* plain samples without owner */
@@ -54,6 +58,12 @@ void aggregate_table(struct aggregate *a, const struct snapshot *snap);
 
 /* Columns that never go back: counters, and peaks. */
 uint64_t aggregate_growing(const struct aggregate *a);
+
+/* Before a tick between two tables at that moment: who has a CPU is charged until now. */
+void aggregate_now(struct aggregate *a, int64_t mono_ns);
+
+/* cpu_time of p has moved since the newest table, by switches. */
+bool aggregate_cpu_moves(const struct ptable_proc *p);
 
 /* Brings the columns of p that events feed up to date: before a row is made, and before anybody
  * reads p->count. */

@@ -12,8 +12,9 @@
 #include <string.h>
 
 #include "agent/batch_pack.h"
-#include "agent/idmap.h"
+#include "agent/process/idmap.h"
 #include "common/arena.h"
+#include "common/ledger.h"
 #include "common/mem.h"
 
 enum {
@@ -57,8 +58,17 @@ struct batch_builder {
     uint64_t told[BATCH_LEDGER_MAX]; /* ledger counts that have travelled */
     uint64_t now[BATCH_LEDGER_MAX];
     struct ledger_row ledger[BATCH_LEDGER_MAX];
+    uint64_t part_records; /* of the part encoded last */
     struct batch_stats stats;
 };
+
+static void name_source(struct batch_builder *b, struct str name)
+{
+    b->conf.head.source = (struct str){b->source, name.n < sizeof b->source ? name.n : 0};
+    if (b->conf.head.source.n > 0) {
+        memcpy(b->source, name.p, b->conf.head.source.n);
+    }
+}
 
 enum err batch_create(struct batch_builder **out, const struct batch_conf *conf)
 {
@@ -73,11 +83,7 @@ enum err batch_create(struct batch_builder **out, const struct batch_conf *conf)
         return ERR_NOMEM;
     }
     b->conf = *conf;
-    b->conf.head.source.n = conf->head.source.n < sizeof b->source ? conf->head.source.n : 0;
-    if (b->conf.head.source.n > 0) {
-        memcpy(b->source, conf->head.source.p, b->conf.head.source.n);
-    }
-    b->conf.head.source.p = b->source;
+    name_source(b, conf->head.source);
     b->seq = 1;
     b->batch_no = 1;
     b->millibytes_per_value = FIRST_MILLIBYTES_PER_VALUE;
@@ -120,6 +126,30 @@ const struct batch_stats *batch_stats(const struct batch_builder *b)
     return &b->stats;
 }
 
+size_t batch_ledger(const struct batch_builder *b, struct ledger_row *rows, size_t max)
+{
+    const struct batch_stats *s = &b->stats;
+    const struct {
+        const char *reason;
+        uint64_t count;
+    } all[BATCH_LEDGER_ROWS] = {
+        {"in", s->in},
+        {"out", s->out},
+        {"held", s->held},
+        {"no_memory", s->nomem},
+        {"oversize", s->oversize},
+        {"unsent", s->unsent},
+        {"text_lost", s->text_lost},
+        {"batches", s->batches},
+    };
+    size_t n = max < BATCH_LEDGER_ROWS ? max : BATCH_LEDGER_ROWS;
+
+    for (size_t i = 0; i < n; i++) {
+        rows[i] = (struct ledger_row){str_make("batch"), str_make(all[i].reason), all[i].count};
+    }
+    return n;
+}
+
 void batch_limit(struct batch_builder *b, size_t bytes)
 {
     atomic_store(&b->limit, bytes);
@@ -137,13 +167,15 @@ static size_t size_limit(const struct batch_builder *b)
 /* Reads the stages' counters; gives how many there are. */
 static size_t read_ledger(struct batch_builder *b, struct ledger_row *rows, size_t *n_changed)
 {
+    const struct ledger_kind *kind = NULL;
     size_t n = b->conf.ledger ? b->conf.ledger(b->conf.ctx, rows, BATCH_LEDGER_MAX) : 0;
 
     *n_changed = 0;
     for (size_t i = 0; i < n; i++) {
         struct ledger_row row = rows[i];
 
-        b->now[i] = row.count;
+        kind = ledger_kind_after(kind, &row);
+        b->now[i] = kind->role == LEDGER_HELD ? 0 : row.count;
         row.count -= b->told[i];
         if (row.count > 0) {
             rows[(*n_changed)++] = row;
@@ -152,13 +184,27 @@ static size_t read_ledger(struct batch_builder *b, struct ledger_row *rows, size
     return n;
 }
 
+static uint64_t records_of(const struct batch *batch)
+{
+    uint64_t n = batch->n_events;
+
+    for (size_t i = 0; i < batch->n_runs; i++) {
+        n += batch->runs[i].n_ticks;
+    }
+    return n;
+}
+
 /* Encodes one part; ERR_FULL when it is too large. */
 static enum err encode_part(struct batch_builder *b, const struct batch_part *part, bool last_part,
                             bool last, size_t n_ledger)
 {
-    struct batch batch = {.head = b->conf.head};
+    struct batch batch;
     enum err e;
 
+    if (b->conf.number) {
+        b->conf.number(b->conf.ctx, &b->conf.head.stream, &b->seq);
+    }
+    batch = (struct batch){.head = b->conf.head};
     batch.head.seq = b->seq;
     if (last && last_part) {
         batch.head.flags |= BATCH_LAST;
@@ -171,6 +217,7 @@ static enum err encode_part(struct batch_builder *b, const struct batch_part *pa
     if (e) {
         return e;
     }
+    b->part_records = records_of(&batch);
     buf_reset(&b->encoded);
     e = wire_batch_encode(b->encoder, &b->encoded, &batch);
     if (!e && b->encoded.n > size_limit(b)) {
@@ -189,6 +236,8 @@ static enum err send_part(struct batch_builder *b)
     b->seq++;
     b->stats.batches++;
     b->stats.bytes += b->encoded.n;
+    b->stats.out += b->part_records;
+    b->stats.held -= b->part_records;
     return ERR_OK;
 }
 
@@ -218,7 +267,8 @@ static enum err send_parts(struct batch_builder *b, bool last, size_t n_ledger)
             e = ERR_OK; /* indivisible, but the collector takes it */
         }
         if (e == ERR_FULL) {
-            b->stats.oversize++;
+            b->stats.oversize += b->part_records;
+            b->stats.held -= b->part_records;
             n--;
             continue;
         }
@@ -267,11 +317,14 @@ static enum err close_batch(struct batch_builder *b, bool last)
         memcpy(b->told, b->now, n_rows * sizeof *b->told);
         learn_size(b, b->stats.bytes - bytes_before);
     } else if (e == ERR_NOMEM) {
-        b->stats.nomem++;
+        b->stats.nomem += b->stats.held;
         b->n_known = 0; /* what it announced has not arrived */
         idmap_clear(b->by_pid);
         e = ERR_OK;
+    } else {
+        b->stats.unsent += b->stats.held;
     }
+    b->stats.held = 0;
     forget_held(b);
     return e;
 }
@@ -334,7 +387,7 @@ static struct str keep_text(struct batch_builder *b, struct str s)
     }
     copy = arena_dup(&b->text, s.p, s.n);
     if (!copy) {
-        b->stats.nomem++;
+        b->stats.text_lost++;
         return (struct str){NULL, 0};
     }
     if (b->text.used > BATCH_TEXT_MAX) {
@@ -347,14 +400,14 @@ static struct str keep_text(struct batch_builder *b, struct str s)
 /* False: a text is missing, there was no memory or no room for it. */
 static bool keep_info(struct batch_builder *b, struct proc_info *to, const struct proc_info *from)
 {
-    uint64_t missing = b->stats.nomem;
+    uint64_t missing = b->stats.text_lost;
 
     filter_info(b->conf.filter, from, to);
     to->name = keep_text(b, to->name);
     to->image = keep_text(b, to->image);
     to->command_line = keep_text(b, to->command_line);
     to->user = keep_text(b, to->user);
-    return b->stats.nomem == missing;
+    return b->stats.text_lost == missing;
 }
 
 static struct known *find_known(struct batch_builder *b, struct proc_id id)
@@ -472,6 +525,7 @@ static enum err add_tick(struct batch_builder *b, const struct sample_tick *tick
             continue;
         }
         b->stats.rows++;
+        b->stats.held++;
         b->stats.values += (uint64_t)__builtin_popcountll(tick->rows[i].mask);
     }
     return ERR_OK;
@@ -488,7 +542,7 @@ static bool is_due(const struct batch_builder *b)
 {
     uint32_t n = b->held.n_ticks;
 
-    return n >= b->conf.samples || b->seq == 1 || is_big(b) ||
+    return n >= b->conf.samples || b->stats.batches == 0 || is_big(b) ||
            b->held.mono_ns[n - 1] - b->held.mono_ns[0] >= b->conf.max_age_ns;
 }
 
@@ -509,8 +563,9 @@ enum err batch_tick(struct batch_builder *b, const struct sample_tick *tick)
         b->n_known = 0;
         idmap_clear(b->by_pid);
     }
+    b->stats.in += tick->n_rows;
     if (add_tick(b, tick)) {
-        b->stats.nomem++;
+        b->stats.nomem += tick->n_rows;
         return ERR_OK;
     }
     return is_due(b) ? close_batch(b, false) : ERR_OK;
@@ -528,6 +583,7 @@ enum err batch_event(struct batch_builder *b, const struct life_event *ev)
     if (e) {
         return e;
     }
+    b->stats.in++;
     if (batch_room(&h->events, &h->cap_events, h->n_events + 1, sizeof *h->events)) {
         b->stats.nomem++;
         return ERR_OK;
@@ -536,10 +592,21 @@ enum err batch_event(struct batch_builder *b, const struct life_event *ev)
     to->order = h->n_events++;
     to->ev = *ev;
     (void)keep_info(b, &to->ev.info, &ev->info);
-    to->ev.path = keep_text(b, ev->path);
+    to->ev.text = keep_text(b, ev->text);
     b->stats.events++;
+    b->stats.held++;
     b->guess_bytes += EVENT_BYTES;
     return h->n_events >= BATCH_EVENTS_MAX || is_big(b) ? close_batch(b, false) : ERR_OK;
+}
+
+enum err batch_source(struct batch_builder *b, const char *name, bool polled)
+{
+    enum err e = is_empty(b) ? ERR_OK : close_batch(b, false);
+
+    name_source(b, str_make(name));
+    b->conf.head.flags &= ~(uint32_t)BATCH_POLLED;
+    b->conf.head.flags |= polled ? BATCH_POLLED : 0u;
+    return e;
 }
 
 enum err batch_finish(struct batch_builder *b)

@@ -12,8 +12,9 @@
 
 struct ev_proc {
     struct proc_info info;
-    uint64_t key;  /* kernel object address, pairs start and end in one session; 0 = unknown */
-    bool manifest; /* by Microsoft-Windows-Kernel-Process: the other half of a classic record */
+    uint64_t key;     /* kernel object address, pairs start and end in one session; 0 = unknown */
+    bool manifest;    /* by Microsoft-Windows-Kernel-Process: the other half of a classic record */
+    bool provisional; /* id and creation are the record's own time: the exact ones may follow */
     struct str package;    /* full name of the package, empty for most */
     uint64_t totals_mask;  /* EV_PROC_STOP: columns with exact totals at exit */
     const int64_t *totals; /* METRIC_COLS values, or NULL */
@@ -125,6 +126,13 @@ struct ev_lost {
     uint64_t events, buffers; /* at least; 0 = unknown number */
 };
 
+/* From here on it is as said. The name is that of struct source_about. */
+struct ev_source {
+    bool polled;     /* starts and ends come by comparison of tables only */
+    struct str name; /* "live", "snapshot" */
+    struct str text; /* one sentence: what happened, why, and what to do */
+};
+
 struct event {
     enum event_kind kind;
     bool early; /* handed over ahead of its time, from a pass over the whole recording (etl_file):
@@ -152,6 +160,7 @@ struct event {
         struct ev_registry registry;
         struct ev_stack stack;
         struct ev_lost lost;
+        struct ev_source source;
         int64_t interval_ns;
     } u;
 };

@@ -38,8 +38,9 @@ enum event_kind {
     EV_NET,
     EV_REGISTRY,
     EV_THREAD_NAME,
-    EV_STACK, /* belongs to the event of the same time and thread */
-    EV_LOST,  /* something is missing from here on: what is open on these CPUs has no known end */
+    EV_STACK,  /* belongs to the event of the same time and thread */
+    EV_LOST,   /* something is missing from here on: what is open on these CPUs has no known end */
+    EV_SOURCE, /* where events come from has changed, or part of it was lost or refused */
     EV_KIND_COUNT,
 };
 

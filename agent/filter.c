@@ -2,11 +2,12 @@
 
 #include <string.h>
 
-#include "agent/redact.h"
+#include "agent/redact/redact.h"
 #include "common/mem.h"
 
 struct filter {
     enum filter_policy policy;
+    bool hide_user;
     size_t n_words;
     char *words[FILTER_WORDS_MAX];
     struct filter_stats stats;
@@ -26,6 +27,7 @@ enum err filter_create(struct filter **out, const struct filter_conf *conf)
         return ERR_NOMEM;
     }
     f->policy = conf->command_line;
+    f->hide_user = conf->hide_user;
     for (size_t i = 0; i < conf->n_words; i++) {
         if (conf->words[i][0] == '\0') {
             filter_destroy(f);
@@ -80,6 +82,9 @@ void filter_info(struct filter *f, const struct proc_info *in, struct proc_info 
     static const uint32_t about_line = INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT;
 
     *out = *in;
+    if (f->hide_user) {
+        out->user = str_make("");
+    }
     if (f->policy == FILTER_FULL || in->command_line.n == 0) {
         return;
     }

@@ -1,8 +1,8 @@
-/* What of a process may leave the host: the policy for command lines. Applied before anything is
- * queued or logged.
+/* What of a process may leave the host: its account, and the policy for command lines. Applied
+ * before anything is queued or logged.
  *   none    no command line at all
  *   exe     its first argument
- *   redact  all of it, but secret values are hidden (***): see redact.h
+ *   redact  all of it, but secret values are hidden (***): see agent/redact/redact.h
  *   full    as it is
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_FILTER_H
@@ -22,6 +22,7 @@ struct filter_conf {
     enum filter_policy command_line;
     const char *const *words; /* copied; compared without case */
     size_t n_words;
+    bool hide_user;
 };
 
 struct filter_stats {

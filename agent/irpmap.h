@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_AGENT_IRPMAP_H
 #define PROCFLEET_AGENT_IRPMAP_H
 
-#include "agent/ptable.h"
+#include "agent/process/ptable.h"
 
 #define IRPMAP_MAX 8192
 

@@ -1,5 +1,6 @@
 #include "agent/levels.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define MARK_NS       CLK_S
@@ -214,4 +215,52 @@ const char *level_cause_name(enum level_cause cause)
     };
 
     return names[cause];
+}
+
+static void cause_text(char *text, size_t n, const struct level_step *step)
+{
+    long long value = step->value, limit = step->limit;
+
+    switch (step->cause) {
+    case LEVEL_CAUSE_LOSS:
+        (void)snprintf(text, n, "%lld events or buffers were lost", value);
+        break;
+    case LEVEL_CAUSE_CPU:
+        (void)snprintf(text, n,
+                       "own CPU time was %lld.%lld %% of the machine, above budget.cpu "
+                       "(%lld.%lld %%)",
+                       value / 10, value % 10, limit / 10, limit % 10);
+        break;
+    case LEVEL_CAUSE_MEMORY:
+        (void)snprintf(text, n, "own memory is %lld KiB, above budget.mem (%lld KiB)", value >> 10,
+                       limit >> 10);
+        break;
+    case LEVEL_CAUSE_RING:
+        (void)snprintf(text, n, "the ring of a source was %lld.%lld %% full, above %lld.%lld %%",
+                       value / 10, value % 10, limit / 10, limit % 10);
+        break;
+    case LEVEL_CAUSE_EVENTS:
+        (void)snprintf(text, n, "%lld events came in a second, above budget.events (%lld)", value,
+                       limit);
+        break;
+    case LEVEL_CAUSE_QUIET:
+        (void)snprintf(text, n, "%d s without a cause to collect less",
+                       (int)(LEVELS_QUIET_NS / CLK_S));
+        break;
+    case LEVEL_CAUSE_REQUEST:
+        (void)snprintf(text, n, "asked for, for a time");
+        break;
+    default:
+        (void)snprintf(text, n, "the time it was asked for is over");
+        break;
+    }
+}
+
+void level_step_text(char text[LEVELS_TEXT], const struct level_step *step)
+{
+    int n = snprintf(text, LEVELS_TEXT, "from L%u to L%u: ", step->from, step->to);
+
+    if (n > 0 && n < LEVELS_TEXT) {
+        cause_text(text + n, LEVELS_TEXT - (size_t)n, step);
+    }
 }

@@ -109,4 +109,9 @@ int64_t levels_table_ns(int64_t tick_ns);
 
 const char *level_cause_name(enum level_cause cause); /* "cpu" */
 
+#define LEVELS_TEXT 160
+
+/* One sentence for people: from and to which level, the cause, its value and limit. */
+void level_step_text(char text[LEVELS_TEXT], const struct level_step *step);
+
 #endif

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/cmd.h"
+#include "agent/cmd/cmd.h"
 #include "common/net.h"
 #include "common/os.h"
 
@@ -31,21 +31,19 @@ static const struct {
     const struct opt_command *opts;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&cmd_run_opts, cmd_run},
-    {&cmd_replay_opts, cmd_replay},
-    {&cmd_etl_opts, cmd_etl},
-    {&cmd_watch_opts, cmd_watch},
-    {&cmd_doctor_opts, cmd_doctor},
-    {&cmd_service_opts, cmd_service},
-    {&config_sample_opts, cmd_config_sample},
-    {&completion_opts, cmd_completion},
-    {&version_opts, cmd_version},
+    {&cmd_run_opts, cmd_run},           {&cmd_replay_opts, cmd_replay},
+    {&cmd_etl_opts, cmd_etl},           {&cmd_watch_opts, cmd_watch},
+    {&cmd_doctor_opts, cmd_doctor},     {&cmd_enroll_opts, cmd_enroll},
+    {&cmd_service_opts, cmd_service},   {&cmd_show_wire_opts, cmd_show_wire},
+    {&cmd_spool_opts, cmd_spool},       {&config_sample_opts, cmd_config_sample},
+    {&completion_opts, cmd_completion}, {&version_opts, cmd_version},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
 
 static const char examples[] =
     "  procfleet-agent run --config /etc/procfleet/agent.yaml\n"
+    "  procfleet-agent enroll --collector collector.example --token-file token.txt\n"
     "  procfleet-agent replay trace.etl.xz --config replay.yaml\n"
     "  procfleet-agent etl summary trace.etl.xz\n"
     "  procfleet-agent watch --name 'post*'\n"

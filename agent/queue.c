@@ -9,17 +9,20 @@ struct node {
     struct node *next;
     uint64_t seq;
     size_t n;
-    bool peeked; /* the reader has it in hand */
+    bool taken; /* the reader has it in hand */
     uint8_t p[];
 };
 
 struct queue {
     size_t max_bytes;
+    uint64_t stream;       /* set before the uplink starts */
     struct os_mutex *lock; /* guards all below */
     struct os_cond *news;  /* a batch came, the queue was closed, or queue_wake */
     struct os_cond *room;
     struct node *first, *last;
-    bool closed, woken;
+    unsigned in_hand;
+    bool closed;
+    bool woken; /* there is news for queue_wait */
     struct queue_stats stats;
 };
 
@@ -89,6 +92,7 @@ static void take_out(struct queue *q, struct node *before)
     if (q->last == n) {
         q->last = before;
     }
+    q->in_hand -= n->taken;
     q->stats.held--;
     q->stats.held_bytes -= n->n;
     mem_free(n);
@@ -97,14 +101,24 @@ static void take_out(struct queue *q, struct node *before)
 /* Drops the oldest batch that the reader does not have in hand; false when there is none. */
 static bool drop_oldest(struct queue *q)
 {
-    struct node *before = q->first && q->first->peeked ? q->first : NULL;
+    struct node *before = NULL, *n = q->first;
 
-    if (!q->first || (before && !before->next)) {
+    while (n && n->taken) {
+        before = n;
+        n = n->next;
+    }
+    if (!n) {
         return false;
     }
     take_out(q, before);
     q->stats.overflow++;
     return true;
+}
+
+static void ring(struct queue *q)
+{
+    q->woken = true;
+    os_cond_wake_all(q->news);
 }
 
 /* Called with the lock held. */
@@ -155,7 +169,7 @@ enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_t n, bool 
         q->stats.in++;
         q->stats.held++;
         q->stats.held_bytes += n;
-        os_cond_wake(q->news);
+        ring(q);
     }
     os_mutex_unlock(q->lock);
     if (e) {
@@ -164,46 +178,83 @@ enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_t n, bool 
     return e;
 }
 
-enum err queue_peek(struct queue *q, int64_t until_ns, struct queue_item *out)
+enum err queue_take(struct queue *q, struct queue_item *out)
 {
-    enum err e = ERR_OK;
+    struct node *n;
+    enum err e = ERR_TIMEOUT;
 
     os_mutex_lock(q->lock);
-    while (!e && !q->first && !q->closed && !q->woken) {
-        e = os_cond_wait_until(q->news, until_ns);
+    for (n = q->first; n && n->taken;) {
+        n = n->next;
     }
-    q->woken = false;
-    if (q->first) {
-        q->first->peeked = true;
-        *out = (struct queue_item){.seq = q->first->seq, .p = q->first->p, .n = q->first->n};
+    if (n && q->in_hand == OUTBOX_HANDS) {
+        e = ERR_FULL;
+    } else if (n) {
+        n->taken = true;
+        q->in_hand++;
+        *out = (struct queue_item){.seq = n->seq, .p = n->p, .n = n->n};
         e = ERR_OK;
-    } else {
-        e = q->closed ? ERR_END : ERR_TIMEOUT;
+    } else if (q->closed && !q->first) {
+        e = ERR_END;
     }
     os_mutex_unlock(q->lock);
     return e;
 }
 
-size_t queue_drop(struct queue *q, uint64_t seq)
+void queue_done(struct queue *q, uint64_t seq)
 {
-    size_t n = 0;
+    struct node *before = NULL, *n;
 
     os_mutex_lock(q->lock);
-    while (q->first && q->first->seq <= seq) {
-        take_out(q, NULL);
+    for (n = q->first; n && !(n->taken && n->seq == seq); n = n->next) {
+        before = n;
+    }
+    if (n) {
+        take_out(q, before);
         q->stats.out++;
-        n++;
     }
     os_cond_wake_all(q->room);
     os_mutex_unlock(q->lock);
-    return n;
+}
+
+size_t queue_stored(struct queue *q, uint64_t seq)
+{
+    struct node *before = NULL, *n, *after;
+    size_t count = 0;
+
+    os_mutex_lock(q->lock);
+    for (n = q->first; n && n->seq <= seq; n = after) {
+        after = n->next;
+        if (n->taken) {
+            before = n;
+            continue;
+        }
+        take_out(q, before);
+        q->stats.out++;
+        count++;
+    }
+    os_cond_wake_all(q->room);
+    os_mutex_unlock(q->lock);
+    return count;
+}
+
+void queue_wait(struct queue *q, int64_t until_ns)
+{
+    enum err e = ERR_OK;
+
+    os_mutex_lock(q->lock);
+    while (!e && !q->woken) {
+        e = os_cond_wait_until(q->news, until_ns);
+    }
+    q->woken = false;
+    os_mutex_unlock(q->lock);
 }
 
 void queue_close(struct queue *q)
 {
     os_mutex_lock(q->lock);
     q->closed = true;
-    os_cond_wake_all(q->news);
+    ring(q);
     os_cond_wake_all(q->room);
     os_mutex_unlock(q->lock);
 }
@@ -211,7 +262,72 @@ void queue_close(struct queue *q)
 void queue_wake(struct queue *q)
 {
     os_mutex_lock(q->lock);
-    q->woken = true;
-    os_cond_wake_all(q->news);
+    ring(q);
     os_mutex_unlock(q->lock);
+}
+
+/* -- the uplink's view -- */
+
+static enum err outbox_take(void *ctx, struct outbox_item *out)
+{
+    struct queue *q = ctx;
+    struct queue_item item;
+    enum err e = queue_take(q, &item);
+
+    if (!e) {
+        *out = (struct outbox_item){q->stream, item.seq, item.p, item.n};
+    }
+    return e;
+}
+
+static void outbox_wait(void *ctx, int64_t until_ns)
+{
+    queue_wait(ctx, until_ns);
+}
+
+static void outbox_done(void *ctx, const struct outbox_item *item)
+{
+    queue_done(ctx, item->seq);
+}
+
+/* Whoever plays a recording has it still: nothing is kept. */
+static void outbox_aside(void *ctx, const struct outbox_item *item, const char *why)
+{
+    (void)why;
+    queue_done(ctx, item->seq);
+}
+
+static size_t outbox_stored(void *ctx, uint64_t stream, uint64_t last_seq)
+{
+    struct queue *q = ctx;
+
+    return stream == q->stream ? queue_stored(q, last_seq) : 0;
+}
+
+static void outbox_next(void *ctx, uint64_t *stream, uint64_t *seq)
+{
+    struct queue *q = ctx;
+
+    os_mutex_lock(q->lock);
+    *stream = q->stream;
+    *seq = q->stats.last_seq + 1;
+    os_mutex_unlock(q->lock);
+}
+
+static void outbox_wake(void *ctx)
+{
+    queue_wake(ctx);
+}
+
+struct outbox queue_outbox(struct queue *q, uint64_t stream)
+{
+    q->stream = stream;
+    return (struct outbox){.ctx = q,
+                           .take = outbox_take,
+                           .wait = outbox_wait,
+                           .wake = outbox_wake,
+                           .done = outbox_done,
+                           .aside = outbox_aside,
+                           .stored = outbox_stored,
+                           .next = outbox_next};
 }

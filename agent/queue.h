@@ -1,9 +1,8 @@
-/* Encoded batches between the core thread and the uplink: first in, first out, in memory. Batches
- * leave when the collector has acknowledged them. (A disk spool can stand in this place: put, peek
- * and drop are all that its neighbours use.)
+/* Encoded batches between the core thread and the uplink of a replay: first in, first out, in
+ * memory. Batches leave when the collector has acknowledged them. (Live agents have the spool.)
  * Bounds:  max_bytes of batches held. A full queue either drops its oldest batch, counted (live
  *          sources must not wait), or makes the writer wait (a recording can).
- * Threads: one writer (put) and one reader (peek, drop); close and stats from any. */
+ * Threads: one writer (put) and one reader (take, done, stored, wait); the rest from any. */
 #ifndef PROCFLEET_AGENT_QUEUE_H
 #define PROCFLEET_AGENT_QUEUE_H
 
@@ -11,23 +10,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "agent/outbox.h"
 
 struct queue;
 
 struct queue_item {
     uint64_t seq;
-    const void *p; /* borrowed until queue_drop of this seq */
+    const void *p; /* borrowed until it is done */
     size_t n;
 };
 
 struct queue_stats {
-    uint64_t in, out;          /* put; dropped by the reader */
-    uint64_t overflow;         /* batches dropped because the queue was full */
-    uint64_t refused;          /* larger than the whole queue, or no memory */
-    uint64_t held, held_bytes; /* now */
-    uint64_t waits;            /* times the writer had to wait */
-    uint64_t last_seq;         /* of the last put, taken or not */
+    uint64_t in, out;            /* put; done with */
+    uint64_t overflow;           /* batches dropped because the queue was full */
+    uint64_t refused;            /* larger than the whole queue, or no memory */
+    uint64_t held, held_bytes;   /* now */
+    uint64_t waits;              /* times the writer had to wait */
+    uint64_t last_seq;           /* of the last put, taken or not */
+    uint64_t aside, aside_bytes; /* of a spool: kept in its quarantine, now */
 };
 
 /* out  owned by the caller, released by queue_destroy. Errors: ERR_NOMEM */
@@ -39,17 +39,22 @@ void queue_stats(struct queue *q, struct queue_stats *out);
  * Errors: ERR_CLOSED, ERR_FULL (larger than the queue), ERR_NOMEM */
 NODISCARD enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_t n, bool wait);
 
-/* The oldest batch; it stays until queue_drop. until_ns: monotonic.
- * Errors: ERR_TIMEOUT, ERR_END (closed and empty) */
-NODISCARD enum err queue_peek(struct queue *q, int64_t until_ns, struct queue_item *out);
-
-/* Takes out the batch last peeked and every older one up to `seq`; gives how many that were. */
-size_t queue_drop(struct queue *q, uint64_t seq);
+/* The oldest batch that is not in hand; it stays, in hand, until it is done.
+ * Errors: ERR_TIMEOUT (none), ERR_FULL (OUTBOX_HANDS are in hand), ERR_END (closed and empty) */
+NODISCARD enum err queue_take(struct queue *q, struct queue_item *out);
+void queue_done(struct queue *q, uint64_t seq);
+/* Takes out what is not in hand up to `seq`; gives how many that were. */
+size_t queue_stored(struct queue *q, uint64_t seq);
+/* Until a batch has come, the queue was closed, queue_wake, or the monotonic moment. */
+void queue_wait(struct queue *q, int64_t until_ns);
 
 /* No further puts; a waiting one gives ERR_CLOSED. What is held stays for the reader. */
 void queue_close(struct queue *q);
 
-/* Wakes a waiting peek, which gives ERR_TIMEOUT. */
+/* Ends queue_wait, or the next one at once. */
 void queue_wake(struct queue *q);
+
+/* For the uplink: all batches are of this stream. */
+struct outbox queue_outbox(struct queue *q, uint64_t stream);
 
 #endif

@@ -61,6 +61,7 @@ static struct sample_row *next_row(struct sampler *s)
     struct sample_row *more;
     size_t cap = s->cap_rows * 2;
 
+    s->stats.due++;
     if (s->n_rows >= s->conf.processes_max) {
         s->stats.capped++;
         return NULL;
@@ -89,6 +90,19 @@ static bool is_fresh(struct sampler *s, struct ptable_proc *p)
            p->info.cpu_origin == CPU_ORIGIN_CSWITCH;
 }
 
+static void fill_row(struct sample_row *row, const struct ptable_proc *p, uint64_t columns)
+{
+    row->info = &p->info;
+    row->info_version = p->info_version;
+    row->mask = p->count.mask & columns;
+    row->fresh = false;
+    for (uint64_t left = row->mask; left; left &= left - 1) {
+        unsigned id = (unsigned)__builtin_ctzll(left);
+
+        row->values[id] = p->count.values[id];
+    }
+}
+
 static bool add_row(struct sampler *s, struct ptable_proc *p, uint64_t columns)
 {
     struct sample_row *row = next_row(s);
@@ -96,23 +110,38 @@ static bool add_row(struct sampler *s, struct ptable_proc *p, uint64_t columns)
     if (!row) {
         return false;
     }
-    row->info = &p->info;
-    row->info_version = p->info_version;
-    row->mask = p->count.mask & columns;
+    fill_row(row, p, columns);
     row->fresh = is_fresh(s, p);
-    for (uint64_t left = row->mask; left; left &= left - 1) {
-        unsigned id = (unsigned)__builtin_ctzll(left);
-
-        row->values[id] = p->count.values[id];
-    }
     p->changed = false;
     p->row.shown = true;
     s->n_rows++;
     return true;
 }
 
+static bool is_wanted(const struct sampler *s, struct ptable_proc *p)
+{
+    return !s->conf.wants || s->conf.wants(s->conf.ctx, p);
+}
+
+/* A row that is due is left out when nobody wants it. */
+static bool is_left_out(struct sampler *s, struct ptable_proc *p)
+{
+    if (is_wanted(s, p)) {
+        return false;
+    }
+    s->stats.due++;
+    s->stats.filtered++;
+    p->changed = false;
+    p->row.shown = true;
+    return true;
+}
+
+/* True: the process has had its row, or needs none. */
 static bool settle_row(struct sampler *s, struct ptable_proc *p)
 {
+    if (is_left_out(s, p)) {
+        return true;
+    }
     aggregate_settle(s->conf.aggregate, p);
     return add_row(s, p, UINT64_MAX);
 }
@@ -145,12 +174,14 @@ static void collect_rows(struct sampler *s)
     }
 }
 
-/* Columns that no table fills. */
+/* Columns that no table fills, or that events move on until the next. */
 static uint64_t event_columns(const struct ptable_proc *p)
 {
     uint64_t by_table = p->count.given;
 
-    if (p->info.cpu_origin == CPU_ORIGIN_TIMES) {
+    if (aggregate_cpu_moves(p)) {
+        by_table &= ~METRIC_BIT(M_CPU_TIME);
+    } else if (p->info.cpu_origin == CPU_ORIGIN_TIMES) {
         by_table |= METRIC_BIT(M_CPU_TIME);
     }
     return p->count.mask & ~by_table;
@@ -158,12 +189,13 @@ static uint64_t event_columns(const struct ptable_proc *p)
 
 /* Between two tables: who has ended, and whose events moved columns that no table fills. Whoever
  * has had no row yet waits for the table, so that its first row has everything. */
-static void collect_between(struct sampler *s)
+static void collect_between(struct sampler *s, int64_t mono_ns)
 {
     s->n_rows = 0;
+    aggregate_now(s->conf.aggregate, mono_ns);
     collect_ended(s);
     for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
-        if (!p->changed || !p->row.shown) {
+        if (!p->changed || !p->row.shown || is_left_out(s, p)) {
             continue;
         }
         aggregate_settle(s->conf.aggregate, p);
@@ -195,10 +227,38 @@ static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
     tell_rows(s, wall_ns, mono_ns);
 }
 
+enum err sampler_collect(struct sampler *s, int64_t wall_ns,
+                         void (*tick)(void *ctx, const struct sample_tick *tick), void *ctx)
+{
+    struct sample_tick out = {.wall_ns = wall_ns, .mono_ns = s->now_mono_ns};
+    struct sample_row *rows;
+    size_t n = 0;
+
+    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+        n += is_wanted(s, p);
+    }
+    rows = mem_array(n + 1, sizeof *rows);
+    if (!rows) {
+        return ERR_NOMEM;
+    }
+    for (struct ptable_proc *p = ptable_first_running(s->conf.table); p; p = p->next) {
+        if (is_wanted(s, p)) {
+            aggregate_settle(s->conf.aggregate, p);
+            fill_row(&rows[out.n_rows++], p, UINT64_MAX);
+        }
+    }
+    out.rows = rows;
+    tick(ctx, &out);
+    mem_free(rows);
+    return ERR_OK;
+}
+
 /* -- ticks -- */
 
 void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
 {
+    s->now_wall_ns = wall_ns;
+    s->now_mono_ns = mono_ns;
     make_tick(s, wall_ns, mono_ns);
     s->next_mono_ns = mono_ns + s->conf.period_ns;
 }
@@ -212,7 +272,7 @@ static void tick_between(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
         return;
     }
     s->next_mono_ns += ((mono_ns - s->next_mono_ns) / period_ns + 1) * period_ns;
-    collect_between(s);
+    collect_between(s, mono_ns);
     if (s->n_rows > 0) {
         tell_rows(s, wall_ns, mono_ns);
     } else {

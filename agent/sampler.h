@@ -4,8 +4,8 @@
  * A source of tables makes the ticks itself: each table is one (sampler_table). Faster than 10
  * ticks per second tables are rarer than ticks; then the ticks between two tables are made too
  * (sampler_advance), with rows only for processes whose events moved a counter or which have ended,
- * and without the columns that tables fill. A tick between that has no row is not told, but
- * counted. A stream of events
+ * and without the columns that tables fill, but for cpu_time where switches move it on. A tick
+ * between that has no row is not told, but counted. A stream of events
  * is cut by a grid (sampler_advance): it starts at the first record's time, and sampler_finish adds
  * a last tick at the last record's time, so that totals over a recording are exact. Of a gap with
  * no records only the first and the last tick are made, and faster than 10 ticks per second only
@@ -16,7 +16,7 @@
 #define PROCFLEET_AGENT_SAMPLER_H
 
 #include "agent/aggregate.h"
-#include "agent/ptable.h"
+#include "agent/process/ptable.h"
 #include "common/err.h"
 
 struct sampler;
@@ -27,16 +27,19 @@ struct sampler_conf {
     int64_t period_ns;           /* distance of ticks, 1 ms to 10 s */
     bool by_table;               /* ticks are tables; advance makes none */
     size_t processes_max;
+    bool (*wants)(void *ctx, struct ptable_proc *p);         /* who has rows; NULL: everybody */
     void (*tick)(void *ctx, const struct sample_tick *tick); /* rows are borrowed during the call */
     void *ctx;
 };
 
 struct sampler_stats {
     uint64_t ticks, rows;
-    uint64_t capped;  /* rows over processes_max */
-    uint64_t skipped; /* ticks of gaps without records */
-    uint64_t idle;    /* ticks between two tables without a row */
-    uint64_t nomem;   /* ticks lost */
+    uint64_t due;      /* rows that were to be made: told, capped, lost or filtered */
+    uint64_t capped;   /* rows over processes_max */
+    uint64_t skipped;  /* ticks of gaps without records */
+    uint64_t idle;     /* ticks between two tables without a row */
+    uint64_t nomem;    /* rows lost for want of memory */
+    uint64_t filtered; /* rows nobody wants */
 };
 
 /* Errors: ERR_NOMEM, ERR_INVALID (period) */
@@ -46,6 +49,12 @@ const struct sampler_stats *sampler_stats(const struct sampler *s);
 
 /* From now on ticks have this distance. Errors: ERR_INVALID */
 NODISCARD enum err sampler_set_period(struct sampler *s, int64_t period_ns);
+
+/* A look at everybody who runs, as a tick of that wall time; ticks go on as if it had not been.
+ * Errors: ERR_NOMEM */
+NODISCARD enum err sampler_collect(struct sampler *s, int64_t wall_ns,
+                                   void (*tick)(void *ctx, const struct sample_tick *tick),
+                                   void *ctx);
 
 void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns);
 

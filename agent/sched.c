@@ -28,6 +28,7 @@ struct sched {
     const struct idmap *threads;
     struct tally *unattributed;
     int64_t lost_ns;          /* the last loss mark of any CPU */
+    int64_t switched_ns;      /* the newest switch of any */
     struct ptable_proc *idle; /* pid 0, which tid 0 of every CPU belongs to */
     uint32_t idle_generation;
     struct sched_stats *stats;
@@ -212,6 +213,7 @@ struct ptable_proc *sched_switch(struct sched *s, const struct event *ev)
     struct sched_cpu *cpu = cpu_of(s, ev->cpu);
 
     s->stats->switches++;
+    s->switched_ns = ev->mono_ns;
     if (!cpu) {
         s->stats->cpus_max++;
         return NULL;
@@ -239,6 +241,23 @@ struct ptable_proc *sched_running(const struct sched *s, uint16_t number)
     const struct sched_cpu *cpu = number < s->n_cpus ? &s->cpus[number] : NULL;
 
     return cpu && cpu->state == CPU_RUNS ? cpu_owner(cpu) : NULL;
+}
+
+void sched_settle(struct sched *s, int64_t now_ns)
+{
+    bool silent = span(s->switched_ns, now_ns) > (uint64_t)SCHED_SILENT_NS;
+
+    for (size_t i = 0; i < s->n_cpus; i++) {
+        struct sched_cpu *cpu = &s->cpus[i];
+        struct ptable_proc *p = cpu->state == CPU_RUNS ? cpu_owner(cpu) : NULL;
+
+        if (silent) {
+            cpu->state = CPU_UNSEEN;
+        } else if (p && s->switched_ns > cpu->since_ns) {
+            charge(s, p, TALLY_RUN, span(cpu->since_ns, s->switched_ns));
+            cpu->since_ns = s->switched_ns;
+        }
+    }
 }
 
 static void lose_cpu(struct sched *s, struct sched_cpu *cpu, int64_t now_ns)

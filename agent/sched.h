@@ -22,11 +22,12 @@
 #define PROCFLEET_AGENT_SCHED_H
 
 #include "agent/event.h"
-#include "agent/lifecycle.h"
-#include "agent/ptable.h"
+#include "agent/process/lifecycle.h"
+#include "agent/process/ptable.h"
 #include "agent/tally.h"
 
-#define SCHED_CPUS_MAX 2048
+#define SCHED_CPUS_MAX  2048
+#define SCHED_SILENT_NS INT64_C(1000000000)
 
 struct sched;
 
@@ -45,6 +46,11 @@ void sched_destroy(struct sched *s); /* NULL is allowed */
 /* EV_CSWITCH and EV_READY. Give the instance of the thread put on, or made ready; NULL: unknown. */
 struct ptable_proc *sched_switch(struct sched *s, const struct event *ev);
 struct ptable_proc *sched_ready(struct sched *s, const struct event *ev);
+
+/* Who has a CPU is charged up to the newest switch of any CPU, before it goes off: times at this
+ * moment, now_ns, are compared with those of others. When no CPU has switched for SCHED_SILENT_NS
+ * switches are not recorded any more, and who had the CPUs is forgotten. */
+void sched_settle(struct sched *s, int64_t now_ns);
 
 /* EV_LOST. */
 void sched_lost(struct sched *s, const struct event *ev);

@@ -5,6 +5,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_H
 #define PROCFLEET_AGENT_SOURCE_H
 
+#include "agent/conf/etw_provider.h"
 #include "agent/event.h"
 #include "common/err.h"
 #include "common/model.h"
@@ -57,15 +58,23 @@ struct snapshot {
 
 /* What a source counts about itself; grows only. */
 struct source_stats {
-    uint64_t in;          /* records, or processes read */
+    uint64_t in;          /* records that came */
+    uint64_t facts;       /* handed on without a record, but for EV_SOURCE */
+    uint64_t rows;        /* processes read for tables */
+    uint64_t skipped;     /* of the records: nobody decodes them */
+    uint64_t ring_full;   /* of the records: told lost here, in lost_events or damaged */
+    uint64_t held;        /* of the records: now, on their way */
+    uint64_t late;        /* ticks that were left out because the agent was late */
+    uint64_t ended;       /* of the rows: processes that ended before the table was done */
     uint64_t lost_events; /* told lost by the platform */
     uint64_t lost_buffers;
-    uint64_t damaged; /* records or buffers that could not be read */
+    uint64_t damaged; /* records, buffers or tables that could not be read */
     uint64_t skipped_bytes;
-    uint64_t gone;          /* processes that died while being read */
-    uint64_t denied;        /* files that could not be read */
-    uint64_t capped;        /* processes beyond the limit of a table */
-    unsigned ring_permille; /* now: how full the fullest ring behind a callback is; it may fall */
+    uint64_t gone;           /* processes that died while being read */
+    uint64_t denied;         /* files that could not be read */
+    uint64_t capped;         /* processes beyond the limit of a table */
+    unsigned ring_permille;  /* now: how full the fullest ring behind a callback is; it may fall */
+    int64_t callback_p99_ns; /* now: what 99 % of the latest callbacks took; 0 = not measured */
 };
 
 struct source_sink {
@@ -86,12 +95,14 @@ struct source_about {
     bool polled; /* starts and exits come by comparison only */
     bool replay;
     char system[64];  /* "Linux 6.1.0", "Windows 10.0.19045" */
-    char detail[256]; /* one sentence for the log: which means are in use and why */
+    char detail[512]; /* one sentence for the log: which means are in use and why */
     /* Recordings: times of the first and the last record after rebasing; live: 0. */
     int64_t first_wall_ns, last_wall_ns;
 };
 
 struct source;
+
+#define SOURCE_LEDGER_ROWS 48
 
 /* Everything that differs between event sources. Order: open (of the source's own header), run,
  * stop (any thread), close. */
@@ -101,6 +112,11 @@ struct source_ops {
     void (*stop)(struct source *s); /* idempotent, never blocks */
     /* While run is under way: only from its thread, that is from a call of the sink. */
     void (*stats)(const struct source *s, struct source_stats *out);
+    /* May be NULL. What it counts beyond its stats, for the loss ledger: always the same rows in
+     * the same order, SOURCE_LEDGER_ROWS at most; texts are literals. Their stage is "etw" or
+     * "snap": what they tell is why, and no second account of what stats calls lost. Called as
+     * stats is. */
+    size_t (*ledger)(const struct source *s, struct ledger_row *rows, size_t max);
     void (*close)(struct source *s); /* NULL is allowed; run must have returned */
 };
 
@@ -112,11 +128,32 @@ struct source_pace {
     unsigned level;   /* see levels.h: what more than the lifecycle is wanted */
 };
 
+/* A wish about what is collected, for sources that can follow one while they run. */
+struct source_ask {
+    enum {
+        SOURCE_ASK_FLAGS,    /* collect these of the kernel's kinds of events, as far as the level
+                                permits, instead of the configured ones */
+        SOURCE_ASK_STACKS,   /* with the stack of whoever caused them, or without */
+        SOURCE_ASK_PROVIDER, /* also this one */
+        SOURCE_ASK_NO_PROVIDER, /* this one (guid) no more */
+        SOURCE_ASK_BUFFERS,     /* of each session as many at most; not of the one of high rates */
+    } what;
+    uint32_t flags; /* EVENT_TRACE_FLAG_… */
+    bool on;
+    uint32_t max_buffers;
+    struct source_provider provider;
+};
+
 /* First member of every source's own struct. */
 struct source {
     const struct source_ops *ops;
     struct source_about about;
     struct source_pace pace;
+
+    /* NULL where nothing can be asked. From any thread while the source is open; waits until the
+     * system has answered. Errors: ERR_UNSUPPORTED (this wish, at present or ever), ERR_PROVIDER
+     * (refused), ERR_FULL, ERR_ACCESS, ERR_LOST, ERR_IO */
+    enum err (*ask)(struct source *s, const struct source_ask *ask, struct errmsg *why);
 };
 
 #endif

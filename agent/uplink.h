@@ -1,24 +1,31 @@
-/* Queue → collector: says Hello, pushes batches in order, one under way at a time, and drops a
- * batch only when the collector has acknowledged it. Sending a batch again is harmless: the
- * collector knows it by (host, stream, seq).
+/* Outbox → collector: says Hello, pushes batches as they come, as many under way at a time as the
+ * collector allows, and drops a batch only when the collector has acknowledged it. Sending a batch
+ * again is harmless: the collector knows it by (host, stream, seq).
  *
- *   acknowledged, or stored already       dropped from the queue
- *   RESOURCE_EXHAUSTED                    again after retry_after
- *   unreachable, timed out, UNAVAILABLE   again, after Hello, at the next address, pauses growing
- *   the batch itself is refused           set aside: counted as quarantined, logged once per cause
+ *   acknowledged, or stored already       done with
+ *   RESOURCE_EXHAUSTED, UNAVAILABLE       again after retry_after, or a little later
+ *   unreachable, timed out                again, after Hello, at the next address, pauses growing
+ *   the collector fails inside            the same
+ *   the batch itself is refused           set aside: kept with the reason where the outbox has a
+ *                                         place for it, counted, logged once per cause
  *   larger than the collector takes       the same, and whoever makes batches is told the limit
- *   we are refused (identity, role, CA)   state refused; tried again with long pauses
+ *   the exchange breaks under this batch  the same: five times while it was alone under way and
+ *                                         others got through in between (uplink_push.c)
+ *   we are refused (identity, role, CA)   state refused; tried again with long pauses, up to a
+ *                                         minute, at once after uplink_refresh
  *
- * Every change of state is one log line with cause and remedy.
+ * All pauses have chance in them. Every change of state is one log line with cause and remedy.
  * Threads: one of its own; the functions below from any. */
 #ifndef PROCFLEET_AGENT_UPLINK_H
 #define PROCFLEET_AGENT_UPLINK_H
 
-#include "agent/queue.h"
+#include "agent/outbox.h"
 #include "common/net.h"
+#include "common/rpc.h"
 #include "common/wire_rpc.h"
 
 #define UPLINK_ADDRESSES_MAX 8
+#define UPLINK_IN_FLIGHT_MAX 4 /* of what the collector allows, as many are used */
 
 struct uplink;
 
@@ -30,33 +37,45 @@ enum uplink_state {
 };
 
 struct uplink_conf {
-    struct queue *queue; /* borrowed until uplink_stop has returned */
-    struct net_tls *tls; /* borrowed during start */
+    struct outbox outbox; /* borrowed until uplink_stop has returned */
+    struct net_tls *tls;  /* borrowed during start */
     const char *const *addresses;
     size_t n_addresses;
-    struct wire_hello hello;                /* its times are filled in at sending */
+    struct wire_hello hello;                /* its times and stream are filled in at sending */
     int64_t heartbeat_ns;                   /* when nothing else was sent for so long */
+    int64_t call_ns;                        /* an answer takes no longer; 0 = 10 s */
     void (*limit)(void *ctx, size_t bytes); /* the largest batch the collector takes; may be NULL */
+    int64_t (*utc_ns)(void *ctx);           /* the host's clock; NULL: os_utc_ns */
     void *ctx;
 };
 
 struct uplink_status {
     enum uplink_state state;
-    int64_t since_ns; /* monotonic, of the state */
-    bool drained; /* the queue was closed and is empty: everything is acknowledged or set aside */
+    int64_t since_ns;     /* monotonic, of the state */
+    bool drained;         /* the outbox has ended: everything is acknowledged or set aside */
+    uint64_t taken, held; /* out of the outbox; in hand, of them */
     uint64_t acknowledged, duplicates, quarantined, resent, heartbeats;
-    uint64_t bytes; /* acknowledged */
-    char why[512];  /* of unreachable and refused: cause and remedy; of quarantined: the cause */
+    uint64_t quarantined_rows, quarantined_events; /* in them; a row is a process at a tick */
+    uint64_t bytes;                                /* acknowledged */
+    char why[512]; /* of unreachable and refused: cause and remedy; of quarantined: the cause */
 };
 
 /* Errors: ERR_NOMEM, ERR_INVALID (an address), ERR_RANGE (their number) */
 NODISCARD enum err uplink_start(struct uplink **out, const struct uplink_conf *conf,
                                 struct errmsg *why);
 
-/* Goes on until the closed queue is empty or the monotonic moment has come, which also ends a call
+/* Goes on until the outbox has ended or the monotonic moment has come, which also ends a call
  * under way; then ends the thread and releases. NULL is allowed. */
 void uplink_stop(struct uplink *u, int64_t until_ns);
 
 void uplink_status(struct uplink *u, struct uplink_status *out);
+
+/* The certificate has changed: connects anew when nothing is under way. Threads: any. */
+void uplink_refresh(struct uplink *u);
+
+/* One call beside the batches, to the collector in use; waits for the answer. Threads: any.
+ * Errors: ERR_UNREACHABLE (not connected), those of rpc_client_call */
+NODISCARD enum err uplink_call(struct uplink *u, const char *method, const void *p, size_t n,
+                               int64_t timeout_ns, struct buf *reply, struct rpc_result *result);
 
 #endif

@@ -64,8 +64,17 @@ endforeach()
 set(NNG_ENABLE_TLS ON CACHE BOOL "" FORCE)
 set(NNG_TLS_ENGINE mbed CACHE STRING "" FORCE)
 set(JANSSON_WITHOUT_TESTS ON CACHE BOOL "" FORCE)
+if(WIN32) # agent and command line speak TLS over TCP only; NNG links every transport that is on, 76 KB of them
+  foreach(v NNG_TRANSPORT_INPROC NNG_TRANSPORT_IPC NNG_TRANSPORT_WS NNG_TRANSPORT_WSS NNG_ENABLE_HTTP)
+    set(${v} OFF CACHE BOOL "" FORCE)
+  endforeach()
+endif()
 
 FetchContent_MakeAvailable(mbedtls nng jansson protobufc zstd libyaml) # order matters: NNG finds the mbedTLS targets
+foreach(lib mbedtls mbedx509 mbedcrypto) # its headers ask for macros that its own configuration takes away
+  get_target_property(dirs ${lib} INTERFACE_INCLUDE_DIRECTORIES)
+  set_property(TARGET ${lib} PROPERTY INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${dirs})
+endforeach()
 target_compile_definitions(mbedcrypto PUBLIC MBEDTLS_USER_CONFIG_FILE="cmake/mbedtls_user_config.h")
 target_include_directories(mbedcrypto PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
 target_include_directories(jansson SYSTEM PUBLIC ${jansson_BINARY_DIR}/include)

@@ -18,12 +18,12 @@ function(procfleet_program target description)
   set(resource ${CMAKE_CURRENT_BINARY_DIR}/${target}.rc)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/program.rc.in ${resource} @ONLY)
   target_sources(${target} PRIVATE ${resource})
-  target_link_options(${target} PRIVATE -Wl,--major-subsystem-version=10,--minor-subsystem-version=0
+  target_link_options(${target} PRIVATE -Wl,--no-insert-timestamp -Wl,--major-subsystem-version=10,--minor-subsystem-version=0
                                         -Wl,--major-os-version=10,--minor-os-version=0)
   add_custom_command(TARGET ${target} POST_BUILD VERBATIM
-    COMMAND ${CMAKE_OBJCOPY} --only-keep-debug $<TARGET_FILE:${target}> $<TARGET_FILE:${target}>.debug
-    COMMAND ${CMAKE_STRIP} --strip-all $<TARGET_FILE:${target}>
-    COMMAND ${CMAKE_OBJCOPY} --add-gnu-debuglink=$<TARGET_FILE:${target}>.debug $<TARGET_FILE:${target}>)
+    COMMAND ${CMAKE_OBJCOPY} -p --only-keep-debug $<TARGET_FILE:${target}> $<TARGET_FILE:${target}>.debug
+    COMMAND ${CMAKE_STRIP} -p --strip-all $<TARGET_FILE:${target}>
+    COMMAND ${CMAKE_OBJCOPY} -p --add-gnu-debuglink=$<TARGET_FILE:${target}>.debug $<TARGET_FILE:${target}>)
 endfunction()
 
 # Sanitizers tell where; the Windows programs run in a Wine prefix of the build tree that a fixture sets up.
@@ -145,7 +145,9 @@ function(procfleet_fuzz name)
   procfleet_test_properties(${name} fuzz 120)
 endfunction()
 
-# The first program in a new Wine prefix takes 5 to 12 s: set up once, and nothing of it left running.
+# The first program in a new Wine prefix takes 5 to 12 s: set up once, and nothing of it left running. The server stays (-p)
+# until the last test: one that is about to end because no program runs refuses the next one. It and Wine's services would
+# keep ctest's pipe open.
 function(procfleet_wine_prefix)
   find_program(WINEBOOT NAMES wineboot wineboot-stable NO_CMAKE_FIND_ROOT_PATH)
   find_program(WINESERVER NAMES wineserver PATHS /usr/lib/wine NO_CMAKE_FIND_ROOT_PATH)
@@ -153,8 +155,8 @@ function(procfleet_wine_prefix)
     message(WARNING "wine64 is missing (scripts/install-deps --windows): the Windows tests cannot run")
     return()
   endif()
-  # The server ends by itself soon after the last program, -k then fails.
-  add_test(NAME wine_prefix COMMAND ${WINEBOOT} -i)
+  add_test(NAME wine_prefix
+           COMMAND sh -c "exec >/dev/null 2>&1; mkdir -p ${CMAKE_BINARY_DIR}/wine && ${WINESERVER} -p && ${WINEBOOT} -i")
   add_test(NAME wine_prefix_end COMMAND sh -c "${WINESERVER} -k || true")
   set_tests_properties(wine_prefix wine_prefix_end PROPERTIES LABELS wine TIMEOUT 120 ENVIRONMENT "${wine_environment}")
   set_tests_properties(wine_prefix PROPERTIES FIXTURES_SETUP wine_prefix)

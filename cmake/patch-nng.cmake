@@ -1,4 +1,4 @@
-# The changes to NNG 1.5.2, applied where the sources are unpacked (run there). All but the last are about connections that end.
+# The changes to NNG 1.5.2, applied where the sources are unpacked (run there). All but the last two are about connections that end.
 #
 # A pipe that is closed on our side while a message arrives can hang for ever, and with it the one thread that takes all
 # closed pipes away: the callback that has read a message's head asks for its body on an operation that the close has just
@@ -12,7 +12,7 @@
 # come in, under the address sanitizer). There a late callback sees that the endpoint is closed, and closing takes the
 # connections away.
 #
-# Last, a reply that meets a pipe just being closed is refused by the transport without a word and stays in the pipe's
+# Besides, a reply that meets a pipe just being closed is refused by the transport without a word and stays in the pipe's
 # operation, which is thrown away with it: the message leaks.
 #
 # TLS forgets that its TCP connection has ended when nothing was being sent or received at that moment: whoever receives later
@@ -28,7 +28,11 @@
 # And the pause before a dialer tries again is a random number modulo the back-off, taken from a *signed* number: half of the
 # time it is negative, the dialer tries at once and doubles its back-off each time, so that a peer that was away for a few
 # hundred milliseconds is tried again only after up to the longest pause. Seen as an agent that stayed away for a minute after
-# a collector's restart of 0.3 s (chaos_collector with 60 kills). Here the number is unsigned.
+# a collector's restart of 0.3 s (chaos_collector with 60 kills). Here the number is unsigned. The longest pause, which may be set
+# while a dialer is at work (net_dial_pause), is set under a lock and was read without it (test_net_rules under the thread sanitizer).
+#
+# Last, a listener's or dialer's counters are appended to the tree of statistics after it was made public, without the lock under
+# which nng_stats_get walks that tree (test_agent under the thread sanitizer). Here appending takes the lock.
 
 function(change before after)
   string(FIND "${text}" "${before}" at)
@@ -45,6 +49,49 @@ file(READ ${file} text)
 if(NOT text MATCHES "procfleet")
   change("back_off ? (int) nni_random() % back_off : 0, &d->d_tmo_aio);" "/* Changed by procfleet, see cmake/patch-nng.cmake. */
 \t    back_off ? (int) (nni_random() % (unsigned) back_off) : 0, &d->d_tmo_aio);")
+  change("\tback_off = d->d_currtime;
+\tif (d->d_maxrtime > 0) {
+\t\td->d_currtime *= 2;
+\t\tif (d->d_currtime > d->d_maxrtime) {
+\t\t\td->d_currtime = d->d_maxrtime;
+\t\t}
+\t}" "\tback_off = d->d_currtime;
+\tnni_mtx_lock(&d->d_mtx);
+\tif (d->d_maxrtime > 0) {
+\t\td->d_currtime *= 2;
+\t\tif (d->d_currtime > d->d_maxrtime) {
+\t\t\td->d_currtime = d->d_maxrtime;
+\t\t}
+\t}
+\tnni_mtx_unlock(&d->d_mtx);")
+  file(WRITE ${file} "${text}")
+endif()
+
+# Statistics.
+set(file src/core/stats.c)
+file(READ ${file} text)
+if(NOT text MATCHES "procfleet")
+  change("void
+nni_stat_add(nni_stat_item *parent, nni_stat_item *child)
+{" "/* Changed by procfleet, see cmake/patch-nng.cmake. */
+static void
+stat_append(nni_stat_item *parent, nni_stat_item *child)
+{")
+  change("\tnni_stat_add(&stats_root, child);" "\tstat_append(&stats_root, child);")
+  change("// nni_stat_register registers a stat tree" "void
+nni_stat_add(nni_stat_item *parent, nni_stat_item *child)
+{
+#ifdef NNG_ENABLE_STATS
+\tnni_mtx_lock(&stats_lock);
+\tstat_append(parent, child);
+\tnni_mtx_unlock(&stats_lock);
+#else
+\tNNI_ARG_UNUSED(parent);
+\tNNI_ARG_UNUSED(child);
+#endif
+}
+
+// nni_stat_register registers a stat tree")
   file(WRITE ${file} "${text}")
 endif()
 

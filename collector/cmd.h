@@ -1,13 +1,44 @@
-/* The subcommands of procfleet-collector. Each takes its own name as argv[0] and gives the exit
- * code: 0 ok, 1 failed, 2 wrong usage or setting. */
+/* The subcommands of procfleet-collector, and what they share. Each takes its own name as argv[0]
+ * and gives the exit code: 0 ok, 1 failed, 2 wrong usage or setting. */
 #ifndef PROCFLEET_COLLECTOR_CMD_H
 #define PROCFLEET_COLLECTOR_CMD_H
 
 #include "common/opt.h"
+#include "common/sheet.h"
+
+enum { CMD_DONE, CMD_FAILED, CMD_USAGE };
+
+/* Parses, shows help, or runs. Gives the exit code. */
+int cmd_with_options(const struct opt_command *cmd, int argc, char **argv,
+                     int (*run)(const struct opt_args *a));
+
+/* Tells on standard error; gives the exit code. */
+int cmd_complain(const struct opt_command *cmd, enum err e, const char *text);
+
+const char *cmd_value_or(const struct opt_args *a, const char *name, const char *otherwise);
+
+/* --life, --expiring and the like. Errors: ERR_USAGE */
+NODISCARD enum err cmd_span(int64_t *ns, const char *option, const char *text, int64_t min_ns,
+                            int64_t max_ns, const char *range, struct errmsg *why);
+
+/* --format. Errors: ERR_USAGE */
+NODISCARD enum err cmd_format(enum sheet_format *format, const struct opt_args *a,
+                              struct errmsg *why);
+
+/* A command of commands: options->subs and their mains in the same order. */
+#define CMD_SUBS_MAX 16
+struct cmd_group {
+    const struct opt_command *options;
+    const char *about; /* for its page */
+    int (*const *mains)(int argc, char **argv);
+};
+int cmd_group_run(const struct cmd_group *g, int argc, char **argv);
 
 int cmd_run(int argc, char **argv);
 int cmd_pki(int argc, char **argv);
+int cmd_store(int argc, char **argv);
 
-extern const struct opt_command cmd_run_options; /* for the program's page and completion */
+/* For the program's page and completion. */
+extern const struct opt_command cmd_run_options, cmd_pki_options, cmd_store_options;
 
 #endif

@@ -4,12 +4,15 @@
  *                                             |
  *             operators -> query listener -> serve -> query
  *
+ *   strangers -> enroll listener -> trust, which also renews agents (ingest) and judges all
+ *
  * Start: network layer, certificates, subs (unstarted), store (recovery), events listener, subs'
- * thread, session, serve, query listener, and the ingest listener last, so that nothing is accepted
- * before it can be stored and seen.
- * Stop: listeners that take requests, the publisher, the session (which waits for the batches under
- * way), the store, and then the rest.
- * Locks: none here. Each stage's own; no stage calls another while it holds one. */
+ * thread, session, serve, query listener, the ingest listener, so that nothing is accepted before
+ * it can be stored and seen, and the enroll listener last; the trust is opened before the first
+ * listener, since they ask it, and follows its book once all listen.
+ * Stop: following, listeners that take requests, the publisher, the session (which waits for the
+ * batches under way), the store, and then the rest. Locks: none here. Each stage's own; no stage
+ * calls another while it holds one. */
 #include "collector/collector.h"
 
 #include <inttypes.h>
@@ -17,8 +20,9 @@
 
 #include "collector/serve.h"
 #include "collector/session.h"
-#include "collector/store.h"
+#include "collector/store/store.h"
 #include "collector/subs.h"
+#include "collector/trust/trust.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -32,6 +36,12 @@
 #define PUB_QUEUE        1024u
 #define REPLY_TIMEOUT_NS (5 * CLK_S)
 #define PROGRESS_NS      (2 * CLK_S)
+#define ENROLL_BYTES_MAX (16u << 10)
+#define ENROLL_PEERS_MAX 64u
+#define ENROLL_SILENT_NS (10 * CLK_S)
+#define ENROLL_SAME_MAX  16u          /* of one address, so that nobody holds all alone */
+#define INGEST_SILENT_NS (90 * CLK_S) /* agents call every 30 s */
+#define QUERY_SILENT_NS  (600 * CLK_S)
 
 struct collector {
     const struct collector_conf *conf;
@@ -44,6 +54,8 @@ struct collector {
     struct serve *serve;
     struct rpc_server *query;
     struct rpc_server *ingest;
+    struct rpc_server *enroll;
+    struct trust *trust;
     int64_t progress_ns; /* of the last line about recovery */
 };
 
@@ -76,6 +88,33 @@ static void on_failed(void *ctx, const struct errmsg *why)
              "\"mend the disk of data_dir, then restart the collector\"");
 }
 
+static void on_trouble(void *ctx, const struct errmsg *why)
+{
+    char quoted[600];
+
+    (void)ctx;
+    if (why) {
+        log_line(LOG_WARN, "store", "sealing_failed", "reason=%s remedy=%s",
+                 log_str(quoted, sizeof quoted, why->text),
+                 "\"it is tried again; when memory is full, agents wait: make room on the disk of "
+                 "data_dir\"");
+    } else {
+        log_line(LOG_INFO, "store", "sealing_works", "after=failure");
+    }
+}
+
+static void on_refusing(void *ctx, bool refusing, uint64_t disk_free)
+{
+    (void)ctx;
+    if (refusing) {
+        log_line(LOG_WARN, "store", "disk_full", "free=%" PRIu64 " remedy=%s", disk_free,
+                 "\"batches are refused, agents keep them and wait: make room on the disk of "
+                 "data_dir\"");
+    } else {
+        log_line(LOG_INFO, "store", "disk_works", "free=%" PRIu64, disk_free);
+    }
+}
+
 static void on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     struct collector *c = ctx;
@@ -95,18 +134,81 @@ static bool host_state(void *ctx, const struct uuid *host, struct query_host_sta
     if (!session_host_state(ctx, host, &s)) {
         return false;
     }
-    *out = (struct query_host_state){.connected = s.connected, .offset_ns = s.offset_ns};
+    *out = (struct query_host_state){.connected = s.connected,
+                                     .clock = s.clock,
+                                     .heard_ns = s.heard_ns,
+                                     .not_before_ns = s.not_before_ns,
+                                     .not_after_ns = s.not_after_ns,
+                                     .clones = s.clones,
+                                     .stored = s.stored,
+                                     .duplicates = s.duplicates,
+                                     .conflicts = s.conflicts,
+                                     .corrupt = s.corrupt,
+                                     .spoofed = s.spoofed,
+                                     .too_old = s.too_old};
     memcpy(out->version, s.version, sizeof out->version);
     return true;
 }
 
 /* -- start -- */
 
+static enum err data_dir_make(struct collector *c, struct errmsg *why)
+{
+    enum err e = os_mkdirs(c->conf->data_dir, true);
+
+    return e ? errmsg_set(why, e, "cannot make data_dir %s: %s", c->conf->data_dir, err_text(e))
+             : ERR_OK;
+}
+
 static enum err trust_load(struct collector *c, struct errmsg *why)
 {
-    const struct net_tls_conf tls = {c->conf->ca, c->conf->cert, c->conf->key, NULL};
+    struct net_tls_conf tls = {
+        .ca = c->conf->ca, .cert = c->conf->cert, .key = c->conf->key, .crl = c->conf->crl};
+    char *tickets = os_path_join(c->conf->data_dir, "ticket.keys");
+    enum err e = tickets ? ERR_OK : ERR_NOMEM;
 
-    return net_tls_load(&c->tls, &tls, true, why);
+    tls.tickets = tickets;
+    if (!e) {
+        e = net_tls_load(&c->tls, &tls, true, why);
+        if (e == ERR_NOTFOUND) {
+            struct errmsg cause = *why;
+
+            e = errmsg_set(why, e,
+                           "%s; make it with 'procfleet-collector pki issue --role "
+                           "collector', or say with tls.ca, tls.cert and tls.key where it is",
+                           cause.text);
+        }
+    }
+    mem_free(tickets);
+    return e;
+}
+
+static enum err trust_make(struct collector *c, struct errmsg *why)
+{
+    const struct trust_conf conf = {
+        .dir = c->conf->pki_dir,
+        .required = c->conf->pki_required,
+        .life_ns = c->conf->cert_life_ns,
+        .grace_ns = c->conf->renew_grace_ns,
+        .tls = c->tls,
+        .ca = c->conf->ca,
+        .cert = c->conf->cert,
+        .crl = c->conf->crl,
+    };
+
+    return trust_open(&c->trust, &conf, why);
+}
+
+/* Somebody may be here no longer. */
+static void on_revoked(void *ctx)
+{
+    struct collector *c = ctx;
+
+    rpc_server_review(c->ingest);
+    rpc_server_review(c->query);
+    if (c->pub) {
+        net_pub_review(c->pub);
+    }
 }
 
 static enum err subs_make(struct collector *c, uint64_t epoch)
@@ -129,21 +231,20 @@ static enum err store_make(struct collector *c, struct errmsg *why)
         .dir = c->conf->data_dir,
         .fio = c->conf->fio,
         .head_bytes_max = c->conf->head_bytes_max,
-        .age_max_ns = c->conf->age_max_ns,
+        .accept_age_ns = c->conf->accept_age_ns,
+        .retain = c->conf->retain,
         .hosts_max = c->conf->hosts_max,
         .instances_max = c->conf->processes_max * 4,
         .commit_gather_ns = 20 * CLK_MS,
         .commit_bytes = 1u << 20,
         .on_stored = on_stored,
         .on_failed = on_failed,
+        .on_trouble = on_trouble,
+        .on_refusing = on_refusing,
         .ctx = c,
         .on_progress = on_progress,
     };
-    enum err e = os_mkdirs(c->conf->data_dir, true);
 
-    if (e) {
-        return errmsg_set(why, e, "cannot make data_dir %s: %s", c->conf->data_dir, err_text(e));
-    }
     return store_open(&c->store, &conf, why);
 }
 
@@ -173,6 +274,8 @@ static enum err events_listen(struct collector *c, struct errmsg *why)
         .tls = c->tls,
         .roles = NET_SUBSCRIBE,
         .refuse_scoped = true,
+        .judge = trust_registry(c->trust) ? registry_judge : NULL,
+        .judge_ctx = trust_registry(c->trust),
         .queue = PUB_QUEUE,
     };
     enum err e;
@@ -203,9 +306,12 @@ static enum err query_listen(struct collector *c, struct errmsg *why)
                 .address = c->conf->query,
                 .tls = c->tls,
                 .roles = NET_QUERY | NET_SUBSCRIBE | NET_ADMIN,
+                .judge = trust_registry(c->trust) ? registry_judge : NULL,
+                .judge_ctx = trust_registry(c->trust),
                 .receive_max = QUERY_BYTES_MAX,
                 .contexts = 32,
                 .reply_timeout_ns = REPLY_TIMEOUT_NS,
+                .silent_ns = QUERY_SILENT_NS,
             },
         .workers = workers(),
         .queue = 64,
@@ -224,7 +330,7 @@ static enum err query_listen(struct collector *c, struct errmsg *why)
 
 static enum err ingest_listen(struct collector *c, struct errmsg *why)
 {
-    struct rpc_method methods[SESSION_METHODS];
+    struct rpc_method methods[SESSION_METHODS + 1];
     struct rpc_server_conf conf = {
         .net =
             {
@@ -232,11 +338,14 @@ static enum err ingest_listen(struct collector *c, struct errmsg *why)
                 .address = c->conf->ingest,
                 .tls = c->tls,
                 .roles = NET_AGENT,
+                .judge = trust_registry(c->trust) ? registry_judge : NULL,
+                .judge_ctx = trust_registry(c->trust),
                 .receive_max = c->conf->batch_bytes_max + FRAME_ROOM,
                 .contexts = 64,
                 .per_peer = IN_FLIGHT,
                 .peers_max = 2 * c->conf->hosts_max, /* one that came back may be there twice */
                 .reply_timeout_ns = REPLY_TIMEOUT_NS,
+                .silent_ns = INGEST_SILENT_NS,
             },
         .on_peer = session_peer,
         .peer_ctx = c->session,
@@ -250,9 +359,51 @@ static enum err ingest_listen(struct collector *c, struct errmsg *why)
     enum err e;
 
     session_methods(c->session, methods);
+    if (trust_enroll(c->trust)) {
+        enroll_renew_method(trust_enroll(c->trust), &methods[conf.n_methods++]);
+    }
     e = rpc_server_start(&c->ingest, &conf, why);
     if (!e) {
         listening_log("ingest", conf.net.address, rpc_server_port(c->ingest));
+    }
+    return e;
+}
+
+static enum err enroll_listen(struct collector *c, struct errmsg *why)
+{
+    struct rpc_method methods[ENROLL_METHODS];
+    const struct rpc_server_conf conf = {
+        .net =
+            {
+                .name = "enroll",
+                .address = c->conf->enroll,
+                .tls = c->tls,
+                .strangers = true,
+                .receive_max = ENROLL_BYTES_MAX,
+                .contexts = 8,
+                .per_peer = 2, /* the last reply may be on its way still */
+                .peers_max = ENROLL_PEERS_MAX,
+                .handshakes_max = ENROLL_PEERS_MAX,
+                .same_address_max = ENROLL_SAME_MAX,
+                .reply_timeout_ns = REPLY_TIMEOUT_NS,
+                .silent_ns = ENROLL_SILENT_NS,
+            },
+        .methods = methods,
+        .n_methods = ENROLL_METHODS,
+        .workers = 2,
+        .queue = 16,
+        .raw_max = ENROLL_BYTES_MAX,
+        .default_timeout_ns = 30 * CLK_S,
+    };
+    enum err e;
+
+    if (!c->conf->enroll[0] || !trust_enroll(c->trust)) {
+        return ERR_OK;
+    }
+    enroll_methods(trust_enroll(c->trust), methods);
+    e = rpc_server_start(&c->enroll, &conf, why);
+    if (!e) {
+        listening_log("enroll", conf.net.address, rpc_server_port(c->enroll));
     }
     return e;
 }
@@ -264,6 +415,7 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .hosts_max = c->conf->hosts_max,
         .max_message = c->conf->batch_bytes_max,
         .max_in_flight = IN_FLIGHT,
+        .accept_age_ns = c->conf->accept_age_ns,
         .future_max_ns = 300 * CLK_S,
     };
     struct serve_conf serve = {
@@ -302,7 +454,13 @@ static enum err start(struct collector *c, struct errmsg *why)
     }
     c->net = true;
     descriptors_check(c);
-    e = trust_load(c, why);
+    e = data_dir_make(c, why);
+    if (!e) {
+        e = trust_load(c, why);
+    }
+    if (!e) {
+        e = trust_make(c, why);
+    }
     if (!e) {
         e = subs_make(c, epoch);
     }
@@ -323,7 +481,13 @@ static enum err start(struct collector *c, struct errmsg *why)
     if (!e) {
         e = query_listen(c, why);
     }
-    return e ? e : ingest_listen(c, why);
+    if (!e) {
+        e = ingest_listen(c, why);
+    }
+    if (!e) {
+        e = enroll_listen(c, why);
+    }
+    return e ? e : trust_follow(c->trust, on_revoked, c);
 }
 
 enum err collector_start(struct collector **out, const struct collector_conf *conf,
@@ -351,6 +515,8 @@ void collector_stop(struct collector *c)
     if (!c) {
         return;
     }
+    trust_unfollow(c->trust);
+    rpc_server_stop(c->enroll);
     rpc_server_stop(c->ingest);
     rpc_server_stop(c->query);
     if (c->subs) {
@@ -361,6 +527,7 @@ void collector_stop(struct collector *c)
     serve_destroy(c->serve);
     net_pub_stop(c->pub);
     subs_destroy(c->subs);
+    trust_close(c->trust);
     net_tls_free(c->tls);
     if (c->net) {
         net_fini();
@@ -370,6 +537,10 @@ void collector_stop(struct collector *c)
 
 struct collector_ports collector_ports(const struct collector *c)
 {
-    return (struct collector_ports){rpc_server_port(c->ingest), rpc_server_port(c->query),
-                                    c->pub ? net_pub_port(c->pub) : 0};
+    return (struct collector_ports){
+        .ingest = rpc_server_port(c->ingest),
+        .query = rpc_server_port(c->query),
+        .events = c->pub ? net_pub_port(c->pub) : 0,
+        .enroll = c->enroll ? rpc_server_port(c->enroll) : 0,
+    };
 }

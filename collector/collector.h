@@ -10,14 +10,14 @@ struct collector;
 
 /* Returns when everything listens: recovery of the store is complete then.
  * conf    borrowed until collector_stop
- * Errors: those of net_tls_load, store_open and the listeners; why says what to do */
+ * Errors: those of net_tls_load, trust_open, store_open and the listeners; why says what to do */
 NODISCARD enum err collector_start(struct collector **out, const struct collector_conf *conf,
                                    struct errmsg *why);
 void collector_stop(struct collector *c); /* NULL is allowed */
 
-/* Ports actually bound; events is 0 when it is off. */
+/* Ports actually bound; events and enroll are 0 when they are off. */
 struct collector_ports {
-    unsigned ingest, query, events;
+    unsigned ingest, query, events, enroll;
 };
 struct collector_ports collector_ports(const struct collector *c);
 

@@ -1,7 +1,9 @@
 #include "collector/collector_conf.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "collector/trust/registry.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -11,6 +13,13 @@
 #define GIB (1024 * MIB)
 #define H   (3600 * CLK_S)
 
+#define SIZE_MAX_SET (1024 * 1024 * GIB)
+#define HEAD_MIN     (128u * (uint64_t)MIB) /* by default */
+#define HEAD_MAX     (8u * (uint64_t)GIB)
+#define HEAD_SET_MIN (16 * MIB)
+#define SHARE_MIN    (16 * MIB)
+#define TOTAL_MIN    (256 * MIB)
+
 static const struct conf_key keys[] = {
     {"data_dir", CONF_TEXT, "/var/lib/procfleet-collector", 0, 0, NULL,
      "absolute path: write-ahead log; one collector holds its lock; base of relative paths"},
@@ -19,16 +28,53 @@ static const struct conf_key keys[] = {
      "address:port for the command line; port 0 = any"},
     {"listen.events", CONF_TEXT, "*:7422", 0, 0, NULL,
      "address:port of the live stream; port 0 = any, empty = off"},
+    {"listen.enroll", CONF_TEXT, "*:7423", 0, 0, NULL,
+     "address:port for hosts that enrol, who have no certificate yet; port 0 = any, empty = off; "
+     "off without pki.dir"},
     {"tls.ca", CONF_TEXT, "tls/ca.pem", 0, 0, NULL,
      "authority that must have signed every client's certificate"},
     {"tls.cert", CONF_TEXT, "tls/collector.pem", 0, 0, NULL,
      "own certificate, for use as a server only"},
     {"tls.key", CONF_TEXT, "tls/collector.key", 0, 0, NULL,
      "own private key; refused when others can read it"},
+    {"tls.crl", CONF_TEXT, "", 0, 0, NULL,
+     "revocation list in PEM, of an authority kept outside procfleet; read again when it changes; "
+     "empty = none"},
+    {"pki.dir", CONF_TEXT, "pki", 0, 0, NULL,
+     "authority and its book: who may enrol, who is revoked; a default directory that is not "
+     "there, "
+     "and empty, is none"},
+    {"pki.cert_life", CONF_SPAN, "90d", 60 * CLK_S, 87600 * H, NULL,
+     "how long an agent's certificate is valid; renewed at two thirds of it"},
+    {"pki.renew_grace", CONF_SPAN, "7d", 0, REGISTRY_GRACE_MAX, NULL,
+     "how long after its end an agent's certificate can still be renewed"},
+    {"accept_age", CONF_SPAN, "8d", 60 * CLK_S, 876000 * H, NULL,
+     "batches older than this by the corrected clock are refused; longer than the agents' "
+     "spool.max_age, so that an outage loses nothing"},
     {"retention.raw.age", CONF_SPAN, "48h", H, 87600 * H, NULL,
-     "samples and events older than this are dropped"},
-    {"head.max_bytes", CONF_SIZE, "128MiB", 16 * MIB, 64 * GIB, NULL,
-     "encoded batches held in memory, all hosts; the oldest go first"},
+     "samples as they came, and their summaries, older than this are dropped"},
+    {"retention.10s.age", CONF_SPAN, "5d", H, 87600 * H, NULL, "the same of the 10 s tier"},
+    {"retention.1min.age", CONF_SPAN, "30d", H, 87600 * H, NULL, "the same of the 1 min tier"},
+    {"retention.1h.age", CONF_SPAN, "90d", H, 87600 * H, NULL, "the same of the 1 h tier"},
+    {"retention.events.age", CONF_SPAN, "0s", 0, 87600 * H, NULL,
+     "the same of events, names of processes and ledgers; 0 = the longest of the tiers"},
+    {"retention.raw.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "bytes of samples; beyond, the oldest go; 0 = 25 % of retention.total_bytes"},
+    {"retention.10s.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "the same of the 10 s tier; 0 = 22 %"},
+    {"retention.1min.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "the same of the 1 min tier; 0 = 35 %"},
+    {"retention.1h.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "the same of the 1 h tier; 0 = 13 %"},
+    {"retention.events.bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "the same of events; 0 = 5 %"},
+    {"retention.total_bytes", CONF_SIZE, "0", 0, 5 * SIZE_MAX_SET, NULL,
+     "ceiling over all that the store keeps in data_dir; 0 = 80 % of the file system"},
+    {"head.max_bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "encoded batches held in memory until they are sealed, all hosts (about 1.5 MB a host at 1 "
+     "Hz); "
+     "from three quarters on windows are sealed early, at the limit agents wait; 0 = a quarter of "
+     "the machine's memory, 128 MiB to 8 GiB"},
     {"limits.hosts", CONF_INT, "10000", 1, 1000000, NULL,
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,
@@ -84,6 +130,15 @@ static unsigned choice(const struct conf *c, const char *key, const char *const 
     return i;
 }
 
+static enum err pki_read(struct collector_conf *c)
+{
+    if (conf_text(c->source, "pki.dir")[0]) {
+        return path_get(&c->pki_dir, c, "pki.dir");
+    }
+    c->pki_dir = mem_strdup("");
+    return c->pki_dir ? ERR_OK : ERR_NOMEM;
+}
+
 static enum err paths_read(struct collector_conf *c, struct errmsg *why)
 {
     const char *dir = conf_text(c->source, "data_dir");
@@ -103,6 +158,12 @@ static enum err paths_read(struct collector_conf *c, struct errmsg *why)
     if (!e) {
         e = path_get(&c->key, c, "tls.key");
     }
+    if (!e && conf_text(c->source, "tls.crl")[0]) {
+        e = path_get(&c->crl, c, "tls.crl");
+    }
+    if (!e) {
+        e = pki_read(c);
+    }
     if (!e && conf_text(c->source, "log.file")[0]) {
         return path_get(&c->log_file, c, "log.file");
     }
@@ -113,6 +174,70 @@ static enum err paths_read(struct collector_conf *c, struct errmsg *why)
     return e;
 }
 
+static const struct {
+    unsigned kind;
+    const char *age, *bytes;
+} tiers[] = {
+    {SEG_RAW, "retention.raw.age", "retention.raw.bytes"},
+    {SEG_10S, "retention.10s.age", "retention.10s.bytes"},
+    {SEG_1MIN, "retention.1min.age", "retention.1min.bytes"},
+    {SEG_1H, "retention.1h.age", "retention.1h.bytes"},
+    {SEG_REST, "retention.events.age", "retention.events.bytes"},
+};
+
+#define N_TIERS (sizeof tiers / sizeof *tiers)
+
+static uint64_t head_default(void)
+{
+    uint64_t quarter = os_memory_bytes() / 4;
+
+    return quarter < HEAD_MIN ? HEAD_MIN : quarter > HEAD_MAX ? HEAD_MAX : quarter;
+}
+
+/* What the table cannot say: 0 is "by default", less than the least is not. */
+static enum err least(const struct collector_conf *c, const char *key, int64_t min,
+                      struct errmsg *why)
+{
+    int64_t value = conf_int(c->source, key);
+    char text[96];
+
+    if (value == 0 || value >= min) {
+        return ERR_OK;
+    }
+    (void)snprintf(text, sizeof text, "0 or at least %lld MiB", (long long)(min / MIB));
+    return conf_wrong(c->source, key, why, text);
+}
+
+static enum err retention_read(struct collector_conf *c, struct errmsg *why)
+{
+    struct retain_conf *r = &c->retain;
+    uint64_t sum = 0;
+    enum err e = ERR_OK;
+
+    r->total_bytes = (uint64_t)conf_int(c->source, "retention.total_bytes");
+    for (size_t i = 0; i < N_TIERS && !e; i++) {
+        unsigned kind = tiers[i].kind;
+
+        r->age_ns[kind] = conf_int(c->source, tiers[i].age);
+        r->share[kind] = (uint64_t)conf_int(c->source, tiers[i].bytes);
+        sum += r->share[kind];
+        if (i > 0 && r->age_ns[kind] > 0 && r->age_ns[kind] < r->age_ns[tiers[i - 1].kind] &&
+            kind != SEG_REST) {
+            return conf_wrong(c->source, tiers[i].age, why,
+                              "shorter than the tier below it is kept");
+        }
+        e = least(c, tiers[i].bytes, SHARE_MIN, why);
+    }
+    if (!e) {
+        e = least(c, "retention.total_bytes", TOTAL_MIN, why);
+    }
+    if (!e && r->total_bytes > 0 && sum > r->total_bytes) {
+        e = conf_wrong(c->source, "retention.total_bytes", why,
+                       "less than the shares together: retention.raw.bytes and the others");
+    }
+    return e ? e : least(c, "head.max_bytes", HEAD_SET_MIN, why);
+}
+
 static void values_read(struct collector_conf *c)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
@@ -121,11 +246,18 @@ static void values_read(struct collector_conf *c)
     c->ingest = conf_text(c->source, "listen.ingest");
     c->query = conf_text(c->source, "listen.query");
     c->events = conf_text(c->source, "listen.events");
+    c->enroll = conf_text(c->source, "listen.enroll");
+    c->pki_required = conf_is_set(c->source, "pki.dir");
+    c->cert_life_ns = conf_int(c->source, "pki.cert_life");
+    c->renew_grace_ns = conf_int(c->source, "pki.renew_grace");
     c->hosts_max = (uint32_t)conf_int(c->source, "limits.hosts");
     c->processes_max = (uint32_t)conf_int(c->source, "limits.processes_per_host");
     c->batch_bytes_max = (uint32_t)conf_int(c->source, "limits.batch_bytes");
-    c->age_max_ns = conf_int(c->source, "retention.raw.age");
+    c->accept_age_ns = conf_int(c->source, "accept_age");
     c->head_bytes_max = (uint64_t)conf_int(c->source, "head.max_bytes");
+    if (c->head_bytes_max == 0) {
+        c->head_bytes_max = head_default();
+    }
     c->log_level = (enum log_level)choice(c->source, "log.level", levels);
     c->log_format = (enum log_format)choice(c->source, "log.format", formats);
 }
@@ -151,6 +283,10 @@ enum err collector_conf_load(struct collector_conf *out, const char *file, const
         return e;
     }
     values_read(c);
+    e = retention_read(c, why);
+    if (e) {
+        return e;
+    }
     if (!c->ingest[0] || !c->query[0]) {
         return errmsg_set(why, ERR_INVALID, "listen.ingest and listen.query cannot be empty");
     }
@@ -162,8 +298,10 @@ void collector_conf_fini(struct collector_conf *c)
     conf_destroy(c->source);
     mem_free(c->data_dir);
     mem_free(c->ca);
+    mem_free(c->crl);
     mem_free(c->cert);
     mem_free(c->key);
+    mem_free(c->pki_dir);
     mem_free(c->log_file);
     *c = (struct collector_conf){0};
 }

@@ -3,6 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_COLLECTOR_CONF_H
 #define PROCFLEET_COLLECTOR_COLLECTOR_CONF_H
 
+#include "collector/store/retain.h"
 #include "common/conf.h"
 #include "common/fio.h"
 #include "common/log.h"
@@ -11,14 +12,20 @@ const struct conf_key *collector_conf_keys(size_t *n);
 
 struct collector_conf {
     struct conf *source;
-    char *data_dir, *ca, *cert, *key;    /* absolute; owned */
-    char *log_file;                      /* absolute, or "" = standard error; owned */
-    const char *ingest, *query, *events; /* addresses; events may be "" = off; the source's */
+    char *data_dir, *ca, *cert, *key; /* absolute; owned */
+    char *crl;                        /* likewise, or NULL: there is none */
+    char *log_file;                   /* absolute, or "" = standard error; owned */
+    const char *ingest, *query;       /* addresses; the source's */
+    const char *events, *enroll;      /* likewise; "" = off */
+    char *pki_dir;                    /* absolute, or "" = none; owned */
+    bool pki_required;                /* said by somebody, and no mere default */
+    int64_t cert_life_ns, renew_grace_ns;
     uint32_t hosts_max;
     uint32_t processes_max; /* of one host */
     uint32_t batch_bytes_max;
-    int64_t age_max_ns;
+    int64_t accept_age_ns;
     uint64_t head_bytes_max;
+    struct retain_conf retain; /* 0: by default, from the disk */
     enum log_level log_level;
     enum log_format log_format;
     const struct fio *fio; /* what the store writes through: fio_os() but for tests */

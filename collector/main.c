@@ -10,11 +10,6 @@ static int cmd_version(int argc, char **argv);
 static int cmd_completion(int argc, char **argv);
 
 /* Those without a table of options of their own. */
-static const struct opt_command pki = {
-    .program = "procfleet-collector",
-    .name = "pki",
-    .brief = "make the authority, and certificates signed by it",
-};
 static const struct opt_command config_sample = {
     .program = "procfleet-collector",
     .name = "config-sample",
@@ -33,11 +28,11 @@ static const struct opt_command completion = {
     .examples = "  . <(procfleet-collector completion)\n",
 };
 
-static const struct opt_command *const commands[] = {&cmd_run_options, &pki, &config_sample,
-                                                     &version, &completion};
+static const struct opt_command *const commands[] = {
+    &cmd_run_options, &cmd_pki_options, &cmd_store_options, &config_sample, &version, &completion};
 
-static int (*const mains[])(int, char **) = {cmd_run, cmd_pki, cmd_config_sample, cmd_version,
-                                             cmd_completion};
+static int (*const mains[])(int, char **) = {cmd_run,           cmd_pki,     cmd_store,
+                                             cmd_config_sample, cmd_version, cmd_completion};
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

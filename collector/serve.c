@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/glob.h"
+#include "common/log.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
@@ -13,7 +15,7 @@ struct serve {
     struct serve_conf conf;
     struct uuid id; /* of this start of the collector */
     size_t n_methods;
-    struct rpc_method methods[8];
+    struct rpc_method methods[12];
 };
 
 static enum rpc_code code_of(enum err e)
@@ -58,6 +60,29 @@ static void answer_send(struct rpc_call *call, const struct query_answer *a)
     buf_fini(&out);
 }
 
+/* Whether a host is asked for by a name that the certificate's scope excludes. Whether there is
+ * such a host is not told; patterns and ids find nothing outside the scope. */
+static bool outside_scope(struct rpc_call *call, const struct wire_query *q)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    char name[80], host[160], scope[160];
+
+    if (!who->scope[0] || q->host.n == 0 || q->host.n > MODEL_HOST_NAME_MAX ||
+        glob_is_pattern(q->host) || glob_match(str_make(who->scope), q->host)) {
+        return false;
+    }
+    (void)snprintf(name, sizeof name, "%.*s", (int)q->host.n, q->host.p);
+    log_line(LOG_WARN, "query", "denied",
+             "listener=query peer=%s name=%s host=%s scope=%s reason=\"outside the scope\"",
+             who->address, who->name, log_str(host, sizeof host, name),
+             log_str(scope, sizeof scope, who->scope));
+    rpc_fail(call, RPC_PERMISSION_DENIED, 0,
+             "this certificate sees hosts that fit '%s' only: ask for those, or use one with "
+             "another scope",
+             who->scope);
+    return true;
+}
+
 static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
 {
     struct query_env env = {
@@ -71,10 +96,23 @@ static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
     struct wire_query *q = NULL;
     struct query_answer a = {0};
     struct errmsg why = {""};
+    struct store_stats stats;
+    struct store_room room;
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
     enum err e = wire_query_decode(&q, p, n);
 
+    if (!e && outside_scope(call, q)) {
+        wire_query_free(q);
+        return;
+    }
+    store_stats(s->conf.store, &stats);
+    env.store_failed = stats.failed;
+    env.stats = &stats;
+    if (kind == QUERY_OVERVIEW) {
+        store_room(s->conf.store, &room);
+        env.room = &room;
+    }
     if (!e) {
         e = store_view_open(&view, s->conf.store);
     }
@@ -115,6 +153,21 @@ static void on_history(void *ctx, struct rpc_call *call)
 static void on_events(void *ctx, struct rpc_call *call)
 {
     ask(ctx, QUERY_EVENTS, call);
+}
+
+static void on_coverage(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_COVERAGE, call);
+}
+
+static void on_tree(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_TREE, call);
+}
+
+static void on_overview(void *ctx, struct rpc_call *call)
+{
+    ask(ctx, QUERY_OVERVIEW, call);
 }
 
 static void on_server_info(void *ctx, struct rpc_call *call)
@@ -178,6 +231,9 @@ enum err serve_create(struct serve **out, const struct serve_conf *conf)
     method_add(s, RPC_QUERY_PROCESSES, MAY_ASK, on_processes);
     method_add(s, RPC_QUERY_HISTORY, MAY_ASK, on_history);
     method_add(s, RPC_QUERY_EVENTS, MAY_ASK, on_events);
+    method_add(s, RPC_QUERY_COVERAGE, MAY_ASK, on_coverage);
+    method_add(s, RPC_QUERY_TREE, MAY_ASK, on_tree);
+    method_add(s, RPC_QUERY_OVERVIEW, MAY_ASK, on_overview);
     *out = s;
     return ERR_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_SERVE_H
 #define PROCFLEET_COLLECTOR_SERVE_H
 
-#include "collector/query.h"
+#include "collector/query/query.h"
 #include "common/rpc.h"
 
 struct serve;

@@ -1,43 +1,21 @@
-#include "collector/session.h"
+#include "collector/session_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
-#include "common/wire_rpc.h"
 
-#define OFFSET_SPAN_NS (300 * CLK_S) /* the estimate looks at this span and the one before */
-#define FORGET_NS      (600 * CLK_S)
-#define BUSY_MS        100 /* until the same batch is asked for again */
-#define OVERLOAD_MS    1000
-#define FAILED_MS      5000
-#define NO_OFFSET      INT64_MAX
+#define OVERLOAD_MS 1000
+#define CLONE_MS    30000
+#define WAIT_MS     5000
 
-struct host {
-    struct uuid id;
-    unsigned connections;
-    int64_t span_ns;  /* begin of the span that least[0] is of */
-    int64_t least[2]; /* receive minus send, this span and the last; NO_OFFSET: none */
-    struct session_host seen;
-};
-
-struct session {
-    struct session_conf conf;
-    struct os_mutex *lock; /* guards what follows */
-    struct os_cond *idle;
-    struct host **hosts; /* by id */
-    uint32_t n, cap;
-    unsigned under_way;
-    struct session_stats stats;
-};
-
-static int64_t now_of(const struct session *s)
+struct clock_moment session_now(const struct session *s)
 {
-    return s->conf.utc_ns ? s->conf.utc_ns() : os_utc_ns();
+    return (struct clock_moment){s->conf.utc_ns ? s->conf.utc_ns() : os_utc_ns(),
+                                 s->conf.mono_ns ? s->conf.mono_ns() : os_mono_ns()};
 }
 
 enum err session_create(struct session **out, const struct session_conf *conf)
@@ -49,6 +27,7 @@ enum err session_create(struct session **out, const struct session_conf *conf)
         return ERR_NOMEM;
     }
     s->conf = *conf;
+    s->hosts.max = conf->hosts_max;
     e = os_mutex_create(&s->lock);
     if (!e) {
         e = os_cond_create(&s->idle, s->lock);
@@ -73,152 +52,43 @@ void session_destroy(struct session *s)
         }
         os_mutex_unlock(s->lock);
     }
-    for (uint32_t i = 0; i < s->n; i++) {
-        mem_free(s->hosts[i]);
-    }
-    mem_free(s->hosts);
+    session_hosts_fini(&s->hosts);
     os_cond_destroy(s->idle);
     os_mutex_destroy(s->lock);
     mem_free(s);
 }
 
-/* -- hosts; all under the lock -- */
-
-static const struct uuid *host_id(const void *session, size_t i)
-{
-    return &((const struct session *)session)->hosts[i]->id;
-}
-
-static uint32_t host_index(const struct session *s, const struct uuid *id)
-{
-    return (uint32_t)uuid_search(id, s->n, host_id, s);
-}
-
-static struct host *host_find(const struct session *s, const struct uuid *id)
-{
-    uint32_t i = host_index(s, id);
-
-    return i < s->n && memcmp(s->hosts[i]->id.b, id->b, sizeof id->b) == 0 ? s->hosts[i] : NULL;
-}
-
-static bool forget_one(struct session *s, int64_t now_ns)
-{
-    uint32_t oldest = s->n;
-
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct host *h = s->hosts[i];
-
-        if (h->connections == 0 && h->seen.heard_ns < now_ns - FORGET_NS &&
-            (oldest == s->n || h->seen.heard_ns < s->hosts[oldest]->seen.heard_ns)) {
-            oldest = i;
-        }
-    }
-    if (oldest == s->n) {
-        return false;
-    }
-    mem_free(s->hosts[oldest]);
-    s->n--;
-    memmove(s->hosts + oldest, s->hosts + oldest + 1, (s->n - oldest) * sizeof *s->hosts);
-    return true;
-}
-
-static enum err hosts_room(struct session *s, int64_t now_ns)
-{
-    uint32_t cap = s->cap ? s->cap * 2 : 8;
-    struct host **grown;
-
-    if (s->n >= s->conf.hosts_max && !forget_one(s, now_ns)) {
-        return ERR_FULL;
-    }
-    if (s->n < s->cap) {
-        return ERR_OK;
-    }
-    grown = mem_realloc_array(s->hosts, cap, sizeof *grown);
-    if (!grown) {
-        return ERR_NOMEM;
-    }
-    s->hosts = grown;
-    s->cap = cap;
-    return ERR_OK;
-}
-
-/* The host of this certificate, heard of now. Errors: ERR_FULL, ERR_NOMEM */
-static enum err host_get(struct session *s, struct host **out, const struct net_identity *who,
-                         int64_t now_ns)
-{
-    struct host *h = host_find(s, &who->host);
-    uint32_t at;
-    enum err e;
-
-    if (!h) {
-        e = hosts_room(s, now_ns);
-        if (e) {
-            return e;
-        }
-        h = mem_zalloc(sizeof *h);
-        if (!h) {
-            return ERR_NOMEM;
-        }
-        h->id = who->host;
-        h->least[0] = h->least[1] = NO_OFFSET;
-        at = host_index(s, &h->id);
-        memmove(s->hosts + at + 1, s->hosts + at, (s->n - at) * sizeof *s->hosts);
-        s->hosts[at] = h;
-        s->n++;
-    }
-    h->seen.heard_ns = now_ns;
-    snprintf(h->seen.name, sizeof h->seen.name, "%s", who->name);
-    *out = h;
-    return ERR_OK;
-}
-
-/* One exchange more for the estimate: what arrives earliest after sending was delayed least. */
-static void note_offset(struct host *h, int64_t sent_ns, int64_t now_ns)
-{
-    int64_t offset = clk_add(now_ns, sent_ns == INT64_MIN ? INT64_MAX : -sent_ns);
-
-    if (now_ns - h->span_ns >= OFFSET_SPAN_NS || now_ns < h->span_ns) {
-        h->least[1] = now_ns - h->span_ns < 2 * OFFSET_SPAN_NS && now_ns >= h->span_ns ? h->least[0]
-                                                                                       : NO_OFFSET;
-        h->least[0] = NO_OFFSET;
-        h->span_ns = now_ns;
-    }
-    h->least[0] = offset < h->least[0] ? offset : h->least[0];
-    h->seen.has_offset = true;
-    h->seen.offset_ns = h->least[0] < h->least[1] ? h->least[0] : h->least[1];
-}
-
 void session_peer(void *session, const struct net_identity *who, bool connected)
 {
     struct session *s = session;
-    struct host *h = NULL;
+    struct clock_moment now = session_now(s);
+    struct session_entry *h = NULL;
 
     if (!who->has_host) {
         return;
     }
     os_mutex_lock(s->lock);
     if (!connected) {
-        h = host_find(s, &who->host);
+        h = session_hosts_find(&s->hosts, &who->host);
         if (h && h->connections > 0) {
             h->connections--;
+            clones_gone(&h->clones, who->connection);
         }
-    } else if (host_get(s, &h, who, now_of(s)) == ERR_OK) {
+    } else if (session_hosts_get(&s->hosts, &h, who, &now) == ERR_OK) {
         h->connections++;
-    }
-    if (h) {
-        h->seen.connected = h->connections > 0;
     }
     os_mutex_unlock(s->lock);
 }
 
 bool session_host_state(struct session *s, const struct uuid *host, struct session_host *out)
 {
-    const struct host *h;
+    struct clock_moment now = session_now(s);
+    const struct session_entry *h;
 
     os_mutex_lock(s->lock);
-    h = host_find(s, host);
+    h = session_hosts_find(&s->hosts, host);
     if (h) {
-        *out = h->seen;
+        session_entry_state(h, &now, out);
     }
     os_mutex_unlock(s->lock);
     return h != NULL;
@@ -228,32 +98,35 @@ void session_stats(struct session *s, struct session_stats *out)
 {
     os_mutex_lock(s->lock);
     *out = s->stats;
-    out->hosts = s->n;
+    out->hosts = s->hosts.n;
     os_mutex_unlock(s->lock);
 }
 
 /* Counts in the session, and as refused by the host. */
-static void count(struct session *s, uint64_t *counter, const struct uuid *refused)
+void session_count(struct session *s, uint64_t *counter, const struct uuid *refused)
 {
-    struct host *h;
+    struct session_entry *h;
 
     os_mutex_lock(s->lock);
     (*counter)++;
-    h = refused ? host_find(s, refused) : NULL;
+    h = refused ? session_hosts_find(&s->hosts, refused) : NULL;
     if (h) {
         h->seen.refused++;
+        h->seen.corrupt += counter == &s->stats.corrupt;
+        h->seen.spoofed += counter == &s->stats.spoofed;
+        h->seen.too_old += counter == &s->stats.too_old;
     }
     os_mutex_unlock(s->lock);
 }
 
 /* -- who calls -- */
 
-static void refuse_spoof(struct session *s, struct rpc_call *call, const char *claims)
+void session_refuse_spoof(struct session *s, struct rpc_call *call, const char *claims)
 {
     const struct net_identity *who = rpc_call_peer(call);
     char quoted[160], name[160];
 
-    count(s, &s->stats.spoofed, who->has_host ? &who->host : NULL);
+    session_count(s, &s->stats.spoofed, who->has_host ? &who->host : NULL);
     log_line(LOG_WARN, "session", "spoofed", "name=%s address=%s claims=%s",
              log_str(name, sizeof name, who->name), who->address,
              log_str(quoted, sizeof quoted, claims));
@@ -263,56 +136,138 @@ static void refuse_spoof(struct session *s, struct rpc_call *call, const char *c
         who->name, claims, who->name);
 }
 
-/* A batch that must never come again: its sender drops it, so it is told here too. */
-static void refuse_batch(struct session *s, struct rpc_call *call, uint64_t *counter,
-                         enum rpc_code code, const char *reason)
+void session_refuse_anonymous(struct session *s, struct rpc_call *call)
 {
-    const struct net_identity *who = rpc_call_peer(call);
-    char name[160], quoted[160];
-
-    count(s, counter, &who->host);
-    log_line(LOG_WARN, "session", "refused", "name=%s address=%s reason=%s",
-             log_str(name, sizeof name, who->name), who->address,
-             log_str(quoted, sizeof quoted, reason));
-    rpc_fail(call, code, 0, "%s", reason);
-}
-
-static void refuse_anonymous(struct session *s, struct rpc_call *call)
-{
-    count(s, &s->stats.spoofed, NULL);
+    session_count(s, &s->stats.spoofed, NULL);
     rpc_fail(call, RPC_PERMISSION_DENIED, 0,
              "the certificate names no host: issue one with --role agent");
 }
 
-/* Notes that the caller was heard, with its clock when it told it. False: answered already. */
-static bool greet(struct session *s, struct rpc_call *call, const int64_t *sent_ns,
-                  const struct wire_hello *hello)
+static void refuse_clone(struct session *s, struct rpc_call *call)
+{
+    session_count(s, &s->stats.clones, NULL);
+    rpc_fail_detail(call, RPC_FAILED_PRECONDITION, CLONE_MS, "clone", rpc_call_peer(call)->name,
+                    "another machine is %s with this same identity: make a new token and run "
+                    "procfleet-agent enroll --force with another --name on the copy",
+                    rpc_call_peer(call)->name);
+}
+
+/* Said once for each machine that is found. */
+static void tell_clone(const struct net_identity *who, const struct uuid *boot)
+{
+    char name[160], id[MODEL_UUID_TEXT];
+
+    log_line(LOG_WARN, "session", "clone", "name=%s address=%s boot=%s remedy=%s",
+             log_str(name, sizeof name, who->name), who->address, uuid_format(id, boot),
+             "\"two machines use this identity: the other one is refused until it enrols anew\"");
+}
+
+/* Recordings are of no machine: any number of them may be played as one host. */
+static bool is_recording(const struct wire_hello *hello)
+{
+    return strcmp(hello->source, "etl") == 0;
+}
+
+static void hear_clock(struct session_entry *h, const struct session_greeting *g,
+                       const struct uuid *boot, const struct clock_moment *now)
+{
+    struct clock_told told = {.boot = *boot};
+
+    if (g->hello) {
+        told.wall_ns = g->hello->wall_ns;
+        told.mono_ns = g->hello->mono_ns;
+        told.last_mono_ns = g->hello->last_mono_ns;
+        told.last_rtt_ns = g->hello->last_rtt_ns;
+    } else {
+        told.wall_ns = g->beat->wall_ns;
+        told.mono_ns = g->beat->mono_ns;
+        told.last_mono_ns = g->beat->last_mono_ns;
+        told.last_rtt_ns = g->beat->last_rtt_ns;
+    }
+    host_clocks_note(&h->clocks, &told, now);
+}
+
+/* Under the lock: which machine it is, and whether it may speak for the host. */
+static enum clones_verdict hear_machine(struct session_entry *h, const struct net_identity *who,
+                                        const struct session_greeting *g,
+                                        const struct clock_moment *now)
+{
+    if (!g->hello) {
+        return clones_call(&h->clones, who->connection, now->mono_ns);
+    }
+    if (is_recording(g->hello)) {
+        clones_gone(&h->clones, who->connection);
+        return CLONES_FINE;
+    }
+    if (g->stored && g->stored_ns <= now->utc_ns) {
+        clones_remember(&h->clones, &g->stored_boot, now->mono_ns - (now->utc_ns - g->stored_ns),
+                        now->mono_ns);
+    }
+    return clones_hello(&h->clones, who->connection, &g->hello->boot, now->mono_ns);
+}
+
+/* Under the lock: all that a call tells. *boot: whose call it is, where that is known. */
+static enum clones_verdict hear(struct session_entry *h, const struct net_identity *who,
+                                const struct session_greeting *g, struct uuid *boot,
+                                const struct clock_moment *now)
+{
+    enum clones_verdict verdict = hear_machine(h, who, g, now);
+    bool known = clones_boot(&h->clones, who->connection, boot);
+
+    if (verdict == CLONES_REFUSED) {
+        return verdict;
+    }
+    if (g->hello) {
+        *boot = g->hello->boot;
+        (void)snprintf(h->seen.version, sizeof h->seen.version, "%s", g->hello->version);
+        (void)snprintf(h->seen.system, sizeof h->seen.system, "%s", g->hello->system);
+    }
+    if (g->hello || (g->beat && known)) {
+        hear_clock(h, g, boot, now);
+    }
+    return verdict;
+}
+
+static bool is_push(const struct session_greeting *g)
+{
+    return !g->hello && !g->beat;
+}
+
+bool session_greet(struct session *s, struct rpc_call *call, const struct session_greeting *g)
 {
     const struct net_identity *who = rpc_call_peer(call);
-    int64_t now_ns = now_of(s);
-    struct host *h;
+    struct clock_moment now = session_now(s);
+    enum clones_verdict verdict = CLONES_FINE;
+    struct session_entry *h;
+    struct uuid boot = {{0}};
+    bool wait = false;
     enum err e;
 
     os_mutex_lock(s->lock);
-    e = host_get(s, &h, who, now_ns);
-    if (!e && sent_ns) {
-        note_offset(h, *sent_ns, now_ns);
-    }
-    if (!e && hello) {
-        snprintf(h->seen.version, sizeof h->seen.version, "%s", hello->version);
-        snprintf(h->seen.system, sizeof h->seen.system, "%s", hello->system);
+    e = session_hosts_get(&s->hosts, &h, who, &now);
+    if (!e) {
+        verdict = hear(h, who, g, &boot, &now);
+        wait = verdict == CLONES_FINE && is_push(g) &&
+               clones_wait(&h->clones, who->connection, now.mono_ns);
+        s->stats.waiting += wait;
     }
     s->stats.overloaded += e != ERR_OK;
     os_mutex_unlock(s->lock);
     if (e) {
         rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS,
                  e == ERR_FULL ? "too many hosts: raise limits.hosts" : "out of memory");
+    } else if (verdict == CLONES_REFUSED) {
+        refuse_clone(s, call);
+    } else if (wait) {
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, WAIT_MS,
+                 "another boot was this host a moment ago and may still be alive");
+    } else if (verdict == CLONES_FOUND) {
+        tell_clone(who, &boot);
     }
-    return e == ERR_OK;
+    return e == ERR_OK && verdict != CLONES_REFUSED && !wait;
 }
 
-/* Sends what was encoded. */
-static void answer(struct rpc_call *call, struct buf *reply, enum err e)
+void session_answer(struct rpc_call *call, struct buf *reply, enum err e)
 {
     if (e) {
         rpc_fail(call, RPC_INTERNAL, 0, "cannot make the answer: %s", err_text(e));
@@ -330,7 +285,8 @@ static void handle_hello(void *ctx, struct rpc_call *call)
     const struct net_identity *who = rpc_call_peer(call);
     struct wire_hello_reply reply = {.max_message = s->conf.max_message,
                                      .max_in_flight = s->conf.max_in_flight,
-                                     .received_ns = now_of(s)};
+                                     .received_ns = session_now(s).utc_ns};
+    struct session_greeting g = {0};
     struct wire_hello hello;
     char claims[MODEL_UUID_TEXT];
     struct buf b;
@@ -338,236 +294,66 @@ static void handle_hello(void *ctx, struct rpc_call *call)
     const uint8_t *p = rpc_call_payload(call, &n);
 
     if (wire_hello_decode(&hello, p, n) != ERR_OK) {
-        count(s, &s->stats.corrupt, NULL);
+        session_count(s, &s->stats.corrupt, NULL);
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "not a Hello");
         return;
     }
     if (!who->has_host) {
-        refuse_anonymous(s, call);
+        session_refuse_anonymous(s, call);
         return;
     }
     if (memcmp(hello.host.b, who->host.b, sizeof hello.host.b) != 0) {
-        refuse_spoof(s, call, uuid_format(claims, &hello.host));
+        session_refuse_spoof(s, call, uuid_format(claims, &hello.host));
         return;
     }
     if (hello.name[0] && strcmp(hello.name, who->name) != 0) {
-        refuse_spoof(s, call, hello.name);
+        session_refuse_spoof(s, call, hello.name);
         return;
     }
-    if (!greet(s, call, &hello.wall_ns, &hello)) {
+    g.hello = &hello;
+    g.stored = store_last_boot(s->conf.store, who->name, &who->host, &g.stored_boot, &g.stored_ns);
+    if (!session_greet(s, call, &g)) {
         return;
     }
-    count(s, &s->stats.hellos, NULL);
+    session_count(s, &s->stats.hellos, NULL);
     snprintf(reply.version, sizeof reply.version, "%s", PROCFLEET_VERSION);
     reply.last_seq = store_last_seq(s->conf.store, &who->host, hello.stream);
-    reply.replied_ns = now_of(s);
+    reply.replied_ns = session_now(s).utc_ns;
     buf_init(&b, FRAME_HEADER_MAX);
-    answer(call, &b, wire_hello_reply_encode(&b, &reply));
+    session_answer(call, &b, wire_hello_reply_encode(&b, &reply));
 }
 
 static void handle_heartbeat(void *ctx, struct rpc_call *call)
 {
     struct session *s = ctx;
-    struct wire_heartbeat_reply reply = {.received_ns = now_of(s)};
+    struct wire_heartbeat_reply reply = {.received_ns = session_now(s).utc_ns};
     struct wire_heartbeat beat;
+    struct session_greeting g = {.beat = &beat};
     struct buf b;
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
 
     if (wire_heartbeat_decode(&beat, p, n) != ERR_OK) {
-        count(s, &s->stats.corrupt, NULL);
+        session_count(s, &s->stats.corrupt, NULL);
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "not a Heartbeat");
         return;
     }
     if (!rpc_call_peer(call)->has_host) {
-        refuse_anonymous(s, call);
+        session_refuse_anonymous(s, call);
         return;
     }
-    if (!greet(s, call, &beat.wall_ns, NULL)) {
+    if (!session_greet(s, call, &g)) {
         return;
     }
-    count(s, &s->stats.heartbeats, NULL);
-    reply.replied_ns = now_of(s);
+    session_count(s, &s->stats.heartbeats, NULL);
+    reply.replied_ns = session_now(s).utc_ns;
     buf_init(&b, FRAME_HEADER_MAX);
-    answer(call, &b, wire_heartbeat_reply_encode(&b, &reply));
-}
-
-/* -- Push -- */
-
-/* A batch on its way through the store. */
-struct push {
-    struct session *session;
-    struct rpc_call *call;
-    struct uuid host;
-    uint64_t stream;
-};
-
-static void answer_push(struct session *s, struct rpc_call *call, uint64_t stream, bool duplicate)
-{
-    const struct uuid host = rpc_call_peer(call)->host;
-    struct wire_push_reply reply = {duplicate, store_last_seq(s->conf.store, &host, stream)};
-    struct host *h;
-    struct buf b;
-
-    os_mutex_lock(s->lock);
-    s->stats.stored += !duplicate;
-    s->stats.duplicates += duplicate;
-    h = host_find(s, &host);
-    if (h) {
-        h->seen.stored += !duplicate;
-        h->seen.duplicates += duplicate;
-    }
-    os_mutex_unlock(s->lock);
-    buf_init(&b, FRAME_HEADER_MAX);
-    answer(call, &b, wire_push_reply_encode(&b, &reply));
-}
-
-/* Says what the store's refusal means. */
-static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
-{
-    switch (e) {
-    case ERR_BUSY:
-        count(s, &s->stats.overloaded, NULL);
-        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, BUSY_MS, "this batch is being written");
-        break;
-    case ERR_FULL:
-    case ERR_NOMEM:
-        count(s, &s->stats.overloaded, NULL);
-        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "too much at once");
-        break;
-    case ERR_RANGE:
-        refuse_batch(s, call, &s->stats.too_old, RPC_OUT_OF_RANGE,
-                     "older than the collector keeps");
-        break;
-    case ERR_INVALID:
-        refuse_batch(s, call, &s->stats.corrupt, RPC_INVALID_ARGUMENT,
-                     "a batch has a sequence number from 1 and stamps between 1970 and 2200");
-        break;
-    default:
-        count(s, &s->stats.unavailable, NULL);
-        rpc_fail(call, RPC_UNAVAILABLE, FAILED_MS, "the collector cannot store now: %s",
-                 err_text(e));
-        break;
-    }
-}
-
-/* From the store's writer: the batch is durable, or will never be. */
-static void on_durable(void *ctx, enum err e)
-{
-    struct push *p = ctx;
-    struct session *s = p->session;
-
-    if (e) {
-        refuse_push(s, p->call, e);
-    } else {
-        answer_push(s, p->call, p->stream, false);
-    }
-    mem_free(p);
-    os_mutex_lock(s->lock);
-    s->under_way--;
-    os_cond_wake_all(s->idle);
-    os_mutex_unlock(s->lock);
-}
-
-static void store_it(struct session *s, struct rpc_call *call, struct batch *b)
-{
-    struct push *p = mem_zalloc(sizeof *p);
-    uint64_t stream = b->head.stream;
-    struct store_put put = {.batch = b,
-                            .host_name = rpc_call_peer(call)->name,
-                            .received_ns = now_of(s),
-                            .done = on_durable,
-                            .ctx = p};
-    enum err e;
-
-    if (!p) {
-        wire_batch_free(b);
-        refuse_push(s, call, ERR_NOMEM);
-        return;
-    }
-    put.bytes = rpc_call_payload(call, &put.n);
-    *p = (struct push){s, call, b->head.host, stream};
-    os_mutex_lock(s->lock);
-    s->under_way++;
-    os_mutex_unlock(s->lock);
-    e = store_put(s->conf.store, &put);
-    if (!e) {
-        return; /* the answer is on_durable's, perhaps given already */
-    }
-    mem_free(p);
-    os_mutex_lock(s->lock);
-    s->under_way--;
-    os_cond_wake_all(s->idle);
-    os_mutex_unlock(s->lock);
-    if (e == ERR_EXISTS) {
-        answer_push(s, call, stream, true);
-    } else {
-        refuse_push(s, call, e);
-    }
-}
-
-/* Whether the batch is ahead of now, as far as the host's clock is known. False: answered. */
-static bool check_future(struct session *s, struct rpc_call *call, const struct batch *b)
-{
-    const struct uuid *host = &rpc_call_peer(call)->host;
-    int64_t now_ns = now_of(s), t0_ns, t1_ns;
-    struct session_host seen = {0};
-
-    store_span(b, now_ns, &t0_ns, &t1_ns);
-    (void)session_host_state(s, host, &seen);
-    if (clk_add(t1_ns, seen.offset_ns) <= now_ns + s->conf.future_max_ns) {
-        return true;
-    }
-    if (!seen.has_offset) {
-        count(s, &s->stats.unclocked, NULL);
-        rpc_fail(call, RPC_FAILED_PRECONDITION, 0, "say Hello first: this host's clock is unknown");
-    } else {
-        refuse_batch(s, call, &s->stats.future, RPC_OUT_OF_RANGE,
-                     "the batch is of the future by the host's own clock");
-    }
-    return false;
-}
-
-static void handle_push(void *ctx, struct rpc_call *call)
-{
-    struct session *s = ctx;
-    const struct net_identity *who = rpc_call_peer(call);
-    char claims[MODEL_UUID_TEXT];
-    struct batch *b;
-    size_t n;
-    const uint8_t *p = rpc_call_payload(call, &n);
-    enum err e;
-
-    if (!who->has_host) {
-        refuse_anonymous(s, call);
-        return;
-    }
-    if (!greet(s, call, NULL, NULL)) {
-        return;
-    }
-    count(s, &s->stats.pushes, NULL);
-    e = n > s->conf.max_message ? ERR_FULL : wire_batch_decode(&b, p, n);
-    if (e == ERR_NOMEM) {
-        refuse_push(s, call, e);
-        return;
-    }
-    if (e) {
-        refuse_batch(s, call, &s->stats.corrupt, RPC_INVALID_ARGUMENT,
-                     e == ERR_FULL ? "not a batch: over a limit" : "not a batch");
-        return;
-    }
-    if (memcmp(b->head.host.b, who->host.b, sizeof who->host.b) != 0) {
-        refuse_spoof(s, call, uuid_format(claims, &b->head.host));
-    } else if (check_future(s, call, b)) {
-        store_it(s, call, b);
-        return;
-    }
-    wire_batch_free(b);
+    session_answer(call, &b, wire_heartbeat_reply_encode(&b, &reply));
 }
 
 void session_methods(struct session *s, struct rpc_method methods[SESSION_METHODS])
 {
     methods[0] = (struct rpc_method){RPC_INGEST_HELLO, NET_AGENT, handle_hello, s};
-    methods[1] = (struct rpc_method){RPC_INGEST_PUSH, NET_AGENT, handle_push, s};
+    methods[1] = (struct rpc_method){RPC_INGEST_PUSH, NET_AGENT, session_push, s};
     methods[2] = (struct rpc_method){RPC_INGEST_HEARTBEAT, NET_AGENT, handle_heartbeat, s};
 }

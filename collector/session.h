@@ -4,18 +4,25 @@
  *   OK, duplicate or not   stored; the sender may forget it
  *   INVALID_ARGUMENT       not a batch; never send it again
  *   PERMISSION_DENIED      host or name are not those of the certificate
- *   OUT_OF_RANGE           older than the store's age, or more than future_max_ns ahead of now by
- *                          the host's corrected clock; never send it again
- *   FAILED_PRECONDITION    ahead of now and its clock unknown: say Hello, then send again
- *   RESOURCE_EXHAUSTED     too much at once, or this very batch is being written: retry_after
+ *   ALREADY_EXISTS         its number is stored with other content: two machines are one host, or
+ *                          numbers were given twice; never send it again, it is lost here
+ *   OUT_OF_RANGE           older than the store's age; never send it again
+ *   FAILED_PRECONDITION    detail clone: another machine is this host (clones.h); enrol anew
+ *   RESOURCE_EXHAUSTED     too much at once, this very batch is being written, or the boot before
+ *                          this one may still be alive: retry_after
  *   UNAVAILABLE            the store takes nothing now: retry_after
+ *
+ * No batch is refused for its clock alone: age is counted by the collector's clock, as far as the
+ * host's is known (host_clock.h), by the host's else; stamps of the future are stored as they are
+ * and counted.
  *
  * Bounds:  hosts_max hosts; one unheard of for ten minutes and not connected gives place.
  * Threads: any; one lock, held across no callback. */
 #ifndef PROCFLEET_COLLECTOR_SESSION_H
 #define PROCFLEET_COLLECTOR_SESSION_H
 
-#include "collector/store.h"
+#include "collector/host_offset.h"
+#include "collector/store/store.h"
 #include "common/rpc.h"
 
 struct session;
@@ -25,8 +32,10 @@ struct session_conf {
     uint32_t hosts_max;
     uint32_t max_message;    /* bytes of one Push payload, told in Hello */
     uint32_t max_in_flight;  /* told in Hello; the listener enforces it */
-    int64_t future_max_ns;   /* 5 min */
-    int64_t (*utc_ns)(void); /* the clock; NULL: os_utc_ns */
+    int64_t accept_age_ns;   /* the store's */
+    int64_t future_max_ns;   /* 5 min; stamps further ahead are counted */
+    int64_t (*utc_ns)(void); /* the clocks; NULL: the system's */
+    int64_t (*mono_ns)(void);
 };
 
 /* Errors: ERR_NOMEM */
@@ -45,13 +54,17 @@ void session_peer(void *session, const struct net_identity *who, bool connected)
 /* What the store does not know of a host. */
 struct session_host {
     bool connected;
-    bool has_offset;
-    int64_t offset_ns; /* collector's clock minus the host's: the least of the last 5 to 10 min */
-    int64_t heard_ns;  /* UTC of its last call */
-    char name[64];     /* from the certificate */
-    char version[32];  /* of the agent; this and the next from its last Hello */
+    struct host_offset clock; /* the host's as it is now */
+    int64_t heard_ns;         /* UTC of its last call */
+    int64_t not_before_ns;    /* UTC, life of the certificate it came with last */
+    int64_t not_after_ns;
+    unsigned clones;  /* further machines that claimed to be it in the last 10 min */
+    char name[64];    /* from the certificate */
+    char version[32]; /* of the agent; this and the next from its last Hello */
     char system[64];
     uint64_t stored, duplicates, refused; /* batches */
+    uint64_t conflicts;                   /* of the refused: their numbers are taken by others, */
+    uint64_t corrupt, spoofed, too_old;   /* and why others were */
 };
 
 /* False: not heard of since the collector started. */
@@ -59,9 +72,12 @@ bool session_host_state(struct session *s, const struct uuid *host, struct sessi
 
 struct session_stats {
     uint64_t hellos, heartbeats, pushes;
-    uint64_t stored, duplicates;                 /* pushes answered OK */
-    uint64_t corrupt, spoofed, future, too_old;  /* refused for good */
-    uint64_t overloaded, unavailable, unclocked; /* to be sent again */
+    uint64_t stored, duplicates;        /* pushes answered OK */
+    uint64_t corrupt, spoofed, too_old; /* refused for good */
+    uint64_t conflicts, clones;         /* too: batches; calls */
+    uint64_t overloaded, unavailable;   /* to be sent again */
+    uint64_t waiting;                   /* too: until an older boot is silent */
+    uint64_t future;                    /* stored, stamped ahead of now */
     uint64_t hosts;
 };
 void session_stats(struct session *s, struct session_stats *out);

@@ -227,7 +227,7 @@ static void publish_events(struct subs *s, const struct batch *b)
         return;
     }
     for (size_t i = 0; i < b->n_events; i++) {
-        size_t n = EVENT_BYTES + info_bytes(&b->events[i].info) + b->events[i].path.n;
+        size_t n = EVENT_BYTES + info_bytes(&b->events[i].info) + b->events[i].text.n;
 
         if (data.n_events == WIRE_ROWS_MAX || (data.n_events && bytes + n > ROWS_BYTES)) {
             send_answer(s, TOPIC_EVENT, &data);

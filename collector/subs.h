@@ -14,7 +14,7 @@
 #ifndef PROCFLEET_COLLECTOR_SUBS_H
 #define PROCFLEET_COLLECTOR_SUBS_H
 
-#include "collector/store.h"
+#include "collector/store/store_read.h"
 
 struct subs;
 

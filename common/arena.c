@@ -92,6 +92,13 @@ void *arena_alloc(struct arena *a, size_t n)
     return p;
 }
 
+enum err arena_refused(const struct arena *a, size_t n)
+{
+    size_t room = a->max_bytes - a->used;
+
+    return n > room || room - n < ALIGN - 1 ? ERR_FULL : ERR_NOMEM;
+}
+
 void *arena_array(struct arena *a, size_t n, size_t size)
 {
     if (size && n > SIZE_MAX / 2 / size) {

@@ -24,4 +24,7 @@ void *arena_alloc(struct arena *a, size_t n);
 void *arena_array(struct arena *a, size_t n, size_t size);
 void *arena_dup(struct arena *a, const void *p, size_t n); /* n = 0 gives a valid pointer */
 
+/* Why n bytes were just refused: ERR_FULL (the limit) or ERR_NOMEM. */
+NODISCARD enum err arena_refused(const struct arena *a, size_t n);
+
 #endif

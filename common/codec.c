@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/cur.h"
+
 /* A column, in sections without padding between them:
  *
  *   scale    LEB128, at least 1: every value is a multiple of it, and all that follows is divided
@@ -79,23 +81,19 @@ static const uint8_t *get_varint(uint64_t *v, const uint8_t *p, const uint8_t *e
 /* The same, without a branch on the length when it is at most 8 bytes and 8 are there. */
 static inline const uint8_t *get_fast(uint64_t *v, const uint8_t *p, const uint8_t *end)
 {
-    uint64_t x, stop;
+    uint64_t x;
+    unsigned n;
 
     if (end - p < 8) {
         return get_varint(v, p, end);
     }
     memcpy(&x, p, sizeof x);
-    x = little_endian(x);
-    stop = ~x & 0x8080808080808080;
-    if (!stop) {
+    x = cur_varint8(little_endian(x), &n);
+    if (!n) {
         return get_varint(v, p, end);
     }
-    x &= stop ^ (stop - 1); /* up to and with the byte that ends it */
-    x = (x & 0x007f007f007f007f) | (x & 0x7f007f007f007f00) >> 1;
-    x = (x & 0x00003fff00003fff) | (x & 0x3fff00003fff0000) >> 2;
-    x = (x & 0x000000000fffffff) | (x & 0x0fffffff00000000) >> 4;
     *v = x;
-    return p + ((unsigned)__builtin_ctzll(stop) + 1) / 8;
+    return p + n;
 }
 
 static inline size_t bitmap_bytes(uint32_t count)
@@ -119,47 +117,95 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
+/* A number to divide by, without dividing: what is a multiple of 2^shift × odd is shifted, then
+ * multiplied by the odd part's inverse modulo 2^64. */
+struct divisor {
+    uint64_t by;
+    uint64_t inverse; /* of the odd part */
+    uint64_t most;    /* v is a multiple of the odd part when v × inverse is at most this */
+    unsigned shift;
+};
+
+static struct divisor divisor_make(uint64_t by)
+{
+    unsigned shift = (unsigned)__builtin_ctzll(by);
+    uint64_t odd = by >> shift, x = odd * 3 ^ 2; /* right in the lowest 5 bits */
+
+    for (unsigned bits = 5; bits < 64; bits *= 2) {
+        x *= 2 - odd * x;
+    }
+    return (struct divisor){by, x, UINT64_MAX / odd, shift};
+}
+
+static inline bool divides(const struct divisor *d, uint64_t v)
+{
+    return !(v & ((UINT64_C(1) << d->shift) - 1)) && v * d->inverse <= d->most;
+}
+
+/* v / by for its multiples, modulo 2^64. */
+static inline uint64_t quotient(const struct divisor *d, int64_t v)
+{
+    return (uint64_t)(v >> d->shift) * d->inverse; /* the sign is shifted in */
+}
+
 /* The largest number that divides all values; 1 when they are all 0, or when the quotients would
  * not be worth it. Most columns show within a few values that it is 1. */
-static int64_t common_divisor(const int64_t *values, size_t n)
+static struct divisor common_divisor(const int64_t *values, size_t n)
 {
-    uint64_t g = 0;
+    struct divisor d = {0};
+    size_t i = 0;
 
-    for (size_t i = 0; i < n && g != 1; i++) {
-        if (i == 0 || values[i] != values[i - 1]) {
-            uint64_t v = (uint64_t)values[i];
+    while (i < n && values[i] == 0) {
+        i++;
+    }
+    for (; i < n && d.by != 1; i++) {
+        uint64_t v = (uint64_t)values[i];
 
-            v = values[i] < 0 ? 0 - v : v;
-            g = g && v % g == 0 ? g : gcd(v, g);
+        v = values[i] < 0 ? 0 - v : v;
+        if (d.by == 0 || !divides(&d, v)) {
+            d = divisor_make(gcd(v, d.by));
         }
     }
-    return g == 0 || g > INT64_MAX ? 1 : (int64_t)g;
+    return d.by == 0 || d.by > INT64_MAX ? divisor_make(1) : d;
+}
+
+/* One bit for each of n values, at most 64, that differs from the one before it. */
+static inline uint64_t differing(const int64_t *v, uint32_t n)
+{
+    uint64_t bits = 0;
+    uint32_t k = 0;
+
+    for (; n - k >= 8; k += 8) {
+        unsigned eight = 0;
+
+#pragma GCC unroll 8
+        for (unsigned i = 0; i < 8; i++) {
+            eight |= (unsigned)(v[k + i] != v[(int64_t)(k + i) - 1]) << i;
+        }
+        bits |= (uint64_t)eight << k;
+    }
+    for (; k < n; k++) {
+        bits |= (uint64_t)(v[k] != v[(int64_t)k - 1]) << k;
+    }
+    return bits;
 }
 
 /* One run's bitmap to `map` and its numbers to `p`; gives the end of the numbers. */
 static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *values, uint32_t count,
-                                  int64_t scale, bool moving)
+                                  const struct divisor *scale, bool moving)
 {
     for (uint32_t i = 1; i < count; i += MAP_BITS) {
         uint32_t n = count - i < MAP_BITS ? count - i : MAP_BITS;
         const int64_t *v = values + i;
-        uint64_t bits = 0;
+        uint64_t bits = differing(v, n);
 
-        for (uint32_t k = 0; k < n; k++) {
-            bits |= (uint64_t)(v[k] != v[(int64_t)k - 1]) << k;
-        }
         for (uint32_t k = 0; k < n; k += 8) {
             *map++ = (uint8_t)(bits >> k);
         }
         for (; bits; bits &= bits - 1) {
             const int64_t *now = v + __builtin_ctzll(bits);
-            uint64_t d;
+            uint64_t d = quotient(scale, now[0]) - quotient(scale, now[-1]);
 
-            if (scale == 1) {
-                d = (uint64_t)now[0] - (uint64_t)now[-1];
-            } else {
-                d = (uint64_t)(now[0] / scale) - (uint64_t)(now[-1] / scale);
-            }
             d = moving ? zigzag(d) : d;
             p = d >> 56 ? put_varint(p, d) : put_short(p, d);
         }
@@ -172,16 +218,16 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
 {
     const int64_t *v = values;
     uint8_t *p = out, *map;
+    struct divisor scale;
     size_t n_values = 0;
-    int64_t scale;
 
     for (size_t r = 0; r < n_runs; r++) {
         n_values += counts[r];
     }
     scale = common_divisor(values, n_values);
-    p = put_varint(p, (uint64_t)scale);
+    p = put_varint(p, scale.by);
     for (size_t r = 0; r < n_runs; r++) {
-        p = put_varint(p, zigzag((uint64_t)(*v / scale)));
+        p = put_varint(p, zigzag(quotient(&scale, *v)));
         v += counts[r];
     }
     map = p;
@@ -190,7 +236,7 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
     }
     v = values;
     for (size_t r = 0; r < n_runs; r++) {
-        p = encode_run(p, map, v, counts[r], scale, mode == CODEC_MOVING);
+        p = encode_run(p, map, v, counts[r], &scale, mode == CODEC_MOVING);
         map += bitmap_bytes(counts[r]);
         v += counts[r];
     }
@@ -272,4 +318,87 @@ enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs, en
         v += counts[i];
     }
     return r.p == r.end ? ERR_OK : ERR_CORRUPT;
+}
+
+/* -- a part of the runs -- */
+
+/* Bits set in n bytes. */
+static size_t count_bits(const uint8_t *p, size_t n)
+{
+    size_t bits = 0;
+
+    for (; n >= 8; n -= 8, p += 8) {
+        uint64_t x;
+
+        memcpy(&x, p, sizeof x);
+        bits += (size_t)__builtin_popcountll(x);
+    }
+    for (; n > 0; n--) {
+        bits += (size_t)__builtin_popcount(*p++);
+    }
+    return bits;
+}
+
+/* Behind the next n numbers, whatever they are; NULL when they do not end before `end`. */
+static const uint8_t *skip_varints(const uint8_t *p, const uint8_t *end, size_t n)
+{
+    while (n >= 8 && end - p >= 8) {
+        uint64_t x;
+
+        memcpy(&x, p, sizeof x);
+        n -= (size_t)__builtin_popcountll(~x & 0x8080808080808080);
+        p += 8;
+    }
+    /* Whole eights may end inside a number: its rest is skipped with the numbers left. */
+    for (; n > 0 && p < end; p++) {
+        n -= !(*p & 0x80);
+    }
+    return n == 0 ? p : NULL;
+}
+
+/* Reads scale and bases, those in the range to the beginnings of their runs; false when they are
+ * not all there. Sets r->map to the range's bitmaps and r->p to its numbers. */
+static bool seek_range(struct reader *r, int64_t *values, const uint32_t *counts, size_t n_runs,
+                       struct codec_range range)
+{
+    size_t before = 0, maps = 0;
+    uint64_t base = 0;
+
+    r->p = get_varint(&r->scale, r->p, r->end);
+    for (size_t i = 0; i < n_runs && r->p; i++) {
+        if (i - range.first < range.n) { /* below the first: wraps, and is not less */
+            r->p = get_varint(&base, r->p, r->end);
+            *values = (int64_t)unzigzag(base);
+            values += counts[i];
+        } else {
+            r->p = skip_varints(r->p, r->end, 1);
+        }
+        before += i < range.first ? bitmap_bytes(counts[i]) : 0;
+        maps += bitmap_bytes(counts[i]);
+    }
+    if (!r->p || r->scale == 0 || (size_t)(r->end - r->p) < maps) {
+        return false;
+    }
+    r->map = r->p + before;
+    r->p = skip_varints(r->p + maps, r->end, count_bits(r->p, before));
+    return r->p != NULL;
+}
+
+enum err codec_decode_range(int64_t *values, const uint32_t *counts, size_t n_runs,
+                            struct codec_range range, enum codec_mode mode, const void *data,
+                            size_t n)
+{
+    struct reader r = {.p = data, .moving = mode == CODEC_MOVING};
+
+    r.end = r.p + n;
+    if (!seek_range(&r, values, counts, n_runs, range)) {
+        return ERR_CORRUPT;
+    }
+    for (size_t i = range.first; i < range.first + range.n; i++) {
+        if (!decode_run(values, counts[i], &r)) {
+            return ERR_CORRUPT;
+        }
+        values += counts[i];
+    }
+    return ERR_OK;
 }

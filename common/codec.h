@@ -29,4 +29,15 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
 NODISCARD enum err codec_decode(int64_t *values, const uint32_t *counts, size_t n_runs,
                                 enum codec_mode mode, const void *p, size_t n);
 
+/* Which runs of a column are wanted: `n` from `first` on. */
+struct codec_range {
+    size_t first, n;
+};
+
+/* Reads only those runs, for less than the whole costs; `values` has room for them. Damage in the
+ * others may stay unseen. Errors: as codec_decode */
+NODISCARD enum err codec_decode_range(int64_t *values, const uint32_t *counts, size_t n_runs,
+                                      struct codec_range range, enum codec_mode mode, const void *p,
+                                      size_t n);
+
 #endif

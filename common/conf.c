@@ -19,7 +19,8 @@
 #define CONF_LIST_LIMIT 1024
 
 struct value {
-    bool set; /* by anything but the default */
+    bool set;    /* by anything but the default */
+    size_t line; /* of the file; 0 = not from a file */
     char *text;
     int64_t number;
     char **items;
@@ -30,6 +31,7 @@ struct conf {
     const struct conf_key *keys;
     size_t n_keys;
     struct value *values;
+    char *origin; /* of lines */
 };
 
 static void value_fini(struct value *v)
@@ -297,6 +299,7 @@ void conf_destroy(struct conf *c)
         value_fini(&c->values[i]);
     }
     mem_free(c->values);
+    mem_free(c->origin);
     mem_free(c);
 }
 
@@ -346,6 +349,18 @@ static enum err walk_key(struct walk *w, const char *text)
     return ERR_OK;
 }
 
+/* A key that stands twice in a file is a mistake: which one should hold? */
+static enum err walk_first(struct walk *w)
+{
+    size_t i = find(w->c, w->key);
+
+    if (i != SIZE_MAX && w->c->values[i].line) {
+        return errmsg_set(w->why, ERR_INVALID, "%s:%zu: %s stands in line %zu already", w->origin,
+                          w->line, w->key, w->c->values[i].line);
+    }
+    return ERR_OK;
+}
+
 static enum err walk_scalar(struct walk *w, const char *text)
 {
     struct errmsg inner = {""};
@@ -364,8 +379,16 @@ static enum err walk_scalar(struct walk *w, const char *text)
         return walk_key(w, text);
     }
     w->have_key = false;
+    e = walk_first(w);
+    if (e) {
+        return e;
+    }
     e = conf_set(w->c, w->key, text, &inner);
-    return e ? walk_error(w, e, inner.text) : ERR_OK;
+    if (e) {
+        return walk_error(w, e, inner.text);
+    }
+    w->c->values[find(w->c, w->key)].line = w->line;
+    return ERR_OK;
 }
 
 static enum err walk_map(struct walk *w)
@@ -386,11 +409,16 @@ static enum err walk_list(struct walk *w)
     if (w->list != SIZE_MAX || !w->have_key) {
         return walk_error(w, ERR_INVALID, "a list is not expected here");
     }
+    e = walk_first(w);
+    if (e) {
+        return e;
+    }
     e = conf_set(w->c, w->key, "", &inner);
     if (e) {
         return walk_error(w, e, inner.text);
     }
     w->list = find(w->c, w->key);
+    w->c->values[w->list].line = w->line;
     if (w->c->keys[w->list].type != CONF_LIST) {
         return walk_error(w, ERR_INVALID, "this key takes one value, not a list");
     }
@@ -429,8 +457,13 @@ enum err conf_load_text(struct conf *c, const char *text, size_t n, const char *
     bool more = true;
     enum err e = ERR_OK;
 
-    if (!yaml_parser_initialize(&parser)) {
+    mem_free(c->origin);
+    c->origin = mem_strdup(origin);
+    if (!c->origin || !yaml_parser_initialize(&parser)) {
         return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < c->n_keys; i++) {
+        c->values[i].line = 0; /* lines of an earlier file */
     }
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
     while (more && !e) {
@@ -501,4 +534,12 @@ size_t conf_list(const struct conf *c, const char *key, const char *const **item
 bool conf_is_set(const struct conf *c, const char *key)
 {
     return get(c, key)->set;
+}
+
+enum err conf_wrong(const struct conf *c, const char *key, struct errmsg *why, const char *text)
+{
+    size_t line = get(c, key)->line;
+
+    return line ? errmsg_set(why, ERR_INVALID, "%s:%zu: %s: %s", c->origin, line, key, text)
+                : errmsg_set(why, ERR_INVALID, "%s: %s", key, text);
 }

@@ -49,6 +49,11 @@ int64_t conf_int(const struct conf *c, const char *key); /* INT, NUMBER (thousan
 size_t conf_list(const struct conf *c, const char *key, const char *const **items);
 bool conf_is_set(const struct conf *c, const char *key); /* by anything but the default */
 
+/* For checks that the table cannot make: "agent.yaml:7: key: text", without the place when the
+ * value is not from a file; gives ERR_INVALID. */
+NODISCARD enum err conf_wrong(const struct conf *c, const char *key, struct errmsg *why,
+                              const char *text);
+
 /* What the key takes, as it would be written: "0.1 to 1000", "none|exe|redact|full", "true or
  * false", "at most 8 entries"; "" for any text. Gives `text`, cut at its size. */
 #define CONF_RANGE_TEXT 128

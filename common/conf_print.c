@@ -106,7 +106,7 @@ void conf_print_sample(struct buf *out, const struct conf_key *keys, size_t n_ke
             buf_printf(out, "# takes: %s\n", range);
         }
         /* quoted where YAML would read more into it: "*:7420" is an alias, "" is no value */
-        quote = strchr("*&!|>'\"%@`{}[],#?:-", keys[i].def[0]) ? "\"" : "";
+        quote = strchr("*&!|>'\"%@`{}[],#?:-", keys[i].def[0]) ? "'" : "";
         buf_printf(out, "#%s: %s%s%s\n", keys[i].key, quote, keys[i].def, quote);
     }
 }

@@ -104,8 +104,21 @@ static inline uint64_t cur_uptr(struct cur *c, unsigned pointer_size)
     return pointer_size == 8 ? cur_u64le(c) : cur_u32le(c);
 }
 
-/* LEB128, at most 10 bytes; longer or overflowing input is bad. */
-static inline uint64_t cur_varint(struct cur *c)
+/* Of a number in LEB128 whose first 8 bytes are x, the value; *n = its bytes, 0 when it is longer.
+ * Without a branch on the length: that is what a processor cannot predict. */
+static inline uint64_t cur_varint8(uint64_t x, unsigned *n)
+{
+    uint64_t stop = ~x & 0x8080808080808080;
+
+    *n = stop ? ((unsigned)__builtin_ctzll(stop) + 1) / 8 : 0;
+    x &= stop ^ (stop - 1); /* up to and with the byte that ends it */
+    x = (x & 0x007f007f007f007f) | (x & 0x7f007f007f007f00) >> 1;
+    x = (x & 0x00003fff00003fff) | (x & 0x3fff00003fff0000) >> 2;
+    return (x & 0x000000000fffffff) | (x & 0x0fffffff00000000) >> 4;
+}
+
+/* Byte by byte: near the end, and what is longer than 8. */
+static inline uint64_t cur_varint_slow(struct cur *c)
 {
     uint64_t v = 0;
 
@@ -122,6 +135,19 @@ static inline uint64_t cur_varint(struct cur *c)
     }
     c->bad = true;
     return 0;
+}
+
+/* LEB128, at most 10 bytes; longer or overflowing input is bad. */
+static inline uint64_t cur_varint(struct cur *c)
+{
+    unsigned n = 0;
+    uint64_t v = 0;
+
+    if (!c->bad && cur_left(c) >= 8) {
+        v = cur_varint8(cur_at64le(c->p), &n);
+        c->p += n;
+    }
+    return n ? v : cur_varint_slow(c);
 }
 
 static inline int64_t cur_svarint(struct cur *c)

@@ -1,4 +1,10 @@
-/* What the reasons of the loss ledger mean (metrics contract, section 14). */
+/* The loss ledger's vocabulary: every stage's rows, what they count and what they mean. One table,
+ * for the agent that writes rows, for the collector that adds them up, for people and for tests.
+ *
+ * A stage's account: what came in is what went out, what lies in it and what it dropped; in the
+ * unit of its `in`. Rows of another role stand beside the account: `lost` never came in, `why`
+ * explains and is no second account of anything. docs/ledger.md says all of it for people.
+ * Threads: any; nothing changes. */
 #ifndef PROCFLEET_COMMON_LEDGER_H
 #define PROCFLEET_COMMON_LEDGER_H
 
@@ -6,9 +12,55 @@
 
 #include "common/model.h"
 
-/* Whether a count under this reason is data that is missing from answers. Counts of what went
- * through ("in", "out", "held"), of what was left out on purpose and of what was understood not to
- * concern any process are none; a reason nobody told us about is one. */
-bool ledger_is_loss(struct str reason);
+enum ledger_role {
+    LEDGER_IN,
+    LEDGER_OUT,
+    LEDGER_HELD,    /* at that moment: the one count that is no running total */
+    LEDGER_DROPPED, /* had come in */
+    LEDGER_LOST,    /* had not */
+    LEDGER_WHY,
+};
+
+enum ledger_unit {
+    LEDGER_EVENTS,
+    LEDGER_TICKS,
+    LEDGER_ROWS,    /* a process at a tick */
+    LEDGER_RECORDS, /* rows and lifecycle events */
+    LEDGER_BATCHES,
+    LEDGER_BUFFERS, /* of events, nobody knows how many */
+    LEDGER_TIMES,   /* anything else */
+};
+
+struct ledger_kind {
+    struct str stage, reason;
+    uint8_t role; /* enum ledger_role */
+    uint8_t unit; /* enum ledger_unit */
+    bool loss;    /* answers lack it */
+    bool at_most; /* with it, an unknown number of events is missing */
+};
+
+/* What the row is. A reason nobody told us about is a loss of events. Never NULL. */
+const struct ledger_kind *ledger_kind(const struct ledger_row *row);
+
+/* The same, faster where rows come in the order of the table: looks behind `before`, the kind of
+ * the row before (NULL: none), first. */
+const struct ledger_kind *ledger_kind_after(const struct ledger_kind *before,
+                                            const struct ledger_row *row);
+
+/* Whether the row counts data that is missing from answers. */
+bool ledger_is_loss(const struct ledger_row *row);
+
+/* The whole table, stage by stage in the order data flows; an empty reason stands for every one. */
+size_t ledger_kinds(const struct ledger_kind **out);
+
+/* Where it stands in that table; behind all of them when it is of a reason nobody told us about. */
+size_t ledger_place(const struct ledger_kind *kind);
+
+/* in - out - held - dropped of the stage over these rows: 0 when its account balances. */
+int64_t ledger_balance(const struct ledger_row *rows, size_t n, const char *stage);
+
+/* "in", "out", "held", "dropped", "lost", "why"; "events", "ticks", … */
+const char *ledger_role_name(unsigned role);
+const char *ledger_unit_name(unsigned unit);
 
 #endif

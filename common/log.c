@@ -33,6 +33,8 @@ static struct {
     FILE *file; /* NULL = standard error */
     char path[512];
     struct limit limits[LIMIT_SLOTS];
+    log_tee_fn tee;
+    void *tee_ctx;
 } state = {.lock = ATOMIC_FLAG_INIT, .level = LOG_INFO};
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
@@ -181,6 +183,7 @@ void log_line(enum log_level level, const char *module, const char *event, const
 {
     char text[LINE_MAX_BYTES];
     unsigned muted;
+    bool admitted;
     va_list ap;
 
     if (!log_enabled(level)) {
@@ -190,10 +193,20 @@ void log_line(enum log_level level, const char *module, const char *event, const
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     lock();
-    if (admit(module, event, os_mono_ns(), &muted)) {
+    admitted = admit(module, event, os_mono_ns(), &muted);
+    if (admitted) {
         write_line(level, module, event, text, muted);
     }
     unlock();
+    if (admitted && state.tee) {
+        state.tee(state.tee_ctx, level, module, event, text);
+    }
+}
+
+void log_tee(log_tee_fn tee, void *ctx)
+{
+    state.tee = tee;
+    state.tee_ctx = ctx;
 }
 
 const char *log_str(char *out, unsigned size, const char *s)

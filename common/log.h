@@ -25,4 +25,10 @@ const char *log_str(char *out, unsigned size, const char *s);
 
 int log_enabled(enum log_level level);
 
+/* Every line that is written goes to `tee` too, without its time and on the thread that wrote it;
+ * tee must not log. NULL ends it. Set while one thread runs only. */
+typedef void (*log_tee_fn)(void *ctx, enum log_level level, const char *module, const char *event,
+                           const char *text);
+void log_tee(log_tee_fn tee, void *ctx);
+
 #endif

@@ -70,7 +70,11 @@ enum metric_unit {
     X(46, thread_states.terminated, GAUGE, COUNT, 1, "threads ended, not yet removed")            \
     X(47, thread_states.idle, GAUGE, COUNT, 1, "kernel threads at rest (Linux)")                  \
     X(54, disk_read_bytes, COUNTER, BYTES, 1, "bytes read from disk")                             \
-    X(55, disk_write_bytes, COUNTER, BYTES, 1, "bytes written to disk")
+    X(55, disk_write_bytes, COUNTER, BYTES, 1, "bytes written to disk")                           \
+    X(56, agent.level, GAUGE, NONE, 1, "level of collection; only of an agent's own process")     \
+    X(57, agent.events, COUNTER, COUNT, 1, "events the agent took in; its own process")           \
+    X(58, agent.callback_p99, GAUGE, NS, 1, "what 99 % of its callbacks took; its own process")   \
+    X(59, agent.bytes_sent, COUNTER, BYTES, 1, "batches acknowledged; its own process")
 
 #define METRIC_COLS 64 /* column ids are below; bit `id` of a mask */
 
@@ -114,6 +118,10 @@ enum {
     M_THREADS_IDLE = 47,
     M_DISK_READ_BYTES = 54,
     M_DISK_WRITE_BYTES = 55,
+    M_AGENT_LEVEL = 56,
+    M_AGENT_EVENTS = 57,
+    M_AGENT_CALLBACK_P99 = 58,
+    M_AGENT_BYTES_SENT = 59,
 };
 
 #define METRIC_BIT(id) (UINT64_C(1) << (id))

@@ -76,16 +76,28 @@ enum life_kind {
     LIFE_THREAD_STOP = 4,
     LIFE_IMAGE_LOAD = 5,
     LIFE_IMAGE_UNLOAD = 6,
+    LIFE_LEVEL = 7,  /* the agent collects more or less than before */
+    LIFE_SOURCE = 8, /* its events come from elsewhere, or part of them was lost or refused */
 };
+
+/* Those that are asked for when no kinds are named: few, and each of them worth a look. */
+#define LIFE_KINDS_DEFAULT \
+    (1u << LIFE_PROCESS_START | 1u << LIFE_PROCESS_STOP | 1u << LIFE_LEVEL | 1u << LIFE_SOURCE)
+
+/* Whether it tells of the host's agent and of no process: its info is empty then. */
+static inline bool life_is_of_host(unsigned kind)
+{
+    return kind == LIFE_LEVEL || kind == LIFE_SOURCE;
+}
 
 struct life_event {
     uint8_t kind; /* enum life_kind */
     int64_t wall_ns;
     int64_t mono_ns;
-    uint32_t tid; /* thread events */
-    struct proc_info
-        info;        /* process events: everything known; thread and image events: id and name */
-    struct str path; /* image events */
+    uint32_t tid;          /* thread events */
+    struct proc_info info; /* process events: everything known; thread and image events: id and
+                              name; LIFE_LEVEL, LIFE_SOURCE: empty */
+    struct str text; /* image events: path; LIFE_LEVEL, LIFE_SOURCE: one sentence for people */
 };
 
 /* One process at one tick. values[m] is defined where bit m of mask is set. */

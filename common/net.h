@@ -1,7 +1,7 @@
 /* Sockets: NNG's REQ/REP and PUB/SUB over mutual TLS, with the peer's identity, and every limit
- * set. The only door to NNG; TLS identity and refusal rules are in net_tls.c. Threads: functions
- * are safe from any thread unless said; callbacks run on the library's threads and must copy,
- * enqueue and return. Addresses are "host:port" or "[v6]:port"; "*" is every address; port 0
+ * set. The only door to NNG; who is believed, and what is refused, is in net_conn.c. Threads:
+ * functions are safe from any thread unless said; callbacks run on the library's threads and must
+ * copy, enqueue and return. Addresses are "host:port" or "[v6]:port"; "*" is every address; port 0
  * listens on any free one.
  * net_init first (refuses another NNG version), net_fini last. */
 #ifndef PROCFLEET_COMMON_NET_H
@@ -28,22 +28,46 @@ struct net_identity {
     unsigned roles;                      /* NET_* */
     char scope[128];                     /* host glob from urn:procfleet:scope:, "" = everything */
     uint8_t fingerprint[32];             /* SHA-256 of the certificate */
+    uint8_t serial[20], serial_n;        /* its number, as it stands in it */
     int64_t not_before_ns, not_after_ns; /* UTC */
     char address[64];                    /* of the peer */
+    uint32_t connection; /* listeners: tells this connection from the holder's others while it
+                            lives; never to be stored */
 };
+
+/* Reads a certificate's names, validity and fingerprint; trusts nothing. Errors: ERR_INVALID */
+NODISCARD enum err net_identity_parse(struct net_identity *out, const void *der, size_t n);
 
 /* Certificates of one side. */
 struct net_tls;
 struct net_tls_conf {
     const char *ca, *cert, *key; /* PEM files */
     const char *server_name;     /* clients: the DNS name the server must carry; servers: NULL */
+    /* Clients without a certificate yet: SHA-256 of the authority's certificate that the server
+     * must show and be signed by; ca, cert and key are NULL then. Checked before the first byte of
+     * a message leaves. */
+    const uint8_t *pin;
+    const char *tickets; /* servers: file of the ticket keys, see net_ticket.h; NULL: no tickets */
+    const char *crl;     /* servers: revocation list, PEM, on top of `judge`; NULL: none */
+    bool lapsed; /* clients: the own certificate may be outside its time: the server decides */
 };
 /* Errors: ERR_NOTFOUND, ERR_ACCESS (others can read the key), ERR_TRUST (not signed by the CA,
  * expired, wrong use), ERR_INVALID, ERR_NOMEM */
 NODISCARD enum err net_tls_load(struct net_tls **out, const struct net_tls_conf *conf, bool server,
                                 struct errmsg *why);
 void net_tls_free(struct net_tls *t); /* NULL is allowed; sockets keep their own reference */
-const struct net_identity *net_tls_identity(const struct net_tls *t); /* of the own certificate */
+/* Of the own certificate, as of now; empty for a client with a pin. */
+void net_tls_identity(struct net_tls *t, struct net_identity *out);
+
+/* Reads the files again. Handshakes from now on use what they hold; connections that stand go on.
+ * On failure everything stays as it was. Threads: any. Errors: those of net_tls_load */
+NODISCARD enum err net_tls_reload(struct net_tls *t, struct errmsg *why);
+
+/* Since net_init, this process. Handshakes of both sides; resumed ones took a ticket. */
+struct net_tls_stats {
+    uint64_t full, resumed, failed;
+};
+void net_tls_stats(struct net_tls_stats *out);
 
 /* -- server: REP -- */
 struct net_server;
@@ -52,15 +76,23 @@ struct net_request; /* one request; owned by whoever got it until net_reply or n
 struct net_server_conf {
     const char *name; /* for logs: "ingest" */
     const char *address;
-    struct net_tls *tls;      /* borrowed during start */
-    unsigned roles;           /* any of these may connect */
-    size_t receive_max;       /* bytes of one request */
-    unsigned contexts;        /* requests under way at once */
-    unsigned per_peer;        /* of one connection under way; 0 = 4. See net_request_excess */
-    unsigned peers_max;       /* connections; 0 = 4096 */
-    unsigned same_max;        /* of one certificate; the oldest goes for a new one; 0 = 64 */
-    unsigned handshakes_max;  /* connections that are no peer's yet; 0 = 1024 */
-    int64_t reply_timeout_ns; /* for a peer to take a reply; 0 = 5 s */
+    struct net_tls *tls;       /* borrowed during start */
+    unsigned roles;            /* any of these may connect */
+    size_t receive_max;        /* bytes of one request */
+    unsigned contexts;         /* requests under way at once */
+    unsigned per_peer;         /* of one connection under way; 0 = 4. See net_request_excess */
+    unsigned peers_max;        /* connections; 0 = 4096 */
+    unsigned same_max;         /* of one certificate; the oldest goes for a new one; 0 = 64 */
+    unsigned handshakes_max;   /* connections that are no peer's yet; 0 = 1024; net_crowd.h */
+    unsigned same_address_max; /* connections from one address, handshakes included; 0 = no limit */
+    int64_t reply_timeout_ns;  /* for a peer to take a reply; 0 = 5 s */
+    int64_t silent_ns;         /* a connection without a request for so long is closed; 0 = never */
+    /* No certificate is asked for: who is empty but for address and connection; roles is 0. */
+    bool strangers;
+    /* Why this holder may not be here (words for the log, valid for ever), or NULL: asked when a
+     * connection comes and for all of them by net_server_review; must not block. May be NULL. */
+    const char *(*judge)(void *ctx, const struct net_identity *who);
+    void *judge_ctx;
     void (*on_request)(void *ctx, struct net_request *r);                       /* must not block */
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected); /* may be NULL */
     void *ctx;
@@ -72,6 +104,17 @@ NODISCARD enum err net_server_start(struct net_server **out, const struct net_se
  * somebody still holds stay valid and are released by net_reply or net_drop as ever. */
 void net_server_stop(struct net_server *s);
 unsigned net_server_port(const struct net_server *s);
+
+/* Asks `judge` about every connection and closes those that may stay no longer. Certificates that
+ * expire meanwhile need no call: their connections are closed within a second. */
+void net_server_review(struct net_server *s);
+
+struct net_server_stats {
+    uint64_t admitted, peers; /* peers: now */
+    /* refused or closed, by cause */
+    uint64_t handshake, role, judged, expired, crowded, silent, late_reply, oversize;
+};
+void net_server_stats(struct net_server *s, struct net_server_stats *out);
 
 /* More than `per_peer` of its connection are under way: answer at once that it must wait. Beyond
  * twice as many the connection is cut instead. */
@@ -95,8 +138,7 @@ struct net_client_conf {
 /* Starts connecting and returns at once. */
 NODISCARD enum err net_client_open(struct net_client **out, const struct net_client_conf *conf,
                                    struct errmsg *why);
-/* Calls and waits under way, and later ones, end with ERR_CLOSED; the client must still be closed.
- */
+/* Calls and waits under way, and later ones, end with ERR_CLOSED; it must still be closed. */
 void net_client_hang_up(struct net_client *c);
 void net_client_close(struct net_client *c); /* hangs up first; NULL is allowed */
 /* One request, one reply; several threads may call at once. The reply is appended to `reply`.
@@ -125,11 +167,14 @@ struct net_pub_conf {
     unsigned handshakes_max; /* connections that are no peer's yet; 0 = 1024 */
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected);
     void *ctx;
+    const char *(*judge)(void *ctx, const struct net_identity *who); /* as net_server_conf's */
+    void *judge_ctx;
 };
 NODISCARD enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf,
                                  struct errmsg *why);
 void net_pub_stop(struct net_pub *p);
 unsigned net_pub_port(const struct net_pub *p);
+void net_pub_review(struct net_pub *p); /* as net_server_review */
 unsigned net_pub_subscribers(const struct net_pub *p);
 void net_pub_send(struct net_pub *p, const void *body, size_t n); /* never blocks */
 

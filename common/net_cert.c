@@ -5,6 +5,7 @@
 
 #include <mbedtls/oid.h>
 #include <mbedtls/sha256.h>
+#include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
 
 #include "common/clk.h"
@@ -132,6 +133,13 @@ enum err net_cert_identity(struct net_identity *out, const struct mbedtls_x509_c
     if (!e) {
         e = read_time(&id.not_after_ns, &crt->valid_to);
     }
+    if (!e && crt->serial.len > sizeof id.serial) {
+        e = ERR_INVALID;
+    }
+    if (!e) {
+        memcpy(id.serial, crt->serial.p, crt->serial.len);
+        id.serial_n = (uint8_t)crt->serial.len;
+    }
     if (!e && mbedtls_sha256(crt->raw.p, crt->raw.len, id.fingerprint, 0) != 0) {
         e = ERR_INVALID;
     }
@@ -177,4 +185,42 @@ const char *net_cert_flags_text(uint32_t flags)
         }
     }
     return "bad certificate";
+}
+
+enum err net_identity_parse(struct net_identity *out, const void *der, size_t n)
+{
+    mbedtls_x509_crt crt;
+    enum err e = ERR_INVALID;
+
+    mbedtls_x509_crt_init(&crt);
+    if (mbedtls_x509_crt_parse_der(&crt, der, n) == 0 && crt.raw.len == n) {
+        e = net_cert_identity(out, &crt);
+    }
+    mbedtls_x509_crt_free(&crt);
+    return e;
+}
+
+const char *net_cert_alert_text(unsigned char alert)
+{
+    switch (alert) {
+    case MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA:
+        return "it does not know the authority of our certificate";
+    case MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED:
+        return "our certificate's role or scope is not allowed here";
+    case MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED:
+        return "it finds our certificate expired or not yet valid";
+    case MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED:
+        return "our certificate is revoked";
+    case MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT:
+        return "our certificate is not for this use";
+    case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
+    case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:
+    case MBEDTLS_SSL_ALERT_MSG_NO_CERT:
+        return "it does not accept our certificate";
+    case MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION:
+    case MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE:
+        return "no TLS version, cipher or certificate in common";
+    default:
+        return "it ended the handshake with an alert";
+    }
 }

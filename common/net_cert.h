@@ -19,4 +19,7 @@ const char *net_cert_denied(const struct net_identity *who, unsigned roles, bool
 /* Words for the log for mbedTLS's verification flags: the one cause that matters most. */
 const char *net_cert_flags_text(uint32_t flags);
 
+/* What a TLS alert that ended a handshake means to a client: the end of "the server refused us". */
+const char *net_cert_alert_text(unsigned char alert);
+
 #endif

@@ -2,11 +2,14 @@
  * connection has taken the request, and receive. A lost connection ends the call at once
  * (NNG_OPT_REQ_RESENDTIME is infinite: NNG's habit of asking again after a minute would hide slow
  * servers and double work); whoever calls decides about asking again. */
+#include <stdatomic.h>
+
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/net_call.h"
 #include "common/net_dial.h"
 #include "common/net_impl.h"
 #include "common/os.h"
@@ -137,10 +140,9 @@ static void arm(struct call *call, int64_t deadline)
     nng_aio_set_timeout(call->aio, net_ms(deadline - os_mono_ns()));
 }
 
-static enum err send_request(struct call *call, const void *p, size_t n, int64_t deadline)
+static enum err message_of(nng_msg **out, const void *p, size_t n)
 {
     nng_msg *msg;
-    enum err e;
 
     if (nng_msg_alloc(&msg, 0) != 0) {
         return ERR_NOMEM;
@@ -148,6 +150,18 @@ static enum err send_request(struct call *call, const void *p, size_t n, int64_t
     if (nng_msg_append(msg, p, n) != 0) {
         nng_msg_free(msg);
         return ERR_NOMEM;
+    }
+    *out = msg;
+    return ERR_OK;
+}
+
+static enum err send_request(struct call *call, const void *p, size_t n, int64_t deadline)
+{
+    nng_msg *msg;
+    enum err e = message_of(&msg, p, n);
+
+    if (e) {
+        return e;
     }
     arm(call, deadline);
     nng_aio_set_msg(call->aio, msg);
@@ -212,6 +226,16 @@ static enum err enter(struct net_client *c)
     return closing ? ERR_CLOSED : ERR_OK;
 }
 
+static bool is_closing(struct net_client *c)
+{
+    bool closing;
+
+    os_mutex_lock(c->lock);
+    closing = c->closing;
+    os_mutex_unlock(c->lock);
+    return closing;
+}
+
 static void leave(struct net_client *c)
 {
     os_mutex_lock(c->lock);
@@ -255,4 +279,143 @@ enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg
 void net_client_problem(struct net_client *c, struct errmsg *out)
 {
     net_dial_problem(c->dial, out);
+}
+
+/* -- calls whose end is told -- */
+
+struct net_call {
+    struct net_client *client;
+    nng_aio *aio;
+    nng_ctx ctx;
+    int64_t deadline;
+    bool sent;
+    void (*on_end)(void *ctx);
+    void *waiter;
+    int64_t ended_ns;
+    atomic_bool ended; /* the operations are over; set after all above */
+};
+
+/* An operation has ended: the other one follows, or nothing does. */
+static void stepped(void *arg)
+{
+    struct net_call *call = arg;
+    nng_msg *msg = nng_aio_get_msg(call->aio);
+    int rv = nng_aio_result(call->aio);
+
+    if (!call->sent && rv != 0 && msg) {
+        nng_msg_free(msg); /* it became ours again */
+        nng_aio_set_msg(call->aio, NULL);
+    }
+    if (!call->sent && rv == 0) {
+        call->sent = true;
+        nng_aio_set_msg(call->aio, NULL);
+        nng_aio_set_timeout(call->aio, net_ms(call->deadline - os_mono_ns()));
+        nng_ctx_recv(call->ctx, call->aio);
+        return;
+    }
+    call->ended_ns = os_mono_ns();
+    atomic_store(&call->ended, true);
+    call->on_end(call->waiter);
+}
+
+static void call_free(struct net_call *call, bool has_ctx)
+{
+    if (has_ctx) {
+        nng_ctx_close(call->ctx);
+    }
+    if (call->aio) {
+        nng_aio_free(call->aio);
+    }
+    leave(call->client);
+    mem_free(call);
+}
+
+enum err net_call_begin(struct net_call **out, struct net_client *c, const void *p, size_t n,
+                        int64_t timeout_ns, void (*on_end)(void *ctx), void *ctx)
+{
+    struct net_call *call = mem_zalloc(sizeof *call);
+    bool has_ctx = false;
+    nng_msg *msg;
+    enum err e = call ? enter(c) : ERR_NOMEM;
+
+    if (e) {
+        mem_free(call);
+        return e;
+    }
+    call->client = c;
+    call->deadline = clk_add(os_mono_ns(), timeout_ns);
+    call->on_end = on_end;
+    call->waiter = ctx;
+    atomic_init(&call->ended, false);
+    e = nng_aio_alloc(&call->aio, stepped, call) == 0 ? ERR_OK : ERR_NOMEM;
+    if (!e) {
+        e = net_error(nng_ctx_open(&call->ctx, c->socket));
+        has_ctx = !e;
+    }
+    if (!e) {
+        e = message_of(&msg, p, n);
+    }
+    if (e) {
+        call_free(call, has_ctx);
+        return e;
+    }
+    *out = call; /* before the end may be told */
+    nng_aio_set_timeout(call->aio, net_ms(timeout_ns));
+    nng_aio_set_msg(call->aio, msg);
+    nng_ctx_send(call->ctx, call->aio);
+    return ERR_OK;
+}
+
+bool net_call_ended(const struct net_call *call)
+{
+    return atomic_load(&call->ended);
+}
+
+enum err net_call_finish(struct net_call *call, struct buf *reply, int64_t *ended_ns)
+{
+    nng_msg *msg;
+    enum err e;
+
+    nng_aio_wait(call->aio);
+    e = net_error(nng_aio_result(call->aio));
+    msg = nng_aio_get_msg(call->aio);
+    if (!e && msg) {
+        buf_put(reply, nng_msg_body(msg), nng_msg_len(msg));
+        nng_msg_free(msg);
+        e = reply->bad;
+    } else if (is_closing(call->client)) {
+        e = ERR_CLOSED; /* whichever way its connection ended */
+    }
+    if (ended_ns) {
+        *ended_ns = call->ended_ns;
+    }
+    call_free(call, true);
+    return e;
+}
+
+/* -- the connection -- */
+
+uint64_t net_client_connection(const struct net_client *c)
+{
+    return net_dial_connection(c->dial);
+}
+
+void net_client_redial(struct net_client *c)
+{
+    net_dial_redial(c->dial);
+}
+
+void net_client_pause(struct net_client *c, int64_t max_ns)
+{
+    net_dial_pause(c->dial, max_ns);
+}
+
+enum err net_client_fault(struct net_client *c, struct errmsg *out)
+{
+    return net_dial_fault(c->dial, out);
+}
+
+void net_client_watch(struct net_client *c, void (*on_change)(void *ctx), void *ctx)
+{
+    net_dial_watch(c->dial, on_change, ctx);
 }

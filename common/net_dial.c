@@ -4,7 +4,9 @@
  *
  * An end right behind our certificate is a refusal whose reason was lost, or a server that crashed
  * at that moment. The first one in a row is no verdict yet: who waits goes on waiting for the next
- * attempt. The second one is a refusal. */
+ * attempt. The second one is a refusal. One that follows a refusal is that refusal again, and what
+ * was said of it stays: it has the reason. A refusal during a wait is the wait's answer, also when
+ * the next attempt has failed for a lesser reason before the waiting thread came to run. */
 #include "common/net_dial.h"
 
 #include <stdatomic.h>
@@ -24,25 +26,46 @@
 #define RECONNECT_MAX_DEFAULT (60 * CLK_S)
 #define LOOK_NS               (50 * CLK_MS) /* between looks at NNG's counters */
 
-/* NNG's counters of failed attempts, see read_counters. */
-enum { FAILED_REFUSED, FAILED_TIMEOUT, FAILED_OTHER, FAILED_COUNT };
+/* NNG gives the counters of all sockets of the process at once. A program with thousands of them,
+ * which all look for a reason when a server goes away, would do nothing else. */
+#define MANY_DIALS   64u
+#define MANY_LOOK_NS (3 * CLK_MS) /* for each of them, between looks of all together */
+
+/* NNG's counters of failed attempts, see read_counters; those up to FAILED_TOLD are told of. */
+enum { FAILED_REFUSED, FAILED_TIMEOUT, FAILED_OTHER, FAILED_TOLD, FAILED_COUNT = FAILED_TOLD + 5 };
 
 struct net_dial {
     atomic_uint refs; /* the owner's, and one of the TLS configuration for on_fault */
     char address[NET_ADDR_URL_MAX];
-    uint32_t dialer_id;
+    uint32_t socket_id;
+    struct nng_tls_config *cfg;
+    int64_t min_ns, max_ns; /* pauses between attempts */
+    size_t receive_max;
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *change;
     bool hung_up;
+    uint32_t dialer_id;
     unsigned pipes;
+    int pipe;             /* id of the newest */
+    uint64_t connections; /* so far */
+    void (*on_change)(void *ctx);
+    void *watcher;
     unsigned doubts; /* ends in a row that may be refusals */
     uint64_t faults; /* TLS failures so far, */
     uint64_t told;   /* of which so many were given to waiting callers, */
-    uint64_t looked; /* and so many had come when the counters were looked at */
+    uint64_t looked; /* and so many had come when the counters were looked at, */
+    uint64_t before; /* and so many had come when this dialer began */
+    uint64_t below;  /* failures below TLS that were seen */
     enum err fault;  /* the last problem */
     char problem[400];
+    bool waited;       /* somebody has waited since the dialer began */
+    uint64_t refusals; /* ERR_TRUST so far, */
+    char refusal[400]; /* and what was said of the newest */
     uint64_t failed[FAILED_COUNT];
 };
+
+static atomic_uint n_dials;      /* in this process */
+static atomic_llong many_looked; /* monotonic, the last look of many */
 
 static void release(void *ctx)
 {
@@ -51,9 +74,19 @@ static void release(void *ctx)
     if (atomic_fetch_sub(&d->refs, 1) != 1) {
         return;
     }
+    atomic_fetch_sub(&n_dials, 1);
     os_cond_destroy(d->change);
     os_mutex_destroy(d->lock);
     mem_free(d);
+}
+
+/* The lock is held. */
+static void changed(struct net_dial *d)
+{
+    os_cond_wake_all(d->change);
+    if (d->on_change) {
+        d->on_change(d->watcher);
+    }
 }
 
 /* The engine tells why TLS failed. */
@@ -64,12 +97,15 @@ static void on_fault(void *ctx, enum err e, const char *text)
     os_mutex_lock(d->lock);
     d->doubts = e == ERR_CLOSED ? d->doubts + 1 : 0;
     d->faults++;
-    if (e == ERR_CLOSED) {
-        e = d->doubts > 1 ? ERR_TRUST : ERR_OK;
+    if (e != ERR_CLOSED || d->fault != ERR_TRUST) {
+        d->fault = e != ERR_CLOSED ? e : d->doubts > 1 ? ERR_TRUST : ERR_OK;
+        snprintf(d->problem, sizeof d->problem, "%s: %s", d->address, text);
+        if (d->fault == ERR_TRUST) {
+            d->refusals++;
+            memcpy(d->refusal, d->problem, sizeof d->refusal);
+        }
     }
-    d->fault = e;
-    snprintf(d->problem, sizeof d->problem, "%s: %s", d->address, text);
-    os_cond_wake_all(d->change);
+    changed(d);
     os_mutex_unlock(d->lock);
 }
 
@@ -77,10 +113,11 @@ static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 {
     struct net_dial *d = arg;
 
-    (void)pipe;
     os_mutex_lock(d->lock);
     if (ev == NNG_PIPE_EV_ADD_POST) {
         d->pipes++;
+        d->pipe = nng_pipe_id(pipe);
+        d->connections++;
         d->doubts = 0;
         d->fault = ERR_OK;
         d->problem[0] = '\0';
@@ -91,11 +128,11 @@ static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
             snprintf(d->problem, sizeof d->problem, "%s: the connection was lost", d->address);
         }
     }
-    os_cond_wake_all(d->change);
+    changed(d);
     os_mutex_unlock(d->lock);
 }
 
-static enum err create(struct net_dial **out, const char *address)
+static enum err create(struct net_dial **out, uint32_t socket_id, const struct net_dial_conf *conf)
 {
     struct net_dial *d = mem_zalloc(sizeof *d);
     enum err e;
@@ -104,7 +141,12 @@ static enum err create(struct net_dial **out, const char *address)
         return ERR_NOMEM;
     }
     atomic_init(&d->refs, 1);
-    snprintf(d->address, sizeof d->address, "%s", address);
+    atomic_fetch_add(&n_dials, 1);
+    snprintf(d->address, sizeof d->address, "%s", conf->address);
+    d->socket_id = socket_id;
+    d->min_ns = conf->reconnect_min_ns > 0 ? conf->reconnect_min_ns : RECONNECT_MIN_DEFAULT;
+    d->max_ns = conf->reconnect_max_ns > 0 ? conf->reconnect_max_ns : RECONNECT_MAX_DEFAULT;
+    d->receive_max = conf->receive_max;
     e = os_mutex_create(&d->lock);
     if (!e) {
         e = os_cond_create(&d->change, d->lock);
@@ -117,22 +159,19 @@ static enum err create(struct net_dial **out, const char *address)
     return ERR_OK;
 }
 
-static int set_options(nng_dialer dialer, struct nng_tls_config *cfg,
-                       const struct net_dial_conf *conf)
+static int set_options(nng_dialer dialer, const struct net_dial *d)
 {
-    int64_t min = conf->reconnect_min_ns > 0 ? conf->reconnect_min_ns : RECONNECT_MIN_DEFAULT;
-    int64_t max = conf->reconnect_max_ns > 0 ? conf->reconnect_max_ns : RECONNECT_MAX_DEFAULT;
-    int rv = nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, cfg);
+    int rv = nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, d->cfg);
 
     if (rv == 0) {
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_ms(min));
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_ms(d->min_ns));
     }
     if (rv == 0) {
         /* 0 would be "never grow". */
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, net_ms(max));
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, net_ms(d->max_ns));
     }
     if (rv == 0) {
-        rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, conf->receive_max + NET_ENVELOPE);
+        rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, d->receive_max + NET_ENVELOPE);
     }
     if (rv == 0) {
         rv = nng_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true);
@@ -140,37 +179,46 @@ static int set_options(nng_dialer dialer, struct nng_tls_config *cfg,
     return rv;
 }
 
-static enum err dial(struct net_dial *d, nng_socket s, const struct net_dial_conf *conf)
+/* One that does not dial yet. */
+static enum err dialer_new(const struct net_dial *d, nng_dialer *out)
+{
+    nng_socket s = {.id = d->socket_id};
+    char url[NET_ADDR_URL_MAX];
+    enum err e = net_addr_url(url, d->address, NULL);
+
+    if (!e) {
+        e = net_error(nng_dialer_create(out, s, url));
+    }
+    if (e) {
+        return e;
+    }
+    e = net_error(set_options(*out, d));
+    if (e) {
+        nng_dialer_close(*out);
+    }
+    return e;
+}
+
+static enum err dial(struct net_dial *d, const struct net_dial_conf *conf)
 {
     struct net_policy policy = {.peer = conf->peer,
                                 .message_max = conf->receive_max + NET_ENVELOPE,
                                 .on_fault = on_fault,
                                 .release = release,
                                 .ctx = d};
-    struct nng_tls_config *cfg;
-    char url[NET_ADDR_URL_MAX];
     nng_dialer dialer;
-    int rv;
-    enum err e = net_addr_url(url, conf->address, NULL);
+    enum err e = net_engine_config(&d->cfg, conf->tls, &policy);
 
-    if (!e) {
-        e = net_error(nng_dialer_create(&dialer, s, url));
-    }
-    if (e) {
-        return e;
-    }
-    e = net_engine_config(&cfg, conf->tls, &policy);
     if (e) {
         return e;
     }
     atomic_fetch_add(&d->refs, 1); /* the configuration's */
-    d->dialer_id = (uint32_t)nng_dialer_id(dialer);
-    rv = set_options(dialer, cfg, conf);
-    nng_tls_config_free(cfg);
-    if (rv == 0) {
-        rv = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
+    e = dialer_new(d, &dialer);
+    if (e) {
+        return e;
     }
-    return net_error(rv);
+    d->dialer_id = (uint32_t)nng_dialer_id(dialer);
+    return net_error(nng_dialer_start(dialer, NNG_FLAG_NONBLOCK));
 }
 
 enum err net_dial_open(struct net_dial **out, uint32_t socket_id, const struct net_dial_conf *conf,
@@ -185,13 +233,13 @@ enum err net_dial_open(struct net_dial **out, uint32_t socket_id, const struct n
         nng_close(s);
         return e;
     }
-    e = create(&d, conf->address);
+    e = create(&d, socket_id, conf);
     if (!e && (nng_pipe_notify(s, NNG_PIPE_EV_ADD_POST, joined, d) != 0 ||
                nng_pipe_notify(s, NNG_PIPE_EV_REM_POST, joined, d) != 0)) {
         e = ERR_IO;
     }
     if (!e) {
-        e = dial(d, s, conf);
+        e = dial(d, conf);
     }
     if (e) {
         nng_close(s);
@@ -205,6 +253,10 @@ enum err net_dial_open(struct net_dial **out, uint32_t socket_id, const struct n
 void net_dial_close(struct net_dial *d)
 {
     if (d) {
+        net_dial_watch(d, NULL, NULL); /* a handshake may be cleared away later than this */
+        if (d->cfg) {
+            nng_tls_config_free(d->cfg);
+        }
         release(d);
     }
 }
@@ -229,6 +281,86 @@ bool net_dial_connected(struct net_dial *d)
     return connected;
 }
 
+uint64_t net_dial_connection(struct net_dial *d)
+{
+    uint64_t n;
+
+    os_mutex_lock(d->lock);
+    n = d->pipes > 0 ? d->connections : 0;
+    os_mutex_unlock(d->lock);
+    return n;
+}
+
+/* NNG's dialers cannot be woken from their pauses: another one takes over. Should there be no
+ * memory for it, the old one goes on. */
+static void dial_now(struct net_dial *d)
+{
+    nng_dialer dialer, old = {0};
+
+    if (dialer_new(d, &dialer) != ERR_OK) {
+        return;
+    }
+    os_mutex_lock(d->lock);
+    old.id = d->dialer_id;
+    d->dialer_id = (uint32_t)nng_dialer_id(dialer);
+    memset(d->failed, 0, sizeof d->failed); /* its counters begin anew */
+    d->before = d->faults;
+    d->below = 0;
+    d->told = d->faults; /* what went wrong before is no news */
+    d->waited = false;
+    d->refusals = 0;
+    d->fault = ERR_OK;
+    d->problem[0] = '\0';
+    os_mutex_unlock(d->lock);
+    nng_dialer_close(old);
+    (void)nng_dialer_start(dialer, NNG_FLAG_NONBLOCK); /* fails only when it is closed already */
+}
+
+void net_dial_redial(struct net_dial *d)
+{
+    nng_pipe pipe = {0};
+    bool connected;
+
+    os_mutex_lock(d->lock);
+    connected = d->pipes > 0;
+    pipe.id = (uint32_t)d->pipe;
+    os_mutex_unlock(d->lock);
+    if (connected) {
+        nng_pipe_close(pipe);
+    } else {
+        dial_now(d);
+    }
+}
+
+void net_dial_pause(struct net_dial *d, int64_t max_ns)
+{
+    nng_dialer dialer = {0};
+
+    os_mutex_lock(d->lock);
+    dialer.id = d->dialer_id;
+    os_mutex_unlock(d->lock);
+    (void)nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, net_ms(max_ns)); /* or it is closed */
+}
+
+enum err net_dial_fault(struct net_dial *d, struct errmsg *out)
+{
+    enum err e;
+
+    os_mutex_lock(d->lock);
+    e = d->pipes > 0 ? ERR_OK : d->fault;
+    e = errmsg_set(out, e, "%s", e ? d->problem : "");
+    os_mutex_unlock(d->lock);
+    return e;
+}
+
+void net_dial_watch(struct net_dial *d, void (*on_change)(void *ctx), void *ctx)
+{
+    os_mutex_lock(d->lock);
+    d->on_change = on_change;
+    d->watcher = ctx;
+    os_mutex_unlock(d->lock);
+}
+
 /* The named counter among the children of `scope`. */
 static uint64_t counter(nng_stat *scope, const char *name)
 {
@@ -240,45 +372,64 @@ static uint64_t counter(nng_stat *scope, const char *name)
     return 0;
 }
 
-/* The counters of dialer `id`; false when it is not there. */
+/* Whether the counters may be read now. */
+static bool may_look(void)
+{
+    long long now_ns = os_mono_ns(), last_ns = atomic_load(&many_looked);
+    unsigned n = atomic_load(&n_dials);
+
+    return n < MANY_DIALS || (now_ns - last_ns >= n * MANY_LOOK_NS &&
+                              atomic_compare_exchange_strong(&many_looked, &last_ns, now_ns));
+}
+
+/* The counters of dialer `id`; false when it is not there, or others have just looked. */
 static bool read_counters(uint32_t id, uint64_t failed[FAILED_COUNT])
 {
+    static const char *const names[FAILED_COUNT] = {
+        "refused", "timeout", "other", "disconnect", "canceled", "proto", "auth", "oom",
+    };
     nng_stat *root;
     bool found = false;
 
-    if (nng_stats_get(&root) != 0) {
+    if (!may_look() || nng_stats_get(&root) != 0) {
         return false;
     }
     for (nng_stat *s = nng_stat_child(root); s && !found; s = nng_stat_next(s)) {
         found = strcmp(nng_stat_name(s), "dialer") == 0 && counter(s, "id") == id;
-        if (found) {
-            failed[FAILED_REFUSED] = counter(s, "refused");
-            failed[FAILED_TIMEOUT] = counter(s, "timeout");
-            failed[FAILED_OTHER] = counter(s, "other");
+        for (size_t i = 0; found && i < FAILED_COUNT; i++) {
+            failed[i] = counter(s, names[i]);
         }
     }
     nng_stats_free(root);
     return found;
 }
 
-/* Takes over a failure below TLS when one was counted and no TLS failure came with it. The lock is
- * held. */
+/* Takes over a failure below TLS. An attempt that TLS failed is counted too, a moment after it was
+ * told: only what was counted beyond those came from below. And what TLS told since the last look
+ * is to be heard first. The lock is held. */
 static void look(struct net_dial *d, const uint64_t failed[FAILED_COUNT])
 {
-    static const char *const texts[FAILED_COUNT] = {
+    static const char *const texts[FAILED_TOLD] = {
         [FAILED_REFUSED] = "nobody listens there (connection refused)",
         [FAILED_TIMEOUT] = "no answer (timed out)",
         [FAILED_OTHER] = "cannot be reached: is the name right, is there a route?",
     };
+    uint64_t all = 0, by_tls = d->faults - d->before;
+    bool news;
 
     for (size_t i = 0; i < FAILED_COUNT; i++) {
-        if (failed[i] > d->failed[i] && d->faults == d->looked && d->pipes == 0) {
+        all += failed[i];
+    }
+    news = all > by_tls && all - by_tls > d->below;
+    d->below = news ? all - by_tls : d->below;
+    for (size_t i = FAILED_TOLD; i-- > 0;) { /* the plainest word last */
+        if (failed[i] > d->failed[i] && news && d->faults == d->looked && d->pipes == 0) {
             d->doubts = 0;
             d->fault = ERR_UNREACHABLE;
             snprintf(d->problem, sizeof d->problem, "%s: %s", d->address, texts[i]);
         }
-        d->failed[i] = failed[i];
     }
+    memcpy(d->failed, failed, sizeof d->failed);
     d->looked = d->faults;
 }
 
@@ -286,11 +437,17 @@ static void look(struct net_dial *d, const uint64_t failed[FAILED_COUNT])
 static enum err problem(struct net_dial *d, struct errmsg *out)
 {
     uint64_t failed[FAILED_COUNT] = {0};
-    bool known = !net_dial_connected(d) && read_counters(d->dialer_id, failed);
+    uint32_t id;
+    bool known;
     enum err e;
 
     os_mutex_lock(d->lock);
-    if (known) {
+    known = d->pipes == 0;
+    id = d->dialer_id;
+    os_mutex_unlock(d->lock);
+    known = known && read_counters(id, failed);
+    os_mutex_lock(d->lock);
+    if (known && id == d->dialer_id) {
         look(d, failed);
     }
     e = errmsg_set(out, d->fault, "%s", d->problem);
@@ -303,9 +460,35 @@ void net_dial_problem(struct net_dial *d, struct errmsg *out)
     err_ignore(problem(d, out));
 }
 
+/* Refusals that are no answer to a wait that begins now; the first of a dialer counts all. */
+static uint64_t refusals_before(struct net_dial *d)
+{
+    uint64_t n;
+
+    os_mutex_lock(d->lock);
+    n = d->waited ? d->refusals : 0;
+    d->waited = true;
+    os_mutex_unlock(d->lock);
+    return n;
+}
+
+/* The last problem, or what a refusal after the first `before` said. */
+static enum err answer(struct net_dial *d, uint64_t before, struct errmsg *out)
+{
+    enum err e = problem(d, out);
+
+    os_mutex_lock(d->lock);
+    if (d->refusals > before) {
+        e = errmsg_set(out, ERR_TRUST, "%s", d->refusal);
+    }
+    os_mutex_unlock(d->lock);
+    return e;
+}
+
 enum err net_dial_wait(struct net_dial *d, int64_t timeout_ns, struct errmsg *why)
 {
     int64_t until = clk_add(os_mono_ns(), timeout_ns);
+    uint64_t before = refusals_before(d);
     bool hung_up;
 
     for (;;) {
@@ -315,7 +498,7 @@ enum err net_dial_wait(struct net_dial *d, int64_t timeout_ns, struct errmsg *wh
         if (net_dial_connected(d)) {
             return ERR_OK;
         }
-        e = problem(d, why);
+        e = answer(d, before, why);
         if (e) {
             return e;
         }

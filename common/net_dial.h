@@ -27,6 +27,12 @@ void net_dial_close(struct net_dial *d);
 void net_dial_hang_up(struct net_dial *d);
 
 bool net_dial_connected(struct net_dial *d);
+/* For net_call.h, which says what they do. */
+uint64_t net_dial_connection(struct net_dial *d);
+void net_dial_redial(struct net_dial *d);
+void net_dial_pause(struct net_dial *d, int64_t max_ns);
+NODISCARD enum err net_dial_fault(struct net_dial *d, struct errmsg *out);
+void net_dial_watch(struct net_dial *d, void (*on_change)(void *ctx), void *ctx);
 
 /* The last reason why connecting failed, one sentence; "" when connected or none is known. */
 void net_dial_problem(struct net_dial *d, struct errmsg *out);

@@ -4,20 +4,23 @@
 #define PROCFLEET_COMMON_NET_ENGINE_H
 
 #include "common/net.h"
+#include "common/net_crowd.h"
+#include "common/net_judge.h"
 #include "common/net_meter.h"
 
 struct nng_tls_config;
 
 /* What a listener or a dialer asks of its connections. */
 struct net_policy {
-    enum net_sp peer;   /* what the other side must be */
-    size_t message_max; /* bytes of one message from it, 0 = it must be silent */
-    const char *name;   /* listeners: for the log; copied, at most 31 bytes */
-    unsigned roles;     /* listeners: NET_* that may come in */
-    bool refuse_scoped; /* listeners */
-    /* Listeners: connections that have not gone through the handshake yet; more are closed at once.
-     */
-    unsigned handshakes_max;
+    enum net_sp peer;        /* what the other side must be */
+    size_t message_max;      /* bytes of one message from it, 0 = it must be silent */
+    const char *name;        /* listeners: for the log; copied, at most 31 bytes */
+    unsigned roles;          /* listeners: NET_* that may come in */
+    bool refuse_scoped;      /* listeners */
+    bool strangers;          /* listeners: no certificate is asked for, the identity stays empty */
+    struct net_crowd *crowd; /* listeners: those that are connected; configurations hold it */
+    struct net_judge *judge; /* listeners: asked in the handshake, where the peer hears of it, and
+                                before a session is taken up; may be NULL; configurations hold it */
     /* Dialers: told why a connection failed; called with NNG's locks held: copy and return.
      * ERR_CLOSED: it ended when the server had seen our certificate, without a reason: refused, or
      * a server that just went away. */
@@ -30,6 +33,10 @@ struct net_policy {
 /* After NNG was initialised, before any other function here.
  * Errors: ERR_VERSION (another NNG than the one this is written for) */
 NODISCARD enum err net_engine_register(struct errmsg *why);
+
+/* How many configurations there are: none when everything that connects or listens, and every
+ * connection, has been released. */
+unsigned net_engine_live(void);
 
 /* A configuration to set on one listener or dialer; nng_tls_config_free gives it back. Takes
  * `policy->ctx` only on ERR_OK; keeps its own reference to `tls`. Errors: ERR_NOMEM */

@@ -3,28 +3,40 @@
  * wrap: they are never kept beyond the connection. */
 #include "common/net_gate.h"
 
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <nng/nng.h>
 #include <nng/supplemental/tls/tls.h>
 
+#include "common/clk.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/net_addr.h"
 #include "common/net_cert.h"
 #include "common/net_impl.h"
+#include "common/net_janitor.h"
 #include "common/os.h"
 
 #define BUCKETS 256u
+#define TELL_NS (60 * CLK_S)
 
 struct net_gate {
     struct net_gate_conf conf; /* address and tls are not kept */
     char name[32];
     unsigned port;
+    struct net_crowd *crowd;
+    struct net_judge *judge;
+    struct net_janitor *janitor;
+    atomic_ullong admitted;
+    uint64_t refused_told;             /* in the last line about it; the janitor's */
+    int64_t refused_told_ns;           /* monotonic */
     struct os_mutex *lock;             /* guards what follows */
     struct net_peer *buckets[BUCKETS]; /* by pipe */
     struct net_peer *same[BUCKETS];    /* by certificate */
+    struct net_peer *newest;           /* of all, those gone that somebody still holds included */
     unsigned peers;
 };
 
@@ -39,13 +51,31 @@ static struct net_peer **find(struct net_gate *g, uint32_t pipe_id)
 }
 
 /* The lock is held. */
-static void drop_ref(struct net_peer *p)
+static void drop_ref(struct net_gate *g, struct net_peer *p)
 {
     p->refs--;
-    if (p->refs == 0) {
-        mem_free(p);
+    if (p->refs > 0) {
+        return;
     }
+    if (p->newer) {
+        p->newer->older = p->older;
+    } else {
+        g->newest = p->older;
+    }
+    if (p->older) {
+        p->older->newer = p->newer;
+    }
+    mem_free(p);
 }
+
+static void release(struct net_gate *g, struct net_peer *p)
+{
+    os_mutex_lock(g->lock);
+    drop_ref(g, p);
+    os_mutex_unlock(g->lock);
+}
+
+/* -- connections of one certificate -- */
 
 static bool same_holder(const struct net_identity *a, const struct net_identity *b)
 {
@@ -86,78 +116,162 @@ static void cut_one_too_many(struct net_gate *g, const struct net_peer *p)
 {
     struct net_peer *oldest;
 
+    if (g->conf.policy.strangers) {
+        return; /* they have no certificate to tell them apart */
+    }
     os_mutex_lock(g->lock);
     oldest = one_too_many(g, p);
     os_mutex_unlock(g->lock);
     if (oldest) {
-        net_gate_cut(g, oldest, "too many connections of one certificate");
-        os_mutex_lock(g->lock);
-        drop_ref(oldest);
-        os_mutex_unlock(g->lock);
+        net_gate_cut(g, oldest, NET_CROWDED, "too many connections of one certificate");
+        release(g, oldest);
     }
 }
 
-static enum err insert(struct net_gate *g, const struct net_identity *who, uint32_t pipe_id)
+/* -- coming and going -- */
+
+/* The lock is held. */
+static void link_peer(struct net_gate *g, struct net_peer *p)
+{
+    struct net_peer **bucket = &g->buckets[p->pipe_id % BUCKETS];
+    struct net_peer **same = &g->same[p->who.fingerprint[0] % BUCKETS];
+
+    p->next = *bucket;
+    *bucket = p;
+    p->next_same = *same;
+    *same = p;
+    p->older = g->newest;
+    if (g->newest) {
+        g->newest->newer = p;
+    }
+    g->newest = p;
+    g->peers++;
+}
+
+/* out: with a reference, and one for the table */
+static enum err insert(struct net_peer **out, struct net_gate *g, const struct net_identity *who)
 {
     struct net_peer *p = mem_zalloc(sizeof *p);
-    struct net_peer **bucket = &g->buckets[pipe_id % BUCKETS];
-    enum err e = ERR_FULL;
+    bool room;
 
     if (!p) {
         return ERR_NOMEM;
     }
     p->who = *who;
-    p->pipe_id = pipe_id;
-    p->refs = 1;
+    p->pipe_id = who->connection;
+    p->refs = 2;
+    p->heard_ns = os_mono_ns();
     os_mutex_lock(g->lock);
-    if (g->peers < g->conf.peers_max) {
-        p->next = *bucket;
-        *bucket = p;
-        p->next_same = g->same[who->fingerprint[0] % BUCKETS];
-        g->same[who->fingerprint[0] % BUCKETS] = p;
-        g->peers++;
-        e = ERR_OK;
+    room = g->peers < g->conf.peers_max;
+    if (room) {
+        link_peer(g, p);
     }
     os_mutex_unlock(g->lock);
-    if (e) {
+    if (!room) {
         mem_free(p);
-        return e;
+        return ERR_FULL;
     }
-    cut_one_too_many(g, p); /* p stays: its own departure cannot come before its callback ends */
+    *out = p;
     return ERR_OK;
 }
 
-static void log_refused(struct net_gate *g, const struct net_identity *who, const char *reason)
+static void refuse(struct net_gate *g, const struct net_identity *who, enum net_cause cause,
+                   const char *reason)
 {
+    nng_pipe pipe = {.id = who->connection};
     char name[80], words[80];
 
+    net_crowd_count(g->crowd, cause);
     log_line(LOG_WARN, g->name, "refused", "listener=%s peer=%s name=%s reason=%s", g->name,
              who->address, log_str(name, sizeof name, who->name),
              log_str(words, sizeof words, reason));
+    nng_pipe_close(pipe);
+}
+
+/* What the certificate says by itself. A session that was resumed was not verified again. */
+static const char *denied(const struct net_gate *g, const struct net_identity *who,
+                          enum net_cause *cause)
+{
+    int64_t now_ns = os_utc_ns();
+
+    if (g->conf.policy.strangers) {
+        return NULL;
+    }
+    *cause = NET_EXPIRED;
+    if (now_ns > who->not_after_ns) {
+        return "certificate expired";
+    }
+    if (now_ns < who->not_before_ns) {
+        return "certificate not yet valid";
+    }
+    *cause = NET_ROLE;
+    return net_cert_denied(who, g->conf.policy.roles, g->conf.policy.refuse_scoped);
+}
+
+/* Tells the owner. It hears of the coming first, although the connection may end meanwhile. */
+static void announce(struct net_gate *g, struct net_peer *p)
+{
+    bool gone;
+
+    os_mutex_lock(g->lock);
+    gone = p->cut || p->state == PEER_GONE;
+    os_mutex_unlock(g->lock);
+    if (gone) {
+        return;
+    }
+    atomic_fetch_add(&g->admitted, 1);
+    if (g->conf.on_peer) {
+        g->conf.on_peer(g->conf.ctx, &p->who, true);
+    }
+    os_mutex_lock(g->lock);
+    gone = p->state == PEER_GONE;
+    p->state = gone ? PEER_GONE : PEER_INSIDE;
+    os_mutex_unlock(g->lock);
+    if (gone && g->conf.on_peer) {
+        g->conf.on_peer(g->conf.ctx, &p->who, false);
+    }
+}
+
+/* It is in the table before it is judged: so a review either finds it, or was preceded by what the
+ * judge knows here. */
+static void let_in(struct net_gate *g, const struct net_identity *who)
+{
+    struct net_peer *p;
+    const char *reason;
+    enum err e = insert(&p, g, who);
+
+    if (e) {
+        refuse(g, who, NET_CROWDED, e == ERR_FULL ? "too many connections" : err_text(e));
+        return;
+    }
+    reason = net_judge_ask(g->judge, who);
+    if (reason) {
+        net_gate_cut(g, p, NET_JUDGED, reason);
+    } else {
+        cut_one_too_many(g, p);
+        announce(g, p);
+    }
+    release(g, p);
 }
 
 static void admit(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 {
     struct net_gate *g = arg;
     struct net_identity who;
-    const char *denied;
+    enum net_cause cause = NET_ROLE;
+    const char *reason;
 
     (void)ev;
     if (net_engine_identity(&who, pipe.id) != ERR_OK) {
         nng_pipe_close(pipe); /* the engine has said why */
         return;
     }
-    denied = net_cert_denied(&who, g->conf.policy.roles, g->conf.policy.refuse_scoped);
-    if (!denied) {
-        enum err e = insert(g, &who, pipe.id);
-
-        denied = e == ERR_FULL ? "too many connections" : e ? err_text(e) : NULL;
-    }
-    if (denied) {
-        log_refused(g, &who, denied);
-        nng_pipe_close(pipe);
-    } else if (g->conf.on_peer) {
-        g->conf.on_peer(g->conf.ctx, &who, true);
+    who.connection = (uint32_t)pipe.id;
+    reason = denied(g, &who, &cause);
+    if (reason) {
+        refuse(g, &who, cause, reason);
+    } else {
+        let_in(g, &who);
     }
 }
 
@@ -166,6 +280,7 @@ static void depart(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     struct net_gate *g = arg;
     struct net_identity who;
     struct net_peer **at, *p;
+    bool tell = false;
 
     (void)ev;
     os_mutex_lock(g->lock);
@@ -176,13 +291,106 @@ static void depart(nng_pipe pipe, nng_pipe_ev ev, void *arg)
         *find_same(g, p) = p->next_same;
         g->peers--;
         who = p->who;
-        drop_ref(p);
+        tell = p->state == PEER_INSIDE;
+        p->state = PEER_GONE;
+        drop_ref(g, p);
     }
     os_mutex_unlock(g->lock);
-    if (p && g->conf.on_peer) {
+    if (tell && g->conf.on_peer) {
         g->conf.on_peer(g->conf.ctx, &who, false);
     }
 }
+
+/* The newest of all, or the next older one, with a reference; takes the one to `p`. One that left
+ * keeps its place in the list while it is held, so that the walk goes on from there. */
+static struct net_peer *walk(struct net_gate *g, struct net_peer *p)
+{
+    struct net_peer *next;
+
+    os_mutex_lock(g->lock);
+    next = p ? p->older : g->newest;
+    while (next && next->state == PEER_GONE) {
+        next = next->older;
+    }
+    if (next) {
+        next->refs++;
+    }
+    if (p) {
+        drop_ref(g, p);
+    }
+    os_mutex_unlock(g->lock);
+    return next;
+}
+
+void net_gate_review(struct net_gate *g)
+{
+    for (struct net_peer *p = walk(g, NULL); p; p = walk(g, p)) {
+        const char *reason = net_judge_ask(g->judge, &p->who);
+
+        if (reason) {
+            net_gate_cut(g, p, NET_JUDGED, reason);
+        }
+    }
+}
+
+/* -- once a second -- */
+
+static bool is_silent(struct net_gate *g, const struct net_peer *p, int64_t now_ns)
+{
+    bool silent;
+
+    os_mutex_lock(g->lock);
+    silent = g->conf.silent_ns > 0 && p->under_way == 0 && now_ns - p->heard_ns > g->conf.silent_ns;
+    os_mutex_unlock(g->lock);
+    return silent;
+}
+
+static uint64_t refused(const struct net_gate *g)
+{
+    uint64_t n = 0;
+
+    for (int cause = 0; cause < NET_CAUSES; cause++) {
+        n += net_crowd_counted(g->crowd, (enum net_cause)cause);
+    }
+    return n;
+}
+
+/* At most once a minute, and only when somebody was refused: what the log's limit left out. */
+static void log_refusals(struct net_gate *g, int64_t now_ns)
+{
+    struct net_server_stats s;
+    uint64_t n = refused(g);
+
+    if (n == g->refused_told || now_ns - g->refused_told_ns < TELL_NS) {
+        return;
+    }
+    net_gate_stats(g, &s);
+    log_line(LOG_INFO, g->name, "refusals",
+             "listener=%s new=%" PRIu64 " handshake=%" PRIu64 " role=%" PRIu64 " judged=%" PRIu64
+             " expired=%" PRIu64 " crowded=%" PRIu64 " silent=%" PRIu64 " late_reply=%" PRIu64
+             " oversize=%" PRIu64 " peers=%" PRIu64,
+             g->name, n - g->refused_told, s.handshake, s.role, s.judged, s.expired, s.crowded,
+             s.silent, s.late_reply, s.oversize, s.peers);
+    g->refused_told = n;
+    g->refused_told_ns = now_ns;
+}
+
+static void sweep(void *arg)
+{
+    struct net_gate *g = arg;
+    int64_t utc_ns = os_utc_ns(), now_ns = os_mono_ns();
+
+    log_refusals(g, now_ns);
+    for (struct net_peer *p = walk(g, NULL); p; p = walk(g, p)) {
+        if (!g->conf.policy.strangers && utc_ns > p->who.not_after_ns) {
+            net_gate_cut(g, p, NET_EXPIRED, "certificate expired");
+        } else if (is_silent(g, p, now_ns)) {
+            net_gate_cut(g, p, NET_SILENT, "silent for too long");
+        }
+    }
+}
+
+/* -- opening and closing -- */
 
 static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
                           struct net_tls *tls, struct errmsg *why)
@@ -227,9 +435,19 @@ static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
                                 nng_strerror(rv));
 }
 
+static void tune(const struct net_gate *g)
+{
+    enum err e = net_janitor_tune(g->port);
+
+    if (e && e != ERR_UNSUPPORTED) {
+        log_line(LOG_WARN, g->name, "untuned", "listener=%s reason=%s", g->name, err_name(e));
+    }
+}
+
 enum err net_gate_open(struct net_gate **out, uint32_t socket_id, const struct net_gate_conf *conf,
                        struct errmsg *why)
 {
+    const struct net_crowd_conf crowd = {conf->handshakes_max, conf->same_address_max};
     nng_socket s = {.id = socket_id};
     struct net_gate *g = mem_zalloc(sizeof *g);
     enum err e;
@@ -239,7 +457,16 @@ enum err net_gate_open(struct net_gate **out, uint32_t socket_id, const struct n
     }
     g->conf = *conf;
     snprintf(g->name, sizeof g->name, "%s", conf->policy.name);
-    e = os_mutex_create(&g->lock);
+    g->refused_told_ns = os_mono_ns();
+    e = net_crowd_create(&g->crowd, &crowd);
+    g->conf.policy.crowd = g->crowd;
+    if (!e) {
+        e = net_judge_create(&g->judge, conf->tls, conf->judge, conf->judge_ctx);
+        g->conf.policy.judge = g->judge;
+    }
+    if (!e) {
+        e = os_mutex_create(&g->lock);
+    }
     if (!e && (nng_pipe_notify(s, NNG_PIPE_EV_ADD_PRE, admit, g) != 0 ||
                nng_pipe_notify(s, NNG_PIPE_EV_REM_POST, depart, g) != 0)) {
         e = ERR_IO;
@@ -247,13 +474,27 @@ enum err net_gate_open(struct net_gate **out, uint32_t socket_id, const struct n
     if (!e) {
         e = listen_on(g, s, conf->address, conf->tls, why);
     }
+    if (!e) {
+        tune(g);
+        e = net_janitor_start(&g->janitor, g->name, g->crowd, sweep, g);
+    }
     if (e) {
         nng_close(s); /* callbacks end before the gate does */
+        net_gate_stop(g);
         net_gate_close(g);
         return e;
     }
     *out = g;
     return ERR_OK;
+}
+
+void net_gate_stop(struct net_gate *g)
+{
+    if (g) {
+        net_janitor_stop(g->janitor);
+        g->janitor = NULL;
+        net_judge_end(g->judge);
+    }
 }
 
 void net_gate_close(struct net_gate *g)
@@ -270,6 +511,8 @@ void net_gate_close(struct net_gate *g)
             mem_free(p);
         }
     }
+    net_judge_release(g->judge);
+    net_crowd_release(g->crowd);
     os_mutex_destroy(g->lock);
     mem_free(g);
 }
@@ -298,6 +541,7 @@ struct net_peer *net_gate_enter(struct net_gate *g, uint32_t pipe_id, unsigned *
     if (p) {
         p->refs++;
         p->under_way++;
+        p->heard_ns = os_mono_ns();
         *under_way = p->under_way;
     }
     os_mutex_unlock(g->lock);
@@ -308,21 +552,36 @@ void net_gate_leave(struct net_gate *g, struct net_peer *p)
 {
     os_mutex_lock(g->lock);
     p->under_way--;
-    drop_ref(p);
+    p->heard_ns = os_mono_ns();
+    drop_ref(g, p);
     os_mutex_unlock(g->lock);
 }
 
-void net_gate_cut(struct net_gate *g, struct net_peer *p, const char *reason)
+void net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, const char *reason)
 {
-    nng_pipe pipe = {.id = p->pipe_id};
     bool first;
 
     os_mutex_lock(g->lock);
-    first = !p->cut;
+    first = !p->cut && p->state != PEER_GONE;
     p->cut = true;
     os_mutex_unlock(g->lock);
     if (first) {
-        log_refused(g, &p->who, reason);
-        nng_pipe_close(pipe);
+        refuse(g, &p->who, cause, reason);
     }
+}
+
+void net_gate_stats(struct net_gate *g, struct net_server_stats *out)
+{
+    *out = (struct net_server_stats){
+        .admitted = atomic_load(&g->admitted),
+        .peers = net_gate_peers(g),
+        .handshake = net_crowd_counted(g->crowd, NET_HANDSHAKE),
+        .role = net_crowd_counted(g->crowd, NET_ROLE),
+        .judged = net_crowd_counted(g->crowd, NET_JUDGED),
+        .expired = net_crowd_counted(g->crowd, NET_EXPIRED),
+        .crowded = net_crowd_counted(g->crowd, NET_CROWDED),
+        .silent = net_crowd_counted(g->crowd, NET_SILENT),
+        .late_reply = net_crowd_counted(g->crowd, NET_LATE_REPLY),
+        .oversize = net_crowd_counted(g->crowd, NET_OVERSIZE),
+    };
 }

@@ -7,6 +7,7 @@
 #ifndef PROCFLEET_COMMON_NET_GATE_H
 #define PROCFLEET_COMMON_NET_GATE_H
 
+#include "common/net_crowd.h"
 #include "common/net_engine.h"
 
 struct net_gate;
@@ -14,9 +15,14 @@ struct net_gate;
 struct net_gate_conf {
     const char *address;
     struct net_tls *tls;      /* borrowed during open */
-    struct net_policy policy; /* on_fault, release and ctx are left zero */
+    struct net_policy policy; /* on_fault, release, ctx and crowd are left zero */
     unsigned peers_max;
     unsigned same_max;
+    unsigned handshakes_max;
+    unsigned same_address_max;                                       /* 0 = no limit */
+    int64_t silent_ns;                                               /* 0 = never */
+    const char *(*judge)(void *ctx, const struct net_identity *who); /* may be NULL */
+    void *judge_ctx;
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected); /* may be NULL */
     void *ctx;
 };
@@ -26,28 +32,39 @@ struct net_gate_conf {
 NODISCARD enum err net_gate_open(struct net_gate **out, uint32_t socket_id,
                                  const struct net_gate_conf *conf, struct errmsg *why);
 
-/* After nng_close of the socket and with nobody between enter and leave. NULL is allowed. */
+/* After nng_close of the socket; NULL is allowed. Ends the janitor, which uses NNG, while requests
+ * may still be held. */
+void net_gate_stop(struct net_gate *g);
+
+/* After net_gate_stop and with nobody between enter and leave. NULL is allowed. */
 void net_gate_close(struct net_gate *g);
 
 unsigned net_gate_port(const struct net_gate *g);
 unsigned net_gate_peers(struct net_gate *g);
+void net_gate_stats(struct net_gate *g, struct net_server_stats *out);
+
+/* Asks `judge` about everybody inside; those refused are cut. */
+void net_gate_review(struct net_gate *g);
 
 /* One connection that was let in. Valid until net_gate_leave, even when it is gone by then. */
 struct net_peer {
     struct net_identity who;
     uint32_t pipe_id;
     unsigned under_way; /* requests, this one included; guarded by the gate */
+    int64_t heard_ns;   /* it came, asked, or was answered; monotonic */
     bool cut;           /* net_gate_cut was called */
+    enum { PEER_COMING, PEER_INSIDE, PEER_GONE } state;
     unsigned refs;
-    struct net_peer *next;      /* in the table by pipe, */
-    struct net_peer *next_same; /* and in the one by certificate: newer ones first */
+    struct net_peer *next;          /* in the table by pipe, */
+    struct net_peer *next_same;     /* in the one by certificate: newer ones first; */
+    struct net_peer *newer, *older; /* and in the list of all, until the last reference is gone */
 };
 
 /* A request of `pipe_id` comes in; *under_way counts it. NULL: the connection is gone. */
 struct net_peer *net_gate_enter(struct net_gate *g, uint32_t pipe_id, unsigned *under_way);
 void net_gate_leave(struct net_gate *g, struct net_peer *p);
 
-/* Ends the connection, with one line in the log. */
-void net_gate_cut(struct net_gate *g, struct net_peer *p, const char *reason);
+/* Ends the connection, counted, with one line in the log. */
+void net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, const char *reason);
 
 #endif

@@ -36,11 +36,12 @@ enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, st
                    .message_max = 0, /* subscribing is local to the subscriber: it says nothing */
                    .name = "events",
                    .roles = conf->roles,
-                   .refuse_scoped = conf->refuse_scoped,
-                   .handshakes_max =
-                       conf->handshakes_max > 0 ? conf->handshakes_max : NET_HANDSHAKES_DEFAULT},
+                   .refuse_scoped = conf->refuse_scoped},
         .peers_max = conf->peers_max > 0 ? conf->peers_max : NET_PEERS_DEFAULT,
         .same_max = NET_SAME_DEFAULT,
+        .handshakes_max = conf->handshakes_max > 0 ? conf->handshakes_max : NET_HANDSHAKES_DEFAULT,
+        .judge = conf->judge,
+        .judge_ctx = conf->judge_ctx,
         .on_peer = conf->on_peer,
         .ctx = conf->ctx,
     };
@@ -68,6 +69,7 @@ void net_pub_stop(struct net_pub *p)
         return;
     }
     nng_close(p->socket);
+    net_gate_stop(p->gate);
     net_gate_close(p->gate);
     mem_free(p);
 }
@@ -75,6 +77,11 @@ void net_pub_stop(struct net_pub *p)
 unsigned net_pub_port(const struct net_pub *p)
 {
     return net_gate_port(p->gate);
+}
+
+void net_pub_review(struct net_pub *p)
+{
+    net_gate_review(p->gate);
 }
 
 unsigned net_pub_subscribers(const struct net_pub *p)

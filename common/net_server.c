@@ -99,7 +99,7 @@ static bool take(struct net_request *r)
     nng_aio_set_msg(r->aio, NULL);
     r->peer = net_gate_enter(s->gate, (uint32_t)nng_pipe_id(nng_msg_get_pipe(r->msg)), &under_way);
     if (r->peer && under_way > 2 * s->conf.per_peer) {
-        net_gate_cut(s->gate, r->peer, "too many requests under way");
+        net_gate_cut(s->gate, r->peer, NET_CROWDED, "too many requests under way");
         net_gate_leave(s->gate, r->peer);
         r->peer = NULL;
     }
@@ -149,7 +149,7 @@ static void replied(struct net_request *r, int rv)
         }
     }
     if (rv == NNG_ETIMEDOUT) {
-        net_gate_cut(s->gate, r->peer, "does not read its replies");
+        net_gate_cut(s->gate, r->peer, NET_LATE_REPLY, "does not read its replies");
     }
     net_gate_leave(s->gate, r->peer);
     r->peer = NULL;
@@ -291,9 +291,14 @@ static enum err open_gate(struct net_server *s, struct errmsg *why)
                    .message_max = s->conf.receive_max + NET_ENVELOPE,
                    .name = s->conf.name,
                    .roles = s->conf.roles,
-                   .handshakes_max = s->conf.handshakes_max},
+                   .strangers = s->conf.strangers},
         .peers_max = s->conf.peers_max,
         .same_max = s->conf.same_max,
+        .handshakes_max = s->conf.handshakes_max,
+        .same_address_max = s->conf.same_address_max,
+        .silent_ns = s->conf.silent_ns,
+        .judge = s->conf.judge,
+        .judge_ctx = s->conf.judge_ctx,
         .on_peer = s->conf.on_peer,
         .ctx = s->conf.ctx,
     };
@@ -347,6 +352,7 @@ void net_server_stop(struct net_server *s)
     s->stopping = true;
     os_mutex_unlock(s->lock);
     nng_close(s->socket);
+    net_gate_stop(s->gate);
     for (unsigned i = 0; i < s->n_slots; i++) {
         if (s->slots[i].aio) {
             nng_aio_stop(s->slots[i].aio); /* waits for its callback */
@@ -358,4 +364,14 @@ void net_server_stop(struct net_server *s)
 unsigned net_server_port(const struct net_server *s)
 {
     return net_gate_port(s->gate);
+}
+
+void net_server_review(struct net_server *s)
+{
+    net_gate_review(s->gate);
+}
+
+void net_server_stats(struct net_server *s, struct net_server_stats *out)
+{
+    net_gate_stats(s->gate, out);
 }

@@ -1,201 +1,126 @@
-/* The rules, the same for every connection: TLS 1.2, ECDHE with AEAD ciphers (ChaCha20 first: it is
- * the fastest one here without hardware help), curves P-256 and X25519, certificates of our own
- * authority only with ECDSA P-256 and SHA-256, both sides verified, no renegotiation, no tickets.
- * TLS 1.3 is off because half of its findings of the last years are its own, and because the
- * identity bridge was measured with 1.2. */
+/* Keeps the paths, and the rules of the last reading that went well. Reading again makes new rules
+ * and swaps the pointer; nothing that a running handshake uses ever changes. */
 #include "common/net_tls.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include <mbedtls/oid.h>
-#include <mbedtls/platform_util.h>
-#include <mbedtls/ssl.h>
-
 #include "common/mem.h"
-#include "common/net_cert.h"
+#include "common/net_ticket.h"
 #include "common/os.h"
-#include "common/pki_rng.h"
-
-#define PEM_FILE_MAX (256u << 10)
 
 struct net_tls {
     atomic_uint refs;
-    bool server;
-    char *server_name;
-    mbedtls_x509_crt ca, cert;
-    mbedtls_pk_context key;
-    mbedtls_ssl_config rules;
-    struct net_identity identity;
+    bool server, lapsed;
+    char *ca, *cert, *key; /* NULL with a pin */
+    char *crl;             /* NULL: there is none */
+    char *server_name;     /* NULL for servers */
+    bool pinned;
+    uint8_t pin[32];
+    struct net_ticket *tickets; /* NULL: there are none */
+    struct os_mutex *lock;      /* guards what follows */
+    struct net_rules *now;
 };
 
-static const int suites[] = {
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-    0,
-};
-
-static const uint16_t curves[] = {
-    MBEDTLS_SSL_IANA_TLS_GROUP_SECP256R1,
-    MBEDTLS_SSL_IANA_TLS_GROUP_X25519,
-    MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
-};
-
-static const uint16_t signatures[] = {
-    MBEDTLS_TLS1_3_SIG_ECDSA_SECP256R1_SHA256, /* TLS 1.2 gives it the same number */
-    MBEDTLS_TLS1_3_SIG_NONE,
-};
-
-static const mbedtls_x509_crt_profile profile = {
-    .allowed_mds = MBEDTLS_X509_ID_FLAG(MBEDTLS_MD_SHA256),
-    .allowed_pks = MBEDTLS_X509_ID_FLAG(MBEDTLS_PK_ECKEY) | MBEDTLS_X509_ID_FLAG(MBEDTLS_PK_ECDSA),
-    .allowed_curves = MBEDTLS_X509_ID_FLAG(MBEDTLS_ECP_DP_SECP256R1),
-};
-
-static enum err read_file(uint8_t **p, size_t *n, const char *path, struct errmsg *why)
+static enum err copy(char **to, const char *from)
 {
-    enum err e = os_read_file(p, n, path, PEM_FILE_MAX);
-
-    return e ? errmsg_set(why, e, "cannot read %s: %s", path, err_text(e)) : ERR_OK;
+    *to = from ? mem_strdup(from) : NULL;
+    return !from || *to ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err load_cert(mbedtls_x509_crt *crt, const char *path, struct errmsg *why)
+static enum err copy_conf(struct net_tls *t, const struct net_tls_conf *conf)
 {
-    uint8_t *pem;
-    size_t n;
-    int r;
-    enum err e = read_file(&pem, &n, path, why);
+    enum err e = copy(&t->ca, conf->pin ? NULL : conf->ca);
 
-    if (e) {
-        return e;
+    if (!e) {
+        e = copy(&t->cert, conf->pin ? NULL : conf->cert);
     }
-    r = mbedtls_x509_crt_parse(crt, pem, n + 1);
-    mem_free(pem);
-    return r ? errmsg_set(why, ERR_INVALID, "%s is not a certificate in PEM form", path) : ERR_OK;
+    if (!e) {
+        e = copy(&t->key, conf->pin ? NULL : conf->key);
+    }
+    if (!e) {
+        e = copy(&t->crl, t->server ? conf->crl : NULL);
+    }
+    if (!e) {
+        e = copy(&t->server_name, t->server ? NULL : conf->server_name);
+    }
+    t->lapsed = conf->lapsed;
+    if (conf->pin) {
+        t->pinned = true;
+        memcpy(t->pin, conf->pin, sizeof t->pin);
+    }
+    return e;
 }
 
-static enum err load_key(mbedtls_pk_context *key, const char *path, struct errmsg *why)
+/* Whether enough was said to know whom to believe. */
+static enum err check_conf(const struct net_tls_conf *conf, bool server, struct errmsg *why)
 {
-    uint8_t *pem;
-    size_t n;
-    int r;
-    enum err e = os_check_private(path);
-
-    if (e == ERR_ACCESS) {
-        return errmsg_set(why, e, "others can read the key %s: chmod 600 it", path);
+    if (!server && (!conf->server_name || !*conf->server_name)) {
+        return errmsg_set(why, ERR_INVALID,
+                          "no server name to expect: refusing to connect to "
+                          "whoever answers");
     }
-    e = read_file(&pem, &n, path, why);
-    if (e) {
-        return e;
-    }
-    r = mbedtls_pk_parse_key(key, pem, n + 1, NULL, 0, pki_rng, NULL);
-    mbedtls_platform_zeroize(pem, n);
-    mem_free(pem);
-    return r ? errmsg_set(why, ERR_INVALID, "%s is not a private key in PEM form", path) : ERR_OK;
-}
-
-/* Whether our own certificate will be accepted by the other side: better to hear it here. */
-static enum err check_own(struct net_tls *t, const struct net_tls_conf *conf, struct errmsg *why)
-{
-    uint32_t flags = 0;
-    int r = t->server
-                ? mbedtls_x509_crt_check_extended_key_usage(
-                      &t->cert, MBEDTLS_OID_SERVER_AUTH, MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH))
-                : mbedtls_x509_crt_check_extended_key_usage(
-                      &t->cert, MBEDTLS_OID_CLIENT_AUTH, MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH));
-
-    if (r != 0 || !mbedtls_x509_crt_has_ext_type(&t->cert, MBEDTLS_X509_EXT_EXTENDED_KEY_USAGE)) {
-        return errmsg_set(why, ERR_TRUST, "%s is not a certificate for a %s", conf->cert,
-                          t->server ? "collector" : "client");
-    }
-    if (mbedtls_pk_check_pair(&t->cert.pk, &t->key, pki_rng, NULL) != 0) {
-        return errmsg_set(why, ERR_TRUST, "%s is not the key of %s", conf->key, conf->cert);
-    }
-    if (mbedtls_x509_crt_verify_with_profile(&t->cert, &t->ca, NULL, &profile, NULL, &flags, NULL,
-                                             NULL) != 0) {
-        return errmsg_set(why, ERR_TRUST, "%s does not pass with the authority %s: %s", conf->cert,
-                          conf->ca, net_cert_flags_text(flags));
-    }
-    if (net_cert_identity(&t->identity, &t->cert) != ERR_OK) {
-        return errmsg_set(why, ERR_TRUST, "%s carries names that procfleet does not understand",
-                          conf->cert);
+    if (conf->pin ? server : !conf->ca || !conf->cert || !conf->key) {
+        return errmsg_set(why, ERR_INVALID,
+                          "an authority, a certificate and its key are needed for TLS");
     }
     return ERR_OK;
-}
-
-static enum err make_rules(struct net_tls *t)
-{
-    mbedtls_ssl_config *r = &t->rules;
-
-    if (mbedtls_ssl_config_defaults(r, t->server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT,
-                                    MBEDTLS_SSL_TRANSPORT_STREAM,
-                                    MBEDTLS_SSL_PRESET_DEFAULT) != 0) {
-        return ERR_NOMEM;
-    }
-    mbedtls_ssl_conf_min_tls_version(r, MBEDTLS_SSL_VERSION_TLS1_2);
-    mbedtls_ssl_conf_max_tls_version(r, MBEDTLS_SSL_VERSION_TLS1_2);
-    mbedtls_ssl_conf_ciphersuites(r, suites);
-    mbedtls_ssl_conf_groups(r, curves);
-    mbedtls_ssl_conf_sig_algs(r, signatures);
-    mbedtls_ssl_conf_cert_profile(r, &profile);
-    mbedtls_ssl_conf_renegotiation(r, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
-    mbedtls_ssl_conf_session_tickets(r, MBEDTLS_SSL_SESSION_TICKETS_DISABLED);
-    mbedtls_ssl_conf_authmode(r, MBEDTLS_SSL_VERIFY_REQUIRED);
-    mbedtls_ssl_conf_rng(r, pki_rng, NULL);
-    mbedtls_ssl_conf_ca_chain(r, &t->ca, NULL);
-    return mbedtls_ssl_conf_own_cert(r, &t->cert, &t->key) == 0 ? ERR_OK : ERR_NOMEM;
-}
-
-static struct net_tls *create(bool server)
-{
-    struct net_tls *t = mem_zalloc(sizeof *t);
-
-    if (t) {
-        atomic_init(&t->refs, 1);
-        t->server = server;
-        mbedtls_x509_crt_init(&t->ca);
-        mbedtls_x509_crt_init(&t->cert);
-        mbedtls_pk_init(&t->key);
-        mbedtls_ssl_config_init(&t->rules);
-    }
-    return t;
 }
 
 enum err net_tls_load(struct net_tls **out, const struct net_tls_conf *conf, bool server,
                       struct errmsg *why)
 {
     struct net_tls *t;
-    enum err e;
+    enum err e = check_conf(conf, server, why);
 
-    if (!server && (!conf->server_name || !*conf->server_name)) {
-        return errmsg_set(why, ERR_INVALID,
-                          "no server name to expect: refusing to connect to "
-                          "whoever answers");
+    if (e) {
+        return e;
     }
-    t = create(server);
+    t = mem_zalloc(sizeof *t);
     if (!t) {
         return ERR_NOMEM;
     }
-    e = load_cert(&t->ca, conf->ca, why);
+    atomic_init(&t->refs, 1);
+    t->server = server;
+    e = copy_conf(t, conf);
     if (!e) {
-        e = load_cert(&t->cert, conf->cert, why);
+        e = os_mutex_create(&t->lock);
     }
     if (!e) {
-        e = load_key(&t->key, conf->key, why);
+        e = server && conf->tickets ? net_ticket_open(&t->tickets, conf->tickets, os_utc_ns(), why)
+                                    : ERR_OK;
     }
     if (!e) {
-        e = check_own(t, conf, why);
-    }
-    if (!e) {
-        t->server_name = server ? NULL : mem_strdup(conf->server_name);
-        e = server || t->server_name ? make_rules(t) : ERR_NOMEM;
+        e = net_rules_load(&t->now, conf, server, t->tickets, why);
     }
     if (e) {
         net_tls_free(t);
         return e;
     }
     *out = t;
+    return ERR_OK;
+}
+
+enum err net_tls_reload(struct net_tls *t, struct errmsg *why)
+{
+    struct net_tls_conf conf = {.ca = t->ca,
+                                .cert = t->cert,
+                                .key = t->key,
+                                .crl = t->crl,
+                                .server_name = t->server_name,
+                                .pin = t->pinned ? t->pin : NULL,
+                                .lapsed = t->lapsed};
+    struct net_rules *fresh, *old;
+    enum err e = net_rules_load(&fresh, &conf, t->server, t->tickets, why);
+
+    if (e) {
+        return e;
+    }
+    os_mutex_lock(t->lock);
+    old = t->now;
+    t->now = fresh;
+    os_mutex_unlock(t->lock);
+    net_rules_free(old);
     return ERR_OK;
 }
 
@@ -210,17 +135,33 @@ void net_tls_free(struct net_tls *t)
     if (!t || atomic_fetch_sub(&t->refs, 1) != 1) {
         return;
     }
-    mbedtls_ssl_config_free(&t->rules);
-    mbedtls_pk_free(&t->key);
-    mbedtls_x509_crt_free(&t->cert);
-    mbedtls_x509_crt_free(&t->ca);
+    net_rules_free(t->now);
+    net_ticket_close(t->tickets);
+    os_mutex_destroy(t->lock);
     mem_free(t->server_name);
+    mem_free(t->crl);
+    mem_free(t->key);
+    mem_free(t->cert);
+    mem_free(t->ca);
     mem_free(t);
 }
 
-const struct net_identity *net_tls_identity(const struct net_tls *t)
+struct net_rules *net_tls_rules(struct net_tls *t)
 {
-    return &t->identity;
+    struct net_rules *r;
+
+    os_mutex_lock(t->lock);
+    r = net_rules_hold(t->now);
+    os_mutex_unlock(t->lock);
+    return r;
+}
+
+void net_tls_identity(struct net_tls *t, struct net_identity *out)
+{
+    struct net_rules *r = net_tls_rules(t);
+
+    *out = *net_rules_identity(r);
+    net_rules_free(r);
 }
 
 bool net_tls_is_server(const struct net_tls *t)
@@ -231,9 +172,4 @@ bool net_tls_is_server(const struct net_tls *t)
 const char *net_tls_server_name(const struct net_tls *t)
 {
     return t->server_name;
-}
-
-const struct mbedtls_ssl_config *net_tls_rules(const struct net_tls *t)
-{
-    return &t->rules;
 }

@@ -1,19 +1,17 @@
-/* One side's certificates, parsed, with the TLS rules made of them. The public half is in net.h;
- * this is what the engine needs. For net*.c only. */
+/* One side's certificates as they are now; what a handshake uses is in net_rules.h. The public half
+ * is in net.h; this is what the engine needs. For net*.c only. Threads: any. */
 #ifndef PROCFLEET_COMMON_NET_TLS_H
 #define PROCFLEET_COMMON_NET_TLS_H
 
-#include "common/net.h"
+#include "common/net_rules.h"
 
-struct mbedtls_ssl_config;
-
-/* One more reference; net_tls_free gives it back. Threads: any. */
+/* One more reference; net_tls_free gives it back. */
 struct net_tls *net_tls_hold(struct net_tls *t);
 
 bool net_tls_is_server(const struct net_tls *t);
 const char *net_tls_server_name(const struct net_tls *t); /* clients; never empty */
 
-/* Read-only and shared by all connections; valid while a reference is held. */
-const struct mbedtls_ssl_config *net_tls_rules(const struct net_tls *t);
+/* For a handshake that begins now; net_rules_free gives it back. */
+struct net_rules *net_tls_rules(struct net_tls *t);
 
 #endif

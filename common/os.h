@@ -27,6 +27,8 @@ struct os_cond;
 NODISCARD enum err os_thread_start(struct os_thread **out, const char *name, void (*run)(void *),
                                    void *arg);
 void os_thread_join(struct os_thread *t); /* waits, releases; NULL is allowed */
+/* Releases what nobody will join; the last the thread itself does. */
+void os_thread_leave(struct os_thread *t);
 
 NODISCARD enum err os_mutex_create(struct os_mutex **out);
 void os_mutex_destroy(struct os_mutex *m);
@@ -45,7 +47,10 @@ void os_cond_wake_all(struct os_cond *c);
 NODISCARD enum err os_host_name(char *text, size_t size);
 NODISCARD enum err os_boot_id(uint8_t id[16]); /* new at each start of the system */
 unsigned os_cpu_count(void);
+uint64_t os_memory_bytes(void); /* of the machine; 0 = unknown */
 uint32_t os_process_id(void);
+uint32_t os_listed_id(void); /* of this process in the system's tables, where an outer namespace's
+                                processes may stand */
 int64_t os_resident_bytes(void); /* of this process; 0 when unknown */
 size_t os_open_files_max(void);  /* of this process, raised as far as it goes; 0 = unknown */
 int64_t os_resident_peak(void);  /* the most it ever was; 0 when unknown */
@@ -68,16 +73,16 @@ NODISCARD enum err os_stop_install(void (*on_stop)(void *),
 NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path,
                                 size_t max_bytes); /* NUL follows; mem_free */
 /* Written to a temporary neighbour, synced and renamed. `private_file`: only the owner may read it
- * (0600). */
+ * (0600; on Windows also the system and administrators, see os_acl_win32.h). */
 NODISCARD enum err os_write_file(const char *path, const void *p, size_t n, bool private_file);
 /* fopen, for a path in UTF-8 on every system; NULL and errno as fopen has them. */
 FILE *os_fopen(const char *path, const char *mode);
 /* Replaces what `to` was. */
 NODISCARD enum err os_rename(const char *from, const char *to);
 NODISCARD enum err os_mkdirs(const char *path, bool private_dir); /* existing is fine */
-NODISCARD enum err
-os_check_private(const char *path);             /* ERR_ACCESS when group or others may read it */
-NODISCARD enum err os_remove(const char *path); /* a file */
+/* ERR_ACCESS when group or others may read it, or do anything else with it. */
+NODISCARD enum err os_check_private(const char *path);
+NODISCARD enum err os_remove(const char *path);     /* a file */
 NODISCARD enum err os_remove_dir(const char *path); /* an empty directory */
 bool os_exists(const char *path);
 /* Calls `each` with every entry's name, "." and ".." excluded, in no order; a result other than

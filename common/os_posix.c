@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
@@ -138,6 +139,12 @@ void os_thread_join(struct os_thread *t)
     }
 }
 
+void os_thread_leave(struct os_thread *t)
+{
+    pthread_detach(t->id);
+    mem_free(t);
+}
+
 enum err os_mutex_create(struct os_mutex **out)
 {
     struct os_mutex *m = mem_zalloc(sizeof *m);
@@ -265,11 +272,27 @@ uint32_t os_process_id(void)
     return (uint32_t)getpid();
 }
 
+uint32_t os_listed_id(void)
+{
+    char text[24];
+    ssize_t n = readlink("/proc/self", text, sizeof text - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (uint32_t)strtoul(text, NULL, 10) : os_process_id();
+}
+
 unsigned os_cpu_count(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
 
     return n > 0 ? (unsigned)n : 1;
+}
+
+uint64_t os_memory_bytes(void)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+    return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
 int64_t os_resident_bytes(void)
@@ -397,6 +420,7 @@ enum err os_stop_install(void (*on_stop)(void *), void *arg)
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
+    sigaction(SIGXFSZ, &ignore, NULL); /* a file at its limit: writing fails, as on a full disk */
     return ERR_OK;
 }
 

@@ -6,9 +6,11 @@
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/os_acl_win32.h"
+#include "common/os_impl_win32.h"
 #include "common/win32.h"
 
-#define PATH_UNITS 4096
+#define PATH_UNITS OS_WIN32_PATH_UNITS
 
 static enum err err_from_win32(DWORD code)
 {
@@ -49,6 +51,16 @@ static enum err last_error(void)
 static bool wide(WCHAR *out, int units, const char *utf8)
 {
     return MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, out, units) > 0;
+}
+
+enum err os_win32_last_error(void)
+{
+    return last_error();
+}
+
+bool os_win32_wide(WCHAR *out, int units, const char *utf8)
+{
+    return wide(out, units, utf8);
 }
 
 /* -- clocks and random -- */
@@ -159,6 +171,12 @@ void os_thread_join(struct os_thread *t)
         CloseHandle(t->handle);
         mem_free(t);
     }
+}
+
+void os_thread_leave(struct os_thread *t)
+{
+    CloseHandle(t->handle);
+    mem_free(t);
 }
 
 enum err os_mutex_create(struct os_mutex **out)
@@ -281,9 +299,21 @@ unsigned os_cpu_count(void)
     return n ? n : 1;
 }
 
+uint64_t os_memory_bytes(void)
+{
+    MEMORYSTATUSEX m = {.dwLength = sizeof m};
+
+    return GlobalMemoryStatusEx(&m) ? m.ullTotalPhys : 0;
+}
+
 uint32_t os_process_id(void)
 {
     return GetCurrentProcessId();
+}
+
+uint32_t os_listed_id(void)
+{
+    return os_process_id();
 }
 
 int64_t os_resident_bytes(void)
@@ -442,8 +472,20 @@ enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes
     return ERR_OK;
 }
 
-/* Access of the new file comes from its directory: state directories are made private by the
- * installer. */
+/* For a file that all may read, access comes from its directory. */
+static enum err create_wide(HANDLE *out, const WCHAR *path, bool private_file)
+{
+    struct os_acl acl;
+    enum err e = private_file ? os_acl_private(&acl) : ERR_OK;
+
+    if (e) {
+        return e;
+    }
+    *out = CreateFileW(path, GENERIC_WRITE, 0, private_file ? &acl.attributes : NULL, CREATE_ALWAYS,
+                       FILE_ATTRIBUTE_NORMAL, NULL);
+    return *out == INVALID_HANDLE_VALUE ? last_error() : ERR_OK;
+}
+
 enum err os_write_file(const char *path, const void *p, size_t n, bool private_file)
 {
     char tmp[PATH_UNITS];
@@ -452,13 +494,12 @@ enum err os_write_file(const char *path, const void *p, size_t n, bool private_f
     HANDLE h;
     enum err e;
 
-    (void)private_file;
     if (snprintf(tmp, sizeof tmp, "%s.%lu.tmp", path, (unsigned long)GetCurrentProcessId()) >=
             (int)sizeof tmp ||
         !wide(from, PATH_UNITS, tmp) || !wide(to, PATH_UNITS, path) || n > INT32_MAX) {
         return ERR_INVALID;
     }
-    e = open_wide(&h, tmp, GENERIC_WRITE, 0, CREATE_ALWAYS);
+    e = create_wide(&h, from, private_file);
     if (e) {
         return e;
     }
@@ -506,9 +547,12 @@ static bool is_directory(const WCHAR *path)
 enum err os_mkdirs(const char *path, bool private_dir)
 {
     WCHAR w[PATH_UNITS];
-    enum err e = ERR_OK;
+    struct os_acl acl;
+    enum err e = private_dir ? os_acl_private(&acl) : ERR_OK;
 
-    (void)private_dir;
+    if (e) {
+        return e;
+    }
     if (path[0] == '\0' || !wide(w, PATH_UNITS, path)) {
         return ERR_INVALID;
     }
@@ -519,7 +563,7 @@ enum err os_mkdirs(const char *path, bool private_dir)
             continue;
         }
         w[i] = L'\0';
-        if (!is_directory(w) && !CreateDirectoryW(w, NULL)) {
+        if (!is_directory(w) && !CreateDirectoryW(w, private_dir ? &acl.attributes : NULL)) {
             e = last_error();
         } else {
             e = ERR_OK;
@@ -531,11 +575,11 @@ enum err os_mkdirs(const char *path, bool private_dir)
     }
 }
 
-/* Access lists are judged by the installer and by doctor; the mode bits of POSIX do not exist here.
- */
 enum err os_check_private(const char *path)
 {
-    return os_exists(path) ? ERR_OK : ERR_NOTFOUND;
+    WCHAR w[PATH_UNITS];
+
+    return wide(w, PATH_UNITS, path) ? os_acl_check(w) : ERR_INVALID;
 }
 
 enum err os_remove(const char *path)

@@ -28,6 +28,10 @@ struct pki_issue {
     bool has_host;
     struct uuid host; /* agent: its identity; random when has_host is false */
     int64_t now_ns, life_ns;
+    /* Called with the certificate, DER, before it is written; what it fails with ends the issue.
+     * May be NULL. */
+    enum err (*record)(void *ctx, const void *der, size_t n, struct errmsg *why);
+    void *record_ctx;
 };
 
 /* Makes a key and a certificate signed by the authority in `ca_dir`; writes `cert_path` and

@@ -19,7 +19,7 @@ struct rpc_call; /* one request under way; owned by the handler until rpc_answer
 
 struct rpc_method {
     const char *name; /* "procfleet.v1.Query/Top" */
-    unsigned roles;   /* NET_* that may call it */
+    unsigned roles;   /* NET_* that may call it; strangers may call all of their listener's */
     void (*handle)(void *ctx, struct rpc_call *call);
     void *ctx;
 };
@@ -46,6 +46,8 @@ NODISCARD enum err rpc_server_start(struct rpc_server **out, const struct rpc_se
  */
 void rpc_server_stop(struct rpc_server *s);
 unsigned rpc_server_port(const struct rpc_server *s);
+void rpc_server_review(struct rpc_server *s); /* as net_server_review */
+void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out);
 
 /* The payload: raw bytes. An encoding other than raw is undone before the handler is called, except
  * for Ingest/Push, whose payload goes on as it stands. */
@@ -63,6 +65,10 @@ void rpc_answer(struct rpc_call *c, const void *payload, size_t n,
                 const struct rpc_answer_opt *opt); /* opt may be NULL */
 void rpc_fail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
+
+/* The same with one detail for programs: a reason that outlives the wording of the message. */
+void rpc_fail_detail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms,
+                     const char *key, const char *value, const char *fmt, ...) PRINTF_LIKE(6, 7);
 
 /* Methods registered, for GetServerInfo: name and fixed id (stable hash of the name). */
 size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids,
@@ -97,6 +103,28 @@ NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
                                    enum frame_encoding payload_encoding, const void *payload,
                                    size_t n, int64_t timeout_ns, struct buf *reply,
                                    struct rpc_result *result);
+
+/* The same without waiting (common/net_call.h): `on_end` only wakes somebody, who sees that the
+ * call has ended and finishes it. A call belongs to whoever began it. */
+struct rpc_pending;
+/* Errors: those of net_call_begin */
+NODISCARD enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client *c,
+                                    const char *method, enum frame_encoding payload_encoding,
+                                    const void *payload, size_t n, int64_t timeout_ns,
+                                    void (*on_end)(void *ctx), void *ctx);
+bool rpc_pending_ended(const struct rpc_pending *p);
+/* Waits for the end and releases. took_ns: how long the call was under way; result and took_ns may
+ * be NULL. Errors: those of rpc_client_call */
+NODISCARD enum err rpc_pending_finish(struct rpc_pending *p, struct buf *reply,
+                                      struct rpc_result *result, int64_t *took_ns);
+uint64_t rpc_client_connection(const struct rpc_client *c);  /* as net_client_connection, */
+void rpc_client_redial(struct rpc_client *c);                /* net_client_redial, */
+void rpc_client_pause(struct rpc_client *c, int64_t max_ns); /* net_client_pause, */
+NODISCARD enum err rpc_client_fault(struct rpc_client *c,
+                                    struct errmsg *out); /* net_client_fault, */
+void rpc_client_watch(struct rpc_client *c, void (*on_change)(void *ctx),
+                      void *ctx); /* and net_client_watch */
+
 bool rpc_client_connected(const struct rpc_client *c);
 /* As net_client_wait: ends at the first failed attempt to connect. */
 NODISCARD enum err rpc_client_wait(struct rpc_client *c, int64_t timeout_ns, struct errmsg *why);

@@ -4,6 +4,7 @@
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/net_call.h"
 #include "common/os.h"
 #include "common/rpc.h"
 #include "common/rpc_zstd.h"
@@ -120,21 +121,28 @@ static enum err take_reply(const struct buf *frame, const struct frame_request *
     return reply->bad;
 }
 
+/* The frame of a request; *frame is to be released in any case. */
+static enum err make_frame(struct rpc_client *c, struct buf *frame, struct frame_request *h,
+                           const char *method, enum frame_encoding encoding, const void *payload,
+                           size_t n, int64_t timeout_ns)
+{
+    fill_header(c, h, method, encoding, timeout_ns);
+    if (encoding == FRAME_ZSTD) {
+        h->raw_bytes = (uint32_t)rpc_zstd_size(payload, n);
+    }
+    buf_init(frame, n + FRAME_HEADER_MAX + 16);
+    return frame_put_request(frame, h, payload, n);
+}
+
 enum err rpc_client_call(struct rpc_client *c, const char *method,
                          enum frame_encoding payload_encoding, const void *payload, size_t n,
                          int64_t timeout_ns, struct buf *reply, struct rpc_result *result)
 {
     struct frame_request h = {.method = ""};
     struct buf frame, answer;
-    enum err e;
+    enum err e = make_frame(c, &frame, &h, method, payload_encoding, payload, n, timeout_ns);
 
-    fill_header(c, &h, method, payload_encoding, timeout_ns);
-    if (payload_encoding == FRAME_ZSTD) {
-        h.raw_bytes = (uint32_t)rpc_zstd_size(payload, n);
-    }
-    buf_init(&frame, n + FRAME_HEADER_MAX + 16);
     buf_init(&answer, c->receive_max);
-    e = frame_put_request(&frame, &h, payload, n);
     if (!e) {
         e = net_client_call(c->net, frame.p, frame.n, timeout_ns, &answer);
     }
@@ -144,6 +152,91 @@ enum err rpc_client_call(struct rpc_client *c, const char *method,
     buf_fini(&frame);
     buf_fini(&answer);
     return e;
+}
+
+/* -- without waiting -- */
+
+struct rpc_pending {
+    struct rpc_client *client;
+    struct net_call *call;
+    struct frame_request header;
+    int64_t begun_ns;
+};
+
+enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client *c, const char *method,
+                          enum frame_encoding payload_encoding, const void *payload, size_t n,
+                          int64_t timeout_ns, void (*on_end)(void *ctx), void *ctx)
+{
+    struct rpc_pending *p = mem_zalloc(sizeof *p);
+    struct buf frame;
+    enum err e;
+
+    if (!p) {
+        return ERR_NOMEM;
+    }
+    p->client = c;
+    e = make_frame(c, &frame, &p->header, method, payload_encoding, payload, n, timeout_ns);
+    if (!e) {
+        p->begun_ns = os_mono_ns();
+        e = net_call_begin(&p->call, c->net, frame.p, frame.n, timeout_ns, on_end, ctx);
+    }
+    buf_fini(&frame);
+    if (e) {
+        mem_free(p);
+        return e;
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+bool rpc_pending_ended(const struct rpc_pending *p)
+{
+    return net_call_ended(p->call);
+}
+
+enum err rpc_pending_finish(struct rpc_pending *p, struct buf *reply, struct rpc_result *result,
+                            int64_t *took_ns)
+{
+    struct buf answer;
+    int64_t ended_ns;
+    enum err e;
+
+    buf_init(&answer, p->client->receive_max);
+    e = net_call_finish(p->call, &answer, &ended_ns);
+    if (!e) {
+        e = take_reply(&answer, &p->header, reply, result);
+    }
+    if (took_ns) {
+        *took_ns = ended_ns - p->begun_ns;
+    }
+    buf_fini(&answer);
+    mem_free(p);
+    return e;
+}
+
+uint64_t rpc_client_connection(const struct rpc_client *c)
+{
+    return net_client_connection(c->net);
+}
+
+void rpc_client_redial(struct rpc_client *c)
+{
+    net_client_redial(c->net);
+}
+
+void rpc_client_pause(struct rpc_client *c, int64_t max_ns)
+{
+    net_client_pause(c->net, max_ns);
+}
+
+enum err rpc_client_fault(struct rpc_client *c, struct errmsg *out)
+{
+    return net_client_fault(c->net, out);
+}
+
+void rpc_client_watch(struct rpc_client *c, void (*on_change)(void *ctx), void *ctx)
+{
+    net_client_watch(c->net, on_change, ctx);
 }
 
 bool rpc_client_connected(const struct rpc_client *c)

@@ -131,6 +131,21 @@ void rpc_fail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms, c
     send_reply(c, &h, NULL, 0);
 }
 
+void rpc_fail_detail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms,
+                     const char *key, const char *value, const char *fmt, ...)
+{
+    struct frame_reply h = {.code = code, .retry_after_ms = retry_after_ms, .n_details = 1};
+    va_list args;
+
+    assert(code != RPC_OK);
+    (void)snprintf(h.details[0].key, sizeof h.details[0].key, "%s", key);
+    (void)snprintf(h.details[0].value, sizeof h.details[0].value, "%s", value);
+    va_start(args, fmt);
+    vsnprintf(h.message, sizeof h.message, fmt, args);
+    va_end(args);
+    send_reply(c, &h, NULL, 0);
+}
+
 /* -- what a handler sees -- */
 
 const uint8_t *rpc_call_payload(const struct rpc_call *c, size_t *n)
@@ -214,9 +229,10 @@ static void serve(struct rpc_call *c)
         rpc_fail(c, RPC_UNIMPLEMENTED, 0, "no such method on this listener");
         return;
     }
-    if (!(rpc_call_peer(c)->roles & c->method->roles)) {
+    if (!c->server->conf.net.strangers && !(rpc_call_peer(c)->roles & c->method->roles)) {
         log_peer(c, "denied", "wrong role");
-        rpc_fail(c, RPC_PERMISSION_DENIED, 0, "the role of this certificate may not call it");
+        rpc_fail(c, RPC_PERMISSION_DENIED, 0,
+                 "a certificate of this role may not call it: use one of another role");
         return;
     }
     e = decode_payload(c);
@@ -469,6 +485,16 @@ void rpc_server_stop(struct rpc_server *s)
 unsigned rpc_server_port(const struct rpc_server *s)
 {
     return net_server_port(s->net);
+}
+
+void rpc_server_review(struct rpc_server *s)
+{
+    net_server_review(s->net);
+}
+
+void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out)
+{
+    net_server_stats(s->net, out);
 }
 
 size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids, size_t max)

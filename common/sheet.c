@@ -102,18 +102,27 @@ static void csv_text(FILE *to, struct str t)
 
 static void csv_header(struct sheet *s)
 {
+    const char *between = "";
+
     for (size_t i = 0; i < s->n; i++) {
-        fprintf(s->to, "%s%s", i ? "," : "", s->columns[i].key);
+        if (s->columns[i].key) {
+            fprintf(s->to, "%s%s", between, s->columns[i].key);
+            between = ",";
+        }
     }
     fputs("\r\n", s->to);
 }
 
 static void csv_row(struct sheet *s, const struct sheet_cell *cells)
 {
+    const char *between = "";
+
     for (size_t i = 0; i < s->n; i++) {
-        if (i) {
-            fputc(',', s->to);
+        if (!s->columns[i].key) {
+            continue;
         }
+        fputs(between, s->to);
+        between = ",";
         if (cells[i].state == SHEET_STRING) {
             csv_text(s->to, cells[i].text);
         } else if (cells[i].state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
@@ -150,6 +159,9 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
         const struct sheet_cell *c = &cells[i];
         json_t *v = NULL;
 
+        if (!s->columns[i].key) {
+            continue;
+        }
         if (c->state == SHEET_STRING) {
             v = json_text(s, c->text);
         } else if (c->state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {

@@ -30,7 +30,7 @@ enum sheet_unit {
 };
 
 struct sheet_column {
-    const char *key;   /* in JSON and CSV */
+    const char *key;   /* in JSON and CSV; NULL = not there */
     const char *title; /* in tables; NULL = not shown there */
     enum sheet_unit unit;
 };

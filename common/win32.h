@@ -14,7 +14,10 @@
 #include <windows.h>
 
 #include <bcrypt.h>
+#include <ntsecapi.h>
 #include <psapi.h>
+#include <sddl.h>
+#include <tlhelp32.h>
 #include <winternl.h>
 
 #include "common/win32_etw.h"

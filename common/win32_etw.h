@@ -55,5 +55,8 @@ _Static_assert(offsetof(EVENT_TRACE_LOGFILEW, EventRecordCallback) == 424, "reco
 _Static_assert(offsetof(EVENT_TRACE_LOGFILEW, Context) == 440, "context");
 _Static_assert(sizeof(TRACE_LOGFILE_HEADER) == 280, "TRACE_LOGFILE_HEADER");
 _Static_assert(sizeof(ENABLE_TRACE_PARAMETERS) == 48, "ENABLE_TRACE_PARAMETERS");
+_Static_assert(sizeof(EVENT_FILTER_DESCRIPTOR) == 16, "EVENT_FILTER_DESCRIPTOR");
+_Static_assert(sizeof(CLASSIC_EVENT_ID) == 24, "CLASSIC_EVENT_ID");
+_Static_assert(sizeof(TRACE_PROFILE_INTERVAL) == 8, "TRACE_PROFILE_INTERVAL");
 
 #endif

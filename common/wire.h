@@ -88,9 +88,18 @@ NODISCARD enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out,
  * out  owned by the caller, released by wire_batch_free; nothing points into `p`.
  * Errors: ERR_CORRUPT, ERR_FULL (a limit), ERR_VERSION, ERR_NOMEM */
 NODISCARD enum err wire_batch_decode(struct batch **out, const void *p, size_t n);
+
+/* The same with the columns of these metrics (METRIC_BITs) only, which is quicker; the others' bits
+ * are cleared, and their bytes not looked at. */
+NODISCARD enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p,
+                                          size_t n);
 void wire_batch_free(struct batch *b);
 
-/* Bytes the decoded batch occupies. */
+/* What is missing when the batch never arrives: its rows (a process at a tick) and events, and
+ * those whose loss it tells in its ledger, since nobody hears of that then. */
+void wire_batch_at_stake(const struct batch *b, uint64_t *rows, uint64_t *events);
+
+/* Bytes the decoded batch occupies, or would with the columns that were left out. */
 size_t wire_batch_memory(const struct batch *b);
 
 #endif

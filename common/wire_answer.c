@@ -1,5 +1,7 @@
 #include "common/mem.h"
+#include "common/wire_coverage.h"
 #include "common/wire_info.h"
+#include "common/wire_overview.h"
 #include "common/wire_query.h"
 #include "proto/query.pb-c.h"
 
@@ -53,6 +55,16 @@ static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, stru
     PUT(m, duplicates, h->duplicates);
     PUT(m, gaps, h->gaps);
     PUT(m, lost_events, h->lost_events);
+    PUT(m, clones, h->clones);
+    if (h->has_offset) {
+        PUT(m, offset_error_ns, (uint64_t)h->offset_error_ns);
+    }
+    if (h->not_after_ns) {
+        PUT(m, not_after_ns, h->not_after_ns);
+    }
+    if (h->heard_ns) {
+        PUT(m, heard_ns, h->heard_ns);
+    }
     e = PUT_TEXT(m, name, h->name, MODEL_HOST_NAME_MAX, a);
     if (!e) {
         e = PUT_TEXT(m, source, h->source, MODEL_TEXT_MAX, a);
@@ -94,6 +106,9 @@ static enum err put_row(Procfleet__V1__Row *m, const struct wire_row *r, size_t 
     procfleet__v1__row__init(m);
     PUT(m, host, r->host);
     PUT(m, have, r->have & known);
+    PUT(m, instances, r->instances);
+    PUT(m, hosts, r->hosts);
+    PUT(m, depth, r->depth);
     m->values = wire_arena_alloc(a, n_metrics * sizeof *m->values);
     if (!m->values) {
         return a->bad;
@@ -192,13 +207,17 @@ static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer 
     enum err e;
 
     if (in->n_hosts > WIRE_ROWS_MAX || in->n_rows > WIRE_ROWS_MAX || in->n_events > WIRE_ROWS_MAX ||
-        in->n_notes > NOTES_MAX || in->n_metrics > WIRE_METRICS_MAX) {
+        in->n_notes > NOTES_MAX || in->n_metrics > WIRE_METRICS_MAX ||
+        in->n_coverage > WIRE_ROWS_MAX || in->n_used > WIRE_USED_MAX) {
         return ERR_INVALID;
     }
     procfleet__v1__answer__init(m);
     PUT(m, since_ns, in->since_ns);
     PUT(m, until_ns, in->until_ns);
     PUT(m, partial, in->partial);
+    PUT(m, damaged, in->damaged);
+    m->n_used = in->n_used;
+    m->used = (uint32_t *)(uintptr_t)in->used;
     e = put_hosts(m, in, a);
     if (!e) {
         e = put_metrics(m, in, a);
@@ -211,6 +230,12 @@ static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer 
     }
     if (!e) {
         e = put_notes(m, in, a);
+    }
+    if (!e) {
+        e = wire_coverage_put(m, in, a);
+    }
+    if (!e) {
+        e = wire_overview_put(m, in, a);
     }
     return e;
 }
@@ -254,6 +279,11 @@ static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
     h->duplicates = m->duplicates;
     h->gaps = m->gaps;
     h->lost_events = m->lost_events;
+    h->has_offset = m->has_offset_error_ns && m->offset_error_ns <= INT64_MAX;
+    h->offset_error_ns = h->has_offset ? (int64_t)m->offset_error_ns : 0;
+    h->not_after_ns = m->not_after_ns;
+    h->heard_ns = m->heard_ns;
+    h->clones = m->clones;
     return ERR_OK;
 }
 
@@ -310,6 +340,9 @@ static enum err get_rows(struct wire_answer *out, const Procfleet__V1__Answer *m
         when += (uint64_t)r->when_ns;
         items[i].host = r->host;
         items[i].when_ns = (int64_t)when;
+        items[i].instances = r->instances;
+        items[i].hosts = r->hosts;
+        items[i].depth = r->depth;
         e = wire_info_get(&items[i].info, m->infos[r->info]);
         if (!e) {
             e = get_row(&items[i], r, out->n_metrics, a);
@@ -363,13 +396,19 @@ static enum err read_answer(struct wire_answer *out, const Procfleet__V1__Answer
     enum err e;
 
     if (m->n_hosts > WIRE_ROWS_MAX || m->n_rows > WIRE_ROWS_MAX || m->n_infos > WIRE_ROWS_MAX ||
-        m->n_events > WIRE_ROWS_MAX || m->n_notes > NOTES_MAX) {
+        m->n_events > WIRE_ROWS_MAX || m->n_notes > NOTES_MAX || m->n_coverage > WIRE_ROWS_MAX ||
+        m->n_used > WIRE_USED_MAX) {
         return ERR_FULL;
     }
     wire_arena_allow(a, RESULT_BYTES);
     out->since_ns = m->since_ns;
     out->until_ns = m->until_ns;
     out->partial = m->partial != 0;
+    out->damaged = m->damaged;
+    out->n_used = (uint8_t)m->n_used;
+    for (size_t i = 0; i < m->n_used; i++) {
+        out->used[i] = m->used[i];
+    }
     e = wire_get_bytes(out->metrics, &out->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
     if (!e) {
         e = get_hosts(out, m, a);
@@ -382,6 +421,12 @@ static enum err read_answer(struct wire_answer *out, const Procfleet__V1__Answer
     }
     if (!e) {
         e = get_notes(out, m, a);
+    }
+    if (!e) {
+        e = wire_coverage_get(out, m, a);
+    }
+    if (!e) {
+        e = wire_overview_get(out, m, a);
     }
     return e;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/codec.h"
+#include "common/ledger.h"
 #include "common/mem.h"
 #include "common/wire_info.h"
 
@@ -433,4 +434,19 @@ enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out, const stru
         e = compress(out, enc);
     }
     return e;
+}
+
+void wire_batch_at_stake(const struct batch *b, uint64_t *rows, uint64_t *events)
+{
+    *rows = 0;
+    *events = b->n_events;
+    for (size_t i = 0; i < b->n_runs; i++) {
+        *rows += b->runs[i].n_ticks;
+    }
+    for (size_t i = 0; i < b->n_ledger; i++) {
+        const struct ledger_kind *kind = ledger_kind(&b->ledger[i]);
+
+        *rows += kind->loss && kind->unit == LEDGER_ROWS ? b->ledger[i].count : 0;
+        *events += kind->loss && kind->unit == LEDGER_EVENTS ? b->ledger[i].count : 0;
+    }
 }

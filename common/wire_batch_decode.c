@@ -13,6 +13,7 @@
 struct owned_batch {
     struct batch b;
     struct wire_arena arena;
+    size_t left_out; /* bytes of the columns that were not asked for */
 };
 
 static enum err get_head(struct batch_head *h, const Procfleet__V1__Batch *m)
@@ -76,7 +77,8 @@ static enum err mark_fresh(struct batch_run *runs, size_t n_runs, const Procflee
     return ERR_OK;
 }
 
-static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, struct wire_arena *a)
+static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, uint64_t metrics,
+                         struct wire_arena *a)
 {
     size_t n = m ? m->n_pid : 0;
     struct batch_run *runs = wire_arena_array(a, n, sizeof *runs);
@@ -102,7 +104,7 @@ static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, struct w
         runs[i].id.start = (uint64_t)m->start[i] + (i ? runs[i - 1].id.start : 0);
         runs[i].first_tick = m->first_tick[i];
         runs[i].n_ticks = m->n_ticks[i];
-        runs[i].mask = m->masks[m->mask[i]] & wire_batch_columns;
+        runs[i].mask = m->masks[m->mask[i]] & metrics;
         if (!wire_batch_run_fits(&runs[i], i ? &runs[i - 1] : NULL, b->n_ticks)) {
             return ERR_CORRUPT;
         }
@@ -110,10 +112,11 @@ static enum err get_runs(struct batch *b, const Procfleet__V1__Runs *m, struct w
     return mark_fresh(runs, n, m);
 }
 
-/* The known columns, their lengths taken from the runs; every bit of a mask must have its column.
+/* The wanted columns, their lengths taken from the runs; every bit of a mask must have its column.
  */
 static enum err list_columns(struct batch_column *out, size_t *n_out, size_t *n_values,
-                             const Procfleet__V1__Batch *m, const struct batch *b, uint32_t *counts)
+                             const Procfleet__V1__Batch *m, const struct batch *b, uint64_t metrics,
+                             uint32_t *counts)
 {
     uint64_t masks = 0, columns = 0;
     size_t n = 0;
@@ -126,7 +129,7 @@ static enum err list_columns(struct batch_column *out, size_t *n_out, size_t *n_
         if (i && id <= m->columns[i - 1]->metric) {
             return ERR_CORRUPT;
         }
-        if (id >= METRIC_COLS || !(wire_batch_columns >> id & 1)) {
+        if (id >= METRIC_COLS || !(metrics >> id & 1)) {
             continue;
         }
         out[n].metric = (uint8_t)id;
@@ -167,7 +170,8 @@ static enum err fill_columns(struct batch_column *columns, int64_t *values,
     return e;
 }
 
-static enum err get_columns(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+static enum err get_columns(struct batch *b, const Procfleet__V1__Batch *m, uint64_t metrics,
+                            struct wire_arena *a)
 {
     struct batch_column *columns;
     size_t n_values;
@@ -183,7 +187,7 @@ static enum err get_columns(struct batch *b, const Procfleet__V1__Batch *m, stru
     if (!columns || !counts) {
         return a->bad;
     }
-    e = list_columns(columns, &b->n_columns, &n_values, m, b, counts);
+    e = list_columns(columns, &b->n_columns, &n_values, m, b, metrics, counts);
     if (e) {
         return e;
     }
@@ -250,7 +254,8 @@ static size_t result_bytes(const Procfleet__V1__Batch *m)
            m->n_events * sizeof(struct life_event) + m->n_ledger * sizeof(struct ledger_row);
 }
 
-static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, struct wire_arena *a)
+static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, uint64_t metrics,
+                           struct wire_arena *a)
 {
     enum err e = get_head(&b->head, m);
 
@@ -266,10 +271,10 @@ static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, struc
     wire_arena_allow(a, result_bytes(m));
     e = get_ticks(b, m, a);
     if (!e) {
-        e = get_runs(b, m->runs, a);
+        e = get_runs(b, m->runs, metrics, a);
     }
     if (!e) {
-        e = get_columns(b, m, a);
+        e = get_columns(b, m, metrics, a);
     }
     if (!e) {
         e = get_infos(b, m, a);
@@ -315,8 +320,23 @@ static enum err decompress(uint8_t **raw, size_t *raw_n, const void *p, size_t n
     return ERR_OK;
 }
 
+/* Bytes of the values that runs have in other columns than these. */
+static size_t values_left_out(const Procfleet__V1__Runs *m, uint64_t metrics)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; m && i < m->n_pid; i++) {
+        uint64_t mask = m->masks[m->mask[i]] & wire_batch_columns & ~metrics;
+
+        for (; mask; mask &= mask - 1) {
+            n += m->n_ticks[i];
+        }
+    }
+    return n * sizeof(int64_t);
+}
+
 /* Unpacks and checks; o stays the caller's. */
-static enum err decode_into(struct owned_batch *o, const void *p, size_t n)
+static enum err decode_into(struct owned_batch *o, uint64_t metrics, const void *p, size_t n)
 {
     Procfleet__V1__Batch *m;
     uint8_t *raw;
@@ -330,10 +350,16 @@ static enum err decode_into(struct owned_batch *o, const void *p, size_t n)
     e = wire_unpack_within(&m, &o->arena, &procfleet__v1__batch__descriptor, raw, raw_n,
                            WIRE_BATCH_UNPACK_MAX);
     mem_free(raw);
-    return e ? e : read_batch(&o->b, m, &o->arena);
+    if (!e) {
+        e = read_batch(&o->b, m, metrics & wire_batch_columns, &o->arena);
+    }
+    if (!e) {
+        o->left_out = values_left_out(m->runs, metrics);
+    }
+    return e;
 }
 
-enum err wire_batch_decode(struct batch **out, const void *p, size_t n)
+enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p, size_t n)
 {
     struct owned_batch *o;
     enum err e;
@@ -346,13 +372,18 @@ enum err wire_batch_decode(struct batch **out, const void *p, size_t n)
         return ERR_NOMEM;
     }
     wire_arena_init(&o->arena, 0);
-    e = decode_into(o, p, n);
+    e = decode_into(o, metrics, p, n);
     if (e) {
         wire_batch_free(&o->b);
         return e;
     }
     *out = &o->b;
     return ERR_OK;
+}
+
+enum err wire_batch_decode(struct batch **out, const void *p, size_t n)
+{
+    return wire_batch_decode_part(out, UINT64_MAX, p, n);
 }
 
 void wire_batch_free(struct batch *b)
@@ -369,5 +400,5 @@ size_t wire_batch_memory(const struct batch *b)
 {
     const struct owned_batch *o = (const struct owned_batch *)b;
 
-    return sizeof *o + o->arena.used;
+    return sizeof *o + o->arena.used + o->left_out;
 }

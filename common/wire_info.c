@@ -71,19 +71,16 @@ enum err wire_event_put(Procfleet__V1__LifeEvent *m, const struct life_event *in
     enum err e;
 
     procfleet__v1__life_event__init(m);
-    m->info = wire_arena_alloc(a, sizeof *m->info);
-    if (!m->info) {
-        return a->bad;
-    }
     PUT(m, kind, true, in->kind);
     PUT(m, wall_ns, true, in->wall_ns);
     PUT(m, mono_ns, in->mono_ns != 0, in->mono_ns);
     PUT(m, tid, in->tid != 0, in->tid);
-    e = wire_info_put(m->info, &in->info, a);
-    if (!e) {
-        e = wire_text_put(&m->has_path, &m->path, in->path, MODEL_TEXT_MAX, a);
+    e = wire_text_put(&m->has_text, &m->text, in->text, MODEL_TEXT_MAX, a);
+    if (e || life_is_of_host(in->kind)) {
+        return e;
     }
-    return e;
+    m->info = wire_arena_alloc(a, sizeof *m->info);
+    return m->info ? wire_info_put(m->info, &in->info, a) : a->bad;
 }
 
 static uint32_t have_of(const Procfleet__V1__ProcInfo *m)
@@ -135,16 +132,18 @@ enum err wire_info_get(struct proc_info *out, const Procfleet__V1__ProcInfo *m)
 enum err wire_event_get(struct life_event *out, const Procfleet__V1__LifeEvent *m)
 {
     struct life_event v = {0};
-    enum err e = wire_info_get(&v.info, m ? m->info : NULL);
 
-    if (e || !m || m->kind == 0 || m->kind > UINT8_MAX) {
+    if (!m || m->kind == 0 || m->kind > UINT8_MAX) {
         return ERR_CORRUPT;
+    }
+    if (wire_info_get(&v.info, life_is_of_host(m->kind) ? NULL : m->info)) {
+        return ERR_CORRUPT; /* of the agent itself: whatever process it names is none */
     }
     v.kind = (uint8_t)m->kind;
     v.wall_ns = m->wall_ns;
     v.mono_ns = m->mono_ns;
     v.tid = m->tid;
-    if (!wire_text_get(&v.path, m->has_path, &m->path, MODEL_TEXT_MAX)) {
+    if (!wire_text_get(&v.text, m->has_text, &m->text, MODEL_TEXT_MAX)) {
         return ERR_CORRUPT;
     }
     *out = v;

@@ -72,6 +72,11 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     PUT(&m, start, q->start);
     PUT(&m, kinds, q->kinds);
     PUT(&m, step_ns, (uint64_t)q->step_ns);
+    PUT(&m, stages, q->stages);
+    PUT(&m, by, q->by);
+    PUT(&m, group_by, q->group_by);
+    PUT(&m, folded, q->folded);
+    PUT(&m, at_ns, q->at_ns);
     e = query_texts(&m, q, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -84,7 +89,7 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
 {
     if (!wire_text_get(&q->host, m->has_host, &m->host, HOST_MAX) ||
         !wire_text_get(&q->name, m->has_name, &m->name, MODEL_TEXT_MAX) || m->last_ns > INT64_MAX ||
-        m->step_ns > INT64_MAX) {
+        m->step_ns > INT64_MAX || m->by > UINT8_MAX || m->group_by > UINT8_MAX) {
         return ERR_CORRUPT;
     }
     if (m->has_cursor && m->cursor.len > WIRE_CURSOR_MAX) {
@@ -105,6 +110,11 @@ static enum err read_query(struct wire_query *q, const Procfleet__V1__QueryReque
     q->start = m->start;
     q->kinds = m->kinds;
     q->step_ns = (int64_t)m->step_ns;
+    q->stages = m->stages != 0;
+    q->by = (uint8_t)m->by;
+    q->group_by = (uint8_t)m->group_by;
+    q->folded = m->folded != 0;
+    q->at_ns = m->at_ns;
     return wire_get_bytes(q->metrics, &q->n_metrics, WIRE_METRICS_MAX, m->metrics, m->n_metrics);
 }
 

@@ -1,7 +1,6 @@
 /* Requests and replies of the Query service and the updates of the event stream, to and from
- * protobuf bytes (wire_query.c), under the same rules as wire.h. Decoded messages are released with
- * their
- * `_free`; encoders only read. */
+ * protobuf bytes, under the same rules as wire.h. Decoded messages are released with their `_free`;
+ * encoders only read. */
 #ifndef PROCFLEET_COMMON_WIRE_QUERY_H
 #define PROCFLEET_COMMON_WIRE_QUERY_H
 
@@ -15,15 +14,38 @@
 #define RPC_QUERY_PROCESSES   "procfleet.v1.Query/Processes"
 #define RPC_QUERY_HISTORY     "procfleet.v1.Query/History"
 #define RPC_QUERY_EVENTS      "procfleet.v1.Query/Events"
+#define RPC_QUERY_COVERAGE    "procfleet.v1.Query/Coverage"
+#define RPC_QUERY_TREE        "procfleet.v1.Query/Tree"
+#define RPC_QUERY_OVERVIEW    "procfleet.v1.Query/Overview"
 
 #define WIRE_ROWS_MAX    4096u /* rows of one reply; more come with a cursor */
 #define WIRE_CURSOR_MAX  256u  /* bytes */
 #define WIRE_METRICS_MAX 64u   /* metrics one query asks for */
+#define WIRE_SPANS_MAX   16u   /* spans of loss of one host */
+#define WIRE_STAGES_MAX  256u  /* rows of the loss ledger of one host */
+#define WIRE_USED_MAX    16u
 
-/* One request shape for ListHosts, Top, Processes, History and Events; members that a method does
- * not use are ignored. Time: [since, until) UTC ns. With last_ns > 0 and since = until = 0, the
- * window is the last `last_ns` up to each host's newest data, so that an ended replay still
- * answers. */
+/* What Top orders by, of the first metric. Wire values. */
+enum wire_by {
+    WIRE_BY_USUAL, /* growth of counters, last value of gauges */
+    WIRE_BY_SUM,   /* growth; of gauges the sum of all samples */
+    WIRE_BY_RATE,  /* growth in a second */
+    WIRE_BY_MAX,   /* largest growth from one sample to the next; largest value */
+    WIRE_BY_AVG    /* the mean of these */
+};
+
+/* What a row of Top is. Wire values. */
+enum wire_group {
+    WIRE_GROUP_NONE, /* a process instance */
+    WIRE_GROUP_IMAGE,
+    WIRE_GROUP_USER,
+    WIRE_GROUP_HOST,
+    WIRE_GROUP_TREE /* a process and all that descend from it */
+};
+
+/* One request shape for all methods; members that a method does not use are ignored. Time: [since,
+ * until) UTC ns. With last_ns > 0 and since = until = 0, the window is the last `last_ns` up to
+ * each host's newest data, so that an ended replay still answers. */
 struct wire_query {
     struct str host; /* name, glob or uuid; empty = all */
     int64_t since_ns, until_ns, last_ns;
@@ -31,14 +53,19 @@ struct wire_query {
     uint8_t metrics[WIRE_METRICS_MAX]; /* Top: the first is the order; History: the columns */
     uint32_t limit;                    /* rows wanted, 1 to WIRE_ROWS_MAX */
     bool idle;                         /* show pid 0 too */
-    bool exited;                       /* Processes: also those that ended inside the window */
+    bool exited; /* Processes: also those that ended inside the window; Top by tree: count them */
     bool has_pid;
     uint32_t pid;
     uint64_t start;    /* with pid: one instance; 0 = every instance of that pid */
     struct str name;   /* glob on the image name, empty = all */
-    uint32_t kinds;    /* Events: bit per enum life_kind; 0 = process start and stop */
+    uint32_t kinds;    /* Events: bit per enum life_kind; 0 = LIFE_KINDS_DEFAULT */
     int64_t step_ns;   /* History: 0 = every sample */
     struct str cursor; /* opaque bytes of the previous reply, empty = from the start */
+    bool stages;       /* Coverage: with what every stage counted */
+    uint8_t by;        /* Top: enum wire_by */
+    uint8_t group_by;  /* Top: enum wire_group */
+    bool folded;       /* also of processes too short for the tier that is left, by image name */
+    int64_t at_ns;     /* Tree; 0 = each host's newest data */
 };
 
 struct wire_host {
@@ -54,6 +81,11 @@ struct wire_host {
     int64_t first_ns, last_ns; /* oldest and newest data held */
     int64_t offset_ns;         /* collector's clock minus the host's, least delayed estimate */
     uint64_t batches, duplicates, gaps, lost_events;
+    bool has_offset;
+    int64_t offset_error_ns; /* how far offset_ns may be off, where there is one */
+    int64_t not_after_ns;    /* UTC, end of the agent's certificate; 0 = not seen */
+    int64_t heard_ns;        /* UTC, the agent's last call; 0 = never */
+    uint32_t clones;         /* further machines that claim this identity */
 };
 
 /* A process with values; which metrics the values stand for is in the reply's `metrics`. */
@@ -63,6 +95,9 @@ struct wire_row {
     int64_t when_ns;       /* History: the sample; else the newest sample used */
     uint64_t have;         /* bit i: values[i] is present, i in the order of `metrics` */
     const int64_t *values; /* n_metrics values */
+    uint32_t instances;    /* processes that it stands for; 0 = one */
+    uint32_t hosts;        /* of a group: how many it is of; `host` is that of the largest part */
+    uint32_t depth;        /* Tree: generations below the first */
 };
 
 struct wire_event {
@@ -70,8 +105,40 @@ struct wire_event {
     struct life_event event;
 };
 
-/* One reply shape for ListHosts (hosts), Top, Processes, History (hosts, metrics, rows) and Events
- * (hosts, events). */
+struct wire_loss_span {
+    int64_t first_ns, last_ns; /* UTC */
+    uint64_t ticks, events;
+};
+
+/* The sum of one row of the loss ledger over a window. */
+struct wire_stage {
+    struct str stage, reason;
+    uint8_t role, unit; /* enum ledger_role, ledger_unit */
+    bool loss;
+    uint64_t count;
+    int64_t first_ns, last_ns; /* 0, 0: since the collector's start */
+};
+
+/* What arrived of a host's window and what is known to be lost. */
+struct wire_coverage {
+    uint32_t host; /* index into hosts */
+    int64_t since_ns, until_ns;
+    uint32_t ppm; /* delivered, parts per million: the lower of ticks and events */
+    bool has_ticks, has_events;
+    uint32_t ticks_ppm, events_ppm;
+    bool at_most; /* something is lost of which nobody knows how many events it held */
+    bool missing; /* no data at all */
+    uint64_t ticks, lost_ticks, events, lost_events, lost_rows, missing_batches;
+    size_t n_spans;
+    const struct wire_loss_span *spans;
+    size_t n_stages;
+    const struct wire_stage *stages;
+};
+
+struct wire_overview; /* wire_overview.h */
+
+/* One reply shape for ListHosts (hosts), Top, Processes, History, Tree (hosts, metrics, rows),
+ * Events (hosts, events), Coverage (hosts, coverage) and Overview. */
 struct wire_answer {
     size_t n_hosts;
     const struct wire_host *hosts;
@@ -84,7 +151,13 @@ struct wire_answer {
     int64_t since_ns, until_ns; /* the window answered, over all hosts */
     bool partial;               /* a host or span asked for is missing, or known to have loss */
     size_t n_notes;
-    const struct str *notes; /* sentences for people: polled spans, ended replays, losses */
+    const struct str *notes; /* sentences for people: polled spans, losses; coverage is the last */
+    size_t n_coverage;
+    const struct wire_coverage *coverage;
+    uint8_t n_used;
+    uint32_t used[WIRE_USED_MAX];         /* windows of hosts read, by enum store_tier */
+    uint32_t damaged;                     /* values that could not be read */
+    const struct wire_overview *overview; /* NULL in all others */
 };
 
 struct wire_server_info {
@@ -101,8 +174,7 @@ struct wire_server_info {
     } methods[32];
 };
 
-/* What one PUB message carries behind its topic, epoch and sequence: events or the newest samples
- * of one host. */
+/* What one PUB message carries behind topic, epoch and sequence: events or newest samples. */
 struct wire_update {
     struct uuid host;
     struct str name; /* of the host */

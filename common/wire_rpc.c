@@ -50,6 +50,8 @@ enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
     PUT(&m, cpus, in->cpus);
     PUT(&m, wall_ns, in->wall_ns);
     PUT(&m, mono_ns, in->mono_ns);
+    PUT(&m, last_mono_ns, in->last_mono_ns);
+    PUT(&m, last_rtt_ns, in->last_rtt_ns);
     e = hello_texts(&m, in, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -69,6 +71,8 @@ static enum err read_hello(struct wire_hello *out, const Procfleet__V1__HelloReq
     out->cpus = m->cpus;
     out->wall_ns = m->wall_ns;
     out->mono_ns = m->mono_ns;
+    out->last_mono_ns = m->last_mono_ns;
+    out->last_rtt_ns = m->last_rtt_ns;
     return ERR_OK;
 }
 
@@ -168,6 +172,8 @@ enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
     PUT(&m, next_seq, in->next_seq);
     PUT(&m, wall_ns, in->wall_ns);
     PUT(&m, mono_ns, in->mono_ns);
+    PUT(&m, last_mono_ns, in->last_mono_ns);
+    PUT(&m, last_rtt_ns, in->last_rtt_ns);
     return wire_pack(out, &m);
 }
 
@@ -184,6 +190,8 @@ enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t
         out->next_seq = m->next_seq;
         out->wall_ns = m->wall_ns;
         out->mono_ns = m->mono_ns;
+        out->last_mono_ns = m->last_mono_ns;
+        out->last_rtt_ns = m->last_rtt_ns;
     }
     wire_arena_fini(&a);
     return e;

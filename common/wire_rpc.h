@@ -22,6 +22,10 @@ struct wire_hello {
     char system[64]; /* "Linux 6.1", "Windows 10.0.19045" */
     uint32_t cpus;
     int64_t wall_ns, mono_ns; /* at sending */
+    /* Of the last answered Hello or Heartbeat of this boot: when it was sent (its mono_ns), and its
+     * way there and back, less the collector's own time; 0 = none yet. With what the collector
+     * noted then it bounds the error of the clocks' offset. */
+    int64_t last_mono_ns, last_rtt_ns;
 };
 
 struct wire_hello_reply {
@@ -42,6 +46,7 @@ struct wire_heartbeat {
     uint64_t stream;
     uint64_t next_seq;
     int64_t wall_ns, mono_ns;
+    int64_t last_mono_ns, last_rtt_ns; /* as in wire_hello */
 };
 
 struct wire_heartbeat_reply {

@@ -75,6 +75,7 @@ static void imply(struct ev_proc *ev, enum event_kind kind, const struct raw_eve
     switch (kind) {
     case EV_PROC_START:
         info->origin = ORIGIN_START;
+        ev->provisional = true;
         info->id.start = clk_to_filetime(raw->wall_ns);
         info->create_ns = raw->wall_ns;
         info->have |= INFO_CREATE_TIME;

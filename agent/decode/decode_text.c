@@ -1,13 +1,11 @@
 #include "agent/decode/decode_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "common/cur.h"
+#include "common/sid.h"
 
-#define REPLACEMENT  0xfffd
-#define SID_SUB_MAX  15
-#define SID_TEXT_MAX 200 /* "S-255-0x" 12 digits and 15 of "-4294967295" */
+#define REPLACEMENT 0xfffd
 
 static size_t room(const struct decode_text *t, size_t max_bytes)
 {
@@ -141,47 +139,24 @@ struct str decode_text_8bit(struct decode_text *t, const char *s, size_t n, size
     return out;
 }
 
-struct str decode_text_sid(struct decode_text *t, const uint8_t *sid)
-{
-    char text[SID_TEXT_MAX];
-    struct cur c = cur_make(sid + 2, 6u + 4u * sid[1]);
-    uint64_t authority = (uint64_t)cur_u16be(&c) << 32;
-    struct str out = {t->p + t->n, 0};
-    int n;
-
-    authority |= (uint64_t)cur_u16be(&c) << 16;
-    authority |= cur_u16be(&c);
-    n = snprintf(text, sizeof text, authority >> 32 ? "S-%u-0x%llx" : "S-%u-%llu", sid[0],
-                 (unsigned long long)authority);
-    for (unsigned i = 0; i < sid[1] && n > 0 && (size_t)n < sizeof text; i++) {
-        n += snprintf(text + n, sizeof text - (size_t)n, "-%u", (unsigned)cur_u32le(&c));
-    }
-    if (n > 0 && (size_t)n < sizeof text && (size_t)n <= room(t, SID_TEXT_MAX)) {
-        memcpy(t->p + t->n, text, (size_t)n);
-        out.n = (size_t)n;
-        t->n += out.n;
-    }
-    return out;
-}
-
-/* Bytes of the SID at p, 0 when there is none. */
-static size_t sid_size(const uint8_t *p, size_t n)
-{
-    size_t size = n >= 8 && p[0] == 1 && p[1] <= SID_SUB_MAX ? 8u + 4u * p[1] : 0;
-
-    return size <= n ? size : 0;
-}
-
 struct str decode_text_sid_at(struct decode_text *t, struct cur *c)
 {
-    size_t size = c->bad ? 0 : sid_size(c->p, cur_left(c));
+    size_t size = c->bad ? 0 : sid_bytes(c->p, cur_left(c));
     const uint8_t *sid = size ? cur_bytes(c, size) : NULL;
+    struct str out = {t->p + t->n, 0};
+    char text[SID_TEXT_SIZE];
 
     if (!sid) {
         c->bad = true;
         return (struct str){"", 0};
     }
-    return decode_text_sid(t, sid);
+    out.n = sid_text(text, sizeof text, sid, size);
+    if (out.n > room(t, sizeof text)) {
+        out.n = 0;
+    }
+    memcpy(t->p + t->n, text, out.n);
+    t->n += out.n;
+    return out;
 }
 
 static bool all_zero(const uint8_t *p, size_t n)
@@ -202,7 +177,7 @@ struct str decode_text_user_at(struct decode_text *t, struct cur *c, unsigned po
     struct cur peek = *c;
 
     if (cur_u32le(&peek) == 0 && (cur_left(c) < token || !all_zero(c->p, token) ||
-                                  !sid_size(c->p + token, cur_left(c) - token))) {
+                                  !sid_bytes(c->p + token, cur_left(c) - token))) {
         cur_skip(c, 4);
         return (struct str){"", 0};
     }

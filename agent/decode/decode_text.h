@@ -29,10 +29,7 @@ struct str decode_text_utf16(struct decode_text *t, const uint8_t *utf16le, size
 /* 8-bit text of an unknown code page: UTF-8 where it is valid, otherwise Latin-1. */
 struct str decode_text_8bit(struct decode_text *t, const char *s, size_t n, size_t max_bytes);
 
-/* "S-1-5-18" of a SID whose 8 + 4 × p[1] bytes are all there. */
-struct str decode_text_sid(struct decode_text *t, const uint8_t *sid);
-
-/* Takes a SID from the cursor; bad where none stands there. */
+/* Takes a SID from the cursor, as "S-1-5-18"; bad where none stands there. */
 struct str decode_text_sid_at(struct decode_text *t, struct cur *c);
 
 /* Takes a user as kernel records have it from the cursor: a u32 of 0 is nobody (empty text),

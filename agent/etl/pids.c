@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "agent/idmap.h"
+#include "agent/process/idmap.h"
 #include "common/arena.h"
 #include "common/mem.h"
 

@@ -9,7 +9,7 @@
 #include "agent/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
-#include "agent/ptable.h"
+#include "agent/process/ptable.h"
 #include "agent/source.h"
 #include "agent/source/etl_census.h"
 

@@ -27,7 +27,7 @@
 #define PUBLISH_EVERY 256 /* records */
 
 struct counts {
-    atomic_uint_fast64_t in, lost_events, lost_buffers, damaged, skipped_bytes;
+    atomic_uint_fast64_t in, facts, lost_events, lost_buffers, damaged, skipped_bytes;
 };
 
 struct etl_file {
@@ -59,6 +59,7 @@ static void publish(struct etl_file *f)
     struct etl_damage d = etl_merge_damage(f->merge);
 
     atomic_store(&f->counts.in, f->local.in);
+    atomic_store(&f->counts.facts, f->local.facts);
     atomic_store(&f->counts.lost_events, f->local.lost_events);
     atomic_store(&f->counts.lost_buffers, f->local.lost_buffers);
     atomic_store(&f->counts.damaged, f->local.damaged + d.damaged);
@@ -144,6 +145,7 @@ static void give_gap(struct etl_file *f, uint16_t cpu, const struct etl_gap *gap
     ev.wall_ns = f->now_ns;
     ev.mono_ns = f->now_ns - f->boot_ns;
     ev.u.lost = (struct ev_lost){.events = gap->events, .buffers = gap->buffers};
+    f->local.facts++;
     f->sink.fact(f->sink.ctx, &ev);
 }
 
@@ -232,6 +234,7 @@ static void etl_file_stats(const struct source *s, struct source_stats *out)
     const struct etl_file *f = (const struct etl_file *)s;
     struct source_stats v = {
         .in = atomic_load(&f->counts.in),
+        .facts = atomic_load(&f->counts.facts),
         .lost_events = atomic_load(&f->counts.lost_events),
         .lost_buffers = atomic_load(&f->counts.lost_buffers),
         .damaged = f->index_damaged + atomic_load(&f->counts.damaged),
@@ -274,7 +277,8 @@ enum err etl_file_census(const struct source *s, size_t i, struct etl_census *ou
     return ERR_NOTFOUND;
 }
 
-static const struct source_ops ops = {etl_file_run, etl_file_stop, etl_file_stats, etl_file_close};
+static const struct source_ops ops = {
+    .run = etl_file_run, .stop = etl_file_stop, .stats = etl_file_stats, .close = etl_file_close};
 
 static enum err open_part(struct etl_part *p, const char *path, struct errmsg *why)
 {

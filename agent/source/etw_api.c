@@ -1,5 +1,6 @@
 #include "agent/source/etw_api.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "common/os.h"
@@ -38,11 +39,17 @@ enum err etw_api_load(struct etw_api *out, struct errmsg *why)
     const struct {
         const char *name;
         void *slot;
+        bool optional;
     } rows[] = {
-        {"StartTraceW", &api.start},     {"ControlTraceW", &api.control},
-        {"EnableTraceEx2", &api.enable}, {"TraceSetInformation", &api.set_info},
-        {"QueryAllTracesW", &api.list},  {"OpenTraceW", &api.open},
-        {"ProcessTrace", &api.process},  {"CloseTrace", &api.close},
+        {"StartTraceW", &api.start, false},
+        {"ControlTraceW", &api.control, false},
+        {"EnableTraceEx2", &api.enable, false},
+        {"TraceSetInformation", &api.set_info, false},
+        {"QueryAllTracesW", &api.list, false},
+        {"OpenTraceW", &api.open, false},
+        {"ProcessTrace", &api.process, false},
+        {"CloseTrace", &api.close, false},
+        {"TraceQueryInformation", &api.query_info, true},
     };
     HMODULE modules[LIBRARIES]; /* stay loaded: the table outlives every caller */
 
@@ -52,7 +59,7 @@ enum err etw_api_load(struct etw_api *out, struct errmsg *why)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         FARPROC p = find(modules, rows[i].name);
 
-        if (!p) {
+        if (!p && !rows[i].optional) {
             return errmsg_set(why, ERR_UNSUPPORTED,
                               "%s is missing from the system's sechost.dll and advapi32.dll; "
                               "Windows 8.1 or newer is needed for events",

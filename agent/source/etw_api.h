@@ -16,6 +16,8 @@ struct etw_api {
     (TRACEHANDLE, const GUID *, ULONG, UCHAR, ULONGLONG, ULONGLONG, ULONG,
      ENABLE_TRACE_PARAMETERS *);
     ULONG(WINAPI *set_info)(TRACEHANDLE, TRACE_INFO_CLASS, void *, ULONG);
+    /* May be NULL. Where tracing is refused it may end the process: see etw_ctl_trust. */
+    ULONG(WINAPI *query_info)(TRACEHANDLE, TRACE_INFO_CLASS, void *, ULONG, ULONG *);
     ULONG(WINAPI *list)(EVENT_TRACE_PROPERTIES **, ULONG, ULONG *);
     TRACEHANDLE(WINAPI *open)(EVENT_TRACE_LOGFILEW *);
     ULONG(WINAPI *process)(TRACEHANDLE *, ULONG, FILETIME *, FILETIME *);

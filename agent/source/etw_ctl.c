@@ -6,97 +6,23 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/source/etw_api.h"
+#include "agent/source/etw_ctl_impl.h"
 #include "common/mem.h"
 
-#define NAME_UNITS    1024 /* of session and of log file, terminators included */
 #define RESEND_MAX    2
 #define SESSIONS_MAX  64
-#define GROUP_MASKS   8
-#define FLAG_BITS     32
 #define BUFFER_KB_MAX 1024
 #define BUFFERS_MAX   4096
 
-struct block {
-    EVENT_TRACE_PROPERTIES p;
-    WCHAR logger[NAME_UNITS];
-    WCHAR file[NAME_UNITS];
-};
-
-struct etw_ctl {
-    const struct etw_api *api;
-    struct etw_session_conf conf;
-    WCHAR name[NAME_UNITS];
-    TRACEHANDLE handle;
-    uint32_t max_buffers; /* now */
-    uint32_t limit;       /* of it */
-    bool running;
-    struct etw_ctl_stats stats;
-    struct block block; /* of the call under way */
-};
-
-/* ---- errors ---- */
-
-static const struct {
-    uint32_t code;
-    enum err e;
-    const char *text;
-} codes[] = {
-    {ERROR_ACCESS_DENIED, ERR_ACCESS,
-     "access denied; run as LocalSystem or an administrator, or join Performance Log Users"},
-    {ERROR_PRIVILEGE_NOT_HELD, ERR_ACCESS,
-     "the right to profile the system is missing; grant SeSystemProfilePrivilege to the account"},
-    {ERROR_NO_SYSTEM_RESOURCES, ERR_FULL,
-     "no session slot is free; stop a session that is not needed (logman query -ets)"},
-    {ERROR_ALREADY_EXISTS, ERR_EXISTS,
-     "another program's session has this name; stop it or configure another session_name"},
-    {ERROR_INVALID_PARAMETER, ERR_INVALID,
-     "the system does not take these parameters; its build is too old, or this is our mistake"},
-    {ERROR_BAD_LENGTH, ERR_INVALID,
-     "the system does not take a block of this length; its build is too old, or this is our "
-     "mistake"},
-    {ERROR_MORE_DATA, ERR_INVALID,
-     "the session's names are longer than any are allowed to be; stop it with logman"},
-    {ERROR_WMI_INSTANCE_NOT_FOUND, ERR_LOST,
-     "the session is gone: another program stopped it; it will be started again"},
-    {ERROR_DISK_FULL, ERR_NOSPACE, "the disk is full; make room"},
-    {ERROR_NOT_ENOUGH_MEMORY, ERR_NOMEM, "out of memory"},
-    {ERROR_OUTOFMEMORY, ERR_NOMEM, "out of memory"},
-    {ERROR_CALL_NOT_IMPLEMENTED, ERR_UNSUPPORTED,
-     "this system has no event tracing; processes are polled instead"},
-    {ERROR_NOT_SUPPORTED, ERR_UNSUPPORTED, "this system does not support it"},
-};
-
-enum err etw_ctl_error(struct errmsg *why, const char *call, const char *what, uint32_t code)
-{
-    if (code == ERROR_SUCCESS) {
-        return ERR_OK;
-    }
-    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
-        if (codes[i].code == code) {
-            return errmsg_set(why, codes[i].e, "%s of %s: %s (error %u)", call, what, codes[i].text,
-                              (unsigned)code);
-        }
-    }
-    return errmsg_set(why, ERR_IO, "%s of %s failed with error %u; see net helpmsg %u", call, what,
-                      (unsigned)code, (unsigned)code);
-}
-
-static enum err failed(struct etw_ctl *c, struct errmsg *why, const char *call, uint32_t code)
-{
-    c->stats.failed++;
-    return etw_ctl_error(why, call, c->conf.name, code);
-}
-
 /* ---- the block ---- */
 
-static void block_clear(struct block *b)
+static void block_clear(struct etw_ctl_block *b)
 {
     memset(b, 0, sizeof *b);
     b->p.Wnode.BufferSize = sizeof *b;
     b->p.Wnode.Flags = WNODE_FLAG_TRACED_GUID;
-    b->p.LoggerNameOffset = offsetof(struct block, logger);
-    b->p.LogFileNameOffset = offsetof(struct block, file);
+    b->p.LoggerNameOffset = offsetof(struct etw_ctl_block, logger);
+    b->p.LogFileNameOffset = offsetof(struct etw_ctl_block, file);
 }
 
 static ULONG session_mode(const struct etw_session_conf *conf)
@@ -110,7 +36,7 @@ static ULONG session_mode(const struct etw_session_conf *conf)
 
 static void block_fill(struct etw_ctl *c)
 {
-    struct block *b = &c->block;
+    struct etw_ctl_block *b = &c->block;
 
     block_clear(b);
     memcpy(&b->p.Wnode.Guid, c->conf.guid, sizeof b->p.Wnode.Guid);
@@ -126,12 +52,14 @@ static void block_fill(struct etw_ctl *c)
  * by its name: a handle of an earlier life could mean somebody else's. */
 static ULONG control(struct etw_ctl *c, ULONG what)
 {
-    struct block *b = &c->block;
+    struct etw_ctl_block *b = &c->block;
+    ULONG flags = b->p.EnableFlags; /* an update without them would turn all off */
     ULONG code = c->api->control(0, c->name, &b->p, what);
 
     for (int i = 0; code == ERROR_MORE_DATA && i < RESEND_MAX; i++) {
         c->stats.resent++;
         block_fill(c);
+        b->p.EnableFlags = flags;
         code = c->api->control(0, c->name, &b->p, what);
     }
     return code;
@@ -169,11 +97,11 @@ enum err etw_ctl_open(struct etw_ctl **out, const struct etw_api *api,
     c->max_buffers = conf->max_buffers;
     c->limit = conf->attach ? 0 : conf->pool_mib * 1024 / conf->buffer_kb;
     c->limit = c->limit < BUFFERS_MAX ? c->limit : BUFFERS_MAX;
-    if (!conf->name[0] ||
-        !MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, conf->name, -1, c->name, NAME_UNITS)) {
+    if (!conf->name[0] || !MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, conf->name, -1,
+                                               c->name, ETW_CTL_NAME_UNITS)) {
         mem_free(c);
         return errmsg_set(why, ERR_INVALID, "session_name must have 1 to %d characters of UTF-8",
-                          NAME_UNITS - 1);
+                          ETW_CTL_NAME_UNITS - 1);
     }
     *out = c;
     return ERR_OK;
@@ -181,7 +109,15 @@ enum err etw_ctl_open(struct etw_ctl **out, const struct etw_api *api,
 
 void etw_ctl_close(struct etw_ctl *c)
 {
+    if (c) {
+        etw_ctl_sampling_end(c);
+    }
     mem_free(c);
+}
+
+void etw_ctl_trust(struct etw_ctl *c)
+{
+    c->trusted = true;
 }
 
 /* ---- start ---- */
@@ -197,12 +133,25 @@ static void append(char *text, size_t size, const WCHAR *name)
     (void)snprintf(text + n, size - n, "%s%s", n ? ", " : "", utf8);
 }
 
+/* How many slots this system has, where it can be asked. */
+static const char *slots_text(const struct etw_ctl *c, char *text, size_t size)
+{
+    ULONG max = 0, got = 0;
+
+    text[0] = '\0';
+    if (c->trusted && c->api->query_info &&
+        !c->api->query_info(0, TraceMaxLoggersQuery, &max, sizeof max, &got) && max) {
+        (void)snprintf(text, size, ", %lu sessions at most", (unsigned long)max);
+    }
+    return text;
+}
+
 /* Who holds the slots for system loggers, or all sessions where ours is none. */
 static enum err no_slot(struct etw_ctl *c, struct errmsg *why)
 {
-    struct block *blocks = mem_array(SESSIONS_MAX, sizeof *blocks);
+    struct etw_ctl_block *blocks = mem_array(SESSIONS_MAX, sizeof *blocks);
     EVENT_TRACE_PROPERTIES *list[SESSIONS_MAX];
-    char holders[320] = "";
+    char holders[320] = "", slots[40];
     ULONG n = 0;
 
     for (size_t i = 0; blocks && i < SESSIONS_MAX; i++) {
@@ -212,20 +161,20 @@ static enum err no_slot(struct etw_ctl *c, struct errmsg *why)
     if (blocks && c->api->list(list, SESSIONS_MAX, &n) == ERROR_SUCCESS) {
         for (ULONG i = 0; i < n && i < SESSIONS_MAX; i++) {
             if (!c->conf.kernel || (list[i]->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE)) {
-                blocks[i].logger[NAME_UNITS - 1] = L'\0';
+                blocks[i].logger[ETW_CTL_NAME_UNITS - 1] = L'\0';
                 append(holders, sizeof holders, blocks[i].logger);
             }
         }
     }
     mem_free(blocks);
     return errmsg_set(why, ERR_FULL,
-                      "start of %s: no session slot is free (error 1450), they are held by: %s; "
+                      "start of %s: no session slot is free (error 1450%s), they are held by: %s; "
                       "stop one that is not needed (logman stop NAME -ets)",
-                      c->conf.name, holders[0] ? holders : "unknown");
+                      c->conf.name, slots_text(c, slots, sizeof slots),
+                      holders[0] ? holders : "unknown");
 }
 
-/* A session of our name exists. Ours of an earlier run: stopped, then the caller starts anew. */
-static enum err reclaim(struct etw_ctl *c, struct errmsg *why)
+enum err etw_ctl_reclaim(struct etw_ctl *c, struct errmsg *why)
 {
     ULONG code;
 
@@ -235,15 +184,15 @@ static enum err reclaim(struct etw_ctl *c, struct errmsg *why)
         return ERR_OK; /* gone by itself */
     }
     if (code) {
-        return failed(c, why, "query", code);
+        return etw_ctl_failed(c, why, "query", code);
     }
     if (memcmp(&c->block.p.Wnode.Guid, c->conf.guid, sizeof c->conf.guid) != 0) {
-        return failed(c, why, "start", ERROR_ALREADY_EXISTS);
+        return etw_ctl_failed(c, why, "start", ERROR_ALREADY_EXISTS);
     }
     block_fill(c);
     code = control(c, EVENT_TRACE_CONTROL_STOP);
     if (code && code != ERROR_WMI_INSTANCE_NOT_FOUND) {
-        return failed(c, why, "stop", code);
+        return etw_ctl_failed(c, why, "stop", code);
     }
     c->stats.orphan_reclaimed++;
     return ERR_OK;
@@ -269,10 +218,12 @@ enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why)
         return attach(c, why);
     }
     c->running = false;
+    c->told_flags = false;
+    c->flags_on = 0;
     block_fill(c);
     code = c->api->start(&c->handle, c->name, &c->block.p);
     if (code == ERROR_ALREADY_EXISTS) {
-        enum err e = reclaim(c, why);
+        enum err e = etw_ctl_reclaim(c, why);
 
         if (e) {
             return e;
@@ -285,102 +236,10 @@ enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why)
         return no_slot(c, why);
     }
     if (code) {
-        return failed(c, why, "start", code);
+        return etw_ctl_failed(c, why, "start", code);
     }
     c->running = true;
     c->stats.started++;
-    return ERR_OK;
-}
-
-/* ---- what it records ---- */
-
-static ULONG set_flags(struct etw_ctl *c, uint32_t flags)
-{
-    ULONG masks[GROUP_MASKS] = {flags};
-
-    return c->api->set_info(c->handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks);
-}
-
-/* Those the system takes, one after the other. */
-static enum err flags_singly(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
-{
-    uint32_t taken = 0, refused = 0;
-
-    for (uint32_t i = 0; i < FLAG_BITS; i++) {
-        uint32_t bit = UINT32_C(1) << i;
-
-        if (!(flags & bit)) {
-            continue;
-        }
-        if (set_flags(c, taken | bit)) {
-            refused |= bit;
-            c->stats.flags_refused++;
-        } else {
-            taken |= bit;
-        }
-    }
-    if (refused && taken) { /* a refused call may have left anything */
-        err_ignore(failed(c, NULL, "flags", set_flags(c, taken)));
-    }
-    return refused ? errmsg_set(why, ERR_PROVIDER,
-                                "session %s: the kernel refuses the flags 0x%x; the others are on",
-                                c->conf.name, (unsigned)refused)
-                   : ERR_OK;
-}
-
-enum err etw_ctl_flags(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
-{
-    ULONG code;
-
-    if (c->conf.attach || !c->conf.kernel) {
-        return ERR_OK;
-    }
-    code = set_flags(c, 0);
-    if (!code) {
-        code = set_flags(c, flags);
-    }
-    if (code == ERROR_WMI_INSTANCE_NOT_FOUND || code == ERROR_ACCESS_DENIED) {
-        return failed(c, why, "flags", code);
-    }
-    c->conf.flags = flags;
-    return code ? flags_singly(c, flags, why) : ERR_OK;
-}
-
-static const char *guid_text(char *text, size_t size, const uint8_t *bytes)
-{
-    GUID g;
-
-    memcpy(&g, bytes, sizeof g);
-    (void)snprintf(text, size, "%08lx-%04x-%04x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                   (unsigned long)g.Data1, g.Data2, g.Data3, g.Data4[0], g.Data4[1], g.Data4[2],
-                   g.Data4[3], g.Data4[4], g.Data4[5], g.Data4[6], g.Data4[7]);
-    return text;
-}
-
-enum err etw_ctl_enable(struct etw_ctl *c, const struct etw_provider *p, struct errmsg *why)
-{
-    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2};
-    char name[40];
-    ULONG code;
-    GUID guid;
-
-    if (c->conf.attach) {
-        return ERR_OK;
-    }
-    memcpy(&guid, p->guid, sizeof guid);
-    code = c->api->enable(c->handle, &guid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, p->level, p->any,
-                          p->all, 0, &parameters);
-    if (!code && p->rundown) {
-        code = c->api->enable(c->handle, &guid, EVENT_CONTROL_CODE_CAPTURE_STATE, p->level, p->any,
-                              p->all, 0, &parameters);
-    }
-    if (code) {
-        c->stats.providers_refused++;
-        return errmsg_set(why, ERR_PROVIDER,
-                          "session %s: provider %s cannot be enabled (error %u); check its GUID, "
-                          "its rights, and that no 8 sessions use it already",
-                          c->conf.name, guid_text(name, sizeof name, p->guid), (unsigned)code);
-    }
     return ERR_OK;
 }
 
@@ -394,11 +253,11 @@ enum err etw_ctl_query(struct etw_ctl *c, struct etw_totals *out, struct errmsg 
     block_fill(c);
     code = control(c, EVENT_TRACE_CONTROL_QUERY);
     if (code) {
-        return failed(c, why, "query", code);
+        return etw_ctl_failed(c, why, "query", code);
     }
     if (!c->conf.attach && memcmp(&p->Wnode.Guid, c->conf.guid, sizeof c->conf.guid) != 0) {
         c->running = false; /* never to be stopped by us */
-        return failed(c, why, "query", ERROR_WMI_INSTANCE_NOT_FOUND);
+        return etw_ctl_failed(c, why, "query", ERROR_WMI_INSTANCE_NOT_FOUND);
     }
     *out = (struct etw_totals){
         .events_lost = p->EventsLost,
@@ -420,13 +279,29 @@ enum err etw_ctl_flush(struct etw_ctl *c, struct errmsg *why)
     }
     block_fill(c);
     code = control(c, EVENT_TRACE_CONTROL_FLUSH);
-    return code ? failed(c, why, "flush", code) : ERR_OK;
+    return code ? etw_ctl_failed(c, why, "flush", code) : ERR_OK;
+}
+
+static enum err update(struct etw_ctl *c, uint32_t max_buffers, struct errmsg *why)
+{
+    uint32_t before = c->max_buffers;
+    ULONG code;
+
+    c->max_buffers = max_buffers;
+    block_fill(c);
+    c->block.p.EnableFlags = c->flags_on;
+    code = control(c, EVENT_TRACE_CONTROL_UPDATE);
+    if (code) {
+        c->max_buffers = before;
+        return etw_ctl_failed(c, why, "update", code);
+    }
+    return ERR_OK;
 }
 
 enum err etw_ctl_grow(struct etw_ctl *c, struct errmsg *why)
 {
     uint32_t before = c->max_buffers;
-    ULONG code;
+    enum err e;
 
     if (c->conf.attach || before >= c->limit) {
         return errmsg_set(
@@ -434,29 +309,41 @@ enum err etw_ctl_grow(struct etw_ctl *c, struct errmsg *why)
             "session %s loses events with all of its %u buffers; raise pool_limit_mib",
             c->conf.name, (unsigned)before);
     }
-    c->max_buffers = before * 2 < c->limit ? before * 2 : c->limit;
-    block_fill(c);
-    c->block.p.EnableFlags = c->conf.flags;
-    code = control(c, EVENT_TRACE_CONTROL_UPDATE);
-    if (code) {
-        c->max_buffers = before;
-        return failed(c, why, "update", code);
+    e = update(c, before * 2 < c->limit ? before * 2 : c->limit, why);
+    c->stats.grown += e == ERR_OK;
+    return e;
+}
+
+enum err etw_ctl_buffers(struct etw_ctl *c, uint32_t max_buffers, struct errmsg *why)
+{
+    if (c->conf.attach) {
+        return errmsg_set(why, ERR_UNSUPPORTED, "session %s is not ours to change", c->conf.name);
     }
-    c->stats.grown++;
-    return ERR_OK;
+    if (max_buffers < c->conf.min_buffers || max_buffers > c->limit) {
+        return errmsg_set(why, ERR_RANGE,
+                          "session %s can have %u to %u buffers; see min_buffers and "
+                          "pool_limit_mib",
+                          c->conf.name, (unsigned)c->conf.min_buffers, (unsigned)c->limit);
+    }
+    if (!c->running) {
+        c->max_buffers = max_buffers; /* from the next start on */
+        return ERR_OK;
+    }
+    return update(c, max_buffers, why);
 }
 
 enum err etw_ctl_stop(struct etw_ctl *c, struct errmsg *why)
 {
     ULONG code;
 
+    etw_ctl_sampling_end(c);
     if (c->conf.attach || !c->running) {
         return ERR_OK;
     }
     block_fill(c);
     code = control(c, EVENT_TRACE_CONTROL_STOP);
     if (code && code != ERROR_WMI_INSTANCE_NOT_FOUND) {
-        return failed(c, why, "stop", code);
+        return etw_ctl_failed(c, why, "stop", code);
     }
     c->running = false;
     return ERR_OK;

@@ -1,61 +1,77 @@
-/* Source: live ETW sessions of this host. Each has a consumer thread, whose callback copies the
- * record into the session's ring and returns; the thread in run merges the rings in order of time
- * and hands records to the sink. A control thread asks every session for its losses, enlarges its
- * buffers, flushes, and starts it again when somebody has stopped it. What is lost is told where it
- * is known: by the ring, by records in the stream, by the session's counters, by a restart.
- * Bounds:  ETW_LIVE_SESSIONS sessions, one ring of ring_bytes each.
- * Threads: as source.h; etw_live_up and etw_live_stats from any. */
+/* The events of source/live.h: ETW sessions of this host. Each has a consumer thread, whose
+ * callback copies the record into the session's ring and returns; step merges the rings in order of
+ * time and hands records to the sink. A control thread asks every session for its losses, enlarges
+ * its buffers, flushes, and starts it again when somebody has stopped it. What is lost is told
+ * where it is known: by the ring, by records in the stream, by the session's counters, by a
+ * restart. Bounds:  ETW_LIVE_SESSIONS sessions, one ring of ring_bytes each. Threads: as live.h;
+ * etw_live_stats from any. */
 #ifndef PROCFLEET_AGENT_SOURCE_ETW_LIVE_H
 #define PROCFLEET_AGENT_SOURCE_ETW_LIVE_H
 
+#include "agent/conf/etw_conf.h"
+#include "agent/ring/ring.h"
 #include "agent/source.h"
 #include "agent/source/etw_ctl.h"
+#include "agent/source/live.h"
 
 #define ETW_LIVE_SESSIONS  3
-#define ETW_LIVE_PROVIDERS 16
+#define ETW_LIVE_PROVIDERS ETW_CONF_PROVIDERS
 
 struct etw_live_session {
-    struct etw_session_conf session; /* name borrowed until close */
-    struct etw_provider providers[ETW_LIVE_PROVIDERS];
+    struct etw_session_conf session;
+    struct source_provider providers[ETW_LIVE_PROVIDERS];
     size_t n_providers;
-    bool optional; /* refused at first: tried again later, the others go on */
+    bool optional; /* the lifecycle is known without it */
+    bool high;     /* high rates: it stands from level L2 on, with flags by level; optional */
 };
 
 struct etw_live_conf {
     const struct etw_api *api; /* borrowed until close; NULL = the system's */
     struct etw_live_session sessions[ETW_LIVE_SESSIONS];
     size_t n_sessions;
-    size_t ring_bytes;
-    uint32_t flush_ms; /* 0 = only as flush_s of the session says */
+    uint32_t permitted; /* flags of the kernel, whatever the level; see agent/conf/etw_conf.h */
+    bool stacks;
+    uint32_t samples_per_s;
+    size_t ring_bytes, batch_events;
+    uint32_t flush_ms; /* 0 = as flush_s of the sessions says, while high rates stand: 100 ms */
     int64_t query_ns;  /* distance of queries */
+    bool patient;      /* refused at first: tried again later, as optional ones always are */
     unsigned retry_fast;
     int64_t retry_ns, pause_ns; /* so many tries at this distance, then at that */
+    int64_t heartbeat_ns;       /* see etw_session_watch */
 };
 
 struct etw_live_stats {
     uint64_t records;                   /* from all callbacks */
+    uint64_t skipped;                   /* of them, of no use to anybody */
     uint64_t lost_events, lost_buffers; /* as the sessions or the stream say, whichever is more */
+    uint64_t high_events, high_buffers; /* of them, those of the session of high rates */
     uint64_t dropped, refused;          /* by full rings; too long for one */
-    uint64_t items_skipped;             /* extended items there was no room for */
+    uint64_t held;                      /* now, in the rings */
+    uint64_t dropped_of[RING_KIND_COUNT];
+    uint64_t items_skipped; /* extended items there was no room for */
     uint64_t sessions_lost, restarts, restarts_failed;
-    uint64_t late, hurried; /* see etw_merge.h */
+    uint64_t late, hurried;  /* see etw_merge.h */
+    int64_t callback_p99_ns; /* of the last seconds, of the slowest session; 0 = nothing came */
     struct etw_ctl_stats ctl;
 };
 
-/* The two sessions that are always on (lifecycle from the kernel logger, Kernel-Process beside it)
- * and every default. */
+/* The sessions that the settings ask for: NAME (lifecycle, from the kernel), NAME-kp (providers),
+ * NAME-hi (high rates, by level); none where nothing is permitted. attach: the one foreign session.
+ */
+void etw_live_configure(struct etw_live_conf *out, const struct etw_conf *conf, bool attach);
+
+/* The first two with every default. */
 void etw_live_defaults(struct etw_live_conf *out);
 
-/* Starts the sessions. Errors: those of etw_ctl_open and etw_ctl_start of a session that is not
- * optional, of opening it for reading, ERR_INVALID (n_sessions), ERR_RANGE (ring_bytes),
- * ERR_NOMEM */
-NODISCARD enum err etw_live_open(struct source **out, const struct etw_live_conf *conf,
+/* Starts the sessions. Errors: those of etw_ctl_open; unless patient those of etw_ctl_start of a
+ * session that is not optional, of opening it for reading, ERR_BUSY (another agent has them);
+ * ERR_INVALID (n_sessions), ERR_RANGE (ring_bytes), ERR_UNSUPPORTED (no such functions), ERR_NOMEM
+ */
+NODISCARD enum err etw_live_open(struct live_events **out, const struct etw_live_conf *conf,
                                  struct source_sink sink, struct errmsg *why);
 
-/* Whether every session that is not optional delivers. */
-bool etw_live_up(const struct source *s);
-
 /* Numbers of ctl as of the last query of each session. */
-void etw_live_stats(const struct source *s, struct etw_live_stats *out);
+void etw_live_stats(const struct live_events *e, struct etw_live_stats *out);
 
 #endif

@@ -15,7 +15,7 @@
 #define PROC_USERS_MAX 256 /* names remembered; beyond it the number stands for the name */
 
 struct proc_counts {
-    _Atomic uint64_t in, lost_events, damaged, gone, denied, capped;
+    _Atomic uint64_t in, facts, late, ended, lost_events, damaged, gone, denied, capped;
 };
 
 struct proc_user {

@@ -27,6 +27,7 @@ static void tell(struct proc_life *l, struct event *ev, int64_t mono_ns)
     l->last_mono_ns = mono_ns;
     ev->mono_ns = mono_ns;
     ev->pid = ev->tid = EVENT_NO_ID;
+    l->table->host->counts.facts++;
     l->sink.fact(l->sink.ctx, ev);
 }
 

@@ -214,6 +214,7 @@ static void drop_ended(struct proc_linux *s)
         const struct proc_inst *p = proc_inst_find(&s->table, s->rows[i].info.id.pid);
 
         if (!p || p->phase != PROC_ALIVE || p->id.start != s->rows[i].info.id.start) {
+            s->host.counts.ended++;
             continue;
         }
         if (kept != i) {
@@ -328,6 +329,15 @@ static int64_t next_on_grid(int64_t due_ns, int64_t now_ns, int64_t period_ns)
     return due_ns + ((now_ns - due_ns) / period_ns + 1) * period_ns;
 }
 
+/* The same after a tick; those that were left out are counted. */
+static int64_t after_tick(struct proc_linux *s, int64_t due_ns, int64_t now_ns, int64_t period_ns)
+{
+    if (now_ns > due_ns) {
+        s->host.counts.late += (uint64_t)((now_ns - due_ns) / period_ns);
+    }
+    return next_on_grid(due_ns, now_ns, period_ns);
+}
+
 /* A tick between two tables. */
 static void tell_time(struct proc_linux *s, int64_t now_ns)
 {
@@ -355,7 +365,7 @@ static enum err run(struct source *base)
                 return e;
             }
             now_ns = os_mono_ns();
-            table_ns = next_on_grid(table_ns, now_ns, wanted(pace->table_ns, s->conf.period_ns));
+            table_ns = after_tick(s, table_ns, now_ns, wanted(pace->table_ns, s->conf.period_ns));
             next_ns = next_on_grid(next_ns, now_ns, wanted(pace->tick_ns, s->conf.period_ns));
             continue;
         }
@@ -389,7 +399,10 @@ static void stats(const struct source *base, struct source_stats *out)
     const struct proc_linux *s = (const struct proc_linux *)base;
     const struct proc_counts *c = &s->host.counts;
 
-    *out = (struct source_stats){.in = c->in,
+    *out = (struct source_stats){.facts = c->facts,
+                                 .rows = c->in,
+                                 .late = c->late,
+                                 .ended = c->ended,
                                  .lost_events = c->lost_events,
                                  .damaged = c->damaged,
                                  .gone = c->gone,
@@ -418,7 +431,8 @@ static void close_source(struct source *base)
     mem_free(s);
 }
 
-static const struct source_ops ops = {run, stop, stats, close_source};
+static const struct source_ops ops = {
+    .run = run, .stop = stop, .stats = stats, .close = close_source};
 
 static enum err open_means(struct proc_linux *s)
 {

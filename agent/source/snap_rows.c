@@ -2,8 +2,9 @@
  *
  *   0x000  process, 0x100 bytes; u32 at 0: distance to the next entry, 0 = last
  *   0x100  threads, 0x50 bytes each (class 5) or 0x88 (class 148), as many as u32 at 4 says
- *   then   the extension, where the system has one: disk counters, switches, more that grew
- *          between builds; only its first 0x30 bytes are read
+ *   then   the extension, where the system has one: disk counters, switches, u32 at 0x34: where
+ *          in it the user's SID stands (class 148), more that grew between builds; only its
+ *          first 0x38 bytes are read
  *   then   the image name, to which 0x40 points
  *
  * Nothing says whether the extension is there. The name does: it stands behind everything else, so
@@ -21,9 +22,15 @@
 #define THREAD_BYTES      0x50
 #define FULL_THREAD_BYTES 0x88
 #define EXTENSION_BYTES   0x30
+#define EXTENSION_SID     0x34
 
-#define THREAD_STATE  0x44
-#define THREAD_REASON 0x48
+#define THREAD_KERNEL   0x00
+#define THREAD_USER     0x08
+#define THREAD_CREATED  0x10
+#define THREAD_ID       0x30
+#define THREAD_SWITCHES 0x40
+#define THREAD_STATE    0x44
+#define THREAD_REASON   0x48
 
 enum { STATE_READY = 1, STATE_RUNNING, STATE_STANDBY, STATE_TERMINATED, STATE_WAIT };
 enum { STATE_TRANSITION = 6, STATE_DEFERRED_READY = 7, STATE_GATE_WAIT = 8 };
@@ -97,7 +104,7 @@ static size_t put_character(const uint8_t *p, size_t units, char out[4], size_t 
     return taken;
 }
 
-static struct str text_of(char *out, size_t size, const uint8_t *p, size_t units)
+struct str snap_text(char *out, size_t size, const uint8_t *p, size_t units, bool *cut)
 {
     size_t n = 0;
 
@@ -113,6 +120,7 @@ static struct str text_of(char *out, size_t size, const uint8_t *p, size_t units
         p += 2 * taken;
         units -= taken;
     }
+    *cut = units > 0;
     return (struct str){out, n};
 }
 
@@ -157,14 +165,15 @@ static void take_name(struct snap_walk *w, const uint8_t *name, size_t units,
                       struct proc_info *info)
 {
     size_t base = w->full ? base_of(name, units) : 0;
+    bool cut;
 
     if (units == 0) {
         info->name = info->id.pid == 0 ? str_make("Idle") : str_make("");
         return;
     }
-    info->name = text_of(w->name, SNAP_NAME_MAX, name + 2 * base, units - base);
+    info->name = snap_text(w->name, SNAP_NAME_MAX, name + 2 * base, units - base, &cut);
     if (base > 0) {
-        info->image = text_of(w->image, SNAP_IMAGE_MAX, name, units);
+        info->image = snap_text(w->image, SNAP_IMAGE_MAX, name, units, &cut);
     }
 }
 
@@ -233,6 +242,16 @@ static void take_extension(const uint8_t *x, struct snap_row *row)
     put(row, M_CONTEXT_SWITCHES, u64_at(x, 0x28));
 }
 
+/* Nothing says how long the extension is; what cannot be a SID there is none. */
+static void take_user(struct snap_walk *w, const uint8_t *x, size_t n, struct proc_info *info)
+{
+    size_t at = n >= EXTENSION_SID + 4 ? u32_at(x, EXTENSION_SID) : 0;
+
+    if (at >= EXTENSION_SID + 4 && at < n) {
+        info->user = (struct str){w->user, sid_text(w->user, sizeof w->user, x + at, n - at)};
+    }
+}
+
 static enum err take_entry(struct snap_walk *w, const uint8_t *e, size_t size, struct snap_row *row)
 {
     size_t thread_bytes = w->full ? FULL_THREAD_BYTES : THREAD_BYTES;
@@ -253,6 +272,12 @@ static enum err take_entry(struct snap_walk *w, const uint8_t *e, size_t size, s
     if (units > 0 && name - behind >= EXTENSION_BYTES) {
         take_extension(e + behind, row);
     }
+    if (units > 0 && w->full) {
+        take_user(w, e + behind, size - behind, &row->info);
+    }
+    w->threads = e + ENTRY_BYTES;
+    w->n_threads = n_threads;
+    w->thread_bytes = thread_bytes;
     return ERR_OK;
 }
 
@@ -284,6 +309,16 @@ enum err snap_walk_next(struct snap_walk *w, struct snap_row *out)
 fail:
     w->end = true;
     return ERR_CORRUPT;
+}
+
+void snap_walk_thread(const struct snap_walk *w, size_t i, struct snap_thread *out)
+{
+    const uint8_t *t = w->threads + i * w->thread_bytes;
+
+    *out = (struct snap_thread){.tid = u32_at(t, THREAD_ID),
+                                .created = u64_at(t, THREAD_CREATED),
+                                .time = u64_at(t, THREAD_KERNEL) + u64_at(t, THREAD_USER),
+                                .switches = u32_at(t, THREAD_SWITCHES)};
 }
 
 /* -- probe -- */

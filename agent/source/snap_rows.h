@@ -8,6 +8,7 @@
 #define PROCFLEET_AGENT_SOURCE_SNAP_ROWS_H
 
 #include "agent/source.h"
+#include "common/sid.h"
 
 #define SNAP_NAME_MAX  255
 #define SNAP_IMAGE_MAX MODEL_TEXT_MAX
@@ -21,9 +22,20 @@ struct snap_walk {
     uint64_t base; /* address the answer was written to: names are given by address */
     bool full;     /* class 148: larger thread records, images with their path */
     bool end;
-    size_t at; /* of the next entry */
+    size_t at;              /* of the next entry */
+    const uint8_t *threads; /* of the entry last given; see snap_walk_thread */
+    size_t n_threads, thread_bytes;
     char name[SNAP_NAME_MAX + 1];
     char image[SNAP_IMAGE_MAX + 1];
+    char user[SID_TEXT_SIZE]; /* SID */
+};
+
+/* One thread as read; see snap_threads.h. */
+struct snap_thread {
+    uint32_t tid;
+    uint64_t created; /* FILETIME */
+    uint64_t time;    /* on a CPU, 100 ns */
+    uint32_t switches;
 };
 
 void snap_walk_init(struct snap_walk *w, const void *p, size_t n, uint64_t base, bool full);
@@ -33,6 +45,13 @@ void snap_walk_init(struct snap_walk *w, const void *p, size_t n, uint64_t base,
  * there only where the answer has room for it. All columns are as read: see snap_unfit.
  * Errors: ERR_END (no more), ERR_CORRUPT (this and everything behind it cannot be read) */
 NODISCARD enum err snap_walk_next(struct snap_walk *w, struct snap_row *out);
+
+/* Thread i, below w->n_threads, of the process last given. */
+void snap_walk_thread(const struct snap_walk *w, size_t i, struct snap_thread *out);
+
+/* UTF-16LE as UTF-8, as many whole characters as there is room for; a lone surrogate becomes
+ * U+FFFD. Not NUL-terminated. */
+struct str snap_text(char *out, size_t size, const uint8_t *p, size_t units, bool *cut);
 
 /* The column probe: what of `own`, the row of the asking process itself, cannot be true, so that
  * the system does not fill it. Says nothing about which system that is.

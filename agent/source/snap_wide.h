@@ -1,11 +1,17 @@
 /* Counters that a system keeps in 32 bits, as 64: what came since the last look is added, so one
  * wrap between two looks is harmless. Keeps one entry per process of the last table.
- * Bounds:  `processes_max` processes; rows beyond are given as they are.
+ * Bounds:  `processes_max` processes; rows beyond, or when memory is short, are given as they are.
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_SOURCE_SNAP_WIDE_H
 #define PROCFLEET_AGENT_SOURCE_SNAP_WIDE_H
 
 #include "agent/source.h"
+
+/* What a total has become when its low 32 bits read `value`. */
+static inline uint64_t snap_widen(uint64_t total, uint32_t value)
+{
+    return total + (uint32_t)(value - (uint32_t)total);
+}
 
 struct snap_wide;
 

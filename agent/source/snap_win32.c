@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/source/snap_lane_win32.h"
 #include "agent/source/snap_rows.h"
+#include "agent/source/snap_threads.h"
 #include "agent/source/snap_wide.h"
 #include "common/arena.h"
 #include "common/clk.h"
@@ -26,15 +28,16 @@
 #define TEXTS_MAX       (16u << 20)
 
 struct snap_win32 {
-    struct source base;
+    struct live_tables base; /* first: struct live_tables * is cast to us */
     struct snap_win32_conf conf;
-    struct source_sink sink;
-    HANDLE stop_event;
     bool full;
     uint8_t *answer; /* owned */
     size_t cap, n;   /* bytes */
-    uint64_t unfit;  /* columns this system does not fill */
+    uint64_t unfit;  /* columns this system does not fill, */
+    uint64_t absent; /* and of these what threads do not tell either */
     struct snap_wide *wide;
+    struct snap_threads *threads;
+    struct snap_lane *lane;
     struct snap_row *rows;
     size_t n_rows;
     struct arena texts; /* of the rows */
@@ -126,6 +129,7 @@ static bool read_rows(struct snap_win32 *s, int64_t wall_ns)
     walk_answer(s, &w);
     arena_reset(&s->texts);
     snap_wide_begin(s->wide);
+    snap_threads_begin(s->threads);
     s->n_rows = 0;
     for (;;) {
         struct snap_row row;
@@ -137,98 +141,89 @@ static bool read_rows(struct snap_win32 *s, int64_t wall_ns)
         if (is_unborn(&row.info, wall_ns)) {
             continue; /* the next table has it */
         }
-        s->counts.in++;
         if (s->n_rows == s->conf.processes_max) {
             s->counts.capped++;
             complete = false;
             continue;
         }
-        if (!keep_text(s, &row.info.name) || !keep_text(s, &row.info.image)) {
+        if (!keep_text(s, &row.info.name) || !keep_text(s, &row.info.image) ||
+            !keep_text(s, &row.info.user)) {
             s->counts.damaged++;
         }
         snap_wide_row(s->wide, &row);
         row.mask &= ~s->unfit;
+        snap_threads_row(s->threads, &w, &row);
         s->rows[s->n_rows++] = row;
+        s->counts.rows++;
     }
     s->counts.damaged += e == ERR_CORRUPT;
     return complete && e == ERR_END;
 }
 
-static enum err take_table(struct snap_win32 *s)
+static enum err take(struct live_tables *base, struct snapshot *out)
 {
-    struct snapshot snap = {.wall_ns = os_utc_ns(), .mono_ns = os_mono_ns(), .rows = s->rows};
+    struct snap_win32 *s = (struct snap_win32 *)base;
+    struct snapshot snap = {.wall_ns = os_utc_ns(), .mono_ns = os_mono_ns()};
     enum err e = ask(s);
 
-    if (e == ERR_BUSY) {
-        return ERR_OK; /* the next tick will do */
-    }
     if (e) {
         return e;
     }
     snap.complete = read_rows(s, snap.wall_ns);
+    snap_lane_table(s->lane, s->rows, s->n_rows, snap.mono_ns, base->records);
+    snap.rows = s->rows;
     snap.n_rows = s->n_rows;
-    s->sink.table(s->sink.ctx, &snap);
-    s->sink.advance(s->sink.ctx, snap.wall_ns, snap.mono_ns);
+    *out = snap;
     return ERR_OK;
 }
 
-/* -- source -- */
-
-static enum err run(struct source *base)
+static void stats(const struct live_tables *base, struct source_stats *out)
 {
-    struct snap_win32 *s = (struct snap_win32 *)base;
-    int64_t next_ns = os_mono_ns();
+    const struct snap_win32 *s = (const struct snap_win32 *)base;
+    const struct snap_slow_stats *slow = snap_lane_stats(s->lane);
 
-    for (;;) {
-        int64_t period_ns;
-        int64_t left_ns = next_ns - os_mono_ns();
-        DWORD left_ms = left_ns > 0 ? (DWORD)((left_ns + CLK_MS - 1) / CLK_MS) : 0;
-        enum err e;
-
-        if (WaitForSingleObject(s->stop_event, left_ms) != WAIT_TIMEOUT) {
-            return ERR_OK;
-        }
-        if (os_mono_ns() < next_ns) {
-            continue;
-        }
-        e = take_table(s);
-        if (e) {
-            return e;
-        }
-        /* A tick that came too late is left out, the grid stays. Nothing happens between tables. */
-        period_ns = base->pace.table_ns > 0 ? base->pace.table_ns : s->conf.period_ns;
-        next_ns += (os_mono_ns() - next_ns) / period_ns * period_ns + period_ns;
-    }
+    *out = s->counts;
+    out->gone = slow->gone;
+    out->denied = slow->denied + slow->protected;
 }
 
-static void stop(struct source *base)
+/* Of the slow lane: why something is absent, no loss. */
+static size_t ledger(const struct live_tables *base, struct ledger_row *rows, size_t max)
 {
-    SetEvent(((struct snap_win32 *)base)->stop_event);
+    const struct snap_win32 *s = (const struct snap_win32 *)base;
+    const struct snap_slow_stats *slow = snap_lane_stats(s->lane);
+    const struct ledger_row all[] = {
+        {str_make("snap"), str_make("asked"), slow->asked},
+        {str_make("snap"), str_make("denied"), slow->denied},
+        {str_make("snap"), str_make("protected"), slow->protected},
+        {str_make("snap"), str_make("ended"), slow->gone},
+        {str_make("snap"), str_make("failed"), slow->failed},
+        {str_make("snap"), str_make("late"), slow->late},
+        {str_make("snap"), str_make("other_session"), slow->elsewhere},
+        {str_make("snap"), str_make("accounts_full"), slow->accounts_full},
+        {str_make("snap"), str_make("threads_capped"), snap_threads_capped(s->threads)},
+    };
+    size_t n = max < sizeof all / sizeof *all ? max : sizeof all / sizeof *all;
+
+    memcpy(rows, all, n * sizeof *rows);
+    return n;
 }
 
-static void stats(const struct source *base, struct source_stats *out)
-{
-    *out = ((const struct snap_win32 *)base)->counts;
-}
-
-static void close_source(struct source *base)
+static void close_tables(struct live_tables *base)
 {
     struct snap_win32 *s = (struct snap_win32 *)base;
 
     if (!s) {
         return;
     }
-    if (s->stop_event) {
-        CloseHandle(s->stop_event);
-    }
     snap_wide_destroy(s->wide);
+    snap_threads_destroy(s->threads);
+    snap_lane_close(s->lane);
     arena_fini(&s->texts);
     mem_free(s->rows);
     mem_free(s->answer);
     mem_free(s);
 }
-
-static const struct source_ops ops = {run, stop, stats, close_source};
 
 /* -- opening -- */
 
@@ -270,6 +265,7 @@ static enum err try_class(struct snap_win32 *s, bool full)
         }
         if (row.info.id.pid == os_process_id()) {
             s->unfit = snap_unfit(&row, own_base_priority());
+            s->absent = s->unfit & ~snap_threads_probe(s->threads, &w);
             return ERR_OK;
         }
     }
@@ -312,40 +308,35 @@ static void name_columns(char *text, size_t size, uint64_t mask)
 
 static void describe(struct snap_win32 *s)
 {
-    struct source_about *about = &s->base.about;
-    OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
-    char unfit[120];
+    char unfit[100];
 
-    about->name = "snapshot";
-    about->polled = true;
-    about->cpus = os_cpu_count();
-    if (RtlGetVersion(&version) == 0) {
-        (void)snprintf(about->system, sizeof about->system, "Windows %lu.%lu.%lu",
-                       version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber);
-    }
-    name_columns(unfit, sizeof unfit, s->unfit);
-    (void)snprintf(about->detail, sizeof about->detail,
-                   "tables by class %d are compared, lives shorter than an interval are invisible; "
-                   "not filled by this system:%s",
-                   s->full ? CLASS_FULL : CLASS_PROCESSES, s->unfit ? unfit : " nothing");
+    name_columns(unfit, sizeof unfit, s->absent);
+    (void)snprintf(s->base.detail, sizeof s->base.detail,
+                   "tables by class %d, not filled by this system:%s",
+                   s->full ? CLASS_FULL : CLASS_PROCESSES, s->absent ? unfit : " nothing");
 }
 
 static enum err open_parts(struct snap_win32 *s, struct errmsg *why)
 {
+    size_t bytes = s->conf.answer_bytes ? s->conf.answer_bytes : BYTES_FIRST;
     enum err e;
 
-    s->stop_event = CreateEventW(NULL, TRUE, FALSE, NULL);
+    s->conf.slow.processes_max = s->conf.processes_max;
     s->rows = mem_array(s->conf.processes_max, sizeof *s->rows);
-    if (!s->stop_event || !s->rows || grow(s, BYTES_FIRST) != ERR_OK) {
+    if (!s->rows || grow(s, bytes) != ERR_OK) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     e = snap_wide_create(&s->wide, s->conf.processes_max);
     if (e) {
         return errmsg_set(why, e, "out of memory");
     }
-    e = os_boot_id(s->base.about.boot.b);
+    e = snap_threads_create(&s->threads, s->conf.processes_max);
     if (e) {
-        return errmsg_set(why, e, "the system does not say when it started");
+        return errmsg_set(why, e, "out of memory");
+    }
+    e = snap_lane_open(&s->lane, &s->conf.slow);
+    if (e) {
+        return errmsg_set(why, e, "the slow lane: %s", err_text(e));
     }
     e = choose_class(s, why);
     if (!e) {
@@ -354,15 +345,16 @@ static enum err open_parts(struct snap_win32 *s, struct errmsg *why)
     return e;
 }
 
-enum err snap_win32_open(struct source **out, const struct snap_win32_conf *conf,
-                         struct source_sink sink, struct errmsg *why)
+enum err snap_win32_open(struct live_tables **out, const struct snap_win32_conf *conf,
+                         struct errmsg *why)
 {
+    static const struct live_tables_ops ops = {
+        .take = take, .stats = stats, .ledger = ledger, .close = close_tables};
     struct snap_win32 *s;
     enum err e;
 
-    if (conf->period_ns < CLK_MS || conf->period_ns > 10 * CLK_S || conf->processes_max == 0 ||
-        conf->processes_max > SNAP_WIN32_PROCESSES_MAX) {
-        return errmsg_set(why, ERR_RANGE, "period 1 ms to 10 s, 1 to %d processes",
+    if (conf->processes_max == 0 || conf->processes_max > SNAP_WIN32_PROCESSES_MAX) {
+        return errmsg_set(why, ERR_RANGE, "a table has 1 to %d processes",
                           SNAP_WIN32_PROCESSES_MAX);
     }
     s = mem_zalloc(sizeof *s);
@@ -371,13 +363,29 @@ enum err snap_win32_open(struct source **out, const struct snap_win32_conf *conf
     }
     s->base.ops = &ops;
     s->conf = *conf;
-    s->sink = sink;
     arena_init(&s->texts, TEXTS_MAX);
     e = open_parts(s, why);
     if (e) {
-        close_source(&s->base);
+        close_tables(&s->base);
         return e;
     }
     *out = &s->base;
+    return ERR_OK;
+}
+
+enum err snap_win32_about(struct source_about *out)
+{
+    struct source_about about = {.cpus = os_cpu_count()};
+    OSVERSIONINFOW version = {.dwOSVersionInfoSize = sizeof version};
+    enum err e = os_boot_id(about.boot.b);
+
+    if (e) {
+        return e;
+    }
+    if (RtlGetVersion(&version) == 0) {
+        (void)snprintf(about.system, sizeof about.system, "Windows %lu.%lu.%lu",
+                       version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber);
+    }
+    *out = about;
     return ERR_OK;
 }

@@ -157,8 +157,8 @@ enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint3
     return ERR_OK;
 }
 
-static enum err read_moment(const struct cli *c, const char *option, int64_t now_ns, int64_t *out,
-                            struct errmsg *why)
+enum err cli_moment(const struct cli *c, const char *option, int64_t now_ns, int64_t *out,
+                    struct errmsg *why)
 {
     const char *text = opt_value(c->args, option);
 
@@ -171,6 +171,27 @@ static enum err read_moment(const struct cli *c, const char *option, int64_t now
     return ERR_OK;
 }
 
+enum err cli_word(const struct cli *c, const char *option, const char *const *words, size_t n,
+                  uint8_t def, uint8_t *out, struct errmsg *why)
+{
+    const char *text = opt_value(c->args, option);
+    char all[160] = "";
+    size_t used = 0;
+
+    *out = def;
+    for (size_t i = 0; i < n && text; i++) {
+        const char *between = i == 0 ? "" : i + 1 < n ? ", " : " or ";
+
+        if (strcmp(text, words[i]) == 0) {
+            *out = (uint8_t)i;
+            return ERR_OK;
+        }
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", between, words[i]);
+        used = used < sizeof all ? used : sizeof all - 1;
+    }
+    return text ? errmsg_set(why, ERR_USAGE, "--%s: '%s' is not %s", option, text, all) : ERR_OK;
+}
+
 enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
                    struct errmsg *why)
 {
@@ -180,9 +201,9 @@ enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_l
     memset(q, 0, sizeof *q);
     q->host = str_make(opt_value(c->args, "host"));
     q->name = str_make(opt_value(c->args, "name"));
-    e = read_moment(c, "since", now_ns, &q->since_ns, why);
+    e = cli_moment(c, "since", now_ns, &q->since_ns, why);
     if (!e) {
-        e = read_moment(c, "until", now_ns, &q->until_ns, why);
+        e = cli_moment(c, "until", now_ns, &q->until_ns, why);
     }
     if (!e && q->since_ns && q->until_ns && q->since_ns >= q->until_ns) {
         e = errmsg_set(why, ERR_USAGE, "--since lies behind --until");

@@ -74,6 +74,15 @@ int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRIN
 NODISCARD enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
                              struct errmsg *why);
 
+/* A moment from an option: a span before now or a time; 0 when it was not given. Errors: ERR_USAGE
+ */
+NODISCARD enum err cli_moment(const struct cli *c, const char *option, int64_t now_ns, int64_t *out,
+                              struct errmsg *why);
+
+/* The index of an option's value among n words; `def` when it was not given. Errors: ERR_USAGE */
+NODISCARD enum err cli_word(const struct cli *c, const char *option, const char *const *words,
+                            size_t n, uint8_t def, uint8_t *out, struct errmsg *why);
+
 /* Rows wanted, --n or the default. Errors: ERR_USAGE */
 NODISCARD enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
                               uint32_t *out, struct errmsg *why);
@@ -89,7 +98,10 @@ int cmd_ps(int argc, char **argv);
 int cmd_history(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_tail(int argc, char **argv);
+int cmd_coverage(int argc, char **argv);
+int cmd_tree(int argc, char **argv);
+int cmd_overview(int argc, char **argv);
 extern const struct opt_command cmd_hosts_usage, cmd_top_usage, cmd_ps_usage, cmd_history_usage,
-    cmd_events_usage, cmd_tail_usage;
+    cmd_events_usage, cmd_tail_usage, cmd_coverage_usage, cmd_tree_usage, cmd_overview_usage;
 
 #endif

@@ -2,7 +2,9 @@
 
 static const struct opt opts[] = {
     {"kind", 'k', "KINDS",
-     "process, thread, image, all, or kinds such as process_start,process_stop (process)", 0},
+     "process, thread, image, level, source, all, or kinds such as process_start,process_stop "
+     "(process,level,source)",
+     0},
     {"limit", 'n', "N", "newest events shown (50)", 0},
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
@@ -13,12 +15,13 @@ static const struct opt opts[] = {
 const struct opt_command cmd_events_usage = {
     .program = "procfleet",
     .name = "events",
-    .brief = "what started, ended or was loaded, and when",
+    .brief = "what started, ended or was loaded, and what the agents tell of themselves",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
     .examples = "  procfleet events --since 10m\n"
                 "  procfleet events --host lab-7 --name 'git*' -n 1000 --format json\n"
-                "  procfleet events --kind image --pid 4711\n",
+                "  procfleet events --kind image --pid 4711\n"
+                "  procfleet events --kind level,source --since 1d\n",
 };
 
 static int body(struct cli *c)
@@ -40,12 +43,9 @@ static int body(struct cli *c)
     fields_add(&f, FIELD_PARENT_PID, true);
     fields_add(&f, FIELD_NAME, true);
     fields_add(&f, FIELD_EXIT_CODE, true);
-    if (q.kinds & (1u << LIFE_IMAGE_LOAD | 1u << LIFE_IMAGE_UNLOAD)) {
-        fields_add(&f, FIELD_PATH, true);
-    } else {
-        fields_add(&f, FIELD_PATH, false);
-        fields_add(&f, FIELD_COMMAND_LINE, true);
-    }
+    fields_add(&f, FIELD_DETAIL, true);
+    fields_add(&f, FIELD_PATH, false);
+    fields_add(&f, FIELD_TEXT, false);
     rows_add_details(&f);
     return rows_ask(c, RPC_QUERY_EVENTS, &q, &f, true,
                     "no such events in this range; --since looks further back");

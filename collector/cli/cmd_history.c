@@ -10,6 +10,7 @@ static const struct opt opts[] = {
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
     {"step", 0, "TIME", "one row per process and step (every sample)", 0},
+    {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"limit", 'n', "N", "newest rows shown (1000)", 0},
     CLI_OPTS_CONNECTION,
 };
@@ -82,6 +83,10 @@ static int body(struct cli *c)
     }
     if (!q.has_pid && q.name.n == 0) {
         return cli_fail(c, CLI_USAGE, "whose history? give --pid PID or --name GLOB");
+    }
+    q.folded = opt_flag(c->args, "folded");
+    if (q.folded) {
+        fields_add(&f, FIELD_INSTANCES, true);
     }
     fields_add(&f, FIELD_CPU_TIME_ORIGIN, false);
     return rows_ask(c, RPC_QUERY_HISTORY, &q, &f, true,

@@ -1,4 +1,7 @@
 #include "collector/cli/link.h"
+#include "common/clk.h"
+#include "common/human.h"
+#include "common/os.h"
 #include "common/pki.h"
 #include "common/sheet.h"
 
@@ -32,6 +35,12 @@ static const struct sheet_column columns[] = {
     {"polled", NULL, SHEET_FLAG},
     {"replay", NULL, SHEET_FLAG},
     {"clock_offset", NULL, SHEET_NS},
+    {"clock_error", NULL, SHEET_NS},
+    {NULL, "CLOCK", SHEET_TEXT},
+    {"certificate_end", NULL, SHEET_TIME},
+    {NULL, "CERT", SHEET_TEXT},
+    {"clones", "CLONES", SHEET_COUNT},
+    {"heard_time", NULL, SHEET_TIME},
     {"agent_version", "AGENT", SHEET_TEXT},
     {"id", "ID", SHEET_TEXT},
     {"boot", NULL, SHEET_TEXT},
@@ -42,13 +51,67 @@ static const char *state_of(const struct wire_host *h)
     return h->ended ? "ended" : h->connected ? "connected" : "silent";
 }
 
+static bool knows_offset(const struct wire_host *h)
+{
+    return h->has_offset || h->offset_ns != 0;
+}
+
+static void put_span(struct buf *b, int64_t ns)
+{
+    human_ns(b, ns == INT64_MIN ? INT64_MAX : ns < 0 ? -ns : ns);
+}
+
+/* Moves it into the caller's text. */
+static struct str text_take(struct buf *b, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%s", buf_cstr(b));
+    buf_fini(b);
+    return str_make(text);
+}
+
+/* What the host's clock shows too much or too little, "+1.250s ±12ms": the offset turned round,
+ * since it is the collector's clock minus the host's. */
+static struct str clock_text(const struct wire_host *h, char *text, size_t size)
+{
+    struct buf b;
+
+    if (!knows_offset(h)) {
+        return str_make(NULL);
+    }
+    buf_init(&b, size);
+    buf_put_str(&b, h->offset_ns > 0 ? "-" : "+");
+    put_span(&b, h->offset_ns);
+    if (h->has_offset) {
+        buf_put_str(&b, " \u00b1");
+        put_span(&b, h->offset_error_ns);
+    }
+    return text_take(&b, text, size);
+}
+
+/* How long the certificate still holds. */
+static struct str certificate_text(const struct wire_host *h, char *text, size_t size)
+{
+    int64_t left_ns = clk_sub(h->not_after_ns, os_utc_ns());
+    struct buf b;
+
+    if (!h->not_after_ns) {
+        return str_make(NULL);
+    }
+    if (left_ns <= 0) {
+        return str_make("ended");
+    }
+    buf_init(&b, size);
+    put_span(&b, left_ns);
+    return text_take(&b, text, size);
+}
+
 static void page(void *ctx, const struct wire_answer *a)
 {
     struct sheet *s = ctx;
 
     for (size_t i = 0; i < a->n_hosts; i++) {
         const struct wire_host *h = &a->hosts[i];
-        char id[MODEL_UUID_TEXT], boot[MODEL_UUID_TEXT];
+        char id[MODEL_UUID_TEXT], boot[MODEL_UUID_TEXT], clock[64], left[32];
         const struct sheet_cell cells[] = {
             sheet_string(h->name),
             sheet_string(str_make(state_of(h))),
@@ -63,7 +126,13 @@ static void page(void *ctx, const struct wire_answer *a)
             sheet_number(true, (int64_t)h->lost_events),
             sheet_number(true, h->polled),
             sheet_number(true, h->replay),
-            sheet_number(h->connected, h->offset_ns),
+            sheet_number(knows_offset(h), h->offset_ns),
+            sheet_number(h->has_offset, h->offset_error_ns),
+            sheet_string(clock_text(h, clock, sizeof clock)),
+            sheet_number(h->not_after_ns != 0, h->not_after_ns),
+            sheet_string(certificate_text(h, left, sizeof left)),
+            sheet_number(true, h->clones),
+            sheet_number(h->heard_ns != 0, h->heard_ns),
             sheet_string(h->version),
             sheet_string(str_make(uuid_format(id, &h->id))),
             sheet_string(str_make(uuid_format(boot, &h->boot))),

@@ -20,7 +20,7 @@
 
 static const struct opt opts[] = {
     {"samples", 's', NULL, "the newest samples instead of events", 0},
-    {"kind", 'k', "KINDS", "as for 'procfleet events' (process)", 0},
+    {"kind", 'k', "KINDS", "as for 'procfleet events' (process,level,source)", 0},
     CLI_OPT_HOST,
     CLI_OPTS_PROCESS,
     {"limit", 'n', "N", "end after so many lines (never)", 0},
@@ -109,9 +109,11 @@ static bool wanted_host(const struct tail *t, const struct wire_update *u)
 
 static bool wanted_event(const struct tail *t, const struct life_event *ev)
 {
-    uint32_t kinds = t->q.kinds ? t->q.kinds : 1u << LIFE_PROCESS_START | 1u << LIFE_PROCESS_STOP;
+    uint32_t kinds = t->q.kinds ? t->q.kinds : LIFE_KINDS_DEFAULT;
+    bool of_host = life_is_of_host(ev->kind);
 
-    return ev->kind < 32 && (kinds >> ev->kind & 1) && wanted_process(t, &ev->info);
+    return ev->kind < 32 && (kinds >> ev->kind & 1) &&
+           (of_host ? !t->q.has_pid && t->q.name.n == 0 : wanted_process(t, &ev->info));
 }
 
 static enum err put(struct tail *t, const struct sheet_cell *cells)
@@ -238,12 +240,14 @@ static void choose_fields(struct tail *t)
     fields_add(f, FIELD_PARENT_PID, true);
     fields_add(f, FIELD_EXIT_CODE, true);
     fields_add(f, FIELD_NAME, true);
-    fields_add(f, FIELD_PATH, t->q.kinds != 0);
+    fields_add(f, FIELD_DETAIL, true);
     fields_add(f, FIELD_START, false);
     fields_add(f, FIELD_USER, false);
     fields_add(f, FIELD_CREATE_TIME, false);
     fields_add(f, FIELD_EXIT_TIME, false);
-    fields_add(f, FIELD_COMMAND_LINE, true);
+    fields_add(f, FIELD_COMMAND_LINE, false);
+    fields_add(f, FIELD_PATH, false);
+    fields_add(f, FIELD_TEXT, false);
 }
 
 static enum err read_options(struct tail *t, struct errmsg *why)
@@ -297,8 +301,8 @@ static int subscribe(struct tail *t)
         e = net_sub_wait(sub, t->c->settings.timeout_ns, &why);
     }
     if (e) {
-        code = cli_fail(t->c, link_exit(e), "event stream %s",
-                        why.text[0] ? why.text : t->c->settings.events);
+        code = cli_fail(t->c, link_exit(e), "event stream %s%s",
+                        why.text[0] ? why.text : t->c->settings.events, link_remedy(e, why.text));
     } else {
         code = follow_stream(t, sub);
     }

@@ -2,6 +2,11 @@
 
 static const struct opt opts[] = {
     {"by", 'b', "METRIC", "order by this metric (cpu_time)", 0},
+    {"as", 0, "HOW", "its sum, rate, max or avg (growth of counters, last value of others: usual)",
+     0},
+    {"group-by", 'g', "WHAT", "add up process, image, user, host or tree (process)", 0},
+    {"include-exited", 0, NULL, "trees: with the processes that ended", 0},
+    {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"limit", 'n', "N", "processes shown (10)", 0},
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
@@ -19,6 +24,8 @@ const struct opt_command cmd_top_usage = {
     .examples = "  procfleet top\n"
                 "  procfleet top --by working_set_size -n 20 --host 'lab-*'\n"
                 "  procfleet top --by write_bytes --since 1h --format json\n"
+                "  procfleet top --by working_set_size --as avg --group-by image --since 7d\n"
+                "  procfleet top --group-by tree --include-exited --host lab-7\n"
                 "\n"
                 "Without a time range it is the last 15 minutes of each host's data. Counters show "
                 "what was "
@@ -49,33 +56,97 @@ static void want(struct wire_query *q, struct fields *f, uint8_t id, bool in_tab
     }
 }
 
+/* What stands in front of the figures. */
+static void add_heads(struct fields *f, unsigned group_by, bool folded)
+{
+    if (group_by == WIRE_GROUP_NONE || group_by == WIRE_GROUP_TREE) {
+        fields_add(f, FIELD_HOST, true);
+        fields_add(f, FIELD_PID, true);
+        fields_add(f, FIELD_NAME, true);
+    } else if (group_by == WIRE_GROUP_IMAGE) {
+        fields_add(f, FIELD_NAME, true);
+    } else if (group_by == WIRE_GROUP_USER) {
+        fields_add(f, FIELD_USER, true);
+    } else {
+        fields_add(f, FIELD_HOST, true);
+    }
+    if (group_by == WIRE_GROUP_IMAGE || group_by == WIRE_GROUP_USER) {
+        fields_add(f, FIELD_HOSTS, true);
+    }
+    if (group_by != WIRE_GROUP_NONE || folded) {
+        fields_add(f, FIELD_INSTANCES, true);
+    }
+}
+
+static void add_metrics(struct wire_query *q, struct fields *f, uint8_t first)
+{
+    want(q, f, first, true);
+    for (size_t i = 0; i < sizeof shown; i++) {
+        want(q, f, shown[i], true);
+    }
+    for (size_t i = 0; i < sizeof carried; i++) {
+        want(q, f, carried[i], false);
+    }
+}
+
+/* The title of the metric that decides says how it was taken. */
+static void retitle(struct fields *f, uint8_t id, unsigned by, char *title, size_t size)
+{
+    static const char *const before[] = {"", "sum ", "", "max ", "avg "};
+
+    for (size_t i = 0; i < f->n; i++) {
+        if (f->what[i] == FIELD_METRIC + id) {
+            (void)snprintf(title, size, "%s%s%s", before[by], metric_by_id(id)->name,
+                           by == WIRE_BY_RATE ? "/s" : "");
+            f->columns[i].title = title;
+        }
+    }
+}
+
+static enum err read_order(struct cli *c, struct wire_query *q, uint8_t *first, struct errmsg *why)
+{
+    static const char *const ways[] = {"usual", "sum", "rate", "max", "avg"};
+    static const char *const groups[] = {"process", "image", "user", "host", "tree"};
+    const char *by = opt_value(c->args, "by");
+    enum err e = cli_metric(first, by ? by : "cpu_time", why);
+
+    if (!e) {
+        e = cli_word(c, "as", ways, sizeof ways / sizeof *ways, WIRE_BY_USUAL, &q->by, why);
+    }
+    if (!e) {
+        e = cli_word(c, "group-by", groups, sizeof groups / sizeof *groups, WIRE_GROUP_NONE,
+                     &q->group_by, why);
+    }
+    q->exited = opt_flag(c->args, "include-exited");
+    if (!e && q->exited && q->group_by != WIRE_GROUP_TREE) {
+        e = errmsg_set(why, ERR_USAGE,
+                       "--include-exited goes with --group-by tree; all others count what ended");
+    }
+    return e;
+}
+
 static int body(struct cli *c)
 {
-    const char *by = opt_value(c->args, "by");
     struct fields f = {0};
     struct wire_query q;
     struct errmsg why = {""};
+    char title[64];
     uint8_t first;
 
-    if (cli_query(c, &q, 10, &why) != ERR_OK ||
-        cli_metric(&first, by ? by : "cpu_time", &why) != ERR_OK) {
+    if (cli_query(c, &q, 10, &why) != ERR_OK || read_order(c, &q, &first, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     q.idle = opt_flag(c->args, "idle");
-    fields_add(&f, FIELD_HOST, true);
-    fields_add(&f, FIELD_PID, true);
-    fields_add(&f, FIELD_NAME, true);
-    want(&q, &f, first, true);
-    for (size_t i = 0; i < sizeof shown; i++) {
-        want(&q, &f, shown[i], true);
+    q.folded = opt_flag(c->args, "folded");
+    add_heads(&f, q.group_by, q.folded);
+    add_metrics(&q, &f, first);
+    retitle(&f, first, q.by, title, sizeof title);
+    if (q.group_by == WIRE_GROUP_NONE || q.group_by == WIRE_GROUP_TREE) {
+        fields_add(&f, FIELD_CPU_TIME_ORIGIN, true);
+        fields_add(&f, FIELD_EXIT_CODE, true);
+        fields_add(&f, FIELD_USER, true);
+        rows_add_details(&f);
     }
-    for (size_t i = 0; i < sizeof carried; i++) {
-        want(&q, &f, carried[i], false);
-    }
-    fields_add(&f, FIELD_CPU_TIME_ORIGIN, true);
-    fields_add(&f, FIELD_EXIT_CODE, true);
-    fields_add(&f, FIELD_USER, true);
-    rows_add_details(&f);
     return rows_ask(c, RPC_QUERY_TOP, &q, &f, false,
                     "no process has this metric in this range; 'procfleet ps' shows what there is");
 }

@@ -24,15 +24,25 @@ static const struct sheet_column known[FIELD_COUNT] = {
     [FIELD_COMMAND_LINE] = {"command_line", "COMMAND", SHEET_TEXT},
     [FIELD_COMMAND_LINE_CUT] = {"command_line_cut", "CUT", SHEET_FLAG},
     [FIELD_PATH] = {"path", "PATH", SHEET_TEXT},
+    [FIELD_TEXT] = {"text", "TEXT", SHEET_TEXT},
+    [FIELD_INSTANCES] = {"processes", "PROCESSES", SHEET_COUNT},
+    [FIELD_HOSTS] = {"hosts", "HOSTS", SHEET_COUNT},
+    [FIELD_DEPTH] = {"depth", "DEPTH", SHEET_COUNT},
+    [FIELD_DETAIL] = {NULL, "DETAIL", SHEET_TEXT},
 };
 
 static const struct {
     unsigned kind;
     const char *name;
 } kinds[] = {
-    {LIFE_PROCESS_START, "process_start"}, {LIFE_PROCESS_STOP, "process_stop"},
-    {LIFE_THREAD_START, "thread_start"},   {LIFE_THREAD_STOP, "thread_stop"},
-    {LIFE_IMAGE_LOAD, "image_load"},       {LIFE_IMAGE_UNLOAD, "image_unload"},
+    {LIFE_PROCESS_START, "process_start"},
+    {LIFE_PROCESS_STOP, "process_stop"},
+    {LIFE_THREAD_START, "thread_start"},
+    {LIFE_THREAD_STOP, "thread_stop"},
+    {LIFE_IMAGE_LOAD, "image_load"},
+    {LIFE_IMAGE_UNLOAD, "image_unload"},
+    {LIFE_LEVEL, "level"},
+    {LIFE_SOURCE, "source"},
 };
 
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
@@ -159,49 +169,68 @@ static struct sheet_cell metric_cell(const struct wire_answer *a, const struct w
     return sheet_number(false, 0);
 }
 
+static struct sheet_cell row_cell(int what, const struct wire_answer *a, const struct wire_row *row)
+{
+    switch (what) {
+    case FIELD_HOST:
+        return host_cell(a, row->host);
+    case FIELD_TIME:
+        return sheet_number(true, row->when_ns);
+    case FIELD_INSTANCES:
+        return sheet_number(true, row->instances ? row->instances : 1);
+    case FIELD_HOSTS:
+        return sheet_number(row->hosts != 0, row->hosts);
+    case FIELD_DEPTH:
+        return sheet_number(true, row->depth);
+    default:
+        return info_cell(what, &row->info);
+    }
+}
+
 void fields_row(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
                 const struct wire_row *row)
 {
     for (size_t i = 0; i < f->n; i++) {
-        if (f->what[i] >= FIELD_METRIC) {
-            cells[i] = metric_cell(a, row, (unsigned)f->what[i] - FIELD_METRIC);
-        } else if (f->what[i] == FIELD_HOST) {
-            cells[i] = host_cell(a, row->host);
-        } else if (f->what[i] == FIELD_TIME) {
-            cells[i] = sheet_number(true, row->when_ns);
-        } else {
-            cells[i] = info_cell(f->what[i], &row->info);
-        }
+        cells[i] = f->what[i] >= FIELD_METRIC
+                       ? metric_cell(a, row, (unsigned)f->what[i] - FIELD_METRIC)
+                       : row_cell(f->what[i], a, row);
+    }
+}
+
+static struct sheet_cell event_cell(int what, const struct wire_answer *a,
+                                    const struct wire_event *event)
+{
+    const struct life_event *ev = &event->event;
+    bool of_thread = ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP;
+    bool of_image = ev->kind == LIFE_IMAGE_LOAD || ev->kind == LIFE_IMAGE_UNLOAD;
+    bool of_host = life_is_of_host(ev->kind);
+    struct str none = {NULL, 0};
+
+    switch (what) {
+    case FIELD_HOST:
+        return host_cell(a, event->host);
+    case FIELD_TIME:
+        return sheet_number(true, ev->wall_ns);
+    case FIELD_KIND:
+        return sheet_string(str_make(fields_kind_name(ev->kind)));
+    case FIELD_TID:
+        return sheet_number(of_thread, ev->tid);
+    case FIELD_PATH:
+        return sheet_string(of_image ? ev->text : none);
+    case FIELD_TEXT:
+        return sheet_string(of_image ? none : ev->text);
+    case FIELD_DETAIL:
+        return sheet_string(ev->text.n ? ev->text : ev->info.command_line);
+    default:
+        return of_host ? sheet_string(none) : info_cell(what, &ev->info);
     }
 }
 
 void fields_event(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
                   const struct wire_event *event)
 {
-    const struct life_event *ev = &event->event;
-    bool of_thread = ev->kind == LIFE_THREAD_START || ev->kind == LIFE_THREAD_STOP;
-
     for (size_t i = 0; i < f->n; i++) {
-        switch (f->what[i]) {
-        case FIELD_HOST:
-            cells[i] = host_cell(a, event->host);
-            break;
-        case FIELD_TIME:
-            cells[i] = sheet_number(true, ev->wall_ns);
-            break;
-        case FIELD_KIND:
-            cells[i] = sheet_string(str_make(fields_kind_name(ev->kind)));
-            break;
-        case FIELD_TID:
-            cells[i] = sheet_number(of_thread, ev->tid);
-            break;
-        case FIELD_PATH:
-            cells[i] = sheet_string(ev->path);
-            break;
-        default:
-            cells[i] = info_cell(f->what[i], &ev->info);
-            break;
-        }
+        cells[i] = event_cell(f->what[i], a, event);
     }
 }
 
@@ -256,7 +285,8 @@ enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why)
         if (!more) {
             return errmsg_set(
                 why, ERR_USAGE,
-                "--kind: '%s' is not process, thread, image, all, or one such as process_start",
+                "--kind: '%s' is not process, thread, image, level, source, all, or one such as "
+                "process_start",
                 word_text);
         }
         *bits |= more;

@@ -27,7 +27,12 @@ enum field {
     FIELD_IMAGE,
     FIELD_COMMAND_LINE,
     FIELD_COMMAND_LINE_CUT,
-    FIELD_PATH, /* of the image loaded */
+    FIELD_PATH,      /* of the image loaded */
+    FIELD_TEXT,      /* what an agent tells of itself */
+    FIELD_INSTANCES, /* processes that the row stands for */
+    FIELD_HOSTS,     /* that a group is of */
+    FIELD_DEPTH,     /* in the tree */
+    FIELD_DETAIL,    /* in tables only: the command line, the path or the text, whichever it has */
     FIELD_COUNT,
     FIELD_METRIC = 256, /* plus the metric's id */
 };
@@ -53,7 +58,8 @@ void fields_event(const struct fields *f, struct sheet_cell *cells, const struct
 const char *fields_kind_name(unsigned life_kind);
 unsigned fields_kind_by_name(const char *name);
 
-/* Bits of the kinds a comma-separated list names, "process", "thread", "image" and "all" included.
+/* Bits of the kinds a comma-separated list names, "process", "thread", "image" and "all"
+ * included.
  * Errors: ERR_USAGE */
 NODISCARD enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why);
 

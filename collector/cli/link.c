@@ -35,6 +35,36 @@ enum cli_exit link_exit(enum err e)
     }
 }
 
+const char *link_remedy(enum err e, const char *why)
+{
+    static const struct {
+        bool server; /* it is about the other side's certificate */
+        const char *words, *remedy;
+    } table[] = {
+        {true, "unknown authority", "; --ca takes the ca.pem of the collector's authority"},
+        {true, "server name", "; --server-name takes a name that is in its certificate"},
+        {true, "expired", "; the collector needs a new certificate, or a clock is wrong"},
+        {false, "revoked", "; have a new certificate issued, and give it with --cert and --key"},
+        {false, "role or scope",
+         "; queries need a certificate of role query, tail one of role subscribe without a scope: "
+         "give it with --cert and --key"},
+        {false, "unknown authority",
+         "; --ca, --cert and --key take files of the collector's authority"},
+        {false, "does not know the authority",
+         "; give one of the collector's own authority with --cert and --key"},
+        {false, "expired", "; have a new certificate issued; or a clock is wrong"},
+        {false, "not yet valid", "; a clock is wrong"},
+    };
+    bool server = strstr(why, "not to be trusted") != NULL;
+
+    for (size_t i = 0; e == ERR_TRUST && i < sizeof table / sizeof *table; i++) {
+        if (table[i].server == server && strstr(why, table[i].words)) {
+            return table[i].remedy;
+        }
+    }
+    return "";
+}
+
 enum err link_tls(struct net_tls **out, const struct cli *c, int *code)
 {
     const struct cli_settings *s = &c->settings;
@@ -44,8 +74,8 @@ enum err link_tls(struct net_tls **out, const struct cli *c, int *code)
     enum err e = net_tls_load(out, &conf, false, &why);
 
     if (e) {
-        *code = cli_fail(c, e == ERR_TRUST ? CLI_REFUSED : CLI_FAILED, "%s",
-                         why.text[0] ? why.text : err_text(e));
+        *code = cli_fail(c, e == ERR_TRUST ? CLI_REFUSED : CLI_FAILED, "%s%s",
+                         why.text[0] ? why.text : err_text(e), link_remedy(e, why.text));
     }
     return e;
 }
@@ -75,8 +105,8 @@ enum err link_open(struct link **out, const struct cli *c, int *code)
         e = rpc_client_wait(l->client, c->settings.timeout_ns, &why);
     }
     if (e) {
-        *code = cli_fail(c, link_exit(e), "collector %s",
-                         why.text[0] ? why.text : c->settings.collector);
+        *code = cli_fail(c, link_exit(e), "collector %s%s",
+                         why.text[0] ? why.text : c->settings.collector, link_remedy(e, why.text));
         goto fail;
     }
     *out = l;
@@ -125,8 +155,8 @@ static int call_failed(const struct link *l, enum err e, const struct rpc_result
                         rpc_code_name(r->code), r->message);
     }
     rpc_client_problem(l->client, &problem);
-    return cli_fail(l->cli, link_exit(e), "collector %s: %s%s%s", where, err_text(e),
-                    problem.text[0] ? ": " : "", problem.text);
+    return cli_fail(l->cli, link_exit(e), "collector %s: %s%s%s%s", where, err_text(e),
+                    problem.text[0] ? ": " : "", problem.text, link_remedy(e, problem.text));
 }
 
 /* One page into `reply`; a busy collector is asked again after the time it names. */
@@ -164,7 +194,7 @@ static enum err take_page(struct buf *reply, void (*page)(void *ctx, const struc
     if (e) {
         return e;
     }
-    *rows = a->n_rows + a->n_events;
+    *rows = a->n_rows + a->n_events + a->n_coverage;
     *partial = *partial || a->partial;
     page(ctx, a);
     for (size_t i = 0; i < a->n_notes; i++) {

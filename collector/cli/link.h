@@ -9,6 +9,9 @@ struct link;
 /* The exit code that an error of a connection stands for. */
 enum cli_exit link_exit(enum err e);
 
+/* What to do about a connection that failed with `e` and these words: "; ..." or "". */
+const char *link_remedy(enum err e, const char *why);
+
 /* Connects, within the settings' timeout. On failure *code is the exit code and the reason has been
  * printed. */
 NODISCARD enum err link_open(struct link **out, const struct cli *c, int *code);

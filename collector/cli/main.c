@@ -10,8 +10,15 @@ static const struct {
     const struct opt_command *usage;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&cmd_hosts_usage, cmd_hosts},     {&cmd_top_usage, cmd_top},       {&cmd_ps_usage, cmd_ps},
-    {&cmd_history_usage, cmd_history}, {&cmd_events_usage, cmd_events}, {&cmd_tail_usage, cmd_tail},
+    {&cmd_hosts_usage, cmd_hosts},
+    {&cmd_top_usage, cmd_top},
+    {&cmd_ps_usage, cmd_ps},
+    {&cmd_history_usage, cmd_history},
+    {&cmd_events_usage, cmd_events},
+    {&cmd_tail_usage, cmd_tail},
+    {&cmd_tree_usage, cmd_tree},
+    {&cmd_overview_usage, cmd_overview},
+    {&cmd_coverage_usage, cmd_coverage},
 };
 
 #define COUNT (sizeof commands / sizeof *commands)

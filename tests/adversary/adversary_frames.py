@@ -6,6 +6,8 @@ import re
 import socket
 import struct
 import sys
+import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path += [os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "interop")]
@@ -68,6 +70,14 @@ def zstd(declared, blocks):
     return head + body
 
 
+def nested(depth):
+    """A message in a message in a message."""
+    inner = b""
+    for _ in range(depth):
+        inner = sp.field_bytes(5, inner)
+    return inner
+
+
 def answered(listener, message):
     """An attempt that gets a status for an answer."""
     def attempt(fleet):
@@ -122,6 +132,26 @@ def never_reads(listener, message):
     return attempt
 
 
+def nobody_waits_for(fleet, attempt, many):
+    """Runs an attempt so many times at once; meanwhile others get their answers, and soon."""
+    threads = [threading.Thread(target=attempt, args=(fleet,), daemon=True) for _ in range(many)]
+    for t in threads:
+        t.start()
+    slowest = 0
+    while any(t.is_alive() for t in threads):
+        c = connect(fleet, "query")
+        begun = time.monotonic()
+        check_silently(sp.call(c, INFO)[0], 0)
+        slowest = max(slowest, time.monotonic() - begun)
+        c.close()
+    ensure("nobody waits for %d who do not read: at most %.0f ms" % (many, slowest * 1000), slowest < 2)
+
+
+def check_silently(got, expected):
+    if got != expected:
+        check("a request meanwhile", got, expected)
+
+
 def lines(fleet):
     return [line for line in fleet.log("collector.log").splitlines() if " refused " in line]
 
@@ -158,6 +188,15 @@ BATCHES = [
     ("a batch that is a lying bomb", frame(PUSH, zstd(1000, 4000))),
     ("a batch that is garbage", frame(PUSH, b"garbage")),
     ("an empty batch", frame(PUSH)),
+    ("a batch of empty columns", frame(PUSH, sp.zstd_stored(sp.field_bytes(13, b"") * 480000))),
+    ("a batch of empty events", frame(PUSH, sp.zstd_stored(sp.field_bytes(15, b"") * 480000))),
+    ("a batch of empty processes", frame(PUSH, sp.zstd_stored(sp.field_bytes(14, b"") * 480000))),
+    ("a batch of packed ticks", frame(PUSH, sp.zstd_stored(sp.field_bytes(10, b"\0" * 960000)))),
+    ("a batch of unpacked ticks", frame(PUSH, sp.zstd_stored(sp.field_varint(10, 0) * 480000))),
+    ("a batch of unknown fields", frame(PUSH, sp.zstd_stored(sp.field_varint(1000, 0) * 320000))),
+    ("a batch of groups in each other", frame(PUSH, sp.zstd_stored(b"\x6b" * 100000 + b"\x6c" * 100000))),
+    ("a batch of messages in each other", frame(PUSH, sp.zstd_stored(nested(10000)))),
+    ("events in each other", frame(PUSH, sp.zstd_stored(sp.field_bytes(15, nested(10000))))),
 ]
 
 with Fleet() as fleet:
@@ -172,6 +211,7 @@ with Fleet() as fleet:
         check("%s leaves one line" % what, len(new), 1)
         ensure("and it says why", re.search(pattern, new[0]), new[0])
     everyone_else_goes_on(fleet)
+    nobody_waits_for(fleet, never_reads("query", frame(INFO)), 8)
     for what, message in BATCHES:
         check(what, answered("ingest", message)(fleet), INVALID_ARGUMENT)
     everyone_else_goes_on(fleet)

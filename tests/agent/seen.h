@@ -21,7 +21,8 @@ struct seen {
     struct life_event events[512];
     char names[512][64];
     size_t n_events, n_starts, n_stops, n_images;
-    size_t n_ticks;
+    size_t n_ticks, n_sources;
+    char source_text[128]; /* of the last one */
 };
 
 static inline struct seen_process *seen_total(struct seen *s, struct proc_id id)
@@ -65,6 +66,10 @@ static inline void seen_life(void *ctx, const struct life_event *ev)
     s->n_starts += ev->kind == LIFE_PROCESS_START;
     s->n_stops += ev->kind == LIFE_PROCESS_STOP;
     s->n_images += ev->kind == LIFE_IMAGE_LOAD;
+    if (ev->kind == LIFE_SOURCE) {
+        s->n_sources++;
+        (void)snprintf(s->source_text, sizeof s->source_text, "%.*s", (int)ev->text.n, ev->text.p);
+    }
     if (ev->kind == LIFE_PROCESS_START || ev->kind == LIFE_PROCESS_STOP) {
         assert_true(s->n_events < COUNT_OF(s->events));
         (void)snprintf(s->names[s->n_events], sizeof s->names[0], "%.*s", (int)ev->info.name.n,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/agent_conf.h"
+#include "agent/conf/agent_conf.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -38,8 +38,12 @@ static void defaults_are_those_of_the_table(void **state)
     assert_below(c.cert, c.state_dir, "tls/agent.pem");
     assert_int_equal(c.filter.command_line, FILTER_REDACT);
     assert_int_equal(c.filter.n_words, 7);
+    assert_false(c.filter.hide_user);
+    assert_int_equal(c.slow_top, 32);
+    assert_int_equal(c.slow_period_ns, 60 * CLK_S);
     assert_int_equal(c.log_level, LOG_INFO);
     assert_null(c.name);
+    assert_null(c.enroll_address);
     agent_conf_fini(&c);
 }
 
@@ -61,6 +65,29 @@ static void settings_take_effect(void **state)
     assert_string_equal(c.addresses[1], "b:1");
     assert_string_equal(c.addresses[2], "[::1]:7420");
     assert_string_equal(c.addresses[3], "[::1]:2");
+    assert_string_equal(c.enroll_address, "a:7423");
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "collector.enroll_address=b", NULL));
+    assert_string_equal(c.enroll_address, "b:7423");
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "collector.addresses=[::1]:2", NULL));
+    assert_string_equal(c.enroll_address, "[::1]:7423");
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "privacy.user=false", NULL));
+    assert_true(c.filter.hide_user);
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "slow.top=0", NULL));
+    assert_int_equal(c.slow_top, 0);
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "process_filter.target_processes=4711,0,7", NULL));
+    assert_int_equal(c.who.only.n_pids, 3);
+    assert_int_equal(c.who.only.pids[0], 4711);
+    assert_int_equal(c.who.except.n_pids, 0);
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "process_filter.exclude_names=System,sql*", NULL));
+    assert_int_equal(c.who.except.n_names, 2);
+    assert_string_equal(c.who.except.names[1], "sql*");
+    assert_false(c.who.except_system);
     agent_conf_fini(&c);
     assert_ok(load(&c, "state_dir=/x", NULL));
     assert_string_equal(c.state_dir, "/x");
@@ -68,6 +95,18 @@ static void settings_take_effect(void **state)
     agent_conf_fini(&c);
     assert_ok(load(&c, "tls.ca=/y/ca.pem", NULL)); /* absolute: taken as it is */
     assert_below(c.ca, c.state_dir, "/y/ca.pem");
+    agent_conf_fini(&c);
+}
+
+static void a_state_directory_of_this_system_is_the_default(void **state)
+{
+    struct agent_conf c;
+
+    (void)state;
+    assert_ok(load(&c, NULL, NULL));
+    assert_true(strchr(c.state_dir, '/') || strchr(c.state_dir, '\\'));
+    assert_null(strchr(c.state_dir, '%')); /* a variable was filled in */
+    assert_true(c.state_dir[0] == '/' || c.state_dir[1] == ':');
     agent_conf_fini(&c);
 }
 
@@ -88,6 +127,12 @@ static void wrong_settings_are_named(void **state)
         {"collector.server_name=", "collector.server_name"},
         {"state_dir=", "state_dir"},
         {"colector.addresses=a", "collector.addresses"}, /* the suggestion */
+        {"process_filter.exclude_pids=4,x", "'x' is not the number of a process"},
+        {"process_filter.target_processes=-1", "process_filter.target_processes"},
+        {"process_filter.exclude_system_processes=maybe", "exclude_system_processes"},
+        {"slow.top=257", "slow.top"},
+        {"slow.period=5s", "slow.period"},
+        {"privacy.user=maybe", "privacy.user"},
         {"nonsense", "key=value"},
         {"collector.addresses=1,2,3,4,5,6,7,8,9", "collector.addresses"},
     };
@@ -166,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(settings_take_effect),
+        cmocka_unit_test(a_state_directory_of_this_system_is_the_default),
         cmocka_unit_test(wrong_settings_are_named),
         cmocka_unit_test(every_line_of_the_sample_can_be_used),
         cmocka_unit_test(loading_survives_every_failing_allocation),

@@ -528,6 +528,120 @@ static void creation_survives_every_failing_allocation(void **state)
     stages_free(&s);
 }
 
+/* -- one life in events, tables and totals at exit, in any order that can be -- */
+
+struct mixed {
+    uint64_t random;
+    int64_t truth[METRIC_COLS]; /* what the process has used so far */
+    int64_t shown[METRIC_COLS];
+    uint64_t ever;
+};
+
+static const unsigned mixed_columns[] = {M_KERNEL_TIME,     M_USER_TIME,       M_CONTEXT_SWITCHES,
+                                         M_READ_BYTES,      M_WRITE_BYTES,     M_CPU_CYCLES,
+                                         M_DISK_READ_BYTES, M_DISK_WRITE_BYTES};
+
+static uint32_t draw(struct mixed *m, uint32_t below)
+{
+    m->random = m->random * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (uint32_t)((m->random >> 33) % below);
+}
+
+/* Some columns, of now or of a moment ago: tables and records come from different moments. */
+static uint64_t draw_values(struct mixed *m, int64_t *values, unsigned kib)
+{
+    uint64_t mask = 0;
+
+    for (size_t i = 0; i < COUNT_OF(mixed_columns); i++) {
+        unsigned id = mixed_columns[i];
+
+        if (draw(m, 4) > 0) {
+            mask |= METRIC_BIT(id);
+            values[id] = m->truth[id] - (int64_t)draw(m, 3) * draw(m, 100);
+            values[id] = (values[id] > 0 ? values[id] : 0) / kib * kib;
+        }
+    }
+    return mask;
+}
+
+static void use(struct mixed *m)
+{
+    for (size_t i = 0; i < COUNT_OF(mixed_columns); i++) {
+        m->truth[mixed_columns[i]] += draw(m, 1000);
+    }
+}
+
+/* Nothing that grows is ever less than it was. */
+static void check_shown(struct bench *b, struct mixed *m)
+{
+    const struct ptable_proc *p = settled(b, 8);
+    uint64_t growing = aggregate_growing(b->agg) & p->count.mask;
+
+    for (; growing; growing &= growing - 1) {
+        unsigned id = (unsigned)__builtin_ctzll(growing);
+
+        assert_true(p->count.values[id] >= m->shown[id]);
+        m->shown[id] = p->count.values[id];
+    }
+    m->ever |= p->count.mask;
+}
+
+static void one_step(struct bench *b, struct mixed *m, int64_t ms)
+{
+    struct event read = disk(EV_DISK_READ, ms, (uint64_t)ms, 80);
+    struct snap_row row = feed_row(8, 1, 0);
+
+    use(m);
+    switch (draw(m, 4)) {
+    case 0:
+        read.u.disk.bytes = draw(m, 1000);
+        feed(b, read);
+        break;
+    case 1:
+        feed(b, feed_sample(ms, 80, false));
+        break;
+    default:
+        row.mask = draw_values(m, row.values, 1);
+        feed_one_row(b, ms, &row);
+        break;
+    }
+}
+
+static void what_grows_never_goes_back_whoever_tells_of_it(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct mixed m = {.random = seed * UINT64_C(0x9e3779b97f4a7c15)};
+        struct event stop = feed_proc(EV_PROC_STOP, 1500, 8, 1);
+        struct snap_row late = feed_row(8, 1, 0);
+        int64_t totals[METRIC_COLS] = {0}, ms = 1;
+        struct bench b = bench_new();
+
+        feed(&b, feed_interval(0, CLK_US));
+        feed(&b, feed_proc(EV_PROC_START, 0, 8, 1));
+        feed(&b, feed_thread(EV_THREAD_START, 0, 8, 80));
+        for (; ms < 40; ms++) {
+            one_step(&b, &m, ms);
+            check_shown(&b, &m);
+        }
+        stop.u.proc.totals_mask = draw_values(&m, totals, 1024);
+        stop.u.proc.totals = totals;
+        feed(&b, stop);
+        check_shown(&b, &m);
+        late.mask = draw_values(&m, late.values, 1);
+        feed_one_row(&b, 1600, &late); /* listed still */
+        check_shown(&b, &m);
+        assert_true(!stop.u.proc.totals_mask == !(settled(&b, 8)->info.have & INFO_FINAL_TOTALS));
+        for (size_t i = 0; i < COUNT_OF(mixed_columns); i++) {
+            unsigned id = mixed_columns[i];
+
+            assert_true(!(stop.u.proc.totals_mask & METRIC_BIT(id)) || m.shown[id] >= totals[id]);
+        }
+        assert_true(m.ever & METRIC_BIT(M_CPU_TIME));
+        bench_free(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +660,7 @@ int main(void)
         cmocka_unit_test(fault_events_are_no_fault_counters),
         cmocka_unit_test(early_events_are_not_counted),
         cmocka_unit_test(creation_survives_every_failing_allocation),
+        cmocka_unit_test(what_grows_never_goes_back_whoever_tells_of_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -413,10 +413,37 @@ static bool one_batch(struct bench *t, long n)
     if (!batch_create(&t->b, &t->conf)) {
         assert_ok(batch_event(t->b, &ev));
         assert_ok(batch_tick(t->b, &tick));
-        all = batches == 1 && batch_stats(t->b)->nomem == 0;
+        all = batches == 1 && batch_stats(t->b)->nomem == 0 && batch_stats(t->b)->text_lost == 0;
     }
     mem_fail_after(-1);
     return all;
+}
+
+static void a_batch_ends_where_its_source_changes(void **state)
+{
+    struct bench *t = bench_new();
+
+    (void)state;
+    open_it(t);
+    for (int i = 0; i < 4; i++) {
+        assert_ok(tick_at(t, i * 1000, 3));
+    }
+    assert_ok(batch_source(t->b, "snapshot", true));
+    assert_ok(batch_source(t->b, "snapshot", true)); /* nothing is held: nothing leaves */
+    assert_ok(tick_at(t, 4000, 3));
+    assert_ok(batch_source(t->b, "live", false));
+    assert_ok(tick_at(t, 5000, 3));
+    assert_ok(batch_finish(t->b));
+    assert_int_equal(t->n_got, 4);
+    assert_int_equal(t->got[1]->n_ticks, 3);
+    assert_true(str_eq(t->got[1]->head.source, str_make("test")));
+    assert_int_equal(t->got[1]->head.flags & BATCH_POLLED, 0);
+    assert_int_equal(t->got[2]->n_ticks, 1);
+    assert_true(str_eq(t->got[2]->head.source, str_make("snapshot")));
+    assert_true(t->got[2]->head.flags & BATCH_POLLED);
+    assert_true(str_eq(t->got[3]->head.source, str_make("live")));
+    assert_int_equal(t->got[3]->head.flags & BATCH_POLLED, 0);
+    bench_free(t);
 }
 
 static void every_failing_allocation_is_survived(void **state)
@@ -452,6 +479,7 @@ int main(void)
         cmocka_unit_test(the_ledger_travels_as_differences),
         cmocka_unit_test(an_empty_end_still_says_that_it_is_the_end),
         cmocka_unit_test(a_closed_receiver_ends_the_call),
+        cmocka_unit_test(a_batch_ends_where_its_source_changes),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/decode/decode_text.h"
+#include "common/cur.h"
 
 static struct decode_text text;
 
@@ -61,6 +62,7 @@ static void cutting_happens_between_characters(void **state)
 static void scratch_memory_is_a_limit(void **state)
 {
     static uint8_t units[2 * DECODE_TEXT_BYTES];
+    struct cur c;
     bool cut;
 
     (void)state;
@@ -75,7 +77,9 @@ static void scratch_memory_is_a_limit(void **state)
     assert_int_equal(decode_text_utf16(&text, units, 1, SIZE_MAX, &cut).n, 0);
     assert_true(cut);
     assert_int_equal(decode_text_8bit(&text, "\xff", 1, 10).n, 0);
-    assert_int_equal(decode_text_sid(&text, (const uint8_t *)"\1\1\0\0\0\0\0\5\x12\0\0\0").n, 0);
+    c = cur_make("\1\1\0\0\0\0\0\5\x12\0\0\0", 12);
+    assert_int_equal(decode_text_sid_at(&text, &c).n, 0);
+    assert_false(c.bad);
 }
 
 static void eight_bit_text_is_utf8_or_latin1(void **state)
@@ -102,20 +106,14 @@ static void eight_bit_text_is_utf8_or_latin1(void **state)
 
 static void sids_are_written_as_windows_writes_them(void **state)
 {
-    static const struct {
-        const char *sid;
-        const char *out;
-    } rows[] = {
-        {"\1\1\0\0\0\0\0\5\x12\0\0\0", "S-1-5-18"},
-        {"\1\0\0\0\0\0\0\1", "S-1-1"},
-        {"\1\2\0\1\0\0\0\5\xff\xff\xff\xff\1\0\0\0", "S-1-0x100000005-4294967295-1"},
-    };
+    struct cur c = cur_make("\1\1\0\0\0\0\0\5\x12\0\0\0\1\1\0\0\0\0\0\5\x12\0\0", 23);
 
     (void)state;
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        decode_text_reset(&text);
-        assert_str(decode_text_sid(&text, (const uint8_t *)rows[i].sid), rows[i].out);
-    }
+    decode_text_reset(&text);
+    assert_str(decode_text_sid_at(&text, &c), "S-1-5-18");
+    assert_false(c.bad);
+    assert_str(decode_text_sid_at(&text, &c), "");
+    assert_true(c.bad); /* a byte is missing */
 }
 
 int main(void)

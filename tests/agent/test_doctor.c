@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/doctor.h"
+#include "agent/doctor/doctor.h"
+#include "agent/status/status_file.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -25,6 +26,7 @@ struct seen {
     struct doctor_result result;
     char text[64][400]; /* "check state detail" */
     size_t n, without_fix;
+    char fix[600]; /* of tls.expiry */
 };
 
 static void on_found(void *ctx, const struct doctor_finding *f)
@@ -34,6 +36,9 @@ static void on_found(void *ctx, const struct doctor_finding *f)
     assert_true(s->n < COUNT_OF(s->text));
     (void)snprintf(s->text[s->n++], sizeof s->text[0], "%s %s %s", f->check,
                    doctor_state_text(f->state), f->detail);
+    if (strcmp(f->check, "tls.expiry") == 0) {
+        (void)snprintf(s->fix, sizeof s->fix, "%s", f->fix);
+    }
     s->without_fix += (f->state == DOCTOR_FAILED || f->state == DOCTOR_WARNING) && !f->fix[0];
 }
 
@@ -175,6 +180,112 @@ static void a_running_agent_is_told_and_not_disturbed(void **state)
     host_free(h);
 }
 
+/* What a running agent has left there. */
+static struct status told_at(int64_t now_ns)
+{
+    struct status s = {.running = true,
+                       .pid = 4711,
+                       .version = "1",
+                       .source = "live",
+                       .detail = "session procfleet",
+                       .level = 2,
+                       .started_ns = CLK_S,
+                       .written_ns = now_ns - CLK_S,
+                       .uplink = "connected"};
+
+    return s;
+}
+
+static void what_a_running_agent_tells_is_judged(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "lock");
+    int64_t now_ns = os_utc_ns();
+    struct status told = told_at(now_ns);
+    struct os_lock *lock;
+
+    (void)state;
+    assert_ok(os_lock(&lock, path));
+    assert_ok(status_file_write(h->dir, &told));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.running ok process 4711, version 1, runs since "
+                           "1970-01-01T00:00:01Z at level L2");
+    assert_found(&h->seen, "agent.source ok live since 1970-01-01T00:00:00Z: session procfleet");
+    assert_found(&h->seen, "agent.losses ok nothing was lost in the last hour");
+    assert_found(&h->seen, "agent.uplink ok connected");
+    assert_found(&h->seen, "agent.certificate skipped");
+    assert_found(&h->seen, "source skipped the agent that runs has it");
+
+    told.polled = true;
+    told.n_notes = 2;
+    told.notes[0] = (struct status_note){1, false, "no slot: A, B and C hold them"};
+    told.notes[1] = (struct status_note){2, true, "from L2 to L1"};
+    told.n_losses = 5;
+    told.losses[0] = (struct status_loss){"source", "lost_events", true, 9, 7};
+    told.losses[1] = (struct status_loss){"etw", "full_thread", false, 5, 5};
+    told.losses[2] = (struct status_loss){"etw", "session_lost", false, 1, 1};
+    told.losses[3] = (struct status_loss){"queue", "oldest_dropped", true, 3, 0};
+    told.losses[4] = (struct status_loss){"etw", "late", false, 3, 3};
+    (void)snprintf(told.uplink, sizeof told.uplink, "unreachable");
+    (void)snprintf(told.why, sizeof told.why, "nobody answers");
+    told.certificate_end_ns = 2 * CLK_S;
+    told.renew_ns = CLK_S;
+    assert_ok(status_file_write(h->dir, &told));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.certificate ok the certificate ends 1970-01-01T00:00:02Z");
+    told.renew_failed = 3;
+    (void)snprintf(told.renew_why, sizeof told.renew_why, "revoked");
+    assert_ok(status_file_write(h->dir, &told));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.certificate warning the certificate ends 1970-01-01T00:00:02Z "
+                           "and was not renewed, 3 tries failed, the next is due "
+                           "1970-01-01T00:00:01Z: revoked");
+    assert_found(&h->seen,
+                 "agent.source warning live, polled, since 1970-01-01T00:00:00Z: no slot: "
+                 "A, B and C hold them");
+    assert_found(&h->seen, "agent.losses warning source lost_events: 7 in the last hour, 9 since");
+    assert_found(&h->seen, "agent.losses warning etw full_thread: 5");
+    assert_found(&h->seen, "agent.losses warning etw session_lost: 1");
+    assert_null(finding(&h->seen, "agent.losses warning queue")); /* long ago */
+    assert_null(finding(&h->seen, "agent.losses warning etw late"));
+    assert_found(&h->seen, "agent.uplink warning unreachable since");
+    os_unlock(lock);
+    mem_free(path);
+    host_free(h);
+}
+
+static void an_agent_that_is_silent_or_gone_is_told_apart(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "lock");
+    int64_t now_ns = os_utc_ns();
+    struct status told = told_at(now_ns);
+    struct os_lock *lock;
+
+    (void)state;
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.running skipped no agent has run");
+    assert_found(&h->seen, "agent.losses skipped");
+    assert_ok(status_file_write(h->dir, &told));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.running warning no agent runs; the last one, process 4711, did");
+    told.running = false;
+    assert_ok(status_file_write(h->dir, &told));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.running skipped no agent runs; the last one ended in good order");
+    assert_ok(os_lock(&lock, path));
+    examine(h, now_ns + 60 * CLK_S);
+    assert_found(&h->seen, "agent.running warning an agent runs, but has told nothing");
+    os_unlock(lock);
+    mem_free(path);
+    path = os_path_join(h->dir, STATUS_FILE);
+    assert_ok(os_write_file(path, "{\"pid\":-1}", 10, false));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.running warning what the agent tells of itself");
+    mem_free(path);
+    host_free(h);
+}
+
 static void a_missing_address_is_a_failure_here(void **state)
 {
     struct host *h = host_new("host-1", pki, "");
@@ -277,8 +388,28 @@ static void the_end_of_a_certificate_is_told_in_time(void **state)
     (void)state;
     examine(h, now_ns);
     assert_found(&h->seen, "tls.expiry ok the certificate is good for 99 more days");
+    examine(h, now_ns + 74 * DAY_NS); /* before that the agent has time to renew it */
+    assert_found(&h->seen, "tls.expiry ok the certificate is good for 25 more days");
     examine(h, now_ns + 80 * DAY_NS);
     assert_found(&h->seen, "tls.expiry warning the certificate is good for 19 more days");
+    host_free(h);
+}
+
+static void a_certificate_outside_its_time_is_told_with_its_remedy(void **state)
+{
+    struct host *h = host_new("long", pki, "");
+    int64_t now_ns = os_utc_ns();
+
+    (void)state;
+    examine(h, now_ns + 101 * DAY_NS);
+    assert_found(&h->seen, "tls.expiry failed the certificate expired at ");
+    assert_non_null(strstr(h->seen.fix, "renews it by itself"));
+    assert_found(&h->seen, "tls.certificate ok");
+    examine(h, now_ns + 108 * DAY_NS);
+    assert_non_null(strstr(h->seen.fix, "procfleet-agent enroll --token-file FILE --force"));
+    examine(h, now_ns - 3600 * CLK_S);
+    assert_found(&h->seen, "tls.expiry failed the certificate is not valid before ");
+    assert_non_null(strstr(h->seen.fix, "set this host's clock"));
     host_free(h);
 }
 
@@ -341,6 +472,7 @@ static void a_key_that_others_can_read_is_found(void **state)
     assert_int_equal(chmod(h->conf.key, 0644), 0);
     examine(h, os_utc_ns());
     assert_found(&h->seen, "tls.key failed others can read the key");
+    assert_found(&h->seen, "tls.certificate skipped");
     host_free(h);
 }
 
@@ -391,6 +523,8 @@ int main(void)
         cmocka_unit_test(a_sound_host_has_nothing_failed),
         cmocka_unit_test(examining_leaves_nothing_behind),
         cmocka_unit_test(a_running_agent_is_told_and_not_disturbed),
+        cmocka_unit_test(what_a_running_agent_tells_is_judged),
+        cmocka_unit_test(an_agent_that_is_silent_or_gone_is_told_apart),
         cmocka_unit_test(a_missing_address_is_a_failure_here),
         cmocka_unit_test(a_collector_that_is_away_is_unreachable),
         cmocka_unit_test(one_of_two_collectors_that_is_away_is_a_warning),
@@ -399,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_certificate_of_another_role_is_found),
         cmocka_unit_test(a_certificate_of_another_host_is_a_warning),
         cmocka_unit_test(the_end_of_a_certificate_is_told_in_time),
+        cmocka_unit_test(a_certificate_outside_its_time_is_told_with_its_remedy),
         cmocka_unit_test(a_clock_far_behind_is_a_failure),
         cmocka_unit_test(a_state_directory_to_be_made_is_a_warning),
         cmocka_unit_test(a_state_directory_that_is_a_file_is_a_failure),

@@ -11,10 +11,12 @@
 #include "agent/monitor.h"
 #include "agent/source/etl_file.h"
 #include "agent/source/etw_live.h"
+#include "agent/source/etw_skip.h"
 #include "common/clk.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/agent/events_source.h"
 #include "tests/agent/seen.h"
 #include "tests/support/etwreplay.h"
 
@@ -75,7 +77,7 @@ static void direct_raw(void *ctx, const struct raw_event *raw)
 {
     struct direct *d = ctx;
 
-    if (!raw->early && raw->header != ERROR_TYPE) {
+    if (!raw->early && raw->header != ERROR_TYPE && !etw_skip(raw, false)) {
         digests += digest(raw);
         d->sink.raw(d->sink.ctx, raw);
     }
@@ -148,17 +150,22 @@ static void live_raw(void *ctx, const struct raw_event *raw)
     behind.raw(ctx, raw);
 }
 
+static unsigned level; /* of sessions that open_live opens */
+
 static enum err open_live(void *ctx, struct source **out, struct source_sink sink,
                           struct errmsg *why)
 {
+    static struct events_source source; /* one at a time */
     const struct etw_live_conf *conf = ctx;
+    struct live_events *events;
     enum err e;
 
     behind = sink;
     sink.raw = live_raw;
-    e = etw_live_open(out, conf, sink, why);
-
+    e = etw_live_open(&events, conf, sink, why);
     if (!e) {
+        events->ops->level(events, level);
+        *out = events_source_make(&source, events);
         (*out)->about.replay = true; /* ticks come by the records' time, there are no tables */
     }
     return e;
@@ -174,6 +181,22 @@ static bool wants(const char *session, const struct raw_event *raw)
         life = life || (memcmp(raw->guid, classes[i], 16) == 0 && raw->opcode <= 10);
     }
     return life == (strcmp(session, "procfleet") == 0);
+}
+
+/* Three: providers apart, and what comes at high rates. Each gets the file's header, so that each
+ * has something to pause at. */
+static bool wants_of_three(const char *session, const struct raw_event *raw)
+{
+    static const uint8_t header[16] = ETW_CLASS_EVENT_TRACE;
+    bool is_kp = strcmp(session, "procfleet-kp") == 0;
+
+    if (memcmp(raw->guid, header, sizeof header) == 0) {
+        return true;
+    }
+    if (raw->form != RAW_CLASSIC || is_kp) {
+        return is_kp && raw->form != RAW_CLASSIC;
+    }
+    return wants(session, raw);
 }
 
 /* ---- both, and the comparison ---- */
@@ -218,6 +241,17 @@ static void run(void *arg)
     assert_ok(monitor_run(arg));
 }
 
+static void finish_live(struct outcome *o, struct monitor *m, struct os_thread *thread)
+{
+    monitor_stop(m);
+    os_thread_join(thread);
+    o->digests = digests;
+    monitor_stats(m, &o->stats);
+    assert_int_equal(o->stats.source.in, etwreplay_told());
+    assert_int_equal(o->stats.source.lost_events, 0);
+    monitor_destroy(m);
+}
+
 static void read_live(struct outcome *o, const char *path, size_t sessions)
 {
     struct etwreplay_script script = {.path = path, .wants = sessions > 1 ? wants : NULL};
@@ -233,13 +267,39 @@ static void read_live(struct outcome *o, const char *path, size_t sessions)
     digests = 0;
     assert_ok(os_thread_start(&thread, "monitor", run, m));
     assert_true(etwreplay_wait_told((unsigned)sessions));
-    monitor_stop(m);
-    os_thread_join(thread);
-    o->digests = digests;
-    monitor_stats(m, &o->stats);
-    assert_int_equal(o->stats.source.in, etwreplay_told());
-    assert_int_equal(o->stats.source.lost_events, 0);
-    monitor_destroy(m);
+    finish_live(o, m, thread);
+}
+
+/* As an agent at L3 has them; nothing comes until all three are there. */
+static void read_by_level(struct outcome *o, const char *path)
+{
+    static const struct etw_conf settings = {
+        .session_name = "procfleet",
+        .buffers = {64, 4, 64},
+        .hi = {256, 64, 128},
+        .pool_mib = 64,
+        .flush_s = 1,
+        .flags = 0x251f,
+        .providers = {{.guid = ETW_PROVIDER_KERNEL_PROCESS, .level = 4, .any = 0x10}},
+        .n_providers = 1,
+        .ring_bytes = LARGE_BYTES,
+        .batch_events = 10000};
+    struct etwreplay_script script = {.path = path, .wants = wants_of_three, .pause_after = 1};
+    struct etw_live_conf conf;
+    struct os_thread *thread;
+    struct monitor *m;
+
+    etw_live_configure(&conf, &settings, false);
+    conf.api = etwreplay_begin(&script);
+    level = 3;
+    m = monitor_for(o, &conf, open_live);
+    digests = 0;
+    assert_ok(os_thread_start(&thread, "monitor", run, m));
+    assert_true(etwreplay_wait_told(3));
+    etwreplay_resume();
+    assert_true(etwreplay_wait_told(6));
+    finish_live(o, m, thread);
+    level = 0;
 }
 
 static int64_t cpu_of(const struct seen *s, uint32_t pid)
@@ -292,7 +352,11 @@ static void check(const char *name, size_t sessions)
     (void)snprintf(path, sizeof path, "%s/%s.etl", from ? from : ".", name);
     if (os_exists(path)) {
         read_directly(direct, path);
-        read_live(live, path, sessions);
+        if (sessions == 3) {
+            read_by_level(live, path);
+        } else {
+            read_live(live, path, sessions);
+        }
         assert_true(direct->stats.decode.in > 0);
         compare(direct, live);
         compared++;
@@ -317,11 +381,20 @@ static void two_sessions_merged_come_to_the_figures_of_the_file(void **state)
     }
 }
 
+static void three_sessions_by_level_come_to_the_figures_of_the_file(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(recordings); i++) {
+        check(recordings[i], 3);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_session_comes_to_the_figures_of_the_file),
         cmocka_unit_test(two_sessions_merged_come_to_the_figures_of_the_file),
+        cmocka_unit_test(three_sessions_by_level_come_to_the_figures_of_the_file),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

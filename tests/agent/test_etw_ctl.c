@@ -122,6 +122,10 @@ static void every_refusal_has_its_error_and_a_remedy(void **state)
         {ERROR_PRIVILEGE_NOT_HELD, ERR_ACCESS, "SeSystemProfilePrivilege"},
         {ERROR_INVALID_PARAMETER, ERR_INVALID, "build"},
         {ERROR_BAD_LENGTH, ERR_INVALID, "build"},
+        {ERROR_MORE_DATA, ERR_INVALID, "names"},
+        {ERROR_WMI_INSTANCE_NOT_FOUND, ERR_LOST, "again"},
+        {ERROR_OUTOFMEMORY, ERR_NOMEM, "memory"},
+        {ERROR_NOT_SUPPORTED, ERR_UNSUPPORTED, "support"},
         {ERROR_DISK_FULL, ERR_NOSPACE, "room"},
         {ERROR_NOT_ENOUGH_MEMORY, ERR_NOMEM, "memory"},
         {ERROR_CALL_NOT_IMPLEMENTED, ERR_UNSUPPORTED, "polled"},
@@ -193,7 +197,8 @@ static void a_refused_flag_does_not_cost_the_others(void **state)
 
 static void a_refused_provider_is_named(void **state)
 {
-    static const struct etw_provider provider = {.guid = ETW_PROVIDER_KERNEL_PROCESS, .level = 4};
+    static const struct source_provider provider = {.guid = ETW_PROVIDER_KERNEL_PROCESS,
+                                                    .level = 4};
     struct etwreplay_script script = {
         .faults[REPLAY_ENABLE] = {.times = 1, .code = ERROR_ACCESS_DENIED}};
     struct etw_ctl *c = open_with(&script);
@@ -202,9 +207,207 @@ static void a_refused_provider_is_named(void **state)
     (void)state;
     assert_ok(etw_ctl_start(c, NULL));
     assert_err(etw_ctl_enable(c, &provider, &why), ERR_PROVIDER);
-    assert_non_null(strstr(why.text, "22fb2cd6-0e7b-422b-a0c7-2fad1fd0e716"));
+    assert_non_null(strstr(why.text, "Microsoft-Windows-Kernel-Process"));
     assert_ok(etw_ctl_enable(c, &provider, &why));
     assert_int_equal(stats_of(c).providers_refused, 1);
+    etw_ctl_close(c);
+}
+
+static void flags_change_without_going_off(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_flags(c, FLAG_THREAD, NULL));
+    assert_ok(etw_ctl_flags(c, FLAG_THREAD | FLAG_IMAGE, NULL));
+    assert_int_equal(etwreplay_calls(REPLAY_SET_INFO), 3); /* none, these, those */
+    assert_int_equal(etwreplay_flags(), FLAG_THREAD | FLAG_IMAGE);
+    assert_ok(etw_ctl_stop(c, NULL));
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_flags(c, FLAG_THREAD, NULL)); /* a new life begins with a rundown again */
+    assert_int_equal(etwreplay_calls(REPLAY_SET_INFO), 5);
+    etw_ctl_close(c);
+}
+
+static void why_a_provider_is_refused_is_said(void **state)
+{
+    static const struct source_provider provider = {.guid = {7}, .level = 4};
+    static const struct {
+        ULONG code;
+        const char *says;
+    } rows[] = {
+        {ERROR_ACCESS_DENIED, "LocalSystem"},
+        {ERROR_NO_SYSTEM_RESOURCES, "8 sessions"},
+        {ERROR_WMI_INSTANCE_NOT_FOUND, "gone"},
+        {ERROR_INVALID_PARAMETER, "keywords"},
+        {4711, "GUID"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct etwreplay_script script = {
+            .faults[REPLAY_ENABLE] = {.times = 1, .code = rows[i].code}};
+        struct etw_ctl *c = open_with(&script);
+        struct errmsg why;
+
+        assert_ok(etw_ctl_start(c, NULL));
+        assert_err(etw_ctl_enable(c, &provider, &why), ERR_PROVIDER);
+        assert_non_null(strstr(why.text, rows[i].says));
+        assert_non_null(strstr(why.text, "00000007-0000"));
+        etw_ctl_close(c);
+    }
+}
+
+static void events_are_filtered_by_id_where_the_system_can(void **state)
+{
+    static const struct source_provider provider = {
+        .guid = ETW_PROVIDER_KERNEL_PROCESS, .level = 4, .ids = {1, 2, 15}, .n_ids = 3};
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_enable(c, &provider, NULL));
+    assert_int_equal(etwreplay_filter_ids(), 3);
+    assert_int_equal(etwreplay_enabled(kernel.name), 1);
+    assert_ok(etw_ctl_disable(c, provider.guid, NULL));
+    assert_int_equal(etwreplay_enabled(kernel.name), 0);
+    etw_ctl_close(c);
+
+    script.filters_refused = true;
+    c = open_with(&script);
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_enable(c, &provider, NULL));
+    assert_int_equal(etwreplay_filter_ids(), 0);
+    assert_int_equal(etwreplay_enabled(kernel.name), 1);
+    assert_int_equal(stats_of(c).filters_refused, 1);
+    assert_int_equal(stats_of(c).providers_refused, 0);
+    etw_ctl_close(c);
+}
+
+/* Opens a trace of the session, as its reader does. */
+static void open_trace(const struct etw_api *api)
+{
+    WCHAR name[] = L"procfleet-test";
+    EVENT_TRACE_LOGFILEW log = {.LoggerName = name};
+    TRACEHANDLE h = api->open(&log);
+
+    assert_true(h != INVALID_PROCESSTRACE_HANDLE);
+    (void)api->close(h);
+}
+
+static void the_machines_sampling_is_put_back(void **state)
+{
+    struct etwreplay_script script = {0};
+    const struct etw_api *api = etwreplay_begin(&script);
+    struct etw_ctl *c;
+
+    (void)state;
+    assert_ok(etw_ctl_open(&c, api, &kernel, NULL));
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_err(etw_ctl_sampling(c, 2000, NULL), ERR_UNSUPPORTED); /* it may not be asked yet */
+    assert_int_equal(etwreplay_interval(), 10000);
+    open_trace(api);
+    etw_ctl_trust(c);
+    assert_ok(etw_ctl_sampling(c, 2000, NULL));
+    assert_int_equal(etwreplay_interval(), 5000);
+    assert_ok(etw_ctl_sampling(c, 8000, NULL));
+    assert_int_equal(etwreplay_interval(), 1250);
+    etw_ctl_sampling_end(c);
+    assert_int_equal(etwreplay_interval(), 10000); /* not 5000 */
+    assert_ok(etw_ctl_sampling(c, 1, NULL));
+    assert_ok(etw_ctl_stop(c, NULL));
+    assert_int_equal(etwreplay_interval(), 10000);
+    assert_ok(etw_ctl_sampling(c, 1, NULL));
+    etw_ctl_close(c);
+    assert_int_equal(etwreplay_interval(), 10000);
+    assert_int_equal(etwreplay_calls(REPLAY_QUERY_INFO), 3); /* once for each change */
+}
+
+static void sampling_that_cannot_be_asked_or_set_stays(void **state)
+{
+    static const struct {
+        enum etwreplay_call call;
+        enum err e;
+    } rows[] = {{REPLAY_QUERY_INFO, ERR_UNSUPPORTED}, {REPLAY_SET_INFO, ERR_PROVIDER}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct etwreplay_script script = {0};
+        const struct etw_api *api;
+        struct errmsg why;
+        struct etw_ctl *c;
+
+        script.faults[rows[i].call] = (struct etwreplay_fault){.times = 1, .code = 5};
+        api = etwreplay_begin(&script);
+        assert_ok(etw_ctl_open(&c, api, &kernel, NULL));
+        assert_ok(etw_ctl_start(c, NULL));
+        open_trace(api);
+        etw_ctl_trust(c);
+        assert_err(etw_ctl_sampling(c, 2000, &why), rows[i].e);
+        assert_true(strlen(why.text) > 40);
+        etw_ctl_close(c);
+        assert_int_equal(etwreplay_interval(), 10000);
+    }
+}
+
+static void stacks_go_on_and_off(void **state)
+{
+    struct etwreplay_script script = {
+        .faults[REPLAY_SET_INFO] = {.from = 2, .times = 1, .code = ERROR_INVALID_PARAMETER}};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_ok(etw_ctl_stacks(c, true, NULL));
+    assert_int_equal(etwreplay_stacks(), 2);
+    assert_ok(etw_ctl_stacks(c, false, NULL));
+    assert_int_equal(etwreplay_stacks(), 0);
+    assert_err(etw_ctl_stacks(c, true, &why), ERR_PROVIDER);
+    assert_non_null(strstr(why.text, "stacks"));
+    etw_ctl_close(c);
+}
+
+static void how_many_slots_there_are_is_asked_where_it_is_safe(void **state)
+{
+    struct etwreplay_script script = {
+        .faults[REPLAY_START] = {.from = 1, .times = 2, .code = ERROR_NO_SYSTEM_RESOURCES}};
+    const struct etw_api *api = etwreplay_begin(&script);
+    struct errmsg why;
+    struct etw_ctl *c;
+
+    (void)state;
+    assert_ok(etw_ctl_open(&c, api, &kernel, NULL));
+    assert_ok(etw_ctl_start(c, NULL));
+    open_trace(api);
+    assert_ok(etw_ctl_stop(c, NULL));
+    assert_err(etw_ctl_start(c, &why), ERR_FULL);
+    assert_null(strstr(why.text, "at most"));
+    etw_ctl_trust(c);
+    assert_err(etw_ctl_start(c, &why), ERR_FULL);
+    assert_non_null(strstr(why.text, "80 sessions at most"));
+    etw_ctl_close(c);
+}
+
+static void buffers_are_set_within_their_limits(void **state)
+{
+    struct etwreplay_script script = {0};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    assert_ok(etw_ctl_buffers(c, 100, NULL)); /* not started yet: from the start on */
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_int_equal(etwreplay_max_buffers(), 100);
+    assert_ok(etw_ctl_buffers(c, 200, NULL));
+    assert_int_equal(etwreplay_max_buffers(), 200);
+    assert_err(etw_ctl_buffers(c, 257, &why), ERR_RANGE);
+    assert_non_null(strstr(why.text, "pool_limit_mib"));
+    assert_err(etw_ctl_buffers(c, 3, &why), ERR_RANGE);
+    assert_int_equal(stats_of(c).grown, 0);
     etw_ctl_close(c);
 }
 
@@ -223,6 +426,24 @@ static void buffers_grow_to_the_pool_and_no_further(void **state)
     assert_err(etw_ctl_grow(c, &why), ERR_FULL);
     assert_non_null(strstr(why.text, "pool_limit_mib"));
     assert_int_equal(stats_of(c).grown, 2);
+    etw_ctl_close(c);
+}
+
+static void growing_leaves_the_flags_on(void **state)
+{
+    struct etwreplay_script script = {
+        .flags_refused = 0x8, .faults[REPLAY_UPDATE] = {.times = 1, .code = ERROR_MORE_DATA}};
+    struct etw_ctl *c = open_with(&script);
+    struct errmsg why;
+
+    (void)state;
+    assert_ok(etw_ctl_start(c, NULL));
+    assert_int_equal(etw_ctl_flags_on(c), 0);
+    assert_err(etw_ctl_flags(c, 0xf, &why), ERR_PROVIDER);
+    assert_int_equal(etw_ctl_flags_on(c), 0x7);
+    assert_ok(etw_ctl_grow(c, &why)); /* sent twice, without the one that is refused */
+    assert_int_equal(etwreplay_flags(), 0x7);
+    assert_int_equal(etwreplay_flags_of("procfleet-test"), 0x7);
     etw_ctl_close(c);
 }
 
@@ -258,7 +479,7 @@ static void a_session_that_somebody_replaced_is_lost_and_left_alone(void **state
 
 static void a_foreign_session_is_read_and_never_controlled(void **state)
 {
-    static const struct etw_provider provider = {.guid = ETW_PROVIDER_KERNEL_PROCESS};
+    static const struct source_provider provider = {.guid = ETW_PROVIDER_KERNEL_PROCESS};
     struct etwreplay_script script = {0};
     const struct etw_api *api = etwreplay_begin(&script);
     struct etw_session_conf conf = {.name = "theirs", .attach = true, .kernel = true};
@@ -289,8 +510,8 @@ static void impossible_sessions_are_refused(void **state)
     struct etw_ctl *c;
 
     (void)state;
-    rows[0].name = "";
-    rows[1].name = "\xff\xfe";
+    rows[0].name[0] = '\0';
+    rows[1].name[0] = '\xff';
     rows[2].buffer_kb = 2048;
     rows[3].min_buffers = 65;
     rows[4].pool_mib = 3;
@@ -328,7 +549,16 @@ int main(void)
         cmocka_unit_test(flags_go_off_before_they_go_on),
         cmocka_unit_test(a_refused_flag_does_not_cost_the_others),
         cmocka_unit_test(a_refused_provider_is_named),
+        cmocka_unit_test(flags_change_without_going_off),
+        cmocka_unit_test(why_a_provider_is_refused_is_said),
+        cmocka_unit_test(events_are_filtered_by_id_where_the_system_can),
+        cmocka_unit_test(the_machines_sampling_is_put_back),
+        cmocka_unit_test(sampling_that_cannot_be_asked_or_set_stays),
+        cmocka_unit_test(stacks_go_on_and_off),
+        cmocka_unit_test(how_many_slots_there_are_is_asked_where_it_is_safe),
+        cmocka_unit_test(buffers_are_set_within_their_limits),
         cmocka_unit_test(buffers_grow_to_the_pool_and_no_further),
+        cmocka_unit_test(growing_leaves_the_flags_on),
         cmocka_unit_test(a_session_that_somebody_stopped_is_lost),
         cmocka_unit_test(a_session_that_somebody_replaced_is_lost_and_left_alone),
         cmocka_unit_test(a_foreign_session_is_read_and_never_controlled),

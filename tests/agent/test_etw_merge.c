@@ -5,11 +5,12 @@
 
 #include "agent/etw_guid.h"
 #include "agent/source/etw_merge.h"
+#include "common/os.h"
 
 #define S INT64_C(1000000000)
 
 struct seen {
-    int64_t mono_ns[4096];
+    int64_t mono_ns[4096], wall_ns[4096];
     uint32_t pid[4096];
     size_t n;
     uint64_t lost;
@@ -23,6 +24,7 @@ static void on_raw(void *ctx, const struct raw_event *raw)
     assert_true(s->n < COUNT_OF(s->mono_ns));
     assert_true(raw->mono_ns >= s->now_ns);
     s->mono_ns[s->n] = raw->mono_ns;
+    s->wall_ns[s->n] = raw->wall_ns;
     s->pid[s->n++] = raw->pid;
 }
 
@@ -55,6 +57,7 @@ static void rig_open(struct rig *r, size_t n)
 
     memset(r, 0, sizeof *r);
     r->seen.now_ns = -1;
+    r->merge.window_ns = ETW_MERGE_WINDOW_NS;
     r->merge.sink = (struct source_sink){
         .ctx = &r->seen, .raw = on_raw, .fact = on_fact, .advance = on_advance};
     for (; r->merge.n < n; r->merge.n++) {
@@ -135,6 +138,7 @@ static void what_comes_too_late_takes_the_time_before_it(void **state)
     assert_ok(put(&r, 1, 4 * S));
     assert_int_equal(etw_merge_step(&r.merge, SIZE_MAX, 60 * S), 1);
     assert_int_equal(r.seen.mono_ns[1], 5 * S);
+    assert_int_equal(r.seen.wall_ns[1], 4 * S + 1000); /* when it happened */
     assert_int_equal(r.merge.late, 1);
     rig_close(&r);
 }
@@ -192,6 +196,80 @@ static void time_goes_on_and_never_back(void **state)
     rig_close(&r);
 }
 
+/* Records of three sessions, each in order, delivered in bursts up to 1.9 s late. */
+static void order_holds_whatever_comes_when(void **state)
+{
+    uint64_t random = 1;
+    int64_t next[3] = {S, S, S};
+    struct rig r;
+    size_t put_n = 0;
+
+    (void)state;
+    rig_open(&r, 3);
+    for (int64_t now_ns = S; put_n < 2000; now_ns += S / 20) {
+        for (size_t ring = 0; ring < 3; ring++) {
+            random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+            if (random >> 62 && now_ns - next[ring] < 19 * S / 10) {
+                continue; /* says nothing this time */
+            }
+            for (; next[ring] < now_ns; next[ring] += S / 40 + (int64_t)(random >> 40)) {
+                assert_ok(put(&r, ring, next[ring]));
+                put_n++;
+            }
+        }
+        (void)etw_merge_step(&r.merge, 1 + random % 50, now_ns);
+    }
+    for (size_t i = 0; i < r.merge.n; i++) {
+        ring_close(r.merge.rings[i]);
+    }
+    etw_merge_finish(&r.merge);
+    assert_int_equal(r.seen.n, put_n);
+    for (size_t i = 1; i < r.seen.n; i++) {
+        assert_true(r.seen.mono_ns[i - 1] <= r.seen.mono_ns[i]);
+    }
+    assert_int_equal(r.merge.late, 0);
+    assert_int_equal(r.merge.hurried, 0);
+    rig_close(&r);
+}
+
+static void who_delivers_often_is_waited_for_less(void **state)
+{
+    struct rig r;
+
+    (void)state;
+    assert_int_equal(etw_merge_window(0), ETW_MERGE_WINDOW_NS);
+    assert_int_equal(etw_merge_window(1000), ETW_MERGE_WINDOW_NS);
+    assert_true(etw_merge_window(5) < etw_merge_window(20));
+    assert_true(etw_merge_window(20) < S / 2);
+    rig_open(&r, 2);
+    r.merge.window_ns = etw_merge_window(20);
+    assert_ok(put(&r, 0, 5 * S));
+    assert_int_equal(etw_merge_step(&r.merge, SIZE_MAX, 5 * S + r.merge.window_ns - 1), 0);
+    assert_int_equal(etw_merge_step(&r.merge, SIZE_MAX, 5 * S + r.merge.window_ns), 1);
+    rig_close(&r);
+}
+
+static void waiting_ends_at_its_moment_or_when_a_ring_fills(void **state)
+{
+    int64_t began_ns;
+    struct rig r;
+
+    (void)state;
+    rig_open(&r, 2);
+    etw_merge_wait(&r.merge, 0);
+    assert_ok(put(&r, 0, 5 * S));
+    etw_merge_wait(&r.merge, 0);
+    /* One record that waits for the other session: a nap, not the moment it came. */
+    began_ns = os_mono_ns();
+    etw_merge_wait(&r.merge, began_ns + S / 100);
+    assert_true(os_mono_ns() - began_ns >= S / 100);
+    while (ring_fill_permille(r.merge.rings[1]) < 300) {
+        assert_ok(put(&r, 1, 5 * S));
+    }
+    etw_merge_wait(&r.merge, INT64_MAX); /* a short one: others may still come before it */
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +279,9 @@ int main(void)
         cmocka_unit_test(a_full_ring_does_not_wait),
         cmocka_unit_test(what_a_ring_lost_is_told_once),
         cmocka_unit_test(time_goes_on_and_never_back),
+        cmocka_unit_test(order_holds_whatever_comes_when),
+        cmocka_unit_test(who_delivers_often_is_waited_for_less),
+        cmocka_unit_test(waiting_ends_at_its_moment_or_when_a_ring_fills),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

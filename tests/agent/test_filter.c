@@ -107,6 +107,24 @@ static void a_line_that_grows_over_the_limit_is_cut_and_flagged(void **state)
     filter_destroy(f);
 }
 
+static void whose_a_process_is_may_be_hidden(void **state)
+{
+    struct filter_conf conf = {.command_line = FILTER_FULL};
+    struct proc_info info = {.command_line = str_make("x"), .user = str_make("joe")}, out;
+
+    (void)state;
+    for (int hide = 0; hide < 2; hide++) {
+        struct filter *f;
+
+        conf.hide_user = hide;
+        assert_ok(filter_create(&f, &conf));
+        filter_info(f, &info, &out);
+        assert_int_equal(out.user.n, hide ? 0 : 3);
+        assert_int_equal(out.command_line.n, 1);
+        filter_destroy(f);
+    }
+}
+
 static void creation_survives_every_failing_allocation(void **state)
 {
     struct filter_conf conf = {.words = words, .n_words = COUNT_OF(words)};
@@ -139,6 +157,7 @@ int main(void)
         cmocka_unit_test(exe_keeps_the_first_argument),
         cmocka_unit_test(none_leaves_nothing_and_full_leaves_all),
         cmocka_unit_test(a_line_that_grows_over_the_limit_is_cut_and_flagged),
+        cmocka_unit_test(whose_a_process_is_may_be_hidden),
         cmocka_unit_test(creation_survives_every_failing_allocation),
         cmocka_unit_test(policies_have_names),
     };

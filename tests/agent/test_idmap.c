@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/idmap.h"
+#include "agent/process/idmap.h"
 #include "common/mem.h"
 
 static uint32_t living_generation = 1;

@@ -276,6 +276,35 @@ static void levels_cap_ticks_and_tables(void **state)
     }
 }
 
+static void a_step_is_told_in_a_sentence(void **state)
+{
+    static const struct {
+        struct level_step step;
+        const char *text;
+    } table[] = {
+        {{3, 2, LEVEL_CAUSE_LOSS, 12, 0}, "from L3 to L2: 12 events or buffers were lost"},
+        {{2, 1, LEVEL_CAUSE_CPU, 31, 20},
+         "from L2 to L1: own CPU time was 3.1 % of the machine, above budget.cpu (2.0 %)"},
+        {{1, 0, LEVEL_CAUSE_MEMORY, 61 << 20, 50 << 20},
+         "from L1 to L0: own memory is 62464 KiB, above budget.mem (51200 KiB)"},
+        {{3, 2, LEVEL_CAUSE_RING, 815, 750},
+         "from L3 to L2: the ring of a source was 81.5 % full, above 75.0 %"},
+        {{3, 2, LEVEL_CAUSE_EVENTS, 20000, 10000},
+         "from L3 to L2: 20000 events came in a second, above budget.events (10000)"},
+        {{0, 1, LEVEL_CAUSE_QUIET, 0, 0}, "from L0 to L1: 60 s without a cause to collect less"},
+        {{1, 0, LEVEL_CAUSE_MEMORY, INT64_MAX, INT64_MAX},
+         "from L1 to L0: own memory is 9007199254740991 KiB, above budget.mem "
+         "(9007199254740991 KiB)"},
+    };
+    char text[LEVELS_TEXT];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        level_step_text(text, &table[i].step);
+        assert_string_equal(text, table[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,6 +319,7 @@ int main(void)
         cmocka_unit_test(a_requested_level_is_shed_like_any_other),
         cmocka_unit_test(a_request_may_ask_for_less),
         cmocka_unit_test(levels_cap_ticks_and_tables),
+        cmocka_unit_test(a_step_is_told_in_a_sentence),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/lifecycle.h"
+#include "agent/process/lifecycle.h"
 #include "common/mem.h"
 #include "tests/agent/feed.h"
 
@@ -405,6 +405,28 @@ static void what_never_comes_is_inferred_after_the_wait(void **state)
     bench_free(b);
 }
 
+/* How long an end is remembered must not hang on it: those behind it would be, too. */
+static void a_clock_that_is_set_moves_no_inferred_end(void **state)
+{
+    static const int64_t hours[] = {0, -1, 1};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(hours); i++) {
+        struct bench *b = bench_new(false);
+        struct snap_row row = feed_row(8, 100, 0);
+        int64_t due_ns = 20 * CLK_MS + LIFECYCLE_WAIT_NS;
+
+        feed_rows(b, 10, &row, 1);
+        feed_rows(b, 20, NULL, 0);
+        lifecycle_advance(b->life, WALL0 + due_ns + hours[i] * 3600 * CLK_S, due_ns);
+        assert_int_equal(b->heard.n, 1);
+        assert_int_equal(b->heard.events[0].mono_ns, 20 * CLK_MS);
+        assert_int_equal(b->heard.events[0].wall_ns, WALL0 + 20 * CLK_MS);
+        assert_int_equal(ptable_owner(b->table, 8)->end_mono_ns, 20 * CLK_MS);
+        bench_free(b);
+    }
+}
+
 static void an_incomplete_table_ends_nobody(void **state)
 {
     struct bench *b = bench_new(true);
@@ -689,6 +711,50 @@ static void creation_survives_every_failing_allocation(void **state)
     lifecycle_destroy(l);
 }
 
+static void a_start_that_the_first_table_shows_is_told_by_its_record(void **state)
+{
+    struct snap_row rows[] = {feed_row(8, 80, -60000), feed_row(12, 120, -100)};
+    struct bench *b = bench_new(false);
+
+    (void)state;
+    feed_rows(b, 0, rows, 2);
+    (void)feed(b, feed_proc(EV_PROC_START, -90, 12, 120));
+    (void)feed(b, feed_proc(EV_PROC_START, 10, 8, 80)); /* its program changed, perhaps */
+    assert_int_equal(b->heard.n, 1);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 12), 1);
+    assert_int_equal(b->heard.events[0].info.origin, ORIGIN_START);
+    bench_free(b);
+}
+
+static void polling_may_begin_and_end_while_it_runs(void **state)
+{
+    struct snap_row rows[] = {feed_row(4, 40, -60000), feed_row(8, 80, 900),
+                              feed_row(12, 120, 1900), feed_row(16, 160, 3900)};
+    struct bench *b = bench_new(false);
+
+    (void)state;
+    feed_rows(b, 0, rows, 1);
+    feed_rows(b, 1000, rows, 2);
+    assert_int_equal(b->heard.n, 0); /* its start record may come yet */
+    lifecycle_set_polled(b->life, true);
+    feed_rows(b, 2000, rows, 3);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 12), 1);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 8), 0);
+    feed_rows(b, 3000, rows, 2);
+    assert_int_equal(told(b, LIFE_PROCESS_STOP, 12), 1);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 8), 1); /* its time is over */
+    lifecycle_set_polled(b->life, false);
+    rows[2] = rows[3];
+    feed_rows(b, 4000, rows, 3);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 16), 0);
+    (void)feed(b, feed_proc(EV_PROC_START, 4100, 16, 160));
+    feed_rows(b, 7000, rows, 3);
+    assert_int_equal(told(b, LIFE_PROCESS_START, 16), 1);
+    assert_int_equal(lifecycle_stats(b->life)->starts, 3);
+    assert_int_equal(lifecycle_stats(b->life)->stops, 1);
+    bench_free(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -710,6 +776,7 @@ int main(void)
         cmocka_unit_test(two_tables_alone_tell_starts_and_stops_as_inferred),
         cmocka_unit_test(a_table_waits_for_the_events_and_tells_each_once),
         cmocka_unit_test(what_never_comes_is_inferred_after_the_wait),
+        cmocka_unit_test(a_clock_that_is_set_moves_no_inferred_end),
         cmocka_unit_test(an_incomplete_table_ends_nobody),
         cmocka_unit_test(a_row_older_than_the_agent_is_not_a_start),
         cmocka_unit_test(a_stop_without_start_tells_the_start_first),
@@ -723,6 +790,8 @@ int main(void)
         cmocka_unit_test(a_manifest_stop_ends_the_instance_that_classic_records_know),
         cmocka_unit_test(more_waiting_halves_than_there_is_room_for_are_told_early),
         cmocka_unit_test(creation_survives_every_failing_allocation),
+        cmocka_unit_test(polling_may_begin_and_end_while_it_runs),
+        cmocka_unit_test(a_start_that_the_first_table_shows_is_told_by_its_record),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

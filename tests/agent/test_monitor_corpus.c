@@ -205,12 +205,40 @@ static void a_process_of_two_providers_is_told_once_with_what_both_know(void **s
     mem_free(s);
 }
 
+/* monitor_read_etl, as whoever uses the monitor as a library does it. */
+static void a_recording_is_read_by_its_name(void **state)
+{
+    static struct monitor_row row;
+    struct seen *s = mem_zalloc(sizeof *s);
+    struct monitor_conf conf = {
+        .period_ns = CLK_S, .processes_max = 4096, .tick = seen_tick, .life = seen_life, .ctx = s};
+    struct errmsg why = {""};
+    struct monitor *m;
+    char path[1024];
+
+    (void)state;
+    (void)corpus_recording(path, sizeof path, "net.4.5.2.x64");
+    assert_ok(monitor_create(&m, &conf, &why));
+    assert_err(monitor_open(m, &why), ERR_INVALID); /* no source of its own */
+    if (monitor_read_etl(m, path, &why)) {
+        fail_msg("%s", why.text);
+    }
+    assert_string_equal(monitor_source(m, &why), "etl");
+    assert_ok(monitor_process(m, 3676, &row));
+    assert_int_equal(row.row.values[M_CPU_TIME], 5106 * CLK_MS);
+    assert_true(str_eq(row.info.name, str_make("Test.x64.exe")));
+    assert_err(monitor_set_stacks(m, true, &why), ERR_UNSUPPORTED);
+    monitor_destroy(m);
+    mem_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_process_has_its_plain_samples),
         cmocka_unit_test(each_start_and_end_of_a_recording_is_told_once),
         cmocka_unit_test(a_process_of_two_providers_is_told_once_with_what_both_know),
+        cmocka_unit_test(a_recording_is_read_by_its_name),
     };
 
     return corpus_dir() ? cmocka_run_group_tests(tests, NULL, NULL) : CORPUS_SKIP;

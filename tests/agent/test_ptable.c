@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/ptable.h"
+#include "agent/process/ptable.h"
 #include "common/clk.h"
 #include "common/mem.h"
 
@@ -196,6 +196,32 @@ static void an_update_adds_what_was_unknown_and_keeps_the_parent(void **state)
     ptable_destroy(t);
 }
 
+static void an_account_has_its_name_once_it_is_known(void **state)
+{
+    static const struct {
+        const char *told, *kept;
+    } cases[] = {
+        {"S-1-5-18", "S-1-5-18"},
+        {"", "S-1-5-18"},
+        {"S-1-5-19", "S-1-5-19"},
+        {"NT AUTHORITY\\SYSTEM", "NT AUTHORITY\\SYSTEM"},
+        {"S-1-5-18", "NT AUTHORITY\\SYSTEM"},
+        {"joe", "joe"},
+    };
+    struct ptable *t = table_of(&roomy);
+    struct ptable_proc *p = add(t, 7, 1);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct proc_info info = info_of(7, 1, "x");
+
+        info.user = str_make(cases[i].told);
+        ptable_update(t, p, &info);
+        assert_true(str_eq(p->info.user, str_make(cases[i].kept)));
+    }
+    ptable_destroy(t);
+}
+
 static void text_beyond_the_limits_is_cut_between_characters_or_left_out(void **state)
 {
     struct ptable_conf small = roomy;
@@ -270,6 +296,7 @@ int main(void)
         cmocka_unit_test(a_thread_belongs_to_who_started_it_last),
         cmocka_unit_test(a_full_table_refuses_and_counts),
         cmocka_unit_test(an_update_adds_what_was_unknown_and_keeps_the_parent),
+        cmocka_unit_test(an_account_has_its_name_once_it_is_known),
         cmocka_unit_test(text_beyond_the_limits_is_cut_between_characters_or_left_out),
         cmocka_unit_test(a_revived_instance_runs_again),
         cmocka_unit_test(creation_and_adding_survive_every_failing_allocation),

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/etw_guid.h"
-#include "agent/pump.h"
+#include "agent/ring/pump.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -20,11 +20,11 @@ static void put(struct queue *q, uint64_t seq)
     assert_ok(queue_put(q, seq, "0123456789", 10, false));
 }
 
-static uint64_t first(struct queue *q)
+static uint64_t take(struct queue *q)
 {
     struct queue_item item;
 
-    return queue_peek(q, 0, &item) ? 0 : item.seq;
+    return queue_take(q, &item) ? 0 : item.seq;
 }
 
 static struct queue_stats stats_of(struct queue *q)
@@ -35,7 +35,7 @@ static struct queue_stats stats_of(struct queue *q)
     return s;
 }
 
-static void batches_leave_in_order_and_only_when_dropped(void **state)
+static void batches_leave_in_order_and_each_is_in_hand_once(void **state)
 {
     struct queue *q = queue_of(100);
     struct queue_item item;
@@ -43,19 +43,22 @@ static void batches_leave_in_order_and_only_when_dropped(void **state)
     (void)state;
     put(q, 1);
     put(q, 2);
-    assert_ok(queue_peek(q, 0, &item));
+    assert_ok(queue_take(q, &item));
     assert_int_equal(item.seq, 1);
     assert_int_equal(item.n, 10);
     assert_memory_equal(item.p, "0123456789", 10);
-    assert_int_equal(first(q), 1);
-    queue_drop(q, 1);
-    assert_int_equal(first(q), 2);
-    queue_drop(q, 2);
-    assert_err(queue_peek(q, 0, &item), ERR_TIMEOUT);
+    assert_int_equal(take(q), 2);
+    assert_err(queue_take(q, &item), ERR_TIMEOUT);
+    queue_done(q, 2); /* in any order */
+    queue_done(q, 2); /* and once */
+    assert_int_equal(stats_of(q).held, 1);
+    queue_done(q, 1);
+    assert_int_equal(stats_of(q).held, 0);
+    assert_int_equal(stats_of(q).out, 2);
     queue_destroy(q);
 }
 
-static void dropping_up_to_a_number_takes_all_before_it(void **state)
+static void what_is_stored_goes_up_to_its_number_but_for_what_is_in_hand(void **state)
 {
     struct queue *q = queue_of(100);
 
@@ -63,13 +66,33 @@ static void dropping_up_to_a_number_takes_all_before_it(void **state)
     for (uint64_t seq = 1; seq <= 5; seq++) {
         put(q, seq);
     }
-    queue_drop(q, 3);
-    assert_int_equal(first(q), 4);
+    assert_int_equal(take(q), 1);
+    assert_int_equal(queue_stored(q, 3), 2);
+    assert_int_equal(take(q), 4);
+    queue_done(q, 1);
     assert_int_equal(stats_of(q).out, 3);
     queue_destroy(q);
 }
 
-static void a_full_queue_drops_its_oldest_but_not_the_one_in_hand(void **state)
+static void hands_have_a_limit(void **state)
+{
+    struct queue *q = queue_of(1000);
+    struct queue_item item;
+
+    (void)state;
+    for (uint64_t seq = 1; seq <= OUTBOX_HANDS + 1; seq++) {
+        put(q, seq);
+    }
+    for (uint64_t seq = 1; seq <= OUTBOX_HANDS; seq++) {
+        assert_int_equal(take(q), seq);
+    }
+    assert_err(queue_take(q, &item), ERR_FULL);
+    queue_done(q, 3);
+    assert_int_equal(take(q), OUTBOX_HANDS + 1);
+    queue_destroy(q);
+}
+
+static void a_full_queue_drops_its_oldest_but_not_those_in_hand(void **state)
 {
     struct queue *q = queue_of(30);
     struct queue_item item;
@@ -78,12 +101,12 @@ static void a_full_queue_drops_its_oldest_but_not_the_one_in_hand(void **state)
     put(q, 1);
     put(q, 2);
     put(q, 3);
-    assert_ok(queue_peek(q, 0, &item));
+    assert_ok(queue_take(q, &item));
     put(q, 4);
     assert_memory_equal(item.p, "0123456789", 10);
-    assert_int_equal(first(q), 1);
-    queue_drop(q, 1);
-    assert_int_equal(first(q), 3);
+    assert_int_equal(take(q), 3);
+    queue_done(q, 1);
+    assert_int_equal(take(q), 4);
     assert_int_equal(stats_of(q).overflow, 1);
     assert_err(queue_put(q, 5, "0123456789012345678901234567890", 31, true), ERR_FULL);
     queue_destroy(q);
@@ -97,7 +120,7 @@ static void counts_add_up_at_rest(void **state)
     for (uint64_t seq = 1; seq <= 10; seq++) {
         put(q, seq);
     }
-    queue_drop(q, 8);
+    queue_stored(q, 9);
     assert_int_equal(stats_of(q).in, stats_of(q).out + stats_of(q).overflow + stats_of(q).held);
     queue_destroy(q);
 }
@@ -111,9 +134,10 @@ static void a_closed_queue_drains_and_then_ends(void **state)
     put(q, 1);
     queue_close(q);
     assert_err(queue_put(q, 2, "x", 1, true), ERR_CLOSED);
-    assert_int_equal(first(q), 1);
-    queue_drop(q, 1);
-    assert_err(queue_peek(q, INT64_MAX, &item), ERR_END);
+    assert_int_equal(take(q), 1);
+    assert_err(queue_take(q, &item), ERR_TIMEOUT); /* it may have to be sent again */
+    queue_done(q, 1);
+    assert_err(queue_take(q, &item), ERR_END);
     queue_destroy(q);
 }
 
@@ -127,12 +151,18 @@ static void read_all(void *arg)
     struct reader *r = arg;
     struct queue_item item;
 
-    while (queue_peek(r->q, os_mono_ns() + 10 * CLK_S, &item) == ERR_OK) {
-        if (item.seq != r->seen + 1) {
+    enum err e;
+
+    while ((e = queue_take(r->q, &item)) != ERR_END) {
+        if (e == ERR_TIMEOUT) {
+            queue_wait(r->q, os_mono_ns() + 10 * CLK_S);
+            continue;
+        }
+        if (e || item.seq != r->seen + 1) {
             return;
         }
         r->seen = item.seq;
-        queue_drop(r->q, item.seq);
+        queue_done(r->q, item.seq);
     }
 }
 
@@ -171,14 +201,18 @@ static void closing_frees_a_waiting_writer(void **state)
     queue_destroy(q);
 }
 
-static void waking_ends_a_peek(void **state)
+static void waiting_ends_with_news_a_wake_or_its_moment(void **state)
 {
     struct queue *q = queue_of(10);
-    struct queue_item item;
 
     (void)state;
     queue_wake(q);
-    assert_err(queue_peek(q, INT64_MAX, &item), ERR_TIMEOUT);
+    queue_wait(q, INT64_MAX);
+    put(q, 1);
+    queue_wait(q, INT64_MAX);
+    queue_wait(q, os_mono_ns() + CLK_MS);
+    queue_close(q);
+    queue_wait(q, INT64_MAX);
     queue_destroy(q);
 }
 
@@ -202,14 +236,15 @@ static void creation_and_putting_survive_every_failing_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_leave_in_order_and_only_when_dropped),
-        cmocka_unit_test(dropping_up_to_a_number_takes_all_before_it),
-        cmocka_unit_test(a_full_queue_drops_its_oldest_but_not_the_one_in_hand),
+        cmocka_unit_test(batches_leave_in_order_and_each_is_in_hand_once),
+        cmocka_unit_test(what_is_stored_goes_up_to_its_number_but_for_what_is_in_hand),
+        cmocka_unit_test(hands_have_a_limit),
+        cmocka_unit_test(a_full_queue_drops_its_oldest_but_not_those_in_hand),
         cmocka_unit_test(counts_add_up_at_rest),
         cmocka_unit_test(a_closed_queue_drains_and_then_ends),
         cmocka_unit_test(a_waiting_writer_loses_nothing),
         cmocka_unit_test(closing_frees_a_waiting_writer),
-        cmocka_unit_test(waking_ends_a_peek),
+        cmocka_unit_test(waiting_ends_with_news_a_wake_or_its_moment),
         cmocka_unit_test(creation_and_putting_survive_every_failing_allocation),
     };
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/redact.h"
+#include "agent/redact/redact.h"
 
 static const char *const words[] = {"password", "passwd", "pwd",       "secret",
                                     "token",    "key",    "credential"};

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/etw_guid.h"
-#include "agent/ring.h"
+#include "agent/ring/ring.h"
 #include "common/mem.h"
 #include "common/os.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/monitor.h"
-#include "agent/pump.h"
+#include "agent/ring/pump.h"
 #include "agent/source/etl_file.h"
 #include "common/clk.h"
 #include "common/mem.h"

@@ -292,6 +292,157 @@ static void between_tables_only_what_events_moved_has_rows(void **state)
     bench_free(b);
 }
 
+/* -- CPU time between tables, where switches are recorded -- */
+
+enum { SWITCHED = 3, CLOCK_MS = 15, TABLE_MS = 500, SPAN_MS = 3000 };
+
+/* Three processes with a thread each on two CPUs. Tables say what the clock's ticks have charged.
+ * CPU 1 switches every ms, CPU 0 when it likes: threads stay on it for longer than a table lasts.
+ */
+struct switched {
+    struct bench *b;
+    uint64_t random;
+    uint32_t stay_ms;                         /* on CPU 0, about */
+    uint32_t running[2];                      /* which process, or SWITCHED: nobody */
+    int64_t ran[SWITCHED], charged[SWITCHED]; /* ns: in truth, by the clock */
+    int64_t ran_at_table[SWITCHED], charged_at_table[SWITCHED], ran_at_tick[SWITCHED];
+    int64_t due[SWITCHED]; /* what cpu_time must be */
+};
+
+static uint32_t switched_tid(uint32_t process)
+{
+    return process < SWITCHED ? 80 + 10 * process : 0;
+}
+
+static void switch_to(struct switched *w, uint16_t cpu, uint32_t process, int64_t ms)
+{
+    struct event ev = feed_at(EV_CSWITCH, ms);
+
+    ev.cpu = cpu;
+    ev.u.cswitch.old_tid = switched_tid(w->running[cpu]);
+    ev.u.cswitch.new_tid = switched_tid(process);
+    w->running[cpu] = process;
+    aggregate_event(w->b->agg, &ev);
+}
+
+static void switched_table(struct switched *w, int64_t ms)
+{
+    struct snap_row rows[SWITCHED];
+
+    for (uint32_t i = 0; i < SWITCHED; i++) {
+        rows[i] = feed_row(8 + i, 1, -9000);
+        rows[i].mask = METRIC_BIT(M_KERNEL_TIME) | METRIC_BIT(M_USER_TIME);
+        rows[i].values[M_KERNEL_TIME] = w->charged[i];
+        w->ran_at_table[i] = w->ran[i];
+        w->charged_at_table[i] = w->charged[i];
+    }
+    table_at(w->b, ms, rows, SWITCHED);
+}
+
+/* A ms has passed. */
+static void switched_run(struct switched *w, int64_t ms)
+{
+    for (size_t cpu = 0; cpu < 2; cpu++) {
+        uint32_t i = w->running[cpu];
+
+        if (i < SWITCHED) {
+            w->ran[i] += CLK_MS;
+            w->charged[i] += ms % CLOCK_MS == 0 ? CLOCK_MS * CLK_MS : 0;
+        }
+    }
+}
+
+/* Never less than before, and what has run since a table is in it exactly once. */
+static void check_switched(struct switched *w, bool table)
+{
+    struct seen *tick = &w->b->ticks[0];
+
+    assert_int_equal(w->b->n_ticks, 1);
+    for (uint32_t i = 0; i < SWITCHED; i++) {
+        const struct sample_row *row = row_of(tick, 8 + i);
+        int64_t now_ns = w->charged_at_table[i] + w->ran[i] - w->ran_at_table[i];
+
+        w->due[i] = now_ns > w->due[i] ? now_ns : w->due[i];
+        assert_true(row || w->ran[i] == w->ran_at_tick[i]);
+        w->ran_at_tick[i] = w->ran[i];
+        if (row && (table || w->ran[i] > w->ran_at_table[i])) {
+            assert_true(row->mask & METRIC_BIT(M_CPU_TIME));
+        }
+        if (row && (row->mask & METRIC_BIT(M_CPU_TIME))) {
+            assert_int_equal(row->values[M_CPU_TIME], w->due[i]);
+            assert_int_equal(row->info->cpu_origin, CPU_ORIGIN_TIMES);
+        }
+    }
+    w->b->n_ticks = 0;
+}
+
+static void switched_ms(struct switched *w, int64_t ms)
+{
+    switched_run(w, ms);
+    switch_to(w, 1, w->running[1] == 2 ? SWITCHED : 2, ms);
+    w->random = w->random * UINT64_C(6364136223846793005) + 1442695040888963407;
+    if ((w->random >> 33) % w->stay_ms == 0) {
+        switch_to(w, 0, (uint32_t)(w->random >> 40) % 4 == 2 ? SWITCHED : (w->random >> 40) % 2,
+                  ms);
+    }
+    if (ms % TABLE_MS == 0) {
+        switched_table(w, ms);
+        check_switched(w, true);
+        return;
+    }
+    sampler_advance(w->b->sampler, WALL0 + ms * CLK_MS, ms * CLK_MS);
+    if (w->b->n_ticks > 0) {
+        check_switched(w, false);
+    }
+}
+
+/* The session of switches has ended, and stands again much later: what was meanwhile is unknown. */
+static void check_silence(struct switched *w)
+{
+    int64_t ms = SPAN_MS;
+
+    for (; ms < SPAN_MS + 5 * TABLE_MS; ms += TABLE_MS) {
+        switched_table(w, ms);
+        check_switched(w, true);
+    }
+    switch_to(w, 0, SWITCHED, ms);
+    switch_to(w, 1, SWITCHED, ms);
+    sampler_advance(w->b->sampler, WALL0 + ms * CLK_MS, ms * CLK_MS);
+    if (w->b->n_ticks > 0) {
+        check_switched(w, false);
+    }
+    switched_table(w, ms + 1);
+    check_switched(w, true);
+}
+
+static void switches_move_cpu_time_on_between_tables(void **state)
+{
+    static const uint32_t stays_ms[] = {3, 40, 900};
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct switched w = {.b = bench_new(true, 10 * CLK_MS),
+                             .random = seed * UINT64_C(0x9e3779b97f4a7c15),
+                             .stay_ms = stays_ms[seed % COUNT_OF(stays_ms)],
+                             .running = {SWITCHED, SWITCHED}};
+
+        switched_table(&w, 0);
+        check_switched(&w, true);
+        for (uint32_t i = 0; i < SWITCHED; i++) {
+            struct event ev = feed_thread(EV_THREAD_START, 0, 8 + i, switched_tid(i));
+
+            aggregate_event(w.b->agg, &ev);
+        }
+        switch_to(&w, 0, 0, 0);
+        for (int64_t ms = 1; ms < SPAN_MS; ms++) {
+            switched_ms(&w, ms);
+        }
+        check_silence(&w);
+        assert_int_equal(aggregate_stats(w.b->agg)->stepped_back, 0);
+        bench_free(w.b);
+    }
+}
+
 static void up_to_ten_ticks_a_second_every_tick_is_a_table(void **state)
 {
     struct bench *b = bench_new(true, CLK_S);
@@ -352,6 +503,7 @@ int main(void)
         cmocka_unit_test(fast_ticks_have_rows_of_those_only_who_did_something),
         cmocka_unit_test(tables_make_ticks_of_their_own_and_end_with_last_rows),
         cmocka_unit_test(between_tables_only_what_events_moved_has_rows),
+        cmocka_unit_test(switches_move_cpu_time_on_between_tables),
         cmocka_unit_test(up_to_ten_ticks_a_second_every_tick_is_a_table),
         cmocka_unit_test(rows_over_the_limit_are_counted),
         cmocka_unit_test(creation_survives_every_failing_allocation),

@@ -11,8 +11,13 @@
 #define FILETIME UINT64_C(133000000000000000)
 
 static const struct snap_gen_thread threads[] = {
-    {100, 2, 0}, {101, 1, 0}, {102, 3, 0}, {103, 5, 5}, {104, 5, 6}, {105, 5, 12}, {106, 4, 0},
+    {.tid = 100, .state = 2, .reason = 0}, {.tid = 101, .state = 1, .reason = 0},
+    {.tid = 102, .state = 3, .reason = 0}, {.tid = 103, .state = 5, .reason = 5},
+    {.tid = 104, .state = 5, .reason = 6}, {.tid = 105, .state = 5, .reason = 12},
+    {.tid = 106, .state = 4, .reason = 0},
 };
+
+static const uint8_t system_sid[] = {1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0};
 
 static const struct snap_gen_process idle = {
     .pid = 0, .session = 0, .threads = threads, .n_threads = 2, .kernel = 77};
@@ -192,6 +197,60 @@ static void class_148_gives_the_path_and_larger_threads(void **state)
     buf_fini(&b);
 }
 
+static void class_148_gives_the_user(void **state)
+{
+    static const uint32_t bad[] = {0, 0x34, 0x37, 0x38, 0x1ff, UINT32_MAX};
+    struct snap_gen_process p = service;
+    struct snap_walk w;
+    struct snap_row row;
+
+    (void)state;
+    p.sid = system_sid;
+    p.sid_n = sizeof system_sid;
+    for (size_t i = 0; i <= COUNT_OF(bad); i++) {
+        size_t extension = 0x100 + 0x88;
+        struct buf b;
+
+        buf_init(&b, 1 << 20);
+        snap_gen_put(&b, BASE, true, &p, true);
+        for (size_t k = 0; i < COUNT_OF(bad) && k < 4; k++) {
+            b.p[extension + 0x34 + k] = (uint8_t)(bad[i] >> 8 * k);
+        }
+        snap_walk_init(&w, b.p, b.n, BASE, true);
+        assert_ok(snap_walk_next(&w, &row));
+        assert_text(row.info.user, i < COUNT_OF(bad) ? "" : "S-1-5-18");
+        buf_fini(&b);
+    }
+}
+
+static void threads_are_read_in_both_sizes(void **state)
+{
+    const struct snap_gen_thread one[] = {
+        {.tid = 8}, {.tid = 12, .created = FILETIME, .user = 5, .kernel = 7, .switches = 9}};
+    const struct snap_gen_process p = {
+        .pid = 5, .created = FILETIME, .threads = one, .n_threads = COUNT_OF(one)};
+
+    (void)state;
+    for (int full = 0; full < 2; full++) {
+        struct snap_thread thread;
+        struct snap_walk w;
+        struct snap_row row;
+        struct buf b;
+
+        buf_init(&b, 1 << 20);
+        snap_gen_put(&b, BASE, full, &p, true);
+        snap_walk_init(&w, b.p, b.n, BASE, full);
+        assert_ok(snap_walk_next(&w, &row));
+        assert_int_equal(w.n_threads, 2);
+        snap_walk_thread(&w, 1, &thread);
+        assert_int_equal(thread.tid, 12);
+        assert_int_equal(thread.created, FILETIME);
+        assert_int_equal(thread.time, 12);
+        assert_int_equal(thread.switches, 9);
+        buf_fini(&b);
+    }
+}
+
 /* In memory of exactly that size, so that a sanitizer sees a read beyond. */
 static size_t walk_all(const uint8_t *p, size_t n, bool full, enum err *end)
 {
@@ -332,6 +391,8 @@ int main(void)
         cmocka_unit_test(process_0_is_idle_and_was_never_created),
         cmocka_unit_test(the_extension_is_read_only_where_it_fits_before_the_name),
         cmocka_unit_test(class_148_gives_the_path_and_larger_threads),
+        cmocka_unit_test(class_148_gives_the_user),
+        cmocka_unit_test(threads_are_read_in_both_sizes),
         cmocka_unit_test(every_shorter_answer_is_corrupt_or_gives_fewer_processes),
         cmocka_unit_test(lengths_that_cannot_be_are_corrupt),
         cmocka_unit_test(numbers_too_large_saturate),

@@ -10,7 +10,7 @@
 #define ROUNDS_MAX 15
 
 struct result {
-    double bytes, encode_ns, decode_ns, changed;
+    double bytes, encode_ns, decode_ns, part_ns, changed;
 };
 
 static void check(enum err e)
@@ -37,7 +37,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
     struct fleetgen *g = fleetgen_create(conf);
     struct wire_encoder *enc;
     uint64_t made, same;
-    int64_t encode = 0, decode = 0;
+    int64_t encode = 0, decode = 0, part = 0;
     size_t bytes = 0, values = 0;
     struct buf out;
 
@@ -46,7 +46,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
     for (unsigned i = 0; i < batches; i++) {
         const struct batch *b = fleetgen_batch(g, ticks);
         struct batch *back;
-        int64_t t0, t1;
+        int64_t t0, t1, t2;
 
         buf_reset(&out);
         t0 = os_thread_cpu_ns();
@@ -54,7 +54,11 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
         t1 = os_thread_cpu_ns();
         check(wire_batch_decode(&back, out.p, out.n));
         wire_batch_free(back);
-        decode += os_thread_cpu_ns() - t1;
+        t2 = os_thread_cpu_ns();
+        check(wire_batch_decode_part(&back, METRIC_BIT(M_CPU_TIME), out.p, out.n));
+        wire_batch_free(back);
+        part += os_thread_cpu_ns() - t2;
+        decode += t2 - t1;
         encode += t1 - t0;
         bytes += out.n;
         values += values_of(b);
@@ -64,7 +68,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
     wire_encoder_destroy(enc);
     fleetgen_destroy(g);
     return (struct result){(double)bytes / (double)values, (double)encode / (double)values,
-                           (double)decode / (double)values,
+                           (double)decode / (double)values, (double)part / (double)values,
                            100 - 100 * (double)same / (double)made};
 }
 
@@ -72,16 +76,18 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
 static struct result measure(const struct fleetgen_conf *conf, size_t ticks)
 {
     unsigned rounds = bench_quick() ? 1 : ROUNDS_MAX, batches = 60;
-    double encode[ROUNDS_MAX], decode[ROUNDS_MAX];
+    double encode[ROUNDS_MAX], decode[ROUNDS_MAX], part[ROUNDS_MAX];
     struct result r = {0};
 
     for (unsigned i = 0; i < rounds; i++) {
         r = round_of(conf, ticks, batches);
         encode[i] = r.encode_ns;
         decode[i] = r.decode_ns;
+        part[i] = r.part_ns;
     }
     r.encode_ns = bench_median(encode, rounds);
     r.decode_ns = bench_median(decode, rounds);
+    r.part_ns = bench_median(part, rounds);
     return r;
 }
 
@@ -95,6 +101,7 @@ int main(int argc, char **argv)
     bench_figure("batch_wire_bytes", r.bytes, "B/value", 1.05, BENCH_LESS);
     bench_figure("batch_encode", r.encode_ns, "ns/value", 8, BENCH_LESS);
     bench_figure("batch_decode", r.decode_ns, "ns/value", 6, BENCH_LESS);
+    bench_figure("batch_decode_1_metric", r.part_ns, "ns/value of all", 0, BENCH_LESS);
     bench_figure("fleetgen_changed", r.changed, "%", 0, BENCH_LESS);
     r = measure(&second, 1);
     bench_figure("batch_wire_bytes_1_tick", r.bytes, "B/value", 0, BENCH_LESS);

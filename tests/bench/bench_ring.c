@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "agent/etw_guid.h"
-#include "agent/pump.h"
+#include "agent/ring/pump.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

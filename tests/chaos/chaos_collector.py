@@ -28,7 +28,7 @@ with Fleet() as fleet:
     fleet.wait_for("three hosts", lambda: len(fleet.hosts()) == 3)
     for kill in range(KILLS):
         before = {n: h["batches"] for n, h in fleet.hosts().items()}
-        if kill == KILLS // 2:  # an agent restarted in the same boot begins a new stream; it is no duplicate
+        if kill == KILLS // 2:  # an agent restarted in the same boot goes on with its stream; it sends nothing twice
             fleet.stop(agents["two"])
             first_life = acknowledged(fleet.log("agent-two.log"))
             agents["two"] = fleet.start_agent("two", batch__max_age="200ms", sampling__rate_hz="10")

@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_ASK_H
 #define PROCFLEET_TESTS_COLLECTOR_ASK_H
 
-#include "collector/query.h"
+#include "collector/query/query.h"
 #include "tests/collector/lab.h"
 
 /* The answer; ends the test when the query fails. */

@@ -1,5 +1,6 @@
 #include "tests/collector/lab.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "common/arena.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 
 #define VIEWS_MAX 4096
@@ -17,6 +19,8 @@ struct lab {
     size_t n_views;
     struct store_view *views[VIEWS_MAX];
     unsigned host;
+    struct host_offset clock;
+    int64_t received_ns;
     struct wire_encoder *encoder;
     struct arena texts; /* of the batch being made */
     struct batch batch;
@@ -41,13 +45,28 @@ static void check(bool ok, const char *what)
     }
 }
 
+static atomic_llong now; /* read by the store's threads */
+
+void lab_now(int64_t now_ns)
+{
+    atomic_store(&now, now_ns);
+}
+
+static int64_t time_now(void)
+{
+    return atomic_load(&now);
+}
+
 struct lab *lab_open(void (*on_stored)(void *, const char *, const struct batch *), void *ctx)
 {
     struct lab *l = mem_zalloc(sizeof *l);
     struct store_conf conf = {
-        .fio = fio_os(),
+        .fio = fio_unsynced(),
         .head_bytes_max = 64u << 20,
-        .age_max_ns = INT64_MAX / 2,
+        .accept_age_ns = INT64_MAX / 2,
+        .now_ns = time_now,
+        .seal_poll_ns = INT64_C(3600) * 1000000000, /* only when a test says so */
+        .retain = {.total_bytes = (uint64_t)1 << 40, .disk_free_min = 1, .disk_free_stop = 1},
         .hosts_max = 100,
         .instances_max = 10000,
         .commit_gather_ns = 1000000,
@@ -58,6 +77,7 @@ struct lab *lab_open(void (*on_stored)(void *, const char *, const struct batch 
     struct errmsg why;
 
     check(l != NULL, "memory");
+    l->received_ns = LAB_NS(0);
     conf.dir = support_temp_dir(l->dir, sizeof l->dir);
     for (unsigned m = 0; m < METRIC_COLS; m++) {
         l->values[m] = mem_array(LAB_MAX, sizeof(int64_t));
@@ -149,10 +169,25 @@ void lab_boot(struct lab *l, uint8_t boot)
     memset(l->batch.head.boot.b, boot, sizeof l->batch.head.boot.b);
 }
 
-void lab_tick(struct lab *l, double second)
+void lab_clock(struct lab *l, struct host_offset clock)
+{
+    l->clock = clock;
+}
+
+void lab_received(struct lab *l, double second)
+{
+    l->received_ns = LAB_NS(second);
+}
+
+void lab_tick_at(struct lab *l, double second, double mono_second)
 {
     l->wall[l->batch.n_ticks] = LAB_NS(second);
-    l->mono[l->batch.n_ticks++] = (int64_t)(second * 1e9) + 5;
+    l->mono[l->batch.n_ticks++] = (int64_t)(mono_second * 1e9) + 5;
+}
+
+void lab_tick(struct lab *l, double second)
+{
+    lab_tick_at(l, second, second);
 }
 
 void lab_run(struct lab *l, uint32_t pid, uint64_t start, unsigned first_tick, unsigned n,
@@ -246,11 +281,21 @@ static void columns_pack(struct lab *l)
     }
 }
 
+static bool sealing;
+
+int lab_seal_all(void **state)
+{
+    (void)state;
+    sealing = true;
+    return 0;
+}
+
 void lab_put(struct lab *l)
 {
     struct buf bytes;
     struct batch *copy;
-    struct store_put put = {.received_ns = LAB_NS(0), .done = on_done, .ctx = l};
+    struct store_put put = {
+        .received_ns = l->received_ns, .clock = l->clock, .done = on_done, .ctx = l};
     char name[32];
 
     columns_pack(l);
@@ -270,5 +315,6 @@ void lab_put(struct lab *l)
     }
     os_mutex_unlock(l->lock);
     check(l->result == ERR_OK, "storing");
+    check(!sealing || store_seal_now(l->store, INT64_MAX) == ERR_OK, "sealing");
     buf_fini(&bytes);
 }

@@ -25,8 +25,12 @@ static void defaults_are_those_of_the_documents(void **state)
     assert_int_equal(c.hosts_max, 10000);
     assert_int_equal(c.processes_max, 4096);
     assert_int_equal(c.batch_bytes_max, 1u << 20);
-    assert_int_equal(c.age_max_ns, 48 * 3600 * CLK_S);
-    assert_int_equal(c.head_bytes_max, 128u << 20);
+    assert_int_equal(c.accept_age_ns, 8 * 24 * 3600 * CLK_S);
+    assert_true(c.head_bytes_max >= 128u << 20 && c.head_bytes_max <= (uint64_t)8 << 30);
+    assert_int_equal(c.retain.age_ns[SEG_RAW], 48 * 3600 * CLK_S);
+    assert_int_equal(c.retain.age_ns[SEG_1H], 90 * 24 * 3600 * CLK_S);
+    assert_int_equal(c.retain.age_ns[SEG_REST], 0); /* retain_defaults knows */
+    assert_int_equal(c.retain.total_bytes, 0);
     assert_int_equal(c.log_level, LOG_INFO);
     assert_int_equal(c.log_format, LOG_TEXT);
     collector_conf_fini(&c);
@@ -63,6 +67,11 @@ static void mistakes_are_named(void **state)
         {"nonsense", "key=value"},
         {"limits.hosts=0", "limits.hosts"},
         {"retention.raw.age=soon", "retention.raw.age"},
+        {"retention.10s.age=47h", "retention.10s.age"},
+        {"retention.raw.bytes=1MiB", "16 MiB"},
+        {"retention.total_bytes=100MiB", "256 MiB"},
+        {"head.max_bytes=1MiB", "16 MiB"},
+        {"accept_age=1s", "accept_age"},
         {"listen.ingest=", "listen.ingest"},
         {"log.level=loud", "log.level"},
     };
@@ -108,7 +117,7 @@ static void the_sample_file_is_valid_and_equal_to_the_defaults(void **state)
         assert_true(conf_is_set(c.source, keys[i].key));
     }
     assert_string_equal(c.ingest, "*:7420");
-    assert_int_equal(c.age_max_ns, 48 * 3600 * CLK_S);
+    assert_int_equal(c.accept_age_ns, 8 * 24 * 3600 * CLK_S);
     collector_conf_fini(&c);
     buf_fini(&sample);
     support_remove_dir(dir);

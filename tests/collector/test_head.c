@@ -1,4 +1,4 @@
-#include "collector/head.h"
+#include "collector/store/head_seal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -307,16 +307,19 @@ static void append(struct head *h, uint8_t host, const char *name, int64_t t_ns,
 
     assert_ok(head_batch_create(&kept, zeros, size));
     head_span(&b, 0, &kept->t0_ns, &kept->t1_ns);
+    kept->made_ns = kept->t1_ns;
     kept->received_ns = t_ns;
     kept->file = (uint64_t)t_ns;
     kept->seq = (uint64_t)t_ns;
-    assert_ok(head_reserve(h, &to, name, &b, counts_create(), t_ns));
+    kept->window_ns = t_ns / 100 * 100;
+    kept->memory = size;
+    assert_ok(head_reserve(h, &to, name, &b, counts_create(), kept));
     head_append(h, to, &b, kept);
 }
 
-static struct head *head_with(uint64_t bytes_max, int64_t age_max_ns, struct dropped *d)
+static struct head *head_with(struct dropped *d)
 {
-    struct head_conf conf = {bytes_max, age_max_ns, 100, note_drop, d};
+    struct head_conf conf = {100, note_drop, d};
     struct head *h;
 
     assert_ok(head_create(&h, &conf));
@@ -343,12 +346,12 @@ static size_t held(struct head *h)
 static void nothing_is_seen_before_it_is_published(void **state)
 {
     struct dropped d = {.n = 0};
-    struct head *h = head_with(1 << 20, 1000, &d);
+    struct head *h = head_with(&d);
 
     (void)state;
     append(h, 1, "one", 10, 100);
     assert_int_equal(held(h), 0);
-    assert_ok(head_prepare(h, 10));
+    assert_ok(head_prepare(h));
     assert_int_equal(held(h), 0);
     head_publish(h);
     assert_int_equal(held(h), 1);
@@ -358,14 +361,14 @@ static void nothing_is_seen_before_it_is_published(void **state)
 static void hosts_stand_by_name_and_follow_a_new_name(void **state)
 {
     struct dropped d = {.n = 0};
-    struct head *h = head_with(1 << 20, 1000, &d);
+    struct head *h = head_with(&d);
     struct head_state *s;
 
     (void)state;
     append(h, 1, "zeta", 10, 100);
     append(h, 2, "beta", 10, 100);
     append(h, 3, "beta", 10, 100);
-    assert_ok(head_prepare(h, 10));
+    assert_ok(head_prepare(h));
     head_publish(h);
     s = head_view(h);
     assert_int_equal(head_view_host(s, 0)->id.b[0], 2);
@@ -373,7 +376,7 @@ static void hosts_stand_by_name_and_follow_a_new_name(void **state)
     assert_string_equal(head_view_host(s, 2)->name, "zeta");
     head_view_release(s);
     append(h, 1, "alpha", 11, 100);
-    assert_ok(head_prepare(h, 11));
+    assert_ok(head_prepare(h));
     head_publish(h);
     s = head_view(h);
     assert_string_equal(head_view_host(s, 0)->name, "alpha");
@@ -382,50 +385,174 @@ static void hosts_stand_by_name_and_follow_a_new_name(void **state)
     head_destroy(h);
 }
 
-static void the_oldest_chunk_of_all_hosts_goes_first_and_names_its_files(void **state)
+static void windows_are_listed_oldest_first_over_all_hosts(void **state)
 {
     struct dropped d = {.n = 0};
-    struct head *h = head_with(40 * 1100, 1000000, &d);
-    struct head_stats stats;
+    struct head *h = head_with(&d);
+    struct head_window *list;
+    size_t n;
 
     (void)state;
-    for (int64_t t = 1; t <= 48; t++) { /* the two hosts take turns */
-        append(h, (uint8_t)(1 + (t - 1) / 16 % 2), "x", t, 1000);
+    append(h, 2, "b", 250, 100);
+    append(h, 1, "a", 205, 100);
+    append(h, 1, "a", 10, 100);
+    for (int64_t t = 110; t < 110 + 2 * (int64_t)HEAD_CHUNK; t++) {
+        append(h, 1, "a", t, 100);
     }
-    assert_ok(head_prepare(h, 48));
-    head_publish(h);
-    head_stats(h, &stats);
-    assert_int_equal(d.n, HEAD_CHUNK);
-    assert_int_equal(d.files[0], 1);
-    assert_int_equal(stats.dropped_batches, HEAD_CHUNK);
-    assert_int_equal(held(h), 48 - HEAD_CHUNK);
-    assert_true(stats.bytes <= 40 * 1100);
+    assert_ok(head_windows(h, &list, &n));
+    assert_int_equal(n, 3);
+    assert_int_equal(list[0].window_ns, 0);
+    assert_int_equal(list[1].window_ns, 100);
+    assert_int_equal(list[1].batches, 2 * HEAD_CHUNK);
+    assert_int_equal(list[1].received_ns, 110);
+    assert_int_equal(list[2].batches, 2);
+    assert_int_equal(list[2].received_ns, 205);
+    mem_free(list);
     head_destroy(h);
 }
 
-static void age_drops_whole_hosts_in_the_end(void **state)
+static void what_is_taken_stays_until_released_and_later_batches_stay_apart(void **state)
 {
+    static const int64_t window = 100;
     struct dropped d = {.n = 0};
-    struct head *h = head_with(1 << 20, 100, &d);
-    struct head_state *before, *after;
+    struct head *h = head_with(&d);
+    struct head_taken *t;
+    struct head_stats stats;
+
+    (void)state;
+    append(h, 1, "a", 101, 100);
+    append(h, 1, "a", 201, 100);
+    append(h, 2, "b", 102, 100);
+    assert_ok(head_take(h, &t, &window, 1, UINT64_MAX));
+    append(h, 1, "a", 103, 100); /* late: of the same window */
+    assert_ok(head_prepare(h));
+    head_publish(h);
+    assert_int_equal(held(h), 4);
+    assert_int_equal(head_taken_hosts(t), 2);
+    assert_int_equal(head_taken_host(t, 0)->n, 1);
+    assert_int_equal(head_taken_host(t, 0)->batches[0]->seq, 101);
+    assert_string_equal(head_taken_host(t, 1)->name, "b");
+    head_release(h, t);
+    assert_ok(head_prepare(h));
+    head_publish(h);
+    assert_int_equal(held(h), 2);
+    assert_int_equal(d.n, 2);
+    assert_int_equal(d.files[0], 101);
+    head_stats(h, &stats);
+    assert_int_equal(stats.batches, 2);
+    assert_int_equal(stats.hosts, 2); /* the second has nothing here any more, but is known */
+    head_taken_destroy(t);
+    assert_ok(head_take(h, &t, &window, 1, UINT64_MAX));
+    assert_int_equal(head_taken_host(t, 0)->batches[0]->seq, 103);
+    head_taken_destroy(t); /* given up: it can be taken again */
+    assert_ok(head_take(h, &t, &window, 1, UINT64_MAX));
+    head_release(h, t);
+    head_taken_destroy(t);
+    assert_err(head_take(h, &t, &window, 1, UINT64_MAX), ERR_NOTFOUND);
+    head_destroy(h);
+}
+
+static void no_more_of_a_host_is_taken_at_once_than_memory_allows(void **state)
+{
+    static const int64_t window = 0;
+    struct dropped d = {.n = 0};
+    struct head *h = head_with(&d);
+    struct head_taken *t;
+    size_t taken = 0;
+
+    (void)state;
+    for (int64_t i = 1; i <= 40; i++) {
+        append(h, 1, "a", i, 100);
+    }
+    for (unsigned rounds = 0; rounds < 3; rounds++) {
+        assert_ok(head_take(h, &t, &window, 1, 0));
+        assert_in_range(head_taken_host(t, 0)->n, 1, HEAD_CHUNK);
+        taken += head_taken_host(t, 0)->n;
+        head_release(h, t);
+        head_taken_destroy(t);
+    }
+    assert_int_equal(taken, 40);
+    head_destroy(h);
+}
+
+static void a_host_is_known_as_long_as_something_of_it_is_sealed(void **state)
+{
+    static const int64_t windows[] = {0, 100};
+    struct dropped d = {.n = 0};
+    struct head *h = head_with(&d), *next;
+    struct head_state *s;
+    struct head_taken *t;
+    struct head_record *list;
+    size_t n;
 
     (void)state;
     append(h, 1, "old", 10, 100);
-    append(h, 2, "new", 100, 100);
-    assert_ok(head_prepare(h, 100));
-    head_publish(h);
-    before = head_view(h);
-    assert_ok(head_prepare(h, 111));
-    head_publish(h);
-    after = head_view(h);
-    assert_int_equal(head_view_hosts(before), 2);
-    assert_int_equal(head_view_hosts(after), 1);
-    assert_string_equal(head_view_host(after, 0)->name, "new");
-    assert_int_equal(d.n, 1);
+    append(h, 2, "new", 110, 100);
+    append(h, 2, "new", 220, 100); /* not taken: the log tells of it again */
+    append(h, 3, "log", 230, 100);
+    assert_ok(head_take(h, &t, windows, 2, UINT64_MAX));
+    assert_ok(head_records(h, t, &list, &n));
+    assert_int_equal(n, 2);
+    assert_int_equal(list[1].batches, 1);
+    assert_int_equal(list[1].held, 1);
+    assert_int_equal(list[1].first_ns, 110);
+    assert_int_equal(list[1].last_ns, 220);
+    head_taken_destroy(t);
+
+    next = head_with(&d);
+    for (size_t i = 0; i < n; i++) {
+        assert_ok(head_restore(next, &list[i], NULL));
+    }
+    append(next, 2, "new", 220, 100);
+    assert_ok(head_prepare(next));
+    head_publish(next);
+    s = head_view(next);
+    assert_int_equal(head_view_hosts(s), 2);
+    assert_string_equal(head_view_host(s, 0)->name, "new");
+    assert_int_equal(head_view_host(s, 0)->batches, 2);
+    assert_int_equal(head_view_host(s, 0)->held, 2);
+    assert_int_equal(head_view_host(s, 0)->first_ns, 110);
+    assert_string_equal(head_view_host(s, 1)->name, "old");
+    head_view_release(s);
+
+    head_dropped(next, &list[0].id, 1, true);
+    head_begins(next, 100);
+    assert_ok(head_prepare(next));
+    head_publish(next);
+    s = head_view(next);
+    assert_int_equal(head_view_hosts(s), 1);
+    head_view_release(s);
+    mem_free(list);
     head_destroy(h);
-    assert_int_equal(head_view_host(before, 1)->last_ns, 10); /* views outlive it */
-    head_view_release(before);
-    head_view_release(after);
+    head_destroy(next);
+}
+
+static void taking_survives_every_allocation_failing(void **state)
+{
+    static const int64_t window = 0;
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e; n++) {
+        struct dropped d = {.n = 0};
+        long live = mem_live();
+        struct head *h = head_with(&d);
+        struct head_taken *t;
+
+        append(h, 1, "a", 1, 100);
+        append(h, 2, "b", 2, 100);
+        mem_fail_after(n);
+        e = head_take(h, &t, &window, 1, UINT64_MAX);
+        mem_fail_after(-1);
+        if (!e) {
+            assert_true(n >= 5);
+            head_taken_destroy(t);
+        } else {
+            assert_err(e, ERR_NOMEM);
+        }
+        head_destroy(h);
+        assert_int_equal(mem_live(), live);
+    }
 }
 
 static void preparing_survives_every_allocation_failing(void **state)
@@ -434,18 +561,18 @@ static void preparing_survives_every_allocation_failing(void **state)
     for (long n = 0;; n++) {
         struct dropped d = {.n = 0};
         long live = mem_live();
-        struct head *h = head_with(1 << 20, 1000, &d);
+        struct head *h = head_with(&d);
         enum err e;
 
         append(h, 1, "one", 10, 100);
         append(h, 2, "two", 11, 100);
         mem_fail_after(n);
-        e = head_prepare(h, 11);
+        e = head_prepare(h);
         mem_fail_after(-1);
         if (e) {
             assert_err(e, ERR_NOMEM);
             assert_int_equal(held(h), 0);
-            assert_ok(head_prepare(h, 11));
+            assert_ok(head_prepare(h));
         }
         head_publish(h);
         assert_int_equal(held(h), 2);
@@ -472,8 +599,11 @@ int main(void)
         cmocka_unit_test(merging_survives_every_allocation_failing),
         cmocka_unit_test(nothing_is_seen_before_it_is_published),
         cmocka_unit_test(hosts_stand_by_name_and_follow_a_new_name),
-        cmocka_unit_test(the_oldest_chunk_of_all_hosts_goes_first_and_names_its_files),
-        cmocka_unit_test(age_drops_whole_hosts_in_the_end),
+        cmocka_unit_test(windows_are_listed_oldest_first_over_all_hosts),
+        cmocka_unit_test(what_is_taken_stays_until_released_and_later_batches_stay_apart),
+        cmocka_unit_test(no_more_of_a_host_is_taken_at_once_than_memory_allows),
+        cmocka_unit_test(a_host_is_known_as_long_as_something_of_it_is_sealed),
+        cmocka_unit_test(taking_survives_every_allocation_failing),
         cmocka_unit_test(preparing_survives_every_allocation_failing),
     };
 

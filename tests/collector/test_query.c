@@ -3,6 +3,7 @@
 
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/wire_overview.h"
 #include "tests/collector/ask.h"
 
 static const int64_t steady[] = {10, 20, 30, 40, 50, 60, 70, 80, 90, 100};
@@ -125,16 +126,19 @@ static void a_host_is_chosen_by_name_pattern_or_id(void **state)
 
 static void scope_hides_other_hosts_from_every_kind_of_query(void **state)
 {
-    static const enum query_kind kinds[] = {QUERY_HOSTS, QUERY_TOP, QUERY_PROCESSES, QUERY_HISTORY,
-                                            QUERY_EVENTS};
+    static const enum query_kind kinds[] = {QUERY_HOSTS,   QUERY_TOP,    QUERY_PROCESSES,
+                                            QUERY_HISTORY, QUERY_EVENTS, QUERY_COVERAGE,
+                                            QUERY_TREE};
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
+    struct query_answer a;
+    struct store_stats stats;
+    struct query_env env = {.scope = "host-2", .stats = &stats, .now_ns = LAB_NS(1000)};
+    struct errmsg why;
 
     (void)state;
     put_hosts(l, 3, 990);
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
-        struct query_answer a;
-
         ask_run(&a, l, kinds[i], &q, "host-2");
         for (size_t h = 0; h < a.data.n_hosts; h++) {
             assert_true(str_eq(a.data.hosts[h].name, str_make("host-2")));
@@ -142,6 +146,13 @@ static void scope_hides_other_hosts_from_every_kind_of_query(void **state)
         assert_int_equal(a.data.n_hosts, kinds[i] == QUERY_EVENTS ? 0 : 1);
         query_answer_fini(&a);
     }
+    store_stats(lab_store(l), &stats);
+    assert_true(stats.head_bytes > 0);
+    env.view = lab_view(l);
+    assert_ok(query_run(&a, QUERY_OVERVIEW, &env, &q, &why));
+    assert_int_equal(a.data.overview->hosts, 1);
+    assert_int_equal(a.data.overview->head_bytes, 0); /* of all hosts: not told */
+    query_answer_fini(&a);
     lab_close(l);
 }
 
@@ -212,8 +223,47 @@ static void known_loss_in_the_window_makes_the_answer_partial(void **state)
     lab_put(l);
     ask_run(&a, l, QUERY_TOP, &q, NULL);
     assert_true(a.data.partial);
-    assert_true(ask_note(&a.data, "lost in the window: host-1 (12)"));
+    assert_true(ask_note(&a.data, "lost in the window: host-1 (12, most source events_lost)"));
     assert_true(ask_note(&a.data, "batches missing in the window: host-1 (1)"));
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
+static void a_loss_is_told_with_where_most_was_lost_and_why(void **state)
+{
+    static const struct {
+        unsigned host;
+        const char *stage, *reason;
+        uint64_t count;
+    } rows[] = {
+        {1, "source", "lost_events", 5},
+        {1, "etw", "full_thread", 3},
+        {1, "etw", "full_cswitch", 4},
+        {1, "etw", "late", 100}, /* no cause of a loss */
+        {1, "source", "lost_events", 7},
+        {1, "etw", "full_thread", 9},
+        {1, "queue", "oldest_dropped", 2},
+        {2, "queue", "oldest_dropped", 5},
+        {2, "etw", "full_thread", 9}, /* not why the queue was full */
+        {3, "a stage that nobody would ever name so", "and a reason of forty bytes and many more",
+         1},
+    };
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {0};
+    struct query_answer a;
+
+    (void)state;
+    for (unsigned i = 0; i < COUNT_OF(rows); i++) {
+        lab_begin(l, rows[i].host, 7, i + 1);
+        lab_tick(l, 900 + i);
+        lab_ledger(l, rows[i].stage, rows[i].reason, rows[i].count);
+        lab_put(l);
+    }
+    ask_run(&a, l, QUERY_TOP, &q, NULL);
+    assert_true(ask_note(&a.data, "host-1 (14, most source lost_events, by etw full_thread), "
+                                  "host-2 (5, most queue oldest_dropped), "
+                                  "host-3 (1, most a stage that nobody wou and a reason of forty "
+                                  "bytes and many mo)"));
     query_answer_fini(&a);
     lab_close(l);
 }
@@ -290,8 +340,9 @@ static void a_passed_deadline_ends_the_query(void **state)
 
 static void every_failing_allocation_is_survived(void **state)
 {
-    static const enum query_kind kinds[] = {QUERY_HOSTS, QUERY_TOP, QUERY_PROCESSES, QUERY_HISTORY,
-                                            QUERY_EVENTS};
+    static const enum query_kind kinds[] = {QUERY_HOSTS,   QUERY_TOP,     QUERY_PROCESSES,
+                                            QUERY_HISTORY, QUERY_EVENTS,  QUERY_COVERAGE,
+                                            QUERY_TREE,    QUERY_OVERVIEW};
     struct lab *l = lab_open(NULL, NULL);
     struct wire_query q = {0};
     struct query_env env = {.now_ns = LAB_NS(1000)};
@@ -301,21 +352,24 @@ static void every_failing_allocation_is_survived(void **state)
     lab_begin(l, 2, 77, 2);
     lab_life(l, LIFE_PROCESS_START, 991, 400, "new");
     lab_put(l);
-    env.view = lab_view(l);
     for (size_t k = 0; k < COUNT_OF(kinds); k++) {
         enum err e = ERR_NOMEM;
 
         for (long n = 0; e; n++) {
+            struct store_view *view;
             struct query_answer a;
             struct errmsg why;
             long live = mem_live();
 
             assert_true(n < 200);
+            assert_ok(store_view_open(&view, lab_store(l))); /* it remembers what was looked up */
+            env.view = view;
             mem_fail_after(n);
             e = query_run(&a, kinds[k], &env, &q, &why);
             mem_fail_after(-1);
             assert_true(e == ERR_OK || e == ERR_NOMEM || e == ERR_FULL);
             query_answer_fini(&a);
+            store_view_close(view);
             assert_int_equal(mem_live(), live);
         }
     }
@@ -333,6 +387,7 @@ int main(void)
         cmocka_unit_test(windows_outside_the_data_make_the_answer_partial),
         cmocka_unit_test(an_anchored_window_follows_each_hosts_newest_data),
         cmocka_unit_test(known_loss_in_the_window_makes_the_answer_partial),
+        cmocka_unit_test(a_loss_is_told_with_where_most_was_lost_and_why),
         cmocka_unit_test(polled_hosts_and_recordings_are_only_remarked_on),
         cmocka_unit_test(wrong_questions_are_refused_with_a_sentence),
         cmocka_unit_test(a_passed_deadline_ends_the_query),

@@ -1,5 +1,6 @@
 #include "tests/support/t.h"
 
+#include "common/clk.h"
 #include "tests/collector/ask.h"
 
 static void put_events(struct lab *l, unsigned host, unsigned n)
@@ -33,6 +34,62 @@ static void starts_and_stops_come_in_time_order_over_hosts(void **state)
         assert_true(str_eq(a.data.hosts[ev->host].name, str_make(i % 2 ? "host-2" : "host-1")));
     }
     query_answer_fini(&a);
+    lab_close(l);
+}
+
+/* A host's batches with an event each second of the collector's clock, stamped as its own shows:
+ * right, then an hour ahead, then right again. */
+static void put_jumping(struct lab *l, unsigned host, uint32_t first_pid)
+{
+    static const int64_t ahead_s[] = {0, 3600, 0};
+
+    for (unsigned k = 0; k < 3; k++) {
+        lab_begin(l, host, 7, 1 + k);
+        lab_clock(l, (struct host_offset){true, true, -ahead_s[k] * CLK_S, 250 * CLK_MS});
+        for (unsigned i = 0; i < 10; i++) {
+            double second = 100 + 10 * k + i + (double)ahead_s[k];
+
+            lab_tick(l, second);
+            lab_life(l, LIFE_PROCESS_START, second, first_pid + 10 * k + i, "same");
+        }
+        lab_put(l);
+    }
+}
+
+static void order_is_by_the_collectors_clock_on_every_page(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {.limit = 7, .since_ns = LAB_NS(0), .until_ns = LAB_NS(9000)};
+    uint8_t cursor[WIRE_CURSOR_MAX];
+    unsigned n = 0;
+    bool more = true;
+
+    (void)state;
+    put_jumping(l, 1, 1000);
+    lab_clock(l, (struct host_offset){0});
+    put_events(l, 2, 30);
+    while (more) {
+        struct query_answer a;
+
+        ask_run(&a, l, QUERY_EVENTS, &q, NULL);
+        for (size_t i = 0; i < a.data.n_events; i++, n++) {
+            const struct wire_event *ev = &a.data.events[i];
+            int64_t jumped_s = n % 2 == 0 && n / 2 >= 10 && n / 2 < 20 ? 3600 : 0;
+
+            assert_int_equal(ev->event.info.id.pid, 1000 + n / 2);
+            assert_true(str_eq(a.data.hosts[ev->host].name, str_make(n % 2 ? "host-2" : "host-1")));
+            assert_int_equal(ev->event.wall_ns, LAB_NS(100 + n / 2) + jumped_s * CLK_S);
+        }
+        if (n == 7) {
+            assert_true(ask_note(&a.data, "by the collector's clock"));
+            assert_true(ask_note(&a.data, "3600.000 s ahead, give or take 0.250 s"));
+        }
+        more = a.more;
+        memcpy(cursor, a.cursor, a.cursor_n);
+        q.cursor = (struct str){(const char *)cursor, a.cursor_n};
+        query_answer_fini(&a);
+    }
+    assert_int_equal(n, 60);
     lab_close(l);
 }
 
@@ -92,7 +149,7 @@ static void filters_by_kind_pid_name_and_time_work(void **state)
         {{.last_ns = 1}, 1}, /* the newest moment: the stop */
     };
     struct life_event image = {
-        .kind = LIFE_IMAGE_LOAD, .wall_ns = LAB_NS(110), .path = {"a.dll", 5}};
+        .kind = LIFE_IMAGE_LOAD, .wall_ns = LAB_NS(110), .text = {"a.dll", 5}};
     struct lab *l = lab_open(NULL, NULL);
 
     (void)state;
@@ -112,6 +169,57 @@ static void filters_by_kind_pid_name_and_time_work(void **state)
         }
         query_answer_fini(&a);
     }
+    lab_close(l);
+}
+
+static void what_agents_tell_belongs_to_no_process(void **state)
+{
+    static const struct {
+        struct wire_query q;
+        size_t n;
+    } table[] = {
+        {{.limit = 0}, 4},
+        {{.kinds = 1u << LIFE_LEVEL | 1u << LIFE_SOURCE}, 2},
+        {{.kinds = 1u << LIFE_SOURCE}, 1},
+        {{.kinds = 1u << LIFE_PROCESS_START}, 2},
+        {{.has_pid = true, .pid = 0}, 0},
+        {{.has_pid = true, .pid = 1000}, 1},
+        {{.name = {"*", 1}}, 2},
+        {{.idle = true, .kinds = 1u << LIFE_LEVEL}, 1},
+    };
+    const struct life_event level = {
+        .kind = LIFE_LEVEL, .wall_ns = LAB_NS(100.5), .text = {"less", 4}};
+    const struct life_event source = {
+        .kind = LIFE_SOURCE, .wall_ns = LAB_NS(101.5), .text = {"polled", 6}};
+    struct wire_query all = {.idle = true, .exited = true};
+    struct lab *l = lab_open(NULL, NULL);
+    struct query_answer a;
+
+    (void)state;
+    put_events(l, 1, 2);
+    lab_begin(l, 1, 7, 2);
+    lab_event(l, &level);
+    lab_event(l, &source);
+    lab_put(l);
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        ask_run(&a, l, QUERY_EVENTS, &table[i].q, NULL);
+        if (a.data.n_events != table[i].n) {
+            fail_msg("row %zu: %zu events", i, a.data.n_events);
+        }
+        query_answer_fini(&a);
+    }
+    ask_run(&a, l, QUERY_EVENTS, &all, NULL);
+    assert_true(str_eq(a.data.events[1].event.text, str_make("less")));
+    assert_true(str_eq(a.data.events[3].event.text, str_make("polled")));
+    query_answer_fini(&a);
+    ask_run(&a, l, QUERY_PROCESSES, &all, NULL);
+    assert_int_equal(a.data.n_rows, 2); /* the two that started, and no process 0 */
+    query_answer_fini(&a);
+    ask_run(&a, l, QUERY_TOP, &all, NULL);
+    for (size_t i = 0; i < a.data.n_rows; i++) {
+        assert_int_not_equal(a.data.rows[i].info.id.pid, 0);
+    }
+    query_answer_fini(&a);
     lab_close(l);
 }
 
@@ -160,10 +268,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(starts_and_stops_come_in_time_order_over_hosts),
+        cmocka_unit_test(order_is_by_the_collectors_clock_on_every_page),
         cmocka_unit_test(a_stop_is_completed_from_what_is_known),
         cmocka_unit_test(filters_by_kind_pid_name_and_time_work),
+        cmocka_unit_test(what_agents_tell_belongs_to_no_process),
         cmocka_unit_test(pages_give_every_event_once_even_at_one_moment),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) ||
+           cmocka_run_group_tests_name("sealed", tests, lab_seal_all, NULL);
 }

@@ -66,6 +66,31 @@ static void a_process_that_began_inside_counts_from_zero(void **state)
     lab_close(l);
 }
 
+static void every_name_includes_those_that_are_not_known(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t rows;
+    } cases[] = {{"*", 20}, {"?*", 10}, {"known", 10}, {"other", 0}};
+    struct lab *l = lab_open(NULL, NULL);
+
+    (void)state;
+    put_steady(l, 1, 1, 2);
+    lab_begin(l, 1, 7, 2);
+    lab_tick(l, 120);
+    lab_name(l, 1, "known");
+    lab_put(l);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct wire_query q = {.name = str_make(cases[i].name)};
+        struct query_answer a;
+
+        ask_run(&a, l, QUERY_HISTORY, &q, NULL);
+        assert_int_equal(a.data.n_rows, cases[i].rows);
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
 static void steps_hold_the_growth_of_their_span(void **state)
 {
     struct lab *l = lab_open(NULL, NULL);
@@ -230,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_shows_the_growth_since_the_one_before),
         cmocka_unit_test(a_process_that_began_inside_counts_from_zero),
+        cmocka_unit_test(every_name_includes_those_that_are_not_known),
         cmocka_unit_test(steps_hold_the_growth_of_their_span),
         cmocka_unit_test(gauges_keep_the_last_value_of_a_step),
         cmocka_unit_test(pages_together_are_the_whole_history),
@@ -237,5 +263,6 @@ int main(void)
         cmocka_unit_test(a_page_ends_where_no_overlapping_batch_can_add_to_it),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) ||
+           cmocka_run_group_tests_name("sealed", tests, lab_seal_all, NULL);
 }

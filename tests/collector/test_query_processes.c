@@ -174,5 +174,6 @@ int main(void)
         cmocka_unit_test(pages_together_are_everything_once),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) ||
+           cmocka_run_group_tests_name("sealed", tests, lab_seal_all, NULL);
 }

@@ -56,6 +56,27 @@ static void growth_counts_from_the_right_base(void **state)
     lab_close(l);
 }
 
+/* As over a year, or of an agent that wants to be trouble. */
+static void a_host_may_have_begun_many_times(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {.since_ns = LAB_NS(100), .until_ns = LAB_NS(1100), .limit = 1000};
+    struct query_answer a;
+
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        lab_begin(l, 1, i + 1, 1);
+        lab_boot(l, (uint8_t)i);
+        ticks(l, 100 + 3 * i, 2);
+        lab_cpu(l, 1, true, 0, 2, (int64_t[]){0, 10});
+        lab_put(l);
+    }
+    ask_run(&a, l, QUERY_TOP, &q, NULL);
+    assert_int_equal(a.data.n_rows, 200);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 static void growth_spans_batches_in_any_order(void **state)
 {
     struct lab *l = lab_open(NULL, NULL);
@@ -256,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(growth_counts_from_the_right_base),
+        cmocka_unit_test(a_host_may_have_begun_many_times),
         cmocka_unit_test(growth_spans_batches_in_any_order),
         cmocka_unit_test(the_base_comes_from_a_batch_before_the_window),
         cmocka_unit_test(a_counter_that_begins_anew_counts_from_zero),
@@ -266,5 +288,6 @@ int main(void)
         cmocka_unit_test(instances_of_one_pid_are_kept_apart),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL) ||
+           cmocka_run_group_tests_name("sealed", tests, lab_seal_all, NULL);
 }

@@ -1,4 +1,4 @@
-#include "collector/seqset.h"
+#include "collector/store/seqset.h"
 
 #include <string.h>
 

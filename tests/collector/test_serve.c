@@ -29,7 +29,12 @@ static bool host_state(void *ctx, const struct uuid *host, struct query_host_sta
     if (memcmp(host->b, two.b, sizeof two.b) != 0) {
         return false;
     }
-    *out = (struct query_host_state){.connected = true, .offset_ns = 5, .version = "9.8.7"};
+    *out = (struct query_host_state){.connected = true,
+                                     .clock = {true, true, 5, 3},
+                                     .heard_ns = 6,
+                                     .not_after_ns = 7,
+                                     .clones = 2,
+                                     .version = "9.8.7"};
     return true;
 }
 
@@ -178,7 +183,7 @@ static void the_certificates_scope_limits_every_method(void **state)
         assert_int_equal(a->n_hosts, 1);
         assert_true(str_eq(a->hosts[0].name, str_make("host-2")));
         wire_answer_free(a);
-        q.host = str_make("host-1");
+        q.host = str_make("host-1*");
         a = ask(*state, "two", methods[i], &q, &result);
         assert_int_equal(a->n_hosts + a->n_rows + a->n_events, 0);
         assert_true(a->partial);
@@ -195,6 +200,11 @@ static void the_sessions_part_of_a_host_is_told(void **state)
     assert_false(a->hosts[0].connected);
     assert_true(a->hosts[1].connected);
     assert_int_equal(a->hosts[1].offset_ns, 5);
+    assert_true(a->hosts[1].has_offset);
+    assert_int_equal(a->hosts[1].offset_error_ns, 3);
+    assert_int_equal(a->hosts[1].heard_ns, 6);
+    assert_int_equal(a->hosts[1].not_after_ns, 7);
+    assert_int_equal(a->hosts[1].clones, 2);
     assert_true(str_eq(a->hosts[1].version, str_make("9.8.7")));
     wire_answer_free(a);
 }
@@ -236,7 +246,7 @@ static void server_info_names_epoch_limits_and_methods(void **state)
         assert_int_equal(info.hosts, 3);
         assert_int_equal(info.max_request, 64 << 10);
         assert_int_equal(info.max_reply, QUERY_REPLY_MAX);
-        assert_int_equal(info.n_methods, 6);
+        assert_int_equal(info.n_methods, 9);
         for (size_t m = 0; m < info.n_methods; m++) {
             assert_int_equal(info.methods[m].id, rpc_method_id(info.methods[m].name));
         }
@@ -254,6 +264,8 @@ static void wrong_calls_are_refused_with_their_code(void **state)
     } table[] = {
         {"subscriber", RPC_QUERY_TOP, {.limit = 1}, NULL, RPC_PERMISSION_DENIED},
         {"subscriber", RPC_QUERY_EVENTS, {.limit = 1}, NULL, RPC_PERMISSION_DENIED},
+        {"two", RPC_QUERY_TOP, {.limit = 1, .host = {"host-1", 6}}, NULL, RPC_PERMISSION_DENIED},
+        {"two", RPC_QUERY_HOSTS, {.limit = 1, .host = {"none", 4}}, NULL, RPC_PERMISSION_DENIED},
         {"operator", "procfleet.v1.Query/Nothing", {.limit = 1}, NULL, RPC_UNIMPLEMENTED},
         {"operator", RPC_QUERY_TOP, {.limit = 1}, "\xff\xff\xff", RPC_INVALID_ARGUMENT},
         {"operator", RPC_QUERY_TOP, {.n_metrics = 1, .metrics = {1}}, NULL, RPC_INVALID_ARGUMENT},

@@ -29,6 +29,12 @@ static int64_t test_clock(void)
     return atomic_load(&clock_ns);
 }
 
+/* Starts with the test's time, and never jumps unless the test makes both. */
+static int64_t test_mono(void)
+{
+    return atomic_load(&clock_ns) - RIG_T0 + 1000 * CLK_S;
+}
+
 static struct net_tls *agent_of(const struct fleetgen *g)
 {
     struct pki_issue what = {.use = PKI_AGENT,
@@ -86,8 +92,10 @@ static void start(uint32_t hosts_max)
     struct session_conf conf = {.hosts_max = hosts_max,
                                 .max_message = 20000,
                                 .max_in_flight = 4,
+                                .accept_age_ns = rig.conf.accept_age_ns,
                                 .future_max_ns = 300 * CLK_S,
-                                .utc_ns = test_clock};
+                                .utc_ns = test_clock,
+                                .mono_ns = test_mono};
     struct rpc_method methods[SESSION_METHODS];
     struct rpc_server_conf rpc = {.net = {.name = "ingest",
                                           .address = "127.0.0.1:0",
@@ -309,16 +317,54 @@ static void what_is_no_batch_is_refused_and_nothing_else_suffers(void **state)
     rpc_client_close(c);
 }
 
-static void batches_of_the_future_are_judged_by_the_hosts_clock(void **state)
+static struct session_stats stats_now(void)
 {
+    struct session_stats stats;
+
+    session_stats(session, &stats);
+    return stats;
+}
+
+static struct session_host host_now(const struct fleetgen *g)
+{
+    struct session_host seen;
+
+    assert_true(session_host_state(session, &fleetgen_head(g)->host, &seen));
+    return seen;
+}
+
+/* The offset the store keeps with its only host. */
+static struct host_offset stored_clock(void)
+{
+    struct store_view *v;
+    struct host_offset clock;
+
+    assert_ok(store_view_open(&v, rig.store));
+    assert_int_equal(store_view_hosts(v), 1);
+    clock = store_view_host(v, 0)->clock;
+    store_view_close(v);
+    return clock;
+}
+
+static void no_batch_is_refused_for_its_hosts_clock(void **state)
+{
+    /* A day ahead, an hour behind, ...: what the host's clock shows more than ours. The monotonic
+     * stamps of the generator begin with its first tick. */
     static const struct {
-        int64_t host_ahead_s;  /* what the host's clock shows more than ours */
-        int64_t batch_ahead_s; /* of our clock */
-        enum rpc_code code;
+        int64_t told_ahead_s;  /* when it says Hello */
+        int64_t batch_ahead_s; /* when it made the batch */
+        bool mono;             /* it tells its monotonic clock */
+        int64_t offset_s;      /* kept with the batch */
+        uint64_t future;
     } rows[] = {
-        {0, 299, RPC_OK},      {0, 302, RPC_OUT_OF_RANGE},
-        {1000, 1299, RPC_OK},  {1000, 1302, RPC_OUT_OF_RANGE},
-        {-1000, -702, RPC_OK}, {-1000, -698, RPC_OUT_OF_RANGE},
+        {0, 0, true, 0, 0},
+        {0, 3600, true, -3600, 0},        /* jumped an hour ahead and back */
+        {0, -3600, true, 3600, 0},        /* and the other way */
+        {3600, 0, true, 0, 0},            /* jumped after the batch */
+        {-86400, -86400, true, 86400, 0}, /* older than is kept, by its own clock */
+        {86400, 86400, true, -86400, 0},
+        {0, 3600, false, 0, 1}, /* nobody knows: kept as it is, and counted */
+        {3600, 3600, false, -3600, 0},
     };
 
     (void)state;
@@ -332,13 +378,18 @@ static void batches_of_the_future_are_judged_by_the_hosts_clock(void **state)
         start(8);
         c = dial(agent_tls[0]);
         rig_batch_as(&b, gen[0], 10, 5, 1); /* newest stamp: received_ns - 1 s */
-        atomic_store(&clock_ns, b.received_ns - CLK_S - rows[i].batch_ahead_s * CLK_S);
-        hello.wall_ns = test_clock() + rows[i].host_ahead_s * CLK_S;
-        if (rows[i].batch_ahead_s > 300) { /* before Hello nobody knows */
-            assert_int_equal(push(c, &b, &ack), RPC_FAILED_PRECONDITION);
-        }
+        hello.mono_ns = rows[i].mono ? b.received_ns - RIG_T0 + CLK_S : 0;
+        atomic_store(&clock_ns, b.received_ns - rows[i].batch_ahead_s * CLK_S);
+        hello.wall_ns = test_clock() + rows[i].told_ahead_s * CLK_S;
         assert_int_equal(say_hello(c, &hello, &greeting), RPC_OK);
-        assert_int_equal(push(c, &b, &ack), rows[i].code);
+        assert_int_equal(push(c, &b, &ack), RPC_OK);
+        assert_false(ack.duplicate);
+        assert_int_equal(rig_count(&rig, &b.head), 1);
+        assert_int_equal(stats_now().future, rows[i].future);
+        assert_true(stored_clock().known);
+        assert_in_range(stored_clock().offset_ns + 100000 * CLK_S,
+                        (rows[i].offset_s + 100000) * CLK_S - CLK_MS,
+                        (rows[i].offset_s + 100000) * CLK_S + CLK_MS);
         rig_batch_fini(&b);
         rpc_client_close(c);
         rpc_server_stop(server);
@@ -350,19 +401,31 @@ static void batches_of_the_future_are_judged_by_the_hosts_clock(void **state)
     }
 }
 
-static void the_offset_is_the_least_delay_of_the_last_minutes(void **state)
+static void a_batch_before_any_hello_is_stored_with_no_clock(void **state)
+{
+    struct wire_push_reply ack;
+    struct rpc_client *c;
+    struct rig_batch b;
+
+    (void)state;
+    start(8);
+    c = dial(agent_tls[0]);
+    rig_batch(&b, gen[0], 10);
+    atomic_store(&clock_ns, b.received_ns - 7200 * CLK_S);
+    assert_int_equal(push(c, &b, &ack), RPC_OK);
+    assert_false(stored_clock().known);
+    assert_int_equal(stats_now().future, 1);
+    rig_batch_fini(&b);
+    rpc_client_close(c);
+}
+
+static void a_jump_of_the_hosts_clock_is_known_with_its_next_call(void **state)
 {
     static const struct {
-        int64_t at_s;     /* our clock */
-        int64_t sent_s;   /* theirs: 100 s behind, delayed more or less */
-        int64_t offset_s; /* expected */
-    } rows[] = {
-        {0, -107, 107},  {10, -92, 102},  {20, -100, 102}, {290, 185, 102},
-        {310, 205, 102}, {590, 484, 102}, {650, 540, 105}, {5000, 4880, 120},
-    };
+        int64_t at_s, ahead_s;
+    } rows[] = {{0, 5}, {30, 5}, {60, 3605}, {90, -3595}, {120, -3595}};
     struct wire_hello hello = hello_of(gen[0]);
     struct wire_hello_reply greeting;
-    struct session_host seen;
     struct rpc_client *c;
 
     (void)state;
@@ -370,10 +433,11 @@ static void the_offset_is_the_least_delay_of_the_last_minutes(void **state)
     c = dial(agent_tls[0]);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         atomic_store(&clock_ns, RIG_T0 + rows[i].at_s * CLK_S);
-        hello.wall_ns = RIG_T0 + rows[i].sent_s * CLK_S;
+        hello.wall_ns = test_clock() + rows[i].ahead_s * CLK_S;
+        hello.mono_ns = (500 + rows[i].at_s) * CLK_S;
         assert_int_equal(say_hello(c, &hello, &greeting), RPC_OK);
-        assert_true(session_host_state(session, &hello.host, &seen));
-        assert_int_equal(seen.offset_ns, rows[i].offset_s * CLK_S);
+        assert_int_equal(host_now(gen[0]).clock.offset_ns, -rows[i].ahead_s * CLK_S);
+        assert_false(host_now(gen[0]).clock.bounded);
     }
     rpc_client_close(c);
 }
@@ -402,28 +466,207 @@ static void hosts_beyond_the_limit_wait_for_a_place(void **state)
     rpc_client_close(c[1]);
 }
 
-static void a_heartbeat_tells_both_clocks(void **state)
+static struct wire_heartbeat_reply send_beat(struct rpc_client *c,
+                                             const struct wire_heartbeat *beat)
 {
-    struct wire_heartbeat beat = {.stream = 1, .next_seq = 1, .wall_ns = RIG_T0};
     struct wire_heartbeat_reply reply;
-    struct session_host seen;
     struct buf request, answer;
+
+    buf_init(&request, 4096);
+    buf_init(&answer, 4096);
+    assert_ok(wire_heartbeat_encode(&request, beat));
+    assert_ok(rpc_client_call(c, RPC_INGEST_HEARTBEAT, FRAME_RAW, request.p, request.n, LONG_NS,
+                              &answer, NULL));
+    assert_ok(wire_heartbeat_reply_decode(&reply, answer.p, answer.n));
+    buf_fini(&request);
+    buf_fini(&answer);
+    return reply;
+}
+
+static void a_heartbeat_bounds_the_offset_by_the_round_trip_before(void **state)
+{
+    struct wire_hello hello = hello_of(gen[0]);
+    struct wire_hello_reply greeting;
+    struct wire_heartbeat beat = {.stream = 1, .next_seq = 1};
     struct rpc_client *c;
 
     (void)state;
     start(8);
     c = dial(agent_tls[0]);
-    buf_init(&request, 4096);
-    buf_init(&answer, 4096);
-    assert_ok(wire_heartbeat_encode(&request, &beat));
-    assert_ok(rpc_client_call(c, RPC_INGEST_HEARTBEAT, FRAME_RAW, request.p, request.n, LONG_NS,
-                              &answer, NULL));
-    assert_ok(wire_heartbeat_reply_decode(&reply, answer.p, answer.n));
-    assert_int_equal(reply.received_ns, test_clock());
-    assert_true(session_host_state(session, &fleetgen_head(gen[0])->host, &seen));
-    assert_int_equal(seen.offset_ns, 11 * CLK_S);
-    buf_fini(&request);
-    buf_fini(&answer);
+    hello.mono_ns = 77 * CLK_S;
+    hello.wall_ns = test_clock() - 11 * CLK_S; /* 11 s behind, or less and late */
+    assert_int_equal(say_hello(c, &hello, &greeting), RPC_OK);
+    assert_int_equal(host_now(gen[0]).clock.offset_ns, 11 * CLK_S);
+    assert_false(host_now(gen[0]).clock.bounded);
+    beat.mono_ns = hello.mono_ns + CLK_US; /* at once, but for what it took */
+    beat.wall_ns = hello.wall_ns + CLK_US;
+    beat.last_mono_ns = hello.mono_ns;
+    beat.last_rtt_ns = 2 * CLK_S;
+    assert_int_equal(send_beat(c, &beat).received_ns, test_clock());
+    assert_true(host_now(gen[0]).clock.bounded);
+    assert_in_range(host_now(gen[0]).clock.offset_ns, 10 * CLK_S - CLK_US, 10 * CLK_S + CLK_US);
+    assert_in_range(host_now(gen[0]).clock.error_ns, CLK_S - CLK_US, CLK_S + CLK_US);
+    rpc_client_close(c);
+}
+
+static void a_heartbeat_without_a_hello_tells_no_clock(void **state)
+{
+    struct wire_heartbeat beat = {.stream = 1, .next_seq = 1, .wall_ns = RIG_T0, .mono_ns = 5};
+    struct rpc_client *c;
+
+    (void)state;
+    start(8);
+    c = dial(agent_tls[0]);
+    assert_int_equal(send_beat(c, &beat).received_ns, test_clock());
+    assert_false(host_now(gen[0]).clock.known);
+    assert_int_equal(host_now(gen[0]).heard_ns, test_clock());
+    rpc_client_close(c);
+}
+
+static void the_end_of_the_certificate_is_known(void **state)
+{
+    struct wire_hello hello = hello_of(gen[0]);
+    struct wire_hello_reply greeting;
+    struct net_identity own;
+    struct rpc_client *c;
+
+    (void)state;
+    start(8);
+    c = dial(agent_tls[0]);
+    assert_int_equal(say_hello(c, &hello, &greeting), RPC_OK);
+    net_tls_identity(agent_tls[0], &own);
+    assert_true(own.not_after_ns > 0);
+    assert_int_equal(host_now(gen[0]).not_after_ns, own.not_after_ns);
+    rpc_client_close(c);
+}
+
+static void pass(int64_t seconds)
+{
+    atomic_fetch_add(&clock_ns, seconds * CLK_S);
+}
+
+static void of_two_machines_with_one_identity_the_later_is_refused(void **state)
+{
+    struct wire_hello first = hello_of(gen[0]), second = first;
+    struct wire_hello_reply greeting;
+    struct wire_push_reply ack;
+    struct rpc_client *c[2];
+    struct rig_batch b[3];
+
+    (void)state;
+    second.boot.b[3] ^= 1;
+    second.stream++;
+    for (size_t i = 0; i < 3; i++) {
+        rig_batch_as(&b[i], gen[0], 1, i == 1 ? second.stream : first.stream, 1 + i / 2);
+    }
+    start(8);
+    c[0] = dial(agent_tls[0]);
+    c[1] = dial(agent_tls[0]);
+    assert_int_equal(say_hello(c[0], &first, &greeting), RPC_OK);
+    pass(10);
+    assert_int_equal(say_hello(c[1], &second, &greeting), RPC_OK); /* a restart, it seems */
+    pass(5);
+    assert_int_equal(push(c[0], &b[0], &ack), RPC_OK); /* may have been under way */
+    assert_int_equal(push(c[1], &b[1], &ack), RPC_RESOURCE_EXHAUSTED);
+    assert_int_equal(stats_now().waiting, 1);
+    assert_int_equal(host_now(gen[0]).clones, 0);
+    pass(10);
+    assert_int_equal(push(c[0], &b[2], &ack), RPC_OK);
+    assert_int_equal(host_now(gen[0]).clones, 1);
+    assert_int_equal(push(c[1], &b[1], &ack), RPC_FAILED_PRECONDITION);
+    assert_int_equal(say_hello(c[1], &second, &greeting), RPC_FAILED_PRECONDITION);
+    assert_int_equal(stats_now().clones, 2);
+    assert_int_equal(rig_count_all(&rig), 2);
+    pass(601); /* the first has gone */
+    assert_int_equal(push(c[1], &b[1], &ack), RPC_OK);
+    assert_int_equal(host_now(gen[0]).clones, 0);
+    for (size_t i = 0; i < 3; i++) {
+        rig_batch_fini(&b[i]);
+    }
+    rpc_client_close(c[0]);
+    rpc_client_close(c[1]);
+}
+
+static void a_restart_of_the_collector_does_not_make_the_clone_the_host(void **state)
+{
+    struct wire_hello first = hello_of(gen[0]), second = first;
+    struct wire_hello_reply greeting;
+    struct wire_push_reply ack;
+    struct rpc_client *c[2];
+    struct rig_batch b;
+
+    (void)state;
+    second.boot.b[3] ^= 1;
+    rig_batch(&b, gen[0], 10);
+    atomic_store(&clock_ns, b.received_ns);
+    start(8);
+    c[0] = dial(agent_tls[0]);
+    assert_int_equal(push(c[0], &b, &ack), RPC_OK);
+    rpc_client_close(c[0]);
+    rpc_server_stop(server);
+    session_destroy(session);
+    rig_close(&rig);
+    pass(20);
+    start(8);
+    c[0] = dial(agent_tls[0]);
+    c[1] = dial(agent_tls[0]);
+    assert_int_equal(say_hello(c[1], &second, &greeting), RPC_OK); /* it is the first to come */
+    pass(20);
+    assert_int_equal(say_hello(c[0], &first, &greeting), RPC_OK);
+    assert_int_equal(say_hello(c[1], &second, &greeting), RPC_FAILED_PRECONDITION);
+    rig_batch_fini(&b);
+    rpc_client_close(c[0]);
+    rpc_client_close(c[1]);
+}
+
+static void recordings_of_one_host_may_be_played_at_once(void **state)
+{
+    struct wire_hello first = hello_of(gen[0]), second = first;
+    struct wire_hello_reply greeting;
+    struct rpc_client *c[2];
+
+    (void)state;
+    (void)snprintf(first.source, sizeof first.source, "etl");
+    second = first;
+    second.boot.b[3] ^= 1;
+    start(8);
+    c[0] = dial(agent_tls[0]);
+    c[1] = dial(agent_tls[0]);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(say_hello(c[0], &first, &greeting), RPC_OK);
+        pass(20);
+        assert_int_equal(say_hello(c[1], &second, &greeting), RPC_OK);
+        pass(20);
+    }
+    assert_int_equal(host_now(gen[0]).clones, 0);
+    rpc_client_close(c[0]);
+    rpc_client_close(c[1]);
+}
+
+static void a_number_with_other_content_is_no_duplicate(void **state)
+{
+    struct wire_push_reply ack;
+    struct rpc_client *c;
+    struct rig_batch b, other;
+
+    (void)state;
+    start(8);
+    c = dial(agent_tls[0]);
+    rig_batch_as(&b, gen[0], 10, 5, 1);
+    rig_batch_as(&other, gen[0], 10, 5, 1);
+    atomic_store(&clock_ns, other.received_ns);
+    assert_int_equal(push(c, &b, &ack), RPC_OK);
+    assert_int_equal(push(c, &other, &ack), RPC_ALREADY_EXISTS);
+    assert_int_equal(push(c, &b, &ack), RPC_OK);
+    assert_true(ack.duplicate);
+    assert_int_equal(rig_count_all(&rig), 1);
+    assert_int_equal(stats_now().conflicts, 1);
+    assert_int_equal(host_now(gen[0]).conflicts, 1);
+    assert_int_equal(host_now(gen[0]).clones, 1);
+    pass(601);
+    assert_int_equal(host_now(gen[0]).clones, 0);
+    rig_batch_fini(&b);
+    rig_batch_fini(&other);
     rpc_client_close(c);
 }
 
@@ -441,7 +684,7 @@ static void a_failed_log_is_told_as_unavailable_and_too_old_for_good(void **stat
     c = dial(agent_tls[0]);
     rig_batch(&old, gen[0], 10);
     rig_batch(&b, gen[0], 10);
-    atomic_store(&clock_ns, old.received_ns + rig.conf.age_max_ns);
+    atomic_store(&clock_ns, old.received_ns + rig.conf.accept_age_ns);
     assert_int_equal(push(c, &old, &ack), RPC_OUT_OF_RANGE);
     atomic_store(&clock_ns, b.received_ns);
     fio_fault_fail(f, FIO_SYNC, 0, ERR_IO, true);
@@ -513,10 +756,17 @@ int main(void)
         T(a_host_is_connected_while_its_connection_lasts),
         T(another_host_or_name_than_the_certificates_is_refused),
         T(what_is_no_batch_is_refused_and_nothing_else_suffers),
-        T(batches_of_the_future_are_judged_by_the_hosts_clock),
-        T(the_offset_is_the_least_delay_of_the_last_minutes),
+        T(no_batch_is_refused_for_its_hosts_clock),
+        T(a_batch_before_any_hello_is_stored_with_no_clock),
+        T(a_jump_of_the_hosts_clock_is_known_with_its_next_call),
         T(hosts_beyond_the_limit_wait_for_a_place),
-        T(a_heartbeat_tells_both_clocks),
+        T(a_heartbeat_bounds_the_offset_by_the_round_trip_before),
+        T(a_heartbeat_without_a_hello_tells_no_clock),
+        T(the_end_of_the_certificate_is_known),
+        T(of_two_machines_with_one_identity_the_later_is_refused),
+        T(a_restart_of_the_collector_does_not_make_the_clone_the_host),
+        T(recordings_of_one_host_may_be_played_at_once),
+        T(a_number_with_other_content_is_no_duplicate),
         T(a_failed_log_is_told_as_unavailable_and_too_old_for_good),
         T(other_roles_do_not_get_in),
         cmocka_unit_test(creating_survives_every_allocation_failing),

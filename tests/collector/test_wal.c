@@ -1,9 +1,9 @@
-#include "collector/wal.h"
+#include "collector/store/wal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/wal_replay.h"
+#include "collector/store/wal_replay.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -176,7 +176,40 @@ static void a_record_is_read_as_it_was_written(void **state)
     assert_true(str_eq(back.host_name, r.host_name));
     assert_int_equal(back.n, 5);
     assert_memory_equal(back.bytes, "bytes", 5);
+    assert_false(back.clock.known);
     buf_fini(&b);
+}
+
+static void a_record_carries_the_offset_of_the_hosts_clock(void **state)
+{
+    static const struct host_offset rows[] = {
+        {true, false, -5, 0},
+        {true, true, INT64_MAX, 7},
+        {true, true, INT64_MIN, INT64_MAX},
+        {true, true, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct wal_record r = batch(9, "bytes"), back;
+        struct buf b;
+        size_t used;
+
+        r.clock = rows[i];
+        buf_init(&b, 4096);
+        wal_record_put(&b, &r, 5);
+        assert_ok(wal_record_parse(&back, &used, b.p, b.n, 5));
+        assert_int_equal(used, b.n);
+        assert_memory_equal(back.bytes, "bytes", 5);
+        assert_true(back.clock.known);
+        assert_int_equal(back.clock.bounded, rows[i].bounded);
+        assert_true(back.clock.offset_ns == rows[i].offset_ns);
+        assert_true(back.clock.error_ns == rows[i].error_ns);
+        for (size_t n = 0; n < b.n; n++) {
+            assert_err(wal_record_parse(&back, &used, b.p, n, 5), ERR_CORRUPT);
+        }
+        buf_fini(&b);
+    }
 }
 
 static void every_short_or_altered_record_is_refused(void **state)
@@ -505,7 +538,7 @@ static void a_newer_format_is_refused_with_a_reason(void **state)
     (void)state;
     buf_init(&b, 4096);
     wal_header_put(&b, 1, 5);
-    b.p[8] = 2;
+    b.p[8] = 3;
     b.n = WAL_HEADER_BYTES - 8;
     buf_put_u64le(&b, hash_bytes(b.p, b.n, 0));
     write_log(1, b.p, b.n);
@@ -653,6 +686,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_is_read_as_it_was_written),
+        cmocka_unit_test(a_record_carries_the_offset_of_the_hosts_clock),
         cmocka_unit_test(every_short_or_altered_record_is_refused),
         cmocka_unit_test(every_short_or_altered_header_is_refused),
         T(format_1_is_still_read),

@@ -69,6 +69,43 @@ static void every_other_length_is_refused(void **state)
     }
 }
 
+static void any_runs_are_read_without_the_others(void **state)
+{
+    enum { RUNS = 7, MOST = 200 };
+    static uint8_t coded[RUNS * MOST * 12];
+    static const uint32_t counts[RUNS] = {1, MOST, 3, 64, 65, 9, 130};
+    static int64_t values[RUNS * MOST], out[RUNS * MOST];
+    uint64_t seed = 1;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(values); i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        values[i] = (int64_t)(seed >> (seed >> 58)); /* of every length */
+        values[i] = i && seed >> 20 & 1 ? values[i - 1] : values[i];
+    }
+    for (size_t k = 0; k < COUNT_OF(modes); k++) {
+        size_t n = codec_encode(coded, values, counts, RUNS, modes[k]), at = 0;
+
+        for (size_t first = 0; first < RUNS; at += counts[first++]) {
+            for (size_t many = 0, n_values = 0; many <= RUNS - first; many++) {
+                struct codec_range range = {first, many};
+
+                memset(out, 0, sizeof out);
+                assert_ok(codec_decode_range(out, counts, RUNS, range, modes[k], coded, n));
+                assert_memory_equal(out, values + at, n_values * sizeof *out);
+                assert_int_equal(out[n_values], 0);
+                n_values += first + many < RUNS ? counts[first + many] : 0;
+            }
+        }
+        for (size_t i = 0; i < n; i++) {
+            struct codec_range last = {RUNS - 1, 1};
+
+            assert_err(codec_decode_range(out, counts, RUNS, last, modes[k], coded, i),
+                       ERR_CORRUPT);
+        }
+    }
+}
+
 static void the_bytes_are_those_of_the_protocol(void **state)
 {
     static const int64_t values[] = {100, 100, 250, 7, 6};
@@ -116,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_come_back_as_they_were),
         cmocka_unit_test(every_other_length_is_refused),
+        cmocka_unit_test(any_runs_are_read_without_the_others),
         cmocka_unit_test(the_bytes_are_those_of_the_protocol),
         cmocka_unit_test(what_no_encoder_writes_is_refused),
     };

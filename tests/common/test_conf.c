@@ -71,6 +71,9 @@ static void wrong_files_name_line_key_and_remedy(void **state)
         {"- a\n", "a list is not expected"},
         {"data_dir: \"unclosed\n", "t.yaml:"},
         {"data_dir: *alias\n", "alias"},
+        {"data_dir: a\n\ndata_dir: b\n", "t.yaml:3: data_dir stands in line 1 already"},
+        {"log:\n  level: info\nlog.level: warn\n", "t.yaml:3: log.level stands in line 2"},
+        {"collector.addresses: [a]\ncollector: {addresses: [b]}\n", "stands in line 1 already"},
         {"justtext\n", "a map of keys is expected"},
     };
 

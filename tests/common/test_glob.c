@@ -1,7 +1,6 @@
 #include "tests/support/t.h"
 
 #include "common/glob.h"
-#include "common/ledger.h"
 
 static void patterns_match_as_the_table_says(void **state)
 {
@@ -46,22 +45,11 @@ static void only_stars_and_question_marks_make_a_pattern(void **state)
     assert_false(glob_is_pattern(str_make("")));
 }
 
-static void what_went_through_is_no_loss_and_an_unknown_reason_is_one(void **state)
-{
-    (void)state;
-    assert_false(ledger_is_loss(str_make("in")));
-    assert_false(ledger_is_loss(str_make("unknown_class")));
-    assert_true(ledger_is_loss(str_make("inner_ring_full")));
-    assert_true(ledger_is_loss(str_make("events_lost")));
-    assert_true(ledger_is_loss(str_make("")));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_as_the_table_says),
         cmocka_unit_test(only_stars_and_question_marks_make_a_pattern),
-        cmocka_unit_test(what_went_through_is_no_loss_and_an_unknown_reason_is_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,6 +56,30 @@ static void a_line_holds_level_module_event_and_values(void **state)
     assert_int_equal(0, in_log("quiet"));
 }
 
+static void on_line(void *ctx, enum log_level level, const char *module, const char *event,
+                    const char *text)
+{
+    char *seen = ctx;
+
+    (void)snprintf(seen, 100, "%d %s %s %s", (int)level, module, event, text);
+}
+
+static void what_is_written_is_also_told(void **state)
+{
+    char seen[100] = "";
+
+    (void)state;
+    assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
+    log_tee(on_line, seen);
+    log_line(LOG_WARN, "agent", "level", "from=%s", "L2");
+    assert_string_equal(seen, "1 agent level from=L2");
+    log_line(LOG_DEBUG, "agent", "quiet", "n=1");
+    assert_string_equal(seen, "1 agent level from=L2");
+    log_tee(NULL, NULL);
+    log_line(LOG_WARN, "agent", "after", "n=1");
+    assert_string_equal(seen, "1 agent level from=L2");
+}
+
 static void repeats_are_counted_not_written(void **state)
 {
     (void)state;
@@ -80,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_line_holds_level_module_event_and_values, with_file,
                                         without_file),
+        cmocka_unit_test_setup_teardown(what_is_written_is_also_told, with_file, without_file),
         cmocka_unit_test_setup_teardown(repeats_are_counted_not_written, with_file, without_file),
         cmocka_unit_test_setup_teardown(json_lines_are_escaped, with_file, without_file),
     };

@@ -33,6 +33,8 @@ static void names_that_code_uses_have_their_ids(void **state)
         {"peak_handle_count", M_PEAK_HANDLE_COUNT},
         {"thread_states.idle", M_THREADS_IDLE},
         {"disk_write_bytes", M_DISK_WRITE_BYTES},
+        {"agent.level", M_AGENT_LEVEL},
+        {"agent.bytes_sent", M_AGENT_BYTES_SENT},
     };
 
     (void)state;

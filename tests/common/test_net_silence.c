@@ -1,40 +1,25 @@
 /* Peers that say nothing, vanish, or come too often: nobody waits for them for ever, and they keep
  * nobody out. */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
-#include "common/net.h"
 #include "common/os.h"
-#include "tests/support/certs.h"
+#include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/t.h"
 
-#define LONG_NS       (30 * CLK_S)
 #define LONG_MS       30000u
 #define HANDSHAKE_MIN (5 * CLK_S) /* a slow peer has at least so long */
 
 static struct certs *pki;
 static struct net_tls *collector, *agent;
 
-static void wait_until(const atomic_int *n, int at_least)
-{
-    int64_t until_ns = os_mono_ns() + LONG_NS;
-
-    while (atomic_load(n) < at_least) {
-        assert_true(os_mono_ns() < until_ns);
-        os_sleep_ns(CLK_MS);
-    }
-}
-
 /* -- a server that hands its requests to the test -- */
 
 struct rig {
-    struct net_server *server;
+    struct net_rig net; /* first */
     _Atomic(struct net_request *) held[4];
-    atomic_int requests, joined, left;
+    atomic_int requests;
 };
 
 static void hold(void *ctx, struct net_request *r)
@@ -45,30 +30,17 @@ static void hold(void *ctx, struct net_request *r)
     atomic_fetch_add(&g->requests, 1);
 }
 
-static void on_peer(void *ctx, const struct net_identity *who, bool connected)
-{
-    struct rig *g = ctx;
-
-    (void)who;
-    atomic_fetch_add(connected ? &g->joined : &g->left, 1);
-}
-
 static void rig_start_with(struct rig *g, unsigned handshakes_max)
 {
-    struct net_server_conf conf = {.name = "ingest",
-                                   .address = "127.0.0.1:0",
-                                   .tls = collector,
+    struct net_server_conf conf = {.tls = collector,
                                    .roles = NET_AGENT,
-                                   .receive_max = 1024,
                                    .contexts = 1,
                                    .same_max = 3,
                                    .handshakes_max = handshakes_max,
-                                   .on_request = hold,
-                                   .on_peer = on_peer,
-                                   .ctx = g};
+                                   .on_request = hold};
 
     memset(g, 0, sizeof *g);
-    assert_ok(net_server_start(&g->server, &conf, NULL));
+    net_rig_start(&g->net, &conf);
 }
 
 static void rig_start(struct rig *g)
@@ -85,7 +57,7 @@ static struct raw_peer *raw_agent(const struct rig *g)
 
     snprintf(cert, sizeof cert, "%s", certs_path(pki, "agent", ".pem"));
     snprintf(key, sizeof key, "%s", certs_path(pki, "agent", ".key"));
-    assert_ok(raw_peer_connect(&p, net_server_port(g->server)));
+    assert_ok(raw_peer_connect(&p, net_server_port(g->net.server)));
     if (raw_peer_tls(p, false, &c)) {
         raw_peer_close(p);
         return NULL;
@@ -122,49 +94,64 @@ static void who_leaves_while_all_are_busy_is_missed(void **state)
     busy = raw_agent(&g);
     assert_non_null(busy);
     ask(busy);
-    wait_until(&g.requests, 1);
+    net_rig_await(&g.requests, 1);
     gone = raw_agent(&g);
     assert_non_null(gone);
-    wait_until(&g.joined, 2);
+    net_rig_await(&g.net.joined, 2);
     ask(gone);
     os_sleep_ns(50 * CLK_MS); /* lets request and end come in: without, the test is only easier */
     raw_peer_close(gone);
     os_sleep_ns(50 * CLK_MS);
     net_reply(atomic_exchange(&g.held[0], NULL), "y", 1);
-    wait_until(&g.left, 1);
+    net_rig_await(&g.net.left, 1);
     raw_peer_close(busy);
-    wait_until(&g.left, 2);
+    net_rig_await(&g.net.left, 2);
     answer_late(&g); /* its request came in, or was gone with its connection */
-    net_server_stop(g.server);
+    net_rig_stop(&g.net);
 }
 
-/* Two that say nothing hold all places; the honest one comes in when one of them goes. */
+/* Somebody who begins the handshake and does not go on. */
+static struct raw_peer *stalled(const struct rig *g)
+{
+    struct raw_peer *p = NULL;
+
+    assert_ok(raw_peer_connect(&p, net_server_port(g->net.server)));
+    assert_ok(raw_peer_send(p, "\x16\x03\x01\x02\x00\x01", 6));
+    return p;
+}
+
+/* Two hold all places, and two more are there while room is made. The next is turned away; an
+ * honest one comes in when one of them was sent away. */
 static void handshakes_under_way_are_counted(void **state)
 {
     struct rig g;
-    struct raw_peer *mute[2], *third = NULL, *honest;
+    struct raw_peer *held[4], *turned_away, *honest;
+    int64_t begun_ns = os_mono_ns();
 
     (void)state;
     rig_start_with(&g, 2);
-    for (size_t i = 0; i < COUNT_OF(mute); i++) {
-        assert_ok(raw_peer_connect(&mute[i], net_server_port(g.server)));
+    for (size_t i = 0; i < COUNT_OF(held); i++) {
+        held[i] = stalled(&g);
     }
-    assert_ok(raw_peer_connect(&third, net_server_port(g.server)));
-    assert_true(raw_peer_is_closed(third, HANDSHAKE_MIN / CLK_MS));
-    raw_peer_close(third);
-    raw_peer_close(mute[0]);
-    do { /* the place is free when the server has seen the end */
+    turned_away = stalled(&g);
+    assert_true(raw_peer_is_closed(turned_away, HANDSHAKE_MIN / CLK_MS));
+    raw_peer_close(turned_away);
+    do {
         honest = raw_agent(&g);
-    } while (!honest);
-    wait_until(&g.joined, 1);
-    for (int i = 0; i < 3; i++) { /* who is in holds no place */
+    } while (!honest && os_mono_ns() - begun_ns < HANDSHAKE_MIN);
+    assert_non_null(honest);
+    net_rig_await(&g.net.joined, 1);
+    assert_true(raw_peer_is_closed(held[0], 1000)); /* the first that came */
+    for (int i = 0; i < 3; i++) {                   /* who is in holds no place */
         raw_peer_close(honest);
         honest = raw_agent(&g);
         assert_non_null(honest);
     }
     raw_peer_close(honest);
-    raw_peer_close(mute[1]);
-    net_server_stop(g.server);
+    for (size_t i = 0; i < COUNT_OF(held); i++) {
+        raw_peer_close(held[i]);
+    }
+    net_rig_stop(&g.net);
 }
 
 /* Connections that were left behind do not keep their holder out, however many there are. */
@@ -178,20 +165,20 @@ static void the_oldest_connection_of_a_certificate_makes_way(void **state)
     for (size_t i = 0; i < COUNT_OF(p); i++) {
         p[i] = raw_agent(&g);
         assert_non_null(p[i]);
-        wait_until(&g.joined, (int)i + 1);
+        net_rig_await(&g.net.joined, (int)i + 1);
     }
-    wait_until(&g.left, 1);
+    net_rig_await(&g.net.left, 1);
     assert_true(raw_peer_is_closed(p[0], LONG_MS));
     for (size_t i = 1; i < COUNT_OF(p); i++) { /* the others are served */
         ask(p[i]);
-        wait_until(&g.requests, (int)i);
+        net_rig_await(&g.requests, (int)i);
         net_reply(g.held[i - 1], "y", 1);
     }
-    assert_int_equal(atomic_load(&g.left), 1);
+    assert_int_equal(atomic_load(&g.net.left), 1);
     for (size_t i = 0; i < COUNT_OF(p); i++) {
         raw_peer_close(p[i]);
     }
-    net_server_stop(g.server);
+    net_rig_stop(&g.net);
 }
 
 /* Counts this program's connections at a port whose keepalive timer runs; -1: the system does not
@@ -222,23 +209,23 @@ static void both_ends_find_out_when_the_other_lost_its_power(void **state)
     struct rig g;
     char address[32];
     struct net_client_conf conf = {.address = address, .tls = agent, .receive_max = 1024};
-    int64_t until_ns = os_mono_ns() + LONG_NS;
+    int64_t until_ns = os_mono_ns() + NET_RIG_LONG_NS;
     struct net_client *c;
 
     (void)state;
     rig_start(&g);
-    snprintf(address, sizeof address, "127.0.0.1:%u", net_server_port(g.server));
+    snprintf(address, sizeof address, "127.0.0.1:%u", net_server_port(g.net.server));
     assert_ok(net_client_open(&c, &conf, NULL));
-    assert_ok(net_client_wait(c, LONG_NS, NULL));
-    wait_until(&g.joined, 1);
-    if (kept_alive(net_server_port(g.server)) >= 0) {
-        while (kept_alive(net_server_port(g.server)) < 2) { /* 4 is the timer for data sent */
+    assert_ok(net_client_wait(c, NET_RIG_LONG_NS, NULL));
+    net_rig_await(&g.net.joined, 1);
+    if (kept_alive(net_server_port(g.net.server)) >= 0) {
+        while (kept_alive(net_server_port(g.net.server)) < 2) { /* 4 is the timer for data sent */
             assert_true(os_mono_ns() < until_ns);
             os_sleep_ns(CLK_MS);
         }
     }
     net_client_close(c);
-    net_server_stop(g.server);
+    net_rig_stop(&g.net);
 }
 
 /* -- a server that accepts and is silent -- */
@@ -301,11 +288,11 @@ static void handshakes_that_do_not_go_on_are_given_up(void **state)
 
     (void)state;
     rig_start(&g);
-    assert_ok(raw_peer_connect(&mute, net_server_port(g.server)));
-    assert_ok(raw_peer_connect(&half, net_server_port(g.server)));
+    assert_ok(raw_peer_connect(&mute, net_server_port(g.net.server)));
+    assert_ok(raw_peer_connect(&half, net_server_port(g.net.server)));
     assert_ok(raw_peer_send(half, "\x16\x03\x01\x02\x00\x01", 6));
     c = dial_silence(&silent);
-    assert_err(net_client_wait(c, LONG_NS, &why), ERR_UNREACHABLE);
+    assert_err(net_client_wait(c, NET_RIG_LONG_NS, &why), ERR_UNREACHABLE);
     assert_non_null(strstr(why.text, "fell silent"));
     assert_true(raw_peer_is_closed(mute, LONG_MS));
     assert_true(raw_peer_is_closed(half, LONG_MS));
@@ -315,7 +302,7 @@ static void handshakes_that_do_not_go_on_are_given_up(void **state)
     net_client_close(c);
     raw_peer_close(mute);
     raw_peer_close(half);
-    net_server_stop(g.server);
+    net_rig_stop(&g.net);
 }
 
 struct waiting {
@@ -330,8 +317,8 @@ static void wait_or_call(void *arg)
     struct buf reply;
 
     buf_init(&reply, 100);
-    w->result = w->calls ? net_client_call(w->client, "x", 1, LONG_NS, &reply)
-                         : net_client_wait(w->client, LONG_NS, NULL);
+    w->result = w->calls ? net_client_call(w->client, "x", 1, NET_RIG_LONG_NS, &reply)
+                         : net_client_wait(w->client, NET_RIG_LONG_NS, NULL);
     buf_fini(&reply);
 }
 
@@ -353,7 +340,7 @@ static void hanging_up_ends_what_is_under_way(void **state)
         os_thread_join(threads[i]);
         assert_err(w[i].result, ERR_CLOSED);
     }
-    assert_err(net_client_wait(c, LONG_NS, NULL), ERR_CLOSED);
+    assert_err(net_client_wait(c, NET_RIG_LONG_NS, NULL), ERR_CLOSED);
     assert_true(os_mono_ns() - begun_ns < HANDSHAKE_MIN);
     net_client_close(c);
     end_silence(silent);
@@ -362,22 +349,9 @@ static void hanging_up_ends_what_is_under_way(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    assert_ok(net_init(NULL));
-    pki = certs_create();
-    certs_issue(pki, PKI_COLLECTOR, "collector");
-    certs_issue(pki, PKI_AGENT, "agent");
-    collector = certs_load(pki, "collector", pki, true);
-    agent = certs_load(pki, "agent", pki, false);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    net_tls_free(collector);
-    net_tls_free(agent);
-    certs_destroy(pki);
-    net_fini();
+    net_rig_begin(&pki, NULL);
+    collector = certs_tls(pki, PKI_COLLECTOR, "collector");
+    agent = certs_tls(pki, PKI_AGENT, "agent");
     return 0;
 }
 
@@ -392,5 +366,5 @@ int main(void)
         cmocka_unit_test(handshakes_that_do_not_go_on_are_given_up),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, net_rig_end);
 }

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/net.h"
+#include "common/net_call.h"
 #include "common/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/raw_peer.h"
@@ -17,6 +18,7 @@
 #define LONG_NS     (20 * CLK_S)
 #define LONG_MS     20000u
 #define MESSAGE_MAX 1024
+#define REVOKED     44 /* an alert */
 
 static struct certs *pki, *foreign;
 static struct net_tls *collector, *agent, *subscriber;
@@ -191,6 +193,36 @@ static void refused_certificates(struct listeners *l, unsigned port, const char 
         raw_peer_close(p);
     }
     assert_honest_ones_go_on(l);
+}
+
+/* A flight that comes in pieces: the connection does not end before the peer could hear why. */
+static void who_is_refused_hears_why(void **state)
+{
+    const struct {
+        struct certs *from;
+        const char *name;
+        unsigned alert;
+    } rows[] = {
+        {foreign, "agent", 48}, {pki, "query", 49}, {pki, "collector", 43}, {pki, "old", 45}};
+    struct listeners l;
+
+    (void)state;
+    start(&l, "s9");
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char cert[400], key[400];
+        struct raw_cert c = {cert, key};
+        struct raw_peer *p = knock(net_server_port(l.server));
+        unsigned alert = 0;
+
+        snprintf(cert, sizeof cert, "%s", certs_path(rows[i].from, rows[i].name, ".pem"));
+        snprintf(key, sizeof key, "%s", certs_path(rows[i].from, rows[i].name, ".key"));
+        assert_ok(raw_peer_hesitate(p, &c, &alert));
+        assert_int_equal(alert, rows[i].alert);
+        assert_true(raw_peer_is_closed(p, LONG_MS));
+        raw_peer_close(p);
+    }
+    assert_honest_ones_go_on(&l);
+    stop(&l);
 }
 
 static void wrong_certificates_are_refused_by_servers(void **state)
@@ -457,6 +489,7 @@ static void clients_believe_only_a_collector(void **state)
 
 struct breaker {
     char cert[400], key[400];
+    unsigned refusals; /* with a reason, before it breaks */
     unsigned times;
     _Atomic unsigned port;
 };
@@ -474,7 +507,7 @@ static void break_handshakes(void *arg)
     enum err e = raw_peer_accept(&p, breaker_ready, b);
 
     for (unsigned i = 0; !e && i < b->times; i++) {
-        e = raw_peer_break_tls(p, &c);
+        e = i < b->refusals ? raw_peer_refuse_tls(p, &c, REVOKED) : raw_peer_break_tls(p, &c);
         if (!e && i + 1 < b->times) {
             e = raw_peer_accept_next(p);
         }
@@ -504,6 +537,7 @@ static void one_broken_handshake_is_no_refusal_and_two_are(void **state)
         struct net_client *c;
         struct os_thread *thread;
         struct errmsg why = {""};
+        enum err e;
 
         snprintf(b.cert, sizeof b.cert, "%s", certs_path(pki, "collector", ".pem"));
         snprintf(b.key, sizeof b.key, "%s", certs_path(pki, "collector", ".key"));
@@ -513,13 +547,60 @@ static void one_broken_handshake_is_no_refusal_and_two_are(void **state)
         }
         snprintf(address, sizeof address, "127.0.0.1:%u", atomic_load(&b.port));
         assert_ok(net_client_open(&c, &conf, NULL));
-        assert_err(net_client_wait(c, LONG_NS, &why), rows[i].e);
-        if (!strstr(why.text, rows[i].words)) {
-            fail_msg("expected '%s' in: %s", rows[i].words, why.text);
+        e = net_client_wait(c, LONG_NS, &why);
+        if (e != rows[i].e || !strstr(why.text, rows[i].words)) {
+            fail_msg("expected %s, '%s', got %s: %s", err_name(rows[i].e), rows[i].words,
+                     err_name(e), why.text);
         }
         net_client_close(c);
         os_thread_join(thread);
     }
+}
+
+static void count(void *ctx)
+{
+    atomic_fetch_add((atomic_uint *)ctx, 1);
+}
+
+/* The reason was told once: an end without one does not take it back. */
+static void a_refusal_is_not_forgotten_when_its_reason_is_lost(void **state)
+{
+    struct breaker b = {.refusals = 1, .times = 3};
+    char address[32];
+    struct net_client_conf conf = {.address = address,
+                                   .tls = agent,
+                                   .receive_max = MESSAGE_MAX,
+                                   .reconnect_min_ns = 20 * CLK_MS,
+                                   .reconnect_max_ns = 50 * CLK_MS};
+    struct net_client *c;
+    struct os_thread *thread;
+    struct errmsg why = {""};
+    int64_t until_ns = os_mono_ns() + LONG_NS;
+    atomic_uint faults;
+    unsigned seen = 0;
+
+    (void)state;
+    atomic_init(&faults, 0);
+    snprintf(b.cert, sizeof b.cert, "%s", certs_path(pki, "collector", ".pem"));
+    snprintf(b.key, sizeof b.key, "%s", certs_path(pki, "collector", ".key"));
+    assert_ok(os_thread_start(&thread, "breaker", break_handshakes, &b));
+    while (atomic_load(&b.port) == 0) {
+        os_sleep_ns(CLK_MS);
+    }
+    snprintf(address, sizeof address, "127.0.0.1:%u", atomic_load(&b.port));
+    assert_ok(net_client_open(&c, &conf, NULL));
+    net_client_watch(c, count, &faults);
+    while (seen < b.times && os_mono_ns() < until_ns) {
+        os_sleep_ns(CLK_MS);
+        seen = atomic_load(&faults);
+        if (seen > 0) {
+            assert_err(net_client_fault(c, &why), ERR_TRUST);
+            assert_non_null(strstr(why.text, "our certificate is revoked"));
+        }
+    }
+    assert_int_equal(seen, b.times);
+    net_client_close(c);
+    os_thread_join(thread);
 }
 
 /* -- loading -- */
@@ -548,6 +629,33 @@ static void certificates_that_would_be_refused_are_not_loaded(void **state)
         why.text[0] = '\0';
         assert_err(net_tls_load(&t, &conf, false, &why), rows[i].e);
         assert_true(why.text[0] != '\0');
+    }
+}
+
+static void an_expired_certificate_loads_for_who_renews_it(void **state)
+{
+    static const struct {
+        const char *cert;
+        bool of_us;
+        enum err e;
+    } rows[] = {{"old", true, ERR_OK},
+                {"early", true, ERR_OK},
+                {"old", false, ERR_TRUST},
+                {"collector", true, ERR_TRUST}};
+    char ca[400], cert[400], key[400];
+    struct net_tls_conf conf = {
+        .ca = ca, .cert = cert, .key = key, .server_name = PKI_SERVER_NAME, .lapsed = true};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct net_tls *t = NULL;
+        struct errmsg why;
+
+        snprintf(ca, sizeof ca, "%s", certs_path(rows[i].of_us ? pki : foreign, "ca", ".pem"));
+        snprintf(cert, sizeof cert, "%s", certs_path(pki, rows[i].cert, ".pem"));
+        snprintf(key, sizeof key, "%s", certs_path(pki, rows[i].cert, ".key"));
+        assert_err(net_tls_load(&t, &conf, false, &why), rows[i].e);
+        net_tls_free(t);
     }
 }
 
@@ -649,6 +757,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_is_refused_hears_why),
         cmocka_unit_test(wrong_certificates_are_refused_by_servers),
         cmocka_unit_test(wrong_certificates_are_refused_by_publishers),
         cmocka_unit_test(bytes_that_are_no_handshake_are_refused),
@@ -659,7 +768,9 @@ int main(void)
         cmocka_unit_test(a_peer_that_never_reads_is_cut),
         cmocka_unit_test(clients_believe_only_a_collector),
         cmocka_unit_test(one_broken_handshake_is_no_refusal_and_two_are),
+        cmocka_unit_test(a_refusal_is_not_forgotten_when_its_reason_is_lost),
         cmocka_unit_test(certificates_that_would_be_refused_are_not_loaded),
+        cmocka_unit_test(an_expired_certificate_loads_for_who_renews_it),
         cmocka_unit_test(a_key_that_others_can_read_is_refused),
         cmocka_unit_test(running_out_of_memory_while_loading_leaves_nothing),
     };

@@ -155,6 +155,7 @@ static void the_host_is_known(void **state)
     assert_ok(os_random(random, sizeof random));
     assert_memory_not_equal(random, zero, 16);
     assert_true(os_cpu_count() >= 1);
+    assert_true(os_memory_bytes() >= 64u << 20);
     assert_true(os_mono_ns() >= before);
     assert_true(os_utc_ns() > INT64_C(1700000000) * CLK_S);
 }

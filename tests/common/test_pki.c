@@ -9,11 +9,14 @@
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
 
-static const struct net_identity *identity(struct certs *c, const char *name, bool server,
-                                           struct net_tls **t)
+static struct net_identity identity(struct certs *c, const char *name, bool server,
+                                    struct net_tls **t)
 {
+    struct net_identity who;
+
     *t = certs_load(c, name, c, server);
-    return net_tls_identity(*t);
+    net_tls_identity(*t, &who);
+    return who;
 }
 
 static void names_follow_their_rule(void **state)
@@ -57,20 +60,20 @@ static void an_agent_certificate_carries_role_and_host(void **state)
     struct certs *c = certs_create();
     struct uuid host = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
     struct pki_issue what = {.use = PKI_AGENT, .name = "web-01", .has_host = true, .host = host};
-    const struct net_identity *id;
+    struct net_identity id;
     struct net_tls *t;
     int64_t now = os_utc_ns();
 
     (void)state;
     certs_issue_as(c, &what);
     id = identity(c, "web-01", false, &t);
-    assert_string_equal(id->name, "web-01");
-    assert_int_equal(id->roles, NET_AGENT);
-    assert_true(id->has_host);
-    assert_memory_equal(&id->host, &host, sizeof host);
-    assert_string_equal(id->scope, "");
-    assert_true(id->not_before_ns < now - 60 * CLK_S);
-    assert_true(id->not_after_ns > now + 3000 * CLK_S);
+    assert_string_equal(id.name, "web-01");
+    assert_int_equal(id.roles, NET_AGENT);
+    assert_true(id.has_host);
+    assert_memory_equal(&id.host, &host, sizeof host);
+    assert_string_equal(id.scope, "");
+    assert_true(id.not_before_ns < now - 60 * CLK_S);
+    assert_true(id.not_after_ns > now + 3000 * CLK_S);
     net_tls_free(t);
     certs_destroy(c);
 }
@@ -79,16 +82,16 @@ static void agents_get_a_random_identity_when_none_is_given(void **state)
 {
     struct certs *c = certs_create();
     struct net_tls *t1, *t2;
-    const struct net_identity *a, *b;
+    struct net_identity a, b;
 
     (void)state;
     certs_issue(c, PKI_AGENT, "a");
     certs_issue(c, PKI_AGENT, "b");
     a = identity(c, "a", false, &t1);
     b = identity(c, "b", false, &t2);
-    assert_true(a->has_host && b->has_host);
-    assert_memory_not_equal(&a->host, &b->host, sizeof a->host);
-    assert_memory_not_equal(a->fingerprint, b->fingerprint, sizeof a->fingerprint);
+    assert_true(a.has_host && b.has_host);
+    assert_memory_not_equal(&a.host, &b.host, sizeof a.host);
+    assert_memory_not_equal(a.fingerprint, b.fingerprint, sizeof a.fingerprint);
     net_tls_free(t1);
     net_tls_free(t2);
     certs_destroy(c);
@@ -98,15 +101,15 @@ static void a_scope_travels_in_the_certificate(void **state)
 {
     struct certs *c = certs_create();
     struct pki_issue what = {.use = PKI_QUERY, .name = "ops", .scope = "web-*"};
-    const struct net_identity *id;
+    struct net_identity id;
     struct net_tls *t;
 
     (void)state;
     certs_issue_as(c, &what);
     id = identity(c, "ops", false, &t);
-    assert_int_equal(id->roles, NET_QUERY);
-    assert_string_equal(id->scope, "web-*");
-    assert_false(id->has_host);
+    assert_int_equal(id.roles, NET_QUERY);
+    assert_string_equal(id.scope, "web-*");
+    assert_false(id.has_host);
     net_tls_free(t);
     certs_destroy(c);
 }

@@ -23,6 +23,7 @@
 static const ProtobufCServiceDescriptor *const services[] = {
     &procfleet__v1__ingest__descriptor,
     &procfleet__v1__query__descriptor,
+    &procfleet__v1__enroll__descriptor,
 };
 
 /* Every message that is sent, found from the methods and from what travels without one. */
@@ -183,12 +184,18 @@ static unsigned count_name(const char *text, const char *name)
 
 static void methods_headers_and_document_agree(void **state)
 {
-    char *rpc_h = text_file("common/wire_rpc.h"), *query_h = text_file("common/wire_query.h");
+    static const char *const paths[] = {"common/wire_rpc.h", "common/wire_query.h",
+                                        "common/wire_enroll.h"};
+    char *headers[COUNT_OF(paths)];
     unsigned n_named = 0, n_methods = 0;
 
     (void)state;
+    for (size_t i = 0; i < COUNT_OF(paths); i++) {
+        headers[i] = text_file(paths[i]);
+    }
     for (size_t i = 0; i < COUNT_OF(services); i++) {
         for (unsigned k = 0; k < services[i]->n_methods; k++) {
+            unsigned n = 0;
             char name[96], row[160];
 
             snprintf(name, sizeof name, "%s/%s", services[i]->name, services[i]->methods[k].name);
@@ -197,19 +204,20 @@ static void methods_headers_and_document_agree(void **state)
                 print_error("PROTOCOL.md lacks: %s\n", row);
             }
             assert_non_null(strstr(protocol, row));
-            assert_int_equal(count_name(rpc_h, name) + count_name(query_h, name), 1);
+            for (size_t f = 0; f < COUNT_OF(headers); f++) {
+                n += count_name(headers[f], name);
+            }
+            assert_int_equal(n, 1);
             n_methods++;
         }
     }
-    for (const char *p = rpc_h; (p = strstr(p, "\"" PACKAGE)) != NULL; p++) {
-        n_named++;
-    }
-    for (const char *p = query_h; (p = strstr(p, "\"" PACKAGE)) != NULL; p++) {
-        n_named++;
+    for (size_t f = 0; f < COUNT_OF(headers); f++) {
+        for (const char *p = headers[f]; (p = strstr(p, "\"" PACKAGE)) != NULL; p++) {
+            n_named++;
+        }
+        mem_free(headers[f]);
     }
     assert_int_equal(n_named, n_methods); /* no header names a method that is not there */
-    mem_free(rpc_h);
-    mem_free(query_h);
 }
 
 static void metrics_and_document_agree(void **state)
@@ -217,7 +225,7 @@ static void metrics_and_document_agree(void **state)
     static const char *const kinds[] = {"attribute", "counter", "gauge", "derived"};
     static const char *const units[] = {"-",     "ns",       "UTC ns", "bytes",
                                         "count", "permille", "mask",   "text"};
-    const char *table = strstr(protocol, "## 10. Metrics");
+    const char *table = strstr(protocol, "## 11. Metrics");
     unsigned n_rows = 0, n_metrics = 0;
 
     (void)state;

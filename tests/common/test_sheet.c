@@ -12,6 +12,7 @@ static const struct sheet_column columns[] = {
     {"hidden", NULL, SHEET_COUNT},
     {"ended", "ENDED", SHEET_FLAG},
     {"exit_code", "EXIT", SHEET_EXIT},
+    {NULL, "WHAT", SHEET_TEXT}, /* for people only */
     {"command_line", "COMMAND", SHEET_TEXT},
 };
 
@@ -27,6 +28,7 @@ static void print(FILE *to, enum sheet_format format, bool live)
         sheet_number(true, 3),
         sheet_number(true, 1),
         sheet_number(true, 0xC000013A),
+        sheet_string(str_make("only here")),
         sheet_string(str_make("a \"b\", c\x1b")),
     };
     const struct sheet_cell bare[N] = {sheet_string(str_make("x")), sheet_number(true, 0)};
@@ -61,9 +63,9 @@ static void tables_are_aligned_and_end_with_their_notes(void **state)
 {
     (void)state;
     expect(SHEET_AS_TABLE, false,
-           "HOST    PID     CPU  ENDED        EXIT  COMMAND\n"
-           "lab-7  4711  5.106s    yes  0xc000013a  a \"b\", c\\x1b\n"
-           "x         0       -      -           -  -\n"
+           "HOST    PID     CPU  ENDED        EXIT  WHAT       COMMAND\n"
+           "lab-7  4711  5.106s    yes  0xc000013a  only here  a \"b\", c\\x1b\n"
+           "x         0       -      -           -  -          -\n"
            "polled\n");
 }
 

@@ -37,7 +37,7 @@ static const struct batch_column columns[] = {
 static struct batch sample(void)
 {
     static struct proc_info infos[2];
-    static struct life_event events[2];
+    static struct life_event events[3];
     static struct ledger_row ledger[2];
     struct batch b = {.head = {.stream = 77, .seq = 3, .flags = BATCH_POLLED, .cpus = 4}};
 
@@ -70,7 +70,9 @@ static struct batch sample(void)
                                     .mono_ns = mono[1],
                                     .tid = 12,
                                     .info = {.id = {4, 10}, .name = str_make("x")},
-                                    .path = str_make("/lib/y.so")};
+                                    .text = str_make("/lib/y.so")};
+    events[2] = (struct life_event){
+        .kind = LIFE_LEVEL, .wall_ns = wall[1] + 1, .text = str_make("from L2 to L1: why")};
     ledger[0] = (struct ledger_row){str_make("source"), str_make("in"), UINT64_MAX};
     ledger[1] = (struct ledger_row){str_make("queue"), str_make("full"), 0};
     b.n_ticks = 3;
@@ -82,7 +84,7 @@ static struct batch sample(void)
     b.columns = columns;
     b.n_infos = 2;
     b.infos = infos;
-    b.n_events = 2;
+    b.n_events = 3;
     b.events = events;
     b.n_ledger = 2;
     b.ledger = ledger;
@@ -156,7 +158,7 @@ static void assert_batch(const struct batch *a, const struct batch *b)
         assert_true(a->events[i].mono_ns == b->events[i].mono_ns);
         assert_int_equal(a->events[i].tid, b->events[i].tid);
         assert_info(&a->events[i].info, &b->events[i].info);
-        assert_str(a->events[i].path, b->events[i].path);
+        assert_str(a->events[i].text, b->events[i].text);
     }
     assert_int_equal(a->n_ledger, b->n_ledger);
     for (size_t i = 0; i < a->n_ledger; i++) {
@@ -190,6 +192,38 @@ static void a_batch_comes_back_as_it_was(void **state)
     assert_batch(&in, out);
     assert_in_range(wire_batch_memory(out), sizeof in, 1 << 20);
     wire_batch_free(out);
+    buf_fini(&b);
+}
+
+static void part_of_the_columns_is_the_same_as_in_the_whole(void **state)
+{
+    struct batch in = sample(), *out;
+    struct buf b;
+    size_t whole;
+
+    (void)state;
+    assert_ok(encode(&b, &in));
+    assert_ok(wire_batch_decode(&out, b.p, b.n));
+    whole = wire_batch_memory(out);
+    wire_batch_free(out);
+    for (size_t k = 0; k <= in.n_columns; k++) { /* each alone, and none */
+        uint64_t metrics = k < in.n_columns ? METRIC_BIT(in.columns[k].metric) : 0;
+
+        assert_ok(wire_batch_decode_part(&out, metrics, b.p, b.n));
+        assert_int_equal(out->n_columns, metrics != 0);
+        assert_int_equal(out->n_runs, in.n_runs);
+        for (size_t i = 0; i < in.n_runs; i++) {
+            assert_true(out->runs[i].mask == (in.runs[i].mask & metrics));
+        }
+        if (metrics) {
+            assert_int_equal(out->columns[0].n_values, in.columns[k].n_values);
+            assert_memory_equal(out->columns[0].values, in.columns[k].values,
+                                in.columns[k].n_values * sizeof(int64_t));
+        }
+        assert_int_equal(out->n_events, in.n_events);
+        assert_in_range(wire_batch_memory(out), whole - 64, whole + 64); /* rounding */
+        wire_batch_free(out);
+    }
     buf_fini(&b);
 }
 
@@ -365,7 +399,7 @@ BREAKER(bad_name, m->infos[0]->name.data[0] = 0xff)
 BREAKER(long_user, (m->infos[0]->has_user = 1, m->infos[0]->user = m->infos[0]->image,
                     m->infos[0]->user.len = 1))
 BREAKER(event_without_kind, m->events[0]->kind = 0)
-BREAKER(event_without_path, m->events[1]->path.len = 0)
+BREAKER(event_without_text, m->events[1]->text.len = 0)
 BREAKER(ledger_nul, m->ledger[0]->stage.data[1] = 0)
 BREAKER(unknown_metric, m->columns[1]->metric = 60)
 BREAKER(unknown_metric_255, m->columns[1]->metric = 255)
@@ -425,7 +459,7 @@ static void each_broken_rule_is_noticed(void **state)
         CASE(bad_name, ERR_CORRUPT),
         CASE(long_user, ERR_OK),
         CASE(event_without_kind, ERR_CORRUPT),
-        CASE(event_without_path, ERR_OK),
+        CASE(event_without_text, ERR_OK),
         CASE(ledger_nul, ERR_CORRUPT),
         CASE(unknown_metric, ERR_CORRUPT), /* its mask bit has no column */
         CASE(unknown_metric_255, ERR_CORRUPT),
@@ -457,6 +491,41 @@ static void each_broken_rule_is_noticed(void **state)
         assert_err(e, cases[i].want);
         free(packed);
     }
+    free(raw);
+    buf_fini(&b);
+}
+
+static void what_an_agent_tells_of_itself_is_of_no_process(void **state)
+{
+    struct batch in = sample(), *out;
+    Procfleet__V1__Batch *m;
+    Procfleet__V1__ProcInfo *none;
+    struct buf b;
+    uint8_t *raw, *packed;
+    uint8_t frame[4096];
+    size_t n;
+
+    (void)state;
+    assert_ok(encode(&b, &in));
+    raw = unwrap(&n, &b);
+    m = procfleet__v1__batch__unpack(NULL, n, raw);
+    assert_non_null(m);
+    none = m->events[2]->info;
+    assert_null(none);
+    m->events[2]->info = m->events[0]->info; /* what a foreign agent might send */
+    packed = malloc(procfleet__v1__batch__get_packed_size(m));
+    assert_non_null(packed);
+    n = procfleet__v1__batch__pack(m, packed);
+    m->events[2]->info = none;
+    n = ZSTD_compress(frame, sizeof frame, packed, n, 1);
+    assert_ok(wire_batch_decode(&out, frame, n));
+    assert_int_equal(out->events[2].kind, LIFE_LEVEL);
+    assert_int_equal(out->events[2].info.id.pid, 0);
+    assert_int_equal(out->events[2].info.name.n, 0);
+    assert_str(out->events[2].text, in.events[2].text);
+    wire_batch_free(out);
+    procfleet__v1__batch__free_unpacked(m, NULL);
+    free(packed);
     free(raw);
     buf_fini(&b);
 }
@@ -604,7 +673,7 @@ static void fill(struct batch *b, char kind, size_t n, size_t text_n)
         struct proc_info info = {.id = {(uint32_t)i, 0}, .name = s, .command_line = s};
 
         infos[i] = info;
-        events[i] = (struct life_event){.kind = LIFE_PROCESS_START, .info = info, .path = s};
+        events[i] = (struct life_event){.kind = LIFE_PROCESS_START, .info = info, .text = s};
         alike[i] = (struct batch_run){.id = info.id, .n_ticks = 1};
         ledger[i % WIRE_LEDGER_MAX] = (struct ledger_row){s, s, 1};
     }
@@ -738,12 +807,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_comes_back_as_it_was),
+        cmocka_unit_test(part_of_the_columns_is_the_same_as_in_the_whole),
         cmocka_unit_test(an_empty_batch_comes_back_as_it_was),
         cmocka_unit_test(one_encoder_serves_many_batches),
         cmocka_unit_test(every_shorter_input_is_refused),
         cmocka_unit_test(a_torn_message_inside_a_whole_frame_is_harmless),
         cmocka_unit_test(flipped_bytes_never_do_harm),
         cmocka_unit_test(each_broken_rule_is_noticed),
+        cmocka_unit_test(what_an_agent_tells_of_itself_is_of_no_process),
         cmocka_unit_test(unknown_metrics_are_left_out),
         cmocka_unit_test(amplified_messages_meet_the_budget),
         cmocka_unit_test(a_frame_must_declare_an_acceptable_size),

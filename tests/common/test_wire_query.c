@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/wire_overview.h"
 #include "tests/support/t.h"
 
 #define OUT_MAX (4u << 20)
@@ -33,6 +34,11 @@ static struct wire_query question(void)
                                .name = str_make("größe*"),
                                .kinds = 6,
                                .step_ns = 1,
+                               .stages = true,
+                               .by = WIRE_BY_AVG,
+                               .group_by = WIRE_GROUP_TREE,
+                               .folded = true,
+                               .at_ns = INT64_MIN,
                                .cursor = {"a\0b", 3}};
 }
 
@@ -48,6 +54,8 @@ static void assert_query(const struct wire_query *a, const struct wire_query *b)
     assert_int_equal(a->limit, b->limit);
     assert_true(a->idle == b->idle && a->exited == b->exited && a->has_pid == b->has_pid);
     assert_true(a->pid == b->pid && a->start == b->start && a->kinds == b->kinds);
+    assert_true(a->stages == b->stages && a->by == b->by && a->group_by == b->group_by);
+    assert_true(a->folded == b->folded && a->at_ns == b->at_ns);
 }
 
 static void questions_come_back_as_they_were(void **state)
@@ -107,12 +115,49 @@ static const struct proc_info info = {.id = {7, 8},
 
 static const int64_t row_values[][3] = {{1, 0, -3}, {INT64_MIN, INT64_MAX, 0}, {0, 0, 0}};
 
+static const struct wire_overview overview = {
+    .now_ns = 1,
+    .hosts = 2,
+    .connected = 3,
+    .silent = 4,
+    .ended = 5,
+    .clones = 6,
+    .processes = UINT64_MAX,
+    .cpus = 7,
+    .batches = 8,
+    .gaps = 9,
+    .lost_events = 10,
+    .first_ns = INT64_MIN,
+    .last_ns = INT64_MAX,
+    .n_tiers = 2,
+    .tiers = (const struct wire_tier_room[]){{{"raw", 3}, 1, 2, 3, 4, INT64_MAX, -6, 7, 8},
+                                             {{"", 0}, 0, 0, 0, 0, 0, 0, 0, 0}},
+    .head_bytes = 11,
+    .log_bytes = 12,
+    .catalogue_bytes = 13,
+    .total_bytes = 14,
+    .ceiling_bytes = 15,
+    .disk_free = 16,
+    .disk_total = 17,
+    .refusing = true,
+    .next_tier = 2,
+    .next_window_ns = -18,
+    .next_in_ns = 19,
+    .sealed_windows = 20,
+    .patches = 21,
+    .seal_failures = 22,
+    .sealed_ns = 23,
+};
+
 static struct wire_answer answer(void)
 {
     static struct wire_host hosts[2];
     static struct wire_row rows[3];
     static struct wire_event events[2];
     static struct str notes[2];
+    static struct wire_coverage coverage[2];
+    static const struct wire_loss_span spans[] = {{-1, 2, 3, UINT64_MAX}, {0, 0, 0, 0}};
+    static struct wire_stage stages[2];
 
     hosts[0] = (struct wire_host){.name = str_make("web-1"),
                                   .source = str_make("proc"),
@@ -128,15 +173,21 @@ static struct wire_answer answer(void)
     memset(&hosts[0].id, 9, sizeof hosts[0].id);
     hosts[1] = (struct wire_host){
         .polled = true, .replay = true, .ended = true, .duplicates = 1, .lost_events = 3};
-    rows[0] = (struct wire_row){0, info, 1000, 5, row_values[0]};
-    rows[1] = (struct wire_row){0, info, 900, 3, row_values[1]};
-    rows[2] = (struct wire_row){1, info, INT64_MIN, 0, row_values[2]};
+    rows[0] = (struct wire_row){0, info, 1000, 5, row_values[0], 0, 0, 0};
+    rows[1] = (struct wire_row){0, info, 900, 3, row_values[1], 7, UINT32_MAX, 1};
+    rows[2] = (struct wire_row){1, info, INT64_MIN, 0, row_values[2], UINT32_MAX, 1, 4095};
     rows[2].info.id.pid = 9;
     events[0] = (struct wire_event){
         1, {.kind = LIFE_PROCESS_STOP, .wall_ns = 3, .mono_ns = 4, .info = info}};
     events[1] = (struct wire_event){0, {.kind = LIFE_THREAD_START, .tid = 5}};
     notes[0] = str_make("");
     notes[1] = str_make("host web-2 ended");
+    stages[0] = (struct wire_stage){
+        str_make("source"), str_make("lost_events"), 4, 0, true, UINT64_MAX, -5, 5};
+    stages[1] = (struct wire_stage){str_make(""), str_make("in"), 0, 255, false, 0, 0, 0};
+    coverage[0] = (struct wire_coverage){1,  -9, 9, 999999, true, false, 0, 0,     true, false,
+                                         10, 1,  2, 3,      4,    5,     2, spans, 2,    stages};
+    coverage[1] = (struct wire_coverage){.missing = true, .has_events = true, .events_ppm = 7};
     return (struct wire_answer){.n_hosts = 2,
                                 .hosts = hosts,
                                 .n_metrics = 3,
@@ -149,7 +200,13 @@ static struct wire_answer answer(void)
                                 .until_ns = 1,
                                 .partial = true,
                                 .n_notes = 2,
-                                .notes = notes};
+                                .notes = notes,
+                                .n_coverage = 2,
+                                .coverage = coverage,
+                                .n_used = 6,
+                                .used = {0, 1, UINT32_MAX, 0, 0, 5},
+                                .damaged = 9,
+                                .overview = &overview};
 }
 
 static void assert_info(const struct proc_info *a, const struct proc_info *b)
@@ -190,10 +247,65 @@ static void assert_rows(const struct wire_answer *a, const struct wire_answer *b
         assert_int_equal(x->host, y->host);
         assert_info(&x->info, &y->info);
         assert_true(x->when_ns == y->when_ns && x->have == y->have);
+        assert_true(x->instances == y->instances && x->hosts == y->hosts && x->depth == y->depth);
         for (size_t k = 0; k < a->n_metrics; k++) {
             assert_true(y->values[k] == (x->have >> k & 1 ? x->values[k] : 0));
         }
     }
+}
+
+static void assert_coverage(const struct wire_coverage *a, const struct wire_coverage *b)
+{
+    assert_true(a->host == b->host && a->since_ns == b->since_ns && a->until_ns == b->until_ns);
+    assert_true(a->ppm == b->ppm && a->has_ticks == b->has_ticks && a->has_events == b->has_events);
+    assert_true(a->ticks_ppm == b->ticks_ppm && a->events_ppm == b->events_ppm);
+    assert_true(a->at_most == b->at_most && a->missing == b->missing);
+    assert_true(a->ticks == b->ticks && a->lost_ticks == b->lost_ticks);
+    assert_true(a->events == b->events && a->lost_events == b->lost_events);
+    assert_true(a->lost_rows == b->lost_rows && a->missing_batches == b->missing_batches);
+    assert_int_equal(a->n_spans, b->n_spans);
+    for (size_t i = 0; i < a->n_spans; i++) {
+        assert_memory_equal(&a->spans[i], &b->spans[i], sizeof a->spans[i]);
+    }
+    assert_int_equal(a->n_stages, b->n_stages);
+    for (size_t i = 0; i < a->n_stages; i++) {
+        const struct wire_stage *x = &a->stages[i], *y = &b->stages[i];
+
+        assert_str(x->stage, y->stage);
+        assert_str(x->reason, y->reason);
+        assert_true(x->role == y->role && x->unit == y->unit && x->loss == y->loss);
+        assert_true(x->count == y->count && x->first_ns == y->first_ns && x->last_ns == y->last_ns);
+    }
+}
+
+static void assert_tier_room(const struct wire_tier_room *a, const struct wire_tier_room *b)
+{
+    assert_str(a->name, b->name);
+    assert_true(a->files == b->files && a->bytes == b->bytes && a->values == b->values);
+    assert_true(a->share_bytes == b->share_bytes && a->age_ns == b->age_ns);
+    assert_true(a->oldest_ns == b->oldest_ns && a->dropped_age == b->dropped_age);
+    assert_true(a->dropped_bytes == b->dropped_bytes);
+}
+
+static void assert_overview(const struct wire_overview *a, const struct wire_overview *b)
+{
+    assert_true(a->now_ns == b->now_ns && a->hosts == b->hosts && a->connected == b->connected);
+    assert_true(a->silent == b->silent && a->ended == b->ended && a->clones == b->clones);
+    assert_true(a->processes == b->processes && a->cpus == b->cpus && a->batches == b->batches);
+    assert_true(a->gaps == b->gaps && a->lost_events == b->lost_events);
+    assert_true(a->first_ns == b->first_ns && a->last_ns == b->last_ns);
+    assert_int_equal(a->n_tiers, b->n_tiers);
+    for (size_t i = 0; i < a->n_tiers; i++) {
+        assert_tier_room(&a->tiers[i], &b->tiers[i]);
+    }
+    assert_true(a->head_bytes == b->head_bytes && a->log_bytes == b->log_bytes);
+    assert_true(a->catalogue_bytes == b->catalogue_bytes && a->total_bytes == b->total_bytes);
+    assert_true(a->ceiling_bytes == b->ceiling_bytes && a->disk_free == b->disk_free);
+    assert_true(a->disk_total == b->disk_total && a->refusing == b->refusing);
+    assert_true(a->next_tier == b->next_tier && a->next_window_ns == b->next_window_ns);
+    assert_true(a->next_in_ns == b->next_in_ns && a->sealed_windows == b->sealed_windows);
+    assert_true(a->patches == b->patches && a->seal_failures == b->seal_failures);
+    assert_true(a->sealed_ns == b->sealed_ns);
 }
 
 static void assert_answer(const struct wire_answer *a, const struct wire_answer *b)
@@ -216,6 +328,17 @@ static void assert_answer(const struct wire_answer *a, const struct wire_answer 
     assert_int_equal(a->n_notes, b->n_notes);
     for (size_t i = 0; i < a->n_notes; i++) {
         assert_str(a->notes[i], b->notes[i]);
+    }
+    assert_int_equal(a->n_coverage, b->n_coverage);
+    for (size_t i = 0; i < a->n_coverage; i++) {
+        assert_coverage(&a->coverage[i], &b->coverage[i]);
+    }
+    assert_int_equal(a->n_used, b->n_used);
+    assert_memory_equal(a->used, b->used, sizeof a->used);
+    assert_int_equal(a->damaged, b->damaged);
+    assert_int_equal(a->overview != NULL, b->overview != NULL);
+    if (a->overview) {
+        assert_overview(a->overview, b->overview);
     }
 }
 
@@ -248,7 +371,8 @@ static void rows_of_one_instance_carry_its_text_once(void **state)
 
     (void)state;
     for (size_t i = 0; i < WIRE_ROWS_MAX; i++) {
-        rows[i] = (struct wire_row){0, info, (int64_t)i * 1000000000, 1, &value};
+        rows[i] = (struct wire_row){
+            .info = info, .when_ns = (int64_t)i * 1000000000, .have = 1, .values = &value};
     }
     in.hosts = &host;
     in.metrics[0] = M_CPU_TIME;
@@ -266,6 +390,7 @@ static void wrong_answers_are_not_encoded(void **state)
     struct wire_answer in = answer();
     struct wire_row row = in.rows[0];
     struct wire_event event = in.events[0];
+    struct wire_overview room = overview;
     struct buf b;
 
     (void)state;
@@ -280,6 +405,13 @@ static void wrong_answers_are_not_encoded(void **state)
     assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
     in = answer();
     in.n_rows = WIRE_ROWS_MAX + 1;
+    assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
+    in = answer();
+    in.n_used = WIRE_USED_MAX + 1;
+    assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
+    in = answer();
+    room.next_tier = 3; /* of 2 */
+    in.overview = &room;
     assert_err(wire_answer_encode(&b, &in), ERR_INVALID);
     assert_int_equal(b.n, 0);
     buf_fini(&b);
@@ -306,6 +438,14 @@ static void indices_and_counts_from_outside_are_checked(void **state)
         {{0x2a, 4, 0x12, 2, 0x08, 1}, 6, ERR_CORRUPT},     /* without a host */
         {{0x4a, 1, 0xff}, 3, ERR_CORRUPT},                 /* a note that is no UTF-8 */
         {{0x0a, 2, 0x0a, 0}, 4, ERR_CORRUPT},              /* a host id of 0 bytes */
+        {{0x52, 0}, 2, ERR_CORRUPT},                       /* coverage without a host */
+        {{0x0a, 0, 0x52, 0}, 4, ERR_OK},
+        {{0x0a, 0, 0x52, 6, 0x82, 1, 3, 0x20, 0x80, 2}, 10, ERR_CORRUPT}, /* role 256 */
+        {{0x0a, 0, 0x52, 6, 0x82, 1, 3, 0x0a, 1, 0xff}, 10, ERR_CORRUPT}, /* stage no UTF-8 */
+        {{0x6a, 0}, 2, ERR_OK},                                           /* an overview */
+        {{0x6a, 3, 0xb8, 1, 1}, 5, ERR_CORRUPT},                          /* next_tier 1 of none */
+        {{0x6a, 5, 0x72, 3, 0x0a, 1, 0xff}, 7, ERR_CORRUPT},
+        {{0x5a, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 19, ERR_FULL}, /* used */
     };
     struct wire_answer *out;
 
@@ -322,7 +462,7 @@ static void indices_and_counts_from_outside_are_checked(void **state)
 
 static void amplified_answers_meet_limits_and_budget(void **state)
 {
-    static const uint8_t tags[] = {0x0a, 0x1a, 0x22, 0x2a, 0x4a};
+    static const uint8_t tags[] = {0x0a, 0x1a, 0x22, 0x2a, 0x4a, 0x52};
     static uint8_t many[2 << 20];
     long live = mem_live();
     struct wire_answer *out;

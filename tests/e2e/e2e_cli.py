@@ -23,8 +23,44 @@ def usage(fleet):
                  ["top", "--by", "nonsense"], ["top", "--by", "name"], ["top", "--since", "yesterday"],
                  ["top", "--since", "1m", "--until", "5m"], ["top", "-n", "0"], ["top", "-n", "-1"], ["history"],
                  ["events", "--kind", "nonsense"], ["history", "--name", "*", "-n", "100001"],
-                 ["hosts", "--collector", "127.0.0.1:99999"], ["tail", "--events", "no address"]):
+                 ["top", "--as", "median"], ["top", "--group-by", "colour"], ["top", "--include-exited"],
+                 ["tree", "--at", "tomorrow"], ["hosts", "--collector", "127.0.0.1:99999"], ["tail", "--events", "no address"]):
         ensure("a sentence is said", exits(fleet, 2, *args).strip())
+
+
+def views(fleet):
+    """Groups, orders, the tree and the overview agree with the plain list of processes."""
+    agent = fleet.wait_for("the agent to see itself",
+                           lambda: fleet.ask("ps", "--name", "procfleet-agent*", expect=None))[0]
+    rows = fleet.ask("tree", expect=None)
+    depth = {r["pid"]: r["depth"] for r in rows}
+    ensure("the tree has the agent", agent["pid"] in depth)
+    ensure("below its parent", agent["parent_pid"] not in depth or
+           depth[agent["pid"]] == depth[agent["parent_pid"]] + 1)
+    check("a tree of one", {r["pid"]: r["depth"] for r in fleet.ask("tree", "--pid", str(agent["pid"]), expect=None)
+                            if r["pid"] == agent["pid"]}, {agent["pid"]: 0})
+    check("long ago nothing lived", fleet.ask("tree", "--at", "2020-01-01T00:00:00Z", expect=5), [])
+    host = fleet.wait_for("some seconds of data", lambda: [h for h in fleet.hosts().values()
+                                                           if h["last_time"] - h["first_time"] > 3 * 10**9])[0]
+    until = host["last_time"] // 10**9  # what came till then does not change any more
+    window = ["--until", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until)), "--by", "thread_count", "-n", "4096"]
+    total = fleet.ask("top", "--group-by", "host", *window, expect=None)
+    check("one host", [r["host"] for r in total], ["live"])
+    for what in ("image", "user"):
+        rows = fleet.ask("top", "--group-by", what, *window, expect=None)
+        ensure("%ss are those of one host" % what, all(r["hosts"] == 1 for r in rows))
+        check("threads of all %ss" % what, sum(r["thread_count"] for r in rows), total[0]["thread_count"])
+    trees = fleet.ask("top", "--group-by", "tree", "--include-exited", "-n", "4096", expect=None)
+    ensure("trees hold others", agent["pid"] in [r["pid"] for r in trees])
+    for way in ("sum", "rate", "max", "avg"):
+        ensure("top by %s" % way, fleet.ask("top", "--by", "cpu_time", "--as", way, expect=None))
+    fleet.cli("top", "--by", "thread_count", "--as", "rate", expect=2)
+    seen = fleet.ask("overview", expect=None)[0]
+    check("hosts and those connected", (seen["hosts"], seen["connected"]), (1, 1))
+    ensure("processes and bytes", seen["processes"] > 1 and seen["log_bytes"] > 0)
+    for form in ("table", "csv"):
+        for args in (["tree"], ["overview"], ["top", "--group-by", "image"], ["top", "--as", "max", "--by", "handle_count"]):
+            ensure("%s as %s" % (args, form), len(fleet.cli(*args, "--format", form, expect=None)[1].splitlines()) > 1)
 
 
 def refusals(fleet):
@@ -86,6 +122,8 @@ def doctor(fleet):
     fleet.run("procfleet-agent", "doctor", *args, "--set", "collector.addresses=127.0.0.1:1", expect=3)
     fleet.run("procfleet-agent", "doctor", *args, "--set", "collector.server_name=other.example", expect=4)
     fleet.run("procfleet-agent", "doctor", *args, "--set", "no.such=1", expect=2)
+    unit = fleet.run("procfleet-agent", "service", "unit", "--config", "agent.yaml")[1]
+    ensure("a service, which begins elsewhere, finds its settings", '--config "%s"' % os.path.abspath("agent.yaml") in unit, unit)
     fleet.run("procfleet-agent", "doctor", "--format", "xml", expect=2)
 
 
@@ -116,6 +154,7 @@ with Fleet() as fleet:
     fleet.start_agent("live", batch__max_age="500ms")
     fleet.wait_for("the first data", lambda: fleet.hosts().get("live"))
     usage(fleet)
+    views(fleet)
     refusals(fleet)
     output(fleet)
     lost_stream(fleet)

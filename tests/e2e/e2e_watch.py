@@ -35,6 +35,13 @@ try:
            (rows[-1]["working_set_size"], resident))
     ensure("the secret is hidden whole", rows[-1]["command_line"].endswith("--password ***"), rows[-1])
 
+    rows = [json.loads(line) for line in watch("--pid", pid, "--threads", "--interval", "500ms", "--for", "1200ms",
+                                               "--format", "jsonl").splitlines()]
+    ours, threads = [r for r in rows if "tid" not in r], [r for r in rows if "tid" in r]
+    check("every thread of the process", {r["tid"] for r in threads}, {int(t) for t in os.listdir("/proc/%s/task" % pid)})
+    ensure("whose time is the process's", abs(threads[-1]["cpu_time"] - ours[-1]["cpu_time"]) < 10**8, rows)
+    ensure("with a share of it", 0 < threads[-1]["cpu_percent"] <= 1100, threads)
+
     table = list(csv.DictReader(io.StringIO(watch("--name", "PYTHON*", "--for", "300ms", "--interval", "100ms",
                                                   "--format", "csv"))))
     ensure("the same by name, in CSV", pid in {r["pid"] for r in table}, table)
@@ -50,5 +57,6 @@ finally:
 
 watch("--interval", "1ms", expect=2)
 watch("--pid", "x", expect=2)
+watch("--threads", expect=2)
 watch("--format", "xml", expect=2)
 watch("--for", "soon", expect=2)

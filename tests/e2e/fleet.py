@@ -109,7 +109,8 @@ class Fleet:
             os.remove(ports)
         tls = self.tls("collector")
         conf = {"data_dir": self.path("data"), "tls.ca": tls["ca"], "tls.cert": tls["cert"], "tls.key": tls["key"]}
-        for name in ("ingest", "query", "events"):
+        conf["pki.dir"] = self.path("pki")
+        for name in ("ingest", "query", "events", "enroll"):
             conf["listen." + name] = "127.0.0.1:%s" % self.ports.get(name, 0)
         conf.update({k.replace("__", "."): v for k, v in settings.items()})
         args = ["run", "--ports-file", ports]

@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "collector/seqset.h"
-#include "collector/wal_replay.h"
+#include "collector/store/seqset.h"
+#include "collector/store/wal_replay.h"
 #include "common/buf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -61,6 +61,8 @@ static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
     while (n > 1) {
         size_t len = 1 + p[0] % 64;
         struct wal_record r = {.kind = WAL_BATCH, .seq = count, .host_name = str_make("h")};
+
+        r.clock = (struct host_offset){p[0] % 3 > 0, p[0] % 3 > 1, p[0] - 128, p[0]};
 
         len = len < n ? len : n;
         r.bytes = p;

@@ -492,7 +492,10 @@ static void noise_seeds(void)
 
 static void snap_seed(const char *name, bool full)
 {
-    static const struct snap_gen_thread threads[] = {{8, 2, 0}, {12, 5, 5}, {16, 1, 0}};
+    static const struct snap_gen_thread threads[] = {{.tid = 8, .state = 2, .switches = 7},
+                                                     {.tid = 12, .state = 5, .reason = 5},
+                                                     {.tid = 16, .state = 1, .user = 3}};
+    static const uint8_t sid[] = {1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0};
     const uint64_t base = 0x10000, created = UINT64_C(133000000000000000);
     struct buf answer, b;
 
@@ -510,11 +513,14 @@ static void snap_seed(const char *name, bool full)
                                             .name = u"C:\\a\\b.exe",
                                             .threads = threads,
                                             .n_threads = 2,
-                                            .extension = true},
+                                            .extension = true,
+                                            .sid = full ? sid : NULL,
+                                            .sid_n = full ? sizeof sid : 0},
                  true);
     buf_init(&b, 1u << 16);
     buf_put_u8(&b, full);
     buf_put_u64le(&b, base);
+    buf_put(&b, answer.p, answer.n); /* two tables */
     buf_put(&b, answer.p, answer.n);
     save("fuzz_snap", name, &b);
     buf_fini(&answer);

@@ -81,6 +81,14 @@ def field_varint(number, value):
     return varint(number << 3) + varint(value)
 
 
+def field_fixed64(number, value):
+    return varint(number << 3 | 1) + struct.pack("<q", value)
+
+
+def packed_sint64(number, values):
+    return field_bytes(number, b"".join(varint(v << 1 if v >= 0 else -v * 2 - 1) for v in values))
+
+
 def fields(data):
     """{number: [values]}; varints as int, fixed as bytes, length-delimited as bytes."""
     out, at = {}, 0
@@ -106,9 +114,15 @@ def fields(data):
 
 def call(connection, method, payload=b"", timeout_ms=10000):
     """Sends one request and gives (status code, message, payload)."""
+    head, reply = call_header(connection, method, payload, timeout_ms)
+    return head.get(2, [0])[0], head.get(3, [b""])[0].decode(), reply
+
+
+def call_header(connection, method, payload=b"", timeout_ms=10000, encoding=0):
+    """Sends one request and gives (fields of the reply's header, payload)."""
     call_id = os.urandom(16)
     header = (field_bytes(1, method.encode()) + field_bytes(3, call_id) + field_varint(4, timeout_ms) +
-              field_bytes(7, b"python"))
+              (field_varint(5, encoding) if encoding else b"") + field_bytes(7, b"python"))
     request_id = struct.pack(">I", 0x80000000 | int.from_bytes(os.urandom(3), "big"))
     connection.send(request_id + struct.pack("<BBH", FRAME_MAGIC, FRAME_VERSION, len(header)) + header + payload)
     reply = connection.receive()
@@ -117,7 +131,7 @@ def call(connection, method, payload=b"", timeout_ms=10000):
     assert (magic, version) == (FRAME_MAGIC, FRAME_VERSION)
     head = fields(reply[8:8 + n])
     assert head[1][0] == call_id, "the reply answers another call"
-    return head.get(2, [0])[0], head.get(3, [b""])[0].decode(), reply[8 + n:]
+    return head, reply[8 + n:]
 
 
 def split_update(message):
@@ -125,3 +139,26 @@ def split_update(message):
     topic, _, rest = message.partition(b"\0")
     epoch, seq = struct.unpack("<QQ", rest[:16])
     return topic.decode(), epoch, seq, rest[16:]
+
+
+# -- a batch, stored in a zstd frame without being compressed --
+
+def zstd_stored(data):
+    head = b"\x28\xb5\x2f\xfd" + bytes([0xE0]) + struct.pack("<Q", len(data))  # one segment, size in 8 bytes
+    blocks, at = b"", 0
+    while True:
+        part = data[at:at + 100000]
+        at += len(part)
+        blocks += struct.pack("<I", len(part) << 3 | (at == len(data)))[:3] + part
+        if at == len(data):
+            return head + blocks
+
+
+def batch(host, boot, stream, seq, ticks):
+    """A batch without processes; ticks are pairs of wall and monotonic time."""
+    def differences(values):
+        return [values[0]] + [b - a for a, b in zip(values, values[1:])]
+    return zstd_stored(
+        field_varint(1, 1) + field_bytes(2, host) + field_fixed64(3, stream) + field_varint(4, seq) +
+        field_bytes(5, boot) + field_bytes(8, b"proc") +
+        packed_sint64(10, differences([t[0] for t in ticks])) + packed_sint64(11, differences([t[1] for t in ticks])))

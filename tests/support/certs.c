@@ -6,13 +6,19 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/pki_pem.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
-#define LIFE_NS (3600 * CLK_S)
+#define LIFE_NS  (3600 * CLK_S)
+#define FILE_MAX (1u << 14)
+
+enum { CERTS_TLS = 8 };
 
 struct certs {
     char dir[256];
+    struct net_tls *tls[CERTS_TLS];
+    size_t n_tls;
     struct buf paths[2];
     unsigned turn;
 };
@@ -20,7 +26,7 @@ struct certs {
 static void must(enum err e, const struct errmsg *why)
 {
     if (e) {
-        fail_msg("%s: %s", err_name(e), why->text);
+        fail_msg("%s: %s", err_name(e), why ? why->text : "");
     }
 }
 
@@ -33,18 +39,33 @@ struct certs *certs_create(void)
     buf_init(&c->paths[0], 1024);
     buf_init(&c->paths[1], 1024);
     support_temp_dir(c->dir, sizeof c->dir);
-    must(pki_init(c->dir, "test authority", os_utc_ns(), LIFE_NS, &why), &why);
+    must(pki_init(c->dir, "test-authority", os_utc_ns(), 9600 * LIFE_NS, &why), &why);
     return c;
 }
 
 void certs_destroy(struct certs *c)
 {
     if (c) {
+        for (size_t i = 0; i < c->n_tls; i++) {
+            net_tls_free(c->tls[i]);
+        }
         support_remove_dir(c->dir);
         buf_fini(&c->paths[0]);
         buf_fini(&c->paths[1]);
         mem_free(c);
     }
+}
+
+void certs_pin(struct certs *c, uint8_t pin[32])
+{
+    struct net_identity authority;
+    struct buf der;
+
+    buf_init(&der, PKI_PEM_MAX);
+    must(pki_pem_read(&der, certs_path(c, "ca", ".pem")), NULL);
+    must(net_identity_parse(&authority, der.p, der.n), NULL);
+    memcpy(pin, authority.fingerprint, sizeof authority.fingerprint);
+    buf_fini(&der);
 }
 
 const char *certs_dir(const struct certs *c)
@@ -98,4 +119,43 @@ struct net_tls *certs_load(struct certs *c, const char *name, const struct certs
     snprintf(ca, sizeof ca, "%s/ca.pem", trusted->dir);
     must(net_tls_load(&t, &conf, server, &why), &why);
     return t;
+}
+
+struct net_tls *certs_tls(struct certs *c, enum pki_use use, const char *name)
+{
+    struct net_tls *t;
+
+    assert_true(c->n_tls < CERTS_TLS);
+    certs_issue(c, use, name);
+    t = certs_load(c, name, c, use == PKI_COLLECTOR);
+    c->tls[c->n_tls++] = t;
+    return t;
+}
+
+void certs_copy(struct certs *c, const char *name, const char *ending, const char *path)
+{
+    uint8_t *p;
+    size_t n;
+
+    must(os_read_file(&p, &n, certs_path(c, name, ending), FILE_MAX), NULL);
+    must(os_write_file(path, p, n, true), NULL);
+    mem_free(p);
+}
+
+void certs_chain(const char *path, const struct certs_shown *shown, size_t n)
+{
+    struct buf all;
+
+    buf_init(&all, n * FILE_MAX);
+    for (size_t i = 0; i < n && shown[i].name; i++) {
+        uint8_t *p;
+        size_t len;
+
+        must(os_read_file(&p, &len, certs_path(shown[i].from, shown[i].name, ".pem"), FILE_MAX),
+             NULL);
+        buf_put(&all, p, len);
+        mem_free(p);
+    }
+    must(os_write_file(path, all.p, all.n, false), NULL);
+    buf_fini(&all);
 }

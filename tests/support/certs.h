@@ -14,6 +14,9 @@ void certs_destroy(struct certs *c); /* NULL is allowed */
 
 const char *certs_dir(const struct certs *c);
 
+/* What a token says of the authority: SHA-256 of its certificate. */
+void certs_pin(struct certs *c, uint8_t pin[32]);
+
 /* Issues NAME.pem and NAME.key; valid for an hour from now. */
 void certs_issue(struct certs *c, enum pki_use use, const char *name);
 
@@ -24,6 +27,21 @@ void certs_issue_as(struct certs *c, const struct pki_issue *what);
  * the server name PKI_SERVER_NAME. */
 struct net_tls *certs_load(struct certs *c, const char *name, const struct certs *trusted,
                            bool server);
+
+/* Issues and loads in one step, trusting c's authority; a collector's is a server's. Borrowed:
+ * certs_destroy releases it. */
+struct net_tls *certs_tls(struct certs *c, enum pki_use use, const char *name);
+
+/* Puts a copy of DIR/NAME.pem and the like where `path` says, as a renewal does. */
+void certs_copy(struct certs *c, const char *name, const char *ending, const char *path);
+
+struct certs_shown {
+    struct certs *from;
+    const char *name;
+};
+
+/* Writes the certificates one behind the other, up to `n` of them or one without a name. */
+void certs_chain(const char *path, const struct certs_shown *shown, size_t n);
 
 /* "DIR/NAME.pem" and the like; valid until the next call but one. */
 const char *certs_path(struct certs *c, const char *name, const char *ending);

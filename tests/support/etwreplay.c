@@ -13,12 +13,14 @@
 #define NAME_UNITS 1024
 #define ITEMS_MAX  32
 #define PATIENCE_S 60
+#define ROOM       ((size_t)64 << 10)
 
 struct slot {
     WCHAR name[NAME_UNITS];
     GUID guid;
-    ULONG mode, written, events_lost, buffers_lost, max_buffers;
-    unsigned lives;
+    ULONG mode, written, events_lost, buffers_lost, max_buffers, flags;
+    unsigned lives, enabled;
+    int64_t started_ns; /* the life under way */
     bool exists, told_all;
 };
 
@@ -28,7 +30,8 @@ struct consumer {
     PEVENT_RECORD_CALLBACK record;
     void *context;
     struct source *file;
-    unsigned n; /* records that were wanted */
+    uint8_t *room; /* for a moved record's payload */
+    unsigned n;    /* records that were wanted */
     bool open, closed, ended;
     ULONG code;
     char name[NAME_UNITS];
@@ -42,7 +45,9 @@ static struct {
     struct consumer consumers[SLOTS * 8];
     size_t n_consumers;
     unsigned calls[REPLAY_CALLS];
-    uint32_t flags, max_buffers;
+    uint32_t flags, max_buffers, interval;
+    unsigned stacks, filter_ids;
+    bool opened; /* some trace could be */
     unsigned told_sessions;
     uint64_t told;
     bool resumed;
@@ -113,8 +118,10 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
         s->mode = p->LogFileMode;
         s->max_buffers = replay.max_buffers = p->MaximumBuffers;
         s->events_lost = s->buffers_lost = s->written = 0;
+        s->flags = s->enabled = 0;
         s->exists = true;
         s->told_all = false;
+        s->started_ns = os_mono_ns();
         s->lives++;
         *out = (TRACEHANDLE)(s - replay.slots + 1);
     }
@@ -156,12 +163,42 @@ static ULONG WINAPI replay_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE
     if (!code) {
         if (what == EVENT_TRACE_CONTROL_UPDATE) {
             s->max_buffers = replay.max_buffers = p->MaximumBuffers;
+            s->flags = p->EnableFlags;
         }
+        s->written += what == EVENT_TRACE_CONTROL_FLUSH && !replay.script.stuck;
         tell(s, p);
         s->exists = what != EVENT_TRACE_CONTROL_STOP;
     }
     unlock();
     return code;
+}
+
+static struct slot *slot_of(TRACEHANDLE h)
+{
+    return h >= 1 && h <= SLOTS && replay.slots[h - 1].exists ? &replay.slots[h - 1] : NULL;
+}
+
+/* Locked. */
+static ULONG turn(struct slot *s, ULONG control, const ENABLE_TRACE_PARAMETERS *p)
+{
+    const EVENT_FILTER_DESCRIPTOR *d = p->FilterDescCount ? p->EnableFilterDesc : NULL;
+
+    if (!s) {
+        return ERROR_WMI_INSTANCE_NOT_FOUND;
+    }
+    if (d && replay.script.filters_refused) {
+        return ERROR_INVALID_PARAMETER;
+    }
+    if (d) {
+        const uint16_t *filter = (const uint16_t *)(uintptr_t)d->Ptr;
+
+        assert_int_equal(d->Type, EVENT_FILTER_TYPE_EVENT_ID);
+        replay.filter_ids = filter[1];
+        assert_int_equal(d->Size, 4 + 2 * replay.filter_ids);
+    }
+    s->enabled += control == EVENT_CONTROL_CODE_ENABLE_PROVIDER;
+    s->enabled -= control == EVENT_CONTROL_CODE_DISABLE_PROVIDER;
+    return ERROR_SUCCESS;
 }
 
 static ULONG WINAPI replay_enable(TRACEHANDLE h, const GUID *guid, ULONG control, UCHAR level,
@@ -170,30 +207,74 @@ static ULONG WINAPI replay_enable(TRACEHANDLE h, const GUID *guid, ULONG control
 {
     ULONG code;
 
-    (void)h, (void)guid, (void)control, (void)level, (void)any, (void)all, (void)timeout, (void)p;
+    (void)guid, (void)level, (void)any, (void)all, (void)timeout;
     lock();
     code = fault(REPLAY_ENABLE);
+    if (!code) {
+        code = turn(slot_of(h), control, p);
+    }
     unlock();
     return code;
 }
 
+/* Locked. */
+static ULONG set_flags(struct slot *s, const void *p, ULONG n)
+{
+    uint32_t flags;
+
+    if (n != 8 * sizeof flags) {
+        return ERROR_BAD_LENGTH;
+    }
+    memcpy(&flags, p, sizeof flags);
+    if (flags & replay.script.flags_refused) {
+        return ERROR_INVALID_PARAMETER;
+    }
+    s->flags = replay.flags = flags;
+    return ERROR_SUCCESS;
+}
+
 static ULONG WINAPI replay_set_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n)
 {
-    uint32_t flags = 0;
+    struct slot *s;
+    ULONG code;
+
+    lock();
+    code = fault(REPLAY_SET_INFO);
+    s = slot_of(h);
+    if (code) {
+    } else if (info == TraceSampledProfileIntervalInfo) {
+        assert_int_equal(h, 0); /* of the machine */
+        replay.interval = ((TRACE_PROFILE_INTERVAL *)p)->Interval;
+    } else if (!s) {
+        code = ERROR_WMI_INSTANCE_NOT_FOUND;
+    } else if (info == TraceStackTracingInfo) {
+        replay.stacks = n / sizeof(CLASSIC_EVENT_ID);
+    } else {
+        code = info == TraceSystemTraceEnableFlagsInfo ? set_flags(s, p, n) : ERROR_NOT_SUPPORTED;
+    }
+    unlock();
+    return code;
+}
+
+/* Wine's own ends the process: who asks without having opened a trace would not live there. */
+static ULONG WINAPI replay_query_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n,
+                                      ULONG *got)
+{
     ULONG code;
 
     (void)h;
     lock();
-    code = fault(REPLAY_SET_INFO);
-    if (!code && (info != TraceSystemTraceEnableFlagsInfo || n != 8 * sizeof flags)) {
-        code = ERROR_BAD_LENGTH;
-    }
-    if (!code) {
-        memcpy(&flags, p, sizeof flags);
-        code = flags & replay.script.flags_refused ? ERROR_INVALID_PARAMETER : ERROR_SUCCESS;
-    }
-    if (!code) {
-        replay.flags = flags;
+    assert_true(replay.opened);
+    code = fault(REPLAY_QUERY_INFO);
+    if (code) {
+    } else if (info == TraceSampledProfileIntervalInfo && n == sizeof(TRACE_PROFILE_INTERVAL)) {
+        ((TRACE_PROFILE_INTERVAL *)p)->Interval = replay.interval;
+        *got = n;
+    } else if (info == TraceMaxLoggersQuery && n == sizeof(ULONG)) {
+        *(ULONG *)p = 80;
+        *got = n;
+    } else {
+        code = ERROR_NOT_SUPPORTED;
     }
     unlock();
     return code;
@@ -286,7 +367,7 @@ static bool goes_on(struct consumer *c)
     const struct etwreplay_script *script = &replay.script;
     int64_t until_ns = os_mono_ns() + PATIENCE_S * CLK_S;
 
-    if (c->slot->lives == 1) {
+    if (c->slot->lives <= 1) {
         if (script->pause_after && c->n == script->pause_after && !replay.resumed) {
             replay.told_sessions++;
             os_cond_wake_all(replay.news);
@@ -304,17 +385,38 @@ static bool goes_on(struct consumer *c)
     return c->slot->exists && !c->closed && !c->ended;
 }
 
-static void deliver(void *ctx, const struct raw_event *raw)
+/* Locked. Until the record is due, or nobody waits for it any more. */
+static void wait_due(const struct consumer *c, int64_t due_ns)
+{
+    while (c->slot->exists && !c->closed && os_mono_ns() < due_ns &&
+           os_cond_wait_until(replay.news, due_ns) != ERR_TIMEOUT) {
+    }
+}
+
+static void deliver(void *ctx, const struct raw_event *recorded)
 {
     struct consumer *c = ctx;
     const struct etwreplay_script *script = &replay.script;
+    struct raw_event moved = *recorded;
+    const struct raw_event *raw = &moved;
     bool lost, on;
 
     /* What ProcessTrace does not hand on: another pass's records, those without a name. */
     if (raw->early || raw->header == 13 || (script->wants && !script->wants(c->name, raw))) {
         return;
     }
+    if (script->move && !script->move(&moved, c->room, c->slot->started_ns)) {
+        return;
+    }
     lock();
+    if (script->move) {
+        wait_due(c, moved.mono_ns);
+        if (!c->slot->exists || c->closed) {
+            unlock();
+            c->file->ops->stop(c->file);
+            return;
+        }
+    }
     c->n++;
     c->slot->written++;
     lost = script->lose_every && c->n % script->lose_every == 0;
@@ -356,9 +458,12 @@ static void play(struct consumer *c)
     if (!conf.paths[0]) {
         return;
     }
+    c->room = replay.script.move ? mem_alloc(ROOM) : NULL;
+    assert_true(!replay.script.move || c->room);
     assert_ok(etl_file_open(&c->file, &conf, sink, NULL));
     err_ignore(c->file->ops->run(c->file));
     c->file->ops->close(c->file);
+    mem_free(c->room);
 }
 
 static TRACEHANDLE WINAPI replay_open(EVENT_TRACE_LOGFILEW *log)
@@ -379,6 +484,7 @@ static TRACEHANDLE WINAPI replay_open(EVENT_TRACE_LOGFILEW *log)
             .slot = s, .record = log->EventRecordCallback, .context = log->Context, .open = true};
         WideCharToMultiByte(CP_UTF8, 0, s->name, -1, c->name, sizeof c->name, NULL, NULL);
         log->LogfileHeader.PerfFreq.QuadPart = (LONGLONG)replay.frequency;
+        replay.opened = true;
     }
     unlock();
     SetLastError(code);
@@ -477,6 +583,7 @@ const struct etw_api *etwreplay_begin(const struct etwreplay_script *script)
         .control = replay_control,
         .enable = replay_enable,
         .set_info = replay_set_info,
+        .query_info = replay_query_info,
         .list = replay_list,
         .open = replay_open,
         .process = replay_process,
@@ -495,8 +602,12 @@ const struct etw_api *etwreplay_begin(const struct etwreplay_script *script)
     replay.news = news;
     replay.script = *script;
     replay.frequency = 10000000;
+    replay.interval = 10000;
     if (script->path) {
         read_clock();
+    }
+    if (script->move) {
+        replay.frequency = script->frequency;
     }
     return &api;
 }
@@ -514,16 +625,25 @@ void etwreplay_add(const char *name, const uint8_t guid[16], bool kernel)
     s->exists = true;
 }
 
-bool etwreplay_exists(const char *name)
+static struct slot snapshot_of(const char *name)
 {
     WCHAR wide[NAME_UNITS];
-    bool exists;
+    struct slot copy = {.exists = false};
+    struct slot *s;
 
     assert_true(MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, NAME_UNITS) > 0);
     lock();
-    exists = find(wide) != NULL;
+    s = find(wide);
+    if (s) {
+        copy = *s;
+    }
     unlock();
-    return exists;
+    return copy;
+}
+
+bool etwreplay_exists(const char *name)
+{
+    return snapshot_of(name).exists;
 }
 
 unsigned etwreplay_calls(enum etwreplay_call call)
@@ -539,6 +659,31 @@ unsigned etwreplay_calls(enum etwreplay_call call)
 uint32_t etwreplay_flags(void)
 {
     return replay.flags;
+}
+
+uint32_t etwreplay_flags_of(const char *name)
+{
+    return snapshot_of(name).flags;
+}
+
+unsigned etwreplay_enabled(const char *name)
+{
+    return snapshot_of(name).enabled;
+}
+
+unsigned etwreplay_filter_ids(void)
+{
+    return replay.filter_ids;
+}
+
+uint32_t etwreplay_interval(void)
+{
+    return replay.interval;
+}
+
+unsigned etwreplay_stacks(void)
+{
+    return replay.stacks;
 }
 
 uint32_t etwreplay_max_buffers(void)

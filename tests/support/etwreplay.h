@@ -1,4 +1,4 @@
-/* ETW for tests: sessions that deliver a recording through the eight functions of the system, with
+/* ETW for tests: sessions that deliver a recording through the nine functions of the system, with
  * scripted faults. `process` blocks as it does on a host: until the session is stopped or closed.
  * Threads: one script at a time; its functions from any thread. */
 #ifndef PROCFLEET_TESTS_SUPPORT_ETWREPLAY_H
@@ -18,6 +18,7 @@ enum etwreplay_call {
     REPLAY_ENABLE,
     REPLAY_SET_INFO,
     REPLAY_OPEN,
+    REPLAY_QUERY_INFO,
     REPLAY_CALLS,
 };
 
@@ -30,8 +31,15 @@ struct etwreplay_script {
     const char *path; /* the recording; NULL: sessions have nothing to tell */
     /* Which session gets a record; NULL = all get all. */
     bool (*wants)(const char *session, const struct raw_event *raw);
+    /* Moves a record to the clocks of this system, payload included (room: 64 KiB for a changed
+     * one); it comes when it is due. False: it does not come to a session started at since_ns.
+     * NULL: stamps are the recording's, everything comes at once. */
+    bool (*move)(struct raw_event *raw, uint8_t *room, int64_t since_ns);
+    uint64_t frequency; /* of moved stamps */
     struct etwreplay_fault faults[REPLAY_CALLS];
     uint32_t flags_refused; /* set_info with any of these fails with 87 */
+    bool filters_refused;   /* enable with a filter fails with 87 */
+    bool stuck;             /* flushing writes nothing: the sessions have stopped delivering */
     /* Of the first life of each session: after so many records (0 = never) … */
     unsigned return_after; /* … process returns, the session stays */
     ULONG return_code;
@@ -52,7 +60,12 @@ void etwreplay_add(const char *name, const uint8_t guid[16], bool kernel);
 
 bool etwreplay_exists(const char *name);
 unsigned etwreplay_calls(enum etwreplay_call call);
-uint32_t etwreplay_flags(void);                         /* on now */
+uint32_t etwreplay_flags(void);                         /* on now, of the last one told */
+uint32_t etwreplay_flags_of(const char *name);          /* of this session; 0 if there is none */
+unsigned etwreplay_enabled(const char *name);           /* providers on, in this life */
+unsigned etwreplay_filter_ids(void);                    /* in the last filter of enable */
+uint32_t etwreplay_interval(void);                      /* of samples, 100 ns; 10000 at first */
+unsigned etwreplay_stacks(void);                        /* kinds of events with stacks */
 uint32_t etwreplay_max_buffers(void);                   /* as last told by start or update */
 void etwreplay_lost(uint32_t events, uint32_t buffers); /* all sessions: lost more */
 void etwreplay_resume(void);

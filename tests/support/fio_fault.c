@@ -149,7 +149,11 @@ static enum err create_locked(struct fio_fault *f, struct fio_file **out, const 
     enum err e = enter(f, FIO_CREATE);
 
     unsynced_path(hidden, sizeof hidden, path);
-    if (!e && os_exists(path)) {
+    if (!e && find_name(f, path, true)) { /* removed before: for good now */
+        drop_name(f, find_name(f, path, true));
+        err_ignore(os_remove(path));
+    }
+    if (!e && (find_name(f, path, false) || os_exists(path))) {
         e = ERR_EXISTS;
     }
     if (!e) {
@@ -283,16 +287,19 @@ static enum err write_locked(struct fio_fault *f, struct fio_file *file, uint64_
 {
     enum err failed = enter(f, FIO_WRITE);
     size_t part = failed ? n / 2 : n;
+    uint64_t end = offset + part, from = offset > file->size ? offset : file->size;
+    uint64_t more = end > from ? end - from : 0; /* what is written over has its room */
     enum err e;
 
     if (f->cut) {
         return ERR_IO;
     }
-    if (f->full && part > f->bytes_left) {
-        part = (size_t)f->bytes_left;
+    if (f->full && more > f->bytes_left) {
+        part -= (size_t)(more - f->bytes_left);
+        more = f->bytes_left;
         failed = ERR_NOSPACE;
     }
-    f->bytes_left -= f->full ? part : 0;
+    f->bytes_left -= f->full ? more : 0;
     e = hold(file, offset, p, part, false);
     return e ? e : failed;
 }
@@ -331,6 +338,7 @@ static enum err fault_truncate(void *ctx, struct fio_file *file, uint64_t bytes)
     os_mutex_lock(f->lock);
     e = enter(f, FIO_TRUNCATE);
     if (!e) {
+        f->bytes_left += f->full && bytes < file->size ? file->size - bytes : 0;
         e = hold(file, bytes, NULL, 0, true);
     }
     os_mutex_unlock(f->lock);
@@ -360,19 +368,62 @@ static void fault_close(void *ctx, struct fio_file *file)
     mem_free(file);
 }
 
-/* Only what recovery needs of it: durable at once. */
+/* A file whose name is not durable yet has its new one with the directory's next sync; until then
+ * what was there before survives. */
+static enum err rename_new(struct fio_fault *f, struct name *n, const char *to)
+{
+    char hidden_from[1024], hidden_to[1024];
+    char *path = mem_strdup(to);
+    struct name *other;
+    enum err e;
+
+    unsynced_path(hidden_from, sizeof hidden_from, n->path);
+    unsynced_path(hidden_to, sizeof hidden_to, to);
+    e = path ? os()->rename(NULL, hidden_from, hidden_to) : ERR_NOMEM;
+    if (e) {
+        mem_free(path);
+        return e;
+    }
+    while ((other = find_name(f, to, true)) || (other = find_name(f, to, false))) {
+        drop_name(f, other);
+    }
+    mem_free(n->path);
+    n->path = path;
+    return ERR_OK;
+}
+
+/* Of other files it is durable at once. */
 static enum err fault_rename(void *ctx, const char *from, const char *to)
 {
     struct fio_fault *f = ctx;
+    struct name *n;
     enum err e;
 
     os_mutex_lock(f->lock);
     e = enter(f, FIO_RENAME);
     if (!e) {
-        e = os()->rename(NULL, from, to);
+        n = find_name(f, from, false);
+        e = n ? rename_new(f, n, to) : os()->rename(NULL, from, to);
     }
     os_mutex_unlock(f->lock);
     return e;
+}
+
+static enum err remove_locked(struct fio_fault *f, const char *path)
+{
+    char hidden[1024];
+    struct name *n = find_name(f, path, false);
+
+    if (n) {
+        unsynced_path(hidden, sizeof hidden, path);
+        drop_name(f, n);
+        err_ignore(os_remove(hidden));
+        return os_exists(path) ? add_name(f, path, true) : ERR_OK; /* what it had replaced */
+    }
+    if (find_name(f, path, true) || !os_exists(path)) {
+        return ERR_NOTFOUND;
+    }
+    return add_name(f, path, true);
 }
 
 static enum err fault_remove(void *ctx, const char *path)
@@ -382,23 +433,40 @@ static enum err fault_remove(void *ctx, const char *path)
 
     os_mutex_lock(f->lock);
     e = enter(f, FIO_REMOVE);
-    if (!e && (find_name(f, path, true) || !os_exists(path))) {
-        e = ERR_NOTFOUND;
-    }
     if (!e) {
-        e = add_name(f, path, true);
+        e = remove_locked(f, path);
     }
     os_mutex_unlock(f->lock);
     return e;
 }
 
-static enum err settle_names(struct fio_fault *f)
+static bool is_separator(char c)
 {
-    while (f->names) {
+    return c == '/' || c == '\\';
+}
+
+static bool is_in(const char *path, const char *dir)
+{
+    size_t n = strlen(dir);
+
+    n -= n > 1 && is_separator(dir[n - 1]);
+    return !dir[0] ||
+           (strncmp(path, dir, n) == 0 && is_separator(path[n]) && !strpbrk(path + n + 1, "/\\"));
+}
+
+/* Names in `dir` become durable; "": in every directory. */
+static enum err settle_names(struct fio_fault *f, const char *dir)
+{
+    struct name *next;
+
+    for (struct name *n = f->names; n; n = next) {
         char hidden[1024];
-        struct name *n = f->names;
         enum err e;
 
+        next = n->next;
+        if (!is_in(n->path, dir)) {
+            continue;
+        }
         unsynced_path(hidden, sizeof hidden, n->path);
         e = n->removed ? os()->remove(NULL, n->path) : os()->rename(NULL, hidden, n->path);
         if (e) {
@@ -417,9 +485,8 @@ static enum err fault_sync_dir(void *ctx, const char *dir)
     os_mutex_lock(f->lock);
     e = enter(f, FIO_SYNC_DIR);
     if (!e) {
-        e = settle_names(f); /* one directory serves every test so far */
+        e = settle_names(f, dir);
     }
-    (void)dir;
     os_mutex_unlock(f->lock);
     return e;
 }
@@ -509,7 +576,7 @@ void fio_fault_power_cut(struct fio_fault *f, enum fio_fault_keep keep, uint64_t
     }
     /* The name of a new file may survive without its directory's sync. */
     if (keep != FIO_KEEP_NOTHING && next_random(f) % 2) {
-        err_ignore(settle_names(f));
+        err_ignore(settle_names(f, ""));
     }
     os_mutex_unlock(f->lock);
 }

@@ -1,8 +1,8 @@
 /* A file layer that fails: short writes, errors, a full disk, and loss of everything that was not
- * synced. It keeps what was written in memory until the sync of the file, and new and removed names
- * until the sync of the directory: when the process dies, the power has failed. Real files hold
- * only what would have survived (new ones under NAME.unsynced until then). Threads: any, one lock.
- */
+ * synced. It keeps what was written in memory until the sync of the file, and new, removed and
+ * renamed new names until the sync of their directory: when the process dies, the power has failed.
+ * Real files hold only what would have survived (new ones under NAME.unsynced until then).
+ * Threads: any, one lock. */
 #ifndef PROCFLEET_TESTS_SUPPORT_FIO_FAULT_H
 #define PROCFLEET_TESTS_SUPPORT_FIO_FAULT_H
 
@@ -40,7 +40,7 @@ const struct fio *fio_fault_fio(struct fio_fault *f);
  * `for_good`. A failing write writes a part of its bytes. after < 0: nothing fails. */
 void fio_fault_fail(struct fio_fault *f, unsigned ops, long after, enum err e, bool for_good);
 
-/* Writes that would need more than this many further bytes are cut short with ERR_NOSPACE. */
+/* Writes that would make files longer by more than this in all are cut short with ERR_NOSPACE. */
 void fio_fault_disk_full(struct fio_fault *f, uint64_t bytes_left);
 
 /* The power fails: unsynced things are lost as `keep` says, every later operation is ERR_IO. */

@@ -2,6 +2,7 @@
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/os.h"
 #include "common/rpc.h"
 #include "tests/support/t.h"
 
@@ -11,50 +12,88 @@ static void on_hello(void *ctx, struct rpc_call *call)
 {
     struct ingest *c = ctx;
     struct buf out;
+    bool clone, silent;
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
 
     os_mutex_lock(c->lock);
     c->hellos++;
+    assert_ok(wire_hello_decode(&c->said, p, n));
+    silent = c->silent_hellos > 0 && c->n_unheard < INGEST_UNHEARD;
+    if (silent) {
+        c->silent_hellos--;
+        c->unheard[c->n_unheard++] = call;
+    }
+    clone = c->clones > 0;
+    c->clones -= clone;
     os_mutex_unlock(c->lock);
+    if (silent) {
+        return;
+    }
+    if (clone) {
+        rpc_fail_detail(call, RPC_FAILED_PRECONDITION, 50, "clone", "agent",
+                        "another machine is agent: run procfleet-agent enroll --force");
+        return;
+    }
     buf_init(&out, 4096);
     assert_ok(wire_hello_reply_encode(&out, &c->hello));
     rpc_answer(call, out.p, out.n, NULL);
     buf_fini(&out);
 }
 
-static void on_push(void *ctx, struct rpc_call *call)
+static void answer_push(struct rpc_call *call)
 {
-    struct ingest *c = ctx;
     struct wire_push_reply reply = {0};
     struct buf out;
-    bool refuse;
-    size_t n;
-    const uint8_t *p = rpc_call_payload(call, &n);
-    char first = (char)p[0];
 
-    os_mutex_lock(c->lock);
-    if (c->mute && !c->unheard) {
-        c->unheard = call;
-        os_mutex_unlock(c->lock);
-        return;
-    }
-    refuse = c->refuse_times > 0 && first == c->refuse_first;
-    if (refuse) {
-        c->refuse_times--;
-    } else if (c->n_got + 1 < sizeof c->got) {
-        c->got[c->n_got++] = first;
-    }
-    if (!refuse && c->on_batch) {
-        c->on_batch(c->ctx, p, n);
-    }
-    os_mutex_unlock(c->lock);
-    if (refuse) {
-        rpc_fail(call, c->refuse, 10, "no %c", first);
-        return;
-    }
     buf_init(&out, 4096);
     assert_ok(wire_push_reply_encode(&out, &reply));
     rpc_answer(call, out.p, out.n, NULL);
     buf_fini(&out);
+}
+
+/* With the lock held: INGEST_* or a code. */
+static int verdict(struct ingest *c, const uint8_t *p, size_t n)
+{
+    int v = c->decide ? c->decide(c->ctx, p, n) : INGEST_ANSWER;
+
+    if (v == INGEST_ANSWER && c->refuse_times > 0 && (char)p[0] == c->refuse_first) {
+        c->refuse_times--;
+        v = (int)c->refuse;
+    }
+    return v == INGEST_ANSWER ? (int)c->mute : v;
+}
+
+static void on_push(void *ctx, struct rpc_call *call)
+{
+    struct ingest *c = ctx;
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+    char first = (char)p[0];
+    int v;
+
+    os_mutex_lock(c->lock);
+    c->answered_ns = os_mono_ns();
+    v = verdict(c, p, n);
+    if (v == INGEST_ANSWER || v == INGEST_TAKE) {
+        if (c->n_got + 1 < sizeof c->got) {
+            c->got[c->n_got++] = first;
+        }
+        if (c->on_batch) {
+            c->on_batch(c->ctx, p, n);
+        }
+    }
+    if (v < 0 && c->n_unheard < INGEST_UNHEARD) {
+        c->unheard[c->n_unheard++] = call;
+    }
+    c->refused_ns = v > 0 ? c->answered_ns : c->refused_ns;
+    os_mutex_unlock(c->lock);
+    if (v > 0) {
+        rpc_fail(call, (enum rpc_code)v, c->retry_after_ms ? c->retry_after_ms : 10, "no %c",
+                 first);
+    } else if (v == INGEST_ANSWER) {
+        answer_push(call);
+    }
 }
 
 static void on_heartbeat(void *ctx, struct rpc_call *call)
@@ -70,11 +109,22 @@ static void on_heartbeat(void *ctx, struct rpc_call *call)
     os_mutex_lock(c->lock);
     c->beats++;
     c->next_seq = beat.next_seq;
+    c->beat = beat;
     os_mutex_unlock(c->lock);
     buf_init(&out, 4096);
     assert_ok(wire_heartbeat_reply_encode(&out, &reply));
     rpc_answer(call, out.p, out.n, NULL);
     buf_fini(&out);
+}
+
+static void on_peer(void *ctx, const struct net_identity *who, bool connected)
+{
+    struct ingest *c = ctx;
+
+    (void)who;
+    os_mutex_lock(c->lock);
+    c->connections += connected;
+    os_mutex_unlock(c->lock);
 }
 
 void ingest_listen(struct ingest *c, const char *address)
@@ -90,6 +140,8 @@ void ingest_listen(struct ingest *c, const char *address)
                                            .roles = NET_AGENT,
                                            .receive_max = c->receive_max ? c->receive_max : 1 << 20,
                                            .contexts = 8},
+                                   .on_peer = on_peer,
+                                   .peer_ctx = c,
                                    .methods = methods,
                                    .n_methods = COUNT_OF(methods),
                                    .workers = 1,
@@ -126,10 +178,49 @@ void ingest_stop(struct ingest *c)
 {
     rpc_server_stop(c->server);
     c->server = NULL;
-    if (c->unheard) {
-        rpc_fail(c->unheard, RPC_UNAVAILABLE, 0, "too late");
-        c->unheard = NULL;
+    while (c->n_unheard > 0) {
+        rpc_fail(c->unheard[--c->n_unheard], RPC_UNAVAILABLE, 0, "too late");
     }
+}
+
+static struct rpc_call *take_unheard(struct ingest *c)
+{
+    struct rpc_call *call = NULL;
+
+    os_mutex_lock(c->lock);
+    if (c->n_unheard > 0) {
+        call = c->unheard[--c->n_unheard];
+    }
+    os_mutex_unlock(c->lock);
+    return call;
+}
+
+void ingest_answer(struct ingest *c)
+{
+    struct rpc_call *call = take_unheard(c);
+
+    if (call) {
+        answer_push(call);
+    }
+}
+
+void ingest_fail(struct ingest *c)
+{
+    struct rpc_call *call = take_unheard(c);
+
+    if (call) {
+        rpc_fail(call, RPC_UNAVAILABLE, 10, "too late");
+    }
+}
+
+size_t ingest_unheard(struct ingest *c)
+{
+    size_t n;
+
+    os_mutex_lock(c->lock);
+    n = c->n_unheard;
+    os_mutex_unlock(c->lock);
+    return n;
 }
 
 unsigned ingest_port(const struct ingest *c)

@@ -113,6 +113,35 @@ enum err raw_peer_accept(struct raw_peer **out, void (*ready)(void *ctx, unsigne
     return ERR_OK;
 }
 
+enum err raw_peer_die(unsigned port, unsigned times)
+{
+    mbedtls_net_context listener, one;
+    unsigned char byte;
+    char text[16];
+    enum err e = ERR_OK;
+
+    mbedtls_net_init(&listener);
+    snprintf(text, sizeof text, "%u", port);
+    if (mbedtls_net_bind(&listener, "127.0.0.1", text, MBEDTLS_NET_PROTO_TCP) != 0) {
+        e = ERR_IO;
+    }
+    for (unsigned i = 0; i < times && !e; i++) {
+        mbedtls_net_init(&one);
+        if (mbedtls_net_accept(&listener, &one, NULL, 0, NULL) != 0) {
+            e = ERR_IO;
+        }
+        if (i + 1 == times) {
+            mbedtls_net_free(&listener);
+        }
+        if (!e && mbedtls_net_recv_timeout(&one, &byte, 1, 20000) != 1) {
+            e = ERR_IO;
+        }
+        mbedtls_net_free(&one);
+    }
+    mbedtls_net_free(&listener);
+    return e;
+}
+
 enum err raw_peer_accept_next(struct raw_peer *p)
 {
     forget_tls(p);
@@ -173,14 +202,52 @@ enum err raw_peer_tls(struct raw_peer *p, bool server, const struct raw_cert *ce
     return p->tls ? ERR_OK : ERR_REFUSED;
 }
 
+/* Goes on with the handshake up to this state. */
+static int shake_until(struct raw_peer *p, int state)
+{
+    int r = 0;
+
+    while (r == 0 && p->ssl.MBEDTLS_PRIVATE(state) < state) {
+        r = mbedtls_ssl_handshake_step(&p->ssl);
+    }
+    return r;
+}
+
+enum err raw_peer_refuse_tls(struct raw_peer *p, const struct raw_cert *cert, unsigned char alert)
+{
+    enum err e = set_up_tls(p, true, cert);
+
+    if (e) {
+        return e;
+    }
+    if (shake_until(p, MBEDTLS_SSL_SERVER_CHANGE_CIPHER_SPEC) != 0 ||
+        mbedtls_ssl_send_alert_message(&p->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL, alert) != 0) {
+        return ERR_REFUSED;
+    }
+    return ERR_OK;
+}
+
+enum err raw_peer_hesitate(struct raw_peer *p, const struct raw_cert *cert, unsigned *alert)
+{
+    enum err e = set_up_tls(p, false, cert);
+
+    if (e) {
+        return e;
+    }
+    if (shake_until(p, MBEDTLS_SSL_CLIENT_KEY_EXCHANGE) != 0 ||
+        mbedtls_net_poll(&p->net, MBEDTLS_NET_POLL_READ, 20000) <= 0 ||
+        mbedtls_ssl_handshake(&p->ssl) != MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+        return ERR_CLOSED;
+    }
+    *alert = p->ssl.MBEDTLS_PRIVATE(in_msg)[1];
+    return ERR_OK;
+}
+
 enum err raw_peer_break_tls(struct raw_peer *p, const struct raw_cert *cert)
 {
     enum err e = set_up_tls(p, true, cert);
-    int r = 0;
+    int r = e ? 0 : shake_until(p, MBEDTLS_SSL_CLIENT_CERTIFICATE);
 
-    while (!e && r == 0 && p->ssl.MBEDTLS_PRIVATE(state) != MBEDTLS_SSL_CLIENT_CERTIFICATE) {
-        r = mbedtls_ssl_handshake_step(&p->ssl);
-    }
     if (!e && r == 0) { /* closing with its answer unread is how an end looks that comes at once */
         r = mbedtls_net_poll(&p->net, MBEDTLS_NET_POLL_READ, UINT32_MAX) > 0 ? 0 : -1;
     }

@@ -29,6 +29,20 @@ NODISCARD enum err raw_peer_accept_next(struct raw_peer *p);
  * Errors: ERR_REFUSED (the client went first), ERR_INVALID (files) */
 NODISCARD enum err raw_peer_break_tls(struct raw_peer *p, const struct raw_cert *cert);
 
+/* A server that takes all the client shows and refuses it with this alert.
+ * Errors: ERR_REFUSED (the client went first), ERR_INVALID (files) */
+NODISCARD enum err raw_peer_refuse_tls(struct raw_peer *p, const struct raw_cert *cert,
+                                       unsigned char alert);
+
+/* A client that says who it is, and the rest only when the server has answered to that.
+ * Gives the server's alert. Errors: ERR_CLOSED (there was none), ERR_INVALID (files) */
+NODISCARD enum err raw_peer_hesitate(struct raw_peer *p, const struct raw_cert *cert,
+                                     unsigned *alert);
+
+/* A server on `port` that dies `times` times: takes a connection, waits for what the client says
+ * first, and is gone. The port is free before the last client notices. Errors: ERR_IO */
+NODISCARD enum err raw_peer_die(unsigned port, unsigned times);
+
 /* The handshake. Errors: ERR_REFUSED, ERR_INVALID (files) */
 NODISCARD enum err raw_peer_tls(struct raw_peer *p, bool server, const struct raw_cert *cert);
 

@@ -24,8 +24,12 @@ static void put_threads(uint8_t *e, size_t bytes, const struct snap_gen_process 
     for (size_t i = 0; i < p->n_threads; i++) {
         uint8_t *t = e + 0x100 + i * bytes;
 
+        set(t, 0x00, p->threads[i].kernel, 8);
+        set(t, 0x08, p->threads[i].user, 8);
+        set(t, 0x10, p->threads[i].created, 8);
         set(t, 0x28, p->pid, 8);
         set(t, 0x30, p->threads[i].tid, 8);
+        set(t, 0x40, p->threads[i].switches, 4);
         set(t, 0x44, p->threads[i].state, 4);
         set(t, 0x48, p->threads[i].reason, 4);
     }
@@ -58,7 +62,8 @@ void snap_gen_put(struct buf *b, uint64_t base, bool full, const struct snap_gen
     size_t thread_bytes = full ? 0x88 : 0x50, units = units_of(p->name);
     size_t behind = 0x100 + p->n_threads * thread_bytes;
     size_t name = behind + (p->extension ? 0x180 : 0);
-    size_t bytes = (name + 2 * units + (units ? 2 : 0) + 7) / 8 * 8;
+    size_t sid = (name + 2 * units + (units ? 2 : 0) + 7) / 8 * 8;
+    size_t bytes = (sid + p->sid_n + 7) / 8 * 8;
     uint64_t start = base + b->n;
     uint8_t *e = buf_grow(b, bytes);
 
@@ -73,6 +78,10 @@ void snap_gen_put(struct buf *b, uint64_t base, bool full, const struct snap_gen
         set(e + behind, 0x00, p->disk_read, 8);
         set(e + behind, 0x08, p->disk_write, 8);
         set(e + behind, 0x28, p->switches, 8);
+    }
+    if (p->sid) {
+        set(e + behind, 0x34, sid - behind, 4);
+        memcpy(e + sid, p->sid, p->sid_n);
     }
     if (units) {
         set(e, 0x38, 2 * units, 2);

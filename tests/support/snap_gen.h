@@ -10,7 +10,8 @@
 #include "common/buf.h"
 
 struct snap_gen_thread {
-    uint32_t tid, state, reason;
+    uint32_t tid, state, reason, switches;
+    uint64_t created, user, kernel; /* 100 ns */
 };
 
 struct snap_gen_process {
@@ -23,6 +24,8 @@ struct snap_gen_process {
     uint32_t page_faults, hard_faults;
     bool extension;
     uint64_t switches, disk_read, disk_write;
+    const uint8_t *sid; /* class 148, with the extension; NULL: none */
+    size_t sid_n;
 };
 
 /* Appends an entry to `b`, whose first byte lies at address `base`; every column not given above

@@ -1,27 +1,45 @@
 #include "tests/support/store_rig.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/rest_value.h"
+#include "collector/store/store_impl.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
+static _Atomic int64_t now_ns;
+
+void rig_set_now(int64_t ns)
+{
+    atomic_store(&now_ns, ns);
+}
+
+int64_t rig_now(void)
+{
+    return atomic_load(&now_ns);
+}
+
 void rig_init(struct rig *r)
 {
     memset(r, 0, sizeof *r);
+    rig_set_now(RIG_T0);
     support_temp_dir(r->dir, sizeof r->dir);
     r->conf = (struct store_conf){
         .dir = r->dir,
         .fio = fio_unsynced(),
         .head_bytes_max = 64u << 20,
-        .age_max_ns = 3600 * 1000000000LL,
+        .accept_age_ns = 3600 * 1000000000LL,
         .hosts_max = RIG_HOSTS_MAX,
         .instances_max = 256,
         .commit_gather_ns = 1000000,
         .commit_bytes = 1u << 20,
+        .now_ns = rig_now,
+        .retain = {.total_bytes = (uint64_t)1 << 40, .disk_free_min = 1, .disk_free_stop = 1},
     };
 }
 
@@ -75,6 +93,7 @@ void rig_batch_as(struct rig_batch *out, struct fleetgen *g, size_t ticks, uint6
     out->head.source = str_make("proc");
     out->bytes = bytes.p;
     out->n = bytes.n;
+    out->clock = (struct host_offset){0};
     out->received_ns = b.wall_ns[b.n_ticks - 1] + 1000000000LL;
     snprintf(out->host_name, sizeof out->host_name, "%s", fleetgen_host_name(g));
 }
@@ -97,6 +116,7 @@ enum err rig_put_async(struct rig *r, const struct rig_batch *b, void (*done)(vo
                             .n = b->n,
                             .host_name = b->host_name,
                             .received_ns = b->received_ns,
+                            .clock = b->clock,
                             .done = done,
                             .ctx = ctx};
 
@@ -143,6 +163,47 @@ enum err rig_put(struct rig *r, const struct rig_batch *b)
     return e;
 }
 
+/* The batches of one host in one segment. */
+static void each_rest(const struct seg *s, const struct uuid *id,
+                      enum err (*each)(void *ctx, const struct batch *b), void *ctx)
+{
+    size_t host = seg_find_host(s, id);
+    struct packer *p;
+
+    assert_ok(packer_create(&p));
+    for (uint8_t w = 0; host < seg_hosts(s) && w < seg_info_of(s)->n_windows; w++) {
+        struct window_rest *rests;
+        struct arena memory;
+        size_t n = 0;
+        enum err e;
+
+        arena_init(&memory, 256u << 20);
+        e = rest_value_read(s, p, &memory, (uint32_t)host, w, &rests, &n);
+        assert_true(e == ERR_OK || e == ERR_NOTFOUND);
+        for (size_t i = 0; i < n && !e; i++) {
+            assert_ok(each(ctx, &rests[i].batch));
+        }
+        arena_fini(&memory);
+    }
+    packer_destroy(p);
+}
+
+void rig_each(const struct store_view *v, size_t host,
+              enum err (*each)(void *ctx, const struct batch *b), void *ctx)
+{
+    const struct manifest_list *l = v->segments;
+
+    assert_ok(store_scan(v, host, INT64_MIN, INT64_MAX, each, ctx));
+    for (size_t i = manifest_lower(l, SEG_REST, INT64_MIN); i < manifest_segments(l); i++) {
+        const struct seg *s;
+
+        if (manifest_segment(l, i)->kind == SEG_REST) {
+            assert_ok(manifest_seg(l, i, &s));
+            each_rest(s, &store_view_host(v, host)->id, each, ctx);
+        }
+    }
+}
+
 struct tally {
     const struct batch_head *key; /* NULL: every batch */
     size_t n;
@@ -164,7 +225,7 @@ static size_t tally(struct rig *r, const struct batch_head *key)
 
     assert_ok(store_view_open(&v, r->store));
     for (size_t i = 0; i < store_view_hosts(v); i++) {
-        assert_ok(store_scan(v, i, INT64_MIN, INT64_MAX, tally_one, &t));
+        rig_each(v, i, tally_one, &t);
     }
     store_view_close(v);
     return t.n;

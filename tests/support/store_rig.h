@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_STORE_RIG_H
 #define PROCFLEET_TESTS_SUPPORT_STORE_RIG_H
 
-#include "collector/store.h"
+#include "collector/store/store_read.h"
 #include "tests/support/fleetgen.h"
 
 #define RIG_HOSTS_MAX 16
@@ -18,6 +18,10 @@ struct rig {
 /* Small limits that no test of one or two hosts reaches, and a file layer that does not wait for
  * the disk (fio_unsynced); nothing is open yet. */
 void rig_init(struct rig *r);
+/* What the store takes for the time at which windows end: RIG_T0 (none has ended yet) until said
+ * otherwise, in all rigs. */
+void rig_set_now(int64_t now_ns);
+int64_t rig_now(void);
 void rig_fini(struct rig *r); /* closes, removes the directory */
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
@@ -29,6 +33,7 @@ struct rig_batch {
     void *bytes;
     size_t n;
     int64_t received_ns;
+    struct host_offset clock; /* unknown, unless set */
 };
 
 /* The next batch of `ticks` ticks of the generator; received one second after its last tick. */
@@ -45,9 +50,12 @@ NODISCARD enum err rig_put(struct rig *r, const struct rig_batch *b);
 NODISCARD enum err rig_put_async(struct rig *r, const struct rig_batch *b,
                                  void (*done)(void *, enum err), void *ctx);
 
-/* How often (host, stream, seq) is in the answers now. */
+/* How often (host, stream, seq) is in the answers now, sealed or not. */
 size_t rig_count(struct rig *r, const struct batch_head *key);
 /* All batches in the answers now. */
 size_t rig_count_all(struct rig *r);
+/* Every batch of host i of the view, in the head and in rest segments; those have no rows. */
+void rig_each(const struct store_view *v, size_t host,
+              enum err (*each)(void *ctx, const struct batch *b), void *ctx);
 
 #endif

@@ -1,54 +1,19 @@
 """The Windows agent as a service, under Wine, with a collector of this system: install, start, data, stop, failure, uninstall."""
 
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 
 EXE = os.path.join(os.environ["PROCFLEET_BIN"], "procfleet-agent.exe")
 os.environ["PROCFLEET_BIN"] = os.environ["PROCFLEET_LINUX_BIN"]
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from fleet import BIN, Fleet, check, ensure, skip  # noqa: E402  (it reads the environment)
-
-WINE = os.environ["WINE64"]
-WINESERVER = next((w for w in (shutil.which("wineserver"), "/usr/lib/wine/wineserver") if w and os.path.exists(w)), None)
+from fleet import BIN, Fleet, ensure, skip  # noqa: E402  (it reads the environment)
+from prefix import WINESERVER, Prefix, windows  # noqa: E402
 
 
-def windows(path):
-    return "Z:" + path.replace("/", "\\")
-
-
-class Wine:
-    """A prefix of its own. A sleeping program keeps it alive: Wine ends services with the last ordinary program."""
-
-    def __init__(self, fleet):
-        self.env = dict(os.environ, WINEPREFIX=fleet.path("wine"), WINEDEBUG="-all", WINEDLLOVERRIDES="mscoree,mshtml=")
-        self.run("wineboot", "-i", expect=None)
-        subprocess.run([WINESERVER, "-w"], env=self.env, timeout=60, check=False)  # or what is made now is lost
-        self.sleeper = subprocess.Popen([WINE, EXE, "run", "--config", write_settings(fleet, "sleeper")], env=self.env,
-                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        fleet.processes.append(self.sleeper)
-        fleet.wait_for("the sleeper", lambda: fleet.hosts().get("sleeper"))
-
-    def run(self, *args, expect=0, timeout=60):
-        # Files, not pipes: Wine's own services start with the first program and keep its handles open.
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            done = subprocess.run([WINE, *args], env=self.env, timeout=timeout, stdin=subprocess.DEVNULL, stdout=out,
-                                  stderr=err, check=False)
-            for f in (out, err):
-                f.seek(0)
-            out, err = out.read().decode(errors="replace"), err.read().decode(errors="replace")
-        ensure("%s gives %s" % (" ".join(os.path.basename(a) for a in args), expect), expect in (None, done.returncode),
-               "%d\n%s\n%s" % (done.returncode, out, err))
-        return out, err
-
+class Wine(Prefix):
     def service(self, *args, expect=0):
         return self.run(EXE, "service", *args, expect=expect)
-
-    def end(self):
-        subprocess.run([WINESERVER, "-k"], env=self.env, timeout=30, check=False)
 
 
 def write_settings(fleet, name, **more):
@@ -74,6 +39,12 @@ def life(fleet, wine):
     ensure("it runs", "running, process" in wine.service("status")[0])
     fleet.wait_for("data of the service", lambda: fleet.hosts().get("wine"))
     fleet.wait_for("the service among its processes", lambda: "procfleet-agent.exe" in fleet.cli("ps", "--host", "wine", expect=None)[1])
+
+    def tells():
+        told = wine.service("status", "--config", config)[0]
+        return all(w in told for w in ("source ", "level     L", "lost ", "collector connected"))
+
+    fleet.wait_for("its status to have what it tells of itself", tells)  # the file is written every few seconds
     begun = time.monotonic()
     wine.service("stop")
     ensure("it stops in time", time.monotonic() - begun < 10, "%.1f s" % (time.monotonic() - begun))
@@ -105,7 +76,6 @@ if not WINESERVER:
 with Fleet() as fleet:
     fleet.start_collector()
     fleet.issue("agent", "wine")
-    fleet.issue("agent", "sleeper")
     wine = Wine(fleet)
     try:
         life(fleet, wine)

@@ -3,6 +3,7 @@
 Stopped, started again, killed, its collector restarted, and with a certificate of somebody else's authority.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -95,6 +96,67 @@ def figures_agree(fleet, burner):
     ensure("no process is without a name", all(r.get("name") for r in top), top)
 
 
+def told_by_handle(fleet):
+    """What no table holds comes a little later: nobody recorded the burner's start."""
+
+    def known():
+        rows = fleet.ask("ps", "--host", HOST, "--name", "burner.exe", expect=None)
+        return [r for r in rows if r.get("command_line") and r.get("user")]
+
+    row = fleet.wait_for("the burner's command line and user", known, 30)[0]
+    ensure("its command line is that of its start", row["command_line"].rstrip().rstrip('"').endswith("burner.exe"), row)
+    ensure("its user is an account", "\\" in row["user"], row)
+    ensure("its image is a path", row["image"].endswith("\\burner.exe"), row)
+
+    def own():
+        rows = fleet.ask("top", "--host", HOST, "--by", "peak_handle_count", "--name", "burner.exe", expect=None)
+        return [r for r in rows if r.get("peak_handle_count")]
+
+    ensure("the most handles it had are known", fleet.wait_for("its handles", own))
+
+
+def tells_of_itself(fleet):
+    """That event tracing is refused: in its status, as an event, in doctor; what it does: in its own row."""
+    with open(fleet.path("agents", HOST, "status.json")) as f:
+        told = json.load(f)
+    check("its status says that it runs and polls", (told["running"], told["source"]["polled"]), (True, True))
+    check("and is connected", told["uplink"]["state"], "connected")
+    ensure("and why it polls", "procfleet" in told["source"]["detail"] or told["notes"], told)
+    events = fleet.ask("events", "--host", HOST, "--kind", "source", expect=None)
+    check("source events are those of its status", [e["text"] for e in events],
+          [n["text"] for n in told["notes"] if n["kind"] == "source"])
+    rows = fleet.ask("history", "--host", HOST, "--pid", str(told["pid"]), "-m", "agent.level", "-m", "agent.bytes_sent", expect=None)
+    ensure("its own row has its level and what it sent", any("agent.level" in r and r.get("agent.bytes_sent") for r in rows), rows)
+    doctor = wine(fleet, "procfleet-agent.exe", "doctor", "--format", "json", *fleet.agent_args(HOST),
+                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    found = {r["check"]: r for r in json.loads(doctor.communicate(timeout=60)[0])}
+    check("doctor sees it run", found["agent.running"]["state"], "ok")
+    check("and poll", found["agent.source"]["state"], "warning")
+    check("and leaves the source to it", found["source"]["state"], "skipped")
+
+
+def shown_here(fleet):
+    """show-wire and watch beside the running agent, whose sources they leave alone."""
+
+    def rows(*args):
+        p = wine(fleet, "procfleet-agent.exe", *args, "--for", "1500ms", "--format", "jsonl",
+                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        return [json.loads(line) for line in p.communicate(timeout=60)[0].splitlines()]
+
+    wire = rows("show-wire", "--set", "process_filter.target_process_names=BURNER*")
+    check("show-wire reads tables", {r["source"] for r in wire if r["type"] == "batch"}, {"snapshot"})
+    told = [r for r in wire if r["type"] == "process"]
+    check("of who is wanted only", {r["name"] for r in told}, {"burner.exe"})
+    samples = [r for r in wire if r["type"] == "sample"]
+    check("and no other", {r["pid"] for r in samples}, {told[0]["pid"]})
+    ensure("with its CPU time", samples[-1]["cpu_time"] >= 1_400_000_000, samples)
+    ensure("the others are counted", wire[-1]["filtered"] > 0, wire[-1])
+    seen = rows("watch", "--name", "burner.exe", "--threads")
+    threads = [r for r in seen if "tid" in r]
+    ensure("watch shows the threads' time as the process's",
+           threads and abs(max(r["cpu_time"] for r in threads) - samples[-1]["cpu_time"]) <= 10**8, seen)
+
+
 def wrong_certificate(fleet):
     fleet.run("procfleet-collector", "pki", "init", "--dir", fleet.path("theirs"), "--name", "another authority")
     theirs = fleet.issue("agent", "stranger", "theirs")
@@ -120,6 +182,9 @@ with Fleet() as fleet:
     fleet.wait_for("the first data", lambda: batches(fleet))
     burner = start_burner(fleet)  # after the first table: all it uses is a difference of two tables
     figures_agree(fleet, burner)
+    told_by_handle(fleet)
+    tells_of_itself(fleet)
+    shown_here(fleet)
     boot = fleet.hosts()[HOST]["boot"]
 
     stop_agent(agent)

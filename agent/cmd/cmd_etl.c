@@ -1,0 +1,124 @@
+/* `procfleet-agent etl`: recorded traces looked at on the spot, without a collector. The
+ * subcommands are in agent/etl; here is who is called, and what the exit code says. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/cmd/cmd.h"
+#include "agent/etl/job.h"
+
+static const struct {
+    const struct opt_command *opts;
+    enum err (*run)(struct job *job, struct errmsg *why);
+} subcommands[] = {
+    {&info_opts, info_run},           {&summary_opts, summary_run},
+    {&processes_opts, processes_run}, {&threads_opts, threads_run},
+    {&events_opts, events_run},       {&processes_top_opts, processes_top_run},
+};
+
+#define SUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
+
+static const struct opt_command *const subs[SUBCOMMANDS] = {
+    &info_opts, &summary_opts, &processes_opts, &threads_opts, &events_opts, &processes_top_opts,
+};
+
+static const char examples[] =
+    "  procfleet-agent etl info trace.etl\n"
+    "  procfleet-agent etl summary trace.etl.xz --format json\n"
+    "  procfleet-agent etl top trace.etl --by disk\n"
+    "  procfleet-agent etl events trace.etl --provider 'Microsoft-Windows-Kernel-*' --limit 20\n"
+    "\nExit codes: 0 ok, 1 a file could not be read, 2 usage, 5 stopped before the end\n";
+
+const struct opt_command cmd_etl_opts = {
+    .program = "procfleet-agent",
+    .name = "etl",
+    .brief = "look at recorded Windows traces (.etl, .etl.xz) right here",
+    .operands = "COMMAND FILE...",
+    .subs = subs,
+    .n_subs = SUBCOMMANDS,
+    .examples = examples,
+};
+
+static void print_help(void)
+{
+    struct buf page;
+
+    buf_init(&page, 64u << 10);
+    opt_print_commands(&page, "procfleet-agent etl",
+                       "looks at recorded Windows traces (.etl, .etl.xz)", subs, SUBCOMMANDS,
+                       examples);
+    fputs(buf_cstr(&page), stdout);
+    buf_fini(&page);
+}
+
+static int unknown_subcommand(const char *word)
+{
+    const char *names[SUBCOMMANDS], *closest;
+    struct errmsg why;
+
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        names[i] = subcommands[i].opts->name;
+    }
+    closest = opt_closest(word, names, SUBCOMMANDS);
+    return cmd_fail(
+        errmsg_set(&why, ERR_USAGE, "unknown command 'etl %s'%s%s%s; 'etl --help' lists them", word,
+                   closest ? "; did you mean '" : "", closest ? closest : "", closest ? "'?" : ""),
+        why.text);
+}
+
+/* A reader that went away, as `head` does, is no failure. */
+static int judge(struct job *job)
+{
+    int error;
+
+    if (fflush(job->out) != 0 || !job_out_ok(job)) {
+        error = job->out_failed ? job->out_errno : errno;
+        if (error == EPIPE) {
+            return CMD_OK;
+        }
+        return cmd_fail(ERR_IO, "the output could not be written");
+    }
+    if (job->failed) {
+        return job->failed == ERR_USAGE ? CMD_USAGE : CMD_FAILED;
+    }
+    return job->partial ? CMD_PARTIAL : CMD_OK;
+}
+
+static int run(size_t i, int argc, char **argv)
+{
+    struct job job = {.stopped = cmd_stopped};
+    struct errmsg why = {""};
+    struct opt_args *args;
+    enum err e;
+    int code;
+
+    cmd_parse(&args, &code, subcommands[i].opts, argc, argv);
+    if (!args) {
+        return code;
+    }
+    e = job_begin(&job, args, &why);
+    if (!e) {
+        e = cmd_catch_stop(&why);
+    }
+    if (!e) {
+        e = subcommands[i].run(&job, &why);
+    }
+    code = e ? cmd_fail(e, why.text) : judge(&job);
+    opt_free(args);
+    return code;
+}
+
+int cmd_etl(int argc, char **argv)
+{
+    if (argc < 1 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
+        strcmp(argv[0], "help") == 0) {
+        print_help();
+        return argc < 1 ? CMD_USAGE : CMD_OK;
+    }
+    for (size_t i = 0; i < SUBCOMMANDS; i++) {
+        if (strcmp(argv[0], subcommands[i].opts->name) == 0) {
+            return run(i, argc - 1, argv + 1);
+        }
+    }
+    return unknown_subcommand(argv[0]);
+}

@@ -1,0 +1,285 @@
+/* `procfleet-agent spool`: the batches that the collector refused for good, for whoever finds out
+ * why. The agent may be running: each step is one of the file system (quarantine_file.h). */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/cmd/cmd.h"
+#include "agent/cmd/wire_text.h"
+#include "agent/spool/quarantine_file.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/sheet.h"
+
+static const struct opt opts[] = {
+    {"format", 'f', "FORMAT", "of list: table (default), json or csv; of show: text or jsonl",
+     false},
+    CMD_CONF_OPTS,
+};
+
+const struct opt_command cmd_spool_opts = {
+    .program = "procfleet-agent",
+    .name = "spool",
+    .brief = "list, show, send again or remove the batches that the collector refused for good",
+    .operands = "list | show NUMBER | retry NUMBER...|all | drop NUMBER...|all",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples =
+        "  procfleet-agent spool list --config /etc/procfleet/agent.yaml\n"
+        "  procfleet-agent spool show 3 --config /etc/procfleet/agent.yaml\n"
+        "  procfleet-agent spool retry all --config /etc/procfleet/agent.yaml\n"
+        "\nBatches lie in spool.dir/quarantine for 7 days, 64 MiB of them at most. The agent "
+        "sends\n"
+        "those of 'retry' again within a minute of its running; once only: refused again, they\n"
+        "are listed again.\n",
+};
+
+static const struct sheet_column columns[] = {
+    {"number", "NUMBER", SHEET_ID},   {"kept_ns", "KEPT", SHEET_TIME},
+    {"since_ns", "FROM", SHEET_TIME}, {"until_ns", "TO", SHEET_TIME},
+    {"rows", "ROWS", SHEET_COUNT},    {"events", "EVENTS", SHEET_COUNT},
+    {"bytes", "BYTES", SHEET_BYTES},  {"stream", NULL, SHEET_TEXT},
+    {"seq", "SEQ", SHEET_ID},         {"retry", "RETRY", SHEET_FLAG},
+    {"reason", "REASON", SHEET_TEXT},
+};
+
+#define COLUMNS (sizeof columns / sizeof *columns)
+
+struct job {
+    const char *dir; /* spool.dir */
+    const char *format;
+    struct sheet *sheet;
+    struct wire_text text;
+};
+
+/* -- list -- */
+
+/* What is in the batch; all absent when it cannot be read. */
+static void describe(struct sheet_cell cells[COLUMNS], const struct quarantine_batch *q)
+{
+    struct batch *b;
+    int64_t rows = 0;
+
+    if (wire_batch_decode(&b, q->p, q->n)) {
+        return;
+    }
+    for (size_t i = 0; i < b->n_runs; i++) {
+        rows += b->runs[i].n_ticks;
+    }
+    cells[2] = sheet_number(b->n_ticks > 0, b->n_ticks > 0 ? b->wall_ns[0] : 0);
+    cells[3] = sheet_number(b->n_ticks > 0, b->n_ticks > 0 ? b->wall_ns[b->n_ticks - 1] : 0);
+    cells[4] = sheet_number(true, rows);
+    cells[5] = sheet_number(true, (int64_t)b->n_events);
+    wire_batch_free(b);
+}
+
+static enum err list_one(struct job *j, uint64_t number, struct errmsg *why)
+{
+    struct sheet_cell cells[COLUMNS] = {{0}};
+    struct quarantine_batch q;
+    char stream[17];
+    uint8_t *bytes;
+    enum err e = quarantine_file_read(&q, &bytes, j->dir, number);
+
+    cells[0] = sheet_number(true, (int64_t)number);
+    if (e == ERR_NOTFOUND) {
+        return ERR_OK; /* it went meanwhile */
+    }
+    if (e) {
+        cells[10] = sheet_string(str_make("its file cannot be read"));
+        return sheet_row(j->sheet, cells) ? errmsg_set(why, ERR_IO, "cannot write") : ERR_OK;
+    }
+    (void)snprintf(stream, sizeof stream, "%016" PRIx64, q.stream);
+    cells[1] = sheet_number(true, q.when_ns);
+    describe(cells, &q);
+    cells[6] = sheet_number(true, (int64_t)q.n);
+    cells[7] = sheet_string(str_make(stream));
+    cells[8] = sheet_number(true, (int64_t)q.seq);
+    cells[9] = sheet_number(q.again, q.again);
+    cells[10] = sheet_string(str_make(q.why));
+    e = sheet_row(j->sheet, cells);
+    mem_free(bytes);
+    return e ? errmsg_set(why, e, "cannot write the list") : ERR_OK;
+}
+
+static enum err begin_list(struct job *j, struct errmsg *why)
+{
+    enum sheet_format how = SHEET_AS_TABLE;
+    enum err e;
+
+    if (j->format && strcmp(j->format, "json") == 0) {
+        how = SHEET_AS_JSON;
+    } else if (j->format && strcmp(j->format, "csv") == 0) {
+        how = SHEET_AS_CSV;
+    } else if (j->format && strcmp(j->format, "table") != 0) {
+        return errmsg_set(why, ERR_USAGE, "--format %s: expected table, json or csv", j->format);
+    }
+    e = sheet_begin(&j->sheet, stdout, how, false, columns, COLUMNS);
+    return e ? errmsg_set(why, e, "out of memory") : ERR_OK;
+}
+
+/* -- show, retry, drop -- */
+
+static enum err show_one(struct job *j, uint64_t number, struct errmsg *why)
+{
+    struct quarantine_batch q;
+    struct batch *b;
+    uint8_t *bytes;
+    enum err e = quarantine_file_read(&q, &bytes, j->dir, number);
+
+    if (e) {
+        return errmsg_set(why, e, "batch %" PRIu64 " cannot be read: %s", number, err_text(e));
+    }
+    e = wire_batch_decode(&b, q.p, q.n);
+    if (e) {
+        e = errmsg_set(why, e, "batch %" PRIu64 " cannot be unpacked: %s", number, err_text(e));
+    } else {
+        wire_text_batch(&j->text, b, q.n);
+        wire_batch_free(b);
+    }
+    mem_free(bytes);
+    return e;
+}
+
+static enum err retry_one(struct job *j, uint64_t number, struct errmsg *why)
+{
+    enum err e = quarantine_file_retry(j->dir, number);
+
+    return e ? errmsg_set(why, e, "batch %" PRIu64 ": %s", number, err_text(e)) : ERR_OK;
+}
+
+static enum err drop_one(struct job *j, uint64_t number, struct errmsg *why)
+{
+    enum err e = quarantine_file_drop(j->dir, number);
+
+    return e ? errmsg_set(why, e, "batch %" PRIu64 ": %s", number, err_text(e)) : ERR_OK;
+}
+
+static const struct verb {
+    const char *name;
+    bool numbers, all; /* what may follow */
+    enum err (*each)(struct job *j, uint64_t number, struct errmsg *why);
+    const char *done;
+} verbs[] = {
+    {"list", false, true, list_one, NULL},
+    {"show", true, false, show_one, NULL},
+    {"retry", true, true, retry_one, "the agent sends it again within a minute of its running"},
+    {"drop", true, true, drop_one, "removed"},
+};
+
+static const struct verb *verb_of(const char *word)
+{
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
+        if (strcmp(word, verbs[i].name) == 0) {
+            return &verbs[i];
+        }
+    }
+    return NULL;
+}
+
+/* -- which -- */
+
+static enum err parse_number(uint64_t *out, const char *word, struct errmsg *why)
+{
+    char *end;
+
+    if (word[0] < '0' || word[0] > '9') {
+        return errmsg_set(why, ERR_USAGE, "'%s' is no number; 'spool list' shows them", word);
+    }
+    *out = strtoull(word, &end, 10);
+    return *end ? errmsg_set(why, ERR_USAGE, "'%s' is no number; 'spool list' shows them", word)
+                : ERR_OK;
+}
+
+static enum err every(struct job *j, const struct verb *v, size_t *done, struct errmsg *why)
+{
+    uint64_t *numbers = mem_array(QUARANTINE_FILES, sizeof *numbers);
+    size_t n = 0;
+    enum err e = numbers ? quarantine_file_list(j->dir, numbers, QUARANTINE_FILES, &n) : ERR_NOMEM;
+
+    if (e) {
+        e = errmsg_set(why, e, "cannot list %s/" QUARANTINE_DIR ": %s; run as the agent's user",
+                       j->dir, err_text(e));
+    }
+    for (*done = 0; !e && *done < n; (*done)++) {
+        e = v->each(j, numbers[*done], why);
+    }
+    mem_free(numbers);
+    return e;
+}
+
+static enum err these(struct job *j, const struct verb *v, char **words, size_t n, size_t *done,
+                      struct errmsg *why)
+{
+    enum err e = ERR_OK;
+
+    for (*done = 0; !e && *done < n; (*done)++) {
+        uint64_t number = 0;
+
+        e = parse_number(&number, words[*done], why);
+        if (!e) {
+            e = v->each(j, number, why);
+        }
+    }
+    return e;
+}
+
+static enum err run(struct job *j, char **words, size_t n, struct errmsg *why)
+{
+    const struct verb *v = n > 0 ? verb_of(words[0]) : NULL;
+    bool all = v && ((n == 1 && !v->numbers) ||
+                     (n == 2 && v->all && v->numbers && strcmp(words[1], "all") == 0));
+    size_t done = 0;
+    enum err e = ERR_OK;
+
+    if (!v || (!all && (!v->numbers || n < 2))) {
+        return errmsg_set(why, ERR_USAGE,
+                          "spool: expected list, show NUMBER, retry NUMBER...|all or drop "
+                          "NUMBER...|all");
+    }
+    if (v->each == list_one) {
+        e = begin_list(j, why);
+    }
+    if (!e) {
+        e = all ? every(j, v, &done, why) : these(j, v, words + 1, n - 1, &done, why);
+    }
+    if (v->each == list_one) {
+        sheet_end(j->sheet);
+        if (!e && done == 0) {
+            fputs("nothing is kept: the collector has refused no batch\n", stderr);
+        }
+    }
+    if (!e && v->done) {
+        printf("%zu %s: %s\n", done, done == 1 ? "batch" : "batches", v->done);
+    }
+    return e;
+}
+
+int cmd_spool(int argc, char **argv)
+{
+    struct opt_args *args;
+    struct agent_conf conf;
+    struct job j = {.text = {.to = stdout}};
+    struct errmsg why = {""};
+    char **words;
+    size_t n;
+    enum err e;
+    int code;
+
+    cmd_begin(&args, &conf, &code, &cmd_spool_opts, argc, argv);
+    if (!args) {
+        return code;
+    }
+    n = opt_operands(args, &words);
+    j.dir = conf.spool_dir;
+    j.format = opt_value(args, "format");
+    j.text.json = j.format && strcmp(j.format, "jsonl") == 0;
+    e = run(&j, words, n, &why);
+    if (!e && (fflush(stdout) || ferror(stdout))) {
+        e = errmsg_set(&why, ERR_IO, "cannot write to standard output");
+    }
+    agent_conf_fini(&conf);
+    opt_free(args);
+    return e ? cmd_fail(e, why.text) : CMD_OK;
+}

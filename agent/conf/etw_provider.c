@@ -1,0 +1,233 @@
+#include "agent/conf/etw_provider.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/etw_guid.h"
+#include "common/opt.h"
+
+#define LEVEL_DEFAULT 4
+#define LEVEL_MAX     5
+#define WORD_MAX      64
+
+static const struct {
+    const char *name;
+    uint8_t guid[16];
+} known[] = {
+    {ETW_PROVIDER_KERNEL_PROCESS_NAME, ETW_PROVIDER_KERNEL_PROCESS},
+    {"Microsoft-Windows-DotNETRuntime",
+     ETW_GUID(0xe13c0d23, 0xccbc, 0x4e12, 0x93, 0x1b, 0xd9, 0xcc, 0x2e, 0xee, 0x27, 0xe4)},
+    {"IIS: WWW Server",
+     ETW_GUID(0x3a2a4e84, 0x4c21, 0x4981, 0xae, 0x10, 0x3f, 0xda, 0x0d, 0x9b, 0x0f, 0x83)},
+    {"Microsoft-Windows-IIS-Logging",
+     ETW_GUID(0x7e8ad27f, 0xb271, 0x4ea2, 0xa7, 0x83, 0xa4, 0x7b, 0xde, 0x29, 0x14, 0x3b)},
+    {"Microsoft-Windows-Direct3D11",
+     ETW_GUID(0xdb6f6ddb, 0xac77, 0x4e88, 0x82, 0x53, 0x81, 0x9d, 0xf9, 0xbb, 0xf1, 0x40)},
+    {"Microsoft-Windows-DXGI",
+     ETW_GUID(0xca11c036, 0x0102, 0x4a2d, 0xa6, 0xad, 0xf0, 0x3c, 0xfe, 0xd5, 0xd3, 0xc9)},
+    {"Microsoft-Windows-Dwm-Core",
+     ETW_GUID(0x9e9bba3c, 0x2e38, 0x40cb, 0x99, 0xf4, 0x9e, 0x82, 0x81, 0x42, 0x51, 0x64)},
+};
+
+#define KNOWN (sizeof known / sizeof known[0])
+
+/* ---- GUIDs ---- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+enum err etw_guid_parse(uint8_t out[16], const char *text, size_t n)
+{
+    /* Where each byte stands in memory: the first three groups are numbers, lowest byte first. */
+    static const uint8_t place[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+    uint8_t guid[16];
+    size_t at = 0;
+
+    if (n == 38 && text[0] == '{' && text[37] == '}') {
+        text++;
+        n -= 2;
+    }
+    if (n != 36) {
+        return ERR_INVALID;
+    }
+    for (size_t i = 0; i < 36; at++) {
+        int high, low;
+
+        if (i == 8 || i == 13 || i == 18 || i == 23) {
+            if (text[i++] != '-') {
+                return ERR_INVALID;
+            }
+        }
+        high = hex_digit(text[i]);
+        low = hex_digit(text[i + 1]);
+        if (high < 0 || low < 0) {
+            return ERR_INVALID;
+        }
+        guid[place[at]] = (uint8_t)(high << 4 | low);
+        i += 2;
+    }
+    memcpy(out, guid, sizeof guid);
+    return ERR_OK;
+}
+
+const char *etw_provider_name(const uint8_t guid[16])
+{
+    for (size_t i = 0; i < KNOWN; i++) {
+        if (memcmp(known[i].guid, guid, 16) == 0) {
+            return known[i].name;
+        }
+    }
+    return NULL;
+}
+
+/* ---- names ---- */
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+static bool same_name(const char *name, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (lower(name[i]) != lower(text[i])) {
+            return false; /* also where name ends */
+        }
+    }
+    return name[n] == '\0';
+}
+
+static enum err unknown_name(const char *text, size_t n, struct errmsg *why)
+{
+    const char *names[KNOWN], *closest;
+    char word[WORD_MAX];
+
+    n = n < sizeof word ? n : sizeof word - 1;
+    memcpy(word, text, n);
+    word[n] = '\0';
+    for (size_t i = 0; i < KNOWN; i++) {
+        names[i] = known[i].name;
+    }
+    closest = opt_closest(word, names, KNOWN);
+    return errmsg_set(why, ERR_NOTFOUND, "no provider '%s' is known%s%s%s", word,
+                      closest ? "; did you mean '" : "", closest ? closest : "",
+                      closest ? "'?" : "; write its GUID (logman query providers)");
+}
+
+/* The name or GUID at the start of the text, of which *rest is what follows. Names may have
+ * colons: the longest that fits is meant. */
+static enum err read_who(struct source_provider *p, const char *text, const char **rest,
+                         struct errmsg *why)
+{
+    size_t n = strcspn(text, ":#");
+    size_t best = 0;
+
+    if (etw_guid_parse(p->guid, text, n) == ERR_OK) {
+        *rest = text + n;
+        return ERR_OK;
+    }
+    for (size_t i = 0; i < KNOWN; i++) {
+        size_t m = strlen(known[i].name);
+        bool fits = strlen(text) >= m && same_name(known[i].name, text, m) &&
+                    (text[m] == '\0' || text[m] == ':' || text[m] == '#');
+
+        if (fits && m > best) {
+            best = m;
+            memcpy(p->guid, known[i].guid, sizeof p->guid);
+        }
+    }
+    *rest = text + best;
+    return best ? ERR_OK : unknown_name(text, n, why);
+}
+
+/* ---- numbers ---- */
+
+/* A number up to `max` that ends at one of `stops` or the end; *text goes behind it. */
+static enum err read_number(uint64_t *out, const char **text, const char *stops, uint64_t max)
+{
+    bool hex = strncmp(*text, "0x", 2) == 0;
+    unsigned long long v;
+    char *end;
+
+    if (**text < '0' || **text > '9') {
+        return ERR_INVALID;
+    }
+    errno = 0;
+    v = strtoull(*text, &end, hex ? 16 : 10);
+    if ((*end && !strchr(stops, *end)) || v > max || errno) {
+        return ERR_INVALID;
+    }
+    *out = v;
+    *text = end;
+    return ERR_OK;
+}
+
+static enum err read_ids(struct source_provider *p, const char *text, struct errmsg *why)
+{
+    do {
+        uint64_t id;
+
+        text++; /* '#' or '+' */
+        if (read_number(&id, &text, "+", UINT16_MAX)) {
+            return errmsg_set(why, ERR_INVALID, "event ids are 0 to 65535, as in #1+2+15");
+        }
+        if (p->n_ids == SOURCE_PROVIDER_IDS) {
+            return errmsg_set(why, ERR_INVALID, "at most %d event ids can be filtered",
+                              SOURCE_PROVIDER_IDS);
+        }
+        p->ids[p->n_ids++] = (uint16_t)id;
+    } while (*text);
+    return ERR_OK;
+}
+
+static enum err read_tail(struct source_provider *p, const char *text, struct errmsg *why)
+{
+    uint64_t level = p->level;
+    struct {
+        uint64_t *out, max;
+        const char *what;
+    } parts[] = {{&level, LEVEL_MAX, "the level is 0 to 5"},
+                 {&p->any, UINT64_MAX, "keywords (any) are a number, as 0x10"},
+                 {&p->all, UINT64_MAX, "keywords (all) are a number, as 0x10"}};
+
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0] && *text == ':'; i++) {
+        text++;
+        if (read_number(parts[i].out, &text, ":#", parts[i].max)) {
+            return errmsg_set(why, ERR_INVALID, "%s", parts[i].what);
+        }
+    }
+    p->level = (uint8_t)level;
+    if (*text == '#') {
+        return read_ids(p, text, why);
+    }
+    return *text ? errmsg_set(why, ERR_INVALID, "'%s' is too much; %s", text,
+                              "NAME-OR-GUID[:LEVEL[:ANY[:ALL]]][#ID+ID] is expected")
+                 : ERR_OK;
+}
+
+enum err etw_provider_parse(struct source_provider *out, const char *text, struct errmsg *why)
+{
+    static const uint8_t kernel_process[16] = ETW_PROVIDER_KERNEL_PROCESS;
+    struct source_provider p = {.level = LEVEL_DEFAULT};
+    const char *rest;
+    enum err e = read_who(&p, text, &rest, why);
+
+    if (e) {
+        return e;
+    }
+    p.rundown = memcmp(p.guid, kernel_process, sizeof p.guid) == 0;
+    p.any = p.rundown ? ETW_KEYWORD_PROCESS : 0;
+    e = read_tail(&p, rest, why);
+    if (e) {
+        return e;
+    }
+    *out = p;
+    return ERR_OK;
+}

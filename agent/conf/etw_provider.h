@@ -1,0 +1,44 @@
+/* Providers of events as settings name them:
+ *
+ *   NAME-OR-GUID[:LEVEL[:ANY[:ALL]]][#ID[+ID...]]
+ *
+ * LEVEL 0 to 5, default 4. ANY and ALL are keywords, decimal or 0x…; default 0, which is all of
+ * them (Microsoft-Windows-Kernel-Process: 0x10, starts and ends). IDs: these events only. Names are
+ * compared without case; the list of known ones is short, a GUID always does.
+ * Threads: any; no state. */
+#ifndef PROCFLEET_AGENT_CONF_ETW_PROVIDER_H
+#define PROCFLEET_AGENT_CONF_ETW_PROVIDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define ETW_PROVIDER_KERNEL_PROCESS_NAME "Microsoft-Windows-Kernel-Process"
+
+#define ETW_KEYWORD_PROCESS UINT64_C(0x10) /* of Kernel-Process: they start and end */
+
+#define SOURCE_PROVIDER_IDS 64
+
+/* A provider of events beyond those a source reads by itself. */
+struct source_provider {
+    uint8_t guid[16];
+    uint8_t level;
+    uint64_t any, all; /* keywords */
+    bool rundown;      /* asked to tell what is already there */
+    uint16_t ids[SOURCE_PROVIDER_IDS];
+    size_t n_ids; /* of events: only these; 0 = all */
+};
+
+/* Errors: ERR_INVALID (`why` says which part), ERR_NOTFOUND (no such name) */
+NODISCARD enum err etw_provider_parse(struct source_provider *out, const char *text,
+                                      struct errmsg *why);
+
+/* "22fb2cd6-0e7b-…", in braces or not. Errors: ERR_INVALID */
+NODISCARD enum err etw_guid_parse(uint8_t out[16], const char *text, size_t n);
+
+/* The name of a known one, else NULL. */
+const char *etw_provider_name(const uint8_t guid[16]);
+
+#endif

@@ -1,0 +1,278 @@
+/* What the agent that runs with this state directory says of itself: see
+ * agent/status/status_file.h. */
+#include <string.h>
+
+#include "agent/doctor/doctor_host.h"
+#include "agent/status/status_file.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define STALE_NS (30 * CLK_S)
+
+/* Whether an agent holds the lock; taken for a moment when nobody does. */
+static bool is_locked(const char *dir)
+{
+    char *path = os_path_join(dir, "lock");
+    struct os_lock *lock = NULL;
+    bool busy = path && os_exists(path) && os_lock(&lock, path) == ERR_BUSY;
+
+    os_unlock(lock);
+    mem_free(path);
+    return busy;
+}
+
+static const char *utc(char text[CLK_TEXT], int64_t wall_ns)
+{
+    return clk_format_utc(text, CLK_TEXT, wall_ns, 0);
+}
+
+/* True: it runs, and what the file says is of now. */
+static bool check_running(struct doctor *d, const struct status *s, bool locked)
+{
+    bool fresh = d->conf->now_ns - s->written_ns < STALE_NS;
+    char when[CLK_TEXT], since[CLK_TEXT];
+
+    (void)utc(when, s->written_ns);
+    if (locked && fresh && s->running) {
+        doctor_say(d, "agent.running", DOCTOR_OK, "",
+                   "process %u, version %s, runs since %s at level L%u", (unsigned)s->pid,
+                   s->version, utc(since, s->started_ns), s->level);
+        return true;
+    }
+    if (locked) {
+        doctor_say(d, "agent.running", DOCTOR_WARNING,
+                   "if it just starts, run doctor again; else restart it, and see its log",
+                   "an agent runs, but has told nothing of itself since %s", when);
+    } else if (s->running) {
+        doctor_say(d, "agent.running", DOCTOR_WARNING,
+                   "see its log for what ended it, and start it again",
+                   "no agent runs; the last one, process %u, did not end in good order at about %s",
+                   (unsigned)s->pid, when);
+    } else {
+        doctor_say(d, "agent.running", DOCTOR_SKIPPED, "",
+                   "no agent runs; the last one ended in good order at %s", when);
+    }
+    return false;
+}
+
+static const char *last_of_source(const struct status *s)
+{
+    const char *text = s->detail;
+
+    for (size_t i = 0; i < s->n_notes; i++) {
+        text = s->notes[i].level ? text : s->notes[i].text;
+    }
+    return text;
+}
+
+static void check_source(struct doctor *d, const struct status *s)
+{
+    char when[CLK_TEXT];
+
+    doctor_say(d, "agent.source", s->polled ? DOCTOR_WARNING : DOCTOR_OK,
+               s->polled ? "processes that live shorter than a sample are missed; remove what is "
+                           "told to stand in the way, the agent tries again by itself"
+                         : "",
+               "%s%s since %s: %s", s->source, s->polled ? ", polled," : "",
+               utc(when, s->source_since_ns), last_of_source(s));
+}
+
+/* -- losses -- */
+
+static const struct {
+    const char *stage, *reason, *fix;
+} fixes[] = {
+    {"etw", "kernel_events", "raise etw.max_buffers, or set etw.preset to burst"},
+    {"etw", "kernel_buffers", "raise etw.max_buffers, or set etw.preset to burst"},
+    {"etw", "session_lost",
+     "another program stops our sessions: see the agent's log for when, and tell it to leave "
+     "sessions named procfleet alone"},
+    {"etw", "providers_refused", "see the agent's log for which provider, and why"},
+    {"etw", "flags_refused", "see 'rights' above: the kernel's events need them"},
+    {"table", "capped", "more processes live here than one table takes; the rest is not reported"},
+    {"sampler", "capped", "more processes live here than one tick takes; filter some"},
+    {"queue", "oldest_dropped",
+     "the collector was away for longer than the queue lasts: raise queue.max_bytes"},
+    {"queue", "refused", "a batch was larger than the queue: raise queue.max_bytes"},
+    {"spool", "metrics_dropped",
+     "the collector was away for longer than the spool lasts: raise spool.max_bytes"},
+    {"spool", "events_dropped",
+     "the collector was away for longer than the spool lasts: raise spool.max_bytes"},
+    {"spool", "metrics_expired", "the collector was away for longer than spool.max_age"},
+    {"spool", "events_expired", "the collector was away for longer than spool.max_age"},
+    {"spool", "metrics_unwritten",
+     "the disk of spool.dir failed: see 'spool failed' in the agent's log"},
+    {"spool", "events_unwritten",
+     "the disk of spool.dir failed: see 'spool failed' in the agent's log"},
+    {"spool", "unreadable", "the disk of spool.dir returns other bytes than were written"},
+    {"uplink", "quarantined", "'procfleet-agent spool list' shows them with the reason"},
+    {"uplink", "metrics_quarantined", "'procfleet-agent spool list' shows them with the reason"},
+    {"uplink", "events_quarantined", "'procfleet-agent spool list' shows them with the reason"},
+};
+
+static const char *fix_of(const struct status *s, const struct status_loss *l)
+{
+    bool of_source = strcmp(l->stage, "source") == 0;
+
+    for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++) {
+        if (strcmp(l->stage, fixes[i].stage) == 0 && strcmp(l->reason, fixes[i].reason) == 0) {
+            return fixes[i].fix;
+        }
+    }
+    if (strncmp(l->reason, "full_", 5) == 0) {
+        return "raise etw.ring_bytes, or lower sampler.level_max";
+    }
+    if (of_source && strncmp(l->reason, "lost_", 5) == 0 &&
+        (status_lost(s, "etw", "kernel_events") || status_lost(s, "etw", "kernel_buffers"))) {
+        return fixes[0].fix;
+    }
+    if (of_source && strncmp(l->reason, "lost_", 5) == 0) {
+        return "the rows of stage etw say where: raise etw.ring_bytes for full_*, etw.max_buffers "
+               "for kernel_*";
+    }
+    return "see docs/ledger.md for what the stage does";
+}
+
+/* Of stage etw those that something can be done about; their losses are counted elsewhere. */
+static bool is_worth_a_line(const struct status_loss *l)
+{
+    static const char *const causes[] = {"session_lost", "providers_refused", "flags_refused"};
+
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        if (strcmp(l->stage, "etw") == 0 && strcmp(l->reason, causes[i]) == 0) {
+            return l->hour > 0;
+        }
+    }
+    return strcmp(l->stage, "etw") == 0 ? strncmp(l->reason, "full_", 5) == 0 && l->hour > 0
+                                        : l->missing && l->hour > 0;
+}
+
+static void check_losses(struct doctor *d, const struct status *s)
+{
+    char since[CLK_TEXT];
+    unsigned told = 0;
+
+    (void)utc(since, s->started_ns);
+    for (size_t i = 0; i < s->n_losses; i++) {
+        const struct status_loss *l = &s->losses[i];
+
+        if (is_worth_a_line(l)) {
+            doctor_say(d, "agent.losses", DOCTOR_WARNING, fix_of(s, l),
+                       "%s %s: %llu in the last hour, %llu since %s", l->stage, l->reason,
+                       (unsigned long long)l->hour, (unsigned long long)l->total, since);
+            told++;
+        }
+    }
+    if (told == 0) {
+        doctor_say(d, "agent.losses", DOCTOR_OK, "",
+                   "nothing was lost in the last hour; %llu events or rows since %s",
+                   (unsigned long long)status_missing(s, true), since);
+    }
+}
+
+static void check_uplink(struct doctor *d, const struct status *s)
+{
+    bool connected = strcmp(s->uplink, "connected") == 0;
+    char when[CLK_TEXT];
+
+    doctor_say(d, "agent.uplink", connected ? DOCTOR_OK : DOCTOR_WARNING,
+               connected ? ""
+                         : "see 'collector' below; what waits is sent when it answers again, the "
+                           "oldest is dropped when the spool is full",
+               "%s since %s, %llu batches acknowledged, %llu wait%s%s", s->uplink,
+               utc(when, s->uplink_since_ns), (unsigned long long)s->acknowledged,
+               (unsigned long long)s->queue_held, connected || !s->why[0] ? "" : ": ",
+               connected ? "" : s->why);
+}
+
+static void check_renewal(struct doctor *d, const struct status *s)
+{
+    char end[CLK_TEXT], next[CLK_TEXT];
+
+    if (s->certificate_end_ns == 0) { /* an older agent, or one that replays */
+        doctor_say(d, "agent.certificate", DOCTOR_SKIPPED, "", "the agent tells nothing of it");
+        return;
+    }
+    (void)utc(end, s->certificate_end_ns);
+    (void)utc(next, s->renew_ns);
+    if (s->renew_why[0]) {
+        doctor_say(d, "agent.certificate", DOCTOR_WARNING,
+                   "mend what it names; the agent tries again by itself. What the collector "
+                   "refuses for good (revoked, expired for too long) needs a new token and "
+                   "procfleet-agent enroll --force",
+                   "the certificate ends %s and was not renewed, %llu tries failed, the next is "
+                   "due %s: %s",
+                   end, (unsigned long long)s->renew_failed, next, s->renew_why);
+    } else {
+        doctor_say(d, "agent.certificate", DOCTOR_OK, "",
+                   "the certificate ends %s and is renewed by itself at about %s", end, next);
+    }
+}
+
+static void check_aside(struct doctor *d, const struct status *s)
+{
+    if (s->aside_held == 0) {
+        doctor_say(d, "agent.quarantine", DOCTOR_OK, "", "the collector has refused no batch");
+        return;
+    }
+    doctor_say(
+        d, "agent.quarantine", DOCTOR_WARNING,
+        "'procfleet-agent spool list' shows them with the reason; when that is mended, 'spool "
+        "retry all' sends them again, 'spool drop all' removes them",
+        "%llu batches, %llu bytes, were refused by the collector for good and are kept",
+        (unsigned long long)s->aside_held, (unsigned long long)s->aside_bytes);
+}
+
+static void skip_rest(struct doctor *d)
+{
+    static const char *const rest[] = {"agent.source", "agent.losses", "agent.uplink",
+                                       "agent.quarantine", "agent.certificate"};
+
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
+        doctor_say(d, rest[i], DOCTOR_SKIPPED, "", "only a running agent tells it");
+    }
+}
+
+static bool check_file(struct doctor *d, struct status *s, bool locked)
+{
+    const char *dir = d->conf->conf->state_dir;
+    enum err e = status_file_read(s, dir);
+
+    if (!e) {
+        return check_running(d, s, locked);
+    }
+    if (e == ERR_NOTFOUND && !locked) {
+        doctor_say(d, "agent.running", DOCTOR_SKIPPED, "", "no agent has run with %s yet", dir);
+    } else {
+        doctor_say(d, "agent.running", DOCTOR_WARNING,
+                   e == ERR_ACCESS ? "run doctor as the agent's user"
+                                   : "a running agent writes it anew within seconds; if it does "
+                                     "not, see that the directory can be written",
+                   "what the agent tells of itself, " STATUS_FILE " in %s, cannot be read: %s", dir,
+                   err_text(e));
+    }
+    return false;
+}
+
+bool doctor_agent(struct doctor *d)
+{
+    bool locked = is_locked(d->conf->conf->state_dir);
+    struct status *s = mem_zalloc(sizeof *s);
+
+    if (!s) {
+        doctor_say(d, "agent.running", DOCTOR_FAILED, "free some memory", "out of memory");
+        return locked;
+    }
+    if (check_file(d, s, locked)) {
+        check_source(d, s);
+        check_losses(d, s);
+        check_uplink(d, s);
+        check_aside(d, s);
+        check_renewal(d, s);
+    } else {
+        skip_rest(d);
+    }
+    mem_free(s);
+    return locked;
+}

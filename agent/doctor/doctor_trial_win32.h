@@ -1,0 +1,75 @@
+/* A trace session for a few seconds, and what its records tell: for doctor_try_win32.c.
+ * Threads: one owner; `seen` is the consumer's until trial_end, but for what is atomic. */
+#ifndef PROCFLEET_AGENT_DOCTOR_DOCTOR_TRIAL_WIN32_H
+#define PROCFLEET_AGENT_DOCTOR_DOCTOR_TRIAL_WIN32_H
+
+#include <stdatomic.h>
+
+#include "agent/decode/decode.h"
+#include "agent/event.h"
+#include "agent/source/etw_api.h"
+#include "agent/source/etw_ctl.h"
+#include "agent/source/etw_record.h"
+#include "common/os.h"
+
+#define TRIAL_MARK   "procfleet-fact" /* in the command lines of our children */
+#define TRIAL_DELAYS 64
+
+struct trial_conf {
+    const struct etw_api *api;
+    bool manifest;  /* Kernel-Process instead of the kernel's own records */
+    uint32_t flags; /* of the kernel */
+    bool once;      /* flags are set once instead of to none first */
+    bool small;     /* the least buffers there can be */
+    unsigned flush_ms;
+};
+
+struct trial {
+    struct trial_conf conf;
+    struct etw_ctl *ctl;
+    struct decode *decode;
+    TRACEHANDLE trace;
+    bool tracing;
+    struct os_thread *consumer;
+    atomic_bool returned; /* it has nothing more to deliver */
+    uint64_t frequency;
+    int64_t last_ticks;
+    uint8_t ext[ETW_RECORD_EXT];
+
+    atomic_uint found, children; /* processes that lived; children of ours that started */
+    atomic_uint lines, stops;    /* of these: with our mark in the command line; that ended */
+    struct {
+        uint64_t records, backwards, lost_events, lost_buffers, keys, keys_zero;
+        int start_version, stop_version; /* -1 = none */
+        uint32_t watched;                /* the pid of a child, set before it is resumed */
+        uint64_t watched_cycles;
+        int64_t delays[TRIAL_DELAYS];
+        size_t n_delays;
+    } seen;
+    struct etw_totals totals; /* by trial_end */
+};
+
+/* Starts the session and opens it for reading. Errors: those of etw_ctl_start, of opening */
+NODISCARD enum err trial_begin(struct trial **out, const struct trial_conf *conf,
+                               struct errmsg *why);
+
+/* Starts to read. Errors: ERR_NOMEM, ERR_IO */
+NODISCARD enum err trial_read(struct trial *t);
+
+/* Whether the system takes a group mask of so many bytes, at most 32. Errors: those of the call */
+NODISCARD enum err trial_mask(struct trial *t, unsigned bytes);
+
+/* Until `what` has reached n, or so long; flushes meanwhile. */
+void trial_wait(struct trial *t, atomic_uint *what, unsigned n, int64_t patience_ns);
+
+/* Stops the session and joins; what was seen may be read. */
+void trial_end(struct trial *t);
+void trial_free(struct trial *t); /* NULL is allowed; ends it first */
+
+struct doctor_seen;
+
+/* doctor_try with this table of functions and so many children. */
+void doctor_try_with(struct doctor_seen *out, const struct etw_api *api, const char *dir,
+                     unsigned children, int64_t patience_ns);
+
+#endif

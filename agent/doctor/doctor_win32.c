@@ -1,0 +1,347 @@
+/* What only a real Windows machine can confirm is tried here as far as it can be without
+ * collecting, so that one run on a new host tells. A trace session of a name of our own is started
+ * and stopped at once; nothing else is touched. The calls that abort the process under Wine
+ * (TDH, TraceQueryInformation) are not made. */
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/doctor/doctor_facts.h"
+#include "agent/source/etw_api.h"
+#include "agent/source/etw_ctl.h"
+#include "agent/source/right_win32.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/win32.h"
+
+#define TABLE_MAX    (64u << 20)
+#define BUILD_OLDEST 14393 /* Windows 10 1607, Server 2016 */
+#define SESSIONS_MAX 64
+#define NAME_UNITS   1024
+#define PATIENCE_NS  (2 * CLK_S)
+#define SESSION_NAME "procfleet-doctor"
+#define RIGHTS_FIX                                                                       \
+    "run the service as LocalSystem, or put its account into Performance Log Users and " \
+    "grant it 'Profile system performance'; see docs/windows.md"
+#define LENGTH_WRONG ((LONG)0xC0000004) /* STATUS_INFO_LENGTH_MISMATCH */
+
+/* -- system -- */
+
+static FARPROC ntdll(const char *name)
+{
+    HMODULE module = GetModuleHandleW(L"ntdll.dll");
+
+    return module ? GetProcAddress(module, name) : NULL;
+}
+
+static bool is_wine(void)
+{
+    return ntdll("wine_get_version") != NULL;
+}
+
+static void check_build(struct doctor *d)
+{
+    LONG(WINAPI * get)(OSVERSIONINFOW *);
+    OSVERSIONINFOW v = {.dwOSVersionInfoSize = sizeof v};
+    FARPROC p = ntdll("RtlGetVersion");
+
+    memcpy(&get, &p, sizeof get);
+    if (!p || get(&v) != 0) {
+        doctor_say(d, "system.build", DOCTOR_SKIPPED, "", "the system does not tell its version");
+    } else if (is_wine()) {
+        doctor_say(d, "system.build", DOCTOR_SKIPPED, "",
+                   "this is Wine, which says %lu.%lu.%lu: only processes are seen, without events",
+                   v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+    } else if (v.dwBuildNumber < BUILD_OLDEST) {
+        doctor_say(d, "system.build", DOCTOR_WARNING,
+                   "Windows 10 (1607), Server 2016 or newer is what this agent is made for",
+                   "Windows %lu.%lu.%lu is older than any this agent was made for",
+                   v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+    } else {
+        doctor_say(d, "system.build", DOCTOR_OK, "", "Windows %lu.%lu.%lu", v.dwMajorVersion,
+                   v.dwMinorVersion, v.dwBuildNumber);
+    }
+}
+
+/* -- rights -- */
+
+static bool is_member(WELL_KNOWN_SID_TYPE group)
+{
+    BYTE sid[SECURITY_MAX_SID_SIZE];
+    DWORD n = sizeof sid;
+    BOOL member = FALSE;
+
+    return CreateWellKnownSid(group, NULL, sid, &n) && CheckTokenMembership(NULL, sid, &member) &&
+           member;
+}
+
+static bool is_admin(void)
+{
+    return is_member(WinBuiltinAdministratorsSid) || is_member(WinLocalSystemSid);
+}
+
+static void check_rights(struct doctor *d)
+{
+    bool admin = is_admin();
+    bool log_users = is_member(WinBuiltinPerfLoggingUsersSid);
+    bool profile = right_win32_profile() == ERR_OK;
+    bool enough = admin || (log_users && profile);
+
+    doctor_say(d, "rights.events", enough ? DOCTOR_OK : DOCTOR_WARNING, enough ? "" : RIGHTS_FIX,
+               "administrator or LocalSystem: %s; Performance Log Users: %s; right to profile the "
+               "system: %s%s",
+               admin ? "yes" : "no", log_users ? "yes" : "no", profile ? "yes" : "no",
+               enough ? "" : "; starts and ends will be found by comparison only");
+}
+
+/* -- the clock -- */
+
+/* Where the time comes from: "NTP", "NT5DS" (the domain), "AllSync", "NoSync". */
+static bool time_source(char *text, DWORD size)
+{
+    static const char key[] = "SYSTEM\\CurrentControlSet\\Services\\W32Time\\Parameters";
+
+    return RegGetValueA(HKEY_LOCAL_MACHINE, key, "Type", RRF_RT_REG_SZ, NULL, text, &size) ==
+           ERROR_SUCCESS;
+}
+
+/* That the time service rests says nothing: outside of domains it runs for moments only. */
+static void check_sync(struct doctor *d)
+{
+    char from[64] = "";
+    bool off;
+
+    if (!time_source(from, sizeof from)) {
+        doctor_say(d, "clock.sync", DOCTOR_SKIPPED, "",
+                   "the system does not say whether the clock is synchronised");
+        return;
+    }
+    off = strcmp(from, "NoSync") == 0;
+    doctor_say(d, "clock.sync", off ? DOCTOR_WARNING : DOCTOR_OK,
+               off ? "let the time service synchronise: w32tm /config /syncfromflags:manual "
+                     "/manualpeerlist:SERVER /update, then net start w32time"
+                   : "",
+               "the time service's source is %s", from);
+}
+
+/* -- event tracing -- */
+
+struct block {
+    EVENT_TRACE_PROPERTIES p;
+    WCHAR logger[NAME_UNITS], file[NAME_UNITS];
+};
+
+static void narrow(char *text, int size, const WCHAR *w)
+{
+    if (!WideCharToMultiByte(CP_UTF8, 0, w, -1, text, size, NULL, NULL)) {
+        text[0] = '\0';
+    }
+}
+
+/* Who holds the system loggers, and whether a session of ours is there. */
+static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n)
+{
+    char holders[400] = "", name[200];
+    bool ours = false;
+    unsigned loggers = 0;
+
+    for (ULONG i = 0; i < n; i++) {
+        size_t used = strlen(holders);
+
+        narrow(name, sizeof name, blocks[i].logger);
+        ours = ours || strncmp(name, "procfleet", 9) == 0;
+        if (blocks[i].p.LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE) {
+            loggers++;
+            (void)snprintf(holders + used, sizeof holders - used, "%s%s", used ? ", " : " (", name);
+        }
+    }
+    doctor_say(d, "etw.sessions", loggers >= 8 || n >= SESSIONS_MAX ? DOCTOR_WARNING : DOCTOR_OK,
+               loggers >= 8 || n >= SESSIONS_MAX
+                   ? "stop one that is not needed: logman stop NAME -ets"
+                   : "",
+               "%lu sessions, %u of 8 system loggers%s%s; ours among them: %s", n, loggers, holders,
+               holders[0] ? ")" : "", ours ? "yes" : "no");
+}
+
+static void check_sessions(struct doctor *d, const struct etw_api *api)
+{
+    struct block *blocks = mem_array(SESSIONS_MAX, sizeof *blocks);
+    EVENT_TRACE_PROPERTIES *list[SESSIONS_MAX];
+    struct errmsg why = {""};
+    ULONG n = 0, code;
+
+    if (!blocks) {
+        doctor_say(d, "etw.sessions", DOCTOR_SKIPPED, "", "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < SESSIONS_MAX; i++) {
+        memset(&blocks[i], 0, sizeof blocks[i]);
+        blocks[i].p.Wnode.BufferSize = sizeof blocks[i];
+        blocks[i].p.LoggerNameOffset = offsetof(struct block, logger);
+        blocks[i].p.LogFileNameOffset = offsetof(struct block, file);
+        list[i] = &blocks[i].p;
+    }
+    code = api->list(list, SESSIONS_MAX, &n);
+    if (etw_ctl_error(&why, "listing", "sessions", code)) {
+        doctor_say(d, "etw.sessions", DOCTOR_WARNING, RIGHTS_FIX, "%s", why.text);
+    } else {
+        say_sessions(d, blocks, n < SESSIONS_MAX ? n : SESSIONS_MAX);
+    }
+    mem_free(blocks);
+}
+
+static void WINAPI on_record(EVENT_RECORD *record)
+{
+    (void)record; /* nobody processes: it is never called */
+}
+
+/* Whether what the session delivers may be read. */
+static enum err try_reading(const struct etw_api *api, struct errmsg *why)
+{
+    WCHAR name[] = L"" SESSION_NAME;
+    EVENT_TRACE_LOGFILEW log = {.LoggerName = name,
+                                .ProcessTraceMode = PROCESS_TRACE_MODE_REAL_TIME |
+                                                    PROCESS_TRACE_MODE_EVENT_RECORD |
+                                                    PROCESS_TRACE_MODE_RAW_TIMESTAMP,
+                                .EventRecordCallback = on_record};
+    TRACEHANDLE handle = api->open(&log);
+
+    if (handle == INVALID_PROCESSTRACE_HANDLE) {
+        return etw_ctl_error(why, "reading", SESSION_NAME, GetLastError());
+    }
+    (void)api->close(handle);
+    return ERR_OK;
+}
+
+static const char *fix_of_session(enum err e)
+{
+    switch (e) {
+    case ERR_FULL:
+        return "stop a session that is not needed: logman stop NAME -ets";
+    case ERR_ACCESS:
+        if (is_wine()) {
+            return "nothing: Wine has no trace sessions, a real Windows has";
+        }
+        return is_admin() ? "this account has the rights, so something else refuses: look for "
+                            "security software that guards event tracing"
+                          : RIGHTS_FIX;
+    default:
+        return "see what the error says; the agent polls until a session can be had";
+    }
+}
+
+static void check_session(struct doctor *d, const struct etw_api *api)
+{
+    struct etw_session_conf conf = {.name = SESSION_NAME,
+                                    .guid = {0x3a, 0x91, 0x0e, 0x5c, 0x77, 0x24, 0x4b, 0x46, 0x9d,
+                                             0x31, 0xc2, 0x08, 0x6f, 0x1b, 0xd4, 0xe9},
+                                    .kernel = true,
+                                    .one_stream = true,
+                                    .buffer_kb = 64,
+                                    .min_buffers = 4,
+                                    .max_buffers = 8,
+                                    .pool_mib = 8,
+                                    .flush_s = 1};
+    struct etw_ctl *session = NULL;
+    struct errmsg why = {""};
+    enum err e = etw_ctl_open(&session, api, &conf, &why);
+
+    if (!e) {
+        e = etw_ctl_start(session, &why);
+    }
+    if (!e) {
+        e = try_reading(api, &why);
+        err_ignore(etw_ctl_stop(session, NULL));
+    }
+    etw_ctl_close(session);
+    if (e) {
+        doctor_say(d, "etw.session", DOCTOR_WARNING, fix_of_session(e),
+                   "a system trace session cannot be had, processes are polled: %s",
+                   why.text[0] ? why.text : err_text(e));
+    } else {
+        doctor_say(d, "etw.session", DOCTOR_OK, "",
+                   "a system trace session was started, opened for reading and stopped");
+    }
+}
+
+static void check_events(struct doctor *d)
+{
+    struct etw_api api;
+    struct errmsg why = {""};
+
+    if (etw_api_load(&api, &why)) {
+        doctor_say(d, "etw.functions", DOCTOR_WARNING, "none: processes are polled", "%s",
+                   why.text);
+        return;
+    }
+    check_sessions(d, &api);
+    check_session(d, &api);
+}
+
+/* -- the bulk tables of processes -- */
+
+typedef LONG(WINAPI *query_fn)(ULONG, void *, ULONG, ULONG *);
+
+static void check_table(struct doctor *d, query_fn query, ULONG class, bool needed)
+{
+    ULONG room = 1u << 16, got = 0;
+    LONG status = LENGTH_WRONG;
+    int64_t took_ns = 0;
+    char check[32];
+
+    for (; status == LENGTH_WRONG && room <= TABLE_MAX; room *= 2) {
+        void *p = mem_alloc(room);
+        int64_t begun_ns = os_mono_ns();
+
+        status = p ? query(class, p, room, &got) : status;
+        took_ns = os_mono_ns() - begun_ns;
+        mem_free(p);
+    }
+    (void)snprintf(check, sizeof check, "tables.%lu", class);
+    if (status == 0) {
+        doctor_say(d, check, DOCTOR_OK, "", "%lu bytes in %lld us", got,
+                   (long long)(took_ns / CLK_US));
+    } else {
+        doctor_say(d, check, needed ? DOCTOR_FAILED : DOCTOR_SKIPPED,
+                   needed ? "without this table the agent sees nothing: report the system's version"
+                          : "",
+                   "not available here (status %#lx)%s", (unsigned long)status,
+                   needed ? "" : "; its columns are absent");
+    }
+}
+
+static void check_tables(struct doctor *d)
+{
+    FARPROC p = ntdll("NtQuerySystemInformation");
+    query_fn query;
+
+    memcpy(&query, &p, sizeof query);
+    if (p) {
+        check_table(d, query, 5, true);
+        check_table(d, query, 57, false);
+        check_table(d, query, 148, false);
+    }
+}
+
+void doctor_host(struct doctor *d)
+{
+    check_build(d);
+    check_rights(d);
+    check_sync(d);
+    check_events(d);
+    check_tables(d);
+}
+
+void doctor_host_facts(struct doctor *d)
+{
+    struct doctor_seen seen;
+
+    if (!d->conf->facts) {
+        doctor_say(d, "facts", DOCTOR_SKIPPED, "",
+                   "what only a real machine can confirm (rundown, loss, delays, short lives, "
+                   "totals and more) is tried by doctor --facts");
+        return;
+    }
+    doctor_try(&seen, d->conf->conf->state_dir, PATIENCE_NS);
+    doctor_facts_tell(d, &seen);
+}

@@ -1,0 +1,43 @@
+/* What the uplink takes batches from: a queue in memory (queue.h) or the spool on disk
+ * (agent/spool/spool.h). One taker, several batches in its hands at a time, done with in any order.
+ * Not always in order: what happens now may come before what was left lying. */
+#ifndef PROCFLEET_AGENT_OUTBOX_H
+#define PROCFLEET_AGENT_OUTBOX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#define OUTBOX_HANDS 8u /* batches in hand at most */
+
+struct outbox_item {
+    uint64_t stream, seq;
+    const void *p; /* borrowed until done or aside */
+    size_t n;
+};
+
+struct outbox {
+    void *ctx;
+
+    /* The next batch, which is in hand from now on. Never waits.
+     * Errors: ERR_TIMEOUT (none is ready), ERR_FULL (too many in hand), ERR_END (closed, nothing is
+     * left, and nothing in hand) */
+    enum err (*take)(void *ctx, struct outbox_item *out);
+    /* Returns when take may give more than it did last, after wake, or at the monotonic moment. */
+    void (*wait)(void *ctx, int64_t until_ns);
+    void (*wake)(void *ctx); /* from any thread; never waits */
+
+    /* A batch in hand need not be sent again. */
+    void (*done)(void *ctx, const struct outbox_item *item);
+    /* The collector will never take this batch in hand: kept aside with the reason where there is a
+     * place for it, and never given again by itself. */
+    void (*aside)(void *ctx, const struct outbox_item *item, const char *why);
+    /* The collector holds all of this stream up to a number: what is not in hand of it is done; how
+     * many that were. (What is in hand is told by `done`, before.) */
+    size_t (*stored)(void *ctx, uint64_t stream, uint64_t last_seq);
+    /* The stream that batches are made for, and the number of its next one. */
+    void (*next)(void *ctx, uint64_t *stream, uint64_t *seq);
+};
+
+#endif

@@ -1,0 +1,82 @@
+/* A table from 32-bit numbers (pids, tids) to owners, made for look-ups per event: open addressing,
+ * linear probing, no deletion, half of the places empty. An entry dies by itself when `stale` says
+ * its owner is gone; dead entries are reused in passing and swept when the table grows. Numbers
+ * that somebody chose to fall on one place are spread anew, in a way nobody can foresee; a look-up
+ * goes no further than the entry that stands furthest from its own place.
+ * Bounds:  `max` living entries; memory grows by doubling, at most 6 × max entries. Once full, a
+ *          sixteenth must have died before there is room again.
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_PROCESS_IDMAP_H
+#define PROCFLEET_AGENT_PROCESS_IDMAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+/* 32 bytes, so that a look-up costs one line of the cache. */
+struct idmap_entry {
+    void *owner; /* NULL: the place is empty */
+    uint32_t key;
+    uint32_t generation; /* for `stale`; meaning is the user's */
+    uint32_t mark;       /* the user's, */
+    uint32_t state;      /* as is this */
+    int64_t since_ns;    /* and this */
+};
+
+/* Open for the look-up below only. */
+struct idmap {
+    struct idmap_entry *at;
+    size_t cap;     /* a power of two */
+    unsigned shift; /* 64 less the power */
+    uint64_t spread;
+    size_t used; /* places that are not empty, dead ones included */
+    size_t max;
+    size_t refusals_left;
+    size_t spread_again; /* not before so many places are used */
+    size_t reach;        /* no entry stands further behind its own place */
+    bool (*stale)(const struct idmap_entry *e);
+};
+
+/* stale  says that an entry's owner is gone; NULL: entries live for ever
+ * out    owned by the caller, released by idmap_destroy
+ * Errors: ERR_NOMEM */
+NODISCARD enum err idmap_create(struct idmap **out, size_t max,
+                                bool (*stale)(const struct idmap_entry *e));
+void idmap_destroy(struct idmap *m);
+
+/* Pids and tids are multiples of 4 on Windows, and on both systems mostly neighbours: the upper
+ * bits of a multiplication by the golden ratio keep neighbours apart, so that hardly two fall on
+ * one place. */
+static inline size_t idmap_place(const struct idmap *m, uint32_t key)
+{
+    uint32_t number = key >> 2 | key << 30;
+
+    return (size_t)((number * m->spread) >> m->shift);
+}
+
+/* The entry of `key`, dead or alive, or NULL. Valid until the next idmap_put. */
+static inline struct idmap_entry *idmap_find(const struct idmap *m, uint32_t key)
+{
+    size_t i = idmap_place(m, key);
+
+    for (size_t n = 0; n <= m->reach && m->at[i].owner; n++, i = (i + 1) & (m->cap - 1)) {
+        if (m->at[i].key == key) {
+            return &m->at[i];
+        }
+    }
+    return NULL;
+}
+
+/* The living entry of `key`, or NULL. Valid until the next idmap_put. */
+struct idmap_entry *idmap_get(const struct idmap *m, uint32_t key);
+
+/* The place for `key`, found or new; a new one has owner NULL and must be filled before the next
+ * call. NULL: the table is full, or out of memory. */
+struct idmap_entry *idmap_put(struct idmap *m, uint32_t key);
+
+/* Forgets everything, keeps the memory. */
+void idmap_clear(struct idmap *m);
+
+#endif

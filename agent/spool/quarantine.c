@@ -1,0 +1,404 @@
+#include "agent/spool/quarantine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+struct kept {
+    uint64_t number, stream, seq;
+    int64_t when_ns;
+    uint64_t bytes;
+    bool again, in_hand, seen;
+};
+
+struct quarantine {
+    struct quarantine_conf conf;
+    char *dir;
+    struct kept *files; /* by number */
+    size_t n, cap;
+    uint64_t next_number;
+    struct buf scratch;
+    struct quarantine_stats stats;
+};
+
+/* -- the directory -- */
+
+static struct kept *find(struct quarantine *q, uint64_t number)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        if (q->files[i].number == number) {
+            return &q->files[i];
+        }
+    }
+    return NULL;
+}
+
+static enum err add(struct quarantine *q, const struct kept *k)
+{
+    if (q->n == q->cap) {
+        size_t cap = q->cap ? q->cap * 2 : 16;
+        struct kept *grown = mem_realloc_array(q->files, cap, sizeof *grown);
+
+        if (!grown) {
+            return ERR_NOMEM;
+        }
+        q->files = grown;
+        q->cap = cap;
+    }
+    q->files[q->n++] = *k;
+    q->stats.held_bytes += k->bytes;
+    q->next_number = k->number >= q->next_number ? k->number + 1 : q->next_number;
+    return ERR_OK;
+}
+
+/* What the file says of itself. */
+static enum err look_into(struct quarantine *q, struct kept *k, const char *suffix)
+{
+    const struct fio *fio = q->conf.fio;
+    struct quarantine_batch b;
+    uint8_t head[QUARANTINE_HEAD];
+    char *path = quarantine_file_path(q->dir, k->number, suffix);
+    struct fio_file *f;
+    size_t got = 0;
+    enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e) {
+        return e;
+    }
+    e = fio->size(fio->ctx, f, &k->bytes);
+    if (!e) {
+        e = fio->read(fio->ctx, f, 0, head, sizeof head, &got);
+    }
+    fio->close(fio->ctx, f);
+    if (!e) {
+        e = quarantine_file_head(&b, head, got);
+    }
+    if (!e) {
+        k->stream = b.stream;
+        k->seq = b.seq;
+        k->when_ns = b.when_ns;
+    }
+    return e;
+}
+
+static enum err collect(void *ctx, const char *name)
+{
+    struct quarantine *q = ctx;
+    struct kept k = {.seen = true}, *known;
+    enum err e;
+
+    if (!quarantine_file_name(&k.number, &k.again, name)) {
+        return ERR_OK;
+    }
+    known = find(q, k.number);
+    if (known) {
+        known->again = k.again;
+        known->seen = true;
+        return ERR_OK;
+    }
+    if (q->n >= QUARANTINE_FILES) {
+        return ERR_OK;
+    }
+    e = look_into(q, &k, k.again ? ".again" : ".quar");
+    if (e == ERR_NOMEM) {
+        return e;
+    }
+    if (e) {
+        q->stats.unreadable++;
+        q->next_number = k.number >= q->next_number ? k.number + 1 : q->next_number;
+        return ERR_OK;
+    }
+    return add(q, &k);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct kept *x = a, *y = b;
+
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* The list becomes what is on disk; what is in hand stays until it is let go. */
+static enum err scan(struct quarantine *q)
+{
+    size_t kept = 0;
+    enum err e;
+
+    for (size_t i = 0; i < q->n; i++) {
+        q->files[i].seen = false;
+    }
+    q->stats.unreadable = 0;
+    e = os_list_dir(q->dir, collect, q);
+    if (e && e != ERR_NOTFOUND) {
+        return e;
+    }
+    for (size_t i = 0; i < q->n; i++) {
+        if (q->files[i].seen || q->files[i].in_hand) {
+            q->files[kept++] = q->files[i];
+        } else {
+            q->stats.held_bytes -= q->files[i].bytes;
+        }
+    }
+    q->n = kept;
+    if (q->n > 0) {
+        qsort(q->files, q->n, sizeof *q->files, by_number);
+    }
+    return ERR_OK;
+}
+
+/* Takes the file off the disk and out of the list. */
+static void remove_file(struct quarantine *q, struct kept *k)
+{
+    static const char *const suffixes[] = {".quar", ".again"};
+    const struct fio *fio = q->conf.fio;
+
+    for (size_t i = 0; i < 2; i++) {
+        char *path = quarantine_file_path(q->dir, k->number, suffixes[i]);
+
+        if (path) {
+            err_ignore(fio->remove(fio->ctx, path)); /* one of the two is there */
+        }
+        mem_free(path);
+    }
+    q->stats.held_bytes -= k->bytes;
+    q->n--;
+    memmove(k, k + 1, (size_t)(q->files + q->n - k) * sizeof *k);
+}
+
+/* The oldest that is not in hand; NULL: none. */
+static struct kept *oldest(struct quarantine *q)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        if (!q->files[i].in_hand) {
+            return &q->files[i];
+        }
+    }
+    return NULL;
+}
+
+static void make_room(struct quarantine *q, uint64_t bytes)
+{
+    struct kept *k;
+
+    while ((q->n >= QUARANTINE_FILES || q->stats.held_bytes + bytes > q->conf.max_bytes) &&
+           (k = oldest(q)) != NULL) {
+        remove_file(q, k);
+        q->stats.dropped++;
+    }
+}
+
+/* -- open, close -- */
+
+enum err quarantine_open(struct quarantine **out, const struct quarantine_conf *conf)
+{
+    struct quarantine *q = mem_zalloc(sizeof *q);
+    enum err e = ERR_NOMEM;
+
+    if (!q) {
+        return ERR_NOMEM;
+    }
+    q->conf = *conf;
+    q->next_number = 1;
+    buf_init(&q->scratch, QUARANTINE_FILE_MAX);
+    q->dir = os_path_join(conf->spool_dir, QUARANTINE_DIR);
+    if (q->dir) {
+        e = scan(q);
+    }
+    if (e) {
+        quarantine_close(q);
+        return e;
+    }
+    *out = q;
+    return ERR_OK;
+}
+
+void quarantine_close(struct quarantine *q)
+{
+    if (q) {
+        buf_fini(&q->scratch);
+        mem_free(q->files);
+        mem_free(q->dir);
+        mem_free(q);
+    }
+}
+
+void quarantine_stats(const struct quarantine *q, struct quarantine_stats *out)
+{
+    *out = q->stats;
+    out->held = q->n;
+}
+
+/* -- keeping -- */
+
+/* The file's name becomes `suffix`'s, durably. */
+static enum err rename_file(struct quarantine *q, uint64_t number, const char *from, const char *to)
+{
+    const struct fio *fio = q->conf.fio;
+    char *old = quarantine_file_path(q->dir, number, from),
+         *new = quarantine_file_path(q->dir, number, to);
+    enum err e = old && new ? fio->rename(fio->ctx, old, new) : ERR_NOMEM;
+
+    mem_free(old);
+    mem_free(new);
+    return e ? e : fio->sync_dir(fio->ctx, q->dir);
+}
+
+static void discard(struct quarantine *q, const char *path)
+{
+    const struct fio *fio = q->conf.fio;
+
+    err_ignore(fio->sync_dir(fio->ctx, q->dir));
+    err_ignore(fio->remove(fio->ctx, path));
+    err_ignore(fio->sync_dir(fio->ctx, q->dir));
+}
+
+static enum err write_file(struct quarantine *q, uint64_t number)
+{
+    const struct fio *fio = q->conf.fio;
+    char *tmp = quarantine_file_path(q->dir, number, ".tmp");
+    struct fio_file *f = NULL;
+    enum err e = tmp ? os_mkdirs(q->dir, true) : ERR_NOMEM;
+
+    if (!e) {
+        e = fio->create(fio->ctx, &f, tmp);
+    }
+    if (e == ERR_EXISTS) { /* of a crash */
+        discard(q, tmp);
+        e = fio->create(fio->ctx, &f, tmp);
+    }
+    if (!e) {
+        e = fio->write(fio->ctx, f, 0, q->scratch.p, q->scratch.n);
+        if (!e) {
+            e = fio->sync(fio->ctx, f);
+        }
+        fio->close(fio->ctx, f);
+        if (!e) {
+            e = fio->sync_dir(fio->ctx, q->dir);
+        }
+        if (!e) {
+            e = rename_file(q, number, ".tmp", ".quar");
+        }
+        if (e) {
+            discard(q, tmp);
+        }
+    }
+    mem_free(tmp);
+    return e;
+}
+
+static enum err keep(struct quarantine *q, const struct quarantine_batch *b)
+{
+    struct kept k = {
+        .number = q->next_number, .stream = b->stream, .seq = b->seq, .when_ns = b->when_ns};
+    enum err e;
+
+    buf_reset(&q->scratch);
+    quarantine_file_format(&q->scratch, b);
+    if (q->scratch.bad) {
+        return q->scratch.bad;
+    }
+    k.bytes = q->scratch.n;
+    make_room(q, k.bytes);
+    e = write_file(q, k.number);
+    return e ? e : add(q, &k);
+}
+
+void quarantine_put(struct quarantine *q, const struct quarantine_batch *b)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        struct kept *k = &q->files[i];
+
+        if (k->stream == b->stream && k->seq == b->seq && !k->in_hand) {
+            remove_file(q, k); /* it was set aside before a crash */
+            break;
+        }
+    }
+    spool_batch_count(&q->stats.put, b->p, b->n);
+    if (keep(q, b)) {
+        q->stats.unkept++;
+    }
+}
+
+void quarantine_tidy(struct quarantine *q, int64_t now_ns)
+{
+    err_ignore(scan(q)); /* the next minute comes */
+    for (size_t i = 0; i < q->n;) {
+        struct kept *k = &q->files[i];
+
+        if (k->in_hand || k->again || k->when_ns >= now_ns - q->conf.max_age_ns) {
+            i++;
+            continue;
+        }
+        remove_file(q, k);
+        q->stats.dropped++;
+    }
+}
+
+/* -- sending again -- */
+
+enum err quarantine_next(struct quarantine *q, struct buf *content, struct quarantine_batch *out)
+{
+    for (size_t i = 0; i < q->n; i++) {
+        struct kept *k = &q->files[i];
+        uint8_t *bytes;
+        enum err e;
+
+        if (!k->again || k->in_hand) {
+            continue;
+        }
+        e = quarantine_file_read(out, &bytes, q->conf.spool_dir, k->number);
+        if (!e) {
+            buf_reset(content);
+            buf_put(content, out->p, out->n);
+            e = content->bad;
+            out->p = content->p;
+            mem_free(bytes);
+        }
+        if (!e) {
+            k->in_hand = true;
+            return ERR_OK;
+        }
+        k->again = false; /* cannot be read now; the next look at the directory finds it again */
+    }
+    return ERR_END;
+}
+
+void quarantine_done(struct quarantine *q, const struct quarantine_batch *b)
+{
+    struct kept *k = find(q, b->number);
+
+    spool_batch_count(&q->stats.again, b->p, b->n);
+    if (k) {
+        remove_file(q, k);
+    }
+}
+
+void quarantine_keep(struct quarantine *q, const struct quarantine_batch *b, const char *why)
+{
+    struct quarantine_batch anew = *b;
+    enum err e;
+    struct kept *k;
+
+    (void)snprintf(anew.why, sizeof anew.why, "%s", why);
+    e = keep(q, &anew);
+    k = find(q, b->number);
+    if (k && !e) {
+        remove_file(q, k);
+    } else if (k) { /* under its old name, with its old reason; asked for, but not at once */
+        k->in_hand = k->again = false;
+    }
+}
+
+void quarantine_back(struct quarantine *q, uint64_t number)
+{
+    struct kept *k = find(q, number);
+
+    if (k) {
+        k->in_hand = false;
+    }
+}

@@ -1,0 +1,99 @@
+/* The inside of spool_disk.c, which spool_recover.c and spool_shrink.c share. Nobody else includes
+ * this. */
+#ifndef PROCFLEET_AGENT_SPOOL_SPOOL_DISK_IMPL_H
+#define PROCFLEET_AGENT_SPOOL_SPOOL_DISK_IMPL_H
+
+#include "agent/spool/spool_disk.h"
+
+struct spool_file {
+    uint64_t number, stream, first_seq;
+    uint64_t last_seq; /* first_seq - 1: none */
+    uint64_t bytes;    /* durable */
+    uint64_t seed;
+    int64_t newest_ns; /* UTC, of its newest record */
+    enum spool_detail detail;
+};
+
+struct spool_cursor {
+    uint64_t number; /* of a file; one that is gone means the next */
+    uint64_t at;
+};
+
+struct spool_range {
+    uint64_t stream, first, last;
+    uint64_t number; /* of the newest file it is about */
+};
+
+struct spool_hand {
+    uint64_t stream, seq;
+    bool gone; /* its file is */
+};
+
+struct spool_disk {
+    struct spool_disk_conf conf;
+    char *dir;
+    uint64_t segment_bytes;
+    struct spool_file *files; /* by number */
+    size_t n_files, cap_files;
+    uint64_t next_number;
+
+    struct fio_file *out;  /* appended to: files[n_files - 1]; NULL: the next commit begins one */
+    int64_t memory_ns;     /* see spool_disk_memory */
+    struct fio_file *mark; /* NULL: not open */
+    struct fio_file *in;   /* read from, */
+    uint64_t in_number;    /* this one */
+
+    uint64_t stream, next_seq;
+    struct buf commit;
+    bool fresh;               /* it begins a file, */
+    struct spool_file coming; /* this one, or what it adds to the last one */
+    uint64_t commit_n;        /* batches in it, */
+    uint64_t commit_bytes;    /* their content */
+
+    struct spool_cursor back, live, newest; /* newest: the first record of the last commit */
+    int64_t newest_ns;
+    bool live_set, live_turn;
+    struct spool_range ranges[SPOOL_RANGES_MAX];
+    size_t n_ranges;
+    struct spool_hand hands[SPOOL_HANDS_MAX];
+    size_t n_hands;
+
+    struct wire_encoder *encoder;
+    struct buf scratch, reduced;
+    struct spool_disk_stats stats;
+};
+
+/* -- spool_disk.c -- */
+char *spool_disk_path(const struct spool_disk *d, uint64_t number, const char *suffix);
+NODISCARD enum err spool_disk_room(struct spool_disk *d); /* for one file more */
+/* The file as it is read. Errors: of the disk, ERR_NOMEM */
+NODISCARD enum err spool_disk_view(struct spool_disk *d, const struct spool_file *f,
+                                   struct spool_segment *out);
+void spool_disk_unread(struct spool_disk *d); /* before a file is renamed or removed */
+bool spool_disk_is_done(const struct spool_disk *d, uint64_t stream, uint64_t seq);
+/* NULL: not in hand. */
+struct spool_hand *spool_disk_hand(struct spool_disk *d, uint64_t stream, uint64_t seq);
+/* Removes a file that came to nothing. */
+void spool_disk_discard(struct spool_disk *d, const char *path);
+/* Takes the file off the disk and out of the list. */
+void spool_disk_remove(struct spool_disk *d, size_t i);
+
+/* -- spool_recover.c -- */
+NODISCARD enum err spool_recover(struct spool_disk *d, struct errmsg *why);
+
+/* -- spool_mark.c -- */
+#define SPOOL_MARK_NAME "mark"
+void spool_mark_write(
+    struct spool_disk *d); /* after a commit; what fails is tried again with the next */
+void spool_mark_close(struct spool_disk *d);
+/* After the segments were read: begins a new stream when they lost numbers that had been given out.
+ * Errors: those of os_random */
+NODISCARD enum err spool_mark_check(struct spool_disk *d);
+
+/* -- spool_shrink.c -- */
+/* Makes room for a commit of so many bytes, as far as that goes. */
+void spool_shrink(struct spool_disk *d, uint64_t bytes);
+/* Drops the file; what was not done in it is added to *loss. */
+void spool_shrink_drop(struct spool_disk *d, size_t i, struct spool_loss *loss);
+
+#endif

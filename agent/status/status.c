@@ -1,0 +1,167 @@
+#include "agent/status/status.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/human.h"
+#include "common/ledger.h"
+
+static void copy(char *to, size_t size, struct str from)
+{
+    size_t n = from.n < size ? from.n : human_utf8(from.p, size - 1);
+
+    if (n > 0) {
+        memcpy(to, from.p, n);
+    }
+    to[n] = '\0';
+}
+
+/* -- keeping -- */
+
+void status_keep_note(struct status_keeper *k, const struct life_event *ev)
+{
+    struct status_note *note = &k->notes[k->n_notes % STATUS_NOTES];
+
+    if (!life_is_of_host(ev->kind)) {
+        return;
+    }
+    note->wall_ns = ev->wall_ns;
+    note->level = ev->kind == LIFE_LEVEL;
+    copy(note->text, sizeof note->text, ev->text);
+    k->n_notes++;
+}
+
+static void mark(struct status_keeper *k, int64_t mono_ns)
+{
+    if (k->n_marks == STATUS_MARKS) {
+        memmove(k->marks, k->marks + 1, (STATUS_MARKS - 1) * sizeof *k->marks);
+        k->n_marks--;
+    }
+    k->marks[k->n_marks].mono_ns = mono_ns;
+    for (size_t i = 0; i < k->n_rows; i++) {
+        k->marks[k->n_marks].counts[i] = k->rows[i].count;
+    }
+    k->n_marks++;
+}
+
+void status_keep_ledger(struct status_keeper *k, int64_t mono_ns, const struct ledger_row *rows,
+                        size_t n)
+{
+    bool first = k->n_marks == 0;
+
+    k->n_rows = n < STATUS_ROWS ? n : STATUS_ROWS;
+    if (k->n_rows > 0) {
+        memcpy(k->rows, rows, k->n_rows * sizeof *rows);
+    }
+    if (first || mono_ns - k->marks[k->n_marks - 1].mono_ns >= STATUS_MARK_NS) {
+        mark(k, mono_ns);
+    }
+    if (first) { /* what the first reading has was counted within this hour too */
+        memset(k->marks[0].counts, 0, sizeof k->marks[0].counts);
+    }
+}
+
+static bool is_told(const struct ledger_row *row)
+{
+    return row->count > 0 && (ledger_is_loss(row) || str_eq(row->stage, str_make("etw")) ||
+                              str_eq(row->stage, str_make("level")));
+}
+
+void status_keep_read(const struct status_keeper *k, struct status *out)
+{
+    size_t first = k->n_notes > STATUS_NOTES ? k->n_notes - STATUS_NOTES : 0;
+
+    out->n_notes = 0;
+    for (size_t i = first; i < k->n_notes; i++) {
+        out->notes[out->n_notes++] = k->notes[i % STATUS_NOTES];
+    }
+    out->n_losses = 0;
+    for (size_t i = 0; i < k->n_rows && out->n_losses < STATUS_LOSSES; i++) {
+        const struct ledger_row *row = &k->rows[i];
+        struct status_loss *l = &out->losses[out->n_losses];
+        uint64_t then = k->n_marks ? k->marks[0].counts[i] : 0;
+
+        if (is_told(row)) {
+            copy(l->stage, sizeof l->stage, row->stage);
+            copy(l->reason, sizeof l->reason, row->reason);
+            l->missing = ledger_is_loss(row);
+            l->total = row->count;
+            l->hour = row->count - (row->count < then ? 0 : then);
+            out->n_losses++;
+        }
+    }
+}
+
+/* -- asking -- */
+
+uint64_t status_lost(const struct status *s, const char *stage, const char *reason)
+{
+    for (size_t i = 0; i < s->n_losses; i++) {
+        if (strcmp(s->losses[i].stage, stage) == 0 && strcmp(s->losses[i].reason, reason) == 0) {
+            return s->losses[i].hour;
+        }
+    }
+    return 0;
+}
+
+uint64_t status_missing(const struct status *s, bool ever)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < s->n_losses; i++) {
+        if (s->losses[i].missing) {
+            n += ever ? s->losses[i].total : s->losses[i].hour;
+        }
+    }
+    return n;
+}
+
+static const char *utc(char text[CLK_TEXT], int64_t wall_ns)
+{
+    return clk_format_utc(text, CLK_TEXT, wall_ns, 0);
+}
+
+static void print_certificate(struct buf *out, const struct status *s)
+{
+    char end[CLK_TEXT], next[CLK_TEXT];
+
+    if (s->certificate_end_ns == 0) {
+        return;
+    }
+    buf_printf(out, "identity  certificate until %s", utc(end, s->certificate_end_ns));
+    if (s->renew_ns) {
+        buf_printf(out, ", to be renewed %s", utc(next, s->renew_ns));
+    }
+    if (s->renew_why[0]) {
+        buf_printf(out, "; %llu tries failed, the last: ", (unsigned long long)s->renew_failed);
+        human_text(out, str_make(s->renew_why));
+    }
+    buf_put_str(out, "\n");
+}
+
+void status_print(struct buf *out, const struct status *s)
+{
+    char when[CLK_TEXT];
+
+    buf_put_str(out, "source    ");
+    human_text(out, str_make(s->source));
+    buf_printf(out, "%s since %s\n", s->polled ? " (polled: short lives are missed)" : "",
+               utc(when, s->source_since_ns));
+    buf_printf(out, "level     L%u since %s\n", s->level, utc(when, s->level_since_ns));
+    buf_printf(out, "lost      %llu in the last hour, %llu since %s\n",
+               (unsigned long long)status_missing(s, false),
+               (unsigned long long)status_missing(s, true), utc(when, s->started_ns));
+    buf_put_str(out, "collector ");
+    human_text(out, str_make(s->uplink));
+    buf_printf(out, " since %s, %llu batches wait\n", utc(when, s->uplink_since_ns),
+               (unsigned long long)s->queue_held);
+    print_certificate(out, s);
+    if (s->n_notes > 0) {
+        const struct status_note *note = &s->notes[s->n_notes - 1];
+
+        buf_printf(out, "last      %s %s: ", utc(when, note->wall_ns),
+                   note->level ? "level" : "source");
+        human_text(out, str_make(note->text));
+        buf_put_str(out, "\n");
+    }
+}

@@ -1,0 +1,90 @@
+/* What a running agent knows of itself, for whoever asks on its host: status_file.h writes and
+ * reads it, `doctor` and `service status` tell it. The keeper remembers what it takes: the latest
+ * events of the agent itself, and the loss ledger over the last hour.
+ * Bounds:  STATUS_NOTES events, STATUS_ROWS counters, one mark each STATUS_MARK_NS.
+ * Threads: none of its own; whoever shares a keeper locks. */
+#ifndef PROCFLEET_AGENT_STATUS_STATUS_H
+#define PROCFLEET_AGENT_STATUS_STATUS_H
+
+#include "common/buf.h"
+#include "common/clk.h"
+#include "common/model.h"
+
+#define STATUS_TEXT    512
+#define STATUS_NOTES   8
+#define STATUS_LOSSES  96 /* rows told */
+#define STATUS_ROWS    192
+#define STATUS_MARKS   13
+#define STATUS_MARK_NS (300 * CLK_S) /* so the last hour is one of 60 to 65 minutes */
+
+/* LIFE_LEVEL or LIFE_SOURCE. */
+struct status_note {
+    int64_t wall_ns;
+    bool level; /* else of the source */
+    char text[STATUS_TEXT];
+};
+
+/* A row of the ledger that is not 0. */
+struct status_loss {
+    char stage[24], reason[40];
+    bool missing; /* data that answers lack; else it says why (ledger.h) */
+    uint64_t total, hour;
+};
+
+struct status {
+    bool running; /* or it ended otherwise than in good order */
+    uint32_t pid;
+    char version[32], host[MODEL_HOST_NAME_MAX + 1];
+    int64_t started_ns, written_ns;       /* UTC, as all below */
+    char source[32], detail[STATUS_TEXT]; /* struct source_about's */
+    bool polled;
+    int64_t source_since_ns;
+    unsigned level;
+    int64_t level_since_ns;
+    char uplink[16]; /* "connecting", "connected", "unreachable", "refused" */
+    char why[STATUS_TEXT];
+    int64_t uplink_since_ns;
+    uint64_t processes, acknowledged, quarantined, bytes_sent;
+    uint64_t queue_held, queue_bytes, queue_dropped;
+    uint64_t aside_held, aside_bytes;     /* in the spool's quarantine, now */
+    int64_t certificate_end_ns, renew_ns; /* renew: when the next try is due, 0 = never */
+    uint64_t renewed, renew_failed;
+    char renew_why[256]; /* of the last failure, "" when the last try worked */
+    size_t n_notes;
+    struct status_note notes[STATUS_NOTES]; /* newest last */
+    size_t n_losses;
+    struct status_loss losses[STATUS_LOSSES];
+};
+
+struct status_keeper {
+    size_t n_notes; /* ever */
+    struct status_note notes[STATUS_NOTES];
+    size_t n_rows;
+    struct ledger_row rows[STATUS_ROWS]; /* totals; texts are borrowed for good */
+    size_t n_marks;
+    struct {
+        int64_t mono_ns;
+        uint64_t counts[STATUS_ROWS];
+    } marks[STATUS_MARKS]; /* oldest first */
+};
+
+/* Other kinds are ignored. */
+void status_keep_note(struct status_keeper *k, const struct life_event *ev);
+
+/* The counters since the start as of this moment: always the same rows, whose texts stay. */
+void status_keep_ledger(struct status_keeper *k, int64_t mono_ns, const struct ledger_row *rows,
+                        size_t n);
+
+/* Fills notes and losses. */
+void status_keep_read(const struct status_keeper *k, struct status *out);
+
+/* The row's count in the last hour; 0 when it has none. */
+uint64_t status_lost(const struct status *s, const char *stage, const char *reason);
+
+/* All that is missing, in the last hour or ever. */
+uint64_t status_missing(const struct status *s, bool ever);
+
+/* A few lines for people, each with its end. */
+void status_print(struct buf *out, const struct status *s);
+
+#endif

@@ -1,0 +1,371 @@
+/* Batches in hand: sent, sent again, set aside.
+ *
+ * Up to `in_flight` batches are under way at once; their answers come in any order. A batch that
+ * the collector says it will never take is set aside at once. The others come again, for as long as
+ * it takes, unless the batch itself is what breaks the exchange. Which it is shows only over time:
+ *
+ * A batch whose exchange failed otherwise (the connection broke under it, no answer came, the
+ * collector failed inside) becomes a suspect. Nothing is proved yet: a collector that is restarted
+ * breaks connections under good batches too. A suspect is sent again only alone, and only after a
+ * sign that the collector works: a batch that was taken since, or a Heartbeat that was answered. A
+ * failure counts against it when it was alone, and when since its last failure another batch was
+ * taken or there was no other one to send. FAULTS_MAX of them set it aside.
+ *
+ * So a collector that is restarted, even every few seconds, costs a good batch nothing: it would
+ * have to fail under the same batch each time while the others get through. A collector that fails
+ * under every batch sets none aside while others wait; and a batch that breaks everything does not
+ * keep the others back, since suspects leave their place in flight. */
+#include "agent/uplink_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/wire.h"
+
+#define FAULTS_MAX 5u
+
+static bool is_sent(const struct uplink_slot *s)
+{
+    return s->used && s->call;
+}
+
+static size_t count_sent(const struct uplink *u)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        n += is_sent(&u->slots[i]);
+    }
+    return n;
+}
+
+bool uplink_push_idle(const struct uplink *u)
+{
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        if (u->slots[i].used) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* -- what becomes of a batch -- */
+
+static void release(struct uplink *u, struct uplink_slot *s)
+{
+    os_mutex_lock(u->lock);
+    u->status.held--;
+    os_mutex_unlock(u->lock);
+    *s = (struct uplink_slot){0};
+}
+
+static void acknowledged(struct uplink *u, struct uplink_slot *s, bool duplicate)
+{
+    os_mutex_lock(u->lock);
+    u->status.acknowledged++;
+    u->status.duplicates += duplicate;
+    u->status.bytes += s->item.n;
+    os_mutex_unlock(u->lock);
+    u->outbox.done(u->outbox.ctx, &s->item);
+    release(u, s);
+}
+
+static void count_lost(const struct outbox_item *item, uint64_t *rows, uint64_t *events)
+{
+    struct batch *b;
+
+    if (wire_batch_decode(&b, item->p, item->n) == ERR_OK) {
+        wire_batch_at_stake(b, rows, events);
+        wire_batch_free(b);
+    }
+}
+
+/* The batch will never be taken: make way for the next. */
+static void set_aside(struct uplink *u, struct uplink_slot *s, const char *why)
+{
+    uint64_t rows = 0, events = 0;
+    char quoted[400];
+    bool news;
+
+    count_lost(&s->item, &rows, &events);
+    os_mutex_lock(u->lock);
+    news = u->status.quarantined == 0 || strcmp(u->status.why, why) != 0;
+    u->status.quarantined++;
+    u->status.quarantined_rows += rows;
+    u->status.quarantined_events += events;
+    (void)snprintf(u->status.why, sizeof u->status.why, "%s", why);
+    os_mutex_unlock(u->lock);
+    if (news) {
+        log_line(LOG_WARN, "uplink", "quarantined", "seq=%llu bytes=%zu why=%s",
+                 (unsigned long long)s->item.seq, s->item.n, log_str(quoted, sizeof quoted, why));
+    }
+    u->outbox.aside(u->outbox.ctx, &s->item, why);
+    release(u, s);
+}
+
+static void again(struct uplink *u, struct uplink_slot *s, int64_t when_ns)
+{
+    s->again_ns = when_ns;
+    os_mutex_lock(u->lock);
+    u->status.resent++;
+    os_mutex_unlock(u->lock);
+}
+
+/* The exchange failed in a way that may be the batch's doing. */
+static void suspect(struct uplink *u, struct uplink_slot *s, const char *why)
+{
+    bool others = u->taken > s->taken || u->dry;
+
+    if (s->suspect && s->alone && others && ++s->faults >= FAULTS_MAX) {
+        set_aside(u, s, why);
+        return;
+    }
+    s->suspect = true;
+    s->proofs = u->proofs;
+    s->taken = u->taken;
+    again(u, s, os_mono_ns() + uplink_growing(u, &s->pause_ns));
+}
+
+/* -- answers -- */
+
+/* What the collector's status means for the batch. */
+static void on_refused(struct uplink *u, struct uplink_slot *s, const struct rpc_result *result)
+{
+    char why[320];
+
+    (void)snprintf(why, sizeof why, "%s: %.256s", rpc_code_name(result->code), result->message);
+    if (uplink_is_busy(result->code)) {
+        again(u, s, uplink_retry_ns(u, result));
+        return;
+    }
+    switch (result->code) {
+    case RPC_FAILED_PRECONDITION:
+    case RPC_UNAUTHENTICATED:
+    case RPC_NOT_FOUND: /* it wants a Hello first, */
+        u->greeted = false;
+        suspect(u, s, why);
+        break;
+    case RPC_INTERNAL:
+    case RPC_UNKNOWN: /* or has trouble of its own; but not for ever */
+        suspect(u, s, why);
+        break;
+    default:
+        set_aside(u, s, why);
+        break;
+    }
+}
+
+static void on_broken(struct uplink *u, struct uplink_slot *s, enum err e,
+                      const struct rpc_result *result)
+{
+    struct uplink_slot was = *s;
+
+    if (e == ERR_NOMEM) {
+        again(u, s, os_mono_ns() + uplink_growing(u, &s->pause_ns));
+        return;
+    }
+    if (e != ERR_CLOSED) {
+        suspect(u, s,
+                e == ERR_TIMEOUT       ? "no answer came to this batch again and again"
+                : e == ERR_UNREACHABLE ? "the connection broke under this batch again and again"
+                                       : "the answer to this batch cannot be read");
+    }
+    if (u->greeted && was.client == u->current && was.connection == u->connection) {
+        uplink_failed(u, e, result); /* else it is known: a later connection stands */
+    }
+}
+
+static void finish(struct uplink *u, struct uplink_slot *s)
+{
+    struct wire_push_reply answer = {0};
+    struct rpc_result result = {0};
+    enum err e;
+
+    buf_reset(&u->reply);
+    e = rpc_pending_finish(s->call, &u->reply, &result, NULL);
+    s->call = NULL;
+    if (e == ERR_REFUSED) {
+        u->timeouts = 0;
+        on_refused(u, s, &result);
+        return;
+    }
+    if (!e) {
+        e = wire_push_reply_decode(&answer, u->reply.p, u->reply.n);
+    }
+    if (e) {
+        on_broken(u, s, e, &result);
+        return;
+    }
+    u->proofs++;
+    u->taken++;
+    uplink_succeeded(u, "push acknowledged");
+    acknowledged(u, s, answer.duplicate);
+}
+
+void uplink_push_collect(struct uplink *u)
+{
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        struct uplink_slot *s = &u->slots[i];
+
+        if (is_sent(s) && rpc_pending_ended(s->call)) {
+            finish(u, s);
+        }
+    }
+}
+
+size_t uplink_push_stored(struct uplink *u, uint64_t stream, uint64_t last_seq)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        struct uplink_slot *s = &u->slots[i];
+
+        if (s->used && !s->call && s->item.stream == stream && s->item.seq <= last_seq) {
+            acknowledged(u, s, true);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* -- sending -- */
+
+static struct uplink_slot *take(struct uplink *u)
+{
+    struct uplink_slot *s = NULL;
+    size_t places = 0;
+    enum err e;
+
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        places += u->slots[i].used && !u->slots[i].suspect;
+        s = u->slots[i].used ? s : &u->slots[i];
+    }
+    u->dry = u->dry && s;
+    if (!s || places >= u->in_flight) {
+        return NULL;
+    }
+    e = u->outbox.take(u->outbox.ctx, &s->item);
+    u->dry = e == ERR_TIMEOUT || e == ERR_END;
+    u->ended_outbox = e == ERR_END;
+    s->used = !e;
+    s->pause_ns = UPLINK_PAUSE_MIN_NS;
+    os_mutex_lock(u->lock);
+    u->status.taken += !e;
+    u->status.held += !e;
+    os_mutex_unlock(u->lock);
+    return e ? NULL : s;
+}
+
+static void send(struct uplink *u, struct uplink_slot *s)
+{
+    int64_t left_ns = uplink_time_left(u);
+    enum err e;
+
+    if (u->max_message && s->item.n > u->max_message) {
+        set_aside(u, s, "larger than the collector takes");
+        return;
+    }
+    s->alone = true;
+    s->client = u->current;
+    s->connection = u->connection;
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        if (is_sent(&u->slots[i])) {
+            s->alone = u->slots[i].alone = false;
+        }
+    }
+    e = rpc_client_begin(&s->call, u->clients[u->current], RPC_INGEST_PUSH, FRAME_ZSTD, s->item.p,
+                         s->item.n, left_ns < u->call_ns ? left_ns : u->call_ns, uplink_woken, u);
+    if (e) {
+        s->call = NULL;
+        on_broken(u, s, e, &(struct rpc_result){0});
+    }
+}
+
+/* A suspect that may go now; NULL: none. */
+static struct uplink_slot *pick_suspect(struct uplink *u, int64_t now_ns)
+{
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        struct uplink_slot *s = &u->slots[i];
+
+        if (s->used && s->suspect && !s->call && now_ns >= s->again_ns && u->proofs > s->proofs) {
+            return s;
+        }
+    }
+    return NULL;
+}
+
+bool uplink_push_wants_proof(const struct uplink *u)
+{
+    int64_t now_ns = os_mono_ns();
+    bool wanted = false;
+
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        const struct uplink_slot *s = &u->slots[i];
+
+        if (s->used && !s->suspect) {
+            return false; /* its answer will be the sign */
+        }
+        wanted = wanted || (s->used && !s->call && now_ns >= s->again_ns && u->proofs <= s->proofs);
+    }
+    return wanted;
+}
+
+/* The first moment at which a batch may be sent again. */
+static int64_t next_again_ns(const struct uplink *u, int64_t now_ns)
+{
+    int64_t next_ns = INT64_MAX;
+
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        const struct uplink_slot *s = &u->slots[i];
+
+        if (s->used && !s->call && s->again_ns > now_ns && s->again_ns < next_ns) {
+            next_ns = s->again_ns;
+        }
+    }
+    return next_ns;
+}
+
+/* Whether a suspect is under way: then nothing else begins. */
+static bool is_tried(const struct uplink *u)
+{
+    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+        if (is_sent(&u->slots[i]) && u->slots[i].suspect) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int64_t uplink_push_step(struct uplink *u)
+{
+    int64_t now_ns = os_mono_ns();
+    struct uplink_slot *s;
+
+    if (!u->greeted) {
+        if (uplink_push_idle(u)) {
+            (void)take(u); /* perhaps there is nothing left to be sent, ever */
+        }
+        return INT64_MAX;
+    }
+    if (is_tried(u)) {
+        return INT64_MAX;
+    }
+    s = pick_suspect(u, now_ns);
+    if (s) {
+        if (count_sent(u) == 0) {
+            send(u, s);
+        }
+        return next_again_ns(u, now_ns); /* it waits for the others' answers; then it goes alone */
+    }
+    for (size_t i = 0; i < OUTBOX_HANDS && u->greeted; i++) {
+        s = &u->slots[i];
+        if (s->used && !s->call && !s->suspect && now_ns >= s->again_ns) {
+            send(u, s);
+        }
+    }
+    while (u->greeted && (s = take(u)) != NULL) {
+        send(u, s);
+    }
+    return next_again_ns(u, now_ns);
+}

@@ -1,0 +1,223 @@
+#include <stdio.h>
+
+#include "collector/cli/link.h"
+#include "common/clk.h"
+#include "common/ledger.h"
+
+static const struct opt opts[] = {
+    CLI_OPT_HOST,
+    CLI_OPTS_RANGE,
+    {"last", 0, "TIME", "instead: so much before each host's newest data (15min)", 0},
+    {"stages", 0, NULL, "what every stage on the way took in, handed on and dropped", 0},
+    CLI_OPTS_CONNECTION,
+};
+
+const struct opt_command cmd_coverage_usage = {
+    .program = "procfleet",
+    .name = "coverage",
+    .brief = "how much of what happened has arrived, and what was lost where",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples =
+        "  procfleet coverage --since 1d\n"
+        "  procfleet coverage --host lab-7 --since 2h --until 1h --stages\n"
+        "  procfleet coverage --last 1h --format json\n"
+        "\n"
+        "Events are what the host's source handed on, ticks its samples. \xe2\x89\xa4 says that "
+        "something was lost\nof which nobody knows how many events it held. docs/ledger.md "
+        "names stages and reasons.\nA run of the agent is an account of its own: over restarts "
+        "the rows of --stages are sums of several.\n",
+};
+
+/* -- one line for each host -- */
+
+static const struct sheet_column host_columns[] = {
+    {"host", "HOST", SHEET_TEXT},
+    {NULL, "COVERAGE", SHEET_TEXT},
+    {"coverage_ppm", NULL, SHEET_COUNT},
+    {"at_most", NULL, SHEET_FLAG},
+    {"missing", NULL, SHEET_FLAG},
+    {NULL, "TICKS", SHEET_TEXT},
+    {"ticks_ppm", NULL, SHEET_COUNT},
+    {"ticks", NULL, SHEET_COUNT},
+    {"lost_ticks", "LOST", SHEET_COUNT},
+    {NULL, "EVENTS", SHEET_TEXT},
+    {"events_ppm", NULL, SHEET_COUNT},
+    {"events", NULL, SHEET_COUNT},
+    {"lost_events", "LOST", SHEET_COUNT},
+    {"lost_rows", NULL, SHEET_COUNT},
+    {"missing_batches", NULL, SHEET_COUNT},
+    {"most_lost_by", "MOST_LOST_BY", SHEET_TEXT},
+    {"lost_first_time", "FROM", SHEET_TIME},
+    {"lost_last_time", "TO", SHEET_TIME},
+    {"since", NULL, SHEET_TIME},
+    {"until", NULL, SHEET_TIME},
+};
+
+struct share {
+    char text[24];
+};
+
+static struct sheet_cell share_cell(struct share *s, bool have, uint32_t ppm, bool at_most)
+{
+    if (!have) {
+        return sheet_number(false, 0);
+    }
+    (void)snprintf(s->text, sizeof s->text, ppm == 1000000 ? "%s100 %%" : "%s%u.%02u %%",
+                   at_most ? "\xe2\x89\xa4 " : "", ppm / 10000, ppm / 100 % 100);
+    return sheet_string(str_make(s->text));
+}
+
+static struct sheet_cell cause_cell(char text[96], const struct wire_coverage *c)
+{
+    const struct wire_stage *most = NULL;
+
+    for (size_t i = 0; i < c->n_stages; i++) {
+        if (c->stages[i].loss && c->stages[i].count &&
+            (!most || c->stages[i].count > most->count)) {
+            most = &c->stages[i];
+        }
+    }
+    text[0] = '\0';
+    if (most) {
+        (void)snprintf(text, 96, "%.*s %.*s", (int)(most->stage.n < 40 ? most->stage.n : 40),
+                       most->stage.p, (int)(most->reason.n < 50 ? most->reason.n : 50),
+                       most->reason.p);
+    }
+    return sheet_string(str_make(text));
+}
+
+static void span_of(const struct wire_coverage *c, int64_t *first_ns, int64_t *last_ns)
+{
+    for (size_t i = 0; i < c->n_spans; i++) {
+        const struct wire_loss_span *s = &c->spans[i];
+
+        *first_ns = i == 0 || s->first_ns < *first_ns ? s->first_ns : *first_ns;
+        *last_ns = i == 0 || s->last_ns > *last_ns ? s->last_ns : *last_ns;
+    }
+}
+
+static void put_host(struct sheet *s, const struct wire_answer *a, const struct wire_coverage *c)
+{
+    struct share all, ticks, events;
+    char cause[96];
+    int64_t first_ns = 0, last_ns = 0;
+
+    span_of(c, &first_ns, &last_ns);
+    const struct sheet_cell cells[] = {
+        sheet_string(a->hosts[c->host].name),
+        share_cell(&all, true, c->ppm, c->at_most),
+        sheet_number(true, c->ppm),
+        sheet_number(true, c->at_most),
+        sheet_number(true, c->missing),
+        share_cell(&ticks, c->has_ticks, c->ticks_ppm, false),
+        sheet_number(c->has_ticks, c->ticks_ppm),
+        sheet_number(true, (int64_t)c->ticks),
+        sheet_number(true, (int64_t)c->lost_ticks),
+        share_cell(&events, c->has_events, c->events_ppm, c->at_most),
+        sheet_number(c->has_events, c->events_ppm),
+        sheet_number(true, (int64_t)c->events),
+        sheet_number(true, (int64_t)c->lost_events),
+        sheet_number(true, (int64_t)c->lost_rows),
+        sheet_number(true, (int64_t)c->missing_batches),
+        cause_cell(cause, c),
+        sheet_number(c->n_spans > 0, first_ns),
+        sheet_number(c->n_spans > 0, last_ns),
+        sheet_number(true, c->since_ns),
+        sheet_number(true, c->until_ns),
+    };
+
+    err_ignore(sheet_row(s, cells));
+}
+
+static void page_hosts(void *ctx, const struct wire_answer *a)
+{
+    for (size_t i = 0; i < a->n_coverage; i++) {
+        put_host(ctx, a, &a->coverage[i]);
+    }
+}
+
+/* -- one line for each count -- */
+
+static const struct sheet_column stage_columns[] = {
+    {"host", "HOST", SHEET_TEXT},     {"stage", "STAGE", SHEET_TEXT},
+    {"reason", "REASON", SHEET_TEXT}, {"role", "ROLE", SHEET_TEXT},
+    {"count", "COUNT", SHEET_COUNT},  {"unit", "UNIT", SHEET_TEXT},
+    {"loss", "LOSS", SHEET_FLAG},     {"first_time", NULL, SHEET_TIME},
+    {"last_time", NULL, SHEET_TIME},
+};
+
+static void page_stages(void *ctx, const struct wire_answer *a)
+{
+    for (size_t i = 0; i < a->n_coverage; i++) {
+        const struct wire_coverage *c = &a->coverage[i];
+
+        for (size_t k = 0; k < c->n_stages; k++) {
+            const struct wire_stage *s = &c->stages[k];
+            const struct sheet_cell cells[] = {
+                sheet_string(a->hosts[c->host].name),
+                sheet_string(s->stage),
+                sheet_string(s->reason),
+                sheet_string(str_make(ledger_role_name(s->role))),
+                sheet_number(true, s->count < INT64_MAX ? (int64_t)s->count : INT64_MAX),
+                sheet_string(str_make(ledger_unit_name(s->unit))),
+                sheet_number(true, s->loss),
+                sheet_number(s->first_ns != 0, s->first_ns),
+                sheet_number(s->last_ns != 0, s->last_ns),
+            };
+
+            err_ignore(sheet_row(ctx, cells));
+        }
+    }
+}
+
+static void note(void *ctx, struct str text)
+{
+    sheet_note(ctx, text);
+}
+
+static enum err read_last(struct cli *c, struct wire_query *q, struct errmsg *why)
+{
+    const char *last = opt_value(c->args, "last");
+
+    if (last && (clk_parse_span(&q->last_ns, last) != ERR_OK || q->last_ns <= 0)) {
+        return errmsg_set(why, ERR_USAGE, "--last: '%s' is not a time such as 15min or 2h", last);
+    }
+    if (last && (q->since_ns || q->until_ns)) {
+        return errmsg_set(why, ERR_USAGE, "--last goes without --since and --until");
+    }
+    return ERR_OK;
+}
+
+static int body(struct cli *c)
+{
+    bool stages = opt_flag(c->args, "stages");
+    struct wire_query q;
+    struct errmsg why = {""};
+    struct sheet *s = NULL;
+    struct link *l;
+    enum err e;
+    int code = CLI_FAILED;
+
+    if (cli_query(c, &q, UINT32_MAX, &why) != ERR_OK || read_last(c, &q, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    q.stages = stages;
+    if (link_open(&l, c, &code) != ERR_OK) {
+        return code;
+    }
+    e = sheet_begin(&s, stdout, c->format, false, stages ? stage_columns : host_columns,
+                    stages ? sizeof stage_columns / sizeof *stage_columns
+                           : sizeof host_columns / sizeof *host_columns);
+    if (!e) {
+        code = link_ask(l, RPC_QUERY_COVERAGE, &q, stages ? page_stages : page_hosts, note, s);
+    }
+    sheet_end(s);
+    link_close(l);
+    return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : code;
+}
+
+int cmd_coverage(int argc, char **argv)
+{
+    return cli_main(&cmd_coverage_usage, argc, argv, body);
+}

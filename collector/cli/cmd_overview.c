@@ -1,0 +1,369 @@
+/* The fleet in one glance: for people some lines and a table of what is kept, for programs one row.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "collector/cli/link.h"
+#include "common/clk.h"
+#include "common/human.h"
+#include "common/sheet.h"
+#include "common/wire_overview.h"
+
+static const struct opt opts[] = {
+    CLI_OPT_HOST,
+    CLI_OPTS_RANGE,
+    CLI_OPTS_CONNECTION,
+};
+
+const struct opt_command cmd_overview_usage = {
+    .program = "procfleet",
+    .name = "overview",
+    .brief = "the fleet in one glance, and what the collector keeps of it",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet overview\n"
+                "  procfleet overview --host 'lab-*' --since 24h --format json\n"
+                "\n"
+                "The range, by default the last 15 minutes, is that of the coverage in the last "
+                "line.\n",
+};
+
+struct overview {
+    struct cli *c;
+    struct sheet *sheet;
+    size_t asked; /* pages with an overview */
+    enum err e;
+};
+
+/* -- one row for programs -- */
+
+#define TIER_COLUMNS 7u
+
+static const struct sheet_column plain_columns[] = {
+    {"time", NULL, SHEET_TIME},
+    {"hosts", NULL, SHEET_COUNT},
+    {"connected", NULL, SHEET_COUNT},
+    {"silent", NULL, SHEET_COUNT},
+    {"ended", NULL, SHEET_COUNT},
+    {"clones", NULL, SHEET_COUNT},
+    {"processes", NULL, SHEET_COUNT},
+    {"cpus", NULL, SHEET_COUNT},
+    {"batches", NULL, SHEET_COUNT},
+    {"gaps", NULL, SHEET_COUNT},
+    {"lost_events", NULL, SHEET_COUNT},
+    {"first_time", NULL, SHEET_TIME},
+    {"last_time", NULL, SHEET_TIME},
+    {"head_bytes", NULL, SHEET_BYTES},
+    {"log_bytes", NULL, SHEET_BYTES},
+    {"catalogue_bytes", NULL, SHEET_BYTES},
+    {"total_bytes", NULL, SHEET_BYTES},
+    {"ceiling_bytes", NULL, SHEET_BYTES},
+    {"disk_free", NULL, SHEET_BYTES},
+    {"disk_total", NULL, SHEET_BYTES},
+    {"refusing", NULL, SHEET_FLAG},
+    {"sealed_windows", NULL, SHEET_COUNT},
+    {"patches", NULL, SHEET_COUNT},
+    {"seal_failures", NULL, SHEET_COUNT},
+    {"sealed_time", NULL, SHEET_TIME},
+    {"next_tier", NULL, SHEET_TEXT},
+    {"next_window", NULL, SHEET_TIME},
+    {"next_in", NULL, SHEET_NS},
+    {"raw_files", NULL, SHEET_COUNT},
+    {"raw_bytes", NULL, SHEET_BYTES},
+    {"raw_values", NULL, SHEET_COUNT},
+    {"raw_oldest", NULL, SHEET_TIME},
+    {"raw_share", NULL, SHEET_BYTES},
+    {"raw_age", NULL, SHEET_NS},
+    {"raw_dropped", NULL, SHEET_COUNT},
+    {"10s_files", NULL, SHEET_COUNT},
+    {"10s_bytes", NULL, SHEET_BYTES},
+    {"10s_values", NULL, SHEET_COUNT},
+    {"10s_oldest", NULL, SHEET_TIME},
+    {"10s_share", NULL, SHEET_BYTES},
+    {"10s_age", NULL, SHEET_NS},
+    {"10s_dropped", NULL, SHEET_COUNT},
+    {"1min_files", NULL, SHEET_COUNT},
+    {"1min_bytes", NULL, SHEET_BYTES},
+    {"1min_values", NULL, SHEET_COUNT},
+    {"1min_oldest", NULL, SHEET_TIME},
+    {"1min_share", NULL, SHEET_BYTES},
+    {"1min_age", NULL, SHEET_NS},
+    {"1min_dropped", NULL, SHEET_COUNT},
+    {"1h_files", NULL, SHEET_COUNT},
+    {"1h_bytes", NULL, SHEET_BYTES},
+    {"1h_values", NULL, SHEET_COUNT},
+    {"1h_oldest", NULL, SHEET_TIME},
+    {"1h_share", NULL, SHEET_BYTES},
+    {"1h_age", NULL, SHEET_NS},
+    {"1h_dropped", NULL, SHEET_COUNT},
+    {"events_files", NULL, SHEET_COUNT},
+    {"events_bytes", NULL, SHEET_BYTES},
+    {"events_values", NULL, SHEET_COUNT},
+    {"events_oldest", NULL, SHEET_TIME},
+    {"events_share", NULL, SHEET_BYTES},
+    {"events_age", NULL, SHEET_NS},
+    {"events_dropped", NULL, SHEET_COUNT},
+};
+
+#define PLAIN_COLUMNS (sizeof plain_columns / sizeof *plain_columns)
+#define TIERS_AT      28u
+
+static struct sheet_cell count_cell(uint64_t v)
+{
+    return sheet_number(true, v < INT64_MAX ? (int64_t)v : INT64_MAX);
+}
+
+static struct sheet_cell some_cell(int64_t v)
+{
+    return sheet_number(v != 0, v);
+}
+
+/* The tier whose columns begin with this name. */
+static const struct wire_tier_room *tier_find(const struct wire_overview *o, const char *key)
+{
+    struct str name = {key, strcspn(key, "_")};
+
+    for (size_t i = 0; i < o->n_tiers; i++) {
+        if (str_eq(o->tiers[i].name, name)) {
+            return &o->tiers[i];
+        }
+    }
+    return NULL;
+}
+
+static void put_plain(struct overview *v, const struct wire_overview *o)
+{
+    struct str next = o->next_tier ? o->tiers[o->next_tier - 1].name : str_make(NULL);
+    struct sheet_cell cells[PLAIN_COLUMNS] = {
+        some_cell(o->now_ns),
+        count_cell(o->hosts),
+        count_cell(o->connected),
+        count_cell(o->silent),
+        count_cell(o->ended),
+        count_cell(o->clones),
+        count_cell(o->processes),
+        count_cell(o->cpus),
+        count_cell(o->batches),
+        count_cell(o->gaps),
+        count_cell(o->lost_events),
+        some_cell(o->first_ns),
+        some_cell(o->last_ns),
+        count_cell(o->head_bytes),
+        count_cell(o->log_bytes),
+        count_cell(o->catalogue_bytes),
+        count_cell(o->total_bytes),
+        count_cell(o->ceiling_bytes),
+        count_cell(o->disk_free),
+        count_cell(o->disk_total),
+        sheet_number(true, o->refusing),
+        count_cell(o->sealed_windows),
+        count_cell(o->patches),
+        count_cell(o->seal_failures),
+        some_cell(o->sealed_ns),
+        sheet_string(next),
+        some_cell(o->next_window_ns),
+        sheet_number(o->next_tier != 0, o->next_in_ns),
+    };
+
+    for (size_t i = TIERS_AT; i < PLAIN_COLUMNS; i += TIER_COLUMNS) {
+        const struct wire_tier_room *t = tier_find(o, plain_columns[i].key);
+
+        if (t) {
+            cells[i] = count_cell(t->files);
+            cells[i + 1] = count_cell(t->bytes);
+            cells[i + 2] = count_cell(t->values);
+            cells[i + 3] = some_cell(t->oldest_ns);
+            cells[i + 4] = sheet_number(t->share_bytes != 0, count_cell(t->share_bytes).number);
+            cells[i + 5] = some_cell(t->age_ns);
+            cells[i + 6] = count_cell(t->dropped_age + t->dropped_bytes);
+        }
+    }
+    v->e = sheet_row(v->sheet, cells);
+}
+
+/* -- for people -- */
+
+static void put_bytes(struct buf *b, uint64_t n)
+{
+    human_bytes(b, n < INT64_MAX ? (int64_t)n : INT64_MAX);
+}
+
+static void put_time(struct buf *b, int64_t ns)
+{
+    char text[CLK_TEXT];
+
+    buf_put_str(b, clk_format_utc(text, CLK_TEXT, ns, 0));
+}
+
+static void put_fleet(struct buf *b, const struct wire_overview *o)
+{
+    buf_printf(
+        b, "hosts      %" PRIu32 ": %" PRIu32 " connected, %" PRIu32 " silent, %" PRIu32 " ended",
+        o->hosts, o->connected, o->silent, o->ended);
+    if (o->clones) {
+        buf_printf(b, "; %" PRIu32 " clones", o->clones);
+    }
+    buf_printf(b, "\nprocesses  %" PRIu64 " on %" PRIu64 " CPUs\n", o->processes, o->cpus);
+    if (o->hosts) {
+        buf_put_str(b, "data       ");
+        put_time(b, o->first_ns);
+        buf_put_str(b, " to ");
+        put_time(b, o->last_ns);
+        buf_put_str(b, "\n");
+    }
+    buf_printf(b, "received   %" PRIu64 " batches, %" PRIu64 " missing, %" PRIu64 " events lost\n",
+               o->batches, o->gaps, o->lost_events);
+    buf_put_str(b, "in memory  ");
+    put_bytes(b, o->head_bytes);
+    buf_put_str(b, ", log ");
+    put_bytes(b, o->log_bytes);
+    buf_put_str(b, "\n");
+}
+
+static void put_next(struct buf *b, const struct wire_overview *o)
+{
+    buf_put_str(b, "next to go ");
+    if (o->next_tier) {
+        human_text(b, o->tiers[o->next_tier - 1].name);
+        buf_put_str(b, " of ");
+        put_time(b, o->next_window_ns);
+        buf_put_str(b, o->next_in_ns > 0 ? " in " : " now");
+        if (o->next_in_ns > 0) {
+            human_ns(b, o->next_in_ns);
+        }
+    } else {
+        buf_put_str(b, "nothing, as far as can be seen");
+    }
+    buf_put_str(b, "\n");
+}
+
+static void put_disk(struct buf *b, const struct wire_overview *o)
+{
+    if (!o->disk_total) {
+        return;
+    }
+    buf_put_str(b, "on disk    ");
+    put_bytes(b, o->total_bytes);
+    if (o->ceiling_bytes) {
+        buf_put_str(b, " of at most ");
+        put_bytes(b, o->ceiling_bytes);
+    }
+    buf_put_str(b, ", free ");
+    put_bytes(b, o->disk_free);
+    buf_put_str(b, " of ");
+    put_bytes(b, o->disk_total);
+    if (o->hosts) {
+        buf_put_str(b, ", for each host ");
+        put_bytes(b, o->total_bytes / o->hosts);
+    }
+    buf_put_str(b, "\n");
+    if (o->sealed_ns) {
+        buf_put_str(b, "sealed     to ");
+        put_time(b, o->sealed_ns);
+        buf_printf(b, ", %" PRIu64 " windows, %" PRIu64 " patches, %" PRIu64 " failures\n",
+                   o->sealed_windows, o->patches, o->seal_failures);
+    }
+    put_next(b, o);
+    if (o->refusing) {
+        buf_put_str(b, "the disk is all but full: agents are told to wait\n");
+    }
+}
+
+static const struct sheet_column tier_columns[] = {
+    {NULL, "KEPT", SHEET_TEXT},        {NULL, "FILES", SHEET_COUNT},
+    {NULL, "BYTES", SHEET_BYTES},      {NULL, "VALUES", SHEET_COUNT},
+    {NULL, "BYTES/VALUE", SHEET_TEXT}, {NULL, "BYTES/HOST", SHEET_BYTES},
+    {NULL, "OLDEST", SHEET_TIME},      {NULL, "SHARE", SHEET_BYTES},
+    {NULL, "AGE", SHEET_NS},           {NULL, "DROPPED", SHEET_COUNT},
+};
+
+static enum err put_tier(struct sheet *s, const struct wire_tier_room *t, uint32_t hosts)
+{
+    char each[24] = "";
+
+    if (t->values) {
+        (void)snprintf(each, sizeof each, "%.3f", (double)t->bytes / (double)t->values);
+    }
+    const struct sheet_cell cells[] = {
+        sheet_string(t->name),
+        count_cell(t->files),
+        count_cell(t->bytes),
+        count_cell(t->values),
+        sheet_string(str_make(each)),
+        sheet_number(hosts != 0, hosts ? count_cell(t->bytes / hosts).number : 0),
+        some_cell(t->oldest_ns),
+        sheet_number(t->share_bytes != 0, count_cell(t->share_bytes).number),
+        some_cell(t->age_ns),
+        count_cell(t->dropped_age + t->dropped_bytes),
+    };
+
+    return sheet_row(s, cells);
+}
+
+static void put_table(struct overview *v, const struct wire_overview *o)
+{
+    struct buf b;
+
+    buf_init(&b, 1 << 14);
+    put_fleet(&b, o);
+    put_disk(&b, o);
+    fputs(buf_cstr(&b), stdout);
+    buf_fini(&b);
+    if (o->n_tiers) {
+        fputc('\n', stdout);
+    }
+    for (size_t i = 0; i < o->n_tiers && !v->e; i++) {
+        v->e = put_tier(v->sheet, &o->tiers[i], o->hosts);
+    }
+}
+
+/* -- asking -- */
+
+static void page(void *ctx, const struct wire_answer *a)
+{
+    struct overview *v = ctx;
+
+    if (!a->overview || v->asked++) {
+        return;
+    }
+    if (v->c->format == SHEET_AS_TABLE) {
+        put_table(v, a->overview);
+    } else {
+        put_plain(v, a->overview);
+    }
+}
+
+static void note(void *ctx, struct str text)
+{
+    sheet_note(((struct overview *)ctx)->sheet, text);
+}
+
+static int body(struct cli *c)
+{
+    bool table = c->format == SHEET_AS_TABLE;
+    struct overview v = {.c = c};
+    struct wire_query q;
+    struct errmsg why = {""};
+    struct link *l;
+    int code = CLI_FAILED;
+
+    if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (link_open(&l, c, &code) != ERR_OK) {
+        return code;
+    }
+    v.e = sheet_begin(&v.sheet, stdout, c->format, false, table ? tier_columns : plain_columns,
+                      table ? sizeof tier_columns / sizeof *tier_columns : PLAIN_COLUMNS);
+    if (!v.e) {
+        code = link_ask(l, RPC_QUERY_OVERVIEW, &q, page, note, &v);
+    }
+    sheet_end(v.sheet);
+    link_close(l);
+    return v.e ? cli_fail(c, CLI_FAILED, "%s", err_text(v.e)) : code;
+}
+
+int cmd_overview(int argc, char **argv)
+{
+    return cli_main(&cmd_overview_usage, argc, argv, body);
+}

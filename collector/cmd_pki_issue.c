@@ -1,0 +1,202 @@
+/* procfleet-collector pki issue: keys and certificates made where the authority is, for collectors
+ * and people; hosts rather enrol. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/cmd_pki.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/pki.h"
+#include "common/uuid.h"
+
+#define DAY_NS     (86400 * CLK_S)
+#define DAYS_MAX   3650
+#define CA_PEM_MAX (64u << 10)
+
+static const struct opt issue_opts[] = {
+    {"role", 'r', "ROLE", "agent, query, subscribe, admin or collector", false},
+    {"name", 'n', "NAME", "common name: the host's or the user's", false},
+    {"dns", 0, "NAME", "collector: a further DNS name or IP address; may be repeated", true},
+    {"scope", 0, "GLOB", "query, subscribe: only hosts whose name fits", false},
+    {"host", 0, "UUID", "agent: the host's identity; default a new random one", false},
+    {"days", 0, "N", "how long it is valid; default 365", false},
+    {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+    {"out", 'o', "DIR", "where NAME.pem, NAME.key and a copy of ca.pem go; default .", false},
+};
+
+const struct opt_command cmd_pki_issue_options = {
+    .program = "procfleet-collector pki",
+    .name = "issue",
+    .brief = "make a key and its certificate, signed by the authority",
+    .opts = issue_opts,
+    .n_opts = sizeof issue_opts / sizeof *issue_opts,
+    .examples = "  procfleet-collector pki issue --role collector --name collector --dns "
+                "collector.example\n"
+                "  procfleet-collector pki issue --role agent --name web-01 --out web-01\n"
+                "  procfleet-collector pki issue --role query --name alice --scope 'web-*'\n",
+};
+
+static enum err parse_days(int64_t *life_ns, const char *text, struct errmsg *why)
+{
+    char *end;
+    long days = strtol(text, &end, 10);
+
+    if (end == text || *end || days < 1 || days > DAYS_MAX) {
+        return errmsg_set(why, ERR_USAGE, "--days takes a number from 1 to %d", DAYS_MAX);
+    }
+    *life_ns = days * DAY_NS;
+    return ERR_OK;
+}
+
+static enum err read_options(struct pki_issue *what, const char **dns, const struct opt_args *a,
+                             struct errmsg *why)
+{
+    const char *role = opt_value(a, "role"), *host = opt_value(a, "host");
+
+    what->name = opt_value(a, "name");
+    if (!role || !what->name) {
+        return errmsg_set(why, ERR_USAGE, "--role and --name are needed");
+    }
+    if (pki_use_parse(&what->use, role) != ERR_OK) {
+        return errmsg_set(why, ERR_USAGE,
+                          "no role '%s': agent, query, subscribe, admin or collector", role);
+    }
+    what->n_dns = opt_values(a, "dns", dns, OPT_MANY_MAX);
+    what->dns = dns;
+    what->scope = opt_value(a, "scope");
+    what->has_host = host != NULL;
+    if (host && uuid_parse(&what->host, host) != ERR_OK) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--host takes a UUID like "
+                          "01234567-89ab-cdef-0123-456789abcdef");
+    }
+    what->now_ns = os_utc_ns();
+    return parse_days(&what->life_ns, cmd_value_or(a, "days", "365"), why);
+}
+
+/* Where one certificate and its companions go. */
+struct places {
+    char *cert, *key, *ca;
+};
+
+static void places_fini(struct places *p)
+{
+    mem_free(p->cert);
+    mem_free(p->key);
+    mem_free(p->ca);
+}
+
+static enum err places_init(struct places *p, const char *out, const char *name)
+{
+    char cert[MODEL_HOST_NAME_MAX + 8], key[MODEL_HOST_NAME_MAX + 8];
+
+    snprintf(cert, sizeof cert, "%s.pem", name);
+    snprintf(key, sizeof key, "%s.key", name);
+    p->cert = os_path_join(out, cert);
+    p->key = os_path_join(out, key);
+    p->ca = os_path_join(out, "ca.pem");
+    return p->cert && p->key && p->ca ? ERR_OK : ERR_NOMEM;
+}
+
+/* A copy of the authority's certificate, unless one with the same content is there already. */
+static enum err copy_authority(const char *dir, const char *to, struct errmsg *why)
+{
+    uint8_t *pem = NULL, *old = NULL;
+    size_t n = 0, old_n = 0;
+    char *from = os_path_join(dir, "ca.pem");
+    enum err e = from ? os_read_file(&pem, &n, from, CA_PEM_MAX) : ERR_NOMEM;
+
+    if (!e && os_exists(to)) {
+        e = os_read_file(&old, &old_n, to, CA_PEM_MAX);
+        if (!e && (old_n != n || memcmp(old, pem, n) != 0)) {
+            e = errmsg_set(why, ERR_EXISTS, "%s belongs to another authority; choose another --out",
+                           to);
+        }
+    } else if (!e) {
+        e = os_write_file(to, pem, n, false);
+    }
+    if (e && !why->text[0]) {
+        errmsg_set(why, e, "cannot copy the authority's certificate to %s: %s", to, err_text(e));
+    }
+    mem_free(from);
+    mem_free(pem);
+    mem_free(old);
+    return e;
+}
+
+struct record {
+    struct registry *book;
+    int64_t now_ns;
+};
+
+/* Into the book, before the certificate is there. */
+static enum err record(void *ctx, const void *der, size_t n, struct errmsg *why)
+{
+    const struct record *r = ctx;
+    struct net_identity who;
+    enum err e = net_identity_parse(&who, der, n);
+
+    return e ? e : registry_issued(r->book, &who, r->now_ns, why);
+}
+
+static enum err issue_into(const struct places *p, const struct opt_args *a,
+                           const struct pki_issue *what, struct errmsg *why)
+{
+    const char *dir = cmd_value_or(a, "dir", CMD_PKI_DIR);
+    const char *out = cmd_value_or(a, "out", ".");
+    char *ca = os_path_join(dir, "ca.pem");
+    enum err e = ca ? ERR_OK : ERR_NOMEM;
+
+    if (!e && os_exists(ca)) { /* else pki_issue says what is missing, before a directory is made */
+        e = os_mkdirs(out, false);
+        if (e) {
+            errmsg_set(why, e, "cannot create the directory %s: %s", out, err_text(e));
+        } else {
+            e = copy_authority(dir, p->ca, why);
+        }
+    }
+    mem_free(ca);
+    return e ? e : pki_issue(dir, what, p->cert, p->key, why);
+}
+
+static int run_issue(const struct opt_args *a)
+{
+    const char *dns[OPT_MANY_MAX];
+    struct pki_issue what = {.name = NULL};
+    struct places p = {NULL, NULL, NULL};
+    struct errmsg why = {""};
+    struct record to = {NULL, 0};
+    enum err e = read_options(&what, dns, a, &why);
+
+    if (!e && !pki_name_ok(what.name)) {
+        e = errmsg_set(&why, ERR_USAGE, "--name takes 1 to %d letters, digits, '.', '_' or '-'",
+                       MODEL_HOST_NAME_MAX);
+    }
+    if (!e) {
+        e = places_init(&p, cmd_value_or(a, "out", "."), what.name);
+    }
+    if (!e) {
+        e = cmd_pki_book(&to.book, a, &why);
+    }
+    if (!e) {
+        to.now_ns = what.now_ns;
+        what.record = record;
+        what.record_ctx = &to;
+        e = issue_into(&p, a, &what, &why);
+    }
+    registry_close(to.book);
+    if (!e) {
+        printf("%s  the certificate\n%s  its key, readable by you only\n%s  the authority's "
+               "certificate\n",
+               p.cert, p.key, p.ca);
+    }
+    places_fini(&p);
+    return e ? cmd_complain(&cmd_pki_issue_options, e, why.text) : CMD_DONE;
+}
+
+int cmd_pki_issue(int argc, char **argv)
+{
+    return cmd_with_options(&cmd_pki_issue_options, argc - 1, argv + 1, run_issue);
+}

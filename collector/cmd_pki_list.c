@@ -1,0 +1,193 @@
+/* procfleet-collector pki list: what was issued, until when it holds, and what became of it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/cmd_pki.h"
+#include "common/clk.h"
+#include "common/os.h"
+#include "common/uuid.h"
+
+#define DAY_NS       (86400 * CLK_S)
+#define SHORT_DIGITS 16 /* of a fingerprint, in tables */
+
+static const struct opt opts[] = {
+    {"expiring", 'e', "SPAN", "only what ends within this time, or has ended", false},
+    {"revoked", 0, NULL, "only what was revoked", false},
+    {"all", 'a', NULL, "also what was revoked, and what newer certificates have replaced", false},
+    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+    {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+};
+
+const struct opt_command cmd_pki_list_options = {
+    .program = "procfleet-collector pki",
+    .name = "list",
+    .brief = "show the certificates that were issued, and when they end",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet-collector pki list --expiring 30d\n"
+                "  procfleet-collector pki list --revoked\n"
+                "  procfleet-collector pki list --all --format csv\n",
+};
+
+static const struct sheet_column columns[] = {
+    {"host", "HOST", SHEET_TEXT},         {"name", "NAME", SHEET_TEXT},
+    {"role", "ROLE", SHEET_TEXT},         {"scope", "SCOPE", SHEET_TEXT},
+    {"fingerprint", NULL, SHEET_TEXT},    {NULL, "FINGERPRINT", SHEET_TEXT},
+    {"issued", NULL, SHEET_TIME},         {"not_after", "NOT AFTER", SHEET_TIME},
+    {"days_left", "DAYS LEFT", SHEET_ID}, {"state", "STATE", SHEET_TEXT},
+    {"revoked", NULL, SHEET_TIME},        {"reason", "REASON", SHEET_TEXT},
+};
+
+struct listing {
+    struct sheet *sheet;
+    int64_t now_ns;
+    bool all, revoked;
+    int64_t before_ns; /* INT64_MAX: whenever it ends */
+    enum err e;
+};
+
+static const char *role_text(unsigned roles)
+{
+    return roles & NET_AGENT       ? "agent"
+           : roles & NET_QUERY     ? "query"
+           : roles & NET_SUBSCRIBE ? "subscribe"
+           : roles & NET_ADMIN     ? "admin"
+                                   : "collector";
+}
+
+static const char *state_of(const struct registry_cert *c, int64_t now_ns)
+{
+    if (c->revoked_ns) {
+        return "revoked";
+    }
+    if (c->who.not_after_ns <= now_ns) {
+        return "expired";
+    }
+    return c->replaced ? "replaced" : "valid";
+}
+
+/* Whole days, down; what has ended has less than none. */
+static int64_t days_left(int64_t until_ns, int64_t now_ns)
+{
+    int64_t left_ns = clk_sub(until_ns, now_ns);
+
+    return left_ns >= 0 ? left_ns / DAY_NS : -(-left_ns + DAY_NS - 1) / DAY_NS;
+}
+
+static bool wanted(const struct listing *l, const struct registry_cert *c)
+{
+    if (c->who.not_after_ns > l->before_ns) {
+        return false;
+    }
+    if (l->revoked) {
+        return c->revoked_ns != 0;
+    }
+    return l->all || (c->revoked_ns == 0 && !c->replaced);
+}
+
+static bool list_cert(void *ctx, const struct registry_cert *c)
+{
+    struct listing *l = ctx;
+    char host[MODEL_UUID_TEXT] = "", digits[2 * sizeof c->who.fingerprint + 1];
+    struct str fingerprint;
+
+    if (!wanted(l, c)) {
+        return true;
+    }
+    fingerprint = str_make(cmd_pki_hex(digits, c->who.fingerprint, sizeof c->who.fingerprint));
+    const struct sheet_cell cells[] = {
+        sheet_string(str_make(c->who.has_host ? uuid_format(host, &c->who.host) : "")),
+        sheet_string(str_make(c->who.name)),
+        sheet_string(str_make(role_text(c->who.roles))),
+        sheet_string(str_make(c->who.scope)),
+        sheet_string(fingerprint),
+        sheet_string((struct str){fingerprint.p, SHORT_DIGITS}),
+        sheet_number(true, c->issued_ns),
+        sheet_number(true, c->who.not_after_ns),
+        sheet_number(true, days_left(c->who.not_after_ns, l->now_ns)),
+        sheet_string(str_make(state_of(c, l->now_ns))),
+        sheet_number(c->revoked_ns != 0, c->revoked_ns),
+        sheet_string(str_make(c->reason)),
+    };
+    l->e = sheet_row(l->sheet, cells);
+    return l->e == ERR_OK;
+}
+
+/* The authority itself, first; its key may lie elsewhere. */
+static void list_authority(struct listing *l, const char *dir)
+{
+    struct pki_authority *a;
+    int64_t end_ns;
+
+    if (l->revoked || pki_authority_open(&a, dir, NULL) != ERR_OK) {
+        return;
+    }
+    end_ns = pki_authority_not_after_ns(a);
+    if (end_ns <= l->before_ns) {
+        const struct sheet_cell cells[] = {
+            sheet_string(str_make("")),
+            sheet_string(str_make(pki_authority_name(a))),
+            sheet_string(str_make("authority")),
+            sheet_string(str_make("")),
+            sheet_string(str_make("")),
+            sheet_string(str_make("")),
+            sheet_number(false, 0),
+            sheet_number(true, end_ns),
+            sheet_number(true, days_left(end_ns, l->now_ns)),
+            sheet_string(str_make(end_ns > l->now_ns ? "valid" : "expired")),
+            sheet_number(false, 0),
+            sheet_string(str_make("")),
+        };
+        l->e = sheet_row(l->sheet, cells);
+    }
+    pki_authority_close(a);
+}
+
+static enum err read_options(struct listing *l, enum sheet_format *format, const struct opt_args *a,
+                             struct errmsg *why)
+{
+    const char *expiring = opt_value(a, "expiring");
+    int64_t span_ns = 0;
+    enum err e = cmd_format(format, a, why);
+
+    if (!e && expiring) {
+        e = cmd_span(&span_ns, "expiring", expiring, 0, INT64_MAX, "", why);
+    }
+    *l = (struct listing){.now_ns = os_utc_ns(),
+                          .all = opt_flag(a, "all"),
+                          .revoked = opt_flag(a, "revoked"),
+                          .before_ns = INT64_MAX};
+    if (expiring) {
+        l->before_ns = clk_add(l->now_ns, span_ns);
+    }
+    return e;
+}
+
+static int run(const struct opt_args *a)
+{
+    struct listing l;
+    struct registry *book = NULL;
+    struct errmsg why = {""};
+    enum sheet_format format = SHEET_AS_TABLE;
+    enum err e = read_options(&l, &format, a, &why);
+
+    if (!e) {
+        e = cmd_pki_book(&book, a, &why);
+    }
+    if (!e) {
+        e = sheet_begin(&l.sheet, stdout, format, false, columns, sizeof columns / sizeof *columns);
+    }
+    if (!e) {
+        list_authority(&l, cmd_value_or(a, "dir", CMD_PKI_DIR));
+        registry_certs(book, list_cert, &l);
+        e = l.e;
+    }
+    sheet_end(l.sheet);
+    registry_close(book);
+    return e ? cmd_complain(&cmd_pki_list_options, e, why.text) : CMD_DONE;
+}
+
+int cmd_pki_list(int argc, char **argv)
+{
+    return cmd_with_options(&cmd_pki_list_options, argc - 1, argv + 1, run);
+}

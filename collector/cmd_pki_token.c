@@ -1,0 +1,334 @@
+/* procfleet-collector pki token create | list | withdraw: one-time rights to enrol. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/cmd_pki.h"
+#include "common/clk.h"
+#include "common/os.h"
+#include "common/pki.h"
+
+#define LIFE_MIN_NS CLK_S
+#define LIFE_MAX_NS (30 * 86400 * CLK_S)
+#define COUNT_MAX   1000
+#define ID_TEXT     (2 * PKI_TOKEN_ID_BYTES + 1)
+
+static const struct opt create_opts[] = {
+    {"name", 'n', "GLOB", "only for hosts whose name fits: web-07, web-*; default any", false},
+    {"replace", 0, "NAME",
+     "for the host of this name, set up anew: it keeps its identity and history, and its older "
+     "certificates are revoked",
+     false},
+    {"life", 'l', "SPAN", "how long it can be used, 1s to 30d; default 1h", false},
+    {"count", 0, "N", "so many tokens, one a line, 1 to 1000; default 1", false},
+    {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+};
+
+static const struct opt_command create_options = {
+    .program = "procfleet-collector pki token",
+    .name = "create",
+    .brief = "make a token: the right of one host to enrol once",
+    .opts = create_opts,
+    .n_opts = sizeof create_opts / sizeof *create_opts,
+    .examples = "  procfleet-collector pki token create --dir /etc/procfleet/pki\n"
+                "  procfleet-collector pki token create --name 'web-*' --life 8h --count 20\n"
+                "  procfleet-collector pki token create --replace web-07\n"
+                "\nThe token is all that standard output holds; it is shown this once.\n",
+};
+
+static const struct opt list_opts[] = {
+    {"all", 'a', NULL, "also those that were used, withdrawn or have expired", false},
+    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+    {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+};
+
+static const struct opt_command list_options = {
+    .program = "procfleet-collector pki token",
+    .name = "list",
+    .brief = "show the tokens that can still be used, and who used the others",
+    .opts = list_opts,
+    .n_opts = sizeof list_opts / sizeof *list_opts,
+    .examples = "  procfleet-collector pki token list --all --format json\n",
+};
+
+static const struct opt withdraw_opts[] = {
+    {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+};
+
+static const struct opt_command withdraw_options = {
+    .program = "procfleet-collector pki token",
+    .name = "withdraw",
+    .brief = "make a token useless that nobody has used yet",
+    .operands = "ID",
+    .opts = withdraw_opts,
+    .n_opts = sizeof withdraw_opts / sizeof *withdraw_opts,
+    .examples = "  procfleet-collector pki token withdraw 3f9a01c2d4e5b677\n",
+};
+
+static const struct opt_command *const subs[] = {&create_options, &list_options, &withdraw_options};
+
+#define N_SUBS (sizeof subs / sizeof *subs)
+
+const struct opt_command cmd_pki_token_options = {
+    .program = "procfleet-collector pki",
+    .name = "token",
+    .brief = "make, list and withdraw enrolment tokens",
+    .operands = "create|list|withdraw",
+};
+
+/* -- create -- */
+
+static enum err read_count(unsigned *count, const char *text, struct errmsg *why)
+{
+    char *end;
+    long n = strtol(text, &end, 10);
+
+    if (end == text || *end || n < 1 || n > COUNT_MAX) {
+        return errmsg_set(why, ERR_USAGE, "--count takes a number from 1 to %d", COUNT_MAX);
+    }
+    *count = (unsigned)n;
+    return ERR_OK;
+}
+
+static enum err read_names(struct registry_token *t, const struct opt_args *a, struct errmsg *why)
+{
+    const char *name = opt_value(a, "name"), *replace = opt_value(a, "replace");
+    const char *names = replace ? replace : name ? name : "";
+
+    if (name && replace) {
+        return errmsg_set(why, ERR_USAGE, "--name and --replace exclude each other");
+    }
+    if (replace && !pki_name_ok(replace)) {
+        return errmsg_set(why, ERR_USAGE, "--replace takes the name of one host");
+    }
+    if (strlen(names) >= sizeof t->names) {
+        return errmsg_set(why, ERR_USAGE, "--name takes at most %zu characters",
+                          sizeof t->names - 1);
+    }
+    t->again = replace != NULL;
+    memcpy(t->names, names, strlen(names) + 1);
+    return ERR_OK;
+}
+
+static enum err read_create(struct registry_token *t, unsigned *count, const struct opt_args *a,
+                            struct errmsg *why)
+{
+    int64_t life_ns = 0;
+    enum err e = read_names(t, a, why);
+
+    if (!e) {
+        e = cmd_span(&life_ns, "life", cmd_value_or(a, "life", "1h"), LIFE_MIN_NS, LIFE_MAX_NS,
+                     " from 1s to 30d,", why);
+    }
+    if (!e) {
+        e = read_count(count, cmd_value_or(a, "count", "1"), why);
+    }
+    if (!e && t->again && *count > 1) {
+        return errmsg_set(why, ERR_USAGE, "--replace makes one token");
+    }
+    t->made_ns = os_utc_ns();
+    t->expires_ns = clk_add(t->made_ns, life_ns);
+    return e;
+}
+
+/* The authority's pin, as long as it can sign at all. */
+static enum err read_pin(uint8_t pin[PKI_PIN_BYTES], const struct opt_args *a, int64_t now_ns,
+                         struct errmsg *why)
+{
+    struct pki_authority *authority;
+    enum err e = pki_authority_open(&authority, cmd_value_or(a, "dir", CMD_PKI_DIR), why);
+
+    if (e) {
+        return e;
+    }
+    pki_authority_pin(authority, pin);
+    if (pki_authority_not_after_ns(authority) <= now_ns) {
+        e = errmsg_set(why, ERR_TIMEOUT, "the authority's own certificate has ended");
+    }
+    pki_authority_close(authority);
+    return e;
+}
+
+static enum err make_tokens(struct registry *book, const struct registry_token *t, unsigned count,
+                            const uint8_t *pin, struct errmsg *why)
+{
+    char text[PKI_TOKEN_TEXT];
+    enum err e = ERR_OK;
+
+    for (unsigned i = 0; i < count && !e; i++) {
+        e = registry_token_make(book, t, pin, text, why);
+        if (!e && puts(text) == EOF) {
+            e = errmsg_set(why, ERR_IO, "cannot print the token");
+        }
+    }
+    return e;
+}
+
+static void say_next(const struct registry_token *t, unsigned count)
+{
+    char until[CLK_TEXT];
+
+    fprintf(stderr,
+            "%s, until %s, for %s%s.\nOn the host:  procfleet-agent enroll --collector "
+            "HOST --token-file -\n",
+            count > 1 ? "Each for one host" : "For one host",
+            clk_format_utc(until, sizeof until, t->expires_ns, 0),
+            t->names[0] ? t->names : "any name",
+            t->again ? " set up anew; its older certificates are revoked when it is used" : "");
+}
+
+static int run_create(const struct opt_args *a)
+{
+    struct registry *book = NULL;
+    bool unknown = false;
+    struct registry_token t = {.again = false};
+    uint8_t pin[PKI_PIN_BYTES];
+    struct errmsg why = {""};
+    unsigned count = 1;
+    enum err e = read_create(&t, &count, a, &why);
+
+    if (!e) {
+        e = read_pin(pin, a, t.made_ns, &why);
+    }
+    if (!e) {
+        e = cmd_pki_book(&book, a, &why);
+    }
+    if (!e) {
+        unknown = t.again && !registry_had_host(book, t.names);
+        e = make_tokens(book, &t, count, pin, &why);
+    }
+    registry_close(book);
+    if (e) {
+        return cmd_complain(&create_options, e, why.text);
+    }
+    say_next(&t, count);
+    if (unknown) {
+        fprintf(stderr, "The book knows no host %s: it will be a new one.\n", t.names);
+    }
+    return CMD_DONE;
+}
+
+/* -- list -- */
+
+static const struct sheet_column columns[] = {
+    {"id", "ID", SHEET_TEXT},           {"names", "FOR", SHEET_TEXT},
+    {"replace", "REPLACE", SHEET_FLAG}, {"made", "MADE", SHEET_TIME},
+    {"expires", "EXPIRES", SHEET_TIME}, {"state", "STATE", SHEET_TEXT},
+    {"used_by", "USED BY", SHEET_TEXT}, {"used", "USED", SHEET_TIME},
+};
+
+struct listing {
+    struct sheet *sheet;
+    int64_t now_ns;
+    bool all;
+    enum err e;
+};
+
+static const char *token_state(const struct registry_token *t, int64_t now_ns)
+{
+    if (t->used_ns) {
+        return "used";
+    }
+    if (t->withdrawn) {
+        return "withdrawn";
+    }
+    return t->expires_ns <= now_ns ? "expired" : "open";
+}
+
+static bool list_token(void *ctx, const struct registry_token *t)
+{
+    struct listing *l = ctx;
+    const char *state = token_state(t, l->now_ns);
+    char id[ID_TEXT];
+
+    if (!l->all && strcmp(state, "open") != 0) {
+        return true;
+    }
+    const struct sheet_cell cells[] = {
+        sheet_string(str_make(cmd_pki_hex(id, t->id, sizeof t->id))),
+        sheet_string(str_make(t->names[0] ? t->names : "*")),
+        sheet_number(true, t->again),
+        sheet_number(true, t->made_ns),
+        sheet_number(true, t->expires_ns),
+        sheet_string(str_make(state)),
+        sheet_string(str_make(t->used_by)),
+        sheet_number(t->used_ns != 0, t->used_ns),
+    };
+    l->e = sheet_row(l->sheet, cells);
+    return l->e == ERR_OK;
+}
+
+static int run_list(const struct opt_args *a)
+{
+    struct listing l = {.now_ns = os_utc_ns(), .all = opt_flag(a, "all")};
+    struct registry *book = NULL;
+    struct errmsg why = {""};
+    enum sheet_format format = SHEET_AS_TABLE;
+    enum err e = cmd_format(&format, a, &why);
+
+    if (!e) {
+        e = cmd_pki_book(&book, a, &why);
+    }
+    if (!e) {
+        e = sheet_begin(&l.sheet, stdout, format, false, columns, sizeof columns / sizeof *columns);
+    }
+    if (!e) {
+        registry_tokens(book, list_token, &l);
+        e = l.e;
+    }
+    sheet_end(l.sheet);
+    registry_close(book);
+    return e ? cmd_complain(&list_options, e, why.text) : CMD_DONE;
+}
+
+/* -- withdraw -- */
+
+static int run_withdraw(const struct opt_args *a)
+{
+    struct registry *book = NULL;
+    struct errmsg why = {""};
+    char **operands;
+    size_t n = opt_operands(a, &operands);
+    enum err e = n == 1 ? ERR_OK
+                        : errmsg_set(&why, ERR_USAGE,
+                                     "one token's ID is needed: 'pki token list' shows them");
+
+    if (!e) {
+        e = cmd_pki_book(&book, a, &why);
+    }
+    if (!e) {
+        e = registry_token_withdraw(book, operands[0], os_utc_ns(), &why);
+    }
+    registry_close(book);
+    if (e) {
+        return cmd_complain(&withdraw_options, e, why.text);
+    }
+    printf("%s is withdrawn\n", operands[0]);
+    return CMD_DONE;
+}
+
+/* -- the command -- */
+
+int cmd_pki_token(int argc, char **argv)
+{
+    static int (*const runs[N_SUBS])(const struct opt_args *a) = {run_create, run_list,
+                                                                  run_withdraw};
+    struct buf out;
+
+    for (size_t i = 0; i < N_SUBS; i++) {
+        if (argc > 1 && strcmp(argv[1], subs[i]->name) == 0) {
+            return cmd_with_options(subs[i], argc - 2, argv + 2, runs[i]);
+        }
+    }
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        buf_init(&out, 16 << 10);
+        opt_print_commands(&out, "procfleet-collector pki token", "one-time rights to enrol", subs,
+                           N_SUBS, create_options.examples);
+        fputs(buf_cstr(&out), stdout);
+        buf_fini(&out);
+        return CMD_DONE;
+    }
+    fprintf(stderr, "procfleet-collector: pki token needs create, list or withdraw; "
+                    "'procfleet-collector pki token --help' shows them\n");
+    return CMD_USAGE;
+}

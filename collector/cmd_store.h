@@ -1,0 +1,42 @@
+/* What the commands of procfleet-collector store share. They read what the collector has sealed,
+ * also while it runs: segments never change. */
+#ifndef PROCFLEET_COLLECTOR_CMD_STORE_H
+#define PROCFLEET_COLLECTOR_CMD_STORE_H
+
+#include "collector/cmd.h"
+#include "collector/collector_conf.h"
+#include "collector/store/manifest.h"
+
+#define CMD_STORE_CONFIG                                                        \
+    {                                                                           \
+        "config", 'c', "FILE", "YAML file with the collector's settings", false \
+    }
+#define CMD_STORE_SET                                                                       \
+    {                                                                                       \
+        "set", 's', "KEY=VALUE", "one setting, over the file's, such as data_dir=DIR", true \
+    }
+
+struct cmd_store {
+    struct collector_conf conf;
+    char *dir; /* of the segments */
+    struct manifest *m;
+    struct manifest_list *l;
+};
+
+/* The store of --config and --set, to look at. *s is released by cmd_store_close, also after an
+ * error. */
+NODISCARD enum err cmd_store_open(struct cmd_store *s, const struct opt_args *a,
+                                  struct errmsg *why);
+void cmd_store_close(struct cmd_store *s);
+
+/* Bytes of the files in data_dir/name; 0 when there is no such directory. */
+uint64_t cmd_store_dir_bytes(const struct cmd_store *s, const char *name);
+
+int cmd_store_check(int argc, char **argv);
+int cmd_store_export(int argc, char **argv);
+int cmd_store_stats(int argc, char **argv);
+
+extern const struct opt_command cmd_store_check_options, cmd_store_export_options;
+extern const struct opt_command cmd_store_stats_options;
+
+#endif

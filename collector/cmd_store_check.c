@@ -1,0 +1,217 @@
+/* procfleet-collector store check: verifies every checksum, and with --repair mends. */
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/cmd_store.h"
+#include "collector/store/check.h"
+#include "common/clk.h"
+#include "common/human.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+/* Exit codes of this command. */
+enum { CHECK_EXIT_SOUND, CHECK_EXIT_MENDED, CHECK_EXIT_DAMAGED, CHECK_EXIT_FAILED };
+
+static const struct opt opts[] = {
+    CMD_STORE_CONFIG,
+    CMD_STORE_SET,
+    {"repair", 'r', NULL,
+     "mend what is damaged: keep what is sound of a file, rebuild the list of segments; the "
+     "collector must be stopped",
+     false},
+    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+};
+
+const struct opt_command cmd_store_check_options = {
+    .program = "procfleet-collector store",
+    .name = "check",
+    .brief = "read all files and verify every checksum; mend what can be mended",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet-collector store check --config /etc/procfleet/collector.yaml\n"
+                "  procfleet-collector store check --repair --set data_dir=/tmp/fleet\n"
+                "\n"
+                "Exit code: 0 all is sound, 1 something was damaged and is mended, 2 something is\n"
+                "damaged (or wrong usage), 3 the check could not be carried out.\n",
+};
+
+static const struct sheet_column columns[] = {
+    {"kind", "KIND", SHEET_TEXT},
+    {"files", "FILES", SHEET_COUNT},
+    {"bytes", "SIZE", SHEET_BYTES},
+    {"values", "VALUES", SHEET_COUNT},
+    {"damaged_files", "DAMAGED FILES", SHEET_COUNT},
+    {"damaged", "DAMAGED VALUES", SHEET_COUNT},
+    {"lost", "LOST", SHEET_COUNT},
+};
+
+struct run {
+    struct sheet *sheet;
+    bool terminal; /* standard error is one: progress is shown there */
+    bool shown;
+    int64_t told_ns;
+};
+
+/* -- on the way -- */
+
+static void clear_progress(struct run *r)
+{
+    if (r->shown) {
+        fputs("\r\033[K", stderr);
+        r->shown = false;
+    }
+}
+
+static void show_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct run *r = ctx;
+    int64_t now_ns = os_mono_ns();
+    struct buf b;
+
+    if (!r->terminal || now_ns - r->told_ns < 200 * CLK_MS) {
+        return;
+    }
+    r->told_ns = now_ns;
+    buf_init(&b, 256);
+    buf_put_str(&b, "\rchecked ");
+    human_bytes(&b, (int64_t)done_bytes);
+    if (total_bytes >= done_bytes && total_bytes > 0) {
+        buf_put_str(&b, " of ");
+        human_bytes(&b, (int64_t)total_bytes);
+    }
+    buf_put_str(&b, "\033[K");
+    fputs(buf_cstr(&b), stderr);
+    fflush(stderr);
+    r->shown = true;
+    buf_fini(&b);
+}
+
+static void note_file(void *ctx, const struct check_file *f)
+{
+    static const char *const states[] = {
+        [CHECK_SOUND] = "sound",
+        [CHECK_DAMAGED] = "damaged",
+        [CHECK_MENDED] = "mended",
+        [CHECK_ASIDE] = "unreadable, put aside as .bad",
+        [CHECK_MISSING] = "files that it names are missing",
+    };
+    struct run *r = ctx;
+    struct buf b;
+
+    clear_progress(r);
+    buf_init(&b, 512);
+    buf_printf(&b, "%s: %s", f->name, states[f->state]);
+    if (f->values >= f->damaged) {
+        buf_printf(&b, "; %llu of %llu unreadable", (unsigned long long)f->damaged,
+                   (unsigned long long)f->values);
+    }
+    if (f->lost > 0) {
+        buf_printf(&b, ", %llu lost", (unsigned long long)f->lost);
+    }
+    sheet_note(r->sheet, str_make(buf_cstr(&b)));
+    buf_fini(&b);
+}
+
+/* -- the table -- */
+
+static enum err row(struct run *r, const char *name, const struct check_count *c)
+{
+    const struct sheet_cell cells[] = {
+        sheet_string(str_make(name)),
+        sheet_number(true, (int64_t)c->files),
+        sheet_number(c->bytes > 0, (int64_t)c->bytes),
+        sheet_number(true, (int64_t)c->values),
+        sheet_number(true, (int64_t)c->damaged_files),
+        sheet_number(true, (int64_t)c->damaged),
+        sheet_number(true, (int64_t)c->lost),
+    };
+
+    return sheet_row(r->sheet, cells);
+}
+
+static enum err print(struct run *r, const struct check_result *result)
+{
+    enum err e = ERR_OK;
+
+    for (unsigned k = SEG_RAW; k < SEG_KINDS && !e; k++) {
+        e = row(r, seg_kind_name(k), &result->kinds[k]);
+    }
+    if (!e) {
+        e = row(r, "manifest", &result->manifest);
+    }
+    if (!e) {
+        e = row(r, "log", &result->log);
+    }
+    if (result->damaged) {
+        sheet_note(r->sheet, str_make("damaged: stop the collector and run this with --repair; "
+                                      "of the log nothing can be mended, its files go when "
+                                      "their batches are sealed"));
+    } else {
+        sheet_note(r->sheet, str_make(result->mended ? "mended" : "all is sound"));
+    }
+    return e;
+}
+
+static int fail(enum err e, const char *text)
+{
+    return cmd_complain(&cmd_store_check_options, e, text) == CMD_USAGE ? CHECK_EXIT_DAMAGED
+                                                                        : CHECK_EXIT_FAILED;
+}
+
+static int check_it(const struct check_conf *conf, struct run *r)
+{
+    struct check_result result = {.damaged = false};
+    struct errmsg why = {""};
+    enum err e = store_check(&result, conf, &why);
+
+    clear_progress(r);
+    if (!e) {
+        e = print(r, &result);
+    }
+    sheet_end(r->sheet);
+    if (e) {
+        return fail(e, why.text);
+    }
+    return result.damaged  ? CHECK_EXIT_DAMAGED
+           : result.mended ? CHECK_EXIT_MENDED
+                           : CHECK_EXIT_SOUND;
+}
+
+static int run(const struct opt_args *a)
+{
+    const char *sets[OPT_MANY_MAX];
+    size_t n_sets = opt_values(a, "set", sets, OPT_MANY_MAX);
+    struct collector_conf settings;
+    struct check_conf conf = {.fio = fio_os(), .repair = opt_flag(a, "repair")};
+    struct run r = {.terminal = os_is_terminal(2)};
+    enum sheet_format format = SHEET_AS_TABLE;
+    struct errmsg why = {""};
+    enum err e = cmd_format(&format, a, &why);
+    int code;
+
+    if (e) {
+        return fail(e, why.text);
+    }
+    e = collector_conf_load(&settings, opt_value(a, "config"), sets, n_sets, &why);
+    if (!e) {
+        e = sheet_begin(&r.sheet, stdout, format, false, columns, sizeof columns / sizeof *columns);
+    } else if (e != ERR_NOMEM) {
+        e = ERR_USAGE; /* also a file that is not there */
+    }
+    if (e) {
+        code = fail(e, why.text);
+    } else {
+        conf.data_dir = settings.data_dir;
+        conf.on_file = note_file;
+        conf.on_progress = show_progress;
+        conf.ctx = &r;
+        code = check_it(&conf, &r);
+    }
+    collector_conf_fini(&settings);
+    return code;
+}
+
+int cmd_store_check(int argc, char **argv)
+{
+    return cmd_with_options(&cmd_store_check_options, argc - 1, argv + 1, run);
+}

@@ -1,0 +1,376 @@
+/* procfleet-collector store stats: how much of what is kept, since when, and what goes next. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/cmd_store.h"
+#include "collector/store/retain.h"
+#include "common/clk.h"
+#include "common/human.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/uuid.h"
+
+static const struct opt opts[] = {
+    CMD_STORE_CONFIG,
+    CMD_STORE_SET,
+    {"hosts", 'H', NULL, "by host instead of by tier; reads every segment's directory", false},
+    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+};
+
+const struct opt_command cmd_store_stats_options = {
+    .program = "procfleet-collector store",
+    .name = "stats",
+    .brief = "bytes, values and age of what is kept, and what will be dropped next",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet-collector store stats --config /etc/procfleet/collector.yaml\n"
+                "  procfleet-collector store stats --set data_dir=/tmp/fleet --hosts\n",
+};
+
+/* What there is, and what retention makes of it. */
+struct stats {
+    struct cmd_store store;
+    struct manifest_stats kinds;
+    struct retain_conf conf;
+    struct retain_now now;
+    struct retain_plan plan;
+    uint64_t log_bytes, catalogue_bytes;
+    struct sheet *sheet;
+};
+
+static enum err gather(struct stats *s, const struct opt_args *a, struct errmsg *why)
+{
+    enum err e = cmd_store_open(&s->store, a, why);
+
+    if (e) {
+        return e;
+    }
+    manifest_stats(s->store.m, &s->kinds);
+    s->log_bytes = cmd_store_dir_bytes(&s->store, "wal");
+    s->catalogue_bytes = cmd_store_dir_bytes(&s->store, "catalogue");
+    s->now.now_ns = os_utc_ns();
+    s->now.other_bytes = s->log_bytes + s->catalogue_bytes + s->kinds.file_bytes;
+    err_ignore(os_disk_free(s->store.conf.data_dir, &s->now.disk_free, &s->now.disk_total));
+    s->conf = s->store.conf.retain;
+    retain_defaults(&s->conf, s->now.disk_total);
+    return retain_plan(&s->plan, &s->conf, s->store.l, &s->now);
+}
+
+/* -- by tier -- */
+
+static const struct sheet_column kind_columns[] = {
+    {"kind", "KIND", SHEET_TEXT},      {"files", "FILES", SHEET_COUNT},
+    {"bytes", "SIZE", SHEET_BYTES},    {"share_bytes", "SHARE", SHEET_BYTES},
+    {"values", "VALUES", SHEET_COUNT}, {NULL, "BYTES/VALUE", SHEET_TEXT},
+    {"oldest", "OLDEST", SHEET_TIME},  {"max_age", "KEPT FOR", SHEET_NS},
+};
+
+/* As retention's keys and overview call it. */
+static const char *name_of(unsigned kind)
+{
+    return kind == SEG_REST ? "events" : seg_kind_name(kind);
+}
+
+static enum err kind_row(struct stats *s, unsigned kind)
+{
+    const struct manifest_stats *k = &s->kinds;
+    char each[32] = "";
+
+    if (k->values[kind] && kind != SEG_REST) {
+        snprintf(each, sizeof each, "%.3f", (double)k->bytes[kind] / (double)k->values[kind]);
+    }
+    const struct sheet_cell cells[] = {
+        sheet_string(str_make(name_of(kind))),
+        sheet_number(true, (int64_t)k->files[kind]),
+        sheet_number(true, (int64_t)k->bytes[kind]),
+        sheet_number(true, (int64_t)s->conf.share[kind]),
+        sheet_number(true, (int64_t)k->values[kind]),
+        sheet_string(str_make(each)),
+        sheet_number(k->files[kind] > 0, k->oldest_ns[kind]),
+        sheet_number(s->conf.age_ns[kind] > 0, s->conf.age_ns[kind]),
+    };
+    return sheet_row(s->sheet, cells);
+}
+
+static enum err other_row(struct stats *s, const char *name, uint64_t bytes, uint64_t ceiling)
+{
+    const struct sheet_cell cells[] = {
+        sheet_string(str_make(name)),
+        {.state = SHEET_ABSENT},
+        sheet_number(true, (int64_t)bytes),
+        sheet_number(ceiling > 0, (int64_t)ceiling),
+        {.state = SHEET_ABSENT},
+        {.state = SHEET_ABSENT},
+        {.state = SHEET_ABSENT},
+        {.state = SHEET_ABSENT},
+    };
+
+    return sheet_row(s->sheet, cells);
+}
+
+static void note_next(struct stats *s)
+{
+    const struct retain_plan *p = &s->plan;
+    char when[CLK_TEXT];
+    struct buf b;
+
+    buf_init(&b, 512);
+    if (p->n > 0) {
+        buf_printf(&b, "%zu files go with the collector's next round: ", p->n);
+        human_bytes(&b, (int64_t)p->bytes);
+    } else if (p->next_kind) {
+        buf_printf(&b, "next to go: %s of %s, in about ", name_of(p->next_kind),
+                   clk_format_utc(when, sizeof when, p->next_window_ns, 0));
+        human_ns(&b, p->next_in_ns);
+    } else {
+        buf_put_str(&b, "nothing will go as far as can be seen");
+    }
+    if (p->stop) {
+        buf_put_str(&b, "; batches are refused until there is room");
+    }
+    sheet_note(s->sheet, str_make(buf_cstr(&b)));
+    buf_fini(&b);
+}
+
+static enum err print_kinds(struct stats *s)
+{
+    uint64_t all = s->log_bytes + s->catalogue_bytes;
+    enum err e = ERR_OK;
+
+    for (unsigned k = SEG_RAW; k < SEG_KINDS && !e; k++) {
+        all += s->kinds.bytes[k];
+        e = kind_row(s, k);
+    }
+    if (!e) {
+        e = other_row(s, "log", s->log_bytes, 0);
+    }
+    if (!e) {
+        e = other_row(s, "catalogue", s->catalogue_bytes, 0);
+    }
+    if (!e) {
+        e = other_row(s, "all", all, s->conf.total_bytes);
+    }
+    note_next(s);
+    return e;
+}
+
+/* -- by host -- */
+
+static const struct sheet_column host_columns[] = {
+    {"host", "HOST", SHEET_TEXT},      {"id", NULL, SHEET_TEXT},
+    {"bytes", "SIZE", SHEET_BYTES},    {"raw_bytes", "RAW", SHEET_BYTES},
+    {"10s_bytes", "10S", SHEET_BYTES}, {"1min_bytes", "1MIN", SHEET_BYTES},
+    {"1h_bytes", "1H", SHEET_BYTES},   {"events_bytes", "EVENTS", SHEET_BYTES},
+    {"oldest", "OLDEST", SHEET_TIME},  {"newest", "NEWEST", SHEET_TIME},
+};
+
+struct host_row {
+    struct uuid id;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    uint64_t bytes[SEG_KINDS]; /* [0]: of all kinds */
+    int64_t oldest_ns, newest_ns;
+};
+
+struct host_rows {
+    struct host_row *p; /* by id */
+    size_t n, cap;
+    uint64_t gone, unreadable; /* segments */
+};
+
+static enum err host_place(struct host_rows *rows, const struct seg_host *h, size_t *at)
+{
+    size_t lo = 0, hi = rows->n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (memcmp(rows->p[mid].id.b, h->id.b, sizeof h->id.b) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    *at = lo;
+    if (lo < rows->n && memcmp(rows->p[lo].id.b, h->id.b, sizeof h->id.b) == 0) {
+        return ERR_OK;
+    }
+    if (rows->n == rows->cap) {
+        size_t cap = rows->cap ? rows->cap * 2 : 64;
+        struct host_row *grown = mem_realloc_array(rows->p, cap, sizeof *grown);
+
+        if (!grown) {
+            return ERR_NOMEM;
+        }
+        rows->p = grown;
+        rows->cap = cap;
+    }
+    memmove(rows->p + lo + 1, rows->p + lo, (rows->n++ - lo) * sizeof *rows->p);
+    rows->p[lo] = (struct host_row){.id = h->id, .oldest_ns = INT64_MAX, .newest_ns = INT64_MIN};
+    return ERR_OK;
+}
+
+static enum err add_hosts(struct host_rows *rows, const struct seg *s, const uint64_t *bytes)
+{
+    const struct seg_info *info = seg_info_of(s);
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < seg_hosts(s) && !e; i++) {
+        const struct seg_host *h = seg_host(s, i);
+        struct host_row *row;
+        size_t at;
+
+        e = host_place(rows, h, &at);
+        if (e) {
+            break;
+        }
+        row = &rows->p[at];
+        snprintf(row->name, sizeof row->name, "%s", h->name);
+        row->bytes[0] += bytes[i];
+        row->bytes[info->kind] += bytes[i];
+        for (unsigned w = 0; w < info->n_windows; w++) {
+            if (h->at[w].t1_ns >= h->at[w].t0_ns) {
+                row->oldest_ns = h->at[w].t0_ns < row->oldest_ns ? h->at[w].t0_ns : row->oldest_ns;
+                row->newest_ns = h->at[w].t1_ns > row->newest_ns ? h->at[w].t1_ns : row->newest_ns;
+            }
+        }
+    }
+    return e;
+}
+
+static enum err add_segment(struct host_rows *rows, const struct seg *s)
+{
+    size_t n = seg_hosts(s);
+    uint64_t *bytes = mem_array(n + 1, sizeof *bytes);
+    enum err e = bytes ? seg_load_keys(s) : ERR_NOMEM;
+
+    for (size_t i = 0; i < seg_values(s) && !e; i++) {
+        uint32_t length;
+        struct seg_key key = seg_key_at(s, i, &length);
+
+        bytes[key.host < n ? key.host : n] += length;
+    }
+    if (!e) {
+        e = add_hosts(rows, s, bytes);
+    }
+    mem_free(bytes);
+    return e;
+}
+
+/* One list per segment: what was read of one can go before the next. */
+static enum err gather_hosts(struct host_rows *rows, struct cmd_store *store, struct errmsg *why)
+{
+    const struct fio *fio = fio_os();
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < manifest_segments(store->l) && !e; i++) {
+        struct seg *s = NULL;
+
+        e = seg_open(&s, fio, store->dir, manifest_segment(store->l, i), why);
+        if (!e) {
+            e = add_segment(rows, s);
+            seg_close(s);
+        }
+        if (e == ERR_NOTFOUND) { /* the collector has dropped it meanwhile */
+            rows->gone++;
+            e = ERR_OK;
+        } else if (e == ERR_CORRUPT || e == ERR_VERSION) {
+            rows->unreadable++;
+            e = ERR_OK;
+        }
+    }
+    return e;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct host_row *x = a, *y = b;
+
+    if (x->bytes[0] != y->bytes[0]) {
+        return x->bytes[0] > y->bytes[0] ? -1 : 1;
+    }
+    return strcmp(x->name, y->name);
+}
+
+static enum err print_host(struct sheet *sheet, const struct host_row *r)
+{
+    char id[MODEL_UUID_TEXT];
+    bool any = r->newest_ns >= r->oldest_ns;
+    struct sheet_cell cells[10] = {
+        sheet_string(str_make(r->name)),
+        sheet_string(str_make(uuid_format(id, &r->id))),
+        [8] = sheet_number(any, r->oldest_ns),
+        [9] = sheet_number(any, r->newest_ns),
+    };
+
+    for (unsigned k = 0; k < SEG_KINDS; k++) {
+        cells[2 + k] = sheet_number(true, (int64_t)r->bytes[k]);
+    }
+    return sheet_row(sheet, cells);
+}
+
+static enum err print_hosts(struct stats *s, struct errmsg *why)
+{
+    struct host_rows rows = {.p = NULL};
+    char note[128];
+    enum err e = gather_hosts(&rows, &s->store, why);
+
+    if (rows.n > 1) {
+        qsort(rows.p, rows.n, sizeof *rows.p, by_bytes);
+    }
+    for (size_t i = 0; i < rows.n && !e; i++) {
+        e = print_host(s->sheet, &rows.p[i]);
+    }
+    if (rows.gone + rows.unreadable > 0) {
+        snprintf(note, sizeof note, "%llu segments were dropped meanwhile, %llu cannot be read",
+                 (unsigned long long)rows.gone, (unsigned long long)rows.unreadable);
+        sheet_note(s->sheet, str_make(note));
+    }
+    if (s->log_bytes > 0) {
+        snprintf(note, sizeof note, "not sealed yet, and not counted here: a log of %llu bytes",
+                 (unsigned long long)s->log_bytes);
+        sheet_note(s->sheet, str_make(note));
+    }
+    mem_free(rows.p);
+    return e;
+}
+
+/* -- the command -- */
+
+static enum err print(struct stats *s, const struct opt_args *a, struct errmsg *why)
+{
+    bool hosts = opt_flag(a, "hosts");
+    enum sheet_format format;
+    enum err e = cmd_format(&format, a, why);
+
+    if (!e) {
+        e = gather(s, a, why);
+    }
+    if (!e) {
+        e = hosts ? sheet_begin(&s->sheet, stdout, format, false, host_columns,
+                                sizeof host_columns / sizeof *host_columns)
+                  : sheet_begin(&s->sheet, stdout, format, false, kind_columns,
+                                sizeof kind_columns / sizeof *kind_columns);
+    }
+    if (!e) {
+        e = hosts ? print_hosts(s, why) : print_kinds(s);
+    }
+    sheet_end(s->sheet);
+    return e;
+}
+
+static int run(const struct opt_args *a)
+{
+    struct stats s = {.sheet = NULL};
+    struct errmsg why = {""};
+    enum err e = print(&s, a, &why);
+
+    mem_free(s.plan.drop);
+    cmd_store_close(&s.store);
+    return e ? cmd_complain(&cmd_store_stats_options, e, why.text) : CMD_DONE;
+}
+
+int cmd_store_stats(int argc, char **argv)
+{
+    return cmd_with_options(&cmd_store_stats_options, argc - 1, argv + 1, run);
+}

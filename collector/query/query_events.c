@@ -1,0 +1,385 @@
+/* Events: lifecycle events of all selected hosts in time order, what agents tell of themselves
+ * included.
+ *
+ * Every host is scanned once; a bounded heap whose root is the latest event keeps the earliest ones
+ * behind the cursor, so that memory depends on the page and not on the window. Time is by the
+ * collector's clock: the event's stamp plus the offset that the store keeps with its batch, which
+ * never changes, so that the order is the same for every page. The key of an event, (time, host,
+ * stream, sequence, place in its batch), is unique, and a page begins right behind the last key of
+ * the one before. What an event itself does not tell (a stop rarely repeats the command line) is
+ * filled in from what is known of the process. */
+#include "collector/query/query_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/query/query_cells.h"
+#include "common/buf.h"
+#include "common/clk.h"
+#include "common/mem.h"
+
+#define TEXTS   5
+#define NOTE_NS CLK_S /* clocks that differ less need no remark */
+
+struct kept {
+    size_t span;
+    uint64_t stream, seq;
+    uint32_t at;     /* in the batch */
+    int64_t when_ns; /* by the collector's clock */
+    struct life_event event;
+    char *text; /* the event's texts; owned */
+};
+
+struct events {
+    struct query *q;
+    size_t span;
+    size_t n, cap;
+    struct kept *heap;
+    bool overflow; /* more events than fit */
+    const struct batch *batch;
+    struct host_offset most; /* the largest offset of the span's batches */
+};
+
+/* Order of two keys: time, host, stream, sequence, place. */
+static int order(const struct events *x, const struct kept *a, const struct kept *b)
+{
+    if (a->when_ns != b->when_ns) {
+        return a->when_ns < b->when_ns ? -1 : 1;
+    }
+    if (a->span != b->span) {
+        const struct store_host *h = x->q->spans[a->span].about;
+        const struct store_host *g = x->q->spans[b->span].about;
+
+        return query_host_order(h->name, &h->id, g->name, &g->id);
+    }
+    if (a->stream != b->stream) {
+        return a->stream < b->stream ? -1 : 1;
+    }
+    if (a->seq != b->seq) {
+        return a->seq < b->seq ? -1 : 1;
+    }
+    return a->at < b->at ? -1 : a->at > b->at;
+}
+
+static bool behind_cursor(const struct events *x, const struct kept *k)
+{
+    const struct query_cursor *c = &x->q->cursor;
+    const struct store_host *h = x->q->spans[k->span].about;
+    int d;
+
+    if (!c->set || k->when_ns != c->when_ns) {
+        return !c->set || k->when_ns > c->when_ns;
+    }
+    d = query_host_order(h->name, &h->id, c->name, &c->host);
+    if (d) {
+        return d > 0;
+    }
+    if (k->stream != c->a) {
+        return k->stream > c->a;
+    }
+    return k->seq != c->b ? k->seq > c->b : k->at > c->c;
+}
+
+static void text_list(struct life_event *ev, struct str *list[TEXTS])
+{
+    list[0] = &ev->info.name;
+    list[1] = &ev->info.image;
+    list[2] = &ev->info.command_line;
+    list[3] = &ev->info.user;
+    list[4] = &ev->text;
+}
+
+/* Moves the event's texts, the batch's until now, into memory of its own. */
+static enum err texts_keep(struct kept *k)
+{
+    struct str *list[TEXTS];
+    size_t n = 0;
+    char *p;
+
+    text_list(&k->event, list);
+    for (unsigned i = 0; i < TEXTS; i++) {
+        n += list[i]->n;
+    }
+    k->text = mem_alloc(n);
+    if (!k->text) {
+        return ERR_NOMEM;
+    }
+    p = k->text;
+    for (unsigned i = 0; i < TEXTS; i++) {
+        if (list[i]->n) {
+            memcpy(p, list[i]->p, list[i]->n);
+        }
+        list[i]->p = p;
+        p += list[i]->n;
+    }
+    return ERR_OK;
+}
+
+static void sift_up(const struct events *x, size_t i)
+{
+    while (i > 0 && order(x, &x->heap[(i - 1) / 2], &x->heap[i]) < 0) {
+        struct kept t = x->heap[i];
+
+        x->heap[i] = x->heap[(i - 1) / 2];
+        x->heap[(i - 1) / 2] = t;
+        i = (i - 1) / 2;
+    }
+}
+
+static void sift_down(const struct events *x)
+{
+    size_t i = 0;
+
+    for (;;) {
+        size_t last = i, l = 2 * i + 1;
+        struct kept t;
+
+        if (l < x->n && order(x, &x->heap[last], &x->heap[l]) < 0) {
+            last = l;
+        }
+        if (l + 1 < x->n && order(x, &x->heap[last], &x->heap[l + 1]) < 0) {
+            last = l + 1;
+        }
+        if (last == i) {
+            return;
+        }
+        t = x->heap[i];
+        x->heap[i] = x->heap[last];
+        x->heap[last] = t;
+        i = last;
+    }
+}
+
+static enum err keep(struct events *x, struct kept *k)
+{
+    bool full = x->n == x->cap;
+    enum err e;
+
+    if (full) {
+        x->overflow = true;
+        if (order(x, k, &x->heap[0]) > 0) {
+            return ERR_OK;
+        }
+    }
+    e = texts_keep(k);
+    if (e) {
+        return e;
+    }
+    if (full) {
+        mem_free(x->heap[0].text);
+        x->heap[0] = *k;
+        sift_down(x);
+    } else {
+        x->heap[x->n++] = *k;
+        sift_up(x, x->n - 1);
+    }
+    return ERR_OK;
+}
+
+static void fill_str(struct str *to, struct str from)
+{
+    if (!to->n) {
+        *to = from;
+    }
+}
+
+/* What the event does not tell and the store knows. */
+static void event_complete(struct proc_info *to, const struct proc_info *from)
+{
+    fill_str(&to->name, from->name);
+    fill_str(&to->image, from->image);
+    fill_str(&to->user, from->user);
+    if (!(to->have & INFO_COMMAND_LINE_KNOWN)) {
+        to->command_line = from->command_line;
+        to->have |= from->have & (INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT);
+    }
+    if (!(to->have & INFO_PARENT) && (from->have & INFO_PARENT)) {
+        to->parent_pid = from->parent_pid;
+        to->parent_start = from->parent_start;
+        to->have |= INFO_PARENT;
+    }
+    if (!(to->have & INFO_SESSION) && (from->have & INFO_SESSION)) {
+        to->session_id = from->session_id;
+        to->have |= INFO_SESSION;
+    }
+    if (!(to->have & INFO_CREATE_TIME) && (from->have & INFO_CREATE_TIME)) {
+        to->create_ns = from->create_ns;
+        to->have |= INFO_CREATE_TIME;
+    }
+}
+
+/* Whether it is of a process that may be shown, or of the host when no process was asked for. */
+static bool wants_event(struct events *x, struct life_event *ev)
+{
+    const struct wire_query *ask = x->q->ask;
+    const struct query_span *s = &x->q->spans[x->span];
+    const struct proc_info *known;
+
+    if (life_is_of_host(ev->kind)) {
+        return !ask->has_pid && ask->name.n == 0;
+    }
+    known = store_info(x->q->env->view, s->host, &x->batch->head.boot, ev->info.id);
+    if (known) {
+        event_complete(&ev->info, known);
+    }
+    return query_wants(x->q, ev->info.id, &ev->info);
+}
+
+static enum err consider(struct events *x, const struct life_event *ev, size_t at)
+{
+    const struct query_span *s = &x->q->spans[x->span];
+    uint32_t kinds = x->q->ask->kinds ? x->q->ask->kinds : LIFE_KINDS_DEFAULT;
+    struct kept k = {.span = x->span,
+                     .stream = x->batch->head.stream,
+                     .seq = x->batch->head.seq,
+                     .at = (uint32_t)at,
+                     .when_ns = clk_add(ev->wall_ns, x->q->clock.known ? x->q->clock.offset_ns : 0),
+                     .event = *ev};
+
+    if (ev->kind >= 32 || !(kinds & 1u << ev->kind) || ev->wall_ns < s->since_ns ||
+        ev->wall_ns >= s->until_ns || !behind_cursor(x, &k)) {
+        return ERR_OK;
+    }
+    return wants_event(x, &k.event) ? keep(x, &k) : ERR_OK;
+}
+
+static int64_t size_of(int64_t ns)
+{
+    return ns < 0 ? clk_sub(0, ns) : ns;
+}
+
+/* Says whose events stand elsewhere than their stamps would have it, and how sure that is. */
+static void note_clock(struct events *x, const struct query_span *s)
+{
+    struct buf b;
+
+    if (x->q->n_spans < 2 || size_of(x->most.offset_ns) < NOTE_NS) {
+        return;
+    }
+    buf_init(&b, 128);
+    buf_printf(&b, "stamps up to %.3f s %s", (double)size_of(x->most.offset_ns) / 1e9,
+               x->most.offset_ns < 0 ? "ahead" : "behind");
+    if (x->most.bounded) {
+        buf_printf(&b, ", give or take %.3f s", (double)x->most.error_ns / 1e9);
+    }
+    query_remark(x->q, QNOTE_CLOCK, s, buf_cstr(&b));
+    buf_fini(&b);
+}
+
+static enum err take(void *ctx, const struct store_block *block)
+{
+    const struct batch *b = block->batch;
+    struct events *x = ctx;
+    enum err e = ERR_OK;
+
+    x->batch = b;
+    if (x->q->clock.known && size_of(x->q->clock.offset_ns) >= size_of(x->most.offset_ns)) {
+        x->most = x->q->clock;
+    }
+    for (size_t i = 0; !e && i < b->n_events; i++) {
+        e = consider(x, &b->events[i], i);
+    }
+    return e;
+}
+
+/* Heap sort in place: the root, the latest, goes to the end. */
+static void sort(struct events *x)
+{
+    size_t n = x->n;
+
+    while (x->n > 1) {
+        struct kept t = x->heap[0];
+
+        x->n--;
+        x->heap[0] = x->heap[x->n];
+        x->heap[x->n] = t;
+        sift_down(x);
+    }
+    x->n = n;
+}
+
+static void page_end(struct events *x, const struct kept *last)
+{
+    struct query_cursor key = {
+        .when_ns = last->when_ns, .a = last->stream, .b = last->seq, .c = last->at};
+
+    query_key_host(&key, &x->q->spans[last->span]);
+    query_more(x->q, &key);
+}
+
+static enum err row_add(struct events *x, const struct kept *k, struct wire_event *out)
+{
+    struct query *q = x->q;
+    struct str *list[TEXTS];
+
+    out->event = k->event;
+    text_list(&out->event, list);
+    for (unsigned i = 0; i < TEXTS; i++) {
+        list[i]->p = arena_dup(&q->out->memory, list[i]->p, list[i]->n);
+        if (!list[i]->p) {
+            return ERR_FULL;
+        }
+    }
+    q->out->data.n_events++;
+    return query_host_index(q, &q->spans[k->span], &out->host);
+}
+
+static enum err rows_make(struct events *x)
+{
+    struct query *q = x->q;
+    struct wire_event *out = arena_array(&q->out->memory, x->n, sizeof *out);
+    enum err e = ERR_OK;
+
+    if (!out) {
+        return ERR_FULL;
+    }
+    sort(x);
+    for (size_t i = 0; !e && i < x->n; i++) {
+        const struct kept *k = &x->heap[i];
+
+        if (i && !query_fits(q, &k->event.info, k->event.text.n)) {
+            page_end(x, &x->heap[i - 1]);
+            break;
+        }
+        e = row_add(x, k, &out[i]);
+    }
+    if (!e && x->overflow && !q->out->more) {
+        page_end(x, &x->heap[x->n - 1]);
+    }
+    q->out->data.events = out;
+    return e;
+}
+
+enum err query_events(struct query *q)
+{
+    struct events x = {.q = q};
+    enum err e = query_plan(q, NULL, 0, WIRE_ROWS_MAX);
+
+    if (e) {
+        return e;
+    }
+    x.cap = q->limit;
+    x.heap = arena_array(&q->out->memory, x.cap, sizeof *x.heap);
+    if (!x.heap) {
+        return ERR_NOMEM;
+    }
+    for (x.span = 0; !e && x.span < q->n_spans; x.span++) {
+        const struct query_span *s = &q->spans[x.span];
+
+        const struct store_range range = {.since_ns = s->since_ns,
+                                          .until_ns = s->until_ns,
+                                          .made_since_ns =
+                                              q->cursor.set ? q->cursor.when_ns : INT64_MIN};
+
+        x.most = (struct host_offset){0};
+        e = query_blocks(q, s, &range, take, &x);
+        note_clock(&x, s);
+    }
+    if (!e) {
+        e = rows_make(&x);
+    }
+    for (size_t i = 0; i < x.n; i++) {
+        mem_free(x.heap[i].text);
+    }
+    return e;
+}

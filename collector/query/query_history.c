@@ -1,0 +1,655 @@
+/* History: one row per sample, or per step, of every process asked for, by host, time and pid.
+ *
+ * A host's window is read in slices, each a whole number of steps, and sorted slice by slice, so
+ * that memory depends on the rows of a slice, in whatever order data lies in the store; slices grow
+ * while they give few rows and shrink when they hold too many. Steps of 10 s and more are read as
+ * cells, from the cheapest tier that has them; shorter ones and single samples from blocks, unless
+ * only tiers are left of a slice: then their finest sums are the rows.
+ *
+ * A counter's value in a row is its growth since the process's previous row, so of every process
+ * the newest sample before the slice is kept as its base. A page goes on at the time where the one
+ * before ended, with bases looked for as far back as the window reaches. */
+#include "collector/query/query_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/query/query_cells.h"
+#include "collector/query/query_table.h"
+#include "common/clk.h"
+
+#define CELLS_STEP_NS (10 * CLK_S) /* tiers have nothing finer */
+#define SLICE_MIN_NS  CLK_S
+#define SLICE_MAX_NS  (INT64_C(36525) * 86400 * CLK_S)
+
+static const uint8_t history_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE,
+                                          M_THREAD_COUNT};
+
+/* One metric at one moment. */
+struct mark {
+    int64_t when_ns; /* QUERY_NEVER: none */
+    int64_t mono_ns; /* QUERY_NEVER: not known */
+    int64_t value;   /* of a folded one: the growth of all */
+};
+
+/* What one instance shows in one step. */
+struct point {
+    int64_t slot_ns; /* start of the step; the sample's own time without steps */
+    struct chain *chain;
+    struct point *older; /* of the same instance and slice */
+    bool fresh;
+    uint32_t instances;
+    struct mark marks[]; /* one per metric, as sent */
+};
+
+struct chain {
+    struct query_inst *inst;
+    struct point *newest; /* of this slice */
+    struct mark *bases;   /* before the slice; one per metric */
+};
+
+struct history {
+    struct query *q;
+    struct query_span *s;
+    struct query_table table; /* only its instances */
+    struct arena memory;      /* points of one slice */
+    struct arena chains;      /* of one host */
+    int64_t step_ns;
+    bool cells;
+    int64_t since_ns, until_ns; /* of the slice */
+    size_t n_points, cap_points;
+    struct point **points;
+    size_t n_chains, cap_chains;
+    struct chain **all;
+    struct wire_row *rows;
+};
+
+/* -- chains and points -- */
+
+static enum err room(struct arena *memory, void *list, size_t *cap, size_t n, size_t first)
+{
+    void **at = list;
+    void *more;
+
+    if (n < *cap) {
+        return ERR_OK;
+    }
+    more = arena_array(memory, *cap ? *cap * 2 : first, sizeof(void *));
+    if (!more) {
+        return ERR_FULL;
+    }
+    if (n) {
+        memcpy(more, *at, n * sizeof(void *));
+    }
+    *at = more;
+    *cap = *cap ? *cap * 2 : first;
+    return ERR_OK;
+}
+
+static enum err chain_make(struct history *h, struct query_inst *inst)
+{
+    struct chain *c = arena_alloc(&h->chains, sizeof *c);
+    enum err e = room(&h->chains, &h->all, &h->cap_chains, h->n_chains, 64);
+
+    if (!c || e) {
+        return ERR_FULL;
+    }
+    c->inst = inst;
+    c->bases = arena_array(&h->chains, h->table.n_metrics, sizeof *c->bases);
+    if (!c->bases) {
+        return ERR_FULL;
+    }
+    for (unsigned i = 0; i < h->table.n_metrics; i++) {
+        c->bases[i].when_ns = QUERY_NEVER;
+    }
+    h->all[h->n_chains++] = c;
+    inst->order = h->n_chains;
+    return ERR_OK;
+}
+
+/* The chain of the instance; NULL when it is not asked for. */
+static enum err chain_of(struct history *h, struct query_inst *inst, struct chain **out)
+{
+    enum err e = ERR_OK;
+
+    *out = NULL;
+    if (inst->hidden) {
+        return ERR_OK;
+    }
+    if (!inst->order) {
+        e = chain_make(h, inst);
+    }
+    if (!e) {
+        *out = h->all[inst->order - 1];
+    }
+    return e;
+}
+
+static enum err point_get(struct history *h, struct chain *c, int64_t slot_ns, struct point **out)
+{
+    struct point **at = &c->newest;
+    struct point *p;
+    enum err e;
+
+    while (*at && (*at)->slot_ns > slot_ns) {
+        at = &(*at)->older;
+    }
+    if (*at && (*at)->slot_ns == slot_ns) {
+        *out = *at;
+        return ERR_OK;
+    }
+    e = room(&h->memory, &h->points, &h->cap_points, h->n_points, 1024);
+    p = arena_alloc(&h->memory, sizeof *p + h->table.n_metrics * sizeof p->marks[0]);
+    if (e || !p) {
+        return ERR_FULL;
+    }
+    for (unsigned i = 0; i < h->table.n_metrics; i++) {
+        p->marks[i].when_ns = QUERY_NEVER;
+    }
+    p->slot_ns = slot_ns;
+    p->chain = c;
+    p->older = *at;
+    *at = p;
+    h->points[h->n_points++] = p;
+    *out = p;
+    return ERR_OK;
+}
+
+static void mark_take(struct mark *m, const struct mark *newer)
+{
+    if (newer->when_ns >= m->when_ns) {
+        *m = *newer;
+    }
+}
+
+static int64_t slot_of(const struct history *h, int64_t when_ns)
+{
+    return h->step_ns ? when_ns - when_ns % h->step_ns : when_ns;
+}
+
+/* -- single samples, from blocks -- */
+
+/* Which columns of the batch the answer's metrics are, and where the run's values begin in each. */
+struct columns {
+    const struct batch *b;
+    const struct batch_column *col[WIRE_METRICS_MAX];
+    size_t at[WIRE_METRICS_MAX];
+};
+
+static void columns_find(const struct history *h, struct columns *cols, const struct batch *b)
+{
+    *cols = (struct columns){.b = b};
+    for (unsigned i = 0; i < h->table.n_metrics; i++) {
+        for (size_t c = 0; c < b->n_columns; c++) {
+            if (b->columns[c].metric == query_table_column(&h->table, i)) {
+                cols->col[i] = &b->columns[c];
+            }
+        }
+    }
+}
+
+static enum err sample_add(struct history *h, struct chain *c, const struct batch_run *run,
+                           const struct columns *cols, size_t k)
+{
+    size_t tick = run->first_tick + k;
+    struct mark m = {.when_ns = cols->b->wall_ns[tick], .mono_ns = cols->b->mono_ns[tick]};
+    struct mark *to = c->bases;
+    struct point *p;
+    enum err e;
+
+    if (m.when_ns >= h->until_ns) {
+        return ERR_OK;
+    }
+    if (m.when_ns >= h->since_ns) {
+        e = point_get(h, c, slot_of(h, m.when_ns), &p);
+        if (e) {
+            return e;
+        }
+        p->fresh |= run->fresh && k == 0;
+        to = p->marks;
+    }
+    for (unsigned i = 0; i < h->table.n_metrics; i++) {
+        if (cols->col[i] && (run->mask & METRIC_BIT(query_table_column(&h->table, i)))) {
+            m.value = cols->col[i]->values[cols->at[i] + k];
+            mark_take(&to[i], &m);
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err take_block(void *ctx, const struct store_block *block)
+{
+    struct history *h = ctx;
+    const struct batch *b = block->batch;
+    struct columns cols;
+    enum err e = ERR_OK;
+
+    columns_find(h, &cols, b);
+    for (size_t r = 0; !e && r < b->n_runs; r++) {
+        const struct batch_run *run = &b->runs[r];
+        struct query_inst *inst;
+        struct chain *c = NULL;
+
+        e = query_table_get(&h->table, &b->head.boot, run->id, &inst);
+        if (!e) {
+            e = chain_of(h, inst, &c);
+        }
+        for (size_t k = 0; !e && c && k < run->n_ticks; k++) {
+            e = sample_add(h, c, run, &cols, k);
+        }
+        for (unsigned i = 0; i < h->table.n_metrics; i++) {
+            cols.at[i] +=
+                run->mask & METRIC_BIT(query_table_column(&h->table, i)) ? run->n_ticks : 0;
+        }
+    }
+    return e;
+}
+
+/* -- cells -- */
+
+static void cell_add_to(struct mark *to, const struct store_cell_row *row, const struct cell *c)
+{
+    struct mark m = {.when_ns = c->last_ns, .mono_ns = QUERY_NEVER, .value = c->last};
+
+    if (!c->count) {
+        return;
+    }
+    if (row->instances) { /* sums of many, added up */
+        m.value = cell_sum(c->sum, to->when_ns == QUERY_NEVER ? 0 : to->value);
+        m.when_ns = to->when_ns == QUERY_NEVER ? row->end_ns : to->when_ns;
+    }
+    mark_take(to, &m);
+}
+
+static void cells_add(struct history *h, struct mark *to, const struct store_cell_row *row)
+{
+    for (unsigned i = 0; i < h->table.n_metrics; i++) {
+        uint64_t bit = METRIC_BIT(query_table_column(&h->table, i));
+
+        if (row->mask & bit) {
+            cell_add_to(&to[i], row, &row->cells[__builtin_popcountll(row->mask & (bit - 1))]);
+        }
+    }
+}
+
+static enum err take_cells(void *ctx, const struct store_cell_row *row)
+{
+    struct history *h = ctx;
+    struct query_inst *inst;
+    struct chain *c = NULL;
+    struct point *p;
+    enum err e = query_table_row(&h->table, row, &inst);
+
+    if (!e) {
+        e = chain_of(h, inst, &c);
+    }
+    if (e || !c || (row->before && row->instances)) {
+        return e;
+    }
+    if (row->before) {
+        cells_add(h, c->bases, row);
+        return ERR_OK;
+    }
+    e = point_get(h, c, slot_of(h, row->end_ns - 1), &p);
+    if (!e) {
+        p->fresh |= row->fresh;
+        p->instances += row->instances;
+        cells_add(h, p->marks, row);
+    }
+    return e;
+}
+
+static enum err take_bases(void *ctx, const struct store_cell_row *row)
+{
+    return row->before ? take_cells(ctx, row) : ERR_OK;
+}
+
+/* -- values -- */
+
+/* The newest mark of the metric before the point. */
+static const struct mark *previous(const struct point *p, unsigned i)
+{
+    const struct mark *base = &p->chain->bases[i];
+
+    for (const struct point *o = p->older; o; o = o->older) {
+        if (o->marks[i].when_ns != QUERY_NEVER) {
+            return &o->marks[i];
+        }
+    }
+    return base->when_ns != QUERY_NEVER ? base : NULL;
+}
+
+/* Growth of value i since the process's previous row that has it, and the time that took; false:
+ * there is none. */
+static bool growth(const struct history *h, const struct point *p, unsigned i, int64_t *value,
+                   int64_t *took_ns)
+{
+    const struct mark *m = &p->marks[i], *prev;
+
+    *value = m->value;
+    *took_ns = 0;
+    if (p->chain->inst->instances) {
+        *took_ns = h->step_ns;
+        return true;
+    }
+    prev = previous(p, i);
+    if (!prev) {
+        return p->fresh;
+    }
+    if (*value >= prev->value) {
+        *value = cell_growth(prev->value, *value);
+    }
+    *took_ns = m->mono_ns != QUERY_NEVER && prev->mono_ns != QUERY_NEVER
+                   ? m->mono_ns - prev->mono_ns
+                   : clk_sub(m->when_ns, prev->when_ns);
+    return true;
+}
+
+static bool value_of(const struct history *h, const struct point *p, unsigned i, int64_t *value)
+{
+    const struct metric *m = metric_by_id(h->q->out->data.metrics[i]);
+    int64_t took_ns;
+
+    if (p->marks[i].when_ns == QUERY_NEVER) {
+        return false;
+    }
+    if (m->kind == METRIC_GAUGE) {
+        *value = p->marks[i].value;
+        return !p->chain->inst->instances;
+    }
+    if (!growth(h, p, i, value, &took_ns)) {
+        return false;
+    }
+    if (m->id != M_CPU_PERCENT) {
+        return true;
+    }
+    if (took_ns <= 0) {
+        return false;
+    }
+    *value = (int64_t)((double)*value * 1000.0 / (double)took_ns + 0.5);
+    return true;
+}
+
+/* -- rows -- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct point *x = *(struct point *const *)a, *y = *(struct point *const *)b;
+    const struct query_inst *i = x->chain->inst, *k = y->chain->inst;
+
+    if (x->slot_ns != y->slot_ns) {
+        return x->slot_ns < y->slot_ns ? -1 : 1;
+    }
+    if (i->id.pid != k->id.pid) {
+        return i->id.pid < k->id.pid ? -1 : 1;
+    }
+    if (i->id.start != k->id.start) {
+        return i->id.start < k->id.start ? -1 : 1;
+    }
+    return (int)i->boot - (int)k->boot;
+}
+
+static bool already_given(const struct query *q, const struct query_span *s, const struct point *p)
+{
+    const struct query_cursor *c = &q->cursor;
+    const struct query_inst *inst = p->chain->inst;
+
+    if (!query_is_cursor_host(q, s) || !c->c) {
+        return false;
+    }
+    if (p->slot_ns != c->when_ns) {
+        return p->slot_ns < c->when_ns;
+    }
+    return inst->id.pid != c->a ? inst->id.pid < c->a : inst->id.start <= c->b;
+}
+
+static enum err row_add(struct history *h, const struct point *p)
+{
+    struct wire_answer *a = &h->q->out->data;
+    struct wire_row *row = &h->rows[a->n_rows];
+    const struct query_inst *inst = p->chain->inst;
+    int64_t *values = arena_array(&h->q->out->memory, a->n_metrics, sizeof *values);
+
+    if (!values) {
+        return ERR_FULL;
+    }
+    *row = (struct wire_row){.values = values, .when_ns = p->slot_ns, .instances = p->instances};
+    if (!inst->instances) {
+        row->info.id = inst->id;
+    }
+    if (inst->info) { /* texts that never change are not repeated in every row */
+        row->info = *inst->info;
+        row->info.command_line = (struct str){0};
+        row->info.image = (struct str){0};
+        row->info.user = (struct str){0};
+        row->info.have &= ~(uint32_t)(INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT);
+    }
+    for (unsigned i = 0; i < a->n_metrics; i++) {
+        if (value_of(h, p, i, &values[i])) {
+            row->have |= UINT64_C(1) << i;
+        }
+    }
+    a->n_rows++;
+    return query_host_index(h->q, h->s, &row->host);
+}
+
+/* Rows until the page is full; *last is the key of the one given last. */
+static enum err slice_rows(struct history *h, struct query_cursor *last)
+{
+    struct query *q = h->q;
+    enum err e = ERR_OK;
+
+    if (h->n_points) {
+        qsort(h->points, h->n_points, sizeof *h->points, by_time);
+    }
+    for (size_t i = 0; !e && i < h->n_points; i++) {
+        const struct point *p = h->points[i];
+
+        if (already_given(q, h->s, p)) {
+            continue;
+        }
+        if (q->out->data.n_rows == q->limit || !query_fits(q, p->chain->inst->info, 0)) {
+            query_more(q, last);
+            return ERR_OK;
+        }
+        e = row_add(h, p);
+        last->c = 1;
+        last->when_ns = p->slot_ns;
+        last->a = p->chain->inst->id.pid;
+        last->b = p->chain->inst->id.start;
+    }
+    return e;
+}
+
+/* -- slices -- */
+
+static void slice_clear(struct history *h)
+{
+    arena_reset(&h->memory);
+    h->points = NULL;
+    h->n_points = h->cap_points = 0;
+    for (size_t i = 0; i < h->n_chains; i++) {
+        h->all[i]->newest = NULL;
+    }
+}
+
+/* The newest of the slice are the bases of the next. */
+static void slice_end(struct history *h)
+{
+    for (size_t k = 0; k < h->n_chains; k++) {
+        struct chain *c = h->all[k];
+
+        for (unsigned i = 0; i < h->table.n_metrics; i++) {
+            const struct point *p = c->newest;
+
+            while (p && p->marks[i].when_ns == QUERY_NEVER) {
+                p = p->older;
+            }
+            if (p) {
+                c->bases[i] = p->marks[i];
+            }
+        }
+    }
+    slice_clear(h);
+}
+
+static uint64_t columns_of(const struct history *h)
+{
+    uint64_t bits = 0;
+
+    for (unsigned i = 0; i < h->table.n_metrics; i++) {
+        bits |= METRIC_BIT(query_table_column(&h->table, i));
+    }
+    return bits;
+}
+
+/* Bases from before the page, as far back as the first page's window and what lies before it. */
+static enum err bases_find(struct history *h)
+{
+    struct store_cells ask = {.since_ns = h->since_ns,
+                              .until_ns = clk_add(h->since_ns, 1),
+                              .metrics = columns_of(h),
+                              .has_pid = h->q->ask->has_pid,
+                              .pid = h->q->ask->pid};
+
+    ask.before_ns = clk_add(clk_sub(h->since_ns, h->s->since_ns), QUERY_LOOKBACK_NS);
+    return query_cells(h->q, h->s, &ask, take_bases, h, NULL);
+}
+
+static enum err read_cells(struct history *h, int64_t step_ns)
+{
+    struct store_cells ask = {.since_ns = h->since_ns,
+                              .until_ns = h->until_ns,
+                              .step_ns = step_ns,
+                              .metrics = columns_of(h),
+                              .has_pid = h->q->ask->has_pid,
+                              .pid = h->q->ask->pid,
+                              .names = true,
+                              .folded = h->q->ask->folded};
+
+    return query_cells(h->q, h->s, &ask, take_cells, h, NULL);
+}
+
+/* Where samples are gone, the finest sums stand for them. */
+static enum err slice_read(struct history *h)
+{
+    struct store_used used = {.damaged = 0};
+    const struct store_range range = {.since_ns = h->since_ns,
+                                      .until_ns = h->until_ns,
+                                      .made_since_ns = INT64_MIN,
+                                      .metrics = columns_of(h),
+                                      .no_rests = true,
+                                      .has_pid = h->q->ask->has_pid,
+                                      .pid = h->q->ask->pid,
+                                      .used = &used};
+    enum err e;
+
+    if (h->cells) {
+        return read_cells(h, h->step_ns);
+    }
+    e = query_blocks(h->q, h->s, &range, take_block, h);
+    if (!e && used.coarse_bucket_ns) {
+        slice_clear(h);
+        return read_cells(h, CELLS_STEP_NS);
+    }
+    query_used_add(h->q, &used);
+    return e;
+}
+
+/* How much time to read first. */
+static int64_t slice_first(const struct history *h)
+{
+    int64_t steps = h->q->ask->has_pid ? WIRE_ROWS_MAX : 16;
+
+    if (h->cells) {
+        return h->step_ns < SLICE_MAX_NS / steps ? h->step_ns * steps : SLICE_MAX_NS;
+    }
+    return (h->q->ask->has_pid ? 3600 : 10) * CLK_S;
+}
+
+static int64_t slice_until(const struct history *h, int64_t length_ns)
+{
+    int64_t until = clk_add(h->since_ns, length_ns);
+
+    until = slot_of(h, until) > h->since_ns ? slot_of(h, until) : clk_add(h->since_ns, h->step_ns);
+    return until < h->s->until_ns ? until : h->s->until_ns;
+}
+
+static enum err host_slices(struct history *h, struct query_cursor *last)
+{
+    int64_t length = slice_first(h), least = h->step_ns > SLICE_MIN_NS ? h->step_ns : SLICE_MIN_NS;
+    enum err e = ERR_OK;
+
+    while (!e && h->since_ns < h->s->until_ns && !h->q->out->more) {
+        size_t rows = h->q->out->data.n_rows;
+
+        h->until_ns = slice_until(h, length);
+        e = slice_read(h);
+        if (e == ERR_FULL && length / 4 >= least) {
+            length /= 4; /* too much at once */
+            slice_clear(h);
+            e = ERR_OK;
+            continue;
+        }
+        if (!e) {
+            e = slice_rows(h, last);
+        }
+        slice_end(h);
+        h->since_ns = h->until_ns;
+        rows = h->q->out->data.n_rows - rows;
+        if (rows < h->q->limit / 4 && length < SLICE_MAX_NS / 2) {
+            length *= 2;
+        }
+    }
+    return e;
+}
+
+static enum err host_run(struct history *h, struct query_span *s)
+{
+    struct query *q = h->q;
+    struct query_cursor last = {0};
+    enum err e;
+
+    arena_reset(&h->memory);
+    arena_reset(&h->chains);
+    h->s = s;
+    h->points = NULL;
+    h->all = NULL;
+    h->n_points = h->cap_points = h->n_chains = h->cap_chains = 0;
+    h->since_ns = s->since_ns;
+    query_key_host(&last, s);
+    query_table_start(&h->table, s, s->since_ns);
+    if (query_is_cursor_host(q, s) && q->cursor.c) {
+        last = q->cursor;
+        h->since_ns = q->cursor.when_ns > h->since_ns ? q->cursor.when_ns : h->since_ns;
+    }
+    e = bases_find(h);
+    return e ? e : host_slices(h, &last);
+}
+
+enum err query_history(struct query *q)
+{
+    struct history h = {.q = q, .step_ns = q->ask->step_ns};
+    enum err e = query_plan(q, history_metrics, sizeof history_metrics, WIRE_ROWS_MAX);
+
+    if (e) {
+        return e;
+    }
+    h.cells = h.step_ns >= CELLS_STEP_NS;
+    h.rows = arena_array(&q->out->memory, q->limit, sizeof *h.rows);
+    if (!h.rows) {
+        return ERR_NOMEM;
+    }
+    query_table_init(&h.table, q);
+    h.table.infos = true;
+    arena_init(&h.memory, QUERY_MEMORY_MAX / 2);
+    arena_init(&h.chains, QUERY_MEMORY_MAX / 4);
+    for (size_t i = query_first_span(q); !e && i < q->n_spans && !q->out->more; i++) {
+        e = host_run(&h, &q->spans[i]);
+    }
+    q->out->data.rows = h.rows;
+    arena_fini(&h.chains);
+    arena_fini(&h.memory);
+    query_table_fini(&h.table);
+    return e;
+}

@@ -1,0 +1,145 @@
+/* What all queries share: which hosts, which window of each, what is missing there, how large the
+ * answer may grow, and the cursor. Private to collector/query*.c. */
+#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_PLAN_H
+#define PROCFLEET_COLLECTOR_QUERY_QUERY_PLAN_H
+
+#include "collector/query/query.h"
+#include "common/clk.h"
+
+/* One selected host and its window. */
+struct query_span {
+    size_t host; /* index in the view */
+    const struct store_host *about;
+    int64_t since_ns, until_ns;
+    bool anchored;   /* the window hangs on the host's newest data */
+    uint32_t answer; /* index in the answer's hosts, or QUERY_NO_HOST */
+};
+
+#define QUERY_NO_HOST UINT32_MAX
+
+/* Why an answer has a remark. Those up to QNOTE_PARTIAL_LAST make it partial. */
+enum query_note {
+    QNOTE_LOST,
+    QNOTE_GAPS,
+    QNOTE_MISSING,
+    QNOTE_BEGINS_LATE,
+    QNOTE_ENDS_EARLY,
+    QNOTE_PARTIAL_LAST = QNOTE_ENDS_EARLY,
+    QNOTE_POLLED,
+    QNOTE_REPLAY,
+    QNOTE_SILENT,
+    QNOTE_CLONES,
+    QNOTE_CERTIFICATE,
+    QNOTE_CLOCK,
+    QNOTE_COUNT
+};
+
+/* Where the previous page ended: the sort key of its last row. */
+struct query_cursor {
+    bool set;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    struct uuid host;
+    int64_t when_ns;
+    uint64_t a, b; /* what further orders the rows of this kind of query */
+    uint32_t c;
+};
+
+struct query_remark {
+    uint32_t hosts; /* that it concerns */
+    size_t n;
+    char who[512]; /* the first of them, with detail */
+};
+
+/* What is known of a span: for the last sentence. */
+struct query_cover {
+    bool done, missing, at_most;
+    uint32_t ppm;
+    uint64_t ticks, events, rows, batches; /* lost */
+    int64_t first_ns, last_ns;             /* of the losses; 0, 0: none */
+};
+
+/* A query under way. */
+struct query {
+    struct host_offset clock; /* of the host when it made the block that is being scanned */
+    enum query_kind kind;
+    const struct query_env *env;
+    const struct wire_query *ask;
+    struct query_answer *out;
+    struct errmsg *why;
+    size_t n_spans;
+    struct query_span *spans;   /* in the view's order: by name, then id */
+    struct query_cover *covers; /* one for each */
+    uint32_t limit;
+    size_t bytes; /* the answer so far, estimated from above */
+    size_t n_hosts;
+    struct wire_host *hosts; /* of the answer */
+    struct query_cursor cursor;
+    bool quiet;             /* no remarks: they were made with the first page */
+    struct store_used used; /* what it was computed from */
+    struct query_remark remarks[QNOTE_COUNT];
+};
+
+/* Checks the question, selects hosts, sets windows. def_metrics: columns when none were asked for.
+ */
+NODISCARD enum err query_plan(struct query *q, const uint8_t *def_metrics, uint8_t n_def,
+                              uint32_t def_limit);
+
+/* Has what is known of the dead looked for where the spans are; again when they have changed. */
+void query_known(const struct query *q);
+
+/* Adds a host to a note; detail may be "". */
+void query_remark(struct query *q, enum query_note kind, const struct query_span *s,
+                  const char *detail);
+
+/* What the session knows of the host; all zero when it has not been heard of. */
+struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h);
+
+/* What of the span was delivered and lost, with the remarks about it; *out is the caller's. */
+struct query_ledger;
+NODISCARD enum err query_cover_scan(struct query *q, const struct query_span *s,
+                                    struct query_ledger *out);
+
+/* The host's place in the answer, entering it when needed. */
+NODISCARD enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index);
+
+/* Room for a row with this much text and so many values? Counts it when there is. */
+bool query_fits(struct query *q, const struct proc_info *info, size_t extra);
+
+/* Sets the answer's cursor: the next page starts behind this key. */
+void query_more(struct query *q, const struct query_cursor *key);
+
+/* Notes, partial, hosts and window of the finished answer. */
+NODISCARD enum err query_finish(struct query *q);
+
+/* Order of hosts in answers: name, then id. */
+int query_host_order(const char *name_a, const struct uuid *a, const char *name_b,
+                     const struct uuid *b);
+
+/* The span at which paging goes on (n_spans: none left); hosts before it are done. */
+size_t query_first_span(const struct query *q);
+bool query_is_cursor_host(const struct query *q, const struct query_span *s);
+void query_key_host(struct query_cursor *key, const struct query_span *s);
+
+/* Whether the process may be shown: pid, idle, name pattern. info may be NULL. */
+bool query_wants(const struct query *q, struct proc_id id, const struct proc_info *info);
+/* The same for the sum of many short lives, of which only the image's name is left. */
+bool query_wants_folded(const struct query *q, struct str name);
+
+/* How far before a window the sample may lie that a counter's growth counts from. */
+#define QUERY_LOOKBACK_NS (60 * CLK_S)
+
+/* The queries; each has a file of its own. */
+NODISCARD enum err query_hosts(struct query *q);
+NODISCARD enum err query_top(struct query *q);
+NODISCARD enum err query_processes(struct query *q);
+NODISCARD enum err query_history(struct query *q);
+NODISCARD enum err query_events(struct query *q);
+NODISCARD enum err query_coverage(struct query *q);
+NODISCARD enum err query_tree(struct query *q);
+NODISCARD enum err query_overview(struct query *q);
+
+/* Processes alive in the newest data of the host, whatever window was asked for; idle left out. */
+NODISCARD enum err query_hosts_alive(struct query *q, const struct query_span *s,
+                                     uint32_t *processes);
+
+#endif

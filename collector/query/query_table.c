@@ -1,0 +1,558 @@
+#include "collector/query/query_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/query/query_cells.h"
+#include "common/clk.h"
+#include "common/hash.h"
+
+#define BOOT_FOLDED UINT16_MAX /* of what stands for many */
+#define BOOTS_FIRST 16
+#define STALE_NS    (15 * CLK_S) /* a living process has had a row since */
+
+void query_table_init(struct query_table *t, struct query *q)
+{
+    const struct wire_answer *a = &q->out->data;
+
+    *t = (struct query_table){.q = q, .n_metrics = a->n_metrics};
+    arena_init(&t->memory, QUERY_MEMORY_MAX / 2);
+}
+
+void query_table_fini(struct query_table *t)
+{
+    arena_fini(&t->memory);
+}
+
+/* -- instances -- */
+
+int query_key_order(const void *a, const void *b)
+{
+    const struct query_key *x = a, *y = b;
+
+    if (x->id.pid != y->id.pid) {
+        return x->id.pid < y->id.pid ? -1 : 1;
+    }
+    if (x->id.start != y->id.start) {
+        return x->id.start < y->id.start ? -1 : 1;
+    }
+    return memcmp(x->boot.b, y->boot.b, sizeof x->boot.b);
+}
+
+/* What an instance is found by; of a folded one the texts are its identity, of others they are
+ * what its tier says of it. */
+struct look {
+    struct proc_id id;
+    uint16_t boot;
+    struct str name, user;
+};
+
+static size_t look_hash(struct proc_id id, unsigned boot)
+{
+    uint64_t h = (id.start ^ (uint64_t)id.pid << 32 ^ boot) * UINT64_C(0x9e3779b97f4a7c15);
+
+    h = (h ^ h >> 32) * UINT64_C(0xbf58476d1ce4e5b9); /* starts and pids are multiples: use all */
+    return (size_t)(h ^ h >> 32);
+}
+
+static bool is_it(const struct query_inst *inst, const struct look *k)
+{
+    return proc_id_eq(inst->id, k->id) && inst->boot == k->boot &&
+           (k->boot != BOOT_FOLDED ||
+            (str_eq(inst->info->name, k->name) && str_eq(inst->info->user, k->user)));
+}
+
+static struct query_inst **slot_find(struct query_inst **slots, size_t cap, const struct look *k)
+{
+    size_t i = look_hash(k->id, k->boot) & (cap - 1);
+
+    while (slots[i] && !is_it(slots[i], k)) {
+        i = (i + 1) & (cap - 1);
+    }
+    return &slots[i];
+}
+
+static enum err table_grow(struct query_table *t)
+{
+    size_t cap = t->cap ? t->cap * 2 : 512;
+    struct query_inst **slots = arena_array(&t->memory, cap, sizeof(struct query_inst *));
+
+    if (!slots) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < t->cap; i++) {
+        struct query_inst *inst = t->slots[i];
+
+        if (inst) {
+            size_t at = look_hash(inst->id, inst->boot) & (cap - 1);
+
+            while (slots[at]) {
+                at = (at + 1) & (cap - 1);
+            }
+            slots[at] = inst;
+        }
+    }
+    t->slots = slots;
+    t->cap = cap;
+    return ERR_OK;
+}
+
+static enum err boot_add(struct query_table *t, const struct uuid *id)
+{
+    unsigned cap = t->cap_boots ? t->cap_boots * 2 : BOOTS_FIRST;
+    struct uuid *more;
+
+    if (t->n_boots == QUERY_BOOTS_MAX) {
+        return ERR_FULL;
+    }
+    if (t->n_boots == t->cap_boots) {
+        more = arena_array(&t->memory, cap, sizeof *more);
+        if (!more) {
+            return ERR_FULL;
+        }
+        if (t->n_boots) {
+            memcpy(more, t->boots, t->n_boots * sizeof *more);
+        }
+        t->boots = more;
+        t->cap_boots = cap;
+    }
+    t->boots[t->n_boots++] = *id;
+    return ERR_OK;
+}
+
+static bool is_boot(const struct query_table *t, unsigned i, const struct uuid *id)
+{
+    return i < t->n_boots && memcmp(t->boots[i].b, id->b, sizeof id->b) == 0;
+}
+
+static enum err boot_find(struct query_table *t, const struct uuid *id, uint16_t *boot)
+{
+    unsigned i = is_boot(t, t->boot_at, id) ? t->boot_at : 0;
+    enum err e = ERR_OK;
+
+    while (i < t->n_boots && !is_boot(t, i, id)) {
+        i++;
+    }
+    if (i == t->n_boots) {
+        e = boot_add(t, id);
+    }
+    t->boot_at = i;
+    *boot = (uint16_t)i;
+    return e;
+}
+
+/* Whether cells are kept for it, before anything is known of it. */
+static bool is_asked_for(const struct query_table *t, const struct look *k)
+{
+    struct query_key key = {.id = k->id};
+
+    if (!t->n_only) {
+        return true;
+    }
+    if (k->boot == BOOT_FOLDED) {
+        return false;
+    }
+    key.boot = t->boots[k->boot];
+    return bsearch(&key, t->only, t->n_only, sizeof key, query_key_order) != NULL;
+}
+
+static bool is_shown(const struct query_table *t, const struct query_inst *inst)
+{
+    if (inst->boot == BOOT_FOLDED) {
+        return query_wants_folded(t->q, inst->info->name);
+    }
+    if (t->all) {
+        return inst->id.pid != 0 || t->q->ask->idle;
+    }
+    return query_wants(t->q, inst->id, inst->info);
+}
+
+/* What the row's tier says, where nobody else knows anything, as of folded ones. */
+static const struct proc_info *told_info(struct query_table *t, const struct look *k)
+{
+    struct arena *memory = t->brief ? &t->memory : &t->q->out->memory;
+    struct proc_info *info = arena_alloc(memory, sizeof *info);
+
+    if (!info) {
+        return NULL;
+    }
+    if (k->boot != BOOT_FOLDED) {
+        info->id = k->id;
+    }
+    info->name = (struct str){arena_dup(memory, k->name.p, k->name.n), k->name.n};
+    info->user = (struct str){arena_dup(memory, k->user.p, k->user.n), k->user.n};
+    return info->name.p && info->user.p ? info : NULL;
+}
+
+static enum err info_find(struct query_table *t, struct query_inst *inst, const struct look *k)
+{
+    if (k->boot != BOOT_FOLDED) {
+        inst->info = store_info(t->q->env->view, t->host, &t->boots[k->boot], k->id);
+    }
+    if (!inst->info && (k->name.n || k->boot == BOOT_FOLDED)) {
+        inst->info = told_info(t, k);
+        return inst->info ? ERR_OK : ERR_FULL;
+    }
+    return ERR_OK;
+}
+
+static enum err inst_make(struct query_table *t, struct query_inst **slot, const struct look *k)
+{
+    struct query_inst *inst = arena_alloc(&t->memory, sizeof *inst);
+    bool asked_for = is_asked_for(t, k);
+    enum err e = inst ? ERR_OK : ERR_FULL;
+
+    if (e) {
+        return e;
+    }
+    inst->id = k->id;
+    inst->boot = k->boot;
+    inst->seen_ns = QUERY_NEVER;
+    if (asked_for && (t->infos || k->boot == BOOT_FOLDED)) {
+        e = info_find(t, inst, k);
+    }
+    if (e) {
+        return e;
+    }
+    inst->hidden = !asked_for || !is_shown(t, inst);
+    if (!inst->hidden) {
+        inst->cells = arena_array(&t->memory, t->n_metrics, sizeof *inst->cells);
+        if (!inst->cells) {
+            return ERR_FULL;
+        }
+        for (unsigned i = 0; i < t->n_metrics; i++) {
+            inst->cells[i].base_ns = QUERY_NEVER;
+        }
+    }
+    *slot = inst;
+    t->n_insts++;
+    return ERR_OK;
+}
+
+static enum err inst_get(struct query_table *t, const struct look *k, struct query_inst **inst)
+{
+    struct query_inst **slot;
+    enum err e;
+
+    if (t->n_insts * 2 >= t->cap) {
+        e = table_grow(t);
+        if (e) {
+            return e;
+        }
+    }
+    slot = slot_find(t->slots, t->cap, k);
+    if (!*slot) {
+        e = inst_make(t, slot, k);
+        if (e) {
+            return e;
+        }
+    }
+    *inst = *slot;
+    return ERR_OK;
+}
+
+enum err query_table_get(struct query_table *t, const struct uuid *boot, struct proc_id id,
+                         struct query_inst **inst)
+{
+    struct look k = {.id = id};
+    enum err e = boot_find(t, boot, &k.boot);
+
+    return e ? e : inst_get(t, &k, inst);
+}
+
+static enum err folded_get(struct query_table *t, const struct store_cell_row *row,
+                           struct query_inst **inst)
+{
+    struct look k = {.boot = BOOT_FOLDED, .name = row->name, .user = row->user};
+
+    /* spreads them over the table; the texts tell them apart */
+    k.id.start = hash_bytes(row->name.p, row->name.n, hash_bytes(row->user.p, row->user.n, 0));
+    return inst_get(t, &k, inst);
+}
+
+/* -- values -- */
+
+static void cell_take(struct query_cell *to, bool counter, const struct store_cell_row *row,
+                      const struct cell *c)
+{
+    if (!c->count) {
+        return;
+    }
+    if (!row->before) {
+        cell_join(&to->in, counter, c);
+    } else if (c->last_ns > to->base_ns) {
+        to->base_ns = c->last_ns;
+        to->base = c->last;
+    }
+}
+
+/* Of many at once: growth is in `sum`, and there is no first and last. */
+static void folded_take(struct query_cell *to, const struct cell *c)
+{
+    struct cell *in = &to->in;
+
+    if (!c->count) {
+        return;
+    }
+    in->min = in->count && in->min < c->min ? in->min : c->min;
+    in->max = in->count && in->max > c->max ? in->max : c->max;
+    in->sum = cell_sum(in->sum, c->sum);
+    in->count += c->count;
+}
+
+enum err query_table_row(struct query_table *t, const struct store_cell_row *row,
+                         struct query_inst **inst)
+{
+    enum err e =
+        row->instances ? folded_get(t, row, inst) : query_table_get(t, row->boot, row->id, inst);
+
+    if (!e && !row->before) {
+        (*inst)->instances += row->instances;
+        (*inst)->fresh |= row->fresh;
+    }
+    return e;
+}
+
+static enum err take(void *ctx, const struct store_cell_row *row)
+{
+    struct query_table *t = ctx;
+    struct query_inst *inst;
+    enum err e = query_table_row(t, row, &inst);
+
+    if (e) {
+        return e;
+    }
+    for (unsigned i = 0; i < t->n_metrics; i++) {
+        uint64_t bit = METRIC_BIT(query_table_column(t, i));
+        const struct cell *c;
+
+        if (!(row->mask & bit)) {
+            continue;
+        }
+        c = &row->cells[__builtin_popcountll(row->mask & (bit - 1))];
+        if (!row->instances && c->count && c->last_ns > inst->seen_ns) {
+            inst->seen_ns = c->last_ns;
+        }
+        if (inst->hidden) {
+            continue;
+        }
+        if (!row->instances) {
+            cell_take(&inst->cells[i], query_table_counts(t, i), row, c);
+        } else if (!row->before) {
+            folded_take(&inst->cells[i], c);
+            inst->seen_ns = row->end_ns > inst->seen_ns ? row->end_ns : inst->seen_ns;
+        }
+    }
+    if (!row->instances && inst->seen_ns > t->newest_ns) {
+        t->newest_ns = inst->seen_ns;
+        t->newest_boot = inst->boot;
+    }
+    return ERR_OK;
+}
+
+void query_table_start(struct query_table *t, const struct query_span *s, int64_t since_ns)
+{
+    arena_reset(&t->memory);
+    t->host = s->host;
+    t->since_ns = since_ns;
+    t->until_ns = s->until_ns;
+    t->n_insts = 0;
+    t->cap = 0;
+    t->slots = NULL;
+    t->n_boots = t->cap_boots = t->boot_at = 0;
+    t->boots = NULL;
+    t->newest_ns = QUERY_NEVER;
+    t->newest_boot = 0;
+    t->ticks = (struct store_ticks){0};
+}
+
+enum err query_table_fill(struct query_table *t, const struct query_span *s,
+                          const struct query_reach *reach)
+{
+    struct store_cells ask = {.since_ns = reach->since_ns,
+                              .until_ns = s->until_ns,
+                              .before_ns = reach->before_ns,
+                              .folded = reach->folded,
+                              .names = t->infos,
+                              .has_pid = t->q->ask->has_pid && !t->all,
+                              .pid = t->q->ask->pid};
+
+    query_table_start(t, s, reach->since_ns);
+    for (unsigned i = 0; i < t->n_metrics; i++) {
+        ask.metrics |= METRIC_BIT(query_table_column(t, i));
+    }
+    return query_cells(t->q, s, &ask, take, t, &t->ticks);
+}
+
+/* -- results -- */
+
+bool query_inst_lives(const struct query_table *t, const struct query_inst *inst)
+{
+    const struct proc_info *info = inst->info;
+
+    if (inst->instances || inst->boot != t->newest_boot) {
+        return false;
+    }
+    if (info && (info->have & INFO_EXITED) &&
+        (!(info->have & INFO_EXIT_TIME) || info->exit_ns < t->until_ns)) {
+        return false;
+    }
+    if (info && (info->have & INFO_CREATE_TIME) && info->create_ns >= t->until_ns) {
+        return false;
+    }
+    return inst->seen_ns == QUERY_NEVER || inst->seen_ns + STALE_NS >= t->newest_ns;
+}
+
+/* The sample that growth inside the window counts from. */
+static bool base_of(const struct query_table *t, const struct query_cell *c, int64_t *base_ns,
+                    int64_t *base)
+{
+    bool own = c->in.first_ns < t->since_ns; /* the cell brings it along */
+
+    if (!own && c->base_ns == QUERY_NEVER) {
+        return false;
+    }
+    own = own && c->in.first_ns > c->base_ns;
+    *base_ns = own ? c->in.first_ns : c->base_ns;
+    *base = own ? c->in.first : c->base;
+    return true;
+}
+
+bool query_cell_growth(const struct query_table *t, const struct query_inst *inst,
+                       const struct query_cell *c, int64_t *growth, uint64_t *steps)
+{
+    int64_t base_ns, base = 0;
+
+    if (!c->in.count) {
+        return false;
+    }
+    *steps = c->in.count;
+    if (inst->instances) {
+        *growth = c->in.sum;
+        return true;
+    }
+    if (!base_of(t, c, &base_ns, &base) && !inst->fresh) {
+        if (c->in.count == 1) {
+            return false;
+        }
+        base = c->in.first;
+        --*steps;
+    }
+    /* a counter never falls within one instance: whoever counted began anew */
+    *growth = c->in.last >= base ? cell_growth(base, c->in.last) : c->in.last;
+    return true;
+}
+
+bool query_cell_most(const struct query_table *t, const struct query_inst *inst,
+                     const struct query_cell *c, int64_t *most)
+{
+    struct cell in = c->in, before = {.count = 1};
+    int64_t base_ns, base;
+
+    if (!in.count) {
+        return false;
+    }
+    if (inst->instances) {
+        *most = in.max;
+        return true;
+    }
+    if (base_of(t, c, &base_ns, &base)) {
+        before.first_ns = before.last_ns = base_ns;
+        before.first = before.last = base;
+        cell_follow(&in, &before);
+    } else if (inst->fresh) {
+        in.max = cell_grew(&in) && in.max > in.first ? in.max : in.first;
+        *most = in.max;
+        return true;
+    }
+    *most = in.max;
+    return cell_grew(&in);
+}
+
+bool query_table_rate(const struct query_table *t, int64_t growth, int64_t *rate)
+{
+    if (t->ticks.span_mono_ns <= 0) {
+        return false;
+    }
+    *rate = (int64_t)((double)growth * 1e9 / (double)t->ticks.span_mono_ns + 0.5);
+    return true;
+}
+
+bool query_table_permille(const struct query_table *t, int64_t growth, int64_t *permille)
+{
+    int64_t most = (int64_t)store_view_host(t->q->env->view, t->host)->cpus * 1000;
+
+    if (t->ticks.span_mono_ns <= 0) {
+        return false;
+    }
+    *permille = (int64_t)((double)growth * 1000.0 / (double)t->ticks.span_mono_ns + 0.5);
+    if (most && *permille > most) {
+        *permille = most;
+    }
+    return true;
+}
+
+static bool counter_value(const struct query_table *t, const struct query_inst *inst, unsigned i,
+                          unsigned by, int64_t *value)
+{
+    const struct query_cell *c = &inst->cells[i];
+    int64_t growth;
+    uint64_t steps;
+
+    if (by == WIRE_BY_MAX) {
+        return query_cell_most(t, inst, c, value);
+    }
+    if (!query_cell_growth(t, inst, c, &growth, &steps)) {
+        return false;
+    }
+    if (query_table_metric(t, i) == M_CPU_PERCENT) {
+        return query_table_permille(t, growth, value);
+    }
+    if (by == WIRE_BY_RATE) {
+        return query_table_rate(t, growth, value);
+    }
+    *value = by == WIRE_BY_AVG ? query_mean(growth, steps) : growth;
+    return true;
+}
+
+bool query_table_value(const struct query_table *t, const struct query_inst *inst, unsigned i,
+                       unsigned by, int64_t *value)
+{
+    const struct cell *in = &inst->cells[i].in;
+
+    if (query_table_counts(t, i)) {
+        return counter_value(t, inst, i, by, value);
+    }
+    if (!in->count || (inst->instances && by == WIRE_BY_USUAL)) {
+        return false; /* those that are gone have no value now */
+    }
+    switch (by) {
+    case WIRE_BY_SUM:
+        *value = in->sum;
+        break;
+    case WIRE_BY_MAX:
+        *value = in->max;
+        break;
+    case WIRE_BY_AVG:
+        *value = query_mean(in->sum, in->count);
+        break;
+    default:
+        *value = in->last;
+    }
+    return true;
+}
+
+bool query_table_total(const struct query_table *t, const struct query_inst *inst, unsigned i,
+                       int64_t *value)
+{
+    const struct query_cell *c = &inst->cells[i];
+
+    if (query_table_metric(t, i) == M_CPU_PERCENT) {
+        return counter_value(t, inst, i, WIRE_BY_USUAL, value);
+    }
+    if (!c->in.count && c->base_ns == QUERY_NEVER) {
+        return false;
+    }
+    *value = c->in.count ? c->in.last : c->base; /* the newest may lie before the window */
+    return true;
+}

@@ -1,0 +1,130 @@
+/* The process instances of one host in one window, and what each metric did there. Fed with rows of
+ * cells in any order; the stamps inside decide. What short lives left in a folded tier counts as
+ * one more instance for each image name and user, with `instances` > 0.
+ * Bounds: half of QUERY_MEMORY_MAX, QUERY_BOOTS_MAX boots. Private to collector/query. */
+#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_TABLE_H
+#define PROCFLEET_COLLECTOR_QUERY_QUERY_TABLE_H
+
+#include "collector/query/query_plan.h"
+
+#define QUERY_BOOTS_MAX 1024
+#define QUERY_NEVER     INT64_MIN
+
+/* One metric of one instance. */
+struct query_cell {
+    struct cell in;        /* inside the window */
+    int64_t base_ns, base; /* the newest sample before it; QUERY_NEVER: none */
+};
+
+struct query_inst {
+    struct proc_id id;
+    uint16_t boot;
+    bool hidden;                  /* not asked for */
+    bool fresh;                   /* began inside the window: its counters began at zero there */
+    uint32_t instances;           /* 0: one process */
+    int64_t seen_ns;              /* newest sample before the window's end */
+    size_t order;                 /* for the use of whoever walks the table */
+    const struct proc_info *info; /* NULL when nothing is known, or not looked up */
+    struct query_cell *cells;     /* one per metric; NULL when hidden */
+};
+
+/* Which instance, over all boots. */
+struct query_key {
+    struct proc_id id;
+    struct uuid boot;
+};
+int query_key_order(const void *a, const void *b); /* of two struct query_key */
+
+struct query_table {
+    struct query *q;
+    struct arena memory;
+    size_t host; /* in the view */
+    int64_t since_ns, until_ns;
+    uint8_t first, n_metrics; /* of the answer's metrics these are looked at: all, after init */
+    bool brief;    /* infos that a tier told are gone when the table is emptied; else they last */
+    bool infos;    /* look up what is known of every instance, which takes time */
+    bool all;      /* nothing is hidden but the idle process */
+    size_t n_only; /* when there are any: all other instances are hidden; sorted */
+    const struct query_key *only;
+    size_t n_insts, cap;                  /* cap is a power of two */
+    struct query_inst **slots;            /* hash, NULL = free */
+    unsigned n_boots, cap_boots, boot_at; /* boot_at: the one looked for last */
+    struct uuid *boots;
+    struct store_ticks ticks; /* of the host, inside the window */
+    int64_t newest_ns;        /* newest sample of any instance */
+    uint16_t newest_boot;     /* its boot */
+};
+
+void query_table_init(struct query_table *t, struct query *q);
+void query_table_fini(struct query_table *t);
+
+/* The answer's metric that is the table's i-th, and the column that has its values. */
+static inline uint8_t query_table_metric(const struct query_table *t, unsigned i)
+{
+    return t->q->out->data.metrics[t->first + i];
+}
+
+static inline uint8_t query_table_column(const struct query_table *t, unsigned i)
+{
+    uint8_t id = query_table_metric(t, i);
+
+    return id == M_CPU_PERCENT ? M_CPU_TIME : id;
+}
+
+static inline bool query_table_counts(const struct query_table *t, unsigned i)
+{
+    return metric_by_id(query_table_column(t, i))->kind == METRIC_COUNTER;
+}
+
+/* What to read of a host. */
+struct query_reach {
+    int64_t since_ns;  /* growth is what happened from then to the span's end */
+    int64_t before_ns; /* how far before it a counter's base may lie */
+    bool folded;
+};
+
+/* Empties it for the next host, whose growth counts from since_ns on. */
+void query_table_start(struct query_table *t, const struct query_span *s, int64_t since_ns);
+
+/* The row's instance, entered when it is new; its cells are left alone. */
+NODISCARD enum err query_table_row(struct query_table *t, const struct store_cell_row *row,
+                                   struct query_inst **inst);
+
+/* Empties the table and fills it from the span's host. Errors: ERR_TIMEOUT, ERR_FULL and those of
+ * store_scan_cells */
+NODISCARD enum err query_table_fill(struct query_table *t, const struct query_span *s,
+                                    const struct query_reach *reach);
+
+/* The instance, entered when it is new. */
+NODISCARD enum err query_table_get(struct query_table *t, const struct uuid *boot,
+                                   struct proc_id id, struct query_inst **inst);
+
+/* Whether it lives at the window's end, as far as is known. */
+bool query_inst_lives(const struct query_table *t, const struct query_inst *inst);
+
+/* Growth of a counter inside the window, and the steps from sample to sample it happened in; false:
+ * unknown. */
+bool query_cell_growth(const struct query_table *t, const struct query_inst *inst,
+                       const struct query_cell *c, int64_t *growth, uint64_t *steps);
+/* The largest growth in one step. */
+bool query_cell_most(const struct query_table *t, const struct query_inst *inst,
+                     const struct query_cell *c, int64_t *most);
+
+/* The value of the table's i-th metric, taken as `by` says (enum wire_by). */
+bool query_table_value(const struct query_table *t, const struct query_inst *inst, unsigned i,
+                       unsigned by, int64_t *value);
+/* The value as it stands at the window's end: totals of counters. */
+bool query_table_total(const struct query_table *t, const struct query_inst *inst, unsigned i,
+                       int64_t *value);
+
+/* Mean of so many, rounded towards zero; 0 of none. */
+static inline int64_t query_mean(int64_t sum, uint64_t count)
+{
+    return count && count <= INT64_MAX ? sum / (int64_t)count : 0;
+}
+
+/* Growth in a second of the host's time, and in permille of one CPU. False: no time has passed. */
+bool query_table_rate(const struct query_table *t, int64_t growth, int64_t *rate);
+bool query_table_permille(const struct query_table *t, int64_t growth, int64_t *permille);
+
+#endif

@@ -1,0 +1,467 @@
+/* Top: the processes, or trees of them, that used most of a metric inside the window; images,
+ * users and hosts are in query_groups.c.
+ *
+ * Twice over the data. First each host is read for the one metric that decides: every instance
+ * competes for a place in a bounded heap whose root is the least of the winners. Then the hosts of
+ * the winners are read again for the other metrics and for what is known of the winners, unless
+ * only one metric is asked for and they are known. So memory depends on the limit and on one host's
+ * processes, and a fleet of a thousand hosts is read for one metric only. */
+#include "collector/query/query_top.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/query/query_kin.h"
+#include "common/clk.h"
+
+#define TOP_LIMIT 10
+
+static const uint8_t top_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE,
+                                      M_THREAD_COUNT};
+
+struct winner {
+    int64_t key;
+    size_t span;
+    struct query_key who; /* of a folded one: no boot */
+    const struct proc_info *info;
+    int64_t when_ns;
+    uint32_t instances;
+    uint64_t have;
+    int64_t *values;
+};
+
+struct top {
+    struct query *q;
+    bool tree;
+    struct query_table table;
+    size_t n, cap;
+    struct winner *heap;
+};
+
+/* -- the heap of winners -- */
+
+/* Whether a ranks before b. */
+static bool before(const struct winner *a, const struct winner *b)
+{
+    if (a->key != b->key) {
+        return a->key > b->key;
+    }
+    return a->span != b->span ? a->span < b->span : query_key_order(&a->who, &b->who) < 0;
+}
+
+static void swap(struct winner *a, struct winner *b)
+{
+    struct winner t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
+static void sift_up(struct winner *h, size_t i)
+{
+    while (i > 0 && before(&h[(i - 1) / 2], &h[i])) {
+        swap(&h[(i - 1) / 2], &h[i]);
+        i = (i - 1) / 2;
+    }
+}
+
+static void sift_down(struct winner *h, size_t n)
+{
+    size_t i = 0;
+
+    for (;;) {
+        size_t last = i, l = 2 * i + 1;
+
+        if (l < n && before(&h[last], &h[l])) {
+            last = l;
+        }
+        if (l + 1 < n && before(&h[last], &h[l + 1])) {
+            last = l + 1;
+        }
+        if (last == i) {
+            return;
+        }
+        swap(&h[i], &h[last]);
+        i = last;
+    }
+}
+
+/* Takes the place of the least winner if it ranks before it. */
+static void compete(struct top *t, const struct winner *w)
+{
+    if (t->n < t->cap) {
+        t->heap[t->n++] = *w;
+        sift_up(t->heap, t->n - 1);
+    } else if (before(w, &t->heap[0])) {
+        t->heap[0] = *w;
+        sift_down(t->heap, t->n);
+    }
+}
+
+/* -- first: who wins -- */
+
+static struct query_key key_of(const struct query_table *t, const struct query_inst *inst)
+{
+    struct query_key k = {.id = inst->id};
+
+    if (!inst->instances) {
+        k.boot = t->boots[inst->boot];
+    }
+    return k;
+}
+
+static struct winner contender(const struct top *t, size_t span, const struct query_inst *inst)
+{
+    return (struct winner){.span = span,
+                           .who = key_of(&t->table, inst),
+                           .when_ns = inst->seen_ns,
+                           .instances = inst->instances};
+}
+
+static void compete_all(struct top *t, size_t span)
+{
+    for (size_t i = 0; i < t->table.cap; i++) {
+        const struct query_inst *inst = t->table.slots[i];
+
+        if (inst && !inst->hidden) {
+            struct winner w = contender(t, span, inst);
+
+            if (query_table_value(&t->table, inst, 0, t->q->ask->by, &w.key)) {
+                compete(t, &w);
+            }
+        }
+    }
+}
+
+static enum err compete_trees(struct top *t, size_t span)
+{
+    struct kin_sums kin;
+    enum err e = query_kin_sums(&kin, &t->table, t->q->ask->exited);
+
+    for (size_t i = 0; !e && i < kin.n; i++) {
+        struct winner w = contender(t, span, kin.insts[i]);
+
+        w.instances = kin.members[i];
+        if (query_wants(t->q, w.who.id, kin.insts[i]->info) &&
+            query_sum_value(&kin.sums[i], &t->table, 0, t->q->ask->by, &w.key)) {
+            compete(t, &w);
+        }
+    }
+    return e;
+}
+
+static enum err host_read(struct top *t, size_t span)
+{
+    const struct query_span *s = &t->q->spans[span];
+    const struct query_reach reach = {s->since_ns, QUERY_LOOKBACK_NS,
+                                      t->q->ask->folded && !t->tree};
+
+    return query_table_fill(&t->table, s, &reach);
+}
+
+static enum err rank(struct top *t)
+{
+    enum err e = ERR_OK;
+
+    t->table.n_metrics = 1;
+    t->table.brief = true;
+    for (size_t i = 0; !e && i < t->q->n_spans; i++) {
+        e = host_read(t, i);
+        if (!e && t->tree) {
+            e = compete_trees(t, i);
+        } else if (!e) {
+            compete_all(t, i);
+        }
+    }
+    return e;
+}
+
+/* -- then: what else they used -- */
+
+static int by_host(const void *a, const void *b)
+{
+    const struct winner *x = a, *y = b;
+
+    if (x->span != y->span) {
+        return x->span < y->span ? -1 : 1;
+    }
+    return query_key_order(&x->who, &y->who);
+}
+
+/* The winner that the key names among n of one host, which are in order. */
+static struct winner *winner_find(struct winner *w, size_t n, const struct query_key *who)
+{
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int d = query_key_order(&w[mid].who, who);
+
+        if (d == 0) {
+            return &w[mid];
+        }
+        if (d < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return NULL;
+}
+
+static void fill_all(struct top *t, struct winner *w, size_t n)
+{
+    for (size_t k = 0; k < t->table.cap; k++) {
+        const struct query_inst *inst = t->table.slots[k];
+        struct query_key who;
+        struct winner *of;
+
+        if (!inst || inst->hidden) {
+            continue;
+        }
+        who = key_of(&t->table, inst);
+        of = winner_find(w, n, &who);
+        if (of && inst->info) {
+            of->info = inst->info;
+        }
+        for (unsigned i = 1; of && i < t->table.n_metrics; i++) {
+            if (query_table_value(&t->table, inst, i, WIRE_BY_USUAL, &of->values[i])) {
+                of->have |= UINT64_C(1) << i;
+            }
+        }
+    }
+}
+
+static enum err fill_trees(struct top *t, struct winner *w, size_t n)
+{
+    unsigned first = t->table.first;
+    struct kin_sums kin;
+    enum err e = query_kin_sums(&kin, &t->table, t->q->ask->exited);
+
+    for (size_t k = 0; !e && k < kin.n; k++) {
+        struct winner *of = winner_find(w, n, &kin.kins[k].key);
+
+        if (of) {
+            of->info = kin.kins[k].info;
+        }
+        for (unsigned i = 0; of && i < t->table.n_metrics; i++) {
+            const struct query_sum *s = &kin.sums[k * t->table.n_metrics + i];
+
+            if (first + i > 0 &&
+                query_sum_value(s, &t->table, i, WIRE_BY_USUAL, &of->values[first + i])) {
+                of->have |= UINT64_C(1) << (first + i);
+            }
+        }
+    }
+    return e;
+}
+
+/* All metrics at once or, where a host had too many processes for that, fewer at a time. */
+static enum err fill_tree_host(struct top *t, struct winner *w, size_t n)
+{
+    uint8_t all = t->q->out->data.n_metrics, size = all;
+    enum err e = ERR_OK;
+
+    for (t->table.first = 0; !e && t->table.first < all;) {
+        uint8_t left = (uint8_t)(all - t->table.first);
+
+        t->table.n_metrics = size < left ? size : left;
+        e = host_read(t, w->span);
+        if (!e) {
+            e = fill_trees(t, w, n);
+        }
+        if (e == ERR_FULL && t->table.n_metrics > 1) {
+            size = t->table.n_metrics / 2;
+            e = ERR_OK;
+            continue;
+        }
+        t->table.first = (uint8_t)(t->table.first + t->table.n_metrics);
+    }
+    t->table.first = 0;
+    t->table.n_metrics = all;
+    return e;
+}
+
+/* The winners of one host: only they have cells, but of trees every member. */
+static enum err fill_host(struct top *t, struct winner *w, size_t n)
+{
+    struct query_key *only = arena_array(&t->q->out->memory, n, sizeof *only);
+    enum err e;
+
+    if (!only) {
+        return ERR_FULL;
+    }
+    t->table.n_only = 0;
+    for (size_t i = 0; i < n && !t->tree; i++) {
+        only[i] = w[i].who;
+    }
+    if (!t->tree && !t->q->ask->folded) {
+        t->table.only = only;
+        t->table.n_only = n;
+    }
+    if (t->tree) {
+        return fill_tree_host(t, w, n);
+    }
+    e = host_read(t, w->span);
+    if (!e) {
+        fill_all(t, w, n);
+    }
+    return e;
+}
+
+/* Whether all that is wanted of the winners of one host is there without reading it again: the
+ * metric that decided and what is known of them. */
+static bool known_all(const struct top *t, struct winner *w, size_t n)
+{
+    const struct query_span *s = &t->q->spans[w->span];
+
+    for (size_t i = 0; i < n; i++) {
+        if (t->tree || t->table.n_metrics > 1 || w[i].instances) {
+            return false;
+        }
+        w[i].info = store_info(t->q->env->view, s->host, &w[i].who.boot, w[i].who.id);
+        if (!w[i].info) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum err fill(struct top *t)
+{
+    uint8_t n_metrics = t->q->out->data.n_metrics;
+    const struct store_used used = t->q->used; /* the same windows again: told once */
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < t->n; i++) {
+        struct winner *w = &t->heap[i];
+
+        w->values = arena_array(&t->q->out->memory, n_metrics, sizeof *w->values);
+        if (!w->values) {
+            return ERR_FULL;
+        }
+        w->values[0] = w->key;
+        w->have = 1;
+    }
+    if (t->n == 0) {
+        return ERR_OK;
+    }
+    t->table.n_metrics = n_metrics;
+    t->table.infos = true;
+    t->table.brief = false;
+    qsort(t->heap, t->n, sizeof *t->heap, by_host);
+    for (size_t i = 0, n; !e && i < t->n; i += n) {
+        for (n = 1; i + n < t->n && t->heap[i + n].span == t->heap[i].span; n++) {
+        }
+        e = known_all(t, &t->heap[i], n) ? ERR_OK : fill_host(t, &t->heap[i], n);
+    }
+    memcpy(t->q->used.windows, used.windows, sizeof used.windows);
+    return e;
+}
+
+/* -- rows -- */
+
+static int by_rank(const void *a, const void *b)
+{
+    return before(a, b) ? -1 : 1;
+}
+
+static enum err rows_make(struct top *t)
+{
+    struct query *q = t->q;
+    struct wire_row *rows = arena_array(&q->out->memory, t->n, sizeof *rows);
+    struct query_cursor key = {0};
+
+    if (!rows) {
+        return ERR_FULL;
+    }
+    if (t->n) {
+        qsort(t->heap, t->n, sizeof *t->heap, by_rank);
+    }
+    for (size_t i = q->cursor.c; i < t->n; i++) {
+        const struct winner *w = &t->heap[i];
+        struct wire_row *row = &rows[q->out->data.n_rows];
+        enum err e;
+
+        if (!query_fits(q, w->info, 0)) {
+            query_key_host(&key, &q->spans[w->span]);
+            key.c = (uint32_t)i; /* ranks already given */
+            query_more(q, &key);
+            break;
+        }
+        row->info.id = w->who.id;
+        if (w->info) {
+            row->info = *w->info;
+        }
+        row->when_ns = w->when_ns;
+        row->have = w->have;
+        row->values = w->values;
+        row->instances = w->instances;
+        e = query_host_index(q, &q->spans[w->span], &row->host);
+        if (e) {
+            return e;
+        }
+        q->out->data.n_rows++;
+    }
+    q->out->data.rows = rows;
+    return ERR_OK;
+}
+
+/* -- the question -- */
+
+static enum err check(const struct query *q)
+{
+    const struct wire_query *ask = q->ask;
+    const struct metric *m = metric_by_id(q->out->data.metrics[0]);
+
+    if (ask->by > WIRE_BY_AVG || ask->group_by > WIRE_GROUP_TREE) {
+        return errmsg_set(q->why, ERR_INVALID, "this collector does not know this order or group");
+    }
+    if (m->kind == METRIC_GAUGE && ask->by == WIRE_BY_RATE) {
+        return errmsg_set(q->why, ERR_INVALID,
+                          "%s is a level and has no rate: ask for max, avg or sum", m->name);
+    }
+    if (m->id == M_CPU_PERCENT && (ask->by == WIRE_BY_SUM || ask->by == WIRE_BY_MAX)) {
+        return errmsg_set(q->why, ERR_INVALID,
+                          "%s is a rate: ask for cpu_time by sum or max instead", m->name);
+    }
+    return ERR_OK;
+}
+
+static enum err instances(struct query *q)
+{
+    struct top t = {.q = q, .tree = q->ask->group_by == WIRE_GROUP_TREE, .cap = q->limit};
+    enum err e;
+
+    t.heap = arena_array(&q->out->memory, t.cap, sizeof *t.heap);
+    if (!t.heap) {
+        return ERR_NOMEM;
+    }
+    query_table_init(&t.table, q);
+    t.table.all = t.tree;
+    t.table.infos = t.tree || q->ask->name.n > 0;
+    e = rank(&t);
+    if (!e) {
+        e = fill(&t);
+    }
+    if (!e) {
+        e = rows_make(&t);
+    }
+    query_table_fini(&t.table);
+    return e;
+}
+
+enum err query_top(struct query *q)
+{
+    enum err e = query_plan(q, top_metrics, sizeof top_metrics, TOP_LIMIT);
+
+    if (!e) {
+        e = check(q);
+    }
+    if (e) {
+        return e;
+    }
+    return q->ask->group_by == WIRE_GROUP_NONE || q->ask->group_by == WIRE_GROUP_TREE
+               ? instances(q)
+               : query_groups(q);
+}

@@ -1,0 +1,702 @@
+/* The days of a catalogue, and the writer's side. A segment belongs to the day of its windows, and
+ * is taken in by one transaction together with its number, so it is in whole or not at all. Days
+ * are filled in order, each by the numbers of its segments: what is made anew equals what was made
+ * live, since both are made of the same values in the same order.
+ *
+ * A file that is damaged, or of another format, is unlinked with all it had; at the next
+ * catalogue_follow its segments are not in, and are taken in again. */
+#include "collector/store/catalogue.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "collector/store/catalogue_impl.h"
+#include "collector/store/pack.h"
+#include "common/clk.h"
+#include "common/fio.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define IMPORT_MEMORY (1u << 30)  /* one host's window, decoded */
+#define OPEN_NS       (2 * CLK_S) /* opening takes so long to import, and a segment's time */
+
+/* -- names -- */
+
+static int64_t day_begin_of(int64_t ns)
+{
+    return ns - ((ns % CATALOGUE_DAY_NS) + CATALOGUE_DAY_NS) % CATALOGUE_DAY_NS;
+}
+
+/* "2026-11-21.db" and what SQLite keeps beside it; mem_free. */
+static char *path_of(const struct catalogue *c, int64_t day_ns, const char *suffix)
+{
+    char day[CLK_TEXT], name[CLK_TEXT + 16];
+
+    (void)clk_format_utc(day, sizeof day, day_ns, 0);
+    (void)snprintf(name, sizeof name, "%.10s.db%s", day, suffix);
+    return os_path_join(c->dir, name);
+}
+
+static bool day_of_name(const char *name, int64_t *day_ns)
+{
+    char when[CLK_TEXT];
+
+    if (strlen(name) != 13 || strcmp(name + 10, ".db") != 0) {
+        return false;
+    }
+    (void)snprintf(when, sizeof when, "%.10sT00:00:00Z", name);
+    return clk_parse_when(day_ns, when, 0) == ERR_OK && *day_ns > 0;
+}
+
+static const char *const suffixes[] = {"", "-wal", "-shm"};
+
+static uint64_t size_of_file(const char *path)
+{
+    const struct fio *fio = fio_os();
+    struct fio_file *f;
+    uint64_t n = 0;
+
+    if (os_exists(path) && fio->open(fio->ctx, &f, path) == ERR_OK) {
+        if (fio->size(fio->ctx, f, &n)) {
+            n = 0;
+        }
+        fio->close(fio->ctx, f);
+    }
+    return n;
+}
+
+static uint64_t size_of_day(const struct catalogue *c, int64_t day_ns)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < 2; i++) { /* the third is no more than an index of the second */
+        char *path = path_of(c, day_ns, suffixes[i]);
+
+        n += path ? size_of_file(path) : 0;
+        mem_free(path);
+    }
+    return n;
+}
+
+static enum err unlink_day(struct catalogue *c, int64_t day_ns)
+{
+    enum err first = ERR_OK;
+
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        char *path = path_of(c, day_ns, suffixes[i]);
+        enum err e = path ? os_remove(path) : ERR_NOMEM;
+
+        first = first || e == ERR_NOTFOUND ? first : e;
+        mem_free(path);
+    }
+    return first;
+}
+
+/* -- the list of days -- */
+
+struct catalogue_day *catalogue_day(struct catalogue *c, int64_t day_ns)
+{
+    for (size_t i = c->n_days; i > 0; i--) {
+        if (c->days[i - 1].day_ns == day_ns) {
+            return &c->days[i - 1];
+        }
+    }
+    return NULL;
+}
+
+static enum err add_day(struct catalogue *c, int64_t day_ns, struct catalogue_day **out)
+{
+    size_t i = c->n_days;
+
+    if (c->n_days == CATALOGUE_DAYS_MAX) {
+        return ERR_FULL;
+    }
+    os_mutex_lock(c->lock);
+    if (c->n_days == c->cap_days) {
+        size_t cap = c->cap_days ? c->cap_days * 2 : 16;
+        struct catalogue_day *grown = mem_realloc_array(c->days, cap, sizeof *grown);
+
+        if (!grown) {
+            os_mutex_unlock(c->lock);
+            return ERR_NOMEM;
+        }
+        c->days = grown;
+        c->cap_days = cap;
+    }
+    while (i > 0 && c->days[i - 1].day_ns > day_ns) {
+        c->days[i] = c->days[i - 1];
+        i--;
+    }
+    c->days[i] = (struct catalogue_day){.day_ns = day_ns};
+    c->n_days++;
+    os_mutex_unlock(c->lock);
+    *out = &c->days[i];
+    return ERR_OK;
+}
+
+static void remove_day(struct catalogue *c, struct catalogue_day *d)
+{
+    size_t i = (size_t)(d - c->days);
+
+    mem_free(d->done);
+    os_mutex_lock(c->lock);
+    c->n_days--;
+    memmove(d, d + 1, (c->n_days - i) * sizeof *d);
+    os_mutex_unlock(c->lock);
+}
+
+static enum err done_add(void *ctx, uint64_t number)
+{
+    struct catalogue_day *d = ctx;
+    size_t i = d->n_done;
+
+    if (d->n_done == d->cap_done) {
+        size_t cap = d->cap_done ? d->cap_done * 2 : 64;
+        uint64_t *grown = mem_realloc_array(d->done, cap, sizeof *grown);
+
+        if (!grown) {
+            return ERR_NOMEM;
+        }
+        d->done = grown;
+        d->cap_done = cap;
+    }
+    while (i > 0 && d->done[i - 1] > number) {
+        d->done[i] = d->done[i - 1];
+        i--;
+    }
+    d->done[i] = number;
+    d->n_done++;
+    return ERR_OK;
+}
+
+static bool is_done(const struct catalogue_day *d, uint64_t number)
+{
+    size_t lo = 0, hi = d->n_done;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (d->done[mid] < number) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo < d->n_done && d->done[lo] == number;
+}
+
+/* -- connections of finds -- */
+
+/* Those that wait are of files that may be gone. */
+static void close_idle(struct catalogue *c)
+{
+    struct day_db *db[CATALOGUE_IDLE];
+    size_t n;
+
+    os_mutex_lock(c->lock);
+    c->round++;
+    n = c->n_idle;
+    for (size_t i = 0; i < n; i++) {
+        db[i] = c->idle[i].db;
+    }
+    c->n_idle = 0;
+    os_mutex_unlock(c->lock);
+    for (size_t i = 0; i < n; i++) {
+        day_close(db[i]);
+    }
+}
+
+enum err catalogue_borrow(struct catalogue *c, int64_t day_ns, struct day_db **out, uint64_t *round)
+{
+    struct day_db *db = NULL;
+    enum err e = ERR_NOMEM;
+    char *path;
+
+    os_mutex_lock(c->lock);
+    *round = c->round;
+    for (size_t i = 0; i < c->n_idle && !db; i++) {
+        if (c->idle[i].day_ns == day_ns) {
+            db = c->idle[i].db;
+            c->idle[i] = c->idle[--c->n_idle];
+        }
+    }
+    os_mutex_unlock(c->lock);
+    if (db) {
+        *out = db;
+        return ERR_OK;
+    }
+    path = path_of(c, day_ns, "");
+    if (path) {
+        e = day_open(out, path, DAY_READ);
+    }
+    mem_free(path);
+    return e;
+}
+
+void catalogue_release(struct catalogue *c, int64_t day_ns, struct day_db *d, uint64_t round,
+                       bool sound)
+{
+    struct day_db *victim = d;
+
+    if (!d) {
+        return;
+    }
+    os_mutex_lock(c->lock);
+    if (sound && round == c->round) {
+        victim = NULL;
+        if (c->n_idle == CATALOGUE_IDLE) { /* the one that waits longest goes */
+            victim = c->idle[0].db;
+            memmove(&c->idle[0], &c->idle[1], (CATALOGUE_IDLE - 1) * sizeof c->idle[0]);
+            c->n_idle--;
+        }
+        c->idle[c->n_idle].db = d;
+        c->idle[c->n_idle++].day_ns = day_ns;
+    }
+    os_mutex_unlock(c->lock);
+    day_close(victim);
+}
+
+void catalogue_bad(struct catalogue *c, int64_t day_ns)
+{
+    struct catalogue_day *d;
+
+    os_mutex_lock(c->lock);
+    d = catalogue_day(c, day_ns);
+    if (d) {
+        d->bad = true;
+    }
+    os_mutex_unlock(c->lock);
+}
+
+/* -- the writer's file -- */
+
+static void stop_writing(struct catalogue *c)
+{
+    day_close(c->writing);
+    c->writing = NULL;
+}
+
+/* Forgets the day with all it has: it will be made anew. */
+static void discard(struct catalogue *c, int64_t day_ns)
+{
+    struct catalogue_day *d = catalogue_day(c, day_ns);
+
+    if (c->writing && c->writing_ns == day_ns) {
+        stop_writing(c);
+    }
+    close_idle(c);
+    err_ignore(unlink_day(c, day_ns)); /* what cannot be unlinked cannot be opened either */
+    if (d) {
+        d->n_done = 0;
+        os_mutex_lock(c->lock);
+        d->facts = (struct day_facts){0};
+        d->bytes = 0;
+        c->stats.rebuilt++;
+        os_mutex_unlock(c->lock);
+    }
+}
+
+static enum err look(struct catalogue *c, struct catalogue_day *d)
+{
+    struct day_facts facts;
+    enum err e = day_facts(c->writing, &facts);
+    uint64_t bytes;
+
+    day_settle(c->writing);
+    bytes = size_of_day(c, d->day_ns);
+    if (!e) {
+        os_mutex_lock(c->lock);
+        d->facts = facts;
+        d->bytes = bytes;
+        os_mutex_unlock(c->lock);
+    }
+    return e;
+}
+
+static enum err open_file(struct catalogue *c, int64_t day_ns)
+{
+    char *path = path_of(c, day_ns, "");
+    enum err e = path ? day_open(&c->writing, path, DAY_WRITE) : ERR_NOMEM;
+
+    mem_free(path);
+    c->writing_ns = day_ns;
+    return e;
+}
+
+/* Makes the day's file the writer's. */
+static enum err write_to(struct catalogue *c, int64_t day_ns)
+{
+    struct catalogue_day *d = catalogue_day(c, day_ns);
+    enum err e = ERR_OK;
+    bool fresh = !d;
+
+    if (c->writing && c->writing_ns == day_ns) {
+        return ERR_OK;
+    }
+    stop_writing(c);
+    if (!d) {
+        e = add_day(c, day_ns, &d);
+    }
+    if (!e) {
+        fresh = fresh || d->n_done == 0;
+        e = open_file(c, day_ns);
+    }
+    if (e == ERR_CORRUPT) {
+        discard(c, day_ns);
+        e = open_file(c, day_ns);
+    }
+    if (!e && fresh && d->n_done == 0) {
+        e = catalogue_carry(c, day_ns);
+    }
+    return e;
+}
+
+/* -- taking in -- */
+
+static enum err import_into(struct catalogue *c, const struct seg *s, uint64_t number,
+                            int64_t day_ns)
+{
+    enum err e = write_to(c, day_ns);
+
+    if (!e) {
+        e = day_begin(c->writing);
+    }
+    if (e) {
+        return e;
+    }
+    e = catalogue_take(c, s);
+    if (!e) {
+        e = day_done(c->writing, number);
+    }
+    if (e) {
+        day_rollback(c->writing);
+        return e;
+    }
+    e = day_commit(c->writing);
+    return e ? e : done_add(catalogue_day(c, day_ns), number);
+}
+
+static void count(struct catalogue *c, uint64_t *counter)
+{
+    os_mutex_lock(c->lock);
+    (*counter)++;
+    os_mutex_unlock(c->lock);
+}
+
+struct todo {
+    int64_t day_ns;
+    uint64_t number;
+    size_t i;
+};
+
+static int by_day(const void *a, const void *b)
+{
+    const struct todo *x = a, *y = b;
+
+    if (x->day_ns != y->day_ns) {
+        return x->day_ns < y->day_ns ? -1 : 1;
+    }
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* What is not in yet; *out is the caller's (mem_free). */
+static enum err list_todo(struct catalogue *c, const struct manifest_list *l, struct todo **out,
+                          size_t *n)
+{
+    size_t from = manifest_lower(l, SEG_REST, INT64_MIN);
+    struct todo *all = mem_array(manifest_segments(l) - from + 1, sizeof *all);
+    const struct catalogue_day *d = NULL;
+
+    if (!all) {
+        return ERR_NOMEM;
+    }
+    *n = 0;
+    for (size_t i = from; i < manifest_segments(l) && manifest_segment(l, i)->kind == SEG_REST;
+         i++) {
+        const struct seg_info *s = manifest_segment(l, i);
+        int64_t day_ns = day_begin_of(s->window_ns);
+
+        if (!d || d->day_ns != day_ns) {
+            d = catalogue_day(c, day_ns);
+        }
+        if (!d || !is_done(d, s->number)) {
+            all[(*n)++] = (struct todo){day_ns, s->number, i};
+        }
+    }
+    qsort(all, *n, sizeof *all, by_day);
+    *out = all;
+    return ERR_OK;
+}
+
+static enum err import_one(struct catalogue *c, const struct manifest_list *l, const struct todo *t)
+{
+    const struct seg *s;
+    enum err e = manifest_seg(l, t->i, &s);
+
+    if (!e) {
+        e = import_into(c, s, t->number, t->day_ns);
+        if (e == ERR_CORRUPT) { /* the day, since the segment was opened */
+            discard(c, t->day_ns);
+        }
+    }
+    count(c, e ? &c->stats.failed : &c->stats.imported);
+    return e;
+}
+
+static void discard_bad(struct catalogue *c)
+{
+    for (size_t i = 0; i < c->n_days; i++) {
+        bool bad;
+
+        os_mutex_lock(c->lock);
+        bad = c->days[i].bad;
+        c->days[i].bad = false;
+        os_mutex_unlock(c->lock);
+        if (bad) {
+            discard(c, c->days[i].day_ns);
+        }
+    }
+}
+
+/* At least one, then until the time is over. *more: something is left. */
+static enum err import_until(struct catalogue *c, const struct manifest_list *l,
+                             int64_t until_mono_ns, bool *more)
+{
+    struct todo *todo;
+    size_t n, i = 0;
+    enum err first = list_todo(c, l, &todo, &n);
+
+    if (first) {
+        return first;
+    }
+    while (i < n && (i == 0 || os_mono_ns() < until_mono_ns)) {
+        const struct todo *t = &todo[i++];
+        enum err e = import_one(c, l, t);
+
+        if (!e && (i == n || t[1].day_ns != t->day_ns)) {
+            e = look(c, catalogue_day(c, t->day_ns));
+        }
+        first = first ? first : e;
+        if (c->on_progress) {
+            c->on_progress(c->ctx, i, n);
+        }
+    }
+    if (i < n && c->writing) {
+        err_ignore(look(c, catalogue_day(c, c->writing_ns)));
+    }
+    *more = i < n && !first;
+    mem_free(todo);
+    return first;
+}
+
+enum err catalogue_step(struct catalogue *c, struct manifest_list *segments, int64_t until_mono_ns,
+                        bool *more)
+{
+    uint64_t rebuilt;
+    enum err e;
+
+    discard_bad(c);
+    rebuilt = c->stats.rebuilt;
+    e = import_until(c, segments, until_mono_ns, more);
+    if (rebuilt != c->stats.rebuilt) { /* what a day had that turned out to be damaged */
+        e = import_until(c, segments, until_mono_ns, more);
+    }
+    return e;
+}
+
+enum err catalogue_follow(struct catalogue *c, struct manifest_list *segments)
+{
+    bool more;
+
+    return catalogue_step(c, segments, INT64_MAX, &more);
+}
+
+void catalogue_replaced(struct catalogue *c, const uint64_t *old, size_t n,
+                        const struct seg_info *add)
+{
+    int64_t day_ns = day_begin_of(add->window_ns);
+    struct catalogue_day *d = catalogue_day(c, day_ns);
+    enum err e = ERR_OK;
+
+    if (add->kind != SEG_REST || !d) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!is_done(d, old[i])) {
+            return;
+        }
+    }
+    e = write_to(c, day_ns);
+    if (!e) {
+        e = day_done(c->writing, add->number); /* a transaction of its own */
+    }
+    if (!e) {
+        err_ignore(done_add(d, add->number)); /* else it is imported, which is only slow */
+    }
+}
+
+enum err catalogue_drop_before(struct catalogue *c, int64_t day_ns, uint64_t *bytes)
+{
+    *bytes = 0;
+    day_ns = day_begin_of(day_ns);
+    while (c->n_days && c->days[0].day_ns < day_ns) {
+        enum err e;
+
+        if (c->writing && c->writing_ns == c->days[0].day_ns) {
+            stop_writing(c);
+        }
+        close_idle(c);
+        e = unlink_day(c, c->days[0].day_ns);
+        if (e) {
+            return e;
+        }
+        *bytes += c->days[0].bytes;
+        remove_day(c, &c->days[0]);
+    }
+    return ERR_OK;
+}
+
+/* -- opening -- */
+
+static enum err find_day(void *ctx, const char *name)
+{
+    struct catalogue *c = ctx;
+    struct catalogue_day *d;
+    int64_t day_ns;
+
+    return day_of_name(name, &day_ns) ? add_day(c, day_ns, &d) : ERR_OK;
+}
+
+/* What the day's file says of itself; a damaged one goes. */
+static enum err load(struct catalogue *c, struct catalogue_day *d)
+{
+    char *path = path_of(c, d->day_ns, "");
+    enum err e = path ? day_open(&c->writing, path, DAY_WRITE) : ERR_NOMEM;
+
+    mem_free(path);
+    c->writing_ns = d->day_ns;
+    if (!e) {
+        e = day_each_done(c->writing, done_add, d);
+    }
+    if (!e) {
+        e = look(c, d);
+    }
+    stop_writing(c);
+    if (e == ERR_CORRUPT) {
+        discard(c, d->day_ns);
+        e = ERR_OK;
+    }
+    return e;
+}
+
+static enum err load_all(struct catalogue *c, struct errmsg *why)
+{
+    enum err e = os_mkdirs(c->dir, true);
+
+    if (!e) {
+        e = os_list_dir(c->dir, find_day, c);
+    }
+    for (size_t i = 0; !e && i < c->n_days; i++) {
+        e = load(c, &c->days[i]);
+    }
+    return e ? errmsg_set(why, e, "the catalogue in %s cannot be opened: %s", c->dir, err_text(e))
+             : ERR_OK;
+}
+
+enum err catalogue_open(struct catalogue **out, const struct catalogue_conf *conf,
+                        struct manifest_list *segments, struct errmsg *why)
+{
+    struct catalogue *c = mem_zalloc(sizeof *c);
+    enum err e = ERR_NOMEM;
+
+    if (!c) {
+        return ERR_NOMEM;
+    }
+    arena_init(&c->memory, IMPORT_MEMORY);
+    c->dir = mem_strdup(conf->dir);
+    if (!c->dir) {
+        goto fail;
+    }
+    e = os_mutex_create(&c->lock);
+    if (!e) {
+        e = packer_create(&c->packer);
+    }
+    if (!e) {
+        e = load_all(c, why);
+    }
+    if (e) {
+        goto fail;
+    }
+    c->on_progress = conf->on_progress;
+    c->ctx = conf->ctx;
+    if (segments) {
+        bool more;
+
+        /* counted, and tried again */
+        err_ignore(catalogue_step(c, segments, os_mono_ns() + OPEN_NS, &more));
+    }
+    c->on_progress = NULL;
+    *out = c;
+    return ERR_OK;
+
+fail:
+    catalogue_close(c);
+    return e;
+}
+
+void catalogue_close(struct catalogue *c)
+{
+    if (!c) {
+        return;
+    }
+    stop_writing(c);
+    if (c->lock) {
+        close_idle(c);
+    }
+    for (size_t i = 0; i < c->n_days; i++) {
+        mem_free(c->days[i].done);
+    }
+    mem_free(c->days);
+    packer_destroy(c->packer);
+    arena_fini(&c->memory);
+    os_mutex_destroy(c->lock);
+    mem_free(c->dir);
+    mem_free(c);
+}
+
+/* -- figures -- */
+
+uint64_t catalogue_bytes(struct catalogue *c)
+{
+    uint64_t n = 0;
+
+    os_mutex_lock(c->lock);
+    for (size_t i = 0; i < c->n_days; i++) {
+        n += c->days[i].bytes;
+    }
+    os_mutex_unlock(c->lock);
+    return n;
+}
+
+int64_t catalogue_oldest_day(struct catalogue *c)
+{
+    int64_t day_ns;
+
+    os_mutex_lock(c->lock);
+    day_ns = c->n_days ? c->days[0].day_ns : 0;
+    os_mutex_unlock(c->lock);
+    return day_ns;
+}
+
+void catalogue_stats(struct catalogue *c, struct catalogue_stats *out)
+{
+    os_mutex_lock(c->lock);
+    *out = c->stats;
+    out->days = c->n_days;
+    for (size_t i = 0; i < c->n_days; i++) {
+        out->bytes += c->days[i].bytes;
+        out->instances += c->days[i].facts.instances;
+        out->running = c->days[i].facts.running;
+    }
+    os_mutex_unlock(c->lock);
+}

@@ -1,0 +1,90 @@
+/* The process instances of every host, one SQLite file per UTC day: whom a pid belonged to, the
+ * tree at a moment, names of the dead. Derived data: everything in it is read from rest segments
+ * that the manifest has, so a missing, damaged, older or newer file is simply made anew, and what a
+ * crash took is taken in again. Those still running at midnight are carried into the new day, which
+ * their hosts' announcements say once more. Old days are unlinked whole.
+ * Bounds:  CATALOGUE_*; instances beyond are counted as refused.
+ * Threads: one writer; readers any (SQLite's WAL mode), each find with connections of its own from
+ *          a small pool. A failure here never stops ingest: it is counted and mended at the next
+ *          catalogue_follow. */
+#ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_H
+#define PROCFLEET_COLLECTOR_STORE_CATALOGUE_H
+
+#include "collector/store/manifest.h"
+
+#define CATALOGUE_DAYS_MAX      4096u
+#define CATALOGUE_INSTANCES_MAX 100000000u /* of one day */
+#define CATALOGUE_FOUND_MAX     2000000u   /* of one find */
+
+struct catalogue;
+
+struct catalogue_conf {
+    const char *dir;                                               /* made when it is not there */
+    void (*on_progress)(void *ctx, uint64_t done, uint64_t total); /* segments imported, at opening;
+                                                                      may be NULL */
+    void *ctx;
+};
+
+struct catalogue_stats {
+    uint64_t days, bytes;
+    uint64_t instances, running; /* over all days; of the newest day */
+    uint64_t imported;           /* segments, since opening */
+    uint64_t failed;             /* imports that failed; they are tried again */
+    uint64_t damaged;            /* values that could not be read from segments */
+    uint64_t rebuilt;            /* files that had to be made anew */
+    uint64_t refused;            /* instances over CATALOGUE_INSTANCES_MAX */
+};
+
+/* Imports what the segments have and the days lack, for two seconds; segments NULL: nothing yet.
+ * catalogue_step or catalogue_follow do the rest. Errors: ERR_IO, ERR_ACCESS, ERR_NOMEM (of the
+ * directory; files are mended) */
+NODISCARD enum err catalogue_open(struct catalogue **out, const struct catalogue_conf *conf,
+                                  struct manifest_list *segments, struct errmsg *why);
+void catalogue_close(struct catalogue *c); /* NULL is allowed */
+
+/* -- writer -- */
+
+/* Imports every rest segment of the list that is not in yet, by day and number, one transaction
+ * each: to be called whenever the manifest has changed. Goes on after a failure and gives the first
+ * one. Errors: ERR_IO, ERR_NOSPACE, ERR_CORRUPT, ERR_NOMEM */
+NODISCARD enum err catalogue_follow(struct catalogue *c, struct manifest_list *segments);
+
+/* The same until the time is over, but at least one segment. *more: something is left, and no
+ * import failed. */
+NODISCARD enum err catalogue_step(struct catalogue *c, struct manifest_list *segments,
+                                  int64_t until_mono_ns, bool *more);
+
+/* Compaction put `add` in the place of `old`: when all of them are in, it is too and need not be
+ * read. To be called before catalogue_follow sees it; otherwise it is imported, which is only slow.
+ */
+void catalogue_replaced(struct catalogue *c, const uint64_t *old, size_t n,
+                        const struct seg_info *add);
+
+/* Unlinks the days before that of day_ns. *bytes: how much they were. */
+NODISCARD enum err catalogue_drop_before(struct catalogue *c, int64_t day_ns, uint64_t *bytes);
+
+/* -- any thread -- */
+uint64_t catalogue_bytes(struct catalogue *c);
+int64_t catalogue_oldest_day(struct catalogue *c); /* its begin, UTC; 0 = none */
+void catalogue_stats(struct catalogue *c, struct catalogue_stats *out);
+
+struct catalogue_ask {
+    const struct uuid *host;
+    const struct uuid *boot; /* NULL = any */
+    bool has_pid;
+    uint32_t pid;
+    uint64_t start;             /* with pid; 0 = any */
+    int64_t since_ns, until_ns; /* alive at any moment of this, by the host's stamps */
+};
+
+/* Instances by (boot, pid, start), each once, with all that its days know; *info is valid during
+ * the call; seen_ns is the stamp of the newest batch that told something of it. Of those that never
+ * said they ended, the ones of an earlier boot ended with its last batch. A result other than
+ * ERR_OK ends it and is returned. Errors: ERR_FULL (CATALOGUE_FOUND_MAX), ERR_IO, ERR_CORRUPT (the
+ * day is made anew later), ERR_NOMEM */
+NODISCARD enum err catalogue_find(struct catalogue *c, const struct catalogue_ask *ask,
+                                  enum err (*each)(void *ctx, const struct uuid *boot,
+                                                   const struct proc_info *info, int64_t seen_ns),
+                                  void *ctx);
+
+#endif

@@ -1,0 +1,184 @@
+/* What a rest segment tells of instances, into a day's file; and what is carried from day to day.
+ */
+#include "collector/store/catalogue_impl.h"
+#include "collector/store/rest_value.h"
+#include "collector/store/store.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+/* -- a segment -- */
+
+static enum err tell(struct catalogue *c, int64_t host, int64_t boot, const struct day_inst *told)
+{
+    enum err e = day_tell(c->writing, host, boot, told);
+
+    if (e == ERR_FULL) {
+        os_mutex_lock(c->lock);
+        c->stats.refused++;
+        os_mutex_unlock(c->lock);
+        e = ERR_OK;
+    }
+    return e;
+}
+
+static enum err take_events(struct catalogue *c, int64_t host, int64_t boot, const struct batch *b,
+                            int64_t seen_ns)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; !e && i < b->n_events; i++) {
+        const struct life_event *ev = &b->events[i];
+        const struct day_inst told = {ev->info, ev->wall_ns, seen_ns};
+
+        if (ev->kind == LIFE_PROCESS_START || ev->kind == LIFE_PROCESS_STOP) {
+            e = tell(c, host, boot, &told);
+        }
+    }
+    return e;
+}
+
+static enum err take_rest(struct catalogue *c, int64_t host, const struct batch *b)
+{
+    int64_t boot, first_ns = 1, last_ns = 0;
+    bool bare = !b->n_ticks && !b->n_events;
+    enum err e;
+
+    if (!bare) {
+        store_span(b, 0, &first_ns, &last_ns);
+    } else if (!b->n_infos) {
+        return ERR_OK;
+    }
+    e = day_boot(c->writing, host, &b->head.boot, first_ns, last_ns, &boot);
+    for (size_t i = 0; !e && i < b->n_infos; i++) {
+        const struct day_inst told = {b->infos[i], first_ns, last_ns};
+
+        e = tell(c, host, boot, &told);
+    }
+    return e ? e : take_events(c, host, boot, b, last_ns);
+}
+
+enum err catalogue_take_rests(struct catalogue *c, const struct uuid *host,
+                              const struct window_rest *rests, size_t n)
+{
+    int64_t id;
+    enum err e = day_host(c->writing, host, &id);
+
+    for (size_t i = 0; !e && i < n; i++) {
+        e = take_rest(c, id, &rests[i].batch);
+    }
+    return e;
+}
+
+static enum err take_host(struct catalogue *c, const struct seg *s, uint32_t host, uint8_t window)
+{
+    struct window_rest *rests;
+    size_t n;
+    enum err e;
+
+    arena_reset(&c->memory);
+    e = rest_value_read(s, c->packer, &c->memory, host, window, &rests, &n);
+    if (e == ERR_CORRUPT || e == ERR_FULL || e == ERR_VERSION) {
+        os_mutex_lock(c->lock);
+        c->stats.damaged++; /* the others are sound */
+        os_mutex_unlock(c->lock);
+        return ERR_OK;
+    }
+    if (e) {
+        return e == ERR_NOTFOUND ? ERR_OK : e;
+    }
+    return catalogue_take_rests(c, &seg_host(s, host)->id, rests, n);
+}
+
+enum err catalogue_take(struct catalogue *c, const struct seg *s)
+{
+    enum err e = ERR_OK;
+
+    for (unsigned w = 0; !e && w < seg_info_of(s)->n_windows; w++) {
+        for (size_t h = 0; !e && h < seg_hosts(s); h++) {
+            e = take_host(c, s, (uint32_t)h, (uint8_t)w);
+        }
+    }
+    arena_reset(&c->memory);
+    return e;
+}
+
+/* -- carrying over -- */
+
+struct carry {
+    struct catalogue *c;
+    struct day_db *from;
+    struct uuid host;
+    struct day_boot newest;
+    int64_t host_id; /* in `from`; 0: none yet */
+    int64_t to_host, to_boot;
+};
+
+static enum err carry_one(void *ctx, const struct day_key *k)
+{
+    struct carry *x = ctx;
+    struct day_inst inst;
+    enum err e;
+
+    arena_reset(&x->c->memory);
+    e = day_get(x->from, &x->c->memory, k, &inst);
+    return e ? e : tell(x->c, x->to_host, x->to_boot, &inst);
+}
+
+/* The newest boot's processes of the host whose boots were all seen. */
+static enum err carry_host(struct carry *x)
+{
+    enum err e;
+
+    if (!x->host_id) {
+        return ERR_OK;
+    }
+    e = day_host(x->c->writing, &x->host, &x->to_host);
+    if (!e) {
+        e = day_boot(x->c->writing, x->to_host, &x->newest.uuid, 1, 0, &x->to_boot);
+    }
+    return e ? e : day_running(x->from, x->newest.id, carry_one, x);
+}
+
+static enum err see_boot(void *ctx, int64_t host_id, const struct uuid *host,
+                         const struct day_boot *b)
+{
+    struct carry *x = ctx;
+    enum err e = host_id != x->host_id ? carry_host(x) : ERR_OK;
+
+    x->host_id = host_id;
+    x->host = *host;
+    x->newest = *b; /* they come by their ends */
+    return e;
+}
+
+enum err catalogue_carry(struct catalogue *c, int64_t day_ns)
+{
+    int64_t before_ns = day_ns - CATALOGUE_DAY_NS;
+    struct carry x = {.c = c};
+    uint64_t round;
+    enum err e;
+
+    if (!catalogue_day(c, before_ns) || !catalogue_day(c, before_ns)->n_done) {
+        return ERR_OK;
+    }
+    e = catalogue_borrow(c, before_ns, &x.from, &round);
+    if (e == ERR_CORRUPT || e == ERR_NOTFOUND) { /* announcements will tell */
+        catalogue_bad(c, before_ns);
+        return ERR_OK;
+    }
+    if (e) {
+        return e;
+    }
+    e = day_begin(c->writing);
+    if (!e) {
+        e = day_each_boot(x.from, see_boot, &x);
+        e = e ? e : carry_host(&x);
+        if (e) {
+            day_rollback(c->writing);
+        } else {
+            e = day_commit(c->writing);
+        }
+    }
+    catalogue_release(c, before_ns, x.from, round, !e);
+    return e;
+}

@@ -1,0 +1,412 @@
+/* Segments: those the manifest names; when it cannot be read, all there are. With repair a damaged
+ * one is written anew from what is sound in it and gets its new sizes in the manifest; one without
+ * anything readable is put aside. A manifest of which a part was unreadable is written anew with an
+ * empty change; one that cannot be read at all is rebuilt from the segments after they are mended.
+ * The log is only read: the collector cuts its torn end and skips what is damaged by itself, and a
+ * file of it goes when its batches are sealed. */
+#include "collector/store/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/store/manifest.h"
+#include "collector/store/seg_impl.h"
+#include "collector/store/wal_replay.h"
+#include "common/fio_name.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+struct check {
+    const struct check_conf *conf;
+    char *segments, *wal; /* directories */
+    struct os_lock *lock;
+    struct manifest *m; /* NULL: cannot be read */
+    uint64_t done_bytes, total_bytes;
+    struct check_result result;
+    struct errmsg *why;
+};
+
+/* -- what is told -- */
+
+static void progress(struct check *c, uint64_t bytes)
+{
+    c->done_bytes += bytes;
+    if (c->conf->on_progress) {
+        c->conf->on_progress(c->conf->ctx, c->done_bytes, c->total_bytes);
+    }
+}
+
+static void tell(struct check *c, struct check_count *count, const struct check_file *f)
+{
+    count->damaged_files++;
+    count->damaged += f->damaged;
+    count->lost += f->lost;
+    c->result.mended |= f->state == CHECK_MENDED || f->state == CHECK_ASIDE;
+    c->result.damaged |= f->state == CHECK_DAMAGED || f->state == CHECK_MISSING;
+    if (c->conf->on_file) {
+        c->conf->on_file(c->conf->ctx, f);
+    }
+}
+
+/* -- one segment -- */
+
+static enum err replace_info(struct check *c, const struct seg_info *old,
+                             const struct seg_info *new)
+{
+    struct seg_info info = new ? *new : *old;
+    enum err e;
+
+    if (!c->m) { /* made anew from the segments later */
+        return ERR_OK;
+    }
+    info.in_hour = old->in_hour;
+    e = manifest_change(c->m, &info, new ? 1 : 0, &old->number, 1, c->why);
+    if (!e) {
+        manifest_publish(c->m);
+    }
+    return e;
+}
+
+static enum err put_aside(struct check *c, const char *name)
+{
+    const struct fio *fio = c->conf->fio;
+    char bad[SEG_NAME_MAX + 8];
+    char *from = os_path_join(c->segments, name), *to;
+    enum err e = ERR_NOMEM;
+
+    (void)snprintf(bad, sizeof bad, "%s.bad", name);
+    to = os_path_join(c->segments, bad);
+    if (from && to) {
+        e = fio->rename(fio->ctx, from, to);
+    }
+    mem_free(from);
+    mem_free(to);
+    return e;
+}
+
+/* known: what the manifest says of it; NULL: nothing. */
+static enum err mend(struct check *c, const struct seg_info *known, struct check_file *f)
+{
+    struct seg_info new = {.values = known ? known->values : 0};
+    uint64_t kept = 0;
+    enum err e = seg_salvage(c->conf->fio, c->segments, f->name, &new, &kept, &f->lost, c->why);
+
+    if (!e) {
+        f->state = CHECK_MENDED;
+        return known ? replace_info(c, known, &new) : ERR_OK;
+    }
+    if (e != ERR_CORRUPT) {
+        return e;
+    }
+    f->state = CHECK_ASIDE;
+    e = put_aside(c, f->name);
+    return !e && known ? replace_info(c, known, NULL) : e;
+}
+
+static enum err verify(struct check *c, struct check_file *f, unsigned *kind, uint64_t *bytes)
+{
+    struct seg *s = NULL;
+    enum err e = seg_open_name(&s, c->conf->fio, NULL, c->segments, f->name, c->why);
+
+    if (!e) {
+        *kind = seg_info_of(s)->kind;
+        *bytes = seg_info_of(s)->bytes;
+        e = seg_verify(s, &f->values, &f->damaged);
+    }
+    seg_close(s);
+    if (e == ERR_CORRUPT || e == ERR_IO) {
+        f->damaged = 1;
+        e = ERR_OK;
+    }
+    f->state = f->damaged > 0 ? CHECK_DAMAGED : CHECK_SOUND;
+    return e;
+}
+
+static unsigned kind_of(const char *name)
+{
+    for (unsigned kind = SEG_RAW; kind < SEG_KINDS; kind++) {
+        const char *text = seg_kind_name(kind);
+
+        if (strncmp(name, text, strlen(text)) == 0 && name[strlen(text)] == '-') {
+            return kind;
+        }
+    }
+    return SEG_RAW;
+}
+
+static enum err check_segment(struct check *c, const char *name, const struct seg_info *known)
+{
+    struct check_file f = {.name = name};
+    unsigned kind = kind_of(name);
+    uint64_t bytes = known ? known->bytes : 0;
+    struct check_count *count;
+    enum err e = verify(c, &f, &kind, &bytes);
+
+    if (e == ERR_NOTFOUND && !c->conf->repair) { /* dropped meanwhile */
+        return ERR_OK;
+    }
+    if (e) {
+        return e;
+    }
+    count = &c->result.kinds[kind];
+    count->files++;
+    count->bytes += bytes;
+    count->values += f.values;
+    if (f.damaged > 0 && c->conf->repair) {
+        e = mend(c, known, &f);
+    }
+    if (f.damaged > 0) {
+        tell(c, count, &f);
+    }
+    progress(c, bytes);
+    return e;
+}
+
+/* -- all of them -- */
+
+static enum err check_listed(struct check *c)
+{
+    struct manifest_list *l = manifest_view(c->m);
+    enum err e = l ? ERR_OK : ERR_NOMEM;
+
+    for (size_t i = 0; l && i < manifest_segments(l); i++) {
+        c->total_bytes += manifest_segment(l, i)->bytes;
+    }
+    for (size_t i = 0; l && i < manifest_segments(l) && !e; i++) {
+        char name[SEG_NAME_MAX];
+
+        seg_name(name, manifest_segment(l, i));
+        e = check_segment(c, name, manifest_segment(l, i));
+    }
+    manifest_list_release(l);
+    return e;
+}
+
+struct names {
+    char (*p)[SEG_NAME_MAX];
+    size_t n, cap;
+    bool logs; /* of the log instead of segments */
+};
+
+static enum err add_name(void *ctx, const char *name)
+{
+    struct names *names = ctx;
+    uint64_t number;
+
+    if (names->logs ? !fio_name_parse(&number, name, "wal-", ".log") : !seg_name_is(name)) {
+        return ERR_OK;
+    }
+    if (names->n == names->cap) {
+        size_t cap = names->cap ? names->cap * 2 : 64;
+        char(*grown)[SEG_NAME_MAX] = mem_realloc_array(names->p, cap, sizeof *grown);
+
+        if (!grown) {
+            return ERR_NOMEM;
+        }
+        names->p = grown;
+        names->cap = cap;
+    }
+    (void)snprintf(names->p[names->n++], SEG_NAME_MAX, "%s", name);
+    return ERR_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static enum err list(struct names *names, const char *dir)
+{
+    enum err e = os_list_dir(dir, add_name, names);
+
+    if (!e && names->n > 1) {
+        qsort(names->p, names->n, sizeof *names->p, by_name);
+    }
+    return e;
+}
+
+static enum err check_found(struct check *c)
+{
+    struct names names = {0};
+    enum err e = list(&names, c->segments);
+
+    for (size_t i = 0; i < names.n && !e; i++) {
+        e = check_segment(c, names.p[i], NULL);
+    }
+    mem_free(names.p);
+    return e;
+}
+
+/* -- the manifest -- */
+
+static enum err open_manifest(struct check *c)
+{
+    const struct manifest_conf conf = {c->segments, c->conf->fio};
+    enum err e = c->conf->repair ? manifest_open(&c->m, &conf, c->why)
+                                 : manifest_open_reader(&c->m, &conf, c->why);
+
+    c->result.manifest.files = 1;
+    return e == ERR_CORRUPT ? ERR_OK : e;
+}
+
+static enum err rebuild(struct check *c)
+{
+    const struct manifest_conf conf = {c->segments, c->conf->fio};
+    struct check_file f = {.name = "manifest", .state = CHECK_DAMAGED, .damaged = 1};
+    enum err e = ERR_OK;
+
+    if (c->conf->repair) {
+        e = manifest_rebuild(&conf, &f.values, c->why);
+        f.state = CHECK_MENDED;
+    }
+    if (!e) {
+        tell(c, &c->result.manifest, &f);
+    }
+    return e;
+}
+
+/* A part of it was unreadable, or files it names are gone. */
+static enum err check_manifest(struct check *c)
+{
+    struct check_file f = {.name = "manifest", .state = CHECK_DAMAGED};
+    struct manifest_stats st;
+    enum err e = ERR_OK;
+
+    manifest_stats(c->m, &st);
+    for (unsigned kind = SEG_RAW; kind < SEG_KINDS; kind++) {
+        f.values += st.files[kind];
+    }
+    c->result.manifest.values = f.values;
+    f.damaged = st.missing + st.damaged_records;
+    f.lost = st.missing;
+    if (f.damaged == 0) {
+        return ERR_OK;
+    }
+    if (c->conf->repair) {
+        e = manifest_change(c->m, NULL, 0, NULL, 0, c->why);
+        f.state = CHECK_MENDED;
+    } else if (st.missing > 0) {
+        f.state = CHECK_MISSING;
+    }
+    if (!e) {
+        tell(c, &c->result.manifest, &f);
+    }
+    return e;
+}
+
+/* -- the log -- */
+
+static enum err count_record(void *ctx, const struct wal_record *r)
+{
+    uint64_t *n = ctx;
+
+    (void)r;
+    (*n)++;
+    return ERR_OK;
+}
+
+static enum err check_log(struct check *c, const char *name, bool last)
+{
+    const struct fio *fio = c->conf->fio;
+    struct check_file f = {.name = name, .state = CHECK_DAMAGED};
+    struct wal_replay job = {.fio = fio, .last = last, .each = count_record, .ctx = &f.values};
+    struct wal_replayed done = {0};
+    char *path = os_path_join(c->wal, name);
+    struct fio_file *file = NULL;
+    enum err e = path ? fio->open(fio->ctx, &file, path) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e == ERR_NOTFOUND) { /* sealed meanwhile */
+        return ERR_OK;
+    }
+    e = e ? e : fio->size(fio->ctx, file, &job.size);
+    if (!e) {
+        job.f = file;
+        e = wal_replay(&done, &job);
+    }
+    fio->close(fio->ctx, file);
+    if (e) {
+        return errmsg_set(c->why, e, "cannot read %s/%s: %s", c->wal, name, err_text(e));
+    }
+    c->result.log.files++;
+    c->result.log.bytes += job.size;
+    c->result.log.values += f.values;
+    f.damaged = done.bad_records + (done.end == 0 && !last);
+    if (f.damaged > 0) {
+        tell(c, &c->result.log, &f);
+    }
+    progress(c, job.size);
+    return ERR_OK;
+}
+
+static enum err check_logs(struct check *c)
+{
+    struct names names = {.logs = true};
+    enum err e = os_exists(c->wal) ? list(&names, c->wal) : ERR_OK;
+
+    for (size_t i = 0; i < names.n && !e; i++) {
+        e = check_log(c, names.p[i], i + 1 == names.n);
+    }
+    mem_free(names.p);
+    return e;
+}
+
+/* -- the whole -- */
+
+static enum err open_dirs(struct check *c)
+{
+    char *lock = os_path_join(c->conf->data_dir, "lock");
+    enum err e = ERR_NOMEM;
+
+    c->segments = os_path_join(c->conf->data_dir, "segments");
+    c->wal = os_path_join(c->conf->data_dir, "wal");
+    if (lock && c->segments && c->wal) {
+        e = os_exists(c->segments)
+                ? ERR_OK
+                : errmsg_set(c->why, ERR_NOTFOUND, "there is no store in %s", c->conf->data_dir);
+    }
+    if (!e && c->conf->repair) {
+        e = os_lock(&c->lock, lock);
+        if (e) {
+            errmsg_set(c->why, e, "cannot lock %s: %s", c->conf->data_dir,
+                       e == ERR_BUSY ? "a collector uses it: stop that first" : err_text(e));
+        }
+    }
+    mem_free(lock);
+    return e;
+}
+
+static enum err check_all(struct check *c)
+{
+    enum err e = open_manifest(c);
+
+    if (!e && c->m) {
+        e = check_listed(c);
+        e = e ? e : check_manifest(c);
+    } else if (!e) {
+        e = check_found(c);
+        e = e ? e : rebuild(c);
+    }
+    return e ? e : check_logs(c);
+}
+
+enum err store_check(struct check_result *out, const struct check_conf *conf, struct errmsg *why)
+{
+    struct check c = {.conf = conf, .why = why};
+    enum err e = open_dirs(&c);
+
+    if (!e) {
+        e = check_all(&c);
+    }
+    manifest_close(c.m);
+    os_unlock(c.lock);
+    mem_free(c.segments);
+    mem_free(c.wal);
+    if (!e) {
+        *out = c.result;
+    } else if (why && !why->text[0]) {
+        errmsg_set(why, e, "cannot check %s: %s", conf->data_dir, err_text(e));
+    }
+    return e;
+}

@@ -1,0 +1,70 @@
+/* Between the head's own files. */
+#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_HEAD_IMPL_H
+
+#include "collector/store/head.h"
+
+/* Batches of one window. */
+struct head_chunk {
+    atomic_uint refs;
+    uint32_t n;  /* the writer's; readers use their snap's */
+    bool closed; /* taken for sealing: nothing is added any more */
+    int64_t window_ns;
+    int64_t received_ns;    /* of the first */
+    uint64_t bytes, memory; /* encoded; decoded */
+    uint64_t lost;          /* events, by the ledgers of its batches */
+    int64_t t0_ns;
+    struct head_batch *at[HEAD_CHUNK];
+};
+
+struct head_part {
+    struct head_chunk *chunk;
+    uint32_t n; /* batches of it that count */
+};
+
+struct head_snap {
+    atomic_uint refs;
+    struct head_seen seen;
+    struct seqset_counts *counts; /* NULL: nothing arrived since opening */
+    struct head_infos_snap *infos;
+    size_t n;
+    struct head_part parts[];
+};
+
+struct head_state {
+    atomic_uint refs;
+    size_t n;
+    struct head_snap *snaps[];
+};
+
+struct head_host {
+    struct head_seen seen;
+    struct seqset_counts *counts;
+    struct head_infos *infos;
+    int64_t made_ns;            /* of the batch that `boot`, `flags` and `last_ns` are from */
+    int64_t sealed_first_ns;    /* oldest stamp of what is sealed; INT64_MAX: nothing is */
+    struct head_chunk **chunks; /* in the order of their making */
+    struct head_chunk *open;    /* reserved for the next batch */
+    size_t n, cap;
+    bool changed;
+    struct head_snap *snap; /* as last built; NULL at first */
+};
+
+struct head {
+    struct head_conf conf;
+    struct head_host **hosts; /* by id */
+    struct head_host **named; /* the same by name, then id */
+    size_t n, cap;
+    bool changed, reorder;
+    struct head_stats stats;
+    struct head_state *next; /* built, not published */
+    struct os_mutex *lock;   /* guards `state`, the pointer */
+    struct head_state *state;
+};
+
+void head_chunk_unref(struct head_chunk *c); /* NULL is allowed */
+void head_chunk_ref(struct head_chunk *c);
+struct head_host *head_host_find(const struct head *h, const struct uuid *id); /* NULL: none */
+NODISCARD enum err head_host_get(struct head *h, struct head_host **out, const struct uuid *id);
+
+#endif

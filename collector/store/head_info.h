@@ -1,0 +1,54 @@
+/* What is known of every process instance of one host: struct proc_info, merged from all batches in
+ * whatever order they arrive. Readers hold immutable snapshots.
+ * Bounds:  `max` instances; beyond, an eighth of them goes: those that ended, longest ago first,
+ *          then those not heard of for longest. Counted. Text is kept once per host (head_text.h).
+ * Threads: merge and snapshot by one owner; snapshots by any. */
+#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
+#define PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
+
+#include "common/err.h"
+#include "common/model.h"
+
+struct head_infos;
+struct head_infos_snap;
+
+/* max  at least 8. Errors: ERR_NOMEM */
+NODISCARD enum err head_infos_create(struct head_infos **out, uint32_t max);
+void head_infos_destroy(struct head_infos *t); /* snapshots live on; NULL is allowed */
+
+/* Adds what `info` says; seen_ns is the time of the batch that says it.
+ * Errors: ERR_NOMEM (nothing changed but perhaps old instances gone) */
+NODISCARD enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
+                                    const struct proc_info *info, int64_t seen_ns);
+
+size_t head_infos_count(const struct head_infos *t);
+uint64_t head_infos_evicted(const struct head_infos *t);
+
+/* The instances as they are now, with a reference for the caller. Errors: ERR_NOMEM */
+NODISCARD enum err head_infos_snapshot(struct head_infos *t, struct head_infos_snap **out);
+struct head_infos_snap *head_infos_snap_ref(struct head_infos_snap *s);
+void head_infos_snap_unref(struct head_infos_snap *s); /* NULL is allowed */
+
+/* start 0: the latest instance of that pid in that boot. NULL when unknown. */
+const struct proc_info *head_infos_find(const struct head_infos_snap *s, const struct uuid *boot,
+                                        struct proc_id id);
+/* Over all boots: the one created last. */
+const struct proc_info *head_infos_latest(const struct head_infos_snap *s, uint32_t pid);
+
+/* Goes through all of them, by boot, pid and start: the one at *at, which may have to move to a
+ * further page; at->i++ goes on. NULL: there are no more. Begins with {0}. */
+struct head_infos_place {
+    size_t page;
+    uint32_t i;
+};
+const struct proc_info *head_infos_peek(const struct head_infos_snap *s,
+                                        struct head_infos_place *at, const struct uuid **boot);
+
+/* Adds to *known what `news` says. `newer`: news is from a later batch than everything in *known,
+ * and its text replaces. Text stays borrowed. */
+void head_info_join(struct proc_info *known, const struct proc_info *news, bool newer);
+
+/* Whether both say the same. */
+bool head_info_same(const struct proc_info *a, const struct proc_info *b);
+
+#endif

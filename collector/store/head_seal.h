@@ -1,0 +1,69 @@
+/* The sealing side of the head: which windows wait, their batches to be sealed, and what must be
+ * known of hosts whose data is sealed. Called by the head's writer; what is taken may be used by
+ * any one thread. */
+#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_SEAL_H
+#define PROCFLEET_COLLECTOR_STORE_HEAD_SEAL_H
+
+#include "collector/store/head.h"
+
+struct head_window {
+    int64_t window_ns;
+    int64_t received_ns; /* arrival of the oldest batch */
+    uint64_t bytes, batches;
+};
+
+/* The windows that have batches, the oldest first; *list is the caller's (mem_free).
+ * Errors: ERR_NOMEM */
+NODISCARD enum err head_windows(const struct head *h, struct head_window **list, size_t *n);
+
+/* One host's batches, by window, then first stamp, stream and number. Valid while taken. */
+struct head_taken_host {
+    struct uuid id;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    struct head_infos_snap *infos;
+    size_t n;
+    const struct head_batch **batches;
+};
+struct head_taken;
+
+/* The batches of these windows as they are now; later ones of the same windows stay apart. They
+ * remain in the head and in answers until head_release.
+ * memory_max  decoded bytes of one host and window; at least one chunk is taken of each, the rest
+ *             waits for the next time
+ * Errors: ERR_NOMEM, ERR_NOTFOUND (no batch) */
+NODISCARD enum err head_take(struct head *h, struct head_taken **out, const int64_t *windows,
+                             size_t n_windows, uint64_t memory_max);
+void head_taken_destroy(struct head_taken *t); /* any thread; NULL is allowed */
+size_t head_taken_hosts(const struct head_taken *t);
+const struct head_taken_host *head_taken_host(const struct head_taken *t, size_t i); /* by id */
+
+/* They are sealed: out of the next state. */
+void head_release(struct head *h, const struct head_taken *t);
+
+/* What outlives the batches of a host. */
+struct head_record {
+    struct uuid id, boot;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    char source[32];
+    uint32_t flags, cpus;
+    int64_t first_ns, last_ns, made_ns, received_ns;
+    struct host_offset clock;
+    uint64_t batches, lost_events, held, too_old, no_room; /* as in struct head_seen, sealed ones */
+};
+
+/* Every host of which something is sealed once `taken` (NULL: nothing) is: what the log will tell
+ * again is left out of the counts. *list is the caller's. Errors: ERR_NOMEM */
+NODISCARD enum err head_records(const struct head *h, const struct head_taken *taken,
+                                struct head_record **list, size_t *n);
+/* Before any batch; of several of one host the newest counts, and the oldest stamp of all. counts:
+ * moved when ERR_OK; NULL is allowed. Errors: ERR_NOMEM */
+NODISCARD enum err head_restore(struct head *h, const struct head_record *r,
+                                struct seqset_counts *counts);
+
+/* Sealed batches of the host were dropped. */
+void head_dropped(struct head *h, const struct uuid *host, uint64_t batches, bool by_age);
+/* What is sealed begins with this window (INT64_MAX: nothing is sealed). A host of which nothing is
+ * left goes with the next state. */
+void head_begins(struct head *h, int64_t from_ns);
+
+#endif

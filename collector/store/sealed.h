@@ -1,0 +1,30 @@
+/* The numbers of all sealed batches, exact, while the log is read back. Bounds: 48 bytes for every
+ * range in the segments. Threads: one owner. */
+#ifndef PROCFLEET_COLLECTOR_STORE_SEALED_H
+#define PROCFLEET_COLLECTOR_STORE_SEALED_H
+
+#include "collector/store/manifest.h"
+
+struct sealed_range {
+    struct uuid host;
+    uint64_t stream;
+    struct seq_range at;
+    int64_t end_ns; /* of the window */
+};
+
+struct sealed {
+    struct sealed_range *list; /* by host, stream, first, once sorted */
+    size_t n, cap;
+    uint64_t unreadable; /* segments */
+};
+
+void sealed_fini(struct sealed *x);
+
+/* Adds those of every segment of the kind that ends after since_ns. A segment that cannot be read
+ * is counted. Errors: ERR_NOMEM */
+NODISCARD enum err sealed_add(struct sealed *x, const struct manifest_list *l, unsigned kind,
+                              int64_t since_ns);
+void sealed_sort(struct sealed *x);
+bool sealed_has(const struct sealed *x, const struct uuid *host, uint64_t stream, uint64_t seq);
+
+#endif

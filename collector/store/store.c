@@ -1,0 +1,597 @@
+/* One writer thread takes what waits, in groups:
+ *
+ *   store_put (any thread) ─ queue ─ writer: reserve in the head, add to the log   (may fail: that
+ *                                            prepare the head's next state          batch only)
+ *                                            commit the log: one write, one sync   (may
+ *                                            fail: fatal)
+ *                                            publish the head, remember the numbers
+ *                                            on_stored, done
+ *
+ * Whatever needs memory happens before the commit, so what is durable is always shown and
+ * acknowledged. A batch is found in `seen` once durable and in the queue or group before, so
+ * a repeat is never written twice. `lock` guards everything that store_put and the writer share; it
+ * is held across no I/O and no callback, and no other lock is taken under it.
+ *
+ * The sealing thread (seal.c) asks the writer to take batches out of the head and to let them go,
+ * between two commits: so the head and the log keep their one owner.
+ *
+ * Group commit: a commit begins at once when the last one began commit_gather_ns ago or more,
+ * otherwise when that is so or commit_bytes wait. An idle store thus answers after one sync, a busy
+ * one makes at most 1 / commit_gather_ns commits a second and waits half of that on average. */
+#include "collector/store/store.h"
+
+#include <stdio.h>
+
+#include "collector/store/rest_value.h"
+#include "collector/store/seal.h"
+#include "collector/store/seqset.h"
+#include "collector/store/store_impl.h"
+#include "collector/store/wal.h"
+#include "collector/store/window.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define GROUP_BYTES (8u << 20) /* taken for one commit */
+#define RETRY_NS    20000000LL /* while memory is short */
+#define RETRIES     250
+
+struct head *store_head(struct store *s)
+{
+    return s->head;
+}
+
+struct catalogue *store_catalogue(struct store *s)
+{
+    return s->catalogue;
+}
+
+enum err store_state(struct store *s, struct head_state **head, struct manifest_list **segments)
+{
+    os_mutex_lock(s->view_lock);
+    *segments = manifest_view(s->manifest);
+    if (*segments) {
+        *head = head_view(s->head);
+    }
+    os_mutex_unlock(s->view_lock);
+    return *segments ? ERR_OK : ERR_NOMEM;
+}
+
+static void item_destroy(struct store_item *i)
+{
+    if (i) {
+        head_batch_destroy(i->kept);
+        wire_batch_free(i->batch);
+        mem_free(i);
+    }
+}
+
+/* -- accepting -- */
+
+/* Sums with spans of it never wrap either. */
+static bool mono_is_sound(const struct batch *b)
+{
+    return b->n_ticks == 0 ||
+           (b->mono_ns[0] >= -STORE_MONO_MAX && b->mono_ns[b->n_ticks - 1] <= STORE_MONO_MAX);
+}
+
+static enum err item_create(struct store_item **out, const struct store_put *put)
+{
+    const struct batch_head *h = &put->batch->head;
+    struct store_item *i;
+    enum err e;
+
+    if (put->n > WAL_BYTES_MAX || strlen(put->host_name) > MODEL_HOST_NAME_MAX || h->seq == 0) {
+        return ERR_INVALID;
+    }
+    i = mem_zalloc(sizeof *i);
+    if (!i) {
+        return ERR_NOMEM;
+    }
+    e = head_batch_create(&i->kept, put->bytes, put->n);
+    if (e) {
+        item_destroy(i);
+        return e;
+    }
+    i->kept->stream = h->stream;
+    i->kept->seq = h->seq;
+    i->kept->received_ns = put->received_ns;
+    i->kept->clock = put->clock;
+    head_span(put->batch, put->received_ns, &i->kept->t0_ns, &i->kept->t1_ns);
+    i->kept->made_ns = head_made(i->kept->t1_ns, &put->clock, put->received_ns);
+    i->kept->window_ns = window_of(i->kept->made_ns);
+    i->kept->memory = wire_batch_memory(put->batch);
+    e = i->kept->t0_ns < 0 || i->kept->t1_ns > STORE_STAMP_MAX || !mono_is_sound(put->batch)
+            ? ERR_INVALID
+            : rest_told_make(&i->kept->told, &i->kept->told_n, put->batch);
+    if (e) {
+        item_destroy(i);
+        return e;
+    }
+    snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
+    i->weight = put->n + i->kept->memory;
+    i->head_bytes = sizeof *i->kept + put->n;
+    i->done = put->done;
+    i->ctx = put->ctx;
+    *out = i;
+    return ERR_OK;
+}
+
+static bool same_key(const struct store_item *i, const struct batch_head *h)
+{
+    const struct batch_head *x = &i->batch->head;
+
+    return x->seq == h->seq && x->stream == h->stream &&
+           memcmp(x->host.b, h->host.b, sizeof h->host.b) == 0;
+}
+
+static bool is_waiting(const struct store *s, const struct batch_head *h)
+{
+    for (const struct store_item *i = s->queue; i; i = i->next) {
+        if (same_key(i, h)) {
+            return true;
+        }
+    }
+    for (const struct store_item *i = s->group; i; i = i->next) {
+        if (same_key(i, h)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void store_count_duplicate(struct store *s, const struct uuid *host)
+{
+    struct seqset_counts *counts = seqset_counts_ref(s->seen, host);
+
+    s->stats.duplicates++;
+    if (counts) {
+        atomic_fetch_add(&counts->duplicates, 1);
+        seqset_counts_unref(counts);
+    }
+}
+
+/* Under the lock: whether the batch may join the queue. */
+static enum err admit(struct store *s, const struct batch_head *h, const struct store_item *i)
+{
+    if (s->stats.failed) {
+        return ERR_IO;
+    }
+    if (s->stopping) {
+        return ERR_CLOSED;
+    }
+    if (seqset_has(s->seen, &h->host, h->stream, h->seq)) {
+        store_count_duplicate(s, &h->host);
+        return ERR_EXISTS;
+    }
+    if (is_waiting(s, h)) {
+        return ERR_BUSY;
+    }
+    if (i->kept->made_ns < i->kept->received_ns - s->conf.accept_age_ns) {
+        s->stats.too_old++;
+        return ERR_RANGE;
+    }
+    if (s->waiting_batches >= STORE_WAITING_BATCHES ||
+        s->waiting_bytes + i->weight > STORE_WAITING_MAX) {
+        return ERR_FULL;
+    }
+    if (s->refusing ||
+        s->stats.head_bytes + s->coming_bytes + i->head_bytes > s->conf.head_bytes_max) {
+        s->stats.refused++;
+        return ERR_FULL;
+    }
+    return seqset_open(s->seen, &h->host, h->stream, i->kept->received_ns);
+}
+
+enum err store_put(struct store *s, const struct store_put *put)
+{
+    struct store_item *i;
+    enum err e = item_create(&i, put);
+
+    if (e) {
+        wire_batch_free(put->batch);
+        return e;
+    }
+    os_mutex_lock(s->lock);
+    e = admit(s, &put->batch->head, i);
+    i->batch = put->batch;
+    if (!e) {
+        *s->queue_end = i;
+        s->queue_end = &i->next;
+        s->waiting_batches++;
+        s->waiting_bytes += i->weight;
+        s->queued_bytes += i->kept->n;
+        s->coming_bytes += i->head_bytes;
+        os_cond_wake(s->work);
+    }
+    os_mutex_unlock(s->lock);
+    if (e) {
+        item_destroy(i);
+    }
+    return e;
+}
+
+uint64_t store_last_seq(struct store *s, const struct uuid *host, uint64_t stream)
+{
+    uint64_t last;
+
+    os_mutex_lock(s->lock);
+    last = seqset_last(s->seen, host, stream);
+    os_mutex_unlock(s->lock);
+    return last;
+}
+
+/* -- the writer -- */
+
+static void release_file(void *ctx, uint64_t file)
+{
+    struct store *s = ctx;
+
+    wal_release(s->wal, file);
+}
+
+/* Between two commits, under the lock. */
+static void run_task(struct store *s)
+{
+    struct store_task *t = s->task;
+
+    if (t) {
+        os_mutex_unlock(s->lock);
+        t->run(s, t->ctx);
+        os_mutex_lock(s->lock);
+        s->task = NULL;
+        t->done = true;
+        os_cond_wake(s->task_done);
+    }
+}
+
+void store_in_writer(struct store *s, void (*run)(struct store *s, void *ctx), void *ctx)
+{
+    struct store_task t = {run, ctx, false};
+
+    os_mutex_lock(s->lock);
+    s->task = &t;
+    os_cond_wake(s->work);
+    while (!t.done) {
+        os_cond_wait(s->task_done);
+    }
+    os_mutex_unlock(s->lock);
+}
+
+/* Waits for work; takes the oldest of it as the group. False: stopping and nothing is left. */
+static bool take_group(struct store *s, int64_t last_ns)
+{
+    struct store_item **end = &s->queue;
+    size_t bytes = 0;
+
+    os_mutex_lock(s->lock);
+    run_task(s);
+    while (!s->queue && !s->stopping) {
+        os_cond_wait(s->work);
+        run_task(s);
+    }
+    while (!s->stopping && s->queued_bytes < s->conf.commit_bytes &&
+           os_cond_wait_until(s->work, last_ns + s->conf.commit_gather_ns) != ERR_TIMEOUT) {
+        run_task(s);
+    }
+    while (*end && bytes < GROUP_BYTES) {
+        bytes += (*end)->kept->n;
+        end = &(*end)->next;
+    }
+    s->group = s->queue;
+    s->queue = *end;
+    *end = NULL;
+    if (!s->queue) {
+        s->queue_end = &s->queue;
+    }
+    s->queued_bytes -= bytes;
+    os_mutex_unlock(s->lock);
+    return s->group != NULL;
+}
+
+/* Puts one batch into the head and the commit. */
+static enum err stage(struct store *s, struct store_item *i)
+{
+    struct head_batch *kept = i->kept;
+    struct seqset_counts *counts;
+    struct head_host *host;
+    struct wal_record r = {.kind = WAL_BATCH,
+                           .host = i->batch->head.host,
+                           .stream = kept->stream,
+                           .seq = kept->seq,
+                           .t0_ns = kept->t0_ns,
+                           .t1_ns = kept->t1_ns,
+                           .received_ns = kept->received_ns,
+                           .clock = kept->clock,
+                           .host_name = str_make(i->host_name),
+                           .bytes = kept->bytes,
+                           .n = kept->n};
+    enum err e;
+
+    os_mutex_lock(s->lock);
+    counts = seqset_counts_ref(s->seen, &r.host);
+    os_mutex_unlock(s->lock);
+    if (!counts) {
+        return ERR_FULL; /* its place was given to another host meanwhile */
+    }
+    e = head_reserve(s->head, &host, i->host_name, i->batch, counts, kept);
+    if (e) {
+        seqset_counts_unref(counts);
+        return e;
+    }
+    s->newest_ns = kept->received_ns > s->newest_ns ? kept->received_ns : s->newest_ns;
+    e = wal_add(s->wal, &r, s->newest_ns, &kept->file);
+    if (e) {
+        return e;
+    }
+    wal_hold(s->wal, kept->file);
+    head_append(s->head, host, i->batch, kept);
+    i->kept = NULL;
+    return ERR_OK;
+}
+
+/* Memory may come back: the agents wait for their answers meanwhile, nothing is lost. */
+enum err store_prepare(struct store *s)
+{
+    enum err e = head_prepare(s->head);
+
+    for (int i = 0; e == ERR_NOMEM && i < RETRIES; i++) {
+        os_sleep_ns(RETRY_NS);
+        e = head_prepare(s->head);
+    }
+    return e;
+}
+
+static void settle(struct store *s, struct store_item *i)
+{
+    const struct batch_head *h = &i->batch->head;
+    struct seq_range r = {h->seq, h->seq};
+
+    /* The stream can be missing when it was forgotten since: then it is so for its repeats too. */
+    err_ignore(seqset_add(s->seen, &h->host, h->stream, r));
+    s->stats.batches++;
+}
+
+void store_refresh_stats(struct store *s)
+{
+    struct head_stats head;
+    struct wal_stats wal;
+
+    head_stats(s->head, &head);
+    wal_stats(s->wal, &wal);
+    s->stats.commits = wal.commits;
+    s->stats.torn_bytes = wal.torn_bytes;
+    s->stats.bad_records = wal.bad_records;
+    s->stats.recovered_bytes = wal.replayed_bytes;
+    s->stats.log_files = wal.files;
+    s->stats.log_bytes = wal.bytes;
+    s->stats.head_bytes = head.bytes;
+    s->stats.head_batches = head.batches;
+    s->stats.hosts = head.hosts;
+    s->stats.forgotten_streams = seqset_forgotten(s->seen);
+    s->stats.closed_holes = seqset_closed(s->seen);
+}
+
+/* The group is durable or failed: make that known, to readers first. */
+static void finish_group(struct store *s, enum err failed, const struct errmsg *why, size_t bytes)
+{
+    bool first = failed && !s->stats.failed; /* only this thread sets it */
+
+    if (!failed) {
+        head_publish(s->head);
+        wal_trim(s->wal);
+    }
+    os_mutex_lock(s->lock);
+    for (struct store_item *i = s->group; i; i = i->next) {
+        if (failed) {
+            i->result = failed;
+        } else if (i->result == ERR_OK) {
+            settle(s, i);
+        }
+    }
+    s->stats.failed = s->stats.failed || failed;
+    s->stats.bytes += failed ? 0 : bytes;
+    store_refresh_stats(s);
+    os_mutex_unlock(s->lock);
+    if (first && s->conf.on_failed) {
+        s->conf.on_failed(s->conf.ctx, why);
+    }
+}
+
+/* Takes the group out of the queue's books and calls back. */
+static void answer_group(struct store *s)
+{
+    struct store_item *i;
+
+    for (i = s->group; i; i = i->next) {
+        if (i->result == ERR_OK && s->conf.on_stored) {
+            s->conf.on_stored(s->conf.ctx, i->host_name, i->batch);
+        }
+    }
+    os_mutex_lock(s->lock);
+    i = s->group;
+    s->group = NULL;
+    for (const struct store_item *x = i; x; x = x->next) {
+        s->waiting_batches--;
+        s->waiting_bytes -= x->weight;
+        s->coming_bytes -= x->head_bytes;
+    }
+    os_mutex_unlock(s->lock);
+    while (i) {
+        struct store_item answered = *i;
+
+        item_destroy(i); /* first: whoever has the answer finds the memory given back */
+        answered.done(answered.ctx, answered.result);
+        i = answered.next;
+    }
+}
+
+void store_fail(struct store *s)
+{
+    struct errmsg why;
+    bool first;
+
+    errmsg_set(&why, ERR_NOMEM, "out of memory for too long; restart with a smaller head");
+    os_mutex_lock(s->lock);
+    first = !s->stats.failed;
+    s->stats.failed = true;
+    os_mutex_unlock(s->lock);
+    if (first && s->conf.on_failed) {
+        s->conf.on_failed(s->conf.ctx, &why);
+    }
+}
+
+static void commit_group(struct store *s)
+{
+    struct errmsg why = {""};
+    size_t bytes = 0;
+    enum err e = s->stats.failed ? ERR_IO : ERR_OK; /* only this thread sets it */
+
+    for (struct store_item *i = s->group; i && !e; i = i->next) {
+        size_t n = i->kept->n;
+
+        i->result = stage(s, i);
+        bytes += i->result == ERR_OK ? n : 0;
+    }
+    if (!e) {
+        e = store_prepare(s);
+        if (e) {
+            errmsg_set(&why, e, "out of memory for too long; restart with a smaller head");
+        }
+    }
+    if (!e) {
+        e = wal_commit(s->wal, &why);
+    }
+    finish_group(s, e ? ERR_IO : ERR_OK, &why, bytes);
+    answer_group(s);
+}
+
+static void writer_main(void *arg)
+{
+    struct store *s = arg;
+    int64_t last_ns = os_mono_ns() - s->conf.commit_gather_ns;
+
+    while (take_group(s, last_ns)) {
+        last_ns = os_mono_ns();
+        commit_group(s);
+    }
+}
+
+/* -- opening and closing -- */
+
+static enum err lock_dir(struct store *s, struct errmsg *why)
+{
+    char *path = os_path_join(s->conf.dir, "lock");
+    enum err e = path ? os_lock(&s->dir_lock, path) : ERR_NOMEM;
+
+    if (e == ERR_BUSY) {
+        errmsg_set(why, e, "%s is in use by another collector: stop it or choose another data_dir",
+                   s->conf.dir);
+    } else if (e) {
+        errmsg_set(why, e, "cannot lock %s: %s", s->conf.dir, err_text(e));
+    }
+    mem_free(path);
+    return e;
+}
+
+static enum err open_parts(struct store *s, struct errmsg *why)
+{
+    struct head_conf head = {s->conf.instances_max, release_file, s};
+    enum err e = os_mkdirs(s->conf.dir, true);
+
+    if (e) {
+        return errmsg_set(why, e, "cannot make %s: %s", s->conf.dir, err_text(e));
+    }
+    e = lock_dir(s, why);
+    if (e) {
+        return e;
+    }
+    e = os_mutex_create(&s->view_lock);
+    if (!e) {
+        e = os_mutex_create(&s->lock);
+    }
+    if (!e) {
+        e = os_cond_create(&s->work, s->lock);
+    }
+    if (!e) {
+        e = os_cond_create(&s->task_done, s->lock);
+    }
+    if (!e) {
+        e = seqset_create(&s->seen, UINT32_MAX, seal_keeps(&s->conf));
+    }
+    if (!e) {
+        e = head_create(&s->head, &head);
+    }
+    return e ? errmsg_set(why, e, "cannot open the store: %s", err_text(e)) : ERR_OK;
+}
+
+enum err store_open(struct store **out, const struct store_conf *conf, struct errmsg *why)
+{
+    struct store *s = mem_zalloc(sizeof *s);
+    enum err e;
+
+    if (!s) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    s->conf = *conf;
+    s->queue_end = &s->queue;
+    e = open_parts(s, why);
+    if (e) {
+        goto fail;
+    }
+    e = store_recover(s, why);
+    if (e) {
+        goto fail;
+    }
+    seqset_limit(s->seen, s->conf.hosts_max); /* what was acknowledged stays under a lower one */
+    store_refresh_stats(s);
+    e = os_thread_start(&s->thread, "store", writer_main, s);
+    if (e) {
+        errmsg_set(why, e, "cannot start a thread");
+        goto fail;
+    }
+    e = seal_start(&s->seal, s);
+    if (e) {
+        errmsg_set(why, e, "cannot start sealing: %s", err_text(e));
+        goto fail;
+    }
+    *out = s;
+    return ERR_OK;
+
+fail:
+    store_close(s);
+    return e;
+}
+
+void store_close(struct store *s)
+{
+    if (!s) {
+        return;
+    }
+    seal_stop(s->seal);
+    if (s->thread) {
+        os_mutex_lock(s->lock);
+        s->stopping = true;
+        os_cond_wake_all(s->work);
+        os_mutex_unlock(s->lock);
+        os_thread_join(s->thread);
+    }
+    wal_close(s->wal);
+    head_destroy(s->head);
+    catalogue_close(s->catalogue);
+    manifest_close(s->manifest);
+    seqset_destroy(s->seen);
+    os_cond_destroy(s->task_done);
+    os_cond_destroy(s->work);
+    os_mutex_destroy(s->lock);
+    os_mutex_destroy(s->view_lock);
+    mem_free(s->segments_dir);
+    os_unlock(s->dir_lock);
+    mem_free(s);
+}
+
+void store_stats(struct store *s, struct store_stats *out)
+{
+    os_mutex_lock(s->lock);
+    *out = s->stats;
+    os_mutex_unlock(s->lock);
+}

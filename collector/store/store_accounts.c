@@ -1,0 +1,170 @@
+/* What the host's batches told of themselves: of sealed windows that lie inside the range and were
+ * without losses the account, which is one small value; of all others the rests, batch by batch.
+ * Batches of the head come by their accounts too, or whole. Patches come where their stamps say. */
+#include "collector/store/rest_value.h"
+#include "collector/store/store_windows.h"
+#include "common/mem.h"
+
+#define ACCOUNTS_MEMORY (256u << 20) /* the rests of one window */
+
+struct accounts {
+    const struct store_view *v;
+    size_t host;
+    const struct store_range *range;
+    enum err (*each_account)(void *ctx, const struct rest_account *a);
+    enum err (*each)(void *ctx, const struct store_block *b);
+    void *ctx;
+    struct packer *packer;
+    struct arena windows, values;
+};
+
+static bool is_damage(enum err e)
+{
+    return e == ERR_CORRUPT || e == ERR_FULL || e == ERR_VERSION;
+}
+
+/* ERR_NOTFOUND: the sums do not say all. */
+static enum err take_account(struct accounts *x, const struct store_window *w)
+{
+    struct rest_account a;
+    enum err e;
+
+    if (x->range->made_since_ns != INT64_MIN || w->t0_ns < x->range->since_ns ||
+        w->t1_ns >= x->range->until_ns) {
+        return ERR_NOTFOUND;
+    }
+    e = rest_account_read(w->seg, x->packer, store_view_ahead(x->v), &x->values, w->host, w->window,
+                          &a);
+    if (e || !a.plain) {
+        return !e || is_damage(e) ? ERR_NOTFOUND : e;
+    }
+    return x->each_account(x->ctx, &a);
+}
+
+static bool wanted(const struct accounts *x, const struct window_rest *r)
+{
+    int64_t t0_ns, t1_ns;
+
+    head_span(&r->batch, r->received_ns, &t0_ns, &t1_ns);
+    return t0_ns < x->range->until_ns && t1_ns >= x->range->since_ns &&
+           head_made(t1_ns, &r->clock, r->received_ns) >= x->range->made_since_ns;
+}
+
+static enum err take_rests(struct accounts *x, const struct store_window *w)
+{
+    struct window_rest *rests;
+    size_t n;
+    enum err e = rest_value_read(w->seg, x->packer, &x->values, w->host, w->window, &rests, &n);
+
+    if (is_damage(e)) {
+        store_windows_damaged(x->range->used, w->window_ns);
+        return ERR_OK;
+    }
+    if (e) {
+        return e == ERR_NOTFOUND ? ERR_OK : e;
+    }
+    for (size_t i = 0; !e && i < n; i++) {
+        const struct store_block b = {.batch = &rests[i].batch,
+                                      .clock = &rests[i].clock,
+                                      .part = STORE_REST,
+                                      .received_ns = rests[i].received_ns};
+
+        e = wanted(x, &rests[i]) ? x->each(x->ctx, &b) : ERR_OK;
+    }
+    return e;
+}
+
+static enum err take_sealed(struct accounts *x)
+{
+    struct store_window *list = NULL;
+    size_t n = 0;
+    enum err e = store_windows(&list, &n, &x->windows, x->v, x->host, SEG_REST, x->range->since_ns,
+                               x->range->until_ns, x->range->used);
+
+    for (size_t i = 0; !e && i < n; i++) {
+        arena_reset(&x->values);
+        e = take_account(x, &list[i]);
+        if (e == ERR_NOTFOUND) {
+            arena_reset(&x->values);
+            e = take_rests(x, &list[i]);
+        }
+    }
+    return e;
+}
+
+/* ERR_NOTFOUND: it has to be read. */
+static enum err take_told(struct accounts *x, const struct head_batch *b)
+{
+    struct rest_account a;
+    enum err e;
+
+    if (!b->told || b->t0_ns < x->range->since_ns || b->t1_ns >= x->range->until_ns) {
+        return ERR_NOTFOUND;
+    }
+    arena_reset(&x->values);
+    e = rest_told_read(b->told, b->told_n, &x->values, &a);
+    return e ? e : x->each_account(x->ctx, &a);
+}
+
+static enum err take_batch(struct accounts *x, const struct head_batch *kept)
+{
+    struct store_block block = {
+        .clock = &kept->clock, .part = STORE_WHOLE, .received_ns = kept->received_ns};
+    struct batch *b;
+    enum err e = take_told(x, kept);
+
+    if (e != ERR_NOTFOUND) {
+        return e;
+    }
+    e = wire_batch_decode_part(&b, 0, kept->bytes, kept->n);
+    if (!e) {
+        block.batch = b;
+        e = x->each(x->ctx, &block);
+        wire_batch_free(b);
+    }
+    return e;
+}
+
+static enum err take_head(struct accounts *x)
+{
+    const struct head_batch **list;
+    size_t n;
+    enum err e =
+        head_view_batches(x->v->head, x->host, x->range->since_ns, x->range->until_ns, &list, &n);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; !e && i < n; i++) {
+        e = list[i]->made_ns < x->range->made_since_ns ? ERR_OK : take_batch(x, list[i]);
+    }
+    mem_free(list);
+    return e;
+}
+
+enum err store_scan_accounts(const struct store_view *v, size_t host,
+                             const struct store_range *range,
+                             enum err (*each_account)(void *ctx, const struct rest_account *a),
+                             enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
+{
+    struct accounts x = {.v = v,
+                         .host = host,
+                         .range = range,
+                         .each_account = each_account,
+                         .each = each,
+                         .ctx = ctx};
+    enum err e = store_view_packer(v, &x.packer);
+
+    if (e) {
+        return e;
+    }
+    arena_init(&x.windows, ACCOUNTS_MEMORY);
+    arena_init(&x.values, ACCOUNTS_MEMORY);
+    e = take_sealed(&x);
+    if (!e) {
+        e = take_head(&x);
+    }
+    arena_fini(&x.windows);
+    arena_fini(&x.values);
+    return e;
+}

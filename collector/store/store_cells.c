@@ -1,0 +1,750 @@
+/* Cells of a host over a range, each sample once.
+ *
+ * What is sealed exists in up to four forms: rows with their summary, 10 s, 1 min and, hour by
+ * hour, 1 h; the older the fewer. The same data has the same window and stamps in each of them,
+ * which is how a *choice* finds its forms. An hour is taken when its minutes (or anything finer)
+ * are not complete any more; then those left of it are not.
+ *
+ *   inside the range, no step cuts it      summary
+ *   cut at multiples of 10 s               10 s; of 1 min, when folded rows are welcome, 1 min
+ *   cut elsewhere, or one process asked    rows
+ *   rows are gone                          the finest tier there is; its cell belongs where its
+ *                                          newest sample lies
+ *
+ * Choices and the head's batches go in the order of their first stamps, as the extremes of growth
+ * want it. A value that is damaged lets the next form take its place. */
+#include "collector/store/store_read.h"
+
+#include <stdlib.h>
+
+#include "collector/store/raw_value.h"
+#include "collector/store/store_impl.h"
+#include "collector/store/store_ticks.h"
+#include "collector/store/store_windows.h"
+#include "collector/store/tier.h"
+#include "collector/store/tier_shape.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define SCAN_MEMORY_MAX ((size_t)256 << 20) /* of one window; of the list of all */
+
+enum form { FORM_RAW, FORM_10S, FORM_1MIN, FORM_1H, FORMS };
+
+static const struct {
+    unsigned kind;
+    enum store_tier tier;
+    int64_t bucket_ns;
+} forms[FORMS] = {{SEG_RAW, STORE_RAW, 0},
+                  {SEG_10S, STORE_10S, TIER_10S_NS},
+                  {SEG_1MIN, STORE_1MIN, TIER_1MIN_NS},
+                  {SEG_1H, STORE_1H, TIER_1H_NS}};
+
+/* One window's data in the forms that are left, or a batch of the head. */
+struct choice {
+    int64_t t0_ns, t1_ns;
+    const struct store_window *form[FORMS];
+    const struct head_batch *batch;
+};
+
+struct scan {
+    const struct store_view *v;
+    const struct store_cells *ask;
+    enum err (*each)(void *ctx, const struct store_cell_row *row);
+    void *ctx;
+    int64_t lo_ns; /* since - before */
+    struct packer *packer;
+    struct arena list, memory; /* of choices and ticks; of one window */
+    struct choice *choices;
+    size_t n, cap;
+    struct store_tick_sum ticks;
+    struct cell cells[METRIC_COLS];
+    bool passed; /* there are tiers that were not opened */
+    bool given;  /* of the choice at hand something went to the caller */
+};
+
+static int64_t floor_to(int64_t when_ns, int64_t step_ns)
+{
+    int64_t rest = when_ns % step_ns;
+
+    return when_ns - (rest < 0 ? rest + step_ns : rest);
+}
+
+/* -- choices -- */
+
+static enum err choice_add(struct scan *s, const struct choice *c)
+{
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? s->cap * 2 : 64;
+        struct choice *more = arena_array(&s->list, cap, sizeof *more);
+
+        if (!more) {
+            return ERR_FULL;
+        }
+        if (s->n) {
+            memcpy(more, s->choices, s->n * sizeof *more);
+        }
+        s->choices = more;
+        s->cap = cap;
+    }
+    s->choices[s->n++] = *c;
+    return ERR_OK;
+}
+
+static bool same_data(const struct choice *c, const struct store_window *w)
+{
+    for (unsigned f = 0; f < FORMS; f++) {
+        if (c->form[f]) {
+            return c->form[f]->window_ns == w->window_ns && c->t0_ns == w->t0_ns &&
+                   c->t1_ns == w->t1_ns;
+        }
+    }
+    return false;
+}
+
+/* Adds windows of one form to the choices of the finer ones, which are in the same order. */
+static enum err form_add(struct scan *s, unsigned form, const struct store_window *list, size_t n)
+{
+    size_t finer = s->n, at = 0;
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < n && !e; i++) {
+        const struct store_window *w = &list[i];
+        struct choice c = {.t0_ns = w->t0_ns, .t1_ns = w->t1_ns};
+        size_t k;
+
+        while (at < finer && s->choices[at].t0_ns < w->t0_ns) {
+            at++;
+        }
+        for (k = at; k < finer && s->choices[k].t0_ns == w->t0_ns; k++) {
+            if (form != FORM_1H && !s->choices[k].form[form] && same_data(&s->choices[k], w)) {
+                s->choices[k].form[form] = w;
+                break;
+            }
+        }
+        if (k == finer || s->choices[k].form[form] != w) {
+            c.form[form] = w;
+            e = choice_add(s, &c);
+        }
+    }
+    return e;
+}
+
+static int by_stamp(const void *a, const void *b)
+{
+    const struct choice *x = a, *y = b;
+
+    if (x->t0_ns != y->t0_ns) {
+        return x->t0_ns < y->t0_ns ? -1 : 1;
+    }
+    return x->t1_ns < y->t1_ns ? -1 : x->t1_ns > y->t1_ns;
+}
+
+static void sort_choices(struct scan *s)
+{
+    if (s->n) {
+        qsort(s->choices, s->n, sizeof *s->choices, by_stamp);
+    }
+}
+
+static int64_t hour_of(const struct choice *c)
+{
+    for (unsigned f = 0; f < FORMS; f++) {
+        if (c->form[f]) {
+            return floor_to(c->form[f]->window_ns, TIER_1H_NS);
+        }
+    }
+    return INT64_MIN;
+}
+
+/* Whether what the choice holds went into its hour, as far as is known. */
+static bool in_hour(const struct choice *c)
+{
+    return !c->form[FORM_1H] && (!c->form[FORM_1MIN] || c->form[FORM_1MIN]->in_hour);
+}
+
+/* Removes what is not to be read: of each hour either its own tier or everything finer; and what
+ * does not meet the range. */
+static void settle_hours(struct scan *s, const struct store_window *hours, size_t n)
+{
+    size_t kept = 0;
+
+    for (size_t h = 0; h < n; h++) {
+        int64_t finest = INT64_MAX, first = hours[h].t0_ns;
+        int64_t hour = floor_to(hours[h].window_ns, TIER_1H_NS);
+        bool take;
+
+        for (size_t i = 0; i < n; i++) { /* late minutes made others of the same hour */
+            if (floor_to(hours[i].window_ns, TIER_1H_NS) == hour) {
+                first = hours[i].t0_ns < first ? hours[i].t0_ns : first;
+            }
+        }
+        for (size_t i = 0; i < s->n; i++) {
+            if (in_hour(&s->choices[i]) && hour_of(&s->choices[i]) == hour) {
+                finest = s->choices[i].t0_ns < finest ? s->choices[i].t0_ns : finest;
+            }
+        }
+        take = finest > first;
+        for (size_t i = 0; i < s->n; i++) {
+            bool own = s->choices[i].form[FORM_1H] == &hours[h];
+
+            if ((own && !take) ||
+                (take && in_hour(&s->choices[i]) && hour_of(&s->choices[i]) == hour)) {
+                s->choices[i].t1_ns = INT64_MIN; /* not to be read */
+            }
+        }
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->choices[i].t1_ns >= s->lo_ns) {
+            s->choices[kept++] = s->choices[i];
+        }
+    }
+    s->n = kept;
+}
+
+static bool is_cut_at(const struct scan *s, const struct choice *c, int64_t bucket_ns);
+static bool is_uncut(const struct scan *s, const struct choice *c);
+
+/* Whether a tier would serve better than the rows that are there. */
+static bool tiers_help(const struct scan *s)
+{
+    for (size_t i = 0; i < s->n && !s->ask->has_pid; i++) {
+        if (!is_uncut(s, &s->choices[i]) && is_cut_at(s, &s->choices[i], TIER_10S_NS)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Rows first. Tiers of what has rows are not opened unless they help. */
+static enum err list_sealed(struct scan *s, size_t host)
+{
+    int64_t range[2] = {s->lo_ns, s->ask->until_ns};
+    const struct store_covered *beside;
+    struct store_window *list, *hours;
+    struct store_covered covered;
+    size_t n, n_hours;
+    enum err e = store_windows_covered(&covered, &s->list, s->v, range[0], range[1]);
+
+    e = e ? e
+          : store_windows_beside(&hours, &n_hours, &s->passed, &s->list, s->v, host, SEG_1H, range,
+                                 &covered, s->ask->used);
+    for (size_t i = 0; !e && i < n_hours; i++) { /* to see whether all of the hour is left */
+        range[0] = hours[i].t0_ns < range[0] ? hours[i].t0_ns : range[0];
+    }
+    for (unsigned f = 0; f < FORM_1H && !e; f++) {
+        beside = f && !n_hours && !tiers_help(s) ? &covered : NULL;
+        e = store_windows_beside(&list, &n, &s->passed, &s->list, s->v, host, forms[f].kind, range,
+                                 beside, s->ask->used);
+        e = e ? e : form_add(s, f, list, n);
+        sort_choices(s);
+    }
+    e = e ? e : form_add(s, FORM_1H, hours, n_hours);
+    if (!e) {
+        settle_hours(s, hours, n_hours);
+    }
+    return e;
+}
+
+static enum err list_head(struct scan *s, size_t host)
+{
+    const struct head_batch **list;
+    size_t n;
+    enum err e = head_view_batches(s->v->head, host, s->lo_ns, s->ask->until_ns, &list, &n);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        struct choice c = {.t0_ns = list[i]->t0_ns, .t1_ns = list[i]->t1_ns, .batch = list[i]};
+
+        e = choice_add(s, &c);
+    }
+    if (n && s->ask->used) {
+        s->ask->used->windows[STORE_HEAD]++;
+    }
+    mem_free(list);
+    return e;
+}
+
+/* -- rows -- */
+
+/* Ticks of the batch: [before, since) are older than the range and may hold a base, [since, until)
+ * are inside. */
+struct tick_range {
+    size_t before, since, until;
+};
+
+static size_t tick_at(const struct batch *b, int64_t when_ns)
+{
+    size_t lo = 0, hi = b->n_ticks;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (b->wall_ns[mid] < when_ns) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+/* Ticks [from, to) of a batch. */
+static enum err ticks_add(struct scan *s, const struct batch *b, size_t from, size_t to,
+                          bool inside)
+{
+    struct store_tick_run run = {.boot = b->head.boot, .inside = inside};
+
+    if (from == to) {
+        return ERR_OK;
+    }
+    run.has_base = from > 0;
+    run.base_mono_ns = b->mono_ns[from ? from - 1 : 0];
+    run.last_mono_ns = b->mono_ns[to - 1];
+    run.first_wall_ns = b->wall_ns[from];
+    run.last_wall_ns = b->wall_ns[to - 1];
+    run.ticks = to - from;
+    return store_ticks_add(&s->ticks, &run);
+}
+
+/* A run of a batch, and where its values begin in each column. */
+struct run_at {
+    const struct batch *b;
+    const struct batch_run *run;
+    const int64_t *values[METRIC_COLS];
+};
+
+/* Cells of the run's ticks [from, to). */
+static enum err run_cells(struct scan *s, const struct run_at *at, size_t from, size_t to,
+                          bool before)
+{
+    const struct batch_run *run = at->run;
+    const int64_t *wall = at->b->wall_ns;
+    struct store_cell_row row = {.boot = &at->b->head.boot,
+                                 .id = run->id,
+                                 .before = before,
+                                 .fresh = run->fresh && from == run->first_tick,
+                                 .begin_ns = wall[from],
+                                 .end_ns = wall[to - 1] + 1,
+                                 .mask = run->mask & s->ask->metrics,
+                                 .cells = s->cells};
+    size_t n = 0;
+
+    for (uint64_t bits = row.mask; bits; bits &= bits - 1) {
+        unsigned m = (unsigned)__builtin_ctzll(bits);
+        bool counter = tier_is_counter(m), base = counter && !before && from > run->first_tick;
+        const int64_t *v = at->values[m];
+        struct cell *c = &s->cells[n++];
+
+        if (!v) {
+            return ERR_CORRUPT;
+        }
+        *c = (struct cell){.count = to - from};
+        c->first_ns = wall[from - base];
+        c->last_ns = wall[to - 1];
+        cell_values(c, counter, v + (from - run->first_tick), to - from, base);
+    }
+    s->given = true;
+    return s->each(s->ctx, &row);
+}
+
+static enum err run_scan(struct scan *s, const struct run_at *at, const struct tick_range *t)
+{
+    size_t first = at->run->first_tick, end = first + at->run->n_ticks;
+    size_t from = first > t->since ? first : t->since, until = end < t->until ? end : t->until;
+    enum err e = ERR_OK;
+
+    if (first < t->since && end > t->before) { /* the last sample before the range */
+        size_t last = (end < t->since ? end : t->since) - 1;
+
+        e = run_cells(s, at, last, last + 1, true);
+    }
+    while (!e && from < until) {
+        size_t to = until;
+
+        if (s->ask->step_ns) {
+            int64_t step = floor_to(at->b->wall_ns[from], s->ask->step_ns);
+
+            for (to = from + 1;
+                 to < until && floor_to(at->b->wall_ns[to], s->ask->step_ns) == step;) {
+                to++;
+            }
+        }
+        e = run_cells(s, at, from, to, false);
+        from = to;
+    }
+    return e;
+}
+
+static enum err batch_scan(struct scan *s, const struct batch *b)
+{
+    struct tick_range t = {tick_at(b, s->lo_ns), tick_at(b, s->ask->since_ns),
+                           tick_at(b, s->ask->until_ns)};
+    struct run_at at = {.b = b};
+    enum err e = ticks_add(s, b, t.before, t.since, false);
+
+    e = e ? e : ticks_add(s, b, t.since, t.until, true);
+    for (size_t c = 0; c < b->n_columns; c++) {
+        at.values[b->columns[c].metric % METRIC_COLS] = b->columns[c].values;
+    }
+    for (size_t r = 0; r < b->n_runs && !e; r++) {
+        const struct batch_run *run = &b->runs[r];
+        bool wanted =
+            (run->mask & s->ask->metrics) && (!s->ask->has_pid || run->id.pid == s->ask->pid);
+
+        at.run = run;
+        e = wanted ? run_scan(s, &at, &t) : ERR_OK;
+        for (uint64_t bits = run->mask & s->ask->metrics; bits; bits &= bits - 1) {
+            unsigned m = (unsigned)__builtin_ctzll(bits);
+
+            at.values[m] += at.values[m] ? run->n_ticks : 0;
+        }
+    }
+    return e;
+}
+
+static enum err head_scan(struct scan *s, const struct choice *c)
+{
+    struct batch *b;
+    enum err e = wire_batch_decode_part(&b, s->ask->metrics, c->batch->bytes, c->batch->n);
+
+    if (!e) {
+        e = batch_scan(s, b);
+        wire_batch_free(b);
+    }
+    return e;
+}
+
+static enum err rows_scan(struct scan *s, const struct store_window *w)
+{
+    const struct raw_want want = {s->ask->metrics, s->ask->has_pid, s->ask->pid};
+    struct window_part *parts;
+    size_t n;
+    enum err e =
+        raw_value_read(w->seg, s->packer, &s->memory, w->host, w->window, &want, &parts, &n);
+
+    if (e == ERR_NOTFOUND) {
+        return ERR_OK; /* only events came */
+    }
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        e = batch_scan(s, &parts[i].rows);
+    }
+    return e;
+}
+
+/* -- tiers -- */
+
+static enum err buckets_add(struct scan *s, const struct tier *t)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < t->n_buckets && !e; i++) {
+        const struct tier_bucket *b = &t->buckets[i];
+        const struct tier_part *part = &t->parts[b->part];
+        struct store_tick_run run = {.boot = part->boot,
+                                     .inside = b->last_wall_ns >= s->ask->since_ns,
+                                     .has_base = i > part->first_bucket,
+                                     .base_mono_ns = b->last_mono_ns - b->span_mono_ns,
+                                     .last_mono_ns = b->last_mono_ns,
+                                     .first_wall_ns = b->first_wall_ns,
+                                     .last_wall_ns = b->last_wall_ns,
+                                     .ticks = b->ticks};
+
+        if (b->last_wall_ns >= s->lo_ns && b->last_wall_ns < s->ask->until_ns) {
+            e = store_ticks_add(&s->ticks, &run);
+        }
+    }
+    return e;
+}
+
+/* A row of a tier, and its cells of each metric. */
+struct row_at {
+    const struct tier *t;
+    const struct tier_row *row;
+    const struct cell *cells[METRIC_COLS];
+};
+
+/* The row's buckets [from, to) as one. */
+static enum err row_cells(struct scan *s, const struct row_at *at, uint32_t from, uint32_t to,
+                          bool before)
+{
+    const struct tier_row *r = at->row;
+    const struct tier_bucket *first = &at->t->buckets[r->first_bucket + from];
+    const struct tier_bucket *last = &at->t->buckets[r->first_bucket + to - 1];
+    struct store_cell_row row = {.boot = &at->t->parts[r->part].boot,
+                                 .id = r->id,
+                                 .name = r->name,
+                                 .user = r->user,
+                                 .instances = r->instances,
+                                 .before = before,
+                                 .fresh = r->fresh && from == 0,
+                                 .begin_ns = from ? first->first_wall_ns : r->first_ns,
+                                 .end_ns = to == r->n_buckets ? r->last_ns : last->last_wall_ns,
+                                 .mask = r->mask & at->t->metrics,
+                                 .cells = s->cells};
+    size_t n = 0;
+
+    row.end_ns++;
+    for (uint64_t bits = row.mask; bits; bits &= bits - 1) {
+        unsigned m = (unsigned)__builtin_ctzll(bits);
+        struct cell *c = &s->cells[n++];
+
+        *c = at->cells[m][from];
+        for (uint32_t i = from + 1; i < to; i++) {
+            cell_join(c, tier_is_counter(m), &at->cells[m][i]);
+        }
+    }
+    s->given = true;
+    return s->each(s->ctx, &row);
+}
+
+/* The stamp by which the row's bucket belongs somewhere. */
+static int64_t newest_of(const struct row_at *at, uint32_t i)
+{
+    return i + 1 == at->row->n_buckets ? at->row->last_ns
+                                       : at->t->buckets[at->row->first_bucket + i].last_wall_ns;
+}
+
+static int64_t step_of(const struct scan *s, const struct row_at *at, uint32_t i)
+{
+    return s->ask->step_ns ? floor_to(newest_of(at, i), s->ask->step_ns) : 0;
+}
+
+static enum err row_scan(struct scan *s, const struct row_at *at)
+{
+    uint32_t n = at->row->n_buckets, from = 0, until;
+    enum err e = ERR_OK;
+
+    while (from < n && newest_of(at, from) < s->ask->since_ns) {
+        from++;
+    }
+    if (from > 0 && newest_of(at, from - 1) >= s->lo_ns) {
+        e = row_cells(s, at, from - 1, from, true);
+    }
+    for (until = from; until < n && newest_of(at, until) < s->ask->until_ns;) {
+        until++;
+    }
+    while (!e && from < until) {
+        uint32_t to = from + 1;
+
+        while (to < until && step_of(s, at, to) == step_of(s, at, from)) {
+            to++;
+        }
+        e = row_cells(s, at, from, to, false);
+        from = to;
+    }
+    return e;
+}
+
+static bool row_is_wanted(const struct scan *s, const struct tier_row *r)
+{
+    if (r->instances) {
+        return s->ask->folded && !s->ask->has_pid;
+    }
+    return (r->mask & s->ask->metrics) && (!s->ask->has_pid || r->id.pid == s->ask->pid);
+}
+
+static enum err tier_scan(struct scan *s, const struct store_window *w, int64_t bucket_ns)
+{
+    const struct tier_ask ask = {w->host, w->window, bucket_ns, s->ask->metrics,
+                                 s->ask->names || s->ask->folded};
+    struct row_at at = {0};
+    bool left_out = false;
+    struct tier t;
+    enum err e = tier_read_ahead(&t, w->seg, s->packer, store_view_ahead(s->v), &s->memory, &ask);
+
+    if (e == ERR_NOTFOUND) {
+        return ERR_OK;
+    }
+    e = e ? e : buckets_add(s, &t);
+    if (e) {
+        return e;
+    }
+    at.t = &t;
+    memcpy(at.cells, t.columns, sizeof at.cells);
+    for (size_t i = 0; i < t.n_rows && !e; i++) {
+        at.row = &t.rows[i];
+        if (row_is_wanted(s, at.row)) {
+            e = row_scan(s, &at);
+        }
+        left_out |= at.row->instances && !s->ask->folded && at.row->last_ns >= s->ask->since_ns &&
+                    at.row->last_ns < s->ask->until_ns;
+        for (uint64_t bits = at.row->mask & t.metrics; bits; bits &= bits - 1) {
+            at.cells[__builtin_ctzll(bits)] += at.row->n_buckets;
+        }
+    }
+    if (left_out && s->ask->used) {
+        s->ask->used->folded++;
+    }
+    return e;
+}
+
+/* -- which form -- */
+
+/* Whether every border that cuts the window is a multiple of the bucket. */
+static bool is_cut_at(const struct scan *s, const struct choice *c, int64_t bucket_ns)
+{
+    const struct store_cells *ask = s->ask;
+
+    return (ask->since_ns <= c->t0_ns || ask->since_ns % bucket_ns == 0) &&
+           (ask->until_ns > c->t1_ns || ask->until_ns % bucket_ns == 0) &&
+           ask->step_ns % bucket_ns == 0;
+}
+
+static bool is_uncut(const struct scan *s, const struct choice *c)
+{
+    const struct store_cells *ask = s->ask;
+
+    if (c->t1_ns < ask->since_ns) {
+        return true;
+    }
+    return ask->since_ns <= c->t0_ns && ask->until_ns > c->t1_ns &&
+           (!ask->step_ns || floor_to(c->t0_ns, ask->step_ns) == floor_to(c->t1_ns, ask->step_ns));
+}
+
+static void note_used(struct scan *s, const struct choice *c, enum store_tier tier,
+                      int64_t bucket_ns)
+{
+    struct store_used *used = s->ask->used;
+
+    if (!used || c->t1_ns < s->ask->since_ns) {
+        return;
+    }
+    used->windows[tier]++;
+    if (!c->form[FORM_RAW]) {
+        if (!used->coarse_bucket_ns || c->t0_ns < used->coarse_from_ns) {
+            used->coarse_from_ns = c->t0_ns;
+        }
+        used->coarse_bucket_ns =
+            bucket_ns > used->coarse_bucket_ns ? bucket_ns : used->coarse_bucket_ns;
+    }
+}
+
+/* The ways to read a choice, best first; gives how many. */
+struct way {
+    unsigned form;
+    bool summary;
+};
+
+static size_t ways_of(const struct scan *s, const struct choice *c, struct way out[2 * FORMS])
+{
+    size_t n = 0;
+
+    if (c->form[FORM_RAW]) {
+        if (is_uncut(s, c)) {
+            out[n++] = (struct way){FORM_RAW, true};
+        } else if (s->ask->has_pid) { /* of rows only a part is read then */
+            out[n++] = (struct way){FORM_RAW, false};
+        } else if (c->form[FORM_1MIN] && s->ask->folded && is_cut_at(s, c, TIER_1MIN_NS)) {
+            out[n++] = (struct way){FORM_1MIN, false};
+        } else if (c->form[FORM_10S] && is_cut_at(s, c, TIER_10S_NS)) {
+            out[n++] = (struct way){FORM_10S, false};
+        }
+        out[n++] = (struct way){FORM_RAW, false};
+    } else if (s->ask->folded) { /* the coarsest that is exact */
+        for (unsigned f = FORM_1MIN; f > FORM_RAW; f--) {
+            if (c->form[f] && (is_uncut(s, c) || is_cut_at(s, c, forms[f].bucket_ns))) {
+                out[n++] = (struct way){f, false};
+            }
+        }
+    }
+    for (unsigned f = FORM_10S; f < FORMS; f++) {
+        if (c->form[f]) {
+            out[n++] = (struct way){f, false};
+        }
+    }
+    return n;
+}
+
+/* The choice's tiers that were passed over. */
+static enum err find_tiers(struct scan *s, struct choice *c, size_t host)
+{
+    struct store_window *list;
+    enum err e = ERR_OK;
+    size_t n;
+
+    for (unsigned f = FORM_10S; f < FORM_1H && !e; f++) {
+        e = store_windows(&list, &n, &s->list, s->v, host, forms[f].kind, c->t0_ns, c->t1_ns + 1,
+                          NULL);
+        for (size_t i = 0; i < n && !e; i++) {
+            c->form[f] = same_data(c, &list[i]) ? &list[i] : c->form[f];
+        }
+    }
+    return e;
+}
+
+/* Tries one way after the other until one can be read. */
+static enum err ways_try(struct scan *s, const struct choice *c)
+{
+    struct way ways[2 * FORMS];
+    size_t n = ways_of(s, c, ways);
+    size_t ticks = s->ticks.n;
+    enum err e = ERR_CORRUPT;
+
+    s->given = false;
+    for (size_t i = 0; i < n && e == ERR_CORRUPT && !s->given; i++) {
+        const struct store_window *w = c->form[ways[i].form];
+        bool rows = ways[i].form == FORM_RAW && !ways[i].summary;
+
+        arena_reset(&s->memory);
+        s->ticks.n = ticks;
+        e = rows ? rows_scan(s, w) : tier_scan(s, w, forms[ways[i].form].bucket_ns);
+        if (!e) {
+            note_used(s, c, ways[i].summary ? STORE_SUMMARY : forms[ways[i].form].tier,
+                      forms[ways[i].form].bucket_ns);
+        }
+    }
+    return e;
+}
+
+static enum err sealed_scan(struct scan *s, struct choice *c, size_t host)
+{
+    enum err e = ways_try(s, c);
+
+    if (e == ERR_CORRUPT && !s->given && s->passed && c->form[FORM_RAW] && !c->form[FORM_10S]) {
+        e = find_tiers(s, c, host);
+        e = e ? e : ways_try(s, c);
+    }
+    if (e == ERR_CORRUPT && !s->given) {
+        store_windows_damaged(s->ask->used, c->t0_ns);
+        return ERR_OK;
+    }
+    return e;
+}
+
+enum err store_scan_cells(const struct store_view *v, size_t host, const struct store_cells *ask,
+                          enum err (*each)(void *ctx, const struct store_cell_row *row), void *ctx,
+                          struct store_ticks *ticks)
+{
+    struct scan s = {.v = v, .ask = ask, .each = each, .ctx = ctx};
+    enum err e;
+
+    if (__builtin_sub_overflow(ask->since_ns, ask->before_ns, &s.lo_ns)) {
+        s.lo_ns = INT64_MIN;
+    }
+    arena_init(&s.list, SCAN_MEMORY_MAX);
+    arena_init(&s.memory, SCAN_MEMORY_MAX);
+    s.ticks.memory = &s.list;
+    e = store_view_packer(v, &s.packer);
+    e = e ? e : list_sealed(&s, host);
+    e = e ? e : list_head(&s, host);
+    sort_choices(&s);
+    for (size_t i = 0; i < s.n && !e; i++) {
+        if (ask->deadline_ns && os_mono_ns() > ask->deadline_ns) {
+            e = ERR_TIMEOUT;
+            break;
+        }
+        e = s.choices[i].batch ? head_scan(&s, &s.choices[i])
+                               : sealed_scan(&s, &s.choices[i], host);
+    }
+    if (ticks && (!e || e == ERR_END)) {
+        store_ticks_sum(&s.ticks, ticks);
+    }
+    arena_fini(&s.memory);
+    arena_fini(&s.list);
+    return e;
+}

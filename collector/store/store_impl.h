@@ -1,0 +1,103 @@
+/* Between the store's own files. */
+#ifndef PROCFLEET_COLLECTOR_STORE_STORE_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_STORE_IMPL_H
+
+#include "collector/store/catalogue.h"
+#include "collector/store/head.h"
+#include "collector/store/manifest.h"
+#include "collector/store/store_read.h"
+#include "collector/store/wal.h"
+
+/* Everything acknowledged, at one moment: what is in the head is in no segment of the list. */
+struct store_view {
+    struct head_state *head;
+    struct manifest_list *segments; /* NULL: a store without segments */
+    struct catalogue *catalogue;    /* NULL: there is none */
+    struct store_lookup *lookup;    /* NULL: no memory; store_info.c */
+    struct packer *packer;          /* NULL until one is needed: store_view_packer */
+    struct seg_ahead *ahead;        /* likewise: store_view_ahead */
+    struct store_host hosts[];      /* in the order of the head's */
+};
+
+/* The view's own, for reading. Errors: ERR_NOMEM */
+NODISCARD enum err store_view_packer(const struct store_view *v, struct packer **out);
+struct seg_ahead *store_view_ahead(const struct store_view *v); /* NULL: no memory */
+
+/* A batch on its way. */
+struct store_item {
+    struct store_item *next;
+    struct head_batch *kept;
+    struct batch *batch;
+    char host_name[MODEL_HOST_NAME_MAX + 1];
+    size_t weight, head_bytes;
+    enum err result;
+    void (*done)(void *ctx, enum err e);
+    void *ctx;
+};
+
+/* Something the sealing thread has the writer do between two commits. */
+struct store_task {
+    void (*run)(struct store *s, void *ctx);
+    void *ctx;
+    bool done;
+};
+
+struct seal; /* the sealing thread's own: seal.c */
+
+/* Locks, in the order in which they are taken: view_lock, then that of the head or of the
+ * manifest; `lock` alone. */
+struct store {
+    struct store_conf conf;
+    struct os_lock *dir_lock;
+    struct head *head; /* the writer's */
+    struct wal *wal;   /* the writer's */
+    struct os_thread *thread;
+    int64_t newest_ns;           /* newest arrival: the writer's clock */
+    struct manifest *manifest;   /* changed by the sealing thread */
+    struct catalogue *catalogue; /* likewise; NULL: it could not be opened */
+    struct seal *seal;
+    char *segments_dir;
+    struct recovery *recovery; /* only while opening: store_recover.c */
+
+    struct os_mutex *view_lock; /* head and list of segments change and are taken as one under it */
+    struct os_mutex *lock;      /* guards what follows */
+    struct os_cond *work;       /* for the writer; */
+    struct os_cond *task_done;  /* for the sealing thread */
+    struct seqset *seen;
+    struct store_item *queue, **queue_end;
+    struct store_item *group; /* being committed */
+    struct store_task *task;  /* NULL: none waits */
+    size_t waiting_bytes, waiting_batches, queued_bytes;
+    size_t coming_bytes; /* to the head, of all that waits */
+    bool stopping;
+    bool refusing; /* the disk is all but full */
+    struct store_stats stats;
+};
+
+struct head *store_head(struct store *s);           /* borrowed */
+struct catalogue *store_catalogue(struct store *s); /* borrowed; NULL: there is none */
+
+/* Both parts at once; what sealing moves from one to the other is in exactly one of them.
+ * Errors: ERR_NOMEM */
+NODISCARD enum err store_state(struct store *s, struct head_state **head,
+                               struct manifest_list **segments);
+
+/* Runs the task in the writer thread between two commits and waits for it. */
+void store_in_writer(struct store *s, void (*run)(struct store *s, void *ctx), void *ctx);
+
+/* Builds the head's next state and waits for memory. Errors: ERR_NOMEM */
+NODISCARD enum err store_prepare(struct store *s);
+
+/* Memory did not come back: nothing more is accepted nor published. From the writer. */
+void store_fail(struct store *s);
+
+void store_count_duplicate(struct store *s, const struct uuid *host);
+void store_refresh_stats(struct store *s); /* under the lock, from the writer */
+
+/* The oldest window of any kind; INT64_MAX: there is no segment. */
+int64_t store_begins(const struct manifest_list *l);
+
+/* store_recover.c: manifest, hosts, log. */
+NODISCARD enum err store_recover(struct store *s, struct errmsg *why);
+
+#endif

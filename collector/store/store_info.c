@@ -1,0 +1,168 @@
+/* What is known of instances, by the head and by the catalogue. The head knows what is newest and
+ * forgets the dead; the catalogue has what is sealed. Where both know one, what they say is joined.
+ */
+#include "collector/store/head_info.h"
+#include "collector/store/store_impl.h"
+#include "collector/store/store_lookup.h"
+
+const struct proc_info *store_info(const struct store_view *v, size_t host, const struct uuid *boot,
+                                   struct proc_id id)
+{
+    const struct head_seen *seen = head_view_host(v->head, host);
+    const struct proc_info *info = head_infos_find(seen->infos, boot, id);
+
+    if (info || !v->catalogue || !v->lookup) {
+        return info;
+    }
+    return store_lookup_find(v->lookup, v->catalogue, &seen->id, boot, id);
+}
+
+const struct proc_info *store_info_latest(const struct store_view *v, size_t host, uint32_t pid)
+{
+    return head_infos_latest(head_view_host(v->head, host)->infos, pid);
+}
+
+void store_info_range(const struct store_view *v, int64_t since_ns, int64_t until_ns)
+{
+    if (v->lookup) {
+        store_lookup_range(v->lookup, since_ns, until_ns);
+    }
+}
+
+/* -- every instance -- */
+
+struct every {
+    const struct head_seen *seen;
+    const struct store_instances *ask;
+    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info);
+    void *ctx;
+    struct head_infos_place at; /* the head's next one */
+    enum err bad;               /* each gave it */
+    int64_t rebooted_ns;        /* from when on there are no processes of an earlier boot */
+};
+
+static int compare(const struct uuid *boot_a, struct proc_id a, const struct uuid *boot_b,
+                   struct proc_id b)
+{
+    int d = memcmp(boot_a->b, boot_b->b, sizeof boot_a->b);
+
+    if (d == 0 && a.pid != b.pid) {
+        d = a.pid < b.pid ? -1 : 1;
+    }
+    if (d == 0 && a.start != b.start) {
+        d = a.start < b.start ? -1 : 1;
+    }
+    return d;
+}
+
+static bool asked_for(const struct every *x, struct proc_id id)
+{
+    return !x->ask->has_pid ||
+           (id.pid == x->ask->pid && (!x->ask->start || id.start == x->ask->start));
+}
+
+static bool is_newest_boot(const struct every *x, const struct uuid *boot)
+{
+    return memcmp(boot->b, x->seen->boot.b, sizeof boot->b) == 0;
+}
+
+/* As far as the info itself says. */
+static bool in_range(const struct every *x, const struct proc_info *info)
+{
+    bool ended = (info->have & INFO_EXITED) && (info->have & INFO_EXIT_TIME);
+
+    return (!ended || info->exit_ns >= x->ask->since_ns) &&
+           (!(info->have & INFO_CREATE_TIME) || info->create_ns < x->ask->until_ns);
+}
+
+static enum err give_head(struct every *x, const struct uuid *boot, const struct proc_info *info)
+{
+    bool running = !(info->have & INFO_EXITED);
+
+    if (!asked_for(x, info->id) || !in_range(x, info) ||
+        (running && !is_newest_boot(x, boot) && x->ask->since_ns >= x->rebooted_ns)) {
+        return ERR_OK;
+    }
+    return x->each(x->ctx, boot, info);
+}
+
+/* Those of the head that come before this one; NULL: all that are left. *same is set when the head
+ * has it too. */
+static enum err give_up_to(struct every *x, const struct uuid *boot, const struct proc_info *to,
+                           const struct proc_info **same)
+{
+    const struct proc_info *info;
+    const struct uuid *its;
+    enum err e = ERR_OK;
+
+    while (!e && (info = head_infos_peek(x->seen->infos, &x->at, &its)) != NULL) {
+        int d = to ? compare(its, info->id, boot, to->id) : -1;
+
+        if (d > 0) {
+            break;
+        }
+        x->at.i++;
+        if (d == 0) {
+            *same = info;
+            break;
+        }
+        e = give_head(x, its, info);
+    }
+    return e;
+}
+
+static enum err from_catalogue(void *ctx, const struct uuid *boot, const struct proc_info *info,
+                               int64_t seen_ns)
+{
+    const struct proc_info *same = NULL;
+    struct proc_info joined = *info;
+    struct every *x = ctx;
+    enum err e = give_up_to(x, boot, info, &same);
+
+    (void)seen_ns;
+    if (!e && same) {
+        head_info_join(&joined, same, true);
+    }
+    if (!e && in_range(x, &joined)) {
+        e = x->each(x->ctx, boot, &joined);
+    }
+    x->bad = e;
+    return e;
+}
+
+/* The earliest creation in the newest boot. */
+static int64_t newest_boot_began(const struct head_seen *seen)
+{
+    struct head_infos_place at = {0};
+    int64_t began_ns = INT64_MAX;
+    const struct proc_info *info;
+    const struct uuid *boot;
+
+    for (; (info = head_infos_peek(seen->infos, &at, &boot)) != NULL; at.i++) {
+        if (memcmp(boot->b, seen->boot.b, sizeof boot->b) == 0 && (info->have & INFO_CREATE_TIME) &&
+            info->create_ns > 0 && info->create_ns < began_ns) {
+            began_ns = info->create_ns;
+        }
+    }
+    return began_ns;
+}
+
+enum err store_each_instance(
+    const struct store_view *v, size_t host, const struct store_instances *ask,
+    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx)
+{
+    struct every x = {.seen = head_view_host(v->head, host), .ask = ask, .each = each, .ctx = ctx};
+    const struct catalogue_ask sealed = {.host = &x.seen->id,
+                                         .has_pid = ask->has_pid,
+                                         .pid = ask->pid,
+                                         .start = ask->start,
+                                         .since_ns = ask->since_ns,
+                                         .until_ns = ask->until_ns};
+    const struct proc_info *same = NULL;
+
+    x.rebooted_ns = newest_boot_began(x.seen);
+    if (v->catalogue) { /* a damaged one is mended and counted there; the head still answers */
+        err_ignore(catalogue_find(v->catalogue, &sealed, from_catalogue, &x));
+    }
+    return x.bad ? x.bad : give_up_to(&x, NULL, NULL, &same);
+}

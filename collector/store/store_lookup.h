@@ -1,0 +1,24 @@
+/* What a view knows of instances beyond the head: asked of the catalogue, kept until the view is
+ * closed. Private to the store's readers. Bounds: LOOKUP_MEMORY; beyond it nothing is known.
+ * Threads: those of the view. */
+#ifndef PROCFLEET_COLLECTOR_STORE_STORE_LOOKUP_H
+#define PROCFLEET_COLLECTOR_STORE_STORE_LOOKUP_H
+
+#include "collector/store/catalogue.h"
+
+#define LOOKUP_MEMORY (64u << 20)
+
+struct store_lookup;
+NODISCARD enum err store_lookup_create(struct store_lookup **out);
+void store_lookup_destroy(struct store_lookup *l); /* NULL is allowed */
+
+/* Where instances are looked for: those alive in [since, until). Everywhere, until this is called.
+ */
+void store_lookup_range(struct store_lookup *l, int64_t since_ns, int64_t until_ns);
+
+/* NULL: nothing is known. start 0: the latest of that pid. */
+const struct proc_info *store_lookup_find(struct store_lookup *l, struct catalogue *c,
+                                          const struct uuid *host, const struct uuid *boot,
+                                          struct proc_id id);
+
+#endif

@@ -1,0 +1,181 @@
+/* Reading the store: an immutable view of everything acknowledged so far, head and segments at one
+ * moment. The writer is never blocked by it for longer than a pointer swap; what a view names stays
+ * readable, also when retention drops it meanwhile.
+ * Threads: views are opened from any thread; one view may be used by one thread at a time. */
+#ifndef PROCFLEET_COLLECTOR_STORE_STORE_READ_H
+#define PROCFLEET_COLLECTOR_STORE_STORE_READ_H
+
+#include "collector/store/cell.h"
+#include "collector/store/rest_account.h"
+#include "collector/store/store.h"
+
+struct store_view;
+NODISCARD enum err store_view_open(struct store_view **out, struct store *s);
+void store_view_close(struct store_view *v);
+
+struct store_host {
+    struct uuid id, boot; /* boot of the newest batch */
+    const char *name;
+    const char *source;
+    uint32_t flags; /* BATCH_* of the newest batch */
+    uint32_t cpus;
+    int64_t first_ns;                   /* oldest stamp held */
+    int64_t last_ns;                    /* newest stamp of what the host made last */
+    struct host_offset clock;           /* of the host when it made that */
+    int64_t received_ns;                /* arrival of the newest batch */
+    uint64_t batches, duplicates, gaps; /* gaps: sequence numbers missing below the highest;
+                                           batches: stored and recovered since opening */
+    uint64_t lost_events;               /* sum of the ledger's losses */
+    uint64_t held, too_old, no_room;    /* of the batches: here now; dropped by age, by size */
+};
+
+size_t store_view_hosts(const struct store_view *v);
+const struct store_host *store_view_host(const struct store_view *v,
+                                         size_t i); /* by name, then id */
+
+/* Calls `each` with every batch of the host whose span of ticks and events meets [since, until),
+ * oldest first; the batch is valid during the call only. A result other than ERR_OK ends the scan
+ * and is returned (ERR_END for "enough"). */
+NODISCARD enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns,
+                              int64_t until_ns, enum err (*each)(void *ctx, const struct batch *b),
+                              void *ctx);
+
+/* -- the same over everything, sealed windows included -- */
+
+enum store_tier {
+    STORE_HEAD,
+    STORE_RAW,
+    STORE_SUMMARY,
+    STORE_10S,
+    STORE_1MIN,
+    STORE_1H,
+    STORE_TIERS
+};
+
+/* What an answer was computed from, counted by host and window; and what could not be read. */
+struct store_used {
+    uint32_t windows[STORE_TIERS];
+    uint32_t damaged;   /* values that failed their checksum: their hosts' windows are missing */
+    int64_t damaged_ns; /* one of them */
+    int64_t coarse_from_ns; /* only tiers reach back to there; 0: all was raw */
+    int64_t coarse_bucket_ns;
+    uint32_t folded; /* windows that only folded tiers still have, left out because not asked for */
+};
+
+/* What of a batch is given. Of the head the whole batch with the columns asked for, at once; of a
+ * sealed window first the rests of its batches one by one, then its rows, joined over batches: seq
+ * 0, without infos, events and ledger. */
+enum store_part { STORE_WHOLE, STORE_REST, STORE_ROWS };
+
+struct store_block {
+    const struct batch *batch; /* valid during the call; sealed rows have the columns asked for */
+    const struct host_offset *clock;
+    enum store_part part;
+    int64_t received_ns;
+};
+
+struct store_range {
+    int64_t since_ns, until_ns; /* by the host's stamps, [since, until) */
+    int64_t made_since_ns;      /* only what was made at that or later by the collector's clock;
+                                   INT64_MIN: all */
+    uint64_t metrics;           /* METRIC_BITs of columns wanted; 0: no rows at all */
+    bool no_rests;              /* sealed windows: rows only */
+    bool has_pid;               /* sealed rows: runs of this pid alone, much cheaper; all ticks */
+    uint32_t pid;
+    int64_t deadline_ns;     /* monotonic, looked at before each window; 0: none */
+    struct store_used *used; /* may be NULL; what is in it is added to */
+};
+
+/* Every block whose span meets the range, oldest window first, inside a window by first stamp. A
+ * result of `each` other than ERR_OK ends the scan and is returned (ERR_END for "enough"). A
+ * damaged value is left out and counted. Errors: ERR_NOMEM, ERR_FULL, ERR_IO, ERR_TIMEOUT */
+NODISCARD enum err store_scan_blocks(const struct store_view *v, size_t host,
+                                     const struct store_range *range,
+                                     enum err (*each)(void *ctx, const struct store_block *b),
+                                     void *ctx);
+
+/* Cells of every process of the host: the cheap way to add up a range. A cell of a tier alone that
+ * is longer than the ask allows belongs where its newest sample lies. The store takes summaries of
+ * windows that lie inside, rows where the range cuts a window (and of the head), tiers where rows
+ * are gone; joined by the reader they equal what all samples would give. */
+struct store_cells {
+    int64_t since_ns, until_ns;
+    int64_t
+        before_ns; /* how far before `since` a counter's base is looked for; its cells are marked */
+    int64_t step_ns;  /* 0: cells as long as possible; else none crosses a multiple of it */
+    uint64_t metrics; /* METRIC_BITs */
+    bool folded;      /* folded rows too, where nothing finer is left */
+    bool names;       /* name and user in rows of tiers and summaries; costs */
+    bool has_pid;     /* only this pid */
+    uint32_t pid;
+    int64_t deadline_ns;     /* monotonic, looked at before each window; 0: none */
+    struct store_used *used; /* may be NULL; what is in it is added to */
+};
+
+struct store_cell_row {
+    const struct uuid *boot;
+    struct proc_id id;
+    struct str name, user;    /* asked for and told by a tier; else empty: ask store_info */
+    uint32_t instances;       /* 0: one process, exactly; else a folded row of so many */
+    bool before;              /* lies before `since`: base only */
+    bool fresh;               /* the process began in this span: its counters began at zero */
+    int64_t begin_ns, end_ns; /* of the first sample counted, behind the last one */
+    uint64_t mask;            /* which metrics have a cell, lowest bit first */
+    const struct cell *cells;
+};
+
+/* Time of the host that the range covers: for rates. */
+struct store_ticks {
+    int64_t first_wall_ns, last_wall_ns;
+    int64_t
+        span_mono_ns; /* sum of the intervals between ticks inside, the one into the first too */
+    uint64_t ticks;
+};
+
+/* Rows of a process in the order of time but for late data; valid during the call. A counter's cell
+ * may begin with the sample before the span (cell.h), also one before `since`. *ticks may be NULL.
+ * Errors as store_scan_blocks */
+NODISCARD enum err store_scan_cells(const struct store_view *v, size_t host,
+                                    const struct store_cells *ask,
+                                    enum err (*each)(void *ctx, const struct store_cell_row *row),
+                                    void *ctx, struct store_ticks *ticks);
+
+/* Sums of what the host's batches told of themselves, for windows that lie inside the range and
+ * need no closer look: `each_account`; all other batches of the range come as blocks. */
+NODISCARD enum err
+store_scan_accounts(const struct store_view *v, size_t host, const struct store_range *range,
+                    enum err (*each_account)(void *ctx, const struct rest_account *a),
+                    enum err (*each)(void *ctx, const struct store_block *b), void *ctx);
+
+/* Every instance of the host alive in [since, until), from head and catalogue; each once, with the
+ * newest that is known of it. Valid during the call. */
+struct store_instances {
+    int64_t since_ns, until_ns;
+    bool has_pid;
+    uint32_t pid;
+    uint64_t start; /* with pid; 0 = any */
+};
+NODISCARD enum err store_each_instance(
+    const struct store_view *v, size_t host, const struct store_instances *ask,
+    enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx);
+
+/* As store_scan_blocks with the head alone: kept until all callers have moved. */
+struct store_head_range {
+    int64_t since_ns, until_ns;
+    int64_t made_since_ns;
+};
+NODISCARD enum err store_scan_clocked(
+    const struct store_view *v, size_t host, const struct store_head_range *range,
+    enum err (*each)(void *ctx, const struct batch *b, const struct host_offset *clock), void *ctx);
+
+/* Where store_info looks for instances that the head has forgotten: those alive in [since, until)
+ * of any host. Until it is called, everywhere, which is slow. */
+void store_info_range(const struct store_view *v, int64_t since_ns, int64_t until_ns);
+
+/* Everything known of an instance; NULL when nothing is. Valid until store_view_close. start 0: the
+ * latest of that pid in that boot. */
+const struct proc_info *store_info(const struct store_view *v, size_t host, const struct uuid *boot,
+                                   struct proc_id id);
+const struct proc_info *store_info_latest(const struct store_view *v, size_t host, uint32_t pid);
+
+#endif

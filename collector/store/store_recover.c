@@ -1,0 +1,441 @@
+/* Opening: what the hosts file and the segments say, then the log over it.
+ *
+ *   manifest ─ hosts file ─ numbers of sealed batches ─ log: batches not sealed yet ─ head
+ *
+ * A record of the log whose number a segment lists is left out: the collector died between sealing
+ * it and letting its log file go. That list is exact (seqset forgets holes when there are many). */
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/store/hosts.h"
+#include "collector/store/rest_value.h"
+#include "collector/store/sealed.h"
+#include "collector/store/seqset.h"
+#include "collector/store/store_impl.h"
+#include "collector/store/window.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/uuid.h"
+
+#define FILE_BYTES (64u << 20)
+
+/* -- the log's checkpoint -- */
+
+struct checkpoint {
+    struct wal *wal;
+    int64_t now_ns;
+};
+
+static enum err add_ranges(void *ctx, const struct seqset_stream *st)
+{
+    struct checkpoint *c = ctx;
+    struct buf b;
+    struct wal_record r = {.kind = WAL_RANGES,
+                           .host = st->host,
+                           .stream = st->stream,
+                           .received_ns = st->used_ns,
+                           .host_name = str_make("")};
+    enum err e;
+
+    buf_init(&b, SEQSET_RANGES_MAX * 16);
+    seqset_encode(&b, st->ranges, st->n_ranges);
+    r.bytes = b.p;
+    r.n = b.n;
+    e = b.bad ? b.bad : wal_add(c->wal, &r, c->now_ns, NULL);
+    buf_fini(&b);
+    return e;
+}
+
+static enum err write_checkpoint(void *ctx, struct wal *w, int64_t now_ns)
+{
+    struct store *s = ctx;
+    struct checkpoint c = {w, now_ns};
+    enum err e;
+
+    os_mutex_lock(s->lock);
+    e = seqset_each(s->seen, add_ranges, &c);
+    os_mutex_unlock(s->lock);
+    return e;
+}
+
+/* -- the log -- */
+
+/* Log, segments and hosts being read. */
+struct recovery {
+    struct store *s;
+    struct manifest_list *segments;
+    struct sealed sealed;
+    int64_t since_ns; /* of what ended later `sealed` knows */
+};
+
+static enum err read_ranges(struct recovery *rec, int64_t since_ns);
+
+static enum err recover_ranges(struct store *s, const struct wal_record *r)
+{
+    struct seq_range ranges[SEQSET_RANGES_MAX];
+    size_t n = 0;
+    enum err e = seqset_decode(ranges, &n, r->bytes, r->n);
+
+    if (!e) {
+        e = seqset_open(s->seen, &r->host, r->stream, r->received_ns);
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        e = seqset_add(s->seen, &r->host, r->stream, ranges[i]);
+    }
+    return e;
+}
+
+/* Puts a batch that was read back into the head. */
+static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
+                                  const struct wal_record *r, const struct batch *b)
+{
+    char name[MODEL_HOST_NAME_MAX + 1];
+    struct seqset_counts *counts = seqset_counts_ref(s->seen, &r->host);
+    struct head_batch *kept;
+    struct head_host *host;
+    enum err e = head_batch_create(&kept, r->bytes, r->n);
+
+    if (e) {
+        seqset_counts_unref(counts);
+        return e;
+    }
+    kept->stream = r->stream;
+    kept->seq = r->seq;
+    kept->t0_ns = r->t0_ns;
+    kept->t1_ns = r->t1_ns;
+    kept->received_ns = r->received_ns;
+    kept->clock = r->clock;
+    kept->made_ns = head_made(r->t1_ns, &r->clock, r->received_ns);
+    kept->window_ns = window_of(kept->made_ns);
+    kept->memory = wire_batch_memory(b);
+    kept->file = file;
+    snprintf(name, sizeof name, "%.*s", (int)r->host_name.n, r->host_name.p);
+    e = rest_told_make(&kept->told, &kept->told_n, b);
+    if (!e) {
+        e = head_reserve(s->head, &host, name, b, counts, kept);
+    }
+    if (e) {
+        seqset_counts_unref(counts);
+        head_batch_destroy(kept);
+        return e;
+    }
+    wal_hold(w, file);
+    head_append(s->head, host, b, kept);
+    s->stats.recovered_batches++;
+    return ERR_OK;
+}
+
+/* What came very late, or under a higher limit on age, is older than what was read. */
+static enum err reach_back(struct recovery *rec, const struct wal_record *r)
+{
+    int64_t made_ns = head_made(r->t1_ns, &r->clock, r->received_ns);
+
+    return clk_add(window_of(made_ns), WINDOW_NS) > rec->since_ns ? ERR_OK
+                                                                  : read_ranges(rec, INT64_MIN);
+}
+
+static enum err recover_batch(struct recovery *rec, struct wal *w, uint64_t file,
+                              const struct wal_record *r)
+{
+    struct store *s = rec->s;
+    struct seq_range one = {r->seq, r->seq};
+    struct batch *b;
+    enum err e;
+
+    if (r->seq == 0) {
+        return ERR_CORRUPT;
+    }
+    if (seqset_has(s->seen, &r->host, r->stream, r->seq)) {
+        store_count_duplicate(s, &r->host);
+        return ERR_OK;
+    }
+    s->newest_ns = r->received_ns > s->newest_ns ? r->received_ns : s->newest_ns;
+    e = seqset_open(s->seen, &r->host, r->stream, r->received_ns);
+    if (!e) {
+        e = seqset_add(s->seen, &r->host, r->stream, one);
+    }
+    if (e) {
+        return e;
+    }
+    e = reach_back(rec, r);
+    if (e) {
+        return e;
+    }
+    if (sealed_has(&rec->sealed, &r->host, r->stream, r->seq)) {
+        s->stats.recovered_sealed++;
+        return ERR_OK;
+    }
+    e = wire_batch_decode_part(&b, 0, r->bytes, r->n); /* the log's checksum vouches for the rest */
+    if (e) {
+        return e == ERR_NOMEM ? e : ERR_CORRUPT;
+    }
+    e = memcmp(b->head.host.b, r->host.b, sizeof r->host.b) == 0
+            ? recover_into_head(s, w, file, r, b)
+            : ERR_CORRUPT;
+    wire_batch_free(b);
+    return e;
+}
+
+static enum err recover_record(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r)
+{
+    struct store *s = ctx;
+
+    return r->kind == WAL_RANGES ? recover_ranges(s, r) : recover_batch(s->recovery, w, file, r);
+}
+
+static void tell_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
+{
+    struct store *s = ctx;
+
+    s->conf.on_progress(s->conf.ctx, done_bytes, total_bytes);
+}
+
+static enum err make_dir(char **out, const struct store *s, const char *name, struct errmsg *why)
+{
+    char *dir = os_path_join(s->conf.dir, name);
+    enum err e = dir ? os_mkdirs(dir, true) : ERR_NOMEM;
+
+    if (e) {
+        errmsg_set(why, e, "cannot make %s: %s", dir ? dir : s->conf.dir, err_text(e));
+        mem_free(dir);
+        return e;
+    }
+    *out = dir;
+    return ERR_OK;
+}
+
+static enum err open_log(struct store *s, struct errmsg *why)
+{
+    struct wal_conf conf = {
+        .fio = s->conf.fio,
+        .window_ns = WINDOW_NS,
+        .file_bytes = FILE_BYTES,
+        .checkpoint = write_checkpoint,
+        .replay = recover_record,
+        .progress = s->conf.on_progress ? tell_progress : NULL,
+        .ctx = s,
+    };
+    char *dir;
+    enum err e = make_dir(&dir, s, "wal", why);
+
+    if (e) {
+        return e;
+    }
+    conf.dir = dir;
+    e = wal_open(&s->wal, &conf, why);
+    mem_free(dir);
+    return e;
+}
+
+/* -- segments and hosts -- */
+
+static enum err open_manifest(struct store *s, struct errmsg *why)
+{
+    struct manifest_conf conf = {.fio = s->conf.fio};
+    enum err e = make_dir(&s->segments_dir, s, "segments", why);
+
+    if (e) {
+        return e;
+    }
+    conf.dir = s->segments_dir;
+    return manifest_open(&s->manifest, &conf, why);
+}
+
+/* What the log can hold of what is sealed was made after this. */
+static int64_t recent_ns(const struct recovery *rec)
+{
+    int64_t newest_ns = INT64_MIN;
+
+    for (size_t i = 0; i < manifest_segments(rec->segments); i++) {
+        const struct seg_info *info = manifest_segment(rec->segments, i);
+
+        newest_ns = info->window_ns > newest_ns ? info->window_ns : newest_ns;
+    }
+    return clk_sub(newest_ns, rec->s->conf.accept_age_ns);
+}
+
+/* Rest segments reach back furthest as a rule; what only others still have counts too. */
+static enum err read_ranges(struct recovery *rec, int64_t since_ns)
+{
+    static const unsigned kinds[] = {SEG_REST, SEG_RAW, SEG_10S, SEG_1MIN, SEG_1H};
+    size_t rest = manifest_lower(rec->segments, SEG_REST, INT64_MIN);
+    int64_t rest_ns = INT64_MAX;
+    enum err e = ERR_OK;
+
+    if (rest < manifest_segments(rec->segments) &&
+        manifest_segment(rec->segments, rest)->kind == SEG_REST) {
+        rest_ns = manifest_segment(rec->segments, rest)->window_ns;
+    }
+    sealed_fini(&rec->sealed);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !e; i++) {
+        if (i == 0 || rest_ns > since_ns) {
+            e = sealed_add(&rec->sealed, rec->segments, kinds[i], since_ns);
+        }
+    }
+    sealed_sort(&rec->sealed);
+    rec->since_ns = since_ns;
+    rec->s->stats.unreadable_segments = rec->sealed.unreadable;
+    return e;
+}
+
+static bool has_segment(void *ctx, uint64_t number)
+{
+    const struct recovery *rec = ctx;
+
+    for (size_t i = 0; i < manifest_segments(rec->segments); i++) {
+        if (manifest_segment(rec->segments, i)->number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A host as segments know it: the file of hosts is lost. */
+static enum err restore_from_segment(struct store *s, const struct seg *seg)
+{
+    const struct seg_info *info = seg_info_of(seg);
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < seg_hosts(seg) && !e; i++) {
+        const struct seg_host *h = seg_host(seg, i);
+        struct head_record r = {.id = h->id, .first_ns = INT64_MAX};
+
+        snprintf(r.name, sizeof r.name, "%s", h->name);
+        for (unsigned w = 0; w < info->n_windows; w++) {
+            if (h->at[w].t1_ns < h->at[w].t0_ns) {
+                continue;
+            }
+            r.first_ns = h->at[w].t0_ns < r.first_ns ? h->at[w].t0_ns : r.first_ns;
+            r.last_ns = h->at[w].t1_ns > r.last_ns ? h->at[w].t1_ns : r.last_ns;
+            r.made_ns = seg_window(seg, w);
+        }
+        r.received_ns = r.made_ns;
+        e = r.first_ns == INT64_MAX ? ERR_OK : head_restore(s->head, &r, NULL);
+    }
+    return e;
+}
+
+static enum err restore_from_segments(struct recovery *rec)
+{
+    size_t n = manifest_segments(rec->segments);
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < n && !e; i++) {
+        const struct seg *seg;
+
+        e = manifest_seg(rec->segments, i, &seg);
+        if (e && e != ERR_NOMEM) {
+            e = ERR_OK; /* counted by the manifest */
+            continue;
+        }
+        if (!e) {
+            e = restore_from_segment(rec->s, seg);
+        }
+    }
+    return e;
+}
+
+static enum err restore_hosts(struct recovery *rec, struct errmsg *why)
+{
+    struct store *s = rec->s;
+    struct head_record *list = NULL;
+    size_t n = 0;
+    enum err e = hosts_read(s->conf.fio, s->conf.dir, has_segment, rec, &list, &n);
+
+    if (e == ERR_CORRUPT || (e == ERR_OK && n == 0)) {
+        s->stats.lost_hosts_file = e == ERR_CORRUPT;
+        mem_free(list);
+        list = NULL;
+        e = restore_from_segments(rec);
+    }
+    for (size_t i = 0; i < n && !e && list; i++) {
+        e = head_restore(s->head, &list[i], NULL);
+    }
+    mem_free(list);
+    return e ? errmsg_set(why, e, "cannot read the hosts in %s: %s", s->conf.dir, err_text(e))
+             : ERR_OK;
+}
+
+/* The log tells of every number ever seen; where it is lost, segments do. */
+static enum err remember_sealed(struct recovery *rec)
+{
+    struct store *s = rec->s;
+    enum err e = ERR_OK;
+
+    for (size_t i = 0, next; i < rec->sealed.n && !e; i = next) {
+        const struct uuid *host = &rec->sealed.list[i].host;
+        struct seqset_counts *known = seqset_counts_ref(s->seen, host);
+
+        for (next = i; next < rec->sealed.n && !e &&
+                       memcmp(rec->sealed.list[next].host.b, host->b, sizeof host->b) == 0;
+             next++) {
+            const struct sealed_range *r = &rec->sealed.list[next];
+
+            if (!known) {
+                e = seqset_open(s->seen, host, r->stream, r->end_ns);
+            }
+            if (!known && !e) {
+                e = seqset_add(s->seen, host, r->stream, r->at);
+            }
+        }
+        seqset_counts_unref(known);
+    }
+    return e;
+}
+
+static enum err recover_all(struct recovery *rec, struct errmsg *why)
+{
+    struct store *s = rec->s;
+    enum err e = read_ranges(rec, recent_ns(rec));
+
+    if (e) {
+        return errmsg_set(why, e, "cannot read the segments of %s: %s", s->conf.dir, err_text(e));
+    }
+    e = restore_hosts(rec, why);
+    if (e) {
+        return e;
+    }
+    s->recovery = rec;
+    e = open_log(s, why);
+    s->recovery = NULL;
+    if (e) {
+        return e;
+    }
+    e = remember_sealed(rec);
+    if (!e) {
+        head_begins(s->head, store_begins(rec->segments));
+        e = head_prepare(s->head);
+    }
+    return e ? errmsg_set(why, e, "out of memory") : ERR_OK;
+}
+
+/* Derived data: without it answers know fewer names. */
+static void open_catalogue(struct store *s, struct manifest_list *segments)
+{
+    struct catalogue_conf conf = {.dir = os_path_join(s->conf.dir, "catalogue")};
+    struct errmsg why;
+
+    s->stats.no_catalogue =
+        !conf.dir || catalogue_open(&s->catalogue, &conf, segments, &why) != ERR_OK;
+    mem_free((char *)conf.dir);
+}
+
+enum err store_recover(struct store *s, struct errmsg *why)
+{
+    struct recovery rec = {.s = s};
+    enum err e = open_manifest(s, why);
+
+    if (e) {
+        return e;
+    }
+    rec.segments = manifest_view(s->manifest);
+    e = rec.segments ? recover_all(&rec, why) : errmsg_set(why, ERR_NOMEM, "out of memory");
+    if (!e) {
+        head_publish(s->head);
+        open_catalogue(s, rec.segments);
+    }
+    sealed_fini(&rec.sealed);
+    manifest_list_release(rec.segments);
+    return e;
+}

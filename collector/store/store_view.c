@@ -1,0 +1,193 @@
+#include "collector/store/store_read.h"
+
+#include "collector/store/pack.h"
+#include "collector/store/seg_ahead.h"
+#include "collector/store/store_impl.h"
+#include "collector/store/store_lookup.h"
+#include "common/clk.h"
+#include "common/mem.h"
+
+void store_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)
+{
+    head_span(b, now_ns, t0_ns, t1_ns);
+}
+
+bool store_differs(struct store *s, const char *host_name, const struct batch_head *key,
+                   const void *bytes, size_t n)
+{
+    struct head_state *state = head_view(store_head(s));
+    size_t host = head_view_find(state, host_name, &key->host);
+    const struct head_batch *kept =
+        host < head_view_hosts(state) ? head_view_batch(state, host, key->stream, key->seq) : NULL;
+    bool differs = kept && (kept->n != n || memcmp(kept->bytes, bytes, n) != 0);
+
+    head_view_release(state);
+    return differs;
+}
+
+bool store_last_boot(struct store *s, const char *host_name, const struct uuid *host,
+                     struct uuid *boot, int64_t *received_ns)
+{
+    struct head_state *state = head_view(store_head(s));
+    size_t i = head_view_find(state, host_name, host);
+    bool found = i < head_view_hosts(state);
+
+    if (found) {
+        *boot = head_view_host(state, i)->boot;
+        *received_ns = head_view_host(state, i)->received_ns;
+    }
+    head_view_release(state);
+    return found;
+}
+
+static void fill(struct store_host *out, const struct head_seen *seen)
+{
+    *out = (struct store_host){
+        .id = seen->id,
+        .boot = seen->boot,
+        .name = seen->name,
+        .source = seen->source,
+        .flags = seen->flags,
+        .cpus = seen->cpus,
+        .first_ns = seen->first_ns,
+        .last_ns = seen->last_ns,
+        .clock = seen->clock,
+        .received_ns = seen->received_ns,
+        .batches = seen->batches,
+        .duplicates = seen->counts ? atomic_load(&seen->counts->duplicates) : 0,
+        .gaps = seen->counts ? atomic_load(&seen->counts->gaps) : 0,
+        .lost_events = seen->lost_events,
+        .held = seen->held,
+        .too_old = seen->too_old,
+        .no_room = seen->no_room,
+    };
+}
+
+enum err store_view_open(struct store_view **out, struct store *s)
+{
+    struct manifest_list *segments;
+    struct head_state *head;
+    struct store_view *v;
+    size_t n;
+    enum err e = store_state(s, &head, &segments);
+
+    if (e) {
+        return e;
+    }
+    n = head_view_hosts(head);
+    v = mem_alloc(sizeof *v + n * sizeof v->hosts[0]);
+    if (!v) {
+        head_view_release(head);
+        manifest_list_release(segments);
+        return ERR_NOMEM;
+    }
+    v->head = head;
+    v->segments = segments;
+    v->catalogue = store_catalogue(s);
+    v->lookup = NULL;
+    v->packer = NULL;
+    v->ahead = NULL;
+    if (store_lookup_create(&v->lookup)) { /* the head answers alone */
+        v->lookup = NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        fill(&v->hosts[i], head_view_host(head, i));
+    }
+    *out = v;
+    return ERR_OK;
+}
+
+void store_view_close(struct store_view *v)
+{
+    if (v) {
+        head_view_release(v->head);
+        store_lookup_destroy(v->lookup);
+        manifest_list_release(v->segments);
+        packer_destroy(v->packer);
+        seg_ahead_destroy(v->ahead);
+        mem_free(v);
+    }
+}
+
+enum err store_view_packer(const struct store_view *v, struct packer **out)
+{
+    struct store_view *own = (struct store_view *)v; /* it is one thread's at a time */
+    enum err e = own->packer ? ERR_OK : packer_create(&own->packer);
+
+    *out = own->packer;
+    return e;
+}
+
+struct seg_ahead *store_view_ahead(const struct store_view *v)
+{
+    struct store_view *own = (struct store_view *)v; /* as above */
+
+    if (!own->ahead && seg_ahead_create(&own->ahead)) {
+        own->ahead = NULL;
+    }
+    return own->ahead;
+}
+
+size_t store_view_hosts(const struct store_view *v)
+{
+    return head_view_hosts(v->head);
+}
+
+const struct store_host *store_view_host(const struct store_view *v, size_t i)
+{
+    return &v->hosts[i];
+}
+
+static bool made_before(const struct head_batch *b, int64_t when_ns)
+{
+    return clk_add(b->t1_ns, b->clock.known ? b->clock.offset_ns : 0) < when_ns;
+}
+
+enum err store_scan_clocked(
+    const struct store_view *v, size_t host, const struct store_head_range *range,
+    enum err (*each)(void *ctx, const struct batch *b, const struct host_offset *clock), void *ctx)
+{
+    const struct head_batch **list;
+    size_t n;
+    enum err e = head_view_batches(v->head, host, range->since_ns, range->until_ns, &list, &n);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        struct batch *b;
+
+        if (made_before(list[i], range->made_since_ns)) {
+            continue;
+        }
+        e = wire_batch_decode(&b, list[i]->bytes, list[i]->n);
+        if (!e) {
+            e = each(ctx, b, &list[i]->clock);
+            wire_batch_free(b);
+        }
+    }
+    mem_free(list);
+    return e;
+}
+
+struct plain_scan {
+    enum err (*each)(void *ctx, const struct batch *b);
+    void *ctx;
+};
+
+static enum err each_plain(void *ctx, const struct batch *b, const struct host_offset *clock)
+{
+    const struct plain_scan *p = ctx;
+
+    (void)clock;
+    return p->each(p->ctx, b);
+}
+
+enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                    enum err (*each)(void *ctx, const struct batch *b), void *ctx)
+{
+    const struct store_head_range range = {since_ns, until_ns, INT64_MIN};
+    struct plain_scan p = {each, ctx};
+
+    return store_scan_clocked(v, host, &range, each_plain, &p);
+}

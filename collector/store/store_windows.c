@@ -1,0 +1,205 @@
+#include "collector/store/store_windows.h"
+
+#include <stdlib.h>
+
+#include "collector/store/window.h"
+
+struct finding {
+    struct arena *memory;
+    const struct uuid *id;
+    unsigned kind;
+    int64_t since_ns, until_ns;
+    struct store_window *list;
+    size_t n, cap;
+};
+
+void store_windows_damaged(struct store_used *used, int64_t window_ns)
+{
+    if (used) {
+        used->damaged++;
+        used->damaged_ns = window_ns;
+    }
+}
+
+static enum err window_add(struct finding *f, const struct store_window *w)
+{
+    if (f->n == f->cap) {
+        size_t cap = f->cap ? f->cap * 2 : 32;
+        struct store_window *more = arena_array(f->memory, cap, sizeof *more);
+
+        if (!more) {
+            return arena_refused(f->memory, cap * sizeof *more);
+        }
+        if (f->n) {
+            memcpy(more, f->list, f->n * sizeof *more);
+        }
+        f->list = more;
+        f->cap = cap;
+    }
+    f->list[f->n++] = *w;
+    return ERR_OK;
+}
+
+/* The host's windows in one segment. */
+static enum err look_into(struct finding *f, const struct seg *seg)
+{
+    const struct seg_info *info = seg_info_of(seg);
+    size_t host = seg_find_host(seg, f->id);
+    const struct seg_host *h = host < seg_hosts(seg) ? seg_host(seg, host) : NULL;
+    enum err e = ERR_OK;
+
+    for (uint8_t i = 0; h && !e && i < info->n_windows; i++) {
+        const struct seg_span *at = &h->at[i];
+
+        if (at->t1_ns >= at->t0_ns && at->t0_ns < f->until_ns && at->t1_ns >= f->since_ns) {
+            struct store_window w = {.seg = seg,
+                                     .kind = (uint8_t)f->kind,
+                                     .window = i,
+                                     .host = (uint32_t)host,
+                                     .number = info->number,
+                                     .window_ns = seg_window(seg, i),
+                                     .t0_ns = at->t0_ns,
+                                     .t1_ns = at->t1_ns};
+
+            e = window_add(f, &w);
+        }
+    }
+    return e;
+}
+
+static int by_stamps(const void *a, const void *b)
+{
+    const struct store_window *x = a, *y = b;
+
+    if (x->t0_ns != y->t0_ns) {
+        return x->t0_ns < y->t0_ns ? -1 : 1;
+    }
+    if (x->t1_ns != y->t1_ns) {
+        return x->t1_ns < y->t1_ns ? -1 : 1;
+    }
+    if (x->window_ns != y->window_ns) {
+        return x->window_ns < y->window_ns ? -1 : 1;
+    }
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* -- what need not be opened -- */
+
+static int by_number(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static bool may_hold(const struct seg_info *info, int64_t since_ns, int64_t until_ns)
+{
+    return info->t0_ns < until_ns && info->t1_ns >= since_ns;
+}
+
+enum err store_windows_covered(struct store_covered *out, struct arena *memory,
+                               const struct store_view *v, int64_t since_ns, int64_t until_ns)
+{
+    size_t end = v->segments ? manifest_lower(v->segments, SEG_RAW + 1, INT64_MIN) : 0;
+    size_t begin = v->segments ? manifest_lower(v->segments, SEG_RAW, INT64_MIN) : 0, room = 0;
+    enum err e = ERR_OK;
+
+    for (size_t i = begin; i < end; i++) {
+        room += manifest_segment(v->segments, i)->n_windows;
+    }
+    *out = (struct store_covered){.windows = arena_array(memory, room, sizeof *out->windows)};
+    if (!out->windows) {
+        return ERR_FULL;
+    }
+    for (size_t i = begin; i < end && !e; i++) {
+        const struct seg_info *info = manifest_segment(v->segments, i);
+        const struct seg *seg;
+
+        if (may_hold(info, since_ns, until_ns)) {
+            e = manifest_seg(v->segments, i, &seg); /* the caller opens it anyway */
+            for (unsigned k = 0; !e && !info->patch && k < info->n_windows; k++) {
+                out->windows[out->n++] = seg_window(seg, k);
+            }
+            e = e == ERR_CORRUPT || e == ERR_NOTFOUND || e == ERR_VERSION ? ERR_OK : e;
+        } else if (info->n_windows == 1 && !info->patch) {
+            out->windows[out->n++] = info->window_ns;
+        }
+    }
+    if (out->n) {
+        qsort(out->windows, out->n, sizeof *out->windows, by_number);
+    }
+    return e;
+}
+
+static bool is_covered(const struct store_covered *c, const struct seg_info *info)
+{
+    if (!c || !c->n || info->patch || info->span_ns <= 0 ||
+        info->span_ns > SEG_WINDOWS_MAX * WINDOW_NS) {
+        return false;
+    }
+    for (int64_t at = 0; at < info->span_ns; at += WINDOW_NS) {
+        int64_t window = info->window_ns + at;
+
+        if (!bsearch(&window, c->windows, c->n, sizeof window, by_number)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum err store_windows(struct store_window **list, size_t *n, struct arena *memory,
+                       const struct store_view *v, size_t host, unsigned kind, int64_t since_ns,
+                       int64_t until_ns, struct store_used *used)
+{
+    const int64_t range_ns[2] = {since_ns, until_ns};
+    bool passed;
+
+    return store_windows_beside(list, n, &passed, memory, v, host, kind, range_ns, NULL, used);
+}
+
+enum err store_windows_beside(struct store_window **list, size_t *n, bool *passed,
+                              struct arena *memory, const struct store_view *v, size_t host,
+                              unsigned kind, const int64_t range_ns[2],
+                              const struct store_covered *covered, struct store_used *used)
+{
+    struct finding f = {.memory = memory,
+                        .id = &v->hosts[host].id,
+                        .kind = kind,
+                        .since_ns = range_ns[0],
+                        .until_ns = range_ns[1]};
+    size_t i = v->segments ? manifest_lower(v->segments, kind, INT64_MIN) : 0;
+    size_t end = v->segments ? manifest_lower(v->segments, kind + 1, INT64_MIN) : 0;
+    enum err e = ERR_OK;
+
+    for (; !e && i < end; i++) {
+        const struct seg_info *info = manifest_segment(v->segments, i);
+        size_t before = f.n;
+        const struct seg *seg;
+
+        if (!may_hold(info, f.since_ns, f.until_ns)) {
+            continue;
+        }
+        if (is_covered(covered, info)) {
+            *passed = true;
+            continue;
+        }
+        e = manifest_seg(v->segments, i, &seg);
+        if (e == ERR_CORRUPT || e == ERR_NOTFOUND || e == ERR_VERSION) {
+            store_windows_damaged(used, info->window_ns);
+            e = ERR_OK;
+            continue;
+        }
+        e = e ? e : look_into(&f, seg);
+        for (; !e && before < f.n; before++) { /* the manifest's word is newer than the file's */
+            f.list[before].in_hour = info->in_hour;
+        }
+    }
+    if (!e && f.n) {
+        qsort(f.list, f.n, sizeof *f.list, by_stamps);
+    }
+    if (!e) {
+        *list = f.list;
+        *n = f.n;
+    }
+    return e;
+}

@@ -1,0 +1,49 @@
+/* Which sealed windows hold something of a host. Private to the store's readers.
+ * Threads: those of the view. */
+#ifndef PROCFLEET_COLLECTOR_STORE_STORE_WINDOWS_H
+#define PROCFLEET_COLLECTOR_STORE_STORE_WINDOWS_H
+
+#include "collector/store/store_impl.h"
+#include "common/arena.h"
+
+/* A host in one window of one segment; valid as long as the view. */
+struct store_window {
+    const struct seg *seg;
+    uint8_t kind;         /* enum seg_kind */
+    uint8_t window;       /* in the segment */
+    bool in_hour;         /* SEG_1MIN: see seg.h */
+    uint32_t host;        /* in the segment */
+    uint64_t number;      /* of the segment */
+    int64_t window_ns;    /* nominal, UTC */
+    int64_t t0_ns, t1_ns; /* the host's stamps inside */
+};
+
+/* All of one kind whose stamps meet [since, until), by t0_ns, then t1_ns, window and number; in
+ * `memory`. What cannot be opened is counted in `used` (may be NULL) and left out.
+ * Errors: ERR_NOMEM, ERR_FULL, ERR_IO */
+NODISCARD enum err store_windows(struct store_window **list, size_t *n, struct arena *memory,
+                                 const struct store_view *v, size_t host, unsigned kind,
+                                 int64_t since_ns, int64_t until_ns, struct store_used *used);
+
+/* The nominal windows of which there are rows, as far as is known without opening what the range
+ * does not need; sorted. */
+struct store_covered {
+    int64_t *windows;
+    size_t n;
+};
+NODISCARD enum err store_windows_covered(struct store_covered *out, struct arena *memory,
+                                         const struct store_view *v, int64_t since_ns,
+                                         int64_t until_ns);
+
+/* As store_windows, without opening segments all of whose windows are covered; *passed is set when
+ * there was one. */
+NODISCARD enum err store_windows_beside(struct store_window **list, size_t *n, bool *passed,
+                                        struct arena *memory, const struct store_view *v,
+                                        size_t host, unsigned kind, const int64_t range_ns[2],
+                                        const struct store_covered *covered,
+                                        struct store_used *used);
+
+/* Notes that a value of that window cannot be read. */
+void store_windows_damaged(struct store_used *used, int64_t window_ns);
+
+#endif

@@ -1,0 +1,26 @@
+/* What a window knows of its process instances: names for a tier's rows. Private to tier*.c.
+ * Threads: one owner. */
+#ifndef PROCFLEET_COLLECTOR_STORE_TIER_INFOS_H
+#define PROCFLEET_COLLECTOR_STORE_TIER_INFOS_H
+
+#include "collector/store/tier.h"
+
+struct tier_info {
+    const struct uuid *boot;
+    const struct proc_info *info;
+    size_t order; /* of telling: the last word counts */
+};
+
+struct tier_infos {
+    const struct tier_names *names; /* asked where the window says nothing; may be NULL */
+    size_t n;
+    struct tier_info *list;
+};
+
+/* Errors: ERR_FULL */
+NODISCARD enum err tier_infos_make(struct tier_infos *out, struct arena *memory,
+                                   const struct host_window *hw, const struct tier_names *names);
+const struct proc_info *tier_infos_find(const struct tier_infos *t, const struct uuid *boot,
+                                        struct proc_id id);
+
+#endif

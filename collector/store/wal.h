@@ -1,0 +1,71 @@
+/* The write-ahead log: what was accepted, verbatim, in files of one directory (format: wal.c).
+ * Records are added to a commit in memory and become durable together by one write and one sync.
+ * Bounds:  a record carries at most WAL_BYTES_MAX; a file ends with its window or when it reached
+ *          file_bytes; files whose batches are all released are removed, except the newest.
+ * Threads: one owner.
+ * Crashes: what wal_commit answered ERR_OK for is replayed by the next wal_open, in order; of a
+ *          commit that never ended, nothing, a part or all of it is.
+ * Fatal:   any error while writing or syncing. The failed sync is never tried again: the kernel
+ *          may have dropped the pages. From then on everything answers ERR_IO; reopen. */
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_H
+
+#include "collector/store/wal_record.h"
+#include "common/fio.h"
+
+struct wal;
+
+struct wal_stats {
+    uint64_t commits;
+    uint64_t replayed_bytes;
+    uint64_t torn_bytes;  /* cut from the end of the last file */
+    uint64_t bad_records; /* spans of unreadable bytes in older files, and unknown kinds */
+    uint64_t files, bytes;
+    uint64_t oldest, newest; /* numbers of files; 0 = none */
+};
+
+struct wal_conf {
+    const char *dir; /* exists; the caller holds its lock */
+    const struct fio *fio;
+    int64_t window_ns;   /* a file holds records received in one multiple of this */
+    uint64_t file_bytes; /* and ends beyond this size */
+
+    /* Writes the checkpoint of a new file by wal_add. Called from inside wal_add. */
+    enum err (*checkpoint)(void *ctx, struct wal *w, int64_t now_ns);
+    /* A record read back, valid during the call. ERR_CORRUPT: counted, goes on; other errors end
+     * wal_open. A batch that stays in use takes a reference by wal_hold(file). */
+    enum err (*replay)(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r);
+    void (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes); /* may be NULL */
+    void *ctx;
+};
+
+/* Replays everything, cuts the torn tail of the last file, makes the result durable. Writing goes
+ * on in a new file with the first commit.
+ * Errors: ERR_IO, ERR_ACCESS, ERR_NOMEM, ERR_VERSION (a file of a newer format), and replay's */
+NODISCARD enum err wal_open(struct wal **out, const struct wal_conf *conf, struct errmsg *why);
+void wal_close(struct wal *w); /* what was added but not committed is lost; NULL is allowed */
+
+/* Adds to the commit under way. *file (may be NULL) is where it will be.
+ * Errors: ERR_NOMEM, ERR_FULL (commit what waits), ERR_INVALID (a bound), ERR_IO (failed before) */
+NODISCARD enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns,
+                           uint64_t *file);
+size_t wal_waiting(const struct wal *w); /* bytes of the commit under way */
+
+/* Errors: ERR_IO, whatever the cause; *why (may be NULL) names it */
+NODISCARD enum err wal_commit(struct wal *w, struct errmsg *why);
+
+/* Batches of a file that are still in use: a file is removed by wal_trim when nothing holds it and
+ * a newer one is durable. */
+void wal_hold(struct wal *w, uint64_t file);
+void wal_release(struct wal *w, uint64_t file);
+void wal_trim(struct wal *w);
+
+/* Begins a new file, its checkpoint durable, so that the ones before can go when nothing holds
+ * them. Nothing may wait. Errors: as wal_commit, ERR_NOMEM */
+NODISCARD enum err wal_turn(struct wal *w, int64_t now_ns, struct errmsg *why);
+/* Files removed so far stay so, whatever crashes. Errors: ERR_IO */
+NODISCARD enum err wal_settle(struct wal *w);
+
+void wal_stats(const struct wal *w, struct wal_stats *out);
+
+#endif

@@ -1,0 +1,47 @@
+/* The bytes of the write-ahead log: file header and record (format: wal.c). No state. */
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_RECORD_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_RECORD_H
+
+#include "collector/host_offset.h"
+#include "common/buf.h"
+#include "common/model.h"
+
+#define WAL_BYTES_MAX    (1u << 20) /* content of one record */
+#define WAL_HEADER_BYTES 40u        /* of a file */
+#define WAL_RECORD_FIXED 72u        /* of a record, before name and content */
+#define WAL_OFFSET_BYTES 16u        /* of a record, behind its content, when it has one */
+#define WAL_RECORD_MAX \
+    (WAL_RECORD_FIXED + MODEL_HOST_NAME_MAX + WAL_BYTES_MAX + WAL_OFFSET_BYTES + 8u)
+#define WAL_RECORD_MAGIC "PFWR" /* its first four bytes */
+
+/* On disk. */
+enum wal_kind {
+    WAL_BATCH = 1,  /* an encoded batch */
+    WAL_RANGES = 2, /* sequence ranges of (host, stream) in older files: the checkpoint */
+};
+
+struct wal_record {
+    uint16_t kind; /* enum wal_kind; recovery skips and counts others */
+    struct uuid host;
+    uint64_t stream, seq;
+    int64_t t0_ns, t1_ns;     /* oldest and newest stamp inside */
+    int64_t received_ns;      /* UTC */
+    struct host_offset clock; /* of the host when it made this */
+    struct str host_name;     /* at most MODEL_HOST_NAME_MAX */
+    const void *bytes;
+    size_t n;
+};
+
+/* Appended to b, whose failure latches. The record must be within its bounds. */
+void wal_header_put(struct buf *b, uint64_t number, uint64_t seed);
+void wal_record_put(struct buf *b, const struct wal_record *r, uint64_t seed);
+
+/* Errors: ERR_CORRUPT, ERR_VERSION (sound, of a newer format) */
+NODISCARD enum err wal_header_parse(uint64_t *seed, const uint8_t *p, size_t n);
+
+/* One record at the start of p; its text and content point into p. *used = its length.
+ * Errors: ERR_CORRUPT (not a whole, sound record) */
+NODISCARD enum err wal_record_parse(struct wal_record *r, size_t *used, const uint8_t *p, size_t n,
+                                    uint64_t seed);
+
+#endif

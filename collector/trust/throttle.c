@@ -1,0 +1,50 @@
+/* A bucket is one moment: when all that was taken out of it will have flowed back. What was taken
+ * lies between now and then, and must not be more than the burst. */
+#include "collector/trust/throttle.h"
+
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/hash.h"
+#include "common/os.h"
+
+enum err throttle_init(struct throttle *t, struct throttle_rate all, struct throttle_rate each)
+{
+    *t = (struct throttle){.all = all, .each = each};
+    return os_random(&t->seed, sizeof t->seed);
+}
+
+/* Time until one more may be taken. */
+static int64_t wait_of(const struct throttle_bucket *b, struct throttle_rate r, int64_t now_ns)
+{
+    int64_t room_ns = (int64_t)(r.burst - 1) * CLK_S / r.per_second;
+    int64_t wait_ns = b->empty_ns - now_ns - room_ns;
+
+    return wait_ns > 0 ? wait_ns : 0;
+}
+
+static void take(struct throttle_bucket *b, struct throttle_rate r, int64_t now_ns)
+{
+    b->empty_ns = (b->empty_ns > now_ns ? b->empty_ns : now_ns) + CLK_S / r.per_second;
+}
+
+static struct throttle_bucket *place(struct throttle *t, const char *address)
+{
+    const char *colon = strrchr(address, ':');
+    size_t n = colon ? (size_t)(colon - address) : strlen(address);
+
+    return &t->places[hash_bytes(address, n, t->seed) % THROTTLE_PLACES];
+}
+
+int64_t throttle_take(struct throttle *t, const char *address, int64_t now_ns)
+{
+    struct throttle_bucket *b = place(t, address);
+    int64_t each_ns = wait_of(b, t->each, now_ns), all_ns = wait_of(&t->total, t->all, now_ns);
+
+    if (each_ns > 0 || all_ns > 0) {
+        return each_ns > all_ns ? each_ns : all_ns;
+    }
+    take(b, t->each, now_ns);
+    take(&t->total, t->all, now_ns);
+    return 0;
+}

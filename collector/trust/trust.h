@@ -1,0 +1,43 @@
+/* The collector's part of the trust: the authority's book, the services that issue certificates,
+ * and a thread that follows the book (a revocation counts within a quarter of a second), reads the
+ * collector's certificate, authority and revocation list anew when these files change, tidies once
+ * an hour, and says each day when the own certificate or the authority nears its end (30, 7 and 1
+ * days).
+ * Threads: one of its own; functions from one thread but for what goes into the listeners. */
+#ifndef PROCFLEET_COLLECTOR_TRUST_TRUST_H
+#define PROCFLEET_COLLECTOR_TRUST_TRUST_H
+
+#include "collector/trust/enroll.h"
+#include "collector/trust/registry.h"
+
+struct trust;
+
+struct trust_conf {
+    const char *dir;           /* of the authority; "" = none: nobody enrols, nobody is revoked */
+    bool required;             /* a directory that is missing is an error; else it is as none */
+    int64_t life_ns, grace_ns; /* see enroll_conf */
+    struct net_tls *tls;       /* the collector's own; borrowed until trust_close */
+    const char *ca, *cert;     /* its files */
+    const char *crl;           /* a revocation list besides; NULL: there is none */
+};
+
+/* Errors: those of registry_open and enroll_create */
+NODISCARD enum err trust_open(struct trust **out, const struct trust_conf *conf,
+                              struct errmsg *why);
+
+/* For the listeners' judge; NULL: there is no book, everybody may be here. */
+struct registry *trust_registry(struct trust *t);
+
+/* NULL: there is no key of an authority here, nobody enrols and nobody renews. */
+struct enroll *trust_enroll(struct trust *t);
+
+/* `on_revoked` is called on the thread when somebody may be here no longer: the book or a file says
+ * so. Errors: ERR_NOMEM */
+NODISCARD enum err trust_follow(struct trust *t, void (*on_revoked)(void *ctx), void *ctx);
+
+/* Ends the thread. */
+void trust_unfollow(struct trust *t);
+
+void trust_close(struct trust *t); /* no listener asks any more; NULL is allowed */
+
+#endif

@@ -1,0 +1,39 @@
+#include "common/fio_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/os.h"
+
+#define DIGITS 16u
+
+char *fio_name_path(const char *dir, const char *prefix, uint64_t number, const char *suffix)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "%s%016" PRIx64 "%s", prefix, number, suffix);
+    return os_path_join(dir, name);
+}
+
+bool fio_name_parse(uint64_t *number, const char *name, const char *prefix, const char *suffix)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t n = strlen(prefix);
+    uint64_t v = 0;
+
+    if (strlen(name) != n + DIGITS + strlen(suffix) || memcmp(name, prefix, n) != 0 ||
+        strcmp(name + n + DIGITS, suffix) != 0) {
+        return false;
+    }
+    for (size_t i = n; i < n + DIGITS; i++) {
+        const char *d = strchr(digits, name[i]);
+
+        if (!d) {
+            return false;
+        }
+        v = v << 4 | (uint64_t)(d - digits);
+    }
+    *number = v;
+    return true;
+}

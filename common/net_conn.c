@@ -1,0 +1,596 @@
+/* One connection's TLS.
+ *
+ *   bytes → mbedTLS → plain bytes → meter → NNG
+ *
+ * The verification callback reads the peer's certificate into the connection; of a session that is
+ * taken up again, the certificate that came with its ticket.
+ *
+ * The meter follows SP's framing (8 bytes of greeting, then length and body), because NNG drops a
+ * peer that speaks another protocol or declares 16 GiB without telling anybody.
+ *
+ * Refusals: a listener logs one line, a dialer tells its owner one sentence. `told` keeps it at
+ * one. Role, scope and the judge are asked during the handshake, where the peer still hears the
+ * reason as an alert, and again on admission (net_gate.c), which is what counts.
+ *
+ * Callbacks run with NNG's lock of the connection held: short, and no call into NNG but
+ * nng_tls_engine_send and _recv. The one exception is conn_init, which runs before the connection
+ * is shared and asks for the peer's address: the context NNG passes is the stream itself in this
+ * version, the only one that net_engine_register accepts. */
+#include "common/net_conn.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <mbedtls/oid.h>
+#include <mbedtls/ssl.h>
+#include <mbedtls/x509_crt.h>
+
+#include "common/log.h"
+#include "common/net_addr.h"
+#include "common/net_cert.h"
+#include "common/net_parting.h"
+
+#define ALERT_RECORD 21 /* TLS record types */
+#define HELLO_RECORD 22
+#define OUT_OF_TIME  ((uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE))
+
+enum conn_state { CONN_NONE, CONN_SHAKING, CONN_UP, CONN_PARTING, CONN_FAILED };
+
+struct nng_tls_engine_conn {
+    void *stream;
+    struct nng_tls_engine_config *cfg;
+    struct net_rules *rules; /* those it began with */
+    mbedtls_ssl_context ssl;
+    enum conn_state state;
+    bool offered;  /* dialers: the last session was, and nobody knows yet what became of it */
+    bool resumed;  /* the identity is a session's, not that of a certificate just verified */
+    bool heard;    /* anything came from the peer */
+    bool garbage;  /* and it was not TLS */
+    bool admitted; /* its identity was asked for */
+    bool told;
+    char lapsed[64];    /* whose certificate is good but for its time; for the log */
+    const char *denied; /* why verification failed beyond mbedTLS's own reasons */
+    enum net_cause cause;
+    struct net_parting parting;
+    struct net_crowd_member member;
+    struct net_identity who;
+    struct net_meter meter;
+};
+
+/* All connections since net_init. */
+static struct {
+    _Atomic uint64_t full, resumed, failed;
+} stats;
+
+static _Thread_local struct net_identity *wanted;
+
+void net_conn_ask(struct net_identity *out)
+{
+    wanted = out;
+}
+
+void net_tls_stats(struct net_tls_stats *out)
+{
+    out->full = atomic_load(&stats.full);
+    out->resumed = atomic_load(&stats.resumed);
+    out->failed = atomic_load(&stats.failed);
+}
+
+/* -- refusals -- */
+
+/* The alert that MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE is about; mbedTLS 3.6 has no public way. */
+static unsigned char alert_of(const nng_tls_engine_conn *c)
+{
+    return c->ssl.MBEDTLS_PRIVATE(in_msg)[1];
+}
+
+static bool is_verify_failure(int r)
+{
+    return r == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED || r == MBEDTLS_ERR_SSL_BAD_CERTIFICATE;
+}
+
+/* Words for the log. */
+static const char *failure_text(const nng_tls_engine_conn *c, int r)
+{
+    if (c->denied) {
+        return c->denied;
+    }
+    if (c->garbage) {
+        return "garbage instead of TLS";
+    }
+    if (is_verify_failure(r)) {
+        return net_cert_flags_text(mbedtls_ssl_get_verify_result(&c->ssl));
+    }
+    switch (r) {
+    case MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE:
+        return "no certificate";
+    case MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE:
+        return "the peer refused us";
+    case MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION:
+        return "other TLS version than 1.2";
+    case MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE:
+        return "no cipher in common";
+    default:
+        return "TLS handshake failed";
+    }
+}
+
+static void log_refused(nng_tls_engine_conn *c, const char *reason, const char *more)
+{
+    char name[80], peer[80], words[160];
+
+    /* The listener is the module, so that the log's limit counts each one for itself. */
+    log_line(LOG_WARN, c->cfg->name, "refused", "listener=%s peer=%s name=%s reason=%s%s",
+             c->cfg->name, log_str(peer, sizeof peer, c->who.address),
+             log_str(name, sizeof name, c->who.name[0] ? c->who.name : c->lapsed),
+             log_str(words, sizeof words, reason), more);
+}
+
+static void tell_owner(nng_tls_engine_conn *c, enum err e, const char *text)
+{
+    if (c->cfg->policy.on_fault) {
+        c->cfg->policy.on_fault(c->cfg->policy.ctx, e, text);
+    }
+}
+
+/* Tells of a failure, the first one of a connection only. */
+static void tell(nng_tls_engine_conn *c, enum err e, const char *reason, const char *more)
+{
+    if (c->told) {
+        return;
+    }
+    c->told = true;
+    if (net_tls_is_server(c->cfg->tls)) {
+        net_crowd_count(c->cfg->policy.crowd, c->cause);
+        log_refused(c, reason, more);
+    } else {
+        tell_owner(c, e, reason);
+    }
+}
+
+/* A handshake that mbedTLS ended with `r`. */
+static void tell_handshake(nng_tls_engine_conn *c, int r)
+{
+    const char *reason = failure_text(c, r);
+    char text[256], refused[128];
+    enum err e = c->garbage ? ERR_UNREACHABLE : ERR_TRUST;
+
+    if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+        snprintf(refused, sizeof refused, "the peer refused us: %s",
+                 net_cert_alert_text(alert_of(c)));
+        reason = refused;
+        snprintf(text, sizeof text, " alert=%u", alert_of(c));
+    } else {
+        snprintf(text, sizeof text, " tls=-0x%04x", (unsigned)-r);
+    }
+    if (net_tls_is_server(c->cfg->tls)) {
+        if (!c->denied && is_verify_failure(r) &&
+            (mbedtls_ssl_get_verify_result(&c->ssl) & MBEDTLS_X509_BADCERT_EXPIRED)) {
+            c->cause = NET_EXPIRED;
+        }
+        tell(c, e, reason, text);
+        return;
+    }
+    if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+        snprintf(text, sizeof text, "the server refused us: %s", net_cert_alert_text(alert_of(c)));
+    } else if (c->garbage) {
+        snprintf(text, sizeof text, "what listens there does not speak TLS");
+    } else {
+        snprintf(text, sizeof text, "the server is not to be trusted as %s: %s",
+                 net_tls_server_name(c->cfg->tls), reason);
+    }
+    tell(c, e, text, "");
+}
+
+/* -- connections -- */
+
+static int bio_send(void *arg, const unsigned char *p, size_t n)
+{
+    nng_tls_engine_conn *c = arg;
+    int rv = nng_tls_engine_send(c->stream, p, &n);
+
+    if (rv == NNG_EAGAIN) {
+        return MBEDTLS_ERR_SSL_WANT_WRITE;
+    }
+    return rv == 0 ? (int)n : MBEDTLS_ERR_SSL_CONN_EOF;
+}
+
+static int bio_recv(void *arg, unsigned char *p, size_t n)
+{
+    nng_tls_engine_conn *c = arg;
+    int rv = nng_tls_engine_recv(c->stream, p, &n);
+
+    if (rv == NNG_EAGAIN) {
+        return MBEDTLS_ERR_SSL_WANT_READ;
+    }
+    if (rv != 0) {
+        return MBEDTLS_ERR_SSL_CONN_EOF;
+    }
+    if (!c->heard && n > 0) {
+        c->heard = true;
+        c->garbage = p[0] != HELLO_RECORD && p[0] != ALERT_RECORD;
+    }
+    return (int)n;
+}
+
+/* Whether a holder whose certificate is good may come in to this listener: 0, or mbedTLS's flag for
+ * what the peer is to be told. */
+static uint32_t holder_denied(nng_tls_engine_conn *c, const struct net_identity *who)
+{
+    const struct net_policy *policy = &c->cfg->policy;
+
+    c->denied = net_cert_denied(who, policy->roles, policy->refuse_scoped);
+    if (c->denied) {
+        c->cause = NET_ROLE;
+        return MBEDTLS_X509_BADCERT_OTHER;
+    }
+    c->denied = net_judge_ask(policy->judge, who);
+    if (c->denied) {
+        c->cause = NET_JUDGED;
+        return MBEDTLS_X509_BADCERT_REVOKED;
+    }
+    return 0;
+}
+
+/* The end of a chain that mbedTLS, or the pin, found good; we add what neither checks. A
+ * certificate without extended key usage would pass there as good for everything. */
+static void verify_leaf(nng_tls_engine_conn *c, const mbedtls_x509_crt *crt, uint32_t *flags)
+{
+    struct net_identity who;
+
+    if (!mbedtls_x509_crt_has_ext_type(crt, MBEDTLS_X509_EXT_EXTENDED_KEY_USAGE)) {
+        *flags |= MBEDTLS_X509_BADCERT_EXT_KEY_USAGE;
+        return;
+    }
+    if (net_cert_identity(&who, crt) != ERR_OK) {
+        c->denied = "names not understood";
+        *flags |= MBEDTLS_X509_BADCERT_OTHER;
+        return;
+    }
+    memcpy(who.address, c->who.address, sizeof who.address);
+    c->who = who;
+    c->resumed = false;
+    /* Wrong use is mbedTLS's next check, and the more telling cause. */
+    if (net_tls_is_server(c->cfg->tls) &&
+        mbedtls_x509_crt_check_extended_key_usage(crt, MBEDTLS_OID_CLIENT_AUTH,
+                                                  MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH)) == 0) {
+        *flags |= holder_denied(c, &c->who);
+    }
+}
+
+/* mbedTLS has judged one certificate of the chain; the authority's comes first. */
+static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
+{
+    nng_tls_engine_conn *c = arg;
+
+    if (net_rules_pinned(c->rules)) {
+        /* mbedTLS knows no authority then, and all it found is replaced by one verdict. */
+        *flags =
+            depth == 0 ? net_rules_pin_flags(c->rules, crt, net_tls_server_name(c->cfg->tls)) : 0;
+        if (*flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) {
+            c->denied = "it does not show the authority that the token names";
+        }
+    }
+    if (depth == 0 && *flags == 0) {
+        verify_leaf(c, crt, flags);
+    } else if (depth == 0 && (*flags & ~OUT_OF_TIME) == 0) {
+        struct net_identity who;
+
+        if (net_cert_identity(&who, crt) == ERR_OK) {
+            memcpy(c->lapsed, who.name, sizeof c->lapsed);
+        }
+    }
+    return 0;
+}
+
+/* Whether this connection may begin with the session of a certificate that was verified when the
+ * session did; what can have changed since is looked at. */
+static bool admit_resumed(void *arg, const mbedtls_x509_crt *crt)
+{
+    nng_tls_engine_conn *c = arg;
+    struct net_identity who;
+
+    if (mbedtls_x509_time_is_past(&crt->valid_to) ||
+        mbedtls_x509_time_is_future(&crt->valid_from) || net_cert_identity(&who, crt) != ERR_OK) {
+        return false;
+    }
+    if (net_tls_is_server(c->cfg->tls) &&
+        (net_cert_denied(&who, c->cfg->policy.roles, c->cfg->policy.refuse_scoped) ||
+         net_judge_ask(c->cfg->policy.judge, &who))) {
+        return false;
+    }
+    memcpy(who.address, c->who.address, sizeof who.address);
+    c->who = who;
+    c->resumed = true;
+    return true;
+}
+
+/* What became of the session that was offered, if one was. */
+static void end_offer(nng_tls_engine_conn *c, enum net_offer how)
+{
+    if (c->offered) {
+        c->offered = false;
+        net_session_offered(c->cfg->session, how);
+    }
+}
+
+/* mbedTLS is through with the handshake; true when there is somebody at the other end. */
+static bool settle(nng_tls_engine_conn *c)
+{
+    const mbedtls_x509_crt *crt = mbedtls_ssl_get_peer_cert(&c->ssl);
+
+    if (c->cfg->policy.strangers) {
+        return true;
+    }
+    if (c->offered && !c->who.name[0] && crt && admit_resumed(c, crt)) {
+        end_offer(c, NET_OFFER_TAKEN);
+    }
+    if (c->cfg->session && c->who.name[0] && !c->resumed) {
+        net_session_keep(c->cfg->session, c->rules, &c->ssl);
+        c->offered = false; /* the server preferred a full handshake: there is a newer one now */
+    }
+    return c->who.name[0] != '\0';
+}
+
+/* Every connection that leaves CONN_SHAKING comes by here. */
+static void enter_state(nng_tls_engine_conn *c, enum conn_state state)
+{
+    if (c->state == CONN_SHAKING) {
+        if (state == CONN_UP) {
+            atomic_fetch_add(c->resumed ? &stats.resumed : &stats.full, 1);
+        } else if (c->heard) {
+            atomic_fetch_add(&stats.failed, 1);
+        }
+    }
+    c->state = state;
+}
+
+static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config *cfg)
+{
+    const char *crowded;
+
+    if (!cfg->tls) {
+        return NNG_ECRYPTO;
+    }
+    c->stream = stream;
+    c->cfg = cfg;
+    net_addr_peer(c->who.address, sizeof c->who.address, stream);
+    crowded = net_crowd_enter(cfg->policy.crowd, &c->member, stream, c->who.address);
+    if (crowded) {
+        c->cause = NET_CROWDED;
+        tell(c, ERR_FULL, crowded, "");
+        return NNG_ECONNABORTED;
+    }
+    c->state = CONN_SHAKING;
+    mbedtls_ssl_init(&c->ssl);
+    mbedtls_ssl_set_bio(&c->ssl, c, bio_send, bio_recv, NULL);
+    c->rules = net_tls_rules(cfg->tls);
+    if (mbedtls_ssl_setup(&c->ssl, net_rules_config(c->rules, cfg->policy.strangers)) != 0) {
+        return NNG_ENOMEM;
+    }
+    mbedtls_ssl_set_verify(&c->ssl, verify, c);
+    if (!net_tls_is_server(cfg->tls) &&
+        mbedtls_ssl_set_hostname(&c->ssl, net_tls_server_name(cfg->tls)) != 0) {
+        return NNG_ENOMEM;
+    }
+    c->offered = cfg->session && net_session_offer(cfg->session, c->rules, &c->ssl);
+    return 0;
+}
+
+/* A client whose connection ended during the handshake. The alert that would say why is lost when
+ * the server closes with bytes of ours unread: ours do so only when they are in distress, others
+ * right after they saw a certificate that they do not like; a server that crashes then looks the
+ * same. */
+static void tell_lost(nng_tls_engine_conn *c)
+{
+    bool resuming = c->offered && !c->who.name[0];
+
+    if (c->ssl.MBEDTLS_PRIVATE(state) > MBEDTLS_SSL_CLIENT_CERTIFICATE && !resuming) {
+        tell(c, ERR_CLOSED,
+             "the server closed the connection when it had seen our certificate: its log says why",
+             "");
+    } else {
+        tell(c, ERR_UNREACHABLE,
+             "the other side closed the connection, or fell silent, before TLS was up", "");
+    }
+}
+
+/* A listener's connection that ended before it was let in. Who never said a word, as port scanners
+ * and monitoring do, is counted only, but for those who were in the way. */
+static void tell_unfinished(nng_tls_engine_conn *c, const char *sent_away)
+{
+    if (sent_away) {
+        tell(c, ERR_TRUST, sent_away, "");
+    } else if (c->state == CONN_SHAKING && c->heard) {
+        tell(c, ERR_TRUST, c->garbage ? "garbage instead of TLS" : "handshake not finished", "");
+    } else if (c->state == CONN_SHAKING) {
+        net_crowd_count(c->cfg->policy.crowd, NET_HANDSHAKE);
+    } else if (c->state == CONN_UP && !c->admitted) {
+        tell(c, ERR_TRUST, "no SP greeting", "");
+    }
+}
+
+/* Also for connections whose init failed or never ran. */
+static void conn_fini(nng_tls_engine_conn *c)
+{
+    const char *sent_away = net_crowd_leave(&c->member);
+
+    if (c->state == CONN_NONE) {
+        return;
+    }
+    if (net_tls_is_server(c->cfg->tls)) {
+        tell_unfinished(c, sent_away);
+    } else if (c->state == CONN_SHAKING) {
+        tell_lost(c);
+    }
+    end_offer(c, NET_OFFER_LOST);
+    enter_state(c, CONN_NONE);
+    mbedtls_ssl_free(&c->ssl);
+    net_rules_free(c->rules);
+}
+
+static void conn_close(nng_tls_engine_conn *c)
+{
+    if (c->state == CONN_UP) {
+        /* The peer may be gone already: the result says nothing that matters. */
+        (void)mbedtls_ssl_close_notify(&c->ssl);
+    } else if (c->state == CONN_SHAKING && !net_tls_is_server(c->cfg->tls)) {
+        tell_lost(c); /* before NNG counts the failure: whoever sees the count finds the reason */
+    }
+}
+
+static bool would_block(int r)
+{
+    return r == MBEDTLS_ERR_SSL_WANT_READ || r == MBEDTLS_ERR_SSL_WANT_WRITE;
+}
+
+/* Whether the peer is still sending what belongs to its certificate, which we have just refused. */
+static bool is_in_flight(const nng_tls_engine_conn *c, int r)
+{
+    return net_tls_is_server(c->cfg->tls) &&
+           c->ssl.MBEDTLS_PRIVATE(state) == MBEDTLS_SSL_CLIENT_CERTIFICATE && is_verify_failure(r);
+}
+
+/* Takes what is left of the refused peer's flight: to close with bytes unread would take back the
+ * alert, and with it the reason. Who does not send it is sent away by the janitor. */
+static int part(nng_tls_engine_conn *c)
+{
+    uint8_t some[512];
+    int r;
+
+    do {
+        r = bio_recv(c, some, sizeof some);
+    } while (r > 0 && !net_parting_feed(&c->parting, some, (size_t)r));
+    if (r == MBEDTLS_ERR_SSL_WANT_READ) {
+        return NNG_EAGAIN;
+    }
+    enter_state(c, CONN_FAILED);
+    return NNG_EPEERAUTH;
+}
+
+static int conn_handshake(nng_tls_engine_conn *c)
+{
+    int step = c->ssl.MBEDTLS_PRIVATE(state);
+    int r;
+
+    if (c->state == CONN_UP) {
+        return 0;
+    }
+    if (c->state == CONN_PARTING) {
+        return part(c);
+    }
+    if (c->state != CONN_SHAKING) {
+        return NNG_EPEERAUTH;
+    }
+    net_resume_judge(admit_resumed, c);
+    r = mbedtls_ssl_handshake(&c->ssl);
+    net_resume_judge(NULL, NULL);
+    if (c->ssl.MBEDTLS_PRIVATE(state) != step) {
+        net_crowd_moved(&c->member);
+    }
+    if (would_block(r)) {
+        return NNG_EAGAIN;
+    }
+    if (r == 0 && settle(c)) {
+        enter_state(c, CONN_UP);
+        return 0;
+    }
+    enter_state(c, is_in_flight(c, r) ? CONN_PARTING : CONN_FAILED);
+    if (r != MBEDTLS_ERR_SSL_CONN_EOF) {
+        tell_handshake(c, r);
+    } else if (!net_tls_is_server(c->cfg->tls)) {
+        tell_lost(c);
+    }
+    end_offer(c, r == MBEDTLS_ERR_SSL_CONN_EOF ? NET_OFFER_LOST : NET_OFFER_FAILED);
+    return c->state == CONN_PARTING ? part(c) : NNG_EPEERAUTH;
+}
+
+/* A peer that is not what the policy says, or declares too much. */
+static void tell_meter(nng_tls_engine_conn *c, const char *why)
+{
+    char more[80] = "";
+
+    if (c->meter.left > 0) {
+        snprintf(more, sizeof more, " declared=%llu limit=%zu", (unsigned long long)c->meter.left,
+                 c->cfg->policy.message_max);
+    }
+    if (net_tls_is_server(c->cfg->tls)) {
+        c->cause = c->meter.left > 0 ? NET_OVERSIZE : NET_HANDSHAKE;
+        tell(c, ERR_REFUSED, why, more);
+    } else if (c->meter.left > 0) {
+        tell(c, ERR_FULL, "the server sent a message larger than is taken here", "");
+    } else {
+        tell(c, ERR_UNREACHABLE, "what listens there speaks another protocol: is the port right?",
+             "");
+    }
+}
+
+static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
+{
+    const char *why;
+    int r = conn_handshake(c);
+
+    if (r != 0) {
+        return r;
+    }
+    r = mbedtls_ssl_read(&c->ssl, p, *n);
+    if (would_block(r)) {
+        return NNG_EAGAIN;
+    }
+    if (r <= 0) {
+        return r == 0 || r == MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY || r == MBEDTLS_ERR_SSL_CONN_EOF
+                   ? NNG_ECONNSHUT
+                   : NNG_ECRYPTO;
+    }
+    why = net_meter_feed(&c->meter, c->cfg->policy.peer, c->cfg->policy.message_max, p, (size_t)r);
+    if (why) {
+        tell_meter(c, why);
+        c->state = CONN_FAILED;
+        return NNG_EPROTO;
+    }
+    *n = (size_t)r;
+    return 0;
+}
+
+static int conn_send(nng_tls_engine_conn *c, const uint8_t *p, size_t *n)
+{
+    int r = conn_handshake(c);
+
+    if (r != 0) {
+        return r;
+    }
+    r = mbedtls_ssl_write(&c->ssl, p, *n);
+    if (would_block(r)) {
+        return NNG_EAGAIN;
+    }
+    if (r < 0) {
+        return NNG_ECRYPTO;
+    }
+    *n = (size_t)r;
+    return 0;
+}
+
+static bool conn_verified(nng_tls_engine_conn *c)
+{
+    if (c->state != CONN_UP) {
+        return false;
+    }
+    if (wanted) {
+        *wanted = c->who;
+        c->admitted = true;
+        net_crowd_let_in(&c->member);
+    }
+    return true;
+}
+
+nng_tls_engine_conn_ops net_conn_ops = {
+    .size = sizeof(nng_tls_engine_conn),
+    .init = conn_init,
+    .fini = conn_fini,
+    .close = conn_close,
+    .handshake = conn_handshake,
+    .recv = conn_recv,
+    .send = conn_send,
+    .verified = conn_verified,
+};

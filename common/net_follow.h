@@ -1,0 +1,26 @@
+/* Looks whether the files of one side's certificates have changed, and has them read again: so that
+ * whoever rotates a certificate or an authority restarts nothing. By content, not by time: some
+ * tools keep times. The key is not looked at; write it before its certificate. A pair that does not
+ * fit, or a file that is half there, leaves what is in use and is tried again at the next look.
+ * Threads: one. */
+#ifndef PROCFLEET_COMMON_NET_FOLLOW_H
+#define PROCFLEET_COMMON_NET_FOLLOW_H
+
+#include "common/net.h"
+
+struct net_follow {
+    struct net_tls *tls;         /* all borrowed */
+    const char *ca, *cert, *crl; /* crl may be NULL */
+    uint64_t seen;               /* hash of them as they were read last */
+    uint64_t refused;            /* and as they could not be read last */
+};
+
+/* What is there now counts as known. */
+void net_follow_begin(struct net_follow *f, struct net_tls *tls, const char *ca, const char *cert,
+                      const char *crl);
+
+/* One look. *news: the files are in use since now; or, with an error, they fail in a way that was
+ * not told yet. Errors: those of net_tls_load */
+NODISCARD enum err net_follow_look(struct net_follow *f, bool *news, struct errmsg *why);
+
+#endif

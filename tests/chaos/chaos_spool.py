@@ -1,0 +1,116 @@
+"""The agent's spool between a collector that is away and an agent that is killed.
+
+An agent works without a collector and is killed with SIGKILL at random moments. What its segments hold then, read here by a
+reader of its own, must be in the collector's log once each after the collector has come; what happens meanwhile must not wait
+behind it. One segment is cut at a random byte, another gets a flipped bit. PROCFLEET_KILLS says how many times (6)."""
+
+import glob
+import os
+import random
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+
+from fleet import Fleet, check, ensure  # noqa: E402
+from wal import logged  # noqa: E402
+
+KILLS = int(os.environ.get("PROCFLEET_KILLS", "6"))
+SEED = int(os.environ.get("PROCFLEET_SEED", str(random.SystemRandom().randrange(1 << 32))))
+FAST = {"sampling__rate_hz": "10", "batch__samples": "2", "batch__max_age": "200ms"}
+
+
+def start(fleet):
+    args = fleet.agent_args("spool", **FAST)
+    return fleet.start("procfleet-agent", "run", "--level", "L1", "--for", "1h", *args, log="agent.log")
+
+
+def segments(spool):
+    return sorted(glob.glob(os.path.join(spool, "spool-*.seg")))
+
+
+def records(path):
+    """(stream, seq, offset, length) of every whole record, checksums not looked at."""
+    data = open(path, "rb").read()
+    if len(data) < 56:
+        return []
+    stream = struct.unpack_from("<Q", data, 24)[0]
+    found, at = [], 56
+    while at + 48 <= len(data):
+        magic, n, seq = struct.unpack_from("<4sIQ", data, at)
+        if magic != b"PFSR" or at + 48 + n > len(data):
+            break
+        found.append((stream, seq, at, 48 + n))
+        at += 48 + n
+    return found
+
+
+def spooled(spool):
+    return {(stream, seq) for path in segments(spool) for stream, seq, _, _ in records(path)}
+
+
+def run_and_kill(fleet, spool, rng):
+    before = spooled(spool)
+    agent = start(fleet)
+    fleet.wait_for("a new batch on disk", lambda: spooled(spool) - before)
+    time.sleep(rng.uniform(0, 3))
+    agent.kill()
+    agent.wait()
+    return spooled(spool)
+
+
+def damage(spool, rng):
+    """Cuts the newest segment, which costs what was behind the cut, and flips a bit in an older one, which costs one batch."""
+    lost = set()
+    files = [f for f in segments(spool) if records(f)]
+    data = open(files[-1], "rb").read()
+    cut = rng.randrange(56, len(data))
+    open(files[-1], "wb").write(data[:cut])
+    lost |= {(s, q) for s, q, at, n in records_of(data, files[-1]) if at + n > cut}
+    victim = rng.choice(records(files[0]))
+    data = bytearray(open(files[0], "rb").read())
+    data[victim[2] + rng.randrange(victim[3])] ^= 1 << rng.randrange(8)
+    open(files[0], "wb").write(bytes(data))
+    return lost, victim[:2]
+
+
+def records_of(data, path):
+    stream = struct.unpack_from("<Q", data, 24)[0]
+    found, at = [], 56
+    while at + 48 <= len(data):
+        n, seq = struct.unpack_from("<IQ", data, at + 4)
+        found.append((stream, seq, at, 48 + n))
+        at += 48 + n
+    return found
+
+
+def main():
+    rng = random.Random(SEED)
+    print("seed", SEED)
+    with Fleet() as fleet:
+        spool = fleet.path("agents", "spool", "spool")
+        fleet.start_collector()  # picks its ports, and goes
+        fleet.stop(fleet.collector)
+        held = set()
+        for _ in range(KILLS):
+            held = run_and_kill(fleet, spool, rng)
+        check("one stream over all restarts", len({stream for stream, _ in held}), 1)
+        cut, flipped = damage(spool, rng)
+        agent = start(fleet)  # under a new stream: the numbers that were cut off are not given again
+        fleet.wait_for("a batch of after the damage", lambda: spooled(spool) - held)
+        fleet.start_collector()
+        want = held - cut - {flipped}
+        fleet.wait_for("all of the backlog", lambda: want <= set(logged(fleet.path("data"))))
+        check("the agent stops in order", fleet.stop(agent), 0)
+        got = logged(fleet.path("data"))
+        check("nothing is stored twice", len(got), len(set(got)))
+        ensure("what was damaged did not come", flipped not in got)
+        check("what was cut off gave its numbers to nobody else", {b for b in got if b[0] in {s for s, _ in held}} - held, set())
+        first_new = min(i for i, b in enumerate(got) if b not in held)
+        ensure("what happens now does not wait behind the backlog (%d held, new after %d)" % (len(want), first_new),
+               len(want) >= KILLS and first_new <= 4)  # three were out of the files already, two are under way at once
+        fleet.collector.kill()
+
+
+main()

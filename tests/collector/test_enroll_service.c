@@ -1,0 +1,461 @@
+#include "collector/trust/enroll.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/pki_pem.h"
+#include "common/wire_enroll.h"
+#include "tests/support/certs.h"
+#include "tests/support/t.h"
+
+#define HOUR  (3600 * CLK_S)
+#define LIFE  HOUR
+#define GRACE (7 * 24 * HOUR)
+#define WAIT  (20 * CLK_S)
+
+static int64_t ahead_ns; /* of the real clock; the service's shows it too much */
+
+static int64_t clock_ns(void)
+{
+    return os_utc_ns() + ahead_ns;
+}
+
+/* A listener for strangers and one for agents, on an authority of its own. */
+struct rig {
+    struct certs *certs;
+    struct registry *book;
+    struct enroll *service;
+    struct net_tls *server_tls, *stranger_tls;
+    struct rpc_server *enroll, *ingest;
+    struct rpc_client *stranger;
+    struct pki_key *key; /* of whoever asks */
+    uint8_t pin[PKI_PIN_BYTES];
+    struct errmsg why;
+    /* of the last call */
+    struct rpc_result result;
+    struct buf reply;
+};
+
+static struct rpc_server *serve(struct rig *r, bool strangers, const struct rpc_method *methods,
+                                size_t n)
+{
+    const struct rpc_server_conf conf = {.net = {.name = strangers ? "enroll" : "ingest",
+                                                 .address = "127.0.0.1:0",
+                                                 .tls = r->server_tls,
+                                                 .roles = strangers ? 0 : NET_AGENT,
+                                                 .strangers = strangers,
+                                                 .receive_max = 16u << 10,
+                                                 .contexts = 4},
+                                         .methods = methods,
+                                         .n_methods = n,
+                                         .workers = 2,
+                                         .queue = 8,
+                                         .raw_max = 16u << 10,
+                                         .default_timeout_ns = WAIT};
+    struct rpc_server *s = NULL;
+
+    assert_ok(rpc_server_start(&s, &conf, &r->why));
+    return s;
+}
+
+static struct rpc_client *dial(struct rig *r, const struct rpc_server *s, struct net_tls *tls)
+{
+    char address[32];
+    const struct net_client_conf conf = {.address = address,
+                                         .tls = tls,
+                                         .receive_max = 16u << 10,
+                                         .reconnect_min_ns = 50 * CLK_MS,
+                                         .reconnect_max_ns = 200 * CLK_MS};
+    struct rpc_client *c = NULL;
+
+    snprintf(address, sizeof address, "127.0.0.1:%u", rpc_server_port(s));
+    assert_ok(rpc_client_open(&c, &conf, "test", &r->why));
+    return c;
+}
+
+static void rig_open(struct rig *r)
+{
+    struct enroll_conf conf = {.life_ns = LIFE, .grace_ns = GRACE, .utc_ns = clock_ns};
+    struct net_tls_conf pinned = {.server_name = PKI_SERVER_NAME};
+    struct rpc_method methods[ENROLL_METHODS];
+
+    memset(r, 0, sizeof *r);
+    ahead_ns = 0;
+    buf_init(&r->reply, 16u << 10);
+    r->certs = certs_create();
+    certs_issue(r->certs, PKI_COLLECTOR, "collector");
+    r->server_tls = certs_load(r->certs, "collector", r->certs, true);
+    assert_ok(registry_open(&r->book, certs_dir(r->certs), NULL, &r->why));
+    conf.registry = r->book;
+    conf.dir = certs_dir(r->certs);
+    assert_ok(enroll_create(&r->service, &conf, &r->why));
+    enroll_methods(r->service, methods);
+    r->enroll = serve(r, true, methods, ENROLL_METHODS);
+    enroll_renew_method(r->service, methods);
+    r->ingest = serve(r, false, methods, 1);
+    certs_pin(r->certs, r->pin);
+    pinned.pin = r->pin;
+    assert_ok(net_tls_load(&r->stranger_tls, &pinned, false, &r->why));
+    r->stranger = dial(r, r->enroll, r->stranger_tls);
+    assert_ok(pki_key_make(&r->key));
+}
+
+static void rig_close(struct rig *r)
+{
+    pki_key_free(r->key);
+    rpc_client_close(r->stranger);
+    rpc_server_stop(r->enroll);
+    rpc_server_stop(r->ingest);
+    enroll_destroy(r->service);
+    registry_close(r->book);
+    net_tls_free(r->stranger_tls);
+    net_tls_free(r->server_tls);
+    certs_destroy(r->certs);
+    buf_fini(&r->reply);
+}
+
+static enum rpc_code call(struct rig *r, struct rpc_client *c, const char *method,
+                          const struct buf *request)
+{
+    enum err e;
+
+    buf_reset(&r->reply);
+    memset(&r->result, 0, sizeof r->result);
+    e = rpc_client_call(c, method, FRAME_RAW, request->p, request->n, WAIT, &r->reply, &r->result);
+    assert_true(e == ERR_OK || e == ERR_REFUSED);
+    return r->result.code;
+}
+
+static void make_token(struct rig *r, char text[PKI_TOKEN_TEXT], const char *names, bool again)
+{
+    struct registry_token what = {
+        .again = again, .made_ns = clock_ns(), .expires_ns = clock_ns() + HOUR};
+
+    snprintf(what.names, sizeof what.names, "%s", names);
+    assert_ok(registry_token_make(r->book, &what, r->pin, text, &r->why));
+}
+
+static enum rpc_code enroll(struct rig *r, const char *token, const char *name)
+{
+    struct wire_enroll m = {.csr_n = 0};
+    struct buf csr, request;
+    enum rpc_code code;
+
+    buf_init(&csr, WIRE_CSR_MAX);
+    buf_init(&request, 4096);
+    snprintf(m.token, sizeof m.token, "%s", token);
+    snprintf(m.name, sizeof m.name, "%s", name);
+    assert_ok(pki_request_make(&csr, r->key, "x"));
+    memcpy(m.csr, csr.p, csr.n);
+    m.csr_n = csr.n;
+    assert_ok(wire_enroll_encode(&request, &m));
+    code = call(r, r->stranger, RPC_ENROLL_ENROLL, &request);
+    buf_fini(&csr);
+    buf_fini(&request);
+    return code;
+}
+
+/* The certificate that was answered. */
+static void answered(struct rig *r, struct wire_certificate *c, struct net_identity *who)
+{
+    assert_ok(wire_certificate_decode(c, r->reply.p, r->reply.n));
+    assert_ok(net_identity_parse(who, c->certificate, c->certificate_n));
+}
+
+/* Somebody becomes the host web-01 with a token of its own. */
+static void become_host(struct rig *r, struct wire_certificate *c, struct net_identity *who)
+{
+    char token[PKI_TOKEN_TEXT];
+
+    make_token(r, token, "", false);
+    assert_int_equal(enroll(r, token, "web-01"), RPC_OK);
+    answered(r, c, who);
+}
+
+static enum rpc_code renew_expired(struct rig *r, const struct wire_certificate *old,
+                                   const struct pki_key *old_key, const struct pki_key *key)
+{
+    struct wire_renew_expired m = {.csr_n = 0};
+    struct buf csr, signature, request;
+    enum rpc_code code;
+
+    buf_init(&csr, WIRE_CSR_MAX);
+    buf_init(&signature, WIRE_SIGNATURE_MAX);
+    buf_init(&request, 8192);
+    assert_ok(pki_request_make(&csr, key, "x"));
+    assert_ok(pki_proof_make(&signature, old_key, csr.p, csr.n));
+    memcpy(m.csr, csr.p, csr.n);
+    m.csr_n = csr.n;
+    memcpy(m.certificate, old->certificate, old->certificate_n);
+    m.certificate_n = old->certificate_n;
+    memcpy(m.signature, signature.p, signature.n);
+    m.signature_n = signature.n;
+    assert_ok(wire_renew_expired_encode(&request, &m));
+    code = call(r, r->stranger, RPC_ENROLL_RENEW_EXPIRED, &request);
+    buf_fini(&csr);
+    buf_fini(&signature);
+    buf_fini(&request);
+    return code;
+}
+
+static void a_stranger_with_a_token_becomes_a_host(void **state)
+{
+    struct rig r;
+    struct wire_certificate c;
+    struct net_identity who, authority;
+    struct enroll_stats stats;
+    char token[PKI_TOKEN_TEXT];
+
+    (void)state;
+    rig_open(&r);
+    make_token(&r, token, "web-*", false);
+    assert_int_equal(enroll(&r, token, "db-01"), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(r.result.message, "web-*"));
+    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
+    answered(&r, &c, &who);
+    assert_string_equal(who.name, "web-01");
+    assert_true(who.has_host && who.roles == NET_AGENT);
+    assert_int_equal((who.not_after_ns - c.now_ns + CLK_S) / CLK_S, LIFE / CLK_S);
+    assert_err(net_identity_parse(&authority, c.authority, c.authority_n), ERR_OK);
+    assert_memory_equal(authority.fingerprint, r.pin, sizeof r.pin);
+    assert_int_equal(enroll(&r, token, "web-02"), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(r.result.message, "used"));
+    assert_int_equal(registry_recent(r.book, &who.host, 0), 1);
+    enroll_stats(r.service, &stats);
+    assert_int_equal(stats.enrolled, 1);
+    assert_int_equal(stats.refused, 2);
+    rig_close(&r);
+}
+
+static void an_expired_certificate_is_renewed_within_the_grace(void **state)
+{
+    static const struct {
+        int64_t age_ns; /* since its end */
+        enum rpc_code code;
+        const char *words;
+    } rows[] = {
+        {-HOUR / 2, RPC_OK, ""},
+        {HOUR, RPC_OK, ""},
+        {GRACE - HOUR, RPC_OK, ""},
+        {GRACE + HOUR, RPC_PERMISSION_DENIED, "--replace web-01"},
+    };
+    struct rig r;
+    struct pki_key *key;
+    struct wire_certificate old, c;
+    struct net_identity before, who;
+
+    (void)state;
+    rig_open(&r);
+    assert_ok(pki_key_make(&key));
+    become_host(&r, &old, &before);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        ahead_ns = LIFE + rows[i].age_ns;
+        assert_int_equal(renew_expired(&r, &old, r.key, key), rows[i].code);
+        assert_non_null(strstr(r.result.message, rows[i].words));
+        if (rows[i].code == RPC_OK) {
+            answered(&r, &c, &who);
+            assert_string_equal(who.name, "web-01");
+            assert_memory_equal(&who.host, &before.host, sizeof who.host);
+            assert_true(who.not_after_ns > before.not_after_ns);
+        }
+    }
+    ahead_ns = LIFE + HOUR;
+    assert_int_equal(renew_expired(&r, &old, key, key), RPC_UNAUTHENTICATED);
+    pki_key_free(key);
+    rig_close(&r);
+}
+
+static void a_name_given_away_meanwhile_is_not_renewed(void **state)
+{
+    struct rig r;
+    struct wire_certificate old;
+    struct net_identity before;
+    char token[PKI_TOKEN_TEXT];
+
+    (void)state;
+    rig_open(&r);
+    become_host(&r, &old, &before);
+    ahead_ns = LIFE + HOUR;
+    make_token(&r, token, "", false);
+    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
+    assert_int_equal(renew_expired(&r, &old, r.key, r.key), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(r.result.message, "another name"));
+    rig_close(&r);
+}
+
+static void the_revoked_are_renewed_nowhere(void **state)
+{
+    struct rig r;
+    struct wire_certificate old;
+    struct net_identity before;
+    struct registry_meant meant;
+
+    (void)state;
+    rig_open(&r);
+    become_host(&r, &old, &before);
+    assert_ok(registry_revoke(r.book, "web-01", "lost", clock_ns(), &meant, &r.why));
+    assert_int_equal(renew_expired(&r, &old, r.key, r.key), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(r.result.message, "revoked"));
+    rig_close(&r);
+}
+
+static void only_agents_are_renewed(void **state)
+{
+    struct rig r;
+    struct wire_certificate c = {.certificate_n = 0};
+    struct buf der;
+    struct errmsg why;
+
+    (void)state;
+    rig_open(&r);
+    certs_issue(r.certs, PKI_QUERY, "alice");
+    buf_init(&der, PKI_PEM_MAX);
+    assert_ok(pki_pem_read(&der, certs_path(r.certs, "alice", ".pem")));
+    memcpy(c.certificate, der.p, der.n);
+    c.certificate_n = der.n;
+    pki_key_free(r.key);
+    assert_ok(pki_key_load(&r.key, certs_path(r.certs, "alice", ".key"), &why));
+    assert_int_equal(renew_expired(&r, &c, r.key, r.key), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(r.result.message, "agents"));
+    buf_fini(&der);
+    rig_close(&r);
+}
+
+static void an_agent_renews_over_its_connection(void **state)
+{
+    struct rig r;
+    struct net_tls *tls;
+    struct rpc_client *agent;
+    struct net_identity before, who;
+    struct wire_certificate c;
+    struct wire_renew m = {.csr_n = 0};
+    struct buf csr, request;
+    unsigned given = 0;
+
+    (void)state;
+    rig_open(&r);
+    certs_issue(r.certs, PKI_AGENT, "web-01");
+    tls = certs_load(r.certs, "web-01", r.certs, false);
+    net_tls_identity(tls, &before);
+    agent = dial(&r, r.ingest, tls);
+    buf_init(&csr, WIRE_CSR_MAX);
+    buf_init(&request, 4096);
+    assert_ok(pki_request_make(&csr, r.key, "admin"));
+    memcpy(m.csr, csr.p, csr.n);
+    m.csr_n = csr.n;
+    assert_ok(wire_renew_encode(&request, &m));
+    while (call(&r, agent, RPC_INGEST_RENEW, &request) == RPC_OK) {
+        answered(&r, &c, &who);
+        assert_string_equal(who.name, "web-01");
+        assert_memory_equal(&who.host, &before.host, sizeof who.host);
+        assert_memory_not_equal(who.fingerprint, before.fingerprint, sizeof who.fingerprint);
+        given++;
+    }
+    assert_int_equal(given, 8); /* so many at once, then it has to wait */
+    assert_int_equal(r.result.code, RPC_RESOURCE_EXHAUSTED);
+    assert_true(r.result.retry_after_ms > 0);
+    ahead_ns = LIFE / 2;
+    assert_int_equal(call(&r, agent, RPC_INGEST_RENEW, &request), RPC_OK);
+    rpc_client_close(agent);
+    net_tls_free(tls);
+    buf_fini(&csr);
+    buf_fini(&request);
+    rig_close(&r);
+}
+
+static void a_book_that_cannot_be_written_takes_no_token(void **state)
+{
+    struct rig r;
+    char token[PKI_TOKEN_TEXT], path[300];
+    uint8_t *whole;
+    size_t n;
+
+    (void)state;
+    rig_open(&r);
+    make_token(&r, token, "", false);
+    snprintf(path, sizeof path, "%s/book", certs_dir(r.certs));
+    assert_ok(os_read_file(&whole, &n, path, 1u << 20));
+    assert_ok(os_write_file(path, "", 0, true));
+    assert_int_equal(enroll(&r, token, "web-01"), RPC_UNAVAILABLE);
+    assert_null(strstr(r.result.message, path)); /* for the log, not for strangers */
+    assert_ok(os_write_file(path, whole, n, true));
+    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
+    mem_free(whole);
+    rig_close(&r);
+}
+
+static void who_tries_too_often_has_to_wait(void **state)
+{
+    struct rig r;
+    enum rpc_code code = RPC_OK;
+    unsigned tries = 0;
+
+    (void)state;
+    rig_open(&r);
+    for (; code != RPC_RESOURCE_EXHAUSTED; tries++) {
+        assert_true(tries < 500);
+        code = enroll(&r, "pf1-", "web-01");
+        assert_true(code == RPC_INVALID_ARGUMENT || code == RPC_RESOURCE_EXHAUSTED);
+    }
+    assert_true(tries > 40);
+    assert_in_range(r.result.retry_after_ms, 1, 1000);
+    rig_close(&r);
+}
+
+static void creating_survives_every_failed_allocation(void **state)
+{
+    struct certs *c = certs_create();
+    struct enroll_conf conf = {.dir = certs_dir(c), .life_ns = LIFE};
+    struct errmsg why;
+    enum err e = ERR_NOMEM;
+    long live = mem_live();
+
+    (void)state;
+    for (long n = 0; e; n++) {
+        struct enroll *s = NULL;
+
+        assert_true(n < 50);
+        mem_fail_after(n);
+        e = enroll_create(&s, &conf, &why);
+        mem_fail_after(-1);
+        assert_true(!e || e == ERR_NOMEM);
+        enroll_destroy(s);
+        assert_int_equal(mem_live(), live);
+    }
+    certs_destroy(c);
+}
+
+static int net_up(void **state)
+{
+    struct errmsg why;
+
+    (void)state;
+    return net_init(&why);
+}
+
+static int net_down(void **state)
+{
+    (void)state;
+    net_fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stranger_with_a_token_becomes_a_host),
+        cmocka_unit_test(an_expired_certificate_is_renewed_within_the_grace),
+        cmocka_unit_test(a_name_given_away_meanwhile_is_not_renewed),
+        cmocka_unit_test(the_revoked_are_renewed_nowhere),
+        cmocka_unit_test(only_agents_are_renewed),
+        cmocka_unit_test(an_agent_renews_over_its_connection),
+        cmocka_unit_test(a_book_that_cannot_be_written_takes_no_token),
+        cmocka_unit_test(who_tries_too_often_has_to_wait),
+        cmocka_unit_test(creating_survives_every_failed_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, net_up, net_down);
+}

@@ -1,0 +1,490 @@
+/* A file of each format that was ever written is still read. They are made once, by this program
+ * with PROCFLEET_MAKE_FIXTURES=1 when a format is new, and never again: what is there stays. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/store/manifest.h"
+#include "collector/store/wal_replay.h"
+#include "collector/store/window.h"
+#include "common/hash.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/collector/seg_rig.h"
+#include "tests/support/fio_fault.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define FIXTURES "tests/collector/fixtures/"
+
+static char dir[256];
+
+static int setup(void **state)
+{
+    (void)state;
+    support_temp_dir(dir, sizeof dir);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    support_remove_dir(dir);
+    return 0;
+}
+
+static const char *path_in(const char *name)
+{
+    static char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static const char *name_of(const struct seg_info *info)
+{
+    static char name[SEG_NAME_MAX];
+
+    seg_name(name, info);
+    return name;
+}
+
+static void copy(const char *to, const char *from)
+{
+    uint8_t *p;
+    size_t n;
+
+    if (os_exists(to)) {
+        return;
+    }
+    assert_ok(os_read_file(&p, &n, from, 1u << 20));
+    assert_ok(os_write_file(to, p, n, false));
+    mem_free(p);
+}
+
+/* -- the log -- */
+
+struct records {
+    size_t n;
+    bool clocks;
+};
+
+static enum err check_record(void *ctx, const struct wal_record *r)
+{
+    struct records *seen = ctx;
+
+    seen->n++;
+    assert_int_equal(r->kind, WAL_BATCH);
+    assert_int_equal(r->seq, seen->n);
+    assert_int_equal(r->stream, 77);
+    assert_true(str_eq(r->host_name, str_make("host")));
+    assert_int_equal(r->n, 13);
+    assert_memory_equal(r->bytes, "encoded batch", 13);
+    assert_int_equal(r->clock.known, r->seq > 1);
+    assert_int_equal(r->clock.bounded, r->seq > 2);
+    assert_true(r->clock.offset_ns == (r->seq > 1 ? -5 : 0));
+    assert_int_equal(r->clock.error_ns, r->seq > 2 ? 7 : 0);
+    return ERR_OK;
+}
+
+static void make_log(const char *path)
+{
+    struct wal_record r = {.kind = WAL_BATCH,
+                           .host = {{1, 2, 3}},
+                           .stream = 77,
+                           .host_name = str_make("host"),
+                           .bytes = "encoded batch",
+                           .n = 13};
+    struct buf b;
+
+    buf_init(&b, 4096);
+    wal_header_put(&b, 1, 99);
+    for (r.seq = 1; r.seq <= 3; r.seq++) {
+        r.clock = (struct host_offset){.known = r.seq > 1,
+                                       .bounded = r.seq > 2,
+                                       .offset_ns = r.seq > 1 ? -5 : 0,
+                                       .error_ns = r.seq > 2 ? 7 : 0};
+        wal_record_put(&b, &r, 99);
+    }
+    assert_ok(os_write_file(path, b.p, b.n, false));
+    buf_fini(&b);
+}
+
+static void format_2_of_the_log_is_read(void **state)
+{
+    const struct fio *fio = fio_os();
+    struct records seen = {0};
+    struct wal_replay job = {.fio = fio, .each = check_record, .ctx = &seen};
+    struct wal_replayed done;
+    struct fio_file *f;
+
+    (void)state;
+    copy(path_in("log"), FIXTURES "wal-format2.log");
+    assert_ok(fio->open(fio->ctx, &f, path_in("log")));
+    assert_ok(fio->size(fio->ctx, f, &job.size));
+    job.f = f;
+    assert_ok(wal_replay(&done, &job));
+    fio->close(fio->ctx, f);
+    assert_int_equal(seen.n, 3);
+    assert_int_equal(done.bad_records, 0);
+    assert_int_equal(done.end, job.size);
+}
+
+/* -- a segment -- */
+
+static enum err check_stream(void *ctx, const struct seqset_stream *st)
+{
+    (*(size_t *)ctx)++;
+    assert_int_equal(st->n_ranges, 2);
+    assert_int_equal(st->ranges[0].first, 1);
+    assert_int_equal(st->ranges[0].last, 7);
+    assert_int_equal(st->ranges[1].first, 9);
+    assert_int_equal(st->ranges[1].last, 12);
+    return ERR_OK;
+}
+
+static void check_values(const struct seg *s)
+{
+    struct arena a;
+
+    arena_init(&a, 1u << 20);
+    for (size_t i = 0; i < seg_values(s); i++) {
+        uint32_t length;
+        struct seg_key k = seg_key_at(s, i, &length);
+        const uint8_t *p;
+        size_t n;
+
+        assert_ok(seg_read(s, &a, k, &p, &n));
+        assert_true(seg_rig_is(k, p, n));
+    }
+    arena_fini(&a);
+}
+
+static void format_1_of_segments_is_read(void **state)
+{
+    struct seg_info info = seg_rig_info(17);
+    struct seg *s;
+    uint64_t values, damaged;
+    size_t streams = 0;
+
+    (void)state;
+    copy(path_in(name_of(&info)), FIXTURES "segment-format1.seg");
+    assert_ok(seg_open(&s, fio_os(), dir, &info, NULL));
+    assert_int_equal(seg_info_of(s)->number, 17);
+    assert_int_equal(seg_info_of(s)->kind, SEG_RAW);
+    assert_int_equal(seg_info_of(s)->values, SEG_RIG_SAMPLES);
+    assert_int_equal(seg_info_of(s)->t0_ns, 1);
+    assert_int_equal(seg_info_of(s)->t1_ns, 2 * SEG_RIG_WINDOW + 100);
+    assert_ok(seg_verify(s, &values, &damaged));
+    assert_int_equal(values, seg_rig_values());
+    assert_int_equal(damaged, 0);
+    assert_int_equal(seg_hosts(s), SEG_RIG_HOSTS);
+    assert_string_equal(seg_host(s, 1)->name, "host-1");
+    assert_int_equal(seg_window(s, 2), 1002 * SEG_RIG_WINDOW);
+    assert_ok(seg_each_ranges(s, check_stream, &streams));
+    assert_int_equal(streams, SEG_RIG_HOSTS);
+    check_values(s);
+    seg_close(s);
+}
+
+/* -- the manifest -- */
+
+static struct seg_info listed(unsigned i)
+{
+    struct seg_info s = {.number = i,
+                         .kind = (uint8_t)i,
+                         .n_windows = (uint8_t)(i * 3),
+                         .patch = i == 2,
+                         .in_hour = i == 3,
+                         .window_ns = (int64_t)i * SEG_RIG_WINDOW,
+                         .span_ns = SEG_RIG_WINDOW,
+                         .t0_ns = -(int64_t)i,
+                         .t1_ns = (int64_t)i * 1000,
+                         .bytes = 100 + i,
+                         .values = 7 * i};
+
+    return s;
+}
+
+/* A checkpoint, an addition, and one of both. */
+static void make_manifest(void)
+{
+    struct manifest_conf conf = {dir, fio_unsynced()};
+    struct manifest *m;
+    struct seg_info s[6];
+    uint64_t drop = 1;
+
+    assert_ok(manifest_open(&m, &conf, NULL));
+    for (unsigned i = 1; i < 6; i++) {
+        s[i] = listed((unsigned)manifest_number(m));
+    }
+    assert_ok(manifest_change(m, s + 1, 3, NULL, 0, NULL));
+    assert_ok(manifest_change(m, s + 4, 2, &drop, 1, NULL));
+    manifest_close(m);
+}
+
+static void format_1_of_the_manifest_is_read(void **state)
+{
+    struct manifest_conf conf = {dir, fio_os()};
+    struct manifest *m;
+    struct manifest_list *l;
+    struct manifest_stats st;
+
+    (void)state;
+    copy(path_in("manifest"), FIXTURES "manifest-format1");
+    for (unsigned i = 2; i < 6; i++) {
+        struct seg_info s = listed(i);
+
+        assert_ok(os_write_file(path_in(name_of(&s)), "x", 1, false));
+    }
+    assert_ok(manifest_open(&m, &conf, NULL));
+    l = manifest_view(m);
+    manifest_stats(m, &st);
+    assert_int_equal(manifest_segments(l), 4);
+    assert_int_equal(st.missing + st.torn_bytes + st.damaged_records + st.leftovers, 0);
+    for (unsigned i = 2; i < 6; i++) {
+        const struct seg_info *s = manifest_segment(l, i - 2);
+        struct seg_info want = listed(i);
+
+        assert_int_equal(s->number, want.number);
+        assert_int_equal(s->kind, want.kind);
+        assert_int_equal(s->n_windows, want.n_windows);
+        assert_int_equal(s->patch, want.patch);
+        assert_int_equal(s->in_hour, want.in_hour);
+        assert_true(s->window_ns == want.window_ns && s->span_ns == want.span_ns);
+        assert_true(s->t0_ns == want.t0_ns && s->t1_ns == want.t1_ns);
+        assert_true(s->bytes == want.bytes && s->values == want.values);
+    }
+    assert_int_equal(manifest_number(m), 6);
+    manifest_list_release(l);
+    manifest_close(m);
+}
+
+/* -- a store: values of every kind of segment -- */
+
+#define STORE   FIXTURES "store-format1"
+#define BATCHES 40
+/* As told when it was made: */
+#define STORE_SAMPLES 2400u
+#define STORE_DIGEST  UINT64_C(15947210962598920549)
+
+static struct rig rig;
+
+/* Samples and what they are, whatever their order. */
+struct samples {
+    uint64_t n, digest;
+};
+
+static enum err add_rows(void *ctx, const struct store_block *b)
+{
+    struct samples *all = ctx;
+    const struct batch *rows = b->batch;
+
+    for (size_t c = 0; c < rows->n_columns; c++) {
+        size_t at = 0;
+
+        for (size_t i = 0; i < rows->n_runs; i++) {
+            const struct batch_run *run = &rows->runs[i];
+
+            if (!(run->mask & METRIC_BIT(rows->columns[c].metric))) {
+                continue;
+            }
+            for (size_t k = 0; k < run->n_ticks; k++, at++, all->n++) {
+                int64_t sample[4] = {rows->wall_ns[run->first_tick + k], (int64_t)run->id.pid,
+                                     rows->columns[c].metric, rows->columns[c].values[at]};
+
+                all->digest += hash_bytes(sample, sizeof sample, 0);
+            }
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err add_cells(void *ctx, const struct store_cell_row *row)
+{
+    struct samples *all = ctx;
+    size_t at = 0;
+
+    for (unsigned m = 0; m < METRIC_COLS; m++) {
+        if (row->mask & METRIC_BIT(m)) {
+            const struct cell *c = &row->cells[at++];
+
+            all->n += row->before ? 0 : c->count;
+            all->digest += (uint64_t)(c->max + c->min);
+        }
+    }
+    return ERR_OK;
+}
+
+/* Everything of the one host, from blocks or from cells. */
+static struct samples read_store(bool cells, struct store_used *used)
+{
+    struct store_range range = {.since_ns = 0,
+                                .until_ns = INT64_MAX / 2,
+                                .made_since_ns = INT64_MIN,
+                                .metrics = ~UINT64_C(0),
+                                .used = used};
+    struct store_cells ask = {.since_ns = 0,
+                              .until_ns = INT64_MAX / 2,
+                              .metrics = ~UINT64_C(0),
+                              .folded = true,
+                              .used = used};
+    struct samples all = {0, 0};
+    struct store_view *v;
+
+    memset(used, 0, sizeof *used);
+    assert_ok(store_view_open(&v, rig.store));
+    assert_int_equal(store_view_hosts(v), 1);
+    assert_string_equal(store_view_host(v, 0)->name, "gen-1");
+    if (cells) {
+        assert_ok(store_scan_cells(v, 0, &ask, add_cells, &all, NULL));
+    } else {
+        assert_ok(store_scan_blocks(v, 0, &range, add_rows, &all));
+    }
+    store_view_close(v);
+    return all;
+}
+
+static enum err copy_one(void *ctx, const char *name)
+{
+    const char *const *dirs = ctx;
+    char to[600], from[600];
+
+    snprintf(to, sizeof to, "%s/%s", dirs[0], name);
+    snprintf(from, sizeof from, "%s/%s", dirs[1], name);
+    copy(to, from);
+    return ERR_OK;
+}
+
+static void copy_all(const char *to, const char *from)
+{
+    const char *dirs[2] = {to, from};
+
+    assert_ok(os_mkdirs(to, false));
+    assert_ok(os_list_dir(from, copy_one, dirs));
+}
+
+/* Copies the fixture and takes all segments but those of this kind and the rests out of it. */
+static void open_only(unsigned kind)
+{
+    struct manifest_conf conf = {.fio = fio_unsynced()};
+    char segments[300];
+    struct manifest_list *l;
+    struct manifest *m;
+    uint64_t drop[16];
+    size_t n = 0;
+
+    rig_init(&rig);
+    rig_set_now(RIG_T0 + 24 * WINDOW_NS);
+    snprintf(segments, sizeof segments, "%s/segments", rig.dir);
+    copy_all(segments, STORE);
+    conf.dir = segments;
+    assert_ok(manifest_open(&m, &conf, NULL));
+    l = manifest_view(m);
+    for (size_t i = 0; i < manifest_segments(l); i++) {
+        if (manifest_segment(l, i)->kind != kind && manifest_segment(l, i)->kind != SEG_REST) {
+            drop[n++] = manifest_segment(l, i)->number;
+        }
+    }
+    manifest_list_release(l);
+    assert_ok(manifest_change(m, NULL, 0, drop, n, NULL));
+    manifest_publish(m);
+    manifest_close(m);
+    rig_open(&rig);
+}
+
+static void values_of_format_1_are_read(void **state)
+{
+    static const struct {
+        unsigned kind; /* that is left */
+        enum store_tier used;
+    } rows[] = {
+        {SEG_RAW, STORE_SUMMARY},
+        {SEG_10S, STORE_10S},
+        {SEG_1MIN, STORE_1MIN},
+        {SEG_1H, STORE_1H},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct store_used used;
+        struct samples all;
+
+        open_only(rows[i].kind);
+        assert_int_equal(rig_count_all(&rig), BATCHES);
+        all = read_store(false, &used);
+        assert_int_equal(all.n, i ? 0 : STORE_SAMPLES);
+        assert_true(all.digest == (i ? 0 : STORE_DIGEST));
+        all = read_store(true, &used);
+        assert_int_equal(all.n, STORE_SAMPLES);
+        assert_true(used.windows[rows[i].used] > 0);
+        assert_int_equal(used.damaged, 0);
+        rig_fini(&rig);
+    }
+}
+
+static void make_store(void)
+{
+    struct fleetgen *g = rig_host(1);
+    struct store_used used;
+    struct samples all;
+    char segments[300];
+
+    rig_init(&rig);
+    rig_open(&rig);
+    for (unsigned i = 0; i < BATCHES; i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put(&rig, &b));
+        rig_batch_fini(&b);
+    }
+    rig_set_now(RIG_T0 + 24 * WINDOW_NS);
+    assert_ok(store_seal_now(rig.store, rig_now()));
+    all = read_store(false, &used);
+    print_message("STORE_SAMPLES %llu\nSTORE_DIGEST %llu\n", (unsigned long long)all.n,
+                  (unsigned long long)all.digest);
+    all = read_store(true, &used);
+    print_message("cells: %llu\n", (unsigned long long)all.n);
+    rig_close(&rig);
+    snprintf(segments, sizeof segments, "%s/segments", rig.dir);
+    if (!os_exists(STORE)) {
+        copy_all(STORE, segments);
+    }
+    rig_fini(&rig);
+    fleetgen_destroy(g);
+}
+
+static void make(void **state)
+{
+    struct seg_info info = seg_rig_info(17);
+
+    (void)state;
+    make_log(path_in("log"));
+    copy(FIXTURES "wal-format2.log", path_in("log"));
+    assert_ok(os_remove(path_in("log")));
+    assert_ok(seg_rig_write(fio_unsynced(), dir, &info));
+    copy(FIXTURES "segment-format1.seg", path_in(name_of(&info)));
+    assert_ok(os_remove(path_in(name_of(&info))));
+    make_manifest();
+    copy(FIXTURES "manifest-format1", path_in("manifest"));
+    make_store();
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest maker[] = {T(make)};
+    const struct CMUnitTest tests[] = {
+        T(format_2_of_the_log_is_read),
+        T(format_1_of_segments_is_read),
+        T(format_1_of_the_manifest_is_read),
+        T(values_of_format_1_are_read),
+    };
+
+    if (getenv("PROCFLEET_MAKE_FIXTURES")) {
+        return cmocka_run_group_tests(maker, NULL, NULL);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

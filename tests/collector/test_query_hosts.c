@@ -1,0 +1,185 @@
+/* What ListHosts tells of clocks, certificates and clones, by the session and by the store. */
+#include "tests/support/t.h"
+
+#include "common/clk.h"
+#include "tests/collector/ask.h"
+
+#define DAY (86400 * CLK_S)
+#define NOW LAB_NS(1000)
+
+static struct query_host_state told;
+static bool heard;
+
+static bool state_of(void *ctx, const struct uuid *host, struct query_host_state *out)
+{
+    (void)ctx;
+    (void)host;
+    *out = told;
+    return heard;
+}
+
+static struct lab *lab_with_one(struct host_offset clock)
+{
+    static const int64_t cpu[] = {1, 2, 3};
+    struct lab *l = lab_open(NULL, NULL);
+
+    lab_begin(l, 1, 77, 1);
+    lab_clock(l, clock);
+    for (unsigned i = 0; i < 3; i++) {
+        lab_tick(l, 990 + i);
+    }
+    lab_cpu(l, 100, false, 0, 3, cpu);
+    lab_put(l);
+    return l;
+}
+
+static void run(struct query_answer *a, struct lab *l, enum query_kind kind, bool failed)
+{
+    struct query_env env = {
+        .view = lab_view(l), .now_ns = NOW, .store_failed = failed, .host_state = state_of};
+    struct wire_query q = {0};
+    struct errmsg why = {""};
+
+    assert_ok(query_run(a, kind, &env, &q, &why));
+}
+
+static void the_clock_is_what_the_agent_told_last_else_what_is_stored(void **state)
+{
+    static const struct {
+        struct host_offset stored, told;
+        bool heard;
+        int64_t offset_ns, error_ns; /* error -1: none */
+    } rows[] = {
+        {{0}, {0}, false, 0, -1},
+        {{true, true, 5, 2}, {0}, false, 5, 2},
+        {{true, true, 5, 2}, {0}, true, 5, 2},
+        {{true, true, 5, 2}, {true, true, 7, 1}, true, 7, 1},
+        {{true, true, 5, 2}, {true, false, 8, 0}, true, 8, -1},
+        {{true, false, 5, 0}, {0}, true, 5, -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct lab *l = lab_with_one(rows[i].stored);
+        struct query_answer a;
+
+        told = (struct query_host_state){.clock = rows[i].told, .heard_ns = 9};
+        heard = rows[i].heard;
+        run(&a, l, QUERY_HOSTS, false);
+        assert_int_equal(a.data.n_hosts, 1);
+        assert_int_equal(a.data.hosts[0].offset_ns, rows[i].offset_ns);
+        assert_int_equal(a.data.hosts[0].has_offset, rows[i].error_ns >= 0);
+        if (rows[i].error_ns >= 0) {
+            assert_int_equal(a.data.hosts[0].offset_error_ns, rows[i].error_ns);
+        }
+        assert_int_equal(a.data.hosts[0].heard_ns, heard ? 9 : 0);
+        query_answer_fini(&a);
+        lab_close(l);
+    }
+}
+
+static void a_host_with_a_wrong_clock_is_not_silent(void **state)
+{
+    /* Its newest stamp is of 992 s; what its clock lacks, and what ours shows, in s. */
+    static const struct {
+        int64_t behind_s;
+        int64_t now_s;
+        bool silent;
+    } rows[] = {
+        {0, 1000, false},   {0, 1100, true},   {3600, 4600, false},
+        {3600, 4700, true}, {-800, 300, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct lab *l = lab_with_one((struct host_offset){true, true, rows[i].behind_s * CLK_S, 0});
+        struct query_env env = {.view = lab_view(l),
+                                .now_ns = LAB_EPOCH_NS + rows[i].now_s * CLK_S};
+        struct wire_query q = {0};
+        struct errmsg why = {""};
+        struct query_answer a;
+
+        assert_ok(query_run(&a, QUERY_TOP, &env, &q, &why));
+        assert_int_equal(ask_note(&a.data, "nothing new since"), rows[i].silent);
+        query_answer_fini(&a);
+        lab_close(l);
+    }
+}
+
+static void a_certificate_that_was_not_renewed_in_time_is_noted(void **state)
+{
+    static const struct {
+        int64_t life_days, left_days; /* left: 0 = nothing is known */
+        const char *note;             /* NULL: none */
+    } rows[] = {
+        {90, 0, NULL},
+        {90, 31, NULL},
+        {90, 30, "host-1 (30 days or less)"},
+        {90, 8, "host-1 (30 days or less)"},
+        {90, 7, "host-1 (7 days or less)"},
+        {90, 1, "host-1 (1 day or less)"},
+        {90, -1, "host-1 (it has ended)"},
+        {3650, 31, NULL},
+        {9, 4, NULL}, /* short lives are not due for long */
+        {9, 3, "host-1 (7 days or less)"},
+    };
+    struct lab *l = lab_with_one((struct host_offset){0});
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        int64_t end_ns = NOW + rows[i].left_days * DAY;
+        struct query_answer a;
+
+        heard = true;
+        told = (struct query_host_state){0};
+        if (rows[i].left_days) {
+            told.not_after_ns = end_ns;
+            told.not_before_ns = end_ns - rows[i].life_days * DAY;
+        }
+        run(&a, l, QUERY_HOSTS, false);
+        assert_int_equal(a.data.hosts[0].not_after_ns, told.not_after_ns);
+        assert_int_equal(ask_note(&a.data, "certificate ends soon"), rows[i].note != NULL);
+        assert_true(!rows[i].note || ask_note(&a.data, rows[i].note));
+        assert_false(a.data.partial);
+        query_answer_fini(&a);
+        run(&a, l, QUERY_TOP, false); /* hosts says it, not every answer */
+        assert_false(ask_note(&a.data, "certificate"));
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
+static void clones_and_a_failed_store_are_noted_on_every_answer(void **state)
+{
+    static const enum query_kind kinds[] = {QUERY_HOSTS, QUERY_TOP, QUERY_PROCESSES};
+    struct lab *l = lab_with_one((struct host_offset){0});
+
+    (void)state;
+    heard = true;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        for (unsigned bits = 0; bits < 4; bits++) {
+            struct query_answer a;
+
+            told = (struct query_host_state){.clones = bits & 1 ? 2 : 0};
+            run(&a, l, kinds[i], bits & 2);
+            assert_int_equal(ask_note(&a.data, "two machines use this identity"), bits & 1);
+            assert_int_equal(ask_note(&a.data, "nothing new is stored"), bits >> 1);
+            assert_int_equal(a.data.hosts[0].clones, told.clones);
+            query_answer_fini(&a);
+        }
+    }
+    lab_close(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_clock_is_what_the_agent_told_last_else_what_is_stored),
+        cmocka_unit_test(a_host_with_a_wrong_clock_is_not_silent),
+        cmocka_unit_test(a_certificate_that_was_not_renewed_in_time_is_noted),
+        cmocka_unit_test(clones_and_a_failed_store_are_noted_on_every_answer),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL) ||
+           cmocka_run_group_tests_name("sealed", tests, lab_seal_all, NULL);
+}

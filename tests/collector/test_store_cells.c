@@ -1,0 +1,909 @@
+/* Cells over head, sealed windows, patches and tiers against a plain scan over all samples. */
+#include "collector/store/store_read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/store/raw_value.h"
+#include "collector/store/seg_ahead.h"
+#include "collector/store/store_impl.h"
+#include "collector/store/store_windows.h"
+#include "collector/store/tier.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define BATCH_TICKS 10u
+#define PER_WINDOW  30u
+#define WINDOWS_MAX 13u
+#define BATCHES_MAX (PER_WINDOW * WINDOWS_MAX)
+#define BEFORE_NS   (60 * CLK_S)
+#define METRICS                                                                         \
+    (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_PRIORITY) | \
+     METRIC_BIT(M_WORKING_SET_SIZE))
+
+/* What became of a batch. */
+enum fate { SEALED, LATE, LOST };
+
+struct sample {
+    unsigned metric;
+    struct proc_id id;
+    int64_t wall_ns, mono_ns, value;
+    bool fresh;
+};
+
+struct world {
+    struct rig rig;
+    char dir[256]; /* of our segments */
+    struct manifest *m;
+    struct packer *packer;
+    struct arena memory;
+    struct store_view *opened, *view; /* view: opened's head, our segments */
+    size_t n_windows;                 /* sealed; one more is in the head */
+    struct batch *batches[BATCHES_MAX];
+    enum fate fates[BATCHES_MAX];
+    struct tier minutes[WINDOWS_MAX];
+    size_t n_samples, cap_samples;
+    struct sample *samples; /* by metric, process, time */
+    uint64_t rng;
+};
+
+static uint64_t next(struct world *w)
+{
+    w->rng = w->rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return w->rng >> 33;
+}
+
+/* -- samples -- */
+
+static int by_sample(const void *a, const void *b)
+{
+    const struct sample *x = a, *y = b;
+
+    if (x->metric != y->metric) {
+        return x->metric < y->metric ? -1 : 1;
+    }
+    if (x->id.pid != y->id.pid) {
+        return x->id.pid < y->id.pid ? -1 : 1;
+    }
+    if (x->id.start != y->id.start) {
+        return x->id.start < y->id.start ? -1 : 1;
+    }
+    return x->wall_ns < y->wall_ns ? -1 : x->wall_ns > y->wall_ns;
+}
+
+static bool same_series(const struct sample *x, const struct sample *y)
+{
+    return x->metric == y->metric && proc_id_eq(x->id, y->id);
+}
+
+static void keep_samples(struct world *w, const struct batch *b)
+{
+    for (size_t c = 0; c < b->n_columns; c++) {
+        const int64_t *v = b->columns[c].values;
+
+        for (size_t r = 0; r < b->n_runs; r++) {
+            const struct batch_run *run = &b->runs[r];
+
+            for (uint32_t k = 0; (run->mask & METRIC_BIT(b->columns[c].metric)) && k < run->n_ticks;
+                 k++) {
+                size_t tick = run->first_tick + k;
+
+                if (w->n_samples == w->cap_samples) {
+                    w->cap_samples = w->cap_samples ? w->cap_samples * 2 : 4096;
+                    w->samples = mem_realloc_array(w->samples, w->cap_samples, sizeof *w->samples);
+                    assert_non_null(w->samples);
+                }
+                w->samples[w->n_samples++] = (struct sample){
+                    b->columns[c].metric, run->id, b->wall_ns[tick],
+                    b->mono_ns[tick],     *v++,    run->fresh && !k,
+                };
+            }
+        }
+    }
+}
+
+/* -- sealing by hand -- */
+
+struct sealing {
+    struct world *w;
+    int64_t window_ns;
+    bool patch;
+    const struct host_window *hw;
+    int64_t t0_ns, t1_ns;
+    struct seg_info infos[SEG_KINDS];
+    size_t n;
+};
+
+static struct seg_writer *file_begin(struct sealing *s, unsigned kind, uint32_t *host)
+{
+    struct seg_info info = {.number = manifest_number(s->w->m),
+                            .kind = (uint8_t)kind,
+                            .n_windows = 1,
+                            .patch = s->patch,
+                            .window_ns = s->window_ns,
+                            .span_ns = kind == SEG_1H ? TIER_1H_NS : WINDOW_NS};
+    const struct seq_range range = {info.number, info.number};
+    struct seg_writer *w;
+
+    assert_ok(seg_writer_create(&w, s->w->rig.conf.fio, s->w->dir, &info, &s->window_ns, NULL));
+    assert_ok(seg_writer_host(w, host, &s->hw->host, "gen", 0, s->t0_ns, s->t1_ns));
+    assert_ok(seg_writer_ranges(w, &s->hw->host, 1, &range, 1));
+    return w;
+}
+
+static void file_end(struct sealing *s, struct seg_writer *w, uint64_t values)
+{
+    assert_ok(seg_writer_finish(w, values, &s->infos[s->n++], NULL));
+}
+
+static void seal_tier(struct sealing *s, unsigned kind, const struct tier *t)
+{
+    uint64_t points = 0;
+    uint32_t host;
+    struct seg_writer *w = file_begin(s, kind, &host);
+
+    assert_ok(tier_write(w, s->w->packer, host, 0, t, &points));
+    file_end(s, w, points);
+}
+
+static void seal_raw(struct sealing *s, const struct tier *sums)
+{
+    struct tier_later *later;
+    uint64_t values = 0;
+    uint32_t host;
+    struct seg_writer *w = file_begin(s, SEG_RAW, &host);
+
+    assert_ok(tier_later_create(&later));
+    assert_ok(raw_value_write(w, s->w->packer, host, 0, s->hw, &values));
+    assert_ok(tier_later_add(later, s->w->packer, host, 0, sums));
+    assert_ok(tier_later_write(later, w));
+    tier_later_destroy(later);
+    file_end(s, w, values);
+}
+
+static void seal(struct world *w, size_t window, enum fate fate)
+{
+    struct window_batch in[PER_WINDOW];
+    struct host_window hw;
+    struct sealing s = {.w = w, .patch = fate == LATE, .hw = &hw};
+    struct tier fine, minutes, sums;
+    size_t n = 0;
+
+    s.t0_ns = INT64_MAX;
+    for (size_t i = window * PER_WINDOW; i < (window + 1) * PER_WINDOW; i++) {
+        int64_t t0, t1;
+
+        if (w->fates[i] == fate) {
+            in[n++] = (struct window_batch){.batch = w->batches[i]};
+            store_span(w->batches[i], 0, &t0, &t1);
+            s.t0_ns = t0 < s.t0_ns ? t0 : s.t0_ns;
+            s.t1_ns = t1 > s.t1_ns ? t1 : s.t1_ns;
+        }
+    }
+    if (!n) {
+        return;
+    }
+    s.window_ns = RIG_T0 + (int64_t)window * WINDOW_NS;
+    assert_ok(window_join(&hw, &w->memory, in, n, "gen"));
+    assert_ok(tier_make(&fine, &w->memory, &hw, TIER_10S_NS, false, NULL));
+    assert_ok(tier_join(&minutes, &w->memory, &fine, 1, TIER_1MIN_NS, true));
+    assert_ok(tier_join(&sums, &w->memory, &fine, 1, TIER_WINDOW_NS, false));
+    seal_raw(&s, &sums);
+    seal_tier(&s, SEG_10S, &fine);
+    seal_tier(&s, SEG_1MIN, &minutes);
+    w->minutes[window] = minutes;
+    assert_ok(manifest_change(w->m, s.infos, s.n, NULL, 0, NULL));
+    manifest_publish(w->m);
+}
+
+/* The first twelve windows' hour. */
+static void seal_hour(struct world *w)
+{
+    struct host_window hw = {.host = w->batches[0]->head.host};
+    struct sealing s = {.w = w, .window_ns = RIG_T0, .hw = &hw};
+    struct tier hour;
+    int64_t unused;
+
+    store_span(w->batches[0], 0, &s.t0_ns, &unused);
+    store_span(w->batches[12 * PER_WINDOW - 1], 0, &unused, &s.t1_ns);
+    assert_ok(tier_join(&hour, &w->memory, w->minutes, 12, TIER_1H_NS, true));
+    seal_tier(&s, SEG_1H, &hour);
+    assert_ok(manifest_change(w->m, s.infos, s.n, NULL, 0, NULL));
+    manifest_publish(w->m);
+}
+
+/* Retention: the segments of a kind whose window is before that one. */
+static void drop(struct world *w, unsigned kind, size_t before_window)
+{
+    struct manifest_list *l = manifest_view(w->m);
+    int64_t end = RIG_T0 + (int64_t)before_window * WINDOW_NS;
+
+    for (size_t i = 0; i < manifest_segments(l); i++) {
+        const struct seg_info *s = manifest_segment(l, i);
+
+        if (s->kind == kind && s->window_ns < end) {
+            assert_ok(manifest_change(w->m, NULL, 0, &s->number, 1, NULL));
+            manifest_publish(w->m);
+        }
+    }
+    manifest_list_release(l);
+}
+
+/* All minutes are in their hour. */
+static void mark_in_hour(struct world *w)
+{
+    struct manifest_list *l = manifest_view(w->m);
+
+    for (size_t i = 0; i < manifest_segments(l); i++) {
+        struct seg_info s = *manifest_segment(l, i);
+
+        if (s.kind == SEG_1MIN) {
+            s.in_hour = true;
+            assert_ok(manifest_change(w->m, &s, 1, &s.number, 1, NULL));
+            manifest_publish(w->m);
+        }
+    }
+    manifest_list_release(l);
+}
+
+/* -- the world -- */
+
+static void put_batch(struct world *w, struct fleetgen *g, size_t i, enum fate fate, bool head)
+{
+    struct rig_batch rb;
+
+    rig_batch(&rb, g, BATCH_TICKS);
+    assert_ok(wire_batch_decode(&w->batches[i], rb.bytes, rb.n));
+    w->fates[i] = fate;
+    if (fate != LOST) {
+        keep_samples(w, w->batches[i]);
+    }
+    if (head) {
+        assert_ok(rig_put(&w->rig, &rb));
+    }
+    rig_batch_fini(&rb);
+}
+
+static void view_close(struct world *w)
+{
+    manifest_list_release(w->view->segments);
+    packer_destroy(w->view->packer);
+    seg_ahead_destroy(w->view->ahead);
+    mem_free(w->view);
+    store_view_close(w->opened);
+}
+
+static void look(struct world *w)
+{
+    size_t n;
+
+    if (w->opened) {
+        view_close(w);
+    }
+    assert_ok(store_view_open(&w->opened, w->rig.store));
+    n = sizeof *w->view + store_view_hosts(w->opened) * sizeof w->view->hosts[0];
+    w->view = mem_alloc(n);
+    assert_non_null(w->view);
+    memcpy(w->view, w->opened, n);
+    w->view->segments = manifest_view(w->m);
+    assert_non_null(w->view->segments);
+}
+
+/* lost, late: every so many-th batch, 0 = none. */
+static void world_open(struct world *w, uint64_t seed, size_t n_windows, unsigned lost,
+                       unsigned late)
+{
+    const struct fleetgen_conf conf = {.seed = seed,
+                                       .processes = 6,
+                                       .metrics = 8,
+                                       .starts_per_hour = 600,
+                                       .begin_ns = RIG_T0 + (int64_t)(seed % 2) * 3333333};
+    struct fleetgen *g = fleetgen_create(&conf);
+    struct manifest_conf mc = {w->dir, NULL};
+
+    memset(w, 0, sizeof *w);
+    w->rng = seed;
+    w->n_windows = n_windows;
+    rig_init(&w->rig);
+    rig_open(&w->rig);
+    mc.fio = w->rig.conf.fio;
+    support_temp_dir(w->dir, sizeof w->dir);
+    assert_ok(manifest_open(&w->m, &mc, NULL));
+    assert_ok(packer_create(&w->packer));
+    arena_init(&w->memory, (size_t)1 << 30);
+    for (size_t i = 0; i < (n_windows + 1) * PER_WINDOW; i++) {
+        bool head = i >= n_windows * PER_WINDOW;
+        enum fate fate = head                           ? SEALED
+                         : lost && i % lost == lost / 2 ? LOST
+                         : late && i % late == late / 2 ? LATE
+                                                        : SEALED;
+
+        put_batch(w, g, i, fate, head);
+    }
+    fleetgen_destroy(g);
+    for (size_t i = 0; i < n_windows; i++) {
+        seal(w, i, SEALED);
+        seal(w, i, LATE);
+    }
+    qsort(w->samples, w->n_samples, sizeof *w->samples, by_sample);
+    look(w);
+}
+
+static void world_close(struct world *w)
+{
+    view_close(w);
+    manifest_close(w->m);
+    packer_destroy(w->packer);
+    arena_fini(&w->memory);
+    for (size_t i = 0; i < BATCHES_MAX; i++) {
+        wire_batch_free(w->batches[i]);
+    }
+    mem_free(w->samples);
+    rig_fini(&w->rig);
+    support_remove_dir(w->dir);
+}
+
+/* -- what came -- */
+
+struct got {
+    unsigned metric;
+    struct proc_id id;
+    bool before, fresh;
+    uint32_t instances;
+    int64_t step;
+    size_t order;
+    struct cell cell;
+};
+
+struct answer {
+    int64_t step_ns;
+    struct got *list;
+    size_t n, cap;
+    struct store_ticks ticks;
+    struct store_used used;
+};
+
+static enum err take(void *ctx, const struct store_cell_row *row)
+{
+    struct answer *a = ctx;
+    size_t i = 0;
+
+    assert_true(row->begin_ns < row->end_ns);
+    for (uint64_t bits = row->mask; bits; bits &= bits - 1, i++) {
+        int64_t step = a->step_ns ? row->begin_ns / a->step_ns : 0;
+
+        if (a->n == a->cap) {
+            a->cap = a->cap ? a->cap * 2 : 256;
+            a->list = mem_realloc_array(a->list, a->cap, sizeof *a->list);
+            assert_non_null(a->list);
+        }
+        if (a->step_ns && !row->before) {
+            assert_int_equal((row->end_ns - 1) / a->step_ns, step);
+        }
+        a->list[a->n] = (struct got){
+            (unsigned)__builtin_ctzll(bits), row->id, row->before,  row->fresh, row->instances,
+            row->before ? INT64_MIN : step,  a->n,    row->cells[i]};
+        a->n++;
+    }
+    return ERR_OK;
+}
+
+static int by_got(const void *a, const void *b)
+{
+    const struct got *x = a, *y = b;
+
+    if (x->metric != y->metric) {
+        return x->metric < y->metric ? -1 : 1;
+    }
+    if (x->id.pid != y->id.pid) {
+        return x->id.pid < y->id.pid ? -1 : 1;
+    }
+    if (x->id.start != y->id.start) {
+        return x->id.start < y->id.start ? -1 : 1;
+    }
+    if (x->step != y->step) {
+        return x->step < y->step ? -1 : 1;
+    }
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static bool same_cell(const struct got *x, const struct got *y)
+{
+    return x->metric == y->metric && proc_id_eq(x->id, y->id) && x->step == y->step;
+}
+
+static bool is_counter(unsigned metric)
+{
+    return metric_by_id(metric)->kind == METRIC_COUNTER;
+}
+
+/* Asks, and joins what belongs together. */
+static void ask_for(struct world *w, struct answer *a, struct store_cells ask)
+{
+    size_t n = 0;
+
+    *a = (struct answer){.step_ns = ask.step_ns};
+    ask.used = &a->used;
+    assert_ok(store_scan_cells(w->view, 0, &ask, take, a, &a->ticks));
+    if (a->n) {
+        qsort(a->list, a->n, sizeof *a->list, by_got);
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        if (n && same_cell(&a->list[n - 1], &a->list[i]) && !a->list[i].instances) {
+            cell_join(&a->list[n - 1].cell, is_counter(a->list[i].metric), &a->list[i].cell);
+            a->list[n - 1].fresh |= a->list[i].fresh;
+        } else {
+            a->list[n++] = a->list[i];
+        }
+    }
+    a->n = n;
+}
+
+/* -- the plain scan -- */
+
+static void assert_counter(const struct cell *c, const struct sample *s, size_t n,
+                           const struct sample *base, bool extremes)
+{
+    int64_t lo = INT64_MAX, hi = INT64_MIN;
+
+    for (size_t i = base ? 0 : 1; i < n; i++) {
+        int64_t d = s[i].value - (i ? s[i - 1].value : base->value);
+
+        lo = d < lo ? d : lo;
+        hi = d > hi ? d : hi;
+    }
+    assert_int_equal(c->last - c->first, s[n - 1].value - (base ? base->value : s[0].value));
+    assert_int_equal(cell_grew(c), lo <= hi);
+    if (extremes && lo <= hi) {
+        assert_int_equal(c->min, lo);
+        assert_int_equal(c->max, hi);
+    }
+}
+
+static void assert_gauge(const struct cell *c, const struct sample *s, size_t n)
+{
+    int64_t sum = 0, lo = s[0].value, hi = lo;
+
+    for (size_t i = 0; i < n; i++) {
+        sum += s[i].value;
+        lo = s[i].value < lo ? s[i].value : lo;
+        hi = s[i].value > hi ? s[i].value : hi;
+    }
+    assert_int_equal(c->sum, sum);
+    assert_int_equal(c->min, lo);
+    assert_int_equal(c->max, hi);
+}
+
+/* The samples s[0..n) of one process, metric and step; those of `base` came before. */
+static void assert_cell(const struct got *g, const struct sample *s, size_t n,
+                        const struct sample *base, const struct cell *base_got, bool extremes)
+{
+    struct cell c = g->cell;
+
+    assert_int_equal(c.count, n);
+    assert_int_equal(c.last, s[n - 1].value);
+    assert_int_equal(c.last_ns, s[n - 1].wall_ns);
+    if (!is_counter(g->metric)) {
+        assert_int_equal(c.first_ns, s[0].wall_ns);
+        assert_gauge(&c, s, n);
+        return;
+    }
+    if (base_got) {
+        cell_follow(&c, base_got);
+    }
+    assert_counter(&c, s, n, base, extremes);
+}
+
+/* The ticks of the range, by the samples of a process that never ends: the generator has one. */
+static void assert_ticks(const struct world *w, const struct store_ticks *t,
+                         const struct store_cells *ask)
+{
+    uint64_t n = 0;
+    int64_t span = 0, before = INT64_MIN;
+
+    for (size_t i = 0; i < (w->n_windows + 1) * PER_WINDOW; i++) {
+        const struct batch *b = w->batches[i];
+
+        for (size_t k = 0; w->fates[i] != LOST && k < b->n_ticks; k++) {
+            if (b->wall_ns[k] >= ask->since_ns && b->wall_ns[k] < ask->until_ns) {
+                n++;
+                span += before == INT64_MIN ? 0 : b->mono_ns[k] - before;
+            }
+            before = b->wall_ns[k] >= ask->since_ns - ask->before_ns ? b->mono_ns[k] : before;
+        }
+    }
+    assert_int_equal(t->ticks, n);
+    assert_int_equal(t->span_mono_ns, span);
+}
+
+static void check(struct world *w, const struct store_cells *ask, bool extremes)
+{
+    const struct sample *s = w->samples, *end = s + w->n_samples, *base = NULL;
+    const struct cell *base_got = NULL;
+    struct answer a;
+    size_t at = 0;
+
+    ask_for(w, &a, *ask);
+    assert_ticks(w, &a.ticks, ask);
+    while (s < end) {
+        size_t n = 1;
+
+        if (base && !same_series(base, s)) {
+            base = NULL;
+            base_got = NULL;
+        }
+        if (!(ask->metrics & METRIC_BIT(s->metric)) || s->wall_ns >= ask->until_ns ||
+            s->wall_ns < ask->since_ns) {
+            bool near = s->wall_ns < ask->since_ns && s->wall_ns >= ask->since_ns - ask->before_ns;
+
+            base = near ? s : base;
+            s++;
+            continue;
+        }
+        while (s + n < end && same_series(s, s + n) && s[n].wall_ns < ask->until_ns &&
+               (!ask->step_ns || s[n].wall_ns / ask->step_ns == s->wall_ns / ask->step_ns)) {
+            n++;
+        }
+        for (; at < a.n && a.list[at].before; at++) {
+            bool own = a.list[at].metric == s->metric && proc_id_eq(a.list[at].id, s->id);
+
+            base_got = own ? &a.list[at].cell : base_got;
+        }
+        assert_true(at < a.n);
+        assert_int_equal(a.list[at].metric, s->metric);
+        assert_true(proc_id_eq(a.list[at].id, s->id));
+        assert_cell(&a.list[at], s, n, base, base_got, extremes);
+        base = s + n - 1;
+        base_got = &a.list[at++].cell;
+        s += n;
+    }
+    for (; at < a.n; at++) {
+        assert_true(a.list[at].before);
+    }
+    mem_free(a.list);
+}
+
+static int64_t some_time(struct world *w, int64_t unit_ns)
+{
+    int64_t span = (int64_t)(w->n_windows + 1) * WINDOW_NS;
+    int64_t when = RIG_T0 + (int64_t)(next(w) % (uint64_t)(span / CLK_MS)) * CLK_MS;
+
+    return when - when % unit_ns;
+}
+
+static struct store_cells some_ask(struct world *w, int64_t unit_ns)
+{
+    struct store_cells ask = {.before_ns = BEFORE_NS, .metrics = METRICS};
+    int64_t a = some_time(w, unit_ns), b = some_time(w, unit_ns);
+
+    ask.since_ns = a < b ? a : b;
+    ask.until_ns = (a < b ? b : a) + unit_ns;
+    return ask;
+}
+
+/* -- tests -- */
+
+static void any_range_equals_a_plain_scan(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        struct world *w = mem_alloc(sizeof *w);
+
+        assert_non_null(w);
+        world_open(w, seed, 3, seed == 2 ? 7 : 0, seed == 3 ? 5 : 0);
+        for (unsigned i = 0; i < 12; i++) {
+            struct store_cells ask = some_ask(w, i % 2 ? 10 * CLK_S : 1);
+
+            check(w, &ask, seed != 3);
+        }
+        world_close(w);
+        mem_free(w);
+    }
+}
+
+static void steps_are_never_crossed(void **state)
+{
+    static const int64_t steps[] = {CLK_S, 7 * CLK_S, 10 * CLK_S, 60 * CLK_S, 900 * CLK_S};
+    struct world *w = mem_alloc(sizeof *w);
+
+    (void)state;
+    assert_non_null(w);
+    world_open(w, 5, 2, 0, 0);
+    for (size_t i = 0; i < COUNT_OF(steps); i++) {
+        struct store_cells ask = some_ask(w, i % 2 ? 1 : 10 * CLK_S);
+
+        ask.step_ns = steps[i];
+        check(w, &ask, true);
+    }
+    world_close(w);
+    mem_free(w);
+}
+
+static void where_rows_are_gone_ten_seconds_are_exact(void **state)
+{
+    struct world *w = mem_alloc(sizeof *w);
+
+    (void)state;
+    assert_non_null(w);
+    world_open(w, 6, 3, 11, 0);
+    drop(w, SEG_RAW, 2);
+    look(w);
+    for (unsigned i = 0; i < 6; i++) {
+        struct store_cells ask = some_ask(w, 10 * CLK_S);
+
+        ask.step_ns = i % 2 ? 30 * CLK_S : 0;
+        check(w, &ask, true);
+    }
+    world_close(w);
+    mem_free(w);
+}
+
+static void the_cheapest_exact_form_is_taken(void **state)
+{
+    const struct store_cells all = {
+        .since_ns = RIG_T0 - 1, .until_ns = RIG_T0 + 5 * WINDOW_NS, .metrics = METRICS};
+    struct store_cells ask = all;
+    struct world *w = mem_alloc(sizeof *w);
+    struct answer a;
+
+    (void)state;
+    assert_non_null(w);
+    world_open(w, 8, 3, 0, 0);
+    ask_for(w, &a, ask);
+    assert_int_equal(a.used.windows[STORE_SUMMARY], 3);
+    assert_int_equal(a.used.windows[STORE_HEAD], 1);
+    assert_int_equal(a.used.windows[STORE_RAW] + a.used.windows[STORE_10S], 0);
+    assert_int_equal(a.used.coarse_from_ns, 0);
+    mem_free(a.list);
+    ask.since_ns = RIG_T0 + 20 * CLK_S; /* cuts the first window between two buckets */
+    ask_for(w, &a, ask);
+    assert_int_equal(a.used.windows[STORE_SUMMARY], 2);
+    assert_int_equal(a.used.windows[STORE_10S], 1);
+    mem_free(a.list);
+    ask.since_ns = RIG_T0 + 21 * CLK_S;
+    ask_for(w, &a, ask);
+    assert_int_equal(a.used.windows[STORE_RAW], 1);
+    mem_free(a.list);
+    drop(w, SEG_RAW, 1);
+    drop(w, SEG_10S, 1);
+    look(w);
+    ask_for(w, &a, all);
+    assert_int_equal(a.used.windows[STORE_1MIN], 1);
+    assert_true(a.used.coarse_from_ns >= RIG_T0);
+    assert_int_equal(a.used.coarse_bucket_ns, TIER_1MIN_NS);
+    assert_int_equal(a.used.folded, 1);
+    mem_free(a.list);
+    world_close(w);
+    mem_free(w);
+}
+
+/* Damages the rows of the oldest window. */
+static void spoil_rows(struct world *w)
+{
+    struct manifest_list *l = manifest_view(w->m);
+    const struct seg_info *info = manifest_segment(l, manifest_lower(l, SEG_RAW, INT64_MIN));
+    char path[512], name[SEG_NAME_MAX];
+    FILE *f;
+
+    seg_name(name, info);
+    snprintf(path, sizeof path, "%s/%s", w->dir, name);
+    f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 400, SEEK_SET), 0);
+    for (unsigned i = 0; i < 400; i++) {
+        assert_int_equal(fputc(0x55, f), 0x55);
+    }
+    assert_int_equal(fclose(f), 0);
+    manifest_list_release(l);
+}
+
+static void damaged_rows_are_replaced_by_a_tier(void **state)
+{
+    struct store_cells ask = {
+        .since_ns = RIG_T0 + 21 * CLK_S, .until_ns = RIG_T0 + 5 * WINDOW_NS, .metrics = METRICS};
+    struct world *w = mem_alloc(sizeof *w);
+    struct answer a;
+
+    (void)state;
+    assert_non_null(w);
+    world_open(w, 14, 2, 0, 0);
+    spoil_rows(w);
+    ask_for(w, &a, ask);
+    assert_int_equal(a.used.windows[STORE_RAW], 0);
+    assert_int_equal(a.used.windows[STORE_10S], 1);
+    assert_int_equal(a.used.windows[STORE_SUMMARY], 1);
+    assert_int_equal(a.used.damaged, 0);
+    mem_free(a.list);
+    drop(w, SEG_10S, 1);
+    drop(w, SEG_1MIN, 1);
+    look(w);
+    ask_for(w, &a, ask);
+    assert_int_equal(a.used.damaged, 1);
+    mem_free(a.list);
+    world_close(w);
+    mem_free(w);
+}
+
+/* Sums over everything: what processes grew, instances that began from zero. */
+struct total {
+    uint64_t count;
+    int64_t growth, sum;
+};
+
+static struct total plain_total(const struct world *w)
+{
+    struct total t = {0};
+
+    for (size_t i = 0; i < w->n_samples; i++) {
+        const struct sample *s = &w->samples[i];
+
+        if (s->metric == M_PRIORITY) {
+            t.count++;
+            t.sum += s->value;
+        } else if (s->metric == M_CPU_TIME) {
+            bool first = i == 0 || !same_series(s - 1, s);
+
+            t.growth += first ? (s->fresh ? s->value : 0) : s->value - s[-1].value;
+        }
+    }
+    return t;
+}
+
+static struct total answer_total(const struct answer *a)
+{
+    struct total t = {0};
+
+    for (size_t i = 0; i < a->n; i++) {
+        const struct got *g = &a->list[i];
+
+        if (g->metric == M_PRIORITY) {
+            t.count += g->cell.count;
+            t.sum += g->cell.sum;
+        } else if (g->metric == M_CPU_TIME) {
+            t.growth += g->instances ? g->cell.sum : g->cell.last - (g->fresh ? 0 : g->cell.first);
+        }
+    }
+    return t;
+}
+
+static void assert_total(struct world *w)
+{
+    const struct store_cells ask = {.since_ns = RIG_T0 - 1,
+                                    .until_ns = INT64_MAX,
+                                    .metrics = METRICS,
+                                    .folded = true,
+                                    .names = true};
+    struct total want = plain_total(w), got;
+    struct answer a;
+
+    look(w);
+    ask_for(w, &a, ask);
+    got = answer_total(&a);
+    assert_int_equal(got.count, want.count);
+    assert_int_equal(got.sum, want.sum);
+    assert_int_equal(got.growth, want.growth);
+    mem_free(a.list);
+}
+
+static void whatever_is_left_adds_up_to_the_same(void **state)
+{
+    struct world *w = mem_alloc(sizeof *w);
+
+    (void)state;
+    assert_non_null(w);
+    world_open(w, 10, 12, 0, 0);
+    assert_total(w);
+    drop(w, SEG_RAW, 5);
+    assert_total(w);
+    drop(w, SEG_10S, 4);
+    assert_total(w);
+    seal_hour(w);
+    mark_in_hour(w);
+    assert_total(w); /* the hour is there and not needed */
+    drop(w, SEG_1MIN, 3);
+    assert_total(w); /* the hour is needed, and nothing finer of it */
+    drop(w, SEG_RAW, 12);
+    drop(w, SEG_10S, 12);
+    drop(w, SEG_1MIN, 12);
+    assert_total(w);
+    world_close(w);
+    mem_free(w);
+}
+
+static enum err stop(void *ctx, const struct store_cell_row *row)
+{
+    (void)row;
+    (*(unsigned *)ctx)++;
+    return ERR_END;
+}
+
+static void the_reader_may_stop_and_ask_for_one_process(void **state)
+{
+    struct store_cells ask = {
+        .since_ns = RIG_T0 - 1, .until_ns = INT64_MAX, .metrics = METRICS, .has_pid = true};
+    struct world *w = mem_alloc(sizeof *w);
+    struct answer a;
+    unsigned n = 0;
+
+    (void)state;
+    assert_non_null(w);
+    world_open(w, 12, 1, 0, 0);
+    ask.pid = w->samples[0].id.pid;
+    ask_for(w, &a, ask);
+    assert_true(a.n > 0);
+    for (size_t i = 0; i < a.n; i++) {
+        assert_int_equal(a.list[i].id.pid, ask.pid);
+    }
+    mem_free(a.list);
+    assert_err(store_scan_cells(w->view, 0, &ask, stop, &n, NULL), ERR_END);
+    assert_int_equal(n, 1);
+    world_close(w);
+    mem_free(w);
+}
+
+static enum err no_row(void *ctx, const struct store_cell_row *row)
+{
+    (void)ctx;
+    (void)row;
+    fail();
+    return ERR_OK;
+}
+
+static enum err no_block(void *ctx, const struct store_block *b)
+{
+    (void)ctx;
+    (void)b;
+    fail();
+    return ERR_OK;
+}
+
+/* Nothing comes of a process that is not there: the caller could not look at the clock. */
+static void a_scan_without_rows_keeps_its_deadline(void **state)
+{
+    struct store_cells ask = {.until_ns = INT64_MAX, .metrics = METRICS, .has_pid = true, .pid = 9};
+    struct store_range range = {.until_ns = INT64_MAX, .made_since_ns = INT64_MIN};
+    struct fleetgen *g = rig_host(1);
+    struct store_view *v;
+    struct rig rig;
+
+    (void)state;
+    rig_init(&rig);
+    rig_open(&rig);
+    for (int sealed = 0; sealed < 2; sealed++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put(&rig, &b));
+        rig_batch_fini(&b);
+        assert_ok(store_view_open(&v, rig.store));
+        ask.deadline_ns = range.deadline_ns = 0;
+        assert_ok(store_scan_cells(v, 0, &ask, no_row, NULL, NULL));
+        ask.deadline_ns = range.deadline_ns = 1;
+        assert_err(store_scan_cells(v, 0, &ask, no_row, NULL, NULL), ERR_TIMEOUT);
+        assert_err(store_scan_blocks(v, 0, &range, no_block, NULL), ERR_TIMEOUT);
+        store_view_close(v);
+        assert_ok(store_seal_now(rig.store, INT64_MAX));
+    }
+    rig_fini(&rig);
+    fleetgen_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_range_equals_a_plain_scan),
+        cmocka_unit_test(steps_are_never_crossed),
+        cmocka_unit_test(a_scan_without_rows_keeps_its_deadline),
+        cmocka_unit_test(where_rows_are_gone_ten_seconds_are_exact),
+        cmocka_unit_test(the_cheapest_exact_form_is_taken),
+        cmocka_unit_test(damaged_rows_are_replaced_by_a_tier),
+        cmocka_unit_test(whatever_is_left_adds_up_to_the_same),
+        cmocka_unit_test(the_reader_may_stop_and_ask_for_one_process),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

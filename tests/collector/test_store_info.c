@@ -1,0 +1,267 @@
+#include <stdio.h>
+
+#include "collector/store/store_read.h"
+#include "common/mem.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/t.h"
+
+#define S       INT64_C(1000000000)
+#define BATCHES 90 /* of ten seconds: three windows */
+
+static struct {
+    struct rig rig;
+    struct uuid boot;
+    size_t n;
+    struct inst {
+        struct proc_id id;
+        char name[64];
+        int64_t first_ns, last_ns; /* ticks with it */
+    } at[1024];                    /* every instance there was */
+    struct store_view *v;
+} x;
+
+static void note_tick(const struct sample_tick *t)
+{
+    for (size_t i = 0; i < t->n_rows; i++) {
+        const struct proc_info *info = t->rows[i].info;
+        size_t k = 0;
+
+        while (k < x.n && !proc_id_eq(x.at[k].id, info->id)) {
+            k++;
+        }
+        if (k == x.n) {
+            assert_true(x.n < COUNT_OF(x.at));
+            x.at[x.n++] = (struct inst){.id = info->id, .first_ns = t->wall_ns};
+            (void)snprintf(x.at[k].name, sizeof x.at[k].name, "%.*s", (int)info->name.n,
+                           info->name.p);
+        }
+        x.at[k].last_ns = t->wall_ns;
+    }
+}
+
+/* A host with so many starts that the head soon forgets them; the last window is not sealed. */
+static int setup(void **state)
+{
+    const struct fleetgen_conf conf = {
+        .seed = 3, .processes = 20, .metrics = 2, .starts_per_hour = 1200, .begin_ns = RIG_T0};
+    struct fleetgen *g = fleetgen_create(&conf), *same = fleetgen_create(&conf);
+
+    (void)state;
+    rig_init(&x.rig);
+    x.rig.conf.instances_max = 32;
+    rig_open(&x.rig);
+    x.boot = fleetgen_head(g)->boot;
+    for (size_t i = 0; i < BATCHES; i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put(&x.rig, &b));
+        rig_batch_fini(&b);
+        for (int k = 0; k < 10; k++) {
+            note_tick(fleetgen_tick(same));
+        }
+        if (i == 70) {
+            rig_set_now(RIG_T0 + 720 * S);
+            assert_ok(store_seal_now(x.rig.store, INT64_MIN));
+        }
+    }
+    fleetgen_destroy(g);
+    fleetgen_destroy(same);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_fini(&x.rig);
+    return 0;
+}
+
+static int open_view(void **state)
+{
+    (void)state;
+    assert_ok(store_view_open(&x.v, x.rig.store));
+    return 0;
+}
+
+static int close_view(void **state)
+{
+    (void)state;
+    store_view_close(x.v);
+    return 0;
+}
+
+static void the_dead_have_names(void **state)
+{
+    size_t sealed = 0;
+
+    (void)state;
+    assert_true(x.n > 150);
+    for (size_t i = 0; i < x.n; i++) {
+        const struct proc_info *info = store_info(x.v, 0, &x.boot, x.at[i].id);
+
+        if (x.at[i].first_ns < RIG_T0 + 590 * S) {
+            assert_non_null(info);
+            sealed++;
+        }
+        if (info) {
+            assert_int_equal(info->name.n, strlen(x.at[i].name));
+            assert_memory_equal(info->name.p, x.at[i].name, info->name.n);
+            assert_ptr_equal(info, store_info(x.v, 0, &x.boot, x.at[i].id)); /* and stays so */
+        }
+    }
+    assert_true(sealed > 100);
+}
+
+static void a_pid_alone_is_its_latest_instance(void **state)
+{
+    const struct proc_info *info;
+
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        struct proc_id id = {x.at[i].id.pid, 0};
+
+        info = store_info(x.v, 0, &x.boot, id);
+        assert_non_null(info);
+        assert_int_equal(info->id.pid, id.pid);
+    }
+}
+
+static void nobody_knows_who_never_was(void **state)
+{
+    struct uuid other = {{0xee}};
+
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_null(store_info(x.v, 0, &x.boot, (struct proc_id){1000000 + i, 7}));
+    }
+    assert_null(store_info(x.v, 0, &other, x.at[0].id));
+}
+
+static void outside_the_range_is_not_looked_for(void **state)
+{
+    size_t found = 0;
+
+    (void)state;
+    store_info_range(x.v, RIG_T0 - 86400 * S, RIG_T0 - 86399 * S);
+    for (size_t i = 0; i < x.n; i++) {
+        found += store_info(x.v, 0, &x.boot, x.at[i].id) != NULL;
+    }
+    assert_true(found <= 32);
+}
+
+struct seen {
+    size_t n;
+    struct proc_id id[2048];
+};
+
+static enum err see(void *ctx, const struct uuid *boot, const struct proc_info *info)
+{
+    struct seen *s = ctx;
+
+    assert_memory_equal(boot, &x.boot, sizeof *boot);
+    assert_true(s->n < COUNT_OF(s->id));
+    for (size_t i = 0; i < s->n; i++) {
+        assert_false(proc_id_eq(s->id[i], info->id)); /* each once */
+    }
+    s->id[s->n++] = info->id;
+    return ERR_OK;
+}
+
+static bool has(const struct seen *s, struct proc_id id)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        if (proc_id_eq(s->id[i], id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void every_instance_of_a_span_is_told_once(void **state)
+{
+    static struct seen s;
+
+    (void)state;
+    for (int64_t since_s = 0; since_s < 580; since_s += 37) {
+        for (int64_t span_s = 1; span_s < 400; span_s *= 7) {
+            const struct store_instances ask = {.since_ns = RIG_T0 + since_s * S,
+                                                .until_ns = RIG_T0 + (since_s + span_s) * S};
+            size_t expected = 0;
+
+            s.n = 0;
+            assert_ok(store_each_instance(x.v, 0, &ask, see, &s));
+            for (size_t i = 0; i < x.n; i++) {
+                bool in = x.at[i].first_ns < ask.until_ns && x.at[i].last_ns >= ask.since_ns;
+
+                if (in && x.at[i].first_ns < RIG_T0 + 580 * S) {
+                    assert_true(has(&s, x.at[i].id));
+                }
+                expected += in;
+            }
+            /* Up to a tick before and after, they live without being seen. */
+            assert_true(s.n <= expected + 4);
+        }
+    }
+}
+
+static void one_pid_can_be_asked_for(void **state)
+{
+    static struct seen s;
+    struct store_instances ask = {.until_ns = INT64_MAX, .has_pid = true};
+
+    (void)state;
+    for (size_t i = 0; i < x.n && x.at[i].first_ns < RIG_T0 + 580 * S; i++) {
+        ask.pid = x.at[i].id.pid;
+        ask.start = x.at[i].id.start;
+        s.n = 0;
+        assert_ok(store_each_instance(x.v, 0, &ask, see, &s));
+        assert_int_equal(s.n, 1);
+        assert_true(proc_id_eq(s.id[0], x.at[i].id));
+    }
+}
+
+static enum err stop(void *ctx, const struct uuid *boot, const struct proc_info *info)
+{
+    (void)boot;
+    (void)info;
+    ++*(int *)ctx;
+    return ERR_END;
+}
+
+static void a_caller_who_has_enough_ends_it(void **state)
+{
+    const struct store_instances ask = {.until_ns = INT64_MAX};
+    int calls = 0;
+
+    (void)state;
+    assert_err(store_each_instance(x.v, 0, &ask, stop, &calls), ERR_END);
+    assert_int_equal(calls, 1);
+}
+
+static void it_is_the_same_after_reopening(void **state)
+{
+    rig_close(&x.rig);
+    rig_open(&x.rig);
+    open_view(state);
+    the_dead_have_names(state);
+    every_instance_of_a_span_is_told_once(state);
+    close_view(state);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, open_view, close_view)
+    const struct CMUnitTest tests[] = {
+        T(the_dead_have_names),
+        T(a_pid_alone_is_its_latest_instance),
+        T(nobody_knows_who_never_was),
+        T(outside_the_range_is_not_looked_for),
+        T(every_instance_of_a_span_is_told_once),
+        T(one_pid_can_be_asked_for),
+        T(a_caller_who_has_enough_ends_it),
+        cmocka_unit_test(it_is_the_same_after_reopening),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,89 @@
+#include "collector/trust/throttle.h"
+
+#include <stdio.h>
+
+#include "common/clk.h"
+#include "tests/support/t.h"
+
+#define NOW (1000 * CLK_S)
+
+static const struct throttle_rate all = {50, 100}, each = {10, 40};
+
+/* How many of n at once get through. */
+static unsigned through(struct throttle *t, const char *address, unsigned n, int64_t now_ns)
+{
+    unsigned ok = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        ok += throttle_take(t, address, now_ns) == 0;
+    }
+    return ok;
+}
+
+static void an_address_has_its_burst_and_then_its_rate(void **state)
+{
+    struct throttle t;
+    int64_t wait;
+
+    (void)state;
+    assert_ok(throttle_init(&t, all, each));
+    assert_int_equal(through(&t, "192.0.2.1:5000", 90, NOW), 40);
+    wait = throttle_take(&t, "192.0.2.1:5000", NOW);
+    assert_int_equal(wait, CLK_S / 10);
+    assert_int_equal(throttle_take(&t, "192.0.2.1:5000", NOW + wait), 0);
+    assert_int_equal(through(&t, "192.0.2.1:5000", 90, NOW + wait + CLK_S), 10);
+    assert_int_equal(through(&t, "192.0.2.1:5000", 90, NOW + 1000 * CLK_S), 40);
+}
+
+static void the_port_is_no_address(void **state)
+{
+    struct throttle t;
+
+    (void)state;
+    assert_ok(throttle_init(&t, all, each));
+    assert_int_equal(through(&t, "192.0.2.1:5000", 90, NOW), 40);
+    assert_int_equal(through(&t, "192.0.2.1:5001", 90, NOW), 0);
+    assert_int_equal(through(&t, "[2001:db8::1]:1", 40, NOW), 40);
+    assert_int_equal(through(&t, "[2001:db8::1]:2", 40, NOW), 0);
+}
+
+static void all_together_have_a_burst_and_a_rate(void **state)
+{
+    struct throttle t;
+    unsigned ok = 0;
+
+    (void)state;
+    assert_ok(throttle_init(&t, all, each));
+    for (unsigned i = 0; i < 1000; i++) {
+        char address[32];
+
+        snprintf(address, sizeof address, "192.0.%u.%u:1", i / 250, i % 250);
+        ok += throttle_take(&t, address, NOW) == 0;
+    }
+    assert_int_equal(ok, 100);
+    assert_true(throttle_take(&t, "198.51.100.1:1", NOW) > 0);
+    assert_int_equal(throttle_take(&t, "198.51.100.1:1", NOW + CLK_S / 50), 0);
+}
+
+/* Who has to wait is not made to wait longer by asking. */
+static void asking_in_vain_costs_nothing(void **state)
+{
+    struct throttle t;
+
+    (void)state;
+    assert_ok(throttle_init(&t, all, each));
+    assert_int_equal(through(&t, "192.0.2.1:1", 10000, NOW), 40);
+    assert_int_equal(throttle_take(&t, "192.0.2.1:1", NOW + CLK_S / 10), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_address_has_its_burst_and_then_its_rate),
+        cmocka_unit_test(the_port_is_no_address),
+        cmocka_unit_test(all_together_have_a_burst_and_a_rate),
+        cmocka_unit_test(asking_in_vain_costs_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+#include "tests/support/t.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/sid.h"
+
+static const uint8_t system_sid[] = {1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0};
+
+static void a_sid_is_written_the_usual_way(void **state)
+{
+    static const uint8_t user[] = {1,    5,    0,    0,    0,    0,    0, 5, 21, 0,
+                                   0,    0,    0x78, 0x56, 0x34, 0x12, 1, 0, 0,  0,
+                                   0xff, 0xff, 0xff, 0xff, 0xe9, 0x03, 0, 0};
+    static const uint8_t wide[] = {1, 0, 0x01, 0, 0, 0, 0, 2};
+    char text[SID_TEXT_SIZE];
+    size_t n;
+
+    (void)state;
+    assert_int_equal(sid_text(text, sizeof text, system_sid, sizeof system_sid), 8);
+    assert_string_equal(text, "S-1-5-18");
+    n = sid_text(text, sizeof text, user, sizeof user);
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(text, "S-1-5-21-305419896-1-4294967295-1001");
+    n = sid_text(text, sizeof text, wide, sizeof wide);
+    assert_int_equal(n, strlen(text));
+    assert_string_equal(text, "S-1-0x10000000002");
+}
+
+static void the_longest_sid_fits(void **state)
+{
+    uint8_t sid[SID_BYTES_MAX];
+    char text[SID_TEXT_SIZE];
+    size_t n;
+
+    (void)state;
+    memset(sid, 0xff, sizeof sid);
+    sid[0] = 1;
+    sid[1] = SID_PARTS_MAX;
+    assert_int_equal(sid_bytes(sid, sizeof sid), sizeof sid);
+    n = sid_text(text, sizeof text, sid, sizeof sid);
+    assert_int_equal(n, strlen(text));
+    assert_int_equal(strlen(text), 6 + 12 + 15 * 11);
+    assert_int_equal(sid_text(text, sizeof text - 1, sid, sizeof sid), 0);
+}
+
+static void what_is_no_sid_gives_none(void **state)
+{
+    static const struct {
+        uint8_t revision, parts;
+    } cases[] = {{0, 1}, {2, 1}, {1, 16}, {1, 255}};
+    char text[SID_TEXT_SIZE];
+
+    (void)state;
+    for (size_t n = 0; n < sizeof system_sid; n++) {
+        uint8_t *exact = mem_dup(system_sid, n);
+
+        assert_int_equal(sid_bytes(exact, n), 0);
+        assert_int_equal(sid_text(text, sizeof text, exact, n), 0);
+        mem_free(exact);
+    }
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        uint8_t sid[SID_BYTES_MAX] = {cases[i].revision, cases[i].parts};
+
+        assert_int_equal(sid_text(text, sizeof text, sid, sizeof sid), 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sid_is_written_the_usual_way),
+        cmocka_unit_test(the_longest_sid_fits),
+        cmocka_unit_test(what_is_no_sid_gives_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

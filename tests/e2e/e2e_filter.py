@@ -1,0 +1,51 @@
+"""process_filter.* of a running agent: what is filtered never reaches the collector, and is counted; the rest is all there."""
+
+import os
+import subprocess
+import sys
+
+from fleet import Fleet, check, ensure
+
+
+def names(rows):
+    return {r["name"] for r in rows}
+
+
+def sleeper(name):
+    """A process of that name."""
+    return subprocess.Popen([name, "-c", "while True: pass"], executable=os.path.join(fleet.dir, name))
+
+
+with Fleet() as fleet:
+    for name in ("wanted-one", "wanted-two", "hidden"):
+        os.symlink(os.path.realpath(sys.executable), fleet.path(name))
+    processes = {name: sleeper(name) for name in ("wanted-one", "wanted-two", "hidden")}
+    fleet.processes += processes.values()
+    fleet.start_collector()
+    agent = fleet.start_agent("filtered", sampling__rate_hz=10, batch__max_age="200ms",
+                              process_filter__target_process_names="WANTED-*",
+                              process_filter__exclude_pids=str(processes["wanted-two"].pid))
+
+    def rows():
+        return fleet.ask("top", "--host", "filtered", "-n", "1000", expect=None)
+
+    fleet.wait_for("the wanted process to be reported", rows)
+    late = sleeper("wanted-one")  # a start and an end while it runs
+    fleet.processes.append(late)
+    fleet.wait_for("the later one too", lambda: late.pid in {r["pid"] for r in rows()})
+    subprocess.run([os.path.join(fleet.dir, "hidden"), "-c", "pass"], check=True)
+    late.kill()
+    late.wait()
+    fleet.wait_for("its end", lambda: [e for e in fleet.ask("events", "--host", "filtered", expect=None)
+                                       if e["kind"] == "process_stop" and e["pid"] == late.pid])
+    check("only they have rows", {r["pid"] for r in rows()}, {processes["wanted-one"].pid, late.pid})
+    told = fleet.ask("ps", "--host", "filtered", "-n", "1000", expect=None)
+    check("and attributes", {r["pid"] for r in told} - {processes["wanted-one"].pid, late.pid}, set())
+    events = fleet.ask("events", "--host", "filtered", "-n", "1000", expect=None)
+    check("and events", {e["pid"] for e in events if e["kind"].startswith("process")}, {late.pid})
+    check("the agent ends well", fleet.stop(agent), 0)
+    ensure("nothing else of the others is in the store",
+           not any(b"hidden" in open(os.path.join(folder, f), "rb").read()
+                   for folder, _, files in os.walk(fleet.path("data")) for f in files))
+    hosts = fleet.hosts()["filtered"]
+    print("ok: host as seen:", hosts)

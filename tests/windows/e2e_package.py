@@ -1,0 +1,179 @@
+"""The package for Windows: what is in it, that it comes out the same twice, and that its scripts install, upgrade and remove under Wine."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+
+WINDOWS_BIN = os.environ["PROCFLEET_BIN"]
+os.environ["PROCFLEET_BIN"] = os.environ["PROCFLEET_LINUX_BIN"]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from fleet import BIN, ROOT, Fleet, check, ensure, skip  # noqa: E402  (it reads the environment)
+from prefix import WINESERVER, Prefix, windows  # noqa: E402
+
+FILES = ["README.txt", "agent.md", "agent.sample.yaml", "install.cmd", "metrics-windows.md", "procfleet-agent.exe",
+         "procfleet.exe", "uninstall.cmd", "windows.md"]
+LICENCES = ["jansson", "libyaml", "mbedtls", "mingw-w64", "nng", "procfleet", "protobuf-c", "uthash", "xxhash", "zstd"]
+
+
+def pack(out):
+    subprocess.run([os.path.join(ROOT, "scripts", "package-windows"), "--bin", WINDOWS_BIN, "--out", out], check=True,
+                   timeout=150, stdout=subprocess.DEVNULL)
+    name, = (n for n in os.listdir(out) if n.endswith(".zip"))
+    with open(os.path.join(out, name), "rb") as f:
+        return os.path.join(out, name), f.read()
+
+
+def look_inside(fleet):
+    """The unpacked directory."""
+    path, first = pack(fleet.path("one"))
+    os.utime(os.path.join(WINDOWS_BIN, "procfleet.exe"))
+    _, second = pack(fleet.path("two"))
+    ensure("the same programs give the same bytes", first == second)
+    with open(path + ".sha256") as f:
+        check("its sum stands beside it", f.read().split(), [hashlib.sha256(first).hexdigest(), os.path.basename(path)])
+    with zipfile.ZipFile(path) as z:
+        names = z.namelist()
+        top = names[0].partition("/")[0]
+        check("it is named after its version", os.path.basename(path), top + ".zip")
+        check("all is there and nothing else", names,
+              ["%s/%s" % (top, n) for n in sorted(FILES + ["licences/%s.txt" % n for n in LICENCES])])
+        for name in LICENCES:
+            ensure("the licence of %s says something" % name, len(z.read("%s/licences/%s.txt" % (top, name))) > 900)
+        sample = z.read(top + "/agent.sample.yaml")
+        ensure("the sample has the defaults of Windows", rb"#state_dir: '%ProgramData%\procfleet'" in sample, sample)
+        for name in ("install.cmd", "uninstall.cmd", "README.txt"):
+            text = z.read("%s/%s" % (top, name))
+            check("%s has the line ends of Windows" % name, text.count(b"\n"), text.count(b"\r\n"))
+        z.extractall(fleet.path("unpacked"))
+    return fleet.path("unpacked", top)
+
+
+def sizes(directory):
+    return {n: os.path.getsize(os.path.join(directory, n)) for n in os.listdir(directory)}
+
+
+def install(fleet, wine, package):
+    programs = wine.drive("Program Files", "procfleet")
+    data = wine.drive("ProgramData", "procfleet")
+    script = windows(os.path.join(package, "install.cmd"))
+    certs = fleet.path("carried")
+    fleet.issue("agent", "wine", out=certs)
+
+    def call(*args, expect):
+        return wine.cmd(script, *args, expect=expect)
+
+    def refused(what, *args):
+        call(*args, expect=2)
+        ensure("%s: nothing was changed" % what, not os.path.exists(programs) and not os.path.exists(data))
+
+    address = "127.0.0.1:" + fleet.ports["ingest"]
+    refused("an unknown option", "/no", "such")
+    refused("no collector", "/certs", windows(certs), "/name", "wine")
+    refused("no certificate", "/collector", address)
+    refused("a certificate that is not there", "/collector", address, "/certs", windows(certs), "/name", "other")
+    good = ("/collector", address, "/certs", windows(certs), "/name", "wine")
+
+    call(*good, "/set", "batch.max_age: 500ms", "/set", "identity.name: wine", "/nostart", expect=0)
+    agent = os.path.join(programs, "procfleet-agent.exe")
+    # Wine's icacls does nothing, so the key is as open as any file there: the agent must not take it.
+    wine.run(agent, "service", "start", expect=None)  # it may be seen running before it ends
+    log = os.path.join(data, "log", "agent.log")
+    fleet.wait_for("an open key to be refused", lambda: os.path.exists(log) and "others can read the key" in fleet.log(log))
+    fleet.wait_for("its exit code", lambda: "last exit code" in wine.run(agent, "service", "status", expect=1)[0])
+    for place in ("agent.key", "."):
+        os.chmod(os.path.join(data, "tls", place), 0o600 if place != "." else 0o700)
+    wine.run(agent, "service", "start")
+    check("the programs are there", sorted(os.listdir(programs)),
+          ["README.txt", "agent.sample.yaml", "procfleet-agent.exe", "procfleet.exe", "uninstall.cmd"])
+    check("the keys are there", sorted(os.listdir(os.path.join(data, "tls"))), ["agent.key", "agent.pem", "ca.pem"])
+    fleet.wait_for("data of the installed service", lambda: fleet.hosts().get("wine"))
+
+    config = os.path.join(data, "agent.yaml")
+    with open(config, "a") as f:
+        f.write("log.level: warn\n")
+    with open(config, "rb") as f:
+        before = f.read()
+    ensure("the configuration says what was asked", b"500ms" in before and address.encode() in before, before)
+    os.truncate(os.path.join(programs, "README.txt"), 0)
+    call("/collector", "other.example", expect=0)
+    with open(config, "rb") as f:
+        check("an upgrade keeps the configuration", f.read(), before)
+    ensure("and brings new programs", sizes(programs)["README.txt"] > 0)
+    ensure("nothing of the old ones stays", not os.path.exists(agent + ".old"))
+    ensure("the service runs again", "running" in wine.run(agent, "service", "status")[0])
+    return programs, data
+
+
+def remove(wine, package, programs, data):
+    script = windows(os.path.join(package, "uninstall.cmd"))
+    agent = os.path.join(WINDOWS_BIN, "procfleet-agent.exe")
+    wine.cmd(script, "/no", expect=2)
+    wine.cmd(script, expect=0)
+    ensure("the service is gone", "not installed" in wine.run(agent, "service", "status", expect=1)[1])
+    ensure("the programs are gone", not os.path.exists(programs), programs)
+    ensure("configuration and keys stay", os.path.exists(os.path.join(data, "agent.yaml"))
+           and os.path.exists(os.path.join(data, "tls", "agent.key")))
+    wine.cmd(script, "/purge", expect=0)
+    ensure("until they are asked to go", not os.path.exists(data))
+
+
+def broken(fleet, wine, package):
+    """What does not work is told by the exit code."""
+    certs = fleet.path("carried")
+    args = ("/collector", "127.0.0.1:1", "/certs", windows(certs), "/name", "wine")
+    script = windows(os.path.join(package, "install.cmd"))
+    config = wine.drive("ProgramData", "procfleet", "agent.yaml")
+    wine.cmd(script, *args, "/set", "no.such: 1", expect=2)
+    ensure("a configuration that was refused does not stay", not os.path.exists(config))
+    wine.cmd(script, *args, "/nostart", expect=0)
+    agent = os.path.join(WINDOWS_BIN, "procfleet-agent.exe")
+    ensure("/nostart leaves it stopped", "stopped" in wine.run(agent, "service", "status", expect=1)[0])
+    out, err = wine.cmd(script, "/nostart", "/account", "NT SERVICE\\procfleet-agent", expect=0)
+    ensure("an account that cannot be given its right is told", "did not get the right to profile" in err, out + err)
+    out, err = wine.cmd(script, "/nostart", expect=0)
+    ensure("a service that is there is kept, with its account", "installed" not in out + err, out + err)
+    wine.run(agent, "service", "uninstall")
+    out, err = wine.cmd(windows(os.path.join(package, "uninstall.cmd")), "/purge", expect=0)
+    ensure("a service that is gone already is no obstacle", not os.path.exists(config), out + err)
+
+
+def enrolled(fleet, wine, package):
+    """With a token in place of files: the key is made there."""
+    data = wine.drive("ProgramData", "procfleet")
+    script = windows(os.path.join(package, "install.cmd"))
+    config, token = os.path.join(data, "agent.yaml"), fleet.path("token.txt")
+    args = ("/collector", "127.0.0.1:" + fleet.ports["ingest"], "/tokenfile", windows(token), "/name", "wine-token", "/set",
+            "collector.enroll_address: 127.0.0.1:" + fleet.ports["enroll"], "/set", "batch.max_age: 500ms")
+    wine.cmd(script, *args, expect=2)
+    ensure("without the token's file nothing is changed", not os.path.exists(data))
+    with open(token, "w") as f:
+        f.write("pf1-0123\n")
+    wine.cmd(script, *args, expect=6)
+    ensure("a token that is none: the configuration does not stay", not os.path.exists(config))
+    with open(token, "w") as f:
+        f.write(fleet.run("procfleet-collector", "pki", "token", "create", "--dir", fleet.path("pki"))[1])
+    wine.cmd(script, *args, expect=0)
+    check("it was enrolled", sorted(os.listdir(os.path.join(data, "tls"))), ["agent.key", "agent.pem", "ca.pem"])
+    fleet.wait_for("data of the enrolled service", lambda: fleet.hosts().get("wine-token"))
+    wine.cmd(script, *args, expect=0)  # again, with a token that is used: it is not looked at
+    wine.cmd(windows(os.path.join(package, "uninstall.cmd")), "/purge", expect=0)
+
+
+if not os.path.exists(os.path.join(BIN, "procfleet-collector")):
+    skip("the collector is a Linux program: build the preset release first")
+if not WINESERVER:
+    skip("there is no wineserver")
+with Fleet() as fleet:
+    package = look_inside(fleet)
+    fleet.start_collector()
+    wine = Prefix(fleet)
+    try:
+        places = install(fleet, wine, package)
+        remove(wine, package, *places)
+        broken(fleet, wine, package)
+        enrolled(fleet, wine, package)
+    finally:
+        wine.end()
+sys.exit(0)

@@ -1,0 +1,443 @@
+/* Stands as sechost.dll in a Wine prefix: the nine functions of event tracing deliver a recording,
+ * with faults as a script says; everything else is Wine's own, kept beside it as sechost_real.dll.
+ * The script is a file of `key=value` lines, named by PROCFLEET_ETW_SCRIPT. That variable is this
+ * library's: the agent knows nothing of it. Without it all functions are Wine's.
+ *
+ *   recording=PATH   speed=N          as fast as recorded: 1000, twice as fast: 2000
+ *   delay=MS                          its time begins so long after somebody reads it
+ *   tables=1                          the table of processes is the recorded host's
+ *   all=1                             what no session asked for comes to the first one
+ *   at_once=1                         records come as fast as they can, all stamped with the clock
+ *   journal=PATH                      what was done is written there
+ *   holder=NAME                       somebody's system logger of that name runs (up to 8)
+ *   orphan=NAME                       so does one that an agent has left behind
+ *   fault.CALL=FROM,TIMES,CODE        CALL: start query stop update flush enable set_info open
+ *                                     query_info
+ *   flags_refused filters_refused stuck return_after return_code stop_after lose_every lose_told
+ * buffers_lost: see tests/support/etwreplay.h */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/etw_guid.h"
+#include "common/os.h"
+#include "tests/support/etwreplay.h"
+#include "tests/support/t.h"
+#include "tests/windows/recorded_host.h"
+
+#define SCRIPT_BYTES ((size_t)64 << 10)
+#define HOLDERS_MAX  8
+#define PATH_BYTES   1024
+#define COLLISION    91 /* exit code: start the program again, with another number */
+
+static struct {
+    struct etwreplay_script replay;
+    char recording[PATH_BYTES], journal[PATH_BYTES];
+    char holders[HOLDERS_MAX][128], orphan[128];
+    size_t n_holders;
+    unsigned speed, delay_ms;
+    bool tables, all, at_once;
+} script = {.speed = 1000};
+
+static const struct etw_api *api;
+static struct etw_api wine;
+static INIT_ONCE once = INIT_ONCE_STATIC_INIT;
+
+/* ---- the journal ---- */
+
+static void note(const char *what, const char *session, ULONG code)
+{
+    FILE *f = script.journal[0] ? os_fopen(script.journal, "a") : NULL;
+
+    if (f) {
+        (void)fprintf(f, "%s %s code=%lu told=%llu flags=0x%x max_buffers=%u\n", what, session,
+                      code, (unsigned long long)etwreplay_told(), (unsigned)etwreplay_flags(),
+                      (unsigned)etwreplay_max_buffers());
+        (void)fclose(f);
+    }
+}
+
+static void note_wide(const char *what, const WCHAR *session, ULONG code)
+{
+    char name[256];
+
+    if (script.journal[0] &&
+        WideCharToMultiByte(CP_UTF8, 0, session, -1, name, sizeof name, NULL, NULL)) {
+        note(what, name, code);
+    }
+}
+
+/* ---- which session gets a record ---- */
+
+static bool is_class(const struct raw_event *raw, const uint8_t guid[16])
+{
+    return memcmp(raw->guid, guid, 16) == 0;
+}
+
+/* Which kernel flag it takes to get the record; 0 = none that anybody sets. */
+static uint32_t flag_of(const struct raw_event *raw)
+{
+    static const struct {
+        uint8_t guid[16];
+        uint8_t from, to;
+        uint32_t flag;
+    } rows[] = {
+        {ETW_CLASS_PROCESS, 32, 33, EVENT_TRACE_FLAG_PROCESS_COUNTERS},
+        {ETW_CLASS_PROCESS, 1, 39, EVENT_TRACE_FLAG_PROCESS},
+        {ETW_CLASS_THREAD, 1, 4, EVENT_TRACE_FLAG_THREAD},
+        {ETW_CLASS_THREAD, 36, 36, EVENT_TRACE_FLAG_CSWITCH},
+        {ETW_CLASS_IMAGE, 2, 10, EVENT_TRACE_FLAG_IMAGE_LOAD},
+        {ETW_CLASS_PERF_INFO, 46, 46, EVENT_TRACE_FLAG_PROFILE},
+        {ETW_CLASS_PERF_INFO, 72, 74, EVENT_TRACE_FLAG_PROFILE},
+        {ETW_CLASS_DISK_IO, 10, 11, EVENT_TRACE_FLAG_DISK_IO},
+        {ETW_CLASS_DISK_IO, 14, 14, EVENT_TRACE_FLAG_DISK_IO},
+        {ETW_CLASS_DISK_IO, 12, 15, EVENT_TRACE_FLAG_DISK_IO_INIT},
+        {ETW_CLASS_PAGE_FAULT, 32, 32, EVENT_TRACE_FLAG_MEMORY_HARD_FAULTS},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (is_class(raw, rows[i].guid) && raw->opcode >= rows[i].from &&
+            raw->opcode <= rows[i].to) {
+            return rows[i].flag;
+        }
+    }
+    return 0;
+}
+
+/* Somebody's session records who lives. */
+static bool is_holder(const char *session)
+{
+    for (size_t i = 0; i < script.n_holders; i++) {
+        if (strcmp(script.holders[i], session) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool wants(const char *session, const struct raw_event *raw)
+{
+    static const uint8_t kernel_process[16] = ETW_PROVIDER_KERNEL_PROCESS;
+    uint32_t flags = is_holder(session) ? 0xf : etwreplay_flags_of(session);
+    size_t n = strlen(session);
+
+    if (raw->form == RAW_CLASSIC && (flags & flag_of(raw))) {
+        return true;
+    }
+    if (is_class(raw, kernel_process)) {
+        return n > 3 && strcmp(session + n - 3, "-kp") == 0 && etwreplay_enabled(session) > 0;
+    }
+    return script.all && strcmp(session, "procfleet") == 0;
+}
+
+static bool move_to_now(struct raw_event *raw, uint8_t *room, int64_t since_ns)
+{
+    int64_t utc_ns = os_utc_ns();
+    LARGE_INTEGER now;
+
+    (void)room;
+    (void)since_ns;
+    QueryPerformanceCounter(&now);
+    raw->ticks = now.QuadPart;
+    raw->mono_ns = os_mono_ns();
+    raw->wall_ns = utc_ns;
+    return true;
+}
+
+/* ---- the script ---- */
+
+static const char *const calls[REPLAY_CALLS] = {
+    [REPLAY_START] = "fault.start",
+    [REPLAY_QUERY] = "fault.query",
+    [REPLAY_STOP] = "fault.stop",
+    [REPLAY_UPDATE] = "fault.update",
+    [REPLAY_FLUSH] = "fault.flush",
+    [REPLAY_ENABLE] = "fault.enable",
+    [REPLAY_SET_INFO] = "fault.set_info",
+    [REPLAY_OPEN] = "fault.open",
+    [REPLAY_QUERY_INFO] = "fault.query_info",
+};
+
+static bool take_fault(const char *key, const char *value)
+{
+    for (size_t i = 0; i < REPLAY_CALLS; i++) {
+        struct etwreplay_fault *f = &script.replay.faults[i];
+        unsigned code;
+
+        if (calls[i] && strcmp(key, calls[i]) == 0) {
+            assert_int_equal(sscanf(value, "%u,%u,%u", &f->from, &f->times, &code), 3);
+            f->code = code;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_number(const char *key, const char *value)
+{
+    struct etwreplay_script *r = &script.replay;
+    const struct {
+        const char *key;
+        unsigned *number;
+        bool *flag;
+    } rows[] = {
+        {"speed", &script.speed, NULL},
+        {"delay", &script.delay_ms, NULL},
+        {"tables", NULL, &script.tables},
+        {"all", NULL, &script.all},
+        {"at_once", NULL, &script.at_once},
+        {"flags_refused", &r->flags_refused, NULL},
+        {"return_after", &r->return_after, NULL},
+        {"stop_after", &r->stop_after, NULL},
+        {"lose_every", &r->lose_every, NULL},
+        {"filters_refused", NULL, &r->filters_refused},
+        {"stuck", NULL, &r->stuck},
+        {"lose_told", NULL, &r->lose_told},
+        {"buffers_lost", &r->buffers_lost, NULL},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (strcmp(key, rows[i].key) == 0) {
+            unsigned v = (unsigned)strtoul(value, NULL, 0);
+
+            if (rows[i].number) {
+                *rows[i].number = v;
+            } else {
+                *rows[i].flag = v != 0;
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_text(char *text, size_t size, const char *value)
+{
+    int n = snprintf(text, size, "%s", value);
+
+    assert_true(n >= 0 && (size_t)n < size);
+}
+
+static void take_line(char *line)
+{
+    char *value = strchr(line, '=');
+
+    if (!value) {
+        return;
+    }
+    *value++ = '\0';
+    value[strcspn(value, "\r\n")] = '\0';
+    if (strcmp(line, "recording") == 0) {
+        take_text(script.recording, sizeof script.recording, value);
+    } else if (strcmp(line, "journal") == 0) {
+        take_text(script.journal, sizeof script.journal, value);
+    } else if (strcmp(line, "holder") == 0) {
+        assert_true(script.n_holders < HOLDERS_MAX);
+        take_text(script.holders[script.n_holders++], sizeof script.holders[0], value);
+    } else if (strcmp(line, "orphan") == 0) {
+        take_text(script.orphan, sizeof script.orphan, value);
+    } else if (strcmp(line, "return_code") == 0) {
+        script.replay.return_code = strtoul(value, NULL, 0);
+    } else if (!take_fault(line, value) && !take_number(line, value)) {
+        fprintf(stderr, "sechost: no such key: %s\n", line);
+        exit(1);
+    }
+}
+
+static void read_script(const char *path)
+{
+    FILE *f = os_fopen(path, "r");
+    char line[PATH_BYTES];
+
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        take_line(line);
+    }
+    (void)fclose(f);
+}
+
+static void begin(void)
+{
+    static const uint8_t theirs[16] = {1},
+                         ours[16] = ETW_GUID(0x6f1b7a52, 0x93d4, 0x4c0e, 0xa1, 0x58, 0x3e, 0x90,
+                                             0x27, 0xc4, 0x6b, 0xd1);
+
+    if (script.recording[0]) {
+        script.replay.path = script.recording;
+        script.replay.move = script.at_once ? move_to_now : recorded_host_move;
+        recorded_host_open(script.recording, script.speed, script.delay_ms);
+        script.replay.frequency = recorded_host_frequency();
+        if (script.tables && recorded_host_collides()) {
+            exit(COLLISION);
+        }
+    }
+    script.replay.wants = wants;
+    api = etwreplay_begin(&script.replay);
+    for (size_t i = 0; i < script.n_holders; i++) {
+        etwreplay_add(script.holders[i], theirs, true);
+    }
+    if (script.orphan[0]) {
+        etwreplay_add(script.orphan, ours, true);
+    }
+    note("begun", "-", 0);
+}
+
+/* ---- binding ---- */
+
+/* Where the script is, in the agent; Wine's own programs may inherit the variable. */
+static const char *script_path(void)
+{
+    static const WCHAR agent[] = L"\\procfleet-agent.exe";
+    WCHAR program[PATH_BYTES];
+    size_t n = GetModuleFileNameW(NULL, program, PATH_BYTES), tail = COUNT_OF(agent) - 1;
+
+    if (n < tail || n == PATH_BYTES || wcscmp(program + n - tail, agent) != 0) {
+        return NULL;
+    }
+    return getenv("PROCFLEET_ETW_SCRIPT");
+}
+
+static void bind_wine(void)
+{
+    HMODULE real = LoadLibraryW(L"sechost_real.dll");
+    const struct {
+        const char *name;
+        void *slot;
+    } rows[] = {
+        {"StartTraceW", &wine.start},
+        {"ControlTraceW", &wine.control},
+        {"EnableTraceEx2", &wine.enable},
+        {"TraceSetInformation", &wine.set_info},
+        {"QueryAllTracesW", &wine.list},
+        {"OpenTraceW", &wine.open},
+        {"ProcessTrace", &wine.process},
+        {"CloseTrace", &wine.close},
+        {"TraceQueryInformation", &wine.query_info},
+    };
+
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        FARPROC p = GetProcAddress(real, rows[i].name);
+
+        memcpy(rows[i].slot, &p, sizeof p);
+    }
+    api = &wine;
+}
+
+static BOOL CALLBACK bind_once(INIT_ONCE *init, void *parameter, void **context)
+{
+    const char *path = script_path();
+
+    (void)init;
+    (void)parameter;
+    (void)context;
+    if (path) {
+        read_script(path);
+        begin();
+    } else {
+        bind_wine();
+    }
+    return TRUE;
+}
+
+static const struct etw_api *bound(void)
+{
+    InitOnceExecuteOnce(&once, bind_once, NULL, NULL);
+    return api;
+}
+
+/* ---- what the .def file exports under the system's names ---- */
+
+ULONG WINAPI sechost_start(TRACEHANDLE *h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p);
+ULONG WINAPI sechost_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p,
+                             ULONG what);
+ULONG WINAPI sechost_enable(TRACEHANDLE h, const GUID *guid, ULONG code, UCHAR level, ULONGLONG any,
+                            ULONGLONG all, ULONG timeout, ENABLE_TRACE_PARAMETERS *p);
+ULONG WINAPI sechost_set_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n);
+ULONG WINAPI sechost_list(EVENT_TRACE_PROPERTIES **out, ULONG max, ULONG *n);
+TRACEHANDLE WINAPI sechost_open(EVENT_TRACE_LOGFILEW *log);
+ULONG WINAPI sechost_process(TRACEHANDLE *h, ULONG n, FILETIME *from, FILETIME *to);
+ULONG WINAPI sechost_close(TRACEHANDLE h);
+ULONG WINAPI sechost_query_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n, ULONG *got);
+
+ULONG WINAPI sechost_start(TRACEHANDLE *h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p)
+{
+    ULONG code = bound()->start(h, name, p);
+
+    note_wide("start", name, code);
+    return code;
+}
+
+ULONG WINAPI sechost_control(TRACEHANDLE h, const WCHAR *name, EVENT_TRACE_PROPERTIES *p,
+                             ULONG what)
+{
+    ULONG code = bound()->control(h, name, p, what);
+
+    if (what == EVENT_TRACE_CONTROL_STOP || what == EVENT_TRACE_CONTROL_UPDATE) {
+        note_wide(what == EVENT_TRACE_CONTROL_STOP ? "stop" : "update", name, code);
+    }
+    return code;
+}
+
+ULONG WINAPI sechost_enable(TRACEHANDLE h, const GUID *guid, ULONG code, UCHAR level, ULONGLONG any,
+                            ULONGLONG all, ULONG timeout, ENABLE_TRACE_PARAMETERS *p)
+{
+    return bound()->enable(h, guid, code, level, any, all, timeout, p);
+}
+
+ULONG WINAPI sechost_set_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n)
+{
+    ULONG code = bound()->set_info(h, info, p, n);
+
+    note("set_info", "-", code);
+    return code;
+}
+
+ULONG WINAPI sechost_list(EVENT_TRACE_PROPERTIES **out, ULONG max, ULONG *n)
+{
+    return bound()->list(out, max, n);
+}
+
+TRACEHANDLE WINAPI sechost_open(EVENT_TRACE_LOGFILEW *log)
+{
+    return bound()->open(log);
+}
+
+ULONG WINAPI sechost_process(TRACEHANDLE *h, ULONG n, FILETIME *from, FILETIME *to)
+{
+    ULONG code;
+
+    if (script.recording[0]) {
+        recorded_host_begin();
+    }
+    code = bound()->process(h, n, from, to);
+    note("process", "-", code);
+    return code;
+}
+
+ULONG WINAPI sechost_close(TRACEHANDLE h)
+{
+    return bound()->close(h);
+}
+
+ULONG WINAPI sechost_query_info(TRACEHANDLE h, TRACE_INFO_CLASS info, void *p, ULONG n, ULONG *got)
+{
+    return bound()->query_info(h, info, p, n, got);
+}
+
+static bool tables_wanted(void)
+{
+    (void)bound();
+    return script.tables;
+}
+
+BOOL WINAPI DllMain(HINSTANCE self, DWORD reason, void *reserved);
+
+BOOL WINAPI DllMain(HINSTANCE self, DWORD reason, void *reserved)
+{
+    (void)self;
+    (void)reserved;
+    if (reason == DLL_PROCESS_ATTACH && script_path()) {
+        (void)recorded_host_hook(tables_wanted); /* a program without it has no use for it */
+    }
+    return TRUE;
+}
