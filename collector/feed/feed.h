@@ -1,0 +1,71 @@
+/* The feed: what was stored becomes updates, for the live stream and for the journal.
+ *
+ *   store's writer -> feed_stored -> [queue] -> publisher: decode, complete, gather up to 50 ms
+ *        -> journal (Fetch, Poll) -> events listener -> subscribers
+ *
+ * Topics are `event/<host>` (lifecycle events) and `sample/<host>` (the newest row of every process
+ * of the batch's last tick). A message is the topic and a NUL, u64 epoch, u64 sequence (little
+ * endian; from 1, per topic), then an encoded Update. A subscriber that sees a hole in the sequence
+ * asks Fetch for what is missing; another epoch means that the journal began anew.
+ *
+ * Events are journalled always, samples as long as somebody listens or a durable subscription wants
+ * them. A message is in the journal before it is sent. Batches that the store made durable and the
+ * journal had not when the collector was killed are made up for when the feed starts; the store
+ * forgets no log before feed_keep has returned.
+ * Bounds:  queue_bytes of encoded batches waiting, then batches are left out of the feed and
+ *          counted; their messages take numbers all the same, so that subscribers see the hole.
+ * Threads: feed_stored from the store's writer, feed_keep from its sealing thread; the rest from
+ *          the owner. on_updates is called by the publisher. */
+#ifndef PROCFLEET_COLLECTOR_FEED_FEED_H
+#define PROCFLEET_COLLECTOR_FEED_FEED_H
+
+#include "collector/feed/journal.h"
+#include "collector/store/store_read.h"
+
+struct feed;
+
+#define FEED_MESSAGE_MAX (1u << 20) /* a subscriber's receive limit */
+#define FEED_GATHER_NS   (50 * CLK_MS)
+
+struct feed_conf {
+    struct journal *journal; /* borrowed until feed_destroy; NULL: live messages only */
+    uint64_t epoch;          /* of the messages: the journal's, else other at every start */
+    size_t queue_bytes;      /* 64 MiB */
+    uint32_t hosts_max;      /* topics remembered: two for each host */
+    /* Sends one message; never blocks. */
+    void (*send)(void *ctx, const void *body, size_t n);
+    unsigned (*listeners)(void *ctx);  /* live subscribers at this moment */
+    bool (*samples_wanted)(void *ctx); /* by a durable subscription */
+    void (*on_updates)(void *ctx);     /* the journal has grown, and is synced */
+    void (*on_lost)(void *ctx, const struct journal_record *r); /* as `lost` of journal_trim */
+    void *ctx;
+};
+
+/* Errors: ERR_NOMEM */
+NODISCARD enum err feed_create(struct feed **out, const struct feed_conf *conf);
+void feed_destroy(struct feed *f); /* stopped; NULL is allowed */
+
+/* Journals what the journal lacks of the store's unsealed batches, then publishes. Errors:
+ * ERR_NOMEM, ERR_IO */
+NODISCARD enum err feed_start(struct feed *f, struct store *store);
+/* What waits is journalled and not sent; the store is left alone from here on. */
+void feed_stop(struct feed *f);
+
+/* The store's on_stored; ctx is the feed. Copies the encoded batch and returns. */
+void feed_stored(void *ctx, const char *host_name, const struct batch *b, const void *bytes,
+                 size_t n);
+
+/* The store's before_forget; ctx is the feed. Returns when all that was stored before the call is
+ * in the journal and synced, or was counted as left out. */
+void feed_keep(void *ctx);
+
+struct feed_stats {
+    uint64_t messages, bytes;  /* sent */
+    uint64_t updates;          /* events and rows in them */
+    uint64_t left_out;         /* batches that found the queue full */
+    uint64_t made_up;          /* batches journalled at the start */
+    uint64_t oversize, failed; /* messages that could not be made or journalled */
+};
+void feed_stats(struct feed *f, struct feed_stats *out);
+
+#endif

@@ -1,0 +1,93 @@
+/* The journal of updates: what Fetch and Poll read back. Files feed-<number>.log of records, each
+ * with a checksum (docs/formats.md), appended by one thread; the oldest files go when all of them
+ * are over `max_bytes` or `max_age_ns`. Positions are numbers of records, from 1, never given
+ * twice; a topic's sequence goes on after a restart, so its epoch is that of the journal: new when
+ * there was none that could be read. Bounds:  max_bytes on disk; an index of about 64 bytes a
+ * record in memory; a record's payload at most JOURNAL_PAYLOAD_MAX. Threads: append, sync and trim
+ * from the publisher alone; everything else from any. Crashes: what was synced is there, once; a
+ * torn tail is cut off. */
+#ifndef PROCFLEET_COLLECTOR_FEED_JOURNAL_H
+#define PROCFLEET_COLLECTOR_FEED_JOURNAL_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/fio.h"
+#include "common/model.h"
+#include "common/uuid.h"
+
+#define JOURNAL_PAYLOAD_MAX (1u << 20)
+
+enum feed_topic { FEED_EVENT, FEED_SAMPLE, FEED_TOPICS };
+
+struct journal;
+
+struct journal_conf {
+    const char *dir; /* data_dir/feed, made when it is not there */
+    const struct fio *fio;
+    uint64_t max_bytes; /* of all files, at least 1 MiB */
+    int64_t max_age_ns; /* 0: any */
+    uint32_t hosts_max; /* two topics each */
+};
+
+struct journal_record {
+    uint64_t position; /* given by journal_append */
+    uint64_t seq;      /* of its topic, from 1; likewise */
+    enum feed_topic topic;
+    struct uuid host;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    uint64_t stream, batch;    /* the batch it was made of; FEED_EVENT of one has all its events */
+    int64_t stored_ns;         /* UTC, collector's clock */
+    int64_t first_ns, last_ns; /* stamps inside */
+    size_t n;                  /* bytes of an encoded Update */
+};
+
+/* Errors: ERR_IO, ERR_NOSPACE, ERR_ACCESS, ERR_NOMEM, ERR_VERSION; why names the file. Damage costs
+ * what stands behind it in that file and is counted. */
+NODISCARD enum err journal_open(struct journal **out, const struct journal_conf *conf,
+                                struct errmsg *why);
+void journal_close(struct journal *j); /* syncs; NULL is allowed */
+uint64_t journal_epoch(const struct journal *j);
+
+/* Fills position and seq of `r`. Errors: ERR_FULL (hosts_max), ERR_INVALID (payload over its
+ * bound), ERR_IO, ERR_NOSPACE: not written; the number of the topic is used up all the same */
+NODISCARD enum err journal_append(struct journal *j, struct journal_record *r, const void *payload);
+/* Everything appended is durable. Errors: ERR_IO, ERR_NOSPACE */
+NODISCARD enum err journal_sync(struct journal *j);
+/* Takes a number of a topic without a record: a message that never was. */
+uint64_t journal_skip(struct journal *j, enum feed_topic topic, const char *name);
+
+/* Whether the journal has this batch's record of this topic. */
+bool journal_has(struct journal *j, enum feed_topic topic, const struct uuid *host, uint64_t stream,
+                 uint64_t batch);
+
+/* Positions kept: [first, next); equal when there is none. */
+void journal_range(struct journal *j, uint64_t *first, uint64_t *next);
+
+/* The first record at or behind `from` that `want` takes (it sees all but the payload; NULL: any),
+ * its payload appended to `payload` when that is not NULL. *from becomes the position behind it,
+ * or `next` of journal_range. Errors: ERR_END (none), ERR_CORRUPT (it cannot be read; *from is
+ * behind it), ERR_IO, ERR_FULL, ERR_NOMEM */
+NODISCARD enum err journal_next(struct journal *j, uint64_t *from,
+                                bool (*want)(void *ctx, const struct journal_record *r), void *ctx,
+                                struct journal_record *r, struct buf *payload);
+
+/* The record of a topic with the smallest number of at least `seq`. last: the topic's newest number
+ * (0: no such topic). Errors: as journal_next */
+NODISCARD enum err journal_find(struct journal *j, enum feed_topic topic, const char *name,
+                                uint64_t seq, struct journal_record *r, struct buf *payload,
+                                uint64_t *last);
+
+/* Drops what is over the bounds, whole files. Before each record goes `lost` sees it (may be NULL):
+ * readers that had not come for it count it. Called with the journal's lock held: no call back. */
+void journal_trim(struct journal *j, int64_t now_ns,
+                  void (*lost)(void *ctx, const struct journal_record *r), void *ctx);
+
+struct journal_stats {
+    uint64_t records, bytes, files; /* kept */
+    uint64_t appended, trimmed;     /* records since opening */
+    uint64_t damaged_bytes, torn_bytes, failed_writes;
+    int64_t oldest_ns; /* stored_ns of the oldest; 0 = none */
+};
+void journal_stats(struct journal *j, struct journal_stats *out);
+
+#endif

@@ -1,0 +1,59 @@
+/* Durable subscriptions: who wants which updates, how far each has come, what it missed. One small
+ * file each in data_dir/feed (docs/formats.md), replaced as a whole, so that a kill leaves the old
+ * or the new one.
+ *
+ * A subscription belongs to the name in the certificate that made it; others' are not found. What a
+ * Poll gets is bounded by the certificate's scope at that moment.
+ * Bounds:  ROSTER_MAX subscriptions, ROSTER_EACH of one owner; one that nobody polled for
+ *          `idle_ns` is dropped, with a line in the log.
+ * Threads: any; one lock, under which the journal may be read. */
+#ifndef PROCFLEET_COLLECTOR_FEED_ROSTER_H
+#define PROCFLEET_COLLECTOR_FEED_ROSTER_H
+
+#include "collector/feed/journal.h"
+#include "common/wire_feed.h"
+
+#define ROSTER_MAX  256u
+#define ROSTER_EACH 32u
+
+struct roster;
+
+struct roster_conf {
+    const char *dir;
+    const struct fio *fio;
+    struct journal *journal; /* borrowed */
+    int64_t idle_ns;
+    int64_t (*now_ns)(void); /* NULL: os_utc_ns */
+};
+
+/* Errors: ERR_IO, ERR_ACCESS, ERR_NOMEM, ERR_VERSION; why names the file. A damaged file is put
+ * aside with a line in the log. */
+NODISCARD enum err roster_open(struct roster **out, const struct roster_conf *conf,
+                               struct errmsg *why);
+void roster_close(struct roster *r); /* NULL is allowed */
+
+/* Answers a Poll with what there is at this moment; `reply` borrows from `memory`. Nothing and no
+ * loss: ERR_END, the reply's cursor is set all the same.
+ * Errors: ERR_END, ERR_INVALID (name, cursor, filter: why says), ERR_FULL (subscriptions),
+ * ERR_IO, ERR_NOMEM */
+NODISCARD enum err roster_poll(struct roster *r, const char *owner, const char *scope,
+                               const struct wire_poll *poll, struct wire_poll_reply *reply,
+                               struct arena *memory, struct errmsg *why);
+
+/* owner NULL: all. n becomes how many there are. Texts borrow from `memory`. Errors: ERR_NOMEM */
+NODISCARD enum err roster_list(struct roster *r, const char *owner,
+                               const struct wire_subscription **out, size_t *n,
+                               struct arena *memory);
+/* Errors: ERR_NOTFOUND, ERR_IO */
+NODISCARD enum err roster_remove(struct roster *r, const char *owner, const char *name);
+
+bool roster_wants_samples(void *roster);                        /* feed_conf.samples_wanted */
+void roster_lost(void *roster, const struct journal_record *r); /* feed_conf.on_lost */
+void roster_expire(struct roster *r);                           /* those nobody polls */
+
+struct roster_stats {
+    uint64_t subscriptions, polls, delivered, dropped;
+};
+void roster_stats(struct roster *r, struct roster_stats *out);
+
+#endif
