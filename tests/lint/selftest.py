@@ -88,6 +88,14 @@ def check_fault(check, path, text, message):
         expect(f"{check} says {message!r}", code == 1 and message in output, output)
 
 
+# What a program printed when it failed, how it ended when it ran alone, and what is counted.
+AGAIN = (
+    ("too slow", "run", "1 passed, 0 failed, 0 skipped"),
+    ("too slow", "fail", "0 passed, 1 failed, 0 skipped"),
+    ("ERROR: AddressSanitizer: heap-use-after-free", "run", "0 passed, 1 failed, 0 skipped"),
+)
+
+
 def check_summary():
     summary = HERE.parents[1] / "scripts/test-summary"
     with tempfile.TemporaryDirectory() as name:
@@ -95,6 +103,13 @@ def check_summary():
         report.write_text(REPORT, encoding="utf-8")
         code, output = run([summary, f"asan={report}"])
         expect("failures are counted", code == 1 and output.endswith("\n4 passed, 2 failed, 2 skipped\n"), output)
+        again = pathlib.Path(name) / "again.xml"
+        for first, second, figures in AGAIN:
+            report.write_text(f'<testsuite><testcase name="t" status="fail"><system-out>{first}</system-out></testcase></testsuite>')
+            again.write_text(f'<testsuite><testcase name="t" status="{second}"/></testsuite>')
+            code, output = run([summary, f"asan={report},{again}"])
+            expect(f"after {first!r}, {second!r} counts", output.endswith(f"{figures}\n"), output)
+            expect("who passed the second time is named", ("only alone" in output) == (code == 0), output)
         code, output = run([summary, f"asan={name}/missing.xml"])
         expect("a missing report is a failure", code == 1 and output.endswith("0 passed, 1 failed, 0 skipped\n"), output)
 
