@@ -1,9 +1,9 @@
+#include "common/wire_answer.h"
+
 #include "common/mem.h"
 #include "common/wire_coverage.h"
 #include "common/wire_info.h"
 #include "common/wire_overview.h"
-#include "common/wire_query.h"
-#include "proto/query.pb-c.h"
 
 /* Answers and updates (wire_query.h). An answer's rows refer to a table of instances, so that a
  * history of one process carries its command line once. Values travel packed, only those present.
@@ -465,20 +465,29 @@ void wire_answer_free(struct wire_answer *a)
 
 /* -- updates -- */
 
+enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
+                         struct wire_arena *a)
+{
+    enum err e;
+
+    procfleet__v1__update__init(m);
+    m->data = wire_arena_array(a, 1, sizeof *m->data);
+    if (!m->data) {
+        return a->bad;
+    }
+    wire_uuid_put(&m->has_host, &m->host, &u->host);
+    e = build_answer(m->data, &u->data, a);
+    return e ? e : PUT_TEXT(m, name, u->name, MODEL_HOST_NAME_MAX, a);
+}
+
 enum err wire_update_encode(struct buf *out, const struct wire_update *u)
 {
-    Procfleet__V1__Update m = PROCFLEET__V1__UPDATE__INIT;
+    Procfleet__V1__Update m;
     struct wire_arena a;
-    Procfleet__V1__Answer data;
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
-    wire_uuid_put(&m.has_host, &m.host, &u->host);
-    m.data = &data;
-    e = build_answer(&data, &u->data, &a);
-    if (!e) {
-        e = PUT_TEXT(&m, name, u->name, MODEL_HOST_NAME_MAX, &a);
-    }
+    e = wire_update_put(&m, u, &a);
     if (!e) {
         e = wire_pack(out, &m);
     }
@@ -486,8 +495,8 @@ enum err wire_update_encode(struct buf *out, const struct wire_update *u)
     return e;
 }
 
-static enum err read_update(struct wire_update *u, const Procfleet__V1__Update *m,
-                            struct wire_arena *a)
+enum err wire_update_get(struct wire_update *u, const Procfleet__V1__Update *m,
+                         struct wire_arena *a)
 {
     if (!wire_uuid_get(&u->host, m->has_host, &m->host) ||
         !wire_text_get(&u->name, m->has_name, &m->name, MODEL_HOST_NAME_MAX)) {
@@ -508,7 +517,7 @@ enum err wire_update_decode(struct wire_update **out, const void *p, size_t n)
     wire_arena_init(&o->arena, 0);
     e = wire_unpack(&m, &o->arena, &procfleet__v1__update__descriptor, p, n);
     if (!e) {
-        e = read_update(&o->u, m, &o->arena);
+        e = wire_update_get(&o->u, m, &o->arena);
     }
     if (e) {
         wire_update_free(&o->u);

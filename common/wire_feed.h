@@ -11,8 +11,9 @@
 #define RPC_QUERY_SUBSCRIPTIONS "procfleet.v1.Query/Subscriptions"
 #define RPC_QUERY_UNSUBSCRIBE   "procfleet.v1.Query/Unsubscribe"
 
-#define WIRE_FETCH_MAX         256u /* messages of one reply */
-#define WIRE_UPDATES_MAX       4096u
+#define WIRE_FETCH_MAX         256u       /* messages of one reply */
+#define WIRE_FEED_UPDATE_MAX   (1u << 20) /* bytes of an encoded Update */
+#define WIRE_UPDATES_MAX       4096u      /* of one reply; events and rows, too */
 #define WIRE_FEED_HOSTS_MAX    16u
 #define WIRE_FEED_NAME_MAX     64u /* of a subscription: letters, digits, . _ - */
 #define WIRE_SUBSCRIPTIONS_MAX 256u

@@ -185,7 +185,7 @@ static unsigned count_name(const char *text, const char *name)
 static void methods_headers_and_document_agree(void **state)
 {
     static const char *const paths[] = {"common/wire_rpc.h", "common/wire_query.h",
-                                        "common/wire_enroll.h"};
+                                        "common/wire_enroll.h", "common/wire_feed.h"};
     char *headers[COUNT_OF(paths)];
     unsigned n_named = 0, n_methods = 0;
 

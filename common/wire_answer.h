@@ -1,0 +1,19 @@
+/* An update to and from its message, for replies that carry several; for wire_feed*.c, nobody else
+ * includes this. Threads: any; no state. */
+#ifndef PROCFLEET_COMMON_WIRE_ANSWER_H
+#define PROCFLEET_COMMON_WIRE_ANSWER_H
+
+#include "common/wire_mem.h"
+#include "common/wire_query.h"
+#include "proto/query.pb-c.h"
+
+/* `m` and what it points to borrow from `u` and live in the arena. Errors: ERR_INVALID (a host that
+ * is none, a count over its limit), ERR_NOMEM, ERR_FULL (the arena) */
+NODISCARD enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
+                                   struct wire_arena *a);
+
+/* Lets the arena grow by what one answer may take. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
+NODISCARD enum err wire_update_get(struct wire_update *u, const Procfleet__V1__Update *m,
+                                   struct wire_arena *a);
+
+#endif
