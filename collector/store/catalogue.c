@@ -383,7 +383,8 @@ static void count(struct catalogue *c, uint64_t *counter)
     os_mutex_unlock(c->lock);
 }
 
-struct todo {
+/* A segment whose instances are not in yet. */
+struct missing {
     int64_t day_ns;
     uint64_t number;
     size_t i;
@@ -391,7 +392,7 @@ struct todo {
 
 static int by_day(const void *a, const void *b)
 {
-    const struct todo *x = a, *y = b;
+    const struct missing *x = a, *y = b;
 
     if (x->day_ns != y->day_ns) {
         return x->day_ns < y->day_ns ? -1 : 1;
@@ -399,12 +400,12 @@ static int by_day(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* What is not in yet; *out is the caller's (mem_free). */
-static enum err list_todo(struct catalogue *c, const struct manifest_list *l, struct todo **out,
-                          size_t *n)
+/* *out is the caller's (mem_free). */
+static enum err list_missing(struct catalogue *c, const struct manifest_list *l,
+                             struct missing **out, size_t *n)
 {
     size_t from = manifest_lower(l, SEG_REST, INT64_MIN);
-    struct todo *all = mem_array(manifest_segments(l) - from + 1, sizeof *all);
+    struct missing *all = mem_array(manifest_segments(l) - from + 1, sizeof *all);
     const struct catalogue_day *d = NULL;
 
     if (!all) {
@@ -420,7 +421,7 @@ static enum err list_todo(struct catalogue *c, const struct manifest_list *l, st
             d = catalogue_day(c, day_ns);
         }
         if (!d || !is_done(d, s->number)) {
-            all[(*n)++] = (struct todo){day_ns, s->number, i};
+            all[(*n)++] = (struct missing){day_ns, s->number, i};
         }
     }
     qsort(all, *n, sizeof *all, by_day);
@@ -428,7 +429,8 @@ static enum err list_todo(struct catalogue *c, const struct manifest_list *l, st
     return ERR_OK;
 }
 
-static enum err import_one(struct catalogue *c, const struct manifest_list *l, const struct todo *t)
+static enum err import_one(struct catalogue *c, const struct manifest_list *l,
+                           const struct missing *t)
 {
     const struct seg *s;
     enum err e = manifest_seg(l, t->i, &s);
@@ -462,15 +464,15 @@ static void discard_bad(struct catalogue *c)
 static enum err import_until(struct catalogue *c, const struct manifest_list *l,
                              int64_t until_mono_ns, bool *more)
 {
-    struct todo *todo;
+    struct missing *missing;
     size_t n, i = 0;
-    enum err first = list_todo(c, l, &todo, &n);
+    enum err first = list_missing(c, l, &missing, &n);
 
     if (first) {
         return first;
     }
     while (i < n && (i == 0 || os_mono_ns() < until_mono_ns)) {
-        const struct todo *t = &todo[i++];
+        const struct missing *t = &missing[i++];
         enum err e = import_one(c, l, t);
 
         if (!e && (i == n || t[1].day_ns != t->day_ns)) {
@@ -485,7 +487,7 @@ static enum err import_until(struct catalogue *c, const struct manifest_list *l,
         err_ignore(look(c, catalogue_day(c, c->writing_ns)));
     }
     *more = i < n && !first;
-    mem_free(todo);
+    mem_free(missing);
     return first;
 }
 

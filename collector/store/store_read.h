@@ -159,15 +159,6 @@ NODISCARD enum err store_each_instance(
     const struct store_view *v, size_t host, const struct store_instances *ask,
     enum err (*each)(void *ctx, const struct uuid *boot, const struct proc_info *info), void *ctx);
 
-/* As store_scan_blocks with the head alone: kept until all callers have moved. */
-struct store_head_range {
-    int64_t since_ns, until_ns;
-    int64_t made_since_ns;
-};
-NODISCARD enum err store_scan_clocked(
-    const struct store_view *v, size_t host, const struct store_head_range *range,
-    enum err (*each)(void *ctx, const struct batch *b, const struct host_offset *clock), void *ctx);
-
 /* Where store_info looks for instances that the head has forgotten: those alive in [since, until)
  * of any host. Until it is called, everywhere, which is slow. */
 void store_info_range(const struct store_view *v, int64_t since_ns, int64_t until_ns);

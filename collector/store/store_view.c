@@ -4,7 +4,6 @@
 #include "collector/store/seg_ahead.h"
 #include "collector/store/store_impl.h"
 #include "collector/store/store_lookup.h"
-#include "common/clk.h"
 #include "common/mem.h"
 
 void store_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)
@@ -138,18 +137,12 @@ const struct store_host *store_view_host(const struct store_view *v, size_t i)
     return &v->hosts[i];
 }
 
-static bool made_before(const struct head_batch *b, int64_t when_ns)
-{
-    return clk_add(b->t1_ns, b->clock.known ? b->clock.offset_ns : 0) < when_ns;
-}
-
-enum err store_scan_clocked(
-    const struct store_view *v, size_t host, const struct store_head_range *range,
-    enum err (*each)(void *ctx, const struct batch *b, const struct host_offset *clock), void *ctx)
+enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                    enum err (*each)(void *ctx, const struct batch *b), void *ctx)
 {
     const struct head_batch **list;
     size_t n;
-    enum err e = head_view_batches(v->head, host, range->since_ns, range->until_ns, &list, &n);
+    enum err e = head_view_batches(v->head, host, since_ns, until_ns, &list, &n);
 
     if (e) {
         return e;
@@ -157,37 +150,12 @@ enum err store_scan_clocked(
     for (size_t i = 0; i < n && !e; i++) {
         struct batch *b;
 
-        if (made_before(list[i], range->made_since_ns)) {
-            continue;
-        }
         e = wire_batch_decode(&b, list[i]->bytes, list[i]->n);
         if (!e) {
-            e = each(ctx, b, &list[i]->clock);
+            e = each(ctx, b);
             wire_batch_free(b);
         }
     }
     mem_free(list);
     return e;
-}
-
-struct plain_scan {
-    enum err (*each)(void *ctx, const struct batch *b);
-    void *ctx;
-};
-
-static enum err each_plain(void *ctx, const struct batch *b, const struct host_offset *clock)
-{
-    const struct plain_scan *p = ctx;
-
-    (void)clock;
-    return p->each(p->ctx, b);
-}
-
-enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, int64_t until_ns,
-                    enum err (*each)(void *ctx, const struct batch *b), void *ctx)
-{
-    const struct store_head_range range = {since_ns, until_ns, INT64_MIN};
-    struct plain_scan p = {each, ctx};
-
-    return store_scan_clocked(v, host, &range, each_plain, &p);
 }

@@ -58,7 +58,8 @@ static size_t part_buckets(struct making *m, size_t p, struct tier_bucket *bucke
             b->begin_ns =
                 m->bucket_ns ? bucket_begin(rows->wall_ns[k], m->bucket_ns) : rows->wall_ns[k];
             b->first_wall_ns = rows->wall_ns[k];
-            b->span_mono_ns = k ? rows->mono_ns[k - 1] : rows->mono_ns[k]; /* for now: from where */
+            /* where it begins; how long it is once the bucket ends */
+            b->span_mono_ns = k ? rows->mono_ns[k - 1] : rows->mono_ns[k];
         }
         b = &buckets[at - 1];
         b->ticks++;
