@@ -3,6 +3,7 @@
 #include <stdbool.h>
 
 #include "common/clk.h"
+#include "common/width.h"
 
 void human_ns(struct buf *out, int64_t ns)
 {
@@ -109,8 +110,8 @@ size_t human_width(const char *text, size_t n)
 {
     size_t width = 0;
 
-    for (size_t at = 0, len; at < n; at += len, width++) {
-        (void)decode((const uint8_t *)text + at, n - at, &len);
+    for (size_t at = 0, len; at < n; at += len) {
+        width += width_of(decode((const uint8_t *)text + at, n - at, &len));
     }
     return width;
 }
@@ -119,8 +120,16 @@ size_t human_prefix(const char *text, size_t n, size_t width)
 {
     size_t at = 0;
 
-    for (size_t len; at < n && width > 0; at += len, width--) {
-        (void)decode((const uint8_t *)text + at, n - at, &len);
+    for (size_t len, takes; at < n; at += len, width -= takes) {
+        takes = width_of(decode((const uint8_t *)text + at, n - at, &len));
+        if (takes > width) {
+            break;
+        }
     }
     return at;
+}
+
+uint32_t human_decode(const char *text, size_t n, size_t *len)
+{
+    return decode((const uint8_t *)text, n, len);
 }

@@ -16,10 +16,13 @@ void human_text(struct buf *out, struct str text);
 /* Bytes at the start that are whole characters of UTF-8. */
 size_t human_utf8(const char *text, size_t n);
 
-/* Columns the text takes: one per character. */
+/* Columns that the text takes on a terminal (common/width.h). */
 size_t human_width(const char *text, size_t n);
 
-/* Bytes of the longest prefix of at most `width` characters. */
+/* Bytes of the longest prefix that takes at most `width` columns. */
 size_t human_prefix(const char *text, size_t n, size_t width);
+
+/* The first character of n > 0 bytes and its length; a byte that is no UTF-8 stands for itself. */
+uint32_t human_decode(const char *text, size_t n, size_t *len);
 
 #endif

@@ -216,13 +216,12 @@ static void format_number(struct buf *b, enum sheet_unit unit, int64_t v)
     }
 }
 
-static void format_cell(struct buf *b, const struct sheet_column *column,
-                        const struct sheet_cell *c)
+void sheet_put_cell(struct buf *b, enum sheet_unit unit, const struct sheet_cell *c)
 {
     if (c->state == SHEET_STRING) {
         human_text(b, c->text);
     } else if (c->state == SHEET_NUMBER) {
-        format_number(b, column->unit, c->number);
+        format_number(b, unit, c->number);
     } else {
         buf_put_u8(b, '-');
     }
@@ -296,11 +295,11 @@ static const char *table_cell(struct sheet *s, size_t i, const struct sheet_cell
     if (!s->columns[i].title) {
         return "";
     }
-    format_cell(&s->line, &s->columns[i], cell);
+    sheet_put_cell(&s->line, s->columns[i].unit, cell);
     if (s->line.bad == ERR_FULL && cell->state == SHEET_STRING) {
         buf_reset(&s->line);
         cut.text.n = cut.text.n < TEXT_CUT ? cut.text.n : TEXT_CUT;
-        format_cell(&s->line, &s->columns[i], &cut);
+        sheet_put_cell(&s->line, s->columns[i].unit, &cut);
     }
     return s->line.bad ? NULL : arena_dup(&s->memory, buf_cstr(&s->line), s->line.n + 1);
 }

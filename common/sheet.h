@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 #include "common/model.h"
 
@@ -53,6 +54,9 @@ NODISCARD enum err sheet_row(struct sheet *s, const struct sheet_cell *cells); /
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void sheet_note(struct sheet *s, struct str text);
 void sheet_end(struct sheet *s); /* prints what is left; NULL is allowed */
+
+/* A cell as people read it, harmless to a terminal; absent is "-". */
+void sheet_put_cell(struct buf *b, enum sheet_unit unit, const struct sheet_cell *c);
 
 static inline struct sheet_cell sheet_number(bool have, int64_t v)
 {

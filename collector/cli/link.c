@@ -144,19 +144,28 @@ static enum cli_exit exit_of_code(enum rpc_code code)
     }
 }
 
-/* Says why a call failed; a refusal carries the collector's own sentence. */
-static int call_failed(const struct link *l, enum err e, const struct rpc_result *r)
+/* Why a call failed; a refusal carries the collector's own sentence. */
+static enum err call_problem(const struct link *l, enum err e, const struct rpc_result *r,
+                             struct errmsg *why)
 {
-    const char *where = l->cli->settings.collector;
     struct errmsg problem = {""};
 
     if (e == ERR_REFUSED) {
-        return cli_fail(l->cli, exit_of_code(r->code), "the collector answers %s: %s",
-                        rpc_code_name(r->code), r->message);
+        return errmsg_set(why, e, "the collector answers %s: %s", rpc_code_name(r->code),
+                          r->message);
     }
     rpc_client_problem(l->client, &problem);
-    return cli_fail(l->cli, link_exit(e), "collector %s: %s%s%s%s", where, err_text(e),
-                    problem.text[0] ? ": " : "", problem.text, link_remedy(e, problem.text));
+    return errmsg_set(why, e, "collector %s: %s%s%s%s", l->cli->settings.collector, err_text(e),
+                      problem.text[0] ? ": " : "", problem.text, link_remedy(e, problem.text));
+}
+
+static int call_failed(const struct link *l, enum err e, const struct rpc_result *r)
+{
+    struct errmsg why = {""};
+
+    err_ignore(call_problem(l, e, r, &why));
+    return cli_fail(l->cli, e == ERR_REFUSED ? exit_of_code(r->code) : link_exit(e), "%s",
+                    why.text);
 }
 
 /* One page into `reply`; a busy collector is asked again after the time it names. */
@@ -202,6 +211,40 @@ static enum err take_page(struct buf *reply, void (*page)(void *ctx, const struc
     }
     wire_answer_free(a);
     return ERR_OK;
+}
+
+enum err link_fetch(struct link *l, const char *method, const struct wire_query *q,
+                    struct wire_answer **out, struct link_cursor *next, struct errmsg *why)
+{
+    struct rpc_result result = {.code = RPC_OK};
+    struct buf reply;
+    enum err e = ERR_OK;
+
+    if (!rpc_client_connected(l->client)) {
+        e = rpc_client_wait(l->client, l->cli->settings.timeout_ns, why);
+        if (e) {
+            return e;
+        }
+    }
+    buf_init(&reply, REPLY_MAX);
+    e = ask_page(l, method, q, &reply, &result);
+    if (!e) {
+        e = wire_answer_decode(out, reply.p, reply.n);
+    }
+    buf_fini(&reply);
+    if (e) {
+        return call_problem(l, e, &result, why);
+    }
+    if (next) {
+        next->n = result.more ? result.cursor_n : 0;
+        memcpy(next->bytes, result.cursor, next->n);
+    }
+    return ERR_OK;
+}
+
+void link_hang_up(struct link *l)
+{
+    rpc_client_hang_up(l->client);
 }
 
 int link_ask(struct link *l, const char *method, struct wire_query *q,

@@ -20,6 +20,22 @@ void link_close(struct link *l);
 /* The certificates named by the settings; also for subscriptions. Released by net_tls_free. */
 NODISCARD enum err link_tls(struct net_tls **out, const struct cli *c, int *code);
 
+/* What the next page begins behind. */
+struct link_cursor {
+    size_t n; /* 0: there is no more */
+    char bytes[WIRE_CURSOR_MAX];
+};
+
+/* One page, without a word printed: why says what link_ask would. A lost connection is made again
+ * meanwhile, and told at the first failed attempt. next may be NULL. Several threads may ask at
+ * once. Errors: those of rpc_client_wait, rpc_client_call and wire_answer_decode */
+NODISCARD enum err link_fetch(struct link *l, const char *method, const struct wire_query *q,
+                              struct wire_answer **out, struct link_cursor *next,
+                              struct errmsg *why);
+
+/* What asks now ends at once, as does what comes later; it must still be closed. Any thread. */
+void link_hang_up(struct link *l);
+
 /* Asks until `q->limit` rows or events have come or there are no more, handing every page to `page`
  * (borrowed during the call). Gives the exit code: CLI_OK, or CLI_PARTIAL when an answer said so,
  * else a failure already printed. Notes are handed to

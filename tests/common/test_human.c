@@ -72,16 +72,39 @@ static void text_from_outside_cannot_steer_the_terminal(void **state)
     }
 }
 
-static void width_counts_characters_and_prefixes_never_split_one(void **state)
+static void widths_are_columns_and_prefixes_never_split_a_character(void **state)
 {
-    static const char text[] = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80z";
+    static const char text[] = "a\u00e9\u20ac\U0001f600z"; /* the fourth is wide */
 
     (void)state;
-    assert_int_equal(human_width(text, strlen(text)), 5);
+    assert_int_equal(human_width(text, strlen(text)), 6);
     assert_int_equal(human_prefix(text, strlen(text), 0), 0);
     assert_int_equal(human_prefix(text, strlen(text), 2), 3);
-    assert_int_equal(human_prefix(text, strlen(text), 4), 10);
+    assert_int_equal(human_prefix(text, strlen(text), 4), 6); /* half of it does not fit */
+    assert_int_equal(human_prefix(text, strlen(text), 5), 10);
     assert_int_equal(human_prefix(text, strlen(text), 99), strlen(text));
+}
+
+static void wide_and_combining_characters_have_their_width(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t width;
+    } table[] = {
+        {"", 0},
+        {"\u65e5\u672c", 4},       /* ideographs */
+        {"\uac01", 2},             /* a Korean syllable, and one in its parts */
+        {"\u1100\u1161\u11a8", 2}, /* first part wide, the others within */
+        {"e\u0301", 1},            /* an accent of its own */
+        {"\uff21", 2},             /* a letter in full width */
+        {"\u200d", 0},             /* joiner */
+        {"\xff\xfe", 2},           /* no UTF-8: a byte, a column */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        assert_int_equal(human_width(table[i].text, strlen(table[i].text)), table[i].width);
+    }
 }
 
 int main(void)
@@ -89,7 +112,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_sizes_and_shares_are_readable),
         cmocka_unit_test(text_from_outside_cannot_steer_the_terminal),
-        cmocka_unit_test(width_counts_characters_and_prefixes_never_split_one),
+        cmocka_unit_test(widths_are_columns_and_prefixes_never_split_a_character),
+        cmocka_unit_test(wide_and_combining_characters_have_their_width),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

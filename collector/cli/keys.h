@@ -1,0 +1,61 @@
+/* Keys out of the bytes a terminal sends: characters of UTF-8, control characters, and the escape
+ * sequences of VT terminals. Any bytes may come - a paste, noise of a line, the answer to a
+ * question nobody asked -: unknown sequences are swallowed whole, none is held for longer than
+ * KEYS_HELD bytes. Threads: one. */
+#ifndef PROCFLEET_COLLECTOR_CLI_KEYS_H
+#define PROCFLEET_COLLECTOR_CLI_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KEYS_HELD 24
+#define KEYS_OUT  2 /* most keys that one byte can end */
+
+/* How long the rest of an escape sequence may take before what is there is Esc by itself. */
+#define KEYS_WAIT_NS 50000000
+
+enum key_kind {
+    KEY_CHAR, /* `ch` is the code point */
+    KEY_CTRL, /* `ch` is the letter, lower case */
+    KEY_ENTER,
+    KEY_ESC,
+    KEY_TAB,
+    KEY_BACKSPACE,
+    KEY_DELETE,
+    KEY_UP,
+    KEY_DOWN,
+    KEY_LEFT,
+    KEY_RIGHT,
+    KEY_PAGE_UP,
+    KEY_PAGE_DOWN,
+    KEY_HOME,
+    KEY_END,
+};
+
+struct key {
+    enum key_kind kind;
+    uint32_t ch;
+    bool pasted; /* part of a paste: text, and never a command */
+};
+
+enum keys_state { KEYS_PLAIN, KEYS_ESC, KEYS_CSI, KEYS_SS3, KEYS_UTF8 };
+
+struct keys { /* zeroed to begin with */
+    enum keys_state state;
+    bool pasting;
+    uint8_t held[KEYS_HELD];
+    size_t n; /* of held; more were not kept when it is full */
+    size_t need;
+};
+
+/* Gives how many keys the byte ended, in `out`. */
+size_t keys_byte(struct keys *k, uint8_t byte, struct key out[KEYS_OUT]);
+
+/* Whether something is begun that keys_idle would end. */
+bool keys_begun(const struct keys *k);
+
+/* Nothing came for KEYS_WAIT_NS: a lone Esc is a key, other beginnings are dropped. */
+size_t keys_idle(struct keys *k, struct key out[KEYS_OUT]);
+
+#endif

@@ -1,0 +1,11 @@
+/* How many columns of a terminal a character takes. Pure; any thread. */
+#ifndef PROCFLEET_COMMON_WIDTH_H
+#define PROCFLEET_COMMON_WIDTH_H
+
+#include <stdint.h>
+
+/* 2 for the wide ones of East Asia and pictures, 0 for what is drawn into the character before it
+ * (accents, joiners), else 1; also for what is no character. */
+unsigned width_of(uint32_t code_point);
+
+#endif
