@@ -22,6 +22,24 @@ void bench_begin(int argc, char **argv, const char *name, const char *about)
     }
 }
 
+double bench_number(const struct opt_args *args, const char *name, double least, double most,
+                    double preset)
+{
+    const char *text = opt_value(args, name);
+    char *end;
+    double v;
+
+    if (!text) {
+        return preset;
+    }
+    v = strtod(text, &end);
+    if (*end || end == text || !(v >= least && v <= most)) {
+        fprintf(stderr, "--%s wants a number from %g to %g\n", name, least, most);
+        exit(2);
+    }
+    return v;
+}
+
 bool bench_quick(void)
 {
     return quick;

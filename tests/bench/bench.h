@@ -8,10 +8,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/opt.h"
+
 enum bench_better { BENCH_LESS, BENCH_MORE };
 
 /* Reads --json, --quick and --help (prints and exits); `about` is the table's first line. */
 void bench_begin(int argc, char **argv, const char *name, const char *about);
+
+/* The number that --name gives, `preset` without it; ends the program with a sentence when it is
+ * none or not from `least` to `most`. */
+double bench_number(const struct opt_args *args, const char *name, double least, double most,
+                    double preset);
 
 /* Whether --quick was given: a run of about a second, for trying the program out. */
 bool bench_quick(void);

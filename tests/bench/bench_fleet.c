@@ -88,24 +88,6 @@ static void check(enum err e, const struct errmsg *why)
 
 /* -- options -- */
 
-static double number(const struct opt_args *args, const char *name, double least, double most,
-                     double preset)
-{
-    const char *text = opt_value(args, name);
-    char *end;
-    double v;
-
-    if (!text) {
-        return preset;
-    }
-    v = strtod(text, &end);
-    if (*end || end == text || !(v >= least && v <= most)) {
-        fprintf(stderr, "bench_fleet: --%s wants a number from %g to %g\n", name, least, most);
-        exit(2);
-    }
-    return v;
-}
-
 static bool choose(const struct opt_args *args, const char *name, const char *no, const char *yes)
 {
     const char *text = opt_value(args, name);
@@ -121,18 +103,18 @@ static void take_agent(struct run *r, const struct opt_args *args)
 {
     struct fleet_agent_conf *a = &r->conf.agent;
 
-    r->rate = number(args, "rate", 0.01, 1000, 1);
+    r->rate = bench_number(args, "rate", 0.01, 1000, 1);
     a->tick_ns = (int64_t)(CLK_S / r->rate);
-    a->processes = (unsigned)number(args, "processes", 1, MODEL_PROCESSES_MAX, 150);
-    a->metrics = (unsigned)number(args, "metrics", 1, 30, 30);
-    a->samples = (unsigned)number(args, "samples-per-batch", 1, 1000, 10);
+    a->processes = (unsigned)bench_number(args, "processes", 1, MODEL_PROCESSES_MAX, 150);
+    a->metrics = (unsigned)bench_number(args, "metrics", 1, 30, 30);
+    a->samples = (unsigned)bench_number(args, "samples-per-batch", 1, 1000, 10);
     a->batch_age_ns = 3600 * CLK_S; /* the samples decide */
     a->queue_bytes = 64u << 20;
     a->spool_bytes = 256u << 20;
     a->heartbeat_ns = 30 * CLK_S;
-    r->conf.agents = (unsigned)number(args, "agents", 1, 20000, 100);
-    r->conf.burst = (unsigned)number(args, "burst", 0, 20000, 0);
-    r->conf.generators = (unsigned)number(args, "generators", 1, 8, 1);
+    r->conf.agents = (unsigned)bench_number(args, "agents", 1, 20000, 100);
+    r->conf.burst = (unsigned)bench_number(args, "burst", 0, 20000, 0);
+    r->conf.generators = (unsigned)bench_number(args, "generators", 1, 8, 1);
     r->conf.address = opt_value(args, "collector");
 }
 
@@ -164,9 +146,9 @@ static void take_options(struct run *r, const struct opt_args *args)
 
     take_agent(r, args);
     take_dirs(r, args);
-    r->seconds = (unsigned)number(args, "seconds", 1, 1e6, 20);
-    r->connect_rate = (unsigned)number(args, "connect-rate", 0, 1e6, 200);
-    r->down = (unsigned)number(args, "down", 0, 3600, 2);
+    r->seconds = (unsigned)bench_number(args, "seconds", 1, 1e6, 20);
+    r->connect_rate = (unsigned)bench_number(args, "connect-rate", 0, 1e6, 200);
+    r->down = (unsigned)bench_number(args, "down", 0, 3600, 2);
     r->json = choose(args, "format", "text", "json");
     if (opt_value(args, "restart")) {
         r->restart = choose(args, "restart", "term", "kill") ? SIGKILL : SIGTERM;

@@ -592,38 +592,20 @@ static void part_readers(void)
 
 /* -- options -- */
 
-static double number(const struct opt_args *args, const char *name, double least, double most,
-                     double preset)
-{
-    const char *text = opt_value(args, name);
-    char *end;
-    double v;
-
-    if (!text) {
-        return preset;
-    }
-    v = strtod(text, &end);
-    if (*end || end == text || !(v >= least && v <= most)) {
-        fprintf(stderr, "bench_store: --%s wants a number from %g to %g\n", name, least, most);
-        exit(2);
-    }
-    return v;
-}
-
 static void take_options(const struct opt_args *args)
 {
     bool quick = opt_flag(args, "quick");
-    double s = number(args, "seconds", 300, 86400, quick ? 600 : 3600);
+    double s = bench_number(args, "seconds", 300, 86400, quick ? 600 : 3600);
 
     o.n_only = opt_values(args, "only", o.only, sizeof o.only / sizeof *o.only);
-    o.hosts = (unsigned)number(args, "hosts", 1, 2000, quick ? 2 : 20);
+    o.hosts = (unsigned)bench_number(args, "hosts", 1, 2000, quick ? 2 : 20);
     o.span_ns = (int64_t)(s / 300) * WINDOW;
-    o.wide_hosts = (unsigned)number(args, "wide-hosts", 2, 5000, quick ? 8 : 200);
-    s = number(args, "wide-seconds", 300, 86400, quick ? 300 : 600);
+    o.wide_hosts = (unsigned)bench_number(args, "wide-hosts", 2, 5000, quick ? 8 : 200);
+    s = bench_number(args, "wide-seconds", 300, 86400, quick ? 300 : 600);
     o.wide_ns = (int64_t)(s / 300) * WINDOW;
-    o.wal_mb = (unsigned)number(args, "wal-mb", 1, 8192, quick ? 8 : 256);
-    o.readers_s = (unsigned)number(args, "readers-seconds", 1, 3600, quick ? 2 : 30);
-    o.rounds = (unsigned)number(args, "rounds", 1, 60, quick ? 2 : 9);
+    o.wal_mb = (unsigned)bench_number(args, "wal-mb", 1, 8192, quick ? 8 : 256);
+    o.readers_s = (unsigned)bench_number(args, "readers-seconds", 1, 3600, quick ? 2 : 30);
+    o.rounds = (unsigned)bench_number(args, "rounds", 1, 60, quick ? 2 : 9);
 }
 
 static bool wanted(const char *part)

@@ -5,347 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/raw_value.h"
-#include "collector/store/seg_ahead.h"
-#include "collector/store/store_impl.h"
 #include "collector/store/store_windows.h"
 #include "collector/store/tier.h"
 #include "common/clk.h"
 #include "common/mem.h"
-#include "tests/support/store_rig.h"
-#include "tests/support/support.h"
+#include "tests/collector/world.h"
 #include "tests/support/t.h"
 
-#define BATCH_TICKS 10u
-#define PER_WINDOW  30u
-#define WINDOWS_MAX 13u
-#define BATCHES_MAX (PER_WINDOW * WINDOWS_MAX)
-#define BEFORE_NS   (60 * CLK_S)
+#define BEFORE_NS (60 * CLK_S)
 #define METRICS                                                                         \
     (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_CONTEXT_SWITCHES) | METRIC_BIT(M_PRIORITY) | \
      METRIC_BIT(M_WORKING_SET_SIZE))
-
-/* What became of a batch. */
-enum fate { SEALED, LATE, LOST };
-
-struct sample {
-    unsigned metric;
-    struct proc_id id;
-    int64_t wall_ns, mono_ns, value;
-    bool fresh;
-};
-
-struct world {
-    struct rig rig;
-    char dir[256]; /* of our segments */
-    struct manifest *m;
-    struct packer *packer;
-    struct arena memory;
-    struct store_view *opened, *view; /* view: opened's head, our segments */
-    size_t n_windows;                 /* sealed; one more is in the head */
-    struct batch *batches[BATCHES_MAX];
-    enum fate fates[BATCHES_MAX];
-    struct tier minutes[WINDOWS_MAX];
-    size_t n_samples, cap_samples;
-    struct sample *samples; /* by metric, process, time */
-    uint64_t rng;
-};
-
-static uint64_t next(struct world *w)
-{
-    w->rng = w->rng * UINT64_C(6364136223846793005) + 1442695040888963407u;
-    return w->rng >> 33;
-}
-
-/* -- samples -- */
-
-static int by_sample(const void *a, const void *b)
-{
-    const struct sample *x = a, *y = b;
-
-    if (x->metric != y->metric) {
-        return x->metric < y->metric ? -1 : 1;
-    }
-    if (x->id.pid != y->id.pid) {
-        return x->id.pid < y->id.pid ? -1 : 1;
-    }
-    if (x->id.start != y->id.start) {
-        return x->id.start < y->id.start ? -1 : 1;
-    }
-    return x->wall_ns < y->wall_ns ? -1 : x->wall_ns > y->wall_ns;
-}
-
-static bool same_series(const struct sample *x, const struct sample *y)
-{
-    return x->metric == y->metric && proc_id_eq(x->id, y->id);
-}
-
-static void keep_samples(struct world *w, const struct batch *b)
-{
-    for (size_t c = 0; c < b->n_columns; c++) {
-        const int64_t *v = b->columns[c].values;
-
-        for (size_t r = 0; r < b->n_runs; r++) {
-            const struct batch_run *run = &b->runs[r];
-
-            for (uint32_t k = 0; (run->mask & METRIC_BIT(b->columns[c].metric)) && k < run->n_ticks;
-                 k++) {
-                size_t tick = run->first_tick + k;
-
-                if (w->n_samples == w->cap_samples) {
-                    w->cap_samples = w->cap_samples ? w->cap_samples * 2 : 4096;
-                    w->samples = mem_realloc_array(w->samples, w->cap_samples, sizeof *w->samples);
-                    assert_non_null(w->samples);
-                }
-                w->samples[w->n_samples++] = (struct sample){
-                    b->columns[c].metric, run->id, b->wall_ns[tick],
-                    b->mono_ns[tick],     *v++,    run->fresh && !k,
-                };
-            }
-        }
-    }
-}
-
-/* -- sealing by hand -- */
-
-struct sealing {
-    struct world *w;
-    int64_t window_ns;
-    bool patch;
-    const struct host_window *hw;
-    int64_t t0_ns, t1_ns;
-    struct seg_info infos[SEG_KINDS];
-    size_t n;
-};
-
-static struct seg_writer *file_begin(struct sealing *s, unsigned kind, uint32_t *host)
-{
-    struct seg_info info = {.number = manifest_number(s->w->m),
-                            .kind = (uint8_t)kind,
-                            .n_windows = 1,
-                            .patch = s->patch,
-                            .window_ns = s->window_ns,
-                            .span_ns = kind == SEG_1H ? TIER_1H_NS : WINDOW_NS};
-    const struct seq_range range = {info.number, info.number};
-    struct seg_writer *w;
-
-    assert_ok(seg_writer_create(&w, s->w->rig.conf.fio, s->w->dir, &info, &s->window_ns, NULL));
-    assert_ok(seg_writer_host(w, host, &s->hw->host, "gen", 0, s->t0_ns, s->t1_ns));
-    assert_ok(seg_writer_ranges(w, &s->hw->host, 1, &range, 1));
-    return w;
-}
-
-static void file_end(struct sealing *s, struct seg_writer *w, uint64_t values)
-{
-    assert_ok(seg_writer_finish(w, values, &s->infos[s->n++], NULL));
-}
-
-static void seal_tier(struct sealing *s, unsigned kind, const struct tier *t)
-{
-    uint64_t points = 0;
-    uint32_t host;
-    struct seg_writer *w = file_begin(s, kind, &host);
-
-    assert_ok(tier_write(w, s->w->packer, host, 0, t, &points));
-    file_end(s, w, points);
-}
-
-static void seal_raw(struct sealing *s, const struct tier *sums)
-{
-    struct tier_later *later;
-    uint64_t values = 0;
-    uint32_t host;
-    struct seg_writer *w = file_begin(s, SEG_RAW, &host);
-
-    assert_ok(tier_later_create(&later));
-    assert_ok(raw_value_write(w, s->w->packer, host, 0, s->hw, &values));
-    assert_ok(tier_later_add(later, s->w->packer, host, 0, sums));
-    assert_ok(tier_later_write(later, w));
-    tier_later_destroy(later);
-    file_end(s, w, values);
-}
-
-static void seal(struct world *w, size_t window, enum fate fate)
-{
-    struct window_batch in[PER_WINDOW];
-    struct host_window hw;
-    struct sealing s = {.w = w, .patch = fate == LATE, .hw = &hw};
-    struct tier fine, minutes, sums;
-    size_t n = 0;
-
-    s.t0_ns = INT64_MAX;
-    for (size_t i = window * PER_WINDOW; i < (window + 1) * PER_WINDOW; i++) {
-        int64_t t0, t1;
-
-        if (w->fates[i] == fate) {
-            in[n++] = (struct window_batch){.batch = w->batches[i]};
-            store_span(w->batches[i], 0, &t0, &t1);
-            s.t0_ns = t0 < s.t0_ns ? t0 : s.t0_ns;
-            s.t1_ns = t1 > s.t1_ns ? t1 : s.t1_ns;
-        }
-    }
-    if (!n) {
-        return;
-    }
-    s.window_ns = RIG_T0 + (int64_t)window * WINDOW_NS;
-    assert_ok(window_join(&hw, &w->memory, in, n, "gen"));
-    assert_ok(tier_make(&fine, &w->memory, &hw, TIER_10S_NS, false, NULL));
-    assert_ok(tier_join(&minutes, &w->memory, &fine, 1, TIER_1MIN_NS, true));
-    assert_ok(tier_join(&sums, &w->memory, &fine, 1, TIER_WINDOW_NS, false));
-    seal_raw(&s, &sums);
-    seal_tier(&s, SEG_10S, &fine);
-    seal_tier(&s, SEG_1MIN, &minutes);
-    w->minutes[window] = minutes;
-    assert_ok(manifest_change(w->m, s.infos, s.n, NULL, 0, NULL));
-    manifest_publish(w->m);
-}
-
-/* The first twelve windows' hour. */
-static void seal_hour(struct world *w)
-{
-    struct host_window hw = {.host = w->batches[0]->head.host};
-    struct sealing s = {.w = w, .window_ns = RIG_T0, .hw = &hw};
-    struct tier hour;
-    int64_t unused;
-
-    store_span(w->batches[0], 0, &s.t0_ns, &unused);
-    store_span(w->batches[12 * PER_WINDOW - 1], 0, &unused, &s.t1_ns);
-    assert_ok(tier_join(&hour, &w->memory, w->minutes, 12, TIER_1H_NS, true));
-    seal_tier(&s, SEG_1H, &hour);
-    assert_ok(manifest_change(w->m, s.infos, s.n, NULL, 0, NULL));
-    manifest_publish(w->m);
-}
-
-/* Retention: the segments of a kind whose window is before that one. */
-static void drop(struct world *w, unsigned kind, size_t before_window)
-{
-    struct manifest_list *l = manifest_view(w->m);
-    int64_t end = RIG_T0 + (int64_t)before_window * WINDOW_NS;
-
-    for (size_t i = 0; i < manifest_segments(l); i++) {
-        const struct seg_info *s = manifest_segment(l, i);
-
-        if (s->kind == kind && s->window_ns < end) {
-            assert_ok(manifest_change(w->m, NULL, 0, &s->number, 1, NULL));
-            manifest_publish(w->m);
-        }
-    }
-    manifest_list_release(l);
-}
-
-/* All minutes are in their hour. */
-static void mark_in_hour(struct world *w)
-{
-    struct manifest_list *l = manifest_view(w->m);
-
-    for (size_t i = 0; i < manifest_segments(l); i++) {
-        struct seg_info s = *manifest_segment(l, i);
-
-        if (s.kind == SEG_1MIN) {
-            s.in_hour = true;
-            assert_ok(manifest_change(w->m, &s, 1, &s.number, 1, NULL));
-            manifest_publish(w->m);
-        }
-    }
-    manifest_list_release(l);
-}
-
-/* -- the world -- */
-
-static void put_batch(struct world *w, struct fleetgen *g, size_t i, enum fate fate, bool head)
-{
-    struct rig_batch rb;
-
-    rig_batch(&rb, g, BATCH_TICKS);
-    assert_ok(wire_batch_decode(&w->batches[i], rb.bytes, rb.n));
-    w->fates[i] = fate;
-    if (fate != LOST) {
-        keep_samples(w, w->batches[i]);
-    }
-    if (head) {
-        assert_ok(rig_put(&w->rig, &rb));
-    }
-    rig_batch_fini(&rb);
-}
-
-static void view_close(struct world *w)
-{
-    manifest_list_release(w->view->segments);
-    packer_destroy(w->view->packer);
-    seg_ahead_destroy(w->view->ahead);
-    mem_free(w->view);
-    store_view_close(w->opened);
-}
-
-static void look(struct world *w)
-{
-    size_t n;
-
-    if (w->opened) {
-        view_close(w);
-    }
-    assert_ok(store_view_open(&w->opened, w->rig.store));
-    n = sizeof *w->view + store_view_hosts(w->opened) * sizeof w->view->hosts[0];
-    w->view = mem_alloc(n);
-    assert_non_null(w->view);
-    memcpy(w->view, w->opened, n);
-    w->view->segments = manifest_view(w->m);
-    assert_non_null(w->view->segments);
-}
-
-/* lost, late: every so many-th batch, 0 = none. */
-static void world_open(struct world *w, uint64_t seed, size_t n_windows, unsigned lost,
-                       unsigned late)
-{
-    const struct fleetgen_conf conf = {.seed = seed,
-                                       .processes = 6,
-                                       .metrics = 8,
-                                       .starts_per_hour = 600,
-                                       .begin_ns = RIG_T0 + (int64_t)(seed % 2) * 3333333};
-    struct fleetgen *g = fleetgen_create(&conf);
-    struct manifest_conf mc = {w->dir, NULL};
-
-    memset(w, 0, sizeof *w);
-    w->rng = seed;
-    w->n_windows = n_windows;
-    rig_init(&w->rig);
-    rig_open(&w->rig);
-    mc.fio = w->rig.conf.fio;
-    support_temp_dir(w->dir, sizeof w->dir);
-    assert_ok(manifest_open(&w->m, &mc, NULL));
-    assert_ok(packer_create(&w->packer));
-    arena_init(&w->memory, (size_t)1 << 30);
-    for (size_t i = 0; i < (n_windows + 1) * PER_WINDOW; i++) {
-        bool head = i >= n_windows * PER_WINDOW;
-        enum fate fate = head                           ? SEALED
-                         : lost && i % lost == lost / 2 ? LOST
-                         : late && i % late == late / 2 ? LATE
-                                                        : SEALED;
-
-        put_batch(w, g, i, fate, head);
-    }
-    fleetgen_destroy(g);
-    for (size_t i = 0; i < n_windows; i++) {
-        seal(w, i, SEALED);
-        seal(w, i, LATE);
-    }
-    qsort(w->samples, w->n_samples, sizeof *w->samples, by_sample);
-    look(w);
-}
-
-static void world_close(struct world *w)
-{
-    view_close(w);
-    manifest_close(w->m);
-    packer_destroy(w->packer);
-    arena_fini(&w->memory);
-    for (size_t i = 0; i < BATCHES_MAX; i++) {
-        wire_batch_free(w->batches[i]);
-    }
-    mem_free(w->samples);
-    rig_fini(&w->rig);
-    support_remove_dir(w->dir);
-}
 
 /* -- what came -- */
 
@@ -445,8 +115,8 @@ static void ask_for(struct world *w, struct answer *a, struct store_cells ask)
 
 /* -- the plain scan -- */
 
-static void assert_counter(const struct cell *c, const struct sample *s, size_t n,
-                           const struct sample *base, bool extremes)
+static void assert_counter(const struct cell *c, const struct world_sample *s, size_t n,
+                           const struct world_sample *base, bool extremes)
 {
     int64_t lo = INT64_MAX, hi = INT64_MIN;
 
@@ -464,7 +134,7 @@ static void assert_counter(const struct cell *c, const struct sample *s, size_t 
     }
 }
 
-static void assert_gauge(const struct cell *c, const struct sample *s, size_t n)
+static void assert_gauge(const struct cell *c, const struct world_sample *s, size_t n)
 {
     int64_t sum = 0, lo = s[0].value, hi = lo;
 
@@ -479,8 +149,8 @@ static void assert_gauge(const struct cell *c, const struct sample *s, size_t n)
 }
 
 /* The samples s[0..n) of one process, metric and step; those of `base` came before. */
-static void assert_cell(const struct got *g, const struct sample *s, size_t n,
-                        const struct sample *base, const struct cell *base_got, bool extremes)
+static void assert_cell(const struct got *g, const struct world_sample *s, size_t n,
+                        const struct world_sample *base, const struct cell *base_got, bool extremes)
 {
     struct cell c = g->cell;
 
@@ -505,10 +175,10 @@ static void assert_ticks(const struct world *w, const struct store_ticks *t,
     uint64_t n = 0;
     int64_t span = 0, before = INT64_MIN;
 
-    for (size_t i = 0; i < (w->n_windows + 1) * PER_WINDOW; i++) {
+    for (size_t i = 0; i < (w->n_windows + 1) * WORLD_PER_WINDOW; i++) {
         const struct batch *b = w->batches[i];
 
-        for (size_t k = 0; w->fates[i] != LOST && k < b->n_ticks; k++) {
+        for (size_t k = 0; w->fates[i] != WORLD_LOST && k < b->n_ticks; k++) {
             if (b->wall_ns[k] >= ask->since_ns && b->wall_ns[k] < ask->until_ns) {
                 n++;
                 span += before == INT64_MIN ? 0 : b->mono_ns[k] - before;
@@ -522,7 +192,7 @@ static void assert_ticks(const struct world *w, const struct store_ticks *t,
 
 static void check(struct world *w, const struct store_cells *ask, bool extremes)
 {
-    const struct sample *s = w->samples, *end = s + w->n_samples, *base = NULL;
+    const struct world_sample *s = w->samples, *end = s + w->n_samples, *base = NULL;
     const struct cell *base_got = NULL;
     struct answer a;
     size_t at = 0;
@@ -532,7 +202,7 @@ static void check(struct world *w, const struct store_cells *ask, bool extremes)
     while (s < end) {
         size_t n = 1;
 
-        if (base && !same_series(base, s)) {
+        if (base && !world_same_series(base, s)) {
             base = NULL;
             base_got = NULL;
         }
@@ -544,7 +214,7 @@ static void check(struct world *w, const struct store_cells *ask, bool extremes)
             s++;
             continue;
         }
-        while (s + n < end && same_series(s, s + n) && s[n].wall_ns < ask->until_ns &&
+        while (s + n < end && world_same_series(s, s + n) && s[n].wall_ns < ask->until_ns &&
                (!ask->step_ns || s[n].wall_ns / ask->step_ns == s->wall_ns / ask->step_ns)) {
             n++;
         }
@@ -570,7 +240,7 @@ static void check(struct world *w, const struct store_cells *ask, bool extremes)
 static int64_t some_time(struct world *w, int64_t unit_ns)
 {
     int64_t span = (int64_t)(w->n_windows + 1) * WINDOW_NS;
-    int64_t when = RIG_T0 + (int64_t)(next(w) % (uint64_t)(span / CLK_MS)) * CLK_MS;
+    int64_t when = RIG_T0 + (int64_t)(world_next(w) % (uint64_t)(span / CLK_MS)) * CLK_MS;
 
     return when - when % unit_ns;
 }
@@ -630,8 +300,8 @@ static void where_rows_are_gone_ten_seconds_are_exact(void **state)
     (void)state;
     assert_non_null(w);
     world_open(w, 6, 3, 11, 0);
-    drop(w, SEG_RAW, 2);
-    look(w);
+    world_drop(w, SEG_RAW, 2);
+    world_look(w);
     for (unsigned i = 0; i < 6; i++) {
         struct store_cells ask = some_ask(w, 10 * CLK_S);
 
@@ -668,9 +338,9 @@ static void the_cheapest_exact_form_is_taken(void **state)
     ask_for(w, &a, ask);
     assert_int_equal(a.used.windows[STORE_RAW], 1);
     mem_free(a.list);
-    drop(w, SEG_RAW, 1);
-    drop(w, SEG_10S, 1);
-    look(w);
+    world_drop(w, SEG_RAW, 1);
+    world_drop(w, SEG_10S, 1);
+    world_look(w);
     ask_for(w, &a, all);
     assert_int_equal(a.used.windows[STORE_1MIN], 1);
     assert_true(a.used.coarse_from_ns >= RIG_T0);
@@ -718,9 +388,9 @@ static void damaged_rows_are_replaced_by_a_tier(void **state)
     assert_int_equal(a.used.windows[STORE_SUMMARY], 1);
     assert_int_equal(a.used.damaged, 0);
     mem_free(a.list);
-    drop(w, SEG_10S, 1);
-    drop(w, SEG_1MIN, 1);
-    look(w);
+    world_drop(w, SEG_10S, 1);
+    world_drop(w, SEG_1MIN, 1);
+    world_look(w);
     ask_for(w, &a, ask);
     assert_int_equal(a.used.damaged, 1);
     mem_free(a.list);
@@ -739,13 +409,13 @@ static struct total plain_total(const struct world *w)
     struct total t = {0};
 
     for (size_t i = 0; i < w->n_samples; i++) {
-        const struct sample *s = &w->samples[i];
+        const struct world_sample *s = &w->samples[i];
 
         if (s->metric == M_PRIORITY) {
             t.count++;
             t.sum += s->value;
         } else if (s->metric == M_CPU_TIME) {
-            bool first = i == 0 || !same_series(s - 1, s);
+            bool first = i == 0 || !world_same_series(s - 1, s);
 
             t.growth += first ? (s->fresh ? s->value : 0) : s->value - s[-1].value;
         }
@@ -780,7 +450,7 @@ static void assert_total(struct world *w)
     struct total want = plain_total(w), got;
     struct answer a;
 
-    look(w);
+    world_look(w);
     ask_for(w, &a, ask);
     got = answer_total(&a);
     assert_int_equal(got.count, want.count);
@@ -797,18 +467,18 @@ static void whatever_is_left_adds_up_to_the_same(void **state)
     assert_non_null(w);
     world_open(w, 10, 12, 0, 0);
     assert_total(w);
-    drop(w, SEG_RAW, 5);
+    world_drop(w, SEG_RAW, 5);
     assert_total(w);
-    drop(w, SEG_10S, 4);
+    world_drop(w, SEG_10S, 4);
     assert_total(w);
-    seal_hour(w);
-    mark_in_hour(w);
+    world_seal_hour(w);
+    world_mark_in_hour(w);
     assert_total(w); /* the hour is there and not needed */
-    drop(w, SEG_1MIN, 3);
+    world_drop(w, SEG_1MIN, 3);
     assert_total(w); /* the hour is needed, and nothing finer of it */
-    drop(w, SEG_RAW, 12);
-    drop(w, SEG_10S, 12);
-    drop(w, SEG_1MIN, 12);
+    world_drop(w, SEG_RAW, 12);
+    world_drop(w, SEG_10S, 12);
+    world_drop(w, SEG_1MIN, 12);
     assert_total(w);
     world_close(w);
     mem_free(w);
