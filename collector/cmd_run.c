@@ -4,7 +4,9 @@
 
 #include "collector/cmd.h"
 #include "collector/collector.h"
+#include "common/clk.h"
 #include "common/os.h"
+#include "common/os_notify.h"
 
 static const struct opt options[] = {
     {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},
@@ -52,6 +54,37 @@ static enum err ports_write(const struct collector *c, const char *path, struct 
     return e ? errmsg_set(why, e, "cannot write the ports to %s: %s", path, err_text(e)) : ERR_OK;
 }
 
+/* Until the stop signal. A watchdog hears that we live as long as every stage moves. */
+static void attend(const struct collector *c, struct waiting *w)
+{
+    int64_t limit_ns = os_notify_watchdog_ns();
+    bool stuck = false;
+
+    os_mutex_lock(w->lock);
+    while (!w->stop) {
+        int64_t now_ns = os_mono_ns();
+        int64_t stuck_ns;
+
+        os_mutex_unlock(w->lock);
+        stuck_ns = limit_ns ? collector_stuck_ns(c, now_ns) : 0;
+        if (limit_ns && stuck_ns < limit_ns) {
+            os_notify("WATCHDOG=1");
+        } else if (limit_ns && !stuck) {
+            log_line(LOG_ERROR, "collector", "stuck", "seconds=%lld remedy=%s",
+                     (long long)(stuck_ns / CLK_S),
+                     "\"the service manager restarts it; see whether the disk of data_dir hangs\"");
+        }
+        stuck = limit_ns && stuck_ns >= limit_ns;
+        os_mutex_lock(w->lock);
+        if (!w->stop && limit_ns) {
+            err_ignore(os_cond_wait_until(w->wake, now_ns + limit_ns / 4));
+        } else if (!w->stop) {
+            os_cond_wait(w->wake);
+        }
+    }
+    os_mutex_unlock(w->lock);
+}
+
 static enum err serve_until_stopped(const struct collector_conf *conf, const char *ports_file,
                                     struct waiting *w, struct errmsg *why)
 {
@@ -66,13 +99,11 @@ static enum err serve_until_stopped(const struct collector_conf *conf, const cha
     }
     if (!e) {
         log_line(LOG_INFO, "collector", "ready", "version=%s", PROCFLEET_VERSION);
-        os_mutex_lock(w->lock);
-        while (!w->stop) {
-            os_cond_wait(w->wake);
-        }
-        os_mutex_unlock(w->lock);
+        os_notify("READY=1\nSTATUS=ready");
+        attend(c, w);
         log_line(LOG_INFO, "collector", "stopping", "reason=signal");
     }
+    os_notify("STOPPING=1\nSTATUS=stopping");
     collector_stop(c);
     return e;
 }

@@ -26,6 +26,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/os_notify.h"
 #include "common/rpc.h"
 
 #define FRAME_ROOM       (FRAME_HEADER_MAX + 64u)
@@ -36,6 +37,7 @@
 #define PUB_QUEUE        1024u
 #define REPLY_TIMEOUT_NS (5 * CLK_S)
 #define PROGRESS_NS      (2 * CLK_S)
+#define EXTEND_NS        (60 * CLK_S) /* the service manager gives so much more at each progress */
 #define ENROLL_BYTES_MAX (16u << 10)
 #define ENROLL_PEERS_MAX 64u
 #define ENROLL_SILENT_NS (10 * CLK_S)
@@ -57,6 +59,7 @@ struct collector {
     struct rpc_server *enroll;
     struct trust *trust;
     int64_t progress_ns; /* of the last line about recovery */
+    int percent;         /* of the last word to the service manager about it */
 };
 
 /* -- what stages hand to each other -- */
@@ -119,11 +122,18 @@ static void on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     struct collector *c = ctx;
     int64_t now = os_mono_ns();
+    int percent = total ? (int)((double)done * 100 / (double)total) : 100;
+    bool due = now - c->progress_ns >= PROGRESS_NS;
 
-    if (now - c->progress_ns >= PROGRESS_NS) {
+    if (due || percent != c->percent) {
+        c->percent = percent;
+        os_notify("STATUS=reading the log, %d %%\nEXTEND_TIMEOUT_USEC=%lld", percent,
+                  (long long)(EXTEND_NS / CLK_US));
+    }
+    if (due) {
         c->progress_ns = now;
         log_line(LOG_INFO, "store", "recovering", "bytes=%" PRIu64 " of=%" PRIu64 " percent=%d",
-                 done, total, total ? (int)((double)done * 100 / (double)total) : 100);
+                 done, total, percent);
     }
 }
 
@@ -543,4 +553,17 @@ struct collector_ports collector_ports(const struct collector *c)
         .events = c->pub ? net_pub_port(c->pub) : 0,
         .enroll = c->enroll ? rpc_server_port(c->enroll) : 0,
     };
+}
+
+int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns)
+{
+    struct rpc_server *const listeners[] = {c->ingest, c->query, c->enroll};
+    int64_t longest_ns = store_busy_ns(c->store, now_ns);
+
+    for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
+        int64_t ns = listeners[i] ? rpc_server_waiting_ns(listeners[i], now_ns) : 0;
+
+        longest_ns = ns > longest_ns ? ns : longest_ns;
+    }
+    return longest_ns;
 }

@@ -15,6 +15,10 @@ NODISCARD enum err collector_start(struct collector **out, const struct collecto
                                    struct errmsg *why);
 void collector_stop(struct collector *c); /* NULL is allowed */
 
+/* How long the stage that has stood still for longest has done so: the store's threads at one step
+ * of their work, a listener's workers while requests wait. 0 = all move, or wait for work. */
+int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns);
+
 /* Ports actually bound; events and enroll are 0 when they are off. */
 struct collector_ports {
     unsigned ingest, query, events, enroll;

@@ -5,6 +5,9 @@
 #ifndef PROCFLEET_COLLECTOR_FIGURES_H
 #define PROCFLEET_COLLECTOR_FIGURES_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "common/err.h"
 
 #define FIGURES_MAX 512u

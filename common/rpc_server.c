@@ -30,7 +30,8 @@ struct rpc_call {
     const uint8_t *payload; /* of the request, or raw */
     size_t payload_n;
     struct buf raw;
-    struct rpc_call *next; /* in the queue */
+    struct rpc_call *next; /* in the queue, */
+    int64_t queued_ns;     /* since then (monotonic) */
 };
 
 struct rpc_server {
@@ -298,6 +299,7 @@ static enum err enqueue(struct rpc_call *c)
         }
         s->tail = c;
         s->waiting++;
+        c->queued_ns = os_mono_ns();
         os_cond_wake(s->work);
     }
     os_mutex_unlock(s->lock);
@@ -495,6 +497,16 @@ void rpc_server_review(struct rpc_server *s)
 void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out)
 {
     net_server_stats(s->net, out);
+}
+
+int64_t rpc_server_waiting_ns(struct rpc_server *s, int64_t now_ns)
+{
+    int64_t since_ns;
+
+    os_mutex_lock(s->lock);
+    since_ns = s->head ? s->head->queued_ns : now_ns;
+    os_mutex_unlock(s->lock);
+    return now_ns > since_ns ? now_ns - since_ns : 0;
 }
 
 size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids, size_t max)

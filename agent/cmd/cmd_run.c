@@ -6,6 +6,7 @@
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"
+#include "common/os_notify.h"
 
 #define LOOK_NS   (200 * CLK_MS)
 #define DRAIN_NS  (5 * CLK_S)
@@ -108,18 +109,47 @@ static void report(struct agent *a, struct report *r)
     }
 }
 
+/* What a watchdog wants to know: whether the sampler still ticks. */
+struct pace {
+    int64_t limit_ns; /* 0: nobody watches */
+    int64_t moved_ns, told_ns;
+    uint64_t ticks;
+};
+
+static void reassure(struct agent *a, struct pace *p)
+{
+    int64_t now_ns = os_mono_ns();
+    struct agent_status s;
+
+    if (p->limit_ns == 0 || now_ns - p->told_ns < p->limit_ns / 4) {
+        return;
+    }
+    agent_status(a, &s);
+    if (s.ticks != p->ticks || p->moved_ns == 0) {
+        p->ticks = s.ticks;
+        p->moved_ns = now_ns;
+    }
+    if (now_ns - p->moved_ns < p->limit_ns) {
+        os_notify("WATCHDOG=1");
+        p->told_ns = now_ns;
+    }
+}
+
 /* Until a stop signal, or the source's failure. */
 static int attend(struct agent *a, const struct agent_conf *conf)
 {
     struct report told = {.dir = conf->state_dir};
+    struct pace pace = {.limit_ns = os_notify_watchdog_ns()};
     struct agent_status s;
 
     while (agent_wait(a, LOOK_NS)) {
         report(a, &told);
+        reassure(a, &pace);
         if (cmd_stopped()) {
             agent_stop(a);
         }
     }
+    os_notify("STOPPING=1\nSTATUS=sending what is left");
     drain(a, &s);
     write_report(a, &told);
     log_end(&s);
@@ -178,6 +208,7 @@ int cmd_run(int argc, char **argv)
         code = cmd_fail(e, why.text);
     } else {
         log_start(a, &conf);
+        os_notify("READY=1\nSTATUS=watching %s", agent_about(a)->name);
         code = attend(a, &conf);
     }
     agent_destroy(a, os_mono_ns());

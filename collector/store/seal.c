@@ -36,9 +36,13 @@ static int64_t clock_ns(const struct seal *x)
     return x->s->conf.now_ns ? x->s->conf.now_ns() : os_utc_ns();
 }
 
+/* Asked between the steps of long work. */
 static bool is_stopping(void *ctx)
 {
-    return atomic_load(&((struct seal *)ctx)->stop);
+    struct seal *x = ctx;
+
+    pulse_work(&x->moving, os_mono_ns());
+    return atomic_load(&x->stop);
 }
 
 int64_t seal_keeps(const struct store_conf *conf)
@@ -437,6 +441,7 @@ static void seal_main(void *arg)
         x->until_ns = x->asked > x->finished ? x->asked_until_ns : INT64_MIN;
         os_mutex_unlock(x->lock);
         e = work(x);
+        pulse_rest(&x->moving);
         os_mutex_lock(x->lock);
         x->result = e;
         x->finished = x->asked;
@@ -560,6 +565,11 @@ void seal_stats(struct seal *x, struct seal_stats *out)
     os_mutex_lock(x->lock);
     *out = x->stats;
     os_mutex_unlock(x->lock);
+}
+
+int64_t seal_busy_ns(const struct seal *x, int64_t now_ns)
+{
+    return pulse_busy_ns(&x->moving, now_ns);
 }
 
 void store_room(struct store *s, struct store_room *out)

@@ -31,6 +31,7 @@ NODISCARD enum err seal_start(struct seal **out, struct store *s);
 void seal_stop(struct seal *x);
 
 void seal_stats(struct seal *x, struct seal_stats *out);
+int64_t seal_busy_ns(const struct seal *x, int64_t now_ns); /* as store_busy_ns */
 
 /* How long numbers of a silent host are remembered: as long as anything of it may be held. */
 int64_t seal_keeps(const struct store_conf *conf);

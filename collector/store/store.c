@@ -266,7 +266,9 @@ static bool take_group(struct store *s, int64_t last_ns)
     os_mutex_lock(s->lock);
     run_task(s);
     while (!s->queue && !s->stopping) {
+        pulse_rest(&s->writing);
         os_cond_wait(s->work);
+        pulse_work(&s->writing, os_mono_ns());
         run_task(s);
     }
     while (!s->stopping && s->queued_bytes < s->conf.commit_bytes &&
@@ -472,8 +474,10 @@ static void writer_main(void *arg)
 
     while (take_group(s, last_ns)) {
         last_ns = os_mono_ns();
+        pulse_work(&s->writing, last_ns);
         commit_group(s);
     }
+    pulse_rest(&s->writing);
 }
 
 /* -- opening and closing -- */
@@ -594,4 +598,12 @@ void store_stats(struct store *s, struct store_stats *out)
     os_mutex_lock(s->lock);
     *out = s->stats;
     os_mutex_unlock(s->lock);
+}
+
+int64_t store_busy_ns(struct store *s, int64_t now_ns)
+{
+    int64_t writing_ns = pulse_busy_ns(&s->writing, now_ns);
+    int64_t sealing_ns = seal_busy_ns(s->seal, now_ns);
+
+    return writing_ns > sealing_ns ? writing_ns : sealing_ns;
 }

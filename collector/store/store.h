@@ -123,6 +123,10 @@ struct store_stats {
 };
 void store_stats(struct store *s, struct store_stats *out);
 
+/* How long the writer or the sealing thread, whichever longer, has been at one step of its work
+ * without any sign that it moves; 0 = both wait for more. */
+int64_t store_busy_ns(struct store *s, int64_t now_ns);
+
 /* Bytes, files, oldest data of each kind, and what will be dropped next. */
 struct store_room {
     struct {

@@ -7,6 +7,7 @@
 #include "collector/store/manifest.h"
 #include "collector/store/store_read.h"
 #include "collector/store/wal.h"
+#include "common/pulse.h"
 
 /* Everything acknowledged, at one moment: what is in the head is in no segment of the list. */
 struct store_view {
@@ -52,6 +53,7 @@ struct store {
     struct head *head; /* the writer's */
     struct wal *wal;   /* the writer's */
     struct os_thread *thread;
+    struct pulse writing;        /* the writer's */
     int64_t newest_ns;           /* newest arrival: the writer's clock */
     struct manifest *manifest;   /* changed by the sealing thread */
     struct catalogue *catalogue; /* likewise; NULL: it could not be opened */

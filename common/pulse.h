@@ -1,0 +1,33 @@
+/* Whether a thread still moves: it says when it begins a piece of work and when it waits for more,
+ * and whoever watches asks how long the piece has taken. Threads: one marks, any ask. */
+#ifndef PROCFLEET_COMMON_PULSE_H
+#define PROCFLEET_COMMON_PULSE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Zeroed: it rests. */
+struct pulse {
+    _Atomic int64_t since_ns; /* monotonic; 0 = it waits for work */
+};
+
+/* Also in the middle of long work, whenever a step of it is done. */
+static inline void pulse_work(struct pulse *p, int64_t now_ns)
+{
+    atomic_store_explicit(&p->since_ns, now_ns, memory_order_relaxed);
+}
+
+static inline void pulse_rest(struct pulse *p)
+{
+    atomic_store_explicit(&p->since_ns, 0, memory_order_relaxed);
+}
+
+/* How long it has been at the present piece of work; 0 = it rests. */
+static inline int64_t pulse_busy_ns(const struct pulse *p, int64_t now_ns)
+{
+    int64_t since_ns = atomic_load_explicit(&p->since_ns, memory_order_relaxed);
+
+    return since_ns == 0 || now_ns < since_ns ? 0 : now_ns - since_ns;
+}
+
+#endif
