@@ -1,0 +1,87 @@
+/* What stands where in the journal's files: records in the order of positions, and of each topic in
+ * the order of its numbers. Threads: the journal's lock. Whole files go, the oldest first. */
+#ifndef PROCFLEET_COLLECTOR_FEED_JOURNAL_INDEX_H
+#define PROCFLEET_COLLECTOR_FEED_JOURNAL_INDEX_H
+
+#include "collector/feed/journal_record.h"
+
+struct journal_entry {
+    uint64_t position, seq, stream, batch;
+    int64_t stored_ns, first_ns, last_ns;
+    struct uuid host;
+    uint32_t channel;
+    uint32_t offset, bytes; /* of the record in its file */
+    uint32_t n;             /* of the payload, unpacked */
+    uint32_t batches;       /* behind the first */
+    uint8_t topic;
+    bool more;
+};
+
+struct journal_file {
+    uint64_t number, seed, bytes;
+    struct journal_entry *entries;
+    size_t n, cap;
+};
+
+/* Where a topic's records are: the file as a number since opening, and which of its entries. */
+struct journal_spot {
+    uint32_t file, entry;
+};
+
+struct journal_spots {
+    struct journal_spot *all;
+    size_t first, n, cap;
+    size_t waiting; /* room kept for what is not synced yet */
+};
+
+struct journal_channel {
+    char name[MODEL_HOST_NAME_MAX + 1];
+    uint64_t seq[FEED_TOPICS];  /* the newest given */
+    uint64_t last[FEED_TOPICS]; /* the newest that readers may know of */
+    struct journal_spots spots[FEED_TOPICS];
+};
+
+struct journal_index {
+    struct journal_file *files;
+    size_t n_files, cap_files;
+    uint32_t dropped; /* files before the first */
+    struct journal_channel *channels;
+    uint32_t *by_name; /* indices of channels */
+    size_t n_channels, cap_channels;
+    uint64_t floor[FEED_TOPICS]; /* numbers of topics that were forgotten */
+    uint64_t records, bytes;
+};
+
+void journal_index_fini(struct journal_index *x);
+
+/* NULL: no such channel. */
+struct journal_channel *journal_index_channel(const struct journal_index *x, const char *name);
+/* Its index; made when there is none: in place of one without records when there are `max`.
+ * Errors: ERR_FULL, ERR_NOMEM */
+NODISCARD enum err journal_index_take(struct journal_index *x, uint32_t *out, const char *name,
+                                      size_t max);
+
+/* Room, so that the adding cannot fail. Errors: ERR_NOMEM */
+NODISCARD enum err journal_index_room_file(struct journal_index *x);
+NODISCARD enum err journal_index_room_entries(struct journal_file *f, size_t more);
+NODISCARD enum err journal_index_room_spot(struct journal_channel *c, enum feed_topic topic);
+
+/* Adds to the newest file. */
+void journal_index_add_file(struct journal_index *x, uint64_t number, uint64_t seed);
+void journal_index_add(struct journal_index *x, const struct journal_entry *e);
+void journal_index_grew(struct journal_index *x, uint64_t bytes); /* the newest file */
+void journal_index_drop_oldest(struct journal_index *x);
+
+/* The first record at or behind the position: file and entry; false: none. */
+bool journal_index_at(const struct journal_index *x, uint64_t position, size_t *file,
+                      size_t *entry);
+/* The topic's first record with at least this number. */
+bool journal_index_find(const struct journal_index *x, const struct journal_channel *c,
+                        enum feed_topic topic, uint64_t seq, size_t *file, size_t *entry);
+
+void journal_index_record(const struct journal_index *x, const struct journal_entry *e,
+                          struct journal_record *out);
+struct journal_entry journal_index_entry(const struct journal_record *r, uint32_t channel,
+                                         uint64_t offset, size_t bytes);
+
+#endif
