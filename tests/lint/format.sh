@@ -15,7 +15,7 @@ else
   skipped=1
 fi
 if [ -n "$format" ]; then
-  find cmake common agent collector tests -name '*.[ch]' -print0 | xargs -0 -r "$format" --dry-run --Werror || bad=1
+  find cmake common agent collector docs tests -name '*.[ch]' -print0 | xargs -0 -r "$format" --dry-run --Werror || bad=1
 fi
 
 if command -v shellcheck >/dev/null; then
