@@ -15,11 +15,12 @@ NODISCARD enum err net_janitor_start(struct net_janitor **out, const char *name,
                                      struct net_crowd *crowd, void (*sweep)(void *ctx), void *ctx);
 void net_janitor_stop(struct net_janitor *j); /* waits; NULL is allowed */
 
-/* Tells the system what to expect of the listening sockets of this program at `port`: a long queue
- * (a whole fleet comes back at once after a restart), connections that are handed over when their
- * first bytes are there, and an end to connections whose other side is dead or takes nothing.
- * Systems other than Linux are left as they are, and the result is ERR_UNSUPPORTED.
- * Errors: ERR_UNSUPPORTED, ERR_NOTFOUND (no such socket), ERR_IO */
+/* Tells the system what to expect of the listening sockets of this program at `port`: a queue
+ * that is long, for a whole fleet comes back at once after a restart, but no longer than is served
+ * in time; connections that are handed over when their first bytes are there; and an end to
+ * connections whose other side is dead or takes nothing. Systems other than Linux are left as they
+ * are, and the result is ERR_UNSUPPORTED. Errors: ERR_UNSUPPORTED, ERR_NOTFOUND (no such socket),
+ * ERR_IO */
 NODISCARD enum err net_janitor_tune(unsigned port);
 
 #endif

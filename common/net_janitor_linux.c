@@ -1,6 +1,13 @@
 /* NNG keeps its sockets to itself, so the listening one is looked for among the descriptors of this
  * program: it listens, and at our port. Everything set there is inherited by the connections that
- * it accepts. */
+ * it accepts.
+ *
+ * The queue of connections that wait to be taken is first in, first out, and whoever dialled gives
+ * up after ten seconds. So it must not hold more than we greet in less than that: else, once it is
+ * full, all we take is stale, every handshake is done for somebody who has left, and those come
+ * back and keep it full. (With 4,096 places and two cores at half their speed 4,000 agents stayed
+ * out for ever.) Who finds no room is told nothing: its system asks again after one second, three,
+ * seven, at no cost to anybody, and the ten seconds begin when it gets in. */
 #include "common/net_janitor.h"
 
 #include <dirent.h>
@@ -10,8 +17,8 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define BACKLOG         4096 /* NNG says 128; a SYN that finds no room comes again after a second */
-#define DEFER_S         5    /* for the first bytes; then the connection is handed over without */
+#define BACKLOG         256 /* NNG says 128 */
+#define DEFER_S         5   /* for the first bytes; then the connection is handed over without */
 #define IDLE_S          60 /* without a byte, before the system asks whether the other side lives */
 #define ASK_S           10
 #define ASK_TIMES       3
