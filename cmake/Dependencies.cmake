@@ -71,6 +71,9 @@ if(WIN32) # agent and command line speak TLS over TCP only; NNG links every tran
 endif()
 
 FetchContent_MakeAvailable(mbedtls nng jansson protobufc zstd libyaml) # order matters: NNG finds the mbedTLS targets
+foreach(dir ${mbedtls_SOURCE_DIR} ${nng_SOURCE_DIR} ${jansson_SOURCE_DIR}) # they are in our programs: not installed
+  set_property(DIRECTORY ${dir} PROPERTY EXCLUDE_FROM_ALL ON)
+endforeach()
 foreach(lib mbedtls mbedx509 mbedcrypto) # its headers ask for macros that its own configuration takes away
   get_target_property(dirs ${lib} INTERFACE_INCLUDE_DIRECTORIES)
   set_property(TARGET ${lib} PROPERTY INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${dirs})
