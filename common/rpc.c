@@ -9,6 +9,7 @@ static const ProtobufCServiceDescriptor *const services[] = {
     &procfleet__v1__ingest__descriptor,
     &procfleet__v1__query__descriptor,
     &procfleet__v1__enroll__descriptor,
+    &procfleet__v1__admin__descriptor,
 };
 
 /* "procfleet.v1.Query/Top" names method Top of service procfleet.v1.Query. */

@@ -11,7 +11,8 @@
 #define RPC_ADMIN_DISCONNECT    "procfleet.v1.Admin/Disconnect"
 #define RPC_ADMIN_SET_LOG_LEVEL "procfleet.v1.Admin/SetLogLevel"
 
-#define WIRE_FIGURES_MAX 512u
+#define WIRE_FIGURES_MAX     512u
+#define WIRE_FIGURE_TEXT_MAX 256u /* bytes of a name, labels or help */
 
 struct wire_figure {
     struct str name, labels, help;
@@ -25,21 +26,41 @@ struct wire_status_reply {
     const struct wire_figure *figures;
 };
 
-/* For each: Errors of encoding: ERR_FULL (buf), ERR_INVALID (over a bound), ERR_NOMEM; of decoding:
- * ERR_CORRUPT, ERR_FULL (over a bound), ERR_NOMEM. */
+/* The same of all: Errors of encoding: ERR_FULL (buf), ERR_INVALID (over a bound), ERR_NOMEM; of
+ * decoding: ERR_CORRUPT, ERR_FULL (over a bound), ERR_NOMEM. */
 NODISCARD enum err wire_status_reply_encode(struct buf *out, const struct wire_status_reply *in);
 NODISCARD enum err wire_status_reply_decode(struct wire_status_reply **out, const void *p,
                                             size_t n);
 void wire_status_reply_free(struct wire_status_reply *m);
 
-/* The texts borrow from p. */
-NODISCARD enum err wire_disconnect_encode(struct buf *out, struct str host);
-NODISCARD enum err wire_disconnect_decode(struct str *host, const void *p, size_t n);
-NODISCARD enum err wire_disconnect_reply_encode(struct buf *out, uint32_t connections);
-NODISCARD enum err wire_disconnect_reply_decode(uint32_t *connections, const void *p, size_t n);
-NODISCARD enum err wire_log_level_encode(struct buf *out, struct str level);
-NODISCARD enum err wire_log_level_decode(struct str *level, const void *p, size_t n);
-NODISCARD enum err wire_log_level_reply_encode(struct buf *out, struct str before);
-NODISCARD enum err wire_log_level_reply_decode(struct str *before, const void *p, size_t n);
+/* Plain data; texts end with a NUL. */
+struct wire_disconnect {
+    char host[64]; /* the name in a certificate */
+};
+
+struct wire_disconnect_reply {
+    uint32_t connections; /* that were ended */
+};
+
+struct wire_log_level {
+    char level[16];
+};
+
+struct wire_log_level_reply {
+    char before[16];
+};
+
+NODISCARD enum err wire_disconnect_encode(struct buf *out, const struct wire_disconnect *in);
+NODISCARD enum err wire_disconnect_decode(struct wire_disconnect *out, const void *p, size_t n);
+NODISCARD enum err wire_disconnect_reply_encode(struct buf *out,
+                                                const struct wire_disconnect_reply *in);
+NODISCARD enum err wire_disconnect_reply_decode(struct wire_disconnect_reply *out, const void *p,
+                                                size_t n);
+NODISCARD enum err wire_log_level_encode(struct buf *out, const struct wire_log_level *in);
+NODISCARD enum err wire_log_level_decode(struct wire_log_level *out, const void *p, size_t n);
+NODISCARD enum err wire_log_level_reply_encode(struct buf *out,
+                                               const struct wire_log_level_reply *in);
+NODISCARD enum err wire_log_level_reply_decode(struct wire_log_level_reply *out, const void *p,
+                                               size_t n);
 
 #endif
