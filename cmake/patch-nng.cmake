@@ -1,4 +1,4 @@
-# The changes to NNG 1.5.2, applied where the sources are unpacked (run there). All but the last two are about connections that end.
+# The changes to NNG 1.5.2, applied where the sources are unpacked (run there). All but the last three are about connections that end.
 #
 # A pipe that is closed on our side while a message arrives can hang for ever, and with it the one thread that takes all
 # closed pipes away: the callback that has read a message's head asks for its body on an operation that the close has just
@@ -31,8 +31,13 @@
 # a collector's restart of 0.3 s (chaos_collector with 60 kills). Here the number is unsigned. The longest pause, which may be set
 # while a dialer is at work (net_dial_pause), is set under a lock and was read without it (test_net_rules under the thread sanitizer).
 #
-# Last, a listener's or dialer's counters are appended to the tree of statistics after it was made public, without the lock under
+# A listener's or dialer's counters are appended to the tree of statistics after it was made public, without the lock under
 # which nng_stats_get walks that tree (test_agent under the thread sanitizer). Here appending takes the lock.
+#
+# Last, the HTTP server trusts whoever connects: a path that ends in an escape (`/%41`) is read and written behind its memory, lines
+# of a request are taken without end, nobody has to hurry, connections are not counted, one that was refused goes on, and when
+# descriptors are short it spins. Here (test_net_http) a request has 8 KiB and 10 s, a reply is taken within 10 s, of 64
+# connections the oldest that no handler is at work for goes for a new one, a refusal ends its connection, and it pauses.
 
 function(change before after)
   string(FIND "${text}" "${before}" at)
@@ -92,6 +97,91 @@ nni_stat_add(nni_stat_item *parent, nni_stat_item *child)
 }
 
 // nni_stat_register registers a stat tree")
+  file(WRITE ${file} "${text}")
+endif()
+
+# HTTP.
+set(file src/supplemental/http/http_server.c)
+file(READ ${file} text)
+if(NOT text MATCHES "procfleet")
+  change("\t\t\ttmp += 3;
+\t\t}" "\t\t\ttmp += 3;
+\t\t\tcontinue; /* Changed by procfleet, see cmake/patch-nng.cmake. */
+\t\t}")
+  change("http_sconn_error(http_sconn *sc, uint16_t err)
+{
+\tnni_http_res *res;
+" "http_sconn_error(http_sconn *sc, uint16_t err)
+{
+\tnni_http_res *res;
+
+\tsc->close = true;")
+  change("\t\tif (!s->closed) {
+\t\t\t// try again?" "\t\tif (!s->closed) {
+\t\t\tif ((rv == NNG_ENOFILES) || (rv == NNG_ENOMEM)) {
+\t\t\t\tnni_msleep(10);
+\t\t\t}
+\t\t\t// try again?")
+  change("\tsc->server = s;
+\tnni_list_append(&s->conns, sc);
+" "\tsc->server = s;
+\tnni_aio_set_timeout(sc->rxaio, 10000);
+\tnni_aio_set_timeout(sc->txaio, 10000);
+\tNNI_LIST_FOREACH (&s->conns, other) {
+\t\tif (!other->closed) {
+\t\t\tif ((oldest == NULL) && (other->release == NULL)) {
+\t\t\t\toldest = other;
+\t\t\t}
+\t\t\tlive++;
+\t\t}
+\t}
+\tif ((live >= 64) && (oldest != NULL)) {
+\t\thttp_sc_close_locked(oldest);
+\t}
+\tnni_list_append(&s->conns, sc);
+")
+  change("\t\tsc->release = NULL;
+\t\tnni_http_handler_fini(h);" "\t\tnni_mtx_lock(&s->mtx);
+\t\tsc->release = NULL;
+\t\tnni_mtx_unlock(&s->mtx);
+\t\tnni_http_handler_fini(h);")
+  change("\tif (nni_aio_begin(sc->cbaio) != 0) {
+\t\tnni_mtx_unlock(&s->mtx);
+\t\treturn;" "\tif (nni_aio_begin(sc->cbaio) != 0) {
+\t\tsc->release = NULL;
+\t\tnni_mtx_unlock(&s->mtx);
+\t\tnni_http_handler_fini(h);
+\t\treturn;")
+  change("\thttp_sconn *     sc;
+\tint              rv;
+
+\tnni_mtx_lock(&s->mtx);
+\tif ((rv = nni_aio_result(aio)) != 0) {" "\thttp_sconn *     sc;
+\thttp_sconn *     other;
+\thttp_sconn *     oldest = NULL;
+\tunsigned         live   = 0;
+\tint              rv;
+
+\tnni_mtx_lock(&s->mtx);
+\tif ((rv = nni_aio_result(aio)) != 0) {")
+  file(WRITE ${file} "${text}")
+endif()
+set(file src/supplemental/http/http_conn.c)
+file(READ ${file} text)
+if(NOT text MATCHES "procfleet")
+  change("\tsize_t   rd_bufsz;
+" "\tsize_t   rd_bufsz;
+\tsize_t   rd_lines; /* bytes of requests. Changed by procfleet, see cmake/patch-nng.cmake. */
+")
+  change("\t\trv = nni_http_req_parse(
+\t\t    nni_aio_get_prov_extra(aio, 1), rbuf, cnt, &n);
+" "\t\trv = nni_http_req_parse(
+\t\t    nni_aio_get_prov_extra(aio, 1), rbuf, cnt, &n);
+\t\tconn->rd_lines += n;
+\t\tif (conn->rd_lines > HTTP_BUFSIZE) {
+\t\t\trv = NNG_EMSGSIZE;
+\t\t}
+")
   file(WRITE ${file} "${text}")
 endif()
 
