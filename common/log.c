@@ -28,7 +28,7 @@ struct limit {
 
 static struct {
     atomic_flag lock;
-    enum log_level level;
+    atomic_int level; /* enum log_level */
     enum log_format format;
     FILE *file; /* NULL = standard error */
     char path[512];
@@ -62,7 +62,7 @@ enum err log_open(enum log_level level, enum log_format format, const char *path
         }
     }
     lock();
-    state.level = level;
+    atomic_store(&state.level, level);
     state.format = format;
     state.file = file;
     snprintf(state.path, sizeof state.path, "%s", path ? path : "");
@@ -82,7 +82,28 @@ void log_close(void)
 
 int log_enabled(enum log_level level)
 {
-    return level <= state.level;
+    return (int)level <= atomic_load_explicit(&state.level, memory_order_relaxed);
+}
+
+enum log_level log_set_level(enum log_level level)
+{
+    return (enum log_level)atomic_exchange(&state.level, level);
+}
+
+enum err log_level_parse(enum log_level *out, const char *name)
+{
+    for (size_t i = 0; i < sizeof level_names / sizeof *level_names; i++) {
+        if (strcmp(level_names[i], name) == 0) {
+            *out = (enum log_level)i;
+            return ERR_OK;
+        }
+    }
+    return ERR_INVALID;
+}
+
+const char *log_level_name(enum log_level level)
+{
+    return level_names[level];
 }
 
 /* path.3 → path.4, …, path → path.1; then a new file. */

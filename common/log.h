@@ -25,6 +25,13 @@ const char *log_str(char *out, unsigned size, const char *s);
 
 int log_enabled(enum log_level level);
 
+/* From now on this is the lowest level written; gives the one before. Threads: any. */
+enum log_level log_set_level(enum log_level level);
+
+/* "error", "warn", "info", "debug" to its level. Errors: ERR_INVALID */
+NODISCARD enum err log_level_parse(enum log_level *out, const char *name);
+const char *log_level_name(enum log_level level);
+
 /* Every line that is written goes to `tee` too, without its time and on the thread that wrote it;
  * tee must not log. NULL ends it. Set while one thread runs only. */
 typedef void (*log_tee_fn)(void *ctx, enum log_level level, const char *module, const char *event,

@@ -2,8 +2,7 @@
  * set. The only door to NNG; who is believed, and what is refused, is in net_conn.c. Threads:
  * functions are safe from any thread unless said; callbacks run on the library's threads and must
  * copy, enqueue and return. Addresses are "host:port" or "[v6]:port"; "*" is every address; port 0
- * listens on any free one.
- * net_init first (refuses another NNG version), net_fini last. */
+ * listens on any free one. net_init first (refuses another NNG version), net_fini last. */
 #ifndef PROCFLEET_COMMON_NET_H
 #define PROCFLEET_COMMON_NET_H
 
@@ -58,11 +57,9 @@ NODISCARD enum err net_tls_load(struct net_tls **out, const struct net_tls_conf 
 void net_tls_free(struct net_tls *t); /* NULL is allowed; sockets keep their own reference */
 /* Of the own certificate, as of now; empty for a client with a pin. */
 void net_tls_identity(struct net_tls *t, struct net_identity *out);
-
 /* Reads the files again. Handshakes from now on use what they hold; connections that stand go on.
  * On failure everything stays as it was. Threads: any. Errors: those of net_tls_load */
 NODISCARD enum err net_tls_reload(struct net_tls *t, struct errmsg *why);
-
 /* Since net_init, this process. Handshakes of both sides; resumed ones took a ticket. */
 struct net_tls_stats {
     uint64_t full, resumed, failed;
@@ -108,6 +105,8 @@ unsigned net_server_port(const struct net_server *s);
 /* Asks `judge` about every connection and closes those that may stay no longer. Certificates that
  * expire meanwhile need no call: their connections are closed within a second. */
 void net_server_review(struct net_server *s);
+/* Ends the connections of certificates of this name, which may come again. Gives how many. */
+unsigned net_server_disconnect(struct net_server *s, const char *name);
 
 struct net_server_stats {
     uint64_t admitted, peers; /* peers: now */
@@ -120,11 +119,10 @@ void net_server_stats(struct net_server *s, struct net_server_stats *out);
  * twice as many the connection is cut instead. */
 bool net_request_excess(const struct net_request *r);
 const uint8_t *net_request_body(const struct net_request *r, size_t *n);
-const struct net_identity *
-net_request_peer(const struct net_request *r); /* valid until net_reply */
-/* p may point into the request. */
-void net_reply(struct net_request *r, const void *p,
-               size_t n);             /* copies p; releases r; late peers are cut */
+/* Valid until net_reply. */
+const struct net_identity *net_request_peer(const struct net_request *r);
+/* Copies p, which may point into the request; releases r; late peers are cut. */
+void net_reply(struct net_request *r, const void *p, size_t n);
 void net_drop(struct net_request *r); /* no answer */
 
 /* -- client: REQ -- */
@@ -174,8 +172,10 @@ NODISCARD enum err net_pub_start(struct net_pub **out, const struct net_pub_conf
                                  struct errmsg *why);
 void net_pub_stop(struct net_pub *p);
 unsigned net_pub_port(const struct net_pub *p);
-void net_pub_review(struct net_pub *p); /* as net_server_review */
+void net_pub_review(struct net_pub *p); /* as net_server_review; the next: as its _disconnect */
+unsigned net_pub_disconnect(struct net_pub *p, const char *name);
 unsigned net_pub_subscribers(const struct net_pub *p);
+void net_pub_stats(struct net_pub *p, struct net_server_stats *out);
 void net_pub_send(struct net_pub *p, const void *body, size_t n); /* never blocks */
 
 struct net_sub;

@@ -333,6 +333,18 @@ void net_gate_review(struct net_gate *g)
     }
 }
 
+unsigned net_gate_disconnect(struct net_gate *g, const char *name)
+{
+    unsigned n = 0;
+
+    for (struct net_peer *p = walk(g, NULL); p; p = walk(g, p)) {
+        if (strcmp(p->who.name, name) == 0) {
+            n += net_gate_cut(g, p, NET_JUDGED, "disconnected by an administrator");
+        }
+    }
+    return n;
+}
+
 /* -- once a second -- */
 
 static bool is_silent(struct net_gate *g, const struct net_peer *p, int64_t now_ns)
@@ -557,7 +569,7 @@ void net_gate_leave(struct net_gate *g, struct net_peer *p)
     os_mutex_unlock(g->lock);
 }
 
-void net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, const char *reason)
+bool net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, const char *reason)
 {
     bool first;
 
@@ -568,6 +580,7 @@ void net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, 
     if (first) {
         refuse(g, &p->who, cause, reason);
     }
+    return first;
 }
 
 void net_gate_stats(struct net_gate *g, struct net_server_stats *out)

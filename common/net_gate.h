@@ -46,6 +46,9 @@ void net_gate_stats(struct net_gate *g, struct net_server_stats *out);
 /* Asks `judge` about everybody inside; those refused are cut. */
 void net_gate_review(struct net_gate *g);
 
+/* Cuts everybody whose certificate has this name; gives how many. */
+unsigned net_gate_disconnect(struct net_gate *g, const char *name);
+
 /* One connection that was let in. Valid until net_gate_leave, even when it is gone by then. */
 struct net_peer {
     struct net_identity who;
@@ -64,7 +67,7 @@ struct net_peer {
 struct net_peer *net_gate_enter(struct net_gate *g, uint32_t pipe_id, unsigned *under_way);
 void net_gate_leave(struct net_gate *g, struct net_peer *p);
 
-/* Ends the connection, counted, with one line in the log. */
-void net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, const char *reason);
+/* Ends the connection, counted, with one line in the log; false: it was done before. */
+bool net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, const char *reason);
 
 #endif

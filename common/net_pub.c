@@ -84,9 +84,19 @@ void net_pub_review(struct net_pub *p)
     net_gate_review(p->gate);
 }
 
+unsigned net_pub_disconnect(struct net_pub *p, const char *name)
+{
+    return net_gate_disconnect(p->gate, name);
+}
+
 unsigned net_pub_subscribers(const struct net_pub *p)
 {
     return net_gate_peers(p->gate);
+}
+
+void net_pub_stats(struct net_pub *p, struct net_server_stats *out)
+{
+    net_gate_stats(p->gate, out);
 }
 
 void net_pub_send(struct net_pub *p, const void *body, size_t n)

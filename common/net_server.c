@@ -371,6 +371,11 @@ void net_server_review(struct net_server *s)
     net_gate_review(s->gate);
 }
 
+unsigned net_server_disconnect(struct net_server *s, const char *name)
+{
+    return net_gate_disconnect(s->gate, name);
+}
+
 void net_server_stats(struct net_server *s, struct net_server_stats *out)
 {
     net_gate_stats(s->gate, out);

@@ -46,7 +46,8 @@ NODISCARD enum err rpc_server_start(struct rpc_server **out, const struct rpc_se
  */
 void rpc_server_stop(struct rpc_server *s);
 unsigned rpc_server_port(const struct rpc_server *s);
-void rpc_server_review(struct rpc_server *s); /* as net_server_review */
+void rpc_server_review(struct rpc_server *s);                           /* as net_server_review */
+unsigned rpc_server_disconnect(struct rpc_server *s, const char *name); /* likewise */
 /* How long the oldest of the requests that wait for a worker has waited; 0 = none does. */
 int64_t rpc_server_waiting_ns(struct rpc_server *s, int64_t now_ns);
 void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out);

@@ -494,6 +494,11 @@ void rpc_server_review(struct rpc_server *s)
     net_server_review(s->net);
 }
 
+unsigned rpc_server_disconnect(struct rpc_server *s, const char *name)
+{
+    return net_server_disconnect(s->net, name);
+}
+
 void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out)
 {
     net_server_stats(s->net, out);
