@@ -5,19 +5,26 @@
  *             operators -> query listener -> serve -> query
  *
  *   strangers -> enroll listener -> trust, which also renews agents (ingest) and judges all
+ *   whoever watches -> http listener -> figures of all stages; administrators -> query listener ->
+ *   admin -> the same figures
  *
  * Start: network layer, certificates, subs (unstarted), store (recovery), events listener, subs'
  * thread, session, serve, query listener, the ingest listener, so that nothing is accepted before
- * it can be stored and seen, and the enroll listener last; the trust is opened before the first
- * listener, since they ask it, and follows its book once all listen.
- * Stop: following, listeners that take requests, the publisher, the session (which waits for the
- * batches under way), the store, and then the rest. Locks: none here. Each stage's own; no stage
- * calls another while it holds one. */
+ * it can be stored and seen, and the enroll listener and http last; the trust is opened before the
+ * first listener, since they ask it, and follows its book once all listen. Figures of listeners are
+ * told from then on (`running`).
+ * Stop: following, http, the query listener, which both ask the other listeners, those, the
+ * publisher, the session (which waits for the batches under way), the store, and then the rest.
+ * Locks: none here. Each stage's own; no stage calls another while it holds one. */
 #include "collector/collector.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "collector/admin.h"
+#include "collector/figures.h"
+#include "collector/http/http.h"
 #include "collector/serve.h"
 #include "collector/session.h"
 #include "collector/store/store.h"
@@ -54,12 +61,16 @@ struct collector {
     struct net_pub *pub;
     struct session *session;
     struct serve *serve;
+    struct admin *admin;
+    struct http *http;
     struct rpc_server *query;
     struct rpc_server *ingest;
     struct rpc_server *enroll;
     struct trust *trust;
     int64_t progress_ns; /* of the last line about recovery */
     int percent;         /* of the last word to the service manager about it */
+    int64_t started_ns;  /* UTC */
+    atomic_bool running; /* everything listens: the pointers above stay as they are */
 };
 
 /* -- what stages hand to each other -- */
@@ -158,6 +169,67 @@ static bool host_state(void *ctx, const struct uuid *host, struct query_host_sta
                                      .too_old = s.too_old};
     memcpy(out->version, s.version, sizeof out->version);
     return true;
+}
+
+/* -- what the collector says of itself: from any thread -- */
+
+static void figures(void *ctx, struct figures *out)
+{
+    struct collector *c = ctx;
+    struct figures_env env = {
+        .store = c->store, .session = c->session, .trust = c->trust, .started_ns = c->started_ns};
+
+    if (atomic_load(&c->running)) {
+        env.ingest = c->ingest;
+        env.query = c->query;
+        env.enroll = c->enroll;
+        env.pub = c->pub;
+        env.http = c->http ? http_listener(c->http) : NULL;
+    }
+    figures_gather(out, &env);
+}
+
+static bool ready(void *ctx, struct errmsg *why)
+{
+    struct collector *c = ctx;
+    struct store_stats stats;
+    struct store_room room;
+
+    store_stats(c->store, &stats);
+    store_room(c->store, &room);
+    if (!atomic_load(&c->running)) {
+        (void)errmsg_set(why, ERR_BUSY, "starting");
+    } else if (stats.failed) {
+        (void)errmsg_set(why, ERR_IO,
+                         "the store's log failed: mend the disk of data_dir, then restart");
+    } else if (room.refusing) {
+        (void)errmsg_set(why, ERR_NOSPACE, "the disk of data_dir is full: agents wait");
+    } else if (stats.head_bytes >= c->conf->head_bytes_max) {
+        (void)errmsg_set(why, ERR_FULL, "the store's memory is full: agents wait");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+static unsigned disconnect(void *ctx, const char *name)
+{
+    struct collector *c = ctx;
+    unsigned n = 0;
+
+    if (atomic_load(&c->running)) {
+        n += rpc_server_disconnect(c->ingest, name);
+        n += c->pub ? net_pub_disconnect(c->pub, name) : 0;
+        n += rpc_server_disconnect(c->query, name);
+    }
+    return n;
+}
+
+static int64_t stuck(void *ctx)
+{
+    struct collector *c = ctx;
+
+    return atomic_load(&c->running) ? collector_stuck_ns(c, os_mono_ns()) : 0;
 }
 
 /* -- start -- */
@@ -418,6 +490,20 @@ static enum err enroll_listen(struct collector *c, struct errmsg *why)
     return e;
 }
 
+static enum err admin_make(struct collector *c)
+{
+    const struct admin_conf conf = {
+        .started_ns = c->started_ns, .figures = figures, .disconnect = disconnect, .ctx = c};
+    struct rpc_method methods[ADMIN_METHODS];
+    enum err e = admin_create(&c->admin, &conf);
+
+    if (!e) {
+        admin_methods(c->admin, methods);
+        serve_add(c->serve, methods, ADMIN_METHODS);
+    }
+    return e;
+}
+
 static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *why)
 {
     const struct session_conf session = {
@@ -440,7 +526,37 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         serve.ctx = c->session;
         e = serve_create(&c->serve, &serve);
     }
+    if (!e) {
+        e = admin_make(c);
+    }
     return e ? errmsg_set(why, e, "cannot start: %s", err_text(e)) : ERR_OK;
+}
+
+static enum err http_listen(struct collector *c, struct errmsg *why)
+{
+    const struct http_conf conf = {
+        .address = c->conf->http,
+        .refresh_ns = c->conf->http_refresh_ns,
+        .fleet = {.store = c->store,
+                  .hosts_max = c->conf->http_hosts_max,
+                  .programs = c->conf->http_programs,
+                  .host_state = host_state,
+                  .ctx = c->session},
+        .figures = figures,
+        .ready = ready,
+        .stuck_ns = stuck,
+        .ctx = c,
+    };
+    enum err e;
+
+    if (!c->conf->http[0]) {
+        return ERR_OK;
+    }
+    e = http_start(&c->http, &conf, why);
+    if (!e) {
+        listening_log("http", conf.address, http_port(c->http));
+    }
+    return e;
 }
 
 /* Each connection takes a descriptor; without one nobody comes in and no file is opened. */
@@ -497,6 +613,10 @@ static enum err start(struct collector *c, struct errmsg *why)
     if (!e) {
         e = enroll_listen(c, why);
     }
+    if (!e) {
+        e = http_listen(c, why);
+    }
+    atomic_store(&c->running, e == ERR_OK);
     return e ? e : trust_follow(c->trust, on_revoked, c);
 }
 
@@ -511,6 +631,7 @@ enum err collector_start(struct collector **out, const struct collector_conf *co
     }
     c->conf = conf;
     c->progress_ns = os_mono_ns();
+    c->started_ns = os_utc_ns();
     e = start(c, why);
     if (e) {
         collector_stop(c);
@@ -526,15 +647,17 @@ void collector_stop(struct collector *c)
         return;
     }
     trust_unfollow(c->trust);
+    http_stop(c->http);
+    rpc_server_stop(c->query);
     rpc_server_stop(c->enroll);
     rpc_server_stop(c->ingest);
-    rpc_server_stop(c->query);
     if (c->subs) {
         subs_stop(c->subs);
     }
     session_destroy(c->session);
     store_close(c->store);
     serve_destroy(c->serve);
+    admin_destroy(c->admin);
     net_pub_stop(c->pub);
     subs_destroy(c->subs);
     trust_close(c->trust);
@@ -552,6 +675,7 @@ struct collector_ports collector_ports(const struct collector *c)
         .query = rpc_server_port(c->query),
         .events = c->pub ? net_pub_port(c->pub) : 0,
         .enroll = c->enroll ? rpc_server_port(c->enroll) : 0,
+        .http = c->http ? http_port(c->http) : 0,
     };
 }
 

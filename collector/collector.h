@@ -19,9 +19,9 @@ void collector_stop(struct collector *c); /* NULL is allowed */
  * of their work, a listener's workers while requests wait. 0 = all move, or wait for work. */
 int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns);
 
-/* Ports actually bound; events and enroll are 0 when they are off. */
+/* Ports actually bound; events, enroll and http are 0 when they are off. */
 struct collector_ports {
-    unsigned ingest, query, events, enroll;
+    unsigned ingest, query, events, enroll, http;
 };
 struct collector_ports collector_ports(const struct collector *c);
 

@@ -31,6 +31,10 @@ static const struct conf_key keys[] = {
     {"listen.enroll", CONF_TEXT, "*:7423", 0, 0, NULL,
      "address:port for hosts that enrol, who have no certificate yet; port 0 = any, empty = off; "
      "off without pki.dir"},
+    {"listen.http", CONF_TEXT, "127.0.0.1:7424", 0, 0, NULL,
+     "address:port of /metrics, /healthz and /readyz, plain HTTP for everybody who reaches it; "
+     "port "
+     "0 = any, empty = off"},
     {"tls.ca", CONF_TEXT, "tls/ca.pem", 0, 0, NULL,
      "authority that must have signed every client's certificate"},
     {"tls.cert", CONF_TEXT, "tls/collector.pem", 0, 0, NULL,
@@ -81,6 +85,12 @@ static const struct conf_key keys[] = {
      "living processes of one host; four times as many are remembered, ended ones included"},
     {"limits.batch_bytes", CONF_SIZE, "1MiB", 64 * KIB, MIB, NULL,
      "one batch as received; told to agents"},
+    {"http.refresh", CONF_SPAN, "10s", CLK_S, H, NULL,
+     "the text of /metrics is made anew at most once in this time"},
+    {"http.hosts_max", CONF_INT, "1000", 0, 100000, NULL,
+     "hosts with numbers of their own in /metrics, by name; sums are over all"},
+    {"http.programs", CONF_INT, "20", 0, 500, NULL,
+     "programs in /metrics: so many by CPU, as many by memory"},
     {"log.level", CONF_CHOICE, "info", 0, 0, "error|warn|info|debug", "lowest level written"},
     {"log.format", CONF_CHOICE, "text", 0, 0, "text|json", "text = key=value lines"},
     {"log.file", CONF_TEXT, "", 0, 0, NULL,
@@ -247,6 +257,10 @@ static void values_read(struct collector_conf *c)
     c->query = conf_text(c->source, "listen.query");
     c->events = conf_text(c->source, "listen.events");
     c->enroll = conf_text(c->source, "listen.enroll");
+    c->http = conf_text(c->source, "listen.http");
+    c->http_refresh_ns = conf_int(c->source, "http.refresh");
+    c->http_hosts_max = (uint32_t)conf_int(c->source, "http.hosts_max");
+    c->http_programs = (uint32_t)conf_int(c->source, "http.programs");
     c->pki_required = conf_is_set(c->source, "pki.dir");
     c->cert_life_ns = conf_int(c->source, "pki.cert_life");
     c->renew_grace_ns = conf_int(c->source, "pki.renew_grace");

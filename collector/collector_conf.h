@@ -17,8 +17,11 @@ struct collector_conf {
     char *log_file;                   /* absolute, or "" = standard error; owned */
     const char *ingest, *query;       /* addresses; the source's */
     const char *events, *enroll;      /* likewise; "" = off */
-    char *pki_dir;                    /* absolute, or "" = none; owned */
-    bool pki_required;                /* said by somebody, and no mere default */
+    const char *http;                 /* likewise */
+    int64_t http_refresh_ns;
+    uint32_t http_hosts_max, http_programs;
+    char *pki_dir;     /* absolute, or "" = none; owned */
+    bool pki_required; /* said by somebody, and no mere default */
     int64_t cert_life_ns, renew_grace_ns;
     uint32_t hosts_max;
     uint32_t processes_max; /* of one host */

@@ -27,6 +27,16 @@ struct figures {
     struct figure all[FIGURES_MAX]; /* figures of one name lie side by side */
 };
 
+struct feed;
+struct journal;
+struct net_http;
+struct net_pub;
+struct roster;
+struct rpc_server;
+struct session;
+struct store;
+struct trust;
+
 /* Where the numbers come from; a stage that is not there is NULL. Borrowed. */
 struct figures_env {
     struct store *store;
@@ -36,10 +46,21 @@ struct figures_env {
     struct roster *roster;
     struct rpc_server *ingest, *query, *enroll;
     struct net_pub *pub;
+    struct net_http *http;
     struct trust *trust;
     int64_t started_ns; /* UTC */
 };
 
+/* Fills `out`; what does not fit is left out (an assert in tests of ours: it all does). Reads
+ * /proc/self: no call for hot paths. */
 void figures_gather(struct figures *out, const struct figures_env *env);
+
+/* -- what figures*.c share -- */
+
+/* One figure more. labels: a pair without braces, or "". name and help must stay valid. */
+void figures_add(struct figures *out, const char *name, const char *help, enum figure_kind kind,
+                 const char *labels, double value);
+/* Of the listeners and of TLS. */
+void figures_net(struct figures *out, const struct figures_env *env);
 
 #endif

@@ -1,5 +1,6 @@
 #include "collector/serve.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,13 +10,14 @@
 #include "common/os.h"
 #include "common/uuid.h"
 
-#define MAY_ASK (NET_QUERY | NET_ADMIN)
+#define MAY_ASK     (NET_QUERY | NET_ADMIN)
+#define METHODS_MAX 32u
 
 struct serve {
     struct serve_conf conf;
     struct uuid id; /* of this start of the collector */
     size_t n_methods;
-    struct rpc_method methods[12];
+    struct rpc_method methods[METHODS_MAX];
 };
 
 static enum rpc_code code_of(enum err e)
@@ -241,6 +243,13 @@ enum err serve_create(struct serve **out, const struct serve_conf *conf)
 void serve_destroy(struct serve *s)
 {
     mem_free(s);
+}
+
+void serve_add(struct serve *s, const struct rpc_method *methods, size_t n)
+{
+    assert(n <= METHODS_MAX - s->n_methods);
+    memcpy(&s->methods[s->n_methods], methods, n * sizeof *methods);
+    s->n_methods += n;
 }
 
 const struct rpc_method *serve_methods(const struct serve *s, size_t *n)

@@ -22,6 +22,10 @@ struct serve_conf {
 NODISCARD enum err serve_create(struct serve **out, const struct serve_conf *conf);
 void serve_destroy(struct serve *s); /* the RPC server must have stopped; NULL is allowed */
 
+/* Methods of others on the same listener, which GetServerInfo names too: at most 32 in all. Before
+ * serve_methods. */
+void serve_add(struct serve *s, const struct rpc_method *methods, size_t n);
+
 /* The method table for rpc_server_start; lives as long as `s`. */
 const struct rpc_method *serve_methods(const struct serve *s, size_t *n);
 

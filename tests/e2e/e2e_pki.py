@@ -292,7 +292,8 @@ def the_book_may_be_new_damaged_or_absent(fleet):
         f.write(b"#")
     tls = fleet.tls("collector")
     args = ["run", "--set", "data_dir=" + fleet.path("data"), "--set", "listen.ingest=127.0.0.1:0", "--set",
-            "listen.query=127.0.0.1:0", "--set", "listen.events=", "--set", "listen.enroll=127.0.0.1:0"]
+            "listen.query=127.0.0.1:0", "--set", "listen.events=", "--set", "listen.enroll=127.0.0.1:0", "--set",
+            "listen.http="]
     for key in ("ca", "cert", "key"):
         args += ["--set", "tls.%s=%s" % (key, tls[key])]
     _, _, err = fleet.run("procfleet-collector", *args, "--set", "pki.dir=" + fleet.path("pki"), expect=1)

@@ -110,7 +110,7 @@ class Fleet:
         tls = self.tls("collector")
         conf = {"data_dir": self.path("data"), "tls.ca": tls["ca"], "tls.cert": tls["cert"], "tls.key": tls["key"]}
         conf["pki.dir"] = self.path("pki")
-        for name in ("ingest", "query", "events", "enroll"):
+        for name in ("ingest", "query", "events", "enroll", "http"):
             conf["listen." + name] = "127.0.0.1:%s" % self.ports.get(name, 0)
         conf.update({k.replace("__", "."): v for k, v in settings.items()})
         args = ["run", "--ports-file", ports]

@@ -199,6 +199,7 @@ static enum err configure(struct fleet_collector *c, const struct fleet_collecto
     e = e ? e : set(c, "listen.query", c->query);
     e = e ? e : set(c, "listen.events", "");
     e = e ? e : set(c, "listen.enroll", "");
+    e = e ? e : set(c, "listen.http", "");
     for (size_t i = 0; i < conf->n_sets && !e; i++) {
         e = c->n_settings == SETS_MAX ? ERR_FULL : ERR_OK;
         if (!e) {

@@ -1,0 +1,158 @@
+#include "collector/admin.h"
+
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/wire_admin.h"
+
+#define REPLY_MAX (1u << 20)
+
+struct admin {
+    struct admin_conf conf;
+};
+
+static void fail(struct rpc_call *call, enum err e)
+{
+    bool ours = e == ERR_NOMEM || e == ERR_FULL;
+
+    rpc_fail(call, ours ? RPC_RESOURCE_EXHAUSTED : RPC_INVALID_ARGUMENT, ours ? 1000 : 0, "%s",
+             err_text(e));
+}
+
+static void reply(struct rpc_call *call, struct buf *out, enum err e)
+{
+    if (e) {
+        fail(call, e);
+    } else {
+        rpc_answer(call, out->p, out->n, NULL);
+    }
+    buf_fini(out);
+}
+
+/* -- Status -- */
+
+static enum err status_put(struct buf *out, const struct admin *a, struct figures *f,
+                           struct wire_figure *figures)
+{
+    struct wire_status_reply m = {.version = str_make(PROCFLEET_VERSION),
+                                  .started_ns = a->conf.started_ns,
+                                  .now_ns = os_utc_ns(),
+                                  .figures = figures};
+
+    a->conf.figures(a->conf.ctx, f);
+    m.n = f->n < WIRE_FIGURES_MAX ? f->n : WIRE_FIGURES_MAX;
+    for (size_t i = 0; i < m.n; i++) {
+        figures[i] = (struct wire_figure){.name = str_make(f->all[i].name),
+                                          .labels = str_make(f->all[i].labels),
+                                          .help = str_make(f->all[i].help),
+                                          .value = f->all[i].value};
+    }
+    return wire_status_reply_encode(out, &m);
+}
+
+static void on_status(void *ctx, struct rpc_call *call)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    struct figures *f = mem_zalloc(sizeof *f);
+    struct wire_figure *figures = mem_array(WIRE_FIGURES_MAX, sizeof *figures);
+    char name[160];
+    struct buf out;
+    enum err e = ERR_NOMEM;
+
+    log_line(LOG_INFO, "admin", "status", "peer=%s name=%s", who->address,
+             log_str(name, sizeof name, who->name));
+    buf_init(&out, REPLY_MAX);
+    if (f && figures) {
+        e = status_put(&out, ctx, f, figures);
+    }
+    mem_free(figures);
+    mem_free(f);
+    reply(call, &out, e);
+}
+
+/* -- Disconnect -- */
+
+static void on_disconnect(void *ctx, struct rpc_call *call)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    struct admin *a = ctx;
+    struct wire_disconnect ask;
+    struct wire_disconnect_reply m;
+    char name[160], host[160];
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+    struct buf out;
+    enum err e = wire_disconnect_decode(&ask, p, n);
+
+    if (e || !ask.host[0]) {
+        fail(call, e ? e : ERR_INVALID);
+        return;
+    }
+    m.connections = a->conf.disconnect(a->conf.ctx, ask.host);
+    log_line(LOG_WARN, "admin", "disconnect", "peer=%s name=%s host=%s connections=%u",
+             who->address, log_str(name, sizeof name, who->name),
+             log_str(host, sizeof host, ask.host), (unsigned)m.connections);
+    if (m.connections == 0) {
+        rpc_fail(call, RPC_NOT_FOUND, 0, "there is no connection of a certificate named '%s'",
+                 ask.host);
+        return;
+    }
+    buf_init(&out, REPLY_MAX);
+    e = wire_disconnect_reply_encode(&out, &m);
+    reply(call, &out, e);
+}
+
+/* -- SetLogLevel -- */
+
+static void on_log_level(void *ctx, struct rpc_call *call)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    struct wire_log_level ask;
+    struct wire_log_level_reply m = {""};
+    enum log_level level, before;
+    char name[160];
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+    struct buf out;
+    enum err e = wire_log_level_decode(&ask, p, n);
+
+    (void)ctx;
+    if (e || log_level_parse(&level, ask.level) != ERR_OK) {
+        rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "a level is error, warn, info or debug");
+        return;
+    }
+    before = log_set_level(LOG_INFO); /* nobody turns the log down without a trace */
+    log_line(LOG_WARN, "admin", "log_level", "peer=%s name=%s level=%s before=%s", who->address,
+             log_str(name, sizeof name, who->name), ask.level, log_level_name(before));
+    (void)log_set_level(level);
+    memcpy(m.before, log_level_name(before), strlen(log_level_name(before)));
+    buf_init(&out, REPLY_MAX);
+    e = wire_log_level_reply_encode(&out, &m);
+    reply(call, &out, e);
+}
+
+enum err admin_create(struct admin **out, const struct admin_conf *conf)
+{
+    struct admin *a = mem_zalloc(sizeof *a);
+
+    if (!a) {
+        return ERR_NOMEM;
+    }
+    a->conf = *conf;
+    *out = a;
+    return ERR_OK;
+}
+
+void admin_destroy(struct admin *a)
+{
+    mem_free(a);
+}
+
+void admin_methods(struct admin *a, struct rpc_method methods[ADMIN_METHODS])
+{
+    methods[0] = (struct rpc_method){RPC_ADMIN_STATUS, NET_ADMIN, on_status, a};
+    methods[1] = (struct rpc_method){RPC_ADMIN_DISCONNECT, NET_ADMIN, on_disconnect, a};
+    methods[2] = (struct rpc_method){RPC_ADMIN_SET_LOG_LEVEL, NET_ADMIN, on_log_level, a};
+}

@@ -1,0 +1,34 @@
+/* The Admin service: Status, Disconnect, SetLogLevel, for role admin on the query listener. Each
+ * call is one line in the log that names who asked, Status at level info, what changes something at
+ * any.
+ *
+ *   OK                   done
+ *   INVALID_ARGUMENT     not a request; no such level
+ *   NOT_FOUND            Disconnect: no connection of a certificate of that name
+ *   RESOURCE_EXHAUSTED   too little memory
+ *
+ * Threads: handlers run on the RPC server's workers, any number at once. */
+#ifndef PROCFLEET_COLLECTOR_ADMIN_H
+#define PROCFLEET_COLLECTOR_ADMIN_H
+
+#include "collector/figures.h"
+#include "common/rpc.h"
+
+struct admin;
+
+struct admin_conf {
+    int64_t started_ns; /* UTC */
+    void (*figures)(void *ctx, struct figures *out);
+    /* Ends the connections of certificates of this name on every listener; gives how many. */
+    unsigned (*disconnect)(void *ctx, const char *name);
+    void *ctx;
+};
+
+/* Errors: ERR_NOMEM */
+NODISCARD enum err admin_create(struct admin **out, const struct admin_conf *conf);
+void admin_destroy(struct admin *a); /* the RPC server has stopped; NULL is allowed */
+
+#define ADMIN_METHODS 3
+void admin_methods(struct admin *a, struct rpc_method methods[ADMIN_METHODS]);
+
+#endif

@@ -1,0 +1,374 @@
+#include "collector/http/fleet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/http/om.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/uuid.h"
+
+#define LABELS_MAX 4096u
+
+enum value { CPU, RESIDENT, VALUES };
+
+static const uint8_t by_cpu[] = {M_CPU_TIME, M_WORKING_SET_SIZE};
+/* Only what is ordered by comes as a rate: here the share of a CPU, if less exactly. */
+static const uint8_t by_memory[] = {M_WORKING_SET_SIZE, M_CPU_PERCENT};
+
+struct host {
+    struct uuid id;
+    char name[MODEL_HOST_NAME_MAX + 1];
+    bool up;
+    uint32_t processes;
+    uint64_t lost;
+    unsigned have; /* bit per enum value */
+    double values[VALUES];
+};
+
+struct program {
+    char *name; /* owned */
+    size_t n;
+    unsigned have;
+    double values[VALUES];
+};
+
+struct sums {
+    uint64_t hosts, up, processes, cpus, lost;
+    double values[VALUES];
+};
+
+struct fleet {
+    const struct fleet_conf *conf;
+    struct query_env env;
+    struct errmsg *why;
+    struct sums sums;
+    size_t n_hosts; /* listed */
+    struct host *hosts;
+    size_t n_programs;
+    struct program *programs; /* room for twice conf->programs */
+};
+
+/* CPUs kept busy, or bytes. */
+static double scaled(uint8_t metric, int64_t v)
+{
+    return metric == M_CPU_TIME      ? (double)v / (double)CLK_S
+           : metric == M_CPU_PERCENT ? (double)v / 1000
+                                     : (double)v;
+}
+
+static void row_values(unsigned *have, double values[VALUES], const struct wire_answer *a,
+                       const struct wire_row *row)
+{
+    for (unsigned i = 0; i < a->n_metrics; i++) {
+        enum value v = a->metrics[i] == M_WORKING_SET_SIZE ? RESIDENT : CPU;
+
+        if (row->have & UINT64_C(1) << i) {
+            values[v] = scaled(a->metrics[i], row->values[i]);
+            *have |= 1u << v;
+        }
+    }
+}
+
+/* -- asking -- */
+
+/* Every page of the answer. */
+static enum err ask(struct fleet *f, enum query_kind kind, struct wire_query *q,
+                    enum err (*each)(struct fleet *f, const struct wire_answer *a))
+{
+    uint8_t cursor[WIRE_CURSOR_MAX];
+    bool more = true;
+    enum err e = ERR_OK;
+
+    while (more && !e) {
+        struct query_answer a = {0};
+
+        e = query_run(&a, kind, &f->env, q, f->why);
+        if (!e) {
+            e = each(f, &a.data);
+        }
+        more = a.more;
+        memcpy(cursor, a.cursor, a.cursor_n);
+        q->cursor = (struct str){(const char *)cursor, a.cursor_n};
+        query_answer_fini(&a);
+    }
+    return e;
+}
+
+static enum err hosts_take(struct fleet *f, const struct wire_answer *a)
+{
+    for (size_t i = 0; i < a->n_hosts; i++) {
+        const struct wire_host *w = &a->hosts[i];
+
+        f->sums.hosts++;
+        f->sums.up += w->connected;
+        f->sums.processes += w->processes;
+        f->sums.cpus += w->cpus;
+        f->sums.lost += w->lost_events;
+        if (f->n_hosts < f->conf->hosts_max && w->name.n < sizeof f->hosts->name) {
+            struct host *h = &f->hosts[f->n_hosts++];
+
+            *h = (struct host){
+                .id = w->id, .up = w->connected, .processes = w->processes, .lost = w->lost_events};
+            memcpy(h->name, w->name.p, w->name.n);
+        }
+    }
+    return ERR_OK;
+}
+
+static int host_order(const void *a, const void *b)
+{
+    const struct host *x = a, *y = b;
+    int d = strcmp(x->name, y->name);
+
+    return d ? d : memcmp(x->id.b, y->id.b, sizeof x->id.b);
+}
+
+static struct host *host_find(struct fleet *f, const struct wire_host *w)
+{
+    struct host key = {.id = w->id};
+
+    if (w->name.n >= sizeof key.name || f->n_hosts == 0) {
+        return NULL;
+    }
+    memcpy(key.name, w->name.p, w->name.n);
+    return bsearch(&key, f->hosts, f->n_hosts, sizeof key, host_order);
+}
+
+static enum err host_loads_take(struct fleet *f, const struct wire_answer *a)
+{
+    for (size_t i = 0; i < a->n_rows; i++) {
+        const struct wire_host *w = &a->hosts[a->rows[i].host];
+        double values[VALUES] = {0};
+        unsigned have = 0;
+        struct host *h = w->connected ? host_find(f, w) : NULL;
+
+        row_values(&have, values, a, &a->rows[i]);
+        for (unsigned v = 0; v < VALUES && w->connected; v++) {
+            f->sums.values[v] += values[v];
+        }
+        if (h) {
+            h->have = have;
+            memcpy(h->values, values, sizeof values);
+        }
+    }
+    return ERR_OK;
+}
+
+static struct program *program_find(struct fleet *f, struct str name)
+{
+    for (size_t i = 0; i < f->n_programs; i++) {
+        if (f->programs[i].n == name.n && memcmp(f->programs[i].name, name.p, name.n) == 0) {
+            return &f->programs[i];
+        }
+    }
+    return NULL;
+}
+
+static enum err programs_take(struct fleet *f, const struct wire_answer *a)
+{
+    for (size_t i = 0; i < a->n_rows; i++) {
+        const struct wire_row *row = &a->rows[i];
+        struct program *p;
+
+        if (program_find(f, row->info.name) || f->n_programs == 2u * f->conf->programs) {
+            continue;
+        }
+        p = &f->programs[f->n_programs];
+        *p = (struct program){.name = mem_strndup(row->info.name.p, row->info.name.n),
+                              .n = row->info.name.n};
+        if (!p->name) {
+            return ERR_NOMEM;
+        }
+        row_values(&p->have, p->values, a, row);
+        f->n_programs++;
+    }
+    return ERR_OK;
+}
+
+static enum err ask_all(struct fleet *f)
+{
+    struct wire_query hosts = {.limit = WIRE_ROWS_MAX};
+    struct wire_query loads = {.limit = WIRE_ROWS_MAX,
+                               .last_ns = FLEET_SPAN_NS,
+                               .by = WIRE_BY_RATE,
+                               .group_by = WIRE_GROUP_HOST,
+                               .n_metrics = VALUES};
+    enum err e = ask(f, QUERY_HOSTS, &hosts, hosts_take);
+
+    memcpy(loads.metrics, by_cpu, sizeof by_cpu);
+    return e ? e : ask(f, QUERY_TOP, &loads, host_loads_take);
+}
+
+static enum err ask_programs(struct fleet *f, const uint8_t metrics[VALUES], enum wire_by by)
+{
+    struct wire_query q = {.limit = f->conf->programs,
+                           .since_ns = f->env.now_ns - FLEET_SPAN_NS,
+                           .until_ns = f->env.now_ns,
+                           .by = by,
+                           .group_by = WIRE_GROUP_IMAGE,
+                           .n_metrics = VALUES};
+
+    memcpy(q.metrics, metrics, VALUES);
+    return f->conf->programs > 0 ? ask(f, QUERY_TOP, &q, programs_take) : ERR_OK;
+}
+
+/* -- writing -- */
+
+static void gauge(struct buf *out, const char *name, const char *help, double value)
+{
+    om_family(out, name, FIGURE_GAUGE, help);
+    om_sample(out, name, "", value);
+}
+
+static void write_sums(struct buf *out, const struct fleet *f)
+{
+    const struct sums *s = &f->sums;
+
+    gauge(out, "procfleet_fleet_hosts", "Hosts with data.", (double)s->hosts);
+    gauge(out, "procfleet_fleet_hosts_up", "Of them those whose agent is connected.",
+          (double)s->up);
+    gauge(out, "procfleet_fleet_hosts_left_out", "Of them those without numbers of their own here.",
+          (double)(s->hosts - f->n_hosts));
+    gauge(out, "procfleet_fleet_cpus", "Logical CPUs of all hosts.", (double)s->cpus);
+    gauge(out, "procfleet_fleet_processes", "Processes of all hosts, at each one's newest sample.",
+          (double)s->processes);
+    om_family(out, "procfleet_fleet_lost_events_total", FIGURE_COUNTER,
+              "Events that all hosts are known to have lost.");
+    om_sample(out, "procfleet_fleet_lost_events_total", "", (double)s->lost);
+    gauge(out, "procfleet_fleet_cpu_cores",
+          "CPUs that processes of connected hosts kept busy, mean of a minute.", s->values[CPU]);
+    gauge(out, "procfleet_fleet_resident_bytes",
+          "Resident memory of all processes of connected hosts, shared pages counted each time.",
+          s->values[RESIDENT]);
+}
+
+static const char *host_labels(struct buf *labels, const struct host *h)
+{
+    char id[MODEL_UUID_TEXT];
+
+    buf_reset(labels);
+    om_label(labels, "host", str_make(h->name));
+    om_label(labels, "id", str_make(uuid_format(id, &h->id)));
+    return buf_cstr(labels);
+}
+
+static void write_loads(struct buf *out, struct buf *labels, const struct fleet *f, enum value v)
+{
+    static const char *const names[] = {"procfleet_host_cpu_cores",
+                                        "procfleet_host_resident_bytes"};
+    static const char *const helps[] = {
+        "CPUs that the host's processes kept busy, mean of a minute.",
+        "Resident memory of the host's processes, shared pages counted each time."};
+
+    om_family(out, names[v], FIGURE_GAUGE, helps[v]);
+    for (size_t i = 0; i < f->n_hosts; i++) {
+        if (f->hosts[i].have & 1u << v) {
+            om_sample(out, names[v], host_labels(labels, &f->hosts[i]), f->hosts[i].values[v]);
+        }
+    }
+}
+
+static void write_hosts(struct buf *out, struct buf *labels, const struct fleet *f)
+{
+    om_family(out, "procfleet_host_up", FIGURE_GAUGE, "1: the host's agent is connected.");
+    for (size_t i = 0; i < f->n_hosts; i++) {
+        om_sample(out, "procfleet_host_up", host_labels(labels, &f->hosts[i]), f->hosts[i].up);
+    }
+    om_family(out, "procfleet_host_processes", FIGURE_GAUGE,
+              "Processes at the host's newest sample.");
+    for (size_t i = 0; i < f->n_hosts; i++) {
+        om_sample(out, "procfleet_host_processes", host_labels(labels, &f->hosts[i]),
+                  f->hosts[i].processes);
+    }
+    om_family(out, "procfleet_host_lost_events_total", FIGURE_COUNTER,
+              "Events that the host is known to have lost.");
+    for (size_t i = 0; i < f->n_hosts; i++) {
+        om_sample(out, "procfleet_host_lost_events_total", host_labels(labels, &f->hosts[i]),
+                  (double)f->hosts[i].lost);
+    }
+    write_loads(out, labels, f, CPU);
+    write_loads(out, labels, f, RESIDENT);
+}
+
+static void write_programs(struct buf *out, struct buf *labels, const struct fleet *f)
+{
+    static const char *const names[] = {"procfleet_program_cpu_cores",
+                                        "procfleet_program_resident_bytes"};
+    static const char *const helps[] = {
+        "CPUs that processes of this image name kept busy, mean of a minute; all hosts.",
+        "Their resident memory, shared pages counted each time."};
+
+    for (unsigned v = 0; v < VALUES; v++) {
+        om_family(out, names[v], FIGURE_GAUGE, helps[v]);
+        for (size_t i = 0; i < f->n_programs; i++) {
+            const struct program *p = &f->programs[i];
+
+            buf_reset(labels);
+            om_label(labels, "program", (struct str){p->name, p->n});
+            if (p->have & 1u << v) {
+                om_sample(out, names[v], buf_cstr(labels), p->values[v]);
+            }
+        }
+    }
+}
+
+/* -- all of it -- */
+
+static enum err gather(struct fleet *f, struct store *store)
+{
+    struct store_view *view = NULL;
+    enum err e = store_view_open(&view, store);
+
+    if (e) {
+        return e;
+    }
+    f->env.view = view;
+    e = ask_all(f);
+    if (!e) {
+        e = ask_programs(f, by_cpu, WIRE_BY_RATE);
+    }
+    if (!e) {
+        e = ask_programs(f, by_memory, WIRE_BY_USUAL);
+    }
+    store_view_close(view);
+    return e;
+}
+
+static void fleet_fini(struct fleet *f)
+{
+    for (size_t i = 0; i < f->n_programs; i++) {
+        mem_free(f->programs[i].name);
+    }
+    mem_free(f->programs);
+    mem_free(f->hosts);
+}
+
+enum err fleet_write(struct buf *out, const struct fleet_conf *conf, int64_t now_ns,
+                     int64_t deadline_ns, struct errmsg *why)
+{
+    struct fleet f = {.conf = conf,
+                      .why = why,
+                      .env = {.now_ns = now_ns,
+                              .deadline_ns = deadline_ns,
+                              .host_state = conf->host_state,
+                              .ctx = conf->ctx}};
+    struct buf labels;
+    enum err e = ERR_NOMEM;
+
+    f.hosts = mem_array(conf->hosts_max + 1u, sizeof *f.hosts);
+    f.programs = mem_array(2u * conf->programs + 1u, sizeof *f.programs);
+    if (f.hosts && f.programs) {
+        e = gather(&f, conf->store);
+    }
+    buf_init(&labels, LABELS_MAX);
+    if (!e) {
+        write_sums(out, &f);
+        write_hosts(out, &labels, &f);
+        write_programs(out, &labels, &f);
+        e = out->bad;
+    }
+    buf_fini(&labels);
+    fleet_fini(&f);
+    return e;
+}

@@ -1,0 +1,28 @@
+/* The fleet in few numbers: totals of each host, of all hosts, and the programs that take most, for
+ * /metrics. Asked of the store as an operator would, over one view.
+ * Bounds:  `hosts_max` hosts by name, `programs` programs by CPU and as many by memory; sums are
+ *          over all hosts, CPU and memory over the 4096 busiest.
+ * Threads: any, one call each; takes as long as its queries. */
+#ifndef PROCFLEET_COLLECTOR_HTTP_FLEET_H
+#define PROCFLEET_COLLECTOR_HTTP_FLEET_H
+
+#include "collector/query/query.h"
+#include "common/buf.h"
+
+#define FLEET_SPAN_NS (60 * CLK_S) /* what rates are means over */
+
+struct fleet_conf {
+    struct store *store;
+    uint32_t hosts_max;
+    uint32_t programs;
+    bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
+    void *ctx;
+};
+
+/* Appends the families. CPU and memory of a host that is not connected are left out; those of
+ * programs are of the minute before now_ns by the hosts' own clocks.
+ * Errors: those of query_run and store_view_open; ERR_NOMEM, ERR_FULL (out) */
+NODISCARD enum err fleet_write(struct buf *out, const struct fleet_conf *conf, int64_t now_ns,
+                               int64_t deadline_ns, struct errmsg *why);
+
+#endif

@@ -1,0 +1,259 @@
+#include "collector/http/http.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/http/om.h"
+#include "common/clk.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define ROUND_NS CLK_S
+#define STUCK_NS (60 * CLK_S) /* longer than a build may take */
+#define BUILD_NS (20 * CLK_S)
+#define PLAIN    "text/plain; charset=utf-8"
+
+struct http {
+    struct http_conf conf;
+    struct net_http *net;
+    struct os_thread *thread;
+    atomic_llong round_ns; /* when the thread came round last, monotonic */
+    atomic_llong stuck_ns; /* what it was told then */
+    struct os_mutex *lock; /* guards what follows */
+    struct os_cond *wake;
+    bool stop;
+    size_t n_waiting;
+    struct net_http_call *waiting[NET_HTTP_CALLS];
+    /* the thread's own */
+    struct figures *figures;
+    struct buf text;
+    int64_t built_ns; /* monotonic; 0: never */
+};
+
+static void answer_text(struct net_http_call *call, unsigned status, const char *text)
+{
+    net_http_answer(call, status, PLAIN, text, strlen(text));
+}
+
+/* -- on NNG's threads -- */
+
+static void answer_health(const struct http *h, struct net_http_call *call)
+{
+    int64_t age_ns = os_mono_ns() - atomic_load(&h->round_ns);
+    int64_t stuck_ns = atomic_load(&h->stuck_ns);
+    char text[80];
+
+    stuck_ns = age_ns > stuck_ns ? age_ns : stuck_ns;
+    if (stuck_ns > STUCK_NS) {
+        (void)snprintf(text, sizeof text, "a thread has stood still for %" PRId64 " s\n",
+                       (int64_t)(stuck_ns / CLK_S));
+        answer_text(call, 503, text);
+    } else {
+        answer_text(call, 200, "ok\n");
+    }
+}
+
+static void queue(struct http *h, struct net_http_call *call)
+{
+    bool stop;
+
+    os_mutex_lock(h->lock);
+    stop = h->stop || h->n_waiting == NET_HTTP_CALLS;
+    if (!stop) {
+        h->waiting[h->n_waiting++] = call;
+        os_cond_wake(h->wake);
+    }
+    os_mutex_unlock(h->lock);
+    if (stop) {
+        answer_text(call, 503, "the collector is stopping\n");
+    }
+}
+
+static void on_get(void *ctx, struct net_http_call *call)
+{
+    struct http *h = ctx;
+    const char *path = net_http_path(call);
+
+    if (strcmp(path, "/healthz") == 0) {
+        answer_health(h, call);
+    } else if (strcmp(path, "/metrics") == 0 || strcmp(path, "/readyz") == 0) {
+        queue(h, call);
+    } else {
+        answer_text(call, 404, "there is /metrics, /healthz and /readyz\n");
+    }
+}
+
+/* -- on our thread -- */
+
+/* What cannot be asked is left out: the collector's own figures say why. */
+static enum err build(struct http *h)
+{
+    int64_t begin_ns = os_mono_ns();
+    struct errmsg why = {""};
+    char quoted[600];
+    enum err e;
+
+    buf_reset(&h->text);
+    h->conf.figures(h->conf.ctx, h->figures);
+    om_figures(&h->text, h->figures);
+    e = fleet_write(&h->text, &h->conf.fleet, os_utc_ns(), begin_ns + BUILD_NS, &why);
+    if (e) {
+        log_line(LOG_WARN, "http", "fleet_failed", "reason=%s",
+                 log_str(quoted, sizeof quoted, why.text[0] ? why.text : err_text(e)));
+    }
+    om_family(&h->text, "procfleet_metrics_complete", FIGURE_GAUGE,
+              "0: numbers of hosts and programs are missing, the log says why.");
+    om_sample(&h->text, "procfleet_metrics_complete", "", e == ERR_OK);
+    om_family(&h->text, "procfleet_metrics_build_seconds", FIGURE_GAUGE,
+              "What it took to make this text.");
+    om_sample(&h->text, "procfleet_metrics_build_seconds", "",
+              (double)(os_mono_ns() - begin_ns) / (double)CLK_S);
+    om_end(&h->text);
+    h->built_ns = h->text.bad ? 0 : os_mono_ns();
+    return h->text.bad;
+}
+
+static void answer_metrics(struct http *h, struct net_http_call *call)
+{
+    enum err e = ERR_OK;
+
+    if (h->built_ns == 0 || os_mono_ns() - h->built_ns >= h->conf.refresh_ns) {
+        e = build(h);
+    }
+    if (e) {
+        answer_text(call, 503, "out of memory\n");
+    } else {
+        net_http_answer(call, 200, OM_TYPE, h->text.p, h->text.n);
+    }
+}
+
+static void answer_ready(struct http *h, struct net_http_call *call)
+{
+    struct errmsg why = {""};
+    char text[600];
+
+    if (h->conf.ready(h->conf.ctx, &why)) {
+        answer_text(call, 200, "ok\n");
+    } else {
+        (void)snprintf(text, sizeof text, "%s\n", why.text);
+        answer_text(call, 503, text);
+    }
+}
+
+static void answer(struct http *h, struct net_http_call *call)
+{
+    if (strcmp(net_http_path(call), "/metrics") == 0) {
+        answer_metrics(h, call);
+    } else {
+        answer_ready(h, call);
+    }
+}
+
+/* The oldest that waits, or NULL when the round is over. */
+static struct net_http_call *next(struct http *h, int64_t until_ns, bool *stop)
+{
+    struct net_http_call *call = NULL;
+
+    os_mutex_lock(h->lock);
+    while (!h->stop && h->n_waiting == 0 && os_cond_wait_until(h->wake, until_ns) != ERR_TIMEOUT) {
+    }
+    if (h->n_waiting > 0) {
+        call = h->waiting[0];
+        h->n_waiting--;
+        memmove(&h->waiting[0], &h->waiting[1], h->n_waiting * sizeof(struct net_http_call *));
+    }
+    *stop = h->stop && !call;
+    os_mutex_unlock(h->lock);
+    return call;
+}
+
+static void work(void *arg)
+{
+    struct http *h = arg;
+    struct errmsg why;
+    bool stop = false;
+
+    while (!stop) {
+        struct net_http_call *call = next(h, os_mono_ns() + ROUND_NS, &stop);
+
+        if (call) {
+            answer(h, call);
+        } else {
+            (void)h->conf.ready(h->conf.ctx, &why); /* for the locks it takes */
+        }
+        atomic_store(&h->stuck_ns, h->conf.stuck_ns(h->conf.ctx));
+        atomic_store(&h->round_ns, os_mono_ns());
+    }
+}
+
+/* -- start and stop -- */
+
+static enum err make(struct http *h, struct errmsg *why)
+{
+    const struct net_http_conf net = {.address = h->conf.address, .on_get = on_get, .ctx = h};
+    enum err e;
+
+    h->figures = mem_zalloc(sizeof *h->figures);
+    e = h->figures ? os_mutex_create(&h->lock) : ERR_NOMEM;
+    if (!e) {
+        e = os_cond_create(&h->wake, h->lock);
+    }
+    if (!e) {
+        e = os_thread_start(&h->thread, "http", work, h);
+    }
+    return e ? e : net_http_start(&h->net, &net, why);
+}
+
+enum err http_start(struct http **out, const struct http_conf *conf, struct errmsg *why)
+{
+    struct http *h = mem_zalloc(sizeof *h);
+    enum err e;
+
+    if (!h) {
+        return ERR_NOMEM;
+    }
+    h->conf = *conf;
+    atomic_init(&h->round_ns, os_mono_ns());
+    atomic_init(&h->stuck_ns, 0);
+    buf_init(&h->text, HTTP_TEXT_MAX);
+    e = make(h, why);
+    if (e) {
+        http_stop(h);
+        return e;
+    }
+    *out = h;
+    return ERR_OK;
+}
+
+void http_stop(struct http *h)
+{
+    if (!h) {
+        return;
+    }
+    if (h->thread) {
+        os_mutex_lock(h->lock);
+        h->stop = true;
+        os_cond_wake(h->wake);
+        os_mutex_unlock(h->lock);
+        os_thread_join(h->thread); /* it answers what waits */
+    }
+    net_http_stop(h->net);
+    os_cond_destroy(h->wake);
+    os_mutex_destroy(h->lock);
+    buf_fini(&h->text);
+    mem_free(h->figures);
+    mem_free(h);
+}
+
+unsigned http_port(const struct http *h)
+{
+    return net_http_port(h->net);
+}
+
+struct net_http *http_listener(struct http *h)
+{
+    return h->net;
+}

@@ -1,0 +1,40 @@
+/* The collector over HTTP, for those who watch it: /metrics (OpenMetrics), /healthz, /readyz.
+ *
+ *   /healthz  200 while work goes on: our thread comes round each second, taking the store's locks,
+ *             and nothing else stands still for a minute; else 503
+ *   /readyz   200 when all listen and batches are taken; 503 and a sentence else
+ *   /metrics  the collector's own figures, totals of hosts, the largest programs; built when it is
+ *             asked for, at most once in refresh_ns
+ *
+ * Bounds:  those of net_http.h and fleet.h; HTTP_TEXT_MAX of text, kept until the next one.
+ * Threads: one of its own does all the work; NNG's only queue requests. */
+#ifndef PROCFLEET_COLLECTOR_HTTP_HTTP_H
+#define PROCFLEET_COLLECTOR_HTTP_HTTP_H
+
+#include "collector/figures.h"
+#include "collector/http/fleet.h"
+#include "common/net_http.h"
+
+#define HTTP_TEXT_MAX ((size_t)64 << 20)
+
+struct http;
+
+struct http_conf {
+    const char *address;
+    int64_t refresh_ns;
+    struct fleet_conf fleet;
+    void (*figures)(void *ctx, struct figures *out);
+    /* Whether all is well; else why says what is not. Called each second too. */
+    bool (*ready)(void *ctx, struct errmsg *why);
+    /* How long some thread has stood still in its work. Called each second. */
+    int64_t (*stuck_ns)(void *ctx);
+    void *ctx;
+};
+
+/* Errors: those of net_http_start; ERR_NOMEM, ERR_IO (thread) */
+NODISCARD enum err http_start(struct http **out, const struct http_conf *conf, struct errmsg *why);
+void http_stop(struct http *h); /* before the stages that it asks; NULL is allowed */
+unsigned http_port(const struct http *h);
+struct net_http *http_listener(struct http *h); /* for its counters; borrowed */
+
+#endif
