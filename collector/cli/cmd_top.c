@@ -1,4 +1,8 @@
+#include <string.h>
+
 #include "collector/cli/rows.h"
+#include "collector/cli/watch_run.h"
+#include "common/clk.h"
 
 static const struct opt opts[] = {
     {"by", 'b', "METRIC", "order by this metric (cpu_time)", 0},
@@ -8,6 +12,8 @@ static const struct opt opts[] = {
     {"include-exited", 0, NULL, "trees: with the processes that ended", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"limit", 'n', "N", "processes shown (10)", 0},
+    {"watch", 'w', NULL, "a live view of the whole screen, driven by keys; ? shows them", 0},
+    {"every", 0, "SPAN", "how often --watch asks again (2s)", 0},
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
     CLI_OPTS_PROCESS,
@@ -26,6 +32,7 @@ const struct opt_command cmd_top_usage = {
                 "  procfleet top --by write_bytes --since 1h --format json\n"
                 "  procfleet top --by working_set_size --as avg --group-by image --since 7d\n"
                 "  procfleet top --group-by tree --include-exited --host lab-7\n"
+                "  procfleet top --watch --host 'lab-*' --since 5m\n"
                 "\n"
                 "Without a time range it is the last 15 minutes of each host's data. Counters show "
                 "what was "
@@ -103,12 +110,13 @@ static void retitle(struct fields *f, uint8_t id, unsigned by, char *title, size
     }
 }
 
-static enum err read_order(struct cli *c, struct wire_query *q, uint8_t *first, struct errmsg *why)
+static enum err read_order(struct cli *c, struct wire_query *q, const char *def, uint8_t *first,
+                           struct errmsg *why)
 {
     static const char *const ways[] = {"usual", "sum", "rate", "max", "avg"};
     static const char *const groups[] = {"process", "image", "user", "host", "tree"};
     const char *by = opt_value(c->args, "by");
-    enum err e = cli_metric(first, by ? by : "cpu_time", why);
+    enum err e = cli_metric(first, by ? by : def, why);
 
     if (!e) {
         e = cli_word(c, "as", ways, sizeof ways / sizeof *ways, WIRE_BY_USUAL, &q->by, why);
@@ -125,6 +133,74 @@ static enum err read_order(struct cli *c, struct wire_query *q, uint8_t *first, 
     return e;
 }
 
+/* -- the live view -- */
+
+static enum err read_spans(struct cli *c, struct watch *w, struct errmsg *why)
+{
+    const char *every = opt_value(c->args, "every"), *since = opt_value(c->args, "since");
+
+    if (every && (clk_parse_span(&w->every_ns, every) != ERR_OK || w->every_ns < CLK_S / 10)) {
+        return errmsg_set(why, ERR_USAGE, "--every: '%s' is not a time such as 2s, at least 100ms",
+                          every);
+    }
+    if (since && (clk_parse_span(&w->ask.window_ns, since) != ERR_OK || w->ask.window_ns <= 0)) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--since: '%s' is not a time such as 5m; with --watch it moves along",
+                          since);
+    }
+    if (opt_value(c->args, "until")) {
+        return errmsg_set(why, ERR_USAGE, "--until: --watch is about now; leave one of them away");
+    }
+    if (c->format != SHEET_AS_TABLE) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--format: --watch draws a screen; leave one of them away");
+    }
+    return ERR_OK;
+}
+
+static enum err read_filter(char out[WATCH_TEXT], const char *option, struct str text,
+                            struct errmsg *why)
+{
+    if (text.n >= WATCH_TEXT) {
+        return errmsg_set(why, ERR_USAGE, "--%s: at most %u bytes", option, WATCH_TEXT - 1);
+    }
+    if (text.n) {
+        memcpy(out, text.p, text.n);
+    }
+    return ERR_OK;
+}
+
+static int watch_body(struct cli *c)
+{
+    struct watch w;
+    struct wire_query q;
+    struct errmsg why = {""};
+    uint8_t first;
+    int code;
+
+    watch_init(&w, c->settings.collector);
+    if (read_spans(c, &w, &why) != ERR_OK || cli_query(c, &q, WATCH_ROWS, &why) != ERR_OK ||
+        read_order(c, &q, "cpu_percent", &first, &why) != ERR_OK ||
+        read_filter(w.ask.host, "host", q.host, &why) != ERR_OK ||
+        read_filter(w.ask.name, "name", q.name, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    w.ask.has_pid = q.has_pid;
+    w.ask.pid = q.pid;
+    w.ask.by = q.by;
+    w.ask.group_by = q.group_by;
+    w.ask.exited = q.exited;
+    w.ask.idle = opt_flag(c->args, "idle");
+    w.ask.folded = opt_flag(c->args, "folded");
+    w.ask.limit = q.limit < WIRE_ROWS_MAX ? q.limit : WIRE_ROWS_MAX;
+    watch_order(&w, first);
+    code = watch_run(c, &w);
+    watch_fini(&w);
+    return code;
+}
+
+/* -- the table -- */
+
 static int body(struct cli *c)
 {
     struct fields f = {0};
@@ -133,7 +209,11 @@ static int body(struct cli *c)
     char title[64];
     uint8_t first;
 
-    if (cli_query(c, &q, 10, &why) != ERR_OK || read_order(c, &q, &first, &why) != ERR_OK) {
+    if (opt_flag(c->args, "watch")) {
+        return watch_body(c);
+    }
+    if (cli_query(c, &q, 10, &why) != ERR_OK ||
+        read_order(c, &q, "cpu_time", &first, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     q.idle = opt_flag(c->args, "idle");

@@ -133,10 +133,11 @@ struct scale {
     double low, high;
 };
 
-/* From zero, unless that would make a line of what is far above it. */
+/* From zero, unless that would make a flat line of what moves far above it. */
 static struct scale scale_of(int64_t least, int64_t most)
 {
-    struct scale s = {least >= 0 && least <= most / 2 ? 0 : (double)least, (double)most};
+    struct scale s = {least >= 0 && (least <= most / 2 || least == most) ? 0 : (double)least,
+                      (double)most};
 
     if (s.high <= s.low) {
         s.high = s.low + 1;

@@ -22,9 +22,12 @@ enum term_saw {
     TERM_STOP = 8,    /* somebody wants the program to end: a signal, or the terminal is gone */
 };
 
-/* Takes the terminal of standard input and output. Begin before threads are started: they inherit
- * nothing then that handles signals. Errors: ERR_INVALID (standard input or output is no terminal,
- * or one that cannot be steered: why says), ERR_BUSY (taken already), ERR_IO, ERR_NOMEM */
+/* Whether standard input and output are a terminal that can be steered. Errors: ERR_INVALID (why
+ * says) */
+NODISCARD enum err term_usable(struct errmsg *why);
+
+/* Takes the terminal of standard input and output. Errors: those of term_usable, ERR_BUSY (taken
+ * already), ERR_IO, ERR_NOMEM */
 NODISCARD enum err term_open(struct term **out, struct errmsg *why);
 void term_close(struct term *t); /* gives it back; NULL is allowed */
 

@@ -157,7 +157,7 @@ static void uninstall(const struct term *t)
 
 /* -- opening and closing -- */
 
-static enum err usable(struct errmsg *why)
+enum err term_usable(struct errmsg *why)
 {
     const char *name = getenv("TERM");
 
@@ -191,7 +191,7 @@ static enum err open_pipe(void)
 enum err term_open(struct term **out, struct errmsg *why)
 {
     struct term *t;
-    enum err e = usable(why);
+    enum err e = term_usable(why);
 
     if (e) {
         return e;

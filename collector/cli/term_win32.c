@@ -84,14 +84,23 @@ static enum err take(struct term *t, struct errmsg *why)
     return ERR_OK;
 }
 
+enum err term_usable(struct errmsg *why)
+{
+    if (!os_is_terminal(0) || !os_is_terminal(1)) {
+        return errmsg_set(why, ERR_INVALID, "standard input and output must be a terminal");
+    }
+    return ERR_OK; /* term_open finds out what the console knows */
+}
+
 enum err term_open(struct term **out, struct errmsg *why)
 {
     static bool prepared;
     struct term *t;
     enum err e;
 
-    if (!os_is_terminal(0) || !os_is_terminal(1)) {
-        return errmsg_set(why, ERR_INVALID, "standard input and output must be a terminal");
+    e = term_usable(why);
+    if (e) {
+        return e;
     }
     if (atomic_load(&the.taken)) {
         return errmsg_set(why, ERR_BUSY, "the terminal is in use");

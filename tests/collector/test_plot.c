@@ -1,0 +1,175 @@
+#include "collector/cli/plot.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clk.h"
+#include "tests/support/t.h"
+
+#define NOON (INT64_C(1795348800) * CLK_S) /* 2026-11-22 12:00:00 */
+
+/* Sixty seconds of a triangle; nothing from 20 to 29. */
+static size_t triangle(struct plot_point *out, bool gap)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < 60; i++) {
+        if (!gap || i < 20 || i >= 30) {
+            out[n++] = (struct plot_point){NOON + i * CLK_S,
+                                           (i % 20 < 10 ? i % 20 : 20 - i % 20) * 10, true};
+        }
+    }
+    return n;
+}
+
+static void expect_graph(const struct plot *p, const char *expected)
+{
+    struct buf b;
+
+    buf_init(&b, 1 << 16);
+    assert_ok(plot_graph(&b, p));
+    assert_string_equal(buf_cstr(&b), expected);
+    buf_fini(&b);
+}
+
+static void expect_spark(const struct plot *p, const char *expected)
+{
+    struct buf b;
+
+    buf_init(&b, 1 << 16);
+    assert_ok(plot_spark(&b, p));
+    assert_string_equal(buf_cstr(&b), expected);
+    buf_fini(&b);
+}
+
+static void a_graph_has_axes_and_dots(void **state)
+{
+    struct plot_point points[60];
+    struct plot p = {
+        .title = "cpu_percent", .unit = SHEET_PERMILLE, .points = points, .columns = 40, .rows = 4};
+
+    (void)state;
+    p.n = triangle(points, false);
+    expect_graph(&p, "cpu_percent  min 0.0%  max 10.0%  last 1.0%\n"
+                     "10.0% ┤    ⢀⠎⢢        ⢀⠎⢢        ⢀⠎⢢\n"
+                     "      │   ⡠⠃  ⠱⣀     ⡠⠃  ⠱⣀     ⡠⠃  ⠱⣀\n"
+                     "      │ ⢠⠊      ⠣⡀ ⢠⠊      ⠣⡀ ⢠⠊      ⠣⡀\n"
+                     " 0.0% ┤⡰⠁        ⠑⡴⠁        ⠑⡴⠁        ⠑\n"
+                     "      └─────────────────────────────────\n"
+                     "       12:00:00                 12:00:59\n");
+}
+
+static void gaps_are_gaps(void **state)
+{
+    struct plot_point points[60];
+    struct plot p = {
+        .title = "cpu_percent", .unit = SHEET_PERMILLE, .points = points, .columns = 40, .rows = 4};
+
+    (void)state;
+    p.n = triangle(points, true);
+    expect_graph(&p, "cpu_percent  min 0.0%  max 10.0%  last 1.0%\n"
+                     "10.0% ┤    ⢀⠎⢢         ⠈⢢        ⢀⠎⢢\n"
+                     "      │   ⡠⠃  ⠱⣀         ⠱⣀     ⡠⠃  ⠱⣀\n"
+                     "      │ ⢠⠊      ⠣⡀         ⠣⡀ ⢠⠊      ⠣⡀\n"
+                     " 0.0% ┤⡰⠁        ⠑          ⠑⡴⠁        ⠑\n"
+                     "      └─────────────────────────────────\n"
+                     "       12:00:00                 12:00:59\n");
+    p.ascii = true;
+    expect_graph(&p, "cpu_percent  min 0.0%  max 10.0%  last 1.0%\n"
+                     "10.0% +     **         **         **\n"
+                     "      |   **  **        ***    *** ***\n"
+                     "      | **      **         ** **     **\n"
+                     " 0.0% +**        *          **         *\n"
+                     "      +---------------------------------\n"
+                     "       12:00:00                 12:00:59\n");
+    p.columns = 30;
+    expect_spark(&p, "cpu_percent  min 0.0%  max 10.0%  last 1.0%\n"
+                     ".:=+*#*=-.     #*=-..:=+*#*=-.\n");
+    p.ascii = false;
+    expect_spark(&p, "cpu_percent  min 0.0%  max 10.0%  last 1.0%\n"
+                     "▂▃▅▆▇█▇▅▄▂     █▇▅▄▂▂▃▅▆▇█▇▅▄▂\n");
+}
+
+static void absent_values_are_gaps_too(void **state)
+{
+    struct plot_point points[60];
+    struct plot p = {.title = "x", .unit = SHEET_COUNT, .points = points, .n = 60, .columns = 30};
+
+    (void)state;
+    for (int i = 0; i < 60; i++) {
+        points[i] = (struct plot_point){NOON + i * CLK_S, 5, i < 30};
+    }
+    p.ascii = true;
+    expect_spark(&p, "x  min 5  max 5  last 5\n"
+                     "###############               \n");
+}
+
+static void without_values_it_says_so(void **state)
+{
+    struct plot_point point = {NOON, 1, false};
+    struct plot p = {.title = "x", .points = &point, .n = 1, .columns = 40, .rows = 3};
+
+    (void)state;
+    expect_graph(&p, "x  no values\n");
+    p.n = 0;
+    expect_spark(&p, "x  no values\n");
+}
+
+static void a_single_point_and_extreme_values_are_drawn(void **state)
+{
+    const struct plot_point points[] = {
+        {INT64_MIN, INT64_MIN, true}, {0, INT64_MAX, true}, {INT64_MAX, 0, true}};
+    struct buf b;
+
+    (void)state;
+    for (size_t n = 1; n <= COUNT_OF(points); n++) {
+        for (unsigned columns = 0; columns < 60; columns += 7) {
+            struct plot p = {.title = "x",
+                             .unit = SHEET_BYTES,
+                             .points = points,
+                             .n = n,
+                             .columns = columns,
+                             .rows = 3};
+
+            buf_init(&b, 1 << 16);
+            assert_ok(plot_graph(&b, &p));
+            assert_ok(plot_bars(&b, &p));
+            assert_int_equal(b.bad, ERR_OK);
+            buf_fini(&b);
+        }
+    }
+}
+
+static void days_are_named_when_there_are_several(void **state)
+{
+    const struct plot_point points[] = {
+        {NOON, 1, true}, {NOON + 86400 * CLK_S, 2, true}, {NOON + 2 * 86400 * CLK_S, 3, true}};
+    struct plot p = {.title = "threads",
+                     .unit = SHEET_COUNT,
+                     .points = points,
+                     .n = 3,
+                     .columns = 40,
+                     .rows = 2,
+                     .ascii = true};
+
+    (void)state;
+    expect_graph(&p, "threads  min 1  max 3  last 3\n"
+                     "3 +         ****************************\n"
+                     "0 +*********\n"
+                     "  +-------------------------------------\n"
+                     "   11-22 12:00               11-24 12:00\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_graph_has_axes_and_dots),
+        cmocka_unit_test(gaps_are_gaps),
+        cmocka_unit_test(absent_values_are_gaps_too),
+        cmocka_unit_test(without_values_it_says_so),
+        cmocka_unit_test(a_single_point_and_extreme_values_are_drawn),
+        cmocka_unit_test(days_are_named_when_there_are_several),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
