@@ -11,6 +11,7 @@
 #include "common/metric.h"
 #include "common/os.h"
 #include "common/rpc.h"
+#include "common/wire_query.h"
 #include "proto/query.pb-c.h"
 #include "proto/rpc.pb-c.h"
 #include "proto/telemetry.pb-c.h"
@@ -294,6 +295,27 @@ static void the_documents_request_is_understood(void **state)
     assert_int_equal(payload_n, 0);
 }
 
+static void the_documents_event_is_understood(void **state)
+{
+    static const char topic[] = "event/web-1";
+    uint8_t bytes[256];
+    size_t n = block_bytes(bytes, sizeof bytes, "```message", false), head = sizeof topic + 16;
+    struct wire_update *u;
+
+    (void)state;
+    assert_memory_equal(bytes, topic, sizeof topic);
+    assert_int_equal(bytes[sizeof topic], 8);
+    assert_int_equal(bytes[sizeof topic + 8], 7);
+    assert_ok(wire_update_decode(&u, bytes + head, n - head));
+    assert_true(str_eq(u->name, str_make("web-1")));
+    assert_int_equal(u->data.n_hosts, 1);
+    assert_int_equal(u->data.n_events, 1);
+    assert_int_equal(u->data.events[0].event.kind, LIFE_PROCESS_START);
+    assert_int_equal(u->data.events[0].event.info.id.pid, 4711);
+    assert_true(str_eq(u->data.events[0].event.info.name, str_make("sh")));
+    wire_update_free(u);
+}
+
 static void the_documents_column_is_what_the_codec_writes(void **state)
 {
     static const int64_t values[] = {100, 100, 250, 7, 6};
@@ -331,6 +353,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(methods_headers_and_document_agree),
         cmocka_unit_test(metrics_and_document_agree),
         cmocka_unit_test(the_documents_request_is_understood),
+        cmocka_unit_test(the_documents_event_is_understood),
         cmocka_unit_test(the_documents_column_is_what_the_codec_writes),
     };
 

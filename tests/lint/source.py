@@ -5,7 +5,7 @@ import re
 
 # Another tree may be checked: selftest.py makes one with every fault in it.
 ROOT = pathlib.Path(os.environ.get("PROCFLEET_LINT_ROOT") or pathlib.Path(__file__).resolve().parents[2])
-ROOMS = ("common", "agent", "collector", "tests")
+ROOMS = ("common", "agent", "collector", "docs", "tests")
 
 _TOKEN = re.compile(
     r"""(?P<comment>/\*.*?\*/|//[^\n]*)|(?P<text>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL
