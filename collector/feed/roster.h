@@ -3,14 +3,18 @@
  * or the new one.
  *
  * A subscription belongs to the name in the certificate that made it; others' are not found. What a
- * Poll gets is bounded by the certificate's scope at that moment.
+ * Poll gets is bounded by the certificate's scope at that moment. Giving a cursor acknowledges what
+ * lies before it. Messages that the journal drops before a subscription came for them are counted,
+ * by topic and host; where that is not known any more (after a kill) the count is an upper bound.
  * Bounds:  ROSTER_MAX subscriptions, ROSTER_EACH of one owner; one that nobody polled for
  *          `idle_ns` is dropped, with a line in the log.
- * Threads: any; one lock, under which the journal may be read. */
+ * Threads: any; one lock, held while a file is written, not while the journal is searched. */
 #ifndef PROCFLEET_COLLECTOR_FEED_ROSTER_H
 #define PROCFLEET_COLLECTOR_FEED_ROSTER_H
 
 #include "collector/feed/journal.h"
+#include "collector/feed/roster_cursor.h"
+#include "common/arena.h"
 #include "common/wire_feed.h"
 
 #define ROSTER_MAX  256u
@@ -32,13 +36,25 @@ NODISCARD enum err roster_open(struct roster **out, const struct roster_conf *co
                                struct errmsg *why);
 void roster_close(struct roster *r); /* NULL is allowed */
 
+#define ROSTER_ITEMS_DEFAULT 1024u      /* events and rows of a reply, unless the poll says */
+#define ROSTER_REPLY_BYTES   (3u << 20) /* of a reply, encoded */
+
+/* Who polls, by the certificate; valid during the call. */
+struct roster_peer {
+    const char *name, *scope;
+};
+
 /* Answers a Poll with what there is at this moment; `reply` borrows from `memory`. Nothing and no
  * loss: ERR_END, the reply's cursor is set all the same.
- * Errors: ERR_END, ERR_INVALID (name, cursor, filter: why says), ERR_FULL (subscriptions),
- * ERR_IO, ERR_NOMEM */
-NODISCARD enum err roster_poll(struct roster *r, const char *owner, const char *scope,
-                               const struct wire_poll *poll, struct wire_poll_reply *reply,
-                               struct arena *memory, struct errmsg *why);
+ * seen  all zero at first; of a poll that ended with ERR_END, how far it came: when it is tried
+ *       again with that, nothing is acknowledged or read twice
+ * Errors: ERR_END, ERR_INVALID (name, cursor: why says), ERR_FULL (subscriptions: why says;
+ * memory), ERR_NOTFOUND (it was removed since it was tried first), ERR_IO, ERR_NOSPACE, ERR_ACCESS,
+ * ERR_NOMEM */
+NODISCARD enum err roster_poll(struct roster *r, const struct roster_peer *peer,
+                               const struct wire_poll *poll, struct roster_cursor *seen,
+                               struct wire_poll_reply *reply, struct arena *memory,
+                               struct errmsg *why);
 
 /* owner NULL: all. n becomes how many there are. Texts borrow from `memory`. Errors: ERR_NOMEM */
 NODISCARD enum err roster_list(struct roster *r, const char *owner,

@@ -1,0 +1,56 @@
+/* A journal and a roster in a directory of their own, and updates to put into it: what the tests of
+ * subscriptions share. Failing to set up ends the test. Threads: one. */
+#ifndef PROCFLEET_TESTS_COLLECTOR_FEED_RIG_H
+#define PROCFLEET_TESTS_COLLECTOR_FEED_RIG_H
+
+#include "collector/feed/roster.h"
+
+#define FEED_RIG_T0 INT64_C(1767225600000000000) /* 2026-01-01 */
+
+struct feed_rig {
+    char dir[256];
+    const struct fio *fio;
+    uint64_t batch; /* the last one given */
+    struct journal *journal;
+    struct roster *roster; /* NULL: it could not be opened */
+};
+
+/* The clock that rosters read. */
+void feed_rig_set_now(int64_t now_ns);
+
+void feed_rig_init(struct feed_rig *r, const struct fio *fio); /* opens both */
+void feed_rig_fini(struct feed_rig *r);                        /* closes, removes the directory */
+void feed_rig_open(struct feed_rig *r);
+void feed_rig_close(struct feed_rig *r);
+/* The directory without the journal's files: the next one has another epoch. */
+void feed_rig_forget_journal(struct feed_rig *r);
+
+/* One message of `n` process starts of this host, pids from `pid` on, all of them called `name`. */
+void feed_rig_events(struct feed_rig *r, const char *host, uint32_t pid, size_t n,
+                     const char *name);
+/* One message of a row with cpu_time and working_set_size. */
+void feed_rig_sample(struct feed_rig *r, const char *host, uint32_t pid, int64_t when_ns);
+/* So much noise that every message before it goes, and those are told to the roster. */
+void feed_rig_flood(struct feed_rig *r);
+
+/* What a subscriber does: polls, and keeps the cursor of the reply. */
+struct feed_rig_client {
+    const char *owner, *scope, *name;
+    uint8_t cursor[ROSTER_CURSOR_BYTES];
+    size_t cursor_n;
+    struct wire_filter filter;
+    bool has_filter, from_oldest;
+    uint32_t max;
+
+    /* of the last poll */
+    size_t n;
+    uint32_t pids[4096]; /* of events and rows, in order */
+    uint64_t dropped, dropped_now;
+    bool more;
+    char why[512];
+};
+
+/* Polls; the cursor becomes the reply's when `keep`. */
+NODISCARD enum err feed_rig_poll(struct feed_rig *r, struct feed_rig_client *c, bool keep);
+
+#endif
