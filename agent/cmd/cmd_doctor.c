@@ -4,9 +4,8 @@
 #include "agent/cmd/cmd.h"
 #include "agent/doctor/doctor.h"
 #include "common/clk.h"
-#include "common/human.h"
+#include "common/finding_print.h"
 #include "common/os.h"
-#include "common/sheet.h"
 
 #define CONNECT_NS (5 * CLK_S)
 
@@ -34,58 +33,9 @@ const struct opt_command cmd_doctor_opts = {
                 "refused\n",
 };
 
-static const struct sheet_column columns[] = {
-    {"check", "CHECK", SHEET_TEXT},
-    {"state", "STATE", SHEET_TEXT},
-    {"detail", "DETAIL", SHEET_TEXT},
-    {"fix", "FIX", SHEET_TEXT},
-};
-
-#define COLUMNS (sizeof columns / sizeof *columns)
-
-struct report {
-    struct sheet *sheet; /* NULL: text */
-    enum err e;
-};
-
-static void put_text(const char *label, const char *text)
+static int exit_code(enum err e)
 {
-    struct buf line;
-
-    buf_init(&line, 8u << 10);
-    human_text(&line, str_make(text));
-    printf("%s%s\n", label, buf_cstr(&line));
-    buf_fini(&line);
-}
-
-static void on_found(void *ctx, const struct doctor_finding *f)
-{
-    struct report *r = ctx;
-    char label[64];
-
-    if (r->sheet) {
-        struct sheet_cell cells[COLUMNS] = {
-            sheet_string(str_make(f->check)), sheet_string(str_make(doctor_state_text(f->state))),
-            sheet_string(str_make(f->detail)), sheet_string(str_make(f->fix))};
-
-        r->e = r->e ? r->e : sheet_row(r->sheet, cells);
-        return;
-    }
-    (void)snprintf(label, sizeof label, "%-8s %-16s ", doctor_state_text(f->state), f->check);
-    put_text(label, f->detail);
-    if (f->fix[0]) {
-        (void)snprintf(label, sizeof label, "%-8s %-16s fix: ", "", "");
-        put_text(label, f->fix);
-    }
-    (void)fflush(stdout); /* the next check may take seconds */
-}
-
-static int exit_code(const struct report *r, const struct doctor_result *result)
-{
-    if (r->e || ferror(stdout) || fflush(stdout)) {
-        return cmd_fail(ERR_IO, "cannot write the report");
-    }
-    switch (result->e) {
+    switch (e) {
     case ERR_OK:
         return CMD_OK;
     case ERR_UNREACHABLE:
@@ -97,48 +47,36 @@ static int exit_code(const struct report *r, const struct doctor_result *result)
     }
 }
 
-static int examine(struct doctor_conf what, struct report *r)
+static int examine(const struct doctor_conf *what, struct finding_print *report)
 {
-    struct doctor_result result;
+    struct findings all = {.found = finding_print_found, .ctx = report};
+    enum err e = doctor_run(&all, what);
 
-    doctor_run(&result, &what);
-    if (r->sheet) {
-        sheet_end(r->sheet);
-    } else {
-        printf("\n%u ok, %u warnings, %u failed, %u skipped\n", result.count[DOCTOR_OK],
-               result.count[DOCTOR_WARNING], result.count[DOCTOR_FAILED],
-               result.count[DOCTOR_SKIPPED]);
-    }
-    return exit_code(r, &result);
+    return finding_print_end(report, &all) ? cmd_fail(ERR_IO, "cannot write the report")
+                                           : exit_code(e);
 }
 
-static enum err open_report(struct report *r, const char *format, struct errmsg *why)
+static enum err open_report(struct finding_print *report, const char *name, struct errmsg *why)
 {
-    enum sheet_format how = SHEET_AS_JSON;
-    enum err e;
+    enum sheet_format format = SHEET_AS_TABLE;
 
-    if (!format || strcmp(format, "text") == 0) {
-        return ERR_OK;
+    if (name && strcmp(name, "csv") == 0) {
+        format = SHEET_AS_CSV;
+    } else if (name && strcmp(name, "json") == 0) {
+        format = SHEET_AS_JSON;
+    } else if (name && strcmp(name, "text") != 0) {
+        return errmsg_set(why, ERR_USAGE, "--format %s: expected text, json or csv", name);
     }
-    if (strcmp(format, "csv") == 0) {
-        how = SHEET_AS_CSV;
-    } else if (strcmp(format, "json") != 0) {
-        return errmsg_set(why, ERR_USAGE, "--format %s: expected text, json or csv", format);
-    }
-    e = sheet_begin(&r->sheet, stdout, how, false, columns, COLUMNS);
-    return e ? errmsg_set(why, e, "out of memory") : ERR_OK;
+    return finding_print_begin(report, format) ? errmsg_set(why, ERR_NOMEM, "out of memory")
+                                               : ERR_OK;
 }
 
 int cmd_doctor(int argc, char **argv)
 {
     struct opt_args *args;
     struct agent_conf conf;
-    struct report report = {0};
-    struct doctor_conf what = {.conf = &conf,
-                               .now_ns = os_utc_ns(),
-                               .connect_ns = CONNECT_NS,
-                               .found = on_found,
-                               .ctx = &report};
+    struct finding_print report = {.sheet = NULL};
+    struct doctor_conf what = {.conf = &conf, .now_ns = os_utc_ns(), .connect_ns = CONNECT_NS};
     struct errmsg why = {""};
     enum err e;
     int code;
@@ -158,7 +96,7 @@ int cmd_doctor(int argc, char **argv)
         sheet_end(report.sheet);
         return cmd_fail(e, why.text);
     }
-    code = examine(what, &report);
+    code = examine(&what, &report);
     agent_conf_fini(&conf);
     return code;
 }

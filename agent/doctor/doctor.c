@@ -22,14 +22,6 @@
 #define ENROLL_HELP                                                                            \
     "make a token where the collector runs (procfleet-collector pki token create) and use it " \
     "here: procfleet-agent enroll --token-file FILE"
-#define CLOCK_OLDEST_S 1767225600LL /* 2026-01-01: nothing of this version ran before */
-
-const char *doctor_state_text(enum doctor_state s)
-{
-    static const char *const texts[] = {"ok", "warning", "failed", "skipped"};
-
-    return texts[s];
-}
 
 /* -- the state directory -- */
 
@@ -63,12 +55,13 @@ static void check_writing(struct doctor *d, const char *dir)
     }
     mem_free(path);
     if (e) {
-        doctor_say(d, "state.write", DOCTOR_FAILED,
-                   "run doctor as the agent's user, give that user the directory, or set state_dir "
-                   "to another one",
-                   "%s cannot be written: %s", dir, err_text(e));
+        finding_say(
+            d->all, "state.write", FINDING_FAILED,
+            "run doctor as the agent's user, give that user the directory, or set state_dir "
+            "to another one",
+            "%s cannot be written: %s", dir, err_text(e));
     } else {
-        doctor_say(d, "state.write", DOCTOR_OK, "", "%s can be written", dir);
+        finding_say(d->all, "state.write", FINDING_OK, "", "%s can be written", dir);
     }
 }
 
@@ -84,16 +77,17 @@ static void check_lock(struct doctor *d, const char *dir)
     mem_free(path);
     os_unlock(lock);
     if (!e || e == ERR_NOTFOUND) {
-        doctor_say(d, "state.lock", DOCTOR_OK, "", "no agent uses this directory now");
+        finding_say(d->all, "state.lock", FINDING_OK, "", "no agent uses this directory now");
     } else if (e == ERR_BUSY) {
-        doctor_say(d, "state.lock", DOCTOR_OK, "",
-                   "an agent is running with this directory; a second one needs a state_dir of its "
-                   "own");
+        finding_say(
+            d->all, "state.lock", FINDING_OK, "",
+            "an agent is running with this directory; a second one needs a state_dir of its "
+            "own");
     } else {
-        doctor_say(d, "state.lock", DOCTOR_FAILED,
-                   "give the file 'lock' in it to the agent's user, or remove it while no agent "
-                   "runs",
-                   "the lock in %s cannot be taken: %s", dir, err_text(e));
+        finding_say(d->all, "state.lock", FINDING_FAILED,
+                    "give the file 'lock' in it to the agent's user, or remove it while no agent "
+                    "runs",
+                    "the lock in %s cannot be taken: %s", dir, err_text(e));
     }
 }
 
@@ -101,20 +95,20 @@ static void check_disk(struct doctor *d, const char *dir)
 {
     uint64_t available, total;
     enum err e = os_disk_free(dir, &available, &total);
-    enum doctor_state state = DOCTOR_OK;
+    enum finding_state state = FINDING_OK;
 
     if (e) {
-        doctor_say(d, "disk.room", DOCTOR_SKIPPED, "", "the room on the disk of %s is unknown: %s",
-                   dir, err_text(e));
+        finding_say(d->all, "disk.room", FINDING_SKIPPED, "",
+                    "the room on the disk of %s is unknown: %s", dir, err_text(e));
         return;
     }
     if (available < DISK_WARN) {
-        state = available < DISK_FAIL ? DOCTOR_FAILED : DOCTOR_WARNING;
+        state = available < DISK_FAIL ? FINDING_FAILED : FINDING_WARNING;
     }
-    doctor_say(d, "disk.room", state,
-               state == DOCTOR_OK ? "" : "make room, or set state_dir to a larger disk",
-               "%llu of %llu MiB are free on the disk of %s", (unsigned long long)(available >> 20),
-               (unsigned long long)(total >> 20), dir);
+    finding_say(d->all, "disk.room", state,
+                state == FINDING_OK ? "" : "make room, or set state_dir to a larger disk",
+                "%llu of %llu MiB are free on the disk of %s",
+                (unsigned long long)(available >> 20), (unsigned long long)(total >> 20), dir);
 }
 
 static void check_state(struct doctor *d)
@@ -123,17 +117,17 @@ static void check_state(struct doctor *d)
     char *parent = existing_parent(dir);
 
     if (!parent) {
-        doctor_say(d, "state.write", DOCTOR_FAILED, "", "out of memory");
+        finding_say(d->all, "state.write", FINDING_FAILED, "", "out of memory");
         return;
     }
     if (strcmp(parent, dir) == 0) {
         check_writing(d, dir);
         check_lock(d, dir);
     } else {
-        doctor_say(d, "state.write", DOCTOR_WARNING,
-                   "make it, owned by the agent's user; an agent that may do so makes it at its "
-                   "first start",
-                   "the state directory %s does not exist", dir);
+        finding_say(d->all, "state.write", FINDING_WARNING,
+                    "make it, owned by the agent's user; an agent that may do so makes it at its "
+                    "first start",
+                    "the state directory %s does not exist", dir);
     }
     check_disk(d, parent);
     mem_free(parent);
@@ -147,17 +141,17 @@ static enum err check_key(struct doctor *d)
     enum err e = os_check_private(key);
 
     if (e == ERR_NOTFOUND) {
-        doctor_say(d, "tls.key", DOCTOR_FAILED, ENROLL_HELP, "there is no key %s", key);
+        finding_say(d->all, "tls.key", FINDING_FAILED, ENROLL_HELP, "there is no key %s", key);
     } else if (e == ERR_ACCESS) {
-        doctor_say(d, "tls.key", DOCTOR_FAILED,
-                   "let only the agent's user read it (Linux: chmod 600, Windows: icacls); if "
-                   "others may have read "
-                   "it, enrol anew: procfleet-agent enroll --force",
-                   "others can read the key %s, or we cannot", key);
+        finding_say(d->all, "tls.key", FINDING_FAILED,
+                    "let only the agent's user read it (Linux: chmod 600, Windows: icacls); if "
+                    "others may have read "
+                    "it, enrol anew: procfleet-agent enroll --force",
+                    "others can read the key %s, or we cannot", key);
     } else if (e) {
-        doctor_say(d, "tls.key", DOCTOR_FAILED, "", "the key %s: %s", key, err_text(e));
+        finding_say(d->all, "tls.key", FINDING_FAILED, "", "the key %s: %s", key, err_text(e));
     } else {
-        doctor_say(d, "tls.key", DOCTOR_OK, "", "others cannot read the key %s", key);
+        finding_say(d->all, "tls.key", FINDING_OK, "", "others cannot read the key %s", key);
     }
     return e;
 }
@@ -174,15 +168,15 @@ static void check_lapsed(struct doctor *d, const struct net_identity *own)
     char when[CLK_TEXT];
 
     if (d->conf->now_ns < own->not_before_ns) {
-        doctor_say(d, "tls.expiry", DOCTOR_FAILED,
-                   "set this host's clock; if it is right, the clock of the collector that issued "
-                   "the certificate was wrong: enrol anew with procfleet-agent enroll --force",
-                   "the certificate is not valid before %s",
-                   clk_format_utc(when, sizeof when, own->not_before_ns, 0));
+        finding_say(d->all, "tls.expiry", FINDING_FAILED,
+                    "set this host's clock; if it is right, the clock of the collector that issued "
+                    "the certificate was wrong: enrol anew with procfleet-agent enroll --force",
+                    "the certificate is not valid before %s",
+                    clk_format_utc(when, sizeof when, own->not_before_ns, 0));
         return;
     }
-    doctor_say(
-        d, "tls.expiry", DOCTOR_FAILED,
+    finding_say(
+        d->all, "tls.expiry", FINDING_FAILED,
         late > GRACE_DAYS
             ? "collectors renew no certificate that expired more than 7 days ago, unless "
               "pki.renew_grace says so: " ENROLL_HELP " --force"
@@ -202,10 +196,10 @@ static void check_life(struct doctor *d, const struct net_identity *own)
         check_lapsed(d, own);
         return;
     }
-    doctor_say(d, "tls.expiry", late ? DOCTOR_WARNING : DOCTOR_OK,
-               late ? "a running agent should have renewed it: see agent.certificate" : "",
-               "the certificate is good for %lld more days, until %s", days_of(left_ns),
-               clk_format_utc(until, sizeof until, own->not_after_ns, 0));
+    finding_say(d->all, "tls.expiry", late ? FINDING_WARNING : FINDING_OK,
+                late ? "a running agent should have renewed it: see agent.certificate" : "",
+                "the certificate is good for %lld more days, until %s", days_of(left_ns),
+                clk_format_utc(until, sizeof until, own->not_after_ns, 0));
 }
 
 /* Whether both begin with the same label, whatever its case: "web-1" is "WEB-1.example". */
@@ -224,20 +218,20 @@ static void check_name(struct doctor *d, const struct net_identity *own)
     char machine[256] = "";
 
     if (!own->has_host || !(own->roles & NET_AGENT)) {
-        doctor_say(d, "tls.role", DOCTOR_FAILED, ENROLL_HELP " --force",
-                   "the certificate of %s is not an agent's", own->name);
+        finding_say(d->all, "tls.role", FINDING_FAILED, ENROLL_HELP " --force",
+                    "the certificate of %s is not an agent's", own->name);
         return;
     }
-    doctor_say(d, "tls.role", DOCTOR_OK, "", "the certificate is an agent's");
+    finding_say(d->all, "tls.role", FINDING_OK, "", "the certificate is an agent's");
     if (!wanted) {
         err_ignore(os_host_name(machine, sizeof machine));
         wanted = machine;
     }
     if (same_label(own->name, wanted)) {
-        doctor_say(d, "tls.name", DOCTOR_OK, "", "this host is %s", own->name);
+        finding_say(d->all, "tls.name", FINDING_OK, "", "this host is %s", own->name);
     } else {
-        doctor_say(
-            d, "tls.name", DOCTOR_WARNING,
+        finding_say(
+            d->all, "tls.name", FINDING_WARNING,
             "if the files were copied from another host, enrol this one anew (procfleet-agent "
             "enroll --force): two hosts with one certificate spoil each other's data. If the name "
             "is meant, set "
@@ -255,12 +249,12 @@ static void check_files(struct doctor *d)
     struct errmsg why = {""};
     enum err e = trust_files_prepare(&files, &why);
 
-    doctor_say(d, "tls.renewal", e ? DOCTOR_WARNING : DOCTOR_OK,
-               e ? "let the agent's user write these directories, or the certificate ends without "
-                   "another; if doctor runs as another user than the agent, run it as that"
-                 : "",
-               "%s",
-               e ? why.text : "the directories of the certificate and the key can be written");
+    finding_say(d->all, "tls.renewal", e ? FINDING_WARNING : FINDING_OK,
+                e ? "let the agent's user write these directories, or the certificate ends without "
+                    "another; if doctor runs as another user than the agent, run it as that"
+                  : "",
+                "%s",
+                e ? why.text : "the directories of the certificate and the key can be written");
 }
 
 /* NULL when there is no usable certificate; net_tls_free. */
@@ -275,16 +269,16 @@ static struct net_tls *check_certificate(struct doctor *d)
     enum err e = net_tls_load(&tls, &conf, false, &why);
 
     if (e) {
-        doctor_say(d, "tls.certificate", DOCTOR_FAILED,
-                   e == ERR_TRUST
-                       ? "see that tls.ca is the authority that signed it, or enrol anew "
-                         "(procfleet-agent enroll --force)"
-                       : ENROLL_HELP "; or set tls.ca, tls.cert and tls.key to where they are",
-                   "%s", why.text[0] ? why.text : err_text(e));
+        finding_say(d->all, "tls.certificate", FINDING_FAILED,
+                    e == ERR_TRUST
+                        ? "see that tls.ca is the authority that signed it, or enrol anew "
+                          "(procfleet-agent enroll --force)"
+                        : ENROLL_HELP "; or set tls.ca, tls.cert and tls.key to where they are",
+                    "%s", why.text[0] ? why.text : err_text(e));
         return NULL;
     }
-    doctor_say(d, "tls.certificate", DOCTOR_OK, "", "%s is signed by %s, its key fits", c->cert,
-               c->ca);
+    finding_say(d->all, "tls.certificate", FINDING_OK, "", "%s is signed by %s, its key fits",
+                c->cert, c->ca);
     net_tls_identity(tls, &own);
     check_life(d, &own);
     check_files(d);
@@ -333,17 +327,17 @@ static void say_attempt(struct doctor *d, const char *address, const struct atte
     bool refused = a->e == ERR_TRUST || a->e == ERR_REFUSED;
 
     if (!a->e) {
-        doctor_say(d, "collector", DOCTOR_OK, "",
-                   "%s answers, and both certificates are accepted (%lld ms)", address,
-                   (long long)(a->took_ns / CLK_MS));
+        finding_say(d->all, "collector", FINDING_OK, "",
+                    "%s answers, and both certificates are accepted (%lld ms)", address,
+                    (long long)(a->took_ns / CLK_MS));
         return;
     }
     d->reach = d->reach ? d->reach : refused ? ERR_TRUST : ERR_UNREACHABLE;
-    doctor_say(d, "collector", spare ? DOCTOR_WARNING : DOCTOR_FAILED,
-               refused ? fix_refusal(a->why.text)
-                       : "see that the collector runs, that the name and port are right (7420 is "
-                         "its ingest listener), and that firewalls let TCP out to it",
-               "%s", a->why.text[0] ? a->why.text : address);
+    finding_say(d->all, "collector", spare ? FINDING_WARNING : FINDING_FAILED,
+                refused ? fix_refusal(a->why.text)
+                        : "see that the collector runs, that the name and port are right (7420 is "
+                          "its ingest listener), and that firewalls let TCP out to it",
+                "%s", a->why.text[0] ? a->why.text : address);
 }
 
 static void check_collectors(struct doctor *d, struct net_tls *tls)
@@ -353,13 +347,14 @@ static void check_collectors(struct doctor *d, struct net_tls *tls)
     bool spare = false;
 
     if (c->n_addresses == 0) {
-        doctor_say(d, "collector", DOCTOR_FAILED,
-                   "set collector.addresses to HOST:" AGENT_CONF_PORT,
-                   "collector.addresses is not set: nobody would get the data");
+        finding_say(d->all, "collector", FINDING_FAILED,
+                    "set collector.addresses to HOST:" AGENT_CONF_PORT,
+                    "collector.addresses is not set: nobody would get the data");
         return;
     }
     if (!tls) {
-        doctor_say(d, "collector", DOCTOR_SKIPPED, "", "cannot be tried without a certificate");
+        finding_say(d->all, "collector", FINDING_SKIPPED, "",
+                    "cannot be tried without a certificate");
         return;
     }
     for (size_t i = 0; i < c->n_addresses; i++) {
@@ -387,20 +382,22 @@ static void check_source(struct doctor *d, bool running)
     enum err e;
 
     if (running) {
-        doctor_say(d, "source", DOCTOR_SKIPPED, "", "the agent that runs has it, see agent.source");
+        finding_say(d->all, "source", FINDING_SKIPPED, "",
+                    "the agent that runs has it, see agent.source");
         return;
     }
     e = agent_source_open_live(&s, &conf, sink, &why);
     if (e) {
-        doctor_say(d, "source", DOCTOR_FAILED, "set source to auto, or see what 'rights' says",
-                   "%s", why.text[0] ? why.text : err_text(e));
+        finding_say(d->all, "source", FINDING_FAILED,
+                    "set source to auto, or see what 'rights' says", "%s",
+                    why.text[0] ? why.text : err_text(e));
         return;
     }
-    doctor_say(d, "source", s->about.polled ? DOCTOR_WARNING : DOCTOR_OK,
-               s->about.polled ? "processes that live shorter than a sample are missed; give the "
-                                 "agent the rights named above to see every start and end"
-                               : "",
-               "%s on %s: %s", s->about.name, s->about.system, s->about.detail);
+    finding_say(d->all, "source", s->about.polled ? FINDING_WARNING : FINDING_OK,
+                s->about.polled ? "processes that live shorter than a sample are missed; give the "
+                                  "agent the rights named above to see every start and end"
+                                : "",
+                "%s on %s: %s", s->about.name, s->about.system, s->about.detail);
     s->ops->close(s);
 }
 
@@ -416,56 +413,46 @@ static void check_orphans(struct doctor *d)
         return;
     }
     if (e) {
-        doctor_say(d, "etw.orphans", DOCTOR_WARNING, "run doctor as an administrator", "%s",
-                   why.text);
+        finding_say(d->all, "etw.orphans", FINDING_WARNING, "run doctor as an administrator", "%s",
+                    why.text);
     } else if (seen.busy) {
-        doctor_say(d, "etw.orphans", DOCTOR_OK, "",
-                   "an agent is running on this host; sessions of ours are its own");
+        finding_say(d->all, "etw.orphans", FINDING_OK, "",
+                    "an agent is running on this host; sessions of ours are its own");
     } else if (seen.found > seen.stopped) {
-        doctor_say(d, "etw.orphans", DOCTOR_WARNING,
-                   "start the agent, which takes them over, or stop them: doctor --fix",
-                   "%u sessions of ours are there although no agent runs", seen.found);
+        finding_say(d->all, "etw.orphans", FINDING_WARNING,
+                    "start the agent, which takes them over, or stop them: doctor --fix",
+                    "%u sessions of ours are there although no agent runs", seen.found);
     } else {
-        doctor_say(d, "etw.orphans", DOCTOR_OK, "", "no session was left behind%s",
-                   seen.stopped ? " any more: what was there has been stopped" : "");
+        finding_say(d->all, "etw.orphans", FINDING_OK, "", "no session was left behind%s",
+                    seen.stopped ? " any more: what was there has been stopped" : "");
     }
 }
 
-static void check_clock(struct doctor *d)
+enum err doctor_run(struct findings *to, const struct doctor_conf *conf)
 {
-    char now[CLK_TEXT];
-    bool old = d->conf->now_ns < CLOCK_OLDEST_S * CLK_S;
-
-    (void)clk_format_utc(now, sizeof now, d->conf->now_ns, 0);
-    doctor_say(d, "clock.time", old ? DOCTOR_FAILED : DOCTOR_OK,
-               old ? "set the clock: certificates and the times of all data depend on it" : "",
-               "the clock says %s", now);
-}
-
-void doctor_run(struct doctor_result *out, const struct doctor_conf *conf)
-{
-    struct doctor d = {.conf = conf};
+    struct doctor d = {.conf = conf, .all = to};
     struct net_tls *tls = NULL;
     bool here; /* something failed on this side */
     bool running;
 
     doctor_host(&d);
-    check_clock(&d);
+    finding_clock(to, conf->now_ns);
     check_state(&d);
     running = doctor_agent(&d);
     if (check_key(&d) == ERR_ACCESS) {
-        doctor_say(&d, "tls.certificate", DOCTOR_SKIPPED, "", "cannot be tried with such a key");
+        finding_say(d.all, "tls.certificate", FINDING_SKIPPED, "",
+                    "cannot be tried with such a key");
     } else {
         tls = check_certificate(&d);
     }
     check_orphans(&d);
     check_source(&d, running);
-    here = d.result.count[DOCTOR_FAILED] > 0;
+    here = to->count[FINDING_FAILED] > 0;
     check_collectors(&d, tls);
     net_tls_free(tls);
     doctor_host_facts(&d);
-    if (d.result.count[DOCTOR_FAILED] > 0) {
-        d.result.e = !here && d.reach ? d.reach : ERR_INVALID;
+    if (to->count[FINDING_FAILED] == 0) {
+        return ERR_OK;
     }
-    *out = d.result;
+    return !here && d.reach ? d.reach : ERR_INVALID;
 }

@@ -35,23 +35,24 @@ static bool check_running(struct doctor *d, const struct status *s, bool locked)
 
     (void)utc(when, s->written_ns);
     if (locked && fresh && s->running) {
-        doctor_say(d, "agent.running", DOCTOR_OK, "",
-                   "process %u, version %s, runs since %s at level L%u", (unsigned)s->pid,
-                   s->version, utc(since, s->started_ns), s->level);
+        finding_say(d->all, "agent.running", FINDING_OK, "",
+                    "process %u, version %s, runs since %s at level L%u", (unsigned)s->pid,
+                    s->version, utc(since, s->started_ns), s->level);
         return true;
     }
     if (locked) {
-        doctor_say(d, "agent.running", DOCTOR_WARNING,
-                   "if it just starts, run doctor again; else restart it, and see its log",
-                   "an agent runs, but has told nothing of itself since %s", when);
+        finding_say(d->all, "agent.running", FINDING_WARNING,
+                    "if it just starts, run doctor again; else restart it, and see its log",
+                    "an agent runs, but has told nothing of itself since %s", when);
     } else if (s->running) {
-        doctor_say(d, "agent.running", DOCTOR_WARNING,
-                   "see its log for what ended it, and start it again",
-                   "no agent runs; the last one, process %u, did not end in good order at about %s",
-                   (unsigned)s->pid, when);
+        finding_say(
+            d->all, "agent.running", FINDING_WARNING,
+            "see its log for what ended it, and start it again",
+            "no agent runs; the last one, process %u, did not end in good order at about %s",
+            (unsigned)s->pid, when);
     } else {
-        doctor_say(d, "agent.running", DOCTOR_SKIPPED, "",
-                   "no agent runs; the last one ended in good order at %s", when);
+        finding_say(d->all, "agent.running", FINDING_SKIPPED, "",
+                    "no agent runs; the last one ended in good order at %s", when);
     }
     return false;
 }
@@ -70,12 +71,12 @@ static void check_source(struct doctor *d, const struct status *s)
 {
     char when[CLK_TEXT];
 
-    doctor_say(d, "agent.source", s->polled ? DOCTOR_WARNING : DOCTOR_OK,
-               s->polled ? "processes that live shorter than a sample are missed; remove what is "
-                           "told to stand in the way, the agent tries again by itself"
-                         : "",
-               "%s%s since %s: %s", s->source, s->polled ? ", polled," : "",
-               utc(when, s->source_since_ns), last_of_source(s));
+    finding_say(d->all, "agent.source", s->polled ? FINDING_WARNING : FINDING_OK,
+                s->polled ? "processes that live shorter than a sample are missed; remove what is "
+                            "told to stand in the way, the agent tries again by itself"
+                          : "",
+                "%s%s since %s: %s", s->source, s->polled ? ", polled," : "",
+                utc(when, s->source_since_ns), last_of_source(s));
 }
 
 /* -- losses -- */
@@ -158,16 +159,16 @@ static void check_losses(struct doctor *d, const struct status *s)
         const struct status_loss *l = &s->losses[i];
 
         if (is_worth_a_line(l)) {
-            doctor_say(d, "agent.losses", DOCTOR_WARNING, fix_of(s, l),
-                       "%s %s: %llu in the last hour, %llu since %s", l->stage, l->reason,
-                       (unsigned long long)l->hour, (unsigned long long)l->total, since);
+            finding_say(d->all, "agent.losses", FINDING_WARNING, fix_of(s, l),
+                        "%s %s: %llu in the last hour, %llu since %s", l->stage, l->reason,
+                        (unsigned long long)l->hour, (unsigned long long)l->total, since);
             told++;
         }
     }
     if (told == 0) {
-        doctor_say(d, "agent.losses", DOCTOR_OK, "",
-                   "nothing was lost in the last hour; %llu events or rows since %s",
-                   (unsigned long long)status_missing(s, true), since);
+        finding_say(d->all, "agent.losses", FINDING_OK, "",
+                    "nothing was lost in the last hour; %llu events or rows since %s",
+                    (unsigned long long)status_missing(s, true), since);
     }
 }
 
@@ -176,14 +177,14 @@ static void check_uplink(struct doctor *d, const struct status *s)
     bool connected = strcmp(s->uplink, "connected") == 0;
     char when[CLK_TEXT];
 
-    doctor_say(d, "agent.uplink", connected ? DOCTOR_OK : DOCTOR_WARNING,
-               connected ? ""
-                         : "see 'collector' below; what waits is sent when it answers again, the "
-                           "oldest is dropped when the spool is full",
-               "%s since %s, %llu batches acknowledged, %llu wait%s%s", s->uplink,
-               utc(when, s->uplink_since_ns), (unsigned long long)s->acknowledged,
-               (unsigned long long)s->queue_held, connected || !s->why[0] ? "" : ": ",
-               connected ? "" : s->why);
+    finding_say(d->all, "agent.uplink", connected ? FINDING_OK : FINDING_WARNING,
+                connected ? ""
+                          : "see 'collector' below; what waits is sent when it answers again, the "
+                            "oldest is dropped when the spool is full",
+                "%s since %s, %llu batches acknowledged, %llu wait%s%s", s->uplink,
+                utc(when, s->uplink_since_ns), (unsigned long long)s->acknowledged,
+                (unsigned long long)s->queue_held, connected || !s->why[0] ? "" : ": ",
+                connected ? "" : s->why);
 }
 
 static void check_renewal(struct doctor *d, const struct status *s)
@@ -191,33 +192,35 @@ static void check_renewal(struct doctor *d, const struct status *s)
     char end[CLK_TEXT], next[CLK_TEXT];
 
     if (s->certificate_end_ns == 0) { /* an older agent, or one that replays */
-        doctor_say(d, "agent.certificate", DOCTOR_SKIPPED, "", "the agent tells nothing of it");
+        finding_say(d->all, "agent.certificate", FINDING_SKIPPED, "",
+                    "the agent tells nothing of it");
         return;
     }
     (void)utc(end, s->certificate_end_ns);
     (void)utc(next, s->renew_ns);
     if (s->renew_why[0]) {
-        doctor_say(d, "agent.certificate", DOCTOR_WARNING,
-                   "mend what it names; the agent tries again by itself. What the collector "
-                   "refuses for good (revoked, expired for too long) needs a new token and "
-                   "procfleet-agent enroll --force",
-                   "the certificate ends %s and was not renewed, %llu tries failed, the next is "
-                   "due %s: %s",
-                   end, (unsigned long long)s->renew_failed, next, s->renew_why);
+        finding_say(d->all, "agent.certificate", FINDING_WARNING,
+                    "mend what it names; the agent tries again by itself. What the collector "
+                    "refuses for good (revoked, expired for too long) needs a new token and "
+                    "procfleet-agent enroll --force",
+                    "the certificate ends %s and was not renewed, %llu tries failed, the next is "
+                    "due %s: %s",
+                    end, (unsigned long long)s->renew_failed, next, s->renew_why);
     } else {
-        doctor_say(d, "agent.certificate", DOCTOR_OK, "",
-                   "the certificate ends %s and is renewed by itself at about %s", end, next);
+        finding_say(d->all, "agent.certificate", FINDING_OK, "",
+                    "the certificate ends %s and is renewed by itself at about %s", end, next);
     }
 }
 
 static void check_aside(struct doctor *d, const struct status *s)
 {
     if (s->aside_held == 0) {
-        doctor_say(d, "agent.quarantine", DOCTOR_OK, "", "the collector has refused no batch");
+        finding_say(d->all, "agent.quarantine", FINDING_OK, "",
+                    "the collector has refused no batch");
         return;
     }
-    doctor_say(
-        d, "agent.quarantine", DOCTOR_WARNING,
+    finding_say(
+        d->all, "agent.quarantine", FINDING_WARNING,
         "'procfleet-agent spool list' shows them with the reason; when that is mended, 'spool "
         "retry all' sends them again, 'spool drop all' removes them",
         "%llu batches, %llu bytes, were refused by the collector for good and are kept",
@@ -230,7 +233,7 @@ static void skip_rest(struct doctor *d)
                                        "agent.quarantine", "agent.certificate"};
 
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
-        doctor_say(d, rest[i], DOCTOR_SKIPPED, "", "only a running agent tells it");
+        finding_say(d->all, rest[i], FINDING_SKIPPED, "", "only a running agent tells it");
     }
 }
 
@@ -243,14 +246,15 @@ static bool check_file(struct doctor *d, struct status *s, bool locked)
         return check_running(d, s, locked);
     }
     if (e == ERR_NOTFOUND && !locked) {
-        doctor_say(d, "agent.running", DOCTOR_SKIPPED, "", "no agent has run with %s yet", dir);
+        finding_say(d->all, "agent.running", FINDING_SKIPPED, "", "no agent has run with %s yet",
+                    dir);
     } else {
-        doctor_say(d, "agent.running", DOCTOR_WARNING,
-                   e == ERR_ACCESS ? "run doctor as the agent's user"
-                                   : "a running agent writes it anew within seconds; if it does "
-                                     "not, see that the directory can be written",
-                   "what the agent tells of itself, " STATUS_FILE " in %s, cannot be read: %s", dir,
-                   err_text(e));
+        finding_say(d->all, "agent.running", FINDING_WARNING,
+                    e == ERR_ACCESS ? "run doctor as the agent's user"
+                                    : "a running agent writes it anew within seconds; if it does "
+                                      "not, see that the directory can be written",
+                    "what the agent tells of itself, " STATUS_FILE " in %s, cannot be read: %s",
+                    dir, err_text(e));
     }
     return false;
 }
@@ -261,7 +265,7 @@ bool doctor_agent(struct doctor *d)
     struct status *s = mem_zalloc(sizeof *s);
 
     if (!s) {
-        doctor_say(d, "agent.running", DOCTOR_FAILED, "free some memory", "out of memory");
+        finding_say(d->all, "agent.running", FINDING_FAILED, "free some memory", "out of memory");
         return locked;
     }
     if (check_file(d, s, locked)) {

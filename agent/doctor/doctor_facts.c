@@ -11,8 +11,9 @@
 /* Of a machine at work: some processes start and end between rundown and table. */
 #define NEAR(n) ((n) / 20 + 5)
 
-#define SAY(d, check, sound, ...) \
-    doctor_say(d, check, (sound) ? DOCTOR_OK : DOCTOR_WARNING, (sound) ? "" : REPORT, __VA_ARGS__)
+#define SAY(d, check, sound, ...)                                                             \
+    finding_say(d->all, check, (sound) ? FINDING_OK : FINDING_WARNING, (sound) ? "" : REPORT, \
+                __VA_ARGS__)
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
@@ -71,9 +72,9 @@ static void tell_rundown(struct doctor *d, const struct doctor_seen *s)
         "%u",
         s->told, s->told_once, s->living);
     if (s->keys > 0) {
-        doctor_say(d, "fact.addresses", DOCTOR_OK, "",
-                   "%llu of %llu kernel addresses were hidden (zero)",
-                   (unsigned long long)s->keys_zero, (unsigned long long)s->keys);
+        finding_say(d->all, "fact.addresses", FINDING_OK, "",
+                    "%llu of %llu kernel addresses were hidden (zero)",
+                    (unsigned long long)s->keys_zero, (unsigned long long)s->keys);
     }
 }
 
@@ -86,8 +87,8 @@ static void tell_kinds(struct doctor *d, const struct doctor_seen *s)
         "Kernel-Process: start of version %d, stop of version %d (-1: none came)", s->kp_start,
         s->kp_stop);
     if (s->loggers > 0) {
-        doctor_say(d, "fact.loggers", DOCTOR_OK, "", "at most %u sessions on this system",
-                   s->loggers);
+        finding_say(d->all, "fact.loggers", FINDING_OK, "", "at most %u sessions on this system",
+                    s->loggers);
     }
 }
 
@@ -98,8 +99,8 @@ static void tell_loss(struct doctor *d, const struct doctor_seen *s)
     bool told = s->told_events || s->told_buffers;
 
     if (!s->forced || (!lost && !told)) {
-        doctor_say(d, "fact.loss", DOCTOR_SKIPPED, "",
-                   "no event was lost although two small buffers were left full: nothing to see");
+        finding_say(d->all, "fact.loss", FINDING_SKIPPED, "",
+                    "no event was lost although two small buffers were left full: nothing to see");
         return;
     }
     SAY(d, "fact.loss", lost && told,
@@ -151,17 +152,17 @@ static void tell_tables(struct doctor *d, const struct doctor_seen *s)
     int64_t available_ns = s->cycles_ns * (int64_t)s->cpus;
 
     if (s->tick_ns > 0) {
-        doctor_say(d, "fact.ticks", DOCTOR_OK, "",
-                   "CPU times in the table are multiples of %lld us", us(s->tick_ns));
+        finding_say(d->all, "fact.ticks", FINDING_OK, "",
+                    "CPU times in the table are multiples of %lld us", us(s->tick_ns));
     }
     if (s->cycles == 0 || available_ns <= 0) {
-        doctor_say(d, "fact.cycles", DOCTOR_SKIPPED, "", "this system counts no cycles");
+        finding_say(d->all, "fact.cycles", FINDING_SKIPPED, "", "this system counts no cycles");
         return;
     }
-    doctor_say(d, "fact.cycles", DOCTOR_OK, "",
-               "all processes and idle: %llu cycles in %lld us on %u CPUs, %llu MHz each",
-               (unsigned long long)s->cycles, us(s->cycles_ns), s->cpus,
-               (unsigned long long)(s->cycles / ((uint64_t)available_ns / 1000 + 1)));
+    finding_say(d->all, "fact.cycles", FINDING_OK, "",
+                "all processes and idle: %llu cycles in %lld us on %u CPUs, %llu MHz each",
+                (unsigned long long)s->cycles, us(s->cycles_ns), s->cpus,
+                (unsigned long long)(s->cycles / ((uint64_t)available_ns / 1000 + 1)));
 }
 
 static void tell_self(struct doctor *d, const struct doctor_seen *s)
@@ -179,9 +180,9 @@ static void tell_self(struct doctor *d, const struct doctor_seen *s)
         SAY(d, "fact.names", s->path_works, "a file name beyond ASCII %s",
             s->path_works ? "works" : "does not work");
     }
-    doctor_say(d, "fact.cost", DOCTOR_OK, "",
-               "this took %lld ms of CPU time and %lld KiB of memory",
-               (long long)(s->cpu_ns / CLK_MS), (long long)(s->resident >> 10));
+    finding_say(d->all, "fact.cost", FINDING_OK, "",
+                "this took %lld ms of CPU time and %lld KiB of memory",
+                (long long)(s->cpu_ns / CLK_MS), (long long)(s->resident >> 10));
 }
 
 static void tell_elsewhere(struct doctor *d)
@@ -194,7 +195,8 @@ static void tell_elsewhere(struct doctor *d)
     };
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        doctor_say(d, "fact.service", DOCTOR_SKIPPED, "", "cannot be tried here: %s", texts[i]);
+        finding_say(d->all, "fact.service", FINDING_SKIPPED, "", "cannot be tried here: %s",
+                    texts[i]);
     }
 }
 
@@ -207,10 +209,10 @@ void doctor_facts_tell(struct doctor *d, const struct doctor_seen *s)
         tell_delays(d, s);
         tell_children(d, s);
     } else {
-        doctor_say(d, "fact.sessions", DOCTOR_SKIPPED, "",
-                   "not applicable here: rundown, masks, versions, loss, delays, order, children "
-                   "and totals need a trace session: %s",
-                   s->why.text);
+        finding_say(d->all, "fact.sessions", FINDING_SKIPPED, "",
+                    "not applicable here: rundown, masks, versions, loss, delays, order, children "
+                    "and totals need a trace session: %s",
+                    s->why.text);
     }
     tell_tables(d, s);
     tell_self(d, s);

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_AGENT_DOCTOR_DOCTOR_HOST_H
 #define PROCFLEET_AGENT_DOCTOR_DOCTOR_HOST_H
 
-#include "agent/doctor/doctor_say.h"
+#include "agent/doctor/doctor_impl.h"
 
 /* What the agent that runs here tells of itself. True: one holds the lock of the state directory.
  */

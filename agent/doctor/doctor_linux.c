@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/timex.h>
 #include <unistd.h>
 
 #include "agent/doctor/doctor_host.h"
@@ -37,23 +36,23 @@ static void check_rights(struct doctor *d)
     bool events = have >> CAP_NET_ADMIN & 1, others = have >> CAP_SYS_PTRACE & 1;
 
     if (events) {
-        doctor_say(d, "rights.events", DOCTOR_OK, "",
-                   "CAP_NET_ADMIN is there: the kernel may tell of starts, ends and exact totals");
+        finding_say(d->all, "rights.events", FINDING_OK, "",
+                    "CAP_NET_ADMIN is there: the kernel may tell of starts, ends and exact totals");
     } else {
-        doctor_say(
-            d, "rights.events", DOCTOR_WARNING,
+        finding_say(
+            d->all, "rights.events", FINDING_WARNING,
             "run the agent as root, or give its service "
             "AmbientCapabilities=CAP_NET_ADMIN CAP_SYS_PTRACE",
             "user %u has no CAP_NET_ADMIN: no exact totals of what ended, and before Linux 6.6 "
             "no starts and ends but by comparison",
             (unsigned)geteuid());
     }
-    doctor_say(d, "rights.counters", others ? DOCTOR_OK : DOCTOR_WARNING,
-               others ? ""
-                      : "run the agent as root, or give its service "
-                        "AmbientCapabilities=CAP_NET_ADMIN CAP_SYS_PTRACE",
-               others ? "CAP_SYS_PTRACE is there: I/O of all processes can be read"
-                      : "without CAP_SYS_PTRACE the I/O of other users' processes is not read");
+    finding_say(d->all, "rights.counters", others ? FINDING_OK : FINDING_WARNING,
+                others ? ""
+                       : "run the agent as root, or give its service "
+                         "AmbientCapabilities=CAP_NET_ADMIN CAP_SYS_PTRACE",
+                others ? "CAP_SYS_PTRACE is there: I/O of all processes can be read"
+                       : "without CAP_SYS_PTRACE the I/O of other users' processes is not read");
 }
 
 /* The mount option hidepid hides others' processes altogether. */
@@ -65,29 +64,13 @@ static void check_procfs(struct doctor *d)
 
     if (!e) {
         mem_free(text);
-        doctor_say(d, "source.procfs", DOCTOR_OK, "", "/proc shows other users' processes");
+        finding_say(d->all, "source.procfs", FINDING_OK, "", "/proc shows other users' processes");
     } else {
-        doctor_say(d, "source.procfs",
-                   os_exists("/proc/self/stat") ? DOCTOR_WARNING : DOCTOR_FAILED,
-                   "mount procfs without hidepid, run the agent as root, or put its user into the "
-                   "group that the mount option gid= names",
-                   "/proc does not show other users' processes: %s", err_text(e));
-    }
-}
-
-static void check_sync(struct doctor *d)
-{
-    struct timex t = {.modes = 0};
-
-    if (adjtimex(&t) < 0) {
-        doctor_say(d, "clock.sync", DOCTOR_SKIPPED, "",
-                   "the kernel does not say whether the clock is synchronised");
-    } else if (t.status & STA_UNSYNC) {
-        doctor_say(d, "clock.sync", DOCTOR_WARNING,
-                   "run a time service (systemd-timesyncd, chrony, ntpd)",
-                   "the clock is not synchronised");
-    } else {
-        doctor_say(d, "clock.sync", DOCTOR_OK, "", "the clock is synchronised");
+        finding_say(d->all, "source.procfs",
+                    os_exists("/proc/self/stat") ? FINDING_WARNING : FINDING_FAILED,
+                    "mount procfs without hidepid, run the agent as root, or put its user into the "
+                    "group that the mount option gid= names",
+                    "/proc does not show other users' processes: %s", err_text(e));
     }
 }
 
@@ -95,12 +78,12 @@ void doctor_host(struct doctor *d)
 {
     check_rights(d);
     check_procfs(d);
-    check_sync(d);
+    finding_clock_sync(d->all);
 }
 
 void doctor_host_facts(struct doctor *d)
 {
     if (d->conf->facts) {
-        doctor_say(d, "facts", DOCTOR_SKIPPED, "", "nothing on this system is unverified");
+        finding_say(d->all, "facts", FINDING_SKIPPED, "", "nothing on this system is unverified");
     }
 }

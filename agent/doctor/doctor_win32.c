@@ -47,19 +47,20 @@ static void check_build(struct doctor *d)
 
     memcpy(&get, &p, sizeof get);
     if (!p || get(&v) != 0) {
-        doctor_say(d, "system.build", DOCTOR_SKIPPED, "", "the system does not tell its version");
+        finding_say(d->all, "system.build", FINDING_SKIPPED, "",
+                    "the system does not tell its version");
     } else if (is_wine()) {
-        doctor_say(d, "system.build", DOCTOR_SKIPPED, "",
-                   "this is Wine, which says %lu.%lu.%lu: only processes are seen, without events",
-                   v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+        finding_say(d->all, "system.build", FINDING_SKIPPED, "",
+                    "this is Wine, which says %lu.%lu.%lu: only processes are seen, without events",
+                    v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
     } else if (v.dwBuildNumber < BUILD_OLDEST) {
-        doctor_say(d, "system.build", DOCTOR_WARNING,
-                   "Windows 10 (1607), Server 2016 or newer is what this agent is made for",
-                   "Windows %lu.%lu.%lu is older than any this agent was made for",
-                   v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+        finding_say(d->all, "system.build", FINDING_WARNING,
+                    "Windows 10 (1607), Server 2016 or newer is what this agent is made for",
+                    "Windows %lu.%lu.%lu is older than any this agent was made for",
+                    v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
     } else {
-        doctor_say(d, "system.build", DOCTOR_OK, "", "Windows %lu.%lu.%lu", v.dwMajorVersion,
-                   v.dwMinorVersion, v.dwBuildNumber);
+        finding_say(d->all, "system.build", FINDING_OK, "", "Windows %lu.%lu.%lu", v.dwMajorVersion,
+                    v.dwMinorVersion, v.dwBuildNumber);
     }
 }
 
@@ -87,11 +88,12 @@ static void check_rights(struct doctor *d)
     bool profile = right_win32_profile() == ERR_OK;
     bool enough = admin || (log_users && profile);
 
-    doctor_say(d, "rights.events", enough ? DOCTOR_OK : DOCTOR_WARNING, enough ? "" : RIGHTS_FIX,
-               "administrator or LocalSystem: %s; Performance Log Users: %s; right to profile the "
-               "system: %s%s",
-               admin ? "yes" : "no", log_users ? "yes" : "no", profile ? "yes" : "no",
-               enough ? "" : "; starts and ends will be found by comparison only");
+    finding_say(d->all, "rights.events", enough ? FINDING_OK : FINDING_WARNING,
+                enough ? "" : RIGHTS_FIX,
+                "administrator or LocalSystem: %s; Performance Log Users: %s; right to profile the "
+                "system: %s%s",
+                admin ? "yes" : "no", log_users ? "yes" : "no", profile ? "yes" : "no",
+                enough ? "" : "; starts and ends will be found by comparison only");
 }
 
 /* -- the clock -- */
@@ -112,16 +114,16 @@ static void check_sync(struct doctor *d)
     bool off;
 
     if (!time_source(from, sizeof from)) {
-        doctor_say(d, "clock.sync", DOCTOR_SKIPPED, "",
-                   "the system does not say whether the clock is synchronised");
+        finding_say(d->all, "clock.sync", FINDING_SKIPPED, "",
+                    "the system does not say whether the clock is synchronised");
         return;
     }
     off = strcmp(from, "NoSync") == 0;
-    doctor_say(d, "clock.sync", off ? DOCTOR_WARNING : DOCTOR_OK,
-               off ? "let the time service synchronise: w32tm /config /syncfromflags:manual "
-                     "/manualpeerlist:SERVER /update, then net start w32time"
-                   : "",
-               "the time service's source is %s", from);
+    finding_say(d->all, "clock.sync", off ? FINDING_WARNING : FINDING_OK,
+                off ? "let the time service synchronise: w32tm /config /syncfromflags:manual "
+                      "/manualpeerlist:SERVER /update, then net start w32time"
+                    : "",
+                "the time service's source is %s", from);
 }
 
 /* -- event tracing -- */
@@ -155,12 +157,12 @@ static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n)
             (void)snprintf(holders + used, sizeof holders - used, "%s%s", used ? ", " : " (", name);
         }
     }
-    doctor_say(d, "etw.sessions", loggers >= 8 || n >= SESSIONS_MAX ? DOCTOR_WARNING : DOCTOR_OK,
-               loggers >= 8 || n >= SESSIONS_MAX
-                   ? "stop one that is not needed: logman stop NAME -ets"
-                   : "",
-               "%lu sessions, %u of 8 system loggers%s%s; ours among them: %s", n, loggers, holders,
-               holders[0] ? ")" : "", ours ? "yes" : "no");
+    finding_say(
+        d->all, "etw.sessions", loggers >= 8 || n >= SESSIONS_MAX ? FINDING_WARNING : FINDING_OK,
+        loggers >= 8 || n >= SESSIONS_MAX ? "stop one that is not needed: logman stop NAME -ets"
+                                          : "",
+        "%lu sessions, %u of 8 system loggers%s%s; ours among them: %s", n, loggers, holders,
+        holders[0] ? ")" : "", ours ? "yes" : "no");
 }
 
 static void check_sessions(struct doctor *d, const struct etw_api *api)
@@ -171,7 +173,7 @@ static void check_sessions(struct doctor *d, const struct etw_api *api)
     ULONG n = 0, code;
 
     if (!blocks) {
-        doctor_say(d, "etw.sessions", DOCTOR_SKIPPED, "", "out of memory");
+        finding_say(d->all, "etw.sessions", FINDING_SKIPPED, "", "out of memory");
         return;
     }
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
@@ -183,7 +185,7 @@ static void check_sessions(struct doctor *d, const struct etw_api *api)
     }
     code = api->list(list, SESSIONS_MAX, &n);
     if (etw_ctl_error(&why, "listing", "sessions", code)) {
-        doctor_say(d, "etw.sessions", DOCTOR_WARNING, RIGHTS_FIX, "%s", why.text);
+        finding_say(d->all, "etw.sessions", FINDING_WARNING, RIGHTS_FIX, "%s", why.text);
     } else {
         say_sessions(d, blocks, n < SESSIONS_MAX ? n : SESSIONS_MAX);
     }
@@ -255,12 +257,12 @@ static void check_session(struct doctor *d, const struct etw_api *api)
     }
     etw_ctl_close(session);
     if (e) {
-        doctor_say(d, "etw.session", DOCTOR_WARNING, fix_of_session(e),
-                   "a system trace session cannot be had, processes are polled: %s",
-                   why.text[0] ? why.text : err_text(e));
+        finding_say(d->all, "etw.session", FINDING_WARNING, fix_of_session(e),
+                    "a system trace session cannot be had, processes are polled: %s",
+                    why.text[0] ? why.text : err_text(e));
     } else {
-        doctor_say(d, "etw.session", DOCTOR_OK, "",
-                   "a system trace session was started, opened for reading and stopped");
+        finding_say(d->all, "etw.session", FINDING_OK, "",
+                    "a system trace session was started, opened for reading and stopped");
     }
 }
 
@@ -270,8 +272,8 @@ static void check_events(struct doctor *d)
     struct errmsg why = {""};
 
     if (etw_api_load(&api, &why)) {
-        doctor_say(d, "etw.functions", DOCTOR_WARNING, "none: processes are polled", "%s",
-                   why.text);
+        finding_say(d->all, "etw.functions", FINDING_WARNING, "none: processes are polled", "%s",
+                    why.text);
         return;
     }
     check_sessions(d, &api);
@@ -299,14 +301,14 @@ static void check_table(struct doctor *d, query_fn query, ULONG class, bool need
     }
     (void)snprintf(check, sizeof check, "tables.%lu", class);
     if (status == 0) {
-        doctor_say(d, check, DOCTOR_OK, "", "%lu bytes in %lld us", got,
-                   (long long)(took_ns / CLK_US));
+        finding_say(d->all, check, FINDING_OK, "", "%lu bytes in %lld us", got,
+                    (long long)(took_ns / CLK_US));
     } else {
-        doctor_say(d, check, needed ? DOCTOR_FAILED : DOCTOR_SKIPPED,
-                   needed ? "without this table the agent sees nothing: report the system's version"
-                          : "",
-                   "not available here (status %#lx)%s", (unsigned long)status,
-                   needed ? "" : "; its columns are absent");
+        finding_say(
+            d->all, check, needed ? FINDING_FAILED : FINDING_SKIPPED,
+            needed ? "without this table the agent sees nothing: report the system's version" : "",
+            "not available here (status %#lx)%s", (unsigned long)status,
+            needed ? "" : "; its columns are absent");
     }
 }
 
@@ -337,9 +339,9 @@ void doctor_host_facts(struct doctor *d)
     struct doctor_seen seen;
 
     if (!d->conf->facts) {
-        doctor_say(d, "facts", DOCTOR_SKIPPED, "",
-                   "what only a real machine can confirm (rundown, loss, delays, short lives, "
-                   "totals and more) is tried by doctor --facts");
+        finding_say(d->all, "facts", FINDING_SKIPPED, "",
+                    "what only a real machine can confirm (rundown, loss, delays, short lives, "
+                    "totals and more) is tried by doctor --facts");
         return;
     }
     doctor_try(&seen, d->conf->conf->state_dir, PATIENCE_NS);

@@ -38,13 +38,13 @@ set(CPACK_DEBIAN_AGENT_PACKAGE_NAME procfleet-agent)
 set(CPACK_DEBIAN_COLLECTOR_PACKAGE_NAME procfleet-collector)
 set(CPACK_DEBIAN_CLI_PACKAGE_NAME procfleet)
 set(CPACK_COMPONENT_AGENT_DESCRIPTION "process telemetry of a fleet: agent
- Watches every process of this host, with exact totals and lifecycle events,
- and sends what it sees to a procfleet collector over mutual TLS.")
+Watches every process of this host, with exact totals and lifecycle events,
+and sends what it sees to a procfleet collector over mutual TLS.")
 set(CPACK_COMPONENT_COLLECTOR_DESCRIPTION "process telemetry of a fleet: collector
- Takes what the agents of many hosts report, keeps it in rolling stores, and
- answers questions and subscriptions. It holds the authority that enrols hosts.")
+Takes what the agents of many hosts report, keeps it in rolling stores, and
+answers questions and subscriptions. It holds the authority that enrols hosts.")
 set(CPACK_COMPONENT_CLI_DESCRIPTION "process telemetry of a fleet: command line
- Asks a procfleet collector which process used what, when, and on which host.")
+Asks a procfleet collector which process used what, when, and on which host.")
 foreach(upper IN ITEMS AGENT COLLECTOR CLI)
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION admin)
   set(CPACK_DEBIAN_${upper}_PACKAGE_PRIORITY optional)

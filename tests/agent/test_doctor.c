@@ -23,23 +23,24 @@ static struct net_tls *server_tls;
 /* -- what was found -- */
 
 struct seen {
-    struct doctor_result result;
+    struct findings all;
+    enum err e;
     char text[64][400]; /* "check state detail" */
     size_t n, without_fix;
     char fix[600]; /* of tls.expiry */
 };
 
-static void on_found(void *ctx, const struct doctor_finding *f)
+static void on_found(void *ctx, const struct finding *f)
 {
     struct seen *s = ctx;
 
     assert_true(s->n < COUNT_OF(s->text));
     (void)snprintf(s->text[s->n++], sizeof s->text[0], "%s %s %s", f->check,
-                   doctor_state_text(f->state), f->detail);
+                   finding_state_text(f->state), f->detail);
     if (strcmp(f->check, "tls.expiry") == 0) {
         (void)snprintf(s->fix, sizeof s->fix, "%s", f->fix);
     }
-    s->without_fix += (f->state == DOCTOR_FAILED || f->state == DOCTOR_WARNING) && !f->fix[0];
+    s->without_fix += (f->state == FINDING_FAILED || f->state == FINDING_WARNING) && !f->fix[0];
 }
 
 /* The text of the finding that begins so, or NULL. */
@@ -96,14 +97,11 @@ static struct host *host_new(const char *cert, struct certs *ca, const char *add
 
 static void examine(struct host *h, int64_t now_ns)
 {
-    struct doctor_conf conf = {.conf = &h->conf,
-                               .now_ns = now_ns,
-                               .connect_ns = CONNECT_NS,
-                               .found = on_found,
-                               .ctx = &h->seen};
+    struct doctor_conf conf = {.conf = &h->conf, .now_ns = now_ns, .connect_ns = CONNECT_NS};
 
     memset(&h->seen, 0, sizeof h->seen);
-    doctor_run(&h->seen.result, &conf);
+    h->seen.all = (struct findings){.found = on_found, .ctx = &h->seen};
+    h->seen.e = doctor_run(&h->seen.all, &conf);
     assert_int_equal(h->seen.without_fix, 0);
 }
 
@@ -130,8 +128,8 @@ static void a_sound_host_has_nothing_failed(void **state)
 
     (void)state;
     examine(h, os_utc_ns());
-    assert_ok(h->seen.result.e);
-    assert_int_equal(h->seen.result.count[DOCTOR_FAILED], 0);
+    assert_ok(h->seen.e);
+    assert_int_equal(h->seen.all.count[FINDING_FAILED], 0);
     assert_found(&h->seen, "collector ok 127.0.0.1");
     assert_found(&h->seen, "tls.certificate ok");
     assert_found(&h->seen, "tls.name ok this host is host-1");
@@ -292,7 +290,7 @@ static void a_missing_address_is_a_failure_here(void **state)
 
     (void)state;
     examine(h, os_utc_ns());
-    assert_err(h->seen.result.e, ERR_INVALID);
+    assert_err(h->seen.e, ERR_INVALID);
     assert_found(&h->seen, "collector failed collector.addresses");
     host_free(h);
 }
@@ -306,7 +304,7 @@ static void a_collector_that_is_away_is_unreachable(void **state)
     (void)state;
     ingest_stop(c);
     examine(h, os_utc_ns());
-    assert_err(h->seen.result.e, ERR_UNREACHABLE);
+    assert_err(h->seen.e, ERR_UNREACHABLE);
     assert_found(&h->seen, "collector failed 127.0.0.1");
     host_free(h);
     ingest_destroy(c);
@@ -323,7 +321,7 @@ static void one_of_two_collectors_that_is_away_is_a_warning(void **state)
     h = host_new("host-1", pki, both);
     ingest_stop(away);
     examine(h, os_utc_ns());
-    assert_ok(h->seen.result.e);
+    assert_ok(h->seen.e);
     assert_found(&h->seen, "collector warning");
     assert_found(&h->seen, "collector ok");
     host_free(h);
@@ -340,7 +338,7 @@ static void a_collector_of_another_authority_is_refused(void **state)
 
     (void)state;
     examine(h, os_utc_ns());
-    assert_err(h->seen.result.e, ERR_TRUST);
+    assert_err(h->seen.e, ERR_TRUST);
     assert_found(&h->seen, "collector failed 127.0.0.1");
     host_free(h);
     ingest_destroy(c);
@@ -353,7 +351,7 @@ static void a_wrong_authority_is_found_before_connecting(void **state)
 
     (void)state;
     examine(h, os_utc_ns());
-    assert_err(h->seen.result.e, ERR_INVALID);
+    assert_err(h->seen.e, ERR_INVALID);
     assert_found(&h->seen, "tls.certificate failed");
     assert_found(&h->seen, "collector skipped");
     host_free(h);
@@ -447,7 +445,7 @@ static void a_state_directory_that_is_a_file_is_a_failure(void **state)
     assert_ok(os_write_file(path, "x", 1, true));
     h->conf.state_dir = path;
     examine(h, os_utc_ns());
-    assert_err(h->seen.result.e, ERR_INVALID);
+    assert_err(h->seen.e, ERR_INVALID);
     assert_found(&h->seen, "state.write failed");
     mem_free(path);
     host_free(h);

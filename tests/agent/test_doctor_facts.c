@@ -14,20 +14,20 @@ struct found {
     size_t n;
 };
 
-static void on_found(void *ctx, const struct doctor_finding *f)
+static void on_found(void *ctx, const struct finding *f)
 {
     struct found *all = ctx;
 
     assert_true(all->n < COUNT_OF(all->text));
     (void)snprintf(all->text[all->n++], sizeof all->text[0], "%s %s %s", f->check,
-                   doctor_state_text(f->state), f->detail);
-    assert_true(f->state != DOCTOR_WARNING || f->fix[0]);
+                   finding_state_text(f->state), f->detail);
+    assert_true(f->state != FINDING_WARNING || f->fix[0]);
 }
 
 static void judge(struct found *out, const struct doctor_seen *seen)
 {
-    struct doctor_conf conf = {.found = on_found, .ctx = out};
-    struct doctor d = {.conf = &conf};
+    struct findings to = {.found = on_found, .ctx = out};
+    struct doctor d = {.all = &to};
 
     memset(out, 0, sizeof *out);
     doctor_facts_tell(&d, seen);

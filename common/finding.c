@@ -1,0 +1,41 @@
+#include "common/finding.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/clk.h"
+
+#define CLOCK_OLDEST_S 1767225600LL /* 2026-01-01: nothing of this version ran before */
+
+const char *finding_state_text(enum finding_state s)
+{
+    static const char *const texts[] = {"ok", "warning", "failed", "skipped"};
+
+    return texts[s];
+}
+
+void finding_say(struct findings *to, const char *check, enum finding_state state, const char *fix,
+                 const char *fmt, ...)
+{
+    char detail[700];
+    struct finding f = {.check = check, .state = state, .detail = detail, .fix = fix};
+    va_list args;
+
+    va_start(args, fmt);
+    (void)vsnprintf(detail, sizeof detail, fmt, args);
+    va_end(args);
+    to->count[state]++;
+    to->found(to->ctx, &f);
+}
+
+void finding_clock(struct findings *to, int64_t now_ns)
+{
+    bool old = now_ns < CLOCK_OLDEST_S * CLK_S;
+    char now[CLK_TEXT];
+
+    (void)clk_format_utc(now, sizeof now, now_ns, 0);
+    finding_say(to, "clock.time", old ? FINDING_FAILED : FINDING_OK,
+                old ? "set the clock: certificates and the times of all data depend on it" : "",
+                "the clock says %s", now);
+}
