@@ -37,8 +37,10 @@ int cmd_group_run(const struct cmd_group *g, int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_pki(int argc, char **argv);
 int cmd_store(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 
 /* For the program's page and completion. */
-extern const struct opt_command cmd_run_options, cmd_pki_options, cmd_store_options;
+extern const struct opt_command cmd_run_options, cmd_pki_options, cmd_store_options,
+    cmd_doctor_options;
 
 #endif

@@ -29,10 +29,11 @@ static const struct opt_command completion = {
 };
 
 static const struct opt_command *const commands[] = {
-    &cmd_run_options, &cmd_pki_options, &cmd_store_options, &config_sample, &version, &completion};
+    &cmd_run_options, &cmd_pki_options, &cmd_store_options, &cmd_doctor_options,
+    &config_sample,   &version,         &completion};
 
-static int (*const mains[])(int, char **) = {cmd_run,           cmd_pki,     cmd_store,
-                                             cmd_config_sample, cmd_version, cmd_completion};
+static int (*const mains[])(int, char **) = {
+    cmd_run, cmd_pki, cmd_store, cmd_doctor, cmd_config_sample, cmd_version, cmd_completion};
 
 #define N_COMMANDS (sizeof commands / sizeof *commands)
 

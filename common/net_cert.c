@@ -149,6 +149,11 @@ enum err net_cert_identity(struct net_identity *out, const struct mbedtls_x509_c
     return e;
 }
 
+enum err net_cert_end(int64_t *utc_ns, const struct mbedtls_x509_crt *crt)
+{
+    return read_time(utc_ns, &crt->valid_to);
+}
+
 const char *net_cert_denied(const struct net_identity *who, unsigned roles, bool refuse_scoped)
 {
     if (!(who->roles & roles)) {

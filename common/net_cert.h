@@ -12,6 +12,9 @@ struct mbedtls_x509_crt;
  * could widen what its holder may see. Errors: ERR_INVALID */
 NODISCARD enum err net_cert_identity(struct net_identity *out, const struct mbedtls_x509_crt *crt);
 
+/* When it ends, whoever holds it. Errors: ERR_INVALID */
+NODISCARD enum err net_cert_end(int64_t *utc_ns, const struct mbedtls_x509_crt *crt);
+
 /* Why a holder of none of `roles` (NET_*), or of a scope where none is allowed, may not come in:
  * words for the log, or NULL when it may. */
 const char *net_cert_denied(const struct net_identity *who, unsigned roles, bool refuse_scoped);

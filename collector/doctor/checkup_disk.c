@@ -1,0 +1,232 @@
+#include <stdio.h>
+
+#include "collector/doctor/checkup_impl.h"
+#include "collector/store/manifest.h"
+#include "collector/store/retain.h"
+#include "common/buf.h"
+#include "common/clk.h"
+#include "common/human.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define ROOM_WARN (1ULL << 30)
+
+/* -- the directory -- */
+
+static bool check_writing(struct checkup *d)
+{
+    const char *dir = d->c->data_dir;
+    char *path = os_path_join(dir, "doctor.probe");
+    enum err e = ERR_NOTFOUND;
+
+    if (path && os_exists(dir)) {
+        e = os_write_file(path, "x", 1, true);
+        e = e ? e : os_remove(path);
+    }
+    mem_free(path);
+    if (e == ERR_NOTFOUND) {
+        finding_say(
+            d->all, "data.write", FINDING_WARNING,
+            "make it, owned by the collector's user; a collector that may do so makes it at "
+            "its first start",
+            "data_dir %s does not exist", dir);
+    } else if (e) {
+        finding_say(d->all, "data.write", FINDING_FAILED,
+                    "run doctor as the collector's user, give that user the directory, or set "
+                    "data_dir to another one",
+                    "%s cannot be written: %s", dir, err_text(e));
+    } else {
+        finding_say(d->all, "data.write", FINDING_OK, "", "%s can be written", dir);
+    }
+    return e != ERR_NOTFOUND;
+}
+
+/* -- what is kept -- */
+
+struct kept {
+    struct manifest *m;
+    struct manifest_list *l;
+    struct manifest_stats stats;
+    struct retain_conf conf;
+    struct retain_now now;
+    struct retain_plan plan;
+};
+
+static const char *name_of(unsigned kind)
+{
+    return kind == SEG_REST ? "events" : seg_kind_name(kind);
+}
+
+static void kept_close(struct kept *k)
+{
+    mem_free(k->plan.drop);
+    manifest_list_release(k->l);
+    manifest_close(k->m);
+}
+
+static enum err kept_open(struct kept *k, struct checkup *d, const char *dir, struct errmsg *why)
+{
+    struct manifest_conf conf = {.dir = dir, .fio = fio_os()};
+    enum err e = manifest_open_reader(&k->m, &conf, why);
+
+    if (e) {
+        return e;
+    }
+    k->l = manifest_view(k->m);
+    if (!k->l) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    manifest_stats(k->m, &k->stats);
+    k->now.now_ns = d->conf->now_ns;
+    k->now.other_bytes = k->stats.file_bytes;
+    err_ignore(os_disk_free(d->c->data_dir, &k->now.disk_free, &k->now.disk_total));
+    k->conf = d->c->retain;
+    retain_defaults(&k->conf, k->now.disk_total);
+    return retain_plan(&k->plan, &k->conf, k->l, &k->now);
+}
+
+static void check_room(struct checkup *d, const struct kept *k)
+{
+    const struct retain_now *now = &k->now;
+    enum finding_state state = FINDING_OK;
+    uint64_t used = 0;
+
+    for (unsigned kind = SEG_RAW; kind < SEG_KINDS; kind++) {
+        used += k->stats.bytes[kind];
+    }
+    if (now->disk_total == 0) {
+        finding_say(d->all, "data.room", FINDING_SKIPPED, "", "the room on the disk is unknown");
+        return;
+    }
+    if (now->disk_free < k->conf.disk_free_stop) {
+        state = FINDING_FAILED;
+    } else if (now->disk_free < k->conf.disk_free_min || now->disk_free < ROOM_WARN ||
+               k->conf.total_bytes > used + now->disk_free) {
+        state = FINDING_WARNING;
+    }
+    finding_say(d->all, "data.room", state,
+                state == FINDING_OK ? ""
+                                    : "make room on the disk of data_dir, or set a lower "
+                                      "retention.total_bytes: below 5 % free samples are dropped "
+                                      "early, below 2 % batches are refused",
+                "%llu of %llu MiB are free; up to %llu MiB may be kept (retention.total_bytes), "
+                "%llu are in segments now",
+                (unsigned long long)(now->disk_free >> 20),
+                (unsigned long long)(now->disk_total >> 20),
+                (unsigned long long)(k->conf.total_bytes >> 20), (unsigned long long)(used >> 20));
+}
+
+/* Bytes a day, the mean over what is held of the kind; 0: too little to tell. */
+static uint64_t daily(const struct kept *k, unsigned kind)
+{
+    int64_t span_ns = clk_sub(k->now.now_ns, k->stats.oldest_ns[kind]);
+
+    if (k->stats.files[kind] == 0 || span_ns < CHECKUP_DAY_NS / 24) {
+        return 0;
+    }
+    return (uint64_t)((double)k->stats.bytes[kind] / (double)span_ns * (double)CHECKUP_DAY_NS);
+}
+
+/* Whether the bytes of a kind will bite before its age does. */
+static void check_kind(struct checkup *d, const struct kept *k, unsigned kind)
+{
+    uint64_t day = daily(k, kind), share = k->conf.share[kind];
+    double days = day ? (double)share / (double)day : 0;
+    double wanted = (double)k->conf.age_ns[kind] / (double)CHECKUP_DAY_NS;
+    char check[32];
+
+    if (day == 0) {
+        return;
+    }
+    (void)snprintf(check, sizeof check, "retention.%s", name_of(kind));
+    if (wanted > 0 && days < wanted) {
+        finding_say(d->all, check, FINDING_WARNING,
+                    "raise its retention.*.bytes or retention.total_bytes, or lower its age",
+                    "%llu MiB a day: its share of %llu MiB lasts for %.1f days, not for the %.1f "
+                    "of its age",
+                    (unsigned long long)(day >> 20), (unsigned long long)(share >> 20), days,
+                    wanted);
+    } else {
+        finding_say(d->all, check, FINDING_OK, "",
+                    "%llu MiB a day: its share of %llu MiB lasts for %.0f days",
+                    (unsigned long long)(day >> 20), (unsigned long long)(share >> 20), days);
+    }
+}
+
+static void check_next(struct checkup *d, const struct kept *k)
+{
+    const struct retain_plan *p = &k->plan;
+    char when[CLK_TEXT];
+    struct buf in;
+
+    if (p->stop) {
+        finding_say(d->all, "retention.next", FINDING_FAILED, "make room on the disk of data_dir",
+                    "batches are refused until there is room");
+    } else if (p->n > 0) {
+        finding_say(d->all, "retention.next", FINDING_OK, "",
+                    "%zu files, %llu MiB, go with the collector's next round", p->n,
+                    (unsigned long long)(p->bytes >> 20));
+    } else if (p->next_kind) {
+        buf_init(&in, 64);
+        human_ns(&in, p->next_in_ns);
+        finding_say(d->all, "retention.next", FINDING_OK, "", "next to go: %s of %s, in about %s",
+                    name_of(p->next_kind), clk_format_utc(when, sizeof when, p->next_window_ns, 0),
+                    buf_cstr(&in));
+        buf_fini(&in);
+    } else {
+        finding_say(d->all, "retention.next", FINDING_OK, "",
+                    "nothing will go as far as can be seen");
+    }
+}
+
+static void check_damage(struct checkup *d, const struct kept *k)
+{
+    const struct manifest_stats *s = &k->stats;
+    uint64_t bad = s->missing + s->unreadable + s->damaged_records;
+
+    finding_say(d->all, "store.segments", bad ? FINDING_WARNING : FINDING_OK,
+                bad ? "'procfleet-collector store check' tells more; with --repair, and the "
+                      "collector stopped, it saves what is sound"
+                    : "",
+                "%llu segments are missing, %llu cannot be read, %llu records of their list are "
+                "damaged ('store check' verifies every byte)",
+                (unsigned long long)s->missing, (unsigned long long)s->unreadable,
+                (unsigned long long)s->damaged_records);
+}
+
+static void check_store(struct checkup *d, const char *dir)
+{
+    struct kept k = {.m = NULL};
+    struct errmsg why = {""};
+    enum err e = kept_open(&k, d, dir, &why);
+
+    if (e) {
+        finding_say(d->all, "store.segments", FINDING_FAILED,
+                    e == ERR_CORRUPT
+                        ? "stop the collector and run 'procfleet-collector store check "
+                          "--repair'"
+                        : "run doctor as the collector's user or as root",
+                    "%s", why.text[0] ? why.text : err_text(e));
+    } else {
+        check_room(d, &k);
+        check_damage(d, &k);
+        for (unsigned kind = SEG_RAW; kind < SEG_KINDS; kind++) {
+            check_kind(d, &k, kind);
+        }
+        check_next(d, &k);
+    }
+    kept_close(&k);
+}
+
+void checkup_disk(struct checkup *d)
+{
+    char *dir = os_path_join(d->c->data_dir, "segments");
+
+    if (check_writing(d) && dir && os_exists(dir)) {
+        check_store(d, dir);
+    } else {
+        finding_say(d->all, "store.segments", FINDING_SKIPPED, "", "nothing is stored in %s yet",
+                    d->c->data_dir);
+    }
+    mem_free(dir);
+}

@@ -1,0 +1,169 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/doctor/checkup_impl.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/net.h"
+#include "common/rpc.h"
+#include "common/wire_query.h"
+
+#define REPLY_MAX (4u << 20)
+#define PAGES_MAX 1000
+#define OFFSET_NS CLK_S /* from here on ordering across hosts is worth a word */
+#define NAMES_MAX 5u
+
+/* Hosts of which one thing is true; the first of them by name. */
+struct some {
+    unsigned n;
+    char names[NAMES_MAX * 68];
+};
+
+struct fleet {
+    const struct checkup *d;
+    unsigned hosts, connected;
+    struct some skewed, cloned, silent;
+};
+
+static void add(struct some *s, struct str name)
+{
+    size_t used = strlen(s->names);
+
+    if (s->n++ < NAMES_MAX) {
+        (void)snprintf(s->names + used, sizeof s->names - used, "%s%.*s", used ? ", " : "",
+                       (int)(name.n < 64 ? name.n : 64), name.p);
+    }
+}
+
+static void look_at(struct fleet *f, const struct wire_host *h)
+{
+    int64_t off_ns = h->offset_ns < 0 ? clk_sub(0, h->offset_ns) : h->offset_ns;
+
+    f->hosts++;
+    f->connected += h->connected;
+    if (h->has_offset && off_ns - h->offset_error_ns >= OFFSET_NS) {
+        add(&f->skewed, h->name);
+    }
+    if (h->clones > 0) {
+        add(&f->cloned, h->name);
+    }
+    if (!h->connected && !h->ended) {
+        add(&f->silent, h->name);
+    }
+}
+
+/* One page. *result says whether there are more. */
+static enum err ask_page(struct fleet *f, struct rpc_client *client, struct rpc_result *result)
+{
+    struct wire_query q = {.limit = WIRE_ROWS_MAX,
+                           .cursor = {(const char *)result->cursor, result->cursor_n}};
+    struct wire_answer *a = NULL;
+    struct buf request, reply;
+    enum err e;
+
+    buf_init(&request, 64u << 10);
+    buf_init(&reply, REPLY_MAX);
+    e = wire_query_encode(&request, &q);
+    if (!e) {
+        e = rpc_client_call(client, RPC_QUERY_HOSTS, FRAME_RAW, request.p, request.n,
+                            f->d->conf->connect_ns, &reply, result);
+    }
+    if (!e) {
+        e = wire_answer_decode(&a, reply.p, reply.n);
+    }
+    for (size_t i = 0; !e && i < a->n_hosts; i++) {
+        look_at(f, &a->hosts[i]);
+    }
+    wire_answer_free(a);
+    buf_fini(&reply);
+    buf_fini(&request);
+    return e;
+}
+
+static enum err ask(struct fleet *f, struct rpc_client *client, struct errmsg *why)
+{
+    struct rpc_result result = {.more = true};
+    enum err e = rpc_client_wait(client, f->d->conf->connect_ns, why);
+
+    for (int i = 0; !e && result.more && i < PAGES_MAX; i++) {
+        e = ask_page(f, client, &result);
+        if (e == ERR_REFUSED) {
+            return errmsg_set(why, e, "the collector answers %s: %s", rpc_code_name(result.code),
+                              result.message);
+        }
+    }
+    return e;
+}
+
+static enum err talk(struct fleet *f, const char *address, struct errmsg *why)
+{
+    const struct checkup_conf *c = f->d->conf;
+    struct net_tls_conf tls_conf = {.ca = c->ca ? c->ca : c->conf->ca,
+                                    .cert = c->cert,
+                                    .key = c->key,
+                                    .server_name = "procfleet-collector"};
+    struct net_client_conf conf = {.address = address, .receive_max = REPLY_MAX + (64u << 10)};
+    struct net_tls *tls = NULL;
+    struct rpc_client *client = NULL;
+    enum err e = net_tls_load(&tls, &tls_conf, false, why);
+
+    conf.tls = tls;
+    e = e ? e : rpc_client_open(&client, &conf, "procfleet-collector doctor", why);
+    e = e ? e : ask(f, client, why);
+    rpc_client_close(client);
+    net_tls_free(tls);
+    return e;
+}
+
+static void say_some(struct checkup *d, const char *check, const struct some *s, const char *none,
+                     const char *what, const char *fix)
+{
+    if (s->n == 0) {
+        finding_say(d->all, check, FINDING_OK, "", "%s", none);
+    } else {
+        finding_say(d->all, check, FINDING_WARNING, fix, "%u %s: %s%s", s->n, what, s->names,
+                    s->n > NAMES_MAX ? ", …" : "");
+    }
+}
+
+static void say_fleet(struct checkup *d, const struct fleet *f)
+{
+    finding_say(d->all, "fleet.answers", FINDING_OK, "",
+                "the collector answers: %u hosts, %u of them connected", f->hosts, f->connected);
+    say_some(d, "fleet.silent", &f->silent, "no host is silent", "hosts are silent",
+             "see on them 'systemctl status procfleet-agent' and 'procfleet-agent doctor'");
+    say_some(d, "fleet.clocks", &f->skewed, "no clock is off by a second or more",
+             "hosts' clocks are off by a second or more",
+             "run a time service there; 'procfleet hosts' shows by how much");
+    say_some(d, "fleet.clones", &f->cloned, "no identity is used twice",
+             "identities are used by more than one machine",
+             "enrol the copy anew: procfleet-agent enroll --force (docs/operating.md, Clones)");
+}
+
+void checkup_fleet(struct checkup *d)
+{
+    const char *port = strrchr(d->c->query, ':');
+    struct fleet f = {.d = d};
+    struct errmsg why = {""};
+    char address[64];
+    enum err e;
+
+    if (!d->conf->cert || (!d->running && !d->conf->address)) {
+        finding_say(d->all, "fleet.answers", FINDING_SKIPPED, "",
+                    d->conf->cert ? "no collector runs here"
+                                  : "needs a certificate of role query or admin: --cert and --key");
+        return;
+    }
+    (void)snprintf(address, sizeof address, "127.0.0.1%s", port ? port : ":7421");
+    e = talk(&f, d->conf->address ? d->conf->address : address, &why);
+    if (e) {
+        finding_say(d->all, "fleet.answers", FINDING_FAILED,
+                    e == ERR_TRUST || e == ERR_REFUSED || e == ERR_ACCESS
+                        ? "give a certificate of role query or admin of the collector's authority "
+                          "with --cert and --key"
+                        : "see the collector's log; --collector HOST:PORT says where it answers",
+                    "%s", why.text[0] ? why.text : err_text(e));
+        return;
+    }
+    say_fleet(d, &f);
+}

@@ -1,0 +1,216 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/doctor/checkup_impl.h"
+#include "collector/trust/registry.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/net.h"
+#include "common/net_probe.h"
+#include "common/os.h"
+
+#define DAYS_WARN  30
+#define DAYS_FAIL  7
+#define NAMES_MAX  5 /* hosts named in one sentence */
+#define ISSUE_HELP "issue one: procfleet-collector pki issue --role collector --name NAME --out DIR"
+
+/* -- own certificate -- */
+
+static enum err check_key(struct checkup *d)
+{
+    enum err e = os_check_private(d->c->key);
+
+    if (e == ERR_NOTFOUND) {
+        finding_say(d->all, "tls.key", FINDING_FAILED,
+                    ISSUE_HELP "; or set tls.ca, tls.cert and tls.key to where they are",
+                    "there is no key %s", d->c->key);
+    } else if (e == ERR_ACCESS) {
+        finding_say(d->all, "tls.key", FINDING_FAILED,
+                    "chmod 600 it and give it to the collector's user; if others may have read it, "
+                    "issue another certificate. Run doctor as the collector's user or as root",
+                    "others can read the key %s, or we cannot", d->c->key);
+    } else if (e) {
+        finding_say(d->all, "tls.key", FINDING_FAILED, "see that the file can be read",
+                    "the key %s: %s", d->c->key, err_text(e));
+    } else {
+        finding_say(d->all, "tls.key", FINDING_OK, "", "others cannot read the key %s", d->c->key);
+    }
+    return e;
+}
+
+static void say_end(struct checkup *d, const char *check, const char *what, int64_t end_ns,
+                    const char *fix)
+{
+    int64_t days = checkup_days(d, end_ns);
+    enum finding_state state = days < DAYS_FAIL   ? FINDING_FAILED
+                               : days < DAYS_WARN ? FINDING_WARNING
+                                                  : FINDING_OK;
+    char until[CLK_TEXT];
+
+    (void)clk_format_utc(until, sizeof until, end_ns, 0);
+    if (days < 0) {
+        finding_say(d->all, check, state, fix, "%s ended at %s", what, until);
+    } else {
+        finding_say(d->all, check, state, state == FINDING_OK ? "" : fix,
+                    "%s is good for %lld more days, until %s", what, (long long)days, until);
+    }
+}
+
+static void check_certificate(struct checkup *d)
+{
+    struct net_tls_conf conf = {
+        .ca = d->c->ca, .cert = d->c->cert, .key = d->c->key, .crl = d->c->crl};
+    struct net_tls *tls;
+    struct net_identity own;
+    struct errmsg why = {""};
+    enum err e = net_tls_load(&tls, &conf, true, &why);
+
+    if (e) {
+        finding_say(d->all, "tls.certificate", FINDING_FAILED,
+                    e == ERR_TRUST ? "see that tls.ca is the authority that signed it and that it "
+                                     "has not ended; or " ISSUE_HELP
+                                   : ISSUE_HELP "; or set tls.ca, tls.cert, tls.key and tls.crl to "
+                                                "where they are",
+                    "%s", why.text[0] ? why.text : err_text(e));
+        return;
+    }
+    net_tls_identity(tls, &own);
+    net_tls_free(tls);
+    finding_say(d->all, "tls.certificate", FINDING_OK, "", "%s is signed by %s, its key fits%s",
+                d->c->cert, d->c->ca, d->c->crl ? ", the revocation list can be read" : "");
+    say_end(d, "tls.expiry", "the certificate", own.not_after_ns,
+            ISSUE_HELP " and put key and certificate over the old ones: they are read within "
+                       "seconds");
+}
+
+static void check_authority(struct checkup *d)
+{
+    int64_t end_ns;
+    enum err e = net_probe_authority(&end_ns, d->c->ca);
+
+    if (e) {
+        finding_say(d->all, "tls.authority", FINDING_FAILED,
+                    "set tls.ca to the ca.pem of the authority", "the authority %s: %s", d->c->ca,
+                    err_text(e));
+        return;
+    }
+    say_end(d, "tls.authority", "the authority", end_ns,
+            "make a new authority before the old one ends: docs/security.md tells how");
+}
+
+/* -- the book -- */
+
+struct ending {
+    const struct checkup *d;
+    unsigned agents, soon, named;
+    char names[NAMES_MAX * 68];
+};
+
+/* An agent renews at two thirds of its certificate's life: one with less than a quarter left has
+ * not. */
+static bool count_ending(void *ctx, const struct registry_cert *c)
+{
+    struct ending *x = ctx;
+    int64_t left_ns = clk_sub(c->who.not_after_ns, x->d->conf->now_ns);
+    int64_t life_ns = c->who.not_after_ns - c->who.not_before_ns;
+    size_t used = strlen(x->names);
+
+    if (!(c->who.roles & NET_AGENT) || c->replaced || c->revoked_ns ||
+        left_ns < -x->d->c->renew_grace_ns) { /* gone for good, or forgotten */
+        return true;
+    }
+    x->agents++;
+    if (left_ns < life_ns / 4) {
+        x->soon++;
+        if (x->named++ < NAMES_MAX) {
+            (void)snprintf(x->names + used, sizeof x->names - used, "%s%s", used ? ", " : "",
+                           c->who.name);
+        }
+    }
+    return true;
+}
+
+static void say_ending(struct checkup *d, const struct ending *x)
+{
+    if (x->soon == 0) {
+        finding_say(d->all, "pki.agents", FINDING_OK, "",
+                    "of %u agents' certificates none is overdue for renewal", x->agents);
+        return;
+    }
+    finding_say(d->all, "pki.agents", FINDING_WARNING,
+                "see that these agents run and reach the ingest or enroll listener ('procfleet "
+                "hosts', 'procfleet-agent doctor' there), or revoke those that are gone",
+                "%u of %u agents should have renewed their certificates: %s%s", x->soon, x->agents,
+                x->names, x->named > NAMES_MAX ? ", …" : "");
+}
+
+static void check_book(struct checkup *d)
+{
+    struct ending x = {.d = d};
+    struct registry *book;
+    struct errmsg why = {""};
+    enum err e = registry_open(&book, d->c->pki_dir, NULL, &why);
+
+    if (e) {
+        finding_say(
+            d->all, "pki.book", FINDING_FAILED,
+            "run doctor as the collector's user or as root; chmod 600 the book; a line that "
+            "is wrong is mended from a backup",
+            "%s", why.text[0] ? why.text : err_text(e));
+        return;
+    }
+    finding_say(d->all, "pki.book", FINDING_OK, "", "the book in %s can be read", d->c->pki_dir);
+    registry_certs(book, count_ending, &x);
+    registry_close(book);
+    say_ending(d, &x);
+}
+
+static void check_authority_key(struct checkup *d)
+{
+    char *path = os_path_join(d->c->pki_dir, "ca.key");
+    enum err e = path ? os_check_private(path) : ERR_NOMEM;
+
+    if (e == ERR_NOTFOUND) {
+        finding_say(d->all, "pki.key", FINDING_WARNING,
+                    "put ca.key there if hosts are to enrol and renew here",
+                    "%s has no ca.key: nobody can enrol or renew here", d->c->pki_dir);
+    } else if (e) {
+        finding_say(d->all, "pki.key", FINDING_FAILED,
+                    "chmod 600 it and give it to the collector's user; if others may have read it, "
+                    "make a new authority",
+                    "others can read %s, or we cannot", path ? path : "ca.key");
+    } else {
+        finding_say(d->all, "pki.key", FINDING_OK, "", "others cannot read %s", path);
+    }
+    mem_free(path);
+}
+
+static void check_pki(struct checkup *d)
+{
+    char *book = os_path_join(d->c->pki_dir, "book");
+    bool there = book && os_exists(book);
+
+    mem_free(book);
+    if (there) {
+        check_book(d);
+        check_authority_key(d);
+        return;
+    }
+    finding_say(d->all, "pki.book", d->c->pki_required ? FINDING_FAILED : FINDING_SKIPPED,
+                d->c->pki_required ? "'procfleet-collector pki init' makes one; or set pki.dir to "
+                                     "where it is, empty for none"
+                                   : "",
+                "there is no book in '%s': nobody enrols, nobody is revoked", d->c->pki_dir);
+}
+
+void checkup_trust(struct checkup *d)
+{
+    if (check_key(d) == ERR_ACCESS) {
+        finding_say(d->all, "tls.certificate", FINDING_SKIPPED, "",
+                    "cannot be tried with such a key");
+    } else {
+        check_certificate(d);
+    }
+    check_authority(d);
+    check_pki(d);
+}

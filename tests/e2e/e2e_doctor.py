@@ -1,0 +1,105 @@
+"""procfleet-collector doctor: says what is in the way of a collector, with the fix, before it runs and while it does."""
+
+import json
+import os
+import resource
+import shutil
+import socket
+
+from fleet import Fleet, check, ensure
+
+
+def settings(fleet, **more):
+    tls = fleet.tls("collector")
+    conf = {"data_dir": fleet.path("data"), "tls.ca": tls["ca"], "tls.cert": tls["cert"], "tls.key": tls["key"],
+            "pki.dir": fleet.path("pki"), "listen.http": "127.0.0.1:0"}
+    for name in ("ingest", "query", "events", "enroll"):
+        conf["listen." + name] = "127.0.0.1:%s" % fleet.ports.get(name, 0)
+    conf.update({k.replace("__", "."): v for k, v in more.items()})
+    return [word for k, v in conf.items() for word in ("--set", "%s=%s" % (k, v))]
+
+
+def doctor(fleet, *args, expect=0, **more):
+    """The findings by check; every one that is not ok has a fix."""
+    _, out, _ = fleet.run("procfleet-collector", "doctor", "--format", "json", *settings(fleet, **more), *args, expect=expect)
+    rows = json.loads(out)
+    ensure("doctor names a fix for all that is wrong",
+           all(r.get("fix") for r in rows if r["state"] in ("warning", "failed")), rows)
+    return {r["check"]: r for r in rows}
+
+
+def states(found, *checks):
+    return {c: found[c]["state"] for c in checks}
+
+
+def before(fleet):
+    found = doctor(fleet)
+    check("a host that is prepared", states(found, "config", "tls.key", "tls.certificate", "tls.expiry", "tls.authority",
+                                            "pki.book", "pki.key", "pki.agents"),
+          {"config": "ok", "tls.key": "ok", "tls.certificate": "ok", "tls.expiry": "ok", "tls.authority": "ok",
+           "pki.book": "ok", "pki.key": "ok", "pki.agents": "ok"})
+    check("nothing runs and nothing is stored", states(found, "collector", "data.write", "store.segments", "fleet.answers"),
+          {"collector": "skipped", "data.write": "warning", "store.segments": "skipped", "fleet.answers": "skipped"})
+    ensure("looking has made nothing", not os.path.exists(fleet.path("data")))
+
+
+def faults(fleet):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        found = doctor(fleet, expect=1, listen__query="127.0.0.1:%d" % other.getsockname()[1])
+        check("a port that another program has", found["listen.query"]["state"], "failed")
+        found = doctor(fleet, expect=1, listen__ingest="192.0.2.1:7420")
+        check("an address of another machine", found["listen.ingest"]["state"], "failed")
+    key = fleet.path("key")
+    shutil.copy(fleet.tls("collector")["key"], key)
+    os.chmod(key, 0o644)
+    found = doctor(fleet, expect=1, tls__key=key)
+    check("a key that others can read", states(found, "tls.key", "tls.certificate"),
+          {"tls.key": "failed", "tls.certificate": "skipped"})
+    found = doctor(fleet, expect=1, tls__cert=fleet.tls("operator")["cert"], tls__key=fleet.tls("operator")["key"])
+    check("a certificate that is no server's", found["tls.certificate"]["state"], "failed")
+    fleet.issue("collector", "short", "pki", None, "--days", "5")
+    short = fleet.tls("short")
+    found = doctor(fleet, expect=1, tls__cert=short["cert"], tls__key=short["key"])
+    ensure("a certificate that ends within days", found["tls.expiry"]["state"] == "failed" and
+           "4 more days" in found["tls.expiry"]["detail"], found["tls.expiry"])
+    check("a book that is not there", doctor(fleet, expect=1, pki__dir=fleet.path("none"))["pki.book"]["state"], "failed")
+    check("more hosts than descriptors", doctor(fleet, limits__hosts=100000)["limits.files"]["state"], "warning")
+    check("fewer hosts than descriptors", doctor(fleet, limits__hosts=1000)["limits.files"]["state"], "ok")
+    found = doctor(fleet, expect=1, no_such_key="1")
+    ensure("a setting that is none", found["config"]["state"] == "failed" and len(found) == 1, found)
+    fleet.run("procfleet-collector", "doctor", "--cert", "x.pem", expect=2)
+    fleet.run("procfleet-collector", "doctor", "--format", "poem", expect=2)
+
+
+def running(fleet):
+    fleet.start_collector()
+    fleet.start_agent("patient")
+    fleet.wait_for("the host", lambda: "patient" in fleet.hosts())
+    found = doctor(fleet, "--cert", fleet.tls("operator")["cert"], "--key", fleet.tls("operator")["key"])
+    check("beside a collector that runs", states(found, "collector", "listen.ingest", "listen.query", "listen.events",
+                                                 "listen.enroll", "data.write", "fleet.answers", "fleet.clones"),
+          {"collector": "ok", "listen.ingest": "ok", "listen.query": "ok", "listen.events": "ok", "listen.enroll": "ok",
+           "data.write": "ok", "fleet.answers": "ok", "fleet.clones": "ok"})
+    ensure("it has asked about the fleet", "1 hosts" in found["fleet.answers"]["detail"], found["fleet.answers"])
+    found = doctor(fleet, "--cert", fleet.tls("patient")["cert"], "--key", fleet.tls("patient")["key"], expect=1)
+    check("an agent may not ask", found["fleet.answers"]["state"], "failed")
+    _, text, _ = fleet.run("procfleet-collector", "doctor", *settings(fleet))
+    ensure("for people, a line each and the counts at the end", "ok       tls.key" in text and " 0 failed, " in text, text)
+    check("the collector goes on", fleet.stop(fleet.collector), 0)
+
+
+def damaged(fleet):
+    with open(fleet.path("data", "segments", "manifest"), "wb") as f:
+        f.write(b"no list of segments" * 100)
+    found = doctor(fleet, expect=1)
+    check("a list of segments that is damaged", found["store.segments"]["state"], "failed")
+
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+with Fleet() as fleet:
+    before(fleet)
+    faults(fleet)
+    running(fleet)
+    damaged(fleet)
