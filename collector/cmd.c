@@ -3,7 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/collector_conf.h"
 #include "common/clk.h"
+
+const char *cmd_conf_setting(size_t i)
+{
+    size_t n;
+    const struct conf_key *keys = collector_conf_keys(&n);
+
+    return i < n ? keys[i].key : NULL;
+}
+
+const struct opt_set cmd_conf_sets[] = {{"KEY=VALUE", cmd_conf_setting}, {NULL, NULL}};
 
 int cmd_complain(const struct opt_command *cmd, enum err e, const char *text)
 {
@@ -89,35 +100,15 @@ int cmd_with_options(const struct opt_command *cmd, int argc, char **argv,
 
 /* -- commands of commands -- */
 
-static int overview(const struct cmd_group *g)
-{
-    char program[64];
-    struct buf out;
-
-    snprintf(program, sizeof program, "%s %s", g->options->program, g->options->name);
-    buf_init(&out, 16 << 10);
-    opt_print_commands(&out, program, g->about, g->options->subs, g->options->n_subs,
-                       g->options->examples);
-    print(&out);
-    return CMD_DONE;
-}
-
 int cmd_group_run(const struct cmd_group *g, int argc, char **argv)
 {
-    const char *names[CMD_SUBS_MAX], *meant;
+    int code = CMD_USAGE;
+    const struct opt_command *chosen = opt_choose(g->options, argc - 1, argv + 1, &code);
 
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        return overview(g);
-    }
     for (size_t i = 0; i < g->options->n_subs; i++) {
-        names[i] = g->options->subs[i]->name;
-        if (argc > 1 && strcmp(argv[1], names[i]) == 0) {
+        if (g->options->subs[i] == chosen) {
             return g->mains[i](argc - 1, argv + 1);
         }
     }
-    meant = argc > 1 ? opt_closest(argv[1], names, g->options->n_subs) : NULL;
-    fprintf(stderr, "%s: %s needs a command%s%s%s: '%s %s --help' lists them\n",
-            g->options->program, g->options->name, meant ? " (did you mean \"" : "",
-            meant ? meant : "", meant ? "\"?)" : "", g->options->program, g->options->name);
-    return CMD_USAGE;
+    return code;
 }

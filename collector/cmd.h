@@ -8,6 +8,10 @@
 
 enum { CMD_DONE, CMD_FAILED, CMD_USAGE };
 
+/* The names of the settings, for --set: the i-th, NULL after the last. */
+const char *cmd_conf_setting(size_t i);
+extern const struct opt_set cmd_conf_sets[];
+
 /* Parses, shows help, or runs. Gives the exit code. */
 int cmd_with_options(const struct opt_command *cmd, int argc, char **argv,
                      int (*run)(const struct opt_args *a));
@@ -26,10 +30,8 @@ NODISCARD enum err cmd_format(enum sheet_format *format, const struct opt_args *
                               struct errmsg *why);
 
 /* A command of commands: options->subs and their mains in the same order. */
-#define CMD_SUBS_MAX 16
 struct cmd_group {
     const struct opt_command *options;
-    const char *about; /* for its page */
     int (*const *mains)(int argc, char **argv);
 };
 int cmd_group_run(const struct cmd_group *g, int argc, char **argv);

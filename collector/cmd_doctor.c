@@ -21,7 +21,7 @@ static const struct opt opts[] = {
     {"ca", 0, "FILE", "its authority, if it is not that of tls.ca", false},
     {"collector", 0, "HOST:PORT", "where it is asked; default this machine, port of listen.query",
      false},
-    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
 };
 
 const struct opt_command cmd_doctor_options = {
@@ -30,6 +30,7 @@ const struct opt_command cmd_doctor_options = {
     .brief = "check what the collector needs on this machine, and say how to mend what is missing",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-collector doctor --config /etc/procfleet/collector.yaml\n"
                 "  procfleet-collector doctor -c collector.yaml --cert alice.pem --key alice.key\n"
                 "\nExit codes: 0 nothing failed (there may be warnings), 1 something failed, 2 "

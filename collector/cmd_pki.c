@@ -101,7 +101,7 @@ static int init(int argc, char **argv)
 
 int cmd_pki(int argc, char **argv)
 {
-    static const struct cmd_group group = {&cmd_pki_options, "the authority of a fleet", mains};
+    static const struct cmd_group group = {&cmd_pki_options, mains};
 
     return cmd_group_run(&group, argc, argv);
 }

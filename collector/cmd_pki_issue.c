@@ -16,7 +16,7 @@
 #define CA_PEM_MAX (64u << 10)
 
 static const struct opt issue_opts[] = {
-    {"role", 'r', "ROLE", "agent, query, subscribe, admin or collector", false},
+    {"role", 'r', "agent|query|subscribe|admin|collector", "what it is for", false},
     {"name", 'n', "NAME", "common name: the host's or the user's", false},
     {"dns", 0, "NAME", "collector: a further DNS name or IP address; may be repeated", true},
     {"scope", 0, "GLOB", "query, subscribe: only hosts whose name fits", false},

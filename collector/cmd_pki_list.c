@@ -14,7 +14,7 @@ static const struct opt opts[] = {
     {"expiring", 'e', "SPAN", "only what ends within this time, or has ended", false},
     {"revoked", 0, NULL, "only what was revoked", false},
     {"all", 'a', NULL, "also what was revoked, and what newer certificates have replaced", false},
-    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
 };
 

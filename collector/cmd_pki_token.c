@@ -38,7 +38,7 @@ static const struct opt_command create_options = {
 
 static const struct opt list_opts[] = {
     {"all", 'a', NULL, "also those that were used, withdrawn or have expired", false},
-    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
 };
 
@@ -67,13 +67,15 @@ static const struct opt_command withdraw_options = {
 
 static const struct opt_command *const subs[] = {&create_options, &list_options, &withdraw_options};
 
-#define N_SUBS (sizeof subs / sizeof *subs)
-
 const struct opt_command cmd_pki_token_options = {
     .program = "procfleet-collector pki",
     .name = "token",
-    .brief = "make, list and withdraw enrolment tokens",
-    .operands = "create|list|withdraw",
+    .brief = "make, list and withdraw enrolment tokens: one-time rights to enrol",
+    .operands = "COMMAND",
+    .subs = subs,
+    .n_subs = sizeof subs / sizeof *subs,
+    .examples = "  procfleet-collector pki token create --name 'web-*' --life 8h --count 20\n"
+                "  procfleet-collector pki token list --all\n",
 };
 
 /* -- create -- */
@@ -309,26 +311,25 @@ static int run_withdraw(const struct opt_args *a)
 
 /* -- the command -- */
 
+static int create(int argc, char **argv)
+{
+    return cmd_with_options(&create_options, argc - 1, argv + 1, run_create);
+}
+
+static int list(int argc, char **argv)
+{
+    return cmd_with_options(&list_options, argc - 1, argv + 1, run_list);
+}
+
+static int withdraw(int argc, char **argv)
+{
+    return cmd_with_options(&withdraw_options, argc - 1, argv + 1, run_withdraw);
+}
+
 int cmd_pki_token(int argc, char **argv)
 {
-    static int (*const runs[N_SUBS])(const struct opt_args *a) = {run_create, run_list,
-                                                                  run_withdraw};
-    struct buf out;
+    static int (*const mains[])(int, char **) = {create, list, withdraw};
+    static const struct cmd_group group = {&cmd_pki_token_options, mains};
 
-    for (size_t i = 0; i < N_SUBS; i++) {
-        if (argc > 1 && strcmp(argv[1], subs[i]->name) == 0) {
-            return cmd_with_options(subs[i], argc - 2, argv + 2, runs[i]);
-        }
-    }
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        buf_init(&out, 16 << 10);
-        opt_print_commands(&out, "procfleet-collector pki token", "one-time rights to enrol", subs,
-                           N_SUBS, create_options.examples);
-        fputs(buf_cstr(&out), stdout);
-        buf_fini(&out);
-        return CMD_DONE;
-    }
-    fprintf(stderr, "procfleet-collector: pki token needs create, list or withdraw; "
-                    "'procfleet-collector pki token --help' shows them\n");
-    return CMD_USAGE;
+    return cmd_group_run(&group, argc, argv);
 }

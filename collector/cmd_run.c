@@ -20,6 +20,7 @@ const struct opt_command cmd_run_options = {
     .brief = "run the collector until it is told to stop",
     .opts = options,
     .n_opts = sizeof options / sizeof *options,
+    .sets = cmd_conf_sets,
     .examples =
         "  procfleet-collector run --config /etc/procfleet/collector.yaml\n"
         "  procfleet-collector run --set data_dir=/tmp/fleet --set listen.query=127.0.0.1:0 "

@@ -22,7 +22,7 @@ const struct opt_command cmd_store_options = {
 
 int cmd_store(int argc, char **argv)
 {
-    static const struct cmd_group group = {&cmd_store_options, "the store on disk", mains};
+    static const struct cmd_group group = {&cmd_store_options, mains};
 
     return cmd_group_run(&group, argc, argv);
 }

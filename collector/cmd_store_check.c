@@ -19,7 +19,7 @@ static const struct opt opts[] = {
      "mend what is damaged: keep what is sound of a file, rebuild the list of segments; the "
      "collector must be stopped",
      false},
-    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
 };
 
 const struct opt_command cmd_store_check_options = {
@@ -28,6 +28,7 @@ const struct opt_command cmd_store_check_options = {
     .brief = "read all files and verify every checksum; mend what can be mended",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-collector store check --config /etc/procfleet/collector.yaml\n"
                 "  procfleet-collector store check --repair --set data_dir=/tmp/fleet\n"
                 "\n"

@@ -18,19 +18,22 @@
 #define MEMORY_MAX ((size_t)1 << 30) /* of one host's window, decoded */
 
 static const struct opt opts[] = {
-    {"tier", 't', "TIER",
-     "raw (every sample; one row per process and moment) or 10s, 1min, 1h (one row per process, "
-     "metric and bucket); default raw",
+    {"tier", 't', "raw|10s|1min|1h",
+     "raw: every sample, one row per process and moment; the others: one row per process, metric "
+     "and bucket; default raw",
      false},
     {"host", 'H', "GLOB", "only hosts of this name", true},
     {"since", 'S', "TIME", "from this moment on: 2026-11-21T09:00:00Z, or 2h for two hours ago",
      false},
     {"until", 'U', "TIME", "before this moment", false},
-    {"metric", 'm', "NAME", "only this metric; see 'procfleet top --help'", true},
-    {"format", 'f', "FORMAT", "csv or jsonl; default csv", false},
+    {"metric", 'm', "METRIC", "only this metric", true},
+    {"format", 'f', "csv|jsonl", "how it is printed; default csv", false},
     CMD_STORE_CONFIG,
     CMD_STORE_SET,
 };
+
+static const struct opt_set sets[] = {
+    {"METRIC", metric_column_name}, {"KEY=VALUE", cmd_conf_setting}, {NULL, NULL}};
 
 const struct opt_command cmd_store_export_options = {
     .program = "procfleet-collector store",
@@ -38,6 +41,7 @@ const struct opt_command cmd_store_export_options = {
     .brief = "write samples or tier points as CSV or JSON lines",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = sets,
     .examples = "  procfleet-collector store export --since 1h --host 'web-*' >hour.csv\n"
                 "  procfleet-collector store export --tier 1h --metric cpu_time --format jsonl\n",
 };

@@ -15,7 +15,7 @@ static const struct opt opts[] = {
     CMD_STORE_CONFIG,
     CMD_STORE_SET,
     {"hosts", 'H', NULL, "by host instead of by tier; reads every segment's directory", false},
-    {"format", 'f', "FORMAT", "table, json or csv; default table", false},
+    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
 };
 
 const struct opt_command cmd_store_stats_options = {
@@ -24,6 +24,7 @@ const struct opt_command cmd_store_stats_options = {
     .brief = "bytes, values and age of what is kept, and what will be dropped next",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-collector store stats --config /etc/procfleet/collector.yaml\n"
                 "  procfleet-collector store stats --set data_dir=/tmp/fleet --hosts\n",
 };

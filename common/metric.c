@@ -50,3 +50,13 @@ const char *metric_closest(const char *name)
     }
     return opt_closest(name, names, METRIC_COUNT);
 }
+
+const char *metric_column_name(size_t i)
+{
+    for (const struct metric *m = metric_next(NULL); m; m = metric_next(m)) {
+        if (m->column && i-- == 0) {
+            return m->name;
+        }
+    }
+    return NULL;
+}

@@ -1,9 +1,11 @@
 #include "common/opt.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/opt_value.h"
 
 struct given {
     const struct opt *opt; /* NULL for --help */
@@ -86,7 +88,7 @@ static const struct opt *by_letter(const struct opt_command *cmd, char letter)
     return NULL;
 }
 
-static const char *command_text(char *text, size_t size, const struct opt_command *cmd)
+const char *opt_call(char *text, size_t size, const struct opt_command *cmd)
 {
     snprintf(text, size, "%s%s%s", cmd->program, cmd->name ? " " : "", cmd->name ? cmd->name : "");
     return text;
@@ -97,7 +99,7 @@ static enum err unknown(const struct opt_command *cmd, const char *word, size_t 
 {
     const char *names[OPT_MANY_MAX];
     const char *closest;
-    char plain[64], text[128];
+    char plain[64], text[OPT_CALL_TEXT];
     size_t count = 0;
 
     for (; count < cmd->n_opts && count < OPT_MANY_MAX; count++) {
@@ -110,22 +112,34 @@ static enum err unknown(const struct opt_command *cmd, const char *word, size_t 
                           closest);
     }
     return errmsg_set(why, ERR_USAGE, "unknown option --%s; '%s --help' lists the options", plain,
-                      command_text(text, sizeof text, cmd));
+                      opt_call(text, sizeof text, cmd));
 }
 
-static enum err give(struct opt_args *a, const struct opt *o, const char *value, struct errmsg *why)
+static enum err give(struct opt_args *a, const struct opt_command *cmd, const struct opt *o,
+                     const char *value, struct errmsg *why)
 {
-    if (!o->many) {
-        for (size_t i = 0; i < a->n_given; i++) {
-            if (a->given[i].opt == o && o->value) {
-                return errmsg_set(why, ERR_USAGE, "--%s is given twice", o->name);
-            }
+    struct opt_takes takes;
+    char name[64];
+
+    for (size_t i = 0; i < a->n_given && !o->many; i++) {
+        if (a->given[i].opt == o && o->value) {
+            return errmsg_set(why, ERR_USAGE, "--%s is given twice; it takes one value", o->name);
         }
     }
     a->given[a->n_given].opt = o;
     a->given[a->n_given].value = value;
     a->n_given++;
-    return ERR_OK;
+    if (!o->value || a->help) {
+        return ERR_OK;
+    }
+    snprintf(name, sizeof name, "--%s", o->name);
+    opt_takes(&takes, cmd, o->value);
+    return opt_takes_check(&takes, name, value, why);
+}
+
+static enum err no_value(const struct opt *o, struct errmsg *why)
+{
+    return errmsg_set(why, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name, o->value);
 }
 
 /* One word that begins with "--"; *i moves when the value is the next word. */
@@ -149,12 +163,11 @@ static enum err parse_long(struct opt_args *a, const struct opt_command *cmd, in
     }
     if (o->value && !value) {
         if (*i + 1 >= argc) {
-            return errmsg_set(why, ERR_USAGE, "--%s needs a value: --%s %s", o->name, o->name,
-                              o->value);
+            return no_value(o, why);
         }
         value = argv[++*i];
     }
-    return give(a, o, value, why);
+    return give(a, cmd, o, value, why);
 }
 
 /* One word that begins with a single dash: one letter, its value behind it or in the next word. */
@@ -172,16 +185,36 @@ static enum err parse_short(struct opt_args *a, const struct opt_command *cmd, i
         return errmsg_set(why, ERR_USAGE, "unknown option %s; --help lists the options", word);
     }
     if (!o->value) {
-        return give(a, o, NULL, why);
+        return give(a, cmd, o, NULL, why);
     }
     if (word[2]) {
-        return give(a, o, word + 2, why);
+        return give(a, cmd, o, word + 2, why);
     }
     if (*i + 1 >= argc) {
-        return errmsg_set(why, ERR_USAGE, "-%c needs a value: -%c %s", o->letter, o->letter,
-                          o->value);
+        return no_value(o, why);
     }
-    return give(a, o, argv[++*i], why);
+    return give(a, cmd, o, argv[++*i], why);
+}
+
+/* Whether the operands are those that the table asks for; what they name is looked for later. */
+static enum err check_operands(const struct opt_args *a, const struct opt_command *cmd,
+                               struct errmsg *why)
+{
+    struct opt_takes takes;
+    enum err e = ERR_OK;
+
+    opt_takes(&takes, cmd, cmd->operands);
+    if (a->n_operands > (!cmd->operands ? 0u : takes.many ? SIZE_MAX : 1u)) {
+        return errmsg_set(why, ERR_USAGE, "unexpected argument '%s'",
+                          a->operands[cmd->operands ? 1 : 0]);
+    }
+    if (cmd->operands && !takes.optional && a->n_operands == 0) {
+        return errmsg_set(why, ERR_USAGE, "%s is needed; --help shows an example", cmd->operands);
+    }
+    for (size_t i = 0; i < a->n_operands && !e; i++) {
+        e = opt_takes_check(&takes, "argument", a->operands[i], why);
+    }
+    return e;
 }
 
 static enum err parse_words(struct opt_args *a, const struct opt_command *cmd, int argc,
@@ -205,10 +238,7 @@ static enum err parse_words(struct opt_args *a, const struct opt_command *cmd, i
             return e;
         }
     }
-    if (a->n_operands && !cmd->operands && !a->help) {
-        return errmsg_set(why, ERR_USAGE, "unexpected argument '%s'", a->operands[0]);
-    }
-    return ERR_OK;
+    return a->help ? ERR_OK : check_operands(a, cmd, why);
 }
 
 enum err opt_parse(struct opt_args **out, const struct opt_command *cmd, int argc, char **argv,
@@ -285,130 +315,53 @@ size_t opt_operands(const struct opt_args *a, char ***operands)
     return a->n_operands;
 }
 
-void opt_put_wrapped(struct buf *out, const char *text, size_t column)
+/* -- commands of commands -- */
+
+static int no_such(const struct opt_command *cmd, const char *word)
 {
-    size_t at = column;
+    const char *names[OPT_MANY_MAX], *meant;
+    char call[OPT_CALL_TEXT];
 
-    while (*text) {
-        size_t n = strcspn(text, " ");
-
-        if (at > column && at + 1 + n > 78) {
-            buf_printf(out, "\n%*s", (int)column, "");
-            at = column;
-        } else if (at > column) {
-            buf_put_u8(out, ' ');
-            at++;
-        }
-        buf_put(out, text, n);
-        at += n;
-        text += n + (text[n] == ' ');
+    for (size_t i = 0; i < cmd->n_subs && i < OPT_MANY_MAX; i++) {
+        names[i] = cmd->subs[i]->name;
     }
-    buf_put_u8(out, '\n');
-}
-
-static void put_option(struct buf *out, char letter, const char *name, const char *value,
-                       const char *help)
-{
-    char left[64], dash[8] = "    ";
-
-    if (letter) {
-        snprintf(dash, sizeof dash, "-%c, ", letter);
-    }
-    snprintf(left, sizeof left, "  %s--%s%s%s", dash, name, value ? " " : "", value ? value : "");
-    if (strlen(left) > 26) {
-        buf_printf(out, "%s\n%28s", left, "");
+    opt_call(call, sizeof call, cmd);
+    meant = opt_closest(word, names, cmd->n_subs < OPT_MANY_MAX ? cmd->n_subs : OPT_MANY_MAX);
+    if (meant) {
+        fprintf(stderr, "%s: there is no command '%s'; did you mean '%s'?\n", call, word, meant);
     } else {
-        buf_printf(out, "%-28s", left);
+        fprintf(stderr, "%s: there is no command '%s'; '%s --help' lists them\n", call, word, call);
     }
-    opt_put_wrapped(out, help, 28);
+    return 2;
 }
 
-void opt_print_help(struct buf *out, const struct opt_command *cmd)
+static int show_help(const struct opt_command *cmd, FILE *to)
 {
-    char text[128];
+    struct buf out;
 
-    buf_printf(out, "%s: %s\n\nUsage: %s [OPTION]...%s%s\n\nOptions:\n",
-               command_text(text, sizeof text, cmd), cmd->brief, text, cmd->operands ? " " : "",
-               cmd->operands ? cmd->operands : "");
-    for (size_t i = 0; i < cmd->n_opts; i++) {
-        put_option(out, cmd->opts[i].letter, cmd->opts[i].name, cmd->opts[i].value,
-                   cmd->opts[i].help);
-    }
-    put_option(out, by_letter(cmd, 'h') ? 0 : 'h', "help", NULL, "show this page");
-    if (cmd->examples && *cmd->examples) {
-        buf_printf(out, "\nExamples:\n%s", cmd->examples);
-    }
+    buf_init(&out, 1u << 17);
+    opt_print_help(&out, cmd);
+    fputs(buf_cstr(&out), to);
+    buf_fini(&out);
+    return to == stdout ? 0 : 2;
 }
 
-void opt_print_commands(struct buf *out, const char *program, const char *about,
-                        const struct opt_command *const *cmds, size_t n, const char *examples)
+const struct opt_command *opt_choose(const struct opt_command *cmd, int argc, char **argv,
+                                     int *code)
 {
-    buf_printf(out, "%s: %s\n\nUsage: %s COMMAND [OPTION]...\n\nCommands:\n", program, about,
-               program);
-    for (size_t i = 0; i < n; i++) {
-        buf_printf(out, "  %-14s ", cmds[i]->name);
-        opt_put_wrapped(out, cmds[i]->brief, 17);
-    }
-    buf_printf(out, "\n'%s COMMAND --help' shows a command's options and examples.\n", program);
-    if (examples && *examples) {
-        buf_printf(out, "\nExamples:\n%s", examples);
-    }
-}
+    const char *word = argc > 0 ? argv[0] : NULL;
 
-/* One branch of a case: the options of a command. */
-static void put_words(struct buf *out, int indent, const struct opt_command *cmd)
-{
-    buf_printf(out, "%*s%s) words=\"--help", indent, "", cmd->name);
-    for (size_t k = 0; k < cmd->n_opts; k++) {
-        buf_printf(out, " --%s", cmd->opts[k].name);
+    if (!word) {
+        *code = show_help(cmd, stderr);
+        return NULL;
     }
-    buf_put_str(out, "\" ;;\n");
-}
-
-/* The branch of a command that has commands of its own. */
-static void put_subs(struct buf *out, const struct opt_command *cmd)
-{
-    buf_printf(out, "        %s)\n            if [ \"$COMP_CWORD\" -eq 2 ]; then\n", cmd->name);
-    buf_put_str(out, "                words=\"--help");
     for (size_t i = 0; i < cmd->n_subs; i++) {
-        buf_printf(out, " %s", cmd->subs[i]->name);
-    }
-    buf_put_str(out, "\"\n            else\n                case ${COMP_WORDS[2]} in\n");
-    for (size_t i = 0; i < cmd->n_subs; i++) {
-        put_words(out, 16, cmd->subs[i]);
-    }
-    buf_put_str(out, "                esac\n            fi ;;\n");
-}
-
-void opt_print_bash_completion(struct buf *out, const char *program,
-                               const struct opt_command *const *cmds, size_t n)
-{
-    char function[64];
-    size_t i = 0;
-
-    for (; program[i] && i + 1 < sizeof function; i++) {
-        function[i] = program[i] == '-' ? '_' : program[i];
-    }
-    function[i] = '\0';
-    buf_printf(out,
-               "_%s() {\n    local word=${COMP_WORDS[COMP_CWORD]} words=\n    if [ \"$COMP_CWORD\" "
-               "-eq 1 ]; then\n"
-               "        words=\"--help",
-               function);
-    for (i = 0; i < n; i++) {
-        buf_printf(out, " %s", cmds[i]->name);
-    }
-    buf_put_str(out, "\"\n    else\n        case ${COMP_WORDS[1]} in\n");
-    for (i = 0; i < n; i++) {
-        if (cmds[i]->n_subs) {
-            put_subs(out, cmds[i]);
-        } else {
-            put_words(out, 8, cmds[i]);
+        if (strcmp(word, cmd->subs[i]->name) == 0) {
+            return cmd->subs[i];
         }
     }
-    buf_printf(out,
-               "        esac\n    fi\n    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- "
-               "\"$word\")\n}\n"
-               "complete -o default -F _%s %s\n",
-               function, program);
+    *code = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0
+                ? show_help(cmd, stdout)
+                : no_such(cmd, word);
+    return NULL;
 }

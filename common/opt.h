@@ -1,6 +1,6 @@
-/* Command lines: one table per command drives parsing, --help and shell completion.
- * `--name value`, `--name=value`, `-n value`; "--" ends options; a wrong option suggests the
- * closest. */
+/* Command lines: one table per command drives parsing, --help, man pages and shell completion.
+ * `--name value`, `--name=value`, `-n value`; "--" ends options; a wrong option or word suggests
+ * the closest. */
 #ifndef PROCFLEET_COMMON_OPT_H
 #define PROCFLEET_COMMON_OPT_H
 
@@ -10,22 +10,34 @@
 #include "common/buf.h"
 #include "common/err.h"
 
+/* What an option takes is said once, in the text that help shows. A part of it between bars that
+ * has a lower-case letter or a digit is a word: "table|json|csv" is one of three. The others are
+ * names; those that opt_value.h lists (FILE, N, SPAN, TIME ...) are checked and completed as such,
+ * those of the command's sets are one of the set's words, any other is any text: "N|max". With
+ * ",..." at its end it is a list with commas. Operands are written alike. */
 struct opt {
     const char *name;  /* without dashes */
     char letter;       /* 0 = none */
-    const char *value; /* what it takes, for help ("TIME"); NULL = a flag */
+    const char *value; /* NULL = a flag */
     const char *help;
     bool many; /* may be repeated */
 };
 
+/* The words that a name stands for, from a table kept elsewhere: metrics, settings. */
+struct opt_set {
+    const char *name;              /* "METRIC"; NULL ends the list of sets */
+    const char *(*word)(size_t i); /* of static storage; NULL after the last */
+};
+
 struct opt_command {
-    const char *program;  /* "procfleet" */
+    const char *program;  /* "procfleet", or "procfleet-collector pki" of a command's command */
     const char *name;     /* "top"; NULL = the program itself */
     const char *brief;    /* one line */
-    const char *operands; /* "FILE…", or NULL when none are taken */
+    const char *operands; /* "FILE...", or NULL when none are taken */
     const struct opt *opts;
     size_t n_opts;
-    const char *examples;                  /* lines, "" or NULL = none */
+    const struct opt_set *sets;            /* or NULL */
+    const char *examples;                  /* lines, then perhaps an empty one and notes; or NULL */
     const struct opt_command *const *subs; /* its first operand is one of these, or NULL */
     size_t n_subs;
 };
@@ -33,7 +45,7 @@ struct opt_command {
 #define OPT_MANY_MAX 64
 
 struct opt_args; /* parsed */
-/* Errors: ERR_USAGE (why says what and suggests), ERR_NOMEM. -h/--help is always known: see
+/* Errors: ERR_USAGE (why names the option and suggests), ERR_NOMEM. -h/--help is always known: see
  * opt_flag(a, "help"). */
 NODISCARD enum err opt_parse(struct opt_args **out, const struct opt_command *cmd, int argc,
                              char **argv, struct errmsg *why);
@@ -43,18 +55,32 @@ const char *opt_value(const struct opt_args *a, const char *name); /* the last; 
 size_t opt_values(const struct opt_args *a, const char *name, const char **values, size_t max);
 size_t opt_operands(const struct opt_args *a, char ***operands);
 
+/* The one of a command's commands that argv[0] names. Help of the command, or a word that is none
+ * of them, is answered here: NULL, and *code is the exit code (0, or 2 for wrong usage). */
+const struct opt_command *opt_choose(const struct opt_command *cmd, int argc, char **argv,
+                                     int *code);
+
+/* "procfleet-collector pki token": the words that call it. Gives `text`, cut at its size. */
+#define OPT_CALL_TEXT 128
+const char *opt_call(char *text, size_t size, const struct opt_command *cmd);
+
+/* The closest of n names to `word` (half of it may be wrong, at most three letters), or NULL. */
+const char *opt_closest(const char *word, const char *const *names, size_t n);
+
+/* -- pages (opt_print.c) -- */
+
 /* Help text, cut into lines of at most 78 columns that begin at `column`; the first is there
  * already. Ends with a line break. */
 void opt_put_wrapped(struct buf *out, const char *text, size_t column);
 
+/* A command's page; of one that has commands, the list of them with their briefs. */
 void opt_print_help(struct buf *out, const struct opt_command *cmd);
-/* The program's own page: its commands with their briefs. */
-void opt_print_commands(struct buf *out, const char *program, const char *about,
-                        const struct opt_command *const *cmds, size_t n, const char *examples);
-void opt_print_bash_completion(struct buf *out, const char *program,
-                               const struct opt_command *const *cmds, size_t n);
 
-/* The closest of n names to `word` (half of it may be wrong, at most three letters), or NULL. */
-const char *opt_closest(const char *word, const char *const *names, size_t n);
+/* Whether the pages list the set's words: an option takes them, and they are not settings, which
+ * have pages of their own. */
+bool opt_set_is_shown(const struct opt_command *cmd, const struct opt_set *set);
+
+/* Where the examples end and the notes begin: both are in cmd->examples. NULL: no notes. */
+const char *opt_notes(const struct opt_command *cmd);
 
 #endif

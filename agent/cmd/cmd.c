@@ -11,6 +11,16 @@
 static atomic_uint stops; /* signals */
 static bool service, log_is_file;
 
+static const char *setting(size_t i)
+{
+    size_t n;
+    const struct conf_key *keys = agent_conf_keys(&n);
+
+    return i < n ? keys[i].key : NULL;
+}
+
+const struct opt_set cmd_conf_sets[] = {{"KEY=VALUE", setting}, {NULL, NULL}};
+
 int cmd_fail(enum err e, const char *text)
 {
     char value[1024];

@@ -21,6 +21,9 @@ int cmd_service(int argc, char **argv);
 int cmd_show_wire(int argc, char **argv);
 int cmd_spool(int argc, char **argv);
 
+/* The names of the settings, for --set. */
+extern const struct opt_set cmd_conf_sets[];
+
 /* Options every subcommand with settings has. */
 #define CMD_CONF_OPTS                                                                         \
     {"config", 'c', "FILE", "settings, YAML; 'procfleet-agent config-sample' shows them all", \

@@ -17,7 +17,7 @@ static const struct opt opts[] = {
      "also try what only a real Windows machine can confirm: starts trace sessions of its own and "
      "some processes, takes half a minute",
      false},
-    {"format", 'f', "FORMAT", "text (default), json or csv", false},
+    {"format", 'f', "text|json|csv", "how it is printed; default text", false},
 };
 
 const struct opt_command cmd_doctor_opts = {
@@ -26,6 +26,7 @@ const struct opt_command cmd_doctor_opts = {
     .brief = "check what the agent needs on this host, and say how to mend what is missing",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-agent doctor --config /etc/procfleet/agent.yaml\n"
                 "  procfleet-agent doctor -c agent.yaml --format json\n"
                 "\nExit codes: 0 nothing failed (there may be warnings), 1 something failed, 2 "

@@ -35,6 +35,7 @@ const struct opt_command cmd_enroll_opts = {
     .brief = "get this host's certificate from a collector, with a one-time token",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples =
         "  procfleet-agent enroll --collector collector.example --token-file - -c agent.yaml\n"
         "  procfleet-agent enroll --collector collector.example --token pf1-...\n"

@@ -2,7 +2,6 @@
  * subcommands are in agent/etl; here is who is called, and what the exit code says. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "agent/cmd/cmd.h"
 #include "agent/etl/job.h"
@@ -38,33 +37,6 @@ const struct opt_command cmd_etl_opts = {
     .n_subs = SUBCOMMANDS,
     .examples = examples,
 };
-
-static void print_help(void)
-{
-    struct buf page;
-
-    buf_init(&page, 64u << 10);
-    opt_print_commands(&page, "procfleet-agent etl",
-                       "looks at recorded Windows traces (.etl, .etl.xz)", subs, SUBCOMMANDS,
-                       examples);
-    fputs(buf_cstr(&page), stdout);
-    buf_fini(&page);
-}
-
-static int unknown_subcommand(const char *word)
-{
-    const char *names[SUBCOMMANDS], *closest;
-    struct errmsg why;
-
-    for (size_t i = 0; i < SUBCOMMANDS; i++) {
-        names[i] = subcommands[i].opts->name;
-    }
-    closest = opt_closest(word, names, SUBCOMMANDS);
-    return cmd_fail(
-        errmsg_set(&why, ERR_USAGE, "unknown command 'etl %s'%s%s%s; 'etl --help' lists them", word,
-                   closest ? "; did you mean '" : "", closest ? closest : "", closest ? "'?" : ""),
-        why.text);
-}
 
 /* A reader that went away, as `head` does, is no failure. */
 static int judge(struct job *job)
@@ -110,15 +82,13 @@ static int run(size_t i, int argc, char **argv)
 
 int cmd_etl(int argc, char **argv)
 {
-    if (argc < 1 || strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 ||
-        strcmp(argv[0], "help") == 0) {
-        print_help();
-        return argc < 1 ? CMD_USAGE : CMD_OK;
-    }
+    int code = CMD_USAGE;
+    const struct opt_command *chosen = opt_choose(&cmd_etl_opts, argc, argv, &code);
+
     for (size_t i = 0; i < SUBCOMMANDS; i++) {
-        if (strcmp(argv[0], subcommands[i].opts->name) == 0) {
+        if (subcommands[i].opts == chosen) {
             return run(i, argc - 1, argv + 1);
         }
     }
-    return unknown_subcommand(argv[0]);
+    return code;
 }

@@ -12,7 +12,8 @@
 #define TIMEOUT_NS (30 * CLK_S)
 
 static const struct opt opts[] = {
-    {"speed", 0, "N|max", "times as fast as recorded (default max: as fast as possible)", false},
+    {"speed", 0, "FACTOR|max", "times as fast as recorded (default max: as fast as possible)",
+     false},
     {"time", 0, "now|original",
      "now (default): the recording ends now; original: as recorded, which the collector must be "
      "told to accept (accept_age)",
@@ -30,6 +31,7 @@ const struct opt_command cmd_replay_opts = {
     .operands = "FILE...",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-agent replay trace.etl --config replay.yaml\n"
                 "  procfleet-agent replay trace.etl.xz --speed 1 --name build-7 \\\n"
                 "      --set collector.addresses=127.0.0.1:7420 --set state_dir=/tmp/build-7\n",

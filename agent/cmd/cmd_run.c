@@ -16,8 +16,8 @@
 
 static const struct opt opts[] = {
     CMD_CONF_OPTS,
-    {"level", 'L', "L0..L4", "collect at this level from the start, also above sampler.level_max",
-     false},
+    {"level", 'L', "L0|L1|L2|L3|L4",
+     "collect at this level from the start, also above sampler.level_max", false},
     {"for", 0, "SPAN", "with --level: for so long, default 60s; then as configured", false},
 };
 
@@ -27,6 +27,7 @@ const struct opt_command cmd_run_opts = {
     .brief = "watch this machine and send what its processes do to the collector",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-agent run --config /etc/procfleet/agent.yaml\n"
                 "  procfleet-agent run --set collector.addresses=collector.example:7420\n"
                 "  procfleet-agent run -c agent.yaml --set sampling.rate_hz=100 --level L3 --for "

@@ -1,5 +1,4 @@
 #include <stdio.h>
-#include <string.h>
 
 #include "agent/cmd/cmd.h"
 #include "agent/doctor/orphans.h"
@@ -8,28 +7,56 @@
 #include "agent/status/status_file.h"
 #include "common/mem.h"
 
-static const struct opt opts[] = {
-    {"config", 'c', "FILE",
-     "settings the service runs with (install, uninstall, run, status, unit)", false},
+#define CONFIG                                                         \
+    {                                                                  \
+        "config", 'c', "FILE", "settings the service runs with", false \
+    }
+#define COMMAND(verb, text, options, example)                                               \
+    {                                                                                       \
+        .program = "procfleet-agent service", .name = verb, .brief = text, .opts = options, \
+        .n_opts = sizeof options / sizeof *options,                                         \
+        .examples = "  procfleet-agent service " verb example "\n",                         \
+    }
+
+static const struct opt install_opts[] = {
+    CONFIG,
     {"account", 0, "NAME",
-     "account it runs as (install); default LocalSystem; e.g. 'NT SERVICE\\procfleet-agent'",
-     false},
+     "account it runs as; default LocalSystem; e.g. 'NT SERVICE\\procfleet-agent'", false},
+};
+static const struct opt config_opts[] = {CONFIG};
+
+static const struct opt_command install_cmd =
+    COMMAND("install", "make it a Windows service that starts with the system", install_opts,
+            " --config C:\\ProgramData\\procfleet\\agent.yaml");
+static const struct opt_command uninstall_cmd =
+    COMMAND("uninstall", "remove the service; its files stay", config_opts, "");
+static const struct opt_command start_cmd = {
+    .program = "procfleet-agent service", .name = "start", .brief = "start the service"};
+static const struct opt_command stop_cmd = {
+    .program = "procfleet-agent service", .name = "stop", .brief = "stop the service"};
+static const struct opt_command status_cmd =
+    COMMAND("status", "say whether it runs, and what it tells of itself; exit code 1: it does not",
+            config_opts, "");
+static const struct opt_command unit_cmd = COMMAND(
+    "unit", "print a unit for systemd (Linux)", config_opts, " --config /etc/procfleet/agent.yaml");
+static const struct opt_command run_cmd =
+    COMMAND("run", "what the service manager calls; from a shell as 'run'", config_opts, "");
+
+static const struct opt_command *const subs[] = {
+    &install_cmd, &uninstall_cmd, &start_cmd, &stop_cmd, &status_cmd, &unit_cmd, &run_cmd,
 };
 
 const struct opt_command cmd_service_opts = {
     .program = "procfleet-agent",
     .name = "service",
-    .brief =
-        "install, uninstall, start, stop the Windows service or show its status; on Linux print "
-        "a unit for systemd",
-    .operands = "install|uninstall|start|stop|status|unit|run",
-    .opts = opts,
-    .n_opts = sizeof opts / sizeof *opts,
+    .brief = "the agent as a Windows service; on Linux a unit for systemd",
+    .operands = "COMMAND",
+    .subs = subs,
+    .n_subs = sizeof subs / sizeof *subs,
     .examples =
         "  procfleet-agent service install --config C:\\ProgramData\\procfleet\\agent.yaml\n"
         "  procfleet-agent service start\n"
-        "  procfleet-agent service unit --config /etc/procfleet/agent.yaml\n"
-        "\n'status' exits with 0 when the service runs and with 1 when it does not.\n",
+        "  procfleet-agent service unit --config /etc/procfleet/agent.yaml\n",
 };
 
 static int say(enum err e, const struct errmsg *why, const char *done)
@@ -198,50 +225,41 @@ static int run(const char *config)
     return e ? cmd_fail(e, why.text) : job.code;
 }
 
-static int dispatch(const char *what, const char *config, const char *account)
+static int dispatch(const struct opt_command *what, const char *config, const char *account)
 {
     struct errmsg why = {""};
 
-    if (strcmp(what, "install") == 0) {
+    if (what == &install_cmd) {
         return install(config, account);
     }
-    if (strcmp(what, "uninstall") == 0) {
+    if (what == &uninstall_cmd) {
         return uninstall(config);
     }
-    if (strcmp(what, "start") == 0) {
+    if (what == &start_cmd) {
         return say(service_start(&why), &why, "running");
     }
-    if (strcmp(what, "stop") == 0) {
+    if (what == &stop_cmd) {
         return say(service_stop(&why), &why, "stopped");
     }
-    if (strcmp(what, "status") == 0) {
+    if (what == &status_cmd) {
         return status(config);
     }
-    if (strcmp(what, "unit") == 0) {
-        return unit(config);
-    }
-    return strcmp(what, "run") == 0
-               ? run(config)
-               : cmd_fail(ERR_USAGE, "service: expected install, uninstall, start, stop, status, "
-                                     "unit or run");
+    return what == &unit_cmd ? unit(config) : run(config);
 }
 
 int cmd_service(int argc, char **argv)
 {
     struct opt_args *args;
-    char **words;
-    int code;
+    int code = CMD_USAGE;
+    const struct opt_command *chosen = opt_choose(&cmd_service_opts, argc, argv, &code);
 
-    cmd_parse(&args, &code, &cmd_service_opts, argc, argv);
-    if (!args) {
+    if (!chosen) {
         return code;
     }
-    if (opt_operands(args, &words) == 1) {
-        code = dispatch(words[0], opt_value(args, "config"), opt_value(args, "account"));
-    } else {
-        code = cmd_fail(ERR_USAGE, "service: one of install, uninstall, start, stop, status, unit, "
-                                   "run is needed");
+    cmd_parse(&args, &code, chosen, argc - 1, argv + 1);
+    if (args) {
+        code = dispatch(chosen, opt_value(args, "config"), opt_value(args, "account"));
+        opt_free(args);
     }
-    opt_free(args);
     return code;
 }

@@ -14,7 +14,7 @@
 
 static const struct opt opts[] = {
     {"for", 0, "SPAN", "end after so long; default: until Ctrl-C", false},
-    {"format", 'f', "FORMAT", "text (default) or jsonl", false},
+    {"format", 'f', "text|jsonl", "how it is printed; default text", false},
     CMD_CONF_OPTS,
 };
 
@@ -25,6 +25,7 @@ const struct opt_command cmd_show_wire_opts = {
     .operands = "[FILE]",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-agent show-wire --for 10s --config agent.yaml\n"
                 "  procfleet-agent show-wire --set privacy.command_line=none | grep command_line\n"
                 "  procfleet-agent show-wire trace.etl --format jsonl\n",

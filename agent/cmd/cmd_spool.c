@@ -12,19 +12,42 @@
 #include "common/mem.h"
 #include "common/sheet.h"
 
-static const struct opt opts[] = {
-    {"format", 'f', "FORMAT", "of list: table (default), json or csv; of show: text or jsonl",
-     false},
+static const struct opt list_opts[] = {
+    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
     CMD_CONF_OPTS,
 };
+static const struct opt show_opts[] = {
+    {"format", 'f', "text|jsonl", "how it is printed; default text", false},
+    CMD_CONF_OPTS,
+};
+static const struct opt change_opts[] = {CMD_CONF_OPTS};
+
+#define COMMAND(verb, text, takes, options, example)                                         \
+    {                                                                                        \
+        .program = "procfleet-agent spool", .name = verb, .brief = text, .operands = takes,  \
+        .opts = options, .n_opts = sizeof options / sizeof *options, .sets = cmd_conf_sets,  \
+        .examples =                                                                          \
+            "  procfleet-agent spool " verb example " --config /etc/procfleet/agent.yaml\n", \
+    }
+
+static const struct opt_command list_cmd =
+    COMMAND("list", "list the batches that were refused", NULL, list_opts, "");
+static const struct opt_command show_cmd =
+    COMMAND("show", "print what is in batches", "N...", show_opts, " 3");
+static const struct opt_command retry_cmd =
+    COMMAND("retry", "let the agent send batches again, once", "N|all...", change_opts, " all");
+static const struct opt_command drop_cmd =
+    COMMAND("drop", "remove batches", "N|all...", change_opts, " 3 4");
+
+static const struct opt_command *const subs[] = {&list_cmd, &show_cmd, &retry_cmd, &drop_cmd};
 
 const struct opt_command cmd_spool_opts = {
     .program = "procfleet-agent",
     .name = "spool",
     .brief = "list, show, send again or remove the batches that the collector refused for good",
-    .operands = "list | show NUMBER | retry NUMBER...|all | drop NUMBER...|all",
-    .opts = opts,
-    .n_opts = sizeof opts / sizeof *opts,
+    .operands = "COMMAND",
+    .subs = subs,
+    .n_subs = sizeof subs / sizeof *subs,
     .examples =
         "  procfleet-agent spool list --config /etc/procfleet/agent.yaml\n"
         "  procfleet-agent spool show 3 --config /etc/procfleet/agent.yaml\n"
@@ -112,8 +135,6 @@ static enum err begin_list(struct job *j, struct errmsg *why)
         how = SHEET_AS_JSON;
     } else if (j->format && strcmp(j->format, "csv") == 0) {
         how = SHEET_AS_CSV;
-    } else if (j->format && strcmp(j->format, "table") != 0) {
-        return errmsg_set(why, ERR_USAGE, "--format %s: expected table, json or csv", j->format);
     }
     e = sheet_begin(&j->sheet, stdout, how, false, columns, COLUMNS);
     return e ? errmsg_set(why, e, "out of memory") : ERR_OK;
@@ -156,27 +177,20 @@ static enum err drop_one(struct job *j, uint64_t number, struct errmsg *why)
     return e ? errmsg_set(why, e, "batch %" PRIu64 ": %s", number, err_text(e)) : ERR_OK;
 }
 
-static const struct verb {
-    const char *name;
-    bool numbers, all; /* what may follow */
+struct verb {
+    const struct opt_command *usage;
     enum err (*each)(struct job *j, uint64_t number, struct errmsg *why);
     const char *done;
-} verbs[] = {
-    {"list", false, true, list_one, NULL},
-    {"show", true, false, show_one, NULL},
-    {"retry", true, true, retry_one, "the agent sends it again within a minute of its running"},
-    {"drop", true, true, drop_one, "removed"},
 };
 
-static const struct verb *verb_of(const char *word)
-{
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
-        if (strcmp(word, verbs[i].name) == 0) {
-            return &verbs[i];
-        }
-    }
-    return NULL;
-}
+static const struct verb verbs[] = {
+    {&list_cmd, list_one, NULL},
+    {&show_cmd, show_one, NULL},
+    {&retry_cmd, retry_one, "the agent sends it again within a minute of its running"},
+    {&drop_cmd, drop_one, "removed"},
+};
+
+#define VERBS (sizeof verbs / sizeof *verbs)
 
 /* -- which -- */
 
@@ -225,24 +239,17 @@ static enum err these(struct job *j, const struct verb *v, char **words, size_t 
     return e;
 }
 
-static enum err run(struct job *j, char **words, size_t n, struct errmsg *why)
+static enum err run(struct job *j, const struct verb *v, char **words, size_t n, struct errmsg *why)
 {
-    const struct verb *v = n > 0 ? verb_of(words[0]) : NULL;
-    bool all = v && ((n == 1 && !v->numbers) ||
-                     (n == 2 && v->all && v->numbers && strcmp(words[1], "all") == 0));
+    bool all = n == 0 || (n == 1 && strcmp(words[0], "all") == 0);
     size_t done = 0;
     enum err e = ERR_OK;
 
-    if (!v || (!all && (!v->numbers || n < 2))) {
-        return errmsg_set(why, ERR_USAGE,
-                          "spool: expected list, show NUMBER, retry NUMBER...|all or drop "
-                          "NUMBER...|all");
-    }
     if (v->each == list_one) {
         e = begin_list(j, why);
     }
     if (!e) {
-        e = all ? every(j, v, &done, why) : these(j, v, words + 1, n - 1, &done, why);
+        e = all ? every(j, v, &done, why) : these(j, v, words, n, &done, why);
     }
     if (v->each == list_one) {
         sheet_end(j->sheet);
@@ -256,7 +263,7 @@ static enum err run(struct job *j, char **words, size_t n, struct errmsg *why)
     return e;
 }
 
-int cmd_spool(int argc, char **argv)
+static int run_verb(const struct verb *v, int argc, char **argv)
 {
     struct opt_args *args;
     struct agent_conf conf;
@@ -267,7 +274,7 @@ int cmd_spool(int argc, char **argv)
     enum err e;
     int code;
 
-    cmd_begin(&args, &conf, &code, &cmd_spool_opts, argc, argv);
+    cmd_begin(&args, &conf, &code, v->usage, argc, argv);
     if (!args) {
         return code;
     }
@@ -275,11 +282,24 @@ int cmd_spool(int argc, char **argv)
     j.dir = conf.spool_dir;
     j.format = opt_value(args, "format");
     j.text.json = j.format && strcmp(j.format, "jsonl") == 0;
-    e = run(&j, words, n, &why);
+    e = run(&j, v, words, n, &why);
     if (!e && (fflush(stdout) || ferror(stdout))) {
         e = errmsg_set(&why, ERR_IO, "cannot write to standard output");
     }
     agent_conf_fini(&conf);
     opt_free(args);
     return e ? cmd_fail(e, why.text) : CMD_OK;
+}
+
+int cmd_spool(int argc, char **argv)
+{
+    int code = CMD_USAGE;
+    const struct opt_command *chosen = opt_choose(&cmd_spool_opts, argc, argv, &code);
+
+    for (size_t i = 0; i < VERBS; i++) {
+        if (verbs[i].usage == chosen) {
+            return run_verb(&verbs[i], argc - 1, argv + 1);
+        }
+    }
+    return code;
 }

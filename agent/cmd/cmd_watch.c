@@ -27,7 +27,7 @@ static const struct opt opts[] = {
     {"for", 0, "SPAN", "end after so long; default: until Ctrl-C", false},
     {"limit", 'l', "N", "rows of a sample, most CPU time first; default 20 in a table, else all",
      false},
-    {"format", 'f', "FORMAT", "table (default), jsonl or csv", false},
+    {"format", 'f', "table|jsonl|csv", "how it is printed; default table", false},
     CMD_CONF_OPTS,
 };
 
@@ -37,6 +37,7 @@ const struct opt_command cmd_watch_opts = {
     .brief = "show the processes of this machine as they run, without a collector",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
     .examples = "  procfleet-agent watch\n"
                 "  procfleet-agent watch --name 'post*' --interval 500ms\n"
                 "  procfleet-agent watch --pid 4711 --threads\n"

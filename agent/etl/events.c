@@ -405,9 +405,9 @@ static const struct opt opts[] = {
      false},
     {"pid", 'p', "PID", "only of or about this process", false},
     {"tid", 't', "TID", "only of or about this thread", false},
-    {"since", 0, "TIME",
+    {"since", 0, "MS|TIME",
      "from then on: ms since the start (1500), a span (2s), or 2026-11-21T09:00:00Z", false},
-    {"until", 0, "TIME", "up to then; as since", false},
+    {"until", 0, "MS|TIME", "up to then; as since", false},
     {"limit", 'n', "N", "at most so many, over all files", false},
     {"tmf", 0, "DIR", "message files (*.tmf) that give WPP messages their text", false},
     JOB_OPTS};

@@ -38,7 +38,7 @@ NODISCARD enum err processes_top_run(struct job *job, struct errmsg *why);
 
 /* Options every subcommand has. */
 #define JOB_OPTS                                                                                 \
-    {"format", 'f', "FORMAT", "table (default), json, jsonl or csv", false},                     \
+    {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", false},          \
     {                                                                                            \
         "merge", 0, NULL,                                                                        \
             "take the files as parts of one recording of one host, as kernel and user sessions " \

@@ -153,10 +153,7 @@ static const struct opt list_opts[] = {
     OPTS_WHO, {"limit", 'n', "N", "at most so many of each recording", false}, JOB_OPTS};
 
 static const struct opt top_opts[] = {
-    {"by", 'b', "FIGURE",
-     "cpu_time (default), disk, net, faults, samples, run, wait, ready, switches_in, hard_faults, "
-     "disk_reads, disk_write_bytes, file_ops, tcp_send, image_loads, and so on",
-     false},
+    {"by", 'b', "FIGURE", "order by this figure (cpu_time)", false},
     {"limit", 'n', "N", "at most so many of each recording (20)", false},
     {"idle", 0, NULL, "with the idle process", false},
     OPTS_WHO,
@@ -174,6 +171,16 @@ const struct opt_command processes_opts = {
                 "  procfleet-agent etl processes trace.etl --pid 3676 --format json\n",
 };
 
+static const char *figure(size_t i)
+{
+    size_t n;
+    const struct procs_key *keys = procs_keys(&n);
+
+    return i < n ? keys[i].name : NULL;
+}
+
+static const struct opt_set top_sets[] = {{"FIGURE", figure}, {NULL, NULL}};
+
 const struct opt_command processes_top_opts = {
     .program = "procfleet-agent etl",
     .name = "top",
@@ -181,6 +188,7 @@ const struct opt_command processes_top_opts = {
     .operands = "FILE...",
     .opts = top_opts,
     .n_opts = sizeof top_opts / sizeof *top_opts,
+    .sets = top_sets,
     .examples = "  procfleet-agent etl top trace.etl\n"
                 "  procfleet-agent etl top trace.etl --by disk -n 5\n"
                 "  procfleet-agent etl top *.etl --by net --format json\n",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/cli/fields.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"
@@ -220,6 +221,14 @@ enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_l
     }
     return e;
 }
+
+/* Those that cli_metric takes. */
+static const char *metric(size_t i)
+{
+    return i == 0 ? metric_by_id(M_CPU_PERCENT)->name : metric_column_name(i - 1);
+}
+
+const struct opt_set cli_sets[] = {{"METRIC", metric}, {"KIND", fields_kind_word}, {NULL, NULL}};
 
 enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why)
 {

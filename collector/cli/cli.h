@@ -34,6 +34,9 @@ struct cli {
     enum sheet_format format;
 };
 
+/* The sets of words that the commands' options take: METRIC, KIND. */
+extern const struct opt_set cli_sets[];
+
 /* Options of every subcommand, and of those that ask about processes in a time range. */
 #define CLI_OPTS_CONNECTION                                                                       \
     {"collector", 0, "HOST[:PORT]", "collector to ask (PROCFLEET_COLLECTOR; localhost:7421)", 0}, \
@@ -41,9 +44,9 @@ struct cli {
         {"cert", 0, "FILE", "own certificate (PROCFLEET_CERT)", 0},                               \
         {"key", 0, "FILE", "own private key (PROCFLEET_KEY)", 0},                                 \
         {"server-name", 0, "NAME", "name the collector's certificate must carry", 0},             \
-        {"timeout", 0, "TIME", "longest wait for an answer (10s)", 0},                            \
+        {"timeout", 0, "SPAN", "longest wait for an answer (10s)", 0},                            \
     {                                                                                             \
-        "format", 'f', "FORMAT", "table, json or csv", 0                                          \
+        "format", 'f', "table|json|csv", "how it is printed (table)", 0                           \
     }
 
 #define CLI_OPT_HOST                                                            \

@@ -7,7 +7,7 @@
 static const struct opt opts[] = {
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
-    {"last", 0, "TIME", "instead: so much before each host's newest data (15min)", 0},
+    {"last", 0, "SPAN", "instead: so much before each host's newest data (15min)", 0},
     {"stages", 0, NULL, "what every stage on the way took in, handed on and dropped", 0},
     CLI_OPTS_CONNECTION,
 };
@@ -18,6 +18,7 @@ const struct opt_command cmd_coverage_usage = {
     .brief = "how much of what happened has arrived, and what was lost where",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples =
         "  procfleet coverage --since 1d\n"
         "  procfleet coverage --host lab-7 --since 2h --until 1h --stages\n"

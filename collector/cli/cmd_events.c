@@ -1,8 +1,8 @@
 #include "collector/cli/rows.h"
 
 static const struct opt opts[] = {
-    {"kind", 'k', "KINDS",
-     "process, thread, image, level, source, all, or kinds such as process_start,process_stop "
+    {"kind", 'k', "KIND,...",
+     "only these kinds; process stands for process_start and process_stop, and so on "
      "(process,level,source)",
      0},
     {"limit", 'n', "N", "newest events shown (50)", 0},
@@ -18,6 +18,7 @@ const struct opt_command cmd_events_usage = {
     .brief = "what started, ended or was loaded, and what the agents tell of themselves",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples = "  procfleet events --since 10m\n"
                 "  procfleet events --host lab-7 --name 'git*' -n 1000 --format json\n"
                 "  procfleet events --kind image --pid 4711\n"

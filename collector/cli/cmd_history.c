@@ -9,7 +9,7 @@ static const struct opt opts[] = {
     CLI_OPTS_PROCESS,
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
-    {"step", 0, "TIME", "one row per process and step (every sample)", 0},
+    {"step", 0, "SPAN", "one row per process and step (every sample)", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"limit", 'n', "N", "newest rows shown (1000)", 0},
     CLI_OPTS_CONNECTION,
@@ -21,6 +21,7 @@ const struct opt_command cmd_history_usage = {
     .brief = "how metrics of processes went over time",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples = "  procfleet history --host lab-7 --pid 4711\n"
                 "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
                 "  procfleet history --pid 4711 -m read_bytes -m write_bytes --format csv\n"

@@ -16,6 +16,7 @@ const struct opt_command cmd_hosts_usage = {
     .brief = "the hosts of the fleet and their state",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples = "  procfleet hosts\n"
                 "  procfleet hosts --host 'lab-*' --format json\n",
 };

@@ -21,6 +21,7 @@ const struct opt_command cmd_overview_usage = {
     .brief = "the fleet in one glance, and what the collector keeps of it",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples = "  procfleet overview\n"
                 "  procfleet overview --host 'lab-*' --since 24h --format json\n"
                 "\n"

@@ -16,6 +16,7 @@ const struct opt_command cmd_ps_usage = {
     .brief = "the processes of the hosts with their newest figures",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples =
         "  procfleet ps --host lab-7\n"
         "  procfleet ps --name 'python*' --format json\n"

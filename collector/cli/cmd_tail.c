@@ -20,11 +20,11 @@
 
 static const struct opt opts[] = {
     {"samples", 's', NULL, "the newest samples instead of events", 0},
-    {"kind", 'k', "KINDS", "as for 'procfleet events' (process,level,source)", 0},
+    {"kind", 'k', "KIND,...", "as for 'procfleet events' (process,level,source)", 0},
     CLI_OPT_HOST,
     CLI_OPTS_PROCESS,
     {"limit", 'n', "N", "end after so many lines (never)", 0},
-    {"for", 0, "TIME", "end after so long (never)", 0},
+    {"for", 0, "SPAN", "end after so long (never)", 0},
     {"events", 0, "HOST[:PORT]", "event stream to follow (PROCFLEET_EVENTS; localhost:7422)", 0},
     CLI_OPTS_CONNECTION,
 };
@@ -35,6 +35,7 @@ const struct opt_command cmd_tail_usage = {
     .brief = "follows events, or samples, as they arrive",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples = "  procfleet tail\n"
                 "  procfleet tail --host 'lab-*' --name 'powershell*'\n"
                 "  procfleet tail --samples --format json -n 1000\n"

@@ -6,9 +6,9 @@
 
 static const struct opt opts[] = {
     {"by", 'b', "METRIC", "order by this metric (cpu_time)", 0},
-    {"as", 0, "HOW", "its sum, rate, max or avg (growth of counters, last value of others: usual)",
-     0},
-    {"group-by", 'g', "WHAT", "add up process, image, user, host or tree (process)", 0},
+    {"as", 0, "usual|sum|rate|max|avg",
+     "what counts of it (usual: growth of counters, last value of others)", 0},
+    {"group-by", 'g', "process|image|user|host|tree", "add up what belongs together (process)", 0},
     {"include-exited", 0, NULL, "trees: with the processes that ended", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"limit", 'n', "N", "processes shown (10)", 0},
@@ -27,6 +27,7 @@ const struct opt_command cmd_top_usage = {
     .brief = "the processes that used most of a metric, ended ones included",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples = "  procfleet top\n"
                 "  procfleet top --by working_set_size -n 20 --host 'lab-*'\n"
                 "  procfleet top --by write_bytes --since 1h --format json\n"
@@ -37,15 +38,7 @@ const struct opt_command cmd_top_usage = {
                 "Without a time range it is the last 15 minutes of each host's data. Counters show "
                 "what was "
                 "used in the range,\n"
-                "gauges their last value. Metrics: cpu_time cpu_percent kernel_time user_time "
-                "context_switches "
-                "working_set_size\n"
-                "private_bytes virtual_bytes page_faults hard_faults peak_working_set thread_count "
-                "read_bytes "
-                "write_bytes\n"
-                "read_operations write_operations disk_read_bytes disk_write_bytes handle_count "
-                "and more, see "
-                "docs/cli.md.\n",
+                "gauges their last value. docs/cli.md says what each metric is.\n",
 };
 
 static const uint8_t shown[] = {M_CPU_TIME,     M_CPU_PERCENT, M_WORKING_SET_SIZE,

@@ -22,6 +22,7 @@ const struct opt_command cmd_tree_usage = {
     .brief = "who started whom: the processes of the hosts at a moment",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
+    .sets = cli_sets,
     .examples = "  procfleet tree --host lab-7\n"
                 "  procfleet tree --host lab-7 --at 2026-11-21T09:00:00Z\n"
                 "  procfleet tree --host 'lab-*' --name 'sshd*' --format json\n"

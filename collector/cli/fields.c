@@ -272,6 +272,17 @@ static uint32_t kind_bits(const char *word)
     return bits;
 }
 
+const char *fields_kind_word(size_t i)
+{
+    static const char *const families[] = {"all", "process", "thread", "image"};
+    size_t n = sizeof families / sizeof *families;
+
+    if (i < n) {
+        return families[i];
+    }
+    return i - n < KIND_COUNT ? kinds[i - n].name : NULL;
+}
+
 enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why)
 {
     *bits = 0;

@@ -58,6 +58,9 @@ void fields_event(const struct fields *f, struct sheet_cell *cells, const struct
 const char *fields_kind_name(unsigned life_kind);
 unsigned fields_kind_by_name(const char *name);
 
+/* The i-th of the words that fields_kinds takes, NULL after the last. */
+const char *fields_kind_word(size_t i);
+
 /* Bits of the kinds a comma-separated list names, "process", "thread", "image" and "all"
  * included.
  * Errors: ERR_USAGE */

@@ -1,14 +1,17 @@
 /* procfleet, the operator's command line. */
 #include <stdio.h>
-#include <string.h>
 
 #include "collector/cli/cli.h"
-#include "common/buf.h"
+#include "common/opt_program.h"
 #include "common/os.h"
+
+static const struct opt_command completion = OPT_COMPLETION("procfleet");
+static const struct opt_command man = OPT_MAN("procfleet");
+static const struct opt_command version = OPT_VERSION("procfleet");
 
 static const struct {
     const struct opt_command *usage;
-    int (*run)(int argc, char **argv);
+    int (*run)(int argc, char **argv); /* NULL: every program has it */
 } commands[] = {
     {&cmd_hosts_usage, cmd_hosts},
     {&cmd_top_usage, cmd_top},
@@ -19,94 +22,78 @@ static const struct {
     {&cmd_tree_usage, cmd_tree},
     {&cmd_overview_usage, cmd_overview},
     {&cmd_coverage_usage, cmd_coverage},
+    {&completion, NULL},
+    {&man, NULL},
+    {&version, NULL},
 };
 
 #define COUNT (sizeof commands / sizeof *commands)
 
-static void usages(const struct opt_command **out)
+static const struct opt_fact environment[] = {
+    {"PROCFLEET_COLLECTOR", "collector to ask, HOST[:PORT]"},
+    {"PROCFLEET_EVENTS", "event stream to follow, HOST[:PORT]"},
+    {"PROCFLEET_CA", "certificate of the authority"},
+    {"PROCFLEET_CERT", "own certificate"},
+    {"PROCFLEET_KEY", "own private key"},
+    {"PROCFLEET_SERVER_NAME", "name the collector's certificate must carry"},
+    {NULL, NULL},
+};
+
+static const struct opt_fact exits[] = {
+    {"0", "answered"},
+    {"1", "failed"},
+    {"2", "wrong usage"},
+    {"3", "the collector cannot be reached"},
+    {"4", "refused: certificate, role or method"},
+    {"5", "answered in part: a host or span that was asked for is missing or known to have loss"},
+    {NULL, NULL},
+};
+
+static const struct opt_fact see_also[] = {
+    {"procfleet-agent", ""}, {"procfleet-collector", ""}, {NULL, NULL}};
+
+static const char examples[] =
+    "  procfleet hosts\n"
+    "  procfleet top --by cpu_time --since 1h\n"
+    "  procfleet events --host 'lab-*' --since 10m\n"
+    "\n"
+    "Settings come from options or from PROCFLEET_COLLECTOR, PROCFLEET_EVENTS, PROCFLEET_CA,\n"
+    "PROCFLEET_CERT, PROCFLEET_KEY and PROCFLEET_SERVER_NAME.\n"
+    "Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 refused, 5 partial answer.\n";
+
+static int run(int argc, char **argv)
 {
+    const struct opt_command *subs[COUNT], *chosen;
+    const struct opt_command top = {
+        .program = "procfleet",
+        .brief = "what every process of the fleet does",
+        .subs = subs,
+        .n_subs = COUNT,
+        .examples = examples,
+    };
+    const struct opt_program program = {
+        .top = &top, .environment = environment, .exits = exits, .see_also = see_also};
+    int code = CLI_USAGE;
+
     for (size_t i = 0; i < COUNT; i++) {
-        out[i] = commands[i].usage;
+        subs[i] = commands[i].usage;
     }
-}
-
-static int print(void (*make)(struct buf *out), FILE *to, int code)
-{
-    struct buf out;
-
-    buf_init(&out, 1 << 16);
-    make(&out);
-    fputs(buf_cstr(&out), to);
-    buf_fini(&out);
+    chosen = opt_program_begin(&program, argc, argv, &code);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (commands[i].usage == chosen && commands[i].run) {
+            return commands[i].run(argc - 2, argv + 2);
+        }
+    }
     return code;
-}
-
-static void help(struct buf *out)
-{
-    const struct opt_command *all[COUNT];
-
-    usages(all);
-    opt_print_commands(
-        out, "procfleet", "what every process of the fleet does", all, COUNT,
-        "  procfleet hosts\n"
-        "  procfleet top --by cpu_time --since 1h\n"
-        "  procfleet events --host 'lab-*' --since 10m\n"
-        "\n"
-        "Settings come from options or from PROCFLEET_COLLECTOR, PROCFLEET_EVENTS, PROCFLEET_CA,\n"
-        "PROCFLEET_CERT, PROCFLEET_KEY and PROCFLEET_SERVER_NAME.\n"
-        "Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 refused, 5 partial answer.\n"
-        "'procfleet completion' prints bash completion; 'procfleet version' the version.\n");
-}
-
-static void completion(struct buf *out)
-{
-    const struct opt_command *all[COUNT];
-
-    usages(all);
-    opt_print_bash_completion(out, "procfleet", all, COUNT);
-}
-
-static int unknown(const char *word)
-{
-    const char *names[COUNT];
-    const char *closest;
-
-    for (size_t i = 0; i < COUNT; i++) {
-        names[i] = commands[i].usage->name;
-    }
-    closest = opt_closest(word, names, COUNT);
-    fprintf(stderr, "procfleet: there is no command '%s'%s%s%s\n", word,
-            closest ? "; did you mean '" : "",
-            closest ? closest : "; 'procfleet --help' lists them", closest ? "'?" : "");
-    return CLI_USAGE;
 }
 
 int main(int argc, char **argv)
 {
     enum err e = os_args(&argc, &argv);
-    const char *word = argc > 1 ? argv[1] : NULL;
 
     if (e) {
         fprintf(stderr, "procfleet: %s\n", err_text(e));
         return CLI_FAILED;
     }
-    if (!word) {
-        return print(help, stderr, CLI_USAGE);
-    }
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
-        return print(help, stdout, CLI_OK);
-    }
-    if (strcmp(word, "completion") == 0) {
-        return print(completion, stdout, CLI_OK);
-    }
-    if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {
-        puts("procfleet " PROCFLEET_VERSION);
-        return CLI_OK;
-    }
-    for (size_t i = 0; i < COUNT; i++) {
-        if (strcmp(word, commands[i].usage->name) == 0) {
-            return commands[i].run(argc - 2, argv + 2);
-        }
-    }
-    return unknown(word);
+    return run(argc, argv);
 }

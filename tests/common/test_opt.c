@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/opt_program.h"
+#include "common/opt_value.h"
 #include "tests/support/t.h"
 
 static const struct opt opts[] = {
@@ -64,9 +66,16 @@ static void wrong_options_are_refused_with_a_suggestion(void **state)
     }
 }
 
-static void the_same_table_prints_help_and_completion(void **state)
+static const struct opt_command *const subs[] = {&cmd};
+static const struct opt_command outer = {
+    .program = "prog", .name = "outer", .brief = "b", .subs = subs, .n_subs = 1};
+static const struct opt_command *const commands[] = {&outer, &cmd};
+static const struct opt_command top = {
+    .program = "prog", .brief = "does it", .subs = commands, .n_subs = 2};
+static const struct opt_program program = {.top = &top};
+
+static void the_same_table_prints_help_completion_and_manual(void **state)
 {
-    const struct opt_command *all[] = {&cmd};
     struct buf b;
 
     (void)state;
@@ -75,26 +84,128 @@ static void the_same_table_prints_help_and_completion(void **state)
     assert_non_null(strstr(buf_cstr(&b), "-n, --count N"));
     assert_non_null(strstr(buf_cstr(&b), "Examples:\n  prog top\n"));
     buf_reset(&b);
-    opt_print_bash_completion(&b, "prog", all, 1);
-    assert_non_null(strstr(buf_cstr(&b), "--help --host --count --watch"));
+    opt_bash_print(&b, &program);
+    assert_non_null(strstr(buf_cstr(&b), "' top') words='--host --count --watch"));
+    buf_reset(&b);
+    opt_zsh_print(&b, &program);
+    assert_non_null(strstr(buf_cstr(&b), "'(-n --count)'{-n+,--count=}'[rows]:N: '"));
+    buf_reset(&b);
+    opt_man_print(&b, &program, &cmd);
+    assert_non_null(strstr(buf_cstr(&b), ".It Fl n , Fl \\-count Ar \\&N\nrows\n"));
     buf_fini(&b);
 }
 
 static void a_command_of_commands_completes_them_first(void **state)
 {
-    static const struct opt_command *const subs[] = {&cmd};
-    static const struct opt_command outer = {
-        .program = "prog", .name = "outer", .brief = "b", .subs = subs, .n_subs = 1};
-    const struct opt_command *all[] = {&outer};
     struct buf b;
 
     (void)state;
     buf_init(&b, 1 << 16);
-    opt_print_bash_completion(&b, "prog", all, 1);
-    assert_non_null(strstr(buf_cstr(&b),
-                           "\"$COMP_CWORD\" -eq 2 ]; then\n                words=\"--help top\""));
-    assert_non_null(strstr(buf_cstr(&b), "top) words=\"--help --host --count --watch"));
+    opt_bash_print(&b, &program);
+    assert_non_null(strstr(buf_cstr(&b), "'') words='outer top'"));
+    assert_non_null(strstr(buf_cstr(&b), "' outer') words='top'"));
+    assert_non_null(strstr(buf_cstr(&b), "' outer top') words='--host --count --watch"));
     buf_fini(&b);
+}
+
+static const char *colour(size_t i)
+{
+    static const char *const colours[] = {"red", "green", NULL};
+
+    return colours[i];
+}
+
+static void values_are_checked_by_what_the_table_says(void **state)
+{
+    static const struct opt_set sets[] = {{"COLOUR", colour}, {NULL, NULL}};
+    const struct opt_command painter = {.program = "prog", .sets = sets};
+    static const struct {
+        const char *value, *text, *says; /* NULL: it is fine */
+    } table[] = {
+        {"table|json", "json", NULL},
+        {"table|json", "jsno", "'jsno' is not table or json; did you mean 'json'?"},
+        {"N", "12", NULL},
+        {"N", "0x1f", NULL},
+        {"N", "-1", "is not a number"},
+        {"N", "", "is not a number"},
+        {"N|all", "all", NULL},
+        {"N|all", "al", "is not a number or all"},
+        {"FACTOR|max", "0.5", NULL},
+        {"FACTOR|max", "0,5", "is not a number such as 1500 or 0.5 or max"},
+        {"SPAN", "5min", NULL},
+        {"SPAN", "soon", "is not a time such as 10s"},
+        {"TIME", "5m", NULL},
+        {"TIME", "2026-11-21T09:00:00Z", NULL},
+        {"TIME", "yesterday", "a time such as 2026-11-21T09:00:00Z"},
+        {"COLOUR", "red", NULL},
+        {"COLOUR", "gren", "did you mean 'green'?"},
+        {"COLOUR,...", "red,green", NULL},
+        {"COLOUR,...", "red,gren", "'gren' is not red or green"},
+        {"L0|L1", "L1", NULL},
+        {"L0|L1", "L7", "is not L0 or L1"},
+        {"FILE", "no such file", NULL},
+        {"HOST[:PORT]", "anything", NULL},
+        {"[bash|zsh]", "fish", "is not bash or zsh"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct opt_takes takes;
+        struct errmsg why = {""};
+        enum err e;
+
+        opt_takes(&takes, &painter, table[i].value);
+        e = opt_takes_check(&takes, "--it", table[i].text, &why);
+        assert_err(e, table[i].says ? ERR_USAGE : ERR_OK);
+        if (table[i].says) {
+            assert_non_null(strstr(why.text, "--it: "));
+            assert_non_null(strstr(why.text, table[i].says));
+        }
+    }
+}
+
+static void operands_are_counted_and_checked(void **state)
+{
+    static const struct {
+        const char *operands;
+        int n;
+        bool fine;
+    } table[] = {{NULL, 0, true},      {NULL, 1, false},     {"FILE", 0, false},
+                 {"FILE", 1, true},    {"FILE", 2, false},   {"[FILE]", 0, true},
+                 {"[FILE]", 2, false}, {"FILE...", 2, true}, {"N|all...", 2, false}};
+    char *argv[] = {"a", "b"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        const struct opt_command c = {.program = "prog", .operands = table[i].operands};
+        struct opt_args *a = NULL;
+        enum err e = opt_parse(&a, &c, table[i].n, argv, NULL);
+
+        assert_err(e, table[i].fine ? ERR_OK : ERR_USAGE);
+        opt_free(a);
+    }
+}
+
+static void notes_are_what_follows_the_examples(void **state)
+{
+    static const struct {
+        const char *text, *notes;
+    } table[] = {{NULL, NULL},
+                 {"  prog top\n", NULL},
+                 {"  prog top \\\n      -n 5\n", NULL},
+                 {"  prog top\n\nMore.\n", "More.\n"},
+                 {"\nMore.\n", "More.\n"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        const struct opt_command c = {.examples = table[i].text};
+
+        if (table[i].notes) {
+            assert_string_equal(opt_notes(&c), table[i].notes);
+        } else {
+            assert_null(opt_notes(&c));
+        }
+    }
 }
 
 static void only_likely_names_are_suggested(void **state)
@@ -140,8 +251,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_operands_and_values_are_told_apart),
         cmocka_unit_test(wrong_options_are_refused_with_a_suggestion),
-        cmocka_unit_test(the_same_table_prints_help_and_completion),
+        cmocka_unit_test(the_same_table_prints_help_completion_and_manual),
         cmocka_unit_test(a_command_of_commands_completes_them_first),
+        cmocka_unit_test(values_are_checked_by_what_the_table_says),
+        cmocka_unit_test(operands_are_counted_and_checked),
+        cmocka_unit_test(notes_are_what_follows_the_examples),
         cmocka_unit_test(only_likely_names_are_suggested),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };

@@ -1,0 +1,173 @@
+#include "common/opt_program.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/os.h"
+
+#define PAGE_MAX_BYTES (1u << 20)
+
+const struct opt opt_man_opts[OPT_MAN_OPTS] = {
+    {"dir", 'd', "DIR", "write all pages there, each into its file", false},
+};
+
+const char *opt_function(char *text, size_t size, const char *program)
+{
+    snprintf(text, size, "_%s", program);
+    for (char *c = text; *c; c++) {
+        *c = *c == '-' ? '_' : *c;
+    }
+    return text;
+}
+
+static int fail(const struct opt_program *p, const char *text)
+{
+    fprintf(stderr, "%s: %s\n", p->top->program, text);
+    return 1;
+}
+
+/* Prints the page and releases it. */
+static int print(const struct opt_program *p, struct buf *page)
+{
+    int code = 0;
+
+    if (page->bad) {
+        code = fail(p, err_text(page->bad));
+    } else if (fputs(buf_cstr(page), stdout) < 0 || fflush(stdout)) {
+        code = fail(p, "cannot write to standard output");
+    }
+    buf_fini(page);
+    return code;
+}
+
+static int version(const struct opt_program *p, const struct opt_args *a)
+{
+    (void)a;
+    printf("%s " PROCFLEET_VERSION "\n", p->top->program);
+    return 0;
+}
+
+static int completion(const struct opt_program *p, const struct opt_args *a)
+{
+    struct buf page;
+    char **shell;
+
+    buf_init(&page, PAGE_MAX_BYTES);
+    if (opt_operands(a, &shell) && strcmp(shell[0], "zsh") == 0) {
+        opt_zsh_print(&page, p);
+    } else {
+        opt_bash_print(&page, p);
+    }
+    return print(p, &page);
+}
+
+/* DIR/procfleet-top.1 */
+static enum err write_page(const struct opt_program *p, const struct opt_command *cmd,
+                           const char *dir)
+{
+    char name[128];
+    struct buf page;
+    char *path;
+    FILE *file;
+    enum err e = ERR_NOMEM;
+
+    snprintf(name, sizeof name, "%s%s%s.1", p->top->program, cmd ? "-" : "", cmd ? cmd->name : "");
+    buf_init(&page, PAGE_MAX_BYTES);
+    opt_man_print(&page, p, cmd);
+    path = os_path_join(dir, name);
+    file = path && !page.bad ? os_fopen(path, "wb") : NULL;
+    if (file) {
+        e = fwrite(page.p, 1, page.n, file) == page.n ? ERR_OK : ERR_IO;
+        e = fclose(file) ? ERR_IO : e;
+    } else if (path && !page.bad) {
+        e = ERR_IO;
+    }
+    mem_free(path);
+    buf_fini(&page);
+    return e;
+}
+
+static int write_all(const struct opt_program *p, const char *dir)
+{
+    enum err e = write_page(p, NULL, dir);
+    char text[512];
+
+    for (size_t i = 0; i < p->top->n_subs && !e; i++) {
+        e = write_page(p, p->top->subs[i], dir);
+    }
+    if (e) {
+        snprintf(text, sizeof text, "man --dir: cannot write to %s: %s", dir, err_text(e));
+        return fail(p, text);
+    }
+    return 0;
+}
+
+static int man(const struct opt_program *p, const struct opt_args *a)
+{
+    const struct opt_command *cmd = NULL;
+    const char *dir = opt_value(a, "dir");
+    struct buf page;
+    char **words;
+    int code = 0;
+
+    if (dir) {
+        return write_all(p, dir);
+    }
+    if (opt_operands(a, &words)) {
+        cmd = opt_choose(p->top, 1, words, &code);
+        if (!cmd) {
+            return code;
+        }
+    }
+    buf_init(&page, PAGE_MAX_BYTES);
+    opt_man_print(&page, p, cmd);
+    return print(p, &page);
+}
+
+static int standard(const struct opt_program *p, const struct opt_command *cmd,
+                    int (*run)(const struct opt_program *p, const struct opt_args *a), int argc,
+                    char **argv)
+{
+    struct errmsg why = {""};
+    struct opt_args *a;
+    struct buf page;
+    int code;
+
+    if (opt_parse(&a, cmd, argc, argv, &why)) {
+        fprintf(stderr, "%s %s: %s\n", cmd->program, cmd->name, why.text);
+        return 2;
+    }
+    if (opt_flag(a, "help")) {
+        buf_init(&page, PAGE_MAX_BYTES);
+        opt_print_help(&page, cmd);
+        code = print(p, &page);
+    } else {
+        code = run(p, a);
+    }
+    opt_free(a);
+    return code;
+}
+
+const struct opt_command *opt_program_begin(const struct opt_program *p, int argc, char **argv,
+                                            int *code)
+{
+    static const struct {
+        const char *name;
+        int (*run)(const struct opt_program *p, const struct opt_args *a);
+    } runs[] = {{"completion", completion}, {"man", man}, {"version", version}};
+    const struct opt_command *cmd;
+
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+        *code = version(p, NULL);
+        return NULL;
+    }
+    cmd = opt_choose(p->top, argc - 1, argv + 1, code);
+    for (size_t i = 0; i < sizeof runs / sizeof *runs && cmd; i++) {
+        if (strcmp(cmd->name, runs[i].name) == 0) {
+            *code = standard(p, cmd, runs[i].run, argc - 2, argv + 2);
+            return NULL;
+        }
+    }
+    return cmd;
+}

@@ -1,0 +1,59 @@
+/* A program as a whole: its commands, and what its manual says beside them. From it come the pages
+ * that every program of ours has: help, completions, manual. Threads: one. */
+#ifndef PROCFLEET_COMMON_OPT_PROGRAM_H
+#define PROCFLEET_COMMON_OPT_PROGRAM_H
+
+#include "common/opt.h"
+
+struct opt_fact {
+    const char *name; /* NULL ends the list */
+    const char *text;
+};
+
+struct opt_program {
+    const struct opt_command *top; /* name NULL; its commands, the standard ones among them */
+    const struct opt_fact *environment, *files, *exits;
+    const struct opt_fact *see_also; /* name of a page of section 1; text is not used */
+};
+
+/* The commands that every program has; opt_program_begin runs them. */
+#define OPT_COMPLETION(of)                                                                  \
+    {                                                                                       \
+        .program = of, .name = "completion",                                                \
+        .brief = "print the completion for a shell, bash or zsh", .operands = "[bash|zsh]", \
+        .examples = "  source <(" of " completion)\n"                                       \
+                    "  " of " completion zsh > ~/.zsh/_" of "\n"                            \
+    }
+#define OPT_MAN(of)                                                                      \
+    {                                                                                    \
+        .program = of, .name = "man", .brief = "print the manual, or that of a command", \
+        .operands = "[COMMAND]", .opts = opt_man_opts, .n_opts = OPT_MAN_OPTS,           \
+        .examples = "  " of " man | man -l -\n"                                          \
+                    "  " of " man --dir /usr/local/share/man/man1\n"                     \
+    }
+#define OPT_VERSION(of)                                                 \
+    {                                                                   \
+        .program = of, .name = "version", .brief = "print the version", \
+    }
+#define OPT_MAN_OPTS 1
+extern const struct opt opt_man_opts[OPT_MAN_OPTS];
+
+/* The command that argv[1] names, to be run by the caller. NULL: it was answered here, be it help,
+ * version, completion, manual or a word that is no command; *code is the exit code (0, 1 when
+ * something could not be written, 2 for wrong usage). */
+const struct opt_command *opt_program_begin(const struct opt_program *p, int argc, char **argv,
+                                            int *code);
+
+/* Scripts that complete the program's commands, options and their values. */
+void opt_bash_print(struct buf *out, const struct opt_program *p);
+void opt_zsh_print(struct buf *out, const struct opt_program *p);
+
+/* The manual in mdoc: of one command of `p->top` with those below it, or with NULL of the program.
+ */
+void opt_man_print(struct buf *out, const struct opt_program *p, const struct opt_command *cmd);
+
+/* The name of a shell function: the program's with "_" for "-". Gives `text`, cut at its size. */
+#define OPT_FUNCTION_TEXT 64
+const char *opt_function(char *text, size_t size, const char *program);
+
+#endif
