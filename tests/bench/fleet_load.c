@@ -12,6 +12,7 @@
 #define GENERATORS_MAX 8u
 #define BURST_TICK_NS  (100 * CLK_MS)
 #define NAP_NS         (20 * CLK_MS)
+#define PREMAKE_NS     (120 * CLK_US) /* what making a tick is expected to take */
 
 /* Times by powers of two, each cut into 32 parts. */
 enum { TIME_PARTS = 32, TIME_SLOTS = 48 * TIME_PARTS };
@@ -46,6 +47,7 @@ struct fleet_load {
     struct fleet_load_conf conf;
     struct member *members;
     struct generator generators[GENERATORS_MAX];
+    int64_t begin_ns; /* monotonic, of the ticks that are made before; 0 = there are none */
     atomic_bool stop, measuring;
     atomic_llong late_ns;
     atomic_ullong measured_batches, measured_values;
@@ -265,10 +267,52 @@ static void generate(void *arg)
     }
 }
 
+/* Agents begin spread over their period. */
+static int64_t phase_ns(const struct fleet_load *l, unsigned i)
+{
+    return (int64_t)((double)l->members[i].tick_ns * i / l->conf.agents);
+}
+
+struct premaker {
+    struct fleet_load *load;
+    struct os_thread *thread;
+    unsigned first, step, seconds;
+};
+
+static void premake(void *arg)
+{
+    struct premaker *p = arg;
+    struct fleet_load *l = p->load;
+
+    for (unsigned i = p->first; i < l->conf.agents; i += p->step) {
+        struct member *m = &l->members[i];
+
+        check(fleet_agent_premake(m->agent, l->begin_ns + phase_ns(l, i),
+                                  (unsigned)(p->seconds * CLK_S / m->tick_ns)),
+              &(struct errmsg){"a batch could not be made"});
+    }
+}
+
+void fleet_load_premake(struct fleet_load *l, unsigned seconds)
+{
+    unsigned n = os_cpu_count() < GENERATORS_MAX ? os_cpu_count() : GENERATORS_MAX;
+    struct premaker all[GENERATORS_MAX];
+
+    l->begin_ns = os_mono_ns() + CLK_S + (int64_t)l->conf.agents * seconds * PREMAKE_NS / n;
+    for (unsigned t = 0; t < n; t++) {
+        all[t] = (struct premaker){.load = l, .first = t, .step = n, .seconds = seconds};
+        check(os_thread_start(&all[t].thread, "premaker", premake, &all[t]),
+              &(struct errmsg){"no thread"});
+    }
+    for (unsigned t = 0; t < n; t++) {
+        os_thread_join(all[t].thread);
+    }
+}
+
 void fleet_load_run(struct fleet_load *l)
 {
     unsigned n_threads = l->conf.generators;
-    int64_t now_ns = os_mono_ns();
+    int64_t now_ns = os_mono_ns(), begin_ns = l->begin_ns > now_ns ? l->begin_ns : now_ns;
 
     for (unsigned t = 0; t < n_threads; t++) {
         struct generator *g = &l->generators[t];
@@ -277,9 +321,8 @@ void fleet_load_run(struct fleet_load *l)
         g->heap = must(mem_array(l->conf.agents / n_threads + 1, sizeof *g->heap));
         for (unsigned i = t; i < l->conf.agents; i += n_threads) {
             const struct member *m = &l->members[i];
-            int64_t phase_ns = (int64_t)((double)m->tick_ns * i / l->conf.agents);
 
-            g->heap[g->n++] = (struct driven){now_ns + phase_ns, m->tick_ns, m->agent};
+            g->heap[g->n++] = (struct driven){begin_ns + phase_ns(l, i), m->tick_ns, m->agent};
         }
         for (size_t i = g->n; i-- > 0;) {
             sink(g->heap, g->n, i);
@@ -288,8 +331,22 @@ void fleet_load_run(struct fleet_load *l)
     }
 }
 
+static void times_clear(struct times *t)
+{
+    for (size_t i = 0; i < TIME_SLOTS; i++) {
+        atomic_store(&t->n[i], 0);
+    }
+}
+
 void fleet_load_measure(struct fleet_load *l, bool on)
 {
+    if (on) {
+        times_clear(&l->made);
+        times_clear(&l->sent);
+        atomic_store(&l->measured_batches, 0);
+        atomic_store(&l->measured_values, 0);
+        atomic_store(&l->late_ns, 0);
+    }
     atomic_store(&l->measuring, on);
 }
 

@@ -24,8 +24,11 @@ struct fleet_load;
 /* Makes keys where there are none yet, and the agents. */
 struct fleet_load *fleet_load_create(const struct fleet_load_conf *conf);
 void fleet_load_connect(struct fleet_load *l, unsigned per_second); /* 0: all at once */
-void fleet_load_run(struct fleet_load *l);                          /* ticks begin */
-/* From here on acknowledgements are measured, or no longer. */
+/* Makes the ticks of the first `seconds` on all cores before they are due; fleet_load_run then
+ * begins when they were expected to be ready, or later. Not with spools. */
+void fleet_load_premake(struct fleet_load *l, unsigned seconds);
+void fleet_load_run(struct fleet_load *l); /* ticks begin */
+/* From here on acknowledgements are measured, anew, or no longer. */
 void fleet_load_measure(struct fleet_load *l, bool on);
 
 struct fleet_load_sum {
@@ -33,7 +36,7 @@ struct fleet_load_sum {
     uint64_t batches, bytes;              /* left the batch stage */
     uint64_t acknowledged, duplicates, resent, quarantined;
     uint64_t lost; /* dropped by the queue or the spool; want of memory; too large */
-    uint64_t held; /* not acknowledged yet */
+    uint64_t held; /* handed to the uplink's queue or spool, not acknowledged yet */
     uint64_t measured_batches, measured_values; /* acknowledged while measured */
     int64_t late_ns; /* the most a tick came later than due, while measured */
 };

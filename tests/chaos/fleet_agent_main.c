@@ -6,6 +6,7 @@
  *   tick MONO_NS WALL_NS ROWS    one tick and how many processes it has
  *   event MONO_NS WALL_NS KIND PID START
  *   end ACKNOWLEDGED HELD        after SIGTERM: sent what there was, or the time was up
+ *   ack NS                       with --acks: how long a batch took from its making to its answer
  * The file of the clock's error, in nanoseconds, is read at every tick while it exists. */
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +34,7 @@ static const struct opt options[] = {
     {"processes", 0, "N", "alive at once (4)", false},
     {"starts-per-hour", 0, "N", "processes that start (3600)", false},
     {"offset-file", 0, "FILE", "holds the error of the host's clock", false},
+    {"acks", 0, NULL, "tell of every acknowledgement", false},
     {"keys-only", 0, NULL, "makes the keys and ends", false},
 };
 
@@ -96,6 +98,18 @@ static void on_journal(void *ctx, const struct sample_tick *tick, const struct l
                tick->n_rows);
     check(text->bad, &(struct errmsg){"journal"});
     say(text);
+}
+
+/* On the uplink's thread: a short line is one write, which a pipe takes whole. */
+static void on_acked(void *ctx, const struct fleet_ack *ack)
+{
+    char line[64];
+    int n = snprintf(line, sizeof line, "ack %lld\n", (long long)(ack->acked_ns - ack->made_ns));
+
+    (void)ctx;
+    if (write(STDOUT_FILENO, line, (size_t)n) != n) {
+        exit(1);
+    }
 }
 
 static void take_offset(struct fleet_agent *a, const char *path)
@@ -203,6 +217,7 @@ int main(int argc, char **argv)
             .heartbeat_ns = 5 * CLK_S,
         };
 
+        conf.acked = opt_flag(args, "acks") ? on_acked : NULL;
         (void)sigaction(SIGTERM, &stop, NULL);
         run(args, &conf);
     }

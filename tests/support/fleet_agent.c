@@ -18,6 +18,26 @@ struct trip {
     int64_t made_ns, sent_ns;
 };
 
+/* A batch made before its time. */
+struct made_batch {
+    unsigned tick; /* that closed it */
+    uint64_t seq, values;
+    void *p; /* owned */
+    size_t n;
+};
+
+struct made_tick {
+    uint32_t rows, events;
+};
+
+/* What fleet_agent_premake leaves to be taken. */
+struct stock {
+    struct made_tick *ticks;
+    unsigned n_ticks, taken;
+    struct made_batch *batches;
+    size_t n_batches, max_batches, handed;
+};
+
 struct fleet_agent {
     struct fleet_agent_conf conf;
     struct fleetgen *gen;
@@ -31,6 +51,8 @@ struct fleet_agent {
     uint64_t stream;     /* of the batch being made; the owner's */
     int64_t last_wall_ns;
     uint64_t values_told; /* batch_stats' values when the last batch left */
+    int64_t moment_ns;    /* monotonic, of the tick that is made before its time; 0 = now */
+    struct stock stock;
     atomic_llong offset_ns;
 
     struct os_mutex *lock; /* guards all below; taken after no other, held across no call */
@@ -172,18 +194,44 @@ static void on_number(void *ctx, uint64_t *stream, uint64_t *seq)
     a->stream = *stream;
 }
 
-static enum err on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
+/* Keeps a batch that is made before its time. */
+static void stock_put(struct stock *s, uint64_t seq, uint64_t values, const void *bytes, size_t n)
 {
-    struct fleet_agent *a = ctx;
-    uint64_t values = batch_stats(a->batch)->values;
+    void *p = malloc(n);
 
-    trip_begin(a, seq, values - a->values_told);
-    a->values_told = values;
+    if (s->n_batches == s->max_batches) {
+        s->max_batches = s->max_batches ? 2 * s->max_batches : 8;
+        s->batches = realloc(s->batches, s->max_batches * sizeof *s->batches);
+    }
+    if (!p || !s->batches) {
+        abort();
+    }
+    memcpy(p, bytes, n);
+    s->batches[s->n_batches++] = (struct made_batch){s->n_ticks, seq, values, p, n};
+}
+
+static enum err hand_on(struct fleet_agent *a, uint64_t seq, uint64_t values, const void *bytes,
+                        size_t n)
+{
+    trip_begin(a, seq, values);
     if (a->store.queue) {
         err_ignore(queue_put(a->store.queue, seq, bytes, n, false)); /* a live agent never waits */
         return ERR_OK;
     }
     return agent_store_put(&a->store, seq, bytes, n);
+}
+
+static enum err on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
+{
+    struct fleet_agent *a = ctx;
+    uint64_t total = batch_stats(a->batch)->values, values = total - a->values_told;
+
+    a->values_told = total;
+    if (a->moment_ns) {
+        stock_put(&a->stock, seq, values, bytes, n);
+        return ERR_OK;
+    }
+    return hand_on(a, seq, values, bytes, n);
 }
 
 static size_t ledger(void *ctx, struct ledger_row *rows, size_t max)
@@ -331,7 +379,8 @@ enum err fleet_agent_start(struct fleet_agent *a, struct errmsg *why)
  */
 static size_t stamp(struct fleet_agent *a, struct sample_tick *tick)
 {
-    int64_t wall_ns = host_utc(a), mono_ns = os_mono_ns();
+    int64_t now_ns = os_mono_ns(), mono_ns = a->moment_ns ? a->moment_ns : now_ns;
+    int64_t wall_ns = host_utc(a) + mono_ns - now_ns;
     int64_t shift_ns = wall_ns - tick->wall_ns;
     int64_t mono_shift_ns = mono_ns - tick->mono_ns;
     const struct life_event *events;
@@ -352,20 +401,21 @@ static size_t stamp(struct fleet_agent *a, struct sample_tick *tick)
     return n;
 }
 
-static void count(struct fleet_agent *a, const struct sample_tick *tick, size_t n_events)
+static void count(struct fleet_agent *a, size_t n_rows, size_t n_events)
 {
     uint64_t metrics = a->conf.metrics ? a->conf.metrics : FLEETGEN_METRICS;
 
     os_mutex_lock(a->lock);
     a->stats.ticks++;
     a->stats.events += n_events;
-    a->stats.rows += tick->n_rows;
-    a->stats.values += tick->n_rows * metrics;
+    a->stats.rows += n_rows;
+    a->stats.values += n_rows * metrics;
     a->stats.batch = *batch_stats(a->batch);
     os_mutex_unlock(a->lock);
 }
 
-enum err fleet_agent_tick(struct fleet_agent *a)
+/* Makes a tick. */
+static enum err make(struct fleet_agent *a, size_t *n_rows, size_t *n_events)
 {
     struct sample_tick tick = *fleetgen_tick(a->gen);
     size_t n = stamp(a, &tick);
@@ -377,11 +427,76 @@ enum err fleet_agent_tick(struct fleet_agent *a)
     for (size_t i = 0; i < n && !e; i++) {
         e = batch_event(a->batch, &a->events[i]);
     }
-    if (!e) {
-        e = batch_tick(a->batch, &tick);
+    *n_rows = tick.n_rows;
+    *n_events = n;
+    return e ? e : batch_tick(a->batch, &tick);
+}
+
+static bool stock_left(const struct stock *s)
+{
+    return s->taken < s->n_ticks;
+}
+
+/* The next tick that was made before. */
+static enum err take(struct fleet_agent *a)
+{
+    struct stock *s = &a->stock;
+    const struct made_tick *tick = &s->ticks[s->taken];
+    enum err e = ERR_OK;
+
+    count(a, tick->rows, tick->events);
+    while (s->handed < s->n_batches && s->batches[s->handed].tick == s->taken && !e) {
+        struct made_batch *b = &s->batches[s->handed++];
+
+        e = hand_on(a, b->seq, b->values, b->p, b->n);
+        free(b->p);
+        b->p = NULL;
     }
-    count(a, &tick, n);
+    s->taken++;
     return e;
+}
+
+enum err fleet_agent_tick(struct fleet_agent *a)
+{
+    size_t n_rows, n_events;
+    enum err e;
+
+    if (stock_left(&a->stock)) {
+        return take(a);
+    }
+    e = make(a, &n_rows, &n_events);
+    count(a, n_rows, n_events);
+    return e;
+}
+
+enum err fleet_agent_premake(struct fleet_agent *a, int64_t first_ns, unsigned ticks)
+{
+    struct stock *s = &a->stock;
+    enum err e = ERR_OK;
+
+    s->ticks = calloc(ticks, sizeof *s->ticks);
+    if (!s->ticks && ticks > 0) {
+        abort();
+    }
+    while (s->n_ticks < ticks && !e) {
+        size_t n_rows, n_events;
+
+        a->moment_ns = first_ns + s->n_ticks * a->conf.tick_ns;
+        e = make(a, &n_rows, &n_events);
+        s->ticks[s->n_ticks] = (struct made_tick){(uint32_t)n_rows, (uint32_t)n_events};
+        s->n_ticks++;
+    }
+    a->moment_ns = 0;
+    return e;
+}
+
+static void stock_fini(struct stock *s)
+{
+    for (size_t i = s->handed; i < s->n_batches; i++) {
+        free(s->batches[i].p);
+    }
+    free(s->batches);
+    free(s->ticks);
 }
 
 void fleet_agent_offset(struct fleet_agent *a, int64_t offset_ns)
@@ -404,6 +519,9 @@ void fleet_agent_stats(struct fleet_agent *a, struct fleet_agent_stats *out)
 
 void fleet_agent_finish(struct fleet_agent *a)
 {
+    while (stock_left(&a->stock)) {
+        err_ignore(take(a)); /* fails only when the store has ended */
+    }
     err_ignore(batch_finish(a->batch)); /* fails only when the store has ended */
     os_mutex_lock(a->lock);
     a->stats.batch = *batch_stats(a->batch);
@@ -423,6 +541,7 @@ void fleet_agent_destroy(struct fleet_agent *a, int64_t until_ns)
     agent_store_close(&a->store);
     net_tls_free(a->tls);
     fleetgen_destroy(a->gen);
+    stock_fini(&a->stock);
     os_mutex_destroy(a->lock);
     mem_free(a);
 }

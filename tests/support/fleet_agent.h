@@ -66,8 +66,16 @@ NODISCARD enum err fleet_agent_create(struct fleet_agent **out, const struct fle
 /* Begins to connect. */
 NODISCARD enum err fleet_agent_start(struct fleet_agent *a, struct errmsg *why);
 
-/* One tick of the host, now. Errors: those of batch_tick and batch_event */
+/* One tick of the host, now, or the next of those made before. Errors: those of batch_tick and
+ * batch_event */
 NODISCARD enum err fleet_agent_tick(struct fleet_agent *a);
+
+/* Makes the next `ticks` ticks, stamped as if the first were taken at that (monotonic) moment and
+ * each further one a period later, and keeps the batches that they close: so that making them costs
+ * nothing while others are measured. fleet_agent_tick then hands on what its tick closed, and
+ * fleet_agent_finish the rest. Not with a spool; once, before the first tick. Errors: as
+ * fleet_agent_tick */
+NODISCARD enum err fleet_agent_premake(struct fleet_agent *a, int64_t first_ns, unsigned ticks);
 
 void fleet_agent_offset(struct fleet_agent *a, int64_t offset_ns);
 /* The batch figures are those of the last tick. */

@@ -32,7 +32,7 @@ struct fleet_collector {
     char program[FLEET_PATH_MAX], dir[FLEET_PATH_MAX], ports_file[FLEET_PATH_MAX + 16];
     char settings[SETS_MAX][FLEET_PATH_MAX + 64];
     size_t n_settings;
-    char ingest[32], query[32];
+    char ingest[32], query[32], events[32];
     pid_t pid; /* 0 = not running */
 };
 
@@ -190,6 +190,9 @@ static enum err configure(struct fleet_collector *c, const struct fleet_collecto
     (void)snprintf(data, sizeof data, "%s/data", conf->dir);
     (void)snprintf(c->ingest, sizeof c->ingest, "127.0.0.1:%u", port_pick());
     (void)snprintf(c->query, sizeof c->query, "127.0.0.1:%u", port_pick());
+    if (conf->events) {
+        (void)snprintf(c->events, sizeof c->events, "127.0.0.1:%u", port_pick());
+    }
     c->n_settings = 0;
     e = set(c, "data_dir", data);
     e = e ? e : set(c, "tls.ca", conf->keys->ca);
@@ -197,7 +200,7 @@ static enum err configure(struct fleet_collector *c, const struct fleet_collecto
     e = e ? e : set(c, "tls.key", conf->keys->key);
     e = e ? e : set(c, "listen.ingest", c->ingest);
     e = e ? e : set(c, "listen.query", c->query);
-    e = e ? e : set(c, "listen.events", "");
+    e = e ? e : set(c, "listen.events", c->events);
     e = e ? e : set(c, "listen.enroll", "");
     e = e ? e : set(c, "listen.http", "");
     for (size_t i = 0; i < conf->n_sets && !e; i++) {
@@ -269,6 +272,24 @@ const char *fleet_collector_query(const struct fleet_collector *c)
     return c->query;
 }
 
+const char *fleet_collector_events(const struct fleet_collector *c)
+{
+    return c->events;
+}
+
+enum err fleet_collector_beside(const struct fleet_collector *c, const char *program, char *path,
+                                size_t size)
+{
+    const char *end = strrchr(c->program, '/');
+    int dir = end ? (int)(end - c->program + 1) : 0;
+    int n = snprintf(path, size, "%.*s%s", dir, c->program, program);
+
+    if (n < 0 || (size_t)n >= size) {
+        return ERR_RANGE;
+    }
+    return access(path, X_OK) == 0 ? ERR_OK : ERR_NOTFOUND;
+}
+
 int fleet_collector_pid(const struct fleet_collector *c)
 {
     return c->pid;
@@ -308,6 +329,22 @@ static void read_status(struct fleet_usage *out, int pid)
     }
 }
 
+static void read_io(struct fleet_usage *out, int pid)
+{
+    FILE *f = proc_file(pid, "io");
+    char line[256];
+    long long n;
+
+    while (f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "write_bytes: %lld", &n) == 1) {
+            out->written_bytes = n;
+        }
+    }
+    if (f) {
+        fclose(f);
+    }
+}
+
 static void read_cpu(struct fleet_usage *out, int pid)
 {
     struct timespec t;
@@ -339,6 +376,7 @@ void fleet_usage(struct fleet_usage *out, int pid)
     *out = (struct fleet_usage){0};
     read_status(out, pid);
     read_cpu(out, pid);
+    read_io(out, pid);
     read_files(out, pid);
 }
 

@@ -16,6 +16,7 @@ struct fleet_collector_conf {
     const struct fleet_keys *keys;
     const char *const *sets; /* further settings "key=value" */
     size_t n_sets;
+    bool events; /* also listens for subscribers */
 };
 
 /* Starts it on free ports below those that outgoing connections are given, so that nobody else sits
@@ -34,14 +35,19 @@ void fleet_collector_close(struct fleet_collector *c); /* kills; NULL is allowed
 
 const char *fleet_collector_ingest(const struct fleet_collector *c); /* "127.0.0.1:port" */
 const char *fleet_collector_query(const struct fleet_collector *c);
+const char *fleet_collector_events(const struct fleet_collector *c); /* "": not asked for */
 
 struct fleet_usage {
     int64_t cpu_ns; /* of the process since its start, user and kernel */
     int64_t resident_bytes, peak_bytes;
+    int64_t written_bytes; /* to disks, since its start */
     unsigned threads, files;
 };
 /* All zero when it does not run. pid 0: this process. */
 void fleet_usage(struct fleet_usage *out, int pid);
+/* Another program of the same directory. Errors: ERR_NOTFOUND, ERR_RANGE (the path is too long) */
+NODISCARD enum err fleet_collector_beside(const struct fleet_collector *c, const char *program,
+                                          char *path, size_t size);
 int fleet_collector_pid(const struct fleet_collector *c);
 
 /* Asks a collector's query port for all its hosts, page by page.

@@ -69,6 +69,13 @@ enum err fleet_pki_operator(struct fleet_keys *out, const char *dir, struct errm
     return have(out, dir, &what, why);
 }
 
+enum err fleet_pki_subscriber(struct fleet_keys *out, const char *dir, struct errmsg *why)
+{
+    struct pki_issue what = {.use = PKI_SUBSCRIBE, .name = "subscriber"};
+
+    return have(out, dir, &what, why);
+}
+
 enum err fleet_pki_agent(struct fleet_keys *out, const char *dir, uint64_t seed, struct errmsg *why)
 {
     struct pki_issue what = {.use = PKI_AGENT, .has_host = true};

@@ -18,6 +18,8 @@ struct fleet_keys {
  * pki_init and pki_issue, ERR_RANGE (a path is too long) */
 NODISCARD enum err fleet_pki_collector(struct fleet_keys *out, const char *dir, struct errmsg *why);
 NODISCARD enum err fleet_pki_operator(struct fleet_keys *out, const char *dir, struct errmsg *why);
+NODISCARD enum err fleet_pki_subscriber(struct fleet_keys *out, const char *dir,
+                                        struct errmsg *why);
 /* Of the host that fleetgen makes of `seed`. */
 NODISCARD enum err fleet_pki_agent(struct fleet_keys *out, const char *dir, uint64_t seed,
                                    struct errmsg *why);
