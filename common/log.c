@@ -152,25 +152,74 @@ static bool admit(const char *module, const char *event, int64_t now_ns, unsigne
     return true;
 }
 
-/* Appends text as a JSON string's content. */
+/* Bytes of the UTF-8 character that begins here; 0 = none does. */
+static size_t utf8_length(const char *s)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+    if (p[0] > 0xf4 || (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
+        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) { /* the NUL at the end, too */
+            return 0;
+        }
+    }
+    return n;
+}
+
+/* Appends text as a JSON string's content: whole characters only. */
 static size_t json_escape(char *out, size_t size, const char *s)
 {
-    size_t n = 0;
+    size_t n = 0, len;
 
-    for (; *s && n + 7 < size; s++) {
+    for (; *s && n + 7 < size; s += len) {
         unsigned char c = (unsigned char)*s;
 
+        len = utf8_length(s);
         if (c == '"' || c == '\\') {
             out[n++] = '\\';
             out[n++] = (char)c;
-        } else if (c < 0x20) {
-            n += (size_t)snprintf(out + n, size - n, "\\u%04x", c);
+        } else if (c < 0x20 || c == 0x7f || len == 0) {
+            n += (size_t)snprintf(out + n, size - n, "\\u%04x", len == 0 ? 0xfffdu : c);
+            len = 1;
         } else {
-            out[n++] = (char)c;
+            memcpy(out + n, s, len);
+            n += len;
         }
     }
     out[n] = '\0';
     return n;
+}
+
+/* Bytes of what stands for one character in a line's text: an escape inside quotes, or a character.
+ */
+static size_t unit_length(const char *s, bool quoted)
+{
+    size_t n = quoted && s[0] == '\\' ? s[1] == 'u' ? 6 : 2 : utf8_length(s);
+
+    return n == 0 ? 1 : n;
+}
+
+/* Ends a text that was cut off behind a whole character, and its quotes. */
+static void end_cut(char *text, size_t size)
+{
+    bool quoted = false;
+    size_t n = 0, next;
+
+    for (;; n = next) {
+        next = n + unit_length(text + n, quoted);
+        if (next > size - 2) { /* room for a quote and the NUL */
+            break;
+        }
+        quoted ^= text[n] == '"';
+    }
+    if (quoted) {
+        text[n++] = '"';
+    }
+    text[n] = '\0';
 }
 
 static void write_line(enum log_level level, const char *module, const char *event,
@@ -206,13 +255,17 @@ void log_line(enum log_level level, const char *module, const char *event, const
     unsigned muted;
     bool admitted;
     va_list ap;
+    int n;
 
     if (!log_enabled(level)) {
         return;
     }
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (n >= (int)sizeof text) {
+        end_cut(text, sizeof text);
+    }
     lock();
     admitted = admit(module, event, os_mono_ns(), &muted);
     if (admitted) {

@@ -99,6 +99,41 @@ static void json_lines_are_escaped(void **state)
         1, in_log("\"module\":\"net\",\"event\":\"json\",\"text\":\"v=\\\"x\\\\y\\\"\"}"));
 }
 
+/* Whole lines of a reader's kind: quotes are closed, and nothing is half a character. */
+static void a_line_that_is_cut_still_ends_well(void **state)
+{
+    char wild[1200], value[2400];
+
+    (void)state;
+    for (size_t shift = 0; shift < 12; shift++) {
+        assert_ok(log_open(LOG_INFO, LOG_TEXT, path));
+        memset(wild, 'x', shift);
+        for (size_t i = shift; i < sizeof wild - 4; i += 4) {
+            memcpy(wild + i, "\"\n\xc3\xa9", 4);
+        }
+        wild[sizeof wild - 4] = '\0';
+        log_line(LOG_INFO, "net", shift % 2 ? "long" : "longer", "v=%s",
+                 log_str(value, sizeof value, wild));
+        assert_int_equal(in_log("\"\n"), shift + 1);
+        assert_int_equal(in_log("\xc3\""), 0);
+        assert_int_equal(in_log("\\\"\n"), 0);
+    }
+}
+
+static void bytes_that_are_no_text_are_replaced(void **state)
+{
+    char value[64];
+
+    (void)state;
+    assert_ok(log_open(LOG_INFO, LOG_JSON, path));
+    log_line(LOG_INFO, "net", "bytes", "v=%s",
+             log_str(value, sizeof value,
+                     "a\xff"
+                     "b\xc3"));
+    assert_int_equal(1, in_log("v=\\\"a\\\\ufffdb\\\\ufffd\\\""));
+    assert_int_equal(0, in_log("\xff"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +142,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_written_is_also_told, with_file, without_file),
         cmocka_unit_test_setup_teardown(repeats_are_counted_not_written, with_file, without_file),
         cmocka_unit_test_setup_teardown(json_lines_are_escaped, with_file, without_file),
+        cmocka_unit_test_setup_teardown(a_line_that_is_cut_still_ends_well, with_file,
+                                        without_file),
+        cmocka_unit_test_setup_teardown(bytes_that_are_no_text_are_replaced, with_file,
+                                        without_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
