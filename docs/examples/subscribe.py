@@ -399,7 +399,8 @@ class Live:
                 attempt = 0
                 self.follow(stream)
             except Unreachable as e:
-                say("%s; trying again" % e)
+                if attempt == 0:
+                    say("%s; trying again" % e)
                 pause(min(60, 0.5 * 2**attempt), self.stopped)
                 attempt = min(attempt + 1, 7)
             finally:
