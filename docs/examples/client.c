@@ -16,6 +16,7 @@
 #define MESSAGE_MAX (8u << 20) /* what we take from the collector */
 #define HEADER_MAX  4096u      /* of a frame */
 #define PART_MS     500        /* how long we wait without looking whether to stop */
+#define LAST_MS     5000       /* for an answer after that */
 
 void say(const char *format, ...)
 {
@@ -216,6 +217,7 @@ static int call_once(struct client *c, const char *method, const ProtobufCMessag
     uint32_t call_id[4] = {nng_random(), nng_random(), nng_random(), nng_random()};
     nng_msg *m = frame(method, request, wait_ms + 10000, (uint8_t *)call_id);
     int64_t end = now_ms() + wait_ms + 20000;
+    bool ending = false;
     int e;
 
     e = nng_sendmsg(c->socket, m, 0);
@@ -223,9 +225,13 @@ static int call_once(struct client *c, const char *method, const ProtobufCMessag
         nng_msg_free(m);
         return e;
     }
-    do { /* in parts, so that a signal is seen */
+    do { /* in parts, so that it is seen when time is up */
         e = nng_recvmsg(c->socket, &out->message, 0);
-    } while (e == NNG_ETIMEDOUT && now_ms() < end && !c->conf->over());
+        if (!ending && c->conf->over()) {
+            ending = true;
+            end = now_ms() + LAST_MS;
+        }
+    } while (e == NNG_ETIMEDOUT && now_ms() < end);
     if (!e && !reply_read(out, (uint8_t *)call_id)) {
         client_reply_free(out);
         e = NNG_EPROTO;

@@ -382,7 +382,7 @@ static bool poll_once(struct durable *d)
         say("%" PRIu64 " messages were dropped before we came for them", a->dropped_now);
     }
     if (a->n_updates || a->cursor.len != d->cursor_n ||
-        memcmp(a->cursor.data, d->cursor, d->cursor_n) != 0) {
+        (d->cursor_n && memcmp(a->cursor.data, d->cursor, d->cursor_n) != 0)) {
         save(d, a);
     }
     procfleet__v1__poll_reply__free_unpacked(a, NULL);

@@ -234,7 +234,7 @@ class Client:
                 return self.once(method, payload, wait)
             except Unreachable as e:
                 self.close()
-                if self.stopped():
+                if attempt and self.stopped():  # once more in any case: the connection may have been an old one
                     raise Refused(str(e)) from e
                 if attempt == 0:
                     say("%s; trying again" % e)
