@@ -10,6 +10,8 @@
 #define REPLY_MAX (4u << 20)
 #define PAGES_MAX 10000 /* a server that never ends does not keep us for ever */
 #define RETRIES   3
+#define PAUSE_MS  1000u         /* between them, unless the collector says */
+#define LOOK_NS   (20 * CLK_MS) /* whether to stop */
 
 struct link {
     const struct cli *cli;
@@ -240,6 +242,78 @@ enum err link_fetch(struct link *l, const char *method, const struct wire_query 
         memcpy(next->bytes, result.cursor, next->n);
     }
     return ERR_OK;
+}
+
+static void ended(void *ctx)
+{
+    (void)ctx; /* it is looked at */
+}
+
+static bool told_to_stop(const struct link_request *q)
+{
+    return q->stop && atomic_load(q->stop);
+}
+
+static enum err call_once(struct link *l, const struct link_request *q, struct buf *reply,
+                          struct rpc_result *result)
+{
+    struct rpc_pending *p;
+    enum err e = rpc_client_begin(&p, l->client, q->method, FRAME_RAW, q->p, q->n, q->timeout_ns,
+                                  ended, NULL);
+
+    if (e) {
+        return e;
+    }
+    while (q->stop && !rpc_pending_ended(p)) {
+        if (told_to_stop(q)) {
+            rpc_client_hang_up(l->client);
+            break;
+        }
+        os_sleep_ns(LOOK_NS);
+    }
+    return rpc_pending_finish(p, reply, result, NULL);
+}
+
+static void pause_for(const struct link_request *q, uint32_t ms)
+{
+    int64_t until = os_mono_ns() + (ms ? ms : PAUSE_MS) * CLK_MS;
+
+    while (!told_to_stop(q) && os_mono_ns() < until) {
+        os_sleep_ns(LOOK_NS);
+    }
+}
+
+enum err link_call(struct link *l, const struct link_request *q, struct buf *reply,
+                   struct rpc_result *result, struct errmsg *why)
+{
+    enum err e = ERR_OK;
+
+    for (int i = 0; i <= RETRIES; i++) {
+        size_t before = reply->n;
+
+        memset(result, 0, sizeof *result);
+        e = call_once(l, q, reply, result);
+        if (e != ERR_REFUSED || i == RETRIES || told_to_stop(q) ||
+            (result->code != RPC_RESOURCE_EXHAUSTED && result->code != RPC_UNAVAILABLE)) {
+            break;
+        }
+        reply->n = before;
+        pause_for(q, result->retry_after_ms);
+    }
+    return e ? call_problem(l, e, result, why) : ERR_OK;
+}
+
+enum cli_exit link_call_exit(enum err e, const struct rpc_result *result)
+{
+    return e == ERR_REFUSED ? exit_of_code(result->code) : link_exit(e);
+}
+
+void link_own_name(const struct link *l, char *out, size_t size)
+{
+    struct net_identity who;
+
+    net_tls_identity(l->tls, &who);
+    snprintf(out, size, "%s", who.name);
 }
 
 void link_hang_up(struct link *l)

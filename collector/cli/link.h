@@ -2,7 +2,10 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_LINK_H
 #define PROCFLEET_COLLECTOR_CLI_LINK_H
 
+#include <stdatomic.h>
+
 #include "collector/cli/cli.h"
+#include "common/rpc.h"
 
 struct link;
 
@@ -32,6 +35,24 @@ struct link_cursor {
 NODISCARD enum err link_fetch(struct link *l, const char *method, const struct wire_query *q,
                               struct wire_answer **out, struct link_cursor *next,
                               struct errmsg *why);
+
+/* One call of any method; the answer's payload is appended to `reply`. Waits for the connection as
+ * long as for the answer; a busy collector is asked again after the time it names. stop: given up
+ * with ERR_CLOSED when it becomes true; may be NULL. why is as link_fetch's. Errors: those of
+ * rpc_client_call */
+struct link_request {
+    const char *method;
+    const void *p;
+    size_t n;
+    int64_t timeout_ns;
+    const atomic_bool *stop;
+};
+NODISCARD enum err link_call(struct link *l, const struct link_request *q, struct buf *reply,
+                             struct rpc_result *result, struct errmsg *why);
+/* The exit code that such an error stands for. */
+enum cli_exit link_call_exit(enum err e, const struct rpc_result *result);
+/* The name in the own certificate; valid as long as the link. */
+void link_own_name(const struct link *l, char *out, size_t size);
 
 /* What asks now ends at once, as does what comes later; it must still be closed. Any thread. */
 void link_hang_up(struct link *l);

@@ -19,6 +19,7 @@ static const struct {
     {&cmd_history_usage, cmd_history},
     {&cmd_events_usage, cmd_events},
     {&cmd_tail_usage, cmd_tail},
+    {&cmd_subscriptions_usage, cmd_subscriptions},
     {&cmd_tree_usage, cmd_tree},
     {&cmd_overview_usage, cmd_overview},
     {&cmd_coverage_usage, cmd_coverage},

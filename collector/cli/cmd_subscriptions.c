@@ -1,0 +1,184 @@
+/* Durable subscriptions: those of the own certificate's name, or with role admin everybody's. */
+#include <string.h>
+
+#include "collector/cli/link.h"
+#include "common/wire_feed.h"
+
+#define REPLY_MAX (4u << 20)
+
+static const struct opt opts[] = {
+    {"remove", 0, "NAME", "end this one", 0},
+    {"owner", 0, "NAME", "with --remove: another's (role admin)", 0},
+    CLI_OPTS_CONNECTION,
+};
+
+const struct opt_command cmd_subscriptions_usage = {
+    .program = "procfleet",
+    .name = "subscriptions",
+    .brief = "durable subscriptions: how far each is behind, and what it missed",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples =
+        "  procfleet subscriptions\n"
+        "  procfleet subscriptions --remove audit\n"
+        "\n"
+        "Needs a certificate of role subscribe, query or admin; role admin sees all. They are\n"
+        "made by 'procfleet tail --durable NAME' and other clients, and end by themselves when\n"
+        "nobody has polled them for long (feed.idle of the collector).\n",
+};
+
+static const struct sheet_column columns[] = {
+    {"name", "NAME", SHEET_TEXT},
+    {"owner", "OWNER", SHEET_TEXT},
+    {"scope", NULL, SHEET_TEXT},
+    {"hosts", "HOSTS", SHEET_TEXT},
+    {"program", "PROGRAM", SHEET_TEXT},
+    {"samples", "SAMPLES", SHEET_FLAG},
+    {"created", NULL, SHEET_TIME},
+    {"polled", "POLLED", SHEET_TIME},
+    {"behind_bytes", "BEHIND", SHEET_BYTES},
+    {"delivered", "DELIVERED", SHEET_COUNT},
+    {"dropped", "DROPPED", SHEET_COUNT},
+};
+
+#define COLUMNS (sizeof columns / sizeof *columns)
+
+static struct sheet_cell text(struct str s)
+{
+    return (struct sheet_cell){.state = s.n ? SHEET_STRING : SHEET_ABSENT, .text = s};
+}
+
+static struct sheet_cell number(uint64_t v)
+{
+    return (struct sheet_cell){.state = SHEET_NUMBER,
+                               .number = v > INT64_MAX ? INT64_MAX : (int64_t)v};
+}
+
+static enum err print_one(struct sheet *sheet, const struct wire_subscription *s)
+{
+    struct sheet_cell cells[COLUMNS];
+    struct buf hosts;
+    enum err e;
+
+    buf_init(&hosts, 1u << 16);
+    for (size_t i = 0; i < s->filter.n_hosts; i++) {
+        buf_put_str(&hosts, i ? "," : "");
+        buf_put(&hosts, s->filter.hosts[i].p, s->filter.hosts[i].n);
+    }
+    cells[0] = text(s->name);
+    cells[1] = text(s->owner);
+    cells[2] = text(s->scope);
+    cells[3] = text((struct str){(const char *)hosts.p, hosts.n});
+    cells[4] = text(s->filter.program);
+    cells[5] = number(s->filter.samples);
+    cells[6] = number((uint64_t)(s->created_ns > 0 ? s->created_ns : 0));
+    cells[7] = number((uint64_t)(s->polled_ns > 0 ? s->polled_ns : 0));
+    cells[8] = number(s->behind_bytes);
+    cells[9] = number(s->delivered);
+    cells[10] = number(s->dropped);
+    e = hosts.bad ? hosts.bad : sheet_row(sheet, cells);
+    buf_fini(&hosts);
+    return e;
+}
+
+static int call_failed(const struct cli *c, enum err e, const struct rpc_result *result,
+                       const struct errmsg *why)
+{
+    return cli_fail(c, link_call_exit(e, result), "%s", why->text[0] ? why->text : err_text(e));
+}
+
+static enum err call(struct link *l, const struct cli *c, const char *method,
+                     const struct buf *request, struct buf *reply, struct rpc_result *result,
+                     struct errmsg *why)
+{
+    return link_call(
+        l, &(struct link_request){method, request->p, request->n, c->settings.timeout_ns, NULL},
+        reply, result, why);
+}
+
+static enum err print_all(const struct cli *c, const struct wire_subscriptions_reply *list)
+{
+    static const char none[] = "no durable subscriptions";
+    struct sheet *sheet;
+    enum err e = sheet_begin(&sheet, stdout, c->format, false, columns, COLUMNS);
+
+    for (size_t i = 0; !e && i < list->n; i++) {
+        e = print_one(sheet, &list->subscriptions[i]);
+    }
+    if (!e && list->n == 0) {
+        sheet_note(sheet, str_make(none));
+    }
+    sheet_end(sheet);
+    return e;
+}
+
+static int list_them(struct link *l, const struct cli *c)
+{
+    struct wire_subscriptions_reply *list;
+    struct rpc_result result = {.code = RPC_OK};
+    struct errmsg why = {""};
+    struct buf nothing, reply;
+    int code = CLI_OK;
+    enum err e;
+
+    buf_init(&nothing, 1);
+    buf_init(&reply, REPLY_MAX);
+    e = call(l, c, RPC_QUERY_SUBSCRIPTIONS, &nothing, &reply, &result, &why);
+    if (!e) {
+        e = wire_subscriptions_reply_decode(&list, reply.p, reply.n);
+    }
+    if (!e) {
+        e = print_all(c, list);
+        wire_subscriptions_reply_free(list);
+    }
+    if (e) {
+        code = call_failed(c, e, &result, &why);
+    }
+    buf_fini(&reply);
+    return code;
+}
+
+static int remove_one(struct link *l, const struct cli *c, const char *name)
+{
+    const struct wire_unsubscribe q = {str_make(name), str_make(opt_value(c->args, "owner"))};
+    struct rpc_result result = {.code = RPC_OK};
+    struct errmsg why = {""};
+    struct buf request, reply;
+    int code = CLI_OK;
+    enum err e;
+
+    buf_init(&request, 4096);
+    buf_init(&reply, 4096);
+    e = wire_unsubscribe_encode(&request, &q);
+    if (!e) {
+        e = call(l, c, RPC_QUERY_UNSUBSCRIBE, &request, &reply, &result, &why);
+    }
+    if (e) {
+        code = call_failed(c, e, &result, &why);
+    }
+    buf_fini(&request);
+    buf_fini(&reply);
+    return code;
+}
+
+static int body(struct cli *c)
+{
+    const char *name = opt_value(c->args, "remove");
+    struct link *l;
+    int code;
+
+    if (opt_value(c->args, "owner") && !name) {
+        return cli_fail(c, CLI_USAGE, "--owner is for --remove NAME");
+    }
+    if (link_open(&l, c, &code) != ERR_OK) {
+        return code;
+    }
+    code = name ? remove_one(l, c, name) : list_them(l, c);
+    link_close(l);
+    return code;
+}
+
+int cmd_subscriptions(int argc, char **argv)
+{
+    return cli_main(&cmd_subscriptions_usage, argc, argv, body);
+}
