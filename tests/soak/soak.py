@@ -1,0 +1,304 @@
+"""A fleet in use for a while: nothing drifts, and at the end the books balance.
+
+Simulated agents (tests/chaos/fleet_agent_main.c: real batch, spool, uplink and TLS code) with processes that come and go are ended
+and killed in turn and come back; one real agent watches this machine; one operator asks all the time; one subscriber listens and
+another comes and goes. Every second memory, descriptors and threads of collector and real agent, bytes on disk and the times of
+acknowledgements and answers are looked at. After a warm-up a line is laid through each series (least squares); its slope is printed
+with the half-width of its 95 % confidence interval (of independent residuals, which they are not quite), and the test fails when a
+slope lies above its limit by more than that. At the end
+
+    an agent that was never killed has as many ticks stored as it made, and no batch is missing
+    one that was killed has no tick that is neither stored nor counted as lost
+    `store check` finds all files sound
+
+Sanitizers keep freed memory: with PROCFLEET_SANITIZED=1 the slopes of resident memory are printed only. The real agent keeps files
+open of every process of the machine, so its descriptors are counted by process.
+
+PROCFLEET_SECONDS (30; 1800 with `scripts/test --long`), PROCFLEET_AGENTS (6), PROCFLEET_SEED (printed when chosen by chance).
+"""
+
+import collections
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+
+from fleet import BIN, Fleet, check, ensure  # noqa: E402
+
+SECONDS = float(os.environ.get("PROCFLEET_SECONDS", "30"))
+AGENTS = int(os.environ.get("PROCFLEET_AGENTS", "6"))
+SEED = int(os.environ.get("PROCFLEET_SEED", str(random.SystemRandom().randrange(1 << 32))))
+RATE, SAMPLES, PROCESSES = 2, 4, 40
+WINDOW_S = 300  # of the store: memory goes up and down with it
+LONG = SECONDS >= 3 * WINDOW_S
+WARM_UP_S = 2 * WINDOW_S if LONG else SECONDS / 3
+EACH_S = max(6.0, SECONDS / 60)  # between ends of agents
+VALUES = AGENTS * RATE * PROCESSES * 30  # a second
+MIB = 1 << 20
+SANITIZED = os.environ.get("PROCFLEET_SANITIZED") == "1"
+KILLED = 2  # so many of the agents are killed when it is their turn, the others ended
+
+# Limits of slopes, per hour. The short run shows what grows with every request or connection; what it keeps of the open window and
+# the first pages of every table are in its memory too.
+LIMITS = {
+    "collector resident, MiB": 12 if LONG else 3000,
+    "collector descriptors": 4 if LONG else 900,
+    "collector threads": 1 if LONG else 400,
+    "collector disk, MiB": 4.0 * VALUES * 3600 / MIB,
+    "agent resident, MiB": 4 if LONG else 1500,
+    "agent descriptors a process": 0.2 if LONG else 60,
+    "agent threads": 1 if LONG else 400,
+    "agent disk, MiB": 16 if LONG else 3000,
+    "acknowledgement, ms": 100 if LONG else 60000,
+    "answer, ms": 100 if LONG else 60000,
+}
+
+
+# -- what is looked at --
+
+
+def usage(pid):
+    """Resident MiB, descriptors, threads."""
+    status = dict(line.split(":", 1) for line in open("/proc/%d/status" % pid))
+    return int(status["VmRSS"].split()[0]) / 1024, len(os.listdir("/proc/%d/fd" % pid)), int(status["Threads"])
+
+
+def disk(path):
+    total = 0
+    for room, _, files in os.walk(path):
+        for name in files:
+            try:
+                total += os.stat(os.path.join(room, name)).st_blocks * 512
+            except FileNotFoundError:  # segments are joined and go
+                pass
+    return total / MIB
+
+
+class Series:
+    def __init__(self):
+        self.points = collections.defaultdict(list)
+        self.begin = time.monotonic()
+
+    def add(self, name, value):
+        self.points[name].append((time.monotonic() - self.begin, value))
+
+    def fit(self, name):
+        """(level, slope, half-width of its confidence interval) per hour, after the warm-up."""
+        points = [(t / 3600, v) for t, v in self.points[name] if t >= WARM_UP_S]
+        n = len(points)
+        mean_t, mean_v = sum(t for t, _ in points) / n, sum(v for _, v in points) / n
+        spread = sum((t - mean_t) ** 2 for t, _ in points)
+        slope = sum((t - mean_t) * (v - mean_v) for t, v in points) / spread
+        rest = sum((v - mean_v - slope * (t - mean_t)) ** 2 for t, v in points)
+        return mean_v, slope, 1.96 * math.sqrt(rest / (n - 2) / spread)
+
+
+# -- who takes part --
+
+
+class Agent:
+    """One simulated host through its lives, and what it made."""
+
+    def __init__(self, fleet, seed):
+        self.fleet, self.seed, self.name = fleet, seed, "gen-%d" % seed
+        self.ticks = self.kills = self.ends = 0
+        self.acks = collections.deque()
+        self.left = []  # of each end: what was not acknowledged
+
+    def start(self):
+        args = ["--seed", str(self.seed), "--keys", self.fleet.path("pki"), "--collector", "127.0.0.1:" + self.fleet.ports["ingest"],
+                "--spool", self.fleet.path("spools", self.name), "--rate", str(RATE), "--samples", str(SAMPLES),
+                "--processes", str(PROCESSES), "--acks"]
+        with open(self.fleet.path("agent-%s.log" % self.name), "ab") as log:
+            self.process = subprocess.Popen([os.path.join(BIN, "tests/fleet-agent"), *args], stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE, stderr=log)
+        self.fleet.processes.append(self.process)
+        self.reader = threading.Thread(target=self.read, args=(self.process.stdout,), daemon=True)
+        self.reader.start()
+
+    def read(self, stream):
+        for line in stream:
+            word, *numbers = line.split()
+            if word == b"tick":
+                self.ticks += 1
+            elif word == b"ack":
+                self.acks.append(int(numbers[0]) / 1e6)
+            elif word == b"end":
+                self.left.append(int(numbers[1]))
+
+    def end(self, kill):
+        self.process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        self.kills += kill
+        self.ends += not kill
+        code = self.process.wait(120)
+        self.reader.join(60)
+        self.process.stdout.close()
+        self.fleet.processes.remove(self.process)
+        return code
+
+    def killed_in_turn(self):
+        return self.seed <= KILLED
+
+
+class Background(threading.Thread):
+    """Does something again and again until told to stop; a failure is kept for the main thread."""
+
+    def __init__(self, stop, step):
+        super().__init__(daemon=True)
+        self.stop, self.step, self.failure = stop, step, None
+
+    def run(self):
+        n = 0
+        try:
+            while not self.stop.is_set():
+                self.step(n)
+                n += 1
+        except BaseException as e:  # also the SystemExit of a failed check
+            self.failure = e
+
+
+class Use:
+    """Questions, subscribers, and agents that end and come back."""
+
+    def __init__(self, fleet, agents, series, rng):
+        self.fleet, self.agents, self.series, self.rng = fleet, agents, series, rng
+        self.stop = threading.Event()
+        self.threads = [Background(self.stop, step) for step in (self.ask, self.churn, self.subscribe)]
+        self.tail = self.listen()
+
+    def ask(self, n):
+        name = self.rng.choice(self.agents).name
+        args = (["top", "--since", "1m"], ["hosts"], ["history", "--host", name, "--name", "*", "-m", "cpu_time", "--since", "1m"])[n % 3]
+        begin = time.monotonic()
+        code, _, err = self.fleet.cli(*args, "--format", "json", expect=None)
+        if code not in (0, 5):
+            check("answer to %s: %s" % (args[0], err), code, 0)
+        if n % 3 == 0:  # one kind, so that times compare
+            self.series.add("answer, ms", (time.monotonic() - begin) * 1e3)
+        self.stop.wait(0.3)
+
+    def churn(self, n):
+        if not self.stop.wait(EACH_S):
+            agent = self.agents[n % len(self.agents)]
+            code = agent.end(agent.killed_in_turn())
+            if not agent.killed_in_turn():
+                check("an agent ends in order", code, 0)
+            agent.start()
+
+    def listen(self):
+        tls = self.fleet.tls("subscriber")
+        return self.fleet.start("procfleet", "tail", "--samples", "--format", "json", "--events", "127.0.0.1:" + self.fleet.ports["events"],
+                                "--collector", "127.0.0.1:" + self.fleet.ports["query"], "--ca", tls["ca"], "--cert", tls["cert"],
+                                "--key", tls["key"], log="tail.null")
+
+    def subscribe(self, n):
+        p = self.listen()
+        self.stop.wait(3)
+        p.kill()
+        p.wait()
+        self.fleet.processes.remove(p)
+        self.stop.wait(1)
+
+    def begin(self):
+        for t in self.threads:
+            t.start()
+
+    def end(self):
+        self.stop.set()
+        for t in self.threads:
+            t.join(300)
+            ensure("nothing failed meanwhile", t.failure is None and not t.is_alive(), repr(t.failure))
+        ensure("the subscriber still listens", self.tail.poll() is None)
+
+
+def look(fleet, agents, real, series):
+    for who, pid, rooms in (("collector", fleet.collector.pid, ["data"]), ("agent", real.pid, ["agents/real"])):
+        resident, files, threads = usage(pid)
+        series.add(who + " resident, MiB", resident)
+        if who == "agent":
+            series.add("agent descriptors a process", files / sum(p.isdigit() for p in os.listdir("/proc")))
+        else:
+            series.add("collector descriptors", files)
+        series.add(who + " threads", threads)
+        series.add(who + " disk, MiB", sum(disk(fleet.path(room)) for room in rooms))
+    acks = []
+    for agent in agents:
+        while agent.acks:
+            acks.append(agent.acks.popleft())
+    if acks:
+        series.add("acknowledgement, ms", sum(acks) / len(acks))
+    log = fleet.path("tail.null")
+    if os.path.getsize(log) > 64 * MIB:  # nobody reads what subscribers print
+        os.truncate(log, 0)
+
+
+# -- verdict --
+
+
+def judge_slopes(series):
+    bad = []
+    print("%-28s %10s %12s %10s %10s   per hour" % ("", "level", "slope", "+-", "limit"))
+    for name, limit in LIMITS.items():
+        level, slope, half = series.fit(name)
+        wrong = slope - half > limit and not (SANITIZED and "resident" in name)
+        bad += [name] if wrong else []
+        print("%-28s %10.2f %12.2f %10.2f %10.1f%s" % (name, level, slope, half, limit, "  DRIFTS" if wrong else ""))
+    check("nothing drifts", bad, [])
+
+
+def judge_ledger(fleet, agents):
+    form = "%Y-%m-%dT%H:%M:%SZ"
+    now = time.time()
+    span = ["--since", time.strftime(form, time.gmtime(now - 6 * 3600)), "--until", time.strftime(form, time.gmtime(now + 3600))]
+    sums = collections.Counter()
+    for agent in agents:
+        _, out, _ = fleet.cli("coverage", "--host", agent.name, "--format", "json", *span, expect=None)
+        told = json.loads(out)[0]
+        story = "%s: made %d ticks, ended %d times, killed %d times; the ledger says %r" % (
+            agent.name, agent.ticks, agent.ends, agent.kills, told)
+        check("%s left nothing behind" % agent.name, [n for n in agent.left if n], [])
+        if agent.kills == 0:
+            ensure("%s has all it made" % agent.name,
+                   (told["ticks"], told["lost_ticks"], told["missing_batches"]) == (agent.ticks, 0, 0), story)
+        else:
+            ensure("%s has all it made but for what is counted" % agent.name,
+                   told["ticks"] <= agent.ticks <= told["ticks"] + told["lost_ticks"] + agent.kills, story)
+        sums.update(made=agent.ticks, stored=told["ticks"], counted_as_lost=told["lost_ticks"], kills=agent.kills, ends=agent.ends)
+    print(json.dumps(dict(sums)))
+
+
+def main():
+    rng = random.Random(SEED)
+    print("seed", SEED, "agents", AGENTS, "seconds", SECONDS)
+    with Fleet() as fleet:
+        fleet.start_collector()
+        real = fleet.start_agent("real")
+        agents = [Agent(fleet, i + 1) for i in range(AGENTS)]
+        for agent in agents:
+            agent.start()
+        fleet.wait_for("all agents to report", lambda: all(fleet.hosts().get(a.name, {}).get("batches") for a in agents))
+        series = Series()
+        use = Use(fleet, agents, series, rng)
+        use.begin()
+        while time.monotonic() - series.begin < SECONDS:
+            look(fleet, agents, real, series)
+            time.sleep(1)
+        use.end()
+        for agent in agents:
+            check("%s ends in order" % agent.name, agent.end(False), 0)
+        judge_ledger(fleet, agents)
+        check("the real agent ends in order", fleet.stop(real), 0)
+        check("the collector ends in order", fleet.stop(fleet.collector), 0)
+        _, out, _ = fleet.run("procfleet-collector", "store", "check", "--set", "data_dir=" + fleet.path("data"), timeout=600)
+        print(out)
+        judge_slopes(series)
+
+
+main()
