@@ -14,6 +14,6 @@ foreach(directory IN LISTS directories)
        " -- ${CPACK_DEBIAN_PACKAGE_MAINTAINER}  ${when}\n")
   # One version of each library, with the preset's own flags: see cmake/deps.lock.
   file(WRITE ${directory}/../../lintian/overrides/${package} "${package}: embedded-library libyaml [usr/bin/${package}]\n")
-  file(GLOB manuals ${directory}/../../man/man*/*[0-9])
+  file(GLOB manuals ${directory}/../../man/man*/*.[0-9])
   execute_process(COMMAND gzip -9n -f ${directory}/changelog ${manuals} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

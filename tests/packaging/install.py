@@ -43,6 +43,8 @@ def expected(prefix, conf, unit_dir):
     files = {os.path.join(prefix, "bin", p) for p in PROGRAMS}
     files |= {os.path.join(prefix, "share/bash-completion/completions", p) for p in PROGRAMS}
     files |= {os.path.join(prefix, "share/doc", p, "LICENSE") for p in PROGRAMS}
+    files |= {os.path.join(prefix, "share/man/man1", p + ".1") for p in PROGRAMS}
+    files |= {os.path.join(prefix, "share", setting("PROCFLEET_ZSH_DIR"), "_" + p) for p in PROGRAMS}
     for name, program in SERVICES.items():
         files.add(os.path.join(conf, name + ".yaml"))
         files.add(os.path.join(prefix, unit_dir, program + ".service"))
@@ -50,7 +52,7 @@ def expected(prefix, conf, unit_dir):
 
 
 def is_document(path):
-    return re.search(r"share/(doc/[\w-]+/[\w-]+\.md|man/man\d/procfleet[\w-]*\.\d|zsh/[\w-]+/_procfleet[\w-]*)$", path)
+    return re.search(r"share/(doc/[\w-]+/[\w-]+\.md|man/man1/procfleet-[\w-]+\.1)$", path)
 
 
 def installs(top):
