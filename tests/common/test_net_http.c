@@ -1,0 +1,458 @@
+/* The HTTP listener and clients that mean it ill: raw sockets, no client's library. Linux. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/clk.h"
+#include "common/net.h"
+#include "common/net_http.h"
+#include "common/os.h"
+#include "tests/support/t.h"
+
+#define PATIENCE_S 30
+#define CONNS_MAX  64 /* of cmake/patch-nng.cmake */
+
+/* A server that answers what it is asked for, or keeps it. */
+struct desk {
+    struct net_http *http;
+    struct os_mutex *lock;
+    struct os_cond *came;
+    bool keeps;
+    size_t n;
+    struct net_http_call *kept[NET_HTTP_CALLS];
+};
+
+static void answer(struct net_http_call *call)
+{
+    char text[NET_HTTP_PATH_MAX + 16];
+    int n = snprintf(text, sizeof text, "you asked for %s", net_http_path(call));
+
+    net_http_answer(call, 200, "text/plain", text, (size_t)n);
+}
+
+static void on_get(void *ctx, struct net_http_call *call)
+{
+    struct desk *d = ctx;
+    bool keeps;
+
+    os_mutex_lock(d->lock);
+    keeps = d->keeps;
+    if (keeps) {
+        d->kept[d->n++] = call;
+        os_cond_wake_all(d->came);
+    }
+    os_mutex_unlock(d->lock);
+    if (!keeps) {
+        answer(call);
+    }
+}
+
+static void desk_open(struct desk *d, bool keeps)
+{
+    struct net_http_conf conf = {.address = "127.0.0.1:0", .on_get = on_get, .ctx = d};
+    struct errmsg why = {""};
+
+    *d = (struct desk){.keeps = keeps};
+    assert_ok(os_mutex_create(&d->lock));
+    assert_ok(os_cond_create(&d->came, d->lock));
+    assert_ok(net_http_start(&d->http, &conf, &why));
+    assert_true(net_http_port(d->http) > 0);
+}
+
+/* Waits until so many are kept. */
+static void desk_wait(struct desk *d, size_t n)
+{
+    int64_t end_ns = os_mono_ns() + PATIENCE_S * CLK_S;
+
+    os_mutex_lock(d->lock);
+    while (d->n < n) {
+        assert_ok(os_cond_wait_until(d->came, end_ns));
+    }
+    os_mutex_unlock(d->lock);
+}
+
+static void desk_close(struct desk *d)
+{
+    net_http_stop(d->http);
+    os_cond_destroy(d->came);
+    os_mutex_destroy(d->lock);
+}
+
+/* -- clients -- */
+
+static int dial(const struct desk *d)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)net_http_port(d->http)),
+                             .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof at), 0);
+    return fd;
+}
+
+/* False: the server has closed before it took all. */
+static bool tell(int fd, const void *p, size_t n)
+{
+    while (n > 0) {
+        ssize_t sent = send(fd, p, n, MSG_NOSIGNAL);
+
+        if (sent <= 0) {
+            assert_true(errno == EPIPE || errno == ECONNRESET);
+            return false;
+        }
+        p = (const char *)p + sent;
+        n -= (size_t)sent;
+    }
+    return true;
+}
+
+/* All up to the end of the connection, which is awaited; closes. */
+static size_t hear(int fd, char *text, size_t size)
+{
+    size_t n = 0;
+
+    for (;;) {
+        ssize_t got = recv(fd, text + n, size - 1 - n, 0);
+
+        if (got <= 0) {
+            assert_true(got == 0 || errno == ECONNRESET); /* and no timeout */
+            text[n] = '\0';
+            close(fd);
+            return n;
+        }
+        n += (size_t)got;
+        assert_true(n < size - 1);
+    }
+}
+
+/* What the server says to these bytes. */
+static const char *ask(const struct desk *d, const void *p, size_t n)
+{
+    static char text[4096];
+    int fd = dial(d);
+
+    if (tell(fd, p, n)) {
+        shutdown(fd, SHUT_WR);
+    }
+    hear(fd, text, sizeof text);
+    return text;
+}
+
+static const char *ask_text(const struct desk *d, const char *request)
+{
+    return ask(d, request, strlen(request));
+}
+
+static const char *get(const struct desk *d, const char *path)
+{
+    char request[512];
+
+    (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", path);
+    return ask_text(d, request);
+}
+
+static void assert_served(const struct desk *d)
+{
+    const char *said = get(d, "/still");
+
+    assert_memory_equal(said, "HTTP/1.1 200 OK\r\n", 17);
+    assert_non_null(strstr(said, "\r\n\r\nyou asked for /still"));
+}
+
+/* -- tests -- */
+
+static void a_get_is_answered_and_its_connection_ends(void **state)
+{
+    struct net_http_stats stats;
+    struct desk d;
+    const char *said;
+
+    (void)state;
+    desk_open(&d, false);
+    assert_served(&d);
+    said = get(&d, "/a/b?c=d");
+    assert_non_null(strstr(said, "Connection: close\r\n"));
+    assert_non_null(strstr(said, "Content-Type: text/plain\r\n"));
+    assert_non_null(strstr(said, "\r\n\r\nyou asked for /a/b"));
+    assert_null(strstr(said, "c=d"));
+    assert_non_null(strstr(ask_text(&d, "GET /old HTTP/1.0\r\n\r\n"), "you asked for /old"));
+    net_http_stats(d.http, &stats);
+    assert_int_equal(stats.requests, 3);
+    assert_int_equal(stats.refused, 0);
+    desk_close(&d);
+}
+
+static void an_answer_may_come_later_from_another_thread(void **state)
+{
+    static char text[4096];
+    struct desk d;
+    int fd;
+
+    (void)state;
+    desk_open(&d, true);
+    fd = dial(&d);
+    assert_true(tell(fd, "GET /x HTTP/1.0\r\n\r\n", 19));
+    desk_wait(&d, 1);
+    answer(d.kept[0]); /* here */
+    hear(fd, text, sizeof text);
+    assert_non_null(strstr(text, "you asked for /x"));
+    desk_close(&d);
+}
+
+static void other_methods_are_refused(void **state)
+{
+    static const char *const methods[] = {"POST", "HEAD", "PUT", "get", "DELETE"};
+    struct net_http_stats stats;
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (size_t i = 0; i < COUNT_OF(methods); i++) {
+        char request[200];
+        const char *said;
+
+        (void)snprintf(request, sizeof request,
+                       "%s / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nGET ", methods[i]);
+        said = ask_text(&d, request);
+        assert_non_null(strstr(said, " 405 "));
+        assert_non_null(strstr(said, "Allow: GET\r\n"));
+        assert_null(strstr(said + 1, "HTTP/1.1")); /* one answer: the body is no request */
+    }
+    net_http_stats(d.http, &stats);
+    assert_int_equal(stats.refused, COUNT_OF(methods));
+    desk_close(&d);
+}
+
+static void a_path_that_ends_in_an_escape_is_only_a_path(void **state)
+{
+    char path[400] = "/";
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (size_t i = 0; i < 100; i++) {
+        memcpy(path + 1 + 3 * i, "%41", 4); /* with its NUL */
+        assert_non_null(strstr(get(&d, path), " 200 OK"));
+    }
+    assert_non_null(strstr(get(&d, "/%"), " 200 OK"));
+    assert_non_null(strstr(get(&d, "/%4"), " 200 OK"));
+    assert_non_null(strstr(get(&d, "/%00"), " 200 OK"));
+    desk_close(&d);
+}
+
+static void what_is_no_request_ends_its_connection(void **state)
+{
+    static const char *const requests[] = {
+        "",
+        "\r\n\r\n",
+        "GET\r\n\r\n",
+        "GET /\r\n\r\n",
+        "GET / HTTP/2.0\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n", /* no host */
+        "GET relative HTTP/1.0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost\r\n\r\n",
+        "GET / HTTP/1.1\r\n\x01\r\n\r\n",
+        "GET / HTTP/1.1\rHost: h\n\n",
+        "GET /half",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    };
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (size_t i = 0; i < COUNT_OF(requests); i++) {
+        assert_null(strstr(ask_text(&d, requests[i]), " 200 "));
+    }
+    assert_served(&d);
+    desk_close(&d);
+}
+
+static void a_request_over_its_bound_ends_its_connection(void **state)
+{
+    static char line[1 << 16];
+    static char text[4096];
+    struct desk d;
+    int fd;
+
+    (void)state;
+    desk_open(&d, false);
+    memset(line, 'a', sizeof line);
+    memcpy(line, "GET /", 5);
+    assert_string_equal(ask(&d, line, sizeof line), ""); /* one long line */
+    fd = dial(&d);
+    assert_true(tell(fd, "GET / HTTP/1.1\r\nHost: h\r\n", 25));
+    for (size_t i = 0; i < 100000 && tell(fd, "X-Name: value\r\n", 15); i++) {
+        /* a client that always has one header more */
+    }
+    assert_int_equal(hear(fd, text, sizeof text), 0);
+    assert_served(&d);
+    desk_close(&d);
+}
+
+static void of_too_many_connections_the_oldest_goes(void **state)
+{
+    int fds[2 * CONNS_MAX];
+    char text[64];
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        fds[i] = dial(&d);
+        (void)tell(fds[i], "GET /", 5);
+    }
+    assert_served(&d);
+    for (size_t i = 0; i < COUNT_OF(fds) - CONNS_MAX; i++) {
+        assert_int_equal(hear(fds[i], text, sizeof text), 0);
+    }
+    for (size_t i = COUNT_OF(fds) - CONNS_MAX; i < COUNT_OF(fds); i++) {
+        close(fds[i]);
+    }
+    desk_close(&d);
+}
+
+static void of_too_many_requests_the_last_is_told_to_come_again(void **state)
+{
+    int fds[NET_HTTP_CALLS];
+    char text[512];
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, true);
+    for (size_t i = 0; i < NET_HTTP_CALLS; i++) {
+        fds[i] = dial(&d);
+        assert_true(tell(fds[i], "GET /x HTTP/1.0\r\n\r\n", 19));
+        desk_wait(&d, i + 1);
+    }
+    assert_non_null(strstr(get(&d, "/y"), " 503 "));
+    for (size_t i = 0; i < NET_HTTP_CALLS; i++) {
+        answer(d.kept[i]);
+        hear(fds[i], text, sizeof text);
+        assert_non_null(strstr(text, "you asked for /x"));
+    }
+    desk_close(&d);
+}
+
+static void clients_that_go_before_their_answer_do_no_harm(void **state)
+{
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, true);
+    for (size_t i = 0; i < 20; i++) {
+        int fd = dial(&d);
+
+        assert_true(tell(fd, "GET /x HTTP/1.0\r\n\r\n", 19));
+        desk_wait(&d, i + 1);
+        close(fd);
+    }
+    for (size_t i = 0; i < 20; i++) {
+        answer(d.kept[i]);
+    }
+    desk_close(&d);
+}
+
+static void connections_that_wait_do_not_keep_it_from_stopping(void **state)
+{
+    struct desk d;
+    int fds[8];
+
+    (void)state;
+    desk_open(&d, false);
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        fds[i] = dial(&d);
+        (void)tell(fds[i], "GET / HT", i);
+    }
+    assert_served(&d);
+    desk_close(&d);
+    for (size_t i = 0; i < COUNT_OF(fds); i++) {
+        close(fds[i]);
+    }
+}
+
+static void changed_requests_are_answered_or_not_and_nothing_breaks(void **state)
+{
+    static const char whole[] = "GET /metrics%41?x HTTP/1.1\r\nHost: h:1\r\nConnection: close\r\n"
+                                "Content-Length: 3\r\nAccept: */*\r\n\r\nabc";
+    uint32_t seed = 7;
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (unsigned i = 0; i < 300; i++) {
+        char request[sizeof whole];
+
+        memcpy(request, whole, sizeof whole);
+        for (unsigned k = 0; k < 1 + i % 4; k++) {
+            seed = seed * 1664525u + 1013904223u;
+            request[(seed >> 8) % (sizeof whole - 1)] = (char)(seed >> 24);
+        }
+        (void)ask(&d, request, sizeof request - 1);
+    }
+    assert_served(&d);
+    desk_close(&d);
+}
+
+static void an_address_in_use_is_told(void **state)
+{
+    struct net_http_conf conf = {.on_get = on_get};
+    struct net_http *second = NULL;
+    struct errmsg why = {""};
+    struct desk d;
+    char address[32];
+
+    (void)state;
+    desk_open(&d, false);
+    /* Not by the same name: NNG would hand out the same server. */
+    (void)snprintf(address, sizeof address, "localhost:%u", net_http_port(d.http));
+    conf.address = address;
+    assert_err(net_http_start(&second, &conf, &why), ERR_BUSY);
+    assert_non_null(strstr(why.text, address));
+    conf.address = "nowhere";
+    assert_err(net_http_start(&second, &conf, &why), ERR_INVALID);
+    desk_close(&d);
+}
+
+static int begin(void **state)
+{
+    struct errmsg why;
+
+    (void)state;
+    return net_init(&why) != ERR_OK;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    net_fini();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_get_is_answered_and_its_connection_ends),
+        cmocka_unit_test(an_answer_may_come_later_from_another_thread),
+        cmocka_unit_test(other_methods_are_refused),
+        cmocka_unit_test(a_path_that_ends_in_an_escape_is_only_a_path),
+        cmocka_unit_test(what_is_no_request_ends_its_connection),
+        cmocka_unit_test(a_request_over_its_bound_ends_its_connection),
+        cmocka_unit_test(of_too_many_connections_the_oldest_goes),
+        cmocka_unit_test(of_too_many_requests_the_last_is_told_to_come_again),
+        cmocka_unit_test(clients_that_go_before_their_answer_do_no_harm),
+        cmocka_unit_test(connections_that_wait_do_not_keep_it_from_stopping),
+        cmocka_unit_test(changed_requests_are_answered_or_not_and_nothing_breaks),
+        cmocka_unit_test(an_address_in_use_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}
