@@ -1,5 +1,6 @@
 #include "common/sheet.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -162,7 +163,9 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
         if (!s->columns[i].key) {
             continue;
         }
-        if (c->state == SHEET_STRING) {
+        if (c->state == SHEET_STRING && s->columns[i].unit == SHEET_REAL) {
+            v = json_real(strtod(c->text.p, NULL));
+        } else if (c->state == SHEET_STRING) {
             v = json_text(s, c->text);
         } else if (c->state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
             v = json_boolean(c->number != 0);

@@ -28,6 +28,7 @@ enum sheet_unit {
     SHEET_FLAG, /* true is shown, false is absent from tables */
     SHEET_HEX,  /* a mask */
     SHEET_EXIT, /* exit code: decimal, above 255 in hex */
+    SHEET_REAL, /* a number; one that is not whole is given as its text, with a NUL */
 };
 
 struct sheet_column {

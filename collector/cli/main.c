@@ -23,6 +23,7 @@ static const struct {
     {&cmd_tree_usage, cmd_tree},
     {&cmd_overview_usage, cmd_overview},
     {&cmd_coverage_usage, cmd_coverage},
+    {&cmd_admin_usage, cmd_admin},
     {&completion, NULL},
     {&man, NULL},
     {&version, NULL},
