@@ -21,6 +21,18 @@ static void fail(struct rpc_call *call, enum err e)
              err_text(e));
 }
 
+/* Hosts outside a scope are none of its holder's business, and the collector is everybody's. */
+static bool refused(struct rpc_call *call)
+{
+    if (!rpc_call_peer(call)->scope[0]) {
+        return false;
+    }
+    rpc_fail(call, RPC_PERMISSION_DENIED, 0,
+             "this certificate is limited to hosts that fit '%s': use one without a scope",
+             rpc_call_peer(call)->scope);
+    return true;
+}
+
 static void reply(struct rpc_call *call, struct buf *out, enum err e)
 {
     if (e) {
@@ -55,12 +67,17 @@ static enum err status_put(struct buf *out, const struct admin *a, struct figure
 static void on_status(void *ctx, struct rpc_call *call)
 {
     const struct net_identity *who = rpc_call_peer(call);
-    struct figures *f = mem_zalloc(sizeof *f);
-    struct wire_figure *figures = mem_array(WIRE_FIGURES_MAX, sizeof *figures);
+    struct figures *f;
+    struct wire_figure *figures;
     char name[160];
     struct buf out;
     enum err e = ERR_NOMEM;
 
+    if (refused(call)) {
+        return;
+    }
+    f = mem_zalloc(sizeof *f);
+    figures = mem_array(WIRE_FIGURES_MAX, sizeof *figures);
     log_line(LOG_INFO, "admin", "status", "peer=%s name=%s", who->address,
              log_str(name, sizeof name, who->name));
     buf_init(&out, REPLY_MAX);
@@ -84,8 +101,12 @@ static void on_disconnect(void *ctx, struct rpc_call *call)
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
     struct buf out;
-    enum err e = wire_disconnect_decode(&ask, p, n);
+    enum err e;
 
+    if (refused(call)) {
+        return;
+    }
+    e = wire_disconnect_decode(&ask, p, n);
     if (e || !ask.host[0]) {
         fail(call, e ? e : ERR_INVALID);
         return;
@@ -116,9 +137,13 @@ static void on_log_level(void *ctx, struct rpc_call *call)
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
     struct buf out;
-    enum err e = wire_log_level_decode(&ask, p, n);
+    enum err e;
 
     (void)ctx;
+    if (refused(call)) {
+        return;
+    }
+    e = wire_log_level_decode(&ask, p, n);
     if (e || log_level_parse(&level, ask.level) != ERR_OK) {
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "a level is error, warn, info or debug");
         return;

@@ -4,6 +4,7 @@
  *
  *   OK                   done
  *   INVALID_ARGUMENT     not a request; no such level
+ *   PERMISSION_DENIED    the certificate has a scope
  *   NOT_FOUND            Disconnect: no connection of a certificate of that name
  *   RESOURCE_EXHAUSTED   too little memory
  *
