@@ -15,8 +15,7 @@
 
 #define MESSAGE_MAX (8u << 20) /* what we take from the collector */
 #define HEADER_MAX  4096u      /* of a frame */
-#define PART_MS     500        /* how long we wait without looking whether to stop */
-#define LAST_MS     5000       /* for an answer after that */
+#define LAST_MS     5000       /* for an answer when it is time to stop */
 
 void say(const char *format, ...)
 {
@@ -216,22 +215,16 @@ static int call_once(struct client *c, const char *method, const ProtobufCMessag
 {
     uint32_t call_id[4] = {nng_random(), nng_random(), nng_random(), nng_random()};
     nng_msg *m = frame(method, request, wait_ms + 10000, (uint8_t *)call_id);
-    int64_t end = now_ms() + wait_ms + 20000;
-    bool ending = false;
+    int32_t limit_ms = c->conf->over() ? LAST_MS : (int32_t)wait_ms + 20000;
     int e;
 
-    e = nng_sendmsg(c->socket, m, 0);
+    e = nng_socket_set_ms(c->socket, NNG_OPT_RECVTIMEO, limit_ms);
+    e = e ? e : nng_sendmsg(c->socket, m, 0);
     if (e) {
         nng_msg_free(m);
         return e;
     }
-    do { /* in parts, so that it is seen when time is up */
-        e = nng_recvmsg(c->socket, &out->message, 0);
-        if (!ending && c->conf->over()) {
-            ending = true;
-            end = now_ms() + LAST_MS;
-        }
-    } while (e == NNG_ETIMEDOUT && now_ms() < end);
+    e = nng_recvmsg(c->socket, &out->message, 0); /* a time-out would end the request */
     if (!e && !reply_read(out, (uint8_t *)call_id)) {
         client_reply_free(out);
         e = NNG_EPROTO;
@@ -247,7 +240,6 @@ bool client_call(struct client *c, const char *method, const ProtobufCMessage *r
     if (!c->open) {
         int e = nng_req0_open(&c->socket);
 
-        e = e ? e : nng_socket_set_ms(c->socket, NNG_OPT_RECVTIMEO, PART_MS);
         e = e ? e : nng_socket_set_ms(c->socket, NNG_OPT_SENDTIMEO, 20000);
         if (e) {
             die("%s", nng_strerror(e));

@@ -145,7 +145,7 @@ class Connection:
     """Messages to and from one port of the collector, over mutual TLS."""
 
     def __init__(self, options, address, ours, theirs):
-        self.address, self.data, self.socket = address, b"", None
+        self.address, self.data, self.socket, self.heard = address, b"", None, False
         host, _, port = address.rpartition(":")
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -185,8 +185,9 @@ class Connection:
         except OSError as e:
             raise Unreachable("%s: %s" % (self.address, e)) from e
         if not part:
-            raise Unreachable("%s closed the connection; is the certificate of role subscribe?" % self.address)
+            raise Unreachable("%s closed the connection%s" % (self.address, "" if self.heard else "; is the certificate of role subscribe?"))
         self.data += part
+        self.heard = True
         return True
 
     def exactly(self, n, seconds=20):
