@@ -59,6 +59,8 @@ int64_t os_resident_peak(void);  /* the most it ever was; 0 when unknown */
 void os_prefer_large_pages(void *p, size_t n);
 bool os_is_terminal(int fd);        /* 0, 1 or 2 */
 unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
+bool os_terminal_vt(void); /* standard output is a terminal that takes VT sequences; makes it take
+                              them where that is a setting */
 
 /* argc and argv of main, in UTF-8 on every system; they stay valid until the program ends.
  * Standard output and error take UTF-8 from then on. */

@@ -349,6 +349,13 @@ bool os_is_terminal(int fd)
     return isatty(fd) == 1;
 }
 
+bool os_terminal_vt(void)
+{
+    const char *name = getenv("TERM");
+
+    return os_is_terminal(1) && !(name && strcmp(name, "dumb") == 0);
+}
+
 unsigned os_terminal_columns(void)
 {
     struct winsize w;

@@ -355,6 +355,15 @@ bool os_is_terminal(int fd)
     return GetConsoleMode(h, &mode) != 0;
 }
 
+bool os_terminal_vt(void)
+{
+    HANDLE h = GetStdHandle(STD_OUTPUT_HANDLE);
+    DWORD mode;
+
+    return GetConsoleMode(h, &mode) != 0 &&
+           SetConsoleMode(h, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING) != 0;
+}
+
 unsigned os_terminal_columns(void)
 {
     CONSOLE_SCREEN_BUFFER_INFO info;

@@ -22,12 +22,12 @@ enum err paint_choose(const char *when)
 
 bool paint_wanted(void)
 {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+    const char *no = getenv("NO_COLOR");
 
     if (chosen != AUTO) {
         return chosen == ALWAYS;
     }
-    return os_is_terminal(1) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+    return !(no && *no) && os_terminal_vt();
 }
 
 void paint_put(struct buf *out, unsigned style, bool colours)

@@ -11,6 +11,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/paint.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)
 #define NOTES_MAX  64
@@ -20,7 +21,7 @@
 struct sheet {
     FILE *to;
     enum sheet_format format;
-    bool live;
+    bool live, colours;
     const struct sheet_column *columns;
     size_t n;
     size_t n_rows; /* printed or waiting */
@@ -57,6 +58,7 @@ enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, boo
     s->to = to;
     s->format = format == SHEET_AS_JSON && live ? SHEET_AS_JSONL : format;
     s->live = live;
+    s->colours = to == stdout && paint_wanted();
     s->columns = columns;
     s->n = n < SHEET_COLUMNS ? n : SHEET_COLUMNS;
     arena_init(&s->memory, MEMORY_MAX);
@@ -244,13 +246,48 @@ static size_t last_shown(const struct sheet *s)
     return last;
 }
 
-static void table_line(struct sheet *s, const char *const *texts)
+/* Of a cell of the body. */
+static unsigned style_of(enum sheet_unit unit, const char *text)
+{
+    if (unit == SHEET_STATE) {
+        return paint_of_state(text);
+    }
+    return unit == SHEET_ALARM && strcmp(text, "0") != 0 && strcmp(text, "-") != 0 ? PAINT_YELLOW
+                                                                                   : PAINT_PLAIN;
+}
+
+static void ink(struct sheet *s, unsigned style)
+{
+    if (s->colours) {
+        buf_reset(&s->line);
+        paint_put(&s->line, style, true);
+        fwrite(s->line.p, 1, s->line.n, s->to);
+    }
+}
+
+static void table_text(struct sheet *s, const char *text, size_t n, unsigned style)
+{
+    if (style != PAINT_PLAIN) {
+        ink(s, style);
+    }
+    fwrite(text, 1, n, s->to);
+    if (style != PAINT_PLAIN) {
+        ink(s, PAINT_PLAIN);
+    }
+}
+
+static bool is_text(enum sheet_unit unit)
+{
+    return unit == SHEET_TEXT || unit == SHEET_TIME || unit == SHEET_STATE;
+}
+
+static void table_line(struct sheet *s, const char *const *texts, bool header)
 {
     size_t columns = s->to == stdout && os_is_terminal(1) ? os_terminal_columns() : 0;
     size_t at = 0, last = last_shown(s);
 
     for (size_t i = 0; i <= last; i++) {
-        size_t n, width;
+        size_t n, width, pad;
         bool right;
 
         if (!s->columns[i].title) {
@@ -258,14 +295,15 @@ static void table_line(struct sheet *s, const char *const *texts)
         }
         n = strlen(texts[i]);
         width = human_width(texts[i], n);
-        right = s->columns[i].unit != SHEET_TEXT && s->columns[i].unit != SHEET_TIME;
+        right = !is_text(s->columns[i].unit);
+        pad = s->width[i] > width ? s->width[i] - width : 0;
         if (i == last && columns && at + width > columns) {
             n = human_prefix(texts[i], n, columns > at ? columns - at : 0);
-            width = 0;
+            pad = s->width[i];
         }
-        fprintf(s->to, "%*s%.*s%*s", right && s->width[i] > width ? (int)(s->width[i] - width) : 0,
-                "", (int)n, texts[i],
-                !right && i != last && s->width[i] > width ? (int)(s->width[i] - width) : 0, "");
+        fprintf(s->to, "%*s", right ? (int)pad : 0, "");
+        table_text(s, texts[i], n, header ? PAINT_BOLD : style_of(s->columns[i].unit, texts[i]));
+        fprintf(s->to, "%*s", !right && i != last ? (int)pad : 0, "");
         fputs(i == last ? "\n" : "  ", s->to);
         at += s->width[i] + 2;
     }
@@ -279,11 +317,11 @@ static void table_flush(struct sheet *s)
         titles[i] = s->columns[i].title ? s->columns[i].title : "";
     }
     if (!s->header_done && s->n_waiting) {
-        table_line(s, titles);
+        table_line(s, titles, true);
         s->header_done = true;
     }
     for (size_t r = 0; r < s->n_waiting; r++) {
-        table_line(s, s->waiting + r * s->n);
+        table_line(s, s->waiting + r * s->n, false);
     }
     s->n_waiting = 0;
     arena_reset(&s->memory);
@@ -377,14 +415,32 @@ void sheet_note(struct sheet *s, struct str text)
     }
 }
 
+/* Full coverage is as it should be; what is missing stands out. */
+static unsigned style_of_note(const char *note)
+{
+    bool full = strncmp(note, "coverage 100 %", 14) == 0;
+
+    return strncmp(note, "coverage", 8) == 0 && !full ? PAINT_YELLOW : PAINT_PLAIN;
+}
+
 static void print_notes(struct sheet *s)
 {
     FILE *to = s->format == SHEET_AS_TABLE ? s->to : stderr;
 
     for (size_t i = 0; i < s->n_notes; i++) {
+        unsigned style =
+            s->format == SHEET_AS_TABLE ? style_of_note(s->notes[i]) : (unsigned)PAINT_PLAIN;
+
+        if (style) {
+            ink(s, style);
+        }
         buf_reset(&s->line);
         human_text(&s->line, str_make(s->notes[i]));
-        fprintf(to, "%s\n", buf_cstr(&s->line));
+        fputs(buf_cstr(&s->line), to);
+        if (style) {
+            ink(s, PAINT_PLAIN);
+        }
+        fputc('\n', to);
     }
 }
 

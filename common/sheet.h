@@ -25,10 +25,12 @@ enum sheet_unit {
     SHEET_TIME, /* UTC ns */
     SHEET_BYTES,
     SHEET_PERMILLE,
-    SHEET_FLAG, /* true is shown, false is absent from tables */
-    SHEET_HEX,  /* a mask */
-    SHEET_EXIT, /* exit code: decimal, above 255 in hex */
-    SHEET_REAL, /* a number; one that is not whole is given as its text, with a NUL */
+    SHEET_FLAG,  /* true is shown, false is absent from tables */
+    SHEET_HEX,   /* a mask */
+    SHEET_EXIT,  /* exit code: decimal, above 255 in hex */
+    SHEET_STATE, /* a text that says how something fares: coloured */
+    SHEET_ALARM, /* a count that should be zero: coloured when it is not */
+    SHEET_REAL,  /* a number; one that is not whole is given as its text, with a NUL */
 };
 
 struct sheet_column {

@@ -8,6 +8,7 @@
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"
+#include "common/paint.h"
 #include "common/pki.h"
 
 #define TIMEOUT_NS (10 * CLK_S)
@@ -90,6 +91,16 @@ static enum err read_format(struct cli *c, struct errmsg *why)
     return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json or csv", format);
 }
 
+static enum err read_colour(struct cli *c, struct errmsg *why)
+{
+    const char *when = opt_value(c->args, "color");
+
+    if (when && paint_choose(when) != ERR_OK) {
+        return errmsg_set(why, ERR_USAGE, "--color: '%s' is not auto, always or never", when);
+    }
+    return ERR_OK;
+}
+
 static int print_help(const struct opt_command *cmd)
 {
     struct buf out;
@@ -109,7 +120,8 @@ static int run(struct cli *c, int (*body)(struct cli *c))
     if (opt_flag(c->args, "help")) {
         return print_help(c->cmd);
     }
-    if (read_format(c, &why) != ERR_OK || read_settings(c, &why) != ERR_OK) {
+    if (read_colour(c, &why) != ERR_OK || read_format(c, &why) != ERR_OK ||
+        read_settings(c, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     if (net_init(&why) != ERR_OK) {

@@ -45,6 +45,8 @@ extern const struct opt_set cli_sets[];
         {"key", 0, "FILE", "own private key (PROCFLEET_KEY)", 0},                                 \
         {"server-name", 0, "NAME", "name the collector's certificate must carry", 0},             \
         {"timeout", 0, "SPAN", "longest wait for an answer (10s)", 0},                            \
+        {"color", 0, "auto|always|never",                                                         \
+         "bold and colours in tables (auto: on a terminal, unless NO_COLOR is set)", 0},          \
     {                                                                                             \
         "format", 'f', "table|json|csv", "how it is printed (table)", 0                           \
     }

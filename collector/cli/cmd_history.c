@@ -1,7 +1,10 @@
 #include <string.h>
 
+#include "collector/cli/history_plot.h"
 #include "collector/cli/rows.h"
+#include "collector/cli/term.h"
 #include "common/clk.h"
+#include "common/os.h"
 
 static const struct opt opts[] = {
     {"metric", 'm', "METRIC",
@@ -11,6 +14,10 @@ static const struct opt opts[] = {
     CLI_OPTS_RANGE,
     {"step", 0, "SPAN", "one row per process and step (every sample)", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
+    {"plot", 0, "braille|spark|none",
+     "plots of the whole range instead of the table, of at most 16 processes (below the table on a "
+     "terminal, of one process)",
+     0},
     {"limit", 'n', "N", "newest rows shown (1000)", 0},
     CLI_OPTS_CONNECTION,
 };
@@ -24,6 +31,7 @@ const struct opt_command cmd_history_usage = {
     .sets = cli_sets,
     .examples = "  procfleet history --host lab-7 --pid 4711\n"
                 "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
+                "  procfleet history --host lab-7 --pid 4711 --since 2h --plot braille\n"
                 "  procfleet history --pid 4711 -m read_bytes -m write_bytes --format csv\n"
                 "\n"
                 "Counters show their growth since the row before of the same process, gauges their "
@@ -67,11 +75,53 @@ static enum err read_metrics(struct cli *c, struct wire_query *q, struct fields 
     return ERR_OK;
 }
 
+/* -- plots -- */
+
+static enum err read_plot(struct cli *c, uint8_t *how, struct errmsg *why)
+{
+    static const char *const words[] = {"braille", "spark", "none"};
+    bool table = c->format == SHEET_AS_TABLE;
+    uint8_t def = table && os_is_terminal(1) ? HISTORY_PLOT_MAYBE : HISTORY_PLOT_NONE;
+    enum err e = cli_word(c, "plot", words, sizeof words / sizeof *words, def, how, why);
+
+    if (!e && !table && *how != HISTORY_PLOT_NONE) {
+        e = errmsg_set(why, ERR_USAGE, "--plot is for people; leave it or --format away");
+    }
+    return e;
+}
+
+static enum err print_plots(void *ctx)
+{
+    unsigned columns = os_terminal_columns();
+
+    return history_plot_print(ctx, stdout, columns ? columns : 80, !term_is_utf8());
+}
+
+/* The rows as a table, as plots, or both. */
+static int ask(struct cli *c, struct wire_query *q, const struct fields *f, uint8_t how)
+{
+    struct rows_also also = {.row = history_plot_row, .end = print_plots};
+    struct history_plot *plot;
+    int code;
+
+    if (history_plot_create(&plot, (enum history_plot_how)how, q->step_ns) != ERR_OK) {
+        return cli_fail(c, CLI_FAILED, "out of memory");
+    }
+    also.ctx = plot;
+    also.instead = how == HISTORY_PLOT_BRAILLE || how == HISTORY_PLOT_SPARK;
+    code = rows_ask_also(c, RPC_QUERY_HISTORY, q, f, true,
+                         "no samples of such a process in this range; --since looks further back",
+                         &also);
+    history_plot_destroy(plot);
+    return code;
+}
+
 static int body(struct cli *c)
 {
     struct fields f = {0};
     struct wire_query q;
     struct errmsg why = {""};
+    uint8_t how;
 
     fields_add(&f, FIELD_TIME, true);
     fields_add(&f, FIELD_HOST, true);
@@ -79,7 +129,7 @@ static int body(struct cli *c)
     fields_add(&f, FIELD_NAME, true);
     fields_add(&f, FIELD_START, false);
     if (cli_query(c, &q, 1000, &why) != ERR_OK || read_step(c, &q, &why) != ERR_OK ||
-        read_metrics(c, &q, &f, &why) != ERR_OK) {
+        read_metrics(c, &q, &f, &why) != ERR_OK || read_plot(c, &how, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     if (!q.has_pid && q.name.n == 0) {
@@ -90,8 +140,7 @@ static int body(struct cli *c)
         fields_add(&f, FIELD_INSTANCES, true);
     }
     fields_add(&f, FIELD_CPU_TIME_ORIGIN, false);
-    return rows_ask(c, RPC_QUERY_HISTORY, &q, &f, true,
-                    "no samples of such a process in this range; --since looks further back");
+    return ask(c, &q, &f, how);
 }
 
 int cmd_history(int argc, char **argv)

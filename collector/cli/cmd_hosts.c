@@ -23,7 +23,7 @@ const struct opt_command cmd_hosts_usage = {
 
 static const struct sheet_column columns[] = {
     {"host", "HOST", SHEET_TEXT},
-    {"state", "STATE", SHEET_TEXT},
+    {"state", "STATE", SHEET_STATE},
     {"source", "SOURCE", SHEET_TEXT},
     {"cpus", "CPUS", SHEET_COUNT},
     {"processes", "PROCESSES", SHEET_COUNT},
@@ -31,16 +31,16 @@ static const struct sheet_column columns[] = {
     {"first_time", NULL, SHEET_TIME},
     {"batches", "BATCHES", SHEET_COUNT},
     {"duplicates", NULL, SHEET_COUNT},
-    {"gaps", "GAPS", SHEET_COUNT},
-    {"lost_events", "LOST", SHEET_COUNT},
+    {"gaps", "GAPS", SHEET_ALARM},
+    {"lost_events", "LOST", SHEET_ALARM},
     {"polled", NULL, SHEET_FLAG},
     {"replay", NULL, SHEET_FLAG},
     {"clock_offset", NULL, SHEET_NS},
     {"clock_error", NULL, SHEET_NS},
     {NULL, "CLOCK", SHEET_TEXT},
     {"certificate_end", NULL, SHEET_TIME},
-    {NULL, "CERT", SHEET_TEXT},
-    {"clones", "CLONES", SHEET_COUNT},
+    {NULL, "CERT", SHEET_STATE},
+    {"clones", "CLONES", SHEET_ALARM},
     {"heard_time", NULL, SHEET_TIME},
     {"agent_version", "AGENT", SHEET_TEXT},
     {"id", "ID", SHEET_TEXT},
@@ -99,7 +99,7 @@ static struct str certificate_text(const struct wire_host *h, char *text, size_t
         return str_make(NULL);
     }
     if (left_ns <= 0) {
-        return str_make("ended");
+        return str_make("expired");
     }
     buf_init(&b, size);
     put_span(&b, left_ns);

@@ -19,6 +19,7 @@ struct rows {
     struct sheet *sheet;
     size_t keep; /* ring size, 0 = print at once */
     size_t n;    /* rows seen */
+    const struct rows_also *also;
     struct kept *ring;
     enum err e;
 };
@@ -51,7 +52,7 @@ static enum err keep_row(struct rows *r, const struct sheet_cell *cells)
 
 static void put(struct rows *r, const struct sheet_cell *cells)
 {
-    if (!r->e) {
+    if (!r->e && !(r->also && r->also->instead)) {
         r->e = r->keep ? keep_row(r, cells) : sheet_row(r->sheet, cells);
     }
     r->n++;
@@ -65,6 +66,9 @@ static void page(void *ctx, const struct wire_answer *a)
     for (size_t i = 0; i < a->n_rows; i++) {
         fields_row(r->f, cells, a, &a->rows[i]);
         put(r, cells);
+        if (r->also) {
+            r->also->row(r->also->ctx, a, &a->rows[i]);
+        }
     }
     for (size_t i = 0; i < a->n_events; i++) {
         fields_event(r->f, cells, a, &a->events[i]);
@@ -81,6 +85,9 @@ static void print_kept(struct rows *r)
 {
     size_t first = r->n > r->keep ? r->n - r->keep : 0;
 
+    if (r->also && r->also->instead) {
+        return;
+    }
     for (size_t i = first; i < r->n && !r->e; i++) {
         r->e = sheet_row(r->sheet, r->ring[i % r->keep].cells);
     }
@@ -106,7 +113,13 @@ static void free_kept(struct rows *r)
 int rows_ask(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
              bool newest, const char *none)
 {
-    struct rows r = {.f = f};
+    return rows_ask_also(c, method, q, f, newest, none, NULL);
+}
+
+int rows_ask_also(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
+                  bool newest, const char *none, const struct rows_also *also)
+{
+    struct rows r = {.f = f, .also = also};
     struct link *l;
     int code = CLI_FAILED;
 
@@ -136,6 +149,9 @@ int rows_ask(struct cli *c, const char *method, struct wire_query *q, const stru
         }
     }
     sheet_end(r.sheet);
+    if (!r.e && also) {
+        r.e = also->end(also->ctx);
+    }
     free_kept(&r);
     link_close(l);
     return r.e ? cli_fail(c, CLI_FAILED, "%s", err_text(r.e)) : code;

@@ -11,6 +11,18 @@
 int rows_ask(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
              bool newest, const char *none);
 
+/* What else is made of the rows on their way. */
+struct rows_also {
+    void (*row)(void *ctx, const struct wire_answer *a, const struct wire_row *row);
+    enum err (*end)(void *ctx); /* behind the table and its notes */
+    void *ctx;
+    bool instead; /* there is no table then, only notes */
+};
+
+/* The same; also may be NULL. */
+int rows_ask_also(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
+                  bool newest, const char *none, const struct rows_also *also);
+
 /* Adds what JSON and CSV carry of every process besides what the table shows. */
 void rows_add_details(struct fields *f);
 

@@ -23,6 +23,8 @@
 #define WRITE_WAIT_MS \
     2000 /* a terminal that takes nothing for so long gets no more of this picture */
 
+#define EMPTY_READS 20 /* readable, and nothing to read, so many times: the other side is gone */
+
 static const int noted[] = {SIGWINCH, SIGCONT, SIGTSTP, SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -30,7 +32,8 @@ static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 #define N_FATAL (sizeof fatal / sizeof *fatal)
 
 struct term {
-    bool input_ended;
+    bool lost;            /* it can be used no more */
+    unsigned empty_reads; /* one after the other; a change of modes causes one at times */
     struct sigaction before[N_NOTED];
 };
 
@@ -287,12 +290,9 @@ unsigned term_wait(struct term *t, int64_t timeout_ns)
         saw |= TERM_WOKEN;
     }
     saw |= by_signals(t);
-    if (fds[0].revents & POLLIN) {
-        saw |= TERM_KEYS;
-    } else if (fds[0].revents) {
-        saw |= TERM_STOP;
-    }
-    return t->input_ended ? saw | TERM_STOP : saw;
+    saw |= fds[0].revents & POLLIN ? TERM_KEYS : 0;
+    saw |= fds[0].revents & (POLLHUP | POLLERR | POLLNVAL) ? TERM_STOP : 0;
+    return t->lost || t->empty_reads >= EMPTY_READS ? saw | TERM_STOP : saw;
 }
 
 size_t term_read(struct term *t, void *p, size_t n)
@@ -304,11 +304,12 @@ size_t term_read(struct term *t, void *p, size_t n)
         return 0;
     }
     got = read(STDIN_FILENO, p, n);
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) {
+    if (got < 0) {
+        t->lost = errno != EINTR && errno != EAGAIN;
         return 0;
     }
-    t->input_ended = got <= 0; /* readable, and nothing to read: the other side is gone */
-    return got > 0 ? (size_t)got : 0;
+    t->empty_reads = got == 0 ? t->empty_reads + 1 : 0;
+    return (size_t)got;
 }
 
 void term_write(struct term *t, const void *p, size_t n)
@@ -334,7 +335,7 @@ void term_suspend(struct term *t)
     (void)sigaction(SIGTSTP, &mine, NULL);
     atomic_fetch_and(&the.signals, ~(unsigned)(NOTE_CONTINUED | NOTE_SUSPEND));
     if (remember() != ERR_OK || take() != ERR_OK) {
-        t->input_ended = true;
+        t->lost = true;
     }
 }
 

@@ -12,6 +12,7 @@
 #define LINE_BYTES  4096u
 #define PLOT_BYTES  (64u << 10)
 #define PARENTS_MAX 16u
+#define PARENT      24u /* columns of a parent's name */
 #define TITLE       18u /* columns of a metric's name beside its bars */
 #define FIGURES     30u /* and of what stands behind them */
 
@@ -74,7 +75,7 @@ static void put_parents(const struct watch *w, struct buf *b)
     while (n-- > 0) {
         const struct proc_info *p = &a->rows[chain[n]].info;
 
-        human_text(b, (struct str){p->name.p, p->name.n < 64 ? p->name.n : 64});
+        human_text(b, (struct str){p->name.p, human_prefix(p->name.p, p->name.n, PARENT)});
         buf_printf(b, " %u%s", p->id.pid, n ? " > " : "");
     }
 }

@@ -8,6 +8,9 @@
 
 #define COLUMNS_MAX 16u
 #define CELL_MAX    1024u /* bytes of a cell as text */
+#define NAMES       1u    /* rank of the column that says what a row is */
+#define NAME_WIDTH  20u   /* what it gets where there are ROOMY columns */
+#define ROOMY       60u
 
 struct column {
     int what; /* enum field, or FIELD_METRIC + id */
@@ -163,6 +166,15 @@ static void lay_out(struct table *t, unsigned width, struct buf *b)
     unsigned left, at = 0;
     struct column *name = NULL;
 
+    for (size_t i = 0; i < t->n && width >= ROOMY; i++) {
+        struct column *c = &t->column[i];
+
+        if (c->rank == NAMES) { /* readable names before the last columns */
+            unsigned want = needed(t, c, b);
+
+            c->width = (uint8_t)(want < NAME_WIDTH ? want : NAME_WIDTH);
+        }
+    }
     left = width - keep(t, width);
     for (unsigned rank = 0; rank < COLUMNS_MAX; rank++) {
         for (size_t i = 0; i < t->n; i++) {
