@@ -90,7 +90,7 @@ static const struct conf_key keys[] = {
     {"http.hosts_max", CONF_INT, "1000", 0, 100000, NULL,
      "hosts with numbers of their own in /metrics, by name; sums are over all"},
     {"http.programs", CONF_INT, "20", 0, 500, NULL,
-     "programs in /metrics: so many by CPU, as many by memory"},
+     "programs in /metrics: so many by CPU, and as many of the others by memory"},
     {"log.level", CONF_CHOICE, "info", 0, 0, "error|warn|info|debug", "lowest level written"},
     {"log.format", CONF_CHOICE, "text", 0, 0, "text|json", "text = key=value lines"},
     {"log.file", CONF_TEXT, "", 0, 0, NULL,

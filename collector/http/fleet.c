@@ -12,9 +12,7 @@
 
 enum value { CPU, RESIDENT, VALUES };
 
-static const uint8_t by_cpu[] = {M_CPU_TIME, M_WORKING_SET_SIZE};
-/* Only what is ordered by comes as a rate: here the share of a CPU, if less exactly. */
-static const uint8_t by_memory[] = {M_WORKING_SET_SIZE, M_CPU_PERCENT};
+static const uint8_t metrics[VALUES] = {M_CPU_TIME, M_WORKING_SET_SIZE};
 
 struct host {
     struct uuid id;
@@ -49,25 +47,12 @@ struct fleet {
     struct program *programs; /* room for twice conf->programs */
 };
 
-/* CPUs kept busy, or bytes. */
-static double scaled(uint8_t metric, int64_t v)
+/* CPUs kept busy, and bytes. */
+static void row_values(unsigned *have, double values[VALUES], const struct wire_row *row)
 {
-    return metric == M_CPU_TIME      ? (double)v / (double)CLK_S
-           : metric == M_CPU_PERCENT ? (double)v / 1000
-                                     : (double)v;
-}
-
-static void row_values(unsigned *have, double values[VALUES], const struct wire_answer *a,
-                       const struct wire_row *row)
-{
-    for (unsigned i = 0; i < a->n_metrics; i++) {
-        enum value v = a->metrics[i] == M_WORKING_SET_SIZE ? RESIDENT : CPU;
-
-        if (row->have & UINT64_C(1) << i) {
-            values[v] = scaled(a->metrics[i], row->values[i]);
-            *have |= 1u << v;
-        }
-    }
+    *have = (unsigned)row->have & ((1u << VALUES) - 1);
+    values[CPU] = row->have & 1u << CPU ? (double)row->values[CPU] / (double)CLK_S : 0;
+    values[RESIDENT] = row->have & 1u << RESIDENT ? (double)row->values[RESIDENT] : 0;
 }
 
 /* -- asking -- */
@@ -143,7 +128,7 @@ static enum err host_loads_take(struct fleet *f, const struct wire_answer *a)
         unsigned have = 0;
         struct host *h = w->connected ? host_find(f, w) : NULL;
 
-        row_values(&have, values, a, &a->rows[i]);
+        row_values(&have, values, &a->rows[i]);
         for (unsigned v = 0; v < VALUES && w->connected; v++) {
             f->sums.values[v] += values[v];
         }
@@ -155,62 +140,72 @@ static enum err host_loads_take(struct fleet *f, const struct wire_answer *a)
     return ERR_OK;
 }
 
-static struct program *program_find(struct fleet *f, struct str name)
+/* Where a program goes whose memory is `resident`: the first places are those of the busiest, who
+ * come first; the others go to the largest of the rest. NULL: nowhere. */
+static struct program *program_place(struct fleet *f, double resident)
 {
-    for (size_t i = 0; i < f->n_programs; i++) {
-        if (f->programs[i].n == name.n && memcmp(f->programs[i].name, name.p, name.n) == 0) {
-            return &f->programs[i];
+    size_t busiest = f->conf->programs, all = 2 * busiest;
+    struct program *least = NULL;
+
+    if (f->n_programs < all) {
+        return &f->programs[f->n_programs++];
+    }
+    for (size_t i = busiest; i < all; i++) {
+        if (!least || f->programs[i].values[RESIDENT] < least->values[RESIDENT]) {
+            least = &f->programs[i];
         }
     }
-    return NULL;
+    return least && least->values[RESIDENT] < resident ? least : NULL;
 }
 
 static enum err programs_take(struct fleet *f, const struct wire_answer *a)
 {
     for (size_t i = 0; i < a->n_rows; i++) {
-        const struct wire_row *row = &a->rows[i];
+        struct str name = a->rows[i].info.name;
+        double values[VALUES];
+        unsigned have;
         struct program *p;
 
-        if (program_find(f, row->info.name) || f->n_programs == 2u * f->conf->programs) {
+        row_values(&have, values, &a->rows[i]);
+        p = program_place(f, values[RESIDENT]);
+        if (!p) {
             continue;
         }
-        p = &f->programs[f->n_programs];
-        *p = (struct program){.name = mem_strndup(row->info.name.p, row->info.name.n),
-                              .n = row->info.name.n};
+        mem_free(p->name);
+        *p = (struct program){.name = mem_strndup(name.p, name.n), .n = name.n, .have = have};
         if (!p->name) {
             return ERR_NOMEM;
         }
-        row_values(&p->have, p->values, a, row);
-        f->n_programs++;
+        memcpy(p->values, values, sizeof values);
     }
     return ERR_OK;
+}
+
+/* Groups of processes by what they use of a CPU. */
+static struct wire_query question(enum wire_group group)
+{
+    struct wire_query q = {.limit = WIRE_ROWS_MAX,
+                           .by = WIRE_BY_RATE,
+                           .group_by = (uint8_t)group,
+                           .n_metrics = VALUES};
+
+    memcpy(q.metrics, metrics, sizeof metrics);
+    return q;
 }
 
 static enum err ask_all(struct fleet *f)
 {
     struct wire_query hosts = {.limit = WIRE_ROWS_MAX};
-    struct wire_query loads = {.limit = WIRE_ROWS_MAX,
-                               .last_ns = FLEET_SPAN_NS,
-                               .by = WIRE_BY_RATE,
-                               .group_by = WIRE_GROUP_HOST,
-                               .n_metrics = VALUES};
+    struct wire_query loads = question(WIRE_GROUP_HOST), programs = question(WIRE_GROUP_IMAGE);
     enum err e = ask(f, QUERY_HOSTS, &hosts, hosts_take);
 
-    memcpy(loads.metrics, by_cpu, sizeof by_cpu);
-    return e ? e : ask(f, QUERY_TOP, &loads, host_loads_take);
-}
-
-static enum err ask_programs(struct fleet *f, const uint8_t metrics[VALUES], enum wire_by by)
-{
-    struct wire_query q = {.limit = f->conf->programs,
-                           .since_ns = f->env.now_ns - FLEET_SPAN_NS,
-                           .until_ns = f->env.now_ns,
-                           .by = by,
-                           .group_by = WIRE_GROUP_IMAGE,
-                           .n_metrics = VALUES};
-
-    memcpy(q.metrics, metrics, VALUES);
-    return f->conf->programs > 0 ? ask(f, QUERY_TOP, &q, programs_take) : ERR_OK;
+    loads.last_ns = FLEET_SPAN_NS;
+    programs.since_ns = f->env.now_ns - FLEET_SPAN_NS;
+    programs.until_ns = f->env.now_ns;
+    if (!e) {
+        e = ask(f, QUERY_TOP, &loads, host_loads_take);
+    }
+    return e || f->conf->programs == 0 ? e : ask(f, QUERY_TOP, &programs, programs_take);
 }
 
 /* -- writing -- */
@@ -325,12 +320,6 @@ static enum err gather(struct fleet *f, struct store *store)
     }
     f->env.view = view;
     e = ask_all(f);
-    if (!e) {
-        e = ask_programs(f, by_cpu, WIRE_BY_RATE);
-    }
-    if (!e) {
-        e = ask_programs(f, by_memory, WIRE_BY_USUAL);
-    }
     store_view_close(view);
     return e;
 }

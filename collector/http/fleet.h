@@ -1,7 +1,7 @@
 /* The fleet in few numbers: totals of each host, of all hosts, and the programs that take most, for
  * /metrics. Asked of the store as an operator would, over one view.
- * Bounds:  `hosts_max` hosts by name, `programs` programs by CPU and as many by memory; sums are
- *          over all hosts, CPU and memory over the 4096 busiest.
+ * Bounds:  `hosts_max` hosts by name; the `programs` that use most of a CPU, and as many of the
+ *          others by memory; sums are over all hosts, CPU and memory over the 4096 busiest.
  * Threads: any, one call each; takes as long as its queries. */
 #ifndef PROCFLEET_COLLECTOR_HTTP_FLEET_H
 #define PROCFLEET_COLLECTOR_HTTP_FLEET_H
