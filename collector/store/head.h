@@ -88,6 +88,8 @@ struct head_seen {
     uint32_t flags, cpus;
     int64_t first_ns; /* oldest stamp, of what is sealed too */
     int64_t last_ns;  /* newest stamp of what was made last */
+    bool has_alive;   /* a tick has that stamp, and came since opening: */
+    uint32_t alive;   /* processes in it, the idle one not counted */
     int64_t received_ns;
     struct host_offset clock;           /* of what was made last */
     uint64_t batches;                   /* ever appended */

@@ -381,6 +381,7 @@ enum err head_restore(struct head *h, const struct head_record *r, struct seqset
     seen->flags = r->flags;
     seen->cpus = r->cpus;
     seen->last_ns = r->last_ns;
+    seen->has_alive = false;
     seen->received_ns = r->received_ns;
     seen->clock = r->clock;
     seen->batches = r->batches;

@@ -21,6 +21,8 @@ struct store_host {
     uint32_t cpus;
     int64_t first_ns;                   /* oldest stamp held */
     int64_t last_ns;                    /* newest stamp of what the host made last */
+    bool has_alive;                     /* known without reading: */
+    uint32_t alive;                     /* processes at that moment, the idle one not counted */
     struct host_offset clock;           /* of the host when it made that */
     int64_t received_ns;                /* arrival of the newest batch */
     uint64_t batches, duplicates, gaps; /* gaps: sequence numbers missing below the highest;

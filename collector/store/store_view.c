@@ -50,6 +50,8 @@ static void fill(struct store_host *out, const struct head_seen *seen)
         .cpus = seen->cpus,
         .first_ns = seen->first_ns,
         .last_ns = seen->last_ns,
+        .has_alive = seen->has_alive,
+        .alive = seen->alive,
         .clock = seen->clock,
         .received_ns = seen->received_ns,
         .batches = seen->batches,

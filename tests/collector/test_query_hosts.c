@@ -171,10 +171,61 @@ static void clones_and_a_failed_store_are_noted_on_every_answer(void **state)
     lab_close(l);
 }
 
+/* Of three processes one ends before the last tick, and the idle one does not count. An event after
+ * the last tick makes the host's newest stamp one that has no tick. */
+static void put_three(struct lab *l, uint64_t seq, double second, bool event)
+{
+    static const int64_t cpu[] = {1, 2, 3};
+
+    lab_begin(l, 1, 77, seq);
+    for (unsigned i = 0; i < 3; i++) {
+        lab_tick(l, second + i);
+    }
+    lab_cpu(l, 0, false, 0, 3, cpu);
+    lab_cpu(l, 100, false, 0, 3, cpu);
+    lab_cpu(l, 200, false, 0, 2, cpu);
+    if (event) {
+        lab_life(l, LIFE_PROCESS_START, second + 2.5, 300, "late.exe");
+    }
+    lab_put(l);
+}
+
+static void assert_processes(struct lab *l, uint32_t n)
+{
+    struct query_answer a;
+
+    run(&a, l, QUERY_HOSTS, false);
+    assert_int_equal(a.data.n_hosts, 1);
+    assert_int_equal(a.data.hosts[0].processes, n);
+    query_answer_fini(&a);
+}
+
+static void processes_of_a_host_are_those_of_its_newest_tick(void **state)
+{
+    static const int64_t cpu[] = {1};
+    struct lab *l = lab_open(NULL, NULL);
+
+    (void)state;
+    put_three(l, 1, 900, false);
+    assert_processes(l, 1);
+    put_three(l, 2, 910, true);
+    assert_processes(l, 1);
+    lab_begin(l, 1, 77, 3);
+    lab_tick(l, 920);
+    lab_cpu(l, 100, false, 0, 1, cpu);
+    lab_cpu(l, 200, false, 0, 1, cpu);
+    lab_put(l);
+    assert_processes(l, 2);
+    put_three(l, 4, 800, false); /* older than what is there */
+    assert_processes(l, 2);
+    lab_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_clock_is_what_the_agent_told_last_else_what_is_stored),
+        cmocka_unit_test(processes_of_a_host_are_those_of_its_newest_tick),
         cmocka_unit_test(a_host_with_a_wrong_clock_is_not_silent),
         cmocka_unit_test(a_certificate_that_was_not_renewed_in_time_is_noted),
         cmocka_unit_test(clones_and_a_failed_store_are_noted_on_every_answer),
