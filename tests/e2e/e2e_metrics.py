@@ -102,6 +102,13 @@ def same_programs(fleet, families, sleepers):
     return told, {r.get("name", ""): r["cpu_time"] for r in rows}
 
 
+def still(fleet):
+    """The numbers when they are as new as the command line's; or None."""
+    families = metrics(fleet)
+    batches = om.value(families, "procfleet_store_batches_total")
+    return families if batches == fleet.ask("overview", expect=None)[0]["batches"] else None
+
+
 def truth(fleet):
     agent = fleet.start_agent("agent-one", **FAST)
     sleepers = hostile_programs(fleet)
@@ -110,7 +117,7 @@ def truth(fleet):
     fleet.wait_for("two batches more", lambda: fleet.hosts()["agent-one"]["batches"] > batches + 1)
     agent.send_signal(signal.SIGSTOP)
     time.sleep(1.5)  # what is on its way arrives, and http.refresh is over: a comparison, no condition
-    families = metrics(fleet)
+    families = fleet.wait_for("the numbers to stand still", lambda: still(fleet))
     agree_with_document(families)
     same_numbers(fleet, families)
     host = fleet.hosts()["agent-one"]
