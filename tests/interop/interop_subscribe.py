@@ -1,0 +1,55 @@
+"""Both example subscribers lose messages on purpose, and the collector is killed beside: what they print is what an undisturbed
+subscriber saw, and what the agents made, to the last event."""
+
+import re
+
+from subscribers import Host, Subscriber, event, need_journal
+from fleet import Fleet, check, ensure
+
+HOSTS, EVENTS = 3, 350  # of each host
+
+
+def counts(subscriber):
+    """messages received, lost on purpose, fetched, gone for good"""
+    found = re.search(r"(\d+) messages received, (\d+) lost on purpose, (\d+) fetched, (\d+) gone for good", subscriber.said())
+    ensure("%s counts" % subscriber.name, found, subscriber.said()[-1000:])
+    return [int(n) for n in found.groups()]
+
+
+def compare(subscriber, witness, hosts):
+    """Each host's lines are the end of the witness's, which began first."""
+    seen, all_seen = subscriber.by_host(), witness.by_host()
+    for host in hosts:
+        lines = seen[host.name]
+        ensure("%s: %s has many events" % (subscriber.name, host.name), len(lines) > EVENTS / 2, len(lines))
+        check("%s: %s as the witness saw it" % (subscriber.name, host.name), lines, all_seen[host.name][-len(lines):])
+
+
+with Fleet() as fleet:
+    fleet.start_collector()
+    need_journal(fleet)
+    witness = Subscriber(fleet, "py", "witness")
+    fleet.wait_for("the witness to subscribe", lambda: "subscribed" in witness.said())
+    hosts = [Host(fleet, i + 1) for i in range(HOSTS)]
+    fleet.wait_for("the witness to hear of every host", lambda: len(witness.by_host()) == HOSTS)
+    lossy = [Subscriber(fleet, "py", "lossy-py", "--lose", "2"), Subscriber(fleet, "c", "lossy-c", "--lose", "3")]
+    fleet.wait_for("the others, too", lambda: all(len(s.by_host()) == HOSTS for s in lossy))
+    begin = [len(h.made()) for h in hosts]
+    fleet.wait_for("half of the events", lambda: all(len(h.made()) > b + EVENTS / 2 for h, b in zip(hosts, begin)))
+    fleet.collector.kill()  # both connect anew, and fetch what was sent meanwhile
+    fleet.collector.wait()
+    fleet.start_collector()
+    fleet.wait_for("all events", lambda: all(len(h.made()) > b + EVENTS for h, b in zip(hosts, begin)))
+    for h in hosts:
+        h.stop()
+    fleet.wait_for("the witness to see the last events", lambda: all(
+        h.made()[-1] in map(event, witness.by_host()[h.name]) for h in hosts))
+    for s in [witness, *lossy]:
+        check("%s ends in order, nothing is gone for good" % s.name, fleet.stop(s.process), 0)
+    for h in hosts:
+        check("the witness has every event of %s" % h.name, sorted(map(event, witness.by_host()[h.name])), h.made())
+    for s in lossy:
+        compare(s, witness, hosts)
+        received, lost, fetched, gone = counts(s)
+        ensure("%s lost many on purpose, and fetched as many" % s.name, min(lost, fetched) > 30, (received, lost, fetched))
+    print("undisturbed: %d received, %d fetched" % (counts(witness)[0], counts(witness)[2]))
