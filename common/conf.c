@@ -32,6 +32,9 @@ struct conf {
     size_t n_keys;
     struct value *values;
     char *origin; /* of lines */
+    const char *chosen;
+    size_t n_names;
+    char *names[CONF_NAMES_MAX];
 };
 
 static void value_fini(struct value *v)
@@ -235,29 +238,109 @@ static enum err set_value(struct value *v, const struct conf_key *k, const char 
 
 /* -- the table -- */
 
+/* Whether the key is that of the table; the n bytes at *name stand for its "*", if it has one. */
+static bool matches(const char *pattern, const char *key, const char **name, size_t *n)
+{
+    size_t before = strcspn(pattern, "*");
+
+    *n = 0;
+    if (pattern[before] == '\0' || strcmp(pattern, key) == 0) {
+        return strcmp(pattern, key) == 0;
+    }
+    if (strncmp(pattern, key, before) != 0) {
+        return false;
+    }
+    *name = key + before;
+    *n = strcspn(*name, ".");
+    return *n > 0 && strcmp(*name + *n, pattern + before + 1) == 0;
+}
+
 static size_t find(const struct conf *c, const char *key)
 {
+    const char *name;
+    size_t n;
+
     for (size_t i = 0; i < c->n_keys; i++) {
-        if (strcmp(c->keys[i].key, key) == 0) {
+        if (matches(c->keys[i].key, key, &name, &n)) {
             return i;
         }
     }
     return SIZE_MAX;
 }
 
+/* Notes the name that the key has for a "*". false: its value is not the one that is kept. */
+static enum err note_name(struct conf *c, const char *key, bool *kept)
+{
+    const char *name = NULL;
+    size_t i = find(c, key), n = 0;
+
+    *kept = true;
+    if (i == SIZE_MAX || !matches(c->keys[i].key, key, &name, &n) || n == 0) {
+        return ERR_OK;
+    }
+    *kept = c->chosen && strlen(c->chosen) == n && memcmp(c->chosen, name, n) == 0;
+    for (size_t k = 0; k < c->n_names; k++) {
+        if (strlen(c->names[k]) == n && memcmp(c->names[k], name, n) == 0) {
+            return ERR_OK;
+        }
+    }
+    if (c->n_names < CONF_NAMES_MAX) {
+        c->names[c->n_names] = mem_strndup(name, n);
+        if (!c->names[c->n_names]) {
+            return ERR_NOMEM;
+        }
+        c->n_names++;
+    }
+    return ERR_OK;
+}
+
+void conf_choose(struct conf *c, const char *name)
+{
+    c->chosen = name;
+}
+
+size_t conf_names(const struct conf *c, const char *const **names)
+{
+    *names = (const char *const *)c->names;
+    return c->n_names;
+}
+
+/* The key with the name that stands in `key` for its "*". */
+static const char *with_name(char *text, size_t size, const char *pattern, const char *key)
+{
+    size_t before = strcspn(pattern, "*");
+
+    if (pattern[before] == '\0' || strncmp(pattern, key, before) != 0) {
+        return pattern;
+    }
+    snprintf(text, size, "%.*s%s", (int)(before + strcspn(key + before, ".")), key,
+             pattern + before + 1);
+    return text;
+}
+
 static enum err unknown_key(const struct conf *c, const char *key, struct errmsg *why)
 {
-    const char *names[256];
-    const char *closest;
+    const char *names[256], *closest;
+    char text[CONF_KEY_MAX], as_pattern[CONF_KEY_MAX];
     size_t n = 0;
 
+    snprintf(as_pattern, sizeof as_pattern, "%s", key);
     for (; n < c->n_keys && n < 256; n++) {
+        size_t before = strcspn(c->keys[n].key, "*");
+
         names[n] = c->keys[n].key;
+        if (names[n][before] && strncmp(names[n], key, before) == 0) {
+            /* the user's own choice of a name is no mistake */
+            snprintf(as_pattern, sizeof as_pattern, "%.*s*%s", (int)before, key,
+                     key + before + strcspn(key + before, "."));
+        }
     }
-    closest = opt_closest(key, names, n);
-    return errmsg_set(why, ERR_INVALID, "unknown key '%s'%s%s%s", key,
-                      closest ? "; did you mean '" : "", closest ? closest : "",
-                      closest ? "'?" : "; config-sample prints all keys");
+    closest = opt_closest(as_pattern, names, n);
+    if (closest) {
+        return errmsg_set(why, ERR_INVALID, "unknown key '%s'; did you mean '%s'?", key,
+                          with_name(text, sizeof text, closest, key));
+    }
+    return errmsg_set(why, ERR_INVALID, "unknown key '%s'; the sample file shows all keys", key);
 }
 
 enum err conf_create(struct conf **out, const struct conf_key *keys, size_t n_keys)
@@ -298,6 +381,9 @@ void conf_destroy(struct conf *c)
     for (size_t i = 0; c->values && i < c->n_keys; i++) {
         value_fini(&c->values[i]);
     }
+    for (size_t i = 0; i < c->n_names; i++) {
+        mem_free(c->names[i]);
+    }
     mem_free(c->values);
     mem_free(c->origin);
     mem_free(c);
@@ -305,16 +391,22 @@ void conf_destroy(struct conf *c)
 
 enum err conf_set(struct conf *c, const char *key, const char *value, struct errmsg *why)
 {
+    struct value dropped = {0};
     size_t i = find(c, key);
+    bool kept;
     enum err e;
 
     if (i == SIZE_MAX) {
         return unknown_key(c, key, why);
     }
-    e = set_value(&c->values[i], &c->keys[i], value, why);
+    e = note_name(c, key, &kept);
     if (!e) {
+        e = set_value(kept ? &c->values[i] : &dropped, &c->keys[i], value, why);
+    }
+    if (!e && kept) {
         c->values[i].set = true;
     }
+    value_fini(&dropped);
     return e;
 }
 
@@ -364,6 +456,7 @@ static enum err walk_first(struct walk *w)
 static enum err walk_scalar(struct walk *w, const char *text)
 {
     struct errmsg inner = {""};
+    bool kept;
     enum err e;
 
     if (w->list != SIZE_MAX) {
@@ -379,7 +472,10 @@ static enum err walk_scalar(struct walk *w, const char *text)
         return walk_key(w, text);
     }
     w->have_key = false;
-    e = walk_first(w);
+    e = note_name(w->c, w->key, &kept);
+    if (!e && kept) {
+        e = walk_first(w);
+    }
     if (e) {
         return e;
     }
@@ -387,7 +483,9 @@ static enum err walk_scalar(struct walk *w, const char *text)
     if (e) {
         return walk_error(w, e, inner.text);
     }
-    w->c->values[find(w->c, w->key)].line = w->line;
+    if (kept) {
+        w->c->values[find(w->c, w->key)].line = w->line;
+    }
     return ERR_OK;
 }
 
@@ -534,6 +632,11 @@ size_t conf_list(const struct conf *c, const char *key, const char *const **item
 bool conf_is_set(const struct conf *c, const char *key)
 {
     return get(c, key)->set;
+}
+
+size_t conf_line(const struct conf *c, const char *key)
+{
+    return get(c, key)->line;
 }
 
 enum err conf_wrong(const struct conf *c, const char *key, struct errmsg *why, const char *text)

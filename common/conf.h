@@ -24,7 +24,7 @@ enum conf_type {
 };
 
 struct conf_key {
-    const char *key; /* dotted: "collector.addresses" */
+    const char *key; /* dotted: "collector.addresses"; "*" stands for a name: "profiles.*.ca" */
     enum conf_type type;
     const char *def; /* as it would be written; "" = none */
     int64_t min, max;
@@ -35,6 +35,12 @@ struct conf_key {
 struct conf;
 NODISCARD enum err conf_create(struct conf **out, const struct conf_key *keys, size_t n_keys);
 void conf_destroy(struct conf *c);
+/* Of keys with a "*" only what belongs to `name` is kept; that of all others is checked and
+ * dropped. Borrowed; called before loading. */
+void conf_choose(struct conf *c, const char *name);
+/* The names that stood for "*" so far, the first CONF_NAMES_MAX; borrowed until conf_destroy. */
+#define CONF_NAMES_MAX 64
+size_t conf_names(const struct conf *c, const char *const **names);
 NODISCARD enum err conf_load_file(struct conf *c, const char *path, struct errmsg *why);
 NODISCARD enum err conf_load_text(struct conf *c, const char *text, size_t n, const char *origin,
                                   struct errmsg *why);
@@ -48,6 +54,8 @@ bool conf_bool(const struct conf *c, const char *key);
 int64_t conf_int(const struct conf *c, const char *key); /* INT, NUMBER (thousandths), SIZE, SPAN */
 size_t conf_list(const struct conf *c, const char *key, const char *const **items);
 bool conf_is_set(const struct conf *c, const char *key); /* by anything but the default */
+
+size_t conf_line(const struct conf *c, const char *key); /* of the file; 0 = not from a file */
 
 /* For checks that the table cannot make: "agent.yaml:7: key: text", without the place when the
  * value is not from a file; gives ERR_INVALID. */

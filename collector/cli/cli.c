@@ -5,13 +5,11 @@
 #include <string.h>
 
 #include "collector/cli/fields.h"
+#include "collector/cli/profile.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "common/paint.h"
-#include "common/pki.h"
-
-#define TIMEOUT_NS (10 * CLK_S)
 
 int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...)
 {
@@ -24,18 +22,6 @@ int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...)
     va_end(ap);
     fputc('\n', stderr);
     return code;
-}
-
-/* An option's value, else the environment's, else the default. */
-static const char *setting(const struct cli *c, const char *option, const char *variable,
-                           const char *def)
-{
-    const char *value = opt_value(c->args, option);
-
-    if (!value || !*value) {
-        value = getenv(variable);
-    }
-    return value && *value ? value : def;
 }
 
 /* "host" becomes "host:port"; "[v6]" and "host:port" are told apart by what follows the last
@@ -51,44 +37,58 @@ static void with_port(char *out, size_t size, const char *address, const char *p
     }
 }
 
-static enum err read_settings(struct cli *c, struct errmsg *why)
+static enum err wrong(const struct cli *c, enum profile_setting s, struct errmsg *why,
+                      const char *expected)
 {
-    struct cli_settings *s = &c->settings;
-    const char *timeout = opt_value(c->args, "timeout");
+    char from[PROFILE_FROM_TEXT];
 
-    with_port(s->collector, sizeof s->collector,
-              setting(c, "collector", "PROCFLEET_COLLECTOR", "localhost"), "7421");
-    with_port(s->events, sizeof s->events, setting(c, "events", "PROCFLEET_EVENTS", "localhost"),
-              "7422");
-    s->ca = setting(c, "ca", "PROCFLEET_CA", NULL);
-    s->cert = setting(c, "cert", "PROCFLEET_CERT", NULL);
-    s->key = setting(c, "key", "PROCFLEET_KEY", NULL);
-    s->server_name = setting(c, "server-name", "PROCFLEET_SERVER_NAME", PKI_SERVER_NAME);
-    s->timeout_ns = TIMEOUT_NS;
-    if (timeout && clk_parse_span(&s->timeout_ns, timeout) != ERR_OK) {
-        return errmsg_set(why, ERR_USAGE, "--timeout: '%s' is not a time such as 10s", timeout);
-    }
-    if (!s->ca || !s->cert || !s->key) {
-        return errmsg_set(why, ERR_USAGE,
-                          "no certificate: give --ca, --cert and --key, or set PROCFLEET_CA, "
-                          "PROCFLEET_CERT and PROCFLEET_KEY; "
-                          "'procfleet-collector pki issue --role query' makes one");
-    }
-    return ERR_OK;
+    return errmsg_set(why, ERR_USAGE, "%s: '%s' is not %s",
+                      profile_from(c->profile, s, from, sizeof from), profile_value(c->profile, s),
+                      expected);
 }
 
-static enum err read_format(struct cli *c, struct errmsg *why)
+static enum err read_settings(struct cli *c, struct errmsg *why)
 {
-    static const char *const names[] = {"table", "json", "csv"};
-    const char *format = opt_value(c->args, "format");
+    static const char *const formats[] = {"table", "json", "csv"};
+    struct cli_settings *s = &c->settings;
+    const char *format;
+    enum err e = profile_open(&c->profile, c->args, why);
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!format || strcmp(format, names[i]) == 0) {
+    if (e) {
+        return e;
+    }
+    with_port(s->collector, sizeof s->collector, profile_value(c->profile, PROFILE_COLLECTOR),
+              "7421");
+    with_port(s->events, sizeof s->events, profile_value(c->profile, PROFILE_EVENTS), "7422");
+    s->ca = profile_value(c->profile, PROFILE_CA);
+    s->cert = profile_value(c->profile, PROFILE_CERT);
+    s->key = profile_value(c->profile, PROFILE_KEY);
+    s->server_name = profile_value(c->profile, PROFILE_SERVER_NAME);
+    s->host = profile_value(c->profile, PROFILE_HOST);
+    if (clk_parse_span(&s->timeout_ns, profile_value(c->profile, PROFILE_TIMEOUT)) != ERR_OK) {
+        return wrong(c, PROFILE_TIMEOUT, why, "a time such as 10s");
+    }
+    format = profile_value(c->profile, PROFILE_FORMAT);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (strcmp(format, formats[i]) == 0) {
             c->format = (enum sheet_format)i;
             return ERR_OK;
         }
     }
-    return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json or csv", format);
+    return wrong(c, PROFILE_FORMAT, why, "table, json or csv");
+}
+
+static enum err need_certificate(const struct cli *c, struct errmsg *why)
+{
+    const struct cli_settings *s = &c->settings;
+
+    if (s->ca && s->cert && s->key) {
+        return ERR_OK;
+    }
+    return errmsg_set(why, ERR_USAGE,
+                      "no certificate: give --ca, --cert and --key, set PROCFLEET_CA, "
+                      "PROCFLEET_CERT and PROCFLEET_KEY, or write a profile ('procfleet config "
+                      "sample'); 'procfleet-collector pki issue --role query' makes one");
 }
 
 static enum err read_colour(struct cli *c, struct errmsg *why)
@@ -112,7 +112,24 @@ static int print_help(const struct opt_command *cmd)
     return CLI_OK;
 }
 
-static int run(struct cli *c, int (*body)(struct cli *c))
+/* A body that asks a collector. */
+static int run_connected(struct cli *c, int (*body)(struct cli *c))
+{
+    struct errmsg why = {""};
+    int code;
+
+    if (need_certificate(c, &why) != ERR_OK) {
+        return cli_fail(c, CLI_USAGE, "%s", why.text);
+    }
+    if (net_init(&why) != ERR_OK) {
+        return cli_fail(c, CLI_FAILED, "%s", why.text);
+    }
+    code = body(c);
+    net_fini();
+    return code;
+}
+
+static int run(struct cli *c, int (*body)(struct cli *c), bool connected)
 {
     struct errmsg why = {""};
     int code;
@@ -120,22 +137,18 @@ static int run(struct cli *c, int (*body)(struct cli *c))
     if (opt_flag(c->args, "help")) {
         return print_help(c->cmd);
     }
-    if (read_colour(c, &why) != ERR_OK || read_format(c, &why) != ERR_OK ||
-        read_settings(c, &why) != ERR_OK) {
+    if (read_colour(c, &why) != ERR_OK || read_settings(c, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
-    if (net_init(&why) != ERR_OK) {
-        return cli_fail(c, CLI_FAILED, "%s", why.text);
-    }
-    code = body(c);
+    code = connected ? run_connected(c, body) : body(c);
     if ((fflush(stdout) != 0 || ferror(stdout)) && (code == CLI_OK || code == CLI_PARTIAL)) {
         code = cli_fail(c, CLI_FAILED, "cannot write the answer");
     }
-    net_fini();
     return code;
 }
 
-int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c))
+static int start(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c),
+                 bool connected)
 {
     struct cli c = {.cmd = cmd};
     struct errmsg why = {""};
@@ -145,9 +158,20 @@ int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(s
     if (opt_parse(&c.args, cmd, argc, argv, &why) != ERR_OK) {
         return cli_fail(&c, CLI_USAGE, "%s", why.text);
     }
-    code = run(&c, body);
+    code = run(&c, body, connected);
+    profile_close(c.profile);
     opt_free(c.args);
     return code;
+}
+
+int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c))
+{
+    return start(cmd, argc, argv, body, true);
+}
+
+int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c))
+{
+    return start(cmd, argc, argv, body, false);
 }
 
 enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
@@ -212,7 +236,7 @@ enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_l
     enum err e;
 
     memset(q, 0, sizeof *q);
-    q->host = str_make(opt_value(c->args, "host"));
+    q->host = str_make(c->settings.host);
     q->name = str_make(opt_value(c->args, "name"));
     e = cli_moment(c, "since", now_ns, &q->since_ns, why);
     if (!e) {

@@ -19,17 +19,22 @@ enum cli_exit {
     CLI_PARTIAL = 5,
 };
 
-/* From options, else the environment, else the default. */
+/* From options, else the environment, else the profile, else the default (profile.h). Texts are
+ * borrowed from there. */
 struct cli_settings {
     char collector[300]; /* host:port of queries */
     char events[300];    /* host:port of the event stream */
     const char *ca, *cert, *key, *server_name;
+    const char *host; /* NULL: all */
     int64_t timeout_ns;
 };
+
+struct profile;
 
 struct cli {
     const struct opt_command *cmd;
     struct opt_args *args;
+    struct profile *profile;
     struct cli_settings settings;
     enum sheet_format format;
 };
@@ -38,22 +43,25 @@ struct cli {
 extern const struct opt_set cli_sets[];
 
 /* Options of every subcommand, and of those that ask about processes in a time range. */
-#define CLI_OPTS_CONNECTION                                                                       \
-    {"collector", 0, "HOST[:PORT]", "collector to ask (PROCFLEET_COLLECTOR; localhost:7421)", 0}, \
-        {"ca", 0, "FILE", "certificate of the authority (PROCFLEET_CA)", 0},                      \
-        {"cert", 0, "FILE", "own certificate (PROCFLEET_CERT)", 0},                               \
-        {"key", 0, "FILE", "own private key (PROCFLEET_KEY)", 0},                                 \
-        {"server-name", 0, "NAME", "name the collector's certificate must carry", 0},             \
-        {"timeout", 0, "SPAN", "longest wait for an answer (10s)", 0},                            \
-        {"color", 0, "auto|always|never",                                                         \
-         "bold and colours in tables (auto: on a terminal, unless NO_COLOR is set)", 0},          \
-    {                                                                                             \
-        "format", 'f', "table|json|csv", "how it is printed (table)", 0                           \
+#define CLI_OPTS_CONNECTION                                                                        \
+    {"collector", 0, "HOST[:PORT]", "collector to ask (PROCFLEET_COLLECTOR; localhost:7421)", 0},  \
+        {"ca", 0, "FILE", "certificate of the authority (PROCFLEET_CA)", 0},                       \
+        {"cert", 0, "FILE", "own certificate (PROCFLEET_CERT)", 0},                                \
+        {"key", 0, "FILE", "own private key (PROCFLEET_KEY)", 0},                                  \
+        {"server-name", 0, "NAME",                                                                 \
+         "name the collector's certificate must carry (PROCFLEET_SERVER_NAME)", 0},                \
+        {"timeout", 0, "SPAN", "longest wait for an answer (PROCFLEET_TIMEOUT; 10s)", 0},          \
+        {"config", 0, "FILE", "file with profiles (PROCFLEET_CONFIG); see procfleet config", 0},   \
+        {"profile", 0, "NAME", "the one to use of these (PROCFLEET_PROFILE; default_profile)", 0}, \
+        {"color", 0, "auto|always|never",                                                          \
+         "bold and colours in tables (auto: on a terminal, unless NO_COLOR is set)", 0},           \
+    {                                                                                              \
+        "format", 'f', "table|json|csv", "how it is printed (PROCFLEET_FORMAT; table)", 0          \
     }
 
-#define CLI_OPT_HOST                                                            \
-    {                                                                           \
-        "host", 0, "HOST", "name, glob or uuid of the hosts asked for (all)", 0 \
+#define CLI_OPT_HOST                                                                            \
+    {                                                                                           \
+        "host", 0, "HOST", "name, glob or uuid of the hosts asked for (PROCFLEET_HOST; all)", 0 \
     }
 
 #define CLI_OPTS_RANGE                                                        \
@@ -70,6 +78,9 @@ extern const struct opt_set cli_sets[];
 
 /* Parses, answers --help, runs the body, cleans up. Gives the exit code. */
 int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c));
+
+/* The same for a body that asks no collector and needs no certificate. */
+int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c));
 
 /* Prints "procfleet top: sentence" and gives the code. */
 int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE(3, 4);
@@ -97,6 +108,8 @@ NODISCARD enum err cli_number(const struct cli *c, const char *option, uint32_t 
 NODISCARD enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why);
 
 /* The subcommands. */
+int cmd_config(int argc, char **argv);
+extern const struct opt_command cmd_config_usage;
 int cmd_hosts(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 int cmd_ps(int argc, char **argv);

@@ -24,6 +24,7 @@ static const struct {
     {&cmd_overview_usage, cmd_overview},
     {&cmd_coverage_usage, cmd_coverage},
     {&cmd_admin_usage, cmd_admin},
+    {&cmd_config_usage, cmd_config},
     {&completion, NULL},
     {&man, NULL},
     {&version, NULL},
@@ -38,6 +39,18 @@ static const struct opt_fact environment[] = {
     {"PROCFLEET_CERT", "own certificate"},
     {"PROCFLEET_KEY", "own private key"},
     {"PROCFLEET_SERVER_NAME", "name the collector's certificate must carry"},
+    {"PROCFLEET_TIMEOUT", "longest wait for an answer"},
+    {"PROCFLEET_FORMAT", "table, json or csv"},
+    {"PROCFLEET_HOST", "name, glob or uuid of the hosts asked for"},
+    {"PROCFLEET_CONFIG", "file with profiles"},
+    {"PROCFLEET_PROFILE", "the one of them to use"},
+    {NULL, NULL},
+};
+
+static const struct opt_fact files[] = {
+    {"~/.config/procfleet/config.yaml",
+     "profiles, below XDG_CONFIG_HOME where that is set; 'procfleet config sample' prints one"},
+    {"%APPDATA%\\procfleet\\config.yaml", "likewise on Windows"},
     {NULL, NULL},
 };
 
@@ -59,8 +72,8 @@ static const char examples[] =
     "  procfleet top --by cpu_time --since 1h\n"
     "  procfleet events --host 'lab-*' --since 10m\n"
     "\n"
-    "Settings come from options or from PROCFLEET_COLLECTOR, PROCFLEET_EVENTS, PROCFLEET_CA,\n"
-    "PROCFLEET_CERT, PROCFLEET_KEY and PROCFLEET_SERVER_NAME.\n"
+    "Settings come from options, else from PROCFLEET_COLLECTOR and the like, else from a profile:\n"
+    "'procfleet config show' tells which.\n"
     "Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable, 4 refused, 5 partial answer.\n";
 
 static int run(int argc, char **argv)
@@ -73,8 +86,11 @@ static int run(int argc, char **argv)
         .n_subs = COUNT,
         .examples = examples,
     };
-    const struct opt_program program = {
-        .top = &top, .environment = environment, .exits = exits, .see_also = see_also};
+    const struct opt_program program = {.top = &top,
+                                        .environment = environment,
+                                        .files = files,
+                                        .exits = exits,
+                                        .see_also = see_also};
     int code = CLI_USAGE;
 
     for (size_t i = 0; i < COUNT; i++) {

@@ -195,6 +195,63 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
+static const struct conf_key named[] = {
+    {"default", CONF_TEXT, "", 0, 0, NULL, "which one"},
+    {"labs.*.host", CONF_TEXT, "nobody", 0, 0, NULL, "where"},
+    {"labs.*.wait", CONF_SPAN, "10s", 0, 3600 * CLK_S, NULL, "how long"},
+};
+
+static void of_named_keys_the_chosen_one_is_kept(void **state)
+{
+    static const char text[] =
+        "default: b\nlabs:\n  a: {host: one, wait: 1s}\n  b:\n    host: two\n";
+    const char *const *names;
+    struct conf *c;
+
+    (void)state;
+    assert_ok(conf_create(&c, named, COUNT_OF(named)));
+    conf_choose(c, "b");
+    assert_ok(conf_load_text(c, text, sizeof text - 1, "t.yaml", NULL));
+    assert_string_equal(conf_text(c, "labs.*.host"), "two");
+    assert_int_equal(conf_line(c, "labs.*.host"), 5);
+    assert_false(conf_is_set(c, "labs.*.wait"));
+    assert_int_equal(conf_int(c, "labs.*.wait"), 10 * CLK_S);
+    assert_int_equal(conf_names(c, &names), 2);
+    assert_string_equal(names[0], "a");
+    assert_string_equal(names[1], "b");
+    conf_destroy(c);
+}
+
+static void mistakes_in_keys_of_other_names_are_found_too(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } table[] = {
+        {"labs:\n  a:\n    hots: x\n",
+         "t.yaml:3: unknown key 'labs.a.hots'; did you mean 'labs.a.host'?"},
+        {"labs:\n  a:\n    wait: soon\n", "t.yaml:3: labs.*.wait: 'soon' is not a time"},
+        {"labs:\n  b: {host: x}\n  b: {host: y}\n",
+         "t.yaml:3: labs.b.host stands in line 2 already"},
+        {"labs:\n  host: x\n", "unknown key 'labs.host'"},
+        {"labs.a.b.host: x\n", "unknown key 'labs.a.b.host'"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct errmsg why = {""};
+        struct conf *c;
+
+        assert_ok(conf_create(&c, named, COUNT_OF(named)));
+        conf_choose(c, "b");
+        assert_err(conf_load_text(c, table[i].text, strlen(table[i].text), "t.yaml", &why),
+                   ERR_INVALID);
+        if (!strstr(why.text, table[i].says)) {
+            fail_msg("expected '%s' in '%s'", table[i].says, why.text);
+        }
+        conf_destroy(c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +263,8 @@ int main(void)
         cmocka_unit_test(limits_can_be_typed_in),
         cmocka_unit_test(help_names_key_default_range_and_meaning),
         cmocka_unit_test(every_failing_allocation_is_survived),
+        cmocka_unit_test(of_named_keys_the_chosen_one_is_kept),
+        cmocka_unit_test(mistakes_in_keys_of_other_names_are_found_too),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

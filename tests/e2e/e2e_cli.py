@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,6 +71,30 @@ def refusals(fleet):
     exits(fleet, 4, "hosts", "--cert", agent["cert"], "--key", agent["key"])
     exits(fleet, 4, "tail", "--for", "5s")
     exits(fleet, 5, "top", "--host", "nosuch")
+
+
+def profiles(fleet):
+    """A file instead of options; what is wrong with it is said with file, line and profile."""
+    tls, path = fleet.tls("operator"), fleet.path("config.yaml")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("default_profile: lab\nprofiles:\n  lab:\n    collector: 127.0.0.1:%s\n    ca: %s\n    cert: %s\n    key: %s\n"
+                "    format: json\n  dead: {collector: '127.0.0.1:1', ca: x, cert: y, key: z}\n"
+                % (fleet.ports["query"], tls["ca"], tls["cert"], tls["key"]))
+
+    def run(code, *args, **variables):
+        return fleet.run("procfleet", *args, env=dict(PROCFLEET_CONFIG=path, **variables), expect=code)[1:3]
+
+    check("hosts of the default profile", [h["host"] for h in json.loads(run(0, "hosts")[0])], ["live"])
+    ensure("an option is stronger", run(0, "hosts", "--format", "csv")[0].startswith("host,"))
+    rows = {r["setting"]: r for r in json.loads(run(0, "config", "show", "--timeout", "7s", PROCFLEET_HOST="l*")[0])}
+    check("where settings are from", [rows[k]["from"].rsplit("/", 1)[-1] for k in ("collector", "timeout", "host", "events")],
+          ["config.yaml:4: profile lab", "--timeout", "PROCFLEET_HOST", "default"])
+    ensure("the likeliest profile", "did you mean 'dead'" in run(2, "hosts", "--profile", "dad")[1])
+    ensure("a missing file is named", "nosuch.yaml" in run(2, "hosts", "--config", "nosuch.yaml")[1])
+    key = fleet.path("open.key")
+    shutil.copy(tls["key"], key)
+    os.chmod(key, 0o644)
+    ensure("a key that others can read is refused", "chmod 600" in exits(fleet, 1, "hosts", "--key", key))
 
 
 def output(fleet):
@@ -155,6 +180,7 @@ with Fleet() as fleet:
     fleet.wait_for("the first data", lambda: fleet.hosts().get("live"))
     usage(fleet)
     views(fleet)
+    profiles(fleet)
     refusals(fleet)
     output(fleet)
     lost_stream(fleet)

@@ -296,15 +296,17 @@ def by_hand(room):
 
 def wrong(all_commands):
     """[(arguments, what the sentence has to name)]"""
-    asked = []
+    asked, seen = [], set()
     for c in all_commands:
         if c.subs:
             asked += [(c.path + ["nonsense"], ["nonsense"]), (c.path + [c.subs[0][:-1] + "x"], ["did you mean"]), (c.path, [])]
             continue
         asked.append((c.path + ["--nonsense"], ["--nonsense"]))
         for o in c.options:
-            if not o.value:
-                continue
+            shared = (c.path[0],) + o.key()
+            if not o.value or shared in seen:
+                continue  # one row of a table that commands share
+            seen.add(shared)
             asked.append((c.path + ["--" + o.name], ["--" + o.name]))
             words, others = c.words(o.value)
             if others and not set(others) <= set(BAD):

@@ -1,0 +1,91 @@
+#include "collector/cli/cli.h"
+#include "collector/cli/profile.h"
+
+static const struct opt show_opts[] = {
+    CLI_OPT_HOST,
+    {"events", 0, "HOST[:PORT]", "event stream to follow (PROCFLEET_EVENTS; localhost:7422)", 0},
+    CLI_OPTS_CONNECTION,
+};
+
+static const struct opt_command show_usage = {
+    .program = "procfleet config",
+    .name = "show",
+    .brief = "print every setting and where its value is from",
+    .opts = show_opts,
+    .n_opts = sizeof show_opts / sizeof *show_opts,
+    .examples = "  procfleet config show\n"
+                "  procfleet config show --profile lab --format json\n",
+};
+
+static const struct opt_command sample_usage = {
+    .program = "procfleet config",
+    .name = "sample",
+    .brief = "print a configuration file with every key and its meaning",
+    .examples = "  procfleet config sample > ~/.config/procfleet/config.yaml\n",
+};
+
+static const struct opt_command *const subs[] = {&show_usage, &sample_usage};
+
+const struct opt_command cmd_config_usage = {
+    .program = "procfleet",
+    .name = "config",
+    .brief = "profiles: which collector to ask, and with which certificate",
+    .operands = "COMMAND",
+    .subs = subs,
+    .n_subs = sizeof subs / sizeof *subs,
+    .examples = "  procfleet config sample > ~/.config/procfleet/config.yaml\n"
+                "  procfleet config show --profile lab\n",
+};
+
+static const struct sheet_column columns[] = {
+    {"setting", "SETTING", SHEET_TEXT},
+    {"value", "VALUE", SHEET_TEXT},
+    {"from", "FROM", SHEET_TEXT},
+};
+
+static int show(struct cli *c)
+{
+    const struct profile *p = c->profile;
+    char from[PROFILE_FROM_TEXT];
+    struct sheet *sheet = NULL;
+    enum err e = sheet_begin(&sheet, stdout, c->format, false, columns, 3);
+
+    for (int s = 0; s < PROFILE_SETTINGS && !e; s++) {
+        const char *value = profile_value(p, (enum profile_setting)s);
+        struct sheet_cell cells[3] = {
+            sheet_string(str_make(profile_name((enum profile_setting)s))),
+            value ? sheet_string(str_make(value)) : sheet_number(false, 0),
+            sheet_string(str_make(profile_from(p, (enum profile_setting)s, from, sizeof from)))};
+
+        e = sheet_row(sheet, cells);
+    }
+    sheet_end(sheet);
+    if (!e && c->format == SHEET_AS_TABLE) {
+        printf("profile: %s; file: %s\n", profile_chosen(p) ? profile_chosen(p) : "none",
+               profile_file(p) ? profile_file(p) : "none");
+    }
+    return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : CLI_OK;
+}
+
+static int sample(struct cli *c)
+{
+    struct buf out;
+
+    (void)c;
+    buf_init(&out, 1u << 14);
+    profile_print_sample(&out);
+    fputs(buf_cstr(&out), stdout);
+    buf_fini(&out);
+    return CLI_OK;
+}
+
+int cmd_config(int argc, char **argv)
+{
+    int code = CLI_USAGE;
+    const struct opt_command *chosen = opt_choose(&cmd_config_usage, argc, argv, &code);
+
+    if (!chosen) {
+        return code;
+    }
+    return cli_local(chosen, argc - 1, argv + 1, chosen == &show_usage ? show : sample);
+}
