@@ -24,7 +24,7 @@
 
 extern char **environ;
 
-enum { TAIL_WELL, TAIL_SLOW, TAIL_DEAD, TAILS };
+enum { TAIL_WELL, TAIL_SLOW, TAIL_DEAD, TAIL_DURABLE, TAILS };
 
 struct fleet_guests {
     struct fleet_guests_conf conf;
@@ -146,11 +146,9 @@ static char *word(const char *text)
 static enum err spawn_tail(struct fleet_guests *g, int which)
 {
     const struct fleet_keys *keys = g->conf.subscriber_keys;
+    bool durable = which == TAIL_DURABLE;
     char *argv[] = {word(g->conf.tail),
                     word("tail"),
-                    word("--samples"),
-                    word("--events"),
-                    word(fleet_collector_events(g->conf.collector)),
                     word("--collector"),
                     word(fleet_collector_query(g->conf.collector)),
                     word("--ca"),
@@ -161,6 +159,9 @@ static enum err spawn_tail(struct fleet_guests *g, int which)
                     word(keys->key),
                     word("--format"),
                     word("csv"),
+                    word(durable ? "--durable" : "--events"),
+                    word(durable ? "bench" : fleet_collector_events(g->conf.collector)),
+                    durable ? NULL : word("--samples"),
                     NULL};
     char log[FLEET_PATH_MAX + 32];
     posix_spawn_file_actions_t files;

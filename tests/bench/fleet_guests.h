@@ -1,7 +1,7 @@
 /* Who else uses a collector while a fleet reports to it: one who asks (top, hosts, history in turn)
  * and subscribers of the live stream, `procfleet tail` processes: one that listens, one that is
- * stopped every other second, and one that is stopped for good with its connection open. Linux.
- * Threads: one owner. */
+ * stopped every other second, and one that is stopped for good with its connection open; and one
+ * with a durable subscription to events. Linux. Threads: one owner. */
 #ifndef PROCFLEET_TESTS_BENCH_FLEET_GUESTS_H
 #define PROCFLEET_TESTS_BENCH_FLEET_GUESTS_H
 

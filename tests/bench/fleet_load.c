@@ -267,10 +267,12 @@ static void generate(void *arg)
     }
 }
 
-/* Agents begin spread over their period. */
+/* Agents begin spread over the time of a batch, so that batches come evenly. */
 static int64_t phase_ns(const struct fleet_load *l, unsigned i)
 {
-    return (int64_t)((double)l->members[i].tick_ns * i / l->conf.agents);
+    double batch_ns = (double)l->members[i].tick_ns * l->conf.agent.samples;
+
+    return (int64_t)(batch_ns * i / l->conf.agents);
 }
 
 struct premaker {

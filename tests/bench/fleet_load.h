@@ -1,6 +1,6 @@
 /* Many simulated agents in one process, driven at their rates, and what their batches took. A few
  * threads make the ticks of all agents, each those of its share, in the order in which they are
- * due; agents begin spread over their period. Who is behind catches up: no tick is left out.
+ * due; agents begin spread over the time of a batch. Who is behind catches up: no tick is left out.
  * Threads: one owner. Out of memory and unusable certificates end the program. */
 #ifndef PROCFLEET_TESTS_BENCH_FLEET_LOAD_H
 #define PROCFLEET_TESTS_BENCH_FLEET_LOAD_H

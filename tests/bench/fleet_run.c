@@ -14,7 +14,7 @@
 #define PATIENCE_NS    (120 * CLK_S)
 #define LOOK_NS        (20 * CLK_MS)
 #define GUESTS_COME_NS (4 * CLK_S) /* connect, and one of them is stopped */
-#define PREMADE_MORE_S 45u         /* beyond the measured spans: settling, and a restart */
+#define PREMADE_MORE_S 55u         /* beyond the measured spans: settling, and a restart */
 
 static void die(const char *what)
 {
@@ -275,13 +275,14 @@ static void measure(struct fleet_run *r, unsigned seconds, const char *span)
     steady_figures(r, &before, &after, span);
 }
 
-/* A first batch goes with its first tick; the measured span begins when each had a whole one. */
+/* Agents begin one after the other, and a first batch goes with its first tick; the measured span
+ * begins when each had a whole one. */
 static void steady(struct fleet_run *r)
 {
     struct fleet_usage here;
 
     fleet_load_run(r->load);
-    rest((int64_t)(r->conf.agent.samples * (double)r->conf.agent.tick_ns) + CLK_S / 2);
+    rest((int64_t)(2.0 * r->conf.agent.samples * (double)r->conf.agent.tick_ns) + CLK_S / 2);
     measure(r, r->seconds, "");
     fleet_usage(&here, 0);
     figure("agents_resident_each", (double)here.resident_bytes / 1024 / r->conf.agents, "KiB", 0,

@@ -37,7 +37,7 @@ AGENTS = int(os.environ.get("PROCFLEET_AGENTS", "6"))
 SEED = int(os.environ.get("PROCFLEET_SEED", str(random.SystemRandom().randrange(1 << 32))))
 RATE, SAMPLES, PROCESSES = 2, 4, 40
 WINDOW_S = 300  # of the store: memory goes up and down with it
-LONG = SECONDS >= 3 * WINDOW_S
+LONG = SECONDS >= 5 * WINDOW_S
 WARM_UP_S = 2 * WINDOW_S if LONG else SECONDS / 3
 EACH_S = max(6.0, SECONDS / 60)  # between ends of agents
 VALUES = AGENTS * RATE * PROCESSES * 30  # a second
@@ -49,9 +49,9 @@ KILLED = 2  # so many of the agents are killed when it is their turn, the others
 # the first pages of every table are in its memory too.
 LIMITS = {
     "collector resident, MiB": 12 if LONG else 3000,
-    "collector descriptors": 4 if LONG else 900,
+    "collector descriptors": 80 if LONG else 900,  # 64 segments stay open when they were read
     "collector threads": 1 if LONG else 400,
-    "collector disk, MiB": 4.0 * VALUES * 3600 / MIB,
+    "collector disk, MiB": 6.0 * VALUES * 3600 / MIB,
     "agent resident, MiB": 4 if LONG else 1500,
     "agent descriptors a process": 0.2 if LONG else 60,
     "agent threads": 1 if LONG else 400,
