@@ -1,6 +1,6 @@
 /* The collector's root: who is opened with what, and in which order.
  *
- *   agents -> ingest listener -> session -> store -> subs -> events listener -> subscribers
+ *   agents -> ingest listener -> session -> store -> feed -> events listener -> subscribers
  *                                             |
  *             operators -> query listener -> serve -> query
  *
@@ -8,11 +8,11 @@
  *   whoever watches -> http listener -> figures of all stages; administrators -> query listener ->
  *   admin -> the same figures
  *
- * Start: network layer, certificates, subs (unstarted), store (recovery), events listener, subs'
- * thread, session, serve, query listener, the ingest listener, so that nothing is accepted before
- * it can be stored and seen, and the enroll listener and http last; the trust is opened before the
- * first listener, since they ask it, and follows its book once all listen. Figures of listeners are
- * told from then on (`running`).
+ * Start: network layer, certificates, store (recovery), the feed (unstarted), events listener, the
+ * feed's thread, session, serve, query listener, the ingest listener, so that nothing is accepted
+ * before it can be stored and seen, and the enroll listener and http last; the trust is opened
+ * before the first listener, since they ask it, and follows its book once all listen. Figures of
+ * listeners are told from then on (`running`).
  * Stop: following, http, the query listener, which both ask the other listeners, those, the
  * publisher, the session (which waits for the batches under way), the store, and then the rest.
  * Locks: none here. Each stage's own; no stage calls another while it holds one. */
@@ -23,12 +23,12 @@
 #include <string.h>
 
 #include "collector/admin.h"
+#include "collector/collector_feed.h"
 #include "collector/figures.h"
 #include "collector/http/http.h"
 #include "collector/serve.h"
 #include "collector/session.h"
 #include "collector/store/store.h"
-#include "collector/subs.h"
 #include "collector/trust/trust.h"
 #include "common/clk.h"
 #include "common/mem.h"
@@ -40,7 +40,6 @@
 #define QUERY_BYTES_MAX  (64u << 10)
 #define IN_FLIGHT        4u    /* requests of one agent at once */
 #define DESCRIPTORS_FREE 1024u /* for everything but agents */
-#define SUBS_QUEUE       1024u
 #define PUB_QUEUE        1024u
 #define REPLY_TIMEOUT_NS (5 * CLK_S)
 #define PROGRESS_NS      (2 * CLK_S)
@@ -56,7 +55,7 @@ struct collector {
     const struct collector_conf *conf;
     bool net; /* initialised */
     struct net_tls *tls;
-    struct subs *subs;
+    struct collector_feed feed;
     struct store *store;
     struct net_pub *pub;
     struct session *session;
@@ -87,9 +86,14 @@ static unsigned pub_listeners(void *ctx)
     return c->pub ? net_pub_subscribers(c->pub) : 0;
 }
 
-static void on_stored(void *ctx, const char *host_name, const struct batch *b)
+static void on_stored(void *ctx, const struct store_stored *stored)
 {
-    subs_stored(((struct collector *)ctx)->subs, host_name, b);
+    collector_feed_stored(&((struct collector *)ctx)->feed, stored);
+}
+
+static bool before_forget(void *ctx)
+{
+    return collector_feed_keep(&((struct collector *)ctx)->feed);
 }
 
 static void on_failed(void *ctx, const struct errmsg *why)
@@ -184,6 +188,8 @@ static void figures(void *ctx, struct figures *out)
         env.query = c->query;
         env.enroll = c->enroll;
         env.pub = c->pub;
+        env.feed = c->feed.feed;
+        env.journal = c->feed.journal;
         env.http = c->http ? http_listener(c->http) : NULL;
     }
     figures_gather(out, &env);
@@ -293,18 +299,11 @@ static void on_revoked(void *ctx)
     }
 }
 
-static enum err subs_make(struct collector *c, uint64_t epoch)
+static enum err feed_make(struct collector *c, struct errmsg *why)
 {
-    const struct subs_conf conf = {
-        .epoch = epoch,
-        .queue = SUBS_QUEUE,
-        .hosts_max = c->conf->hosts_max,
-        .send = pub_send,
-        .listeners = pub_listeners,
-        .ctx = c,
-    };
+    const struct collector_feed_conf conf = {c->conf, pub_send, pub_listeners, c};
 
-    return subs_create(&c->subs, &conf);
+    return collector_feed_open(&c->feed, &conf, why);
 }
 
 static enum err store_make(struct collector *c, struct errmsg *why)
@@ -315,11 +314,13 @@ static enum err store_make(struct collector *c, struct errmsg *why)
         .head_bytes_max = c->conf->head_bytes_max,
         .accept_age_ns = c->conf->accept_age_ns,
         .retain = c->conf->retain,
+        .beside_bytes = collector_feed_bytes(c->conf),
         .hosts_max = c->conf->hosts_max,
         .instances_max = c->conf->processes_max * 4,
         .commit_gather_ns = 20 * CLK_MS,
         .commit_bytes = 1u << 20,
         .on_stored = on_stored,
+        .before_forget = c->conf->feed_bytes ? before_forget : NULL,
         .on_failed = on_failed,
         .on_trouble = on_trouble,
         .on_refusing = on_refusing,
@@ -572,7 +573,6 @@ static void descriptors_check(const struct collector *c)
 
 static enum err start(struct collector *c, struct errmsg *why)
 {
-    uint64_t epoch = (uint64_t)os_utc_ns();
     enum err e = net_init(why);
 
     if (e) {
@@ -588,21 +588,21 @@ static enum err start(struct collector *c, struct errmsg *why)
         e = trust_make(c, why);
     }
     if (!e) {
-        e = subs_make(c, epoch);
-    }
-    if (!e) {
         e = store_make(c, why);
     }
     if (e) {
         return e;
     }
     recovery_log(c);
-    e = events_listen(c, why);
-    if (!e && c->pub) {
-        e = subs_start(c->subs, c->store);
+    e = feed_make(c, why);
+    if (!e) {
+        e = events_listen(c, why);
     }
     if (!e) {
-        e = stages_make(c, epoch, why);
+        e = collector_feed_start(&c->feed, c->store, why);
+    }
+    if (!e) {
+        e = stages_make(c, c->feed.epoch, why);
     }
     if (!e) {
         e = query_listen(c, why);
@@ -651,15 +651,13 @@ void collector_stop(struct collector *c)
     rpc_server_stop(c->query);
     rpc_server_stop(c->enroll);
     rpc_server_stop(c->ingest);
-    if (c->subs) {
-        subs_stop(c->subs);
-    }
+    collector_feed_stop(&c->feed);
     session_destroy(c->session);
     store_close(c->store);
     serve_destroy(c->serve);
     admin_destroy(c->admin);
     net_pub_stop(c->pub);
-    subs_destroy(c->subs);
+    collector_feed_close(&c->feed);
     trust_close(c->trust);
     net_tls_free(c->tls);
     if (c->net) {

@@ -1,5 +1,5 @@
 /* The whole collector: store, session, queries, live stream and their listeners, wired together.
- * Started in the order of the data (store, subs, session, listeners), stopped in reverse.
+ * Started in the order of the data (store, feed, session, listeners), stopped in reverse.
  * Threads: start and stop from one thread. */
 #ifndef PROCFLEET_COLLECTOR_COLLECTOR_H
 #define PROCFLEET_COLLECTOR_COLLECTOR_H

@@ -19,6 +19,7 @@
 #define HEAD_SET_MIN (16 * MIB)
 #define SHARE_MIN    (16 * MIB)
 #define TOTAL_MIN    (256 * MIB)
+#define FEED_MIN     (4 * MIB) /* JOURNAL_LEAST */
 
 static const struct conf_key keys[] = {
     {"data_dir", CONF_TEXT, "/var/lib/procfleet-collector", 0, 0, NULL,
@@ -79,6 +80,11 @@ static const struct conf_key keys[] = {
      "Hz); "
      "from three quarters on windows are sealed early, at the limit agents wait; 0 = a quarter of "
      "the machine's memory, 128 MiB to 8 GiB"},
+    {"feed.max_bytes", CONF_SIZE, "1GiB", 0, SIZE_MAX_SET, NULL,
+     "journal of updates that subscribers can ask for again, at most an eighth of "
+     "retention.total_bytes; 0 = none: no Fetch, no durable subscriptions"},
+    {"feed.max_age", CONF_SPAN, "24h", 60 * CLK_S, 876000 * H, NULL,
+     "updates older than this go from the journal"},
     {"limits.hosts", CONF_INT, "10000", 1, 1000000, NULL,
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,
@@ -245,6 +251,9 @@ static enum err retention_read(struct collector_conf *c, struct errmsg *why)
         e = conf_wrong(c->source, "retention.total_bytes", why,
                        "less than the shares together: retention.raw.bytes and the others");
     }
+    if (!e) {
+        e = least(c, "feed.max_bytes", FEED_MIN, why);
+    }
     return e ? e : least(c, "head.max_bytes", HEAD_SET_MIN, why);
 }
 
@@ -272,6 +281,8 @@ static void values_read(struct collector_conf *c)
     if (c->head_bytes_max == 0) {
         c->head_bytes_max = head_default();
     }
+    c->feed_bytes = (uint64_t)conf_int(c->source, "feed.max_bytes");
+    c->feed_age_ns = conf_int(c->source, "feed.max_age");
     c->log_level = (enum log_level)choice(c->source, "log.level", levels);
     c->log_format = (enum log_format)choice(c->source, "log.format", formats);
 }

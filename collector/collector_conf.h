@@ -28,6 +28,8 @@ struct collector_conf {
     uint32_t batch_bytes_max;
     int64_t accept_age_ns;
     uint64_t head_bytes_max;
+    uint64_t feed_bytes; /* of the journal of updates; 0: none */
+    int64_t feed_age_ns;
     struct retain_conf retain; /* 0: by default, from the disk */
     enum log_level log_level;
     enum log_format log_format;

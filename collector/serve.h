@@ -12,7 +12,7 @@ struct serve;
 
 struct serve_conf {
     struct store *store;  /* borrowed until serve_destroy */
-    uint64_t event_epoch; /* of the event stream (subs.h) */
+    uint64_t event_epoch; /* of the event stream (feed.h) */
     uint32_t request_max; /* bytes, told to clients */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
     void *ctx; /* of host_state */

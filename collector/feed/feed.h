@@ -9,13 +9,15 @@
  * asks Fetch for what is missing; another epoch means that the journal began anew.
  *
  * Events are journalled always, samples as long as somebody listens or a durable subscription wants
- * them. A message is in the journal before it is sent. Batches that the store made durable and the
- * journal had not when the collector was killed are made up for when the feed starts; the store
- * forgets no log before feed_keep has returned.
+ * them. Batches of one host that come together become one message, when they follow each other; a
+ * batch too large for one becomes several. A message is in the journal and synced before it is
+ * sent. Batches that the store made durable and the journal had not when the collector was killed
+ * are made up for when the feed starts; the store lets nothing go before feed_keep has returned.
  * Bounds:  queue_bytes of encoded batches waiting, then batches are left out of the feed and
  *          counted; their messages take numbers all the same, so that subscribers see the hole.
  * Threads: feed_stored from the store's writer, feed_keep from its sealing thread; the rest from
- *          the owner. on_updates is called by the publisher. */
+ *          the owner. Callbacks come from the publisher, listeners and samples_wanted also from the
+ *          store's writer. */
 #ifndef PROCFLEET_COLLECTOR_FEED_FEED_H
 #define PROCFLEET_COLLECTOR_FEED_FEED_H
 
@@ -35,9 +37,9 @@ struct feed_conf {
     /* Sends one message; never blocks. */
     void (*send)(void *ctx, const void *body, size_t n);
     unsigned (*listeners)(void *ctx);  /* live subscribers at this moment */
-    bool (*samples_wanted)(void *ctx); /* by a durable subscription */
-    void (*on_updates)(void *ctx);     /* the journal has grown, and is synced */
-    void (*on_lost)(void *ctx, const struct journal_record *r); /* as `lost` of journal_trim */
+    bool (*samples_wanted)(void *ctx); /* by a durable subscription; never blocks; NULL: never */
+    void (*on_updates)(void *ctx);     /* the journal has grown, and is synced; NULL is allowed */
+    void (*on_lost)(void *ctx, const struct journal_record *r); /* `lost` of journal_trim */
     void *ctx;
 };
 
@@ -48,23 +50,25 @@ void feed_destroy(struct feed *f); /* stopped; NULL is allowed */
 /* Journals what the journal lacks of the store's unsealed batches, then publishes. Errors:
  * ERR_NOMEM, ERR_IO */
 NODISCARD enum err feed_start(struct feed *f, struct store *store);
-/* What waits is journalled and not sent; the store is left alone from here on. */
+/* What waits is journalled and not sent; the store is left alone from here on. Also when it was not
+ * started; again is fine. */
 void feed_stop(struct feed *f);
 
 /* The store's on_stored; ctx is the feed. Copies the encoded batch and returns. */
-void feed_stored(void *ctx, const char *host_name, const struct batch *b, const void *bytes,
-                 size_t n);
+void feed_stored(void *ctx, const struct store_stored *stored);
 
 /* The store's before_forget; ctx is the feed. Returns when all that was stored before the call is
- * in the journal and synced, or was counted as left out. */
-void feed_keep(void *ctx);
+ * in the journal and synced, or was counted as left out or failed. False: not started, or stopped.
+ */
+bool feed_keep(void *ctx);
 
 struct feed_stats {
     uint64_t messages, bytes;  /* sent */
     uint64_t updates;          /* events and rows in them */
     uint64_t left_out;         /* batches that found the queue full */
     uint64_t made_up;          /* batches journalled at the start */
-    uint64_t oversize, failed; /* messages that could not be made or journalled */
+    uint64_t oversize, failed; /* messages that could not be made; batches that could not be read
+                                  and messages that could not be journalled */
 };
 void feed_stats(struct feed *f, struct feed_stats *out);
 

@@ -503,5 +503,10 @@ void journal_stats(struct journal *j, struct journal_stats *out)
     for (size_t i = 0; i < x->n_files && !out->oldest_ns; i++) {
         out->oldest_ns = x->files[i].n ? x->files[i].entries[0].stored_ns : 0;
     }
+    for (size_t i = x->n_files; i > 0 && !out->newest_ns; i--) {
+        const struct journal_file *f = &x->files[i - 1];
+
+        out->newest_ns = f->n ? f->entries[f->n - 1].stored_ns : 0;
+    }
     os_mutex_unlock(j->lock);
 }

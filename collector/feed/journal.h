@@ -97,7 +97,7 @@ struct journal_stats {
     uint64_t records, bytes, files; /* kept */
     uint64_t appended, trimmed;     /* records since opening */
     uint64_t damaged_bytes, torn_bytes, failed_writes;
-    int64_t oldest_ns; /* stored_ns of the oldest; 0 = none */
+    int64_t oldest_ns, newest_ns; /* stored_ns of the oldest and the newest; 0 = none */
 };
 void journal_stats(struct journal *j, struct journal_stats *out);
 

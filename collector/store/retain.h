@@ -17,7 +17,8 @@ struct retain_conf {
 
 struct retain_now {
     int64_t now_ns;
-    uint64_t other_bytes; /* log, manifest, catalogue, dropped files that readers still hold */
+    uint64_t other_bytes; /* log, manifest, catalogue, dropped files that readers still hold, room
+                             of others in data_dir */
     /* What will be written before the next plan, at most, while all that is there now stays: the
      * ceiling holds at every moment. */
     uint64_t coming_bytes;

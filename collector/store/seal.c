@@ -294,6 +294,10 @@ static enum err seal_taken(struct seal *x, struct sealing *j, struct errmsg *why
     if (e) {
         return e;
     }
+    if (s->conf.before_forget && !s->conf.before_forget(s->conf.ctx)) {
+        seal_discard(x->writer, &made);
+        return ERR_CLOSED;
+    }
     e = made.n > 0 ? adopt(x, j, &made, why) : ERR_OK;
     if (e) {
         seal_discard(x->writer, &made);

@@ -158,7 +158,7 @@ static void measure(struct seal *x, uint64_t head_bytes, int64_t now_ns, struct 
 
     manifest_stats(s->manifest, &m);
     *now = (struct retain_now){.now_ns = now_ns,
-                               .other_bytes = m.held_bytes + m.file_bytes,
+                               .other_bytes = m.held_bytes + m.file_bytes + s->conf.beside_bytes,
                                .coming_bytes = coming + coming / 8 + COMING_SLACK + m.file_bytes,
                                .wanted_bytes = compact_wants(x->compact, now_ns)};
     if (os_disk_free(s->conf.dir, &now->disk_free, &now->disk_total)) {

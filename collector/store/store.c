@@ -327,6 +327,7 @@ static enum err stage(struct store *s, struct store_item *i)
     }
     wal_hold(s->wal, kept->file);
     head_append(s->head, host, i->batch, kept);
+    i->sent = kept;
     i->kept = NULL;
     return ERR_OK;
 }
@@ -406,7 +407,10 @@ static void answer_group(struct store *s)
 
     for (i = s->group; i; i = i->next) {
         if (i->result == ERR_OK && s->conf.on_stored) {
-            s->conf.on_stored(s->conf.ctx, i->host_name, i->batch);
+            const struct store_stored stored = {i->host_name, i->batch, i->sent->bytes, i->sent->n,
+                                                i->sent->received_ns};
+
+            s->conf.on_stored(s->conf.ctx, &stored);
         }
     }
     os_mutex_lock(s->lock);

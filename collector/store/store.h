@@ -25,6 +25,15 @@
 
 struct store;
 
+/* A batch that has become durable. */
+struct store_stored {
+    const char *host_name;
+    const struct batch *batch;
+    const void *bytes; /* encoded */
+    size_t n;
+    int64_t received_ns; /* UTC */
+};
+
 struct store_conf {
     const char *dir;           /* data_dir; locked while open */
     const struct fio *fio;     /* fio_os() but for tests */
@@ -38,9 +47,14 @@ struct store_conf {
     uint32_t instances_max;   /* remembered per host, running ones first */
     int64_t commit_gather_ns; /* commits begin this far apart: 20 ms; the first at once; */
     uint64_t commit_bytes;    /* or when this much waits: 1 MiB */
+    uint64_t beside_bytes;    /* room below the ceiling for others' files in `dir` */
     /* Called once for each batch when it has become durable, in commit order, from the writer
      * thread; must not block. Not called for what recovery reads. May be NULL. */
-    void (*on_stored)(void *ctx, const char *host_name, const struct batch *b);
+    void (*on_stored)(void *ctx, const struct store_stored *stored);
+    /* Called from the sealing thread before batches that are sealed leave the head and the log:
+     * whoever keeps something of what on_stored told has it when this returns, and all of them were
+     * told of before. False: they must stay for the next opening. May be NULL. */
+    bool (*before_forget)(void *ctx);
     /* Called once, when the log has failed, with the reason; from the writer thread. May be NULL.
      */
     void (*on_failed)(void *ctx, const struct errmsg *why);

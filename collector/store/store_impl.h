@@ -28,6 +28,7 @@ struct seg_ahead *store_view_ahead(const struct store_view *v); /* NULL: no memo
 struct store_item {
     struct store_item *next;
     struct head_batch *kept;
+    const struct head_batch *sent; /* once it is the head's, which keeps it beyond the commit */
     struct batch *batch;
     char host_name[MODEL_HOST_NAME_MAX + 1];
     size_t weight, head_bytes;

@@ -34,6 +34,8 @@ struct store_host {
 size_t store_view_hosts(const struct store_view *v);
 const struct store_host *store_view_host(const struct store_view *v,
                                          size_t i); /* by name, then id */
+/* Its place; store_view_hosts when it is not there under this name. */
+size_t store_view_find(const struct store_view *v, const char *name, const struct uuid *id);
 
 /* Calls `each` with every batch of the host whose span of ticks and events meets [since, until),
  * oldest first; the batch is valid during the call only. A result other than ERR_OK ends the scan
@@ -41,6 +43,20 @@ const struct store_host *store_view_host(const struct store_view *v,
 NODISCARD enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns,
                               int64_t until_ns, enum err (*each)(void *ctx, const struct batch *b),
                               void *ctx);
+
+/* A batch as it came. */
+struct store_raw {
+    uint64_t stream, seq;
+    int64_t received_ns;
+    const void *bytes; /* encoded */
+    size_t n;
+};
+
+/* Calls `each` with every batch of the host that is not sealed and came at since_ns or later, by
+ * stamps. As store_scan otherwise. */
+NODISCARD enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_ns,
+                                  enum err (*each)(void *ctx, const struct store_raw *b),
+                                  void *ctx);
 
 /* -- the same over everything, sealed windows included -- */
 

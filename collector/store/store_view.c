@@ -139,6 +139,31 @@ const struct store_host *store_view_host(const struct store_view *v, size_t i)
     return &v->hosts[i];
 }
 
+size_t store_view_find(const struct store_view *v, const char *name, const struct uuid *id)
+{
+    return head_view_find(v->head, name, id);
+}
+
+enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_ns,
+                        enum err (*each)(void *ctx, const struct store_raw *b), void *ctx)
+{
+    const struct head_batch **list;
+    size_t n;
+    enum err e = head_view_batches(v->head, host, INT64_MIN, INT64_MAX, &list, &n);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        const struct head_batch *b = list[i];
+        const struct store_raw raw = {b->stream, b->seq, b->received_ns, b->bytes, b->n};
+
+        e = b->received_ns >= since_ns ? each(ctx, &raw) : ERR_OK;
+    }
+    mem_free(list);
+    return e;
+}
+
 enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, int64_t until_ns,
                     enum err (*each)(void *ctx, const struct batch *b), void *ctx)
 {

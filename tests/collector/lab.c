@@ -57,7 +57,7 @@ static int64_t time_now(void)
     return atomic_load(&now);
 }
 
-struct lab *lab_open(void (*on_stored)(void *, const char *, const struct batch *), void *ctx)
+struct lab *lab_open(void (*on_stored)(void *, const struct store_stored *), void *ctx)
 {
     struct lab *l = mem_zalloc(sizeof *l);
     struct store_conf conf = {

@@ -1,4 +1,4 @@
-/* A store in a directory of its own, filled from tables: what query, serve and subs are tried on.
+/* A store in a directory of its own, filled from tables: what query, serve and feed are tried on.
  * One batch is made at a time: lab_begin, then ticks, runs, infos, events, then lab_put. Times are
  * in seconds since LAB_EPOCH_NS. Failures end the test. */
 #ifndef PROCFLEET_TESTS_COLLECTOR_LAB_H
@@ -12,7 +12,7 @@
 
 struct lab;
 
-struct lab *lab_open(void (*on_stored)(void *, const char *, const struct batch *), void *ctx);
+struct lab *lab_open(void (*on_stored)(void *, const struct store_stored *), void *ctx);
 void lab_close(struct lab *l);
 /* What all labs take for the time: that at which windows and hours are over. 0 at first, so that
  * nothing ever is; whoever says otherwise says 0 in the end. */

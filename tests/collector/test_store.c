@@ -373,11 +373,16 @@ struct heard {
     uint64_t last_seq;
 };
 
-static void on_stored(void *ctx, const char *host_name, const struct batch *b)
+static void on_stored(void *ctx, const struct store_stored *stored)
 {
     struct heard *h = ctx;
+    const struct batch *b = stored->batch;
+    struct batch *again;
 
-    assert_int_equal(strncmp(host_name, "gen-", 4), 0);
+    assert_int_equal(strncmp(stored->host_name, "gen-", 4), 0);
+    assert_ok(wire_batch_decode(&again, stored->bytes, stored->n));
+    assert_int_equal(again->head.seq, b->head.seq);
+    wire_batch_free(again);
     assert_int_equal(b->head.seq, h->last_seq + 1);
     h->last_seq = b->head.seq;
     atomic_fetch_add(&h->n, 1);

@@ -1,0 +1,114 @@
+#include "collector/collector_feed.h"
+
+#include <inttypes.h>
+
+#include "common/mem.h"
+#include "common/os.h"
+
+#define QUEUE_BYTES ((size_t)64 << 20)
+#define CEILING     8u /* the journal's part of it, at most */
+
+uint64_t collector_feed_bytes(const struct collector_conf *conf)
+{
+    struct retain_conf retain = conf->retain;
+    uint64_t disk_free, disk_total = 0, part;
+
+    if (conf->feed_bytes == 0) {
+        return 0;
+    }
+    if (os_disk_free(conf->data_dir, &disk_free, &disk_total) != ERR_OK) {
+        disk_total = 0;
+    }
+    retain_defaults(&retain, disk_total);
+    part = retain.total_bytes / CEILING;
+    part = part < JOURNAL_LEAST ? JOURNAL_LEAST : part;
+    return conf->feed_bytes < part ? conf->feed_bytes : part;
+}
+
+static enum err journal_make(struct collector_feed *f, const struct collector_conf *conf,
+                             struct errmsg *why)
+{
+    struct journal_conf journal = {.fio = conf->fio,
+                                   .max_bytes = collector_feed_bytes(conf),
+                                   .max_age_ns = conf->feed_age_ns,
+                                   .hosts_max = conf->hosts_max};
+    char *dir = os_path_join(conf->data_dir, "feed");
+    struct journal_stats stats;
+    enum err e = ERR_NOMEM;
+
+    if (dir) {
+        journal.dir = dir;
+        e = journal_open(&f->journal, &journal, why);
+    }
+    mem_free(dir);
+    if (e) {
+        return e;
+    }
+    journal_stats(f->journal, &stats);
+    log_line(stats.damaged_bytes ? LOG_WARN : LOG_INFO, "feed", "open",
+             "records=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64 " damaged_bytes=%" PRIu64,
+             stats.records, stats.bytes, stats.torn_bytes, stats.damaged_bytes);
+    return ERR_OK;
+}
+
+enum err collector_feed_open(struct collector_feed *f, const struct collector_feed_conf *conf,
+                             struct errmsg *why)
+{
+    struct feed_conf feed = {.queue_bytes = QUEUE_BYTES,
+                             .hosts_max = conf->conf->hosts_max,
+                             .send = conf->send,
+                             .listeners = conf->listeners,
+                             .ctx = conf->ctx};
+    enum err e = conf->conf->feed_bytes ? journal_make(f, conf->conf, why) : ERR_OK;
+
+    if (e) {
+        return e;
+    }
+    f->epoch = f->journal ? journal_epoch(f->journal) : (uint64_t)os_utc_ns();
+    feed.journal = f->journal;
+    feed.epoch = f->epoch;
+    e = feed_create(&f->feed, &feed);
+    if (e) {
+        return errmsg_set(why, e, "cannot start the feed: %s", err_text(e));
+    }
+    atomic_store(&f->ready, true);
+    return ERR_OK;
+}
+
+enum err collector_feed_start(struct collector_feed *f, struct store *store, struct errmsg *why)
+{
+    enum err e = feed_start(f->feed, store);
+
+    return e ? errmsg_set(why, e, "cannot start the feed: %s", err_text(e)) : ERR_OK;
+}
+
+void collector_feed_stop(struct collector_feed *f)
+{
+    if (f->feed) {
+        feed_stop(f->feed);
+    }
+}
+
+void collector_feed_close(struct collector_feed *f)
+{
+    feed_destroy(f->feed);
+    journal_close(f->journal);
+    f->feed = NULL;
+    f->journal = NULL;
+}
+
+void collector_feed_stored(void *ctx, const struct store_stored *stored)
+{
+    struct collector_feed *f = ctx;
+
+    if (atomic_load(&f->ready)) {
+        feed_stored(f->feed, stored);
+    }
+}
+
+bool collector_feed_keep(void *ctx)
+{
+    struct collector_feed *f = ctx;
+
+    return atomic_load(&f->ready) && feed_keep(f->feed);
+}

@@ -1,0 +1,442 @@
+/* One publisher thread takes what waits, in slices:
+ *
+ *   feed_stored (store's writer) - queue - publisher: gather up to 50 ms from the first that came
+ *                                                     by host: decode, complete, make messages
+ *                                                     journal, sync, send, wake the polls
+ *
+ * A slice ends when batches in it came more than SLICE_NS apart. So whatever came that long before
+ * the journal's newest record is in the journal too, or was counted as left out, and starting looks
+ * only at what came later.
+ *
+ * Rejected: reading batches back from the store (one that is sealed meanwhile would be missed);
+ * sending before the sync (a number could be given again after loss of power). */
+#include "collector/feed/feed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/feed/feed_make.h"
+#include "collector/feed/feed_note.h"
+#include "collector/feed/feed_topics.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define SLICE_BYTES ((size_t)8 << 20) /* with so much waiting nothing more is gathered */
+#define SLICE_NOTES 4096u
+#define SLICE_NS    (10 * CLK_S)
+#define BEFORE_NS   (60 * CLK_S) /* far more than SLICE_NS and what arrivals overtake each other */
+
+enum state { FEED_NEW, FEED_RUNS, FEED_STOPPED };
+
+struct feed {
+    struct feed_conf conf;
+    struct store *store;
+    struct os_thread *thread;
+
+    struct os_mutex *lock; /* guards what follows, up to the next blank line */
+    struct os_cond *wake;  /* the publisher */
+    struct os_cond *done;  /* those in feed_keep */
+    enum state state;
+    struct feed_note *queue, **queue_end;
+    size_t queued_bytes;
+    uint64_t came, finished; /* batches, ever */
+    unsigned hurry;          /* callers in feed_keep */
+    struct feed_topics left; /* of batches left out: whether numbers are to be skipped */
+    struct feed_stats stats;
+
+    /* the publisher's own */
+    struct feed_out *out;
+    struct feed_make *make;
+    struct feed_note *slice[SLICE_NOTES];
+    size_t n_slice;
+};
+
+static enum err open_parts(struct feed *f)
+{
+    enum err e = os_mutex_create(&f->lock);
+
+    if (!e) {
+        e = os_cond_create(&f->wake, f->lock);
+    }
+    if (!e) {
+        e = os_cond_create(&f->done, f->lock);
+    }
+    if (!e) {
+        e = feed_out_create(&f->out, &f->conf);
+    }
+    return e ? e : feed_make_create(&f->make, f->out);
+}
+
+enum err feed_create(struct feed **out, const struct feed_conf *conf)
+{
+    struct feed *f = mem_zalloc(sizeof *f);
+    enum err e;
+
+    if (!f) {
+        return ERR_NOMEM;
+    }
+    f->conf = *conf;
+    f->queue_end = &f->queue;
+    feed_topics_init(&f->left, conf->hosts_max);
+    e = open_parts(f);
+    if (e) {
+        feed_destroy(f);
+        return e;
+    }
+    *out = f;
+    return ERR_OK;
+}
+
+void feed_destroy(struct feed *f)
+{
+    if (!f) {
+        return;
+    }
+    if (f->done) {
+        feed_stop(f);
+    }
+    while (f->queue) {
+        struct feed_note *n = f->queue;
+
+        f->queue = n->next;
+        mem_free(n);
+    }
+    feed_make_destroy(f->make);
+    feed_out_destroy(f->out);
+    feed_topics_fini(&f->left);
+    os_cond_destroy(f->done);
+    os_cond_destroy(f->wake);
+    os_mutex_destroy(f->lock);
+    mem_free(f);
+}
+
+/* -- the writer's side -- */
+
+static struct feed_note *note_make(const char *name, const struct uuid *host,
+                                   const struct store_raw *raw)
+{
+    struct feed_note *n = mem_alloc(sizeof *n + raw->n);
+
+    if (!n) {
+        return NULL;
+    }
+    *n = (struct feed_note){.host = *host,
+                            .stream = raw->stream,
+                            .seq = raw->seq,
+                            .received_ns = raw->received_ns,
+                            .mono_ns = os_mono_ns(),
+                            .n = raw->n};
+    memcpy(n->name, name, strnlen(name, sizeof n->name - 1));
+    memcpy(n->bytes, raw->bytes, raw->n);
+    return n;
+}
+
+/* Under the lock: both topics, where they would have had a message, skip a number. */
+static void leave_out(struct feed *f, const char *name, const bool topics[FEED_TOPICS])
+{
+    struct feed_topic_seqs *t = feed_topics_get(&f->left, name);
+
+    for (unsigned i = 0; t && i < FEED_TOPICS; i++) {
+        t->seq[i] += topics[i];
+    }
+    f->stats.left_out++;
+}
+
+static bool wants_samples(const struct feed *f)
+{
+    return f->conf.listeners(f->conf.ctx) > 0 ||
+           (f->conf.journal && f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx));
+}
+
+void feed_stored(void *ctx, const struct store_stored *s)
+{
+    struct feed *f = ctx;
+    const struct batch *b = s->batch;
+    const struct store_raw raw = {b->head.stream, b->head.seq, s->received_ns, s->bytes, s->n};
+    bool topics[FEED_TOPICS] = {
+        [FEED_EVENT] = b->n_events && (f->conf.journal || f->conf.listeners(f->conf.ctx) > 0),
+        [FEED_SAMPLE] = b->n_ticks && b->n_runs && wants_samples(f),
+    };
+    struct feed_note *n;
+
+    if (!topics[FEED_EVENT] && !topics[FEED_SAMPLE]) {
+        return;
+    }
+    n = note_make(s->host_name, &b->head.host, &raw);
+    os_mutex_lock(f->lock);
+    if (f->state == FEED_STOPPED) {
+        mem_free(n);
+    } else if (!n || f->queued_bytes + n->n > f->conf.queue_bytes) {
+        leave_out(f, s->host_name, topics);
+        mem_free(n);
+    } else {
+        memcpy(n->topics, topics, sizeof topics);
+        *f->queue_end = n;
+        f->queue_end = &n->next;
+        f->queued_bytes += n->n;
+        f->came++;
+        os_cond_wake(f->wake);
+    }
+    os_mutex_unlock(f->lock);
+}
+
+bool feed_keep(void *ctx)
+{
+    struct feed *f = ctx;
+    uint64_t mine;
+    bool kept;
+
+    os_mutex_lock(f->lock);
+    mine = f->came;
+    f->hurry++;
+    os_cond_wake(f->wake);
+    while (f->state == FEED_RUNS && f->finished < mine) {
+        os_cond_wait(f->done);
+    }
+    f->hurry--;
+    kept = f->state == FEED_RUNS;
+    os_mutex_unlock(f->lock);
+    return kept;
+}
+
+/* -- the publisher's side -- */
+
+static void note_take(struct feed *f)
+{
+    struct feed_note *n = f->queue;
+
+    f->queue = n->next;
+    if (!f->queue) {
+        f->queue_end = &f->queue;
+    }
+    f->queued_bytes -= n->n;
+    f->slice[f->n_slice++] = n;
+}
+
+/* Waits for batches and takes a slice of them. False: stopping, and nothing is left. */
+static bool gather(struct feed *f)
+{
+    size_t bytes = 0;
+    int64_t first_ns;
+
+    os_mutex_lock(f->lock);
+    while (!f->queue && f->state == FEED_RUNS) {
+        os_cond_wait(f->wake);
+    }
+    while (f->queue && f->state == FEED_RUNS && f->queued_bytes < SLICE_BYTES && !f->hurry &&
+           os_cond_wait_until(f->wake, f->queue->mono_ns + FEED_GATHER_NS) != ERR_TIMEOUT) {
+    }
+    feed_out_quiet(f->out, f->state != FEED_RUNS);
+    f->n_slice = 0;
+    first_ns = f->queue ? f->queue->received_ns : 0;
+    while (f->queue && f->n_slice < SLICE_NOTES && bytes < SLICE_BYTES &&
+           llabs(f->queue->received_ns - first_ns) < SLICE_NS) {
+        bytes += f->queue->n;
+        note_take(f);
+    }
+    os_mutex_unlock(f->lock);
+    return f->n_slice > 0;
+}
+
+static int note_order(const void *a, const void *b)
+{
+    const struct feed_note *const *x = a, *const *y = b;
+    int d = strcmp((*x)->name, (*y)->name);
+
+    d = d ? d : memcmp((*x)->host.b, (*y)->host.b, sizeof(*x)->host.b);
+    d = d ? d : ((*x)->stream > (*y)->stream) - ((*x)->stream < (*y)->stream);
+    return d ? d : ((*x)->seq > (*y)->seq) - ((*x)->seq < (*y)->seq);
+}
+
+static bool same_host(const struct feed_note *a, const struct feed_note *b)
+{
+    return a && b && strcmp(a->name, b->name) == 0 &&
+           memcmp(a->host.b, b->host.b, sizeof a->host.b) == 0;
+}
+
+/* What is wanted of the slice, host by host. */
+static void make_messages(struct feed *f, const struct store_view *view)
+{
+    const struct feed_note *before = NULL;
+    uint64_t bad = 0;
+
+    qsort(f->slice, f->n_slice, sizeof *f->slice, note_order);
+    for (size_t i = 0; i < f->n_slice; i++) {
+        const struct feed_note *n = f->slice[i];
+        enum err e;
+
+        if (!same_host(before, n)) {
+            if (before) {
+                feed_make_end(f->make);
+            }
+            feed_make_begin(f->make, view, n->name, &n->host);
+        }
+        e = feed_make_add(f->make, n);
+        bad += e && e != ERR_END;
+        before = n;
+    }
+    feed_make_end(f->make);
+    feed_out_flush(f->out, true);
+    os_mutex_lock(f->lock);
+    f->stats.failed += bad;
+    os_mutex_unlock(f->lock);
+}
+
+/* Numbers of messages that never were, before those that come. */
+static void tell_holes(struct feed *f)
+{
+    struct feed_topics left;
+
+    os_mutex_lock(f->lock);
+    left = f->left;
+    feed_topics_init(&f->left, f->conf.hosts_max);
+    os_mutex_unlock(f->lock);
+    for (size_t i = 0; i < left.n; i++) {
+        for (unsigned t = 0; t < FEED_TOPICS; t++) {
+            if (left.all[i].seq[t] > 0) {
+                feed_out_skip(f->out, (enum feed_topic)t, left.all[i].name);
+            }
+        }
+    }
+    feed_topics_fini(&left);
+}
+
+static void publish(struct feed *f)
+{
+    struct store_view *view;
+    enum err e = store_view_open(&view, f->store);
+
+    tell_holes(f);
+    if (!e) {
+        make_messages(f, view);
+        store_view_close(view);
+    }
+    os_mutex_lock(f->lock);
+    for (size_t i = 0; e && i < f->n_slice; i++) {
+        leave_out(f, f->slice[i]->name, f->slice[i]->topics);
+    }
+    feed_out_counts(f->out, &f->stats);
+    f->finished += f->n_slice;
+    os_cond_wake_all(f->done);
+    os_mutex_unlock(f->lock);
+    for (size_t i = 0; i < f->n_slice; i++) {
+        mem_free(f->slice[i]);
+    }
+    f->n_slice = 0;
+}
+
+static void run(void *arg)
+{
+    struct feed *f = arg;
+
+    while (gather(f)) {
+        publish(f);
+    }
+}
+
+/* -- starting: what the journal lacks -- */
+
+struct making_up {
+    struct feed *f;
+    const struct store_host *host;
+    bool samples;
+};
+
+static enum err make_up_batch(void *ctx, const struct store_raw *raw)
+{
+    struct making_up *x = ctx;
+    struct feed *f = x->f;
+    struct journal *j = f->conf.journal;
+    const char *name = x->host->name;
+    struct feed_note *n;
+    enum err e;
+
+    if (journal_has(j, FEED_EVENT, name, raw->stream, raw->seq) &&
+        (!x->samples || journal_has(j, FEED_SAMPLE, name, raw->stream, raw->seq))) {
+        return ERR_OK;
+    }
+    n = note_make(name, &x->host->id, raw);
+    if (!n) {
+        return ERR_NOMEM;
+    }
+    n->topics[FEED_EVENT] = !journal_has(j, FEED_EVENT, name, raw->stream, raw->seq);
+    n->topics[FEED_SAMPLE] =
+        x->samples && !journal_has(j, FEED_SAMPLE, name, raw->stream, raw->seq);
+    e = feed_make_add(f->make, n);
+    f->stats.made_up += e == ERR_OK;
+    f->stats.failed += e && e != ERR_END;
+    mem_free(n);
+    return ERR_OK;
+}
+
+/* From when on the journal may lack batches, by their arrival. */
+static int64_t make_up_since(struct feed *f)
+{
+    struct journal_stats s;
+
+    journal_stats(f->conf.journal, &s);
+    return s.newest_ns > 0 ? s.newest_ns - BEFORE_NS : INT64_MIN;
+}
+
+static enum err make_up(struct feed *f)
+{
+    int64_t since_ns = make_up_since(f);
+    struct making_up x = {.f = f,
+                          .samples = f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx)};
+    struct store_view *view;
+    enum err e = store_view_open(&view, f->store);
+
+    if (e) {
+        return e;
+    }
+    feed_out_quiet(f->out, true);
+    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
+        x.host = store_view_host(view, i);
+        feed_make_begin(f->make, view, x.host->name, &x.host->id);
+        e = store_scan_raw(view, i, since_ns, make_up_batch, &x);
+        feed_make_end(f->make);
+        feed_out_flush(f->out, false);
+    }
+    feed_out_flush(f->out, true);
+    feed_out_counts(f->out, &f->stats);
+    store_view_close(view);
+    return e;
+}
+
+enum err feed_start(struct feed *f, struct store *store)
+{
+    enum err e;
+
+    f->store = store;
+    e = f->conf.journal ? make_up(f) : ERR_OK;
+    if (e) {
+        return e;
+    }
+    os_mutex_lock(f->lock);
+    f->state = FEED_RUNS;
+    os_mutex_unlock(f->lock);
+    e = os_thread_start(&f->thread, "feed", run, f);
+    if (e) {
+        feed_stop(f);
+    }
+    return e;
+}
+
+void feed_stop(struct feed *f)
+{
+    os_mutex_lock(f->lock);
+    f->state = FEED_STOPPED;
+    os_cond_wake_all(f->wake);
+    os_cond_wake_all(f->done);
+    os_mutex_unlock(f->lock);
+    os_thread_join(f->thread);
+    f->thread = NULL;
+}
+
+void feed_stats(struct feed *f, struct feed_stats *out)
+{
+    os_mutex_lock(f->lock);
+    *out = f->stats;
+    os_mutex_unlock(f->lock);
+}

@@ -1,0 +1,501 @@
+#include "tests/support/t.h"
+
+#include "collector/feed/feed.h"
+#include "common/clk.h"
+#include "common/cur.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/wire_query.h"
+#include "tests/collector/lab.h"
+#include "tests/support/fio_fault.h"
+#include "tests/support/support.h"
+
+#define MESSAGES 64
+#define PATIENCE INT64_C(20000000000)
+
+/* Takes the place of the socket: keeps what was sent. */
+struct ear {
+    struct os_mutex *lock;
+    struct os_cond *heard;
+    unsigned listeners;
+    bool deaf; /* holds the publisher up */
+    size_t n;
+    struct buf bodies[MESSAGES];
+};
+
+static void hear(void *ctx, const void *body, size_t n)
+{
+    struct ear *ear = ctx;
+
+    os_mutex_lock(ear->lock);
+    while (ear->deaf) {
+        os_cond_wait(ear->heard);
+    }
+    assert_true(ear->n < MESSAGES);
+    buf_init(&ear->bodies[ear->n], n);
+    buf_put(&ear->bodies[ear->n], body, n);
+    ear->n++;
+    os_cond_wake_all(ear->heard);
+    os_mutex_unlock(ear->lock);
+}
+
+static void wait_for(struct ear *ear, size_t n)
+{
+    int64_t until = os_mono_ns() + PATIENCE;
+
+    os_mutex_lock(ear->lock);
+    while (ear->n < n) {
+        assert_ok(os_cond_wait_until(ear->heard, until));
+    }
+    os_mutex_unlock(ear->lock);
+}
+
+struct set {
+    struct ear ear;
+    struct feed *feed;
+    struct lab *lab;
+    struct journal *journal;
+    char dir[256]; /* of the journal; "": none */
+    bool samples;  /* a durable subscription wants them */
+};
+
+static bool samples_wanted(void *ctx)
+{
+    return ((struct set *)ctx)->samples;
+}
+
+static void send_to_ear(void *ctx, const void *body, size_t n)
+{
+    hear(&((struct set *)ctx)->ear, body, n);
+}
+
+static unsigned listeners(void *ctx)
+{
+    return ((struct set *)ctx)->ear.listeners;
+}
+
+static void feed_open(struct set *t, size_t queue_bytes)
+{
+    struct feed_conf conf = {.epoch = 77,
+                             .queue_bytes = queue_bytes,
+                             .hosts_max = 3,
+                             .send = send_to_ear,
+                             .listeners = listeners,
+                             .samples_wanted = samples_wanted,
+                             .ctx = t};
+
+    if (t->dir[0]) {
+        struct journal_conf journal = {
+            .dir = t->dir, .fio = fio_unsynced(), .max_bytes = JOURNAL_LEAST, .hosts_max = 3};
+        struct errmsg why;
+
+        assert_ok(journal_open(&t->journal, &journal, &why));
+        conf.journal = t->journal;
+        conf.epoch = journal_epoch(t->journal);
+    }
+    assert_ok(feed_create(&t->feed, &conf));
+}
+
+static void feed_close(struct set *t)
+{
+    feed_stop(t->feed);
+    feed_destroy(t->feed);
+    journal_close(t->journal);
+    t->feed = NULL;
+    t->journal = NULL;
+}
+
+static void stored(void *ctx, const struct store_stored *s)
+{
+    struct set *t = ctx;
+
+    if (t->feed) {
+        feed_stored(t->feed, s);
+    }
+}
+
+static void set_up_with(struct set *t, size_t queue_bytes, bool journal)
+{
+    *t = (struct set){.ear = {.listeners = 1}};
+    if (journal) {
+        support_temp_dir(t->dir, sizeof t->dir);
+    }
+    assert_ok(os_mutex_create(&t->ear.lock));
+    assert_ok(os_cond_create(&t->ear.heard, t->ear.lock));
+    feed_open(t, queue_bytes);
+    t->lab = lab_open(stored, t);
+    assert_ok(feed_start(t->feed, lab_store(t->lab)));
+}
+
+static void set_up(struct set *t)
+{
+    set_up_with(t, 1 << 20, true);
+}
+
+static void tear_down(struct set *t)
+{
+    if (t->feed) {
+        feed_close(t);
+    }
+    lab_close(t->lab);
+    for (size_t i = 0; i < t->ear.n; i++) {
+        buf_fini(&t->ear.bodies[i]);
+    }
+    os_cond_destroy(t->ear.heard);
+    os_mutex_destroy(t->ear.lock);
+    if (t->dir[0]) {
+        support_remove_dir(t->dir);
+    }
+}
+
+struct message {
+    const char *topic;
+    uint64_t epoch, seq;
+    struct wire_update *update;
+};
+
+static struct message parse(const struct buf *b)
+{
+    struct cur c = cur_make(b->p, b->n);
+    struct message m;
+    size_t n;
+
+    m.topic = cur_cstr(&c, &n);
+    m.epoch = cur_u64le(&c);
+    m.seq = cur_u64le(&c);
+    assert_false(c.bad);
+    assert_ok(wire_update_decode(&m.update, c.p, cur_left(&c)));
+    return m;
+}
+
+static void put_batch(struct lab *l, unsigned host, uint64_t seq, bool event)
+{
+    double t = (double)seq * 10;
+
+    lab_begin(l, host, 7, seq);
+    lab_tick(l, t);
+    lab_tick(l, t + 1);
+    lab_cpu(l, 5, false, 0, 2, (int64_t[]){10, 25});
+    lab_cpu(l, 6, false, 0, 1, (int64_t[]){10}); /* ended before the last tick */
+    lab_name(l, 5, "five");
+    if (event) {
+        lab_life(l, LIFE_PROCESS_STOP, t + 0.5, 6, "six");
+    }
+    lab_put(l);
+}
+
+static void a_stored_batch_becomes_events_and_newest_samples(void **state)
+{
+    struct set t;
+    struct message m;
+
+    (void)state;
+    set_up(&t);
+    put_batch(t.lab, 1, 1, true);
+    wait_for(&t.ear, 2);
+    m = parse(&t.ear.bodies[0]);
+    assert_string_equal(m.topic, "event/host-1");
+    assert_int_equal(m.epoch, journal_epoch(t.journal));
+    assert_int_equal(m.seq, 1);
+    assert_int_equal(m.update->data.n_events, 1);
+    assert_int_equal(m.update->data.events[0].event.info.exit_code, 7);
+    assert_true(str_eq(m.update->name, str_make("host-1")));
+    wire_update_free(m.update);
+    m = parse(&t.ear.bodies[1]);
+    assert_string_equal(m.topic, "sample/host-1");
+    assert_int_equal(m.seq, 1);
+    assert_int_equal(m.update->data.n_rows, 1);
+    assert_int_equal(m.update->data.rows[0].info.id.pid, 5);
+    assert_true(str_eq(m.update->data.rows[0].info.name, str_make("five")));
+    assert_int_equal(m.update->data.rows[0].values[0], 25000000);
+    assert_int_equal(m.update->data.rows[0].when_ns, LAB_NS(11));
+    wire_update_free(m.update);
+    tear_down(&t);
+}
+
+static void each_topic_counts_on_its_own(void **state)
+{
+    struct set t;
+    struct message m;
+
+    (void)state;
+    set_up_with(&t, 1 << 20, false);
+    put_batch(t.lab, 2, 1, false);
+    wait_for(&t.ear, 1);
+    put_batch(t.lab, 1, 1, true);
+    wait_for(&t.ear, 3);
+    put_batch(t.lab, 2, 2, true);
+    wait_for(&t.ear, 5);
+    for (size_t i = 0; i < 5; i++) {
+        static const char *const topics[] = {"sample/host-2", "event/host-1", "sample/host-1",
+                                             "event/host-2", "sample/host-2"};
+
+        m = parse(&t.ear.bodies[i]);
+        assert_string_equal(m.topic, topics[i]);
+        assert_int_equal(m.epoch, 77);
+        assert_int_equal(m.seq, i == 4 ? 2 : 1);
+        wire_update_free(m.update);
+    }
+    tear_down(&t);
+}
+
+static size_t count_journal(struct set *t, enum feed_topic topic)
+{
+    struct journal_record r;
+    uint64_t from = 0;
+    size_t n = 0;
+
+    while (journal_next(t->journal, &from, NULL, NULL, &r, NULL) == ERR_OK) {
+        n += r.topic == topic;
+    }
+    return n;
+}
+
+static void batches_that_come_together_become_one_message(void **state)
+{
+    struct set t;
+    struct message m;
+    struct journal_record r;
+    uint64_t from = 0;
+
+    (void)state;
+    set_up(&t);
+    os_mutex_lock(t.ear.lock);
+    t.ear.deaf = true;
+    os_mutex_unlock(t.ear.lock);
+    put_batch(t.lab, 1, 1, true); /* holds the publisher up */
+    while (count_journal(&t, FEED_SAMPLE) == 0) {
+        os_sleep_ns(CLK_MS);
+    }
+    put_batch(t.lab, 1, 2, true);
+    put_batch(t.lab, 1, 3, true);
+    put_batch(t.lab, 1, 5, true); /* does not follow */
+    os_mutex_lock(t.ear.lock);
+    t.ear.deaf = false;
+    os_cond_wake_all(t.ear.heard);
+    os_mutex_unlock(t.ear.lock);
+    wait_for(&t.ear, 6);
+    feed_stop(t.feed);
+    assert_int_equal(t.ear.n, 6);
+    for (size_t i = 2; i < 6; i++) {
+        m = parse(&t.ear.bodies[i]);
+        if (strcmp(m.topic, "event/host-1") == 0 && m.seq == 2) {
+            assert_int_equal(m.update->data.n_events, 2);
+            assert_true(m.update->data.events[0].event.wall_ns == LAB_NS(20.5));
+            assert_true(m.update->data.events[1].event.wall_ns == LAB_NS(30.5));
+        } else if (strcmp(m.topic, "sample/host-1") == 0 && m.seq == 2) {
+            assert_int_equal(m.update->data.n_rows, 2);
+        } else {
+            assert_int_equal(m.seq, 3);
+        }
+        wire_update_free(m.update);
+    }
+    do {
+        assert_ok(journal_next(t.journal, &from, NULL, NULL, &r, NULL));
+    } while (r.seq < 2);
+    assert_int_equal(r.batch, 2);
+    assert_int_equal(r.last_batch, 3);
+    tear_down(&t);
+}
+
+static void events_are_journalled_while_nobody_listens(void **state)
+{
+    struct set t;
+
+    (void)state;
+    set_up(&t);
+    t.ear.listeners = 0;
+    put_batch(t.lab, 1, 1, true);
+    assert_true(feed_keep(t.feed));
+    assert_int_equal(count_journal(&t, FEED_EVENT), 1);
+    assert_int_equal(count_journal(&t, FEED_SAMPLE), 0);
+    t.samples = true;
+    put_batch(t.lab, 1, 2, false);
+    assert_true(feed_keep(t.feed));
+    assert_int_equal(count_journal(&t, FEED_SAMPLE), 1);
+    assert_int_equal(t.ear.n, 0);
+    tear_down(&t);
+}
+
+static void without_a_journal_nothing_is_done_while_nobody_listens(void **state)
+{
+    struct set t;
+    struct message m;
+
+    (void)state;
+    set_up_with(&t, 1 << 20, false);
+    t.ear.listeners = 0;
+    put_batch(t.lab, 1, 1, true);
+    t.ear.listeners = 1;
+    put_batch(t.lab, 1, 2, false);
+    wait_for(&t.ear, 1);
+    m = parse(&t.ear.bodies[0]);
+    assert_int_equal(m.update->data.rows[0].when_ns, LAB_NS(21));
+    assert_int_equal(m.seq, 1);
+    wire_update_free(m.update);
+    tear_down(&t);
+}
+
+static void what_finds_the_queue_full_is_counted_and_leaves_a_hole(void **state)
+{
+    struct set t;
+    struct feed_stats stats;
+    struct message m;
+
+    (void)state;
+    set_up_with(&t, 0, true);
+    put_batch(t.lab, 1, 1, true);
+    feed_stats(t.feed, &stats);
+    assert_int_equal(stats.left_out, 1);
+    feed_close(&t);
+    feed_open(&t, 1 << 20);
+    feed_stop(t.feed); /* before anything else: nothing was journalled */
+    assert_int_equal(count_journal(&t, FEED_EVENT), 0);
+    tear_down(&t);
+    set_up_with(&t, 400, false); /* room for one batch */
+    os_mutex_lock(t.ear.lock);
+    t.ear.deaf = true;
+    os_mutex_unlock(t.ear.lock);
+    put_batch(t.lab, 1, 1, false);
+    feed_stats(t.feed, &stats);
+    for (uint64_t seq = 2; stats.left_out == 0; seq++) {
+        put_batch(t.lab, 1, seq, false);
+        feed_stats(t.feed, &stats);
+    }
+    os_mutex_lock(t.ear.lock);
+    t.ear.deaf = false;
+    os_cond_wake_all(t.ear.heard);
+    os_mutex_unlock(t.ear.lock);
+    assert_true(feed_keep(t.feed));
+    put_batch(t.lab, 1, 1000, false);
+    assert_true(feed_keep(t.feed));
+    m = parse(&t.ear.bodies[t.ear.n - 1]);
+    assert_true(m.seq > t.ear.n);
+    wire_update_free(m.update);
+    tear_down(&t);
+}
+
+/* -- after a kill: what the store has and the journal has not -- */
+
+static void starting_makes_up_for_what_the_journal_lacks(void **state)
+{
+    struct set t;
+    struct feed_stats stats;
+
+    (void)state;
+    set_up(&t);
+    put_batch(t.lab, 1, 1, true);
+    put_batch(t.lab, 2, 1, true);
+    assert_true(feed_keep(t.feed));
+    feed_close(&t); /* the store goes on alone */
+    put_batch(t.lab, 1, 2, true);
+    put_batch(t.lab, 1, 3, false);
+    put_batch(t.lab, 2, 2, true);
+    for (unsigned round = 0; round < 2; round++) {
+        feed_open(&t, 1 << 20);
+        assert_ok(feed_start(t.feed, lab_store(t.lab)));
+        feed_stats(t.feed, &stats);
+        assert_int_equal(stats.made_up, round == 0 ? 2 : 0);
+        assert_int_equal(count_journal(&t, FEED_EVENT), 4);
+        assert_true(journal_has(t.journal, FEED_EVENT, "host-1", 7, 2));
+        assert_true(journal_has(t.journal, FEED_EVENT, "host-2", 7, 2));
+        feed_close(&t);
+    }
+    tear_down(&t);
+}
+
+static void stopping_journals_what_waits(void **state)
+{
+    struct set t;
+
+    (void)state;
+    set_up(&t);
+    put_batch(t.lab, 1, 1, true);
+    feed_stop(t.feed);
+    assert_int_equal(count_journal(&t, FEED_EVENT), 1);
+    assert_false(feed_keep(t.feed));
+    put_batch(t.lab, 1, 2, true); /* left alone */
+    assert_int_equal(count_journal(&t, FEED_EVENT), 1);
+    tear_down(&t);
+}
+
+static void large_batches_are_split_below_the_receive_limit(void **state)
+{
+    static const uint8_t both[] = {M_CPU_TIME, M_WORKING_SET_SIZE};
+    static char text[4000];
+    struct set t;
+    size_t rows = 0, events = 0;
+
+    (void)state;
+    set_up(&t);
+    memset(text, 'x', sizeof text - 1);
+    lab_begin(t.lab, 1, 7, 1);
+    lab_tick(t.lab, 100);
+    for (uint32_t pid = 1; pid <= 600; pid++) {
+        struct life_event ev = {.kind = LIFE_PROCESS_START, .wall_ns = LAB_NS(100)};
+
+        lab_run(t.lab, pid, pid, 0, 1, false, 2, both, (int64_t[]){INT64_MAX - pid, pid});
+        ev.info.id = (struct proc_id){pid, pid};
+        ev.info.have = INFO_COMMAND_LINE_KNOWN;
+        ev.info.command_line = str_make(text);
+        lab_event(t.lab, &ev);
+    }
+    lab_put(t.lab);
+    wait_for(&t.ear, 5);
+    feed_stop(t.feed);
+    assert_int_equal(t.ear.n, 5); /* 2.4 MB of events in four, the rows in one */
+    for (size_t i = 0; i < t.ear.n; i++) {
+        struct message m = parse(&t.ear.bodies[i]);
+
+        assert_in_range(t.ear.bodies[i].n, 1, FEED_MESSAGE_MAX);
+        rows += m.update->data.n_rows;
+        events += m.update->data.n_events;
+        wire_update_free(m.update);
+    }
+    assert_int_equal(rows, 600);
+    assert_int_equal(events, 600);
+    assert_true(journal_has(t.journal, FEED_EVENT, "host-1", 7, 1));
+    feed_close(&t);
+    feed_open(&t, 1 << 20); /* in parts, and whole */
+    assert_true(journal_has(t.journal, FEED_EVENT, "host-1", 7, 1));
+    tear_down(&t);
+}
+
+static void creating_survives_every_failing_allocation(void **state)
+{
+    struct feed_conf conf = {.queue_bytes = 4, .hosts_max = 4};
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e; n++) {
+        struct feed *s;
+        long live = mem_live();
+
+        mem_fail_after(n);
+        e = feed_create(&s, &conf);
+        mem_fail_after(-1);
+        if (!e) {
+            feed_destroy(s);
+        }
+        assert_int_equal(mem_live(), live);
+        assert_true(n < 50);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stored_batch_becomes_events_and_newest_samples),
+        cmocka_unit_test(each_topic_counts_on_its_own),
+        cmocka_unit_test(batches_that_come_together_become_one_message),
+        cmocka_unit_test(events_are_journalled_while_nobody_listens),
+        cmocka_unit_test(without_a_journal_nothing_is_done_while_nobody_listens),
+        cmocka_unit_test(what_finds_the_queue_full_is_counted_and_leaves_a_hole),
+        cmocka_unit_test(starting_makes_up_for_what_the_journal_lacks),
+        cmocka_unit_test(stopping_journals_what_waits),
+        cmocka_unit_test(large_batches_are_split_below_the_receive_limit),
+        cmocka_unit_test(creating_survives_every_failing_allocation),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
