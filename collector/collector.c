@@ -190,6 +190,7 @@ static void figures(void *ctx, struct figures *out)
         env.pub = c->pub;
         env.feed = c->feed.feed;
         env.journal = c->feed.journal;
+        env.roster = c->feed.roster;
         env.http = c->http ? http_listener(c->http) : NULL;
     }
     figures_gather(out, &env);
@@ -527,6 +528,12 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         serve.ctx = c->session;
         e = serve_create(&c->serve, &serve);
     }
+    if (!e && c->feed.serve) {
+        struct rpc_method methods[FEED_METHODS];
+
+        feed_serve_methods(c->feed.serve, methods);
+        serve_add(c->serve, methods, FEED_METHODS);
+    }
     if (!e) {
         e = admin_make(c);
     }
@@ -648,6 +655,7 @@ void collector_stop(struct collector *c)
     }
     trust_unfollow(c->trust);
     http_stop(c->http);
+    collector_feed_stop_polls(&c->feed);
     rpc_server_stop(c->query);
     rpc_server_stop(c->enroll);
     rpc_server_stop(c->ingest);

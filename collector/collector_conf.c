@@ -85,6 +85,8 @@ static const struct conf_key keys[] = {
      "retention.total_bytes; 0 = none: no Fetch, no durable subscriptions"},
     {"feed.max_age", CONF_SPAN, "24h", 60 * CLK_S, 876000 * H, NULL,
      "updates older than this go from the journal"},
+    {"feed.idle", CONF_SPAN, "7d", 60 * CLK_S, 876000 * H, NULL,
+     "a durable subscription that nobody polled for so long is dropped"},
     {"limits.hosts", CONF_INT, "10000", 1, 1000000, NULL,
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,
@@ -283,6 +285,7 @@ static void values_read(struct collector_conf *c)
     }
     c->feed_bytes = (uint64_t)conf_int(c->source, "feed.max_bytes");
     c->feed_age_ns = conf_int(c->source, "feed.max_age");
+    c->feed_idle_ns = conf_int(c->source, "feed.idle");
     c->log_level = (enum log_level)choice(c->source, "log.level", levels);
     c->log_format = (enum log_format)choice(c->source, "log.format", formats);
 }

@@ -30,6 +30,7 @@ struct collector_conf {
     uint64_t head_bytes_max;
     uint64_t feed_bytes; /* of the journal of updates; 0: none */
     int64_t feed_age_ns;
+    int64_t feed_idle_ns;      /* until a durable subscription that nobody polls is dropped */
     struct retain_conf retain; /* 0: by default, from the disk */
     enum log_level log_level;
     enum log_format log_format;

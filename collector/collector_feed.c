@@ -2,11 +2,13 @@
 
 #include <inttypes.h>
 
+#include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
 
 #define QUEUE_BYTES ((size_t)64 << 20)
 #define CEILING     8u /* the journal's part of it, at most */
+#define EXPIRE_NS   (60 * CLK_S)
 
 uint64_t collector_feed_bytes(const struct collector_conf *conf)
 {
@@ -32,15 +34,23 @@ static enum err journal_make(struct collector_feed *f, const struct collector_co
                                    .max_bytes = collector_feed_bytes(conf),
                                    .max_age_ns = conf->feed_age_ns,
                                    .hosts_max = conf->hosts_max};
+    struct roster_conf roster = {.fio = conf->fio, .idle_ns = conf->feed_idle_ns};
     char *dir = os_path_join(conf->data_dir, "feed");
     struct journal_stats stats;
     enum err e = ERR_NOMEM;
 
     if (dir) {
-        journal.dir = dir;
+        journal.dir = roster.dir = dir;
         e = journal_open(&f->journal, &journal, why);
     }
+    if (!e) {
+        roster.journal = f->journal;
+        e = roster_open(&f->roster, &roster, why);
+    }
     mem_free(dir);
+    if (!e) {
+        e = feed_serve_create(&f->serve, f->journal, f->roster);
+    }
     if (e) {
         return e;
     }
@@ -51,15 +61,57 @@ static enum err journal_make(struct collector_feed *f, const struct collector_co
     return ERR_OK;
 }
 
+/* -- what the stages hand to each other -- */
+
+static void send(void *ctx, const void *body, size_t n)
+{
+    struct collector_feed *f = ctx;
+
+    f->send(f->ctx, body, n);
+}
+
+static unsigned listeners(void *ctx)
+{
+    struct collector_feed *f = ctx;
+
+    return f->listeners(f->ctx);
+}
+
+static bool samples_wanted(void *ctx)
+{
+    return roster_wants_samples(((struct collector_feed *)ctx)->roster);
+}
+
+static void on_lost(void *ctx, const struct journal_record *r)
+{
+    roster_lost(((struct collector_feed *)ctx)->roster, r);
+}
+
+static void on_updates(void *ctx)
+{
+    struct collector_feed *f = ctx;
+    int64_t now_ns = os_mono_ns();
+
+    feed_serve_wake(f->serve);
+    if (now_ns - f->expire_ns > EXPIRE_NS) {
+        f->expire_ns = now_ns;
+        roster_expire(f->roster);
+    }
+}
+
 enum err collector_feed_open(struct collector_feed *f, const struct collector_feed_conf *conf,
                              struct errmsg *why)
 {
     struct feed_conf feed = {.queue_bytes = QUEUE_BYTES,
                              .hosts_max = conf->conf->hosts_max,
-                             .send = conf->send,
-                             .listeners = conf->listeners,
-                             .ctx = conf->ctx};
+                             .send = send,
+                             .listeners = listeners,
+                             .ctx = f};
     enum err e = conf->conf->feed_bytes ? journal_make(f, conf->conf, why) : ERR_OK;
+
+    f->send = conf->send;
+    f->listeners = conf->listeners;
+    f->ctx = conf->ctx;
 
     if (e) {
         return e;
@@ -67,6 +119,11 @@ enum err collector_feed_open(struct collector_feed *f, const struct collector_fe
     f->epoch = f->journal ? journal_epoch(f->journal) : (uint64_t)os_utc_ns();
     feed.journal = f->journal;
     feed.epoch = f->epoch;
+    if (f->journal) {
+        feed.samples_wanted = samples_wanted;
+        feed.on_updates = on_updates;
+        feed.on_lost = on_lost;
+    }
     e = feed_create(&f->feed, &feed);
     if (e) {
         return errmsg_set(why, e, "cannot start the feed: %s", err_text(e));
@@ -82,6 +139,13 @@ enum err collector_feed_start(struct collector_feed *f, struct store *store, str
     return e ? errmsg_set(why, e, "cannot start the feed: %s", err_text(e)) : ERR_OK;
 }
 
+void collector_feed_stop_polls(struct collector_feed *f)
+{
+    if (f->serve) {
+        feed_serve_stop(f->serve);
+    }
+}
+
 void collector_feed_stop(struct collector_feed *f)
 {
     if (f->feed) {
@@ -92,8 +156,12 @@ void collector_feed_stop(struct collector_feed *f)
 void collector_feed_close(struct collector_feed *f)
 {
     feed_destroy(f->feed);
+    feed_serve_destroy(f->serve);
+    roster_close(f->roster);
     journal_close(f->journal);
     f->feed = NULL;
+    f->serve = NULL;
+    f->roster = NULL;
     f->journal = NULL;
 }
 

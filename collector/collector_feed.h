@@ -1,5 +1,6 @@
-/* The feed and what belongs to it, wired: journal in data_dir/feed, publisher. The directory is the
- * store's, so the store is open before. Threads: the owner; stored and keep from the store's. */
+/* The feed and what belongs to it, wired: journal and roster in data_dir/feed, publisher, methods
+ * of the query listener. The directory is the store's, so the store is open before. Threads: the
+ * owner; stored and keep from the store's. */
 #ifndef PROCFLEET_COLLECTOR_COLLECTOR_FEED_H
 #define PROCFLEET_COLLECTOR_COLLECTOR_FEED_H
 
@@ -7,12 +8,19 @@
 
 #include "collector/collector_conf.h"
 #include "collector/feed/feed.h"
+#include "collector/feed/feed_serve.h"
 
 struct collector_feed {
-    struct journal *journal; /* NULL: the configuration wants none */
+    struct journal *journal; /* NULL: the configuration wants none; then the next two also */
+    struct roster *roster;
+    struct feed_serve *serve;
     struct feed *feed;
     uint64_t epoch;    /* of the messages */
     atomic_bool ready; /* the store's threads may come */
+    int64_t expire_ns; /* when the roster was looked through, monotonic; the publisher's */
+    void (*send)(void *ctx, const void *body, size_t n);
+    unsigned (*listeners)(void *ctx);
+    void *ctx;
 };
 
 struct collector_feed_conf {
@@ -31,8 +39,9 @@ NODISCARD enum err collector_feed_open(struct collector_feed *f,
                                        const struct collector_feed_conf *conf, struct errmsg *why);
 NODISCARD enum err collector_feed_start(struct collector_feed *f, struct store *store,
                                         struct errmsg *why);
-void collector_feed_stop(struct collector_feed *f);  /* before the store closes */
-void collector_feed_close(struct collector_feed *f); /* after it */
+void collector_feed_stop_polls(struct collector_feed *f); /* before the query listener stops */
+void collector_feed_stop(struct collector_feed *f);       /* before the store closes */
+void collector_feed_close(struct collector_feed *f);      /* after it */
 
 /* The store's on_stored and before_forget; ctx is this. */
 void collector_feed_stored(void *ctx, const struct store_stored *stored);
