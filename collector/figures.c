@@ -292,5 +292,6 @@ void figures_gather(struct figures *out, const struct figures_env *env)
     if (env->session) {
         add_session(out, env->session);
     }
+    figures_feed(out, env);
     figures_net(out, env);
 }

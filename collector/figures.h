@@ -60,6 +60,8 @@ void figures_gather(struct figures *out, const struct figures_env *env);
 /* One figure more. labels: a pair without braces, or "". name and help must stay valid. */
 void figures_add(struct figures *out, const char *name, const char *help, enum figure_kind kind,
                  const char *labels, double value);
+/* Of the live stream, its journal and durable subscriptions. */
+void figures_feed(struct figures *out, const struct figures_env *env);
 /* Of the listeners and of TLS. */
 void figures_net(struct figures *out, const struct figures_env *env);
 

@@ -84,31 +84,26 @@ static void scan_skip(struct scan *s, unsigned fields)
     }
 }
 
-/* "(name)" with `\n` and `\\` for newline and backslash; the name may itself hold parentheses, so
- * it ends at the last one. */
+/* "(name)" as it is, whatever bytes it has (Linux since 4.18; before, newline and backslash were
+ * escaped); it may itself hold parentheses, so it ends at the last one. */
 static void scan_name(struct scan *s, struct proc_stat *st)
 {
-    const char *close = NULL;
+    const char *name, *close;
+    size_t n;
 
     if (s->bad || s->end - s->p < 2 || s->p[0] != ' ' || s->p[1] != '(') {
         s->bad = true;
         return;
     }
-    close = memrchr(s->p, ')', (size_t)(s->end - s->p));
+    name = s->p + 2;
+    close = memrchr(name, ')', (size_t)(s->end - name));
     if (!close) {
         s->bad = true;
         return;
     }
-    st->name_n = 0;
-    for (const char *p = s->p + 2; p < close && st->name_n < sizeof st->name; p++) {
-        char c = *p;
-
-        if (c == '\\' && p + 1 < close) {
-            p++;
-            c = *p == 'n' ? '\n' : *p;
-        }
-        st->name[st->name_n++] = c;
-    }
+    n = (size_t)(close - name);
+    st->name_n = n < sizeof st->name ? n : sizeof st->name;
+    memcpy(st->name, name, st->name_n);
     s->p = close + 1;
 }
 

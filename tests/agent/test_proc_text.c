@@ -72,8 +72,8 @@ static void a_name_may_hold_anything(void **state)
         {"(sh)", "sh"},
         {"()", ""},
         {"(a) R 1 (b)", "a) R 1 (b"},
-        {"(two\\nlines)", "two\nlines"},
-        {"(back\\\\slash)", "back\\slash"},
+        {"(two\nlines)", "two\nlines"},
+        {"(back\\slash)", "back\\slash"},
         {"(\xff\xfe)", "\xff\xfe"},
         {"(kworker/u4:2-events_unbound)", "kworker/u4:2-events_unbound"},
     };
