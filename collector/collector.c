@@ -393,7 +393,7 @@ static enum err query_listen(struct collector *c, struct errmsg *why)
                 .judge = trust_registry(c->trust) ? registry_judge : NULL,
                 .judge_ctx = trust_registry(c->trust),
                 .receive_max = QUERY_BYTES_MAX,
-                .contexts = 32,
+                .contexts = 32 + FEED_WAITING_MAX, /* polls that wait take nobody's place */
                 .reply_timeout_ns = REPLY_TIMEOUT_NS,
                 .silent_ns = QUERY_SILENT_NS,
             },
