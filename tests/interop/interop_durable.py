@@ -5,7 +5,7 @@ import os
 import random
 import time
 
-from subscribers import Host, Subscriber, event, need_journal
+from subscribers import Host, Subscriber, event
 from fleet import Fleet, check, ensure
 import sp
 
@@ -67,7 +67,6 @@ rng = random.Random(SEED)
 print("seed", SEED, "kills", KILLS)
 with Fleet() as fleet:
     fleet.start_collector()
-    need_journal(fleet)
     fleet.issue("subscribe", "scoped", "pki", None, "--scope", "gen-1")
     refused_live(fleet)
     subscribers = [Subscriber(fleet, language, "durable-" + language, "--durable", "audit-" + language) for language in ("py", "c")]

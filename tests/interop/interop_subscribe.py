@@ -3,7 +3,7 @@ subscriber saw, and what the agents made, to the last event."""
 
 import re
 
-from subscribers import Host, Subscriber, event, need_journal
+from subscribers import Host, Subscriber, event
 from fleet import Fleet, check, ensure
 
 HOSTS, EVENTS = 3, 350  # of each host
@@ -27,7 +27,6 @@ def compare(subscriber, witness, hosts):
 
 with Fleet() as fleet:
     fleet.start_collector()
-    need_journal(fleet)
     witness = Subscriber(fleet, "py", "witness")
     fleet.wait_for("the witness to subscribe", lambda: "subscribed" in witness.said())
     hosts = [Host(fleet, i + 1) for i in range(HOSTS)]

@@ -7,21 +7,11 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-import sp  # noqa: E402
-from fleet import BIN, ROOT, ensure, skip  # noqa: E402
+from fleet import BIN, ROOT, ensure  # noqa: E402
 
 EXAMPLES = {"c": [os.path.join(BIN, "examples", "subscribe")],
             "py": [sys.executable, "-B", os.path.join(ROOT, "docs", "examples", "subscribe.py")]}
 KINDS = {1: "process_start", 2: "process_stop"}
-
-
-def need_journal(fleet):
-    """Skips with a collector that keeps no journal of updates: there is nothing to recover from."""
-    connection = sp.Connection("127.0.0.1:" + fleet.ports["query"], sp.SP_REQ, fleet.tls("subscriber"))
-    info = sp.fields(sp.call(connection, "procfleet.v1.Query/GetServerInfo")[2])
-    connection.close()
-    if not any(b"Query/Fetch" in method for method in info[10]):
-        skip("this collector keeps no journal of updates (feed.max_bytes)")
 
 
 class Host:
