@@ -8,7 +8,6 @@
 
 #define QUEUE_BYTES ((size_t)64 << 20)
 #define CEILING     8u /* the journal's part of it, at most */
-#define EXPIRE_NS   (60 * CLK_S)
 
 uint64_t collector_feed_bytes(const struct collector_conf *conf)
 {
@@ -89,14 +88,7 @@ static void on_lost(void *ctx, const struct journal_record *r)
 
 static void on_updates(void *ctx)
 {
-    struct collector_feed *f = ctx;
-    int64_t now_ns = os_mono_ns();
-
-    feed_serve_wake(f->serve);
-    if (now_ns - f->expire_ns > EXPIRE_NS) {
-        f->expire_ns = now_ns;
-        roster_expire(f->roster);
-    }
+    feed_serve_wake(((struct collector_feed *)ctx)->serve);
 }
 
 enum err collector_feed_open(struct collector_feed *f, const struct collector_feed_conf *conf,

@@ -17,7 +17,6 @@ struct collector_feed {
     struct feed *feed;
     uint64_t epoch;    /* of the messages */
     atomic_bool ready; /* the store's threads may come */
-    int64_t expire_ns; /* when the roster was looked through, monotonic; the publisher's */
     void (*send)(void *ctx, const void *body, size_t n);
     unsigned (*listeners)(void *ctx);
     void *ctx;
