@@ -91,6 +91,19 @@ static void on_updates(void *ctx)
     feed_serve_wake(((struct collector_feed *)ctx)->serve);
 }
 
+static void on_trouble(void *ctx, enum err e)
+{
+    (void)ctx;
+    if (e) {
+        log_line(
+            LOG_WARN, "feed", "journal_failed", "reason=\"%s\" remedy=%s", err_text(e),
+            "\"what was stored is safe, but subscribers do not get it, now or later: make room "
+            "on the disk of data_dir\"");
+    } else {
+        log_line(LOG_INFO, "feed", "journal_works", "after=failure");
+    }
+}
+
 enum err collector_feed_open(struct collector_feed *f, const struct collector_feed_conf *conf,
                              struct errmsg *why)
 {
@@ -115,6 +128,7 @@ enum err collector_feed_open(struct collector_feed *f, const struct collector_fe
         feed.samples_wanted = samples_wanted;
         feed.on_updates = on_updates;
         feed.on_lost = on_lost;
+        feed.on_trouble = on_trouble;
     }
     e = feed_create(&f->feed, &feed);
     if (e) {

@@ -24,6 +24,7 @@ struct feed_out {
     struct sent *list;
     size_t n, cap;
     bool quiet;
+    bool troubled; /* and the caller knows */
     struct feed_stats counts;
 };
 
@@ -152,6 +153,18 @@ static void send_all(struct feed_out *o)
     }
 }
 
+/* One line in the log for a disk that stays full, however many messages are lost. */
+static void tell_trouble(struct feed_out *o, enum err e)
+{
+    if ((e != ERR_OK) == o->troubled) {
+        return;
+    }
+    o->troubled = e != ERR_OK;
+    if (o->conf.on_trouble) {
+        o->conf.on_trouble(o->conf.ctx, e);
+    }
+}
+
 void feed_out_flush(struct feed_out *o, bool all)
 {
     struct journal *j = o->conf.journal;
@@ -163,6 +176,9 @@ void feed_out_flush(struct feed_out *o, bool all)
     if (j) {
         journal_trim(j, os_utc_ns(), o->conf.on_lost, o->conf.ctx);
         e = journal_sync(j);
+    }
+    if (j && o->n > 0) {
+        tell_trouble(o, e);
     }
     if (e) {
         o->counts.failed += o->n;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collector/collector_conf.h"
+#include "collector/collector_feed.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -31,6 +32,9 @@ static void defaults_are_those_of_the_documents(void **state)
     assert_int_equal(c.retain.age_ns[SEG_1H], 90 * 24 * 3600 * CLK_S);
     assert_int_equal(c.retain.age_ns[SEG_REST], 0); /* retain_defaults knows */
     assert_int_equal(c.retain.total_bytes, 0);
+    assert_int_equal(c.feed_bytes, 1u << 30);
+    assert_int_equal(c.feed_age_ns, 24 * 3600 * CLK_S);
+    assert_int_equal(c.feed_idle_ns, 7 * 24 * 3600 * CLK_S);
     assert_int_equal(c.log_level, LOG_INFO);
     assert_int_equal(c.log_format, LOG_TEXT);
     collector_conf_fini(&c);
@@ -72,6 +76,9 @@ static void mistakes_are_named(void **state)
         {"retention.total_bytes=100MiB", "256 MiB"},
         {"head.max_bytes=1MiB", "16 MiB"},
         {"accept_age=1s", "accept_age"},
+        {"feed.max_bytes=3MiB", "4 MiB"},
+        {"feed.max_age=59s", "feed.max_age"},
+        {"feed.idle=59s", "feed.idle"},
         {"listen.ingest=", "listen.ingest"},
         {"log.level=loud", "log.level"},
     };
@@ -123,6 +130,29 @@ static void the_sample_file_is_valid_and_equal_to_the_defaults(void **state)
     support_remove_dir(dir);
 }
 
+static void the_journal_takes_what_is_set_and_at_most_an_eighth_of_the_ceiling(void **state)
+{
+    static const struct {
+        const char *sets[2];
+        uint64_t bytes;
+    } table[] = {
+        {{"retention.total_bytes=16GiB", "feed.max_bytes=1GiB"}, (uint64_t)1 << 30},
+        {{"retention.total_bytes=4GiB", "feed.max_bytes=1GiB"}, (uint64_t)512 << 20},
+        {{"retention.total_bytes=256MiB", "feed.max_bytes=4MiB"}, 4u << 20},
+        {{"retention.total_bytes=256MiB", "feed.max_bytes=0"}, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct collector_conf c;
+        struct errmsg why = {""};
+
+        assert_ok(collector_conf_load(&c, NULL, table[i].sets, 2, &why));
+        assert_int_equal(collector_feed_bytes(&c), table[i].bytes);
+        collector_conf_fini(&c);
+    }
+}
+
 static void loading_survives_every_failing_allocation(void **state)
 {
     static const char *const sets[] = {"data_dir=/d", "log.file=x"};
@@ -150,6 +180,7 @@ int main(void)
         cmocka_unit_test(settings_override_and_relative_paths_start_at_data_dir),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(the_sample_file_is_valid_and_equal_to_the_defaults),
+        cmocka_unit_test(the_journal_takes_what_is_set_and_at_most_an_eighth_of_the_ceiling),
         cmocka_unit_test(loading_survives_every_failing_allocation),
     };
 

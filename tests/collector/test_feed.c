@@ -55,9 +55,20 @@ struct set {
     struct feed *feed;
     struct lab *lab;
     struct journal *journal;
-    char dir[256]; /* of the journal; "": none */
-    bool samples;  /* a durable subscription wants them */
+    char dir[256];         /* of the journal; "": none */
+    const struct fio *fio; /* of the journal; NULL: real and unsynced */
+    bool samples;          /* a durable subscription wants them */
+    enum err troubles[8];  /* told, in order */
+    size_t n_troubles;
 };
+
+static void note_trouble(void *ctx, enum err e)
+{
+    struct set *t = ctx;
+
+    assert_true(t->n_troubles < COUNT_OF(t->troubles));
+    t->troubles[t->n_troubles++] = e;
+}
 
 static bool samples_wanted(void *ctx)
 {
@@ -82,11 +93,14 @@ static void feed_open(struct set *t, size_t queue_bytes)
                              .send = send_to_ear,
                              .listeners = listeners,
                              .samples_wanted = samples_wanted,
+                             .on_trouble = note_trouble,
                              .ctx = t};
 
     if (t->dir[0]) {
-        struct journal_conf journal = {
-            .dir = t->dir, .fio = fio_unsynced(), .max_bytes = JOURNAL_LEAST, .hosts_max = 3};
+        struct journal_conf journal = {.dir = t->dir,
+                                       .fio = t->fio ? t->fio : fio_unsynced(),
+                                       .max_bytes = JOURNAL_LEAST,
+                                       .hosts_max = 3};
         struct errmsg why;
 
         assert_ok(journal_open(&t->journal, &journal, &why));
@@ -317,6 +331,36 @@ static void events_are_journalled_while_nobody_listens(void **state)
     tear_down(&t);
 }
 
+static void a_disk_that_stays_full_is_told_once_and_so_is_its_end(void **state)
+{
+    struct fio_fault *fault;
+    struct feed_stats s;
+    struct set t;
+
+    (void)state;
+    assert_ok(fio_fault_create(&fault));
+    set_up(&t);
+    feed_close(&t);
+    t.fio = fio_fault_fio(fault);
+    feed_open(&t, 1 << 20);
+    assert_ok(feed_start(t.feed, lab_store(t.lab)));
+    fio_fault_fail(fault, FIO_SYNC, 0, ERR_NOSPACE, true);
+    for (uint64_t seq = 1; seq <= 5; seq++) {
+        if (seq == 4) {
+            fio_fault_fail(fault, FIO_SYNC, -1, ERR_OK, false);
+        }
+        put_batch(t.lab, 1, seq, true);
+        assert_true(feed_keep(t.feed));
+    }
+    feed_stats(t.feed, &s);
+    assert_int_equal(s.failed, 3 * 2);
+    assert_int_equal(t.n_troubles, 2);
+    assert_int_equal(t.troubles[0], ERR_NOSPACE);
+    assert_int_equal(t.troubles[1], ERR_OK);
+    tear_down(&t);
+    fio_fault_destroy(fault);
+}
+
 static void without_a_journal_nothing_is_done_while_nobody_listens(void **state)
 {
     struct set t;
@@ -489,6 +533,7 @@ int main(void)
         cmocka_unit_test(each_topic_counts_on_its_own),
         cmocka_unit_test(batches_that_come_together_become_one_message),
         cmocka_unit_test(events_are_journalled_while_nobody_listens),
+        cmocka_unit_test(a_disk_that_stays_full_is_told_once_and_so_is_its_end),
         cmocka_unit_test(without_a_journal_nothing_is_done_while_nobody_listens),
         cmocka_unit_test(what_finds_the_queue_full_is_counted_and_leaves_a_hole),
         cmocka_unit_test(starting_makes_up_for_what_the_journal_lacks),
