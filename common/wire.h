@@ -95,6 +95,15 @@ NODISCARD enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, 
                                           size_t n);
 void wire_batch_free(struct batch *b);
 
+/* The same for whoever decodes one batch after the other: keeps the decompressor, whose making
+ * costs more than a small batch. Threads: one owner. Errors: ERR_NOMEM */
+struct wire_decoder;
+NODISCARD enum err wire_decoder_create(struct wire_decoder **out);
+void wire_decoder_destroy(struct wire_decoder *dec); /* NULL is allowed */
+/* As wire_batch_decode_part. */
+NODISCARD enum err wire_decoder_batch(struct wire_decoder *dec, struct batch **out,
+                                      uint64_t metrics, const void *p, size_t n);
+
 /* What is missing when the batch never arrives: its rows (a process at a tick) and events, and
  * those whose loss it tells in its ledger, since nobody hears of that then. */
 void wire_batch_at_stake(const struct batch *b, uint64_t *rows, uint64_t *events);

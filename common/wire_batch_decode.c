@@ -288,11 +288,38 @@ static enum err read_batch(struct batch *b, const Procfleet__V1__Batch *m, uint6
     return e;
 }
 
+struct wire_decoder {
+    ZSTD_DCtx *zstd;
+};
+
+enum err wire_decoder_create(struct wire_decoder **out)
+{
+    struct wire_decoder *dec = mem_zalloc(sizeof *dec);
+
+    if (!dec) {
+        return ERR_NOMEM;
+    }
+    dec->zstd = ZSTD_createDCtx_advanced(wire_batch_zstd);
+    if (!dec->zstd) {
+        wire_decoder_destroy(dec);
+        return ERR_NOMEM;
+    }
+    *out = dec;
+    return ERR_OK;
+}
+
+void wire_decoder_destroy(struct wire_decoder *dec)
+{
+    if (dec) {
+        ZSTD_freeDCtx(dec->zstd);
+        mem_free(dec);
+    }
+}
+
 /* The packed message inside a frame; *raw is released by mem_free. */
-static enum err decompress(uint8_t **raw, size_t *raw_n, const void *p, size_t n)
+static enum err decompress(ZSTD_DCtx *zstd, uint8_t **raw, size_t *raw_n, const void *p, size_t n)
 {
     unsigned long long size = ZSTD_getFrameContentSize(p, n);
-    ZSTD_DCtx *zstd;
     uint8_t *to;
     size_t got;
 
@@ -303,14 +330,10 @@ static enum err decompress(uint8_t **raw, size_t *raw_n, const void *p, size_t n
         return ERR_FULL;
     }
     to = mem_alloc((size_t)size);
-    zstd = ZSTD_createDCtx_advanced(wire_batch_zstd);
-    if (!to || !zstd) {
-        mem_free(to);
-        ZSTD_freeDCtx(zstd);
+    if (!to) {
         return ERR_NOMEM;
     }
     got = ZSTD_decompressDCtx(zstd, to, (size_t)size, p, n);
-    ZSTD_freeDCtx(zstd);
     if (ZSTD_isError(got) || got != size) {
         mem_free(to);
         return ERR_CORRUPT;
@@ -336,12 +359,13 @@ static size_t values_left_out(const Procfleet__V1__Runs *m, uint64_t metrics)
 }
 
 /* Unpacks and checks; o stays the caller's. */
-static enum err decode_into(struct owned_batch *o, uint64_t metrics, const void *p, size_t n)
+static enum err decode_into(struct owned_batch *o, struct wire_decoder *dec, uint64_t metrics,
+                            const void *p, size_t n)
 {
     Procfleet__V1__Batch *m;
     uint8_t *raw;
     size_t raw_n;
-    enum err e = decompress(&raw, &raw_n, p, n);
+    enum err e = decompress(dec->zstd, &raw, &raw_n, p, n);
 
     if (e) {
         return e;
@@ -359,7 +383,8 @@ static enum err decode_into(struct owned_batch *o, uint64_t metrics, const void 
     return e;
 }
 
-enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p, size_t n)
+enum err wire_decoder_batch(struct wire_decoder *dec, struct batch **out, uint64_t metrics,
+                            const void *p, size_t n)
 {
     struct owned_batch *o;
     enum err e;
@@ -372,13 +397,30 @@ enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void
         return ERR_NOMEM;
     }
     wire_arena_init(&o->arena, 0);
-    e = decode_into(o, metrics, p, n);
+    e = decode_into(o, dec, metrics, p, n);
     if (e) {
         wire_batch_free(&o->b);
         return e;
     }
     *out = &o->b;
     return ERR_OK;
+}
+
+enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p, size_t n)
+{
+    struct wire_decoder *dec;
+    enum err e;
+
+    if (n > WIRE_BATCH_BYTES_MAX) {
+        return ERR_FULL;
+    }
+    e = wire_decoder_create(&dec);
+    if (e) {
+        return e;
+    }
+    e = wire_decoder_batch(dec, out, metrics, p, n);
+    wire_decoder_destroy(dec);
+    return e;
 }
 
 enum err wire_batch_decode(struct batch **out, const void *p, size_t n)

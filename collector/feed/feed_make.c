@@ -32,6 +32,7 @@ struct held {
 
 struct feed_make {
     struct feed_out *to;
+    struct wire_decoder *decoder;
     struct arena memory; /* of the messages under way */
     struct held *held;   /* what they borrow from */
     size_t held_bytes;
@@ -54,7 +55,7 @@ enum err feed_make_create(struct feed_make **out, struct feed_out *to)
     arena_init(&m->memory, MEMORY_MAX);
     m->events.events = mem_array(WIRE_ROWS_MAX, sizeof *m->events.events);
     m->samples.rows = mem_array(WIRE_ROWS_MAX, sizeof *m->samples.rows);
-    if (!m->events.events || !m->samples.rows) {
+    if (!m->events.events || !m->samples.rows || wire_decoder_create(&m->decoder)) {
         feed_make_destroy(m);
         return ERR_NOMEM;
     }
@@ -76,6 +77,7 @@ void feed_make_destroy(struct feed_make *m)
 {
     if (m) {
         let_go(m);
+        wire_decoder_destroy(m->decoder);
         arena_fini(&m->memory);
         mem_free(m->events.events);
         mem_free(m->samples.rows);
@@ -360,7 +362,7 @@ enum err feed_make_add(struct feed_make *m, const struct feed_note *note)
     if (m->held_bytes > HELD_MAX) {
         feed_make_end(m);
     }
-    e = wire_batch_decode_part(&b, metrics, note->bytes, note->n);
+    e = wire_decoder_batch(m->decoder, &b, metrics, note->bytes, note->n);
     if (!e) {
         e = hold(m, b);
     }

@@ -159,6 +159,25 @@ static void one_encoder_serves_many_batches(void **state)
     buf_fini(&b);
 }
 
+static void one_decoder_serves_many_batches_whatever_came_between(void **state)
+{
+    struct batch in = wire_sample(), *out;
+    struct wire_decoder *dec;
+    struct buf b;
+
+    (void)state;
+    assert_ok(wire_sample_encode(&b, &in));
+    assert_ok(wire_decoder_create(&dec));
+    for (size_t n = b.n; n > b.n - 20; n--) {
+        assert_err(wire_decoder_batch(dec, &out, UINT64_MAX, b.p, n - 1), ERR_CORRUPT);
+        assert_ok(wire_decoder_batch(dec, &out, UINT64_MAX, b.p, b.n));
+        assert_batch(&in, out);
+        wire_batch_free(out);
+    }
+    wire_decoder_destroy(dec);
+    buf_fini(&b);
+}
+
 static void every_shorter_input_is_refused(void **state)
 {
     struct batch in = wire_sample(), *out;
@@ -309,6 +328,7 @@ int main(void)
         cmocka_unit_test(part_of_the_columns_is_the_same_as_in_the_whole),
         cmocka_unit_test(an_empty_batch_comes_back_as_it_was),
         cmocka_unit_test(one_encoder_serves_many_batches),
+        cmocka_unit_test(one_decoder_serves_many_batches_whatever_came_between),
         cmocka_unit_test(every_shorter_input_is_refused),
         cmocka_unit_test(a_torn_message_inside_a_whole_frame_is_harmless),
         cmocka_unit_test(flipped_bytes_never_do_harm),
