@@ -212,6 +212,16 @@ static size_t utf8_char(const uint8_t *p, size_t left)
     return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) ? 0 : n;
 }
 
+/* Eight bytes of ASCII without a NUL, as most text is. */
+static bool eight_plain(const uint8_t *p)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t v;
+
+    memcpy(&v, p, sizeof v);
+    return ((v | (v - ones)) & (ones << 7)) == 0; /* a zero byte borrows */
+}
+
 bool wire_text_ok(const void *p, size_t n, size_t max_bytes)
 {
     const uint8_t *s = p;
@@ -220,7 +230,7 @@ bool wire_text_ok(const void *p, size_t n, size_t max_bytes)
         return false;
     }
     for (size_t i = 0; i < n;) {
-        size_t k = utf8_char(s + i, n - i);
+        size_t k = n - i >= 8 && eight_plain(s + i) ? 8 : utf8_char(s + i, n - i);
 
         if (k == 0) {
             return false;

@@ -287,6 +287,30 @@ static void bad_text_is_mended_before_it_leaves(void **state)
     buf_fini(&b);
 }
 
+/* Through the name of an info: what is not text becomes '?', wherever it stands. */
+static void one_bad_byte_is_found_at_every_place(void **state)
+{
+    static const uint8_t bad[] = {0x00, 0x80, 0xff};
+    struct proc_info info = {.id = {1, 1}};
+    struct batch in = {.head = {.seq = 1}, .n_infos = 1, .infos = &info}, *out;
+    char name[25];
+
+    (void)state;
+    for (size_t at = 0; at < 3 * sizeof name; at++) {
+        struct buf b;
+
+        memset(name, at % 2 ? '\x01' : '\x7f', sizeof name);
+        name[at / 3] = (char)bad[at % 3];
+        info.name = (struct str){name, sizeof name};
+        assert_ok(wire_sample_encode(&b, &in));
+        assert_ok(wire_batch_decode(&out, b.p, b.n));
+        name[at / 3] = '?';
+        wire_sample_str(out->infos[0].name, info.name);
+        wire_batch_free(out);
+        buf_fini(&b);
+    }
+}
+
 static void every_failed_allocation_is_survived(void **state)
 {
     struct batch in = wire_sample(), *out;
@@ -334,6 +358,7 @@ int main(void)
         cmocka_unit_test(flipped_bytes_never_do_harm),
         cmocka_unit_test(a_wrong_batch_is_not_encoded),
         cmocka_unit_test(bad_text_is_mended_before_it_leaves),
+        cmocka_unit_test(one_bad_byte_is_found_at_every_place),
         cmocka_unit_test(every_failed_allocation_is_survived),
     };
 
