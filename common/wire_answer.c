@@ -12,7 +12,10 @@
 
 #define PACK_BYTES   (64u << 20) /* memory to build a message in */
 #define RESULT_BYTES (16u << 20) /* the largest answer that the limits allow, decoded */
-#define NOTES_MAX    64u
+#define UPDATE_BYTES                                                            \
+    (8u << 20) /* to unpack one: many small events take far more than they have \
+                */
+#define NOTES_MAX 64u
 
 struct owned_answer {
     struct wire_answer a;
@@ -515,7 +518,7 @@ enum err wire_update_decode(struct wire_update **out, const void *p, size_t n)
         return ERR_NOMEM;
     }
     wire_arena_init(&o->arena, 0);
-    e = wire_unpack(&m, &o->arena, &procfleet__v1__update__descriptor, p, n);
+    e = wire_unpack_within(&m, &o->arena, &procfleet__v1__update__descriptor, p, n, UPDATE_BYTES);
     if (!e) {
         e = wire_update_get(&o->u, m, &o->arena);
     }

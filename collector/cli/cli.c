@@ -37,6 +37,14 @@ static void with_port(char *out, size_t size, const char *address, const char *p
     }
 }
 
+/* Another port of the same host. */
+static void beside(char *out, size_t size, const char *address, const char *port)
+{
+    const char *colon = strrchr(address, ':');
+
+    snprintf(out, size, "%.*s:%s", (int)(colon ? colon - address : 0), address, port);
+}
+
 static enum err wrong(const struct cli *c, enum profile_setting s, struct errmsg *why,
                       const char *expected)
 {
@@ -59,7 +67,11 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
     }
     with_port(s->collector, sizeof s->collector, profile_value(c->profile, PROFILE_COLLECTOR),
               "7421");
-    with_port(s->events, sizeof s->events, profile_value(c->profile, PROFILE_EVENTS), "7422");
+    if (profile_value(c->profile, PROFILE_EVENTS)) {
+        with_port(s->events, sizeof s->events, profile_value(c->profile, PROFILE_EVENTS), "7422");
+    } else {
+        beside(s->events, sizeof s->events, s->collector, "7422");
+    }
     s->ca = profile_value(c->profile, PROFILE_CA);
     s->cert = profile_value(c->profile, PROFILE_CERT);
     s->key = profile_value(c->profile, PROFILE_KEY);

@@ -3,7 +3,8 @@
 
 static const struct opt show_opts[] = {
     CLI_OPT_HOST,
-    {"events", 0, "HOST[:PORT]", "event stream to follow (PROCFLEET_EVENTS; localhost:7422)", 0},
+    {"events", 0, "HOST[:PORT]",
+     "event stream to follow (PROCFLEET_EVENTS; port 7422 of the collector's host)", 0},
     CLI_OPTS_CONNECTION,
 };
 
@@ -67,16 +68,28 @@ static int show(struct cli *c)
     return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : CLI_OK;
 }
 
-static int sample(struct cli *c)
+/* It reads no settings: it is the remedy when they cannot be read. */
+static int sample(int argc, char **argv)
 {
+    struct cli c = {.cmd = &sample_usage};
+    struct errmsg why = {""};
     struct buf out;
 
-    (void)c;
+    if (opt_parse(&c.args, c.cmd, argc, argv, &why) != ERR_OK) {
+        return cli_fail(&c, CLI_USAGE, "%s", why.text);
+    }
     buf_init(&out, 1u << 14);
-    profile_print_sample(&out);
+    if (opt_flag(c.args, "help")) {
+        opt_print_help(&out, c.cmd);
+    } else {
+        profile_print_sample(&out);
+    }
+    opt_free(c.args);
     fputs(buf_cstr(&out), stdout);
     buf_fini(&out);
-    return CLI_OK;
+    return fflush(stdout) == 0 && !ferror(stdout)
+               ? CLI_OK
+               : cli_fail(&c, CLI_FAILED, "cannot write the answer");
 }
 
 int cmd_config(int argc, char **argv)
@@ -87,5 +100,6 @@ int cmd_config(int argc, char **argv)
     if (!chosen) {
         return code;
     }
-    return cli_local(chosen, argc - 1, argv + 1, chosen == &show_usage ? show : sample);
+    return chosen == &show_usage ? cli_local(chosen, argc - 1, argv + 1, show)
+                                 : sample(argc - 1, argv + 1);
 }

@@ -14,7 +14,8 @@ static const struct opt opts[] = {
     {"for", 0, "SPAN", "end after so long (never)", 0},
     {"durable", 0, "NAME", "from a subscription that the collector keeps: goes on where it was", 0},
     {"from-oldest", 0, NULL, "a new durable subscription begins with the oldest event kept", 0},
-    {"events", 0, "HOST[:PORT]", "event stream to follow (PROCFLEET_EVENTS; localhost:7422)", 0},
+    {"events", 0, "HOST[:PORT]",
+     "event stream to follow (PROCFLEET_EVENTS; port 7422 of the collector's host)", 0},
     CLI_OPTS_CONNECTION,
 };
 

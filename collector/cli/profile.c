@@ -35,7 +35,7 @@ static const struct {
 } settings[PROFILE_SETTINGS] = {
     [PROFILE_COLLECTOR] = {"collector", "collector", "PROCFLEET_COLLECTOR", "profiles.*.collector",
                            "localhost"},
-    [PROFILE_EVENTS] = {"events", "events", "PROCFLEET_EVENTS", "profiles.*.events", "localhost"},
+    [PROFILE_EVENTS] = {"events", "events", "PROCFLEET_EVENTS", "profiles.*.events", NULL},
     [PROFILE_CA] = {"ca", "ca", "PROCFLEET_CA", "profiles.*.ca", NULL},
     [PROFILE_CERT] = {"cert", "cert", "PROCFLEET_CERT", "profiles.*.cert", NULL},
     [PROFILE_KEY] = {"key", "key", "PROCFLEET_KEY", "profiles.*.key", NULL},

@@ -40,7 +40,7 @@ const char *profile_value(const struct profile *p, enum profile_setting s);
 /* "collector", as in the file. */
 const char *profile_name(enum profile_setting s);
 /* What an error calls the place it is from: "--timeout", "PROCFLEET_TIMEOUT", "config.yaml:7:
- * timeout", "default". Gives `text`, cut at its size. */
+ * profile lab", "default". Gives `text`, cut at its size. */
 #define PROFILE_FROM_TEXT 320
 const char *profile_from(const struct profile *p, enum profile_setting s, char *text, size_t size);
 /* The profile in use and the file, NULL when there is none. */

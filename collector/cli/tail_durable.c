@@ -108,15 +108,18 @@ static enum err take(struct durable *d, const struct wire_poll_reply *reply, str
     return e ? e : end ? ERR_END : ERR_OK;
 }
 
-/* Says that the connection is lost, once. */
-static bool passes(struct durable *d, enum err e, const struct rpc_result *result)
+/* Says what is wrong, once. Who is not asked to come again has to do something first. */
+static bool passes(struct durable *d, enum err e, const struct rpc_result *result,
+                   const struct errmsg *why)
 {
     bool passing = e == ERR_UNREACHABLE || e == ERR_TIMEOUT ||
                    (e == ERR_REFUSED &&
-                    (result->code == RPC_UNAVAILABLE || result->code == RPC_RESOURCE_EXHAUSTED));
+                    (result->code == RPC_UNAVAILABLE ||
+                     (result->code == RPC_RESOURCE_EXHAUSTED && result->retry_after_ms > 0)));
 
     if (passing && !d->lost) {
-        fprintf(stderr, "procfleet tail: connection to %s lost\n", d->t->c->settings.collector);
+        fprintf(stderr, "procfleet tail: %s; trying again\n",
+                why->text[0] ? why->text : err_text(e));
         d->lost = true;
     }
     return passing;
@@ -132,7 +135,7 @@ static int follow(struct durable *d)
         struct errmsg why = {""};
         enum err e = ask(d, &reply, &result, &why);
 
-        if (e == ERR_CLOSED || (e && passes(d, e, &result))) {
+        if (e == ERR_CLOSED || (e && passes(d, e, &result, &why))) {
             continue;
         }
         if (e) {

@@ -44,6 +44,20 @@ static bool linked(struct tail *t)
     return t->link != NULL;
 }
 
+/* Whether it is of before the span's time: so are those with smaller numbers. */
+static bool is_older(const struct wire_answer *a, int64_t since_ns)
+{
+    bool older = since_ns > INT64_MIN;
+
+    for (size_t i = 0; older && i < a->n_events; i++) {
+        older = a->events[i].event.wall_ns < since_ns;
+    }
+    for (size_t i = 0; older && i < a->n_rows; i++) {
+        older = a->rows[i].when_ns < since_ns;
+    }
+    return older;
+}
+
 /* Errors: ERR_END (enough lines) */
 static enum err take_messages(struct tail *t, struct tail_topic *topic,
                               const struct wire_fetch_reply *got, struct span *s)
@@ -61,8 +75,12 @@ static enum err take_messages(struct tail *t, struct tail_topic *topic,
             s->missing++;
             continue;
         }
-        s->came++;
-        e = tail_print(t, u, s->since_ns);
+        if (is_older(&u->data, s->since_ns)) { /* nobody missed it */
+            s->missing = 0;
+        } else {
+            s->came++;
+            e = tail_print(t, u, s->since_ns);
+        }
         wire_update_free(u);
     }
     return e;
@@ -164,6 +182,10 @@ static enum err follow(struct tail *t, const char *name, uint64_t epoch, uint64_
                 name);
         t->missed++;
         topic->epoch = epoch;
+        topic->seq = 0;
+        if (seq > 1) { /* numbers began anew, too */
+            e = fill(t, topic, (struct span){1, seq - 1, INT64_MIN, 0, 0});
+        }
     } else if (seq <= topic->seq) {
         *again = true;
         return ERR_OK;
@@ -246,6 +268,7 @@ static enum err watch(struct tail *t, const struct net_sub *sub)
                 t->c->settings.events);
     } else if (back) {
         fprintf(stderr, "procfleet tail: connected again\n");
+        t->no_link = false; /* once more */
     }
     t->away = away;
     return back ? catch_up(t) : ERR_OK;

@@ -83,14 +83,6 @@ static size_t row_count(const struct watch *w)
     return w->table ? w->table->rows->n_rows : 0;
 }
 
-static bool is_who(const struct wire_answer *a, const struct wire_row *row,
-                   const struct watch_who *who)
-{
-    return row->host < a->n_hosts && row->info.id.pid == who->pid &&
-           row->info.id.start == who->start &&
-           memcmp(&a->hosts[row->host].id, &who->host, sizeof who->host) == 0;
-}
-
 static void copy_text(char out[WATCH_TEXT], struct str text)
 {
     size_t n = text.n < WATCH_TEXT ? text.n : WATCH_TEXT - 1;
@@ -99,6 +91,28 @@ static void copy_text(char out[WATCH_TEXT], struct str text)
         memcpy(out, text.p, n);
     }
     out[n] = '\0';
+}
+
+static struct str name_of(const struct watch_answer *t, const struct wire_row *row)
+{
+    return t->question.group_by == WIRE_GROUP_USER ? row->info.user : row->info.name;
+}
+
+/* An image's or user's row has no id, and its host is only the one with most of it. */
+static bool is_who(const struct watch_answer *t, const struct wire_row *row,
+                   const struct watch_who *who)
+{
+    const struct wire_answer *a = t->rows;
+    uint8_t by = t->question.group_by;
+    char name[WATCH_TEXT];
+
+    if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER) {
+        copy_text(name, name_of(t, row));
+        return strcmp(name, who->name) == 0;
+    }
+    return row->host < a->n_hosts && row->info.id.pid == who->pid &&
+           row->info.id.start == who->start &&
+           memcmp(&a->hosts[row->host].id, &who->host, sizeof who->host) == 0;
 }
 
 static void mark(struct watch *w)
@@ -116,7 +130,7 @@ static void mark(struct watch *w)
     w->marked.pid = row->info.id.pid;
     w->marked.start = row->info.id.start;
     copy_text(w->marked.host_name, a->hosts[row->host].name);
-    copy_text(w->marked.name, row->info.name);
+    copy_text(w->marked.name, name_of(w->table, row));
 }
 
 /* The cursor goes where its process has gone. */
@@ -125,7 +139,7 @@ static void follow(struct watch *w)
     const struct wire_answer *a = w->table->rows;
 
     for (size_t i = 0; i < a->n_rows && w->follows; i++) {
-        if (is_who(a, &a->rows[i], &w->marked)) {
+        if (is_who(w->table, &a->rows[i], &w->marked)) {
             w->selected = i;
             return;
         }

@@ -192,11 +192,11 @@ static void lay_out(struct table *t, unsigned width, struct buf *b)
     for (size_t i = 0; i < t->n; i++) {
         struct column *c = &t->column[i];
 
-        name = !name && c->takes ? c : name;
+        name = c->rank == NAMES ? c : name;
         c->at = at;
         at += c->takes ? c->takes + 1 : 0;
     }
-    if (name && at == 0) {
+    if (name && at == 0) { /* none has room */
         name->takes = width;
     }
 }

@@ -140,12 +140,25 @@ static void say_fleet(struct checkup *d, const struct fleet *f)
              "enrol the copy anew: procfleet-agent enroll --force (docs/operating.md, Clones)");
 }
 
+/* Where what listens at `address` answers on this machine. */
+static void own_address(char *out, size_t size, const char *address)
+{
+    static const char *const all[] = {"*", "0.0.0.0", "[::]"};
+    const char *port = strrchr(address, ':');
+    size_t n = port ? (size_t)(port - address) : 0;
+    bool any = false;
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        any = any || (strlen(all[i]) == n && memcmp(address, all[i], n) == 0);
+    }
+    (void)snprintf(out, size, "%s%s", any ? "127.0.0.1" : "", any ? port : address);
+}
+
 void checkup_fleet(struct checkup *d)
 {
-    const char *port = strrchr(d->c->query, ':');
     struct fleet f = {.d = d};
     struct errmsg why = {""};
-    char address[64];
+    char address[300];
     enum err e;
 
     if (!d->conf->cert || (!d->running && !d->conf->address)) {
@@ -154,7 +167,7 @@ void checkup_fleet(struct checkup *d)
                                   : "needs a certificate of role query or admin: --cert and --key");
         return;
     }
-    (void)snprintf(address, sizeof address, "127.0.0.1%s", port ? port : ":7421");
+    own_address(address, sizeof address, d->c->query);
     e = talk(&f, d->conf->address ? d->conf->address : address, &why);
     if (e) {
         finding_say(d->all, "fleet.answers", FINDING_FAILED,

@@ -343,6 +343,19 @@ struct making_up {
     bool samples;
 };
 
+/* Most have none, and looking for those in vain goes through all that the journal has of a host. */
+static bool has_events(const struct store_raw *raw)
+{
+    struct batch *b;
+    bool has = true; /* what cannot be read is counted later */
+
+    if (wire_batch_decode_part(&b, 0, raw->bytes, raw->n) == ERR_OK) {
+        has = b->n_events > 0;
+        wire_batch_free(b);
+    }
+    return has;
+}
+
 static enum err make_up_batch(void *ctx, const struct store_raw *raw)
 {
     struct making_up *x = ctx;
@@ -351,18 +364,18 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
     const char *name = x->host->name;
     struct feed_note *n;
     enum err e;
+    bool events = has_events(raw) && !journal_has(j, FEED_EVENT, name, raw->stream, raw->seq);
+    bool samples = x->samples && !journal_has(j, FEED_SAMPLE, name, raw->stream, raw->seq);
 
-    if (journal_has(j, FEED_EVENT, name, raw->stream, raw->seq) &&
-        (!x->samples || journal_has(j, FEED_SAMPLE, name, raw->stream, raw->seq))) {
+    if (!events && !samples) {
         return ERR_OK;
     }
     n = note_make(name, &x->host->id, raw);
     if (!n) {
         return ERR_NOMEM;
     }
-    n->topics[FEED_EVENT] = !journal_has(j, FEED_EVENT, name, raw->stream, raw->seq);
-    n->topics[FEED_SAMPLE] =
-        x->samples && !journal_has(j, FEED_SAMPLE, name, raw->stream, raw->seq);
+    n->topics[FEED_EVENT] = events;
+    n->topics[FEED_SAMPLE] = samples;
     e = feed_make_add(f->make, n);
     f->stats.made_up += e == ERR_OK;
     f->stats.failed += e && e != ERR_END;
@@ -374,9 +387,15 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
 static int64_t make_up_since(struct feed *f)
 {
     struct journal_stats s;
+    int64_t kept_ns;
 
     journal_stats(f->conf.journal, &s);
-    return s.newest_ns > 0 ? s.newest_ns - BEFORE_NS : INT64_MIN;
+    if (s.newest_ns <= 0) {
+        return INT64_MIN;
+    }
+    /* What came before the oldest record was there, and went: it must not come again. */
+    kept_ns = s.oldest_ns < s.newest_ns - 2 * SLICE_NS ? s.oldest_ns : s.newest_ns - 2 * SLICE_NS;
+    return kept_ns > s.newest_ns - BEFORE_NS ? kept_ns : s.newest_ns - BEFORE_NS;
 }
 
 static enum err make_up(struct feed *f)

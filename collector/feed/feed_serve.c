@@ -44,9 +44,9 @@ struct feed_serve {
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *changed;
     bool stopping;
-    bool grown; /* the feed, since the thread looked */
-    bool look;  /* one of the list wants to be looked at */
-    size_t n;
+    bool grown;      /* the feed, since the thread looked */
+    bool look;       /* one of the list wants to be looked at */
+    size_t n, taken; /* in the list; out of it while the thread tries them, their places kept */
     struct waiting *list[FEED_WAITING_MAX];
 };
 
@@ -153,7 +153,7 @@ static enum err waiting_add(struct feed_serve *s, struct waiting *w)
     }
     if (s->stopping) {
         e = ERR_CLOSED;
-    } else if (s->n == FEED_WAITING_MAX) {
+    } else if (s->n + s->taken == FEED_WAITING_MAX) {
         e = ERR_FULL;
     } else {
         w->fresh = true;
@@ -184,7 +184,7 @@ static void on_poll(void *ctx, struct rpc_call *call)
 
     if (e) {
         mem_free(w);
-        answer(call, e, NULL, NULL);
+        answer(call, e == ERR_FULL ? ERR_INVALID : e, NULL, NULL);
         return;
     }
     w->call = call;
@@ -244,22 +244,23 @@ static size_t due(struct feed_serve *s, bool all, struct waiting *out[FEED_WAITI
             out[n++] = w;
         }
     }
+    s->taken = n;
     os_mutex_unlock(s->lock);
     return n;
 }
 
-/* Back into the list; its place was kept by nobody, so it may be full. */
-static bool waiting_again(struct feed_serve *s, struct waiting *w)
+/* Gives up the place of one that was taken, or puts it back there. */
+static void waiting_return(struct feed_serve *s, struct waiting *w, bool answered)
 {
-    bool room;
-
     os_mutex_lock(s->lock);
-    room = !s->stopping && s->n < FEED_WAITING_MAX;
-    if (room) {
+    s->taken--;
+    if (!answered) {
         s->list[s->n++] = w;
     }
     os_mutex_unlock(s->lock);
-    return room;
+    if (answered) {
+        waiting_free(w);
+    }
 }
 
 static void run(void *arg)
@@ -276,12 +277,7 @@ static void run(void *arg)
             struct waiting *w = now[i];
             bool may_wait = !w->over && os_mono_ns() < w->until_ns;
 
-            if (poll_try(s, w->call, w->poll, &w->seen, may_wait)) {
-                waiting_free(w);
-            } else if (!waiting_again(s, w)) {
-                rpc_fail(w->call, RPC_UNAVAILABLE, CROWDED_MS, "ask again");
-                waiting_free(w);
-            }
+            waiting_return(s, w, poll_try(s, w->call, w->poll, &w->seen, may_wait));
         }
         if (os_mono_ns() >= look_ns) {
             roster_expire(s->roster);

@@ -79,6 +79,8 @@ static void acknowledge(struct roster_state *s, uint64_t told, const struct roun
     }
     if (!roster_cursor_same(&c, &s->at)) {
         move_within(s, told, &c, k->first);
+    } else if (s->lost_end <= c.position) { /* the first of a new epoch: it came with the loss */
+        s->lost = 0;
     }
 }
 
@@ -95,9 +97,14 @@ static struct roster_state state_new(const struct round *k)
     return s;
 }
 
+static bool has_moved(const struct roster_sub *sub, const struct roster_state *s)
+{
+    return !roster_cursor_same(&s->at, &sub->s.at) || s->lost != sub->s.lost;
+}
+
 static bool must_write(const struct roster_sub *sub, const struct roster_state *s)
 {
-    return !roster_cursor_same(&s->at, &sub->s.at) || !filter_same(&s->filter, &sub->s.filter) ||
+    return has_moved(sub, s) || !filter_same(&s->filter, &sub->s.filter) ||
            strcmp(s->scope, sub->s.scope) != 0;
 }
 
@@ -121,7 +128,7 @@ static enum err take_part(struct round *k, struct roster_sub **out, struct errms
         e = roster_add(r, &sub, &s, why);
     } else if (must_write(sub, &s) ||
                clk_sub(s.polled_ns, sub->written_ns) > r->conf.idle_ns / POLLED_PART) {
-        bool moved = !roster_cursor_same(&s.at, &sub->s.at);
+        bool moved = has_moved(sub, &s);
 
         e = roster_put(r, sub, &s);
         if (!e && moved) {

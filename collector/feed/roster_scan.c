@@ -106,14 +106,15 @@ static enum err take_record(struct roster_scan *s, struct journal *j,
     e = journal_next(j, &from, NULL, NULL, &same, payload);
     if (!e && same.position == r->position) {
         e = wire_update_decode(&u, payload->p, payload->n);
+        e = e == ERR_FULL ? ERR_CORRUPT : e; /* it would be so whenever it is tried again */
         if (!e) {
             e = take_update(s, u);
             wire_update_free(u);
         }
     }
-    if (e == ERR_CORRUPT) {
-        s->damaged++;
-    } else if (e && e != ERR_END) { /* it may have gone meanwhile: the caller sees that */
+    if (e == ERR_CORRUPT || e == ERR_END || (!e && same.position != r->position)) {
+        s->damaged++; /* or it went meanwhile: the caller may not see that yet */
+    } else if (e) {
         return e;
     }
     if (e || same.position != r->position || s->at.offset == UINT32_MAX) {

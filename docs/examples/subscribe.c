@@ -485,9 +485,11 @@ static void take_option(struct options *o, int c)
         o->from_oldest = true;
         break;
     case 'H':
-        if (o->n_hosts < HOSTS_MAX) {
-            o->hosts[o->n_hosts++] = optarg;
+        if (o->n_hosts == HOSTS_MAX) {
+            say("--host may be given %u times at most", HOSTS_MAX);
+            exit(2);
         }
+        o->hosts[o->n_hosts++] = optarg;
         break;
     case 'p':
         o->program = optarg;

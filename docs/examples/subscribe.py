@@ -508,6 +508,8 @@ def arguments():
         p.error("--ca, --cert and --key are needed ('procfleet-collector pki issue --role subscribe' makes them)")
     if bool(options.durable) != bool(options.output):
         p.error("--durable and --output belong together")
+    if len(options.host) > 16:
+        p.error("--host may be given 16 times at most")
     if options.durable and options.lose:
         p.error("--lose is for the live stream")
     if not options.durable and (options.from_oldest or options.host or options.program):

@@ -367,6 +367,22 @@ static void another_epoch_gives_all_that_is_kept(void **state)
     assert_int_equal(nameless.dropped_now, 1);
 }
 
+static void another_epoch_with_nothing_in_it_is_told_once(void **state)
+{
+    struct feed_rig_client c = client("a");
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_close(&rig);
+    feed_rig_forget_journal(&rig);
+    feed_rig_open(&rig);
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_int_equal(c.dropped_now, 1);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    assert_int_equal(c.dropped_now, 0);
+}
+
 /* -- samples -- */
 
 static void samples_come_when_they_are_asked_for(void **state)
@@ -635,6 +651,7 @@ int main(void)
         T(what_was_delivered_is_not_dropped),
         T(a_cursor_before_the_journals_begin_is_told),
         T(another_epoch_gives_all_that_is_kept),
+        T(another_epoch_with_nothing_in_it_is_told_once),
         T(samples_come_when_they_are_asked_for),
         T(samples_are_wanted_for_a_while_after_a_nameless_poll),
         T(one_sample_of_each_interval_comes_whoever_was_killed),

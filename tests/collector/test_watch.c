@@ -72,6 +72,10 @@ static struct wire_answer *rows_of(const struct watch *w, size_t first, bool his
                                     .have = (1u << w->ask.n_metrics) - 1,
                                     .values = values[i],
                                     .depth = (uint32_t)i};
+        if (w->ask.group_by == WIRE_GROUP_IMAGE) { /* as a collector of one host has it */
+            rows[i].host = 0;
+            rows[i].info.id = (struct proc_id){0};
+        }
     }
     return over_the_wire(&a);
 }
@@ -378,6 +382,21 @@ static void groups_go_round_and_lead_to_their_processes(void **state)
     watch_fini(&w);
 }
 
+static void the_cursor_stays_with_its_group(void **state)
+{
+    struct watch w;
+
+    (void)state;
+    begin(&w);
+    type(&w, "g", false);
+    watch_take(&w, answer_to(&w, 0));
+    press(&w, KEY_DOWN, 0);
+    press(&w, KEY_DOWN, 0);
+    watch_take(&w, answer_to(&w, 4));
+    assert_int_equal(w.selected, 3);
+    watch_fini(&w);
+}
+
 static void prompts_set_filters(void **state)
 {
     struct watch w;
@@ -586,6 +605,7 @@ int main(void)
         cmocka_unit_test(keys_change_the_order),
         cmocka_unit_test(an_order_of_ones_own_is_a_column),
         cmocka_unit_test(groups_go_round_and_lead_to_their_processes),
+        cmocka_unit_test(the_cursor_stays_with_its_group),
         cmocka_unit_test(prompts_set_filters),
         cmocka_unit_test(a_prompt_takes_no_more_than_its_room),
         cmocka_unit_test(a_paste_outside_of_a_prompt_does_nothing),

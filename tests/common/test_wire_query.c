@@ -481,6 +481,27 @@ static void amplified_answers_meet_limits_and_budget(void **state)
 
 /* -- updates and server info -- */
 
+static void many_of_the_smallest_events_come_back(void **state)
+{
+    static struct wire_event events[WIRE_ROWS_MAX];
+    struct wire_host host = {.name = str_make("x")};
+    struct wire_update *out,
+        in = {.name = str_make("x"),
+              .data = {.n_hosts = 1, .hosts = &host, .n_events = WIRE_ROWS_MAX, .events = events}};
+    struct buf b;
+
+    (void)state;
+    for (size_t i = 0; i < WIRE_ROWS_MAX; i++) {
+        events[i].event.kind = LIFE_PROCESS_STOP;
+    }
+    buf_init(&b, 1u << 20);
+    assert_ok(wire_update_encode(&b, &in));
+    assert_ok(wire_update_decode(&out, b.p, b.n));
+    assert_int_equal(out->data.n_events, WIRE_ROWS_MAX);
+    wire_update_free(out);
+    buf_fini(&b);
+}
+
 static void updates_come_back_as_they_were(void **state)
 {
     struct wire_update in = {.host = {{1, 2, 3}}, .name = str_make("web-1"), .data = answer()};
@@ -634,6 +655,7 @@ int main(void)
         cmocka_unit_test(wrong_answers_are_not_encoded),
         cmocka_unit_test(indices_and_counts_from_outside_are_checked),
         cmocka_unit_test(amplified_answers_meet_limits_and_budget),
+        cmocka_unit_test(many_of_the_smallest_events_come_back),
         cmocka_unit_test(updates_come_back_as_they_were),
         cmocka_unit_test(server_info_comes_back_as_it_was),
         cmocka_unit_test(every_shorter_message_is_refused_or_lacks_fields),

@@ -31,11 +31,13 @@ def usage(fleet):
 
 def views(fleet):
     """Groups, orders, the tree and the overview agree with the plain list of processes."""
-    agent = fleet.wait_for("the agent to see itself",
-                           lambda: fleet.ask("ps", "--name", "procfleet-agent*", expect=None))[0]
-    rows = fleet.ask("tree", expect=None)
-    depth = {r["pid"]: r["depth"] for r in rows}
-    ensure("the tree has the agent", agent["pid"] in depth)
+    def look():  # other agents of this machine may come and go
+        agents = fleet.ask("ps", "--name", "procfleet-agent*", expect=None)
+        rows = fleet.ask("tree", expect=None)
+        depth = {r["pid"]: r["depth"] for r in rows}
+        return next(((agent, rows, depth) for agent in agents if agent["pid"] in depth), None)
+
+    agent, rows, depth = fleet.wait_for("the tree to have an agent", look)
     ensure("below its parent", agent["parent_pid"] not in depth or
            depth[agent["pid"]] == depth[agent["parent_pid"]] + 1)
     check("a tree of one", {r["pid"]: r["depth"] for r in fleet.ask("tree", "--pid", str(agent["pid"]), expect=None)

@@ -191,6 +191,7 @@ def bash(script, asked):
     lines = "".join("\x1f" + "\x1f".join(words) + "\x1e\n" for words in asked)
     r = subprocess.run(["bash", "--norc", "-c", BASH, "bash", script], input=lines, capture_output=True, text=True, timeout=LIMIT)
     check("bash", r.stderr, "")
+    check("bash answers every question", len(r.stdout.splitlines()), len(asked))
     return [[w for w in line.split("\x1f") if w] for line in r.stdout.splitlines()]
 
 

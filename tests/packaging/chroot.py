@@ -140,6 +140,12 @@ def edit(debian):
               "install -o procfleet-agent -m 600 inside.key /var/lib/procfleet-agent/tls/agent.key")
 
 
+def stored(debian):
+    """Bytes by file of the collector's log."""
+    log = debian.path("/var/lib/procfleet-collector/wal")
+    return {name: os.path.getsize(os.path.join(log, name)) for name in os.listdir(log)}
+
+
 def work(debian):
     """Both services, by the commands of their units, as their users, until data has arrived."""
     out = debian.as_user("procfleet", "procfleet-collector", "doctor", "--config", CONF["procfleet-collector"], expect=None)
@@ -151,7 +157,9 @@ def work(debian):
             started.append(debian.start(STATE[package], debian.command_of(package), logs[package]))
             if package == "procfleet-collector":
                 wait_for("the collector to be ready", lambda: "collector ready" in debian.read(logs[package]))
-        wait_for("the agent to be acknowledged", lambda: "connected" in debian.read(logs["procfleet-agent"]))
+                before = stored(debian)
+        wait_for("the agent to connect", lambda: "connected" in debian.read(logs["procfleet-agent"]))
+        wait_for("its data to arrive", lambda: any(n > before.get(name, 0) for name, n in stored(debian).items()))
         for process in reversed(started):
             process.send_signal(signal.SIGTERM)
             check("a service ends well", process.wait(60), 0)
@@ -160,7 +168,6 @@ def work(debian):
             process.kill()
         for package, log in logs.items():
             print("-- %s\n%s" % (package, debian.read(log)[-2000:] if debian.has(log) else ""))
-    ensure("data is on disk", os.listdir(debian.path("/var/lib/procfleet-collector/wal")))
 
 
 def edits_are_there(debian):

@@ -93,6 +93,7 @@ class Series:
         """(level, slope, half-width of its confidence interval) per hour, after the warm-up."""
         points = [(t / 3600, v) for t, v in self.points[name] if t >= WARM_UP_S]
         n = len(points)
+        ensure("%s: enough points for a line: %d" % (name, n), n > 2)
         mean_t, mean_v = sum(t for t, _ in points) / n, sum(v for _, v in points) / n
         spread = sum((t - mean_t) ** 2 for t, _ in points)
         slope = sum((t - mean_t) * (v - mean_v) for t, v in points) / spread
