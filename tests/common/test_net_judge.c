@@ -53,6 +53,9 @@ static void who_is_refused_by_the_judge_does_not_come_in(void **state)
     assert_true(net_rig_stats(&g.net).judged >= 2);
     atomic_store(&g.revoked, NULL);
     net_rig_await(&g.net.joined, 1);
+    while (!net_client_connected(c)) { /* its own side hears of it later */
+        os_sleep_ns(CLK_MS);
+    }
     assert_ok(net_rig_ask(c, NET_RIG_LONG_NS));
     net_client_close(c);
     net_rig_stop(&g.net);

@@ -81,7 +81,7 @@ def killed_agent(fleet):
     row = stages(fleet, "killed")[("agent", "killed")]
     host = fleet.ask("coverage", "--host", "killed", expect=5)[0]
     gap = (host["lost_last_time"] - host["lost_first_time"]) / 1e9
-    ensure("it is a loss of up to %.1f s at 10 ticks a second" % gap, 3 <= gap < 60 and 29 <= row["count"] <= gap * 10 + 1,
+    ensure("it is a loss of up to %.1f s at 10 ticks a second" % gap, 3 <= gap < 60 and 29 <= row["count"] <= gap * 10 + 2,
            row)
     ensure("from the last batch on", host["lost_first_time"] <= before < host["lost_last_time"], (host, before))
     check("nothing of its numbers is missing", (host["missing_batches"], host["at_most"]), (0, True))

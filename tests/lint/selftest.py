@@ -93,6 +93,7 @@ AGAIN = (
     ("too slow", "run", "1 passed, 0 failed, 0 skipped"),
     ("too slow", "fail", "0 passed, 1 failed, 0 skipped"),
     ("ERROR: AddressSanitizer: heap-use-after-free", "run", "0 passed, 1 failed, 0 skipped"),
+    ("[  FAILED  ] a_test\nWARNING: ThreadSanitizer: its thread goes on", "run", "1 passed, 0 failed, 0 skipped"),
 )
 
 
