@@ -1,0 +1,385 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/feed/journal_record.h"
+#include "common/fio_name.h"
+#include "common/hash.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/collector/journal_rig.h"
+#include "tests/support/fio_fault.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+/* The newest file's path. */
+static enum err newest_name(void *ctx, const char *name)
+{
+    uint64_t *newest = ctx, number;
+
+    if (fio_name_parse(&number, name, "feed-", ".log") && number > *newest) {
+        *newest = number;
+    }
+    return ERR_OK;
+}
+
+static const char *newest_path(void)
+{
+    static char path[400];
+    uint64_t newest = 0;
+
+    assert_ok(os_list_dir(journal_rig_dir, newest_name, &newest));
+    snprintf(path, sizeof path, "%s/feed-%016llx.log", journal_rig_dir, (unsigned long long)newest);
+    return path;
+}
+
+static void write_file(const char *path, const void *p, size_t n)
+{
+    struct fio_file *f;
+
+    err_ignore(os_remove(path));
+    assert_ok(fio_os()->create(NULL, &f, path));
+    assert_ok(fio_os()->write(NULL, f, 0, p, n));
+    fio_os()->close(NULL, f);
+}
+
+static enum err remove_one(void *ctx, const char *name)
+{
+    char path[600];
+
+    (void)ctx;
+    snprintf(path, sizeof path, "%s/%s", journal_rig_dir, name);
+    return os_remove(path);
+}
+
+/* -- damage -- */
+
+static void a_torn_tail_of_any_length_is_cut_off(void **state)
+{
+    struct journal *j = journal_rig_open();
+    struct journal_stats s;
+    uint64_t epoch = journal_epoch(j);
+    const char *path;
+    uint8_t *p;
+    size_t n, kept;
+
+    (void)state;
+    journal_rig_add_synced(j, 1, 1);
+    journal_stats(j, &s);
+    kept = (size_t)s.bytes;
+    journal_rig_add_synced(j, 1, 2);
+    journal_close(j);
+    path = newest_path();
+    assert_ok(os_read_file(&p, &n, path, 1 << 20));
+    for (size_t cut = kept; cut < n; cut++) {
+        write_file(path, p, cut);
+        j = journal_rig_open();
+        assert_int_equal(journal_epoch(j), epoch);
+        assert_int_equal(journal_rig_count(j), 1);
+        assert_false(journal_has(j, FEED_EVENT, "host-1", 7, 2));
+        journal_stats(j, &s);
+        assert_int_equal(s.torn_bytes, cut - kept);
+        assert_int_equal(journal_rig_add(j, 1, 2).seq, 2);
+        journal_close(j);
+        j = journal_rig_open();
+        assert_int_equal(journal_rig_count(j), 2);
+        journal_close(j);
+    }
+    mem_free(p);
+}
+
+static void a_file_torn_while_it_began_is_as_if_it_never_was(void **state)
+{
+    struct journal *j = journal_rig_open();
+    uint64_t epoch = journal_epoch(j);
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    journal_rig_add_synced(j, 1, 1);
+    journal_close(j);
+    assert_ok(os_read_file(&p, &n, newest_path(), 1 << 20));
+    for (size_t cut = 0; cut < JOURNAL_HEADER_BYTES + JOURNAL_RECORD_FIXED; cut += 5) {
+        char path[400];
+
+        snprintf(path, sizeof path, "%s/feed-00000000000000ff.log", journal_rig_dir);
+        write_file(path, p, cut);
+        j = journal_rig_open();
+        assert_int_equal(journal_epoch(j), epoch);
+        assert_int_equal(journal_rig_count(j), 1);
+        assert_false(os_exists(path));
+        journal_close(j);
+    }
+    mem_free(p);
+}
+
+static void an_unfinished_batch_at_the_end_is_cut_off(void **state)
+{
+    struct journal *j = journal_rig_open();
+    struct journal_record r = journal_rig_event(1, 2, 300);
+
+    (void)state;
+    journal_rig_add_synced(j, 1, 1);
+    r.more = true;
+    assert_ok(journal_append(j, &r, journal_rig_payload(2, 300)));
+    assert_ok(journal_append(j, &r, journal_rig_payload(2, 300)));
+    journal_close(j);
+    j = journal_rig_open();
+    assert_int_equal(journal_rig_count(j), 1);
+    r = journal_rig_event(1, 2, 300);
+    r.more = true;
+    assert_ok(journal_append(j, &r, journal_rig_payload(2, 300)));
+    assert_int_equal(r.seq, 2);
+    r = journal_rig_event(1, 2, 300);
+    assert_ok(journal_append(j, &r, journal_rig_payload(2, 300)));
+    journal_close(j);
+    j = journal_rig_open();
+    assert_int_equal(journal_rig_count(j), 3);
+    assert_int_equal(journal_rig_count_batch(j, 2), 2);
+    journal_close(j);
+}
+
+/* Whatever bit is wrong: no record is changed, none is twice, no number is given again. */
+static void every_bit_flip_is_noticed_and_gives_no_number_twice(void **state)
+{
+    struct journal *j = journal_rig_open();
+    uint64_t epoch = journal_epoch(j);
+    char path[400];
+    uint8_t *p;
+    size_t n, last;
+    struct journal_stats s;
+
+    (void)state;
+    for (uint64_t b = 1; b <= 3; b++) {
+        journal_stats(j, &s);
+        journal_rig_add_synced(j, 1, b);
+    }
+    last = (size_t)s.bytes; /* the newest record cannot be told from a torn one */
+    journal_close(j);
+    snprintf(path, sizeof path, "%s", newest_path());
+    assert_ok(os_read_file(&p, &n, path, 1 << 20));
+    for (size_t at = 0; at < n; at++) {
+        struct journal_record r;
+        uint64_t from = 0;
+        size_t got = 0;
+        struct buf b;
+
+        assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+        p[at] ^= (uint8_t)(1 << at % 8);
+        write_file(path, p, n);
+        p[at] ^= (uint8_t)(1 << at % 8);
+        j = journal_rig_open();
+        buf_init(&b, 1 << 20);
+        while (journal_next(j, &from, NULL, NULL, &r, &b) == ERR_OK) {
+            got++;
+            assert_int_equal(r.batch, got);
+            assert_memory_equal(b.p, journal_rig_payload(got, 300), 300);
+            buf_reset(&b);
+        }
+        assert_true(got < 3);
+        r = journal_rig_add(j, 1, 4);
+        if (at < last) {
+            assert_true(journal_epoch(j) != epoch || r.seq == 4);
+            assert_true(r.position > 3);
+        }
+        journal_close(j);
+        j = journal_rig_open();
+        assert_int_equal(journal_rig_count(j), got + 1);
+        assert_int_equal(journal_rig_count_batch(j, 4), 1);
+        journal_close(j);
+        buf_fini(&b);
+    }
+    mem_free(p);
+}
+
+static void a_newer_version_is_refused_and_named(void **state)
+{
+    struct journal_conf conf = journal_rig_conf(fio_unsynced());
+    struct journal_header h = {1, 2, 3, 4};
+    struct journal *j;
+    struct errmsg why = {""};
+    char path[400];
+    uint64_t sum;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 4096);
+    journal_header_put(&b, &h);
+    b.p[8] = 2;
+    sum = hash_bytes(b.p, b.n - 8, 0);
+    b.n -= 8;
+    buf_put_u64le(&b, sum);
+    snprintf(path, sizeof path, "%s/feed-0000000000000001.log", journal_rig_dir);
+    write_file(path, b.p, b.n);
+    assert_err(journal_open(&j, &conf, &why), ERR_VERSION);
+    assert_non_null(strstr(why.text, path));
+    buf_fini(&b);
+}
+
+static void a_payload_that_rots_is_told(void **state)
+{
+    struct journal *j = journal_rig_open();
+    struct journal_record r;
+    uint64_t from = 0, last;
+    struct buf b;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    journal_rig_add_synced(j, 1, 1);
+    journal_rig_add_synced(j, 1, 2);
+    assert_ok(os_read_file(&p, &n, newest_path(), 1 << 20));
+    p[n - 20] ^= 4;
+    write_file(newest_path(), p, n);
+    mem_free(p);
+    buf_init(&b, 1 << 20);
+    assert_ok(journal_next(j, &from, NULL, NULL, &r, &b));
+    assert_err(journal_next(j, &from, NULL, NULL, &r, &b), ERR_CORRUPT);
+    assert_err(journal_next(j, &from, NULL, NULL, &r, &b), ERR_END);
+    assert_err(journal_find(j, FEED_EVENT, "host-1", 2, &r, &b, &last), ERR_CORRUPT);
+    buf_fini(&b);
+    journal_close(j);
+}
+
+/* -- failures -- */
+
+/* The n-th operation fails: what was said to be synced is there, once; the rest at most once. */
+static void after_any_failing_operation_the_next_sync_works(void **state)
+{
+    (void)state;
+    for (long n = 0; n < 40; n++) {
+        struct fio_fault *fault;
+        struct journal_conf conf = journal_rig_conf(NULL);
+        struct journal *j;
+        bool synced[21] = {false};
+
+        assert_ok(fio_fault_create(&fault));
+        conf.fio = fio_fault_fio(fault);
+        j = journal_rig_open_with(&conf);
+        fio_fault_fail(fault, FIO_CREATE | FIO_WRITE | FIO_SYNC | FIO_SYNC_DIR, n, ERR_IO, false);
+        for (uint64_t b = 1; b <= 20; b++) {
+            synced[b] = journal_rig_add_noise(j, 1, b, 60000) == ERR_OK;
+        }
+        journal_close(j);
+        j = journal_rig_open_with(&conf);
+        for (uint64_t b = 1; b <= 20; b++) {
+            size_t count = journal_rig_count_batch(j, b);
+
+            assert_true(count == 1 || (count == 0 && !synced[b]));
+        }
+        journal_close(j);
+        fio_fault_destroy(fault);
+        assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+    }
+}
+
+static void what_was_synced_survives_loss_of_power(void **state)
+{
+    (void)state;
+    for (unsigned round = 0; round < 60; round++) {
+        struct fio_fault *fault;
+        struct journal_conf conf = journal_rig_conf(NULL);
+        struct journal *j;
+        uint64_t synced = round;
+
+        assert_ok(fio_fault_create(&fault));
+        conf.fio = fio_fault_fio(fault);
+        j = journal_rig_open_with(&conf);
+        for (uint64_t b = 1; b <= synced; b++) {
+            assert_ok(journal_rig_add_noise(j, 1, b, 30000));
+        }
+        (void)journal_rig_add(j, 1, synced + 1);
+        fio_fault_fail(fault, FIO_SYNC, 0, ERR_IO, true);
+        assert_err(journal_sync(j), ERR_IO);
+        fio_fault_power_cut(fault, (enum fio_fault_keep)(round % 3), round);
+        journal_close(j);
+        fio_fault_destroy(fault);
+        j = journal_rig_open();
+        for (uint64_t b = 1; b <= synced; b++) {
+            assert_int_equal(journal_rig_count_batch(j, b), 1);
+        }
+        assert_true(journal_rig_count_batch(j, synced + 1) <= 1);
+        journal_close(j);
+        assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+    }
+}
+
+static void a_full_disk_is_told_and_room_mends_it(void **state)
+{
+    struct fio_fault *fault;
+    struct journal_conf conf = journal_rig_conf(NULL);
+    struct journal *j;
+
+    (void)state;
+    assert_ok(fio_fault_create(&fault));
+    conf.fio = fio_fault_fio(fault);
+    j = journal_rig_open_with(&conf);
+    assert_ok(journal_rig_add_noise(j, 1, 1, 1000));
+    fio_fault_disk_full(fault, 500);
+    assert_err(journal_rig_add_noise(j, 1, 2, 1000), ERR_NOSPACE);
+    fio_fault_disk_full(fault, UINT64_MAX);
+    assert_ok(journal_rig_add_noise(j, 1, 3, 1000));
+    assert_int_equal(journal_rig_count(j), 2);
+    assert_int_equal(journal_rig_last(j, "host-1"), 3);
+    journal_close(j);
+    fio_fault_destroy(fault);
+}
+
+static void opening_and_writing_survive_every_failing_allocation(void **state)
+{
+    struct journal_conf conf = journal_rig_conf(fio_unsynced());
+    bool done = false;
+
+    (void)state;
+    for (long n = 0; !done; n++) {
+        struct journal *j = NULL;
+        long live = mem_live();
+        struct journal_record r = journal_rig_event(1, 1, 300);
+        enum err e;
+
+        mem_fail_after(n);
+        e = journal_open(&j, &conf, NULL);
+        if (!e) {
+            e = journal_append(j, &r, journal_rig_payload(1, 300));
+        }
+        if (!e) {
+            e = journal_sync(j);
+        }
+        mem_fail_after(-1);
+        done = e == ERR_OK;
+        assert_true(done || e == ERR_NOMEM);
+        journal_close(j);
+        assert_int_equal(mem_live(), live);
+        assert_true(n < 200);
+        if (!done) {
+            assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_torn_tail_of_any_length_is_cut_off, journal_rig_setup,
+                                        journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(a_file_torn_while_it_began_is_as_if_it_never_was,
+                                        journal_rig_setup, journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(an_unfinished_batch_at_the_end_is_cut_off,
+                                        journal_rig_setup, journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(every_bit_flip_is_noticed_and_gives_no_number_twice,
+                                        journal_rig_setup, journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(a_newer_version_is_refused_and_named, journal_rig_setup,
+                                        journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(a_payload_that_rots_is_told, journal_rig_setup,
+                                        journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(after_any_failing_operation_the_next_sync_works,
+                                        journal_rig_setup, journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(what_was_synced_survives_loss_of_power, journal_rig_setup,
+                                        journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_told_and_room_mends_it, journal_rig_setup,
+                                        journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(opening_and_writing_survive_every_failing_allocation,
+                                        journal_rig_setup, journal_rig_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
