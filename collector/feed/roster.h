@@ -8,7 +8,8 @@
  * by topic and host; where that is not known any more (after a kill) the count is an upper bound.
  * Bounds:  ROSTER_MAX subscriptions, ROSTER_EACH of one owner; one that nobody polled for
  *          `idle_ns` is dropped, with a line in the log.
- * Threads: any; one lock, held while a file is written, not while the journal is searched. */
+ * Threads: any; one lock, held while a file is written and while subscriptions are listed, not
+ * while a poll searches the journal. */
 #ifndef PROCFLEET_COLLECTOR_FEED_ROSTER_H
 #define PROCFLEET_COLLECTOR_FEED_ROSTER_H
 

@@ -9,6 +9,7 @@
 
 #include "common/cur.h"
 #include "common/fio_name.h"
+#include "common/fio_whole.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -192,26 +193,6 @@ void roster_state_fini(struct roster_state *s)
 
 /* -- files -- */
 
-static enum err write_new(const struct fio *fio, const char *path, const struct buf *b)
-{
-    struct fio_file *f;
-    enum err e = fio->remove(fio->ctx, path); /* of a write that failed */
-
-    if (e && e != ERR_NOTFOUND) {
-        return e;
-    }
-    e = fio->create(fio->ctx, &f, path);
-    if (e) {
-        return e;
-    }
-    e = fio->write(fio->ctx, f, 0, b->p, b->n);
-    if (!e) {
-        e = fio->sync(fio->ctx, f);
-    }
-    fio->close(fio->ctx, f);
-    return e;
-}
-
 enum err roster_file_write(const struct fio *fio, const char *dir, const struct roster_state *s)
 {
     char *path = fio_name_path(dir, PREFIX, s->number, SUFFIX);
@@ -223,7 +204,7 @@ enum err roster_file_write(const struct fio *fio, const char *dir, const struct 
     roster_state_encode(&b, s);
     e = path && new_path ? b.bad : ERR_NOMEM;
     if (!e) {
-        e = write_new(fio, new_path, &b);
+        e = fio_write_whole(fio, new_path, b.p, b.n);
     }
     if (!e) {
         e = fio->rename(fio->ctx, new_path, path);

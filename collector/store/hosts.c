@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/cur.h"
+#include "common/fio_whole.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -152,26 +153,6 @@ enum err hosts_decode(const void *p, size_t bytes, uint64_t *number, struct head
 
 /* -- files -- */
 
-static enum err write_file(const struct fio *fio, const char *path, const struct buf *b)
-{
-    struct fio_file *f;
-    enum err e = fio->remove(fio->ctx, path); /* of a sealing that failed */
-
-    if (e && e != ERR_NOTFOUND) {
-        return e;
-    }
-    e = fio->create(fio->ctx, &f, path);
-    if (e) {
-        return e;
-    }
-    e = fio->write(fio->ctx, f, 0, b->p, b->n);
-    if (!e) {
-        e = fio->sync(fio->ctx, f);
-    }
-    fio->close(fio->ctx, f);
-    return e;
-}
-
 enum err hosts_write(const struct fio *fio, const char *dir, uint64_t number,
                      const struct head_record *list, size_t n)
 {
@@ -183,7 +164,7 @@ enum err hosts_write(const struct fio *fio, const char *dir, uint64_t number,
     hosts_encode(&b, number, list, n);
     e = path ? b.bad : ERR_NOMEM;
     if (!e) {
-        e = write_file(fio, path, &b);
+        e = fio_write_whole(fio, path, b.p, b.n);
     }
     if (!e) {
         e = fio->sync_dir(fio->ctx, dir);

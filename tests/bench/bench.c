@@ -22,6 +22,25 @@ void bench_begin(int argc, char **argv, const char *name, const char *about)
     }
 }
 
+struct opt_args *bench_options(const struct opt_command *command, int argc, char **argv)
+{
+    struct errmsg why = {""};
+    struct opt_args *args;
+    struct buf help;
+
+    if (opt_parse(&args, command, argc - 1, argv + 1, &why)) {
+        fprintf(stderr, "%s: %s\n", command->program, why.text);
+        exit(2);
+    }
+    if (opt_flag(args, "help")) {
+        buf_init(&help, 64u << 10);
+        opt_print_help(&help, command);
+        fputs(buf_cstr(&help), stdout);
+        exit(0);
+    }
+    return args;
+}
+
 double bench_number(const struct opt_args *args, const char *name, double least, double most,
                     double preset)
 {

@@ -15,6 +15,10 @@ enum bench_better { BENCH_LESS, BENCH_MORE };
 /* Reads --json, --quick and --help (prints and exits); `about` is the table's first line. */
 void bench_begin(int argc, char **argv, const char *name, const char *about);
 
+/* Parses, answers --help and ends then; ends with a sentence and 2 when the words are wrong.
+ * Released by opt_free. */
+struct opt_args *bench_options(const struct opt_command *command, int argc, char **argv);
+
 /* The number that --name gives, `preset` without it; ends the program with a sentence when it is
  * none or not from `least` to `most`. */
 double bench_number(const struct opt_args *args, const char *name, double least, double most,

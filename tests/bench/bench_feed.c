@@ -571,12 +571,6 @@ static const struct opt_command command = {
                 "  bench_feed --only samples --seconds 10\n",
 };
 
-static void die(const char *what)
-{
-    fprintf(stderr, "bench_feed: %s\n", what);
-    exit(2);
-}
-
 static bool wanted(const struct opt_args *args, const char *name)
 {
     const char *only[LOADS];
@@ -618,19 +612,8 @@ static void run_all(const struct opt_args *args)
 
 int main(int argc, char **argv)
 {
-    struct errmsg why = {""};
-    struct opt_args *args;
-    struct buf help;
+    struct opt_args *args = bench_options(&command, argc, argv);
 
-    if (opt_parse(&args, &command, argc - 1, argv + 1, &why)) {
-        die(why.text);
-    }
-    if (opt_flag(args, "help")) {
-        buf_init(&help, 64u << 10);
-        opt_print_help(&help, &command);
-        fputs(buf_cstr(&help), stdout);
-        return 0;
-    }
     run_all(args);
     opt_free(args);
     return bench_end();

@@ -176,20 +176,9 @@ static bool several_sizes(const struct opt_args *args)
 int main(int argc, char **argv)
 {
     static struct fleet_run r;
-    struct errmsg why = {""};
-    struct opt_args *args;
-    struct buf help;
+    struct opt_args *args = bench_options(&command, argc, argv);
     bool right;
 
-    if (opt_parse(&args, &command, argc - 1, argv + 1, &why)) {
-        die(why.text);
-    }
-    if (opt_flag(args, "help")) {
-        buf_init(&help, 64u << 10);
-        opt_print_help(&help, &command);
-        fputs(buf_cstr(&help), stdout);
-        return 0;
-    }
     if (several_sizes(args)) {
         return fleet_sweep(argv[0], args);
     }

@@ -636,19 +636,8 @@ int main(int argc, char **argv)
         void (*run)(void);
     } parts[] = {{"hour", part_hour}, {"wide", part_wide},   {"second", part_second},
                  {"wal", part_wal},   {"churn", part_churn}, {"readers", part_readers}};
-    struct errmsg why = {""};
-    struct opt_args *args;
-    struct buf help;
+    struct opt_args *args = bench_options(&command, argc, argv);
 
-    if (opt_parse(&args, &command, argc - 1, argv + 1, &why)) {
-        die(why.text);
-    }
-    if (opt_flag(args, "help")) {
-        buf_init(&help, 64u << 10);
-        opt_print_help(&help, &command);
-        fputs(buf_cstr(&help), stdout);
-        return 0;
-    }
     take_options(args);
     begin(opt_flag(args, "json"));
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {

@@ -1,31 +1,13 @@
 /* The journal of updates against hostile files: the input as a whole file, as a single record, as a
  * checkpoint, and cut into sound records of which one byte is then altered. */
 #include <assert.h>
-#include <string.h>
 
 #include "collector/feed/journal_scan.h"
+#include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 #define SEED 7
-
-/* A file that is bytes in memory. */
-struct fio_file {
-    const uint8_t *p;
-    size_t n;
-};
-
-static enum err read_memory(void *ctx, struct fio_file *f, uint64_t offset, void *p, size_t n,
-                            size_t *got)
-{
-    size_t left = offset < f->n ? f->n - (size_t)offset : 0;
-
-    (void)ctx;
-    n = n < left ? n : left;
-    memcpy(p, f->p + offset, n);
-    *got = n;
-    return ERR_OK;
-}
 
 static void try_part(const struct journal_part *part)
 {
@@ -50,7 +32,7 @@ static enum err count_record(void *ctx, const struct journal_found *found)
 /* Gives the number of records found. */
 static size_t scan(const uint8_t *p, size_t n)
 {
-    static const struct fio memory = {.read = read_memory};
+    static const struct fio memory = {.read = memory_file_read};
     struct fio_file f = {p, n};
     size_t count = 0;
     struct journal_scan job = {&memory, &f, n, count_record, &count};

@@ -1,38 +1,18 @@
 /* A spool's segment against hostile bytes: the input as a whole file, as a header, as a record, and
  * cut into sound records of which one byte is then altered. */
 #include <assert.h>
-#include <string.h>
 
 #include "agent/spool/spool_batch.h"
+#include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 #define SEED 7
 
-/* A file that is bytes in memory. */
-struct fio_file {
-    const uint8_t *p;
-    size_t n;
-};
-
-static enum err read_memory(void *ctx, struct fio_file *f, uint64_t offset, void *p, size_t n,
-                            size_t *got)
-{
-    size_t left = offset < f->n ? f->n - (size_t)offset : 0;
-
-    (void)ctx;
-    n = n < left ? n : left;
-    if (n > 0) {
-        memcpy(p, f->p + offset, n);
-    }
-    *got = n;
-    return ERR_OK;
-}
-
 /* Gives the number of records whose content is sound. */
 static size_t walk(const uint8_t *p, size_t n)
 {
-    static const struct fio memory = {.read = read_memory};
+    static const struct fio memory = {.read = memory_file_read};
     struct fio_file f = {p, n};
     struct spool_segment s = {&memory, &f, n, SEED};
     uint64_t at = SPOOL_HEADER_BYTES, damaged = 0;

@@ -6,28 +6,11 @@
 #include "collector/store/seqset.h"
 #include "collector/store/wal_replay.h"
 #include "common/buf.h"
+#include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 #define SEED 7
-
-/* A file that is bytes in memory. */
-struct fio_file {
-    const uint8_t *p;
-    size_t n;
-};
-
-static enum err read_memory(void *ctx, struct fio_file *f, uint64_t offset, void *p, size_t n,
-                            size_t *got)
-{
-    size_t left = offset < f->n ? f->n - (size_t)offset : 0;
-
-    (void)ctx;
-    n = n < left ? n : left;
-    memcpy(p, f->p + offset, n);
-    *got = n;
-    return ERR_OK;
-}
 
 static enum err count_record(void *ctx, const struct wal_record *r)
 {
@@ -41,7 +24,7 @@ static enum err count_record(void *ctx, const struct wal_record *r)
 /* Gives the number of records delivered. */
 static size_t replay(const uint8_t *p, size_t n, bool last)
 {
-    static const struct fio memory = {.read = read_memory};
+    static const struct fio memory = {.read = memory_file_read};
     struct fio_file f = {p, n};
     size_t count = 0;
     struct wal_replay job = {&memory, &f, n, last, count_record, &count};
