@@ -9,7 +9,8 @@
 #define PAGE_MAX_BYTES (1u << 20)
 
 const struct opt opt_man_opts[OPT_MAN_OPTS] = {
-    {"dir", 'd', "DIR", "write all pages there, each into its file", false},
+    {"dir", 'd', "DIR", "write all pages there, each into its file; made when it is not there",
+     false},
 };
 
 const char *opt_function(char *text, size_t size, const char *program)
@@ -90,9 +91,12 @@ static enum err write_page(const struct opt_program *p, const struct opt_command
 
 static int write_all(const struct opt_program *p, const char *dir)
 {
-    enum err e = write_page(p, NULL, dir);
+    enum err e = os_mkdirs(dir, false);
     char text[512];
 
+    if (!e) {
+        e = write_page(p, NULL, dir);
+    }
     for (size_t i = 0; i < p->top->n_subs && !e; i++) {
         e = write_page(p, p->top->subs[i], dir);
     }
