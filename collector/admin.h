@@ -12,7 +12,7 @@
 #ifndef PROCFLEET_COLLECTOR_ADMIN_H
 #define PROCFLEET_COLLECTOR_ADMIN_H
 
-#include "collector/figures.h"
+#include "collector/figures/figures.h"
 #include "common/rpc.h"
 
 struct admin;

@@ -24,10 +24,10 @@
 
 #include "collector/admin.h"
 #include "collector/collector_feed.h"
-#include "collector/figures.h"
+#include "collector/figures/figures.h"
 #include "collector/http/http.h"
 #include "collector/serve.h"
-#include "collector/session.h"
+#include "collector/session/session.h"
 #include "collector/store/store.h"
 #include "collector/trust/trust.h"
 #include "common/clk.h"

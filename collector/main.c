@@ -1,7 +1,7 @@
 /* procfleet-collector: one subcommand each in cmd_*.c. */
 #include <stdio.h>
 
-#include "collector/cmd.h"
+#include "collector/cmd/cmd.h"
 #include "collector/collector_conf.h"
 #include "common/opt_program.h"
 

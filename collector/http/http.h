@@ -11,7 +11,7 @@
 #ifndef PROCFLEET_COLLECTOR_HTTP_HTTP_H
 #define PROCFLEET_COLLECTOR_HTTP_HTTP_H
 
-#include "collector/figures.h"
+#include "collector/figures/figures.h"
 #include "collector/http/fleet.h"
 #include "common/net_http.h"
 

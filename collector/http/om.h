@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COLLECTOR_HTTP_OM_H
 #define PROCFLEET_COLLECTOR_HTTP_OM_H
 
-#include "collector/figures.h"
+#include "collector/figures/figures.h"
 #include "common/buf.h"
 #include "common/model.h"
 

@@ -1,4 +1,4 @@
-#include "collector/clones.h"
+#include "collector/session/clones.h"
 
 #include "tests/support/t.h"
 

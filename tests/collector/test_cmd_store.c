@@ -1,5 +1,5 @@
 /* procfleet-collector store stats and export, on segments made as sealing makes them. */
-#include "collector/cmd_store.h"
+#include "collector/cmd/cmd_store.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "collector/host_clock.h"
+#include "collector/session/host_clock.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "collector/session.h"
+#include "collector/session/session.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

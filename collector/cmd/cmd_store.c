@@ -1,5 +1,5 @@
 /* procfleet-collector store: what is on disk. */
-#include "collector/cmd_store.h"
+#include "collector/cmd/cmd_store.h"
 
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,7 +1,7 @@
 /* The subcommands of procfleet-collector, and what they share. Each takes its own name as argv[0]
  * and gives the exit code: 0 ok, 1 failed, 2 wrong usage or setting. */
-#ifndef PROCFLEET_COLLECTOR_CMD_H
-#define PROCFLEET_COLLECTOR_CMD_H
+#ifndef PROCFLEET_COLLECTOR_CMD_CMD_H
+#define PROCFLEET_COLLECTOR_CMD_CMD_H
 
 #include "common/opt.h"
 #include "common/sheet.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/cmd_pki.h"
+#include "collector/cmd/cmd_pki.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,9 +1,9 @@
 /* What the commands of procfleet-collector store share. They read what the collector has sealed,
  * also while it runs: segments never change. */
-#ifndef PROCFLEET_COLLECTOR_CMD_STORE_H
-#define PROCFLEET_COLLECTOR_CMD_STORE_H
+#ifndef PROCFLEET_COLLECTOR_CMD_CMD_STORE_H
+#define PROCFLEET_COLLECTOR_CMD_CMD_STORE_H
 
-#include "collector/cmd.h"
+#include "collector/cmd/cmd.h"
 #include "collector/collector_conf.h"
 #include "collector/store/manifest.h"
 

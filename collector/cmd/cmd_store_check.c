@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/cmd_store.h"
+#include "collector/cmd/cmd_store.h"
 #include "collector/store/check.h"
 #include "common/clk.h"
 #include "common/human.h"

@@ -1,7 +1,7 @@
 /* procfleet-collector store export: what is sealed, sample by sample or point by point, to standard
  * output. One host and window is in memory at a time. Rows come window by window, in a window host
  * by host, of a host process by process. */
-#include "collector/cmd_store.h"
+#include "collector/cmd/cmd_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

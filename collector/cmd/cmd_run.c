@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/cmd.h"
+#include "collector/cmd/cmd.h"
 #include "collector/collector.h"
 #include "common/clk.h"
 #include "common/os.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/cmd_store.h"
+#include "collector/cmd/cmd_store.h"
 #include "collector/store/retain.h"
 #include "common/clk.h"
 #include "common/human.h"

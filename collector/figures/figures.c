@@ -1,11 +1,11 @@
 /* Tables of members: a stage's counters become figures without a line of code each. What a figure
  * means is its help; docs/operating.md lists them all, which e2e_metrics compares. */
-#include "collector/figures.h"
+#include "collector/figures/figures.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-#include "collector/session.h"
+#include "collector/session/session.h"
 #include "collector/store/store.h"
 #include "common/clk.h"
 #include "common/os.h"

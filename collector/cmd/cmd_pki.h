@@ -1,8 +1,8 @@
 /* What the commands of procfleet-collector pki share. */
-#ifndef PROCFLEET_COLLECTOR_CMD_PKI_H
-#define PROCFLEET_COLLECTOR_CMD_PKI_H
+#ifndef PROCFLEET_COLLECTOR_CMD_CMD_PKI_H
+#define PROCFLEET_COLLECTOR_CMD_CMD_PKI_H
 
-#include "collector/cmd.h"
+#include "collector/cmd/cmd.h"
 #include "collector/trust/registry.h"
 
 #define CMD_PKI_DIR    "pki" /* of the authority, unless --dir says another */

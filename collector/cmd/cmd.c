@@ -1,4 +1,4 @@
-#include "collector/cmd.h"
+#include "collector/cmd/cmd.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* procfleet-collector pki: the authority of a fleet, its book, and what both are used for. */
-#include "collector/cmd_pki.h"
+#include "collector/cmd/cmd_pki.h"
 
 #include <stdio.h>
 

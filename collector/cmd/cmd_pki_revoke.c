@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/cmd_pki.h"
+#include "collector/cmd/cmd_pki.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "collector/cmd.h"
+#include "collector/cmd/cmd.h"
 #include "collector/collector_conf.h"
 #include "collector/doctor/checkup.h"
 #include "common/clk.h"
