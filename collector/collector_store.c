@@ -1,0 +1,119 @@
+/* The collector's store: opened with what the configuration says, its stored batches handed to the
+ * feed, its troubles and the progress of its recovery told. */
+#include "collector/collector_impl.h"
+
+#include <inttypes.h>
+
+#include "common/clk.h"
+#include "common/log.h"
+#include "common/os.h"
+#include "common/os_notify.h"
+
+#define PROGRESS_NS (2 * CLK_S)
+#define EXTEND_NS   (60 * CLK_S) /* the service manager gives so much more at each progress */
+
+static void on_stored(void *ctx, const struct store_stored *stored)
+{
+    collector_feed_stored(&((struct collector *)ctx)->feed, stored);
+}
+
+static bool before_forget(void *ctx)
+{
+    return collector_feed_keep(&((struct collector *)ctx)->feed);
+}
+
+static void on_failed(void *ctx, const struct errmsg *why)
+{
+    char quoted[600];
+
+    (void)ctx;
+    log_line(LOG_ERROR, "store", "failed", "reason=%s remedy=%s",
+             log_str(quoted, sizeof quoted, why->text),
+             "\"mend the disk of data_dir, then restart the collector\"");
+}
+
+static void on_trouble(void *ctx, const struct errmsg *why)
+{
+    char quoted[600];
+
+    (void)ctx;
+    if (why) {
+        log_line(LOG_WARN, "store", "sealing_failed", "reason=%s remedy=%s",
+                 log_str(quoted, sizeof quoted, why->text),
+                 "\"it is tried again; when memory is full, agents wait: make room on the disk of "
+                 "data_dir\"");
+    } else {
+        log_line(LOG_INFO, "store", "sealing_works", "after=failure");
+    }
+}
+
+static void on_refusing(void *ctx, bool refusing, uint64_t disk_free)
+{
+    (void)ctx;
+    if (refusing) {
+        log_line(LOG_WARN, "store", "disk_full", "free=%" PRIu64 " remedy=%s", disk_free,
+                 "\"batches are refused, agents keep them and wait: make room on the disk of "
+                 "data_dir\"");
+    } else {
+        log_line(LOG_INFO, "store", "disk_works", "free=%" PRIu64, disk_free);
+    }
+}
+
+static void on_progress(void *ctx, uint64_t done, uint64_t total)
+{
+    struct collector *c = ctx;
+    int64_t now = os_mono_ns();
+    int percent = total ? (int)((double)done * 100 / (double)total) : 100;
+    bool due = now - c->progress_ns >= PROGRESS_NS;
+
+    if (due || percent != c->percent) {
+        c->percent = percent;
+        os_notify("STATUS=reading the log, %d %%\nEXTEND_TIMEOUT_USEC=%lld", percent,
+                  (long long)(EXTEND_NS / CLK_US));
+    }
+    if (due) {
+        c->progress_ns = now;
+        log_line(LOG_INFO, "store", "recovering", "bytes=%" PRIu64 " of=%" PRIu64 " percent=%d",
+                 done, total, percent);
+    }
+}
+
+static void recovery_log(struct collector *c)
+{
+    struct store_stats s;
+
+    store_stats(c->store, &s);
+    log_line(s.bad_records ? LOG_WARN : LOG_INFO, "store", "open",
+             "hosts=%" PRIu64 " batches=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64
+             " bad_records=%" PRIu64,
+             s.hosts, s.recovered_batches, s.recovered_bytes, s.torn_bytes, s.bad_records);
+}
+
+enum err collector_store_open(struct collector *c, struct errmsg *why)
+{
+    const struct store_conf conf = {
+        .dir = c->conf->data_dir,
+        .fio = c->conf->fio,
+        .head_bytes_max = c->conf->head_bytes_max,
+        .accept_age_ns = c->conf->accept_age_ns,
+        .retain = c->conf->retain,
+        .beside_bytes = collector_feed_bytes(c->conf),
+        .hosts_max = c->conf->hosts_max,
+        .instances_max = c->conf->processes_max * 4,
+        .commit_gather_ns = 20 * CLK_MS,
+        .commit_bytes = 1u << 20,
+        .on_stored = on_stored,
+        .before_forget = c->conf->feed_bytes ? before_forget : NULL,
+        .on_failed = on_failed,
+        .on_trouble = on_trouble,
+        .on_refusing = on_refusing,
+        .ctx = c,
+        .on_progress = on_progress,
+    };
+    enum err e = store_open(&c->store, &conf, why);
+
+    if (!e) {
+        recovery_log(c);
+    }
+    return e;
+}
