@@ -21,28 +21,6 @@
 
 #define LOOK_BACK 64u
 
-enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n)
-{
-    struct head_batch *b = mem_alloc(sizeof *b + n);
-
-    if (!b) {
-        return ERR_NOMEM;
-    }
-    memset(b, 0, sizeof *b);
-    b->n = n;
-    memcpy(b->bytes, bytes, n);
-    *out = b;
-    return ERR_OK;
-}
-
-void head_batch_destroy(struct head_batch *b)
-{
-    if (b) {
-        mem_free(b->told);
-        mem_free(b);
-    }
-}
-
 void head_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)
 {
     int64_t t0 = now_ns, t1 = now_ns;

@@ -39,6 +39,11 @@ struct head_batch {
 NODISCARD enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n);
 void head_batch_destroy(struct head_batch *b); /* NULL is allowed */
 
+/* With the columns of these metrics (METRIC_BITs). dec: NULL, or the caller's, which is quicker.
+ * Errors: as wire_batch_decode_part */
+NODISCARD enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec,
+                                     uint64_t metrics, struct batch **out);
+
 /* The span of stamps of a batch's ticks and events; of one without any, [now, now]. */
 void head_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns);
 

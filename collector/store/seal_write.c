@@ -157,7 +157,7 @@ static enum err group_decode(struct seal_writer *w, struct group *g,
     g->t1_ns = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
         struct batch *b;
-        enum err e = wire_batch_decode(&b, batches[i]->bytes, batches[i]->n);
+        enum err e = head_batch_decode(batches[i], NULL, UINT64_MAX, &b);
 
         if (e == ERR_NOMEM) {
             return e;

@@ -116,7 +116,7 @@ static enum err take_batch(struct accounts *x, const struct head_batch *kept)
     if (e != ERR_NOTFOUND) {
         return e;
     }
-    e = wire_batch_decode_part(&b, 0, kept->bytes, kept->n);
+    e = head_batch_decode(kept, NULL, 0, &b);
     if (!e) {
         block.batch = b;
         e = x->each(x->ctx, &block);

@@ -276,7 +276,7 @@ static enum err give_batch(struct scan *s, const struct head_batch *kept)
     struct store_block block = {
         .clock = &kept->clock, .part = STORE_WHOLE, .received_ns = kept->received_ns};
     struct batch *b;
-    enum err e = wire_batch_decode_part(&b, s->range->metrics, kept->bytes, kept->n);
+    enum err e = head_batch_decode(kept, NULL, s->range->metrics, &b);
 
     if (!e) {
         block.batch = b;

@@ -407,7 +407,7 @@ static enum err batch_scan(struct scan *s, const struct batch *b)
 static enum err head_scan(struct scan *s, const struct choice *c)
 {
     struct batch *b;
-    enum err e = wire_batch_decode_part(&b, s->ask->metrics, c->batch->bytes, c->batch->n);
+    enum err e = head_batch_decode(c->batch, NULL, s->ask->metrics, &b);
 
     if (!e) {
         e = batch_scan(s, b);

@@ -177,7 +177,7 @@ enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, i
     for (size_t i = 0; i < n && !e; i++) {
         struct batch *b;
 
-        e = wire_batch_decode(&b, list[i]->bytes, list[i]->n);
+        e = head_batch_decode(list[i], NULL, UINT64_MAX, &b);
         if (!e) {
             e = each(ctx, b);
             wire_batch_free(b);
