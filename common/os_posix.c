@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -307,6 +308,11 @@ int64_t os_resident_bytes(void)
         fclose(f);
     }
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+void os_heap_trim(void)
+{
+    (void)malloc_trim(0);
 }
 
 size_t os_open_files_max(void)

@@ -339,6 +339,11 @@ int64_t os_resident_peak(void)
                : 0;
 }
 
+void os_heap_trim(void)
+{
+    (void)HeapCompact(GetProcessHeap(), 0);
+}
+
 void os_prefer_large_pages(void *p, size_t n)
 {
     (void)p; /* large pages need a right that services do not have */

@@ -176,6 +176,43 @@ static void resident_memory_follows_what_is_touched(void **state)
     mem_free((void *)(uintptr_t)p);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_SYSTEM_HEAP true
+#else
+#define HAS_SYSTEM_HEAP false /* the sanitizers' own keeps what is freed */
+#endif
+
+/* Holes between what is still used are what a heap keeps for ever. */
+static void a_trimmed_heap_gives_back_what_was_freed(void **state)
+{
+    enum { N = 4096, BYTES = 16384 };
+    static void *all[N];
+    int64_t full, left;
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        all[i] = mem_alloc(BYTES);
+        assert_non_null(all[i]);
+        memset(all[i], 1, BYTES);
+    }
+    full = os_resident_bytes();
+    for (size_t i = 0; i < N; i++) {
+        if (i % 16 != 15) {
+            mem_free(all[i]);
+        }
+    }
+    os_heap_trim();
+    left = os_resident_bytes();
+    for (size_t i = 15; i < N; i += 16) {
+        mem_free(all[i]);
+    }
+    if (HAS_SYSTEM_HEAP) {
+        assert_true(left < full - N * BYTES / 2);
+    } else {
+        print_message("[  NOTE  ] resident memory is not judged: the sanitizer keeps it\n");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +224,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lock_is_held_once, with_dir, without_dir),
         cmocka_unit_test(threads_meet_at_a_condition),
         cmocka_unit_test(resident_memory_follows_what_is_touched),
+        cmocka_unit_test(a_trimmed_heap_gives_back_what_was_freed),
         cmocka_unit_test(the_host_is_known),
     };
 
