@@ -112,6 +112,7 @@ static size_t by_number(struct keys *k, struct key *out)
     }
     if (number == 200 || number == 201) {
         k->pasting = number == 200;
+        k->pasted = 0;
         return 0;
     }
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -155,6 +156,9 @@ static size_t in_esc(struct keys *k, uint8_t byte, struct key *out)
 
 size_t keys_byte(struct keys *k, uint8_t byte, struct key out[KEYS_OUT])
 {
+    if (k->pasting && k->pasted++ >= KEYS_PASTE_BYTES) {
+        k->pasting = false;
+    }
     switch (k->state) {
     case KEYS_ESC:
         return in_esc(k, byte, out);
@@ -172,13 +176,24 @@ size_t keys_byte(struct keys *k, uint8_t byte, struct key out[KEYS_OUT])
 
 bool keys_begun(const struct keys *k)
 {
-    return k->state != KEYS_PLAIN;
+    return k->state != KEYS_PLAIN || k->pasting;
 }
 
-size_t keys_idle(struct keys *k, struct key out[KEYS_OUT])
+int64_t keys_wait_ns(const struct keys *k)
+{
+    return k->state != KEYS_PLAIN ? KEYS_WAIT_NS : KEYS_PASTE_WAIT_NS;
+}
+
+size_t keys_idle(struct keys *k, int64_t idle_ns, struct key out[KEYS_OUT])
 {
     enum keys_state was = k->state;
 
+    if (idle_ns >= KEYS_PASTE_WAIT_NS) {
+        k->pasting = false;
+    }
+    if (idle_ns < KEYS_WAIT_NS) {
+        return 0;
+    }
     begin(k, KEYS_PLAIN);
     return was == KEYS_ESC ? give(k, out, KEY_ESC, 0) : 0;
 }

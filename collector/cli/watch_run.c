@@ -18,6 +18,7 @@ struct loop {
     struct term *term;
     struct watch_ask *ask;
     struct keys keys;
+    int64_t key_ns; /* monotonic: when the last byte of a key came */
     struct screen *shown, *next;
     struct buf out;
     bool colours, anew;       /* nobody knows what the terminal shows */
@@ -113,6 +114,7 @@ static void read_keys(struct loop *l)
     uint8_t bytes[256];
     size_t n = term_read(l->term, bytes, sizeof bytes);
 
+    l->key_ns = os_mono_ns();
     for (size_t i = 0; i < n && !l->stop; i++) {
         struct key keys[KEYS_OUT];
 
@@ -126,11 +128,10 @@ static void read_keys(struct loop *l)
 static int64_t patience(const struct loop *l, int64_t now_ns)
 {
     int64_t ns = l->w->paused ? CLK_S : l->ask_ns - now_ns;
+    int64_t rest_ns = l->key_ns + keys_wait_ns(&l->keys) - now_ns;
 
-    if (keys_begun(&l->keys)) {
-        return KEYS_WAIT_NS;
-    }
     ns = ns > CLK_S ? CLK_S : ns;
+    ns = keys_begun(&l->keys) && rest_ns < ns ? rest_ns : ns;
     return ns < 50 * CLK_MS ? 50 * CLK_MS : ns;
 }
 
@@ -144,7 +145,7 @@ static void turn(struct loop *l)
     if (saw & TERM_KEYS) {
         read_keys(l);
     } else if (keys_begun(&l->keys)) {
-        act(l, keys, keys_idle(&l->keys, keys));
+        act(l, keys, keys_idle(&l->keys, os_mono_ns() - l->key_ns, keys));
     }
     take_answer(l);
 }

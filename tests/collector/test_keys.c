@@ -95,10 +95,11 @@ static void esc_alone_is_a_key_once_nothing_follows(void **state)
     (void)state;
     assert_int_equal(feed(&k, "\x1b", 1, out), 0);
     assert_true(keys_begun(&k));
-    assert_int_equal(keys_idle(&k, out), 1);
+    assert_int_equal(keys_idle(&k, KEYS_WAIT_NS - 1, out), 0); /* more may come */
+    assert_int_equal(keys_idle(&k, KEYS_WAIT_NS, out), 1);
     assert_int_equal(out[0].kind, KEY_ESC);
     assert_false(keys_begun(&k));
-    assert_int_equal(keys_idle(&k, out), 0);
+    assert_int_equal(keys_idle(&k, KEYS_WAIT_NS, out), 0);
 
     assert_int_equal(feed(&k, "\x1bq", 2, out), 2); /* both came at once */
     assert_int_equal(out[0].kind, KEY_ESC);
@@ -115,7 +116,7 @@ static void the_beginning_of_a_sequence_is_dropped_once_nothing_follows(void **s
         struct keys k = {KEYS_PLAIN};
 
         assert_int_equal(feed(&k, table[i], strlen(table[i]), out), 0);
-        assert_int_equal(keys_idle(&k, out), 0);
+        assert_int_equal(keys_idle(&k, KEYS_WAIT_NS, out), 0);
         assert_int_equal(feed(&k, "A", 1, out), 1);
         assert_int_equal(out[0].kind, KEY_CHAR);
     }
@@ -136,6 +137,44 @@ static void what_is_pasted_is_marked_and_no_longer(void **state)
     assert_false(out[4].pasted);
 }
 
+static void a_paste_that_does_not_end_is_over_once_nothing_follows(void **state)
+{
+    struct key out[MAX];
+    struct keys k = {KEYS_PLAIN};
+
+    (void)state;
+    assert_int_equal(feed(&k, "\x1b[200~q", 7, out), 1);
+    assert_true(out[0].pasted);
+    assert_true(keys_begun(&k));
+    assert_int_equal(keys_wait_ns(&k), KEYS_PASTE_WAIT_NS);
+    assert_int_equal(keys_idle(&k, KEYS_PASTE_WAIT_NS - 1, out), 0); /* a slow line */
+    assert_int_equal(feed(&k, "q", 1, out), 1);
+    assert_true(out[0].pasted);
+
+    assert_int_equal(keys_idle(&k, KEYS_PASTE_WAIT_NS, out), 0);
+    assert_false(keys_begun(&k));
+    assert_int_equal(feed(&k, "q", 1, out), 1);
+    assert_false(out[0].pasted);
+}
+
+static void a_paste_that_does_not_end_is_over_after_so_many_bytes(void **state)
+{
+    struct key out[MAX];
+    struct keys k = {KEYS_PLAIN};
+
+    (void)state;
+    for (int round = 0; round < 2; round++) { /* each paste has all of them */
+        assert_int_equal(feed(&k, "\x1b[200~", 6, out), 0);
+        for (size_t i = 0; i < KEYS_PASTE_BYTES; i++) {
+            assert_int_equal(feed(&k, "q", 1, out), 1);
+            assert_true(out[0].pasted);
+        }
+    }
+    assert_int_equal(feed(&k, "q", 1, out), 1);
+    assert_false(out[0].pasted);
+    assert_false(keys_begun(&k));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +183,8 @@ int main(void)
         cmocka_unit_test(esc_alone_is_a_key_once_nothing_follows),
         cmocka_unit_test(the_beginning_of_a_sequence_is_dropped_once_nothing_follows),
         cmocka_unit_test(what_is_pasted_is_marked_and_no_longer),
+        cmocka_unit_test(a_paste_that_does_not_end_is_over_once_nothing_follows),
+        cmocka_unit_test(a_paste_that_does_not_end_is_over_after_so_many_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,10 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     for (size_t i = 0; i < n; i++) {
         judge(&k, out, keys_byte(&k, p[i], out));
         if (p[i] == 0xFF) { /* a pause */
-            judge(&k, out, keys_idle(&k, out));
+            judge(&k, out, keys_idle(&k, KEYS_WAIT_NS, out));
         }
     }
-    judge(&k, out, keys_idle(&k, out));
+    judge(&k, out, keys_idle(&k, KEYS_PASTE_WAIT_NS, out));
     for (size_t i = 0; i < sizeof end; i++) {
         judge(&k, out, keys_byte(&k, end[i], out));
     }
