@@ -133,14 +133,17 @@ struct scale {
     double low, high;
 };
 
-/* From zero, unless that would make a flat line of what moves far above it. */
+/* From zero, unless that would make a flat line of what moves far above it. Large values that
+ * differ may be one number here: no height is ever none. */
 static struct scale scale_of(int64_t least, int64_t most)
 {
-    struct scale s = {least >= 0 && (least <= most / 2 || least == most) ? 0 : (double)least,
-                      (double)most};
+    struct scale s = {(double)least, (double)most};
 
+    if (s.low >= 0 && (s.low <= s.high / 2 || s.low == s.high)) {
+        s.low = 0;
+    }
     if (s.high <= s.low) {
-        s.high = s.low + 1;
+        s.high = s.low < 0 ? 0 : 1;
     }
     return s;
 }

@@ -140,6 +140,26 @@ static void a_single_point_and_extreme_values_are_drawn(void **state)
     }
 }
 
+/* A double has 53 bits: these values are one number to it. */
+static void large_values_that_differ_by_little_are_a_line(void **state)
+{
+    const struct plot_point points[] = {{NOON, INT64_MAX - 1, true},
+                                        {NOON + CLK_S, INT64_MAX, true}};
+    const struct plot_point below[] = {{NOON, INT64_MIN, true},
+                                       {NOON + CLK_S, INT64_MIN + 1, true}};
+    struct plot p = {
+        .title = "x", .unit = SHEET_ID, .points = points, .n = 2, .columns = 4, .ascii = true};
+
+    (void)state;
+    expect_spark(&p,
+                 "x  min 9223372036854775806  max 9223372036854775807  last 9223372036854775807\n"
+                 "####\n");
+    p.points = below;
+    expect_spark(
+        &p, "x  min -9223372036854775808  max -9223372036854775807  last -9223372036854775807\n"
+            "____\n");
+}
+
 static void days_are_named_when_there_are_several(void **state)
 {
     const struct plot_point points[] = {
@@ -168,6 +188,7 @@ int main(void)
         cmocka_unit_test(absent_values_are_gaps_too),
         cmocka_unit_test(without_values_it_says_so),
         cmocka_unit_test(a_single_point_and_extreme_values_are_drawn),
+        cmocka_unit_test(large_values_that_differ_by_little_are_a_line),
         cmocka_unit_test(days_are_named_when_there_are_several),
     };
 
