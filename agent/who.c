@@ -8,6 +8,7 @@
 
 #include "common/glob.h"
 #include "common/mem.h"
+#include "common/opt.h"
 
 enum { PID_IDLE = 0, PID_KTHREADD = 2, PID_SYSTEM = 4 };
 
@@ -95,15 +96,11 @@ void who_destroy(struct who *w)
 
 enum err who_parse_pid(uint32_t *out, const char *text)
 {
-    unsigned long long v;
-    char *end;
+    uint64_t v;
+    enum err e = opt_number(&v, text, UINT32_MAX);
 
-    if (text[0] < '0' || text[0] > '9') {
-        return ERR_INVALID;
-    }
-    v = strtoull(text, &end, 10);
-    if (*end != '\0' || v > UINT32_MAX) {
-        return ERR_INVALID;
+    if (e) {
+        return e;
     }
     *out = (uint32_t)v;
     return ERR_OK;

@@ -68,13 +68,14 @@ static enum err in_range(const struct conf_key *k, int64_t v, const char *text, 
 
 static enum err parse_int(int64_t *out, const char *text)
 {
-    char *end;
-    long long v = strtoll(text, &end, 0);
+    bool below = *text == '-';
+    uint64_t v;
+    enum err e = opt_number(&v, text + below, INT64_MAX);
 
-    if (*text == '\0' || *end != '\0') {
-        return ERR_INVALID;
+    if (e) {
+        return e;
     }
-    *out = v;
+    *out = below ? -(int64_t)v : (int64_t)v;
     return ERR_OK;
 }
 

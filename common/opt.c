@@ -309,6 +309,52 @@ size_t opt_values(const struct opt_args *a, const char *name, const char **value
     return n;
 }
 
+size_t opt_word(const struct opt_args *a, const struct opt_command *cmd, const char *name,
+                size_t def)
+{
+    const char *value = opt_value(a, name);
+    const struct opt *o = by_name(cmd, name, strlen(name));
+    struct opt_takes takes;
+
+    if (!value) {
+        return def;
+    }
+    opt_takes(&takes, cmd, o->value);
+    for (size_t i = 0; i < takes.n_words; i++) {
+        if (strcmp(takes.words[i], value) == 0) {
+            return i;
+        }
+    }
+    return def;
+}
+
+static unsigned digit_of(char c)
+{
+    return c >= '0' && c <= '9'   ? (unsigned)(c - '0')
+           : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10
+           : c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10
+                                  : 16;
+}
+
+enum err opt_number(uint64_t *out, const char *text, uint64_t max)
+{
+    bool hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
+    unsigned base = hex ? 16 : 10;
+    uint64_t v = 0;
+
+    text += hex ? 2 : 0;
+    do {
+        unsigned digit = digit_of(*text);
+
+        if (digit >= base || digit > max || v > (max - digit) / base) {
+            return ERR_INVALID;
+        }
+        v = v * base + digit;
+    } while (*++text);
+    *out = v;
+    return ERR_OK;
+}
+
 size_t opt_operands(const struct opt_args *a, char ***operands)
 {
     *operands = a->operands;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -54,6 +55,14 @@ bool opt_flag(const struct opt_args *a, const char *name);
 const char *opt_value(const struct opt_args *a, const char *name); /* the last; NULL when absent */
 size_t opt_values(const struct opt_args *a, const char *name, const char **values, size_t max);
 size_t opt_operands(const struct opt_args *a, char ***operands);
+
+/* Which word of its text in the table the option was given: 0 for the first; `def` when absent. */
+size_t opt_word(const struct opt_args *a, const struct opt_command *cmd, const char *name,
+                size_t def);
+
+/* A number as every N is written: decimal, or 0x and hexadecimal; never octal. Errors: ERR_INVALID
+ * (it is not, or above max) */
+NODISCARD enum err opt_number(uint64_t *out, const char *text, uint64_t max);
 
 /* The one of a command's commands that argv[0] names. Help of the command, or a word that is none
  * of them, is answered here: NULL, and *code is the exit code (0, or 2 for wrong usage). */

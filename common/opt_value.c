@@ -122,14 +122,6 @@ bool opt_takes_kind(const struct opt_takes *t, enum opt_kind kind)
 
 /* -- checking -- */
 
-static bool is_number(const char *text)
-{
-    if (text[0] == '0' && (text[1] == 'x' || text[1] == 'X') && text[2]) {
-        return text[2 + strspn(text + 2, "0123456789abcdefABCDEF")] == '\0';
-    }
-    return *text && text[strspn(text, "0123456789")] == '\0';
-}
-
 static bool is_decimal(const char *text)
 {
     size_t n = strspn(text, "0123456789");
@@ -140,13 +132,14 @@ static bool is_decimal(const char *text)
 
 static bool fits(enum opt_kind kind, const char *text)
 {
+    uint64_t n;
     int64_t ns;
 
     switch (kind) {
     case OPT_NOTHING:
         return false;
     case OPT_NUMBER:
-        return is_number(text);
+        return opt_number(&n, text, UINT64_MAX) == ERR_OK;
     case OPT_DECIMAL:
         return is_decimal(text);
     case OPT_SPAN:

@@ -2,7 +2,6 @@
  * why. The agent may be running: each step is one of the file system (quarantine_file.h). */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/cmd/cmd.h"
@@ -196,14 +195,10 @@ static const struct verb verbs[] = {
 
 static enum err parse_number(uint64_t *out, const char *word, struct errmsg *why)
 {
-    char *end;
-
-    if (word[0] < '0' || word[0] > '9') {
+    if (opt_number(out, word, UINT64_MAX) != ERR_OK) {
         return errmsg_set(why, ERR_USAGE, "'%s' is no number; 'spool list' shows them", word);
     }
-    *out = strtoull(word, &end, 10);
-    return *end ? errmsg_set(why, ERR_USAGE, "'%s' is no number; 'spool list' shows them", word)
-                : ERR_OK;
+    return ERR_OK;
 }
 
 static enum err every(struct job *j, const struct verb *v, size_t *done, struct errmsg *why)

@@ -1,7 +1,6 @@
 #include "agent/etl/job.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "common/clk.h"
 #include "common/os.h"
@@ -157,16 +156,13 @@ enum err job_id(const struct job *job, const char *option, bool *given, uint32_t
                 struct errmsg *why)
 {
     const char *text = opt_value(job->args, option);
-    unsigned long long n;
-    char *end;
+    uint64_t n;
 
     *given = text != NULL;
     if (!text) {
         return ERR_OK;
     }
-    errno = 0;
-    n = strtoull(text, &end, 0);
-    if (errno || end == text || *end || text[0] == '-' || n >= UINT32_MAX) {
+    if (opt_number(&n, text, UINT32_MAX - 1) != ERR_OK) {
         return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number of 32 bits", option, text);
     }
     *out = (uint32_t)n;
@@ -177,15 +173,9 @@ enum err job_number(const struct job *job, const char *option, uint64_t def, uin
                     struct errmsg *why)
 {
     const char *text = opt_value(job->args, option);
-    char *end;
 
     *out = def;
-    if (!text) {
-        return ERR_OK;
-    }
-    errno = 0;
-    *out = strtoull(text, &end, 10);
-    if (errno || end == text || *end || text[0] == '-') {
+    if (text && opt_number(out, text, UINT64_MAX) != ERR_OK) {
         return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number", option, text);
     }
     return ERR_OK;

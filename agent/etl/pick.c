@@ -1,6 +1,5 @@
 #include "agent/etl/pick.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "common/clk.h"
@@ -35,12 +34,9 @@ static bool parse_guid(uint8_t guid[16], const char *text)
 
 static bool parse_number(uint16_t *v, const char *text)
 {
-    unsigned long long n;
-    char *end;
+    uint64_t n;
 
-    errno = 0;
-    n = strtoull(text, &end, 0);
-    if (errno || end == text || *end || text[0] == '-' || n > UINT16_MAX) {
+    if (opt_number(&n, text, UINT16_MAX) != ERR_OK) {
         return false;
     }
     *v = (uint16_t)n;

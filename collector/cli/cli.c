@@ -1,7 +1,6 @@
 #include "collector/cli/cli.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collector/cli/fields.h"
@@ -190,15 +189,9 @@ enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint3
                     uint32_t *out, struct errmsg *why)
 {
     const char *text = opt_value(c->args, option);
-    unsigned long v;
-    char *end;
+    uint64_t v = def;
 
-    *out = def;
-    if (!text) {
-        return ERR_OK;
-    }
-    v = strtoul(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || v > max) {
+    if (text && opt_number(&v, text, max) != ERR_OK) {
         return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number from 0 to %u", option, text,
                           (unsigned)max);
     }
@@ -220,25 +213,9 @@ enum err cli_moment(const struct cli *c, const char *option, int64_t now_ns, int
     return ERR_OK;
 }
 
-enum err cli_word(const struct cli *c, const char *option, const char *const *words, size_t n,
-                  uint8_t def, uint8_t *out, struct errmsg *why)
+uint8_t cli_word(const struct cli *c, const char *option, uint8_t def)
 {
-    const char *text = opt_value(c->args, option);
-    char all[160] = "";
-    size_t used = 0;
-
-    *out = def;
-    for (size_t i = 0; i < n && text; i++) {
-        const char *between = i == 0 ? "" : i + 1 < n ? ", " : " or ";
-
-        if (strcmp(text, words[i]) == 0) {
-            *out = (uint8_t)i;
-            return ERR_OK;
-        }
-        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", between, words[i]);
-        used = used < sizeof all ? used : sizeof all - 1;
-    }
-    return text ? errmsg_set(why, ERR_USAGE, "--%s: '%s' is not %s", option, text, all) : ERR_OK;
+    return (uint8_t)opt_word(c->args, c->cmd, option, def);
 }
 
 enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,

@@ -85,8 +85,8 @@ int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(
 /* Prints "procfleet top: sentence" and gives the code. */
 int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Fills a query from --host, --since, --until, --pid, --name and --n; texts stay borrowed from the
- * arguments. Errors: ERR_USAGE (why says) */
+/* Fills a query from --host, --since, --until, --pid, --name and --limit; texts stay borrowed from
+ * the arguments. Errors: ERR_USAGE (why says) */
 NODISCARD enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_limit,
                              struct errmsg *why);
 
@@ -95,11 +95,11 @@ NODISCARD enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t
 NODISCARD enum err cli_moment(const struct cli *c, const char *option, int64_t now_ns, int64_t *out,
                               struct errmsg *why);
 
-/* The index of an option's value among n words; `def` when it was not given. Errors: ERR_USAGE */
-NODISCARD enum err cli_word(const struct cli *c, const char *option, const char *const *words,
-                            size_t n, uint8_t def, uint8_t *out, struct errmsg *why);
+/* Which of the words that its table lists an option was given, counted from 0; `def` when absent.
+ */
+uint8_t cli_word(const struct cli *c, const char *option, uint8_t def);
 
-/* Rows wanted, --n or the default. Errors: ERR_USAGE */
+/* A number of an option, up to max; `def` when it was not given. Errors: ERR_USAGE */
 NODISCARD enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
                               uint32_t *out, struct errmsg *why);
 

@@ -79,15 +79,14 @@ static enum err read_metrics(struct cli *c, struct wire_query *q, struct fields 
 
 static enum err read_plot(struct cli *c, uint8_t *how, struct errmsg *why)
 {
-    static const char *const words[] = {"braille", "spark", "none"};
     bool table = c->format == SHEET_AS_TABLE;
     uint8_t def = table && os_is_terminal(1) ? HISTORY_PLOT_MAYBE : HISTORY_PLOT_NONE;
-    enum err e = cli_word(c, "plot", words, sizeof words / sizeof *words, def, how, why);
 
-    if (!e && !table && *how != HISTORY_PLOT_NONE) {
-        e = errmsg_set(why, ERR_USAGE, "--plot is for people; leave it or --format away");
+    *how = cli_word(c, "plot", def); /* in the order of enum history_plot_how */
+    if (!table && *how != HISTORY_PLOT_NONE) {
+        return errmsg_set(why, ERR_USAGE, "--plot is for people; leave it or --format away");
     }
-    return e;
+    return ERR_OK;
 }
 
 static enum err print_plots(void *ctx)

@@ -4,6 +4,7 @@
 #include "collector/cli/watch_run.h"
 #include "common/clk.h"
 
+/* The words of --as and --group-by stand in the order of enum wire_by and enum wire_group. */
 static const struct opt opts[] = {
     {"by", 'b', "METRIC", "order by this metric (cpu_time)", 0},
     {"as", 0, "usual|sum|rate|max|avg",
@@ -106,18 +107,11 @@ static void retitle(struct fields *f, uint8_t id, unsigned by, char *title, size
 static enum err read_order(struct cli *c, struct wire_query *q, const char *def, uint8_t *first,
                            struct errmsg *why)
 {
-    static const char *const ways[] = {"usual", "sum", "rate", "max", "avg"};
-    static const char *const groups[] = {"process", "image", "user", "host", "tree"};
     const char *by = opt_value(c->args, "by");
     enum err e = cli_metric(first, by ? by : def, why);
 
-    if (!e) {
-        e = cli_word(c, "as", ways, sizeof ways / sizeof *ways, WIRE_BY_USUAL, &q->by, why);
-    }
-    if (!e) {
-        e = cli_word(c, "group-by", groups, sizeof groups / sizeof *groups, WIRE_GROUP_NONE,
-                     &q->group_by, why);
-    }
+    q->by = cli_word(c, "as", WIRE_BY_USUAL);
+    q->group_by = cli_word(c, "group-by", WIRE_GROUP_NONE);
     q->exited = opt_flag(c->args, "include-exited");
     if (!e && q->exited && q->group_by != WIRE_GROUP_TREE) {
         e = errmsg_set(why, ERR_USAGE,

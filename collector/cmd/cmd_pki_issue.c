@@ -40,13 +40,12 @@ const struct opt_command cmd_pki_issue_options = {
 
 static enum err parse_days(int64_t *life_ns, const char *text, struct errmsg *why)
 {
-    char *end;
-    long days = strtol(text, &end, 10);
+    uint64_t days;
 
-    if (end == text || *end || days < 1 || days > DAYS_MAX) {
+    if (opt_number(&days, text, DAYS_MAX) != ERR_OK || days < 1) {
         return errmsg_set(why, ERR_USAGE, "--days takes a number from 1 to %d", DAYS_MAX);
     }
-    *life_ns = days * DAY_NS;
+    *life_ns = (int64_t)days * DAY_NS;
     return ERR_OK;
 }
 

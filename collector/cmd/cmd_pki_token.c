@@ -1,6 +1,5 @@
 /* procfleet-collector pki token create | list | withdraw: one-time rights to enrol. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collector/cmd/cmd_pki.h"
@@ -82,10 +81,9 @@ const struct opt_command cmd_pki_token_options = {
 
 static enum err read_count(unsigned *count, const char *text, struct errmsg *why)
 {
-    char *end;
-    long n = strtol(text, &end, 10);
+    uint64_t n;
 
-    if (end == text || *end || n < 1 || n > COUNT_MAX) {
+    if (opt_number(&n, text, COUNT_MAX) != ERR_OK || n < 1) {
         return errmsg_set(why, ERR_USAGE, "--count takes a number from 1 to %d", COUNT_MAX);
     }
     *count = (unsigned)n;

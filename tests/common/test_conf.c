@@ -98,6 +98,10 @@ static void a_wrong_value_leaves_the_old_one(void **state)
     (void)state;
     assert_err(conf_set(c, "limits.hosts", "1000", NULL), ERR_RANGE);
     assert_int_equal(conf_int(c, "limits.hosts"), 10);
+    assert_ok(conf_set(c, "limits.hosts", "0x0b", NULL));
+    assert_int_equal(conf_int(c, "limits.hosts"), 11);
+    assert_ok(conf_set(c, "limits.hosts", "010", NULL)); /* not eight */
+    assert_int_equal(conf_int(c, "limits.hosts"), 10);
     assert_ok(conf_set(c, "limits.hosts", "11", NULL));
     assert_int_equal(conf_int(c, "limits.hosts"), 11);
     conf_destroy(c);

@@ -164,6 +164,60 @@ static void values_are_checked_by_what_the_table_says(void **state)
     }
 }
 
+static void numbers_are_decimal_or_hexadecimal(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t max, is;
+        enum err e;
+    } table[] = {
+        {"0", 0, 0, ERR_OK},
+        {"010", 100, 10, ERR_OK}, /* not eight */
+        {"0x10", 100, 16, ERR_OK},
+        {"0XfF", 255, 255, ERR_OK},
+        {"18446744073709551615", UINT64_MAX, UINT64_MAX, ERR_OK},
+        {"0xffffffffffffffff", UINT64_MAX, UINT64_MAX, ERR_OK},
+        {"18446744073709551616", UINT64_MAX, 0, ERR_INVALID},
+        {"0x10000000000000000", UINT64_MAX, 0, ERR_INVALID},
+        {"1", 0, 0, ERR_INVALID},
+        {"256", 255, 0, ERR_INVALID},
+        {"", 9, 0, ERR_INVALID},
+        {"0x", 9, 0, ERR_INVALID},
+        {"x1", 9, 0, ERR_INVALID},
+        {"1f", 99, 0, ERR_INVALID},
+        {"-1", 99, 0, ERR_INVALID},
+        {"+1", 99, 0, ERR_INVALID},
+        {" 1", 99, 0, ERR_INVALID},
+        {"1 ", 99, 0, ERR_INVALID},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        uint64_t n = 77;
+
+        assert_err(opt_number(&n, table[i].text, table[i].max), table[i].e);
+        assert_int_equal(n, table[i].e ? 77 : table[i].is);
+    }
+}
+
+static void a_word_is_known_by_its_place_in_the_table(void **state)
+{
+    static const struct opt list[] = {{"as", 'a', "usual|sum|rate|N", "how", 0},
+                                      {"group", 0, "image|user", "what", 0}};
+    const struct opt_command order = {.program = "prog", .opts = list, .n_opts = COUNT_OF(list)};
+    char *argv[] = {"--as", "rate"}, *number[] = {"-a", "7"};
+    struct opt_args *a;
+
+    (void)state;
+    assert_ok(opt_parse(&a, &order, COUNT_OF(argv), argv, NULL));
+    assert_int_equal(opt_word(a, &order, "as", 0), 2);
+    assert_int_equal(opt_word(a, &order, "group", 9), 9); /* not given */
+    opt_free(a);
+    assert_ok(opt_parse(&a, &order, COUNT_OF(number), number, NULL));
+    assert_int_equal(opt_word(a, &order, "as", 5), 5); /* no word */
+    opt_free(a);
+}
+
 static void operands_are_counted_and_checked(void **state)
 {
     static const struct {
@@ -254,6 +308,8 @@ int main(void)
         cmocka_unit_test(the_same_table_prints_help_completion_and_manual),
         cmocka_unit_test(a_command_of_commands_completes_them_first),
         cmocka_unit_test(values_are_checked_by_what_the_table_says),
+        cmocka_unit_test(numbers_are_decimal_or_hexadecimal),
+        cmocka_unit_test(a_word_is_known_by_its_place_in_the_table),
         cmocka_unit_test(operands_are_counted_and_checked),
         cmocka_unit_test(notes_are_what_follows_the_examples),
         cmocka_unit_test(only_likely_names_are_suggested),

@@ -40,7 +40,7 @@ def views(fleet):
     agent, rows, depth = fleet.wait_for("the tree to have an agent", look)
     ensure("below its parent", agent["parent_pid"] not in depth or
            depth[agent["pid"]] == depth[agent["parent_pid"]] + 1)
-    check("a tree of one", {r["pid"]: r["depth"] for r in fleet.ask("tree", "--pid", str(agent["pid"]), expect=None)
+    check("a tree of one", {r["pid"]: r["depth"] for r in fleet.ask("tree", "--pid", hex(agent["pid"]), expect=None)
                             if r["pid"] == agent["pid"]}, {agent["pid"]: 0})
     check("long ago nothing lived", fleet.ask("tree", "--at", "2020-01-01T00:00:00Z", expect=5), [])
     host = fleet.wait_for("some seconds of data", lambda: [h for h in fleet.hosts().values()
