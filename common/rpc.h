@@ -88,10 +88,13 @@ NODISCARD enum err rpc_client_open(struct rpc_client **out, const struct net_cli
 void rpc_client_hang_up(struct rpc_client *c); /* as net_client_hang_up */
 void rpc_client_close(struct rpc_client *c);   /* as net_client_close */
 
+/* However long a server asks for, nobody is silenced for longer at a time. */
+#define RPC_RETRY_AFTER_MAX_MS 60000u
+
 struct rpc_result {
     enum rpc_code code; /* valid when the call returned ERR_OK or ERR_REFUSED */
     char message[256];
-    uint32_t retry_after_ms;
+    uint32_t retry_after_ms; /* at most RPC_RETRY_AFTER_MAX_MS */
     bool more;
     uint8_t cursor_n;
     uint8_t cursor[255];

@@ -74,7 +74,8 @@ static void fill_result(struct rpc_result *r, const struct frame_reply *h)
     memset(r, 0, sizeof *r);
     r->code = h->code;
     memcpy(r->message, h->message, sizeof r->message);
-    r->retry_after_ms = h->retry_after_ms;
+    r->retry_after_ms =
+        h->retry_after_ms < RPC_RETRY_AFTER_MAX_MS ? h->retry_after_ms : RPC_RETRY_AFTER_MAX_MS;
     r->more = h->more;
     r->cursor_n = h->cursor_n;
     memcpy(r->cursor, h->cursor, h->cursor_n);

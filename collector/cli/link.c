@@ -17,6 +17,7 @@ struct link {
     const struct cli *cli;
     struct net_tls *tls;
     struct rpc_client *client;
+    atomic_bool hung_up;
 };
 
 enum cli_exit link_exit(enum err e)
@@ -161,36 +162,120 @@ static enum err call_problem(const struct link *l, enum err e, const struct rpc_
                       problem.text[0] ? ": " : "", problem.text, link_remedy(e, problem.text));
 }
 
-static int call_failed(const struct link *l, enum err e, const struct rpc_result *r)
-{
-    struct errmsg why = {""};
+/* -- calls: all go through link_call -- */
 
-    err_ignore(call_problem(l, e, r, &why));
-    return cli_fail(l->cli, e == ERR_REFUSED ? exit_of_code(r->code) : link_exit(e), "%s",
-                    why.text);
+static void ended(void *ctx)
+{
+    (void)ctx; /* it is looked at */
 }
 
-/* One page into `reply`; a busy collector is asked again after the time it names. */
+static bool told_to_stop(const struct link *l, const struct link_request *q)
+{
+    return atomic_load(&l->hung_up) || (q->stop && atomic_load(q->stop));
+}
+
+static enum err call_once(struct link *l, const struct link_request *q, struct buf *reply,
+                          struct rpc_result *result)
+{
+    struct rpc_pending *p;
+    enum err e = rpc_client_begin(&p, l->client, q->method, FRAME_RAW, q->p, q->n, q->timeout_ns,
+                                  ended, NULL);
+
+    if (e) {
+        return e;
+    }
+    while (q->stop && !rpc_pending_ended(p)) {
+        if (told_to_stop(l, q)) {
+            rpc_client_hang_up(l->client);
+            break;
+        }
+        os_sleep_ns(LOOK_NS);
+    }
+    return rpc_pending_finish(p, reply, result, NULL);
+}
+
+static void pause_for(const struct link *l, const struct link_request *q, uint32_t ms)
+{
+    int64_t pause_ns = (ms ? ms : PAUSE_MS) * CLK_MS;
+    int64_t until = os_mono_ns() + (pause_ns < q->timeout_ns ? pause_ns : q->timeout_ns);
+
+    while (!told_to_stop(l, q) && os_mono_ns() < until) {
+        os_sleep_ns(LOOK_NS);
+    }
+}
+
+enum err link_call(struct link *l, const struct link_request *q, struct buf *reply,
+                   struct rpc_result *result, struct errmsg *why)
+{
+    enum err e = ERR_OK;
+
+    for (int i = 0; i <= RETRIES; i++) {
+        size_t before = reply->n;
+
+        memset(result, 0, sizeof *result);
+        e = call_once(l, q, reply, result);
+        if (e != ERR_REFUSED || i == RETRIES || told_to_stop(l, q) ||
+            (result->code != RPC_RESOURCE_EXHAUSTED && result->code != RPC_UNAVAILABLE)) {
+            break;
+        }
+        reply->n = before;
+        pause_for(l, q, result->retry_after_ms);
+    }
+    return e ? call_problem(l, e, result, why) : ERR_OK;
+}
+
+enum cli_exit link_call_exit(enum err e, const struct rpc_result *result)
+{
+    return e == ERR_REFUSED ? exit_of_code(result->code) : link_exit(e);
+}
+
+/* -- queries -- */
+
+/* One page into `reply`. */
 static enum err ask_page(struct link *l, const char *method, const struct wire_query *q,
-                         struct buf *reply, struct rpc_result *result)
+                         struct buf *reply, struct rpc_result *result, struct errmsg *why)
 {
     struct buf request;
     enum err e;
 
     buf_init(&request, 64u << 10);
     e = wire_query_encode(&request, q);
-    for (int i = 0; !e && i <= RETRIES; i++) {
-        buf_reset(reply);
-        memset(result, 0, sizeof *result);
-        e = rpc_client_call(l->client, method, FRAME_RAW, request.p, request.n,
-                            l->cli->settings.timeout_ns, reply, result);
-        if (e != ERR_REFUSED || result->code != RPC_RESOURCE_EXHAUSTED || i == RETRIES) {
-            break;
-        }
-        os_sleep_ns((int64_t)result->retry_after_ms * CLK_MS);
-        e = ERR_OK;
+    if (e) {
+        e = call_problem(l, e, result, why);
+    } else {
+        e = link_call(
+            l,
+            &(struct link_request){method, request.p, request.n, l->cli->settings.timeout_ns, NULL},
+            reply, result, why);
     }
     buf_fini(&request);
+    return e;
+}
+
+enum err link_fetch(struct link *l, const char *method, const struct wire_query *q,
+                    struct wire_answer **out, struct link_cursor *next, struct errmsg *why)
+{
+    struct rpc_result result = {.code = RPC_OK};
+    struct buf reply;
+    enum err e = ERR_OK;
+
+    if (!rpc_client_connected(l->client)) {
+        e = rpc_client_wait(l->client, l->cli->settings.timeout_ns, why);
+        if (e) {
+            return e;
+        }
+    }
+    buf_init(&reply, REPLY_MAX);
+    e = ask_page(l, method, q, &reply, &result, why);
+    if (!e) {
+        e = wire_answer_decode(out, reply.p, reply.n);
+        e = e ? call_problem(l, e, &result, why) : ERR_OK;
+    }
+    buf_fini(&reply);
+    if (!e && next) {
+        next->n = result.more ? result.cursor_n : 0;
+        memcpy(next->bytes, result.cursor, next->n);
+    }
     return e;
 }
 
@@ -215,112 +300,6 @@ static enum err take_page(struct buf *reply, void (*page)(void *ctx, const struc
     return ERR_OK;
 }
 
-enum err link_fetch(struct link *l, const char *method, const struct wire_query *q,
-                    struct wire_answer **out, struct link_cursor *next, struct errmsg *why)
-{
-    struct rpc_result result = {.code = RPC_OK};
-    struct buf reply;
-    enum err e = ERR_OK;
-
-    if (!rpc_client_connected(l->client)) {
-        e = rpc_client_wait(l->client, l->cli->settings.timeout_ns, why);
-        if (e) {
-            return e;
-        }
-    }
-    buf_init(&reply, REPLY_MAX);
-    e = ask_page(l, method, q, &reply, &result);
-    if (!e) {
-        e = wire_answer_decode(out, reply.p, reply.n);
-    }
-    buf_fini(&reply);
-    if (e) {
-        return call_problem(l, e, &result, why);
-    }
-    if (next) {
-        next->n = result.more ? result.cursor_n : 0;
-        memcpy(next->bytes, result.cursor, next->n);
-    }
-    return ERR_OK;
-}
-
-static void ended(void *ctx)
-{
-    (void)ctx; /* it is looked at */
-}
-
-static bool told_to_stop(const struct link_request *q)
-{
-    return q->stop && atomic_load(q->stop);
-}
-
-static enum err call_once(struct link *l, const struct link_request *q, struct buf *reply,
-                          struct rpc_result *result)
-{
-    struct rpc_pending *p;
-    enum err e = rpc_client_begin(&p, l->client, q->method, FRAME_RAW, q->p, q->n, q->timeout_ns,
-                                  ended, NULL);
-
-    if (e) {
-        return e;
-    }
-    while (q->stop && !rpc_pending_ended(p)) {
-        if (told_to_stop(q)) {
-            rpc_client_hang_up(l->client);
-            break;
-        }
-        os_sleep_ns(LOOK_NS);
-    }
-    return rpc_pending_finish(p, reply, result, NULL);
-}
-
-static void pause_for(const struct link_request *q, uint32_t ms)
-{
-    int64_t until = os_mono_ns() + (ms ? ms : PAUSE_MS) * CLK_MS;
-
-    while (!told_to_stop(q) && os_mono_ns() < until) {
-        os_sleep_ns(LOOK_NS);
-    }
-}
-
-enum err link_call(struct link *l, const struct link_request *q, struct buf *reply,
-                   struct rpc_result *result, struct errmsg *why)
-{
-    enum err e = ERR_OK;
-
-    for (int i = 0; i <= RETRIES; i++) {
-        size_t before = reply->n;
-
-        memset(result, 0, sizeof *result);
-        e = call_once(l, q, reply, result);
-        if (e != ERR_REFUSED || i == RETRIES || told_to_stop(q) ||
-            (result->code != RPC_RESOURCE_EXHAUSTED && result->code != RPC_UNAVAILABLE)) {
-            break;
-        }
-        reply->n = before;
-        pause_for(q, result->retry_after_ms);
-    }
-    return e ? call_problem(l, e, result, why) : ERR_OK;
-}
-
-enum cli_exit link_call_exit(enum err e, const struct rpc_result *result)
-{
-    return e == ERR_REFUSED ? exit_of_code(result->code) : link_exit(e);
-}
-
-void link_own_name(const struct link *l, char *out, size_t size)
-{
-    struct net_identity who;
-
-    net_tls_identity(l->tls, &who);
-    snprintf(out, size, "%s", who.name);
-}
-
-void link_hang_up(struct link *l)
-{
-    rpc_client_hang_up(l->client);
-}
-
 int link_ask(struct link *l, const char *method, struct wire_query *q,
              void (*page)(void *ctx, const struct wire_answer *a),
              void (*note)(void *ctx, struct str text), void *ctx)
@@ -333,17 +312,20 @@ int link_ask(struct link *l, const char *method, struct wire_query *q,
 
     buf_init(&reply, REPLY_MAX);
     for (int i = 0; more && left > 0 && i < PAGES_MAX; i++) {
-        struct rpc_result result;
+        struct rpc_result result = {.code = RPC_OK};
+        struct errmsg why = {""};
         size_t rows = 0;
         enum err e;
 
         q->limit = left < WIRE_ROWS_MAX ? left : WIRE_ROWS_MAX;
-        e = ask_page(l, method, q, &reply, &result);
+        buf_reset(&reply);
+        e = ask_page(l, method, q, &reply, &result, &why);
         if (!e) {
             e = take_page(&reply, page, note, ctx, &rows, &partial);
+            e = e ? call_problem(l, e, &result, &why) : ERR_OK;
         }
         if (e) {
-            code = call_failed(l, e, &result);
+            code = cli_fail(l->cli, link_call_exit(e, &result), "%s", why.text);
             break;
         }
         left = rows < left ? left - (uint32_t)rows : 0;
@@ -354,4 +336,20 @@ int link_ask(struct link *l, const char *method, struct wire_query *q,
     q->cursor = (struct str){NULL, 0};
     buf_fini(&reply);
     return code == CLI_OK && partial ? CLI_PARTIAL : code;
+}
+
+/* -- the rest -- */
+
+void link_own_name(const struct link *l, char *out, size_t size)
+{
+    struct net_identity who;
+
+    net_tls_identity(l->tls, &who);
+    snprintf(out, size, "%s", who.name);
+}
+
+void link_hang_up(struct link *l)
+{
+    atomic_store(&l->hung_up, true);
+    rpc_client_hang_up(l->client);
 }

@@ -23,23 +23,10 @@ void link_close(struct link *l);
 /* The certificates named by the settings; also for subscriptions. Released by net_tls_free. */
 NODISCARD enum err link_tls(struct net_tls **out, const struct cli *c, int *code);
 
-/* What the next page begins behind. */
-struct link_cursor {
-    size_t n; /* 0: there is no more */
-    char bytes[WIRE_CURSOR_MAX];
-};
-
-/* One page, without a word printed: why says what link_ask would. A lost connection is made again
- * meanwhile, and told at the first failed attempt. next may be NULL. Several threads may ask at
- * once. Errors: those of rpc_client_wait, rpc_client_call and wire_answer_decode */
-NODISCARD enum err link_fetch(struct link *l, const char *method, const struct wire_query *q,
-                              struct wire_answer **out, struct link_cursor *next,
-                              struct errmsg *why);
-
 /* One call of any method; the answer's payload is appended to `reply`. Waits for the connection as
- * long as for the answer; a busy collector is asked again after the time it names. stop: given up
- * with ERR_CLOSED when it becomes true; may be NULL. why is as link_fetch's. Errors: those of
- * rpc_client_call */
+ * long as for the answer; a busy collector is asked again after the time it names, timeout_ns
+ * at most. stop: given up with ERR_CLOSED when it becomes true; may be NULL. why is the sentence to
+ * print. Several threads may call at once. Errors: those of rpc_client_call */
 struct link_request {
     const char *method;
     const void *p;
@@ -53,6 +40,19 @@ NODISCARD enum err link_call(struct link *l, const struct link_request *q, struc
 enum cli_exit link_call_exit(enum err e, const struct rpc_result *result);
 /* The name in the own certificate; valid as long as the link. */
 void link_own_name(const struct link *l, char *out, size_t size);
+
+/* What the next page begins behind. */
+struct link_cursor {
+    size_t n; /* 0: there is no more */
+    char bytes[WIRE_CURSOR_MAX];
+};
+
+/* One page by link_call, without a word printed: why says what link_ask would. A lost connection is
+ * told at the first attempt that fails. next may be NULL. Errors: those of rpc_client_wait,
+ * link_call and wire_answer_decode */
+NODISCARD enum err link_fetch(struct link *l, const char *method, const struct wire_query *q,
+                              struct wire_answer **out, struct link_cursor *next,
+                              struct errmsg *why);
 
 /* What asks now ends at once, as does what comes later; it must still be closed. Any thread. */
 void link_hang_up(struct link *l);

@@ -40,6 +40,12 @@ static void refuse(void *ctx, struct rpc_call *c)
     rpc_fail(c, RPC_NOT_FOUND, 70, "no host is called %s", "x");
 }
 
+static void refuse_for_weeks(void *ctx, struct rpc_call *c)
+{
+    (void)ctx;
+    rpc_fail(c, RPC_UNAVAILABLE, UINT32_MAX, "come again");
+}
+
 /* Keeps the call for the test to answer. */
 static void keep(void *ctx, struct rpc_call *c)
 {
@@ -72,6 +78,7 @@ static const struct rpc_method methods[] = {
     {RPC_QUERY_HOSTS, NET_QUERY | NET_SUBSCRIBE, refuse, NULL},
     {RPC_QUERY_EVENTS, NET_QUERY, keep, (void *)&kept},
     {RPC_QUERY_HISTORY, NET_QUERY, wait_at_gate, &gate},
+    {RPC_QUERY_TREE, NET_QUERY, refuse_for_weeks, NULL},
     {RPC_INGEST_PUSH, NET_QUERY, echo, NULL},
 };
 
@@ -176,6 +183,8 @@ static void a_refusal_carries_code_words_and_pause(void **state)
     assert_int_equal(result.code, RPC_NOT_FOUND);
     assert_string_equal(result.message, "no host is called x");
     assert_int_equal(result.retry_after_ms, 70);
+    assert_err(call(c, RPC_QUERY_TREE, &result), ERR_REFUSED);
+    assert_int_equal(result.retry_after_ms, RPC_RETRY_AFTER_MAX_MS);
     rpc_client_close(c);
     rpc_server_stop(s);
 }
