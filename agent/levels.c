@@ -203,9 +203,11 @@ int64_t levels_tick_ns(unsigned level, int64_t wanted_ns)
     return wanted_ns > least ? wanted_ns : least;
 }
 
-int64_t levels_table_ns(int64_t tick_ns)
+int64_t levels_table_ns(int64_t tick_ns, bool switches)
 {
-    return tick_ns >= FASTEST_TABLE ? tick_ns : SLOW_TABLE;
+    int64_t least_ns = switches ? SLOW_TABLE : FASTEST_TABLE;
+
+    return tick_ns >= least_ns ? tick_ns : SLOW_TABLE;
 }
 
 const char *level_cause_name(enum level_cause cause)

@@ -102,10 +102,11 @@ bool levels_look(struct levels *l, int64_t now_ns, const struct levels_reading *
 bool levels_request(struct levels *l, int64_t now_ns, unsigned level, int64_t span_ns,
                     struct level_step *step);
 
-/* The distance of ticks at this level when wanted_ns was configured, and of tables: faster than 10
- * ticks a second they come twice a second. */
+/* The distance of ticks at this level when wanted_ns was configured, and of tables: with every
+ * tick, but twice a second at most where context switches tell of the time between two tables, and
+ * for ticks faster than 10 a second. */
 int64_t levels_tick_ns(unsigned level, int64_t wanted_ns);
-int64_t levels_table_ns(int64_t tick_ns);
+int64_t levels_table_ns(int64_t tick_ns, bool switches);
 
 const char *level_cause_name(enum level_cause cause); /* "cpu" */
 

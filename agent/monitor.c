@@ -20,10 +20,23 @@ static void set_pace(struct monitor *m)
 {
     struct source_pace *pace = &m->source->pace;
 
+    m->due_ns = INT64_MIN;
     pace->level = m->levels.level;
     pace->tick_ns = levels_tick_ns(m->levels.level, m->conf.period_ns);
-    pace->table_ns = levels_table_ns(pace->tick_ns);
-    err_ignore(sampler_set_period(m->sampler, pace->tick_ns)); /* fails out of 1 ms to 10 s only */
+    pace->table_ns = levels_table_ns(pace->tick_ns, m->switches.come);
+    err_ignore(sampler_set_pace(m->sampler, pace->tick_ns, pace->table_ns)); /* fails out of 1 ms
+                                                                               to 10 s only */
+}
+
+/* Whether context switches came since the last look; true: that has changed. */
+static bool look_at_switches(struct monitor *m)
+{
+    uint64_t switches = aggregate_stats(m->aggregate)->sched.switches;
+    bool came = m->switches.come;
+
+    m->switches.come = switches > m->switches.seen;
+    m->switches.seen = switches;
+    return m->switches.come != came;
 }
 
 static void read_own(const struct monitor *m, struct levels_reading *r)
@@ -64,6 +77,9 @@ static void govern(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
         return;
     }
     m->look_ns = mono_ns + LEVELS_LOOK_NS;
+    if (look_at_switches(m)) {
+        set_pace(m);
+    }
     read_own(m, &r);
     if (levels_look(&m->levels, mono_ns, &r, &step)) {
         set_pace(m);
@@ -145,11 +161,18 @@ static void on_life(void *ctx, const struct life_event *ev)
 
 /* -- what the source delivers -- */
 
+/* Of one kind there are many, and it moves nothing but counters. */
+static inline bool may_be_due(const struct event *ev)
+{
+    return ev->kind != EV_CSWITCH && ev->kind != EV_READY;
+}
+
 /* Decoded, and charged to whom it concerns. */
 static void take_event(struct monitor *m, const struct event *ev)
 {
     struct ptable_proc *p = aggregate_event(m->aggregate, ev);
 
+    m->due_ns = may_be_due(ev) ? INT64_MIN : m->due_ns;
     if (m->events.event && !ev->early && (!p || monitor_wants(m, p))) {
         m->events.event(m->events.ctx, ev, p ? &p->info : NULL);
     }
@@ -162,6 +185,7 @@ static void on_source(struct monitor *m, const struct event *ev)
                              .mono_ns = ev->mono_ns,
                              .text = ev->u.source.text};
 
+    m->due_ns = INT64_MIN;
     lifecycle_set_polled(m->life, ev->u.source.polled);
     m->conf.life(m->conf.ctx, &out);
     if (m->events.event) {
@@ -202,20 +226,42 @@ static void on_table(void *ctx, const struct snapshot *snap)
 {
     struct monitor *m = ctx;
 
+    m->due_ns = INT64_MIN;
     m->table_rows += snap->n_rows;
     aggregate_table(m->aggregate, snap);
     put_own(m);
     sampler_table(m->sampler, snap->wall_ns, snap->mono_ns);
 }
 
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Nothing that grows old is due before. */
+static int64_t next_due_ns(const struct monitor *m)
+{
+    int64_t due_ns = earlier(sampler_due_ns(m->sampler), lifecycle_due_ns(m->life));
+
+    due_ns = earlier(due_ns, ptable_due_ns(m->table));
+    return m->governed ? earlier(due_ns, m->look_ns) : due_ns;
+}
+
+/* With nearly every record: mostly time goes on and nothing is due. */
 static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 {
     struct monitor *m = ctx;
 
+    if (mono_ns < m->due_ns) {
+        sampler_reached(m->sampler, wall_ns, mono_ns);
+        answer(m);
+        return;
+    }
     sampler_advance(m->sampler, wall_ns, mono_ns);
     lifecycle_advance(m->life, wall_ns, mono_ns);
     ptable_expire(m->table, mono_ns);
     govern(m, wall_ns, mono_ns);
+    m->due_ns = next_due_ns(m);
     answer(m);
 }
 
@@ -247,6 +293,7 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
         m->conf.levels = &m->levels_conf;
     }
     m->who_no = 1;
+    m->due_ns = INT64_MIN;
     m->last_call = &m->calls;
     atomic_init(&m->called, false);
     e = who_create(&m->who, &conf->who);

@@ -31,7 +31,12 @@ struct monitor {
 
     bool governed;
     struct levels levels;
-    int64_t look_ns;  /* when the next reading is due */
+    int64_t look_ns; /* when the next reading is due */
+    int64_t due_ns;  /* before, time's going on changes nothing, if only switches come */
+    struct {
+        uint64_t seen;
+        bool come; /* some came between the last two looks */
+    } switches;
     uint32_t own_pid; /* 0: not in the source's tables */
 
     struct os_thread *thread; /* of monitor_start */

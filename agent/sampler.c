@@ -11,6 +11,8 @@ struct sampler {
     struct sample_row *rows;
     size_t n_rows, cap_rows;
     bool begun;
+    int64_t table_ns;                 /* distance of tables, where ticks between them are made */
+    int64_t table_mono_ns;            /* the last one's */
     int64_t next_mono_ns;             /* of the grid */
     int64_t now_wall_ns, now_mono_ns; /* the stream has come this far */
     int64_t ticked_mono_ns;           /* the last tick's */
@@ -29,6 +31,7 @@ enum err sampler_create(struct sampler **out, const struct sampler_conf *conf)
         return ERR_NOMEM;
     }
     s->conf = *conf;
+    s->table_ns = conf->period_ns < SAMPLER_FAST_NS ? INT64_MAX : conf->period_ns;
     s->rows = mem_array(SAMPLER_FIRST_ROWS, sizeof *s->rows);
     if (!s->rows) {
         mem_free(s);
@@ -260,7 +263,30 @@ void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
     s->now_wall_ns = wall_ns;
     s->now_mono_ns = mono_ns;
     make_tick(s, wall_ns, mono_ns);
+    s->table_mono_ns = mono_ns;
     s->next_mono_ns = mono_ns + s->conf.period_ns;
+}
+
+/* When the next tick between tables is due. A table is never quite on time, and is the tick it
+ * comes near to: that one waits for it, for half a tick. */
+static int64_t between_due_ns(const struct sampler *s)
+{
+    int64_t half_ns = s->conf.period_ns / 2;
+    int64_t less_ns = clk_sub(clk_sub(s->next_mono_ns, s->table_mono_ns), s->table_ns);
+
+    if (s->table_ns <= s->conf.period_ns || s->stats.ticks == 0) {
+        return INT64_MAX;
+    }
+    return less_ns >= -half_ns && less_ns < half_ns ? s->next_mono_ns - less_ns + half_ns
+                                                    : s->next_mono_ns;
+}
+
+int64_t sampler_due_ns(const struct sampler *s)
+{
+    if (s->conf.by_table) {
+        return between_due_ns(s);
+    }
+    return s->begun ? s->next_mono_ns : INT64_MIN;
 }
 
 /* The time between two tables has come so far. */
@@ -268,7 +294,7 @@ static void tick_between(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
 {
     int64_t period_ns = s->conf.period_ns;
 
-    if (period_ns >= SAMPLER_FAST_NS || s->stats.ticks == 0 || mono_ns < s->next_mono_ns) {
+    if (mono_ns < between_due_ns(s)) {
         return;
     }
     s->next_mono_ns += ((mono_ns - s->next_mono_ns) / period_ns + 1) * period_ns;
@@ -280,13 +306,14 @@ static void tick_between(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
     }
 }
 
-enum err sampler_set_period(struct sampler *s, int64_t period_ns)
+enum err sampler_set_pace(struct sampler *s, int64_t period_ns, int64_t table_ns)
 {
     if (period_ns < CLK_MS || period_ns > 10 * CLK_S) {
         return ERR_INVALID;
     }
     s->next_mono_ns += period_ns - s->conf.period_ns;
     s->conf.period_ns = period_ns;
+    s->table_ns = table_ns;
     return ERR_OK;
 }
 
@@ -309,10 +336,15 @@ static void skip_gap(struct sampler *s)
     }
 }
 
-void sampler_advance(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+void sampler_reached(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
 {
     s->now_wall_ns = wall_ns;
     s->now_mono_ns = mono_ns;
+}
+
+void sampler_advance(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
+{
+    sampler_reached(s, wall_ns, mono_ns);
     if (s->conf.by_table) {
         tick_between(s, wall_ns, mono_ns);
         return;

@@ -77,6 +77,9 @@ void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap);
  * due. */
 void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns);
 
+/* Before that moment lifecycle_advance does nothing, unless another event or table comes. */
+int64_t lifecycle_due_ns(const struct lifecycle *l);
+
 /* The end of the stream: what waits for another record is told as it is. */
 void lifecycle_finish(struct lifecycle *l);
 

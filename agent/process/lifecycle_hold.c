@@ -73,6 +73,11 @@ void lifecycle_hold_until(struct lifecycle *l, int64_t mono_ns)
     }
 }
 
+int64_t lifecycle_hold_next(const struct lifecycle *l)
+{
+    return l->hold.n ? l->hold.items[l->hold.first].mono_ns : LIFECYCLE_NEVER;
+}
+
 void lifecycle_hold_begin(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind,
                           const struct event *ev)
 {

@@ -115,4 +115,7 @@ void lifecycle_hold_end(struct lifecycle *l, struct ptable_proc *p, enum life_ki
 /* Tells what has waited since mono_ns or longer. */
 void lifecycle_hold_until(struct lifecycle *l, int64_t mono_ns);
 
+/* Since when the first of all has waited; LIFECYCLE_NEVER: nobody does. */
+int64_t lifecycle_hold_next(const struct lifecycle *l);
+
 #endif

@@ -87,6 +87,15 @@ void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap)
     }
 }
 
+int64_t lifecycle_due_ns(const struct lifecycle *l)
+{
+    int64_t held_ns = lifecycle_hold_next(l);
+    int64_t due_ns = held_ns < LIFECYCLE_NEVER - LIFECYCLE_WAIT_NS ? held_ns + LIFECYCLE_WAIT_NS
+                                                                   : LIFECYCLE_NEVER;
+
+    return due_ns < l->due_ns ? due_ns : l->due_ns;
+}
+
 void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
 {
     struct ptable_proc *p, *next;

@@ -429,6 +429,16 @@ void ptable_expire(struct ptable *t, int64_t mono_ns)
     }
 }
 
+int64_t ptable_due_ns(const struct ptable *t)
+{
+    const struct ptable_proc *p = t->conf.keep ? t->in_grace : t->ended.first;
+
+    if (!p || p->end_mono_ns > INT64_MAX - t->conf.grace_ns) {
+        return INT64_MAX;
+    }
+    return p->end_mono_ns + t->conf.grace_ns;
+}
+
 struct ptable_proc *ptable_first_running(const struct ptable *t)
 {
     return t->running.first;

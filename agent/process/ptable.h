@@ -153,6 +153,9 @@ static inline bool ptable_entry_dead(const struct idmap_entry *e)
  * lose their numbers. O(1) when none is. */
 void ptable_expire(struct ptable *t, int64_t mono_ns);
 
+/* Before that moment ptable_expire does nothing, unless another one ends. */
+int64_t ptable_due_ns(const struct ptable *t);
+
 /* Iteration: first running or ended instance; the rest through ->next. Ending or adding during the
  * walk is not allowed; take ->next before ptable_end of the instance in hand. */
 struct ptable_proc *ptable_first_running(const struct ptable *t);

@@ -254,17 +254,20 @@ static void levels_cap_ticks_and_tables(void **state)
 {
     static const struct {
         unsigned level;
-        int64_t wanted_ns, tick_ns, table_ns;
+        int64_t wanted_ns, tick_ns, table_ns, table_with_switches_ns;
     } rows[] = {
-        {0, CLK_MS, CLK_S, CLK_S},
-        {0, 10 * CLK_S, 10 * CLK_S, 10 * CLK_S},
-        {1, CLK_MS, 100 * CLK_MS, 100 * CLK_MS},
-        {1, 200 * CLK_MS, 200 * CLK_MS, 200 * CLK_MS},
-        {2, CLK_MS, 10 * CLK_MS, 500 * CLK_MS},
-        {2, 50 * CLK_MS, 50 * CLK_MS, 500 * CLK_MS},
-        {3, CLK_MS, CLK_MS, 500 * CLK_MS},
-        {4, CLK_MS, CLK_MS, 500 * CLK_MS},
-        {4, CLK_S, CLK_S, CLK_S},
+        {0, CLK_MS, CLK_S, CLK_S, CLK_S},
+        {0, 10 * CLK_S, 10 * CLK_S, 10 * CLK_S, 10 * CLK_S},
+        {1, CLK_MS, 100 * CLK_MS, 100 * CLK_MS, 500 * CLK_MS},
+        {1, 200 * CLK_MS, 200 * CLK_MS, 200 * CLK_MS, 500 * CLK_MS},
+        {2, CLK_MS, 10 * CLK_MS, 500 * CLK_MS, 500 * CLK_MS},
+        {2, 50 * CLK_MS, 50 * CLK_MS, 500 * CLK_MS, 500 * CLK_MS},
+        {3, CLK_MS, CLK_MS, 500 * CLK_MS, 500 * CLK_MS},
+        {3, 100 * CLK_MS, 100 * CLK_MS, 100 * CLK_MS, 500 * CLK_MS},
+        {3, 500 * CLK_MS, 500 * CLK_MS, 500 * CLK_MS, 500 * CLK_MS},
+        {3, 501 * CLK_MS, 501 * CLK_MS, 501 * CLK_MS, 501 * CLK_MS},
+        {4, CLK_MS, CLK_MS, 500 * CLK_MS, 500 * CLK_MS},
+        {4, CLK_S, CLK_S, CLK_S, CLK_S},
     };
 
     (void)state;
@@ -272,7 +275,8 @@ static void levels_cap_ticks_and_tables(void **state)
         int64_t tick_ns = levels_tick_ns(rows[i].level, rows[i].wanted_ns);
 
         assert_int_equal(tick_ns, rows[i].tick_ns);
-        assert_int_equal(levels_table_ns(tick_ns), rows[i].table_ns);
+        assert_int_equal(levels_table_ns(tick_ns, false), rows[i].table_ns);
+        assert_int_equal(levels_table_ns(tick_ns, true), rows[i].table_with_switches_ns);
     }
 }
 

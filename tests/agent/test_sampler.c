@@ -450,15 +450,50 @@ static void up_to_ten_ticks_a_second_every_tick_is_a_table(void **state)
 
     (void)state;
     table_at(b, 0, &row, 1);
-    assert_err(sampler_set_period(b->sampler, 0), ERR_INVALID);
-    assert_ok(sampler_set_period(b->sampler, 100 * CLK_MS));
+    assert_err(sampler_set_pace(b->sampler, 0, CLK_S), ERR_INVALID);
+    assert_ok(sampler_set_pace(b->sampler, 100 * CLK_MS, 100 * CLK_MS));
     sampler_advance(b->sampler, WALL0 + 300 * CLK_MS, 300 * CLK_MS);
     assert_int_equal(sampler_stats(b->sampler)->idle, 0);
-    assert_ok(sampler_set_period(b->sampler, 10 * CLK_MS));
+    assert_ok(sampler_set_pace(b->sampler, 10 * CLK_MS, 500 * CLK_MS));
     sampler_advance(b->sampler, WALL0 + 400 * CLK_MS, 400 * CLK_MS);
     sampler_advance(b->sampler, WALL0 + 401 * CLK_MS, 401 * CLK_MS);
     assert_int_equal(sampler_stats(b->sampler)->idle, 1);
     assert_int_equal(b->n_ticks, 1);
+    bench_free(b);
+}
+
+/* Ten ticks a second, two tables. */
+static void the_tick_of_a_table_waits_for_it(void **state)
+{
+    struct bench *b = bench_new(true, CLK_S);
+    struct snap_row row = feed_row(8, 1, -9000);
+    struct event thread = feed_thread(EV_THREAD_START, 0, 8, 80);
+
+    (void)state;
+    row.mask = METRIC_BIT(M_HANDLE_COUNT);
+    table_at(b, 0, &row, 1);
+    aggregate_event(b->agg, &thread);
+    assert_ok(sampler_set_pace(b->sampler, 100 * CLK_MS, 500 * CLK_MS));
+    table_at(b, 1, &row, 1);
+    for (int64_t ms = 2; ms < 530; ms++) { /* four between the two; the fifth is the table's, */
+        struct event disk = feed_disk(ms, 80, 4096);
+
+        aggregate_event(b->agg, &disk);
+        assert_true(ms <= 401 || sampler_due_ns(b->sampler) == 551 * CLK_MS);
+        sampler_advance(b->sampler, WALL0 + ms * CLK_MS, ms * CLK_MS);
+    }
+    assert_int_equal(b->n_ticks, 6);
+    assert_int_equal(b->ticks[5].mono_ns, 401 * CLK_MS);
+    table_at(b, 530, &row, 1); /* which is late */
+    assert_int_equal(sampler_due_ns(b->sampler), 630 * CLK_MS);
+    for (int64_t ms = 531; ms < 1081; ms++) { /* when none comes, the grid's ticks go on */
+        struct event disk = feed_disk(ms, 80, 4096);
+
+        aggregate_event(b->agg, &disk);
+        sampler_advance(b->sampler, WALL0 + ms * CLK_MS, ms * CLK_MS);
+    }
+    assert_int_equal(b->n_ticks, 7 + 5);
+    assert_int_equal(b->ticks[11].mono_ns, 1080 * CLK_MS);
     bench_free(b);
 }
 
@@ -505,6 +540,7 @@ int main(void)
         cmocka_unit_test(between_tables_only_what_events_moved_has_rows),
         cmocka_unit_test(switches_move_cpu_time_on_between_tables),
         cmocka_unit_test(up_to_ten_ticks_a_second_every_tick_is_a_table),
+        cmocka_unit_test(the_tick_of_a_table_waits_for_it),
         cmocka_unit_test(rows_over_the_limit_are_counted),
         cmocka_unit_test(creation_survives_every_failing_allocation),
     };
