@@ -60,6 +60,9 @@ void os_heap_trim(void);
 /* n bytes from p, just allocated, will all be used: large pages, where there are any, save the
  * system most of the work. */
 void os_prefer_large_pages(void *p, size_t n);
+/* For a program that shall stay small: what it frees goes back to the system soon, and large blocks
+ * grow in place. Before it starts threads. */
+void os_lean_heap(void);
 bool os_is_terminal(int fd);        /* 0, 1 or 2 */
 unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 bool os_terminal_vt(void); /* standard output is a terminal that takes VT sequences; makes it take

@@ -296,18 +296,32 @@ uint64_t os_memory_bytes(void)
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
+/* Asked several times a second: without a stream and its buffer. */
 int64_t os_resident_bytes(void)
 {
-    long total = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    char text[128], *end = text;
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
 
-    if (f) {
-        if (fscanf(f, "%ld %ld", &total, &resident) != 2) {
-            resident = 0;
-        }
-        fclose(f);
+    if (fd >= 0) {
+        close(fd);
     }
-    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+    text[n > 0 ? n : 0] = '\0';
+    (void)strtoll(text, &end, 10); /* all pages; then the resident ones */
+    return strtoll(end, NULL, 10) * sysconf(_SC_PAGESIZE);
+}
+
+/* One heap instead of one for each thread. Blocks of 64 KiB or more are mappings of their own:
+ * growing moves pages instead of bytes and leaves no hole; the library's own limit would rise to
+ * the largest block ever freed. */
+void os_lean_heap(void)
+{
+#ifdef M_ARENA_MAX /* glibc's */
+    (void)mallopt(M_ARENA_MAX, 1);
+    (void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    (void)mallopt(M_TRIM_THRESHOLD, 64 << 10);
+    (void)mallopt(M_TOP_PAD, 16 << 10);
+#endif
 }
 
 void os_heap_trim(void)

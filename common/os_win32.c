@@ -330,6 +330,11 @@ size_t os_open_files_max(void)
     return 0; /* handles are not numbered as files are */
 }
 
+void os_lean_heap(void)
+{
+    /* the system's heap gives large blocks back by itself */
+}
+
 int64_t os_resident_peak(void)
 {
     PROCESS_MEMORY_COUNTERS counters = {.cb = sizeof counters};

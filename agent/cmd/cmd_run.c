@@ -193,6 +193,7 @@ int cmd_run(int argc, char **argv)
     if (!args) {
         return code;
     }
+    os_lean_heap();
     e = read_level(&what, args, &why);
     if (!e) {
         e = cmd_settings(&conf, args, &why);

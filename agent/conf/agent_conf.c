@@ -112,7 +112,8 @@ static const struct conf_key keys[] = {
      "keywords as 0x10, only these event ids; Kernel-Process is always among them while "
      "enable_process_events is true"},
     {"etw.ring_bytes", CONF_SIZE, "1 MiB", 64 << 10, 256 * MIB, NULL,
-     "room between a session's callback and the agent, one for each session"},
+     "room between a session's callback and the agent, one for each session; those of low rates "
+     "have half"},
     {"etw.batch_events", CONF_INT, "10000", 1, 100000, NULL, "records taken out of it at once"},
     {"etw.retry_fast", CONF_INT, "3", 0, 100, NULL,
      "a session that was lost is started again so many times at retry_pause, then once a minute"},

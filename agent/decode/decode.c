@@ -16,9 +16,9 @@
 
 struct class_slot {
     uint64_t guid[2];
-    const struct decode_class *k;                 /* NULL: free */
-    uint8_t form;                                 /* k's, nearer */
-    const struct decode_op *first[CLASS_NUMBERS]; /* of a number, or NULL */
+    const struct decode_class *k; /* NULL: free */
+    uint8_t form;                 /* k's, nearer */
+    uint8_t first[CLASS_NUMBERS]; /* of a number: its place in k->ops, and one */
 };
 
 struct decode {
@@ -41,6 +41,7 @@ static void class_put(struct decode *d, const struct decode_class *k)
     uint64_t guid[2];
     size_t at;
 
+    assert(k->n_ops < UINT8_MAX);
     memcpy(guid, k->guid, sizeof guid);
     for (at = class_home(guid); d->classes[at].k; at = (at + 1) & (CLASS_SLOTS - 1)) {
     }
@@ -50,7 +51,7 @@ static void class_put(struct decode *d, const struct decode_class *k)
     slot->form = k->form;
     for (size_t i = k->n_ops; i-- > 0;) {
         if (k->ops[i].opcode < CLASS_NUMBERS) {
-            slot->first[k->ops[i].opcode] = &k->ops[i];
+            slot->first[k->ops[i].opcode] = (uint8_t)(i + 1);
         }
     }
 }
@@ -131,11 +132,11 @@ static inline const struct decode_op *find(const struct class_slot *slot,
     if (number >= CLASS_NUMBERS) {
         return search_from(slot, 0, raw);
     }
-    op = slot->first[number];
-    if (op && raw->version < op->first_version) {
-        return search_from(slot, (size_t)(op - slot->k->ops) + 1, raw);
+    if (!slot->first[number]) {
+        return NULL;
     }
-    return op;
+    op = &slot->k->ops[slot->first[number] - 1];
+    return raw->version < op->first_version ? search_from(slot, slot->first[number], raw) : op;
 }
 
 static bool is_known(const struct class_slot *slot, const struct raw_event *raw)

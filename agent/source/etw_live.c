@@ -356,7 +356,9 @@ static enum err open_session(struct etw_live *l, const struct etw_live_session *
     s->trusted = &l->trusted;
     s->owner = l->conf.api == &l->own_api && !conf->session.attach ? &l->owner : NULL;
     s->stacks = conf->high && l->conf.stacks;
-    e = etw_session_init(s, l->conf.api, conf, l->conf.ring_bytes, why);
+    e = etw_session_init(
+        s, l->conf.api, conf,
+        etw_live_ring_bytes(l->conf.ring_bytes, conf->high || conf->session.attach), why);
     if (e) {
         return e;
     }

@@ -41,6 +41,12 @@ struct etw_live_conf {
     int64_t heartbeat_ns;       /* see etw_session_watch */
 };
 
+/* Records of low rates come by the hundred: half a ring holds as much time of theirs. */
+static inline size_t etw_live_ring_bytes(size_t bytes, bool high)
+{
+    return high || bytes / 2 < RING_BYTES_MIN ? bytes : bytes / 2;
+}
+
 struct etw_live_stats {
     uint64_t records;                   /* from all callbacks */
     uint64_t skipped;                   /* of them, of no use to anybody */

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/overhead_agent.h"
 
@@ -108,6 +109,7 @@ static int measure_here(char **argv)
                                  .extension = opt.extension != 0};
     struct overhead_figures f;
 
+    os_lean_heap(); /* as the agent does */
     overhead_measure(&conf, &f);
     return fwrite(&f, sizeof f, 1, stdout) == 1 ? 0 : 1;
 }

@@ -14,6 +14,7 @@
 #include "agent/monitor.h"
 #include "agent/queue.h"
 #include "agent/ring/ring.h"
+#include "agent/source/etw_live.h"
 #include "agent/source/etw_merge.h"
 #include "agent/source/live.h"
 #include "agent/source/snap_rows.h"
@@ -423,11 +424,12 @@ static void open_monitor(struct rig *g)
 
 static void open_agent(struct rig *g)
 {
-    struct ring_conf ring = {.bytes = RING_BYTES};
+    struct ring_conf ring;
     struct batch_conf batch = {.ledger = ledger, .out = on_batch, .ctx = g};
 
     load_conf(g);
     for (size_t i = 0; i < ETWLOAD_SESSIONS; i++) {
+        ring.bytes = etw_live_ring_bytes(g->agent.etw.ring_bytes, i == ETWLOAD_RATE);
         check(ring_create(&g->rings[i], &ring), "ring");
     }
     open_monitor(g);
