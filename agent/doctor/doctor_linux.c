@@ -8,9 +8,15 @@
 #include "common/mem.h"
 #include "common/os.h"
 
-#define STATUS_MAX     (64u << 10)
-#define CAP_NET_ADMIN  12 /* numbers of the kernel's interface */
-#define CAP_SYS_PTRACE 19
+#define STATUS_MAX (64u << 10)
+/* Numbers of the kernel's interface. */
+#define CAP_DAC_READ_SEARCH 2
+#define CAP_NET_ADMIN       12
+#define CAP_SYS_PTRACE      19
+
+#define GRANT                                     \
+    "run the agent as root, or give its service " \
+    "AmbientCapabilities=CAP_NET_ADMIN CAP_SYS_PTRACE CAP_DAC_READ_SEARCH"
 
 /* The effective capabilities of this program; 0 when unknown. */
 static uint64_t capabilities(void)
@@ -33,26 +39,25 @@ static uint64_t capabilities(void)
 static void check_rights(struct doctor *d)
 {
     uint64_t have = capabilities();
-    bool events = have >> CAP_NET_ADMIN & 1, others = have >> CAP_SYS_PTRACE & 1;
+    bool events = have >> CAP_NET_ADMIN & 1;
+    bool others = (have >> CAP_SYS_PTRACE & 1) && (have >> CAP_DAC_READ_SEARCH & 1);
 
     if (events) {
         finding_say(d->all, "rights.events", FINDING_OK, "",
                     "CAP_NET_ADMIN is there: the kernel may tell of starts, ends and exact totals");
     } else {
         finding_say(
-            d->all, "rights.events", FINDING_WARNING,
-            "run the agent as root, or give its service "
-            "AmbientCapabilities=CAP_NET_ADMIN CAP_SYS_PTRACE",
+            d->all, "rights.events", FINDING_WARNING, GRANT,
             "user %u has no CAP_NET_ADMIN: no exact totals of what ended, and before Linux 6.6 "
             "no starts and ends but by comparison",
             (unsigned)geteuid());
     }
     finding_say(d->all, "rights.counters", others ? FINDING_OK : FINDING_WARNING,
-                others ? ""
-                       : "run the agent as root, or give its service "
-                         "AmbientCapabilities=CAP_NET_ADMIN CAP_SYS_PTRACE",
-                others ? "CAP_SYS_PTRACE is there: I/O of all processes can be read"
-                       : "without CAP_SYS_PTRACE the I/O of other users' processes is not read");
+                others ? "" : GRANT,
+                others ? "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are there: I/O of all processes "
+                         "can be read"
+                       : "without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH the I/O of other users' "
+                         "processes is not read while they run");
 }
 
 /* The mount option hidepid hides others' processes altogether. */
