@@ -190,8 +190,16 @@ def life(debian, first, again):
     debian.do("apt-get", "install", "-y", "--no-install-recommends", *debian.take(again))
     installed(debian, "0.1.1")
     debian.do("apt-get", "purge", "-y", *PACKAGES)
+    state = "/var/lib/procfleet-collector"
+    check("a purge keeps the authority", os.listdir(debian.path(state)), ["pki"])
+    ensure("with its key, its book and its user", debian.has(state + "/pki/ca.key") and
+           debian.do("getent", "passwd", STATE["procfleet-collector"]).startswith("procfleet:"))
+    debian.do("apt-get", "install", "-y", "--no-install-recommends", *debian.take(again))
+    ensure("which the next installation finds", debian.has(state + "/pki/ca.key"))
+    debian.do("touch", state + "/purge-all")
+    debian.do("apt-get", "purge", "-y", *PACKAGES)
     for package, user in STATE.items():
-        ensure("a purge leaves nothing of %s" % package,
+        ensure("a purge of all leaves nothing of %s" % package,
                not debian.has("/var/lib/" + package) and not debian.has(CONF[package]) and not debian.enabled(package))
         check("nor its user", debian.do("getent", "passwd", user, expect=None), "")
     ensure("nor the directory of settings", not debian.has("/etc/procfleet"))

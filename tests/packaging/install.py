@@ -117,6 +117,32 @@ def package_contents(debs):
             ensure("%s has %s" % (package, script), re.search(r"^ .* %s\b" % script, control, re.M), control)
 
 
+def purges(top):
+    """What a purge deletes, by the packages' own scripts, in another place and with no other tool in reach."""
+    tools = os.path.join(top, "tools")
+    os.makedirs(tools)
+    for tool in ("rm", "find"):
+        os.symlink(shutil.which(tool), os.path.join(tools, tool))
+    for name, word, stays in (("agent", None, None), ("collector", None, ["pki"]), ("collector", "purge-all", None)):
+        state = os.path.join(top, "state")
+        for d in ("pki", "tls", "wal"):
+            os.makedirs(os.path.join(state, d))
+        with open(os.path.join(state, "pki", "ca.key"), "w"):
+            pass
+        if word:
+            os.makedirs(os.path.join(state, word))
+        with open(os.path.join(TREE, "packaging/debian", name, "postrm")) as f:
+            script = f.read().replace("/var/lib/" + SERVICES[name], state)
+        ensure("the script names its directory", state in script, script)
+        for user in ("procfleet-agent", "procfleet"):
+            script = script.replace("getent passwd %s >" % user, "false >")
+        said = run("/bin/sh", "-c", script, "postrm", "purge", env={"PATH": tools})
+        left = os.listdir(state) if os.path.exists(state) else None
+        ensure("a purge of the %s%s leaves %s" % (name, " with " + word if word else "", stays), left == stays, (left, said))
+        ensure("and says so", ("/pki" in said) == bool(stays), said)
+        shutil.rmtree(state, ignore_errors=True)
+
+
 def packages(top):
     if not shutil.which("dpkg-shlibdeps"):
         print("dpkg-shlibdeps is not installed: no packages are made")
@@ -135,4 +161,5 @@ with tempfile.TemporaryDirectory(prefix="procfleet-install-") as directory:
     where = installs(directory)
     units(directory)
     samples(directory, where)
+    purges(directory)
     packages(directory)
