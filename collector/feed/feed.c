@@ -339,6 +339,7 @@ static void run(void *arg)
 
 struct making_up {
     struct feed *f;
+    int64_t since_ns;
     const struct store_host *host;
     bool samples;
 };
@@ -364,8 +365,9 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
     const char *name = x->host->name;
     struct feed_note *n;
     enum err e;
-    bool events = has_events(raw) && !journal_has(j, FEED_EVENT, name, raw->stream, raw->seq);
-    bool samples = x->samples && !journal_has(j, FEED_SAMPLE, name, raw->stream, raw->seq);
+    struct journal_batch key = {raw->stream, raw->seq, x->since_ns};
+    bool events = has_events(raw) && !journal_has(j, FEED_EVENT, name, &key);
+    bool samples = x->samples && !journal_has(j, FEED_SAMPLE, name, &key);
 
     if (!events && !samples) {
         return ERR_OK;
@@ -402,6 +404,7 @@ static enum err make_up(struct feed *f)
 {
     int64_t since_ns = make_up_since(f);
     struct making_up x = {.f = f,
+                          .since_ns = clk_sub(since_ns, SLICE_NS), /* a record has its first's */
                           .samples = f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx)};
     struct store_view *view;
     enum err e = store_view_open(&view, f->store);

@@ -376,10 +376,13 @@ static bool is_gone(struct feed_serve *s, const struct fetched *f, uint64_t to)
 {
     struct journal_record oldest;
     uint64_t last;
+    enum err e;
 
-    return f->reply.n == 0 &&
-           (journal_find(s->journal, f->topic, f->name, 1, &oldest, NULL, &last) != ERR_OK ||
-            oldest.seq > to);
+    if (f->reply.n > 0) {
+        return false;
+    }
+    e = journal_find(s->journal, f->topic, f->name, 1, &oldest, NULL, &last);
+    return (e && e != ERR_CORRUPT) || oldest.seq > to;
 }
 
 static void fetch_answer(struct feed_serve *s, struct rpc_call *call, const struct wire_fetch *q,

@@ -198,7 +198,7 @@ static enum err waiting_room(struct journal *j)
 {
     if (j->n_waiting == j->cap_waiting) {
         size_t cap = j->cap_waiting ? j->cap_waiting * 2 : 64;
-        struct journal_entry *grown = mem_realloc_array(j->waiting, cap, sizeof *grown);
+        struct journal_fresh *grown = mem_realloc_array(j->waiting, cap, sizeof *grown);
 
         if (!grown) {
             return ERR_NOMEM;
@@ -242,8 +242,13 @@ static enum err put_record(struct journal *j, const struct journal_record *r, ui
         j->commit.bad = ERR_OK;
         return e;
     }
-    j->waiting[j->n_waiting++] =
-        journal_index_entry(r, channel, base + before, j->commit.n - before);
+    j->waiting[j->n_waiting++] = (struct journal_fresh){.position = r->position,
+                                                        .seq = r->seq,
+                                                        .stored_ns = r->stored_ns,
+                                                        .channel = channel,
+                                                        .offset = (uint32_t)(base + before),
+                                                        .n = (uint32_t)r->n,
+                                                        .topic = (uint8_t)r->topic};
     j->index.channels[channel].spots[r->topic].waiting++;
     if (!j->out_first_ns) {
         j->out_first_ns = r->stored_ns;
@@ -357,7 +362,7 @@ static void give_up(struct journal *j)
     }
     os_mutex_lock(j->lock);
     for (size_t i = 0; i < j->n_waiting; i++) {
-        const struct journal_entry *e = &j->waiting[i];
+        const struct journal_fresh *e = &j->waiting[i];
 
         j->index.channels[e->channel].spots[e->topic].waiting = 0;
     }
@@ -392,7 +397,7 @@ static void publish(struct journal *j, struct journal_file *begun)
         x->files[x->n_files - 1].cap = begun->cap;
     }
     for (size_t i = 0; i < j->n_waiting; i++) {
-        const struct journal_entry *e = &j->waiting[i];
+        const struct journal_fresh *e = &j->waiting[i];
         struct journal_channel *c = &x->channels[e->channel];
 
         c->spots[e->topic].waiting = 0;
@@ -440,13 +445,16 @@ enum err journal_sync(struct journal *j)
 
 /* -- going -- */
 
-static void tell_lost(struct journal *j, const struct journal_file *f,
-                      void (*lost)(void *ctx, const struct journal_record *r), void *ctx)
+/* The oldest file's records. */
+static void tell_lost(struct journal *j, void (*lost)(void *ctx, const struct journal_record *r),
+                      void *ctx)
 {
-    for (size_t i = 0; i < f->n && lost; i++) {
+    for (size_t i = 0; i < j->index.files[0].n && lost; i++) {
+        struct journal_place at;
         struct journal_record r;
 
-        journal_index_record(&j->index, &f->entries[i], &r);
+        journal_index_place(&j->index, 0, i, &at);
+        journal_known(&r, &at);
         lost(ctx, &r);
     }
 }
@@ -461,7 +469,7 @@ static bool oldest_goes(const struct journal *j, int64_t now_ns)
         return false;
     }
     return x->bytes + j->commit.n > j->conf.max_bytes || f->n == 0 ||
-           (j->conf.max_age_ns && f->entries[f->n - 1].stored_ns < now_ns - j->conf.max_age_ns);
+           (j->conf.max_age_ns && f->last_ns < now_ns - j->conf.max_age_ns);
 }
 
 void journal_trim(struct journal *j, int64_t now_ns,
@@ -474,7 +482,7 @@ void journal_trim(struct journal *j, int64_t now_ns,
         char *path = journal_path(j, f->number);
         bool gone;
 
-        tell_lost(j, f, lost, ctx);
+        tell_lost(j, lost, ctx);
         gone = path && fio->remove(fio->ctx, path) == ERR_OK;
         mem_free(path);
         os_mutex_lock(j->lock);
@@ -501,12 +509,12 @@ void journal_stats(struct journal *j, struct journal_stats *out)
     out->bytes = x->bytes;
     out->files = x->n_files;
     for (size_t i = 0; i < x->n_files && !out->oldest_ns; i++) {
-        out->oldest_ns = x->files[i].n ? x->files[i].entries[0].stored_ns : 0;
+        out->oldest_ns = x->files[i].n ? x->files[i].first_ns : 0;
     }
     for (size_t i = x->n_files; i > 0 && !out->newest_ns; i--) {
         const struct journal_file *f = &x->files[i - 1];
 
-        out->newest_ns = f->n ? f->entries[f->n - 1].stored_ns : 0;
+        out->newest_ns = f->n ? f->last_ns : 0;
     }
     os_mutex_unlock(j->lock);
 }

@@ -3,7 +3,7 @@
  * are over `max_bytes` or `max_age_ns`. Positions are numbers of records, from 1, growing and never
  * given twice, with holes after failures; a topic's sequence goes on after a restart, so its epoch
  * is that of the journal: new when its counters could not be read.
- * Bounds:  max_bytes on disk, what waits included; an index of about 110 bytes a record in memory;
+ * Bounds:  max_bytes on disk, what waits included; an index of about 30 bytes a record in memory;
  *          a record's payload at most JOURNAL_PAYLOAD_MAX.
  * Threads: append, skip, sync and trim from the publisher alone; everything else from any.
  * Crashes: what was synced is there, once; a torn tail is cut off. Nobody sees a record before it
@@ -63,18 +63,24 @@ NODISCARD enum err journal_sync(struct journal *j);
 /* Takes a number of a topic without a record: a message that never was. 0: no room (hosts_max). */
 uint64_t journal_skip(struct journal *j, enum feed_topic topic, const char *name);
 
-/* Whether the journal has all that this batch has for the topic. From the publisher or before it
- * starts: what waits is not looked at. */
-bool journal_has(struct journal *j, enum feed_topic topic, const char *name, uint64_t stream,
-                 uint64_t batch);
+struct journal_batch {
+    uint64_t stream, seq;
+    int64_t since_ns; /* records before the newest one stored earlier than this are not looked at */
+};
+/* Whether the journal has all that this batch has for the topic; reads the heads of the topic's
+ * records, the newest first. From the publisher or before it starts: what waits is not looked at.
+ */
+bool journal_has(struct journal *j, enum feed_topic topic, const char *name,
+                 const struct journal_batch *b);
 
 /* Positions kept: [first, next); equal when there is none. */
 void journal_range(struct journal *j, uint64_t *first, uint64_t *next);
 
-/* The first record at or behind `from` that `want` takes (it sees all but the payload; NULL: any;
- * called without a lock), its payload appended to `payload` when that is not NULL. *from becomes
- * the position behind it, or `next` of journal_range. Errors: ERR_END (none), ERR_CORRUPT (it
- * cannot be read; *from is behind it), ERR_IO, ERR_FULL (payload), ERR_NOMEM */
+/* The first record at or behind `from` that `want` takes (it sees position, seq, topic, name and n;
+ * NULL: any; called without a lock), its payload appended to `payload` when that is not NULL. *from
+ * becomes the position behind it, or `next` of journal_range. Errors: ERR_END (none), ERR_CORRUPT
+ * (it cannot be read: `r` has what `want` saw; *from is behind it), ERR_IO, ERR_FULL (payload),
+ * ERR_NOMEM */
 NODISCARD enum err journal_next(struct journal *j, uint64_t *from,
                                 bool (*want)(void *ctx, const struct journal_record *r), void *ctx,
                                 struct journal_record *r, struct buf *payload);
@@ -86,10 +92,10 @@ NODISCARD enum err journal_find(struct journal *j, enum feed_topic topic, const 
                                 uint64_t *last);
 
 /* Drops what is over the bounds, whole files; before journal_sync, so that they hold with what
- * waits. Before each record goes `lost` sees it (may be NULL), in the order of positions, without a
- * lock, and while it can still be read: whoever counts it for a reader moves the reader's cursor
- * behind it, so that nothing is both delivered and lost. It may be told the same again when a file
- * could not be removed. */
+ * waits. Before each record goes `lost` sees it as `want` does (may be NULL), in the order of
+ * positions, without a lock, and while it can still be read: whoever counts it for a reader moves
+ * the reader's cursor behind it, so that nothing is both delivered and lost. It may be told the
+ * same again when a file could not be removed. */
 void journal_trim(struct journal *j, int64_t now_ns,
                   void (*lost)(void *ctx, const struct journal_record *r), void *ctx);
 

@@ -26,7 +26,7 @@ struct journal {
     struct buf commit;                        /* what the next write holds */
     bool fresh;                               /* it begins a file, with this seed: */
     uint64_t fresh_seed;
-    struct journal_entry *waiting; /* what it holds */
+    struct journal_fresh *waiting; /* what it holds */
     size_t n_waiting, cap_waiting;
     void *packer; /* ZSTD_CCtx */
     uint8_t *packed;
@@ -34,6 +34,9 @@ struct journal {
 };
 
 char *journal_path(const struct journal *j, uint64_t number); /* mem_free; NULL: no memory */
+
+/* What the index says of a record; all else is zero. Under the lock. */
+void journal_known(struct journal_record *out, const struct journal_place *at);
 
 /* Begins a file in the empty commit: header and newest numbers. Errors: ERR_NOMEM, ERR_FULL, ERR_IO
  */

@@ -5,6 +5,9 @@
 
 #include "common/mem.h"
 
+_Static_assert(sizeof(struct journal_entry) + sizeof(struct journal_spot) <= 30,
+               "docs/limits.md says what a record takes");
+
 static void channel_fini(struct journal_channel *c)
 {
     for (unsigned t = 0; t < FEED_TOPICS; t++) {
@@ -183,19 +186,43 @@ enum err journal_index_room_spot(struct journal_channel *c, enum feed_topic topi
 
 /* -- files and records -- */
 
+/* What was room for more in a file that is full. */
+static void give_back(struct journal_file *f)
+{
+    struct journal_entry *fit = f->n ? mem_realloc_array(f->entries, f->n, sizeof *fit) : NULL;
+
+    if (fit) {
+        f->entries = fit;
+        f->cap = f->n;
+    }
+}
+
 void journal_index_add_file(struct journal_index *x, uint64_t number, uint64_t seed)
 {
+    if (x->n_files > 0) {
+        give_back(&x->files[x->n_files - 1]);
+    }
     x->files[x->n_files++] = (struct journal_file){.number = number, .seed = seed};
 }
 
-void journal_index_add(struct journal_index *x, const struct journal_entry *e)
+void journal_index_add(struct journal_index *x, const struct journal_fresh *r)
 {
     struct journal_file *f = &x->files[x->n_files - 1];
-    struct journal_spots *s = &x->channels[e->channel].spots[e->topic];
+    struct journal_spots *s = &x->channels[r->channel].spots[r->topic];
 
+    if (f->n == 0) {
+        f->position = r->position;
+        f->first_ns = r->stored_ns;
+    }
+    f->last_ns = r->stored_ns;
     s->all[s->first + s->n++] =
         (struct journal_spot){x->dropped + (uint32_t)(x->n_files - 1), (uint32_t)f->n};
-    f->entries[f->n++] = *e;
+    f->entries[f->n++] =
+        (struct journal_entry){.position = (uint32_t)(r->position - f->position),
+                               .seq = (uint32_t)r->seq,
+                               .topic = r->channel * (uint32_t)FEED_TOPICS + r->topic,
+                               .offset = r->offset,
+                               .n = r->n};
     x->records++;
 }
 
@@ -210,8 +237,8 @@ void journal_index_drop_oldest(struct journal_index *x)
     struct journal_file gone = x->files[0];
 
     for (size_t i = 0; i < gone.n; i++) {
-        const struct journal_entry *e = &gone.entries[i];
-        struct journal_spots *s = &x->channels[e->channel].spots[e->topic];
+        uint32_t topic = gone.entries[i].topic;
+        struct journal_spots *s = &x->channels[topic / FEED_TOPICS].spots[topic % FEED_TOPICS];
 
         s->first++;
         s->n--;
@@ -228,28 +255,39 @@ void journal_index_drop_oldest(struct journal_index *x)
 
 bool journal_index_at(const struct journal_index *x, uint64_t position, size_t *file, size_t *entry)
 {
+    const struct journal_file *f;
     size_t i = 0, lo = 0, hi;
 
     while (i < x->n_files &&
-           (x->files[i].n == 0 || x->files[i].entries[x->files[i].n - 1].position < position)) {
+           (x->files[i].n == 0 ||
+            x->files[i].position + x->files[i].entries[x->files[i].n - 1].position < position)) {
         i++;
     }
     if (i == x->n_files) {
         return false;
     }
-    *file = i;
-    hi = x->files[i].n;
+    f = &x->files[i];
+    hi = f->n;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
 
-        if (x->files[*file].entries[mid].position < position) {
+        if (f->position + f->entries[mid].position < position) {
             lo = mid + 1;
         } else {
             hi = mid;
         }
     }
+    *file = i;
     *entry = lo;
     return true;
+}
+
+/* The whole number: the nearest at or below the topic's newest. */
+static uint64_t seq_of(const struct journal_index *x, const struct journal_entry *e)
+{
+    uint64_t newest = x->channels[e->topic / FEED_TOPICS].seq[e->topic % FEED_TOPICS];
+
+    return newest - (uint32_t)((uint32_t)newest - e->seq);
 }
 
 static const struct journal_entry *entry_of(const struct journal_index *x,
@@ -258,6 +296,14 @@ static const struct journal_entry *entry_of(const struct journal_index *x,
     struct journal_spot at = s->all[s->first + i];
 
     return &x->files[at.file - x->dropped].entries[at.entry];
+}
+
+uint64_t journal_index_newest(const struct journal_index *x, uint32_t channel,
+                              enum feed_topic topic)
+{
+    const struct journal_spots *s = &x->channels[channel].spots[topic];
+
+    return s->n ? seq_of(x, entry_of(x, s, s->n - 1)) : 0;
 }
 
 bool journal_index_find(const struct journal_index *x, const struct journal_channel *c,
@@ -269,7 +315,7 @@ bool journal_index_find(const struct journal_index *x, const struct journal_chan
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
 
-        if (entry_of(x, s, mid)->seq < seq) {
+        if (seq_of(x, entry_of(x, s, mid)) < seq) {
             lo = mid + 1;
         } else {
             hi = mid;
@@ -283,40 +329,20 @@ bool journal_index_find(const struct journal_index *x, const struct journal_chan
     return true;
 }
 
-void journal_index_record(const struct journal_index *x, const struct journal_entry *e,
-                          struct journal_record *out)
+void journal_index_place(const struct journal_index *x, size_t file, size_t entry,
+                         struct journal_place *out)
 {
-    *out = (struct journal_record){.position = e->position,
-                                   .seq = e->seq,
-                                   .topic = (enum feed_topic)e->topic,
-                                   .host = e->host,
-                                   .stream = e->stream,
-                                   .batch = e->batch,
-                                   .last_batch = e->batch + e->batches,
-                                   .more = e->more,
-                                   .stored_ns = e->stored_ns,
-                                   .first_ns = e->first_ns,
-                                   .last_ns = e->last_ns,
-                                   .n = e->n};
-    memcpy(out->name, x->channels[e->channel].name, sizeof out->name);
-}
+    const struct journal_file *f = &x->files[file];
+    const struct journal_entry *e = &f->entries[entry];
+    uint64_t end = entry + 1 < f->n ? f->entries[entry + 1].offset : f->bytes;
 
-struct journal_entry journal_index_entry(const struct journal_record *r, uint32_t channel,
-                                         uint64_t offset, size_t bytes)
-{
-    return (struct journal_entry){.position = r->position,
-                                  .seq = r->seq,
-                                  .stream = r->stream,
-                                  .batch = r->batch,
-                                  .stored_ns = r->stored_ns,
-                                  .first_ns = r->first_ns,
-                                  .last_ns = r->last_ns,
-                                  .host = r->host,
-                                  .channel = channel,
-                                  .offset = (uint32_t)offset,
-                                  .bytes = (uint32_t)bytes,
-                                  .n = (uint32_t)r->n,
-                                  .batches = (uint32_t)(r->last_batch - r->batch),
-                                  .topic = (uint8_t)r->topic,
-                                  .more = r->more};
+    *out = (struct journal_place){.position = f->position + e->position,
+                                  .seq = seq_of(x, e),
+                                  .topic = (enum feed_topic)(e->topic % FEED_TOPICS),
+                                  .name = x->channels[e->topic / FEED_TOPICS].name,
+                                  .file = f->number,
+                                  .seed = f->seed,
+                                  .offset = e->offset,
+                                  .n = e->n,
+                                  .bytes = end - e->offset};
 }

@@ -1,24 +1,33 @@
 /* What stands where in the journal's files: records in the order of positions, and of each topic in
- * the order of its numbers. Threads: the journal's lock. Whole files go, the oldest first. */
+ * the order of its numbers. Only what finds a record and tells whom it may be for; the rest is read
+ * from the file (journal_read.c), so that a record takes some 30 bytes of memory, 20 here and 8 in
+ * its topic. Threads: the journal's lock. Whole files go, the oldest first. */
 #ifndef PROCFLEET_COLLECTOR_FEED_JOURNAL_INDEX_H
 #define PROCFLEET_COLLECTOR_FEED_JOURNAL_INDEX_H
 
 #include "collector/feed/journal_record.h"
 
+/* A record as it is kept. */
 struct journal_entry {
-    uint64_t position, seq, stream, batch;
-    int64_t stored_ns, first_ns, last_ns;
-    struct uuid host;
-    uint32_t channel;
-    uint32_t offset, bytes; /* of the record in its file */
-    uint32_t n;             /* of the payload, unpacked */
-    uint32_t batches;       /* behind the first */
+    uint32_t position; /* behind the file's first */
+    uint32_t seq;      /* its lower half; a topic's kept numbers are closer than that */
+    uint32_t topic;    /* channel * FEED_TOPICS + enum feed_topic */
+    uint32_t offset;   /* in its file */
+    uint32_t n;        /* of the payload, unpacked */
+};
+
+/* A record on its way in. */
+struct journal_fresh {
+    uint64_t position, seq;
+    int64_t stored_ns;
+    uint32_t channel, offset, n;
     uint8_t topic;
-    bool more;
 };
 
 struct journal_file {
     uint64_t number, seed, bytes;
+    uint64_t position;         /* of its first record */
+    int64_t first_ns, last_ns; /* stored_ns of the first and the last */
     struct journal_entry *entries;
     size_t n, cap;
 };
@@ -68,7 +77,7 @@ NODISCARD enum err journal_index_room_spot(struct journal_channel *c, enum feed_
 
 /* Adds to the newest file. */
 void journal_index_add_file(struct journal_index *x, uint64_t number, uint64_t seed);
-void journal_index_add(struct journal_index *x, const struct journal_entry *e);
+void journal_index_add(struct journal_index *x, const struct journal_fresh *r);
 void journal_index_grew(struct journal_index *x, uint64_t bytes); /* the newest file */
 void journal_index_drop_oldest(struct journal_index *x);
 
@@ -79,9 +88,20 @@ bool journal_index_at(const struct journal_index *x, uint64_t position, size_t *
 bool journal_index_find(const struct journal_index *x, const struct journal_channel *c,
                         enum feed_topic topic, uint64_t seq, size_t *file, size_t *entry);
 
-void journal_index_record(const struct journal_index *x, const struct journal_entry *e,
-                          struct journal_record *out);
-struct journal_entry journal_index_entry(const struct journal_record *r, uint32_t channel,
-                                         uint64_t offset, size_t bytes);
+/* The number of its last record kept; 0: none is. */
+uint64_t journal_index_newest(const struct journal_index *x, uint32_t channel,
+                              enum feed_topic topic);
+
+/* Where a record stands, and what is known without reading it. */
+struct journal_place {
+    uint64_t position, seq;
+    enum feed_topic topic;
+    const char *name;    /* valid under the lock */
+    uint64_t file, seed; /* the file's number */
+    uint32_t offset, n;
+    uint64_t bytes; /* at most, from the offset on */
+};
+void journal_index_place(const struct journal_index *x, size_t file, size_t entry,
+                         struct journal_place *out);
 
 #endif

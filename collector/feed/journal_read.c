@@ -1,5 +1,6 @@
 /* Reading back: the index says where, the bytes are read without the lock by a file of the reader's
- * own. A file that went meanwhile is as if its records had gone before. */
+ * own. A file that went meanwhile is as if its records had gone before. Of a record whose payload
+ * is not asked for only the head is read. */
 #include <string.h>
 
 #include "collector/feed/journal_impl.h"
@@ -9,58 +10,82 @@
 
 /* One record and where it stands. */
 struct place {
-    struct journal_record r;
-    uint64_t file, seed;
-    uint32_t offset, bytes;
+    struct journal_record r; /* as far as the index knows */
+    struct journal_place at; /* without its name */
 };
+
+void journal_known(struct journal_record *out, const struct journal_place *at)
+{
+    *out = (struct journal_record){
+        .position = at->position, .seq = at->seq, .topic = at->topic, .n = at->n};
+    memcpy(out->name, at->name, strnlen(at->name, sizeof out->name - 1));
+}
 
 static void place_make(const struct journal_index *x, size_t file, size_t entry, struct place *out)
 {
-    const struct journal_file *f = &x->files[file];
-    const struct journal_entry *e = &f->entries[entry];
-
-    journal_index_record(x, e, &out->r);
-    out->file = f->number;
-    out->seed = f->seed;
-    out->offset = e->offset;
-    out->bytes = e->bytes;
+    journal_index_place(x, file, entry, &out->at);
+    journal_known(&out->r, &out->at);
+    out->at.name = NULL;
 }
 
-static enum err read_bytes(const struct journal *j, const struct place *at, uint8_t *p)
+static enum err read_bytes(const struct journal *j, const struct place *p, uint8_t *to, size_t *n)
 {
     const struct fio *fio = j->conf.fio;
-    char *path = journal_path(j, at->file);
+    char *path = journal_path(j, p->at.file);
     struct fio_file *f;
-    size_t got = 0;
     enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
 
     mem_free(path);
     if (e) {
         return e;
     }
-    e = fio->read(fio->ctx, f, at->offset, p, at->bytes, &got);
+    e = fio->read(fio->ctx, f, p->at.offset, to, *n, n);
     fio->close(fio->ctx, f);
-    return e ? e : got < at->bytes ? ERR_CORRUPT : ERR_OK;
+    return e;
 }
 
-/* Errors: ERR_NOTFOUND (the file has gone), ERR_CORRUPT and others */
-static enum err read_place(const struct journal *j, const struct place *at, struct buf *payload)
+/* Whether it is the record that the index means, and what that does not know. */
+static enum err take(struct place *p, const struct journal_part *part)
 {
-    uint8_t *p = mem_alloc(at->bytes);
-    struct journal_part part;
-    size_t used;
-    enum err e = p ? read_bytes(j, at, p) : ERR_NOMEM;
+    const struct journal_record *r = &part->about;
 
-    if (!e) {
-        e = journal_part_parse(&part, &used, p, at->bytes, at->seed);
+    if (r->position != p->r.position || r->seq != p->r.seq || r->topic != p->r.topic ||
+        r->n != p->r.n) {
+        return ERR_CORRUPT;
     }
-    if (!e && (part.about.position != at->r.position || part.about.n != at->r.n)) {
-        e = ERR_CORRUPT;
+    memcpy(p->r.host.b, r->host.b, sizeof p->r.host.b);
+    p->r.stream = r->stream;
+    p->r.batch = r->batch;
+    p->r.last_batch = r->last_batch;
+    p->r.more = r->more;
+    p->r.stored_ns = r->stored_ns;
+    p->r.first_ns = r->first_ns;
+    p->r.last_ns = r->last_ns;
+    return ERR_OK;
+}
+
+/* Fills in what the index does not know. Errors: ERR_NOTFOUND (the file has gone), ERR_CORRUPT and
+ * others */
+static enum err read_place(const struct journal *j, struct place *p, struct buf *payload)
+{
+    size_t most = payload ? JOURNAL_RECORD_MAX : JOURNAL_RECORD_FIXED, used;
+    size_t n = p->at.bytes < most ? (size_t)p->at.bytes : most;
+    uint8_t *bytes = mem_alloc(n);
+    struct journal_part part;
+    enum err e = bytes ? read_bytes(j, p, bytes, &n) : ERR_NOMEM;
+
+    if (!e && payload) {
+        e = journal_part_parse(&part, &used, bytes, n, p->at.seed);
+    } else if (!e) {
+        e = journal_part_head(&part, bytes, n, p->at.seed);
     }
     if (!e) {
+        e = take(p, &part);
+    }
+    if (!e && payload) {
         e = journal_part_unpack(payload, &part);
     }
-    mem_free(p);
+    mem_free(bytes);
     return e;
 }
 
@@ -70,9 +95,8 @@ void journal_range(struct journal *j, uint64_t *first, uint64_t *next)
 
     os_mutex_lock(j->lock);
     *next = j->next;
-    *first = journal_index_at(&j->index, 0, &file, &entry)
-                 ? j->index.files[file].entries[entry].position
-                 : j->next;
+    *first =
+        journal_index_at(&j->index, 0, &file, &entry) ? j->index.files[file].position : j->next;
     os_mutex_unlock(j->lock);
 }
 
@@ -105,16 +129,14 @@ enum err journal_next(struct journal *j, uint64_t *from,
 
     while ((n = look(j, *from, places, &next)) > 0) {
         for (size_t i = 0; i < n; i++) {
-            const struct place *at = &places[i];
-            enum err e = ERR_OK;
+            struct place *at = &places[i];
+            enum err e;
 
             if (want && !want(ctx, &at->r)) {
                 *from = at->r.position + 1;
                 continue;
             }
-            if (payload) {
-                e = read_place(j, at, payload);
-            }
+            e = read_place(j, at, payload);
             if (e && e != ERR_CORRUPT && e != ERR_NOTFOUND) {
                 return e;
             }
@@ -136,7 +158,7 @@ enum err journal_find(struct journal *j, enum feed_topic topic, const char *name
 
     while (e == ERR_NOTFOUND) {
         const struct journal_channel *c;
-        struct place at = {.file = 0};
+        struct place at;
         size_t file, entry;
 
         os_mutex_lock(j->lock);
@@ -148,31 +170,36 @@ enum err journal_find(struct journal *j, enum feed_topic topic, const char *name
         }
         place_make(&j->index, file, entry, &at);
         os_mutex_unlock(j->lock);
+        e = read_place(j, &at, payload);
         *r = at.r;
-        e = payload ? read_place(j, &at, payload) : ERR_OK;
         seq = at.r.seq + 1;
     }
     return e;
 }
 
-bool journal_has(struct journal *j, enum feed_topic topic, const char *name, uint64_t stream,
-                 uint64_t batch)
+/* The index is changed by the caller's thread alone, so it may be looked at without the lock. */
+bool journal_has(struct journal *j, enum feed_topic topic, const char *name,
+                 const struct journal_batch *b)
 {
     const struct journal_index *x = &j->index;
-    const struct journal_channel *c;
-    const struct journal_spots *s;
-    bool has = false;
+    const struct journal_channel *c = journal_index_channel(x, name);
+    const struct journal_spots *s = c ? &c->spots[topic] : NULL;
 
-    os_mutex_lock(j->lock);
-    c = journal_index_channel(x, name);
-    s = c ? &c->spots[topic] : NULL;
-    for (size_t i = s ? s->n : 0; i > 0 && !has; i--) {
-        struct journal_spot at = s->all[s->first + i - 1];
-        const struct journal_entry *e = &x->files[at.file - x->dropped].entries[at.entry];
+    for (size_t i = s ? s->n : 0; i > 0; i--) {
+        struct journal_spot spot = s->all[s->first + i - 1];
+        struct place at;
 
-        has =
-            e->stream == stream && !e->more && e->batch <= batch && batch - e->batch <= e->batches;
+        place_make(x, spot.file - x->dropped, spot.entry, &at);
+        if (read_place(j, &at, NULL) != ERR_OK) {
+            continue;
+        }
+        if (at.r.stored_ns < b->since_ns) {
+            return false;
+        }
+        if (at.r.stream == b->stream && !at.r.more && at.r.batch <= b->seq &&
+            b->seq <= at.r.last_batch) {
+            return true;
+        }
     }
-    os_mutex_unlock(j->lock);
-    return has;
+    return false;
 }

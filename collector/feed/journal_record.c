@@ -128,6 +128,14 @@ static enum err fixed_parse(struct journal_part *out, size_t *name_n, struct cur
     return ERR_OK;
 }
 
+enum err journal_part_head(struct journal_part *out, const uint8_t *p, size_t n, uint64_t seed)
+{
+    struct cur c = cur_make(p, n);
+    size_t name_n;
+
+    return n < JOURNAL_RECORD_FIXED ? ERR_CORRUPT : fixed_parse(out, &name_n, &c, seed);
+}
+
 enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_t *p, size_t n,
                             uint64_t seed)
 {

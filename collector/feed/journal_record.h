@@ -40,6 +40,11 @@ NODISCARD enum err journal_header_parse(struct journal_header *out, const void *
 NODISCARD enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_t *p,
                                       size_t n, uint64_t seed);
 
+/* What stands before the name, when no more was read: content and name stay empty. Errors:
+ * ERR_CORRUPT */
+NODISCARD enum err journal_part_head(struct journal_part *out, const uint8_t *p, size_t n,
+                                     uint64_t seed);
+
 /* Appends the content, unpacked. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
 NODISCARD enum err journal_part_unpack(struct buf *out, const struct journal_part *p);
 

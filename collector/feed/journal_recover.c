@@ -31,7 +31,7 @@ struct recovery {
     size_t n, cap;
     struct found_file *now;      /* being read */
     bool topics;                 /* its checkpoint is whole */
-    struct journal_entry *fresh; /* its records, until it is known how far it counts */
+    struct journal_fresh *fresh; /* its records, until it is known how far it counts */
     size_t n_fresh, cap_fresh, whole;
     uint64_t position; /* the greatest given so far */
 };
@@ -121,7 +121,7 @@ static enum err keep_entry(struct recovery *r, uint32_t channel, const struct jo
 
     if (r->n_fresh == r->cap_fresh) {
         size_t cap = r->cap_fresh ? r->cap_fresh * 2 : 256;
-        struct journal_entry *grown = mem_realloc_array(r->fresh, cap, sizeof *grown);
+        struct journal_fresh *grown = mem_realloc_array(r->fresh, cap, sizeof *grown);
 
         if (!grown) {
             return ERR_NOMEM;
@@ -129,7 +129,13 @@ static enum err keep_entry(struct recovery *r, uint32_t channel, const struct jo
         r->fresh = grown;
         r->cap_fresh = cap;
     }
-    r->fresh[r->n_fresh++] = journal_index_entry(about, channel, found->offset, found->bytes);
+    r->fresh[r->n_fresh++] = (struct journal_fresh){.position = about->position,
+                                                    .seq = about->seq,
+                                                    .stored_ns = about->stored_ns,
+                                                    .channel = channel,
+                                                    .offset = (uint32_t)found->offset,
+                                                    .n = (uint32_t)about->n,
+                                                    .topic = (uint8_t)about->topic};
     if (!about->more) {
         r->whole = r->n_fresh;
     }
@@ -145,11 +151,20 @@ static void learn_record(struct recovery *r, uint32_t channel, enum feed_topic t
     r->position = greater(r->position, position);
 }
 
+/* Anything else is not ours. */
+static bool is_in_order(const struct recovery *r, const struct journal_found *found)
+{
+    uint64_t position = found->part->about.position;
+    uint64_t before = r->n_fresh ? r->fresh[r->n_fresh - 1].position : r->position;
+
+    return position > before && found->offset <= UINT32_MAX &&
+           (r->n_fresh == 0 || position - r->fresh[0].position <= UINT32_MAX);
+}
+
 static enum err take_record(void *ctx, const struct journal_found *found)
 {
     struct recovery *r = ctx;
     const struct journal_record *about = &found->part->about;
-    uint64_t before = r->n_fresh ? r->fresh[r->n_fresh - 1].position : r->position;
     uint32_t channel;
     enum err e;
 
@@ -168,9 +183,7 @@ static enum err take_record(void *ctx, const struct journal_found *found)
         learn_record(r, channel, about->topic, about->seq, about->position);
         return ERR_OK;
     }
-    /* Out of order is only what is not ours. */
-    return about->position > before && found->offset <= UINT32_MAX ? keep_entry(r, channel, found)
-                                                                   : ERR_OK;
+    return is_in_order(r, found) ? keep_entry(r, channel, found) : ERR_OK;
 }
 
 /* Numbers are used up when the record could be seen: by a batch that is complete, or was. */
@@ -179,7 +192,7 @@ static void learn_entries(struct recovery *r)
     size_t n = r->now->behind ? r->n_fresh : r->whole;
 
     for (size_t i = 0; i < n; i++) {
-        const struct journal_entry *e = &r->fresh[i];
+        const struct journal_fresh *e = &r->fresh[i];
 
         learn_record(r, e->channel, (enum feed_topic)e->topic, e->seq, e->position);
     }
@@ -200,17 +213,15 @@ static enum err index_file(struct recovery *r)
     f = &x->files[x->n_files - 1];
     e = journal_index_room_entries(f, r->whole);
     for (size_t i = 0; i < r->whole && !e; i++) {
-        const struct journal_entry *entry = &r->fresh[i];
-        struct journal_channel *c = &x->channels[entry->channel];
-        const struct journal_spots *s = &c->spots[entry->topic];
-        const struct journal_spot *last = s->n ? &s->all[s->first + s->n - 1] : NULL;
+        const struct journal_fresh *record = &r->fresh[i];
+        enum feed_topic topic = (enum feed_topic)record->topic;
 
-        if (last && x->files[last->file].entries[last->entry].seq >= entry->seq) {
+        if (journal_index_newest(x, record->channel, topic) >= record->seq) {
             continue;
         }
-        e = journal_index_room_spot(c, (enum feed_topic)entry->topic);
+        e = journal_index_room_spot(&x->channels[record->channel], topic);
         if (!e) {
-            journal_index_add(x, entry);
+            journal_index_add(x, record);
         }
     }
     if (r->whole < r->n_fresh) { /* a batch that never was complete, at the end */

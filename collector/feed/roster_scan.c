@@ -124,6 +124,13 @@ static enum err take_record(struct roster_scan *s, struct journal *j,
     return ERR_OK;
 }
 
+static void pass_damaged(struct roster_scan *s, uint64_t position)
+{
+    s->damaged++;
+    s->at.position = position + 1;
+    s->at.offset = 0;
+}
+
 enum err roster_scan(struct roster_scan *s, struct journal *j)
 {
     struct look l = {s, s->at.position};
@@ -140,6 +147,11 @@ enum err roster_scan(struct roster_scan *s, struct journal *j)
             break;
         }
         e = journal_next(j, &from, want, &l, &r, NULL);
+        if (e == ERR_CORRUPT) {
+            pass_damaged(s, r.position);
+            e = ERR_OK;
+            continue;
+        }
         if (e) {
             break;
         }

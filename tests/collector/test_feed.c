@@ -441,8 +441,10 @@ static void starting_makes_up_for_what_the_journal_lacks(void **state)
         feed_stats(t.feed, &stats);
         assert_int_equal(stats.made_up, round == 0 ? 2 : 0);
         assert_int_equal(count_journal(&t, FEED_EVENT), 4);
-        assert_true(journal_has(t.journal, FEED_EVENT, "host-1", 7, 2));
-        assert_true(journal_has(t.journal, FEED_EVENT, "host-2", 7, 2));
+        assert_true(
+            journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN}));
+        assert_true(
+            journal_has(t.journal, FEED_EVENT, "host-2", &(struct journal_batch){7, 2, INT64_MIN}));
         feed_close(&t);
     }
     tear_down(&t);
@@ -498,10 +500,12 @@ static void large_batches_are_split_below_the_receive_limit(void **state)
     }
     assert_int_equal(rows, 600);
     assert_int_equal(events, 600);
-    assert_true(journal_has(t.journal, FEED_EVENT, "host-1", 7, 1));
+    assert_true(
+        journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN}));
     feed_close(&t);
     feed_open(&t, 1 << 20); /* in parts, and whole */
-    assert_true(journal_has(t.journal, FEED_EVENT, "host-1", 7, 1));
+    assert_true(
+        journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN}));
     tear_down(&t);
 }
 

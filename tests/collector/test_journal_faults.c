@@ -75,7 +75,8 @@ static void a_torn_tail_of_any_length_is_cut_off(void **state)
         j = journal_rig_open();
         assert_int_equal(journal_epoch(j), epoch);
         assert_int_equal(journal_rig_count(j), 1);
-        assert_false(journal_has(j, FEED_EVENT, "host-1", 7, 2));
+        assert_false(
+            journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN}));
         journal_stats(j, &s);
         assert_int_equal(s.torn_bytes, cut - kept);
         assert_int_equal(journal_rig_add(j, 1, 2).seq, 2);
@@ -240,6 +241,45 @@ static void a_payload_that_rots_is_told(void **state)
     journal_close(j);
 }
 
+/* A bit in the head of the newest record. */
+static void rot_newest_head(void)
+{
+    size_t n, at;
+    uint8_t *p;
+
+    assert_ok(os_read_file(&p, &n, newest_path(), 1 << 20));
+    for (at = n - 4; memcmp(p + at, JOURNAL_RECORD_MAGIC, 4) != 0; at--) {
+        assert_true(at > 0);
+    }
+    p[at + 60] ^= 4;
+    write_file(newest_path(), p, n);
+    mem_free(p);
+}
+
+static void a_head_that_rots_is_told_with_its_number(void **state)
+{
+    struct journal *j = journal_rig_open();
+    struct journal_record r;
+    uint64_t from = 0, last;
+
+    (void)state;
+    journal_rig_add_synced(j, 1, 1);
+    journal_rig_add_synced(j, 1, 2);
+    rot_newest_head();
+    assert_ok(journal_next(j, &from, NULL, NULL, &r, NULL));
+    assert_int_equal(r.batch, 1);
+    assert_err(journal_next(j, &from, NULL, NULL, &r, NULL), ERR_CORRUPT);
+    assert_int_equal(r.position, 2);
+    assert_int_equal(r.seq, 2);
+    assert_string_equal(r.name, "host-1");
+    assert_err(journal_next(j, &from, NULL, NULL, &r, NULL), ERR_END);
+    assert_err(journal_find(j, FEED_EVENT, "host-1", 2, &r, NULL, &last), ERR_CORRUPT);
+    assert_int_equal(r.seq, 2);
+    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN}));
+    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN}));
+    journal_close(j);
+}
+
 /* -- failures -- */
 
 /* The n-th operation fails: what was said to be synced is there, once; the rest at most once. */
@@ -370,6 +410,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_newer_version_is_refused_and_named, journal_rig_setup,
                                         journal_rig_teardown),
         cmocka_unit_test_setup_teardown(a_payload_that_rots_is_told, journal_rig_setup,
+                                        journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(a_head_that_rots_is_told_with_its_number, journal_rig_setup,
                                         journal_rig_teardown),
         cmocka_unit_test_setup_teardown(after_any_failing_operation_the_next_sync_works,
                                         journal_rig_setup, journal_rig_teardown),

@@ -468,6 +468,37 @@ static void damaged_files_are_put_aside(void **state)
     mem_free(path);
 }
 
+/* Damage while the collector runs: counted, and what follows comes. */
+static void a_record_that_rots_is_dropped_alone(void **state)
+{
+    struct feed_rig_client c = client("a");
+    char *path = fio_name_path(rig.dir, "feed-", 1, ".log");
+    struct fio_file *f;
+    size_t begin, n;
+    uint8_t *p;
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 10, 1, "x");
+    assert_ok(os_read_file(&p, &begin, path, 1 << 20));
+    mem_free(p);
+    feed_rig_events(&rig, "web-1", 11, 1, "x");
+    feed_rig_events(&rig, "web-1", 12, 1, "x");
+    assert_ok(os_read_file(&p, &n, path, 1 << 20));
+    p[begin + 60] ^= 1; /* in the second one's head */
+    assert_ok(fio_os()->open(NULL, &f, path));
+    assert_ok(fio_os()->write(NULL, f, 0, p, n));
+    fio_os()->close(NULL, f);
+    mem_free(p);
+    mem_free(path);
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_int_equal(c.n, 2);
+    assert_int_equal(c.pids[0], 10);
+    assert_int_equal(c.pids[1], 12);
+    assert_int_equal(c.dropped_now, 1);
+    assert_int_equal(c.dropped, 1);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+}
+
 static void states_come_back_as_they_were(void **state)
 {
     const struct roster_state in = {
@@ -656,6 +687,7 @@ int main(void)
         T(samples_are_wanted_for_a_while_after_a_nameless_poll),
         T(one_sample_of_each_interval_comes_whoever_was_killed),
         T(damaged_files_are_put_aside),
+        T(a_record_that_rots_is_dropped_alone),
         T(every_failed_allocation_is_survived),
         cmocka_unit_test(states_come_back_as_they_were),
         cmocka_unit_test(a_power_cut_at_any_moment_loses_and_repeats_nothing),
