@@ -34,9 +34,9 @@
 
 /* -- what stages hand to each other -- */
 
-static void pub_send(void *ctx, const void *body, size_t n)
+static void pub_send(void *ctx, const struct str *list, size_t n)
 {
-    net_pub_send(((struct collector *)ctx)->pub, body, n);
+    net_pub_send(((struct collector *)ctx)->pub, list, n);
 }
 
 static unsigned pub_listeners(void *ctx)

@@ -62,11 +62,11 @@ static enum err journal_make(struct collector_feed *f, const struct collector_co
 
 /* -- what the stages hand to each other -- */
 
-static void send(void *ctx, const void *body, size_t n)
+static void send(void *ctx, const struct str *list, size_t n)
 {
     struct collector_feed *f = ctx;
 
-    f->send(f->ctx, body, n);
+    f->send(f->ctx, list, n);
 }
 
 static unsigned listeners(void *ctx)

@@ -17,14 +17,14 @@ struct collector_feed {
     struct feed *feed;
     uint64_t epoch;    /* of the messages */
     atomic_bool ready; /* the store's threads may come */
-    void (*send)(void *ctx, const void *body, size_t n);
+    void (*send)(void *ctx, const struct str *list, size_t n);
     unsigned (*listeners)(void *ctx);
     void *ctx;
 };
 
 struct collector_feed_conf {
     const struct collector_conf *conf;
-    void (*send)(void *ctx, const void *body, size_t n);
+    void (*send)(void *ctx, const struct str *list, size_t n);
     unsigned (*listeners)(void *ctx);
     void *ctx;
 };

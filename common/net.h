@@ -160,8 +160,8 @@ struct net_pub_conf {
     struct net_tls *tls;
     unsigned roles;
     bool refuse_scoped; /* certificates with a scope are refused: a topic is no access control */
-    unsigned queue;     /* messages per subscriber, 1 to 8192; the oldest go first */
-    unsigned peers_max; /* connections; 0 = 4096 */
+    unsigned queue; /* a subscriber's, 1 to 8192 times what one send hands over; oldest go first */
+    unsigned peers_max;      /* connections; 0 = 4096 */
     unsigned handshakes_max; /* connections that are no peer's yet; 0 = 1024 */
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected);
     void *ctx;
@@ -176,7 +176,7 @@ void net_pub_review(struct net_pub *p); /* as net_server_review; the next: as it
 unsigned net_pub_disconnect(struct net_pub *p, const char *name);
 unsigned net_pub_subscribers(const struct net_pub *p);
 void net_pub_stats(struct net_pub *p, struct net_server_stats *out);
-void net_pub_send(struct net_pub *p, const void *body, size_t n); /* never blocks */
+void net_pub_send(struct net_pub *p, const struct str *list, size_t n); /* never blocks */
 
 struct net_sub;
 struct net_sub_conf {

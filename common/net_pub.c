@@ -5,7 +5,13 @@
 #include "common/net_gate.h"
 #include "common/net_impl.h"
 
-#define QUEUE_MAX 8192u
+/* Small messages that come together travel as a train: one of NNG's messages, see
+ * cmake/patch-nng.cmake. All subscribers share its bytes. */
+#define QUEUE_MAX      8192u
+#define TRAIN_BYTES    (64u << 10) /* with one message more it is over */
+#define TRAIN_MESSAGES 64u         /* half of what waits for a subscriber's reader (net_sub.c) */
+#define TRAIN_MARK     0x80000000u
+#define LENGTH_BYTES   8u
 
 struct net_pub {
     nng_socket socket;
@@ -99,14 +105,47 @@ void net_pub_stats(struct net_pub *p, struct net_server_stats *out)
     net_gate_stats(p->gate, out);
 }
 
-void net_pub_send(struct net_pub *p, const void *body, size_t n)
+/* The next train of the list, or a single message; *used of them are in it. NULL: no memory. */
+static nng_msg *couple(const struct str *list, size_t n, size_t *used)
 {
+    size_t bytes = list[0].n, k = 1;
+    bool whole;
     nng_msg *msg;
 
-    if (net_gate_peers(p->gate) == 0 || nng_msg_alloc(&msg, 0) != 0) {
-        return; /* a lost message shows as a gap in the sequence */
+    while (k < n && k < TRAIN_MESSAGES && bytes + LENGTH_BYTES + list[k].n <= TRAIN_BYTES) {
+        bytes += LENGTH_BYTES + list[k++].n;
     }
-    if (nng_msg_append(msg, body, n) != 0 || nng_sendmsg(p->socket, msg, NNG_FLAG_NONBLOCK) != 0) {
+    *used = k;
+    if (nng_msg_alloc(&msg, 0) != 0) {
+        return NULL;
+    }
+    whole = nng_msg_reserve(msg, bytes) == 0 && nng_msg_append(msg, list[0].p, list[0].n) == 0;
+    for (size_t i = 1; i < k && whole; i++) {
+        whole = nng_msg_append_u64(msg, list[i].n) == 0 &&
+                nng_msg_append(msg, list[i].p, list[i].n) == 0;
+    }
+    if (!whole) {
         nng_msg_free(msg);
+        return NULL;
+    }
+    if (k > 1) {
+        nng_msg_set_pipe(msg, (nng_pipe){.id = TRAIN_MARK | (uint32_t)list[0].n});
+    }
+    return msg;
+}
+
+void net_pub_send(struct net_pub *p, const struct str *list, size_t n)
+{
+    size_t used;
+
+    if (net_gate_peers(p->gate) == 0) {
+        return;
+    }
+    for (; n > 0; list += used, n -= used) {
+        nng_msg *msg = couple(list, n, &used);
+
+        if (msg && nng_sendmsg(p->socket, msg, NNG_FLAG_NONBLOCK) != 0) {
+            nng_msg_free(msg); /* a lost message shows as a gap in the sequence */
+        }
     }
 }

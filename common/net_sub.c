@@ -5,7 +5,7 @@
 #include "common/net_dial.h"
 #include "common/net_impl.h"
 
-#define QUEUE 128 /* messages waiting for the reader; the oldest go first, and sequences tell */
+#define QUEUE 1024 /* messages waiting for the reader; the oldest go first, and sequences tell */
 
 struct net_sub {
     nng_socket socket;

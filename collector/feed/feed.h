@@ -34,8 +34,8 @@ struct feed_conf {
     uint64_t epoch;          /* of the messages: the journal's, else other at every start */
     size_t queue_bytes;      /* 64 MiB */
     uint32_t hosts_max;      /* topics remembered: two for each host */
-    /* Sends one message; never blocks. */
-    void (*send)(void *ctx, const void *body, size_t n);
+    /* Sends messages, in order; never blocks. */
+    void (*send)(void *ctx, const struct str *list, size_t n);
     unsigned (*listeners)(void *ctx);  /* live subscribers at this moment */
     bool (*samples_wanted)(void *ctx); /* by a durable subscription; never blocks; NULL: never */
     void (*on_updates)(void *ctx);     /* the journal has grown, and is synced; NULL is allowed */

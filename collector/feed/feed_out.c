@@ -6,9 +6,10 @@
 #include "common/mem.h"
 #include "common/os.h"
 
-#define OUT_MAX   (64u << 20) /* a batch's messages, and what flush leaves */
-#define FLUSH_AT  (1u << 20)
-#define SEQ_BYTES 8u
+#define OUT_MAX       (64u << 20) /* a batch's messages, and what flush leaves */
+#define FLUSH_AT      (1u << 20)
+#define SEQ_BYTES     8u
+#define SEND_MESSAGES 64u /* handed on at once */
 
 static const char *const topic_names[FEED_TOPICS] = {"event/", "sample/"};
 
@@ -143,10 +144,17 @@ void feed_out_put(struct feed_out *o, const struct journal_record *about,
 
 static void send_all(struct feed_out *o)
 {
+    struct str list[SEND_MESSAGES];
+    size_t k = 0;
+
     for (size_t i = 0; i < o->n; i++) {
         const struct sent *m = &o->list[i];
 
-        o->conf.send(o->conf.ctx, o->bodies.p + m->at, m->n);
+        list[k++] = (struct str){(const char *)o->bodies.p + m->at, m->n};
+        if (k == SEND_MESSAGES || i + 1 == o->n) {
+            o->conf.send(o->conf.ctx, list, k);
+            k = 0;
+        }
         o->counts.messages++;
         o->counts.bytes += m->n;
         o->counts.updates += m->updates;

@@ -256,9 +256,9 @@ struct side {
     _Atomic size_t durable; /* batches */
 };
 
-static void send_out(void *ctx, const void *body, size_t n)
+static void send_out(void *ctx, const struct str *list, size_t n)
 {
-    net_pub_send(((struct side *)ctx)->pub, body, n);
+    net_pub_send(((struct side *)ctx)->pub, list, n);
 }
 
 static unsigned listeners(void *ctx)

@@ -63,10 +63,10 @@ static bool before_forget(void *ctx)
     return feed && feed_keep(feed);
 }
 
-static void send_nothing(void *ctx, const void *body, size_t n)
+static void send_nothing(void *ctx, const struct str *list, size_t n)
 {
     (void)ctx;
-    (void)body;
+    (void)list;
     (void)n;
 }
 

@@ -75,9 +75,11 @@ static bool samples_wanted(void *ctx)
     return ((struct set *)ctx)->samples;
 }
 
-static void send_to_ear(void *ctx, const void *body, size_t n)
+static void send_to_ear(void *ctx, const struct str *list, size_t n)
 {
-    hear(&((struct set *)ctx)->ear, body, n);
+    for (size_t i = 0; i < n; i++) {
+        hear(&((struct set *)ctx)->ear, list[i].p, list[i].n);
+    }
 }
 
 static unsigned listeners(void *ctx)

@@ -402,7 +402,7 @@ static struct net_sub *subscribe(unsigned port, struct net_tls *tls, const char 
     char address[32];
     struct net_sub_conf conf = {.address = address_of(address, port),
                                 .tls = tls,
-                                .receive_max = 1024,
+                                .receive_max = 1 << 20,
                                 .topic = topic,
                                 .topic_n = strlen(topic)};
     struct net_sub *s = NULL;
@@ -425,10 +425,49 @@ static void a_subscriber_gets_its_topic_only(void **state)
     }
     /* The pipe joins the publisher a moment after it was let in: send until one arrives. */
     while (net_sub_receive(s, 20 * CLK_MS, &out) == ERR_TIMEOUT) {
-        net_pub_send(p, "sample/a", 8);
-        net_pub_send(p, "event/a", 7);
+        net_pub_send(p, (const struct str[]){str_make("sample/a"), str_make("event/a")}, 2);
     }
     assert_string_equal(buf_cstr(&out), "event/a");
+    buf_fini(&out);
+    net_sub_close(s);
+    net_pub_stop(p);
+}
+
+/* Sizes around those of a record and of a group, and one behind them all. */
+static const size_t message_sizes[] = {1,     7,     100,   16375, 16376,  16377, 3, 16384, 40000,
+                                       65535, 65536, 65537, 2,     200000, 5,     9, 16368, 8};
+
+enum { SIZES = sizeof message_sizes / sizeof *message_sizes, MESSAGES = 10 * SIZES };
+
+static void messages_handed_over_together_arrive_one_by_one_and_in_order(void **state)
+{
+    static uint8_t bytes[200000 + MESSAGES];
+    struct net_pub *p = start_pub();
+    struct net_sub *s = subscribe(net_pub_port(p), subscriber, "");
+    struct str list[MESSAGES];
+    struct buf out;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)(i * 31 + i / 251);
+    }
+    for (size_t i = 0; i < MESSAGES; i++) {
+        list[i] = (struct str){(const char *)bytes + i, message_sizes[i % SIZES]};
+    }
+    buf_init(&out, 1 << 20);
+    assert_ok(net_sub_wait(s, LONG_NS, NULL));
+    while (net_sub_receive(s, 20 * CLK_MS, &out) == ERR_TIMEOUT) {
+        net_pub_send(p, (const struct str[]){str_make("hello")}, 1);
+    }
+    net_pub_send(p, list, MESSAGES);
+    for (size_t i = 0; i < MESSAGES; i++) {
+        do { /* what was sent while the first one was awaited comes before */
+            buf_reset(&out);
+            assert_ok(net_sub_receive(s, LONG_NS, &out));
+        } while (i == 0 && out.n == 5);
+        assert_int_equal(out.n, list[i].n);
+        assert_memory_equal(out.p, list[i].p, out.n);
+    }
     buf_fini(&out);
     net_sub_close(s);
     net_pub_stop(p);
@@ -567,6 +606,7 @@ int main(void)
         cmocka_unit_test(a_client_without_the_right_role_hears_why),
         cmocka_unit_test(a_client_without_a_server_name_is_not_made),
         cmocka_unit_test(a_subscriber_gets_its_topic_only),
+        cmocka_unit_test(messages_handed_over_together_arrive_one_by_one_and_in_order),
         cmocka_unit_test(a_scoped_subscriber_is_refused_and_told),
         cmocka_unit_test(a_server_that_cannot_start_leaves_nothing),
         cmocka_unit_test(a_client_that_cannot_open_leaves_nothing),
