@@ -1,7 +1,8 @@
 /* The live stream: one SUB connection, topics `event/` or `sample/`. A hole in a topic's sequence
  * is filled by Fetch before the message behind it is printed; so is what passed while the
  * connection was lost. What comes twice that way is known by its number. Of a host first heard of
- * after such a loss everything since the start of this program is asked for. */
+ * after such a loss everything since the start of this program is asked for; how many there may be
+ * of which nothing was heard yet is told when the connection is back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,6 +199,40 @@ static enum err follow(struct tail *t, const char *name, uint64_t epoch, uint64_
     return e;
 }
 
+/* Hosts that the collector has and that were never heard here may have spoken meanwhile. A
+ * certificate of role subscribe is told how many there are, not which. */
+static void tell_unheard(struct tail *t)
+{
+    struct rpc_result result = {.code = RPC_OK};
+    struct errmsg why = {""};
+    struct wire_server_info info;
+    struct buf reply;
+    unsigned heard = HASH_COUNT(t->topics);
+    enum err e;
+
+    if (!linked(t)) {
+        return;
+    }
+    buf_init(&reply, REPLY_MAX);
+    e = link_call(
+        t->link,
+        &(struct link_request){RPC_QUERY_SERVER_INFO, NULL, 0, t->c->settings.timeout_ns, t->stop},
+        &reply, &result, &why);
+    if (!e) {
+        e = wire_server_info_decode(&info, reply.p, reply.n);
+    }
+    if (e) {
+        fprintf(stderr, "procfleet tail: %s\n", why.text[0] ? why.text : err_text(e));
+    } else if (info.hosts > heard) {
+        fprintf(
+            stderr,
+            "procfleet tail: %u of %u hosts were not heard yet; what one of them told meanwhile "
+            "is asked for when it is heard\n",
+            info.hosts - heard, info.hosts);
+    }
+    buf_fini(&reply);
+}
+
 /* What passed meanwhile, of every topic. Errors: ERR_END */
 static enum err catch_up(struct tail *t)
 {
@@ -211,6 +246,9 @@ static enum err catch_up(struct tail *t)
         if (fill(t, topic, (struct span){topic->seq + 1, 0, INT64_MIN, 0, 0})) {
             return ERR_END;
         }
+    }
+    if (!tail_over(t)) {
+        tell_unheard(t);
     }
     return ERR_OK;
 }

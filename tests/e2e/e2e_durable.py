@@ -136,5 +136,13 @@ with Fleet() as fleet:
 
     same("the live tail, through two kills of the collector", fleet, live)
     check("it ends well: all that it missed came again", Fleet.stop(live.process), 0)
+    late = Tail(fleet, "late")
+    late.start()
+    fleet.wait_for("a tail that hears nobody", lambda: connections(fleet, "events") == 1)
+    fleet.collector.kill()
+    fleet.collector.wait()
+    fleet.start_collector()
+    fleet.wait_for("it to say so", lambda: "2 of 2 hosts were not heard yet" in fleet.log("late.log"))
+    Fleet.stop(late.process)
     ensure("it did ask for something", "connected again" in fleet.log("live.log"), fleet.log("live.log"))
 sys.exit(0)
