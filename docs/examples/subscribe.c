@@ -52,6 +52,7 @@ static bool over(void)
 struct topic {
     char name[96];
     uint64_t epoch, seq; /* of its last message */
+    bool unsure;         /* the collector would not give what follows it when last asked */
 };
 
 struct live {
@@ -90,8 +91,10 @@ static bool fetch_some(struct live *l, struct topic *t, uint64_t last)
     q.to_seq = last;
     if (!client_call(&l->client, "Fetch", &q.base, 0, &r)) {
         say("%s: messages from %" PRIu64 " on cannot be had", t->name, t->seq + 1);
+        t->unsure = last == 0;
         return false;
     }
+    t->unsure = false;
     a = procfleet__v1__fetch_reply__unpack(NULL, r.n, r.payload);
     if (!a) {
         die("a reply of the collector is broken");
@@ -128,6 +131,16 @@ static void catch_up(struct live *l)
     for (size_t i = 0; i < l->n; i++) {
         fetch(l, &l->topics[i], 0);
     }
+}
+
+static size_t topics_unsure(const struct live *l)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < l->n; i++) {
+        n += l->topics[i].unsure;
+    }
+    return n;
 }
 
 /* The topic of that name. A new one begins with this message: what came before we did is nobody's
@@ -199,6 +212,7 @@ static int run_live(const struct options *o)
     struct live l = {.o = o, .client = {.conf = &o->conf, .address = o->collector}};
     const char *prefix = o->samples ? "sample/" : "event/";
     bool quiet = false;
+    size_t unsure;
     nng_socket s;
     int e;
 
@@ -234,10 +248,14 @@ static int run_live(const struct options *o)
     say("%" PRIu64 " messages received, %" PRIu64 " lost on purpose, %" PRIu64 " fetched, %" PRIu64
         " gone for good",
         l.received, l.lost_on_purpose, l.recovered, l.gone);
+    unsure = topics_unsure(&l);
+    if (unsure) {
+        say("%zu topics may have had more", unsure);
+    }
     nng_close(s);
     client_close(&l.client);
     free(l.topics);
-    return l.gone ? 5 : 0;
+    return l.gone || unsure ? 5 : 0;
 }
 
 /* -- durable: Poll with a cursor (section 9) -- */

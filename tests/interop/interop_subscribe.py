@@ -2,6 +2,7 @@
 subscriber saw, and what the agents made, to the last event."""
 
 import re
+import shutil
 
 from subscribers import Host, Subscriber, event
 from fleet import Fleet, check, ensure
@@ -32,7 +33,8 @@ with Fleet() as fleet:
     hosts = [Host(fleet, i + 1) for i in range(HOSTS)]
     fleet.wait_for("the witness to hear of every host", lambda: len(witness.by_host()) == HOSTS)
     lossy = [Subscriber(fleet, "py", "lossy-py", "--lose", "2"), Subscriber(fleet, "c", "lossy-c", "--lose", "3")]
-    fleet.wait_for("the others, too", lambda: all(len(s.by_host()) == HOSTS for s in lossy))
+    cut = [Subscriber(fleet, "py", "cut-py"), Subscriber(fleet, "c", "cut-c")]
+    fleet.wait_for("the others, too", lambda: all(len(s.by_host()) == HOSTS for s in lossy + cut))
     begin = [len(h.made()) for h in hosts]
     fleet.wait_for("half of the events", lambda: all(len(h.made()) > b + EVENTS / 2 for h, b in zip(hosts, begin)))
     fleet.collector.kill()  # both connect anew, and fetch what was sent meanwhile
@@ -51,4 +53,10 @@ with Fleet() as fleet:
         compare(s, witness, hosts)
         received, lost, fetched, gone = counts(s)
         ensure("%s lost many on purpose, and fetched as many" % s.name, min(lost, fetched) > 30, (received, lost, fetched))
+    fleet.stop(fleet.collector)
+    shutil.rmtree(fleet.path("data", "feed"))  # another epoch: nobody can say what follows the last message
+    fleet.start_collector()
+    for s in cut:
+        check("%s ends with the code of what is missing, since its last question was refused" % s.name, fleet.stop(s.process), 5)
+        ensure("%s says so" % s.name, "%d topics may have had more" % HOSTS in s.said(), s.said()[-1000:])
     print("undisturbed: %d received, %d fetched" % (counts(witness)[0], counts(witness)[2]))
