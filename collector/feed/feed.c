@@ -153,7 +153,8 @@ void feed_stored(void *ctx, const struct store_stored *s)
 {
     struct feed *f = ctx;
     const struct batch *b = s->batch;
-    const struct store_raw raw = {b->head.stream, b->head.seq, s->received_ns, s->bytes, s->n};
+    const struct store_raw raw = {b->head.stream,  b->head.seq, s->received_ns,
+                                  b->n_events > 0, s->bytes,    s->n};
     bool topics[FEED_TOPICS] = {
         [FEED_EVENT] = b->n_events && (f->conf.journal || f->conf.listeners(f->conf.ctx) > 0),
         [FEED_SAMPLE] = b->n_ticks && b->n_runs && wants_samples(f),
@@ -344,19 +345,6 @@ struct making_up {
     bool samples;
 };
 
-/* Most have none, and looking for those in vain goes through all that the journal has of a host. */
-static bool has_events(const struct store_raw *raw)
-{
-    struct batch *b;
-    bool has = true; /* what cannot be read is counted later */
-
-    if (wire_batch_decode_part(&b, 0, raw->bytes, raw->n) == ERR_OK) {
-        has = b->n_events > 0;
-        wire_batch_free(b);
-    }
-    return has;
-}
-
 static enum err make_up_batch(void *ctx, const struct store_raw *raw)
 {
     struct making_up *x = ctx;
@@ -366,7 +354,7 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
     struct feed_note *n;
     enum err e;
     struct journal_batch key = {raw->stream, raw->seq, x->since_ns};
-    bool events = has_events(raw) && !journal_has(j, FEED_EVENT, name, &key);
+    bool events = raw->has_events && !journal_has(j, FEED_EVENT, name, &key);
     bool samples = x->samples && !journal_has(j, FEED_SAMPLE, name, &key);
 
     if (!events && !samples) {
@@ -416,7 +404,7 @@ static enum err make_up(struct feed *f)
     for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
         x.host = store_view_host(view, i);
         feed_make_begin(f->make, view, x.host->name, &x.host->id);
-        e = store_scan_raw(view, i, since_ns, make_up_batch, &x);
+        e = store_scan_raw(view, i, since_ns, !x.samples, make_up_batch, &x);
         feed_make_end(f->make);
         feed_out_flush(f->out, false);
     }

@@ -326,17 +326,6 @@ static uint64_t losses(const struct batch *b)
     return lost;
 }
 
-/* Processes of the batch's last tick. */
-static uint32_t alive_at_last(const struct batch *b)
-{
-    uint32_t n = 0;
-
-    for (size_t i = 0; i < b->n_runs; i++) {
-        n += b->runs[i].id.pid != 0 && b->runs[i].first_tick + b->runs[i].n_ticks == b->n_ticks;
-    }
-    return n;
-}
-
 void head_append(struct head *h, struct head_host *host, const struct batch *b,
                  struct head_batch *kept)
 {
@@ -356,7 +345,7 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
         host->made_ns = kept->made_ns;
         seen->last_ns = kept->t1_ns;
         seen->has_alive = b->n_ticks > 0 && b->wall_ns[b->n_ticks - 1] == kept->t1_ns;
-        seen->alive = seen->has_alive ? alive_at_last(b) : 0;
+        seen->alive = seen->has_alive ? kept->alive : 0;
         seen->clock = kept->clock;
         seen->boot = b->head.boot;
         seen->flags = b->head.flags;

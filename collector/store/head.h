@@ -13,6 +13,7 @@
 #include "collector/host_offset.h"
 #include "collector/store/head_info.h"
 #include "collector/store/seqset.h"
+#include "collector/store/wal_source.h"
 #include "common/wire.h"
 
 #define HEAD_CHUNK        16u
@@ -20,7 +21,8 @@
 
 struct head;
 
-/* A batch as it is kept. */
+/* A batch as it is kept: encoded, in memory or, when recovery found it in an index of the log, in
+ * the log's file. */
 struct head_batch {
     uint64_t stream, seq;
     int64_t t0_ns, t1_ns; /* oldest and newest stamp inside, by the host's clock */
@@ -30,17 +32,32 @@ struct head_batch {
     int64_t window_ns;        /* in which it is sealed */
     uint64_t file;            /* of the log */
     uint64_t memory;          /* decoded */
-    void *told;               /* its account (rest_value.h), where that says all; else NULL */
+    uint32_t alive;           /* processes in its last tick, the idle one not counted */
+    bool has_events;
+    void *told; /* its account (rest_value.h), where that says all; else NULL */
     size_t told_n;
+    struct wal_source
+        *from;     /* where its bytes are read when they are wanted; NULL: they are here */
+    uint64_t at;   /* its record there, */
+    uint32_t size; /* all of it */
     size_t n;
     uint8_t bytes[];
 };
 
 NODISCARD enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n);
+NODISCARD enum err head_batch_create_at(struct head_batch **out, const struct wal_record *r);
 void head_batch_destroy(struct head_batch *b); /* NULL is allowed */
 
+/* Sets what it keeps of its decoded form: memory, alive, has_events. */
+void head_batch_describe(struct head_batch *kept, const struct batch *b);
+
+/* Its encoded bytes, valid while *room is left alone.
+ * Errors: ERR_CORRUPT, ERR_IO (what is in the log cannot be read), ERR_NOMEM */
+NODISCARD enum err head_batch_bytes(const struct head_batch *b, struct buf *room,
+                                    const void **bytes);
+
 /* With the columns of these metrics (METRIC_BITs). dec: NULL, or the caller's, which is quicker.
- * Errors: as wire_batch_decode_part */
+ * Errors: those of head_batch_bytes and of wire_batch_decode_part */
 NODISCARD enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec,
                                      uint64_t metrics, struct batch **out);
 

@@ -1,10 +1,10 @@
-/* One batch of the head. */
+/* One batch of the head: its bytes are here, or in a file of the log. */
 #include <string.h>
 
 #include "collector/store/head.h"
 #include "common/mem.h"
 
-enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n)
+static enum err create(struct head_batch **out, size_t n)
 {
     struct head_batch *b = mem_alloc(sizeof *b + n);
 
@@ -12,23 +12,91 @@ enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n)
         return ERR_NOMEM;
     }
     memset(b, 0, sizeof *b);
-    b->n = n;
-    memcpy(b->bytes, bytes, n);
     *out = b;
     return ERR_OK;
+}
+
+enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n)
+{
+    enum err e = create(out, n);
+
+    if (!e) {
+        (*out)->n = n;
+        memcpy((*out)->bytes, bytes, n);
+    }
+    return e;
+}
+
+enum err head_batch_create_at(struct head_batch **out, const struct wal_record *r)
+{
+    enum err e = create(out, 0);
+
+    if (!e) {
+        (*out)->n = r->n;
+        (*out)->from = wal_source_ref(r->from);
+        (*out)->at = r->at;
+        (*out)->size = r->size;
+    }
+    return e;
 }
 
 void head_batch_destroy(struct head_batch *b)
 {
     if (b) {
+        wal_source_unref(b->from);
         mem_free(b->told);
         mem_free(b);
     }
 }
 
+/* Processes of the batch's last tick. */
+static uint32_t alive_at_last(const struct batch *b)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < b->n_runs; i++) {
+        n += b->runs[i].id.pid != 0 && b->runs[i].first_tick + b->runs[i].n_ticks == b->n_ticks;
+    }
+    return n;
+}
+
+void head_batch_describe(struct head_batch *kept, const struct batch *b)
+{
+    kept->memory = wire_batch_memory(b);
+    kept->alive = alive_at_last(b);
+    kept->has_events = b->n_events > 0;
+}
+
+enum err head_batch_bytes(const struct head_batch *b, struct buf *room, const void **bytes)
+{
+    struct wal_record r;
+    enum err e;
+
+    if (!b->from) {
+        *bytes = b->bytes;
+        return ERR_OK;
+    }
+    e = wal_source_read(b->from, b->at, b->size, room, &r);
+    if (e) {
+        return e;
+    }
+    *bytes = r.bytes;
+    return r.stream == b->stream && r.seq == b->seq && r.n == b->n ? ERR_OK : ERR_CORRUPT;
+}
+
 enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec, uint64_t metrics,
                            struct batch **out)
 {
-    return dec ? wire_decoder_batch(dec, out, metrics, b->bytes, b->n)
-               : wire_batch_decode_part(out, metrics, b->bytes, b->n);
+    const void *bytes;
+    struct buf room;
+    enum err e;
+
+    buf_init(&room, WAL_RECORD_MAX);
+    e = head_batch_bytes(b, &room, &bytes);
+    if (!e) {
+        e = dec ? wire_decoder_batch(dec, out, metrics, bytes, b->n)
+                : wire_batch_decode_part(out, metrics, bytes, b->n);
+    }
+    buf_fini(&room);
+    return e;
 }

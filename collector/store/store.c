@@ -22,6 +22,7 @@
 
 #include <stdio.h>
 
+#include "collector/store/recall.h"
 #include "collector/store/rest_value.h"
 #include "collector/store/seal.h"
 #include "collector/store/seqset.h"
@@ -61,6 +62,7 @@ static void item_destroy(struct store_item *i)
     if (i) {
         head_batch_destroy(i->kept);
         wire_batch_free(i->batch);
+        buf_fini(&i->note);
         mem_free(i);
     }
 }
@@ -87,6 +89,7 @@ static enum err item_create(struct store_item **out, const struct store_put *put
     if (!i) {
         return ERR_NOMEM;
     }
+    buf_init(&i->note, WAL_BYTES_MAX);
     e = head_batch_create(&i->kept, put->bytes, put->n);
     if (e) {
         item_destroy(i);
@@ -99,16 +102,19 @@ static enum err item_create(struct store_item **out, const struct store_put *put
     head_span(put->batch, put->received_ns, &i->kept->t0_ns, &i->kept->t1_ns);
     i->kept->made_ns = head_made(i->kept->t1_ns, &put->clock, put->received_ns);
     i->kept->window_ns = window_of(i->kept->made_ns);
-    i->kept->memory = wire_batch_memory(put->batch);
+    head_batch_describe(i->kept, put->batch);
     e = i->kept->t0_ns < 0 || i->kept->t1_ns > STORE_STAMP_MAX || !mono_is_sound(put->batch)
             ? ERR_INVALID
             : rest_told_make(&i->kept->told, &i->kept->told_n, put->batch);
+    if (!e) {
+        e = recall_put(&i->note, put->batch, i->kept);
+    }
     if (e) {
         item_destroy(i);
         return e;
     }
     snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
-    i->weight = put->n + i->kept->memory;
+    i->weight = put->n + i->kept->memory + i->note.n;
     i->head_bytes = sizeof *i->kept + put->n;
     i->done = put->done;
     i->ctx = put->ctx;
@@ -306,7 +312,9 @@ static enum err stage(struct store *s, struct store_item *i)
                            .clock = kept->clock,
                            .host_name = str_make(i->host_name),
                            .bytes = kept->bytes,
-                           .n = kept->n};
+                           .n = kept->n,
+                           .note = i->note.n ? i->note.p : (const void *)"",
+                           .note_n = i->note.n};
     enum err e;
 
     os_mutex_lock(s->lock);
@@ -367,6 +375,7 @@ void store_refresh_stats(struct store *s)
     s->stats.recovered_bytes = wal.replayed_bytes;
     s->stats.log_files = wal.files;
     s->stats.log_bytes = wal.bytes;
+    s->stats.unindexed = wal.unindexed;
     s->stats.head_bytes = head.bytes;
     s->stats.head_batches = head.batches;
     s->stats.hosts = head.hosts;

@@ -128,6 +128,7 @@ struct store_stats {
     uint64_t recovered_sealed;        /* in the log still, but sealed already */
     uint64_t unreadable_segments;     /* while opening */
     uint64_t recovered_batches, recovered_bytes, torn_bytes, bad_records; /* see wal.h */
+    uint64_t unindexed;                                                   /* likewise */
     uint64_t forgotten_streams, closed_holes;                             /* see seqset.h */
     uint64_t head_bytes, head_batches, hosts;
     uint64_t log_files, log_bytes;

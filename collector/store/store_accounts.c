@@ -117,6 +117,10 @@ static enum err take_batch(struct accounts *x, const struct head_batch *kept)
         return e;
     }
     e = head_batch_decode(kept, NULL, 0, &b);
+    if (is_damage(e)) {
+        store_windows_damaged(x->range->used, kept->window_ns);
+        return ERR_OK;
+    }
     if (!e) {
         block.batch = b;
         e = x->each(x->ctx, &block);

@@ -278,6 +278,10 @@ static enum err give_batch(struct scan *s, const struct head_batch *kept)
     struct batch *b;
     enum err e = head_batch_decode(kept, NULL, s->range->metrics, &b);
 
+    if (e == ERR_CORRUPT) {
+        store_windows_damaged(s->range->used, kept->window_ns);
+        return ERR_OK;
+    }
     if (!e) {
         block.batch = b;
         e = s->each(s->ctx, &block);

@@ -409,6 +409,10 @@ static enum err head_scan(struct scan *s, const struct choice *c)
     struct batch *b;
     enum err e = head_batch_decode(c->batch, NULL, s->ask->metrics, &b);
 
+    if (e == ERR_CORRUPT) {
+        store_windows_damaged(s->ask->used, c->batch->window_ns);
+        return ERR_OK;
+    }
     if (!e) {
         e = batch_scan(s, b);
         wire_batch_free(b);

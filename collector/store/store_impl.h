@@ -30,6 +30,7 @@ struct store_item {
     struct head_batch *kept;
     const struct head_batch *sent; /* once it is the head's, which keeps it beyond the commit */
     struct batch *batch;
+    struct buf note; /* for the log's index: recall.h */
     char host_name[MODEL_HOST_NAME_MAX + 1];
     size_t weight, head_bytes;
     enum err result;

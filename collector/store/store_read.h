@@ -48,13 +48,15 @@ NODISCARD enum err store_scan(const struct store_view *v, size_t host, int64_t s
 struct store_raw {
     uint64_t stream, seq;
     int64_t received_ns;
+    bool has_events;
     const void *bytes; /* encoded */
     size_t n;
 };
 
 /* Calls `each` with every batch of the host that is not sealed and came at since_ns or later, by
- * stamps. As store_scan otherwise. */
+ * stamps; events_only: those without are left out. As store_scan otherwise. */
 NODISCARD enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_ns,
+                                  bool events_only,
                                   enum err (*each)(void *ctx, const struct store_raw *b),
                                   void *ctx);
 

@@ -2,12 +2,18 @@
  *
  *   manifest ─ hosts file ─ numbers of sealed batches ─ log: batches not sealed yet ─ head
  *
+ * Most files of the log are told by their index: then a batch goes into the head without its bytes,
+ * which stay in the log until a reader or sealing wants them, and a start takes time in proportion
+ * to the number of batches, not to their size. Only files without a sound index are read and
+ * unpacked, one as a rule after a kill, none after a clean end.
+ *
  * A record of the log whose number a segment lists is left out: the collector died between sealing
  * it and letting its log file go. That list is exact (seqset forgets holes when there are many). */
 #include <stdio.h>
 #include <string.h>
 
 #include "collector/store/hosts.h"
+#include "collector/store/recall.h"
 #include "collector/store/rest_value.h"
 #include "collector/store/sealed.h"
 #include "collector/store/seqset.h"
@@ -18,7 +24,8 @@
 #include "common/os.h"
 #include "common/uuid.h"
 
-#define FILE_BYTES (64u << 20)
+#define FILE_BYTES   (64u << 20)
+#define BATCH_MEMORY (64u << 20) /* of one, without its rows */
 
 /* -- the log's checkpoint -- */
 
@@ -67,6 +74,9 @@ struct recovery {
     struct manifest_list *segments;
     struct sealed sealed;
     int64_t since_ns; /* of what ended later `sealed` knows */
+    struct wire_decoder *decoder;
+    struct buf note, record;
+    struct arena memory; /* of one batch */
 };
 
 static enum err read_ranges(struct recovery *rec, int64_t since_ns);
@@ -86,20 +96,22 @@ static enum err recover_ranges(struct store *s, const struct wal_record *r)
     return e;
 }
 
-/* Puts a batch that was read back into the head. */
+/* A batch that was read back, or recalled from the note of an index. */
+struct recovered {
+    const struct batch *batch;
+    struct head_batch *kept; /* owned until the head has it */
+};
+
+/* Puts it into the head. */
 static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
-                                  const struct wal_record *r, const struct batch *b)
+                                  const struct wal_record *r, struct recovered *x)
 {
     char name[MODEL_HOST_NAME_MAX + 1];
     struct seqset_counts *counts = seqset_counts_ref(s->seen, &r->host);
-    struct head_batch *kept;
+    struct head_batch *kept = x->kept;
     struct head_host *host;
-    enum err e = head_batch_create(&kept, r->bytes, r->n);
+    enum err e;
 
-    if (e) {
-        seqset_counts_unref(counts);
-        return e;
-    }
     kept->stream = r->stream;
     kept->seq = r->seq;
     kept->t0_ns = r->t0_ns;
@@ -108,22 +120,110 @@ static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
     kept->clock = r->clock;
     kept->made_ns = head_made(r->t1_ns, &r->clock, r->received_ns);
     kept->window_ns = window_of(kept->made_ns);
-    kept->memory = wire_batch_memory(b);
     kept->file = file;
     snprintf(name, sizeof name, "%.*s", (int)r->host_name.n, r->host_name.p);
-    e = rest_told_make(&kept->told, &kept->told_n, b);
+    e = rest_told_make(&kept->told, &kept->told_n, x->batch);
     if (!e) {
-        e = head_reserve(s->head, &host, name, b, counts, kept);
+        e = head_reserve(s->head, &host, name, x->batch, counts, kept);
     }
     if (e) {
         seqset_counts_unref(counts);
-        head_batch_destroy(kept);
         return e;
     }
     wal_hold(w, file);
-    head_append(s->head, host, b, kept);
+    head_append(s->head, host, x->batch, kept);
+    x->kept = NULL;
     s->stats.recovered_batches++;
     return ERR_OK;
+}
+
+/* As the index says it; the batch itself stays in the log. ERR_CORRUPT: the note does not say it,
+ * the record has to be read. */
+static enum err recover_by_note(struct recovery *rec, struct wal *w, uint64_t file,
+                                const struct wal_record *r)
+{
+    struct recovered x = {.kept = NULL};
+    struct recall recall;
+    enum err e;
+
+    arena_reset(&rec->memory);
+    e = recall_get(&recall, &rec->memory, &r->host, r->note, r->note_n);
+    if (e) {
+        return e == ERR_NOMEM ? e : ERR_CORRUPT;
+    }
+    e = head_batch_create_at(&x.kept, r);
+    if (!e) {
+        x.batch = recall.batch;
+        x.kept->memory = recall.memory;
+        x.kept->alive = recall.alive;
+        x.kept->has_events = recall.batch->n_events > 0;
+        e = recover_into_head(rec->s, w, file, r, &x);
+    }
+    head_batch_destroy(x.kept);
+    return e;
+}
+
+static enum err note_for_index(struct recovery *rec, struct wal *w, const struct recovered *x)
+{
+    enum err e;
+
+    buf_reset(&rec->note);
+    e = recall_put(&rec->note, x->batch, x->kept);
+    if (!e) {
+        wal_note(w, rec->note.n ? rec->note.p : (const void *)"", rec->note.n);
+    }
+    return e;
+}
+
+/* From its bytes, which the log's checksum vouches for. */
+static enum err recover_by_bytes(struct recovery *rec, struct wal *w, uint64_t file,
+                                 const struct wal_record *r)
+{
+    struct recovered x = {.kept = NULL};
+    struct batch *b;
+    enum err e = wire_decoder_batch(rec->decoder, &b, 0, r->bytes, r->n);
+
+    if (e) {
+        return e == ERR_NOMEM ? e : ERR_CORRUPT;
+    }
+    e = memcmp(b->head.host.b, r->host.b, sizeof r->host.b) == 0
+            ? head_batch_create(&x.kept, r->bytes, r->n)
+            : ERR_CORRUPT;
+    if (!e) {
+        x.batch = b;
+        x.kept->received_ns = r->received_ns;
+        x.kept->clock = r->clock;
+        head_batch_describe(x.kept, b);
+        e = note_for_index(rec, w, &x);
+    }
+    if (!e) {
+        e = recover_into_head(rec->s, w, file, r, &x);
+    }
+    head_batch_destroy(x.kept);
+    wire_batch_free(b);
+    return e;
+}
+
+/* Of an index whose note is of no use. */
+static enum err recover_from_place(struct recovery *rec, struct wal *w, uint64_t file,
+                                   const struct wal_record *r)
+{
+    struct wal_record whole;
+    enum err e = wal_source_read(r->from, r->at, r->size, &rec->record, &whole);
+
+    return e ? e : recover_by_bytes(rec, w, file, &whole);
+}
+
+static enum err recover_unsealed(struct recovery *rec, struct wal *w, uint64_t file,
+                                 const struct wal_record *r)
+{
+    enum err e;
+
+    if (r->bytes) {
+        return recover_by_bytes(rec, w, file, r);
+    }
+    e = recover_by_note(rec, w, file, r);
+    return e == ERR_CORRUPT ? recover_from_place(rec, w, file, r) : e;
 }
 
 /* What came very late, or under a higher limit on age, is older than what was read. */
@@ -140,7 +240,6 @@ static enum err recover_batch(struct recovery *rec, struct wal *w, uint64_t file
 {
     struct store *s = rec->s;
     struct seq_range one = {r->seq, r->seq};
-    struct batch *b;
     enum err e;
 
     if (r->seq == 0) {
@@ -148,6 +247,7 @@ static enum err recover_batch(struct recovery *rec, struct wal *w, uint64_t file
     }
     if (seqset_has(s->seen, &r->host, r->stream, r->seq)) {
         store_count_duplicate(s, &r->host);
+        wal_note(w, "", 0);
         return ERR_OK;
     }
     s->newest_ns = r->received_ns > s->newest_ns ? r->received_ns : s->newest_ns;
@@ -164,17 +264,10 @@ static enum err recover_batch(struct recovery *rec, struct wal *w, uint64_t file
     }
     if (sealed_has(&rec->sealed, &r->host, r->stream, r->seq)) {
         s->stats.recovered_sealed++;
+        wal_note(w, "", 0);
         return ERR_OK;
     }
-    e = wire_batch_decode_part(&b, 0, r->bytes, r->n); /* the log's checksum vouches for the rest */
-    if (e) {
-        return e == ERR_NOMEM ? e : ERR_CORRUPT;
-    }
-    e = memcmp(b->head.host.b, r->host.b, sizeof r->host.b) == 0
-            ? recover_into_head(s, w, file, r, b)
-            : ERR_CORRUPT;
-    wire_batch_free(b);
-    return e;
+    return recover_unsealed(rec, w, file, r);
 }
 
 static enum err recover_record(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r)
@@ -429,13 +522,22 @@ enum err store_recover(struct store *s, struct errmsg *why)
     if (e) {
         return e;
     }
+    buf_init(&rec.note, WAL_BYTES_MAX);
+    buf_init(&rec.record, WAL_RECORD_MAX);
+    arena_init(&rec.memory, BATCH_MEMORY);
     rec.segments = manifest_view(s->manifest);
-    e = rec.segments ? recover_all(&rec, why) : errmsg_set(why, ERR_NOMEM, "out of memory");
+    e = rec.segments && wire_decoder_create(&rec.decoder) == ERR_OK
+            ? recover_all(&rec, why)
+            : errmsg_set(why, ERR_NOMEM, "out of memory");
     if (!e) {
         head_publish(s->head);
         open_catalogue(s, rec.segments);
     }
     sealed_fini(&rec.sealed);
     manifest_list_release(rec.segments);
+    wire_decoder_destroy(rec.decoder);
+    arena_fini(&rec.memory);
+    buf_fini(&rec.record);
+    buf_fini(&rec.note);
     return e;
 }

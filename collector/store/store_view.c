@@ -18,10 +18,18 @@ bool store_differs(struct store *s, const char *host_name, const struct batch_he
     size_t host = head_view_find(state, host_name, &key->host);
     const struct head_batch *kept =
         host < head_view_hosts(state) ? head_view_batch(state, host, key->stream, key->seq) : NULL;
-    bool differs = kept && (kept->n != n || memcmp(kept->bytes, bytes, n) != 0);
+    bool same = !kept || kept->n == n;
 
+    if (kept && same) {
+        struct buf room;
+        const void *held;
+
+        buf_init(&room, WAL_RECORD_MAX);
+        same = head_batch_bytes(kept, &room, &held) || memcmp(held, bytes, n) == 0;
+        buf_fini(&room);
+    }
     head_view_release(state);
-    return differs;
+    return !same;
 }
 
 bool store_last_boot(struct store *s, const char *host_name, const struct uuid *host,
@@ -144,22 +152,37 @@ size_t store_view_find(const struct store_view *v, const char *name, const struc
     return head_view_find(v->head, name, id);
 }
 
-enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_ns,
+static enum err give_raw(const struct head_batch *b, struct buf *room,
+                         enum err (*each)(void *ctx, const struct store_raw *b), void *ctx)
+{
+    struct store_raw raw = {.stream = b->stream,
+                            .seq = b->seq,
+                            .received_ns = b->received_ns,
+                            .has_events = b->has_events,
+                            .n = b->n};
+    enum err e = head_batch_bytes(b, room, &raw.bytes);
+
+    return e == ERR_CORRUPT ? ERR_OK : e ? e : each(ctx, &raw); /* sealing counts it */
+}
+
+enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_ns, bool events_only,
                         enum err (*each)(void *ctx, const struct store_raw *b), void *ctx)
 {
     const struct head_batch **list;
+    struct buf room;
     size_t n;
     enum err e = head_view_batches(v->head, host, INT64_MIN, INT64_MAX, &list, &n);
 
     if (e) {
         return e;
     }
+    buf_init(&room, WAL_RECORD_MAX);
     for (size_t i = 0; i < n && !e; i++) {
-        const struct head_batch *b = list[i];
-        const struct store_raw raw = {b->stream, b->seq, b->received_ns, b->bytes, b->n};
+        bool wanted = list[i]->received_ns >= since_ns && (list[i]->has_events || !events_only);
 
-        e = b->received_ns >= since_ns ? each(ctx, &raw) : ERR_OK;
+        e = wanted ? give_raw(list[i], &room, each, ctx) : ERR_OK;
     }
+    buf_fini(&room);
     mem_free(list);
     return e;
 }

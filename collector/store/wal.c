@@ -23,6 +23,12 @@
  * sound record is looked for by magic and checksum. The seed is random, so that bytes inside
  * a batch, which a peer chooses, cannot pose as a record during that search.
  *
+ * Indexes. Beside a finished file stands what recovery needs of it (wal_index.h): ranges, and of
+ * each batch its place and a note of the store's. It is written without a sync when the next file
+ * begins and at a clean end; only synced records are in it, so whoever finds it sound need not read
+ * the file, not even the last one. Otherwise the file is read and the index made again, unless a
+ * record is damaged.
+ *
  * A removed file may come back after power loss, since removal is not synced: its batches are
  * sealed, and what segments list is left out (store_recover.c).
  *
@@ -35,8 +41,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/wal_replay.h"
-#include "common/buf.h"
+#include "collector/store/wal_impl.h"
 #include "common/fio_name.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -44,42 +49,16 @@
 #define COMMIT_MAX (1u << 30) /* a checkpoint of the largest fleet fits */
 #define FILES_MAX  65536u
 
-struct wal_file {
-    uint64_t number;
-    uint64_t bytes;
-    uint64_t held; /* batches in use */
-};
-
-struct wal {
-    struct wal_conf conf;
-    char *dir;
-    struct wal_file *files; /* by number; the last one is durable and the newest */
-    size_t n_files, cap_files;
-
-    struct fio_file *out; /* the file written to; NULL until the first commit */
-    uint64_t out_bytes;   /* durable length of it */
-    uint64_t out_seed;
-    int64_t out_window;
-
-    struct buf commit;    /* what the next write holds */
-    bool fresh;           /* it begins a new file: */
-    uint64_t next_number; /* its number and seed */
-    uint64_t next_seed;
-    int64_t next_window;
-    bool failed;
-    struct wal_stats stats;
-};
-
 /* -- names -- */
 
-static char *file_path(const struct wal *w, uint64_t number, const char *suffix)
+char *wal_path(const struct wal *w, uint64_t number, const char *suffix)
 {
     return fio_name_path(w->dir, "wal-", number, suffix);
 }
 
 /* -- the list of files -- */
 
-static enum err files_add(struct wal *w, uint64_t number)
+enum err wal_file_add(struct wal *w, uint64_t number)
 {
     if (w->n_files == FILES_MAX) {
         return ERR_FULL;
@@ -98,7 +77,7 @@ static enum err files_add(struct wal *w, uint64_t number)
     return ERR_OK;
 }
 
-static struct wal_file *files_find(const struct wal *w, uint64_t number)
+struct wal_file *wal_file_find(const struct wal *w, uint64_t number)
 {
     for (size_t i = w->n_files; i > 0; i--) {
         if (w->files[i - 1].number == number) {
@@ -108,186 +87,36 @@ static struct wal_file *files_find(const struct wal *w, uint64_t number)
     return NULL;
 }
 
-static void files_drop(struct wal *w, size_t i)
+void wal_file_drop(struct wal *w, size_t i)
 {
     w->n_files--;
     memmove(w->files + i, w->files + i + 1, (w->n_files - i) * sizeof *w->files);
 }
 
-/* -- recovery -- */
-
-/* The last file ends where its sound records end, durably. */
-static enum err repair_last(struct wal *w, struct fio_file *f, struct wal_file *file, uint64_t end)
+void wal_remove_index(const struct wal *w, uint64_t number)
 {
-    const struct fio *fio = w->conf.fio;
-    enum err e = ERR_OK;
+    char *path = wal_path(w, number, WAL_INDEX_SUFFIX);
 
-    if (end < file->bytes) {
-        w->stats.torn_bytes += file->bytes - end;
-        e = fio->truncate(fio->ctx, f, end);
-        file->bytes = end;
-    }
-    if (!e) {
-        e = fio->sync(fio->ctx, f);
-    }
-    return e ? e : fio->sync_dir(fio->ctx, w->dir);
-}
-
-/* Out of the way but kept: an older file whose header is unreadable. */
-static enum err set_aside(struct wal *w, const char *path, uint64_t number)
-{
-    char *aside = file_path(w, number, ".bad");
-    enum err e = ERR_NOMEM;
-
-    w->stats.bad_records++;
-    if (aside) {
-        e = w->conf.fio->rename(w->conf.fio->ctx, path, aside);
-    }
-    mem_free(aside);
-    return e;
-}
-
-/* A file under recovery, as the replay callback needs to know it. */
-struct recovery {
-    struct wal *w;
-    uint64_t number;
-};
-
-static enum err replay_record(void *ctx, const struct wal_record *r)
-{
-    struct recovery *rec = ctx;
-
-    return rec->w->conf.replay(rec->w->conf.ctx, rec->w, rec->number, r);
-}
-
-static enum err replay_file(struct wal *w, struct fio_file *f, const struct wal_file *file,
-                            bool last, uint64_t *end)
-{
-    struct recovery rec = {w, file->number};
-    struct wal_replay job = {w->conf.fio, f, file->bytes, last, replay_record, &rec};
-    struct wal_replayed done;
-    enum err e = wal_replay(&done, &job);
-
-    if (e) {
-        return e;
-    }
-    *end = done.end;
-    w->stats.bad_records += done.bad_records;
-    w->stats.replayed_bytes += done.end;
-    return ERR_OK;
-}
-
-/* Replays file i; *gone when nothing in it can be read and it was put away. */
-static enum err recover_file(struct wal *w, size_t i, const char *path, bool *gone)
-{
-    const struct fio *fio = w->conf.fio;
-    struct wal_file *file = &w->files[i];
-    bool last = i + 1 == w->n_files;
-    struct fio_file *f;
-    uint64_t end = 0;
-    enum err e = fio->open(fio->ctx, &f, path);
-
-    if (e) {
-        return e;
-    }
-    e = fio->size(fio->ctx, f, &file->bytes);
-    if (!e) {
-        e = replay_file(w, f, file, last, &end);
-    }
-    *gone = !e && end == 0;
-    if (!e && last && !*gone) {
-        e = repair_last(w, f, file, end);
-    }
-    fio->close(fio->ctx, f);
-    if (!e && *gone) {
-        w->stats.torn_bytes += last ? file->bytes : 0;
-        e = last ? fio->remove(fio->ctx, path) : set_aside(w, path, file->number);
-    }
-    return e;
-}
-
-static enum err collect_name(void *ctx, const char *name)
-{
-    struct wal *w = ctx;
-    uint64_t number;
-
-    return fio_name_parse(&number, name, "wal-", ".log") ? files_add(w, number) : ERR_OK;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const struct wal_file *x = a, *y = b;
-
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
-static uint64_t total_bytes(struct wal *w)
-{
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < w->n_files; i++) {
-        const struct fio *fio = w->conf.fio;
-        char *path = file_path(w, w->files[i].number, ".log");
-        struct fio_file *f;
-        uint64_t bytes = 0;
-
-        if (path && fio->open(fio->ctx, &f, path) == ERR_OK) {
-            err_ignore(fio->size(fio->ctx, f, &bytes));
-            fio->close(fio->ctx, f);
-        }
-        total += bytes;
-        mem_free(path);
-    }
-    return total;
-}
-
-static enum err recover_one(struct wal *w, size_t i, bool *gone, struct errmsg *why)
-{
-    char *path = file_path(w, w->files[i].number, ".log");
-    enum err e = path ? recover_file(w, i, path, gone) : ERR_NOMEM;
-
-    if (e == ERR_VERSION) {
-        errmsg_set(why, e, "%s was written by a newer version of the collector: use that one",
-                   path);
-    } else if (e) {
-        errmsg_set(why, e, "cannot recover %s: %s", path ? path : w->dir, err_text(e));
+    if (path) {
+        err_ignore(w->conf.fio->remove(w->conf.fio->ctx, path));
     }
     mem_free(path);
-    return e;
 }
 
-static enum err recover(struct wal *w, struct errmsg *why)
+void wal_finish_index(struct wal *w, const struct wal_index *x, uint64_t number)
 {
-    uint64_t done = 0, total;
-    enum err e = os_list_dir(w->dir, collect_name, w);
+    struct wal_file *file = wal_file_find(w, number);
+    char *path = wal_path(w, number, WAL_INDEX_SUFFIX);
 
-    if (e) {
-        return errmsg_set(why, e, "cannot list %s: %s", w->dir, err_text(e));
+    if (file && path && wal_index_write(x, w->conf.fio, path, number, file->bytes) == ERR_OK) {
+        file->index_bytes = x->records.n;
+    } else {
+        w->stats.unindexed++;
     }
-    if (w->n_files > 0) {
-        qsort(w->files, w->n_files, sizeof *w->files, by_number);
-        w->next_number = w->files[w->n_files - 1].number;
-    }
-    total = w->conf.progress ? total_bytes(w) : 0;
-    for (size_t i = 0; i < w->n_files;) {
-        bool gone = false;
-
-        e = recover_one(w, i, &gone, why);
-        if (e) {
-            return e;
-        }
-        done += w->files[i].bytes;
-        if (w->conf.progress) {
-            w->conf.progress(w->conf.ctx, done, total);
-        }
-        if (gone) {
-            files_drop(w, i);
-        } else {
-            i++;
-        }
-    }
-    return ERR_OK;
+    mem_free(path);
 }
+
+/* -- opening and closing -- */
 
 enum err wal_open(struct wal **out, const struct wal_conf *conf, struct errmsg *why)
 {
@@ -299,12 +128,14 @@ enum err wal_open(struct wal **out, const struct wal_conf *conf, struct errmsg *
     }
     w->conf = *conf;
     buf_init(&w->commit, COMMIT_MAX);
+    wal_index_init(&w->index);
+    wal_index_init(&w->next_index);
     w->dir = mem_strdup(conf->dir);
     if (!w->dir) {
         errmsg_set(why, e, "out of memory");
         goto fail;
     }
-    e = recover(w, why);
+    e = wal_recover(w, why);
     if (e) {
         goto fail;
     }
@@ -320,9 +151,14 @@ void wal_close(struct wal *w)
 {
     if (w) {
         if (w->out) {
+            if (!w->failed && w->commit.n == 0) {
+                wal_finish_index(w, &w->index, w->out_number);
+            }
             w->conf.fio->close(w->conf.fio->ctx, w->out);
         }
         buf_fini(&w->commit);
+        wal_index_fini(&w->index);
+        wal_index_fini(&w->next_index);
         mem_free(w->files);
         mem_free(w->dir);
         mem_free(w);
@@ -335,7 +171,7 @@ void wal_close(struct wal *w)
 static enum err begin_file(struct wal *w, int64_t now_ns)
 {
     uint64_t number = w->next_number + 1;
-    enum err e = files_add(w, number);
+    enum err e = wal_file_add(w, number);
 
     if (e) {
         return e;
@@ -345,6 +181,7 @@ static enum err begin_file(struct wal *w, int64_t now_ns)
         w->next_number = number;
         w->fresh = true;
         w->next_window = now_ns / w->conf.window_ns;
+        wal_index_begin(&w->next_index, w->next_seed);
         wal_header_put(&w->commit, w->next_number, w->next_seed);
         e = w->commit.bad ? w->commit.bad : w->conf.checkpoint(w->conf.ctx, w, now_ns);
     }
@@ -361,6 +198,16 @@ static bool file_is_over(const struct wal *w, int64_t now_ns)
 {
     return !w->out || w->out_bytes >= w->conf.file_bytes ||
            now_ns / w->conf.window_ns != w->out_window;
+}
+
+/* What was just added, from `before` to the end of the commit. */
+static void index_add(struct wal *w, const struct wal_record *r, size_t before)
+{
+    struct wal_record placed = *r;
+
+    placed.at = (w->fresh ? 0 : w->out_bytes) + before;
+    placed.size = (uint32_t)(w->commit.n - before);
+    wal_index_add(w->fresh ? &w->next_index : &w->index, &placed);
 }
 
 enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns, uint64_t *file)
@@ -388,6 +235,7 @@ enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns, uint
         w->commit.bad = ERR_OK;
         return e;
     }
+    index_add(w, r, before);
     if (file) {
         *file = w->files[w->n_files - 1].number;
     }
@@ -403,13 +251,14 @@ size_t wal_waiting(const struct wal *w)
 static enum err create_file(struct wal *w)
 {
     const struct fio *fio = w->conf.fio;
-    char *path = file_path(w, w->next_number, ".log");
+    char *path = wal_path(w, w->next_number, ".log");
     enum err e;
 
     if (!path) {
         return ERR_NOMEM;
     }
     if (w->out) {
+        wal_finish_index(w, &w->index, w->out_number);
         fio->close(fio->ctx, w->out);
         w->out = NULL;
     }
@@ -456,6 +305,11 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
         return errmsg_set(why, ERR_IO, "cannot write to the log in %s: %s", w->dir, err_text(e));
     }
     if (w->fresh) {
+        struct wal_index done = w->index;
+
+        w->index = w->next_index;
+        w->next_index = done;
+        w->out_number = w->next_number;
         w->out_seed = w->next_seed;
         w->out_window = w->next_window;
         w->fresh = false;
@@ -471,7 +325,7 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
 
 void wal_hold(struct wal *w, uint64_t file)
 {
-    struct wal_file *f = files_find(w, file);
+    struct wal_file *f = wal_file_find(w, file);
 
     if (f) {
         f->held++;
@@ -480,7 +334,7 @@ void wal_hold(struct wal *w, uint64_t file)
 
 void wal_release(struct wal *w, uint64_t file)
 {
-    struct wal_file *f = files_find(w, file);
+    struct wal_file *f = wal_file_find(w, file);
 
     if (f && f->held > 0) {
         f->held--;
@@ -493,10 +347,11 @@ void wal_trim(struct wal *w)
     size_t keep = w->fresh ? 2 : 1;
 
     for (size_t i = 0; i + keep < w->n_files && !w->failed;) {
-        char *path = w->files[i].held == 0 ? file_path(w, w->files[i].number, ".log") : NULL;
+        char *path = w->files[i].held == 0 ? wal_path(w, w->files[i].number, ".log") : NULL;
 
         if (path && w->conf.fio->remove(w->conf.fio->ctx, path) == ERR_OK) {
-            files_drop(w, i);
+            wal_remove_index(w, w->files[i].number);
+            wal_file_drop(w, i);
         } else {
             i++;
         }
@@ -528,6 +383,6 @@ void wal_stats(const struct wal *w, struct wal_stats *out)
     out->oldest = w->n_files ? w->files[0].number : 0;
     out->newest = w->n_files ? w->files[w->n_files - 1].number : 0;
     for (size_t i = 0; i < w->n_files; i++) {
-        out->bytes += w->files[i].bytes;
+        out->bytes += w->files[i].bytes + w->files[i].index_bytes;
     }
 }

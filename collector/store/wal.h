@@ -1,5 +1,6 @@
 /* The write-ahead log: what was accepted, verbatim, in files of one directory (format: wal.c).
  * Records are added to a commit in memory and become durable together by one write and one sync.
+ * Beside a finished file stands its index (wal_index.h), which recovery reads instead of it.
  * Bounds:  a record carries at most WAL_BYTES_MAX; a file ends with its window or when it reached
  *          file_bytes; files whose batches are all released are removed, except the newest.
  * Threads: one owner.
@@ -20,6 +21,7 @@ struct wal_stats {
     uint64_t replayed_bytes;
     uint64_t torn_bytes;  /* cut from the end of the last file */
     uint64_t bad_records; /* spans of unreadable bytes in older files, and unknown kinds */
+    uint64_t unindexed;   /* files finished without an index: the next opening reads them */
     uint64_t files, bytes;
     uint64_t oldest, newest; /* numbers of files; 0 = none */
 };
@@ -32,8 +34,9 @@ struct wal_conf {
 
     /* Writes the checkpoint of a new file by wal_add. Called from inside wal_add. */
     enum err (*checkpoint)(void *ctx, struct wal *w, int64_t now_ns);
-    /* A record read back, valid during the call. ERR_CORRUPT: counted, goes on; other errors end
-     * wal_open. A batch that stays in use takes a reference by wal_hold(file). */
+    /* A record read back, valid during the call; without content (`bytes` is NULL, `from` is not)
+     * when an index told of it. ERR_CORRUPT: counted, goes on; other errors end wal_open. A batch
+     * that stays in use takes a reference by wal_hold(file). */
     enum err (*replay)(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r);
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes); /* may be NULL */
     void *ctx;
@@ -43,6 +46,9 @@ struct wal_conf {
  * on in a new file with the first commit.
  * Errors: ERR_IO, ERR_ACCESS, ERR_NOMEM, ERR_VERSION (a file of a newer format), and replay's */
 NODISCARD enum err wal_open(struct wal **out, const struct wal_conf *conf, struct errmsg *why);
+/* From inside replay: the note of a batch whose content was given; copied. Files of which every
+ * batch has one get an index, so that the next opening need not read them. */
+void wal_note(struct wal *w, const void *note, size_t n);
 void wal_close(struct wal *w); /* what was added but not committed is lost; NULL is allowed */
 
 /* Adds to the commit under way. *file (may be NULL) is where it will be.

@@ -18,7 +18,10 @@
 enum wal_kind {
     WAL_BATCH = 1,  /* an encoded batch */
     WAL_RANGES = 2, /* sequence ranges of (host, stream) in older files: the checkpoint */
+    WAL_PLACE = 3,  /* in an index (wal_index.h): where a batch lies */
 };
+
+struct wal_source;
 
 struct wal_record {
     uint16_t kind; /* enum wal_kind; recovery skips and counts others */
@@ -30,6 +33,16 @@ struct wal_record {
     struct str host_name;     /* at most MODEL_HOST_NAME_MAX */
     const void *bytes;
     size_t n;
+
+    /* Not part of the bytes. Of what is read back, its place in the file: */
+    uint64_t at;
+    uint32_t size;
+    /* and when `bytes` is NULL, because an index told of it, where it can be had (borrowed). */
+    struct wal_source *from;
+    /* What the owner wants back with it from an index; NULL: it cannot be in one. Empty: no more
+     * than what is above. */
+    const void *note;
+    size_t note_n;
 };
 
 /* Appended to b, whose failure latches. The record must be within its bounds. */

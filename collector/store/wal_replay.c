@@ -109,6 +109,8 @@ static enum err scan_all(struct scan *s, uint64_t *end)
             e = scan_resync(s, &at, &r, &used);
         }
         if (!e) {
+            r.at = at;
+            r.size = (uint32_t)used;
             at += used;
             e = deliver(s, &r);
         }

@@ -1,0 +1,300 @@
+/* Opening the log: every file in order, by its index where that is sound, else by reading it. */
+#include <stdlib.h>
+
+#include "collector/store/wal_impl.h"
+#include "collector/store/wal_replay.h"
+#include "common/fio_name.h"
+#include "common/mem.h"
+#include "common/os.h"
+
+#define SOURCES_MAX 256u /* files that stay open; of further ones the batches are read */
+
+/* The last file ends where its sound records end, durably. */
+static enum err repair_last(struct wal *w, struct fio_file *f, struct wal_file *file, uint64_t end)
+{
+    const struct fio *fio = w->conf.fio;
+    enum err e = ERR_OK;
+
+    if (end < file->bytes) {
+        w->stats.torn_bytes += file->bytes - end;
+        e = fio->truncate(fio->ctx, f, end);
+        file->bytes = end;
+    }
+    if (!e) {
+        e = fio->sync(fio->ctx, f);
+    }
+    return e ? e : fio->sync_dir(fio->ctx, w->dir);
+}
+
+/* Out of the way but kept: an older file whose header is unreadable. */
+static enum err set_aside(struct wal *w, const char *path, uint64_t number)
+{
+    char *aside = wal_path(w, number, ".bad");
+    enum err e = ERR_NOMEM;
+
+    w->stats.bad_records++;
+    if (aside) {
+        e = w->conf.fio->rename(w->conf.fio->ctx, path, aside);
+    }
+    mem_free(aside);
+    return e;
+}
+
+/* A file under recovery, as the replay callback needs to know it. */
+struct recovery {
+    struct wal *w;
+    uint64_t number;
+};
+
+static enum err replay_indexed(void *ctx, const struct wal_record *r)
+{
+    struct recovery *rec = ctx;
+    enum err e = rec->w->conf.replay(rec->w->conf.ctx, rec->w, rec->number, r);
+
+    rec->w->stats.bad_records += e == ERR_CORRUPT;
+    return e == ERR_CORRUPT ? ERR_OK : e;
+}
+
+/* ERR_NOTFOUND: there is no sound index, the file has to be read. */
+static enum err replay_index(struct wal *w, struct wal_file *file, struct wal_source *log)
+{
+    struct recovery rec = {w, file->number};
+    char *path = wal_path(w, file->number, WAL_INDEX_SUFFIX);
+    struct wal_index_job job = {.fio = w->conf.fio,
+                                .path = path,
+                                .number = file->number,
+                                .log_bytes = file->bytes,
+                                .log = log,
+                                .each = replay_indexed,
+                                .ctx = &rec};
+    uint64_t bytes;
+    enum err e = path ? wal_index_replay(&job, &bytes) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e) {
+        return e;
+    }
+    file->index_bytes = bytes;
+    w->stats.replayed_bytes += bytes;
+    w->n_sources += file->held > 0;
+    return ERR_OK;
+}
+
+void wal_note(struct wal *w, const void *note, size_t n)
+{
+    if (w->replaying) {
+        struct wal_record r = *w->replaying;
+
+        r.note = note;
+        r.note_n = n;
+        wal_index_add(&w->index, &r);
+        w->replaying = NULL;
+    }
+}
+
+static enum err replay_record(void *ctx, const struct wal_record *r)
+{
+    struct recovery *rec = ctx;
+    struct wal *w = rec->w;
+    enum err e;
+
+    w->replaying = r;
+    e = w->conf.replay(w->conf.ctx, w, rec->number, r);
+    if (w->replaying) { /* nothing was noted */
+        wal_index_add(&w->index, r);
+        w->replaying = NULL;
+    }
+    return e;
+}
+
+/* *end: how far it is sound; 0: not even its header. */
+static enum err replay_file(struct wal *w, struct fio_file *f, const struct wal_file *file,
+                            bool last, uint64_t *end)
+{
+    struct recovery rec = {w, file->number};
+    struct wal_replay job = {w->conf.fio, f, file->bytes, last, replay_record, &rec};
+    struct wal_replayed done;
+    enum err e = wal_replay(&done, &job);
+
+    if (e) {
+        return e;
+    }
+    *end = done.end;
+    w->index.lacking = w->index.lacking || done.bad_records > 0; /* counted at every opening */
+    w->stats.bad_records += done.bad_records;
+    w->stats.replayed_bytes += done.end;
+    return ERR_OK;
+}
+
+/* Without the index: read, repaired where it is the last, and given an index. */
+static enum err recover_by_reading(struct wal *w, struct fio_file *f, struct wal_file *file,
+                                   bool last, bool *gone)
+{
+    uint64_t end = 0;
+    enum err e = replay_file(w, f, file, last, &end);
+
+    *gone = !e && end == 0;
+    if (e || *gone) {
+        return e;
+    }
+    e = last ? repair_last(w, f, file, end) : ERR_OK;
+    if (!e) {
+        wal_finish_index(w, &w->index, file->number);
+    }
+    return e;
+}
+
+/* *source: owns f, when there is one and its header is sound. */
+static enum err recover_opened(struct wal *w, struct fio_file *f, struct wal_file *file,
+                               struct wal_source **source, bool last, bool *gone)
+{
+    enum err e = wal_source_create(source, w->conf.fio, f);
+
+    w->index.lacking = true;
+    if (e == ERR_NOMEM || e == ERR_IO) {
+        return e;
+    }
+    if (!e) {
+        e = w->n_sources < SOURCES_MAX ? replay_index(w, file, *source) : ERR_NOTFOUND;
+        if (e != ERR_NOTFOUND) {
+            return e;
+        }
+        wal_index_begin(&w->index, wal_source_seed(*source));
+    }
+    return recover_by_reading(w, f, file, last, gone);
+}
+
+/* Recovers file i; *gone when nothing in it can be read and it was put away. */
+static enum err recover_file(struct wal *w, size_t i, const char *path, bool *gone)
+{
+    const struct fio *fio = w->conf.fio;
+    struct wal_file *file = &w->files[i];
+    bool last = i + 1 == w->n_files;
+    struct wal_source *source = NULL;
+    struct fio_file *f;
+    enum err e = fio->open(fio->ctx, &f, path);
+
+    if (e) {
+        return e;
+    }
+    e = fio->size(fio->ctx, f, &file->bytes);
+    if (!e) {
+        e = recover_opened(w, f, file, &source, last, gone);
+    }
+    if (source) {
+        wal_source_unref(source);
+    } else {
+        fio->close(fio->ctx, f);
+    }
+    if (!e && *gone) {
+        w->stats.torn_bytes += last ? file->bytes : 0;
+        e = last ? fio->remove(fio->ctx, path) : set_aside(w, path, file->number);
+    }
+    return e;
+}
+
+static enum err collect_name(void *ctx, const char *name)
+{
+    struct wal *w = ctx;
+    uint64_t number;
+
+    return fio_name_parse(&number, name, "wal-", ".log") ? wal_file_add(w, number) : ERR_OK;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct wal_file *x = a, *y = b;
+
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static uint64_t total_bytes(struct wal *w)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < w->n_files; i++) {
+        const struct fio *fio = w->conf.fio;
+        char *path = wal_path(w, w->files[i].number, ".log");
+        struct fio_file *f;
+        uint64_t bytes = 0;
+
+        if (path && fio->open(fio->ctx, &f, path) == ERR_OK) {
+            err_ignore(fio->size(fio->ctx, f, &bytes));
+            fio->close(fio->ctx, f);
+        }
+        total += bytes;
+        mem_free(path);
+    }
+    return total;
+}
+
+static enum err recover_one(struct wal *w, size_t i, bool *gone, struct errmsg *why)
+{
+    char *path = wal_path(w, w->files[i].number, ".log");
+    enum err e = path ? recover_file(w, i, path, gone) : ERR_NOMEM;
+
+    if (e == ERR_VERSION) {
+        errmsg_set(why, e, "%s was written by a newer version of the collector: use that one",
+                   path);
+    } else if (e) {
+        errmsg_set(why, e, "cannot recover %s: %s", path ? path : w->dir, err_text(e));
+    }
+    mem_free(path);
+    return e;
+}
+
+/* An index whose file is gone. */
+static enum err drop_orphan(void *ctx, const char *name)
+{
+    struct wal *w = ctx;
+    uint64_t number;
+
+    if (fio_name_parse(&number, name, "wal-", WAL_INDEX_SUFFIX) && !wal_file_find(w, number)) {
+        wal_remove_index(w, number);
+    }
+    return ERR_OK;
+}
+
+static enum err recover_all(struct wal *w, struct errmsg *why)
+{
+    uint64_t done = 0, total;
+    enum err e = os_list_dir(w->dir, collect_name, w);
+
+    if (e) {
+        return errmsg_set(why, e, "cannot list %s: %s", w->dir, err_text(e));
+    }
+    if (w->n_files > 0) {
+        qsort(w->files, w->n_files, sizeof *w->files, by_number);
+        w->next_number = w->files[w->n_files - 1].number;
+    }
+    total = w->conf.progress ? total_bytes(w) : 0;
+    for (size_t i = 0; i < w->n_files;) {
+        bool gone = false;
+
+        e = recover_one(w, i, &gone, why);
+        if (e) {
+            return e;
+        }
+        done += w->files[i].bytes;
+        if (w->conf.progress) {
+            w->conf.progress(w->conf.ctx, done, total);
+        }
+        if (gone) {
+            wal_file_drop(w, i);
+        } else {
+            i++;
+        }
+    }
+    return ERR_OK;
+}
+
+enum err wal_recover(struct wal *w, struct errmsg *why)
+{
+    enum err e = recover_all(w, why);
+
+    if (e) {
+        return e;
+    }
+    e = os_list_dir(w->dir, drop_orphan, w);
+    return e ? errmsg_set(why, e, "cannot list %s: %s", w->dir, err_text(e)) : ERR_OK;
+}

@@ -1,0 +1,388 @@
+/* A store that was closed or killed is the same after opening, whether the log was read or its
+ * indexes were: hosts, instances, batches to the byte, accounts. */
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/store/store_read.h"
+#include "collector/store/wal_index.h"
+#include "collector/store/wal_replay.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/store_rig.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define SECOND  1000000000LL
+#define HOSTS   3
+#define BATCHES 60 /* of each host, ten minutes: three files of the log */
+
+static struct rig rig;
+
+static int setup(void **state)
+{
+    (void)state;
+    rig_init(&rig);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_fini(&rig);
+    return 0;
+}
+
+static void fill(void)
+{
+    struct fleetgen *g[HOSTS];
+
+    for (uint64_t h = 0; h < HOSTS; h++) {
+        g[h] = rig_host(h + 1);
+    }
+    rig_open(&rig);
+    for (int i = 0; i < BATCHES * HOSTS; i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g[i % HOSTS], 10);
+        if (i % 2) {
+            b.clock = (struct host_offset){true, i % 4 == 1, i, i % 4 == 1 ? 5 : 0};
+        }
+        assert_ok(rig_put(&rig, &b));
+        rig_batch_fini(&b);
+    }
+    for (int h = 0; h < HOSTS; h++) {
+        fleetgen_destroy(g[h]);
+    }
+}
+
+/* -- everything that the store says, as text -- */
+
+static enum err tell_raw(void *ctx, const struct store_raw *r)
+{
+    struct buf *b = ctx;
+
+    buf_printf(b, "raw %llu %llu %lld %d %zu:", (unsigned long long)r->stream,
+               (unsigned long long)r->seq, (long long)r->received_ns, r->has_events, r->n);
+    buf_put(b, r->bytes, r->n);
+    return b->bad;
+}
+
+static enum err tell_instance(void *ctx, const struct uuid *boot, const struct proc_info *i)
+{
+    struct buf *b = ctx;
+
+    buf_put(b, boot->b, sizeof boot->b);
+    buf_printf(b, "inst %u %llu %u %u %u %u %llu %u %u %lld %lld %.*s %.*s %.*s %.*s\n",
+               (unsigned)i->id.pid, (unsigned long long)i->id.start, (unsigned)i->have, i->origin,
+               i->cpu_origin, (unsigned)i->parent_pid, (unsigned long long)i->parent_start,
+               (unsigned)i->session_id, (unsigned)i->exit_code, (long long)i->create_ns,
+               (long long)i->exit_ns, (int)i->name.n, i->name.p, (int)i->image.n, i->image.p,
+               (int)i->command_line.n, i->command_line.p, (int)i->user.n, i->user.p);
+    return b->bad;
+}
+
+static enum err tell_account(void *ctx, const struct rest_account *a)
+{
+    struct buf *b = ctx;
+
+    buf_printf(b, "account %llu %llu %llu %u %lld %lld %zu %zu\n", (unsigned long long)a->batches,
+               (unsigned long long)a->ticks, (unsigned long long)a->events, (unsigned)a->flags,
+               (long long)a->first_ns, (long long)a->last_ns, a->n_counts, a->n_streams);
+    return b->bad;
+}
+
+static enum err tell_block(void *ctx, const struct store_block *x)
+{
+    struct buf *b = ctx;
+
+    buf_printf(b, "block %llu %zu %zu %zu %zu\n", (unsigned long long)x->batch->head.seq,
+               x->batch->n_ticks, x->batch->n_runs, x->batch->n_events, x->batch->n_ledger);
+    return b->bad;
+}
+
+static void tell_host(struct buf *b, const struct store_view *v, size_t i)
+{
+    const struct store_host *h = store_view_host(v, i);
+    const struct store_instances all = {.since_ns = 0, .until_ns = INT64_MAX};
+    const struct store_range range = {
+        .since_ns = 0, .until_ns = INT64_MAX, .made_since_ns = INT64_MIN, .metrics = UINT64_MAX};
+
+    buf_put(b, h->boot.b, sizeof h->boot.b);
+    buf_printf(b, "%s %s %u %u %lld %lld %d %u %d %d %lld %lld %lld %llu %llu %llu %llu\n", h->name,
+               h->source, (unsigned)h->flags, (unsigned)h->cpus, (long long)h->first_ns,
+               (long long)h->last_ns, h->has_alive, (unsigned)h->alive, h->clock.known,
+               h->clock.bounded, (long long)h->clock.offset_ns, (long long)h->clock.error_ns,
+               (long long)h->received_ns, (unsigned long long)h->batches,
+               (unsigned long long)h->gaps, (unsigned long long)h->lost_events,
+               (unsigned long long)h->held);
+    assert_ok(store_each_instance(v, i, &all, tell_instance, b));
+    assert_ok(store_scan_raw(v, i, INT64_MIN, false, tell_raw, b));
+    assert_ok(store_scan_accounts(v, i, &range, tell_account, tell_block, b));
+    assert_ok(store_scan_blocks(v, i, &range, tell_block, b));
+}
+
+static void tell_all(struct buf *b)
+{
+    struct store_view *v;
+
+    buf_init(b, 64u << 20);
+    assert_ok(store_view_open(&v, rig.store));
+    assert_int_equal(store_view_hosts(v), HOSTS);
+    for (size_t i = 0; i < store_view_hosts(v); i++) {
+        tell_host(b, v, i);
+    }
+    store_view_close(v);
+    assert_ok(b->bad);
+}
+
+static void check_same(const struct buf *want)
+{
+    struct buf b;
+
+    tell_all(&b);
+    assert_int_equal(b.n, want->n);
+    assert_memory_equal(b.p, want->p, b.n);
+    buf_fini(&b);
+}
+
+/* -- files of the log -- */
+
+struct naming {
+    const char *ending;
+    size_t n;
+    uint64_t bytes;
+    void (*each)(const char *path);
+};
+
+static enum err name_one(void *ctx, const char *name)
+{
+    struct naming *x = ctx;
+    size_t n = strlen(name), k = strlen(x->ending);
+    char path[600];
+
+    if (n > k && strcmp(name + n - k, x->ending) == 0) {
+        snprintf(path, sizeof path, "%s/wal/%s", rig.dir, name);
+        x->n++;
+        if (x->each) {
+            x->each(path);
+        }
+    }
+    return ERR_OK;
+}
+
+static size_t each_file(const char *ending, void (*each)(const char *path))
+{
+    struct naming x = {.ending = ending, .each = each};
+    char dir[300];
+
+    snprintf(dir, sizeof dir, "%s/wal", rig.dir);
+    assert_ok(os_list_dir(dir, name_one, &x));
+    return x.n;
+}
+
+static void remove_file(const char *path)
+{
+    assert_ok(os_remove(path));
+}
+
+static uint64_t read_bytes(void)
+{
+    struct store_stats stats;
+
+    store_stats(rig.store, &stats);
+    assert_int_equal(stats.bad_records, 0);
+    assert_int_equal(stats.recovered_batches, HOSTS * BATCHES);
+    return stats.recovered_bytes;
+}
+
+static void the_store_is_the_same_by_index_and_by_reading(void **state)
+{
+    uint64_t by_index, by_reading;
+    struct buf want;
+
+    (void)state;
+    fill();
+    tell_all(&want);
+    rig_close(&rig);
+    assert_int_equal(each_file(".idx", NULL), each_file(".log", NULL));
+    rig_open(&rig);
+    check_same(&want);
+    by_index = read_bytes();
+    rig_close(&rig);
+    each_file(".idx", remove_file);
+    rig_open(&rig);
+    check_same(&want);
+    by_reading = read_bytes();
+    assert_true(by_index < by_reading);
+    assert_int_equal(each_file(".idx", NULL), each_file(".log", NULL)); /* made again */
+    rig_close(&rig);
+    rig_open(&rig);
+    check_same(&want);
+    assert_int_equal(read_bytes(), by_index);
+    buf_fini(&want);
+}
+
+static void what_was_recovered_by_index_is_sealed_as_if_it_had_stayed(void **state)
+{
+    struct buf want, got;
+
+    (void)state;
+    for (int life = 0; life < 2; life++) {
+        fill();
+        if (life) {
+            rig_close(&rig);
+            rig_open(&rig);
+        }
+        rig_set_now(RIG_T0 + 3000 * SECOND);
+        assert_ok(store_seal_now(rig.store, rig_now()));
+        assert_int_equal(rig_count_all(&rig), HOSTS * BATCHES);
+        tell_all(life ? &got : &want);
+        rig_fini(&rig);
+        rig_init(&rig);
+    }
+    assert_int_equal(got.n, want.n);
+    assert_memory_equal(got.p, want.p, got.n);
+    buf_fini(&got);
+    buf_fini(&want);
+}
+
+/* An index whose notes say nothing, or something else, with all checksums right. */
+struct other_notes {
+    struct wal_index x;
+    const char *note;
+};
+
+static enum err index_one(void *ctx, const struct wal_record *r)
+{
+    struct other_notes *x = ctx;
+    struct wal_record noted = *r;
+
+    noted.note = x->note;
+    noted.note_n = strlen(x->note);
+    wal_index_add(&x->x, &noted);
+    return ERR_OK;
+}
+
+static const char *note_instead;
+
+static void index_again(const char *path)
+{
+    const struct fio *fio = fio_os();
+    struct other_notes x = {.note = note_instead};
+    struct wal_replay job = {.fio = fio, .each = index_one, .ctx = &x};
+    struct wal_replayed done;
+    struct wal_source *s;
+    struct fio_file *f;
+    unsigned long long number;
+    char index[700];
+
+    assert_ok(fio->open(fio->ctx, &f, path));
+    assert_ok(fio->size(fio->ctx, f, &job.size));
+    assert_ok(wal_source_create(&s, fio, f));
+    job.f = f;
+    wal_index_init(&x.x);
+    wal_index_begin(&x.x, wal_source_seed(s));
+    assert_ok(wal_replay(&done, &job));
+    snprintf(index, sizeof index, "%.*s.idx", (int)(strlen(path) - 4), path);
+    assert_int_equal(sscanf(strrchr(path, '-'), "-%llx", &number), 1);
+    assert_ok(wal_index_write(&x.x, fio, index, number, job.size));
+    wal_index_fini(&x.x);
+    wal_source_unref(s);
+}
+
+static void a_note_of_no_use_makes_recovery_read_the_batch(void **state)
+{
+    static const char *const notes[] = {"", "nonsense", "\x01\x01", "\x02\x01\x01"};
+    struct buf want;
+
+    (void)state;
+    fill();
+    tell_all(&want);
+    for (size_t i = 0; i < COUNT_OF(notes); i++) {
+        rig_close(&rig);
+        note_instead = notes[i];
+        assert_true(each_file(".log", index_again) > 1);
+        rig_open(&rig);
+        (void)read_bytes();
+        check_same(&want);
+    }
+    buf_fini(&want);
+}
+
+/* -- damage in what was left in the log -- */
+
+static void spoil(const char *path)
+{
+    const struct fio *fio = fio_os();
+    struct fio_file *f;
+    uint64_t bytes;
+    uint8_t byte;
+    size_t got;
+
+    assert_ok(fio->open(fio->ctx, &f, path));
+    assert_ok(fio->size(fio->ctx, f, &bytes));
+    assert_ok(fio->read(fio->ctx, f, bytes - 20, &byte, 1, &got));
+    byte ^= 1;
+    assert_ok(fio->write(fio->ctx, f, bytes - 20, &byte, 1));
+    fio->close(fio->ctx, f);
+}
+
+static enum err count_block(void *ctx, const struct store_block *b)
+{
+    size_t *n = ctx;
+
+    (void)b;
+    (*n)++;
+    return ERR_OK;
+}
+
+static size_t count_blocks(struct store_used *used)
+{
+    const struct store_range range = {.since_ns = 0,
+                                      .until_ns = INT64_MAX,
+                                      .made_since_ns = INT64_MIN,
+                                      .metrics = UINT64_MAX,
+                                      .used = used};
+    struct store_view *v;
+    size_t n = 0;
+
+    *used = (struct store_used){.damaged = 0};
+    assert_ok(store_view_open(&v, rig.store));
+    for (size_t i = 0; i < store_view_hosts(v); i++) {
+        assert_ok(store_scan_blocks(v, i, &range, count_block, &n));
+    }
+    store_view_close(v);
+    return n;
+}
+
+/* Each file loses its last batch; answers say so, and the others are sealed. */
+static void a_batch_damaged_in_the_log_is_missing_and_told(void **state)
+{
+    struct store_used used;
+    size_t files;
+
+    (void)state;
+    fill();
+    rig_close(&rig);
+    files = each_file(".log", spoil);
+    rig_open(&rig);
+    assert_int_equal(count_blocks(&used), HOSTS * BATCHES - files);
+    assert_int_equal(used.damaged, files);
+    rig_set_now(RIG_T0 + 3000 * SECOND);
+    assert_ok(store_seal_now(rig.store, rig_now()));
+    assert_int_equal(rig_count_all(&rig), HOSTS * BATCHES - files);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(the_store_is_the_same_by_index_and_by_reading),
+        T(what_was_recovered_by_index_is_sealed_as_if_it_had_stayed),
+        T(a_note_of_no_use_makes_recovery_read_the_batch),
+        T(a_batch_damaged_in_the_log_is_missing_and_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
