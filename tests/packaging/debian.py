@@ -1,0 +1,150 @@
+"""A Debian of its own, for the tests of the packages: made by debootstrap from this system's own package sources, entered by chroot."""
+
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
+from fleet import ROOT, check, ensure, skip  # noqa: E402
+
+PACKAGES = ("procfleet", "procfleet-agent", "procfleet-collector")
+STATE = {"procfleet-agent": "procfleet-agent", "procfleet-collector": "procfleet"}  # package (and directory): user
+CONF = {"procfleet-agent": "/etc/procfleet/agent.yaml", "procfleet-collector": "/etc/procfleet/collector.yaml"}
+
+
+def run(*command, expect=0, env=None, timeout=900):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout,
+                          env=env, check=False)
+    text = done.stdout.decode(errors="replace")
+    if expect is not None and done.returncode != expect:
+        print("FAILED: %s gave %d\n%s" % (" ".join(command), done.returncode, text[-4000:]))
+        sys.exit(1)
+    return text
+
+
+def release_of_this_system():
+    """Its codename and the first of its package sources."""
+    with open("/etc/os-release") as f:
+        release = re.search(r"^VERSION_CODENAME=(\w+)", f.read(), re.M)
+    sources = run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages", expect=None)
+    for line in sources.splitlines():
+        uri, suite, component = (line.split() + ["", "", ""])[:3]
+        if release and suite == release.group(1) and component == "main":
+            return suite, uri
+    return None, None
+
+
+class Debian:
+    def __init__(self, top):
+        self.top = top
+        self.env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8",
+                    "HOME": "/root"}
+
+    def do(self, *command, expect=0):
+        return run("chroot", self.top, *command, expect=expect, env=self.env)
+
+    def as_user(self, user, *command, expect=0):
+        return self.do("runuser", "-u", user, "--", *command, expect=expect)
+
+    def path(self, inside):
+        return self.top + inside
+
+    def has(self, inside):
+        return os.path.lexists(self.path(inside))
+
+    def take(self, debs):
+        for deb in debs:
+            shutil.copy(deb, self.path("/tmp"))
+        return ["/tmp/" + os.path.basename(d) for d in debs]
+
+    def state(self, package):
+        return self.do("dpkg-query", "-W", "-f=${db:Status-Status}", package, expect=None).split("\n")[0]
+
+    def version(self, package):
+        return self.do("dpkg-query", "-W", "-f=${Version}", package)
+
+    def owner_and_mode(self, inside):
+        return self.do("stat", "-c", "%U %G %a", inside).strip()
+
+    def enabled(self, package):
+        return self.has("/etc/systemd/system/multi-user.target.wants/%s.service" % package)
+
+    def command_of(self, package):
+        for directory in ("/lib/systemd/system", "/usr/lib/systemd/system"):
+            if self.has("%s/%s.service" % (directory, package)):
+                with open(self.path("%s/%s.service" % (directory, package))) as f:
+                    return re.search(r"^ExecStart=(.+)$", f.read(), re.M).group(1).split()
+        return None
+
+    def start(self, user, command, log):
+        with open(self.path(log), "wb") as f:
+            return subprocess.Popen(["chroot", "--userspec=%s:%s" % (user, user), self.top, *command], env=self.env,
+                                    stdin=subprocess.DEVNULL, stdout=f, stderr=f)
+
+    def read(self, inside):
+        with open(self.path(inside), errors="replace") as f:
+            return f.read()
+
+
+def make_packages(out):
+    built = []
+    for more in ([], ["--version", "0.1.1"]):
+        to = os.path.join(out, "again" if more else "first")
+        run(os.path.join(ROOT, "scripts", "package-debian"), "--quick", "--out", to, *more, timeout=3000)
+        built.append(sorted(os.path.join(to, name) for name in os.listdir(to)))
+        check("three packages", len(built[-1]), 3)
+    return built
+
+
+def wait_for(what, condition, patience=60):
+    end = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > end:
+            ensure("waited %d s for %s" % (patience, what), False)
+        time.sleep(0.1)
+
+
+def edit(debian, **ports):
+    """An administrator's settings and certificates, as docs/operating.md says. Listeners that are not named have their usual port."""
+    with open(debian.path(CONF["procfleet-collector"]), "a") as f:
+        for name, port in ports.items():
+            f.write("listen.%s: '127.0.0.1:%d'\n" % (name, port))
+        f.write("# of the administrator\n")
+    with open(debian.path(CONF["procfleet-agent"]), "a") as f:
+        f.write("collector.addresses: ['127.0.0.1:%d']\n# of the administrator\n" % ports.get("ingest", 7420))
+    pki = "/var/lib/procfleet-collector/pki"
+    debian.as_user("procfleet", "procfleet-collector", "pki", "init", "--dir", pki)
+    debian.as_user("procfleet", "procfleet-collector", "pki", "issue", "--dir", pki, "--role", "collector", "--name", "collector",
+                   "--out", "/var/lib/procfleet-collector/tls")
+    debian.do("procfleet-collector", "pki", "issue", "--dir", pki, "--role", "agent", "--name", "inside", "--out", "/tmp/inside")
+    debian.do("sh", "-c", "cd /tmp/inside && install -d -o procfleet-agent -g procfleet-agent -m 700 /var/lib/procfleet-agent/tls && "
+              "install -o procfleet-agent -m 644 ca.pem /var/lib/procfleet-agent/tls/ca.pem && "
+              "install -o procfleet-agent -m 644 inside.pem /var/lib/procfleet-agent/tls/agent.pem && "
+              "install -o procfleet-agent -m 600 inside.key /var/lib/procfleet-agent/tls/agent.key")
+
+
+@contextlib.contextmanager
+def made(*included):
+    """A tree with these of Debian's packages, and ours in two versions, one after the other: (top, first, again)."""
+    if os.geteuid() != 0:
+        skip("a chroot needs root")
+    for tool in ("debootstrap", "chroot", "dpkg-shlibdeps", "apt-get"):
+        if not shutil.which(tool):
+            skip("%s is not installed" % tool)
+    suite, source = release_of_this_system()
+    if not suite:
+        skip("this system has no package source of its own release")
+    with tempfile.TemporaryDirectory(prefix="procfleet-debian-") as place:
+        top = os.path.join(place, "debian")
+        debs = make_packages(os.path.join(place, "debs"))
+        run("debootstrap", "--variant=minbase", "--include=" + ",".join(("adduser", *included)), suite, top, source, timeout=1800)
+        run("mount", "-t", "proc", "proc", os.path.join(top, "proc"))
+        try:
+            yield top, *debs
+        finally:
+            run("umount", os.path.join(top, "proc"))
