@@ -4,8 +4,9 @@
  *   handler: try --- something, loss, error, or no time to wait ---> answer
  *              \--- nothing --> waiting list --> thread: try again --> answer
  *
- * `lock` guards the list and the flags; entries themselves belong to the handler
- * until they are in the list and to the thread from then on. Nothing is tried or answered under it.
+ * `lock` guards the list and the flags, also those of its entries; the rest of an entry belongs to
+ * the handler until it is in the list and to the thread from then on. Nothing is tried or answered
+ * under it. Who waits has a place until it is answered; a certificate's name has only some of them.
  * A poll that somebody repeats from another connection while the first one waits ends the first:
  * who was killed and comes back leaves nothing behind. */
 #include "collector/feed/feed_serve.h"
@@ -29,6 +30,8 @@
 
 struct waiting {
     struct rpc_call *call;
+    char
+        name[sizeof((struct net_identity *)0)->name]; /* of the certificate: the call may be over */
     struct wire_poll *poll;
     struct roster_cursor seen;
     int64_t until_ns; /* monotonic */
@@ -44,9 +47,9 @@ struct feed_serve {
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *changed;
     bool stopping;
-    bool grown;      /* the feed, since the thread looked */
-    bool look;       /* one of the list wants to be looked at */
-    size_t n, taken; /* in the list; out of it while the thread tries them, their places kept */
+    bool grown; /* the feed, since the thread looked */
+    bool look;  /* one of the list wants to be looked at */
+    size_t n;
     struct waiting *list[FEED_WAITING_MAX];
 };
 
@@ -136,13 +139,28 @@ static void waiting_free(struct waiting *w)
     mem_free(w);
 }
 
-static bool same_subscription(const struct waiting *a, const struct waiting *b)
+static bool same_name(const struct waiting *a, const struct waiting *b)
 {
-    return a->poll->name.n && str_eq(a->poll->name, b->poll->name) &&
-           strcmp(rpc_call_peer(a->call)->name, rpc_call_peer(b->call)->name) == 0;
+    return strcmp(a->name, b->name) == 0;
 }
 
-/* Errors: ERR_FULL, ERR_CLOSED: `w` stays the caller's */
+static bool same_subscription(const struct waiting *a, const struct waiting *b)
+{
+    return a->poll->name.n && str_eq(a->poll->name, b->poll->name) && same_name(a, b);
+}
+
+/* Those of the same certificate's name that go on waiting. */
+static size_t own_waiting(const struct feed_serve *s, const struct waiting *w)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        n += !s->list[i]->over && same_name(s->list[i], w);
+    }
+    return n;
+}
+
+/* Errors: ERR_FULL (for all), ERR_BUSY (for this name), ERR_CLOSED: `w` stays the caller's */
 static enum err waiting_add(struct feed_serve *s, struct waiting *w)
 {
     enum err e = ERR_OK;
@@ -153,8 +171,10 @@ static enum err waiting_add(struct feed_serve *s, struct waiting *w)
     }
     if (s->stopping) {
         e = ERR_CLOSED;
-    } else if (s->n + s->taken == FEED_WAITING_MAX) {
+    } else if (s->n == FEED_WAITING_MAX) {
         e = ERR_FULL;
+    } else if (own_waiting(s, w) >= FEED_WAITING_EACH) {
+        e = ERR_BUSY;
     } else {
         w->fresh = true;
         s->list[s->n++] = w;
@@ -174,6 +194,22 @@ static int64_t wait_until(const struct rpc_call *call, const struct wire_poll *p
     return until < latest ? until : latest;
 }
 
+static void refuse_to_wait(struct rpc_call *call, enum err e)
+{
+    if (e == ERR_CLOSED) {
+        rpc_fail(call, RPC_UNAVAILABLE, CROWDED_MS, "the collector is stopping");
+    } else if (e == ERR_FULL) {
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, CROWDED_MS,
+                 "there is nothing yet, and %u polls wait already: ask again later",
+                 FEED_WAITING_MAX);
+    } else {
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, CROWDED_MS,
+                 "there is nothing yet, and %u polls of this certificate's name wait already: ask "
+                 "again later",
+                 FEED_WAITING_EACH);
+    }
+}
+
 static void on_poll(void *ctx, struct rpc_call *call)
 {
     struct feed_serve *s = ctx;
@@ -188,6 +224,7 @@ static void on_poll(void *ctx, struct rpc_call *call)
         return;
     }
     w->call = call;
+    memcpy(w->name, rpc_call_peer(call)->name, sizeof w->name);
     w->until_ns = wait_until(call, w->poll);
     if (poll_try(s, call, w->poll, &w->seen, os_mono_ns() < w->until_ns)) {
         waiting_free(w);
@@ -195,10 +232,7 @@ static void on_poll(void *ctx, struct rpc_call *call)
     }
     e = waiting_add(s, w);
     if (e) {
-        rpc_fail(call, e == ERR_FULL ? RPC_RESOURCE_EXHAUSTED : RPC_UNAVAILABLE, CROWDED_MS,
-                 e == ERR_FULL ? "there is nothing yet, and %u polls wait already: ask again later"
-                               : "the collector is stopping",
-                 FEED_WAITING_MAX);
+        refuse_to_wait(call, e);
         waiting_free(w);
     }
 }
@@ -228,34 +262,43 @@ static bool wait_for_reason(struct feed_serve *s, int64_t look_ns, bool *all)
     return go_on;
 }
 
-/* Those to be tried now, each once: what comes back goes to the end. */
+/* Those to be tried now, each once; they keep their places. */
 static size_t due(struct feed_serve *s, bool all, struct waiting *out[FEED_WAITING_MAX])
 {
     int64_t now = os_mono_ns();
     size_t n = 0;
 
     os_mutex_lock(s->lock);
-    for (size_t i = s->n; i > 0; i--) {
-        struct waiting *w = s->list[i - 1];
+    for (size_t i = 0; i < s->n; i++) {
+        struct waiting *w = s->list[i];
 
         if (all || w->fresh || w->over || w->until_ns <= now) {
             w->fresh = false;
-            s->list[i - 1] = s->list[--s->n];
             out[n++] = w;
         }
     }
-    s->taken = n;
     os_mutex_unlock(s->lock);
     return n;
 }
 
-/* Gives up the place of one that was taken, or puts it back there. */
+static bool may_wait(struct feed_serve *s, const struct waiting *w)
+{
+    bool may;
+
+    os_mutex_lock(s->lock);
+    may = !w->over && os_mono_ns() < w->until_ns;
+    os_mutex_unlock(s->lock);
+    return may;
+}
+
+/* Its place is free when it was answered. */
 static void waiting_return(struct feed_serve *s, struct waiting *w, bool answered)
 {
     os_mutex_lock(s->lock);
-    s->taken--;
-    if (!answered) {
-        s->list[s->n++] = w;
+    for (size_t i = s->n; answered && i > 0; i--) {
+        if (s->list[i - 1] == w) {
+            s->list[i - 1] = s->list[--s->n];
+        }
     }
     os_mutex_unlock(s->lock);
     if (answered) {
@@ -275,9 +318,9 @@ static void run(void *arg)
 
         for (size_t i = 0; i < n; i++) {
             struct waiting *w = now[i];
-            bool may_wait = !w->over && os_mono_ns() < w->until_ns;
+            bool may = may_wait(s, w);
 
-            waiting_return(s, w, poll_try(s, w->call, w->poll, &w->seen, may_wait));
+            waiting_return(s, w, poll_try(s, w->call, w->poll, &w->seen, may));
         }
         if (os_mono_ns() >= look_ns) {
             roster_expire(s->roster);
@@ -561,6 +604,9 @@ void feed_serve_stop(struct feed_serve *s)
     os_thread_join(s->thread);
     s->thread = NULL;
     n = due(s, true, left);
+    os_mutex_lock(s->lock);
+    s->n = 0;
+    os_mutex_unlock(s->lock);
     for (size_t i = 0; i < n; i++) {
         rpc_fail(left[i]->call, RPC_UNAVAILABLE, CROWDED_MS, "the collector is stopping");
         waiting_free(left[i]);

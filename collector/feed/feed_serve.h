@@ -1,15 +1,17 @@
 /* Fetch, Poll, Subscriptions and Unsubscribe: methods of the query listener. A Poll that finds
  * nothing waits without a thread of its own until the feed has something, or its time is over.
- * Bounds: FEED_WAITING_MAX polls wait; a further one is answered at once, with retry_after.
- * Threads: handlers on the RPC server's workers; feed_serve_wake from the publisher. */
+ * Bounds: FEED_WAITING_MAX polls wait, FEED_WAITING_EACH of one certificate's name; a further one
+ * is answered at once, with retry_after. Threads: handlers on the RPC server's workers;
+ * feed_serve_wake from the publisher. */
 #ifndef PROCFLEET_COLLECTOR_FEED_FEED_SERVE_H
 #define PROCFLEET_COLLECTOR_FEED_FEED_SERVE_H
 
 #include "collector/feed/roster.h"
 #include "common/rpc.h"
 
-#define FEED_METHODS     4
-#define FEED_WAITING_MAX 64u
+#define FEED_METHODS      4
+#define FEED_WAITING_MAX  64u
+#define FEED_WAITING_EACH 8u
 
 struct feed_serve;
 

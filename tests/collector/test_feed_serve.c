@@ -12,7 +12,8 @@
 #include "tests/support/t.h"
 
 #define PATIENCE (20 * CLK_S)
-#define MANY     (FEED_WAITING_MAX + 6)
+#define NAMES    (FEED_WAITING_MAX / FEED_WAITING_EACH + 1)
+#define MANY     (NAMES * FEED_WAITING_EACH)
 
 struct set {
     struct certs *pki;
@@ -223,28 +224,15 @@ static void a_poll_ends_when_its_time_is_over(void **state)
     assert_int_equal(end_poll(begin_poll(*state, "", 0)), 0);
 }
 
-/* Other calls are answered while as many wait as may. */
-static void waiting_polls_keep_nobody_waiting(void **state)
-{
-    struct set *t = *state;
-    struct rpc_pending *all[MANY];
-    size_t refusals = 0, updates = 0;
-    bool more;
+/* How a poll that did not wait, or waited for an update, ended. */
+struct ends {
+    size_t refusals, updates;
+};
 
-    for (size_t i = 0; i < MANY; i++) {
-        all[i] = begin_poll(t, "", 15000);
-    }
-    while (refusals < MANY - FEED_WAITING_MAX) {
-        refusals = 0;
-        for (size_t i = 0; i < MANY; i++) {
-            refusals += rpc_pending_ended(all[i]);
-        }
-        wire_fetch_reply_free(fetch(t, "event/none", 1, 0, &more));
-    }
-    feed_rig_events(&t->rig, "web-1", 1, 1, "x");
-    feed_serve_wake(t->serve);
-    refusals = 0;
-    for (size_t i = 0; i < MANY; i++) {
+static void end_all(struct ends *out, struct rpc_pending **all, size_t n)
+{
+    *out = (struct ends){0, 0};
+    for (size_t i = 0; i < n; i++) {
         struct rpc_result result;
         struct buf b;
         enum err e;
@@ -256,12 +244,86 @@ static void waiting_polls_keep_nobody_waiting(void **state)
             assert_int_equal(result.code, RPC_RESOURCE_EXHAUSTED);
             assert_true(result.retry_after_ms > 0);
         }
-        refusals += e != ERR_OK;
-        updates += e ? 0 : updates_in(&b);
+        out->refusals += e != ERR_OK;
+        out->updates += e ? 0 : updates_in(&b);
         buf_fini(&b);
     }
-    assert_int_equal(refusals, MANY - FEED_WAITING_MAX);
-    assert_int_equal(updates, FEED_WAITING_MAX);
+}
+
+/* Until so many were answered; other calls are, meanwhile. */
+static void wait_for_ends(struct set *t, struct rpc_pending **all, size_t n, size_t wanted)
+{
+    size_t ended = 0;
+    bool more;
+
+    while (ended < wanted) {
+        ended = 0;
+        for (size_t i = 0; i < n; i++) {
+            ended += rpc_pending_ended(all[i]);
+        }
+        wire_fetch_reply_free(fetch(t, "event/none", 1, 0, &more));
+    }
+}
+
+static void a_certificate_has_only_some_of_the_places(void **state)
+{
+    enum { OWN = FEED_WAITING_EACH + 5, ALL = OWN + 1 };
+    struct set *t = *state;
+    struct rpc_client *ann = t->client;
+    struct net_tls *ann_tls = t->own;
+    struct rpc_pending *all[ALL];
+    struct ends ends;
+
+    for (size_t i = 0; i < OWN; i++) {
+        all[i] = begin_poll(t, "", 15000);
+    }
+    wait_for_ends(t, all, OWN, OWN - FEED_WAITING_EACH);
+    t->client = NULL;
+    t->own = NULL;
+    dial(t, "bob");
+    all[OWN] = begin_poll(t, "", 15000);
+    feed_rig_events(&t->rig, "web-1", 1, 1, "x");
+    feed_serve_wake(t->serve);
+    end_all(&ends, all, ALL);
+    assert_int_equal(ends.refusals, OWN - FEED_WAITING_EACH);
+    assert_int_equal(ends.updates, FEED_WAITING_EACH + 1);
+    rpc_client_close(ann);
+    net_tls_free(ann_tls);
+}
+
+/* Other calls are answered while as many wait as may. */
+static void waiting_polls_keep_nobody_waiting(void **state)
+{
+    struct set *t = *state;
+    struct rpc_client *clients[NAMES];
+    struct net_tls *tls[NAMES];
+    struct rpc_pending *all[MANY];
+    struct ends ends;
+
+    for (size_t i = 0; i < NAMES; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "sub-%zu", i);
+        certs_issue(t->pki, PKI_SUBSCRIBE, name);
+        clients[i] = t->client;
+        tls[i] = t->own;
+        t->client = NULL;
+        t->own = NULL;
+        dial(t, name);
+        for (size_t k = 0; k < FEED_WAITING_EACH; k++) {
+            all[i * FEED_WAITING_EACH + k] = begin_poll(t, "", 15000);
+        }
+    }
+    wait_for_ends(t, all, MANY, MANY - FEED_WAITING_MAX);
+    feed_rig_events(&t->rig, "web-1", 1, 1, "x");
+    feed_serve_wake(t->serve);
+    end_all(&ends, all, MANY);
+    assert_int_equal(ends.refusals, MANY - FEED_WAITING_MAX);
+    assert_int_equal(ends.updates, FEED_WAITING_MAX);
+    for (size_t i = 0; i < NAMES; i++) {
+        rpc_client_close(clients[i]);
+        net_tls_free(tls[i]);
+    }
 }
 
 static void polling_the_same_again_ends_the_first(void **state)
@@ -525,6 +587,7 @@ int main(void)
         T(a_poll_waits_for_the_first_update),
         T(a_poll_with_something_to_say_does_not_wait),
         T(a_poll_ends_when_its_time_is_over),
+        T(a_certificate_has_only_some_of_the_places),
         T(waiting_polls_keep_nobody_waiting),
         T(polling_the_same_again_ends_the_first),
         T(stopping_answers_those_that_wait),
