@@ -66,6 +66,7 @@ static enum rpc_code code_of(enum err e)
     case ERR_FULL:
     case ERR_NOMEM:
         return RPC_RESOURCE_EXHAUSTED;
+    case ERR_BUSY:
     case ERR_IO:
     case ERR_NOSPACE:
     case ERR_ACCESS:
@@ -78,7 +79,9 @@ static enum rpc_code code_of(enum err e)
 static void fail(struct rpc_call *call, enum err e, const struct errmsg *why)
 {
     enum rpc_code code = code_of(e);
-    uint32_t retry_ms = code == RPC_UNAVAILABLE ? DISK_MS : e == ERR_NOMEM ? CROWDED_MS : 0;
+    uint32_t retry_ms = e == ERR_BUSY || e == ERR_NOMEM ? CROWDED_MS
+                        : code == RPC_UNAVAILABLE       ? DISK_MS
+                                                        : 0;
 
     rpc_fail(call, code, retry_ms, "%s", why->text[0] ? why->text : err_text(e));
 }

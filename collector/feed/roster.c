@@ -145,6 +145,8 @@ static void reconcile(struct roster *r, struct roster_sub *sub)
         s->dropped++;
         sub->dirty = true;
     }
+    /* Nothing else is lost at or before where it stands. */
+    sub->new_epoch = s->lost > 0 && s->lost_end <= s->at.position;
     known = s->at.position > s->floor ? s->at.position : s->floor;
     if (first > known) {
         s->lost += first - known;

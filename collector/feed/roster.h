@@ -50,8 +50,8 @@ struct roster_peer {
  * seen  all zero at first; of a poll that ended with ERR_END, how far it came: when it is tried
  *       again with that, nothing is acknowledged or read twice
  * Errors: ERR_END, ERR_INVALID (name, cursor: why says), ERR_FULL (subscriptions: why says;
- * memory), ERR_NOTFOUND (it was removed since it was tried first), ERR_IO, ERR_NOSPACE, ERR_ACCESS,
- * ERR_NOMEM */
+ * memory), ERR_NOTFOUND (it was removed since it was tried first), ERR_BUSY (the journal dropped
+ * what it was reading, again and again: why says), ERR_IO, ERR_NOSPACE, ERR_ACCESS, ERR_NOMEM */
 NODISCARD enum err roster_poll(struct roster *r, const struct roster_peer *peer,
                                const struct wire_poll *poll, struct roster_cursor *seen,
                                struct wire_poll_reply *reply, struct arena *memory,

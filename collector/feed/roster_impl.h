@@ -13,6 +13,7 @@ struct roster_sub {
     uint64_t told;      /* of s.lost, what a reply has told */
     int64_t written_ns; /* polled_ns in the file */
     bool dirty;         /* counters are ahead of the file */
+    bool new_epoch;     /* its loss is counted, and no cursor of this epoch was given yet */
 };
 
 struct roster {

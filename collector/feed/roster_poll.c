@@ -61,10 +61,16 @@ static void move_within(struct roster_state *s, uint64_t told, const struct rost
     s->at = *c;
 }
 
-static void acknowledge(struct roster_state *s, uint64_t told, const struct round *k)
+/* new_epoch: as of struct roster_sub. A cursor of another epoch that comes again changes nothing.
+ */
+static void acknowledge(struct roster_state *s, uint64_t told, bool new_epoch,
+                        const struct round *k)
 {
     struct roster_cursor c = k->cursor;
 
+    if (c.epoch != k->r->epoch && new_epoch) {
+        return;
+    }
     if (c.epoch != k->r->epoch) {
         s->at = (struct roster_cursor){k->r->epoch, k->first, 0};
         s->floor = k->first;
@@ -117,7 +123,7 @@ static enum err take_part(struct round *k, struct roster_sub **out, struct errms
     enum err e = ERR_OK;
 
     if (k->has_cursor) {
-        acknowledge(&s, sub ? sub->told : 0, k);
+        acknowledge(&s, sub ? sub->told : 0, sub && sub->new_epoch, k);
     }
     if (k->poll->has_filter) {
         s.filter = k->poll->filter;
@@ -136,6 +142,9 @@ static enum err take_part(struct round *k, struct roster_sub **out, struct errms
         }
     } else {
         sub->s.polled_ns = s.polled_ns;
+    }
+    if (!e && k->has_cursor) {
+        sub->new_epoch = k->cursor.epoch != r->epoch;
     }
     *out = sub;
     return e;
@@ -286,9 +295,10 @@ enum err roster_poll(struct roster *r, const struct roster_peer *peer, const str
 {
     struct round k = {.r = r, .peer = peer, .poll = poll, .seen = seen};
     struct roster_scan scan;
+    bool done = false;
     enum err e = check(&k, why);
 
-    for (unsigned i = 0; !e && i < TRIES_MAX; i++) {
+    for (unsigned i = 0; !e && !done && i < TRIES_MAX; i++) {
         scan = (struct roster_scan){
             .filter = &k.filter,
             .scope = peer->scope,
@@ -303,9 +313,10 @@ enum err roster_poll(struct roster *r, const struct roster_peer *peer, const str
         if (!e) {
             e = roster_scan(&scan, r->conf.journal);
         }
-        if (!e && !overtaken(&k)) {
-            break;
-        }
+        done = !e && !overtaken(&k);
+    }
+    if (!e && !done) {
+        e = errmsg_set(why, ERR_BUSY, "updates go faster than this poll reads them: ask again");
     }
     if (e) {
         return e;

@@ -383,6 +383,73 @@ static void another_epoch_with_nothing_in_it_is_told_once(void **state)
     assert_int_equal(c.dropped_now, 0);
 }
 
+static void another_epoch_is_counted_once_however_often_it_is_told(void **state)
+{
+    struct feed_rig_client c = client("a");
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_close(&rig);
+    feed_rig_forget_journal(&rig);
+    feed_rig_open(&rig);
+    feed_rig_events(&rig, "web-1", 7, 1, "x");
+    for (unsigned i = 0; i < 3; i++) { /* replies that got lost, and a restart between them */
+        assert_ok(feed_rig_poll(&rig, &c, false));
+        assert_pids(&c, 1, 7);
+        assert_int_equal(c.dropped_now, 1);
+        assert_int_equal(c.dropped, 1);
+        if (i == 1) {
+            feed_rig_close(&rig);
+            feed_rig_open(&rig);
+        }
+    }
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_events(&rig, "web-1", 8, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_int_equal(c.dropped_now, 0);
+    assert_int_equal(c.dropped, 1);
+}
+
+/* A journal that drops everything whenever a poll has found something: files that are read tell. */
+static struct fio racing;
+static unsigned opened, floods;
+static bool race_on;
+
+static enum err racing_open(void *ctx, struct fio_file **out, const char *path)
+{
+    if (race_on && opened++ % 3 == 0) { /* a record is opened twice, its head and then all of it */
+        race_on = false;
+        feed_rig_flood(&rig);
+        feed_rig_events(&rig, "web-1", 5, 1, "x");
+        race_on = true;
+        floods++;
+    }
+    return fio_unsynced()->open(ctx, out, path);
+}
+
+static void a_poll_that_is_overtaken_again_and_again_says_so(void **state)
+{
+    struct feed_rig_client c = client("a");
+
+    (void)state;
+    racing = *fio_unsynced();
+    racing.open = racing_open;
+    opened = floods = 0;
+    feed_rig_init(&rig, &racing);
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    race_on = true;
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_BUSY);
+    race_on = false;
+    assert_int_equal(floods, 8);
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_pids(&c, 1, 5);
+    assert_int_equal(c.dropped, 8); /* what went unseen, and nothing that came */
+    assert_int_equal(c.dropped_now, 8);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    feed_rig_fini(&rig);
+}
+
 /* -- samples -- */
 
 static void samples_come_when_they_are_asked_for(void **state)
@@ -683,6 +750,7 @@ int main(void)
         T(a_cursor_before_the_journals_begin_is_told),
         T(another_epoch_gives_all_that_is_kept),
         T(another_epoch_with_nothing_in_it_is_told_once),
+        T(another_epoch_is_counted_once_however_often_it_is_told),
         T(samples_come_when_they_are_asked_for),
         T(samples_are_wanted_for_a_while_after_a_nameless_poll),
         T(one_sample_of_each_interval_comes_whoever_was_killed),
@@ -690,6 +758,7 @@ int main(void)
         T(a_record_that_rots_is_dropped_alone),
         T(every_failed_allocation_is_survived),
         cmocka_unit_test(states_come_back_as_they_were),
+        cmocka_unit_test(a_poll_that_is_overtaken_again_and_again_says_so),
         cmocka_unit_test(a_power_cut_at_any_moment_loses_and_repeats_nothing),
         cmocka_unit_test(an_acknowledgement_is_durable_before_the_reply),
         cmocka_unit_test(a_full_disk_refuses_and_changes_nothing),
