@@ -336,11 +336,15 @@ static void run(void *arg)
     }
 }
 
-/* -- starting: what the journal lacks -- */
+/* -- starting: what the journal lacks --
+ *
+ * In slices of time, all hosts of one before the next, as it would have come: whenever this ends,
+ * the journal's newest record says from when on something may be lacking. */
 
 struct making_up {
     struct feed *f;
-    int64_t since_ns;
+    int64_t since_ns;         /* where to look for records */
+    struct store_raw_ask ask; /* the slice */
     const struct store_host *host;
     bool samples;
 };
@@ -388,12 +392,31 @@ static int64_t make_up_since(struct feed *f)
     return kept_ns > s.newest_ns - BEFORE_NS ? kept_ns : s.newest_ns - BEFORE_NS;
 }
 
+static enum err make_up_slice(struct making_up *x, const struct store_view *view)
+{
+    struct feed *f = x->f;
+    enum err e = ERR_OK;
+
+    x->ask.next_ns = INT64_MAX;
+    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
+        x->host = store_view_host(view, i);
+        feed_make_begin(f->make, view, x->host->name, &x->host->id);
+        e = store_scan_raw(view, i, &x->ask, make_up_batch, x);
+        feed_make_end(f->make);
+        feed_out_flush(f->out, false);
+    }
+    return e;
+}
+
 static enum err make_up(struct feed *f)
 {
     int64_t since_ns = make_up_since(f);
+    bool samples = f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx);
     struct making_up x = {.f = f,
                           .since_ns = clk_sub(since_ns, SLICE_NS), /* a record has its first's */
-                          .samples = f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx)};
+                          /* the first slice is empty, and tells where the next one begins */
+                          .ask = {since_ns, since_ns, .events_only = !samples},
+                          .samples = samples};
     struct store_view *view;
     enum err e = store_view_open(&view, f->store);
 
@@ -401,13 +424,11 @@ static enum err make_up(struct feed *f)
         return e;
     }
     feed_out_quiet(f->out, true);
-    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
-        x.host = store_view_host(view, i);
-        feed_make_begin(f->make, view, x.host->name, &x.host->id);
-        e = store_scan_raw(view, i, since_ns, !x.samples, make_up_batch, &x);
-        feed_make_end(f->make);
-        feed_out_flush(f->out, false);
-    }
+    do {
+        e = make_up_slice(&x, view);
+        x.ask.since_ns = x.ask.next_ns;
+        x.ask.until_ns = clk_add(x.ask.next_ns, SLICE_NS);
+    } while (!e && x.ask.next_ns != INT64_MAX);
     feed_out_flush(f->out, true);
     feed_out_counts(f->out, &f->stats);
     store_view_close(view);

@@ -53,10 +53,17 @@ struct store_raw {
     size_t n;
 };
 
-/* Calls `each` with every batch of the host that is not sealed and came at since_ns or later, by
- * stamps; events_only: those without are left out. As store_scan otherwise. */
-NODISCARD enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_ns,
-                                  bool events_only,
+/* Which batches, by their arrival in [since_ns, until_ns). */
+struct store_raw_ask {
+    int64_t since_ns, until_ns;
+    bool events_only; /* those without are left out */
+    int64_t next_ns;  /* becomes the first wanted arrival behind them when that is earlier */
+};
+
+/* Calls `each` with every batch of the host that is not sealed and that is asked for, by stamps. As
+ * store_scan otherwise. */
+NODISCARD enum err store_scan_raw(const struct store_view *v, size_t host,
+                                  struct store_raw_ask *ask,
                                   enum err (*each)(void *ctx, const struct store_raw *b),
                                   void *ctx);
 

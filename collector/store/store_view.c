@@ -165,7 +165,20 @@ static enum err give_raw(const struct head_batch *b, struct buf *room,
     return e == ERR_CORRUPT ? ERR_OK : e ? e : each(ctx, &raw); /* sealing counts it */
 }
 
-enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_ns, bool events_only,
+/* Whether it is wanted now; one that is wanted later is only noted. */
+static bool is_asked_for(struct store_raw_ask *ask, const struct head_batch *b)
+{
+    if (b->received_ns < ask->since_ns || (ask->events_only && !b->has_events)) {
+        return false;
+    }
+    if (b->received_ns < ask->until_ns) {
+        return true;
+    }
+    ask->next_ns = b->received_ns < ask->next_ns ? b->received_ns : ask->next_ns;
+    return false;
+}
+
+enum err store_scan_raw(const struct store_view *v, size_t host, struct store_raw_ask *ask,
                         enum err (*each)(void *ctx, const struct store_raw *b), void *ctx)
 {
     const struct head_batch **list;
@@ -178,9 +191,7 @@ enum err store_scan_raw(const struct store_view *v, size_t host, int64_t since_n
     }
     buf_init(&room, WAL_RECORD_MAX);
     for (size_t i = 0; i < n && !e; i++) {
-        bool wanted = list[i]->received_ns >= since_ns && (list[i]->has_events || !events_only);
-
-        e = wanted ? give_raw(list[i], &room, each, ctx) : ERR_OK;
+        e = is_asked_for(ask, list[i]) ? give_raw(list[i], &room, each, ctx) : ERR_OK;
     }
     buf_fini(&room);
     mem_free(list);

@@ -452,6 +452,65 @@ static void starting_makes_up_for_what_the_journal_lacks(void **state)
     tear_down(&t);
 }
 
+enum { CUTS = 24, SPAN = 10 }; /* a batch every half minute */
+
+static enum err remove_log(void *ctx, const char *name)
+{
+    char path[600];
+
+    snprintf(path, sizeof path, "%s/%s", (const char *)ctx, name);
+    return strncmp(name, "feed-", 5) == 0 ? os_remove(path) : ERR_OK;
+}
+
+static void assert_all_once(struct set *t)
+{
+    assert_int_equal(count_journal(t, FEED_EVENT), 3 * SPAN);
+    for (unsigned host = 1; host <= 3; host++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "host-%u", host);
+        for (uint64_t seq = 1; seq <= SPAN; seq++) {
+            const struct journal_batch key = {7, seq, INT64_MIN};
+
+            assert_true(journal_has(t->journal, FEED_EVENT, name, &key));
+        }
+    }
+}
+
+/* A collector with batches of a while in its log gets a journal, and is killed while that fills. */
+static void making_up_goes_on_wherever_it_was_interrupted(void **state)
+{
+    struct set t;
+    char path[400];
+    uint8_t *whole;
+    size_t n;
+
+    (void)state;
+    set_up(&t);
+    feed_close(&t);
+    for (uint64_t seq = 1; seq <= SPAN; seq++) {
+        for (unsigned host = 1; host <= 3; host++) {
+            lab_received(t.lab, (double)seq * 30 + host);
+            put_batch(t.lab, host, seq, true);
+        }
+    }
+    feed_open(&t, 1 << 20);
+    assert_ok(feed_start(t.feed, lab_store(t.lab)));
+    assert_all_once(&t);
+    snprintf(path, sizeof path, "%s/feed-0000000000000001.log", t.dir);
+    assert_ok(os_read_file(&whole, &n, path, 1 << 20));
+    for (size_t cut = 1; cut <= CUTS; cut++) {
+        feed_close(&t);
+        assert_ok(os_list_dir(t.dir, remove_log, t.dir));
+        assert_ok(os_write_file(path, whole, n * cut / CUTS, false));
+        feed_open(&t, 1 << 20);
+        assert_ok(feed_start(t.feed, lab_store(t.lab)));
+        assert_all_once(&t);
+    }
+    mem_free(whole);
+    tear_down(&t);
+}
+
 static void stopping_journals_what_waits(void **state)
 {
     struct set t;
@@ -543,6 +602,7 @@ int main(void)
         cmocka_unit_test(without_a_journal_nothing_is_done_while_nobody_listens),
         cmocka_unit_test(what_finds_the_queue_full_is_counted_and_leaves_a_hole),
         cmocka_unit_test(starting_makes_up_for_what_the_journal_lacks),
+        cmocka_unit_test(making_up_goes_on_wherever_it_was_interrupted),
         cmocka_unit_test(stopping_journals_what_waits),
         cmocka_unit_test(large_batches_are_split_below_the_receive_limit),
         cmocka_unit_test(creating_survives_every_failing_allocation),

@@ -106,6 +106,7 @@ static void tell_host(struct buf *b, const struct store_view *v, size_t i)
     const struct store_instances all = {.since_ns = 0, .until_ns = INT64_MAX};
     const struct store_range range = {
         .since_ns = 0, .until_ns = INT64_MAX, .made_since_ns = INT64_MIN, .metrics = UINT64_MAX};
+    struct store_raw_ask ask = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
 
     buf_put(b, h->boot.b, sizeof h->boot.b);
     buf_printf(b, "%s %s %u %u %lld %lld %d %u %d %d %lld %lld %lld %llu %llu %llu %llu\n", h->name,
@@ -116,7 +117,7 @@ static void tell_host(struct buf *b, const struct store_view *v, size_t i)
                (unsigned long long)h->gaps, (unsigned long long)h->lost_events,
                (unsigned long long)h->held);
     assert_ok(store_each_instance(v, i, &all, tell_instance, b));
-    assert_ok(store_scan_raw(v, i, INT64_MIN, false, tell_raw, b));
+    assert_ok(store_scan_raw(v, i, &ask, tell_raw, b));
     assert_ok(store_scan_accounts(v, i, &range, tell_account, tell_block, b));
     assert_ok(store_scan_blocks(v, i, &range, tell_block, b));
 }
