@@ -9,15 +9,15 @@ slope lies above its limit by more than that.
 
 Memory is anonymous pages and file pages, apart. Of the collector's anonymous pages those of batches that wait to be sealed are not
 counted: they rise for a window of five minutes and fall. What sealing and answers need for a moment shows until the collector gives
-it back to the system, which it does once a minute; so in the long form what counts is the least of every two minutes. Tables that
+it back to the system, which it does once a minute; so in the long form what counts is the least of every two minutes, and so it is
+of times, which other work on the machine only makes longer. Tables that
 fill up to a bound are made small, so that they are full when the warm-up ends (SETTINGS). At the end
 
     an agent that was never killed has as many ticks stored as it made, and no batch is missing
     one that was killed has no tick that is neither stored nor counted as lost
     `store check` finds all files sound
 
-Sanitizers keep freed memory: with PROCFLEET_SANITIZED=1 the slopes of anonymous memory are printed only. The real agent keeps files
-open of every process of the machine, so its descriptors are counted by process.
+Sanitizers keep freed memory: with PROCFLEET_SANITIZED=1 the slopes of anonymous memory are printed only.
 
 PROCFLEET_SECONDS (30; 1800 with `scripts/test --long`), PROCFLEET_AGENTS (6), PROCFLEET_SEED (printed when chosen by chance).
 """
@@ -45,7 +45,8 @@ RATE, SAMPLES, PROCESSES = 2, 4, 40
 WINDOW_S = 300  # of the store: memory goes up and down with it
 LONG = SECONDS >= 5 * WINDOW_S
 WARM_UP_S = 2 * WINDOW_S if LONG else SECONDS / 3
-FLOOR_S = 120 if LONG else 1  # of memory the least in so long counts
+FLOOR_S = 120 if LONG else 1  # of FLOORED the least in so long counts
+FLOORED = ("anonymous", "file pages", "acknowledgement", "answer")
 EACH_S = max(6.0, SECONDS / 60)  # between ends of agents
 VALUES = AGENTS * RATE * PROCESSES * 30  # a second
 MIB = 1 << 20
@@ -63,27 +64,41 @@ SETTINGS = {
 LIMITS = {
     "collector anonymous, MiB": (12 if LONG else 3000, "8 the catalogue's cache until it is full, 4 what is known to be on disk"),
     "collector file pages, MiB": (2 if LONG else 1000, "the program's own; no file is mapped"),
-    "collector descriptors": (80 if LONG else 900, "64 segments that were read stay open"),
+    "collector descriptors": (12 if LONG else 900, "connections come and go"),
+    "collector segments open": (400 if LONG else 2000, "64 that were read stay open, and those being read"),
     "collector threads": (1 if LONG else 400, "all are started at the beginning"),
     "collector disk, MiB": (6.0 * VALUES * 3600 / MIB, "6 bytes a value made"),
     "agent anonymous, MiB": (4 if LONG else 1500, "processes of this machine come and go"),
     "agent file pages, MiB": (2 if LONG else 1000, "the program's own"),
-    "agent descriptors a process": (0.2 if LONG else 1000, "processes of others come and go"),
+    "agent descriptors": (4 if LONG else 400, "its own, without those of other processes"),
     "agent threads": (1 if LONG else 400, "all are started at the beginning"),
     "agent disk, MiB": (16 if LONG else 3000, "a log and a status; the spool is empty"),
-    "acknowledgement, ms": (100 if LONG else 60000, "other work on the machine"),
-    "answer, ms": (100 if LONG else 60000, "the same; sealed windows are not asked about"),
+    "acknowledgement, ms": (20 if LONG else 60000, "other work on the machine"),
+    "answer, ms": (100 if LONG else 60000, "the same; the minute that is asked about is always as long"),
 }
 
 
 # -- what is looked at --
 
 
+def descriptors(pid):
+    """Own ones, and those of files that come and go by themselves: segments that were read, other processes' /proc."""
+    kept = passing = 0
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        try:
+            name = os.readlink("/proc/%d/fd/%s" % (pid, fd))
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        other = "/segments/" in name or "/catalogue/" in name or name.startswith("/proc/")
+        kept, passing = kept + (not other), passing + other
+    return kept, passing
+
+
 def usage(pid):
-    """Resident MiB, anonymous and of files, descriptors, threads."""
+    """Resident MiB, anonymous and of files; threads."""
     status = dict(line.split(":", 1) for line in open("/proc/%d/status" % pid))
     anonymous, files = (int(status[name].split()[0]) / 1024 for name in ("RssAnon", "RssFile"))
-    return anonymous, files, len(os.listdir("/proc/%d/fd" % pid)), int(status["Threads"])
+    return anonymous, files, int(status["Threads"])
 
 
 def waiting(fleet):
@@ -104,12 +119,12 @@ def disk(path):
 
 
 def floors(points):
-    """The least point of every FLOOR_S."""
+    """The least point of every FLOOR_S, of whole ones only."""
     least = {}
     for t, v in points:
         slot = int(t * 3600 / FLOOR_S)
         least[slot] = min(least.get(slot, (t, v)), (t, v), key=lambda p: p[1])
-    return list(least.values())
+    return [least[slot] for slot in sorted(least) if (slot + 1) * FLOOR_S <= SECONDS]
 
 
 class Series:
@@ -123,7 +138,7 @@ class Series:
     def fit(self, name):
         """(level, slope, half-width of its confidence interval) per hour, after the warm-up."""
         points = [(t / 3600, v) for t, v in self.points[name] if t >= WARM_UP_S]
-        if "MiB" in name and "disk" not in name:
+        if any(word in name for word in FLOORED):
             points = floors(points)
         n = len(points)
         if n <= 2:
@@ -255,12 +270,12 @@ class Use:
 
 def look(fleet, agents, real, series):
     for who, pid, rooms in (("collector", fleet.collector.pid, ["data"]), ("agent", real.pid, ["agents/real"])):
-        anonymous, mapped, files, threads = usage(pid)
-        if who == "agent":
-            series.add("agent descriptors a process", files / sum(p.isdigit() for p in os.listdir("/proc")))
-        else:
+        anonymous, mapped, threads = usage(pid)
+        kept, passing = descriptors(pid)
+        series.add(who + " descriptors", kept)
+        if who == "collector":
+            series.add("collector segments open", passing)
             anonymous -= waiting(fleet)
-            series.add("collector descriptors", files)
         series.add(who + " anonymous, MiB", anonymous)
         series.add(who + " file pages, MiB", mapped)
         series.add(who + " threads", threads)
