@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/cur.h"
+#include "common/varint.h"
 
 /* A column, in sections without padding between them:
  *
@@ -16,49 +17,12 @@
  * Differences and products are taken modulo 2^64, so every value survives. Sections instead of one
  * run after the other, because of what compresses them: like bytes stand beside like. */
 
-#define VARINT_MAX 10u
-#define MAP_BITS   64u /* values whose bits are handled at once */
-#define SLACK      8u  /* bytes behind the end that put_short may touch */
-
-static inline uint64_t zigzag(uint64_t v)
-{
-    return v << 1 ^ (0 - (v >> 63));
-}
+#define MAP_BITS 64u /* values whose bits are handled at once */
+#define SLACK    8u  /* bytes behind the end that varint_put_short may touch */
 
 static inline uint64_t unzigzag(uint64_t u)
 {
     return u >> 1 ^ (0 - (u & 1));
-}
-
-static inline uint64_t little_endian(uint64_t x)
-{
-    return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? x : __builtin_bswap64(x);
-}
-
-static inline uint8_t *put_varint(uint8_t *p, uint64_t v)
-{
-    while (v >= 0x80) {
-        *p++ = (uint8_t)(v | 0x80);
-        v >>= 7;
-    }
-    *p++ = (uint8_t)v;
-    return p;
-}
-
-/* The same without a branch for v below 2^56: how long the numbers are is what a processor cannot
- * predict. Always writes 8 bytes. */
-static inline uint8_t *put_short(uint8_t *p, uint64_t v)
-{
-    unsigned n = (64u - (unsigned)__builtin_clzll(v | 1) + 6) / 7; /* bytes, 1 to 8 */
-    uint64_t x = v;
-
-    x = (x & 0x000000000fffffff) | (x & 0x00fffffff0000000) << 4;
-    x = (x & 0x00003fff00003fff) | (x & 0x0fffc0000fffc000) << 2;
-    x = (x & 0x007f007f007f007f) | (x & 0x3f803f803f803f80) << 1;
-    x |= 0x8080808080808080 & ((UINT64_C(1) << 8 * (n - 1)) - 1);
-    x = little_endian(x);
-    memcpy(p, &x, sizeof x);
-    return p + n;
 }
 
 /* Reads one number; NULL when it does not end before `end` or has more than 64 bits. */
@@ -88,7 +52,7 @@ static inline const uint8_t *get_fast(uint64_t *v, const uint8_t *p, const uint8
         return get_varint(v, p, end);
     }
     memcpy(&x, p, sizeof x);
-    x = cur_varint8(little_endian(x), &n);
+    x = cur_varint8(varint_little_endian(x), &n);
     if (!n) {
         return get_varint(v, p, end);
     }
@@ -103,7 +67,7 @@ static inline size_t bitmap_bytes(uint32_t count)
 
 size_t codec_bound(size_t n_values, size_t n_runs)
 {
-    return VARINT_MAX + n_values * (VARINT_MAX + 1) + n_runs + SLACK;
+    return VARINT_MOST + n_values * (VARINT_MOST + 1) + n_runs + SLACK;
 }
 
 static uint64_t gcd(uint64_t a, uint64_t b)
@@ -206,8 +170,8 @@ static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *value
             const int64_t *now = v + __builtin_ctzll(bits);
             uint64_t d = quotient(scale, now[0]) - quotient(scale, now[-1]);
 
-            d = moving ? zigzag(d) : d;
-            p = d >> 56 ? put_varint(p, d) : put_short(p, d);
+            d = moving ? varint_zigzag(d) : d;
+            p = d >> 56 ? varint_put(p, d) : varint_put_short(p, d);
         }
     }
     return p;
@@ -225,9 +189,9 @@ size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts,
         n_values += counts[r];
     }
     scale = common_divisor(values, n_values);
-    p = put_varint(p, scale.by);
+    p = varint_put(p, scale.by);
     for (size_t r = 0; r < n_runs; r++) {
-        p = put_varint(p, zigzag(quotient(&scale, *v)));
+        p = varint_put(p, varint_zigzag(quotient(&scale, *v)));
         v += counts[r];
     }
     map = p;

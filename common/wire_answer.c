@@ -91,7 +91,7 @@ static enum err put_hosts(Procfleet__V1__Answer *m, const struct wire_answer *in
     return e;
 }
 
-static bool same_info(const struct proc_info *x, const struct proc_info *y)
+bool wire_answer_same_info(const struct proc_info *x, const struct proc_info *y)
 {
     return proc_id_eq(x->id, y->id) && x->have == y->have && x->origin == y->origin &&
            x->cpu_origin == y->cpu_origin && x->parent_pid == y->parent_pid &&
@@ -141,7 +141,7 @@ static enum err put_rows(Procfleet__V1__Answer *m, const struct wire_answer *in,
             return ERR_INVALID;
         }
         e = put_row(&rows[i], r, in->n_metrics, a);
-        if (!e && (i == 0 || !same_info(&r->info, &r[-1].info))) {
+        if (!e && (i == 0 || !wire_answer_same_info(&r->info, &r[-1].info))) {
             e = wire_info_put(&infos[m->n_infos++], &r->info, a);
         }
         PUT(&rows[i], info, (uint32_t)m->n_infos - 1);
@@ -483,7 +483,7 @@ enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
     return e ? e : PUT_TEXT(m, name, u->name, MODEL_HOST_NAME_MAX, a);
 }
 
-enum err wire_update_encode(struct buf *out, const struct wire_update *u)
+enum err wire_update_pack(struct buf *out, const struct wire_update *u)
 {
     Procfleet__V1__Update m;
     struct wire_arena a;

@@ -12,6 +12,12 @@
 NODISCARD enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
                                    struct wire_arena *a);
 
+/* As wire_update_encode, slower, by way of the message. */
+NODISCARD enum err wire_update_pack(struct buf *out, const struct wire_update *u);
+
+/* Whether a row shares its entry in the table of instances with the row before. */
+bool wire_answer_same_info(const struct proc_info *x, const struct proc_info *y);
+
 /* Lets the arena grow by what one answer may take. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
 NODISCARD enum err wire_update_get(struct wire_update *u, const Procfleet__V1__Update *m,
                                    struct wire_arena *a);

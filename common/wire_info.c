@@ -40,17 +40,24 @@ static enum err put_texts(Procfleet__V1__ProcInfo *m, const struct proc_info *in
     return e;
 }
 
-enum err wire_info_put(Procfleet__V1__ProcInfo *m, const struct proc_info *in, struct wire_arena *a)
+uint32_t wire_info_flags(const struct proc_info *in)
 {
     uint32_t bits = 0;
 
-    procfleet__v1__proc_info__init(m);
     for (size_t i = 0; i < N_FLAGS; i++) {
         bits |= in->have & flags[i].have ? flags[i].flag : 0;
     }
     if (in->command_line.n > MODEL_COMMAND_LINE_MAX) {
         bits |= PROCFLEET__V1__PROC_FLAG__PROC_COMMAND_LINE_CUT;
     }
+    return bits;
+}
+
+enum err wire_info_put(Procfleet__V1__ProcInfo *m, const struct proc_info *in, struct wire_arena *a)
+{
+    uint32_t bits = wire_info_flags(in);
+
+    procfleet__v1__proc_info__init(m);
     PUT(m, pid, true, in->id.pid);
     PUT(m, start, in->id.start != 0, in->id.start);
     PUT(m, origin, in->origin != 0, in->origin);

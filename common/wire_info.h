@@ -11,6 +11,8 @@ NODISCARD enum err wire_info_put(Procfleet__V1__ProcInfo *out, const struct proc
                                  struct wire_arena *a);
 NODISCARD enum err wire_event_put(Procfleet__V1__LifeEvent *out, const struct life_event *in,
                                   struct wire_arena *a);
+/* The field `flags`. */
+uint32_t wire_info_flags(const struct proc_info *in);
 
 /* Text of the result lives as long as `in`; NULL is taken as an empty message.
  * Errors: ERR_CORRUPT */

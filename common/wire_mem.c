@@ -230,7 +230,12 @@ bool wire_text_ok(const void *p, size_t n, size_t max_bytes)
         return false;
     }
     for (size_t i = 0; i < n;) {
-        size_t k = n - i >= 8 && eight_plain(s + i) ? 8 : utf8_char(s + i, n - i);
+        size_t k;
+
+        if (n >= 8 && n - i < 8 && eight_plain(s + n - 8)) {
+            return true;
+        }
+        k = n - i >= 8 && eight_plain(s + i) ? 8 : utf8_char(s + i, n - i);
 
         if (k == 0) {
             return false;
