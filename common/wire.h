@@ -93,7 +93,12 @@ NODISCARD enum err wire_batch_decode(struct batch **out, const void *p, size_t n
  * are cleared, and their bytes not looked at. */
 NODISCARD enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p,
                                           size_t n);
+/* One reference less; with the last one it goes. NULL is allowed. */
 void wire_batch_free(struct batch *b);
+
+/* One more reference to a decoded batch, which nobody changes from here on; wire_batch_free gives
+ * it back. Any thread. */
+struct batch *wire_batch_hold(struct batch *b);
 
 /* The same for whoever decodes one batch after the other: keeps the decompressor, whose making
  * costs more than a small batch. Threads: one owner. Errors: ERR_NOMEM */

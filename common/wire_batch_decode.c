@@ -1,3 +1,4 @@
+#include <stdatomic.h>
 #include <string.h>
 
 #include "common/codec.h"
@@ -12,6 +13,7 @@
 
 struct owned_batch {
     struct batch b;
+    atomic_uint refs;
     struct wire_arena arena;
     size_t left_out; /* bytes of the columns that were not asked for */
 };
@@ -396,6 +398,7 @@ enum err wire_decoder_batch(struct wire_decoder *dec, struct batch **out, uint64
     if (!o) {
         return ERR_NOMEM;
     }
+    atomic_init(&o->refs, 1);
     wire_arena_init(&o->arena, 0);
     e = decode_into(o, dec, metrics, p, n);
     if (e) {
@@ -432,10 +435,16 @@ void wire_batch_free(struct batch *b)
 {
     struct owned_batch *o = (struct owned_batch *)b;
 
-    if (o) {
+    if (o && atomic_fetch_sub(&o->refs, 1) == 1) {
         wire_arena_fini(&o->arena);
         mem_free(o);
     }
+}
+
+struct batch *wire_batch_hold(struct batch *b)
+{
+    atomic_fetch_add(&((struct owned_batch *)b)->refs, 1);
+    return b;
 }
 
 size_t wire_batch_memory(const struct batch *b)

@@ -1,7 +1,7 @@
 /* One publisher thread takes what waits, in slices:
  *
  *   feed_stored (store's writer) - queue - publisher: gather up to 50 ms from the first that came
- *                                                     by host: decode, complete, make messages
+ *                                                     by host: complete, make messages
  *                                                     journal, sync, send, wake the polls
  *
  * A slice ends when batches in it came more than SLICE_NS apart. So whatever came that long before
@@ -39,7 +39,7 @@ struct feed {
     struct os_cond *done;  /* those in feed_keep */
     enum state state;
     struct feed_note *queue, **queue_end;
-    size_t queued_bytes;
+    size_t queued_bytes, held_bytes;
     uint64_t came, finished; /* batches, ever */
     unsigned hurry;          /* callers in feed_keep */
     struct feed_topics left; /* of batches left out: whether numbers are to be skipped */
@@ -66,6 +66,14 @@ static enum err open_parts(struct feed *f)
         e = feed_out_create(&f->out, &f->conf);
     }
     return e ? e : feed_make_create(&f->make, f->out);
+}
+
+static void note_free(struct feed_note *n)
+{
+    if (n) {
+        wire_batch_free(n->batch);
+        mem_free(n);
+    }
 }
 
 enum err feed_create(struct feed **out, const struct feed_conf *conf)
@@ -100,7 +108,7 @@ void feed_destroy(struct feed *f)
         struct feed_note *n = f->queue;
 
         f->queue = n->next;
-        mem_free(n);
+        note_free(n);
     }
     feed_make_destroy(f->make);
     feed_out_destroy(f->out);
@@ -113,10 +121,11 @@ void feed_destroy(struct feed *f)
 
 /* -- the writer's side -- */
 
+/* batch: to be held, NULL: copies the bytes. */
 static struct feed_note *note_make(const char *name, const struct uuid *host,
-                                   const struct store_raw *raw)
+                                   const struct store_raw *raw, struct batch *batch)
 {
-    struct feed_note *n = mem_alloc(sizeof *n + raw->n);
+    struct feed_note *n = mem_alloc(sizeof *n + (batch ? 0 : raw->n));
 
     if (!n) {
         return NULL;
@@ -128,7 +137,12 @@ static struct feed_note *note_make(const char *name, const struct uuid *host,
                             .mono_ns = os_mono_ns(),
                             .n = raw->n};
     memcpy(n->name, name, strnlen(name, sizeof n->name - 1));
-    memcpy(n->bytes, raw->bytes, raw->n);
+    if (batch) {
+        n->batch = wire_batch_hold(batch);
+        n->memory = wire_batch_memory(batch);
+    } else {
+        memcpy(n->bytes, raw->bytes, raw->n);
+    }
     return n;
 }
 
@@ -152,7 +166,7 @@ static bool wants_samples(const struct feed *f)
 void feed_stored(void *ctx, const struct store_stored *s)
 {
     struct feed *f = ctx;
-    const struct batch *b = s->batch;
+    struct batch *b = s->batch;
     const struct store_raw raw = {b->head.stream,  b->head.seq, s->received_ns,
                                   b->n_events > 0, s->bytes,    s->n};
     bool topics[FEED_TOPICS] = {
@@ -160,26 +174,30 @@ void feed_stored(void *ctx, const struct store_stored *s)
         [FEED_SAMPLE] = b->n_ticks && b->n_runs && wants_samples(f),
     };
     struct feed_note *n;
+    bool hold;
 
     if (!topics[FEED_EVENT] && !topics[FEED_SAMPLE]) {
         return;
     }
-    n = note_make(s->host_name, &b->head.host, &raw);
     os_mutex_lock(f->lock);
-    if (f->state == FEED_STOPPED) {
-        mem_free(n);
-    } else if (!n || f->queued_bytes + n->n > f->conf.queue_bytes) {
+    hold = f->held_bytes + wire_batch_memory(b) <= FEED_HELD_MAX;
+    os_mutex_unlock(f->lock);
+    n = note_make(s->host_name, &b->head.host, &raw, hold ? b : NULL);
+    os_mutex_lock(f->lock);
+    if (f->state != FEED_STOPPED && (!n || f->queued_bytes + n->n > f->conf.queue_bytes)) {
         leave_out(f, s->host_name, topics);
-        mem_free(n);
-    } else {
+    } else if (f->state != FEED_STOPPED) {
         memcpy(n->topics, topics, sizeof topics);
         *f->queue_end = n;
         f->queue_end = &n->next;
         f->queued_bytes += n->n;
+        f->held_bytes += n->memory;
         f->came++;
         os_cond_wake(f->wake);
+        n = NULL;
     }
     os_mutex_unlock(f->lock);
+    note_free(n);
 }
 
 bool feed_keep(void *ctx)
@@ -319,10 +337,13 @@ static void publish(struct feed *f)
     }
     feed_out_counts(f->out, &f->stats);
     f->finished += f->n_slice;
+    for (size_t i = 0; i < f->n_slice; i++) {
+        f->held_bytes -= f->slice[i]->memory;
+    }
     os_cond_wake_all(f->done);
     os_mutex_unlock(f->lock);
     for (size_t i = 0; i < f->n_slice; i++) {
-        mem_free(f->slice[i]);
+        note_free(f->slice[i]);
     }
     f->n_slice = 0;
 }
@@ -364,7 +385,7 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
     if (!events && !samples) {
         return ERR_OK;
     }
-    n = note_make(name, &x->host->id, raw);
+    n = note_make(name, &x->host->id, raw, NULL);
     if (!n) {
         return ERR_NOMEM;
     }
@@ -373,7 +394,7 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
     e = feed_make_add(f->make, n);
     f->stats.made_up += e == ERR_OK;
     f->stats.failed += e && e != ERR_END;
-    mem_free(n);
+    note_free(n);
     return ERR_OK;
 }
 

@@ -1,6 +1,6 @@
 /* The feed: what was stored becomes updates, for the live stream and for the journal.
  *
- *   store's writer -> feed_stored -> [queue] -> publisher: decode, complete, gather up to 50 ms
+ *   store's writer -> feed_stored -> [queue] -> publisher: gather up to 50 ms, complete
  *        -> journal (Fetch, Poll) -> events listener -> subscribers
  *
  * Topics are `event/<host>` (lifecycle events) and `sample/<host>` (the newest row of every process
@@ -14,10 +14,11 @@
  * sent. Batches that the store made durable and the journal had not when the collector was killed
  * are made up for when the feed starts; the store lets nothing go before feed_keep has returned.
  * Bounds:  queue_bytes of encoded batches waiting, then batches are left out of the feed and
- *          counted; their messages take numbers all the same, so that subscribers see the hole.
- * Threads: feed_stored from the store's writer, feed_keep from its sealing thread; the rest from
- *          the owner. Callbacks come from the publisher, listeners and samples_wanted also from the
- *          store's writer. */
+ *          counted; up to FEED_HELD_MAX of them are kept as the store had them decoded, the others
+ *          are copied encoded and decoded again; their messages take numbers all the same, so that
+ * subscribers see the hole. Threads: feed_stored from the store's writer, feed_keep from its
+ * sealing thread; the rest from the owner. Callbacks come from the publisher, listeners and
+ * samples_wanted also from the store's writer. */
 #ifndef PROCFLEET_COLLECTOR_FEED_FEED_H
 #define PROCFLEET_COLLECTOR_FEED_FEED_H
 
@@ -27,6 +28,7 @@
 struct feed;
 
 #define FEED_MESSAGE_MAX (1u << 20) /* a subscriber's receive limit */
+#define FEED_HELD_MAX    ((size_t)64 << 20)
 #define FEED_GATHER_NS   (50 * CLK_MS)
 
 struct feed_conf {
@@ -57,7 +59,7 @@ NODISCARD enum err feed_start(struct feed *f, struct store *store);
  * started; again is fine. */
 void feed_stop(struct feed *f);
 
-/* The store's on_stored; ctx is the feed. Copies the encoded batch and returns. */
+/* The store's on_stored; ctx is the feed. Holds or copies the batch and returns. */
 void feed_stored(void *ctx, const struct store_stored *stored);
 
 /* The store's before_forget; ctx is the feed. Returns when all that was stored before the call is

@@ -353,16 +353,26 @@ static enum err add_topics(struct feed_make *m, const struct feed_note *note, co
     return events ? ERR_OK : ERR_END;
 }
 
+/* As the store had it, or decoded again. */
+static enum err take_batch(struct feed_make *m, struct batch **out, const struct feed_note *note)
+{
+    if (note->batch) {
+        *out = wire_batch_hold(note->batch);
+        return ERR_OK;
+    }
+    return wire_decoder_batch(m->decoder, out, note->topics[FEED_SAMPLE] ? UINT64_MAX : 0,
+                              note->bytes, note->n);
+}
+
 enum err feed_make_add(struct feed_make *m, const struct feed_note *note)
 {
-    uint64_t metrics = note->topics[FEED_SAMPLE] ? UINT64_MAX : 0;
     struct batch *b;
     enum err e;
 
     if (m->held_bytes > HELD_MAX) {
         feed_make_end(m);
     }
-    e = wire_decoder_batch(m->decoder, &b, metrics, note->bytes, note->n);
+    e = take_batch(m, &b, note);
     if (!e) {
         e = hold(m, b);
     }

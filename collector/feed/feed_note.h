@@ -3,6 +3,7 @@
 #define PROCFLEET_COLLECTOR_FEED_FEED_NOTE_H
 
 #include "collector/feed/journal.h"
+#include "common/wire.h"
 
 struct feed_note {
     struct feed_note *next;
@@ -12,7 +13,9 @@ struct feed_note {
     int64_t received_ns; /* UTC */
     int64_t mono_ns;     /* when it began to wait */
     bool topics[FEED_TOPICS];
-    size_t n;
+    size_t n;            /* bytes of the encoded batch */
+    struct batch *batch; /* held; NULL: its bytes are here instead */
+    size_t memory;       /* of the held batch */
     uint8_t bytes[];
 };
 

@@ -28,8 +28,8 @@ struct store;
 /* A batch that has become durable. */
 struct store_stored {
     const char *host_name;
-    const struct batch *batch;
-    const void *bytes; /* encoded */
+    struct batch *batch; /* decoded: wire_batch_hold keeps it */
+    const void *bytes;   /* encoded */
     size_t n;
     int64_t received_ns; /* UTC */
 };
