@@ -220,28 +220,33 @@ static void add_events(struct feed_make *m, const struct feed_note *note, const 
 
 /* -- samples -- */
 
-/* The columns of the batch, and per column where the current run's values begin. */
-struct columns {
-    size_t at[METRIC_COLS];
-};
-
-/* The run's row of the last tick; false: it ended earlier. Moves on to the next run's values. */
-static bool last_row(const struct batch *b, const struct batch_run *run, struct columns *cols,
-                     struct wire_row *row, int64_t *values)
+static bool is_last(const struct batch *b, const struct batch_run *run)
 {
-    bool last = run->first_tick + run->n_ticks == b->n_ticks;
+    return run->first_tick + run->n_ticks == b->n_ticks;
+}
 
-    *row = (struct wire_row){.when_ns = b->wall_ns[b->n_ticks - 1], .values = values};
+/* The last tick's values of all runs that reach it, row by row, and which of them there are. Column
+ * by column, as they stand in memory: each is read once, from its begin to its end. */
+static void last_values(const struct batch *b, int64_t *values, uint64_t *have)
+{
+    memset(have, 0, b->n_runs * sizeof *have);
     for (size_t i = 0; i < b->n_columns; i++) {
-        const struct batch_column *c = &b->columns[i];
+        const int64_t *at = b->columns[i].values;
+        uint64_t bit = METRIC_BIT(b->columns[i].metric);
 
-        if (run->mask & METRIC_BIT(c->metric)) {
-            cols->at[i] += run->n_ticks;
-            values[i] = c->values[cols->at[i] - 1];
-            row->have |= UINT64_C(1) << i;
+        for (size_t r = 0; r < b->n_runs; r++) {
+            const struct batch_run *run = &b->runs[r];
+
+            if (!(run->mask & bit)) {
+                continue;
+            }
+            at += run->n_ticks;
+            if (is_last(b, run)) {
+                values[r * b->n_columns + i] = at[-1];
+                have[r] |= UINT64_C(1) << i;
+            }
         }
     }
-    return last;
 }
 
 static void row_info(const struct feed_make *m, const struct batch *b, struct proc_id id,
@@ -281,17 +286,19 @@ static void set_metrics(struct pending *p, const struct batch *b)
 static enum err add_rows(struct feed_make *m, const struct feed_note *note, const struct batch *b)
 {
     struct pending *p = &m->samples;
-    struct columns cols = {{0}};
     int64_t *values = arena_array(&m->memory, b->n_runs * b->n_columns + 1, sizeof *values);
+    uint64_t *have = arena_array(&m->memory, b->n_runs + 1, sizeof *have);
 
-    if (!values) {
+    if (!values || !have) {
         return ERR_NOMEM;
     }
+    last_values(b, values, have);
     for (size_t r = 0; r < b->n_runs; r++, values += b->n_columns) {
-        struct wire_row row;
+        struct wire_row row = {
+            .when_ns = b->wall_ns[b->n_ticks - 1], .have = have[r], .values = values};
         size_t n;
 
-        if (!last_row(b, &b->runs[r], &cols, &row, values)) {
+        if (!is_last(b, &b->runs[r])) {
             continue;
         }
         row_info(m, b, b->runs[r].id, &row.info);

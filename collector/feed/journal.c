@@ -20,7 +20,7 @@
 #include "common/mem.h"
 
 #define COMMIT_MAX     (64u << 20)
-#define PACK_LEVEL     1
+#define PACK_LEVEL     (-3)
 #define PACK_LEAST     128u /* bytes; less is not worth it */
 #define PARTS          16u  /* of max_bytes and max_age_ns: what goes at once */
 #define FILE_BYTES_MIN (256u << 10)
