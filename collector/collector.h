@@ -15,9 +15,11 @@ NODISCARD enum err collector_start(struct collector **out, const struct collecto
                                    struct errmsg *why);
 void collector_stop(struct collector *c); /* NULL is allowed */
 
-/* How long the stage that has stood still for longest has done so: the store's threads at one step
- * of their work, a listener's workers while requests wait. 0 = all move, or wait for work. */
-int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns);
+/* How long the part that has stood still for longest has done so, and which it is (static): the
+ * store's threads at one step of their work; a listener's workers while requests wait, its own
+ * thread and NNG's; the threads of the feed, of polls, of http and of the trust, which come round
+ * each second. While it runs. */
+int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns, const char **what);
 
 /* Ports actually bound; events, enroll and http are 0 when they are off. */
 struct collector_ports {

@@ -3,8 +3,12 @@
 
 #include <string.h>
 
+#include "collector/feed/feed.h"
+#include "collector/feed/feed_serve.h"
 #include "collector/http/http.h"
 #include "collector/session/session.h"
+#include "collector/store/store.h"
+#include "collector/trust/trust.h"
 #include "common/os.h"
 
 bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)
@@ -72,22 +76,35 @@ bool collector_tell_ready(void *ctx, struct errmsg *why)
     return false;
 }
 
-int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns)
+int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns, const char **what)
 {
-    struct rpc_server *const listeners[] = {c->ingest, c->query, c->enroll};
-    int64_t longest_ns = store_busy_ns(c->store, now_ns);
+    const struct {
+        const char *what;
+        int64_t ns;
+    } parts[] = {
+        {"store", store_busy_ns(c->store, now_ns)},
+        {"ingest", rpc_server_stuck_ns(c->ingest, now_ns)},
+        {"query", rpc_server_stuck_ns(c->query, now_ns)},
+        {"enroll", c->enroll ? rpc_server_stuck_ns(c->enroll, now_ns) : 0},
+        {"events", c->pub ? net_pub_stuck_ns(c->pub, now_ns) : 0},
+        {"feed", feed_stuck_ns(c->feed.feed, now_ns)},
+        {"polls", c->feed.serve ? feed_serve_stuck_ns(c->feed.serve, now_ns) : 0},
+        {"http", c->http ? http_stuck_ns(c->http, now_ns) : 0},
+        {"trust", trust_stuck_ns(c->trust, now_ns)},
+    };
+    size_t longest = 0;
 
-    for (size_t i = 0; i < sizeof listeners / sizeof *listeners; i++) {
-        int64_t ns = listeners[i] ? rpc_server_waiting_ns(listeners[i], now_ns) : 0;
-
-        longest_ns = ns > longest_ns ? ns : longest_ns;
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++) {
+        longest = parts[i].ns > parts[longest].ns ? i : longest;
     }
-    return longest_ns;
+    *what = parts[longest].what;
+    return parts[longest].ns;
 }
 
 int64_t collector_tell_stuck(void *ctx)
 {
     struct collector *c = ctx;
+    const char *what;
 
-    return atomic_load(&c->running) ? collector_stuck_ns(c, os_mono_ns()) : 0;
+    return atomic_load(&c->running) ? collector_stuck_ns(c, os_mono_ns(), &what) : 0;
 }

@@ -114,13 +114,13 @@ struct net_server_stats {
     uint64_t handshake, role, judged, expired, crowded, silent, late_reply, oversize;
 };
 void net_server_stats(struct net_server *s, struct net_server_stats *out);
+int64_t net_server_stuck_ns(const struct net_server *s, int64_t now_ns); /* its threads and NNG's */
 
 /* More than `per_peer` of its connection are under way: answer at once that it must wait. Beyond
  * twice as many the connection is cut instead. */
 bool net_request_excess(const struct net_request *r);
 const uint8_t *net_request_body(const struct net_request *r, size_t *n);
-/* Valid until net_reply. */
-const struct net_identity *net_request_peer(const struct net_request *r);
+const struct net_identity *net_request_peer(const struct net_request *r); /* until net_reply */
 /* Copies p, which may point into the request; releases r; late peers are cut. */
 void net_reply(struct net_request *r, const void *p, size_t n);
 void net_drop(struct net_request *r); /* no answer */
@@ -150,8 +150,7 @@ bool net_client_connected(const struct net_client *c);
  * attempt. Errors: ERR_TRUST, ERR_UNREACHABLE, ERR_FULL (the last connection ended because the
  * server sent more than receive_max; why says), ERR_TIMEOUT, ERR_CLOSED */
 NODISCARD enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why);
-/* The last reason why connecting failed, one sentence; "" when none. */
-void net_client_problem(struct net_client *c, struct errmsg *out);
+void net_client_problem(struct net_client *c, struct errmsg *out); /* of connecting; "" = none */
 
 /* -- event stream: PUB and SUB -- */
 struct net_pub;
@@ -175,6 +174,7 @@ unsigned net_pub_port(const struct net_pub *p);
 void net_pub_review(struct net_pub *p); /* as net_server_review; the next: as its _disconnect */
 unsigned net_pub_disconnect(struct net_pub *p, const char *name);
 unsigned net_pub_subscribers(const struct net_pub *p);
+int64_t net_pub_stuck_ns(const struct net_pub *p, int64_t now_ns); /* as net_server_stuck_ns */
 void net_pub_stats(struct net_pub *p, struct net_server_stats *out);
 void net_pub_send(struct net_pub *p, const struct str *list, size_t n); /* never blocks */
 

@@ -583,6 +583,11 @@ bool net_gate_cut(struct net_gate *g, struct net_peer *p, enum net_cause cause, 
     return first;
 }
 
+int64_t net_gate_stuck_ns(const struct net_gate *g, int64_t now_ns)
+{
+    return net_janitor_stuck_ns(g->janitor, now_ns);
+}
+
 void net_gate_stats(struct net_gate *g, struct net_server_stats *out)
 {
     *out = (struct net_server_stats){

@@ -43,6 +43,8 @@ unsigned net_gate_port(const struct net_gate *g);
 unsigned net_gate_peers(struct net_gate *g);
 void net_gate_stats(struct net_gate *g, struct net_server_stats *out);
 
+int64_t net_gate_stuck_ns(const struct net_gate *g, int64_t now_ns); /* as net_janitor_stuck_ns */
+
 /* Asks `judge` about everybody inside; those refused are cut. */
 void net_gate_review(struct net_gate *g);
 

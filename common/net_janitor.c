@@ -7,6 +7,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/pulse.h"
 
 #define CHECK_NS (20 * CLK_MS) /* while places are short */
 
@@ -17,6 +18,7 @@ struct net_janitor {
     atomic_bool ends;
     struct os_thread *thread;
     nng_aio *probe;
+    struct pulse round;     /* the thread's */
     atomic_llong probed_ns; /* since when it is under way; 0: it is not */
     atomic_llong lag_ns;    /* what the last one took */
 };
@@ -54,6 +56,7 @@ static void work(void *arg)
 
         net_crowd_wait(j->crowd, until_ns);
         now_ns = os_mono_ns();
+        pulse_work(&j->round, now_ns);
         if (now_ns >= sweep_ns) {
             j->sweep(j->ctx);
             sweep_ns = now_ns + CLK_S;
@@ -88,6 +91,14 @@ enum err net_janitor_start(struct net_janitor **out, const char *name, struct ne
     }
     *out = j;
     return ERR_OK;
+}
+
+int64_t net_janitor_stuck_ns(const struct net_janitor *j, int64_t now_ns)
+{
+    int64_t round_ns = pulse_busy_ns(&j->round, now_ns), since_ns = atomic_load(&j->probed_ns);
+    int64_t probe_ns = since_ns > 0 && now_ns > since_ns ? now_ns - since_ns : 0;
+
+    return probe_ns > round_ns ? probe_ns : round_ns;
 }
 
 void net_janitor_stop(struct net_janitor *j)

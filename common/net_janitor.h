@@ -13,6 +13,9 @@ struct net_janitor;
  * Errors: ERR_NOMEM, ERR_IO (no thread) */
 NODISCARD enum err net_janitor_start(struct net_janitor **out, const char *name,
                                      struct net_crowd *crowd, void (*sweep)(void *ctx), void *ctx);
+/* How long its thread has not come round, or NNG has not done the least of tasks for it, whichever
+ * is longer. Any thread. */
+int64_t net_janitor_stuck_ns(const struct net_janitor *j, int64_t now_ns);
 void net_janitor_stop(struct net_janitor *j); /* waits; NULL is allowed */
 
 /* Tells the system what to expect of the listening sockets of this program at `port`: a queue

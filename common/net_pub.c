@@ -100,6 +100,11 @@ unsigned net_pub_subscribers(const struct net_pub *p)
     return net_gate_peers(p->gate);
 }
 
+int64_t net_pub_stuck_ns(const struct net_pub *p, int64_t now_ns)
+{
+    return net_gate_stuck_ns(p->gate, now_ns);
+}
+
 void net_pub_stats(struct net_pub *p, struct net_server_stats *out)
 {
     net_gate_stats(p->gate, out);

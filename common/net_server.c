@@ -376,6 +376,11 @@ unsigned net_server_disconnect(struct net_server *s, const char *name)
     return net_gate_disconnect(s->gate, name);
 }
 
+int64_t net_server_stuck_ns(const struct net_server *s, int64_t now_ns)
+{
+    return net_gate_stuck_ns(s->gate, now_ns);
+}
+
 void net_server_stats(struct net_server *s, struct net_server_stats *out)
 {
     net_gate_stats(s->gate, out);

@@ -1,10 +1,16 @@
 /* Whether a thread still moves: it says when it begins a piece of work and when it waits for more,
- * and whoever watches asks how long the piece has taken. Threads: one marks, any ask. */
+ * and whoever watches asks how long the piece has taken. A loop that waits for others marks each
+ * round instead, comes round once in PULSE_ROUND_NS even when there is nothing to do, and never
+ * rests: so it is missed also when it is the waiting that does not end. Threads: one marks, any
+ * ask.
+ */
 #ifndef PROCFLEET_COMMON_PULSE_H
 #define PROCFLEET_COMMON_PULSE_H
 
 #include <stdatomic.h>
 #include <stdint.h>
+
+#define PULSE_ROUND_NS INT64_C(1000000000)
 
 /* Zeroed: it rests. */
 struct pulse {

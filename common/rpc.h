@@ -48,8 +48,9 @@ void rpc_server_stop(struct rpc_server *s);
 unsigned rpc_server_port(const struct rpc_server *s);
 void rpc_server_review(struct rpc_server *s);                           /* as net_server_review */
 unsigned rpc_server_disconnect(struct rpc_server *s, const char *name); /* likewise */
-/* How long the oldest of the requests that wait for a worker has waited; 0 = none does. */
-int64_t rpc_server_waiting_ns(struct rpc_server *s, int64_t now_ns);
+/* How long the oldest of the requests that wait for a worker has waited, or the listener has stood
+ * still (net_server_stuck_ns), whichever is longer. */
+int64_t rpc_server_stuck_ns(struct rpc_server *s, int64_t now_ns);
 void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out);
 
 /* The payload: raw bytes. An encoding other than raw is undone before the handler is called, except

@@ -504,14 +504,15 @@ void rpc_server_stats(struct rpc_server *s, struct net_server_stats *out)
     net_server_stats(s->net, out);
 }
 
-int64_t rpc_server_waiting_ns(struct rpc_server *s, int64_t now_ns)
+int64_t rpc_server_stuck_ns(struct rpc_server *s, int64_t now_ns)
 {
-    int64_t since_ns;
+    int64_t since_ns, listener_ns = net_server_stuck_ns(s->net, now_ns), waiting_ns;
 
     os_mutex_lock(s->lock);
     since_ns = s->head ? s->head->queued_ns : now_ns;
     os_mutex_unlock(s->lock);
-    return now_ns > since_ns ? now_ns - since_ns : 0;
+    waiting_ns = now_ns > since_ns ? now_ns - since_ns : 0;
+    return waiting_ns > listener_ns ? waiting_ns : listener_ns;
 }
 
 size_t rpc_server_methods(const struct rpc_server *s, const char **names, uint32_t *ids, size_t max)

@@ -57,16 +57,17 @@ static enum err ports_write(const struct collector *c, const char *path, struct 
     return e ? errmsg_set(why, e, "cannot write the ports to %s: %s", path, err_text(e)) : ERR_OK;
 }
 
-/* A watchdog hears that we live as long as every stage moves. */
+/* A watchdog hears that we live as long as every part moves. */
 static void tell_watchdog(const struct collector *c, int64_t limit_ns, bool *was_stuck)
 {
-    int64_t stuck_ns = collector_stuck_ns(c, os_mono_ns());
+    const char *what;
+    int64_t stuck_ns = collector_stuck_ns(c, os_mono_ns(), &what);
     bool stuck = stuck_ns >= limit_ns;
 
     if (!stuck) {
         os_notify("WATCHDOG=1");
     } else if (!*was_stuck) {
-        log_line(LOG_ERROR, "collector", "stuck", "seconds=%lld remedy=%s",
+        log_line(LOG_ERROR, "collector", "stuck", "what=%s seconds=%lld remedy=%s", what,
                  (long long)(stuck_ns / CLK_S),
                  "\"the service manager restarts it; see whether the disk of data_dir hangs\"");
     }

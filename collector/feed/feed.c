@@ -21,6 +21,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/pulse.h"
 
 #define SLICE_BYTES ((size_t)8 << 20) /* with so much waiting nothing more is gathered */
 #define SLICE_NOTES 4096u
@@ -33,6 +34,7 @@ struct feed {
     struct feed_conf conf;
     struct store *store;
     struct os_thread *thread;
+    struct pulse round; /* the thread's */
 
     struct os_mutex *lock; /* guards what follows, up to the next blank line */
     struct os_cond *wake;  /* the publisher */
@@ -241,8 +243,10 @@ static bool gather(struct feed *f)
 
     os_mutex_lock(f->lock);
     while (!f->queue && f->state == FEED_RUNS) {
-        os_cond_wait(f->wake);
+        pulse_work(&f->round, os_mono_ns());
+        err_ignore(os_cond_wait_until(f->wake, os_mono_ns() + PULSE_ROUND_NS));
     }
+    pulse_work(&f->round, os_mono_ns());
     while (f->queue && f->state == FEED_RUNS && f->queued_bytes < SLICE_BYTES && !f->hurry &&
            os_cond_wait_until(f->wake, f->queue->mono_ns + FEED_GATHER_NS) != ERR_TIMEOUT) {
     }
@@ -355,6 +359,7 @@ static void run(void *arg)
     while (gather(f)) {
         publish(f);
     }
+    pulse_rest(&f->round);
 }
 
 /* -- starting: what the journal lacks --
@@ -484,6 +489,11 @@ void feed_stop(struct feed *f)
     os_mutex_unlock(f->lock);
     os_thread_join(f->thread);
     f->thread = NULL;
+}
+
+int64_t feed_stuck_ns(const struct feed *f, int64_t now_ns)
+{
+    return pulse_busy_ns(&f->round, now_ns);
 }
 
 void feed_stats(struct feed *f, struct feed_stats *out)

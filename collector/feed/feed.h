@@ -75,6 +75,9 @@ struct feed_stats {
     uint64_t oversize, failed; /* messages that could not be made; batches that could not be read
                                   and messages that could not be journalled */
 };
+/* How long its thread has not come round; 0 before it is started. Any thread. */
+int64_t feed_stuck_ns(const struct feed *f, int64_t now_ns);
+
 void feed_stats(struct feed *f, struct feed_stats *out);
 
 #endif

@@ -18,6 +18,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/pulse.h"
 
 #define MAY_READ    (NET_SUBSCRIBE | NET_QUERY | NET_ADMIN)
 #define MEMORY_MAX  ((size_t)32 << 20) /* of one poll */
@@ -43,6 +44,7 @@ struct feed_serve {
     struct journal *journal;
     struct roster *roster;
     struct os_thread *thread;
+    struct pulse round; /* the thread's */
 
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *changed;
@@ -249,8 +251,9 @@ static bool wait_for_reason(struct feed_serve *s, int64_t look_ns, bool *all)
 
     os_mutex_lock(s->lock);
     while (!s->stopping && !s->grown && !s->look) {
-        int64_t until = look_ns;
+        int64_t until = os_mono_ns() + PULSE_ROUND_NS;
 
+        until = look_ns < until ? look_ns : until;
         for (size_t i = 0; i < s->n; i++) {
             until = s->list[i]->until_ns < until ? s->list[i]->until_ns : until;
         }
@@ -319,10 +322,12 @@ static void run(void *arg)
     while (wait_for_reason(s, look_ns, &all)) {
         size_t n = due(s, all, now);
 
+        pulse_work(&s->round, os_mono_ns());
         for (size_t i = 0; i < n; i++) {
             struct waiting *w = now[i];
             bool may = may_wait(s, w);
 
+            pulse_work(&s->round, os_mono_ns());
             waiting_return(s, w, poll_try(s, w->call, w->poll, &w->seen, may));
         }
         if (os_mono_ns() >= look_ns) {
@@ -330,6 +335,12 @@ static void run(void *arg)
             look_ns = os_mono_ns() + LOOK_NS;
         }
     }
+    pulse_rest(&s->round);
+}
+
+int64_t feed_serve_stuck_ns(const struct feed_serve *s, int64_t now_ns)
+{
+    return pulse_busy_ns(&s->round, now_ns);
 }
 
 void feed_serve_wake(void *serve)

@@ -22,6 +22,8 @@ NODISCARD enum err feed_serve_create(struct feed_serve **out, struct journal *jo
 void feed_serve_stop(struct feed_serve *s);
 void feed_serve_destroy(struct feed_serve *s); /* the RPC server has stopped; NULL is allowed */
 void feed_serve_methods(struct feed_serve *s, struct rpc_method methods[FEED_METHODS]);
+/* How long the thread has not come round. Any thread. */
+int64_t feed_serve_stuck_ns(const struct feed_serve *s, int64_t now_ns);
 void feed_serve_wake(void *serve); /* feed_conf.on_updates */
 
 #endif

@@ -248,6 +248,11 @@ void http_stop(struct http *h)
     mem_free(h);
 }
 
+int64_t http_stuck_ns(const struct http *h, int64_t now_ns)
+{
+    return now_ns - atomic_load(&h->round_ns);
+}
+
 unsigned http_port(const struct http *h)
 {
     return net_http_port(h->net);

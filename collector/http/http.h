@@ -34,6 +34,7 @@ struct http_conf {
 /* Errors: those of net_http_start; ERR_NOMEM, ERR_IO (thread) */
 NODISCARD enum err http_start(struct http **out, const struct http_conf *conf, struct errmsg *why);
 void http_stop(struct http *h); /* before the stages that it asks; NULL is allowed */
+int64_t http_stuck_ns(const struct http *h, int64_t now_ns); /* since its thread came round */
 unsigned http_port(const struct http *h);
 struct net_http *http_listener(struct http *h); /* for its counters; borrowed */
 

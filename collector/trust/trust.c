@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "common/net_follow.h"
 #include "common/os.h"
+#include "common/pulse.h"
 
 #define CHECK_NS     (250 * CLK_MS)
 #define FILES_NS     (5 * CLK_S)
@@ -24,6 +25,7 @@ struct trust {
     void (*on_revoked)(void *ctx);
     void *ctx;
     struct os_thread *thread;
+    struct pulse round; /* the thread's */
     struct os_mutex *lock;
     struct os_cond *wake;
     bool stop; /* guarded by lock */
@@ -161,6 +163,7 @@ static void run(void *arg)
         int64_t now_ns = os_mono_ns();
 
         os_mutex_unlock(t->lock);
+        pulse_work(&t->round, now_ns);
         look(t, now_ns);
         os_mutex_lock(t->lock);
         if (!t->stop) {
@@ -168,6 +171,12 @@ static void run(void *arg)
         }
     }
     os_mutex_unlock(t->lock);
+    pulse_rest(&t->round);
+}
+
+int64_t trust_stuck_ns(const struct trust *t, int64_t now_ns)
+{
+    return pulse_busy_ns(&t->round, now_ns);
 }
 
 enum err trust_follow(struct trust *t, void (*on_revoked)(void *ctx), void *ctx)

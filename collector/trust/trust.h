@@ -35,6 +35,9 @@ struct enroll *trust_enroll(struct trust *t);
  * so. Errors: ERR_NOMEM */
 NODISCARD enum err trust_follow(struct trust *t, void (*on_revoked)(void *ctx), void *ctx);
 
+/* How long the thread has not come round; 0 when there is none. Any thread. */
+int64_t trust_stuck_ns(const struct trust *t, int64_t now_ns);
+
 /* Ends the thread. */
 void trust_unfollow(struct trust *t);
 

@@ -3,6 +3,7 @@ long as every stage moves, and the end. One thread of a program is frozen from o
 
 import ctypes
 import os
+import re
 import signal
 import socket
 import threading
@@ -95,7 +96,7 @@ def feeds_again(fleet, manager):
     fleet.wait_for("the watchdog to be fed again", lambda: len(manager.fed()) >= before + 2)
 
 
-def watched(fleet, manager, process, thread):
+def watched(fleet, manager, process, *threads):
     fleet.wait_for("READY=1", lambda: "READY=1" in manager.lines())
     fleet.wait_for("the watchdog to be fed", lambda: len(manager.fed()) >= 3)
     process.send_signal(signal.SIGSTOP)
@@ -104,9 +105,10 @@ def watched(fleet, manager, process, thread):
     finally:
         process.send_signal(signal.SIGCONT)
     feeds_again(fleet, manager)
-    with Frozen(fleet.wait_for("thread " + thread, lambda: thread_of(process, thread))):
-        goes_silent(fleet, manager, "thread %s is frozen" % thread)
-    feeds_again(fleet, manager)
+    for thread in threads:
+        with Frozen(fleet.wait_for("thread " + thread, lambda: thread_of(process, thread))):
+            goes_silent(fleet, manager, "thread %s is frozen" % thread)
+        feeds_again(fleet, manager)
 
 
 def collector(fleet):
@@ -121,9 +123,11 @@ def collector(fleet):
 
     manager = Manager(fleet.path("collector.notify"), look)
     process = with_env(manager.env(), fleet.start_collector)
-    watched(fleet, manager, process, "store")
+    parts = ("store", "feed", "polls", "http", "trust", "events")  # events: the listener's own thread
+    watched(fleet, manager, process, *parts)
     ensure("at READY=1 every port answers", manager.seen and all(manager.seen.values()), manager.seen)
-    ensure("the log says what stood still", "collector stuck" in fleet.log("collector.log"))
+    said = re.findall("collector stuck what=(\\w+)", fleet.log("collector.log"))
+    ensure("the log says what stood still", set(parts) <= set(said), said)
     return manager, process
 
 
