@@ -14,14 +14,23 @@ static const struct metric metrics[] = {
 
 #define METRIC_COUNT (sizeof metrics / sizeof *metrics)
 
+/* Where each id stands in the list. */
+enum {
+#define METRIC_PLACE(id, name, kind, unit, column, help) PLACE_##id,
+    METRIC_LIST(METRIC_PLACE)
+#undef METRIC_PLACE
+};
+
+/* The same by id, plus 1; 0: none. */
+static const uint8_t behind[METRIC_COLS] = {
+#define METRIC_BEHIND(id, name, kind, unit, column, help) [id] = PLACE_##id + 1,
+    METRIC_LIST(METRIC_BEHIND)
+#undef METRIC_BEHIND
+};
+
 const struct metric *metric_by_id(unsigned id)
 {
-    for (size_t i = 0; i < METRIC_COUNT; i++) {
-        if (metrics[i].id == id) {
-            return &metrics[i];
-        }
-    }
-    return NULL;
+    return id < METRIC_COLS && behind[id] ? &metrics[behind[id] - 1] : NULL;
 }
 
 const struct metric *metric_by_name(const char *name)

@@ -52,6 +52,9 @@ void session_destroy(struct session *s)
         }
         os_mutex_unlock(s->lock);
     }
+    for (unsigned i = 0; i < s->n_decoders; i++) {
+        wire_decoder_destroy(s->decoders[i]);
+    }
     session_hosts_fini(&s->hosts);
     os_cond_destroy(s->idle);
     os_mutex_destroy(s->lock);

@@ -6,12 +6,16 @@
 #include "common/os.h"
 #include "common/wire_rpc.h"
 
+#define SESSION_DECODERS 16u /* kept for the next push; as many as pushes come at once are made */
+
 struct session {
     struct session_conf conf;
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *idle;
     struct session_hosts hosts;
     unsigned under_way;
+    unsigned n_decoders;
+    struct wire_decoder *decoders[SESSION_DECODERS]; /* at rest */
     struct session_stats stats;
 };
 

@@ -23,6 +23,7 @@ struct file {
 struct seal_writer {
     struct seal_writer_conf conf;
     struct packer *packer;
+    struct wire_decoder *decoder;
     struct rest_written *written;
     struct tier_later *later;
     struct arena memory;
@@ -39,6 +40,7 @@ void seal_writer_destroy(struct seal_writer *w)
         arena_fini(&w->memory);
         tier_later_destroy(w->later);
         rest_written_destroy(w->written);
+        wire_decoder_destroy(w->decoder);
         packer_destroy(w->packer);
         mem_free(w);
     }
@@ -55,6 +57,9 @@ enum err seal_writer_create(struct seal_writer **out, const struct seal_writer_c
     w->conf = *conf;
     arena_init(&w->memory, SEAL_MEMORY);
     e = packer_create(&w->packer);
+    if (!e) {
+        e = wire_decoder_create(&w->decoder);
+    }
     if (!e) {
         e = rest_written_create(&w->written);
     }
@@ -157,7 +162,7 @@ static enum err group_decode(struct seal_writer *w, struct group *g,
     g->t1_ns = INT64_MIN;
     for (size_t i = 0; i < n; i++) {
         struct batch *b;
-        enum err e = head_batch_decode(batches[i], NULL, UINT64_MAX, &b);
+        enum err e = head_batch_decode(batches[i], w->decoder, UINT64_MAX, &b);
 
         if (e == ERR_NOMEM) {
             return e;

@@ -116,7 +116,7 @@ static enum err take_batch(struct accounts *x, const struct head_batch *kept)
     if (e != ERR_NOTFOUND) {
         return e;
     }
-    e = head_batch_decode(kept, NULL, 0, &b);
+    e = store_view_decode(x->v, &b, 0, kept);
     if (is_damage(e)) {
         store_windows_damaged(x->range->used, kept->window_ns);
         return ERR_OK;

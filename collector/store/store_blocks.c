@@ -276,7 +276,7 @@ static enum err give_batch(struct scan *s, const struct head_batch *kept)
     struct store_block block = {
         .clock = &kept->clock, .part = STORE_WHOLE, .received_ns = kept->received_ns};
     struct batch *b;
-    enum err e = head_batch_decode(kept, NULL, s->range->metrics, &b);
+    enum err e = store_view_decode(s->v, &b, s->range->metrics, kept);
 
     if (e == ERR_CORRUPT) {
         store_windows_damaged(s->range->used, kept->window_ns);

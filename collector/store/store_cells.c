@@ -407,7 +407,7 @@ static enum err batch_scan(struct scan *s, const struct batch *b)
 static enum err head_scan(struct scan *s, const struct choice *c)
 {
     struct batch *b;
-    enum err e = head_batch_decode(c->batch, NULL, s->ask->metrics, &b);
+    enum err e = store_view_decode(s->v, &b, s->ask->metrics, c->batch);
 
     if (e == ERR_CORRUPT) {
         store_windows_damaged(s->ask->used, c->batch->window_ns);

@@ -16,12 +16,16 @@ struct store_view {
     struct catalogue *catalogue;    /* NULL: there is none */
     struct store_lookup *lookup;    /* NULL: no memory; store_info.c */
     struct packer *packer;          /* NULL until one is needed: store_view_packer */
+    struct wire_decoder *decoder;   /* likewise: store_view_decode */
     struct seg_ahead *ahead;        /* likewise: store_view_ahead */
     struct store_host hosts[];      /* in the order of the head's */
 };
 
 /* The view's own, for reading. Errors: ERR_NOMEM */
 NODISCARD enum err store_view_packer(const struct store_view *v, struct packer **out);
+/* A batch of the head with the columns of these metrics. Errors: those of head_batch_decode */
+NODISCARD enum err store_view_decode(const struct store_view *v, struct batch **out,
+                                     uint64_t metrics, const struct head_batch *kept);
 struct seg_ahead *store_view_ahead(const struct store_view *v); /* NULL: no memory */
 
 /* A batch on its way. */

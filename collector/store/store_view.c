@@ -95,6 +95,7 @@ enum err store_view_open(struct store_view **out, struct store *s)
     v->catalogue = store_catalogue(s);
     v->lookup = NULL;
     v->packer = NULL;
+    v->decoder = NULL;
     v->ahead = NULL;
     if (store_lookup_create(&v->lookup)) { /* the head answers alone */
         v->lookup = NULL;
@@ -113,6 +114,7 @@ void store_view_close(struct store_view *v)
         store_lookup_destroy(v->lookup);
         manifest_list_release(v->segments);
         packer_destroy(v->packer);
+        wire_decoder_destroy(v->decoder);
         seg_ahead_destroy(v->ahead);
         mem_free(v);
     }
@@ -125,6 +127,15 @@ enum err store_view_packer(const struct store_view *v, struct packer **out)
 
     *out = own->packer;
     return e;
+}
+
+enum err store_view_decode(const struct store_view *v, struct batch **out, uint64_t metrics,
+                           const struct head_batch *kept)
+{
+    struct store_view *own = (struct store_view *)v; /* as above */
+    enum err e = own->decoder ? ERR_OK : wire_decoder_create(&own->decoder);
+
+    return e ? e : head_batch_decode(kept, own->decoder, metrics, out);
 }
 
 struct seg_ahead *store_view_ahead(const struct store_view *v)
@@ -211,7 +222,7 @@ enum err store_scan(const struct store_view *v, size_t host, int64_t since_ns, i
     for (size_t i = 0; i < n && !e; i++) {
         struct batch *b;
 
-        e = head_batch_decode(list[i], NULL, UINT64_MAX, &b);
+        e = store_view_decode(v, &b, UINT64_MAX, list[i]);
         if (!e) {
             e = each(ctx, b);
             wire_batch_free(b);

@@ -5,6 +5,7 @@
  *   hour     --hosts, --seconds at 1 Hz, batches of 10 s: window by window put, sealed, and given
  *            to SQLite; then questions, cold and warm; then all rows dropped
  *   wide     many hosts, two windows: the same questions; memory of a further host
+ *   live     many hosts, nothing sealed: questions about the last minute
  *   second   batches of one second
  *   wal      closing with a full log, and opening it, as a clean end leaves it and as a kill does
  *   churn    7.5 times the process starts: bytes per value
@@ -30,7 +31,7 @@
 #define READERS 8u
 
 static const struct opt options[] = {
-    {"only", 0, "PART", "hour, wide, second, wal, churn or readers; may be repeated", true},
+    {"only", 0, "PART", "hour, wide, live, second, wal, churn or readers; may be repeated", true},
     {"hosts", 'n', "N", "of the hour (20)", false},
     {"seconds", 's', "S", "of the hour, whole windows of 300 s (3600)", false},
     {"wide-hosts", 0, "N", "(200)", false},
@@ -396,6 +397,28 @@ static void part_wide(void)
     memory_per_host();
 }
 
+/* Nothing sealed: what `top`, and what /metrics asks, cost of each host. */
+static void part_live(void)
+{
+    char dir[256];
+    struct store_conf conf = fill_store_conf(support_temp_dir(dir, sizeof dir));
+    struct fill *f = fill_of(o.wide_hosts, 10, 0);
+    struct store_stats stats;
+    struct store_ask_cpu t;
+
+    fill_open(f, &conf);
+    fill_make(f, FILL_T0 + 180 * CLK_S);
+    fill_put(f, SIZE_MAX);
+    fill_forget(f);
+    fill_set_now(f->until_ns);
+    store_stats(f->store, &stats);
+    t = store_ask_live(f->store, o.rounds);
+    bench_figure("live_top10", t.top_us / o.wide_hosts, "us/host", 75, BENCH_LESS);
+    bench_figure("live_images", t.images_us / o.wide_hosts, "us/host", 0, BENCH_LESS);
+    fill_destroy(f);
+    support_remove_dir(dir);
+}
+
 static void part_second(void)
 {
     char dir[256];
@@ -677,8 +700,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"hour", part_hour}, {"wide", part_wide},   {"second", part_second},
-                 {"wal", part_wal},   {"churn", part_churn}, {"readers", part_readers}};
+    } parts[] = {{"hour", part_hour},      {"wide", part_wide}, {"live", part_live},
+                 {"second", part_second},  {"wal", part_wal},   {"churn", part_churn},
+                 {"readers", part_readers}};
     struct opt_args *args = bench_options(&command, argc, argv);
 
     take_options(args);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 
@@ -166,4 +167,31 @@ struct store_ask_times store_ask_both(struct fill *f, const struct store_conf *c
     t.cold_ms = bench_median(cold, n);
     t.warm_ms = bench_median(warm, n);
     return t;
+}
+
+static double cpu_us(struct store *s, const struct wire_query *q)
+{
+    int64_t began_ns = os_thread_cpu_ns();
+
+    (void)store_ask_ms(s, QUERY_TOP, q, NULL);
+    return (double)(os_thread_cpu_ns() - began_ns) / 1e3;
+}
+
+struct store_ask_cpu store_ask_live(struct store *s, unsigned n)
+{
+    static const struct wire_query top = {.last_ns = 60 * CLK_S, .limit = 10};
+    static const struct wire_query images = {.last_ns = 60 * CLK_S,
+                                             .limit = WIRE_ROWS_MAX,
+                                             .by = WIRE_BY_RATE,
+                                             .group_by = WIRE_GROUP_IMAGE,
+                                             .n_metrics = 2,
+                                             .metrics = {M_CPU_TIME, M_WORKING_SET_SIZE}};
+    double a[ROUNDS_MAX], b[ROUNDS_MAX];
+
+    n = n < ROUNDS_MAX ? n : ROUNDS_MAX;
+    for (unsigned i = 0; i < n; i++) {
+        a[i] = cpu_us(s, &top);
+        b[i] = cpu_us(s, &images);
+    }
+    return (struct store_ask_cpu){bench_median(a, n), bench_median(b, n)};
 }

@@ -35,4 +35,11 @@ struct store_ask_times {
 struct store_ask_times store_ask_both(struct fill *f, const struct store_conf *conf,
                                       enum query_kind kind, const struct wire_query *q, unsigned n);
 
+/* CPU of questions about the last minute, medians of n rounds: the default `top` of the busiest
+ * processes, and programs by CPU and memory as /metrics asks for them. */
+struct store_ask_cpu {
+    double top_us, images_us;
+};
+struct store_ask_cpu store_ask_live(struct store *s, unsigned n);
+
 #endif
