@@ -199,7 +199,10 @@ static enum err table_add(struct groups *g, size_t span)
 static enum err host_add(struct groups *g, size_t span)
 {
     const struct query_span *s = &g->q->spans[span];
-    const struct query_reach reach = {s->since_ns, QUERY_LOOKBACK_NS, true};
+    const struct query_reach reach = {.since_ns = s->since_ns,
+                                      .before_ns = QUERY_LOOKBACK_NS,
+                                      .folded = true,
+                                      .range_only = true};
     uint8_t size = g->n_metrics;
     enum err e = ERR_OK;
 

@@ -122,7 +122,14 @@ static enum err boot_add(struct query_table *t, const struct uuid *id)
 
 static bool is_boot(const struct query_table *t, unsigned i, const struct uuid *id)
 {
-    return i < t->n_boots && memcmp(t->boots[i].b, id->b, sizeof id->b) == 0;
+    uint64_t a[2], b[2];
+
+    if (i >= t->n_boots) {
+        return false;
+    }
+    memcpy(a, t->boots[i].b, sizeof a);
+    memcpy(b, id->b, sizeof b);
+    return a[0] == b[0] && a[1] == b[1];
 }
 
 static enum err boot_find(struct query_table *t, const struct uuid *id, uint16_t *boot)
@@ -329,7 +336,7 @@ static enum err take(void *ctx, const struct store_cell_row *row)
         if (!(row->mask & bit)) {
             continue;
         }
-        c = &row->cells[__builtin_popcountll(row->mask & (bit - 1))];
+        c = row->cells + (row->mask & (bit - 1) ? __builtin_popcountll(row->mask & (bit - 1)) : 0);
         if (!row->instances && c->count && c->last_ns > inst->seen_ns) {
             inst->seen_ns = c->last_ns;
         }
@@ -366,6 +373,32 @@ void query_table_start(struct query_table *t, const struct query_span *s, int64_
     t->ticks = (struct store_ticks){0};
 }
 
+/* Samples before the range that are older than this are no process's base: each has a newer one, or
+ * needs none. */
+static int64_t bases_from(void *ctx)
+{
+    const struct query_table *t = ctx;
+    int64_t from_ns = INT64_MAX;
+
+    for (size_t k = 0; k < t->cap; k++) {
+        const struct query_inst *inst = t->slots[k];
+
+        if (!inst || inst->hidden || inst->fresh || inst->instances) {
+            continue;
+        }
+        for (unsigned i = 0; i < t->n_metrics; i++) {
+            const struct query_cell *c = &inst->cells[i];
+            int64_t own_ns = c->in.first_ns < t->since_ns ? c->in.first_ns : QUERY_NEVER;
+            int64_t base_ns = own_ns > c->base_ns ? own_ns : c->base_ns;
+
+            if (c->in.count && query_table_counts(t, i) && base_ns < from_ns) {
+                from_ns = base_ns;
+            }
+        }
+    }
+    return from_ns;
+}
+
 enum err query_table_fill(struct query_table *t, const struct query_span *s,
                           const struct query_reach *reach)
 {
@@ -375,7 +408,9 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
                               .folded = reach->folded,
                               .names = t->infos,
                               .has_pid = t->q->ask->has_pid && !t->all,
-                              .pid = t->q->ask->pid};
+                              .pid = t->q->ask->pid,
+                              .bases_from = reach->range_only ? bases_from : NULL,
+                              .bases_ctx = t};
 
     query_table_start(t, s, reach->since_ns);
     for (unsigned i = 0; i < t->n_metrics; i++) {

@@ -81,6 +81,7 @@ struct query_reach {
     int64_t since_ns;  /* growth is what happened from then to the span's end */
     int64_t before_ns; /* how far before it a counter's base may lie */
     bool folded;
+    bool range_only; /* processes without a sample in the range do not matter */
 };
 
 /* Empties it for the next host, whose growth counts from since_ns on. */

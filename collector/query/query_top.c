@@ -153,8 +153,10 @@ static enum err compete_trees(struct top *t, size_t span)
 static enum err host_read(struct top *t, size_t span)
 {
     const struct query_span *s = &t->q->spans[span];
-    const struct query_reach reach = {s->since_ns, QUERY_LOOKBACK_NS,
-                                      t->q->ask->folded && !t->tree};
+    const struct query_reach reach = {.since_ns = s->since_ns,
+                                      .before_ns = QUERY_LOOKBACK_NS,
+                                      .folded = t->q->ask->folded && !t->tree,
+                                      .range_only = !t->tree};
 
     return query_table_fill(&t->table, s, &reach);
 }

@@ -28,15 +28,27 @@ static void grow(struct cell *c, bool grew, int64_t growth)
 static void counter_values(struct cell *c, const int64_t *v, size_t n, bool base)
 {
     int64_t lo = INT64_MAX, hi = INT64_MIN;
-    size_t i = base ? 0 : 1;
+    size_t first = base ? 0 : 1;
+    bool over = false;
 
     c->first = base ? v[-1] : v[0];
     c->last = v[n - 1];
-    for (; i < n; i++) {
-        int64_t d = cell_growth(v[(ptrdiff_t)i - 1], v[i]);
+    for (size_t i = first; i < n; i++) {
+        int64_t d;
 
+        over |= __builtin_sub_overflow(v[i], v[(ptrdiff_t)i - 1], &d);
         lo = d < lo ? d : lo;
         hi = d > hi ? d : hi;
+    }
+    if (over) {
+        lo = INT64_MAX;
+        hi = INT64_MIN;
+        for (size_t i = first; i < n; i++) {
+            int64_t d = cell_growth(v[(ptrdiff_t)i - 1], v[i]);
+
+            lo = d < lo ? d : lo;
+            hi = d > hi ? d : hi;
+        }
     }
     c->min = lo <= hi ? lo : 0;
     c->max = lo <= hi ? hi : 0;

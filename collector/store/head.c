@@ -79,6 +79,7 @@ static void snap_unref(struct head_snap *s)
             head_chunk_unref(s->parts[i].chunk);
         }
         head_infos_snap_unref(s->infos);
+        head_hots_destroy(s->hots);
         seqset_counts_unref(s->counts);
         mem_free(s);
     }
@@ -94,9 +95,10 @@ void head_view_release(struct head_state *s)
     }
 }
 
-static void host_destroy(struct head_host *host)
+static void host_destroy(struct head *h, struct head_host *host)
 {
     if (host) {
+        head_recents_fini(h, host);
         for (size_t i = 0; i < host->n; i++) {
             head_chunk_unref(host->chunks[i]);
         }
@@ -112,7 +114,7 @@ void head_destroy(struct head *h)
 {
     if (h) {
         for (size_t i = 0; i < h->n; i++) {
-            host_destroy(h->hosts[i]);
+            host_destroy(h, h->hosts[i]);
         }
         mem_free(h->hosts);
         mem_free(h->named);
@@ -384,8 +386,9 @@ static void drop_empty_hosts(struct head *h)
 
         if (!is_empty(x)) {
             h->hosts[kept++] = x;
+            h->changed |= head_recents_rest(h, x);
         } else {
-            host_destroy(x);
+            host_destroy(h, x);
             h->changed = true;
             h->reorder = true;
         }
@@ -417,6 +420,7 @@ static enum err build_snap(struct head_host *host)
         head_chunk_ref(c);
         s->seen.first_ns = c->t0_ns < s->seen.first_ns ? c->t0_ns : s->seen.first_ns;
     }
+    s->hots = head_hots_create(&host->recents);
     s->counts = host->counts;
     if (s->counts) {
         atomic_fetch_add_explicit(&s->counts->refs, 1, memory_order_relaxed);

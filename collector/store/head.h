@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "collector/host_offset.h"
+#include "collector/store/head_hot.h"
 #include "collector/store/head_info.h"
 #include "collector/store/seqset.h"
 #include "collector/store/wal_source.h"
@@ -18,6 +19,11 @@
 
 #define HEAD_CHUNK        16u
 #define HEAD_CHUNK_MEMORY (16u << 20) /* decoded; one batch may be more */
+
+/* Hot forms are kept of what came in so long: a minute, the one before it, in which counters have
+ * their base, and a batch. */
+#define HEAD_RECENT_NS    (INT64_C(135) * 1000000000)
+#define HEAD_RECENT_BYTES (512u << 10) /* of one host; the oldest go first */
 
 struct head;
 
@@ -32,6 +38,7 @@ struct head_batch {
     int64_t window_ns;        /* in which it is sealed */
     uint64_t file;            /* of the log */
     uint64_t memory;          /* decoded */
+    uint64_t hot;             /* the number of its hot form among the host's, from 1; 0: none */
     uint32_t alive;           /* processes in its last tick, the idle one not counted */
     bool has_events;
     void *told; /* its account (rest_value.h), where that says all; else NULL */
@@ -71,6 +78,7 @@ int64_t head_made(int64_t t1_ns, const struct host_offset *clock, int64_t receiv
 
 struct head_conf {
     uint32_t instances_max;                       /* per host */
+    uint64_t hot_bytes_max;                       /* of all hot forms; 0: none are kept */
     void (*on_release)(void *ctx, uint64_t file); /* a batch was sealed; from the writer */
     void *ctx;
 };
@@ -88,12 +96,18 @@ NODISCARD enum err head_reserve(struct head *h, struct head_host **host, const c
                                 const struct head_batch *kept);
 void head_append(struct head *h, struct head_host *host, const struct batch *b,
                  struct head_batch *kept); /* kept is moved */
+/* Behind head_append: the hot form of that batch, which is moved; NULL is allowed. Without room it
+ * is left out. */
+void head_keep_hot(struct head *h, struct head_host *host, struct head_batch *kept,
+                   struct head_hot *hot);
 /* Builds the next state. Errors: ERR_NOMEM (call again) */
 NODISCARD enum err head_prepare(struct head *h);
 void head_publish(struct head *h);
 
 struct head_stats {
     uint64_t bytes, batches, hosts; /* batches not sealed, and their bytes */
+    uint64_t hot_bytes;             /* of the hot forms kept */
+    uint64_t hot_left_out;          /* for want of room */
 };
 void head_stats(const struct head *h, struct head_stats *out);
 
@@ -131,6 +145,10 @@ size_t head_view_find(const struct head_state *s, const char *name, const struct
 /* Looks through the host's batches, the newest arrivals first; NULL when none is this one. */
 const struct head_batch *head_view_batch(const struct head_state *s, size_t host, uint64_t stream,
                                          uint64_t seq);
+
+/* Of one of the host's batches; NULL: decode it. Valid until release. */
+const struct head_hot *head_view_hot(const struct head_state *s, size_t host,
+                                     const struct head_batch *b);
 
 /* The batches whose span meets [since, until), oldest first; *list is the caller's (mem_free), the
  * batches are valid until release. Errors: ERR_NOMEM */

@@ -22,11 +22,38 @@ struct head_part {
     uint32_t n; /* batches of it that count */
 };
 
+/* Hot forms of batches that came one after the other, filled in place as chunks are. */
+#define HEAD_RECENT 4u
+
+struct head_recent {
+    atomic_uint refs;
+    uint32_t n;          /* the writer's; readers use their snap's */
+    int64_t received_ns; /* of the newest */
+    size_t bytes;
+    struct head_hot *at[HEAD_RECENT];
+};
+
+/* The host's, oldest first; all but the last are full. */
+struct head_recents {
+    uint64_t first; /* number of the first one's first, from 1 */
+    size_t n, cap, bytes;
+    struct head_recent **at;
+    int64_t newest_ns; /* arrival */
+};
+
+/* The same as readers see it. */
+struct head_hots {
+    uint64_t first, n; /* hot forms */
+    size_t n_at;
+    struct head_recent *at[];
+};
+
 struct head_snap {
     atomic_uint refs;
     struct head_seen seen;
     struct seqset_counts *counts; /* NULL: nothing arrived since opening */
     struct head_infos_snap *infos;
+    struct head_hots *hots; /* NULL: none */
     size_t n;
     struct head_part parts[];
 };
@@ -46,6 +73,7 @@ struct head_host {
     struct head_chunk **chunks; /* in the order of their making */
     struct head_chunk *open;    /* reserved for the next batch */
     size_t n, cap;
+    struct head_recents recents;
     bool changed;
     struct head_snap *snap; /* as last built; NULL at first */
 };
@@ -57,6 +85,7 @@ struct head {
     size_t n, cap;
     bool changed, reorder;
     struct head_stats stats;
+    int64_t newest_ns;       /* arrival */
     struct head_state *next; /* built, not published */
     struct os_mutex *lock;   /* guards `state`, the pointer */
     struct head_state *state;
@@ -66,5 +95,14 @@ void head_chunk_unref(struct head_chunk *c); /* NULL is allowed */
 void head_chunk_ref(struct head_chunk *c);
 struct head_host *head_host_find(const struct head *h, const struct uuid *id); /* NULL: none */
 NODISCARD enum err head_host_get(struct head *h, struct head_host **out, const struct uuid *id);
+
+/* -- head_recent.c -- */
+
+/* Lets go of those of a host from which nothing came for long; true: something changed. */
+bool head_recents_rest(struct head *h, struct head_host *host);
+void head_recents_fini(struct head *h, struct head_host *host);
+/* What readers get; NULL: none, or no memory. */
+struct head_hots *head_hots_create(const struct head_recents *r);
+void head_hots_destroy(struct head_hots *hots); /* NULL is allowed */
 
 #endif

@@ -71,6 +71,15 @@ const struct head_batch *head_view_batch(const struct head_state *s, size_t host
     return NULL;
 }
 
+const struct head_hot *head_view_hot(const struct head_state *s, size_t host,
+                                     const struct head_batch *b)
+{
+    const struct head_hots *hots = s->snaps[host]->hots;
+    uint64_t i = hots ? b->hot - hots->first : 0;
+
+    return hots && b->hot && i < hots->n ? hots->at[i / HEAD_RECENT]->at[i % HEAD_RECENT] : NULL;
+}
+
 static int by_time(const void *a, const void *b)
 {
     const struct head_batch *const *x = a, *const *y = b;

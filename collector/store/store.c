@@ -61,6 +61,7 @@ static void item_destroy(struct store_item *i)
 {
     if (i) {
         head_batch_destroy(i->kept);
+        head_hot_destroy(i->hot);
         wire_batch_free(i->batch);
         buf_fini(&i->note);
         mem_free(i);
@@ -112,6 +113,9 @@ static enum err item_create(struct store_item **out, const struct store_put *put
     if (e) {
         item_destroy(i);
         return e;
+    }
+    if (put->received_ns - i->kept->made_ns < HEAD_RECENT_NS) { /* not what comes late */
+        i->hot = head_hot_create(put->batch);
     }
     snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
     i->weight = put->n + i->kept->memory + i->note.n;
@@ -335,6 +339,8 @@ static enum err stage(struct store *s, struct store_item *i)
     }
     wal_hold(s->wal, kept->file);
     head_append(s->head, host, i->batch, kept);
+    head_keep_hot(s->head, host, kept, i->hot);
+    i->hot = NULL;
     i->sent = kept;
     i->kept = NULL;
     return ERR_OK;
@@ -378,6 +384,8 @@ void store_refresh_stats(struct store *s)
     s->stats.unindexed = wal.unindexed;
     s->stats.head_bytes = head.bytes;
     s->stats.head_batches = head.batches;
+    s->stats.hot_bytes = head.hot_bytes;
+    s->stats.hot_left_out = head.hot_left_out;
     s->stats.hosts = head.hosts;
     s->stats.forgotten_streams = seqset_forgotten(s->seen);
     s->stats.closed_holes = seqset_closed(s->seen);
@@ -512,7 +520,10 @@ static enum err lock_dir(struct store *s, struct errmsg *why)
 
 static enum err open_parts(struct store *s, struct errmsg *why)
 {
-    struct head_conf head = {s->conf.instances_max, release_file, s};
+    struct head_conf head = {.instances_max = s->conf.instances_max,
+                             .hot_bytes_max = s->conf.head_bytes_max / STORE_HOT_SHARE,
+                             .on_release = release_file,
+                             .ctx = s};
     enum err e = os_mkdirs(s->conf.dir, true);
 
     if (e) {

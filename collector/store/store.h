@@ -20,6 +20,7 @@
 
 #define STORE_WAITING_BATCHES 4096u        /* accepted, not durable yet */
 #define STORE_WAITING_MAX     (128u << 20) /* bytes of them, encoded and decoded */
+#define STORE_HOT_SHARE       8u           /* of head_bytes_max: hot forms of recent batches */
 #define STORE_STAMP_MAX       (INT64_C(7258118400) * 1000000000) /* 2200: sums with spans never wrap */
 #define STORE_MONO_MAX        (INT64_MAX / 2)
 
@@ -131,6 +132,8 @@ struct store_stats {
     uint64_t unindexed;                                                   /* likewise */
     uint64_t forgotten_streams, closed_holes;                             /* see seqset.h */
     uint64_t head_bytes, head_batches, hosts;
+    uint64_t hot_bytes, hot_left_out; /* recent batches in their hot form; those without, for want
+                                         of room */
     uint64_t log_files, log_bytes;
     bool failed;          /* the log failed */
     bool no_catalogue;    /* it could not be opened */

@@ -12,7 +12,9 @@
  *                                          newest sample lies
  *
  * Choices and the head's batches go in the order of their first stamps, as the extremes of growth
- * want it. A value that is damaged lets the next form take its place. */
+ * want it. A value that is damaged lets the next form take its place.
+ *
+ * Of the head's recent batches the columns asked for most are ready to be read (head_hot.h). */
 #include "collector/store/store_read.h"
 
 #include <stdlib.h>
@@ -44,6 +46,7 @@ struct choice {
     int64_t t0_ns, t1_ns;
     const struct store_window *form[FORMS];
     const struct head_batch *batch;
+    const struct head_hot *hot; /* of the batch; NULL: it is decoded */
 };
 
 struct scan {
@@ -257,6 +260,9 @@ static enum err list_head(struct scan *s, size_t host)
     for (size_t i = 0; i < n && !e; i++) {
         struct choice c = {.t0_ns = list[i]->t0_ns, .t1_ns = list[i]->t1_ns, .batch = list[i]};
 
+        if (!(s->ask->metrics & ~HEAD_HOT_METRICS)) {
+            c.hot = head_view_hot(s->v->head, host, list[i]);
+        }
         e = choice_add(s, &c);
     }
     if (n && s->ask->used) {
@@ -406,9 +412,15 @@ static enum err batch_scan(struct scan *s, const struct batch *b)
 
 static enum err head_scan(struct scan *s, const struct choice *c)
 {
-    struct batch *b;
-    enum err e = store_view_decode(s->v, &b, s->ask->metrics, c->batch);
+    struct batch *b, hot;
+    enum err e;
 
+    if (c->hot) {
+        arena_reset(&s->memory);
+        e = head_hot_read(c->hot, s->ask->metrics, &s->memory, &hot);
+        return e ? e : batch_scan(s, &hot);
+    }
+    e = store_view_decode(s->v, &b, s->ask->metrics, c->batch);
     if (e == ERR_CORRUPT) {
         store_windows_damaged(s->ask->used, c->batch->window_ns);
         return ERR_OK;
@@ -720,6 +732,50 @@ static enum err sealed_scan(struct scan *s, struct choice *c, size_t host)
     return e;
 }
 
+static enum err choice_scan(struct scan *s, struct choice *c, size_t host)
+{
+    if (s->ask->deadline_ns && os_mono_ns() > s->ask->deadline_ns) {
+        return ERR_TIMEOUT;
+    }
+    return c->batch ? head_scan(s, c) : sealed_scan(s, c, host);
+}
+
+/* -- bases, when nothing else matters of what lies before the range -- */
+
+static bool is_base(const struct scan *s, const struct choice *c)
+{
+    return s->ask->bases_from && c->t1_ns < s->ask->since_ns;
+}
+
+/* Ticks without rows: the time into the first one inside begins there. */
+static enum err ticks_scan(struct scan *s, const struct choice *c)
+{
+    struct batch b;
+    enum err e = head_hot_read(c->hot, 0, &s->memory, &b);
+
+    return e ? e : batch_scan(s, &b);
+}
+
+/* The newest first: as a rule it has a base for every process, and no other is read. */
+static enum err bases_scan(struct scan *s, size_t host)
+{
+    int64_t from_ns = INT64_MIN;
+    bool read = true; /* since from_ns was asked for */
+    enum err e = ERR_OK;
+
+    for (size_t i = s->n; i > 0 && !e; i--) {
+        struct choice *c = &s->choices[i - 1];
+
+        if (!is_base(s, c)) {
+            continue;
+        }
+        from_ns = read ? s->ask->bases_from(s->ask->bases_ctx) : from_ns;
+        read = !c->hot || c->t1_ns >= from_ns;
+        e = read ? choice_scan(s, c, host) : ticks_scan(s, c);
+    }
+    return e;
+}
+
 enum err store_scan_cells(const struct store_view *v, size_t host, const struct store_cells *ask,
                           enum err (*each)(void *ctx, const struct store_cell_row *row), void *ctx,
                           struct store_ticks *ticks)
@@ -738,13 +794,9 @@ enum err store_scan_cells(const struct store_view *v, size_t host, const struct 
     e = e ? e : list_head(&s, host);
     sort_choices(&s);
     for (size_t i = 0; i < s.n && !e; i++) {
-        if (ask->deadline_ns && os_mono_ns() > ask->deadline_ns) {
-            e = ERR_TIMEOUT;
-            break;
-        }
-        e = s.choices[i].batch ? head_scan(&s, &s.choices[i])
-                               : sealed_scan(&s, &s.choices[i], host);
+        e = is_base(&s, &s.choices[i]) ? ERR_OK : choice_scan(&s, &s.choices[i], host);
     }
+    e = e ? e : bases_scan(&s, host);
     if (ticks && (!e || e == ERR_END)) {
         store_ticks_sum(&s.ticks, ticks);
     }

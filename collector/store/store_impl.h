@@ -32,6 +32,7 @@ struct seg_ahead *store_view_ahead(const struct store_view *v); /* NULL: no memo
 struct store_item {
     struct store_item *next;
     struct head_batch *kept;
+    struct head_hot *hot;          /* of it; NULL: none */
     const struct head_batch *sent; /* once it is the head's, which keeps it beyond the commit */
     struct batch *batch;
     struct buf note; /* for the log's index: recall.h */

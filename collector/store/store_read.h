@@ -135,6 +135,11 @@ struct store_cells {
     bool names;       /* name and user in rows of tiers and summaries; costs */
     bool has_pid;     /* only this pid */
     uint32_t pid;
+    /* NULL: every process is told of, also when it has samples before `since` only. Else only bases
+     * matter there: what lies before is given last, the newest first, and samples older than this
+     * says may be left out. */
+    int64_t (*bases_from)(void *ctx);
+    void *bases_ctx;
     int64_t deadline_ns;     /* monotonic, looked at before each window; 0: none */
     struct store_used *used; /* may be NULL; what is in it is added to */
 };

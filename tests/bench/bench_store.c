@@ -414,6 +414,10 @@ static void part_live(void)
     store_stats(f->store, &stats);
     t = store_ask_live(f->store, o.rounds);
     bench_figure("live_top10", t.top_us / o.wide_hosts, "us/host", 75, BENCH_LESS);
+    bench_figure("live_hot", (double)stats.hot_bytes / o.wide_hosts / 1024, "KiB/host", 0,
+                 BENCH_LESS);
+    bench_figure("live_head", (double)stats.head_bytes / o.wide_hosts / 1024, "KiB/host", 0,
+                 BENCH_LESS);
     bench_figure("live_images", t.images_us / o.wide_hosts, "us/host", 0, BENCH_LESS);
     fill_destroy(f);
     support_remove_dir(dir);

@@ -319,7 +319,7 @@ static void append(struct head *h, uint8_t host, const char *name, int64_t t_ns,
 
 static struct head *head_with(struct dropped *d)
 {
-    struct head_conf conf = {100, note_drop, d};
+    struct head_conf conf = {.instances_max = 100, .on_release = note_drop, .ctx = d};
     struct head *h;
 
     assert_ok(head_create(&h, &conf));

@@ -19,6 +19,7 @@ struct stage {
     struct plain *p;
     uint64_t seed;
     bool late;
+    bool recent;      /* windows end behind the newest sample and are at most 2 minutes long */
     int64_t align_ns; /* borders of windows are multiples of it: all that tiers can tell */
     bool folded;      /* of short lives there may be sums only */
     unsigned compared;
@@ -161,9 +162,14 @@ static struct plain_ask window(struct stage *s)
     uint64_t span;
 
     plain_span(s->p, &first, &last);
+    first = s->recent && first < last - 120 * CLK_S ? last - 120 * CLK_S : first;
     span = (uint64_t)(last - first + 20 * CLK_S);
     ask.since_ns = first - 10 * CLK_S + (int64_t)plain_random(s->p, span);
     ask.until_ns = ask.since_ns + 1 + (int64_t)plain_random(s->p, span);
+    if (s->recent) {
+        ask.since_ns = ask.since_ns < last ? ask.since_ns : last;
+        ask.until_ns = last + 1;
+    }
     ask.since_ns -= ask.since_ns % align;
     ask.until_ns += align - ask.until_ns % align;
     return ask;
@@ -329,6 +335,29 @@ static void in_memory(void **state)
     }
 }
 
+/* Read from the columns that are kept ready of recent batches, and from batches beside them. */
+static void the_last_minutes(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 71; seed <= 74; seed++) {
+        struct stage s = stage_make(seed, TICKS, seed % 2 == 0);
+        struct store_stats stats;
+        unsigned hot = 0;
+        double now_s;
+
+        s.recent = true;
+        for (unsigned i = 1; plain_put(s.p, s.l, &now_s); i++) {
+            if (i % 2 == 0) {
+                store_stats(lab_store(s.l), &stats);
+                hot += stats.hot_bytes > 0;
+                ask_some(&s, 6);
+            }
+        }
+        assert_true(hot > 10 && stats.hot_left_out == 0);
+        stage_end(&s, 1u << STORE_HEAD);
+    }
+}
+
 static void sealed_at_any_moment(void **state)
 {
     (void)state;
@@ -483,6 +512,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(in_memory),
+        cmocka_unit_test(the_last_minutes),
         cmocka_unit_test(sealed_at_any_moment),
         cmocka_unit_test(some_samples_are_gone),
         cmocka_unit_test(samples_that_are_gone_are_told_by_their_sums),

@@ -1,0 +1,30 @@
+/* What nearly every question about the last minute wants of a batch, ready to be read: its ticks,
+ * its runs and the columns that top ranks and shows by default, without text, events and ledger.
+ * Reading it costs a fiftieth of decoding the batch, and gives the same values.
+ * Bounds:  HEAD_HOT_BYTES each; how many are kept: head.h. A batch that would need more, or has
+ *          runs of more than 255 shapes, has none: whoever reads decodes it.
+ * Threads: any; immutable once made. */
+#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_HOT_H
+#define PROCFLEET_COLLECTOR_STORE_HEAD_HOT_H
+
+#include "common/arena.h"
+#include "common/wire.h"
+
+#define HEAD_HOT_METRICS \
+    (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(M_THREAD_COUNT))
+#define HEAD_HOT_BYTES (256u << 10)
+
+struct head_hot;
+
+/* NULL: no memory, or over a bound. */
+struct head_hot *head_hot_create(const struct batch *b);
+void head_hot_destroy(struct head_hot *hot); /* NULL is allowed */
+size_t head_hot_bytes(const struct head_hot *hot);
+
+/* The batch's boot, ticks, runs and columns of these metrics, which are among HEAD_HOT_METRICS, as
+ * wire_batch_decode_part gives them; nothing else of it. metrics 0: ticks and no runs. Valid as
+ * long as `hot` and the arena. Errors: ERR_FULL, ERR_NOMEM */
+NODISCARD enum err head_hot_read(const struct head_hot *hot, uint64_t metrics, struct arena *a,
+                                 struct batch *out);
+
+#endif
