@@ -39,7 +39,18 @@ static bool look_at_switches(struct monitor *m)
     return m->switches.come != came;
 }
 
-static void read_own(const struct monitor *m, struct levels_reading *r)
+int64_t monitor_resident(struct monitor *m)
+{
+    int64_t now_ns = os_mono_ns();
+
+    if (!m->resident.bytes || now_ns - m->resident.read_ns >= CLK_S) {
+        m->resident.bytes = os_resident_bytes();
+        m->resident.read_ns = now_ns;
+    }
+    return m->resident.bytes;
+}
+
+static void read_own(struct monitor *m, struct levels_reading *r)
 {
     struct source_stats s = {0};
     struct decode_counts d;
@@ -47,7 +58,7 @@ static void read_own(const struct monitor *m, struct levels_reading *r)
     m->source->ops->stats(m->source, &s);
     decode_stats(m->decode, &d);
     r->cpu_ns = os_cpu_ns();
-    r->resident_bytes = os_resident_bytes();
+    r->resident_bytes = monitor_resident(m);
     r->events = d.in + m->facts;
     r->lost = s.lost_events + s.lost_buffers;
     r->ring_permille = s.ring_permille;

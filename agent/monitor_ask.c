@@ -273,7 +273,7 @@ enum err monitor_add_provider(struct monitor *m, const struct source_provider *p
 
 static void read_stats(struct monitor *m, struct monitor_stats *out)
 {
-    *out = (struct monitor_stats){.cpu_ns = os_cpu_ns(), .resident_bytes = os_resident_bytes()};
+    *out = (struct monitor_stats){.cpu_ns = os_cpu_ns(), .resident_bytes = monitor_resident(m)};
     if (!m->source) {
         return;
     }

@@ -37,6 +37,9 @@ struct monitor {
         uint64_t seen;
         bool come; /* some came between the last two looks */
     } switches;
+    struct {
+        int64_t bytes, read_ns;
+    } resident;       /* own memory, asked for once a second */
     uint32_t own_pid; /* 0: not in the source's tables */
 
     struct os_thread *thread; /* of monitor_start */
@@ -51,6 +54,9 @@ struct monitor {
 
 /* Whether anything of p comes out. */
 bool monitor_wants(void *ctx, struct ptable_proc *p);
+
+/* Own memory, a second old at most: the system takes longer to tell it than all else here. */
+int64_t monitor_resident(struct monitor *m);
 
 /* ---- monitor_ask.c ---- */
 

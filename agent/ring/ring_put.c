@@ -104,13 +104,23 @@ static uint8_t *put_marks(struct ring *r, uint8_t *p)
     size_t n = r->put.n_marks, size = marks_size(r);
     struct ring_entry e = {.size = (uint32_t)size, .what = RING_LOST, .n = (uint16_t)n};
 
-    if (n) {
-        memcpy(p, &e, sizeof e);
-        memcpy(p + sizeof e, r->put.marks, n * sizeof *r->put.marks);
-        r->put.n_marks = 0;
-        ring_add(&r->put.gaps, 1);
+    if (!n) {
+        return p;
     }
+    memcpy(p, &e, sizeof e);
+    memcpy(p + sizeof e, r->put.marks, n * sizeof *r->put.marks);
+    r->put.n_marks = 0;
+    ring_add(&r->put.gaps, 1);
     return p + size;
+}
+
+static bool is_context_of(const struct ring_context *c, const struct raw_event *raw)
+{
+    return c->keyword == raw->keyword &&
+           c->wall_less_mono == (uint64_t)raw->wall_ns - (uint64_t)raw->mono_ns &&
+           c->frequency == raw->frequency && c->place == raw->place &&
+           c->shift_ns == raw->shift_ns && c->sequence == raw->sequence &&
+           c->component == raw->component;
 }
 
 static struct ring_context context_of(const struct raw_event *raw)
@@ -124,10 +134,13 @@ static struct ring_context context_of(const struct raw_event *raw)
                                  .component = raw->component};
 }
 
+/* Straight into the ring, whose entries are aligned as the struct is. */
 static void put_record(uint8_t *p, size_t size, const struct raw_event *raw,
                        const struct ring_context *context)
 {
-    struct ring_record rec = {
+    struct ring_record *rec = (struct ring_record *)(void *)p;
+
+    *rec = (struct ring_record){
         .entry = {.size = (uint32_t)size, .what = RING_RECORD, .context = context != NULL},
         .payload_n = (uint32_t)raw->payload_n,
         .ext_n = (uint32_t)raw->ext_n,
@@ -149,10 +162,8 @@ static void put_record(uint8_t *p, size_t size, const struct raw_event *raw,
         .mono_ns = raw->mono_ns,
         .ticks = raw->ticks,
     };
-
-    memcpy(rec.guid, raw->guid, sizeof rec.guid);
-    memcpy(p, &rec, sizeof rec);
-    p += sizeof rec;
+    memcpy(rec->guid, raw->guid, sizeof rec->guid);
+    p += sizeof *rec;
     if (context) {
         memcpy(p, context, sizeof *context);
         p += sizeof *context;
@@ -198,9 +209,8 @@ static enum err drop(struct ring *r, const struct raw_event *raw, enum ring_kind
 
 enum err ring_put(struct ring *r, const struct raw_event *raw)
 {
-    struct ring_context context = context_of(raw);
-    bool same = memcmp(&context, &r->put.context, sizeof context) == 0;
-    size_t size = sizeof(struct ring_record) + (same ? 0 : sizeof context), all;
+    bool same = is_context_of(&r->put.context, raw);
+    size_t size = sizeof(struct ring_record) + (same ? 0 : sizeof r->put.context), all;
     uint64_t at;
 
     ring_add(&r->put.in, 1);
@@ -223,8 +233,11 @@ enum err ring_put(struct ring *r, const struct raw_event *raw)
             return drop(r, raw, kind);
         }
     }
-    put_record(put_marks(r, r->bytes + (at & (r->size - 1))), size, raw, same ? NULL : &context);
-    r->put.context = context;
+    if (!same) {
+        r->put.context = context_of(raw);
+    }
+    put_record(put_marks(r, r->bytes + (at & (r->size - 1))), size, raw,
+               same ? NULL : &r->put.context);
     r->put.told_ns = raw->early ? r->put.told_ns : raw->mono_ns;
     publish(r, at + all);
     return ERR_OK;

@@ -47,46 +47,45 @@ static void tell_marks(struct ring *r, const uint8_t *p, size_t n, const struct 
 
 static void tell_record(struct ring *r, const uint8_t *p, const struct source_sink *sink)
 {
-    struct ring_record rec;
+    const struct ring_record *rec = (const struct ring_record *)(const void *)p;
     struct raw_event raw;
 
-    memcpy(&rec, p, sizeof rec);
-    p += sizeof rec;
-    if (rec.entry.context) {
+    p += sizeof *rec;
+    if (rec->entry.context) {
         memcpy(&r->take.context, p, sizeof r->take.context);
         p += sizeof r->take.context;
     }
     raw = (struct raw_event){
-        .form = rec.form,
-        .version = rec.version,
-        .opcode = rec.opcode,
-        .level = rec.level,
-        .pointer_size = rec.pointer_size,
-        .early = rec.early,
-        .id = rec.id,
-        .task = rec.task,
-        .cpu = rec.cpu,
-        .pid = rec.pid,
-        .tid = rec.tid,
+        .form = rec->form,
+        .version = rec->version,
+        .opcode = rec->opcode,
+        .level = rec->level,
+        .pointer_size = rec->pointer_size,
+        .early = rec->early,
+        .id = rec->id,
+        .task = rec->task,
+        .cpu = rec->cpu,
+        .pid = rec->pid,
+        .tid = rec->tid,
         .keyword = r->take.context.keyword,
-        .wall_ns = (int64_t)((uint64_t)rec.mono_ns + r->take.context.wall_less_mono),
-        .mono_ns = rec.mono_ns,
+        .wall_ns = (int64_t)((uint64_t)rec->mono_ns + r->take.context.wall_less_mono),
+        .mono_ns = rec->mono_ns,
         .shift_ns = r->take.context.shift_ns,
-        .ticks = rec.ticks,
+        .ticks = rec->ticks,
         .frequency = r->take.context.frequency,
-        .header = rec.header,
-        .counters = rec.counters,
+        .header = rec->header,
+        .counters = rec->counters,
         .place = r->take.context.place,
-        .has_sequence = rec.has_sequence,
-        .has_component = rec.has_component,
+        .has_sequence = rec->has_sequence,
+        .has_component = rec->has_component,
         .sequence = r->take.context.sequence,
         .component = r->take.context.component,
         .payload = p,
-        .payload_n = rec.payload_n,
-        .ext = rec.ext_n ? p + ring_up8(rec.payload_n) : NULL,
-        .ext_n = rec.ext_n,
+        .payload_n = rec->payload_n,
+        .ext = rec->ext_n ? p + ring_up8(rec->payload_n) : NULL,
+        .ext_n = rec->ext_n,
     };
-    memcpy(raw.guid, rec.guid, sizeof raw.guid);
+    memcpy(raw.guid, rec->guid, sizeof raw.guid);
     if (!raw.early) {
         advance(r, raw.wall_ns, raw.mono_ns, sink);
     }

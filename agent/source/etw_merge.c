@@ -9,7 +9,7 @@
 
 #define WINDOW_LEAST_NS (200 * CLK_MS)
 
-#define NAP_NS   (100 * CLK_MS) /* while records come: what comes meanwhile gathers */
+#define NAP_NS   (250 * CLK_MS) /* while records come: what comes meanwhile gathers */
 #define ORDER_NS (50 * CLK_MS)  /* while a ring that is not empty any more waits for others */
 
 int64_t etw_merge_window(unsigned flush_ms)

@@ -26,7 +26,7 @@
 #include "common/mem.h"
 #include "common/os.h"
 
-#define LOOK_NS   (100 * CLK_MS) /* at how events are, and whether to stop */
+#define LOOK_NS   (250 * CLK_MS) /* at how events are, and whether to stop */
 #define STEPS_MAX 64             /* to empty the rings of lost sessions */
 
 #define PERIOD_LEAST_NS CLK_MS
@@ -109,9 +109,8 @@ static void tell_waiting(struct live *l)
 static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 {
     struct live *l = ctx;
-    int64_t next_ns;
 
-    while (live_queue_next_ns(&l->queue, &next_ns) && next_ns <= mono_ns) {
+    while (live_queue_due(&l->queue, mono_ns)) {
         tell_first(l);
     }
     tell_time(l, wall_ns, mono_ns);

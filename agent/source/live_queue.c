@@ -99,6 +99,7 @@ void live_queue_drop(struct live_queue *q)
     q->items[q->first] = NULL;
     q->first = (q->first + 1) % LIVE_TABLES_MAX;
     q->n--;
+    q->first_ns = q->n > 0 ? q->items[q->first]->table.mono_ns : 0;
 }
 
 void live_queue_fini(struct live_queue *q)
@@ -136,18 +137,10 @@ enum err live_queue_put(struct live_queue *q, const struct snapshot *table)
     for (size_t i = 0; i < table->n_rows; i++) {
         p = pack(p, &table->rows[i]);
     }
+    q->first_ns = q->n > 0 ? q->first_ns : table->mono_ns;
     q->items[(q->first + q->n++) % LIVE_TABLES_MAX] = k;
     q->bytes += bytes;
     return ERR_OK;
-}
-
-bool live_queue_next_ns(const struct live_queue *q, int64_t *mono_ns)
-{
-    if (q->n == 0) {
-        return false;
-    }
-    *mono_ns = q->items[q->first]->table.mono_ns;
-    return true;
 }
 
 bool live_queue_first(struct live_queue *q, struct snapshot *out)

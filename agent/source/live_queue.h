@@ -14,6 +14,7 @@ struct live_kept;
 struct live_queue {
     struct live_kept *items[LIVE_TABLES_MAX]; /* owned */
     size_t first, n, bytes;
+    int64_t first_ns;      /* when the first one was made */
     struct snap_row *rows; /* of the table taken last */
     size_t cap;
 };
@@ -25,8 +26,11 @@ void live_queue_fini(struct live_queue *q);
  * ERR_NOMEM */
 NODISCARD enum err live_queue_put(struct live_queue *q, const struct snapshot *table);
 
-/* When the first one was made. False: there is none. */
-bool live_queue_next_ns(const struct live_queue *q, int64_t *mono_ns);
+/* Whether the first one was made at that moment or before; asked with every record. */
+static inline bool live_queue_due(const struct live_queue *q, int64_t mono_ns)
+{
+    return q->n > 0 && q->first_ns <= mono_ns;
+}
 
 /* The first one; borrowed until it is dropped. False: there is none. */
 bool live_queue_first(struct live_queue *q, struct snapshot *out);

@@ -541,7 +541,6 @@ static void what_waits_is_bounded_in_bytes_too(void **state)
     struct snap_row row = {.info = {.name = {text, n}}, .mask = METRIC_BIT(3), .values = {[3] = 7}};
     struct snapshot table = {.mono_ns = 1, .rows = &row, .n_rows = 1, .complete = true}, out;
     struct live_queue q = {.n = 0};
-    int64_t next_ns;
 
     (void)state;
     assert_non_null(text);
@@ -553,11 +552,15 @@ static void what_waits_is_bounded_in_bytes_too(void **state)
     assert_int_equal(out.rows[0].info.name.n, n);
     assert_int_equal(out.rows[0].values[3], 7);
     live_queue_drop(&q);
-    assert_true(live_queue_next_ns(&q, &next_ns));
-    assert_int_equal(next_ns, 2);
+    assert_false(live_queue_due(&q, 1));
+    assert_true(live_queue_due(&q, 2));
+    table.mono_ns = 3;
     assert_ok(live_queue_put(&q, &table));
+    assert_true(live_queue_due(&q, 2)); /* the first one's time, not the last one's */
+    live_queue_drop(&q);
+    assert_false(live_queue_due(&q, 2));
     live_queue_fini(&q);
-    assert_false(live_queue_next_ns(&q, &next_ns));
+    assert_false(live_queue_due(&q, INT64_MAX));
     mem_free(text);
 }
 
