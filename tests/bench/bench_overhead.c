@@ -5,8 +5,9 @@
  *
  * Every measurement is a process of its own (this program again, --measure), so that memory is that
  * of one agent. Rounds interleave all rates, a process with all but the agent, which gives what the
- * measuring itself costs, and psutil; what is told is the median, its spread the least and the
- * largest. Memory is that of the whole process, what makes the records included. */
+ * measuring itself costs, one that only wakes as often as the agent, and psutil; what is told is
+ * the median, its spread the least and the largest. Memory is that of the whole process, what makes
+ * the records included. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@
 #define SLEEPERS   200
 #define PATH_SIZE  512
 #define LINE_SIZE  4096
+#define WAKES      9           /* a second, as the agent's core thread with this load; */
+#define WAKE_BYTES (300 << 10) /* so much it touches then: threads, processes, records */
 
 struct options {
     unsigned rounds, seconds, warm_up, delivery_ms, per_second, psutil_s;
@@ -110,12 +113,16 @@ static int measure_here(char **argv)
     struct overhead_figures f;
 
     os_lean_heap(); /* as the agent does */
-    overhead_measure(&conf, &f);
+    if (strcmp(argv[2], "wakes") == 0) {
+        overhead_wake(WAKES, WAKE_BYTES, opt.seconds, &f);
+    } else {
+        overhead_measure(&conf, &f);
+    }
     return fwrite(&f, sizeof f, 1, stdout) == 1 ? 0 : 1;
 }
 
-/* Runs this program again. rate_hz 0: without an agent. */
-static struct overhead_figures measure(unsigned rate_hz, unsigned per_second, unsigned seconds)
+/* Runs this program again. */
+static struct overhead_figures measure_what(const char *what, unsigned per_second, unsigned seconds)
 {
     char path[PATH_SIZE], command[PATH_SIZE + 256];
     ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -127,14 +134,23 @@ static struct overhead_figures measure(unsigned rate_hz, unsigned per_second, un
     }
     path[n] = '\0';
     (void)snprintf(command, sizeof command,
-                   "'%s' --measure %u --records %u --delivery-ms %u --warm-up %u --seconds %u "
+                   "'%s' --measure %s --records %u --delivery-ms %u --warm-up %u --seconds %u "
                    "--extension %u",
-                   path, rate_hz, per_second, opt.delivery_ms, opt.warm_up, seconds, opt.extension);
+                   path, what, per_second, opt.delivery_ms, opt.warm_up, seconds, opt.extension);
     p = popen(command, "r");
     if (!p || fread(&f, sizeof f, 1, p) != 1 || pclose(p) != 0) {
         fail("a measurement failed");
     }
     return f;
+}
+
+/* rate_hz 0: without an agent. */
+static struct overhead_figures measure(unsigned rate_hz, unsigned per_second, unsigned seconds)
+{
+    char what[16];
+
+    (void)snprintf(what, sizeof what, "%u", rate_hz);
+    return measure_what(what, per_second, seconds);
 }
 
 static double percent(int64_t ns, const struct overhead_figures *f)
@@ -231,7 +247,7 @@ static void check_figures(const struct overhead_figures *f)
     }
 }
 
-static double empty_cpu[ROUNDS_MAX], empty_mb[ROUNDS_MAX];
+static double empty_cpu[ROUNDS_MAX], empty_mb[ROUNDS_MAX], wakes_cpu[ROUNDS_MAX];
 
 static void run_row(struct row *row, double without)
 {
@@ -247,8 +263,10 @@ static void run_rounds(void)
 
     for (unsigned i = 0; i < opt.rounds; i++) {
         struct overhead_figures without = measure(0, opt.per_second, opt.seconds);
+        struct overhead_figures wakes = measure_what("wakes", opt.per_second, opt.seconds);
 
         empty_cpu[i] = percent(without.cpu_ns, &without);
+        wakes_cpu[i] = percent(wakes.cpu_ns, &wakes);
         empty_mb[i] = (double)without.resident / 1e6;
         for (size_t k = 0; k < N_ROWS; k++) {
             if (opt.rate && opt.rate != rows[k].rate_hz) {
@@ -383,6 +401,8 @@ int main(int argc, char **argv)
     bench_figure("overhead_without_cpu", bench_median(empty_cpu, opt.rounds), "% of a core", 0,
                  BENCH_LESS);
     bench_figure("overhead_without_resident", bench_median(empty_mb, opt.rounds), "MB", 0,
+                 BENCH_LESS);
+    bench_figure("overhead_wakes_alone", bench_median(wakes_cpu, opt.rounds), "% of a core", 0,
                  BENCH_LESS);
     for (size_t k = 0; k < N_ROWS; k++) {
         if (rows[k].n) {

@@ -555,3 +555,30 @@ void overhead_measure(const struct overhead_conf *conf, struct overhead_figures 
     }
     etwload_destroy(g.load);
 }
+
+void overhead_wake(unsigned per_second, unsigned bytes, unsigned seconds,
+                   struct overhead_figures *out)
+{
+    int64_t began_ns = os_mono_ns(), cpu_ns = os_cpu_ns(), next_ns = began_ns;
+    volatile uint8_t *p = mem_zalloc(bytes);
+    struct os_mutex *lock;
+    struct os_cond *cond;
+
+    check(p ? os_mutex_create(&lock) : ERR_NOMEM, "wake");
+    check(os_cond_create(&cond, lock), "wake");
+    while (next_ns < began_ns + seconds * CLK_S) {
+        next_ns += CLK_S / per_second;
+        os_mutex_lock(lock);
+        while (os_cond_wait_until(cond, next_ns) != ERR_TIMEOUT) {
+        }
+        os_mutex_unlock(lock);
+        for (size_t i = 0; i < bytes; i += 64) {
+            p[i]++;
+        }
+    }
+    *out = (struct overhead_figures){.elapsed_ns = os_mono_ns() - began_ns,
+                                     .cpu_ns = os_cpu_ns() - cpu_ns};
+    os_cond_destroy(cond);
+    os_mutex_destroy(lock);
+    mem_free((void *)p);
+}

@@ -33,4 +33,9 @@ struct overhead_figures {
 /* Ends the program when something fails. */
 void overhead_measure(const struct overhead_conf *conf, struct overhead_figures *out);
 
+/* What no agent can do without here: a thread that sleeps and wakes so often and looks at so many
+ * bytes each time, which the caches have lost meanwhile. */
+void overhead_wake(unsigned per_second, unsigned bytes, unsigned seconds,
+                   struct overhead_figures *out);
+
 #endif
