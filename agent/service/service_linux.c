@@ -1,3 +1,5 @@
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/service/service.h"
@@ -56,40 +58,66 @@ void service_note(enum service_note kind, const char *text)
     (void)text;
 }
 
-/* The rights of docs/metrics-linux.md and no more; the state directory is made by systemd. */
+/* -- the unit -- */
+
+/* packaging/procfleet-agent.service.in, made a text by agent/CMakeLists.txt. */
+extern const char service_template[];
+
+#define CONF_DIR "@PROCFLEET_CONF_DIR@"
+
+/* Where this program and its configuration are: what the packages know when they are built. */
+struct places {
+    const char *exe, *config;
+    size_t dir_n; /* of the configuration's directory */
+};
+
+static bool begins(const char *line, const char *with)
+{
+    return strncmp(line, with, strlen(with)) == 0;
+}
+
+static void put_line(struct buf *out, const struct places *p, const char *line, size_t n)
+{
+    const char *mark = strstr(line, CONF_DIR);
+
+    if (begins(line, "Documentation=")) {
+        return; /* files of the packages */
+    }
+    if (begins(line, "ExecStart=")) {
+        buf_printf(out, "ExecStart=\"%s\" run --config \"%s\"", p->exe, p->config);
+    } else if (begins(line, "ConditionPathExists=")) {
+        buf_printf(out, "ConditionPathExists=%s", p->config);
+    } else if (mark && mark < line + n) {
+        buf_put(out, line, (size_t)(mark - line));
+        buf_put(out, p->config, p->dir_n);
+        mark += sizeof CONF_DIR - 1;
+        buf_put(out, mark, (size_t)(line + n - mark));
+    } else {
+        buf_put(out, line, n);
+    }
+    buf_put_u8(out, '\n');
+}
+
 enum err service_unit(struct buf *out, const char *config, struct errmsg *why)
 {
-    char exe[4096], here[4096] = "";
+    char exe[4096], here[4096] = "", path[8200];
     ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    struct places p = {.exe = n > 0 ? exe : "/usr/local/bin/procfleet-agent", .config = path};
 
     exe[n > 0 ? n : 0] = '\0';
     if (config && config[0] != '/' && !getcwd(here, sizeof here)) { /* systemd begins in / */
         return errmsg_set(why, ERR_NOTFOUND, "--config takes the whole path of %s here", config);
     }
-    buf_printf(out,
-               "[Unit]\n"
-               "Description=procfleet agent: process telemetry of this host\n"
-               "After=network.target\n"
-               "\n"
-               "[Service]\n"
-               "Type=notify\n"
-               "NotifyAccess=main\n"
-               "WatchdogSec=2min\n"
-               "ExecStart=\"%s\" run --config \"%s%s%s\"\n"
-               "Restart=on-failure\n"
-               "RestartSec=5\n"
-               "TimeoutStopSec=10\n"
-               "StateDirectory=procfleet-agent\n"
-               "StateDirectoryMode=0700\n"
-               "AmbientCapabilities=CAP_NET_ADMIN CAP_SYS_PTRACE\n"
-               "CapabilityBoundingSet=CAP_NET_ADMIN CAP_SYS_PTRACE CAP_DAC_READ_SEARCH\n"
-               "NoNewPrivileges=yes\n"
-               "ProtectSystem=strict\n"
-               "ProtectHome=read-only\n"
-               "\n"
-               "[Install]\n"
-               "WantedBy=multi-user.target\n",
-               n > 0 ? exe : "/usr/local/bin/procfleet-agent", here, here[0] ? "/" : "",
-               config ? config : ANY_CONFIG);
+    if (snprintf(path, sizeof path, "%s%s%s", here, here[0] ? "/" : "",
+                 config ? config : ANY_CONFIG) >= (int)sizeof path) {
+        return errmsg_set(why, ERR_RANGE, "--config: too long");
+    }
+    p.dir_n = (size_t)(strrchr(path, '/') - path);
+    for (const char *line = service_template; *line;) {
+        size_t length = strcspn(line, "\n");
+
+        put_line(out, &p, line, length);
+        line += length + (line[length] == '\n');
+    }
     return out->bad ? errmsg_set(why, out->bad, "out of memory") : ERR_OK;
 }

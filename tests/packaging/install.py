@@ -71,6 +71,20 @@ def installs(top):
     return prefix
 
 
+def prints_its_unit(top, packaged):
+    """The agent prints the packages' unit, with its own place and that of the configuration."""
+    conf = setting("PROCFLEET_CONF_DIR")
+    said = run(os.path.join(top, setting("CMAKE_INSTALL_PREFIX").lstrip("/"), "bin/procfleet-agent"), "service", "unit", "--config",
+               conf + "/agent.yaml")
+    own = [line for line in said.splitlines() if not line.startswith("ExecStart=")]
+    theirs = [line for line in packaged.splitlines() if not line.startswith(("ExecStart=", "Documentation="))]
+    ensure("the agent prints the same unit", own == theirs, sorted(set(own) ^ set(theirs)))
+    ensure("which starts itself", re.search(r'^ExecStart="/\S+/procfleet-agent" run --config "%s/agent.yaml"$' % conf, said, re.M), said)
+    said = run(os.path.join(TREE, "bin", "procfleet-agent"), "service", "unit", "--config", "/srv/lab 1/a.yaml")
+    ensure("elsewhere it looks elsewhere", "ConditionPathExists=/srv/lab 1/a.yaml\n" in said and "=|/srv/lab 1/tls/*.pem\n" in said and
+           '--config "/srv/lab 1/a.yaml"\n' in said and "@" not in re.sub("@(system-service|privileged|resources)", "", said), said)
+
+
 def units(top):
     for name, program in SERVICES.items():
         with open(found_below(top, program + ".service")) as f:
@@ -79,6 +93,8 @@ def units(top):
         ensure("the unit of the %s starts what is installed" % name,
                command and all(os.path.exists(top + path) for path in command.groups()), text)
         ensure("it is told when the service is ready and watches it", "Type=notify\n" in text and "WatchdogSec=" in text)
+        if name == "agent":
+            prints_its_unit(top, text)
         ensure("nothing in it was left open", not re.search(r"@[A-Z_]+@", text), text)
         if not shutil.which("systemd-analyze"):
             print("systemd-analyze is not installed: it is not asked")
