@@ -132,7 +132,7 @@ static const struct member store_members[] = {
     COUNTS(store_stats, closed_holes, "procfleet_store_closed_holes_total",
            "Holes in sequences no longer remembered, for want of room."),
     LEVEL(store_stats, head_bytes, "procfleet_store_head_bytes",
-          "Encoded batches in memory, not sealed yet."),
+          "Encoded batches not sealed yet, in memory or left in the log by a start."),
     LEVEL(store_stats, head_batches, "procfleet_store_head_batches", "How many that is."),
     LEVEL(store_stats, hot_bytes, "procfleet_store_hot_bytes",
           "Columns of recent batches kept ready for questions about the last minute."),
@@ -231,6 +231,8 @@ static const struct member room_members[] = {
            "Sealed windows that late data was added to."),
     COUNTS(store_room, seal_failures, "procfleet_store_seal_failures_total",
            "Times that sealing, compaction or retention failed; it is tried again."),
+    COUNTS(store_room, unreadable_batches, "procfleet_store_unreadable_batches_total",
+           "Batches found damaged in the log when they were sealed: left out."),
 };
 
 static void add_room(struct figures *out, struct store *store)

@@ -587,6 +587,7 @@ void store_room(struct store *s, struct store_room *out)
     out->sealed_windows = x->stats.windows;
     out->patches = x->stats.patches;
     out->seal_failures = x->stats.failures;
+    out->unreadable_batches = x->stats.bad;
     out->sealed_ns = x->stats.sealed_ns;
     os_mutex_unlock(x->lock);
     for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {

@@ -164,10 +164,10 @@ static enum err group_decode(struct seal_writer *w, struct group *g,
         struct batch *b;
         enum err e = head_batch_decode(batches[i], w->decoder, UINT64_MAX, &b);
 
-        if (e == ERR_NOMEM) {
-            return e;
+        if (e && e != ERR_CORRUPT && e != ERR_FULL && e != ERR_VERSION) {
+            return e; /* what cannot be read now may be later */
         }
-        if (e) { /* it was decoded when it came: the memory is damaged */
+        if (e) { /* it was decoded when it came: memory or log are damaged */
             w->made.bad++;
             continue;
         }

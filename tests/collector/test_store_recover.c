@@ -1,5 +1,6 @@
 /* A store that was closed or killed is the same after opening, whether the log was read or its
  * indexes were: hosts, instances, batches to the byte, accounts. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "collector/store/wal_replay.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
@@ -360,6 +362,7 @@ static size_t count_blocks(struct store_used *used)
 static void a_batch_damaged_in_the_log_is_missing_and_told(void **state)
 {
     struct store_used used;
+    struct store_room room;
     size_t files;
 
     (void)state;
@@ -372,6 +375,39 @@ static void a_batch_damaged_in_the_log_is_missing_and_told(void **state)
     rig_set_now(RIG_T0 + 3000 * SECOND);
     assert_ok(store_seal_now(rig.store, rig_now()));
     assert_int_equal(rig_count_all(&rig), HOSTS * BATCHES - files);
+    store_room(rig.store, &room);
+    assert_int_equal(room.unreadable_batches, files);
+}
+
+/* What the disk does not give now it may give later: nothing is left out for that. */
+static atomic_bool unreadable;
+
+static enum err read_or_fail(void *ctx, struct fio_file *f, uint64_t offset, void *p, size_t n,
+                             size_t *got)
+{
+    return atomic_load(&unreadable) ? ERR_IO : fio_unsynced()->read(ctx, f, offset, p, n, got);
+}
+
+static void what_cannot_be_read_for_a_while_is_sealed_later(void **state)
+{
+    struct fio fio = *fio_unsynced();
+    struct store_room room;
+
+    (void)state;
+    fio.read = read_or_fail;
+    rig.conf.fio = &fio;
+    fill();
+    rig_close(&rig);
+    rig_open(&rig);
+    atomic_store(&unreadable, true);
+    rig_set_now(RIG_T0 + 3000 * SECOND);
+    assert_err(store_seal_now(rig.store, rig_now()), ERR_IO);
+    atomic_store(&unreadable, false);
+    assert_ok(store_seal_now(rig.store, rig_now()));
+    store_room(rig.store, &room);
+    assert_int_equal(room.unreadable_batches, 0);
+    assert_int_equal(rig_count_all(&rig), HOSTS * BATCHES);
+    rig_close(&rig); /* before its layer goes */
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -383,6 +419,7 @@ int main(void)
         T(what_was_recovered_by_index_is_sealed_as_if_it_had_stayed),
         T(a_note_of_no_use_makes_recovery_read_the_batch),
         T(a_batch_damaged_in_the_log_is_missing_and_told),
+        T(what_cannot_be_read_for_a_while_is_sealed_later),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
