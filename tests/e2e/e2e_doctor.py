@@ -75,7 +75,7 @@ def faults(fleet):
 
 def running(fleet):
     fleet.start_collector()
-    fleet.start_agent("patient")
+    agent = fleet.start_agent("patient")
     fleet.wait_for("the host", lambda: "patient" in fleet.hosts())
     found = doctor(fleet, "--cert", fleet.tls("operator")["cert"], "--key", fleet.tls("operator")["key"])
     check("beside a collector that runs", states(found, "collector", "listen.ingest", "listen.query", "listen.events",
@@ -87,7 +87,30 @@ def running(fleet):
     check("an agent may not ask", found["fleet.answers"]["state"], "failed")
     _, text, _ = fleet.run("procfleet-collector", "doctor", *settings(fleet))
     ensure("for people, a line each and the counts at the end", "ok       tls.key" in text and " 0 failed, " in text, text)
+    agent.kill()  # it says no farewell
+    agent.wait()
+
+    def silent():
+        asked = doctor(fleet, "--cert", fleet.tls("operator")["cert"], "--key", fleet.tls("operator")["key"])  # a warning is exit code 0
+        return asked["fleet.silent"] if asked["fleet.silent"]["state"] == "warning" else None
+
+    found = fleet.wait_for("a host to be silent", silent)
+    ensure("it names the silent host, and what to look at there", found["detail"] == "1 hosts are silent: patient" and
+           "systemctl status procfleet-agent" in found["fix"], found)
+    fleet.collector.kill()
+    fleet.collector.wait()
+    found = doctor(fleet, "--cert", fleet.tls("operator")["cert"], "--key", fleet.tls("operator")["key"], "--collector",
+                   "127.0.0.1:" + fleet.ports["query"], expect=1)
+    ensure("a collector that does not answer", found["fleet.answers"]["state"] == "failed" and
+           "--collector HOST:PORT" in found["fleet.answers"]["fix"], found["fleet.answers"])
+    fleet.start_collector()
     check("the collector goes on", fleet.stop(fleet.collector), 0)
+
+
+def full(fleet):
+    check("what may be kept fits the disk", doctor(fleet, retention__total_bytes="1GiB")["data.room"]["detail"].count("up to 1024 MiB"), 1)
+    found = doctor(fleet, retention__total_bytes="4096TiB")["data.room"]
+    ensure("more may be kept than the disk holds", found["state"] == "warning" and "retention.total_bytes" in found["fix"], found)
 
 
 def damaged(fleet):
@@ -102,4 +125,5 @@ with Fleet() as fleet:
     before(fleet)
     faults(fleet)
     running(fleet)
+    full(fleet)
     damaged(fleet)
