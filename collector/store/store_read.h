@@ -60,8 +60,7 @@ struct store_raw_ask {
     int64_t next_ns;  /* becomes the first wanted arrival behind them when that is earlier */
 };
 
-/* Calls `each` with every batch of the host that is not sealed and that is asked for, by stamps. As
- * store_scan otherwise. */
+/* Every batch of the host that is not sealed and is asked for, by stamps; else as store_scan. */
 NODISCARD enum err store_scan_raw(const struct store_view *v, size_t host,
                                   struct store_raw_ask *ask,
                                   enum err (*each)(void *ctx, const struct store_raw *b),
@@ -127,17 +126,15 @@ NODISCARD enum err store_scan_blocks(const struct store_view *v, size_t host,
  * are gone; joined by the reader they equal what all samples would give. */
 struct store_cells {
     int64_t since_ns, until_ns;
-    int64_t
-        before_ns; /* how far before `since` a counter's base is looked for; its cells are marked */
-    int64_t step_ns;  /* 0: cells as long as possible; else none crosses a multiple of it */
-    uint64_t metrics; /* METRIC_BITs */
-    bool folded;      /* folded rows too, where nothing finer is left */
-    bool names;       /* name and user in rows of tiers and summaries; costs */
-    bool has_pid;     /* only this pid */
+    int64_t before_ns; /* how far before `since` counters have a base; its cells are marked */
+    int64_t step_ns;   /* 0: cells as long as possible; else none crosses a multiple of it */
+    uint64_t metrics;  /* METRIC_BITs */
+    bool folded;       /* folded rows too, where nothing finer is left */
+    bool names;        /* name and user in rows of tiers and summaries; costs */
+    bool has_pid;      /* only this pid */
     uint32_t pid;
-    /* NULL: every process is told of, also when it has samples before `since` only. Else only bases
-     * matter there: what lies before is given last, the newest first, and samples older than this
-     * says may be left out. */
+    /* NULL: processes with samples before `since` only are told of too. Else only bases matter
+     * there: they come last, the newest first, and samples older than this says may be left out. */
     int64_t (*bases_from)(void *ctx);
     void *bases_ctx;
     int64_t deadline_ns;     /* monotonic, looked at before each window; 0: none */
@@ -159,8 +156,7 @@ struct store_cell_row {
 /* Time of the host that the range covers: for rates. */
 struct store_ticks {
     int64_t first_wall_ns, last_wall_ns;
-    int64_t
-        span_mono_ns; /* sum of the intervals between ticks inside, the one into the first too */
+    int64_t span_mono_ns; /* of the intervals between ticks inside, the one into the first too */
     uint64_t ticks;
 };
 
