@@ -318,7 +318,7 @@ static void tell_holes(struct feed *f)
     for (size_t i = 0; i < left.n; i++) {
         for (unsigned t = 0; t < FEED_TOPICS; t++) {
             if (left.all[i].seq[t] > 0) {
-                feed_out_skip(f->out, (enum feed_topic)t, left.all[i].name);
+                feed_out_skip(f->out, (enum feed_topic)t, left.all[i].name, left.all[i].seq[t]);
             }
         }
     }
@@ -330,6 +330,7 @@ static void publish(struct feed *f)
     struct store_view *view;
     enum err e = store_view_open(&view, f->store);
 
+    feed_out_begin(f->out, f->slice[0]->received_ns);
     tell_holes(f);
     if (!e) {
         make_messages(f, view);

@@ -21,6 +21,9 @@ struct sent {
 struct feed_out {
     struct feed_conf conf;
     struct feed_topics topics; /* numbers, without a journal */
+    struct feed_topics lost;   /* how many messages the journal lacks, and nothing in it says so */
+    struct feed_topics told;   /* the same, said in what waits to be synced */
+    int64_t stamp_ns;          /* of what was stored last */
     struct buf bodies;
     struct sent *list;
     size_t n, cap;
@@ -38,6 +41,8 @@ enum err feed_out_create(struct feed_out **out, const struct feed_conf *conf)
     }
     o->conf = *conf;
     feed_topics_init(&o->topics, conf->hosts_max);
+    feed_topics_init(&o->lost, conf->hosts_max);
+    feed_topics_init(&o->told, conf->hosts_max);
     buf_init(&o->bodies, OUT_MAX);
     *out = o;
     return ERR_OK;
@@ -47,27 +52,92 @@ void feed_out_destroy(struct feed_out *o)
 {
     if (o) {
         feed_topics_fini(&o->topics);
+        feed_topics_fini(&o->lost);
+        feed_topics_fini(&o->told);
         buf_fini(&o->bodies);
         mem_free(o->list);
         mem_free(o);
     }
 }
 
+/* -- messages that never were -- */
+
+static void count(struct feed_topics *in, enum feed_topic topic, const char *name, uint64_t n)
+{
+    struct feed_topic_seqs *t = feed_topics_get(in, name);
+
+    if (t) {
+        t->seq[topic] += n;
+    }
+}
+
+/* Hands over and forgets what was counted. */
+static void take_counts(struct feed_out *o, struct feed_topics *from,
+                        void (*each)(struct feed_out *o, enum feed_topic topic, const char *name,
+                                     uint64_t n))
+{
+    struct feed_topics taken = *from;
+
+    feed_topics_init(from, o->conf.hosts_max);
+    for (size_t i = 0; i < taken.n; i++) {
+        for (unsigned t = 0; t < FEED_TOPICS; t++) {
+            if (taken.all[i].seq[t] > 0) {
+                each(o, (enum feed_topic)t, taken.all[i].name, taken.all[i].seq[t]);
+            }
+        }
+    }
+    feed_topics_fini(&taken);
+}
+
+/* A record without payload. One that the journal has no room for (more hosts than topics) nobody
+ * could have asked for. */
+static void put_gap(struct feed_out *o, enum feed_topic topic, const char *name, uint64_t n)
+{
+    struct journal_record r = {.topic = topic,
+                               .batch = 1,
+                               .last_batch = n < UINT32_MAX ? n : UINT32_MAX,
+                               .stored_ns = o->stamp_ns,
+                               .first_ns = o->stamp_ns,
+                               .last_ns = o->stamp_ns};
+    enum err e;
+
+    memcpy(r.name, name, strnlen(name, sizeof r.name - 1));
+    e = journal_append(o->conf.journal, &r, "");
+    if (e != ERR_FULL) {
+        count(e ? &o->lost : &o->told, topic, name, n);
+    }
+}
+
+static void lose(struct feed_out *o, enum feed_topic topic, const char *name, uint64_t n)
+{
+    count(&o->lost, topic, name, n);
+}
+
+void feed_out_begin(struct feed_out *o, int64_t stored_ns)
+{
+    o->stamp_ns = stored_ns;
+    if (o->conf.journal) {
+        take_counts(o, &o->lost, put_gap);
+    }
+}
+
 static uint64_t next_seq(struct feed_out *o, enum feed_topic topic, const char *name)
 {
-    struct feed_topic_seqs *t;
+    struct feed_topic_seqs *t = feed_topics_get(&o->topics, name);
 
-    if (o->conf.journal) {
-        return journal_skip(o->conf.journal, topic, name);
-    }
-    t = feed_topics_get(&o->topics, name);
     return t ? ++t->seq[topic] : 0;
 }
 
-void feed_out_skip(struct feed_out *o, enum feed_topic topic, const char *name)
+void feed_out_skip(struct feed_out *o, enum feed_topic topic, const char *name, uint64_t n)
 {
-    (void)next_seq(o, topic, name);
+    if (o->conf.journal) {
+        put_gap(o, topic, name, n);
+    } else {
+        (void)next_seq(o, topic, name);
+    }
 }
+
+/* -- messages -- */
 
 static bool has_room(struct feed_out *o)
 {
@@ -118,15 +188,17 @@ void feed_out_put(struct feed_out *o, const struct journal_record *about,
     struct journal_record r = *about;
     size_t start = o->bodies.n, payload;
 
+    o->stamp_ns = about->stored_ns;
     if (!has_room(o) || !put_body(o, about, u, &payload)) {
         o->counts.oversize++;
-        feed_out_skip(o, about->topic, about->name);
+        feed_out_skip(o, about->topic, about->name, 1);
         return;
     }
     r.n = o->bodies.n - payload;
     if (o->conf.journal) {
         if (journal_append(o->conf.journal, &r, o->bodies.p + payload) != ERR_OK) {
             o->counts.failed++;
+            lose(o, r.topic, r.name, 1);
             o->bodies.n = start;
             return;
         }
@@ -161,6 +233,19 @@ static void send_all(struct feed_out *o)
     }
 }
 
+/* None of what waited is in the journal. */
+static void lose_all(struct feed_out *o)
+{
+    take_counts(o, &o->told, lose);
+    for (size_t i = 0; i < o->n; i++) {
+        const char *body = (const char *)o->bodies.p + o->list[i].at;
+        unsigned topic = body[0] == topic_names[FEED_EVENT][0] ? FEED_EVENT : FEED_SAMPLE;
+
+        lose(o, (enum feed_topic)topic, body + strlen(topic_names[topic]), 1);
+    }
+    o->counts.failed += o->n;
+}
+
 /* One line in the log for a disk that stays full, however many messages are lost. */
 static void tell_trouble(struct feed_out *o, enum err e)
 {
@@ -176,27 +261,33 @@ static void tell_trouble(struct feed_out *o, enum err e)
 void feed_out_flush(struct feed_out *o, bool all)
 {
     struct journal *j = o->conf.journal;
+    bool grew = false;
     enum err e = ERR_OK;
 
     if (!all && o->bodies.n < FLUSH_AT) {
         return;
     }
     if (j) {
+        grew = journal_waiting(j) > 0;
         journal_trim(j, os_utc_ns(), o->conf.on_lost, o->conf.ctx);
         e = journal_sync(j);
     }
-    if (j && o->n > 0) {
+    if (grew) {
         tell_trouble(o, e);
     }
     if (e) {
-        o->counts.failed += o->n;
-    } else if (o->n > 0) {
+        lose_all(o);
+    } else {
+        feed_topics_fini(&o->told);
+        feed_topics_init(&o->told, o->conf.hosts_max);
+    }
+    if (!e && o->n > 0) {
         if (!o->quiet && o->conf.listeners(o->conf.ctx)) {
             send_all(o);
         }
-        if (j && o->conf.on_updates) {
-            o->conf.on_updates(o->conf.ctx);
-        }
+    }
+    if (!e && grew && o->conf.on_updates) {
+        o->conf.on_updates(o->conf.ctx);
     }
     o->n = 0;
     buf_reset(&o->bodies);

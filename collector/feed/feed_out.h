@@ -16,8 +16,11 @@ void feed_out_destroy(struct feed_out *o); /* NULL is allowed */
  * counted and leave a hole in the topic's numbers. */
 void feed_out_put(struct feed_out *o, const struct journal_record *about,
                   const struct wire_update *u);
-/* A message that never was. */
-void feed_out_skip(struct feed_out *o, enum feed_topic topic, const char *name);
+/* `n` messages that never were take a number of their topic. With a journal a record without
+ * payload says so to those who have not come yet; one that fails is written at the next begin. */
+void feed_out_skip(struct feed_out *o, enum feed_topic topic, const char *name, uint64_t n);
+/* Before the messages of batches that were stored at that time, and of skips. */
+void feed_out_begin(struct feed_out *o, int64_t stored_ns);
 
 /* Between batches: what waits is journalled and sent, when it is much or `all` is wanted. */
 void feed_out_flush(struct feed_out *o, bool all);

@@ -401,7 +401,7 @@ static enum err collect(struct feed_serve *s, struct fetched *f, uint64_t from, 
             e = ERR_END;
             break;
         }
-        if (e == ERR_CORRUPT) { /* that message is missing */
+        if (e == ERR_CORRUPT || (!e && r.n == 0)) { /* that message is missing */
             f->reply.missing += r.seq - from + 1;
             from = r.seq + 1;
             e = ERR_OK;

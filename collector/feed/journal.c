@@ -291,19 +291,6 @@ size_t journal_waiting(const struct journal *j)
     return j->commit.n;
 }
 
-uint64_t journal_skip(struct journal *j, enum feed_topic topic, const char *name)
-{
-    uint64_t seq = 0;
-    uint32_t channel;
-
-    os_mutex_lock(j->lock);
-    if (journal_index_take(&j->index, &channel, name, j->conf.hosts_max) == ERR_OK) {
-        seq = ++j->index.channels[channel].seq[topic];
-    }
-    os_mutex_unlock(j->lock);
-    return seq;
-}
-
 /* -- becoming durable -- */
 
 static enum err create_file(struct journal *j)

@@ -42,7 +42,8 @@ struct journal_record {
     bool more;                          /* the next record goes on with the same batch */
     int64_t stored_ns;                  /* UTC, collector's clock */
     int64_t first_ns, last_ns;          /* stamps inside */
-    size_t n;                           /* bytes of an encoded Update */
+    size_t n; /* bytes of an encoded Update; 0: a gap, of last_batch - batch + 1 messages that never
+                 were, with stream 0 */
 };
 
 /* Errors: ERR_IO, ERR_NOSPACE, ERR_ACCESS, ERR_NOMEM, ERR_VERSION; why names the file. Damage costs
@@ -60,9 +61,6 @@ size_t journal_waiting(const struct journal *j); /* bytes to be synced */
 /* Everything appended is durable, and seen by readers. Errors: ERR_IO, ERR_NOSPACE, ERR_ACCESS,
  * ERR_NOMEM: nothing that waited is there, its numbers are used up; the next sync may work */
 NODISCARD enum err journal_sync(struct journal *j);
-/* Takes a number of a topic without a record: a message that never was. 0: no room (hosts_max). */
-uint64_t journal_skip(struct journal *j, enum feed_topic topic, const char *name);
-
 struct journal_batch {
     uint64_t stream, seq;
     int64_t since_ns; /* records before the newest one stored earlier than this are not looked at */

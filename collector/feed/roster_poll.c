@@ -231,11 +231,11 @@ static void note(struct round *k, const struct roster_scan *scan)
 {
     struct roster *r = k->r;
 
-    k->dropped = k->lost + scan->damaged;
+    k->dropped = k->lost + scan->missing;
     os_mutex_lock(r->lock);
     r->stats.polls++;
     r->stats.delivered += scan->items;
-    r->stats.dropped += scan->damaged;
+    r->stats.dropped += scan->missing;
     for (size_t i = 0; i < r->n; i++) {
         struct roster_sub *sub = r->subs[i];
 
@@ -243,9 +243,9 @@ static void note(struct round *k, const struct roster_scan *scan)
             continue;
         }
         sub->s.delivered += scan->items;
-        sub->s.dropped += scan->damaged;
+        sub->s.dropped += scan->missing;
         sub->told = MAX_OF(sub->told, k->lost);
-        sub->dirty = sub->dirty || scan->items || scan->damaged;
+        sub->dirty = sub->dirty || scan->items || scan->missing;
         k->dropped = sub->s.dropped;
     }
     os_mutex_unlock(r->lock);
@@ -265,7 +265,7 @@ static enum err fill(struct wire_poll_reply *reply, const struct round *k,
                                       .cursor = {(const char *)cursor, ROSTER_CURSOR_BYTES},
                                       .more = scan->more,
                                       .dropped = k->dropped,
-                                      .dropped_now = k->lost + scan->damaged,
+                                      .dropped_now = k->lost + scan->missing,
                                       .behind_bytes =
                                           roster_behind(k->r->conf.journal, scan->at.position)};
     return scan->n || scan->more || reply->dropped_now ? ERR_OK : ERR_END;

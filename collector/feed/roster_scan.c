@@ -44,6 +44,9 @@ static bool first_in_interval(struct journal *j, const struct journal_record *r,
             before.seq != seq) {
             return true;
         }
+        if (before.n == 0) {
+            continue;
+        }
         if (before.stream != r->stream || before.batch != r->batch) {
             return cell_of(before.last_ns, interval_ns) != cell_of(r->last_ns, interval_ns);
         }
@@ -113,7 +116,7 @@ static enum err take_record(struct roster_scan *s, struct journal *j,
         }
     }
     if (e == ERR_CORRUPT || e == ERR_END || (!e && same.position != r->position)) {
-        s->damaged++; /* or it went meanwhile: the caller may not see that yet */
+        s->missing++; /* or it went meanwhile: the caller may not see that yet */
     } else if (e) {
         return e;
     }
@@ -124,9 +127,9 @@ static enum err take_record(struct roster_scan *s, struct journal *j,
     return ERR_OK;
 }
 
-static void pass_damaged(struct roster_scan *s, uint64_t position)
+static void pass_missing(struct roster_scan *s, uint64_t position, uint64_t n)
 {
-    s->damaged++;
+    s->missing += n;
     s->at.position = position + 1;
     s->at.offset = 0;
 }
@@ -148,12 +151,16 @@ enum err roster_scan(struct roster_scan *s, struct journal *j)
         }
         e = journal_next(j, &from, want, &l, &r, NULL);
         if (e == ERR_CORRUPT) {
-            pass_damaged(s, r.position);
+            pass_missing(s, r.position, 1);
             e = ERR_OK;
             continue;
         }
         if (e) {
             break;
+        }
+        if (r.n == 0) {
+            pass_missing(s, r.position, r.last_batch - r.batch + 1);
+            continue;
         }
         if (r.topic == FEED_SAMPLE && s->filter->min_interval_ns > 0 &&
             !first_in_interval(j, &r, s->filter->min_interval_ns)) {

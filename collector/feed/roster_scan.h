@@ -16,7 +16,7 @@ struct roster_scan {
     struct wire_update *updates; /* in `memory` */
     size_t n, cap;
     uint64_t items;   /* events and rows in them */
-    uint64_t damaged; /* records that could not be read, or went while it read */
+    uint64_t missing; /* messages that never were, could not be read, or went while it read */
     bool more;        /* it ended before the journal did */
 };
 

@@ -140,6 +140,15 @@ void feed_rig_sample(struct feed_rig *r, const char *host, uint32_t pid, int64_t
     put(r, FEED_SAMPLE, &u, when_ns);
 }
 
+void feed_rig_gap(struct feed_rig *r, const char *host, uint64_t n)
+{
+    struct journal_record record = {.topic = FEED_EVENT, .batch = 1, .last_batch = n};
+
+    memcpy(record.name, host, strlen(host));
+    assert_ok(journal_append(r->journal, &record, ""));
+    assert_ok(journal_sync(r->journal));
+}
+
 void feed_rig_flood(struct feed_rig *r)
 {
     static uint8_t noise[128 << 10];

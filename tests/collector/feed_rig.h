@@ -30,6 +30,8 @@ void feed_rig_events(struct feed_rig *r, const char *host, uint32_t pid, size_t 
                      const char *name);
 /* One message of a row with cpu_time and working_set_size. */
 void feed_rig_sample(struct feed_rig *r, const char *host, uint32_t pid, int64_t when_ns);
+/* The record of `n` messages of the host's events that never were. */
+void feed_rig_gap(struct feed_rig *r, const char *host, uint64_t n);
 /* So much noise that every message before it goes, and those are told to the roster. */
 void feed_rig_flood(struct feed_rig *r);
 

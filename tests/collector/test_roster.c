@@ -566,6 +566,34 @@ static void a_record_that_rots_is_dropped_alone(void **state)
     assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
 }
 
+static void messages_that_never_were_count_as_dropped(void **state)
+{
+    struct feed_rig_client all = client("a"), web = client("web"), db = client("db"),
+                           nameless = client("");
+
+    (void)state;
+    web.has_filter = db.has_filter = true;
+    web.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("web-*")}};
+    db.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("db-*")}};
+    feed_rig_events(&rig, "web-1", 10, 1, "x");
+    feed_rig_gap(&rig, "web-1", 3);
+    feed_rig_events(&rig, "db-1", 11, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &all, true));
+    assert_pids(&all, 2, 10);
+    assert_int_equal(all.dropped_now, 3);
+    assert_int_equal(all.dropped, 3);
+    assert_err(feed_rig_poll(&rig, &all, true), ERR_END);
+    assert_int_equal(all.dropped_now, 0);
+    assert_ok(feed_rig_poll(&rig, &web, true));
+    assert_pids(&web, 1, 10);
+    assert_int_equal(web.dropped_now, 3);
+    assert_ok(feed_rig_poll(&rig, &db, true));
+    assert_pids(&db, 1, 11);
+    assert_int_equal(db.dropped, 0);
+    assert_ok(feed_rig_poll(&rig, &nameless, true));
+    assert_int_equal(nameless.dropped_now, 3);
+}
+
 static void states_come_back_as_they_were(void **state)
 {
     const struct roster_state in = {
@@ -756,6 +784,7 @@ int main(void)
         T(one_sample_of_each_interval_comes_whoever_was_killed),
         T(damaged_files_are_put_aside),
         T(a_record_that_rots_is_dropped_alone),
+        T(messages_that_never_were_count_as_dropped),
         T(every_failed_allocation_is_survived),
         cmocka_unit_test(states_come_back_as_they_were),
         cmocka_unit_test(a_poll_that_is_overtaken_again_and_again_says_so),
