@@ -9,6 +9,7 @@
  * go is counted as lost. An update is one lifecycle event (some 180 bytes) or one process's row of
  * some 30 values (108 bytes). Messages and updates are those delivered, summed over subscribers, as
  * a publisher's figures are told elsewhere; without subscribers those journalled. */
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static void input_free(struct input *in)
 
 /* Seen by both processes. */
 struct heard {
-    _Atomic uint64_t messages, last; /* last: number of the last host's newest message */
+    _Atomic uint64_t messages;
 };
 
 struct meeting {
@@ -157,6 +158,7 @@ struct subscriber {
     struct net_sub *sub;
     struct heard *heard;
     const char *last;
+    int to_collector; /* is told of each message of the last host */
     struct os_thread *thread;
 };
 
@@ -183,14 +185,12 @@ static void take(struct subscriber *s, const struct buf *b)
     size_t n;
     const char *topic = cur_cstr(&c, &n);
     const char *host = topic ? strchr(topic, '/') : NULL;
-    uint64_t seq;
 
-    cur_skip(&c, 8); /* the epoch */
-    seq = cur_u64le(&c);
+    cur_skip(&c, 16); /* epoch, number */
     load_check(c.bad || !host ? ERR_CORRUPT : ERR_OK, "message");
     atomic_fetch_add(&s->heard->messages, 1);
     if (strcmp(host + 1, s->last) == 0) {
-        atomic_store(&s->heard->last, seq);
+        tell(s->to_collector, 1);
     }
 }
 
@@ -224,7 +224,8 @@ static void subscribers_main(const struct meeting *m, struct certs *pki, const c
     conf.address = address;
     conf.tls = certs_load(pki, "subscriber", pki, false);
     for (unsigned i = 0; i < m->subs; i++) {
-        all[i] = (struct subscriber){.heard = &m->heard[i], .last = last};
+        all[i] = (struct subscriber){
+            .heard = &m->heard[i], .last = last, .to_collector = m->to_collector[1]};
         load_check(net_sub_open(&all[i].sub, &conf, NULL), "subscribe");
         load_check(net_sub_wait(all[i].sub, PATIENCE, NULL), "connect");
         load_check(os_thread_start(&all[i].thread, "subscriber", listen_on, &all[i]), "thread");
@@ -366,15 +367,16 @@ struct counts {
     double journal_bytes;         /* of an update; 0: no journal */
 };
 
-static void wait_for(const struct meeting *m, uint64_t seq)
+/* Without looking again and again, which would cost the collector's process more the longer its
+ * subscribers take. */
+static void wait_for_all(const struct meeting *m)
 {
-    int64_t until_ns = os_mono_ns() + PATIENCE;
+    struct pollfd told = {.fd = m->to_collector[0], .events = POLLIN};
 
     for (unsigned i = 0; i < m->subs; i++) {
-        while (atomic_load(&m->heard[i].last) < seq) {
-            load_check(os_mono_ns() > until_ns ? ERR_TIMEOUT : ERR_OK, "a subscriber's messages");
-            os_sleep_ns(CLK_MS / 2);
-        }
+        load_check(poll(&told, 1, (int)(PATIENCE / CLK_MS)) == 1 ? ERR_OK : ERR_TIMEOUT,
+                   "a subscriber's messages");
+        (void)hear(m->to_collector[0]);
     }
 }
 
@@ -394,7 +396,7 @@ static void round_play(struct side *s, const struct input *in, const struct meet
         feed_stored(s->feed, &stored);
     }
     load_check(feed_keep(s->feed) ? ERR_OK : ERR_CLOSED, "feed"); /* does not wait 50 ms */
-    wait_for(m, round + 1);
+    wait_for_all(m);
 }
 
 static uint64_t heard_all(const struct meeting *m)
