@@ -45,17 +45,13 @@ function(source_lib name include)
   target_include_directories(${name} SYSTEM PUBLIC ${include})
 endfunction()
 
-# With our changes; unpacked afresh when those change.
-function(dep_patched name)
-  set(patch ${CMAKE_SOURCE_DIR}/cmake/patch-${name}.cmake)
-  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${patch})
-  file(SHA256 ${patch} hash)
-  string(SUBSTRING ${hash} 0 8 hash)
-  dep(${name} PATCH_COMMAND ${CMAKE_COMMAND} -P ${patch} SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/${name}-${hash}-src)
-endfunction()
-
-dep_patched(mbedtls)
-dep_patched(nng)
+dep(mbedtls)
+# NNG is unpacked afresh when the changes to it change.
+set(nng_patch ${CMAKE_SOURCE_DIR}/cmake/patch-nng.cmake)
+set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${nng_patch})
+file(SHA256 ${nng_patch} nng_patch_hash)
+string(SUBSTRING ${nng_patch_hash} 0 8 nng_patch_hash)
+dep(nng PATCH_COMMAND ${CMAKE_COMMAND} -P ${nng_patch} SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/nng-${nng_patch_hash}-src)
 dep(jansson)
 dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
 dep(zstd SOURCE_SUBDIR none)
@@ -84,9 +80,6 @@ foreach(lib mbedtls mbedx509 mbedcrypto) # its headers ask for macros that its o
 endforeach()
 target_compile_definitions(mbedcrypto PUBLIC MBEDTLS_USER_CONFIG_FILE="cmake/mbedtls_user_config.h")
 target_include_directories(mbedcrypto PUBLIC $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  target_sources(mbedcrypto PRIVATE ${CMAKE_SOURCE_DIR}/cmake/mbedtls_gcm_x86.c)
-endif()
 target_include_directories(jansson SYSTEM PUBLIC ${jansson_BINARY_DIR}/include)
 
 source_lib(protobuf-c ${protobufc_SOURCE_DIR} ${protobufc_SOURCE_DIR}/protobuf-c/protobuf-c.c)
