@@ -9,8 +9,9 @@
  * the first record's time, and sampler_finish adds a last tick at the last record's time, so that
  * totals over a recording are exact. Of a gap with no records only the first and the last tick are
  * made, and faster than 10 ticks per second only processes whose counters moved have rows; a
- * table's tick has a row for everybody in the table. Bounds:  processes_max rows in a tick; more
- * are counted as `capped`. Threads: one owner. */
+ * table's tick has a row for everybody in the table.
+ * Bounds:  processes_max rows in a tick; more are counted as `capped`.
+ * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_SAMPLER_H
 #define PROCFLEET_AGENT_SAMPLER_H
 

@@ -1,6 +1,7 @@
 /* The file layer that durable code writes through. The real one calls the operating system; a
  * faulty one (tests/support/fio_fault.h) makes writes short, fail, or forget everything not yet
- * synced. Threads: one owner per file; the layer itself may be used from many. */
+ * synced. Threads: one owner per file, but `read` of one file may be called from many at once; the
+ * layer itself may be used from many. */
 #ifndef PROCFLEET_COMMON_FIO_H
 #define PROCFLEET_COMMON_FIO_H
 

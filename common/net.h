@@ -159,7 +159,7 @@ struct net_pub_conf {
     struct net_tls *tls;
     unsigned roles;
     bool refuse_scoped; /* certificates with a scope are refused: a topic is no access control */
-    unsigned queue; /* a subscriber's, 1 to 8192 times what one send hands over; oldest go first */
+    unsigned queue; /* a subscriber's, 1 to 8192 groups as net_pub.c makes them; oldest go first */
     unsigned peers_max;      /* connections; 0 = 4096 */
     unsigned handshakes_max; /* connections that are no peer's yet; 0 = 1024 */
     void (*on_peer)(void *ctx, const struct net_identity *who, bool connected);

@@ -9,7 +9,7 @@
  * cmake/patch-nng.cmake. All subscribers share its bytes. */
 #define QUEUE_MAX      8192u
 #define TRAIN_BYTES    (64u << 10) /* with one message more it is over */
-#define TRAIN_MESSAGES 64u         /* half of what waits for a subscriber's reader (net_sub.c) */
+#define TRAIN_MESSAGES 64u         /* far less than may wait for a reader (net_sub.c) */
 #define TRAIN_MARK     0x80000000u
 #define LENGTH_BYTES   8u
 

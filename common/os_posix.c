@@ -296,7 +296,7 @@ uint64_t os_memory_bytes(void)
     return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0;
 }
 
-/* Asked several times a second: without a stream and its buffer. */
+/* Asked every second: without a stream and its buffer. */
 int64_t os_resident_bytes(void)
 {
     int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);

@@ -115,5 +115,8 @@ void wire_batch_at_stake(const struct batch *b, uint64_t *rows, uint64_t *events
 
 /* Bytes the decoded batch occupies, or would with the columns that were left out. */
 size_t wire_batch_memory(const struct batch *b);
+/* Bytes that holding it keeps from others: memory comes in chunks, and a small batch fills little
+ * of one. */
+size_t wire_batch_room(const struct batch *b);
 
 #endif

@@ -453,3 +453,10 @@ size_t wire_batch_memory(const struct batch *b)
 
     return sizeof *o + o->arena.used + o->left_out;
 }
+
+size_t wire_batch_room(const struct batch *b)
+{
+    const struct owned_batch *o = (const struct owned_batch *)b;
+
+    return sizeof *o + o->arena.used + (size_t)(o->arena.end - o->arena.at);
+}

@@ -1,8 +1,9 @@
 /* Updates to bytes without building the message first: of the live stream's processor time that
  * took a third. Rows, their instances and events are written here, in the order and with the field
  * numbers of query.proto and telemetry.proto; all else is protobuf-c's. The bytes are those of
- * wire_update_pack, which is also for updates whose text has to be mended (test_wire_query compares
- * the two). */
+ * wire_update_pack (test_wire_update compares the two) unless the answer has fields behind its
+ * events, which the feed's have not: those come first here. wire_update_pack is also for updates
+ * whose text has to be mended. */
 #include "common/varint.h"
 #include "common/wire_answer.h"
 #include "common/wire_info.h"

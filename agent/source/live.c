@@ -240,7 +240,10 @@ static void follow_pace(struct live *l)
     int64_t tick_ns = pace->tick_ns < period_ns ? pace->tick_ns : 0;
 
     if (period_ns != l->period_ns) {
-        l->next_table_ns += period_ns - l->period_ns;
+        int64_t now_ns = os_mono_ns(), next_ns = l->next_table_ns + period_ns - l->period_ns;
+
+        /* What was not due yet is not late because tables come faster from now on. */
+        l->next_table_ns = next_ns < now_ns && now_ns < l->next_table_ns ? now_ns : next_ns;
         l->period_ns = period_ns;
     }
     if (tick_ns != l->tick_ns) {

@@ -141,7 +141,7 @@ static struct feed_note *note_make(const char *name, const struct uuid *host,
     memcpy(n->name, name, strnlen(name, sizeof n->name - 1));
     if (batch) {
         n->batch = wire_batch_hold(batch);
-        n->memory = wire_batch_memory(batch);
+        n->memory = wire_batch_room(batch);
     } else {
         memcpy(n->bytes, raw->bytes, raw->n);
     }
@@ -182,7 +182,7 @@ void feed_stored(void *ctx, const struct store_stored *s)
         return;
     }
     os_mutex_lock(f->lock);
-    hold = f->held_bytes + wire_batch_memory(b) <= FEED_HELD_MAX;
+    hold = f->held_bytes + wire_batch_room(b) <= FEED_HELD_MAX;
     os_mutex_unlock(f->lock);
     n = note_make(s->host_name, &b->head.host, &raw, hold ? b : NULL);
     os_mutex_lock(f->lock);
@@ -370,7 +370,8 @@ static void run(void *arg)
 
 struct making_up {
     struct feed *f;
-    int64_t since_ns;         /* where to look for records */
+    int64_t since_ns;         /* where to look for records, */
+    uint64_t before;          /* up to what is made up now: no batch is met twice */
     struct store_raw_ask ask; /* the slice */
     const struct store_host *host;
     bool samples;
@@ -384,7 +385,7 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
     const char *name = x->host->name;
     struct feed_note *n;
     enum err e;
-    struct journal_batch key = {raw->stream, raw->seq, x->since_ns};
+    struct journal_batch key = {raw->stream, raw->seq, x->since_ns, x->before};
     bool events = raw->has_events && !journal_has(j, FEED_EVENT, name, &key);
     bool samples = x->samples && !journal_has(j, FEED_SAMPLE, name, &key);
 
@@ -440,16 +441,19 @@ static enum err make_up(struct feed *f)
     int64_t since_ns = make_up_since(f);
     bool samples = f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx);
     struct making_up x = {.f = f,
-                          .since_ns = clk_sub(since_ns, SLICE_NS), /* a record has its first's */
+                          /* a record's stamp is that of one batch of its slice */
+                          .since_ns = clk_sub(since_ns, SLICE_NS),
                           /* the first slice is empty, and tells where the next one begins */
                           .ask = {since_ns, since_ns, .events_only = !samples},
                           .samples = samples};
     struct store_view *view;
+    uint64_t first;
     enum err e = store_view_open(&view, f->store);
 
     if (e) {
         return e;
     }
+    journal_range(f->conf.journal, &first, &x.before);
     feed_out_quiet(f->out, true);
     do {
         e = make_up_slice(&x, view);

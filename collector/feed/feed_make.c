@@ -10,7 +10,7 @@
 #define VALUE_BYTES 10u
 #define TEXT_BYTES  256u /* of a row, before it is known */
 #define MEMORY_MAX  ((size_t)64 << 20)
-#define HELD_MAX    ((size_t)8 << 20) /* of decoded batches, before their message is made */
+#define HELD_MAX    ((size_t)8 << 20) /* of decoded batches and rows, before messages are made */
 
 /* A message that grows. */
 struct pending {
@@ -292,6 +292,7 @@ static enum err add_rows(struct feed_make *m, const struct feed_note *note, cons
     if (!values || !have) {
         return ERR_NOMEM;
     }
+    m->held_bytes += b->n_runs * (b->n_columns + 1) * sizeof *values;
     last_values(b, values, have);
     for (size_t r = 0; r < b->n_runs; r++, values += b->n_columns) {
         struct wire_row row = {
@@ -341,7 +342,7 @@ static enum err hold(struct feed_make *m, struct batch *b)
     }
     *h = (struct held){m->held, b};
     m->held = h;
-    m->held_bytes += wire_batch_memory(b);
+    m->held_bytes += wire_batch_room(b);
     return ERR_OK;
 }
 
@@ -371,6 +372,15 @@ static enum err take_batch(struct feed_make *m, struct batch **out, const struct
                               note->bytes, note->n);
 }
 
+/* The topic would have had a message of it: damage, or no memory. */
+static void leave_out(struct feed_make *m, const struct feed_note *note, enum feed_topic topic)
+{
+    if (note->topics[topic]) {
+        feed_out_begin(m->to, note->received_ns);
+        feed_out_skip(m->to, topic, note->name, 1);
+    }
+}
+
 enum err feed_make_add(struct feed_make *m, const struct feed_note *note)
 {
     struct batch *b;
@@ -383,8 +393,14 @@ enum err feed_make_add(struct feed_make *m, const struct feed_note *note)
     if (!e) {
         e = hold(m, b);
     }
-    if (!e) {
+    if (e) {
+        leave_out(m, note, FEED_EVENT);
+        leave_out(m, note, FEED_SAMPLE);
+    } else {
         e = add_topics(m, note, b);
+        if (e && e != ERR_END) { /* rows: events need no memory of their own */
+            leave_out(m, note, FEED_SAMPLE);
+        }
     }
     feed_out_flush(m->to, false);
     return e;

@@ -64,6 +64,7 @@ NODISCARD enum err journal_sync(struct journal *j);
 struct journal_batch {
     uint64_t stream, seq;
     int64_t since_ns; /* records before the newest one stored earlier than this are not looked at */
+    uint64_t before;  /* nor are those from this position on; 0: all are */
 };
 /* Whether the journal has all that this batch has for the topic; reads the heads of the topic's
  * records, the newest first. From the publisher or before it starts: what waits is not looked at.

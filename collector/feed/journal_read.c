@@ -190,6 +190,9 @@ bool journal_has(struct journal *j, enum feed_topic topic, const char *name,
         struct place at;
 
         place_make(x, spot.file - x->dropped, spot.entry, &at);
+        if (at.r.n == 0 || (b->before && at.r.position >= b->before)) {
+            continue;
+        }
         if (read_place(j, &at, NULL) != ERR_OK) {
             continue;
         }

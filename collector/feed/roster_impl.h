@@ -11,6 +11,7 @@
 struct roster_sub {
     struct roster_state s;
     uint64_t told;      /* of s.lost, what a reply has told */
+    uint64_t counted;   /* position: what is missing before it is in s.dropped */
     int64_t written_ns; /* polled_ns in the file */
     bool dirty;         /* counters are ahead of the file */
     bool new_epoch;     /* its loss is counted, and no cursor of this epoch was given yet */

@@ -134,11 +134,14 @@ static enum err take_part(struct round *k, struct roster_sub **out, struct errms
         e = roster_add(r, &sub, &s, why);
     } else if (must_write(sub, &s) ||
                clk_sub(s.polled_ns, sub->written_ns) > r->conf.idle_ns / POLLED_PART) {
-        bool moved = has_moved(sub, &s);
+        bool moved = has_moved(sub, &s), same = filter_same(&s.filter, &sub->s.filter);
 
         e = roster_put(r, sub, &s);
         if (!e && moved) {
             sub->told = 0;
+        }
+        if (!e && !same) {
+            sub->counted = 0;
         }
     } else {
         sub->s.polled_ns = s.polled_ns;
@@ -168,6 +171,7 @@ static enum err begin_named(struct round *k, struct roster_scan *scan, struct er
         k->number = sub->s.number;
         k->lost = sub->s.lost;
         k->filter = sub->s.filter;
+        scan->counted = sub->counted;
         scan->at = k->seen->epoch ? *k->seen : sub->s.at;
         if (scan->at.position < sub->s.floor) {
             scan->at = (struct roster_cursor){r->epoch, sub->s.floor, 0};
@@ -235,7 +239,7 @@ static void note(struct round *k, const struct roster_scan *scan)
     os_mutex_lock(r->lock);
     r->stats.polls++;
     r->stats.delivered += scan->items;
-    r->stats.dropped += scan->missing;
+    r->stats.dropped += scan->fresh;
     for (size_t i = 0; i < r->n; i++) {
         struct roster_sub *sub = r->subs[i];
 
@@ -243,9 +247,10 @@ static void note(struct round *k, const struct roster_scan *scan)
             continue;
         }
         sub->s.delivered += scan->items;
-        sub->s.dropped += scan->missing;
+        sub->s.dropped += scan->fresh;
         sub->told = MAX_OF(sub->told, k->lost);
-        sub->dirty = sub->dirty || scan->items || scan->missing;
+        sub->counted = MAX_OF(sub->counted, scan->at.position);
+        sub->dirty = sub->dirty || scan->items || scan->fresh;
         k->dropped = sub->s.dropped;
     }
     os_mutex_unlock(r->lock);

@@ -93,6 +93,12 @@ static enum err take_update(struct roster_scan *s, const struct wire_update *u)
     return e;
 }
 
+static void add_missing(struct roster_scan *s, uint64_t position, uint64_t n)
+{
+    s->missing += n;
+    s->fresh += position >= s->counted ? n : 0;
+}
+
 static enum err take_record(struct roster_scan *s, struct journal *j,
                             const struct journal_record *r, struct buf *payload)
 {
@@ -116,7 +122,8 @@ static enum err take_record(struct roster_scan *s, struct journal *j,
         }
     }
     if (e == ERR_CORRUPT || e == ERR_END || (!e && same.position != r->position)) {
-        s->missing++; /* or it went meanwhile: the caller may not see that yet */
+        /* or it went meanwhile: the caller may not see that yet */
+        add_missing(s, r->position, 1);
     } else if (e) {
         return e;
     }
@@ -129,7 +136,7 @@ static enum err take_record(struct roster_scan *s, struct journal *j,
 
 static void pass_missing(struct roster_scan *s, uint64_t position, uint64_t n)
 {
-    s->missing += n;
+    add_missing(s, position, n);
     s->at.position = position + 1;
     s->at.offset = 0;
 }

@@ -17,6 +17,8 @@ struct roster_scan {
     size_t n, cap;
     uint64_t items;   /* events and rows in them */
     uint64_t missing; /* messages that never were, could not be read, or went while it read */
+    uint64_t counted; /* up to this position an earlier reply has counted them */
+    uint64_t fresh;   /* of missing, those from there on */
     bool more;        /* it ended before the journal did */
 };
 

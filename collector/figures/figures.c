@@ -232,7 +232,7 @@ static const struct member room_members[] = {
     COUNTS(store_room, seal_failures, "procfleet_store_seal_failures_total",
            "Times that sealing, compaction or retention failed; it is tried again."),
     COUNTS(store_room, unreadable_batches, "procfleet_store_unreadable_batches_total",
-           "Batches found damaged in the log when they were sealed: left out."),
+           "Batches of the log damaged, or not given by the disk, when sealed: left out."),
 };
 
 static void add_room(struct figures *out, struct store *store)

@@ -336,7 +336,7 @@ static bool growth(const struct history *h, const struct point *p, unsigned i, i
     if (!prev) {
         return p->fresh;
     }
-    if (*value >= prev->value) {
+    if (*value >= prev->value && !p->fresh) { /* else it was counted from zero */
         *value = cell_growth(prev->value, *value);
     }
     *took_ns = m->mono_ns != QUERY_NEVER && prev->mono_ns != QUERY_NEVER

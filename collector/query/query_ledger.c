@@ -245,6 +245,61 @@ static void numbers_seen(struct query_ledger *l, struct qledger_range seen)
     }
 }
 
+static const struct qledger_range *range_of(const struct query_ledger *l, uint64_t stream)
+{
+    for (size_t i = 0; i < l->n_ranges; i++) {
+        if (l->ranges[i].stream == stream) {
+            return &l->ranges[i];
+        }
+    }
+    return NULL;
+}
+
+/* The first batch of a run that follows a kill: its stream is mostly one that was found on disk,
+ * and goes on. */
+static bool follows_kill(const struct batch *b)
+{
+    for (size_t i = 0; i < b->n_ledger; i++) {
+        const struct ledger_row *row = &b->ledger[i];
+
+        if (row->count > 0 && str_eq(row->stage, str_make("agent")) &&
+            ledger_kind(row)->unit == LEDGER_TICKS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* See qledger_range.before_ns; of a stream that is known it is as it was. */
+static int64_t before_batch(const struct query_ledger *l, const struct batch *b)
+{
+    const struct qledger_range *known = range_of(l, b->head.stream);
+
+    if (known) {
+        return known->before_ns;
+    }
+    return l->newest_ns < l->since_ns || follows_kill(b) ? 0 : l->newest_ns;
+}
+
+/* newest_ns: of what came before the account. */
+static int64_t before_stream(const struct query_ledger *l, const struct rest_account *a,
+                             const struct rest_stream *s, int64_t newest_ns)
+{
+    const struct qledger_range *known = range_of(l, s->stream);
+
+    if (known) {
+        return known->before_ns;
+    }
+    for (size_t i = 0; i < a->n_streams; i++) {
+        const struct rest_stream *other = &a->streams[i];
+
+        if (other->stream != s->stream && other->last_ns < s->first_ns) {
+            newest_ns = most(newest_ns, other->last_ns);
+        }
+    }
+    return newest_ns < l->since_ns ? 0 : newest_ns;
+}
+
 static int by_number(const void *a, const void *b)
 {
     const struct qledger_range *x = a, *y = b;
@@ -272,6 +327,41 @@ static void lose_batches(struct query_ledger *l, const struct qledger_range *bef
     span_add(l, before->last_ns, most(after->first_ns, before->last_ns), ticks, 0);
 }
 
+/* Between numbers that came. Gives how many of `gaps` are left. */
+static uint64_t lose_between(struct query_ledger *l, uint64_t gaps)
+{
+    for (size_t i = 1; i < l->n_ranges && gaps > 0; i++) {
+        const struct qledger_range *a = &l->ranges[i - 1], *b = &l->ranges[i];
+        uint64_t missing = b->first - a->last - 1;
+
+        if (a->stream == b->stream) {
+            missing = missing < gaps ? missing : gaps;
+            gaps -= missing;
+            lose_batches(l, a, b, missing);
+        }
+    }
+    return gaps;
+}
+
+/* Before the first number that came, of streams that began inside the window: an agent whose disk
+ * fails begins one, sends it from memory in no strict order, and may be killed before its first
+ * batch is taken. All numbers below are missing then, or the stream is older than it looks. */
+static void lose_first(struct query_ledger *l, uint64_t gaps)
+{
+    for (size_t i = 0; i < l->n_ranges; i++) {
+        const struct qledger_range *r = &l->ranges[i];
+        const struct qledger_range before = {.stream = r->stream, .last_ns = r->before_ns};
+        uint64_t missing = r->first - 1;
+
+        if ((i > 0 && l->ranges[i - 1].stream == r->stream) || !r->before_ns || missing == 0 ||
+            missing > gaps) {
+            continue;
+        }
+        gaps -= missing;
+        lose_batches(l, &before, r, missing);
+    }
+}
+
 static int by_place(const void *a, const void *b)
 {
     const struct qledger_count *x = a, *y = b;
@@ -289,16 +379,7 @@ void query_ledger_end(struct query_ledger *l, uint64_t gaps)
     l->events_taken = 0;
     qsort(l->counts, l->n_counts, sizeof *l->counts, by_place);
     qsort(l->ranges, l->n_ranges, sizeof *l->ranges, by_number);
-    for (size_t i = 1; i < l->n_ranges && gaps > 0; i++) {
-        const struct qledger_range *a = &l->ranges[i - 1], *b = &l->ranges[i];
-        uint64_t missing = b->first - a->last - 1;
-
-        if (a->stream == b->stream) {
-            missing = missing < gaps ? missing : gaps;
-            gaps -= missing;
-            lose_batches(l, a, b, missing);
-        }
-    }
+    lose_first(l, lose_between(l, gaps));
 }
 
 /* -- batches -- */
@@ -343,8 +424,8 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b)
     }
     l->batches += !bare;
     l->flags |= b->head.flags;
-    numbers_seen(
-        l, (struct qledger_range){b->head.stream, b->head.seq, b->head.seq, first_ns, last_ns});
+    numbers_seen(l, (struct qledger_range){b->head.stream, b->head.seq, b->head.seq, first_ns,
+                                           last_ns, before_batch(l, b)});
     reduced = read_rows(l, b, first_ns, last_ns);
     l->ticks += reduced ? 0 : ticks_inside(l, b);
     l->newest_ns = most(l->newest_ns, last_ns);
@@ -352,6 +433,7 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b)
 
 void query_ledger_account(struct query_ledger *l, const struct rest_account *a)
 {
+    int64_t newest_ns = l->newest_ns;
     size_t at = 0;
 
     l->batches += a->batches;
@@ -369,8 +451,8 @@ void query_ledger_account(struct query_ledger *l, const struct rest_account *a)
     for (size_t i = 0; i < a->n_streams; i++) {
         const struct rest_stream *r = &a->streams[i];
 
-        numbers_seen(l,
-                     (struct qledger_range){r->stream, r->first, r->last, r->first_ns, r->last_ns});
+        numbers_seen(l, (struct qledger_range){r->stream, r->first, r->last, r->first_ns,
+                                               r->last_ns, before_stream(l, a, r, newest_ns)});
     }
 }
 

@@ -3,8 +3,9 @@
  *
  * Events are what the source handed on and the spool did not take away; ticks are those of the
  * batches. What is lost: ledger.h says of each row what it is. Batches that never came are told by
- * the hole they leave: of how many ticks by the time between their neighbours, of how many events
- * nobody knows. An agent that was killed lost the ticks between its last batch and its next.
+ * the hole they leave, between two numbers or before the first one of a stream that began in the
+ * window: of how many ticks by the time between their neighbours, of how many events nobody knows.
+ * An agent that was killed lost the ticks between its last batch and its next.
  * Bounds: QLEDGER_*; beyond them rows and ranges are left out, spans joined. Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
@@ -30,6 +31,8 @@ struct qledger_count {
 struct qledger_range {
     uint64_t stream, first, last;
     int64_t first_ns, last_ns; /* oldest stamp of the first, newest of the last */
+    int64_t before_ns;         /* newest stamp in the window before any of the stream; 0: there is
+                                  none, or the stream is older than the window */
 };
 
 /* An agent that ended without a word, and is back. */

@@ -466,7 +466,8 @@ bool query_cell_growth(const struct query_table *t, const struct query_inst *ins
         *growth = c->in.sum;
         return true;
     }
-    if (!base_of(t, c, &base_ns, &base) && !inst->fresh) {
+    /* of what began inside, earlier samples are another count of the same process: its base is 0 */
+    if (!inst->fresh && !base_of(t, c, &base_ns, &base)) {
         if (c->in.count == 1) {
             return false;
         }
@@ -491,14 +492,16 @@ bool query_cell_most(const struct query_table *t, const struct query_inst *inst,
         *most = in.max;
         return true;
     }
+    if (inst->fresh) { /* from zero to its first value, unless the cell brings a base along */
+        bool own = in.first_ns < t->since_ns;
+
+        *most = own || (cell_grew(&in) && in.max > in.first) ? in.max : in.first;
+        return true;
+    }
     if (base_of(t, c, &base_ns, &base)) {
         before.first_ns = before.last_ns = base_ns;
         before.first = before.last = base;
         cell_follow(&in, &before);
-    } else if (inst->fresh) {
-        in.max = cell_grew(&in) && in.max > in.first ? in.max : in.first;
-        *most = in.max;
-        return true;
     }
     *most = in.max;
     return cell_grew(&in);

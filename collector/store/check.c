@@ -12,6 +12,7 @@
 
 #include "collector/store/manifest.h"
 #include "collector/store/seg_impl.h"
+#include "collector/store/wal_index.h"
 #include "collector/store/wal_replay.h"
 #include "common/fio_name.h"
 #include "common/mem.h"
@@ -306,6 +307,20 @@ static enum err count_record(void *ctx, const struct wal_record *r)
     return ERR_OK;
 }
 
+/* Of the newest file. One that has an index was synced to its end before that was written: what is
+ * bad in it is damage. Asked before its size is: a collector may be at work. */
+static enum err may_be_torn(const struct check *c, const char *name, bool *torn)
+{
+    uint64_t number = 0;
+    char *path = fio_name_parse(&number, name, "wal-", ".log")
+                     ? fio_name_path(c->wal, "wal-", number, WAL_INDEX_SUFFIX)
+                     : NULL;
+
+    *torn = !path || !os_exists(path);
+    mem_free(path);
+    return path ? ERR_OK : ERR_NOMEM;
+}
+
 static enum err check_log(struct check *c, const char *name, bool last)
 {
     const struct fio *fio = c->conf->fio;
@@ -320,6 +335,9 @@ static enum err check_log(struct check *c, const char *name, bool last)
     if (e == ERR_NOTFOUND) { /* sealed meanwhile */
         return ERR_OK;
     }
+    if (!e && last) {
+        e = may_be_torn(c, name, &job.last);
+    }
     e = e ? e : fio->size(fio->ctx, file, &job.size);
     if (!e) {
         job.f = file;
@@ -332,7 +350,7 @@ static enum err check_log(struct check *c, const char *name, bool last)
     c->result.log.files++;
     c->result.log.bytes += job.size;
     c->result.log.values += f.values;
-    f.damaged = done.bad_records + (done.end == 0 && !last);
+    f.damaged = done.bad_records + (done.end == 0 && !job.last);
     if (f.damaged > 0) {
         tell(c, &c->result.log, &f);
     }

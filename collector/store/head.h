@@ -23,7 +23,7 @@
 /* Hot forms are kept of what came in so long: a minute, the one before it, in which counters have
  * their base, and a batch. */
 #define HEAD_RECENT_NS    (INT64_C(135) * 1000000000)
-#define HEAD_RECENT_BYTES (512u << 10) /* of one host; the oldest go first */
+#define HEAD_RECENT_BYTES (512u << 10) /* of one host; the oldest go first, up to 4 stay */
 
 struct head;
 

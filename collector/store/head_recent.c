@@ -60,13 +60,25 @@ static struct head_recent *block_get(struct head_recents *r)
     return x;
 }
 
+/* The newest arrival. A clock that was set back is followed: nothing else comes so late. */
+static int64_t newest_of(int64_t newest_ns, int64_t received_ns)
+{
+    return received_ns > newest_ns || received_ns < newest_ns - HEAD_RECENT_NS ? received_ns
+                                                                               : newest_ns;
+}
+
+/* Also what came before the clock was set back. */
+static bool is_old(const struct head_recents *r, const struct head_recent *x)
+{
+    return x->received_ns < r->newest_ns - HEAD_RECENT_NS || x->received_ns > r->newest_ns;
+}
+
 /* How many blocks at the beginning are too old or too much; the last one stays. */
 static size_t passed(const struct head_recents *r)
 {
     size_t bytes = r->bytes, n = 0;
 
-    while (n + 1 < r->n &&
-           (bytes > HEAD_RECENT_BYTES || r->at[n]->received_ns < r->newest_ns - HEAD_RECENT_NS)) {
+    while (n + 1 < r->n && (bytes > HEAD_RECENT_BYTES || is_old(r, r->at[n]))) {
         bytes -= r->at[n++]->bytes;
     }
     return n;
@@ -81,8 +93,8 @@ void head_keep_hot(struct head *h, struct head_host *host, struct head_batch *ke
     struct head_recent *x = hot && room ? block_get(r) : NULL;
 
     r->first = r->first ? r->first : 1;
-    r->newest_ns = kept->received_ns > r->newest_ns ? kept->received_ns : r->newest_ns;
-    h->newest_ns = r->newest_ns > h->newest_ns ? r->newest_ns : h->newest_ns;
+    r->newest_ns = newest_of(r->newest_ns, kept->received_ns);
+    h->newest_ns = newest_of(h->newest_ns, kept->received_ns);
     if (x) {
         x->at[x->n++] = hot;
         x->bytes += bytes;

@@ -12,6 +12,9 @@
 #include "collector/store/window.h"
 #include "common/mem.h"
 
+/* Sealings in a row that fail because the disk does not give a batch of the log: ten minutes. */
+#define READ_TRIES 120u
+
 /* One file under way. */
 struct file {
     struct seg_writer *w; /* NULL: none */
@@ -27,6 +30,7 @@ struct seal_writer {
     struct rest_written *written;
     struct tier_later *later;
     struct arena memory;
+    unsigned refused; /* sealings in a row that failed for what the disk did not give */
     /* of the job: */
     const struct seal_job *job;
     struct file files[SEG_KINDS];
@@ -151,6 +155,15 @@ static void group_fini(struct group *g)
     mem_free(g->batches);
 }
 
+/* Whether a batch that cannot be decoded is left out: it is damaged, or the disk never gives it,
+ * though it takes files (they are begun first). One bad sector must not keep all that comes later
+ * from being sealed, until the head is full. */
+static bool is_lost(const struct seal_writer *w, enum err e)
+{
+    return e == ERR_CORRUPT || e == ERR_FULL || e == ERR_VERSION ||
+           (e != ERR_NOMEM && w->refused >= READ_TRIES);
+}
+
 static enum err group_decode(struct seal_writer *w, struct group *g,
                              const struct head_batch *const *batches, size_t n)
 {
@@ -164,10 +177,11 @@ static enum err group_decode(struct seal_writer *w, struct group *g,
         struct batch *b;
         enum err e = head_batch_decode(batches[i], w->decoder, UINT64_MAX, &b);
 
-        if (e && e != ERR_CORRUPT && e != ERR_FULL && e != ERR_VERSION) {
+        if (e && !is_lost(w, e)) {
+            w->refused += e != ERR_NOMEM;
             return e; /* what cannot be read now may be later */
         }
-        if (e) { /* it was decoded when it came: memory or log are damaged */
+        if (e) { /* it was decoded when it came: memory, log or disk are damaged */
             w->made.bad++;
             continue;
         }
@@ -403,6 +417,7 @@ enum err seal_write(struct seal_writer *w, struct seal_made *out, const struct s
         abort_files(w);
         return e;
     }
+    w->refused = 0;
     for (size_t i = 0; i < w->made.n; i++) {
         w->made.values += w->made.info[i].kind == SEG_RAW ? w->made.info[i].values : 0;
     }

@@ -34,7 +34,7 @@ struct seal_job {
 struct seal_made {
     size_t n;
     struct seg_info info[SEG_KINDS]; /* the rest segment first */
-    uint64_t batches, values, bad;   /* bad: batches that could not be decoded: left out */
+    uint64_t batches, values, bad;   /* bad: batches that could not be read: left out */
 };
 
 /* Errors: ERR_CLOSED (stopping), ERR_IO, ERR_NOSPACE, ERR_NOMEM, ERR_FULL: no file is left */

@@ -29,6 +29,7 @@
 #include "collector/store/store_impl.h"
 #include "collector/store/wal.h"
 #include "collector/store/window.h"
+#include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
 
@@ -114,11 +115,11 @@ static enum err item_create(struct store_item **out, const struct store_put *put
         item_destroy(i);
         return e;
     }
-    if (put->received_ns - i->kept->made_ns < HEAD_RECENT_NS) { /* not what comes late */
+    if (clk_sub(put->received_ns, i->kept->made_ns) < HEAD_RECENT_NS) { /* not what comes late */
         i->hot = head_hot_create(put->batch);
     }
     snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
-    i->weight = put->n + i->kept->memory + i->note.n;
+    i->weight = put->n + i->kept->memory + i->note.n + (i->hot ? head_hot_bytes(i->hot) : 0);
     i->head_bytes = sizeof *i->kept + put->n;
     i->done = put->done;
     i->ctx = put->ctx;

@@ -158,7 +158,8 @@ struct store_room {
     uint8_t next_kind; /* of the next drop; 0 = none in sight */
     int64_t next_window_ns, next_in_ns;
     uint64_t sealed_windows, patches, seal_failures;
-    uint64_t unreadable_batches; /* damaged in the log after they were acknowledged: left out */
+    uint64_t unreadable_batches; /* damaged in the log after they were acknowledged, or never given
+                                    by the disk: left out */
     int64_t sealed_ns;           /* end of the newest sealed window, UTC */
 };
 void store_room(struct store *s, struct store_room *out);

@@ -173,7 +173,10 @@ static enum err give_raw(const struct head_batch *b, struct buf *room,
                             .n = b->n};
     enum err e = head_batch_bytes(b, room, &raw.bytes);
 
-    return e == ERR_CORRUPT ? ERR_OK : e ? e : each(ctx, &raw); /* sealing counts it */
+    if (e == ERR_CORRUPT || e == ERR_IO) {
+        return ERR_OK; /* sealing counts it; a bad sector must not keep the feed from starting */
+    }
+    return e ? e : each(ctx, &raw);
 }
 
 /* Whether it is wanted now; one that is wanted later is only noted. */

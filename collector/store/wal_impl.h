@@ -5,8 +5,6 @@
 #include "collector/store/wal.h"
 #include "collector/store/wal_index.h"
 
-#define WAL_INDEX_SUFFIX ".idx"
-
 struct wal_file {
     uint64_t number;
     uint64_t bytes, index_bytes;

@@ -17,7 +17,8 @@
 
 #include "collector/store/wal_source.h"
 
-#define WAL_INDEX_MAX (64u << 20)
+#define WAL_INDEX_MAX    (64u << 20)
+#define WAL_INDEX_SUFFIX ".idx" /* in the place of the file's .log */
 
 /* One being made. */
 struct wal_index {

@@ -592,6 +592,21 @@ static void the_pace_and_the_level_are_followed(void **state)
     rig_close(&r, 0, 0);
 }
 
+/* A third of a second into a long interval tables come every millisecond again. */
+static void no_table_is_late_because_the_pace_grew(void **state)
+{
+    static const struct step script[] = {
+        {PACE, .n = 10000, .m = 1}, {TIMES, .n = 300}, {PACE, .n = 1, .m = 1}, {END, .n = 0}};
+    struct rig r = {.why = "refused"};
+    struct source_stats s;
+
+    (void)state;
+    rig_run(&r, script, ERR_OK);
+    r.source->ops->stats(r.source, &s);
+    assert_true(s.late < 150);
+    rig_close(&r, 0, 0);
+}
+
 static void a_table_that_cannot_be_taken_now_is_left_out(void **state)
 {
     static const struct step script[] = {
@@ -758,6 +773,7 @@ int main(void)
         cmocka_unit_test(what_waits_is_bounded_in_bytes_too),
         cmocka_unit_test(ticks_come_although_nothing_happens),
         cmocka_unit_test(the_pace_and_the_level_are_followed),
+        cmocka_unit_test(no_table_is_late_because_the_pace_grew),
         cmocka_unit_test(a_table_that_cannot_be_taken_now_is_left_out),
         cmocka_unit_test(tables_that_fail_for_a_while_are_missed_and_counted),
         cmocka_unit_test(tables_that_fail_end_the_run_in_order),

@@ -464,17 +464,20 @@ def main():
         hosts = fleet.hosts()
         check("the log knows as many batches as the collector tells of", sum(hosts[a.name]["batches"] for a in agents),
               len(known(fleet.path("data"))))
-        wrong, sums = [], collections.Counter()
+        wrong, sums, lost = [], collections.Counter(), {}
         for agent in agents:
             complaints, ticks, events = judge(fleet, agent, hosts[agent.name]["batches"])
             wrong += ["%s: %s" % (agent.name, c) for c in complaints]
+            lost[agent.name] = ticks[2]
             sums.update(dict(zip(("ticks made", "ticks stored", "ticks lost", "events made", "events stored", "events lost"),
                                  ticks + events)))
         print(json.dumps(dict(sums)))
         ensure("what is not stored was lost by a kill, a cut or a full spool, and the ledger tells of it", not wrong,
                "%d complaints\n  %s" % (len(wrong), "\n  ".join(wrong[:20])))
-        check("no hole in the numbers of a host whose spool was never cut",
-              {a.name: hosts[a.name]["gaps"] for a in agents if not a.cut and not a.lonely and hosts[a.name]["gaps"]}, {})
+        # While its disk is full an agent sends from memory, in no strict order: a kill may take a batch that a later one overtook.
+        holes = {a.name: lost[a.name] if a.fulls and a.kills else 0 for a in agents if not a.cut and not a.lonely}
+        check("no hole in the numbers of a host whose spool was never cut, but for batches it lost",
+              {name: hosts[name]["gaps"] for name, most in holes.items() if hosts[name]["gaps"] > most}, {})
         ensure("most of it arrived", sums["ticks stored"] > sums["ticks made"] * 0.8, sums)
 
 

@@ -278,6 +278,25 @@ static void damage_in_the_log_is_told(void **state)
     assert_string_equal(s.name, "wal-0000000000000001.log");
 }
 
+/* The newest file may be torn, unless its index says that it was finished. */
+static void damage_in_the_newest_file_is_told_once_it_is_finished(void **state)
+{
+    struct check_result r;
+    struct seen s;
+
+    (void)state;
+    damage(path_in(wal, "wal-0000000000000002.log"), 150, 20);
+    assert_ok(check(&r, &s, false));
+    assert_false(r.damaged);
+    assert_int_equal(r.log.values, 4);
+    assert_ok(os_write_file(path_in(wal, "wal-0000000000000002.idx"), "x", 1, true));
+    assert_ok(check(&r, &s, false));
+    assert_true(r.damaged);
+    assert_int_equal(r.log.damaged_files, 1);
+    assert_int_equal(r.log.values, 5);
+    assert_string_equal(s.name, "wal-0000000000000002.log");
+}
+
 static void repair_wants_the_store_for_itself(void **state)
 {
     struct check_conf conf = {.data_dir = dir, .fio = fio_unsynced(), .repair = true};
@@ -327,6 +346,7 @@ int main(void)
         T(half_a_manifest_is_enough),
         T(a_lost_manifest_is_made_from_mended_segments),
         T(damage_in_the_log_is_told),
+        T(damage_in_the_newest_file_is_told_once_it_is_finished),
         T(repair_wants_the_store_for_itself),
         T(every_allocation_may_fail),
     };

@@ -467,10 +467,10 @@ static void starting_makes_up_for_what_the_journal_lacks(void **state)
         feed_stats(t.feed, &stats);
         assert_int_equal(stats.made_up, round == 0 ? 2 : 0);
         assert_int_equal(count_journal(&t, FEED_EVENT), 4);
-        assert_true(
-            journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN}));
-        assert_true(
-            journal_has(t.journal, FEED_EVENT, "host-2", &(struct journal_batch){7, 2, INT64_MIN}));
+        assert_true(journal_has(t.journal, FEED_EVENT, "host-1",
+                                &(struct journal_batch){7, 2, INT64_MIN, 0}));
+        assert_true(journal_has(t.journal, FEED_EVENT, "host-2",
+                                &(struct journal_batch){7, 2, INT64_MIN, 0}));
         feed_close(&t);
     }
     tear_down(&t);
@@ -494,7 +494,7 @@ static void assert_all_once(struct set *t)
 
         snprintf(name, sizeof name, "host-%u", host);
         for (uint64_t seq = 1; seq <= SPAN; seq++) {
-            const struct journal_batch key = {7, seq, INT64_MIN};
+            const struct journal_batch key = {7, seq, INT64_MIN, 0};
 
             assert_true(journal_has(t->journal, FEED_EVENT, name, &key));
         }
@@ -586,11 +586,11 @@ static void large_batches_are_split_below_the_receive_limit(void **state)
     assert_int_equal(rows, 600);
     assert_int_equal(events, 600);
     assert_true(
-        journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN}));
+        journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN, 0}));
     feed_close(&t);
     feed_open(&t, 1 << 20); /* in parts, and whole */
     assert_true(
-        journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN}));
+        journal_has(t.journal, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN, 0}));
     tear_down(&t);
 }
 

@@ -378,6 +378,32 @@ static void a_silent_host_keeps_none_and_a_view_keeps_what_it_has(void **state)
     head_view_release(before);
 }
 
+static void a_clock_set_back_is_followed(void **state)
+{
+    struct head *h = head_with(UINT64_MAX);
+    struct head_state *s;
+    size_t n_hot;
+
+    (void)state;
+    noise = 6;
+    for (int64_t t = 1000; t <= 1100; t += 10) {
+        put(h, 1, t, 20);
+    }
+    for (int64_t t = 10; t <= 400; t += 10) {
+        put(h, 1, t, 20);
+    }
+    put(h, 2, 400, 20);
+    s = head_view(h);
+    (void)hot_since(s, 0, 400 - HEAD_RECENT_NS / CLK_S, &n_hot);
+    assert_int_equal(n_hot, 14);
+    (void)hot_since(s, 0, 0, &n_hot);
+    assert_in_range(n_hot, 14, 14 + HEAD_RECENT);
+    assert_int_equal(hot_since(s, 1, 0, &n_hot), 1);
+    assert_int_equal(n_hot, 1);
+    head_view_release(s);
+    head_destroy(h);
+}
+
 static void a_host_with_many_processes_has_fewer(void **state)
 {
     struct head *h = head_with(UINT64_MAX);
@@ -436,6 +462,7 @@ int main(void)
         cmocka_unit_test(without_memory_there_is_none),
         cmocka_unit_test(recent_batches_are_hot_and_older_ones_are_not),
         cmocka_unit_test(a_silent_host_keeps_none_and_a_view_keeps_what_it_has),
+        cmocka_unit_test(a_clock_set_back_is_followed),
         cmocka_unit_test(a_host_with_many_processes_has_fewer),
         cmocka_unit_test(what_finds_no_room_is_counted_and_decoded),
     };

@@ -128,13 +128,14 @@ static void has_knows_ranges_and_wants_the_last_part(void **state)
     r.more = true;
     assert_ok(journal_append(j, &r, journal_rig_payload(8, 300)));
     assert_ok(journal_sync(j));
-    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 4, INT64_MIN}));
-    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 5, INT64_MIN}));
-    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 7, INT64_MIN}));
-    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 8, INT64_MIN}));
-    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){6, 5, INT64_MIN}));
-    assert_false(journal_has(j, FEED_SAMPLE, "host-1", &(struct journal_batch){7, 5, INT64_MIN}));
-    assert_false(journal_has(j, FEED_EVENT, "host-2", &(struct journal_batch){7, 5, INT64_MIN}));
+    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 4, INT64_MIN, 0}));
+    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 5, INT64_MIN, 0}));
+    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 7, INT64_MIN, 0}));
+    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 8, INT64_MIN, 0}));
+    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){6, 5, INT64_MIN, 0}));
+    assert_false(
+        journal_has(j, FEED_SAMPLE, "host-1", &(struct journal_batch){7, 5, INT64_MIN, 0}));
+    assert_false(journal_has(j, FEED_EVENT, "host-2", &(struct journal_batch){7, 5, INT64_MIN, 0}));
     journal_close(j);
 }
 
@@ -147,10 +148,29 @@ static void has_looks_no_further_back_than_asked(void **state)
         journal_rig_add_synced(j, 1, b);
     }
     for (uint64_t b = 1; b <= 9; b++) {
-        const struct journal_batch key = {7, b, JOURNAL_RIG_T0 + 5};
+        const struct journal_batch key = {7, b, JOURNAL_RIG_T0 + 5, 0};
 
         assert_int_equal(journal_has(j, FEED_EVENT, "host-1", &key), b >= 5);
     }
+    for (uint64_t b = 1; b <= 9; b++) { /* records are numbered as the batches are */
+        const struct journal_batch key = {7, b, INT64_MIN, 6};
+
+        assert_int_equal(journal_has(j, FEED_EVENT, "host-1", &key), b < 6);
+    }
+    journal_close(j);
+}
+
+static void has_takes_no_gap_for_a_batch(void **state)
+{
+    struct journal *j = journal_rig_open();
+    struct journal_record gap = journal_rig_event(1, 1, 0);
+
+    (void)state;
+    gap.stream = 0;
+    gap.last_batch = 3;
+    assert_ok(journal_append(j, &gap, ""));
+    assert_ok(journal_sync(j));
+    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){0, 2, INT64_MIN, 0}));
     journal_close(j);
 }
 
@@ -190,7 +210,7 @@ static void numbers_go_on_after_reopening(void **state)
     }
     assert_int_equal(journal_epoch(j), epoch);
     assert_int_equal(journal_rig_count(j), 5);
-    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 5, INT64_MIN}));
+    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 5, INT64_MIN, 0}));
     r = journal_rig_add(j, 1, 6);
     assert_int_equal(r.seq, 6);
     assert_int_equal(r.position, 6);
@@ -289,8 +309,9 @@ static void the_bound_on_bytes_holds_and_lost_sees_what_goes(void **state)
     assert_int_equal(s.records, 100 - told.n);
     assert_int_equal(journal_rig_count(j), s.records);
     assert_true(s.records >= 30);
-    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 100, INT64_MIN}));
-    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN}));
+    assert_true(
+        journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 100, INT64_MIN, 0}));
+    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN, 0}));
     journal_close(j);
     j = journal_rig_open();
     assert_int_equal(journal_rig_count(j), s.records);
@@ -417,6 +438,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(has_knows_ranges_and_wants_the_last_part, journal_rig_setup,
                                         journal_rig_teardown),
         cmocka_unit_test_setup_teardown(has_looks_no_further_back_than_asked, journal_rig_setup,
+                                        journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(has_takes_no_gap_for_a_batch, journal_rig_setup,
                                         journal_rig_teardown),
         cmocka_unit_test_setup_teardown(what_is_over_a_bound_is_refused_and_uses_its_number,
                                         journal_rig_setup, journal_rig_teardown),

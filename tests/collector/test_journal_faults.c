@@ -76,7 +76,7 @@ static void a_torn_tail_of_any_length_is_cut_off(void **state)
         assert_int_equal(journal_epoch(j), epoch);
         assert_int_equal(journal_rig_count(j), 1);
         assert_false(
-            journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN}));
+            journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN, 0}));
         journal_stats(j, &s);
         assert_int_equal(s.torn_bytes, cut - kept);
         assert_int_equal(journal_rig_add(j, 1, 2).seq, 2);
@@ -275,8 +275,8 @@ static void a_head_that_rots_is_told_with_its_number(void **state)
     assert_err(journal_next(j, &from, NULL, NULL, &r, NULL), ERR_END);
     assert_err(journal_find(j, FEED_EVENT, "host-1", 2, &r, NULL, &last), ERR_CORRUPT);
     assert_int_equal(r.seq, 2);
-    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN}));
-    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN}));
+    assert_false(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 2, INT64_MIN, 0}));
+    assert_true(journal_has(j, FEED_EVENT, "host-1", &(struct journal_batch){7, 1, INT64_MIN, 0}));
     journal_close(j);
 }
 

@@ -166,6 +166,47 @@ static void a_killed_agent_explains_the_time_until_it_is_back(void **state)
     assert_int_equal(c->spans[0].first_ns, LAB_NS(914.5));
 }
 
+/* Its disk failed: batches of a new stream left from memory, the second one first, and a kill took
+ * the rest. The next run goes on with the stream on its disk. */
+static void a_kill_does_not_hide_a_batch_that_a_later_one_overtook(void **state)
+{
+    struct wire_query q = {.since_ns = LAB_NS(924), .until_ns = LAB_NS(960)};
+    static const int64_t cpu[LAB_MAX];
+    const struct wire_coverage *c;
+
+    (void)state;
+    put(1, 900, 10);
+    lab_begin(l, 1, 8, 2); /* number 1, of 910 to 919, never came */
+    for (unsigned i = 0; i < 10; i++) {
+        lab_tick(l, 920 + i);
+    }
+    lab_cpu(l, 5, true, 0, 10, cpu);
+    lab_put(l);
+    begin(2, 935, 10);
+    lab_ledger(l, "agent", "killed", 26);
+    lab_put(l);
+    c = ask(true);
+    assert_int_equal(c->ticks, 30);
+    assert_int_equal(c->missing_batches, 1);
+    assert_int_equal(c->lost_ticks, 10 + 6);
+    assert_true(c->at_most);
+    assert_int_equal(stage_of(c, "stream", "missing")->count, 1);
+
+    ask_about(QUERY_COVERAGE, &q); /* neither stream begins in this window */
+    assert_int_equal(a.data.coverage[0].missing_batches, 0);
+    assert_int_equal(a.data.coverage[0].lost_ticks, 6);
+
+    lab_begin(l, 1, 8, 1); /* late */
+    for (unsigned i = 0; i < 10; i++) {
+        lab_tick(l, 910 + i);
+    }
+    lab_cpu(l, 5, true, 0, 10, cpu);
+    lab_put(l);
+    c = ask(false);
+    assert_int_equal(c->missing_batches, 0);
+    assert_int_equal(c->lost_ticks, 6);
+}
+
 /* One tick before the kill, one in the first batch after it: how fast they come shows later. */
 static void a_kill_is_counted_by_the_ticks_that_follow(void **state)
 {
@@ -415,6 +456,7 @@ int main(void)
         TEST(a_lost_buffer_makes_the_figure_an_upper_bound),
         TEST(a_hole_in_the_numbers_is_a_loss_of_the_time_between),
         TEST(a_killed_agent_explains_the_time_until_it_is_back),
+        TEST(a_kill_does_not_hide_a_batch_that_a_later_one_overtook),
         TEST(a_kill_is_counted_by_the_ticks_that_follow),
         TEST(a_clock_that_was_set_does_not_change_what_a_kill_cost),
         TEST(what_a_spool_took_away_is_lost_though_a_tick_is_left),

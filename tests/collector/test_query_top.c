@@ -147,6 +147,28 @@ static void a_counter_that_begins_anew_counts_from_zero(void **state)
     lab_close(l);
 }
 
+/* An agent that adds up itself and was restarted, its process still running. */
+static void a_count_that_is_told_to_begin_inside_has_no_base_before(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {.since_ns = LAB_NS(110), .until_ns = LAB_NS(120)};
+    struct query_answer a;
+
+    (void)state;
+    lab_begin(l, 1, 7, 1);
+    ticks(l, 100, 10);
+    lab_cpu(l, 9, true, 0, 10, (int64_t[]){10, 20, 30, 40, 50, 60, 70, 80, 90, 100});
+    lab_put(l);
+    lab_begin(l, 1, 8, 1);
+    ticks(l, 110, 10);
+    lab_cpu(l, 9, true, 0, 10, (int64_t[]){15, 30, 45, 60, 75, 90, 105, 120, 135, 150});
+    lab_put(l);
+    ask_run(&a, l, QUERY_TOP, &q, NULL);
+    assert_int_equal(cpu_of(&a, 9), 150);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 static void gauges_show_their_last_value_and_absent_is_not_zero(void **state)
 {
     static const uint8_t both[] = {M_CPU_TIME, M_WORKING_SET_SIZE};
@@ -281,6 +303,7 @@ int main(void)
         cmocka_unit_test(growth_spans_batches_in_any_order),
         cmocka_unit_test(the_base_comes_from_a_batch_before_the_window),
         cmocka_unit_test(a_counter_that_begins_anew_counts_from_zero),
+        cmocka_unit_test(a_count_that_is_told_to_begin_inside_has_no_base_before),
         cmocka_unit_test(gauges_show_their_last_value_and_absent_is_not_zero),
         cmocka_unit_test(the_largest_win_over_all_hosts_and_ties_have_an_order),
         cmocka_unit_test(idle_is_hidden_unless_asked_for),

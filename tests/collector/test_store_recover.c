@@ -410,6 +410,43 @@ static void what_cannot_be_read_for_a_while_is_sealed_later(void **state)
     rig_close(&rig); /* before its layer goes */
 }
 
+/* What it never gives must not hold up all that follows, nor the feed's start. */
+static void what_can_never_be_read_is_left_out_in_the_end(void **state)
+{
+    struct store_raw_ask ask = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
+    struct fio fio = *fio_unsynced();
+    struct store_room room;
+    struct store_view *v;
+    struct buf raw;
+    enum err e = ERR_IO;
+    int tries;
+
+    (void)state;
+    fio.read = read_or_fail;
+    rig.conf.fio = &fio;
+    fill();
+    rig_close(&rig);
+    rig_open(&rig);
+    atomic_store(&unreadable, true);
+    buf_init(&raw, 1u << 20);
+    assert_ok(store_view_open(&v, rig.store));
+    assert_ok(store_scan_raw(v, 0, &ask, tell_raw, &raw));
+    assert_int_equal(raw.n, 0);
+    store_view_close(v);
+    buf_fini(&raw);
+    rig_set_now(RIG_T0 + 3000 * SECOND);
+    for (tries = 0; tries < 1000 && e == ERR_IO; tries++) {
+        e = store_seal_now(rig.store, rig_now());
+    }
+    atomic_store(&unreadable, false);
+    assert_ok(e);
+    assert_true(tries > 100);
+    store_room(rig.store, &room);
+    assert_int_equal(room.unreadable_batches, HOSTS * BATCHES);
+    assert_int_equal(rig_count_all(&rig), 0);
+    rig_close(&rig); /* before its layer goes */
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -420,6 +457,7 @@ int main(void)
         T(a_note_of_no_use_makes_recovery_read_the_batch),
         T(a_batch_damaged_in_the_log_is_missing_and_told),
         T(what_cannot_be_read_for_a_while_is_sealed_later),
+        T(what_can_never_be_read_is_left_out_in_the_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
