@@ -55,7 +55,8 @@ int64_t os_resident_bytes(void); /* of this process; 0 when unknown */
 size_t os_open_files_max(void);  /* of this process, raised as far as it goes; 0 = unknown */
 int64_t os_resident_peak(void);  /* the most it ever was; 0 when unknown */
 /* Gives the system back what the heap holds free. The C library keeps it for each thread, at the
- * most it ever was; a heap is locked while its turn lasts. */
+ * most it ever was; a heap is locked while its turn lasts. Windows' heap may keep it
+ * all the same. */
 void os_heap_trim(void);
 /* n bytes from p, just allocated, will all be used: large pages, where there are any, save the
  * system most of the work. */

@@ -12,7 +12,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 
-#define LOOK_NS       (250 * CLK_MS) /* at losses and at other sessions, while nothing comes */
+#define LOOK_NS       (100 * CLK_MS) /* at losses and at other sessions, while nothing comes */
 #define DRAIN_NS      (2 * CLK_S)    /* for what a stopped session still delivers */
 #define DRAIN_STEP_NS (2 * CLK_MS)
 

@@ -9,9 +9,8 @@
 
 #define WINDOW_LEAST_NS (200 * CLK_MS)
 
-#define NAP_NS    (250 * CLK_MS) /* while records come: what comes meanwhile gathers */
-#define GLANCE_NS (100 * CLK_MS) /* in a nap, at the rings that cannot end it */
-#define ORDER_NS  (50 * CLK_MS)  /* while a ring that is not empty any more waits for others */
+#define NAP_NS   (100 * CLK_MS) /* while records come: what comes meanwhile gathers */
+#define ORDER_NS (50 * CLK_MS)  /* while a ring that is not empty any more waits for others */
 
 int64_t etw_merge_window(unsigned flush_ms)
 {
@@ -174,24 +173,6 @@ static int64_t sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Until any ring is a quarter full. Only one can be slept on: the others are looked at now and
- * then, since any of them may fill in less than a nap. */
-static void nap(const struct etw_merge *m, int64_t until_ns)
-{
-    int64_t glance_ns = m->n > 1 ? GLANCE_NS : NAP_NS, now_ns = os_mono_ns();
-    unsigned permille;
-    bool held;
-
-    for (; now_ns < until_ns; now_ns = os_mono_ns()) {
-        struct ring *r = fullest(m, &permille, &held);
-
-        if (permille >= QUARTER_FULL ||
-            ring_wait(r, ring_bytes(r) / 4, sooner(until_ns, now_ns + glance_ns)) != ERR_TIMEOUT) {
-            return;
-        }
-    }
-}
-
 void etw_merge_wait(struct etw_merge *m, int64_t until_ns)
 {
     int64_t now_ns = os_mono_ns();
@@ -203,9 +184,9 @@ void etw_merge_wait(struct etw_merge *m, int64_t until_ns)
         /* Just above what makes it half full, which ends waiting for others. */
         err_ignore(ring_wait(r, ring_bytes(r) / 16 * 9, sooner(until_ns, now_ns + ORDER_NS)));
     } else if (held || m->flowing) {
-        nap(m, sooner(until_ns, now_ns + NAP_NS));
+        err_ignore(ring_wait(r, ring_bytes(r) / 4, sooner(until_ns, now_ns + NAP_NS)));
     } else {
-        err_ignore(ring_wait(r, 1, m->n > 1 ? sooner(until_ns, now_ns + 2 * GLANCE_NS) : until_ns));
+        err_ignore(ring_wait(r, 1, until_ns));
     }
 }
 

@@ -26,7 +26,7 @@
 #include "common/mem.h"
 #include "common/os.h"
 
-#define LOOK_NS   (250 * CLK_MS) /* at how events are, and whether to stop */
+#define LOOK_NS   (100 * CLK_MS) /* at how events are, and whether to stop */
 #define STEPS_MAX 64             /* to empty the rings of lost sessions */
 
 #define PERIOD_LEAST_NS CLK_MS
