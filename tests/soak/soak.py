@@ -43,8 +43,8 @@ AGENTS = int(os.environ.get("PROCFLEET_AGENTS", "6"))
 SEED = int(os.environ.get("PROCFLEET_SEED", str(random.SystemRandom().randrange(1 << 32))))
 RATE, SAMPLES, PROCESSES = 2, 4, 40
 WINDOW_S = 300  # of the store: memory goes up and down with it
-LONG = SECONDS >= 5 * WINDOW_S
-WARM_UP_S = 2 * WINDOW_S if LONG else SECONDS / 3
+LONG = SECONDS >= 6 * WINDOW_S
+WARM_UP_S = 4 * WINDOW_S if LONG else SECONDS / 3  # tables and caches are full then
 FLOOR_S = 120 if LONG else 1  # of FLOORED the least in so long counts
 FLOORED = ("anonymous", "file pages", "acknowledgement", "answer")
 EACH_S = max(6.0, SECONDS / 60)  # between ends of agents
