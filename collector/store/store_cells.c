@@ -15,22 +15,15 @@
  * want it. A value that is damaged lets the next form take its place.
  *
  * Of the head's recent batches the columns asked for most are ready to be read (head_hot.h). */
-#include "collector/store/store_read.h"
+#include "collector/store/store_cells_impl.h"
 
 #include <stdlib.h>
 
-#include "collector/store/raw_value.h"
-#include "collector/store/store_impl.h"
-#include "collector/store/store_ticks.h"
-#include "collector/store/store_windows.h"
 #include "collector/store/tier.h"
-#include "collector/store/tier_shape.h"
 #include "common/mem.h"
 #include "common/os.h"
 
 #define SCAN_MEMORY_MAX ((size_t)256 << 20) /* of one window; of the list of all */
-
-enum form { FORM_RAW, FORM_10S, FORM_1MIN, FORM_1H, FORMS };
 
 static const struct {
     unsigned kind;
@@ -41,40 +34,9 @@ static const struct {
                   {SEG_1MIN, STORE_1MIN, TIER_1MIN_NS},
                   {SEG_1H, STORE_1H, TIER_1H_NS}};
 
-/* One window's data in the forms that are left, or a batch of the head. */
-struct choice {
-    int64_t t0_ns, t1_ns;
-    const struct store_window *form[FORMS];
-    const struct head_batch *batch;
-    const struct head_hot *hot; /* of the batch; NULL: it is decoded */
-};
-
-struct scan {
-    const struct store_view *v;
-    const struct store_cells *ask;
-    enum err (*each)(void *ctx, const struct store_cell_row *row);
-    void *ctx;
-    int64_t lo_ns; /* since - before */
-    struct packer *packer;
-    struct arena list, memory; /* of choices and ticks; of one window */
-    struct choice *choices;
-    size_t n, cap;
-    struct store_tick_sum ticks;
-    struct cell cells[METRIC_COLS];
-    bool passed; /* there are tiers that were not opened */
-    bool given;  /* of the choice at hand something went to the caller */
-};
-
-static int64_t floor_to(int64_t when_ns, int64_t step_ns)
-{
-    int64_t rest = when_ns % step_ns;
-
-    return when_ns - (rest < 0 ? rest + step_ns : rest);
-}
-
 /* -- choices -- */
 
-static enum err choice_add(struct scan *s, const struct choice *c)
+static enum err choice_add(struct store_cells_scan *s, const struct choice *c)
 {
     if (s->n == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 64;
@@ -105,7 +67,8 @@ static bool same_data(const struct choice *c, const struct store_window *w)
 }
 
 /* Adds windows of one form to the choices of the finer ones, which are in the same order. */
-static enum err form_add(struct scan *s, unsigned form, const struct store_window *list, size_t n)
+static enum err form_add(struct store_cells_scan *s, unsigned form, const struct store_window *list,
+                         size_t n)
 {
     size_t finer = s->n, at = 0;
     enum err e = ERR_OK;
@@ -142,7 +105,7 @@ static int by_stamp(const void *a, const void *b)
     return x->t1_ns < y->t1_ns ? -1 : x->t1_ns > y->t1_ns;
 }
 
-static void sort_choices(struct scan *s)
+static void sort_choices(struct store_cells_scan *s)
 {
     if (s->n) {
         qsort(s->choices, s->n, sizeof *s->choices, by_stamp);
@@ -153,7 +116,7 @@ static int64_t hour_of(const struct choice *c)
 {
     for (unsigned f = 0; f < FORMS; f++) {
         if (c->form[f]) {
-            return floor_to(c->form[f]->window_ns, TIER_1H_NS);
+            return store_cells_floor(c->form[f]->window_ns, TIER_1H_NS);
         }
     }
     return INT64_MIN;
@@ -167,17 +130,17 @@ static bool in_hour(const struct choice *c)
 
 /* Removes what is not to be read: of each hour either its own tier or everything finer; and what
  * does not meet the range. */
-static void settle_hours(struct scan *s, const struct store_window *hours, size_t n)
+static void settle_hours(struct store_cells_scan *s, const struct store_window *hours, size_t n)
 {
     size_t kept = 0;
 
     for (size_t h = 0; h < n; h++) {
         int64_t finest = INT64_MAX, first = hours[h].t0_ns;
-        int64_t hour = floor_to(hours[h].window_ns, TIER_1H_NS);
+        int64_t hour = store_cells_floor(hours[h].window_ns, TIER_1H_NS);
         bool take;
 
         for (size_t i = 0; i < n; i++) { /* late minutes made others of the same hour */
-            if (floor_to(hours[i].window_ns, TIER_1H_NS) == hour) {
+            if (store_cells_floor(hours[i].window_ns, TIER_1H_NS) == hour) {
                 first = hours[i].t0_ns < first ? hours[i].t0_ns : first;
             }
         }
@@ -204,11 +167,11 @@ static void settle_hours(struct scan *s, const struct store_window *hours, size_
     s->n = kept;
 }
 
-static bool is_cut_at(const struct scan *s, const struct choice *c, int64_t bucket_ns);
-static bool is_uncut(const struct scan *s, const struct choice *c);
+static bool is_cut_at(const struct store_cells_scan *s, const struct choice *c, int64_t bucket_ns);
+static bool is_uncut(const struct store_cells_scan *s, const struct choice *c);
 
 /* Whether a tier would serve better than the rows that are there. */
-static bool tiers_help(const struct scan *s)
+static bool tiers_help(const struct store_cells_scan *s)
 {
     for (size_t i = 0; i < s->n && !s->ask->has_pid; i++) {
         if (!is_uncut(s, &s->choices[i]) && is_cut_at(s, &s->choices[i], TIER_10S_NS)) {
@@ -219,7 +182,7 @@ static bool tiers_help(const struct scan *s)
 }
 
 /* Rows first. Tiers of what has rows are not opened unless they help. */
-static enum err list_sealed(struct scan *s, size_t host)
+static enum err list_sealed(struct store_cells_scan *s, size_t host)
 {
     int64_t range[2] = {s->lo_ns, s->ask->until_ns};
     const struct store_covered *beside;
@@ -248,7 +211,7 @@ static enum err list_sealed(struct scan *s, size_t host)
     return e;
 }
 
-static enum err list_head(struct scan *s, size_t host)
+static enum err list_head(struct store_cells_scan *s, size_t host)
 {
     const struct head_batch **list;
     size_t n;
@@ -272,337 +235,10 @@ static enum err list_head(struct scan *s, size_t host)
     return e;
 }
 
-/* -- rows -- */
-
-/* Ticks of the batch: [before, since) are older than the range and may hold a base, [since, until)
- * are inside. */
-struct tick_range {
-    size_t before, since, until;
-};
-
-static size_t tick_at(const struct batch *b, int64_t when_ns)
-{
-    size_t lo = 0, hi = b->n_ticks;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (b->wall_ns[mid] < when_ns) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
-}
-
-/* Ticks [from, to) of a batch. */
-static enum err ticks_add(struct scan *s, const struct batch *b, size_t from, size_t to,
-                          bool inside)
-{
-    struct store_tick_run run = {.boot = b->head.boot, .inside = inside};
-
-    if (from == to) {
-        return ERR_OK;
-    }
-    run.has_base = from > 0;
-    run.base_mono_ns = b->mono_ns[from ? from - 1 : 0];
-    run.last_mono_ns = b->mono_ns[to - 1];
-    run.first_wall_ns = b->wall_ns[from];
-    run.last_wall_ns = b->wall_ns[to - 1];
-    run.ticks = to - from;
-    return store_ticks_add(&s->ticks, &run);
-}
-
-/* A run of a batch, and where its values begin in each column. */
-struct run_at {
-    const struct batch *b;
-    const struct batch_run *run;
-    const int64_t *values[METRIC_COLS];
-};
-
-/* Cells of the run's ticks [from, to). */
-static enum err run_cells(struct scan *s, const struct run_at *at, size_t from, size_t to,
-                          bool before)
-{
-    const struct batch_run *run = at->run;
-    const int64_t *wall = at->b->wall_ns;
-    struct store_cell_row row = {.boot = &at->b->head.boot,
-                                 .id = run->id,
-                                 .before = before,
-                                 .fresh = run->fresh && from == run->first_tick,
-                                 .begin_ns = wall[from],
-                                 .end_ns = wall[to - 1] + 1,
-                                 .mask = run->mask & s->ask->metrics,
-                                 .cells = s->cells};
-    size_t n = 0;
-
-    for (uint64_t bits = row.mask; bits; bits &= bits - 1) {
-        unsigned m = (unsigned)__builtin_ctzll(bits);
-        bool counter = tier_is_counter(m), base = counter && !before && from > run->first_tick;
-        const int64_t *v = at->values[m];
-        struct cell *c = &s->cells[n++];
-
-        if (!v) {
-            return ERR_CORRUPT;
-        }
-        *c = (struct cell){.count = to - from};
-        c->first_ns = wall[from - base];
-        c->last_ns = wall[to - 1];
-        cell_values(c, counter, v + (from - run->first_tick), to - from, base);
-    }
-    s->given = true;
-    return s->each(s->ctx, &row);
-}
-
-static enum err run_scan(struct scan *s, const struct run_at *at, const struct tick_range *t)
-{
-    size_t first = at->run->first_tick, end = first + at->run->n_ticks;
-    size_t from = first > t->since ? first : t->since, until = end < t->until ? end : t->until;
-    enum err e = ERR_OK;
-
-    if (first < t->since && end > t->before) { /* the last sample before the range */
-        size_t last = (end < t->since ? end : t->since) - 1;
-
-        e = run_cells(s, at, last, last + 1, true);
-    }
-    while (!e && from < until) {
-        size_t to = until;
-
-        if (s->ask->step_ns) {
-            int64_t step = floor_to(at->b->wall_ns[from], s->ask->step_ns);
-
-            for (to = from + 1;
-                 to < until && floor_to(at->b->wall_ns[to], s->ask->step_ns) == step;) {
-                to++;
-            }
-        }
-        e = run_cells(s, at, from, to, false);
-        from = to;
-    }
-    return e;
-}
-
-static enum err batch_scan(struct scan *s, const struct batch *b)
-{
-    struct tick_range t = {tick_at(b, s->lo_ns), tick_at(b, s->ask->since_ns),
-                           tick_at(b, s->ask->until_ns)};
-    struct run_at at = {.b = b};
-    enum err e = ticks_add(s, b, t.before, t.since, false);
-
-    e = e ? e : ticks_add(s, b, t.since, t.until, true);
-    for (size_t c = 0; c < b->n_columns; c++) {
-        at.values[b->columns[c].metric % METRIC_COLS] = b->columns[c].values;
-    }
-    for (size_t r = 0; r < b->n_runs && !e; r++) {
-        const struct batch_run *run = &b->runs[r];
-        bool wanted =
-            (run->mask & s->ask->metrics) && (!s->ask->has_pid || run->id.pid == s->ask->pid);
-
-        at.run = run;
-        e = wanted ? run_scan(s, &at, &t) : ERR_OK;
-        for (uint64_t bits = run->mask & s->ask->metrics; bits; bits &= bits - 1) {
-            unsigned m = (unsigned)__builtin_ctzll(bits);
-
-            at.values[m] += at.values[m] ? run->n_ticks : 0;
-        }
-    }
-    return e;
-}
-
-static enum err head_scan(struct scan *s, const struct choice *c)
-{
-    struct batch *b, hot;
-    enum err e;
-
-    if (c->hot) {
-        arena_reset(&s->memory);
-        e = head_hot_read(c->hot, s->ask->metrics, &s->memory, &hot);
-        return e ? e : batch_scan(s, &hot);
-    }
-    e = store_view_decode(s->v, &b, s->ask->metrics, c->batch);
-    if (e == ERR_CORRUPT) {
-        store_windows_damaged(s->ask->used, c->batch->window_ns);
-        return ERR_OK;
-    }
-    if (!e) {
-        e = batch_scan(s, b);
-        wire_batch_free(b);
-    }
-    return e;
-}
-
-static enum err rows_scan(struct scan *s, const struct store_window *w)
-{
-    const struct raw_want want = {s->ask->metrics, s->ask->has_pid, s->ask->pid};
-    struct window_part *parts;
-    size_t n;
-    enum err e =
-        raw_value_read(w->seg, s->packer, &s->memory, w->host, w->window, &want, &parts, &n);
-
-    if (e == ERR_NOTFOUND) {
-        return ERR_OK; /* only events came */
-    }
-    if (e) {
-        return e;
-    }
-    for (size_t i = 0; i < n && !e; i++) {
-        e = batch_scan(s, &parts[i].rows);
-    }
-    return e;
-}
-
-/* -- tiers -- */
-
-static enum err buckets_add(struct scan *s, const struct tier *t)
-{
-    enum err e = ERR_OK;
-
-    for (size_t i = 0; i < t->n_buckets && !e; i++) {
-        const struct tier_bucket *b = &t->buckets[i];
-        const struct tier_part *part = &t->parts[b->part];
-        struct store_tick_run run = {.boot = part->boot,
-                                     .inside = b->last_wall_ns >= s->ask->since_ns,
-                                     .has_base = i > part->first_bucket,
-                                     .base_mono_ns = b->last_mono_ns - b->span_mono_ns,
-                                     .last_mono_ns = b->last_mono_ns,
-                                     .first_wall_ns = b->first_wall_ns,
-                                     .last_wall_ns = b->last_wall_ns,
-                                     .ticks = b->ticks};
-
-        if (b->last_wall_ns >= s->lo_ns && b->last_wall_ns < s->ask->until_ns) {
-            e = store_ticks_add(&s->ticks, &run);
-        }
-    }
-    return e;
-}
-
-/* A row of a tier, and its cells of each metric. */
-struct row_at {
-    const struct tier *t;
-    const struct tier_row *row;
-    const struct cell *cells[METRIC_COLS];
-};
-
-/* The row's buckets [from, to) as one. */
-static enum err row_cells(struct scan *s, const struct row_at *at, uint32_t from, uint32_t to,
-                          bool before)
-{
-    const struct tier_row *r = at->row;
-    const struct tier_bucket *first = &at->t->buckets[r->first_bucket + from];
-    const struct tier_bucket *last = &at->t->buckets[r->first_bucket + to - 1];
-    struct store_cell_row row = {.boot = &at->t->parts[r->part].boot,
-                                 .id = r->id,
-                                 .name = r->name,
-                                 .user = r->user,
-                                 .instances = r->instances,
-                                 .before = before,
-                                 .fresh = r->fresh && from == 0,
-                                 .begin_ns = from ? first->first_wall_ns : r->first_ns,
-                                 .end_ns = to == r->n_buckets ? r->last_ns : last->last_wall_ns,
-                                 .mask = r->mask & at->t->metrics,
-                                 .cells = s->cells};
-    size_t n = 0;
-
-    row.end_ns++;
-    for (uint64_t bits = row.mask; bits; bits &= bits - 1) {
-        unsigned m = (unsigned)__builtin_ctzll(bits);
-        struct cell *c = &s->cells[n++];
-
-        *c = at->cells[m][from];
-        for (uint32_t i = from + 1; i < to; i++) {
-            cell_join(c, tier_is_counter(m), &at->cells[m][i]);
-        }
-    }
-    s->given = true;
-    return s->each(s->ctx, &row);
-}
-
-/* The stamp by which the row's bucket belongs somewhere. */
-static int64_t newest_of(const struct row_at *at, uint32_t i)
-{
-    return i + 1 == at->row->n_buckets ? at->row->last_ns
-                                       : at->t->buckets[at->row->first_bucket + i].last_wall_ns;
-}
-
-static int64_t step_of(const struct scan *s, const struct row_at *at, uint32_t i)
-{
-    return s->ask->step_ns ? floor_to(newest_of(at, i), s->ask->step_ns) : 0;
-}
-
-static enum err row_scan(struct scan *s, const struct row_at *at)
-{
-    uint32_t n = at->row->n_buckets, from = 0, until;
-    enum err e = ERR_OK;
-
-    while (from < n && newest_of(at, from) < s->ask->since_ns) {
-        from++;
-    }
-    if (from > 0 && newest_of(at, from - 1) >= s->lo_ns) {
-        e = row_cells(s, at, from - 1, from, true);
-    }
-    for (until = from; until < n && newest_of(at, until) < s->ask->until_ns;) {
-        until++;
-    }
-    while (!e && from < until) {
-        uint32_t to = from + 1;
-
-        while (to < until && step_of(s, at, to) == step_of(s, at, from)) {
-            to++;
-        }
-        e = row_cells(s, at, from, to, false);
-        from = to;
-    }
-    return e;
-}
-
-static bool row_is_wanted(const struct scan *s, const struct tier_row *r)
-{
-    if (r->instances) {
-        return s->ask->folded && !s->ask->has_pid;
-    }
-    return (r->mask & s->ask->metrics) && (!s->ask->has_pid || r->id.pid == s->ask->pid);
-}
-
-static enum err tier_scan(struct scan *s, const struct store_window *w, int64_t bucket_ns)
-{
-    const struct tier_ask ask = {w->host, w->window, bucket_ns, s->ask->metrics,
-                                 s->ask->names || s->ask->folded};
-    struct row_at at = {0};
-    bool left_out = false;
-    struct tier t;
-    enum err e = tier_read_ahead(&t, w->seg, s->packer, store_view_ahead(s->v), &s->memory, &ask);
-
-    if (e == ERR_NOTFOUND) {
-        return ERR_OK;
-    }
-    e = e ? e : buckets_add(s, &t);
-    if (e) {
-        return e;
-    }
-    at.t = &t;
-    memcpy(at.cells, t.columns, sizeof at.cells);
-    for (size_t i = 0; i < t.n_rows && !e; i++) {
-        at.row = &t.rows[i];
-        if (row_is_wanted(s, at.row)) {
-            e = row_scan(s, &at);
-        }
-        left_out |= at.row->instances && !s->ask->folded && at.row->last_ns >= s->ask->since_ns &&
-                    at.row->last_ns < s->ask->until_ns;
-        for (uint64_t bits = at.row->mask & t.metrics; bits; bits &= bits - 1) {
-            at.cells[__builtin_ctzll(bits)] += at.row->n_buckets;
-        }
-    }
-    if (left_out && s->ask->used) {
-        s->ask->used->folded++;
-    }
-    return e;
-}
-
 /* -- which form -- */
 
 /* Whether every border that cuts the window is a multiple of the bucket. */
-static bool is_cut_at(const struct scan *s, const struct choice *c, int64_t bucket_ns)
+static bool is_cut_at(const struct store_cells_scan *s, const struct choice *c, int64_t bucket_ns)
 {
     const struct store_cells *ask = s->ask;
 
@@ -611,7 +247,7 @@ static bool is_cut_at(const struct scan *s, const struct choice *c, int64_t buck
            ask->step_ns % bucket_ns == 0;
 }
 
-static bool is_uncut(const struct scan *s, const struct choice *c)
+static bool is_uncut(const struct store_cells_scan *s, const struct choice *c)
 {
     const struct store_cells *ask = s->ask;
 
@@ -619,10 +255,11 @@ static bool is_uncut(const struct scan *s, const struct choice *c)
         return true;
     }
     return ask->since_ns <= c->t0_ns && ask->until_ns > c->t1_ns &&
-           (!ask->step_ns || floor_to(c->t0_ns, ask->step_ns) == floor_to(c->t1_ns, ask->step_ns));
+           (!ask->step_ns ||
+            store_cells_floor(c->t0_ns, ask->step_ns) == store_cells_floor(c->t1_ns, ask->step_ns));
 }
 
-static void note_used(struct scan *s, const struct choice *c, enum store_tier tier,
+static void note_used(struct store_cells_scan *s, const struct choice *c, enum store_tier tier,
                       int64_t bucket_ns)
 {
     struct store_used *used = s->ask->used;
@@ -646,7 +283,8 @@ struct way {
     bool summary;
 };
 
-static size_t ways_of(const struct scan *s, const struct choice *c, struct way out[2 * FORMS])
+static size_t ways_of(const struct store_cells_scan *s, const struct choice *c,
+                      struct way out[2 * FORMS])
 {
     size_t n = 0;
 
@@ -677,7 +315,7 @@ static size_t ways_of(const struct scan *s, const struct choice *c, struct way o
 }
 
 /* The choice's tiers that were passed over. */
-static enum err find_tiers(struct scan *s, struct choice *c, size_t host)
+static enum err find_tiers(struct store_cells_scan *s, struct choice *c, size_t host)
 {
     struct store_window *list;
     enum err e = ERR_OK;
@@ -694,7 +332,7 @@ static enum err find_tiers(struct scan *s, struct choice *c, size_t host)
 }
 
 /* Tries one way after the other until one can be read. */
-static enum err ways_try(struct scan *s, const struct choice *c)
+static enum err ways_try(struct store_cells_scan *s, const struct choice *c)
 {
     struct way ways[2 * FORMS];
     size_t n = ways_of(s, c, ways);
@@ -708,7 +346,7 @@ static enum err ways_try(struct scan *s, const struct choice *c)
 
         arena_reset(&s->memory);
         s->ticks.n = ticks;
-        e = rows ? rows_scan(s, w) : tier_scan(s, w, forms[ways[i].form].bucket_ns);
+        e = rows ? store_cells_rows(s, w) : store_cells_tier(s, w, forms[ways[i].form].bucket_ns);
         if (!e) {
             note_used(s, c, ways[i].summary ? STORE_SUMMARY : forms[ways[i].form].tier,
                       forms[ways[i].form].bucket_ns);
@@ -717,7 +355,7 @@ static enum err ways_try(struct scan *s, const struct choice *c)
     return e;
 }
 
-static enum err sealed_scan(struct scan *s, struct choice *c, size_t host)
+static enum err sealed_scan(struct store_cells_scan *s, struct choice *c, size_t host)
 {
     enum err e = ways_try(s, c);
 
@@ -732,32 +370,32 @@ static enum err sealed_scan(struct scan *s, struct choice *c, size_t host)
     return e;
 }
 
-static enum err choice_scan(struct scan *s, struct choice *c, size_t host)
+static enum err choice_scan(struct store_cells_scan *s, struct choice *c, size_t host)
 {
     if (s->ask->deadline_ns && os_mono_ns() > s->ask->deadline_ns) {
         return ERR_TIMEOUT;
     }
-    return c->batch ? head_scan(s, c) : sealed_scan(s, c, host);
+    return c->batch ? store_cells_head(s, c) : sealed_scan(s, c, host);
 }
 
 /* -- bases, when nothing else matters of what lies before the range -- */
 
-static bool is_base(const struct scan *s, const struct choice *c)
+static bool is_base(const struct store_cells_scan *s, const struct choice *c)
 {
     return s->ask->bases_from && c->t1_ns < s->ask->since_ns;
 }
 
 /* Ticks without rows: the time into the first one inside begins there. */
-static enum err ticks_scan(struct scan *s, const struct choice *c)
+static enum err ticks_scan(struct store_cells_scan *s, const struct choice *c)
 {
     struct batch b;
     enum err e = head_hot_read(c->hot, 0, &s->memory, &b);
 
-    return e ? e : batch_scan(s, &b);
+    return e ? e : store_cells_batch(s, &b);
 }
 
 /* The newest first: as a rule it has a base for every process, and no other is read. */
-static enum err bases_scan(struct scan *s, size_t host)
+static enum err bases_scan(struct store_cells_scan *s, size_t host)
 {
     int64_t from_ns = INT64_MIN;
     bool read = true; /* since from_ns was asked for */
@@ -780,7 +418,7 @@ enum err store_scan_cells(const struct store_view *v, size_t host, const struct 
                           enum err (*each)(void *ctx, const struct store_cell_row *row), void *ctx,
                           struct store_ticks *ticks)
 {
-    struct scan s = {.v = v, .ask = ask, .each = each, .ctx = ctx};
+    struct store_cells_scan s = {.v = v, .ask = ask, .each = each, .ctx = ctx};
     enum err e;
 
     if (__builtin_sub_overflow(ask->since_ns, ask->before_ns, &s.lo_ns)) {
