@@ -24,7 +24,7 @@
 #define SLEEPERS   200
 #define PATH_SIZE  512
 #define LINE_SIZE  4096
-#define WAKES      9           /* a second, as the agent's core thread with this load; */
+#define WAKES      13          /* a second, as the agent's core thread with this load; */
 #define WAKE_BYTES (300 << 10) /* so much it touches then: threads, processes, records */
 
 struct options {
