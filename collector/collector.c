@@ -31,6 +31,7 @@
 #include "common/os.h"
 
 #define DESCRIPTORS_FREE 1024u /* for everything but agents */
+#define SLOW_STOP_NS     CLK_S /* is told of */
 
 /* -- what stages hand to each other -- */
 
@@ -257,24 +258,43 @@ enum err collector_start(struct collector **out, const struct collector_conf *co
     return ERR_OK;
 }
 
+/* Since the last call, or the one that began. */
+static void stopped(int64_t *since_ns, const char *part)
+{
+    int64_t now_ns = os_mono_ns();
+
+    log_line(now_ns - *since_ns < SLOW_STOP_NS ? LOG_DEBUG : LOG_INFO, "collector", "stopped",
+             "part=%s ms=%lld", part, (long long)((now_ns - *since_ns) / CLK_MS));
+    *since_ns = now_ns;
+}
+
 void collector_stop(struct collector *c)
 {
+    int64_t since_ns = os_mono_ns();
+
     if (!c) {
         return;
     }
     trust_unfollow(c->trust);
     http_stop(c->http);
+    stopped(&since_ns, "http");
     collector_feed_stop_polls(&c->feed);
     rpc_server_stop(c->query);
+    stopped(&since_ns, "query");
     rpc_server_stop(c->enroll);
     rpc_server_stop(c->ingest);
+    stopped(&since_ns, "ingest");
     collector_feed_stop(&c->feed);
+    stopped(&since_ns, "feed");
     session_destroy(c->session);
     store_close(c->store);
+    stopped(&since_ns, "store");
     serve_destroy(c->serve);
     admin_destroy(c->admin);
     net_pub_stop(c->pub);
+    stopped(&since_ns, "events");
     collector_feed_close(&c->feed);
+    stopped(&since_ns, "journal");
     trust_close(c->trust);
     net_tls_free(c->tls);
     if (c->net) {

@@ -90,7 +90,7 @@ static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
     struct query_env env = {
         .scope = rpc_call_peer(call)->scope,
         .now_ns = os_utc_ns(),
-        .deadline_ns = rpc_call_deadline_ns(call),
+        .deadline = rpc_call_deadline(call),
         .host_state = s->conf.host_state,
         .ctx = s->conf.ctx,
     };

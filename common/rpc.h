@@ -13,6 +13,7 @@
 #define RPC_TIMEOUT_MAX_NS (60 * CLK_S)
 
 /* -- server -- */
+struct deadline;
 struct rpc_server;
 struct rpc_call; /* one request under way; owned by the handler until rpc_answer or rpc_fail, which
                     any thread may call */
@@ -41,8 +42,9 @@ struct rpc_server_conf {
  * net_server_start */
 NODISCARD enum err rpc_server_start(struct rpc_server **out, const struct rpc_server_conf *conf,
                                     struct errmsg *why);
-/* Answers what waits for a worker UNAVAILABLE, joins the workers, closes the connections. Calls
- * that a handler still holds stay valid; answering them later only releases them. NULL is allowed.
+/* Answers what waits for a worker UNAVAILABLE, lets the deadline of what workers are at pass, joins
+ * them, closes the connections. Calls that a handler still holds stay valid; answering them later
+ * only releases them. NULL is allowed.
  */
 void rpc_server_stop(struct rpc_server *s);
 unsigned rpc_server_port(const struct rpc_server *s);
@@ -59,6 +61,9 @@ const uint8_t *rpc_call_payload(const struct rpc_call *c, size_t *n);
 const struct net_identity *rpc_call_peer(const struct rpc_call *c);
 const struct frame_request *rpc_call_header(const struct rpc_call *c);
 int64_t rpc_call_deadline_ns(const struct rpc_call *c); /* monotonic */
+/* The same for work that the handler does before it returns, and valid until then: it passes at
+ * once when the server stops. DEADLINE_EXCEEDED is told as UNAVAILABLE then. */
+const struct deadline *rpc_call_deadline(const struct rpc_call *c);
 
 struct rpc_answer_opt {
     bool more; /* with cursor */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/clk.h"
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -20,12 +21,14 @@
 #define WORKERS_MAX  16u
 #define REPLY_MAX    (4u << 20) /* payload bytes */
 #define BUSY_WAIT_MS 250u       /* what a caller is asked to wait when the queue is full */
+#define STOPPING     "the server is stopping"
 
 struct rpc_call {
     struct rpc_server *server;
     struct net_request *request;
     const struct rpc_method *method; /* NULL until it is found */
     int64_t deadline_ns;
+    const struct deadline *deadline; /* the worker's */
     struct frame_request header;
     const uint8_t *payload; /* of the request, or raw */
     size_t payload_n;
@@ -34,13 +37,19 @@ struct rpc_call {
     int64_t queued_ns;     /* since then (monotonic) */
 };
 
+struct worker {
+    struct rpc_server *server;
+    struct os_thread *thread;
+    struct deadline deadline; /* of its call; set under the server's lock */
+};
+
 struct rpc_server {
     struct rpc_server_conf conf; /* what it points to is not kept, */
     struct rpc_method *methods;  /* but these are */
     char name[32];               /* of the listener */
     uint64_t epoch;
     struct net_server *net;
-    struct os_thread *workers[WORKERS_MAX];
+    struct worker workers[WORKERS_MAX];
     unsigned n_workers;
     struct os_mutex *lock;
     struct os_cond *work;
@@ -80,6 +89,16 @@ static void call_free(struct rpc_call *c)
     buf_fini(&c->raw);
     mem_free(c);
     drop_ref(s);
+}
+
+static bool is_stopping(struct rpc_server *s)
+{
+    bool stopping;
+
+    os_mutex_lock(s->lock);
+    stopping = s->stopping;
+    os_mutex_unlock(s->lock);
+    return stopping;
 }
 
 /* -- answers -- */
@@ -129,6 +148,10 @@ void rpc_fail(struct rpc_call *c, enum rpc_code code, uint32_t retry_after_ms, c
     va_start(args, fmt);
     vsnprintf(h.message, sizeof h.message, fmt, args);
     va_end(args);
+    if (code == RPC_DEADLINE_EXCEEDED && is_stopping(c->server)) {
+        h.code = RPC_UNAVAILABLE;
+        (void)snprintf(h.message, sizeof h.message, "%s", STOPPING);
+    }
     send_reply(c, &h, NULL, 0);
 }
 
@@ -168,6 +191,11 @@ const struct frame_request *rpc_call_header(const struct rpc_call *c)
 int64_t rpc_call_deadline_ns(const struct rpc_call *c)
 {
     return c->deadline_ns;
+}
+
+const struct deadline *rpc_call_deadline(const struct rpc_call *c)
+{
+    return c->deadline;
 }
 
 /* -- workers -- */
@@ -251,8 +279,9 @@ static void serve(struct rpc_call *c)
 }
 
 /* The next call, or NULL when the server stops. */
-static struct rpc_call *take(struct rpc_server *s)
+static struct rpc_call *take(struct worker *w)
 {
+    struct rpc_server *s = w->server;
     struct rpc_call *c;
 
     os_mutex_lock(s->lock);
@@ -264,6 +293,8 @@ static struct rpc_call *take(struct rpc_server *s)
         s->head = c->next;
         s->tail = s->head ? s->tail : NULL;
         s->waiting--;
+        c->deadline = &w->deadline;
+        deadline_set(&w->deadline, c->deadline_ns);
     }
     os_mutex_unlock(s->lock);
     return c;
@@ -359,7 +390,7 @@ static void on_request(void *ctx, struct net_request *r)
     if (e == ERR_FULL) {
         rpc_fail(c, RPC_RESOURCE_EXHAUSTED, BUSY_WAIT_MS, "too many requests wait");
     } else if (e) {
-        rpc_fail(c, RPC_UNAVAILABLE, 0, "the server is stopping");
+        rpc_fail(c, RPC_UNAVAILABLE, 0, "%s", STOPPING);
     }
 }
 
@@ -411,8 +442,11 @@ static enum err create(struct rpc_server **out, const struct rpc_server_conf *co
 static enum err start_workers(struct rpc_server *s)
 {
     while (s->n_workers < s->conf.workers) {
-        enum err e = os_thread_start(&s->workers[s->n_workers], s->name, work, s);
+        struct worker *w = &s->workers[s->n_workers];
+        enum err e;
 
+        w->server = s;
+        e = os_thread_start(&w->thread, s->name, work, w);
         if (e) {
             return e;
         }
@@ -469,16 +503,19 @@ void rpc_server_stop(struct rpc_server *s)
     c = s->head;
     s->head = s->tail = NULL;
     s->waiting = 0;
+    for (unsigned i = 0; i < s->n_workers; i++) {
+        deadline_end(&s->workers[i].deadline);
+    }
     os_cond_wake_all(s->work);
     os_mutex_unlock(s->lock);
     while (c) {
         struct rpc_call *next = c->next;
 
-        rpc_fail(c, RPC_UNAVAILABLE, 0, "the server is stopping");
+        rpc_fail(c, RPC_UNAVAILABLE, 0, "%s", STOPPING);
         c = next;
     }
     for (unsigned i = 0; i < s->n_workers; i++) {
-        os_thread_join(s->workers[i]);
+        os_thread_join(s->workers[i].thread);
     }
     net_server_stop(s->net);
     drop_ref(s);

@@ -334,12 +334,12 @@ static void fleet_fini(struct fleet *f)
 }
 
 enum err fleet_write(struct buf *out, const struct fleet_conf *conf, int64_t now_ns,
-                     int64_t deadline_ns, struct errmsg *why)
+                     const struct deadline *deadline, struct errmsg *why)
 {
     struct fleet f = {.conf = conf,
                       .why = why,
                       .env = {.now_ns = now_ns,
-                              .deadline_ns = deadline_ns,
+                              .deadline = deadline,
                               .host_state = conf->host_state,
                               .ctx = conf->ctx}};
     struct buf labels;

@@ -23,6 +23,6 @@ struct fleet_conf {
  * programs are of the minute before now_ns by the hosts' own clocks.
  * Errors: those of query_run and store_view_open; ERR_NOMEM, ERR_FULL (out) */
 NODISCARD enum err fleet_write(struct buf *out, const struct fleet_conf *conf, int64_t now_ns,
-                               int64_t deadline_ns, struct errmsg *why);
+                               const struct deadline *deadline, struct errmsg *why);
 
 #endif

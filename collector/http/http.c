@@ -7,10 +7,12 @@
 
 #include "collector/http/om.h"
 #include "common/clk.h"
+#include "common/deadline.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/os.h"
 
+#define STOPPING "the collector is stopping\n"
 #define ROUND_NS CLK_S
 #define STUCK_NS (60 * CLK_S) /* longer than a build may take */
 #define BUILD_NS (20 * CLK_S)
@@ -25,6 +27,7 @@ struct http {
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *wake;
     bool stop;
+    struct deadline deadline; /* of the text that is made; set under the lock */
     size_t n_waiting;
     struct net_http_call *waiting[NET_HTTP_CALLS];
     /* the thread's own */
@@ -68,7 +71,7 @@ static void queue(struct http *h, struct net_http_call *call)
     }
     os_mutex_unlock(h->lock);
     if (stop) {
-        answer_text(call, 503, "the collector is stopping\n");
+        answer_text(call, 503, STOPPING);
     }
 }
 
@@ -88,6 +91,20 @@ static void on_get(void *ctx, struct net_http_call *call)
 
 /* -- on our thread -- */
 
+/* false: we stop. */
+static bool begin_build(struct http *h)
+{
+    bool stop;
+
+    os_mutex_lock(h->lock);
+    stop = h->stop;
+    if (!stop) {
+        deadline_set(&h->deadline, os_mono_ns() + BUILD_NS);
+    }
+    os_mutex_unlock(h->lock);
+    return !stop;
+}
+
 /* What cannot be asked is left out: the collector's own figures say why. */
 static enum err build(struct http *h)
 {
@@ -99,7 +116,7 @@ static enum err build(struct http *h)
     buf_reset(&h->text);
     h->conf.figures(h->conf.ctx, h->figures);
     om_figures(&h->text, h->figures);
-    e = fleet_write(&h->text, &h->conf.fleet, os_utc_ns(), begin_ns + BUILD_NS, &why);
+    e = fleet_write(&h->text, &h->conf.fleet, os_utc_ns(), &h->deadline, &why);
     if (e) {
         log_line(LOG_WARN, "http", "fleet_failed", "reason=%s",
                  log_str(quoted, sizeof quoted, why.text[0] ? why.text : err_text(e)));
@@ -121,9 +138,11 @@ static void answer_metrics(struct http *h, struct net_http_call *call)
     enum err e = ERR_OK;
 
     if (h->built_ns == 0 || os_mono_ns() - h->built_ns >= h->conf.refresh_ns) {
-        e = build(h);
+        e = begin_build(h) ? build(h) : ERR_CLOSED;
     }
-    if (e) {
+    if (e == ERR_CLOSED) {
+        answer_text(call, 503, STOPPING);
+    } else if (e) {
         answer_text(call, 503, "out of memory\n");
     } else {
         net_http_answer(call, 200, OM_TYPE, h->text.p, h->text.n);
@@ -236,6 +255,7 @@ void http_stop(struct http *h)
     if (h->thread) {
         os_mutex_lock(h->lock);
         h->stop = true;
+        deadline_end(&h->deadline);
         os_cond_wake(h->wake);
         os_mutex_unlock(h->lock);
         os_thread_join(h->thread); /* it answers what waits */

@@ -57,10 +57,10 @@ struct query_host_state {
 /* Who asks, of what, until when. */
 struct query_env {
     const struct store_view *view;
-    const char *scope;   /* host glob of the asking certificate; NULL or "" = every host */
-    int64_t now_ns;      /* UTC */
-    int64_t deadline_ns; /* monotonic; 0 = none */
-    bool store_failed;   /* what the view holds is all there will be until a restart */
+    const char *scope; /* host glob of the asking certificate; NULL or "" = every host */
+    int64_t now_ns;    /* UTC */
+    const struct deadline *deadline; /* NULL = none */
+    bool store_failed;               /* what the view holds is all there will be until a restart */
     const struct store_stats *stats; /* for Overview; may be NULL */
     const struct store_room *room;   /* likewise */
     /* false: the host has not been seen since the collector started. May be NULL. */

@@ -1,6 +1,6 @@
 #include "collector/query/query_cells.h"
 
-#include "common/os.h"
+#include "common/deadline.h"
 
 #define DEADLINE_ROWS 64 /* the clock is read once in so many rows */
 
@@ -13,7 +13,7 @@ struct cell_scan {
 
 static bool is_late(const struct query *q)
 {
-    return q->env->deadline_ns && os_mono_ns() > q->env->deadline_ns;
+    return deadline_passed(q->env->deadline);
 }
 
 static enum err take_row(void *ctx, const struct store_cell_row *row)
@@ -36,7 +36,7 @@ enum err query_cells(struct query *q, const struct query_span *s, struct store_c
         return ERR_TIMEOUT;
     }
     ask->used = &q->used;
-    ask->deadline_ns = q->env->deadline_ns;
+    ask->deadline = q->env->deadline;
     return store_scan_cells(q->env->view, s->host, ask, take_row, &sc, ticks);
 }
 
@@ -84,7 +84,7 @@ enum err query_blocks(struct query *q, const struct query_span *s, const struct 
     struct store_range with = *range;
 
     with.used = with.used ? with.used : &q->used;
-    with.deadline_ns = q->env->deadline_ns;
+    with.deadline = q->env->deadline;
     return store_scan_blocks(q->env->view, s->host, &with, take_block, &sc);
 }
 

@@ -8,8 +8,8 @@
 #include "collector/store/store_windows.h"
 #include "collector/store/tier.h"
 #include "common/clk.h"
+#include "common/deadline.h"
 #include "common/mem.h"
-#include "common/os.h"
 
 /* Reading batches of a host, sealed and not, in the order of their windows.
  *
@@ -361,7 +361,7 @@ static enum err scan_sources(struct scan *s, const struct source *list, size_t n
 
 static bool is_late(const struct scan *s)
 {
-    return s->range->deadline_ns && os_mono_ns() > s->range->deadline_ns;
+    return deadline_passed(s->range->deadline);
 }
 
 static enum err scan_windows(struct scan *s)

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 
 #include "collector/store/tier.h"
+#include "common/deadline.h"
 #include "common/mem.h"
-#include "common/os.h"
 
 #define SCAN_MEMORY_MAX ((size_t)256 << 20) /* of one window; of the list of all */
 
@@ -372,7 +372,7 @@ static enum err sealed_scan(struct store_cells_scan *s, struct choice *c, size_t
 
 static enum err choice_scan(struct store_cells_scan *s, struct choice *c, size_t host)
 {
-    if (s->ask->deadline_ns && os_mono_ns() > s->ask->deadline_ns) {
+    if (deadline_passed(s->ask->deadline)) {
         return ERR_TIMEOUT;
     }
     return c->batch ? store_cells_head(s, c) : sealed_scan(s, c, host);

@@ -9,6 +9,7 @@
 #include "collector/store/rest_account.h"
 #include "collector/store/store.h"
 
+struct deadline;
 struct store_view;
 NODISCARD enum err store_view_open(struct store_view **out, struct store *s);
 void store_view_close(struct store_view *v);
@@ -108,8 +109,8 @@ struct store_range {
     bool no_rests;              /* sealed windows: rows only */
     bool has_pid;               /* sealed rows: runs of this pid alone, much cheaper; all ticks */
     uint32_t pid;
-    int64_t deadline_ns;     /* monotonic, looked at before each window; 0: none */
-    struct store_used *used; /* may be NULL; what is in it is added to */
+    const struct deadline *deadline; /* looked at before each window; NULL: none */
+    struct store_used *used;         /* may be NULL; what is in it is added to */
 };
 
 /* Every block whose span meets the range, oldest window first, inside a window by first stamp. A
@@ -137,8 +138,8 @@ struct store_cells {
      * there: they come last, the newest first, and samples older than this says may be left out. */
     int64_t (*bases_from)(void *ctx);
     void *bases_ctx;
-    int64_t deadline_ns;     /* monotonic, looked at before each window; 0: none */
-    struct store_used *used; /* may be NULL; what is in it is added to */
+    const struct deadline *deadline; /* looked at before each window; NULL: none */
+    struct store_used *used;         /* may be NULL; what is in it is added to */
 };
 
 struct store_cell_row {

@@ -1,6 +1,7 @@
 /* Hosts, windows, coverage, scope and the question's own mistakes. */
 #include "tests/support/t.h"
 
+#include "common/deadline.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/wire_overview.h"
@@ -327,11 +328,13 @@ static void a_passed_deadline_ends_the_query(void **state)
     struct query_answer a;
     struct errmsg why = {""};
     struct query_env env = {.now_ns = LAB_NS(1000)};
+    struct deadline passed;
 
     (void)state;
     put_hosts(l, 1, 990);
     env.view = lab_view(l);
-    env.deadline_ns = os_mono_ns() - 1;
+    deadline_set(&passed, os_mono_ns() - 1);
+    env.deadline = &passed;
     assert_err(query_run(&a, QUERY_TOP, &env, &q, &why), ERR_TIMEOUT);
     assert_non_null(strstr(why.text, "deadline"));
     query_answer_fini(&a);

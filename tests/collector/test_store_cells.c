@@ -8,6 +8,7 @@
 #include "collector/store/store_windows.h"
 #include "collector/store/tier.h"
 #include "common/clk.h"
+#include "common/deadline.h"
 #include "common/mem.h"
 #include "tests/collector/world.h"
 #include "tests/support/t.h"
@@ -537,6 +538,7 @@ static void a_scan_without_rows_keeps_its_deadline(void **state)
     struct store_cells ask = {.until_ns = INT64_MAX, .metrics = METRICS, .has_pid = true, .pid = 9};
     struct store_range range = {.until_ns = INT64_MAX, .made_since_ns = INT64_MIN};
     struct fleetgen *g = rig_host(1);
+    struct deadline passed = {1};
     struct store_view *v;
     struct rig rig;
 
@@ -550,9 +552,9 @@ static void a_scan_without_rows_keeps_its_deadline(void **state)
         assert_ok(rig_put(&rig, &b));
         rig_batch_fini(&b);
         assert_ok(store_view_open(&v, rig.store));
-        ask.deadline_ns = range.deadline_ns = 0;
+        ask.deadline = range.deadline = NULL;
         assert_ok(store_scan_cells(v, 0, &ask, no_row, NULL, NULL));
-        ask.deadline_ns = range.deadline_ns = 1;
+        ask.deadline = range.deadline = &passed;
         assert_err(store_scan_cells(v, 0, &ask, no_row, NULL, NULL), ERR_TIMEOUT);
         assert_err(store_scan_blocks(v, 0, &range, no_block, NULL), ERR_TIMEOUT);
         store_view_close(v);

@@ -6,6 +6,7 @@
 #include <zstd.h>
 
 #include "common/clk.h"
+#include "common/deadline.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/wire_query.h"
@@ -70,7 +71,17 @@ static void wait_at_gate(void *ctx, struct rpc_call *c)
     rpc_answer(c, "through", 7, NULL);
 }
 
+static void work_until_told(void *ctx, struct rpc_call *c)
+{
+    atomic_fetch_add((atomic_int *)ctx, 1);
+    while (!deadline_passed(rpc_call_deadline(c))) {
+        os_sleep_ns(CLK_MS);
+    }
+    rpc_fail(c, RPC_DEADLINE_EXCEEDED, 0, "it takes too long");
+}
+
 static struct rpc_call *_Atomic kept;
+static atomic_int at_work;
 static struct gate gate;
 
 static const struct rpc_method methods[] = {
@@ -78,6 +89,7 @@ static const struct rpc_method methods[] = {
     {RPC_QUERY_HOSTS, NET_QUERY | NET_SUBSCRIBE, refuse, NULL},
     {RPC_QUERY_EVENTS, NET_QUERY, keep, (void *)&kept},
     {RPC_QUERY_HISTORY, NET_QUERY, wait_at_gate, &gate},
+    {RPC_QUERY_COVERAGE, NET_QUERY, work_until_told, &at_work},
     {RPC_QUERY_TREE, NET_QUERY, refuse_for_weeks, NULL},
     {RPC_INGEST_PUSH, NET_QUERY, echo, NULL},
 };
@@ -252,14 +264,69 @@ static void a_call_outlives_its_server(void **state)
     rpc_client_close(c);
 }
 
-/* -- bounds -- */
-
 struct caller {
     struct rpc_client *c;
     atomic_int *finished;
     enum err e;
     struct rpc_result result;
 };
+
+static void call_coverage_for_long(void *arg)
+{
+    struct caller *k = arg;
+    struct buf reply;
+
+    buf_init(&reply, 100);
+    k->e = rpc_client_call(k->c, RPC_QUERY_COVERAGE, FRAME_RAW, "x", 1, 2 * LONG_NS, &reply,
+                           &k->result);
+    buf_fini(&reply);
+}
+
+static void work_ends_with_its_callers_patience(void **state)
+{
+    struct rpc_server *s = start(1, 8);
+    struct rpc_client *c = dial(s, query);
+    struct rpc_result result = {0};
+    struct buf reply;
+
+    (void)state;
+    buf_init(&reply, 100);
+    assert_true(rpc_client_call(c, RPC_QUERY_COVERAGE, FRAME_RAW, "x", 1, 50 * CLK_MS, &reply,
+                                &result) != ERR_OK);
+    assert_refused(c, RPC_QUERY_HOSTS, RPC_NOT_FOUND); /* the only worker is free again */
+    buf_fini(&reply);
+    rpc_client_close(c);
+    rpc_server_stop(s);
+}
+
+/* The connection may be gone before the answer is. */
+static void a_stop_does_not_wait_for_work(void **state)
+{
+    struct rpc_server *s = start(1, 8);
+    struct rpc_client *c = dial(s, query);
+    struct caller k = {.c = c};
+    struct os_thread *caller;
+    int64_t begin_ns;
+
+    (void)state;
+    atomic_store(&at_work, 0);
+    assert_ok(os_thread_start(&caller, "caller", call_coverage_for_long, &k));
+    while (atomic_load(&at_work) == 0) {
+        os_sleep_ns(CLK_MS);
+    }
+    begin_ns = os_mono_ns();
+    rpc_server_stop(s);
+    assert_true(os_mono_ns() - begin_ns < LONG_NS);
+    os_thread_join(caller);
+    rpc_client_close(c);
+    assert_true(k.e != ERR_OK);
+    if (k.e == ERR_REFUSED) {
+        assert_int_equal(k.result.code, RPC_UNAVAILABLE);
+        assert_string_equal(k.result.message, "the server is stopping");
+    }
+}
+
+/* -- bounds -- */
 
 static void call_history(void *arg)
 {
@@ -607,6 +674,8 @@ int main(void)
         cmocka_unit_test(a_method_is_for_its_roles_and_must_exist),
         cmocka_unit_test(an_answer_may_come_later_from_another_thread),
         cmocka_unit_test(a_call_outlives_its_server),
+        cmocka_unit_test(work_ends_with_its_callers_patience),
+        cmocka_unit_test(a_stop_does_not_wait_for_work),
         cmocka_unit_test(a_full_queue_asks_callers_to_come_back),
         cmocka_unit_test(nobody_is_worked_for_longer_than_the_limit),
         cmocka_unit_test(work_whose_time_is_gone_is_not_begun),
