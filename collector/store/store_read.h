@@ -103,8 +103,7 @@ struct store_block {
 
 struct store_range {
     int64_t since_ns, until_ns; /* by the host's stamps, [since, until) */
-    int64_t made_since_ns;      /* only what was made at that or later by the collector's clock;
-                                   INT64_MIN: all */
+    int64_t made_since_ns;      /* what was made then or later, collector's clock; INT64_MIN: all */
     uint64_t metrics;           /* METRIC_BITs of columns wanted; 0: no rows at all */
     bool no_rests;              /* sealed windows: rows only */
     bool has_pid;               /* sealed rows: runs of this pid alone, much cheaper; all ticks */
