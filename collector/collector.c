@@ -20,6 +20,8 @@
  * Locks: none here. Each stage's own; no stage calls another while it holds one. */
 #include "collector/collector_impl.h"
 
+#include <string.h>
+
 #include "collector/admin.h"
 #include "collector/http/http.h"
 #include "collector/serve.h"
@@ -70,6 +72,20 @@ static enum err data_dir_make(struct collector *c, struct errmsg *why)
              : ERR_OK;
 }
 
+/* What to do about a file that is not there. */
+static enum err not_there(struct errmsg *why)
+{
+    struct errmsg cause = *why;
+    const char *remedy =
+        "make it with 'procfleet-collector pki issue --role collector', or say with "
+        "tls.ca, tls.cert and tls.key where it is";
+
+    if (strstr(cause.text, "revocation list")) {
+        remedy = "make the authority's tools write it there, or leave tls.crl empty";
+    }
+    return errmsg_set(why, ERR_NOTFOUND, "%s; %s", cause.text, remedy);
+}
+
 static enum err trust_load(struct collector *c, struct errmsg *why)
 {
     struct net_tls_conf tls = {
@@ -80,17 +96,9 @@ static enum err trust_load(struct collector *c, struct errmsg *why)
     tls.tickets = tickets;
     if (!e) {
         e = net_tls_load(&c->tls, &tls, true, why);
-        if (e == ERR_NOTFOUND) {
-            struct errmsg cause = *why;
-
-            e = errmsg_set(why, e,
-                           "%s; make it with 'procfleet-collector pki issue --role "
-                           "collector', or say with tls.ca, tls.cert and tls.key where it is",
-                           cause.text);
-        }
     }
     mem_free(tickets);
-    return e;
+    return e == ERR_NOTFOUND ? not_there(why) : e;
 }
 
 static enum err trust_make(struct collector *c, struct errmsg *why)

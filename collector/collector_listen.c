@@ -29,6 +29,14 @@ static void listening_log(const char *listener, const char *address, unsigned po
              log_str(quoted, sizeof quoted, address), port);
 }
 
+/* Names the setting that the problem is about; an address that cannot be read is wrong usage. */
+static enum err about(const char *key, enum err e, struct errmsg *why)
+{
+    struct errmsg cause = *why;
+
+    return errmsg_set(why, e == ERR_INVALID ? ERR_USAGE : e, "%s: %s", key, cause.text);
+}
+
 enum err collector_listen_events(struct collector *c, struct errmsg *why)
 {
     const struct net_pub_conf conf = {
@@ -49,7 +57,7 @@ enum err collector_listen_events(struct collector *c, struct errmsg *why)
     if (!e) {
         listening_log("events", conf.address, net_pub_port(c->pub));
     }
-    return e;
+    return e ? about("listen.events", e, why) : e;
 }
 
 static unsigned workers(void)
@@ -87,7 +95,7 @@ enum err collector_listen_query(struct collector *c, struct errmsg *why)
     if (!e) {
         listening_log("query", conf.net.address, rpc_server_port(c->query));
     }
-    return e;
+    return e ? about("listen.query", e, why) : e;
 }
 
 enum err collector_listen_ingest(struct collector *c, struct errmsg *why)
@@ -128,7 +136,7 @@ enum err collector_listen_ingest(struct collector *c, struct errmsg *why)
     if (!e) {
         listening_log("ingest", conf.net.address, rpc_server_port(c->ingest));
     }
-    return e;
+    return e ? about("listen.ingest", e, why) : e;
 }
 
 enum err collector_listen_enroll(struct collector *c, struct errmsg *why)
@@ -167,7 +175,7 @@ enum err collector_listen_enroll(struct collector *c, struct errmsg *why)
     if (!e) {
         listening_log("enroll", conf.net.address, rpc_server_port(c->enroll));
     }
-    return e;
+    return e ? about("listen.enroll", e, why) : e;
 }
 
 enum err collector_listen_http(struct collector *c, struct errmsg *why)
@@ -194,5 +202,5 @@ enum err collector_listen_http(struct collector *c, struct errmsg *why)
     if (!e) {
         listening_log("http", conf.address, http_port(c->http));
     }
-    return e;
+    return e ? about("listen.http", e, why) : e;
 }

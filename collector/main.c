@@ -92,8 +92,8 @@ int main(int argc, char **argv)
     chosen = opt_program_begin(&program, argc, argv, &code);
     for (size_t i = 0; i < COUNT; i++) {
         if (commands[i].usage == chosen && commands[i].run) {
-            return commands[i].run(argc - 1, argv + 1);
+            code = commands[i].run(argc - 1, argv + 1);
         }
     }
-    return code;
+    return opt_program_end(&program, code);
 }

@@ -50,7 +50,9 @@ static void put_thousandths(char *text, size_t size, int64_t v)
 
 static void put_limit(char *text, size_t size, const struct conf_key *k, int64_t v)
 {
-    if (k->type == CONF_SIZE) {
+    if (v == 0) {
+        (void)snprintf(text, size, "0"); /* of any unit */
+    } else if (k->type == CONF_SIZE) {
         put_units(text, size, v, sizes);
     } else if (k->type == CONF_SPAN) {
         put_units(text, size, v, spans);

@@ -7,6 +7,8 @@
 
 #include <nng/nng.h>
 
+#include "common/net_impl.h"
+
 /* The colon before the port, outside of "[…]"; NULL when there is none or the port is no number. */
 static const char *port_of(const char *address)
 {
@@ -34,6 +36,22 @@ enum err net_addr_url(char url[NET_ADDR_URL_MAX], const char *address, struct er
     }
     snprintf(url, NET_ADDR_URL_MAX, "tls+tcp://%s", address);
     return ERR_OK;
+}
+
+enum err net_addr_refused(int rv, const char *address, struct errmsg *why)
+{
+    const char *text = nng_strerror(rv);
+    enum err e = net_error(rv);
+
+    if (rv == NNG_EADDRINUSE) {
+        text = "another program listens there; end it, or choose another port";
+    } else if (rv == NNG_EADDRINVAL) {
+        text = "this machine has no such address; '*' stands for all it has";
+        e = ERR_UNREACHABLE; /* the text is an address, and the machine may get it yet */
+    } else if (rv == NNG_EPERM) {
+        text = "not permitted; ports below 1024 are for root";
+    }
+    return errmsg_set(why, e, "cannot listen on %s: %s", address, text);
 }
 
 /* A port as it stands in memory in network order. */

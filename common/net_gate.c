@@ -419,7 +419,7 @@ static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
     }
     rv = nng_listener_create(&l, s, url);
     if (rv != 0) {
-        return errmsg_set(why, net_error(rv), "cannot listen on %s: %s", address, nng_strerror(rv));
+        return net_addr_refused(rv, address, why);
     }
     e = net_engine_config(&cfg, tls, &g->conf.policy);
     if (e) {
@@ -442,9 +442,7 @@ static enum err listen_on(struct net_gate *g, nng_socket s, const char *address,
     }
     nng_tls_config_free(cfg);
     g->port = (unsigned)port;
-    return rv == 0 ? ERR_OK
-                   : errmsg_set(why, net_error(rv), "cannot listen on %s: %s", address,
-                                nng_strerror(rv));
+    return rv == 0 ? ERR_OK : net_addr_refused(rv, address, why);
 }
 
 static void tune(const struct net_gate *g)

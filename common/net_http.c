@@ -207,9 +207,7 @@ static enum err server_make(struct net_http *h, const char *address, struct errm
         rv = nng_http_server_hold(&h->server, url);
     }
     nng_url_free(url);
-    return rv == 0 ? ERR_OK
-                   : errmsg_set(why, net_error(rv), "cannot listen on %s: %s", address,
-                                nng_strerror(rv));
+    return rv == 0 ? ERR_OK : net_addr_refused(rv, address, why);
 }
 
 static enum err listen_on(struct net_http *h, const char *address, struct errmsg *why)
@@ -223,7 +221,7 @@ static enum err listen_on(struct net_http *h, const char *address, struct errmsg
         rv = nng_http_server_get_addr(h->server, &sa);
     }
     if (rv != 0) {
-        return errmsg_set(why, net_error(rv), "cannot listen on %s: %s", address, nng_strerror(rv));
+        return net_addr_refused(rv, address, why);
     }
     port = sa.s_family == NNG_AF_INET6 ? (const uint8_t *)&sa.s_in6.sa_port
                                        : (const uint8_t *)&sa.s_in.sa_port;

@@ -28,15 +28,15 @@ static int fail(const struct opt_program *p, const char *text)
     return 1;
 }
 
-/* Prints the page and releases it. */
+/* Prints the page and releases it; opt_program_end finds what cannot be written. */
 static int print(const struct opt_program *p, struct buf *page)
 {
     int code = 0;
 
     if (page->bad) {
         code = fail(p, err_text(page->bad));
-    } else if (fputs(buf_cstr(page), stdout) < 0 || fflush(stdout)) {
-        code = fail(p, "cannot write to standard output");
+    } else {
+        fputs(buf_cstr(page), stdout);
     }
     buf_fini(page);
     return code;
@@ -153,6 +153,17 @@ static int standard(const struct opt_program *p, const struct opt_command *cmd,
     return code;
 }
 
+/* "help top" becomes "top --help", so that there is one page. */
+static void turn_help(int argc, char **argv)
+{
+    static char option[] = "--help";
+
+    if (argc > 2 && strcmp(argv[1], "help") == 0) {
+        memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = option;
+    }
+}
+
 const struct opt_command *opt_program_begin(const struct opt_program *p, int argc, char **argv,
                                             int *code)
 {
@@ -166,6 +177,7 @@ const struct opt_command *opt_program_begin(const struct opt_program *p, int arg
         *code = version(p, NULL);
         return NULL;
     }
+    turn_help(argc, argv);
     cmd = opt_choose(p->top, argc - 1, argv + 1, code);
     for (size_t i = 0; i < sizeof runs / sizeof *runs && cmd; i++) {
         if (strcmp(cmd->name, runs[i].name) == 0) {
@@ -174,4 +186,14 @@ const struct opt_command *opt_program_begin(const struct opt_program *p, int arg
         }
     }
     return cmd;
+}
+
+int opt_program_end(const struct opt_program *p, int code)
+{
+    bool lost = fflush(stdout) != 0 || ferror(stdout);
+
+    if (lost && (code == 0 || code == OPT_EXIT_PARTIAL)) {
+        return fail(p, "cannot write to standard output: is the disk full, or its reader gone?");
+    }
+    return code;
 }

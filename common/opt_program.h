@@ -5,6 +5,8 @@
 
 #include "common/opt.h"
 
+#define OPT_EXIT_PARTIAL 5 /* in every program of ours: done in part */
+
 struct opt_fact {
     const char *name; /* NULL ends the list */
     const char *text;
@@ -38,11 +40,17 @@ struct opt_program {
 #define OPT_MAN_OPTS 1
 extern const struct opt opt_man_opts[OPT_MAN_OPTS];
 
-/* The command that argv[1] names, to be run by the caller. NULL: it was answered here, be it help,
+/* The command that argv[1] names, to be run by the caller with what follows; "help COMMAND" is made
+ * "COMMAND --help" in argv. NULL: it was answered here, be it help,
  * version, completion, manual or a word that is no command; *code is the exit code (0, 1 when
  * something could not be written, 2 for wrong usage). */
 const struct opt_command *opt_program_begin(const struct opt_program *p, int argc, char **argv,
                                             int *code);
+
+/* What main returns, called once before it does: writes out what is left of standard output.
+ * `code`, or 1 after a word on standard error when some of it could not be written (a full disk)
+ * and `code` tells of nothing worse. */
+int opt_program_end(const struct opt_program *p, int code);
 
 /* Scripts that complete the program's commands, options and their values. */
 void opt_bash_print(struct buf *out, const struct opt_program *p);

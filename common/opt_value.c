@@ -25,7 +25,7 @@ static const struct {
     {"MS", OPT_DECIMAL, "a number such as 1500 or 0.5"},
     {"FACTOR", OPT_DECIMAL, NULL},
     {"SPAN", OPT_SPAN, "a time such as 10s or 5min"},
-    {"TIME", OPT_TIME, "a span such as 5m, a time such as 2026-11-21T09:00:00Z"},
+    {"TIME", OPT_TIME, "a span such as 5m or a time such as 2026-11-21T09:00:00Z"},
 };
 
 #define KINDS (sizeof kinds / sizeof *kinds)

@@ -108,7 +108,11 @@ static enum err open_log(const struct agent_conf *c, struct errmsg *why)
                      : log_open(c->log_level, c->log_format, c->log_file);
 
     log_is_file = !e && (service || c->log_file[0]);
-    return e ? errmsg_set(why, e, "log.file: cannot open %s: %s", c->log_file, err_text(e)) : e;
+    return e ? errmsg_set(why, e,
+                          "log.file: cannot open %s: its directory must be there, and this user be "
+                          "allowed to write in it",
+                          c->log_file)
+             : e;
 }
 
 enum err cmd_settings(struct agent_conf *out, const struct opt_args *args, struct errmsg *why)

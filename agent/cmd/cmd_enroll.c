@@ -70,7 +70,8 @@ static enum err read_token(char *to, size_t size, const char *path, struct errms
     size_t n, first = 0;
 
     if (!f) {
-        return errmsg_set(why, ERR_USAGE, "--token-file: %s cannot be opened", path);
+        return errmsg_set(why, ERR_USAGE,
+                          "--token-file: %s cannot be read: is it there, and may you?", path);
     }
     n = fread(to, 1, size - 1, f);
     if (f != stdin) {

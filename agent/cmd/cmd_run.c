@@ -90,7 +90,10 @@ static void write_report(struct agent *a, struct report *r)
     agent_tell(a, &told);
     e = status_file_write(r->dir, &told);
     if (e && !r->failed) {
-        log_line(LOG_WARN, "agent", "status_file", "dir=%s error=%s", r->dir, err_name(e));
+        char dir[300], cause[64];
+
+        log_line(LOG_WARN, "agent", "status_file", "dir=%s why=%s",
+                 log_str(dir, sizeof dir, r->dir), log_str(cause, sizeof cause, err_text(e)));
     }
     r->failed = e != ERR_OK;
     r->at_ns = os_mono_ns();

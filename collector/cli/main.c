@@ -99,10 +99,10 @@ static int run(int argc, char **argv)
     chosen = opt_program_begin(&program, argc, argv, &code);
     for (size_t i = 0; i < COUNT; i++) {
         if (commands[i].usage == chosen && commands[i].run) {
-            return commands[i].run(argc - 2, argv + 2);
+            code = commands[i].run(argc - 2, argv + 2);
         }
     }
-    return code;
+    return opt_program_end(&program, code);
 }
 
 int main(int argc, char **argv)

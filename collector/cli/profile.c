@@ -118,8 +118,15 @@ static enum err no_such_profile(const struct profile *p, struct errmsg *why)
         return errmsg_set(why, ERR_USAGE, "there is no profile '%s' in %s; did you mean '%s'?",
                           p->chosen, p->file, closest);
     }
-    return errmsg_set(why, ERR_USAGE, "there is no profile '%s' in %s; it has %zu%s%s", p->chosen,
-                      p->file, n, n ? ", the first is " : "", n ? names[0] : "");
+    if (n == 0) {
+        return errmsg_set(
+            why, ERR_USAGE,
+            "there is no profile '%s' in %s, nor any other; 'procfleet config sample' "
+            "shows how one is written",
+            p->chosen, p->file);
+    }
+    return errmsg_set(why, ERR_USAGE, "there is no profile '%s' in %s; it has %zu, the first is %s",
+                      p->chosen, p->file, n, names[0]);
 }
 
 /* A file is read twice: first to learn which profile it takes by itself, then for that profile. */

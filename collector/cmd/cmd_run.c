@@ -150,7 +150,10 @@ static enum err run(const struct opt_args *args, struct errmsg *why)
     }
     e = log_open(conf.log_level, conf.log_format, conf.log_file);
     if (e) {
-        errmsg_set(why, e, "cannot write the log %s: %s", conf.log_file, err_text(e));
+        errmsg_set(why, e,
+                   "log.file: cannot open %s: its directory must be there, and this user be "
+                   "allowed to write in it",
+                   conf.log_file);
         goto out;
     }
     e = serve_until_stopped(&conf, opt_value(args, "ports-file"), &w, why);

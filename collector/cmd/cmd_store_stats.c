@@ -328,9 +328,13 @@ static enum err print_hosts(struct stats *s, struct errmsg *why)
         sheet_note(s->sheet, str_make(note));
     }
     if (s->log_bytes > 0) {
-        snprintf(note, sizeof note, "not sealed yet, and not counted here: a log of %llu bytes",
-                 (unsigned long long)s->log_bytes);
-        sheet_note(s->sheet, str_make(note));
+        struct buf text;
+
+        buf_init(&text, sizeof note);
+        buf_printf(&text, "not sealed yet, and not counted here: a log of ");
+        human_bytes(&text, (int64_t)s->log_bytes);
+        sheet_note(s->sheet, str_make(buf_cstr(&text)));
+        buf_fini(&text);
     }
     mem_free(rows.p);
     return e;

@@ -335,6 +335,48 @@ def refusals(all_commands):
     print("ok: %d wrong command lines are refused by name" % len(asked))
 
 
+def written(all_commands):
+    """What standard output does not take is an error, and "help COMMAND" is the page of "COMMAND --help"."""
+    pages = [p + w for p in ([x] for x in PROGRAMS) for w in (["--help"], ["man"], ["completion"], ["version"])]
+    pages += [[p, "config-sample"] for p in PROGRAMS if p != "procfleet"]
+    for page in pages if os.path.exists("/dev/full") else []:
+        with open("/dev/full", "w") as full:
+            r = subprocess.run([os.path.join(BIN, page[0])] + page[1:], stdin=subprocess.DEVNULL, stdout=full,
+                               stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+        check("%s: a full disk" % " ".join(page), (r.returncode, "cannot write" in r.stderr), (1, True))
+    for c in all_commands:
+        check("help %s" % " ".join(c.path), run(c.path[0], "help", *c.path[1:], expect=0)[1], run(*c.path, "--help")[1])
+    print("ok: %d pages tell of a full disk; help COMMAND is COMMAND --help" % len(pages))
+
+
+def settings(room):
+    """What a collector that cannot start says: the setting, the cause and what to do; 2 for what stays wrong, 1 for what may mend itself."""
+    pki, data = os.path.join(room, "pki"), os.path.join(room, "data")
+    program = "procfleet-collector"
+    run(program, "pki", "init", "--dir", pki, expect=0)
+    run(program, "pki", "issue", "--dir", pki, "--role", "collector", "--name", "c", "--out", data, expect=0)
+    sound = ["data_dir=" + data, "tls.ca=" + data + "/ca.pem", "tls.cert=" + data + "/c.pem", "tls.key=" + data + "/c.key"]
+    sound += ["listen.%s=127.0.0.1:0" % name for name in ("ingest", "query", "events", "enroll", "http")]
+    cases = (
+        (2, ["listen.http=localhost"], ["listen.http: 'localhost' is no address", "host:port"]),
+        (2, ["listen.events=127.0.0.1:99999"], ["listen.events: '127.0.0.1:99999' is no address"]),
+        (1, ["listen.http=192.0.2.77:80"], ["listen.http: cannot listen on 192.0.2.77:80", "no such address"]),
+        (1, ["listen.query=192.0.2.77:80"], ["listen.query: cannot listen on 192.0.2.77:80", "no such address"]),
+        (1, ["tls.crl=" + room + "/none"], ["revocation list", "not found; make", "tls.crl"]),
+        (1, ["tls.ca=" + room], ["cannot read " + room + ": it is a directory"]),
+        (1, ["log.file=" + room + "/none/log"], ["log.file: cannot open", "its directory must be there"]),
+    )
+    for code, wrong_ones, texts in cases:
+        args = [a for setting in sound + wrong_ones for a in ("--set", setting)]
+        err = run(program, "run", *args, expect=code)[2]
+        for text in texts:
+            if text not in err:
+                failures.append("%s: %r is not in %r" % (wrong_ones, text, err))
+    err = run(program, "run", "--config", room, expect=2)[2]
+    check("a directory as configuration", "it is a directory" in err, True)
+    print("ok: %d wrong settings of a collector are told with cause and remedy" % (len(cases) + 1))
+
+
 def main():
     all_commands = commands()
     check("the programs' commands are found", len(all_commands) > 12 * len(PROGRAMS), True)
@@ -350,6 +392,10 @@ def main():
             completion(all_commands, room)
             by_hand(room)
     refusals(all_commands)
+    written(all_commands)
+    if "procfleet-collector" in PROGRAMS and not EXE:
+        with tempfile.TemporaryDirectory() as room:
+            settings(room)
     for f in failures:
         print("failed: " + f)
     return 1 if failures else 0
