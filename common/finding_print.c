@@ -12,6 +12,7 @@ static const struct sheet_column columns[] = {
 };
 
 #define COLUMNS (sizeof columns / sizeof *columns)
+#define LABEL   "%-8s %-17s " /* as long as the longest name: agent.certificate */
 
 enum err finding_print_begin(struct finding_print *p, enum sheet_format format)
 {
@@ -44,10 +45,10 @@ void finding_print_found(void *ctx, const struct finding *f)
         p->e = p->e ? p->e : sheet_row(p->sheet, cells);
         return;
     }
-    (void)snprintf(label, sizeof label, "%-8s %-16s ", finding_state_text(f->state), f->check);
+    (void)snprintf(label, sizeof label, LABEL, finding_state_text(f->state), f->check);
     put_text(label, f->detail);
     if (f->fix[0]) {
-        (void)snprintf(label, sizeof label, "%-8s %-16s fix: ", "", "");
+        (void)snprintf(label, sizeof label, LABEL "fix: ", "", "");
         put_text(label, f->fix);
     }
     (void)fflush(stdout); /* the next check may take seconds */

@@ -244,6 +244,29 @@ static enum err decode_payload(struct rpc_call *c)
     return e;
 }
 
+/* Says which roles it takes. */
+static void refuse_role(struct rpc_call *c)
+{
+    static const struct {
+        unsigned role;
+        const char *name;
+    } names[] = {{NET_AGENT, "agent"},
+                 {NET_QUERY, "query"},
+                 {NET_SUBSCRIBE, "subscribe"},
+                 {NET_ADMIN, "admin"}};
+    char roles[64] = "";
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (c->method->roles & names[i].role) {
+            n += (size_t)snprintf(roles + n, sizeof roles - n, "%s%s", n > 0 ? " or " : "",
+                                  names[i].name);
+        }
+    }
+    rpc_fail(c, RPC_PERMISSION_DENIED, 0,
+             "a certificate of this role may not call it: use one of another role (%s)", roles);
+}
+
 static void serve(struct rpc_call *c)
 {
     enum err e;
@@ -260,8 +283,7 @@ static void serve(struct rpc_call *c)
     }
     if (!c->server->conf.net.strangers && !(rpc_call_peer(c)->roles & c->method->roles)) {
         log_peer(c, "denied", "wrong role");
-        rpc_fail(c, RPC_PERMISSION_DENIED, 0,
-                 "a certificate of this role may not call it: use one of another role");
+        refuse_role(c);
         return;
     }
     e = decode_payload(c);

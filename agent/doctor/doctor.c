@@ -55,11 +55,12 @@ static void check_writing(struct doctor *d, const char *dir)
     }
     mem_free(path);
     if (e) {
-        finding_say(
-            d->all, "state.write", FINDING_FAILED,
-            "run doctor as the agent's user, give that user the directory, or set state_dir "
-            "to another one",
-            "%s cannot be written: %s", dir, err_text(e));
+        finding_say(d->all, "state.write", FINDING_FAILED,
+                    e == ERR_NOSPACE
+                        ? "make room on that disk, or set state_dir to a larger one"
+                        : "run doctor as the agent's user, give that user the directory, or "
+                          "set state_dir to another one",
+                    "%s cannot be written: %s", dir, err_text(e));
     } else {
         finding_say(d->all, "state.write", FINDING_OK, "", "%s can be written", dir);
     }

@@ -119,6 +119,17 @@ static struct sheet_cell some_cell(int64_t v)
     return sheet_number(v != 0, v);
 }
 
+/* The store is told to who may see all hosts; to others not a zero, but nothing. */
+static bool tells_store(const struct wire_overview *o)
+{
+    return o->disk_total > 0;
+}
+
+static struct sheet_cell store_cell(const struct wire_overview *o, uint64_t v)
+{
+    return sheet_number(tells_store(o), count_cell(v).number);
+}
+
 /* The tier whose columns begin with this name. */
 static const struct wire_tier_room *tier_find(const struct wire_overview *o, const char *key)
 {
@@ -149,17 +160,17 @@ static void put_plain(struct overview *v, const struct wire_overview *o)
         count_cell(o->lost_events),
         some_cell(o->first_ns),
         some_cell(o->last_ns),
-        count_cell(o->head_bytes),
-        count_cell(o->log_bytes),
-        count_cell(o->catalogue_bytes),
-        count_cell(o->total_bytes),
-        count_cell(o->ceiling_bytes),
-        count_cell(o->disk_free),
-        count_cell(o->disk_total),
-        sheet_number(true, o->refusing),
-        count_cell(o->sealed_windows),
-        count_cell(o->patches),
-        count_cell(o->seal_failures),
+        store_cell(o, o->head_bytes),
+        store_cell(o, o->log_bytes),
+        store_cell(o, o->catalogue_bytes),
+        store_cell(o, o->total_bytes),
+        store_cell(o, o->ceiling_bytes),
+        store_cell(o, o->disk_free),
+        store_cell(o, o->disk_total),
+        sheet_number(tells_store(o), o->refusing),
+        store_cell(o, o->sealed_windows),
+        store_cell(o, o->patches),
+        store_cell(o, o->seal_failures),
         some_cell(o->sealed_ns),
         sheet_string(next),
         some_cell(o->next_window_ns),
@@ -214,11 +225,6 @@ static void put_fleet(struct buf *b, const struct wire_overview *o)
     }
     buf_printf(b, "received   %" PRIu64 " batches, %" PRIu64 " missing, %" PRIu64 " events lost\n",
                o->batches, o->gaps, o->lost_events);
-    buf_put_str(b, "in memory  ");
-    put_bytes(b, o->head_bytes);
-    buf_put_str(b, ", log ");
-    put_bytes(b, o->log_bytes);
-    buf_put_str(b, "\n");
 }
 
 static void put_next(struct buf *b, const struct wire_overview *o)
@@ -240,10 +246,14 @@ static void put_next(struct buf *b, const struct wire_overview *o)
 
 static void put_disk(struct buf *b, const struct wire_overview *o)
 {
-    if (!o->disk_total) {
+    if (!tells_store(o)) {
         return;
     }
-    buf_put_str(b, "on disk    ");
+    buf_put_str(b, "in memory  ");
+    put_bytes(b, o->head_bytes);
+    buf_put_str(b, ", log ");
+    put_bytes(b, o->log_bytes);
+    buf_put_str(b, "\non disk    ");
     put_bytes(b, o->total_bytes);
     if (o->ceiling_bytes) {
         buf_put_str(b, " of at most ");

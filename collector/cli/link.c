@@ -50,7 +50,9 @@ const char *link_remedy(enum err e, const char *why)
         {false, "revoked", "; have a new certificate issued, and give it with --cert and --key"},
         {false, "role or scope",
          "; queries need a certificate of role query, tail one of role subscribe without a scope: "
-         "give it with --cert and --key"},
+         "give it with --cert and --key. Or it is another listener's port: queries go to 7421, "
+         "tail "
+         "to 7422"},
         {false, "unknown authority",
          "; --ca, --cert and --key take files of the collector's authority"},
         {false, "does not know the authority",
@@ -59,6 +61,11 @@ const char *link_remedy(enum err e, const char *why)
         {false, "not yet valid", "; a clock is wrong"},
     };
     bool server = strstr(why, "not to be trusted") != NULL;
+
+    if (e == ERR_UNREACHABLE || e == ERR_TIMEOUT || e == ERR_CLOSED) {
+        return "; see that the collector runs there, that the port is right (queries 7421, tail "
+               "7422), and that no firewall is between";
+    }
 
     for (size_t i = 0; e == ERR_TRUST && i < sizeof table / sizeof *table; i++) {
         if (table[i].server == server && strstr(why, table[i].words)) {
@@ -147,6 +154,13 @@ static enum cli_exit exit_of_code(enum rpc_code code)
     }
 }
 
+static const char *answer_remedy(enum rpc_code code)
+{
+    return code == RPC_UNIMPLEMENTED ? "; it is older than this program, or --collector names "
+                                       "another of its listeners than that for queries (7421)"
+                                     : "";
+}
+
 /* Why a call failed; a refusal carries the collector's own sentence. */
 static enum err call_problem(const struct link *l, enum err e, const struct rpc_result *r,
                              struct errmsg *why)
@@ -154,8 +168,8 @@ static enum err call_problem(const struct link *l, enum err e, const struct rpc_
     struct errmsg problem = {""};
 
     if (e == ERR_REFUSED) {
-        return errmsg_set(why, e, "the collector answers %s: %s", rpc_code_name(r->code),
-                          r->message);
+        return errmsg_set(why, e, "the collector answers %s: %s%s", rpc_code_name(r->code),
+                          r->message, answer_remedy(r->code));
     }
     rpc_client_problem(l->client, &problem);
     return errmsg_set(why, e, "collector %s: %s%s%s%s", l->cli->settings.collector, err_text(e),

@@ -32,8 +32,9 @@ static bool check_writing(struct checkup *d)
             "data_dir %s does not exist", dir);
     } else if (e) {
         finding_say(d->all, "data.write", FINDING_FAILED,
-                    "run doctor as the collector's user, give that user the directory, or set "
-                    "data_dir to another one",
+                    e == ERR_NOSPACE ? "make room on that disk, or set data_dir to a larger one"
+                                     : "run doctor as the collector's user, give that user the "
+                                       "directory, or set data_dir to another one",
                     "%s cannot be written: %s", dir, err_text(e));
     } else {
         finding_say(d->all, "data.write", FINDING_OK, "", "%s can be written", dir);

@@ -85,8 +85,10 @@ static enum err still_good(const struct roll_token *t, const char *name, int64_t
                           clk_format_utc(when, sizeof when, t->expires_ns, 0));
     }
     if (t->names[0] && !glob_match(str_make(t->names), str_make(name))) {
-        return errmsg_set(why, ERR_REFUSED, "the token is for hosts named %s, not for %s", t->names,
-                          name);
+        return errmsg_set(why, ERR_REFUSED,
+                          "the token is for hosts named %s, not for %s: enrol with a --name that "
+                          "fits, or ask for another token",
+                          t->names, name);
     }
     return ERR_OK;
 }

@@ -207,6 +207,14 @@ static void take(struct live *l, const uint8_t *p, size_t n)
     }
 }
 
+/* On one of NNG's threads, at every connection: TLS and the handshake are done. */
+static void on_connected(nng_pipe pipe, nng_pipe_ev event, void *address)
+{
+    (void)pipe;
+    (void)event;
+    say("subscribed at %s", (const char *)address);
+}
+
 static int run_live(const struct options *o)
 {
     struct live l = {.o = o, .client = {.conf = &o->conf, .address = o->collector}};
@@ -222,11 +230,12 @@ static int run_live(const struct options *o)
     e = e ? e : nng_socket_set(s, NNG_OPT_SUB_SUBSCRIBE, prefix, strlen(prefix));
     e = e ? e : nng_socket_set_int(s, NNG_OPT_RECVBUF, 4096); /* messages; then NNG drops some */
     e = e ? e : nng_socket_set_ms(s, NNG_OPT_RECVTIMEO, 1000);
+    e = e ? e
+          : nng_pipe_notify(s, NNG_PIPE_EV_ADD_POST, on_connected, (void *)(uintptr_t)o->events);
     if (e) {
         die("%s", nng_strerror(e));
     }
     client_dial(&o->conf, s, o->events);
-    say("subscribed at %s", o->events);
     while (!over()) {
         nng_msg *m;
 

@@ -512,6 +512,8 @@ def arguments():
     options = p.parse_args()
     if not (options.ca and options.cert and options.key):
         p.error("--ca, --cert and --key are needed ('procfleet-collector pki issue --role subscribe' makes them)")
+    if options.seconds is not None and not 0 < options.seconds < float("inf"):
+        p.error("--for wants a number above 0")
     if bool(options.durable) != bool(options.output):
         p.error("--durable and --output belong together")
     if len(options.host) > 16:
@@ -527,6 +529,9 @@ def main():
     options = arguments()
     try:
         return (Durable(options) if options.durable else Live(options)).run()
+    except BrokenPipeError:  # whoever read the lines has gone, as in "| head"
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries to write the rest at its end
+        return 128 + signal.SIGPIPE
     except (Failed, OSError) as e:
         say(str(e))
         return 1

@@ -61,6 +61,10 @@ def views(fleet):
     seen = fleet.ask("overview", expect=None)[0]
     check("hosts and those connected", (seen["hosts"], seen["connected"]), (1, 1))
     ensure("processes and bytes", seen["processes"] > 1 and seen["log_bytes"] > 0)
+    fleet.issue("query", "one-host", "pki", None, "--scope", "live*")
+    seen = fleet.ask("overview", expect=None, who="one-host")[0]
+    check("the store is not told to a scope, nor called empty", (seen["hosts"], "log_bytes" in seen, "refusing" in seen), (1, False, False))
+    ensure("nor in words", "in memory" not in fleet.cli("overview", expect=None, who="one-host")[1])
     for form in ("table", "csv"):
         for args in (["tree"], ["overview"], ["top", "--group-by", "image"], ["top", "--as", "max", "--by", "handle_count"]):
             ensure("%s as %s" % (args, form), len(fleet.cli(*args, "--format", form, expect=None)[1].splitlines()) > 1)
@@ -70,6 +74,11 @@ def refusals(fleet):
     agent, nobody = fleet.issue("agent", "spy"), "127.0.0.1:1"
     said = exits(fleet, 3, "hosts", "--collector", nobody)
     check("the address is named once", said.count(nobody), 1)
+    ensure("and what to look at", "see that the collector runs there" in said, said)
+    said = exits(fleet, 4, "hosts", "--collector", "127.0.0.1:" + fleet.ports["ingest"])
+    ensure("another listener's port is thought of", "another listener's port" in said, said)
+    said = exits(fleet, 4, "hosts", "--collector", "127.0.0.1:" + fleet.ports["enroll"])
+    ensure("the enroll listener's, too", "another of its listeners" in said, said)
     exits(fleet, 4, "hosts", "--cert", agent["cert"], "--key", agent["key"])
     exits(fleet, 4, "tail", "--for", "5s")
     exits(fleet, 5, "top", "--host", "nosuch")

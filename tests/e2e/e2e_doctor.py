@@ -4,9 +4,11 @@ import json
 import os
 import resource
 import shutil
+import signal
 import socket
+import subprocess
 
-from fleet import Fleet, check, ensure
+from fleet import BIN, Fleet, check, ensure
 
 
 def settings(fleet, **more):
@@ -111,6 +113,18 @@ def full(fleet):
     check("what may be kept fits the disk", doctor(fleet, retention__total_bytes="1GiB")["data.room"]["detail"].count("up to 1024 MiB"), 1)
     found = doctor(fleet, retention__total_bytes="4096TiB")["data.room"]
     ensure("more may be kept than the disk holds", found["state"] == "warning" and "retention.total_bytes" in found["fix"], found)
+
+    def no_room():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    for program, check_name, where in (("procfleet-collector", "data.write", settings(fleet)),
+                                       ("procfleet-agent", "state.write", ["--set", "state_dir=" + fleet.path("data")])):
+        done = subprocess.run([os.path.join(BIN, program), "doctor", "--format", "json", *where], stdout=subprocess.PIPE,
+                              preexec_fn=no_room, timeout=120)
+        found = {r["check"]: r for r in json.loads(done.stdout)}[check_name]
+        ensure("%s: room is what helps a full disk" % check_name,
+               found["state"] == "failed" and "no space" in found["detail"] and found["fix"].startswith("make room"), found)
 
 
 def damaged(fleet):

@@ -115,7 +115,7 @@ def rows(t, tls):
         ("revoked, agent", enroll, "name=gone reason=revoked", lambda: t.doctor(tls["gone"])),
         ("expired, query", issue, OUTSIDE, lambda: t.cli("hosts", tls["old operator"])),
         ("wrong role, query", roles, 'name=spy reason="wrong role"', lambda: t.cli("hosts", tls["spy"])),
-        ("wrong role, one method", "use one of another role", "denied .*name=subscriber method=.*wrong role",
+        ("wrong role, one method", r"use one of another role \(query or admin\)", "denied .*name=subscriber method=.*wrong role",
          lambda: t.cli("top", tls["subscriber"])),
         ("wrong role, tail", roles, 'name=operator reason="wrong role"', lambda: t.cli("tail", tls["operator"])),
         ("wrong role, agent", "get one with 'procfleet-agent enroll'", OUTSIDE, lambda: t.agent("run", tls["operator"])),

@@ -1,10 +1,12 @@
 """Both example subscribers lose messages on purpose, and the collector is killed beside: what they print is what an undisturbed
 subscriber saw, and what the agents made, to the last event."""
 
+import os
 import re
 import shutil
+import subprocess
 
-from subscribers import Host, Subscriber, event
+from subscribers import EXAMPLES, Host, Subscriber, event
 from fleet import Fleet, check, ensure
 
 HOSTS, EVENTS = 3, 350  # of each host
@@ -26,12 +28,40 @@ def compare(subscriber, witness, hosts):
         check("%s: %s as the witness saw it" % (subscriber.name, host.name), lines, all_seen[host.name][-len(lines):])
 
 
+def mistakes(fleet, language):
+    """What a newcomer tries: a port where nobody listens, a time that is none, "| head -1"."""
+    tls = fleet.tls("subscriber")
+    env = dict(os.environ, PROCFLEET_CA=tls["ca"], PROCFLEET_CERT=tls["cert"], PROCFLEET_KEY=tls["key"],
+               PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_EVENTS="127.0.0.1:" + fleet.ports["events"])
+
+    def run(*args):
+        done = subprocess.run([*EXAMPLES[language], *args], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, timeout=120)
+        return done.returncode, done.stderr
+
+    said = run("--for", "1", "--events", "127.0.0.1:1")[1]
+    ensure("%s does not call itself subscribed where nobody listens" % language, "trying again" in said and "subscribed" not in said, said)
+    for time in ("-1", "0", "nan", "inf"):
+        code, said = run("--for", time)
+        ensure("%s refuses --for %s" % (language, time), code == 2 and "number above 0" in said, (code, said))
+    reader = subprocess.Popen([*EXAMPLES[language], "--for", "60"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE)
+    fleet.processes.append(reader)
+    ensure("%s prints a line" % language, reader.stdout.readline())
+    reader.stdout.close()
+    said = reader.stderr.read()
+    ensure("%s ends without a word when its reader has gone" % language,
+           reader.wait(timeout=60) in (-13, 141) and b"ipe" not in said, (reader.returncode, said))
+
+
 with Fleet() as fleet:
     fleet.start_collector()
     witness = Subscriber(fleet, "py", "witness")
     fleet.wait_for("the witness to subscribe", lambda: "subscribed" in witness.said())
     hosts = [Host(fleet, i + 1) for i in range(HOSTS)]
     fleet.wait_for("the witness to hear of every host", lambda: len(witness.by_host()) == HOSTS)
+    for language in EXAMPLES:
+        mistakes(fleet, language)
     # Not the third of each: hosts may come in turns, and whoever hears nothing of a host does not know that it missed something.
     lossy = [Subscriber(fleet, "py", "lossy-py", "--lose", "2"), Subscriber(fleet, "c", "lossy-c", "--lose", "4")]
     cut = [Subscriber(fleet, "py", "cut-py"), Subscriber(fleet, "c", "cut-c")]
