@@ -100,7 +100,8 @@ static const struct conf_key keys[] = {
     {"http.programs", CONF_INT, "20", 0, 500, NULL,
      "programs in /metrics: so many by CPU, and as many of the others by memory"},
     {"log.level", CONF_CHOICE, "info", 0, 0, "error|warn|info|debug", "lowest level written"},
-    {"log.format", CONF_CHOICE, "text", 0, 0, "text|json", "text = key=value lines"},
+    {"log.format", CONF_CHOICE, "text", 0, 0, "text|json",
+     "text = key=value lines; json = an object a line, the values in its fields"},
     {"log.file", CONF_TEXT, "", 0, 0, NULL,
      "path; empty = standard error; rotated at 16 MiB, four old files kept"},
 };

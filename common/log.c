@@ -222,25 +222,125 @@ static void end_cut(char *text, size_t size)
     text[n] = '\0';
 }
 
+/* -- lines as JSON: text is `key=value key="value"`, as log_str writes values -- */
+
+struct out {
+    char *p; /* ends with NUL */
+    size_t n, size;
+};
+
+static bool append(struct out *o, const char *s, size_t n)
+{
+    if (o->n + n >= o->size) {
+        return false;
+    }
+    memcpy(o->p + o->n, s, n);
+    o->n += n;
+    o->p[o->n] = '\0';
+    return true;
+}
+
+/* Whether the character, or escape, that begins here may stand in a JSON string. */
+static bool unit_is_json(const char *s)
+{
+    if (s[0] != '\\') {
+        return (unsigned char)s[0] >= 0x20 && utf8_length(s) > 0;
+    }
+    return s[1] == 'u' ? strspn(s + 2, "0123456789abcdefABCDEF") >= 4
+                       : s[1] && strchr("\"\\/bfnrt", s[1]);
+}
+
+/* Bytes of the JSON string that begins here, quotes included; 0 = it is none. */
+static size_t string_length(const char *s)
+{
+    size_t n = 1;
+
+    while (s[n] != '"') {
+        if (!unit_is_json(s + n)) {
+            return 0;
+        }
+        n += unit_length(s + n, true);
+    }
+    return n + 1;
+}
+
+/* The bare value that begins at s, n bytes, in quotes. */
+static bool append_bare(struct out *o, const char *s, size_t n)
+{
+    char plain[LINE_MAX_BYTES], escaped[LINE_MAX_BYTES + 8];
+
+    if (n >= sizeof plain) {
+        return false;
+    }
+    memcpy(plain, s, n);
+    plain[n] = '\0';
+    n = json_escape(escaped, sizeof escaped, plain);
+    return append(o, "\"", 1) && append(o, escaped, n) && append(o, "\"", 1);
+}
+
+/* Members of an object, one for each key; every value is a string, so that a name of digits alone
+ * is what another name is. False: the text is not of this form, or there is no room. */
+static bool append_fields(struct out *o, const char *text)
+{
+    static const char key_chars[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+
+    while (*text) {
+        size_t key = strspn(text, key_chars), n;
+        const char *value = text + key + 1;
+
+        if (key == 0 || text[key] != '=' || (o->n > 0 && !append(o, ",", 1)) ||
+            !append(o, "\"", 1) || !append(o, text, key) || !append(o, "\":", 2)) {
+            return false;
+        }
+        n = *value == '"' ? string_length(value) : strcspn(value, " ");
+        if ((*value == '"' && n == 0) || (value[n] && value[n] != ' ') ||
+            !(*value == '"' ? append(o, value, n) : append_bare(o, value, n))) {
+            return false;
+        }
+        text = value + n + (value[n] == ' ');
+    }
+    return true;
+}
+
+/* What follows the event: "fields":{…}, or "text":"…" when the text is something else. */
+static void put_json(struct out *o, const char *text, const char *note)
+{
+    char escaped[2 * LINE_MAX_BYTES];
+    struct out fields = {escaped, 0, sizeof escaped};
+
+    escaped[0] = '\0';
+    if (append_fields(&fields, text) && append_fields(&fields, note)) {
+        o->n += (size_t)snprintf(o->p + o->n, o->size - o->n, "\"fields\":{%s}", escaped);
+        return;
+    }
+    json_escape(escaped, sizeof escaped, text);
+    o->n += (size_t)snprintf(o->p + o->n, o->size - o->n, "\"text\":\"%s%s%s\"", escaped,
+                             *note ? " " : "", note);
+}
+
 static void write_line(enum log_level level, const char *module, const char *event,
                        const char *text, unsigned muted)
 {
-    char line[2 * LINE_MAX_BYTES + 256], when[CLK_TEXT], escaped[2 * LINE_MAX_BYTES], note[40] = "";
+    char line[2 * LINE_MAX_BYTES + 256], when[CLK_TEXT], note[40] = "";
     FILE *to = state.file ? state.file : stderr;
 
     clk_format_utc(when, sizeof when, os_utc_ns(), 3);
     if (muted) {
-        snprintf(note, sizeof note, " muted=%u", muted);
+        snprintf(note, sizeof note, "muted=%u", muted);
     }
     if (state.format == LOG_JSON) {
-        json_escape(escaped, sizeof escaped, text);
-        snprintf(line, sizeof line,
-                 "{\"time\":\"%s\",\"level\":\"%s\",\"module\":\"%s\",\"event\":\"%s\",\"text\":\"%"
-                 "s%s\"}\n",
-                 when, level_names[level], module, event, escaped, note);
+        struct out o = {line, 0, sizeof line - 3};
+
+        o.n = (size_t)snprintf(
+            line, sizeof line,
+            "{\"time\":\"%s\",\"level\":\"%s\",\"module\":\"%s\",\"event\":\"%s\",", when,
+            level_names[level], module, event);
+        put_json(&o, text, note);
+        snprintf(line + o.n, sizeof line - o.n, "}\n");
     } else {
-        snprintf(line, sizeof line, "%s %-5s %s %s%s%s%s\n", when, level_names[level], module,
-                 event, *text ? " " : "", text, note);
+        snprintf(line, sizeof line, "%s %-5s %s %s%s%s%s%s\n", when, level_names[level], module,
+                 event, *text ? " " : "", text, *note ? " " : "", note);
     }
     fputs(line, to);
     fflush(to);

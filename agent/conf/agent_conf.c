@@ -136,7 +136,8 @@ static const struct conf_key keys[] = {
      "affinity, I/O priority, GDI and USER objects and most handles,"},
     {"slow.period", CONF_SPAN, "60s", 10 * CLK_S, 3600 * CLK_S, NULL, "once in this time"},
     {"log.level", CONF_CHOICE, "info", 0, 0, "error|warn|info|debug", "lowest level written"},
-    {"log.format", CONF_CHOICE, "text", 0, 0, "text|json", "text is key=value lines"},
+    {"log.format", CONF_CHOICE, "text", 0, 0, "text|json",
+     "text = key=value lines; json = an object a line, the values in its fields"},
     {"log.file", CONF_TEXT, "", 0, 0, NULL,
      "path, rotated at 16 MiB with four old files; empty = standard error"},
 };

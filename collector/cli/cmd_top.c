@@ -199,6 +199,9 @@ static int body(struct cli *c)
     if (opt_flag(c->args, "watch")) {
         return watch_body(c);
     }
+    if (opt_value(c->args, "every")) {
+        return cli_fail(c, CLI_USAGE, "--every goes with --watch");
+    }
     if (cli_query(c, &q, 10, &why) != ERR_OK ||
         read_order(c, &q, "cpu_time", &first, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);

@@ -90,6 +90,35 @@ static void repeats_are_counted_not_written(void **state)
     assert_int_equal(in_log("net again"), 10);
 }
 
+static void a_line_of_json_has_a_member_for_each_value(void **state)
+{
+    static const struct {
+        const char *text, *json;
+    } cases[] = {
+        {"a=1 b.c=x-y", "\"fields\":{\"a\":\"1\",\"b.c\":\"x-y\"}}"},
+        {"", "\"fields\":{}}"},
+        {"empty= q=\"\"", "\"fields\":{\"empty\":\"\",\"q\":\"\"}}"},
+        {"why=\"said \\\"so\\\" = \\u000a\" n=2",
+         "\"fields\":{\"why\":\"said \\\"so\\\" = \\u000a\",\"n\":\"2\"}}"},
+        {"path=C:\\dir", "\"fields\":{\"path\":\"C:\\\\dir\"}}"},
+        /* not of the form: whole, as text */
+        {"a sentence", "\"text\":\"a sentence\"}"},
+        {"a=\"open", "\"text\":\"a=\\\"open\"}"},
+        {"a=\"x\"y", "\"text\":\"a=\\\"x\\\"y\"}"},
+        {"a=\"\\u00zz\"", "\"text\":\"a=\\\"\\\\u00zz\\\"\"}"},
+        {"a=\"\\", "\"text\":\"a=\\\"\\\\\"}"},
+    };
+    char event[16];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_ok(log_open(LOG_INFO, LOG_JSON, path));
+        (void)snprintf(event, sizeof event, "case%zu", i);
+        log_line(LOG_INFO, "net", event, "%s", cases[i].text);
+        assert_int_equal(in_log(cases[i].json), 1);
+    }
+}
+
 static void json_lines_are_escaped(void **state)
 {
     (void)state;
@@ -130,7 +159,7 @@ static void bytes_that_are_no_text_are_replaced(void **state)
              log_str(value, sizeof value,
                      "a\xff"
                      "b\xc3"));
-    assert_int_equal(1, in_log("v=\\\"a\\\\ufffdb\\\\ufffd\\\""));
+    assert_int_equal(1, in_log("{\"v\":\"a\\ufffdb\\ufffd\"}"));
     assert_int_equal(0, in_log("\xff"));
 }
 
@@ -141,6 +170,8 @@ int main(void)
                                         without_file),
         cmocka_unit_test_setup_teardown(what_is_written_is_also_told, with_file, without_file),
         cmocka_unit_test_setup_teardown(repeats_are_counted_not_written, with_file, without_file),
+        cmocka_unit_test_setup_teardown(a_line_of_json_has_a_member_for_each_value, with_file,
+                                        without_file),
         cmocka_unit_test_setup_teardown(json_lines_are_escaped, with_file, without_file),
         cmocka_unit_test_setup_teardown(a_line_that_is_cut_still_ends_well, with_file,
                                         without_file),

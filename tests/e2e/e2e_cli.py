@@ -24,7 +24,7 @@ def usage(fleet):
                  ["top", "--by", "nonsense"], ["top", "--by", "name"], ["top", "--since", "yesterday"],
                  ["top", "--since", "1m", "--until", "5m"], ["top", "-n", "0"], ["top", "-n", "-1"], ["history"],
                  ["events", "--kind", "nonsense"], ["history", "--name", "*", "-n", "100001"],
-                 ["top", "--as", "median"], ["top", "--group-by", "colour"], ["top", "--include-exited"],
+                 ["top", "--as", "median"], ["top", "--every", "5s"], ["top", "--group-by", "colour"], ["top", "--include-exited"],
                  ["tree", "--at", "tomorrow"], ["hosts", "--collector", "127.0.0.1:99999"], ["tail", "--events", "no address"]):
         ensure("a sentence is said", exits(fleet, 2, *args).strip())
 

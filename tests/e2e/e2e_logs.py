@@ -25,8 +25,8 @@ def read_json(line):
         row = json.loads(line)
     except ValueError:
         row = {}
-    ensure_quietly("a line of JSON", list(row) == ["time", "level", "module", "event", "text"] and row["level"] in LEVELS and
-                   re.fullmatch(TIME, row["time"]) and VALUES.fullmatch(row["text"]), line)
+    ensure_quietly("a line of JSON", list(row) == ["time", "level", "module", "event", "fields"] and row["level"] in LEVELS and
+                   re.fullmatch(TIME, row["time"]) and all(isinstance(v, str) for v in row["fields"].values()), line)
     return row["module"], row["event"]
 
 
