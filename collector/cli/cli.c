@@ -20,7 +20,7 @@ int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...)
     vfprintf(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
-    return code;
+    return (int)code;
 }
 
 /* "host" becomes "host:port"; "[v6]" and "host:port" are told apart by what follows the last

@@ -300,7 +300,11 @@ void watch_draw_events(const struct watch *w, struct screen *s, unsigned top)
     buf_init(&b, LINE_BYTES);
     buf_printf(&b, "Events of %s in the last ", w->ask.who.host_name);
     watch_put_span(&b, w->ask.past_ns);
-    buf_printf(&b, n ? "  (%zu)" : a ? "  none" : "", n);
+    if (n) {
+        buf_printf(&b, "  (%zu)", n);
+    } else {
+        buf_put_str(&b, a ? "  none" : "");
+    }
     put(s, top, 0, PAINT_BOLD, &b);
     room = bottom > top + 1 ? bottom - top - 1 : 0;
     end = n > w->back ? n - w->back : 0;

@@ -27,7 +27,7 @@ static void judge(const struct keys *k, const struct key *out, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
     static const uint8_t end[] = {0x1B, '[', '2', '0', '1', '~'};
-    struct keys k = {KEYS_PLAIN};
+    struct keys k = {.state = KEYS_PLAIN};
     struct key out[KEYS_OUT];
 
     for (size_t i = 0; i < n; i++) {
