@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "common/human.h"
+#include "common/plural.h"
 
 static const struct sheet_column columns[] = {
     {"check", "CHECK", SHEET_TEXT},
@@ -59,9 +60,10 @@ enum err finding_print_end(struct finding_print *p, const struct findings *all)
     if (p->sheet) {
         sheet_end(p->sheet);
     } else {
-        printf("\n%u ok, %u warnings, %u failed, %u skipped\n", all->count[FINDING_OK],
-               all->count[FINDING_WARNING], all->count[FINDING_FAILED],
-               all->count[FINDING_SKIPPED]);
+        printf("\n%u ok, %u %s, %u failed, %u skipped\n", all->count[FINDING_OK],
+               all->count[FINDING_WARNING],
+               plural(all->count[FINDING_WARNING], "warning", "warnings"),
+               all->count[FINDING_FAILED], all->count[FINDING_SKIPPED]);
     }
     p->sheet = NULL;
     return p->e || !(ferror(stdout) || fflush(stdout)) ? p->e : ERR_IO;

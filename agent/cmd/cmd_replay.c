@@ -6,6 +6,7 @@
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 #define LOOK_NS    (100 * CLK_MS)
 #define SPEED_MAX  1000.0
@@ -102,10 +103,10 @@ static void show_progress(const struct agent_status *s, int64_t begun_ns)
     int64_t ms = (os_mono_ns() - begun_ns) / CLK_MS + 1;
 
     if (os_is_terminal(2)) {
-        fprintf(
-            stderr, "\r%3d %%  %llu events (%lld k/s)  %llu of %llu batches acknowledged \033[K",
-            s->permille / 10, (unsigned long long)s->events, (long long)s->events / (long long)ms,
-            (unsigned long long)s->uplink.acknowledged, (unsigned long long)s->batches);
+        fprintf(stderr, "\r%3d %%  %llu events (%lld k/s)  %llu of %llu %s acknowledged \033[K",
+                s->permille / 10, (unsigned long long)s->events,
+                (long long)s->events / (long long)ms, (unsigned long long)s->uplink.acknowledged,
+                (unsigned long long)s->batches, plural(s->batches, "batch", "batches"));
         fflush(stderr);
     }
 }
@@ -164,15 +165,16 @@ static enum err judge(const struct agent_status *s, struct errmsg *why)
                           err_text(s->result));
     }
     if (s->uplink.quarantined > 0) {
-        return errmsg_set(why, ERR_REFUSED, "the collector refused %llu of %llu batches: %.300s",
+        return errmsg_set(why, ERR_REFUSED, "the collector refused %llu of %llu %s: %.300s",
                           (unsigned long long)s->uplink.quarantined, (unsigned long long)s->batches,
-                          s->uplink.why);
+                          plural(s->batches, "batch", "batches"), s->uplink.why);
     }
     if (s->queue.refused > 0) {
         return errmsg_set(why, ERR_FULL,
-                          "%llu batches did not fit into the queue; raise "
+                          "%llu %s did not fit into the queue; raise "
                           "queue.max_bytes",
-                          (unsigned long long)s->queue.refused);
+                          (unsigned long long)s->queue.refused,
+                          plural(s->queue.refused, "batch", "batches"));
     }
     return ERR_OK;
 }
@@ -184,9 +186,10 @@ static void print_summary(const struct agent *a, const struct agent_status *s, i
         agent_name(a), (unsigned long long)s->events, (unsigned long long)s->processes,
         (unsigned long long)s->starts, (unsigned long long)s->stops,
         (unsigned long long)s->unattributed, (unsigned long long)s->lost);
-    printf("%llu of %llu batches acknowledged in %lld.%lld s\n",
+    printf("%llu of %llu %s acknowledged in %lld.%lld s\n",
            (unsigned long long)s->uplink.acknowledged, (unsigned long long)s->batches,
-           (long long)(took_ns / CLK_S), (long long)(took_ns / (100 * CLK_MS) % 10));
+           plural(s->batches, "batch", "batches"), (long long)(took_ns / CLK_S),
+           (long long)(took_ns / (100 * CLK_MS) % 10));
 }
 
 static void log_start(const struct agent *a)

@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/net.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 #define DAY_NS      (24 * 3600 * CLK_S)
 #define DAYS_WARN   30
@@ -199,7 +200,8 @@ static void check_life(struct doctor *d, const struct net_identity *own)
     }
     finding_say(d->all, "tls.expiry", late ? FINDING_WARNING : FINDING_OK,
                 late ? "a running agent should have renewed it: see agent.certificate" : "",
-                "the certificate is good for %lld more days, until %s", days_of(left_ns),
+                "the certificate is good for %lld more %s, until %s", days_of(left_ns),
+                plural((uint64_t)days_of(left_ns), "day", "days"),
                 clk_format_utc(until, sizeof until, own->not_after_ns, 0));
 }
 
@@ -421,8 +423,9 @@ static void check_orphans(struct doctor *d)
                     "an agent is running on this host; sessions of ours are its own");
     } else if (seen.found > seen.stopped) {
         finding_say(d->all, "etw.orphans", FINDING_WARNING,
-                    "start the agent, which takes them over, or stop them: doctor --fix",
-                    "%u sessions of ours are there although no agent runs", seen.found);
+                    "start the agent, which takes over what is there, or stop it: doctor --fix",
+                    "%u %s there although no agent runs", seen.found,
+                    plural(seen.found, "session of ours is", "sessions of ours are"));
     } else {
         finding_say(d->all, "etw.orphans", FINDING_OK, "", "no session was left behind%s",
                     seen.stopped ? " any more: what was there has been stopped" : "");

@@ -7,6 +7,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 #define STALE_NS (30 * CLK_S)
 
@@ -167,8 +168,9 @@ static void check_losses(struct doctor *d, const struct status *s)
     }
     if (told == 0) {
         finding_say(d->all, "agent.losses", FINDING_OK, "",
-                    "nothing was lost in the last hour; %llu events or rows since %s",
-                    (unsigned long long)status_missing(s, true), since);
+                    "nothing was lost in the last hour; %llu %s since %s",
+                    (unsigned long long)status_missing(s, true),
+                    plural(status_missing(s, true), "event or row", "events or rows"), since);
     }
 }
 
@@ -181,9 +183,10 @@ static void check_uplink(struct doctor *d, const struct status *s)
                 connected ? ""
                           : "see 'collector' below; what waits is sent when it answers again, the "
                             "oldest is dropped when the spool is full",
-                "%s since %s, %llu batches acknowledged, %llu wait%s%s", s->uplink,
+                "%s since %s, %llu %s acknowledged, %llu %s%s%s", s->uplink,
                 utc(when, s->uplink_since_ns), (unsigned long long)s->acknowledged,
-                (unsigned long long)s->queue_held, connected || !s->why[0] ? "" : ": ",
+                plural(s->acknowledged, "batch", "batches"), (unsigned long long)s->queue_held,
+                plural(s->queue_held, "waits", "wait"), connected || !s->why[0] ? "" : ": ",
                 connected ? "" : s->why);
 }
 
@@ -203,9 +206,10 @@ static void check_renewal(struct doctor *d, const struct status *s)
                     "mend what it names; the agent tries again by itself. What the collector "
                     "refuses for good (revoked, expired for too long) needs a new token and "
                     "procfleet-agent enroll --force",
-                    "the certificate ends %s and was not renewed, %llu tries failed, the next is "
+                    "the certificate ends %s and was not renewed, %llu %s failed, the next is "
                     "due %s: %s",
-                    end, (unsigned long long)s->renew_failed, next, s->renew_why);
+                    end, (unsigned long long)s->renew_failed,
+                    plural(s->renew_failed, "try", "tries"), next, s->renew_why);
     } else {
         finding_say(d->all, "agent.certificate", FINDING_OK, "",
                     "the certificate ends %s and is renewed by itself at about %s", end, next);
@@ -223,8 +227,10 @@ static void check_aside(struct doctor *d, const struct status *s)
         d->all, "agent.quarantine", FINDING_WARNING,
         "'procfleet-agent spool list' shows them with the reason; when that is mended, 'spool "
         "retry all' sends them again, 'spool drop all' removes them",
-        "%llu batches, %llu bytes, were refused by the collector for good and are kept",
-        (unsigned long long)s->aside_held, (unsigned long long)s->aside_bytes);
+        "%llu %s, %llu bytes, %s refused by the collector for good and %s kept",
+        (unsigned long long)s->aside_held, plural(s->aside_held, "batch", "batches"),
+        (unsigned long long)s->aside_bytes, plural(s->aside_held, "was", "were"),
+        plural(s->aside_held, "is", "are"));
 }
 
 static void skip_rest(struct doctor *d)

@@ -4,6 +4,7 @@
 
 #include "common/clk.h"
 #include "common/cur.h"
+#include "common/plural.h"
 
 #define ROW    0x100 /* bytes of a process's row, before its threads */
 #define REPORT "please report it with the system's build; see docs/windows.md, Unverified"
@@ -168,8 +169,8 @@ static void tell_tables(struct doctor *d, const struct doctor_seen *s)
 static void tell_self(struct doctor *d, const struct doctor_seen *s)
 {
     if (s->handles_known) {
-        SAY(d, "fact.handles", s->handles == 0,
-            "%u handles of other processes were held by this program", s->handles);
+        SAY(d, "fact.handles", s->handles == 0, "%u %s held by this program", s->handles,
+            plural(s->handles, "handle of another process was", "handles of other processes were"));
     }
     if (s->interval_before > 0) {
         SAY(d, "fact.interval", s->interval_before == s->interval_after,

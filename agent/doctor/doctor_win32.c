@@ -12,6 +12,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 #include "common/win32.h"
 
 #define TABLE_MAX    (64u << 20)
@@ -161,8 +162,9 @@ static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n)
         d->all, "etw.sessions", loggers >= 8 || n >= SESSIONS_MAX ? FINDING_WARNING : FINDING_OK,
         loggers >= 8 || n >= SESSIONS_MAX ? "stop one that is not needed: logman stop NAME -ets"
                                           : "",
-        "%lu sessions, %u of 8 system loggers%s%s; ours among them: %s", n, loggers, holders,
-        holders[0] ? ")" : "", ours ? "yes" : "no");
+        "%lu %s, %u of 8 system loggers%s%s; ours among them: %s", n,
+        plural(n, "session", "sessions"), loggers, holders, holders[0] ? ")" : "",
+        ours ? "yes" : "no");
 }
 
 static void check_sessions(struct doctor *d, const struct etw_api *api)

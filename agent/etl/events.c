@@ -5,6 +5,7 @@
 #include "agent/etl/value_text.h"
 #include "common/clk.h"
 #include "common/human.h"
+#include "common/plural.h"
 
 #define LINE_MAX     (4u << 20) /* values of one record as text; what is longer is not shown */
 #define PAYLOAD_SHOW 64         /* bytes of an unknown payload in text */
@@ -161,7 +162,7 @@ static void print_text(struct events *s, const struct walk_record *r, struct des
     if (e == ERR_CORRUPT) {
         buf_put_str(&s->line, " (the payload ends too early) ");
     } else if (e == ERR_OK && is->left) {
-        buf_printf(&s->line, " (%zu more bytes)", is->left);
+        buf_printf(&s->line, " (%zu more %s)", is->left, plural(is->left, "byte", "bytes"));
     }
     if (e) {
         text_payload(&s->line, r->raw);
@@ -359,8 +360,8 @@ static void walk_parts(struct events *s)
 static void note_nothing(const struct events *s)
 {
     if (s->shown == 0 && s->left > 0 && !s->job->failed && !s->job->partial) {
-        fprintf(stderr, "procfleet-agent: none of %llu records matches%s\n",
-                (unsigned long long)s->read,
+        fprintf(stderr, "procfleet-agent: none of %llu %s matches%s\n", (unsigned long long)s->read,
+                plural(s->read, "record", "records"),
                 opt_value(s->job->args, "provider") ? "; 'etl info' lists the providers" : "");
     }
 }

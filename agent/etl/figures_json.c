@@ -3,6 +3,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 #define TEXT_MAX 64
 
@@ -129,9 +130,10 @@ static void put_notes(struct jsonw *j, const struct walk *w, size_t n_files)
     walk_source_stats(w, &s);
     jsonw_array(j, "notes");
     if (s.damaged || s.skipped_bytes) {
-        (void)snprintf(text, sizeof text,
-                       "%llu places could not be read, %llu bytes were passed over",
-                       (unsigned long long)s.damaged, (unsigned long long)s.skipped_bytes);
+        (void)snprintf(text, sizeof text, "%llu %s could not be read, %llu %s passed over",
+                       (unsigned long long)s.damaged, plural(s.damaged, "place", "places"),
+                       (unsigned long long)s.skipped_bytes,
+                       plural(s.skipped_bytes, "byte was", "bytes were"));
         jsonw_text(j, NULL, str_make(text));
         n++;
     }

@@ -6,6 +6,7 @@
 #include "common/clk.h"
 #include "common/human.h"
 #include "common/mem.h"
+#include "common/plural.h"
 
 #define MODE_CIRCULAR   0x00000002u
 #define MODE_PRIVATE    0x00000800u
@@ -130,11 +131,15 @@ static void print_loss(FILE *to, struct buf *b, const struct walk *w, const stru
     struct source_stats s;
 
     walk_source_stats(w, &s);
-    buf_printf(b, "%llu events, %llu buffers; %llu places damaged, %llu bytes skipped",
-               (unsigned long long)s.lost_events, (unsigned long long)s.lost_buffers,
-               (unsigned long long)s.damaged, (unsigned long long)s.skipped_bytes);
+    buf_printf(b, "%llu %s, %llu %s; %llu %s damaged, %llu %s skipped",
+               (unsigned long long)s.lost_events, plural(s.lost_events, "event", "events"),
+               (unsigned long long)s.lost_buffers, plural(s.lost_buffers, "buffer", "buffers"),
+               (unsigned long long)s.damaged, plural(s.damaged, "place", "places"),
+               (unsigned long long)s.skipped_bytes, plural(s.skipped_bytes, "byte", "bytes"));
     if (c->events_lost != s.lost_events || c->buffers_lost != s.lost_buffers) {
-        buf_printf(b, "; the header says %u events, %u buffers", c->events_lost, c->buffers_lost);
+        buf_printf(b, "; the header says %u %s, %u %s", c->events_lost,
+                   plural(c->events_lost, "event", "events"), c->buffers_lost,
+                   plural(c->buffers_lost, "buffer", "buffers"));
     }
     print_line(to, "loss", b);
 }

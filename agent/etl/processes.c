@@ -6,6 +6,7 @@
 #include "agent/etl/proc_rows.h"
 #include "common/glob.h"
 #include "common/mem.h"
+#include "common/plural.h"
 
 #define TOP_LIMIT 20
 
@@ -54,7 +55,8 @@ static void note_empty(struct proc_rows *rows, const struct choice *c, const cha
         (void)snprintf(text, sizeof text, "%.200s: nothing is recorded about %s", name,
                        keys[c->by].name);
     } else {
-        (void)snprintf(text, sizeof text, "%.200s: none of %zu processes matches", name, n);
+        (void)snprintf(text, sizeof text, "%.200s: none of %zu %s matches", name, n,
+                       plural(n, "process", "processes"));
     }
     proc_rows_note(rows, text);
 }

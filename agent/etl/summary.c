@@ -8,6 +8,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 #define TOP_KINDS     12
 #define TOP_PROCESSES 10
@@ -289,9 +290,11 @@ static void print_head(FILE *to, const struct summary *s)
             walk_about(s->walk)->cpus);
     print_span(to, s);
     fprintf(to, "records   %llu\n", (unsigned long long)f->records);
-    fprintf(to, "loss      %llu events, %llu buffers; %llu places damaged, %llu bytes skipped\n",
-            (unsigned long long)stats.lost_events, (unsigned long long)stats.lost_buffers,
-            (unsigned long long)stats.damaged, (unsigned long long)stats.skipped_bytes);
+    fprintf(to, "loss      %llu %s, %llu %s; %llu %s damaged, %llu %s skipped\n",
+            (unsigned long long)stats.lost_events, plural(stats.lost_events, "event", "events"),
+            (unsigned long long)stats.lost_buffers, plural(stats.lost_buffers, "buffer", "buffers"),
+            (unsigned long long)stats.damaged, plural(stats.damaged, "place", "places"),
+            (unsigned long long)stats.skipped_bytes, plural(stats.skipped_bytes, "byte", "bytes"));
     if (t->running + t->ended == 0) {
         fputs("processes not recorded\n", to);
         return;

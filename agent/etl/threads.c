@@ -6,6 +6,7 @@
 #include "common/arena.h"
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/plural.h"
 
 #define THREADS_MAX 131072
 #define NAMES_MAX   (8u << 20) /* bytes */
@@ -304,7 +305,8 @@ static void note_empty(struct sheet *sheet, const char *name, const struct threa
     if (t->n == 0) {
         (void)snprintf(text, sizeof text, "%.200s: no threads are recorded", name);
     } else {
-        (void)snprintf(text, sizeof text, "%.200s: none of %zu threads matches", name, t->n);
+        (void)snprintf(text, sizeof text, "%.200s: none of %zu %s matches", name, t->n,
+                       plural(t->n, "thread", "threads"));
     }
     sheet_note(sheet, str_make(text));
 }

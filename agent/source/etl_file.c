@@ -10,6 +10,7 @@
 #include "agent/source/etl_merge.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 /* A recording is replayed in two passes. The first hands over, marked `early`, every record that
  * tells who lives: a process or thread that lived all along may only be named in the rundown at the
@@ -403,9 +404,10 @@ static void set_about(struct etl_file *f)
                    log->build);
     (void)snprintf(
         a->detail, sizeof a->detail,
-        "%zu recording(s) of %llu buffers (%llu compressed) from %s, %lld ms, shifted by "
+        "%zu %s of %llu %s (%llu compressed) from %s, %lld ms, shifted by "
         "%lld s",
-        f->n_parts, (unsigned long long)buffers, (unsigned long long)compressed,
+        f->n_parts, plural(f->n_parts, "recording", "recordings"), (unsigned long long)buffers,
+        plural(buffers, "buffer", "buffers"), (unsigned long long)compressed,
         clk_format_utc(from, sizeof from, f->first_ns - f->shift_ns, 3),
         (long long)((f->last_ns - f->first_ns) / CLK_MS), (long long)(f->shift_ns / CLK_S));
 }

@@ -5,6 +5,7 @@
 
 #include "common/human.h"
 #include "common/ledger.h"
+#include "common/plural.h"
 
 static void copy(char *to, size_t size, struct str from)
 {
@@ -133,7 +134,8 @@ static void print_certificate(struct buf *out, const struct status *s)
         buf_printf(out, ", to be renewed %s", utc(next, s->renew_ns));
     }
     if (s->renew_why[0]) {
-        buf_printf(out, "; %llu tries failed, the last: ", (unsigned long long)s->renew_failed);
+        buf_printf(out, "; %llu %s failed, the last: ", (unsigned long long)s->renew_failed,
+                   plural(s->renew_failed, "try", "tries"));
         human_text(out, str_make(s->renew_why));
     }
     buf_put_str(out, "\n");
@@ -153,8 +155,9 @@ void status_print(struct buf *out, const struct status *s)
                (unsigned long long)status_missing(s, true), utc(when, s->started_ns));
     buf_put_str(out, "collector ");
     human_text(out, str_make(s->uplink));
-    buf_printf(out, " since %s, %llu batches wait\n", utc(when, s->uplink_since_ns),
-               (unsigned long long)s->queue_held);
+    buf_printf(out, " since %s, %llu %s\n", utc(when, s->uplink_since_ns),
+               (unsigned long long)s->queue_held,
+               plural(s->queue_held, "batch waits", "batches wait"));
     print_certificate(out, s);
     if (s->n_notes > 0) {
         const struct status_note *note = &s->notes[s->n_notes - 1];

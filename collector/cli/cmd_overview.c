@@ -6,6 +6,7 @@
 #include "collector/cli/link.h"
 #include "common/clk.h"
 #include "common/human.h"
+#include "common/plural.h"
 #include "common/sheet.h"
 #include "common/wire_overview.h"
 
@@ -213,9 +214,10 @@ static void put_fleet(struct buf *b, const struct wire_overview *o)
         b, "hosts      %" PRIu32 ": %" PRIu32 " connected, %" PRIu32 " silent, %" PRIu32 " ended",
         o->hosts, o->connected, o->silent, o->ended);
     if (o->clones) {
-        buf_printf(b, "; %" PRIu32 " clones", o->clones);
+        buf_printf(b, "; %" PRIu32 " %s", o->clones, plural(o->clones, "clone", "clones"));
     }
-    buf_printf(b, "\nprocesses  %" PRIu64 " on %" PRIu64 " CPUs\n", o->processes, o->cpus);
+    buf_printf(b, "\nprocesses  %" PRIu64 " on %" PRIu64 " %s\n", o->processes, o->cpus,
+               plural(o->cpus, "CPU", "CPUs"));
     if (o->hosts) {
         buf_put_str(b, "data       ");
         put_time(b, o->first_ns);
@@ -223,8 +225,9 @@ static void put_fleet(struct buf *b, const struct wire_overview *o)
         put_time(b, o->last_ns);
         buf_put_str(b, "\n");
     }
-    buf_printf(b, "received   %" PRIu64 " batches, %" PRIu64 " missing, %" PRIu64 " events lost\n",
-               o->batches, o->gaps, o->lost_events);
+    buf_printf(b, "received   %" PRIu64 " %s, %" PRIu64 " missing, %" PRIu64 " %s lost\n",
+               o->batches, plural(o->batches, "batch", "batches"), o->gaps, o->lost_events,
+               plural(o->lost_events, "event", "events"));
 }
 
 static void put_next(struct buf *b, const struct wire_overview *o)
@@ -271,8 +274,10 @@ static void put_disk(struct buf *b, const struct wire_overview *o)
     if (o->sealed_ns) {
         buf_put_str(b, "sealed     to ");
         put_time(b, o->sealed_ns);
-        buf_printf(b, ", %" PRIu64 " windows, %" PRIu64 " patches, %" PRIu64 " failures\n",
-                   o->sealed_windows, o->patches, o->seal_failures);
+        buf_printf(b, ", %" PRIu64 " %s, %" PRIu64 " %s, %" PRIu64 " %s\n", o->sealed_windows,
+                   plural(o->sealed_windows, "window", "windows"), o->patches,
+                   plural(o->patches, "patch", "patches"), o->seal_failures,
+                   plural(o->seal_failures, "failure", "failures"));
     }
     put_next(b, o);
     if (o->refusing) {

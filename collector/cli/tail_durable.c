@@ -7,6 +7,7 @@
 #include "collector/cli/tail_cursor.h"
 #include "common/clk.h"
 #include "common/os.h"
+#include "common/plural.h"
 #include "common/wire_feed.h"
 
 #define REPLY_MAX (4u << 20)
@@ -83,9 +84,10 @@ static enum err take(struct durable *d, const struct wire_poll_reply *reply, str
 
     if (reply->dropped_now) {
         d->dropped += reply->dropped_now;
-        fprintf(stderr,
-                "procfleet tail: up to %llu messages were dropped before they were asked for\n",
-                (unsigned long long)reply->dropped_now);
+        fprintf(stderr, "procfleet tail: up to %llu %s asked for\n",
+                (unsigned long long)reply->dropped_now,
+                plural(reply->dropped_now, "message was dropped before it was",
+                       "messages were dropped before they were"));
     }
     for (size_t i = 0; i < reply->n_updates && !e; i++) {
         e = tail_print(t, &reply->updates[i], INT64_MIN);

@@ -13,6 +13,7 @@
 #include "common/cur.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 #include "common/wire_feed.h"
 
 #define MESSAGE_MAX WIRE_FEED_UPDATE_MAX
@@ -138,8 +139,9 @@ static enum err fill(struct tail *t, struct tail_topic *topic, struct span s)
     }
     t->missed += s.missing;
     if (s.came || s.missing) {
-        fprintf(stderr, "procfleet tail: %llu messages of %s were missed and came again",
-                (unsigned long long)s.came, topic->name);
+        fprintf(stderr, "procfleet tail: %llu %s of %s %s missed and came again",
+                (unsigned long long)s.came, plural(s.came, "message", "messages"), topic->name,
+                plural(s.came, "was", "were"));
         if (s.missing) {
             fprintf(stderr, "; %llu more did not", (unsigned long long)s.missing);
         }
@@ -224,11 +226,10 @@ static void tell_unheard(struct tail *t)
     if (e) {
         fprintf(stderr, "procfleet tail: %s\n", why.text[0] ? why.text : err_text(e));
     } else if (info.hosts > heard) {
-        fprintf(
-            stderr,
-            "procfleet tail: %u of %u hosts were not heard yet; what one of them told meanwhile "
-            "is asked for when it is heard\n",
-            info.hosts - heard, info.hosts);
+        fprintf(stderr,
+                "procfleet tail: %u of %u %s not heard yet; what one of them told meanwhile "
+                "is asked for when it is heard\n",
+                info.hosts - heard, info.hosts, plural(info.hosts, "host was", "hosts were"));
     }
     buf_fini(&reply);
 }

@@ -7,6 +7,7 @@
 #include "collector/cli/fields.h"
 #include "common/clk.h"
 #include "common/human.h"
+#include "common/plural.h"
 #include "common/wire_overview.h"
 
 #define LINE_BYTES 4096u       /* of a line before it is put */
@@ -135,7 +136,7 @@ static void draw_fleet(const struct watch *w, struct screen *s, unsigned row, st
         buf_printf(b, " %u silent", o->silent);
         at = put(s, row, at, o->silent ? PAINT_BOLD | PAINT_YELLOW : PAINT_PLAIN, b);
         if (o->clones) {
-            buf_printf(b, " %u clones", o->clones);
+            buf_printf(b, " %u %s", o->clones, plural(o->clones, "clone", "clones"));
             at = put(s, row, at, PAINT_BOLD | PAINT_RED, b);
         }
         buf_printf(b, "  processes %" PRIu64, o->processes);

@@ -4,6 +4,7 @@
 
 #include "collector/cmd/cmd_pki.h"
 #include "common/os.h"
+#include "common/plural.h"
 #include "common/uuid.h"
 
 static const struct opt opts[] = {
@@ -40,7 +41,8 @@ static void say_next(const struct registry_meant *m)
         printf("revoked: user %s\n", m->who.name);
     }
     if (m->valid > 0) {
-        fprintf(stderr, "%zu valid certificate%s ended.\n", m->valid, m->valid > 1 ? "s" : "");
+        fprintf(stderr, "%zu valid %s ended.\n", m->valid,
+                plural(m->valid, "certificate", "certificates"));
     } else {
         fprintf(stderr, "The book knows no valid certificate of it; should there be any, it is "
                         "refused all the same.\n");

@@ -13,6 +13,7 @@
 #include "common/glob.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 #include "common/uuid.h"
 
 #define MEMORY_MAX ((size_t)1 << 30) /* of one host's window, decoded */
@@ -596,19 +597,18 @@ static void tell(const struct export *x)
 {
     uint64_t log = cmd_store_dir_bytes(&x->store, "wal");
 
-    fprintf(stderr, "%llu rows\n", (unsigned long long)x->rows);
+    fprintf(stderr, "%llu %s\n", (unsigned long long)x->rows, plural(x->rows, "row", "rows"));
     if (log > 0) {
         fprintf(stderr, "not sealed yet, and not here: a log of %llu bytes\n",
                 (unsigned long long)log);
     }
     if (x->gone > 0) {
-        fprintf(stderr, "%llu segments were dropped by age or size meanwhile\n",
-                (unsigned long long)x->gone);
+        fprintf(stderr, "%llu %s dropped by age or size meanwhile\n", (unsigned long long)x->gone,
+                plural(x->gone, "segment was", "segments were"));
     }
     if (x->damaged > 0) {
-        fprintf(stderr,
-                "%llu values are damaged and left out: see 'procfleet-collector store check'\n",
-                (unsigned long long)x->damaged);
+        fprintf(stderr, "%llu %s damaged and left out: see 'procfleet-collector store check'\n",
+                (unsigned long long)x->damaged, plural(x->damaged, "value is", "values are"));
     }
 }
 

@@ -9,6 +9,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 #include "common/uuid.h"
 
 static const struct opt opts[] = {
@@ -118,7 +119,8 @@ static void note_next(struct stats *s)
 
     buf_init(&b, 512);
     if (p->n > 0) {
-        buf_printf(&b, "%zu files go with the collector's next round: ", p->n);
+        buf_printf(&b, "%zu %s with the collector's next round: ", p->n,
+                   plural(p->n, "file goes", "files go"));
         human_bytes(&b, (int64_t)p->bytes);
     } else if (p->next_kind) {
         buf_printf(&b, "next to go: %s of %s, in about ", name_of(p->next_kind),
@@ -323,8 +325,9 @@ static enum err print_hosts(struct stats *s, struct errmsg *why)
         e = print_host(s->sheet, &rows.p[i]);
     }
     if (rows.gone + rows.unreadable > 0) {
-        snprintf(note, sizeof note, "%llu segments were dropped meanwhile, %llu cannot be read",
-                 (unsigned long long)rows.gone, (unsigned long long)rows.unreadable);
+        snprintf(note, sizeof note, "%llu %s dropped meanwhile, %llu cannot be read",
+                 (unsigned long long)rows.gone, plural(rows.gone, "segment was", "segments were"),
+                 (unsigned long long)rows.unreadable);
         sheet_note(s->sheet, str_make(note));
     }
     if (s->log_bytes > 0) {

@@ -8,6 +8,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 #define ROOM_WARN (1ULL << 30)
 
@@ -165,8 +166,9 @@ static void check_next(struct checkup *d, const struct kept *k)
                     "batches are refused until there is room");
     } else if (p->n > 0) {
         finding_say(d->all, "retention.next", FINDING_OK, "",
-                    "%zu files, %llu MiB, go with the collector's next round", p->n,
-                    (unsigned long long)(p->bytes >> 20));
+                    "%zu %s, %llu MiB, %s with the collector's next round", p->n,
+                    plural(p->n, "file", "files"), (unsigned long long)(p->bytes >> 20),
+                    plural(p->n, "goes", "go"));
     } else if (p->next_kind) {
         buf_init(&in, 64);
         human_ns(&in, p->next_in_ns);
@@ -189,10 +191,11 @@ static void check_damage(struct checkup *d, const struct kept *k)
                 bad ? "'procfleet-collector store check' tells more; with --repair, and the "
                       "collector stopped, it saves what is sound"
                     : "",
-                "%llu segments are missing, %llu cannot be read, %llu records of their list are "
+                "%llu %s missing, %llu cannot be read, %llu %s "
                 "damaged ('store check' verifies every byte)",
-                (unsigned long long)s->missing, (unsigned long long)s->unreadable,
-                (unsigned long long)s->damaged_records);
+                (unsigned long long)s->missing, plural(s->missing, "segment is", "segments are"),
+                (unsigned long long)s->unreadable, (unsigned long long)s->damaged_records,
+                plural(s->damaged_records, "record of the list is", "records of the list are"));
 }
 
 static void check_store(struct checkup *d, const char *dir)

@@ -5,6 +5,7 @@
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/net.h"
+#include "common/plural.h"
 #include "common/rpc.h"
 #include "common/wire_query.h"
 
@@ -115,29 +116,41 @@ static enum err talk(struct fleet *f, const char *address, struct errmsg *why)
     return e;
 }
 
-static void say_some(struct checkup *d, const char *check, const struct some *s, const char *none,
-                     const char *what, const char *fix)
+/* What is said of so many hosts. */
+struct words {
+    const char *check, *none, *one, *many, *fix;
+};
+
+static void say_some(struct checkup *d, const struct some *s, const struct words *w)
 {
     if (s->n == 0) {
-        finding_say(d->all, check, FINDING_OK, "", "%s", none);
+        finding_say(d->all, w->check, FINDING_OK, "", "%s", w->none);
     } else {
-        finding_say(d->all, check, FINDING_WARNING, fix, "%u %s: %s%s", s->n, what, s->names,
-                    s->n > NAMES_MAX ? ", …" : "");
+        finding_say(d->all, w->check, FINDING_WARNING, w->fix, "%u %s: %s%s", s->n,
+                    plural(s->n, w->one, w->many), s->names, s->n > NAMES_MAX ? ", …" : "");
     }
 }
 
 static void say_fleet(struct checkup *d, const struct fleet *f)
 {
+    static const struct words silent = {
+        "fleet.silent", "no host is silent", "host is silent", "hosts are silent",
+        "see on them 'systemctl status procfleet-agent' and 'procfleet-agent doctor'"};
+    static const struct words clocks = {
+        "fleet.clocks", "no clock is off by a second or more",
+        "host's clock is off by a second or more", "hosts' clocks are off by a second or more",
+        "run a time service there; 'procfleet hosts' shows by how much"};
+    static const struct words clones = {
+        "fleet.clones", "no identity is used twice", "identity is used by more than one machine",
+        "identities are used by more than one machine",
+        "enrol the copy anew: procfleet-agent enroll --force (docs/operating.md, Clones)"};
+
     finding_say(d->all, "fleet.answers", FINDING_OK, "",
-                "the collector answers: %u hosts, %u of them connected", f->hosts, f->connected);
-    say_some(d, "fleet.silent", &f->silent, "no host is silent", "hosts are silent",
-             "see on them 'systemctl status procfleet-agent' and 'procfleet-agent doctor'");
-    say_some(d, "fleet.clocks", &f->skewed, "no clock is off by a second or more",
-             "hosts' clocks are off by a second or more",
-             "run a time service there; 'procfleet hosts' shows by how much");
-    say_some(d, "fleet.clones", &f->cloned, "no identity is used twice",
-             "identities are used by more than one machine",
-             "enrol the copy anew: procfleet-agent enroll --force (docs/operating.md, Clones)");
+                "the collector answers: %u %s, %u of them connected", f->hosts,
+                plural(f->hosts, "host", "hosts"), f->connected);
+    say_some(d, &f->silent, &silent);
+    say_some(d, &f->skewed, &clocks);
+    say_some(d, &f->cloned, &clones);
 }
 
 /* Where what listens at `address` answers on this machine. */

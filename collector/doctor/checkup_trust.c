@@ -8,6 +8,7 @@
 #include "common/net.h"
 #include "common/net_probe.h"
 #include "common/os.h"
+#include "common/plural.h"
 
 #define DAYS_WARN  30
 #define DAYS_FAIL  7
@@ -52,7 +53,8 @@ static void say_end(struct checkup *d, const char *check, const char *what, int6
         finding_say(d->all, check, state, fix, "%s ended at %s", what, until);
     } else {
         finding_say(d->all, check, state, state == FINDING_OK ? "" : fix,
-                    "%s is good for %lld more days, until %s", what, (long long)days, until);
+                    "%s is good for %lld more %s, until %s", what, (long long)days,
+                    plural((uint64_t)days, "day", "days"), until);
     }
 }
 
@@ -133,15 +135,15 @@ static bool count_ending(void *ctx, const struct registry_cert *c)
 static void say_ending(struct checkup *d, const struct ending *x)
 {
     if (x->soon == 0) {
-        finding_say(d->all, "pki.agents", FINDING_OK, "",
-                    "of %u agents' certificates none is overdue for renewal", x->agents);
+        finding_say(d->all, "pki.agents", FINDING_OK, "", "of %u %s none is overdue for renewal",
+                    x->agents, plural(x->agents, "agent's certificate", "agents' certificates"));
         return;
     }
     finding_say(d->all, "pki.agents", FINDING_WARNING,
                 "see that these agents run and reach the ingest or enroll listener ('procfleet "
                 "hosts', 'procfleet-agent doctor' there), or revoke those that are gone",
-                "%u of %u agents should have renewed their certificates: %s%s", x->soon, x->agents,
-                x->names, x->named > NAMES_MAX ? ", …" : "");
+                "%u of %u %s should have renewed their certificates: %s%s", x->soon, x->agents,
+                plural(x->agents, "agent", "agents"), x->names, x->named > NAMES_MAX ? ", …" : "");
 }
 
 static void check_book(struct checkup *d)

@@ -19,6 +19,7 @@
 #include "collector/query/query_cells.h"
 #include "collector/query/query_ledger.h"
 #include "common/clk.h"
+#include "common/plural.h"
 
 #define EDGE_NS    (30 * CLK_S) /* a window may begin or end this far from the data */
 #define SILENT_NS  (90 * CLK_S) /* three heartbeats */
@@ -345,7 +346,8 @@ static void tell_coverage(char *text, size_t size, const struct query *q)
         }
     }
     if (hosts > LOST_HOSTS) {
-        add(text, size, ", and %zu more hosts with losses", hosts - LOST_HOSTS);
+        add(text, size, ", and %zu more %s with losses", hosts - LOST_HOSTS,
+            plural(hosts - LOST_HOSTS, "host", "hosts"));
     }
 }
 
@@ -423,11 +425,13 @@ static void used_finish(struct query *q, struct str *notes)
     a->damaged = used->damaged;
     a->partial |= used->damaged > 0 || used->folded > 0;
     if (used->damaged) {
-        notes[a->n_notes++] =
-            note_make(q,
-                      "%" PRIu32 " values on the collector's disk are damaged, one of %s: "
-                      "'procfleet-collector store check' names them",
-                      used->damaged, utc(when, used->damaged_ns));
+        notes[a->n_notes++] = note_make(q,
+                                        "%" PRIu32 " %s damaged, one of %s: "
+                                        "'procfleet-collector store check' tells more",
+                                        used->damaged,
+                                        plural(used->damaged, "value on the collector's disk is",
+                                               "values on the collector's disk are"),
+                                        utc(when, used->damaged_ns));
     }
     if (used->coarse_bucket_ns) {
         notes[a->n_notes++] = note_make(q, "samples are gone for data from %s on: sums of up to %s",

@@ -4,6 +4,7 @@
 
 #include "collector/query/query_cells.h"
 #include "common/clk.h"
+#include "common/plural.h"
 
 #define DAY_NS      (86400 * CLK_S)
 #define LOOKBACK_NS (60 * CLK_S) /* an agent's last batch may hold events or losses only */
@@ -71,8 +72,8 @@ static void judge_certificate(struct query *q, const struct query_span *s)
     }
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (left_ns <= steps[i] * DAY_NS) {
-            (void)snprintf(detail, sizeof detail, "%d day%s or less", (int)steps[i],
-                           steps[i] == 1 ? "" : "s");
+            (void)snprintf(detail, sizeof detail, "%d %s or less", (int)steps[i],
+                           plural((uint64_t)steps[i], "day", "days"));
             query_remark(q, QNOTE_CERTIFICATE, s, left_ns < 0 ? "it has ended" : detail);
             return;
         }

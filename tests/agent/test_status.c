@@ -177,6 +177,31 @@ static void what_is_printed_cannot_steer_a_terminal(void **state)
     buf_fini(&text);
 }
 
+static void one_of_a_thing_is_not_several(void **state)
+{
+    static const struct {
+        uint64_t n;
+        const char *waits, *tries;
+    } rows[] = {{0, ", 0 batches wait\n", "; 0 tries failed, the last: "},
+                {1, ", 1 batch waits\n", "; 1 try failed, the last: "},
+                {2, ", 2 batches wait\n", "; 2 tries failed, the last: "}};
+    struct buf text;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct status s = {.queue_held = rows[i].n,
+                           .certificate_end_ns = CLK_S,
+                           .renew_failed = rows[i].n,
+                           .renew_why = "refused"};
+
+        buf_init(&text, 8192);
+        status_print(&text, &s);
+        assert_non_null(strstr(buf_cstr(&text), rows[i].waits));
+        assert_non_null(strstr(buf_cstr(&text), rows[i].tries));
+        buf_fini(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_cause_is_told_and_no_second_loss),
         cmocka_unit_test(more_rows_than_there_is_room_for_are_left_out),
         cmocka_unit_test(what_is_printed_cannot_steer_a_terminal),
+        cmocka_unit_test(one_of_a_thing_is_not_several),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
