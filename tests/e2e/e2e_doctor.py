@@ -7,8 +7,17 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
+import time
 
-from fleet import BIN, Fleet, check, ensure
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "interop"))
+
+from fleet import BIN, Fleet, check, ensure  # noqa: E402
+from foreign_agent import S, Agent, enrolled  # noqa: E402
+
+OK, ALREADY_EXISTS, FAILED_PRECONDITION = 0, 6, 9
+GRACE = 15  # s that a boot which takes over may be a restart: CLONES_GRACE_NS
 
 
 def settings(fleet, **more):
@@ -75,16 +84,80 @@ def faults(fleet):
     fleet.run("procfleet-collector", "doctor", "--format", "poem", expect=2)
 
 
+def asked(fleet):
+    """Beside a collector that runs; warnings are exit code 0."""
+    tls = fleet.tls("operator")
+    return doctor(fleet, "--cert", tls["cert"], "--key", tls["key"])
+
+
+def says(found, what, detail, fix):
+    check(what, (found["state"], found["detail"]), ("warning", detail))
+    ensure("with what to do about it", fix in found["fix"], found)
+
+
+def stranger(fleet, name, ahead):
+    """A host whose wall clock is so many seconds ahead, known to within the exchange that measures it."""
+    agent = Agent(fleet, name, enrolled(fleet, name))
+    agent.ahead = int(ahead * S)
+    check("%s is greeted" % name, agent.hello(), (OK, []))
+    check("and measured", agent.heartbeat(), (OK, []))
+    check("and has sent", agent.push(agent.batch(1))[:2], (OK, False))
+    return agent
+
+
+def skewed(fleet):
+    strangers = [stranger(fleet, "exact", 0), stranger(fleet, "hasty", 0.5)]
+    check("half a second is nothing", asked(fleet)["fleet.clocks"]["detail"], "no clock is off by a second or more")
+    strangers.append(stranger(fleet, "late", -3600))
+    says(asked(fleet)["fleet.clocks"], "one clock is wrong", "1 host's clock is off by a second or more: late", "run a time service there")
+    strangers.append(stranger(fleet, "early", 1.5))
+    says(asked(fleet)["fleet.clocks"], "another, the other way", "2 hosts' clocks are off by a second or more: early, late",
+         "'procfleet hosts' shows by how much")
+    strangers[-2].ahead = 0
+    check("the first is set right", strangers[-2].heartbeat(), (OK, []))
+    says(asked(fleet)["fleet.clocks"], "and is no longer named", "1 host's clock is off by a second or more: early", "run a time service")
+    for i in range(5):
+        strangers.append(stranger(fleet, "wrong-%d" % i, 7200))
+    says(asked(fleet)["fleet.clocks"], "five are named", "6 hosts' clocks are off by a second or more: early, wrong-0, wrong-1, wrong-2, "
+         "wrong-3, …", "run a time service")
+    return strangers  # connected for as long as they are kept
+
+
+def cloned(fleet):
+    """A machine copied before it started, and one copied while it ran: the copy has its boot."""
+    twin = stranger(fleet, "twin", 0)
+    other = Agent(fleet, "twin", twin.host)
+    check("another boot under the same identity", other.hello(), (OK, []))
+    begun = time.monotonic()
+    first = stranger(fleet, "double", 0)
+    check("a boot that takes over may be a restart", asked(fleet)["fleet.clones"]["detail"], "no identity is used twice")
+    second = Agent(fleet, "double", first.host, first.boot)
+    check("the same boot again", second.hello(), (OK, []))
+    check("has a batch of its own under the first one's number", second.push(second.batch(1))[0], ALREADY_EXISTS)
+    says(asked(fleet)["fleet.clones"], "one identity is used twice", "1 identity is used by more than one machine: double",
+         "procfleet-agent enroll --force")
+    time.sleep(max(0, begun + GRACE + 1 - time.monotonic()))
+    check("the older boot is alive", twin.heartbeat(), (OK, []))
+    check("so the later one is refused", other.heartbeat(), (FAILED_PRECONDITION, ["clone"]))
+    says(asked(fleet)["fleet.clones"], "both are told", "2 identities are used by more than one machine: double, twin",
+         "enrol the copy anew: procfleet-agent enroll --force")
+    tls = fleet.tls("operator")
+    _, text, _ = fleet.run("procfleet-collector", "doctor", "--cert", tls["cert"], "--key", tls["key"], *settings(fleet))
+    ensure("for people, the fix below", "double, twin" in text and "procfleet-agent enroll --force" in text, text)
+    return [twin, other, first, second]
+
+
 def running(fleet):
     fleet.start_collector()
     agent = fleet.start_agent("patient")
     fleet.wait_for("the host", lambda: "patient" in fleet.hosts())
-    found = doctor(fleet, "--cert", fleet.tls("operator")["cert"], "--key", fleet.tls("operator")["key"])
+    found = asked(fleet)
     check("beside a collector that runs", states(found, "collector", "listen.ingest", "listen.query", "listen.events",
                                                  "listen.enroll", "data.write", "fleet.answers", "fleet.clones"),
           {"collector": "ok", "listen.ingest": "ok", "listen.query": "ok", "listen.events": "ok", "listen.enroll": "ok",
            "data.write": "ok", "fleet.answers": "ok", "fleet.clones": "ok"})
-    ensure("it has asked about the fleet", "1 hosts" in found["fleet.answers"]["detail"], found["fleet.answers"])
+    ensure("it has asked about the fleet", found["fleet.answers"]["detail"] == "the collector answers: 1 host, 1 of them connected",
+           found["fleet.answers"])
     found = doctor(fleet, "--cert", fleet.tls("patient")["cert"], "--key", fleet.tls("patient")["key"], expect=1)
     check("an agent may not ask", found["fleet.answers"]["state"], "failed")
     _, text, _ = fleet.run("procfleet-collector", "doctor", *settings(fleet))
@@ -93,12 +166,15 @@ def running(fleet):
     agent.wait()
 
     def silent():
-        asked = doctor(fleet, "--cert", fleet.tls("operator")["cert"], "--key", fleet.tls("operator")["key"])  # a warning is exit code 0
-        return asked["fleet.silent"] if asked["fleet.silent"]["state"] == "warning" else None
+        row = asked(fleet)["fleet.silent"]
+        return row if row["state"] == "warning" else None
 
     found = fleet.wait_for("a host to be silent", silent)
-    ensure("it names the silent host, and what to look at there", found["detail"] == "1 hosts are silent: patient" and
+    ensure("it names the silent host, and what to look at there", found["detail"] == "1 host is silent: patient" and
            "systemctl status procfleet-agent" in found["fix"], found)
+    kept = skewed(fleet) + cloned(fleet)
+    found = asked(fleet)["fleet.answers"]["detail"]
+    check("each identity is one host", found, "the collector answers: %d hosts, %d of them connected" % (len(kept) - 1, len(kept) - 2))
     fleet.collector.kill()
     fleet.collector.wait()
     found = doctor(fleet, "--cert", fleet.tls("operator")["cert"], "--key", fleet.tls("operator")["key"], "--collector",
