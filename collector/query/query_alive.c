@@ -53,7 +53,7 @@ enum err query_alive_fill(struct query_table *t, const struct query_span *s, boo
 {
     struct query_reach reach = {.since_ns = clk_add(s->until_ns, -RATE_NS)};
     struct store_range range = {.until_ns = s->until_ns, .made_since_ns = INT64_MIN};
-    struct store_instances all = {.since_ns = s->until_ns - 1, .until_ns = s->until_ns};
+    struct store_instances all = {.since_ns = clk_sub(s->until_ns, 1), .until_ns = s->until_ns};
     int64_t from = clk_add(s->until_ns, -ANNOUNCE_NS);
     enum err e;
 
@@ -70,7 +70,7 @@ enum err query_alive_fill(struct query_table *t, const struct query_span *s, boo
         e = store_each_instance(t->q->env->view, s->host, &all, take_ended, t);
     }
     if (!e && t->newest_ns == QUERY_NEVER) { /* nothing is sampled: all that is known of lives */
-        all.since_ns = s->until_ns - 1;
+        all.since_ns = clk_sub(s->until_ns, 1);
         e = store_each_instance(t->q->env->view, s->host, &all, take_any, t);
     }
     return e;

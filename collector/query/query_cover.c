@@ -88,13 +88,14 @@ static int64_t judge_span(struct query *q, const struct query_span *s, const str
         remark(q, QNOTE_MISSING, s, "it has %s to %s", utc(a, h->first_ns), utc(b, h->last_ns));
         return INT64_MAX;
     }
-    if (q->ask->since_ns && h->first_ns - EDGE_NS > s->since_ns && !(h->flags & BATCH_REPLAY)) {
+    if (q->ask->since_ns && clk_sub(h->first_ns, EDGE_NS) > s->since_ns &&
+        !(h->flags & BATCH_REPLAY)) {
         remark(q, QNOTE_BEGINS_LATE, s, "from %s on", utc(a, h->first_ns));
-        missing_ns = h->first_ns - s->since_ns;
+        missing_ns = clk_sub(h->first_ns, s->since_ns);
     }
-    if (!s->anchored && !ended && h->last_ns + EDGE_NS < until) {
+    if (!s->anchored && !ended && clk_add(h->last_ns, EDGE_NS) < until) {
         remark(q, QNOTE_ENDS_EARLY, s, "to %s", utc(a, h->last_ns));
-        missing_ns += until - h->last_ns;
+        missing_ns = clk_add(missing_ns, clk_sub(until, h->last_ns));
     }
     return missing_ns;
 }
@@ -128,7 +129,7 @@ static void judge_host(struct query *q, const struct query_span *s, const struct
     if (h->flags & BATCH_REPLAY) {
         remark(q, QNOTE_REPLAY, s, "%s %s", h->flags & BATCH_LAST ? "ended" : "so far up to",
                utc(a, h->last_ns));
-    } else if (s->anchored && host_now(q, h) - h->last_ns > SILENT_NS) {
+    } else if (s->anchored && clk_sub(host_now(q, h), h->last_ns) > SILENT_NS) {
         remark(q, QNOTE_SILENT, s, "%s", utc(a, h->last_ns));
     }
 }

@@ -108,7 +108,7 @@ static enum err row_add(struct tree *t, size_t i, struct wire_row *row)
     }
     *row = (struct wire_row){.values = values, .when_ns = inst->seen_ns, .depth = t->depth[i] - 1};
     if (inst->seen_ns == QUERY_NEVER) {
-        row->when_ns = t->s->until_ns - 1;
+        row->when_ns = clk_sub(t->s->until_ns, 1);
     }
     row->info.id = inst->id;
     if (inst->info) {

@@ -404,6 +404,23 @@ static void it_comes_in_pages_and_the_figure_with_the_first(void **state)
     query_answer_fini(&b);
 }
 
+static void a_window_as_wide_as_numbers_go_has_hardly_anything(void **state)
+{
+    static const struct wire_query rows[] = {{.since_ns = INT64_MIN + 5, .until_ns = LAB_NS(1000)},
+                                             {.since_ns = INT64_MIN}};
+
+    (void)state;
+    put(1, 900, 10);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        ask_about(QUERY_COVERAGE, &rows[i]);
+        assert_int_equal(a.data.n_coverage, 1);
+        assert_int_equal(a.data.coverage[0].ppm, 0);
+        assert_true(a.data.partial);
+    }
+    ask_about(QUERY_PROCESSES, &(struct wire_query){.until_ns = INT64_MIN, .exited = true});
+    assert_int_equal(a.data.n_rows, 0);
+}
+
 static void every_answer_ends_with_the_figure(void **state)
 {
     static const enum query_kind kinds[] = {QUERY_TOP, QUERY_PROCESSES, QUERY_HISTORY,
@@ -466,6 +483,7 @@ int main(void)
         TEST(the_last_words_of_an_agent_count_though_they_have_no_time),
         TEST(every_stage_is_told_when_asked_for),
         TEST(it_comes_in_pages_and_the_figure_with_the_first),
+        TEST(a_window_as_wide_as_numbers_go_has_hardly_anything),
         TEST(every_answer_ends_with_the_figure),
     };
 
