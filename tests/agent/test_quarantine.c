@@ -294,8 +294,7 @@ static void a_failing_disk_costs_the_batch_and_is_counted(void **state)
         }
         quarantine_close(q);
         fio_fault_destroy(fault);
-        support_remove_dir(dir);
-        support_temp_dir(dir, sizeof dir);
+        support_empty_dir(dir);
     }
 }
 

@@ -11,20 +11,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static enum err try_open(struct spool **out, const struct fio *fio, struct errmsg *why)
 {
     struct spool_conf conf = {.disk = {dir, fio, SPOOL_BYTES_MIN, 3600 * CLK_S},
@@ -480,7 +466,8 @@ static void every_failing_allocation_at_opening_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) \
+    cmocka_unit_test_prestate_setup_teardown(name, support_dir_setup, support_dir_teardown, dir)
         T(batches_leave_in_order_and_the_end_is_told),
         T(batches_are_done_with_in_any_order_and_the_rest_comes_again),
         T(stream_and_numbers_go_on_after_a_restart),

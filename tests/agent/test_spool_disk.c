@@ -338,8 +338,7 @@ static void above_the_limit_samples_go_before_events_and_all_is_told(void **stat
             assert_int_equal(s.events, put_n * RIG_EVENTS);
         }
         spool_disk_close(d);
-        support_remove_dir(dir);
-        support_temp_dir(dir, sizeof dir);
+        support_empty_dir(dir);
     }
 }
 
@@ -372,15 +371,6 @@ static char *segment_path(unsigned number)
 
     (void)snprintf(path, sizeof path, "%s/spool-%016x.seg", dir, number);
     return path;
-}
-
-static void write_file(const char *path, const uint8_t *p, size_t n)
-{
-    FILE *f = os_fopen(path, "wb");
-
-    assert_non_null(f);
-    assert_int_equal(fwrite(p, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
 }
 
 /* What three batches leave behind. */
@@ -422,8 +412,8 @@ static void free_three(struct left *l)
 static struct spool_disk *open_cut(const struct left *l, size_t cut, size_t mark_n)
 {
     err_ignore(os_remove(segment_path(2)));
-    write_file(segment_path(1), l->segment, cut);
-    write_file(mark_path(), l->mark, mark_n);
+    support_write_file(segment_path(1), l->segment, cut);
+    support_write_file(mark_path(), l->mark, mark_n);
     return open_small();
 }
 
@@ -507,7 +497,7 @@ static void a_mark_from_before_the_last_commits_changes_nothing(void **state)
     d = open_small();
     put(d, 2);
     spool_disk_close(d);
-    write_file(mark_path(), mark, n);
+    support_write_file(mark_path(), mark, n);
     mem_free(mark);
     d = open_small();
     assert_int_equal(spool_disk_stream(d), stream);
@@ -550,7 +540,7 @@ static void every_flipped_bit_is_found_and_costs_one_batch_at_most(void **state)
         enum err e;
 
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        write_file(segment_path(1), bytes, n);
+        support_write_file(segment_path(1), bytes, n);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         e = spool_disk_open(&d, &conf, &why);
         assert_ok(e);
@@ -572,7 +562,7 @@ static void other_files_are_left_alone(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         (void)snprintf(path, sizeof path, "%s/%s", dir, names[i]);
-        write_file(path, (const uint8_t *)"x", 1);
+        support_write_file(path, (const uint8_t *)"x", 1);
     }
     d = open_small();
     put(d, 1);
@@ -591,7 +581,7 @@ static void a_newer_format_is_refused_and_kept(void **state)
     (void)state;
     buf_init(&b, 1 << 10);
     spool_header_put(&b, &(struct spool_header){.detail = 9, .number = 1, .first_seq = 1});
-    write_file(segment_path(1), b.p, b.n);
+    support_write_file(segment_path(1), b.p, b.n);
     buf_fini(&b);
     assert_err(spool_disk_open(&d, &conf, &why), ERR_VERSION);
     assert_true(os_exists(segment_path(1)));
@@ -624,8 +614,7 @@ static void every_failing_operation_loses_nothing_that_was_committed(void **stat
         assert_int_equal(take_all(d, seqs, 64), good + 2);
         spool_disk_close(d);
         fio_fault_destroy(fault);
-        support_remove_dir(dir);
-        support_temp_dir(dir, sizeof dir);
+        support_empty_dir(dir);
     }
 }
 
@@ -660,8 +649,7 @@ static void a_power_cut_loses_nothing_that_was_committed(void **state)
         check_all(seqs, found, 1);
         spool_disk_close(d);
         buf_fini(&b);
-        support_remove_dir(dir);
-        support_temp_dir(dir, sizeof dir);
+        support_empty_dir(dir);
     }
 }
 

@@ -420,21 +420,6 @@ static void dump(struct buf *out)
     assert_ok(out->bad);
 }
 
-static enum err remove_one(void *ctx, const char *name)
-{
-    char *path = os_path_join(x.cat_dir, name);
-    enum err e = path ? os_remove(path) : ERR_NOMEM;
-
-    (void)ctx;
-    mem_free(path);
-    return e;
-}
-
-static void remove_files(void)
-{
-    assert_ok(os_list_dir(x.cat_dir, remove_one, NULL));
-}
-
 static void deleted_and_made_anew_it_is_the_same(void **state)
 {
     struct catalogue_stats before, after;
@@ -453,7 +438,7 @@ static void deleted_and_made_anew_it_is_the_same(void **state)
     assert_true(before.instances > 600 && before.running >= 3 * 140 && before.bytes > 100000);
     assert_int_equal(before.failed + before.damaged + before.refused + before.rebuilt, 0);
     catalogue_close(x.c);
-    remove_files();
+    support_empty_dir(x.cat_dir);
     open_catalogue(true);
     follow();
     dump(&anew);
@@ -699,13 +684,13 @@ static void opening_survives_every_allocation_failing(void **state)
     seal_fleet(T0, 1);
     catalogue_close(x.c);
     x.c = NULL;
-    remove_files();
+    support_empty_dir(x.cat_dir);
     l = manifest_view(x.m);
     assert_ok(manifest_seg(l, 0, &seg)); /* stays open */
     assert_ok(catalogue_open(&x.c, &conf, l, NULL));
     catalogue_close(x.c);
     x.c = NULL;
-    remove_files();
+    support_empty_dir(x.cat_dir);
     before = mem_live();
     for (long i = 0; e || i < 400; i++) {
         mem_fail_after(i);

@@ -20,20 +20,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static const char *path_in(const char *name)
 {
     static char path[512];
@@ -433,13 +419,7 @@ static void make_store(void)
 
     rig_init(&rig);
     rig_open(&rig);
-    for (unsigned i = 0; i < BATCHES; i++) {
-        struct rig_batch b;
-
-        rig_batch(&b, g, 10);
-        assert_ok(rig_put(&rig, &b));
-        rig_batch_fini(&b);
-    }
+    rig_put_next(&rig, g, BATCHES);
     rig_set_now(RIG_T0 + 24 * WINDOW_NS);
     assert_ok(store_seal_now(rig.store, rig_now()));
     all = read_store(false, &used);
@@ -474,7 +454,8 @@ static void make(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest maker[] = {T(make)};
     const struct CMUnitTest tests[] = {
         T(format_2_of_the_log_is_read),

@@ -11,20 +11,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static void sample(struct head_record list[2])
 {
     memset(list, 0, 2 * sizeof *list);
@@ -166,7 +152,8 @@ static void a_file_of_format_1_is_read(void **state)
     mem_free(p);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
 
 int main(void)
 {

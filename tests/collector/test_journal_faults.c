@@ -32,25 +32,6 @@ static const char *newest_path(void)
     return path;
 }
 
-static void write_file(const char *path, const void *p, size_t n)
-{
-    struct fio_file *f;
-
-    err_ignore(os_remove(path));
-    assert_ok(fio_os()->create(NULL, &f, path));
-    assert_ok(fio_os()->write(NULL, f, 0, p, n));
-    fio_os()->close(NULL, f);
-}
-
-static enum err remove_one(void *ctx, const char *name)
-{
-    char path[600];
-
-    (void)ctx;
-    snprintf(path, sizeof path, "%s/%s", journal_rig_dir, name);
-    return os_remove(path);
-}
-
 /* -- damage -- */
 
 static void a_torn_tail_of_any_length_is_cut_off(void **state)
@@ -71,7 +52,7 @@ static void a_torn_tail_of_any_length_is_cut_off(void **state)
     path = newest_path();
     assert_ok(os_read_file(&p, &n, path, 1 << 20));
     for (size_t cut = kept; cut < n; cut++) {
-        write_file(path, p, cut);
+        support_write_file(path, p, cut);
         j = journal_rig_open();
         assert_int_equal(journal_epoch(j), epoch);
         assert_int_equal(journal_rig_count(j), 1);
@@ -103,7 +84,7 @@ static void a_file_torn_while_it_began_is_as_if_it_never_was(void **state)
         char path[400];
 
         snprintf(path, sizeof path, "%s/feed-00000000000000ff.log", journal_rig_dir);
-        write_file(path, p, cut);
+        support_write_file(path, p, cut);
         j = journal_rig_open();
         assert_int_equal(journal_epoch(j), epoch);
         assert_int_equal(journal_rig_count(j), 1);
@@ -164,9 +145,9 @@ static void every_bit_flip_is_noticed_and_gives_no_number_twice(void **state)
         size_t got = 0;
         struct buf b;
 
-        assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+        support_empty_dir(journal_rig_dir);
         p[at] ^= (uint8_t)(1 << at % 8);
-        write_file(path, p, n);
+        support_write_file(path, p, n);
         p[at] ^= (uint8_t)(1 << at % 8);
         j = journal_rig_open();
         buf_init(&b, 1 << 20);
@@ -210,7 +191,7 @@ static void a_newer_version_is_refused_and_named(void **state)
     b.n -= 8;
     buf_put_u64le(&b, sum);
     snprintf(path, sizeof path, "%s/feed-0000000000000001.log", journal_rig_dir);
-    write_file(path, b.p, b.n);
+    support_write_file(path, b.p, b.n);
     assert_err(journal_open(&j, &conf, &why), ERR_VERSION);
     assert_non_null(strstr(why.text, path));
     buf_fini(&b);
@@ -230,7 +211,7 @@ static void a_payload_that_rots_is_told(void **state)
     journal_rig_add_synced(j, 1, 2);
     assert_ok(os_read_file(&p, &n, newest_path(), 1 << 20));
     p[n - 20] ^= 4;
-    write_file(newest_path(), p, n);
+    support_write_file(newest_path(), p, n);
     mem_free(p);
     buf_init(&b, 1 << 20);
     assert_ok(journal_next(j, &from, NULL, NULL, &r, &b));
@@ -252,7 +233,7 @@ static void rot_newest_head(void)
         assert_true(at > 0);
     }
     p[at + 60] ^= 4;
-    write_file(newest_path(), p, n);
+    support_write_file(newest_path(), p, n);
     mem_free(p);
 }
 
@@ -308,7 +289,7 @@ static void after_any_failing_operation_the_next_sync_works(void **state)
         }
         journal_close(j);
         fio_fault_destroy(fault);
-        assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+        support_empty_dir(journal_rig_dir);
     }
 }
 
@@ -339,7 +320,7 @@ static void what_was_synced_survives_loss_of_power(void **state)
         }
         assert_true(journal_rig_count_batch(j, synced + 1) <= 1);
         journal_close(j);
-        assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+        support_empty_dir(journal_rig_dir);
     }
 }
 
@@ -391,7 +372,7 @@ static void opening_and_writing_survive_every_failing_allocation(void **state)
         assert_int_equal(mem_live(), live);
         assert_true(n < 200);
         if (!done) {
-            assert_ok(os_list_dir(journal_rig_dir, remove_one, NULL));
+            support_empty_dir(journal_rig_dir);
         }
     }
 }

@@ -20,40 +20,6 @@
 static struct rig rig;
 static struct fio_fault *log_fault;
 
-static int setup(void **state)
-{
-    (void)state;
-    rig_init(&rig);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rig_fini(&rig);
-    return 0;
-}
-
-static void put_n(struct fleetgen *g, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct rig_batch b;
-
-        rig_batch(&b, g, 10);
-        assert_ok(rig_put(&rig, &b));
-        rig_batch_fini(&b);
-    }
-}
-
-/* n batches of a fresh host, from RIG_T0 on. */
-static void put_host(uint64_t seed, size_t n)
-{
-    struct fleetgen *g = rig_host(seed);
-
-    put_n(g, n);
-    fleetgen_destroy(g);
-}
-
 static struct store_stats stats_now(void)
 {
     struct store_stats stats;
@@ -90,7 +56,7 @@ static void a_window_is_sealed_after_its_end_and_stays_in_the_answers(void **sta
 {
     (void)state;
     rig_open(&rig);
-    put_host(1, PER_WINDOW + 10);
+    rig_put_host(&rig, 1, PER_WINDOW + 10);
     rig_set_now(RIG_T0 + WINDOW_NS + 29 * CLK_S); /* what is under way may still come */
     assert_ok(store_seal_now(rig.store, NOW));
     assert_int_equal(room_now().sealed_windows, 0);
@@ -145,7 +111,7 @@ static void log_files_go_when_all_that_is_in_them_is_sealed(void **state)
 {
     (void)state;
     rig_open(&rig);
-    put_host(1, 5 * PER_WINDOW);
+    rig_put_host(&rig, 1, 5 * PER_WINDOW);
     assert_in_range(stats_now().log_files, 5, 6);
     rig_set_now(RIG_T0 + 5 * WINDOW_NS);
     assert_ok(store_seal_now(rig.store, NOW));
@@ -163,7 +129,7 @@ static void late_data_waits_a_minute_and_becomes_a_patch(void **state)
     for (size_t i = 0; i < COUNT_OF(late); i++) {
         rig_batch(&late[i], g, 10);
     }
-    put_n(g, PER_WINDOW);
+    rig_put_next(&rig, g, PER_WINDOW);
     rig_set_now(RIG_T0 + WINDOW_NS + 30 * CLK_S);
     assert_ok(store_seal_now(rig.store, NOW));
     for (size_t i = 0; i < COUNT_OF(late); i++) {
@@ -329,8 +295,8 @@ static void sealing_survives_every_failing_file_operation(void **state)
         rig.conf.fio = fio_fault_fio(f);
         rig.conf.seal_poll_ns = 3600 * CLK_S;
         rig_open(&rig);
-        put_host(1, 3);
-        put_host(2, 3);
+        rig_put_host(&rig, 1, 3);
+        rig_put_host(&rig, 2, 3);
         fio_fault_fail(f, FIO_ALL, n, ERR_IO, false);
         e = store_seal_now(rig.store, INT64_MAX);
         fio_fault_fail(f, FIO_ALL, -1, ERR_OK, false);
@@ -370,8 +336,8 @@ static void a_power_cut_at_any_moment_of_sealing_neither_loses_nor_doubles(void 
             rig.conf.fio = fio_fault_fio(f);
             rig.conf.seal_poll_ns = 3600 * CLK_S;
             rig_open(&rig);
-            put_host(1, 3);
-            put_host(2, 3);
+            rig_put_host(&rig, 1, 3);
+            rig_put_host(&rig, 2, 3);
             fio_fault_fail(f, FIO_ALL, n, ERR_IO, true);
             e = store_seal_now(rig.store, INT64_MAX);
             fio_fault_power_cut(f, (enum fio_fault_keep)keep, (uint64_t)n);
@@ -400,7 +366,7 @@ static void sealing_survives_every_allocation_failing(void **state)
         rig_init(&rig);
         rig.conf.seal_poll_ns = 3600 * CLK_S;
         rig_open(&rig);
-        put_host(1, 3);
+        rig_put_host(&rig, 1, 3);
         assert_ok(store_seal_now(rig.store, NOW)); /* what the thread does once */
         mem_fail_after(n);
         e = store_seal_now(rig.store, INT64_MAX);
@@ -423,8 +389,8 @@ static void hosts_with_sealed_data_only_are_known_after_reopening(void **state)
 
     (void)state;
     rig_open(&rig);
-    put_host(1, 3);
-    put_host(2, 1);
+    rig_put_host(&rig, 1, 3);
+    rig_put_host(&rig, 2, 1);
     assert_ok(store_seal_now(rig.store, INT64_MAX));
     before = host_named("gen-1");
     for (size_t i = 0; i < COUNT_OF(lost); i++) {
@@ -483,16 +449,16 @@ static void a_host_goes_when_retention_dropped_all_of_it(void **state)
         rig.conf.retain.age_ns[k] = 2 * 3600 * CLK_S;
     }
     rig_open(&rig);
-    put_host(1, 3);
+    rig_put_host(&rig, 1, 3);
     for (int i = 0; i < 4; i++) { /* a quarter of an hour each */
-        put_n(g, 90);
+        rig_put_next(&rig, g, 90);
         rig_set_now(RIG_T0 + (i + 1) * 900 * CLK_S + 31 * CLK_S);
         assert_ok(store_seal_now(rig.store, NOW));
     }
     assert_non_null(host_named("gen-1").name);
     rig_set_now(RIG_T0 + 2 * 3600 * CLK_S + 4 * WINDOW_NS);
     assert_ok(store_seal_now(rig.store, INT64_MAX));
-    put_n(g, 1);
+    rig_put_next(&rig, g, 1);
     assert_ok(store_seal_now(rig.store, INT64_MAX));
     assert_true(stats_now().dropped_batches >= 3);
     for (int life = 0; life < 2; life++) {
@@ -525,7 +491,7 @@ static void a_view_keeps_what_was_sealed_and_dropped_since(void **state)
         rig.conf.retain.age_ns[k] = 3600 * CLK_S;
     }
     rig_open(&rig);
-    put_host(1, 3);
+    rig_put_host(&rig, 1, 3);
     assert_ok(store_view_open(&before, rig.store));
     assert_ok(store_seal_now(rig.store, INT64_MAX));
     assert_ok(store_view_open(&sealed, rig.store));
@@ -555,7 +521,7 @@ static void joined_segments_of_an_idle_collector_are_dropped(void **state)
     }
     rig_open(&rig);
     for (int i = 0; i < 3; i++) {
-        put_n(g, PER_WINDOW);
+        rig_put_next(&rig, g, PER_WINDOW);
         assert_ok(store_seal_now(rig.store, INT64_MAX));
     }
     assert_int_equal(room_now().kind[SEG_REST].files, 3);
@@ -577,7 +543,7 @@ static void closing_seals_nothing(void **state)
 {
     (void)state;
     rig_open(&rig);
-    put_host(1, 3);
+    rig_put_host(&rig, 1, 3);
     rig_set_now(RIG_T0 + 3600 * CLK_S); /* due, but who closes does not want to wait */
     rig_close(&rig);
     rig_set_now(RIG_T0);
@@ -602,7 +568,7 @@ static void a_lower_age_doubles_nothing_after_reopening(void **state)
     for (int i = 0; i < 36; i++) {
         (void)fleetgen_batch(g, 900);
     }
-    put_n(g, 3);
+    rig_put_next(&rig, g, 3);
     assert_ok(store_seal_now(rig.store, INT64_MAX));
     for (size_t i = 0; i < COUNT_OF(ages_ns); i++) {
         rig_close(&rig);
@@ -641,7 +607,7 @@ static void what_was_reported_as_not_stored_is_not_sealed(void **state)
     rig.conf.fio = fio_fault_fio(log_fault);
     rig.conf.seal_poll_ns = 3600 * CLK_S;
     rig_open(&rig);
-    put_n(g, 3);
+    rig_put_next(&rig, g, 3);
     rig_close(&rig);
     rig.conf.now_ns = now_after_the_log_failed;
     rig_open(&rig);
@@ -714,7 +680,7 @@ static void readers_see_every_batch_once_while_it_is_sealed(void **state)
     rig_open(&rig);
     assert_ok(os_thread_start(&t, "reader", read_for_ever, &r));
     for (int i = 0; i < 30; i++) {
-        put_n(g, 8);
+        rig_put_next(&rig, g, 8);
         assert_ok(store_seal_now(rig.store, i % 3 ? INT64_MAX : NOW));
     }
     atomic_store(&r.stop, true);
@@ -724,7 +690,7 @@ static void readers_see_every_batch_once_while_it_is_sealed(void **state)
     fleetgen_destroy(g);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_prestate_setup_teardown(f, rig_setup, rig_teardown, &rig)
 
 int main(void)
 {

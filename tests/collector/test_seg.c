@@ -18,20 +18,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static struct seg *open_it(const struct seg_info *info)
 {
     struct errmsg why = {""};
@@ -457,7 +443,8 @@ static void a_damaged_value_among_those_read_together_is_alone(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest tests[] = {
         T(a_name_tells_kind_window_and_number),
         T(hosts_and_spans_are_read_as_written),

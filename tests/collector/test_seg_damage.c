@@ -13,20 +13,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 /* -- one file in memory, read as any name -- */
 
 struct fio_file {
@@ -361,8 +347,7 @@ static void a_writer_that_fails_leaves_nothing(void **state)
         }
         assert_int_equal(k, 6); /* five operations failed */
         fio_fault_destroy(f);
-        support_remove_dir(dir);
-        assert_ok(os_mkdirs(dir, true));
+        support_empty_dir(dir);
     }
 }
 
@@ -416,8 +401,7 @@ static void a_power_cut_leaves_no_torn_segment(void **state)
         if (!e || os_exists(path_in(name))) {
             assert_int_equal(values_after(&old, true), seg_rig_values());
         }
-        support_remove_dir(dir);
-        assert_ok(os_mkdirs(dir, true));
+        support_empty_dir(dir);
     }
 }
 
@@ -502,7 +486,8 @@ static void every_allocation_may_fail(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest tests[] = {
         T(a_sound_segment_verifies),
         T(every_bit_flip_is_detected),

@@ -15,36 +15,14 @@
 
 static struct rig rig;
 
-static int setup(void **state)
+/* Puts the first n batches of a host of its own; the last of them is *last. */
+static void put_first(struct rig_batch *last, size_t n)
 {
-    (void)state;
-    rig_init(&rig);
-    return 0;
-}
+    struct fleetgen *g = rig_host(1);
 
-static int teardown(void **state)
-{
-    (void)state;
-    rig_fini(&rig);
-    return 0;
-}
-
-/* Puts n batches of a fresh host with this seed; the last one is left in *last when asked for. */
-static void put_many(uint64_t seed, size_t n, struct rig_batch *last)
-{
-    struct fleetgen *g = rig_host(seed);
-
-    for (size_t i = 0; i < n; i++) {
-        struct rig_batch b;
-
-        rig_batch(&b, g, 10);
-        assert_ok(rig_put(&rig, &b));
-        if (last && i + 1 == n) {
-            *last = b;
-        } else {
-            rig_batch_fini(&b);
-        }
-    }
+    rig_put_next(&rig, g, n - 1);
+    rig_batch(last, g, 10);
+    assert_ok(rig_put(&rig, last));
     fleetgen_destroy(g);
 }
 
@@ -55,7 +33,7 @@ static void a_stored_batch_is_in_the_answers_and_after_reopening(void **state)
 
     (void)state;
     rig_open(&rig);
-    put_many(1, 3, &b);
+    put_first(&b, 3);
     for (int life = 0; life < 3; life++) {
         assert_int_equal(rig_count(&rig, &b.head), 1);
         assert_int_equal(rig_count_all(&rig), 3);
@@ -82,7 +60,7 @@ static void a_repeat_is_a_duplicate_before_and_after_reopening(void **state)
 
     (void)state;
     rig_open(&rig);
-    put_many(1, 1, &b);
+    put_first(&b, 1);
     assert_err(rig_put(&rig, &b), ERR_EXISTS);
     assert_ok(store_view_open(&v, rig.store));
     assert_int_equal(store_view_host(v, 0)->duplicates, 1);
@@ -164,8 +142,8 @@ static void a_host_beyond_the_limit_is_refused(void **state)
     (void)state;
     rig.conf.hosts_max = 2;
     rig_open(&rig);
-    put_many(1, 1, NULL);
-    put_many(2, 1, NULL);
+    rig_put_host(&rig, 1, 1);
+    rig_put_host(&rig, 2, 1);
     g = rig_host(3);
     rig_batch(&b, g, 10);
     assert_err(rig_put(&rig, &b), ERR_FULL);
@@ -274,18 +252,14 @@ static size_t log_files(void)
 static void sealed_batches_leave_head_and_log_and_stay_duplicates(void **state)
 {
     struct fleetgen *g = rig_host(1);
-    struct rig_batch first, b;
+    struct rig_batch first;
     struct store_stats stats;
 
     (void)state;
     rig_open(&rig);
     rig_batch(&first, g, 10);
     assert_ok(rig_put(&rig, &first));
-    for (size_t i = 0; i < 199; i++) { /* 2,000 s: the log changes files every 300 s */
-        rig_batch(&b, g, 10);
-        assert_ok(rig_put(&rig, &b));
-        rig_batch_fini(&b);
-    }
+    rig_put_next(&rig, g, 199); /* 2,000 s: the log changes files every 300 s */
     rig_set_now(RIG_T0 + 1500 * SECOND);
     assert_ok(store_seal_now(rig.store, rig_now())); /* five windows of thirty */
     assert_in_range(log_files(), 2, 3);
@@ -312,9 +286,9 @@ static void a_view_does_not_change_while_batches_come_and_go(void **state)
 
     (void)state;
     rig_open(&rig);
-    put_many(1, 5, NULL);
+    rig_put_host(&rig, 1, 5);
     assert_ok(store_view_open(&v, rig.store));
-    put_many(2, 200, NULL);
+    rig_put_host(&rig, 2, 200);
     assert_ok(store_seal_now(rig.store, INT64_MAX)); /* takes all out of the head */
     assert_int_equal(store_view_hosts(v), 1);
     assert_int_equal(store_view_host(v, 0)->batches, 5);
@@ -357,7 +331,7 @@ static void readers_beside_the_writer_see_whole_batches(void **state)
     rig_open(&rig);
     assert_ok(os_thread_start(&t, "reader", read_for_ever, &r));
     for (uint64_t host = 1; host <= 4; host++) {
-        put_many(host, 75, NULL);
+        rig_put_host(&rig, host, 75);
         assert_ok(store_seal_now(rig.store, RIG_T0 + 600 * SECOND));
     }
     atomic_store(&r.stop, true);
@@ -404,7 +378,7 @@ static void stored_batches_are_told_in_order_and_not_again_by_recovery(void **st
     rig.conf.on_stored = on_stored;
     rig.conf.ctx = &h;
     rig_open(&rig);
-    put_many(1, 20, NULL);
+    rig_put_host(&rig, 1, 20);
     rig_close(&rig);
     assert_int_equal(h.n, 20);
     rig_open(&rig);
@@ -420,7 +394,7 @@ static void closing_commits_what_waits_and_calls_back_once(void **state)
     (void)state;
     rig.conf.commit_gather_ns = 3600 * SECOND;
     rig_open(&rig);
-    put_many(2, 1, NULL); /* the first commit is at once, the next one never by time */
+    rig_put_host(&rig, 2, 1); /* the first commit is at once, the next one never by time */
     for (size_t i = 0; i < 50; i++) {
         struct rig_batch b;
 
@@ -447,7 +421,7 @@ static void many_waiting_batches_share_a_commit(void **state)
     (void)state;
     rig.conf.commit_gather_ns = 3600 * SECOND;
     rig_open(&rig);
-    put_many(2, 1, NULL);
+    rig_put_host(&rig, 2, 1);
     for (size_t i = 0; i < 100; i++) {
         struct rig_batch b;
 
@@ -484,8 +458,8 @@ static void opening_survives_every_allocation_failing(void **state)
 
     (void)state;
     rig_open(&rig);
-    put_many(1, 20, NULL);
-    put_many(2, 3, NULL);
+    rig_put_host(&rig, 1, 20);
+    rig_put_host(&rig, 2, 3);
     rig_close(&rig);
     held = mem_live();
     for (long n = 0;; n++) {
@@ -657,7 +631,7 @@ static void monotonic_stamps_that_spans_could_wrap_are_refused(void **state)
     fleetgen_destroy(g);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_prestate_setup_teardown(f, rig_setup, rig_teardown, &rig)
 
 int main(void)
 {

@@ -546,11 +546,7 @@ static void a_scan_without_rows_keeps_its_deadline(void **state)
     rig_init(&rig);
     rig_open(&rig);
     for (int sealed = 0; sealed < 2; sealed++) {
-        struct rig_batch b;
-
-        rig_batch(&b, g, 10);
-        assert_ok(rig_put(&rig, &b));
-        rig_batch_fini(&b);
+        rig_put_next(&rig, g, 1);
         assert_ok(store_view_open(&v, rig.store));
         ask.deadline = range.deadline = NULL;
         assert_ok(store_scan_cells(v, 0, &ask, no_row, NULL, NULL));

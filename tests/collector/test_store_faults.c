@@ -11,20 +11,6 @@
 
 static struct rig rig;
 
-static int setup(void **state)
-{
-    (void)state;
-    rig_init(&rig);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rig_fini(&rig);
-    return 0;
-}
-
 struct failure {
     unsigned calls;
     struct errmsg why;
@@ -196,7 +182,7 @@ static void every_acknowledged_batch_survives_a_power_cut_once(void **state)
     }
     fleetgen_destroy(g);
 }
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_prestate_setup_teardown(f, rig_setup, rig_teardown, &rig)
 
 int main(void)
 {

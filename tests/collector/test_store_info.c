@@ -52,11 +52,7 @@ static int setup(void **state)
     rig_open(&x.rig);
     x.boot = fleetgen_head(g)->boot;
     for (size_t i = 0; i < BATCHES; i++) {
-        struct rig_batch b;
-
-        rig_batch(&b, g, 10);
-        assert_ok(rig_put(&x.rig, &b));
-        rig_batch_fini(&b);
+        rig_put_next(&x.rig, g, 1);
         for (int k = 0; k < 10; k++) {
             note_tick(fleetgen_tick(same));
         }

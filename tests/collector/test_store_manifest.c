@@ -13,20 +13,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static struct manifest *open_with(const struct fio *fio)
 {
     struct manifest_conf conf = {dir, fio};
@@ -224,7 +210,8 @@ static void wrong_changes_are_refused(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest tests[] = {
         T(what_is_added_is_there_after_opening_again),
         T(a_removed_file_stays_until_no_list_names_it),

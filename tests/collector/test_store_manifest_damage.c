@@ -15,26 +15,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
-static void empty_dir(void)
-{
-    support_remove_dir(dir);
-    assert_ok(os_mkdirs(dir, true));
-}
-
 static const char *path_in(const char *name)
 {
     static char path[512];
@@ -279,7 +259,7 @@ static void a_change_that_fails_changes_nothing(void **state)
         assert_int_equal(numbers(m), acked);
         manifest_close(m);
         fio_fault_destroy(f);
-        empty_dir();
+        support_empty_dir(dir);
     }
 }
 
@@ -324,7 +304,7 @@ static void a_power_cut_shows_all_of_a_change_or_none(void **state)
         acked = now;
         assert_ok(step(m, fio_unsynced(), &acked, &tried));
         manifest_close(m);
-        empty_dir();
+        support_empty_dir(dir);
     }
 }
 
@@ -557,7 +537,8 @@ static void open_segments_are_bounded(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest tests[] = {
         T(no_damage_of_one_byte_loses_anything),
         T(a_shorter_file_is_an_earlier_state_or_refused),

@@ -20,20 +20,6 @@
 
 static struct rig rig;
 
-static int setup(void **state)
-{
-    (void)state;
-    rig_init(&rig);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    rig_fini(&rig);
-    return 0;
-}
-
 static void fill(void)
 {
     struct fleetgen *g[HOSTS];
@@ -388,18 +374,25 @@ static enum err read_or_fail(void *ctx, struct fio_file *f, uint64_t offset, voi
     return atomic_load(&unreadable) ? ERR_IO : fio_unsynced()->read(ctx, f, offset, p, n, got);
 }
 
-static void what_cannot_be_read_for_a_while_is_sealed_later(void **state)
+/* Opens a filled store none of whose files can be read from then on. *fio: of this test */
+static void open_unreadable(struct fio *fio)
 {
-    struct fio fio = *fio_unsynced();
-    struct store_room room;
-
-    (void)state;
-    fio.read = read_or_fail;
-    rig.conf.fio = &fio;
+    *fio = *fio_unsynced();
+    fio->read = read_or_fail;
+    rig.conf.fio = fio;
     fill();
     rig_close(&rig);
     rig_open(&rig);
     atomic_store(&unreadable, true);
+}
+
+static void what_cannot_be_read_for_a_while_is_sealed_later(void **state)
+{
+    struct store_room room;
+    struct fio fio;
+
+    (void)state;
+    open_unreadable(&fio);
     rig_set_now(RIG_T0 + 3000 * SECOND);
     assert_err(store_seal_now(rig.store, rig_now()), ERR_IO);
     atomic_store(&unreadable, false);
@@ -414,20 +407,15 @@ static void what_cannot_be_read_for_a_while_is_sealed_later(void **state)
 static void what_can_never_be_read_is_left_out_in_the_end(void **state)
 {
     struct store_raw_ask ask = {.since_ns = INT64_MIN, .until_ns = INT64_MAX};
-    struct fio fio = *fio_unsynced();
     struct store_room room;
     struct store_view *v;
     struct buf raw;
+    struct fio fio;
     enum err e = ERR_IO;
     int tries;
 
     (void)state;
-    fio.read = read_or_fail;
-    rig.conf.fio = &fio;
-    fill();
-    rig_close(&rig);
-    rig_open(&rig);
-    atomic_store(&unreadable, true);
+    open_unreadable(&fio);
     buf_init(&raw, 1u << 20);
     assert_ok(store_view_open(&v, rig.store));
     assert_ok(store_scan_raw(v, 0, &ask, tell_raw, &raw));
@@ -447,7 +435,7 @@ static void what_can_never_be_read_is_left_out_in_the_end(void **state)
     rig_close(&rig); /* before its layer goes */
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_prestate_setup_teardown(f, rig_setup, rig_teardown, &rig)
 
 int main(void)
 {

@@ -7,16 +7,15 @@
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/collector/wal_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
 #define FIXTURE "tests/collector/fixtures/wal-format1.log"
-#define WINDOW  1000
+#define WINDOW  WAL_RIG_WINDOW
 
-static char dir[256];
-
-/* What a replay saw, and how the log is set up. */
+/* What a replay saw, and how it answers. */
 struct seen {
     size_t batches, ranges;
     uint64_t seqs[512];
@@ -40,124 +39,44 @@ static enum err note(void *ctx, struct wal *w, uint64_t file, const struct wal_r
     return s->answer;
 }
 
-/* One ranges record, so that a checkpoint can be told from batches. */
-static enum err checkpoint(void *ctx, struct wal *w, int64_t now_ns)
-{
-    struct wal_record r = {.kind = WAL_RANGES, .host_name = str_make(""), .bytes = "0", .n = 1};
-
-    (void)ctx;
-    return wal_add(w, &r, now_ns, NULL);
-}
-
 static struct wal_conf conf_of(struct seen *seen)
 {
-    struct wal_conf conf = {.dir = dir,
-                            .fio = fio_unsynced(),
-                            .window_ns = WINDOW,
-                            .file_bytes = 4096,
-                            .checkpoint = checkpoint,
-                            .replay = note,
-                            .ctx = seen};
+    struct wal_conf conf = wal_rig_conf();
 
+    conf.replay = note;
+    conf.ctx = seen;
     return conf;
 }
 
 static struct wal *open_log(struct seen *seen)
 {
     struct wal_conf conf = conf_of(seen);
-    struct errmsg why = {""};
-    struct wal *w = NULL;
 
-    if (wal_open(&w, &conf, &why) != ERR_OK) {
-        fail_msg("%s", why.text);
-    }
-    return w;
-}
-
-static struct wal_record batch(uint64_t seq, const char *bytes)
-{
-    struct wal_record r = {.kind = WAL_BATCH,
-                           .host = {{1, 2, 3}},
-                           .stream = 77,
-                           .seq = seq,
-                           .t0_ns = -5,
-                           .t1_ns = 6,
-                           .received_ns = 7,
-                           .host_name = str_make("host"),
-                           .bytes = bytes,
-                           .n = strlen(bytes)};
-
-    return r;
+    return wal_rig_open(&conf);
 }
 
 static uint64_t commit_one(struct wal *w, uint64_t seq, int64_t now_ns)
 {
-    struct wal_record r = batch(seq, "encoded batch");
-    uint64_t file = 0;
+    struct wal_record r = wal_rig_batch(seq, "encoded batch");
 
-    assert_ok(wal_add(w, &r, now_ns, &file));
-    assert_ok(wal_commit(w, NULL));
-    return file;
-}
-
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
-/* -- files -- */
-
-static const char *path_of(uint64_t number, const char *ending)
-{
-    static char path[400];
-
-    snprintf(path, sizeof path, "%s/wal-%016llx%s", dir, (unsigned long long)number, ending);
-    return path;
+    return wal_rig_commit(w, &r, now_ns);
 }
 
 static void read_log(uint64_t number, uint8_t **p, size_t *n)
 {
-    assert_ok(os_read_file(p, n, path_of(number, ".log"), 1 << 20));
+    assert_ok(os_read_file(p, n, wal_rig_path(number, ".log"), 1 << 20));
 }
 
 static void write_log(uint64_t number, const void *p, size_t n)
 {
-    struct fio_file *f;
-
-    err_ignore(os_remove(path_of(number, ".log")));
-    assert_ok(fio_os()->create(NULL, &f, path_of(number, ".log")));
-    assert_ok(fio_os()->write(NULL, f, 0, p, n));
-    fio_os()->close(NULL, f);
-}
-
-static enum err remove_one(void *ctx, const char *name)
-{
-    char path[600];
-
-    (void)ctx;
-    snprintf(path, sizeof path, "%s/%s", dir, name);
-    return os_remove(path);
-}
-
-static void empty_dir(void)
-{
-    assert_ok(os_list_dir(dir, remove_one, NULL));
+    support_write_file(wal_rig_path(number, ".log"), p, n);
 }
 
 /* -- the record -- */
 
 static void a_record_is_read_as_it_was_written(void **state)
 {
-    struct wal_record r = batch(9, "bytes"), back;
+    struct wal_record r = wal_rig_batch(9, "bytes"), back;
     struct buf b;
     size_t used;
 
@@ -191,7 +110,7 @@ static void a_record_carries_the_offset_of_the_hosts_clock(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct wal_record r = batch(9, "bytes"), back;
+        struct wal_record r = wal_rig_batch(9, "bytes"), back;
         struct buf b;
         size_t used;
 
@@ -214,7 +133,7 @@ static void a_record_carries_the_offset_of_the_hosts_clock(void **state)
 
 static void every_short_or_altered_record_is_refused(void **state)
 {
-    struct wal_record r = batch(9, "bytes"), back;
+    struct wal_record r = wal_rig_batch(9, "bytes"), back;
     struct buf b;
     size_t used;
 
@@ -284,7 +203,7 @@ static void format_1_is_still_read(void **state)
 static void only_what_was_committed_is_replayed_in_order(void **state)
 {
     struct seen seen = {0}, again = {0};
-    struct wal_record r = batch(100, "never committed");
+    struct wal_record r = wal_rig_batch(100, "never committed");
     struct wal *w = open_log(&seen);
 
     (void)state;
@@ -319,7 +238,7 @@ static void one_commit_is_one_write_and_one_sync(void **state)
         long directory = fio_fault_count(f, FIO_SYNC_DIR);
 
         for (uint64_t i = 0; i < 5; i++) {
-            struct wal_record r = batch(i, "x");
+            struct wal_record r = wal_rig_batch(i, "x");
 
             assert_ok(wal_add(w, &r, 10, NULL));
         }
@@ -370,22 +289,22 @@ static void a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable(void **
     wal_release(w, files[1]);
     wal_release(w, files[2]);
     wal_trim(w);
-    assert_true(os_exists(path_of(files[0], ".log")));
-    assert_false(os_exists(path_of(files[1], ".log")));
-    assert_true(os_exists(path_of(files[2], ".log"))); /* the newest holds the checkpoint */
+    assert_true(os_exists(wal_rig_path(files[0], ".log")));
+    assert_false(os_exists(wal_rig_path(files[1], ".log")));
+    assert_true(os_exists(wal_rig_path(files[2], ".log"))); /* the newest holds the checkpoint */
     wal_release(w, files[0]);
     wal_trim(w);
-    assert_false(os_exists(path_of(files[0], ".log")));
+    assert_false(os_exists(wal_rig_path(files[0], ".log")));
     wal_close(w);
     seen = (struct seen){.hold = true};
     w = open_log(&seen);
     assert_int_equal(seen.batches, 1);
     wal_release(w, files[2]);
     wal_trim(w);
-    assert_true(os_exists(path_of(files[2], ".log"))); /* still the newest */
+    assert_true(os_exists(wal_rig_path(files[2], ".log"))); /* still the newest */
     commit_one(w, 9, 3 * WINDOW);
     wal_trim(w);
-    assert_false(os_exists(path_of(files[2], ".log")));
+    assert_false(os_exists(wal_rig_path(files[2], ".log")));
     wal_close(w);
 }
 
@@ -412,7 +331,7 @@ static void a_torn_tail_is_cut_at_every_length(void **state)
 
         for (int life = 0; life < 2; life++) {
             if (life == 0) {
-                empty_dir();
+                support_empty_dir(wal_rig_dir);
                 write_log(file, p, cut);
             }
             seen = (struct seen){0};
@@ -465,7 +384,7 @@ static void damage_in_an_older_file_costs_one_record_and_is_counted(void **state
 
 static void bytes_inside_a_batch_cannot_pose_as_a_record(void **state)
 {
-    struct wal_record forged = batch(666, "forged"), carrier = batch(1, "");
+    struct wal_record forged = wal_rig_batch(666, "forged"), carrier = wal_rig_batch(1, "");
     struct seen seen = {0};
     struct wal *w = open_log(&seen);
     uint64_t file;
@@ -515,14 +434,14 @@ static void an_unreadable_header_costs_the_file_only(void **state)
     assert_int_equal(seen.batches, 1);
     wal_stats(w, &stats);
     assert_int_equal(stats.bad_records, 1);
-    assert_true(os_exists(path_of(first, ".bad"))); /* kept for whoever wants to look */
+    assert_true(os_exists(wal_rig_path(first, ".bad"))); /* kept for whoever wants to look */
     wal_close(w);
     /* In the last file it is a creation that never ended: nothing in it was acknowledged. */
     write_log(second + 1, "PFW", 3);
     seen = (struct seen){0};
     w = open_log(&seen);
     assert_int_equal(seen.batches, 1);
-    assert_false(os_exists(path_of(second + 1, ".log")));
+    assert_false(os_exists(wal_rig_path(second + 1, ".log")));
     assert_int_equal(commit_one(w, 3, WINDOW), second + 2);
     wal_close(w);
 }
@@ -544,7 +463,7 @@ static void a_newer_format_is_refused_with_a_reason(void **state)
     write_log(1, b.p, b.n);
     assert_err(wal_open(&w, &conf, &why), ERR_VERSION);
     assert_non_null(strstr(why.text, "newer"));
-    assert_true(os_exists(path_of(1, ".log")));
+    assert_true(os_exists(wal_rig_path(1, ".log")));
     buf_fini(&b);
 }
 
@@ -571,12 +490,12 @@ static void records_beyond_their_bounds_are_refused(void **state)
     static const char name[MODEL_HOST_NAME_MAX + 2] = "";
     struct seen seen = {0};
     struct wal *w = open_log(&seen);
-    struct wal_record r = batch(1, "x");
+    struct wal_record r = wal_rig_batch(1, "x");
 
     (void)state;
     r.n = WAL_BYTES_MAX + 1;
     assert_err(wal_add(w, &r, 10, NULL), ERR_INVALID);
-    r = batch(1, "x");
+    r = wal_rig_batch(1, "x");
     r.host_name = (struct str){name, MODEL_HOST_NAME_MAX + 1};
     assert_err(wal_add(w, &r, 10, NULL), ERR_INVALID);
     assert_int_equal(wal_waiting(w), 0);
@@ -593,12 +512,12 @@ static void any_failing_operation_is_fatal_and_is_not_tried_again(void **state)
     for (size_t i = 0; i < COUNT_OF(ops); i++) {
         struct seen seen = {0};
         struct wal_conf conf = conf_of(&seen);
-        struct wal_record r = batch(2, "lost");
+        struct wal_record r = wal_rig_batch(2, "lost");
         struct fio_fault *f;
         struct wal *w;
         long before;
 
-        empty_dir();
+        support_empty_dir(wal_rig_dir);
         assert_ok(fio_fault_create(&f));
         conf.fio = fio_fault_fio(f);
         assert_ok(wal_open(&w, &conf, NULL));
@@ -638,7 +557,7 @@ static void a_failing_read_stops_opening(void **state)
         fio_fault_fail(f, ops[i], 0, ERR_IO, false);
         conf.fio = fio_fault_fio(f);
         assert_err(wal_open(&w, &conf, &why), ERR_IO);
-        assert_non_null(strstr(why.text, dir));
+        assert_non_null(strstr(why.text, wal_rig_dir));
         fio_fault_destroy(f);
     }
 }
@@ -651,11 +570,11 @@ static void opening_and_adding_survive_every_allocation_failing(void **state)
     for (long n = 0;; n++) {
         struct seen seen = {0};
         struct wal_conf conf = conf_of(&seen);
-        struct wal_record r = batch((uint64_t)n + 1, "x");
+        struct wal_record r = wal_rig_batch((uint64_t)n + 1, "x");
         struct wal *w;
         enum err e;
 
-        empty_dir();
+        support_empty_dir(wal_rig_dir);
         w = open_log(&seen);
         commit_one(w, 1, 10);
         wal_close(w);
@@ -680,7 +599,7 @@ static void opening_and_adding_survive_every_allocation_failing(void **state)
     }
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, wal_rig_setup, wal_rig_teardown)
 
 int main(void)
 {

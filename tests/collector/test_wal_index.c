@@ -6,15 +6,14 @@
 #include "collector/store/wal.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/collector/wal_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
-#define WINDOW  1000
+#define WINDOW  WAL_RIG_WINDOW
 #define CONTENT "encoded batch"
 #define NOTE    "a note"
-
-static char dir[256];
 
 /* What a replay saw. */
 struct seen {
@@ -62,49 +61,24 @@ static enum err take(void *ctx, struct wal *w, uint64_t file, const struct wal_r
     return ERR_OK;
 }
 
-static enum err checkpoint(void *ctx, struct wal *w, int64_t now_ns)
-{
-    struct wal_record r = {.kind = WAL_RANGES, .host_name = str_make(""), .bytes = "0", .n = 1};
-
-    (void)ctx;
-    return wal_add(w, &r, now_ns, NULL);
-}
-
 static struct wal *open_with(struct seen *seen, const struct fio *fio)
 {
-    struct wal_conf conf = {.dir = dir,
-                            .fio = fio,
-                            .window_ns = WINDOW,
-                            .file_bytes = 4096,
-                            .checkpoint = checkpoint,
-                            .replay = take,
-                            .ctx = seen};
-    struct errmsg why = {""};
-    struct wal *w = NULL;
+    struct wal_conf conf = wal_rig_conf();
 
-    if (wal_open(&w, &conf, &why) != ERR_OK) {
-        fail_msg("%s", why.text);
-    }
-    return w;
+    conf.fio = fio;
+    conf.replay = take;
+    conf.ctx = seen;
+    return wal_rig_open(&conf);
 }
 
 static uint64_t put(struct wal *w, uint64_t seq, int64_t now_ns, const char *note)
 {
-    struct wal_record r = {.kind = WAL_BATCH,
-                           .host = {{1, 2, 3}},
-                           .stream = 77,
-                           .seq = seq,
-                           .host_name = str_make("host"),
-                           .clock = {.known = seq % 2, .offset_ns = 5},
-                           .bytes = CONTENT,
-                           .n = strlen(CONTENT),
-                           .note = note,
-                           .note_n = note ? strlen(note) : 0};
-    uint64_t file = 0;
+    struct wal_record r = wal_rig_batch(seq, CONTENT);
 
-    assert_ok(wal_add(w, &r, now_ns, &file));
-    assert_ok(wal_commit(w, NULL));
-    return file;
+    r.clock = (struct host_offset){.known = seq % 2, .offset_ns = 5};
+    r.note = note;
+    r.note_n = note ? strlen(note) : 0;
+    return wal_rig_commit(w, &r, now_ns);
 }
 
 /* Two files of three batches; gives the number of the first. */
@@ -119,24 +93,6 @@ static uint64_t fill(const char *note)
     }
     wal_close(w);
     return first;
-}
-
-static const char *path_of(uint64_t number, const char *ending)
-{
-    static char path[400];
-
-    snprintf(path, sizeof path, "%s/wal-%016llx%s", dir, (unsigned long long)number, ending);
-    return path;
-}
-
-static void put_file(const char *path, const void *p, size_t n)
-{
-    struct fio_file *f;
-
-    err_ignore(os_remove(path));
-    assert_ok(fio_os()->create(NULL, &f, path));
-    assert_ok(fio_os()->write(NULL, f, 0, p, n));
-    fio_os()->close(NULL, f);
 }
 
 /* Opens; all six batches come, in order, so many of them by an index. */
@@ -158,20 +114,6 @@ static void check_opening(size_t by_index, bool notes)
     }
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static void finished_files_are_recovered_by_their_indexes(void **state)
 {
     (void)state;
@@ -186,7 +128,7 @@ static void a_file_with_a_batch_without_note_has_no_index(void **state)
 
     (void)state;
     first = fill(NULL);
-    assert_false(os_exists(path_of(first, ".idx")));
+    assert_false(os_exists(wal_rig_path(first, ".idx")));
     check_opening(0, false);
     check_opening(0, false);
 }
@@ -208,21 +150,21 @@ static void a_damaged_index_costs_nothing_but_time(void **state)
     size_t n;
 
     (void)state;
-    snprintf(path, sizeof path, "%s", path_of(first, ".idx"));
+    snprintf(path, sizeof path, "%s", wal_rig_path(first, ".idx"));
     assert_ok(os_read_file(&p, &n, path, 1 << 20));
     for (size_t at = 0; at < n; at++) {
         p[at] ^= 0x40;
-        put_file(path, p, n);
+        support_write_file(path, p, n);
         p[at] ^= 0x40;
         check_opening(3, false);
     }
     for (size_t cut = 0; cut < n; cut++) {
-        put_file(path, p, cut);
+        support_write_file(path, p, cut);
         check_opening(3, false);
     }
     mem_free(p);
-    assert_ok(os_read_file(&p, &n, path_of(first + 1, ".idx"), 1 << 20));
-    put_file(path, p, n); /* another file's */
+    assert_ok(os_read_file(&p, &n, wal_rig_path(first + 1, ".idx"), 1 << 20));
+    support_write_file(path, p, n); /* another file's */
     check_opening(3, true);
     check_opening(6, false);
     mem_free(p);
@@ -238,8 +180,8 @@ static void an_index_of_another_length_is_not_believed(void **state)
     struct wal *w;
 
     (void)state;
-    assert_ok(os_read_file(&p, &n, path_of(first + 1, ".log"), 1 << 20));
-    put_file(path_of(first + 1, ".log"), p, n - 1);
+    assert_ok(os_read_file(&p, &n, wal_rig_path(first + 1, ".log"), 1 << 20));
+    support_write_file(wal_rig_path(first + 1, ".log"), p, n - 1);
     mem_free(p);
     w = open_with(&seen, fio_unsynced());
     assert_int_equal(seen.batches, 5);
@@ -254,14 +196,14 @@ static void an_index_goes_with_its_file_and_without_it(void **state)
     struct wal *w;
 
     (void)state;
-    put_file(path_of(first + 77, ".idx"), "x", 1);
+    support_write_file(wal_rig_path(first + 77, ".idx"), "x", 1);
     w = open_with(&seen, fio_unsynced());
-    assert_false(os_exists(path_of(first + 77, ".idx")));
-    assert_true(os_exists(path_of(first, ".idx")));
+    assert_false(os_exists(wal_rig_path(first + 77, ".idx")));
+    assert_true(os_exists(wal_rig_path(first, ".idx")));
     put(w, 7, 2 * WINDOW, NOTE);
     wal_trim(w);
-    assert_false(os_exists(path_of(first, ".log")));
-    assert_false(os_exists(path_of(first, ".idx")));
+    assert_false(os_exists(wal_rig_path(first, ".log")));
+    assert_false(os_exists(wal_rig_path(first, ".idx")));
     wal_close(w);
 }
 
@@ -279,7 +221,7 @@ static void what_is_left_in_the_log_can_be_read_after_the_file_went(void **state
         wal_release(w, first);
     }
     wal_trim(w);
-    assert_false(os_exists(path_of(first, ".log")));
+    assert_false(os_exists(wal_rig_path(first, ".log")));
     wal_close(w);
     buf_init(&room, WAL_RECORD_MAX);
     assert_err(wal_source_read(seen.kept[0], 0, 20, &room, &r), ERR_CORRUPT);
@@ -330,12 +272,11 @@ static void an_index_that_cannot_be_written_is_left_out(void **state)
         assert_int_equal(seen.batches, 2);
         assert_int_equal(seen.by_index, 1);
         wal_close(w);
-        teardown(NULL);
-        setup(NULL);
+        support_empty_dir(wal_rig_dir);
     }
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, wal_rig_setup, wal_rig_teardown)
 
 int main(void)
 {

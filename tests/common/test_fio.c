@@ -11,20 +11,6 @@
 
 static char dir[256];
 
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    support_remove_dir(dir);
-    return 0;
-}
-
 static const char *path_of(const char *name)
 {
     static char path[2][400];
@@ -193,7 +179,8 @@ static void chosen_operations_fail_and_a_full_disk_takes_a_part(void **state)
     fio_fault_destroy(layer);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) \
+    cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
 
 int main(void)
 {

@@ -66,6 +66,18 @@ void rig_close(struct rig *r)
     r->store = NULL;
 }
 
+int rig_setup(void **state)
+{
+    rig_init(*state);
+    return 0;
+}
+
+int rig_teardown(void **state)
+{
+    rig_fini(*state);
+    return 0;
+}
+
 struct fleetgen *rig_host(uint64_t seed)
 {
     struct fleetgen_conf conf = {
@@ -161,6 +173,25 @@ enum err rig_put(struct rig *r, const struct rig_batch *b)
     os_cond_destroy(w.cond);
     os_mutex_destroy(w.lock);
     return e;
+}
+
+void rig_put_next(struct rig *r, struct fleetgen *g, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct rig_batch b;
+
+        rig_batch(&b, g, 10);
+        assert_ok(rig_put(r, &b));
+        rig_batch_fini(&b);
+    }
+}
+
+void rig_put_host(struct rig *r, uint64_t seed, size_t n)
+{
+    struct fleetgen *g = rig_host(seed);
+
+    rig_put_next(r, g, n);
+    fleetgen_destroy(g);
 }
 
 /* The batches of one host in one segment. */

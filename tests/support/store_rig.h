@@ -25,6 +25,10 @@ int64_t rig_now(void);
 void rig_fini(struct rig *r); /* closes, removes the directory */
 void rig_open(struct rig *r);
 void rig_close(struct rig *r);
+/* A rig for every test, for cmocka_unit_test_prestate_setup_teardown: its last argument is the
+ * struct rig, initialised before the test. */
+int rig_setup(void **state);
+int rig_teardown(void **state);
 
 /* One batch of one generated host, ready to put. */
 struct rig_batch {
@@ -49,6 +53,11 @@ NODISCARD enum err rig_put(struct rig *r, const struct rig_batch *b);
 /* Puts without waiting; `done` as in struct store_put. */
 NODISCARD enum err rig_put_async(struct rig *r, const struct rig_batch *b,
                                  void (*done)(void *, enum err), void *ctx);
+
+/* The next n batches of ten ticks, each waited for; none may fail. */
+void rig_put_next(struct rig *r, struct fleetgen *g, size_t n);
+/* The first n of a host of its own. */
+void rig_put_host(struct rig *r, uint64_t seed, size_t n);
 
 /* How often (host, stream, seq) is in the answers now, sealed or not. */
 size_t rig_count(struct rig *r, const struct batch_head *key);

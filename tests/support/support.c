@@ -7,6 +7,12 @@
 #include "common/err.h"
 #include "common/os.h"
 
+static void die(const char *what, const char *path)
+{
+    fprintf(stderr, "cannot %s: %s\n", what, path);
+    exit(1);
+}
+
 const char *support_temp_dir(char *text, size_t size)
 {
     const char *base = getenv("TMPDIR");
@@ -19,8 +25,7 @@ const char *support_temp_dir(char *text, size_t size)
         snprintf(text, size, "%s/procfleet-%016llx", base ? base : "/tmp",
                  (unsigned long long)id) >= (int)size ||
         os_mkdirs(text, true) != ERR_OK) {
-        fprintf(stderr, "cannot make a temporary directory\n");
-        exit(1);
+        die("make a temporary directory", text);
     }
     return text;
 }
@@ -62,4 +67,33 @@ void support_remove_dir(const char *path)
             depth--;
         }
     }
+}
+
+void support_empty_dir(const char *path)
+{
+    support_remove_dir(path);
+    if (os_mkdirs(path, true) != ERR_OK) {
+        die("make a directory", path);
+    }
+}
+
+void support_write_file(const char *path, const void *p, size_t n)
+{
+    FILE *f = os_fopen(path, "wb");
+
+    if (!f || fwrite(p, 1, n, f) != n || fclose(f) != 0) {
+        die("write a file", path);
+    }
+}
+
+int support_dir_setup(void **state)
+{
+    support_temp_dir(*state, 256);
+    return 0;
+}
+
+int support_dir_teardown(void **state)
+{
+    support_remove_dir(*state);
+    return 0;
 }
