@@ -7,6 +7,7 @@
 #include "common/clk.h"
 #include "common/fio_name.h"
 #include "common/os.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
@@ -60,6 +61,18 @@ void feed_rig_fini(struct feed_rig *r)
 {
     feed_rig_close(r);
     support_remove_dir(r->dir);
+}
+
+int feed_rig_setup(void **state)
+{
+    feed_rig_init(*state, fio_unsynced());
+    return 0;
+}
+
+int feed_rig_teardown(void **state)
+{
+    feed_rig_fini(*state);
+    return 0;
 }
 
 static enum err remove_log(void *ctx, const char *name)
@@ -221,4 +234,17 @@ enum err feed_rig_poll(struct feed_rig *r, struct feed_rig_client *c, bool keep)
     }
     arena_fini(&memory);
     return e;
+}
+
+struct feed_rig_client feed_rig_subscriber(const char *name)
+{
+    return (struct feed_rig_client){.owner = "ann", .name = name, .from_oldest = true};
+}
+
+void feed_rig_assert_pids(const struct feed_rig_client *c, size_t n, uint32_t first)
+{
+    assert_int_equal(c->n, n);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(c->pids[i], first + i);
+    }
 }

@@ -20,6 +20,10 @@ void feed_rig_set_now(int64_t now_ns);
 
 void feed_rig_init(struct feed_rig *r, const struct fio *fio); /* opens both */
 void feed_rig_fini(struct feed_rig *r);                        /* closes, removes the directory */
+/* A rig for every test, for cmocka_unit_test_prestate_setup_teardown: its last argument is the
+ * struct feed_rig; files do not wait for the disk. */
+int feed_rig_setup(void **state);
+int feed_rig_teardown(void **state);
 void feed_rig_open(struct feed_rig *r);
 void feed_rig_close(struct feed_rig *r);
 /* The directory without the journal's files: the next one has another epoch. */
@@ -51,6 +55,11 @@ struct feed_rig_client {
     bool more;
     char why[512];
 };
+
+/* One of ann's, from the oldest message on. */
+struct feed_rig_client feed_rig_subscriber(const char *name);
+/* The last poll brought n pids: first, first + 1 and so on. */
+void feed_rig_assert_pids(const struct feed_rig_client *c, size_t n, uint32_t first);
 
 /* Polls; the cursor becomes the reply's when `keep`. */
 NODISCARD enum err feed_rig_poll(struct feed_rig *r, struct feed_rig_client *c, bool keep);
