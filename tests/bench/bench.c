@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static char program[64] = "bench";
 static bool json, quick;
 static unsigned n_goals, n_missed;
 
 void bench_begin(int argc, char **argv, const char *name, const char *about)
 {
+    (void)snprintf(program, sizeof program, "%s", name);
     for (int i = 1; i < argc; i++) {
         json |= strcmp(argv[i], "--json") == 0;
         quick |= strcmp(argv[i], "--quick") == 0;
@@ -28,6 +30,7 @@ struct opt_args *bench_options(const struct opt_command *command, int argc, char
     struct opt_args *args;
     struct buf help;
 
+    (void)snprintf(program, sizeof program, "%s", command->program);
     if (opt_parse(&args, command, argc - 1, argv + 1, &why)) {
         fprintf(stderr, "%s: %s\n", command->program, why.text);
         exit(2);
@@ -86,6 +89,11 @@ void bench_figure(const char *name, double value, const char *unit, double goal,
     fflush(stdout);
 }
 
+double bench_ms(int64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
 static int by_value(const void *x, const void *y)
 {
     double a = *(const double *)x, b = *(const double *)y;
@@ -100,6 +108,12 @@ double bench_median(double *values, size_t n)
     }
     qsort(values, n, sizeof *values, by_value);
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+void bench_fail(const char *what)
+{
+    fprintf(stderr, "%s: %s\n", program, what);
+    exit(2);
 }
 
 int bench_end(void)

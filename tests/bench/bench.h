@@ -32,8 +32,13 @@ bool bench_quick(void);
 void bench_figure(const char *name, double value, const char *unit, double goal,
                   enum bench_better better);
 
+double bench_ms(int64_t ns); /* the unit of many a figure */
+
 /* Median of n values; sorts them. */
 double bench_median(double *values, size_t n);
+
+/* Ends the program with this sentence and 2. */
+_Noreturn void bench_fail(const char *what);
 
 /* Prints what is left to say; what main returns (0 also when goals are missed: benchmarks report,
  * they do not judge). */

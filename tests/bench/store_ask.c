@@ -195,3 +195,18 @@ struct store_ask_cpu store_ask_live(struct store *s, unsigned n)
     }
     return (struct store_ask_cpu){bench_median(a, n), bench_median(b, n)};
 }
+
+struct store_ask_times store_ask_tell(struct fill *f, const struct store_conf *conf,
+                                      const struct store_ask_figures *q, unsigned n)
+{
+    struct store_ask_times t = store_ask_both(f, conf, q->kind, q->q, n);
+    char text[96];
+
+    snprintf(text, sizeof text, "%s_cold", q->name);
+    bench_figure(text, t.cold_ms, "ms", q->cold, BENCH_LESS);
+    snprintf(text, sizeof text, "%s_warm", q->name);
+    bench_figure(text, t.warm_ms, "ms", q->warm, BENCH_LESS);
+    snprintf(text, sizeof text, "%s_warm_cpu", q->name);
+    bench_figure(text, t.warm_cpu_ms, "ms", 0, BENCH_LESS);
+    return t;
+}

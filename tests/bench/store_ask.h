@@ -35,6 +35,16 @@ struct store_ask_times {
 struct store_ask_times store_ask_both(struct fill *f, const struct store_conf *conf,
                                       enum query_kind kind, const struct wire_query *q, unsigned n);
 
+/* store_ask_both as figures called name_cold, name_warm and name_warm_cpu. Goals: ms, 0 = none. */
+struct store_ask_figures {
+    const char *name;
+    enum query_kind kind;
+    const struct wire_query *q;
+    double cold, warm;
+};
+struct store_ask_times store_ask_tell(struct fill *f, const struct store_conf *conf,
+                                      const struct store_ask_figures *q, unsigned n);
+
 /* CPU of questions about the last minute, medians of n rounds: the default `top` of the busiest
  * processes, and programs by CPU and memory as /metrics asks for them. */
 struct store_ask_cpu {
