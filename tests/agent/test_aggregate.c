@@ -3,6 +3,7 @@
 #include "agent/aggregate.h"
 #include "common/mem.h"
 #include "tests/agent/stages.h"
+#include "tests/support/draw.h"
 
 struct bench {
     struct ptable *table;
@@ -541,12 +542,6 @@ static const unsigned mixed_columns[] = {M_KERNEL_TIME,     M_USER_TIME,       M
                                          M_READ_BYTES,      M_WRITE_BYTES,     M_CPU_CYCLES,
                                          M_DISK_READ_BYTES, M_DISK_WRITE_BYTES};
 
-static uint32_t draw(struct mixed *m, uint32_t below)
-{
-    m->random = m->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)((m->random >> 33) % below);
-}
-
 /* Some columns, of now or of a moment ago: tables and records come from different moments. */
 static uint64_t draw_values(struct mixed *m, int64_t *values, unsigned kib)
 {
@@ -555,9 +550,9 @@ static uint64_t draw_values(struct mixed *m, int64_t *values, unsigned kib)
     for (size_t i = 0; i < COUNT_OF(mixed_columns); i++) {
         unsigned id = mixed_columns[i];
 
-        if (draw(m, 4) > 0) {
+        if (draw(&m->random, 4) > 0) {
             mask |= METRIC_BIT(id);
-            values[id] = m->truth[id] - (int64_t)draw(m, 3) * draw(m, 100);
+            values[id] = m->truth[id] - (int64_t)draw(&m->random, 3) * draw(&m->random, 100);
             values[id] = (values[id] > 0 ? values[id] : 0) / kib * kib;
         }
     }
@@ -567,7 +562,7 @@ static uint64_t draw_values(struct mixed *m, int64_t *values, unsigned kib)
 static void use(struct mixed *m)
 {
     for (size_t i = 0; i < COUNT_OF(mixed_columns); i++) {
-        m->truth[mixed_columns[i]] += draw(m, 1000);
+        m->truth[mixed_columns[i]] += draw(&m->random, 1000);
     }
 }
 
@@ -592,9 +587,9 @@ static void one_step(struct bench *b, struct mixed *m, int64_t ms)
     struct snap_row row = feed_row(8, 1, 0);
 
     use(m);
-    switch (draw(m, 4)) {
+    switch (draw(&m->random, 4)) {
     case 0:
-        read.u.disk.bytes = draw(m, 1000);
+        read.u.disk.bytes = draw(&m->random, 1000);
         feed(b, read);
         break;
     case 1:

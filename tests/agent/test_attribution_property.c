@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "tests/agent/trace_reader.h"
+#include "tests/support/draw.h"
 #include "tests/support/etl_session.h"
 #include "tests/support/support.h"
 
@@ -56,12 +57,6 @@ struct world {
     uint64_t marks;
 };
 
-static uint32_t draw(struct world *w, uint32_t below)
-{
-    w->random = w->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)((w->random >> 33) % below);
-}
-
 /* -- writing -- */
 
 static void note(struct world *w, uint16_t cpu, struct note n)
@@ -73,7 +68,7 @@ static void note(struct world *w, uint16_t cpu, struct note n)
 /* Time passes; a record of this CPU follows. */
 static void tick(struct world *w, uint16_t cpu)
 {
-    w->now += 4 + draw(w, 1 << draw(w, 14));
+    w->now += 4 + draw(&w->random, 1 << draw(&w->random, 14));
     if (w->lost[cpu]) {
         w->lost[cpu] = false;
         w->marks++;
@@ -88,7 +83,7 @@ static void told_of_life(struct world *w, uint16_t cpu)
 
 static void tell_process(struct world *w, enum etl_life life, size_t process)
 {
-    uint16_t cpu = (uint16_t)draw(w, w->cpus);
+    uint16_t cpu = (uint16_t)draw(&w->random, w->cpus);
 
     tick(w, cpu);
     etl_session_process(&w->file, cpu, life, w->now, w->instances[process].pid, 4, "app.exe");
@@ -97,7 +92,7 @@ static void tell_process(struct world *w, enum etl_life life, size_t process)
 
 static void tell_thread(struct world *w, enum etl_life life, const struct thread *t)
 {
-    uint16_t cpu = (uint16_t)draw(w, w->cpus);
+    uint16_t cpu = (uint16_t)draw(&w->random, w->cpus);
 
     tick(w, cpu);
     etl_session_thread(&w->file, cpu, life, w->now, w->instances[t->process].pid, t->tid);
@@ -172,7 +167,7 @@ static bool pid_taken(const struct world *w, uint32_t pid)
 
 static void begin_process(struct world *w, bool told)
 {
-    uint32_t pid = 8 + 4 * draw(w, IDS);
+    uint32_t pid = 8 + 4 * draw(&w->random, IDS);
     size_t process = w->n_instances;
 
     if (pid_taken(w, pid) || free_thread(w) == TIDS || process == INSTANCES) {
@@ -222,9 +217,9 @@ static void lose_buffer(struct world *w, uint16_t cpu)
 
 static void lose_something(struct world *w)
 {
-    uint16_t cpu = (uint16_t)draw(w, w->cpus);
+    uint16_t cpu = (uint16_t)draw(&w->random, w->cpus);
 
-    if (draw(w, 3)) {
+    if (draw(&w->random, 3)) {
         lose_buffer(w, cpu);
     } else {
         etl_session_lose_events(&w->file, cpu, 1);
@@ -236,9 +231,9 @@ static void lose_something(struct world *w)
 
 static void step(struct world *w)
 {
-    uint32_t what = draw(w, 1000);
-    uint16_t cpu = (uint16_t)draw(w, w->cpus);
-    size_t thread = draw(w, TIDS);
+    uint32_t what = draw(&w->random, 1000);
+    uint16_t cpu = (uint16_t)draw(&w->random, w->cpus);
+    size_t thread = draw(&w->random, TIDS);
 
     if (what < 20) {
         begin_process(w, true);
@@ -279,10 +274,10 @@ static struct etl_session_conf shape_of(struct world *w, uint32_t seed)
     struct etl_session_conf conf = etl_session_defaults();
 
     conf.file.cpus = w->cpus;
-    conf.file.buffer_size = 1024u << draw(w, 4);
+    conf.file.buffer_size = 1024u << draw(&w->random, 4);
     conf.file.frequency = frequencies[seed % COUNT_OF(frequencies)];
-    conf.file.pointer_size = draw(w, 2) ? 8 : 4;
-    conf.compress = draw(w, 2) == 1;
+    conf.file.pointer_size = draw(&w->random, 2) ? 8 : 4;
+    conf.compress = draw(&w->random, 2) == 1;
     if (seed % 6 == 5) {
         conf.file.clock = 3;
         conf.file.cpu_mhz = 3100;
@@ -297,9 +292,9 @@ static void world_make(struct world *w, const char *path, uint32_t seed,
 
     memset(w, 0, sizeof *w);
     w->random = seed;
-    w->cpus = 1 + draw(w, CPUS);
+    w->cpus = 1 + draw(&w->random, CPUS);
     w->loses = seed % 2 == 1;
-    rundowns = draw(w, 3);
+    rundowns = draw(&w->random, 3);
     w->n_instances = 1;
     for (size_t i = 0; i < TIDS; i++) {
         w->threads[i].cpu = -1;

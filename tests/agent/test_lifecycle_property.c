@@ -10,6 +10,7 @@
 #include "agent/process/lifecycle.h"
 #include "common/mem.h"
 #include "tests/agent/feed.h"
+#include "tests/support/draw.h"
 
 enum { PIDS = 6, LIVES = 4000, NOTES = 40000, SEEDS = 300, SPAN_MS = 30000 };
 
@@ -55,25 +56,20 @@ struct world {
     bool running[PIDS];
 };
 
-static uint32_t draw(struct world *w, uint32_t below)
-{
-    w->random = w->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)((w->random >> 33) % below);
-}
-
 /* -- what happens -- */
 
 static int64_t draw_span(struct world *w)
 {
     static const int64_t longest_ms[] = {2, 20, 300, 3000, 9000};
 
-    return CLK_US + draw(w, (uint32_t)(longest_ms[draw(w, 5)] * 1000)) * CLK_US;
+    return CLK_US + draw(&w->random, (uint32_t)(longest_ms[draw(&w->random, 5)] * 1000)) * CLK_US;
 }
 
 static void add_life(struct world *w, uint32_t pid, int64_t from_ns, int64_t to_ns)
 {
     struct life *l = &w->lives[w->n_lives];
-    int64_t skew_ns = -(int64_t)draw(w, 16000) * CLK_US; /* the system's clock goes in steps */
+    int64_t skew_ns =
+        -(int64_t)draw(&w->random, 16000) * CLK_US; /* the system's clock goes in steps */
 
     assert_true(w->n_lives < LIVES);
     *l = (struct life){.pid = pid, .from_ns = from_ns, .to_ns = to_ns, .at_first = from_ns < 0};
@@ -81,14 +77,14 @@ static void add_life(struct world *w, uint32_t pid, int64_t from_ns, int64_t to_
     if (w->n_lives > 0 && l[-1].pid == pid && l->create_ns <= l[-1].create_ns) {
         l->create_ns = l[-1].create_ns + 100; /* never twice the same */
     }
-    l->lingers = draw(w, 4) == 0;
+    l->lingers = draw(&w->random, 4) == 0;
     w->n_lives++;
 }
 
 static void make_lives(struct world *w)
 {
     for (uint32_t pid = 0; pid < PIDS; pid++) {
-        int64_t at_ns = draw(w, 2) ? -60 * CLK_S : draw_span(w);
+        int64_t at_ns = draw(&w->random, 2) ? -60 * CLK_S : draw_span(w);
 
         while (at_ns < SPAN_MS * CLK_MS) {
             int64_t to_ns = (at_ns < 0 ? 0 : at_ns) + draw_span(w);
@@ -135,7 +131,7 @@ static int by_time(const void *a, const void *b)
 /* The two providers' records of one event come up to a millisecond apart, either first. */
 static void make_notes(struct world *w)
 {
-    int64_t classic_ns = draw(w, LATE_NS), manifest_ns = draw(w, LATE_NS);
+    int64_t classic_ns = draw(&w->random, LATE_NS), manifest_ns = draw(&w->random, LATE_NS);
 
     for (size_t i = 0; i < w->n_lives; i++) {
         if (w->tellers & CLASSIC) {
@@ -328,7 +324,7 @@ static void every_life_is_told_once(unsigned tellers, bool gaps)
         w->random = seed * UINT64_C(0x9e3779b97f4a7c15);
         w->tellers = tellers;
         w->gaps = gaps;
-        w->rundown = draw(w, 2);
+        w->rundown = draw(&w->random, 2);
         make_lives(w);
         make_notes(w);
         run_world(w);

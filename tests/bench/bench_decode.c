@@ -13,6 +13,7 @@
 #include "common/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
+#include "tests/support/draw.h"
 
 enum { PROCESSES = 200, THREADS = 2000, CPUS = 16, RECORDS = 1 << 17, PAYLOAD_MAX = 160 };
 enum { ROUNDS = 40, ROUNDS_QUICK = 5 };
@@ -54,12 +55,6 @@ static void give_up(const char *what)
 
 /* -- the stream -- */
 
-static uint32_t draw(struct stream *s, uint32_t below)
-{
-    s->random = s->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)((s->random >> 33) % below);
-}
-
 static uint32_t tid_of(uint32_t thread)
 {
     return 1000 + 4 * thread;
@@ -81,7 +76,7 @@ static void push(struct stream *s, enum kind kind, unsigned cpu, const uint8_t *
 {
     struct record *r = &s->records[s->n++];
 
-    s->length_ns += 300 + draw(s, 1000);
+    s->length_ns += 300 + draw(&s->random, 1000);
     *r = (struct record){.ns = s->length_ns,
                          .kind = (uint8_t)kind,
                          .cpu = (uint8_t)cpu,
@@ -108,7 +103,7 @@ static void push_thread(struct stream *s, enum kind kind, uint32_t pid, uint32_t
 
     put32(p, pid);
     put32(p + 4, tid);
-    push(s, kind, draw(s, CPUS), p, sizeof p);
+    push(s, kind, draw(&s->random, CPUS), p, sizeof p);
 }
 
 static void push_process(struct stream *s, enum kind kind, uint32_t pid)
@@ -118,17 +113,17 @@ static void push_process(struct stream *s, enum kind kind, uint32_t pid)
     put32(p + 8, pid);
     put32(p + 12, 400);
     memcpy(p + 44, "app.exe", 8); /* behind key, ids, session, status, directory, flags, no SID */
-    push(s, kind, draw(s, CPUS), p, sizeof p);
+    push(s, kind, draw(&s->random, CPUS), p, sizeof p);
 }
 
 static void push_other(struct stream *s, uint32_t what)
 {
     uint8_t p[16] = {0};
-    uint32_t tid = tid_of(draw(s, THREADS));
+    uint32_t tid = tid_of(draw(&s->random, THREADS));
 
     if (what < 50) {
         put32(p, tid);
-        push(s, WAKE, draw(s, CPUS), p, 8);
+        push(s, WAKE, draw(&s->random, CPUS), p, 8);
     } else if (what < 90) {
         put32(p + 8, s->running[what % CPUS]);
         put32(p + 12, 1);
@@ -179,10 +174,11 @@ static void stream_make(struct stream *s)
     shape(s, PROCESS_START, process, 1, 4);
     shape(s, PROCESS_END, process, 2, 4);
     while (s->n < RECORDS) {
-        uint32_t what = draw(s, 1000);
+        uint32_t what = draw(&s->random, 1000);
 
         if (what < 900) {
-            push_switch(s, draw(s, CPUS), draw(s, 4) ? tid_of(draw(s, THREADS)) : 0);
+            push_switch(s, draw(&s->random, CPUS),
+                        draw(&s->random, 4) ? tid_of(draw(&s->random, THREADS)) : 0);
         } else {
             push_other(s, what - 900);
         }

@@ -16,6 +16,7 @@
 #include "common/clk.h"
 #include "common/os.h"
 #include "common/wire_query.h"
+#include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"
@@ -40,12 +41,6 @@ static uint64_t rng;
 static struct journal *journal;
 static struct feed *feed;
 static int tell; /* the child's end of the pipe */
-
-static uint32_t random_below(uint32_t n)
-{
-    rng = rng * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(rng >> 33) % n;
-}
 
 /* -- store, journal and feed -- */
 
@@ -174,7 +169,7 @@ static unsigned left_over(void)
 
 static void one_life(unsigned life)
 {
-    unsigned want = 1 + random_below(left_over());
+    unsigned want = 1 + draw(&rng, left_over());
     int fds[2], status;
     struct ack a;
     pid_t pid;
@@ -192,7 +187,7 @@ static void one_life(unsigned life)
     for (unsigned n = 0; n < want && read(fds[0], &a, sizeof a) == sizeof a; n++) {
         acknowledged[a.host][a.i] = true;
     }
-    os_sleep_ns(random_below(60) * CLK_MS);
+    os_sleep_ns(draw(&rng, 60) * CLK_MS);
     assert_int_equal(kill(pid, SIGKILL), 0);
     while (read(fds[0], &a, sizeof a) == sizeof a) {
         acknowledged[a.host][a.i] = true;

@@ -1,5 +1,6 @@
 #include "collector/session/clones.h"
 
+#include "tests/support/draw.h"
 #include "tests/support/t.h"
 
 /* What happens when: `call` is H(ello) or C(all), by connection and boot (letters). */
@@ -173,12 +174,6 @@ static void batches_wait_while_an_older_boot_may_be_alive(void **state)
 
 static uint64_t rng;
 
-static unsigned chance(unsigned below)
-{
-    rng = rng * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)((rng >> 33) % below);
-}
-
 /* One machine that is restarted again and again, with and without a word, whose last calls may be
  * handled late, and which loses its connection now and then. */
 static void a_machine_alone_is_never_refused(void **state)
@@ -193,8 +188,8 @@ static void a_machine_alone_is_never_refused(void **state)
         rng = seed;
         assert_int_equal(clones_hello(&c, connection, &boot, now_ns), CLONES_FINE);
         for (int i = 0; i < 400; i++) {
-            now_ns += chance(chance(20) ? 40 : 2000) * CLK_S;
-            switch (chance(6)) {
+            now_ns += draw(&rng, draw(&rng, 20) ? 40 : 2000) * CLK_S;
+            switch (draw(&rng, 6)) {
             case 0: /* restarted */
                 boot.b[1] = (uint8_t)(boot.b[1] + 1);
                 before = connection;
@@ -202,7 +197,7 @@ static void a_machine_alone_is_never_refused(void **state)
                 assert_int_equal(clones_hello(&c, ++connection, &boot, now_ns), CLONES_FINE);
                 break;
             case 1: /* connected anew; the old connection ended or not */
-                if (chance(2)) {
+                if (draw(&rng, 2)) {
                     clones_gone(&c, connection);
                 }
                 assert_int_equal(clones_hello(&c, ++connection, &boot, now_ns), CLONES_FINE);
@@ -232,17 +227,17 @@ static void of_several_that_live_the_first_stays_the_host(void **state)
         unsigned n;
 
         rng = seed;
-        n = 2 + chance(2);
+        n = 2 + draw(&rng, 2);
         for (int round = 0; round < 100; round++) {
             for (unsigned m = 0; m < n; m++) {
                 struct uuid boot = {{(uint8_t)(1 + m)}};
-                bool again = round == 0 || chance(8) == 0;
+                bool again = round == 0 || draw(&rng, 8) == 0;
                 enum clones_verdict v =
                     again ? clones_hello(&c, m, &boot, now_ns) : clones_call(&c, m, now_ns);
 
                 assert_true(m > 0 || v != CLONES_REFUSED);
                 assert_true(m == 0 || round < 3 || v == CLONES_REFUSED);
-                now_ns += (5 + chance(5)) * CLK_S;
+                now_ns += (5 + draw(&rng, 5)) * CLK_S;
             }
         }
         assert_int_equal(clones_count(&c, now_ns), n - 1);

@@ -3,6 +3,7 @@
 
 #include "common/clk.h"
 #include "common/mem.h"
+#include "tests/support/draw.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"
 
@@ -22,12 +23,6 @@ struct world {
     unsigned first_missing[HOSTS][STREAMS];
     uint64_t dropped; /* batches that retention dropped */
 };
-
-static unsigned chance(struct world *w, unsigned below)
-{
-    w->rng = w->rng * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned)((w->rng >> 33) % below);
-}
 
 static void open_all(struct world *w, uint64_t seed)
 {
@@ -59,12 +54,13 @@ static unsigned pick(struct world *w, unsigned h, unsigned s)
     unsigned last = w->first_missing[h][s] + AHEAD;
 
     last = last < NUMBERS ? last : NUMBERS;
-    return 1 + (chance(w, 3) ? last - 1 - chance(w, last < AHEAD ? last : AHEAD) : chance(w, last));
+    return 1 + (draw(&w->rng, 3) ? last - 1 - draw(&w->rng, last < AHEAD ? last : AHEAD)
+                                 : draw(&w->rng, last));
 }
 
 static void put_one(struct world *w)
 {
-    unsigned h = chance(w, HOSTS), s = chance(w, STREAMS), seq = pick(w, h, s);
+    unsigned h = draw(&w->rng, HOSTS), s = draw(&w->rng, STREAMS), seq = pick(w, h, s);
     bool *taken = &w->taken[h][s][seq];
     struct rig_batch b;
 
@@ -73,7 +69,7 @@ static void put_one(struct world *w)
     b.clock = (struct host_offset){true, false, w->now_ns - b.received_ns, 0};
     b.received_ns = w->now_ns;
     assert_err(rig_put(&w->rig, &b), *taken ? ERR_EXISTS : ERR_OK);
-    if (chance(w, 8) == 0) { /* a repeat may have left the answers by its age */
+    if (draw(&w->rng, 8) == 0) { /* a repeat may have left the answers by its age */
         size_t n = rig_count(&w->rig, &b.head);
 
         assert_true(n == 1 || (n == 0 && *taken));
@@ -134,7 +130,7 @@ static void whatever_was_acknowledged_is_a_duplicate_for_ever(void **state)
         open_all(&w, seed);
         for (int i = 0; i < STEPS; i++) {
             put_one(&w);
-            switch (chance(&w, 25)) {
+            switch (draw(&w.rng, 25)) {
             case 0:
                 count_dropped(&w);
                 rig_close(&w.rig);
@@ -146,7 +142,7 @@ static void whatever_was_acknowledged_is_a_duplicate_for_ever(void **state)
             case 2:
             case 3:
                 rig_set_now(w.now_ns);
-                assert_ok(store_seal_now(w.rig.store, chance(&w, 2) ? INT64_MAX : w.now_ns));
+                assert_ok(store_seal_now(w.rig.store, draw(&w.rng, 2) ? INT64_MAX : w.now_ns));
                 break;
             default:
                 break;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "tests/support/draw.h"
 #include "tests/support/t.h"
 
 void window_rig_init(struct window_rig *r, uint64_t seed)
@@ -43,7 +44,7 @@ struct batch *window_rig_add(struct window_rig *r, size_t ticks)
 void window_rig_shuffle(struct window_rig *r, uint64_t seed)
 {
     for (size_t i = r->n; i > 1; i--) {
-        size_t k = (size_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33) % i;
+        size_t k = draw(&seed, (uint32_t)i);
         struct window_batch other = r->in[k];
 
         r->in[k] = r->in[i - 1];

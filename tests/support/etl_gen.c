@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/support/draw.h"
 #include "tests/support/etl_session.h"
 
 #define CPUS          8
@@ -20,12 +21,6 @@ struct gen {
     int64_t since[CPUS];
     uint64_t processes, ticks;
 };
-
-static uint32_t next_random(struct gen *g, uint32_t below)
-{
-    g->random = g->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(g->random >> 33) % below;
-}
 
 static uint32_t pid_of(uint32_t process)
 {
@@ -92,17 +87,17 @@ static void replace(struct gen *g, uint32_t process)
 static void schedule(struct gen *g, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {
-        uint16_t cpu = (uint16_t)next_random(g, CPUS);
-        uint32_t tid = tid_of(next_random(g, PROCESSES), next_random(g, THREADS));
+        uint16_t cpu = (uint16_t)draw(&g->random, CPUS);
+        uint32_t tid = tid_of(draw(&g->random, PROCESSES), draw(&g->random, THREADS));
 
-        g->now += 1 + next_random(g, 40);
+        g->now += 1 + draw(&g->random, 40);
         if (i % 16 == 0) {
             etl_session_sample(&g->s, cpu, g->now, g->running[cpu], false);
         } else {
-            switch_to(g, cpu, next_random(g, 4) == 0 || runs_elsewhere(g, tid) ? 0 : tid);
+            switch_to(g, cpu, draw(&g->random, 4) == 0 || runs_elsewhere(g, tid) ? 0 : tid);
         }
         if (i % LIFE_SWITCHES == LIFE_SWITCHES - 1) {
-            replace(g, next_random(g, PROCESSES));
+            replace(g, draw(&g->random, PROCESSES));
         }
     }
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/etw_guid.h"
+#include "tests/support/draw.h"
 #include "tests/support/snap_gen.h"
 
 #define PAYLOAD_MAX  192
@@ -62,12 +63,6 @@ struct etwload *etwload_create(const struct etwload_conf *conf)
 void etwload_destroy(struct etwload *l)
 {
     free(l);
-}
-
-static uint32_t draw(struct etwload *l, uint32_t below)
-{
-    l->random = l->random * UINT64_C(6364136223846793005) + 1442695040888963407;
-    return (uint32_t)((l->random >> 33) % below);
 }
 
 static uint32_t tid_of(uint32_t thread)
@@ -175,7 +170,7 @@ static void thread(struct etwload *l, struct raw_event *raw, uint8_t opcode, uin
 static void image(struct etwload *l, struct raw_event *raw, uint8_t opcode, uint32_t pid)
 {
     set(raw, CLASS_IMAGE, opcode, 3);
-    add(l, UINT64_C(0x7ff000000000) + (uint64_t)draw(l, 4096) * 65536, 8);
+    add(l, UINT64_C(0x7ff000000000) + (uint64_t)draw(&l->random, 4096) * 65536, 8);
     add(l, 0x20000, 8);
     add(l, pid, 4);
     add(l, 0, 4);
@@ -222,9 +217,9 @@ static void manifest(struct etwload *l, struct raw_event *raw, bool start, uint6
  * time, u32. The old one waits (state 5). */
 static void context_switch(struct etwload *l, struct raw_event *raw)
 {
-    unsigned cpu = draw(l, ETWLOAD_CPUS);
-    uint32_t thread = draw(l, l->n_threads / ETWLOAD_CPUS) * ETWLOAD_CPUS + cpu;
-    uint32_t next = draw(l, 10) < 3 ? 0 : tid_of(thread);
+    unsigned cpu = draw(&l->random, ETWLOAD_CPUS);
+    uint32_t thread = draw(&l->random, l->n_threads / ETWLOAD_CPUS) * ETWLOAD_CPUS + cpu;
+    uint32_t next = draw(&l->random, 10) < 3 ? 0 : tid_of(thread);
 
     if (next == l->running[cpu]) {
         next = next ? 0 : tid_of(thread);
@@ -245,19 +240,19 @@ static void disk(struct etwload *l, struct raw_event *raw)
     uint64_t irp = UINT64_C(0xffffa00000001000);
 
     if (!l->disk_tid) {
-        l->disk_tid = tid_of(draw(l, l->n_threads));
+        l->disk_tid = tid_of(draw(&l->random, l->n_threads));
         set(raw, CLASS_DISK, 12, 3);
         add(l, irp, 8);
         add(l, l->disk_tid, 4);
         return;
     }
-    set(raw, CLASS_DISK, (uint8_t)(10 + draw(l, 2)), 3);
+    set(raw, CLASS_DISK, (uint8_t)(10 + draw(&l->random, 2)), 3);
     add(l, 0, 8);
-    add(l, 4096u << draw(l, 5), 8);
-    add(l, UINT64_C(4096) * draw(l, 1 << 20), 8);
+    add(l, 4096u << draw(&l->random, 5), 8);
+    add(l, UINT64_C(4096) * draw(&l->random, 1 << 20), 8);
     add(l, UINT64_C(0xffffb00000001000), 8);
     add(l, irp, 8);
-    add(l, 500 + draw(l, 5000), 8);
+    add(l, 500 + draw(&l->random, 5000), 8);
     add(l, l->disk_tid, 4);
     l->disk_tid = 0;
 }
@@ -267,10 +262,10 @@ static void hard_fault(struct etwload *l, struct raw_event *raw)
 {
     set(raw, CLASS_FAULT, 32, 2);
     add(l, (uint64_t)raw->ticks - 2000, 8);
-    add(l, UINT64_C(4096) * draw(l, 1 << 16), 8);
+    add(l, UINT64_C(4096) * draw(&l->random, 1 << 16), 8);
     add(l, UINT64_C(0x7ff000000000), 8);
     add(l, UINT64_C(0xffffb00000002000), 8);
-    add(l, tid_of(draw(l, l->n_threads)), 4);
+    add(l, tid_of(draw(&l->random, l->n_threads)), 4);
     add(l, 4096, 4);
 }
 
@@ -350,7 +345,7 @@ static void other(struct etwload *l, struct raw_event *raw, uint32_t what,
             thread(l, raw, l->extra++ % 2 ? END_OPCODE : START_OPCODE, pid_of(tid % l->n_threads),
                    tid);
         } else {
-            image(l, raw, what < 115 ? 10 : 2, pid_of(draw(l, l->n_threads)));
+            image(l, raw, what < 115 ? 10 : 2, pid_of(draw(&l->random, l->n_threads)));
         }
     }
 }
@@ -377,7 +372,7 @@ bool etwload_next(struct etwload *l, int64_t until_ns, struct raw_event *raw,
     } else if (brief_at_ns <= at_ns && brief_at_ns <= until_ns) {
         brief(l, raw, starts_ns <= ends_ns, session);
     } else if (at_ns <= until_ns && brief_at_ns > at_ns) {
-        uint32_t what = draw(l, 1000);
+        uint32_t what = draw(&l->random, 1000);
 
         begin_record(l, raw, at_ns);
         if (what < 880) {
