@@ -3,7 +3,8 @@
 Each agent is a process (tests/chaos/fleet_agent_main.c) with the real batch, spool, uplink and TLS code; what it makes it writes
 into a journal, a pipe to this program, before it hands it on. Meanwhile, chosen by a seeded generator: agents and the collector are
 killed with -9, their disks are full, spools are cut at a random byte while their agent is down, connections are cut and stalled
-(all pass through a proxy in this program), clocks jump by an hour, and two agents reach nobody until their spools overflow. Then all is mended, everything drains, and
+(all pass through a proxy in this program), and clocks jump by an hour. Two more agents reach nobody until their spools overflow. Then
+all is mended, everything drains, and
 
     every tick and event that is stored was made, with as many processes, and is stored once
     every one that is not stored is explained: its agent was killed before it was durable, or its spool was cut or full
@@ -27,7 +28,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from fleet import BIN, Fleet, check, ensure  # noqa: E402
+from fleet import BIN, Fleet, check, ensure, span  # noqa: E402
 from wal import known, logged  # noqa: E402
 
 SECONDS = float(os.environ.get("PROCFLEET_SECONDS", "40"))
@@ -49,7 +50,7 @@ class Chaos(Fleet):
         self.processes.append(p)
         return p
 
-    def start(self, program, *args, log, env=None):
+    def start(self, program, *args, log):
         with open(self.path(log), "ab") as f:
             return self.spawn(program, args, f, f)
 
@@ -150,7 +151,7 @@ class Agent:
         self.events = {}  # (wall, kind, pid, start): mono
         self.excuses = []  # [from, to) of the monotonic clock
         self.full_since = None
-        self.lives = self.cut = self.kills = self.fulls = 0
+        self.cut = self.kills = self.fulls = 0
         self.away_s = 0  # from kills to the first ticks after them
         self.killed_at = None
         self.process = self.end = None
@@ -167,7 +168,6 @@ class Agent:
                 "--processes", str(self.processes), "--spool-bytes", str(1 << 20)]
         with open(self.fleet.path("agent-%s.log" % self.name), "ab") as log:
             self.process = self.fleet.spawn("tests/fleet-agent", args, subprocess.PIPE, log)
-        self.lives += 1
         self.tell("started")
         self.rest = b""
         self.ended.clear()
@@ -242,7 +242,6 @@ class Trouble:
     def __init__(self, fleet, proxy, agents, rng):
         self.fleet, self.proxy, self.agents, self.rng = fleet, proxy, agents, rng
         self.counts = collections.Counter()
-        self.collector_busy = False
         self.tasks = set()
 
     def pick(self):
@@ -334,15 +333,10 @@ class Trouble:
 # -- what is stored --
 
 
-def span():
-    form = "%Y-%m-%dT%H:%M:%SZ"
-    now = time.time()
-    return ["--since", time.strftime(form, time.gmtime(now - 3 * 3600)), "--until", time.strftime(form, time.gmtime(now + 3 * 3600))]
-
-
 def asked(fleet, *args):
     """Rows of an answer that may be in part."""
-    code, out, err = fleet.cli(*args, *([] if args[0] == "coverage" else ["-n", "100000"]), "--format", "json", *span(), expect=None)
+    limit = [] if args[0] == "coverage" else ["-n", "100000"]
+    code, out, err = fleet.cli(*args, *limit, "--format", "json", *span(3, 3), expect=None)
     if code not in (0, 5):
         check("answer to %s (%s)" % (" ".join(args), err), code, 0)
     return json.loads(out)

@@ -2,7 +2,8 @@
 
 An agent works without a collector and is killed with SIGKILL at random moments. What its segments hold then, read here by a
 reader of its own, must be in the collector's log once each after the collector has come; what happens meanwhile must not wait
-behind it. One segment is cut at a random byte, another gets a flipped bit. PROCFLEET_KILLS says how many times (6)."""
+behind it. One segment is cut at a random byte, another gets a flipped bit. PROCFLEET_KILLS says how many times the agent is killed
+(6), PROCFLEET_SEED what chance does (printed)."""
 
 import glob
 import os
@@ -62,27 +63,15 @@ def run_and_kill(fleet, spool, rng):
 
 def damage(spool, rng):
     """Cuts the newest segment, which costs what was behind the cut, and flips a bit in an older one, which costs one batch."""
-    lost = set()
     files = [f for f in segments(spool) if records(f)]
-    data = open(files[-1], "rb").read()
-    cut = rng.randrange(56, len(data))
-    open(files[-1], "wb").write(data[:cut])
-    lost |= {(s, q) for s, q, at, n in records_of(data, files[-1]) if at + n > cut}
+    cut = rng.randrange(56, os.path.getsize(files[-1]))
+    lost = {(stream, seq) for stream, seq, at, n in records(files[-1]) if at + n > cut}
+    os.truncate(files[-1], cut)
     victim = rng.choice(records(files[0]))
     data = bytearray(open(files[0], "rb").read())
     data[victim[2] + rng.randrange(victim[3])] ^= 1 << rng.randrange(8)
     open(files[0], "wb").write(bytes(data))
     return lost, victim[:2]
-
-
-def records_of(data, path):
-    stream = struct.unpack_from("<Q", data, 24)[0]
-    found, at = [], 56
-    while at + 48 <= len(data):
-        n, seq = struct.unpack_from("<IQ", data, at + 4)
-        found.append((stream, seq, at, 48 + n))
-        at += 48 + n
-    return found
 
 
 def main():

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/os.h"
+#include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"
@@ -45,12 +46,6 @@ static bool acknowledged[HOSTS][ALL];
 static int64_t made[HOSTS][ALL]; /* when the batch was received */
 static uint8_t found[HOSTS][ALL];
 static uint64_t rng;
-
-static uint32_t random_below(uint32_t n)
-{
-    rng = rng * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(rng >> 33) % n;
-}
 
 static void set_up(void)
 {
@@ -93,10 +88,6 @@ static struct os_mutex *lock;
 static struct os_cond *answered;
 static unsigned under_way;
 
-struct told {
-    struct ack ack;
-};
-
 static void report(const struct ack *a)
 {
     if (write(tell, a, sizeof *a) != sizeof *a) { /* whole: far below PIPE_BUF */
@@ -106,12 +97,10 @@ static void report(const struct ack *a)
 
 static void on_done(void *ctx, enum err e)
 {
-    struct told *t = ctx;
-
     if (e != ERR_OK) {
         _exit(4);
     }
-    report(&t->ack);
+    report(ctx);
     os_mutex_lock(lock);
     under_way--;
     os_cond_wake(answered);
@@ -136,7 +125,7 @@ static void seal_all(void)
 
 static void child(bool power_cut, bool thorough)
 {
-    static struct told told[HOSTS][AHEAD];
+    static struct ack acks[HOSTS][AHEAD]; /* for the store to give back */
     struct fio_fault *f;
 
     if (power_cut) {
@@ -149,10 +138,10 @@ static void child(bool power_cut, bool thorough)
     for (uint32_t k = 0; k < AHEAD; k++) {
         for (uint32_t h = 0; h < HOSTS; h++) {
             uint32_t i = first[h] + k;
-            struct told *t = &told[h][k];
+            struct ack *a = &acks[h][k];
             enum err e;
 
-            t->ack = (struct ack){h, i};
+            *a = (struct ack){h, i};
             os_mutex_lock(lock);
             while (under_way >= WINDOW) {
                 os_cond_wait(answered);
@@ -162,13 +151,13 @@ static void child(bool power_cut, bool thorough)
             if (batch[h][i % AHEAD].received_ns > rig_now()) {
                 rig_set_now(batch[h][i % AHEAD].received_ns);
             }
-            e = rig_put_async(&rig, &batch[h][i % AHEAD], on_done, t);
+            e = rig_put_async(&rig, &batch[h][i % AHEAD], on_done, a);
             while (e == ERR_FULL) { /* sealing is behind */
                 os_sleep_ns(SECOND / 1000);
-                e = rig_put_async(&rig, &batch[h][i % AHEAD], on_done, t);
+                e = rig_put_async(&rig, &batch[h][i % AHEAD], on_done, a);
             }
             if (e == ERR_EXISTS) {
-                on_done(t, ERR_OK); /* acknowledged as a duplicate */
+                on_done(a, ERR_OK); /* acknowledged as a duplicate */
             } else if (e != ERR_OK) {
                 _exit(5);
             }
@@ -202,7 +191,7 @@ static unsigned kill_after(pid_t pid, int from, unsigned want)
         note(&a);
         n++;
     }
-    os_sleep_ns(random_below(random_below(3) ? 400000 : 4000) * 1000LL); /* long enough to seal */
+    os_sleep_ns(draw(&rng, draw(&rng, 3) ? 400000 : 4000) * 1000LL); /* long enough to seal */
     assert_int_equal(kill(pid, SIGKILL), 0);
     while (read(from, &a, sizeof a) == sizeof a) {
         note(&a);
@@ -228,9 +217,9 @@ static unsigned one_life(bool power_cut, bool thorough)
     }
     close(fds[1]);
     n = kill_after(pid, fds[0],
-                   thorough          ? HOSTS * AHEAD + 1
-                   : random_below(3) ? 1 + random_below(HOSTS * AHEAD - 1)
-                                     : 0);
+                   thorough        ? HOSTS * AHEAD + 1
+                   : draw(&rng, 3) ? 1 + draw(&rng, HOSTS * AHEAD - 1)
+                                   : 0);
     close(fds[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);

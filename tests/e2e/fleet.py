@@ -49,6 +49,13 @@ def ensure(what, condition, detail=""):
     print("ok: %s" % what)
 
 
+def span(hours_back, hours_ahead):
+    """Options of a question about so many hours before now and behind it."""
+    form, now = "%Y-%m-%dT%H:%M:%SZ", time.time()
+    return ["--since", time.strftime(form, time.gmtime(now - hours_back * 3600)),
+            "--until", time.strftime(form, time.gmtime(now + hours_ahead * 3600))]
+
+
 class Fleet:
     def __enter__(self):
         self.dir = tempfile.mkdtemp(prefix="procfleet-e2e-")

@@ -10,8 +10,8 @@ slope lies above its limit by more than that.
 Memory is anonymous pages and file pages, apart. Of the collector's anonymous pages those of batches that wait to be sealed are not
 counted: they rise for a window of five minutes and fall. What sealing and answers need for a moment shows until the collector gives
 it back to the system, which it does once a minute; so in the long form what counts is the least of every two minutes, and so it is
-of times, which other work on the machine only makes longer. Tables that
-fill up to a bound are made small, so that they are full when the warm-up ends (SETTINGS). At the end
+of times, which other work on the machine only makes longer. Tables that fill up to a bound are made small, so that they are full when
+the warm-up ends (SETTINGS). At the end
 
     an agent that was never killed has as many ticks stored as it made, and no batch is missing
     one that was killed has no tick that is neither stored nor counted as lost
@@ -36,7 +36,7 @@ import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from fleet import BIN, Fleet, check, ensure, found  # noqa: E402
+from fleet import BIN, Fleet, check, ensure, found, span  # noqa: E402
 
 SECONDS = float(os.environ.get("PROCFLEET_SECONDS", "30"))
 AGENTS = int(os.environ.get("PROCFLEET_AGENTS", "6"))
@@ -108,11 +108,12 @@ def waiting(fleet):
 
 
 def disk(path):
+    """MiB that the files below take."""
     total = 0
-    for room, _, files in os.walk(path):
+    for directory, _, files in os.walk(path):
         for name in files:
             try:
-                total += os.stat(os.path.join(room, name)).st_blocks * 512
+                total += os.stat(os.path.join(directory, name)).st_blocks * 512
             except FileNotFoundError:  # segments are joined and go
                 pass
     return total / MIB
@@ -269,7 +270,7 @@ class Use:
 
 
 def look(fleet, agents, real, series):
-    for who, pid, rooms in (("collector", fleet.collector.pid, ["data"]), ("agent", real.pid, ["agents/real"])):
+    for who, pid, directory in (("collector", fleet.collector.pid, "data"), ("agent", real.pid, "agents/real")):
         anonymous, mapped, threads = usage(pid)
         kept, passing = descriptors(pid)
         series.add(who + " descriptors", kept)
@@ -279,7 +280,7 @@ def look(fleet, agents, real, series):
         series.add(who + " anonymous, MiB", anonymous)
         series.add(who + " file pages, MiB", mapped)
         series.add(who + " threads", threads)
-        series.add(who + " disk, MiB", sum(disk(fleet.path(room)) for room in rooms))
+        series.add(who + " disk, MiB", disk(fleet.path(directory)))
     acks = []
     for agent in agents:
         while agent.acks:
@@ -306,12 +307,9 @@ def judge_slopes(series):
 
 
 def judge_ledger(fleet, agents):
-    form = "%Y-%m-%dT%H:%M:%SZ"
-    now = time.time()
-    span = ["--since", time.strftime(form, time.gmtime(now - 6 * 3600)), "--until", time.strftime(form, time.gmtime(now + 3600))]
     sums = collections.Counter()
     for agent in agents:
-        _, out, _ = fleet.cli("coverage", "--host", agent.name, "--format", "json", *span, expect=None)
+        _, out, _ = fleet.cli("coverage", "--host", agent.name, "--format", "json", *span(6, 1), expect=None)
         told = json.loads(out)[0]
         story = "%s: made %d ticks, ended %d times, killed %d times; the ledger says %r" % (
             agent.name, agent.ticks, agent.ends, agent.kills, told)
