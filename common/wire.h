@@ -96,6 +96,9 @@ NODISCARD enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, 
 /* One reference less; with the last one it goes. NULL is allowed. */
 void wire_batch_free(struct batch *b);
 
+/* Whether run `r` may follow run `before` (NULL: the first), and lies inside the ticks. */
+bool wire_batch_run_fits(const struct batch_run *r, const struct batch_run *before, size_t n_ticks);
+
 /* One more reference to a decoded batch, which nobody changes from here on; wire_batch_free gives
  * it back. Any thread. */
 struct batch *wire_batch_hold(struct batch *b);

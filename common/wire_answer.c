@@ -27,15 +27,6 @@ struct owned_update {
     struct wire_arena arena;
 };
 
-/* Sets a field of plain type; zero is left out. */
-#define PUT(m, field, value)                \
-    do {                                    \
-        (m)->field = (value);               \
-        (m)->has_##field = (m)->field != 0; \
-    } while (0)
-
-#define PUT_TEXT(m, field, text, max, a) wire_text_put(&(m)->has_##field, &(m)->field, text, max, a)
-
 /* -- encode -- */
 
 static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, struct wire_arena *a)
@@ -45,35 +36,35 @@ static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, stru
     procfleet__v1__host__init(m);
     wire_uuid_put(&m->has_id, &m->id, &h->id);
     wire_uuid_put(&m->has_boot, &m->boot, &h->boot);
-    PUT(m, connected, h->connected);
-    PUT(m, polled, h->polled);
-    PUT(m, replay, h->replay);
-    PUT(m, ended, h->ended);
-    PUT(m, cpus, h->cpus);
-    PUT(m, processes, h->processes);
-    PUT(m, first_ns, h->first_ns);
-    PUT(m, last_ns, h->last_ns);
-    PUT(m, offset_ns, h->offset_ns);
-    PUT(m, batches, h->batches);
-    PUT(m, duplicates, h->duplicates);
-    PUT(m, gaps, h->gaps);
-    PUT(m, lost_events, h->lost_events);
-    PUT(m, clones, h->clones);
+    WIRE_PUT(m, connected, h->connected);
+    WIRE_PUT(m, polled, h->polled);
+    WIRE_PUT(m, replay, h->replay);
+    WIRE_PUT(m, ended, h->ended);
+    WIRE_PUT(m, cpus, h->cpus);
+    WIRE_PUT(m, processes, h->processes);
+    WIRE_PUT(m, first_ns, h->first_ns);
+    WIRE_PUT(m, last_ns, h->last_ns);
+    WIRE_PUT(m, offset_ns, h->offset_ns);
+    WIRE_PUT(m, batches, h->batches);
+    WIRE_PUT(m, duplicates, h->duplicates);
+    WIRE_PUT(m, gaps, h->gaps);
+    WIRE_PUT(m, lost_events, h->lost_events);
+    WIRE_PUT(m, clones, h->clones);
     if (h->has_offset) {
-        PUT(m, offset_error_ns, (uint64_t)h->offset_error_ns);
+        WIRE_PUT(m, offset_error_ns, (uint64_t)h->offset_error_ns);
     }
     if (h->not_after_ns) {
-        PUT(m, not_after_ns, h->not_after_ns);
+        WIRE_PUT(m, not_after_ns, h->not_after_ns);
     }
     if (h->heard_ns) {
-        PUT(m, heard_ns, h->heard_ns);
+        WIRE_PUT(m, heard_ns, h->heard_ns);
     }
-    e = PUT_TEXT(m, name, h->name, MODEL_HOST_NAME_MAX, a);
+    e = WIRE_PUT_TEXT(m, name, h->name, MODEL_HOST_NAME_MAX, a);
     if (!e) {
-        e = PUT_TEXT(m, source, h->source, MODEL_TEXT_MAX, a);
+        e = WIRE_PUT_TEXT(m, source, h->source, MODEL_TEXT_MAX, a);
     }
     if (!e) {
-        e = PUT_TEXT(m, version, h->version, MODEL_TEXT_MAX, a);
+        e = WIRE_PUT_TEXT(m, version, h->version, MODEL_TEXT_MAX, a);
     }
     return e;
 }
@@ -107,11 +98,11 @@ static enum err put_row(Procfleet__V1__Row *m, const struct wire_row *r, size_t 
     uint64_t known = n_metrics < 64 ? (UINT64_C(1) << n_metrics) - 1 : UINT64_MAX;
 
     procfleet__v1__row__init(m);
-    PUT(m, host, r->host);
-    PUT(m, have, r->have & known);
-    PUT(m, instances, r->instances);
-    PUT(m, hosts, r->hosts);
-    PUT(m, depth, r->depth);
+    WIRE_PUT(m, host, r->host);
+    WIRE_PUT(m, have, r->have & known);
+    WIRE_PUT(m, instances, r->instances);
+    WIRE_PUT(m, hosts, r->hosts);
+    WIRE_PUT(m, depth, r->depth);
     m->values = wire_arena_alloc(a, n_metrics * sizeof *m->values);
     if (!m->values) {
         return a->bad;
@@ -144,8 +135,8 @@ static enum err put_rows(Procfleet__V1__Answer *m, const struct wire_answer *in,
         if (!e && (i == 0 || !wire_answer_same_info(&r->info, &r[-1].info))) {
             e = wire_info_put(&infos[m->n_infos++], &r->info, a);
         }
-        PUT(&rows[i], info, (uint32_t)m->n_infos - 1);
-        PUT(&rows[i], when_ns, (int64_t)((uint64_t)r->when_ns - (uint64_t)before));
+        WIRE_PUT(&rows[i], info, (uint32_t)m->n_infos - 1);
+        WIRE_PUT(&rows[i], when_ns, (int64_t)((uint64_t)r->when_ns - (uint64_t)before));
         before = r->when_ns;
     }
     m->n_rows = in->n_rows;
@@ -164,7 +155,7 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
             return ERR_INVALID;
         }
         procfleet__v1__host_event__init(&items[i]);
-        PUT(&items[i], host, in->events[i].host);
+        WIRE_PUT(&items[i], host, in->events[i].host);
         items[i].event = &events[i];
         e = wire_event_put(&events[i], &in->events[i].event, a);
     }
@@ -215,10 +206,10 @@ static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer 
         return ERR_INVALID;
     }
     procfleet__v1__answer__init(m);
-    PUT(m, since_ns, in->since_ns);
-    PUT(m, until_ns, in->until_ns);
-    PUT(m, partial, in->partial);
-    PUT(m, damaged, in->damaged);
+    WIRE_PUT(m, since_ns, in->since_ns);
+    WIRE_PUT(m, until_ns, in->until_ns);
+    WIRE_PUT(m, partial, in->partial);
+    WIRE_PUT(m, damaged, in->damaged);
     m->n_used = in->n_used;
     m->used = (uint32_t *)(uintptr_t)in->used;
     e = put_hosts(m, in, a);
@@ -480,7 +471,7 @@ enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
     }
     wire_uuid_put(&m->has_host, &m->host, &u->host);
     e = build_answer(m->data, &u->data, a);
-    return e ? e : PUT_TEXT(m, name, u->name, MODEL_HOST_NAME_MAX, a);
+    return e ? e : WIRE_PUT_TEXT(m, name, u->name, MODEL_HOST_NAME_MAX, a);
 }
 
 enum err wire_update_pack(struct buf *out, const struct wire_update *u)

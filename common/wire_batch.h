@@ -17,9 +17,6 @@
 extern const uint64_t wire_batch_columns; /* bit m: metric m is a column */
 extern const ZSTD_customMem wire_batch_zstd;
 
-/* Whether run `r` may follow run `before` (NULL: the first), and lies inside the ticks. */
-bool wire_batch_run_fits(const struct batch_run *r, const struct batch_run *before, size_t n_ticks);
-
 /* How many values column `metric` has by the runs' masks; counts gets the lengths of those runs. */
 size_t wire_batch_count(uint32_t *counts, size_t *n_counts, const struct batch_run *runs,
                         size_t n_runs, unsigned metric);

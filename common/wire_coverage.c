@@ -1,12 +1,5 @@
 #include "common/wire_coverage.h"
 
-/* Sets a field of plain type; zero is left out. */
-#define PUT(m, field, value)                \
-    do {                                    \
-        (m)->field = (value);               \
-        (m)->has_##field = (m)->field != 0; \
-    } while (0)
-
 /* -- encode -- */
 
 static enum err put_spans(Procfleet__V1__Coverage *m, const struct wire_coverage *c,
@@ -19,10 +12,10 @@ static enum err put_spans(Procfleet__V1__Coverage *m, const struct wire_coverage
     }
     for (size_t i = 0; i < c->n_spans; i++) {
         procfleet__v1__loss_span__init(&items[i]);
-        PUT(&items[i], first_ns, c->spans[i].first_ns);
-        PUT(&items[i], last_ns, c->spans[i].last_ns);
-        PUT(&items[i], ticks, c->spans[i].ticks);
-        PUT(&items[i], events, c->spans[i].events);
+        WIRE_PUT(&items[i], first_ns, c->spans[i].first_ns);
+        WIRE_PUT(&items[i], last_ns, c->spans[i].last_ns);
+        WIRE_PUT(&items[i], ticks, c->spans[i].ticks);
+        WIRE_PUT(&items[i], events, c->spans[i].events);
     }
     m->n_spans = c->n_spans;
     return ERR_OK;
@@ -34,12 +27,12 @@ static enum err put_stage(Procfleet__V1__StageCount *m, const struct wire_stage 
     enum err e;
 
     procfleet__v1__stage_count__init(m);
-    PUT(m, count, s->count);
-    PUT(m, role, s->role);
-    PUT(m, unit, s->unit);
-    PUT(m, loss, s->loss);
-    PUT(m, first_ns, s->first_ns);
-    PUT(m, last_ns, s->last_ns);
+    WIRE_PUT(m, count, s->count);
+    WIRE_PUT(m, role, s->role);
+    WIRE_PUT(m, unit, s->unit);
+    WIRE_PUT(m, loss, s->loss);
+    WIRE_PUT(m, first_ns, s->first_ns);
+    WIRE_PUT(m, last_ns, s->last_ns);
     e = wire_text_put(&m->has_stage, &m->stage, s->stage, MODEL_TEXT_MAX, a);
     return e ? e : wire_text_put(&m->has_reason, &m->reason, s->reason, MODEL_TEXT_MAX, a);
 }
@@ -66,22 +59,22 @@ static enum err put_one(Procfleet__V1__Coverage *m, const struct wire_coverage *
     if (c->n_spans > WIRE_SPANS_MAX || c->n_stages > WIRE_STAGES_MAX) {
         return ERR_INVALID;
     }
-    PUT(m, host, c->host);
-    PUT(m, since_ns, c->since_ns);
-    PUT(m, until_ns, c->until_ns);
-    PUT(m, ppm, c->ppm);
+    WIRE_PUT(m, host, c->host);
+    WIRE_PUT(m, since_ns, c->since_ns);
+    WIRE_PUT(m, until_ns, c->until_ns);
+    WIRE_PUT(m, ppm, c->ppm);
     m->has_ticks_ppm = c->has_ticks;
     m->ticks_ppm = c->ticks_ppm;
     m->has_events_ppm = c->has_events;
     m->events_ppm = c->events_ppm;
-    PUT(m, at_most, c->at_most);
-    PUT(m, missing, c->missing);
-    PUT(m, ticks, c->ticks);
-    PUT(m, lost_ticks, c->lost_ticks);
-    PUT(m, events, c->events);
-    PUT(m, lost_events, c->lost_events);
-    PUT(m, lost_rows, c->lost_rows);
-    PUT(m, missing_batches, c->missing_batches);
+    WIRE_PUT(m, at_most, c->at_most);
+    WIRE_PUT(m, missing, c->missing);
+    WIRE_PUT(m, ticks, c->ticks);
+    WIRE_PUT(m, lost_ticks, c->lost_ticks);
+    WIRE_PUT(m, events, c->events);
+    WIRE_PUT(m, lost_events, c->lost_events);
+    WIRE_PUT(m, lost_rows, c->lost_rows);
+    WIRE_PUT(m, missing_batches, c->missing_batches);
     e = put_spans(m, c, a);
     return e ? e : put_stages(m, c, a);
 }

@@ -14,15 +14,7 @@
 #define OWNER_MAX   63u
 #define SCOPE_MAX   127u
 
-/* Sets a field of plain type; zero is left out. */
-#define PUT(m, field, value)                \
-    do {                                    \
-        (m)->field = (value);               \
-        (m)->has_##field = (m)->field != 0; \
-    } while (0)
-
-#define PUT_TEXT(m, field, text, max, a) wire_text_put(&(m)->has_##field, &(m)->field, text, max, a)
-#define GET_TEXT(out, m, field, max)     wire_text_get(out, (m)->has_##field, &(m)->field, max)
+#define GET_TEXT(out, m, field, max) wire_text_get(out, (m)->has_##field, &(m)->field, max)
 
 /* -- memory of decoded messages -- */
 
@@ -110,10 +102,10 @@ enum err wire_fetch_encode(struct buf *out, const struct wire_fetch *in)
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
-    PUT(&m, epoch, in->epoch);
-    PUT(&m, from_seq, in->from_seq);
-    PUT(&m, to_seq, in->to_seq);
-    e = PUT_TEXT(&m, topic, in->topic, TOPIC_MAX, &a);
+    WIRE_PUT(&m, epoch, in->epoch);
+    WIRE_PUT(&m, from_seq, in->from_seq);
+    WIRE_PUT(&m, to_seq, in->to_seq);
+    e = WIRE_PUT_TEXT(&m, topic, in->topic, TOPIC_MAX, &a);
     if (!e) {
         e = wire_pack(out, &m);
     }
@@ -149,12 +141,12 @@ enum err wire_fetch_reply_encode(struct buf *out, const struct wire_fetch_reply 
     items = wire_list(&m.messages, in->n, sizeof *items, &a);
     for (size_t i = 0; items && i < in->n; i++) {
         procfleet__v1__feed_message__init(&items[i]);
-        PUT(&items[i], seq, in->messages[i].seq);
+        WIRE_PUT(&items[i], seq, in->messages[i].seq);
         bytes_put(&items[i].has_update, &items[i].update, in->messages[i].update);
     }
     m.n_messages = in->n;
-    PUT(&m, last_seq, in->last_seq);
-    PUT(&m, missing, in->missing);
+    WIRE_PUT(&m, last_seq, in->last_seq);
+    WIRE_PUT(&m, missing, in->missing);
     e = items ? wire_pack(out, &m) : a.bad;
     wire_arena_fini(&a);
     return e;
@@ -211,11 +203,11 @@ static enum err put_filter(Procfleet__V1__FeedFilter *m, const struct wire_filte
         m->metrics[i] = f->metrics[i];
     }
     m->n_metrics = f->n_metrics;
-    PUT(m, kinds, f->kinds);
-    PUT(m, no_events, f->no_events);
-    PUT(m, samples, f->samples);
-    PUT(m, min_interval_ns, (uint64_t)f->min_interval_ns);
-    e = PUT_TEXT(m, program, f->program, MODEL_TEXT_MAX, a);
+    WIRE_PUT(m, kinds, f->kinds);
+    WIRE_PUT(m, no_events, f->no_events);
+    WIRE_PUT(m, samples, f->samples);
+    WIRE_PUT(m, min_interval_ns, (uint64_t)f->min_interval_ns);
+    e = WIRE_PUT_TEXT(m, program, f->program, MODEL_TEXT_MAX, a);
     for (size_t i = 0; !e && i < f->n_hosts; i++) {
         protobuf_c_boolean has;
 
@@ -260,10 +252,10 @@ enum err wire_poll_encode(struct buf *out, const struct wire_poll *in)
     }
     wire_arena_init(&a, PACK_BYTES);
     bytes_put(&m.has_cursor, &m.cursor, in->cursor);
-    PUT(&m, max, in->max);
-    PUT(&m, wait_ms, in->wait_ms);
-    PUT(&m, from_oldest, in->from_oldest);
-    e = PUT_TEXT(&m, name, in->name, WIRE_FEED_NAME_MAX, &a);
+    WIRE_PUT(&m, max, in->max);
+    WIRE_PUT(&m, wait_ms, in->wait_ms);
+    WIRE_PUT(&m, from_oldest, in->from_oldest);
+    e = WIRE_PUT_TEXT(&m, name, in->name, WIRE_FEED_NAME_MAX, &a);
     if (!e && in->has_filter) {
         e = put_filter(&filter, &in->filter, &a);
         m.filter = &filter;
@@ -314,10 +306,10 @@ enum err wire_poll_reply_encode(struct buf *out, const struct wire_poll_reply *i
     }
     m.n_updates = in->n_updates;
     bytes_put(&m.has_cursor, &m.cursor, in->cursor);
-    PUT(&m, more, in->more);
-    PUT(&m, dropped, in->dropped);
-    PUT(&m, dropped_now, in->dropped_now);
-    PUT(&m, behind_bytes, in->behind_bytes);
+    WIRE_PUT(&m, more, in->more);
+    WIRE_PUT(&m, dropped, in->dropped);
+    WIRE_PUT(&m, dropped_now, in->dropped_now);
+    WIRE_PUT(&m, behind_bytes, in->behind_bytes);
     if (!e) {
         e = wire_pack(out, &m);
     }
@@ -378,20 +370,20 @@ static enum err put_subscription(Procfleet__V1__Subscription *m, const struct wi
     enum err e;
 
     procfleet__v1__subscription__init(m);
-    PUT(m, created_ns, s->created_ns);
-    PUT(m, polled_ns, s->polled_ns);
-    PUT(m, behind_bytes, s->behind_bytes);
-    PUT(m, dropped, s->dropped);
-    PUT(m, delivered, s->delivered);
+    WIRE_PUT(m, created_ns, s->created_ns);
+    WIRE_PUT(m, polled_ns, s->polled_ns);
+    WIRE_PUT(m, behind_bytes, s->behind_bytes);
+    WIRE_PUT(m, dropped, s->dropped);
+    WIRE_PUT(m, delivered, s->delivered);
     m->filter = wire_arena_array(a, 1, sizeof *m->filter);
     e = m->filter ? put_filter(m->filter, &s->filter, a) : a->bad;
     if (!e) {
-        e = PUT_TEXT(m, name, s->name, WIRE_FEED_NAME_MAX, a);
+        e = WIRE_PUT_TEXT(m, name, s->name, WIRE_FEED_NAME_MAX, a);
     }
     if (!e) {
-        e = PUT_TEXT(m, owner, s->owner, OWNER_MAX, a);
+        e = WIRE_PUT_TEXT(m, owner, s->owner, OWNER_MAX, a);
     }
-    return e ? e : PUT_TEXT(m, scope, s->scope, SCOPE_MAX, a);
+    return e ? e : WIRE_PUT_TEXT(m, scope, s->scope, SCOPE_MAX, a);
 }
 
 enum err wire_subscriptions_reply_encode(struct buf *out, const struct wire_subscriptions_reply *in)
@@ -463,9 +455,9 @@ enum err wire_unsubscribe_encode(struct buf *out, const struct wire_unsubscribe 
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
-    e = PUT_TEXT(&m, name, in->name, WIRE_FEED_NAME_MAX, &a);
+    e = WIRE_PUT_TEXT(&m, name, in->name, WIRE_FEED_NAME_MAX, &a);
     if (!e) {
-        e = PUT_TEXT(&m, owner, in->owner, OWNER_MAX, &a);
+        e = WIRE_PUT_TEXT(&m, owner, in->owner, OWNER_MAX, &a);
     }
     if (!e) {
         e = wire_pack(out, &m);

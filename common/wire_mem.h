@@ -42,6 +42,13 @@ void wire_arena_allow(struct wire_arena *a, size_t n);
 /* Appends the packed message. Errors: ERR_NOMEM, ERR_FULL (the buffer's maximum) */
 NODISCARD enum err wire_pack(struct buf *out, const void *message);
 
+/* Sets a field of plain type; zero is left out. */
+#define WIRE_PUT(m, field, value)           \
+    do {                                    \
+        (m)->field = (value);               \
+        (m)->has_##field = (m)->field != 0; \
+    } while (0)
+
 /* n zeroed messages of `size` bytes each, and in *list the pointers to them that protobuf-c wants.
  * NULL on failure. */
 void *wire_list(void *list, size_t n, size_t size, struct wire_arena *a);
@@ -69,6 +76,8 @@ struct str wire_text_of(const char *s, size_t size);
  * too long text is cut between characters. Borrows s.p when nothing has to be mended. */
 NODISCARD enum err wire_text_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, struct str s,
                                  size_t max_bytes, struct wire_arena *a);
+#define WIRE_PUT_TEXT(m, field, text, max, a) \
+    wire_text_put(&(m)->has_##field, &(m)->field, text, max, a)
 
 /* 16 bytes; absent is all zero. False for any other length. */
 bool wire_uuid_get(struct uuid *out, protobuf_c_boolean has, const ProtobufCBinaryData *t);

@@ -3,64 +3,57 @@
 #include "common/wire_mem.h"
 #include "proto/query.pb-c.h"
 
-/* Sets a field of plain type; zero is left out. */
-#define PUT(m, field, value)                \
-    do {                                    \
-        (m)->field = (value);               \
-        (m)->has_##field = (m)->field != 0; \
-    } while (0)
-
 /* -- encode -- */
 
 static enum err put_tier(Procfleet__V1__TierRoom *m, const struct wire_tier_room *t,
                          struct wire_arena *a)
 {
     procfleet__v1__tier_room__init(m);
-    PUT(m, files, t->files);
-    PUT(m, bytes, t->bytes);
-    PUT(m, values, t->values);
-    PUT(m, share_bytes, t->share_bytes);
-    PUT(m, age_ns, t->age_ns > 0 ? (uint64_t)t->age_ns : 0);
-    PUT(m, oldest_ns, t->oldest_ns);
-    PUT(m, dropped_age, t->dropped_age);
-    PUT(m, dropped_bytes, t->dropped_bytes);
+    WIRE_PUT(m, files, t->files);
+    WIRE_PUT(m, bytes, t->bytes);
+    WIRE_PUT(m, values, t->values);
+    WIRE_PUT(m, share_bytes, t->share_bytes);
+    WIRE_PUT(m, age_ns, t->age_ns > 0 ? (uint64_t)t->age_ns : 0);
+    WIRE_PUT(m, oldest_ns, t->oldest_ns);
+    WIRE_PUT(m, dropped_age, t->dropped_age);
+    WIRE_PUT(m, dropped_bytes, t->dropped_bytes);
     return wire_text_put(&m->has_name, &m->name, t->name, MODEL_TEXT_MAX, a);
 }
 
 static void put_fleet(Procfleet__V1__Overview *m, const struct wire_overview *o)
 {
-    PUT(m, now_ns, o->now_ns);
-    PUT(m, hosts, o->hosts);
-    PUT(m, connected, o->connected);
-    PUT(m, silent, o->silent);
-    PUT(m, ended, o->ended);
-    PUT(m, clones, o->clones);
-    PUT(m, processes, o->processes);
-    PUT(m, cpus, o->cpus);
-    PUT(m, batches, o->batches);
-    PUT(m, gaps, o->gaps);
-    PUT(m, lost_events, o->lost_events);
-    PUT(m, first_ns, o->first_ns);
-    PUT(m, last_ns, o->last_ns);
+    WIRE_PUT(m, now_ns, o->now_ns);
+    WIRE_PUT(m, hosts, o->hosts);
+    WIRE_PUT(m, connected, o->connected);
+    WIRE_PUT(m, silent, o->silent);
+    WIRE_PUT(m, ended, o->ended);
+    WIRE_PUT(m, clones, o->clones);
+    WIRE_PUT(m, processes, o->processes);
+    WIRE_PUT(m, cpus, o->cpus);
+    WIRE_PUT(m, batches, o->batches);
+    WIRE_PUT(m, gaps, o->gaps);
+    WIRE_PUT(m, lost_events, o->lost_events);
+    WIRE_PUT(m, first_ns, o->first_ns);
+    WIRE_PUT(m, last_ns, o->last_ns);
 }
 
 static void put_room(Procfleet__V1__Overview *m, const struct wire_overview *o)
 {
-    PUT(m, head_bytes, o->head_bytes);
-    PUT(m, log_bytes, o->log_bytes);
-    PUT(m, catalogue_bytes, o->catalogue_bytes);
-    PUT(m, total_bytes, o->total_bytes);
-    PUT(m, ceiling_bytes, o->ceiling_bytes);
-    PUT(m, disk_free, o->disk_free);
-    PUT(m, disk_total, o->disk_total);
-    PUT(m, refusing, o->refusing);
-    PUT(m, next_tier, o->next_tier);
-    PUT(m, next_window_ns, o->next_window_ns);
-    PUT(m, next_in_ns, o->next_in_ns > 0 ? (uint64_t)o->next_in_ns : 0);
-    PUT(m, sealed_windows, o->sealed_windows);
-    PUT(m, patches, o->patches);
-    PUT(m, seal_failures, o->seal_failures);
-    PUT(m, sealed_ns, o->sealed_ns);
+    WIRE_PUT(m, head_bytes, o->head_bytes);
+    WIRE_PUT(m, log_bytes, o->log_bytes);
+    WIRE_PUT(m, catalogue_bytes, o->catalogue_bytes);
+    WIRE_PUT(m, total_bytes, o->total_bytes);
+    WIRE_PUT(m, ceiling_bytes, o->ceiling_bytes);
+    WIRE_PUT(m, disk_free, o->disk_free);
+    WIRE_PUT(m, disk_total, o->disk_total);
+    WIRE_PUT(m, refusing, o->refusing);
+    WIRE_PUT(m, next_tier, o->next_tier);
+    WIRE_PUT(m, next_window_ns, o->next_window_ns);
+    WIRE_PUT(m, next_in_ns, o->next_in_ns > 0 ? (uint64_t)o->next_in_ns : 0);
+    WIRE_PUT(m, sealed_windows, o->sealed_windows);
+    WIRE_PUT(m, patches, o->patches);
+    WIRE_PUT(m, seal_failures, o->seal_failures);
+    WIRE_PUT(m, sealed_ns, o->sealed_ns);
 }
 
 enum err wire_overview_put(struct Procfleet__V1__Answer *out, const struct wire_answer *in,

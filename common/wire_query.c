@@ -19,24 +19,15 @@ struct owned_query {
     struct wire_arena arena;
 };
 
-/* Sets a field of plain type; zero is left out. */
-#define PUT(m, field, value)                \
-    do {                                    \
-        (m)->field = (value);               \
-        (m)->has_##field = (m)->field != 0; \
-    } while (0)
-
-#define PUT_TEXT(m, field, text, max, a) wire_text_put(&(m)->has_##field, &(m)->field, text, max, a)
-
 /* -- questions -- */
 
 static enum err query_texts(Procfleet__V1__QueryRequest *m, const struct wire_query *q,
                             struct wire_arena *a)
 {
-    enum err e = PUT_TEXT(m, host, q->host, HOST_MAX, a);
+    enum err e = WIRE_PUT_TEXT(m, host, q->host, HOST_MAX, a);
 
     if (!e) {
-        e = PUT_TEXT(m, name, q->name, MODEL_TEXT_MAX, a);
+        e = WIRE_PUT_TEXT(m, name, q->name, MODEL_TEXT_MAX, a);
     }
     m->has_cursor = q->cursor.n != 0;
     m->cursor.data = (uint8_t *)(uintptr_t)q->cursor.p;
@@ -61,22 +52,22 @@ enum err wire_query_encode(struct buf *out, const struct wire_query *q)
     wire_arena_init(&a, PACK_BYTES);
     m.n_metrics = q->n_metrics;
     m.metrics = metrics;
-    PUT(&m, since_ns, q->since_ns);
-    PUT(&m, until_ns, q->until_ns);
-    PUT(&m, last_ns, (uint64_t)q->last_ns);
-    PUT(&m, limit, q->limit);
-    PUT(&m, idle, q->idle);
-    PUT(&m, exited, q->exited);
+    WIRE_PUT(&m, since_ns, q->since_ns);
+    WIRE_PUT(&m, until_ns, q->until_ns);
+    WIRE_PUT(&m, last_ns, (uint64_t)q->last_ns);
+    WIRE_PUT(&m, limit, q->limit);
+    WIRE_PUT(&m, idle, q->idle);
+    WIRE_PUT(&m, exited, q->exited);
     m.has_pid = q->has_pid;
     m.pid = q->pid;
-    PUT(&m, start, q->start);
-    PUT(&m, kinds, q->kinds);
-    PUT(&m, step_ns, (uint64_t)q->step_ns);
-    PUT(&m, stages, q->stages);
-    PUT(&m, by, q->by);
-    PUT(&m, group_by, q->group_by);
-    PUT(&m, folded, q->folded);
-    PUT(&m, at_ns, q->at_ns);
+    WIRE_PUT(&m, start, q->start);
+    WIRE_PUT(&m, kinds, q->kinds);
+    WIRE_PUT(&m, step_ns, (uint64_t)q->step_ns);
+    WIRE_PUT(&m, stages, q->stages);
+    WIRE_PUT(&m, by, q->by);
+    WIRE_PUT(&m, group_by, q->group_by);
+    WIRE_PUT(&m, folded, q->folded);
+    WIRE_PUT(&m, at_ns, q->at_ns);
     e = query_texts(&m, q, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -160,9 +151,9 @@ static enum err put_methods(Procfleet__V1__ServerInfo *m, const struct wire_serv
 
     for (size_t i = 0; !e && i < in->n_methods; i++) {
         procfleet__v1__method__init(&items[i]);
-        PUT(&items[i], id, in->methods[i].id);
-        e = PUT_TEXT(&items[i], name, str_make(in->methods[i].name), sizeof in->methods[i].name - 1,
-                     a);
+        WIRE_PUT(&items[i], id, in->methods[i].id);
+        e = WIRE_PUT_TEXT(&items[i], name, str_make(in->methods[i].name),
+                          sizeof in->methods[i].name - 1, a);
     }
     m->n_methods = in->n_methods;
     return e;
@@ -179,14 +170,14 @@ enum err wire_server_info_encode(struct buf *out, const struct wire_server_info 
     }
     wire_arena_init(&a, PACK_BYTES);
     wire_uuid_put(&m.has_id, &m.id, &in->id);
-    PUT(&m, now_ns, in->now_ns);
-    PUT(&m, epoch, in->epoch);
-    PUT(&m, max_request, in->max_request);
-    PUT(&m, max_reply, in->max_reply);
-    PUT(&m, hosts, in->hosts);
-    PUT(&m, frame_version_min, in->frame_version_min);
-    PUT(&m, frame_version_max, in->frame_version_max);
-    e = PUT_TEXT(&m, version, str_make(in->version), sizeof in->version - 1, &a);
+    WIRE_PUT(&m, now_ns, in->now_ns);
+    WIRE_PUT(&m, epoch, in->epoch);
+    WIRE_PUT(&m, max_request, in->max_request);
+    WIRE_PUT(&m, max_reply, in->max_reply);
+    WIRE_PUT(&m, hosts, in->hosts);
+    WIRE_PUT(&m, frame_version_min, in->frame_version_min);
+    WIRE_PUT(&m, frame_version_max, in->frame_version_max);
+    e = WIRE_PUT_TEXT(&m, version, str_make(in->version), sizeof in->version - 1, &a);
     if (!e) {
         e = put_methods(&m, in, &a);
     }

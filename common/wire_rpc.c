@@ -5,13 +5,6 @@
 
 #define PACK_BYTES (16u << 10) /* memory to mend text in */
 
-/* Sets a field of plain type; zero is left out. */
-#define PUT(m, field, value)                \
-    do {                                    \
-        (m)->field = (value);               \
-        (m)->has_##field = (m)->field != 0; \
-    } while (0)
-
 /* Sets a text field from an array of the same name. */
 #define PUT_TEXT(m, field, from, a)               \
     wire_text_put(&(m)->has_##field, &(m)->field, \
@@ -46,12 +39,12 @@ enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
     wire_arena_init(&a, PACK_BYTES);
     wire_uuid_put(&m.has_host, &m.host, &in->host);
     wire_uuid_put(&m.has_boot, &m.boot, &in->boot);
-    PUT(&m, stream, in->stream);
-    PUT(&m, cpus, in->cpus);
-    PUT(&m, wall_ns, in->wall_ns);
-    PUT(&m, mono_ns, in->mono_ns);
-    PUT(&m, last_mono_ns, in->last_mono_ns);
-    PUT(&m, last_rtt_ns, in->last_rtt_ns);
+    WIRE_PUT(&m, stream, in->stream);
+    WIRE_PUT(&m, cpus, in->cpus);
+    WIRE_PUT(&m, wall_ns, in->wall_ns);
+    WIRE_PUT(&m, mono_ns, in->mono_ns);
+    WIRE_PUT(&m, last_mono_ns, in->last_mono_ns);
+    WIRE_PUT(&m, last_rtt_ns, in->last_rtt_ns);
     e = hello_texts(&m, in, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -102,11 +95,11 @@ enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply 
     enum err e;
 
     wire_arena_init(&a, PACK_BYTES);
-    PUT(&m, max_message, in->max_message);
-    PUT(&m, max_in_flight, in->max_in_flight);
-    PUT(&m, last_seq, in->last_seq);
-    PUT(&m, received_ns, in->received_ns);
-    PUT(&m, replied_ns, in->replied_ns);
+    WIRE_PUT(&m, max_message, in->max_message);
+    WIRE_PUT(&m, max_in_flight, in->max_in_flight);
+    WIRE_PUT(&m, last_seq, in->last_seq);
+    WIRE_PUT(&m, received_ns, in->received_ns);
+    WIRE_PUT(&m, replied_ns, in->replied_ns);
     e = PUT_TEXT(&m, version, in, &a);
     if (!e) {
         e = wire_pack(out, &m);
@@ -143,8 +136,8 @@ enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *i
 {
     Procfleet__V1__PushReply m = PROCFLEET__V1__PUSH_REPLY__INIT;
 
-    PUT(&m, duplicate, in->duplicate);
-    PUT(&m, last_seq, in->last_seq);
+    WIRE_PUT(&m, duplicate, in->duplicate);
+    WIRE_PUT(&m, last_seq, in->last_seq);
     return wire_pack(out, &m);
 }
 
@@ -168,12 +161,12 @@ enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
 {
     Procfleet__V1__HeartbeatRequest m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
 
-    PUT(&m, stream, in->stream);
-    PUT(&m, next_seq, in->next_seq);
-    PUT(&m, wall_ns, in->wall_ns);
-    PUT(&m, mono_ns, in->mono_ns);
-    PUT(&m, last_mono_ns, in->last_mono_ns);
-    PUT(&m, last_rtt_ns, in->last_rtt_ns);
+    WIRE_PUT(&m, stream, in->stream);
+    WIRE_PUT(&m, next_seq, in->next_seq);
+    WIRE_PUT(&m, wall_ns, in->wall_ns);
+    WIRE_PUT(&m, mono_ns, in->mono_ns);
+    WIRE_PUT(&m, last_mono_ns, in->last_mono_ns);
+    WIRE_PUT(&m, last_rtt_ns, in->last_rtt_ns);
     return wire_pack(out, &m);
 }
 
@@ -201,8 +194,8 @@ enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbea
 {
     Procfleet__V1__HeartbeatReply m = PROCFLEET__V1__HEARTBEAT_REPLY__INIT;
 
-    PUT(&m, received_ns, in->received_ns);
-    PUT(&m, replied_ns, in->replied_ns);
+    WIRE_PUT(&m, received_ns, in->received_ns);
+    WIRE_PUT(&m, replied_ns, in->replied_ns);
     return wire_pack(out, &m);
 }
 

@@ -14,6 +14,7 @@
 #include <endian.h>
 
 #include "common/mem.h"
+#include "common/varint.h"
 
 #define COLUMNS    3u
 #define SHAPES_MAX 255u
@@ -63,11 +64,6 @@ struct maker {
 static unsigned width_of(uint64_t v)
 {
     return v ? (64u - (unsigned)__builtin_clzll(v) + 7) / 8 : 0;
-}
-
-static uint64_t zigzag(uint64_t v)
-{
-    return v << 1 ^ (0 - (v >> 63));
 }
 
 static void put_number(struct maker *m, uint64_t v, unsigned width)
@@ -156,7 +152,7 @@ static unsigned put_run(struct maker *m, const int64_t *v, uint32_t n, uint64_t 
         uint64_t d = (uint64_t)v[i] - (uint64_t)v[i - 1];
 
         m->steps[i] = d ? divide(d, scale) : 0;
-        widest |= zigzag(m->steps[i]);
+        widest |= varint_zigzag(m->steps[i]);
     }
     width = width_of(widest);
     for (uint32_t i = 1; i < n && width; i++) {

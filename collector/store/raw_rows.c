@@ -4,6 +4,7 @@
 
 #include "collector/store/seg.h"
 #include "common/cur.h"
+#include "common/wire.h"
 
 /* Fields of all runs stand column by column, and everything that changes little as a difference:
  * what is alike stands side by side, so that the compressor sees it. Ticks are nearly periodic, so
@@ -164,21 +165,6 @@ static enum err get_ticks(struct batch *rows, struct arena *memory, struct cur *
     return c->bad ? ERR_CORRUPT : ERR_OK;
 }
 
-/* Whether run `r` may stand behind `before` (NULL: it is the first). */
-static bool run_fits(const struct batch_run *r, const struct batch_run *before, size_t n_ticks)
-{
-    if (r->n_ticks == 0 || r->first_tick >= n_ticks || r->n_ticks > n_ticks - r->first_tick) {
-        return false;
-    }
-    if (!before || r->id.pid != before->id.pid) {
-        return !before || r->id.pid > before->id.pid;
-    }
-    if (r->id.start != before->id.start) {
-        return r->id.start > before->id.start;
-    }
-    return r->first_tick >= before->first_tick + before->n_ticks;
-}
-
 static void get_fields(struct batch_run *r, size_t n, struct cur *c)
 {
     for (size_t i = 0; i < n; i++) {
@@ -218,7 +204,7 @@ static enum err get_runs(struct batch *rows, struct arena *memory, struct cur *c
     }
     get_fields(r, n, c);
     for (size_t i = 0; i < n && !c->bad; i++) {
-        c->bad = !run_fits(&r[i], i ? &r[i - 1] : NULL, rows->n_ticks);
+        c->bad = !wire_batch_run_fits(&r[i], i ? &r[i - 1] : NULL, rows->n_ticks);
     }
     rows->runs = r;
     rows->n_runs = n;

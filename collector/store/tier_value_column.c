@@ -16,6 +16,7 @@
 
 #include "collector/store/tier_shape.h"
 #include "common/cur.h"
+#include "common/varint.h"
 
 /* In the first byte. */
 enum { COLUMN_PLAIN = 1 << 0, COLUMN_FLAGS = (1 << 1) - 1 };
@@ -24,11 +25,6 @@ enum { SEC_BASE, SEC_MAP, SEC_LAST, SEC_MIN, SEC_MAX, SEC_SUM, SEC_FOLDED, SECTI
 
 #define GAUGE_SAFE (INT64_C(1) << 46) /* values below, */
 #define COUNT_SAFE (1u << 15)         /* so many of them, are told by distance */
-
-static inline uint64_t zigzag(uint64_t v)
-{
-    return v << 1 ^ (0 - (v >> 63));
-}
 
 static inline uint64_t unzigzag(uint64_t u)
 {
@@ -77,7 +73,7 @@ static inline void put(struct writing *w, unsigned sec, uint64_t v)
 
 static inline void put_signed(struct writing *w, unsigned sec, int64_t v)
 {
-    put(w, sec, zigzag((uint64_t)v));
+    put(w, sec, varint_zigzag((uint64_t)v));
 }
 
 static uint64_t gcd(uint64_t a, uint64_t b)
@@ -180,9 +176,9 @@ static void put_counter(struct writing *w, const struct cell *c, uint32_t i, int
     uint64_t min = (uint64_t)c->min, max = (uint64_t)c->max;
 
     if (w->plain) {
-        put(w, SEC_LAST, zigzag(growth));
-        put(w, SEC_MIN, zigzag(min));
-        put(w, SEC_MAX, zigzag(max));
+        put(w, SEC_LAST, varint_zigzag(growth));
+        put(w, SEC_MIN, varint_zigzag(min));
+        put(w, SEC_MAX, varint_zigzag(max));
         return;
     }
     growth /= w->scale;
@@ -203,7 +199,7 @@ static void put_gauge(struct writing *w, const struct cell *c, uint32_t i, int64
     uint64_t rest, step;
 
     if (w->plain) {
-        put(w, SEC_LAST, zigzag((uint64_t)c->last - (uint64_t)prev));
+        put(w, SEC_LAST, varint_zigzag((uint64_t)c->last - (uint64_t)prev));
         put_signed(w, SEC_MIN, c->min);
         put_signed(w, SEC_MAX, c->max);
         put_signed(w, SEC_SUM, c->sum);
