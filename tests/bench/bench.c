@@ -116,6 +116,16 @@ void bench_fail(const char *what)
     exit(2);
 }
 
+void bench_check(enum err e, const char *what)
+{
+    char text[256];
+
+    if (e) {
+        snprintf(text, sizeof text, "%s%s%s", what ? what : "", what ? ": " : "", err_text(e));
+        bench_fail(text);
+    }
+}
+
 int bench_end(void)
 {
     if (!json) {

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/err.h"
 #include "common/opt.h"
 
 enum bench_better { BENCH_LESS, BENCH_MORE };
@@ -39,6 +40,8 @@ double bench_median(double *values, size_t n);
 
 /* Ends the program with this sentence and 2. */
 _Noreturn void bench_fail(const char *what);
+/* The same when e is an error, with its text; what may be NULL. */
+void bench_check(enum err e, const char *what);
 
 /* Prints what is left to say; what main returns (0 also when goals are missed: benchmarks report,
  * they do not judge). */

@@ -13,14 +13,6 @@ struct result {
     double bytes, encode_ns, decode_ns, part_ns, changed;
 };
 
-static void check(enum err e)
-{
-    if (e) {
-        fprintf(stderr, "bench_batch: %s\n", err_text(e));
-        exit(1);
-    }
-}
-
 static size_t values_of(const struct batch *b)
 {
     size_t n = 0;
@@ -41,7 +33,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
     size_t bytes = 0, values = 0;
     struct buf out;
 
-    check(wire_encoder_create(&enc));
+    bench_check(wire_encoder_create(&enc), NULL);
     buf_init(&out, WIRE_BATCH_BYTES_MAX);
     for (unsigned i = 0; i < batches; i++) {
         const struct batch *b = fleetgen_batch(g, ticks);
@@ -50,12 +42,12 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
 
         buf_reset(&out);
         t0 = os_thread_cpu_ns();
-        check(wire_batch_encode(enc, &out, b));
+        bench_check(wire_batch_encode(enc, &out, b), NULL);
         t1 = os_thread_cpu_ns();
-        check(wire_batch_decode(&back, out.p, out.n));
+        bench_check(wire_batch_decode(&back, out.p, out.n), NULL);
         wire_batch_free(back);
         t2 = os_thread_cpu_ns();
-        check(wire_batch_decode_part(&back, METRIC_BIT(M_CPU_TIME), out.p, out.n));
+        bench_check(wire_batch_decode_part(&back, METRIC_BIT(M_CPU_TIME), out.p, out.n), NULL);
         wire_batch_free(back);
         part += os_thread_cpu_ns() - t2;
         decode += t2 - t1;

@@ -63,12 +63,6 @@ static const struct opt_command command = {
                 "  bench_fleet --agents 1000 --seconds 20 --restart kill --down 2\n",
 };
 
-static void die(const char *what)
-{
-    fprintf(stderr, "bench_fleet: %s\n", what);
-    exit(2);
-}
-
 /* -- options -- */
 
 /* Which of `words` (NULL behind the last) the option says; the first without it. */
@@ -115,7 +109,7 @@ static void take_dirs(struct fleet_run *r, const struct opt_args *args)
     if (dir) {
         (void)snprintf(r->dir, sizeof r->dir, "%s", dir);
     } else if (r->conf.address) {
-        die("--collector wants --dir, where its authority is");
+        bench_fail("--collector wants --dir, where its authority is");
     } else {
         support_temp_dir(r->dir, sizeof r->dir);
         r->own_dir = true;
@@ -149,7 +143,7 @@ static void take_options(struct fleet_run *r, const struct opt_args *args)
     if (journal) {
         r->conf.journal = os_fopen(journal, "ab");
         if (!r->conf.journal) {
-            die(strerror(errno));
+            bench_fail(strerror(errno));
         }
     }
 }
@@ -184,7 +178,7 @@ int main(int argc, char **argv)
     }
     take_options(&r, args);
     if (os_open_files_max() < r.conf.agents + 64) {
-        die("too few open files are allowed for so many agents: raise ulimit -n");
+        bench_fail("too few open files are allowed for so many agents: raise ulimit -n");
     }
     begin(&r);
     right = fleet_run(&r);

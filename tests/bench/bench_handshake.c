@@ -37,14 +37,6 @@ static const char *judge(void *ctx, const struct net_identity *who)
                : NULL;
 }
 
-static void must(enum err e, const char *what)
-{
-    if (e) {
-        fprintf(stderr, "bench_handshake: %s: %s\n", what, err_text(e));
-        exit(1);
-    }
-}
-
 /* Until another connection than the one that was cut has answered. */
 static void call(struct rig *g, struct net_client *c)
 {
@@ -56,7 +48,7 @@ static void call(struct rig *g, struct net_client *c)
         e = net_client_call(c, "x", 1, LONG_NS, &reply);
         buf_reset(&reply);
     } while (e == ERR_UNREACHABLE || (!e && atomic_load(&g->last) == atomic_load(&g->cut)));
-    must(e, "call");
+    bench_check(e, "call");
     buf_fini(&reply);
 }
 
@@ -101,11 +93,11 @@ static double measure(struct certs *pki, const char *tickets, unsigned n)
     snprintf(ca, sizeof ca, "%s", certs_path(pki, "ca", ".pem"));
     snprintf(cert, sizeof cert, "%s", certs_path(pki, "collector", ".pem"));
     snprintf(key, sizeof key, "%s", certs_path(pki, "collector", ".key"));
-    must(net_tls_load(&collector, &files, true, NULL), "net_tls_load");
+    bench_check(net_tls_load(&collector, &files, true, NULL), "net_tls_load");
     server.tls = collector;
-    must(net_server_start(&g.server, &server, NULL), "net_server_start");
+    bench_check(net_server_start(&g.server, &server, NULL), "net_server_start");
     snprintf(address, sizeof address, "127.0.0.1:%u", net_server_port(g.server));
-    must(net_client_open(&c, &client, NULL), "net_client_open");
+    bench_check(net_client_open(&c, &client, NULL), "net_client_open");
     ms = connect_again(&g, c, n);
     net_client_close(c);
     net_server_stop(g.server);
@@ -124,8 +116,8 @@ int main(int argc, char **argv)
 
     bench_begin(argc, argv, "handshake", "What a connection costs, CPU of both sides together");
     n = bench_quick() ? 50 : 1000;
-    must(log_open(LOG_ERROR, LOG_TEXT, NULL), "log_open");
-    must(net_init(NULL), "net_init");
+    bench_check(log_open(LOG_ERROR, LOG_TEXT, NULL), "log_open");
+    bench_check(net_init(NULL), "net_init");
     support_temp_dir(dir, sizeof dir);
     snprintf(tickets, sizeof tickets, "%s/tickets", dir);
     pki = certs_create();
@@ -135,8 +127,8 @@ int main(int argc, char **argv)
     net_tls_stats(&before);
     resumed = measure(pki, tickets, n);
     net_tls_stats(&after);
-    must(after.resumed - before.resumed < 2 * (uint64_t)n ? ERR_INVALID : ERR_OK,
-         "tickets not used");
+    bench_check(after.resumed - before.resumed < 2 * (uint64_t)n ? ERR_INVALID : ERR_OK,
+                "tickets not used");
     bench_figure("connection, full handshake", full, "ms", 0, BENCH_LESS);
     bench_figure("connection, with a ticket", resumed, "ms", 0, BENCH_LESS);
     bench_figure("what the ticket saves: the handshake", full - resumed, "ms", 4.2, BENCH_LESS);

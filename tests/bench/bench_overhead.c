@@ -59,12 +59,6 @@ enum { N_ROWS = sizeof rows / sizeof *rows };
 
 static pid_t sleepers[SLEEPERS];
 
-static void fail(const char *what)
-{
-    fprintf(stderr, "bench_overhead: %s\n", what);
-    exit(1);
-}
-
 /* -- options -- */
 
 static const struct {
@@ -130,7 +124,7 @@ static struct overhead_figures measure_what(const char *what, unsigned per_secon
     FILE *p;
 
     if (n <= 0) {
-        fail("where am I?");
+        bench_fail("where am I?");
     }
     path[n] = '\0';
     (void)snprintf(command, sizeof command,
@@ -139,7 +133,7 @@ static struct overhead_figures measure_what(const char *what, unsigned per_secon
                    path, what, per_second, opt.delivery_ms, opt.warm_up, seconds, opt.extension);
     p = popen(command, "r");
     if (!p || fread(&f, sizeof f, 1, p) != 1 || pclose(p) != 0) {
-        fail("a measurement failed");
+        bench_fail("a measurement failed");
     }
     return f;
 }
@@ -167,12 +161,12 @@ static void start_sleepers(void)
     char c;
 
     if (pipe(ends) != 0) {
-        fail("no pipe");
+        bench_fail("no pipe");
     }
     for (size_t i = 0; i < SLEEPERS; i++) {
         sleepers[i] = fork();
         if (sleepers[i] < 0) {
-            fail("cannot fork");
+            bench_fail("cannot fork");
         }
         if (sleepers[i] == 0) {
             close(ends[1]);
@@ -243,7 +237,7 @@ static void check_figures(const struct overhead_figures *f)
                 f->level, (unsigned long long)f->dropped, (unsigned long long)f->unknown,
                 (unsigned long long)f->corrupt, (unsigned long long)f->unattributed,
                 (unsigned long long)f->gaps, (unsigned long long)f->late, records);
-        fail("the stream was not taken in as it should be");
+        bench_fail("the stream was not taken in as it should be");
     }
 }
 
@@ -393,7 +387,7 @@ int main(int argc, char **argv)
         opt.warm_up = 1;
     }
     if (opt.rounds == 0 || opt.rounds > ROUNDS_MAX || opt.seconds == 0 || opt.per_second < 100) {
-        fail("1 to 32 rounds, at least 1 second and 100 records");
+        bench_fail("1 to 32 rounds, at least 1 second and 100 records");
     }
     start_sleepers();
     run_rounds();

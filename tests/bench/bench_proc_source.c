@@ -28,12 +28,6 @@ struct run {
     double columns;
 };
 
-static void fail(const char *what)
-{
-    fprintf(stderr, "bench_proc_source: %s\n", what);
-    exit(1);
-}
-
 static void *wait_for_ever(void *arg)
 {
     (void)arg;
@@ -49,7 +43,7 @@ static void start_children(pid_t *pids, size_t n, unsigned threads)
     for (size_t i = 0; i < n; i++) {
         pids[i] = fork();
         if (pids[i] < 0) {
-            fail("cannot fork");
+            bench_fail("cannot fork");
         }
         if (pids[i] == 0) {
             for (unsigned t = 1; t < threads; t++) {
@@ -93,7 +87,7 @@ static void on_table(void *ctx, const struct snapshot *snap)
         r->columns += count_bits(snap->rows[i].mask) / (double)snap->n_rows;
     }
     if (r->go_fd >= 0 && r->tables == 1 && write(r->go_fd, "g", 1) != 1) {
-        fail("cannot start the lives");
+        bench_fail("cannot start the lives");
     }
     if (r->tables == r->wanted + WARM_UP) {
         r->source->ops->stop(r->source);
@@ -130,7 +124,7 @@ static void open_source(struct run *r, bool events, int64_t period_ns)
     struct errmsg why;
 
     if (proc_linux_open(&r->source, &conf, sink, &why) != ERR_OK) {
-        fail(why.text);
+        bench_fail(why.text);
     }
 }
 
@@ -145,7 +139,7 @@ static void measure_tables(const char *name, bool events, unsigned threads, doub
     start_children(pids, CHILDREN, threads);
     open_source(&r, events, 20 * CLK_MS);
     if (r.source->ops->run(r.source) != ERR_OK) {
-        fail("the source failed");
+        bench_fail("the source failed");
     }
     r.source->ops->close(r.source);
     stop_children(pids, CHILDREN);
@@ -189,7 +183,7 @@ static void measure_lives(void)
 
     r = (struct run){.wanted = SIZE_MAX - WARM_UP, .go_fd = -1};
     if (pipe(go) != 0) {
-        fail("no pipe");
+        bench_fail("no pipe");
     }
     forker = start_forker(go);
     open_source(&r, true, 10 * CLK_S);
@@ -198,7 +192,7 @@ static void measure_lives(void)
     } else {
         r.go_fd = go[1]; /* told after the first table */
         if (r.source->ops->run(r.source) != ERR_OK) {
-            fail("the source failed");
+            bench_fail("the source failed");
         }
         bench_figure("proc_source_life",
                      (double)(os_thread_cpu_ns() - r.first_stop_ns) / 1000 / (LIVES - 1), "us/life",

@@ -27,29 +27,21 @@ struct input {
     int64_t unpack_ns;
 };
 
-static void check(enum err e)
-{
-    if (e) {
-        fprintf(stderr, "bench_window: %s\n", err_text(e));
-        exit(1);
-    }
-}
-
 static void input_make(struct input *input, struct fleetgen *g, size_t ticks, size_t n)
 {
     struct wire_encoder *enc;
     struct buf out;
 
-    check(wire_encoder_create(&enc));
+    bench_check(wire_encoder_create(&enc), NULL);
     buf_init(&out, WIRE_BATCH_BYTES_MAX);
     *input = (struct input){.n = n};
     for (size_t i = 0; i < n; i++) {
         int64_t t0;
 
         buf_reset(&out);
-        check(wire_batch_encode(enc, &out, fleetgen_batch(g, ticks)));
+        bench_check(wire_batch_encode(enc, &out, fleetgen_batch(g, ticks)), NULL);
         t0 = os_thread_cpu_ns();
-        check(wire_batch_decode(&input->batches[i], out.p, out.n));
+        bench_check(wire_batch_decode(&input->batches[i], out.p, out.n), NULL);
         input->unpack_ns += os_thread_cpu_ns() - t0;
         input->in[i].batch = input->batches[i];
     }
@@ -76,7 +68,7 @@ static void encode(struct coded *c, struct packer *p, const struct host_window *
     c->metrics = 0;
     buf_reset(&c->rows);
     raw_rows_put(p, &c->rows, hw);
-    check(c->rows.bad);
+    bench_check(c->rows.bad, NULL);
     for (size_t i = 0; i < hw->n_parts; i++) {
         for (size_t k = 0; k < hw->parts[i].rows.n_columns; k++) {
             c->metrics |= METRIC_BIT(hw->parts[i].rows.columns[k].metric);
@@ -87,7 +79,7 @@ static void encode(struct coded *c, struct packer *p, const struct host_window *
 
         buf_reset(to);
         raw_column_put(p, to, &c->scratch, hw, (unsigned)__builtin_ctzll(left), &c->values);
-        check(to->bad);
+        bench_check(to->bad, NULL);
     }
 }
 
@@ -100,9 +92,9 @@ static void decode(struct arena *memory, struct coded *c, struct packer *p, bool
     const struct uuid host = {{0}};
     size_t n_parts;
 
-    check(raw_rows_get(p, memory, &host, c->rows.p, c->rows.n, &parts, &n_parts));
+    bench_check(raw_rows_get(p, memory, &host, c->rows.p, c->rows.n, &parts, &n_parts), NULL);
     if (n_parts != 1) {
-        check(ERR_INVALID);
+        bench_check(ERR_INVALID, NULL);
     }
     for (uint64_t left = c->metrics; left && columns > 0; left &= left - 1, columns--) {
         unsigned metric = (unsigned)__builtin_ctzll(left);
@@ -111,8 +103,9 @@ static void decode(struct arena *memory, struct coded *c, struct packer *p, bool
         if (one) {
             part.wanted = (struct raw_runs){parts->rows.n_runs / 2, 1};
         }
-        check(raw_column_get(p, memory, &part, 1, metric, c->columns[metric].p,
-                             c->columns[metric].n));
+        bench_check(
+            raw_column_get(p, memory, &part, 1, metric, c->columns[metric].p, c->columns[metric].n),
+            NULL);
     }
 }
 
@@ -126,7 +119,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, si
     struct packer *p;
     double values = 0;
 
-    check(packer_create(&p));
+    bench_check(packer_create(&p), NULL);
     arena_init(&memory, MEMORY);
     buf_init(&c.rows, SEG_VALUE_MAX);
     buf_init(&c.scratch, 2u * SEG_VALUE_MAX);
@@ -141,7 +134,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, si
         input_make(&input, g, ticks, n);
         arena_reset(&memory);
         t[0] = os_thread_cpu_ns();
-        check(window_join(&hw, &memory, input.in, n, "host"));
+        bench_check(window_join(&hw, &memory, input.in, n, "host"), NULL);
         t[1] = os_thread_cpu_ns();
         encode(&c, p, &hw);
         t[2] = os_thread_cpu_ns();

@@ -16,16 +16,10 @@
 #define GUESTS_COME_NS (4 * CLK_S) /* connect, and one of them is stopped */
 #define PREMADE_MORE_S 55u         /* beyond the measured spans: settling, and a restart */
 
-static void die(const char *what)
-{
-    fprintf(stderr, "bench_fleet: %s\n", what);
-    exit(2);
-}
-
 static void check(enum err e, const struct errmsg *why)
 {
     if (e) {
-        die(why->text[0] ? why->text : err_text(e));
+        bench_fail(why->text[0] ? why->text : err_text(e));
     }
 }
 

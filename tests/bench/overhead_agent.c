@@ -23,6 +23,7 @@
 #include "common/arena.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/bench/bench.h"
 #include "tests/support/etwload.h"
 
 #define CHUNK      64    /* records made, then put */
@@ -73,14 +74,6 @@ struct rig {
     uint64_t lives;
     int64_t publish_ns;
 };
-
-static void check(enum err e, const char *what)
-{
-    if (e) {
-        fprintf(stderr, "bench_overhead: %s: %s\n", what, err_text(e));
-        exit(1);
-    }
-}
 
 /* -- the system: records -- */
 
@@ -264,7 +257,7 @@ static size_t read_rows(struct tables *t)
     snap_walk_init(&w, t->answer.p, t->answer.n, ETWLOAD_ADDRESS, false);
     while (n < ROWS_MAX && snap_walk_next(&w, &t->rows[n]) == ERR_OK) {
         if (!keep_text(t, &t->rows[n].info.name) || !keep_text(t, &t->rows[n].info.image)) {
-            check(ERR_NOMEM, "table");
+            bench_check(ERR_NOMEM, "table");
         }
         snap_wide_row(t->wide, &t->rows[n]);
         snap_threads_row(t->threads, &w, &t->rows[n]);
@@ -323,8 +316,8 @@ static enum err open_tables(void *ctx, struct live_tables **out, struct errmsg *
     buf_init(&t->answer, ANSWER_MAX);
     arena_init(&t->texts, TEXTS_MAX);
     t->rows = mem_array(ROWS_MAX, sizeof *t->rows);
-    check(t->rows ? snap_wide_create(&t->wide, ROWS_MAX) : ERR_NOMEM, "tables");
-    check(snap_threads_create(&t->threads, ROWS_MAX), "tables");
+    bench_check(t->rows ? snap_wide_create(&t->wide, ROWS_MAX) : ERR_NOMEM, "tables");
+    bench_check(snap_threads_create(&t->threads, ROWS_MAX), "tables");
     *out = &t->base;
     return ERR_OK;
 }
@@ -352,7 +345,7 @@ static void on_tick(void *ctx, const struct sample_tick *tick)
     int64_t now_ns = os_mono_ns();
     struct monitor_stats stats;
 
-    check(batch_tick(g->batch, tick), "batch");
+    bench_check(batch_tick(g->batch, tick), "batch");
     if (now_ns >= g->publish_ns) {
         g->publish_ns = now_ns + CLK_S / 4;
         monitor_stats(g->monitor, &stats);
@@ -364,7 +357,7 @@ static void on_life(void *ctx, const struct life_event *ev)
     struct rig *g = ctx;
 
     g->lives++;
-    check(batch_event(g->batch, ev), "batch");
+    bench_check(batch_event(g->batch, ev), "batch");
 }
 
 /* Into the queue, and out again at once: the collector answers. */
@@ -373,8 +366,8 @@ static enum err on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
     struct rig *g = ctx;
     struct queue_item item;
 
-    check(queue_put(g->queue, seq, bytes, n, false), "queue");
-    check(queue_take(g->queue, &item), "queue");
+    bench_check(queue_put(g->queue, seq, bytes, n, false), "queue");
+    bench_check(queue_take(g->queue, &item), "queue");
     queue_done(g->queue, item.seq);
     return ERR_OK;
 }
@@ -430,11 +423,11 @@ static void open_agent(struct rig *g)
     load_conf(g);
     for (size_t i = 0; i < ETWLOAD_SESSIONS; i++) {
         ring.bytes = etw_live_ring_bytes(g->agent.etw.ring_bytes, i == ETWLOAD_RATE);
-        check(ring_create(&g->rings[i], &ring), "ring");
+        bench_check(ring_create(&g->rings[i], &ring), "ring");
     }
     open_monitor(g);
-    check(filter_create(&g->filter, &g->agent.filter), "filter");
-    check(queue_create(&g->queue, g->agent.queue_bytes), "queue");
+    bench_check(filter_create(&g->filter, &g->agent.filter), "filter");
+    bench_check(queue_create(&g->queue, g->agent.queue_bytes), "queue");
     batch.samples = g->agent.batch_samples;
     batch.max_bytes = g->agent.batch_bytes;
     batch.max_age_ns = g->agent.batch_age_ns;
@@ -442,14 +435,14 @@ static void open_agent(struct rig *g)
     batch.head.source = str_make(monitor_about(g->monitor)->name);
     batch.head.cpus = ETWLOAD_CPUS;
     batch.head.stream = 1;
-    check(batch_create(&g->batch, &batch), "batch");
+    bench_check(batch_create(&g->batch, &batch), "batch");
 }
 
 static void run_core(void *arg)
 {
     struct rig *g = arg;
 
-    check(monitor_run(g->monitor), "run");
+    bench_check(monitor_run(g->monitor), "run");
     atomic_store(&g->core_ns, os_thread_cpu_ns());
 }
 
@@ -524,10 +517,10 @@ void overhead_measure(const struct overhead_conf *conf, struct overhead_figures 
                                         .begin_ns = os_mono_ns()};
     g.load = etwload_create(&g.load_conf);
     if (conf->empty) {
-        check(os_thread_start(&g.feeder, "feeder", feed, &g), "thread");
+        bench_check(os_thread_start(&g.feeder, "feeder", feed, &g), "thread");
     } else {
         open_agent(&g);
-        check(os_thread_start(&g.core, "core", run_core, &g), "thread");
+        bench_check(os_thread_start(&g.core, "core", run_core, &g), "thread");
     }
     os_sleep_ns(conf->warm_up_s * CLK_S);
     a = read_now(&g);
@@ -564,8 +557,8 @@ void overhead_wake(unsigned per_second, unsigned bytes, unsigned seconds,
     struct os_mutex *lock;
     struct os_cond *cond;
 
-    check(p ? os_mutex_create(&lock) : ERR_NOMEM, "wake");
-    check(os_cond_create(&cond, lock), "wake");
+    bench_check(p ? os_mutex_create(&lock) : ERR_NOMEM, "wake");
+    bench_check(os_cond_create(&cond, lock), "wake");
     while (next_ns < began_ns + seconds * CLK_S) {
         next_ns += CLK_S / per_second;
         os_mutex_lock(lock);
