@@ -179,6 +179,7 @@ static enum err open_clients(struct uplink *u, const struct uplink_conf *conf, s
                                   .receive_max = REPLY_MAX,
                                   .reconnect_min_ns = 500 * CLK_MS,
                                   .reconnect_max_ns = UPLINK_RECONNECT_MAX_NS};
+    struct errmsg cause;
     enum err e;
 
     for (size_t i = 0; i < conf->n_addresses; i++) {
@@ -191,7 +192,8 @@ static enum err open_clients(struct uplink *u, const struct uplink_conf *conf, s
         if (e) {
             mem_free(u->addresses[i]);
             u->addresses[i] = NULL;
-            return e;
+            cause = why ? *why : (struct errmsg){""};
+            return errmsg_set(why, e, "collector.addresses: %s", cause.text);
         }
         u->n_clients = i + 1;
         rpc_client_watch(u->clients[i], uplink_woken, u);

@@ -22,7 +22,7 @@ static const struct {
     {"N", OPT_NUMBER, "a number"},
     {"PID", OPT_NUMBER, NULL},
     {"TID", OPT_NUMBER, NULL},
-    {"MS", OPT_DECIMAL, "a number such as 1500 or 0.5"},
+    {"MS", OPT_DECIMAL, "a number such as 0.5"},
     {"FACTOR", OPT_DECIMAL, NULL},
     {"SPAN", OPT_SPAN, "a time such as 10s or 5min"},
     {"TIME", OPT_TIME, "a span such as 5m or a time such as 2026-11-21T09:00:00Z"},

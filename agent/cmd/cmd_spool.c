@@ -141,6 +141,13 @@ static enum err begin_list(struct job *j, struct errmsg *why)
 
 /* -- show, retry, drop -- */
 
+static enum err one_failed(uint64_t number, enum err e, struct errmsg *why)
+{
+    return errmsg_set(why, e, "batch %" PRIu64 ": %s", number,
+                      e == ERR_NOTFOUND ? "there is none; 'procfleet-agent spool list' shows all"
+                                        : err_text(e));
+}
+
 static enum err show_one(struct job *j, uint64_t number, struct errmsg *why)
 {
     struct quarantine_batch q;
@@ -149,7 +156,7 @@ static enum err show_one(struct job *j, uint64_t number, struct errmsg *why)
     enum err e = quarantine_file_read(&q, &bytes, j->dir, number);
 
     if (e) {
-        return errmsg_set(why, e, "batch %" PRIu64 " cannot be read: %s", number, err_text(e));
+        return one_failed(number, e, why);
     }
     e = wire_batch_decode(&b, q.p, q.n);
     if (e) {
@@ -166,14 +173,14 @@ static enum err retry_one(struct job *j, uint64_t number, struct errmsg *why)
 {
     enum err e = quarantine_file_retry(j->dir, number);
 
-    return e ? errmsg_set(why, e, "batch %" PRIu64 ": %s", number, err_text(e)) : ERR_OK;
+    return e ? one_failed(number, e, why) : ERR_OK;
 }
 
 static enum err drop_one(struct job *j, uint64_t number, struct errmsg *why)
 {
     enum err e = quarantine_file_drop(j->dir, number);
 
-    return e ? errmsg_set(why, e, "batch %" PRIu64 ": %s", number, err_text(e)) : ERR_OK;
+    return e ? one_failed(number, e, why) : ERR_OK;
 }
 
 struct verb {
@@ -248,11 +255,10 @@ static enum err run(struct job *j, const struct verb *v, char **words, size_t n,
     }
     if (v->each == list_one) {
         sheet_end(j->sheet);
-        if (!e && done == 0) {
-            fputs("nothing is kept: the collector has refused no batch\n", stderr);
-        }
     }
-    if (!e && v->done) {
+    if (!e && done == 0) {
+        fputs("nothing is kept: the collector has refused no batch\n", stderr);
+    } else if (!e && v->done) {
         printf("%zu %s: %s\n", done, done == 1 ? "batch" : "batches", v->done);
     }
     return e;

@@ -57,6 +57,10 @@ def main():
             return json.loads(spool_command("list", "--format", "json")[1])
 
         check("nothing is kept at first", listed(), [])
+        _, out, err = spool_command("retry", "all")
+        ensure("so nothing is promised", not out and "nothing is kept" in err, (out, err))
+        err = fleet.run("procfleet-agent", "run", *args, "--set", "collector.addresses=a:b:c", expect=2)[2]
+        ensure("a setting that is no address is named", "collector.addresses: 'a:b:c' is no address" in err, err)
         agent = fleet.start("procfleet-agent", "run", "--level", "L1", "--for", "1h", *args, log="agent.log")
         fleet.wait_for("a large batch on disk", lambda: largest(spool) > SMALL_LIMIT)
         fleet.start_collector(limits__batch_bytes=str(SMALL_LIMIT))
@@ -70,7 +74,7 @@ def main():
         ensure("the log says so", "uplink quarantined" in fleet.log("agent.log"))
         state = os.path.join(fleet.path("agents", "host"), "status.json")
         fleet.wait_for("status.json to tell", lambda: json.load(open(state))["queue"]["aside"] > 0)
-        spool_command("show", "999999", expect=1)
+        ensure("a number that is none says where they are", "spool list" in spool_command("show", "999999", expect=1)[2])
         spool_command("retry", "that", expect=2)
 
         check("the agent stops in order", fleet.stop(agent), 0)
