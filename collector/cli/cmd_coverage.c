@@ -69,13 +69,18 @@ static struct sheet_cell share_cell(struct share *s, bool have, uint32_t ppm, bo
     return sheet_string(str_make(s->text));
 }
 
+/* Whether answers lack what the row counts, or at least the figure does. */
+static bool is_loss(const struct wire_stage *s)
+{
+    return s->count > 0 && (s->loss || (s->role == LEDGER_LOST && s->unit == LEDGER_TICKS));
+}
+
 static struct sheet_cell cause_cell(char text[96], const struct wire_coverage *c)
 {
     const struct wire_stage *most = NULL;
 
     for (size_t i = 0; i < c->n_stages; i++) {
-        if (c->stages[i].loss && c->stages[i].count &&
-            (!most || c->stages[i].count > most->count)) {
+        if (is_loss(&c->stages[i]) && (!most || c->stages[i].count > most->count)) {
             most = &c->stages[i];
         }
     }

@@ -67,11 +67,25 @@ static size_t own_rows(const struct query *q, const struct query_span *s, struct
     return n;
 }
 
+/* Ticks that were left out: no loss of what happened, but the figure falls by them. */
+static const struct qledger_count *left_out(const struct query_ledger *l)
+{
+    for (size_t i = 0; i < l->n_counts; i++) {
+        const struct qledger_count *c = &l->counts[i];
+
+        if (c->kind->role == LEDGER_LOST && c->kind->unit == LEDGER_TICKS && c->n > 0) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
 /* All rows, or only the one most was lost by. */
 static enum err add_stages(struct query *q, const struct query_span *s, struct wire_coverage *c,
                            const struct query_ledger *l)
 {
-    const struct qledger_count *worst = query_ledger_loss(l);
+    const struct qledger_count *loss = query_ledger_loss(l);
+    const struct qledger_count *worst = loss ? loss : left_out(l);
     size_t n = q->ask->stages ? l->n_counts : worst != NULL;
     struct wire_stage *all = arena_array(&q->out->memory, n + 1 + OWN_ROWS, sizeof *all);
     enum err e = all ? ERR_OK : ERR_FULL;

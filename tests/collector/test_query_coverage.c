@@ -100,6 +100,21 @@ static void lost_events_and_ticks_are_weighed_against_what_came(void **state)
     assert_true(ask_note(&a.data, "coverage 95.00 %, 12 events and 1 tick lost on host-1 22:28"));
 }
 
+static void ticks_left_out_are_named_where_nothing_else_was_lost(void **state)
+{
+    const struct wire_coverage *c;
+
+    (void)state;
+    begin(1, 700, 9);
+    lab_ledger(l, "table", "late", 1);
+    lab_put(l);
+    c = ask(false);
+    assert_int_equal(c->lost_ticks, 1);
+    assert_int_equal(c->n_stages, 1);
+    assert_true(str_eq(c->stages[0].reason, str_make("late")));
+    assert_false(c->stages[0].loss);
+}
+
 static void a_lost_buffer_makes_the_figure_an_upper_bound(void **state)
 {
     const struct wire_coverage *c;
@@ -473,6 +488,7 @@ int main(void)
         TEST(a_lost_buffer_makes_the_figure_an_upper_bound),
         TEST(a_hole_in_the_numbers_is_a_loss_of_the_time_between),
         TEST(a_killed_agent_explains_the_time_until_it_is_back),
+        TEST(ticks_left_out_are_named_where_nothing_else_was_lost),
         TEST(a_kill_does_not_hide_a_batch_that_a_later_one_overtook),
         TEST(a_kill_is_counted_by_the_ticks_that_follow),
         TEST(a_clock_that_was_set_does_not_change_what_a_kill_cost),
