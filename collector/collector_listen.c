@@ -1,5 +1,20 @@
 /* The collector's listeners: who may connect to each, with what limits, and which services answer
- * there. Each is started once what it serves is there, and says in the log where it listens. */
+ * there. Each is started once what it serves is there, and says in the log where it listens.
+ *
+ * Questions take what acknowledgements leave of the processors: the query listener's workers and
+ * the thread of http are background threads. What they share with the way of a batch is locked for
+ * some instructions only: the store's view_lock and the locks of head and manifest while a view is
+ * taken (references are counted), the store's and the session's for numbers of one host or of all,
+ * the heap's. manifest_stats, once a second for http, goes through the list of segments under the
+ * lock that publishing a sealing takes, microseconds. Decoding, sorting, packing and reading of
+ * files happen under none. One that is put off while it holds one has a tenth of the processor's
+ * time still, so it comes free within some ten milliseconds.
+ *
+ * All others stay as they are. Sealing makes the room that batches need: when it lags the head
+ * fills and agents wait, and nobody may be put forward again. It writes files, too, as the
+ * feed does, and whoever is put off with the file system's journal in hand holds up the log's next
+ * sync. The feed's queue is bounded, and what does not fit is missed by subscribers. NNG's threads
+ * do the TLS of all listeners. */
 #include "collector/collector_impl.h"
 
 #include "collector/http/http.h"
@@ -84,6 +99,7 @@ enum err collector_listen_query(struct collector *c, struct errmsg *why)
                 .silent_ns = QUERY_SILENT_NS,
             },
         .workers = workers(),
+        .background = true,
         .queue = 64,
         .raw_max = COLLECTOR_QUERY_BYTES,
         .default_timeout_ns = 30 * CLK_S,

@@ -146,6 +146,42 @@ void os_thread_leave(struct os_thread *t)
     mem_free(t);
 }
 
+/* Against a thread that has none, ten of nice leave a tenth of the time. */
+#define BACKGROUND_NICE 10
+#define NICE_MOST       19
+
+/* A thread has its own nice value and class on Linux, where 0 is the calling one; the main thread's
+ * is the program's. */
+static int background_nice(void)
+{
+    int nice = getpriority(PRIO_PROCESS, (id_t)getpid()) + BACKGROUND_NICE;
+
+    return nice < NICE_MOST ? nice : NICE_MOST;
+}
+
+/* Threads of the batch class do not interrupt others when they wake. The idle class would give way
+ * at once, but its share is next to none: what waits for a lock such a thread holds could wait for
+ * seconds. A class that somebody gave the program stays. */
+enum err os_thread_background(void)
+{
+    const struct sched_param none = {0};
+    int nice = background_nice();
+
+    if (getpriority(PRIO_PROCESS, 0) < nice && setpriority(PRIO_PROCESS, 0, nice) != 0) {
+        return ERR_ACCESS;
+    }
+    if (sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) != 0) {
+        return ERR_ACCESS;
+    }
+    return ERR_OK;
+}
+
+bool os_thread_is_background(void)
+{
+    return getpriority(PRIO_PROCESS, 0) >= background_nice() &&
+           sched_getscheduler(0) != SCHED_OTHER;
+}
+
 enum err os_mutex_create(struct os_mutex **out)
 {
     struct os_mutex *m = mem_zalloc(sizeof *m);

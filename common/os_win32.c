@@ -179,6 +179,19 @@ void os_thread_leave(struct os_thread *t)
     mem_free(t);
 }
 
+/* Lower ones run only while no other is ready, but for the turn that the system gives everyone who
+ * waited for some seconds: so only one step down. */
+enum err os_thread_background(void)
+{
+    return SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL) ? ERR_OK
+                                                                               : ERR_ACCESS;
+}
+
+bool os_thread_is_background(void)
+{
+    return GetThreadPriority(GetCurrentThread()) == THREAD_PRIORITY_BELOW_NORMAL;
+}
+
 enum err os_mutex_create(struct os_mutex **out)
 {
     struct os_mutex *m = mem_zalloc(sizeof *m);

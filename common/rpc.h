@@ -33,6 +33,7 @@ struct rpc_server_conf {
     const struct rpc_method *methods;
     size_t n_methods;
     unsigned workers; /* threads, 1 to 16 */
+    bool background;  /* they work with what other threads leave: os_thread_background */
     unsigned queue;   /* requests waiting for a worker; more are answered RESOURCE_EXHAUSTED */
     size_t raw_max;   /* payload bytes after decompression, and of a raw payload */
     int64_t default_timeout_ns; /* of requests that do not say */

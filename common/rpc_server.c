@@ -324,8 +324,12 @@ static struct rpc_call *take(struct worker *w)
 
 static void work(void *arg)
 {
+    const struct rpc_server *s = ((const struct worker *)arg)->server;
     struct rpc_call *c;
 
+    if (s->conf.background && os_thread_background()) {
+        log_line(LOG_WARN, "rpc", "priority_refused", "listener=%s", s->name);
+    }
     while ((c = take(arg)) != NULL) {
         serve(c);
     }

@@ -195,6 +195,9 @@ static void work(void *arg)
     struct errmsg why;
     bool stop = false;
 
+    if (os_thread_background()) {
+        log_line(LOG_WARN, "http", "priority_refused", "thread=http");
+    }
     while (!stop) {
         struct net_http_call *call = next(h, os_mono_ns() + ROUND_NS, &stop);
 

@@ -140,6 +140,35 @@ static void threads_meet_at_a_condition(void **state)
     os_mutex_destroy(w.m);
 }
 
+struct place {
+    bool before, once, twice;
+};
+
+static void step_back(void *arg)
+{
+    struct place *p = arg;
+
+    p->before = os_thread_is_background();
+    assert_ok(os_thread_background());
+    p->once = os_thread_is_background();
+    assert_ok(os_thread_background());
+    p->twice = os_thread_is_background();
+}
+
+static void one_thread_steps_back_and_no_other(void **state)
+{
+    struct os_thread *t;
+    struct place p;
+
+    (void)state;
+    assert_ok(os_thread_start(&t, "place", step_back, &p));
+    os_thread_join(t);
+    assert_false(p.before);
+    assert_true(p.once);
+    assert_true(p.twice);
+    assert_false(os_thread_is_background());
+}
+
 static void the_host_is_known(void **state)
 {
     char name[256];
@@ -223,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(directories_are_made_and_listed, with_dir, without_dir),
         cmocka_unit_test_setup_teardown(a_lock_is_held_once, with_dir, without_dir),
         cmocka_unit_test(threads_meet_at_a_condition),
+        cmocka_unit_test(one_thread_steps_back_and_no_other),
         cmocka_unit_test(resident_memory_follows_what_is_touched),
         cmocka_unit_test(a_trimmed_heap_gives_back_what_was_freed),
         cmocka_unit_test(the_host_is_known),

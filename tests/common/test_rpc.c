@@ -80,6 +80,14 @@ static void work_until_told(void *ctx, struct rpc_call *c)
     rpc_fail(c, RPC_DEADLINE_EXCEEDED, 0, "it takes too long");
 }
 
+static void tell_place(void *ctx, struct rpc_call *c)
+{
+    const char *place = os_thread_is_background() ? "behind" : "beside";
+
+    (void)ctx;
+    rpc_answer(c, place, strlen(place), NULL);
+}
+
 static struct rpc_call *_Atomic kept;
 static atomic_int at_work;
 static struct gate gate;
@@ -91,6 +99,7 @@ static const struct rpc_method methods[] = {
     {RPC_QUERY_HISTORY, NET_QUERY, wait_at_gate, &gate},
     {RPC_QUERY_COVERAGE, NET_QUERY, work_until_told, &at_work},
     {RPC_QUERY_TREE, NET_QUERY, refuse_for_weeks, NULL},
+    {RPC_QUERY_SERVER_INFO, NET_QUERY, tell_place, NULL},
     {RPC_INGEST_PUSH, NET_QUERY, echo, NULL},
 };
 
@@ -655,6 +664,33 @@ static int set_up(void **state)
     return 0;
 }
 
+/* -- whose work comes first -- */
+
+static void assert_workers_are(bool background, const char *place)
+{
+    struct rpc_server_conf conf = conf_of(1, 8);
+    struct rpc_server *s;
+    struct rpc_client *c;
+    struct buf reply;
+
+    conf.background = background;
+    assert_ok(rpc_server_start(&s, &conf, NULL));
+    c = dial(s, query);
+    buf_init(&reply, 1 << 10);
+    assert_ok(rpc_client_call(c, RPC_QUERY_SERVER_INFO, FRAME_RAW, "x", 1, LONG_NS, &reply, NULL));
+    assert_string_equal(buf_cstr(&reply), place);
+    buf_fini(&reply);
+    rpc_client_close(c);
+    rpc_server_stop(s);
+}
+
+static void workers_give_way_where_that_is_asked_for(void **state)
+{
+    (void)state;
+    assert_workers_are(true, "behind");
+    assert_workers_are(false, "beside");
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -686,6 +722,7 @@ int main(void)
         cmocka_unit_test(a_method_is_found_by_its_number_too),
         cmocka_unit_test(only_methods_of_the_protocol_can_be_offered),
         cmocka_unit_test(method_numbers_are_fixed_and_distinct),
+        cmocka_unit_test(workers_give_way_where_that_is_asked_for),
         cmocka_unit_test(a_server_that_cannot_start_leaves_nothing),
     };
 
