@@ -70,6 +70,9 @@ void os_prefer_large_pages(void *p, size_t n);
 /* For a program that shall stay small: what it frees goes back to the system soon, and large blocks
  * grow in place. Before it starts threads. */
 void os_lean_heap(void);
+/* For a server whose work comes in bursts: what a burst took in large blocks goes back at once, and
+ * leaves no holes. Before it starts threads. */
+void os_steady_heap(void);
 bool os_is_terminal(int fd);        /* 0, 1 or 2 */
 unsigned os_terminal_columns(void); /* of standard output; 0 when unknown */
 bool os_terminal_vt(void); /* standard output is a terminal that takes VT sequences; makes it take

@@ -360,6 +360,16 @@ void os_lean_heap(void)
 #endif
 }
 
+/* Large blocks stay mappings of their own: with the library's limit, which rises to the largest
+ * block ever freed, they would lie among small ones that stay. */
+void os_steady_heap(void)
+{
+#ifdef M_ARENA_MAX
+    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
+#endif
+}
+
 void os_heap_trim(void)
 {
     (void)malloc_trim(0);

@@ -348,6 +348,11 @@ void os_lean_heap(void)
     /* the system's heap gives large blocks back by itself */
 }
 
+void os_steady_heap(void)
+{
+    /* likewise */
+}
+
 int64_t os_resident_peak(void)
 {
     PROCESS_MEMORY_COUNTERS counters = {.cb = sizeof counters};

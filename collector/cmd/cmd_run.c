@@ -134,7 +134,10 @@ static enum err run(const struct opt_args *args, struct errmsg *why)
     size_t n_sets = opt_values(args, "set", sets, OPT_MANY_MAX);
     struct collector_conf conf;
     char quoted[600];
-    enum err e = collector_conf_load(&conf, opt_value(args, "config"), sets, n_sets, why);
+    enum err e;
+
+    os_steady_heap();
+    e = collector_conf_load(&conf, opt_value(args, "config"), sets, n_sets, why);
 
     if (e && e != ERR_NOMEM) {
         e = ERR_USAGE; /* also a file that is not there */

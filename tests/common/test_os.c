@@ -242,6 +242,38 @@ static void a_trimmed_heap_gives_back_what_was_freed(void **state)
     }
 }
 
+/* Also when one that was larger came and went, and small ones were made meanwhile. */
+static void a_steady_heap_gives_large_blocks_back_at_once(void **state)
+{
+    enum { N = 64, BYTES = 512 << 10 };
+    static void *large[N], *small[N];
+    void *larger = mem_alloc(16 << 20);
+    int64_t full, left;
+
+    (void)state;
+    assert_non_null(larger);
+    os_steady_heap();
+    mem_free(larger);
+    for (size_t i = 0; i < N; i++) {
+        large[i] = mem_alloc(BYTES);
+        small[i] = mem_alloc(64);
+        assert_non_null(large[i]);
+        assert_non_null(small[i]);
+        memset(large[i], 1, BYTES);
+    }
+    full = os_resident_bytes();
+    for (size_t i = 0; i < N; i++) {
+        mem_free(large[i]);
+    }
+    left = os_resident_bytes();
+    for (size_t i = 0; i < N; i++) {
+        mem_free(small[i]);
+    }
+    if (GIVES_BACK) {
+        assert_true(left < full - N * BYTES / 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +287,7 @@ int main(void)
         cmocka_unit_test(one_thread_steps_back_and_no_other),
         cmocka_unit_test(resident_memory_follows_what_is_touched),
         cmocka_unit_test(a_trimmed_heap_gives_back_what_was_freed),
+        cmocka_unit_test(a_steady_heap_gives_large_blocks_back_at_once),
         cmocka_unit_test(the_host_is_known),
     };
 
