@@ -59,6 +59,25 @@ static void on_refusing(void *ctx, bool refusing, uint64_t disk_free)
     }
 }
 
+static void on_unread(void *ctx, const struct store_unread_what *what)
+{
+    static const char *const names[STORE_UNREAD_KINDS] = {
+        [STORE_UNREAD_LOG] = "log",
+        [STORE_UNREAD_SEGMENT] = "segment",
+        [STORE_UNREAD_CATALOGUE] = "catalogue",
+    };
+    char first[CLK_TEXT], last[CLK_TEXT], host[160];
+
+    (void)ctx;
+    log_line(LOG_WARN, "store", "unread", "what=%s host=%s first=%s last=%s reason=%s remedy=%s",
+             names[what->kind], log_str(host, sizeof host, what->host),
+             what->first_ns ? clk_format_utc(first, CLK_TEXT, what->first_ns, 0) : "-",
+             what->last_ns ? clk_format_utc(last, CLK_TEXT, what->last_ns, 0) : "-",
+             err_name(what->error),
+             "\"answers leave it out and say so: look for errors of the disk, then run "
+             "'procfleet-collector store check'\"");
+}
+
 static void on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     struct collector *c = ctx;
@@ -107,6 +126,7 @@ enum err collector_store_open(struct collector *c, struct errmsg *why)
         .on_failed = on_failed,
         .on_trouble = on_trouble,
         .on_refusing = on_refusing,
+        .on_unread = on_unread,
         .ctx = c,
         .on_progress = on_progress,
     };

@@ -114,6 +114,7 @@ static const struct ledger_kind kinds[] = {
     {T("store"), T("held"), HELD, LEDGER_BATCHES, false, false},
     {T("store"), T("too_old"), DROPPED, LEDGER_BATCHES, false, false}, /* answers tell of it */
     {T("store"), T("no_room"), DROPPED, LEDGER_BATCHES, false, false}, /* the same */
+    {T("store"), T("unreadable"), LOST, LEDGER_TIMES, true, true},
 };
 
 static const struct ledger_kind unheard_of = {T(""),         T(""), LEDGER_LOST,

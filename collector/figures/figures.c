@@ -141,6 +141,12 @@ static const struct member store_members[] = {
     LEVEL(store_stats, hosts, "procfleet_store_hosts", "Hosts with data."),
     LEVEL(store_stats, log_files, "procfleet_store_log_files", "Files of the log."),
     LEVEL(store_stats, log_bytes, "procfleet_store_log_bytes", "Bytes of the log."),
+    COUNTS(store_stats, unread_batches, "procfleet_store_unread_batches_total",
+           "Times that a question could not read a batch of the log: left out of the answer."),
+    COUNTS(store_stats, unread_values, "procfleet_store_unread_windows_total",
+           "Times that it could not read a host's window of a segment, or open a segment."),
+    COUNTS(store_stats, unread_names, "procfleet_store_unread_names_total",
+           "Times that it could not read names or lives from the catalogue."),
 };
 
 static void add_store(struct figures *out, struct store *store)

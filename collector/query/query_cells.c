@@ -1,5 +1,6 @@
 #include "collector/query/query_cells.h"
 
+#include "collector/query/query_unread.h"
 #include "common/deadline.h"
 
 #define DEADLINE_ROWS 64 /* the clock is read once in so many rows */
@@ -31,16 +32,20 @@ enum err query_cells(struct query *q, const struct query_span *s, struct store_c
                      struct store_ticks *ticks)
 {
     struct cell_scan sc = {.q = q, .each = each, .ctx = ctx};
+    struct store_used used = {.damaged = 0};
+    enum err e;
 
     if (is_late(q)) {
         return ERR_TIMEOUT;
     }
-    ask->used = &q->used;
+    ask->used = &used;
     ask->deadline = q->env->deadline;
-    return store_scan_cells(q->env->view, s->host, ask, take_row, &sc, ticks);
+    e = store_scan_cells(q->env->view, s->host, ask, take_row, &sc, ticks);
+    query_used_add(q, s, &used);
+    return e;
 }
 
-void query_used_add(struct query *q, const struct store_used *used)
+void query_used_add(struct query *q, const struct query_span *s, const struct store_used *used)
 {
     struct store_used *to = &q->used;
 
@@ -48,7 +53,9 @@ void query_used_add(struct query *q, const struct store_used *used)
         to->windows[i] += used->windows[i];
     }
     to->damaged += used->damaged;
-    to->damaged_ns = used->damaged ? used->damaged_ns : to->damaged_ns;
+    if (used->damaged) {
+        query_unread_add(q, s, used);
+    }
     to->folded += used->folded;
     if (used->coarse_bucket_ns) {
         to->coarse_from_ns = to->coarse_bucket_ns && to->coarse_from_ns < used->coarse_from_ns
@@ -82,10 +89,14 @@ enum err query_blocks(struct query *q, const struct query_span *s, const struct 
 {
     struct block_scan sc = {q, each, ctx};
     struct store_range with = *range;
+    struct store_used used = {.damaged = 0};
+    enum err e;
 
-    with.used = with.used ? with.used : &q->used;
+    with.used = with.used ? with.used : &used;
     with.deadline = q->env->deadline;
-    return store_scan_blocks(q->env->view, s->host, &with, take_block, &sc);
+    e = store_scan_blocks(q->env->view, s->host, &with, take_block, &sc);
+    query_used_add(q, s, &used);
+    return e;
 }
 
 struct account_scan {
@@ -115,6 +126,8 @@ enum err query_accounts(struct query *q, const struct query_span *s,
                         enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
     struct account_scan sc = {q, each_account, each, ctx};
+    struct store_range with = *range;
 
-    return store_scan_accounts(q->env->view, s->host, range, take_account, take_told, &sc);
+    with.deadline = q->env->deadline;
+    return store_scan_accounts(q->env->view, s->host, &with, take_account, take_told, &sc);
 }

@@ -9,8 +9,9 @@ NODISCARD enum err query_cells(struct query *q, const struct query_span *s, stru
                                enum err (*each)(void *ctx, const struct store_cell_row *row),
                                void *ctx, struct store_ticks *ticks);
 
-/* Adds what a scan was read from to what the answer was. */
-void query_used_add(struct query *q, const struct store_used *used);
+/* Adds what a scan of the span was read from, and what it could not read, to what the answer was.
+ */
+void query_used_add(struct query *q, const struct query_span *s, const struct store_used *used);
 
 /* store_scan_blocks likewise, unless the range has a `used` of its own; q->clock is that of the
  * block during the call. */

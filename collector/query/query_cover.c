@@ -8,7 +8,8 @@
  *
  * The last sentence is the figure: delivered / (delivered + known to be lost), of events and of
  * ticks, whichever is less, of each host; the mean over hosts. A span without data counts as
- * nothing delivered. It is told once, with the first page, for the whole window. */
+ * nothing delivered, and so does one that the collector's disk does not give any more. It is told
+ * once, with the first page, for the whole window. */
 #include "collector/query/query_plan.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@
 
 #include "collector/query/query_cells.h"
 #include "collector/query/query_ledger.h"
+#include "collector/query/query_unread.h"
 #include "common/clk.h"
 #include "common/plural.h"
 
@@ -84,6 +86,9 @@ static int64_t judge_span(struct query *q, const struct query_span *s, const str
     int64_t missing_ns = 0;
     char a[CLK_TEXT], b[CLK_TEXT];
 
+    if (!l->batches && q->covers[s - q->spans].unread) {
+        return INT64_MAX; /* there is some: QNOTE_UNREAD */
+    }
     if (!l->batches) {
         remark(q, QNOTE_MISSING, s, "it has %s to %s", utc(a, h->first_ns), utc(b, h->last_ns));
         return INT64_MAX;
@@ -134,13 +139,20 @@ static void judge_host(struct query *q, const struct query_span *s, const struct
     }
 }
 
+/* The window, as far as it is not in the future. */
+static int64_t length_of(const struct query *q, const struct query_span *s)
+{
+    int64_t now_ns = host_now(q, s->about);
+
+    return clk_sub(s->until_ns < now_ns ? s->until_ns : now_ns, s->since_ns);
+}
+
 /* What of the window was delivered, in parts per million. */
 static uint32_t delivered(const struct query *q, const struct query_span *s,
                           const struct query_ledger *l, int64_t missing_ns)
 {
-    int64_t now_ns = host_now(q, s->about);
     uint32_t ticks = PPM, events = PPM, least;
-    int64_t whole_ns = clk_sub(s->until_ns < now_ns ? s->until_ns : now_ns, s->since_ns);
+    int64_t whole_ns = length_of(q, s);
 
     if (missing_ns == INT64_MAX) {
         return 0;
@@ -156,12 +168,15 @@ static uint32_t delivered(const struct query *q, const struct query_span *s,
     return least;
 }
 
-static void settle(struct query *q, const struct query_span *s, struct query_ledger *l)
+/* batches: when there were some that could not be read now. */
+static void settle(struct query *q, const struct query_span *s, struct query_ledger *l,
+                   const struct store_holes *batches)
 {
     struct query_cover *c = &q->covers[s - q->spans];
+    struct query_unread *unread = c->unread;
     int64_t missing_ns;
 
-    query_ledger_end(l, s->about->gaps);
+    query_ledger_end(l, s->about->gaps, batches);
     q->quiet = q->cursor.set;
     missing_ns = judge_span(q, s, l);
     judge_host(q, s, l);
@@ -170,6 +185,8 @@ static void settle(struct query *q, const struct query_span *s, struct query_led
                               .missing = !l->batches,
                               .at_most = l->at_most,
                               .ppm = delivered(q, s, l, missing_ns),
+                              .there_ns = clk_sub(length_of(q, s), missing_ns),
+                              .unread = unread,
                               .ticks = l->lost_ticks,
                               .events = l->lost_events,
                               .rows = l->lost_rows,
@@ -179,6 +196,9 @@ static void settle(struct query *q, const struct query_span *s, struct query_led
 
         c->first_ns = i == 0 || x->first_ns < c->first_ns ? x->first_ns : c->first_ns;
         c->last_ns = i == 0 || x->last_ns > c->last_ns ? x->last_ns : c->last_ns;
+    }
+    if (unread) {
+        query_ledger_unread(l, &unread->holes);
     }
 }
 
@@ -198,8 +218,7 @@ static enum err scan_account(void *ctx, const struct rest_account *a)
 
 enum err query_cover_scan(struct query *q, const struct query_span *s, struct query_ledger *out)
 {
-    struct store_used used = {.damaged =
-                                  0}; /* the answer tells of what its values were read from */
+    struct store_used used = {.damaged = 0};
     const struct store_range range = {.since_ns = s->since_ns,
                                       .until_ns = s->until_ns,
                                       .made_since_ns = INT64_MIN,
@@ -208,9 +227,10 @@ enum err query_cover_scan(struct query *q, const struct query_span *s, struct qu
 
     query_ledger_init(out, s->since_ns, s->until_ns);
     e = query_accounts(q, s, &range, scan_account, scan_block, out);
-    q->used.damaged += used.damaged;
+    memset(used.windows, 0, sizeof used.windows); /* told of are those the values were read from */
+    query_used_add(q, s, &used);
     if (!e) {
-        settle(q, s, out);
+        settle(q, s, out, &used.holes);
     }
     return e;
 }
@@ -274,29 +294,52 @@ static void add_counts(char *text, size_t size, const struct query_cover *c)
 
 static bool has_loss(const struct query_cover *c)
 {
-    return c->missing || c->at_most || c->events || c->ticks || c->rows || c->batches;
+    return c->missing || c->at_most || c->events || c->ticks || c->rows || c->batches || c->unread;
+}
+
+/* " 14:02–14:03" */
+static void add_span(char *text, size_t size, int64_t first_ns, int64_t last_ns, int64_t day_ns)
+{
+    add(text, size, " ");
+    add_time(text, size, first_ns, day_ns);
+    if (last_ns / (60 * CLK_S) != first_ns / (60 * CLK_S)) {
+        add(text, size, "\xe2\x80\x93");
+        add_time(text, size, last_ns, day_ns);
+    }
+}
+
+static void add_unread(char *text, size_t size, const struct query_cover *c,
+                       const struct query_span *s)
+{
+    int64_t first_ns, last_ns;
+
+    add(text, size, ", not readable of %s", s->about->name);
+    if (query_unread_span(c->unread, &first_ns, &last_ns)) {
+        add_span(text, size, first_ns, last_ns, s->until_ns);
+    }
 }
 
 static void add_host(char *text, size_t size, const struct query_cover *c,
                      const struct query_span *s)
 {
-    if (c->missing) {
+    bool counted = c->events || c->ticks || c->rows || c->batches;
+
+    if (c->unread) {
+        add_unread(text, size, c, s);
+    } else if (c->missing) {
         add(text, size, ", nothing from %s", s->about->name);
+    }
+    if (c->missing || !(counted || c->at_most)) {
         return;
     }
-    if (c->events || c->ticks || c->rows || c->batches) {
+    if (counted) {
         add_counts(text, size, c);
     } else {
         add(text, size, ", an unknown number of events");
     }
     add(text, size, " lost on %s", s->about->name);
     if (c->last_ns) {
-        add(text, size, " ");
-        add_time(text, size, c->first_ns, s->until_ns);
-        if (c->last_ns / (60 * CLK_S) != c->first_ns / (60 * CLK_S)) {
-            add(text, size, "\xe2\x80\x93");
-            add_time(text, size, c->last_ns, s->until_ns);
-        }
+        add_span(text, size, c->first_ns, c->last_ns, s->until_ns);
     }
 }
 
@@ -306,8 +349,8 @@ static void add_share(char *text, size_t size, const struct query *q)
     bool at_most = false;
 
     for (size_t i = 0; i < q->n_spans; i++) {
-        sum += q->covers[i].ppm;
-        at_most = at_most || q->covers[i].at_most;
+        sum += query_unread_ppm(q, &q->spans[i]);
+        at_most = at_most || q->covers[i].at_most || q->covers[i].unread;
     }
     add(text, size, "coverage %s", at_most ? "\xe2\x89\xa4 " : "");
     if (sum == (uint64_t)PPM * q->n_spans) {
@@ -355,6 +398,8 @@ static void tell_coverage(char *text, size_t size, const struct query *q)
 /* -- the finished answer -- */
 
 static const char *const sentences[QNOTE_COUNT] = {
+    [QNOTE_UNREAD] = "left out, the collector's disk does not give it ('procfleet-collector store "
+                     "check' names the place)",
     [QNOTE_LOST] = "known to be lost in the window",
     [QNOTE_GAPS] = "batches missing in the window",
     [QNOTE_MISSING] = "no data in the window",
@@ -425,14 +470,11 @@ static void used_finish(struct query *q, struct str *notes)
     memcpy(a->used, used->windows, sizeof used->windows);
     a->damaged = used->damaged;
     a->partial |= used->damaged > 0 || used->folded > 0;
-    if (used->damaged) {
-        notes[a->n_notes++] = note_make(q,
-                                        "%" PRIu32 " %s damaged, one of %s: "
-                                        "'procfleet-collector store check' tells more",
-                                        used->damaged,
-                                        plural(used->damaged, "value on the collector's disk is",
-                                               "values on the collector's disk are"),
-                                        utc(when, used->damaged_ns));
+    if (store_view_unlisted(q->env->view)) {
+        a->partial = true;
+        notes[a->n_notes++] =
+            note_make(q, "the collector's catalogue of processes could not be read in part, and is "
+                         "made anew: names, users and processes that ended may be missing");
     }
     if (used->coarse_bucket_ns) {
         notes[a->n_notes++] = note_make(q, "samples are gone for data from %s on: sums of up to %s",
@@ -480,6 +522,11 @@ enum err query_finish(struct query *q)
     if (e) {
         return e;
     }
+    e = query_unread_check(q);
+    if (e) {
+        return e;
+    }
+    query_unread_remark(q);
     if (!q->n_spans && q->ask->host.n) {
         notes[a->n_notes++] =
             note_make(q, "no host matches \"%.*s\"", cut_at(q->ask->host, 64), q->ask->host.p);

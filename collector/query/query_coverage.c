@@ -1,7 +1,7 @@
 /* Coverage as an answer of its own: for each host what was delivered and lost in its window, when,
  * and, when asked for, what every stage on the way counted. */
 #include "collector/query/query_ledger.h"
-#include "collector/query/query_plan.h"
+#include "collector/query/query_unread.h"
 #include "common/mem.h"
 
 #define STAGE_BYTES 64 /* of a row on the wire, from above */
@@ -87,7 +87,8 @@ static enum err add_stages(struct query *q, const struct query_span *s, struct w
     const struct qledger_count *loss = query_ledger_loss(l);
     const struct qledger_count *worst = loss ? loss : left_out(l);
     size_t n = q->ask->stages ? l->n_counts : worst != NULL;
-    struct wire_stage *all = arena_array(&q->out->memory, n + 1 + OWN_ROWS, sizeof *all);
+    const struct query_unread *unread = q->covers[s - q->spans].unread;
+    struct wire_stage *all = arena_array(&q->out->memory, n + 2 + OWN_ROWS, sizeof *all);
     enum err e = all ? ERR_OK : ERR_FULL;
 
     for (size_t i = 0; !e && i < n; i++) {
@@ -100,6 +101,14 @@ static enum err add_stages(struct query *q, const struct query_span *s, struct w
                                                  .unit = LEDGER_BATCHES,
                                                  .loss = true,
                                                  .count = l->missing_batches};
+    }
+    if (!e && unread) {
+        all[c->n_stages++] = (struct wire_stage){.stage = str_make("store"),
+                                                 .reason = str_make("unreadable"),
+                                                 .role = LEDGER_LOST,
+                                                 .unit = LEDGER_TIMES,
+                                                 .loss = true,
+                                                 .count = unread->values};
     }
     if (!e && q->ask->stages) {
         c->n_stages += own_rows(q, s, all + c->n_stages);
@@ -120,8 +129,8 @@ static enum err add_host(struct query *q, struct query_span *s, struct wire_cove
     memcpy(spans, l->spans, l->n_spans * sizeof *spans);
     *c = (struct wire_coverage){.since_ns = s->since_ns,
                                 .until_ns = s->until_ns,
-                                .ppm = known->ppm,
-                                .at_most = l->at_most,
+                                .ppm = query_unread_ppm(q, s),
+                                .at_most = l->at_most || known->unread,
                                 .missing = known->missing,
                                 .ticks = l->ticks,
                                 .lost_ticks = l->lost_ticks,
@@ -138,7 +147,7 @@ static enum err add_host(struct query *q, struct query_span *s, struct wire_cove
 
 static size_t bytes_of(const struct query *q, const struct query_ledger *l)
 {
-    return (l->n_spans + 2 + (q->ask->stages ? OWN_ROWS + l->n_counts : 0)) * STAGE_BYTES;
+    return (l->n_spans + 3 + (q->ask->stages ? OWN_ROWS + l->n_counts : 0)) * STAGE_BYTES;
 }
 
 static enum err add(struct query *q, size_t i, struct wire_coverage *all, struct query_ledger *l)

@@ -552,7 +552,7 @@ static enum err slice_read(struct history *h)
         slice_clear(h);
         return read_cells(h, CELLS_STEP_NS);
     }
-    query_used_add(h->q, &used);
+    query_used_add(h->q, h->s, &used);
     return e;
 }
 

@@ -310,11 +310,18 @@ static int by_number(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
+/* How much of the time between two batches holds batches that came and cannot be read. */
+static int64_t unread_between(const struct store_holes *unread, const struct qledger_range *before,
+                              const struct qledger_range *after)
+{
+    return store_holes_within(unread, clk_add(before->last_ns, 1), after->first_ns);
+}
+
 /* Between two batches that came: `missing` that did not, at most so many. */
 static void lose_batches(struct query_ledger *l, const struct qledger_range *before,
-                         const struct qledger_range *after, uint64_t missing)
+                         const struct qledger_range *after, uint64_t missing, int64_t unread_ns)
 {
-    int64_t gap_ns = clk_sub(after->first_ns, before->last_ns);
+    int64_t gap_ns = clk_sub(clk_sub(after->first_ns, before->last_ns), unread_ns);
     uint64_t ticks = missing;
 
     if (l->period_ns > 0 && gap_ns > 0) {
@@ -327,17 +334,22 @@ static void lose_batches(struct query_ledger *l, const struct qledger_range *bef
     span_add(l, before->last_ns, most(after->first_ns, before->last_ns), ticks, 0);
 }
 
-/* Between numbers that came. Gives how many of `gaps` are left. */
-static uint64_t lose_between(struct query_ledger *l, uint64_t gaps)
+/* Between numbers that came. Gives how many of `gaps` are left. Numbers that something unreadable
+ * lies between come last: those are hardly missing. */
+static uint64_t lose_between(struct query_ledger *l, uint64_t gaps,
+                             const struct store_holes *unread)
 {
-    for (size_t i = 1; i < l->n_ranges && gaps > 0; i++) {
-        const struct qledger_range *a = &l->ranges[i - 1], *b = &l->ranges[i];
-        uint64_t missing = b->first - a->last - 1;
+    for (unsigned doubtful = 0; doubtful < 2; doubtful++) {
+        for (size_t i = 1; i < l->n_ranges && gaps > 0; i++) {
+            const struct qledger_range *a = &l->ranges[i - 1], *b = &l->ranges[i];
+            uint64_t missing = b->first - a->last - 1;
+            int64_t unread_ns = unread_between(unread, a, b);
 
-        if (a->stream == b->stream) {
-            missing = missing < gaps ? missing : gaps;
-            gaps -= missing;
-            lose_batches(l, a, b, missing);
+            if (a->stream == b->stream && (unread_ns > 0) == doubtful) {
+                missing = missing < gaps ? missing : gaps;
+                gaps -= missing;
+                lose_batches(l, a, b, missing, unread_ns);
+            }
         }
     }
     return gaps;
@@ -346,7 +358,7 @@ static uint64_t lose_between(struct query_ledger *l, uint64_t gaps)
 /* Before the first number that came, of streams that began inside the window: an agent whose disk
  * fails begins one, sends it from memory in no strict order, and may be killed before its first
  * batch is taken. All numbers below are missing then, or the stream is older than it looks. */
-static void lose_first(struct query_ledger *l, uint64_t gaps)
+static void lose_first(struct query_ledger *l, uint64_t gaps, const struct store_holes *unread)
 {
     for (size_t i = 0; i < l->n_ranges; i++) {
         const struct qledger_range *r = &l->ranges[i];
@@ -358,7 +370,7 @@ static void lose_first(struct query_ledger *l, uint64_t gaps)
             continue;
         }
         gaps -= missing;
-        lose_batches(l, &before, r, missing);
+        lose_batches(l, &before, r, missing, unread_between(unread, &before, r));
     }
 }
 
@@ -372,14 +384,21 @@ static int by_place(const void *a, const void *b)
     return d ? d : strcmp(x->reason, y->reason);
 }
 
-void query_ledger_end(struct query_ledger *l, uint64_t gaps)
+void query_ledger_end(struct query_ledger *l, uint64_t gaps, const struct store_holes *unread)
 {
     settle_kills(l);
     l->events -= l->events_taken < l->events ? l->events_taken : l->events;
     l->events_taken = 0;
     qsort(l->counts, l->n_counts, sizeof *l->counts, by_place);
     qsort(l->ranges, l->n_ranges, sizeof *l->ranges, by_number);
-    lose_first(l, lose_between(l, gaps));
+    lose_first(l, lose_between(l, gaps, unread), unread);
+}
+
+void query_ledger_unread(struct query_ledger *l, const struct store_holes *unread)
+{
+    for (size_t i = 0; i < unread->n; i++) {
+        span_add(l, unread->at[i].first_ns, unread->at[i].last_ns, 0, 0);
+    }
 }
 
 /* -- batches -- */

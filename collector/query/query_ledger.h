@@ -10,7 +10,7 @@
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
 
-#include "collector/store/rest_account.h"
+#include "collector/store/store_read.h"
 #include "common/ledger.h"
 #include "common/wire.h"
 #include "common/wire_query.h"
@@ -72,8 +72,12 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b);
 void query_ledger_account(struct query_ledger *l, const struct rest_account *a);
 
 /* After the last batch: puts the sums in the order of ledger.h's table and looks for holes. gaps:
- * numbers that the host's streams lack altogether. */
-void query_ledger_end(struct query_ledger *l, uint64_t gaps);
+ * numbers that the host's streams lack altogether. unread: when there were batches that came but
+ * cannot be read. */
+void query_ledger_end(struct query_ledger *l, uint64_t gaps, const struct store_holes *unread);
+
+/* Adds what cannot be read to the spans of loss, inside the window; nobody knows what it held. */
+void query_ledger_unread(struct query_ledger *l, const struct store_holes *unread);
 
 /* Delivered, in parts per million, rounded down; false: there was nothing to deliver. */
 bool query_ledger_ticks(const struct query_ledger *l, uint32_t *ppm);

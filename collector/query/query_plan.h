@@ -19,6 +19,7 @@ struct query_span {
 
 /* Why an answer has a remark. Those up to QNOTE_PARTIAL_LAST make it partial. */
 enum query_note {
+    QNOTE_UNREAD,
     QNOTE_LOST,
     QNOTE_GAPS,
     QNOTE_MISSING,
@@ -50,10 +51,14 @@ struct query_remark {
     char who[512]; /* the first of them, with detail */
 };
 
+struct query_unread; /* query_unread.h */
+
 /* What is known of a span: for the last sentence. */
 struct query_cover {
     bool done, missing, at_most;
-    uint32_t ppm;
+    uint32_t ppm;                          /* but for what could not be read: query_unread_ppm */
+    int64_t there_ns;                      /* so much of the window has data */
+    struct query_unread *unread;           /* NULL: all could be read */
     uint64_t ticks, events, rows, batches; /* lost */
     int64_t first_ns, last_ns;             /* of the losses; 0, 0: none */
 };

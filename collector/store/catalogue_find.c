@@ -2,6 +2,9 @@
  * the same instance of several days stands together, and its rows are joined before anything is
  * decided, since a day does not know what the next one does. The newest day is asked first.
  *
+ * What of a day cannot be read is passed over, so that the others still answer, and told in the
+ * end.
+ *
  * An announcement comes up to a window after midnight, so the neighbouring day is asked as well
  * where the range is near one. */
 #include <stdlib.h>
@@ -23,6 +26,7 @@ struct asked_day {
     int64_t host;
     struct day_boot *boots; /* by uuid */
     size_t n_boots;
+    enum err bad; /* something of it could not be read */
 };
 
 /* A candidate. */
@@ -100,6 +104,21 @@ static void release(struct find *f, struct asked_day *d, enum err e)
     }
     catalogue_release(f->c, d->day_ns, d->db, d->round, !e);
     d->db = NULL;
+}
+
+/* Whether it is the day that is at fault, not who asks. */
+static bool is_unreadable(enum err e)
+{
+    return e == ERR_CORRUPT || e == ERR_IO || e == ERR_VERSION || e == ERR_ACCESS;
+}
+
+/* Nothing more of the day is asked for, candidates from `keep` on are forgotten. */
+static void pass_over(struct find *f, struct asked_day *d, size_t keep, enum err e)
+{
+    f->n = keep;
+    d->n_boots = 0;
+    d->bad = e;
+    release(f, d, e);
 }
 
 /* -- candidates -- */
@@ -196,7 +215,8 @@ static enum err add_row(struct find *f, size_t day, const struct found *x, struc
     *boot_last_ns = boot->last_ns > *boot_last_ns ? boot->last_ns : *boot_last_ns;
     e = day_get(d->db, &f->row, &(struct day_key){boot->id, {x->pid, x->start}}, &row);
     if (e) {
-        return e == ERR_NOTFOUND ? ERR_OK : e;
+        d->bad = is_unreadable(e) ? e : d->bad;
+        return e == ERR_NOTFOUND || is_unreadable(e) ? ERR_OK : e;
     }
     if (!*any) {
         *all = row;
@@ -260,14 +280,17 @@ static enum err run(struct find *f,
     enum err e = list_days(f);
 
     for (f->day = f->n_days; !e && f->day-- > 0 && !(exact && f->n);) {
+        size_t before = f->n;
+
         e = open_day(f, &f->days[f->day]);
         e = e == ERR_NOTFOUND ? ERR_OK : e; /* dropped meanwhile */
         if (!e && f->days[f->day].db) {
             e = ask_day(f, &f->days[f->day]);
         }
         if (e) {
-            release(f, &f->days[f->day], e);
+            pass_over(f, &f->days[f->day], before, e);
         }
+        e = is_unreadable(e) ? ERR_OK : e;
     }
     if (!e && f->n) {
         qsort(f->found, f->n, sizeof *f->found, by_instance);
@@ -294,7 +317,10 @@ enum err catalogue_find(struct catalogue *c, const struct catalogue_ask *ask,
     arena_init(&f.row, ROW_MEMORY);
     e = run(&f, each, ctx);
     for (size_t i = 0; i < f.n_days; i++) {
-        release(&f, &f.days[i], ERR_OK);
+        if (f.days[i].db) {
+            release(&f, &f.days[i], f.days[i].bad);
+        }
+        e = e ? e : f.days[i].bad;
     }
     mem_free(f.days);
     mem_free(f.found);

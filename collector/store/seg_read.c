@@ -353,6 +353,14 @@ enum err seg_each_ranges(const struct seg *s,
 
 /* -- directory -- */
 
+/* Of a segment that was opened: its file is gone is no word about what is in it. */
+static enum err read_opened(const struct seg *s, uint64_t at, void *p, size_t n)
+{
+    enum err e = seg_file_read(s->file, at, p, n);
+
+    return e == ERR_NOTFOUND ? ERR_IO : e;
+}
+
 static bool entries_fit(const struct seg *s, const uint8_t *p, uint32_t count)
 {
     uint64_t begin = seg_head_bytes(s->head.info.n_windows);
@@ -403,7 +411,7 @@ static enum err groups_read(const struct seg *s, size_t g, size_t end)
     enum err e = ERR_NOMEM;
 
     if (p) {
-        e = seg_file_read(s->file, s->foot.directory_at + first * SEG_ENTRY_BYTES, p, n);
+        e = read_opened(s, s->foot.directory_at + first * SEG_ENTRY_BYTES, p, n);
     }
     for (size_t i = g; i < end && !e; i++) {
         e = group_set(s, &s->groups[i], p + (s->groups[i].first - first) * SEG_ENTRY_BYTES);
@@ -422,6 +430,7 @@ enum err seg_groups_load(const struct seg *s, size_t g, size_t end)
     if ((size_t)s->foot.n_entries * SEG_ENTRY_BYTES <= DIRECTORY_WHOLE && s->foot.n_groups > 1 &&
         g < end && !atomic_load(&s->groups[g].entries)) {
         e = groups_read(s, 0, s->foot.n_groups);
+        e = e == ERR_IO ? ERR_OK : e; /* a bad sector: perhaps of others */
     }
     while (g < end && !e) {
         size_t stop = g;
@@ -570,7 +579,7 @@ enum err seg_read(const struct seg *s, struct arena *memory, struct seg_key key,
     if (!bytes) {
         return memory->used + place.length > memory->max_bytes ? ERR_FULL : ERR_NOMEM;
     }
-    e = seg_file_read(s->file, place.at, bytes, SEG_RECORD_BYTES + (size_t)place.length);
+    e = read_opened(s, place.at, bytes, SEG_RECORD_BYTES + (size_t)place.length);
     if (!e && !seg_value_is(s, bytes, key, place.length)) {
         e = ERR_CORRUPT;
     }
@@ -646,7 +655,23 @@ static uint64_t end_of(const struct want *w)
     return w->at + SEG_RECORD_BYTES + w->length;
 }
 
-/* Reads wants [0, n), which lie close together, with one read. */
+/* With one read, or where that fails value by value: a bad sector may lie between them. */
+static enum err read_values(const struct seg *s, uint8_t *buf, size_t bytes, const struct want *w,
+                            size_t n)
+{
+    enum err e = read_opened(s, w[0].at, buf, bytes);
+
+    if (e != ERR_IO || n == 1) {
+        return e;
+    }
+    e = ERR_OK;
+    for (size_t k = 0; k < n && !e; k++) {
+        e = read_opened(s, w[k].at, buf + (w[k].at - w[0].at), (size_t)(end_of(&w[k]) - w[k].at));
+    }
+    return e;
+}
+
+/* Reads wants [0, n), which lie close together. */
 static enum err read_run(const struct seg *s, struct arena *memory, const struct seg_key *keys,
                          const struct want *w, size_t n, uint64_t end, const uint8_t **p,
                          size_t *lengths)
@@ -658,7 +683,7 @@ static enum err read_run(const struct seg *s, struct arena *memory, const struct
     if (!buf) {
         return memory->used + bytes > memory->max_bytes ? ERR_FULL : ERR_NOMEM;
     }
-    e = seg_file_read(s->file, w[0].at, buf, bytes);
+    e = read_values(s, buf, bytes, w, n);
     if (e && e != ERR_CORRUPT) {
         return e;
     }

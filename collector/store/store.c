@@ -623,6 +623,9 @@ void store_stats(struct store *s, struct store_stats *out)
     os_mutex_lock(s->lock);
     *out = s->stats;
     os_mutex_unlock(s->lock);
+    out->unread_batches = atomic_load(&s->reading.unread[STORE_UNREAD_LOG]);
+    out->unread_values = atomic_load(&s->reading.unread[STORE_UNREAD_SEGMENT]);
+    out->unread_names = atomic_load(&s->reading.unread[STORE_UNREAD_CATALOGUE]);
 }
 
 int64_t store_busy_ns(struct store *s, int64_t now_ns)

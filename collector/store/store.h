@@ -35,6 +35,21 @@ struct store_stored {
     int64_t received_ns; /* UTC */
 };
 
+/* Something that a question could not read. */
+enum store_unread_kind {
+    STORE_UNREAD_LOG,       /* a batch that is not sealed */
+    STORE_UNREAD_SEGMENT,   /* a window of a host in a segment, or a segment */
+    STORE_UNREAD_CATALOGUE, /* names and lives */
+    STORE_UNREAD_KINDS
+};
+
+struct store_unread_what {
+    const char *host; /* that was asked about */
+    enum store_unread_kind kind;
+    int64_t first_ns, last_ns; /* the host's stamps, as far as they are known; 0: not at all */
+    enum err error;
+};
+
 struct store_conf {
     const char *dir;           /* data_dir; locked while open */
     const struct fio *fio;     /* fio_os() but for tests */
@@ -65,6 +80,9 @@ struct store_conf {
     /* Called when the disk is so full that batches are refused, and when they no longer are; from
      * the sealing thread. May be NULL. */
     void (*on_refusing)(void *ctx, bool refusing, uint64_t disk_free);
+    /* Called when a question could not read something and answers without it, once in ten minutes
+     * at most; from any thread that reads. May be NULL. */
+    void (*on_unread)(void *ctx, const struct store_unread_what *what);
     void *ctx;
     void (*on_progress)(void *ctx, uint64_t done_bytes,
                         uint64_t total_bytes); /* recovery; may be NULL */
@@ -135,8 +153,10 @@ struct store_stats {
     uint64_t hot_bytes, hot_left_out; /* recent batches in their hot form; those without, for want
                                          of room */
     uint64_t log_files, log_bytes;
-    bool failed;          /* the log failed */
-    bool no_catalogue;    /* it could not be opened */
+    uint64_t unread_batches, unread_values, unread_names; /* times that a question could not read
+                                                             one: enum store_unread_kind */
+    bool failed;                                          /* the log failed */
+    bool no_catalogue;                                    /* it could not be opened */
     bool lost_hosts_file; /* it was damaged: hosts are what segments say */
 };
 void store_stats(struct store *s, struct store_stats *out);

@@ -2,7 +2,9 @@
  * without losses the account, which is one small value; of all others the rests, batch by batch.
  * Batches of the head come by their accounts too, or whole. Patches come where their stamps say. */
 #include "collector/store/rest_value.h"
+#include "collector/store/store_unread.h"
 #include "collector/store/store_windows.h"
+#include "common/deadline.h"
 #include "common/mem.h"
 
 #define ACCOUNTS_MEMORY (256u << 20) /* the rests of one window */
@@ -18,9 +20,12 @@ struct accounts {
     struct arena windows, values;
 };
 
-static bool is_damage(enum err e)
+/* Of values that one after the other cannot be read no callback is made that looks at the time. */
+static enum err left_out(struct accounts *x, enum store_unread_kind kind, int64_t t0_ns,
+                         int64_t t1_ns, enum err e)
 {
-    return e == ERR_CORRUPT || e == ERR_FULL || e == ERR_VERSION;
+    store_unread(x->v, x->host, x->range->used, kind, t0_ns, t1_ns, e);
+    return deadline_passed(x->range->deadline) ? ERR_TIMEOUT : ERR_OK;
 }
 
 /* ERR_NOTFOUND: the sums do not say all. */
@@ -36,7 +41,7 @@ static enum err take_account(struct accounts *x, const struct store_window *w)
     e = rest_account_read(w->seg, x->packer, store_view_ahead(x->v), &x->values, w->host, w->window,
                           &a);
     if (e || !a.plain) {
-        return !e || is_damage(e) ? ERR_NOTFOUND : e;
+        return !e || store_unread_is_batch(e) ? ERR_NOTFOUND : e;
     }
     return x->each_account(x->ctx, &a);
 }
@@ -56,12 +61,12 @@ static enum err take_rests(struct accounts *x, const struct store_window *w)
     size_t n;
     enum err e = rest_value_read(w->seg, x->packer, &x->values, w->host, w->window, &rests, &n);
 
-    if (is_damage(e)) {
-        store_windows_damaged(x->range->used, w->window_ns);
+    if (e == ERR_NOTFOUND) {
         return ERR_OK;
     }
     if (e) {
-        return e == ERR_NOTFOUND ? ERR_OK : e;
+        return store_unread_is_batch(e) ? left_out(x, STORE_UNREAD_SEGMENT, w->t0_ns, w->t1_ns, e)
+                                        : e;
     }
     for (size_t i = 0; !e && i < n; i++) {
         const struct store_block b = {.batch = &rests[i].batch,
@@ -117,9 +122,8 @@ static enum err take_batch(struct accounts *x, const struct head_batch *kept)
         return e;
     }
     e = store_view_decode(x->v, &b, 0, kept);
-    if (is_damage(e)) {
-        store_windows_damaged(x->range->used, kept->window_ns);
-        return ERR_OK;
+    if (store_unread_is_batch(e)) {
+        return left_out(x, STORE_UNREAD_LOG, kept->t0_ns, kept->t1_ns, e);
     }
     if (!e) {
         block.batch = b;

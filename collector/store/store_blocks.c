@@ -5,6 +5,7 @@
 #include "collector/store/raw_value.h"
 #include "collector/store/rest_value.h"
 #include "collector/store/store_impl.h"
+#include "collector/store/store_unread.h"
 #include "collector/store/store_windows.h"
 #include "collector/store/tier.h"
 #include "common/clk.h"
@@ -42,6 +43,7 @@ struct item {
 
 struct scan {
     const struct store_view *v;
+    size_t host;
     const struct store_range *range;
     enum err (*each)(void *ctx, const struct store_block *b);
     void *ctx;
@@ -51,7 +53,7 @@ struct scan {
     size_t n_sources;
     struct item *items; /* of the window, in `memory` */
     size_t n_items, cap_items;
-    uint32_t rows_read;
+    uint32_t rows_read, batches_read;
 };
 
 /* -- listing -- */
@@ -234,6 +236,13 @@ static enum err read_rows(struct scan *s, const struct store_window *w)
     return e;
 }
 
+static enum err sealed_left_out(struct scan *s, const struct source *from, enum err e)
+{
+    store_unread(s->v, s->host, s->range->used, STORE_UNREAD_SEGMENT, from->sealed->t0_ns,
+                 from->sealed->t1_ns, e);
+    return ERR_OK;
+}
+
 static enum err read_source(struct scan *s, const struct source *from)
 {
     const struct head_batch *b = from->batch;
@@ -251,11 +260,10 @@ static enum err read_source(struct scan *s, const struct source *from)
         }
     }
     e = from->kind == SOURCE_REST ? read_rests(s, from->sealed) : read_rows(s, from->sealed);
-    if (e == ERR_CORRUPT) {
-        store_windows_damaged(s->range->used, from->window_ns);
+    if (e == ERR_NOTFOUND) { /* the host has nothing of that sort there */
         return ERR_OK;
     }
-    return e == ERR_NOTFOUND ? ERR_OK : e; /* the host has nothing of that sort there */
+    return store_unread_is(e) ? sealed_left_out(s, from, e) : e;
 }
 
 static int by_stamp(const void *x, const void *y)
@@ -278,11 +286,12 @@ static enum err give_batch(struct scan *s, const struct head_batch *kept)
     struct batch *b;
     enum err e = store_view_decode(s->v, &b, s->range->metrics, kept);
 
-    if (e == ERR_CORRUPT) {
-        store_windows_damaged(s->range->used, kept->window_ns);
+    if (store_unread_is_batch(e)) {
+        store_unread(s->v, s->host, s->range->used, STORE_UNREAD_LOG, kept->t0_ns, kept->t1_ns, e);
         return ERR_OK;
     }
     if (!e) {
+        s->batches_read++;
         block.batch = b;
         e = s->each(s->ctx, &block);
         wire_batch_free(b);
@@ -346,14 +355,19 @@ static enum err scan_sources(struct scan *s, const struct source *list, size_t n
 {
     enum err e = read_sources(s, list, n);
 
-    if (e != ERR_FULL || n == 1) {
+    if (e != ERR_FULL) {
         return e ? e : give_items(s);
+    }
+    if (n == 1) { /* of rows a narrower question needs less, of rests none does */
+        return list->kind == SOURCE_REST ? sealed_left_out(s, list, e) : e;
     }
     e = ERR_OK;
     for (size_t i = 0; i < n && !e; i++) {
         e = read_sources(s, &list[i], 1);
         if (!e) {
             e = give_items(s);
+        } else if (e == ERR_FULL && list[i].kind == SOURCE_REST) {
+            e = sealed_left_out(s, &list[i], e);
         }
     }
     return e;
@@ -371,17 +385,17 @@ static enum err scan_windows(struct scan *s)
     enum err e = ERR_OK;
 
     for (; begin < s->n_sources && !e; begin = end) {
-        bool rows = list[begin].kind == SOURCE_ROWS, head = false;
+        bool rows = list[begin].kind == SOURCE_ROWS;
 
         for (end = begin; end < s->n_sources && list[end].window_ns == list[begin].window_ns &&
                           (list[end].kind == SOURCE_ROWS) == rows;
              end++) {
-            head = head || list[end].kind == SOURCE_HEAD;
         }
-        if (head && s->range->used) {
+        s->batches_read = 0;
+        e = is_late(s) ? ERR_TIMEOUT : scan_sources(s, list + begin, end - begin);
+        if (s->batches_read && s->range->used) {
             s->range->used->windows[STORE_HEAD]++;
         }
-        e = is_late(s) ? ERR_TIMEOUT : scan_sources(s, list + begin, end - begin);
     }
     return e;
 }
@@ -390,7 +404,7 @@ enum err store_blocks_scan(const struct store_view *v, size_t host, const struct
                            size_t window_bytes,
                            enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
-    struct scan s = {.v = v, .range = range, .each = each, .ctx = ctx};
+    struct scan s = {.v = v, .host = host, .range = range, .each = each, .ctx = ctx};
     const struct head_batch **batches;
     size_t n;
     enum err e = head_view_batches(v->head, host, range->since_ns, range->until_ns, &batches, &n);

@@ -12,13 +12,14 @@
  *                                          newest sample lies
  *
  * Choices and the head's batches go in the order of their first stamps, as the extremes of growth
- * want it. A value that is damaged lets the next form take its place.
+ * want it. A value that cannot be read lets the next form take its place.
  *
  * Of the head's recent batches the columns asked for most are ready to be read (head_hot.h). */
 #include "collector/store/store_cells_impl.h"
 
 #include <stdlib.h>
 
+#include "collector/store/store_unread.h"
 #include "collector/store/tier.h"
 #include "common/deadline.h"
 #include "common/mem.h"
@@ -228,9 +229,6 @@ static enum err list_head(struct store_cells_scan *s, size_t host)
         }
         e = choice_add(s, &c);
     }
-    if (n && s->ask->used) {
-        s->ask->used->windows[STORE_HEAD]++;
-    }
     mem_free(list);
     return e;
 }
@@ -340,7 +338,7 @@ static enum err ways_try(struct store_cells_scan *s, const struct choice *c)
     enum err e = ERR_CORRUPT;
 
     s->given = false;
-    for (size_t i = 0; i < n && e == ERR_CORRUPT && !s->given; i++) {
+    for (size_t i = 0; i < n && store_unread_is(e) && !s->given; i++) {
         const struct store_window *w = c->form[ways[i].form];
         bool rows = ways[i].form == FORM_RAW && !ways[i].summary;
 
@@ -359,12 +357,12 @@ static enum err sealed_scan(struct store_cells_scan *s, struct choice *c, size_t
 {
     enum err e = ways_try(s, c);
 
-    if (e == ERR_CORRUPT && !s->given && s->passed && c->form[FORM_RAW] && !c->form[FORM_10S]) {
+    if (store_unread_is(e) && !s->given && s->passed && c->form[FORM_RAW] && !c->form[FORM_10S]) {
         e = find_tiers(s, c, host);
         e = e ? e : ways_try(s, c);
     }
-    if (e == ERR_CORRUPT && !s->given) {
-        store_windows_damaged(s->ask->used, c->t0_ns);
+    if (store_unread_is(e) && !s->given) {
+        store_unread(s->v, host, s->ask->used, STORE_UNREAD_SEGMENT, c->t0_ns, c->t1_ns, e);
         return ERR_OK;
     }
     return e;
@@ -391,6 +389,7 @@ static enum err ticks_scan(struct store_cells_scan *s, const struct choice *c)
     struct batch b;
     enum err e = head_hot_read(c->hot, 0, &s->memory, &b);
 
+    s->head = s->head || !e;
     return e ? e : store_cells_batch(s, &b);
 }
 
@@ -418,7 +417,7 @@ enum err store_scan_cells(const struct store_view *v, size_t host, const struct 
                           enum err (*each)(void *ctx, const struct store_cell_row *row), void *ctx,
                           struct store_ticks *ticks)
 {
-    struct store_cells_scan s = {.v = v, .ask = ask, .each = each, .ctx = ctx};
+    struct store_cells_scan s = {.v = v, .host = host, .ask = ask, .each = each, .ctx = ctx};
     enum err e;
 
     if (__builtin_sub_overflow(ask->since_ns, ask->before_ns, &s.lo_ns)) {
@@ -435,6 +434,9 @@ enum err store_scan_cells(const struct store_view *v, size_t host, const struct 
         e = is_base(&s, &s.choices[i]) ? ERR_OK : choice_scan(&s, &s.choices[i], host);
     }
     e = e ? e : bases_scan(&s, host);
+    if (s.head && ask->used) {
+        ask->used->windows[STORE_HEAD]++;
+    }
     if (ticks && (!e || e == ERR_END)) {
         store_ticks_sum(&s.ticks, ticks);
     }

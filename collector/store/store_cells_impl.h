@@ -19,6 +19,7 @@ struct choice {
 
 struct store_cells_scan {
     const struct store_view *v;
+    size_t host;
     const struct store_cells *ask;
     enum err (*each)(void *ctx, const struct store_cell_row *row);
     void *ctx;
@@ -31,6 +32,7 @@ struct store_cells_scan {
     struct cell cells[METRIC_COLS];
     bool passed; /* there are tiers that were not opened */
     bool given;  /* of the choice at hand something went to the caller */
+    bool head;   /* something of the head was read */
 };
 
 static inline int64_t store_cells_floor(int64_t when_ns, int64_t step_ns)
@@ -40,8 +42,9 @@ static inline int64_t store_cells_floor(int64_t when_ns, int64_t step_ns)
     return when_ns - (rest < 0 ? rest + step_ns : rest);
 }
 
-/* Each gives the caller what lies in the range, and adds its ticks. Errors: ERR_CORRUPT (not of the
- * head's, which are noted as damaged), what `each` gives, ERR_NOMEM, ERR_FULL, ERR_IO */
+/* Each gives the caller what lies in the range, and adds its ticks. Errors: those of
+ * store_unread_is (not of the head's, which are noted here), what `each` gives, ERR_NOMEM, ERR_FULL
+ */
 NODISCARD enum err store_cells_batch(struct store_cells_scan *s, const struct batch *b);
 NODISCARD enum err store_cells_head(struct store_cells_scan *s, const struct choice *c);
 NODISCARD enum err store_cells_rows(struct store_cells_scan *s, const struct store_window *w);

@@ -3,6 +3,7 @@
 #include "collector/store/store_cells_impl.h"
 
 #include "collector/store/raw_value.h"
+#include "collector/store/store_unread.h"
 #include "collector/store/tier.h"
 #include "collector/store/tier_shape.h"
 
@@ -153,14 +154,16 @@ enum err store_cells_head(struct store_cells_scan *s, const struct choice *c)
     if (c->hot) {
         arena_reset(&s->memory);
         e = head_hot_read(c->hot, s->ask->metrics, &s->memory, &hot);
+        s->head = s->head || !e;
         return e ? e : store_cells_batch(s, &hot);
     }
     e = store_view_decode(s->v, &b, s->ask->metrics, c->batch);
-    if (e == ERR_CORRUPT) {
-        store_windows_damaged(s->ask->used, c->batch->window_ns);
+    if (store_unread_is_batch(e)) {
+        store_unread(s->v, s->host, s->ask->used, STORE_UNREAD_LOG, c->t0_ns, c->t1_ns, e);
         return ERR_OK;
     }
     if (!e) {
+        s->head = true;
         e = store_cells_batch(s, b);
         wire_batch_free(b);
     }

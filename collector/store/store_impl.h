@@ -2,6 +2,8 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_STORE_IMPL_H
 #define PROCFLEET_COLLECTOR_STORE_STORE_IMPL_H
 
+#include <stdatomic.h>
+
 #include "collector/store/catalogue.h"
 #include "collector/store/head.h"
 #include "collector/store/manifest.h"
@@ -11,6 +13,7 @@
 
 /* Everything acknowledged, at one moment: what is in the head is in no segment of the list. */
 struct store_view {
+    struct store *store;
     struct head_state *head;
     struct manifest_list *segments; /* NULL: a store without segments */
     struct catalogue *catalogue;    /* NULL: there is none */
@@ -18,6 +21,7 @@ struct store_view {
     struct packer *packer;          /* NULL until one is needed: store_view_packer */
     struct wire_decoder *decoder;   /* likewise: store_view_decode */
     struct seg_ahead *ahead;        /* likewise: store_view_ahead */
+    uint32_t unlisted;              /* see store_view_unlisted */
     struct store_host hosts[];      /* in the order of the head's */
 };
 
@@ -50,6 +54,12 @@ struct store_task {
     bool done;
 };
 
+/* What questions could not read: store_unread.c. */
+struct store_reading {
+    _Atomic uint64_t unread[STORE_UNREAD_KINDS];
+    _Atomic int64_t told_ns; /* monotonic; 0: never */
+};
+
 struct seal; /* the sealing thread's own: seal.c */
 
 /* Locks, in the order in which they are taken: view_lock, then that of the head or of the
@@ -60,7 +70,8 @@ struct store {
     struct head *head; /* the writer's */
     struct wal *wal;   /* the writer's */
     struct os_thread *thread;
-    struct pulse writing;        /* the writer's */
+    struct pulse writing; /* the writer's */
+    struct store_reading reading;
     int64_t newest_ns;           /* newest arrival: the writer's clock */
     struct manifest *manifest;   /* changed by the sealing thread */
     struct catalogue *catalogue; /* likewise; NULL: it could not be opened */

@@ -4,6 +4,21 @@
 #include "collector/store/head_info.h"
 #include "collector/store/store_impl.h"
 #include "collector/store/store_lookup.h"
+#include "collector/store/store_unread.h"
+
+uint32_t store_view_unlisted(const struct store_view *v)
+{
+    return v->unlisted;
+}
+
+static void unlisted(const struct store_view *v, size_t host, int64_t since_ns, int64_t until_ns,
+                     enum err e)
+{
+    struct store_view *own = (struct store_view *)v; /* it is one thread's at a time */
+
+    own->unlisted++;
+    store_unread(v, host, NULL, STORE_UNREAD_CATALOGUE, since_ns, until_ns, e);
+}
 
 const struct proc_info *store_info(const struct store_view *v, size_t host, const struct uuid *boot,
                                    struct proc_id id)
@@ -11,10 +26,23 @@ const struct proc_info *store_info(const struct store_view *v, size_t host, cons
     const struct head_seen *seen = head_view_host(v->head, host);
     const struct proc_info *info = head_infos_find(seen->infos, boot, id);
 
-    if (info || !v->catalogue || !v->lookup) {
+    enum err e;
+
+    if (info || !v->lookup) {
         return info;
     }
-    return store_lookup_find(v->lookup, v->catalogue, &seen->id, boot, id);
+    if (!v->catalogue) { /* it could not be opened: told once */
+        if (!v->unlisted) {
+            unlisted(v, host, 0, 0, ERR_NOTFOUND);
+        }
+        return NULL;
+    }
+    info = store_lookup_find(v->lookup, v->catalogue, &seen->id, boot, id);
+    e = store_lookup_unread(v->lookup);
+    if (e) {
+        unlisted(v, host, 0, 0, e);
+    }
+    return info;
 }
 
 const struct proc_info *store_info_latest(const struct store_view *v, size_t host, uint32_t pid)
@@ -159,10 +187,20 @@ enum err store_each_instance(
                                          .since_ns = ask->since_ns,
                                          .until_ns = ask->until_ns};
     const struct proc_info *same = NULL;
+    enum err e;
 
     x.rebooted_ns = newest_boot_began(x.seen);
-    if (v->catalogue) { /* a damaged one is mended and counted there; the head still answers */
-        err_ignore(catalogue_find(v->catalogue, &sealed, from_catalogue, &x));
+    if (v->catalogue) { /* a damaged day is made anew; the head and the other days still answer */
+        e = catalogue_find(v->catalogue, &sealed, from_catalogue, &x);
+    } else {
+        e = ERR_NOTFOUND;
     }
-    return x.bad ? x.bad : give_up_to(&x, NULL, NULL, &same);
+    if (x.bad) {
+        return x.bad;
+    }
+    if (store_unread_is(e)) {
+        unlisted(v, host, ask->since_ns, ask->until_ns, e);
+        e = ERR_OK;
+    }
+    return e ? e : give_up_to(&x, NULL, NULL, &same);
 }

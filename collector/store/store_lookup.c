@@ -3,6 +3,7 @@
  * the host in the range is taken in, and what is not among it is not known. */
 #include "collector/store/store_lookup.h"
 
+#include "collector/store/store_unread.h"
 #include "common/hash.h"
 #include "common/mem.h"
 
@@ -29,6 +30,7 @@ struct store_lookup {
     struct known **slots;
     size_t n_slots, n;
     struct asked_host *hosts;
+    enum err unread; /* a day's, since it was asked for */
 };
 
 enum err store_lookup_create(struct store_lookup **out)
@@ -203,6 +205,29 @@ static struct asked_host *host_of(struct store_lookup *l, const struct uuid *hos
     return h;
 }
 
+/* What an unreadable day would have told is not known, and not asked for again. */
+static enum err look(struct store_lookup *l, struct catalogue *c, const struct catalogue_ask *ask,
+                     enum err (*each)(void *ctx, const struct uuid *boot,
+                                      const struct proc_info *info, int64_t seen_ns),
+                     struct answer *a)
+{
+    enum err e = catalogue_find(c, ask, each, a);
+
+    if (!store_unread_is(e)) {
+        return e;
+    }
+    l->unread = e;
+    return ERR_OK;
+}
+
+enum err store_lookup_unread(struct store_lookup *l)
+{
+    enum err e = l->unread;
+
+    l->unread = ERR_OK;
+    return e;
+}
+
 const struct proc_info *store_lookup_find(struct store_lookup *l, struct catalogue *c,
                                           const struct uuid *host, const struct uuid *boot,
                                           struct proc_id id)
@@ -216,7 +241,7 @@ const struct proc_info *store_lookup_find(struct store_lookup *l, struct catalog
         return k ? k->info : NULL;
     }
     if (h->asked++ == BULK_AFTER) {
-        h->all = catalogue_find(c, &ask, take_any, &a) == ERR_OK;
+        h->all = look(l, c, &ask, take_any, &a) == ERR_OK;
         k = find(l, host, boot, id);
     }
     if (k || (h->all && id.start)) {
@@ -226,7 +251,7 @@ const struct proc_info *store_lookup_find(struct store_lookup *l, struct catalog
     ask.has_pid = true;
     ask.pid = id.pid;
     ask.start = id.start;
-    if (catalogue_find(c, &ask, take_one, &a) == ERR_OK && !a.info) {
+    if (look(l, c, &ask, take_one, &a) == ERR_OK && !a.info) {
         (void)add(l, host, boot, id, NULL);
     }
     return a.info;

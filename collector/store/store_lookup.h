@@ -21,4 +21,8 @@ const struct proc_info *store_lookup_find(struct store_lookup *l, struct catalog
                                           const struct uuid *host, const struct uuid *boot,
                                           struct proc_id id);
 
+/* The error with which something that the catalogue has could not be read since this was asked
+ * last; ERR_OK: there was none. */
+NODISCARD enum err store_lookup_unread(struct store_lookup *l);
+
 #endif

@@ -8,6 +8,7 @@
 #include "collector/store/cell.h"
 #include "collector/store/rest_account.h"
 #include "collector/store/store.h"
+#include "collector/store/store_used.h"
 
 struct deadline;
 struct store_view;
@@ -69,26 +70,6 @@ NODISCARD enum err store_scan_raw(const struct store_view *v, size_t host,
 
 /* -- the same over everything, sealed windows included -- */
 
-enum store_tier {
-    STORE_HEAD,
-    STORE_RAW,
-    STORE_SUMMARY,
-    STORE_10S,
-    STORE_1MIN,
-    STORE_1H,
-    STORE_TIERS
-};
-
-/* What an answer was computed from, counted by host and window; and what could not be read. */
-struct store_used {
-    uint32_t windows[STORE_TIERS];
-    uint32_t damaged;   /* values that failed their checksum: their hosts' windows are missing */
-    int64_t damaged_ns; /* one of them */
-    int64_t coarse_from_ns; /* only tiers reach back to there; 0: all was raw */
-    int64_t coarse_bucket_ns;
-    uint32_t folded; /* windows that only folded tiers still have, left out because not asked for */
-};
-
 /* What of a batch is given. Of the head the whole batch with the columns asked for, at once; of a
  * sealed window first the rests of its batches one by one, then its rows, joined over batches: seq
  * 0, without infos, events and ledger. */
@@ -113,8 +94,8 @@ struct store_range {
 };
 
 /* Every block whose span meets the range, oldest window first, inside a window by first stamp. A
- * result of `each` other than ERR_OK ends the scan and is returned (ERR_END for "enough"). A
- * damaged value is left out and counted. Errors: ERR_NOMEM, ERR_FULL, ERR_IO, ERR_TIMEOUT */
+ * result of `each` other than ERR_OK ends the scan and is returned (ERR_END for "enough"). What
+ * cannot be read is left out and counted. Errors: ERR_NOMEM, ERR_FULL, ERR_TIMEOUT */
 NODISCARD enum err store_scan_blocks(const struct store_view *v, size_t host,
                                      const struct store_range *range,
                                      enum err (*each)(void *ctx, const struct store_block *b),
@@ -176,7 +157,9 @@ store_scan_accounts(const struct store_view *v, size_t host, const struct store_
                     enum err (*each)(void *ctx, const struct store_block *b), void *ctx);
 
 /* Every instance of the host alive in [since, until), from head and catalogue; each once, with the
- * newest that is known of it. Valid during the call. */
+ * newest that is known of it. Valid during the call. Days of the catalogue that cannot be read are
+ * left out: store_view_unlisted. Errors: ERR_NOMEM, ERR_FULL (more than a catalogue_find gives),
+ * what `each` gives */
 struct store_instances {
     int64_t since_ns, until_ns;
     bool has_pid;
@@ -195,6 +178,9 @@ void store_info_range(const struct store_view *v, int64_t since_ns, int64_t unti
  * latest of that pid in that boot. */
 const struct proc_info *store_info(const struct store_view *v, size_t host, const struct uuid *boot,
                                    struct proc_id id);
+/* How often the catalogue could not tell the view's reader something, being unreadable or gone:
+ * names and lives may be missing. */
+uint32_t store_view_unlisted(const struct store_view *v);
 const struct proc_info *store_info_latest(const struct store_view *v, size_t host, uint32_t pid);
 
 #endif

@@ -90,6 +90,7 @@ enum err store_view_open(struct store_view **out, struct store *s)
         manifest_list_release(segments);
         return ERR_NOMEM;
     }
+    v->store = s;
     v->head = head;
     v->segments = segments;
     v->catalogue = store_catalogue(s);
@@ -97,6 +98,7 @@ enum err store_view_open(struct store_view **out, struct store *s)
     v->packer = NULL;
     v->decoder = NULL;
     v->ahead = NULL;
+    v->unlisted = 0;
     if (store_lookup_create(&v->lookup)) { /* the head answers alone */
         v->lookup = NULL;
     }

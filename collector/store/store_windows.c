@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "collector/store/store_unread.h"
 #include "collector/store/window.h"
 
 struct finding {
@@ -12,14 +13,6 @@ struct finding {
     struct store_window *list;
     size_t n, cap;
 };
-
-void store_windows_damaged(struct store_used *used, int64_t window_ns)
-{
-    if (used) {
-        used->damaged++;
-        used->damaged_ns = window_ns;
-    }
-}
 
 static enum err window_add(struct finding *f, const struct store_window *w)
 {
@@ -120,7 +113,7 @@ enum err store_windows_covered(struct store_covered *out, struct arena *memory,
             for (unsigned k = 0; !e && !info->patch && k < info->n_windows; k++) {
                 out->windows[out->n++] = seg_window(seg, k);
             }
-            e = e == ERR_CORRUPT || e == ERR_NOTFOUND || e == ERR_VERSION ? ERR_OK : e;
+            e = store_unread_is(e) ? ERR_OK : e;
         } else if (info->n_windows == 1 && !info->patch) {
             out->windows[out->n++] = info->window_ns;
         }
@@ -184,8 +177,8 @@ enum err store_windows_beside(struct store_window **list, size_t *n, bool *passe
             continue;
         }
         e = manifest_seg(v->segments, i, &seg);
-        if (e == ERR_CORRUPT || e == ERR_NOTFOUND || e == ERR_VERSION) {
-            store_windows_damaged(used, info->window_ns);
+        if (store_unread_is(e)) {
+            store_unread(v, host, used, STORE_UNREAD_SEGMENT, info->t0_ns, info->t1_ns, e);
             e = ERR_OK;
             continue;
         }

@@ -20,7 +20,7 @@ struct store_window {
 
 /* All of one kind whose stamps meet [since, until), by t0_ns, then t1_ns, window and number; in
  * `memory`. What cannot be opened is counted in `used` (may be NULL) and left out.
- * Errors: ERR_NOMEM, ERR_FULL, ERR_IO */
+ * Errors: ERR_NOMEM, ERR_FULL */
 NODISCARD enum err store_windows(struct store_window **list, size_t *n, struct arena *memory,
                                  const struct store_view *v, size_t host, unsigned kind,
                                  int64_t since_ns, int64_t until_ns, struct store_used *used);
@@ -42,8 +42,5 @@ NODISCARD enum err store_windows_beside(struct store_window **list, size_t *n, b
                                         size_t host, unsigned kind, const int64_t range_ns[2],
                                         const struct store_covered *covered,
                                         struct store_used *used);
-
-/* Notes that a value of that window cannot be read. */
-void store_windows_damaged(struct store_used *used, int64_t window_ns);
 
 #endif

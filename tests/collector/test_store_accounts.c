@@ -8,6 +8,8 @@
 #define S       INT64_C(1000000000)
 #define BATCHES 180 /* of ten seconds: six windows */
 
+static const struct store_holes none;
+
 static struct {
     struct rig rig;
     struct batch *all[BATCHES]; /* as they were put; NULL: never came */
@@ -112,7 +114,7 @@ static void by_accounts(struct query_ledger *l, int64_t since_ns, int64_t until_
     assert_ok(store_view_open(&v, x.rig.store));
     assert_ok(store_scan_accounts(v, 0, &range, take_account, take_block, l));
     store_view_close(v);
-    query_ledger_end(l, x.gaps);
+    query_ledger_end(l, x.gaps, &none);
     assert_int_equal(used.damaged, 0);
 }
 
@@ -129,7 +131,7 @@ static void by_batches(struct query_ledger *l, int64_t since_ns, int64_t until_n
             }
         }
     }
-    query_ledger_end(l, x.gaps);
+    query_ledger_end(l, x.gaps, &none);
 }
 
 static void assert_same(const struct query_ledger *a, const struct query_ledger *b)
