@@ -252,13 +252,12 @@ static void last_values(const struct batch *b, int64_t *values, uint64_t *have)
 static void row_info(const struct feed_make *m, const struct batch *b, struct proc_id id,
                      struct proc_info *info)
 {
-    const struct proc_info *known = m->place < store_view_hosts(m->view)
-                                        ? store_info(m->view, m->place, &b->head.boot, id)
-                                        : NULL;
+    struct proc_info known;
 
     *info = (struct proc_info){.id = id};
-    if (known) { /* long texts come with events and on request */
-        *info = *known;
+    if (m->place < store_view_hosts(m->view) &&
+        store_info(m->view, m->place, &b->head.boot, id, &known)) {
+        *info = known; /* long texts come with events and on request */
         info->command_line = (struct str){0};
         info->image = (struct str){0};
         info->have &= ~(uint32_t)(INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT);

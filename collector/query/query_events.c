@@ -213,14 +213,13 @@ static bool wants_event(struct events *x, struct life_event *ev)
 {
     const struct wire_query *ask = x->q->ask;
     const struct query_span *s = &x->q->spans[x->span];
-    const struct proc_info *known;
+    struct proc_info known;
 
     if (life_is_of_host(ev->kind)) {
         return !ask->has_pid && ask->name.n == 0;
     }
-    known = store_info(x->q->env->view, s->host, &x->batch->head.boot, ev->info.id);
-    if (known) {
-        event_complete(&ev->info, known);
+    if (store_info(x->q->env->view, s->host, &x->batch->head.boot, ev->info.id, &known)) {
+        event_complete(&ev->info, &known);
     }
     return query_wants(x->q, ev->info.id, &ev->info);
 }

@@ -174,6 +174,20 @@ static bool is_shown(const struct query_table *t, const struct query_inst *inst)
     return query_wants(t->q, inst->id, inst->info);
 }
 
+/* What the store knows; NULL with ERR_OK: nothing. */
+static enum err known_info(struct query_table *t, const struct look *k,
+                           const struct proc_info **out)
+{
+    struct proc_info info;
+
+    *out = NULL;
+    if (!store_info(t->q->env->view, t->host, &t->boots[k->boot], k->id, &info)) {
+        return ERR_OK;
+    }
+    *out = arena_dup(&t->memory, &info, sizeof info);
+    return *out ? ERR_OK : ERR_FULL;
+}
+
 /* What the row's tier says, where nobody else knows anything, as of folded ones. */
 static const struct proc_info *told_info(struct query_table *t, const struct look *k)
 {
@@ -193,14 +207,13 @@ static const struct proc_info *told_info(struct query_table *t, const struct loo
 
 static enum err info_find(struct query_table *t, struct query_inst *inst, const struct look *k)
 {
-    if (k->boot != BOOT_FOLDED) {
-        inst->info = store_info(t->q->env->view, t->host, &t->boots[k->boot], k->id);
-    }
-    if (!inst->info && (k->name.n || k->boot == BOOT_FOLDED)) {
+    enum err e = k->boot != BOOT_FOLDED ? known_info(t, k, &inst->info) : ERR_OK;
+
+    if (!e && !inst->info && (k->name.n || k->boot == BOOT_FOLDED)) {
         inst->info = told_info(t, k);
         return inst->info ? ERR_OK : ERR_FULL;
     }
-    return ERR_OK;
+    return e;
 }
 
 static enum err inst_make(struct query_table *t, struct query_inst **slot, const struct look *k)

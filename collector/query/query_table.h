@@ -41,7 +41,7 @@ struct query_table {
     size_t host; /* in the view */
     int64_t since_ns, until_ns;
     uint8_t first, n_metrics; /* of the answer's metrics these are looked at: all, after init */
-    bool brief;    /* infos that a tier told are gone when the table is emptied; else they last */
+    bool brief;    /* text that a tier told is gone when the table is emptied; else it lasts */
     bool infos;    /* look up what is known of every instance, which takes time */
     bool all;      /* nothing is hidden but the idle process */
     size_t n_only; /* when there are any: all other instances are hidden; sorted */

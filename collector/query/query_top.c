@@ -211,9 +211,18 @@ static struct winner *winner_find(struct winner *w, size_t n, const struct query
     return NULL;
 }
 
-static void fill_all(struct top *t, struct winner *w, size_t n)
+/* What is known of the winner, for longer than the table has it. */
+static enum err winner_info(const struct top *t, struct winner *w, const struct proc_info *info)
 {
-    for (size_t k = 0; k < t->table.cap; k++) {
+    w->info = info ? arena_dup(&t->q->out->memory, info, sizeof *info) : NULL;
+    return info && !w->info ? ERR_FULL : ERR_OK;
+}
+
+static enum err fill_all(struct top *t, struct winner *w, size_t n)
+{
+    enum err e = ERR_OK;
+
+    for (size_t k = 0; !e && k < t->table.cap; k++) {
         const struct query_inst *inst = t->table.slots[k];
         struct query_key who;
         struct winner *of;
@@ -224,7 +233,7 @@ static void fill_all(struct top *t, struct winner *w, size_t n)
         who = key_of(&t->table, inst);
         of = winner_find(w, n, &who);
         if (of && inst->info) {
-            of->info = inst->info;
+            e = winner_info(t, of, inst->info);
         }
         for (unsigned i = 1; of && i < t->table.n_metrics; i++) {
             if (query_table_value(&t->table, inst, i, WIRE_BY_USUAL, &of->values[i])) {
@@ -232,6 +241,7 @@ static void fill_all(struct top *t, struct winner *w, size_t n)
             }
         }
     }
+    return e;
 }
 
 static enum err fill_trees(struct top *t, struct winner *w, size_t n)
@@ -244,7 +254,7 @@ static enum err fill_trees(struct top *t, struct winner *w, size_t n)
         struct winner *of = winner_find(w, n, &kin.kins[k].key);
 
         if (of) {
-            of->info = kin.kins[k].info;
+            e = winner_info(t, of, kin.kins[k].info);
         }
         for (unsigned i = 0; of && i < t->table.n_metrics; i++) {
             const struct query_sum *s = &kin.sums[k * t->table.n_metrics + i];
@@ -306,7 +316,7 @@ static enum err fill_host(struct top *t, struct winner *w, size_t n)
     }
     e = host_read(t, w->span);
     if (!e) {
-        fill_all(t, w, n);
+        e = fill_all(t, w, n);
     }
     return e;
 }
@@ -316,13 +326,14 @@ static enum err fill_host(struct top *t, struct winner *w, size_t n)
 static bool known_all(const struct top *t, struct winner *w, size_t n)
 {
     const struct query_span *s = &t->q->spans[w->span];
+    struct proc_info info;
 
     for (size_t i = 0; i < n; i++) {
         if (t->tree || t->table.n_metrics > 1 || w[i].instances) {
             return false;
         }
-        w[i].info = store_info(t->q->env->view, s->host, &w[i].who.boot, w[i].who.id);
-        if (!w[i].info) {
+        if (!store_info(t->q->env->view, s->host, &w[i].who.boot, w[i].who.id, &info) ||
+            winner_info(t, &w[i], &info)) {
             return false;
         }
     }

@@ -1,67 +1,50 @@
-/* Instances stand sorted by (boot, pid, start) in pages of PAGE, the pages in an array: a flat
- * B-tree. A snapshot is a copy of the array with a reference to every page. The owner changes a
- * page in place only while nobody else refers to it, else a copy of it; so a snapshot costs n /
- * PAGE references, and a change after it one page. Instances are immutable and shared in the same
- * way, but for `seen_ns`, which is the owner's. */
+/* Instances stand sorted by (boot, pid, start) in pages that never change (head_page.h), the pages
+ * in an array: a flat B-tree. A snapshot is a copy of the array with a reference to every page and
+ * to every block of text; so it costs n / HEAD_PAGE references, and a change after it one page.
+ *
+ * Ids and numbers of texts are all that a page holds, so an instance costs some tens of bytes
+ * beside text that is its alone. The price: reading one means unpacking it, and nobody counts who
+ * uses a text. What may have lost its last user is added up instead (`dropped`, never too little),
+ * and when that is a quarter of everything, all is written anew into a new pool, without it.
+ * Snapshots keep the old pages and the old pool.
+ *
+ * Considered: an object and four counted references for each instance, which was 0.3 KB and three
+ * allocations each; texts for all hosts together, which need counts that threads share. */
 #include "collector/store/head_info.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "collector/store/head_text.h"
+#include "collector/store/head_age.h"
+#include "collector/store/head_page.h"
 #include "common/mem.h"
+#include "common/os.h"
 
-#define PAGE  64u
-#define TEXTS 4u
+#define FILL   (HEAD_PAGE * 3 / 4) /* of pages written anew: room for those to come */
+#define RECORD 40u                 /* bytes of an instance without its texts, about */
+#define SPARE  16384u              /* bytes */
+#define MET    64u                 /* instances */
 
-struct inst {
-    atomic_uint refs;
-    struct uuid boot;
-    struct proc_info info; /* its text points into texts */
-    struct head_text *texts[TEXTS];
-    int64_t seen_ns;
-};
+#define THIN_PAGES 16u /* so few may hold little */
 
-struct page {
-    atomic_uint refs;
-    uint32_t n;
-    struct inst *at[PAGE];
-};
+static const struct head_known nothing;
 
 struct head_infos_snap {
     atomic_uint refs;
-    size_t n;
-    struct page *pages[];
+    size_t n, n_blocks;
+    struct head_text_block **blocks; /* behind the pages */
+    struct head_page *pages[];
 };
 
 struct head_infos {
     uint32_t max;
     size_t count, n, cap;
-    struct page **pages;
+    struct head_page **pages;
     struct head_texts texts;
+    struct head_dropped dropped;  /* text that may have lost its last user */
     struct head_infos_snap *snap; /* the latest, while nothing changed since */
     uint64_t evicted;
 };
-
-static void inst_unref(struct inst *i)
-{
-    if (i && atomic_fetch_sub(&i->refs, 1) == 1) {
-        for (size_t k = 0; k < TEXTS; k++) {
-            head_text_unref(i->texts[k]);
-        }
-        mem_free(i);
-    }
-}
-
-static void page_unref(struct page *p)
-{
-    if (p && atomic_fetch_sub(&p->refs, 1) == 1) {
-        for (uint32_t i = 0; i < p->n; i++) {
-            inst_unref(p->at[i]);
-        }
-        mem_free(p);
-    }
-}
 
 struct head_infos_snap *head_infos_snap_ref(struct head_infos_snap *s)
 {
@@ -73,7 +56,10 @@ void head_infos_snap_unref(struct head_infos_snap *s)
 {
     if (s && atomic_fetch_sub(&s->refs, 1) == 1) {
         for (size_t i = 0; i < s->n; i++) {
-            page_unref(s->pages[i]);
+            head_page_unref(s->pages[i]);
+        }
+        for (size_t i = 0; i < s->n_blocks; i++) {
+            head_text_block_unref(s->blocks[i]);
         }
         mem_free(s);
     }
@@ -87,19 +73,25 @@ enum err head_infos_create(struct head_infos **out, uint32_t max)
         return ERR_NOMEM;
     }
     t->max = max;
+    err_ignore(os_random(&t->texts.seed, sizeof t->texts.seed));
     *out = t;
     return ERR_OK;
+}
+
+static void release(struct head_infos *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        head_page_unref(t->pages[i]);
+    }
+    mem_free(t->pages);
+    head_infos_snap_unref(t->snap);
+    head_texts_fini(&t->texts);
 }
 
 void head_infos_destroy(struct head_infos *t)
 {
     if (t) {
-        for (size_t i = 0; i < t->n; i++) {
-            page_unref(t->pages[i]);
-        }
-        mem_free(t->pages);
-        head_infos_snap_unref(t->snap);
-        head_texts_fini(&t->texts);
+        release(t);
         mem_free(t);
     }
 }
@@ -114,166 +106,7 @@ uint64_t head_infos_evicted(const struct head_infos *t)
     return t->evicted;
 }
 
-/* -- order and search -- */
-
-struct key {
-    struct uuid boot;
-    struct proc_id id;
-};
-
-static int compare(const struct inst *i, const struct key *k)
-{
-    int c = memcmp(i->boot.b, k->boot.b, sizeof k->boot.b);
-
-    if (c == 0 && i->info.id.pid != k->id.pid) {
-        c = i->info.id.pid < k->id.pid ? -1 : 1;
-    }
-    if (c == 0 && i->info.id.start != k->id.start) {
-        c = i->info.id.start < k->id.start ? -1 : 1;
-    }
-    return c;
-}
-
-/* The page where k is or belongs: the last one that does not begin above it. */
-static size_t find_page(struct page *const *pages, size_t n, const struct key *k)
-{
-    size_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (compare(pages[mid]->at[0], k) <= 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo > 0 ? lo - 1 : 0;
-}
-
-/* Index of the first instance not below k. */
-static uint32_t find_in_page(const struct page *p, const struct key *k)
-{
-    uint32_t lo = 0, hi = p->n;
-
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-
-        if (compare(p->at[mid], k) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
-}
-
-/* -- joining what two sources say -- */
-
-static void join_exit(struct proc_info *known, const struct proc_info *news)
-{
-    bool exact = (news->have & INFO_EXIT_TIME) && !(news->have & INFO_EXIT_INFERRED);
-    bool was_exact = (known->have & INFO_EXIT_TIME) && !(known->have & INFO_EXIT_INFERRED);
-
-    if ((news->have & INFO_EXIT_TIME) && (exact || !was_exact)) {
-        known->exit_ns = news->exit_ns;
-        known->have &= ~(uint32_t)INFO_EXIT_INFERRED;
-        known->have |= INFO_EXIT_TIME | (news->have & INFO_EXIT_INFERRED);
-    }
-    if (news->have & INFO_EXIT_CODE) {
-        known->exit_code = news->exit_code;
-    }
-    known->have |= news->have & (INFO_EXIT_CODE | INFO_EXITED | INFO_FINAL_TOTALS);
-}
-
-static void join_text(struct proc_info *known, const struct proc_info *news, bool newer)
-{
-    const uint32_t line = INFO_COMMAND_LINE_CUT | INFO_COMMAND_LINE_KNOWN;
-
-    if (news->name.n && (newer || !known->name.n)) {
-        known->name = news->name;
-    }
-    if (news->image.n && (newer || !known->image.n)) {
-        known->image = news->image;
-    }
-    if (news->user.n && (newer || !known->user.n)) {
-        known->user = news->user;
-    }
-    if ((news->have & INFO_COMMAND_LINE_KNOWN) &&
-        (newer || !(known->have & INFO_COMMAND_LINE_KNOWN))) {
-        known->command_line = news->command_line;
-        known->have = (known->have & ~line) | (news->have & line);
-    }
-}
-
-void head_info_join(struct proc_info *known, const struct proc_info *news, bool newer)
-{
-    const uint32_t rest = INFO_PARENT | INFO_SESSION | INFO_CREATE_TIME;
-
-    if (news->origin && (!known->origin || news->origin < known->origin)) {
-        known->origin = news->origin; /* the list goes from sure to inferred */
-    }
-    if (news->cpu_origin && (newer || !known->cpu_origin)) {
-        known->cpu_origin = news->cpu_origin;
-    }
-    if ((news->have & INFO_PARENT) && !(known->have & INFO_PARENT)) {
-        known->parent_pid = news->parent_pid;
-    }
-    if (news->parent_start && !known->parent_start) {
-        known->parent_start = news->parent_start;
-    }
-    if ((news->have & INFO_SESSION) && !(known->have & INFO_SESSION)) {
-        known->session_id = news->session_id;
-    }
-    if ((news->have & INFO_CREATE_TIME) && !(known->have & INFO_CREATE_TIME)) {
-        known->create_ns = news->create_ns;
-    }
-    known->have |= news->have & rest;
-    join_exit(known, news);
-    join_text(known, news, newer);
-}
-
-bool head_info_same(const struct proc_info *a, const struct proc_info *b)
-{
-    return proc_id_eq(a->id, b->id) && a->have == b->have && a->origin == b->origin &&
-           a->cpu_origin == b->cpu_origin && a->parent_pid == b->parent_pid &&
-           a->parent_start == b->parent_start && a->session_id == b->session_id &&
-           a->exit_code == b->exit_code && a->create_ns == b->create_ns &&
-           a->exit_ns == b->exit_ns && str_eq(a->name, b->name) && str_eq(a->image, b->image) &&
-           str_eq(a->command_line, b->command_line) && str_eq(a->user, b->user);
-}
-
-/* -- changing -- */
-
-static enum err inst_create(struct head_infos *t, struct inst **out, const struct uuid *boot,
-                            const struct proc_info *info, int64_t seen_ns)
-{
-    struct inst *i = mem_zalloc(sizeof *i);
-    struct str *text[TEXTS];
-
-    if (!i) {
-        return ERR_NOMEM;
-    }
-    atomic_init(&i->refs, 1);
-    i->boot = *boot;
-    i->info = *info;
-    i->seen_ns = seen_ns;
-    text[0] = &i->info.name;
-    text[1] = &i->info.image;
-    text[2] = &i->info.command_line;
-    text[3] = &i->info.user;
-    for (size_t k = 0; k < TEXTS; k++) {
-        enum err e = head_texts_get(&t->texts, &i->texts[k], *text[k]);
-
-        if (e) {
-            inst_unref(i);
-            return e;
-        }
-        *text[k] = head_text_str(i->texts[k]);
-    }
-    *out = i;
-    return ERR_OK;
-}
+/* -- pages -- */
 
 static void changed(struct head_infos *t)
 {
@@ -281,42 +114,11 @@ static void changed(struct head_infos *t)
     t->snap = NULL;
 }
 
-static struct page *page_create(struct inst *const *from, uint32_t n)
+/* For one page more. */
+static enum err reserve_page(struct head_infos *t)
 {
-    struct page *p = mem_zalloc(sizeof *p);
-
-    if (p) {
-        atomic_init(&p->refs, 1);
-        for (uint32_t i = 0; i < n; i++) {
-            p->at[i] = from[i];
-            atomic_fetch_add_explicit(&p->at[i]->refs, 1, memory_order_relaxed);
-        }
-        p->n = n;
-    }
-    return p;
-}
-
-/* Page i, owned by the table alone; NULL: out of memory. */
-static struct page *own_page(struct head_infos *t, size_t i)
-{
-    struct page *old = t->pages[i], *copy;
-
-    changed(t);
-    if (atomic_load(&old->refs) == 1) {
-        return old;
-    }
-    copy = page_create(old->at, old->n);
-    if (copy) {
-        t->pages[i] = copy;
-        page_unref(old);
-    }
-    return copy;
-}
-
-static enum err reserve_pages(struct head_infos *t)
-{
-    size_t cap = t->cap ? t->cap * 2 : 8;
-    struct page **grown;
+    size_t cap = t->cap + t->cap / 4 + 4;
+    struct head_page **grown;
 
     if (t->n < t->cap) {
         return ERR_OK;
@@ -330,103 +132,220 @@ static enum err reserve_pages(struct head_infos *t)
     return ERR_OK;
 }
 
-static void put_page(struct head_infos *t, size_t at, struct page *p)
+/* Makes room before; moves p. */
+static void put_page(struct head_infos *t, size_t at, struct head_page *p)
 {
     memmove(t->pages + at + 1, t->pages + at, (t->n - at) * sizeof *t->pages);
     t->pages[at] = p;
     t->n++;
 }
 
-/* Makes page `at` writable with room for one more; *out is the page where k belongs then. */
-static enum err page_with_room(struct head_infos *t, size_t at, const struct key *k,
-                               struct page **out)
+/* The page becomes what the draft holds. */
+static enum err replace_page(struct head_infos *t, size_t at, const struct head_draft *d)
 {
-    struct page *p, *upper;
-    enum err e = reserve_pages(t);
+    struct head_page *p;
+    enum err e = head_draft_page(d, &p);
 
+    if (!e) {
+        changed(t);
+        head_page_unref(t->pages[at]);
+        t->pages[at] = p;
+    }
+    return e;
+}
+
+static bool is_of(const struct head_page *p, const struct uuid *boot)
+{
+    return memcmp(p->base.boot.b, boot->b, sizeof boot->b) == 0;
+}
+
+/* Two halves instead of a full page. */
+static enum err split_page(struct head_infos *t, size_t at, struct head_draft *d)
+{
+    const struct head_page *p = t->pages[at];
+    struct head_page *upper;
+    enum err e = reserve_page(t);
+
+    if (!e) {
+        head_draft_beside(d, p);
+        head_draft_copy(d, p, HEAD_PAGE / 2, HEAD_PAGE / 2);
+        e = head_draft_page(d, &upper);
+    }
     if (e) {
         return e;
     }
-    if (t->n == 0) {
-        p = page_create(NULL, 0);
-        if (!p) {
-            return ERR_NOMEM;
-        }
-        put_page(t, 0, p);
+    head_draft_beside(d, p);
+    head_draft_copy(d, p, 0, HEAD_PAGE / 2);
+    e = replace_page(t, at, d);
+    if (e) {
+        head_page_unref(upper);
+        return e;
     }
-    p = own_page(t, at);
-    if (!p) {
-        return ERR_NOMEM;
-    }
-    if (p->n == PAGE) {
-        upper = page_create(p->at + PAGE / 2, PAGE / 2);
-        if (!upper) {
-            return ERR_NOMEM;
-        }
-        while (p->n > PAGE / 2) {
-            inst_unref(p->at[--p->n]);
-        }
-        put_page(t, at + 1, upper);
-        p = compare(upper->at[0], k) <= 0 ? upper : p;
-    }
-    *out = p;
+    put_page(t, at + 1, upper);
     return ERR_OK;
+}
+
+/* -- writing everything anew -- */
+
+/* A table that is written anew. Instances of the same program are met again and again: those met
+ * last, by the old number of `about`, spare most of the looking up. */
+struct rewrite {
+    struct head_infos to;
+    struct head_draft d;
+    struct head_known met[MET];
+};
+
+/* The draft becomes the last page. */
+static enum err finish_page(struct rewrite *r)
+{
+    enum err e = r->d.n ? reserve_page(&r->to) : ERR_OK;
+
+    if (!e && r->d.n) {
+        e = head_draft_page(&r->d, &r->to.pages[r->to.n]);
+        r->to.n += !e;
+        r->d.n = 0;
+    }
+    return e;
+}
+
+static enum err append(struct rewrite *r, const struct uuid *boot, const struct head_known *known,
+                       int64_t seen_ns)
+{
+    struct head_known *met = &r->met[known->about % MET];
+    struct head_known now = {.info = known->info};
+    enum err e = ERR_OK;
+
+    if (r->d.n == FILL || (r->d.n && memcmp(r->d.base.boot.b, boot->b, sizeof boot->b) != 0)) {
+        e = finish_page(r);
+    }
+    if (!e && r->d.n == 0) {
+        head_draft_init(&r->d, boot, &now.info);
+    }
+    if (!e) {
+        e = head_draft_add(&r->d, &r->to.texts, &now, met, seen_ns);
+    }
+    if (!e) {
+        *met = now;
+        r->to.count++;
+    }
+    return e;
+}
+
+static enum err copy_all(const struct head_infos *t, struct rewrite *r)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < t->n; i++) {
+        const struct head_page *p = t->pages[i];
+
+        for (uint32_t k = 0; k < p->n && !e; k++) {
+            struct head_known known;
+
+            head_page_known(p, k, t->texts.blocks, &known);
+            e = append(r, &p->base.boot, &known, head_page_seen_ns(p)[k]);
+        }
+    }
+    return e ? e : finish_page(r);
+}
+
+/* Without texts of no use, in full pages. Errors: ERR_NOMEM (nothing changed) */
+static enum err rewrite(struct head_infos *t)
+{
+    struct rewrite *r = mem_zalloc(sizeof *r);
+    enum err e = ERR_NOMEM;
+
+    if (!r) {
+        return e;
+    }
+    r->to.max = t->max;
+    r->to.evicted = t->evicted;
+    r->to.texts.seed = t->texts.seed;
+    e = copy_all(t, r);
+    if (e) {
+        release(&r->to);
+    } else {
+        release(t);
+        *t = r->to;
+    }
+    mem_free(r);
+    return e;
+}
+
+/* Bytes of text that nobody uses, at most. Those of `about` are counted for each that drops them,
+ * though most are used by others: no more than all of them can be of no use. */
+static uint64_t garbage_of(const struct head_infos *t)
+{
+    uint64_t lines = t->dropped.lines, about = t->dropped.about;
+    uint64_t about_max = t->texts.about_bytes;
+
+    return (lines < t->texts.bytes ? lines : t->texts.bytes) +
+           (about < about_max ? about : about_max);
+}
+
+/* Some bytes more than it needs are let be, or a table would be written anew all the time. */
+static enum err tidy(struct head_infos *t)
+{
+    if (garbage_of(t) * 4 < t->texts.bytes + t->count * RECORD + SPARE) {
+        return ERR_OK;
+    }
+    return rewrite(t);
 }
 
 /* -- the limit -- */
 
-struct age {
-    int running;
-    int64_t ns;
-};
-
-static struct age age_of(const struct inst *i)
+/* The page without those that are over the limit; ages are its instances'. It may be empty then. */
+static enum err thin_page(struct head_infos *t, size_t at, const struct head_age *ages,
+                          struct head_limit *limit)
 {
-    bool exited = i->info.have & INFO_EXITED;
-    struct age a = {!exited, exited && i->info.exit_ns ? i->info.exit_ns : i->seen_ns};
+    const struct head_page *p = t->pages[at];
+    struct head_text_block *const *blocks = t->texts.blocks;
+    struct head_dropped dropped = t->dropped;
+    struct head_draft d;
+    struct head_known known;
+    uint32_t kept = 0, n = p->n; /* up to `kept` all is seen to */
+    enum err e;
 
-    return a;
-}
-
-static int by_age(const void *a, const void *b)
-{
-    const struct age *x = a, *y = b;
-
-    if (x->running != y->running) {
-        return x->running - y->running;
-    }
-    return x->ns < y->ns ? -1 : x->ns > y->ns;
-}
-
-/* Removes instances of page i not younger than `limit`, at most *left. */
-static enum err evict_from(struct head_infos *t, size_t i, const struct age *limit, size_t *left)
-{
-    struct page *p = own_page(t, i);
-    uint32_t kept = 0;
-
-    if (!p) {
-        return ERR_NOMEM;
-    }
-    for (uint32_t k = 0; k < p->n; k++) {
-        struct age a = age_of(p->at[k]);
-
-        if (*left > 0 && by_age(&a, limit) <= 0) {
-            inst_unref(p->at[k]);
-            t->count--;
-            t->evicted++;
-            (*left)--;
-        } else {
-            p->at[kept++] = p->at[k];
+    head_draft_beside(&d, p);
+    for (uint32_t i = 0; i < n; i++) {
+        if (head_age_over(&ages[i], limit)) {
+            head_page_known(p, i, blocks, &known);
+            head_known_dropped(&dropped, &known, NULL, blocks);
+            head_draft_copy(&d, p, kept, i - kept);
+            kept = i + 1;
         }
     }
-    p->n = kept;
-    return ERR_OK;
+    if (kept == 0) {
+        return ERR_OK;
+    }
+    head_draft_copy(&d, p, kept, n - kept);
+    e = replace_page(t, at, &d);
+    if (!e) {
+        t->dropped = dropped;
+        t->count -= n - d.n;
+        t->evicted += n - d.n;
+    }
+    return e;
+}
+
+static void remove_empty(struct head_infos *t)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < t->n; i++) {
+        if (t->pages[i]->n > 0) {
+            t->pages[kept++] = t->pages[i];
+        } else {
+            head_page_unref(t->pages[i]);
+        }
+    }
+    t->n = kept;
 }
 
 static enum err evict(struct head_infos *t)
 {
-    struct age *ages = mem_array(t->count, sizeof *ages);
-    size_t n = 0, kept = 0, left = t->max / 8;
+    struct head_age *ages = mem_array(t->count, sizeof *ages);
+    struct head_limit limit;
+    size_t n = 0, at = 0;
     enum err e = ERR_OK;
 
     if (!ages) {
@@ -434,110 +353,181 @@ static enum err evict(struct head_infos *t)
     }
     for (size_t i = 0; i < t->n; i++) {
         for (uint32_t k = 0; k < t->pages[i]->n; k++) {
-            ages[n++] = age_of(t->pages[i]->at[k]);
+            struct proc_info info;
+
+            head_page_get(t->pages[i], k, t->texts.blocks, &info);
+            ages[n++] = head_age_of(&info, head_page_seen_ns(t->pages[i])[k]);
         }
     }
-    qsort(ages, n, sizeof *ages, by_age);
+    limit = head_limit_of(ages, n, t->max / 8);
     for (size_t i = 0; i < t->n && !e; i++) {
-        e = evict_from(t, i, &ages[left - 1], &left);
-        if (left == 0) {
-            break;
-        }
+        uint32_t has = t->pages[i]->n;
+
+        e = thin_page(t, i, ages + at, &limit);
+        at += has;
     }
     mem_free(ages);
-    for (size_t i = 0; i < t->n; i++) {
-        if (t->pages[i]->n > 0) {
-            t->pages[kept++] = t->pages[i];
-        } else {
-            page_unref(t->pages[i]);
-        }
+    remove_empty(t);
+    if (!e && t->n > THIN_PAGES && t->count / t->n < HEAD_PAGE / 4) {
+        err_ignore(rewrite(t)); /* it is smaller then, and does without */
     }
-    t->n = kept;
-    head_texts_sweep(&t->texts);
     return e;
 }
 
-static enum err add_new(struct head_infos *t, const struct key *k, const struct proc_info *info,
-                        int64_t seen_ns)
+/* -- changing -- */
+
+/* A page of its own, where no other of the boot is. */
+static enum err add_page(struct head_infos *t, size_t at, struct head_draft *d,
+                         const struct uuid *boot, struct head_known *now, int64_t seen_ns)
 {
-    struct inst *i;
-    struct page *p;
-    uint32_t at;
+    struct head_page *p;
+    enum err e = reserve_page(t);
+
+    head_draft_init(d, boot, &now->info);
+    if (!e) {
+        e = head_draft_add(d, &t->texts, now, &nothing, seen_ns);
+    }
+    if (!e) {
+        e = head_draft_page(d, &p);
+    }
+    if (!e) {
+        changed(t);
+        put_page(t, at, p);
+    }
+    return e;
+}
+
+static enum err put_into(struct head_infos *t, size_t at, struct head_draft *d,
+                         struct head_known *now, int64_t seen_ns)
+{
+    const struct head_page *p = t->pages[at];
+    uint32_t i = head_page_find(p, now->info.id);
+    enum err e;
+
+    head_draft_beside(d, p);
+    head_draft_copy(d, p, 0, i);
+    e = head_draft_add(d, &t->texts, now, &nothing, seen_ns);
+    if (e) {
+        return e;
+    }
+    head_draft_copy(d, p, i, p->n - i);
+    return replace_page(t, at, d);
+}
+
+static enum err add_new(struct head_infos *t, struct head_draft *d, const struct uuid *boot,
+                        struct head_known *now, int64_t seen_ns)
+{
+    const struct proc_id id = now->info.id;
+    size_t at = head_pages_find(t->pages, t->n, boot, id);
+    enum err e = ERR_OK;
+
+    if (at < t->n &&
+        !is_of(t->pages[at], boot)) { /* the last of a boot before, or the very first */
+        at += memcmp(t->pages[at]->base.boot.b, boot->b, sizeof boot->b) < 0;
+    }
+    if (at == t->n || !is_of(t->pages[at], boot)) {
+        return add_page(t, at, d, boot, now, seen_ns);
+    }
+    if (t->pages[at]->n == HEAD_PAGE) {
+        e = split_page(t, at, d);
+        at += !e && head_page_compare(t->pages[at + 1], 0, id) <= 0;
+    }
+    return e ? e : put_into(t, at, d, now, seen_ns);
+}
+
+static enum err add(struct head_infos *t, const struct uuid *boot, const struct proc_info *info,
+                    int64_t seen_ns)
+{
+    struct head_known now = {.info = *info};
+    struct head_draft d;
     enum err e = t->count >= t->max ? evict(t) : ERR_OK;
 
     if (e) {
         return e;
     }
-    e = inst_create(t, &i, &k->boot, info, seen_ns);
+    e = add_new(t, &d, boot, &now, seen_ns);
     if (e) {
+        head_known_dropped(&t->dropped, &now, NULL, t->texts.blocks);
         return e;
     }
-    e = page_with_room(t, find_page(t->pages, t->n, k), k, &p);
-    if (e) {
-        inst_unref(i);
-        return e;
-    }
-    at = find_in_page(p, k);
-    memmove(p->at + at + 1, p->at + at, (p->n - at) * sizeof(struct inst *));
-    p->at[at] = i;
-    p->n++;
     t->count++;
-    changed(t);
     return ERR_OK;
+}
+
+/* The page's i-th becomes *now. */
+static enum err change(struct head_infos *t, size_t at, uint32_t i, const struct head_known *was,
+                       struct head_known *now)
+{
+    const struct head_page *p = t->pages[at];
+    struct head_draft d;
+    enum err e;
+
+    head_draft_beside(&d, p);
+    head_draft_copy(&d, p, 0, i);
+    e = head_draft_add(&d, &t->texts, now, was, head_page_seen_ns(p)[i]);
+    if (!e) {
+        head_draft_copy(&d, p, i + 1, p->n - i - 1);
+        e = replace_page(t, at, &d);
+    }
+    /* Of no use from here on are the old texts or, when it failed, the new ones. */
+    head_known_dropped(&t->dropped, e ? now : was, e ? &was->info : &now->info, t->texts.blocks);
+    return e;
 }
 
 enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
                           const struct proc_info *info, int64_t seen_ns)
 {
-    struct key k = {*boot, info->id};
-    size_t page = find_page(t->pages, t->n, &k);
-    uint32_t at = t->n ? find_in_page(t->pages[page], &k) : 0;
-    struct proc_info joined;
-    struct inst *old, *i;
-    struct page *p;
+    struct head_known was, now;
+    struct head_page *p;
+    int64_t *heard_ns;
+    size_t page;
+    uint32_t at;
     bool newer;
-    enum err e;
+    enum err e = tidy(t);
 
-    if (t->n == 0 || at == t->pages[page]->n || compare(t->pages[page]->at[at], &k) != 0) {
-        return add_new(t, &k, info, seen_ns);
-    }
-    old = t->pages[page]->at[at];
-    newer = seen_ns >= old->seen_ns;
-    old->seen_ns = newer ? seen_ns : old->seen_ns;
-    joined = old->info;
-    head_info_join(&joined, info, newer);
-    if (head_info_same(&joined, &old->info)) {
-        return ERR_OK;
-    }
-    e = inst_create(t, &i, boot, &joined, old->seen_ns);
     if (e) {
         return e;
     }
-    p = own_page(t, page);
-    if (!p) {
-        inst_unref(i);
-        return ERR_NOMEM;
+    page = head_pages_find(t->pages, t->n, boot, info->id);
+    p = page < t->n && is_of(t->pages[page], boot) ? t->pages[page] : NULL;
+    at = p ? head_page_find(p, info->id) : 0;
+    if (!p || at == p->n || head_page_compare(p, at, info->id) != 0) {
+        return add(t, boot, info, seen_ns);
     }
-    inst_unref(p->at[at]);
-    p->at[at] = i;
-    return ERR_OK;
+    heard_ns = &head_page_seen_ns(p)[at];
+    newer = seen_ns >= *heard_ns;
+    *heard_ns = newer ? seen_ns : *heard_ns;
+    head_page_known(p, at, t->texts.blocks, &was);
+    if (head_info_same(info, &was.info)) { /* told again, as all are from time to time */
+        return ERR_OK;
+    }
+    now = (struct head_known){.info = was.info};
+    head_info_join(&now.info, info, newer);
+    return head_info_same(&now.info, &was.info) ? ERR_OK : change(t, page, at, &was, &now);
 }
 
 /* -- reading -- */
 
 enum err head_infos_snapshot(struct head_infos *t, struct head_infos_snap **out)
 {
+    size_t n_blocks = t->texts.n_blocks;
+
     if (!t->snap) {
-        struct head_infos_snap *s = mem_alloc(sizeof *s + t->n * sizeof(struct page *));
+        struct head_infos_snap *s =
+            mem_alloc(sizeof *s + t->n * sizeof *s->pages + n_blocks * sizeof *s->blocks);
 
         if (!s) {
             return ERR_NOMEM;
         }
         atomic_init(&s->refs, 1);
         s->n = t->n;
+        s->n_blocks = n_blocks;
+        s->blocks = (struct head_text_block **)(s->pages + t->n);
         for (size_t i = 0; i < t->n; i++) {
-            s->pages[i] = t->pages[i];
-            atomic_fetch_add_explicit(&s->pages[i]->refs, 1, memory_order_relaxed);
+            s->pages[i] = head_page_ref(t->pages[i]);
+        }
+        for (size_t i = 0; i < n_blocks; i++) {
+            s->blocks[i] = head_text_block_ref(t->texts.blocks[i]);
         }
         t->snap = s;
     }
@@ -545,63 +535,67 @@ enum err head_infos_snapshot(struct head_infos *t, struct head_infos_snap **out)
     return ERR_OK;
 }
 
-const struct proc_info *head_infos_find(const struct head_infos_snap *s, const struct uuid *boot,
-                                        struct proc_id id)
+bool head_infos_find(const struct head_infos_snap *s, const struct uuid *boot, struct proc_id id,
+                     struct proc_info *out)
 {
     /* The latest of a pid is the last one not above the highest start. */
-    struct key k = {*boot, {id.pid, id.start ? id.start : UINT64_MAX}};
-    const struct page *p;
-    const struct inst *i;
+    const struct proc_id last = {id.pid, id.start ? id.start : UINT64_MAX};
+    size_t page = head_pages_find(s->pages, s->n, boot, last);
+    const struct head_page *p = page < s->n ? s->pages[page] : NULL;
     uint32_t at;
 
-    if (s->n == 0) {
-        return NULL;
+    if (!p || !is_of(p, boot)) {
+        return false;
     }
-    p = s->pages[find_page(s->pages, s->n, &k)];
-    at = find_in_page(p, &k);
-    if (at == p->n || compare(p->at[at], &k) != 0) {
+    at = head_page_find(p, last);
+    if (at == p->n || head_page_compare(p, at, last) != 0) {
         if (id.start || at == 0) {
-            return NULL;
+            return false;
         }
         at--;
     }
-    i = p->at[at];
-    return i->info.id.pid == id.pid && memcmp(i->boot.b, boot->b, sizeof boot->b) == 0 ? &i->info
-                                                                                       : NULL;
+    if (p->pid[at] != id.pid) {
+        return false;
+    }
+    head_page_get(p, at, s->blocks, out);
+    return true;
 }
 
-const struct proc_info *head_infos_latest(const struct head_infos_snap *s, uint32_t pid)
+bool head_infos_latest(const struct head_infos_snap *s, uint32_t pid, struct proc_info *out)
 {
-    const struct proc_info *latest = NULL;
     const struct uuid *boot = NULL;
-    int64_t latest_ns = 0;
 
     for (size_t i = 0; i < s->n; i++) {
-        for (uint32_t k = 0; k < s->pages[i]->n; k++) {
-            const struct inst *x = s->pages[i]->at[k];
-            bool same_boot = boot && memcmp(boot->b, x->boot.b, sizeof boot->b) == 0;
+        const struct head_page *p = s->pages[i];
 
+        for (uint32_t k = 0; k < p->n; k++) {
+            struct proc_info info;
+
+            if (p->pid[k] != pid) {
+                continue;
+            }
+            head_page_get(p, k, s->blocks, &info);
             /* Within a boot the order is by start; between boots the creation time decides. */
-            if (x->info.id.pid == pid && (!latest || same_boot || x->info.create_ns >= latest_ns)) {
-                latest = &x->info;
-                latest_ns = x->info.create_ns;
-                boot = &x->boot;
+            if (!boot || is_of(p, boot) || info.create_ns >= out->create_ns) {
+                *out = info;
+                boot = &p->base.boot;
             }
         }
     }
-    return latest;
+    return boot != NULL;
 }
 
-const struct proc_info *head_infos_peek(const struct head_infos_snap *s,
-                                        struct head_infos_place *at, const struct uuid **boot)
+bool head_infos_peek(const struct head_infos_snap *s, struct head_infos_place *at,
+                     const struct uuid **boot, struct proc_info *out)
 {
     while (at->page < s->n && at->i >= s->pages[at->page]->n) {
         at->page++;
         at->i = 0;
     }
     if (at->page >= s->n) {
-        return NULL;
+        return false;
     }
-    *boot = &s->pages[at->page]->at[at->i]->boot;
-    return &s->pages[at->page]->at[at->i]->info;
+    *boot = &s->pages[at->page]->base.boot;
+    head_page_get(s->pages[at->page], at->i, s->blocks, out);
+    return true;
 }

@@ -1,7 +1,8 @@
 /* What is known of every process instance of one host: struct proc_info, merged from all batches in
  * whatever order they arrive. Readers hold immutable snapshots.
  * Bounds:  `max` instances; beyond, an eighth of them goes: those that ended, longest ago first,
- *          then those not heard of for longest. Counted. Text is kept once per host (head_text.h).
+ *          then those not heard of for longest. Counted. Some 40 bytes each, and their texts, which
+ *          are kept once per host (head_text.h); a quarter more while texts change.
  * Threads: merge and snapshot by one owner; snapshots by any. */
 #ifndef PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
 #define PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
@@ -29,20 +30,21 @@ NODISCARD enum err head_infos_snapshot(struct head_infos *t, struct head_infos_s
 struct head_infos_snap *head_infos_snap_ref(struct head_infos_snap *s);
 void head_infos_snap_unref(struct head_infos_snap *s); /* NULL is allowed */
 
-/* start 0: the latest instance of that pid in that boot. NULL when unknown. */
-const struct proc_info *head_infos_find(const struct head_infos_snap *s, const struct uuid *boot,
-                                        struct proc_id id);
+/* start 0: the latest instance of that pid in that boot. false: unknown. Text in *out is the
+ * snapshot's. */
+bool head_infos_find(const struct head_infos_snap *s, const struct uuid *boot, struct proc_id id,
+                     struct proc_info *out);
 /* Over all boots: the one created last. */
-const struct proc_info *head_infos_latest(const struct head_infos_snap *s, uint32_t pid);
+bool head_infos_latest(const struct head_infos_snap *s, uint32_t pid, struct proc_info *out);
 
 /* Goes through all of them, by boot, pid and start: the one at *at, which may have to move to a
- * further page; at->i++ goes on. NULL: there are no more. Begins with {0}. */
+ * further page; at->i++ goes on. false: there are no more. Begins with {0}. */
 struct head_infos_place {
     size_t page;
     uint32_t i;
 };
-const struct proc_info *head_infos_peek(const struct head_infos_snap *s,
-                                        struct head_infos_place *at, const struct uuid **boot);
+bool head_infos_peek(const struct head_infos_snap *s, struct head_infos_place *at,
+                     const struct uuid **boot, struct proc_info *out);
 
 /* Adds to *known what `news` says. `newer`: news is from a later batch than everything in *known,
  * and its text replaces. Text stays borrowed. */

@@ -1,7 +1,11 @@
-/* Text kept once: image names, paths, accounts and command lines repeat from process to process.
- * Bounds:  in proportion to the texts in use; unused ones go with head_texts_sweep, or when they
- *          are as many as those in use.
- * Threads: get and sweep by one owner; references may be dropped by any thread. */
+/* Text of one host kept once, in blocks: image names, paths, accounts and command lines repeat from
+ * process to process. A text is known by a number of 32 bits and costs its bytes, one or two for
+ * its length, and 4 to 8 in the table that finds it. It is never changed or moved, so a reader
+ * needs no more than references to the blocks. Nothing is removed: who wants to be rid of texts
+ * that nobody uses copies the others to a new pool (head_info.c).
+ * Bounds:  HEAD_TEXT_BLOCKS blocks.
+ * Threads: one owner, which adds; whoever holds references to the blocks reads what was there when
+ *          they got them. */
 #ifndef PROCFLEET_COLLECTOR_STORE_HEAD_TEXT_H
 #define PROCFLEET_COLLECTOR_STORE_HEAD_TEXT_H
 
@@ -10,40 +14,42 @@
 #include "common/err.h"
 #include "common/model.h"
 
-struct head_text {
-    atomic_uint refs; /* one of them the table's */
-    uint32_t n;
-    char p[];
+#define HEAD_TEXT_BLOCKS 65535u
+
+struct head_text_block {
+    atomic_uint refs;
+    uint32_t cap, used; /* the owner's */
+    uint8_t bytes[];    /* a length in LEB128 before each text */
 };
 
 struct head_texts {
-    struct head_text **slots; /* open addressing; cap is a power of two or 0 */
-    size_t cap, n;
+    struct head_text_block **blocks;
+    uint32_t n_blocks, cap_blocks;
+    uint32_t *slots; /* numbers of texts; open addressing, 0 = empty */
+    uint32_t cap, n;
+    uint64_t bytes;       /* of all blocks, used */
+    uint64_t about_bytes; /* of those, what is not the text of command lines (head_page.h) */
+    uint64_t seed;        /* secret, or a host could send texts that all meet in one slot */
 };
 
-void head_texts_fini(struct head_texts *t); /* texts in use live on */
+void head_texts_fini(struct head_texts *t); /* blocks that are referred to live on */
 
-/* The text with these bytes, with a reference for the caller; NULL for empty text.
- * Errors: ERR_NOMEM */
-NODISCARD enum err head_texts_get(struct head_texts *t, struct head_text **out, struct str s);
+/* The number of the text with these bytes, which is added when it is new; 0 for empty text.
+ * Errors: ERR_NOMEM (or no more blocks; nothing changed) */
+NODISCARD enum err head_texts_get(struct head_texts *t, uint32_t *id, struct str s);
 
-void head_texts_sweep(struct head_texts *t); /* forgets texts that nobody else holds */
+/* Bytes that a text of n bytes takes, without its place in the table. */
+size_t head_text_cost(size_t n);
 
-static inline struct head_text *head_text_ref(struct head_text *x)
+/* A number that head_texts_get gave, or 0. */
+struct str head_text_at(struct head_text_block *const *blocks, uint32_t id);
+
+static inline struct head_text_block *head_text_block_ref(struct head_text_block *b)
 {
-    if (x) {
-        atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed);
-    }
-    return x;
+    atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
+    return b;
 }
 
-void head_text_unref(struct head_text *x); /* NULL is allowed */
-
-static inline struct str head_text_str(const struct head_text *x)
-{
-    struct str s = {x ? x->p : "", x ? x->n : 0};
-
-    return s;
-}
+void head_text_block_unref(struct head_text_block *b); /* NULL is allowed */
 
 #endif

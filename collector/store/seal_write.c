@@ -201,9 +201,9 @@ static enum err file_host(struct seal_writer *w, uint8_t kind, const struct grou
                            g->t0_ns, g->t1_ns);
 }
 
-static const struct proc_info *find_name(void *ctx, const struct uuid *boot, struct proc_id id)
+static bool find_name(void *ctx, const struct uuid *boot, struct proc_id id, struct proc_info *out)
 {
-    return head_infos_find(ctx, boot, id);
+    return head_infos_find(ctx, boot, id, out);
 }
 
 static enum err write_tier(struct seal_writer *w, uint8_t kind, const struct group *g,

@@ -20,34 +20,39 @@ static void unlisted(const struct store_view *v, size_t host, int64_t since_ns, 
     store_unread(v, host, NULL, STORE_UNREAD_CATALOGUE, since_ns, until_ns, e);
 }
 
-const struct proc_info *store_info(const struct store_view *v, size_t host, const struct uuid *boot,
-                                   struct proc_id id)
+bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
+                struct proc_info *out)
 {
     const struct head_seen *seen = head_view_host(v->head, host);
-    const struct proc_info *info = head_infos_find(seen->infos, boot, id);
-
+    const struct proc_info *sealed;
     enum err e;
 
-    if (info || !v->lookup) {
-        return info;
+    if (head_infos_find(seen->infos, boot, id, out)) {
+        return true;
+    }
+    if (!v->lookup) {
+        return false;
     }
     if (!v->catalogue) { /* it could not be opened: told once */
         if (!v->unlisted) {
             unlisted(v, host, 0, 0, ERR_NOTFOUND);
         }
-        return NULL;
+        return false;
     }
-    info = store_lookup_find(v->lookup, v->catalogue, &seen->id, boot, id);
+    sealed = store_lookup_find(v->lookup, v->catalogue, &seen->id, boot, id);
     e = store_lookup_unread(v->lookup);
     if (e) {
         unlisted(v, host, 0, 0, e);
     }
-    return info;
+    if (sealed) {
+        *out = *sealed;
+    }
+    return sealed != NULL;
 }
 
-const struct proc_info *store_info_latest(const struct store_view *v, size_t host, uint32_t pid)
+bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid, struct proc_info *out)
 {
-    return head_infos_latest(head_view_host(v->head, host)->infos, pid);
+    return head_infos_latest(head_view_host(v->head, host)->infos, pid, out);
 }
 
 void store_info_range(const struct store_view *v, int64_t since_ns, int64_t until_ns)
@@ -114,17 +119,18 @@ static enum err give_head(struct every *x, const struct uuid *boot, const struct
     return x->each(x->ctx, boot, info);
 }
 
-/* Those of the head that come before this one; NULL: all that are left. *same is set when the head
- * has it too. */
+/* Those of the head that come before this one; NULL: all that are left. When the head has it too,
+ * *has_same is set, and *same to what it knows. */
 static enum err give_up_to(struct every *x, const struct uuid *boot, const struct proc_info *to,
-                           const struct proc_info **same)
+                           struct proc_info *same, bool *has_same)
 {
-    const struct proc_info *info;
     const struct uuid *its;
+    struct proc_info info;
     enum err e = ERR_OK;
 
-    while (!e && (info = head_infos_peek(x->seen->infos, &x->at, &its)) != NULL) {
-        int d = to ? compare(its, info->id, boot, to->id) : -1;
+    *has_same = false;
+    while (!e && head_infos_peek(x->seen->infos, &x->at, &its, &info)) {
+        int d = to ? compare(its, info.id, boot, to->id) : -1;
 
         if (d > 0) {
             break;
@@ -132,9 +138,10 @@ static enum err give_up_to(struct every *x, const struct uuid *boot, const struc
         x->at.i++;
         if (d == 0) {
             *same = info;
+            *has_same = true;
             break;
         }
-        e = give_head(x, its, info);
+        e = give_head(x, its, &info);
     }
     return e;
 }
@@ -142,14 +149,14 @@ static enum err give_up_to(struct every *x, const struct uuid *boot, const struc
 static enum err from_catalogue(void *ctx, const struct uuid *boot, const struct proc_info *info,
                                int64_t seen_ns)
 {
-    const struct proc_info *same = NULL;
-    struct proc_info joined = *info;
+    struct proc_info joined = *info, same;
     struct every *x = ctx;
-    enum err e = give_up_to(x, boot, info, &same);
+    bool has_same;
+    enum err e = give_up_to(x, boot, info, &same, &has_same);
 
     (void)seen_ns;
-    if (!e && same) {
-        head_info_join(&joined, same, true);
+    if (!e && has_same) {
+        head_info_join(&joined, &same, true);
     }
     if (!e && in_range(x, &joined)) {
         e = x->each(x->ctx, boot, &joined);
@@ -163,13 +170,13 @@ static int64_t newest_boot_began(const struct head_seen *seen)
 {
     struct head_infos_place at = {0};
     int64_t began_ns = INT64_MAX;
-    const struct proc_info *info;
     const struct uuid *boot;
+    struct proc_info info;
 
-    for (; (info = head_infos_peek(seen->infos, &at, &boot)) != NULL; at.i++) {
-        if (memcmp(boot->b, seen->boot.b, sizeof boot->b) == 0 && (info->have & INFO_CREATE_TIME) &&
-            info->create_ns > 0 && info->create_ns < began_ns) {
-            began_ns = info->create_ns;
+    for (; head_infos_peek(seen->infos, &at, &boot, &info); at.i++) {
+        if (memcmp(boot->b, seen->boot.b, sizeof boot->b) == 0 && (info.have & INFO_CREATE_TIME) &&
+            info.create_ns > 0 && info.create_ns < began_ns) {
+            began_ns = info.create_ns;
         }
     }
     return began_ns;
@@ -186,7 +193,8 @@ enum err store_each_instance(
                                          .start = ask->start,
                                          .since_ns = ask->since_ns,
                                          .until_ns = ask->until_ns};
-    const struct proc_info *same = NULL;
+    struct proc_info same;
+    bool has_same;
     enum err e;
 
     x.rebooted_ns = newest_boot_began(x.seen);
@@ -202,5 +210,5 @@ enum err store_each_instance(
         unlisted(v, host, ask->since_ns, ask->until_ns, e);
         e = ERR_OK;
     }
-    return e ? e : give_up_to(&x, NULL, NULL, &same);
+    return e ? e : give_up_to(&x, NULL, NULL, &same, &has_same);
 }

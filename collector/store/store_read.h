@@ -174,13 +174,13 @@ NODISCARD enum err store_each_instance(
  * of any host. Until it is called, everywhere, which is slow. */
 void store_info_range(const struct store_view *v, int64_t since_ns, int64_t until_ns);
 
-/* Everything known of an instance; NULL when nothing is. Valid until store_view_close. start 0: the
- * latest of that pid in that boot. */
-const struct proc_info *store_info(const struct store_view *v, size_t host, const struct uuid *boot,
-                                   struct proc_id id);
+/* All that is known of an instance, text until the view closes. start 0: the latest of the pid. */
+bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
+                struct proc_info *out);
 /* How often the catalogue could not tell the view's reader something, being unreadable or gone:
  * names and lives may be missing. */
 uint32_t store_view_unlisted(const struct store_view *v);
-const struct proc_info *store_info_latest(const struct store_view *v, size_t host, uint32_t pid);
+bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid,
+                       struct proc_info *out);
 
 #endif

@@ -70,9 +70,10 @@ struct tier {
     const struct cell *columns[METRIC_COLS]; /* n_buckets of each row that has the metric */
 };
 
-/* Looks up what is known of an instance; NULL: nothing. */
+/* Looks up what is known of an instance; false: nothing. Its text is borrowed for as long as the
+ * tier. */
 struct tier_names {
-    const struct proc_info *(*find)(void *ctx, const struct uuid *boot, struct proc_id id);
+    bool (*find)(void *ctx, const struct uuid *boot, struct proc_id id, struct proc_info *out);
     void *ctx;
 };
 

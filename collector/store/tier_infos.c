@@ -72,8 +72,8 @@ enum err tier_infos_make(struct tier_infos *out, struct arena *memory, const str
     return ERR_OK;
 }
 
-const struct proc_info *tier_infos_find(const struct tier_infos *t, const struct uuid *boot,
-                                        struct proc_id id)
+bool tier_infos_find(const struct tier_infos *t, const struct uuid *boot, struct proc_id id,
+                     struct proc_info *out)
 {
     size_t lo = 0, hi = t->n;
 
@@ -87,7 +87,8 @@ const struct proc_info *tier_infos_find(const struct tier_infos *t, const struct
         }
     }
     if (lo > 0 && compare(t->list[lo - 1].boot, t->list[lo - 1].info->id, boot, id) == 0) {
-        return t->list[lo - 1].info;
+        *out = *t->list[lo - 1].info;
+        return true;
     }
-    return t->names ? t->names->find(t->names->ctx, boot, id) : NULL;
+    return t->names && t->names->find(t->names->ctx, boot, id, out);
 }

@@ -20,7 +20,7 @@ struct tier_infos {
 /* Errors: ERR_FULL */
 NODISCARD enum err tier_infos_make(struct tier_infos *out, struct arena *memory,
                                    const struct host_window *hw, const struct tier_names *names);
-const struct proc_info *tier_infos_find(const struct tier_infos *t, const struct uuid *boot,
-                                        struct proc_id id);
+bool tier_infos_find(const struct tier_infos *t, const struct uuid *boot, struct proc_id id,
+                     struct proc_info *out); /* false: nothing is known */
 
 #endif

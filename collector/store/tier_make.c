@@ -166,11 +166,14 @@ static enum err make_rows(struct making *m, const struct tier_names *names)
         m->first_row[p] = at;
         for (size_t r = 0; r < rows->n_runs; r++) {
             const struct batch_run *run = &rows->runs[r];
+            struct proc_info info;
+            bool known;
 
             if (!run_is_sound(rows, run)) {
                 return ERR_INVALID;
             }
-            row_fill(m, &out[at++], p, run, tier_infos_find(&infos, &rows->head.boot, run->id));
+            known = tier_infos_find(&infos, &rows->head.boot, run->id, &info);
+            row_fill(m, &out[at++], p, run, known ? &info : NULL);
             m->t->metrics |= run->mask;
         }
     }

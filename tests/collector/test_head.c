@@ -99,6 +99,7 @@ static void every_instance_is_found_in_any_order_of_arrival(void **state)
 {
     enum { N = 3001 }; /* prime: i * 1999 % N visits all */
     struct head_infos *t;
+    struct proc_info found;
     struct head_infos_snap *s;
 
     (void)state;
@@ -113,18 +114,17 @@ static void every_instance_is_found_in_any_order_of_arrival(void **state)
     for (uint32_t k = 0; k < N; k++) {
         const struct uuid *boot = k % 2 ? &boot_1 : &boot_2;
         struct proc_id id = {k / 4, 10 + k % 4 / 2}, any = {k / 4, 0};
-        const struct proc_info *found = head_infos_find(s, boot, id);
 
-        assert_non_null(found);
-        assert_true(proc_id_eq(found->id, id));
-        found = head_infos_find(s, boot, any);
-        assert_int_equal(found->id.pid, k / 4);
-        assert_true(found->id.start == 11 || k / 4 == N / 4);
+        assert_true(head_infos_find(s, boot, id, &found));
+        assert_true(proc_id_eq(found.id, id));
+        assert_true(head_infos_find(s, boot, any, &found));
+        assert_int_equal(found.id.pid, k / 4);
+        assert_true(found.id.start == 11 || k / 4 == N / 4);
     }
-    assert_null(head_infos_find(s, &boot_1, (struct proc_id){N, 0}));
-    assert_null(head_infos_find(s, &boot_1, (struct proc_id){1, 12}));
-    assert_null(head_infos_find(s, &(struct uuid){{3}}, (struct proc_id){1, 0}));
-    assert_null(head_infos_find(s, &(struct uuid){{0}}, (struct proc_id){1, 0}));
+    assert_false(head_infos_find(s, &boot_1, (struct proc_id){N, 0}, &found));
+    assert_false(head_infos_find(s, &boot_1, (struct proc_id){1, 12}, &found));
+    assert_false(head_infos_find(s, &(struct uuid){{3}}, (struct proc_id){1, 0}, &found));
+    assert_false(head_infos_find(s, &(struct uuid){{0}}, (struct proc_id){1, 0}, &found));
     head_infos_snap_unref(s);
     head_infos_destroy(t);
 }
@@ -132,6 +132,7 @@ static void every_instance_is_found_in_any_order_of_arrival(void **state)
 static void the_latest_of_a_pid_over_all_boots_is_the_last_created(void **state)
 {
     struct head_infos *t;
+    struct proc_info found;
     struct head_infos_snap *s;
 
     (void)state;
@@ -140,8 +141,9 @@ static void the_latest_of_a_pid_over_all_boots_is_the_last_created(void **state)
     merge(t, &boot_1, 4, 200, 1);
     merge(t, &boot_2, 4, 300, 1);
     assert_ok(head_infos_snapshot(t, &s));
-    assert_int_equal(head_infos_latest(s, 4)->id.start, 500);
-    assert_null(head_infos_latest(s, 5));
+    assert_true(head_infos_latest(s, 4, &found));
+    assert_int_equal(found.id.start, 500);
+    assert_false(head_infos_latest(s, 5, &found));
     head_infos_snap_unref(s);
     head_infos_destroy(t);
 }
@@ -149,8 +151,8 @@ static void the_latest_of_a_pid_over_all_boots_is_the_last_created(void **state)
 static void a_snapshot_stays_as_it_was(void **state)
 {
     struct head_infos *t;
+    struct proc_info found;
     struct head_infos_snap *before, *after;
-    const struct proc_info *old;
     struct proc_info exit = {.id = {7, 7}, .have = INFO_EXITED | INFO_EXIT_TIME, .exit_ns = 99};
 
     (void)state;
@@ -166,11 +168,12 @@ static void a_snapshot_stays_as_it_was(void **state)
     }
     assert_ok(head_infos_snapshot(t, &after));
     head_infos_destroy(t);
-    old = head_infos_find(before, &boot_1, exit.id);
-    assert_false(old->have & INFO_EXITED);
-    assert_true(str_eq(old->name, text("p2.exe")));
-    assert_null(head_infos_find(before, &boot_1, (struct proc_id){1000, 1}));
-    assert_true(head_infos_find(after, &boot_1, exit.id)->have & INFO_EXITED);
+    assert_true(head_infos_find(before, &boot_1, exit.id, &found));
+    assert_false(found.have & INFO_EXITED);
+    assert_true(str_eq(found.name, text("p2.exe")));
+    assert_false(head_infos_find(before, &boot_1, (struct proc_id){1000, 1}, &found));
+    assert_true(head_infos_find(after, &boot_1, exit.id, &found));
+    assert_true(found.have & INFO_EXITED);
     head_infos_snap_unref(before);
     head_infos_snap_unref(after);
 }
@@ -178,6 +181,7 @@ static void a_snapshot_stays_as_it_was(void **state)
 static void the_limit_costs_those_that_ended_first(void **state)
 {
     struct head_infos *t;
+    struct proc_info found;
     struct head_infos_snap *s;
     struct proc_info exit = {.have = INFO_EXITED | INFO_EXIT_TIME};
 
@@ -198,17 +202,17 @@ static void the_limit_costs_those_that_ended_first(void **state)
     for (uint32_t pid = 1; pid <= 80; pid++) {
         bool gone = pid >= 60 && pid < 70;
 
-        assert_int_equal(head_infos_find(s, &boot_1, (struct proc_id){pid, 1}) == NULL, gone);
+        assert_int_equal(head_infos_find(s, &boot_1, (struct proc_id){pid, 1}, &found), !gone);
     }
-    assert_non_null(head_infos_find(s, &boot_1, (struct proc_id){500, 1}));
+    assert_true(head_infos_find(s, &boot_1, (struct proc_id){500, 1}, &found));
     head_infos_snap_unref(s);
     for (uint32_t pid = 501; pid < 520; pid++) { /* the last five that ended, then the oldest */
         merge(t, &boot_1, pid, 1, 3000);
     }
     assert_ok(head_infos_snapshot(t, &s));
-    assert_null(head_infos_find(s, &boot_1, (struct proc_id){74, 1}));
-    assert_null(head_infos_find(s, &boot_1, (struct proc_id){1, 1}));
-    assert_non_null(head_infos_find(s, &boot_1, (struct proc_id){80, 1}));
+    assert_false(head_infos_find(s, &boot_1, (struct proc_id){74, 1}, &found));
+    assert_false(head_infos_find(s, &boot_1, (struct proc_id){1, 1}, &found));
+    assert_true(head_infos_find(s, &boot_1, (struct proc_id){80, 1}, &found));
     head_infos_snap_unref(s);
     head_infos_destroy(t);
 }
@@ -216,6 +220,7 @@ static void the_limit_costs_those_that_ended_first(void **state)
 static void text_that_changes_for_ever_takes_no_more_room(void **state)
 {
     struct head_infos *t;
+    struct proc_info found;
     long before = mem_live();
 
     (void)state;
@@ -229,7 +234,8 @@ static void text_that_changes_for_ever_takes_no_more_room(void **state)
         info.command_line = text(line);
         assert_ok(head_infos_merge(t, &boot_1, &info, i));
         assert_ok(head_infos_snapshot(t, &snap));
-        assert_true(str_eq(head_infos_latest(snap, 1)->command_line, text(line)));
+        assert_true(head_infos_latest(snap, 1, &found));
+        assert_true(str_eq(found.command_line, text(line)));
         head_infos_snap_unref(snap);
     }
     assert_in_range(mem_live() - before, 1, 200);

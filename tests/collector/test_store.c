@@ -217,19 +217,23 @@ static void every_instance_of_a_batch_is_known_also_after_reopening(void **state
     assert_ok(wire_batch_decode(&decoded, b.bytes, b.n));
     assert_true(decoded->n_infos >= 3);
     for (int life = 0; life < 2; life++) {
+        struct proc_info nobody;
         struct store_view *v;
 
         assert_ok(store_view_open(&v, rig.store));
         for (size_t i = 0; i < decoded->n_infos; i++) {
             const struct proc_info *want = &decoded->infos[i];
-            const struct proc_info *found = store_info(v, 0, &b.head.boot, want->id);
+            struct proc_info found, latest;
 
-            assert_non_null(found);
-            assert_true(str_eq(found->name, want->name));
-            assert_true(str_eq(found->command_line, want->command_line));
-            assert_ptr_equal(store_info_latest(v, 0, want->id.pid), found);
+            assert_true(store_info(v, 0, &b.head.boot, want->id, &found));
+            assert_true(str_eq(found.name, want->name));
+            assert_true(str_eq(found.command_line, want->command_line));
+            assert_true(store_info_latest(v, 0, want->id.pid, &latest));
+            assert_true(proc_id_eq(latest.id, found.id));
+            assert_ptr_equal(latest.command_line.p, found.command_line.p);
         }
-        assert_null(store_info(v, 0, &b.head.host, decoded->infos[0].id)); /* another boot */
+        assert_false(
+            store_info(v, 0, &b.head.host, decoded->infos[0].id, &nobody)); /* no such boot */
         store_view_close(v);
         rig_close(&rig);
         rig_open(&rig);
@@ -312,10 +316,11 @@ static void read_for_ever(void *arg)
 
         assert_ok(store_view_open(&v, r->rig->store));
         for (size_t i = 0; i < store_view_hosts(v); i++) {
+            struct proc_info info;
             struct order o = {0};
 
             assert_ok(store_scan(v, i, 0, INT64_MAX, must_rise, &o));
-            (void)store_info_latest(v, i, 4);
+            (void)store_info_latest(v, i, 4, &info);
         }
         store_view_close(v);
         r->views++;

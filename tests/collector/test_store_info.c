@@ -94,16 +94,18 @@ static void the_dead_have_names(void **state)
     (void)state;
     assert_true(x.n > 150);
     for (size_t i = 0; i < x.n; i++) {
-        const struct proc_info *info = store_info(x.v, 0, &x.boot, x.at[i].id);
+        struct proc_info info, again;
+        bool known = store_info(x.v, 0, &x.boot, x.at[i].id, &info);
 
         if (x.at[i].first_ns < RIG_T0 + 590 * S) {
-            assert_non_null(info);
+            assert_true(known);
             sealed++;
         }
-        if (info) {
-            assert_int_equal(info->name.n, strlen(x.at[i].name));
-            assert_memory_equal(info->name.p, x.at[i].name, info->name.n);
-            assert_ptr_equal(info, store_info(x.v, 0, &x.boot, x.at[i].id)); /* and stays so */
+        if (known) {
+            assert_int_equal(info.name.n, strlen(x.at[i].name));
+            assert_memory_equal(info.name.p, x.at[i].name, info.name.n);
+            assert_true(store_info(x.v, 0, &x.boot, x.at[i].id, &again));
+            assert_ptr_equal(info.name.p, again.name.p); /* and stays so */
         }
     }
     assert_true(sealed > 100);
@@ -111,37 +113,38 @@ static void the_dead_have_names(void **state)
 
 static void a_pid_alone_is_its_latest_instance(void **state)
 {
-    const struct proc_info *info;
+    struct proc_info info;
 
     (void)state;
     for (size_t i = 0; i < 5; i++) {
         struct proc_id id = {x.at[i].id.pid, 0};
 
-        info = store_info(x.v, 0, &x.boot, id);
-        assert_non_null(info);
-        assert_int_equal(info->id.pid, id.pid);
+        assert_true(store_info(x.v, 0, &x.boot, id, &info));
+        assert_int_equal(info.id.pid, id.pid);
     }
 }
 
 static void nobody_knows_who_never_was(void **state)
 {
     struct uuid other = {{0xee}};
+    struct proc_info info;
 
     (void)state;
     for (uint32_t i = 0; i < 100; i++) {
-        assert_null(store_info(x.v, 0, &x.boot, (struct proc_id){1000000 + i, 7}));
+        assert_false(store_info(x.v, 0, &x.boot, (struct proc_id){1000000 + i, 7}, &info));
     }
-    assert_null(store_info(x.v, 0, &other, x.at[0].id));
+    assert_false(store_info(x.v, 0, &other, x.at[0].id, &info));
 }
 
 static void outside_the_range_is_not_looked_for(void **state)
 {
+    struct proc_info info;
     size_t found = 0;
 
     (void)state;
     store_info_range(x.v, RIG_T0 - 86400 * S, RIG_T0 - 86399 * S);
     for (size_t i = 0; i < x.n; i++) {
-        found += store_info(x.v, 0, &x.boot, x.at[i].id) != NULL;
+        found += store_info(x.v, 0, &x.boot, x.at[i].id, &info);
     }
     assert_true(found <= 32);
 }

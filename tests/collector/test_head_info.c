@@ -1,0 +1,470 @@
+/* What is remembered of processes, beside a list that is searched from one end to the other. */
+#include "collector/store/head_info.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/store/head_page.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "tests/support/draw.h"
+#include "tests/support/t.h"
+
+#define MODEL_MAX 400u
+#define LIMIT     240u
+#define HELD      4u
+
+/* -- whatever a host may say -- */
+
+static uint64_t seed;
+
+static uint32_t below(uint32_t n)
+{
+    return draw(&seed, n);
+}
+
+static char long_text[MODEL_COMMAND_LINE_MAX];
+
+static struct str any_text(void)
+{
+    static const char bytes[] = "\0\xff\xfe\x80 %s\n\"\\ \xc3\x28 C:\\a b\\c.exe";
+    static const size_t sizes[] = {1, 127, 128, 129, 255, 1024, 4095, 4096};
+    static char few[16][24];
+    uint32_t k = below(16);
+
+    switch (below(8)) {
+    case 0:
+        return (struct str){"", 0};
+    case 1:
+        return (struct str){bytes + k, 1 + below((uint32_t)sizeof bytes - k - 1)};
+    case 2:
+        return (struct str){long_text, sizes[below(COUNT_OF(sizes))]};
+    case 3:
+        return (struct str){long_text + below(1000), 1 + below(3000)};
+    default:
+        snprintf(few[k], sizeof few[k], "/usr/bin/program-%u", (unsigned)k);
+        return str_make(few[k]);
+    }
+}
+
+static int64_t any_time(void)
+{
+    static const int64_t odd[] = {0, 1, -1, INT64_MIN, INT64_MAX, 1700000000000000000};
+
+    return below(8) ? 1000 + (int64_t)below(50) : odd[below(COUNT_OF(odd))];
+}
+
+static uint64_t any_start(void)
+{
+    static const uint64_t odd[] = {0,
+                                   1,
+                                   UINT64_MAX,
+                                   UINT64_MAX - 1,
+                                   UINT64_C(1) << 56,
+                                   (UINT64_C(1) << 56) - 1,
+                                   133000000000000000};
+
+    return below(4) ? 5 + below(3) : odd[below(COUNT_OF(odd))];
+}
+
+static void any_info(struct proc_info *info)
+{
+    *info = (struct proc_info){.id = {below(60) ? below(60) : UINT32_MAX - below(2), any_start()},
+                               .have = below(1u << 10),
+                               .origin = (uint8_t)below(5),
+                               .cpu_origin = (uint8_t)below(4),
+                               .session_id = below(3) ? 0 : UINT32_MAX - below(3),
+                               .parent_pid = below(3) ? below(60) : UINT32_MAX,
+                               .parent_start = any_start(),
+                               .exit_code = below(3) ? 0 : 0xc0000005,
+                               .create_ns = any_time(),
+                               .exit_ns = any_time(),
+                               .name = any_text(),
+                               .image = any_text(),
+                               .command_line = any_text(),
+                               .user = any_text()};
+}
+
+/* -- the list -- */
+
+struct entry {
+    struct uuid boot;
+    struct proc_info info; /* text is static */
+    int64_t seen_ns;
+};
+
+struct model {
+    size_t n;
+    uint64_t evicted;
+    struct entry at[MODEL_MAX]; /* in order */
+};
+
+static int order(const struct entry *e, const struct uuid *boot, struct proc_id id)
+{
+    int c = memcmp(e->boot.b, boot->b, sizeof boot->b);
+
+    if (c == 0 && e->info.id.pid != id.pid) {
+        c = e->info.id.pid < id.pid ? -1 : 1;
+    }
+    return c ? c : (e->info.id.start > id.start) - (e->info.id.start < id.start);
+}
+
+static bool is_older(const struct entry *a, const struct entry *b)
+{
+    bool ended_a = a->info.have & INFO_EXITED, ended_b = b->info.have & INFO_EXITED;
+    int64_t ns_a = ended_a && a->info.exit_ns ? a->info.exit_ns : a->seen_ns;
+    int64_t ns_b = ended_b && b->info.exit_ns ? b->info.exit_ns : b->seen_ns;
+
+    return ended_a != ended_b ? ended_a : ns_a < ns_b;
+}
+
+static void model_evict(struct model *m)
+{
+    for (size_t k = 0; k < LIMIT / 8; k++) {
+        size_t oldest = 0;
+
+        for (size_t i = 1; i < m->n; i++) {
+            oldest = is_older(&m->at[i], &m->at[oldest]) ? i : oldest;
+        }
+        m->n--;
+        memmove(&m->at[oldest], &m->at[oldest + 1], (m->n - oldest) * sizeof m->at[0]);
+        m->evicted++;
+    }
+}
+
+static void model_merge(struct model *m, const struct uuid *boot, const struct proc_info *info,
+                        int64_t seen_ns)
+{
+    size_t i = 0;
+
+    while (i < m->n && order(&m->at[i], boot, info->id) < 0) {
+        i++;
+    }
+    if (i < m->n && order(&m->at[i], boot, info->id) == 0) {
+        bool newer = seen_ns >= m->at[i].seen_ns;
+
+        m->at[i].seen_ns = newer ? seen_ns : m->at[i].seen_ns;
+        head_info_join(&m->at[i].info, info, newer);
+        return;
+    }
+    if (m->n >= LIMIT) {
+        model_evict(m);
+        for (i = 0; i < m->n && order(&m->at[i], boot, info->id) < 0; i++) {
+        }
+    }
+    memmove(&m->at[i + 1], &m->at[i], (m->n - i) * sizeof m->at[0]);
+    m->at[i] = (struct entry){*boot, *info, seen_ns};
+    m->n++;
+}
+
+static void assert_same(const struct head_infos_snap *s, const struct model *m)
+{
+    struct head_infos_place at = {0};
+    const struct uuid *boot;
+    struct proc_info info;
+
+    for (size_t i = 0; i < m->n; i++, at.i++) {
+        const struct entry *e = &m->at[i];
+
+        assert_true(head_infos_peek(s, &at, &boot, &info));
+        assert_memory_equal(boot->b, e->boot.b, sizeof boot->b);
+        assert_true(head_info_same(&info, &e->info));
+        assert_true(head_infos_find(s, &e->boot, e->info.id, &info));
+        /* A start of 0 asks for the latest, so that one is not found by itself. */
+        assert_true(e->info.id.start == 0 || head_info_same(&info, &e->info));
+    }
+    assert_false(head_infos_peek(s, &at, &boot, &info));
+}
+
+static void assert_pids(const struct head_infos_snap *s, const struct model *m)
+{
+    for (uint32_t pid = 0; pid < 62; pid++) {
+        const struct entry *latest = NULL;
+        struct proc_info info;
+
+        for (size_t i = 0; i < m->n; i++) {
+            const struct entry *e = &m->at[i];
+
+            if (e->info.id.pid == pid &&
+                (!latest || memcmp(e->boot.b, latest->boot.b, sizeof e->boot.b) == 0 ||
+                 e->info.create_ns >= latest->info.create_ns)) {
+                latest = e;
+            }
+        }
+        assert_int_equal(head_infos_latest(s, pid, &info), latest != NULL);
+        assert_true(!latest || head_info_same(&info, &latest->info));
+    }
+}
+
+static void what_is_remembered_is_what_a_plain_list_has(void **state)
+{
+    static struct model now, then[HELD];
+    long held_blocks = mem_live();
+
+    (void)state;
+    for (uint64_t round = 1; round <= 3; round++) {
+        struct head_infos_snap *held[HELD] = {NULL};
+        struct head_infos *t;
+
+        seed = round;
+        now.n = now.evicted = 0;
+        assert_ok(head_infos_create(&t, LIMIT));
+        for (unsigned step = 0; step < 1500; step++) {
+            /* Few boots, or now and then one that nobody had. */
+            struct uuid boot = {{(uint8_t)(below(100) ? below(3) : below(256)), 7}};
+            int64_t seen_ns = any_time();
+            unsigned k = step / 100 % HELD;
+            struct proc_info info;
+
+            any_info(&info);
+            assert_ok(head_infos_merge(t, &boot, &info, seen_ns));
+            model_merge(&now, &boot, &info, seen_ns);
+            assert_int_equal(head_infos_count(t), now.n);
+            assert_int_equal(head_infos_evicted(t), now.evicted);
+            if (step % 100 == 0) { /* one that was taken 400 steps ago is still as it was then */
+                if (held[k]) {
+                    assert_same(held[k], &then[k]);
+                    head_infos_snap_unref(held[k]);
+                }
+                assert_ok(head_infos_snapshot(t, &held[k]));
+                then[k] = now;
+                assert_same(held[k], &now);
+                assert_pids(held[k], &now);
+            }
+        }
+        head_infos_destroy(t);
+        for (size_t k = 0; k < HELD; k++) { /* and outlives the table */
+            assert_same(held[k], &then[k]);
+            head_infos_snap_unref(held[k]);
+        }
+        assert_true(now.evicted > 100);
+    }
+    assert_int_equal(mem_live(), held_blocks);
+}
+
+/* -- bounds -- */
+
+static void of_those_as_old_as_the_limit_only_so_many_go(void **state)
+{
+    struct head_infos_snap *s;
+    struct head_infos *t;
+    struct proc_info info = {.have = INFO_EXITED | INFO_EXIT_TIME};
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 80));
+    for (uint32_t pid = 1; pid <= 80; pid++) { /* the two that ended first stand last */
+        info.id = (struct proc_id){pid, 1};
+        info.exit_ns = pid > 78 ? 500 : 900;
+        assert_ok(head_infos_merge(t, &(struct uuid){{1}}, &info, 1000));
+    }
+    info.id.pid = 100;
+    assert_ok(head_infos_merge(t, &(struct uuid){{1}}, &info, 1000));
+    assert_int_equal(head_infos_evicted(t), 10);
+    assert_ok(head_infos_snapshot(t, &s));
+    for (uint32_t pid = 1; pid <= 80; pid++) {
+        struct proc_id id = {pid, 1};
+
+        assert_int_equal(head_infos_find(s, &(struct uuid){{1}}, id, &info), pid > 8 && pid < 79);
+    }
+    head_infos_snap_unref(s);
+    head_infos_destroy(t);
+}
+
+/* Sizes of what a table allocates are not to be had from outside: the number of its blocks of
+ * text, each of at most 64 KiB, is. */
+static void text_of_no_use_does_not_pile_up(void **state)
+{
+    long before = mem_live();
+    struct head_infos *t;
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 1000));
+    for (uint32_t i = 0; i < 5000; i++) { /* 10 MB went through */
+        struct proc_info info = {.id = {i % 50, 1}, .have = INFO_COMMAND_LINE_KNOWN};
+        char line[2000];
+
+        memset(line, 'x', sizeof line);
+        memcpy(line, &i, sizeof i);
+        info.command_line = (struct str){line, sizeof line};
+        info.user = (struct str){line, 4 + i % 40};
+        assert_ok(head_infos_merge(t, &(struct uuid){{1}}, &info, (int64_t)i));
+        assert_true(mem_live() - before < 40);
+    }
+    head_infos_destroy(t);
+    assert_int_equal(mem_live(), before);
+}
+
+static void a_change_survives_every_allocation_failing(void **state)
+{
+    long held = mem_live();
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e; n++) {
+        struct head_infos *t = NULL;
+
+        mem_fail_after(n);
+        e = head_infos_create(&t, 16);
+        for (uint32_t i = 0; i < 60 && !e; i++) {
+            struct proc_info info = {.id = {i % 20, 1},
+                                     .have = INFO_COMMAND_LINE_KNOWN | (i & INFO_PARENT),
+                                     .command_line = {long_text + i, 2000}};
+
+            e = head_infos_merge(t, &(struct uuid){{1}}, &info, (int64_t)i);
+        }
+        mem_fail_after(-1);
+        if (e && t) { /* it goes on as if nothing had been */
+            struct proc_info info = {.id = {99, 1}, .name = str_make("late")}, found;
+            struct head_infos_snap *s;
+
+            assert_err(e, ERR_NOMEM);
+            assert_ok(head_infos_merge(t, &(struct uuid){{1}}, &info, 99));
+            assert_ok(head_infos_snapshot(t, &s));
+            assert_true(head_infos_latest(s, 99, &found));
+            assert_true(str_eq(found.name, info.name));
+            head_infos_snap_unref(s);
+        }
+        head_infos_destroy(t);
+        assert_int_equal(mem_live(), held);
+        assert_true(n < 10000);
+    }
+}
+
+/* -- text -- */
+
+static void every_text_comes_back_and_has_one_number(void **state)
+{
+    struct head_texts t = {.seed = 1};
+    uint32_t ids[MODEL_COMMAND_LINE_MAX], again, none = 1;
+
+    (void)state;
+    assert_ok(head_texts_get(&t, &none, (struct str){"x", 0}));
+    assert_int_equal(none, 0);
+    assert_int_equal(head_text_at(t.blocks, 0).n, 0);
+    for (int round = 0; round < 2; round++) {
+        for (size_t n = 1; n <= sizeof long_text; n++) {
+            assert_ok(head_texts_get(&t, round ? &again : &ids[n - 1], (struct str){long_text, n}));
+            assert_true(round == 0 || again == ids[n - 1]);
+            assert_int_not_equal(ids[n - 1], 0);
+        }
+    }
+    for (size_t n = 1; n <= sizeof long_text; n++) {
+        assert_true(str_eq(head_text_at(t.blocks, ids[n - 1]), (struct str){long_text, n}));
+    }
+    assert_int_equal(t.n, sizeof long_text);
+    head_texts_fini(&t);
+}
+
+static void text_longer_than_a_block_has_its_own(void **state)
+{
+    size_t size = 200000;
+    struct head_texts t = {.seed = 1};
+    char *big = mem_zalloc(size);
+    uint32_t a, b, c;
+
+    (void)state;
+    assert_non_null(big);
+    assert_ok(head_texts_get(&t, &a, (struct str){big, size}));
+    assert_ok(head_texts_get(&t, &b, (struct str){big, size - 1}));
+    assert_ok(head_texts_get(&t, &c, (struct str){big, 65536}));
+    assert_int_equal(head_text_at(t.blocks, a).n, size);
+    assert_int_equal(head_text_at(t.blocks, b).n, size - 1);
+    assert_true(str_eq(head_text_at(t.blocks, c), (struct str){big, 65536}));
+    head_texts_fini(&t);
+    mem_free(big);
+}
+
+/* -- threads -- */
+
+struct reader {
+    struct os_mutex *lock; /* guards `next` */
+    struct head_infos_snap *next;
+    atomic_bool stop;
+    unsigned looked;
+};
+
+static void look_for_ever(void *arg)
+{
+    struct reader *r = arg;
+
+    while (!atomic_load(&r->stop) || r->looked == 0) {
+        struct head_infos_place at = {0};
+        struct head_infos_snap *s;
+        const struct uuid *boot;
+        struct proc_info info;
+
+        os_mutex_lock(r->lock);
+        s = head_infos_snap_ref(r->next);
+        os_mutex_unlock(r->lock);
+        for (; head_infos_peek(s, &at, &boot, &info); at.i++) {
+            uint32_t pid;
+
+            assert_true(info.command_line.n >= sizeof pid);
+            memcpy(&pid, info.command_line.p, sizeof pid); /* each begins with its pid */
+            assert_int_equal(pid, info.id.pid);
+        }
+        head_infos_snap_unref(s);
+        r->looked++;
+    }
+}
+
+static void readers_beside_the_owner_see_whole_texts(void **state)
+{
+    struct reader r = {.next = NULL};
+    struct os_thread *thread;
+    struct head_infos *t;
+
+    (void)state;
+    assert_ok(os_mutex_create(&r.lock));
+    assert_ok(head_infos_create(&t, 200));
+    assert_ok(head_infos_snapshot(t, &r.next));
+    assert_ok(os_thread_start(&thread, "reader", look_for_ever, &r));
+    for (uint32_t i = 0; i < 4000; i++) {
+        struct proc_info info = {.id = {i % 300, 1}, .have = INFO_COMMAND_LINE_KNOWN};
+        struct head_infos_snap *s;
+        char line[64] = {0};
+
+        memcpy(line, &info.id.pid, sizeof info.id.pid);
+        memcpy(line + 8, &i, sizeof i);
+        info.command_line = (struct str){line, 12 + i % 50};
+        assert_ok(head_infos_merge(t, &(struct uuid){{1}}, &info, (int64_t)i));
+        assert_ok(head_infos_snapshot(t, &s));
+        os_mutex_lock(r.lock);
+        head_infos_snap_unref(r.next);
+        r.next = s;
+        os_mutex_unlock(r.lock);
+    }
+    atomic_store(&r.stop, true);
+    os_thread_join(thread);
+    assert_true(r.looked > 0);
+    head_infos_snap_unref(r.next);
+    head_infos_destroy(t);
+    os_mutex_destroy(r.lock);
+}
+
+static int fill_text(void **state)
+{
+    (void)state;
+    seed = 42;
+    for (size_t i = 0; i < sizeof long_text; i++) {
+        long_text[i] = (char)below(256);
+    }
+    return 0;
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_remembered_is_what_a_plain_list_has),
+        cmocka_unit_test(of_those_as_old_as_the_limit_only_so_many_go),
+        cmocka_unit_test(text_of_no_use_does_not_pile_up),
+        cmocka_unit_test(a_change_survives_every_allocation_failing),
+        cmocka_unit_test(every_text_comes_back_and_has_one_number),
+        cmocka_unit_test(text_longer_than_a_block_has_its_own),
+        cmocka_unit_test(readers_beside_the_owner_see_whole_texts),
+    };
+
+    return cmocka_run_group_tests(tests, fill_text, NULL);
+}
