@@ -147,8 +147,12 @@ static struct rpc_client *dial(const struct rpc_server *s, struct net_tls *tls)
     char address[32];
     struct net_client_conf conf = dial_conf(address, rpc_server_port(s), tls);
     struct rpc_client *c = NULL;
+    struct errmsg why = {""};
 
     assert_ok(rpc_client_open(&c, &conf, "test/1", NULL));
+    if (rpc_client_wait(c, LONG_NS, &why) != ERR_OK) {
+        fail_msg("%s", why.text);
+    }
     return c;
 }
 
@@ -235,9 +239,8 @@ static void an_answer_may_come_later_from_another_thread(void **state)
     (void)state;
     buf_init(&reply, 100);
     atomic_store(&kept, NULL);
-    assert_err(
-        rpc_client_call(c, RPC_QUERY_EVENTS, FRAME_RAW, "x", 1, 200 * CLK_MS, &reply, &result),
-        ERR_TIMEOUT);
+    assert_err(rpc_client_call(c, RPC_QUERY_EVENTS, FRAME_RAW, "x", 1, CLK_S, &reply, &result),
+               ERR_TIMEOUT);
     while ((late = atomic_load(&kept)) == NULL) {
         os_sleep_ns(CLK_MS);
     }
@@ -260,7 +263,7 @@ static void a_call_outlives_its_server(void **state)
     (void)state;
     buf_init(&reply, 100);
     atomic_store(&kept, NULL);
-    assert_err(rpc_client_call(c, RPC_QUERY_EVENTS, FRAME_RAW, "x", 1, 200 * CLK_MS, &reply, NULL),
+    assert_err(rpc_client_call(c, RPC_QUERY_EVENTS, FRAME_RAW, "x", 1, CLK_S, &reply, NULL),
                ERR_TIMEOUT);
     while ((late = atomic_load(&kept)) == NULL) {
         os_sleep_ns(CLK_MS);
@@ -300,7 +303,7 @@ static void work_ends_with_its_callers_patience(void **state)
 
     (void)state;
     buf_init(&reply, 100);
-    assert_true(rpc_client_call(c, RPC_QUERY_COVERAGE, FRAME_RAW, "x", 1, 50 * CLK_MS, &reply,
+    assert_true(rpc_client_call(c, RPC_QUERY_COVERAGE, FRAME_RAW, "x", 1, 200 * CLK_MS, &reply,
                                 &result) != ERR_OK);
     assert_refused(c, RPC_QUERY_HOSTS, RPC_NOT_FOUND); /* the only worker is free again */
     buf_fini(&reply);
