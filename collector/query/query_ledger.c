@@ -218,6 +218,13 @@ static bool read_rows(struct query_ledger *l, const struct batch *b, int64_t fir
 
 /* -- numbers -- */
 
+/* Neither shares a number with the other nor touches it. */
+static bool are_apart(const struct qledger_range *a, const struct qledger_range *b)
+{
+    return a->stream != b->stream || (a->first > b->last && a->first - b->last > 1) ||
+           (b->first > a->last && b->first - a->last > 1);
+}
+
 static void numbers_seen(struct query_ledger *l, struct qledger_range seen)
 {
     size_t i = 0;
@@ -225,7 +232,7 @@ static void numbers_seen(struct query_ledger *l, struct qledger_range seen)
     while (i < l->n_ranges) {
         struct qledger_range *r = &l->ranges[i];
 
-        if (r->stream != seen.stream || r->last + 1 < seen.first || seen.last + 1 < r->first) {
+        if (are_apart(r, &seen)) {
             i++;
             continue;
         }
