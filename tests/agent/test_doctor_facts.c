@@ -118,7 +118,7 @@ static void each_thing_that_differs_is_told(void **state)
         "fact.order warning 3 of 1000",
         "fact.children warning of 100 children that lived for a moment 100 starts were told, 99",
         "fact.totals warning a child's end told 12000 cycles, its handle 12345",
-        "fact.handles warning 1 handles",
+        "fact.handles warning 1 handle of another process was held",
         "fact.interval warning CPU samples of this machine: each 1000 us before, each 122 us after",
         "fact.names warning",
     };
