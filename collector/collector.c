@@ -13,8 +13,9 @@
  * before it can be stored and seen, and the enroll listener and http last; the trust is opened
  * before the first listener, since they ask it, and follows its book once all listen. Figures of
  * listeners are told from then on (`running`).
- * Stop: following, http, the query listener, which both ask the other listeners, those, the
- * publisher, the session (which waits for the batches under way), the store, and then the rest.
+ * Stop: following, http, the query listener, which both ask the other listeners, those, the feed's
+ * thread, the session (which waits for the batches under way), the store, the publisher, and then
+ * the rest.
  * collector_store.c opens the store, collector_listen.c the listeners; collector_tell.c is what the
  * others ask of the whole.
  * Locks: none here. Each stage's own; no stage calls another while it holds one. */
@@ -284,17 +285,20 @@ void collector_stop(struct collector *c)
         return;
     }
     trust_unfollow(c->trust);
+    stopped(&since_ns, "trust");
     http_stop(c->http);
     stopped(&since_ns, "http");
     collector_feed_stop_polls(&c->feed);
     rpc_server_stop(c->query);
     stopped(&since_ns, "query");
     rpc_server_stop(c->enroll);
+    stopped(&since_ns, "enroll");
     rpc_server_stop(c->ingest);
     stopped(&since_ns, "ingest");
     collector_feed_stop(&c->feed);
     stopped(&since_ns, "feed");
     session_destroy(c->session);
+    stopped(&since_ns, "session");
     store_close(c->store);
     stopped(&since_ns, "store");
     serve_destroy(c->serve);

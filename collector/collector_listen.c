@@ -10,6 +10,10 @@
  * files happen under none. One that is put off while it holds one has a tenth of the processor's
  * time still, so it comes free within some ten milliseconds.
  *
+ * They write, too: a poll that acknowledges syncs its subscription's small file, under the roster's
+ * lock, and whoever closes the last view of a dropped segment removes its file. Nobody on the way
+ * of a batch takes that lock; the feed's thread does when old messages go, and waits so long.
+ *
  * All others stay as they are. Sealing makes the room that batches need: when it lags the head
  * fills and agents wait, and nobody may be put forward again. It writes files, too, as the
  * feed does, and whoever is put off with the file system's journal in hand holds up the log's next

@@ -29,9 +29,10 @@ NODISCARD enum err os_thread_start(struct os_thread **out, const char *name, voi
 void os_thread_join(struct os_thread *t); /* waits, releases; NULL is allowed */
 /* Releases what nobody will join; the last the thread itself does. */
 void os_thread_leave(struct os_thread *t);
-/* The calling thread, and those it starts, work with what the others of the program leave of the
- * processor, from now on and for good: going back would take a right that services do not have.
- * It is never without a share, so that a lock it holds comes free soon. Twice is once.
+/* The calling thread, on Linux also those it starts, works with what the others of the program
+ * leave of the processor, from now on and for good: going back would take a right that services do
+ * not have. Linux never leaves it without a share, so that a lock it holds comes free soon; Windows
+ * lets it wait for seconds while others keep all processors busy. Twice is once.
  * Errors: ERR_ACCESS (the system refuses; the thread works on as it can) */
 NODISCARD enum err os_thread_background(void);
 bool os_thread_is_background(void); /* the calling one, as the system says */

@@ -179,8 +179,9 @@ void os_thread_leave(struct os_thread *t)
     mem_free(t);
 }
 
-/* Lower ones run only while no other is ready, but for the turn that the system gives everyone who
- * waited for some seconds: so only one step down. */
+/* A lower one runs only while no higher one is ready, but for the turn that the system gives
+ * everyone who waited for some seconds. One step down already does that among the program's own
+ * threads; further ones would put it behind other programs, too. */
 enum err os_thread_background(void)
 {
     return SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL) ? ERR_OK

@@ -2,8 +2,9 @@
  * deadline, method and role, undoes the payload's encoding and runs the handler, which answers when
  * it likes. Whatever cannot be served is answered at once with a status, on the thread that saw it.
  *
- * `lock` guards the queue, `stopping` and `refs`; it is held across no call to anybody. The
- * server's memory lives until its owner has stopped it and the last call was answered. */
+ * `lock` guards the queue, `stopping` and `refs`, and the workers' deadlines are set under it: a
+ * call that is taken while the server stops cannot miss that. It is held across no call to anybody.
+ * The server's memory lives until its owner has stopped it and the last call was answered. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>

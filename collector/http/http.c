@@ -105,7 +105,17 @@ static bool begin_build(struct http *h)
     return !stop;
 }
 
-/* What cannot be asked is left out: the collector's own figures say why. */
+static bool is_stopping(struct http *h)
+{
+    bool stop;
+
+    os_mutex_lock(h->lock);
+    stop = h->stop;
+    os_mutex_unlock(h->lock);
+    return stop;
+}
+
+/* What cannot be asked is left out: the collector's own figures say why. ERR_CLOSED: we stop. */
 static enum err build(struct http *h)
 {
     int64_t begin_ns = os_mono_ns();
@@ -117,6 +127,9 @@ static enum err build(struct http *h)
     h->conf.figures(h->conf.ctx, h->figures);
     om_figures(&h->text, h->figures);
     e = fleet_write(&h->text, &h->conf.fleet, os_utc_ns(), &h->deadline, &why);
+    if (e == ERR_TIMEOUT && is_stopping(h)) {
+        return ERR_CLOSED; /* nobody has been slow */
+    }
     if (e) {
         log_line(LOG_WARN, "http", "fleet_failed", "reason=%s",
                  log_str(quoted, sizeof quoted, why.text[0] ? why.text : err_text(e)));

@@ -1,5 +1,6 @@
 #include "tests/support/t.h"
 
+#include "collector/query/query_ledger.h"
 #include "common/ledger.h"
 #include "tests/collector/ask.h"
 
@@ -463,6 +464,34 @@ static void every_answer_ends_with_the_figure(void **state)
     assert_int_equal(a.data.n_notes, 0);
 }
 
+/* -- numbers -- */
+
+static void ranges_of_numbers_are_joined_up_to_the_highest_number(void **state)
+{
+    static const struct rest_stream streams[] = {
+        {7, UINT64_MAX - 9, UINT64_MAX - 5, 10, 20}, {7, UINT64_MAX - 4, UINT64_MAX, 30, 40},
+        {7, UINT64_MAX, UINT64_MAX, 40, 40},         {7, UINT64_MAX - 12, UINT64_MAX - 11, 1, 2},
+        {8, UINT64_MAX, UINT64_MAX, 50, 50},
+    };
+    const struct rest_account account = {
+        .last_ns = 50, .n_streams = COUNT_OF(streams), .streams = streams};
+    static struct query_ledger all;
+
+    (void)state;
+    query_ledger_init(&all, 0, INT64_MAX);
+    query_ledger_account(&all, &account);
+    assert_int_equal(all.n_ranges, 3);
+    for (size_t i = 0; i < all.n_ranges; i++) {
+        const struct qledger_range *r = &all.ranges[i];
+
+        if (r->stream == 7 && r->last == UINT64_MAX) {
+            assert_true(r->first == UINT64_MAX - 9);
+            assert_int_equal(r->first_ns, 10);
+            assert_int_equal(r->last_ns, 40);
+        }
+    }
+}
+
 static int open_lab(void **state)
 {
     (void)state;
@@ -501,6 +530,7 @@ int main(void)
         TEST(it_comes_in_pages_and_the_figure_with_the_first),
         TEST(a_window_as_wide_as_numbers_go_has_hardly_anything),
         TEST(every_answer_ends_with_the_figure),
+        cmocka_unit_test(ranges_of_numbers_are_joined_up_to_the_highest_number),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL) ||

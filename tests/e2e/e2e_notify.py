@@ -133,7 +133,8 @@ def collector(fleet):
 
     manager = Manager(fleet.path("collector.notify"), look)
     process = with_env(manager.env(), fleet.start_collector)
-    check("who answers questions stands back, and nobody on the way of a batch", standing_back(process), ["http", "query"])
+    fleet.wait_for("who answers questions to stand back", lambda: {"http", "query"} <= set(standing_back(process)))
+    check("nobody on the way of a batch does", standing_back(process), ["http", "query"])
     parts = ("store", "feed", "polls", "http", "trust", "events")  # events: the listener's own thread
     watched(fleet, manager, process, *parts)
     ensure("at READY=1 every port answers", manager.seen and all(manager.seen.values()), manager.seen)
