@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/plural.h"
+
 #define MARK_NS       CLK_S
 #define FASTEST_TABLE (100 * CLK_MS)
 #define SLOW_TABLE    (500 * CLK_MS)
@@ -225,7 +227,8 @@ static void cause_text(char *text, size_t n, const struct level_step *step)
 
     switch (step->cause) {
     case LEVEL_CAUSE_LOSS:
-        (void)snprintf(text, n, "%lld events or buffers were lost", value);
+        (void)snprintf(text, n, "%lld %s lost", value,
+                       plural((uint64_t)value, "event or buffer was", "events or buffers were"));
         break;
     case LEVEL_CAUSE_CPU:
         (void)snprintf(text, n,

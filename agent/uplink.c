@@ -179,21 +179,22 @@ static enum err open_clients(struct uplink *u, const struct uplink_conf *conf, s
                                   .receive_max = REPLY_MAX,
                                   .reconnect_min_ns = 500 * CLK_MS,
                                   .reconnect_max_ns = UPLINK_RECONNECT_MAX_NS};
-    struct errmsg cause;
     enum err e;
 
     for (size_t i = 0; i < conf->n_addresses; i++) {
+        struct errmsg cause = {""};
+
         u->addresses[i] = mem_strdup(conf->addresses[i]);
         if (!u->addresses[i]) {
             return errmsg_set(why, ERR_NOMEM, "out of memory");
         }
         net.address = u->addresses[i];
-        e = rpc_client_open(&u->clients[i], &net, "procfleet-agent " PROCFLEET_VERSION, why);
+        e = rpc_client_open(&u->clients[i], &net, "procfleet-agent " PROCFLEET_VERSION, &cause);
         if (e) {
             mem_free(u->addresses[i]);
             u->addresses[i] = NULL;
-            cause = why ? *why : (struct errmsg){""};
-            return errmsg_set(why, e, "collector.addresses: %s", cause.text);
+            return errmsg_set(why, e, "collector.addresses: %s",
+                              cause.text[0] ? cause.text : err_text(e));
         }
         u->n_clients = i + 1;
         rpc_client_watch(u->clients[i], uplink_woken, u);

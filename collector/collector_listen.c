@@ -53,7 +53,8 @@ static enum err about(const char *key, enum err e, struct errmsg *why)
 {
     struct errmsg cause = *why;
 
-    return errmsg_set(why, e == ERR_INVALID ? ERR_USAGE : e, "%s: %s", key, cause.text);
+    return errmsg_set(why, e == ERR_INVALID ? ERR_USAGE : e, "%s: %s", key,
+                      cause.text[0] ? cause.text : err_text(e));
 }
 
 enum err collector_listen_events(struct collector *c, struct errmsg *why)

@@ -588,8 +588,7 @@ enum err conf_load_file(struct conf *c, const char *path, struct errmsg *why)
     enum err e = os_read_file(&text, &n, path, CONF_FILE_MAX);
 
     if (e) {
-        return errmsg_set(why, e, "cannot read configuration %s: %s", path,
-                          e == ERR_INVALID ? "it is a directory" : err_text(e));
+        return errmsg_set(why, e, "cannot read configuration %s: %s", path, os_read_text(e));
     }
     e = conf_load_text(c, (const char *)text, n, path, why);
     mem_free(text);

@@ -67,7 +67,7 @@ enum err net_crl_load(struct net_crl **out, const char *path, const struct mbedt
     enum err e = os_read_file(&pem, &n, path, FILE_MAX);
 
     if (e) {
-        return errmsg_set(why, e, "cannot read the revocation list %s: %s", path, err_text(e));
+        return errmsg_set(why, e, "cannot read the revocation list %s: %s", path, os_read_text(e));
     }
     c = mem_zalloc(sizeof *c);
     if (!c) {

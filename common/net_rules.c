@@ -72,9 +72,7 @@ static enum err read_file(uint8_t **p, size_t *n, const char *path, struct errms
 {
     enum err e = os_read_file(p, n, path, PEM_FILE_MAX);
 
-    return e ? errmsg_set(why, e, "cannot read %s: %s", path,
-                          e == ERR_INVALID ? "it is a directory" : err_text(e))
-             : ERR_OK;
+    return e ? errmsg_set(why, e, "cannot read %s: %s", path, os_read_text(e)) : ERR_OK;
 }
 
 static enum err load_cert(mbedtls_x509_crt *crt, const char *path, struct errmsg *why)

@@ -89,8 +89,14 @@ NODISCARD enum err os_stop_install(void (*on_stop)(void *),
 
 /* -- files. Durable code writes through fio.h; this is for configuration, keys and directories --
  */
-NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path,
-                                size_t max_bytes); /* NUL follows; mem_free */
+/* A NUL follows; mem_free. ERR_INVALID: it is a directory; ERR_FULL: it is larger. A name that no
+ * file can have is ERR_NOTFOUND. */
+NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes);
+/* Why os_read_file failed, for a sentence. */
+static inline const char *os_read_text(enum err e)
+{
+    return e == ERR_INVALID ? "it is a directory" : err_text(e);
+}
 /* Written to a temporary neighbour, synced and renamed. `private_file`: only the owner may read it
  * (0600; on Windows also the system and administrators, see os_acl_win32.h). */
 NODISCARD enum err os_write_file(const char *path, const void *p, size_t n, bool private_file);

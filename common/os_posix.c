@@ -527,11 +527,13 @@ enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0) {
-        return err_from_errno();
+        e = err_from_errno();
+        return e == ERR_INVALID ? ERR_NOTFOUND : e; /* the name is too long */
     }
-    if (fstat(fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+    e = fstat(fd, &st) != 0 ? ERR_IO : S_ISDIR(st.st_mode) ? ERR_INVALID : ERR_OK;
+    if (e) {
         close(fd);
-        return ERR_INVALID;
+        return e;
     }
     room = st.st_size > 0 && (uint64_t)st.st_size < max_bytes ? (size_t)st.st_size : max_bytes;
     data = mem_alloc(room + 1);

@@ -475,6 +475,24 @@ static enum err open_wide(HANDLE *out, const char *path, DWORD access, DWORD sha
     return *out == INVALID_HANDLE_VALUE ? last_error() : ERR_OK;
 }
 
+static bool is_directory(const WCHAR *path)
+{
+    DWORD attributes = GetFileAttributesW(path);
+
+    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY);
+}
+
+/* Why a file cannot be read. The system calls a directory a matter of rights. */
+static enum err unreadable(const char *path, enum err e)
+{
+    WCHAR w[PATH_UNITS];
+
+    if (e == ERR_ACCESS && wide(w, PATH_UNITS, path) && is_directory(w)) {
+        return ERR_INVALID;
+    }
+    return e == ERR_INVALID ? ERR_NOTFOUND : e; /* no file can have such a name */
+}
+
 enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes)
 {
     LARGE_INTEGER size;
@@ -485,7 +503,7 @@ enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes
         open_wide(&h, path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_DELETE, OPEN_EXISTING);
 
     if (e) {
-        return e;
+        return unreadable(path, e);
     }
     if (!GetFileSizeEx(h, &size) || size.QuadPart > (LONGLONG)max_bytes ||
         size.QuadPart > INT32_MAX) {
@@ -573,13 +591,6 @@ enum err os_rename(const char *from, const char *to)
         return ERR_INVALID;
     }
     return MoveFileExW(wide_from, wide_to, MOVEFILE_REPLACE_EXISTING) ? ERR_OK : last_error();
-}
-
-static bool is_directory(const WCHAR *path)
-{
-    DWORD attributes = GetFileAttributesW(path);
-
-    return attributes != INVALID_FILE_ATTRIBUTES && (attributes & FILE_ATTRIBUTE_DIRECTORY);
 }
 
 enum err os_mkdirs(const char *path, bool private_dir)

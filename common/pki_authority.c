@@ -34,9 +34,7 @@ static enum err read_pem(uint8_t **pem, size_t *n, const char *path, const char 
                           "'procfleet-collector pki init --dir %s'",
                           dir, path, dir);
     }
-    return e ? errmsg_set(why, e, "cannot read %s: %s", path,
-                          e == ERR_INVALID ? "it is a directory" : err_text(e))
-             : ERR_OK;
+    return e ? errmsg_set(why, e, "cannot read %s: %s", path, os_read_text(e)) : ERR_OK;
 }
 
 static enum err parse_authority(struct pki_authority *a, const char *cert_path,

@@ -89,7 +89,7 @@ enum err pki_key_load(struct pki_key **out, const char *path, struct errmsg *why
     }
     e = os_read_file(&pem, &n, path, PKI_FILE_MAX);
     if (e) {
-        return errmsg_set(why, e, "cannot read the key %s: %s", path, err_text(e));
+        return errmsg_set(why, e, "cannot read the key %s: %s", path, os_read_text(e));
     }
     k = mem_zalloc(sizeof *k);
     if (!k) {

@@ -141,8 +141,8 @@ static void put_notes(struct jsonw *j, const struct walk *w, size_t n_files)
         const struct etl_census *c = walk_census(w, i);
 
         if (c->damaged) {
-            (void)snprintf(text, sizeof text, "%.80s: %llu damaged buffers", os_path_base(c->path),
-                           (unsigned long long)c->damaged);
+            (void)snprintf(text, sizeof text, "%.80s: %llu damaged %s", os_path_base(c->path),
+                           (unsigned long long)c->damaged, plural(c->damaged, "buffer", "buffers"));
             jsonw_text(j, NULL, str_make(text));
             n++;
         }

@@ -7,6 +7,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/paint.h"
+#include "common/plural.h"
 
 #define PLOT_TEXT  (256u << 10) /* bytes of one plot */
 #define GRAPH      6u           /* rows of one */
@@ -252,8 +253,8 @@ enum err history_plot_print(const struct history_plot *h, FILE *to, unsigned col
                 HISTORY_PLOT_PROCESSES);
     }
     if (h->n_more_rows) {
-        fprintf(to, "%zu newer rows are not in the plots: --step or --since make them fewer\n",
-                h->n_more_rows);
+        fprintf(to, "%zu newer %s not in the plots: --step or --since make rows fewer\n",
+                h->n_more_rows, plural(h->n_more_rows, "row is", "rows are"));
     }
     return e;
 }

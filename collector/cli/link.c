@@ -51,8 +51,7 @@ const char *link_remedy(enum err e, const char *why)
         {false, "role or scope",
          "; queries need a certificate of role query, tail one of role subscribe without a scope: "
          "give it with --cert and --key. Or it is another listener's port: queries go to 7421, "
-         "tail "
-         "to 7422"},
+         "tail to 7422"},
         {false, "unknown authority",
          "; --ca, --cert and --key take files of the collector's authority"},
         {false, "does not know the authority",
@@ -66,7 +65,6 @@ const char *link_remedy(enum err e, const char *why)
         return "; see that the collector runs there, that the port is right (queries 7421, tail "
                "7422), and that no firewall is between";
     }
-
     for (size_t i = 0; e == ERR_TRUST && i < sizeof table / sizeof *table; i++) {
         if (table[i].server == server && strstr(why, table[i].words)) {
             return table[i].remedy;
@@ -161,6 +159,15 @@ static const char *answer_remedy(enum rpc_code code)
                                      : "";
 }
 
+/* A collector that has let us in is there, whatever it takes for the answer. */
+static const char *call_remedy(const struct link *l, enum err e, const char *problem)
+{
+    return e == ERR_TIMEOUT && rpc_client_connected(l->client)
+               ? "; it is connected, but has not answered in time: ask for less, or take a longer "
+                 "--timeout"
+               : link_remedy(e, problem);
+}
+
 /* Why a call failed; a refusal carries the collector's own sentence. */
 static enum err call_problem(const struct link *l, enum err e, const struct rpc_result *r,
                              struct errmsg *why)
@@ -173,7 +180,7 @@ static enum err call_problem(const struct link *l, enum err e, const struct rpc_
     }
     rpc_client_problem(l->client, &problem);
     return errmsg_set(why, e, "collector %s: %s%s%s%s", l->cli->settings.collector, err_text(e),
-                      problem.text[0] ? ": " : "", problem.text, link_remedy(e, problem.text));
+                      problem.text[0] ? ": " : "", problem.text, call_remedy(l, e, problem.text));
 }
 
 /* -- calls: all go through link_call -- */

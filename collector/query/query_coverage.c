@@ -80,14 +80,16 @@ static const struct qledger_count *left_out(const struct query_ledger *l)
     return NULL;
 }
 
-/* All rows, or only the one most was lost by. */
+/* All rows, or only the one most was lost by. Ticks that were left out are named where nothing else
+ * was lost: whoever shows one row only takes the largest count. */
 static enum err add_stages(struct query *q, const struct query_span *s, struct wire_coverage *c,
                            const struct query_ledger *l)
 {
     const struct qledger_count *loss = query_ledger_loss(l);
-    const struct qledger_count *worst = loss ? loss : left_out(l);
-    size_t n = q->ask->stages ? l->n_counts : worst != NULL;
     const struct query_unread *unread = q->covers[s - q->spans].unread;
+    const struct qledger_count *worst =
+        loss || l->missing_batches > 0 || unread ? loss : left_out(l);
+    size_t n = q->ask->stages ? l->n_counts : worst != NULL;
     struct wire_stage *all = arena_array(&q->out->memory, n + 2 + OWN_ROWS, sizeof *all);
     enum err e = all ? ERR_OK : ERR_FULL;
 

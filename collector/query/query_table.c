@@ -163,29 +163,16 @@ static bool is_asked_for(const struct query_table *t, const struct look *k)
     return bsearch(&key, t->only, t->n_only, sizeof key, query_key_order) != NULL;
 }
 
-static bool is_shown(const struct query_table *t, const struct query_inst *inst)
+static bool is_shown(const struct query_table *t, const struct query_inst *inst,
+                     const struct proc_info *info)
 {
     if (inst->boot == BOOT_FOLDED) {
-        return query_wants_folded(t->q, inst->info->name);
+        return query_wants_folded(t->q, info->name);
     }
     if (t->all) {
         return inst->id.pid != 0 || t->q->ask->idle;
     }
-    return query_wants(t->q, inst->id, inst->info);
-}
-
-/* What the store knows; NULL with ERR_OK: nothing. */
-static enum err known_info(struct query_table *t, const struct look *k,
-                           const struct proc_info **out)
-{
-    struct proc_info info;
-
-    *out = NULL;
-    if (!store_info(t->q->env->view, t->host, &t->boots[k->boot], k->id, &info)) {
-        return ERR_OK;
-    }
-    *out = arena_dup(&t->memory, &info, sizeof info);
-    return *out ? ERR_OK : ERR_FULL;
+    return query_wants(t->q, inst->id, info);
 }
 
 /* What the row's tier says, where nobody else knows anything, as of folded ones. */
@@ -205,22 +192,43 @@ static const struct proc_info *told_info(struct query_table *t, const struct loo
     return info->name.p && info->user.p ? info : NULL;
 }
 
-static enum err info_find(struct query_table *t, struct query_inst *inst, const struct look *k)
+/* *is_known: *known is what the store knows; else inst->info is what a tier says, or NULL. */
+static enum err info_find(struct query_table *t, struct query_inst *inst, const struct look *k,
+                          struct proc_info *known, bool *is_known)
 {
-    enum err e = k->boot != BOOT_FOLDED ? known_info(t, k, &inst->info) : ERR_OK;
+    bool folded = k->boot == BOOT_FOLDED;
 
-    if (!e && !inst->info && (k->name.n || k->boot == BOOT_FOLDED)) {
+    *is_known = !folded && store_info(t->q->env->view, t->host, &t->boots[k->boot], k->id, known);
+    if (!*is_known && (k->name.n || folded)) {
         inst->info = told_info(t, k);
         return inst->info ? ERR_OK : ERR_FULL;
     }
-    return e;
+    return ERR_OK;
+}
+
+/* What only those have that are shown. known  NULL: inst->info stays as it is */
+static enum err inst_show(struct query_table *t, struct query_inst *inst,
+                          const struct proc_info *known)
+{
+    if (known) {
+        inst->info = arena_dup(&t->memory, known, sizeof *known);
+    }
+    inst->cells = arena_array(&t->memory, t->n_metrics, sizeof *inst->cells);
+    if (!inst->cells || (known && !inst->info)) {
+        return ERR_FULL;
+    }
+    for (unsigned i = 0; i < t->n_metrics; i++) {
+        inst->cells[i].base_ns = QUERY_NEVER;
+    }
+    return ERR_OK;
 }
 
 static enum err inst_make(struct query_table *t, struct query_inst **slot, const struct look *k)
 {
     struct query_inst *inst = arena_alloc(&t->memory, sizeof *inst);
-    bool asked_for = is_asked_for(t, k);
+    bool asked_for = is_asked_for(t, k), is_known = false;
     enum err e = inst ? ERR_OK : ERR_FULL;
+    struct proc_info known;
 
     if (e) {
         return e;
@@ -229,20 +237,17 @@ static enum err inst_make(struct query_table *t, struct query_inst **slot, const
     inst->boot = k->boot;
     inst->seen_ns = QUERY_NEVER;
     if (asked_for && (t->infos || k->boot == BOOT_FOLDED)) {
-        e = info_find(t, inst, k);
+        e = info_find(t, inst, k, &known, &is_known);
     }
     if (e) {
         return e;
     }
-    inst->hidden = !asked_for || !is_shown(t, inst);
-    if (!inst->hidden) {
-        inst->cells = arena_array(&t->memory, t->n_metrics, sizeof *inst->cells);
-        if (!inst->cells) {
-            return ERR_FULL;
-        }
-        for (unsigned i = 0; i < t->n_metrics; i++) {
-            inst->cells[i].base_ns = QUERY_NEVER;
-        }
+    inst->hidden = !asked_for || !is_shown(t, inst, is_known ? &known : inst->info);
+    if (!inst->hidden) { /* of hidden ones there may be very many: they have no more than this */
+        e = inst_show(t, inst, is_known ? &known : NULL);
+    }
+    if (e) {
+        return e;
     }
     *slot = inst;
     t->n_insts++;

@@ -253,7 +253,7 @@ static enum err fill_trees(struct top *t, struct winner *w, size_t n)
     for (size_t k = 0; !e && k < kin.n; k++) {
         struct winner *of = winner_find(w, n, &kin.kins[k].key);
 
-        if (of) {
+        if (of && !of->info) { /* some metrics at a time, it comes again */
             e = winner_info(t, of, kin.kins[k].info);
         }
         for (unsigned i = 0; of && i < t->table.n_metrics; i++) {

@@ -159,7 +159,8 @@ static bool is_of(const struct head_page *p, const struct uuid *boot)
     return memcmp(p->base.boot.b, boot->b, sizeof boot->b) == 0;
 }
 
-/* Two halves instead of a full page. */
+/* Two halves instead of a full page. The upper one counts from its own first, or all pages of a
+ * boot would count from whoever came first: on Windows the idle process, whose start is 0. */
 static enum err split_page(struct head_infos *t, size_t at, struct head_draft *d)
 {
     const struct head_page *p = t->pages[at];
@@ -167,8 +168,7 @@ static enum err split_page(struct head_infos *t, size_t at, struct head_draft *d
     enum err e = reserve_page(t);
 
     if (!e) {
-        head_draft_beside(d, p);
-        head_draft_copy(d, p, HEAD_PAGE / 2, HEAD_PAGE / 2);
+        head_draft_anew(d, p, HEAD_PAGE / 2, HEAD_PAGE / 2);
         e = head_draft_page(d, &upper);
     }
     if (e) {

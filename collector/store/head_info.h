@@ -2,7 +2,7 @@
  * whatever order they arrive. Readers hold immutable snapshots.
  * Bounds:  `max` instances; beyond, an eighth of them goes: those that ended, longest ago first,
  *          then those not heard of for longest. Counted. Some 40 bytes each, and their texts, which
- *          are kept once per host (head_text.h); a quarter more while texts change.
+ *          are kept once per host (head_text.h); a third more while texts change.
  * Threads: merge and snapshot by one owner; snapshots by any. */
 #ifndef PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
 #define PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H

@@ -181,8 +181,8 @@ static void get_about(struct head_known *out, struct head_text_block *const *blo
     out->info.user = head_text_at(blocks, out->user);
 }
 
-void head_page_known(const struct head_page *p, uint32_t i, struct head_text_block *const *blocks,
-                     struct head_known *out)
+/* What the record itself has: all but texts and what `about` says. */
+static void get_record(const struct head_page *p, uint32_t i, struct head_known *out)
 {
     const uint8_t *r = record_of(p, i);
     uint64_t start = p->base.start + get_signed(&r);
@@ -200,7 +200,13 @@ void head_page_known(const struct head_page *p, uint32_t i, struct head_text_blo
     info->parent_start = flags & HAS_PARENT_START ? start - get_signed(&r) : 0;
     info->exit_code = flags & HAS_EXIT_CODE ? (uint32_t)get(&r) : 0;
     out->line = flags & HAS_LINE ? (uint32_t)get(&r) : 0;
-    info->command_line = head_text_at(blocks, out->line);
+}
+
+void head_page_known(const struct head_page *p, uint32_t i, struct head_text_block *const *blocks,
+                     struct head_known *out)
+{
+    get_record(p, i, out);
+    out->info.command_line = head_text_at(blocks, out->line);
     get_about(out, blocks);
 }
 
@@ -327,6 +333,26 @@ static uint8_t *put_record(uint8_t *p, const struct head_page_base *base,
     return known->line ? put(p, known->line) : p;
 }
 
+static void put_known(struct head_draft *d, const struct head_known *known, int64_t seen_ns)
+{
+    d->seen_ns[d->n] = seen_ns;
+    d->pid[d->n] = known->info.id.pid;
+    d->bytes = (uint32_t)(put_record(d->records + d->bytes, &d->base, known) - d->records);
+    d->end[d->n++] = (uint16_t)d->bytes;
+}
+
+void head_draft_anew(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n)
+{
+    struct head_known known;
+
+    get_record(p, i, &known);
+    head_draft_init(d, &p->base.boot, &known.info);
+    for (uint32_t k = i; k < i + n; k++) {
+        get_record(p, k, &known);
+        put_known(d, &known, head_page_seen_ns(p)[k]);
+    }
+}
+
 enum err head_draft_add(struct head_draft *d, struct head_texts *texts, struct head_known *now,
                         const struct head_known *was, int64_t seen_ns)
 {
@@ -348,10 +374,7 @@ enum err head_draft_add(struct head_draft *d, struct head_texts *texts, struct h
     if (e) {
         return e;
     }
-    d->seen_ns[d->n] = seen_ns;
-    d->pid[d->n] = now->info.id.pid;
-    d->bytes = (uint32_t)(put_record(d->records + d->bytes, &d->base, now) - d->records);
-    d->end[d->n++] = (uint16_t)d->bytes;
+    put_known(d, now, seen_ns);
     return ERR_OK;
 }
 

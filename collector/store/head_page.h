@@ -83,6 +83,8 @@ void head_draft_beside(struct head_draft *d, const struct head_page *p);
 
 /* Behind what it has: n instances of the page that it is beside, from the i-th on. */
 void head_draft_copy(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n);
+/* Nothing but n instances of the page from the i-th on, at least 1, counted from the i-th. */
+void head_draft_anew(struct head_draft *d, const struct head_page *p, uint32_t i, uint32_t n);
 /* Behind what it has.
  * now  its `info` is to be added; its numbers are set
  * was  one of the same pool that may have the same texts, which saves looking for them; all zero:

@@ -287,6 +287,7 @@ static void a_step_is_told_in_a_sentence(void **state)
         const char *text;
     } table[] = {
         {{3, 2, LEVEL_CAUSE_LOSS, 12, 0}, "from L3 to L2: 12 events or buffers were lost"},
+        {{3, 2, LEVEL_CAUSE_LOSS, 1, 0}, "from L3 to L2: 1 event or buffer was lost"},
         {{2, 1, LEVEL_CAUSE_CPU, 31, 20},
          "from L2 to L1: own CPU time was 3.1 % of the machine, above budget.cpu (2.0 %)"},
         {{1, 0, LEVEL_CAUSE_MEMORY, 61 << 20, 50 << 20},

@@ -675,10 +675,13 @@ static void starting_survives_every_failing_allocation(void **state)
 {
     struct ingest *c = ingest_create(server_tls);
     struct link *l = link_new(c);
+    struct errmsg why = {""};
     long n = 0;
 
     (void)state;
-    for (mem_fail_after(n); uplink_start(&l->uplink, &l->conf, NULL); mem_fail_after(++n)) {
+    for (mem_fail_after(n); uplink_start(&l->uplink, &l->conf, &why); mem_fail_after(++n)) {
+        assert_string_not_equal(why.text, "collector.addresses: ");
+        why.text[0] = '\0';
         l->uplink = NULL;
         assert_true(n < 100);
     }

@@ -332,6 +332,98 @@ static void a_change_survives_every_allocation_failing(void **state)
     }
 }
 
+/* Pages are split on the way, which the test above is too small for. */
+static void an_instance_that_cannot_be_added_costs_no_other(void **state)
+{
+    enum { N = 90 }; /* i * 37 % N visits all */
+    long held = mem_live();
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    for (long n = 0; e; n++) {
+        struct head_infos *t = NULL;
+        struct head_infos_snap *s;
+        uint32_t done = 0;
+
+        mem_fail_after(n);
+        e = head_infos_create(&t, 1000);
+        while (!e && done < N) {
+            struct proc_info info = {.id = {done * 37 % N, 1},
+                                     .have = INFO_COMMAND_LINE_KNOWN,
+                                     .command_line = {long_text + done, 20 + done}};
+
+            e = head_infos_merge(t, &(struct uuid){{1}}, &info, 1);
+            done += !e;
+        }
+        mem_fail_after(-1);
+        if (t) {
+            assert_int_equal(head_infos_count(t), done);
+            assert_ok(head_infos_snapshot(t, &s));
+            for (uint32_t k = 0; k < done; k++) {
+                struct proc_id id = {k * 37 % N, 1};
+                struct proc_info found;
+
+                assert_true(head_infos_find(s, &(struct uuid){{1}}, id, &found));
+                assert_true(str_eq(found.command_line, (struct str){long_text + k, 20 + k}));
+            }
+            head_infos_snap_unref(s);
+        }
+        head_infos_destroy(t);
+        assert_int_equal(mem_live(), held);
+        assert_true(n < 10000);
+    }
+}
+
+/* -- pages -- */
+
+/* As Windows tells them: the idle process comes first and began at no time. */
+static void the_upper_half_of_a_page_counts_from_its_own_first(void **state)
+{
+    static const struct head_known nothing;
+    static struct head_draft d;
+    struct head_texts texts = {.seed = 1};
+    struct head_page *full, *upper;
+    uint32_t bytes;
+
+    (void)state;
+    for (uint32_t i = 0; i < HEAD_PAGE; i++) {
+        int64_t since_ns = i * INT64_C(1234567800);
+        struct head_known now = {.info = {.id = {4 * i, 0},
+                                          .have = INFO_COMMAND_LINE_KNOWN | INFO_PARENT,
+                                          .parent_pid = 4,
+                                          .name = str_make("some.exe"),
+                                          .command_line = str_make("some.exe /quiet")}};
+
+        if (i > 0) {
+            now.info.have |= INFO_CREATE_TIME;
+            now.info.id.start = UINT64_C(133000000000000000) + (uint64_t)since_ns / 100;
+            now.info.create_ns = INT64_C(1655526400000000000) + since_ns;
+        } else {
+            head_draft_init(&d, &(struct uuid){{1}}, &now.info);
+        }
+        assert_ok(head_draft_add(&d, &texts, &now, &nothing, 1000 + (int64_t)i));
+    }
+    bytes = d.bytes / 2;
+    assert_ok(head_draft_page(&d, &full));
+    head_draft_anew(&d, full, HEAD_PAGE / 2, HEAD_PAGE / 2);
+    assert_true(d.bytes + 10 * HEAD_PAGE / 2 < bytes); /* 10 bytes less, each */
+    assert_ok(head_draft_page(&d, &upper));
+    assert_int_equal(upper->n, HEAD_PAGE / 2);
+    for (uint32_t i = 0; i < upper->n; i++) {
+        uint32_t was = HEAD_PAGE / 2 + i;
+        struct proc_info a, b;
+
+        head_page_get(full, was, texts.blocks, &a);
+        head_page_get(upper, i, texts.blocks, &b);
+        assert_true(head_info_same(&a, &b));
+        assert_int_equal(b.id.pid, 4 * was);
+        assert_true(head_page_seen_ns(upper)[i] == 1000 + (int64_t)was);
+    }
+    head_page_unref(full);
+    head_page_unref(upper);
+    head_texts_fini(&texts);
+}
+
 /* -- text -- */
 
 static void every_text_comes_back_and_has_one_number(void **state)
@@ -461,6 +553,8 @@ int main(void)
         cmocka_unit_test(of_those_as_old_as_the_limit_only_so_many_go),
         cmocka_unit_test(text_of_no_use_does_not_pile_up),
         cmocka_unit_test(a_change_survives_every_allocation_failing),
+        cmocka_unit_test(an_instance_that_cannot_be_added_costs_no_other),
+        cmocka_unit_test(the_upper_half_of_a_page_counts_from_its_own_first),
         cmocka_unit_test(every_text_comes_back_and_has_one_number),
         cmocka_unit_test(text_longer_than_a_block_has_its_own),
         cmocka_unit_test(readers_beside_the_owner_see_whole_texts),

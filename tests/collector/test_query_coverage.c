@@ -116,6 +116,21 @@ static void ticks_left_out_are_named_where_nothing_else_was_lost(void **state)
     assert_false(c->stages[0].loss);
 }
 
+static void ticks_left_out_do_not_hide_a_batch_that_is_missing(void **state)
+{
+    const struct wire_coverage *c;
+
+    (void)state;
+    begin(1, 900, 10);
+    lab_ledger(l, "table", "late", 5);
+    lab_put(l);
+    put(3, 920, 10);
+    c = ask(false);
+    assert_int_equal(c->missing_batches, 1);
+    assert_int_equal(c->n_stages, 1);
+    assert_int_equal(stage_of(c, "stream", "missing")->count, 1);
+}
+
 static void a_lost_buffer_makes_the_figure_an_upper_bound(void **state)
 {
     const struct wire_coverage *c;
@@ -518,6 +533,7 @@ int main(void)
         TEST(a_hole_in_the_numbers_is_a_loss_of_the_time_between),
         TEST(a_killed_agent_explains_the_time_until_it_is_back),
         TEST(ticks_left_out_are_named_where_nothing_else_was_lost),
+        TEST(ticks_left_out_do_not_hide_a_batch_that_is_missing),
         TEST(a_kill_does_not_hide_a_batch_that_a_later_one_overtook),
         TEST(a_kill_is_counted_by_the_ticks_that_follow),
         TEST(a_clock_that_was_set_does_not_change_what_a_kill_cost),

@@ -1,5 +1,6 @@
 #include "tests/support/t.h"
 
+#include "collector/query/query_table.h"
 #include "common/clk.h"
 #include "tests/collector/ask.h"
 
@@ -295,6 +296,44 @@ static void instances_of_one_pid_are_kept_apart(void **state)
     lab_close(l);
 }
 
+/* A long window of a host may have some hundred thousand of them. */
+static void of_who_is_hidden_nothing_is_kept(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query ask = {.name = str_make("web*")};
+    struct query_answer out = {.data = {.n_metrics = 1, .metrics = {M_CPU_TIME}}};
+    const struct query_span span = {.host = 0, .until_ns = LAB_NS(200)};
+    struct query_env env = {0};
+    struct query q = {.env = &env, .ask = &ask, .out = &out};
+    struct query_inst *shown, *hidden;
+    struct query_table t;
+    struct uuid boot;
+
+    (void)state;
+    lab_begin(l, 1, 7, 1);
+    ticks(l, 100, 2);
+    lab_cpu(l, 4, false, 0, 2, (int64_t[]){0, 10});
+    lab_cpu(l, 5, false, 0, 2, (int64_t[]){0, 20});
+    lab_name(l, 4, "webserver");
+    lab_name(l, 5, "database");
+    lab_put(l);
+    env.view = lab_view(l);
+    boot = store_view_host(env.view, 0)->boot;
+    query_table_init(&t, &q);
+    t.infos = true;
+    query_table_start(&t, &span, LAB_NS(0));
+    assert_ok(query_table_get(&t, &boot, (struct proc_id){4, 4}, &shown));
+    assert_ok(query_table_get(&t, &boot, (struct proc_id){5, 5}, &hidden));
+    assert_false(shown->hidden);
+    assert_non_null(shown->cells);
+    assert_true(str_eq(shown->info->name, str_make("webserver")));
+    assert_true(hidden->hidden);
+    assert_null(hidden->cells);
+    assert_null(hidden->info);
+    query_table_fini(&t);
+    lab_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +348,7 @@ int main(void)
         cmocka_unit_test(idle_is_hidden_unless_asked_for),
         cmocka_unit_test(names_filter_and_known_attributes_come_along),
         cmocka_unit_test(instances_of_one_pid_are_kept_apart),
+        cmocka_unit_test(of_who_is_hidden_nothing_is_kept),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL) ||

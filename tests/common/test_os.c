@@ -43,6 +43,23 @@ static void a_written_file_is_read_back_and_replaced(void **state)
     mem_free(path);
 }
 
+static void what_cannot_be_a_file_is_told_apart(void **state)
+{
+    char name[301];
+    char *path;
+    uint8_t *p;
+    size_t n;
+
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    path = os_path_join(*state, name);
+    assert_err(os_read_file(&p, &n, *state, 100), ERR_INVALID);
+    assert_err(os_read_file(&p, &n, path, 100), ERR_NOTFOUND);
+    assert_string_equal(os_read_text(ERR_INVALID), "it is a directory");
+    assert_string_equal(os_read_text(ERR_NOTFOUND), err_text(ERR_NOTFOUND));
+    mem_free(path);
+}
+
 static void names_of_any_script_are_opened_and_renamed(void **state)
 {
     char *path = os_path_join(*state, "K\xc3\xb6ln \xe6\x97\xa5\xe6\x9c\xac.log");
@@ -279,6 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_written_file_is_read_back_and_replaced, with_dir,
                                         without_dir),
+        cmocka_unit_test_setup_teardown(what_cannot_be_a_file_is_told_apart, with_dir, without_dir),
         cmocka_unit_test_setup_teardown(names_of_any_script_are_opened_and_renamed, with_dir,
                                         without_dir),
         cmocka_unit_test_setup_teardown(directories_are_made_and_listed, with_dir, without_dir),

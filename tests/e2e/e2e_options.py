@@ -364,6 +364,8 @@ def settings(room):
         (1, ["listen.query=192.0.2.77:80"], ["listen.query: cannot listen on 192.0.2.77:80", "no such address"]),
         (1, ["tls.crl=" + room + "/none"], ["revocation list", "not found; make", "tls.crl"]),
         (1, ["tls.ca=" + room], ["cannot read " + room + ": it is a directory"]),
+        (1, ["tls.ca=" + room + "/" + 300 * "x"], ["xxx: not found"]),
+        (1, ["tls.crl=" + room], ["revocation list " + room + ": it is a directory"]),
         (1, ["log.file=" + room + "/none/log"], ["log.file: cannot open", "its directory must be there"]),
     )
     for code, wrong_ones, texts in cases:
