@@ -52,9 +52,8 @@ void query_used_add(struct query *q, const struct query_span *s, const struct st
     for (unsigned i = 0; i < STORE_TIERS; i++) {
         to->windows[i] += used->windows[i];
     }
-    to->damaged += used->damaged;
     if (used->damaged) {
-        query_unread_add(q, s, used);
+        to->damaged += query_unread_add(q, s, used);
     }
     to->folded += used->folded;
     if (used->coarse_bucket_ns) {

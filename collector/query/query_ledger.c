@@ -324,6 +324,16 @@ static int64_t unread_between(const struct store_holes *unread, const struct qle
     return store_holes_within(unread, clk_add(before->last_ns, 1), after->first_ns);
 }
 
+/* Whether those that cannot be read are all that lies between them: a tick before, one after. */
+static bool is_filled(const struct query_ledger *l, const struct qledger_range *before,
+                      const struct qledger_range *after, int64_t unread_ns)
+{
+    int64_t period_ns = l->period_ns > 0 ? l->period_ns : CLK_S;
+    int64_t rest_ns = clk_sub(clk_sub(after->first_ns, before->last_ns), unread_ns);
+
+    return unread_ns > 0 && rest_ns / 5 <= period_ns / 2;
+}
+
 /* Between two batches that came: `missing` that did not, at most so many. */
 static void lose_batches(struct query_ledger *l, const struct qledger_range *before,
                          const struct qledger_range *after, uint64_t missing, int64_t unread_ns)
@@ -342,7 +352,8 @@ static void lose_batches(struct query_ledger *l, const struct qledger_range *bef
 }
 
 /* Between numbers that came. Gives how many of `gaps` are left. Numbers that something unreadable
- * lies between come last: those are hardly missing. */
+ * lies between come last: those are hardly missing, and not at all where there is no time left for
+ * them. */
 static uint64_t lose_between(struct query_ledger *l, uint64_t gaps,
                              const struct store_holes *unread)
 {
@@ -352,7 +363,8 @@ static uint64_t lose_between(struct query_ledger *l, uint64_t gaps,
             uint64_t missing = b->first - a->last - 1;
             int64_t unread_ns = unread_between(unread, a, b);
 
-            if (a->stream == b->stream && (unread_ns > 0) == doubtful) {
+            if (a->stream == b->stream && (unread_ns > 0) == doubtful &&
+                !is_filled(l, a, b, unread_ns)) {
                 missing = missing < gaps ? missing : gaps;
                 gaps -= missing;
                 lose_batches(l, a, b, missing, unread_ns);

@@ -7,18 +7,21 @@
 
 #define PPM 1000000u
 
-void query_unread_add(struct query *q, const struct query_span *s, const struct store_used *used)
+uint32_t query_unread_add(struct query *q, const struct query_span *s,
+                          const struct store_used *used)
 {
     struct query_cover *c = &q->covers[s - q->spans];
+    uint32_t add = used->damaged;
+    int64_t known_ns;
 
     if (!c->unread) {
         c->unread = arena_array(&q->out->memory, 1, sizeof *c->unread);
         if (!c->unread) { /* the answer says that there is some, not where */
-            return;
+            return add;
         }
         *c->unread = (struct query_unread){.values = 0};
     }
-    c->unread->values += used->damaged;
+    known_ns = store_holes_within(&c->unread->holes, s->since_ns, s->until_ns);
     for (size_t i = 0; i < used->holes.n; i++) {
         const struct store_hole *h = &used->holes.at[i];
 
@@ -28,6 +31,12 @@ void query_unread_add(struct query *q, const struct query_span *s, const struct 
                             h->last_ns < s->until_ns ? h->last_ns : s->until_ns - 1);
         }
     }
+    if (known_ns > 0 &&
+        store_holes_within(&c->unread->holes, s->since_ns, s->until_ns) == known_ns) {
+        add -= add < c->unread->values ? add : c->unread->values; /* all of it at known times */
+    }
+    c->unread->values += add;
+    return add;
 }
 
 bool query_unread_span(const struct query_unread *u, int64_t *first_ns, int64_t *last_ns)

@@ -11,8 +11,10 @@ struct query_unread {
     struct store_holes holes; /* inside the span */
 };
 
-/* A scan of the span could not read what `used` says. */
-void query_unread_add(struct query *q, const struct query_span *s, const struct store_used *used);
+/* A scan of the span could not read what `used` says. Gives how many values of that are not known
+ * yet: a question may read the same twice. */
+uint32_t query_unread_add(struct query *q, const struct query_span *s,
+                          const struct store_used *used);
 
 /* From the first to the last moment of it; false: none is inside the span. */
 bool query_unread_span(const struct query_unread *u, int64_t *first_ns, int64_t *last_ns);

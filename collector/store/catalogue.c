@@ -268,6 +268,23 @@ void catalogue_bad(struct catalogue *c, int64_t day_ns)
     os_mutex_unlock(c->lock);
 }
 
+bool catalogue_missing(struct catalogue *c, int64_t day_ns, uint64_t round)
+{
+    char *path = path_of(c, day_ns, "");
+    bool gone = path && !os_exists(path), same;
+    struct catalogue_day *d;
+
+    os_mutex_lock(c->lock);
+    same = round == c->round; /* nothing was unlinked meanwhile */
+    d = same && gone ? catalogue_day(c, day_ns) : NULL;
+    if (d) {
+        d->bad = true;
+    }
+    os_mutex_unlock(c->lock);
+    mem_free(path);
+    return same;
+}
+
 /* -- the writer's file -- */
 
 static void stop_writing(struct catalogue *c)
@@ -284,10 +301,14 @@ static void discard(struct catalogue *c, int64_t day_ns)
     if (c->writing && c->writing_ns == day_ns) {
         stop_writing(c);
     }
+    if (d) { /* from now on no find lists it */
+        os_mutex_lock(c->lock);
+        d->n_done = 0;
+        os_mutex_unlock(c->lock);
+    }
     close_idle(c);
     err_ignore(unlink_day(c, day_ns)); /* what cannot be unlinked cannot be opened either */
     if (d) {
-        d->n_done = 0;
         os_mutex_lock(c->lock);
         d->facts = (struct day_facts){0};
         d->bytes = 0;
@@ -547,6 +568,9 @@ enum err catalogue_drop_before(struct catalogue *c, int64_t day_ns, uint64_t *by
         if (c->writing && c->writing_ns == c->days[0].day_ns) {
             stop_writing(c);
         }
+        os_mutex_lock(c->lock);
+        c->days[0].dropped = true;
+        os_mutex_unlock(c->lock);
         close_idle(c);
         e = unlink_day(c, c->days[0].day_ns);
         if (e) {

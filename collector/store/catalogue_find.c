@@ -40,6 +40,7 @@ struct find {
     struct catalogue *c;
     const struct catalogue_ask *ask;
     struct arena memory, row;
+    uint64_t round; /* in which the days were listed */
     size_t n_days;
     struct asked_day *days;
     size_t day; /* being asked */
@@ -57,13 +58,14 @@ static bool days_meet(const struct catalogue_day *d, const struct catalogue_ask 
     int64_t last_ns = d->day_ns + CATALOGUE_DAY_NS;
 
     last_ns = d->facts.last_ns > last_ns ? d->facts.last_ns : last_ns;
-    return d->n_done && last_ns >= clk_sub(ask->since_ns, NEAR_NS) &&
+    return d->n_done && !d->dropped && last_ns >= clk_sub(ask->since_ns, NEAR_NS) &&
            d->facts.first_ns < clk_add(ask->until_ns, NEAR_NS);
 }
 
 static enum err list_days(struct find *f)
 {
     os_mutex_lock(f->c->lock);
+    f->round = f->c->round;
     f->days = mem_array(f->c->n_days + 1, sizeof *f->days);
     for (size_t i = 0; f->days && i < f->c->n_days; i++) {
         if (days_meet(&f->c->days[i], f->ask)) {
@@ -79,13 +81,13 @@ static bool same_boot(const struct uuid *a, const struct uuid *b)
     return memcmp(a->b, b->b, sizeof a->b) == 0;
 }
 
-/* Opens the day and looks for the host. */
+/* Opens the day and looks for the host. A day that was dropped meanwhile has none. */
 static enum err open_day(struct find *f, struct asked_day *d)
 {
     enum err e = catalogue_borrow(f->c, d->day_ns, &d->db, &d->round);
 
     if (e) {
-        return e;
+        return e == ERR_NOTFOUND && !catalogue_missing(f->c, d->day_ns, f->round) ? ERR_OK : e;
     }
     e = day_boots(d->db, &f->memory, f->ask->host, &d->host, &d->boots, &d->n_boots);
     for (size_t i = 0; !e && i < d->n_boots; i++) {
@@ -109,7 +111,8 @@ static void release(struct find *f, struct asked_day *d, enum err e)
 /* Whether it is the day that is at fault, not who asks. */
 static bool is_unreadable(enum err e)
 {
-    return e == ERR_CORRUPT || e == ERR_IO || e == ERR_VERSION || e == ERR_ACCESS;
+    return e == ERR_CORRUPT || e == ERR_IO || e == ERR_VERSION || e == ERR_ACCESS ||
+           e == ERR_BUSY || e == ERR_NOTFOUND;
 }
 
 /* Nothing more of the day is asked for, candidates from `keep` on are forgotten. */
@@ -215,8 +218,8 @@ static enum err add_row(struct find *f, size_t day, const struct found *x, struc
     *boot_last_ns = boot->last_ns > *boot_last_ns ? boot->last_ns : *boot_last_ns;
     e = day_get(d->db, &f->row, &(struct day_key){boot->id, {x->pid, x->start}}, &row);
     if (e) {
-        d->bad = is_unreadable(e) ? e : d->bad;
-        return e == ERR_NOTFOUND || is_unreadable(e) ? ERR_OK : e;
+        d->bad = is_unreadable(e) && e != ERR_NOTFOUND ? e : d->bad;
+        return is_unreadable(e) ? ERR_OK : e;
     }
     if (!*any) {
         *all = row;
@@ -283,7 +286,6 @@ static enum err run(struct find *f,
         size_t before = f->n;
 
         e = open_day(f, &f->days[f->day]);
-        e = e == ERR_NOTFOUND ? ERR_OK : e; /* dropped meanwhile */
         if (!e && f->days[f->day].db) {
             e = ask_day(f, &f->days[f->day]);
         }

@@ -96,6 +96,7 @@ struct catalogue_day {
     struct day_facts facts;
     uint64_t bytes;
     bool bad;       /* a find has seen damage: to be made anew */
+    bool dropped;   /* its file is being unlinked for good */
     uint64_t *done; /* segments that are in, sorted */
     size_t n_done, cap_done;
 };
@@ -127,6 +128,9 @@ NODISCARD enum err catalogue_borrow(struct catalogue *c, int64_t day_ns, struct 
 void catalogue_release(struct catalogue *c, int64_t day_ns, struct day_db *d, uint64_t round,
                        bool sound);
 void catalogue_bad(struct catalogue *c, int64_t day_ns); /* any thread */
+/* The file of a day that was listed in that round cannot be opened: whether it should be there. If
+ * it is gone, it is made anew. Any thread. */
+bool catalogue_missing(struct catalogue *c, int64_t day_ns, uint64_t round);
 /* Everything told by one segment, into the writer's day. */
 NODISCARD enum err catalogue_take(struct catalogue *c, const struct seg *s);
 /* The same of one host's window. */

@@ -162,8 +162,12 @@ enum err catalogue_carry(struct catalogue *c, int64_t day_ns)
         return ERR_OK;
     }
     e = catalogue_borrow(c, before_ns, &x.from, &round);
-    if (e == ERR_CORRUPT || e == ERR_NOTFOUND) { /* announcements will tell */
+    if (e == ERR_CORRUPT) {
         catalogue_bad(c, before_ns);
+    } else if (e == ERR_NOTFOUND) { /* one that only cannot be opened now is left as it is */
+        (void)catalogue_missing(c, before_ns, round);
+    }
+    if (e == ERR_CORRUPT || e == ERR_NOTFOUND) { /* announcements will tell */
         return ERR_OK;
     }
     if (e) {

@@ -186,12 +186,12 @@ static bool tiers_help(const struct store_cells_scan *s)
 static enum err list_sealed(struct store_cells_scan *s, size_t host)
 {
     int64_t range[2] = {s->lo_ns, s->ask->until_ns};
-    const struct store_covered *beside;
     struct store_window *list, *hours;
     struct store_covered covered;
     size_t n, n_hours;
     enum err e = store_windows_covered(&covered, &s->list, s->v, range[0], range[1]);
 
+    covered.pass = true;
     e = e ? e
           : store_windows_beside(&hours, &n_hours, &s->passed, &s->list, s->v, host, SEG_1H, range,
                                  &covered, s->ask->used);
@@ -199,9 +199,9 @@ static enum err list_sealed(struct store_cells_scan *s, size_t host)
         range[0] = hours[i].t0_ns < range[0] ? hours[i].t0_ns : range[0];
     }
     for (unsigned f = 0; f < FORM_1H && !e; f++) {
-        beside = f && !n_hours && !tiers_help(s) ? &covered : NULL;
+        covered.pass = !n_hours && !tiers_help(s);
         e = store_windows_beside(&list, &n, &s->passed, &s->list, s->v, host, forms[f].kind, range,
-                                 beside, s->ask->used);
+                                 f ? &covered : NULL, s->ask->used);
         e = e ? e : form_add(s, f, list, n);
         sort_choices(s);
     }

@@ -7,7 +7,7 @@
 #include "collector/store/store_impl.h"
 
 /* Whether the error is of what was to be read, so that the others can still be read; not of memory,
- * time or whoever reads. */
+ * time or whoever reads. ERR_BUSY is: on Windows another program may hold the file. */
 bool store_unread_is(enum err e);
 /* The same of a batch of the log: one that unpacks to more than any batch was never accepted. */
 bool store_unread_is_batch(enum err e);

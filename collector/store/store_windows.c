@@ -140,6 +140,20 @@ static bool is_covered(const struct store_covered *c, const struct seg_info *inf
     return true;
 }
 
+/* A segment cannot be opened. Nothing of it is missing when rows hold the same, or when it is from
+ * before the host's first batch. */
+static void left_out(const struct store_view *v, size_t host, struct store_used *used,
+                     const struct seg_info *info, enum err e)
+{
+    int64_t first_ns = v->hosts[host].first_ns;
+
+    if (info->t1_ns < first_ns) {
+        used = NULL;
+    }
+    store_unread(v, host, used, STORE_UNREAD_SEGMENT,
+                 used && first_ns > info->t0_ns ? first_ns : info->t0_ns, info->t1_ns, e);
+}
+
 enum err store_windows(struct store_window **list, size_t *n, struct arena *memory,
                        const struct store_view *v, size_t host, unsigned kind, int64_t since_ns,
                        int64_t until_ns, struct store_used *used)
@@ -172,13 +186,13 @@ enum err store_windows_beside(struct store_window **list, size_t *n, bool *passe
         if (!may_hold(info, f.since_ns, f.until_ns)) {
             continue;
         }
-        if (is_covered(covered, info)) {
+        if (is_covered(covered, info) && covered->pass) {
             *passed = true;
             continue;
         }
         e = manifest_seg(v->segments, i, &seg);
         if (store_unread_is(e)) {
-            store_unread(v, host, used, STORE_UNREAD_SEGMENT, info->t0_ns, info->t1_ns, e);
+            left_out(v, host, is_covered(covered, info) ? NULL : used, info, e);
             e = ERR_OK;
             continue;
         }

@@ -30,13 +30,15 @@ NODISCARD enum err store_windows(struct store_window **list, size_t *n, struct a
 struct store_covered {
     int64_t *windows;
     size_t n;
+    bool pass; /* tiers of them are not opened */
 };
 NODISCARD enum err store_windows_covered(struct store_covered *out, struct arena *memory,
                                          const struct store_view *v, int64_t since_ns,
                                          int64_t until_ns);
 
-/* As store_windows, without opening segments all of whose windows are covered; *passed is set when
- * there was one. */
+/* As store_windows, but segments all of whose windows are `covered` (may be NULL) need not be
+ * there: those to pass are not opened, and *passed is set when there was one; of those that cannot
+ * be opened nothing is missing. */
 NODISCARD enum err store_windows_beside(struct store_window **list, size_t *n, bool *passed,
                                         struct arena *memory, const struct store_view *v,
                                         size_t host, unsigned kind, const int64_t range_ns[2],

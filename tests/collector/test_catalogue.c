@@ -572,6 +572,31 @@ static void a_damaged_file_is_made_anew(void **state)
     buf_fini(&anew);
 }
 
+static void a_day_whose_file_is_gone_is_told_and_made_anew(void **state)
+{
+    const struct proc_info a = proc(1, T0, T0 + S, "a");
+    const struct proc_info b = proc(2, T0 + DAY, T0 + DAY + S, "b");
+    const struct uuid id = id_of(1);
+    const struct catalogue_ask ask = {.host = &id, .since_ns = 0, .until_ns = INT64_MAX};
+    static struct rows r;
+    char path[400];
+
+    (void)state;
+    put(1, 1, T0, &a, 1);
+    put(1, 1, T0 + DAY, &b, 1);
+    assert_int_equal(find(&ask)->n, 2);
+    catalogue_close(x.c); /* with the connections that were kept */
+    open_catalogue(true);
+    (void)snprintf(path, sizeof path, "%s/2024-10-04.db", x.cat_dir);
+    assert_ok(os_remove(path));
+    r.n = 0;
+    assert_err(catalogue_find(x.c, &ask, add_row, &r), ERR_NOTFOUND);
+    assert_int_equal(r.n, 1); /* the other day answers */
+    assert_string_equal(r.at[0].name, "b");
+    follow();
+    assert_int_equal(find(&ask)->n, 2);
+}
+
 static void old_days_go_whole(void **state)
 {
     struct proc_info p = proc(1, T0, T0 + S, "a");
@@ -721,6 +746,7 @@ int main(void)
         T(opened_again_it_imports_nothing_twice),
         T(it_can_be_done_a_step_at_a_time),
         T(a_damaged_file_is_made_anew),
+        T(a_day_whose_file_is_gone_is_told_and_made_anew),
         T(old_days_go_whole),
         T(what_compaction_made_of_imported_segments_is_in),
         T(readers_see_whole_segments_while_the_writer_writes),

@@ -16,6 +16,7 @@
 #define READS_MAX 400
 
 static struct rig rig;
+static int64_t step_ns; /* of what is asked */
 static struct fio_fault *fault;
 static struct {
     unsigned calls;
@@ -27,6 +28,7 @@ static int setup(void **state)
 {
     (void)state;
     memset(&told, 0, sizeof told);
+    step_ns = 0;
     rig_init(&rig);
     rig.conf.seal_poll_ns = 3600 * SECOND; /* nobody else reads */
     return 0;
@@ -62,7 +64,8 @@ static void reopen(void)
     rig_open(&rig);
 }
 
-static void fill(bool sealed)
+/* The first batches of the last host are left out. */
+static void fill_from(bool sealed, int first)
 {
     struct fleetgen *g[HOSTS];
 
@@ -74,7 +77,9 @@ static void fill(bool sealed)
         struct rig_batch b;
 
         rig_batch(&b, g[i % HOSTS], 10);
-        assert_ok(rig_put(&rig, &b));
+        if (i % HOSTS < HOSTS - 1 || i / HOSTS >= first) {
+            assert_ok(rig_put(&rig, &b));
+        }
         rig_batch_fini(&b);
     }
     for (int h = 0; h < HOSTS; h++) {
@@ -88,6 +93,11 @@ static void fill(bool sealed)
         }
     }
     reopen();
+}
+
+static void fill(bool sealed)
+{
+    fill_from(sealed, 0);
 }
 
 static uint64_t counted(void)
@@ -153,6 +163,7 @@ static void ask(struct said *s, enum query_kind kind, const char *host)
     const struct wire_query q = {.host = str_make(host),
                                  .since_ns = RIG_T0 - 10 * SECOND,
                                  .until_ns = RIG_T0 + 700 * SECOND,
+                                 .step_ns = step_ns,
                                  .exited = true,
                                  .kinds = UINT32_MAX};
     struct query_env env = {.now_ns = RIG_T0 + 600 * SECOND};
@@ -315,6 +326,21 @@ static void a_batch_that_cannot_be_read_costs_its_ticks_and_no_others(void **sta
     assert_int_equal(used.damaged, 0);
 }
 
+static void whatever_the_disk_says_a_batch_is_left_out(void **state)
+{
+    static const enum err errors[] = {ERR_IO, ERR_ACCESS, ERR_NOTFOUND,
+                                      ERR_BUSY}; /* Windows: another program holds it */
+    struct store_used used;
+
+    (void)state;
+    fill(false);
+    for (size_t i = 0; i < COUNT_OF(errors); i++) {
+        fio_fault_fail(fault, FIO_READ, 4, errors[i], false);
+        assert_int_equal(ticks_of(0, &used), 10 * (BATCHES - 1));
+        assert_int_equal(used.damaged, 1);
+    }
+}
+
 static void the_log_says_it_once_however_often_it_happens(void **state)
 {
     struct store_used used;
@@ -423,6 +449,56 @@ static void coverage_shows_when_the_disk_has_lost_what_came(void **state)
     assert_int_equal(shown, n);
 }
 
+/* Of each segment of a kind in turn nothing is left but its beginning: gives how many values the
+ * two answers are without. */
+static uint64_t left_out_without(const char *kind, enum query_kind asked, const char *host)
+{
+    uint64_t values = 0;
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct said s;
+        char path[700];
+        uint8_t *p;
+        size_t bytes;
+
+        rig_close(&rig);
+        assert_int_equal(find_file(path, "segments", kind, ".seg", i), 2);
+        assert_ok(os_read_file(&p, &bytes, path, 64u << 20));
+        break_file(path, p, bytes, 200, bytes);
+        reopen();
+        ask(&s, asked, host);
+        assert_ok(s.e);
+        assert_true(counted() > 0);
+        values += s.damaged;
+        break_file(path, p, bytes, 0, 0);
+        mem_free(p);
+    }
+    return values;
+}
+
+static void what_is_older_than_a_host_is_not_missing_of_it(void **state)
+{
+    (void)state;
+    fill_from(true, BATCHES / 2 + 2); /* its first is in the second window */
+    assert_int_equal(left_out_without("rest-", QUERY_COVERAGE, "gen-1"), 2);
+    assert_int_equal(left_out_without("rest-", QUERY_COVERAGE, "gen-2"), 1);
+}
+
+static void sums_are_not_missing_where_samples_are(void **state)
+{
+    (void)state;
+    fill(true);
+    step_ns = 10 * SECOND;
+    assert_int_equal(left_out_without("10s-", QUERY_HISTORY, "*"), 0);
+}
+
+static void what_is_missed_twice_is_counted_once(void **state)
+{
+    (void)state;
+    fill(true); /* events are read, then what coverage goes by: from the same segment */
+    assert_int_equal(left_out_without("rest-", QUERY_EVENTS, "gen-1"), 2);
+}
+
 /* -- the catalogue -- */
 
 /* Page after page: opening finds some, and makes the file anew; the others are for a question. */
@@ -499,8 +575,12 @@ int main(void)
         T(of_the_log_what_can_be_read_is_answered),
         T(of_segments_what_can_be_read_is_answered),
         T(a_batch_that_cannot_be_read_costs_its_ticks_and_no_others),
+        T(whatever_the_disk_says_a_batch_is_left_out),
         T(the_log_says_it_once_however_often_it_happens),
         T(coverage_shows_when_the_disk_has_lost_what_came),
+        T(what_is_older_than_a_host_is_not_missing_of_it),
+        T(sums_are_not_missing_where_samples_are),
+        T(what_is_missed_twice_is_counted_once),
         T(a_damaged_catalogue_is_told),
         cmocka_unit_test(holes_are_joined_and_bounded),
     };

@@ -166,6 +166,38 @@ static void assert_same(const struct query_ledger *a, const struct query_ledger 
     }
 }
 
+/* Three batches never came: 100, 101 and one outside the window. */
+static void what_came_and_cannot_be_read_is_not_missing(void **state)
+{
+    static const struct {
+        size_t first, last; /* unreadable */
+        uint64_t missing;
+    } rows[] = {{40, 40, 2}, {40, 42, 2}, {119, 119, 2}, {99, 99, 3 /* nobody knows */}};
+
+    (void)state;
+    for (size_t r = 0; r < COUNT_OF(rows); r++) {
+        struct store_holes unread = {0};
+        struct query_ledger l;
+
+        query_ledger_init(&l, RIG_T0, RIG_T0 + 1200 * S);
+        for (size_t i = 0; i < 120; i++) {
+            int64_t t0_ns, t1_ns;
+
+            if (!x.all[i]) {
+                continue;
+            }
+            store_span(x.all[i], 0, &t0_ns, &t1_ns);
+            if (i >= rows[r].first && i <= rows[r].last) {
+                store_holes_add(&unread, t0_ns, t1_ns);
+            } else {
+                query_ledger_batch(&l, x.all[i]);
+            }
+        }
+        query_ledger_end(&l, x.gaps, &unread);
+        assert_int_equal(l.missing_batches, rows[r].missing);
+    }
+}
+
 static void sums_of_windows_say_what_all_batches_say(void **state)
 {
     uint64_t rng = 88172645463325252u;
@@ -246,6 +278,7 @@ static void what_was_made_before_is_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_came_and_cannot_be_read_is_not_missing),
         cmocka_unit_test(sums_of_windows_say_what_all_batches_say),
         cmocka_unit_test(windows_without_losses_are_taken_whole),
         cmocka_unit_test(a_caller_who_has_enough_ends_the_scan),
