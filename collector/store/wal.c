@@ -305,10 +305,9 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
         return errmsg_set(why, ERR_IO, "cannot write to the log in %s: %s", w->dir, err_text(e));
     }
     if (w->fresh) {
-        struct wal_index done = w->index;
-
+        wal_index_fini(&w->index); /* it is written: a busy window's memory is not kept */
         w->index = w->next_index;
-        w->next_index = done;
+        wal_index_init(&w->next_index);
         w->out_number = w->next_number;
         w->out_seed = w->next_seed;
         w->out_window = w->next_window;
