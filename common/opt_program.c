@@ -192,8 +192,8 @@ int opt_program_end(const struct opt_program *p, int code)
 {
     bool lost = fflush(stdout) != 0 || ferror(stdout);
 
-    if (lost && (code == 0 || code == OPT_EXIT_PARTIAL)) {
-        return fail(p, "cannot write to standard output: is the disk full, or its reader gone?");
+    if (lost && !os_output_is_pipe() && (code == 0 || code == OPT_EXIT_PARTIAL)) {
+        return fail(p, "cannot write to standard output: is the disk full?");
     }
     return code;
 }

@@ -415,6 +415,13 @@ bool os_is_terminal(int fd)
     return isatty(fd) == 1;
 }
 
+bool os_output_is_pipe(void)
+{
+    struct stat st;
+
+    return fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
 bool os_terminal_vt(void)
 {
     const char *name = getenv("TERM");

@@ -374,6 +374,11 @@ void os_prefer_large_pages(void *p, size_t n)
     (void)n;
 }
 
+bool os_output_is_pipe(void)
+{
+    return GetFileType(GetStdHandle(STD_OUTPUT_HANDLE)) == FILE_TYPE_PIPE;
+}
+
 bool os_is_terminal(int fd)
 {
     HANDLE h = GetStdHandle(fd == 0   ? STD_INPUT_HANDLE
