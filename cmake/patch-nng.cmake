@@ -31,6 +31,9 @@
 # a collector's restart of 0.3 s (chaos_collector with 60 kills). Here the number is unsigned. The longest pause, which may be set
 # while a dialer is at work (net_dial_pause), is set under a lock and was read without it (test_net_rules under the thread sanitizer).
 #
+# Whether a new connection was closed while it was announced is read without the lock under which it is closed (test_net_judge under
+# the thread sanitizer). Here it is read under it.
+#
 # A listener's or dialer's counters are appended to the tree of statistics after it was made public, without the lock under
 # which nng_stats_get walks that tree (test_agent under the thread sanitizer). Here appending takes the lock.
 #
@@ -78,6 +81,23 @@ if(NOT text MATCHES "procfleet")
 \t\t}
 \t}
 \tnni_mtx_unlock(&d->d_mtx);")
+  change("void
+nni_dialer_add_pipe(nni_dialer *d, void *tpipe)
+{" "static bool
+pipe_was_closed(nni_pipe *p)
+{
+\tbool closed;
+
+\tnni_mtx_lock(&p->p_mtx);
+\tclosed = p->p_closed;
+\tnni_mtx_unlock(&p->p_mtx);
+\treturn (closed);
+}
+
+void
+nni_dialer_add_pipe(nni_dialer *d, void *tpipe)
+{")
+  change("\tif (p->p_closed) {" "\tif (pipe_was_closed(p)) {")
   file(WRITE ${file} "${text}")
 endif()
 
