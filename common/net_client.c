@@ -193,6 +193,16 @@ static enum err receive_reply(struct call *call, int64_t deadline, struct buf *r
     return reply->bad;
 }
 
+/* The operation first: a deadline that passes just as a reply comes is looked after by a thread of
+ * NNG that knows the context, and freeing the operation waits for it. */
+static void close_call(struct call *call)
+{
+    nng_aio_free(call->aio);
+    if (nng_ctx_id(call->ctx) > 0) {
+        nng_ctx_close(call->ctx);
+    }
+}
+
 static enum err run(struct net_client *c, const void *p, size_t n, int64_t deadline,
                     struct buf *reply)
 {
@@ -208,9 +218,8 @@ static enum err run(struct net_client *c, const void *p, size_t n, int64_t deadl
         if (!e) {
             e = receive_reply(&call, deadline, reply);
         }
-        nng_ctx_close(call.ctx);
     }
-    nng_aio_free(call.aio);
+    close_call(&call);
     return e;
 }
 
@@ -320,11 +329,11 @@ static void stepped(void *arg)
 
 static void call_free(struct net_call *call, bool has_ctx)
 {
+    if (call->aio) {
+        nng_aio_free(call->aio); /* first, as in close_call */
+    }
     if (has_ctx) {
         nng_ctx_close(call->ctx);
-    }
-    if (call->aio) {
-        nng_aio_free(call->aio);
     }
     leave(call->client);
     mem_free(call);
