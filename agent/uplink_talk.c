@@ -116,7 +116,8 @@ static void choose_pauses(struct uplink *u)
     }
 }
 
-/* Why nobody answers: what TLS says at once, the rest after a while. When to look again. */
+/* Why nobody answers: what TLS says at once, the rest after a while. When to look again; what TLS
+ * says meanwhile wakes us. */
 static int64_t look(struct uplink *u)
 {
     int64_t now_ns = os_mono_ns();
@@ -129,13 +130,17 @@ static int64_t look(struct uplink *u)
     }
     if (e == ERR_TRUST) {
         tell(u, e, problem.text);
-    } else if (now_ns >= u->look_ns) {
+    }
+    if (now_ns < u->look_ns) {
+        return u->look_ns;
+    }
+    if (e != ERR_TRUST) {
         rpc_client_problem(u->clients[u->current], &problem);
         tell(u, ERR_UNREACHABLE, problem.text);
-        u->look_pause_ns = u->look_pause_ns * 2 < LOOK_MAX_NS ? u->look_pause_ns * 2 : LOOK_MAX_NS;
-        u->look_ns = now_ns + uplink_chance(u, u->look_pause_ns);
         u->current = (u->current + 1) % u->n_clients;
     }
+    u->look_pause_ns = u->look_pause_ns * 2 < LOOK_MAX_NS ? u->look_pause_ns * 2 : LOOK_MAX_NS;
+    u->look_ns = now_ns + uplink_chance(u, u->look_pause_ns);
     return u->look_ns;
 }
 

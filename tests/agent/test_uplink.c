@@ -2,6 +2,7 @@
  */
 #include "tests/support/t.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -614,6 +615,41 @@ static void a_stranger_is_told_so_with_a_remedy(void **state)
     ingest_destroy(c);
 }
 
+/* How often the uplink's thread has waited, and the last moment it was to end by itself. */
+static atomic_uint n_waits;
+static atomic_llong waits_until_ns;
+static void (*wait_of_queue)(void *ctx, int64_t until_ns);
+
+static void wait_counted(void *ctx, int64_t until_ns)
+{
+    atomic_fetch_add(&n_waits, 1);
+    atomic_store(&waits_until_ns, until_ns);
+    wait_of_queue(ctx, until_ns);
+}
+
+/* Refused by TLS, which nothing changes for hours: the thread sleeps until somebody wakes it. */
+static void who_is_refused_waits_for_a_moment_to_come(void **state)
+{
+    struct ingest *c = ingest_create(server_tls);
+    struct link *l = link_new(c);
+    int64_t end_ns;
+
+    (void)state;
+    wait_of_queue = l->conf.outbox.wait;
+    l->conf.outbox.wait = wait_counted;
+    l->conf.tls = stranger_tls;
+    start(l);
+    (void)wait_for(l, is_refused);
+    end_ns = os_mono_ns() + 1500 * CLK_MS; /* its first look is after one second */
+    while (os_mono_ns() < end_ns) {
+        os_sleep_ns(10 * CLK_MS);
+    }
+    assert_in_range(atomic_load(&n_waits), 1, 100);
+    assert_true(atomic_load(&waits_until_ns) > os_mono_ns());
+    link_free(l);
+    ingest_destroy(c);
+}
+
 static void a_clone_keeps_its_batches_and_says_what_to_do(void **state)
 {
     struct ingest *c = ingest_create(server_tls);
@@ -743,6 +779,7 @@ int main(void)
         cmocka_unit_test(the_next_address_is_tried),
         cmocka_unit_test(a_restarted_collector_gets_the_rest),
         cmocka_unit_test(a_stranger_is_told_so_with_a_remedy),
+        cmocka_unit_test(who_is_refused_waits_for_a_moment_to_come),
         cmocka_unit_test(a_clone_keeps_its_batches_and_says_what_to_do),
         cmocka_unit_test(a_new_certificate_begins_a_new_connection),
         cmocka_unit_test(starting_survives_every_failing_allocation),
