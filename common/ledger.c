@@ -185,6 +185,25 @@ size_t ledger_place(const struct ledger_kind *kind)
     return kind == &unheard_of ? KINDS : (size_t)(kind - kinds);
 }
 
+uint64_t ledger_add(uint64_t sum, uint64_t count)
+{
+    return sum < LEDGER_MAX && count <= LEDGER_ROW_MAX && count < LEDGER_MAX - sum ? sum + count
+                                                                                   : LEDGER_MAX;
+}
+
+uint64_t ledger_sub(uint64_t sum, uint64_t part)
+{
+    if (!ledger_is_believed(sum)) {
+        return LEDGER_MAX;
+    }
+    return sum > part ? sum - part : 0;
+}
+
+bool ledger_is_believed(uint64_t sum)
+{
+    return sum < LEDGER_MAX;
+}
+
 int64_t ledger_balance(const struct ledger_row *rows, size_t n, const char *stage)
 {
     uint64_t in = 0, gone = 0;
@@ -195,9 +214,11 @@ int64_t ledger_balance(const struct ledger_row *rows, size_t n, const char *stag
         if (!str_eq(rows[i].stage, str_make(stage))) {
             continue;
         }
-        in += role == LEDGER_IN ? rows[i].count : 0;
-        gone +=
-            role == LEDGER_OUT || role == LEDGER_HELD || role == LEDGER_DROPPED ? rows[i].count : 0;
+        if (role == LEDGER_IN) {
+            in = ledger_add(in, rows[i].count);
+        } else if (role == LEDGER_OUT || role == LEDGER_HELD || role == LEDGER_DROPPED) {
+            gone = ledger_add(gone, rows[i].count);
+        }
     }
     return (int64_t)(in - gone);
 }

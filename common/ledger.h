@@ -12,6 +12,11 @@
 
 #include "common/model.h"
 
+/* What a row may tell: no machine does or loses more between two batches. And where sums end: an
+ * account that tells so much is not believed, and sums over hosts leave it out. */
+#define LEDGER_ROW_MAX UINT64_C(1000000000000)
+#define LEDGER_MAX     UINT64_C(1000000000000000)
+
 enum ledger_role {
     LEDGER_IN,
     LEDGER_OUT,
@@ -55,6 +60,14 @@ size_t ledger_kinds(const struct ledger_kind **out);
 
 /* Where it stands in that table; behind all of them when it is of a reason nobody told us about. */
 size_t ledger_place(const struct ledger_kind *kind);
+
+/* The sum with one count more, at most LEDGER_MAX: a count beyond LEDGER_ROW_MAX leads there too. */
+uint64_t ledger_add(uint64_t sum, uint64_t count);
+
+/* The sum without a part of it, 0 at least; what is not believed stays so. */
+uint64_t ledger_sub(uint64_t sum, uint64_t part);
+
+bool ledger_is_believed(uint64_t sum);
 
 /* in - out - held - dropped of the stage over these rows: 0 when its account balances. */
 int64_t ledger_balance(const struct ledger_row *rows, size_t n, const char *stage);

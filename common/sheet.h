@@ -68,6 +68,12 @@ static inline struct sheet_cell sheet_number(bool have, int64_t v)
     return c;
 }
 
+/* What is beyond a cell is shown as the largest number. */
+static inline struct sheet_cell sheet_count(uint64_t v)
+{
+    return sheet_number(true, v < INT64_MAX ? (int64_t)v : INT64_MAX);
+}
+
 static inline struct sheet_cell sheet_string(struct str text)
 {
     struct sheet_cell c = {text.n ? SHEET_STRING : SHEET_ABSENT, 0, text};

@@ -17,6 +17,9 @@
 #define WIRE_VALUES_MAX      (2u << 20) /* of all columns together */
 #define WIRE_LEDGER_MAX      1024u
 
+/* No machine has more: what says so is taken as unknown. */
+#define WIRE_CPUS_MAX 65536u
+
 /* What the whole batch is about. */
 enum batch_flags {
     BATCH_POLLED =
@@ -31,7 +34,7 @@ struct batch_head {
     uint64_t seq;      /* from 1, without holes */
     struct uuid boot;  /* of the host; new at each start of the system */
     uint32_t flags;    /* BATCH_* */
-    uint32_t cpus;     /* logical CPUs of the host, 0 = unknown */
+    uint32_t cpus;     /* logical CPUs of the host, 0 = unknown; at most WIRE_CPUS_MAX */
     struct str source; /* "proc", "etl", … */
 };
 

@@ -31,7 +31,7 @@ static enum err get_head(struct batch_head *h, const Procfleet__V1__Batch *m)
     h->stream = m->stream;
     h->seq = m->seq;
     h->flags = m->flags;
-    h->cpus = m->cpus;
+    h->cpus = m->cpus <= WIRE_CPUS_MAX ? m->cpus : 0;
     return ERR_OK;
 }
 

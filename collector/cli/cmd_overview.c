@@ -110,11 +110,6 @@ static const struct sheet_column plain_columns[] = {
 #define PLAIN_COLUMNS (sizeof plain_columns / sizeof *plain_columns)
 #define TIERS_AT      28u
 
-static struct sheet_cell count_cell(uint64_t v)
-{
-    return sheet_number(true, v < INT64_MAX ? (int64_t)v : INT64_MAX);
-}
-
 static struct sheet_cell some_cell(int64_t v)
 {
     return sheet_number(v != 0, v);
@@ -128,7 +123,7 @@ static bool tells_store(const struct wire_overview *o)
 
 static struct sheet_cell store_cell(const struct wire_overview *o, uint64_t v)
 {
-    return sheet_number(tells_store(o), count_cell(v).number);
+    return sheet_number(tells_store(o), sheet_count(v).number);
 }
 
 /* The tier whose columns begin with this name. */
@@ -149,16 +144,16 @@ static void put_plain(struct overview *v, const struct wire_overview *o)
     struct str next = o->next_tier ? o->tiers[o->next_tier - 1].name : str_make(NULL);
     struct sheet_cell cells[PLAIN_COLUMNS] = {
         some_cell(o->now_ns),
-        count_cell(o->hosts),
-        count_cell(o->connected),
-        count_cell(o->silent),
-        count_cell(o->ended),
-        count_cell(o->clones),
-        count_cell(o->processes),
-        count_cell(o->cpus),
-        count_cell(o->batches),
-        count_cell(o->gaps),
-        count_cell(o->lost_events),
+        sheet_count(o->hosts),
+        sheet_count(o->connected),
+        sheet_count(o->silent),
+        sheet_count(o->ended),
+        sheet_count(o->clones),
+        sheet_count(o->processes),
+        sheet_count(o->cpus),
+        sheet_count(o->batches),
+        sheet_count(o->gaps),
+        sheet_count(o->lost_events),
         some_cell(o->first_ns),
         some_cell(o->last_ns),
         store_cell(o, o->head_bytes),
@@ -182,13 +177,13 @@ static void put_plain(struct overview *v, const struct wire_overview *o)
         const struct wire_tier_room *t = tier_find(o, plain_columns[i].key);
 
         if (t) {
-            cells[i] = count_cell(t->files);
-            cells[i + 1] = count_cell(t->bytes);
-            cells[i + 2] = count_cell(t->values);
+            cells[i] = sheet_count(t->files);
+            cells[i + 1] = sheet_count(t->bytes);
+            cells[i + 2] = sheet_count(t->values);
             cells[i + 3] = some_cell(t->oldest_ns);
-            cells[i + 4] = sheet_number(t->share_bytes != 0, count_cell(t->share_bytes).number);
+            cells[i + 4] = sheet_number(t->share_bytes != 0, sheet_count(t->share_bytes).number);
             cells[i + 5] = some_cell(t->age_ns);
-            cells[i + 6] = count_cell(t->dropped_age + t->dropped_bytes);
+            cells[i + 6] = sheet_count(t->dropped_age + t->dropped_bytes);
         }
     }
     v->e = sheet_row(v->sheet, cells);
@@ -302,15 +297,15 @@ static enum err put_tier(struct sheet *s, const struct wire_tier_room *t, uint32
     }
     const struct sheet_cell cells[] = {
         sheet_string(t->name),
-        count_cell(t->files),
-        count_cell(t->bytes),
-        count_cell(t->values),
+        sheet_count(t->files),
+        sheet_count(t->bytes),
+        sheet_count(t->values),
         sheet_string(str_make(each)),
-        sheet_number(hosts != 0, hosts ? count_cell(t->bytes / hosts).number : 0),
+        sheet_number(hosts != 0, hosts ? sheet_count(t->bytes / hosts).number : 0),
         some_cell(t->oldest_ns),
-        sheet_number(t->share_bytes != 0, count_cell(t->share_bytes).number),
+        sheet_number(t->share_bytes != 0, sheet_count(t->share_bytes).number),
         some_cell(t->age_ns),
-        count_cell(t->dropped_age + t->dropped_bytes),
+        sheet_count(t->dropped_age + t->dropped_bytes),
     };
 
     return sheet_row(s, cells);

@@ -5,6 +5,7 @@
 
 #include "collector/http/om.h"
 #include "common/clk.h"
+#include "common/ledger.h"
 #include "common/mem.h"
 #include "common/uuid.h"
 
@@ -32,7 +33,7 @@ struct program {
 };
 
 struct sums {
-    uint64_t hosts, up, processes, cpus, lost;
+    uint64_t hosts, up, processes, cpus, lost, unbelieved;
     double values[VALUES];
 };
 
@@ -89,7 +90,11 @@ static enum err hosts_take(struct fleet *f, const struct wire_answer *a)
         f->sums.up += w->connected;
         f->sums.processes += w->processes;
         f->sums.cpus += w->cpus;
-        f->sums.lost += w->lost_events;
+        if (ledger_is_believed(w->lost_events)) {
+            f->sums.lost = ledger_add(f->sums.lost, w->lost_events);
+        } else {
+            f->sums.unbelieved++;
+        }
         if (f->n_hosts < f->conf->hosts_max && w->name.n < sizeof f->hosts->name) {
             struct host *h = &f->hosts[f->n_hosts++];
 
@@ -129,6 +134,9 @@ static enum err host_loads_take(struct fleet *f, const struct wire_answer *a)
         struct host *h = w->connected ? host_find(f, w) : NULL;
 
         row_values(&have, values, &a->rows[i]);
+        if (w->cpus && values[CPU] > w->cpus) {
+            values[CPU] = w->cpus; /* it cannot be more, whatever the host says */
+        }
         for (unsigned v = 0; v < VALUES && w->connected; v++) {
             f->sums.values[v] += values[v];
         }
@@ -231,6 +239,9 @@ static void write_sums(struct buf *out, const struct fleet *f)
     om_family(out, "procfleet_fleet_lost_events_total", FIGURE_COUNTER,
               "Events that all hosts are known to have lost.");
     om_sample(out, "procfleet_fleet_lost_events_total", "", (double)s->lost);
+    gauge(out, "procfleet_fleet_ledgers_left_out",
+          "Hosts whose ledger tells of more than can be: they are not in the events lost.",
+          (double)s->unbelieved);
     gauge(out, "procfleet_fleet_cpu_cores",
           "CPUs that processes of connected hosts kept busy, mean of a minute.", s->values[CPU]);
     gauge(out, "procfleet_fleet_resident_bytes",

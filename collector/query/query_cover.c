@@ -57,6 +57,11 @@ static void remark(struct query *q, enum query_note kind, const struct query_spa
     r->n += (size_t)n;
 }
 
+bool query_is_believed(const struct store_host *h)
+{
+    return ledger_is_believed(h->lost_events) && ledger_is_believed(h->gaps);
+}
+
 void query_remark(struct query *q, enum query_note kind, const struct query_span *s,
                   const char *detail)
 {
@@ -127,6 +132,9 @@ static void judge_host(struct query *q, const struct query_span *s, const struct
     }
     if (l->missing_batches) {
         remark(q, QNOTE_GAPS, s, "%" PRIu64, l->missing_batches);
+    }
+    if (!query_ledger_believed(l)) {
+        query_remark(q, QNOTE_UNBELIEVED, s, "");
     }
     if (l->flags & BATCH_POLLED) {
         remark(q, QNOTE_POLLED, s, "%s", "");
@@ -405,6 +413,8 @@ static const char *const sentences[QNOTE_COUNT] = {
     [QNOTE_MISSING] = "no data in the window",
     [QNOTE_BEGINS_LATE] = "data only for the later part of the window",
     [QNOTE_ENDS_EARLY] = "data only for the earlier part of the window",
+    [QNOTE_UNBELIEVED] =
+        "the ledger tells of more than can be, and is not believed and left out of sums",
     [QNOTE_POLLED] = "polled, lives shorter than a sample may be missing",
     [QNOTE_REPLAY] = "a recording",
     [QNOTE_SILENT] = "nothing new since",

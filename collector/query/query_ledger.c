@@ -56,8 +56,8 @@ static void span_add(struct query_ledger *l, int64_t first_ns, int64_t last_ns, 
     }
     s->first_ns = least(s->first_ns, first_ns);
     s->last_ns = most(s->last_ns, last_ns);
-    s->ticks += ticks;
-    s->events += events;
+    s->ticks = ledger_add(s->ticks, ticks);
+    s->events = ledger_add(s->events, events);
 }
 
 /* -- rows -- */
@@ -103,7 +103,7 @@ static const struct ledger_kind *count_row(struct query_ledger *l, const struct 
     if (!c) {
         return ledger_kind(row);
     }
-    c->n = c->kind->role == LEDGER_HELD ? row->count : c->n + row->count;
+    c->n = ledger_add(c->kind->role == LEDGER_HELD ? 0 : c->n, row->count);
     c->first_ns = least(c->first_ns, first_ns);
     c->last_ns = most(c->last_ns, last_ns);
     return c->kind;
@@ -121,12 +121,12 @@ static void lose(struct query_ledger *l, const struct ledger_row *row,
     uint64_t ticks = is_ticks_lost(kind) ? row->count : 0;
     uint64_t events = kind->loss && kind->unit == LEDGER_EVENTS ? row->count : 0;
 
-    l->lost += kind->loss ? row->count : 0;
+    l->lost = kind->loss ? ledger_add(l->lost, row->count) : l->lost;
     l->at_most = l->at_most || (kind->at_most && row->count > 0);
-    l->lost_ticks += ticks;
-    l->lost_events += events;
+    l->lost_ticks = ledger_add(l->lost_ticks, ticks);
+    l->lost_events = ledger_add(l->lost_events, events);
     if (kind->loss && (kind->unit == LEDGER_ROWS || kind->unit == LEDGER_RECORDS)) {
-        l->lost_rows += row->count;
+        l->lost_rows = ledger_add(l->lost_rows, row->count);
     }
     if (row->count > 0 && (ticks || kind->loss)) {
         span_add(l, first_ns, last_ns, ticks, events);
@@ -149,8 +149,8 @@ static void lose_before(struct query_ledger *l, const struct qledger_kill *k)
     from_ns = most(from_ns, l->since_ns);
     seen = (uint64_t)(most(k->first_ns - from_ns, 0) / period_ns);
     ticks = seen < ticks ? seen : ticks;
-    l->lost += ticks > 0 ? ticks : 1; /* a moment at least */
-    l->lost_ticks += ticks;
+    l->lost = ledger_add(l->lost, ticks > 0 ? ticks : 1); /* a moment at least */
+    l->lost_ticks = ledger_add(l->lost_ticks, ticks);
     l->at_most = true;
     span_add(l, from_ns, k->first_ns, ticks, 0);
 }
@@ -207,12 +207,12 @@ static bool read_rows(struct query_ledger *l, const struct batch *b, int64_t fir
             continue;
         }
         if (str_eq(row->stage, str_make("source")) && kind->role == LEDGER_OUT) {
-            l->events += row->count;
+            l->events = ledger_add(l->events, row->count);
         }
         reduced = reduced || (str_eq(row->stage, str_make("spool")) && is_ticks_lost(kind));
         lose(l, row, kind, first_ns, last_ns);
     }
-    l->events_taken += events_taken(b);
+    l->events_taken = ledger_add(l->events_taken, events_taken(b));
     return reduced;
 }
 
@@ -345,8 +345,8 @@ static void lose_batches(struct query_ledger *l, const struct qledger_range *bef
         ticks = (uint64_t)((gap_ns + l->period_ns / 2) / l->period_ns);
         ticks -= ticks > 0; /* the last of them came */
     }
-    l->missing_batches += missing;
-    l->lost_ticks += ticks;
+    l->missing_batches = ledger_add(l->missing_batches, missing);
+    l->lost_ticks = ledger_add(l->lost_ticks, ticks);
     l->at_most = true;
     span_add(l, before->last_ns, most(after->first_ns, before->last_ns), ticks, 0);
 }
@@ -406,7 +406,7 @@ static int by_place(const void *a, const void *b)
 void query_ledger_end(struct query_ledger *l, uint64_t gaps, const struct store_holes *unread)
 {
     settle_kills(l);
-    l->events -= l->events_taken < l->events ? l->events_taken : l->events;
+    l->events = ledger_sub(l->events, l->events_taken);
     l->events_taken = 0;
     qsort(l->counts, l->n_counts, sizeof *l->counts, by_place);
     qsort(l->ranges, l->n_ranges, sizeof *l->ranges, by_number);
@@ -477,7 +477,7 @@ void query_ledger_account(struct query_ledger *l, const struct rest_account *a)
     l->batches += a->batches;
     l->flags |= a->flags;
     l->ticks += a->ticks;
-    l->events += a->events;
+    l->events = ledger_add(l->events, a->events);
     l->period_ns = a->period_ns > 0 ? a->period_ns : l->period_ns;
     l->newest_ns = most(l->newest_ns, a->last_ns);
     for (size_t i = 0; i < a->n_counts; i++) {
@@ -506,6 +506,16 @@ static bool share(uint64_t got, uint64_t lost, uint32_t *ppm)
         *ppm = 999999;
     }
     return true;
+}
+
+bool query_ledger_believed(const struct query_ledger *l)
+{
+    bool believed = ledger_is_believed(l->missing_batches);
+
+    for (size_t i = 0; i < l->n_counts; i++) {
+        believed = believed && ledger_is_believed(l->counts[i].n);
+    }
+    return believed;
 }
 
 bool query_ledger_ticks(const struct query_ledger *l, uint32_t *ppm)

@@ -79,6 +79,9 @@ void query_ledger_end(struct query_ledger *l, uint64_t gaps, const struct store_
 /* Adds what cannot be read to the spans of loss, inside the window; nobody knows what it held. */
 void query_ledger_unread(struct query_ledger *l, const struct store_holes *unread);
 
+/* False: it tells what cannot be; sums end at LEDGER_MAX. */
+bool query_ledger_believed(const struct query_ledger *l);
+
 /* Delivered, in parts per million, rounded down; false: there was nothing to deliver. */
 bool query_ledger_ticks(const struct query_ledger *l, uint32_t *ppm);
 bool query_ledger_events(const struct query_ledger *l, uint32_t *ppm);

@@ -2,11 +2,12 @@
  * every host is not told what is kept of all. */
 #include "collector/query/query_plan.h"
 
+#include "common/ledger.h"
 #include "common/wire_overview.h"
 
 #define ROOM(i) q->env->room->kind[i]
 
-static void host_add(const struct query *q, const struct query_span *s, struct wire_overview *o)
+static void host_add(struct query *q, const struct query_span *s, struct wire_overview *o)
 {
     const struct store_host *h = s->about;
     struct query_host_state state = query_host_state_of(q, h);
@@ -22,8 +23,12 @@ static void host_add(const struct query *q, const struct query_span *s, struct w
     o->clones += state.clones;
     o->cpus += h->cpus;
     o->batches += h->batches;
-    o->gaps += h->gaps;
-    o->lost_events += h->lost_events;
+    if (query_is_believed(h)) {
+        o->gaps = ledger_add(o->gaps, h->gaps);
+        o->lost_events = ledger_add(o->lost_events, h->lost_events);
+    } else {
+        query_remark(q, QNOTE_UNBELIEVED, s, "");
+    }
     o->first_ns = o->hosts == 1 || h->first_ns < o->first_ns ? h->first_ns : o->first_ns;
     o->last_ns = o->hosts == 1 || h->last_ns > o->last_ns ? h->last_ns : o->last_ns;
 }

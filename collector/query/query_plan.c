@@ -330,6 +330,9 @@ enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index
         if (state.clones) {
             query_remark(q, QNOTE_CLONES, s, "");
         }
+        if (q->kind == QUERY_HOSTS && !query_is_believed(h)) {
+            query_remark(q, QNOTE_UNBELIEVED, s, ""); /* others tell of their window */
+        }
         w->version.p = arena_dup(&q->out->memory, state.version, sizeof state.version);
         if (!w->version.p) {
             return ERR_NOMEM;

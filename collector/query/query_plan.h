@@ -26,6 +26,7 @@ enum query_note {
     QNOTE_BEGINS_LATE,
     QNOTE_ENDS_EARLY,
     QNOTE_PARTIAL_LAST = QNOTE_ENDS_EARLY,
+    QNOTE_UNBELIEVED,
     QNOTE_POLLED,
     QNOTE_REPLAY,
     QNOTE_SILENT,
@@ -98,6 +99,9 @@ void query_remark(struct query *q, enum query_note kind, const struct query_span
 
 /* What the session knows of the host; all zero when it has not been heard of. */
 struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h);
+
+/* False: what it counts cannot be, and is left out of sums over hosts. */
+bool query_is_believed(const struct store_host *h);
 
 /* What of the span was delivered and lost, with the remarks about it; *out is the caller's. */
 struct query_ledger;

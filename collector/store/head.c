@@ -323,7 +323,7 @@ static uint64_t losses(const struct batch *b)
 
     for (size_t i = 0; i < b->n_ledger; i++) {
         kind = ledger_kind_after(kind, &b->ledger[i]);
-        lost += kind->loss ? b->ledger[i].count : 0;
+        lost = kind->loss ? ledger_add(lost, b->ledger[i].count) : lost;
     }
     return lost;
 }
@@ -340,7 +340,7 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
     c->at[c->n++] = kept;
     c->bytes += bytes;
     c->memory += kept->memory;
-    c->lost += lost;
+    c->lost = ledger_add(c->lost, lost);
     h->stats.bytes += bytes;
     h->stats.batches++;
     if (newest(host, kept)) {
@@ -359,7 +359,7 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
         kept->received_ns > seen->received_ns ? kept->received_ns : seen->received_ns;
     seen->batches++;
     seen->held++;
-    seen->lost_events += lost;
+    seen->lost_events = ledger_add(seen->lost_events, lost);
     host->changed = true;
     h->changed = true;
 }

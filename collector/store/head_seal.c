@@ -6,6 +6,7 @@
 
 #include "collector/store/head_impl.h"
 #include "common/clk.h"
+#include "common/ledger.h"
 #include "common/mem.h"
 
 /* -- windows -- */
@@ -336,7 +337,7 @@ static bool record_of(struct head_record *r, const struct head_host *host,
         } else {
             r->batches -= c->n;
             r->held -= c->n;
-            r->lost_events -= c->lost;
+            r->lost_events = ledger_sub(r->lost_events, c->lost);
         }
     }
     return r->first_ns != INT64_MAX;
@@ -385,7 +386,7 @@ enum err head_restore(struct head *h, const struct head_record *r, struct seqset
     seen->received_ns = r->received_ns;
     seen->clock = r->clock;
     seen->batches = r->batches;
-    seen->lost_events = r->lost_events;
+    seen->lost_events = r->lost_events < LEDGER_MAX ? r->lost_events : LEDGER_MAX;
     seen->held = r->held;
     seen->too_old = r->too_old;
     seen->no_room = r->no_room;
@@ -402,19 +403,20 @@ enum err head_restore(struct head *h, const struct head_record *r, struct seqset
 
 /* -- retention -- */
 
-void head_dropped(struct head *h, const struct uuid *id, uint64_t batches, bool by_age)
+uint64_t head_dropped(struct head *h, const struct uuid *id, uint64_t batches, bool by_age)
 {
     struct head_host *host = head_host_find(h, id);
     uint64_t n;
 
     if (!host) {
-        return;
+        return 0;
     }
     n = batches < host->seen.held ? batches : host->seen.held;
     host->seen.held -= n;
     *(by_age ? &host->seen.too_old : &host->seen.no_room) += n;
     host->changed = true;
     h->changed = true;
+    return n;
 }
 
 void head_begins(struct head *h, int64_t from_ns)

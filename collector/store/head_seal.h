@@ -61,7 +61,7 @@ NODISCARD enum err head_restore(struct head *h, const struct head_record *r,
                                 struct seqset_counts *counts);
 
 /* Sealed batches of the host were dropped. */
-void head_dropped(struct head *h, const struct uuid *host, uint64_t batches, bool by_age);
+uint64_t head_dropped(struct head *h, const struct uuid *host, uint64_t batches, bool by_age);
 /* What is sealed begins with this window (INT64_MAX: nothing is sealed). A host of which nothing is
  * left goes with the next state. */
 void head_begins(struct head *h, int64_t from_ns);

@@ -47,7 +47,7 @@ static void add_count(struct sums *s, const struct ledger_row *row, const struct
         *c = (struct rest_count){row->stage, row->reason, 0, span_ns[0], span_ns[1]};
         *at = s->a.n_counts;
     }
-    c->count = kind->role == LEDGER_HELD ? row->count : c->count + row->count;
+    c->count = ledger_add(kind->role == LEDGER_HELD ? 0 : c->count, row->count);
     c->first_ns = span_ns[0] < c->first_ns ? span_ns[0] : c->first_ns;
     c->last_ns = span_ns[1] > c->last_ns ? span_ns[1] : c->last_ns;
 }
@@ -77,7 +77,7 @@ static void add_rows(struct sums *s, const struct batch *b, const int64_t span_n
         before = kind;
         s->a.plain = s->a.plain && !is_special(row, kind);
         if (kind->role == LEDGER_OUT && str_eq(row->stage, str_make("source"))) {
-            s->a.events += row->count;
+            s->a.events = ledger_add(s->a.events, row->count);
         }
         add_count(s, row, kind, &at, span_ns);
     }

@@ -123,8 +123,7 @@ static void publish_drop(struct store *s, void *ctx)
     uint64_t batches = 0;
 
     for (size_t i = 0; i < d->n; i++) {
-        head_dropped(s->head, &d->list[i].host, d->list[i].batches, d->list[i].by_age);
-        batches += d->list[i].batches;
+        batches += head_dropped(s->head, &d->list[i].host, d->list[i].batches, d->list[i].by_age);
     }
     head_begins(s->head, d->begins_ns);
     os_mutex_lock(s->lock);

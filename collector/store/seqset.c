@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/cur.h"
+#include "common/ledger.h"
 #include "common/mem.h"
 #include "common/uuid.h"
 
@@ -166,7 +167,7 @@ static uint64_t stream_gaps(const struct stream *st)
     uint64_t gaps = st->closed, next = 1;
 
     for (size_t i = 0; i < st->n; i++) {
-        gaps += st->ranges[i].first - next;
+        gaps = ledger_add(gaps, st->ranges[i].first - next);
         next = st->ranges[i].last + 1;
     }
     return gaps;
@@ -177,7 +178,7 @@ static void host_count_gaps(struct host *h)
     uint64_t gaps = 0;
 
     for (size_t i = 0; i < h->n; i++) {
-        gaps += stream_gaps(h->streams[i]);
+        gaps = ledger_add(gaps, stream_gaps(h->streams[i]));
     }
     atomic_store(&h->counts->gaps, gaps);
 }
@@ -256,8 +257,8 @@ static void close_lowest_hole(struct seqset *s, struct stream *st)
 {
     uint64_t hole = st->ranges[1].first - st->ranges[0].last - 1;
 
-    s->closed += hole;
-    st->closed += hole;
+    s->closed = ledger_add(s->closed, hole);
+    st->closed = ledger_add(st->closed, hole);
     st->ranges[1].first = st->ranges[0].first;
     st->n--;
     memmove(st->ranges, st->ranges + 1, st->n * sizeof *st->ranges);

@@ -521,7 +521,7 @@ static void a_host_is_known_as_long_as_something_of_it_is_sealed(void **state)
     assert_string_equal(head_view_host(s, 1)->name, "old");
     head_view_release(s);
 
-    head_dropped(next, &list[0].id, 1, true);
+    assert_int_equal(head_dropped(next, &list[0].id, 1, true), 1);
     head_begins(next, 100);
     assert_ok(head_prepare(next));
     head_publish(next);

@@ -2,10 +2,26 @@
 
 #include "collector/query/query_ledger.h"
 #include "common/ledger.h"
+#include "common/wire_overview.h"
 #include "tests/collector/ask.h"
 
 static struct lab *l;
 static struct query_answer a; /* the last one */
+
+static int open_lab(void **state)
+{
+    (void)state;
+    l = lab_open(NULL, NULL);
+    return 0;
+}
+
+static int close_lab(void **state)
+{
+    (void)state;
+    query_answer_fini(&a);
+    lab_close(l);
+    return 0;
+}
 
 /* A batch of host 1, stream 7, with one tick a second from `second` on. */
 static void begin(uint64_t seq, double second, unsigned ticks)
@@ -479,6 +495,71 @@ static void every_answer_ends_with_the_figure(void **state)
     assert_int_equal(a.data.n_notes, 0);
 }
 
+/* -- hosts that lie -- */
+
+/* Host 1 lost twelve events; host 2 says what is near the end of the numbers, again and again. */
+static void put_liar(uint64_t count, const char *reason)
+{
+    static const int64_t cpu[1];
+
+    begin(1, 900, 10);
+    lab_ledger(l, "source", "out", 88);
+    lab_ledger(l, "source", "lost_events", 12);
+    lab_put(l);
+    for (uint64_t seq = 1; seq <= 3; seq++) {
+        lab_begin(l, 2, 7, seq == 3 ? UINT64_MAX : seq);
+        lab_tick(l, 900 + (double)seq);
+        lab_cpu(l, 5, seq == 1, 0, 1, cpu);
+        lab_ledger(l, "source", "out", count);
+        lab_ledger(l, "source", reason, count);
+        lab_ledger(l, "sampler", "capped", count);
+        lab_ledger(l, "spool", "ticks_dropped", count);
+        lab_put(l);
+    }
+}
+
+static const uint64_t lies[] = {UINT64_MAX,         UINT64_MAX - 11, UINT64_MAX / 2 + 1,
+                                UINT64_MAX / 3 + 1, INT64_MAX,       (uint64_t)1 << 53};
+
+static void a_host_whose_counts_cannot_be_hides_no_others_loss(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(lies); i++) {
+        const struct wire_query q = {.last_ns = LAB_NS(1000) - LAB_EPOCH_NS, .stages = true};
+        const struct wire_coverage *liar;
+
+        (void)close_lab(state);
+        (void)open_lab(state);
+        put_liar(lies[i], "lost_events");
+        ask_about(QUERY_COVERAGE, &q);
+        assert_int_equal(a.data.n_coverage, 2);
+        assert_int_equal(a.data.coverage[0].lost_events, 12);
+        assert_int_equal(a.data.coverage[0].ppm, 880000);
+        liar = &a.data.coverage[1];
+        assert_true(liar->lost_events == LEDGER_MAX && liar->events == LEDGER_MAX);
+        assert_true(liar->lost_ticks == LEDGER_MAX && liar->lost_rows == LEDGER_MAX);
+        assert_true(liar->missing_batches == LEDGER_MAX);
+        for (size_t k = 0; k < liar->n_stages; k++) {
+            assert_true(liar->stages[k].count <= LEDGER_MAX);
+        }
+        for (size_t k = 0; k < liar->n_spans; k++) {
+            assert_true(liar->spans[k].ticks <= LEDGER_MAX && liar->spans[k].events <= LEDGER_MAX);
+        }
+        assert_true(liar->ppm < 500000);
+        assert_true(a.data.partial);
+        assert_true(ask_note(&a.data, "12 events lost on host-1"));
+        assert_true(ask_note(&a.data, "not believed and left out of sums: host-2"));
+        assert_false(ask_note(&a.data, "left out of sums: host-1"));
+        ask_about(QUERY_OVERVIEW, &(struct wire_query){0});
+        assert_int_equal(a.data.overview->lost_events, 12);
+        assert_int_equal(a.data.overview->gaps, 0);
+        assert_true(ask_note(&a.data, "not believed and left out of sums: host-2"));
+        ask_about(QUERY_HOSTS, &(struct wire_query){0});
+        assert_true(a.data.hosts[1].lost_events == LEDGER_MAX);
+        assert_true(a.data.hosts[1].gaps == LEDGER_MAX);
+        assert_true(ask_note(&a.data, "not believed and left out of sums: host-2"));
+    }
+}
+
 /* -- numbers -- */
 
 static void ranges_of_numbers_are_joined_up_to_the_highest_number(void **state)
@@ -507,21 +588,6 @@ static void ranges_of_numbers_are_joined_up_to_the_highest_number(void **state)
     }
 }
 
-static int open_lab(void **state)
-{
-    (void)state;
-    l = lab_open(NULL, NULL);
-    return 0;
-}
-
-static int close_lab(void **state)
-{
-    (void)state;
-    query_answer_fini(&a);
-    lab_close(l);
-    return 0;
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_lab, close_lab)
 
 int main(void)
@@ -546,6 +612,7 @@ int main(void)
         TEST(it_comes_in_pages_and_the_figure_with_the_first),
         TEST(a_window_as_wide_as_numbers_go_has_hardly_anything),
         TEST(every_answer_ends_with_the_figure),
+        TEST(a_host_whose_counts_cannot_be_hides_no_others_loss),
         cmocka_unit_test(ranges_of_numbers_are_joined_up_to_the_highest_number),
     };
 

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/ledger.h"
 #include "common/mem.h"
 #include "tests/support/t.h"
 
@@ -38,13 +39,9 @@ static void numbers_are_known_after_they_were_added(void **state)
         struct seq_range add;
         uint64_t last, gaps;
     } rows[] = {
-        {{3, 3}, 0, 2},
-        {{1, 1}, 1, 1},
-        {{2, 2}, 3, 0},
-        {{2, 3}, 3, 0},
-        {{10, 12}, 3, 6},
-        {{UINT64_MAX, UINT64_MAX}, 3, UINT64_MAX - 7},
-        {{4, 9}, 12, UINT64_MAX - 13},
+        {{3, 3}, 0, 2},           {{1, 1}, 1, 1},   {{2, 2}, 3, 0},
+        {{2, 3}, 3, 0},           {{10, 12}, 3, 6}, {{UINT64_MAX, UINT64_MAX}, 3, LEDGER_MAX},
+        {{4, 9}, 12, LEDGER_MAX},
     };
     struct seqset *s = set_with(&host_a, 7);
 
@@ -170,6 +167,20 @@ static void counts_outlive_the_set(void **state)
     seqset_counts_unref(c);
 }
 
+static void gaps_of_many_streams_do_not_wrap(void **state)
+{
+    struct seqset *s = set_with(&host_a, 7);
+    struct seqset_counts *c = seqset_counts_ref(s, &host_a);
+
+    (void)state;
+    add(s, UINT64_MAX, UINT64_MAX);
+    assert_ok(seqset_open(s, &host_a, 8, 1));
+    assert_ok(seqset_add(s, &host_a, 8, (struct seq_range){4, 4}));
+    assert_true(atomic_load(&c->gaps) == LEDGER_MAX);
+    seqset_counts_unref(c);
+    seqset_destroy(s);
+}
+
 /* -- checkpoints -- */
 
 static enum err copy_into(void *ctx, const struct seqset_stream *st)
@@ -284,6 +295,7 @@ int main(void)
         cmocka_unit_test(the_stream_used_longest_ago_gives_place),
         cmocka_unit_test(a_host_gives_place_only_after_its_time),
         cmocka_unit_test(counts_outlive_the_set),
+        cmocka_unit_test(gaps_of_many_streams_do_not_wrap),
         cmocka_unit_test(a_checkpoint_carries_every_number),
         cmocka_unit_test(ranges_that_are_none_are_refused),
         cmocka_unit_test(opening_streams_survives_every_allocation_failing),

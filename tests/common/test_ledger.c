@@ -38,6 +38,34 @@ static void what_went_through_is_no_loss_and_an_unknown_reason_is_one(void **sta
     assert_int_equal(kind_of("nobody", "knows")->unit, LEDGER_EVENTS);
 }
 
+static void sums_end_where_nobody_believes_them(void **state)
+{
+    static const struct {
+        uint64_t sum, count, add, sub;
+    } rows[] = {
+        {0, 0, 0, 0},
+        {5, 3, 8, 2},
+        {3, 5, 8, 0},
+        {0, LEDGER_ROW_MAX, LEDGER_ROW_MAX, 0},
+        {1, LEDGER_ROW_MAX + 1, LEDGER_MAX, 0},
+        {12, UINT64_MAX - 11, LEDGER_MAX, 0},
+        {LEDGER_MAX - 1, 1, LEDGER_MAX, LEDGER_MAX - 2},
+        {LEDGER_MAX, 1, LEDGER_MAX, LEDGER_MAX},
+        {UINT64_MAX, 1, LEDGER_MAX, LEDGER_MAX},
+    };
+    const struct ledger_row wraps[] = {{str_make("uplink"), str_make("in"), 7},
+                                       {str_make("uplink"), str_make("out"), UINT64_MAX},
+                                       {str_make("uplink"), str_make("held"), 8}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_true(ledger_add(rows[i].sum, rows[i].count) == rows[i].add);
+        assert_true(ledger_sub(rows[i].sum, rows[i].count) == rows[i].sub);
+    }
+    assert_true(ledger_is_believed(LEDGER_MAX - 1) && !ledger_is_believed(LEDGER_MAX));
+    assert_true(ledger_balance(wraps, COUNT_OF(wraps), "uplink") < 0);
+}
+
 /* A stage with an account has it in one unit, and whatever is dropped from it had come in. */
 static void every_account_is_in_one_unit(void **state)
 {
@@ -144,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_went_through_is_no_loss_and_an_unknown_reason_is_one),
         cmocka_unit_test(every_account_is_in_one_unit),
+        cmocka_unit_test(sums_end_where_nobody_believes_them),
         cmocka_unit_test(every_row_stands_once_and_is_found),
         cmocka_unit_test(looking_behind_the_last_kind_finds_the_same),
         cmocka_unit_test(an_account_balances_when_all_that_came_in_is_accounted_for),
