@@ -61,7 +61,7 @@ size_t ledger_kinds(const struct ledger_kind **out);
 /* Where it stands in that table; behind all of them when it is of a reason nobody told us about. */
 size_t ledger_place(const struct ledger_kind *kind);
 
-/* The sum with one count more, at most LEDGER_MAX: a count beyond LEDGER_ROW_MAX leads there too. */
+/* The sum with one count more, LEDGER_MAX at most; a count beyond LEDGER_ROW_MAX makes it that. */
 uint64_t ledger_add(uint64_t sum, uint64_t count);
 
 /* The sum without a part of it, 0 at least; what is not believed stays so. */
