@@ -18,6 +18,8 @@
 #define KEEP_NS    CLK_S
 #define PUBLISH_NS (250 * CLK_MS)
 
+#define NOBODY_ROWS 3 /* hidden, while none came out: worth a warning */
+
 struct agent {
     struct agent_opts opts;
     int64_t now_ns; /* UTC, at start */
@@ -31,6 +33,7 @@ struct agent {
     struct uplink *uplink;
     bool started;
     int64_t publish_ns; /* monotonic: when the status is due; the core thread's */
+    bool told_nobody;   /* that process_filter leaves nobody; the core thread's */
 
     struct os_mutex *lock; /* guards all below; taken after no other */
     struct os_cond *over;  /* status.ended */
@@ -88,6 +91,18 @@ static void keep_note(struct agent *a, const struct life_event *ev)
     }
 }
 
+/* A pattern that fits nobody is mistyped more often than meant, and looks like a quiet host. */
+static void tell_nobody(struct agent *a, const struct sampler_stats *s)
+{
+    if (!a->told_nobody && s->rows == 0 && s->filtered >= NOBODY_ROWS) {
+        a->told_nobody = true;
+        log_line(LOG_WARN, "agent", "filter",
+                 "reported=0 filtered=%llu hint=\"process_filter leaves no process to report: see "
+                 "its names and numbers, and 'show-wire --for 10s'\"",
+                 (unsigned long long)s->filtered);
+    }
+}
+
 static void publish(struct agent *a, int64_t wall_ns)
 {
     const struct source_about *about = monitor_about(a->monitor);
@@ -96,6 +111,7 @@ static void publish(struct agent *a, int64_t wall_ns)
     struct monitor_stats s;
 
     monitor_stats(a->monitor, &s);
+    tell_nobody(a, &s.sampler);
     os_mutex_lock(a->lock);
     a->status.events = s.source.in + s.source.rows;
     a->status.processes = s.ptable.instances;
@@ -104,6 +120,8 @@ static void publish(struct agent *a, int64_t wall_ns)
     a->status.unattributed = s.lifecycle.no_owner;
     a->status.lost = s.source.lost_events + s.source.lost_buffers + s.source.damaged;
     a->status.ticks = s.sampler.ticks;
+    a->status.reported = s.sampler.rows;
+    a->status.filtered = s.sampler.filtered;
     a->status.level = s.level;
     a->status.batches = batch_stats(a->batch)->batches;
     a->status.permille = span_ns > 0 ? (int)((double)done_ns / (double)span_ns * 1000) : 0;
@@ -509,6 +527,8 @@ void agent_tell(struct agent *a, struct status *out)
     out->polled = a->polled;
     out->source_since_ns = a->source_since_ns;
     out->processes = a->status.processes;
+    out->reported = a->status.reported;
+    out->filtered = a->status.filtered;
     status_keep_read(&a->kept, out);
     os_mutex_unlock(a->lock);
 }

@@ -40,6 +40,7 @@ struct agent_status {
     enum err result; /* ERR_END recording played, ERR_OK stopped, else the source failed */
     uint64_t events, processes, starts, stops, unattributed, lost;
     uint64_t ticks, batches;
+    uint64_t reported, filtered; /* rows that came out; that process_filter hid */
     unsigned level;
     uint64_t notes;           /* events of the agent itself */
     int permille;             /* of a recording */

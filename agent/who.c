@@ -5,6 +5,7 @@
 #include "agent/who.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/glob.h"
 #include "common/mem.h"
@@ -33,6 +34,11 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+enum err who_check_name(const char *pattern)
+{
+    return pattern[0] && !strpbrk(pattern, "/\\") ? ERR_OK : ERR_INVALID;
+}
+
 static enum err copy_list(struct list *to, const struct who_list *from)
 {
     if (from->n_pids > WHO_PIDS_MAX || from->n_names > WHO_NAMES_MAX) {
@@ -44,8 +50,10 @@ static enum err copy_list(struct list *to, const struct who_list *from)
     to->n_pids = from->n_pids;
     qsort(to->pids, to->n_pids, sizeof *to->pids, by_number);
     for (size_t i = 0; i < from->n_names; i++) {
-        if (from->names[i][0] == '\0') {
-            return ERR_INVALID;
+        enum err e = who_check_name(from->names[i]);
+
+        if (e) {
+            return e;
         }
         to->names[i] = mem_strdup(from->names[i]);
         if (!to->names[i]) {

@@ -34,12 +34,15 @@ struct who_conf {
 
 struct who;
 
-/* Copies what it is given. Errors: ERR_NOMEM, ERR_FULL (a limit above), ERR_INVALID (an empty
- * pattern) */
+/* Copies what it is given. Errors: ERR_NOMEM, ERR_FULL (a limit above), ERR_INVALID (a
+ * pattern that fits no name) */
 NODISCARD enum err who_create(struct who **out, const struct who_conf *conf);
 void who_destroy(struct who *w); /* NULL is allowed */
 
 bool who_wants(const struct who *w, const struct proc_info *info);
+
+/* Whether a pattern could fit any name. Errors: ERR_INVALID (it is empty, or has a folder) */
+NODISCARD enum err who_check_name(const char *pattern);
 
 /* "4711". Errors: ERR_INVALID */
 NODISCARD enum err who_parse_pid(uint32_t *out, const char *text);

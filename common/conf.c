@@ -178,12 +178,69 @@ static enum err parse_value(const struct conf_key *k, const char *text, int64_t 
     return ERR_INVALID;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Whether the n bytes look cut out of YAML: brackets without their other half, a quote at an end,
+ * or brackets around it all, unless they are an address's as in "[::1]". */
+static bool is_yaml(const char *text, size_t n)
+{
+    int square = 0, curly = 0;
+    bool address = false;
+
+    for (size_t i = 0; i < n && square >= 0 && curly >= 0; i++) {
+        square += (text[i] == '[') - (text[i] == ']');
+        curly += (text[i] == '{') - (text[i] == '}');
+        address = address || text[i] == ':';
+    }
+    return square || curly || strchr("'\"", text[0]) || strchr("'\"", text[n - 1]) ||
+           (text[0] == '[' && text[n - 1] == ']' && !address);
+}
+
+/* Whatever stands for a secret or a process must not be missed for a blank or a bracket. */
+static enum err check_item(const struct conf_key *k, const char *text, size_t n, bool alone,
+                           struct errmsg *why)
+{
+    if (n == 0) {
+        return errmsg_set(why, ERR_INVALID, "%s: an entry is empty", k->key);
+    }
+    if (alone && memchr(text, ',', n)) {
+        return errmsg_set(why, ERR_INVALID,
+                          "%s: '%.*s' is one entry with a comma in it; write each entry for itself",
+                          k->key, (int)n, text);
+    }
+    if (!alone && is_yaml(text, n)) {
+        return errmsg_set(
+            why, ERR_INVALID,
+            "%s: '%.*s' has a bracket or quote that is no part of an entry; write a,b "
+            "without brackets and quotes, or a list of YAML in the file",
+            k->key, (int)n, text);
+    }
+    return ERR_OK;
+}
+
+/* The one place where entries of lists are read; alone: an entry of a list of YAML, else the n
+ * bytes between two commas. */
 static enum err list_add(struct value *v, const struct conf_key *k, const char *text, size_t n,
-                         struct errmsg *why)
+                         bool alone, struct errmsg *why)
 {
     size_t max = k->max > 0 && k->max < CONF_LIST_LIMIT ? (size_t)k->max : CONF_LIST_LIMIT;
     char **items;
+    enum err e;
 
+    while (n > 0 && is_blank(*text)) {
+        text++;
+        n--;
+    }
+    while (n > 0 && is_blank(text[n - 1])) {
+        n--;
+    }
+    e = check_item(k, text, n, alone, why);
+    if (e) {
+        return e;
+    }
     if (v->n_items >= max) {
         return errmsg_set(why, ERR_FULL, "%s: more than %zu entries", k->key, max);
     }
@@ -203,16 +260,19 @@ static enum err list_add(struct value *v, const struct conf_key *k, const char *
 static enum err set_list(struct value *v, const struct conf_key *k, const char *text,
                          struct errmsg *why)
 {
-    while (*text) {
-        size_t n = strcspn(text, ",");
-        enum err e = n ? list_add(v, k, text, n, why) : ERR_OK;
+    size_t n = strcspn(text, ",");
+    enum err e;
 
-        if (e) {
-            return e;
-        }
-        text += n + (text[n] == ',');
+    if (text[strspn(text, " \t\r\n")] == '\0') {
+        return ERR_OK;
     }
-    return ERR_OK;
+    e = list_add(v, k, text, n, false, why);
+    while (!e && text[n]) {
+        text += n + 1;
+        n = strcspn(text, ",");
+        e = list_add(v, k, text, n, false, why);
+    }
+    return e;
 }
 
 /* Replaces the value; the old one stays when the new one is wrong. */
@@ -454,7 +514,17 @@ static enum err walk_first(struct walk *w)
     return ERR_OK;
 }
 
-static enum err walk_scalar(struct walk *w, const char *text)
+/* What YAML reads as no value: a key left open drops no default. */
+static bool is_null(const yaml_event_t *ev)
+{
+    const char *text = (const char *)ev->data.scalar.value;
+
+    return ev->data.scalar.style == YAML_PLAIN_SCALAR_STYLE &&
+           (!*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0 ||
+            strcmp(text, "Null") == 0 || strcmp(text, "NULL") == 0);
+}
+
+static enum err walk_scalar(struct walk *w, const char *text, bool null)
 {
     struct errmsg inner = {""};
     bool kept;
@@ -463,7 +533,7 @@ static enum err walk_scalar(struct walk *w, const char *text)
     if (w->list != SIZE_MAX) {
         struct value *v = &w->c->values[w->list];
 
-        e = list_add(v, &w->c->keys[w->list], text, strlen(text), &inner);
+        e = list_add(v, &w->c->keys[w->list], text, null ? 0 : strlen(text), true, &inner);
         return e ? walk_error(w, e, inner.text) : ERR_OK;
     }
     if (w->depth == 0) {
@@ -473,6 +543,11 @@ static enum err walk_scalar(struct walk *w, const char *text)
         return walk_key(w, text);
     }
     w->have_key = false;
+    if (null) {
+        return errmsg_set(w->why, ERR_INVALID,
+                          "%s:%zu: %s has no value; leave the key out for its default, or write ''",
+                          w->origin, w->line, w->key);
+    }
     e = note_name(w->c, w->key, &kept);
     if (!e && kept) {
         e = walk_first(w);
@@ -530,7 +605,7 @@ static enum err walk_event(struct walk *w, const yaml_event_t *ev)
     w->line = ev->start_mark.line + 1;
     switch (ev->type) {
     case YAML_SCALAR_EVENT:
-        return walk_scalar(w, (const char *)ev->data.scalar.value);
+        return walk_scalar(w, (const char *)ev->data.scalar.value, is_null(ev));
     case YAML_MAPPING_START_EVENT:
         return walk_map(w);
     case YAML_MAPPING_END_EVENT:

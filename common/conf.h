@@ -20,7 +20,7 @@ enum conf_type {
     CONF_SIZE,   /* bytes; KiB MiB GiB TiB; min, max */
     CONF_SPAN,   /* time; ms s min h d; read as ns; min, max in ns */
     CONF_CHOICE, /* one word of `choices` */
-    CONF_LIST,   /* texts; at most `max` */
+    CONF_LIST,   /* texts; at most `max`; no entry is empty, has a comma or blanks at its ends */
 };
 
 struct conf_key {
@@ -45,7 +45,7 @@ NODISCARD enum err conf_load_file(struct conf *c, const char *path, struct errms
 NODISCARD enum err conf_load_text(struct conf *c, const char *text, size_t n, const char *origin,
                                   struct errmsg *why);
 NODISCARD enum err conf_set(struct conf *c, const char *key, const char *value,
-                            struct errmsg *why); /* lists: comma-separated */
+                            struct errmsg *why); /* lists: a,b; "" is an empty one */
 
 /* Reading; the key must be in the table with that type (assert). Texts are borrowed until
  * conf_destroy. */

@@ -321,8 +321,11 @@ static enum err read_pids(struct watch *w, const struct opt_args *args, struct e
     }
     w->who = (struct who_list){w->pids, n, w->names, opt_values(args, "name", w->names, NAMES_MAX)};
     for (size_t i = 0; i < w->who.n_names; i++) {
-        if (w->names[i][0] == '\0') {
-            return errmsg_set(why, ERR_USAGE, "--name: an empty name; '*' is every process");
+        if (who_check_name(w->names[i])) {
+            return errmsg_set(why, ERR_USAGE,
+                              "--name: '%s' would fit no process: write the name without its "
+                              "folder; '*' is every process",
+                              w->names[i]);
         }
     }
     return ERR_OK;

@@ -23,10 +23,15 @@ static enum err read_pids(uint32_t *to, size_t *n, const struct conf *c, const c
 static enum err read_names(struct who_list *to, const struct conf *c, const char *key,
                            struct errmsg *why)
 {
+    char text[160];
+
     to->n_names = conf_list(c, key, &to->names);
     for (size_t i = 0; i < to->n_names; i++) {
-        if (to->names[i][0] == '\0') {
-            return conf_wrong(c, key, why, "an empty name");
+        if (who_check_name(to->names[i])) {
+            (void)snprintf(text, sizeof text,
+                           "'%.60s' would fit no process: write the name without its folder",
+                           to->names[i]);
+            return conf_wrong(c, key, why, text);
         }
     }
     return ERR_OK;

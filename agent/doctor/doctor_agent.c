@@ -233,10 +233,23 @@ static void check_aside(struct doctor *d, const struct status *s)
         plural(s->aside_held, "is", "are"));
 }
 
+static void check_filter(struct doctor *d, const struct status *s)
+{
+    bool nobody = s->reported == 0 && s->filtered > 0;
+
+    finding_say(d->all, "agent.filter", nobody ? FINDING_WARNING : FINDING_OK,
+                nobody ? "see the names and numbers of process_filter; 'procfleet-agent show-wire "
+                         "--for 10s' shows what they leave"
+                       : "",
+                "%llu %s of processes reported since the start, %llu hidden by process_filter",
+                (unsigned long long)s->reported, plural(s->reported, "row", "rows"),
+                (unsigned long long)s->filtered);
+}
+
 static void skip_rest(struct doctor *d)
 {
-    static const char *const rest[] = {"agent.source", "agent.losses", "agent.uplink",
-                                       "agent.quarantine", "agent.certificate"};
+    static const char *const rest[] = {"agent.source", "agent.filter",     "agent.losses",
+                                       "agent.uplink", "agent.quarantine", "agent.certificate"};
 
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
         finding_say(d->all, rest[i], FINDING_SKIPPED, "", "only a running agent tells it");
@@ -276,6 +289,7 @@ bool doctor_agent(struct doctor *d)
     }
     if (check_file(d, s, locked)) {
         check_source(d, s);
+        check_filter(d, s);
         check_losses(d, s);
         check_uplink(d, s);
         check_aside(d, s);

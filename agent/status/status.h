@@ -44,7 +44,9 @@ struct status {
     char uplink[16]; /* "connecting", "connected", "unreachable", "refused" */
     char why[STATUS_TEXT];
     int64_t uplink_since_ns;
-    uint64_t processes, acknowledged, quarantined, bytes_sent;
+    uint64_t processes;
+    uint64_t reported, filtered; /* rows since the start: that came out, that a filter hid */
+    uint64_t acknowledged, quarantined, bytes_sent;
     uint64_t queue_held, queue_bytes, queue_dropped;
     uint64_t aside_held, aside_bytes;     /* in the spool's quarantine, now */
     int64_t certificate_end_ns, renew_ns; /* renew: when the next try is due, 0 = never */

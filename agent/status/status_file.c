@@ -149,6 +149,8 @@ static json_t *status_json(const struct status *s, bool *bad)
     put(o, "source", source_json(s, bad), bad);
     put(o, "level", level_json(s, bad), bad);
     put_number(o, "processes", s->processes, bad);
+    put_number(o, "reported", s->reported, bad);
+    put_number(o, "filtered", s->filtered, bad);
     put(o, "uplink", uplink_json(s, bad), bad);
     put(o, "queue", queue_json(s, bad), bad);
     put(o, "certificate", certificate_json(s, bad), bad);
@@ -356,6 +358,8 @@ enum err status_file_parse(struct status *out, const void *p, size_t n)
     s->started_ns = get_time(&g, "started");
     s->written_ns = get_time(&g, "written");
     s->processes = get_number(&g, "processes", INT64_MAX);
+    s->reported = get_number(&g, "reported", INT64_MAX);
+    s->filtered = get_number(&g, "filtered", INT64_MAX);
     get_parts(s, &g);
     get_notes(s, &g);
     get_losses(s, &g);

@@ -89,6 +89,12 @@ static void settings_take_effect(void **state)
     assert_string_equal(c.who.except.names[1], "sql*");
     assert_false(c.who.except_system);
     agent_conf_fini(&c);
+    assert_ok(load(&c, "process_filter.exclude_names=a.exe, b.exe", NULL));
+    assert_string_equal(c.who.except.names[1], "b.exe");
+    agent_conf_fini(&c);
+    assert_ok(load(&c, "privacy.redact_names=password, zebra", NULL));
+    assert_string_equal(c.filter.words[1], "zebra");
+    agent_conf_fini(&c);
     assert_ok(load(&c, "state_dir=/x", NULL));
     assert_string_equal(c.state_dir, "/x");
     assert_below(c.key, "/x", "tls/agent.key");
@@ -128,6 +134,9 @@ static void wrong_settings_are_named(void **state)
         {"state_dir=", "state_dir"},
         {"colector.addresses=a", "collector.addresses"}, /* the suggestion */
         {"process_filter.exclude_pids=4,x", "'x' is not the number of a process"},
+        {"process_filter.target_process_names=[a*, b]", "without brackets"},
+        {"process_filter.exclude_names=/usr/bin/vault", "without its folder"},
+        {"process_filter.exclude_names=C:\\x\\*.exe", "without its folder"},
         {"process_filter.target_processes=-1", "process_filter.target_processes"},
         {"process_filter.exclude_system_processes=maybe", "exclude_system_processes"},
         {"slow.top=257", "slow.top"},

@@ -211,10 +211,13 @@ static void what_a_running_agent_tells_is_judged(void **state)
     assert_found(&h->seen, "agent.source ok live since 1970-01-01T00:00:00Z: session procfleet");
     assert_found(&h->seen, "agent.losses ok nothing was lost in the last hour");
     assert_found(&h->seen, "agent.uplink ok connected");
+    assert_found(&h->seen,
+                 "agent.filter ok 0 rows of processes reported since the start, 0 hidden");
     assert_found(&h->seen, "agent.certificate skipped");
     assert_found(&h->seen, "source skipped the agent that runs has it");
 
     told.polled = true;
+    told.filtered = 40;
     told.n_notes = 2;
     told.notes[0] = (struct status_note){1, false, "no slot: A, B and C hold them"};
     told.notes[1] = (struct status_note){2, true, "from L2 to L1"};
@@ -241,6 +244,8 @@ static void what_a_running_agent_tells_is_judged(void **state)
     assert_found(&h->seen,
                  "agent.source warning live, polled, since 1970-01-01T00:00:00Z: no slot: "
                  "A, B and C hold them");
+    assert_found(&h->seen, "agent.filter warning 0 rows of processes reported since the start, 40 "
+                           "hidden by process_filter");
     assert_found(&h->seen, "agent.losses warning source lost_events: 7 in the last hour, 9 since");
     assert_found(&h->seen, "agent.losses warning etw full_thread: 5");
     assert_found(&h->seen, "agent.losses warning etw session_lost: 1");

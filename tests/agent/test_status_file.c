@@ -25,6 +25,8 @@ static struct status full(void)
                        .why = "nobody \"answers\"\n",
                        .uplink_since_ns = 4,
                        .processes = 5,
+                       .reported = 18,
+                       .filtered = 19,
                        .acknowledged = 6,
                        .quarantined = 7,
                        .bytes_sent = 8,

@@ -36,6 +36,21 @@ static const struct process viewer = {44, 30, "Viewer.EXE", "C:\\x\\Viewer.EXE /
 static const struct process nameless = {70, 1, "", ""};
 static const struct process idle = {0, 0, "", ""};
 
+static void a_pattern_that_fits_no_name_is_refused(void **state)
+{
+    static const char *const wrong[] = {"", "/usr/bin/vault", "C:\\x\\*.exe"};
+
+    (void)state;
+    assert_ok(who_check_name("v*.exe"));
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct who_conf conf = {.except = {.names = &wrong[i], .n_names = 1}};
+        struct who *w;
+
+        assert_err(who_check_name(wrong[i]), ERR_INVALID);
+        assert_err(who_create(&w, &conf), ERR_INVALID);
+    }
+}
+
 static void lists_say_who_is_wanted(void **state)
 {
     static const uint32_t pids[] = {44, 7, 30};
@@ -247,6 +262,7 @@ static void creation_survives_every_failing_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pattern_that_fits_no_name_is_refused),
         cmocka_unit_test(lists_say_who_is_wanted),
         cmocka_unit_test(a_name_is_taken_without_its_folder_and_in_either_case),
         cmocka_unit_test(the_systems_own_processes_are_known),

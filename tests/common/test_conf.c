@@ -75,6 +75,12 @@ static void wrong_files_name_line_key_and_remedy(void **state)
         {"log:\n  level: info\nlog.level: warn\n", "t.yaml:3: log.level stands in line 2"},
         {"collector.addresses: [a]\ncollector: {addresses: [b]}\n", "stands in line 1 already"},
         {"justtext\n", "a map of keys is expected"},
+        {"collector.addresses: [a, '']\n", "t.yaml:1: collector.addresses: an entry is empty"},
+        {"collector.addresses: a,,b\n", "an entry is empty"},
+        {"collector.addresses:\n- 'a, b'\n", "t.yaml:2: collector.addresses: 'a, b' is one entry"},
+        {"\ncollector.addresses:\n", "t.yaml:2: collector.addresses has no value"},
+        {"data_dir: ~\n", "t.yaml:1: data_dir has no value"},
+        {"collector.addresses: [a, ~]\n", "an entry is empty"},
     };
 
     (void)state;
@@ -104,6 +110,52 @@ static void a_wrong_value_leaves_the_old_one(void **state)
     assert_int_equal(conf_int(c, "limits.hosts"), 10);
     assert_ok(conf_set(c, "limits.hosts", "11", NULL));
     assert_int_equal(conf_int(c, "limits.hosts"), 11);
+    conf_destroy(c);
+}
+
+static void lists_are_read_without_the_blanks_around_their_entries(void **state)
+{
+    static const char *const texts[] = {"a.exe,b.exe", "a.exe, b.exe", " a.exe ,\tb.exe "};
+    static const char yaml[] = "collector.addresses: [' a.exe', 'b.exe ']\n";
+    const char *const *items;
+    struct conf *c = fresh();
+
+    (void)state;
+    for (size_t i = 0; i <= COUNT_OF(texts); i++) {
+        if (i < COUNT_OF(texts)) {
+            assert_ok(conf_set(c, "collector.addresses", texts[i], NULL));
+        } else {
+            assert_ok(conf_load_text(c, yaml, sizeof yaml - 1, "t.yaml", NULL));
+        }
+        assert_int_equal(conf_list(c, "collector.addresses", &items), 2);
+        assert_string_equal(items[0], "a.exe");
+        assert_string_equal(items[1], "b.exe");
+    }
+    assert_ok(conf_set(c, "collector.addresses", " ", NULL));
+    assert_int_equal(conf_list(c, "collector.addresses", &items), 0);
+    conf_destroy(c);
+}
+
+static void what_looks_like_a_list_of_yaml_is_not_taken_for_its_entries(void **state)
+{
+    static const char *const wrong[] = {"[a*, b]", "[a*]", "{a,b}", "[]", "\"a\",b", "a,'b'",
+                                        "a,b]",    "[a",   "a,",    ",a", "a,,b",    "a, ,b"};
+    static const char *const right[] = {"[::1]", "[::1]:2", "[::1],[fe80::1]:7420", "a(1).exe"};
+    struct conf *c = fresh();
+    const char *const *items;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
+        assert_ok(conf_set(c, "collector.addresses", right[i], NULL));
+    }
+    assert_ok(conf_set(c, "collector.addresses", "kept", NULL));
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        struct errmsg why = {""};
+
+        assert_err(conf_set(c, "collector.addresses", wrong[i], &why), ERR_INVALID);
+        assert_non_null(strstr(why.text, "collector.addresses: "));
+        assert_int_equal(conf_list(c, "collector.addresses", &items), 1);
+    }
     conf_destroy(c);
 }
 
@@ -262,6 +314,8 @@ int main(void)
         cmocka_unit_test(defaults_hold_until_a_file_says_otherwise),
         cmocka_unit_test(wrong_files_name_line_key_and_remedy),
         cmocka_unit_test(a_wrong_value_leaves_the_old_one),
+        cmocka_unit_test(lists_are_read_without_the_blanks_around_their_entries),
+        cmocka_unit_test(what_looks_like_a_list_of_yaml_is_not_taken_for_its_entries),
         cmocka_unit_test(the_sample_file_loads),
         cmocka_unit_test(ranges_are_written_as_they_would_be_typed),
         cmocka_unit_test(limits_can_be_typed_in),

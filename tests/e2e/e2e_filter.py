@@ -1,5 +1,6 @@
 """process_filter.* of a running agent: what is filtered never reaches the collector, and is counted; the rest is all there."""
 
+import json
 import os
 import subprocess
 import sys
@@ -24,7 +25,9 @@ with Fleet() as fleet:
     fleet.start_collector()
     agent = fleet.start_agent("filtered", sampling__rate_hz=10, batch__max_age="200ms",
                               process_filter__target_process_names="WANTED-*",
+                              process_filter__exclude_names="nobody, HIDDEN ",
                               process_filter__exclude_pids=str(processes["wanted-two"].pid))
+    nobody = fleet.start_agent("nobody", process_filter__target_process_names="no-such-name")
 
     def rows():
         return fleet.ask("top", "--host", "filtered", "-n", "1000", expect=None)
@@ -44,6 +47,20 @@ with Fleet() as fleet:
     events = fleet.ask("events", "--host", "filtered", "-n", "1000", expect=None)
     check("and events", {e["pid"] for e in events if e["kind"].startswith("process")}, {late.pid})
     check("the agent ends well", fleet.stop(agent), 0)
+    fleet.wait_for("an agent to warn that its filter leaves nobody",
+                   lambda: "agent filter reported=0 filtered=" in fleet.log("agent-nobody.log"))
+    told = json.loads(fleet.run("procfleet-agent", "doctor", *fleet.agent_args("nobody"), "--format", "json", expect=None)[1])
+    check("doctor finds it", [f["state"] for f in told if f["check"] == "agent.filter"], ["warning"])
+    fleet.stop(nobody)
+    for wrong in ("[a*, b]", "a,,b", "/bin/a"):
+        code, _, err = fleet.run("procfleet-agent", "run", *fleet.agent_args("nobody", process_filter__exclude_names=wrong),
+                                 expect=None)
+        check("'%s' is refused" % wrong, (code != 0, "process_filter.exclude_names" in err), (True, True))
+    secret = subprocess.Popen([sys.executable, "-c", "while True: pass", "zebra=STRIPES"])
+    fleet.processes.append(secret)
+    shown = fleet.run("procfleet-agent", "show-wire", "--for", "1s", "--set", "privacy.redact_names=password, zebra",
+                      "--set", "process_filter.target_processes=%d" % secret.pid, "--format", "jsonl")[1]
+    check("a word behind a blank hides its values", ("zebra=***" in shown, "STRIPES" in shown), (True, False))
     ensure("nothing else of the others is in the store",
            not any(b"hidden" in open(os.path.join(folder, f), "rb").read()
                    for folder, _, files in os.walk(fleet.path("data")) for f in files))
