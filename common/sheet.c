@@ -72,6 +72,42 @@ enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, boo
     return ERR_OK;
 }
 
+enum sheet_unit sheet_unit_of(const struct metric *m)
+{
+    switch (m->unit) {
+    case UNIT_NS:
+        return SHEET_NS;
+    case UNIT_UTC_NS:
+        return SHEET_TIME;
+    case UNIT_BYTES:
+        return SHEET_BYTES;
+    case UNIT_PERMILLE:
+        return SHEET_PERMILLE;
+    case UNIT_MASK:
+        return SHEET_HEX;
+    default: /* 2^53 cycles have passed within weeks */
+        return m->id == M_CPU_CYCLES ? SHEET_WIDE : SHEET_COUNT;
+    }
+}
+
+/* A number as programs read it; n bytes of `text` hold any. */
+#define NUMBER_TEXT 32
+
+static const char *number_text(char text[NUMBER_TEXT], enum sheet_unit unit, int64_t v)
+{
+    uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+
+    if (unit == SHEET_PERMILLE) {
+        (void)snprintf(text, NUMBER_TEXT, "%s%llu.%u", v < 0 ? "-" : "",
+                       (unsigned long long)(size / 10), (unsigned)(size % 10));
+    } else if (unit == SHEET_HEX) {
+        (void)snprintf(text, NUMBER_TEXT, "%llu", (unsigned long long)v);
+    } else {
+        (void)snprintf(text, NUMBER_TEXT, "%lld", (long long)v);
+    }
+    return text;
+}
+
 /* -- CSV, RFC 4180 -- */
 
 static void csv_quoted(FILE *to, struct str t)
@@ -119,6 +155,7 @@ static void csv_header(struct sheet *s)
 static void csv_row(struct sheet *s, const struct sheet_cell *cells)
 {
     const char *between = "";
+    char text[NUMBER_TEXT];
 
     for (size_t i = 0; i < s->n; i++) {
         if (!s->columns[i].key) {
@@ -131,7 +168,7 @@ static void csv_row(struct sheet *s, const struct sheet_cell *cells)
         } else if (cells[i].state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
             fputs(cells[i].number ? "true" : "false", s->to);
         } else if (cells[i].state == SHEET_NUMBER) {
-            fprintf(s->to, "%lld", (long long)cells[i].number);
+            fputs(number_text(text, s->columns[i].unit, cells[i].number), s->to);
         }
     }
     fputs("\r\n", s->to);
@@ -152,6 +189,25 @@ static json_t *json_text(struct sheet *s, struct str text)
     return v;
 }
 
+/* Those that may exceed 2^53 are strings, whatever their size, so that programs see one type. */
+static json_t *json_number(enum sheet_unit unit, int64_t v)
+{
+    static const int64_t exact = INT64_C(1) << 53;
+    bool wide = unit == SHEET_TIME || unit == SHEET_NS || unit == SHEET_HEX || unit == SHEET_WIDE;
+    char text[NUMBER_TEXT];
+
+    if (unit == SHEET_FLAG) {
+        return json_boolean(v != 0);
+    }
+    if (unit == SHEET_PERMILLE) {
+        return json_real((double)v / 10);
+    }
+    if (wide || v > exact || v < -exact) {
+        return json_string(number_text(text, unit, v));
+    }
+    return json_integer(v);
+}
+
 static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
 {
     json_t *o = json_object();
@@ -169,10 +225,8 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
             v = json_real(strtod(c->text.p, NULL));
         } else if (c->state == SHEET_STRING) {
             v = json_text(s, c->text);
-        } else if (c->state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
-            v = json_boolean(c->number != 0);
         } else if (c->state == SHEET_NUMBER) {
-            v = json_integer(c->number);
+            v = json_number(s->columns[i].unit, c->number);
         } else {
             continue;
         }
@@ -180,7 +234,7 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
     }
     if (!failed) {
         fputs(lines ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
-        failed = json_dumpf(o, s->to, JSON_COMPACT);
+        failed = json_dumpf(o, s->to, JSON_COMPACT | JSON_REAL_PRECISION(15));
         fputs(lines ? "\n" : "", s->to);
     }
     json_decref(o);

@@ -1,5 +1,7 @@
 /* Rows under columns, printed as a table for people, as JSON or as CSV for programs. JSON and CSV
- * carry ns, bytes and counts under the columns' keys; only tables are made readable. Absent is a
+ * carry ns, bytes and counts under the columns' keys, and shares as a percent; only tables are made
+ * readable. No number of JSON exceeds 2^53, which many programs cannot hold: times, spans, masks
+ * and identities are strings of digits, and so is any other number that is larger. Absent is a
  * missing key, an empty CSV field, or "-". Bounds: a table is laid out SHEET_ROWS rows at a time.
  * Threads: one. */
 #ifndef PROCFLEET_COMMON_SHEET_H
@@ -9,6 +11,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/metric.h"
 #include "common/model.h"
 
 #define SHEET_ROWS    4096
@@ -19,18 +22,19 @@ enum sheet_format { SHEET_AS_TABLE, SHEET_AS_JSON, SHEET_AS_CSV, SHEET_AS_JSONL 
 
 enum sheet_unit {
     SHEET_TEXT,
-    SHEET_ID, /* a plain number */
+    SHEET_ID,   /* a plain number */
+    SHEET_WIDE, /* a plain number of 64 bits */
     SHEET_COUNT,
     SHEET_NS,   /* a span */
     SHEET_TIME, /* UTC ns */
     SHEET_BYTES,
-    SHEET_PERMILLE,
-    SHEET_FLAG,  /* true is shown, false is absent from tables */
-    SHEET_HEX,   /* a mask */
-    SHEET_EXIT,  /* exit code: decimal, above 255 in hex */
-    SHEET_STATE, /* a text that says how something fares: coloured */
-    SHEET_ALARM, /* a count that should be zero: coloured when it is not */
-    SHEET_REAL,  /* a number; one that is not whole is given as its text, with a NUL */
+    SHEET_PERMILLE, /* a percent with one decimal in JSON and CSV */
+    SHEET_FLAG,     /* true is shown, false is absent from tables */
+    SHEET_HEX,      /* a mask */
+    SHEET_EXIT,     /* exit code: decimal, above 255 in hex */
+    SHEET_STATE,    /* a text that says how something fares: coloured */
+    SHEET_ALARM,    /* a count that should be zero: coloured when it is not */
+    SHEET_REAL,     /* a number; one that is not whole is given as its text, with a NUL */
 };
 
 struct sheet_column {
@@ -57,6 +61,9 @@ NODISCARD enum err sheet_row(struct sheet *s, const struct sheet_cell *cells); /
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void sheet_note(struct sheet *s, struct str text);
 void sheet_end(struct sheet *s); /* prints what is left; NULL is allowed */
+
+/* How a metric is printed. */
+enum sheet_unit sheet_unit_of(const struct metric *m);
 
 /* A cell as people read it, harmless to a terminal; absent is "-". */
 void sheet_put_cell(struct buf *b, enum sheet_unit unit, const struct sheet_cell *c);

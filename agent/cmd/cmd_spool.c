@@ -58,11 +58,11 @@ const struct opt_command cmd_spool_opts = {
 };
 
 static const struct sheet_column columns[] = {
-    {"number", "NUMBER", SHEET_ID},   {"kept_ns", "KEPT", SHEET_TIME},
-    {"since_ns", "FROM", SHEET_TIME}, {"until_ns", "TO", SHEET_TIME},
-    {"rows", "ROWS", SHEET_COUNT},    {"events", "EVENTS", SHEET_COUNT},
-    {"bytes", "BYTES", SHEET_BYTES},  {"stream", NULL, SHEET_TEXT},
-    {"seq", "SEQ", SHEET_ID},         {"retry", "RETRY", SHEET_FLAG},
+    {"number", "NUMBER", SHEET_ID},     {"kept_time", "KEPT", SHEET_TIME},
+    {"since_time", "FROM", SHEET_TIME}, {"until_time", "TO", SHEET_TIME},
+    {"rows", "ROWS", SHEET_COUNT},      {"events", "EVENTS", SHEET_COUNT},
+    {"bytes", "BYTES", SHEET_BYTES},    {"stream", NULL, SHEET_TEXT},
+    {"seq", "SEQ", SHEET_ID},           {"retry", "RETRY", SHEET_FLAG},
     {"reason", "REASON", SHEET_TEXT},
 };
 

@@ -347,7 +347,7 @@ static enum err read_who(struct watch *w, const struct opt_args *args, struct er
     }
     if (w->threads) {
         columns[COL_TID] = (struct sheet_column){"tid", "TID", SHEET_ID};
-        columns[COL_CYCLES] = (struct sheet_column){"thread_cpu_cycles", "CYCLES", SHEET_COUNT};
+        columns[COL_CYCLES] = (struct sheet_column){"thread_cpu_cycles", "CYCLES", SHEET_WIDE};
     }
     return e;
 }

@@ -51,8 +51,8 @@ static const struct sheet_column host_columns[] = {
     {"most_lost_by", "MOST_LOST_BY", SHEET_TEXT},
     {"lost_first_time", "FROM", SHEET_TIME},
     {"lost_last_time", "TO", SHEET_TIME},
-    {"since", NULL, SHEET_TIME},
-    {"until", NULL, SHEET_TIME},
+    {"since_time", NULL, SHEET_TIME},
+    {"until_time", NULL, SHEET_TIME},
 };
 
 struct share {

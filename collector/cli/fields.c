@@ -8,7 +8,7 @@ static const struct sheet_column known[FIELD_COUNT] = {
     [FIELD_KIND] = {"kind", "EVENT", SHEET_TEXT},
     [FIELD_PID] = {"pid", "PID", SHEET_ID},
     [FIELD_TID] = {"tid", "TID", SHEET_ID},
-    [FIELD_START] = {"start", "START", SHEET_ID},
+    [FIELD_START] = {"start", "START", SHEET_WIDE},
     [FIELD_NAME] = {"name", "NAME", SHEET_TEXT},
     [FIELD_PARENT_PID] = {"parent_pid", "PPID", SHEET_ID},
     [FIELD_SESSION_ID] = {"session_id", "SESSION", SHEET_ID},
@@ -59,22 +59,6 @@ void fields_add(struct fields *f, enum field what, bool in_table)
     }
 }
 
-static enum sheet_unit unit_of(const struct metric *m)
-{
-    switch (m->unit) {
-    case UNIT_NS:
-        return SHEET_NS;
-    case UNIT_BYTES:
-        return SHEET_BYTES;
-    case UNIT_PERMILLE:
-        return SHEET_PERMILLE;
-    case UNIT_MASK:
-        return SHEET_HEX;
-    default:
-        return SHEET_COUNT;
-    }
-}
-
 bool fields_has_metric(const struct fields *f, unsigned id)
 {
     for (size_t i = 0; i < f->n; i++) {
@@ -93,7 +77,7 @@ void fields_add_metric(struct fields *f, unsigned id, bool in_table)
         f->what[f->n] = (int)(FIELD_METRIC + id);
         f->columns[f->n].key = m->name;
         f->columns[f->n].title = in_table ? m->name : NULL;
-        f->columns[f->n].unit = unit_of(m);
+        f->columns[f->n].unit = sheet_unit_of(m);
         f->n++;
     }
 }

@@ -33,9 +33,9 @@ static const struct sheet_column columns[] = {
     {"host", "HOST", SHEET_TEXT},         {"name", "NAME", SHEET_TEXT},
     {"role", "ROLE", SHEET_TEXT},         {"scope", "SCOPE", SHEET_TEXT},
     {"fingerprint", NULL, SHEET_TEXT},    {NULL, "FINGERPRINT", SHEET_TEXT},
-    {"issued", NULL, SHEET_TIME},         {"not_after", "NOT AFTER", SHEET_TIME},
+    {"issued_time", NULL, SHEET_TIME},    {"not_after_time", "NOT AFTER", SHEET_TIME},
     {"days_left", "DAYS LEFT", SHEET_ID}, {"state", "STATE", SHEET_TEXT},
-    {"revoked", NULL, SHEET_TIME},        {"reason", "REASON", SHEET_TEXT},
+    {"revoked_time", NULL, SHEET_TIME},   {"reason", "REASON", SHEET_TEXT},
 };
 
 struct listing {

@@ -211,10 +211,14 @@ static int run_create(const struct opt_args *a)
 /* -- list -- */
 
 static const struct sheet_column columns[] = {
-    {"id", "ID", SHEET_TEXT},           {"names", "FOR", SHEET_TEXT},
-    {"replace", "REPLACE", SHEET_FLAG}, {"made", "MADE", SHEET_TIME},
-    {"expires", "EXPIRES", SHEET_TIME}, {"state", "STATE", SHEET_TEXT},
-    {"used_by", "USED BY", SHEET_TEXT}, {"used", "USED", SHEET_TIME},
+    {"id", "ID", SHEET_TEXT},
+    {"names", "FOR", SHEET_TEXT},
+    {"replace", "REPLACE", SHEET_FLAG},
+    {"made_time", "MADE", SHEET_TIME},
+    {"expires_time", "EXPIRES", SHEET_TIME},
+    {"state", "STATE", SHEET_TEXT},
+    {"used_by", "USED BY", SHEET_TEXT},
+    {"used_time", "USED", SHEET_TIME},
 };
 
 struct listing {

@@ -153,38 +153,18 @@ static enum err take_options(struct export *x, const struct opt_args *a, struct 
 
 /* -- columns -- */
 
-static enum sheet_unit unit_of(const struct metric *m)
-{
-    switch (m->unit) {
-    case UNIT_NS:
-        return SHEET_NS;
-    case UNIT_UTC_NS:
-        return SHEET_TIME;
-    case UNIT_BYTES:
-        return SHEET_BYTES;
-    case UNIT_COUNT:
-        return SHEET_COUNT;
-    case UNIT_PERMILLE:
-        return SHEET_PERMILLE;
-    case UNIT_MASK:
-        return SHEET_HEX;
-    default:
-        return SHEET_ID;
-    }
-}
-
 static const struct sheet_column who_columns[] = {
     {"host", NULL, SHEET_TEXT}, {"host_id", NULL, SHEET_TEXT}, {"time", NULL, SHEET_TIME},
-    {"pid", NULL, SHEET_ID},    {"start", NULL, SHEET_ID},     {"name", NULL, SHEET_TEXT},
+    {"pid", NULL, SHEET_ID},    {"start", NULL, SHEET_WIDE},   {"name", NULL, SHEET_TEXT},
     {"user", NULL, SHEET_TEXT},
 };
 #define N_WHO (sizeof who_columns / sizeof *who_columns)
 
 static const struct sheet_column point_columns[] = {
-    {"bucket", NULL, SHEET_NS}, {"instances", NULL, SHEET_COUNT}, {"metric", NULL, SHEET_TEXT},
-    {"count", NULL, SHEET_ID},  {"first", NULL, SHEET_ID},        {"last", NULL, SHEET_ID},
-    {"sum", NULL, SHEET_ID},    {"min", NULL, SHEET_ID},          {"max", NULL, SHEET_ID},
-    {"growth", NULL, SHEET_ID},
+    {"bucket_ns", NULL, SHEET_NS}, {"instances", NULL, SHEET_COUNT}, {"metric", NULL, SHEET_TEXT},
+    {"count", NULL, SHEET_ID},     {"first", NULL, SHEET_WIDE},      {"last", NULL, SHEET_WIDE},
+    {"sum", NULL, SHEET_WIDE},     {"min", NULL, SHEET_WIDE},        {"max", NULL, SHEET_WIDE},
+    {"growth", NULL, SHEET_WIDE},
 };
 #define N_POINT (sizeof point_columns / sizeof *point_columns)
 
@@ -199,7 +179,7 @@ static void set_columns(struct export *x)
     }
     for (const struct metric *m = metric_next(NULL); m; m = metric_next(m)) {
         if (m->column && x->metrics & METRIC_BIT(m->id) && x->n_columns < SHEET_COLUMNS) {
-            x->columns[x->n_columns++] = (struct sheet_column){m->name, NULL, unit_of(m)};
+            x->columns[x->n_columns++] = (struct sheet_column){m->name, NULL, sheet_unit_of(m)};
         }
     }
 }

@@ -62,10 +62,10 @@ static enum err gather(struct stats *s, const struct opt_args *a, struct errmsg 
 /* -- by tier -- */
 
 static const struct sheet_column kind_columns[] = {
-    {"kind", "KIND", SHEET_TEXT},      {"files", "FILES", SHEET_COUNT},
-    {"bytes", "SIZE", SHEET_BYTES},    {"share_bytes", "SHARE", SHEET_BYTES},
-    {"values", "VALUES", SHEET_COUNT}, {NULL, "BYTES/VALUE", SHEET_TEXT},
-    {"oldest", "OLDEST", SHEET_TIME},  {"max_age", "KEPT FOR", SHEET_NS},
+    {"kind", "KIND", SHEET_TEXT},          {"files", "FILES", SHEET_COUNT},
+    {"bytes", "SIZE", SHEET_BYTES},        {"share_bytes", "SHARE", SHEET_BYTES},
+    {"values", "VALUES", SHEET_COUNT},     {NULL, "BYTES/VALUE", SHEET_TEXT},
+    {"oldest_time", "OLDEST", SHEET_TIME}, {"max_age_ns", "KEPT FOR", SHEET_NS},
 };
 
 /* As retention's keys and overview call it. */
@@ -161,11 +161,11 @@ static enum err print_kinds(struct stats *s)
 /* -- by host -- */
 
 static const struct sheet_column host_columns[] = {
-    {"host", "HOST", SHEET_TEXT},      {"id", NULL, SHEET_TEXT},
-    {"bytes", "SIZE", SHEET_BYTES},    {"raw_bytes", "RAW", SHEET_BYTES},
-    {"10s_bytes", "10S", SHEET_BYTES}, {"1min_bytes", "1MIN", SHEET_BYTES},
-    {"1h_bytes", "1H", SHEET_BYTES},   {"events_bytes", "EVENTS", SHEET_BYTES},
-    {"oldest", "OLDEST", SHEET_TIME},  {"newest", "NEWEST", SHEET_TIME},
+    {"host", "HOST", SHEET_TEXT},          {"id", NULL, SHEET_TEXT},
+    {"bytes", "SIZE", SHEET_BYTES},        {"raw_bytes", "RAW", SHEET_BYTES},
+    {"10s_bytes", "10S", SHEET_BYTES},     {"1min_bytes", "1MIN", SHEET_BYTES},
+    {"1h_bytes", "1H", SHEET_BYTES},       {"events_bytes", "EVENTS", SHEET_BYTES},
+    {"oldest_time", "OLDEST", SHEET_TIME}, {"newest_time", "NEWEST", SHEET_TIME},
 };
 
 struct host_row {

@@ -30,7 +30,7 @@ static void put_process(FILE *f, const Procfleet__V1__ProcInfo *info)
     static const Procfleet__V1__ProcInfo none = PROCFLEET__V1__PROC_INFO__INIT;
 
     info = info ? info : &none;
-    fprintf(f, ",\"pid\":%" PRIu32 ",\"start\":%" PRIu64, info->pid, info->start);
+    fprintf(f, ",\"pid\":%" PRIu32 ",\"start\":\"%" PRIu64 "\"", info->pid, info->start);
     put_text(f, "name", info->name);
 }
 
@@ -41,7 +41,7 @@ static void put_event(FILE *f, ProtobufCBinaryData host, const Procfleet__V1__Li
                                         "image_unload", "level",         "source"};
     bool known = e->kind < sizeof kinds / sizeof *kinds;
 
-    fprintf(f, "{\"time\":%" PRId64, e->wall_ns);
+    fprintf(f, "{\"time\":\"%" PRId64 "\"", e->wall_ns);
     put_text(f, "host", host);
     fprintf(f, ",\"kind\":\"%s\"", kinds[known ? e->kind : 0]);
     put_process(f, e->info);
@@ -62,13 +62,14 @@ static void put_samples(FILE *f, ProtobufCBinaryData host, const Procfleet__V1__
         size_t value = 0;
 
         when_ns += r->when_ns;
-        fprintf(f, "{\"time\":%" PRId64, when_ns);
+        fprintf(f, "{\"time\":\"%" PRId64 "\"", when_ns);
         put_text(f, "host", host);
         put_process(f, r->info < a->n_infos ? a->infos[r->info] : NULL);
         fputs(",\"values\":{", f);
         for (size_t m = 0; m < a->n_metrics && m < 64; m++) {
             if ((r->have >> m & 1) && value < r->n_values) {
-                fprintf(f, "%s\"%" PRIu32 "\":%" PRId64, comma, a->metrics[m], r->values[value++]);
+                fprintf(f, "%s\"%" PRIu32 "\":\"%" PRId64 "\"", comma, a->metrics[m],
+                        r->values[value++]);
                 comma = ",";
             }
         }

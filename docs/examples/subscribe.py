@@ -278,8 +278,8 @@ KINDS = {1: "process_start", 2: "process_stop", 3: "thread_start", 4: "thread_st
 
 def event_line(host, event):
     info = Message(event.bytes(5))
-    line = {"time": event.signed(2), "host": host, "kind": KINDS.get(event.int(1), "unknown"), "pid": info.int(1),
-            "start": info.int(2), "name": info.text(12)}
+    line = {"time": str(event.signed(2)), "host": host, "kind": KINDS.get(event.int(1), "unknown"), "pid": info.int(1),
+            "start": str(info.int(2)), "name": info.text(12)}
     if event.bytes(6):
         line["text"] = event.text(6)
     return line
@@ -292,8 +292,8 @@ def sample_lines(host, answer):
         info = infos[row.int(2)] if row.int(2) < len(infos) else Message(b"")
         when += zigzag(row.int(3))
         present = [m for i, m in enumerate(metrics) if row.int(4) >> i & 1]
-        yield {"time": when, "host": host, "pid": info.int(1), "start": info.int(2), "name": info.text(12),
-               "values": {str(m): zigzag(v) for m, v in zip(present, row.packed(5))}}
+        yield {"time": str(when), "host": host, "pid": info.int(1), "start": str(info.int(2)), "name": info.text(12),
+               "values": {str(m): str(zigzag(v)) for m, v in zip(present, row.packed(5))}}
 
 
 def lines(update):

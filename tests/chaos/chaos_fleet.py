@@ -28,7 +28,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from fleet import BIN, Fleet, check, ensure, span  # noqa: E402
+from fleet import BIN, Fleet, check, ensure, read_json, span  # noqa: E402
 from wal import known, logged  # noqa: E402
 
 SECONDS = float(os.environ.get("PROCFLEET_SECONDS", "40"))
@@ -339,7 +339,7 @@ def asked(fleet, *args):
     code, out, err = fleet.cli(*args, *limit, "--format", "json", *span(3, 3), expect=None)
     if code not in (0, 5):
         check("answer to %s (%s)" % (" ".join(args), err), code, 0)
-    return json.loads(out)
+    return read_json(out)
 
 
 def stored_ticks(fleet, name):

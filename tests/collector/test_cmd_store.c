@@ -381,7 +381,7 @@ static void stats_count_files_bytes_and_values(void **state)
     snprintf(want, sizeof want, "{\"kind\":\"raw\",\"files\":3,\"bytes\":%llu,",
              (unsigned long long)st.bytes[SEG_RAW]);
     assert_non_null(strstr(text, want));
-    snprintf(want, sizeof want, "\"values\":%llu,\"oldest\":%lld",
+    snprintf(want, sizeof want, "\"values\":%llu,\"oldest_time\":\"%lld\"",
              (unsigned long long)st.values[SEG_1MIN], (long long)T0);
     assert_non_null(strstr(text, want));
     mem_free(text);

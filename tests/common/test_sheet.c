@@ -74,17 +74,20 @@ static void json_is_an_array_that_omits_the_absent(void **state)
     (void)state;
     expect(
         SHEET_AS_JSON, false,
-        "[\n  {\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
+        "[\n  "
+        "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":\"5106000000\",\"hidden\":3,\"ended\":true,"
         "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"},\n"
         "  {\"host\":\"x\",\"pid\":0}\n]\n");
-    expect(SHEET_AS_JSON, true,
-           "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
-           "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"}\n"
-           "{\"host\":\"x\",\"pid\":0}\n");
-    expect(SHEET_AS_JSONL, false,
-           "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":5106000000,\"hidden\":3,\"ended\":true,"
-           "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"}\n"
-           "{\"host\":\"x\",\"pid\":0}\n");
+    expect(
+        SHEET_AS_JSON, true,
+        "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":\"5106000000\",\"hidden\":3,\"ended\":true,"
+        "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"}\n"
+        "{\"host\":\"x\",\"pid\":0}\n");
+    expect(
+        SHEET_AS_JSONL, false,
+        "{\"host\":\"lab-7\",\"pid\":4711,\"cpu_time\":\"5106000000\",\"hidden\":3,\"ended\":true,"
+        "\"exit_code\":3221225786,\"command_line\":\"a \\\"b\\\", c\\u001B\"}\n"
+        "{\"host\":\"x\",\"pid\":0}\n");
 }
 
 static void json_and_csv_are_utf_8_whatever_the_text(void **state)
@@ -110,6 +113,51 @@ static void json_and_csv_are_utf_8_whatever_the_text(void **state)
         text[fread(text, 1, sizeof text - 1, f)] = '\0';
         fclose(f);
         assert_string_equal(text, table[i].text);
+    }
+}
+
+/* One cell of every unit, as JSON and as CSV. */
+static void numbers_that_a_double_cannot_hold_are_strings_and_shares_are_percents(void **state)
+{
+    static const struct {
+        enum sheet_unit unit;
+        int64_t value;
+        const char *json, *csv;
+    } table[] = {
+        {SHEET_ID, 4711, "4711", "4711"},
+        {SHEET_WIDE, 7, "\"7\"", "7"},
+        {SHEET_TIME, 1795357258731000000, "\"1795357258731000000\"", "1795357258731000000"},
+        {SHEET_NS, 5, "\"5\"", "5"},
+        {SHEET_NS, -5, "\"-5\"", "-5"},
+        {SHEET_HEX, -1, "\"18446744073709551615\"", "18446744073709551615"},
+        {SHEET_COUNT, 1LL << 53, "9007199254740992", "9007199254740992"},
+        {SHEET_COUNT, (1LL << 53) + 1, "\"9007199254740993\"", "9007199254740993"},
+        {SHEET_BYTES, INT64_MIN, "\"-9223372036854775808\"", "-9223372036854775808"},
+        {SHEET_PERMILLE, 123, "12.3", "12.3"},
+        {SHEET_PERMILLE, -7, "-0.7", "-0.7"},
+        {SHEET_PERMILLE, 1000, "100.0", "100.0"},
+        {SHEET_EXIT, 0xC000013A, "3221225786", "3221225786"},
+        {SHEET_FLAG, 1, "true", "true"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table) * 2; i++) {
+        bool json = i % 2 == 0;
+        const struct sheet_column column = {"v", NULL, table[i / 2].unit};
+        const struct sheet_cell cell = sheet_number(true, table[i / 2].value);
+        char text[64] = "", expected[64];
+        FILE *f = tmpfile();
+        struct sheet *s;
+
+        assert_ok(sheet_begin(&s, f, json ? SHEET_AS_JSONL : SHEET_AS_CSV, false, &column, 1));
+        assert_ok(sheet_row(s, &cell));
+        sheet_end(s);
+        rewind(f);
+        text[fread(text, 1, sizeof text - 1, f)] = '\0';
+        fclose(f);
+        snprintf(expected, sizeof expected, json ? "{\"v\":%s}\n" : "v\r\n%s\r\n",
+                 json ? table[i / 2].json : table[i / 2].csv);
+        assert_string_equal(text, expected);
     }
 }
 
@@ -209,6 +257,7 @@ int main(void)
         cmocka_unit_test(tables_are_aligned_and_end_with_their_notes),
         cmocka_unit_test(json_is_an_array_that_omits_the_absent),
         cmocka_unit_test(json_and_csv_are_utf_8_whatever_the_text),
+        cmocka_unit_test(numbers_that_a_double_cannot_hold_are_strings_and_shares_are_percents),
         cmocka_unit_test(csv_quotes_text_and_leaves_the_absent_empty),
         cmocka_unit_test(an_empty_sheet_is_still_a_document),
         cmocka_unit_test(cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables),

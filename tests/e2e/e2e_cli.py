@@ -70,6 +70,29 @@ def views(fleet):
             ensure("%s as %s" % (args, form), len(fleet.cli(*args, "--format", form, expect=None)[1].splitlines()) > 1)
 
 
+def plain_json(fleet):
+    """What a program reads: one type a key, no number that a double cannot hold, shares as a percent."""
+    def ask(*args):
+        return json.loads(fleet.cli(*args, "--format", "json", expect=None)[1])
+
+    def every(value):
+        return [w for v in (value.values() if isinstance(value, dict) else value) for w in every(v)] if isinstance(value, (dict, list)) else [value]
+
+    top, host, over, past = ask("top", "-n", "3"), ask("hosts"), ask("overview"), ask("history", "--name", "procfleet-agent*")
+    ensure("an answer is an array of rows", all(isinstance(a, list) and a for a in (top, host, over, past)))
+    for key, rows in (("cpu_time", top), ("start", top), ("create_time", top), ("last_time", host), ("certificate_end_time", host),
+                      ("time", past), ("raw_age_ns", over)):
+        ensure("%s is a string of digits" % key, all(isinstance(r[key], str) and r[key].isdigit() for r in rows if key in r) and
+               any(key in r for r in rows), rows)
+    for key, rows in (("pid", top), ("thread_count", top), ("working_set_size", top), ("batches", host), ("disk_free_bytes", over)):
+        ensure("%s is a number" % key, all(isinstance(r[key], int) for r in rows if key in r) and any(key in r for r in rows), rows)
+    shares = [r["cpu_percent"] for r in top + past if "cpu_percent" in r]
+    ensure("shares have decimals", shares and all(isinstance(s, float) and s == round(s, 1) for s in shares), shares)
+    ensure("and are a percent of a CPU", max(shares) <= 100 * (os.cpu_count() + 1), shares)
+    numbers = [v for v in every([top, host, over, past]) if isinstance(v, (int, float))]
+    ensure("no number exceeds 2^53", numbers and max(map(abs, numbers)) <= 2**53, max(numbers))
+
+
 def refusals(fleet):
     agent, nobody = fleet.issue("agent", "spy"), "127.0.0.1:1"
     said = exits(fleet, 3, "hosts", "--collector", nobody)
@@ -191,6 +214,7 @@ with Fleet() as fleet:
     fleet.wait_for("the first data", lambda: fleet.hosts().get("live"))
     usage(fleet)
     views(fleet)
+    plain_json(fleet)
     profiles(fleet)
     refusals(fleet)
     output(fleet)

@@ -2,7 +2,6 @@
 
 import collections
 import glob
-import json
 import os
 import random
 import subprocess
@@ -10,7 +9,7 @@ import sys
 import time
 import urllib.request
 
-from fleet import BIN, Fleet, check, ensure, found
+from fleet import BIN, Fleet, check, ensure, found, read_json
 
 HOSTS = ("web-1", "db-1")
 
@@ -56,7 +55,7 @@ class Tail:
             f.write(b"".join(line + b"\n" for line in kept))
 
     def got(self):
-        return collections.Counter(key(json.loads(line)) for line in lines(self.out))
+        return collections.Counter(key(read_json(line)) for line in lines(self.out))
 
 
 def connections(fleet, listener):

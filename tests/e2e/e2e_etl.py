@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-from fleet import BIN, check, corpus, ensure
+from fleet import BIN, check, corpus, ensure, read_json
 
 AGENT = os.path.join(BIN, "procfleet-agent")
 EXPECTED = corpus("expected")
@@ -260,7 +260,7 @@ def formats():
 
 def top():
     path = recording("net.4.5.2.x64")
-    rows = json.loads(run("top", path, "--format", "json")[0])
+    rows = read_json(run("top", path, "--format", "json")[0])
     check("most CPU time", (rows[0]["pid"], rows[0]["name"], rows[0]["cpu_time"], rows[0]["cpu_time_origin"]),
           (3676, "Test.x64.exe", 5106 * 10**6, "samples"))
     ensure("idle is hidden", all(r["pid"] for r in rows))

@@ -67,7 +67,7 @@ def main():
         rows = fleet.wait_for("a batch to be set aside", listed)
         first = rows[0]
         check("the reason", first["reason"], "larger than the collector takes")
-        ensure("what is in it", first["rows"] > 0 and first["bytes"] > SMALL_LIMIT and first["since_ns"] <= first["until_ns"], first)
+        ensure("what is in it", first["rows"] > 0 and first["bytes"] > SMALL_LIMIT and int(first["since_time"]) <= int(first["until_time"]), first)
         text = spool_command("show", str(first["number"]))[1]
         ensure("all of it can be read", text.startswith("batch ") and "sample " in text)
         ensure("the table names it", "larger than the collector takes" in spool_command("list")[1])

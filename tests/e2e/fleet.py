@@ -17,6 +17,7 @@ import time
 BIN = os.environ.get("PROCFLEET_BIN", "build/release/bin")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COLLECTOR = os.environ.get("PROCFLEET_RUN_COLLECTOR", "procfleet-collector")  # what runs as the collector
+WIDE = re.compile(r"(.*_)?time|.*_ns|start|(thread_)?cpu_cycles|affinity_mask|agent\.callback_p99")  # keys of 64 bits
 PATIENCE = float(os.environ.get("PROCFLEET_PATIENCE", "60"))
 
 
@@ -24,6 +25,13 @@ def skip(reason):
     """Ends the test as skipped: ctest and people see why."""
     print("skipped:", reason)
     sys.exit(77)
+
+
+def read_json(text):
+    """JSON that a program printed; what may exceed 2^53, a string of digits there, is a number again."""
+    def numbers(row):
+        return {k: int(v) if isinstance(v, str) and WIDE.fullmatch(k) and re.fullmatch(r"-?\d+", v) else v for k, v in row.items()}
+    return json.loads(text, object_hook=numbers)
 
 
 def corpus(name):
@@ -163,7 +171,7 @@ class Fleet:
     def ask(self, *args, expect=0, **more):
         """A question answered as JSON."""
         _, out, _ = self.cli(*args, "--format", "json", expect=expect, **more)
-        return json.loads(out)
+        return read_json(out)
 
     def hosts(self):
         return {h["host"]: h for h in self.ask("hosts", expect=None)}

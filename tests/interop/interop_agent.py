@@ -16,9 +16,9 @@ OK, ALREADY_EXISTS, PERMISSION_DENIED, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, 
 
 def within(host, seconds):
     """The shown offset is this many seconds, as far as its error says."""
-    error = host.get("clock_error")
+    error = host.get("clock_error_ns")
     ensure("the offset has an error below 1 s", error is not None and error < S, host)
-    ensure("and is %d s within it" % seconds, abs(host["clock_offset"] - seconds * S) <= error + S // 50, host)
+    ensure("and is %d s within it" % seconds, abs(host["clock_offset_ns"] - seconds * S) <= error + S // 50, host)
 
 
 def jumping_clock(fleet):

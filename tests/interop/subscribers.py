@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
-from fleet import BIN, ROOT, ensure  # noqa: E402
+from fleet import BIN, ROOT, ensure, read_json  # noqa: E402
 
 EXAMPLES = {"c": [os.path.join(BIN, "examples", "subscribe")],
             "py": [sys.executable, "-B", os.path.join(ROOT, "docs", "examples", "subscribe.py")]}
@@ -81,5 +81,5 @@ class Subscriber:
 
 
 def event(line):
-    e = json.loads(line)
+    e = read_json(line)
     return e["time"], e["kind"], e["pid"], e["start"]

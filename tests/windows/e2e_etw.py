@@ -9,7 +9,6 @@ process that ended (a live system keeps accounts in its table, which is read onc
 have them: columns of the table hold a known number instead, which must arrive).
 """
 
-import json
 import os
 import re
 import subprocess
@@ -17,6 +16,7 @@ import sys
 import time
 from collections import Counter
 
+from fleet import read_json
 from winehost import Agent, BIN, Fleet, WineHost, check, ensure, needs, windows
 
 PLAIN = os.environ["PROCFLEET_PLAIN"]
@@ -34,7 +34,7 @@ class Recording:
     def etl(self, *args):
         done = subprocess.run([os.path.join(BIN, "procfleet-agent"), "etl", *args, "--format", "json", self.path], check=True,
                               stdout=subprocess.PIPE, timeout=120)
-        return json.loads(done.stdout)
+        return read_json(done.stdout)
 
     def read(self):
         self.summary = self.etl("summary")

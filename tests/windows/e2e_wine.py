@@ -12,7 +12,7 @@ import sys
 WINDOWS_BIN = os.environ["PROCFLEET_BIN"]
 os.environ["PROCFLEET_BIN"] = os.environ["PROCFLEET_LINUX_BIN"]
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from fleet import BIN, Fleet, check, ensure, skip  # noqa: E402  (it reads the environment)
+from fleet import BIN, Fleet, check, ensure, read_json, skip  # noqa: E402  (it reads the environment)
 
 WINE = os.environ["WINE64"]
 HOST = "winlab"
@@ -141,7 +141,7 @@ def shown_here(fleet):
     def rows(*args):
         p = wine(fleet, "procfleet-agent.exe", *args, "--for", "1500ms", "--format", "jsonl",
                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        return [json.loads(line) for line in p.communicate(timeout=60)[0].splitlines()]
+        return [read_json(line) for line in p.communicate(timeout=60)[0].splitlines()]
 
     wire = rows("show-wire", "--set", "process_filter.target_process_names=BURNER*")
     check("show-wire reads tables", {r["source"] for r in wire if r["type"] == "batch"}, {"snapshot"})
