@@ -484,7 +484,7 @@ static void every_recording_has_the_expected_structure(void **state)
     (void)state;
     compressed_buffers = 0;
     (void)corpus_each(has_the_expected_structure);
-    assert_int_equal(compressed_buffers, 461);
+    assert_true(compressed_buffers >= 461); /* more with every new recording */
 }
 
 static json_t *header_of(const struct etl_census *c)

@@ -133,7 +133,9 @@ def figures():
     for path in paths:
         name = os.path.relpath(path, EXPECTED)[:-5]
         with open(path, encoding="utf-8") as f:
-            theirs = json.load(f)["figures"]
+            theirs = json.load(f).get("figures")
+        if theirs is None:  # of another subject
+            continue
         ours = summary(recording(name))
         own = ours.pop("procfleet")
         theirs["file"] = os.path.basename(theirs["file"])

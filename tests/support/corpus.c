@@ -1,5 +1,6 @@
 #include "tests/support/corpus.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +43,7 @@ const char *corpus_path(char *text, size_t size, const char *name)
     return text;
 }
 
-const char *corpus_recording(char *text, size_t size, const char *name)
+static bool has_recording(char *text, size_t size, const char *name)
 {
     static const char *const ends[] = {".etl", ".etl.xz"};
     char relative[NAME_BYTES];
@@ -50,11 +51,18 @@ const char *corpus_recording(char *text, size_t size, const char *name)
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         (void)snprintf(relative, sizeof relative, "public/%s%s", name, ends[i]);
         if (os_exists(corpus_path(text, size, relative))) {
-            return text;
+            return true;
         }
     }
-    give_up("no recording", name);
-    return NULL;
+    return false;
+}
+
+const char *corpus_recording(char *text, size_t size, const char *name)
+{
+    if (!has_recording(text, size, name)) {
+        give_up("no recording", name);
+    }
+    return text;
 }
 
 json_t *corpus_json(const char *name)
@@ -99,6 +107,7 @@ size_t corpus_each(void (*each)(const char *name, const json_t *figures))
     static struct names all;
     static const char *const prefixes[] = {"", "sawbuck/"};
     char path[PATH_BYTES], name[NAME_BYTES];
+    size_t n = 0;
 
     all.n = 0;
     for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
@@ -112,10 +121,14 @@ size_t corpus_each(void (*each)(const char *name, const json_t *figures))
     for (size_t i = 0; i < all.n; i++) {
         json_t *j;
 
+        if (!has_recording(path, sizeof path, all.name[i])) {
+            continue; /* of another subject than a recording as a whole */
+        }
+        n++;
         (void)snprintf(name, sizeof name, "expected/%s.json", all.name[i]);
         j = corpus_json(name);
         each(all.name[i], json_object_get(j, "figures"));
         json_decref(j);
     }
-    return all.n;
+    return n;
 }
