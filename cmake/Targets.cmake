@@ -40,6 +40,16 @@ function(procfleet_test_properties name labels timeout)
                                           ENVIRONMENT "${test_environment}")
 endfunction()
 
+# procfleet_busy(NAME...): tests that keep a processor busy. `scripts/test` runs five times as many at once as there are
+# processors, for most wait more than they work; these count as five. The longest start first: COST, about their seconds.
+function(procfleet_busy)
+  foreach(name IN LISTS ARGN)
+    if(TEST ${name})
+      set_tests_properties(${name} PROPERTIES PROCESSORS 5)
+    endif()
+  endforeach()
+endfunction()
+
 # procfleet_test(NAME source... [LIBS lib...] [LABELS label...] [TIMEOUT s]): a cmocka program run by ctest.
 function(procfleet_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "LIBS;LABELS" ${ARGN})
@@ -63,11 +73,11 @@ function(procfleet_test name)
   endif()
 endfunction()
 
-# procfleet_script(NAME script.py [LABELS label...] [TIMEOUT s] [ENV X=y...] [SERIAL] [LONG]): a Python program with real
-# processes; PROCFLEET_BIN tells it where the binaries are. It prints "skipped: reason" and exits with 77 to skip.
-# LONG: only with `ctest -C long`.
+# procfleet_script(NAME script.py [LABELS label...] [TIMEOUT s] [COST s] [ENV X=y...] [LOCAL] [SERIAL] [LONG]): a Python program
+# with real processes; PROCFLEET_BIN tells it where the binaries are. It prints "skipped: reason" and exits with 77 to skip.
+# LOCAL: it starts no server. LONG: only with `ctest -C long`. COST: about how long it takes; the longest start first.
 function(procfleet_script name script)
-  cmake_parse_arguments(T "SERIAL;LONG" "TIMEOUT" "LABELS;ENV" ${ARGN})
+  cmake_parse_arguments(T "LOCAL;SERIAL;LONG" "TIMEOUT;COST" "LABELS;ENV" ${ARGN})
   find_package(Python3 QUIET COMPONENTS Interpreter)
   if(Python3_FOUND)
     set(command ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script})
@@ -85,9 +95,15 @@ function(procfleet_script name script)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 300)
   endif()
+  if(NOT T_LOCAL)
+    list(APPEND T_LABELS server)
+  endif()
   set(test_environment ${test_environment} PROCFLEET_BIN=${CMAKE_BINARY_DIR}/bin ${T_ENV})
   procfleet_test_properties(${name} "${T_LABELS}" ${T_TIMEOUT})
   set_tests_properties(${name} PROPERTIES RUN_SERIAL ${T_SERIAL})
+  if(T_COST)
+    set_tests_properties(${name} PROPERTIES COST ${T_COST})
+  endif()
 endfunction()
 
 # procfleet_bench(NAME source... [LIBS lib...]): build/<preset>/bin/NAME, never run by ctest.
@@ -143,6 +159,7 @@ function(procfleet_fuzz name)
   add_dependencies(fuzz_targets ${name})
   add_test(NAME ${name} COMMAND ${name} -runs=${T_RUNS} ${arguments} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   procfleet_test_properties(${name} fuzz 120)
+  procfleet_busy(${name})
 endfunction()
 
 # The first program in a new Wine prefix takes 5 to 12 s: set up once, and nothing of it left running. The server stays (-p)

@@ -53,6 +53,29 @@ skipped: no b here
 <testcase name="crash" status="fail"><system-out>[ RUN      ] f</system-out></testcase>
 </testsuite>"""
 
+# A ctest with three tests, one of which fails, and what people see of it.
+CTEST = """#!/bin/sh
+case $* in *show-only*) echo '{"tests": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}'; exit 0 ;; esac
+cat <<'END'
+      Start  1: a
+      Start  2: b
+1/3 Test  #1: a ................   Passed    0.02 sec
+2/3 Test  #2: b ................***Failed    0.03 sec
+b: why
+
+      Start  3: c
+3/3 Test  #3: c ................***Skipped   0.00 sec
+
+66% tests passed, 1 tests failed out of 3
+END
+exit 8
+"""
+CTEST_SHOWN = """2/3 Test  #2: b ................***Failed    0.03 sec
+b: why
+
+release: 3 of 3 in 0 s
+"""
+
 
 def run(command, **more):
     result = subprocess.run([sys.executable, "-B", *command], capture_output=True, text=True, timeout=60, check=False, **more)
@@ -115,10 +138,27 @@ def check_summary():
         expect("a missing report is a failure", code == 1 and output.endswith("0 passed, 1 failed, 0 skipped\n"), output)
 
 
+def check_progress():
+    """What a build or ctest says is kept, the line says how far it is, and the exit code is the command's."""
+    progress = HERE.parents[1] / "scripts/test-progress"
+    with tempfile.TemporaryDirectory() as name:
+        log = pathlib.Path(name) / "log"
+        code, output = run([progress, "release", log, "sh", "-c", "echo '[1/2] one'; echo '[2/2] two'; exit 3"])
+        expect("the command's exit code is given", code == 3, output)
+        expect("what was done is counted", output.startswith("release: 2 of 2 in "), output)
+        expect("the log has every line", log.read_text(encoding="utf-8") == "[1/2] one\n[2/2] two\n", output)
+        ctest = pathlib.Path(name) / "ctest"
+        ctest.write_text(CTEST, encoding="utf-8")
+        ctest.chmod(0o755)
+        code, output = run([progress, "release", log, "ctest"], env=dict(os.environ, PATH=f"{name}:{os.environ['PATH']}"))
+        expect("only what failed is shown, with its output", code == 8 and output == CTEST_SHOWN, output)
+
+
 def main():
     for fault in FAULTS:
         check_fault(*fault)
     check_summary()
+    check_progress()
     print(f"lint_selftest: {len(FAULTS)} made-up trees judged as they should be")
 
 
