@@ -91,7 +91,7 @@ enum err query_blocks(struct query *q, const struct query_span *s, const struct 
     struct store_used used = {.damaged = 0};
     enum err e;
 
-    with.used = with.used ? with.used : &used;
+    with.used = &used;
     with.deadline = q->env->deadline;
     e = store_scan_blocks(q->env->view, s->host, &with, take_block, &sc);
     query_used_add(q, s, &used);

@@ -13,8 +13,7 @@ NODISCARD enum err query_cells(struct query *q, const struct query_span *s, stru
  */
 void query_used_add(struct query *q, const struct query_span *s, const struct store_used *used);
 
-/* store_scan_blocks likewise, unless the range has a `used` of its own; q->clock is that of the
- * block during the call. */
+/* store_scan_blocks likewise; q->clock is that of the block during the call. */
 NODISCARD enum err query_blocks(struct query *q, const struct query_span *s,
                                 const struct store_range *range,
                                 enum err (*each)(void *ctx, const struct store_block *b),

@@ -3,8 +3,9 @@
  * A host's window is read in slices, each a whole number of steps, and sorted slice by slice, so
  * that memory depends on the rows of a slice, in whatever order data lies in the store; slices grow
  * while they give few rows and shrink when they hold too many. Steps of 10 s and more are read as
- * cells, from the cheapest tier that has them; shorter ones and single samples from blocks, unless
- * only tiers are left of a slice: then their finest sums are the rows.
+ * cells, from the cheapest tier that has them; shorter ones and single samples from blocks. A slice
+ * ends where rows begin or cease to be gone: where only tiers are left of the host, their finest
+ * sums are the rows.
  *
  * A counter's value in a row is its growth since the process's previous row, so of every process
  * the newest sample before the slice is kept as its base. A page goes on at the time where the one
@@ -530,30 +531,46 @@ static enum err read_cells(struct history *h, int64_t step_ns)
     return query_cells(h->q, h->s, &ask, take_cells, h, NULL);
 }
 
+/* Ends the slice where rows begin to be gone, or are there again; *gone: they are in all of it. */
+static enum err slice_cut(struct history *h, bool *gone)
+{
+    struct store_gone at;
+    enum err e = store_rows_gone(h->q->env->view, h->s->host, h->since_ns, h->until_ns, &at);
+    int64_t border_ns;
+
+    if (e || at.since_ns == at.until_ns) {
+        return e;
+    }
+    *gone = slot_of(h, at.since_ns) <= h->since_ns;
+    border_ns = slot_of(h, at.since_ns);
+    if (*gone) { /* behind the step in which it ends */
+        border_ns = h->step_ns ? clk_add(slot_of(h, at.until_ns - 1), h->step_ns) : at.until_ns;
+    }
+    h->until_ns = border_ns < h->until_ns ? border_ns : h->until_ns;
+    return ERR_OK;
+}
+
 /* Where samples are gone, the finest sums stand for them. */
 static enum err slice_read(struct history *h)
 {
-    struct store_used used = {.damaged = 0};
-    const struct store_range range = {.since_ns = h->since_ns,
-                                      .until_ns = h->until_ns,
-                                      .made_since_ns = INT64_MIN,
-                                      .metrics = columns_of(h),
-                                      .no_rests = true,
-                                      .has_pid = h->q->ask->has_pid,
-                                      .pid = h->q->ask->pid,
-                                      .used = &used};
+    struct store_range range = {.since_ns = h->since_ns,
+                                .made_since_ns = INT64_MIN,
+                                .metrics = columns_of(h),
+                                .no_rests = true,
+                                .has_pid = h->q->ask->has_pid,
+                                .pid = h->q->ask->pid};
+    bool gone = false;
     enum err e;
 
     if (h->cells) {
         return read_cells(h, h->step_ns);
     }
-    e = query_blocks(h->q, h->s, &range, take_block, h);
-    if (!e && used.coarse_bucket_ns) {
-        slice_clear(h);
-        return read_cells(h, CELLS_STEP_NS);
+    e = slice_cut(h, &gone);
+    if (e || gone) {
+        return e ? e : read_cells(h, CELLS_STEP_NS);
     }
-    query_used_add(h->q, h->s, &used);
-    return e;
+    range.until_ns = h->until_ns;
+    return query_blocks(h->q, h->s, &range, take_block, h);
 }
 
 /* How much time to read first. */

@@ -7,7 +7,6 @@
 #include "collector/store/store_impl.h"
 #include "collector/store/store_unread.h"
 #include "collector/store/store_windows.h"
-#include "collector/store/tier.h"
 #include "common/clk.h"
 #include "common/deadline.h"
 #include "common/mem.h"
@@ -83,49 +82,6 @@ static bool made_before(const struct scan *s, int64_t t1_ns, const struct host_o
     return clk_add(t1_ns, clock->known ? clock->offset_ns : 0) < s->range->made_since_ns;
 }
 
-/* Notes since when only tiers are left, when that is inside the range: there are no rows then. */
-static enum err note_gone(struct scan *s, size_t host)
-{
-    static const struct {
-        unsigned kind;
-        int64_t bucket_ns;
-    } tiers[] = {{SEG_10S, TIER_10S_NS}, {SEG_1MIN, TIER_1MIN_NS}, {SEG_1H, TIER_1H_NS}};
-    const struct manifest_list *l = s->v->segments;
-    struct store_used *used = s->range->used;
-    size_t raw = l ? manifest_lower(l, SEG_RAW, INT64_MIN) : 0;
-    int64_t oldest_ns = INT64_MAX;
-
-    if (!used || !l) {
-        return ERR_OK;
-    }
-    if (raw < manifest_segments(l) && manifest_segment(l, raw)->kind == SEG_RAW) {
-        oldest_ns = manifest_segment(l, raw)->window_ns;
-    }
-    if (s->range->since_ns > clk_add(oldest_ns, 2 * TIER_1H_NS)) { /* whatever the clocks say */
-        return ERR_OK;
-    }
-    for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
-        struct store_window *list;
-        size_t n = 0;
-        enum err e = store_windows(&list, &n, &s->lists, s->v, host, tiers[i].kind,
-                                   s->range->since_ns, s->range->until_ns, used);
-
-        if (e) {
-            return e;
-        }
-        if (n > 0 && list[0].window_ns < oldest_ns) {
-            used->coarse_from_ns = used->coarse_bucket_ns && used->coarse_from_ns < list[0].t0_ns
-                                       ? used->coarse_from_ns
-                                       : list[0].t0_ns;
-            used->coarse_bucket_ns = used->coarse_bucket_ns > tiers[i].bucket_ns
-                                         ? used->coarse_bucket_ns
-                                         : tiers[i].bucket_ns;
-            return ERR_OK;
-        }
-    }
-    return ERR_OK;
-}
-
 static enum err list_sources(struct scan *s, size_t host, const struct head_batch **batches,
                              size_t n_batches)
 {
@@ -141,9 +97,6 @@ static enum err list_sources(struct scan *s, size_t host, const struct head_batc
     if (!e && r->metrics) {
         e = store_windows(&rows, &n_rows, &s->lists, s->v, host, SEG_RAW, r->since_ns, r->until_ns,
                           r->used);
-    }
-    if (!e && r->metrics) {
-        e = note_gone(s, host);
     }
     if (e) {
         return e;

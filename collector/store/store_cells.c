@@ -21,6 +21,7 @@
 
 #include "collector/store/store_unread.h"
 #include "collector/store/tier.h"
+#include "common/clk.h"
 #include "common/deadline.h"
 #include "common/mem.h"
 
@@ -442,5 +443,40 @@ enum err store_scan_cells(const struct store_view *v, size_t host, const struct 
     }
     arena_fini(&s.memory);
     arena_fini(&s.list);
+    return e;
+}
+
+enum err store_rows_gone(const struct store_view *v, size_t host, int64_t since_ns,
+                         int64_t until_ns, struct store_gone *out)
+{
+    /* of one process: no tier is looked at for being quicker than rows */
+    const struct store_cells ask = {.since_ns = since_ns, .until_ns = until_ns, .has_pid = true};
+    struct store_cells_scan s = {.v = v, .host = host, .ask = &ask, .lo_ns = since_ns};
+    struct store_gone gone = {until_ns, until_ns};
+    enum err e;
+
+    arena_init(&s.list, SCAN_MEMORY_MAX);
+    e = list_sealed(&s, host);
+    sort_choices(&s);
+    for (size_t i = 0; i < s.n && !e; i++) {
+        const struct choice *c = &s.choices[i];
+        bool found = gone.since_ns < until_ns;
+
+        if (c->form[FORM_RAW]) {
+            if (found && c->t0_ns >= gone.until_ns) {
+                break;
+            }
+        } else if (!found) {
+            gone.since_ns = c->t0_ns > since_ns ? c->t0_ns : since_ns;
+            gone.until_ns = clk_add(c->t1_ns, 1);
+        } else if (c->t1_ns >= gone.until_ns) {
+            gone.until_ns = clk_add(c->t1_ns, 1);
+        }
+    }
+    gone.until_ns = gone.until_ns < until_ns ? gone.until_ns : until_ns;
+    arena_fini(&s.list);
+    if (!e) {
+        *out = gone;
+    }
     return e;
 }

@@ -149,6 +149,15 @@ NODISCARD enum err store_scan_cells(const struct store_view *v, size_t host,
                                     enum err (*each)(void *ctx, const struct store_cell_row *row),
                                     void *ctx, struct store_ticks *ticks);
 
+/* The first stretch of [since, until) in which tiers hold what the host's rows do not: retention
+ * dropped them, or they cannot be opened; store_scan_cells gives it. By what is held of this host.
+ * since_ns = until_ns: there is none. Errors: ERR_NOMEM, ERR_FULL */
+struct store_gone {
+    int64_t since_ns, until_ns;
+};
+NODISCARD enum err store_rows_gone(const struct store_view *v, size_t host, int64_t since_ns,
+                                   int64_t until_ns, struct store_gone *out);
+
 /* Sums of what the host's batches told of themselves, for windows that lie inside the range and
  * need no closer look: `each_account`; all other batches of the range come as blocks. */
 NODISCARD enum err

@@ -1,5 +1,6 @@
 #include "tests/support/t.h"
 
+#include "collector/store/store_impl.h"
 #include "common/clk.h"
 #include "tests/collector/ask.h"
 
@@ -250,6 +251,135 @@ static void a_page_ends_where_no_overlapping_batch_can_add_to_it(void **state)
     lab_close(l);
 }
 
+/* -- what sealing and retention leave -- */
+
+/* A sample each second in [from, until): process 3 grows by 3 ms. Every window is sealed. */
+static void put_sealed(struct lab *l, unsigned host, unsigned from, unsigned until)
+{
+    for (unsigned s = from; s < until; s += 10) {
+        int64_t v[10];
+
+        lab_begin(l, host, 7, s / 10);
+        for (unsigned i = 0; i < 10; i++) {
+            lab_tick(l, s + i);
+            v[i] = 3 * (s + i);
+        }
+        lab_cpu(l, 3, false, 0, 10, v);
+        lab_received(l, s + 10);
+        lab_put(l);
+        if ((s + 10) % 300 == 100 || s + 10 >= until) {
+            assert_ok(store_seal_now(lab_store(l), INT64_MAX));
+        }
+    }
+}
+
+/* The hour is over: it has its tier. */
+static void make_hour(struct lab *l)
+{
+    struct manifest_list *list;
+    size_t hours;
+
+    lab_now(LAB_NS(20000));
+    assert_ok(store_seal_now(lab_store(l), INT64_MAX));
+    lab_now(0);
+    assert_ok(store_seal_now(lab_store(l), INT64_MIN)); /* nobody is at work any more */
+    list = manifest_view(lab_store(l)->manifest);
+    hours = manifest_lower(list, SEG_1H + 1, INT64_MIN) - manifest_lower(list, SEG_1H, INT64_MIN);
+    manifest_list_release(list);
+    assert_true(hours > 0);
+}
+
+/* What retention does: no row is left of the windows before that second. */
+static void drop_rows(struct lab *l, unsigned second)
+{
+    struct manifest *m = lab_store(l)->manifest;
+    struct manifest_list *list = manifest_view(m);
+    struct errmsg why;
+
+    for (size_t i = 0; i < manifest_segments(list); i++) {
+        const struct seg_info *info = manifest_segment(list, i);
+
+        if (info->kind == SEG_RAW && info->window_ns < LAB_NS(second)) {
+            assert_ok(manifest_change(m, NULL, 0, &info->number, 1, &why));
+        }
+    }
+    manifest_publish(m);
+    manifest_list_release(list);
+}
+
+/* Rows of the host in [since, until), a growth of 3 ms a second in all but the first if that has
+ * nothing before it, and whether samples are said to be gone. */
+static void expect_rows(struct lab *l, const char *host, unsigned since, unsigned until,
+                        size_t rows, bool gone)
+{
+    for (unsigned step = 0; step < 2; step++) { /* each sample, and steps shorter than the tiers' */
+        struct wire_query q = {.host = str_make(host),
+                               .since_ns = LAB_NS(since),
+                               .until_ns = LAB_NS(until),
+                               .step_ns = step * CLK_S};
+        struct query_answer a;
+        int64_t sum = 0;
+        bool have;
+
+        ask_run(&a, l, QUERY_HISTORY, &q, NULL);
+        if (a.data.n_rows != rows || ask_note(&a.data, "samples are gone") != gone) {
+            fail_msg("%s from %u to %u, step %u s: %zu rows, gone: %d", host, since, until, step,
+                     a.data.n_rows, ask_note(&a.data, "samples are gone"));
+        }
+        for (size_t i = 0; i < a.data.n_rows; i++) {
+            assert_true(i == 0 || a.data.rows[i].when_ns > a.data.rows[i - 1].when_ns);
+            sum += ask_value(&a.data, &a.data.rows[i], M_CPU_TIME, &have);
+        }
+        assert_true(sum >= 3 * MS * (until - since - 10) && sum <= 3 * MS * (until - since));
+        query_answer_fini(&a);
+    }
+}
+
+static void the_first_hour_of_a_store_has_every_sample(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+    struct wire_query q = {.step_ns = CLK_S};
+    struct query_answer a;
+
+    (void)state;
+    put_sealed(l, 1, 100, 1000); /* from 22:15 on */
+    put_sealed(l, 2, 400, 1000); /* joins later */
+    expect_rows(l, "host-1", 100, 1000, 900, false);
+    make_hour(l);
+    expect_rows(l, "host-1", 100, 1000, 900, false);
+    expect_rows(l, "host-1", 330, 777, 447, false);
+    expect_rows(l, "host-2", 400, 1000, 600, false);
+    q.host = str_make("host-2");
+    q.since_ns = LAB_NS(500) + 1; /* between two steps */
+    q.until_ns = LAB_NS(600) + 1;
+    ask_run(&a, l, QUERY_HISTORY, &q, NULL);
+    assert_int_equal(a.data.n_rows, 100);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
+static void at_the_edge_of_retention_every_sample_that_is_held_is_given(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+
+    (void)state;
+    put_sealed(l, 1, 100, 1300);
+    put_sealed(l, 2, 700, 1300); /* has all its rows */
+    put_sealed(l, 3, 100, 700);  /* has none */
+    drop_rows(l, 700);
+    for (unsigned hour = 0; hour < 2; hour++) {
+        expect_rows(l, "host-1", 700, 1300, 600, false);
+        expect_rows(l, "host-1", 100, 1300, 60 + 600, true);
+        expect_rows(l, "host-1", 400, 1000, 30 + 300, true);
+        expect_rows(l, "host-2", 700, 1300, 600, false);
+        expect_rows(l, "host-3", 100, 700, 60, true);
+        if (!hour) {
+            make_hour(l);
+        }
+    }
+    lab_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +391,8 @@ int main(void)
         cmocka_unit_test(pages_together_are_the_whole_history),
         cmocka_unit_test(two_agents_of_one_host_do_not_disturb_the_order),
         cmocka_unit_test(a_page_ends_where_no_overlapping_batch_can_add_to_it),
+        cmocka_unit_test(the_first_hour_of_a_store_has_every_sample),
+        cmocka_unit_test(at_the_edge_of_retention_every_sample_that_is_held_is_given),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL) ||

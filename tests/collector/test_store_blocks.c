@@ -413,14 +413,8 @@ static void a_window_that_is_too_large_comes_in_pieces(void **state)
 /* Where only a tier is left there are no rows, and that is told. */
 static void rows_that_are_gone_are_told(void **state)
 {
-    struct store_used used = {0};
-    struct store_range range = {.since_ns = INT64_MIN,
-                                .until_ns = INT64_MAX,
-                                .made_since_ns = INT64_MIN,
-                                .metrics = UINT64_MAX,
-                                .used = &used};
     struct seg_info info = {.kind = SEG_1MIN, .n_windows = 1, .span_ns = WINDOW_NS};
-    struct taken t = {.stop = ERR_OK};
+    struct store_gone gone;
     struct errmsg why = {""};
     struct seg_writer *w;
     struct fixture f;
@@ -428,10 +422,8 @@ static void rows_that_are_gone_are_told(void **state)
 
     (void)state;
     fixture_init(&f, 17);
-    assert_ok(store_scan_blocks(f.view, HOST, &range, take, &t));
-    assert_int_equal(used.coarse_bucket_ns, 0);
-    free(t.samples.p);
-    t = (struct taken){.stop = ERR_OK};
+    assert_ok(store_rows_gone(f.view, HOST, INT64_MIN, INT64_MAX, &gone));
+    assert_true(gone.since_ns == gone.until_ns);
     info.number = manifest_number(f.manifest);
     info.window_ns = window_of(f.t0_ns) - 4 * WINDOW_NS;
     assert_ok(seg_writer_create(&w, fio_unsynced(), f.dir, &info, &info.window_ns, &why));
@@ -442,10 +434,11 @@ static void rows_that_are_gone_are_told(void **state)
     manifest_publish(f.manifest);
     manifest_list_release(f.list);
     f.view->segments = f.list = manifest_view(f.manifest);
-    assert_ok(store_scan_blocks(f.view, HOST, &range, take, &t));
-    assert_true(used.coarse_from_ns == info.window_ns + 7);
-    assert_true(used.coarse_bucket_ns == 60 * SECOND_NS);
-    free(t.samples.p);
+    assert_ok(store_rows_gone(f.view, HOST, INT64_MIN, INT64_MAX, &gone));
+    assert_true(gone.since_ns == info.window_ns + 7);
+    assert_true(gone.until_ns == info.window_ns + 9);
+    assert_ok(store_rows_gone(f.view, HOST, gone.until_ns, INT64_MAX, &gone));
+    assert_true(gone.since_ns == gone.until_ns);
     fixture_fini(&f);
 }
 

@@ -352,6 +352,51 @@ static void the_cheapest_exact_form_is_taken(void **state)
     mem_free(w);
 }
 
+static int64_t window_begin(const struct world *w, size_t window)
+{
+    return w->batches[window * WORLD_PER_WINDOW]->wall_ns[0];
+}
+
+/* Whatever the hour's tier reaches over. */
+static void rows_are_gone_where_none_is_held(void **state)
+{
+    static const struct {
+        size_t raw, ten, minutes; /* dropped before this window */
+        size_t since, gone;       /* asked from this window on: gone before this one */
+    } cases[] = {
+        {0, 0, 0, 0, 0}, {4, 0, 0, 0, 4}, {4, 0, 0, 2, 4}, {4, 0, 0, 4, 0},
+        {4, 4, 0, 0, 4}, {4, 4, 0, 7, 0}, {9, 4, 0, 0, 9}, {12, 12, 12, 0, 12},
+    };
+    struct world *w = mem_alloc(sizeof *w);
+
+    (void)state;
+    assert_non_null(w);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct store_gone gone;
+        int64_t since, until;
+
+        world_open(w, 12, 12, 0, 0);
+        world_seal_hour(w);
+        world_mark_in_hour(w);
+        world_drop(w, SEG_RAW, cases[i].raw);
+        world_drop(w, SEG_10S, cases[i].ten);
+        world_drop(w, SEG_1MIN, cases[i].minutes);
+        world_look(w);
+        since = window_begin(w, cases[i].since);
+        until = window_begin(w, 12) + WINDOW_NS;
+        assert_ok(store_rows_gone(w->view, 0, since, until, &gone));
+        if (cases[i].gone) {
+            assert_true(gone.since_ns == since);
+            assert_true(gone.until_ns > window_begin(w, cases[i].gone) - 2 * CLK_S &&
+                        gone.until_ns <= window_begin(w, cases[i].gone));
+            assert_ok(store_rows_gone(w->view, 0, gone.until_ns, until, &gone));
+        }
+        assert_true(gone.since_ns == until && gone.until_ns == until);
+        world_close(w);
+    }
+    mem_free(w);
+}
+
 /* Damages the rows of the oldest window. */
 static void spoil_rows(struct world *w)
 {
@@ -568,6 +613,7 @@ int main(void)
         cmocka_unit_test(a_scan_without_rows_keeps_its_deadline),
         cmocka_unit_test(where_rows_are_gone_ten_seconds_are_exact),
         cmocka_unit_test(the_cheapest_exact_form_is_taken),
+        cmocka_unit_test(rows_are_gone_where_none_is_held),
         cmocka_unit_test(damaged_rows_are_replaced_by_a_tier),
         cmocka_unit_test(whatever_is_left_adds_up_to_the_same),
         cmocka_unit_test(the_reader_may_stop_and_ask_for_one_process),
