@@ -17,6 +17,7 @@
 
 #include "collector/query/query_cells.h"
 #include "collector/query/query_table.h"
+#include "collector/query/query_unread.h"
 #include "common/clk.h"
 
 #define CELLS_STEP_NS (10 * CLK_S) /* tiers have nothing finer */
@@ -320,8 +321,16 @@ static const struct mark *previous(const struct point *p, unsigned i)
     return base->when_ns != QUERY_NEVER ? base : NULL;
 }
 
+/* Whether the newest sample of a mark's slot may be one that could not be read. */
+static bool is_hidden(const struct history *h, const struct mark *m)
+{
+    int64_t end_ns = h->step_ns ? clk_add(slot_of(h, m->when_ns), h->step_ns) : m->when_ns;
+
+    return query_unread_between(h->q, h->s, m->when_ns, end_ns);
+}
+
 /* Growth of value i since the process's previous row that has it, and the time that took; false:
- * there is none. */
+ * there is none, or the row before this one could not be read: what it grew by is not in this. */
 static bool growth(const struct history *h, const struct point *p, unsigned i, int64_t *value,
                    int64_t *took_ns)
 {
@@ -331,11 +340,14 @@ static bool growth(const struct history *h, const struct point *p, unsigned i, i
     *took_ns = 0;
     if (p->chain->inst->instances) {
         *took_ns = h->step_ns;
-        return true;
+        return !query_unread_between(h->q, h->s, p->slot_ns - 1, clk_add(p->slot_ns, h->step_ns));
     }
     prev = previous(p, i);
     if (!prev) {
         return p->fresh;
+    }
+    if (query_unread_between(h->q, h->s, prev->when_ns, p->slot_ns)) {
+        return false;
     }
     if (*value >= prev->value && !p->fresh) { /* else it was counted from zero */
         *value = cell_growth(prev->value, *value);
@@ -351,7 +363,7 @@ static bool value_of(const struct history *h, const struct point *p, unsigned i,
     const struct metric *m = metric_by_id(h->q->out->data.metrics[i]);
     int64_t took_ns;
 
-    if (p->marks[i].when_ns == QUERY_NEVER) {
+    if (p->marks[i].when_ns == QUERY_NEVER || is_hidden(h, &p->marks[i])) {
         return false;
     }
     if (m->kind == METRIC_GAUGE) {

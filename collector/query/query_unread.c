@@ -25,6 +25,7 @@ uint32_t query_unread_add(struct query *q, const struct query_span *s,
     for (size_t i = 0; i < used->holes.n; i++) {
         const struct store_hole *h = &used->holes.at[i];
 
+        store_holes_add(&c->unread->all, h->first_ns, h->last_ns);
         if (h->last_ns >= s->since_ns && h->first_ns < s->until_ns) {
             store_holes_add(&c->unread->holes,
                             h->first_ns > s->since_ns ? h->first_ns : s->since_ns,
@@ -48,6 +49,14 @@ bool query_unread_span(const struct query_unread *u, int64_t *first_ns, int64_t 
         *last_ns = i == 0 || h->last_ns > *last_ns ? h->last_ns : *last_ns;
     }
     return u->holes.n > 0;
+}
+
+bool query_unread_between(const struct query *q, const struct query_span *s, int64_t after_ns,
+                          int64_t before_ns)
+{
+    const struct query_unread *u = q->covers[s - q->spans].unread;
+
+    return u && store_holes_within(&u->all, clk_add(after_ns, 1), before_ns) > 0;
 }
 
 uint32_t query_unread_ppm(const struct query *q, const struct query_span *s)

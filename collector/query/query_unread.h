@@ -9,6 +9,7 @@
 struct query_unread {
     uint32_t values;
     struct store_holes holes; /* inside the span */
+    struct store_holes all;   /* also before it, where bases lie */
 };
 
 /* A scan of the span could not read what `used` says. Gives how many values of that are not known
@@ -18,6 +19,10 @@ uint32_t query_unread_add(struct query *q, const struct query_span *s,
 
 /* From the first to the last moment of it; false: none is inside the span. */
 bool query_unread_span(const struct query_unread *u, int64_t *first_ns, int64_t *last_ns);
+
+/* Whether something between these moments, both left out, could not be read. */
+bool query_unread_between(const struct query *q, const struct query_span *s, int64_t after_ns,
+                          int64_t before_ns);
 
 /* Delivered and readable, in parts per million; after query_cover_scan. */
 uint32_t query_unread_ppm(const struct query *q, const struct query_span *s);

@@ -69,21 +69,23 @@ static enum err replace_info(struct check *c, const struct seg_info *old,
     return e;
 }
 
-static enum err put_aside(struct check *c, const char *name)
+static enum err rename_in(struct check *c, const char *name, const char *as)
 {
     const struct fio *fio = c->conf->fio;
-    char bad[SEG_NAME_MAX + 8];
-    char *from = os_path_join(c->segments, name), *to;
-    enum err e = ERR_NOMEM;
+    char *from = os_path_join(c->segments, name), *to = os_path_join(c->segments, as);
+    enum err e = from && to ? fio->rename(fio->ctx, from, to) : ERR_NOMEM;
 
-    (void)snprintf(bad, sizeof bad, "%s.bad", name);
-    to = os_path_join(c->segments, bad);
-    if (from && to) {
-        e = fio->rename(fio->ctx, from, to);
-    }
     mem_free(from);
     mem_free(to);
     return e;
+}
+
+static enum err put_aside(struct check *c, const char *name)
+{
+    char bad[SEG_NAME_MAX + 8];
+
+    (void)snprintf(bad, sizeof bad, "%s.bad", name);
+    return rename_in(c, name, bad);
 }
 
 /* known: what the manifest says of it; NULL: nothing. */
@@ -235,6 +237,65 @@ static enum err check_found(struct check *c)
     for (size_t i = 0; i < names.n && !e; i++) {
         e = check_segment(c, names.p[i], NULL);
     }
+    mem_free(names.p);
+    return e;
+}
+
+/* -- files under the names of others -- */
+
+static bool is_there(struct check *c, const char *name)
+{
+    char *path = os_path_join(c->segments, name);
+    bool there = path && os_exists(path);
+
+    mem_free(path);
+    return there;
+}
+
+/* names->p: the files; own: what each is by its header, empty when it is where it belongs. First
+ * all step aside, since they may stand in each other's place. */
+static enum err sort_out(struct check *c, const struct names *names, char (*own)[SEG_NAME_MAX])
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < names->n && !e; i++) {
+        enum err bad = seg_name_own(own[i], c->conf->fio, c->segments, names->p[i]);
+
+        if (bad || strcmp(own[i], names->p[i]) == 0) {
+            own[i][0] = 0;
+        } else {
+            e = put_aside(c, names->p[i]);
+        }
+    }
+    for (size_t i = 0; i < names->n && !e; i++) {
+        struct check_file f = {.name = names->p[i], .state = CHECK_ASIDE, .damaged = 1};
+        char bad[SEG_NAME_MAX + 8];
+
+        if (!own[i][0]) {
+            continue;
+        }
+        if (!is_there(c, own[i])) {
+            (void)snprintf(bad, sizeof bad, "%s.bad", names->p[i]);
+            e = rename_in(c, bad, own[i]);
+            f.state = CHECK_MENDED;
+        }
+        tell(c, &c->result.kinds[kind_of(names->p[i])], &f);
+    }
+    return e;
+}
+
+/* Before the manifest is opened, which removes what it does not know. */
+static enum err sort_names(struct check *c)
+{
+    struct names names = {0};
+    char(*own)[SEG_NAME_MAX] = NULL;
+    enum err e = list(&names, c->segments);
+
+    if (!e) {
+        own = mem_array(names.n + 1, sizeof *own);
+        e = own ? sort_out(c, &names, own) : ERR_NOMEM;
+    }
+    mem_free(own);
     mem_free(names.p);
     return e;
 }
@@ -397,8 +458,9 @@ static enum err open_dirs(struct check *c)
 
 static enum err check_all(struct check *c)
 {
-    enum err e = open_manifest(c);
+    enum err e = c->conf->repair ? sort_names(c) : ERR_OK;
 
+    e = e ? e : open_manifest(c);
     if (!e && c->m) {
         e = check_listed(c);
         e = e ? e : check_manifest(c);

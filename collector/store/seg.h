@@ -106,7 +106,8 @@ struct seg_host {
     const struct seg_span *at; /* one per window of the segment */
 };
 
-/* Reads footer, hosts and directory. Errors: ERR_CORRUPT, ERR_VERSION (newer), ERR_IO,
+/* Reads footer, hosts and directory. Errors: ERR_CORRUPT (also: the header is that of a file with
+ * another name), ERR_VERSION (newer), ERR_IO,
  * ERR_NOTFOUND, ERR_NOMEM */
 NODISCARD enum err seg_open(struct seg **out, const struct fio *fio, const char *dir,
                             const struct seg_info *info, struct errmsg *why);
@@ -144,10 +145,15 @@ struct seg_key seg_key_at(const struct seg *s, size_t i, uint32_t *length);
 /* Reads the whole file and verifies every checksum. values: how many are inside; damaged: how many
  * of them, and of what is written among them for salvage, are not sound. Errors: ERR_NOMEM */
 NODISCARD enum err seg_verify(const struct seg *s, uint64_t *values, uint64_t *damaged);
+/* What a file should be called by its header. Errors: ERR_CORRUPT (none can be read), ERR_VERSION,
+ * ERR_IO, ERR_NOTFOUND, ERR_NOMEM */
+NODISCARD enum err seg_name_own(char out[SEG_NAME_MAX], const struct fio *fio, const char *dir,
+                                const char *file);
 /* Makes a new file out of the sound values of one whose header, footer or directory is lost or some
  * of whose values are damaged, and puts it in its place. info: gets what the new file says; its
  * values count where the old footer is lost. kept: values; lost: values, or where the directory is
- * lost too, gaps between them. Errors: ERR_CORRUPT (no header can be read, or nothing is sound),
+ * lost too, gaps between them. Errors: ERR_CORRUPT (no header can be read, it is of a file with
+ * another name, or nothing is sound),
  * ERR_VERSION, ERR_IO, ERR_NOSPACE, ERR_NOMEM: the old file is still there */
 NODISCARD enum err seg_salvage(const struct fio *fio, const char *dir, const char *file,
                                struct seg_info *info, uint64_t *kept, uint64_t *lost,

@@ -209,6 +209,17 @@ static enum err read_all(struct seg *s)
     return e;
 }
 
+/* A file under another's name would answer for that one. */
+static enum err see_name(const struct seg *s, const char *dir, const char *name, struct errmsg *why)
+{
+    char own[SEG_NAME_MAX];
+
+    seg_name(own, &s->head.info);
+    return !seg_name_is(name) || strcmp(own, name) == 0
+               ? ERR_OK
+               : errmsg_set(why, ERR_CORRUPT, "%s/%s is by its header %s", dir, name, own);
+}
+
 enum err seg_open_name(struct seg **out, const struct fio *fio, struct seg_pool *pool,
                        const char *dir, const char *name, struct errmsg *why)
 {
@@ -230,6 +241,11 @@ enum err seg_open_name(struct seg **out, const struct fio *fio, struct seg_pool 
                           e == ERR_VERSION
                               ? "a newer version of the collector wrote it: use that one"
                               : err_text(e));
+    }
+    e = see_name(s, dir, name, why);
+    if (e) {
+        seg_close(s);
+        return e;
     }
     *out = s;
     return ERR_OK;

@@ -241,8 +241,8 @@ static enum err write_anew(struct salvage *v, struct seg_info *info, struct errm
     return seg_writer_finish(v->w, values, info, why);
 }
 
-enum err seg_salvage(const struct fio *fio, const char *dir, const char *file,
-                     struct seg_info *info, uint64_t *kept, uint64_t *lost, struct errmsg *why)
+enum err seg_name_own(char out[SEG_NAME_MAX], const struct fio *fio, const char *dir,
+                      const char *file)
 {
     struct salvage v = {.fio = fio, .dir = dir};
     enum err e = seg_file_open(&v.file, fio, NULL, dir, file);
@@ -252,6 +252,30 @@ enum err seg_salvage(const struct fio *fio, const char *dir, const char *file,
     }
     if (!e) {
         e = find_head(&v);
+    }
+    if (!e) {
+        seg_name(out, &v.head.info);
+    }
+    seg_file_close(&v.file);
+    return e;
+}
+
+enum err seg_salvage(const struct fio *fio, const char *dir, const char *file,
+                     struct seg_info *info, uint64_t *kept, uint64_t *lost, struct errmsg *why)
+{
+    struct salvage v = {.fio = fio, .dir = dir};
+    char own[SEG_NAME_MAX];
+    enum err e = seg_file_open(&v.file, fio, NULL, dir, file);
+
+    if (!e) {
+        e = seg_file_size(&v.file, &v.bytes);
+    }
+    if (!e) {
+        e = find_head(&v);
+    }
+    if (!e) { /* what is written goes by the header: it would take the place of another */
+        seg_name(own, &v.head.info);
+        e = strcmp(own, file) == 0 ? ERR_OK : ERR_CORRUPT;
     }
     if (e) {
         errmsg_set(why, e, "cannot read the header of %s/%s: %s", dir, file, err_text(e));

@@ -12,7 +12,8 @@
  *                                          newest sample lies
  *
  * Choices and the head's batches go in the order of their first stamps, as the extremes of growth
- * want it. A value that cannot be read lets the next form take its place.
+ * want it. A value that cannot be read lets the next form take its place where that says exactly
+ * the same; a coarser one would put growth where it was not. Otherwise it is left out and told.
  *
  * Of the head's recent batches the columns asked for most are ready to be read (head_hot.h). */
 #include "collector/store/store_cells_impl.h"
@@ -21,6 +22,7 @@
 
 #include "collector/store/store_unread.h"
 #include "collector/store/tier.h"
+#include "collector/store/window.h"
 #include "common/clk.h"
 #include "common/deadline.h"
 #include "common/mem.h"
@@ -130,6 +132,24 @@ static bool in_hour(const struct choice *c)
     return !c->form[FORM_1H] && (!c->form[FORM_1MIN] || c->form[FORM_1MIN]->in_hour);
 }
 
+static bool is_cut_at(const struct store_cells_scan *s, const struct choice *c, int64_t bucket_ns);
+static bool is_uncut(const struct store_cells_scan *s, const struct choice *c);
+static bool is_exact(const struct store_cells_scan *s, const struct choice *c, unsigned form);
+static bool lacks_finer(const struct store_cells_scan *s, const struct choice *c);
+
+/* Whether the hour's tier must not stand for finer ones that cannot be opened. */
+static bool hour_is_refused(const struct store_cells_scan *s, const struct store_window *hour)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct choice *c = &s->choices[i];
+
+        if (c->form[FORM_1H] == hour) {
+            return lacks_finer(s, c) && !is_exact(s, c, FORM_1H);
+        }
+    }
+    return false;
+}
+
 /* Removes what is not to be read: of each hour either its own tier or everything finer; and what
  * does not meet the range. */
 static void settle_hours(struct store_cells_scan *s, const struct store_window *hours, size_t n)
@@ -151,7 +171,7 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
                 finest = s->choices[i].t0_ns < finest ? s->choices[i].t0_ns : finest;
             }
         }
-        take = finest > first;
+        take = finest > first && !hour_is_refused(s, &hours[h]);
         for (size_t i = 0; i < s->n; i++) {
             bool own = s->choices[i].form[FORM_1H] == &hours[h];
 
@@ -168,9 +188,6 @@ static void settle_hours(struct store_cells_scan *s, const struct store_window *
     }
     s->n = kept;
 }
-
-static bool is_cut_at(const struct store_cells_scan *s, const struct choice *c, int64_t bucket_ns);
-static bool is_uncut(const struct store_cells_scan *s, const struct choice *c);
 
 /* Whether a tier would serve better than the rows that are there. */
 static bool tiers_help(const struct store_cells_scan *s)
@@ -193,19 +210,22 @@ static enum err list_sealed(struct store_cells_scan *s, size_t host)
     enum err e = store_windows_covered(&covered, &s->list, s->v, range[0], range[1]);
 
     covered.pass = true;
+    s->beside.covered = &covered;
     e = e ? e
-          : store_windows_beside(&hours, &n_hours, &s->passed, &s->list, s->v, host, SEG_1H, range,
-                                 &covered, s->ask->used);
+          : store_windows_beside(&hours, &n_hours, &s->list, s->v, host, SEG_1H, range, &s->beside,
+                                 s->ask->used);
     for (size_t i = 0; !e && i < n_hours; i++) { /* to see whether all of the hour is left */
         range[0] = hours[i].t0_ns < range[0] ? hours[i].t0_ns : range[0];
     }
     for (unsigned f = 0; f < FORM_1H && !e; f++) {
         covered.pass = !n_hours && !tiers_help(s);
-        e = store_windows_beside(&list, &n, &s->passed, &s->list, s->v, host, forms[f].kind, range,
-                                 f ? &covered : NULL, s->ask->used);
+        s->beside.covered = f ? &covered : NULL;
+        e = store_windows_beside(&list, &n, &s->list, s->v, host, forms[f].kind, range, &s->beside,
+                                 s->ask->used);
         e = e ? e : form_add(s, f, list, n);
         sort_choices(s);
     }
+    s->beside.covered = NULL; /* it ends here */
     e = e ? e : form_add(s, FORM_1H, hours, n_hours);
     if (!e) {
         settle_hours(s, hours, n_hours);
@@ -256,6 +276,47 @@ static bool is_uncut(const struct store_cells_scan *s, const struct choice *c)
     return ask->since_ns <= c->t0_ns && ask->until_ns > c->t1_ns &&
            (!ask->step_ns ||
             store_cells_floor(c->t0_ns, ask->step_ns) == store_cells_floor(c->t1_ns, ask->step_ns));
+}
+
+/* Whether the form says the same as the rows: no bucket of it is cut, nothing is folded away. */
+static bool is_exact(const struct store_cells_scan *s, const struct choice *c, unsigned form)
+{
+    if (form <= FORM_10S) {
+        return form == FORM_RAW || is_uncut(s, c) || is_cut_at(s, c, TIER_10S_NS);
+    }
+    return s->ask->folded && !s->ask->has_pid &&
+           (is_uncut(s, c) || is_cut_at(s, c, forms[form].bucket_ns));
+}
+
+/* Whether a segment of that form may hold the same and cannot be opened. */
+static bool is_broken(const struct store_cells_scan *s, const struct choice *c, unsigned form)
+{
+    const struct store_window *w = NULL;
+    int64_t end_ns;
+
+    for (unsigned f = 0; f < FORMS && !w; f++) {
+        w = c->form[f];
+    }
+    end_ns = w ? clk_add(w->window_ns, w->kind == SEG_1H ? TIER_1H_NS : WINDOW_NS) : INT64_MIN;
+    for (size_t i = 0; i < s->beside.n_broken; i++) {
+        const struct store_broken *b = &s->beside.broken[i];
+
+        if (b->kind == forms[form].kind && b->window_ns < end_ns && b->end_ns > w->window_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether that is so of something finer than all the choice has. */
+static bool lacks_finer(const struct store_cells_scan *s, const struct choice *c)
+{
+    for (unsigned f = 0; f < FORMS && !c->form[f]; f++) {
+        if (is_broken(s, c, f)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void note_used(struct store_cells_scan *s, const struct choice *c, enum store_tier tier,
@@ -330,19 +391,24 @@ static enum err find_tiers(struct store_cells_scan *s, struct choice *c, size_t 
     return e;
 }
 
-/* Tries one way after the other until one can be read. */
-static enum err ways_try(struct store_cells_scan *s, const struct choice *c)
+/* Tries one way after the other until one can be read. None that is not exact takes the place of
+ * another. */
+static enum err ways_try(struct store_cells_scan *s, const struct choice *c, size_t host)
 {
     struct way ways[2 * FORMS];
     size_t n = ways_of(s, c, ways);
     size_t ticks = s->ticks.n;
-    enum err e = ERR_CORRUPT;
+    bool lacks = lacks_finer(s, c);
+    enum err e = ERR_CORRUPT, first = ERR_OK;
 
     s->given = false;
     for (size_t i = 0; i < n && store_unread_is(e) && !s->given; i++) {
         const struct store_window *w = c->form[ways[i].form];
         bool rows = ways[i].form == FORM_RAW && !ways[i].summary;
 
+        if ((i || lacks) && !is_exact(s, c, ways[i].form)) {
+            continue;
+        }
         arena_reset(&s->memory);
         s->ticks.n = ticks;
         e = rows ? store_cells_rows(s, w) : store_cells_tier(s, w, forms[ways[i].form].bucket_ns);
@@ -350,17 +416,22 @@ static enum err ways_try(struct store_cells_scan *s, const struct choice *c)
             note_used(s, c, ways[i].summary ? STORE_SUMMARY : forms[ways[i].form].tier,
                       forms[ways[i].form].bucket_ns);
         }
+        first = first ? first : e;
+    }
+    if (!e && store_unread_is(first)) { /* nothing is missing, but the disk's owner wants to know */
+        store_unread(s->v, host, NULL, STORE_UNREAD_SEGMENT, c->t0_ns, c->t1_ns, first);
     }
     return e;
 }
 
 static enum err sealed_scan(struct store_cells_scan *s, struct choice *c, size_t host)
 {
-    enum err e = ways_try(s, c);
+    enum err e = ways_try(s, c, host);
 
-    if (store_unread_is(e) && !s->given && s->passed && c->form[FORM_RAW] && !c->form[FORM_10S]) {
+    if (store_unread_is(e) && !s->given && s->beside.passed && c->form[FORM_RAW] &&
+        !c->form[FORM_10S]) {
         e = find_tiers(s, c, host);
-        e = e ? e : ways_try(s, c);
+        e = e ? e : ways_try(s, c, host);
     }
     if (store_unread_is(e) && !s->given) {
         store_unread(s->v, host, s->ask->used, STORE_UNREAD_SEGMENT, c->t0_ns, c->t1_ns, e);
@@ -462,7 +533,7 @@ enum err store_rows_gone(const struct store_view *v, size_t host, int64_t since_
         const struct choice *c = &s.choices[i];
         bool found = gone.since_ns < until_ns;
 
-        if (c->form[FORM_RAW]) {
+        if (c->form[FORM_RAW] || is_broken(&s, c, FORM_RAW)) {
             if (found && c->t0_ns >= gone.until_ns) {
                 break;
             }

@@ -30,9 +30,9 @@ struct store_cells_scan {
     size_t n, cap;
     struct store_tick_sum ticks;
     struct cell cells[METRIC_COLS];
-    bool passed; /* there are tiers that were not opened */
-    bool given;  /* of the choice at hand something went to the caller */
-    bool head;   /* something of the head was read */
+    struct store_beside beside; /* what was not opened, or could not be */
+    bool given;                 /* of the choice at hand something went to the caller */
+    bool head;                  /* something of the head was read */
 };
 
 static inline int64_t store_cells_floor(int64_t when_ns, int64_t step_ns)

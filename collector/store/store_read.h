@@ -149,8 +149,8 @@ NODISCARD enum err store_scan_cells(const struct store_view *v, size_t host,
                                     enum err (*each)(void *ctx, const struct store_cell_row *row),
                                     void *ctx, struct store_ticks *ticks);
 
-/* The first stretch of [since, until) in which tiers hold what the host's rows do not: retention
- * dropped them, or they cannot be opened; store_scan_cells gives it. By what is held of this host.
+/* The first stretch of [since, until) in which tiers hold what the host's rows do not, since
+ * retention dropped them; store_scan_cells gives it. By what is held of this host.
  * since_ns = until_ns: there is none. Errors: ERR_NOMEM, ERR_FULL */
 struct store_gone {
     int64_t since_ns, until_ns;

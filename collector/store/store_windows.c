@@ -4,6 +4,7 @@
 
 #include "collector/store/store_unread.h"
 #include "collector/store/window.h"
+#include "common/clk.h"
 
 struct finding {
     struct arena *memory;
@@ -140,18 +141,40 @@ static bool is_covered(const struct store_covered *c, const struct seg_info *inf
     return true;
 }
 
+static enum err broken_add(struct store_beside *b, struct arena *memory,
+                           const struct seg_info *info)
+{
+    if (b->n_broken == b->cap_broken) {
+        size_t cap = b->cap_broken ? b->cap_broken * 2 : 8;
+        struct store_broken *more = arena_array(memory, cap, sizeof *more);
+
+        if (!more) {
+            return arena_refused(memory, cap * sizeof *more);
+        }
+        if (b->n_broken) {
+            memcpy(more, b->broken, b->n_broken * sizeof *more);
+        }
+        b->broken = more;
+        b->cap_broken = cap;
+    }
+    b->broken[b->n_broken++] =
+        (struct store_broken){info->kind, info->window_ns, clk_add(info->window_ns, info->span_ns)};
+    return ERR_OK;
+}
+
 /* A segment cannot be opened. Nothing of it is missing when rows hold the same, or when it is from
  * before the host's first batch. */
-static void left_out(const struct store_view *v, size_t host, struct store_used *used,
-                     const struct seg_info *info, enum err e)
+static enum err left_out(const struct store_view *v, size_t host, struct store_used *used,
+                         const struct seg_info *info, struct store_beside *beside,
+                         struct arena *memory, enum err why)
 {
     int64_t first_ns = v->hosts[host].first_ns;
+    bool before = info->t1_ns < first_ns;
 
-    if (info->t1_ns < first_ns) {
-        used = NULL;
-    }
+    used = before || is_covered(beside->covered, info) ? NULL : used;
     store_unread(v, host, used, STORE_UNREAD_SEGMENT,
-                 used && first_ns > info->t0_ns ? first_ns : info->t0_ns, info->t1_ns, e);
+                 used && first_ns > info->t0_ns ? first_ns : info->t0_ns, info->t1_ns, why);
+    return before ? ERR_OK : broken_add(beside, memory, info);
 }
 
 enum err store_windows(struct store_window **list, size_t *n, struct arena *memory,
@@ -159,15 +182,15 @@ enum err store_windows(struct store_window **list, size_t *n, struct arena *memo
                        int64_t until_ns, struct store_used *used)
 {
     const int64_t range_ns[2] = {since_ns, until_ns};
-    bool passed;
+    struct store_beside beside = {.covered = NULL};
 
-    return store_windows_beside(list, n, &passed, memory, v, host, kind, range_ns, NULL, used);
+    return store_windows_beside(list, n, memory, v, host, kind, range_ns, &beside, used);
 }
 
-enum err store_windows_beside(struct store_window **list, size_t *n, bool *passed,
-                              struct arena *memory, const struct store_view *v, size_t host,
-                              unsigned kind, const int64_t range_ns[2],
-                              const struct store_covered *covered, struct store_used *used)
+enum err store_windows_beside(struct store_window **list, size_t *n, struct arena *memory,
+                              const struct store_view *v, size_t host, unsigned kind,
+                              const int64_t range_ns[2], struct store_beside *beside,
+                              struct store_used *used)
 {
     struct finding f = {.memory = memory,
                         .id = &v->hosts[host].id,
@@ -186,14 +209,13 @@ enum err store_windows_beside(struct store_window **list, size_t *n, bool *passe
         if (!may_hold(info, f.since_ns, f.until_ns)) {
             continue;
         }
-        if (is_covered(covered, info) && covered->pass) {
-            *passed = true;
+        if (beside->covered && beside->covered->pass && is_covered(beside->covered, info)) {
+            beside->passed = true;
             continue;
         }
         e = manifest_seg(v->segments, i, &seg);
         if (store_unread_is(e)) {
-            left_out(v, host, is_covered(covered, info) ? NULL : used, info, e);
-            e = ERR_OK;
+            e = left_out(v, host, used, info, beside, memory, e);
             continue;
         }
         e = e ? e : look_into(&f, seg);

@@ -36,13 +36,25 @@ NODISCARD enum err store_windows_covered(struct store_covered *out, struct arena
                                          const struct store_view *v, int64_t since_ns,
                                          int64_t until_ns);
 
-/* As store_windows, but segments all of whose windows are `covered` (may be NULL) need not be
- * there: those to pass are not opened, and *passed is set when there was one; of those that cannot
- * be opened nothing is missing. */
-NODISCARD enum err store_windows_beside(struct store_window **list, size_t *n, bool *passed,
-                                        struct arena *memory, const struct store_view *v,
-                                        size_t host, unsigned kind, const int64_t range_ns[2],
-                                        const struct store_covered *covered,
+/* A segment that cannot be opened. */
+struct store_broken {
+    unsigned kind;
+    int64_t window_ns, end_ns; /* nominal: its first window, behind its last one */
+};
+
+/* What is known beside the list; the lists of one scan share it. */
+struct store_beside {
+    const struct store_covered *covered; /* NULL: nothing is */
+    bool passed;                         /* there were segments that were not opened */
+    size_t n_broken, cap_broken;
+    struct store_broken *broken; /* in the list's memory; without those of before the host's time */
+};
+
+/* As store_windows, but segments all of whose windows are covered need not be there: those to pass
+ * are not opened, and of those that cannot be opened nothing is missing. */
+NODISCARD enum err store_windows_beside(struct store_window **list, size_t *n, struct arena *memory,
+                                        const struct store_view *v, size_t host, unsigned kind,
+                                        const int64_t range_ns[2], struct store_beside *beside,
                                         struct store_used *used);
 
 #endif

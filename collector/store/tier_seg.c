@@ -285,8 +285,11 @@ enum err tier_read_ahead(struct tier *out, const struct seg *s, struct packer *p
     }
     e = seg_ahead_read(ask->bucket_ns == TIER_WINDOW_NS ? ahead : NULL, s, memory, keys, n, values,
                        lengths);
-    if (e || !values[0]) {
-        return e ? e : ERR_NOTFOUND;
+    if (!e && !values[0]) {
+        e = lengths[0] == SEG_DAMAGED ? ERR_CORRUPT : ERR_NOTFOUND;
+    }
+    if (e) {
+        return e;
     }
     e = get_table(&t, p, memory, ask, values[0], lengths[0]);
     for (size_t i = 1; !e && i < n; i++) {

@@ -213,6 +213,39 @@ static void a_segment_without_anything_readable_is_put_aside(void **state)
     assert_sound(2, 2 * seg_rig_values());
 }
 
+static void change_names(uint64_t a, uint64_t b)
+{
+    char first[700], second[700], between[720];
+
+    snprintf(first, sizeof first, "%s", path_of(a));
+    snprintf(second, sizeof second, "%s", path_of(b));
+    snprintf(between, sizeof between, "%s.between", first);
+    assert_ok(fio_os()->rename(NULL, first, between));
+    assert_ok(fio_os()->rename(NULL, second, first));
+    assert_ok(fio_os()->rename(NULL, between, second));
+}
+
+static void segments_with_changed_names_are_told_and_get_their_own(void **state)
+{
+    struct seg_info info = seg_rig_info(1);
+    struct check_result r;
+    struct seen s;
+    struct seg *seg;
+
+    (void)state;
+    change_names(1, 3);
+    assert_err(seg_open(&seg, fio_unsynced(), segments, &info, NULL), ERR_CORRUPT);
+    assert_ok(check(&r, &s, false));
+    assert_true(r.damaged && !r.mended);
+    assert_int_equal(s.n, 2);
+    assert_ok(check(&r, &s, true));
+    assert_true(r.mended && !r.damaged);
+    assert_int_equal(s.n, 2);
+    assert_int_equal(s.last.state, CHECK_MENDED);
+    assert_int_equal(s.last.lost, 0);
+    assert_sound(3, 3 * seg_rig_values());
+}
+
 static void a_missing_segment_is_told_and_forgotten(void **state)
 {
     struct check_result r;
@@ -342,6 +375,7 @@ int main(void)
         T(a_sound_store_is_sound),
         T(a_damaged_segment_is_told_and_mended),
         T(a_segment_without_anything_readable_is_put_aside),
+        T(segments_with_changed_names_are_told_and_get_their_own),
         T(a_missing_segment_is_told_and_forgotten),
         T(half_a_manifest_is_enough),
         T(a_lost_manifest_is_made_from_mended_segments),

@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "collector/store/pack.h"
+#include "collector/store/seg_impl.h"
 #include "collector/store/tier.h"
 #include "common/clk.h"
 #include "common/mem.h"
+#include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"
 #include "tests/support/support.h"
@@ -372,12 +374,80 @@ static void memory_that_runs_out_makes_no_hour(void **state)
     rig_fini(&g);
 }
 
+static uint64_t samples_of(const struct tier *t)
+{
+    uint64_t n = 0;
+
+    for (size_t k = 0; k < t->n_cells[M_CPU_TIME]; k++) {
+        n += t->columns[M_CPU_TIME][k].count;
+    }
+    return n;
+}
+
+/* Flips one bit in the middle of a value of the only segment that there is. */
+static void flip(struct rig *g, struct seg_key key)
+{
+    struct manifest_list *l = manifest_view(g->m);
+    char name[SEG_NAME_MAX], *path;
+    struct seg_place place;
+    struct seg *s;
+    uint8_t *p;
+    size_t n;
+
+    seg_name(name, manifest_segment(l, 0));
+    assert_ok(seg_open(&s, fio_unsynced(), g->dir, manifest_segment(l, 0), NULL));
+    assert_ok(seg_find(s, key, &place));
+    seg_close(s);
+    manifest_list_release(l);
+    path = os_path_join(g->dir, name);
+    assert_ok(os_read_file(&p, &n, path, 64u << 20));
+    p[place.at + SEG_RECORD_BYTES + place.length / 2] ^= 4;
+    assert_ok(os_write_file(path, p, n, false));
+    mem_free(p);
+    mem_free(path);
+}
+
+/* They wait for a repair: of no host are some of them in the hour and others not. */
+static void damaged_minutes_are_in_no_hour(void **state)
+{
+    static const struct seg_key keys[] = {{SEG_PART_ROWS, 0, 0, 0},
+                                          {SEG_PART_ROWS, 0, 0, 1},
+                                          {SEG_PART_COLUMN, M_WORKING_SET_SIZE, 0, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(keys); i++) {
+        struct manifest_list *l;
+        struct compact_stats st;
+        struct rig g;
+
+        rig_init(&g, 3);
+        seal(&g, 1, 3, false);
+        flip(&g, keys[i]);
+        seal(&g, 0, 3, false);
+        seal(&g, 2, 3, false);
+        settle(&g);
+        compact_stats(g.c, &st);
+        assert_int_equal(st.skipped, 1);
+        l = manifest_view(g.m);
+        for (size_t host = 0; host < HOSTS; host++) {
+            struct tier got;
+
+            read_hour(&g, &got, hour_seg(l, 0), host, 0);
+            assert_int_equal(samples_of(&got),
+                             samples_of(&g.minutes[host][0]) + samples_of(&g.minutes[host][2]));
+        }
+        manifest_list_release(l);
+        rig_fini(&g);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_hour_is_what_its_minutes_say),
         cmocka_unit_test(late_minutes_make_a_patch_of_their_own_and_are_taken_once),
         cmocka_unit_test(minutes_that_are_gone_leave_their_hour_as_it_is),
+        cmocka_unit_test(damaged_minutes_are_in_no_hour),
         cmocka_unit_test(memory_that_runs_out_makes_no_hour),
     };
 

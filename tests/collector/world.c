@@ -251,8 +251,20 @@ void world_look(struct world *w)
     w->view = mem_alloc(n);
     assert_non_null(w->view);
     memcpy(w->view, w->opened, n);
+    w->view->hosts[0].first_ns = w->batches[0]->wall_ns[0]; /* of what is sealed too */
     w->view->segments = manifest_view(w->m);
     assert_non_null(w->view->segments);
+}
+
+void world_reopen(struct world *w)
+{
+    const struct manifest_conf mc = {w->dir, w->rig.conf.fio};
+
+    view_close(w);
+    w->opened = NULL;
+    manifest_close(w->m);
+    assert_ok(manifest_open(&w->m, &mc, NULL));
+    world_look(w);
 }
 
 /* lost, late: every so many-th batch, 0 = none. */

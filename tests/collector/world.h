@@ -44,6 +44,8 @@ void world_close(struct world *w);
 
 /* Opens a view of how things are now; world_open does. */
 void world_look(struct world *w);
+/* The same with the segments opened anew. */
+void world_reopen(struct world *w);
 
 /* Seals the first twelve windows' hour. */
 void world_seal_hour(struct world *w);
