@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "collector/store/wal.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"
@@ -78,6 +79,21 @@ static void on_unread(void *ctx, const struct store_unread_what *what)
              "'procfleet-collector store check'\"");
 }
 
+static void on_damaged_log(void *ctx, const struct wal_damage *d)
+{
+    (void)ctx;
+    if (d->aside) {
+        log_line(LOG_WARN, "store", "log_aside", "file=%s remedy=%s", d->name,
+                 "\"nothing in it can be read; it is kept: look for errors of the disk, remove it "
+                 "when nobody wants to look into it any more\"");
+    } else {
+        log_line(LOG_WARN, "store", "log_damaged", "file=%s places=%" PRIu64 " remedy=%s", d->name,
+                 d->spans,
+                 "\"what is sound in it is kept, 'procfleet coverage' tells of lost batches: look "
+                 "for errors of the disk\"");
+    }
+}
+
 static void on_progress(void *ctx, uint64_t done, uint64_t total)
 {
     struct collector *c = ctx;
@@ -104,8 +120,9 @@ static void recovery_log(struct collector *c)
     store_stats(c->store, &s);
     log_line(s.bad_records ? LOG_WARN : LOG_INFO, "store", "open",
              "hosts=%" PRIu64 " batches=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64
-             " bad_records=%" PRIu64,
-             s.hosts, s.recovered_batches, s.recovered_bytes, s.torn_bytes, s.bad_records);
+             " bad_records=%" PRIu64 " lost_batches=%" PRIu64,
+             s.hosts, s.recovered_batches, s.recovered_bytes, s.torn_bytes, s.bad_records,
+             s.lost_batches);
 }
 
 enum err collector_store_open(struct collector *c, struct errmsg *why)
@@ -127,6 +144,7 @@ enum err collector_store_open(struct collector *c, struct errmsg *why)
         .on_trouble = on_trouble,
         .on_refusing = on_refusing,
         .on_unread = on_unread,
+        .on_damaged_log = on_damaged_log,
         .ctx = c,
         .on_progress = on_progress,
     };

@@ -94,6 +94,8 @@ static void note_file(void *ctx, const struct check_file *f)
         [CHECK_DAMAGED] = "damaged",
         [CHECK_MENDED] = "mended",
         [CHECK_ASIDE] = "unreadable, put aside as .bad",
+        [CHECK_KEPT] = "unreadable, put aside by the collector; remove it when nobody wants to "
+                       "look into it any more",
         [CHECK_MISSING] = "files that it names are missing",
     };
     struct run *r = ctx;

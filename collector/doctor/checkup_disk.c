@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <string.h>
 
 #include "collector/doctor/checkup_impl.h"
 #include "collector/store/manifest.h"
@@ -222,12 +223,40 @@ static void check_store(struct checkup *d, const char *dir)
     kept_close(&k);
 }
 
+/* -- the log -- */
+
+static enum err count_aside(void *ctx, const char *name)
+{
+    size_t n = strlen(name);
+
+    *(uint64_t *)ctx += n > 4 && strncmp(name, "wal-", 4) == 0 && strcmp(name + n - 4, ".bad") == 0;
+    return ERR_OK;
+}
+
+static void check_log(struct checkup *d)
+{
+    char *dir = os_path_join(d->c->data_dir, "wal");
+    uint64_t aside = 0;
+
+    if (dir && os_exists(dir) && os_list_dir(dir, count_aside, &aside) == ERR_OK) {
+        finding_say(d->all, "store.log", aside ? FINDING_WARNING : FINDING_OK,
+                    aside ? "look for errors of the disk, then remove wal/*.bad in data_dir; "
+                            "'procfleet coverage' tells what is missing"
+                          : "",
+                    "%llu %s of the log could not be read and %s set aside",
+                    (unsigned long long)aside, plural(aside, "file", "files"),
+                    plural(aside, "was", "were"));
+    }
+    mem_free(dir);
+}
+
 void checkup_disk(struct checkup *d)
 {
     char *dir = os_path_join(d->c->data_dir, "segments");
 
     if (check_writing(d) && dir && os_exists(dir)) {
         check_store(d, dir);
+        check_log(d);
     } else {
         finding_say(d->all, "store.segments", FINDING_SKIPPED, "", "nothing is stored in %s yet",
                     d->c->data_dir);

@@ -2,8 +2,8 @@
  * one is written anew from what is sound in it and gets its new sizes in the manifest; one without
  * anything readable is put aside. A manifest of which a part was unreadable is written anew with an
  * empty change; one that cannot be read at all is rebuilt from the segments after they are mended.
- * The log is only read: the collector cuts its torn end and skips what is damaged by itself, and a
- * file of it goes when its batches are sealed. */
+ * The log is only read: the collector cuts its torn end, passes over what is damaged and puts aside
+ * what it cannot read at all by itself; a file of it goes when its batches are sealed. */
 #include "collector/store/check.h"
 
 #include <stdio.h>
@@ -44,7 +44,8 @@ static void tell(struct check *c, struct check_count *count, const struct check_
     count->damaged += f->damaged;
     count->lost += f->lost;
     c->result.mended |= f->state == CHECK_MENDED || f->state == CHECK_ASIDE;
-    c->result.damaged |= f->state == CHECK_DAMAGED || f->state == CHECK_MISSING;
+    c->result.damaged |=
+        f->state == CHECK_DAMAGED || f->state == CHECK_MISSING || f->state == CHECK_KEPT;
     if (c->conf->on_file) {
         c->conf->on_file(c->conf->ctx, f);
     }
@@ -368,54 +369,85 @@ static enum err count_record(void *ctx, const struct wal_record *r)
     return ERR_OK;
 }
 
-/* Of the newest file. One that has an index was synced to its end before that was written: what is
- * bad in it is damage. Asked before its size is: a collector may be at work. */
-static enum err may_be_torn(const struct check *c, const char *name, bool *torn)
+/* One that has an index was synced to its end before that was written: what is bad in it is damage.
+ * Asked before its size is: a collector may be at work. */
+static bool has_index(const struct check *c, uint64_t number, char **path)
 {
-    uint64_t number = 0;
-    char *path = fio_name_parse(&number, name, "wal-", ".log")
-                     ? fio_name_path(c->wal, "wal-", number, WAL_INDEX_SUFFIX)
-                     : NULL;
+    *path = fio_name_path(c->wal, "wal-", number, WAL_INDEX_SUFFIX);
+    return !*path || os_exists(*path);
+}
 
-    *torn = !path || !os_exists(path);
-    mem_free(path);
-    return path ? ERR_OK : ERR_NOMEM;
+/* What stands in an open file of the log. last: its end may be torn. */
+static enum err read_log(const struct check *c, struct wal_replay *job, uint64_t number,
+                         const char *index, bool last, struct check_file *f)
+{
+    struct wal_header header;
+    struct wal_replayed done = {0};
+    bool any = true;
+    enum err e = wal_source_header(&header, job->fio, job->f, number);
+
+    job->header = &header;
+    if (e == ERR_CORRUPT) {
+        e = wal_index_header(&header, job->fio, index, number);
+    }
+    if (!e) {
+        f->damaged = header.damaged;
+        e = wal_replay(&done, job);
+        f->damaged += done.bad_records + (!last && done.end < job->size);
+    } else if (e == ERR_NOTFOUND) { /* its seed is lost */
+        e = last ? wal_replay_any(&any, c->conf->fio, job->f, job->size) : ERR_OK;
+        f->damaged = any;
+    }
+    return e;
 }
 
 static enum err check_log(struct check *c, const char *name, bool last)
 {
     const struct fio *fio = c->conf->fio;
     struct check_file f = {.name = name, .state = CHECK_DAMAGED};
-    struct wal_replay job = {.fio = fio, .last = last, .each = count_record, .ctx = &f.values};
-    struct wal_replayed done = {0};
-    char *path = os_path_join(c->wal, name);
-    struct fio_file *file = NULL;
-    enum err e = path ? fio->open(fio->ctx, &file, path) : ERR_NOMEM;
+    struct wal_replay job = {.fio = fio, .each = count_record, .ctx = &f.values};
+    uint64_t number = 0;
+    char *path = os_path_join(c->wal, name), *index = NULL;
+    enum err e = path && fio_name_parse(&number, name, "wal-", ".log")
+                     ? fio->open(fio->ctx, &job.f, path)
+                     : ERR_NOMEM;
 
     mem_free(path);
     if (e == ERR_NOTFOUND) { /* sealed meanwhile */
         return ERR_OK;
     }
-    if (!e && last) {
-        e = may_be_torn(c, name, &job.last);
-    }
-    e = e ? e : fio->size(fio->ctx, file, &job.size);
     if (!e) {
-        job.f = file;
-        e = wal_replay(&done, &job);
+        last = !has_index(c, number, &index) && last;
+        e = index ? fio->size(fio->ctx, job.f, &job.size) : ERR_NOMEM;
     }
-    fio->close(fio->ctx, file);
+    if (!e) {
+        e = read_log(c, &job, number, index, last, &f);
+    }
+    fio->close(fio->ctx, job.f);
+    mem_free(index);
     if (e) {
         return errmsg_set(c->why, e, "cannot read %s/%s: %s", c->wal, name, err_text(e));
     }
     c->result.log.files++;
     c->result.log.bytes += job.size;
     c->result.log.values += f.values;
-    f.damaged = done.bad_records + (done.end == 0 && !job.last);
     if (f.damaged > 0) {
         tell(c, &c->result.log, &f);
     }
     progress(c, job.size);
+    return ERR_OK;
+}
+
+/* One that an opening put aside. */
+static enum err tell_aside(void *ctx, const char *name)
+{
+    struct check *c = ctx;
+    struct check_file f = {.name = name, .state = CHECK_KEPT, .damaged = 1};
+    uint64_t number;
+
+    if (fio_name_parse(&number, name, "wal-", WAL_ASIDE_SUFFIX)) {
+        tell(c, &c->result.log, &f);
+    }
     return ERR_OK;
 }
 
@@ -426,6 +458,9 @@ static enum err check_logs(struct check *c)
 
     for (size_t i = 0; i < names.n && !e; i++) {
         e = check_log(c, names.p[i], i + 1 == names.n);
+    }
+    if (!e && os_exists(c->wal)) {
+        e = os_list_dir(c->wal, tell_aside, c);
     }
     mem_free(names.p);
     return e;

@@ -12,6 +12,7 @@ enum check_state {
     CHECK_DAMAGED, /* and left so */
     CHECK_MENDED,  /* what was sound in it is kept */
     CHECK_ASIDE,   /* nothing in it could be read: now NAME.bad */
+    CHECK_KEPT,    /* of the log: put aside by the collector, as nothing in it can be read */
     CHECK_MISSING, /* the manifest names it, the directory does not */
 };
 

@@ -401,6 +401,20 @@ enum err head_restore(struct head *h, const struct head_record *r, struct seqset
     return ERR_OK;
 }
 
+void head_take_counts(struct head *h, struct seqset_counts *(*of)(void *ctx, const struct uuid *id),
+                      void *ctx)
+{
+    for (size_t i = 0; i < h->n; i++) {
+        struct head_host *host = h->hosts[i];
+
+        if (!host->counts) {
+            host->counts = of(ctx, &host->seen.id);
+            host->changed = host->changed || host->counts;
+            h->changed = h->changed || host->counts;
+        }
+    }
+}
+
 /* -- retention -- */
 
 uint64_t head_dropped(struct head *h, const struct uuid *id, uint64_t batches, bool by_age)

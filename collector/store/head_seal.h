@@ -55,6 +55,9 @@ struct head_record {
  * again is left out of the counts. *list is the caller's. Errors: ERR_NOMEM */
 NODISCARD enum err head_records(const struct head *h, const struct head_taken *taken,
                                 struct head_record **list, size_t *n);
+/* Gives hosts that were restored without counts theirs; `of` gives a reference, or NULL. */
+void head_take_counts(struct head *h, struct seqset_counts *(*of)(void *ctx, const struct uuid *id),
+                      void *ctx);
 /* Before any batch; of several of one host the newest counts, and the oldest stamp of all. counts:
  * moved when ERR_OK; NULL is allowed. Errors: ERR_NOMEM */
 NODISCARD enum err head_restore(struct head *h, const struct head_record *r,

@@ -14,6 +14,7 @@
 
 #include "collector/store/hosts.h"
 #include "collector/store/seal_impl.h"
+#include "collector/store/seqset.h"
 #include "collector/store/window.h"
 #include "common/clk.h"
 #include "common/mem.h"
@@ -194,6 +195,17 @@ void seal_publish(struct store *s, void *ctx)
         manifest_publish(s->manifest);
     }
     os_mutex_unlock(s->view_lock);
+    os_mutex_lock(s->lock);
+    for (size_t i = 0; i < c->n_lost; i++) { /* they are missing: coverage tells */
+        const struct seal_lost *x = &c->lost[i];
+
+        seqset_remove(s->seen, &x->host, x->stream, (struct seq_range){x->seq, x->seq});
+    }
+    s->stats.lost_batches += c->n_lost;
+    os_mutex_unlock(s->lock);
+    if (c->n_lost > 0) {
+        store_keep_lost(s);
+    }
     wal_trim(s->wal);
     wal_stats(s->wal, &log);
     c->log_newest = log.newest;
@@ -251,7 +263,7 @@ static void count_sealed(struct seal *x, const struct pick *p, const struct seal
     x->stats.early += p->early;
     x->stats.batches += made->batches;
     x->stats.values += made->values;
-    x->stats.bad += made->bad;
+    x->stats.bad += made->n_lost;
     x->stats.sealed_ns = end_ns > x->stats.sealed_ns ? end_ns : x->stats.sealed_ns;
     os_mutex_unlock(x->lock);
 }
@@ -303,6 +315,8 @@ static enum err seal_taken(struct seal *x, struct sealing *j, struct errmsg *why
         seal_discard(x->writer, &made);
         return e;
     }
+    j->change.lost = made.lost;
+    j->change.n_lost = made.n_lost;
     store_in_writer(s, seal_publish, &j->change);
     e = j->change.result;
     if (e) {

@@ -47,9 +47,11 @@ struct seal {
 
 /* What a step changes in head and manifest, published by the writer. */
 struct seal_change {
-    struct head_taken *taken; /* NULL: nothing leaves the head */
-    bool listed;              /* the manifest has a change to publish */
-    uint64_t log_newest;      /* its newest file then */
+    struct head_taken *taken;     /* NULL: nothing leaves the head */
+    bool listed;                  /* the manifest has a change to publish */
+    const struct seal_lost *lost; /* batches in `taken` that could not be read */
+    size_t n_lost;
+    uint64_t log_newest; /* its newest file then */
     enum err result;
 };
 /* A task of the writer's (store_in_writer); ctx: struct seal_change. Memory that never comes back

@@ -36,6 +36,8 @@ struct seal_writer {
     struct file files[SEG_KINDS];
     unsigned has; /* the kinds, as bits, that have the host at hand */
     struct seal_made made;
+    struct seal_lost *lost;      /* of `made` */
+    size_t cap_lost, first_lost; /* those of the host at hand begin there */
 };
 
 void seal_writer_destroy(struct seal_writer *w)
@@ -46,6 +48,7 @@ void seal_writer_destroy(struct seal_writer *w)
         rest_written_destroy(w->written);
         wire_decoder_destroy(w->decoder);
         packer_destroy(w->packer);
+        mem_free(w->lost);
         mem_free(w);
     }
 }
@@ -164,6 +167,32 @@ static bool is_lost(const struct seal_writer *w, enum err e)
            (e != ERR_NOMEM && w->refused >= READ_TRIES);
 }
 
+static enum err lost_add(struct seal_writer *w, const struct uuid *host, const struct head_batch *b)
+{
+    if (w->made.n_lost == w->cap_lost) {
+        size_t cap = w->cap_lost ? w->cap_lost * 2 : 16;
+        struct seal_lost *grown = mem_realloc_array(w->lost, cap, sizeof *grown);
+
+        if (!grown) {
+            return ERR_NOMEM;
+        }
+        w->lost = grown;
+        w->cap_lost = cap;
+    }
+    w->lost[w->made.n_lost++] = (struct seal_lost){*host, b->stream, b->seq};
+    return ERR_OK;
+}
+
+static bool is_left_out(const struct seal_writer *w, const struct head_batch *b)
+{
+    for (size_t i = w->first_lost; i < w->made.n_lost; i++) {
+        if (w->lost[i].stream == b->stream && w->lost[i].seq == b->seq) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum err group_decode(struct seal_writer *w, struct group *g,
                              const struct head_batch *const *batches, size_t n)
 {
@@ -182,7 +211,10 @@ static enum err group_decode(struct seal_writer *w, struct group *g,
             return e; /* what cannot be read now may be later */
         }
         if (e) { /* it was decoded when it came: memory, log or disk are damaged */
-            w->made.bad++;
+            e = lost_add(w, &g->host->id, batches[i]);
+            if (e) {
+                return e;
+            }
             continue;
         }
         g->batches[g->n++] = (struct window_batch){b, batches[i]->clock, batches[i]->received_ns};
@@ -324,23 +356,25 @@ static enum err seal_ranges(struct seal_writer *w, const struct head_taken_host 
 {
     struct number *all = arena_array(&w->memory, host->n, sizeof *all);
     struct seq_range *ranges = arena_array(&w->memory, host->n, sizeof *ranges);
-    size_t k = 0;
+    size_t k = 0, n = 0;
     enum err e = all && ranges ? ERR_OK : ERR_NOMEM;
 
     if (e) {
         return e;
     }
     for (size_t i = 0; i < host->n; i++) {
-        all[i] = (struct number){host->batches[i]->stream, host->batches[i]->seq};
+        if (!is_left_out(w, host->batches[i])) {
+            all[n++] = (struct number){host->batches[i]->stream, host->batches[i]->seq};
+        }
     }
-    qsort(all, host->n, sizeof *all, by_number);
-    for (size_t i = 0; i < host->n && !e; i++) {
+    qsort(all, n, sizeof *all, by_number);
+    for (size_t i = 0; i < n && !e; i++) {
         if (k > 0 && ranges[k - 1].last + 1 == all[i].seq) {
             ranges[k - 1].last = all[i].seq;
         } else {
             ranges[k++] = (struct seq_range){all[i].seq, all[i].seq};
         }
-        if (i + 1 == host->n || all[i + 1].stream != all[i].stream) {
+        if (i + 1 == n || all[i + 1].stream != all[i].stream) {
             e = put_ranges(w, &host->id, all[i].stream, ranges, k);
             k = 0;
         }
@@ -355,6 +389,7 @@ static enum err seal_host(struct seal_writer *w, const struct head_taken_host *h
     enum err e = ERR_OK;
 
     w->has = 0;
+    w->first_lost = w->made.n_lost;
     for (size_t i = 0, n; i < host->n && !e; i += n) {
         for (n = 1;
              i + n < host->n && host->batches[i + n]->window_ns == host->batches[i]->window_ns;
@@ -421,6 +456,7 @@ enum err seal_write(struct seal_writer *w, struct seal_made *out, const struct s
     for (size_t i = 0; i < w->made.n; i++) {
         w->made.values += w->made.info[i].kind == SEG_RAW ? w->made.info[i].values : 0;
     }
+    w->made.lost = w->lost;
     *out = w->made;
     return ERR_OK;
 }

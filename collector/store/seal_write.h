@@ -31,10 +31,18 @@ struct seal_job {
     bool patch;
 };
 
+/* A batch that could not be read. */
+struct seal_lost {
+    struct uuid host;
+    uint64_t stream, seq;
+};
+
 struct seal_made {
     size_t n;
     struct seg_info info[SEG_KINDS]; /* the rest segment first */
-    uint64_t batches, values, bad;   /* bad: batches that could not be read: left out */
+    uint64_t batches, values;
+    const struct seal_lost *lost; /* left out; until the next sealing */
+    size_t n_lost;
 };
 
 /* Errors: ERR_CLOSED (stopping), ERR_IO, ERR_NOSPACE, ERR_NOMEM, ERR_FULL: no file is left */

@@ -105,12 +105,18 @@ void sealed_sort(struct sealed *x)
     x->n = k + 1;
 }
 
-bool sealed_has(const struct sealed *x, const struct uuid *host, uint64_t stream, uint64_t seq)
+static bool is_of(const struct sealed_range *r, const struct uuid *host, uint64_t stream)
+{
+    return r->stream == stream && memcmp(r->host.b, host->b, sizeof host->b) == 0;
+}
+
+/* Index of the first range behind those of the stream that begin at or before seq. */
+static size_t behind(const struct sealed *x, const struct uuid *host, uint64_t stream, uint64_t seq)
 {
     const struct sealed_range key = {*host, stream, {seq, seq}, 0};
     size_t lo = 0, hi = x->n;
 
-    while (lo < hi) { /* the first that begins after seq */
+    while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
 
         if (by_key(&x->list[mid], &key) <= 0) {
@@ -119,6 +125,32 @@ bool sealed_has(const struct sealed *x, const struct uuid *host, uint64_t stream
             hi = mid;
         }
     }
-    return lo > 0 && x->list[lo - 1].stream == stream && x->list[lo - 1].at.last >= seq &&
-           memcmp(x->list[lo - 1].host.b, host->b, sizeof host->b) == 0;
+    return lo;
+}
+
+bool sealed_span(const struct sealed *x, const struct uuid *host, uint64_t stream, uint64_t seq,
+                 uint64_t *last)
+{
+    size_t i = behind(x, host, stream, seq);
+
+    if (i > 0 && is_of(&x->list[i - 1], host, stream) && x->list[i - 1].at.last >= seq) {
+        *last = x->list[i - 1].at.last;
+        return true;
+    }
+    *last = i < x->n && is_of(&x->list[i], host, stream) ? x->list[i].at.first - 1 : UINT64_MAX;
+    return false;
+}
+
+bool sealed_has(const struct sealed *x, const struct uuid *host, uint64_t stream, uint64_t seq)
+{
+    uint64_t last;
+
+    return sealed_span(x, host, stream, seq, &last);
+}
+
+uint64_t sealed_last(const struct sealed *x, const struct uuid *host, uint64_t stream)
+{
+    size_t i = behind(x, host, stream, UINT64_MAX);
+
+    return i > 0 && is_of(&x->list[i - 1], host, stream) ? x->list[i - 1].at.last : 0;
 }

@@ -25,6 +25,11 @@ void sealed_fini(struct sealed *x);
 NODISCARD enum err sealed_add(struct sealed *x, const struct manifest_list *l, unsigned kind,
                               int64_t since_ns);
 void sealed_sort(struct sealed *x);
+/* As sealed_has; *last: up to which number that is the same. */
+bool sealed_span(const struct sealed *x, const struct uuid *host, uint64_t stream, uint64_t seq,
+                 uint64_t *last);
+/* The highest number of the stream; 0: none. */
+uint64_t sealed_last(const struct sealed *x, const struct uuid *host, uint64_t stream);
 bool sealed_has(const struct sealed *x, const struct uuid *host, uint64_t stream, uint64_t seq);
 
 #endif

@@ -241,16 +241,29 @@ static size_t range_index(const struct stream *st, uint64_t seq)
     return lo;
 }
 
-bool seqset_has(const struct seqset *s, const struct uuid *host, uint64_t stream, uint64_t seq)
+bool seqset_span(const struct seqset *s, const struct uuid *host, uint64_t stream, uint64_t seq,
+                 uint64_t *last)
 {
     const struct stream *st = stream_find(host_find(s, host), stream);
-    size_t i;
+    size_t i = st ? range_index(st, seq) : 0;
 
-    if (!st) {
+    *last = UINT64_MAX;
+    if (!st || i == st->n) {
         return false;
     }
-    i = range_index(st, seq);
-    return i < st->n && st->ranges[i].first <= seq;
+    if (st->ranges[i].first <= seq) {
+        *last = st->ranges[i].last;
+        return true;
+    }
+    *last = st->ranges[i].first - 1;
+    return false;
+}
+
+bool seqset_has(const struct seqset *s, const struct uuid *host, uint64_t stream, uint64_t seq)
+{
+    uint64_t last;
+
+    return seqset_span(s, host, stream, seq, &last);
 }
 
 static void close_lowest_hole(struct seqset *s, struct stream *st)
@@ -294,6 +307,65 @@ enum err seqset_add(struct seqset *s, const struct uuid *host, uint64_t stream, 
         return ERR_NOTFOUND;
     }
     stream_add(s, st, r);
+    host_count_gaps(h);
+    return ERR_OK;
+}
+
+/* The part of range i that meets r; where a range too many would be left, its numbers are counted
+ * only. */
+static void stream_cut(struct stream *st, size_t i, struct seq_range r)
+{
+    struct seq_range *x = &st->ranges[i];
+    bool before = x->first<r.first, after = x->last> r.last;
+
+    if (before && after && st->n == SEQSET_RANGES_MAX) {
+        st->closed = ledger_add(st->closed, r.last - r.first + 1);
+    } else if (before && after) {
+        memmove(x + 1, x, (st->n - i) * sizeof *x);
+        st->n++;
+        x[0].last = r.first - 1;
+        x[1].first = r.last + 1;
+    } else if (before) {
+        x->last = r.first - 1;
+    } else if (after) {
+        x->first = r.last + 1;
+    } else {
+        st->n--;
+        memmove(x, x + 1, (st->n - i) * sizeof *x);
+    }
+}
+
+void seqset_remove(struct seqset *s, const struct uuid *host, uint64_t stream, struct seq_range r)
+{
+    struct host *h = host_find(s, host);
+    struct stream *st = stream_find(h, stream);
+
+    for (size_t i = st ? range_index(st, r.first) : 0; st && i < st->n;) {
+        uint64_t first = st->ranges[i].first;
+
+        if (first > r.last) {
+            break;
+        }
+        stream_cut(st, i, r);
+        i += i < st->n && st->ranges[i].first == first; /* something of it is left before r */
+    }
+    if (st) {
+        host_count_gaps(h);
+    }
+}
+
+enum err seqset_set(struct seqset *s, const struct uuid *host, uint64_t stream,
+                    const struct seq_range *ranges, size_t n)
+{
+    struct host *h = host_find(s, host);
+    struct stream *st = stream_find(h, stream);
+
+    assert(n <= SEQSET_RANGES_MAX);
+    if (!st) {
+        return ERR_NOTFOUND;
+    }
+    memcpy(st->ranges, ranges, n * sizeof *ranges);
+    st->n = n;
     host_count_gaps(h);
     return ERR_OK;
 }

@@ -52,6 +52,16 @@ bool seqset_has(const struct seqset *s, const struct uuid *host, uint64_t stream
 NODISCARD enum err seqset_add(struct seqset *s, const struct uuid *host, uint64_t stream,
                               struct seq_range r);
 
+/* As seqset_has; *last: up to which number that is the same. */
+bool seqset_span(const struct seqset *s, const struct uuid *host, uint64_t stream, uint64_t seq,
+                 uint64_t *last);
+/* These are not durable after all: they count as missing. An unknown stream is passed over. */
+void seqset_remove(struct seqset *s, const struct uuid *host, uint64_t stream, struct seq_range r);
+/* All numbers of a stream, rising and apart, at most SEQSET_RANGES_MAX, in the place of those that
+ * are known. Errors: ERR_NOTFOUND (no such stream) */
+NODISCARD enum err seqset_set(struct seqset *s, const struct uuid *host, uint64_t stream,
+                              const struct seq_range *ranges, size_t n);
+
 /* Highest number below which, from 1, none is missing; 0 = none known. */
 uint64_t seqset_last(const struct seqset *s, const struct uuid *host, uint64_t stream);
 

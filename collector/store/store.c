@@ -379,6 +379,7 @@ void store_refresh_stats(struct store *s)
     s->stats.commits = wal.commits;
     s->stats.torn_bytes = wal.torn_bytes;
     s->stats.bad_records = wal.bad_records;
+    s->stats.aside_files = wal.aside;
     s->stats.recovered_bytes = wal.replayed_bytes;
     s->stats.log_files = wal.files;
     s->stats.log_bytes = wal.bytes;
@@ -462,6 +463,13 @@ void store_fail(struct store *s)
     if (first && s->conf.on_failed) {
         s->conf.on_failed(s->conf.ctx, &why);
     }
+}
+
+void store_keep_lost(struct store *s)
+{
+    struct errmsg why;
+
+    err_ignore(wal_turn(s->wal, s->newest_ns, &why));
 }
 
 static void commit_group(struct store *s)
@@ -572,6 +580,9 @@ enum err store_open(struct store **out, const struct store_conf *conf, struct er
         goto fail;
     }
     seqset_limit(s->seen, s->conf.hosts_max); /* what was acknowledged stays under a lower one */
+    if (s->stats.lost_batches > 0) {
+        store_keep_lost(s);
+    }
     store_refresh_stats(s);
     e = os_thread_start(&s->thread, "store", writer_main, s);
     if (e) {

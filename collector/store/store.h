@@ -25,6 +25,7 @@
 #define STORE_MONO_MAX        (INT64_MAX / 2)
 
 struct store;
+struct wal_damage;
 
 /* A batch that has become durable. */
 struct store_stored {
@@ -83,12 +84,14 @@ struct store_conf {
     /* Called when a question could not read something and answers without it, once in ten minutes
      * at most; from any thread that reads. May be NULL. */
     void (*on_unread)(void *ctx, const struct store_unread_what *what);
+    /* Called while opening for each damaged file of the log. May be NULL. */
+    void (*on_damaged_log)(void *ctx, const struct wal_damage *d);
     void *ctx;
     void (*on_progress)(void *ctx, uint64_t done_bytes,
                         uint64_t total_bytes); /* recovery; may be NULL */
 };
 
-/* Opens or creates, replays the log, truncates a torn tail of the last file.
+/* Opens or creates, replays the log, truncates a torn end of the last file.
  * Errors: ERR_BUSY (another collector holds the directory), ERR_IO, ERR_NOSPACE, ERR_ACCESS,
  * ERR_NOMEM, ERR_VERSION (written by a newer collector) */
 NODISCARD enum err store_open(struct store **out, const struct store_conf *conf,
@@ -147,8 +150,10 @@ struct store_stats {
     uint64_t recovered_sealed;        /* in the log still, but sealed already */
     uint64_t unreadable_segments;     /* while opening */
     uint64_t recovered_batches, recovered_bytes, torn_bytes, bad_records; /* see wal.h */
-    uint64_t unindexed;                                                   /* likewise */
-    uint64_t forgotten_streams, closed_holes;                             /* see seqset.h */
+    uint64_t aside_files;                                                 /* likewise */
+    uint64_t lost_batches; /* of which the log tells, but which it does not hold for damage */
+    uint64_t unindexed;    /* likewise */
+    uint64_t forgotten_streams, closed_holes; /* see seqset.h */
     uint64_t head_bytes, head_batches, hosts;
     uint64_t hot_bytes, hot_left_out; /* recent batches in their hot form; those without, for want
                                          of room */

@@ -111,6 +111,10 @@ NODISCARD enum err store_prepare(struct store *s);
 /* Memory did not come back: nothing more is accepted nor published. From the writer. */
 void store_fail(struct store *s);
 
+/* What was lost is in no checkpoint yet: has the log begin a file. From the writer, under no lock.
+ * Where that fails the loss is told until the next opening only. */
+void store_keep_lost(struct store *s);
+
 void store_count_duplicate(struct store *s, const struct uuid *host);
 void store_refresh_stats(struct store *s); /* under the lock, from the writer */
 

@@ -20,6 +20,7 @@
 #include "collector/store/store_impl.h"
 #include "collector/store/window.h"
 #include "common/clk.h"
+#include "common/ledger.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
@@ -81,17 +82,66 @@ struct recovery {
 
 static enum err read_ranges(struct recovery *rec, int64_t since_ns);
 
-static enum err recover_ranges(struct store *s, const struct wal_record *r)
+/* Damage before this checkpoint: numbers it knows, of which neither an older file nor a segment
+ * holds the batch, are those of lost batches. Without the first file's checkpoint older numbers
+ * look the same, those of dropped segments: then only what came after the last sealed one is
+ * told. `lost` has room for SEQSET_RANGES_MAX. */
+static size_t find_lost(struct recovery *rec, const struct wal_record *r, struct seq_range in,
+                        enum wal_trust trust, struct seq_range *lost, size_t n)
 {
-    struct seq_range ranges[SEQSET_RANGES_MAX];
-    size_t n = 0;
+    const struct seqset *seen = rec->s->seen;
+    uint64_t sealed_up_to = sealed_last(&rec->sealed, &r->host, r->stream);
+    uint64_t at = in.first, *count = &rec->s->stats.lost_batches;
+
+    if (trust == WAL_BASELESS) {
+        if (sealed_up_to == 0 || sealed_up_to >= in.last) {
+            return n;
+        }
+        at = sealed_up_to >= at ? sealed_up_to + 1 : at;
+    }
+    while (n < SEQSET_RANGES_MAX) {
+        uint64_t seen_to, sealed_to, to;
+        bool is_seen = seqset_span(seen, &r->host, r->stream, at, &seen_to);
+        bool is_sealed = sealed_span(&rec->sealed, &r->host, r->stream, at, &sealed_to);
+
+        to = is_seen ? seen_to : is_sealed ? sealed_to : seen_to < sealed_to ? seen_to : sealed_to;
+        to = to < in.last ? to : in.last;
+        if (!is_seen && !is_sealed) {
+            lost[n++] = (struct seq_range){at, to};
+            *count = ledger_add(*count, to - at + 1);
+        }
+        if (to == in.last) {
+            break;
+        }
+        at = to + 1;
+    }
+    return n;
+}
+
+/* What the newest checkpoint says counts: it was written knowing what all files before it held,
+ * and what they had lost. */
+static enum err recover_ranges(struct recovery *rec, struct wal *w, const struct wal_record *r)
+{
+    struct seq_range ranges[SEQSET_RANGES_MAX], lost[SEQSET_RANGES_MAX];
+    enum wal_trust trust = wal_trust(w);
+    size_t n = 0, n_lost = 0;
+    struct store *s = rec->s;
     enum err e = seqset_decode(ranges, &n, r->bytes, r->n);
 
+    if (!e && trust != WAL_WHOLE && rec->since_ns > INT64_MIN) {
+        e = read_ranges(rec, INT64_MIN);
+    }
     if (!e) {
         e = seqset_open(s->seen, &r->host, r->stream, r->received_ns);
     }
-    for (size_t i = 0; i < n && !e; i++) {
-        e = seqset_add(s->seen, &r->host, r->stream, ranges[i]);
+    for (size_t i = 0; i < n && !e && trust != WAL_WHOLE; i++) {
+        n_lost = find_lost(rec, r, ranges[i], trust, lost, n_lost);
+    }
+    if (!e) {
+        e = seqset_set(s->seen, &r->host, r->stream, ranges, n);
+    }
+    for (size_t i = 0; i < n_lost && !e; i++) {
+        seqset_remove(s->seen, &r->host, r->stream, lost[i]);
     }
     return e;
 }
@@ -274,7 +324,15 @@ static enum err recover_record(void *ctx, struct wal *w, uint64_t file, const st
 {
     struct store *s = ctx;
 
-    return r->kind == WAL_RANGES ? recover_ranges(s, r) : recover_batch(s->recovery, w, file, r);
+    return r->kind == WAL_RANGES ? recover_ranges(s->recovery, w, r)
+                                 : recover_batch(s->recovery, w, file, r);
+}
+
+static void tell_damaged(void *ctx, const struct wal_damage *d)
+{
+    struct store *s = ctx;
+
+    s->conf.on_damaged_log(s->conf.ctx, d);
 }
 
 static void tell_progress(void *ctx, uint64_t done_bytes, uint64_t total_bytes)
@@ -307,6 +365,7 @@ static enum err open_log(struct store *s, struct errmsg *why)
         .checkpoint = write_checkpoint,
         .replay = recover_record,
         .progress = s->conf.on_progress ? tell_progress : NULL,
+        .damaged = s->conf.on_damaged_log ? tell_damaged : NULL,
         .ctx = s,
     };
     char *dir;
@@ -477,6 +536,11 @@ static enum err remember_sealed(struct recovery *rec)
     return e;
 }
 
+static struct seqset_counts *counts_of(void *ctx, const struct uuid *id)
+{
+    return seqset_counts_ref(((struct store *)ctx)->seen, id);
+}
+
 static enum err recover_all(struct recovery *rec, struct errmsg *why)
 {
     struct store *s = rec->s;
@@ -498,6 +562,7 @@ static enum err recover_all(struct recovery *rec, struct errmsg *why)
     e = remember_sealed(rec);
     if (!e) {
         head_begins(s->head, store_begins(rec->segments));
+        head_take_counts(s->head, counts_of, s);
         e = head_prepare(s->head);
     }
     return e ? errmsg_set(why, e, "out of memory") : ERR_OK;

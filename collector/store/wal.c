@@ -1,14 +1,16 @@
-/* Format 2 of the write-ahead log, little endian.
+/* Format 3 of the write-ahead log, little endian.
  *
  *   dir/wal-<number, 16 hex digits>.log, numbers rise, each file is
  *
- *   file header  u8[8] magic, u32 version, u32 0, u64 number, u64 seed, u64 XXH3-64 of these 32
- *   record       u32 magic, u16 kind, u16 name_n, u32 n, u32 flags, u8[16] host, u64 stream, u64
- * seq, i64 t0, i64 t1, i64 received, name_n bytes host name, n bytes content, flag 1: i64 offset of
- * the host's clock, u64 its error (all ones: not known), u64 XXH3-64 of all before, with the file's
+ *   file header, twice   u8[8] magic, u32 version, u32 records of ranges it begins with, u64
+ * number, u64 seed, u64 XXH3-64 of these 32 record               u32 magic, u16 kind, u16 name_n,
+ * u32 n, u32 flags, u8[16] host, u64 stream, u64 seq, i64 t0, i64 t1, i64 received, u64 XXH3-64 of
+ * these 72 with the file's seed, name_n bytes host name, n bytes content, flag 1: i64 offset of the
+ * host's clock, u64 its error (all ones: not known), u64 XXH3-64 of all before, with the file's
  * seed record ...
  *
- * Format 1 is the same without any flag and is read; nothing is added to such a file.
+ * Format 2 has one header, 0 in the place of the number of ranges, and no checksum of a record's
+ * first part; format 1 is the same without any flag. Both are read; nothing is added to such files.
  *
  * A file begins with one WAL_RANGES record for each (host, stream) ever seen, so that older files
  * can go while their duplicates are still recognised. The whole first commit of a file - header,
@@ -16,12 +18,18 @@
  * exists with its checkpoint or not at all, and older ones are removed only after that.
  *
  * Crashes. Only the end of the last file can be torn, since nothing is added to a file after a
- * newer one exists, and nothing is acknowledged before its sync. Recovery cuts the last file at the
- * first bad record and syncs it together with the directory: what a killed process had written but
- * not synced is found in the page cache and must not be called durable before it is. It never
- * appends to an old file. A bad record in an older file is damage: it is counted, and the next
- * sound record is looked for by magic and checksum. The seed is random, so that bytes inside
- * a batch, which a peer chooses, cannot pose as a record during that search.
+ * newer one exists, and nothing is acknowledged before its sync. Torn is what no sound record
+ * follows: recovery cuts the last file there and syncs it together with the directory: what a
+ * killed process had written but not synced is found in the page cache and must not be called
+ * durable before it is. It never appends to an old file.
+ *
+ * Damage. A bad record with a sound one behind it is damage wherever it is: it is counted, and the
+ * next sound record is looked for by magic and checksums. The seed is random, so that bytes inside
+ * a batch, which a peer chooses, cannot pose as a record during that search, nor make it slow. All
+ * checksums hang on the seed, so it is there twice, and a third time in the index. A file whose
+ * seed is lost all the same is set aside under another name and kept, unless nothing in it looks
+ * like a record: then it was never finished. Which batches are lost with a record says the
+ * checkpoint of the file behind it (store_recover.c).
  *
  * Indexes. Beside a finished file stands what recovery needs of it (wal_index.h): ranges, and of
  * each batch its place and a note of the store's. It is written without a sync when the next file
@@ -147,6 +155,11 @@ fail:
     return e;
 }
 
+enum wal_trust wal_trust(const struct wal *w)
+{
+    return !w->damaged ? WAL_WHOLE : w->based ? WAL_HOLES : WAL_BASELESS;
+}
+
 void wal_close(struct wal *w)
 {
     if (w) {
@@ -167,6 +180,22 @@ void wal_close(struct wal *w)
 
 /* -- writing -- */
 
+/* Says in the header that was put how many records of ranges follow it. */
+static enum err count_ranges(struct wal *w)
+{
+    struct buf header;
+    enum err e;
+
+    buf_init(&header, WAL_HEADER_BYTES);
+    wal_header_put(&header, w->next_number, w->next_seed, w->next_ranges);
+    e = header.bad;
+    if (!e) {
+        memcpy(w->commit.p, header.p, header.n);
+    }
+    buf_fini(&header);
+    return e;
+}
+
 /* Starts a file in the commit buffer: header and checkpoint. Nothing is on disk yet. */
 static enum err begin_file(struct wal *w, int64_t now_ns)
 {
@@ -181,9 +210,13 @@ static enum err begin_file(struct wal *w, int64_t now_ns)
         w->next_number = number;
         w->fresh = true;
         w->next_window = now_ns / w->conf.window_ns;
-        wal_index_begin(&w->next_index, w->next_seed);
-        wal_header_put(&w->commit, w->next_number, w->next_seed);
+        w->next_ranges = 0;
+        wal_index_begin(&w->next_index, w->next_seed, WAL_VERSION);
+        wal_header_put(&w->commit, w->next_number, w->next_seed, 0);
         e = w->commit.bad ? w->commit.bad : w->conf.checkpoint(w->conf.ctx, w, now_ns);
+    }
+    if (!e) {
+        e = count_ranges(w);
     }
     if (e) {
         w->n_files--;
@@ -236,6 +269,7 @@ enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns, uint
         return e;
     }
     index_add(w, r, before);
+    w->next_ranges += w->fresh && r->kind == WAL_RANGES;
     if (file) {
         *file = w->files[w->n_files - 1].number;
     }

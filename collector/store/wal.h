@@ -6,6 +6,7 @@
  * Threads: one owner.
  * Crashes: what wal_commit answered ERR_OK for is replayed by the next wal_open, in order; of a
  *          commit that never ended, nothing, a part or all of it is.
+ * Damage:  costs the records it is in. What cannot be read at all is set aside and kept.
  * Fatal:   any error while writing or syncing. The failed sync is never tried again: the kernel
  *          may have dropped the pages. From then on everything answers ERR_IO; reopen. */
 #ifndef PROCFLEET_COLLECTOR_STORE_WAL_H
@@ -20,10 +21,25 @@ struct wal_stats {
     uint64_t commits;
     uint64_t replayed_bytes;
     uint64_t torn_bytes;  /* cut from the end of the last file */
-    uint64_t bad_records; /* spans of unreadable bytes in older files, and unknown kinds */
+    uint64_t bad_records; /* spans of unreadable bytes, damaged headers, and unknown kinds */
+    uint64_t aside;       /* files set aside because nothing in them can be read, now or before */
     uint64_t unindexed;   /* files finished without an index: the next opening reads them */
     uint64_t files, bytes;
     uint64_t oldest, newest; /* numbers of files; 0 = none */
+};
+
+/* What is wrong with a file: found by wal_open. */
+struct wal_damage {
+    const char *name; /* of the file in the log's directory */
+    uint64_t spans;   /* of it that are damaged */
+    bool aside;       /* nothing of it can be read: it was set aside under this name */
+};
+
+/* What is known of damage in the files before the one that is replayed. */
+enum wal_trust {
+    WAL_WHOLE,
+    WAL_HOLES,   /* records of batches are missing */
+    WAL_BASELESS /* records of ranges too: which numbers came before is not known */
 };
 
 struct wal_conf {
@@ -39,16 +55,19 @@ struct wal_conf {
      * that stays in use takes a reference by wal_hold(file). */
     enum err (*replay)(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r);
     void (*progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes); /* may be NULL */
+    void (*damaged)(void *ctx, const struct wal_damage *d);                 /* may be NULL */
     void *ctx;
 };
 
-/* Replays everything, cuts the torn tail of the last file, makes the result durable. Writing goes
- * on in a new file with the first commit.
- * Errors: ERR_IO, ERR_ACCESS, ERR_NOMEM, ERR_VERSION (a file of a newer format), and replay's */
+/* Replays everything, cuts the end of the last file where no sound record follows, makes the result
+ * durable. Writing goes on in a new file with the first commit. Errors: ERR_IO, ERR_ACCESS,
+ * ERR_NOMEM, ERR_VERSION (a file of a newer format), and replay's */
 NODISCARD enum err wal_open(struct wal **out, const struct wal_conf *conf, struct errmsg *why);
 /* From inside replay: the note of a batch whose content was given; copied. Files of which every
  * batch has one get an index, so that the next opening need not read them. */
 void wal_note(struct wal *w, const void *note, size_t n);
+/* From inside replay. */
+enum wal_trust wal_trust(const struct wal *w);
 void wal_close(struct wal *w); /* what was added but not committed is lost; NULL is allowed */
 
 /* Adds to the commit under way. *file (may be NULL) is where it will be.

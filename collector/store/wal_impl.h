@@ -28,6 +28,7 @@ struct wal {
     bool fresh;           /* it begins a new file: */
     uint64_t next_number; /* its number and seed */
     uint64_t next_seed;
+    uint32_t next_ranges; /* records of its checkpoint */
     int64_t next_window;
     struct wal_index next_index;
     bool failed;
@@ -35,6 +36,7 @@ struct wal {
 
     const struct wal_record *replaying; /* while opening: what wal_note is about; NULL: nothing */
     size_t n_sources;                   /* files left open by recovery */
+    bool damaged, based;                /* likewise: see wal_trust */
 };
 
 char *wal_path(const struct wal *w, uint64_t number, const char *suffix); /* NULL: no memory */

@@ -6,7 +6,7 @@
 #include "common/hash.h"
 #include "common/mem.h"
 
-#define VERSION      1u
+#define VERSION      2u /* 1 had records of the log's version 2: made again */
 #define HEADER_BYTES 56u
 #define PLACE_BYTES  16u /* of a WAL_PLACE, before the note */
 
@@ -25,10 +25,11 @@ void wal_index_fini(struct wal_index *x)
     buf_fini(&x->records);
 }
 
-void wal_index_begin(struct wal_index *x, uint64_t seed)
+void wal_index_begin(struct wal_index *x, uint64_t seed, uint32_t version)
 {
     buf_reset(&x->records);
     x->seed = seed;
+    x->version = version;
     x->lacking = false;
 }
 
@@ -75,7 +76,7 @@ static void put_header(struct buf *b, const struct wal_index *x, uint64_t number
 {
     buf_put(b, magic, sizeof magic);
     buf_put_u32le(b, VERSION);
-    buf_put_u32le(b, 0);
+    buf_put_u32le(b, x->version);
     buf_put_u64le(b, number);
     buf_put_u64le(b, x->seed);
     buf_put_u64le(b, log_bytes);
@@ -115,14 +116,15 @@ enum err wal_index_write(const struct wal_index *x, const struct fio *fio, const
 
 /* -- reading -- */
 
-/* All of the file; mem_free. ERR_NOTFOUND: none, or of another length than any index. */
-static enum err read_all(const struct wal_index_job *job, uint8_t **out, size_t *n)
+/* Up to `max` bytes from its start; mem_free. ERR_NOTFOUND: none, or of another length than any
+ * index. */
+static enum err read_some(const struct fio *fio, const char *path, size_t max, uint8_t **out,
+                          size_t *n)
 {
-    const struct fio *fio = job->fio;
     struct fio_file *f;
     uint64_t bytes = 0;
     uint8_t *p = NULL;
-    enum err e = fio->open(fio->ctx, &f, job->path);
+    enum err e = fio->open(fio->ctx, &f, path);
 
     if (e) {
         return e == ERR_NOMEM ? e : ERR_NOTFOUND;
@@ -131,6 +133,7 @@ static enum err read_all(const struct wal_index_job *job, uint8_t **out, size_t 
     if (!e && (bytes < HEADER_BYTES || bytes > WAL_INDEX_MAX)) {
         e = ERR_NOTFOUND;
     }
+    bytes = bytes < max ? bytes : max;
     if (!e) {
         p = mem_alloc((size_t)bytes);
         e = p ? fio->read(fio->ctx, f, 0, p, (size_t)bytes, n) : ERR_NOMEM;
@@ -144,26 +147,63 @@ static enum err read_all(const struct wal_index_job *job, uint8_t **out, size_t 
     return ERR_OK;
 }
 
-static bool header_is_sound(const struct wal_index_job *job, const uint8_t *p, size_t n)
+/* What the first bytes of an index say. */
+struct about {
+    struct wal_header log;
+    uint64_t log_bytes, records;
+};
+
+static bool header_parse(struct about *a, const uint8_t *p, size_t n)
 {
     struct cur c = cur_make(p, n);
     const uint8_t *found = cur_bytes(&c, sizeof magic);
-    uint32_t version = cur_u32le(&c), zero = cur_u32le(&c);
+    uint32_t version = cur_u32le(&c), log_version = cur_u32le(&c);
     uint64_t number = cur_u64le(&c), seed = cur_u64le(&c);
-    uint64_t log_bytes = cur_u64le(&c), records = cur_u64le(&c);
-    uint64_t sum = cur_u64le(&c);
 
-    return !c.bad && memcmp(found, magic, sizeof magic) == 0 && version == VERSION && zero == 0 &&
-           number == job->number && seed == wal_source_seed(job->log) &&
-           log_bytes == job->log_bytes && records == n - HEADER_BYTES &&
-           sum == hash_bytes(p, HEADER_BYTES - 8, 0);
+    a->log = wal_header_of(number, seed, log_version);
+    a->log_bytes = cur_u64le(&c);
+    a->records = cur_u64le(&c);
+    return cur_u64le(&c) == hash_bytes(p, c.bad ? 0 : HEADER_BYTES - 8, 0) && !c.bad &&
+           memcmp(found, magic, sizeof magic) == 0 && version == VERSION && log_version > 0 &&
+           log_version <= WAL_VERSION;
+}
+
+enum err wal_index_header(struct wal_header *out, const struct fio *fio, const char *path,
+                          uint64_t number)
+{
+    struct about a;
+    uint8_t *p;
+    size_t n;
+    enum err e = read_some(fio, path, HEADER_BYTES, &p, &n);
+
+    if (e) {
+        return e;
+    }
+    e = header_parse(&a, p, n) && a.log.number == number ? ERR_OK : ERR_NOTFOUND;
+    mem_free(p);
+    if (!e) {
+        *out = a.log;
+        out->ranges = UINT32_MAX;
+        out->damaged = 1;
+    }
+    return e;
+}
+
+static bool header_is_sound(const struct wal_index_job *job, const uint8_t *p, size_t n)
+{
+    const struct wal_header *log = wal_source_about(job->log);
+    struct about a;
+
+    return header_parse(&a, p, n) && a.log.number == job->number && a.log.seed == log->seed &&
+           a.log.version == log->version && a.log_bytes == job->log_bytes &&
+           a.records == n - HEADER_BYTES;
 }
 
 /* The record at the start of p, as `each` gets it. */
 static enum err parse(const struct wal_index_job *job, struct wal_record *r, size_t *used,
                       const uint8_t *p, size_t n)
 {
-    enum err e = wal_record_parse(r, used, p, n, wal_source_seed(job->log));
+    enum err e = wal_record_parse(r, used, p, n, wal_source_about(job->log)->seed, WAL_VERSION);
     struct cur c;
 
     if (e || r->kind == WAL_RANGES) {
@@ -176,7 +216,7 @@ static enum err parse(const struct wal_index_job *job, struct wal_record *r, siz
     r->note_n = cur_left(&c);
     r->note = cur_bytes(&c, r->note_n);
     if (c.bad || r->kind != WAL_PLACE || r->n > WAL_BYTES_MAX || r->size > WAL_RECORD_MAX ||
-        r->size < WAL_RECORD_FIXED + 8 + r->host_name.n + r->n || r->at > job->log_bytes ||
+        r->size < WAL_RECORD_LEAST + r->host_name.n + r->n || r->at > job->log_bytes ||
         r->size > job->log_bytes - r->at) {
         return ERR_CORRUPT;
     }
@@ -206,7 +246,7 @@ enum err wal_index_replay(const struct wal_index_job *job, uint64_t *bytes)
 {
     uint8_t *p;
     size_t n;
-    enum err e = read_all(job, &p, &n);
+    enum err e = read_some(job->fio, job->path, SIZE_MAX, &p, &n);
 
     if (e) {
         return e;

@@ -3,13 +3,13 @@
  * without a sound index the file is read, and the index made again.
  * Format, little endian (docs/formats.md): a header of 56 bytes
  *
- *   u8[8] magic, u32 version, u32 0, u64 number and u64 seed of the file of the log, u64 its
+ *   u8[8] magic, u32 version, u32 version, u64 number and u64 seed of the file of the log, u64 its
  * length, u64 length of what follows, u64 XXH3-64 of these 48
  *
- * and records as in the log (wal_record.h), with its seed: WAL_RANGES as they stand there, and for
- * each batch a WAL_PLACE, whose content is u64 offset and u32 length of the batch's record, u32
- * length of its content, then the note.
- * Bounds: WAL_INDEX_MAX bytes; a file that needs more has no index. Threads: one owner. */
+ * and records as in a log of version 3 (wal_record.h), with its seed: WAL_RANGES as they stand
+ * there, and for each batch a WAL_PLACE, whose content is u64 offset and u32 length of the batch's
+ * record, u32 length of its content, then the note. Bounds: WAL_INDEX_MAX bytes; a file that needs
+ * more has no index. Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_STORE_WAL_INDEX_H
 #define PROCFLEET_COLLECTOR_STORE_WAL_INDEX_H
 
@@ -23,13 +23,14 @@
 /* One being made. */
 struct wal_index {
     struct buf records;
-    uint64_t seed; /* of the file */
-    bool lacking;  /* something is missing: it must not be written */
+    uint64_t seed;    /* of the file */
+    uint32_t version; /* likewise */
+    bool lacking;     /* something is missing: it must not be written */
 };
 
 void wal_index_init(struct wal_index *x);
 void wal_index_fini(struct wal_index *x);
-void wal_index_begin(struct wal_index *x, uint64_t seed);
+void wal_index_begin(struct wal_index *x, uint64_t seed, uint32_t version);
 /* A record of the file, with place (at, size) and note. A batch without note leaves it lacking. */
 void wal_index_add(struct wal_index *x, const struct wal_record *r);
 
@@ -37,6 +38,11 @@ void wal_index_add(struct wal_index *x, const struct wal_record *r);
  * Errors: ERR_INVALID (lacking), and those of writing; what was written is removed then */
 NODISCARD enum err wal_index_write(const struct wal_index *x, const struct fio *fio,
                                    const char *path, uint64_t number, uint64_t log_bytes);
+
+/* What an index says of its file, whose own header is unreadable; how many ranges is not known.
+ * Errors: ERR_NOTFOUND (no sound index), ERR_NOMEM */
+NODISCARD enum err wal_index_header(struct wal_header *out, const struct fio *fio, const char *path,
+                                    uint64_t number);
 
 struct wal_index_job {
     const struct fio *fio;

@@ -6,13 +6,16 @@
 #include "common/buf.h"
 #include "common/model.h"
 
+#define WAL_VERSION      3u
 #define WAL_BYTES_MAX    (1u << 20) /* content of one record */
-#define WAL_HEADER_BYTES 40u        /* of a file */
-#define WAL_RECORD_FIXED 72u        /* of a record, before name and content */
+#define WAL_HEADER_BYTES 80u        /* of a file: two copies of 40; one before version 3 */
+#define WAL_RECORD_FIXED 80u        /* of a record, before name and content */
+#define WAL_RECORD_LEAST 80u        /* bytes of any record, in every version */
 #define WAL_OFFSET_BYTES 16u        /* of a record, behind its content, when it has one */
 #define WAL_RECORD_MAX \
     (WAL_RECORD_FIXED + MODEL_HOST_NAME_MAX + WAL_BYTES_MAX + WAL_OFFSET_BYTES + 8u)
 #define WAL_RECORD_MAGIC "PFWR" /* its first four bytes */
+#define WAL_ASIDE_SUFFIX ".bad" /* of a file that was set aside, in the place of .log */
 
 /* On disk. */
 enum wal_kind {
@@ -45,16 +48,30 @@ struct wal_record {
     size_t note_n;
 };
 
+/* What a file's header says. */
+struct wal_header {
+    uint64_t number, seed;
+    uint32_t version;
+    uint32_t ranges;  /* records of its checkpoint; 0 before version 3 */
+    uint32_t bytes;   /* where its records begin */
+    uint32_t damaged; /* copies of it that are not sound */
+};
+
 /* Appended to b, whose failure latches. The record must be within its bounds. */
-void wal_header_put(struct buf *b, uint64_t number, uint64_t seed);
+void wal_header_put(struct buf *b, uint64_t number, uint64_t seed, uint32_t ranges);
 void wal_record_put(struct buf *b, const struct wal_record *r, uint64_t seed);
 
-/* Errors: ERR_CORRUPT, ERR_VERSION (sound, of a newer format) */
-NODISCARD enum err wal_header_parse(uint64_t *seed, const uint8_t *p, size_t n);
+/* number: as the file's name says; a header of another file is none.
+ * Errors: ERR_CORRUPT (no copy is sound), ERR_VERSION (sound, of a newer format) */
+NODISCARD enum err wal_header_parse(struct wal_header *h, uint64_t number, const uint8_t *p,
+                                    size_t n);
+/* Of a file of this version, without copies. */
+struct wal_header wal_header_of(uint64_t number, uint64_t seed, uint32_t version);
 
-/* One record at the start of p; its text and content point into p. *used = its length.
+/* One record at the start of p; its text and content point into p. *used = its length. version: of
+ * the file.
  * Errors: ERR_CORRUPT (not a whole, sound record) */
 NODISCARD enum err wal_record_parse(struct wal_record *r, size_t *used, const uint8_t *p, size_t n,
-                                    uint64_t seed);
+                                    uint64_t seed, uint32_t version);
 
 #endif

@@ -1,4 +1,6 @@
 /* Opening the log: every file in order, by its index where that is sound, else by reading it. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "collector/store/wal_impl.h"
@@ -26,17 +28,37 @@ static enum err repair_last(struct wal *w, struct fio_file *f, struct wal_file *
     return e ? e : fio->sync_dir(fio->ctx, w->dir);
 }
 
-/* Out of the way but kept: an older file whose header is unreadable. */
+static void tell_damage(struct wal *w, uint64_t number, const char *suffix, uint64_t spans,
+                        bool aside)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "wal-%016" PRIx64 "%s", number, suffix);
+    if (w->conf.damaged) {
+        w->conf.damaged(w->conf.ctx, &(struct wal_damage){name, spans, aside});
+    }
+}
+
+static void note_aside(struct wal *w, uint64_t number)
+{
+    w->stats.aside++;
+    w->damaged = true;
+    tell_damage(w, number, WAL_ASIDE_SUFFIX, 1, true);
+}
+
+/* Out of the way but kept: a file whose seed is lost. */
 static enum err set_aside(struct wal *w, const char *path, uint64_t number)
 {
-    char *aside = wal_path(w, number, ".bad");
+    char *aside = wal_path(w, number, WAL_ASIDE_SUFFIX);
     enum err e = ERR_NOMEM;
 
-    w->stats.bad_records++;
     if (aside) {
         e = w->conf.fio->rename(w->conf.fio->ctx, path, aside);
     }
     mem_free(aside);
+    if (!e) {
+        note_aside(w, number);
+    }
     return e;
 }
 
@@ -107,88 +129,125 @@ static enum err replay_record(void *ctx, const struct wal_record *r)
     return e;
 }
 
-/* *end: how far it is sound; 0: not even its header. */
-static enum err replay_file(struct wal *w, struct fio_file *f, const struct wal_file *file,
-                            bool last, uint64_t *end)
-{
-    struct recovery rec = {w, file->number};
-    struct wal_replay job = {w->conf.fio, f, file->bytes, last, replay_record, &rec};
-    struct wal_replayed done;
-    enum err e = wal_replay(&done, &job);
+/* A file being recovered. */
+struct opened {
+    struct wal_file *file;
+    struct fio_file *f;
+    struct wal_source *source; /* owns f */
+    bool last;
+    uint64_t spans;   /* damaged ones */
+    bool ranges_lost; /* of its checkpoint */
+};
 
+/* Without the index: read, cut where it is the last, and given an index. */
+static enum err recover_by_reading(struct wal *w, struct opened *o)
+{
+    struct recovery rec = {w, o->file->number};
+    const struct wal_header *header = wal_source_about(o->source);
+    struct wal_replay job = {w->conf.fio, o->f, o->file->bytes, header, replay_record, &rec};
+    struct wal_replayed done;
+    enum err e;
+
+    wal_index_begin(&w->index, header->seed, header->version);
+    e = wal_replay(&done, &job);
     if (e) {
         return e;
     }
-    *end = done.end;
-    w->index.lacking = w->index.lacking || done.bad_records > 0; /* counted at every opening */
-    w->stats.bad_records += done.bad_records;
     w->stats.replayed_bytes += done.end;
-    return ERR_OK;
-}
-
-/* Without the index: read, repaired where it is the last, and given an index. */
-static enum err recover_by_reading(struct wal *w, struct fio_file *f, struct wal_file *file,
-                                   bool last, bool *gone)
-{
-    uint64_t end = 0;
-    enum err e = replay_file(w, f, file, last, &end);
-
-    *gone = !e && end == 0;
-    if (e || *gone) {
-        return e;
-    }
-    e = last ? repair_last(w, f, file, end) : ERR_OK;
+    o->spans += done.bad_records + (!o->last && done.end < o->file->bytes);
+    o->ranges_lost = done.ranges_lost;
+    w->index.lacking = w->index.lacking || o->spans > 0; /* counted at every opening */
+    e = o->last ? repair_last(w, o->f, o->file, done.end) : ERR_OK;
     if (!e) {
-        wal_finish_index(w, &w->index, file->number);
+        wal_finish_index(w, &w->index, o->file->number);
     }
     return e;
 }
 
-/* *source: owns f, when there is one and its header is sound. */
-static enum err recover_opened(struct wal *w, struct fio_file *f, struct wal_file *file,
-                               struct wal_source **source, bool last, bool *gone)
+static enum err recover_opened(struct wal *w, struct opened *o)
 {
-    enum err e = wal_source_create(source, w->conf.fio, f);
+    uint64_t before = w->stats.bad_records;
+    enum err e;
 
     w->index.lacking = true;
-    if (e == ERR_NOMEM || e == ERR_IO) {
+    o->spans = wal_source_about(o->source)->damaged;
+    e = w->n_sources < SOURCES_MAX ? replay_index(w, o->file, o->source) : ERR_NOTFOUND;
+    if (e == ERR_NOTFOUND) {
+        e = recover_by_reading(w, o);
+    }
+    if (e) {
         return e;
     }
-    if (!e) {
-        e = w->n_sources < SOURCES_MAX ? replay_index(w, file, *source) : ERR_NOTFOUND;
-        if (e != ERR_NOTFOUND) {
-            return e;
-        }
-        wal_index_begin(&w->index, wal_source_seed(*source));
+    w->stats.bad_records += o->spans;
+    w->based = w->based || !o->ranges_lost;
+    if (w->stats.bad_records > before) {
+        w->damaged = true;
+        tell_damage(w, o->file->number, ".log", w->stats.bad_records - before, false);
     }
-    return recover_by_reading(w, f, file, last, gone);
+    return ERR_OK;
+}
+
+/* By the file itself, else by its index. */
+static enum err read_header(struct wal *w, struct fio_file *f, uint64_t number,
+                            struct wal_header *header)
+{
+    enum err e = wal_source_header(header, w->conf.fio, f, number);
+
+    if (e == ERR_CORRUPT) {
+        char *path = wal_path(w, number, WAL_INDEX_SUFFIX);
+
+        e = path ? wal_index_header(header, w->conf.fio, path, number) : ERR_NOMEM;
+        e = e == ERR_NOTFOUND ? ERR_CORRUPT : e;
+        mem_free(path);
+    }
+    return e;
+}
+
+/* Of a file whose header is lost: kept, unless it was never begun. */
+static enum err put_away(struct wal *w, struct opened *o, const char *path)
+{
+    const struct fio *fio = w->conf.fio;
+    bool any = true;
+    enum err e = o->last ? wal_replay_any(&any, fio, o->f, o->file->bytes) : ERR_OK;
+
+    if (e) {
+        return e;
+    }
+    if (any) {
+        return set_aside(w, path, o->file->number);
+    }
+    w->stats.torn_bytes += o->file->bytes;
+    return fio->remove(fio->ctx, path);
 }
 
 /* Recovers file i; *gone when nothing in it can be read and it was put away. */
 static enum err recover_file(struct wal *w, size_t i, const char *path, bool *gone)
 {
     const struct fio *fio = w->conf.fio;
-    struct wal_file *file = &w->files[i];
-    bool last = i + 1 == w->n_files;
-    struct wal_source *source = NULL;
-    struct fio_file *f;
-    enum err e = fio->open(fio->ctx, &f, path);
+    struct opened o = {.file = &w->files[i], .last = i + 1 == w->n_files};
+    struct wal_header header;
+    enum err e = fio->open(fio->ctx, &o.f, path);
 
     if (e) {
         return e;
     }
-    e = fio->size(fio->ctx, f, &file->bytes);
+    e = fio->size(fio->ctx, o.f, &o.file->bytes);
     if (!e) {
-        e = recover_opened(w, f, file, &source, last, gone);
+        e = read_header(w, o.f, o.file->number, &header);
+        *gone = e == ERR_CORRUPT;
     }
-    if (source) {
-        wal_source_unref(source);
+    if (!e) {
+        e = wal_source_create(&o.source, fio, o.f, &header);
+    }
+    if (!e) {
+        e = recover_opened(w, &o);
+    } else if (*gone) {
+        e = put_away(w, &o, path);
+    }
+    if (o.source) {
+        wal_source_unref(o.source);
     } else {
-        fio->close(fio->ctx, f);
-    }
-    if (!e && *gone) {
-        w->stats.torn_bytes += last ? file->bytes : 0;
-        e = last ? fio->remove(fio->ctx, path) : set_aside(w, path, file->number);
+        fio->close(fio->ctx, o.f);
     }
     return e;
 }
@@ -198,6 +257,10 @@ static enum err collect_name(void *ctx, const char *name)
     struct wal *w = ctx;
     uint64_t number;
 
+    if (fio_name_parse(&number, name, "wal-", WAL_ASIDE_SUFFIX)) {
+        w->next_number = number > w->next_number ? number : w->next_number;
+        note_aside(w, number);
+    }
     return fio_name_parse(&number, name, "wal-", ".log") ? wal_file_add(w, number) : ERR_OK;
 }
 
@@ -257,7 +320,7 @@ static enum err drop_orphan(void *ctx, const char *name)
 
 static enum err recover_all(struct wal *w, struct errmsg *why)
 {
-    uint64_t done = 0, total;
+    uint64_t done = 0, last, total;
     enum err e = os_list_dir(w->dir, collect_name, w);
 
     if (e) {
@@ -265,7 +328,8 @@ static enum err recover_all(struct wal *w, struct errmsg *why)
     }
     if (w->n_files > 0) {
         qsort(w->files, w->n_files, sizeof *w->files, by_number);
-        w->next_number = w->files[w->n_files - 1].number;
+        last = w->files[w->n_files - 1].number;
+        w->next_number = last > w->next_number ? last : w->next_number;
     }
     total = w->conf.progress ? total_bytes(w) : 0;
     for (size_t i = 0; i < w->n_files;) {

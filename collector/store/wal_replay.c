@@ -13,8 +13,8 @@ struct scan {
     size_t cap;    /* of p */
     uint64_t base; /* offset of p[0] */
     size_t n;
-    uint64_t seed;
-    uint64_t bad_records;
+    uint64_t ranges; /* records of them that were read */
+    struct wal_replayed out;
 };
 
 /* The bytes from `at` on: at least `want` of them unless the file ends before. */
@@ -47,105 +47,122 @@ static enum err scan_record(struct scan *s, uint64_t at, struct wal_record *r, s
     size_t n;
     enum err e = scan_at(s, at, WAL_RECORD_MAX, &p, &n);
 
-    return e ? e : wal_record_parse(r, used, p, n, s->seed);
+    return e ? e : wal_record_parse(r, used, p, n, s->job->header->seed, s->job->header->version);
+}
+
+/* The next place from *at on where a record may begin; ERR_END when there is none. */
+static enum err scan_magic(struct scan *s, uint64_t *at)
+{
+    while (*at < s->job->size && s->job->size - *at >= 4) {
+        const uint8_t *p, *hit;
+        size_t n;
+        enum err e = scan_at(s, *at, WAL_RECORD_MAX, &p, &n);
+
+        if (e) {
+            return e;
+        }
+        hit = memmem(p, n, WAL_RECORD_MAGIC, 4);
+        if (hit) {
+            *at += (uint64_t)(hit - p);
+            return ERR_OK;
+        }
+        *at += n - 3; /* at least 4 are left */
+    }
+    return ERR_END;
 }
 
 /* The next sound record after damage at *at; ERR_END when none follows. */
 static enum err scan_resync(struct scan *s, uint64_t *at, struct wal_record *r, size_t *used)
 {
-    while (s->job->size - *at > WAL_RECORD_FIXED + 8) {
-        const uint8_t *p, *hit;
-        size_t n;
-        enum err e;
+    enum err e = ERR_CORRUPT;
 
+    while (e == ERR_CORRUPT) {
         (*at)++;
-        e = scan_at(s, *at, WAL_RECORD_MAX, &p, &n);
-        if (e) {
-            return e;
-        }
-        hit = memmem(p, n, WAL_RECORD_MAGIC, 4);
-        if (!hit) {
-            *at += n > 4 ? n - 4 : 0;
-            continue;
-        }
-        *at += (uint64_t)(hit - p);
-        e = scan_record(s, *at, r, used);
-        if (e != ERR_CORRUPT) {
-            return e;
+        e = scan_magic(s, at);
+        if (!e) {
+            e = scan_record(s, *at, r, used);
         }
     }
-    return ERR_END;
+    return e;
 }
 
 static enum err deliver(struct scan *s, const struct wal_record *r)
 {
     enum err e = ERR_CORRUPT;
 
+    s->ranges += r->kind == WAL_RANGES;
     if (r->kind == WAL_BATCH || r->kind == WAL_RANGES) {
         e = s->job->each(s->job->ctx, r);
     }
     if (e == ERR_CORRUPT) {
-        s->bad_records++;
+        s->out.bad_records++;
         return ERR_OK;
     }
     return e;
 }
 
-static enum err scan_all(struct scan *s, uint64_t *end)
+static enum err scan_all(struct scan *s)
 {
-    uint64_t at = WAL_HEADER_BYTES;
+    uint64_t at = s->job->header->bytes;
     enum err e = ERR_OK;
 
+    s->out.end = at < s->job->size ? at : s->job->size;
     while (!e && at < s->job->size) {
         struct wal_record r;
         size_t used = 0;
 
         e = scan_record(s, at, &r, &used);
-        if (e == ERR_CORRUPT && s->job->last) {
-            break;
-        }
         if (e == ERR_CORRUPT) {
-            s->bad_records++;
             e = scan_resync(s, &at, &r, &used);
+            s->out.bad_records += e == ERR_OK;
         }
         if (!e) {
             r.at = at;
             r.size = (uint32_t)used;
             at += used;
+            s->out.end = at;
             e = deliver(s, &r);
         }
     }
-    *end = s->job->last ? at : s->job->size;
-    return e == ERR_CORRUPT || e == ERR_END ? ERR_OK : e;
+    return e == ERR_END ? ERR_OK : e;
+}
+
+static enum err scan_begin(struct scan *s)
+{
+    s->cap = s->job->size < SCAN_BYTES ? (size_t)s->job->size : SCAN_BYTES;
+    s->p = mem_alloc(s->cap ? s->cap : 1);
+    return s->p ? ERR_OK : ERR_NOMEM;
 }
 
 enum err wal_replay(struct wal_replayed *out, const struct wal_replay *job)
 {
     struct scan s = {.job = job};
-    struct wal_replayed result = {0};
-    const uint8_t *p;
-    size_t n;
-    enum err e;
+    enum err e = scan_begin(&s);
 
-    s.cap = job->size < SCAN_BYTES ? (size_t)job->size : SCAN_BYTES;
-    s.p = mem_alloc(s.cap);
-    if (!s.p) {
-        return ERR_NOMEM;
-    }
-    e = scan_at(&s, 0, WAL_HEADER_BYTES, &p, &n);
     if (!e) {
-        e = wal_header_parse(&s.seed, p, n);
-    }
-    if (e == ERR_CORRUPT) {
-        e = ERR_OK; /* end stays 0 */
-    } else if (!e) {
-        e = scan_all(&s, &result.end);
+        e = scan_all(&s);
     }
     mem_free(s.p);
     if (e) {
         return e;
     }
-    result.bad_records = s.bad_records;
-    *out = result;
+    s.out.ranges_lost =
+        job->header->version < 3 ? s.out.bad_records > 0 : s.ranges < job->header->ranges;
+    *out = s.out;
     return ERR_OK;
+}
+
+enum err wal_replay_any(bool *any, const struct fio *fio, struct fio_file *f, uint64_t size)
+{
+    const struct wal_replay job = {.fio = fio, .f = f, .size = size};
+    struct scan s = {.job = &job};
+    uint64_t at = 0;
+    enum err e = scan_begin(&s);
+
+    if (!e) {
+        e = scan_magic(&s, &at);
+    }
+    mem_free(s.p);
+    *any = e == ERR_OK;
+    return e == ERR_END ? ERR_OK : e;
 }

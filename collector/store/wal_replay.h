@@ -10,20 +10,27 @@
 
 struct wal_replay {
     const struct fio *fio;
-    struct fio_file *f; /* borrowed */
-    uint64_t size;      /* of the file */
-    bool last;          /* stop at the first bad record instead of looking for the next sound one */
+    struct fio_file *f;              /* borrowed */
+    uint64_t size;                   /* of the file */
+    const struct wal_header *header; /* of it */
     /* A record, valid during the call. ERR_CORRUPT: counted, goes on; other errors end it. */
     enum err (*each)(void *ctx, const struct wal_record *r);
     void *ctx;
 };
 
 struct wal_replayed {
-    uint64_t end;         /* how much was read; 0: the file's header is unreadable */
-    uint64_t bad_records; /* spans of unreadable bytes, unknown kinds, what `each` called corrupt */
+    uint64_t end; /* of its last sound record: what follows was never finished, or is damage */
+    uint64_t bad_records; /* spans of unreadable bytes before a sound record, unknown kinds, what
+                             `each` called corrupt */
+    bool ranges_lost;     /* of its checkpoint some or all */
 };
 
-/* Errors: ERR_IO, ERR_NOMEM, ERR_VERSION, and those of `each` */
+/* Errors: ERR_IO, ERR_NOMEM, and those of `each` */
 NODISCARD enum err wal_replay(struct wal_replayed *out, const struct wal_replay *job);
+
+/* Whether anything in the file looks like the beginning of a record: of one whose header is
+ * unreadable. Errors: ERR_IO, ERR_NOMEM */
+NODISCARD enum err wal_replay_any(bool *any, const struct fio *fio, struct fio_file *f,
+                                  uint64_t size);
 
 #endif

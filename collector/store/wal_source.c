@@ -8,26 +8,31 @@ struct wal_source {
     atomic_uint refs;
     const struct fio *fio;
     struct fio_file *f;
-    uint64_t seed;
+    struct wal_header header;
 };
 
-enum err wal_source_create(struct wal_source **out, const struct fio *fio, struct fio_file *f)
+enum err wal_source_header(struct wal_header *out, const struct fio *fio, struct fio_file *f,
+                           uint64_t number)
+{
+    uint8_t bytes[WAL_HEADER_BYTES];
+    size_t got;
+    enum err e = fio->read(fio->ctx, f, 0, bytes, sizeof bytes, &got);
+
+    return e ? e : wal_header_parse(out, number, bytes, got);
+}
+
+enum err wal_source_create(struct wal_source **out, const struct fio *fio, struct fio_file *f,
+                           const struct wal_header *header)
 {
     struct wal_source *s = mem_zalloc(sizeof *s);
-    uint8_t header[WAL_HEADER_BYTES];
-    size_t got;
-    enum err e = s ? fio->read(fio->ctx, f, 0, header, sizeof header, &got) : ERR_NOMEM;
 
-    if (!e) {
-        e = wal_header_parse(&s->seed, header, got);
-    }
-    if (e) {
-        mem_free(s);
-        return e;
+    if (!s) {
+        return ERR_NOMEM;
     }
     atomic_init(&s->refs, 1);
     s->fio = fio;
     s->f = f;
+    s->header = *header;
     *out = s;
     return ERR_OK;
 }
@@ -46,9 +51,9 @@ void wal_source_unref(struct wal_source *s)
     }
 }
 
-uint64_t wal_source_seed(const struct wal_source *s)
+const struct wal_header *wal_source_about(const struct wal_source *s)
 {
-    return s->seed;
+    return &s->header;
 }
 
 enum err wal_source_read(const struct wal_source *s, uint64_t at, size_t size, struct buf *room,
@@ -67,6 +72,6 @@ enum err wal_source_read(const struct wal_source *s, uint64_t at, size_t size, s
     if (e) {
         return e;
     }
-    e = wal_record_parse(r, &used, p, got, s->seed);
+    e = wal_record_parse(r, &used, p, got, s->header.seed, s->header.version);
     return e ? e : used == size ? ERR_OK : ERR_CORRUPT;
 }

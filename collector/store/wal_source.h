@@ -9,13 +9,15 @@
 
 struct wal_source;
 
-/* With one reference. f: moved when ERR_OK; its header is checked here.
- * Errors: ERR_NOMEM, ERR_IO, ERR_CORRUPT, ERR_VERSION */
+/* The header of an open file. Errors: ERR_IO, ERR_CORRUPT, ERR_VERSION, see wal_header_parse */
+NODISCARD enum err wal_source_header(struct wal_header *out, const struct fio *fio,
+                                     struct fio_file *f, uint64_t number);
+/* With one reference. f: moved when ERR_OK. Errors: ERR_NOMEM */
 NODISCARD enum err wal_source_create(struct wal_source **out, const struct fio *fio,
-                                     struct fio_file *f);
+                                     struct fio_file *f, const struct wal_header *header);
 struct wal_source *wal_source_ref(struct wal_source *s);
 void wal_source_unref(struct wal_source *s); /* NULL is allowed */
-uint64_t wal_source_seed(const struct wal_source *s);
+const struct wal_header *wal_source_about(const struct wal_source *s);
 
 /* The record of `size` bytes at `at`; its text and content point into *room.
  * Errors: ERR_CORRUPT (not the whole, sound record), ERR_IO, ERR_NOMEM */

@@ -8,13 +8,16 @@ import struct
 def records(data_dir):
     """(kind, stream, seq, content) of every record, in order."""
     for path in sorted(glob.glob(os.path.join(data_dir, "**", "wal-*.log"), recursive=True)):
-        data, at = open(path, "rb").read(), 40
-        while at + 80 <= len(data):
+        data = open(path, "rb").read()
+        if len(data) < 80:
+            continue
+        fixed, at = (80, 80) if struct.unpack_from("<I", data, 8)[0] >= 3 else (72, 40)
+        while at + fixed + 8 <= len(data):
             magic, kind, name_n, n, flags = struct.unpack_from("<4sHHII", data, at)
-            size = 80 + name_n + n + (16 if flags & 1 else 0)
+            size = fixed + 8 + name_n + n + (16 if flags & 1 else 0)
             if magic != b"PFWR" or at + size > len(data):
                 break
-            yield (kind, *struct.unpack_from("<QQ", data, at + 32), data[at + 72 + name_n:at + 72 + name_n + n])
+            yield (kind, *struct.unpack_from("<QQ", data, at + 32), data[at + fixed + name_n:at + fixed + name_n + n])
             at += size
 
 

@@ -40,7 +40,7 @@ static void write_log(void)
         char name[64];
 
         buf_init(&b, 4096);
-        wal_header_put(&b, i, 9);
+        wal_header_put(&b, i, 9, 0);
         for (r.seq = 1; r.seq < 4; r.seq++) {
             wal_record_put(&b, &r, 9);
         }
@@ -311,23 +311,61 @@ static void damage_in_the_log_is_told(void **state)
     assert_string_equal(s.name, "wal-0000000000000001.log");
 }
 
-/* The newest file may be torn, unless its index says that it was finished. */
-static void damage_in_the_newest_file_is_told_once_it_is_finished(void **state)
+/* The end of the newest file may be torn, unless its index says that it was finished. What sound
+ * records follow is damage in any case. */
+static void damage_in_the_newest_file_is_told_unless_it_may_be_torn(void **state)
+{
+    const char *name = "wal-0000000000000002.log";
+    struct check_result r;
+    struct seen s;
+
+    (void)state;
+    damage(path_in(wal, name), 300, 20); /* the last of three records */
+    assert_ok(check(&r, &s, false));
+    assert_false(r.damaged);
+    assert_int_equal(r.log.values, 5);
+    assert_ok(os_write_file(path_in(wal, "wal-0000000000000002.idx"), "x", 1, true));
+    assert_ok(check(&r, &s, false));
+    assert_true(r.damaged);
+    assert_int_equal(r.log.damaged_files, 1);
+    assert_string_equal(s.name, name);
+    assert_ok(os_remove(path_in(wal, "wal-0000000000000002.idx")));
+    damage(path_in(wal, name), 150, 20); /* the first */
+    assert_ok(check(&r, &s, false));
+    assert_true(r.damaged);
+    assert_int_equal(r.log.values, 4);
+    assert_string_equal(s.name, name);
+}
+
+static void a_damaged_header_of_the_log_is_told(void **state)
+{
+    const char *name = "wal-0000000000000002.log";
+    struct check_result r;
+    struct seen s;
+
+    (void)state;
+    damage(path_in(wal, name), 0, 4); /* one copy */
+    assert_ok(check(&r, &s, false));
+    assert_true(r.damaged);
+    assert_int_equal(r.log.values, 6);
+    damage(path_in(wal, name), 40, 4); /* the other one */
+    assert_ok(check(&r, &s, false));
+    assert_true(r.damaged);
+    assert_int_equal(r.log.values, 3);
+    assert_string_equal(s.name, name);
+}
+
+static void a_file_of_the_log_that_was_put_aside_is_told(void **state)
 {
     struct check_result r;
     struct seen s;
 
     (void)state;
-    damage(path_in(wal, "wal-0000000000000002.log"), 150, 20);
-    assert_ok(check(&r, &s, false));
-    assert_false(r.damaged);
-    assert_int_equal(r.log.values, 4);
-    assert_ok(os_write_file(path_in(wal, "wal-0000000000000002.idx"), "x", 1, true));
+    assert_ok(os_write_file(path_in(wal, "wal-0000000000000000.bad"), "x", 1, true));
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged);
-    assert_int_equal(r.log.damaged_files, 1);
-    assert_int_equal(r.log.values, 5);
-    assert_string_equal(s.name, "wal-0000000000000002.log");
+    assert_int_equal(s.last.state, CHECK_KEPT);
+    assert_string_equal(s.name, "wal-0000000000000000.bad");
 }
 
 static void repair_wants_the_store_for_itself(void **state)
@@ -380,7 +418,9 @@ int main(void)
         T(half_a_manifest_is_enough),
         T(a_lost_manifest_is_made_from_mended_segments),
         T(damage_in_the_log_is_told),
-        T(damage_in_the_newest_file_is_told_once_it_is_finished),
+        T(damage_in_the_newest_file_is_told_unless_it_may_be_torn),
+        T(a_damaged_header_of_the_log_is_told),
+        T(a_file_of_the_log_that_was_put_aside_is_told),
         T(repair_wants_the_store_for_itself),
         T(every_allocation_may_fail),
     };

@@ -6,6 +6,7 @@
 
 #include "collector/store/manifest.h"
 #include "collector/store/wal_replay.h"
+#include "collector/store/wal_source.h"
 #include "collector/store/window.h"
 #include "common/hash.h"
 #include "common/mem.h"
@@ -85,7 +86,7 @@ static void make_log(const char *path)
     struct buf b;
 
     buf_init(&b, 4096);
-    wal_header_put(&b, 1, 99);
+    wal_header_put(&b, 1, 99, 0);
     for (r.seq = 1; r.seq <= 3; r.seq++) {
         r.clock = (struct host_offset){.known = r.seq > 1,
                                        .bounded = r.seq > 2,
@@ -97,24 +98,39 @@ static void make_log(const char *path)
     buf_fini(&b);
 }
 
-static void format_2_of_the_log_is_read(void **state)
+static void check_log(const char *name, unsigned version)
 {
     const struct fio *fio = fio_os();
     struct records seen = {0};
-    struct wal_replay job = {.fio = fio, .each = check_record, .ctx = &seen};
+    struct wal_header header;
+    struct wal_replay job = {.fio = fio, .header = &header, .each = check_record, .ctx = &seen};
     struct wal_replayed done;
     struct fio_file *f;
 
-    (void)state;
-    copy(path_in("log"), FIXTURES "wal-format2.log");
+    copy(path_in("log"), name);
     assert_ok(fio->open(fio->ctx, &f, path_in("log")));
     assert_ok(fio->size(fio->ctx, f, &job.size));
+    assert_ok(wal_source_header(&header, fio, f, 1));
+    assert_int_equal(header.version, version);
+    assert_int_equal(header.damaged, 0);
     job.f = f;
     assert_ok(wal_replay(&done, &job));
     fio->close(fio->ctx, f);
     assert_int_equal(seen.n, 3);
     assert_int_equal(done.bad_records, 0);
     assert_int_equal(done.end, job.size);
+}
+
+static void format_2_of_the_log_is_read(void **state)
+{
+    (void)state;
+    check_log(FIXTURES "wal-format2.log", 2);
+}
+
+static void format_3_of_the_log_is_read(void **state)
+{
+    (void)state;
+    check_log(FIXTURES "wal-format3.log", 3);
 }
 
 /* -- a segment -- */
@@ -442,7 +458,7 @@ static void make(void **state)
 
     (void)state;
     make_log(path_in("log"));
-    copy(FIXTURES "wal-format2.log", path_in("log"));
+    copy(FIXTURES "wal-format3.log", path_in("log"));
     assert_ok(os_remove(path_in("log")));
     assert_ok(seg_rig_write(fio_unsynced(), dir, &info));
     copy(FIXTURES "segment-format1.seg", path_in(name_of(&info)));
@@ -458,9 +474,8 @@ int main(void)
     cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest maker[] = {T(make)};
     const struct CMUnitTest tests[] = {
-        T(format_2_of_the_log_is_read),
-        T(format_1_of_segments_is_read),
-        T(format_1_of_the_manifest_is_read),
+        T(format_2_of_the_log_is_read),  T(format_3_of_the_log_is_read),
+        T(format_1_of_segments_is_read), T(format_1_of_the_manifest_is_read),
         T(values_of_format_1_are_read),
     };
 

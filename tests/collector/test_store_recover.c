@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/check.h"
 #include "collector/store/store_read.h"
 #include "collector/store/wal_index.h"
 #include "collector/store/wal_replay.h"
@@ -17,30 +18,34 @@
 #define SECOND  1000000000LL
 #define HOSTS   3
 #define BATCHES 60 /* of each host, ten minutes: three files of the log */
+#define KILLED  80 /* the last of them is larger */
 
 static struct rig rig;
 
-static void fill(void)
-{
-    struct fleetgen *g[HOSTS];
+static struct fleetgen *hosts[HOSTS];
 
-    for (uint64_t h = 0; h < HOSTS; h++) {
-        g[h] = rig_host(h + 1);
-    }
-    rig_open(&rig);
-    for (int i = 0; i < BATCHES * HOSTS; i++) {
+static void put_more(int n)
+{
+    for (int i = 0; i < n * HOSTS; i++) {
         struct rig_batch b;
 
-        rig_batch(&b, g[i % HOSTS], 10);
+        rig_batch(&b, hosts[i % HOSTS], 10);
         if (i % 2) {
             b.clock = (struct host_offset){true, i % 4 == 1, i, i % 4 == 1 ? 5 : 0};
         }
         assert_ok(rig_put(&rig, &b));
         rig_batch_fini(&b);
     }
-    for (int h = 0; h < HOSTS; h++) {
-        fleetgen_destroy(g[h]);
+}
+
+static void fill(void)
+{
+    for (uint64_t h = 0; h < HOSTS; h++) {
+        fleetgen_destroy(hosts[h]);
+        hosts[h] = rig_host(h + 1);
     }
+    rig_open(&rig);
+    put_more(BATCHES);
 }
 
 /* -- everything that the store says, as text -- */
@@ -260,23 +265,24 @@ static void index_again(const char *path)
     struct other_notes x = {.note = note_instead};
     struct wal_replay job = {.fio = fio, .each = index_one, .ctx = &x};
     struct wal_replayed done;
-    struct wal_source *s;
+    struct wal_header header;
     struct fio_file *f;
     unsigned long long number;
     char index[700];
 
     assert_ok(fio->open(fio->ctx, &f, path));
     assert_ok(fio->size(fio->ctx, f, &job.size));
-    assert_ok(wal_source_create(&s, fio, f));
+    assert_int_equal(sscanf(strrchr(path, '-'), "-%llx", &number), 1);
+    assert_ok(wal_source_header(&header, fio, f, number));
     job.f = f;
+    job.header = &header;
     wal_index_init(&x.x);
-    wal_index_begin(&x.x, wal_source_seed(s));
+    wal_index_begin(&x.x, header.seed, header.version);
     assert_ok(wal_replay(&done, &job));
     snprintf(index, sizeof index, "%.*s.idx", (int)(strlen(path) - 4), path);
-    assert_int_equal(sscanf(strrchr(path, '-'), "-%llx", &number), 1);
     assert_ok(wal_index_write(&x.x, fio, index, number, job.size));
     wal_index_fini(&x.x);
-    wal_source_unref(s);
+    fio->close(fio->ctx, f);
 }
 
 static void a_note_of_no_use_makes_recovery_read_the_batch(void **state)
@@ -344,6 +350,8 @@ static size_t count_blocks(struct store_used *used)
     return n;
 }
 
+static uint64_t all_gaps(void);
+
 /* Each file loses its last batch; answers say so, and the others are sealed. */
 static void a_batch_damaged_in_the_log_is_missing_and_told(void **state)
 {
@@ -363,6 +371,140 @@ static void a_batch_damaged_in_the_log_is_missing_and_told(void **state)
     assert_int_equal(rig_count_all(&rig), HOSTS * BATCHES - files);
     store_room(rig.store, &room);
     assert_int_equal(room.unreadable_batches, files);
+    put_more(1);
+    for (int life = 0; life < 2; life++) { /* sealed or not, they stay lost */
+        assert_int_equal(all_gaps(), files);
+        rig_close(&rig);
+        rig_open(&rig);
+    }
+}
+
+/* -- and in files that are read -- */
+
+static char newest[600];
+
+static void note_newest(const char *path)
+{
+    if (strcmp(path, newest) > 0) {
+        snprintf(newest, sizeof newest, "%s", path);
+    }
+}
+
+static void flip(const char *path, unsigned percent)
+{
+    const struct fio *fio = fio_os();
+    struct fio_file *f;
+    uint64_t bytes;
+    uint8_t byte;
+    size_t got;
+
+    assert_ok(fio->open(fio->ctx, &f, path));
+    assert_ok(fio->size(fio->ctx, f, &bytes));
+    assert_ok(fio->read(fio->ctx, f, bytes * percent / 100, &byte, 1, &got));
+    byte ^= 1;
+    assert_ok(fio->write(fio->ctx, f, bytes * percent / 100, &byte, 1));
+    fio->close(fio->ctx, f);
+}
+
+static void flip_older(const char *path)
+{
+    if (strcmp(path, newest) != 0) {
+        flip(path, 50);
+    }
+}
+
+/* A kill leaves the newest file without its index. */
+static void fill_and_kill(void)
+{
+    fill();
+    put_more(KILLED - BATCHES);
+    rig_close(&rig);
+    each_file(".idx", remove_file);
+    newest[0] = '\0';
+    each_file(".log", note_newest);
+}
+
+static bool check_finds(void)
+{
+    const struct check_conf conf = {.data_dir = rig.dir, .fio = fio_os()};
+    struct check_result r;
+
+    assert_ok(store_check(&r, &conf, NULL));
+    return r.damaged;
+}
+
+/* Batches that coverage takes for lost. */
+static uint64_t all_gaps(void)
+{
+    struct store_view *v;
+    uint64_t n = 0;
+
+    assert_ok(store_view_open(&v, rig.store));
+    for (size_t i = 0; i < store_view_hosts(v); i++) {
+        n += store_view_host(v, i)->gaps;
+    }
+    store_view_close(v);
+    return n;
+}
+
+static void a_flipped_bit_in_the_newest_file_costs_one_batch_and_is_told(void **state)
+{
+    struct store_stats stats;
+
+    (void)state;
+    fill_and_kill();
+    flip(newest, 25);
+    assert_true(check_finds());
+    for (int life = 0; life < 2; life++) {
+        rig_open(&rig);
+        assert_int_equal(rig_count_all(&rig), HOSTS * KILLED - 1);
+        assert_int_equal(all_gaps(), 1);
+        store_stats(rig.store, &stats);
+        assert_int_equal(stats.bad_records, 1);
+        assert_int_equal(stats.torn_bytes, 0);
+        rig_close(&rig);
+    }
+    assert_true(check_finds());
+}
+
+static void a_flipped_bit_in_the_newest_files_header_costs_nothing_and_is_told(void **state)
+{
+    struct store_stats stats;
+
+    (void)state;
+    fill_and_kill();
+    flip(newest, 0);
+    assert_true(check_finds());
+    rig_open(&rig);
+    assert_int_equal(rig_count_all(&rig), HOSTS * KILLED);
+    assert_int_equal(all_gaps(), 0);
+    store_stats(rig.store, &stats);
+    assert_int_equal(stats.bad_records, 1);
+}
+
+/* The checkpoint of the file behind it knows of the batch, but it is nowhere: that stays so, also
+ * when the damaged file has gone. */
+static void a_batch_lost_in_an_older_file_stays_lost(void **state)
+{
+    size_t older;
+
+    (void)state;
+    fill_and_kill();
+    older = each_file(".log", flip_older) - 1;
+    assert_true(older >= 1);
+    for (int life = 0; life < 4; life++) {
+        rig_open(&rig);
+        assert_int_equal(rig_count_all(&rig), HOSTS * KILLED - older);
+        assert_int_equal(all_gaps(), older);
+        if (life == 1) {
+            rig_set_now(RIG_T0 + 3000 * SECOND);
+            assert_ok(store_seal_now(rig.store, rig_now()));
+            assert_int_equal(all_gaps(), older);
+            assert_int_equal(each_file(".log", NULL), 1);
+        }
+        rig_close(&rig);
+    }
+    rig_set_now(RIG_T0);
 }
 
 /* What the disk does not give now it may give later: nothing is left out for that. */
@@ -435,7 +577,16 @@ static void what_can_never_be_read_is_left_out_in_the_end(void **state)
     rig_close(&rig); /* before its layer goes */
 }
 
-#define T(f) cmocka_unit_test_prestate_setup_teardown(f, rig_setup, rig_teardown, &rig)
+static int teardown(void **state)
+{
+    for (uint64_t h = 0; h < HOSTS; h++) {
+        fleetgen_destroy(hosts[h]);
+        hosts[h] = NULL;
+    }
+    return rig_teardown(state);
+}
+
+#define T(f) cmocka_unit_test_prestate_setup_teardown(f, rig_setup, teardown, &rig)
 
 int main(void)
 {
@@ -444,6 +595,9 @@ int main(void)
         T(what_was_recovered_by_index_is_sealed_as_if_it_had_stayed),
         T(a_note_of_no_use_makes_recovery_read_the_batch),
         T(a_batch_damaged_in_the_log_is_missing_and_told),
+        T(a_flipped_bit_in_the_newest_file_costs_one_batch_and_is_told),
+        T(a_flipped_bit_in_the_newest_files_header_costs_nothing_and_is_told),
+        T(a_batch_lost_in_an_older_file_stays_lost),
         T(what_cannot_be_read_for_a_while_is_sealed_later),
         T(what_can_never_be_read_is_left_out_in_the_end),
     };

@@ -12,8 +12,8 @@
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
-#define FIXTURE "tests/collector/fixtures/wal-format1.log"
-#define WINDOW  WAL_RIG_WINDOW
+#define FIXTURES "tests/collector/fixtures/"
+#define WINDOW   WAL_RIG_WINDOW
 
 /* What a replay saw, and how it answers. */
 struct seen {
@@ -72,7 +72,20 @@ static void write_log(uint64_t number, const void *p, size_t n)
     support_write_file(wal_rig_path(number, ".log"), p, n);
 }
 
+static struct wal_stats stats_of(const struct wal *w)
+{
+    struct wal_stats stats;
+
+    wal_stats(w, &stats);
+    return stats;
+}
+
 /* -- the record -- */
+
+static enum err parse(struct wal_record *r, size_t *used, const uint8_t *p, size_t n, uint64_t seed)
+{
+    return wal_record_parse(r, used, p, n, seed, WAL_VERSION);
+}
 
 static void a_record_is_read_as_it_was_written(void **state)
 {
@@ -83,7 +96,7 @@ static void a_record_is_read_as_it_was_written(void **state)
     (void)state;
     buf_init(&b, 4096);
     wal_record_put(&b, &r, 5);
-    assert_ok(wal_record_parse(&back, &used, b.p, b.n, 5));
+    assert_ok(parse(&back, &used, b.p, b.n, 5));
     assert_int_equal(used, b.n);
     assert_int_equal(back.kind, WAL_BATCH);
     assert_memory_equal(back.host.b, r.host.b, 16);
@@ -117,7 +130,7 @@ static void a_record_carries_the_offset_of_the_hosts_clock(void **state)
         r.clock = rows[i];
         buf_init(&b, 4096);
         wal_record_put(&b, &r, 5);
-        assert_ok(wal_record_parse(&back, &used, b.p, b.n, 5));
+        assert_ok(parse(&back, &used, b.p, b.n, 5));
         assert_int_equal(used, b.n);
         assert_memory_equal(back.bytes, "bytes", 5);
         assert_true(back.clock.known);
@@ -125,7 +138,7 @@ static void a_record_carries_the_offset_of_the_hosts_clock(void **state)
         assert_true(back.clock.offset_ns == rows[i].offset_ns);
         assert_true(back.clock.error_ns == rows[i].error_ns);
         for (size_t n = 0; n < b.n; n++) {
-            assert_err(wal_record_parse(&back, &used, b.p, n, 5), ERR_CORRUPT);
+            assert_err(parse(&back, &used, b.p, n, 5), ERR_CORRUPT);
         }
         buf_fini(&b);
     }
@@ -141,61 +154,76 @@ static void every_short_or_altered_record_is_refused(void **state)
     buf_init(&b, 4096);
     wal_record_put(&b, &r, 5);
     for (size_t n = 0; n < b.n; n++) {
-        assert_err(wal_record_parse(&back, &used, b.p, n, 5), ERR_CORRUPT);
+        assert_err(parse(&back, &used, b.p, n, 5), ERR_CORRUPT);
     }
     for (size_t bit = 0; bit < b.n * 8; bit++) {
         b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_err(wal_record_parse(&back, &used, b.p, b.n, 5), ERR_CORRUPT);
+        assert_err(parse(&back, &used, b.p, b.n, 5), ERR_CORRUPT);
         b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
-    assert_err(wal_record_parse(&back, &used, b.p, b.n, 6), ERR_CORRUPT); /* another file's */
-    assert_ok(wal_record_parse(&back, &used, b.p, b.n, 5));
+    assert_err(parse(&back, &used, b.p, b.n, 6), ERR_CORRUPT); /* another file's */
+    assert_ok(parse(&back, &used, b.p, b.n, 5));
     buf_fini(&b);
 }
 
-static void every_short_or_altered_header_is_refused(void **state)
+static void a_header_is_read_from_either_copy(void **state)
 {
+    struct wal_header h;
     struct buf b;
-    uint64_t seed = 0;
 
     (void)state;
     buf_init(&b, 4096);
-    wal_header_put(&b, 3, 99);
+    wal_header_put(&b, 3, 99, 7);
     assert_int_equal(b.n, WAL_HEADER_BYTES);
-    for (size_t n = 0; n < b.n; n++) {
-        assert_err(wal_header_parse(&seed, b.p, n), ERR_CORRUPT);
-    }
+    assert_ok(wal_header_parse(&h, 3, b.p, b.n));
+    assert_int_equal(h.seed, 99);
+    assert_int_equal(h.ranges, 7);
+    assert_int_equal(h.bytes, WAL_HEADER_BYTES);
+    assert_int_equal(h.damaged, 0);
+    assert_err(wal_header_parse(&h, 4, b.p, b.n), ERR_CORRUPT); /* of another file */
     for (size_t bit = 0; bit < b.n * 8; bit++) {
         b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_err(wal_header_parse(&seed, b.p, b.n), ERR_CORRUPT);
+        assert_ok(wal_header_parse(&h, 3, b.p, b.n));
+        assert_int_equal(h.seed, 99);
+        assert_int_equal(h.damaged, 1);
+        b.p[(bit / 8 + WAL_HEADER_BYTES / 2) % b.n] ^= 1; /* the other copy, too */
+        assert_err(wal_header_parse(&h, 3, b.p, b.n), ERR_CORRUPT);
+        b.p[(bit / 8 + WAL_HEADER_BYTES / 2) % b.n] ^= 1;
         b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
-    assert_ok(wal_header_parse(&seed, b.p, b.n));
-    assert_int_equal(seed, 99);
+    for (size_t n = 0; n < b.n; n++) {
+        assert_err(wal_header_parse(&h, 3, b.p, n), n < b.n / 2 ? ERR_CORRUPT : ERR_OK);
+    }
     buf_fini(&b);
 }
 
-static void format_1_is_still_read(void **state)
+static void older_formats_are_still_read(void **state)
 {
-    uint8_t *p;
-    size_t n;
-    struct seen seen = {0};
-    struct wal_stats stats;
-    struct wal *w;
+    static const struct {
+        const char *path;
+        size_t ranges;
+    } rows[] = {{FIXTURES "wal-format1.log", 1}, {FIXTURES "wal-format2.log", 0}};
 
     (void)state;
-    assert_ok(os_read_file(&p, &n, FIXTURE, 4096));
-    write_log(1, p, n);
-    mem_free(p);
-    w = open_log(&seen);
-    assert_int_equal(seen.ranges, 1);
-    assert_int_equal(seen.batches, 3);
-    assert_int_equal(seen.seqs[0], 1);
-    assert_int_equal(seen.seqs[2], 3);
-    wal_stats(w, &stats);
-    assert_int_equal(stats.replayed_bytes, n);
-    assert_int_equal(stats.bad_records + stats.torn_bytes, 0);
-    wal_close(w);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct seen seen = {0};
+        struct wal *w;
+        uint8_t *p;
+        size_t n;
+
+        support_empty_dir(wal_rig_dir);
+        assert_ok(os_read_file(&p, &n, rows[i].path, 4096));
+        write_log(1, p, n);
+        mem_free(p);
+        w = open_log(&seen);
+        assert_int_equal(seen.ranges, rows[i].ranges);
+        assert_int_equal(seen.batches, 3);
+        assert_int_equal(seen.seqs[0], 1);
+        assert_int_equal(seen.seqs[2], 3);
+        assert_int_equal(stats_of(w).replayed_bytes, n);
+        assert_int_equal(stats_of(w).bad_records + stats_of(w).torn_bytes, 0);
+        wal_close(w);
+    }
 }
 
 /* -- writing and recovery -- */
@@ -260,7 +288,7 @@ static void a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint
     (void)state;
     assert_int_equal(commit_one(w, 2, WINDOW - 1), first);
     assert_int_equal(commit_one(w, 3, WINDOW), first + 1);
-    for (uint64_t i = 0; i < 40; i++) { /* 4,096 bytes take 41 of these records */
+    for (uint64_t i = 0; i < 37; i++) { /* 4,096 bytes take 38 of these records */
         file = commit_one(w, 4 + i, WINDOW);
     }
     assert_int_equal(file, first + 1);
@@ -271,7 +299,7 @@ static void a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint
     seen = (struct seen){0};
     w = open_log(&seen);
     assert_int_equal(seen.ranges, 3);
-    assert_int_equal(seen.batches, 44);
+    assert_int_equal(seen.batches, 41);
     wal_close(w);
 }
 
@@ -348,38 +376,81 @@ static void a_torn_tail_is_cut_at_every_length(void **state)
     mem_free(p);
 }
 
-/* Any single altered byte in an older file costs at most one record, and is counted. */
-static void damage_in_an_older_file_costs_one_record_and_is_counted(void **state)
+/* Five batches in the first file, which is the newest unless `older`; gives its number. */
+static uint64_t five_batches(bool older)
 {
     struct seen seen = {0};
     struct wal *w = open_log(&seen);
     uint64_t file = 0;
-    uint8_t *p;
-    size_t n;
 
-    (void)state;
     for (uint64_t i = 1; i <= 5; i++) {
         file = commit_one(w, i, 10);
     }
-    commit_one(w, 6, WINDOW);
+    if (older) {
+        commit_one(w, 6, WINDOW);
+    }
     wal_close(w);
-    read_log(file, &p, &n);
-    for (size_t at = WAL_HEADER_BYTES; at < n; at++) {
-        struct wal_stats stats;
+    return file;
+}
 
-        p[at] ^= 0x40;
-        write_log(file, p, n);
-        p[at] ^= 0x40;
+/* Any single altered byte costs at most one record, and is counted, wherever it is: only the last
+ * record of the newest file may have been torn. */
+static void damage_costs_one_record_and_is_counted(void **state)
+{
+    (void)state;
+    for (int older = 0; older < 2; older++) {
+        uint64_t file;
+        uint8_t *p;
+        size_t n, records = older ? 8 : 6, last = WAL_RECORD_FIXED + 4 + 13 + 8;
+
+        support_empty_dir(wal_rig_dir);
+        file = five_batches(older);
+        read_log(file, &p, &n);
+        for (size_t at = 0; at < n; at++) {
+            bool torn = !older && at >= n - last;
+            struct seen seen = {0};
+            struct wal *w;
+
+            p[at] ^= 0x40;
+            write_log(file, p, n);
+            p[at] ^= 0x40;
+            w = open_log(&seen);
+            assert_int_equal(seen.batches + seen.ranges, records - (at >= WAL_HEADER_BYTES));
+            assert_int_equal(seen.seqs[seen.batches - 1], older ? 6 : torn ? 4 : 5);
+            assert_int_equal(stats_of(w).bad_records, !torn);
+            assert_int_equal(stats_of(w).torn_bytes, torn ? last : 0);
+            wal_close(w);
+        }
+        mem_free(p);
+    }
+}
+
+/* A length that lies must not hide what stands behind it. */
+static void nothing_sound_behind_damage_is_cut(void **state)
+{
+    struct seen seen = {0};
+    uint64_t file = five_batches(false);
+    size_t n, after;
+    uint8_t *p;
+
+    (void)state;
+    read_log(file, &p, &n);
+    p[WAL_HEADER_BYTES + 8] = 0xff; /* of the first record */
+    p[WAL_HEADER_BYTES + 9] = 0xff;
+    write_log(file, p, n);
+    mem_free(p);
+    for (int life = 0; life < 2; life++) { /* told of at every opening */
+        struct wal *w;
+
         seen = (struct seen){0};
         w = open_log(&seen);
-        assert_int_equal(seen.batches + seen.ranges, 7); /* of 8 */
-        assert_int_equal(seen.seqs[seen.batches - 1], 6);
-        wal_stats(w, &stats);
-        assert_int_equal(stats.bad_records, 1);
-        assert_int_equal(stats.torn_bytes, 0);
+        assert_int_equal(seen.batches, 5);
+        assert_int_equal(stats_of(w).bad_records, 1);
         wal_close(w);
+        read_log(file, &p, &after);
+        mem_free(p);
+        assert_int_equal(after, n);
     }
-    mem_free(p);
 }
 
 static void bytes_inside_a_batch_cannot_pose_as_a_record(void **state)
@@ -413,37 +484,91 @@ static void bytes_inside_a_batch_cannot_pose_as_a_record(void **state)
     buf_fini(&b);
 }
 
-static void an_unreadable_header_costs_the_file_only(void **state)
+/* What the last opening was told. */
+struct told {
+    size_t n;
+    char name[64];
+    bool aside;
+};
+
+static struct told told;
+
+static void tell(void *ctx, const struct wal_damage *d)
 {
-    struct seen seen = {0};
-    struct wal_stats stats;
-    struct wal *w = open_log(&seen);
-    uint64_t first = commit_one(w, 1, 10), second;
+    (void)ctx;
+    told.n++;
+    told.aside = d->aside;
+    snprintf(told.name, sizeof told.name, "%s", d->name);
+}
+
+static struct wal *open_told(struct seen *seen)
+{
+    struct wal_conf conf = conf_of(seen);
+
+    told.n = 0;
+    *seen = (struct seen){0};
+    conf.damaged = tell;
+    return wal_rig_open(&conf);
+}
+
+static void ruin_header(uint64_t file)
+{
     uint8_t *p;
     size_t n;
 
-    (void)state;
-    second = commit_one(w, 2, WINDOW);
-    wal_close(w);
-    read_log(first, &p, &n);
+    read_log(file, &p, &n);
     p[20] ^= 1;
-    write_log(first, p, n);
+    p[20 + WAL_HEADER_BYTES / 2] ^= 1;
+    write_log(file, p, n);
     mem_free(p);
-    seen = (struct seen){0};
-    w = open_log(&seen);
-    assert_int_equal(seen.batches, 1);
-    wal_stats(w, &stats);
-    assert_int_equal(stats.bad_records, 1);
-    assert_true(os_exists(wal_rig_path(first, ".bad"))); /* kept for whoever wants to look */
-    wal_close(w);
-    /* In the last file it is a creation that never ended: nothing in it was acknowledged. */
-    write_log(second + 1, "PFW", 3);
-    seen = (struct seen){0};
-    w = open_log(&seen);
-    assert_int_equal(seen.batches, 1);
-    assert_false(os_exists(wal_rig_path(second + 1, ".log")));
-    assert_int_equal(commit_one(w, 3, WINDOW), second + 2);
-    wal_close(w);
+}
+
+static void a_file_whose_seed_is_lost_is_kept_and_told_of(void **state)
+{
+    (void)state;
+    for (int older = 0; older < 2; older++) {
+        uint64_t file;
+        struct seen seen;
+        struct wal *w;
+
+        support_empty_dir(wal_rig_dir);
+        file = five_batches(older);
+        ruin_header(file);
+        for (int life = 0; life < 2; life++) {
+            w = open_told(&seen);
+            assert_int_equal(seen.batches, older);
+            assert_int_equal(stats_of(w).aside, 1);
+            assert_int_equal(told.n, 1);
+            assert_true(told.aside);
+            assert_non_null(strstr(told.name, ".bad"));
+            assert_true(os_exists(wal_rig_path(file, ".bad")));
+            assert_false(os_exists(wal_rig_path(file, ".log")));
+            wal_close(w);
+        }
+        w = open_told(&seen); /* its number is not given again */
+        assert_true(commit_one(w, 9, 5 * WINDOW) > file);
+        wal_close(w);
+    }
+}
+
+static void a_file_that_was_never_begun_goes(void **state)
+{
+    static const char *const starts[] = {"", "PFW"};
+    uint64_t file = five_batches(false);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(starts); i++) {
+        struct seen seen;
+        struct wal *w;
+
+        write_log(file + 1, starts[i], strlen(starts[i]));
+        w = open_told(&seen);
+        assert_int_equal(seen.batches, 5);
+        assert_int_equal(told.n + stats_of(w).aside + stats_of(w).bad_records, 0);
+        assert_false(os_exists(wal_rig_path(file + 1, ".log")));
+        assert_false(os_exists(wal_rig_path(file + 1, ".bad")));
+        wal_close(w);
+    }
 }
 
 static void a_newer_format_is_refused_with_a_reason(void **state)
@@ -456,9 +581,9 @@ static void a_newer_format_is_refused_with_a_reason(void **state)
 
     (void)state;
     buf_init(&b, 4096);
-    wal_header_put(&b, 1, 5);
-    b.p[8] = 3;
-    b.n = WAL_HEADER_BYTES - 8;
+    wal_header_put(&b, 1, 5, 0);
+    b.p[8] = WAL_VERSION + 1;
+    b.n = WAL_HEADER_BYTES / 2 - 8;
     buf_put_u64le(&b, hash_bytes(b.p, b.n, 0));
     write_log(1, b.p, b.n);
     assert_err(wal_open(&w, &conf, &why), ERR_VERSION);
@@ -607,16 +732,18 @@ int main(void)
         cmocka_unit_test(a_record_is_read_as_it_was_written),
         cmocka_unit_test(a_record_carries_the_offset_of_the_hosts_clock),
         cmocka_unit_test(every_short_or_altered_record_is_refused),
-        cmocka_unit_test(every_short_or_altered_header_is_refused),
-        T(format_1_is_still_read),
+        cmocka_unit_test(a_header_is_read_from_either_copy),
+        T(older_formats_are_still_read),
         T(only_what_was_committed_is_replayed_in_order),
         T(one_commit_is_one_write_and_one_sync),
         T(a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint),
         T(a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable),
         T(a_torn_tail_is_cut_at_every_length),
-        T(damage_in_an_older_file_costs_one_record_and_is_counted),
+        T(damage_costs_one_record_and_is_counted),
+        T(nothing_sound_behind_damage_is_cut),
         T(bytes_inside_a_batch_cannot_pose_as_a_record),
-        T(an_unreadable_header_costs_the_file_only),
+        T(a_file_whose_seed_is_lost_is_kept_and_told_of),
+        T(a_file_that_was_never_begun_goes),
         T(a_newer_format_is_refused_with_a_reason),
         T(a_batch_that_the_store_calls_corrupt_is_counted_and_passed),
         T(records_beyond_their_bounds_are_refused),

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 #define LOG_BYTES 4096
 #define MEMORY    ((size_t)16 << 20)
 
-/* A layer with two files: the log's, of which only the header is read, and the index. */
+/* A layer with two files: the log's, of which nothing is read, and the index. */
 static struct fio_file log_file, index_file;
 static struct buf written;
 
@@ -124,18 +124,18 @@ static void try_all(struct wal_source *log, const uint8_t *p, size_t n)
 
     (void)replay(log, p, n);
     wal_index_init(&x);
-    wal_index_begin(&x, SEED);
+    wal_index_begin(&x, SEED, WAL_VERSION);
     buf_put(&x.records, p, n);
     (void)write_and_replay(log, &x);
 
     for (uint16_t kind = WAL_BATCH; kind <= WAL_PLACE + 1; kind++) {
-        wal_index_begin(&x, SEED);
+        wal_index_begin(&x, SEED, WAL_VERSION);
         r.kind = kind;
         wal_record_put(&x.records, &r, SEED);
         (void)write_and_replay(log, &x);
     }
 
-    wal_index_begin(&x, SEED);
+    wal_index_begin(&x, SEED, WAL_VERSION);
     r = (struct wal_record){.kind = WAL_BATCH,
                             .host_name = str_make("h"),
                             .n = 100,
@@ -158,21 +158,17 @@ static void try_all(struct wal_source *log, const uint8_t *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
+    const struct wal_header header = wal_header_of(1, SEED, WAL_VERSION);
     struct wal_source *log;
-    struct buf header;
 
     if (n > WAL_BYTES_MAX / 2) {
         return 0;
     }
-    buf_init(&header, WAL_HEADER_BYTES);
     buf_init(&written, WAL_INDEX_MAX);
-    wal_header_put(&header, 1, SEED);
-    log_file = (struct fio_file){header.p, header.n};
-    if (!header.bad && wal_source_create(&log, &memory, &log_file) == ERR_OK) {
+    if (wal_source_create(&log, &memory, &log_file, &header) == ERR_OK) {
         try_all(log, n ? p : (const uint8_t *)"", n);
         wal_source_unref(log);
     }
     buf_fini(&written);
-    buf_fini(&header);
     return 0;
 }
