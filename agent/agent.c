@@ -489,7 +489,8 @@ void agent_status(struct agent *a, struct agent_status *out)
 
 static void tell_uplink(struct agent *a, struct status *out)
 {
-    static const char *const states[] = {"connecting", "connected", "unreachable", "refused"};
+    static const char *const states[] = {"connecting", "connected", "unreachable", "refused",
+                                         "failing"};
     struct uplink_status u;
     struct queue_stats q;
 

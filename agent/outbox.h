@@ -4,6 +4,7 @@
 #ifndef PROCFLEET_AGENT_OUTBOX_H
 #define PROCFLEET_AGENT_OUTBOX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,7 +16,12 @@ struct outbox_item {
     uint64_t stream, seq;
     const void *p; /* borrowed until done or aside */
     size_t n;
+    bool doubted; /* it was set aside before because exchanges broke under it */
 };
+
+/* Why a batch is set aside: the collector has answered that it will never take it; or exchanges
+ * broke under it while others got through. */
+enum outbox_cause { OUTBOX_REFUSED, OUTBOX_BROKEN };
 
 struct outbox {
     void *ctx;
@@ -30,9 +36,11 @@ struct outbox {
 
     /* A batch in hand need not be sent again. */
     void (*done)(void *ctx, const struct outbox_item *item);
-    /* The collector will never take this batch in hand: kept aside with the reason where there is a
-     * place for it, and never given again by itself. */
-    void (*aside)(void *ctx, const struct outbox_item *item, const char *why);
+    /* This batch in hand makes way for the next: kept aside with the reason where there is a place
+     * for it. What was refused is never given again by itself; what broke exchanges is, after a
+     * while. */
+    void (*aside)(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                  const char *why);
     /* The collector holds all of this stream up to a number: what is not in hand of it is done; how
      * many that were. (What is in hand is told by `done`, before.) */
     size_t (*stored)(void *ctx, uint64_t stream, uint64_t last_seq);

@@ -275,7 +275,7 @@ static enum err outbox_take(void *ctx, struct outbox_item *out)
     enum err e = queue_take(q, &item);
 
     if (!e) {
-        *out = (struct outbox_item){q->stream, item.seq, item.p, item.n};
+        *out = (struct outbox_item){.stream = q->stream, .seq = item.seq, .p = item.p, .n = item.n};
     }
     return e;
 }
@@ -291,8 +291,10 @@ static void outbox_done(void *ctx, const struct outbox_item *item)
 }
 
 /* Whoever plays a recording has it still: nothing is kept. */
-static void outbox_aside(void *ctx, const struct outbox_item *item, const char *why)
+static void outbox_aside(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                         const char *why)
 {
+    (void)cause;
     (void)why;
     queue_done(ctx, item->seq);
 }

@@ -23,7 +23,8 @@ void uplink_status(struct uplink *u, struct uplink_status *out)
 
 void uplink_set_state(struct uplink *u, enum uplink_state state, const char *why)
 {
-    static const char *const events[] = {"connecting", "connected", "unreachable", "refused"};
+    static const char *const events[] = {"connecting", "connected", "unreachable", "refused",
+                                         "failing"};
     char quoted[600], address[160];
     bool changed;
 
@@ -74,7 +75,7 @@ int64_t uplink_growing(struct uplink *u, int64_t *pause_ns)
 {
     int64_t now_ns = *pause_ns > UPLINK_PAUSE_MIN_NS ? *pause_ns : UPLINK_PAUSE_MIN_NS;
 
-    *pause_ns = now_ns * 2 < UPLINK_PAUSE_MAX_NS ? now_ns * 2 : UPLINK_PAUSE_MAX_NS;
+    *pause_ns = now_ns * 2 < u->pause_max_ns ? now_ns * 2 : u->pause_max_ns;
     return uplink_chance(u, now_ns);
 }
 
@@ -177,8 +178,10 @@ static enum err open_clients(struct uplink *u, const struct uplink_conf *conf, s
 {
     struct net_client_conf net = {.tls = conf->tls,
                                   .receive_max = REPLY_MAX,
-                                  .reconnect_min_ns = 500 * CLK_MS,
-                                  .reconnect_max_ns = UPLINK_RECONNECT_MAX_NS};
+                                  .reconnect_min_ns = earlier(500 * CLK_MS, u->pause_max_ns),
+                                  .reconnect_max_ns =
+                                      earlier(UPLINK_RECONNECT_MAX_NS, u->pause_max_ns),
+                                  .wary = true};
     enum err e;
 
     for (size_t i = 0; i < conf->n_addresses; i++) {
@@ -231,6 +234,8 @@ enum err uplink_start(struct uplink **out, const struct uplink_conf *conf, struc
     u->hello = conf->hello;
     u->heartbeat_ns = conf->heartbeat_ns;
     u->call_ns = conf->call_ns > 0 ? conf->call_ns : UPLINK_CALL_NS;
+    u->pause_max_ns = conf->pause_max_ns > 0 ? conf->pause_max_ns : UPLINK_PAUSE_MAX_NS;
+    u->doubt_ns = conf->doubt_ns > 0 ? conf->doubt_ns : UPLINK_DOUBT_NS;
     u->limit = conf->limit;
     u->utc_ns = conf->utc_ns;
     u->ctx = conf->ctx;

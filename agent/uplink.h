@@ -9,13 +9,16 @@
  *   the batch itself is refused           set aside: kept with the reason where the outbox has a
  *                                         place for it, counted, logged once per cause
  *   larger than the collector takes       the same, and whoever makes batches is told the limit
- *   the exchange breaks under this batch  the same: five times while it was alone under way and
- *                                         others got through in between (uplink_push.c)
+ *   the exchange breaks under this batch  set aside for a while: eight times over two minutes,
+ *                                         alone under way, each time right behind one that was
+ *                                         acknowledged (uplink_push.c)
+ *   under each of them                    again and again, pauses growing: state failing
  *   we are refused (identity, role, CA)   state refused; tried again with long pauses, up to a
  *                                         minute, at once after uplink_refresh
  *
- * All pauses have chance in them. Every change of state is one log line with cause and remedy.
- * Threads: one of its own; the functions below from any. */
+ * Pauses begin small again when a batch was acknowledged: connections and Hellos that lead to
+ * nothing do not count. All pauses have chance in them. Every change of state is one log line with
+ * cause and remedy. Threads: one of its own; the functions below from any. */
 #ifndef PROCFLEET_AGENT_UPLINK_H
 #define PROCFLEET_AGENT_UPLINK_H
 
@@ -34,6 +37,7 @@ enum uplink_state {
     UPLINK_CONNECTED,   /* the last exchange succeeded */
     UPLINK_UNREACHABLE, /* no collector answers */
     UPLINK_REFUSED,     /* the collector, or we, do not accept the other */
+    UPLINK_FAILING,     /* connections come, and break before a batch is acknowledged */
 };
 
 struct uplink_conf {
@@ -41,9 +45,11 @@ struct uplink_conf {
     struct net_tls *tls;  /* borrowed during start */
     const char *const *addresses;
     size_t n_addresses;
-    struct wire_hello hello;                /* its times and stream are filled in at sending */
-    int64_t heartbeat_ns;                   /* when nothing else was sent for so long */
-    int64_t call_ns;                        /* an answer takes no longer; 0 = 10 s */
+    struct wire_hello hello; /* its times and stream are filled in at sending */
+    int64_t heartbeat_ns;    /* when nothing else was sent for so long */
+    int64_t call_ns;         /* an answer takes no longer; 0 = 10 s */
+    int64_t pause_max_ns;    /* between tries; 0 = 30 s */
+    int64_t doubt_ns;        /* before a batch that breaks exchanges is set aside; 0 = 2 min */
     void (*limit)(void *ctx, size_t bytes); /* the largest batch the collector takes; may be NULL */
     int64_t (*utc_ns)(void *ctx);           /* the host's clock; NULL: os_utc_ns */
     void *ctx;
@@ -57,7 +63,7 @@ struct uplink_status {
     uint64_t acknowledged, duplicates, quarantined, resent, heartbeats;
     uint64_t quarantined_rows, quarantined_events; /* in them; a row is a process at a tick */
     uint64_t bytes;                                /* acknowledged */
-    char why[512]; /* of unreachable and refused: cause and remedy; of quarantined: the cause */
+    char why[512]; /* of all but connected: cause and remedy; of quarantined: the cause */
 };
 
 /* Errors: ERR_NOMEM, ERR_INVALID (an address), ERR_RANGE (their number) */

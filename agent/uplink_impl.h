@@ -11,6 +11,7 @@
 #define UPLINK_CALL_NS      (10 * CLK_S)
 #define UPLINK_PAUSE_MIN_NS (100 * CLK_MS)
 #define UPLINK_PAUSE_MAX_NS (30 * CLK_S)
+#define UPLINK_DOUBT_NS     (120 * CLK_S)
 
 /* Pauses between attempts to connect are chosen by chance below a bound that doubles up to this
  * one. It decides how long after a collector's return the last of a fleet is back. */
@@ -32,8 +33,10 @@ struct uplink_slot {
 
     /* Of a suspect (see uplink_push.c): */
     bool suspect;
-    unsigned faults;        /* that count against it */
-    uint64_t proofs, taken; /* u->proofs and u->taken at its last failure */
+    bool proved;      /* when it was sent, the collector had just shown that it takes batches */
+    unsigned faults;  /* that count against it, */
+    int64_t doubt_ns; /* since then, monotonic */
+    uint64_t taken;   /* u->taken at its last failure */
 };
 
 enum uplink_talk { TALK_NONE, TALK_HELLO, TALK_BEAT };
@@ -41,7 +44,7 @@ enum uplink_talk { TALK_NONE, TALK_HELLO, TALK_BEAT };
 struct uplink {
     struct outbox outbox;
     struct wire_hello hello;
-    int64_t heartbeat_ns, call_ns;
+    int64_t heartbeat_ns, call_ns, pause_max_ns, doubt_ns;
     void (*limit)(void *ctx, size_t bytes);
     int64_t (*utc_ns)(void *ctx);
     void *ctx;
@@ -60,19 +63,19 @@ struct uplink {
     enum uplink_talk talk;
     struct rpc_pending *talk_call;
     int64_t talk_mono_ns; /* what it said */
-    bool probe;           /* the Heartbeat is to show that the collector works */
     int64_t greet_ns;     /* not before, monotonic */
-    int64_t pause_ns;     /* after the next failure of Hello */
-    int64_t beat_ns;      /* when a Heartbeat is due */
-    int64_t clock_ns;     /* when one is due although batches go: it is the clocks' exchange */
+    int64_t pause_ns; /* after the next failure; small again only when a batch is acknowledged */
+    unsigned futile;  /* exchanges that broke since */
+    int64_t beat_ns;  /* when a Heartbeat is due */
+    int64_t clock_ns; /* when one is due although batches go: it is the clocks' exchange */
     int64_t look_ns, look_pause_ns; /* at why nobody answers */
     unsigned timeouts;              /* in a row */
     struct uplink_slot slots[OUTBOX_HANDS];
-    size_t in_flight;       /* what the collector takes at once */
-    bool dry, ended_outbox; /* the outbox had nothing when asked last; never will */
-    uint64_t proofs;        /* signs that the collector works, see uplink_push.c; */
-    uint64_t taken;         /* of which batches it took */
-    size_t max_message;     /* the collector's; 0 = not known */
+    size_t in_flight;   /* what the collector takes at once */
+    bool ended_outbox;  /* the outbox has nothing and never will */
+    uint64_t taken;     /* batches that the collector took; */
+    bool carried;       /* the last one since Hello was said, over this connection */
+    size_t max_message; /* the collector's; 0 = not known */
     struct buf request, reply;
 
     struct os_mutex *lock; /* guards all below */
@@ -99,13 +102,12 @@ int64_t uplink_retry_ns(struct uplink *u, const struct rpc_result *result); /* w
 int64_t uplink_talk_step(struct uplink *u);
 /* An exchange failed with e: Hello comes first, at the next address if this one has gone. */
 void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result);
-void uplink_succeeded(struct uplink *u, const char *what);
+void uplink_succeeded(struct uplink *u, const char *what); /* an exchange */
+void uplink_progress(struct uplink *u);                    /* a batch got through */
 
 /* -- uplink_push.c -- */
 void uplink_push_collect(struct uplink *u); /* what has ended */
 int64_t uplink_push_step(struct uplink *u); /* sends; when it wants to be called */
-/* A suspect waits for a sign that the collector works, and there is nothing else to send. */
-bool uplink_push_wants_proof(const struct uplink *u);
 /* The collector holds all of the stream up to this number; what is in hand of it is done. */
 size_t uplink_push_stored(struct uplink *u, uint64_t stream, uint64_t last_seq);
 bool uplink_push_idle(const struct uplink *u); /* nothing is in hand */

@@ -6,15 +6,21 @@
  *
  * A batch whose exchange failed otherwise (the connection broke under it, no answer came, the
  * collector failed inside) becomes a suspect. Nothing is proved yet: a collector that is restarted
- * breaks connections under good batches too. A suspect is sent again only alone, and only after a
- * sign that the collector works: a batch that was taken since, or a Heartbeat that was answered. A
- * failure counts against it when it was alone, and when since its last failure another batch was
- * taken or there was no other one to send. FAULTS_MAX of them set it aside.
+ * breaks connections under good batches too, and one that is ill, or a relay before it, under all
+ * of them. A suspect is sent again only alone, after what is no suspect: behind a batch that was
+ * acknowledged since, or when there is nothing else to send. Its failure counts against it only
+ * where the collector had just shown that it takes batches: one was acknowledged since the last
+ * failure, over the same connection. FAULTS_MAX of these, the last one doubt_ns after the first,
+ * set it aside. That nothing else was there to send, or that a Heartbeat was answered, proves
+ * nothing, however often.
  *
  * So a collector that is restarted, even every few seconds, costs a good batch nothing: it would
- * have to fail under the same batch each time while the others get through. A collector that fails
- * under every batch sets none aside while others wait; and a batch that breaks everything does not
- * keep the others back, since suspects leave their place in flight. */
+ * have to fail under the same batch each time while the others get through. A collector that takes
+ * no batch sets none aside, for as long as that lasts; and a batch that breaks everything does not
+ * keep the others back, since suspects leave their place in flight (unless all hands hold such:
+ * then nothing goes, and the state says so). Bad luck repairs itself: the spool gives what was set
+ * aside in this way out again later, as a doubted batch, of which one more counted failure decides.
+ */
 #include "agent/uplink_impl.h"
 
 #include <stdio.h>
@@ -23,7 +29,7 @@
 #include "common/log.h"
 #include "common/wire.h"
 
-#define FAULTS_MAX 5u
+#define FAULTS_MAX 8u
 
 static bool is_sent(const struct uplink_slot *s)
 {
@@ -62,6 +68,7 @@ static void release(struct uplink *u, struct uplink_slot *s)
 
 static void acknowledged(struct uplink *u, struct uplink_slot *s, bool duplicate)
 {
+    uplink_progress(u);
     os_mutex_lock(u->lock);
     u->status.acknowledged++;
     u->status.duplicates += duplicate;
@@ -82,16 +89,19 @@ static void count_lost(const struct outbox_item *item, uint64_t *rows, uint64_t 
 }
 
 /* The batch will never be taken: make way for the next. */
-static void set_aside(struct uplink *u, struct uplink_slot *s, const char *why)
+static void set_aside(struct uplink *u, struct uplink_slot *s, enum outbox_cause cause,
+                      const char *why)
 {
     uint64_t rows = 0, events = 0;
     char quoted[400];
     bool news;
 
-    count_lost(&s->item, &rows, &events);
+    if (!s->item.doubted) { /* else it was counted when it was set aside first */
+        count_lost(&s->item, &rows, &events);
+    }
     os_mutex_lock(u->lock);
     news = u->status.quarantined == 0 || strcmp(u->status.why, why) != 0;
-    u->status.quarantined++;
+    u->status.quarantined += !s->item.doubted;
     u->status.quarantined_rows += rows;
     u->status.quarantined_events += events;
     (void)snprintf(u->status.why, sizeof u->status.why, "%s", why);
@@ -100,7 +110,7 @@ static void set_aside(struct uplink *u, struct uplink_slot *s, const char *why)
         log_line(LOG_WARN, "uplink", "quarantined", "seq=%llu bytes=%zu why=%s",
                  (unsigned long long)s->item.seq, s->item.n, log_str(quoted, sizeof quoted, why));
     }
-    u->outbox.aside(u->outbox.ctx, &s->item, why);
+    u->outbox.aside(u->outbox.ctx, &s->item, cause, why);
     release(u, s);
 }
 
@@ -115,16 +125,18 @@ static void again(struct uplink *u, struct uplink_slot *s, int64_t when_ns)
 /* The exchange failed in a way that may be the batch's doing. */
 static void suspect(struct uplink *u, struct uplink_slot *s, const char *why)
 {
-    bool others = u->taken > s->taken || u->dry;
+    int64_t now_ns = os_mono_ns();
 
-    if (s->suspect && s->alone && others && ++s->faults >= FAULTS_MAX) {
-        set_aside(u, s, why);
-        return;
+    if (s->suspect && s->alone && s->proved) {
+        s->doubt_ns = s->faults++ > 0 ? s->doubt_ns : now_ns;
+        if (s->faults >= FAULTS_MAX && now_ns - s->doubt_ns >= u->doubt_ns) {
+            set_aside(u, s, OUTBOX_BROKEN, why);
+            return;
+        }
     }
     s->suspect = true;
-    s->proofs = u->proofs;
     s->taken = u->taken;
-    again(u, s, os_mono_ns() + uplink_growing(u, &s->pause_ns));
+    again(u, s, now_ns + uplink_growing(u, &s->pause_ns));
 }
 
 /* -- answers -- */
@@ -147,11 +159,12 @@ static void on_refused(struct uplink *u, struct uplink_slot *s, const struct rpc
         suspect(u, s, why);
         break;
     case RPC_INTERNAL:
-    case RPC_UNKNOWN: /* or has trouble of its own; but not for ever */
+    case RPC_UNKNOWN:       /* or has trouble of its own, */
+    case RPC_UNIMPLEMENTED: /* or does not know Push, whatever is in it */
         suspect(u, s, why);
         break;
     default:
-        set_aside(u, s, why);
+        set_aside(u, s, OUTBOX_REFUSED, why);
         break;
     }
 }
@@ -197,10 +210,10 @@ static void finish(struct uplink *u, struct uplink_slot *s)
         on_broken(u, s, e, &result);
         return;
     }
-    u->proofs++;
     u->taken++;
-    uplink_succeeded(u, "push acknowledged");
+    u->carried = s->client == u->current && s->connection == u->connection;
     acknowledged(u, s, answer.duplicate);
+    uplink_succeeded(u, "push acknowledged");
 }
 
 void uplink_push_collect(struct uplink *u)
@@ -241,15 +254,17 @@ static struct uplink_slot *take(struct uplink *u)
         places += u->slots[i].used && !u->slots[i].suspect;
         s = u->slots[i].used ? s : &u->slots[i];
     }
-    u->dry = u->dry && s;
     if (!s || places >= u->in_flight) {
         return NULL;
     }
     e = u->outbox.take(u->outbox.ctx, &s->item);
-    u->dry = e == ERR_TIMEOUT || e == ERR_END;
     u->ended_outbox = e == ERR_END;
     s->used = !e;
     s->pause_ns = UPLINK_PAUSE_MIN_NS;
+    s->suspect = !e && s->item.doubted;
+    s->faults = s->suspect ? FAULTS_MAX - 1 : 0;
+    s->doubt_ns = INT64_MIN;
+    s->taken = u->taken;
     os_mutex_lock(u->lock);
     u->status.taken += !e;
     u->status.held += !e;
@@ -263,10 +278,11 @@ static void send(struct uplink *u, struct uplink_slot *s)
     enum err e;
 
     if (u->max_message && s->item.n > u->max_message) {
-        set_aside(u, s, "larger than the collector takes");
+        set_aside(u, s, OUTBOX_REFUSED, "larger than the collector takes");
         return;
     }
     s->alone = true;
+    s->proved = u->carried && u->taken > s->taken;
     s->client = u->current;
     s->connection = u->connection;
     for (size_t i = 0; i < OUTBOX_HANDS; i++) {
@@ -282,33 +298,33 @@ static void send(struct uplink *u, struct uplink_slot *s)
     }
 }
 
-/* A suspect that may go now; NULL: none. */
-static struct uplink_slot *pick_suspect(struct uplink *u, int64_t now_ns)
+/* The suspect that has waited longest of those that may go now: `alone`, because nothing else is
+ * there to go; else behind a batch that was taken since, over the connection of now. NULL: none. */
+static struct uplink_slot *pick_suspect(struct uplink *u, int64_t now_ns, bool alone)
 {
+    struct uplink_slot *found = NULL;
+
     for (size_t i = 0; i < OUTBOX_HANDS; i++) {
         struct uplink_slot *s = &u->slots[i];
+        bool may = alone || (u->taken > s->taken && u->carried);
 
-        if (s->used && s->suspect && !s->call && now_ns >= s->again_ns && u->proofs > s->proofs) {
-            return s;
+        if (s->used && s->suspect && !s->call && now_ns >= s->again_ns && may &&
+            (!found || s->again_ns < found->again_ns)) {
+            found = s;
         }
     }
-    return NULL;
+    return found;
 }
 
-bool uplink_push_wants_proof(const struct uplink *u)
+/* Whether a batch is in hand that is no suspect. */
+static bool has_others(const struct uplink *u)
 {
-    int64_t now_ns = os_mono_ns();
-    bool wanted = false;
-
     for (size_t i = 0; i < OUTBOX_HANDS; i++) {
-        const struct uplink_slot *s = &u->slots[i];
-
-        if (s->used && !s->suspect) {
-            return false; /* its answer will be the sign */
+        if (u->slots[i].used && !u->slots[i].suspect) {
+            return true;
         }
-        wanted = wanted || (s->used && !s->call && now_ns >= s->again_ns && u->proofs <= s->proofs);
     }
-    return wanted;
+    return false;
 }
 
 /* The first moment at which a batch may be sent again. */
@@ -351,7 +367,7 @@ int64_t uplink_push_step(struct uplink *u)
     if (is_tried(u)) {
         return INT64_MAX;
     }
-    s = pick_suspect(u, now_ns);
+    s = pick_suspect(u, now_ns, false);
     if (s) {
         if (count_sent(u) == 0) {
             send(u, s);
@@ -365,6 +381,12 @@ int64_t uplink_push_step(struct uplink *u)
         }
     }
     while (u->greeted && (s = take(u)) != NULL) {
+        if (!s->suspect) {
+            send(u, s);
+        }
+    }
+    s = has_others(u) ? NULL : pick_suspect(u, now_ns, true);
+    if (u->greeted && s) {
         send(u, s);
     }
     return next_again_ns(u, now_ns);

@@ -13,6 +13,10 @@
 #define CLOCK_FIRST_NS (10 * CLK_S)
 #define CLOCK_NS       (300 * CLK_S)
 
+/* So many broken exchanges without a batch acknowledged, and the state says that none gets through:
+ * more than the restart of a collector makes. */
+#define FUTILE_MAX 3u
+
 #define ENROLL                                                                              \
     "make a token where the collector runs (procfleet-collector pki token create) and run " \
     "procfleet-agent enroll --force here"
@@ -59,10 +63,35 @@ static void tell_refused(struct uplink *u, const struct rpc_result *result)
 
 void uplink_succeeded(struct uplink *u, const char *what)
 {
-    u->pause_ns = UPLINK_PAUSE_MIN_NS;
     u->timeouts = 0;
     u->beat_ns = os_mono_ns() + u->heartbeat_ns * 3 / 4 + uplink_chance(u, u->heartbeat_ns / 8);
-    uplink_set_state(u, UPLINK_CONNECTED, what);
+    if (u->futile < FUTILE_MAX) {
+        uplink_set_state(u, UPLINK_CONNECTED, what);
+    }
+}
+
+/* TLS, Hello and Heartbeats succeed also where no batch gets through: they let no pause begin small
+ * again. */
+void uplink_progress(struct uplink *u)
+{
+    u->pause_ns = UPLINK_PAUSE_MIN_NS;
+    u->futile = 0;
+    rpc_client_useful(u->clients[u->current]);
+}
+
+/* The exchange broke, whose connection had stood. */
+static void note_futile(struct uplink *u, enum err e)
+{
+    char why[256];
+
+    if (++u->futile < FUTILE_MAX) {
+        return;
+    }
+    (void)snprintf(why, sizeof why,
+                   "the last %u connections ended before a batch was acknowledged (%s); see the "
+                   "collector's log, and what stands between here and there",
+                   u->futile, err_text(e));
+    uplink_set_state(u, UPLINK_FAILING, why);
 }
 
 void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result)
@@ -77,6 +106,9 @@ void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result
         tell_refused(u, result);
     } else if (e != ERR_UNREACHABLE) {
         tell(u, e, ""); /* else look says why, if it lasts */
+    }
+    if (e != ERR_REFUSED && e != ERR_TRUST) {
+        note_futile(u, e);
     }
     u->greet_ns = os_mono_ns() + uplink_growing(u, &u->pause_ns);
     if (e == ERR_TIMEOUT && ++u->timeouts > 1) {
@@ -174,6 +206,7 @@ static void hello(struct uplink *u)
     u->outbox.next(u->outbox.ctx, &u->hello.stream, &next_seq);
     u->hello.wall_ns = utc_now(u);
     u->talk_mono_ns = u->hello.mono_ns = os_mono_ns();
+    u->carried = false;
     buf_reset(&u->request);
     err_ignore(wire_hello_encode(&u->request, &u->hello)); /* what fails is refused as no Hello */
     begin(u, TALK_HELLO, RPC_INGEST_HELLO);
@@ -228,6 +261,9 @@ static void stored_unheard(struct uplink *u, uint64_t last_seq)
     u->status.acknowledged += n;
     u->status.duplicates += n;
     os_mutex_unlock(u->lock);
+    if (n > 0) {
+        uplink_progress(u);
+    }
 }
 
 static void on_hello(struct uplink *u, enum err e, const struct rpc_result *result, int64_t took_ns)
@@ -271,7 +307,6 @@ static void on_heartbeat(struct uplink *u, enum err e, const struct rpc_result *
     } else {
         measured(u, took_ns, answer.received_ns, answer.replied_ns);
         u->clock_ns = os_mono_ns() + CLOCK_NS + uplink_chance(u, CLOCK_NS / 8);
-        u->proofs += u->probe;
         uplink_succeeded(u, "heartbeat");
         os_mutex_lock(u->lock);
         u->status.heartbeats++;
@@ -330,7 +365,8 @@ int64_t uplink_talk_step(struct uplink *u)
     int64_t now_ns, due_ns;
 
     if (u->greeted && rpc_client_connection(u->clients[u->current]) != u->connection) {
-        u->greeted = false; /* lost, or another one, while nothing was under way */
+        /* Lost; what is under way on it will hear of that too. */
+        uplink_failed(u, ERR_UNREACHABLE, &(struct rpc_result){0});
     }
     if (u->talk != TALK_NONE) {
         return INT64_MAX;
@@ -354,9 +390,8 @@ int64_t uplink_talk_step(struct uplink *u)
     if (answered) {
         return now_ns; /* batches first: it may have been what they waited for */
     }
-    u->probe = uplink_push_wants_proof(u);
     due_ns = u->beat_ns < u->clock_ns ? u->beat_ns : u->clock_ns;
-    if (!u->probe && now_ns < due_ns) {
+    if (now_ns < due_ns) {
         return due_ns;
     }
     heartbeat(u);

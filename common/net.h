@@ -131,7 +131,8 @@ struct net_client_conf {
     const char *address;
     struct net_tls *tls;
     size_t receive_max;
-    int64_t reconnect_min_ns, reconnect_max_ns; /* growing pauses */
+    int64_t reconnect_min_ns, reconnect_max_ns; /* growing pauses; wary: they begin small again */
+    bool wary;                                  /* after net_client_useful, not a connection */
 };
 /* Starts connecting and returns at once. */
 NODISCARD enum err net_client_open(struct net_client **out, const struct net_client_conf *conf,
@@ -146,9 +147,8 @@ void net_client_close(struct net_client *c); /* hangs up first; NULL is allowed 
 NODISCARD enum err net_client_call(struct net_client *c, const void *p, size_t n,
                                    int64_t timeout_ns, struct buf *reply);
 bool net_client_connected(const struct net_client *c);
-/* Waits for the connection, for people who do not want to wait in vain: ends at the first failed
- * attempt. Errors: ERR_TRUST, ERR_UNREACHABLE, ERR_FULL (the last connection ended because the
- * server sent more than receive_max; why says), ERR_TIMEOUT, ERR_CLOSED */
+/* Waits for the connection; ends at the first failed attempt. Errors: ERR_TRUST, ERR_UNREACHABLE,
+ * ERR_FULL (the server sent more than receive_max; why says), ERR_TIMEOUT, ERR_CLOSED */
 NODISCARD enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why);
 void net_client_problem(struct net_client *c, struct errmsg *out); /* of connecting; "" = none */
 

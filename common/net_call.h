@@ -25,6 +25,8 @@ NODISCARD enum err net_call_finish(struct net_call *call, struct buf *reply, int
 uint64_t net_client_connection(const struct net_client *c);
 /* Gives up the connection that stands, or the pause between two attempts, and dials anew. */
 void net_client_redial(struct net_client *c);
+/* The connection that stands was worth making: see net_client_conf.wary. Cheap. */
+void net_client_useful(struct net_client *c);
 /* From the next pause on they grow up to `max_ns`; a connection lets them begin small again. Until
  * net_client_redial finds none, then what the client was opened with holds. */
 void net_client_pause(struct net_client *c, int64_t max_ns);

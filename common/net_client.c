@@ -59,7 +59,8 @@ enum err net_client_open(struct net_client **out, const struct net_client_conf *
                                  .peer = NET_SP_REP,
                                  .receive_max = conf->receive_max,
                                  .reconnect_min_ns = conf->reconnect_min_ns,
-                                 .reconnect_max_ns = conf->reconnect_max_ns};
+                                 .reconnect_max_ns = conf->reconnect_max_ns,
+                                 .wary = conf->wary};
     struct net_client *c = mem_zalloc(sizeof *c);
     enum err e;
 
@@ -412,6 +413,11 @@ uint64_t net_client_connection(const struct net_client *c)
 void net_client_redial(struct net_client *c)
 {
     net_dial_redial(c->dial);
+}
+
+void net_client_useful(struct net_client *c)
+{
+    net_dial_useful(c->dial);
 }
 
 void net_client_pause(struct net_client *c, int64_t max_ns)

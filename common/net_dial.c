@@ -40,6 +40,7 @@ struct net_dial {
     uint32_t socket_id;
     struct nng_tls_config *cfg;
     int64_t min_ns, max_ns; /* pauses between attempts */
+    bool wary;
     size_t receive_max;
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *change;
@@ -47,6 +48,7 @@ struct net_dial {
     uint32_t dialer_id;
     unsigned pipes;
     int pipe;             /* id of the newest */
+    int64_t first_ns;     /* bound of the first pause after the connection that stands or comes */
     uint64_t connections; /* so far */
     void (*on_change)(void *ctx);
     void *watcher;
@@ -109,12 +111,23 @@ static void on_fault(void *ctx, enum err e, const char *text)
     os_mutex_unlock(d->lock);
 }
 
+/* Where NNG begins with its pauses, from the next one on. */
+static void begin_pauses(nng_dialer dialer, int64_t first_ns)
+{
+    (void)nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_ms(first_ns)); /* or it is closed */
+}
+
 static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
 {
     struct net_dial *d = arg;
+    int64_t first_ns = 0;
 
     os_mutex_lock(d->lock);
     if (ev == NNG_PIPE_EV_ADD_POST) {
+        if (d->wary) { /* as if it were of no use; net_dial_useful tells otherwise */
+            d->first_ns = d->first_ns * 2 < d->max_ns ? d->first_ns * 2 : d->max_ns;
+            first_ns = d->first_ns;
+        }
         d->pipes++;
         d->pipe = nng_pipe_id(pipe);
         d->connections++;
@@ -130,6 +143,9 @@ static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     }
     changed(d);
     os_mutex_unlock(d->lock);
+    if (first_ns > 0) {
+        begin_pauses(nng_pipe_dialer(pipe), first_ns);
+    }
 }
 
 static enum err create(struct net_dial **out, uint32_t socket_id, const struct net_dial_conf *conf)
@@ -146,6 +162,8 @@ static enum err create(struct net_dial **out, uint32_t socket_id, const struct n
     d->socket_id = socket_id;
     d->min_ns = conf->reconnect_min_ns > 0 ? conf->reconnect_min_ns : RECONNECT_MIN_DEFAULT;
     d->max_ns = conf->reconnect_max_ns > 0 ? conf->reconnect_max_ns : RECONNECT_MAX_DEFAULT;
+    d->first_ns = d->min_ns;
+    d->wary = conf->wary;
     d->receive_max = conf->receive_max;
     e = os_mutex_create(&d->lock);
     if (!e) {
@@ -159,12 +177,16 @@ static enum err create(struct net_dial **out, uint32_t socket_id, const struct n
     return ERR_OK;
 }
 
-static int set_options(nng_dialer dialer, const struct net_dial *d)
+static int set_options(nng_dialer dialer, struct net_dial *d)
 {
     int rv = nng_dialer_set_ptr(dialer, NNG_OPT_TLS_CONFIG, d->cfg);
+    int64_t first_ns;
 
+    os_mutex_lock(d->lock);
+    first_ns = d->first_ns;
+    os_mutex_unlock(d->lock);
     if (rv == 0) {
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_ms(d->min_ns));
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_ms(first_ns));
     }
     if (rv == 0) {
         /* 0 would be "never grow". */
@@ -180,7 +202,7 @@ static int set_options(nng_dialer dialer, const struct net_dial *d)
 }
 
 /* One that does not dial yet. */
-static enum err dialer_new(const struct net_dial *d, nng_dialer *out)
+static enum err dialer_new(struct net_dial *d, nng_dialer *out)
 {
     nng_socket s = {.id = d->socket_id};
     char url[NET_ADDR_URL_MAX];
@@ -329,6 +351,21 @@ void net_dial_redial(struct net_dial *d)
         nng_pipe_close(pipe);
     } else {
         dial_now(d);
+    }
+}
+
+void net_dial_useful(struct net_dial *d)
+{
+    nng_dialer dialer = {0};
+    bool grown;
+
+    os_mutex_lock(d->lock);
+    grown = d->first_ns > d->min_ns;
+    d->first_ns = d->min_ns;
+    dialer.id = d->dialer_id;
+    os_mutex_unlock(d->lock);
+    if (grown) {
+        begin_pauses(dialer, d->min_ns);
     }
 }
 

@@ -13,6 +13,7 @@ struct net_dial_conf {
     enum net_sp peer;
     size_t receive_max;
     int64_t reconnect_min_ns, reconnect_max_ns; /* 0 = 500 ms and 60 s */
+    bool wary;                                  /* as net_client_conf's */
 };
 
 /* Starts connecting `socket_id`, of which it takes the pipe callbacks, and returns at once. The
@@ -30,6 +31,7 @@ bool net_dial_connected(struct net_dial *d);
 /* For net_call.h, which says what they do. */
 uint64_t net_dial_connection(struct net_dial *d);
 void net_dial_redial(struct net_dial *d);
+void net_dial_useful(struct net_dial *d);
 void net_dial_pause(struct net_dial *d, int64_t max_ns);
 NODISCARD enum err net_dial_fault(struct net_dial *d, struct errmsg *out);
 void net_dial_watch(struct net_dial *d, void (*on_change)(void *ctx), void *ctx);

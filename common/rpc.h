@@ -132,6 +132,7 @@ NODISCARD enum err rpc_pending_finish(struct rpc_pending *p, struct buf *reply,
                                       struct rpc_result *result, int64_t *took_ns);
 uint64_t rpc_client_connection(const struct rpc_client *c);  /* as net_client_connection, */
 void rpc_client_redial(struct rpc_client *c);                /* net_client_redial, */
+void rpc_client_useful(struct rpc_client *c);                /* net_client_useful, */
 void rpc_client_pause(struct rpc_client *c, int64_t max_ns); /* net_client_pause, */
 NODISCARD enum err rpc_client_fault(struct rpc_client *c,
                                     struct errmsg *out); /* net_client_fault, */

@@ -225,6 +225,11 @@ void rpc_client_redial(struct rpc_client *c)
     net_client_redial(c->net);
 }
 
+void rpc_client_useful(struct rpc_client *c)
+{
+    net_client_useful(c->net);
+}
+
 void rpc_client_pause(struct rpc_client *c, int64_t max_ns)
 {
     net_client_pause(c->net, max_ns);

@@ -1,5 +1,5 @@
-/* `procfleet-agent spool`: the batches that the collector refused for good, for whoever finds out
- * why. The agent may be running: each step is one of the file system (quarantine_file.h). */
+/* `procfleet-agent spool`: the batches that were set aside, for whoever finds out why. The agent
+ * may be running: each step is one of the file system (quarantine_file.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static const struct opt change_opts[] = {CMD_CONF_OPTS};
     }
 
 static const struct opt_command list_cmd =
-    COMMAND("list", "list the batches that were refused", NULL, list_opts, "");
+    COMMAND("list", "list the batches that were set aside", NULL, list_opts, "");
 static const struct opt_command show_cmd =
     COMMAND("show", "print what is in batches", "N...", show_opts, " 3");
 static const struct opt_command retry_cmd =
@@ -43,7 +43,7 @@ static const struct opt_command *const subs[] = {&list_cmd, &show_cmd, &retry_cm
 const struct opt_command cmd_spool_opts = {
     .program = "procfleet-agent",
     .name = "spool",
-    .brief = "list, show, send again or remove the batches that the collector refused for good",
+    .brief = "list, show, send again or remove the batches that were set aside",
     .operands = "COMMAND",
     .subs = subs,
     .n_subs = sizeof subs / sizeof *subs,
@@ -54,7 +54,8 @@ const struct opt_command cmd_spool_opts = {
         "\nBatches lie in spool.dir/quarantine for 7 days, 64 MiB of them at most. The agent "
         "sends\n"
         "those of 'retry' again within a minute of its running; once only: refused again, they\n"
-        "are listed again.\n",
+        "are listed again. Those of cause 'broken', under which connections broke, it sends again\n"
+        "by itself, after a minute and then after twice as long each time.\n",
 };
 
 static const struct sheet_column columns[] = {
@@ -63,6 +64,7 @@ static const struct sheet_column columns[] = {
     {"rows", "ROWS", SHEET_COUNT},      {"events", "EVENTS", SHEET_COUNT},
     {"bytes", "BYTES", SHEET_BYTES},    {"stream", NULL, SHEET_TEXT},
     {"seq", "SEQ", SHEET_ID},           {"retry", "RETRY", SHEET_FLAG},
+    {"tries", "TRIES", SHEET_COUNT},    {"cause", "CAUSE", SHEET_TEXT},
     {"reason", "REASON", SHEET_TEXT},
 };
 
@@ -109,7 +111,7 @@ static enum err list_one(struct job *j, uint64_t number, struct errmsg *why)
         return ERR_OK; /* it went meanwhile */
     }
     if (e) {
-        cells[10] = sheet_string(str_make("its file cannot be read"));
+        cells[12] = sheet_string(str_make("its file cannot be read"));
         return sheet_row(j->sheet, cells) ? errmsg_set(why, ERR_IO, "cannot write") : ERR_OK;
     }
     (void)snprintf(stream, sizeof stream, "%016" PRIx64, q.stream);
@@ -119,7 +121,9 @@ static enum err list_one(struct job *j, uint64_t number, struct errmsg *why)
     cells[7] = sheet_string(str_make(stream));
     cells[8] = sheet_number(true, (int64_t)q.seq);
     cells[9] = sheet_number(q.again, q.again);
-    cells[10] = sheet_string(str_make(q.why));
+    cells[10] = sheet_number(true, (int64_t)q.tries);
+    cells[11] = sheet_string(str_make(q.cause == QUARANTINE_BROKEN ? "broken" : "refused"));
+    cells[12] = sheet_string(str_make(q.why));
     e = sheet_row(j->sheet, cells);
     mem_free(bytes);
     return e ? errmsg_set(why, e, "cannot write the list") : ERR_OK;

@@ -12,7 +12,9 @@ struct kept {
     uint64_t number, stream, seq;
     int64_t when_ns;
     uint64_t bytes;
-    bool again, in_hand, seen;
+    enum quarantine_cause cause;
+    unsigned tries;
+    bool again, due, in_hand, seen; /* again: somebody wants it; due: it is time by itself */
 };
 
 struct quarantine {
@@ -24,6 +26,18 @@ struct quarantine {
     struct buf scratch;
     struct quarantine_stats stats;
 };
+
+/* Whether it is given out again by itself, some time. */
+static bool may_try(const struct kept *k)
+{
+    return k->cause == QUARANTINE_BROKEN && k->tries < QUARANTINE_TRIES;
+}
+
+/* A clock that was set back must not keep it for long. */
+static bool is_due(const struct kept *k, int64_t now_ns)
+{
+    return now_ns < k->when_ns || now_ns - k->when_ns >= 60 * CLK_S << k->tries;
+}
 
 /* -- the directory -- */
 
@@ -82,6 +96,8 @@ static enum err look_into(struct quarantine *q, struct kept *k, const char *suff
         k->stream = b.stream;
         k->seq = b.seq;
         k->when_ns = b.when_ns;
+        k->cause = b.cause;
+        k->tries = b.tries;
     }
     return e;
 }
@@ -231,6 +247,10 @@ void quarantine_stats(const struct quarantine *q, struct quarantine_stats *out)
 {
     *out = q->stats;
     out->held = q->n;
+    out->held_broken = 0;
+    for (size_t i = 0; i < q->n; i++) {
+        out->held_broken += may_try(&q->files[i]);
+    }
 }
 
 /* -- keeping -- */
@@ -293,8 +313,12 @@ static enum err write_file(struct quarantine *q, uint64_t number)
 
 static enum err keep(struct quarantine *q, const struct quarantine_batch *b)
 {
-    struct kept k = {
-        .number = q->next_number, .stream = b->stream, .seq = b->seq, .when_ns = b->when_ns};
+    struct kept k = {.number = q->next_number,
+                     .stream = b->stream,
+                     .seq = b->seq,
+                     .when_ns = b->when_ns,
+                     .cause = b->cause,
+                     .tries = b->tries};
     enum err e;
 
     buf_reset(&q->scratch);
@@ -330,7 +354,8 @@ void quarantine_tidy(struct quarantine *q, int64_t now_ns)
     for (size_t i = 0; i < q->n;) {
         struct kept *k = &q->files[i];
 
-        if (k->in_hand || k->again || k->when_ns >= now_ns - q->conf.max_age_ns) {
+        k->due = may_try(k) && is_due(k, now_ns);
+        if (k->in_hand || k->again || k->due || k->when_ns >= now_ns - q->conf.max_age_ns) {
             i++;
             continue;
         }
@@ -348,7 +373,7 @@ enum err quarantine_next(struct quarantine *q, struct buf *content, struct quara
         uint8_t *bytes;
         enum err e;
 
-        if (!k->again || k->in_hand) {
+        if (!(k->again || k->due) || k->in_hand) {
             continue;
         }
         e = quarantine_file_read(out, &bytes, q->conf.spool_dir, k->number);
@@ -363,7 +388,8 @@ enum err quarantine_next(struct quarantine *q, struct buf *content, struct quara
             k->in_hand = true;
             return ERR_OK;
         }
-        k->again = false; /* cannot be read now; the next look at the directory finds it again */
+        k->again = k->due =
+            false; /* cannot be read now; the next look at the directory finds it again */
     }
     return ERR_END;
 }
@@ -378,19 +404,19 @@ void quarantine_done(struct quarantine *q, const struct quarantine_batch *b)
     }
 }
 
-void quarantine_keep(struct quarantine *q, const struct quarantine_batch *b, const char *why)
+void quarantine_keep(struct quarantine *q, const struct quarantine_batch *b)
 {
     struct quarantine_batch anew = *b;
+    struct kept *k = find(q, b->number);
     enum err e;
-    struct kept *k;
 
-    (void)snprintf(anew.why, sizeof anew.why, "%s", why);
+    anew.tries = k && k->tries < UINT8_MAX ? k->tries + 1 : UINT8_MAX;
     e = keep(q, &anew);
     k = find(q, b->number);
     if (k && !e) {
         remove_file(q, k);
     } else if (k) { /* under its old name, with its old reason; asked for, but not at once */
-        k->in_hand = k->again = false;
+        k->in_hand = k->again = k->due = false;
     }
 }
 

@@ -3,6 +3,9 @@
  * lists them, has one tried again by giving its file another suffix, or removes it
  * (quarantine_file.h); this side looks at the directory once a minute.
  *
+ * What was set aside only because exchanges broke under it is given out again by itself: after a
+ * minute, and each time twice as long after the last, QUARANTINE_TRIES times (six days).
+ *
  * Bounds:  max_bytes, max_age_ns and QUARANTINE_FILES; beyond them the oldest go, counted.
  * Crashes: a file is whole or not there. It is durable before the batch is done with in the spool,
  *          so a crash between leaves it in both: it is refused and set aside once more, under its
@@ -17,6 +20,7 @@
 
 #define QUARANTINE_BYTES (64u << 20)
 #define QUARANTINE_AGE   (7 * 24 * 3600 * CLK_S)
+#define QUARANTINE_TRIES 13u
 
 struct quarantine;
 
@@ -28,7 +32,8 @@ struct quarantine_conf {
 };
 
 struct quarantine_stats {
-    uint64_t held, held_bytes; /* files, now */
+    uint64_t held, held_bytes; /* files, now; */
+    uint64_t held_broken;      /* of them, those that are tried again by themselves */
     uint64_t unreadable;       /* files that are none of ours or damaged, left alone */
     struct spool_loss put;     /* set aside, or lost when it could not be kept */
     struct spool_loss again;   /* sent after all */
@@ -44,17 +49,17 @@ void quarantine_close(struct quarantine *q); /* NULL is allowed */
 /* Keeps the batch as well as that goes, and counts it. b->number and b->again do not matter. */
 void quarantine_put(struct quarantine *q, const struct quarantine_batch *b);
 
-/* Looks at the directory; what is too old goes. */
+/* Looks at the directory; what is too old goes, what is due again is given out. */
 void quarantine_tidy(struct quarantine *q, int64_t now_ns); /* UTC */
 
-/* The next batch that somebody wants to be sent again, its bytes in *content; then it is in hand.
+/* The next batch that is to be sent again, its bytes in *content; then it is in hand.
  * Errors: ERR_END */
 NODISCARD enum err quarantine_next(struct quarantine *q, struct buf *content,
                                    struct quarantine_batch *out);
 /* It arrived: the file goes, and it is counted. */
 void quarantine_done(struct quarantine *q, const struct quarantine_batch *b);
-/* It is refused again, for this reason. */
-void quarantine_keep(struct quarantine *q, const struct quarantine_batch *b, const char *why);
+/* It is set aside again: b->cause, b->why. */
+void quarantine_keep(struct quarantine *q, const struct quarantine_batch *b);
 void quarantine_back(struct quarantine *q, uint64_t number); /* neither: later */
 
 void quarantine_stats(const struct quarantine *q, struct quarantine_stats *out);

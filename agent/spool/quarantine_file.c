@@ -9,7 +9,8 @@
 #include "common/mem.h"
 #include "common/os.h"
 
-#define VERSION 1u
+/* Version 1 knew no causes: its zeros say QUARANTINE_REFUSED. */
+#define VERSION 2u
 
 static const uint8_t magic[8] = {'P', 'F', 'Q', 'T', 'N', 0x1a, '\r', '\n'};
 
@@ -22,7 +23,9 @@ void quarantine_file_format(struct buf *out, const struct quarantine_batch *b)
 
     buf_put(out, magic, sizeof magic);
     buf_put_u32le(out, VERSION);
-    buf_put_u32le(out, (uint32_t)why_n);
+    buf_put_u16le(out, (uint16_t)why_n);
+    buf_put_u8(out, (uint8_t)b->cause);
+    buf_put_u8(out, (uint8_t)b->tries);
     buf_put_u64le(out, b->stream);
     buf_put_u64le(out, b->seq);
     buf_put_u64le(out, (uint64_t)b->when_ns);
@@ -43,7 +46,9 @@ static enum err parse_header(struct quarantine_batch *out, size_t *why_n, uint64
     uint32_t version = cur_u32le(&c);
     uint64_t head;
 
-    *why_n = cur_u32le(&c);
+    *why_n = cur_u16le(&c);
+    out->cause = cur_u8(&c) == QUARANTINE_BROKEN ? QUARANTINE_BROKEN : QUARANTINE_REFUSED;
+    out->tries = cur_u8(&c);
     out->stream = cur_u64le(&c);
     out->seq = cur_u64le(&c);
     out->when_ns = (int64_t)cur_u64le(&c);
@@ -54,7 +59,7 @@ static enum err parse_header(struct quarantine_batch *out, size_t *why_n, uint64
         head != hash_bytes(p, QUARANTINE_HEAD - 8, 0)) {
         return ERR_CORRUPT;
     }
-    if (version != VERSION) {
+    if (version < 1 || version > VERSION) {
         return ERR_VERSION;
     }
     return *why_n <= QUARANTINE_WHY && out->n <= SPOOL_BATCH_MAX ? ERR_OK : ERR_CORRUPT;

@@ -19,11 +19,19 @@
 #define QUARANTINE_HEAD     64u  /* bytes that tell whose batch it is */
 #define QUARANTINE_FILE_MAX (QUARANTINE_HEAD + QUARANTINE_WHY + SPOOL_BATCH_MAX)
 
+/* Why it was set aside. On disk. */
+enum quarantine_cause {
+    QUARANTINE_REFUSED, /* the collector has answered that it will never take it */
+    QUARANTINE_BROKEN, /* exchanges broke under it while others got through: sent again by itself */
+};
+
 struct quarantine_batch {
     uint64_t number; /* of its file */
     uint64_t stream, seq;
     int64_t when_ns; /* UTC, when it was set aside */
     bool again;      /* it will be sent again */
+    enum quarantine_cause cause;
+    unsigned tries; /* how often it was set aside before */
     char why[QUARANTINE_WHY + 1];
     const void *p; /* the batch as it travels */
     size_t n;
@@ -33,7 +41,7 @@ struct quarantine_batch {
 void quarantine_file_format(struct buf *out, const struct quarantine_batch *b);
 /* All but number and again; out->p points into p. Errors: ERR_CORRUPT, ERR_VERSION */
 NODISCARD enum err quarantine_file_parse(struct quarantine_batch *out, const void *p, size_t n);
-/* Stream, seq, when_ns and n, of a file's first QUARANTINE_HEAD bytes. Errors: as above */
+/* All but number, again, why and p, of a file's first QUARANTINE_HEAD bytes. Errors: as above */
 NODISCARD enum err quarantine_file_head(struct quarantine_batch *out, const void *p, size_t n);
 
 /* Owned by the caller, mem_free; NULL: no memory. */

@@ -56,6 +56,7 @@ static enum err next_of_quarantine(struct spool *s, struct hand *h, struct spool
     if (!e) {
         *t = (struct spool_taken){b.stream, b.seq, b.p, b.n};
         h->from_quarantine = b.number;
+        h->doubted = b.cause == QUARANTINE_BROKEN;
     }
     return e;
 }
@@ -99,6 +100,8 @@ bool spool_hand_out(struct spool *s)
 static struct quarantine_batch batch_of(const struct hand *h)
 {
     struct quarantine_batch b = {.number = h->from_quarantine,
+                                 .cause = h->cause == OUTBOX_BROKEN ? QUARANTINE_BROKEN
+                                                                    : QUARANTINE_REFUSED,
                                  .stream = h->taken.stream,
                                  .seq = h->taken.seq,
                                  .when_ns = os_utc_ns(),
@@ -115,7 +118,7 @@ static void put_away(struct spool *s, struct hand *h, bool aside)
     struct quarantine_batch b = batch_of(h);
 
     if (h->from_quarantine && aside) {
-        quarantine_keep(s->quarantine, &b, b.why);
+        quarantine_keep(s->quarantine, &b);
     } else if (h->from_quarantine) {
         quarantine_done(s->quarantine, &b);
     } else if (aside) {
@@ -131,6 +134,7 @@ static void empty(struct hand *h)
     spool_waiting_free(h->from_memory);
     h->from_memory = NULL;
     h->from_quarantine = 0;
+    h->doubted = false;
     h->state = HAND_EMPTY;
 }
 
@@ -258,7 +262,8 @@ static enum err take(void *ctx, struct outbox_item *out)
     h = s->stopping ? NULL : hand_in(s, HAND_READY);
     if (h) {
         h->state = HAND_TAKEN;
-        *out = (struct outbox_item){h->taken.stream, h->taken.seq, h->taken.p, h->taken.n};
+        *out =
+            (struct outbox_item){h->taken.stream, h->taken.seq, h->taken.p, h->taken.n, h->doubted};
         os_cond_wake_all(s->work); /* for the next one */
         e = ERR_OK;
     } else if (s->drained) {
@@ -320,7 +325,8 @@ static void done(void *ctx, const struct outbox_item *item)
     os_mutex_unlock(s->lock);
 }
 
-static void aside(void *ctx, const struct outbox_item *item, const char *why)
+static void aside(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                  const char *why)
 {
     struct spool *s = ctx;
     struct hand *h;
@@ -330,6 +336,7 @@ static void aside(void *ctx, const struct outbox_item *item, const char *why)
     if (h) {
         h->state = HAND_ASIDE;
         s->stats.out++; /* whoever set it aside counts it */
+        h->cause = cause;
         (void)snprintf(h->why, sizeof h->why, "%s", why);
         os_cond_wake_all(s->work);
     }

@@ -35,6 +35,8 @@ struct hand {
     struct buf content;          /* unless it comes from memory: */
     struct waiting *from_memory; /* this one, */
     uint64_t from_quarantine;    /* or number of a file there; 0 = neither */
+    bool doubted;                /* of the quarantine, because exchanges broke under it */
+    enum outbox_cause cause;     /* of HAND_ASIDE */
     char why[QUARANTINE_WHY + 1];
 };
 

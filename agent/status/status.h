@@ -41,7 +41,7 @@ struct status {
     int64_t source_since_ns;
     unsigned level;
     int64_t level_since_ns;
-    char uplink[16]; /* "connecting", "connected", "unreachable", "refused" */
+    char uplink[16]; /* "connecting", "connected", "unreachable", "refused", "failing" */
     char why[STATUS_TEXT];
     int64_t uplink_since_ns;
     uint64_t processes;

@@ -173,7 +173,8 @@ static void what_is_refused_again_is_kept_with_the_new_reason(void **state)
     quarantine_close(q);
     q = open_with(1 << 20);
     assert_ok(quarantine_next(q, &content, &b));
-    quarantine_keep(q, &b, "second");
+    (void)snprintf(b.why, sizeof b.why, "second");
+    quarantine_keep(q, &b);
     assert_int_equal(list(numbers, 4), 1);
     assert_ok(quarantine_file_read(&b, &bytes, dir, numbers[0]));
     assert_string_equal(b.why, "second");
@@ -182,6 +183,81 @@ static void what_is_refused_again_is_kept_with_the_new_reason(void **state)
     assert_int_equal(stats_of(q).held, 1);
     assert_int_equal(stats_of(q).put.batches, 0); /* it was counted the first time */
     quarantine_close(q);
+}
+
+/* Bad luck repairs itself: after a minute, after two, ..., and it is given up after six days. */
+static void what_broke_exchanges_is_given_again_by_itself_ever_more_seldom(void **state)
+{
+    struct quarantine *q = open_with(1 << 20);
+    struct quarantine_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS}, none;
+    int64_t now_ns = NOW_NS, pause_ns = 60 * CLK_S;
+
+    (void)state;
+    rig_batch(&content, 7, 1);
+    b.cause = QUARANTINE_BROKEN;
+    b.p = content.p;
+    b.n = content.n;
+    quarantine_put(q, &b);
+    for (unsigned try = 0; try < QUARANTINE_TRIES; try++) {
+        assert_int_equal(stats_of(q).held_broken, 1);
+        quarantine_tidy(q, now_ns + pause_ns - 1);
+        assert_err(quarantine_next(q, &content, &none), ERR_END);
+        quarantine_close(q); /* the file remembers */
+        q = open_with(1 << 20);
+        now_ns += pause_ns;
+        quarantine_tidy(q, now_ns);
+        assert_ok(quarantine_next(q, &content, &b));
+        assert_int_equal(b.cause, QUARANTINE_BROKEN);
+        assert_int_equal(b.tries, try);
+        b.when_ns = now_ns;
+        quarantine_keep(q, &b);
+        pause_ns *= 2;
+    }
+    assert_int_equal(stats_of(q).held, 1);
+    assert_int_equal(stats_of(q).held_broken, 0);
+    quarantine_tidy(q, now_ns + QUARANTINE_AGE);
+    assert_err(quarantine_next(q, &content, &none), ERR_END);
+    assert_int_equal(stats_of(q).put.batches, 0); /* it was counted the first time */
+    quarantine_close(q);
+}
+
+static void a_clock_that_was_set_back_does_not_keep_a_batch(void **state)
+{
+    struct quarantine *q = open_with(1 << 20);
+    struct quarantine_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS};
+
+    (void)state;
+    rig_batch(&content, 7, 1);
+    b.cause = QUARANTINE_BROKEN;
+    b.p = content.p;
+    b.n = content.n;
+    quarantine_put(q, &b);
+    quarantine_tidy(q, NOW_NS - 3600 * CLK_S);
+    assert_ok(quarantine_next(q, &content, &b));
+    quarantine_close(q);
+}
+
+/* As version 1 wrote it: the reason's length has four bytes, there is no cause. */
+static void a_file_of_version_1_is_read(void **state)
+{
+    static const char file[] = "\x50\x46\x51\x54\x4e\x1a\x0d\x0a\x01\x00\x00\x00\x03\x00\x00\x00"
+                               "\x01\x00\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00"
+                               "\x03\x00\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00"
+                               "\xc6\x02\xe9\x7f\x34\x1d\xe8\x67\xb6\xc7\x35\x44\x61\x61\x38\xc4"
+                               "why"
+                               "content";
+    struct quarantine_batch b;
+    uint8_t *bytes = mem_dup(file, sizeof file - 1);
+
+    (void)state;
+    assert_non_null(bytes);
+    assert_ok(quarantine_file_parse(&b, bytes, sizeof file - 1));
+    assert_int_equal(b.cause, QUARANTINE_REFUSED);
+    assert_int_equal(b.tries, 0);
+    assert_int_equal(b.seq, 2);
+    assert_string_equal(b.why, "why");
+    assert_memory_equal(b.p, "content", 7);
+    mem_free(bytes);
 }
 
 static void what_is_refused_on_a_full_disk_is_not_sent_in_a_circle(void **state)
@@ -200,7 +276,8 @@ static void what_is_refused_on_a_full_disk_is_not_sent_in_a_circle(void **state)
     quarantine_tidy(q, NOW_NS);
     assert_ok(quarantine_next(q, &content, &b));
     fio_fault_fail(fault, FIO_WRITE, 0, ERR_NOSPACE, true);
-    quarantine_keep(q, &b, "second");
+    (void)snprintf(b.why, sizeof b.why, "second");
+    quarantine_keep(q, &b);
     assert_err(quarantine_next(q, &content, &b), ERR_END);
     fio_fault_fail(fault, 0, -1, ERR_OK, false);
     quarantine_tidy(q, NOW_NS); /* a minute later */
@@ -327,6 +404,9 @@ int main(void)
         T(every_shorter_file_and_every_flipped_bit_is_refused),
         T(what_is_asked_for_again_is_given_once_and_goes_when_it_arrived),
         T(what_is_refused_again_is_kept_with_the_new_reason),
+        T(what_broke_exchanges_is_given_again_by_itself_ever_more_seldom),
+        T(a_clock_that_was_set_back_does_not_keep_a_batch),
+        T(a_file_of_version_1_is_read),
         T(what_is_refused_on_a_full_disk_is_not_sent_in_a_circle),
         T(the_same_batch_takes_its_own_place),
         T(the_oldest_go_for_room_and_for_age),

@@ -221,7 +221,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     put(s);
     item = take(s);
     stream = item.stream;
-    o.aside(o.ctx, &item, "of no use");
+    o.aside(o.ctx, &item, OUTBOX_REFUSED, "of no use");
     item = take(s);
     assert_int_equal(item.seq, 2);
     done(s, &item);
@@ -238,7 +238,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     item = take(s);
     assert_int_equal(item.stream, stream);
     assert_int_equal(item.seq, 1);
-    o.aside(o.ctx, &item, "again"); /* refused once more */
+    o.aside(o.ctx, &item, OUTBOX_REFUSED, "again"); /* refused once more */
     while (stats_of(s).again == 0) {
         os_sleep_ns(CLK_MS);
     }
@@ -285,7 +285,7 @@ static void the_account_is_that_of_one_run(void **state)
         for (unsigned k = 0; k < 2 + i % 3; k++) {
             item = take(s);
             if ((i + k) % 5 == 4) {
-                o.aside(o.ctx, &item, "of no use");
+                o.aside(o.ctx, &item, OUTBOX_REFUSED, "of no use");
             } else {
                 done(s, &item);
             }

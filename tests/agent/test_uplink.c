@@ -533,30 +533,166 @@ static void stopping_does_not_wait_for_a_call_beyond_its_moment(void **state)
     ingest_destroy(c);
 }
 
-/* A collector that says it takes more than it does: the connection breaks under the large batch,
- * each time anew. */
-static void a_batch_that_breaks_connections_is_set_aside(void **state)
+/* A collector that says it takes more than it does: the connection breaks under each large batch,
+ * as it does under every batch where a relay or the collector's store is broken. */
+static struct ingest *fragile_create(void)
 {
     struct ingest *c = ingest_create(server_tls);
-    static char large[9000];
-    struct uplink_status s;
-    struct link *l;
 
-    (void)state;
     ingest_stop(c);
     c->receive_max = 4096;
     ingest_listen(c, "127.0.0.1:0");
-    l = link_new(c);
+    return c;
+}
+
+static void repair(struct ingest *c, struct link *l)
+{
+    ingest_stop(c);
+    c->receive_max = 0;
+    ingest_listen(c, l->addresses[0]);
+}
+
+static void put_large(struct link *l, uint64_t seq)
+{
+    static char large[9000];
+
     memset(large, 'x', sizeof large);
-    put(l, 1, "a");
-    assert_ok(queue_put(l->queue, 2, large, sizeof large, true));
-    put(l, 3, "c");
+    assert_ok(queue_put(l->queue, seq, large, sizeof large, true));
+}
+
+static unsigned count_hellos(struct ingest *c)
+{
+    unsigned n;
+
+    os_mutex_lock(c->lock);
+    n = c->hellos;
+    os_mutex_unlock(c->lock);
+    return n;
+}
+
+/* Until the collector has been greeted so often; gives the state of then. */
+static struct uplink_status wait_for_hellos(struct link *l, struct ingest *c, unsigned n)
+{
+    int64_t end_ns = os_mono_ns() + LONG_NS;
+    struct uplink_status s;
+
+    while (count_hellos(c) < n) {
+        uplink_status(l->uplink, &s);
+        assert_true(s.quarantined == 0 && os_mono_ns() < end_ns);
+        os_sleep_ns(2 * CLK_MS);
+    }
+    uplink_status(l->uplink, &s);
+    return s;
+}
+
+/* Nothing else to send, an answered Hello, an answered Heartbeat: none of it says that a batch is
+ * to blame. */
+static void a_collector_that_breaks_under_every_batch_gets_them_all_once_it_is_mended(void **state)
+{
+    (void)state;
+    for (unsigned n = 1; n <= 12; n += 11) { /* fewer and more than there are hands */
+        struct ingest *c = fragile_create();
+        struct link *l = link_new(c);
+        struct uplink_status s;
+
+        l->conf.heartbeat_ns = 20 * CLK_MS;
+        l->conf.pause_max_ns = 50 * CLK_MS;
+        l->conf.doubt_ns = CLK_MS;
+        for (unsigned i = 1; i <= n; i++) {
+            put_large(l, i);
+        }
+        start(l);
+        s = wait_for_hellos(l, c, 14);
+        assert_int_equal(s.state, UPLINK_FAILING);
+        assert_non_null(strstr(s.why, "before a batch was acknowledged"));
+        assert_int_equal(s.quarantined, 0);
+        repair(c, l);
+        s = drain(l);
+        assert_int_equal(s.acknowledged, n);
+        assert_int_equal(s.quarantined, 0);
+        assert_int_equal(s.state, UPLINK_CONNECTED);
+        link_free(l);
+        ingest_destroy(c);
+    }
+}
+
+/* Each pause is at least as long as its bound before the last doubling; TLS and Hello succeed each
+ * time. */
+static void pauses_grow_while_no_batch_gets_through(void **state)
+{
+    struct ingest *c = fragile_create();
+    struct link *l = link_new(c);
+    int64_t at_ns[5], least_ns = 100 * CLK_MS;
+
+    (void)state;
+    put_large(l, 1);
     start(l);
+    for (unsigned i = 0; i < COUNT_OF(at_ns); i++) {
+        (void)wait_for_hellos(l, c, i + 1);
+        at_ns[i] = os_mono_ns();
+    }
+    for (unsigned i = 1; i < COUNT_OF(at_ns); i++, least_ns *= 2) {
+        assert_true(at_ns[i] - at_ns[i - 1] >= least_ns - 50 * CLK_MS);
+    }
+    link_free(l);
+    ingest_destroy(c);
+}
+
+/* A small batch gets through right before each failure of the large one: that is its fault. */
+static void a_batch_that_breaks_connections_while_others_get_through_is_set_aside(void **state)
+{
+    struct ingest *c = fragile_create();
+    struct link *l = link_new(c);
+    struct uplink_status s;
+    uint64_t seq = 0, resent = 0;
+
+    (void)state;
+    l->conf.pause_max_ns = 50 * CLK_MS;
+    l->conf.doubt_ns = CLK_MS;
+    put(l, ++seq, "a");
+    put_large(l, ++seq);
+    start(l);
+    for (uplink_status(l->uplink, &s); s.quarantined == 0; uplink_status(l->uplink, &s)) {
+        if (s.acknowledged == seq - 1 && s.resent > resent) { /* the large one has failed again */
+            assert_true(seq < 60);
+            resent = s.resent;
+            put(l, ++seq, "b");
+        }
+        os_sleep_ns(2 * CLK_MS);
+    }
     s = drain(l);
-    assert_int_equal(s.acknowledged, 2);
+    assert_int_equal(s.acknowledged, seq - 1);
     assert_int_equal(s.quarantined, 1);
-    assert_in_range(s.resent, 5, 20);
-    check_got(c, "ac");
+    assert_in_range(s.resent, 8, 60);
+    assert_non_null(strstr(s.why, "connection broke under this batch"));
+    link_free(l);
+    ingest_destroy(c);
+}
+
+/* The same, but it has not gone on for long enough. */
+static void what_may_be_bad_luck_is_given_time(void **state)
+{
+    struct ingest *c = fragile_create();
+    struct link *l = link_new(c);
+    struct uplink_status s;
+    uint64_t seq = 0, resent = 0;
+
+    (void)state;
+    l->conf.pause_max_ns = 20 * CLK_MS;
+    l->conf.doubt_ns = LONG_NS;
+    put_large(l, ++seq);
+    start(l);
+    do {
+        uplink_status(l->uplink, &s);
+        if (s.acknowledged == seq - 1 && s.resent > resent) {
+            resent = s.resent;
+            put(l, ++seq, "b");
+        }
+        os_sleep_ns(2 * CLK_MS);
+    } while (s.resent < 12);
+    assert_int_equal(s.quarantined, 0);
+    repair(c, l);
+    assert_int_equal(drain(l).acknowledged, seq);
     link_free(l);
     ingest_destroy(c);
 }
@@ -775,7 +911,10 @@ int main(void)
         cmocka_unit_test(a_collector_that_is_restarted_often_costs_no_batch),
         cmocka_unit_test(whatever_a_collector_does_each_batch_ends_taken_or_set_aside),
         cmocka_unit_test(two_answers_that_do_not_come_end_the_connection),
-        cmocka_unit_test(a_batch_that_breaks_connections_is_set_aside),
+        cmocka_unit_test(a_collector_that_breaks_under_every_batch_gets_them_all_once_it_is_mended),
+        cmocka_unit_test(pauses_grow_while_no_batch_gets_through),
+        cmocka_unit_test(a_batch_that_breaks_connections_while_others_get_through_is_set_aside),
+        cmocka_unit_test(what_may_be_bad_luck_is_given_time),
         cmocka_unit_test(the_next_address_is_tried),
         cmocka_unit_test(a_restarted_collector_gets_the_rest),
         cmocka_unit_test(a_stranger_is_told_so_with_a_remedy),

@@ -70,14 +70,15 @@ static const char *address_of(char text[32], unsigned port)
     return text;
 }
 
-static struct net_client *dial(unsigned port, struct net_tls *tls)
+static struct net_client *dial_as(unsigned port, struct net_tls *tls, bool wary)
 {
     char address[32];
     struct net_client_conf conf = {.address = address_of(address, port),
                                    .tls = tls,
                                    .receive_max = 4096,
                                    .reconnect_min_ns = 20 * CLK_MS,
-                                   .reconnect_max_ns = 100 * CLK_MS};
+                                   .reconnect_max_ns = 100 * CLK_MS,
+                                   .wary = wary};
     struct net_client *c = NULL;
     struct errmsg why = {""};
 
@@ -85,6 +86,11 @@ static struct net_client *dial(unsigned port, struct net_tls *tls)
         fail_msg("%s", why.text);
     }
     return c;
+}
+
+static struct net_client *dial(unsigned port, struct net_tls *tls)
+{
+    return dial_as(port, tls, false);
 }
 
 /* -- requests -- */
@@ -292,6 +298,25 @@ static void a_server_may_stop_while_clients_come_in(void **state)
         }
         assert_int_equal(atomic_load(&joined), atomic_load(&left));
     }
+}
+
+/* Of 40 pauses between 0 and 100 ms the sum is never below a second: a connection alone does not
+ * make them short again, as it would between 0 and 20 ms. */
+static void pauses_of_a_wary_client_grow_over_connections_of_no_use(void **state)
+{
+    struct net_server *s = start(echo, NULL);
+    struct net_client *c = dial_as(net_server_port(s), agent, true);
+    int64_t begun_ns = os_mono_ns(), end_ns = begun_ns + LONG_NS;
+    int first = atomic_load(&joined);
+
+    (void)state;
+    while (atomic_load(&joined) - first <= 40 && os_mono_ns() < end_ns) {
+        (void)net_server_disconnect(s, "agent");
+        os_sleep_ns(CLK_MS);
+    }
+    assert_true(os_mono_ns() - begun_ns > CLK_S);
+    net_client_close(c);
+    net_server_stop(s);
 }
 
 static void two_servers_cannot_share_a_port(void **state)
@@ -599,6 +624,7 @@ int main(void)
         cmocka_unit_test(a_lost_connection_ends_the_call_at_once),
         cmocka_unit_test(a_client_finds_a_server_that_comes_later),
         cmocka_unit_test(a_server_may_stop_while_clients_come_in),
+        cmocka_unit_test(pauses_of_a_wary_client_grow_over_connections_of_no_use),
         cmocka_unit_test(two_servers_cannot_share_a_port),
         cmocka_unit_test(bad_addresses_are_refused_with_a_hint),
         cmocka_unit_test(a_closed_port_is_told_as_such),

@@ -125,11 +125,12 @@ static void watched_done(void *ctx, const struct outbox_item *item)
     a->inner.done(a->inner.ctx, item);
 }
 
-static void watched_aside(void *ctx, const struct outbox_item *item, const char *why)
+static void watched_aside(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                          const char *why)
 {
     struct fleet_agent *a = ctx;
 
-    a->inner.aside(a->inner.ctx, item, why);
+    a->inner.aside(a->inner.ctx, item, cause, why);
 }
 
 static void watched_wait(void *ctx, int64_t until_ns)
