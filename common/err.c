@@ -2,6 +2,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "common/utf8.h"
 
 static const struct {
     const char *name;
@@ -39,12 +42,14 @@ int err_transient(enum err e)
 
 enum err errmsg_set(struct errmsg *why, enum err e, const char *fmt, ...)
 {
+    char text[sizeof why->text];
     va_list ap;
 
     if (why) {
         va_start(ap, fmt);
-        vsnprintf(why->text, sizeof why->text, fmt, ap);
+        (void)vsnprintf(text, sizeof text, fmt, ap);
         va_end(ap);
+        (void)utf8_clean(why->text, sizeof why->text, text, strlen(text));
     }
     return e;
 }

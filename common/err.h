@@ -66,7 +66,7 @@ struct errmsg {
 };
 
 /* Sets the sentence (printf rules, cut at the size) and returns `e`, so that failing is one line.
- */
+ * Names that stand in it steer no terminal (utf8_clean). */
 enum err errmsg_set(struct errmsg *why, enum err e, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 #endif

@@ -9,20 +9,14 @@ void human_ns(struct buf *out, int64_t ns);       /* "512us", "5.106s", "3m20s",
 void human_bytes(struct buf *out, int64_t bytes); /* "512B", "64.0MiB" */
 void human_permille(struct buf *out, int64_t permille); /* "12.3%" */
 
-/* Text that cannot steer a terminal: control characters, changes of writing direction, and bytes
- * that are no UTF-8 are escaped. What comes out is UTF-8. */
+/* Text that cannot steer a terminal nor hide in it: what is not utf8_harmless is escaped. What
+ * comes out is UTF-8. */
 void human_text(struct buf *out, struct str text);
-
-/* Bytes at the start that are whole characters of UTF-8. */
-size_t human_utf8(const char *text, size_t n);
 
 /* Columns that the text takes on a terminal (common/width.h). */
 size_t human_width(const char *text, size_t n);
 
 /* Bytes of the longest prefix that takes at most `width` columns. */
 size_t human_prefix(const char *text, size_t n, size_t width);
-
-/* The first character of n > 0 bytes and its length; a byte that is no UTF-8 stands for itself. */
-uint32_t human_decode(const char *text, size_t n, size_t *len);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "common/clk.h"
 #include "common/os.h"
+#include "common/utf8.h"
 
 #define LINE_MAX_BYTES 1024
 #define ROTATE_BYTES   (16L << 20)
@@ -155,40 +156,36 @@ static bool admit(const char *module, const char *event, int64_t now_ns, unsigne
 /* Bytes of the UTF-8 character that begins here; 0 = none does. */
 static size_t utf8_length(const char *s)
 {
-    const unsigned char *p = (const unsigned char *)s;
-    size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    size_t len;
 
-    if (p[0] > 0xf4 || (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f)) {
-        return 0;
-    }
-    for (size_t i = 1; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80) { /* the NUL at the end, too */
-            return 0;
-        }
-    }
-    return n;
+    return *s && utf8_decode(s, strnlen(s, 4), &len) >= 0x80 && len == 1 ? 0 : *s ? len : 1;
 }
 
-/* Appends text as a JSON string's content: whole characters only. */
+/* Appends text as a JSON string's content that steers no terminal: whole characters only. */
 static size_t json_escape(char *out, size_t size, const char *s)
 {
-    size_t n = 0, len;
+    size_t n = 0, run = 0; /* bytes from s on that may stand as they are */
 
-    for (; *s && n + 7 < size; s += len) {
-        unsigned char c = (unsigned char)*s;
+    for (size_t left = strlen(s), len, put; left > 0; s += len, left -= len) {
+        char one[UTF8_ESCAPE] = {'\\', *s};
 
-        len = utf8_length(s);
-        if (c == '"' || c == '\\') {
-            out[n++] = '\\';
-            out[n++] = (char)c;
-        } else if (c < 0x20 || c == 0x7f || len == 0) {
-            n += (size_t)snprintf(out + n, size - n, "\\u%04x", len == 0 ? 0xfffdu : c);
+        run = run > 0 ? run : utf8_harmless(s, left);
+        if (*s == '"' || *s == '\\') {
             len = 1;
+            put = 2;
+        } else if (run > 0) {
+            put = len = utf8_length(s);
+            memcpy(one, s, len);
         } else {
-            memcpy(out + n, s, len);
-            n += len;
+            len = utf8_escape_json(one, s, left);
+            put = strlen(one);
         }
+        if (n + put >= size) {
+            break;
+        }
+        memcpy(out + n, one, put);
+        n += put;
+        run -= run > 0 ? len : 0;
     }
     out[n] = '\0';
     return n;
@@ -203,7 +200,7 @@ static size_t unit_length(const char *s, bool quoted)
     return n == 0 ? 1 : n;
 }
 
-/* Ends a text that was cut off behind a whole character, and its quotes. */
+/* Ends a text that was cut off, at its end or before, behind a whole character, and its quotes. */
 static void end_cut(char *text, size_t size)
 {
     bool quoted = false;
@@ -211,7 +208,7 @@ static void end_cut(char *text, size_t size)
 
     for (;; n = next) {
         next = n + unit_length(text + n, quoted);
-        if (next > size - 2) { /* room for a quote and the NUL */
+        if (next > size - 2 || !text[n]) { /* room for a quote and the NUL */
             break;
         }
         quoted ^= text[n] == '"';
@@ -349,9 +346,21 @@ static void write_line(enum log_level level, const char *module, const char *eve
     }
 }
 
+/* A value that was not written by log_str steers no terminal either. */
+static void clean(char text[LINE_MAX_BYTES], const char *raw)
+{
+    size_t n = strlen(raw), whole = utf8_harmless(raw, n);
+
+    if (whole == n) {
+        memcpy(text, raw, n + 1);
+    } else if (utf8_clean_json(text, LINE_MAX_BYTES, raw, n) + UTF8_ESCAPE >= LINE_MAX_BYTES) {
+        end_cut(text, LINE_MAX_BYTES);
+    }
+}
+
 void log_line(enum log_level level, const char *module, const char *event, const char *fmt, ...)
 {
-    char text[LINE_MAX_BYTES];
+    char raw[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
     unsigned muted;
     bool admitted;
     va_list ap;
@@ -361,11 +370,12 @@ void log_line(enum log_level level, const char *module, const char *event, const
         return;
     }
     va_start(ap, fmt);
-    n = vsnprintf(text, sizeof text, fmt, ap);
+    n = vsnprintf(raw, sizeof raw, fmt, ap);
     va_end(ap);
-    if (n >= (int)sizeof text) {
-        end_cut(text, sizeof text);
+    if (n >= (int)sizeof raw) {
+        end_cut(raw, sizeof raw);
     }
+    clean(text, raw);
     lock();
     admitted = admit(module, event, os_mono_ns(), &muted);
     if (admitted) {

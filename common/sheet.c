@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/paint.h"
+#include "common/utf8.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)
 #define NOTES_MAX  64
@@ -21,7 +22,7 @@
 struct sheet {
     FILE *to;
     enum sheet_format format;
-    bool live, colours;
+    bool live, colours, terminal;
     const struct sheet_column *columns;
     size_t n;
     size_t n_rows; /* printed or waiting */
@@ -59,6 +60,7 @@ enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, boo
     s->format = format == SHEET_AS_JSON && live ? SHEET_AS_JSONL : format;
     s->live = live;
     s->colours = to == stdout && paint_wanted();
+    s->terminal = to == stdout && os_is_terminal(1);
     s->columns = columns;
     s->n = n < SHEET_COLUMNS ? n : SHEET_COLUMNS;
     arena_init(&s->memory, MEMORY_MAX);
@@ -124,19 +126,25 @@ static void csv_quoted(FILE *to, struct str t)
     }
 }
 
-/* Straight to the stream: a cell may be larger than any line for people. What is no UTF-8 becomes
- * U+FFFD. */
-static void csv_text(FILE *to, struct str t)
+/* Straight to the stream: a cell may be larger than any line for people. Programs get the text as
+ * it is, with U+FFFD for what is no UTF-8; on a terminal what would do harm is an escape. */
+static void csv_text(const struct sheet *s, struct str t)
 {
-    fputc('"', to);
-    while (t.n) {
-        size_t good = human_utf8(t.p, t.n), n = good < t.n ? good + 1 : good;
+    char escape[UTF8_ESCAPE];
 
-        csv_quoted(to, (struct str){t.p, good});
-        fputs(good < t.n ? "\xEF\xBF\xBD" : "", to);
+    fputc('"', s->to);
+    while (t.n) {
+        size_t n = s->terminal ? utf8_harmless(t.p, t.n) : utf8_whole(t.p, t.n);
+
+        csv_quoted(s->to, (struct str){t.p, n});
         t = (struct str){t.p + n, t.n - n};
+        if (t.n) {
+            n = utf8_escape(escape, t.p, t.n);
+            fputs(s->terminal ? escape : "\xEF\xBF\xBD", s->to);
+            t = (struct str){t.p + n, t.n - n};
+        }
     }
-    fputc('"', to);
+    fputc('"', s->to);
 }
 
 static void csv_header(struct sheet *s)
@@ -164,7 +172,7 @@ static void csv_row(struct sheet *s, const struct sheet_cell *cells)
         fputs(between, s->to);
         between = ",";
         if (cells[i].state == SHEET_STRING) {
-            csv_text(s->to, cells[i].text);
+            csv_text(s, cells[i].text);
         } else if (cells[i].state == SHEET_NUMBER && s->columns[i].unit == SHEET_FLAG) {
             fputs(cells[i].number ? "true" : "false", s->to);
         } else if (cells[i].state == SHEET_NUMBER) {
@@ -187,6 +195,24 @@ static json_t *json_text(struct sheet *s, struct str text)
         v = s->line.bad ? NULL : json_stringn((const char *)s->line.p, s->line.n);
     }
     return v;
+}
+
+/* A part of a document, whole characters: whoever reads it gets the same text, but no terminal is
+ * steered by it. */
+static int json_out(const char *p, size_t n, void *to)
+{
+    char escape[UTF8_ESCAPE];
+
+    for (size_t len; n > 0; p += len, n -= len) {
+        len = utf8_harmless(p, n);
+        if (len > 0) {
+            fwrite(p, 1, len, to);
+        } else {
+            len = utf8_escape_json(escape, p, n);
+            fputs(escape, to);
+        }
+    }
+    return 0;
 }
 
 /* Those that may exceed 2^53 are strings, whatever their size, so that programs see one type. */
@@ -234,7 +260,7 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
     }
     if (!failed) {
         fputs(lines ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
-        failed = json_dumpf(o, s->to, JSON_COMPACT | JSON_REAL_PRECISION(15));
+        failed = json_dump_callback(o, json_out, s->to, JSON_COMPACT | JSON_REAL_PRECISION(15));
         fputs(lines ? "\n" : "", s->to);
     }
     json_decref(o);
@@ -454,6 +480,11 @@ enum err sheet_row(struct sheet *s, const struct sheet_cell *cells)
         fflush(s->to);
     }
     return e;
+}
+
+void sheet_terminal(struct sheet *s)
+{
+    s->terminal = true;
 }
 
 void sheet_note(struct sheet *s, struct str text)

@@ -2,7 +2,9 @@
  * carry ns, bytes and counts under the columns' keys, and shares as a percent; only tables are made
  * readable. No number of JSON exceeds 2^53, which many programs cannot hold: times, spans, masks
  * and identities are strings of digits, and so is any other number that is larger. Absent is a
- * missing key, an empty CSV field, or "-". Bounds: a table is laid out SHEET_ROWS rows at a time.
+ * missing key, an empty CSV field, or "-". Text from outside steers no terminal: in tables, and in
+ * CSV that goes to one, what could is an escape; in JSON always, as JSON has it. CSV that goes
+ * elsewhere has every character as it is. Bounds: a table is laid out SHEET_ROWS rows at a time.
  * Threads: one. */
 #ifndef PROCFLEET_COMMON_SHEET_H
 #define PROCFLEET_COMMON_SHEET_H
@@ -58,6 +60,8 @@ struct sheet;
 NODISCARD enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, bool live,
                                const struct sheet_column *columns, size_t n);
 NODISCARD enum err sheet_row(struct sheet *s, const struct sheet_cell *cells); /* one per column */
+/* As on a terminal, which a sheet is on by itself when `to` is standard output and that is one. */
+void sheet_terminal(struct sheet *s);
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void sheet_note(struct sheet *s, struct str text);
 void sheet_end(struct sheet *s); /* prints what is left; NULL is allowed */

@@ -2,7 +2,6 @@
  * that follow the first. Code points without a character count as their neighbours. */
 #include "common/width.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 struct span {
@@ -115,6 +114,15 @@ static const struct span zero[] = {
     {0xE0001, 0xE01EF},
 };
 
+/* C0, DEL and C1; Unicode's Default_Ignorable_Code_Point; separators of lines and paragraphs;
+ * interlinear annotations. */
+static const struct span hidden[] = {
+    {0x0000, 0x001F}, {0x007F, 0x009F},   {0x00AD, 0x00AD},   {0x034F, 0x034F},   {0x061C, 0x061C},
+    {0x115F, 0x1160}, {0x17B4, 0x17B5},   {0x180B, 0x180F},   {0x200B, 0x200F},   {0x2028, 0x202E},
+    {0x2060, 0x206F}, {0x3164, 0x3164},   {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFA0, 0xFFA0},
+    {0xFFF0, 0xFFFB}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+};
+
 static bool in_table(const struct span *table, size_t n, uint32_t c)
 {
     size_t low = 0;
@@ -142,4 +150,9 @@ unsigned width_of(uint32_t c)
         return 0;
     }
     return in_table(wide, sizeof wide / sizeof *wide, c) ? 2 : 1;
+}
+
+bool width_is_hidden(uint32_t c)
+{
+    return !(c >= 0x20 && c < 0x7F) && in_table(hidden, sizeof hidden / sizeof *hidden, c);
 }

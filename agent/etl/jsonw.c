@@ -1,6 +1,7 @@
 #include "agent/etl/jsonw.h"
 
 #include "common/clk.h"
+#include "common/utf8.h"
 
 void jsonw_init(struct jsonw *j, FILE *to, unsigned pretty)
 {
@@ -38,67 +39,29 @@ static void put_cstr(struct jsonw *j, const char *s)
     put(j, s, strlen(s));
 }
 
-/* Bytes of the valid UTF-8 character at p, 0 when it is none. */
-static size_t char_size(const uint8_t *p, size_t n)
-{
-    size_t size = p[0] < 0x80 ? 1 : p[0] < 0xC2 ? 0 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-
-    if (size == 0 || size > n || p[0] > 0xF4) {
-        return 0;
-    }
-    for (size_t i = 1; i < size; i++) {
-        if ((p[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    if ((p[0] == 0xE0 && p[1] < 0xA0) || (p[0] == 0xED && p[1] > 0x9F) ||
-        (p[0] == 0xF0 && p[1] < 0x90) || (p[0] == 0xF4 && p[1] > 0x8F)) {
-        return 0;
-    }
-    return size;
-}
-
-static void put_escape(struct jsonw *j, uint8_t c)
-{
-    char text[8];
-
-    if (c == '"' || c == '\\') {
-        text[0] = '\\';
-        text[1] = (char)c;
-        put(j, text, 2);
-        return;
-    }
-    (void)snprintf(text, sizeof text, "\\u%04x", c);
-    put(j, text, 6);
-}
-
-/* Control characters are escaped, DEL and those of the C1 range too: the document may end up on a
- * terminal. */
+/* Harmless on a terminal, where the document may end up. */
 static void put_text(struct jsonw *j, struct str v)
 {
-    const uint8_t *p = (const uint8_t *)v.p;
-    size_t from = 0, at = 0;
+    char escape[UTF8_ESCAPE];
 
     put_char(j, '"');
-    while (at < v.n) {
-        size_t size = p[at] >= 0x20 && p[at] < 0x7F ? 1 : char_size(p + at, v.n - at);
-        bool c1 = size == 2 && p[at] == 0xC2 && p[at + 1] < 0xA0;
+    while (v.n > 0) {
+        size_t n = utf8_harmless(v.p, v.n), quote = 0;
 
-        if (size && !c1 && p[at] >= 0x20 && p[at] != '"' && p[at] != '\\' && p[at] != 0x7F) {
-            at += size;
-            continue;
+        while (quote < n && v.p[quote] != '"' && v.p[quote] != '\\') {
+            quote++;
         }
-        put(j, p + from, at - from);
-        if (size == 0) {
-            put_cstr(j, "\xEF\xBF\xBD");
-            size = 1;
-        } else {
-            put_escape(j, c1 ? p[at + 1] : p[at]);
+        put(j, v.p, quote);
+        if (quote < n) {
+            put_char(j, '\\');
+            put_char(j, v.p[quote]);
+            n = quote + 1;
+        } else if (n == 0) {
+            n = utf8_escape_json(escape, v.p, v.n);
+            put_cstr(j, escape);
         }
-        at += size;
-        from = at;
+        v = (struct str){v.p + n, v.n - n};
     }
-    put(j, p + from, at - from);
     put_char(j, '"');
 }
 

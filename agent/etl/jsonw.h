@@ -1,5 +1,6 @@
 /* Writes one JSON document to a stream, value by value, in constant memory. Text that is no UTF-8
- * is mended with U+FFFD, so that the document always parses. Threads: one owner. Caller's storage.
+ * is mended with U+FFFD, so that the document always parses; what is not utf8_harmless is escaped.
+ * Threads: one owner. Caller's storage.
  */
 #ifndef PROCFLEET_AGENT_ETL_JSONW_H
 #define PROCFLEET_AGENT_ETL_JSONW_H

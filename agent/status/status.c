@@ -6,10 +6,11 @@
 #include "common/human.h"
 #include "common/ledger.h"
 #include "common/plural.h"
+#include "common/utf8.h"
 
 static void copy(char *to, size_t size, struct str from)
 {
-    size_t n = from.n < size ? from.n : human_utf8(from.p, size - 1);
+    size_t n = from.n < size ? from.n : utf8_whole(from.p, size - 1);
 
     if (n > 0) {
         memcpy(to, from.p, n);

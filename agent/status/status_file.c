@@ -8,6 +8,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/utf8.h"
 
 #define FORMAT 1
 
@@ -240,7 +241,7 @@ static void get_text(const struct get *g, const char *key, char *to, size_t size
     size_t n = v ? json_string_length(v) : 0;
 
     *g->bad = *g->bad || (v && !json_is_string(v));
-    n = n < size ? n : human_utf8(json_string_value(v), size - 1);
+    n = n < size ? n : utf8_whole(json_string_value(v), size - 1);
     if (n > 0) {
         memcpy(to, json_string_value(v), n);
     }

@@ -9,17 +9,34 @@
 #include "common/log.h"
 #include "common/os.h"
 #include "common/paint.h"
+#include "common/utf8.h"
+
+static void tell(const struct cli *c, const char *fmt, va_list ap)
+{
+    char text[1024], clean[1024];
+
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    (void)utf8_clean(clean, sizeof clean, text, strlen(text));
+    fflush(stdout);
+    fprintf(stderr, "%s %s: %s\n", c->cmd->program, c->cmd->name, clean);
+}
+
+void cli_tell(const struct cli *c, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    tell(c, fmt, ap);
+    va_end(ap);
+}
 
 int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...)
 {
     va_list ap;
 
-    fflush(stdout);
-    fprintf(stderr, "%s %s: ", c->cmd->program, c->cmd->name);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    tell(c, fmt, ap);
     va_end(ap);
-    fputc('\n', stderr);
     return (int)code;
 }
 

@@ -82,7 +82,10 @@ int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(s
 /* The same for a body that asks no collector and needs no certificate. */
 int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c));
 
-/* Prints "procfleet top: sentence" and gives the code. */
+/* Prints "procfleet top: sentence" on standard error; what is named there steers no terminal. */
+void cli_tell(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
+
+/* The same, and gives the code. */
 int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Fills a query from --host, --since, --until, --pid, --name and --limit; texts stay borrowed from

@@ -6,6 +6,7 @@
 
 #include "common/human.h"
 #include "common/mem.h"
+#include "common/utf8.h"
 #include "common/width.h"
 
 #define CELL_TEXT 13 /* bytes: more accents on one character are left out */
@@ -145,7 +146,7 @@ static unsigned put_cells(struct screen *s, unsigned row, unsigned column, unsig
     unsigned taken = 0;
 
     for (size_t i = 0, len; i < text.n; i += len) {
-        uint32_t c = human_decode(text.p + i, text.n - i, &len);
+        uint32_t c = utf8_decode(text.p + i, text.n - i, &len);
         unsigned width = width_of(c);
         struct str one = {text.p + i, len};
 

@@ -84,10 +84,9 @@ static enum err take(struct durable *d, const struct wire_poll_reply *reply, str
 
     if (reply->dropped_now) {
         d->dropped += reply->dropped_now;
-        fprintf(stderr, "procfleet tail: up to %llu %s asked for\n",
-                (unsigned long long)reply->dropped_now,
-                plural(reply->dropped_now, "message was dropped before it was",
-                       "messages were dropped before they were"));
+        cli_tell(t->c, "up to %llu %s asked for", (unsigned long long)reply->dropped_now,
+                 plural(reply->dropped_now, "message was dropped before it was",
+                        "messages were dropped before they were"));
     }
     for (size_t i = 0; i < reply->n_updates && !e; i++) {
         e = tail_print(t, &reply->updates[i], INT64_MIN);
@@ -120,8 +119,7 @@ static bool passes(struct durable *d, enum err e, const struct rpc_result *resul
                      (result->code == RPC_RESOURCE_EXHAUSTED && result->retry_after_ms > 0)));
 
     if (passing && !d->lost) {
-        fprintf(stderr, "procfleet tail: %s; trying again\n",
-                why->text[0] ? why->text : err_text(e));
+        cli_tell(d->t->c, "%s; trying again", why->text[0] ? why->text : err_text(e));
         d->lost = true;
     }
     return passing;
@@ -145,7 +143,7 @@ static int follow(struct durable *d)
                             why.text[0] ? why.text : err_text(e));
         }
         if (d->lost) {
-            fprintf(stderr, "procfleet tail: connected again\n");
+            cli_tell(t->c, "connected again");
             d->lost = false;
         }
         e = take(d, reply, &why);

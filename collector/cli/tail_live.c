@@ -110,7 +110,7 @@ static enum err fetch_page(struct tail *t, struct tail_topic *topic, struct span
         e = wire_fetch_reply_decode(&got, reply.p, reply.n);
     }
     if (e) {
-        fprintf(stderr, "procfleet tail: %s\n", why.text[0] ? why.text : err_text(e));
+        cli_tell(t->c, "%s", why.text[0] ? why.text : err_text(e));
     } else {
         *more = result.more;
         e = take_messages(t, topic, got, s);
@@ -139,13 +139,14 @@ static enum err fill(struct tail *t, struct tail_topic *topic, struct span s)
     }
     t->missed += s.missing;
     if (s.came || s.missing) {
-        fprintf(stderr, "procfleet tail: %llu %s of %s %s missed and came again",
-                (unsigned long long)s.came, plural(s.came, "message", "messages"), topic->name,
-                plural(s.came, "was", "were"));
+        char rest[48] = "";
+
         if (s.missing) {
-            fprintf(stderr, "; %llu more did not", (unsigned long long)s.missing);
+            (void)snprintf(rest, sizeof rest, "; %llu more did not", (unsigned long long)s.missing);
         }
-        fputc('\n', stderr);
+        cli_tell(t->c, "%llu %s of %s %s missed and came again%s", (unsigned long long)s.came,
+                 plural(s.came, "message", "messages"), topic->name, plural(s.came, "was", "were"),
+                 rest);
     }
     return ERR_OK;
 }
@@ -179,10 +180,10 @@ static enum err follow(struct tail *t, const char *name, uint64_t epoch, uint64_
             e = fill(t, topic, (struct span){1, seq - 1, t->begun_ns, 0, 0});
         }
     } else if (topic->epoch != epoch) {
-        fprintf(stderr,
-                "procfleet tail: the collector's journal began anew: messages of %s may be "
-                "missing\n",
-                name);
+        cli_tell(t->c,
+                 "the collector's journal began anew: messages of %s may be "
+                 "missing",
+                 name);
         t->missed++;
         topic->epoch = epoch;
         topic->seq = 0;
@@ -224,12 +225,12 @@ static void tell_unheard(struct tail *t)
         e = wire_server_info_decode(&info, reply.p, reply.n);
     }
     if (e) {
-        fprintf(stderr, "procfleet tail: %s\n", why.text[0] ? why.text : err_text(e));
+        cli_tell(t->c, "%s", why.text[0] ? why.text : err_text(e));
     } else if (info.hosts > heard) {
-        fprintf(stderr,
-                "procfleet tail: %u of %u %s not heard yet; what one of them told meanwhile "
-                "is asked for when it is heard\n",
-                info.hosts - heard, info.hosts, plural(info.hosts, "host was", "hosts were"));
+        cli_tell(t->c,
+                 "%u of %u %s not heard yet; what one of them told meanwhile "
+                 "is asked for when it is heard",
+                 info.hosts - heard, info.hosts, plural(info.hosts, "host was", "hosts were"));
     }
     buf_fini(&reply);
 }
@@ -301,12 +302,12 @@ static enum err watch(struct tail *t, const struct net_sub *sub)
 
     if (away && !t->away) {
         t->was_away = true;
-        fprintf(stderr,
-                "procfleet tail: connection to %s lost; what passes until it is back is asked for "
-                "then\n",
-                t->c->settings.events);
+        cli_tell(t->c,
+                 "connection to %s lost; what passes until it is back is asked for "
+                 "then",
+                 t->c->settings.events);
     } else if (back) {
-        fprintf(stderr, "procfleet tail: connected again\n");
+        cli_tell(t->c, "connected again");
         t->no_link = false; /* once more */
     }
     t->away = away;

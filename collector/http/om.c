@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/human.h"
+#include "common/utf8.h"
 
 static bool ends_with(struct str s, const char *end)
 {
@@ -79,7 +80,7 @@ void om_label(struct buf *labels, const char *name, struct str value)
 {
     buf_printf(labels, "%s%s=\"", labels->n ? "," : "", name);
     for (size_t i = 0; i < value.n;) {
-        size_t n = human_utf8(value.p + i, value.n - i);
+        size_t n = utf8_whole(value.p + i, value.n - i);
 
         put_escaped(labels, value.p + i, n);
         i += n;

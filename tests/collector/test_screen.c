@@ -100,9 +100,18 @@ static void wide_characters_take_two_columns_and_are_never_halved(void **state)
     screen_put(s, 1, 0, 4, 0, str_make("\u65e5\u672c\u8a9e"));
     screen_put(s, 2, 0, 6, 0, str_make("\u65e5\u672c"));
     screen_put(s, 2, 1, 1, 0, str_make("x")); /* onto the right half of the first */
-    screen_put(s, 3, 0, 6, 0, str_make("e\u0301\u0301\u0301\u0301\u0301\u0301\u0301z"));
-    expect_text(s,
-                "\u65e5\u672c\n\u65e5\u2026\n x\u672c\ne\u0301\u0301\u0301\u0301\u0301\u0301z\n");
+    screen_put(s, 3, 0, 6, 0, str_make("e\u0301\u0301\u0301\u0301z"));
+    expect_text(s, "\u65e5\u672c\n\u65e5\u2026\n x\u672c\ne\u0301\u0301\u0301\u0301z\n");
+    screen_destroy(s);
+}
+
+static void a_pile_of_accents_is_told_and_not_drawn_over_its_neighbours(void **state)
+{
+    struct screen *s = make(1, 20, false);
+
+    (void)state;
+    screen_put(s, 0, 0, 20, 0, str_make("e\u0301\u0301\u0301\u0301\u0301\u0301z"));
+    expect_text(s, "e\u0301\u0301\u0301\u0301\\u0301\\u0301z\n");
     screen_destroy(s);
 }
 
@@ -204,6 +213,7 @@ int main(void)
         cmocka_unit_test(text_is_cut_where_its_columns_end),
         cmocka_unit_test(hostile_names_do_not_reach_the_terminal),
         cmocka_unit_test(wide_characters_take_two_columns_and_are_never_halved),
+        cmocka_unit_test(a_pile_of_accents_is_told_and_not_drawn_over_its_neighbours),
         cmocka_unit_test(a_terminal_without_utf8_gets_ascii),
         cmocka_unit_test(only_what_changed_is_written),
         cmocka_unit_test(styles_are_written_and_colours_only_where_wanted),

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/clk.h"
+#include "tests/support/hostile.h"
 #include "tests/support/t.h"
 
 static void spans_sizes_and_shares_are_readable(void **state)
@@ -59,6 +60,11 @@ static void text_from_outside_cannot_steer_the_terminal(void **state)
         {"\xED\xA0\x80", "\\xed\\xa0\\x80"},          /* half a pair */
         {"\xF4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"}, /* beyond the last character */
         {"\xE2\x82", "\\xe2\\x82"},                   /* cut */
+        {"pay\u200bpal", "pay\\u200bpal"},            /* nothing to see */
+        {"x\U000e0041", "x\\U000e0041"},              /* a tag */
+        {"z\u0301\u0302\u0303\u0304\u0305\u0306", "z\u0301\u0302\u0303\u0304\\u0305\\u0306"},
+        {"\u0301z", "\\u0301z"}, /* nothing below it */
+        {"e\u0301", "e\u0301"},
     };
 
     (void)state;
@@ -69,6 +75,37 @@ static void text_from_outside_cannot_steer_the_terminal(void **state)
         human_text(&b, str_make(table[i].in));
         assert_string_equal(buf_cstr(&b), table[i].out);
         buf_fini(&b);
+    }
+}
+
+static void hostile_texts_are_harmless_and_stay_so(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < HOSTILE_TEXTS; i++) {
+        struct errmsg why = {""};
+        struct buf b, again;
+        char clean[64];
+
+        buf_init(&b, 512);
+        human_text(&b, str_make(hostile_texts[i]));
+        assert_true(b.n > 0);
+        assert_false(hostile_shown(buf_cstr(&b), b.n, 0));
+        buf_init(&again, 512);
+        human_text(&again, str_make(buf_cstr(&b)));
+        assert_string_equal(buf_cstr(&again), buf_cstr(&b));
+        assert_err(errmsg_set(&why, ERR_USAGE, "host %s is not known", hostile_texts[i]),
+                   ERR_USAGE);
+        assert_non_null(strstr(why.text, " is not known"));
+        assert_false(hostile_shown(why.text, strlen(why.text), 0));
+        for (size_t size = 1; size < sizeof clean; size++) { /* cut behind something whole */
+            size_t n = utf8_clean(clean, size, hostile_texts[i], strlen(hostile_texts[i]));
+
+            assert_true(n < size && n == strlen(clean) && utf8_harmless(clean, n) == n);
+            assert_memory_equal(clean, buf_cstr(&b), n);
+            assert_true(n == b.n || n + UTF8_ESCAPE > size);
+        }
+        buf_fini(&b);
+        buf_fini(&again);
     }
 }
 
@@ -112,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spans_sizes_and_shares_are_readable),
         cmocka_unit_test(text_from_outside_cannot_steer_the_terminal),
+        cmocka_unit_test(hostile_texts_are_harmless_and_stay_so),
         cmocka_unit_test(widths_are_columns_and_prefixes_never_split_a_character),
         cmocka_unit_test(wide_and_combining_characters_have_their_width),
     };

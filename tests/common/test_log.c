@@ -5,6 +5,7 @@
 
 #include "common/mem.h"
 #include "common/os.h"
+#include "tests/support/hostile.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
@@ -149,6 +150,30 @@ static void a_line_that_is_cut_still_ends_well(void **state)
     }
 }
 
+/* Also where a caller forgot log_str. */
+static void no_value_steers_a_terminal(void **state)
+{
+    char value[512];
+
+    (void)state;
+    for (size_t i = 0; i < 4 * HOSTILE_TEXTS; i++) {
+        const char *text = hostile_texts[i / 4];
+        char event[32];
+        uint8_t *p;
+        size_t n;
+
+        err_ignore(os_remove(path));
+        assert_ok(log_open(LOG_INFO, i % 2 ? LOG_JSON : LOG_TEXT, path));
+        (void)snprintf(event, sizeof event, "hostile%zu", i);
+        log_line(LOG_INFO, "net", event, "v=%s n=1",
+                 i % 4 < 2 ? text : log_str(value, sizeof value, text));
+        log_close();
+        assert_ok(os_read_file(&p, &n, path, 1 << 20));
+        assert_false(hostile_shown((const char *)p, n, 1));
+        mem_free(p);
+    }
+}
+
 static void bytes_that_are_no_text_are_replaced(void **state)
 {
     char value[64];
@@ -175,6 +200,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(json_lines_are_escaped, with_file, without_file),
         cmocka_unit_test_setup_teardown(a_line_that_is_cut_still_ends_well, with_file,
                                         without_file),
+        cmocka_unit_test_setup_teardown(no_value_steers_a_terminal, with_file, without_file),
         cmocka_unit_test_setup_teardown(bytes_that_are_no_text_are_replaced, with_file,
                                         without_file),
     };

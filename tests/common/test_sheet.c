@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include <jansson.h>
+
 #include "common/mem.h"
+#include "tests/support/hostile.h"
 #include "tests/support/t.h"
 
 static const struct sheet_column columns[] = {
@@ -161,6 +164,78 @@ static void numbers_that_a_double_cannot_hold_are_strings_and_shares_are_percent
     }
 }
 
+/* What is printed of a row of the text, `format` as on a terminal or not. */
+static size_t print_text(char *out, size_t size, enum sheet_format format, bool terminal,
+                         const char *text)
+{
+    const struct sheet_cell cells[N] = {sheet_string(str_make(text)),
+                                        [N - 1] = sheet_string(str_make(text))};
+    FILE *f = tmpfile();
+    struct sheet *s;
+    size_t n;
+
+    assert_ok(sheet_begin(&s, f, format, false, columns, N));
+    if (terminal) {
+        sheet_terminal(s);
+    }
+    assert_ok(sheet_row(s, cells));
+    if (format == SHEET_AS_TABLE) {
+        sheet_note(s, str_make(text));
+    }
+    sheet_end(s);
+    rewind(f);
+    n = fread(out, 1, size - 1, f);
+    fclose(f);
+    out[n] = '\0';
+    return n;
+}
+
+static void no_text_steers_a_terminal(void **state)
+{
+    static const struct {
+        enum sheet_format format;
+        size_t lines;
+    } table[] = {{SHEET_AS_TABLE, 3}, {SHEET_AS_JSON, 3}, {SHEET_AS_JSONL, 1}, {SHEET_AS_CSV, 2}};
+    char out[4096];
+
+    (void)state;
+    for (size_t i = 0; i < HOSTILE_TEXTS * COUNT_OF(table); i++) {
+        const char *text = hostile_texts[i % HOSTILE_TEXTS];
+        size_t n, k = i / HOSTILE_TEXTS;
+
+        n = print_text(out, sizeof out, table[k].format, true, text);
+        assert_false(hostile_shown(out, n, table[k].lines));
+        if (table[k].format != SHEET_AS_CSV) { /* wherever they go */
+            n = print_text(out, sizeof out, table[k].format, false, text);
+            assert_false(hostile_shown(out, n, table[k].lines));
+        }
+    }
+}
+
+/* Escapes are for terminals: to a program a name is what it was. */
+static void programs_get_every_character(void **state)
+{
+    char out[4096], expected[1024];
+
+    (void)state;
+    for (size_t i = 0; i < HOSTILE_TEXTS; i++) {
+        const char *text = hostile_texts[i];
+        bool quotes = strchr(text, '"') != NULL;
+        json_t *row;
+
+        if (utf8_whole(text, strlen(text)) < strlen(text)) {
+            continue; /* no UTF-8, which is neither in JSON nor in CSV */
+        }
+        print_text(out, sizeof out, SHEET_AS_JSONL, true, text);
+        row = json_loads(out, 0, NULL);
+        assert_string_equal(json_string_value(json_object_get(row, "host")), text);
+        json_decref(row);
+        print_text(out, sizeof out, SHEET_AS_CSV, false, text);
+        snprintf(expected, sizeof expected, "\r\n\"%s\",,,,,,\"%s\"\r\n", text, text);
+        assert_true(quotes || strstr(out, expected) != NULL);
+    }
+}
+
 static void csv_quotes_text_and_leaves_the_absent_empty(void **state)
 {
     (void)state;
@@ -258,6 +333,8 @@ int main(void)
         cmocka_unit_test(json_is_an_array_that_omits_the_absent),
         cmocka_unit_test(json_and_csv_are_utf_8_whatever_the_text),
         cmocka_unit_test(numbers_that_a_double_cannot_hold_are_strings_and_shares_are_percents),
+        cmocka_unit_test(no_text_steers_a_terminal),
+        cmocka_unit_test(programs_get_every_character),
         cmocka_unit_test(csv_quotes_text_and_leaves_the_absent_empty),
         cmocka_unit_test(an_empty_sheet_is_still_a_document),
         cmocka_unit_test(cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables),

@@ -1,12 +1,16 @@
 """The operator's command line: what it says and how it exits when things are not as they should be."""
 
+import fcntl
 import json
 import os
+import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 from fleet import BIN, Fleet, check, ensure
@@ -91,6 +95,48 @@ def plain_json(fleet):
     ensure("and are a percent of a CPU", max(shares) <= 100 * (os.cpu_count() + 1), shares)
     numbers = [v for v in every([top, host, over, past]) if isinstance(v, (int, float))]
     ensure("no number exceeds 2^53", numbers and max(map(abs, numbers)) <= 2**53, max(numbers))
+
+
+def on_terminal(fleet, *args, columns=0, who="operator"):
+    """What a terminal gets to see of the command, and its exit code."""
+    tls = fleet.tls(who)
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_CA=tls["ca"], PROCFLEET_CERT=tls["cert"],
+                          PROCFLEET_KEY=tls["key"], TERM="xterm", NO_COLOR="1")
+        os.execv(os.path.join(BIN, "procfleet"), ["procfleet", *args])
+    if columns:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    text = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        text += part
+    os.close(terminal)
+    return re.sub("\r+\n", "\n", text.decode(errors="replace")), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def hostile_names(fleet):
+    """A process names itself so that a terminal would do what it says; programs get the name as it is."""
+    evil = "\x1b[2J\u202exe\u200b\x07"
+    child = subprocess.Popen([evil + "z\u0301\u0302\u0303\u0304\u0305\u0306", "300"], executable="/bin/sleep", stdin=subprocess.DEVNULL)
+    try:
+        asked = ["ps", "--pid", str(child.pid)]
+        fleet.wait_for("the process", lambda: fleet.ask(*asked, expect=None))
+    finally:
+        child.kill()
+        child.wait()
+    asked += ["--all", "--since", "5m"]
+    for form in ("table", "json", "csv"):
+        seen, code = on_terminal(fleet, *asked, "--format", form)
+        ensure("%s on a terminal: nothing steers it" % form, code in (0, 5) and str(child.pid) in seen and
+               not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e]|[\u0300-\u036f]{5}", seen), (code, seen))
+    text = fleet.cli(*asked, "--format", "csv", expect=None)[1]
+    ensure("CSV for a program is exact", evil in text, text)
 
 
 def refusals(fleet):
@@ -215,6 +261,7 @@ with Fleet() as fleet:
     usage(fleet)
     views(fleet)
     plain_json(fleet)
+    hostile_names(fleet)
     profiles(fleet)
     refusals(fleet)
     output(fleet)

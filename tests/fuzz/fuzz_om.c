@@ -5,6 +5,7 @@
 
 #include "collector/http/om.h"
 #include "common/human.h"
+#include "common/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -40,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     om_label(&labels, "program", (struct str){(const char *)p + cut, n - cut});
     om_sample(&out, "a", buf_cstr(&labels), 1);
     must(!labels.bad && !out.bad && strlen(buf_cstr(&out)) == out.n);
-    must(human_utf8((const char *)out.p, out.n) == out.n);
+    must(utf8_whole((const char *)out.p, out.n) == out.n);
     must(strncmp(buf_cstr(&out), "a{host=\"", 8) == 0);
     at = value_end(buf_cstr(&out) + 8);
     must(strncmp(at, ",program=\"", 10) == 0);

@@ -8,6 +8,7 @@
 #include "common/glob.h"
 #include "common/human.h"
 #include "common/net_addr.h"
+#include "common/utf8.h"
 #include "common/uuid.h"
 
 #define TEXT_MAX 256u
@@ -115,6 +116,23 @@ static void try_address(char *text, size_t n)
 
 /* -- texts for a terminal -- */
 
+/* In any room the beginning of what it is in enough; as JSON with other escapes in the same places.
+ */
+static void try_clean(const char *text, size_t n, struct buf *whole)
+{
+    const char *cstr = buf_cstr(whole);
+    char out[6 * TEXT_MAX];
+
+    for (size_t size = 1; size <= sizeof out; size += size < 32 ? 1 : size / 2) {
+        size_t made = utf8_clean(out, size, text, n);
+
+        must(made < size && out[made] == '\0' && made <= whole->n);
+        must(strncmp(out, cstr, made) == 0 && (made == whole->n || made + UTF8_ESCAPE > size));
+        made = utf8_clean_json(out, size, text, n);
+        must(made < size && out[made] == '\0' && utf8_harmless(out, made) == made);
+    }
+}
+
 static void try_terminal(char *text, size_t n)
 {
     struct buf b;
@@ -122,10 +140,12 @@ static void try_terminal(char *text, size_t n)
 
     buf_init(&b, 64u << 10);
     human_text(&b, (struct str){text, n});
-    must(!b.bad && human_utf8((const char *)b.p, b.n) == b.n);
+    must(!b.bad && utf8_whole((const char *)b.p, b.n) == b.n);
     for (size_t i = 0; i < b.n; i++) {
         must(b.p[i] >= 0x20 && b.p[i] != 0x7F);
     }
+    must(utf8_harmless((const char *)b.p, b.n) == b.n);
+    try_clean(text, n, &b);
     width = human_width((const char *)b.p, b.n);
     for (size_t columns = 0; columns <= width; columns += 7) {
         size_t cut = human_prefix((const char *)b.p, b.n, columns);

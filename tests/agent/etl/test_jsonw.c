@@ -2,6 +2,7 @@
 
 #include <jansson.h>
 
+#include "tests/support/hostile.h"
 #include "tests/support/t.h"
 
 static const char *text_of(struct str s)
@@ -31,11 +32,12 @@ static void text_always_parses_and_steers_no_terminal(void **state)
         {"\x7f\xc2\x9b", 3, "\"\\u007f\\u009b\""},
         {"a\0b", 3, "\"a\\u0000b\""},
         {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
-        {"\xff", 1, "\"\xef\xbf\xbd\""},
-        {"x\xe2\x82", 3, "\"x\xef\xbf\xbd\xef\xbf\xbd\""},
-        {"\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""}, /* a surrogate */
-        {"\xc0\x80", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\""},                 /* overlong */
-        {"\xf5\x80\x80\x80", 4, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+        {"\xff", 1, "\"\\ufffd\""},
+        {"x\xe2\x82", 3, "\"x\\ufffd\\ufffd\""},
+        {"\xed\xa0\x80", 3, "\"\\ufffd\\ufffd\\ufffd\""}, /* a surrogate */
+        {"\xc0\x80", 2, "\"\\ufffd\\ufffd\""},            /* overlong */
+        {"\xf5\x80\x80\x80", 4, "\"\\ufffd\\ufffd\\ufffd\\ufffd\""},
+        {"a\xe2\x80\xae\xf3\xa0\x81\x81", 8, "\"a\\u202e\\udb40\\udc41\""},
         {NULL, 0, "\"\""},
     };
 
@@ -47,6 +49,11 @@ static void text_always_parses_and_steers_no_terminal(void **state)
         j = json_loads(table[i].out, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
         assert_non_null(j);
         json_decref(j);
+    }
+    for (size_t i = 0; i < HOSTILE_TEXTS; i++) {
+        const char *text = text_of(str_make(hostile_texts[i]));
+
+        assert_false(hostile_shown(text, strlen(text), 0));
     }
 }
 
