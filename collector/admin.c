@@ -125,6 +125,55 @@ static void on_disconnect(void *ctx, struct rpc_call *call)
     reply(call, &out, e);
 }
 
+/* -- ForgetHost -- */
+
+static void forget_failed(struct rpc_call *call, enum err e, const struct errmsg *why)
+{
+    enum rpc_code code = e == ERR_NOTFOUND ? RPC_NOT_FOUND
+                         : e == ERR_BUSY   ? RPC_FAILED_PRECONDITION
+                                           : RPC_INTERNAL;
+
+    if (e == ERR_NOMEM || e == ERR_FULL) {
+        fail(call, e);
+    } else {
+        rpc_fail(call, code, 0, "%s", why->text[0] ? why->text : err_text(e));
+    }
+}
+
+static void on_forget(void *ctx, struct rpc_call *call)
+{
+    const struct net_identity *who = rpc_call_peer(call);
+    struct admin *a = ctx;
+    struct wire_forget ask;
+    struct wire_forget_reply m = {0};
+    struct errmsg why = {""};
+    char name[160], host[160];
+    size_t n;
+    const uint8_t *p = rpc_call_payload(call, &n);
+    struct buf out;
+    enum err e;
+
+    if (refused(call)) {
+        return;
+    }
+    e = wire_forget_decode(&ask, p, n);
+    if (e || !ask.host[0]) {
+        fail(call, e ? e : ERR_INVALID);
+        return;
+    }
+    e = a->conf.forget(a->conf.ctx, ask.host, &m.hosts, &why);
+    log_line(LOG_WARN, "admin", "forget", "peer=%s name=%s host=%s hosts=%u error=%s", who->address,
+             log_str(name, sizeof name, who->name), log_str(host, sizeof host, ask.host),
+             (unsigned)m.hosts, e ? err_name(e) : "-");
+    if (e) {
+        forget_failed(call, e, &why);
+        return;
+    }
+    buf_init(&out, REPLY_MAX);
+    e = wire_forget_reply_encode(&out, &m);
+    reply(call, &out, e);
+}
+
 /* -- SetLogLevel -- */
 
 static void on_log_level(void *ctx, struct rpc_call *call)
@@ -180,4 +229,5 @@ void admin_methods(struct admin *a, struct rpc_method methods[ADMIN_METHODS])
     methods[0] = (struct rpc_method){RPC_ADMIN_STATUS, NET_ADMIN, on_status, a};
     methods[1] = (struct rpc_method){RPC_ADMIN_DISCONNECT, NET_ADMIN, on_disconnect, a};
     methods[2] = (struct rpc_method){RPC_ADMIN_SET_LOG_LEVEL, NET_ADMIN, on_log_level, a};
+    methods[3] = (struct rpc_method){RPC_ADMIN_FORGET_HOST, NET_ADMIN, on_forget, a};
 }

@@ -28,10 +28,12 @@
 #include "collector/serve.h"
 #include "collector/session/session.h"
 #include "collector/store/store.h"
+#include "collector/store/store_read.h"
 #include "collector/trust/trust.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/uuid.h"
 
 #define DESCRIPTORS_FREE 1024u /* for everything but agents */
 #define SLOW_STOP_NS     CLK_S /* is told of */
@@ -61,6 +63,44 @@ static unsigned disconnect(void *ctx, const char *name)
         n += rpc_server_disconnect(c->query, name);
     }
     return n;
+}
+
+/* By id, or by name: of several with one name those that are connected stay. */
+static enum err forget(void *ctx, const char *host, uint32_t *hosts, struct errmsg *why)
+{
+    struct collector *c = ctx;
+    struct store_view *view;
+    struct session_host s;
+    struct uuid id;
+    bool by_id = uuid_parse(&id, host) == ERR_OK, connected = false;
+    enum err e = store_view_open(&view, c->store);
+
+    if (e) {
+        return e;
+    }
+    *hosts = 0;
+    for (size_t i = 0; !e && i < store_view_hosts(view); i++) {
+        const struct store_host *h = store_view_host(view, i);
+
+        if (by_id ? memcmp(h->id.b, id.b, sizeof id.b) != 0 : strcmp(h->name, host) != 0) {
+            continue;
+        }
+        if (session_host_state(c->session, &h->id, &s) && s.connected) {
+            connected = true;
+            continue;
+        }
+        e = forgotten_add(c->forgotten, &h->id);
+        *hosts += !e;
+    }
+    store_view_close(view);
+    if (e || *hosts > 0) {
+        return e;
+    }
+    return connected ? errmsg_set(why, ERR_BUSY,
+                                  "%s is connected: only a host whose agent calls no more can be "
+                                  "forgotten; stop its agent, or revoke its certificate",
+                                  host)
+                     : errmsg_set(why, ERR_NOTFOUND, "no host of that name or id: %s", host);
 }
 
 /* -- start -- */
@@ -142,6 +182,7 @@ static enum err admin_make(struct collector *c)
     const struct admin_conf conf = {.started_ns = c->started_ns,
                                     .figures = collector_tell_figures,
                                     .disconnect = disconnect,
+                                    .forget = forget,
                                     .ctx = c};
     struct rpc_method methods[ADMIN_METHODS];
     enum err e = admin_create(&c->admin, &conf);
@@ -162,17 +203,19 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
         .max_in_flight = COLLECTOR_IN_FLIGHT,
         .accept_age_ns = c->conf->accept_age_ns,
         .future_max_ns = 300 * CLK_S,
+        .forgotten = c->forgotten,
     };
     struct serve_conf serve = {
         .store = c->store,
         .event_epoch = epoch,
         .request_max = COLLECTOR_QUERY_BYTES,
         .host_state = collector_tell_host,
+        .is_forgotten = collector_tell_forgotten,
+        .ctx = c,
     };
     enum err e = session_create(&c->session, &session);
 
     if (!e) {
-        serve.ctx = c->session;
         e = serve_create(&c->serve, &serve);
     }
     if (!e && c->feed.serve) {
@@ -220,7 +263,10 @@ static enum err start(struct collector *c, struct errmsg *why)
     if (e) {
         return e;
     }
-    e = feed_make(c, why);
+    e = forgotten_open(&c->forgotten, c->conf->fio, c->conf->data_dir, why);
+    if (!e) {
+        e = feed_make(c, why);
+    }
     if (!e) {
         e = collector_listen_events(c, why);
     }
@@ -298,6 +344,7 @@ void collector_stop(struct collector *c)
     collector_feed_stop(&c->feed);
     stopped(&since_ns, "feed");
     session_destroy(c->session);
+    forgotten_close(c->forgotten);
     stopped(&since_ns, "session");
     store_close(c->store);
     stopped(&since_ns, "store");

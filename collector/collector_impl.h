@@ -10,6 +10,7 @@
 #include "collector/collector_feed.h"
 #include "collector/figures/figures.h"
 #include "collector/query/query.h"
+#include "collector/session/forgotten.h"
 #include "common/net.h"
 #include "common/rpc.h"
 
@@ -23,6 +24,7 @@ struct collector {
     struct collector_feed feed;
     struct store *store;
     struct net_pub *pub;
+    struct forgotten *forgotten;
     struct session *session;
     struct serve *serve;
     struct admin *admin;
@@ -51,10 +53,10 @@ NODISCARD enum err collector_listen_ingest(struct collector *c, struct errmsg *w
 NODISCARD enum err collector_listen_enroll(struct collector *c, struct errmsg *why);
 NODISCARD enum err collector_listen_http(struct collector *c, struct errmsg *why);
 
-/* -- collector_tell.c: callbacks; ctx is the collector but for the host's, where it is the session.
- * Any thread -- */
+/* -- collector_tell.c: callbacks; ctx is the collector. Any thread -- */
 
 bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_state *out);
+bool collector_tell_forgotten(void *ctx, const struct uuid *host);
 void collector_tell_figures(void *ctx, struct figures *out);
 bool collector_tell_ready(void *ctx, struct errmsg *why); /* false: why says what is missing */
 int64_t collector_tell_stuck(void *ctx); /* collector_stuck_ns, 0 while it starts */

@@ -13,11 +13,11 @@
 
 bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)
 {
-    struct session_host s;
+    const struct collector *c = ctx;
+    struct registry *registry = trust_registry(c->trust);
+    struct session_host s = {0};
+    bool heard = session_host_state(c->session, host, &s);
 
-    if (!session_host_state(ctx, host, &s)) {
-        return false;
-    }
     *out = (struct query_host_state){.connected = s.connected,
                                      .clock = s.clock,
                                      .heard_ns = s.heard_ns,
@@ -31,7 +31,13 @@ bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_s
                                      .spoofed = s.spoofed,
                                      .too_old = s.too_old};
     memcpy(out->version, s.version, sizeof out->version);
-    return true;
+    out->revoked = registry && registry_host_revoked(registry, host);
+    return heard || out->revoked;
+}
+
+bool collector_tell_forgotten(void *ctx, const struct uuid *host)
+{
+    return forgotten_has(((struct collector *)ctx)->forgotten, host);
 }
 
 void collector_tell_figures(void *ctx, struct figures *out)

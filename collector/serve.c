@@ -92,6 +92,7 @@ static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
         .now_ns = os_utc_ns(),
         .deadline = rpc_call_deadline(call),
         .host_state = s->conf.host_state,
+        .is_forgotten = s->conf.is_forgotten,
         .ctx = s->conf.ctx,
     };
     struct store_view *view = NULL;

@@ -15,7 +15,8 @@ struct serve_conf {
     uint64_t event_epoch; /* of the event stream (feed.h) */
     uint32_t request_max; /* bytes, told to clients */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
-    void *ctx; /* of host_state */
+    bool (*is_forgotten)(void *ctx, const struct uuid *host);
+    void *ctx; /* of both */
 };
 
 /* Errors: ERR_NOMEM, ERR_IO (no random number) */

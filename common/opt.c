@@ -397,6 +397,10 @@ const struct opt_command *opt_choose(const struct opt_command *cmd, int argc, ch
 {
     const char *word = argc > 0 ? argv[0] : NULL;
 
+    if (cmd->alone &&
+        (!word || (word[0] == '-' && strcmp(word, "-h") != 0 && strcmp(word, "--help") != 0))) {
+        return cmd;
+    }
     if (!word) {
         *code = show_help(cmd, stderr);
         return NULL;

@@ -41,7 +41,14 @@ struct opt_command {
     const char *examples;                  /* lines, then perhaps an empty one and notes; or NULL */
     const struct opt_command *const *subs; /* its first operand is one of these, or NULL */
     size_t n_subs;
+    bool alone; /* without one of its commands it does something itself, with its options */
 };
+
+/* Whether its own options count: it has no commands, or does something itself. */
+static inline bool opt_is_leaf(const struct opt_command *cmd)
+{
+    return cmd->n_subs == 0 || cmd->alone;
+}
 
 #define OPT_MANY_MAX 64
 
@@ -64,8 +71,9 @@ size_t opt_word(const struct opt_args *a, const struct opt_command *cmd, const c
  * (it is not, or above max) */
 NODISCARD enum err opt_number(uint64_t *out, const char *text, uint64_t max);
 
-/* The one of a command's commands that argv[0] names. Help of the command, or a word that is none
- * of them, is answered here: NULL, and *code is the exit code (0, or 2 for wrong usage). */
+/* The one of a command's commands that argv[0] names; the command itself where it does something
+ * alone and no word is given. Help of the command, or a word that is none of them, is answered
+ * here: NULL, and *code is the exit code (0, or 2 for wrong usage). */
 const struct opt_command *opt_choose(const struct opt_command *cmd, int argc, char **argv,
                                      int *code);
 

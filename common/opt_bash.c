@@ -10,7 +10,8 @@
 
 #define PATH_TEXT 128
 
-/* Calls `each` for every command that has none below it, or with `groups` for the others. */
+/* Calls `each` for every command that has options of its own, or with `groups` for those that have
+ * commands. */
 struct walk {
     struct buf *out;
     const struct opt_program *p;
@@ -22,7 +23,7 @@ static void walk(struct walk *w, const struct opt_command *cmd, const char *path
 {
     char below[PATH_TEXT];
 
-    if (w->groups == (cmd->n_subs > 0)) {
+    if (w->groups ? cmd->n_subs > 0 : opt_is_leaf(cmd)) {
         w->each(w, cmd, path);
     }
     for (size_t i = 0; i < cmd->n_subs; i++) { /* commands are three deep at most */
@@ -134,7 +135,7 @@ static const char script[] =
     "    if [[ -n $option ]]; then\n"
     "        F_value \"$path $option\"\n"
     "    elif [[ $current == -* ]]; then\n"
-    "        F_commands \"$path\" && words=--help || F_options \"$path\"\n"
+    "        F_options \"$path\" || words=--help\n"
     "    elif ! F_commands \"$path\" && ! F_operands \"$path\"; then\n"
     "        F_options \"$path\"\n"
     "    fi\n"

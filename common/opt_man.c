@@ -125,7 +125,7 @@ static void put_synopsis(struct buf *out, const struct opt_program *p,
     for (size_t i = 0; i < cmd->n_subs; i++) {
         put_synopsis(out, p, cmd->subs[i]); /* three deep at most */
     }
-    if (cmd->n_subs == 0) {
+    if (opt_is_leaf(cmd)) {
         buf_printf(out, ".Nm %s\n.Cm ", p->top->program);
         put_bytes(out, behind(p, cmd, call, sizeof call),
                   strlen(behind(p, cmd, call, sizeof call)));
@@ -206,7 +206,7 @@ static void put_below(struct buf *out, const struct opt_program *p, const struct
     for (size_t i = 0; i < cmd->n_subs; i++) {
         const struct opt_command *sub = cmd->subs[i];
 
-        if (sub->n_subs) {
+        if (!opt_is_leaf(sub)) {
             put_below(out, p, sub); /* three deep at most */
             continue;
         }
@@ -323,14 +323,14 @@ static void put_command(struct buf *out, const struct opt_program *p, const stru
     buf_put_str(out, ".Sh SYNOPSIS\n");
     put_synopsis(out, p, cmd);
     buf_put_str(out, ".Sh DESCRIPTION\n");
-    if (cmd->n_subs) {
+    if (opt_is_leaf(cmd)) {
+        put_description(out, cmd);
+    } else {
         const char *notes = opt_notes(cmd);
 
         put_lines(out, notes ? notes : cmd->brief);
-        put_below(out, p, cmd);
-    } else {
-        put_description(out, cmd);
     }
+    put_below(out, p, cmd);
 }
 
 void opt_man_print(struct buf *out, const struct opt_program *p, const struct opt_command *cmd)

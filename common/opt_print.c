@@ -102,17 +102,22 @@ static void put_examples(struct buf *out, const struct opt_command *cmd)
     }
 }
 
+static void put_list(struct buf *out, const struct opt_command *cmd)
+{
+    buf_put_str(out, cmd->n_subs ? "\nCommands:\n" : "");
+    for (size_t i = 0; i < cmd->n_subs; i++) {
+        buf_printf(out, "  %-14s ", cmd->subs[i]->name);
+        opt_put_wrapped(out, cmd->subs[i]->brief, 17);
+    }
+}
+
 static void put_commands(struct buf *out, const struct opt_command *cmd)
 {
     char call[OPT_CALL_TEXT];
 
     opt_call(call, sizeof call, cmd);
-    buf_printf(out, "%s: %s\n\nUsage: %s COMMAND [OPTION]...\n\nCommands:\n", call, cmd->brief,
-               call);
-    for (size_t i = 0; i < cmd->n_subs; i++) {
-        buf_printf(out, "  %-14s ", cmd->subs[i]->name);
-        opt_put_wrapped(out, cmd->subs[i]->brief, 17);
-    }
+    buf_printf(out, "%s: %s\n\nUsage: %s COMMAND [OPTION]...\n", call, cmd->brief, call);
+    put_list(out, cmd);
     buf_printf(out, "\n'%s COMMAND --help' shows a command's options and examples.\n", call);
 }
 
@@ -120,14 +125,20 @@ void opt_print_help(struct buf *out, const struct opt_command *cmd)
 {
     char call[OPT_CALL_TEXT];
 
-    if (cmd->n_subs) {
+    if (!opt_is_leaf(cmd)) {
         put_commands(out, cmd);
         put_examples(out, cmd);
         return;
     }
     opt_call(call, sizeof call, cmd);
-    buf_printf(out, "%s: %s\n\nUsage: %s [OPTION]...%s%s\n\nOptions:\n", call, cmd->brief, call,
+    buf_printf(out, "%s: %s\n\nUsage: %s [OPTION]...%s%s\n", call, cmd->brief, call,
                cmd->operands ? " " : "", cmd->operands ? cmd->operands : "");
+    for (size_t i = 0; i < cmd->n_subs; i++) {
+        buf_printf(out, "       %s %s [OPTION]... %s\n", call, cmd->subs[i]->name,
+                   cmd->subs[i]->operands ? cmd->subs[i]->operands : "");
+    }
+    put_list(out, cmd);
+    buf_put_str(out, "\nOptions:\n");
     for (size_t i = 0; i < cmd->n_opts; i++) {
         put_option(out, cmd->opts[i].letter, cmd->opts[i].name, cmd->opts[i].value,
                    cmd->opts[i].help);

@@ -93,18 +93,24 @@ static void put_option(const struct made *m, const struct opt_command *cmd, cons
     buf_put_str(out, "' \\\n");
 }
 
-static void put_leaf(const struct made *m, const struct opt_command *cmd, const char *function)
+static void put_options(const struct made *m, const struct opt_command *cmd)
 {
     bool h = false;
-    struct opt_takes t;
 
-    buf_printf(m->out, "%s() {\n    _arguments -s -S \\\n", function);
     for (size_t i = 0; i < cmd->n_opts; i++) {
         put_option(m, cmd, &cmd->opts[i]);
         h = h || cmd->opts[i].letter == 'h';
     }
     buf_put_str(m->out, h ? "        '(- *)--help[show this page]'"
                           : "        '(- *)'{-h,--help}'[show this page]'");
+}
+
+static void put_leaf(const struct made *m, const struct opt_command *cmd, const char *function)
+{
+    struct opt_takes t;
+
+    buf_printf(m->out, "%s() {\n    _arguments -s -S \\\n", function);
+    put_options(m, cmd);
     if (cmd->operands) {
         opt_takes(&t, cmd, cmd->operands);
         buf_put_str(m->out, t.many       ? " \\\n        '*"
@@ -127,12 +133,12 @@ static void put_group(const struct made *m, const struct opt_command *cmd, const
         put_text(m->out, cmd->subs[i]->brief);
         buf_put_str(m->out, "'\n");
     }
-    buf_printf(
-        m->out,
-        "    )\n    _arguments -C '(- *)'{-h,--help}'[show this page]' '1:command:->command' "
-        "'*::argument:->argument'\n"
-        "    case $state in\n    command) _describe command commands ;;\n    argument)\n"
-        "        case $words[1] in\n");
+    buf_put_str(m->out, "    )\n    _arguments -C \\\n");
+    put_options(m, cmd); /* none but help, unless it does something alone */
+    buf_put_str(m->out,
+                " \\\n        '1:command:->command' '*::argument:->argument'\n"
+                "    case $state in\n    command) _describe command commands ;;\n    argument)\n"
+                "        case $words[1] in\n");
     for (size_t i = 0; i < cmd->n_subs; i++) {
         buf_printf(m->out, "        %s) %s_%s ;;\n", cmd->subs[i]->name, function,
                    cmd->subs[i]->name);

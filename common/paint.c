@@ -48,9 +48,10 @@ unsigned paint_of_state(const char *word)
         const char *word;
         unsigned style;
     } table[] = {
-        {"connected", PAINT_GREEN},        {"silent", PAINT_YELLOW | PAINT_BOLD},
-        {"clone", PAINT_RED | PAINT_BOLD}, {"expired", PAINT_RED | PAINT_BOLD},
-        {"partial", PAINT_YELLOW},         {"ended", PAINT_DIM},
+        {"connected", PAINT_GREEN},          {"silent", PAINT_YELLOW | PAINT_BOLD},
+        {"clone", PAINT_RED | PAINT_BOLD},   {"expired", PAINT_RED | PAINT_BOLD},
+        {"partial", PAINT_YELLOW},           {"ended", PAINT_DIM},
+        {"revoked", PAINT_RED | PAINT_BOLD}, {"forgotten", PAINT_DIM},
     };
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {

@@ -254,3 +254,61 @@ enum err wire_log_level_reply_decode(struct wire_log_level_reply *out, const voi
     wire_arena_fini(&a);
     return e;
 }
+
+enum err wire_forget_encode(struct buf *out, const struct wire_forget *in)
+{
+    Procfleet__V1__ForgetHostRequest m = PROCFLEET__V1__FORGET_HOST_REQUEST__INIT;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, PACK_BYTES);
+    e = PUT_TEXT(&m, in, host, &a);
+    if (!e) {
+        e = wire_pack(out, &m);
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_forget_decode(struct wire_forget *out, const void *p, size_t n)
+{
+    struct wire_forget v = {""};
+    Procfleet__V1__ForgetHostRequest *m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, 0);
+    e = wire_unpack(&m, &a, &procfleet__v1__forget_host_request__descriptor, p, n);
+    if (!e && !GET_TEXT(&v, m, host)) {
+        e = ERR_CORRUPT;
+    }
+    if (!e) {
+        *out = v;
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_forget_reply_encode(struct buf *out, const struct wire_forget_reply *in)
+{
+    Procfleet__V1__ForgetHostReply m = PROCFLEET__V1__FORGET_HOST_REPLY__INIT;
+
+    m.has_hosts = 1;
+    m.hosts = in->hosts;
+    return wire_pack(out, &m);
+}
+
+enum err wire_forget_reply_decode(struct wire_forget_reply *out, const void *p, size_t n)
+{
+    Procfleet__V1__ForgetHostReply *m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, 0);
+    e = wire_unpack(&m, &a, &procfleet__v1__forget_host_reply__descriptor, p, n);
+    if (!e) {
+        *out = (struct wire_forget_reply){m->hosts};
+    }
+    wire_arena_fini(&a);
+    return e;
+}

@@ -10,6 +10,7 @@
 #define RPC_ADMIN_STATUS        "procfleet.v1.Admin/Status"
 #define RPC_ADMIN_DISCONNECT    "procfleet.v1.Admin/Disconnect"
 #define RPC_ADMIN_SET_LOG_LEVEL "procfleet.v1.Admin/SetLogLevel"
+#define RPC_ADMIN_FORGET_HOST   "procfleet.v1.Admin/ForgetHost"
 
 #define WIRE_FIGURES_MAX     512u
 #define WIRE_FIGURE_TEXT_MAX 256u /* bytes of a name, labels or help */
@@ -50,6 +51,14 @@ struct wire_log_level_reply {
     char before[16];
 };
 
+struct wire_forget {
+    char host[64]; /* name or UUID */
+};
+
+struct wire_forget_reply {
+    uint32_t hosts; /* that are hidden now */
+};
+
 NODISCARD enum err wire_disconnect_encode(struct buf *out, const struct wire_disconnect *in);
 NODISCARD enum err wire_disconnect_decode(struct wire_disconnect *out, const void *p, size_t n);
 NODISCARD enum err wire_disconnect_reply_encode(struct buf *out,
@@ -62,5 +71,9 @@ NODISCARD enum err wire_log_level_reply_encode(struct buf *out,
                                                const struct wire_log_level_reply *in);
 NODISCARD enum err wire_log_level_reply_decode(struct wire_log_level_reply *out, const void *p,
                                                size_t n);
+NODISCARD enum err wire_forget_encode(struct buf *out, const struct wire_forget *in);
+NODISCARD enum err wire_forget_decode(struct wire_forget *out, const void *p, size_t n);
+NODISCARD enum err wire_forget_reply_encode(struct buf *out, const struct wire_forget_reply *in);
+NODISCARD enum err wire_forget_reply_decode(struct wire_forget_reply *out, const void *p, size_t n);
 
 #endif

@@ -50,6 +50,8 @@ static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, stru
     WIRE_PUT(m, gaps, h->gaps);
     WIRE_PUT(m, lost_events, h->lost_events);
     WIRE_PUT(m, clones, h->clones);
+    WIRE_PUT(m, forgotten, h->forgotten);
+    WIRE_PUT(m, revoked, h->revoked);
     if (h->has_offset) {
         WIRE_PUT(m, offset_error_ns, (uint64_t)h->offset_error_ns);
     }
@@ -278,6 +280,8 @@ static enum err get_host(struct wire_host *h, const Procfleet__V1__Host *m)
     h->not_after_ns = m->not_after_ns;
     h->heard_ns = m->heard_ns;
     h->clones = m->clones;
+    h->forgotten = m->forgotten != 0;
+    h->revoked = m->revoked != 0;
     return ERR_OK;
 }
 

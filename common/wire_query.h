@@ -52,7 +52,7 @@ struct wire_query {
     uint8_t n_metrics;
     uint8_t metrics[WIRE_METRICS_MAX]; /* Top: the first is the order; History: the columns */
     uint32_t limit;                    /* rows wanted, 1 to WIRE_ROWS_MAX */
-    bool idle;                         /* show pid 0 too */
+    bool idle, forgotten;              /* pid 0 too; hosts that are forgotten too */
     bool exited; /* Processes: also those that ended inside the window; Top by tree: count them */
     bool has_pid;
     uint32_t pid;
@@ -76,6 +76,7 @@ struct wire_host {
     struct uuid boot;
     bool connected;
     bool polled, replay, ended;
+    bool forgotten, revoked; /* hidden until its agent calls; its newest certificate is */
     uint32_t cpus;
     uint32_t processes;        /* alive at the newest tick */
     int64_t first_ns, last_ns; /* oldest and newest data held */

@@ -120,12 +120,13 @@ int cmd_history(int argc, char **argv);
 int cmd_events(int argc, char **argv);
 int cmd_tail(int argc, char **argv);
 int cmd_subscriptions(int argc, char **argv);
+int cmd_hosts_forget(int argc, char **argv);
 int cmd_coverage(int argc, char **argv);
 int cmd_tree(int argc, char **argv);
 int cmd_overview(int argc, char **argv);
 int cmd_admin(int argc, char **argv);
-extern const struct opt_command cmd_hosts_usage, cmd_top_usage, cmd_ps_usage, cmd_history_usage,
-    cmd_events_usage, cmd_tail_usage, cmd_coverage_usage, cmd_tree_usage, cmd_overview_usage,
-    cmd_subscriptions_usage, cmd_admin_usage;
+extern const struct opt_command cmd_hosts_usage, cmd_hosts_forget_usage, cmd_top_usage,
+    cmd_ps_usage, cmd_history_usage, cmd_events_usage, cmd_tail_usage, cmd_coverage_usage,
+    cmd_tree_usage, cmd_overview_usage, cmd_subscriptions_usage, cmd_admin_usage;
 
 #endif

@@ -1,4 +1,4 @@
-/* procfleet admin: a command of commands, each one call of the Admin service. */
+/* procfleet admin: a command of commands, each one call of the Admin service; and hosts forget. */
 #include <stdio.h>
 #include <string.h>
 
@@ -189,6 +189,45 @@ static int disconnect_body(struct cli *c)
     buf_fini(&request);
     buf_fini(&reply);
     return code;
+}
+
+/* -- hosts forget -- */
+
+static int forget_body(struct cli *c)
+{
+    static const struct sheet_column columns[] = {{"name", "NAME", SHEET_TEXT},
+                                                  {"forgotten", "FORGOTTEN", SHEET_COUNT}};
+    const char *name = operand(c);
+    struct wire_forget ask = {""};
+    struct wire_forget_reply m = {0};
+    struct buf request, reply;
+    int code;
+
+    if (!name[0] || strlen(name) >= sizeof ask.host) {
+        return cli_fail(c, CLI_USAGE, "'%.20s' is no name of a host: it has 1 to 63 bytes", name);
+    }
+    memcpy(ask.host, name, strlen(name));
+    buf_init(&request, REQUEST_MAX);
+    buf_init(&reply, REPLY_MAX);
+    err_ignore(wire_forget_encode(&request, &ask)); /* latches */
+    code = call(c, RPC_ADMIN_FORGET_HOST, &request, &reply);
+    if (code == CLI_OK && wire_forget_reply_decode(&m, reply.p, reply.n) != ERR_OK) {
+        code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
+    }
+    if (code == CLI_OK) {
+        const struct sheet_cell cells[] = {sheet_string(str_make(name)),
+                                           sheet_number(true, m.hosts)};
+
+        code = print_row(c, columns, sizeof columns / sizeof *columns, cells);
+    }
+    buf_fini(&request);
+    buf_fini(&reply);
+    return code;
+}
+
+int cmd_hosts_forget(int argc, char **argv)
+{
+    return cli_main(&cmd_hosts_forget_usage, argc, argv, forget_body);
 }
 
 /* -- log-level -- */

@@ -7,8 +7,30 @@
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,
+    {"all", 'a', NULL, "also those that are forgotten", false},
     CLI_OPTS_CONNECTION,
 };
+
+static const struct opt forget_opts[] = {CLI_OPTS_CONNECTION};
+
+const struct opt_command cmd_hosts_forget_usage = {
+    .program = "procfleet hosts",
+    .name = "forget",
+    .brief = "hide a host that is gone for good, until its agent calls again; its data stay",
+    .operands = "NAME|UUID",
+    .opts = forget_opts,
+    .n_opts = sizeof forget_opts / sizeof *forget_opts,
+    .examples =
+        "  procfleet hosts forget lab-7\n"
+        "\n"
+        "Needs a certificate of role admin without a scope. The host is left out of lists,\n"
+        "counts, coverage and /metrics, and no answer is partial for the lack of its data;\n"
+        "'hosts --all' lists it still, and --host with its very name asks for its data. A\n"
+        "host that is connected is refused; of several with one name those that are not\n"
+        "connected are hidden. A call of its agent shows it again.\n",
+};
+
+static const struct opt_command *const subs[] = {&cmd_hosts_forget_usage};
 
 const struct opt_command cmd_hosts_usage = {
     .program = "procfleet",
@@ -17,8 +39,12 @@ const struct opt_command cmd_hosts_usage = {
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
     .sets = cli_sets,
+    .subs = subs,
+    .n_subs = sizeof subs / sizeof *subs,
+    .alone = true,
     .examples = "  procfleet hosts\n"
-                "  procfleet hosts --host 'lab-*' --format json\n",
+                "  procfleet hosts --host 'lab-*' --format json\n"
+                "  procfleet hosts forget lab-7\n",
 };
 
 static const struct sheet_column columns[] = {
@@ -33,6 +59,8 @@ static const struct sheet_column columns[] = {
     {"duplicates", NULL, SHEET_COUNT},
     {"gaps", "GAPS", SHEET_ALARM},
     {"lost_events", "LOST", SHEET_ALARM},
+    {"forgotten", NULL, SHEET_FLAG},
+    {"revoked", NULL, SHEET_FLAG},
     {"polled", NULL, SHEET_FLAG},
     {"replay", NULL, SHEET_FLAG},
     {"clock_offset_ns", NULL, SHEET_NS},
@@ -49,7 +77,11 @@ static const struct sheet_column columns[] = {
 
 static const char *state_of(const struct wire_host *h)
 {
-    return h->ended ? "ended" : h->connected ? "connected" : "silent";
+    return h->forgotten                  ? "forgotten"
+           : h->revoked && !h->connected ? "revoked"
+           : h->ended                    ? "ended"
+           : h->connected                ? "connected"
+                                         : "silent";
 }
 
 static bool knows_offset(const struct wire_host *h)
@@ -125,6 +157,8 @@ static void page(void *ctx, const struct wire_answer *a)
             sheet_count(h->duplicates),
             sheet_count(h->gaps),
             sheet_count(h->lost_events),
+            sheet_number(true, h->forgotten),
+            sheet_number(true, h->revoked),
             sheet_number(true, h->polled),
             sheet_number(true, h->replay),
             sheet_number(knows_offset(h), h->offset_ns),
@@ -159,6 +193,7 @@ static int body(struct cli *c)
     if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
+    q.forgotten = opt_flag(c->args, "all");
     if (link_open(&l, c, &code) != ERR_OK) {
         return code;
     }
@@ -173,5 +208,12 @@ static int body(struct cli *c)
 
 int cmd_hosts(int argc, char **argv)
 {
-    return cli_main(&cmd_hosts_usage, argc, argv, body);
+    int code;
+    const struct opt_command *chosen = opt_choose(&cmd_hosts_usage, argc, argv, &code);
+
+    if (!chosen) {
+        return code;
+    }
+    return chosen == &cmd_hosts_usage ? cli_main(chosen, argc, argv, body)
+                                      : cmd_hosts_forget(argc - 1, argv + 1);
 }

@@ -96,18 +96,29 @@ static void draw_first(const struct watch *w, struct screen *s, int64_t now_ns, 
     put_state(w, s, 0, at, b);
 }
 
-/* CPU of all hosts, as the share of all their processors. */
-static void put_cpu(const struct watch *w, struct buf *b, uint64_t cpus)
+/* Whether its data is of now: rows of others are of the last time they were heard. */
+static bool is_live(const struct watch *w, const struct wire_host *h, int64_t now_ns)
+{
+    return !h->ended &&
+           (h->connected || clk_add(h->last_ns, h->offset_ns) >= clk_sub(now_ns, w->ask.window_ns));
+}
+
+/* CPU of the hosts that live, as the share of all their processors. */
+static void put_cpu(const struct watch *w, struct buf *b, int64_t now_ns)
 {
     const struct wire_answer *a = w->fleet->hosts;
     int64_t permille = 0;
+    uint64_t cpus = 0;
 
     for (size_t i = 0; a && i < a->n_rows; i++) {
-        if (a->n_metrics && (a->rows[i].have & 1)) {
+        const struct wire_host *h = &a->hosts[a->rows[i].host];
+
+        if (a->n_metrics && (a->rows[i].have & 1) && is_live(w, h, now_ns)) {
             permille = clk_add(permille, a->rows[i].values[0]);
+            cpus += h->cpus;
         }
     }
-    if (a && cpus) {
+    if (cpus) {
         buf_put_str(b, "  cpu ");
         human_permille(b, permille / (int64_t)cpus);
         buf_printf(b, " of %" PRIu64, cpus);
@@ -140,7 +151,7 @@ static void draw_fleet(const struct watch *w, struct screen *s, unsigned row, st
             at = put(s, row, at, PAINT_BOLD | PAINT_RED, b);
         }
         buf_printf(b, "  processes %" PRIu64, o->processes);
-        put_cpu(w, b, o->cpus);
+        put_cpu(w, b, o->now_ns);
         buf_put_str(b, "  ");
         at = put(s, row, at, PAINT_PLAIN, b);
     }

@@ -135,7 +135,9 @@ static void say_fleet(struct checkup *d, const struct fleet *f)
 {
     static const struct words silent = {
         "fleet.silent", "no host is silent", "host is silent", "hosts are silent",
-        "see on them 'systemctl status procfleet-agent' and 'procfleet-agent doctor'"};
+        "answers lack their data: see on them 'systemctl status procfleet-agent' and "
+        "'procfleet-agent doctor'; of those that are gone for good tell 'procfleet hosts forget "
+        "NAME'"};
     static const struct words clocks = {
         "fleet.clocks", "no clock is off by a second or more",
         "host's clock is off by a second or more", "hosts' clocks are off by a second or more",

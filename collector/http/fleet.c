@@ -88,8 +88,8 @@ static enum err hosts_take(struct fleet *f, const struct wire_answer *a)
 
         f->sums.hosts++;
         f->sums.up += w->connected;
-        f->sums.processes += w->processes;
-        f->sums.cpus += w->cpus;
+        f->sums.processes += w->ended && !w->connected ? 0 : w->processes;
+        f->sums.cpus += w->ended && !w->connected ? 0 : w->cpus;
         if (ledger_is_believed(w->lost_events)) {
             f->sums.lost = ledger_add(f->sums.lost, w->lost_events);
         } else {
@@ -233,8 +233,10 @@ static void write_sums(struct buf *out, const struct fleet *f)
           (double)s->up);
     gauge(out, "procfleet_fleet_hosts_left_out", "Of them those without numbers of their own here.",
           (double)(s->hosts - f->n_hosts));
-    gauge(out, "procfleet_fleet_cpus", "Logical CPUs of all hosts.", (double)s->cpus);
-    gauge(out, "procfleet_fleet_processes", "Processes of all hosts, at each one's newest sample.",
+    gauge(out, "procfleet_fleet_cpus", "Logical CPUs of all hosts that have not ended.",
+          (double)s->cpus);
+    gauge(out, "procfleet_fleet_processes",
+          "Processes of hosts that have not ended, at each one's newest sample.",
           (double)s->processes);
     om_family(out, "procfleet_fleet_lost_events_total", FIGURE_COUNTER,
               "Events that all hosts are known to have lost.");
@@ -352,6 +354,7 @@ enum err fleet_write(struct buf *out, const struct fleet_conf *conf, int64_t now
                       .env = {.now_ns = now_ns,
                               .deadline = deadline,
                               .host_state = conf->host_state,
+                              .is_forgotten = conf->is_forgotten,
                               .ctx = conf->ctx}};
     struct buf labels;
     enum err e = ERR_NOMEM;

@@ -16,6 +16,7 @@ struct fleet_conf {
     uint32_t hosts_max;
     uint32_t programs;
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
+    bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx;
 };
 

@@ -14,6 +14,9 @@
  * cpu_time over the monotonic time of the same span, in permille of one logical CPU (Processes: the
  * last 10 s).
  *
+ * Hosts that are forgotten are in no answer unless they are asked for, by name, by id or all. Of
+ * recordings that have ended nothing more is expected: a window without their data lacks nothing.
+ *
  * Coverage gives for each host what of its window was delivered and lost (query_ledger.h); every
  * other answer but that of hosts ends with a sentence that says how much that is.
  *
@@ -44,6 +47,7 @@ enum query_kind {
 /* What the store does not know of a host: the session's part. */
 struct query_host_state {
     bool connected;
+    bool revoked;             /* its newest certificate is */
     struct host_offset clock; /* as it is now */
     int64_t heard_ns;         /* UTC */
     int64_t not_before_ns;    /* UTC, of the certificate */
@@ -65,6 +69,8 @@ struct query_env {
     const struct store_room *room;   /* likewise */
     /* false: the host has not been seen since the collector started. May be NULL. */
     bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
+    /* Whether an operator has said that it is not coming back, and it has not. May be NULL. */
+    bool (*is_forgotten)(void *ctx, const struct uuid *host);
     void *ctx;
 };
 

@@ -2,9 +2,9 @@
  *
  * The ledgers of a span's batches are summed and holes in the sequence numbers of each stream are
  * looked for (query_ledger.h). Known loss inside the window, a host or window
- * without data make the answer partial; polled sources, recordings, hosts that fell silent and
- * ticks left out by a busy agent are only remarked on. Remarks of many hosts become one sentence
- * that names the first few.
+ * without data make the answer partial; polled sources, recordings (also ended ones without data in
+ * the window), hosts that fell silent and ticks left out by a busy agent are only remarked on.
+ * Remarks of many hosts become one sentence that names the first few.
  *
  * The last sentence is the figure: delivered / (delivered + known to be lost), of events and of
  * ticks, whichever is less, of each host; the mean over hosts. A span without data counts as
@@ -57,6 +57,11 @@ static void remark(struct query *q, enum query_note kind, const struct query_spa
     r->n += (size_t)n;
 }
 
+bool query_is_over(const struct store_host *h)
+{
+    return (h->flags & BATCH_REPLAY) && (h->flags & BATCH_LAST);
+}
+
 bool query_is_believed(const struct store_host *h)
 {
     return ledger_is_believed(h->lost_events) && ledger_is_believed(h->gaps);
@@ -93,6 +98,9 @@ static int64_t judge_span(struct query *q, const struct query_span *s, const str
 
     if (!l->batches && q->covers[s - q->spans].unread) {
         return INT64_MAX; /* there is some: QNOTE_UNREAD */
+    }
+    if (!l->batches && query_is_over(h) && q->expected > 0) {
+        return 0; /* others answer the question */
     }
     if (!l->batches) {
         remark(q, QNOTE_MISSING, s, "it has %s to %s", utc(a, h->first_ns), utc(b, h->last_ns));
@@ -190,7 +198,8 @@ static void settle(struct query *q, const struct query_span *s, struct query_led
     judge_host(q, s, l);
     q->quiet = false;
     *c = (struct query_cover){.done = true,
-                              .missing = !l->batches,
+                              .missing = missing_ns == INT64_MAX,
+                              .over = !l->batches && missing_ns == 0,
                               .at_most = l->at_most,
                               .ppm = delivered(q, s, l, missing_ns),
                               .there_ns = clk_sub(length_of(q, s), missing_ns),
@@ -354,17 +363,22 @@ static void add_host(char *text, size_t size, const struct query_cover *c,
 static void add_share(char *text, size_t size, const struct query *q)
 {
     uint64_t sum = 0;
+    size_t n = 0;
     bool at_most = false;
 
     for (size_t i = 0; i < q->n_spans; i++) {
+        if (q->covers[i].over) {
+            continue;
+        }
+        n++;
         sum += query_unread_ppm(q, &q->spans[i]);
         at_most = at_most || q->covers[i].at_most || q->covers[i].unread;
     }
     add(text, size, "coverage %s", at_most ? "\xe2\x89\xa4 " : "");
-    if (sum == (uint64_t)PPM * q->n_spans) {
+    if (sum == (uint64_t)PPM * n) {
         add(text, size, "100 %%");
     } else {
-        unsigned hundredths = (unsigned)(sum / q->n_spans / 100);
+        unsigned hundredths = (unsigned)(sum / n / 100);
 
         add(text, size, "%u.%02u %%", hundredths / 100, hundredths % 100);
     }

@@ -7,10 +7,18 @@
 
 #define ROOM(i) q->env->room->kind[i]
 
-static void host_add(struct query *q, const struct query_span *s, struct wire_overview *o)
+/* It has said good-bye: what was alive then is not any more. */
+static bool is_gone(const struct store_host *h, const struct query_host_state *state)
+{
+    return (h->flags & BATCH_LAST) && !state->connected;
+}
+
+static enum err host_add(struct query *q, const struct query_span *s, struct wire_overview *o)
 {
     const struct store_host *h = s->about;
     struct query_host_state state = query_host_state_of(q, h);
+    uint32_t alive;
+    enum err e;
 
     o->hosts++;
     if (state.connected) {
@@ -21,7 +29,6 @@ static void host_add(struct query *q, const struct query_span *s, struct wire_ov
         o->silent++;
     }
     o->clones += state.clones;
-    o->cpus += h->cpus;
     o->batches += h->batches;
     if (query_is_believed(h)) {
         o->gaps = ledger_add(o->gaps, h->gaps);
@@ -31,6 +38,13 @@ static void host_add(struct query *q, const struct query_span *s, struct wire_ov
     }
     o->first_ns = o->hosts == 1 || h->first_ns < o->first_ns ? h->first_ns : o->first_ns;
     o->last_ns = o->hosts == 1 || h->last_ns > o->last_ns ? h->last_ns : o->last_ns;
+    if (is_gone(h, &state)) {
+        return ERR_OK;
+    }
+    o->cpus += h->cpus;
+    e = query_hosts_alive(q, s, &alive);
+    o->processes += e ? 0 : alive;
+    return e;
 }
 
 static enum err tiers_put(struct query *q, struct wire_overview *o)
@@ -101,11 +115,7 @@ enum err query_overview(struct query *q)
     }
     o->now_ns = q->env->now_ns;
     for (size_t i = 0; !e && i < q->n_spans; i++) {
-        uint32_t alive;
-
-        host_add(q, &q->spans[i], o);
-        e = query_hosts_alive(q, &q->spans[i], &alive);
-        o->processes += e ? 0 : alive;
+        e = host_add(q, &q->spans[i], o);
     }
     if (!e && sees_all && q->env->stats) {
         o->head_bytes = q->env->stats->head_bytes;

@@ -133,9 +133,19 @@ static struct wanted wanted_make(struct str text)
     return w;
 }
 
+static bool is_forgotten(const struct query *q, const struct store_host *h)
+{
+    return q->env->is_forgotten && q->env->is_forgotten(q->env->ctx, &h->id);
+}
+
 static bool selected(const struct query *q, const struct wanted *w, const struct store_host *h)
 {
     struct str name = str_make(h->name);
+    bool named = w->is_id || (w->text.n && !glob_is_pattern(w->text));
+
+    if (!q->ask->forgotten && !named && is_forgotten(q, h)) {
+        return false;
+    }
 
     if (q->env->scope && q->env->scope[0] && !glob_match(str_make(q->env->scope), name)) {
         return false;
@@ -193,6 +203,7 @@ static enum err spans_make(struct query *q)
             s->about = h;
             s->answer = QUERY_NO_HOST;
             window_set(q->ask, s);
+            q->expected += !query_is_over(h);
         }
     }
     query_known(q);
@@ -313,6 +324,8 @@ enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index
             .polled = (h->flags & BATCH_POLLED) != 0,
             .replay = (h->flags & BATCH_REPLAY) != 0,
             .ended = (h->flags & BATCH_LAST) != 0,
+            .forgotten = is_forgotten(q, h),
+            .revoked = state.revoked,
             .cpus = h->cpus,
             .first_ns = h->first_ns,
             .last_ns = h->last_ns,

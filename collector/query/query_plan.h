@@ -57,6 +57,7 @@ struct query_unread; /* query_unread.h */
 /* What is known of a span: for the last sentence. */
 struct query_cover {
     bool done, missing, at_most;
+    bool over;                             /* a recording that ended, without data in the window */
     uint32_t ppm;                          /* but for what could not be read: query_unread_ppm */
     int64_t there_ns;                      /* so much of the window has data */
     struct query_unread *unread;           /* NULL: all could be read */
@@ -83,6 +84,7 @@ struct query {
     bool quiet;             /* no remarks: they were made with the first page */
     struct store_used used; /* what it was computed from */
     struct query_remark remarks[QNOTE_COUNT];
+    size_t expected; /* spans of hosts of which data is expected */
 };
 
 /* Checks the question, selects hosts, sets windows. def_metrics: columns when none were asked for.
@@ -102,6 +104,9 @@ struct query_host_state query_host_state_of(const struct query *q, const struct 
 
 /* False: what it counts cannot be, and is left out of sums over hosts. */
 bool query_is_believed(const struct store_host *h);
+
+/* A recording that has ended: nothing more is expected of it. */
+bool query_is_over(const struct store_host *h);
 
 /* What of the span was delivered and lost, with the remarks about it; *out is the caller's. */
 struct query_ledger;

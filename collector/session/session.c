@@ -231,6 +231,17 @@ static enum clones_verdict hear(struct session_entry *h, const struct net_identi
     return verdict;
 }
 
+/* Its call shows it in lists again. Outside the lock: a file is written. */
+static void remember(struct session *s, const struct net_identity *who)
+{
+    char name[160];
+
+    if (s->conf.forgotten && forgotten_heard(s->conf.forgotten, &who->host)) {
+        log_line(LOG_INFO, "session", "remembered", "name=%s address=%s",
+                 log_str(name, sizeof name, who->name), who->address);
+    }
+}
+
 static bool is_push(const struct session_greeting *g)
 {
     return !g->hello && !g->beat;
@@ -266,6 +277,9 @@ bool session_greet(struct session *s, struct rpc_call *call, const struct sessio
                  "another boot was this host a moment ago and may still be alive");
     } else if (verdict == CLONES_FOUND) {
         tell_clone(who, &boot);
+    }
+    if (!e && verdict != CLONES_REFUSED) {
+        remember(s, who);
     }
     return e == ERR_OK && verdict != CLONES_REFUSED && !wait;
 }

@@ -111,6 +111,9 @@ void registry_certs(struct registry *r, bool (*each)(void *ctx, const struct reg
 /* Certificates of the host issued at or after `since_ns`. */
 size_t registry_recent(struct registry *r, const struct uuid *host, int64_t since_ns);
 
+/* Whether the host's newest certificate is revoked. */
+bool registry_host_revoked(struct registry *r, const struct uuid *host);
+
 /* Whether the holder of `before`, an agent's, may have another one. Errors: ERR_REFUSED (revoked;
  * or it is over, and another host was given the name); why says it with the remedy */
 NODISCARD enum err registry_may_renew(struct registry *r, const struct net_identity *before,

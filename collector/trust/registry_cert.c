@@ -353,6 +353,19 @@ const char *registry_judge(void *registry, const struct net_identity *who)
     return revoked ? "revoked" : NULL;
 }
 
+bool registry_host_revoked(struct registry *r, const struct uuid *host)
+{
+    const struct net_identity who = {.has_host = true, .host = *host, .roles = NET_AGENT};
+    const struct roll_cert *newest;
+    bool revoked;
+
+    os_mutex_lock(r->lock);
+    newest = roll_holder(&r->roll, &who);
+    revoked = newest ? newest->revoked_ns != 0 : roll_revoked(&r->roll, &who);
+    os_mutex_unlock(r->lock);
+    return revoked;
+}
+
 void registry_certs(struct registry *r, bool (*each)(void *ctx, const struct registry_cert *c),
                     void *ctx)
 {

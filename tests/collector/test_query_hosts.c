@@ -2,6 +2,7 @@
 #include "tests/support/t.h"
 
 #include "common/clk.h"
+#include "common/wire_overview.h"
 #include "tests/collector/ask.h"
 
 #define DAY (86400 * CLK_S)
@@ -16,6 +17,14 @@ static bool state_of(void *ctx, const struct uuid *host, struct query_host_state
     (void)host;
     *out = told;
     return heard;
+}
+
+static bool forgets_host_2(void *ctx, const struct uuid *host)
+{
+    const struct uuid id = lab_host(2);
+
+    (void)ctx;
+    return memcmp(host->b, id.b, sizeof id.b) == 0;
 }
 
 static struct lab *lab_with_one(struct host_offset clock)
@@ -149,6 +158,113 @@ static void a_certificate_that_was_not_renewed_in_time_is_noted(void **state)
     lab_close(l);
 }
 
+/* Host 1 lives; hosts 2 and 3 fell silent, or are recordings that ended. */
+static struct lab *lab_with_dead(uint32_t flags)
+{
+    static const int64_t cpu[] = {1, 2, 3};
+    struct lab *l = lab_open(NULL, NULL);
+
+    for (unsigned h = 1; h <= 3; h++) {
+        lab_begin(l, h, 77, 1);
+        lab_flags(l, h == 1 ? 0 : flags);
+        for (unsigned i = 0; i < 3; i++) {
+            lab_tick(l, (h == 1 ? 990 : 100) + i);
+        }
+        lab_cpu(l, 100, false, 0, 3, cpu);
+        lab_put(l);
+    }
+    return l;
+}
+
+static void ended_recordings_make_no_later_answer_partial(void **state)
+{
+    static const enum query_kind kinds[] = {QUERY_TOP, QUERY_PROCESSES, QUERY_HISTORY, QUERY_EVENTS,
+                                            QUERY_COVERAGE};
+    struct lab *l = lab_with_dead(BATCH_REPLAY | BATCH_LAST);
+    struct wire_query q = {.since_ns = LAB_NS(985)};
+    struct query_answer a;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+        ask_run(&a, l, kinds[i], &q, NULL);
+        assert_false(a.data.partial);
+        assert_true(ask_note(&a.data, "coverage 100 %"));
+        assert_false(ask_note(&a.data, "nothing from"));
+        assert_true(ask_note(&a.data, "a recording: host-2 (ended"));
+        for (size_t k = 0; k < a.data.n_coverage; k++) {
+            assert_int_equal(a.data.coverage[k].ppm, 1000000);
+            assert_false(a.data.coverage[k].missing);
+        }
+        query_answer_fini(&a);
+    }
+    q.host = str_make("host-2"); /* whoever asks for nothing else lacks it */
+    ask_run(&a, l, QUERY_TOP, &q, NULL);
+    assert_true(a.data.partial);
+    query_answer_fini(&a);
+    ask_run(&a, l, QUERY_OVERVIEW, &(struct wire_query){0}, NULL);
+    assert_int_equal(a.data.overview->processes, 1);
+    assert_int_equal(a.data.overview->ended, 2);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
+static void forgotten_hosts_are_in_no_answer_but_to_those_who_name_them(void **state)
+{
+    static const struct {
+        enum query_kind kind;
+        const char *host;
+        bool all;
+        size_t hosts;
+    } rows[] = {
+        {QUERY_HOSTS, "", false, 2},       {QUERY_HOSTS, "", true, 3},
+        {QUERY_HOSTS, "host-*", false, 2}, {QUERY_HOSTS, "host-2", false, 1},
+        {QUERY_TOP, "", false, 2},         {QUERY_TOP, "host-2", false, 1},
+        {QUERY_HISTORY, "", false, 2},     {QUERY_COVERAGE, "", false, 2},
+        {QUERY_TREE, "host-?", false, 2},
+    };
+    struct lab *l = lab_with_dead(0);
+    struct query_env env = {.view = lab_view(l), .now_ns = NOW, .is_forgotten = forgets_host_2};
+    struct wire_query q = {0};
+    struct query_answer a;
+    struct errmsg why = {""};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        q = (struct wire_query){.host = str_make(rows[i].host), .forgotten = rows[i].all};
+        assert_ok(query_run(&a, rows[i].kind, &env, &q, &why));
+        assert_int_equal(a.data.n_hosts, rows[i].hosts);
+        for (size_t k = 0; k < a.data.n_hosts; k++) {
+            assert_int_equal(a.data.hosts[k].forgotten,
+                             str_eq(a.data.hosts[k].name, str_make("host-2")));
+        }
+        query_answer_fini(&a);
+    }
+    q = (struct wire_query){0};
+    assert_ok(query_run(&a, QUERY_OVERVIEW, &env, &q, &why));
+    assert_int_equal(a.data.overview->hosts, 2);
+    query_answer_fini(&a);
+    q = (struct wire_query){.since_ns = LAB_NS(985)};
+    assert_ok(query_run(&a, QUERY_TOP, &env, &q, &why));
+    assert_false(ask_note(&a.data, "host-2"));
+    assert_true(ask_note(&a.data, "no data in the window: host-3"));
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
+static void a_revoked_host_says_so(void **state)
+{
+    struct lab *l = lab_with_one((struct host_offset){0});
+    struct query_answer a;
+
+    (void)state;
+    told = (struct query_host_state){.revoked = true};
+    heard = true;
+    run(&a, l, QUERY_HOSTS, false);
+    assert_true(a.data.hosts[0].revoked);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 static void clones_and_a_failed_store_are_noted_on_every_answer(void **state)
 {
     static const enum query_kind kinds[] = {QUERY_HOSTS, QUERY_TOP, QUERY_PROCESSES};
@@ -228,6 +344,9 @@ int main(void)
         cmocka_unit_test(processes_of_a_host_are_those_of_its_newest_tick),
         cmocka_unit_test(a_host_with_a_wrong_clock_is_not_silent),
         cmocka_unit_test(a_certificate_that_was_not_renewed_in_time_is_noted),
+        cmocka_unit_test(ended_recordings_make_no_later_answer_partial),
+        cmocka_unit_test(forgotten_hosts_are_in_no_answer_but_to_those_who_name_them),
+        cmocka_unit_test(a_revoked_host_says_so),
         cmocka_unit_test(clones_and_a_failed_store_are_noted_on_every_answer),
     };
 

@@ -138,6 +138,29 @@ static struct watch_answer *answer_to(const struct watch *w, size_t first)
     return a;
 }
 
+/* A group's answer: lab-1 lives, lab-2 is a recording that ended, lab-3 was heard an hour ago. */
+static struct wire_answer *loads_of(void)
+{
+    struct wire_host hosts[3] = {
+        {.name = str_make("lab-1"), .connected = true, .cpus = 4, .last_ns = NOW},
+        {.name = str_make("lab-2"), .replay = true, .ended = true, .cpus = 26, .last_ns = NOW},
+        {.name = str_make("lab-3"), .cpus = 8, .last_ns = NOW - 3600 * CLK_S}};
+    const int64_t busy[] = {500, 20000, 8000};
+    struct wire_row rows[3];
+    struct wire_answer a = {.n_hosts = 3,
+                            .hosts = hosts,
+                            .n_metrics = 1,
+                            .metrics = {M_CPU_PERCENT},
+                            .n_rows = 3,
+                            .rows = rows};
+
+    for (uint32_t i = 0; i < 3; i++) {
+        rows[i] = (struct wire_row){.host = i, .have = 1, .values = &busy[i]};
+        hosts[i].id.b[0] = (uint8_t)(i + 1);
+    }
+    return over_the_wire(&a);
+}
+
 static void lose(struct watch *w, const char *problem)
 {
     struct watch_answer *a = mem_zalloc(sizeof *a);
@@ -205,6 +228,20 @@ static bool shows(struct watch *w, unsigned rows, unsigned columns, const char *
     there = strstr(picture(w, rows, columns, &b), text) != NULL;
     buf_fini(&b);
     return there;
+}
+
+static void the_dead_have_no_part_in_the_fleets_cpu(void **state)
+{
+    struct watch w;
+    struct watch_answer *a;
+
+    (void)state;
+    watch_init(&w, "localhost:7421");
+    a = answer_to(&w, 0);
+    a->hosts = loads_of();
+    watch_take(&w, a);
+    assert_true(shows(&w, 12, 120, "cpu 12.5% of 4"));
+    watch_fini(&w);
 }
 
 /* -- pictures -- */
@@ -598,6 +635,7 @@ static void no_keys_lead_astray(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_dead_have_no_part_in_the_fleets_cpu),
         cmocka_unit_test(a_wide_screen_has_all_columns),
         cmocka_unit_test(a_narrow_screen_keeps_what_matters),
         cmocka_unit_test(details_show_parents_and_history),

@@ -8,21 +8,26 @@ WIRE_SHAPE(disconnect, {"web-01"})
 WIRE_SHAPE(disconnect_reply, {7})
 WIRE_SHAPE(log_level, {"debug"})
 WIRE_SHAPE(log_level_reply, {"info"})
+WIRE_SHAPE(forget, {"web-01"})
+WIRE_SHAPE(forget_reply, {3})
 
 static const struct wire_shape shapes[] = {
     WIRE_SHAPE_ROW(disconnect),
     WIRE_SHAPE_ROW(log_level),
     WIRE_SHAPE_ROW(log_level_reply),
+    WIRE_SHAPE_ROW(forget),
 };
 
 static struct wire_shapes all = {shapes, COUNT_OF(shapes)};
 
 static const struct wire_shape reply = WIRE_SHAPE_ROW(disconnect_reply);
+static const struct wire_shape forgotten = WIRE_SHAPE_ROW(forget_reply);
 
 static void the_number_of_connections_comes_back(void **state)
 {
     (void)state;
     wire_shape_assert_same(&reply, &sample_disconnect_reply);
+    wire_shape_assert_same(&forgotten, &sample_forget_reply);
 }
 
 static const struct wire_figure figures[] = {

@@ -46,6 +46,42 @@ def log_level(fleet):
     ensure("the right one is suggested", "status" in err)
 
 
+def gone(fleet, agent):
+    """A host that is gone for good makes answers partial until it is forgotten."""
+    _, _, err = fleet.cli("hosts", "forget", "agent-one", who="root", expect=4)
+    ensure("one that is connected is refused: " + err.strip(), "FAILED_PRECONDITION" in err and "is connected" in err)
+    _, _, err = fleet.cli("hosts", "forget", "nobody", who="root", expect=1)
+    ensure("and one that there is not: " + err.strip(), "NOT_FOUND" in err and "nobody" in err)
+    for args in ([], ["agent-one", "agent-two"], ["x" * 64]):
+        fleet.cli("hosts", "forget", *args, who="root", expect=2)
+    fleet.stop(agent)
+    fleet.start_agent("agent-two", **FAST)
+    fleet.wait_for("agent-one to be heard no more and agent-two to speak",
+                   lambda: fleet.hosts()["agent-one"]["state"] != "connected" and "agent-two" in fleet.hosts())
+    for who in ("operator", "subscriber"):
+        _, _, err = fleet.cli("hosts", "forget", "agent-one", who=who, expect=4)
+        ensure("%s may not" % who, "PERMISSION_DENIED" in err)
+    check("it is forgotten", fleet.ask("hosts", "forget", "agent-one", who="root"), [{"name": "agent-one", "forgotten": 1}])
+    ensure("the log says by whom", re.search(r"admin forget .*name=root host=agent-one hosts=1", fleet.log("collector.log")))
+    hidden(fleet)
+    check("the collector ends well", fleet.stop(fleet.collector), 0)
+    fleet.start_collector()
+    hidden(fleet)
+    fleet.start_agent("agent-one", **FAST)
+    fleet.wait_for("its call to show it again", lambda: fleet.hosts().get("agent-one", {}).get("state") == "connected")
+    ensure("the log says so", "session remembered name=agent-one" in fleet.log("collector.log"))
+
+
+def hidden(fleet):
+    fleet.wait_for("the other one", lambda: fleet.hosts().get("agent-two", {}).get("state") == "connected")
+    check("lists have it no more", sorted(fleet.hosts()), ["agent-two"])
+    rows = {h["host"]: h for h in fleet.ask("hosts", "--all", expect=None)}
+    check("but when all are asked for", (rows["agent-one"]["state"], rows["agent-one"]["forgotten"]), ("forgotten", True))
+    check("nor counts", fleet.ask("overview", expect=None)[0]["hosts"], 1)
+    check("nor coverage", [c["host"] for c in fleet.ask("coverage", "--since", "1h", expect=None)], ["agent-two"])
+    ensure("who names it has its data", fleet.ask("top", "--host", "agent-one", expect=None))
+
+
 def others(fleet):
     for who in ("operator", "subscriber"):
         for args in (["status"], ["disconnect", "agent-one"], ["log-level", "info"]):
@@ -58,12 +94,13 @@ def main():
     with Fleet() as fleet:
         fleet.issue("admin", "root")
         fleet.start_collector()
-        fleet.start_agent("agent-one", **FAST)
+        agent = fleet.start_agent("agent-one", **FAST)
         fleet.wait_for("data", lambda: fleet.hosts())
         status(fleet)
         disconnect(fleet)
         log_level(fleet)
         others(fleet)
+        gone(fleet, agent)
         check("the collector ends well", fleet.stop(fleet.collector), 0)
 
 

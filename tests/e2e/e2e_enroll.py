@@ -152,6 +152,7 @@ def revoked(lab):
     host = lab.wait_for("data of lab-3", lambda: lab.hosts().get("lab-3"))
     lab.run("procfleet-collector", "pki", "revoke", "--dir", lab.path("pki"), "lab-3", "--reason", "stolen")
     lab.wait_for("the agent to be refused", lambda: "uplink refused" in lab.log("agent-lab-3.log"))
+    lab.wait_for("it shows revoked, not silent", lambda: lab.hosts()["lab-3"]["state"] == "revoked")
     told = lab.wait_for("the status to say so", lambda: lab.told("lab-3")["uplink"]["state"] == "refused" and lab.told("lab-3"))
     ensure("and why", "revoked" in told["uplink"]["why"] and "enroll --force" in told["uplink"]["why"], told["uplink"])
     code, out, _ = lab.run("procfleet-agent", "doctor", *lab.args("lab-3"), expect=None)
@@ -163,7 +164,7 @@ def revoked(lab):
     agent = lab.start("procfleet-agent", "run", *lab.args("lab-3"), log="agent-lab-3.log")
     lab.wait_for("what waited to arrive", lambda: lab.hosts()["lab-3"]["batches"] > host["batches"] + held)
     lab.wait_for("no gap", lambda: lab.hosts()["lab-3"]["gaps"] == 0) # what is new does not wait behind it
-    check("it is the same host", lab.hosts()["lab-3"]["id"], host["id"])
+    check("it is the same host", (lab.hosts()["lab-3"]["id"], lab.hosts()["lab-3"]["state"]), (host["id"], "connected"))
     check("it stops in good order", lab.stop(agent), 0)
 
 

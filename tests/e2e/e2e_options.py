@@ -157,7 +157,9 @@ def questions(c):
     """[(words before the cursor, what has to be offered)]"""
     asked = []
     if c.subs:
-        return [(c.path + [""], c.subs)]
+        asked.append((c.path + [""], c.subs))
+        if not c.options:
+            return asked
     if c.path[1:] == ["man"]:
         asked.append((c.path + ["--"], ["--dir", "--help"]))
         return asked
@@ -300,7 +302,8 @@ def wrong(all_commands):
     asked, seen = [], set()
     for c in all_commands:
         if c.subs:
-            asked += [(c.path + ["nonsense"], ["nonsense"]), (c.path + [c.subs[0][:-1] + "x"], ["did you mean"]), (c.path, [])]
+            asked += [(c.path + ["nonsense"], ["nonsense"]), (c.path + [c.subs[0][:-1] + "x"], ["did you mean"])]
+            asked += [] if c.options else [(c.path, [])]  # one that has options does something alone
             continue
         asked.append((c.path + ["--nonsense"], ["--nonsense"]))
         for o in c.options:
