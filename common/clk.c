@@ -105,7 +105,7 @@ static int64_t days_from_civil(int64_t year, unsigned month, unsigned day)
 const char *clk_format_utc(char *text, size_t size, int64_t utc_ns, int digits)
 {
     int64_t s = utc_ns / CLK_S - (utc_ns % CLK_S < 0);
-    int64_t ns = utc_ns - s * CLK_S;
+    int64_t ns = utc_ns % CLK_S + (utc_ns % CLK_S < 0 ? CLK_S : 0); /* s * CLK_S may not fit */
     int64_t days = s / 86400 - (s % 86400 < 0);
     int64_t in_day = s - days * 86400;
     int64_t year;
@@ -284,6 +284,6 @@ enum err clk_parse_when(int64_t *utc_ns, const char *text, int64_t now_ns)
     if (clk_parse_span(&span, text) != ERR_OK) {
         return ERR_INVALID;
     }
-    *utc_ns = now_ns - span;
+    *utc_ns = clk_sub(now_ns, span);
     return ERR_OK;
 }

@@ -181,7 +181,7 @@ static enum err lock_agent(struct os_lock **out, const char *dir, struct errmsg 
 
 static void print_clock(const struct enroll_result *got)
 {
-    int64_t off_ns = got->clock_ns < 0 ? -got->clock_ns : got->clock_ns;
+    int64_t off_ns = got->clock_ns < 0 ? clk_sub(0, got->clock_ns) : got->clock_ns;
     struct buf span;
 
     if (off_ns >= CLOCK_WRONG_NS) {

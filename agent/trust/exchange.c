@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/pki_pem.h"
@@ -78,7 +79,7 @@ static enum err take(struct enroll_result *out, const struct exchange *x,
                                   .authority = m->authority,
                                   .authority_n = m->authority_n,
                                   .replace = !before};
-    struct enroll_result got = {.clock_ns = m->now_ns ? m->now_ns - os_utc_ns() : 0};
+    struct enroll_result got = {.clock_ns = m->now_ns ? clk_sub(m->now_ns, os_utc_ns()) : 0};
     enum err e = net_identity_parse(&got.who, m->certificate, m->certificate_n);
 
     e = e ? errmsg_set(why, ERR_TRUST, "the collector sent a certificate that cannot be read")

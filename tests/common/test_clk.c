@@ -80,6 +80,18 @@ static void moments_are_read_and_written(void **state)
     assert_string_equal(clk_format_utc(text, sizeof text, 0, 0), "1970-01-01T00:00:00Z");
 }
 
+static void the_ends_of_time_can_be_written(void **state)
+{
+    char text[CLK_TEXT];
+
+    (void)state;
+    assert_string_equal(clk_format_utc(text, sizeof text, INT64_MIN, 9),
+                        "1677-09-21T00:12:43.145224192Z");
+    assert_string_equal(clk_format_utc(text, sizeof text, INT64_MAX, 9),
+                        "2262-04-11T23:47:16.854775807Z");
+    assert_string_equal(clk_format_utc(text, sizeof text, -1, 9), "1969-12-31T23:59:59.999999999Z");
+}
+
 static void sums_saturate(void **state)
 {
     (void)state;
@@ -99,6 +111,7 @@ int main(void)
         cmocka_unit_test(filetimes_become_utc_and_back),
         cmocka_unit_test(ticks_of_any_frequency_become_ns_without_overflow),
         cmocka_unit_test(moments_are_read_and_written),
+        cmocka_unit_test(the_ends_of_time_can_be_written),
         cmocka_unit_test(sums_saturate),
     };
 
