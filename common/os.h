@@ -99,10 +99,14 @@ static inline const char *os_read_text(enum err e)
     return e == ERR_INVALID ? "it is a directory" : err_text(e);
 }
 /* Written to a temporary neighbour, synced and renamed. `private_file`: only the owner may read it
- * (0600; on Windows also the system and administrators, see os_acl_win32.h). */
+ * (0600; on Windows also the system and administrators, see os_acl_win32.h); else whoever may enter
+ * its directory, whatever the umask (0644). */
 NODISCARD enum err os_write_file(const char *path, const void *p, size_t n, bool private_file);
 /* fopen, for a path in UTF-8 on every system; NULL and errno as fopen has them. */
 FILE *os_fopen(const char *path, const char *mode);
+/* Whoever may enter its directory may read it, whatever the umask (0644; Windows: as the directory
+ * says). Errors: those of the system */
+NODISCARD enum err os_make_public(FILE *f);
 /* Replaces what `to` was. */
 NODISCARD enum err os_rename(const char *from, const char *to);
 NODISCARD enum err os_mkdirs(const char *path, bool private_dir); /* existing is fine */

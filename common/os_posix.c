@@ -610,7 +610,7 @@ enum err os_write_file(const char *path, const void *p, size_t n, bool private_f
     if (fd < 0) {
         return err_from_errno();
     }
-    e = private_file && fchmod(fd, 0600) != 0 ? err_from_errno() : write_all(fd, p, n);
+    e = fchmod(fd, private_file ? 0600 : 0644) != 0 ? err_from_errno() : write_all(fd, p, n);
     if (!e && fsync(fd) != 0) {
         e = err_from_errno();
     }
@@ -629,6 +629,11 @@ enum err os_write_file(const char *path, const void *p, size_t n, bool private_f
 FILE *os_fopen(const char *path, const char *mode)
 {
     return fopen(path, mode);
+}
+
+enum err os_make_public(FILE *f)
+{
+    return fchmod(fileno(f), 0644) == 0 ? ERR_OK : err_from_errno();
 }
 
 enum err os_rename(const char *from, const char *to)

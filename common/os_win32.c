@@ -588,6 +588,12 @@ FILE *os_fopen(const char *path, const char *mode)
     return _wfopen(w, how);
 }
 
+enum err os_make_public(FILE *f)
+{
+    (void)f;
+    return ERR_OK;
+}
+
 enum err os_rename(const char *from, const char *to)
 {
     WCHAR wide_from[PATH_UNITS], wide_to[PATH_UNITS];

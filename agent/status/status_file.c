@@ -194,7 +194,7 @@ enum err status_file_write(const char *dir, const struct status *s)
     }
     if (!e) {
         f = os_fopen(from, "wb");
-        e = f ? ERR_OK : ERR_ACCESS;
+        e = f ? os_make_public(f) : ERR_ACCESS;
     }
     if (!e && fwrite(text.p, 1, text.n, f) != text.n) {
         e = ERR_NOSPACE;
