@@ -93,6 +93,10 @@ static const struct conf_key keys[] = {
      "living processes of one host; four times as many are remembered, ended ones included"},
     {"limits.batch_bytes", CONF_SIZE, "1MiB", 64 * KIB, MIB, NULL,
      "one batch as received; told to agents"},
+    {"http.names", CONF_LIST, "", 0, 16, NULL,
+     "names by which listen.http may be asked, besides localhost and its own address; as they "
+     "stand "
+     "in the address of the page or of the scraper, without a port"},
     {"http.refresh", CONF_SPAN, "10s", CLK_S, H, NULL,
      "the text of /metrics is made anew at most once in this time"},
     {"http.hosts_max", CONF_INT, "1000", 0, 100000, NULL,
@@ -270,6 +274,7 @@ static void values_read(struct collector_conf *c)
     c->events = conf_text(c->source, "listen.events");
     c->enroll = conf_text(c->source, "listen.enroll");
     c->http = conf_text(c->source, "listen.http");
+    c->n_http_names = conf_list(c->source, "http.names", &c->http_names);
     c->http_refresh_ns = conf_int(c->source, "http.refresh");
     c->http_hosts_max = (uint32_t)conf_int(c->source, "http.hosts_max");
     c->http_programs = (uint32_t)conf_int(c->source, "http.programs");

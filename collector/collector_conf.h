@@ -20,6 +20,8 @@ struct collector_conf {
     const char *http;                 /* likewise */
     int64_t http_refresh_ns;
     uint32_t http_hosts_max, http_programs;
+    const char *const *http_names;
+    size_t n_http_names;
     char *pki_dir;     /* absolute, or "" = none; owned */
     bool pki_required; /* said by somebody, and no mere default */
     int64_t cert_life_ns, renew_grace_ns;

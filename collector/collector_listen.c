@@ -203,6 +203,8 @@ enum err collector_listen_http(struct collector *c, struct errmsg *why)
 {
     const struct http_conf conf = {
         .address = c->conf->http,
+        .names = c->conf->http_names,
+        .n_names = c->conf->n_http_names,
         .refresh_ns = c->conf->http_refresh_ns,
         .fleet = {.store = c->store,
                   .hosts_max = c->conf->http_hosts_max,

@@ -19,6 +19,7 @@
 
 #include "common/mem.h"
 #include "common/net_addr.h"
+#include "common/net_host.h"
 #include "common/net_impl.h"
 #include "common/os.h"
 
@@ -31,6 +32,7 @@ struct net_http_call {
 
 struct net_http {
     struct net_http_conf conf; /* address is not kept */
+    struct net_host host;
     nng_http_server *server;
     bool started;
     unsigned port;
@@ -123,14 +125,28 @@ static struct net_http_call *take(struct net_http *h, nng_aio *aio, bool is_get,
     return call;
 }
 
+/* 0: for us. */
+static unsigned misdirected(const struct net_http *h, nng_http_req *req)
+{
+    const char *host = nng_http_req_get_header(req, "Host");
+
+    if (!host) {
+        return strcmp(nng_http_req_get_version(req), "HTTP/1.0") == 0 ? 0 : 400;
+    }
+    return net_host_is_ours(&h->host, host) ? 0 : 421;
+}
+
 static void on_request(nng_aio *aio)
 {
     nng_http_req *req = nng_aio_get_input(aio, 0);
     struct net_http *h = nng_http_handler_get_data(nng_aio_get_input(aio, 1));
     bool is_get = strcmp(nng_http_req_get_method(req), "GET") == 0;
-    struct net_http_call *call = take(h, aio, is_get, nng_http_req_get_uri(req));
+    unsigned wrong = misdirected(h, req);
+    struct net_http_call *call = take(h, aio, is_get && !wrong, nng_http_req_get_uri(req));
 
-    if (call) {
+    if (wrong) {
+        finish_text(aio, wrong, "ask for localhost, or set http.names to the name in use\n");
+    } else if (call) {
         h->conf.on_get(h->conf.ctx, call);
     } else if (is_get) {
         finish_text(aio, NNG_HTTP_STATUS_SERVICE_UNAVAILABLE, "busy or stopping: ask again\n");
@@ -242,6 +258,7 @@ enum err net_http_start(struct net_http **out, const struct net_http_conf *conf,
     for (size_t i = 0; i < NET_HTTP_CALLS; i++) {
         h->calls[i].http = h;
     }
+    net_host_init(&h->host, conf->address, conf->names, conf->n_names);
     e = os_mutex_create(&h->lock);
     if (!e) {
         e = server_make(h, conf->address, why);

@@ -1,9 +1,11 @@
 /* A plain HTTP/1.1 listener for the collector's own numbers, on NNG's server (cmake/patch-nng.cmake
  * says what of it was mended): GET of a path, one request on a connection, no bodies, no TLS,
- * nobody is told apart. Other methods are answered 405. What is no HTTP, is longer than 8 KiB or
- * takes longer than 10 s ends its connection. Bounds:  64 connections, the oldest goes for a new
- * one; NET_HTTP_CALLS requests under way, a further one is answered 503. A reply is copied and has
- * 10 s to be taken. Threads: on_get runs on NNG's threads; net_http_answer on any. Linux only. */
+ * nobody is told apart. Other methods are answered 405; a request meant for another name, as of a
+ * browser whose page's name was made to stand for this machine, 421. What is no HTTP, is longer
+ * than 8 KiB or takes longer than 10 s ends its connection. Bounds:  64 connections, the oldest
+ * goes for a new one; NET_HTTP_CALLS requests under way, a further one is answered 503. A reply is
+ * copied and has 10 s to be taken. Threads: on_get runs on NNG's threads; net_http_answer on any.
+ * Linux only. */
 #ifndef PROCFLEET_COMMON_NET_HTTP_H
 #define PROCFLEET_COMMON_NET_HTTP_H
 
@@ -20,6 +22,11 @@ struct net_http_call; /* one request; owned by the handler until net_http_answer
 
 struct net_http_conf {
     const char *address; /* as net.h has them */
+    /* What may stand in `Host`, with any port, besides localhost, 127.0.0.1, [::1] and the address;
+     * where that is not of this machine alone, besides numbers and the machine's name too. Borrowed
+     * until net_http_stop. */
+    const char *const *names;
+    size_t n_names;
     /* Must not block, and answer now or later. */
     void (*on_get)(void *ctx, struct net_http_call *call);
     void *ctx;
@@ -43,7 +50,7 @@ void net_http_answer(struct net_http_call *call, unsigned status, const char *ty
 
 struct net_http_stats {
     uint64_t requests;
-    uint64_t refused; /* of them: another method, or too many at once */
+    uint64_t refused; /* of them: another method or host, or too many at once */
 };
 void net_http_stats(struct net_http *h, struct net_http_stats *out);
 

@@ -228,7 +228,11 @@ static void work(void *arg)
 
 static enum err make(struct http *h, struct errmsg *why)
 {
-    const struct net_http_conf net = {.address = h->conf.address, .on_get = on_get, .ctx = h};
+    const struct net_http_conf net = {.address = h->conf.address,
+                                      .names = h->conf.names,
+                                      .n_names = h->conf.n_names,
+                                      .on_get = on_get,
+                                      .ctx = h};
     enum err e;
 
     h->figures = mem_zalloc(sizeof *h->figures);

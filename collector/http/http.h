@@ -21,6 +21,8 @@ struct http;
 
 struct http_conf {
     const char *address;
+    const char *const *names; /* and n_names: see net_http_conf */
+    size_t n_names;
     int64_t refresh_ns;
     struct fleet_conf fleet;
     void (*figures)(void *ctx, struct figures *out);

@@ -9,6 +9,7 @@
 
 #include "common/clk.h"
 #include "common/net.h"
+#include "common/net_host.h"
 #include "common/net_http.h"
 #include "common/os.h"
 #include "tests/support/t.h"
@@ -53,7 +54,9 @@ static void on_get(void *ctx, struct net_http_call *call)
 
 static void desk_open(struct desk *d, bool keeps)
 {
-    struct net_http_conf conf = {.address = "127.0.0.1:0", .on_get = on_get, .ctx = d};
+    static const char *const names[] = {"metrics.lab"};
+    struct net_http_conf conf = {
+        .address = "127.0.0.1:0", .names = names, .n_names = 1, .on_get = on_get, .ctx = d};
     struct errmsg why = {""};
 
     *d = (struct desk){.keeps = keeps};
@@ -156,7 +159,7 @@ static const char *get(const struct desk *d, const char *path)
 {
     char request[512];
 
-    (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: h\r\n\r\n", path);
+    (void)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
     return ask_text(d, request);
 }
 
@@ -221,7 +224,8 @@ static void other_methods_are_refused(void **state)
         const char *said;
 
         (void)snprintf(request, sizeof request,
-                       "%s / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nGET ", methods[i]);
+                       "%s / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nGET ",
+                       methods[i]);
         said = ask_text(&d, request);
         assert_non_null(strstr(said, " 405 "));
         assert_non_null(strstr(said, "Allow: GET\r\n"));
@@ -230,6 +234,72 @@ static void other_methods_are_refused(void **state)
     net_http_stats(d.http, &stats);
     assert_int_equal(stats.refused, COUNT_OF(methods));
     desk_close(&d);
+}
+
+static void a_request_for_another_name_is_refused(void **state)
+{
+    static const struct {
+        const char *headers, *says;
+    } rows[] = {
+        {"HTTP/1.1\r\nHost: localhost\r\n", "200"},
+        {"HTTP/1.1\r\nHost: LocalHost.:9\r\n", "200"},
+        {"HTTP/1.1\r\nHost: 127.0.0.1:7424\r\n", "200"},
+        {"HTTP/1.1\r\nHost: [::1]:7424\r\n", "200"},
+        {"HTTP/1.1\r\nHost: metrics.lab\r\n", "200"}, /* of its names */
+        {"HTTP/1.0\r\n", "200"},
+        {"HTTP/1.1\r\nHost: evil.example:7424\r\n", "421"},
+        {"HTTP/1.1\r\nHost: localhost.evil.example\r\n", "421"},
+        {"HTTP/1.1\r\nHost: 192.0.2.1\r\n", "421"},
+        {"HTTP/1.1\r\nHost: localhost:x\r\n", "421"},
+        {"HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n", "421"},
+        {"HTTP/1.1\r\nHost:\r\n", "421"},
+        {"HTTP/1.1\r\n", "400"},
+    };
+    struct desk d;
+
+    (void)state;
+    desk_open(&d, false);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char request[200];
+        const char *said;
+
+        (void)snprintf(request, sizeof request, "GET /x %s\r\n", rows[i].headers);
+        said = ask_text(&d, request);
+        if (strlen(said) < 12 || memcmp(said + 9, rows[i].says, 3) != 0) {
+            fail_msg("%s: %s", request, said);
+        }
+        assert_true(*rows[i].says == '2' || !strstr(said, "you asked for"));
+    }
+    desk_close(&d);
+}
+
+static void who_may_come_from_elsewhere_may_use_the_number_or_the_machines_name(void **state)
+{
+    static const struct {
+        const char *listened, *host;
+        bool ours;
+    } rows[] = {
+        {"*:7424", "192.0.2.1:7424", true},
+        {"*:7424", "[2001:db8::1]:7424", true},
+        {"*:7424", "evil.example", false},
+        {"192.0.2.7:7424", "192.0.2.7", true},
+        {"collector.lab:7424", "Collector.Lab:80", true},
+        {"collector.lab:7424", "collector.lab.evil.example", false},
+        {"127.0.0.1:7424", "192.0.2.1", false},
+        {"[::1]:7424", "[::1]", true},
+        {"[::1]:7424", "[::2]", false},
+    };
+    char machine[256];
+    struct net_host h;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        net_host_init(&h, rows[i].listened, NULL, 0);
+        assert_int_equal(net_host_is_ours(&h, rows[i].host), rows[i].ours);
+    }
+    assert_ok(os_host_name(machine, sizeof machine));
+    net_host_init(&h, "*:7424", NULL, 0);
+    assert_true(net_host_is_ours(&h, machine));
 }
 
 static void a_path_that_ends_in_an_escape_is_only_a_path(void **state)
@@ -289,7 +359,7 @@ static void a_request_over_its_bound_ends_its_connection(void **state)
     memcpy(line, "GET /", 5);
     assert_string_equal(ask(&d, line, sizeof line), ""); /* one long line */
     fd = dial(&d);
-    assert_true(tell(fd, "GET / HTTP/1.1\r\nHost: h\r\n", 25));
+    assert_true(tell(fd, "GET / HTTP/1.1\r\nHost: localhost\r\n", 25));
     for (size_t i = 0; i < 100000 && tell(fd, "X-Name: value\r\n", 15); i++) {
         /* a client that always has one header more */
     }
@@ -443,6 +513,8 @@ int main(void)
         cmocka_unit_test(a_get_is_answered_and_its_connection_ends),
         cmocka_unit_test(an_answer_may_come_later_from_another_thread),
         cmocka_unit_test(other_methods_are_refused),
+        cmocka_unit_test(a_request_for_another_name_is_refused),
+        cmocka_unit_test(who_may_come_from_elsewhere_may_use_the_number_or_the_machines_name),
         cmocka_unit_test(a_path_that_ends_in_an_escape_is_only_a_path),
         cmocka_unit_test(what_is_no_request_ends_its_connection),
         cmocka_unit_test(a_request_over_its_bound_ends_its_connection),

@@ -168,7 +168,7 @@ def crowd(fleet):
     before = descriptors()
     held = [socket.create_connection(address) for _ in range(200)]
     for s in held[::2]:
-        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: h\r\n")
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n")
     metrics(fleet)
     fleet.wait_for("only 64 to be held", lambda: descriptors() - before <= 64 + 8)
     ensure("some are: %d" % (descriptors() - before), descriptors() - before > 16)

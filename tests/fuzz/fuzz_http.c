@@ -128,7 +128,7 @@ static size_t hear(int fd, char *reply)
 static void judge(const char *reply, size_t n, bool bare)
 {
     static const char *const known[] = {" 200 ", " 400 ", " 404 ", " 405 ",
-                                        " 501 ", " 503 ", " 505 "};
+                                        " 421 ", " 501 ", " 503 ", " 505 "};
     const char *length = strstr(reply, "Content-Length: "), *body = strstr(reply, "\r\n\r\n");
     bool is_known = false;
 
@@ -153,7 +153,7 @@ static size_t talk(const uint8_t *p, size_t n, size_t writes, char *reply)
 
 static void lives(char *reply)
 {
-    static const char good[] = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char good[] = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
     must(talk((const uint8_t *)good, sizeof good - 1, 1, reply) > 0);
     must(strncmp(reply, "HTTP/1.1 200 ", 13) == 0 && strstr(reply, "\r\n\r\nok\n"));

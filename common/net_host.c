@@ -1,0 +1,86 @@
+#include "common/net_host.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/os.h"
+
+/* Without ":port"; false: it does not fit, or the port is none. */
+static bool host_part(char out[NET_HOST_MAX], const char *host)
+{
+    const char *end = strchr(host, ']');
+    size_t n = host[0] == '[' && end ? (size_t)(end - host) + 1 : strcspn(host, ":");
+    const char *port = host + n;
+
+    if (*port && (*port != ':' || strspn(port + 1, "0123456789") != strlen(port + 1))) {
+        return false;
+    }
+    if (n > 0 && host[n - 1] == '.') {
+        n--; /* the root's dot */
+    }
+    if (n == 0 || n >= NET_HOST_MAX) {
+        return false;
+    }
+    memcpy(out, host, n);
+    out[n] = '\0';
+    return true;
+}
+
+static bool same(const char *a, const char *b)
+{
+    while (*a && tolower((unsigned char)*a) == tolower((unsigned char)*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+static bool is_number(const char *name)
+{
+    size_t n = strlen(name);
+
+    return (name[0] == '[' && name[n - 1] == ']' &&
+            strspn(name + 1, "0123456789abcdefABCDEF:.") == n - 2) ||
+           strspn(name, "0123456789.") == n;
+}
+
+static bool is_loopback(const char *name)
+{
+    return same(name, "localhost") || strcmp(name, "[::1]") == 0 ||
+           (strncmp(name, "127.", 4) == 0 && is_number(name));
+}
+
+void net_host_init(struct net_host *h, const char *address, const char *const *names,
+                   size_t n_names)
+{
+    *h = (struct net_host){.names = names, .n_names = n_names};
+    if (!host_part(h->listened, address)) {
+        h->listened[0] = '\0';
+    }
+    if (!is_loopback(h->listened) && os_host_name(h->machine, sizeof h->machine)) {
+        (void)snprintf(h->machine, sizeof h->machine, "localhost"); /* it has no other */
+    }
+}
+
+bool net_host_is_ours(const struct net_host *h, const char *host)
+{
+    char name[NET_HOST_MAX];
+
+    if (!host_part(name, host)) {
+        return false;
+    }
+    if (same(name, "localhost") || strcmp(name, "127.0.0.1") == 0 || strcmp(name, "[::1]") == 0 ||
+        same(name, h->listened)) {
+        return true;
+    }
+    if (h->machine[0] && (is_number(name) || same(name, h->machine))) {
+        return true;
+    }
+    for (size_t i = 0; i < h->n_names; i++) {
+        if (same(name, h->names[i])) {
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,27 @@
+/* Whether a request over HTTP is meant for us. A browser can be made to send requests of any page
+ * here, by a name of the page's owner that stands for our address; then the name is what it shows
+ * in `Host`. For net*.c only. Threads: any, once made. */
+#ifndef PROCFLEET_COMMON_NET_HOST_H
+#define PROCFLEET_COMMON_NET_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define NET_HOST_MAX 256u
+
+struct net_host {
+    char listened[NET_HOST_MAX]; /* without its port */
+    char machine[NET_HOST_MAX];  /* "" where only this machine can come */
+    const char *const *names;
+    size_t n_names;
+};
+
+/* Borrows `names`. What is "*", or no loopback, lets other machines come: by number, which needs no
+ * name that could lie, and by this machine's own name. */
+void net_host_init(struct net_host *h, const char *address, const char *const *names,
+                   size_t n_names);
+
+/* As it stands in a request: name or number, with a port or without. */
+bool net_host_is_ours(const struct net_host *h, const char *host);
+
+#endif
