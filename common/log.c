@@ -393,18 +393,10 @@ void log_tee(log_tee_fn tee, void *ctx)
     state.tee_ctx = ctx;
 }
 
-const char *log_str(char *out, unsigned size, const char *s)
+const char *log_quote(char *out, unsigned size, const char *s)
 {
-    bool plain = *s != '\0';
     size_t n = 0;
 
-    for (const char *c = s; *c; c++) {
-        plain = plain && *c > ' ' && *c != '"' && *c != '=' && *c != '\\' && *c != 0x7f;
-    }
-    if (plain) {
-        snprintf(out, size, "%s", s);
-        return out;
-    }
     if (size < 16) {
         snprintf(out, size, "\"\"");
         return out;
@@ -414,4 +406,18 @@ const char *log_str(char *out, unsigned size, const char *s)
     out[n++] = '"';
     out[n] = '\0';
     return out;
+}
+
+const char *log_str(char *out, unsigned size, const char *s)
+{
+    bool plain = *s != '\0';
+
+    for (const char *c = s; *c; c++) {
+        plain = plain && *c > ' ' && *c != '"' && *c != '=' && *c != '\\' && *c != 0x7f;
+    }
+    if (plain) {
+        snprintf(out, size, "%s", s);
+        return out;
+    }
+    return log_quote(out, size, s);
 }

@@ -22,6 +22,8 @@ void log_line(enum log_level level, const char *module, const char *event, const
 
 /* Quotes and escapes an outside string into `out` for use as a value; gives `out`. */
 const char *log_str(char *out, unsigned size, const char *s);
+/* The same in quotes always: what a stranger says of itself must not look like what is known. */
+const char *log_quote(char *out, unsigned size, const char *s);
 
 int log_enabled(enum log_level level);
 

@@ -30,12 +30,12 @@ struct net_identity {
     uint8_t serial[20], serial_n;        /* its number, as it stands in it */
     int64_t not_before_ns, not_after_ns; /* UTC */
     char address[64];                    /* of the peer */
-    uint32_t connection; /* listeners: tells this connection from the holder's others while it
-                            lives; never to be stored */
+    uint32_t connection; /* listeners: told from the holder's others; never to be stored */
 };
 
-/* Reads a certificate's names, validity and fingerprint; trusts nothing. Errors: ERR_INVALID */
+/* What a certificate says; trusts nothing. net_client_parse: only a client. Errors: ERR_INVALID */
 NODISCARD enum err net_identity_parse(struct net_identity *out, const void *der, size_t n);
+NODISCARD enum err net_client_parse(struct net_identity *out, const void *der, size_t n);
 
 /* Certificates of one side. */
 struct net_tls;

@@ -149,6 +149,29 @@ enum err net_cert_identity(struct net_identity *out, const struct mbedtls_x509_c
     return e;
 }
 
+bool net_cert_is_only(const struct mbedtls_x509_crt *crt, bool server)
+{
+    const mbedtls_asn1_sequence *use = &crt->ext_key_usage;
+
+    if (!mbedtls_x509_crt_has_ext_type(crt, MBEDTLS_X509_EXT_EXTENDED_KEY_USAGE) || use->next) {
+        return false;
+    }
+    return server ? MBEDTLS_OID_CMP(MBEDTLS_OID_SERVER_AUTH, &use->buf) == 0
+                  : MBEDTLS_OID_CMP(MBEDTLS_OID_CLIENT_AUTH, &use->buf) == 0;
+}
+
+void net_cert_claimed(char *name, size_t size, const struct mbedtls_x509_crt *crt)
+{
+    name[0] = '\0';
+    for (const mbedtls_x509_name *n = &crt->subject; n; n = n->next) {
+        if (n->oid.p && MBEDTLS_OID_CMP(MBEDTLS_OID_AT_CN, &n->oid) == 0) {
+            (void)snprintf(name, size, "%.*s", (int)(n->val.len < size ? n->val.len : size - 1),
+                           (const char *)n->val.p);
+            return;
+        }
+    }
+}
+
 enum err net_cert_end(int64_t *utc_ns, const struct mbedtls_x509_crt *crt)
 {
     return read_time(utc_ns, &crt->valid_to);
@@ -192,17 +215,28 @@ const char *net_cert_flags_text(uint32_t flags)
     return "bad certificate";
 }
 
-enum err net_identity_parse(struct net_identity *out, const void *der, size_t n)
+static enum err parse(struct net_identity *out, const void *der, size_t n, bool clients_only)
 {
     mbedtls_x509_crt crt;
     enum err e = ERR_INVALID;
 
     mbedtls_x509_crt_init(&crt);
-    if (mbedtls_x509_crt_parse_der(&crt, der, n) == 0 && crt.raw.len == n) {
+    if (mbedtls_x509_crt_parse_der(&crt, der, n) == 0 && crt.raw.len == n &&
+        (!clients_only || net_cert_is_only(&crt, false))) {
         e = net_cert_identity(out, &crt);
     }
     mbedtls_x509_crt_free(&crt);
     return e;
+}
+
+enum err net_identity_parse(struct net_identity *out, const void *der, size_t n)
+{
+    return parse(out, der, n, false);
+}
+
+enum err net_client_parse(struct net_identity *out, const void *der, size_t n)
+{
+    return parse(out, der, n, true);
 }
 
 const char *net_cert_alert_text(unsigned char alert)

@@ -12,6 +12,13 @@ struct mbedtls_x509_crt;
  * could widen what its holder may see. Errors: ERR_INVALID */
 NODISCARD enum err net_cert_identity(struct net_identity *out, const struct mbedtls_x509_crt *crt);
 
+/* Whether it is for servers, or for clients, and for nothing else: of the certificate's extended
+ * key usages there is one, and it is that. */
+bool net_cert_is_only(const struct mbedtls_x509_crt *crt, bool server);
+
+/* The common name as it stands there, whoever wrote it, cut at `size`; "" without one. */
+void net_cert_claimed(char *name, size_t size, const struct mbedtls_x509_crt *crt);
+
 /* When it ends, whoever holds it. Errors: ERR_INVALID */
 NODISCARD enum err net_cert_end(int64_t *utc_ns, const struct mbedtls_x509_crt *crt);
 

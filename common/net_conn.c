@@ -22,7 +22,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <mbedtls/oid.h>
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
 
@@ -49,7 +48,9 @@ struct nng_tls_engine_conn {
     bool garbage;  /* and it was not TLS */
     bool admitted; /* its identity was asked for */
     bool told;
-    char lapsed[64];    /* whose certificate is good but for its time; for the log */
+    uint32_t above;     /* what was found wrong with the chain above the peer's certificate */
+    char holder[64];    /* whose certificate is good but for its time or use; for the log */
+    char claimed[64];   /* the name in a certificate that nobody vouches for; for the log */
     const char *denied; /* why verification failed beyond mbedTLS's own reasons */
     enum net_cause cause;
     struct net_parting parting;
@@ -118,12 +119,14 @@ static const char *failure_text(const nng_tls_engine_conn *c, int r)
 
 static void log_refused(nng_tls_engine_conn *c, const char *reason, const char *more)
 {
-    char name[80], peer[80], words[160];
+    bool known = c->who.name[0] || c->holder[0] || !c->claimed[0];
+    const char *name = c->who.name[0] ? c->who.name : known ? c->holder : c->claimed;
+    char text[400], peer[80], words[160];
 
     /* The listener is the module, so that the log's limit counts each one for itself. */
-    log_line(LOG_WARN, c->cfg->name, "refused", "listener=%s peer=%s name=%s reason=%s%s",
-             c->cfg->name, log_str(peer, sizeof peer, c->who.address),
-             log_str(name, sizeof name, c->who.name[0] ? c->who.name : c->lapsed),
+    log_line(LOG_WARN, c->cfg->name, "refused", "listener=%s peer=%s %s=%s reason=%s%s",
+             c->cfg->name, log_str(peer, sizeof peer, c->who.address), known ? "name" : "claimed",
+             known ? log_str(text, sizeof text, name) : log_quote(text, sizeof text, name),
              log_str(words, sizeof words, reason), more);
 }
 
@@ -234,13 +237,17 @@ static uint32_t holder_denied(nng_tls_engine_conn *c, const struct net_identity 
 }
 
 /* The end of a chain that mbedTLS, or the pin, found good; we add what neither checks. A
- * certificate without extended key usage would pass there as good for everything. */
+ * certificate without extended key usage, or with more than one, would pass there. */
 static void verify_leaf(nng_tls_engine_conn *c, const mbedtls_x509_crt *crt, uint32_t *flags)
 {
+    bool server = net_tls_is_server(c->cfg->tls);
     struct net_identity who;
 
-    if (!mbedtls_x509_crt_has_ext_type(crt, MBEDTLS_X509_EXT_EXTENDED_KEY_USAGE)) {
+    if (!net_cert_is_only(crt, !server)) {
         *flags |= MBEDTLS_X509_BADCERT_EXT_KEY_USAGE;
+        if (net_cert_identity(&who, crt) == ERR_OK) {
+            memcpy(c->holder, who.name, sizeof c->holder);
+        }
         return;
     }
     if (net_cert_identity(&who, crt) != ERR_OK) {
@@ -251,15 +258,13 @@ static void verify_leaf(nng_tls_engine_conn *c, const mbedtls_x509_crt *crt, uin
     memcpy(who.address, c->who.address, sizeof who.address);
     c->who = who;
     c->resumed = false;
-    /* Wrong use is mbedTLS's next check, and the more telling cause. */
-    if (net_tls_is_server(c->cfg->tls) &&
-        mbedtls_x509_crt_check_extended_key_usage(crt, MBEDTLS_OID_CLIENT_AUTH,
-                                                  MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH)) == 0) {
+    if (server) {
         *flags |= holder_denied(c, &c->who);
     }
 }
 
-/* mbedTLS has judged one certificate of the chain; the authority's comes first. */
+/* mbedTLS has judged one certificate of the chain; the authority's comes first, and what is wrong
+ * with it stands with it alone. */
 static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
     nng_tls_engine_conn *c = arg;
@@ -272,14 +277,17 @@ static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
             c->denied = "it does not show the authority that the token names";
         }
     }
-    if (depth == 0 && *flags == 0) {
+    c->above |= depth > 0 ? *flags : 0;
+    if (depth == 0 && (*flags | c->above) == 0) {
         verify_leaf(c, crt, flags);
-    } else if (depth == 0 && (*flags & ~OUT_OF_TIME) == 0) {
+    } else if (depth == 0 && ((*flags | c->above) & ~OUT_OF_TIME) == 0) {
         struct net_identity who;
 
         if (net_cert_identity(&who, crt) == ERR_OK) {
-            memcpy(c->lapsed, who.name, sizeof c->lapsed);
+            memcpy(c->holder, who.name, sizeof c->holder);
         }
+    } else if (depth == 0) {
+        net_cert_claimed(c->claimed, sizeof c->claimed, crt);
     }
     return 0;
 }
@@ -292,7 +300,9 @@ static bool admit_resumed(void *arg, const mbedtls_x509_crt *crt)
     struct net_identity who;
 
     if (mbedtls_x509_time_is_past(&crt->valid_to) ||
-        mbedtls_x509_time_is_future(&crt->valid_from) || net_cert_identity(&who, crt) != ERR_OK) {
+        mbedtls_x509_time_is_future(&crt->valid_from) ||
+        !net_cert_is_only(crt, !net_tls_is_server(c->cfg->tls)) ||
+        net_cert_identity(&who, crt) != ERR_OK) {
         return false;
     }
     if (net_tls_is_server(c->cfg->tls) &&

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include <mbedtls/oid.h>
 #include <mbedtls/platform_util.h>
 #include <mbedtls/sha256.h>
 #include <mbedtls/ssl.h>
@@ -117,15 +116,10 @@ static enum err load_key(mbedtls_pk_context *key, const char *path, struct errms
 static enum err check_own(struct net_rules *r, const struct net_tls_conf *conf, struct errmsg *why)
 {
     uint32_t flags = 0;
-    int rv =
-        r->server
-            ? mbedtls_x509_crt_check_extended_key_usage(&r->cert, MBEDTLS_OID_SERVER_AUTH,
-                                                        MBEDTLS_OID_SIZE(MBEDTLS_OID_SERVER_AUTH))
-            : mbedtls_x509_crt_check_extended_key_usage(&r->cert, MBEDTLS_OID_CLIENT_AUTH,
-                                                        MBEDTLS_OID_SIZE(MBEDTLS_OID_CLIENT_AUTH));
+    int rv;
 
-    if (rv != 0 || !mbedtls_x509_crt_has_ext_type(&r->cert, MBEDTLS_X509_EXT_EXTENDED_KEY_USAGE)) {
-        return errmsg_set(why, ERR_TRUST, "%s is not a certificate for a %s", conf->cert,
+    if (!net_cert_is_only(&r->cert, r->server)) {
+        return errmsg_set(why, ERR_TRUST, "%s is not a certificate for a %s alone", conf->cert,
                           r->server ? "collector" : "client");
     }
     if (mbedtls_pk_check_pair(&r->cert.pk, &r->key, pki_rng, NULL) != 0) {

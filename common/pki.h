@@ -42,7 +42,10 @@ NODISCARD enum err pki_issue(const char *ca_dir, const struct pki_issue *what,
 
 NODISCARD enum err
 pki_use_parse(enum pki_use *use,
-              const char *text); /* "agent", "query", "subscribe", "admin", "collector" */
-bool pki_name_ok(const char *name);
+              const char *text);    /* "agent", "query", "subscribe", "admin", "collector" */
+bool pki_name_ok(const char *name); /* of any certificate */
+/* What stands against a name for somebody new, or NULL. Stricter: 'pki revoke' takes names, UUIDs
+ * and fingerprints in one place, and names become files. */
+const char *pki_name_wrong(const char *name);
 
 #endif

@@ -3,8 +3,12 @@
 
 #include <string.h>
 
+#include "common/uuid.h"
+
 #define DNS_NAME_MAX 253 /* bytes */
 #define SCOPE_MAX    127 /* bytes */
+
+#define FINGERPRINT_MIN 8 /* digits of one, as 'pki revoke' takes them */
 
 static bool name_char(char c)
 {
@@ -28,6 +32,26 @@ static bool text_ok(const char *text, size_t max, const char *more)
 bool pki_name_ok(const char *name)
 {
     return text_ok(name, MODEL_HOST_NAME_MAX, "");
+}
+
+const char *pki_name_wrong(const char *name)
+{
+    struct uuid uuid;
+    size_t n;
+
+    if (!pki_name_ok(name)) {
+        return "a name has 1 to 63 letters, digits, '.', '_' or '-'";
+    }
+    if (name[0] == '-' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        return "a name begins with no '-', and is neither '.' nor '..'";
+    }
+    n = strlen(name);
+    if (uuid_parse(&uuid, name) == ERR_OK ||
+        (n >= FINGERPRINT_MIN && strspn(name, "0123456789abcdefABCDEF") == n)) {
+        return "it could be taken for a UUID or a fingerprint (8 hexadecimal digits or more, and "
+               "nothing else): choose another name";
+    }
+    return NULL;
 }
 
 bool pki_authority_name_ok(const char *name)

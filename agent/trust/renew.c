@@ -259,14 +259,18 @@ static enum err renew_expired(struct renew *r, struct errmsg *why)
     return enroll_run(&got, &ask, why);
 }
 
-/* A try that was cut between its files is finished first; the certificate there may be new then. */
+/* A try that was cut between its files is finished first; the certificate there may be new then.
+ * Whether it has ended is the collector's to say: where a connection stands it has not. */
 static enum err attempt(struct renew *r, struct errmsg *why)
 {
     enum err e = trust_files_mend(&r->conf.files, why);
     bool news;
 
     if (!e) {
-        e = utc(r) < r->who.not_after_ns ? renew_valid(r, why) : renew_expired(r, why);
+        e = renew_valid(r, why);
+    }
+    if (e == ERR_UNREACHABLE && utc(r) >= r->who.not_after_ns) {
+        e = renew_expired(r, why);
     }
     return e ? e : net_follow_look(&r->files, &news, why);
 }

@@ -39,6 +39,8 @@ struct attempt {
     struct rpc_call *call;
     const char *kind; /* for the log */
     const char *name; /* of the host, as far as it is known */
+    bool claimed;     /* it is the stranger's word */
+    bool ended;       /* the old certificate must have: a proof, and no connection, came with it */
     struct errmsg why;
 };
 
@@ -55,8 +57,10 @@ static void refuse(struct attempt *a, enum rpc_code code, uint32_t retry_after_m
 {
     char name[160], reason[600];
 
-    log_line(LOG_WARN, "enroll", "refused", "kind=%s peer=%s name=%s code=%s reason=%s", a->kind,
-             rpc_call_peer(a->call)->address, log_str(name, sizeof name, a->name),
+    log_line(LOG_WARN, "enroll", "refused", "kind=%s peer=%s %s=%s code=%s reason=%s", a->kind,
+             rpc_call_peer(a->call)->address, a->claimed ? "claimed" : "name",
+             a->claimed ? log_quote(name, sizeof name, a->name)
+                        : log_str(name, sizeof name, a->name),
              rpc_code_name(code), log_str(reason, sizeof reason, a->why.text));
     count(a->e, &a->e->stats.refused);
     rpc_fail(a->call, code, retry_after_ms, "%s", a->why.text);
@@ -197,6 +201,10 @@ static enum err enroll(struct attempt *a, struct buf *der, struct net_identity *
         err =
             registry_token_check(e->conf.registry, &grant, &t, m->name, e->conf.utc_ns(), &a->why);
     }
+    if (!err && !grant.has_host && pki_name_wrong(m->name)) {
+        err = errmsg_set(&a->why, ERR_INVALID, "'%s' cannot be a host's name: %s", m->name,
+                         pki_name_wrong(m->name));
+    }
     if (!err && !grant.has_host) {
         err = uuid_random(&grant.host);
     }
@@ -230,6 +238,7 @@ static void handle_enroll(void *ctx, struct rpc_call *call)
         errmsg_set(&a.why, e, "this is no request to enrol");
     } else {
         a.name = m->name;
+        a.claimed = true;
         e = enroll(&a, &der, &who, m);
     }
     if (e) {
@@ -263,6 +272,11 @@ static enum err may_renew(struct attempt *a, const struct net_identity *who)
                           "this host anew, with a token of 'procfleet-collector pki token create "
                           "--replace %s'",
                           who->name);
+    }
+    if (a->ended && now_ns <= who->not_after_ns) {
+        return errmsg_set(&a->why, ERR_REFUSED,
+                          "the certificate has not ended by the collector's clock: it is renewed "
+                          "over the ingest connection (is this host's clock right?)");
     }
     window_ns = window_ns < HOUR_NS ? window_ns : HOUR_NS;
     if (registry_recent(e->conf.registry, &who->host, now_ns - window_ns) >= RENEWALS_MAX) {
@@ -307,7 +321,7 @@ static enum err prove(struct attempt *a, struct net_identity *who,
                                  m->csr_n, m->signature, m->signature_n);
 
     if (!e) {
-        e = net_identity_parse(who, m->certificate, m->certificate_n);
+        e = net_client_parse(who, m->certificate, m->certificate_n);
     }
     if (e == ERR_TRUST) {
         return errmsg_set(&a->why, ERR_NOTFOUND,
@@ -318,7 +332,8 @@ static enum err prove(struct attempt *a, struct net_identity *who,
 
 static void handle_renew_expired(void *ctx, struct rpc_call *call)
 {
-    struct attempt a = {.e = ctx, .call = call, .kind = "renewed_expired", .name = ""};
+    struct attempt a = {
+        .e = ctx, .call = call, .kind = "renewed_expired", .name = "", .ended = true};
     struct wire_renew_expired *m;
     struct net_identity who;
     size_t n;

@@ -93,23 +93,12 @@ static enum err still_good(const struct roll_token *t, const char *name, int64_t
     return ERR_OK;
 }
 
-/* The newest identity that a host of that name had; NULL: none. */
-static const struct roll_cert *host_named(const struct roll *r, const char *name)
-{
-    const struct roll_cert *c = roll_same_name(r, name);
-
-    while (c && !c->has_host) {
-        c = roll_before_name(r, c);
-    }
-    return c;
-}
-
 bool registry_had_host(struct registry *r, const char *name)
 {
     bool found;
 
     os_mutex_lock(r->lock);
-    found = host_named(&r->roll, name) != NULL;
+    found = roll_host_named(&r->roll, name) != NULL;
     os_mutex_unlock(r->lock);
     return found;
 }
@@ -138,18 +127,25 @@ static enum err find_grant(struct registry *r, struct registry_grant *grant,
     }
     *grant = (struct registry_grant){.has_host = false};
     if (known->again) {
-        holder = host_named(&r->roll, name);
+        holder = roll_host_named(&r->roll, name);
         if (holder) {
             *grant = (struct registry_grant){true, holder->host};
+            return ERR_OK;
         }
-        return ERR_OK;
     }
-    if (roll_name_taken(&r->roll, name, NULL, now_ns)) {
+    holder = roll_name_taken(&r->roll, name, NULL, now_ns);
+    if (holder && !holder->has_host) {
+        return errmsg_set(why, ERR_ACCESS,
+                          "the name %s is that of a certificate that is no host's: choose another "
+                          "name",
+                          name);
+    }
+    if (holder) {
         return errmsg_set(why, ERR_ACCESS,
                           "another host has the name %s: choose another name; or, if it is this "
                           "very host set up anew, use a token of 'pki token create --replace %s'; "
                           "or revoke the other",
-                          name, name);
+                          holder->name, holder->name);
     }
     return ERR_OK;
 }

@@ -51,6 +51,11 @@ static uint64_t bytes_key(const void *p, size_t n)
     return hash_bytes(p, n, 0);
 }
 
+static char fold(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
 static uint64_t holder_key(bool has_host, const struct uuid *host, const char *name)
 {
     return has_host ? bytes_key(host->b, sizeof host->b) : bytes_key(name, strlen(name));
@@ -122,10 +127,33 @@ const struct roll_cert *roll_before(const struct roll *r, const struct roll_cert
     return older_of(r, c);
 }
 
-/* From number + 1 `i` on, the first of that name. */
-static const struct roll_cert *first_named(const struct roll *r, uint32_t i, const char *name)
+/* Names that differ in case alone are in one chain. */
+static uint64_t name_key(const char *name)
 {
-    while (i && strcmp(r->certs[i - 1].name, name) != 0) {
+    char folded[MODEL_HOST_NAME_MAX + 1];
+    size_t n = 0;
+
+    for (; name[n] && n < MODEL_HOST_NAME_MAX; n++) {
+        folded[n] = fold(name[n]);
+    }
+    return bytes_key(folded, n);
+}
+
+static bool same_word(const char *a, const char *b)
+{
+    while (*a && fold(*a) == fold(*b)) {
+        a++;
+        b++;
+    }
+    return *a == *b;
+}
+
+/* From number + 1 `i` on, the first of that name; any_case: or of one that differs in case. */
+static const struct roll_cert *first_named(const struct roll *r, uint32_t i, const char *name,
+                                           bool any_case)
+{
+    while (i && (any_case ? !same_word(r->certs[i - 1].name, name)
+                          : strcmp(r->certs[i - 1].name, name) != 0)) {
         i = r->certs[i - 1].before_same_name;
     }
     return i ? &r->certs[i - 1] : NULL;
@@ -133,22 +161,37 @@ static const struct roll_cert *first_named(const struct roll *r, uint32_t i, con
 
 const struct roll_cert *roll_same_name(const struct roll *r, const char *name)
 {
-    return first_named(r, chain_get(&r->by_name, bytes_key(name, strlen(name))), name);
+    return first_named(r, chain_get(&r->by_name, name_key(name)), name, false);
 }
 
 const struct roll_cert *roll_before_name(const struct roll *r, const struct roll_cert *c)
 {
-    return first_named(r, c->before_same_name, c->name);
+    return first_named(r, c->before_same_name, c->name, false);
+}
+
+static bool takes(const struct roll_cert *c, const struct uuid *but, int64_t now_ns)
+{
+    return roll_cert_valid(c, now_ns) &&
+           (!but || (c->has_host && memcmp(&c->host, but, sizeof *but) != 0));
 }
 
 const struct roll_cert *roll_name_taken(const struct roll *r, const char *name,
                                         const struct uuid *but, int64_t now_ns)
 {
-    const struct roll_cert *c = roll_same_name(r, name);
+    const struct roll_cert *c = first_named(r, chain_get(&r->by_name, name_key(name)), name, true);
 
-    while (c && !(c->has_host && roll_cert_valid(c, now_ns) &&
-                  (!but || memcmp(&c->host, but, sizeof *but) != 0))) {
-        c = roll_before_name(r, c);
+    while (c && !takes(c, but, now_ns)) {
+        c = first_named(r, c->before_same_name, name, true);
+    }
+    return c;
+}
+
+const struct roll_cert *roll_host_named(const struct roll *r, const char *name)
+{
+    const struct roll_cert *c = first_named(r, chain_get(&r->by_name, name_key(name)), name, true);
+
+    while (c && !c->has_host) {
+        c = first_named(r, c->before_same_name, name, true);
     }
     return c;
 }
@@ -264,7 +307,7 @@ static enum err add_cert(struct roll *r, const struct entry *e)
     snprintf(c->name, sizeof c->name, "%s", who->name);
     c->before_fingerprint = chain_put(&r->by_fingerprint, bytes_key(c->fingerprint, 32), number);
     c->before_holder = chain_put(&r->by_holder, holder_key(c->has_host, &c->host, c->name), number);
-    c->before_same_name = chain_put(&r->by_name, bytes_key(c->name, strlen(c->name)), number);
+    c->before_same_name = chain_put(&r->by_name, name_key(c->name), number);
     return ERR_OK;
 }
 

@@ -53,11 +53,14 @@ const struct roll_cert *roll_cert(const struct roll *r, const uint8_t fingerprin
 const struct roll_cert *roll_holder(const struct roll *r, const struct net_identity *who);
 /* The one before it, of the same holder. */
 const struct roll_cert *roll_before(const struct roll *r, const struct roll_cert *c);
-/* The newest valid certificate of an agent of that name that is not this host's (NULL: of any). */
+/* The newest valid certificate of that name, in any case: of an agent that is not this host, or
+ * (NULL) of anybody. */
 const struct roll_cert *roll_name_taken(const struct roll *r, const char *name,
                                         const struct uuid *but, int64_t now_ns);
+/* The newest that a host of that name, in any case, ever had. */
+const struct roll_cert *roll_host_named(const struct roll *r, const char *name);
 
-/* The newest of that name, of anybody, and the one before it of the same name. */
+/* The newest of that very name, of anybody, and the one before it of the same name. */
 const struct roll_cert *roll_same_name(const struct roll *r, const char *name);
 const struct roll_cert *roll_before_name(const struct roll *r, const struct roll_cert *c);
 

@@ -50,12 +50,25 @@ def forged_certificates(fleet):
     real = Forger(fleet, "forger", fleet.path("pki", "ca.pem"), fleet.path("pki", "ca.key"))
     agent = fleet.issue("agent", "agent-one")
     subordinate = Forger(fleet, "subordinate", agent["cert"], agent["key"])
+    fleet.run("procfleet-collector", "pki", "init", "--dir", fleet.path("strange"), "--name", "a stranger")
+    stranger = Forger(fleet, "stranger", fleet.path("strange", "ca.pem"), fleet.path("strange", "ca.key"))
     rows = [
         ("an expired certificate", "expired", real.make("expired", valid=PAST)),
         ("one of the future", "not yet valid", real.make("future", valid=FUTURE)),
         ("one for servers", "wrong use", real.make("server", use="serverAuth")),
         ("the collector's own", "wrong use", fleet.tls("collector")),
         ("one without a use", "wrong use", real.make("useless", use=None)),
+        ("one for both", "name=forged reason=\"wrong use\"", real.make("both", use="clientAuth,serverAuth")),
+        ("one for anything too", "wrong use", real.make("any", use="clientAuth,anyExtendedKeyUsage")),
+        ("one for anything", "wrong use", real.make("anything", use="anyExtendedKeyUsage")),
+        ("one for mail too", "wrong use", real.make("mail", use="clientAuth,emailProtection")),
+        ("a stranger's", 'claimed="agent-one" reason="unknown authority"', stranger.make("alone", subject="/CN=agent-one")),
+        ("a stranger's with its authority", 'claimed="agent-one" reason="unknown authority"',
+         stranger.make("chain", subject="/CN=agent-one", chain=True)),
+        ("a stranger's without a role", 'claimed="x" reason="unknown authority"',
+         stranger.make("roleless", subject="/CN=x", names=None, chain=True)),
+        ("a stranger's with a line of the log for a name", r'claimed="a\\u000areason=\\"fine\\"" reason="unknown authority"',
+         stranger.make("lines", subject='/CN=a\nreason="fine"', chain=True)),
         ("an agent's without a host", "host identity", real.make("hostless", names="URI:urn:procfleet:role:agent")),
         ("one without a role", "wrong role", real.make("roleless", names="URI:" + HOST)),
         ("a role that does not exist", "wrong role", real.make("emperor", names="URI:%s,URI:urn:procfleet:role:emperor" % HOST)),
@@ -144,6 +157,10 @@ def tokens(fleet):
                          "--set", "tls.ca=" + fleet.path("new", name, "ca.pem"), "--set", "tls.cert=" + fleet.path("new", name, "cert.pem"),
                          "--set", "tls.key=" + fleet.path("new", name, "key.pem"), expect=None)
 
+    for name in ("operator", "OPERATOR", "Agent-One", "-rf", "..", "4b1f7c9e-30d8-4c0f-9d35-7b0d5e5a6c11", "deadbeef"):
+        code, _, err = enroll(name, token)
+        check("nobody enrols as %s" % name, code, 4)
+        ensure("and the claim stands in quotes", 'claimed="%s"' % name in refusals(fleet)[-1], refusals(fleet)[-1])
     code, _, err = enroll("first", token)
     ensure("a token enrols a host", code == 0, err)
     before = len(refusals(fleet))
@@ -187,6 +204,9 @@ def impostors(fleet):
         ("a collector without the name", "server name", real.make("unnamed", names="DNS:elsewhere", use="serverAuth")),
         ("an expired collector", "expired", real.make("old", names="DNS:procfleet-collector", use="serverAuth", valid=PAST)),
         ("an agent as collector", "wrong use", fleet.tls("agent-one")),
+        ("one for both as collector", "wrong use", real.make("both", names="DNS:procfleet-collector", use="serverAuth,clientAuth")),
+        ("one for anything as collector", "wrong use",
+         real.make("any", names="DNS:procfleet-collector", use="serverAuth,anyExtendedKeyUsage")),
         ("another authority's collector", "unknown authority", foreign),
     ]
     query = fleet.tls("operator")

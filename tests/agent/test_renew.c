@@ -260,11 +260,11 @@ static void an_expired_one_goes_to_the_enroll_listener(void **state)
 
     (void)state;
     host_init(&h, 7200 * CLK_S, 3600 * CLK_S);
+    atomic_store(&h.away, true); /* no collector takes it any more */
     host_start(&h);
     await_tries(&h, 1, 0);
     assert_true(h.now.not_after_ns > os_utc_ns());
     host_fini(&h);
-    assert_int_equal(atomic_load(&h.calls), 0);
     assert_int_equal(atomic_load(&desk->calls), before + 1);
 }
 
@@ -285,7 +285,9 @@ static void a_clock_that_is_far_ahead_renews_ever_more_slowly(void **state)
     await_tries(&h, 2, 2);
     assert_non_null(strstr(h.now.why, "clock"));
     host_fini(&h);
-    assert_in_range(atomic_load(&desk->calls) - before, 2, 3);
+    /* it stands only by its own clock, and its connection is still good */
+    assert_in_range(atomic_load(&h.calls), 2, 3);
+    assert_int_equal(atomic_load(&desk->calls), before);
 }
 
 static void a_certificate_of_another_host_is_not_taken(void **state)

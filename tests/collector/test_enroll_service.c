@@ -230,6 +230,46 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     rig_close(&r);
 }
 
+static void names_that_mean_something_else_are_refused(void **state)
+{
+    static const struct {
+        const char *name;
+        enum rpc_code code;
+    } rows[] = {
+        {".", RPC_INVALID_ARGUMENT},
+        {"..", RPC_INVALID_ARGUMENT},
+        {"-rf", RPC_INVALID_ARGUMENT},
+        {"4b1f7c9e-30d8-4c0f-9d35-7b0d5e5a6c11", RPC_INVALID_ARGUMENT},
+        {"deadbeef", RPC_INVALID_ARGUMENT},
+        {"0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDE", RPC_INVALID_ARGUMENT},
+        {"web-01", RPC_PERMISSION_DENIED},
+        {"WEB-01", RPC_PERMISSION_DENIED},
+        {"Alice", RPC_PERMISSION_DENIED}, /* who asks questions */
+        {"collector", RPC_PERMISSION_DENIED},
+        {"beef-1", RPC_OK},
+    };
+    struct net_identity user = {.roles = NET_QUERY, .fingerprint = {1}, .name = "alice"};
+    struct net_identity collector = {.fingerprint = {2}, .name = "collector"};
+    struct rig r;
+    struct wire_certificate c;
+    struct net_identity who;
+    char token[PKI_TOKEN_TEXT];
+
+    (void)state;
+    rig_open(&r);
+    become_host(&r, &c, &who);
+    user.not_after_ns = collector.not_after_ns = clock_ns() + LIFE;
+    assert_ok(registry_issued(r.book, &user, clock_ns(), &r.why));
+    assert_ok(registry_issued(r.book, &collector, clock_ns(), &r.why));
+    make_token(&r, token, "", false);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        if (enroll(&r, token, rows[i].name) != rows[i].code) {
+            fail_msg("%s: %s", rows[i].name, r.result.message);
+        }
+    }
+    rig_close(&r);
+}
+
 static void an_expired_certificate_is_renewed_within_the_grace(void **state)
 {
     static const struct {
@@ -237,7 +277,8 @@ static void an_expired_certificate_is_renewed_within_the_grace(void **state)
         enum rpc_code code;
         const char *words;
     } rows[] = {
-        {-HOUR / 2, RPC_OK, ""},
+        {-HOUR / 2, RPC_PERMISSION_DENIED, "has not ended"},
+        {-60 * CLK_S, RPC_PERMISSION_DENIED, "has not ended"},
         {HOUR, RPC_OK, ""},
         {GRACE - HOUR, RPC_OK, ""},
         {GRACE + HOUR, RPC_PERMISSION_DENIED, "--replace web-01"},
@@ -447,6 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stranger_with_a_token_becomes_a_host),
+        cmocka_unit_test(names_that_mean_something_else_are_refused),
         cmocka_unit_test(an_expired_certificate_is_renewed_within_the_grace),
         cmocka_unit_test(a_name_given_away_meanwhile_is_not_renewed),
         cmocka_unit_test(the_revoked_are_renewed_nowhere),

@@ -183,6 +183,10 @@ static void a_name_that_another_host_has_needs_a_token_for_it(void **state)
     assert_ok(registry_token_check(r.reg, &grant, &again, "web-01", NOW, &r.why));
     assert_true(grant.has_host);
     assert_memory_equal(&grant.host, &first.host, sizeof grant.host);
+    assert_err(check(&r, &plain, "Web-01", NOW), ERR_ACCESS); /* in any case */
+    assert_ok(registry_token_check(r.reg, &grant, &again, "WEB-01", NOW, &r.why));
+    assert_true(grant.has_host);
+    assert_memory_equal(&grant.host, &first.host, sizeof grant.host);
     assert_err(registry_enroll(r.reg, &again, &second, NOW, &r.why), ERR_BUSY);
     second = agent("web-01", 1, 2);
     assert_ok(registry_enroll(r.reg, &again, &second, NOW, &r.why));

@@ -42,6 +42,21 @@ static void names_follow_their_rule(void **state)
     }
 }
 
+static void a_new_name_is_nothing_else(void **state)
+{
+    static const char *const wrong[] = {
+        "", "a b", ".", "..", "-a", "4B1F7C9E-30d8-4c0f-9d35-7b0d5e5a6c11", "deadbeef", "20240115"};
+    static const char *const right[] = {"a", "a-", ".a", "...", "beef", "deadbeef-1", "g2345678"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_non_null(pki_name_wrong(wrong[i]));
+    }
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
+        assert_null(pki_name_wrong(right[i]));
+    }
+}
+
 static void uses_are_read_by_name(void **state)
 {
     enum pki_use use = PKI_ADMIN;
@@ -251,6 +266,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_follow_their_rule),
+        cmocka_unit_test(a_new_name_is_nothing_else),
         cmocka_unit_test(uses_are_read_by_name),
         cmocka_unit_test(an_agent_certificate_carries_role_and_host),
         cmocka_unit_test(agents_get_a_random_identity_when_none_is_given),
