@@ -303,6 +303,7 @@ static void discard(struct catalogue *c, int64_t day_ns)
     }
     if (d) { /* from now on no find lists it */
         os_mutex_lock(c->lock);
+        d->remaking = d->remaking || d->n_done > 0;
         d->n_done = 0;
         os_mutex_unlock(c->lock);
     }
@@ -450,6 +451,38 @@ static enum err list_missing(struct catalogue *c, const struct manifest_list *l,
     return ERR_OK;
 }
 
+/* Until a day has what it lacks at the start, what it tells is not all. */
+static enum err note_missing(struct catalogue *c, const struct manifest_list *l)
+{
+    struct missing *missing;
+    size_t n;
+    enum err e = list_missing(c, l, &missing, &n);
+
+    if (e) {
+        return e;
+    }
+    for (size_t i = 0; i < n && !e; i++) {
+        struct catalogue_day *d = catalogue_day(c, missing[i].day_ns);
+
+        if (!d) {
+            e = add_day(c, missing[i].day_ns, &d);
+        }
+        if (!e) {
+            d->remaking = true;
+        }
+    }
+    mem_free(missing);
+    return e;
+}
+
+/* All that the day lacked is in. */
+static void day_made(struct catalogue *c, int64_t day_ns)
+{
+    os_mutex_lock(c->lock);
+    catalogue_day(c, day_ns)->remaking = false;
+    os_mutex_unlock(c->lock);
+}
+
 static enum err import_one(struct catalogue *c, const struct manifest_list *l,
                            const struct missing *t)
 {
@@ -486,7 +519,7 @@ static enum err import_until(struct catalogue *c, const struct manifest_list *l,
                              int64_t until_mono_ns, bool *more)
 {
     struct missing *missing;
-    size_t n, i = 0;
+    size_t n, i = 0, failed = 0; /* of the day */
     enum err first = list_missing(c, l, &missing, &n);
 
     if (first) {
@@ -496,8 +529,13 @@ static enum err import_until(struct catalogue *c, const struct manifest_list *l,
         const struct missing *t = &missing[i++];
         enum err e = import_one(c, l, t);
 
-        if (!e && (i == n || t[1].day_ns != t->day_ns)) {
-            e = look(c, catalogue_day(c, t->day_ns));
+        failed += e != ERR_OK;
+        if (i == n || t[1].day_ns != t->day_ns) {
+            if (!failed) {
+                day_made(c, t->day_ns);
+            }
+            failed = 0;
+            e = e ? e : look(c, catalogue_day(c, t->day_ns));
         }
         first = first ? first : e;
         if (c->on_progress) {
@@ -658,6 +696,10 @@ enum err catalogue_open(struct catalogue **out, const struct catalogue_conf *con
     if (segments) {
         bool more;
 
+        e = note_missing(c, segments);
+        if (e) {
+            goto fail;
+        }
         /* counted, and tried again */
         err_ignore(catalogue_step(c, segments, os_mono_ns() + OPEN_NS, &more));
     }

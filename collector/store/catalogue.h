@@ -81,8 +81,9 @@ struct catalogue_ask {
  * the call; seen_ns is the stamp of the newest batch that told something of it. Of those that never
  * said they ended, the ones of an earlier boot ended with its last batch. A result other than
  * ERR_OK ends it and is returned. Errors: ERR_FULL (CATALOGUE_FOUND_MAX), ERR_NOMEM; and when all
- * else was given: ERR_IO, ERR_ACCESS, ERR_VERSION, ERR_BUSY, ERR_NOTFOUND (a day's file cannot be
- * opened), ERR_CORRUPT (the day is made anew later, as is one whose file is gone) */
+ * else was given: ERR_IO, ERR_ACCESS, ERR_VERSION, ERR_BUSY (also: a day is being made anew, and
+ * does not have all yet), ERR_NOTFOUND (a day's file cannot be opened), ERR_CORRUPT (the day is
+ * made anew later, as is one whose file is gone) */
 NODISCARD enum err catalogue_find(struct catalogue *c, const struct catalogue_ask *ask,
                                   enum err (*each)(void *ctx, const struct uuid *boot,
                                                    const struct proc_info *info, int64_t seen_ns),

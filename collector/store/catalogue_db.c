@@ -12,6 +12,7 @@
  * twice. u64 are kept as the i64 of the same bits. */
 #include <sqlite3.h>
 
+#include "collector/store/catalogue_file.h"
 #include "collector/store/catalogue_impl.h"
 #include "collector/store/head_info.h"
 #include "common/clk.h"
@@ -19,7 +20,7 @@
 #include "common/mem.h"
 #include "common/os.h"
 
-#define FORMAT     1
+#define FORMAT     2
 #define APP_ID     0x70666331 /* "pfc1" */
 #define BUSY_MS    10000
 #define TEXT_SLOTS 8192u /* texts whose places are remembered */
@@ -98,7 +99,7 @@ static const char schema[] =
     "CREATE TABLE counts(instances INTEGER, running INTEGER);"
     "INSERT INTO counts VALUES(0, 0);"
     "PRAGMA application_id = 1885758257;"
-    "PRAGMA user_version = 1;";
+    "PRAGMA user_version = 2;";
 
 struct day_db {
     sqlite3 *db;
@@ -206,10 +207,12 @@ static enum err set_up(struct day_db *d, enum day_open how)
     enum err e;
 
     (void)sqlite3_busy_timeout(d->db, BUSY_MS);
-    e = run(d, how == DAY_WRITE ? "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-                                  "PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;"
-                                  "PRAGMA wal_autocheckpoint = 8192;"
-                                : "PRAGMA cache_size = -500; PRAGMA temp_store = MEMORY;");
+    e = run(d,
+            how == DAY_WRITE
+                ? "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+                  "PRAGMA cache_size = -8000; PRAGMA temp_store = MEMORY;"
+                  "PRAGMA wal_autocheckpoint = 8192;"
+                : "PRAGMA cache_size = -500; PRAGMA temp_store = MEMORY;");
     if (!e) {
         e = check_format(d, how == DAY_WRITE);
     }
@@ -229,7 +232,8 @@ static enum err set_up(struct day_db *d, enum day_open how)
 enum err day_open(struct day_db **out, const char *path, enum day_open how)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE;
-    struct day_db *d = mem_zalloc(sizeof *d);
+    const char *layer = catalogue_layer();
+    struct day_db *d = layer ? mem_zalloc(sizeof *d) : NULL;
     enum err e;
 
     if (!d) {
@@ -238,7 +242,10 @@ enum err day_open(struct day_db **out, const char *path, enum day_open how)
     e = os_random(&d->seed, sizeof d->seed);
     if (!e) {
         e = err_of(sqlite3_open_v2(path, &d->db,
-                                   flags | (how == DAY_WRITE ? SQLITE_OPEN_CREATE : 0), NULL));
+                                   flags | (how == DAY_WRITE ? SQLITE_OPEN_CREATE : 0), layer));
+    }
+    if (!e) {
+        e = catalogue_reserve(d->db);
     }
     if (!e) {
         e = set_up(d, how);

@@ -43,7 +43,8 @@ struct find {
     uint64_t round; /* in which the days were listed */
     size_t n_days;
     struct asked_day *days;
-    size_t day; /* being asked */
+    size_t day;    /* being asked */
+    bool remaking; /* a day that may know more does not have all of its segments */
     struct found *found;
     size_t n, cap;
     struct uuid newest; /* the host's last boot as far as these days know */
@@ -62,12 +63,20 @@ static bool days_meet(const struct catalogue_day *d, const struct catalogue_ask 
            d->facts.first_ns < clk_add(ask->until_ns, NEAR_NS);
 }
 
+/* What it has so far says nothing of what it will have. */
+static bool is_remaking(const struct catalogue_day *d, const struct catalogue_ask *ask)
+{
+    return d->remaking && !d->dropped && d->day_ns < clk_add(ask->until_ns, NEAR_NS) &&
+           clk_add(d->day_ns, CATALOGUE_DAY_NS) >= clk_sub(ask->since_ns, NEAR_NS);
+}
+
 static enum err list_days(struct find *f)
 {
     os_mutex_lock(f->c->lock);
     f->round = f->c->round;
     f->days = mem_array(f->c->n_days + 1, sizeof *f->days);
     for (size_t i = 0; f->days && i < f->c->n_days; i++) {
+        f->remaking = f->remaking || is_remaking(&f->c->days[i], f->ask);
         if (days_meet(&f->c->days[i], f->ask)) {
             f->days[f->n_days++].day_ns = f->c->days[i].day_ns;
         }
@@ -324,6 +333,7 @@ enum err catalogue_find(struct catalogue *c, const struct catalogue_ask *ask,
         }
         e = e ? e : f.days[i].bad;
     }
+    e = !e && f.remaking ? ERR_BUSY : e;
     mem_free(f.days);
     mem_free(f.found);
     arena_fini(&f.memory);

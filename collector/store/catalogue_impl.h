@@ -96,6 +96,7 @@ struct catalogue_day {
     struct day_facts facts;
     uint64_t bytes;
     bool bad;       /* a find has seen damage: to be made anew */
+    bool remaking;  /* segments are not in that were there at the start, or once were in */
     bool dropped;   /* its file is being unlinked for good */
     uint64_t *done; /* segments that are in, sorted */
     size_t n_done, cap_done;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "collector/store/catalogue_impl.h"
 #include "collector/store/rest_value.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -522,7 +523,8 @@ static void it_can_be_done_a_step_at_a_time(void **state)
 
 static void a_damaged_file_is_made_anew(void **state)
 {
-    static const char *const damage[] = {"empty", "garbage", "cut", "header", "middle"};
+    static const char *const damage[] = {"empty",  "garbage", "cut",
+                                         "header", "middle",  "of format 1"};
     struct catalogue_stats st;
     struct buf live, anew;
     uint64_t rebuilt = 0;
@@ -547,6 +549,10 @@ static void a_damaged_file_is_made_anew(void **state)
             p[70] ^= 0xff;
         } else if (i == 4) {
             memset(p + 4096, 0x55, n - 4096);
+        } else if (i == 5) {
+            mem_free(p);
+            assert_ok(
+                os_read_file(&p, &n, "tests/collector/fixtures/catalogue-format1.db", 1 << 20));
         }
         assert_ok(os_write_file(path, p, i == 0 ? 0 : i == 2 ? n / 2 : n, false));
         mem_free(p);
@@ -567,9 +573,32 @@ static void a_damaged_file_is_made_anew(void **state)
         catalogue_stats(x.c, &st);
         rebuilt += st.rebuilt;
     }
-    assert_true(rebuilt >= 4); /* an empty file is a new one */
+    assert_true(rebuilt >= 5); /* an empty file is a new one */
     buf_fini(&live);
     buf_fini(&anew);
+}
+
+static void a_day_that_is_being_made_anew_says_so(void **state)
+{
+    const struct uuid id = fleet_host(0);
+    const struct catalogue_ask ask = {.host = &id, .since_ns = T0, .until_ns = T0 + S};
+    static struct rows r;
+    struct manifest_list *l;
+    bool more = true;
+
+    (void)state;
+    seal_fleet(T0, 3);
+    follow();
+    assert_true(find(&ask)->n > 0);
+    catalogue_bad(x.c, T0 - T0 % DAY);
+    l = manifest_view(x.m);
+    for (unsigned i = 0; more; i++) {
+        assert_ok(catalogue_step(x.c, l, 0, &more)); /* one segment */
+        r.n = 0;
+        assert_err(catalogue_find(x.c, &ask, add_row, &r), more ? ERR_BUSY : ERR_OK);
+        assert_true(i < 3 && r.n > 0);
+    }
+    manifest_list_release(l);
 }
 
 static void a_day_whose_file_is_gone_is_told_and_made_anew(void **state)
@@ -746,6 +775,7 @@ int main(void)
         T(opened_again_it_imports_nothing_twice),
         T(it_can_be_done_a_step_at_a_time),
         T(a_damaged_file_is_made_anew),
+        T(a_day_that_is_being_made_anew_says_so),
         T(a_day_whose_file_is_gone_is_told_and_made_anew),
         T(old_days_go_whole),
         T(what_compaction_made_of_imported_segments_is_in),
