@@ -17,6 +17,7 @@
 #define HEAD_MIN     (128u * (uint64_t)MIB) /* by default */
 #define HEAD_MAX     (8u * (uint64_t)GIB)
 #define HEAD_SET_MIN (16 * MIB)
+#define PROCESS_MIN  (64u * (uint64_t)MIB)
 #define SHARE_MIN    (16 * MIB)
 #define TOTAL_MIN    (256 * MIB)
 #define FEED_MIN     (4 * MIB) /* JOURNAL_LEAST */
@@ -91,6 +92,12 @@ static const struct conf_key keys[] = {
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,
      "living processes of one host; four times as many are remembered, ended ones included"},
+    {"limits.process_bytes_per_host", CONF_SIZE, "16MiB", MIB, SIZE_MAX_SET, NULL,
+     "memory for what is remembered of one host's processes; beyond it those that ended are "
+     "looked up on disk, then long command lines and paths are cut in memory"},
+    {"limits.process_bytes", CONF_SIZE, "0", 0, SIZE_MAX_SET, NULL,
+     "the same of all hosts together; the host that takes most gives way; 0 = an eighth of the "
+     "machine's memory, at least 64 MiB"},
     {"limits.batch_bytes", CONF_SIZE, "1MiB", 64 * KIB, MIB, NULL,
      "one batch as received; told to agents"},
     {"http.names", CONF_LIST, "", 0, 16, NULL,
@@ -217,6 +224,13 @@ static uint64_t head_default(void)
     return quarter < HEAD_MIN ? HEAD_MIN : quarter > HEAD_MAX ? HEAD_MAX : quarter;
 }
 
+static uint64_t process_default(void)
+{
+    uint64_t eighth = os_memory_bytes() / 8;
+
+    return eighth < PROCESS_MIN ? PROCESS_MIN : eighth;
+}
+
 /* What the table cannot say: 0 is "by default", less than the least is not. */
 static enum err least(const struct collector_conf *c, const char *key, int64_t min,
                       struct errmsg *why)
@@ -261,6 +275,9 @@ static enum err retention_read(struct collector_conf *c, struct errmsg *why)
     if (!e) {
         e = least(c, "feed.max_bytes", FEED_MIN, why);
     }
+    if (!e) {
+        e = least(c, "limits.process_bytes", HEAD_SET_MIN, why);
+    }
     return e ? e : least(c, "head.max_bytes", HEAD_SET_MIN, why);
 }
 
@@ -288,6 +305,11 @@ static void values_read(struct collector_conf *c)
     c->head_bytes_max = (uint64_t)conf_int(c->source, "head.max_bytes");
     if (c->head_bytes_max == 0) {
         c->head_bytes_max = head_default();
+    }
+    c->process_bytes_host = (uint64_t)conf_int(c->source, "limits.process_bytes_per_host");
+    c->process_bytes = (uint64_t)conf_int(c->source, "limits.process_bytes");
+    if (c->process_bytes == 0) {
+        c->process_bytes = process_default();
     }
     c->feed_bytes = (uint64_t)conf_int(c->source, "feed.max_bytes");
     c->feed_age_ns = conf_int(c->source, "feed.max_age");

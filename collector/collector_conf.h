@@ -30,6 +30,7 @@ struct collector_conf {
     uint32_t batch_bytes_max;
     int64_t accept_age_ns;
     uint64_t head_bytes_max;
+    uint64_t process_bytes_host, process_bytes;
     uint64_t feed_bytes; /* of the journal of updates; 0: none */
     int64_t feed_age_ns;
     int64_t feed_idle_ns;      /* until a durable subscription that nobody polls is dropped */

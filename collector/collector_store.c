@@ -136,6 +136,8 @@ enum err collector_store_open(struct collector *c, struct errmsg *why)
         .beside_bytes = collector_feed_bytes(c->conf),
         .hosts_max = c->conf->hosts_max,
         .instances_max = c->conf->processes_max * 4,
+        .info_host_max = c->conf->process_bytes_host,
+        .info_max = c->conf->process_bytes,
         .commit_gather_ns = 20 * CLK_MS,
         .commit_bytes = 1u << 20,
         .on_stored = on_stored,

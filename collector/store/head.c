@@ -104,6 +104,7 @@ static void host_destroy(struct head *h, struct head_host *host)
         }
         mem_free(host->chunks);
         head_infos_destroy(host->infos);
+        h->stats.info_bytes -= host->info_bytes;
         seqset_counts_unref(host->counts);
         snap_unref(host->snap);
         mem_free(host);
@@ -203,6 +204,9 @@ static enum err host_create(struct head *h, struct head_host **out, const struct
         mem_free(host);
         return e;
     }
+    if (h->conf.info_host_max) {
+        head_infos_limit(host->infos, h->conf.info_host_max);
+    }
     host->seen.id = *id;
     host->sealed_first_ns = INT64_MAX;
     at = host_index(h, id);
@@ -274,6 +278,51 @@ static enum err chunk_room(struct head_host *host, const struct head_batch *b)
     return ERR_OK;
 }
 
+/* What is known of the host's instances has changed. */
+static void count_infos(struct head *h, struct head_host *host)
+{
+    uint64_t bytes = head_infos_bytes(host->infos);
+    uint64_t gone = head_infos_evicted(host->infos);
+    uint64_t cut = head_infos_too_long(host->infos);
+
+    h->stats.info_bytes += bytes - host->info_bytes;
+    h->stats.info_gone += gone - host->info_gone;
+    h->stats.info_cut += cut - host->info_cut;
+    host->info_bytes = bytes;
+    host->info_gone = gone;
+    host->info_cut = cut;
+}
+
+static struct head_host *largest_infos(const struct head *h)
+{
+    struct head_host *largest = h->hosts[0];
+
+    for (size_t i = 1; i < h->n; i++) {
+        largest = h->hosts[i]->info_bytes > largest->info_bytes ? h->hosts[i] : largest;
+    }
+    return largest;
+}
+
+/* Whoever has most gives way, a half each time, so that a wordy host costs no other its names. */
+static enum err bound_infos(struct head *h)
+{
+    enum err e = ERR_OK;
+
+    while (!e && h->conf.info_max && h->stats.info_bytes > h->conf.info_max) {
+        struct head_host *host = largest_infos(h);
+        uint64_t before = host->info_bytes;
+
+        e = head_infos_shrink(host->infos, before / 2);
+        count_infos(h, host);
+        host->changed = true;
+        h->changed = true;
+        if (host->info_bytes >= before) {
+            break; /* they are as many small ones as that */
+        }
+    }
+    return e;
+}
+
 static enum err merge_infos(struct head_host *host, const struct batch *b, int64_t t1_ns)
 {
     enum err e = ERR_OK;
@@ -302,6 +351,10 @@ enum err head_reserve(struct head *h, struct head_host **host, const char *host_
     }
     if (!e) {
         e = merge_infos(found, b, kept->t1_ns);
+        count_infos(h, found);
+    }
+    if (!e) {
+        e = bound_infos(h);
     }
     if (e) {
         return e;

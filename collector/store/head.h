@@ -78,6 +78,8 @@ int64_t head_made(int64_t t1_ns, const struct host_offset *clock, int64_t receiv
 
 struct head_conf {
     uint32_t instances_max;                       /* per host */
+    uint64_t info_host_max, info_max;             /* bytes that they take, of a host and of all; 0:
+                                                     no limit */
     uint64_t hot_bytes_max;                       /* of all hot forms; 0: none are kept */
     void (*on_release)(void *ctx, uint64_t file); /* a batch was sealed; from the writer */
     void *ctx;
@@ -108,6 +110,9 @@ struct head_stats {
     uint64_t bytes, batches, hosts; /* batches not sealed, and their bytes */
     uint64_t hot_bytes;             /* of the hot forms kept */
     uint64_t hot_left_out;          /* for want of room */
+    uint64_t info_bytes;            /* of what is known of instances */
+    uint64_t info_gone;             /* instances no longer in memory, on disk alone */
+    uint64_t info_cut;              /* times that the long texts of a host were cut for memory */
 };
 void head_stats(const struct head *h, struct head_stats *out);
 

@@ -68,6 +68,7 @@ struct head_host {
     struct head_seen seen;
     struct seqset_counts *counts;
     struct head_infos *infos;
+    uint64_t info_bytes, info_gone, info_cut; /* of it, as counted in the head's */
     int64_t made_ns;            /* of the batch that `boot`, `flags` and `last_ns` are from */
     int64_t sealed_first_ns;    /* oldest stamp of what is sealed; INT64_MAX: nothing is */
     struct head_chunk **chunks; /* in the order of their making */

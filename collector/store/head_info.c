@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "collector/store/head_age.h"
+#include "collector/store/head_cut.h"
 #include "collector/store/head_page.h"
 #include "common/mem.h"
 #include "common/os.h"
@@ -44,6 +45,9 @@ struct head_infos {
     struct head_dropped dropped;  /* text that may have lost its last user */
     struct head_infos_snap *snap; /* the latest, while nothing changed since */
     uint64_t evicted;
+    uint64_t bytes_max, page_bytes; /* allowed; of all pages */
+    size_t text_max;                /* longer texts are cut */
+    uint64_t too_long;              /* times that this became less */
 };
 
 struct head_infos_snap *head_infos_snap_ref(struct head_infos_snap *s)
@@ -73,6 +77,8 @@ enum err head_infos_create(struct head_infos **out, uint32_t max)
         return ERR_NOMEM;
     }
     t->max = max;
+    t->bytes_max = UINT64_MAX;
+    t->text_max = HEAD_CUT_NONE;
     err_ignore(os_random(&t->texts.seed, sizeof t->texts.seed));
     *out = t;
     return ERR_OK;
@@ -106,6 +112,21 @@ uint64_t head_infos_evicted(const struct head_infos *t)
     return t->evicted;
 }
 
+uint64_t head_infos_too_long(const struct head_infos *t)
+{
+    return t->too_long;
+}
+
+uint64_t head_infos_bytes(const struct head_infos *t)
+{
+    return t->texts.held + t->page_bytes + t->cap * sizeof *t->pages;
+}
+
+void head_infos_limit(struct head_infos *t, uint64_t bytes_max)
+{
+    t->bytes_max = bytes_max;
+}
+
 /* -- pages -- */
 
 static void changed(struct head_infos *t)
@@ -137,6 +158,7 @@ static void put_page(struct head_infos *t, size_t at, struct head_page *p)
 {
     memmove(t->pages + at + 1, t->pages + at, (t->n - at) * sizeof *t->pages);
     t->pages[at] = p;
+    t->page_bytes += head_page_bytes(p);
     t->n++;
 }
 
@@ -148,6 +170,7 @@ static enum err replace_page(struct head_infos *t, size_t at, const struct head_
 
     if (!e) {
         changed(t);
+        t->page_bytes += head_page_bytes(p) - head_page_bytes(t->pages[at]);
         head_page_unref(t->pages[at]);
         t->pages[at] = p;
     }
@@ -201,8 +224,12 @@ static enum err finish_page(struct rewrite *r)
     enum err e = r->d.n ? reserve_page(&r->to) : ERR_OK;
 
     if (!e && r->d.n) {
-        e = head_draft_page(&r->d, &r->to.pages[r->to.n]);
-        r->to.n += !e;
+        struct head_page *p;
+
+        e = head_draft_page(&r->d, &p);
+        if (!e) {
+            put_page(&r->to, r->to.n, p);
+        }
         r->d.n = 0;
     }
     return e;
@@ -213,6 +240,8 @@ static enum err append(struct rewrite *r, const struct uuid *boot, const struct 
 {
     struct head_known *met = &r->met[known->about % MET];
     struct head_known now = {.info = known->info};
+    struct head_cut_room room;
+    bool cut = head_cut(&now.info, r->to.text_max, &room);
     enum err e = ERR_OK;
 
     if (r->d.n == FILL || (r->d.n && memcmp(r->d.base.boot.b, boot->b, sizeof boot->b) != 0)) {
@@ -223,6 +252,10 @@ static enum err append(struct rewrite *r, const struct uuid *boot, const struct 
     }
     if (!e) {
         e = head_draft_add(&r->d, &r->to.texts, &now, met, seen_ns);
+    }
+    if (!e && cut) { /* the room is gone soon */
+        now.info.image = head_text_at(r->to.texts.blocks, now.image);
+        now.info.command_line = head_text_at(r->to.texts.blocks, now.line);
     }
     if (!e) {
         *met = now;
@@ -248,8 +281,9 @@ static enum err copy_all(const struct head_infos *t, struct rewrite *r)
     return e ? e : finish_page(r);
 }
 
-/* Without texts of no use, in full pages. Errors: ERR_NOMEM (nothing changed) */
-static enum err rewrite(struct head_infos *t)
+/* Without texts of no use, in full pages, none of its texts longer than text_max.
+ * Errors: ERR_NOMEM (nothing changed) */
+static enum err rewrite_to(struct head_infos *t, size_t text_max)
 {
     struct rewrite *r = mem_zalloc(sizeof *r);
     enum err e = ERR_NOMEM;
@@ -259,6 +293,9 @@ static enum err rewrite(struct head_infos *t)
     }
     r->to.max = t->max;
     r->to.evicted = t->evicted;
+    r->to.bytes_max = t->bytes_max;
+    r->to.text_max = text_max;
+    r->to.too_long = t->too_long;
     r->to.texts.seed = t->texts.seed;
     e = copy_all(t, r);
     if (e) {
@@ -269,6 +306,11 @@ static enum err rewrite(struct head_infos *t)
     }
     mem_free(r);
     return e;
+}
+
+static enum err rewrite(struct head_infos *t)
+{
+    return rewrite_to(t, t->text_max);
 }
 
 /* Bytes of text that nobody uses, at most. Those of `about` are counted for each that drops them,
@@ -335,43 +377,98 @@ static void remove_empty(struct head_infos *t)
         if (t->pages[i]->n > 0) {
             t->pages[kept++] = t->pages[i];
         } else {
+            t->page_bytes -= head_page_bytes(t->pages[i]);
             head_page_unref(t->pages[i]);
         }
     }
     t->n = kept;
 }
 
-static enum err evict(struct head_infos *t)
+static struct head_age *ages_make(const struct head_infos *t, size_t *ended)
 {
     struct head_age *ages = mem_array(t->count, sizeof *ages);
-    struct head_limit limit;
-    size_t n = 0, at = 0;
-    enum err e = ERR_OK;
+    size_t n = 0;
 
-    if (!ages) {
-        return ERR_NOMEM;
-    }
-    for (size_t i = 0; i < t->n; i++) {
+    *ended = 0;
+    for (size_t i = 0; ages && i < t->n; i++) {
         for (uint32_t k = 0; k < t->pages[i]->n; k++) {
             struct proc_info info;
 
             head_page_get(t->pages[i], k, t->texts.blocks, &info);
-            ages[n++] = head_age_of(&info, head_page_seen_ns(t->pages[i])[k]);
+            ages[n] = head_age_of(&info, head_page_seen_ns(t->pages[i])[k]);
+            *ended += !ages[n++].running;
         }
     }
-    limit = head_limit_of(ages, n, t->max / 8);
+    return ages;
+}
+
+/* The k oldest go, from 1 to all. */
+static enum err thin(struct head_infos *t, const struct head_age *ages, size_t k)
+{
+    struct head_limit limit = head_limit_of(ages, t->count, k);
+    size_t at = 0;
+    enum err e = ERR_OK;
+
     for (size_t i = 0; i < t->n && !e; i++) {
         uint32_t has = t->pages[i]->n;
 
         e = thin_page(t, i, ages + at, &limit);
         at += has;
     }
-    mem_free(ages);
     remove_empty(t);
+    return e;
+}
+
+static enum err evict(struct head_infos *t)
+{
+    size_t ended;
+    struct head_age *ages = ages_make(t, &ended);
+    enum err e = ages ? thin(t, ages, t->max / 8) : ERR_NOMEM;
+
+    mem_free(ages);
     if (!e && t->n > THIN_PAGES && t->count / t->n < HEAD_PAGE / 4) {
         err_ignore(rewrite(t)); /* it is smaller then, and does without */
     }
     return e;
+}
+
+/* Something less: half of those that ended; when there are none, all texts cut shorter; when they
+ * are short, a quarter of the rest. Each is written anew, so halves cost no more than all at once.
+ * ERR_NOTFOUND: there is hardly anything left. */
+static enum err give_way(struct head_infos *t)
+{
+    size_t ended, text_max = t->text_max / 4;
+    struct head_age *ages = ages_make(t, &ended);
+    enum err e = ages ? ERR_OK : ERR_NOMEM;
+
+    if (!e && ended > 0) {
+        e = thin(t, ages, (ended + 1) / 2);
+        text_max = t->text_max;
+    } else if (!e && t->text_max > HEAD_CUT_LEAST) {
+        t->too_long++;
+    } else if (!e) {
+        e = t->count < 8 ? ERR_NOTFOUND : thin(t, ages, t->count / 4);
+        text_max = t->text_max;
+    }
+    mem_free(ages);
+    return e ? e : rewrite_to(t, text_max);
+}
+
+enum err head_infos_shrink(struct head_infos *t, uint64_t bytes_max)
+{
+    uint64_t enough = bytes_max - bytes_max / 4; /* or it would have to be done for every one */
+    enum err e = ERR_OK;
+
+    if (head_infos_bytes(t) <= bytes_max) {
+        return ERR_OK;
+    }
+    if (garbage_of(t) > 0) {
+        e = rewrite(t);
+    }
+    while (!e && head_infos_bytes(t) > enough) {
+        e = give_way(t);
+    }
+    return e == ERR_NOTFOUND ? ERR_OK : e;
 }
 
 /* -- changing -- */
@@ -483,10 +580,21 @@ enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
     size_t page;
     uint32_t at;
     bool newer;
+    struct head_cut_room room;
+    struct proc_info cut = *info;
     enum err e = tidy(t);
 
+    if (!e) {
+        e = head_infos_shrink(t, t->bytes_max);
+    }
     if (e) {
         return e;
+    }
+    if (t->text_max != HEAD_CUT_NONE && head_infos_bytes(t) < t->bytes_max / 8) {
+        t->text_max = HEAD_CUT_NONE; /* what is told again comes back whole */
+    }
+    if (head_cut(&cut, t->text_max, &room)) {
+        info = &cut;
     }
     page = head_pages_find(t->pages, t->n, boot, info->id);
     p = page < t->n && is_of(t->pages[page], boot) ? t->pages[page] : NULL;

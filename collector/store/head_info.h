@@ -3,6 +3,10 @@
  * Bounds:  `max` instances; beyond, an eighth of them goes: those that ended, longest ago first,
  *          then those not heard of for longest. Counted. Some 40 bytes each, and their texts, which
  *          are kept once per host (head_text.h); a third more while texts change.
+ *          Bytes, when head_infos_limit says so: beyond, the ended ones go; when none is left, long
+ *          command lines and paths are cut (head_cut.h), to a quarter again and again; then others
+ *          go. All of it is on disk whole. For a moment, and while readers hold an old snapshot,
+ *          it is twice as much.
  * Threads: merge and snapshot by one owner; snapshots by any. */
 #ifndef PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
 #define PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
@@ -21,6 +25,15 @@ void head_infos_destroy(struct head_infos *t); /* snapshots live on; NULL is all
  * Errors: ERR_NOMEM (nothing changed but perhaps old instances gone) */
 NODISCARD enum err head_infos_merge(struct head_infos *t, const struct uuid *boot,
                                     const struct proc_info *info, int64_t seen_ns);
+
+/* At most so many bytes from now on; at first there is no limit. */
+void head_infos_limit(struct head_infos *t, uint64_t bytes_max);
+
+/* Now, if it can be done: some KiB stay. Errors: ERR_NOMEM (perhaps some are gone) */
+NODISCARD enum err head_infos_shrink(struct head_infos *t, uint64_t bytes_max);
+
+uint64_t head_infos_bytes(const struct head_infos *t);    /* what it takes, but for snapshots */
+uint64_t head_infos_too_long(const struct head_infos *t); /* times that texts were cut to less */
 
 size_t head_infos_count(const struct head_infos *t);
 uint64_t head_infos_evicted(const struct head_infos *t);

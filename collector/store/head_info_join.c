@@ -1,6 +1,8 @@
 /* What two sources say of one process instance. */
 #include "collector/store/head_info.h"
 
+#include "collector/store/head_cut.h"
+
 static void join_exit(struct proc_info *known, const struct proc_info *news)
 {
     bool exact = (news->have & INFO_EXIT_TIME) && !(news->have & INFO_EXIT_INFERRED);
@@ -24,14 +26,17 @@ static void join_text(struct proc_info *known, const struct proc_info *news, boo
     if (news->name.n && (newer || !known->name.n)) {
         known->name = news->name;
     }
-    if (news->image.n && (newer || !known->image.n)) {
+    if (news->image.n && (newer || !known->image.n) &&
+        !head_cut_is_end_of(news->image, known->image)) {
         known->image = news->image;
     }
     if (news->user.n && (newer || !known->user.n)) {
         known->user = news->user;
     }
     if ((news->have & INFO_COMMAND_LINE_KNOWN) &&
-        (newer || !(known->have & INFO_COMMAND_LINE_KNOWN))) {
+        (newer || !(known->have & INFO_COMMAND_LINE_KNOWN)) &&
+        !((news->have & INFO_COMMAND_LINE_CUT) &&
+          head_cut_is_of(news->command_line, known->command_line))) {
         known->command_line = news->command_line;
         known->have = (known->have & ~line) | (news->have & line);
     }

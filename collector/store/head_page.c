@@ -74,6 +74,11 @@ static const uint8_t *record_of(const struct head_page *p, uint32_t i)
     return records_of(p) + record_at(p, i);
 }
 
+size_t head_page_bytes(const struct head_page *p)
+{
+    return (size_t)(records_of(p) - (const uint8_t *)p) + record_at(p, p->n) + PAD;
+}
+
 /* The bytes are our own: there is nothing to check. 8 are read at once, so PAD follow the last. */
 static uint64_t get(const uint8_t **p)
 {

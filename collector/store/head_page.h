@@ -50,6 +50,8 @@ static inline struct head_page *head_page_ref(struct head_page *p)
 
 void head_page_unref(struct head_page *p); /* NULL is allowed */
 
+size_t head_page_bytes(const struct head_page *p);
+
 /* Below, at or above: the page's i-th instance, beside this one of its boot. */
 int head_page_compare(const struct head_page *p, uint32_t i, struct proc_id id);
 

@@ -91,6 +91,7 @@ static enum err slots_room(struct head_texts *t)
     }
     mem_free(t->slots);
     t->slots = slots;
+    t->held += (cap - t->cap) * sizeof *slots;
     t->cap = (uint32_t)cap;
     return ERR_OK;
 }
@@ -110,6 +111,7 @@ static enum err list_room(struct head_texts *t)
         return ERR_NOMEM;
     }
     t->blocks = grown;
+    t->held += (cap - t->cap_blocks) * sizeof(struct head_text_block *);
     t->cap_blocks = cap;
     return ERR_OK;
 }
@@ -133,6 +135,7 @@ static enum err block_add(struct head_texts *t, size_t least)
     b->cap = (uint32_t)cap;
     b->used = t->n_blocks == 0;
     t->blocks[t->n_blocks++] = b;
+    t->held += sizeof *b + cap;
     return ERR_OK;
 }
 

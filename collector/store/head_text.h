@@ -28,6 +28,7 @@ struct head_texts {
     uint32_t *slots; /* numbers of texts; open addressing, 0 = empty */
     uint32_t cap, n;
     uint64_t bytes;       /* of all blocks, used */
+    uint64_t held;        /* of all blocks, and of the table */
     uint64_t about_bytes; /* of those, what is not the text of command lines (head_page.h) */
     uint64_t seed;        /* secret, or a host could send texts that all meet in one slot */
 };

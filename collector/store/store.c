@@ -388,6 +388,9 @@ void store_refresh_stats(struct store *s)
     s->stats.head_batches = head.batches;
     s->stats.hot_bytes = head.hot_bytes;
     s->stats.hot_left_out = head.hot_left_out;
+    s->stats.info_bytes = head.info_bytes;
+    s->stats.info_gone = head.info_gone;
+    s->stats.info_cut = head.info_cut;
     s->stats.hosts = head.hosts;
     s->stats.forgotten_streams = seqset_forgotten(s->seen);
     s->stats.closed_holes = seqset_closed(s->seen);
@@ -530,6 +533,8 @@ static enum err lock_dir(struct store *s, struct errmsg *why)
 static enum err open_parts(struct store *s, struct errmsg *why)
 {
     struct head_conf head = {.instances_max = s->conf.instances_max,
+                             .info_host_max = s->conf.info_host_max,
+                             .info_max = s->conf.info_max,
                              .hot_bytes_max = s->conf.head_bytes_max / STORE_HOT_SHARE,
                              .on_release = release_file,
                              .ctx = s};

@@ -62,6 +62,8 @@ struct store_conf {
     int64_t seal_poll_ns;      /* how often is looked whether something is to be done; 0: 1 s */
     uint32_t hosts_max;
     uint32_t instances_max;   /* remembered per host, running ones first */
+    uint64_t info_host_max;   /* bytes that they may take, of a host and of all (head_info.h); */
+    uint64_t info_max;        /* 0: no limit */
     int64_t commit_gather_ns; /* commits begin this far apart: 20 ms; the first at once; */
     uint64_t commit_bytes;    /* or when this much waits: 1 MiB */
     uint64_t beside_bytes;    /* room below the ceiling for others' files in `dir` */
@@ -157,6 +159,7 @@ struct store_stats {
     uint64_t head_bytes, head_batches, hosts;
     uint64_t hot_bytes, hot_left_out; /* recent batches in their hot form; those without, for want
                                          of room */
+    uint64_t info_bytes, info_gone, info_cut; /* see struct head_stats */
     uint64_t log_files, log_bytes;
     uint64_t unread_batches, unread_values, unread_names; /* times that a question could not read
                                                              one: enum store_unread_kind */

@@ -25,6 +25,8 @@ static void defaults_are_those_of_the_documents(void **state)
     assert_string_equal(c.log_file, "");
     assert_int_equal(c.hosts_max, 10000);
     assert_int_equal(c.processes_max, 4096);
+    assert_int_equal(c.process_bytes_host, 16u << 20);
+    assert_true(c.process_bytes >= 64u << 20);
     assert_int_equal(c.batch_bytes_max, 1u << 20);
     assert_int_equal(c.accept_age_ns, 8 * 24 * 3600 * CLK_S);
     assert_true(c.head_bytes_max >= 128u << 20 && c.head_bytes_max <= (uint64_t)8 << 30);

@@ -364,6 +364,76 @@ static void nothing_is_seen_before_it_is_published(void **state)
     head_destroy(h);
 }
 
+/* So many instances more of a host, each with a command line of its own, half of them ended. */
+static void tell(struct head *h, uint8_t host, uint32_t first, uint32_t n, size_t line)
+{
+    static char lines[100][4096];
+    struct proc_info infos[100];
+    int64_t t_ns = first + 1;
+    struct batch b = {.head = {.host = {{host}}, .boot = boot_1, .source = text("proc")},
+                      .n_ticks = 1,
+                      .wall_ns = &t_ns,
+                      .mono_ns = &t_ns,
+                      .n_infos = n,
+                      .infos = infos};
+    char name[8];
+    struct head_batch *kept;
+    struct head_host *to;
+
+    for (uint32_t i = 0; i < n; i++) {
+        memset(lines[i], 'x', sizeof lines[i]);
+        (void)snprintf(lines[i], sizeof lines[i], "%u-%u", (unsigned)host, (unsigned)(first + i));
+        lines[i][strlen(lines[i])] = ' ';
+        infos[i] = (struct proc_info){.id = {first + i, 1},
+                                      .have = INFO_COMMAND_LINE_KNOWN |
+                                              (i % 2 ? INFO_EXITED | INFO_EXIT_TIME : 0u),
+                                      .exit_ns = i % 2 ? t_ns : 0,
+                                      .name = text("one"),
+                                      .command_line = {lines[i], line}};
+    }
+    (void)snprintf(name, sizeof name, "h-%u", (unsigned)host);
+    assert_ok(head_batch_create(&kept, lines, 16));
+    kept->seq = first + 1;
+    kept->made_ns = kept->t0_ns = kept->t1_ns = kept->received_ns = t_ns;
+    assert_ok(head_reserve(h, &to, name, &b, counts_create(), kept));
+    head_append(h, to, &b, kept);
+}
+
+static void wordy_hosts_take_no_more_together_than_they_may_and_cost_no_other(void **state)
+{
+    const uint64_t all = 4u << 20, one = 3u << 20;
+    struct head_conf conf = {.instances_max = 16384, .info_host_max = one, .info_max = all};
+    struct head_stats stats;
+    struct head_state *s;
+    struct proc_info found;
+    struct head *h;
+
+    (void)state;
+    assert_ok(head_create(&h, &conf));
+    tell(h, 9, 0, 100, 400); /* 40 KB */
+    for (uint32_t first = 0; first < 18000; first += 100) {
+        for (uint8_t host = 1; host <= 6; host++) {
+            tell(h, host, first, 100, 4096);
+            head_stats(h, &stats);
+            assert_true(stats.info_bytes <= all);
+        }
+    }
+    assert_true(stats.info_bytes > all / 4);
+    assert_true(stats.info_gone > 50000 && stats.info_cut > 0);
+    assert_ok(head_prepare(h));
+    head_publish(h);
+    s = head_view(h);
+    assert_int_equal(head_view_hosts(s), 7);
+    for (uint32_t pid = 0; pid < 100; pid++) { /* of the host that says little all is there */
+        const struct head_infos_snap *infos = head_view_host(s, 6)->infos;
+
+        assert_true(head_infos_find(infos, &boot_1, (struct proc_id){pid, 1}, &found));
+        assert_int_equal(found.command_line.n, 400);
+    }
+    head_view_release(s);
+    head_destroy(h);
+}
+
 static void hosts_stand_by_name_and_follow_a_new_name(void **state)
 {
     struct dropped d = {.n = 0};
@@ -604,6 +674,7 @@ int main(void)
         cmocka_unit_test(text_that_changes_for_ever_takes_no_more_room),
         cmocka_unit_test(merging_survives_every_allocation_failing),
         cmocka_unit_test(nothing_is_seen_before_it_is_published),
+        cmocka_unit_test(wordy_hosts_take_no_more_together_than_they_may_and_cost_no_other),
         cmocka_unit_test(hosts_stand_by_name_and_follow_a_new_name),
         cmocka_unit_test(windows_are_listed_oldest_first_over_all_hosts),
         cmocka_unit_test(what_is_taken_stays_until_released_and_later_batches_stay_apart),

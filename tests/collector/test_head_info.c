@@ -1,6 +1,7 @@
 /* What is remembered of processes, beside a list that is searched from one end to the other. */
 #include "collector/store/head_info.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,6 +297,150 @@ static void text_of_no_use_does_not_pile_up(void **state)
     assert_int_equal(mem_live(), before);
 }
 
+/* Bytes in use, as the system's allocator counts them; under a sanitizer it does not. */
+static uint64_t heap(void)
+{
+    struct mallinfo2 m = mallinfo2();
+
+    return m.uordblks + m.hblkhd;
+}
+
+static struct proc_info wordy(uint32_t pid, bool ended, size_t line, size_t others)
+{
+    static char texts[4][MODEL_COMMAND_LINE_MAX];
+    struct proc_info info = {.id = {pid, 7},
+                             .have = INFO_COMMAND_LINE_KNOWN |
+                                     (ended ? INFO_EXITED | INFO_EXIT_TIME : 0u),
+                             .exit_ns = ended ? 1000 + (int64_t)pid : 0};
+
+    for (size_t i = 0; i < 4; i++) {
+        memset(texts[i], 'a' + (int)i, sizeof texts[i]);
+        snprintf(texts[i], 32, "%08u begin", (unsigned)pid); /* every one is of its own */
+        texts[i][strlen(texts[i])] = '/';
+    }
+    snprintf(texts[1] + others - 8, 9, "/p%06u", (unsigned)pid % 1000000);
+    info.command_line = (struct str){texts[0], line};
+    info.image = (struct str){texts[1], others};
+    info.name = (struct str){texts[2], others};
+    info.user = (struct str){texts[3], others};
+    return info;
+}
+
+static const struct uuid wordy_boot = {{9}};
+
+/* Whatever it says, 18,000 instances of it take no more than it may. */
+static void a_wordy_host_takes_no_more_than_it_may(void **state)
+{
+    static const struct {
+        size_t line, others;
+        unsigned running; /* one in so many; 0: none */
+    } rows[] = {{4096, 1024, 0}, {4096, 1024, 1}, {4096, 1024, 3}, {4096, 30, 1},
+                {30, 1024, 1},   {62, 30, 2},     {16, 16, 1}};
+    const uint64_t limit = 1u << 20;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        uint64_t before = heap(), most = 0;
+        struct head_infos *t;
+
+        assert_ok(head_infos_create(&t, 16384));
+        head_infos_limit(t, limit);
+        for (uint32_t pid = 1; pid <= 18000; pid++) {
+            bool ended = !rows[i].running || pid % rows[i].running;
+            struct proc_info info = wordy(pid, ended, rows[i].line, rows[i].others);
+
+            assert_ok(head_infos_merge(t, &wordy_boot, &info, pid));
+            most = heap() - before > most ? heap() - before : most;
+            assert_true(head_infos_bytes(t) <= limit + limit / 16); /* and what one more takes */
+        }
+        print_message("row %zu: %zu instances, at most %.2f MiB, %llu cuts\n", i,
+                      head_infos_count(t), (double)most / 1048576,
+                      (unsigned long long)head_infos_too_long(t));
+        assert_true((int64_t)most < (int64_t)(2 * limit)); /* written anew, both are there */
+        head_infos_destroy(t);
+    }
+}
+
+static void long_texts_are_cut_before_a_running_one_is_forgotten(void **state)
+{
+    struct head_infos *t;
+    struct head_infos_snap *s, *again;
+    struct proc_info found;
+    char end[8 + 1];
+
+    (void)state;
+    assert_ok(head_infos_create(&t, 16384));
+    head_infos_limit(t, 1u << 20);
+    for (uint32_t pid = 1; pid <= 2000; pid++) { /* 10 MB as it is told; every second one ended */
+        struct proc_info info = wordy(pid, pid % 2, 4096, 1024);
+
+        info.name = str_make("program");
+        info.user = str_make("root");
+        assert_ok(head_infos_merge(t, &wordy_boot, &info, pid));
+    }
+    for (unsigned round = 0; round < 2; round++) {
+        assert_ok(head_infos_snapshot(t, &s));
+        for (uint32_t pid = 2; pid <= 2000; pid += 2) {
+            struct proc_info whole = wordy(pid, false, 4096, 1024);
+
+            assert_true(head_infos_find(s, &wordy_boot, whole.id, &found));
+            assert_true(str_eq(found.name, str_make("program")));
+            assert_true(found.have & INFO_COMMAND_LINE_CUT);
+            assert_true(found.command_line.n < 1024 && found.command_line.n > 60);
+            assert_memory_equal(found.command_line.p, whole.command_line.p,
+                                found.command_line.n - 3);
+            assert_memory_equal(found.command_line.p + found.command_line.n - 3, "\xe2\x80\xa6", 3);
+            snprintf(end, sizeof end, "/p%06u", (unsigned)pid);
+            assert_memory_equal(found.image.p + found.image.n - 8, end, 8);
+            head_info_join(&whole, &found, true); /* the disk has it whole */
+            assert_int_equal(whole.command_line.n, 4096);
+            assert_int_equal(whole.image.n, 1024);
+            assert_false(whole.have & INFO_COMMAND_LINE_CUT);
+        }
+        for (uint32_t pid = 2; pid <= 2000; pid += 2) { /* told again: nothing is new */
+            struct proc_info info = wordy(pid, false, 4096, 1024);
+
+            info.name = str_make("program");
+            info.user = str_make("root");
+            assert_ok(head_infos_merge(t, &wordy_boot, &info, 5000 + pid));
+        }
+        assert_ok(head_infos_snapshot(t, &again));
+        assert_ptr_equal(again, s);
+        head_infos_snap_unref(again);
+        head_infos_snap_unref(s);
+    }
+    head_infos_destroy(t);
+}
+
+static void shrinking_survives_every_allocation_failing(void **state)
+{
+    long before = mem_live();
+
+    (void)state;
+    for (long n = 0;; n++) {
+        struct head_infos *t;
+        enum err e;
+
+        assert_ok(head_infos_create(&t, 1000));
+        for (uint32_t pid = 1; pid <= 200; pid++) {
+            struct proc_info info = wordy(pid, pid % 3 == 0, 1000, 200);
+
+            assert_ok(head_infos_merge(t, &wordy_boot, &info, pid));
+        }
+        mem_fail_after(n);
+        e = head_infos_shrink(t, 32u << 10);
+        mem_fail_after(-1);
+        assert_true(e == ERR_OK || e == ERR_NOMEM);
+        assert_ok(head_infos_shrink(t, 32u << 10));
+        assert_true(head_infos_bytes(t) <= 32u << 10);
+        head_infos_destroy(t);
+        assert_int_equal(mem_live(), before);
+        if (!e) {
+            return;
+        }
+    }
+}
+
 static void a_change_survives_every_allocation_failing(void **state)
 {
     long held = mem_live();
@@ -552,6 +697,9 @@ int main(void)
         cmocka_unit_test(what_is_remembered_is_what_a_plain_list_has),
         cmocka_unit_test(of_those_as_old_as_the_limit_only_so_many_go),
         cmocka_unit_test(text_of_no_use_does_not_pile_up),
+        cmocka_unit_test(a_wordy_host_takes_no_more_than_it_may),
+        cmocka_unit_test(long_texts_are_cut_before_a_running_one_is_forgotten),
+        cmocka_unit_test(shrinking_survives_every_allocation_failing),
         cmocka_unit_test(a_change_survives_every_allocation_failing),
         cmocka_unit_test(an_instance_that_cannot_be_added_costs_no_other),
         cmocka_unit_test(the_upper_half_of_a_page_counts_from_its_own_first),
