@@ -33,6 +33,21 @@ static void on_failed(void *ctx, const struct errmsg *why)
              "\"mend the disk of data_dir, then restart the collector\"");
 }
 
+static void on_no_space(void *ctx, const struct errmsg *why)
+{
+    char quoted[600];
+
+    (void)ctx;
+    if (why) {
+        log_line(LOG_ERROR, "store", "no_space", "reason=%s remedy=%s",
+                 log_str(quoted, sizeof quoted, why->text),
+                 "\"batches are refused, agents keep them and wait: make room on the disk of "
+                 "data_dir, or raise the quota; it is tried again all the time\"");
+    } else {
+        log_line(LOG_INFO, "store", "space_again", "after=no_space");
+    }
+}
+
 static void on_trouble(void *ctx, const struct errmsg *why)
 {
     char quoted[600];
@@ -143,6 +158,7 @@ enum err collector_store_open(struct collector *c, struct errmsg *why)
         .on_stored = on_stored,
         .before_forget = c->conf->feed_bytes ? before_forget : NULL,
         .on_failed = on_failed,
+        .on_no_space = on_no_space,
         .on_trouble = on_trouble,
         .on_refusing = on_refusing,
         .on_unread = on_unread,

@@ -72,6 +72,9 @@ bool collector_tell_ready(void *ctx, struct errmsg *why)
     } else if (stats.failed) {
         (void)errmsg_set(why, ERR_IO,
                          "the store's log failed: mend the disk of data_dir, then restart");
+    } else if (stats.no_space) {
+        (void)errmsg_set(why, ERR_NOSPACE,
+                         "the disk of data_dir has no room for the log: agents wait");
     } else if (room.refusing) {
         (void)errmsg_set(why, ERR_NOSPACE, "the disk of data_dir is full: agents wait");
     } else if (stats.head_bytes >= c->conf->head_bytes_max) {

@@ -8,6 +8,7 @@
 #include "common/clk.h"
 #include "common/human.h"
 #include "common/mem.h"
+#include "common/net_probe.h"
 #include "common/os.h"
 #include "common/plural.h"
 
@@ -17,12 +18,13 @@
 
 static bool check_writing(struct checkup *d)
 {
+    static const char probe[256u << 10] = {1}; /* one byte finds room where no commit does */
     const char *dir = d->c->data_dir;
     char *path = os_path_join(dir, "doctor.probe");
     enum err e = ERR_NOTFOUND;
 
     if (path && os_exists(dir)) {
-        e = os_write_file(path, "x", 1, true);
+        e = os_write_file(path, probe, sizeof probe, true);
         e = e ? e : os_remove(path);
     }
     mem_free(path);
@@ -42,6 +44,38 @@ static bool check_writing(struct checkup *d)
         finding_say(d->all, "data.write", FINDING_OK, "", "%s can be written", dir);
     }
     return e != ERR_NOTFOUND;
+}
+
+/* -- the collector that runs -- */
+
+/* Its log may find no room where a small file does, by a quota of its user's, say. */
+static void check_accepting(struct checkup *d)
+{
+    const char *address = conf_text(d->c->source, "listen.http");
+    struct errmsg why = {""};
+    char text[256];
+    unsigned status;
+    enum err e;
+
+    if (!d->running || !address[0]) {
+        finding_say(d->all, "store.writes", FINDING_SKIPPED, "",
+                    d->running ? "listen.http is off: the collector cannot be asked"
+                               : "no collector runs");
+        return;
+    }
+    e = net_probe_get(&status, text, sizeof text, address, "/readyz", d->conf->connect_ns, &why);
+    if (e) {
+        finding_say(d->all, "store.writes", FINDING_WARNING,
+                    "if it reads its log still, wait; else look at its log", "%s", why.text);
+    } else if (status == 200) {
+        finding_say(d->all, "store.writes", FINDING_OK, "", "the collector takes batches");
+    } else {
+        finding_say(d->all, "store.writes", FINDING_FAILED,
+                    "make room on the disk of data_dir, or raise the quota of the collector's "
+                    "user: it goes on by itself; after 'store failed' in its log it must be "
+                    "restarted",
+                    "the collector takes no batches: %s", text);
+    }
 }
 
 /* -- what is kept -- */
@@ -254,6 +288,7 @@ void checkup_disk(struct checkup *d)
 {
     char *dir = os_path_join(d->c->data_dir, "segments");
 
+    check_accepting(d);
     if (check_writing(d) && dir && os_exists(dir)) {
         check_store(d, dir);
         check_log(d);

@@ -167,6 +167,8 @@ static void add_store(struct figures *out, struct store *store)
     add_members(out, &s, store_members, sizeof store_members / sizeof *store_members);
     gauge(out, "procfleet_store_failed", "1: the log failed, nothing is accepted until a restart.",
           s.failed);
+    gauge(out, "procfleet_store_no_space",
+          "1: the disk has no room for the log, batches are refused until it has.", s.no_space);
     gauge(out, "procfleet_store_no_catalogue", "1: the catalogue could not be opened.",
           s.no_catalogue);
     gauge(out, "procfleet_store_lost_hosts_file",

@@ -535,7 +535,7 @@ static void window_finish(struct query *q)
 enum err query_finish(struct query *q)
 {
     struct wire_answer *a = &q->out->data;
-    struct str *notes = arena_array(&q->out->memory, QNOTE_COUNT + 6, sizeof *notes);
+    struct str *notes = arena_array(&q->out->memory, QNOTE_COUNT + 7, sizeof *notes);
     bool covered = !q->cursor.set && q->kind != QUERY_HOSTS && (q->n_spans > 0 || q->ask->host.n);
     enum err e = notes ? ERR_OK : ERR_NOMEM;
     char text[640];
@@ -559,6 +559,10 @@ enum err query_finish(struct query *q)
     if (q->env->store_failed) {
         notes[a->n_notes++] = note_make(q, "nothing new is stored: the collector's log has failed; "
                                            "mend the disk, then restart the collector");
+    }
+    if (q->env->stats && q->env->stats->no_space) {
+        notes[a->n_notes++] = note_make(q, "nothing new is stored: the collector's disk is full; "
+                                           "make room there, the agents wait");
     }
     for (unsigned i = 0; i < QNOTE_COUNT; i++) {
         const struct query_remark *r = &q->remarks[i];

@@ -63,6 +63,10 @@ static void refuse_push(struct session *s, struct rpc_call *call, enum err e)
         session_count(s, &s->stats.overloaded, NULL);
         rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "too much at once");
         break;
+    case ERR_NOSPACE:
+        session_count(s, &s->stats.overloaded, NULL);
+        rpc_fail(call, RPC_RESOURCE_EXHAUSTED, OVERLOAD_MS, "the collector's disk is full");
+        break;
     case ERR_RANGE:
         refuse_batch(s, call, &s->stats.too_old, RPC_OUT_OF_RANGE,
                      "older than the collector keeps");

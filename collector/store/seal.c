@@ -153,14 +153,15 @@ struct sealing {
     enum err result;
 };
 
-/* When the log has failed the head may hold what is not durable. */
+/* When the log has failed, or waits for room, the head may hold what is not durable. */
 static void take(struct store *s, void *ctx)
 {
     struct sealing *j = ctx;
 
-    j->result = s->stats.failed ? ERR_IO
-                                : head_take(s->head, &j->change.taken, j->pick->windows_ns,
-                                            j->pick->n, j->memory_max);
+    j->result = s->stats.failed     ? ERR_IO
+                : s->stats.no_space ? ERR_NOSPACE
+                                    : head_take(s->head, &j->change.taken, j->pick->windows_ns,
+                                                j->pick->n, j->memory_max);
 }
 
 static void record_hosts(struct store *s, void *ctx)
@@ -366,6 +367,17 @@ static enum err seal_windows(struct seal *x, const struct pick *p, struct errmsg
 
 /* -- the thread -- */
 
+/* The log has failed, or waits for room. */
+static enum err log_state(struct store *s)
+{
+    enum err e;
+
+    os_mutex_lock(s->lock);
+    e = s->stats.failed ? ERR_IO : s->stats.no_space ? ERR_NOSPACE : ERR_OK;
+    os_mutex_unlock(s->lock);
+    return e;
+}
+
 /* The most urgent thing. *worked: there may be more. */
 static enum err step(struct seal *x, bool *worked, struct errmsg *why)
 {
@@ -381,6 +393,7 @@ static enum err step(struct seal *x, bool *worked, struct errmsg *why)
     pick_windows(x, &l, now_ns, &p);
     mem_free(l.list);
     e = seal_retain(x, l.head_bytes, now_ns, why);
+    e = e ? e : log_state(x->s);
     if (e) {
         return e;
     }
@@ -397,21 +410,11 @@ static enum err step(struct seal *x, bool *worked, struct errmsg *why)
     return seal_compact(x, l.head_bytes, now_ns, worked, why);
 }
 
-static bool log_failed(struct store *s)
-{
-    bool failed;
-
-    os_mutex_lock(s->lock);
-    failed = s->stats.failed;
-    os_mutex_unlock(s->lock);
-    return failed;
-}
-
 static void tell_trouble(struct seal *x, enum err e, struct errmsg *why)
 {
     const struct store_conf *conf = &x->s->conf;
 
-    if (e == ERR_CLOSED || (e != ERR_OK) == x->troubled || log_failed(x->s)) {
+    if (e == ERR_CLOSED || (e != ERR_OK) == x->troubled || log_state(x->s)) {
         return;
     }
     x->troubled = e != ERR_OK;
@@ -432,7 +435,7 @@ static enum err work(struct seal *x)
 
     while (worked && !e && !is_stopping(x)) {
         worked = false;
-        e = log_failed(x->s) ? ERR_IO : step(x, &worked, &why);
+        e = log_state(x->s) == ERR_IO ? ERR_IO : step(x, &worked, &why);
     }
     tell_trouble(x, e, &why);
     os_mutex_lock(x->lock);

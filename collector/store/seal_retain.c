@@ -258,6 +258,18 @@ static void spare(const struct seal *x, const struct manifest_list *l, struct re
     plan->n = kept;
 }
 
+static void spare_all(const struct manifest_list *l, struct retain_plan *plan)
+{
+    size_t kept = 0, n = plan->n;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!is_rest(l, plan->drop[i])) {
+            plan->drop[kept++] = plan->drop[i];
+        }
+    }
+    plan->n = kept;
+}
+
 static void forget_marks(struct seal *x, uint64_t oldest)
 {
     size_t gone = 0;
@@ -282,14 +294,16 @@ static uint64_t last_rest(const struct manifest_list *l, const struct retain_pla
     return last;
 }
 
-/* A log file that was removed may come back with a power cut until its directory is synced. */
-static enum err mind_log(struct seal *x, const struct manifest_list *l, struct retain_plan *plan)
+/* A log file that was removed may come back with a power cut until its directory is synced. Where
+ * the log cannot do its part, what needs it stays, and the rest of the plan goes: it may be what
+ * makes room for the log. */
+static void mind_log(struct seal *x, const struct manifest_list *l, struct retain_plan *plan)
 {
     struct log_look log = {.turn = false};
     uint64_t last = last_rest(l, plan);
 
     if (last == 0) {
-        return ERR_OK;
+        return;
     }
     store_in_writer(x->s, look_at_log, &log);
     if (log_needs(x, last, &log)) {
@@ -298,11 +312,14 @@ static enum err mind_log(struct seal *x, const struct manifest_list *l, struct r
     }
     spare(x, l, plan, &log);
     forget_marks(x, log.oldest);
-    if (!log.result && last_rest(l, plan) > 0) {
-        log = (struct log_look){.settle = true};
-        store_in_writer(x->s, look_at_log, &log);
+    if (last_rest(l, plan) > 0) {
+        struct log_look settle = {.settle = true};
+
+        store_in_writer(x->s, look_at_log, &settle);
+        if (settle.result) {
+            spare_all(l, plan);
+        }
     }
-    return log.result;
 }
 
 static void set_refusing(struct store *s, bool refusing, uint64_t disk_free)
@@ -329,7 +346,7 @@ enum err seal_retain(struct seal *x, uint64_t head_bytes, int64_t now_ns, struct
     measure(x, head_bytes, now_ns, &now);
     e = l ? retain_plan(&plan, &x->retain, l, &now) : ERR_NOMEM;
     if (!e && plan.n > 0) {
-        e = mind_log(x, l, &plan);
+        mind_log(x, l, &plan);
     }
     if (!e && plan.n > 0) {
         e = drop_planned(x, l, &plan, now_ns, why);

@@ -3,7 +3,7 @@
  *   store_put (any thread) ─ queue ─ writer: reserve in the head, add to the log   (may fail: that
  *                                            prepare the head's next state          batch only)
  *                                            commit the log: one write, one sync   (may
- *                                            fail: fatal)
+ *                                            fail: fatal, but for want of room)
  *                                            publish the head, remember the numbers
  *                                            on_stored, done
  *
@@ -14,6 +14,12 @@
  *
  * The sealing thread (seal.c) asks the writer to take batches out of the head and to let them go,
  * between two commits: so the head and the log keep their one owner.
+ *
+ * No room. The head has the group already and cannot give it back, so the commit stays and is tried
+ * again; meanwhile the group and the queue are refused, as is all that comes, and the sealing
+ * thread's tasks run, since retention may be what makes room. Nothing is sealed: a batch must not
+ * be in a segment whose number is not known as durable. Readers may see the group before it is
+ * durable. When it is, its agents send it again and are told that it is there.
  *
  * Group commit: a commit begins at once when the last one began commit_gather_ns ago or more,
  * otherwise when that is so or commit_bytes wait. An idle store thus answers after one sync, a busy
@@ -36,6 +42,7 @@
 #define GROUP_BYTES (8u << 20) /* taken for one commit */
 #define RETRY_NS    20000000LL /* while memory is short */
 #define RETRIES     250
+#define SPACE_NS    250000000LL /* while the disk is full */
 
 struct head *store_head(struct store *s)
 {
@@ -173,6 +180,10 @@ static enum err admit(struct store *s, const struct batch_head *h, const struct 
     if (seqset_has(s->seen, &h->host, h->stream, h->seq)) {
         store_count_duplicate(s, &h->host);
         return ERR_EXISTS;
+    }
+    if (s->stats.no_space) {
+        s->stats.refused++;
+        return ERR_NOSPACE;
     }
     if (is_waiting(s, h)) {
         return ERR_BUSY;
@@ -448,7 +459,9 @@ static void answer_group(struct store *s)
         struct store_item answered = *i;
 
         item_destroy(i); /* first: whoever has the answer finds the memory given back */
-        answered.done(answered.ctx, answered.result);
+        if (answered.done) {
+            answered.done(answered.ctx, answered.result);
+        }
         i = answered.next;
     }
 }
@@ -475,6 +488,82 @@ void store_keep_lost(struct store *s)
     err_ignore(wal_turn(s->wal, s->newest_ns, &why));
 }
 
+/* -- no room on the disk -- */
+
+/* What has not begun to become durable goes back to its agents; of the group they are told only. */
+static void refuse_waiting(struct store *s)
+{
+    struct store_item *queue;
+
+    os_mutex_lock(s->lock);
+    queue = s->queue;
+    s->queue = NULL;
+    s->queue_end = &s->queue;
+    s->queued_bytes = 0;
+    for (const struct store_item *i = queue; i; i = i->next) {
+        s->waiting_batches--;
+        s->waiting_bytes -= i->weight;
+        s->coming_bytes -= i->head_bytes;
+        s->stats.refused++;
+    }
+    os_mutex_unlock(s->lock);
+    while (queue) {
+        struct store_item refused = *queue;
+
+        item_destroy(queue);
+        refused.done(refused.ctx, ERR_NOSPACE);
+        queue = refused.next;
+    }
+    for (struct store_item *i = s->group; i; i = i->next) {
+        i->done(i->ctx, i->result ? i->result : ERR_NOSPACE);
+        i->done = NULL;
+    }
+}
+
+static void set_no_space(struct store *s, const struct errmsg *why)
+{
+    os_mutex_lock(s->lock);
+    s->stats.no_space = why != NULL;
+    os_mutex_unlock(s->lock);
+    if (s->conf.on_no_space) {
+        s->conf.on_no_space(s->conf.ctx, why);
+    }
+}
+
+/* Runs tasks for a while. False: the store is to be closed. */
+static bool wait_for_space(struct store *s)
+{
+    int64_t until_ns = os_mono_ns() + SPACE_NS;
+    bool stopping;
+
+    os_mutex_lock(s->lock);
+    pulse_rest(&s->writing);
+    while (!s->stopping && os_cond_wait_until(s->work, until_ns) != ERR_TIMEOUT) {
+        pulse_work(&s->writing, os_mono_ns());
+        run_task(s);
+        pulse_rest(&s->writing);
+    }
+    run_task(s);
+    stopping = s->stopping;
+    /* Nobody is waiting any more: closing is no failure to be told of. */
+    s->stats.failed = s->stats.failed || stopping;
+    os_mutex_unlock(s->lock);
+    pulse_work(&s->writing, os_mono_ns());
+    return !stopping;
+}
+
+static enum err commit_when_there_is_space(struct store *s, struct errmsg *why)
+{
+    enum err e = ERR_NOSPACE;
+
+    set_no_space(s, why);
+    refuse_waiting(s);
+    while (e == ERR_NOSPACE && wait_for_space(s) && !s->stats.failed) {
+        e = wal_commit(s->wal, why);
+    }
+    return e;
+}
+
 static void commit_group(struct store *s)
 {
     struct errmsg why = {""};
@@ -496,8 +585,14 @@ static void commit_group(struct store *s)
     if (!e) {
         e = wal_commit(s->wal, &why);
     }
+    if (e == ERR_NOSPACE) {
+        e = commit_when_there_is_space(s, &why);
+    }
     finish_group(s, e ? ERR_IO : ERR_OK, &why, bytes);
     answer_group(s);
+    if (!e && s->stats.no_space) { /* only this thread sets it */
+        set_no_space(s, NULL);
+    }
 }
 
 static void writer_main(void *arg)

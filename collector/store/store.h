@@ -8,8 +8,10 @@
  *          its own commits, one seals (seal.h).
  * Crashes: after `done` was called with ERR_OK the batch is in every later answer, also after
  *          kill -9 and loss of everything that was not synced; it is there once.
- * Fatal:   an error of the log, a full disk too: nothing is accepted until the store is opened
- *          again; what was acknowledged can still be read. */
+ * No room: a write of the log that meets a full disk or a quota refuses what is not durable yet and
+ *          all that comes, and is tried again until it succeeds or the store is closed.
+ * Fatal:   any other error of the log: nothing is accepted until the store is opened again; what
+ *          was acknowledged can still be read. */
 #ifndef PROCFLEET_COLLECTOR_STORE_STORE_H
 #define PROCFLEET_COLLECTOR_STORE_STORE_H
 
@@ -77,6 +79,9 @@ struct store_conf {
     /* Called once, when the log has failed, with the reason; from the writer thread. May be NULL.
      */
     void (*on_failed)(void *ctx, const struct errmsg *why);
+    /* Called when the log finds no room on the disk, with the reason, and with NULL when it does
+     * again; from the writer thread. May be NULL. */
+    void (*on_no_space)(void *ctx, const struct errmsg *why);
     /* Called when sealing, compaction or retention fails, with the reason; then not again before it
      * works, with NULL; from the sealing thread. May be NULL. */
     void (*on_trouble)(void *ctx, const struct errmsg *why);
@@ -123,9 +128,9 @@ struct store_put {
  * not sealed, disk all but full: later perhaps), ERR_RANGE (older than accept_age_ns by
  * the collector's clock), ERR_INVALID
  * (seq 0, a name or content over its bound, a stamp before 1970 or behind 2200, a monotonic one
- * over STORE_MONO_MAX), ERR_IO (the log
- * failed; nothing is accepted until reopened), ERR_CLOSED, ERR_NOMEM. `done` is not called then. It
- * is called from the writer thread, or from the one in store_close, without locks. */
+ * over STORE_MONO_MAX), ERR_NOSPACE (the log finds no room on the disk: later perhaps), ERR_IO (the
+ * log failed; nothing is accepted until reopened), ERR_CLOSED, ERR_NOMEM. `done` is not called
+ * then. It is called from the writer thread, or from the one in store_close, without locks. */
 NODISCARD enum err store_put(struct store *s, const struct store_put *put);
 
 /* The span of stamps of a batch's ticks and events; of one without any, [now, now]. */
@@ -164,6 +169,7 @@ struct store_stats {
     uint64_t unread_batches, unread_values, unread_names; /* times that a question could not read
                                                              one: enum store_unread_kind */
     bool failed;                                          /* the log failed */
+    bool no_space;                                        /* it finds no room on the disk */
     bool no_catalogue;                                    /* it could not be opened */
     bool lost_hosts_file; /* it was damaged: hosts are what segments say */
 };

@@ -40,10 +40,16 @@
  * A removed file may come back after power loss, since removal is not synced: its batches are
  * sealed, and what segments list is left out (store_recover.c).
  *
+ * No room. A commit that meets a full disk or a quota stays as it is; the file is cut back to its
+ * last durable length, or removed when the commit began it, and all of the commit is written again
+ * when it is tried again. That is no second sync of the same pages: those that a failed sync may
+ * have called clean hold nothing durable but the first part of one page, which is written with
+ * them.
+ *
  * Rejected: preallocated files (a sync of size and data together costs the same here), one record
- * per write, retrying a failed sync (the kernel marks lost pages clean). After a failed write
- * or sync the file is cut back to its last durable length, as well as that still goes, so that
- * batches reported as not stored do not appear after a restart. */
+ * per write, retrying a failed sync (the kernel marks lost pages clean). After any other failed
+ * write or sync the file is cut back to its last durable length, as well as that still goes, so
+ * that batches reported as not stored do not appear after a restart. */
 #include "collector/store/wal.h"
 
 #include <stdlib.h>
@@ -319,9 +325,31 @@ static enum err write_commit(struct wal *w)
     return e;
 }
 
-enum err wal_commit(struct wal *w, struct errmsg *why)
+/* What a failed commit left on the disk goes. */
+static void undo_commit(struct wal *w)
 {
     const struct fio *fio = w->conf.fio;
+    char *path;
+
+    if (w->out) {
+        err_ignore(fio->truncate(fio->ctx, w->out, w->out_bytes));
+    }
+    if (!w->fresh || w->failed) {
+        return;
+    }
+    if (w->out) {
+        fio->close(fio->ctx, w->out);
+        w->out = NULL;
+    }
+    path = wal_path(w, w->next_number, ".log");
+    if (path) {
+        err_ignore(fio->remove(fio->ctx, path));
+    }
+    mem_free(path);
+}
+
+enum err wal_commit(struct wal *w, struct errmsg *why)
+{
     enum err e;
 
     if (w->failed) {
@@ -332,11 +360,10 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
     }
     e = write_commit(w);
     if (e) {
-        w->failed = true;
-        if (w->out) {
-            err_ignore(fio->truncate(fio->ctx, w->out, w->out_bytes));
-        }
-        return errmsg_set(why, ERR_IO, "cannot write to the log in %s: %s", w->dir, err_text(e));
+        w->failed = e != ERR_NOSPACE;
+        undo_commit(w);
+        return errmsg_set(why, w->failed ? ERR_IO : e, "cannot write to the log in %s: %s", w->dir,
+                          err_text(e));
     }
     if (w->fresh) {
         wal_index_fini(&w->index); /* it is written: a busy window's memory is not kept */
@@ -399,7 +426,7 @@ enum err wal_turn(struct wal *w, int64_t now_ns, struct errmsg *why)
     if (w->failed) {
         return errmsg_set(why, ERR_IO, "the log failed before");
     }
-    e = begin_file(w, now_ns);
+    e = w->commit.n > 0 ? ERR_OK : begin_file(w, now_ns);
     return e ? errmsg_set(why, e, "cannot begin a file of the log: %s", err_text(e))
              : wal_commit(w, why);
 }

@@ -7,8 +7,9 @@
  * Crashes: what wal_commit answered ERR_OK for is replayed by the next wal_open, in order; of a
  *          commit that never ended, nothing, a part or all of it is.
  * Damage:  costs the records it is in. What cannot be read at all is set aside and kept.
- * Fatal:   any error while writing or syncing. The failed sync is never tried again: the kernel
- *          may have dropped the pages. From then on everything answers ERR_IO; reopen. */
+ * No room: a commit that finds none keeps waiting and can be tried again: all of it is written
+ * anew. Fatal:   any other error while writing or syncing. The failed sync is never tried again:
+ * the kernel may have dropped the pages. From then on everything answers ERR_IO; reopen. */
 #ifndef PROCFLEET_COLLECTOR_STORE_WAL_H
 #define PROCFLEET_COLLECTOR_STORE_WAL_H
 
@@ -76,7 +77,8 @@ NODISCARD enum err wal_add(struct wal *w, const struct wal_record *r, int64_t no
                            uint64_t *file);
 size_t wal_waiting(const struct wal *w); /* bytes of the commit under way */
 
-/* Errors: ERR_IO, whatever the cause; *why (may be NULL) names it */
+/* Errors: ERR_NOSPACE (call it again when there may be room), ERR_IO for any other cause; *why (may
+ * be NULL) names it */
 NODISCARD enum err wal_commit(struct wal *w, struct errmsg *why);
 
 /* Batches of a file that are still in use: a file is removed by wal_trim when nothing holds it and
@@ -86,7 +88,7 @@ void wal_release(struct wal *w, uint64_t file);
 void wal_trim(struct wal *w);
 
 /* Begins a new file, its checkpoint durable, so that the ones before can go when nothing holds
- * them. Nothing may wait. Errors: as wal_commit, ERR_NOMEM */
+ * them. What waits becomes durable instead. Errors: as wal_commit, ERR_NOMEM */
 NODISCARD enum err wal_turn(struct wal *w, int64_t now_ns, struct errmsg *why);
 /* Files removed so far stay so, whatever crashes. Errors: ERR_IO */
 NODISCARD enum err wal_settle(struct wal *w);

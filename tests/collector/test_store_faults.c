@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"
@@ -29,8 +30,7 @@ static void any_failing_write_or_sync_stops_acknowledging_for_good(void **state)
     static const struct {
         unsigned op;
         enum err e;
-    } faults[] = {
-        {FIO_WRITE, ERR_IO}, {FIO_WRITE, ERR_NOSPACE}, {FIO_SYNC, ERR_IO}, {FIO_SYNC, ERR_NOSPACE}};
+    } faults[] = {{FIO_WRITE, ERR_IO}, {FIO_SYNC, ERR_IO}, {FIO_SYNC, ERR_ACCESS}};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(faults); i++) {
@@ -105,6 +105,150 @@ static void a_full_disk_loses_nothing_that_was_acknowledged(void **state)
         assert_int_equal(rig_count(&rig, &b[i].head), results[i] == ERR_OK);
         rig_batch_fini(&b[i]);
     }
+    fleetgen_destroy(g);
+}
+
+/* -- no room -- */
+
+struct space {
+    struct os_mutex *lock;
+    struct os_cond *changed;
+    unsigned entered, left;
+    unsigned stored; /* on_stored */
+};
+
+static void on_no_space(void *ctx, const struct errmsg *why)
+{
+    struct space *x = ctx;
+
+    os_mutex_lock(x->lock);
+    x->entered += why != NULL;
+    x->left += why == NULL;
+    os_cond_wake_all(x->changed);
+    os_mutex_unlock(x->lock);
+}
+
+static void on_stored(void *ctx, const struct store_stored *s)
+{
+    struct space *x = ctx;
+
+    (void)s;
+    os_mutex_lock(x->lock);
+    x->stored++;
+    os_mutex_unlock(x->lock);
+}
+
+static void space_open(struct space *x, struct fio_fault **f)
+{
+    *x = (struct space){0};
+    assert_ok(os_mutex_create(&x->lock));
+    assert_ok(os_cond_create(&x->changed, x->lock));
+    assert_ok(fio_fault_create(f));
+    rig.conf.fio = fio_fault_fio(*f);
+    rig.conf.on_no_space = on_no_space;
+    rig.conf.on_stored = on_stored;
+    rig.conf.ctx = x;
+    rig_open(&rig);
+}
+
+static void space_close(struct space *x, struct fio_fault *f)
+{
+    rig_close(&rig);
+    fio_fault_destroy(f);
+    os_cond_destroy(x->changed);
+    os_mutex_destroy(x->lock);
+    rig.conf.fio = fio_unsynced();
+    rig.conf.on_no_space = NULL;
+    rig.conf.on_stored = NULL;
+}
+
+static void wait_for_space(struct space *x)
+{
+    os_mutex_lock(x->lock);
+    while (x->left < x->entered) {
+        os_cond_wait(x->changed);
+    }
+    os_mutex_unlock(x->lock);
+}
+
+static struct store_stats stats_now(void)
+{
+    struct store_stats stats;
+
+    store_stats(rig.store, &stats);
+    return stats;
+}
+
+static void a_disk_that_was_full_is_written_to_again_without_a_restart(void **state)
+{
+    static const unsigned ops[] = {FIO_WRITE, FIO_SYNC, FIO_CREATE | FIO_WRITE, FIO_SYNC_DIR};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(ops); i++) {
+        struct fleetgen *g = rig_host(20 + i);
+        struct rig_batch b[4];
+        struct fio_fault *f;
+        struct space x;
+        size_t first = ops[i] != FIO_SYNC_DIR; /* else the log's first file is begun */
+
+        space_open(&x, &f);
+        for (size_t k = 0; k < COUNT_OF(b); k++) {
+            rig_batch(&b[k], g, 10);
+        }
+        for (size_t k = 0; k < first; k++) {
+            assert_ok(rig_put(&rig, &b[k]));
+        }
+        fio_fault_fail(f, ops[i], 0, ERR_NOSPACE, true);
+        for (size_t k = first; k < COUNT_OF(b); k++) { /* all answered, none accepted */
+            assert_err(rig_put(&rig, &b[k]), ERR_NOSPACE);
+            assert_err(rig_put(&rig, &b[k]), ERR_NOSPACE);
+        }
+        assert_true(stats_now().no_space);
+        assert_false(stats_now().failed);
+        assert_int_equal(x.stored, first);
+        assert_err(store_seal_now(rig.store, INT64_MAX), ERR_NOSPACE); /* answered, too */
+        fio_fault_fail(f, FIO_ALL, -1, ERR_OK, false);
+        wait_for_space(&x);
+        assert_int_equal(x.entered, 1);
+        assert_false(stats_now().no_space);
+        for (size_t k = first; k < COUNT_OF(b); k++) { /* the agent sends it again */
+            enum err e = rig_put(&rig, &b[k]);
+
+            assert_err(e, k == first ? ERR_EXISTS : ERR_OK);
+        }
+        assert_int_equal(x.stored, COUNT_OF(b));
+        assert_int_equal(rig_count_all(&rig), COUNT_OF(b));
+        fio_fault_power_cut(f, FIO_KEEP_NOTHING, 1);
+        space_close(&x, f);
+        rig_open(&rig);
+        for (size_t k = 0; k < COUNT_OF(b); k++) {
+            assert_int_equal(rig_count(&rig, &b[k].head), 1);
+            rig_batch_fini(&b[k]);
+        }
+        fleetgen_destroy(g);
+        rig_fini(&rig);
+        rig_init(&rig);
+    }
+}
+
+static void a_store_on_a_full_disk_can_be_closed(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct rig_batch b;
+    struct fio_fault *f;
+    struct space x;
+
+    (void)state;
+    space_open(&x, &f);
+    rig_batch(&b, g, 10);
+    fio_fault_disk_full(f, 100);
+    assert_err(rig_put(&rig, &b), ERR_NOSPACE);
+    space_close(&x, f);
+    assert_int_equal(x.left, 0);
+    rig_open(&rig);
+    assert_int_equal(rig_count(&rig, &b.head), 0);
+    assert_ok(rig_put(&rig, &b));
+    rig_batch_fini(&b);
     fleetgen_destroy(g);
 }
 
@@ -189,6 +333,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(any_failing_write_or_sync_stops_acknowledging_for_good),
         T(a_full_disk_loses_nothing_that_was_acknowledged),
+        T(a_disk_that_was_full_is_written_to_again_without_a_restart),
+        T(a_store_on_a_full_disk_can_be_closed),
         T(every_acknowledged_batch_survives_a_power_cut_once),
     };
 

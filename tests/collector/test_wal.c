@@ -647,7 +647,7 @@ static void any_failing_operation_is_fatal_and_is_not_tried_again(void **state)
         conf.fio = fio_fault_fio(f);
         assert_ok(wal_open(&w, &conf, NULL));
         commit_one(w, 1, 10);
-        fio_fault_fail(f, ops[i], 0, ERR_NOSPACE, false);
+        fio_fault_fail(f, ops[i], 0, ERR_IO, false);
         assert_ok(wal_add(w, &r, WINDOW, NULL)); /* begins a file, so that all four happen */
         assert_err(wal_commit(w, NULL), ERR_IO);
         before = fio_fault_count(f, FIO_WRITE | FIO_SYNC);
@@ -660,6 +660,52 @@ static void any_failing_operation_is_fatal_and_is_not_tried_again(void **state)
         w = open_log(&seen);
         assert_true(seen.batches >= 1);
         assert_int_equal(seen.seqs[0], 1);
+        wal_close(w);
+    }
+}
+
+/* Whichever step meets it, in a file that is begun or goes on: all of the commit becomes durable
+ * later, once. */
+static void a_commit_that_finds_no_room_is_tried_again(void **state)
+{
+    static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_SYNC_DIR};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(ops) * 2; i++) {
+        struct seen seen = {0};
+        struct wal_conf conf = conf_of(&seen);
+        struct wal_record r = wal_rig_batch(2, "waits"), more = wal_rig_batch(3, "joins it");
+        int64_t now_ns = i % 2 ? WINDOW : 10; /* begins a file or not */
+        bool met = i % 2 || ops[i / 2] == FIO_WRITE || ops[i / 2] == FIO_SYNC;
+        struct fio_fault *f;
+        struct wal *w;
+
+        support_empty_dir(wal_rig_dir);
+        assert_ok(fio_fault_create(&f));
+        conf.fio = fio_fault_fio(f);
+        assert_ok(wal_open(&w, &conf, NULL));
+        commit_one(w, 1, 10);
+        fio_fault_fail(f, ops[i / 2], 0, ERR_NOSPACE, true);
+        assert_ok(wal_add(w, &r, now_ns, NULL));
+        for (int tries = 0; tries < 3; tries++) {
+            assert_err(wal_commit(w, NULL), met ? ERR_NOSPACE : ERR_OK);
+        }
+        assert_err(wal_turn(w, now_ns, NULL), ERR_NOSPACE);
+        assert_ok(wal_add(w, &more, now_ns, NULL));
+        fio_fault_fail(f, FIO_ALL, -1, ERR_OK, false);
+        assert_ok(wal_commit(w, NULL));
+        assert_ok(wal_commit(w, NULL));
+        commit_one(w, 4, now_ns);
+        fio_fault_power_cut(f, FIO_KEEP_NOTHING, 1);
+        wal_close(w);
+        fio_fault_destroy(f);
+        seen = (struct seen){0};
+        w = open_log(&seen);
+        assert_int_equal(seen.batches, 4);
+        for (uint64_t k = 0; k < 4; k++) {
+            assert_int_equal(seen.seqs[k], k + 1);
+        }
+        assert_int_equal(stats_of(w).bad_records + stats_of(w).torn_bytes, 0);
         wal_close(w);
     }
 }
@@ -748,6 +794,7 @@ int main(void)
         T(a_batch_that_the_store_calls_corrupt_is_counted_and_passed),
         T(records_beyond_their_bounds_are_refused),
         T(any_failing_operation_is_fatal_and_is_not_tried_again),
+        T(a_commit_that_finds_no_room_is_tried_again),
         T(a_failing_read_stops_opening),
         T(opening_and_adding_survive_every_allocation_failing),
     };
