@@ -26,15 +26,18 @@ const struct opt_command cmd_tail_usage = {
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
     .sets = cli_sets,
-    .examples = "  procfleet tail\n"
-                "  procfleet tail --host 'lab-*' --name 'powershell*'\n"
-                "  procfleet tail --samples --format json -n 1000\n"
-                "  procfleet tail --durable audit --from-oldest --format json >> audit.jsonl\n"
-                "\n"
-                "Needs a certificate of role subscribe; --durable takes one of role query too, and "
-                "a scope. JSON\n"
-                "is one object a line. What was missed is asked for again; exit code 5 when it did "
-                "not come.\n",
+    .examples =
+        "  procfleet tail\n"
+        "  procfleet tail --host 'lab-*' --name 'powershell*'\n"
+        "  procfleet tail --samples --format json -n 1000\n"
+        "  procfleet tail --durable audit --from-oldest --format json >> audit.jsonl\n"
+        "\n"
+        "With a certificate of role subscribe and no scope it follows the live stream; with "
+        "another of role\n"
+        "subscribe, query or admin it asks the query port for what that may see, unless "
+        "--events is given.\n"
+        "JSON is one object a line. What was missed is asked for again; exit code 5 when "
+        "it did not come.\n",
 };
 
 static atomic_bool stopped; /* set by the signal thread, which outlives every function */
@@ -68,9 +71,36 @@ static enum err read_options(struct tail *t, struct errmsg *why)
     return e;
 }
 
+/* Whether the certificate may see something, but not the whole stream: a wrong one is refused
+ * there. *code: not CLI_OK when it cannot be read. */
+static bool must_poll(const struct tail *t, int *code)
+{
+    struct net_tls *tls = NULL;
+    struct net_identity own;
+
+    *code = CLI_OK;
+    if (opt_value(t->c->args, "events") || link_tls(&tls, t->c, code) != ERR_OK) {
+        return false;
+    }
+    net_tls_identity(tls, &own);
+    net_tls_free(tls);
+    return own.roles & NET_SUBSCRIBE ? own.scope[0] != '\0'
+                                     : (own.roles & (NET_QUERY | NET_ADMIN)) != 0;
+}
+
+static int follow(struct tail *t)
+{
+    const char *durable = opt_value(t->c->args, "durable");
+    int code = CLI_OK;
+
+    if (durable || must_poll(t, &code)) {
+        return tail_poll(t, durable, opt_flag(t->c->args, "from-oldest"));
+    }
+    return code == CLI_OK ? tail_live(t) : code;
+}
+
 static int body(struct cli *c)
 {
-    const char *durable = opt_value(c->args, "durable");
     struct tail t = {.c = c, .stop = &stopped};
     struct errmsg why = {""};
     int code;
@@ -83,7 +113,7 @@ static int body(struct cli *c)
         sheet_begin(&t.sheet, stdout, c->format, true, t.fields.columns, t.fields.n) != ERR_OK) {
         return cli_fail(c, CLI_FAILED, "out of memory");
     }
-    code = durable ? tail_durable(&t, durable, opt_flag(c->args, "from-oldest")) : tail_live(&t);
+    code = follow(&t);
     sheet_end(t.sheet);
     return code;
 }

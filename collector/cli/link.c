@@ -50,8 +50,8 @@ const char *link_remedy(enum err e, const char *why)
         {false, "revoked", "; have a new certificate issued, and give it with --cert and --key"},
         {false, "role or scope",
          "; queries need a certificate of role query, tail one of role subscribe without a scope: "
-         "give it with --cert and --key. Or it is another listener's port: queries go to 7421, "
-         "tail to 7422"},
+         "give it with --cert and --key (tail without --events takes one of role query too). Or it "
+         "is another listener's port: queries go to 7421, tail to 7422"},
         {false, "unknown authority",
          "; --ca, --cert and --key take files of the collector's authority"},
         {false, "does not know the authority",

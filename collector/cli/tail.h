@@ -43,6 +43,7 @@ NODISCARD enum err tail_print(struct tail *t, const struct wire_update *u, int64
 
 /* Follow until told to stop, out of time or lines; give the exit code. */
 int tail_live(struct tail *t);
-int tail_durable(struct tail *t, const char *name, bool from_oldest);
+/* name: of the durable subscription; NULL: none, from now on. */
+int tail_poll(struct tail *t, const char *name, bool from_oldest);
 
 #endif

@@ -1,6 +1,7 @@
-/* A durable subscription: polls, prints, flushes, keeps the cursor, polls with it. Killed between
- * the flush and the cursor, the next run prints those lines again; the cursor's file says how many
- * lines were printed up to it, so that who reads them can tell. */
+/* Polls, prints, flushes, keeps the cursor, polls with it. Of a durable subscription the cursor
+ * is a file: killed between the flush and the cursor, the next run prints those lines again, and
+ * the file says how many lines were printed up to it, so that who reads them can tell. Without a
+ * name it begins with now and is kept in memory. */
 #include <string.h>
 
 #include "collector/cli/tail.h"
@@ -28,7 +29,7 @@ static void choose(struct durable *d, const char *name, bool from_oldest)
     const struct wire_query *q = &d->t->q;
     struct wire_filter *f = &d->poll.filter;
 
-    d->poll.name = str_make(name);
+    d->poll.name = str_make(name ? name : "");
     d->poll.from_oldest = from_oldest;
     d->poll.has_filter = true;
     if (q->host.n) {
@@ -104,7 +105,7 @@ static enum err take(struct durable *d, const struct wire_poll_reply *reply, str
         d->cursor.n = reply->cursor.n;
         memcpy(d->cursor.bytes, reply->cursor.p, reply->cursor.n);
         d->cursor.lines = d->before + t->lines;
-        e = tail_cursor_write(&d->cursor, why);
+        e = d->cursor.path ? tail_cursor_write(&d->cursor, why) : ERR_OK;
     }
     return e ? e : end ? ERR_END : ERR_OK;
 }
@@ -158,20 +159,22 @@ static int follow(struct durable *d)
     return d->dropped ? CLI_PARTIAL : CLI_OK;
 }
 
-int tail_durable(struct tail *t, const char *name, bool from_oldest)
+int tail_poll(struct tail *t, const char *name, bool from_oldest)
 {
     struct durable d = {.t = t};
     char owner[sizeof((struct net_identity *)0)->name];
     struct errmsg why = {""};
     int code;
-    enum err e;
+    enum err e = ERR_OK;
 
     choose(&d, name, from_oldest);
     if (link_open(&d.link, t->c, &code) != ERR_OK) {
         return code;
     }
-    link_own_name(d.link, owner, sizeof owner);
-    e = tail_cursor_open(&d.cursor, t->c->settings.collector, owner, name, &why);
+    if (name) {
+        link_own_name(d.link, owner, sizeof owner);
+        e = tail_cursor_open(&d.cursor, t->c->settings.collector, owner, name, &why);
+    }
     if (e) {
         code = cli_fail(t->c, e == ERR_USAGE ? CLI_USAGE : CLI_FAILED, "%s",
                         why.text[0] ? why.text : err_text(e));

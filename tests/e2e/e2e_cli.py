@@ -149,7 +149,9 @@ def refusals(fleet):
     said = exits(fleet, 4, "hosts", "--collector", "127.0.0.1:" + fleet.ports["enroll"])
     ensure("the enroll listener's, too", "another of its listeners" in said, said)
     exits(fleet, 4, "hosts", "--cert", agent["cert"], "--key", agent["key"])
-    exits(fleet, 4, "tail", "--for", "5s")
+    exits(fleet, 4, "tail", "--for", "5s", "--events", "127.0.0.1:" + fleet.ports["events"])
+    exits(fleet, 4, "tail", "--for", "5s", "--cert", agent["cert"], "--key", agent["key"])
+    exits(fleet, 0, "tail", "--for", "1s")
     exits(fleet, 5, "top", "--host", "nosuch")
 
 

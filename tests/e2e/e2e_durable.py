@@ -114,6 +114,11 @@ with Fleet() as fleet:
     live = Tail(fleet, "live")
     live.start()
     fleet.wait_for("the live tail to be there", lambda: connections(fleet, "events") == 1)
+    polled = Tail(fleet, "polled", who="operator")
+    part = Tail(fleet, "part", who="scoped")
+    polled.start()
+    part.start()
+    fleet.wait_for("those of operators too", lambda: connections(fleet, "query") == 2)
     durable = Tail(fleet, "durable", "--durable", "audit", "--from-oldest")
     scoped = Tail(fleet, "scoped", "--durable", "web.only", "--from-oldest", who="scoped")
     agents = [fleet.start_agent(name, batch__max_age="300ms") for name in HOSTS]
@@ -124,6 +129,13 @@ with Fleet() as fleet:
     same("a durable subscriber, killed at random moments", fleet, durable)
     same("a scoped one", fleet, scoped, "--host", "web-1")
     check("it heard of no other host", {k[0] for k in scoped.got()}, {"web-1"})
+
+    same("an operator's tail, through two kills of the collector", fleet, polled)
+    same("that of one with a scope", fleet, part, "--host", "web-1")
+    check("it heard of no other host", {k[0] for k in part.got()}, {"web-1"})
+    for tail in (polled, part):
+        check("%s ends well" % tail.name, Fleet.stop(tail.process), 0)
+    check("and leaves no subscription", (fleet.ask("subscriptions"), glob.glob(polled.state + "/**/*.cursor", recursive=True)), ([], []))
 
     listed = {s["name"]: s for s in fleet.ask("subscriptions", who="subscriber")}
     check("the subscription is listed to its owner alone", sorted(listed), ["audit"])
