@@ -33,6 +33,12 @@ struct proc_id {
     uint64_t start;
 };
 
+/* The same over all boots of a host. */
+struct proc_key {
+    struct proc_id id;
+    struct uuid boot;
+};
+
 /* How an instance became known, and where its CPU time comes from. Wire values. */
 enum proc_origin { ORIGIN_UNKNOWN, ORIGIN_START, ORIGIN_RUNDOWN, ORIGIN_SNAPSHOT, ORIGIN_INFERRED };
 enum cpu_origin { CPU_ORIGIN_NONE, CPU_ORIGIN_TIMES, CPU_ORIGIN_CSWITCH, CPU_ORIGIN_SAMPLES };

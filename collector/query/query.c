@@ -28,9 +28,8 @@ enum err query_run(struct query_answer *out, enum query_kind kind, const struct 
     }
     if (e == ERR_FULL) {
         return errmsg_set(why, e,
-                          "the answer needs more than %zu MiB of working memory: ask for "
-                          "fewer processes or a shorter span",
-                          QUERY_MEMORY_MAX >> 20);
+                          "the answer needs more working memory than a question may have: ask for "
+                          "fewer processes or a shorter span");
     }
     return e;
 }

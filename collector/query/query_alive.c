@@ -1,10 +1,85 @@
 #include "collector/query/query_alive.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "collector/query/query_cells.h"
 #include "common/clk.h"
 
 #define RATE_NS     (10 * CLK_S)  /* cpu_percent is that of the last 10 s */
 #define ANNOUNCE_NS (330 * CLK_S) /* every instance is announced anew each 300 s */
+#define ASK_AT_ONCE 64u           /* what is known of so many is looked for together */
+
+void query_alive_init(struct query_alive *a, struct query *q)
+{
+    *a = (struct query_alive){.q = q};
+    query_table_init(&a->table, q);
+    arena_init(&a->memory, QUERY_MEMORY_MAX / 4);
+}
+
+void query_alive_fini(struct query_alive *a)
+{
+    query_table_fini(&a->table);
+    arena_fini(&a->memory);
+}
+
+/* -- the list -- */
+
+static int by_key(const void *x, const void *y)
+{
+    return query_key_order(&((const struct query_living *)x)->key,
+                           &((const struct query_living *)y)->key);
+}
+
+/* In order, each once, and no more than are wanted. */
+static void list_settle(struct query_alive *a)
+{
+    size_t n = 0;
+
+    if (a->n) {
+        qsort(a->list, a->n, sizeof *a->list, by_key);
+    }
+    for (size_t i = 0; i < a->n && n <= a->ask->limit; i++) {
+        if (n == 0 || by_key(&a->list[n - 1], &a->list[i]) != 0) {
+            a->list[n++] = a->list[i];
+        }
+    }
+    a->n = n;
+}
+
+static enum err list_add(struct query_alive *a, const struct query_living *x)
+{
+    if (a->n == a->cap && a->cap / 2 > a->ask->limit) {
+        list_settle(a);
+    }
+    if (a->n == a->cap) {
+        size_t cap = a->cap ? a->cap * 2 : 256;
+        struct query_living *more = arena_array(&a->memory, cap, sizeof *more);
+
+        if (!more) {
+            return ERR_FULL;
+        }
+        if (a->n) {
+            memcpy(more, a->list, a->n * sizeof *more);
+        }
+        a->list = more;
+        a->cap = cap;
+    }
+    a->list[a->n++] = *x;
+    return ERR_OK;
+}
+
+/* Behind the one after which is asked, and chosen as far as that is asked. */
+static bool is_wanted(const struct query_alive *a, struct proc_id id, const struct proc_info *info)
+{
+    const struct query_alive_ask *ask = a->ask;
+    bool behind = !ask->has_after || (id.pid != ask->after.pid ? id.pid > ask->after.pid
+                                                               : id.start > ask->after.start);
+
+    return behind && (!ask->chosen || query_wants(a->q, id, info));
+}
+
+/* -- who was there -- */
 
 static enum err touch(struct query_table *t, const struct uuid *boot, struct proc_id id)
 {
@@ -31,17 +106,18 @@ static enum err take(void *ctx, const struct store_block *block)
         e = touch(t, &b->head.boot, b->infos[i].id);
     }
     for (size_t i = 0; !e && i < b->n_events; i++) {
-        if (b->events[i].kind <= LIFE_PROCESS_STOP && b->events[i].wall_ns >= x->since_ns &&
-            b->events[i].wall_ns < t->until_ns) {
-            e = touch(t, &b->head.boot, b->events[i].info.id);
+        const struct life_event *ev = &b->events[i];
+        struct query_inst *inst;
+
+        if (ev->kind <= LIFE_PROCESS_STOP && ev->wall_ns >= x->since_ns &&
+            ev->wall_ns < t->until_ns) {
+            e = query_table_get(t, &b->head.boot, ev->info.id, &inst);
+            if (!e && ev->kind == LIFE_PROCESS_STOP) {
+                inst->ended = true;
+            }
         }
     }
     return e;
-}
-
-static enum err take_ended(void *ctx, const struct uuid *boot, const struct proc_info *info)
-{
-    return info->have & INFO_EXITED ? touch(ctx, boot, info->id) : ERR_OK;
 }
 
 static enum err take_any(void *ctx, const struct uuid *boot, const struct proc_info *info)
@@ -49,40 +125,245 @@ static enum err take_any(void *ctx, const struct uuid *boot, const struct proc_i
     return touch(ctx, boot, info->id);
 }
 
-enum err query_alive_fill(struct query_table *t, const struct query_span *s, bool ended)
+static enum err fill(struct query_alive *a)
 {
-    struct query_reach reach = {.since_ns = clk_add(s->until_ns, -RATE_NS)};
-    struct store_range range = {.until_ns = s->until_ns, .made_since_ns = INT64_MIN};
-    struct store_instances all = {.since_ns = clk_sub(s->until_ns, 1), .until_ns = s->until_ns};
-    int64_t from = clk_add(s->until_ns, -ANNOUNCE_NS);
+    const struct query_span *s = a->s;
+    const struct query_reach reach = {.since_ns = clk_add(s->until_ns, -RATE_NS),
+                                      .before_ns = ANNOUNCE_NS - RATE_NS};
+    const struct store_range range = {.since_ns = clk_add(s->until_ns, -ANNOUNCE_NS),
+                                      .until_ns = s->until_ns,
+                                      .made_since_ns = INT64_MIN};
+    const struct store_instances all = {.since_ns = clk_sub(s->until_ns, 1),
+                                        .until_ns = s->until_ns};
+    struct query_table *t = &a->table;
     enum err e;
 
-    range.since_ns = from;
-    from = ended && s->since_ns < from ? s->since_ns : from;
-    reach.before_ns = clk_sub(reach.since_ns, from);
-    t->infos = true;
+    t->n_metrics = 0;
+    t->n_only = 0;
+    t->infos = false;
+    t->nameless = a->ask->chosen;
+    t->all = !a->ask->chosen;
+    memcpy(a->counted, a->q->used.windows, sizeof a->counted);
     e = query_table_fill(t, s, &reach);
-    if (!e) {
-        e = query_blocks(t->q, s, &range, take, &(struct announced){t, range.since_ns});
+    for (unsigned i = 0; i < STORE_TIERS; i++) {
+        a->counted[i] = a->q->used.windows[i] - a->counted[i];
     }
-    if (!e && ended) {
-        all.since_ns = s->since_ns;
-        e = store_each_instance(t->q->env->view, s->host, &all, take_ended, t);
-    }
+    e = e ? e : query_blocks(a->q, s, &range, take, &(struct announced){t, range.since_ns});
     if (!e && t->newest_ns == QUERY_NEVER) { /* nothing is sampled: all that is known of lives */
-        all.since_ns = clk_sub(s->until_ns, 1);
-        e = store_each_instance(t->q->env->view, s->host, &all, take_any, t);
+        e = store_each_instance(a->q->env->view, s->host, &all, take_any, t);
     }
     return e;
 }
 
-bool query_alive_ended(const struct query_inst *inst, const struct query_span *s)
-{
-    const struct proc_info *info = inst->info;
+/* -- who of them lives -- */
 
-    if (!info || !(info->have & INFO_EXITED)) {
-        return false;
+struct candidate {
+    struct proc_key key;
+    struct query_inst *inst;
+};
+
+static int by_candidate(const void *x, const void *y)
+{
+    return query_key_order(x, y);
+}
+
+/* Those that live as far as can be told without knowing anything of them, in order. */
+static enum err candidates(struct query_alive *a, struct candidate **out, size_t *n)
+{
+    struct query_table *t = &a->table;
+    struct candidate *list = arena_array(&t->memory, t->n_insts, sizeof *list);
+
+    *n = 0;
+    for (size_t i = 0; list && i < t->cap; i++) {
+        struct query_inst *inst = t->slots[i];
+
+        if (inst && !inst->hidden && !inst->ended && query_inst_lives(t, inst)) {
+            list[(*n)++] = (struct candidate){{inst->id, t->boots[inst->boot]}, inst};
+        }
     }
-    return !(info->have & INFO_EXIT_TIME) ||
-           (info->exit_ns >= s->since_ns && info->exit_ns < s->until_ns);
+    if (*n) {
+        qsort(list, *n, sizeof *list, by_candidate);
+    }
+    *out = list;
+    return list ? ERR_OK : ERR_FULL;
+}
+
+/* Adds the candidate if it lives by what is known of it. */
+static enum err judge(struct query_alive *a, const struct candidate *c)
+{
+    struct query_living x = {.key = c->key, .seen_ns = c->inst->seen_ns};
+    struct query_inst inst = *c->inst;
+    struct proc_info known;
+
+    if (store_info(a->q->env->view, a->s->host, &c->key.boot, c->key.id, &known)) {
+        inst.info = &known;
+    }
+    if (!query_inst_lives(&a->table, &inst) || !is_wanted(a, c->key.id, inst.info)) {
+        return ERR_OK;
+    }
+    if (inst.info) {
+        x.info = arena_dup(&a->memory, &known, sizeof known);
+    }
+    return inst.info && !x.info ? ERR_FULL : list_add(a, &x);
+}
+
+static enum err find_living(struct query_alive *a)
+{
+    struct candidate *list;
+    size_t n;
+    enum err e = candidates(a, &list, &n);
+
+    for (size_t i = 0; i < n && !e && a->n <= a->ask->limit; i++) {
+        if (i % ASK_AT_ONCE == 0) {
+            struct proc_key keys[ASK_AT_ONCE];
+            size_t k = 0;
+
+            for (; k < ASK_AT_ONCE && i + k < n; k++) {
+                keys[k] = list[i + k].key;
+            }
+            store_info_want(a->q->env->view, a->s->host, keys, k);
+        }
+        e = judge(a, &list[i]);
+    }
+    return e;
+}
+
+/* -- who ended -- */
+
+static enum err take_ended(void *ctx, const struct uuid *boot, const struct proc_info *info)
+{
+    struct query_alive *a = ctx;
+    struct query_living x = {.key = {info->id, *boot}, .ended = true, .seen_ns = QUERY_NEVER};
+    bool inside = !(info->have & INFO_EXIT_TIME) ||
+                  (info->exit_ns >= a->s->since_ns && info->exit_ns < a->s->until_ns);
+
+    return (info->have & INFO_EXITED) && inside && is_wanted(a, info->id, info) ? list_add(a, &x)
+                                                                                : ERR_OK;
+}
+
+/* What is known of them, once it is settled who they are. */
+static enum err ended_infos(struct query_alive *a)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        struct query_living *x = &a->list[i];
+        struct proc_info known;
+
+        if (i % ASK_AT_ONCE == 0) {
+            struct proc_key keys[ASK_AT_ONCE];
+            size_t k = 0;
+
+            for (; k < ASK_AT_ONCE && i + k < a->n; k++) {
+                keys[k] = a->list[i + k].key;
+            }
+            store_info_want(a->q->env->view, a->s->host, keys, k);
+        }
+        if (x->ended && store_info(a->q->env->view, a->s->host, &x->key.boot, x->key.id, &known)) {
+            x->info = arena_dup(&a->memory, &known, sizeof known);
+            if (!x->info) {
+                return ERR_FULL;
+            }
+        }
+    }
+    return ERR_OK;
+}
+
+enum err query_alive_find(struct query_alive *a, const struct query_span *s,
+                          const struct query_alive_ask *ask)
+{
+    const struct store_instances span = {.since_ns = s->since_ns, .until_ns = s->until_ns};
+    enum err e;
+
+    arena_reset(&a->memory);
+    a->list = NULL;
+    a->n = a->cap = 0;
+    a->s = s;
+    a->ask = ask;
+    e = fill(a);
+    e = e ? e : find_living(a);
+    if (!e && ask->ended) {
+        e = store_each_instance(a->q->env->view, s->host, &span, take_ended, a);
+    }
+    if (!e) {
+        list_settle(a);
+        e = ask->ended ? ended_infos(a) : ERR_OK;
+    }
+    return e;
+}
+
+/* -- their values -- */
+
+enum err query_alive_read(struct query_alive *a)
+{
+    struct query_reach reach = {.since_ns = clk_add(a->s->until_ns, -RATE_NS)};
+    struct proc_key *only = arena_array(&a->memory, a->n, sizeof *only);
+    int64_t from_ns = clk_add(a->s->until_ns, -ANNOUNCE_NS);
+    struct query_table *t = &a->table;
+    size_t n = 0;
+    enum err e;
+
+    if (!only) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        if (a->list[i].shown) {
+            only[n++] = a->list[i].key;
+            from_ns = a->list[i].ended && a->s->since_ns < from_ns ? a->s->since_ns : from_ns;
+        }
+    }
+    if (n == 0) {
+        return ERR_OK;
+    }
+    reach.before_ns = clk_sub(reach.since_ns, from_ns);
+    t->only = only;
+    t->n_only = n;
+    t->n_metrics = a->q->out->data.n_metrics;
+    t->infos = true;
+    for (unsigned i = 0; i < STORE_TIERS; i++) {
+        a->q->used.windows[i] -= a->counted[i]; /* the same windows again: told once */
+    }
+    e = query_table_fill(t, a->s, &reach);
+    for (size_t i = 0; i < a->n && !e; i++) {
+        struct query_living *x = &a->list[i];
+        struct query_inst *inst;
+
+        if (x->shown) {
+            e = query_table_get(t, &x->key.boot, x->key.id, &inst);
+            x->inst = inst;
+        }
+    }
+    return e;
+}
+
+enum err query_alive_row(struct query_alive *a, const struct query_living *x, struct query_span *s,
+                         struct wire_row *rows, uint32_t depth)
+{
+    struct wire_answer *out = &a->q->out->data;
+    const struct query_inst *inst = x->inst;
+    struct wire_row *row = &rows[out->n_rows];
+    const struct proc_info *info = x->info ? x->info : inst->info;
+    int64_t *values;
+
+    if (!x->ended && x->seen_ns == QUERY_NEVER && !query_inst_lives(&a->table, inst)) {
+        return ERR_OK;
+    }
+    values = arena_array(&a->q->out->memory, out->n_metrics, sizeof *values);
+    if (!values) {
+        return ERR_FULL;
+    }
+    *row = (struct wire_row){.values = values, .depth = depth, .when_ns = x->seen_ns};
+    row->when_ns = inst->seen_ns > row->when_ns ? inst->seen_ns : row->when_ns;
+    if (row->when_ns == QUERY_NEVER) {
+        row->when_ns = a->table.newest_ns != QUERY_NEVER ? a->table.newest_ns : s->about->last_ns;
+    }
+    row->info.id = x->key.id;
+    if (info) {
+        row->info = *info;
+    }
+    for (unsigned i = 0; i < out->n_metrics; i++) {
+        if (query_table_total(&a->table, inst, i, &values[i])) {
+            row->have |= UINT64_C(1) << i;
+        }
+    }
+    out->n_rows++;
+    return query_host_index(a->q, s, &row->host);
 }

@@ -1,15 +1,56 @@
-/* A table of the instances that live at the end of a span, and on demand of those that ended inside
- * it: for Processes and Tree. Private to collector/query. */
+/* Who lives at the end of a span, and on demand who ended inside it: for Processes and Tree. Two
+ * readings, so that memory follows the answer and not all who ever lived: query_alive_find tells
+ * who is there, without values; query_alive_read gives values, of those in the answer alone.
+ * Bounds: those of the table, and half as much for the list. Private to collector/query. */
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_ALIVE_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_ALIVE_H
 
 #include "collector/query/query_table.h"
 
-/* Values of the last seconds before s->until_ns, and before them the newest of each process; then
- * everything else that is known to have lived. ended: since s->since_ns. */
-NODISCARD enum err query_alive_fill(struct query_table *t, const struct query_span *s, bool ended);
+struct query_living {
+    struct proc_key key;
+    bool ended;                    /* inside the span */
+    bool shown;                    /* set by whoever asks: its values are wanted */
+    int64_t seen_ns;               /* newest sample; QUERY_NEVER: none */
+    const struct proc_info *info;  /* NULL: nothing is known */
+    const struct query_inst *inst; /* its values, after query_alive_read; NULL: is not there */
+};
 
-/* Whether it is said to have ended inside the span. */
-bool query_alive_ended(const struct query_inst *inst, const struct query_span *s);
+struct query_alive {
+    struct query *q;
+    const struct query_span *s;
+    const struct query_alive_ask *ask;
+    struct query_table table;
+    struct arena memory; /* of the list, emptied for each host */
+    size_t n, cap;
+    struct query_living *list; /* by pid, start, boot */
+    uint32_t counted[STORE_TIERS];
+};
+
+struct query_alive_ask {
+    bool ended;     /* those too that ended since s->since_ns */
+    bool chosen;    /* only those of query_wants; else all but the idle process */
+    size_t limit;   /* the first so many, and one more if there is one; SIZE_MAX: all */
+    bool has_after; /* only those behind that one */
+    struct proc_id after;
+};
+
+void query_alive_init(struct query_alive *a, struct query *q);
+void query_alive_fini(struct query_alive *a);
+
+/* A process lives when nothing says that it ended, it belongs to the newest boot, and its newest
+ * row is not much older than the host's newest data: an agent that was away for a while cannot tell
+ * how a process it knew has ended. Processes that never had a row (a trace that only names them)
+ * are taken at their word. Errors: ERR_FULL, and those of query_table_fill */
+NODISCARD enum err query_alive_find(struct query_alive *a, const struct query_span *s,
+                                    const struct query_alive_ask *ask);
+
+/* Values of the last seconds before s->until_ns, and before them the newest, of those shown. */
+NODISCARD enum err query_alive_read(struct query_alive *a);
+
+/* The row of one that is shown, whose host is the span's; added to the answer's. Not added when its
+ * values tell that it was gone. */
+NODISCARD enum err query_alive_row(struct query_alive *a, const struct query_living *x,
+                                   struct query_span *s, struct wire_row *rows, uint32_t depth);
 
 #endif

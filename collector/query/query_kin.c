@@ -10,7 +10,7 @@ static int by_key(const void *a, const void *b)
 
 /* The last of those with this pid and boot that began at `start` or before. Keys are in the order
  * of pid, start, boot, so the search ends at the first of the pid. */
-static size_t latest(const struct kin *kins, size_t n, const struct query_key *key)
+static size_t latest(const struct kin *kins, size_t n, const struct proc_key *key)
 {
     size_t lo = 0, hi = n;
 
@@ -34,7 +34,7 @@ static size_t latest(const struct kin *kins, size_t n, const struct query_key *k
 static size_t parent_of(const struct kin *kins, size_t n, size_t child)
 {
     const struct proc_info *info = kins[child].info;
-    struct query_key key = kins[child].key;
+    struct proc_key key = kins[child].key;
     size_t at;
 
     if (!info || !(info->have & INFO_PARENT) || info->parent_pid == key.id.pid) {

@@ -15,7 +15,7 @@
 
 /* One instance, as far as kinship goes. */
 struct kin {
-    struct query_key key;
+    struct proc_key key;
     const struct proc_info *info; /* NULL: of unknown parents */
     size_t parent;                /* index, or KIN_NONE */
     size_t met;                   /* for walks upwards: by whom, plus 1 */

@@ -256,7 +256,7 @@ enum err query_plan(struct query *q, const uint8_t *def_metrics, uint8_t n_def, 
     return spans_make(q);
 }
 
-bool query_wants(const struct query *q, struct proc_id id, const struct proc_info *info)
+bool query_wants_id(const struct query *q, struct proc_id id)
 {
     if (id.pid == 0 && !q->ask->idle && !(q->ask->has_pid && q->ask->pid == 0)) {
         return false;
@@ -264,7 +264,12 @@ bool query_wants(const struct query *q, struct proc_id id, const struct proc_inf
     if (q->ask->has_pid && id.pid != q->ask->pid) {
         return false;
     }
-    if (q->ask->has_pid && q->ask->start && id.start != q->ask->start) {
+    return !q->ask->has_pid || !q->ask->start || id.start == q->ask->start;
+}
+
+bool query_wants(const struct query *q, struct proc_id id, const struct proc_info *info)
+{
+    if (!query_wants_id(q, id)) {
         return false;
     }
     /* Of whom nothing is known but figures has an empty name: "*" shows it. */

@@ -135,6 +135,7 @@ bool query_is_cursor_host(const struct query *q, const struct query_span *s);
 void query_key_host(struct query_cursor *key, const struct query_span *s);
 
 /* Whether the process may be shown: pid, idle, name pattern. info may be NULL. */
+bool query_wants_id(const struct query *q, struct proc_id id); /* whatever its name */
 bool query_wants(const struct query *q, struct proc_id id, const struct proc_info *info);
 /* The same for the sum of many short lives, of which only the image's name is left. */
 bool query_wants_folded(const struct query *q, struct str name);

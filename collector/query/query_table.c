@@ -11,6 +11,10 @@
 #define BOOTS_FIRST 16
 #define STALE_NS    (15 * CLK_S) /* a living process has had a row since */
 
+/* Whoever is sampled has one of them, and the store keeps them at hand. */
+#define PRESENCE \
+    (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(M_THREAD_COUNT))
+
 void query_table_init(struct query_table *t, struct query *q)
 {
     const struct wire_answer *a = &q->out->data;
@@ -28,7 +32,7 @@ void query_table_fini(struct query_table *t)
 
 int query_key_order(const void *a, const void *b)
 {
-    const struct query_key *x = a, *y = b;
+    const struct proc_key *x = a, *y = b;
 
     if (x->id.pid != y->id.pid) {
         return x->id.pid < y->id.pid ? -1 : 1;
@@ -151,7 +155,7 @@ static enum err boot_find(struct query_table *t, const struct uuid *id, uint16_t
 /* Whether cells are kept for it, before anything is known of it. */
 static bool is_asked_for(const struct query_table *t, const struct look *k)
 {
-    struct query_key key = {.id = k->id};
+    struct proc_key key = {.id = k->id};
 
     if (!t->n_only) {
         return true;
@@ -172,7 +176,7 @@ static bool is_shown(const struct query_table *t, const struct query_inst *inst,
     if (t->all) {
         return inst->id.pid != 0 || t->q->ask->idle;
     }
-    return query_wants(t->q, inst->id, info);
+    return t->nameless ? query_wants_id(t->q, inst->id) : query_wants(t->q, inst->id, info);
 }
 
 /* What the row's tier says, where nobody else knows anything, as of folded ones. */
@@ -213,8 +217,10 @@ static enum err inst_show(struct query_table *t, struct query_inst *inst,
     if (known) {
         inst->info = arena_dup(&t->memory, known, sizeof *known);
     }
-    inst->cells = arena_array(&t->memory, t->n_metrics, sizeof *inst->cells);
-    if (!inst->cells || (known && !inst->info)) {
+    if (t->n_metrics) {
+        inst->cells = arena_array(&t->memory, t->n_metrics, sizeof *inst->cells);
+    }
+    if ((t->n_metrics && !inst->cells) || (known && !inst->info)) {
         return ERR_FULL;
     }
     for (unsigned i = 0; i < t->n_metrics; i++) {
@@ -347,6 +353,9 @@ static enum err take(void *ctx, const struct store_cell_row *row)
     if (e) {
         return e;
     }
+    if (!t->n_metrics && !row->instances && row->end_ns - 1 > inst->seen_ns) {
+        inst->seen_ns = row->end_ns - 1;
+    }
     for (unsigned i = 0; i < t->n_metrics; i++) {
         uint64_t bit = METRIC_BIT(query_table_column(t, i));
         const struct cell *c;
@@ -423,6 +432,7 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
     struct store_cells ask = {.since_ns = reach->since_ns,
                               .until_ns = s->until_ns,
                               .before_ns = reach->before_ns,
+                              .metrics = t->n_metrics ? 0 : PRESENCE,
                               .folded = reach->folded,
                               .names = t->infos,
                               .has_pid = t->q->ask->has_pid && !t->all,
@@ -431,6 +441,9 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
                               .bases_ctx = t};
 
     query_table_start(t, s, reach->since_ns);
+    if (t->infos && t->n_only) {
+        store_info_want(t->q->env->view, s->host, t->only, t->n_only);
+    }
     for (unsigned i = 0; i < t->n_metrics; i++) {
         ask.metrics |= METRIC_BIT(query_table_column(t, i));
     }

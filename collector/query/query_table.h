@@ -21,31 +21,29 @@ struct query_inst {
     uint16_t boot;
     bool hidden;                  /* not asked for */
     bool fresh;                   /* began inside the window: its counters began at zero there */
+    bool ended;                   /* whoever fills the table has seen its end */
     uint32_t instances;           /* 0: one process */
     int64_t seen_ns;              /* newest sample before the window's end */
     size_t order;                 /* for the use of whoever walks the table */
     const struct proc_info *info; /* NULL when nothing is known, or not looked up */
-    struct query_cell *cells;     /* one per metric; NULL when hidden */
+    struct query_cell *cells;     /* one per metric; NULL when hidden or there are none */
 };
 
-/* Which instance, over all boots. */
-struct query_key {
-    struct proc_id id;
-    struct uuid boot;
-};
-int query_key_order(const void *a, const void *b); /* of two struct query_key */
+int query_key_order(const void *a, const void *b); /* of two struct proc_key */
 
 struct query_table {
     struct query *q;
     struct arena memory;
     size_t host; /* in the view */
     int64_t since_ns, until_ns;
-    uint8_t first, n_metrics; /* of the answer's metrics these are looked at: all, after init */
+    uint8_t first, n_metrics; /* of the answer's metrics these are looked at: all, after init; 0:
+                                 only who is there, and when it was seen */
     bool brief;    /* text that a tier told is gone when the table is emptied; else it lasts */
     bool infos;    /* look up what is known of every instance, which takes time */
     bool all;      /* nothing is hidden but the idle process */
+    bool nameless; /* nothing is hidden for its name */
     size_t n_only; /* when there are any: all other instances are hidden; sorted */
-    const struct query_key *only;
+    const struct proc_key *only;
     size_t n_insts, cap;                  /* cap is a power of two */
     struct query_inst **slots;            /* hash, NULL = free */
     unsigned n_boots, cap_boots, boot_at; /* boot_at: the one looked for last */

@@ -22,7 +22,7 @@ static const uint8_t top_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_S
 struct winner {
     int64_t key;
     size_t span;
-    struct query_key who; /* of a folded one: no boot */
+    struct proc_key who; /* of a folded one: no boot */
     const struct proc_info *info;
     int64_t when_ns;
     uint32_t instances;
@@ -100,9 +100,9 @@ static void compete(struct top *t, const struct winner *w)
 
 /* -- first: who wins -- */
 
-static struct query_key key_of(const struct query_table *t, const struct query_inst *inst)
+static struct proc_key key_of(const struct query_table *t, const struct query_inst *inst)
 {
-    struct query_key k = {.id = inst->id};
+    struct proc_key k = {.id = inst->id};
 
     if (!inst->instances) {
         k.boot = t->boots[inst->boot];
@@ -191,7 +191,7 @@ static int by_host(const void *a, const void *b)
 }
 
 /* The winner that the key names among n of one host, which are in order. */
-static struct winner *winner_find(struct winner *w, size_t n, const struct query_key *who)
+static struct winner *winner_find(struct winner *w, size_t n, const struct proc_key *who)
 {
     size_t lo = 0, hi = n;
 
@@ -224,7 +224,7 @@ static enum err fill_all(struct top *t, struct winner *w, size_t n)
 
     for (size_t k = 0; !e && k < t->table.cap; k++) {
         const struct query_inst *inst = t->table.slots[k];
-        struct query_key who;
+        struct proc_key who;
         struct winner *of;
 
         if (!inst || inst->hidden) {
@@ -297,7 +297,7 @@ static enum err fill_tree_host(struct top *t, struct winner *w, size_t n)
 /* The winners of one host: only they have cells, but of trees every member. */
 static enum err fill_host(struct top *t, struct winner *w, size_t n)
 {
-    struct query_key *only = arena_array(&t->q->out->memory, n, sizeof *only);
+    struct proc_key *only = arena_array(&t->q->out->memory, n, sizeof *only);
     enum err e;
 
     if (!only) {

@@ -7,8 +7,6 @@
  * itself. */
 #include "collector/query/query_plan.h"
 
-#include <stdlib.h>
-
 #include "collector/query/query_alive.h"
 #include "collector/query/query_kin.h"
 #include "common/clk.h"
@@ -18,40 +16,34 @@ static const uint8_t tree_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_
 
 struct tree {
     struct query *q;
-    struct query_table table;
+    struct query_alive alive;
     struct query_span *s;
     size_t n;
-    struct kin *kins;                /* of the host's living */
-    const struct query_inst **insts; /* the same order */
-    size_t *child, *sibling;         /* first and next, or KIN_NONE */
+    struct kin *kins;        /* of the host's living, in the order of their list */
+    size_t *child, *sibling; /* first and next, or KIN_NONE */
     bool *met;
     size_t *stack;
     uint32_t *depth; /* below the first that was asked for, plus 1; 0: not asked for */
     size_t given;    /* of this host, those of earlier pages included */
+    size_t n_page;   /* of this page and host: indices */
+    size_t *page;
     struct wire_row *rows;
 };
 
-static bool is_there(const struct tree *t, const struct query_inst *inst)
-{
-    return inst && !inst->hidden && query_inst_lives(&t->table, inst);
-}
-
 static enum err host_alloc(struct tree *t)
 {
-    struct arena *a = &t->table.memory;
+    struct arena *a = &t->alive.memory;
 
-    t->n = 0;
-    for (size_t i = 0; i < t->table.cap; i++) {
-        t->n += is_there(t, t->table.slots[i]);
-    }
+    t->n = t->alive.n;
     t->kins = arena_array(a, t->n, sizeof *t->kins);
-    t->insts = arena_array(a, t->n, sizeof(const struct query_inst *));
     t->child = arena_array(a, t->n, sizeof *t->child);
     t->sibling = arena_array(a, t->n, sizeof *t->sibling);
     t->met = arena_array(a, t->n, sizeof *t->met);
     t->stack = arena_array(a, t->n, sizeof *t->stack);
     t->depth = arena_array(a, t->n, sizeof *t->depth);
-    return t->kins && t->insts && t->child && t->sibling && t->met && t->stack && t->depth
+    t->page = arena_array(a, t->n, sizeof *t->page);
+    t->n_page = 0;
+    return t->kins && t->child && t->sibling && t->met && t->stack && t->depth && t->page
                ? ERR_OK
                : ERR_FULL;
 }
@@ -59,32 +51,17 @@ static enum err host_alloc(struct tree *t)
 /* Finds parents, and of each its children in the order of kins. */
 static enum err host_link(struct tree *t)
 {
-    size_t n = 0;
     enum err e = host_alloc(t);
 
     if (e) {
         return e;
     }
-    for (size_t i = 0; i < t->table.cap; i++) {
-        const struct query_inst *inst = t->table.slots[i];
-
-        if (is_there(t, inst)) {
-            t->kins[n++] =
-                (struct kin){.key = {inst->id, t->table.boots[inst->boot]}, .info = inst->info};
-        }
-    }
-    query_kin_link(t->kins, n);
-    for (size_t i = n; i-- > 0;) {
-        struct query_inst *inst;
-
+    for (size_t i = 0; i < t->n; i++) {
+        t->kins[i] = (struct kin){.key = t->alive.list[i].key, .info = t->alive.list[i].info};
         t->child[i] = t->sibling[i] = KIN_NONE;
-        e = query_table_get(&t->table, &t->kins[i].key.boot, t->kins[i].key.id, &inst);
-        if (e) {
-            return e;
-        }
-        t->insts[i] = inst;
     }
-    for (size_t i = n; i-- > 0;) {
+    query_kin_link(t->kins, t->n);
+    for (size_t i = t->n; i-- > 0;) {
         size_t parent = t->kins[i].parent;
 
         if (parent != KIN_NONE) {
@@ -97,79 +74,53 @@ static enum err host_link(struct tree *t)
 
 /* -- rows -- */
 
-static enum err row_add(struct tree *t, size_t i, struct wire_row *row)
-{
-    struct wire_answer *a = &t->q->out->data;
-    const struct query_inst *inst = t->insts[i];
-    int64_t *values = arena_array(&t->q->out->memory, a->n_metrics, sizeof *values);
-
-    if (!values) {
-        return ERR_FULL;
-    }
-    *row = (struct wire_row){.values = values, .when_ns = inst->seen_ns, .depth = t->depth[i] - 1};
-    if (inst->seen_ns == QUERY_NEVER) {
-        row->when_ns = clk_sub(t->s->until_ns, 1);
-    }
-    row->info.id = inst->id;
-    if (inst->info) {
-        row->info = *inst->info;
-    }
-    for (unsigned k = 0; k < a->n_metrics; k++) {
-        if (query_table_total(&t->table, inst, k, &values[k])) {
-            row->have |= UINT64_C(1) << k;
-        }
-    }
-    a->n_rows++;
-    return query_host_index(t->q, t->s, &row->host);
-}
-
-/* Gives the row unless an earlier page did or it was not asked for. */
-static enum err visit(struct tree *t, size_t i)
+/* Takes it into the page unless an earlier one had it or it was not asked for. */
+static void visit(struct tree *t, size_t i)
 {
     struct query *q = t->q;
     size_t before = query_is_cursor_host(q, t->s) ? q->cursor.c : 0;
     struct query_cursor key = {0};
 
     if (!t->depth[i]) {
-        return ERR_OK;
+        return;
     }
     if (t->given < before) {
         t->given++;
-        return ERR_OK;
+        return;
     }
-    if (q->out->data.n_rows == q->limit || !query_fits(q, t->insts[i]->info, 0)) {
+    if (q->out->data.n_rows + t->n_page == q->limit || !query_fits(q, t->kins[i].info, 0)) {
         query_key_host(&key, t->s);
         key.c = (uint32_t)t->given;
         query_more(q, &key);
-        return ERR_OK;
+        return;
     }
     t->given++;
-    return row_add(t, i, &t->rows[q->out->data.n_rows]);
+    t->alive.list[i].shown = true;
+    t->page[t->n_page++] = i;
 }
 
 static void depth_set(struct tree *t, size_t i)
 {
     size_t parent = t->kins[i].parent;
     uint32_t above = parent != KIN_NONE && t->met[parent] ? t->depth[parent] : 0;
-    bool wanted = query_wants(t->q, t->insts[i]->id, t->insts[i]->info);
+    bool wanted = query_wants(t->q, t->kins[i].key.id, t->kins[i].info);
 
     t->depth[i] = above ? above + 1 : wanted;
 }
 
 /* Everything below `from`, and itself. */
-static enum err walk(struct tree *t, size_t from)
+static void walk(struct tree *t, size_t from)
 {
     size_t n = 0;
-    enum err e = ERR_OK;
 
     t->stack[n++] = from;
-    while (!e && n > 0 && !t->q->out->more) {
+    while (n > 0 && !t->q->out->more) {
         size_t i = t->stack[n - 1];
 
         if (!t->met[i]) {
             depth_set(t, i);
             t->met[i] = true;
-            e = visit(t, i);
+            visit(t, i);
         }
         while (t->child[i] != KIN_NONE && t->met[t->child[i]]) {
             t->child[i] = t->sibling[t->child[i]];
@@ -180,23 +131,30 @@ static enum err walk(struct tree *t, size_t from)
             n--;
         }
     }
-    return e;
 }
 
 static enum err host_rows(struct tree *t)
 {
-    enum err e = host_link(t);
+    const struct query_alive_ask everyone = {.limit =
+                                                 SIZE_MAX}; /* also whom those asked for begat */
+    enum err e = query_alive_find(&t->alive, t->s, &everyone);
 
     t->given = 0;
+    e = e ? e : host_link(t);
     for (size_t i = 0; !e && i < t->n && !t->q->out->more; i++) {
         if (t->kins[i].parent == KIN_NONE) {
-            e = walk(t, i);
+            walk(t, i);
         }
     }
     for (size_t i = 0; !e && i < t->n && !t->q->out->more; i++) {
         if (!t->met[i]) {
-            e = walk(t, i);
+            walk(t, i);
         }
+    }
+    e = e ? e : query_alive_read(&t->alive);
+    for (size_t i = 0; !e && i < t->n_page; i++) {
+        e = query_alive_row(&t->alive, &t->alive.list[t->page[i]], t->s, t->rows,
+                            t->depth[t->page[i]] - 1);
     }
     return e;
 }
@@ -225,16 +183,12 @@ enum err query_tree(struct query *q)
         span_set(q, &q->spans[i]);
     }
     query_known(q);
-    query_table_init(&t.table, q);
-    t.table.all = true; /* descendants of those asked for */
+    query_alive_init(&t.alive, q);
     for (size_t i = query_first_span(q); !e && i < q->n_spans && !q->out->more; i++) {
         t.s = &q->spans[i];
-        e = query_alive_fill(&t.table, t.s, false);
-        if (!e) {
-            e = host_rows(&t);
-        }
+        e = host_rows(&t);
     }
     q->out->data.rows = t.rows;
-    query_table_fini(&t.table);
+    query_alive_fini(&t.alive);
     return e;
 }

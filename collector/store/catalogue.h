@@ -73,7 +73,9 @@ struct catalogue_ask {
     const struct uuid *boot; /* NULL = any */
     bool has_pid;
     uint32_t pid;
-    uint64_t start;             /* with pid; 0 = any */
+    uint64_t start; /* with pid; 0 = any */
+    size_t n_only;  /* when there are any: these and no others */
+    const struct proc_key *only;
     int64_t since_ns, until_ns; /* alive at any moment of this, by the host's stamps */
 };
 

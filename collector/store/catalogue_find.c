@@ -173,11 +173,31 @@ static enum err add_found(void *ctx, const struct day_key *k)
     return ERR_OK;
 }
 
+/* Those asked for by name: the day is looked into when they are given. */
+static enum err add_only(struct find *f, const struct asked_day *d)
+{
+    const struct catalogue_ask *ask = f->ask;
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < ask->n_only && !e; i++) {
+        for (size_t k = 0; k < d->n_boots; k++) {
+            if (same_boot(&d->boots[k].uuid, &ask->only[i].boot)) {
+                e = add_found(f, &(struct day_key){d->boots[k].id, ask->only[i].id});
+                break;
+            }
+        }
+    }
+    return e;
+}
+
 static enum err ask_day(struct find *f, struct asked_day *d)
 {
     const struct catalogue_ask *ask = f->ask;
     enum err e = ERR_OK;
 
+    if (ask->n_only) {
+        return add_only(f, d);
+    }
     if (!ask->has_pid) {
         return d->n_boots ? day_alive(d->db, d->host, ask->since_ns, ask->until_ns, add_found, f)
                           : ERR_OK;

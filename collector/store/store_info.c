@@ -50,6 +50,24 @@ bool store_info(const struct store_view *v, size_t host, const struct uuid *boot
     return sealed != NULL;
 }
 
+void store_info_want(const struct store_view *v, size_t host, const struct proc_key *keys, size_t n)
+{
+    const struct head_seen *seen = head_view_host(v->head, host);
+    struct proc_key missing[64];
+    struct proc_info unused;
+    size_t n_missing = 0;
+
+    for (size_t i = 0; i < n && v->lookup && v->catalogue; i++) {
+        if (!head_infos_find(seen->infos, &keys[i].boot, keys[i].id, &unused)) {
+            missing[n_missing++] = keys[i];
+        }
+        if (n_missing == sizeof missing / sizeof *missing || (n_missing && i + 1 == n)) {
+            store_lookup_want(v->lookup, v->catalogue, &seen->id, missing, n_missing);
+            n_missing = 0;
+        }
+    }
+}
+
 bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid, struct proc_info *out)
 {
     return head_infos_latest(head_view_host(v->head, host)->infos, pid, out);

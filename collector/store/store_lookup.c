@@ -188,6 +188,16 @@ static enum err take_any(void *ctx, const struct uuid *boot, const struct proc_i
     return a->l->memory.used < LOOKUP_MEMORY / 4 * 3 ? ERR_OK : ERR_FULL;
 }
 
+static enum err take_wanted(void *ctx, const struct uuid *boot, const struct proc_info *info,
+                            int64_t seen_ns)
+{
+    struct answer *a = ctx;
+
+    (void)seen_ns;
+    (void)add(a->l, a->host, boot, info->id, info);
+    return ERR_OK;
+}
+
 static struct asked_host *host_of(struct store_lookup *l, const struct uuid *host)
 {
     struct asked_host *h = l->hosts;
@@ -218,6 +228,29 @@ static enum err look(struct store_lookup *l, struct catalogue *c, const struct c
     }
     l->unread = e;
     return ERR_OK;
+}
+
+void store_lookup_want(struct store_lookup *l, struct catalogue *c, const struct uuid *host,
+                       const struct proc_key *keys, size_t n)
+{
+    struct catalogue_ask ask = {.host = host, .since_ns = l->since_ns, .until_ns = l->until_ns};
+    struct proc_key *missing = n ? mem_array(n, sizeof *missing) : NULL;
+    struct answer a = {.l = l, .host = host};
+
+    for (size_t i = 0; missing && i < n; i++) {
+        if (!find(l, host, &keys[i].boot, keys[i].id)) {
+            missing[ask.n_only++] = keys[i];
+        }
+    }
+    ask.only = missing;
+    if (ask.n_only && look(l, c, &ask, take_wanted, &a) == ERR_OK) {
+        for (size_t i = 0; i < ask.n_only; i++) {
+            if (!find(l, host, &missing[i].boot, missing[i].id)) {
+                (void)add(l, host, &missing[i].boot, missing[i].id, NULL);
+            }
+        }
+    }
+    mem_free(missing);
 }
 
 enum err store_lookup_unread(struct store_lookup *l)

@@ -21,6 +21,11 @@ const struct proc_info *store_lookup_find(struct store_lookup *l, struct catalog
                                           const struct uuid *host, const struct uuid *boot,
                                           struct proc_id id);
 
+/* Asks for these at once: store_lookup_find knows of each of them then what there is to know. What
+ * cannot be had now is asked for when it is looked for. */
+void store_lookup_want(struct store_lookup *l, struct catalogue *c, const struct uuid *host,
+                       const struct proc_key *keys, size_t n);
+
 /* The error with which something that the catalogue has could not be read since this was asked
  * last; ERR_OK: there was none. */
 NODISCARD enum err store_lookup_unread(struct store_lookup *l);

@@ -111,6 +111,35 @@ static void the_dead_have_names(void **state)
     assert_true(sealed > 100);
 }
 
+static void many_wanted_at_once_are_what_each_is(void **state)
+{
+    static struct proc_key keys[COUNT_OF(x.at) + 1];
+    struct store_view *each;
+    size_t known = 0;
+
+    (void)state;
+    assert_ok(store_view_open(&each, x.rig.store));
+    for (size_t i = 0; i < x.n; i++) {
+        keys[i] = (struct proc_key){x.at[i].id, x.boot};
+    }
+    keys[x.n] = (struct proc_key){{1000000, 7}, x.boot}; /* never was */
+    store_info_want(x.v, 0, keys, x.n + 1);
+    for (size_t i = 0; i <= x.n; i++) {
+        struct proc_info many, one;
+        bool is_known = store_info(x.v, 0, &x.boot, keys[i].id, &many);
+
+        assert_int_equal(is_known, store_info(each, 0, &x.boot, keys[i].id, &one));
+        if (is_known) {
+            known++;
+            assert_true(str_eq(many.name, one.name) && str_eq(many.image, one.image));
+            assert_int_equal(many.have, one.have);
+            assert_int_equal(many.exit_ns, one.exit_ns);
+        }
+    }
+    assert_true(known > 100 && known <= x.n);
+    store_view_close(each);
+}
+
 static void a_pid_alone_is_its_latest_instance(void **state)
 {
     struct proc_info info;
@@ -253,6 +282,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, open_view, close_view)
     const struct CMUnitTest tests[] = {
         T(the_dead_have_names),
+        T(many_wanted_at_once_are_what_each_is),
         T(a_pid_alone_is_its_latest_instance),
         T(nobody_knows_who_never_was),
         T(outside_the_range_is_not_looked_for),
