@@ -94,7 +94,11 @@ static void on_updates(void *ctx)
 static void on_trouble(void *ctx, enum err e)
 {
     (void)ctx;
-    if (e) {
+    if (e == ERR_NOSPACE) {
+        log_line(LOG_WARN, "feed", "journal_full", "remedy=%s",
+                 "\"subscribers wait, what comes is kept in memory for them: make room on the "
+                 "disk of data_dir\"");
+    } else if (e) {
         log_line(
             LOG_WARN, "feed", "journal_failed", "reason=\"%s\" remedy=%s", err_text(e),
             "\"what was stored is safe, but subscribers do not get it, now or later: make room "

@@ -8,6 +8,10 @@
  * the journal's newest record is in the journal too, or was counted as left out, and starting looks
  * only at what came later.
  *
+ * When the disk is full the publisher waits with what it has, and what comes waits in the queue, so
+ * that nothing is lost as long as that has room; whoever asks whether all of it is kept is told no
+ * at once, for it is the sealing thread, which may be about to make room.
+ *
  * Rejected: reading batches back from the store (one that is sealed meanwhile would be missed);
  * sending before the sync (a number could be given again after loss of power). */
 #include "collector/feed/feed.h"
@@ -26,6 +30,7 @@
 #define SLICE_BYTES ((size_t)8 << 20) /* with so much waiting nothing more is gathered */
 #define SLICE_NOTES 4096u
 #define SLICE_NS    (10 * CLK_S)
+#define SPACE_NS    (CLK_S / 4)  /* between attempts while the disk is full */
 #define BEFORE_NS   (60 * CLK_S) /* far more than SLICE_NS and what arrivals overtake each other */
 
 enum state { FEED_NEW, FEED_RUNS, FEED_STOPPED };
@@ -44,6 +49,7 @@ struct feed {
     size_t queued_bytes, held_bytes;
     uint64_t came, finished; /* batches, ever */
     unsigned hurry;          /* callers in feed_keep */
+    bool full;               /* the journal waits for room on the disk */
     struct feed_topics left; /* of batches left out: whether numbers are to be skipped */
     struct feed_stats stats;
 
@@ -53,6 +59,24 @@ struct feed {
     struct feed_note *slice[SLICE_NOTES];
     size_t n_slice;
 };
+
+/* While the disk is full. */
+static bool wait_for_space(void *ctx)
+{
+    struct feed *f = ctx;
+    int64_t until_ns = os_mono_ns() + SPACE_NS;
+    bool runs;
+
+    os_mutex_lock(f->lock);
+    f->full = f->state == FEED_RUNS;
+    os_cond_wake_all(f->done);
+    while (f->state == FEED_RUNS && os_cond_wait_until(f->wake, until_ns) != ERR_TIMEOUT) {
+    }
+    runs = f->state == FEED_RUNS;
+    os_mutex_unlock(f->lock);
+    pulse_work(&f->round, os_mono_ns());
+    return runs;
+}
 
 static enum err open_parts(struct feed *f)
 {
@@ -67,7 +91,11 @@ static enum err open_parts(struct feed *f)
     if (!e) {
         e = feed_out_create(&f->out, &f->conf);
     }
-    return e ? e : feed_make_create(&f->make, f->out);
+    if (!e) {
+        feed_out_on_full(f->out, wait_for_space, f);
+        e = feed_make_create(&f->make, f->out);
+    }
+    return e;
 }
 
 static void note_free(struct feed_note *n)
@@ -212,11 +240,11 @@ bool feed_keep(void *ctx)
     mine = f->came;
     f->hurry++;
     os_cond_wake(f->wake);
-    while (f->state == FEED_RUNS && f->finished < mine) {
+    while (f->state == FEED_RUNS && f->finished < mine && !f->full) {
         os_cond_wait(f->done);
     }
     f->hurry--;
-    kept = f->state == FEED_RUNS;
+    kept = f->state == FEED_RUNS && f->finished >= mine;
     os_mutex_unlock(f->lock);
     return kept;
 }
@@ -342,6 +370,7 @@ static void publish(struct feed *f)
     }
     feed_out_counts(f->out, &f->stats);
     f->finished += f->n_slice;
+    f->full = false;
     for (size_t i = 0; i < f->n_slice; i++) {
         f->held_bytes -= f->slice[i]->memory;
     }

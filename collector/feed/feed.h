@@ -42,8 +42,8 @@ struct feed_conf {
     bool (*samples_wanted)(void *ctx); /* by a durable subscription; never blocks; NULL: never */
     void (*on_updates)(void *ctx);     /* the journal has grown, and is synced; NULL is allowed */
     void (*on_lost)(void *ctx, const struct journal_record *r); /* `lost` of journal_trim */
-    /* Called when messages could not be journalled and are lost, with the reason; then not again
-     * before one could, with ERR_OK. NULL is allowed. */
+    /* Called when messages could not be journalled: with ERR_NOSPACE they wait, else they are lost,
+     * with the reason; then not again before one could, with ERR_OK. NULL is allowed. */
     void (*on_trouble)(void *ctx, enum err e);
     void *ctx;
 };

@@ -30,6 +30,8 @@ struct feed_out {
     bool quiet;
     bool troubled; /* and the caller knows */
     struct feed_stats counts;
+    bool (*wait)(void *ctx);
+    void *wait_ctx;
 };
 
 enum err feed_out_create(struct feed_out **out, const struct feed_conf *conf)
@@ -46,6 +48,12 @@ enum err feed_out_create(struct feed_out **out, const struct feed_conf *conf)
     buf_init(&o->bodies, OUT_MAX);
     *out = o;
     return ERR_OK;
+}
+
+void feed_out_on_full(struct feed_out *o, bool (*wait)(void *ctx), void *ctx)
+{
+    o->wait = wait;
+    o->wait_ctx = ctx;
 }
 
 void feed_out_destroy(struct feed_out *o)
@@ -258,6 +266,22 @@ static void tell_trouble(struct feed_out *o, enum err e)
     }
 }
 
+/* Durable, however long that takes, unless it fails. */
+static enum err sync_journal(struct feed_out *o, struct journal *j)
+{
+    enum err e = journal_sync(j);
+
+    while (e == ERR_NOSPACE) {
+        tell_trouble(o, e);
+        if (!o->wait || !o->wait(o->wait_ctx)) {
+            journal_drop(j);
+            break;
+        }
+        e = journal_sync(j);
+    }
+    return e;
+}
+
 void feed_out_flush(struct feed_out *o, bool all)
 {
     struct journal *j = o->conf.journal;
@@ -270,7 +294,7 @@ void feed_out_flush(struct feed_out *o, bool all)
     if (j) {
         grew = journal_waiting(j) > 0;
         journal_trim(j, os_utc_ns(), o->conf.on_lost, o->conf.ctx);
-        e = journal_sync(j);
+        e = sync_journal(o, j);
     }
     if (grew) {
         tell_trouble(o, e);

@@ -10,6 +10,9 @@ struct feed_out;
 
 /* conf: copied, what it points to is borrowed. Errors: ERR_NOMEM */
 NODISCARD enum err feed_out_create(struct feed_out **out, const struct feed_conf *conf);
+/* Called while the disk is full; waits a moment. False: what waits is to be dropped. Without it
+ * that is so at once. */
+void feed_out_on_full(struct feed_out *o, bool (*wait)(void *ctx), void *ctx);
 void feed_out_destroy(struct feed_out *o); /* NULL is allowed */
 
 /* Makes a message of the update. about: of its record, all but position, seq and n. Failures are

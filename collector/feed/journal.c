@@ -3,9 +3,10 @@
  * checkpoint), so that older ones can go while numbers go on. Header, checkpoint and first records
  * are one write.
  *
- * After a failed write or sync the file is cut back to its durable length and left: the next commit
- * begins another. Numbers and positions of what was lost are used up, so that what reached the disk
- * in spite of the failure cannot meet another record of the same number.
+ * A commit that finds no room on the disk stays, and all of it is written again by the next sync.
+ * After any other failed write or sync the file is cut back to its durable length and left: the
+ * next commit begins another. Numbers and positions of what was lost are used up, so that what
+ * reached the disk in spite of the failure cannot meet another record of the same number.
  *
  * Rejected: reading back what was written through the page cache before the sync (a message that is
  * out and whose number is given again after loss of power could not be told from another); one
@@ -329,23 +330,35 @@ static enum err write_commit(struct journal *j)
     return e;
 }
 
-/* What waited is lost, and the file is not written to any more. */
-static void give_up(struct journal *j)
+/* What a failed commit left on the disk goes. */
+static void undo_commit(struct journal *j)
 {
     const struct fio *fio = j->conf.fio;
 
     if (j->out) {
         err_ignore(fio->truncate(fio->ctx, j->out, j->out_bytes));
-        fio->close(fio->ctx, j->out);
-        j->out = NULL;
     }
     if (j->fresh) {
         char *path = journal_path(j, j->number);
 
+        if (j->out) {
+            fio->close(fio->ctx, j->out);
+            j->out = NULL;
+        }
         if (path) {
             err_ignore(fio->remove(fio->ctx, path));
         }
         mem_free(path);
+    }
+}
+
+/* The file is not written to any more. */
+void journal_drop(struct journal *j)
+{
+    undo_commit(j);
+    if (j->out) {
+        j->conf.fio->close(j->conf.fio->ctx, j->out);
+        j->out = NULL;
     }
     os_mutex_lock(j->lock);
     for (size_t i = 0; i < j->n_waiting; i++) {
@@ -353,7 +366,6 @@ static void give_up(struct journal *j)
 
         j->index.channels[e->channel].spots[e->topic].waiting = 0;
     }
-    j->stats.failed_writes++;
     os_mutex_unlock(j->lock);
     j->fresh = false;
     j->n_waiting = 0;
@@ -423,7 +435,14 @@ enum err journal_sync(struct journal *j)
     }
     if (e) {
         mem_free(begun.entries);
-        give_up(j);
+        os_mutex_lock(j->lock);
+        j->stats.failed_writes++;
+        os_mutex_unlock(j->lock);
+        if (e == ERR_NOSPACE) {
+            undo_commit(j);
+        } else {
+            journal_drop(j);
+        }
         return e;
     }
     publish(j, &begun);

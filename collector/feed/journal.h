@@ -58,9 +58,11 @@ uint64_t journal_epoch(const struct journal *j);
  * ERR_NOMEM, ERR_IO: not written; the number of the topic is used up all the same */
 NODISCARD enum err journal_append(struct journal *j, struct journal_record *r, const void *payload);
 size_t journal_waiting(const struct journal *j); /* bytes to be synced */
-/* Everything appended is durable, and seen by readers. Errors: ERR_IO, ERR_NOSPACE, ERR_ACCESS,
- * ERR_NOMEM: nothing that waited is there, its numbers are used up; the next sync may work */
+/* Everything appended is durable, and seen by readers. Errors: ERR_NOSPACE: it waits still, for the
+ * next sync or journal_drop; ERR_IO, ERR_ACCESS, ERR_NOMEM: nothing that waited is there, its
+ * numbers are used up; the next sync may work */
 NODISCARD enum err journal_sync(struct journal *j);
+void journal_drop(struct journal *j); /* what waits is not there, its numbers are used up */
 struct journal_batch {
     uint64_t stream, seq;
     int64_t since_ns; /* records before the newest one stored earlier than this are not looked at */

@@ -1,7 +1,9 @@
 #include "collector/store/catalogue.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "collector/store/catalogue_impl.h"
 #include "collector/store/rest_value.h"
@@ -521,6 +523,34 @@ static void it_can_be_done_a_step_at_a_time(void **state)
     assert_int_equal(st.imported, 3);
 }
 
+/* A limit on the size of files stands for it. */
+static void a_disk_that_was_full_costs_time_only(void **state)
+{
+    struct rlimit free, full;
+    struct catalogue_stats st;
+    struct manifest_list *l;
+    bool more = true;
+
+    (void)state;
+    seal_fleet(T0, 3);
+    l = manifest_view(x.m);
+    assert_ok(catalogue_step(x.c, l, 0, &more));
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &free), 0);
+    full = (struct rlimit){4096, free.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
+    for (int tries = 0; tries < 3; tries++) {
+        assert_true(catalogue_step(x.c, l, 0, &more) != ERR_OK);
+    }
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &free), 0);
+    manifest_list_release(l);
+    follow();
+    catalogue_stats(x.c, &st);
+    assert_int_equal(st.imported, 3);
+    assert_int_equal(st.failed, 3);
+    assert_int_equal(st.damaged + st.rebuilt, 0);
+}
+
 static void a_damaged_file_is_made_anew(void **state)
 {
     static const char *const damage[] = {"empty",  "garbage", "cut",
@@ -774,6 +804,7 @@ int main(void)
         T(every_moment_has_the_processes_that_ran_then),
         T(opened_again_it_imports_nothing_twice),
         T(it_can_be_done_a_step_at_a_time),
+        T(a_disk_that_was_full_costs_time_only),
         T(a_damaged_file_is_made_anew),
         T(a_day_that_is_being_made_anew_says_so),
         T(a_day_whose_file_is_gone_is_told_and_made_anew),

@@ -345,7 +345,7 @@ static uint64_t messages_missing(const struct set *t, enum feed_topic topic)
     return n;
 }
 
-static void a_disk_that_stays_full_is_told_once_and_so_is_its_end(void **state)
+static void a_disk_that_keeps_failing_is_told_once_and_so_is_its_end(void **state)
 {
     struct fio_fault *fault;
     struct feed_stats s;
@@ -358,7 +358,7 @@ static void a_disk_that_stays_full_is_told_once_and_so_is_its_end(void **state)
     t.fio = fio_fault_fio(fault);
     feed_open(&t, 1 << 20);
     assert_ok(feed_start(t.feed, lab_store(t.lab)));
-    fio_fault_fail(fault, FIO_SYNC, 0, ERR_NOSPACE, true);
+    fio_fault_fail(fault, FIO_SYNC, 0, ERR_IO, true);
     for (uint64_t seq = 1; seq <= 5; seq++) {
         if (seq == 4) {
             fio_fault_fail(fault, FIO_SYNC, -1, ERR_OK, false);
@@ -369,10 +369,44 @@ static void a_disk_that_stays_full_is_told_once_and_so_is_its_end(void **state)
     feed_stats(t.feed, &s);
     assert_int_equal(s.failed, 3 * 2);
     assert_int_equal(t.n_troubles, 2);
-    assert_int_equal(t.troubles[0], ERR_NOSPACE);
+    assert_int_equal(t.troubles[0], ERR_IO);
     assert_int_equal(t.troubles[1], ERR_OK);
     assert_int_equal(messages_missing(&t, FEED_EVENT), 3);
     assert_int_equal(messages_missing(&t, FEED_SAMPLE), 3);
+    tear_down(&t);
+    fio_fault_destroy(fault);
+}
+
+/* Whoever asks whether all is kept learns at once that it is not: he may be who makes room. */
+static void while_the_disk_is_full_messages_wait(void **state)
+{
+    struct fio_fault *fault;
+    struct feed_stats s;
+    struct set t;
+
+    (void)state;
+    assert_ok(fio_fault_create(&fault));
+    set_up(&t);
+    feed_close(&t);
+    t.fio = fio_fault_fio(fault);
+    feed_open(&t, 1 << 20);
+    assert_ok(feed_start(t.feed, lab_store(t.lab)));
+    fio_fault_fail(fault, FIO_WRITE, 0, ERR_NOSPACE, true);
+    for (uint64_t seq = 1; seq <= 5; seq++) {
+        put_batch(t.lab, 1, seq, true);
+        assert_false(feed_keep(t.feed));
+    }
+    assert_int_equal(t.ear.n, 0);
+    fio_fault_fail(fault, FIO_WRITE, -1, ERR_OK, false);
+    while (!feed_keep(t.feed)) { /* until it is written again */
+    }
+    feed_stats(t.feed, &s);
+    assert_int_equal(s.failed + s.left_out, 0);
+    assert_int_equal(t.n_troubles, 2);
+    assert_int_equal(t.troubles[0], ERR_NOSPACE);
+    assert_int_equal(t.troubles[1], ERR_OK);
+    assert_int_equal(messages_missing(&t, FEED_EVENT), 0);
+    assert_int_equal(messages_missing(&t, FEED_SAMPLE), 0);
     tear_down(&t);
     fio_fault_destroy(fault);
 }
@@ -622,7 +656,8 @@ int main(void)
         cmocka_unit_test(each_topic_counts_on_its_own),
         cmocka_unit_test(batches_that_come_together_become_one_message),
         cmocka_unit_test(events_are_journalled_while_nobody_listens),
-        cmocka_unit_test(a_disk_that_stays_full_is_told_once_and_so_is_its_end),
+        cmocka_unit_test(a_disk_that_keeps_failing_is_told_once_and_so_is_its_end),
+        cmocka_unit_test(while_the_disk_is_full_messages_wait),
         cmocka_unit_test(without_a_journal_nothing_is_done_while_nobody_listens),
         cmocka_unit_test(what_finds_the_queue_full_is_counted_and_leaves_a_hole),
         cmocka_unit_test(starting_makes_up_for_what_the_journal_lacks),

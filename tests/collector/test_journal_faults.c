@@ -337,12 +337,27 @@ static void a_full_disk_is_told_and_room_mends_it(void **state)
     assert_ok(journal_rig_add_noise(j, 1, 1, 1000));
     fio_fault_disk_full(fault, 500);
     assert_err(journal_rig_add_noise(j, 1, 2, 1000), ERR_NOSPACE);
+    assert_err(journal_sync(j), ERR_NOSPACE);
+    assert_int_equal(journal_rig_count(j), 1); /* it waits */
     fio_fault_disk_full(fault, UINT64_MAX);
     assert_ok(journal_rig_add_noise(j, 1, 3, 1000));
-    assert_int_equal(journal_rig_count(j), 2);
+    assert_int_equal(journal_rig_count(j), 3);
     assert_int_equal(journal_rig_last(j, "host-1"), 3);
+    fio_fault_disk_full(fault, 500);
+    assert_err(journal_rig_add_noise(j, 1, 4, 1000), ERR_NOSPACE);
+    journal_drop(j);
+    assert_ok(journal_sync(j));
+    fio_fault_disk_full(fault, UINT64_MAX);
+    assert_ok(journal_rig_add_noise(j, 1, 5, 1000));
+    assert_int_equal(journal_rig_count(j), 4);
+    assert_int_equal(journal_rig_last(j, "host-1"), 5);
+    fio_fault_power_cut(fault, FIO_KEEP_NOTHING, 1);
     journal_close(j);
     fio_fault_destroy(fault);
+    conf.fio = fio_unsynced();
+    j = journal_rig_open_with(&conf);
+    assert_int_equal(journal_rig_count(j), 4);
+    journal_close(j);
 }
 
 static void opening_and_writing_survive_every_failing_allocation(void **state)
