@@ -4,6 +4,7 @@
 
 #include "collector/cmd/cmd_store.h"
 #include "collector/feed/feed_check.h"
+#include "collector/session/forgotten.h"
 #include "collector/store/check.h"
 #include "common/clk.h"
 #include "common/human.h"
@@ -120,7 +121,7 @@ static void note_file(void *ctx, const struct check_file *f)
 
 struct feed_run {
     struct run *run;
-    struct check_count journal, subscriptions;
+    struct check_count journal, subscriptions, forgotten;
 };
 
 static void note_feed(void *ctx, const struct feed_check_file *f)
@@ -155,6 +156,32 @@ static enum err check_feed(struct feed_run *x, const struct check_conf *conf, st
     return e;
 }
 
+/* -- the hosts that are forgotten -- */
+
+/* Only read: the collector sets a damaged one aside when it starts. */
+static enum err check_forgotten(struct feed_run *x, const struct check_conf *conf,
+                                struct errmsg *why)
+{
+    const struct check_file file = {
+        .name = "forgotten", .state = CHECK_DAMAGED, .values = 1, .damaged = 1};
+    uint64_t bytes;
+    size_t n;
+    enum err e = forgotten_check(conf->fio, conf->data_dir, &bytes, &n);
+
+    if (e && e != ERR_CORRUPT) {
+        return errmsg_set(why, e, "cannot check the hosts that are forgotten: %s", err_text(e));
+    }
+    x->forgotten = (struct check_count){.files = bytes > 0 || e,
+                                        .bytes = bytes,
+                                        .values = n,
+                                        .damaged_files = e == ERR_CORRUPT,
+                                        .damaged = e == ERR_CORRUPT};
+    if (e) {
+        note_file(x->run, &file);
+    }
+    return ERR_OK;
+}
+
 /* -- the table -- */
 
 static enum err row(struct run *r, const char *name, const struct check_count *c)
@@ -174,14 +201,15 @@ static enum err row(struct run *r, const char *name, const struct check_count *c
 
 static enum err print(struct run *r, const struct check_result *result, const struct feed_run *feed)
 {
-    bool damaged = result->damaged || feed->journal.damaged || feed->subscriptions.damaged;
+    bool damaged = result->damaged || feed->journal.damaged || feed->subscriptions.damaged ||
+                   feed->forgotten.damaged;
     const struct {
         const char *name;
         const struct check_count *count;
-    } others[] = {{"manifest", &result->manifest},        {"log", &result->log},
-                  {"indexes", &result->indexes},          {"hosts", &result->hosts},
-                  {"catalogue", &result->catalogue},      {"journal", &feed->journal},
-                  {"subscriptions", &feed->subscriptions}};
+    } others[] = {{"manifest", &result->manifest},         {"log", &result->log},
+                  {"indexes", &result->indexes},           {"hosts", &result->hosts},
+                  {"catalogue", &result->catalogue},       {"journal", &feed->journal},
+                  {"subscriptions", &feed->subscriptions}, {"forgotten", &feed->forgotten}};
     enum err e = ERR_OK;
 
     for (unsigned k = SEG_RAW; k < SEG_KINDS && !e; k++) {
@@ -194,7 +222,8 @@ static enum err print(struct run *r, const struct check_result *result, const st
         sheet_note(r->sheet, str_make("damaged: stop the collector and run this with --repair; "
                                       "of the log nothing can be mended, its files go when "
                                       "their batches are sealed; of the feed's files the "
-                                      "collector takes out by itself what is damaged"));
+                                      "collector takes out by itself what is damaged, and a "
+                                      "list of forgotten hosts it sets aside"));
     } else {
         sheet_note(r->sheet, str_make(result->mended ? "mended" : "all is sound"));
     }
@@ -215,10 +244,12 @@ static int check_it(const struct check_conf *conf, struct run *r)
     enum err e = store_check(&result, conf, &why);
 
     e = e ? e : check_feed(&feed, conf, &why);
+    e = e ? e : check_forgotten(&feed, conf, &why);
     clear_progress(r);
     if (!e) {
         e = print(r, &result, &feed);
-        result.damaged |= feed.journal.damaged || feed.subscriptions.damaged;
+        result.damaged |=
+            feed.journal.damaged || feed.subscriptions.damaged || feed.forgotten.damaged;
     }
     sheet_end(r->sheet);
     if (e) {

@@ -137,6 +137,23 @@ static enum err read_bytes(const struct forgotten *f, struct buf *b)
     return !e && got < bytes ? ERR_CORRUPT : e;
 }
 
+enum err forgotten_check(const struct fio *fio, const char *dir, uint64_t *bytes, size_t *n)
+{
+    struct forgotten f = {.fio = fio, .path = os_path_join(dir, "forgotten")};
+    struct buf b;
+    enum err e;
+
+    *bytes = *n = 0;
+    buf_init(&b, BYTES_MAX);
+    e = f.path ? read_bytes(&f, &b) : ERR_NOMEM;
+    *bytes = b.n;
+    e = e ? e : decode(b.p, b.n, &f.list, n);
+    buf_fini(&b);
+    mem_free(f.list);
+    mem_free(f.path);
+    return e == ERR_NOTFOUND ? ERR_OK : e;
+}
+
 static enum err read_list(struct forgotten *f, struct errmsg *why)
 {
     size_t n = 0;

@@ -25,6 +25,12 @@ NODISCARD enum err forgotten_open(struct forgotten **out, const struct fio *fio,
                                   struct errmsg *why);
 void forgotten_close(struct forgotten *f); /* NULL is allowed */
 
+/* Looks at the file without changing anything, also beside a collector: *n hosts in *bytes, both 0
+ * without a file. Errors: ERR_CORRUPT (*bytes is set), ERR_VERSION, ERR_IO, ERR_ACCESS, ERR_NOMEM
+ */
+NODISCARD enum err forgotten_check(const struct fio *fio, const char *dir, uint64_t *bytes,
+                                   size_t *n);
+
 bool forgotten_has(struct forgotten *f, const struct uuid *host);
 
 /* Durable before ERR_OK; one that is there already is fine.

@@ -62,7 +62,8 @@ static void every_wrong_byte_hides_nobody_and_sets_the_file_aside(void **state)
     const struct uuid id = id_of(3);
     char path[300], bad[300];
     uint8_t bytes[64];
-    size_t n;
+    uint64_t seen;
+    size_t n, hosts;
     FILE *file;
 
     (void)state;
@@ -79,6 +80,8 @@ static void every_wrong_byte_hides_nobody_and_sets_the_file_aside(void **state)
         bytes[i] ^= 1;
         assert_ok(fio_write_whole(fio_os(), path, bytes, n));
         bytes[i] ^= 1;
+        assert_err(forgotten_check(fio_os(), dir, &seen, &hosts), ERR_CORRUPT);
+        assert_int_equal(seen, n);
         f = open_it(fio_os());
         assert_false(forgotten_has(f, &id));
         forgotten_close(f);
@@ -91,7 +94,11 @@ static void every_wrong_byte_hides_nobody_and_sets_the_file_aside(void **state)
         forgotten_close(f);
         assert_ok(fio_os()->remove(fio_os()->ctx, bad));
     }
+    assert_ok(forgotten_check(fio_os(), dir, &seen, &hosts));
+    assert_int_equal(hosts, 0); /* there is none */
     assert_ok(fio_write_whole(fio_os(), path, bytes, n));
+    assert_ok(forgotten_check(fio_os(), dir, &seen, &hosts));
+    assert_int_equal(hosts, 1);
     f = open_it(fio_os());
     assert_true(forgotten_has(f, &id));
     forgotten_close(f);
