@@ -93,9 +93,9 @@ struct store_conf {
     void (*on_unread)(void *ctx, const struct store_unread_what *what);
     /* Called while opening for each damaged file of the log. May be NULL. */
     void (*on_damaged_log)(void *ctx, const struct wal_damage *d);
+    /* Of recovery. May be NULL. */
+    void (*on_progress)(void *ctx, uint64_t done_bytes, uint64_t total_bytes);
     void *ctx;
-    void (*on_progress)(void *ctx, uint64_t done_bytes,
-                        uint64_t total_bytes); /* recovery; may be NULL */
 };
 
 /* Opens or creates, replays the log, truncates a torn end of the last file.
@@ -124,13 +124,12 @@ struct store_put {
 };
 
 /* Errors: ERR_EXISTS (durable already: acknowledge), ERR_BUSY (same batch is being written: ask
- * again), ERR_FULL (hosts, too much waiting or
- * not sealed, disk all but full: later perhaps), ERR_RANGE (older than accept_age_ns by
- * the collector's clock), ERR_INVALID
- * (seq 0, a name or content over its bound, a stamp before 1970 or behind 2200, a monotonic one
- * over STORE_MONO_MAX), ERR_NOSPACE (the log finds no room on the disk: later perhaps), ERR_IO (the
- * log failed; nothing is accepted until reopened), ERR_CLOSED, ERR_NOMEM. `done` is not called
- * then. It is called from the writer thread, or from the one in store_close, without locks. */
+ * again), ERR_FULL (hosts, too much waiting or not sealed, disk all but full: later perhaps),
+ * ERR_RANGE (older than accept_age_ns by the collector's clock), ERR_INVALID (seq 0, a name or
+ * content over its bound, a stamp before 1970 or behind 2200, a monotonic one over STORE_MONO_MAX),
+ * ERR_NOSPACE (the log finds no room on the disk: later perhaps), ERR_IO (the log failed; nothing
+ * is accepted until reopened), ERR_CLOSED, ERR_NOMEM. `done` is not called then. It is called from
+ * the writer thread, or from the one in store_close, without locks. */
 NODISCARD enum err store_put(struct store *s, const struct store_put *put);
 
 /* The span of stamps of a batch's ticks and events; of one without any, [now, now]. */
