@@ -16,6 +16,7 @@ void levels_init(struct levels *l, const struct levels_conf *conf)
     l->conf.max = conf->max < LEVELS_COUNT ? conf->max : LEVELS_COUNT - 1;
     l->conf.cpus = conf->cpus > 0 ? conf->cpus : 1;
     l->ring_since_ns = -1;
+    l->quiet_ns = LEVELS_QUIET_NS;
 }
 
 static bool step_to(struct levels *l, int64_t now_ns, unsigned to, enum level_cause cause,
@@ -79,8 +80,9 @@ static bool over(struct level_step *step, enum level_cause cause, int64_t value,
     return true;
 }
 
+/* Whether a mean is above so much of its limit. */
 static bool mean_is_over(const struct levels *l, int64_t now_ns, const struct levels_reading *r,
-                         struct level_step *step)
+                         unsigned permille, struct level_step *step)
 {
     int i = mean_from(l, now_ns);
     double span_ns, share, rate;
@@ -91,8 +93,8 @@ static bool mean_is_over(const struct levels *l, int64_t now_ns, const struct le
     span_ns = (double)(now_ns - l->marks[i].at_ns);
     share = (double)(r->cpu_ns - l->marks[i].cpu_ns) * 1000 / span_ns / l->conf.cpus;
     rate = (double)(r->events - l->marks[i].events) * (double)CLK_S / span_ns;
-    return over(step, LEVEL_CAUSE_CPU, (int64_t)share, l->conf.cpu_permille) ||
-           over(step, LEVEL_CAUSE_EVENTS, (int64_t)rate, l->conf.events_per_s);
+    return over(step, LEVEL_CAUSE_CPU, (int64_t)share, l->conf.cpu_permille * permille / 1000) ||
+           over(step, LEVEL_CAUSE_EVENTS, (int64_t)rate, l->conf.events_per_s * permille / 1000);
 }
 
 static void note_loss(struct levels *l, int64_t now_ns, uint64_t lost)
@@ -126,7 +128,7 @@ static bool find_cause(const struct levels *l, int64_t now_ns, const struct leve
         return over(step, LEVEL_CAUSE_RING, r->ring_permille, LEVELS_RING_LIMIT);
     }
     return over(step, LEVEL_CAUSE_MEMORY, r->resident_bytes, l->conf.memory_bytes) ||
-           mean_is_over(l, now_ns, r, step);
+           mean_is_over(l, now_ns, r, 1000, step);
 }
 
 /* -- steps -- */
@@ -168,7 +170,25 @@ static bool step_down(struct levels *l, int64_t now_ns, struct level_step *step)
     bool settled = now_ns - l->stepped_ns >= LEVELS_SETTLE_NS;
 
     l->caused_ns = now_ns;
-    return l->level > 0 && settled && step_to(l, now_ns, l->level - 1, step->cause, step);
+    if (l->level == 0 || !settled) {
+        return false;
+    }
+    if (l->climbed_ns != 0) { /* the climb was too early, and nothing says that the next is not */
+        l->quiet_ns = l->quiet_ns * 2 < LEVELS_PATIENCE_NS ? l->quiet_ns * 2 : LEVELS_PATIENCE_NS;
+        l->climbed_ns = 0;
+    }
+    return step_to(l, now_ns, l->level - 1, step->cause, step);
+}
+
+static bool step_up(struct levels *l, int64_t now_ns, struct level_step *step)
+{
+    if (l->level >= ceiling(l) || now_ns - l->stepped_ns < l->quiet_ns ||
+        now_ns - l->caused_ns < l->quiet_ns) {
+        return false;
+    }
+    l->climbed_ns = now_ns;
+    step->value = l->quiet_ns;
+    return step_to(l, now_ns, l->level + 1, LEVEL_CAUSE_QUIET, step);
 }
 
 bool levels_look(struct levels *l, int64_t now_ns, const struct levels_reading *r,
@@ -187,14 +207,18 @@ bool levels_look(struct levels *l, int64_t now_ns, const struct levels_reading *
     if (request_ended(l, now_ns) && l->level > l->conf.max) {
         return step_to(l, now_ns, l->conf.max, LEVEL_CAUSE_REQUEST_OVER, step);
     }
+    if (l->climbed_ns != 0 && now_ns - l->climbed_ns >= LEVELS_FLAP_NS) {
+        l->climbed_ns = 0;
+        l->quiet_ns = LEVELS_QUIET_NS;
+    }
     if (find_cause(l, now_ns, r, step)) {
         return step_down(l, now_ns, step);
     }
-    if (l->level < ceiling(l) && now_ns - l->stepped_ns >= LEVELS_QUIET_NS &&
-        now_ns - l->caused_ns >= LEVELS_QUIET_NS) {
-        return step_to(l, now_ns, l->level + 1, LEVEL_CAUSE_QUIET, step);
+    if (mean_is_over(l, now_ns, r, LEVELS_ROOM, step)) {
+        l->caused_ns = now_ns; /* a level more would cost more */
     }
-    return false;
+    memset(step, 0, sizeof *step);
+    return step_up(l, now_ns, step);
 }
 
 int64_t levels_tick_ns(unsigned level, int64_t wanted_ns)
@@ -250,7 +274,7 @@ static void cause_text(char *text, size_t n, const struct level_step *step)
         break;
     case LEVEL_CAUSE_QUIET:
         (void)snprintf(text, n, "%d s without a cause to collect less",
-                       (int)(LEVELS_QUIET_NS / CLK_S));
+                       (int)((value > 0 ? value : LEVELS_QUIET_NS) / CLK_S));
         break;
     case LEVEL_CAUSE_REQUEST:
         (void)snprintf(text, n, "asked for, for a time");

@@ -12,7 +12,10 @@
  *          budget · ring above 75 % throughout 1 s · mean event rate of 5 s above its budget. After
  *          any step what came before it no longer counts, and a step down comes LEVELS_SETTLE_NS
  *          after the last step at the earliest.
- * Up:      LEVELS_QUIET_NS since the last step and the last cause, up to `max`.
+ * Up:      LEVELS_QUIET_NS since the last step and the last cause, up to `max`. Means of CPU or
+ *          events above three quarters of their limits count as a cause here. A level that is shed
+ *          within LEVELS_FLAP_NS of climbing to it doubles the quiet time before the next climb, up
+ *          to LEVELS_PATIENCE_NS; one that is held for as long lets it be short again.
  * Request: another level for a time, also above `max`; it is taken at once and shed like any other.
  *          When the time is over, what is above `max` ends.
  * Threads: one owner. */
@@ -24,14 +27,17 @@
 
 #include "common/clk.h"
 
-#define LEVELS_COUNT      5
-#define LEVELS_LOSS_NS    (10 * CLK_S)
-#define LEVELS_MEAN_NS    (5 * CLK_S)
-#define LEVELS_RING_NS    CLK_S
-#define LEVELS_RING_LIMIT 750 /* permille */
-#define LEVELS_SETTLE_NS  (5 * CLK_S)
-#define LEVELS_QUIET_NS   (60 * CLK_S)
-#define LEVELS_LOOK_NS    (250 * CLK_MS) /* a reading is wanted so often at most */
+#define LEVELS_COUNT       5
+#define LEVELS_LOSS_NS     (10 * CLK_S)
+#define LEVELS_MEAN_NS     (5 * CLK_S)
+#define LEVELS_RING_NS     CLK_S
+#define LEVELS_RING_LIMIT  750 /* permille */
+#define LEVELS_SETTLE_NS   (5 * CLK_S)
+#define LEVELS_QUIET_NS    (60 * CLK_S)
+#define LEVELS_ROOM        750 /* permille of a limit that a mean may take before a climb */
+#define LEVELS_FLAP_NS     (600 * CLK_S)
+#define LEVELS_PATIENCE_NS (64 * LEVELS_QUIET_NS)
+#define LEVELS_LOOK_NS     (250 * CLK_MS) /* a reading is wanted so often at most */
 
 enum level_cause {
     LEVEL_CAUSE_NONE,
@@ -78,11 +84,13 @@ struct levels {
     unsigned level;
     uint64_t steps[LEVEL_CAUSE_COUNT]; /* steps taken, by cause */
     bool begun;
-    unsigned asked;          /* request in force */
-    int64_t asked_until_ns;  /* 0 = none */
-    int64_t stepped_ns;      /* the last step */
-    int64_t caused_ns;       /* the last moment a cause stood */
-    int64_t lost_ns;         /* the last moment something was lost, */
+    unsigned asked;         /* request in force */
+    int64_t asked_until_ns; /* 0 = none */
+    int64_t stepped_ns;     /* the last step */
+    int64_t climbed_ns;     /* the last one up by itself; 0 = that is forgiven, or there was none */
+    int64_t quiet_ns;       /* before the next one */
+    int64_t caused_ns;      /* the last moment a cause stood */
+    int64_t lost_ns;        /* the last moment something was lost, */
     uint64_t lost, lost_new; /* of that many, so many since the last step */
     int64_t ring_since_ns;   /* above the limit since; -1 = it is not */
     unsigned n_marks;

@@ -171,6 +171,45 @@ static void a_minute_without_cause_begins_when_the_cause_ends(void **state)
     assert_int_equal(r.levels.level, 1);
 }
 
+/* What L0 costs lets it climb, what L1 costs does not let it stay: for an hour. */
+static void a_level_that_cannot_be_held_is_tried_ever_more_seldom(void **state)
+{
+    struct levels_conf conf = plain;
+    struct run r;
+
+    (void)state;
+    conf.max = 1;
+    run_init(&r, &conf);
+    for (int i = 0; i < 3600; i++) {
+        run_phase(&r, (struct phase){1, r.levels.level == 0 ? 25 : 45, 20, 100, 0, 0}, 4);
+    }
+    assert_in_range(r.n_steps, 4, 12); /* not the hundred of one each 36 seconds */
+    assert_int_equal(r.levels.level, 0);
+    r.n_steps = 0;
+    run_phase(&r, calm(2 * 3600), 1); /* it is not shed for ever */
+    assert_int_equal(r.levels.level, 1);
+    assert_int_equal(r.levels.quiet_ns, LEVELS_QUIET_NS);
+}
+
+/* Between three quarters of the budget and all of it nothing is shed and nothing is climbed. */
+static void near_its_budget_it_stays_where_it_is(void **state)
+{
+    static const struct phase near[] = {{600, 35, 20, 100, 0, 0}, {600, 5, 20, 9000, 0, 0}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(near); i++) {
+        struct run r;
+
+        run_init(&r, &plain);
+        run_phase(&r, near[i], 4);
+        assert_int_equal(r.n_steps, 0);
+        run_phase(&r, calm(70), 4);
+        assert_int_equal(r.levels.level, 1);
+        run_phase(&r, near[i], 4);
+        assert_int_equal(r.levels.level, 1);
+    }
+}
+
 static void one_loss_takes_one_level(void **state)
 {
     const struct phase loss = {1, 5, 20, 100, 7, 0};
@@ -297,6 +336,8 @@ static void a_step_is_told_in_a_sentence(void **state)
         {{3, 2, LEVEL_CAUSE_EVENTS, 20000, 10000},
          "from L3 to L2: 20000 events came in a second, above budget.events (10000)"},
         {{0, 1, LEVEL_CAUSE_QUIET, 0, 0}, "from L0 to L1: 60 s without a cause to collect less"},
+        {{0, 1, LEVEL_CAUSE_QUIET, 240 * CLK_S, 0},
+         "from L0 to L1: 240 s without a cause to collect less"},
         {{1, 0, LEVEL_CAUSE_MEMORY, INT64_MAX, INT64_MAX},
          "from L1 to L0: own memory is 9007199254740991 KiB, above budget.mem "
          "(9007199254740991 KiB)"},
@@ -318,6 +359,8 @@ int main(void)
         cmocka_unit_test(what_is_at_its_limit_or_shorter_than_its_time_is_no_cause),
         cmocka_unit_test(a_lasting_cause_takes_all_levels_and_then_holds),
         cmocka_unit_test(a_minute_without_cause_begins_when_the_cause_ends),
+        cmocka_unit_test(a_level_that_cannot_be_held_is_tried_ever_more_seldom),
+        cmocka_unit_test(near_its_budget_it_stays_where_it_is),
         cmocka_unit_test(one_loss_takes_one_level),
         cmocka_unit_test(what_was_lost_before_the_start_is_no_cause),
         cmocka_unit_test(a_request_is_taken_at_once_and_ends_by_itself),
