@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/owner.h"
 
 #define KEEP_NS    CLK_S
 #define PUBLISH_NS (250 * CLK_MS)
@@ -249,8 +250,12 @@ static enum err lock_dir(struct agent *a, struct errmsg *why)
 {
     const char *dir = a->opts.conf->state_dir;
     char *path;
-    enum err e = os_mkdirs(dir, true);
+    enum err e = owner_check(dir, why);
 
+    if (e) {
+        return e;
+    }
+    e = os_mkdirs(dir, true);
     if (e) {
         return errmsg_set(why, e, "cannot make the state directory %s: %s; set state_dir", dir,
                           err_text(e));

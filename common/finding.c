@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "common/clk.h"
+#include "common/owner.h"
 
 #define CLOCK_OLDEST_S 1767225600LL /* 2026-01-01: nothing of this version ran before */
 
@@ -38,4 +39,19 @@ void finding_clock(struct findings *to, int64_t now_ns)
     finding_say(to, "clock.time", old ? FINDING_FAILED : FINDING_OK,
                 old ? "set the clock: certificates and the times of all data depend on it" : "",
                 "the clock says %s", now);
+}
+
+void finding_owner(struct findings *to, const char *check, const char *dir)
+{
+    struct owner_foreign f;
+    char fix[700];
+
+    if (!owner_find_foreign(&f, dir)) {
+        finding_say(to, check, FINDING_OK, "", "the owner of %s can read what is in it", dir);
+        return;
+    }
+    (void)snprintf(fix, sizeof fix, "as root: chown -R %s: %s", f.user, dir);
+    finding_say(to, check, FINDING_FAILED, fix,
+                "%s belongs to %s and user %s cannot read it, as after a start as %s by mistake",
+                f.path, f.of, f.user, f.of);
 }

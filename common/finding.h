@@ -35,6 +35,9 @@ const char *finding_state_text(enum finding_state s);
 void finding_say(struct findings *to, const char *check, enum finding_state state, const char *fix,
                  const char *fmt, ...) PRINTF_LIKE(5, 6);
 
+/* Whether the owner of `dir` can read what is in it; a start as root by mistake leaves other files.
+ */
+void finding_owner(struct findings *to, const char *check, const char *dir);
 /* "clock.time": whether the clock can be right. */
 void finding_clock(struct findings *to, int64_t now_ns);
 /* "clock.sync": whether something keeps it right. On Linux only. */

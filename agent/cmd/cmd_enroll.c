@@ -7,6 +7,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/owner.h"
 #include "common/wire_enroll.h"
 
 #define TIMEOUT_NS     (30 * CLK_S)
@@ -71,7 +72,9 @@ static enum err read_token(char *to, size_t size, const char *path, struct errms
 
     if (!f) {
         return errmsg_set(why, ERR_USAGE,
-                          "--token-file: %s cannot be read: is it there, and may you?", path);
+                          "--token-file: %s cannot be read: is it there, and may this user? A "
+                          "shell of root's can hand it over: --token-file - < %s",
+                          path, path);
     }
     n = fread(to, 1, size - 1, f);
     if (f != stdin) {
@@ -161,8 +164,12 @@ static enum err find_wish(struct wish *w, const struct opt_args *args,
 static enum err lock_agent(struct os_lock **out, const char *dir, struct errmsg *why)
 {
     char *path = NULL;
-    enum err e = os_mkdirs(dir, true);
+    enum err e = owner_check(dir, why);
 
+    if (e) {
+        return e;
+    }
+    e = os_mkdirs(dir, true);
     if (!e) {
         path = os_path_join(dir, "lock");
         e = path ? os_lock(out, path) : ERR_NOMEM;

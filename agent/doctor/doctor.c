@@ -123,6 +123,7 @@ static void check_state(struct doctor *d)
         return;
     }
     if (strcmp(parent, dir) == 0) {
+        finding_owner(d->all, "state.owner", dir);
         check_writing(d, dir);
         check_lock(d, dir);
     } else {

@@ -5,6 +5,7 @@
 
 #include "common/clk.h"
 #include "common/os.h"
+#include "common/owner.h"
 #include "common/pki.h"
 
 #define DEFAULT_NAME   "procfleet authority"
@@ -76,9 +77,12 @@ static int run_init(const struct opt_args *a)
     const char *dir = cmd_value_or(a, "dir", CMD_PKI_DIR);
     struct registry *book = NULL;
     struct errmsg why = {""};
-    enum err e = pki_init(dir, cmd_value_or(a, "name", DEFAULT_NAME), os_utc_ns(),
-                          AUTHORITY_DAYS * DAY_NS, &why);
+    enum err e = owner_check(dir, &why);
 
+    if (!e) {
+        e = pki_init(dir, cmd_value_or(a, "name", DEFAULT_NAME), os_utc_ns(),
+                     AUTHORITY_DAYS * DAY_NS, &why);
+    }
     if (!e) {
         e = cmd_pki_book(&book, a, &why);
         registry_close(book);

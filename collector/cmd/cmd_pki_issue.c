@@ -151,7 +151,10 @@ static enum err issue_into(const struct places *p, const struct opt_args *a,
     if (!e && os_exists(ca)) { /* else pki_issue says what is missing, before a directory is made */
         e = os_mkdirs(out, false);
         if (e) {
-            errmsg_set(why, e, "cannot create the directory %s: %s", out, err_text(e));
+            errmsg_set(why, e,
+                       "cannot create the directory %s: %s; name one that this user may make with "
+                       "--out",
+                       out, err_text(e));
         } else {
             e = copy_authority(dir, p->ca, why);
         }

@@ -7,6 +7,7 @@
 #include "common/clk.h"
 #include "common/os.h"
 #include "common/os_notify.h"
+#include "common/owner.h"
 
 static const struct opt options[] = {
     {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},
@@ -108,8 +109,12 @@ static enum err serve_until_stopped(const struct collector_conf *conf, const cha
                                     struct waiting *w, struct errmsg *why)
 {
     struct collector *c;
-    enum err e = collector_start(&c, conf, why);
+    enum err e = owner_check(conf->data_dir, why);
 
+    if (e) {
+        return e;
+    }
+    e = collector_start(&c, conf, why);
     if (e) {
         return e;
     }

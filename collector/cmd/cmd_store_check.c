@@ -10,6 +10,7 @@
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/os.h"
+#include "common/owner.h"
 
 /* Exit codes of this command. */
 enum { CHECK_EXIT_SOUND, CHECK_EXIT_MENDED, CHECK_EXIT_DAMAGED, CHECK_EXIT_FAILED };
@@ -280,6 +281,9 @@ static int run(const struct opt_args *a)
         e = sheet_begin(&r.sheet, stdout, format, false, columns, sizeof columns / sizeof *columns);
     } else if (e != ERR_NOMEM) {
         e = ERR_USAGE; /* also a file that is not there */
+    }
+    if (!e && conf.repair) {
+        e = owner_check(settings.data_dir, &why);
     }
     if (e) {
         code = fail(e, why.text);

@@ -289,6 +289,7 @@ void checkup_disk(struct checkup *d)
     char *dir = os_path_join(d->c->data_dir, "segments");
 
     check_accepting(d);
+    finding_owner(d->all, "data.owner", d->c->data_dir);
     if (check_writing(d) && dir && os_exists(dir)) {
         check_store(d, dir);
         check_log(d);

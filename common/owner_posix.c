@@ -1,0 +1,112 @@
+/* Only metadata is looked at, so that root finds what a service will run into, and nobody is asked
+ * to open a file of somebody else's choice. */
+#include "common/owner.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAMES_MAX 10000u
+
+static void user_name(char *out, size_t size, uid_t uid)
+{
+    char room[4096];
+    struct passwd entry, *found = NULL;
+
+    if (getpwuid_r(uid, &entry, room, sizeof room, &found) == 0 && found) {
+        (void)snprintf(out, size, "%s", found->pw_name);
+    } else {
+        (void)snprintf(out, size, "%lu", (unsigned long)uid);
+    }
+}
+
+/* Whether the owner of the directory could read the file. */
+static bool is_foreign(const struct stat *dir, const struct stat *file)
+{
+    bool by_group = file->st_gid == dir->st_gid && (file->st_mode & S_IRGRP);
+
+    return file->st_uid != dir->st_uid && !by_group && !(file->st_mode & S_IROTH) &&
+           !S_ISLNK(file->st_mode);
+}
+
+/* One directory; *subs: what to do with those in it. */
+static bool look(struct owner_foreign *out, const char *path, const struct stat *top, bool deeper)
+{
+    DIR *d = opendir(path);
+    bool found = false;
+    const struct dirent *entry;
+    unsigned n = 0;
+
+    while (d && !found && n++ < NAMES_MAX && (entry = readdir(d)) != NULL) {
+        char child[sizeof out->path];
+        struct stat st;
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            snprintf(child, sizeof child, "%s/%s", path, entry->d_name) >= (int)sizeof child ||
+            lstat(child, &st) != 0) {
+            continue;
+        }
+        if (is_foreign(top, &st)) {
+            memcpy(out->path, child, sizeof child);
+            user_name(out->of, sizeof out->of, st.st_uid);
+            user_name(out->user, sizeof out->user, top->st_uid);
+            found = true;
+        } else if (deeper && S_ISDIR(st.st_mode)) {
+            found = look(out, child, top, false);
+        }
+    }
+    if (d) {
+        closedir(d);
+    }
+    return found;
+}
+
+bool owner_find_foreign(struct owner_foreign *out, const char *dir)
+{
+    struct stat top;
+
+    return stat(dir, &top) == 0 && S_ISDIR(top.st_mode) && look(out, dir, &top, true);
+}
+
+/* The directory, or the nearest above it that there is. */
+static bool nearest(char *path, size_t size, const char *dir, struct stat *st)
+{
+    if (snprintf(path, size, "%s", dir) >= (int)size) {
+        return false;
+    }
+    while (stat(path, st) != 0) {
+        char *slash = strrchr(path, '/');
+
+        if (errno != ENOENT || !slash || slash == path) {
+            return false;
+        }
+        *slash = '\0';
+    }
+    return true;
+}
+
+enum err owner_check(const char *dir, struct errmsg *why)
+{
+    struct owner_foreign f;
+    char path[sizeof f.path];
+    struct stat st;
+
+    if (geteuid() == 0 && nearest(path, sizeof path, dir, &st) && st.st_uid != 0) {
+        user_name(f.user, sizeof f.user, st.st_uid);
+        return errmsg_set(why, ERR_ACCESS,
+                          "%s belongs to user %s, who could not read what root makes there: run "
+                          "this as that user (runuser -u %s -- ...)",
+                          path, f.user, f.user);
+    }
+    if (owner_find_foreign(&f, dir)) {
+        return errmsg_set(why, ERR_ACCESS,
+                          "%s belongs to %s and user %s cannot read it, as after a start as %s by "
+                          "mistake: as root, chown -R %s: %s",
+                          f.path, f.of, f.user, f.of, f.user, dir);
+    }
+    return ERR_OK;
+}
