@@ -26,6 +26,7 @@
 #define SETTLE_NS (10 * 60 * CLK_S) /* an hour is compacted so long after its end */
 #define POLL_NS   (1 * CLK_S)
 #define FOLLOW_NS (1 * CLK_S)          /* the catalogue imports for so long at a time */
+#define OPEN_NS   (10 * CLK_S)         /* between attempts to open it */
 #define PAUSE_NS  (5 * CLK_S)          /* after a failure */
 #define SHRINK    64u                  /* after too much for the memory there is, so much less */
 #define JOB_BYTES ((uint64_t)64 << 20) /* of windows that are sealed together */
@@ -367,6 +368,35 @@ static enum err seal_windows(struct seal *x, const struct pick *p, struct errmsg
 
 /* -- the thread -- */
 
+static void tell_joined(void *ctx, const uint64_t *old, size_t n, const struct seg_info *add)
+{
+    if (add->kind == SEG_REST) {
+        catalogue_replaced(ctx, old, n, add);
+    }
+}
+
+/* It could not be opened, on a full disk say. */
+static void open_catalogue(struct seal *x)
+{
+    struct store *s = x->s;
+    int64_t now_ns = os_mono_ns();
+    struct manifest_list *l;
+
+    if (s->catalogue || (x->until_ns == INT64_MIN && now_ns - x->opened_ns < OPEN_NS)) {
+        return;
+    }
+    x->opened_ns = now_ns;
+    l = manifest_view(s->manifest);
+    if (l) {
+        store_open_catalogue(s, l);
+    }
+    manifest_list_release(l);
+    if (s->catalogue) {
+        compact_on_join(x->compact, tell_joined, s->catalogue);
+        x->unlisted = true;
+    }
+}
+
 /* The log has failed, or waits for room. */
 static enum err log_state(struct store *s)
 {
@@ -386,6 +416,7 @@ static enum err step(struct seal *x, bool *worked, struct errmsg *why)
     int64_t now_ns = clock_ns(x);
     enum err e;
 
+    open_catalogue(x);
     store_in_writer(x->s, list_windows, &l);
     if (l.result) {
         return l.result;
@@ -492,13 +523,6 @@ enum err store_seal_now(struct store *s, int64_t until_ns)
     return e;
 }
 
-static void tell_joined(void *ctx, const uint64_t *old, size_t n, const struct seg_info *add)
-{
-    if (add->kind == SEG_REST) {
-        catalogue_replaced(ctx, old, n, add);
-    }
-}
-
 static enum err open_parts(struct seal *x)
 {
     struct store *s = x->s;
@@ -536,6 +560,7 @@ enum err seal_start(struct seal **out, struct store *s)
     }
     x->s = s;
     x->until_ns = INT64_MIN;
+    x->opened_ns = os_mono_ns();
     x->unlisted = s->catalogue != NULL;
     x->times = SEAL_TIMES_FIRST;
     x->retain = s->conf.retain;

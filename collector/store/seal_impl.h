@@ -26,6 +26,7 @@ struct seal {
     bool troubled;        /* and the caller knows */
     uint64_t usual_bytes; /* of batches when windows were sealed last */
     bool unlisted;        /* the catalogue lacks segments */
+    int64_t opened_ns;    /* monotonic: when it was tried to open it last */
     uint64_t times;       /* SEAL_TIMES_FIRST */
     struct mark *marks;   /* rising */
     size_t n_marks, cap_marks;

@@ -72,9 +72,9 @@ struct store {
     struct os_thread *thread;
     struct pulse writing; /* the writer's */
     struct store_reading reading;
-    int64_t newest_ns;           /* newest arrival: the writer's clock */
-    struct manifest *manifest;   /* changed by the sealing thread */
-    struct catalogue *catalogue; /* likewise; NULL: it could not be opened */
+    int64_t newest_ns;                   /* newest arrival: the writer's clock */
+    struct manifest *manifest;           /* changed by the sealing thread */
+    struct catalogue *_Atomic catalogue; /* likewise; NULL: it could not be opened so far */
     struct seal *seal;
     char *segments_dir;
     struct recovery *recovery; /* only while opening: store_recover.c */
@@ -121,7 +121,9 @@ void store_refresh_stats(struct store *s); /* under the lock, from the writer */
 /* The oldest window of any kind; INT64_MAX: there is no segment. */
 int64_t store_begins(const struct manifest_list *l);
 
-/* store_recover.c: manifest, hosts, log. */
+/* store_recover.c. Before the threads start, or by the sealing one while there is none. */
+void store_open_catalogue(struct store *s, struct manifest_list *segments);
+/* Manifest, hosts, log. */
 NODISCARD enum err store_recover(struct store *s, struct errmsg *why);
 
 #endif

@@ -569,14 +569,20 @@ static enum err recover_all(struct recovery *rec, struct errmsg *why)
 }
 
 /* Derived data: without it answers know fewer names. */
-static void open_catalogue(struct store *s, struct manifest_list *segments)
+void store_open_catalogue(struct store *s, struct manifest_list *segments)
 {
     struct catalogue_conf conf = {.dir = os_path_join(s->conf.dir, "catalogue")};
+    struct catalogue *c = NULL;
     struct errmsg why;
+    bool opened = conf.dir && catalogue_open(&c, &conf, segments, &why) == ERR_OK;
 
-    s->stats.no_catalogue =
-        !conf.dir || catalogue_open(&s->catalogue, &conf, segments, &why) != ERR_OK;
     mem_free((char *)conf.dir);
+    os_mutex_lock(s->lock);
+    s->stats.no_catalogue = !opened;
+    os_mutex_unlock(s->lock);
+    if (opened) {
+        s->catalogue = c;
+    }
 }
 
 enum err store_recover(struct store *s, struct errmsg *why)
@@ -596,7 +602,7 @@ enum err store_recover(struct store *s, struct errmsg *why)
             : errmsg_set(why, ERR_NOMEM, "out of memory");
     if (!e) {
         head_publish(s->head);
-        open_catalogue(s, rec.segments);
+        store_open_catalogue(s, rec.segments);
     }
     sealed_fini(&rec.sealed);
     manifest_list_release(rec.segments);

@@ -1,6 +1,7 @@
 /* Writes and syncs that fail, a full disk, power cuts: what was acknowledged is there, once. */
 #include "collector/store/store_read.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/os.h"
@@ -252,6 +253,23 @@ static void a_store_on_a_full_disk_can_be_closed(void **state)
     fleetgen_destroy(g);
 }
 
+static void a_catalogue_that_could_not_be_opened_is_opened_later(void **state)
+{
+    char path[300];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/catalogue", rig.dir);
+    assert_ok(os_write_file(path, "in the way", 10, true));
+    rig_open(&rig);
+    rig_put_host(&rig, 1, 3);
+    assert_ok(store_seal_now(rig.store, INT64_MAX));
+    assert_true(stats_now().no_catalogue);
+    assert_ok(os_remove(path));
+    assert_ok(store_seal_now(rig.store, INT64_MAX));
+    assert_false(stats_now().no_catalogue);
+    assert_int_equal(rig_count_all(&rig), 3);
+}
+
 static void count_ok(void *ctx, enum err e)
 {
     *(size_t *)ctx += e == ERR_OK;
@@ -335,6 +353,7 @@ int main(void)
         T(a_full_disk_loses_nothing_that_was_acknowledged),
         T(a_disk_that_was_full_is_written_to_again_without_a_restart),
         T(a_store_on_a_full_disk_can_be_closed),
+        T(a_catalogue_that_could_not_be_opened_is_opened_later),
         T(every_acknowledged_batch_survives_a_power_cut_once),
     };
 
