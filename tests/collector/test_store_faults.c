@@ -253,6 +253,39 @@ static void a_store_on_a_full_disk_can_be_closed(void **state)
     fleetgen_destroy(g);
 }
 
+/* What the log would have to begin a file for stays; the rest may be what makes room. */
+static void retention_goes_on_while_the_log_has_no_room(void **state)
+{
+    struct fleetgen *g = rig_host(1);
+    struct store_room room;
+    struct fio_fault *f;
+    struct space x;
+
+    (void)state;
+    for (unsigned k = SEG_RAW; k < SEG_KINDS; k++) {
+        rig.conf.retain.age_ns[k] = 3600 * SECOND;
+    }
+    space_open(&x, &f);
+    rig_put_next(&rig, g, 40);
+    rig_set_now(RIG_T0 + 600 * SECOND);
+    assert_ok(store_seal_now(rig.store, INT64_MAX));
+    store_room(rig.store, &room);
+    assert_true(room.kind[SEG_RAW].files > 0 && room.kind[SEG_REST].files > 0);
+    fio_fault_fail(f, FIO_CREATE, 0, ERR_NOSPACE, true);
+    rig_set_now(RIG_T0 + 36000 * SECOND);
+    assert_ok(store_seal_now(rig.store, RIG_T0));
+    store_room(rig.store, &room);
+    assert_int_equal(room.kind[SEG_RAW].files, 0);
+    assert_true(room.kind[SEG_REST].files > 0);
+    fio_fault_fail(f, FIO_CREATE, -1, ERR_OK, false);
+    assert_ok(store_seal_now(rig.store, RIG_T0));
+    store_room(rig.store, &room);
+    assert_int_equal(room.kind[SEG_REST].files, 0);
+    space_close(&x, f);
+    fleetgen_destroy(g);
+    rig_set_now(RIG_T0);
+}
+
 static void a_catalogue_that_could_not_be_opened_is_opened_later(void **state)
 {
     char path[300];
@@ -353,6 +386,7 @@ int main(void)
         T(a_full_disk_loses_nothing_that_was_acknowledged),
         T(a_disk_that_was_full_is_written_to_again_without_a_restart),
         T(a_store_on_a_full_disk_can_be_closed),
+        T(retention_goes_on_while_the_log_has_no_room),
         T(a_catalogue_that_could_not_be_opened_is_opened_later),
         T(every_acknowledged_batch_survives_a_power_cut_once),
     };
