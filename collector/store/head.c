@@ -105,6 +105,7 @@ static void host_destroy(struct head *h, struct head_host *host)
         mem_free(host->chunks);
         head_infos_destroy(host->infos);
         h->stats.info_bytes -= host->info_bytes;
+        h->stats.busy -= host->bytes > 0;
         seqset_counts_unref(host->counts);
         snap_unref(host->snap);
         mem_free(host);
@@ -225,6 +226,26 @@ struct head_host *head_host_find(const struct head *h, const struct uuid *id)
 
     return i < h->n && memcmp(h->hosts[i]->seen.id.b, id->b, sizeof id->b) == 0 ? h->hosts[i]
                                                                                 : NULL;
+}
+
+void head_host_bytes(struct head *h, struct head_host *host, uint64_t bytes)
+{
+    h->stats.bytes += bytes - host->bytes;
+    h->stats.busy += bytes > 0;
+    h->stats.busy -= host->bytes > 0;
+    host->bytes = bytes;
+    if (host->counts) {
+        atomic_store(&host->counts->head_bytes, bytes);
+    }
+}
+
+void head_host_counts(struct head_host *host, struct seqset_counts *counts)
+{
+    seqset_counts_unref(host->counts);
+    host->counts = counts;
+    if (counts) {
+        atomic_store(&counts->head_bytes, host->bytes);
+    }
 }
 
 enum err head_host_get(struct head *h, struct head_host **out, const struct uuid *id)
@@ -363,8 +384,7 @@ enum err head_reserve(struct head *h, struct head_host **host, const char *host_
         snprintf(found->seen.name, sizeof found->seen.name, "%s", host_name);
         h->reorder = true;
     }
-    seqset_counts_unref(found->counts);
-    found->counts = counts;
+    head_host_counts(found, counts);
     *host = found;
     return ERR_OK;
 }
@@ -394,8 +414,8 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
     c->bytes += bytes;
     c->memory += kept->memory;
     c->lost = ledger_add(c->lost, lost);
-    h->stats.bytes += bytes;
     h->stats.batches++;
+    head_host_bytes(h, host, host->bytes + bytes);
     if (newest(host, kept)) {
         host->made_ns = kept->made_ns;
         seen->last_ns = kept->t1_ns;

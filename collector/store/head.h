@@ -110,6 +110,7 @@ struct head_stats {
     uint64_t bytes, batches, hosts; /* batches not sealed, and their bytes */
     uint64_t hot_bytes;             /* of the hot forms kept */
     uint64_t hot_left_out;          /* for want of room */
+    uint64_t busy;                  /* hosts with batches not sealed */
     uint64_t info_bytes;            /* of what is known of instances */
     uint64_t info_gone;             /* instances no longer in memory, on disk alone */
     uint64_t info_cut;              /* times that the long texts of a host were cut for memory */

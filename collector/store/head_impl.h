@@ -68,6 +68,7 @@ struct head_host {
     struct head_seen seen;
     struct seqset_counts *counts;
     struct head_infos *infos;
+    uint64_t bytes;                           /* of its batches */
     uint64_t info_bytes, info_gone, info_cut; /* of it, as counted in the head's */
     int64_t made_ns;            /* of the batch that `boot`, `flags` and `last_ns` are from */
     int64_t sealed_first_ns;    /* oldest stamp of what is sealed; INT64_MAX: nothing is */
@@ -95,6 +96,9 @@ struct head {
 void head_chunk_unref(struct head_chunk *c); /* NULL is allowed */
 void head_chunk_ref(struct head_chunk *c);
 struct head_host *head_host_find(const struct head *h, const struct uuid *id); /* NULL: none */
+/* Its batches are so many bytes now; whoever admits further ones is told. */
+void head_host_bytes(struct head *h, struct head_host *host, uint64_t bytes);
+void head_host_counts(struct head_host *host, struct seqset_counts *counts); /* moved */
 NODISCARD enum err head_host_get(struct head *h, struct head_host **out, const struct uuid *id);
 
 /* -- head_recent.c -- */

@@ -241,8 +241,8 @@ static void release_chunk(struct head *h, struct head_host *host, struct head_ch
     for (uint32_t i = 0; i < c->n; i++) {
         h->conf.on_release(h->conf.ctx, c->at[i]->file);
     }
-    h->stats.bytes -= c->bytes;
     h->stats.batches -= c->n;
+    head_host_bytes(h, host, host->bytes - c->bytes);
     host->sealed_first_ns = c->t0_ns < host->sealed_first_ns ? c->t0_ns : host->sealed_first_ns;
     head_chunk_unref(c);
 }
@@ -393,8 +393,7 @@ enum err head_restore(struct head *h, const struct head_record *r, struct seqset
     snprintf(seen->name, sizeof seen->name, "%s", r->name);
     snprintf(seen->source, sizeof seen->source, "%s", r->source);
     host->made_ns = r->made_ns;
-    seqset_counts_unref(host->counts);
-    host->counts = counts;
+    head_host_counts(host, counts);
     host->changed = true;
     h->changed = true;
     h->reorder = true;
@@ -408,7 +407,7 @@ void head_take_counts(struct head *h, struct seqset_counts *(*of)(void *ctx, con
         struct head_host *host = h->hosts[i];
 
         if (!host->counts) {
-            host->counts = of(ctx, &host->seen.id);
+            head_host_counts(host, of(ctx, &host->seen.id));
             host->changed = host->changed || host->counts;
             h->changed = h->changed || host->counts;
         }

@@ -33,6 +33,7 @@ struct seqset_counts {
     atomic_uint refs;
     _Atomic uint64_t duplicates; /* counted by the store */
     _Atomic uint64_t gaps;       /* numbers missing below the highest, of all streams */
+    _Atomic uint64_t head_bytes; /* of its batches in the head; counted by the head */
 };
 
 /* Errors: ERR_NOMEM */

@@ -168,9 +168,29 @@ void store_count_duplicate(struct store *s, const struct uuid *host)
     }
 }
 
+/* From seven eighths on the head has no more room for a host that holds more than one and a half
+ * times what hosts hold in the mean: one alone cannot make all others wait. Sealing goes on by
+ * then, and makes room.
+ */
+static bool has_its_share(struct store *s, const struct uuid *host, uint64_t coming)
+{
+    struct seqset_counts *counts;
+    uint64_t own;
+
+    if (coming <= s->conf.head_bytes_max - s->conf.head_bytes_max / 8 || s->stats.head_hosts < 2) {
+        return false;
+    }
+    counts = seqset_counts_ref(s->seen, host);
+    own = counts ? atomic_load(&counts->head_bytes) : 0;
+    seqset_counts_unref(counts);
+    return own / 3 > s->stats.head_bytes / s->stats.head_hosts / 2;
+}
+
 /* Under the lock: whether the batch may join the queue. */
 static enum err admit(struct store *s, const struct batch_head *h, const struct store_item *i)
 {
+    uint64_t coming = s->stats.head_bytes + s->coming_bytes + i->head_bytes;
+
     if (s->stats.failed) {
         return ERR_IO;
     }
@@ -196,8 +216,7 @@ static enum err admit(struct store *s, const struct batch_head *h, const struct 
         s->waiting_bytes + i->weight > STORE_WAITING_MAX) {
         return ERR_FULL;
     }
-    if (s->refusing ||
-        s->stats.head_bytes + s->coming_bytes + i->head_bytes > s->conf.head_bytes_max) {
+    if (s->refusing || coming > s->conf.head_bytes_max || has_its_share(s, &h->host, coming)) {
         s->stats.refused++;
         return ERR_FULL;
     }
@@ -397,6 +416,7 @@ void store_refresh_stats(struct store *s)
     s->stats.unindexed = wal.unindexed;
     s->stats.head_bytes = head.bytes;
     s->stats.head_batches = head.batches;
+    s->stats.head_hosts = head.busy;
     s->stats.hot_bytes = head.hot_bytes;
     s->stats.hot_left_out = head.hot_left_out;
     s->stats.info_bytes = head.info_bytes;

@@ -63,12 +63,11 @@ struct store_conf {
     int64_t (*now_ns)(void);   /* the clock that windows end by; NULL: os_utc_ns */
     int64_t seal_poll_ns;      /* how often is looked whether something is to be done; 0: 1 s */
     uint32_t hosts_max;
-    uint32_t instances_max;   /* remembered per host, running ones first */
-    uint64_t info_host_max;   /* bytes that they may take, of a host and of all (head_info.h); */
-    uint64_t info_max;        /* 0: no limit */
-    int64_t commit_gather_ns; /* commits begin this far apart: 20 ms; the first at once; */
-    uint64_t commit_bytes;    /* or when this much waits: 1 MiB */
-    uint64_t beside_bytes;    /* room below the ceiling for others' files in `dir` */
+    uint32_t instances_max;           /* remembered per host, running ones first */
+    uint64_t info_host_max, info_max; /* bytes that they may take, of a host, of all; 0: any */
+    int64_t commit_gather_ns;         /* commits begin this far apart: 20 ms; the first at once; */
+    uint64_t commit_bytes;            /* or when this much waits: 1 MiB */
+    uint64_t beside_bytes;            /* room below the ceiling for others' files in `dir` */
     /* Called once for each batch when it has become durable, in commit order, from the writer
      * thread; must not block. Not called for what recovery reads. May be NULL. */
     void (*on_stored)(void *ctx, const struct store_stored *stored);
@@ -159,8 +158,8 @@ struct store_stats {
     uint64_t aside_files;                                                 /* likewise */
     uint64_t lost_batches; /* of which the log tells, but which it does not hold for damage */
     uint64_t unindexed;    /* likewise */
-    uint64_t forgotten_streams, closed_holes; /* see seqset.h */
-    uint64_t head_bytes, head_batches, hosts;
+    uint64_t forgotten_streams, closed_holes;             /* see seqset.h */
+    uint64_t head_bytes, head_batches, head_hosts, hosts; /* head_hosts: with batches in the head */
     uint64_t hot_bytes, hot_left_out; /* recent batches in their hot form; those without, for want
                                          of room */
     uint64_t info_bytes, info_gone, info_cut; /* see struct head_stats */

@@ -237,6 +237,41 @@ static void on_trouble(void *ctx, const struct errmsg *why)
     atomic_fetch_add(why ? &troubles : &recoveries, 1);
 }
 
+static void a_host_that_fills_the_head_makes_no_other_wait(void **state)
+{
+    struct fleetgen *greedy = rig_host(1), *modest[6];
+    struct rig_batch b;
+    enum err e = ERR_OK;
+
+    (void)state;
+    rig.conf.head_bytes_max = 200000;
+    rig.conf.seal_poll_ns = 3600 * CLK_S; /* nothing makes room */
+    rig_open(&rig);
+    for (uint64_t i = 0; i < COUNT_OF(modest); i++) {
+        modest[i] = rig_host(i + 2);
+        rig_batch(&b, modest[i], 1);
+        assert_ok(rig_put(&rig, &b));
+        rig_batch_fini(&b);
+    }
+    while (!e) {
+        rig_batch(&b, greedy, 1);
+        e = rig_put(&rig, &b);
+        if (!e) {
+            rig_batch_fini(&b);
+        }
+    }
+    assert_err(e, ERR_FULL);
+    rig_batch_fini(&b);
+    for (uint64_t i = 0; i < COUNT_OF(modest); i++) {
+        rig_batch(&b, modest[i], 1);
+        assert_ok(rig_put(&rig, &b));
+        rig_batch_fini(&b);
+        fleetgen_destroy(modest[i]);
+    }
+    assert_true(stats_now().refused == 1 && stats_now().head_hosts == 1 + COUNT_OF(modest));
+    fleetgen_destroy(greedy);
+}
+
 static void a_head_that_cannot_be_sealed_refuses_and_takes_again_later(void **state)
 {
     struct fleetgen *g = rig_host(1);
@@ -699,6 +734,7 @@ int main(void)
         T(late_windows_of_one_hour_are_sealed_together),
         T(data_from_the_future_is_sealed_in_the_window_of_its_arrival),
         T(a_full_head_is_sealed_early_and_loses_nothing),
+        T(a_host_that_fills_the_head_makes_no_other_wait),
         T(a_head_that_cannot_be_sealed_refuses_and_takes_again_later),
         cmocka_unit_test(sealing_survives_every_failing_file_operation),
         cmocka_unit_test(a_power_cut_at_any_moment_of_sealing_neither_loses_nor_doubles),
