@@ -382,17 +382,20 @@ static bool has_index(const struct check *c, uint64_t number, char **path)
 static enum err read_log(const struct check *c, struct wal_replay *job, uint64_t number,
                          const char *index, bool last, struct check_file *f)
 {
-    struct wal_header header;
+    struct wal_header header, told = {.version = 0};
     struct wal_replayed done = {0};
+    uint64_t log_bytes = 0;
     bool any = true;
+    enum err known = wal_index_header(&told, &log_bytes, job->fio, index, number);
     enum err e = wal_source_header(&header, job->fio, job->f, number);
 
     job->header = &header;
     if (e == ERR_CORRUPT) {
-        e = wal_index_header(&header, job->fio, index, number);
+        header = told;
+        e = known;
     }
     if (!e) {
-        f->damaged = header.damaged;
+        f->damaged = header.damaged + (!known && told.seed == header.seed && log_bytes > job->size);
         e = wal_replay(&done, job);
         f->damaged += done.bad_records + (!last && done.end < job->size);
     } else if (e == ERR_NOTFOUND) { /* its seed is lost */

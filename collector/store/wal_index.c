@@ -168,8 +168,8 @@ static bool header_parse(struct about *a, const uint8_t *p, size_t n)
            log_version <= WAL_VERSION;
 }
 
-enum err wal_index_header(struct wal_header *out, const struct fio *fio, const char *path,
-                          uint64_t number)
+enum err wal_index_header(struct wal_header *out, uint64_t *log_bytes, const struct fio *fio,
+                          const char *path, uint64_t number)
 {
     struct about a;
     uint8_t *p;
@@ -183,6 +183,7 @@ enum err wal_index_header(struct wal_header *out, const struct fio *fio, const c
     mem_free(p);
     if (!e) {
         *out = a.log;
+        *log_bytes = a.log_bytes;
         out->ranges = UINT32_MAX;
         out->damaged = 1;
     }

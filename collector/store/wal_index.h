@@ -39,10 +39,10 @@ void wal_index_add(struct wal_index *x, const struct wal_record *r);
 NODISCARD enum err wal_index_write(const struct wal_index *x, const struct fio *fio,
                                    const char *path, uint64_t number, uint64_t log_bytes);
 
-/* What an index says of its file, whose own header is unreadable; how many ranges is not known.
+/* What an index says of its file: the header, but for how many ranges, and its length.
  * Errors: ERR_NOTFOUND (no sound index), ERR_NOMEM */
-NODISCARD enum err wal_index_header(struct wal_header *out, const struct fio *fio, const char *path,
-                                    uint64_t number);
+NODISCARD enum err wal_index_header(struct wal_header *out, uint64_t *log_bytes,
+                                    const struct fio *fio, const char *path, uint64_t number);
 
 struct wal_index_job {
     const struct fio *fio;

@@ -170,7 +170,6 @@ static enum err recover_opened(struct wal *w, struct opened *o)
     enum err e;
 
     w->index.lacking = true;
-    o->spans = wal_source_about(o->source)->damaged;
     e = w->n_sources < SOURCES_MAX ? replay_index(w, o->file, o->source) : ERR_NOTFOUND;
     if (e == ERR_NOTFOUND) {
         e = recover_by_reading(w, o);
@@ -187,19 +186,26 @@ static enum err recover_opened(struct wal *w, struct opened *o)
     return ERR_OK;
 }
 
-/* By the file itself, else by its index. */
-static enum err read_header(struct wal *w, struct fio_file *f, uint64_t number,
-                            struct wal_header *header)
+/* By the file itself, else by its index. *cut: the index tells of a longer file. */
+static enum err read_header(struct wal *w, struct fio_file *f, const struct wal_file *file,
+                            struct wal_header *header, bool *cut)
 {
-    enum err e = wal_source_header(header, w->conf.fio, f, number);
+    char *path = wal_path(w, file->number, WAL_INDEX_SUFFIX);
+    struct wal_header told;
+    uint64_t log_bytes = 0;
+    enum err e = wal_source_header(header, w->conf.fio, f, file->number);
+    enum err known =
+        path ? wal_index_header(&told, &log_bytes, w->conf.fio, path, file->number) : ERR_NOMEM;
 
-    if (e == ERR_CORRUPT) {
-        char *path = wal_path(w, number, WAL_INDEX_SUFFIX);
-
-        e = path ? wal_index_header(header, w->conf.fio, path, number) : ERR_NOMEM;
-        e = e == ERR_NOTFOUND ? ERR_CORRUPT : e;
-        mem_free(path);
+    mem_free(path);
+    if (known == ERR_NOMEM) {
+        return known;
     }
+    if (e == ERR_CORRUPT && !known) {
+        *header = told;
+        e = ERR_OK;
+    }
+    *cut = !e && !known && told.seed == header->seed && log_bytes > file->bytes;
     return e;
 }
 
@@ -226,6 +232,7 @@ static enum err recover_file(struct wal *w, size_t i, const char *path, bool *go
     const struct fio *fio = w->conf.fio;
     struct opened o = {.file = &w->files[i], .last = i + 1 == w->n_files};
     struct wal_header header;
+    bool cut = false;
     enum err e = fio->open(fio->ctx, &o.f, path);
 
     if (e) {
@@ -233,13 +240,14 @@ static enum err recover_file(struct wal *w, size_t i, const char *path, bool *go
     }
     e = fio->size(fio->ctx, o.f, &o.file->bytes);
     if (!e) {
-        e = read_header(w, o.f, o.file->number, &header);
+        e = read_header(w, o.f, o.file, &header, &cut);
         *gone = e == ERR_CORRUPT;
     }
     if (!e) {
         e = wal_source_create(&o.source, fio, o.f, &header);
     }
     if (!e) {
+        o.spans = header.damaged + cut;
         e = recover_opened(w, &o);
     } else if (*gone) {
         e = put_away(w, &o, path);

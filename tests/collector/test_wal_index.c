@@ -189,6 +189,29 @@ static void an_index_of_another_length_is_not_believed(void **state)
     wal_close(w);
 }
 
+/* Also where the cut leaves whole records only, and at every opening. */
+static void a_file_that_was_cut_is_told_by_its_index(void **state)
+{
+    uint64_t first = fill(NOTE);
+    size_t n, record = WAL_RECORD_FIXED + 4 + strlen(CONTENT) + 8;
+    uint8_t *p;
+
+    (void)state;
+    assert_ok(os_read_file(&p, &n, wal_rig_path(first, ".log"), 1 << 20));
+    support_write_file(wal_rig_path(first, ".log"), p, n - record - WAL_OFFSET_BYTES);
+    mem_free(p);
+    for (int life = 0; life < 2; life++) {
+        struct seen seen = {.notes = true};
+        struct wal *w = open_with(&seen, fio_unsynced());
+        struct wal_stats stats;
+
+        assert_int_equal(seen.batches, 5);
+        wal_stats(w, &stats);
+        assert_int_equal(stats.bad_records, 1);
+        wal_close(w);
+    }
+}
+
 static void an_index_goes_with_its_file_and_without_it(void **state)
 {
     struct seen seen = {0};
@@ -286,6 +309,7 @@ int main(void)
         T(a_file_that_was_read_gets_its_index),
         T(a_damaged_index_costs_nothing_but_time),
         T(an_index_of_another_length_is_not_believed),
+        T(a_file_that_was_cut_is_told_by_its_index),
         T(an_index_goes_with_its_file_and_without_it),
         T(what_is_left_in_the_log_can_be_read_after_the_file_went),
         T(an_index_that_cannot_be_written_is_left_out),
