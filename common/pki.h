@@ -45,7 +45,8 @@ pki_use_parse(enum pki_use *use,
               const char *text);    /* "agent", "query", "subscribe", "admin", "collector" */
 bool pki_name_ok(const char *name); /* of any certificate */
 /* What stands against a name for somebody new, or NULL. Stricter: 'pki revoke' takes names, UUIDs
- * and fingerprints in one place, and names become files. */
-const char *pki_name_wrong(const char *name);
+ * and fingerprints in one place, and names become files. chosen: an operator wrote this very name,
+ * not the host; it may look like the digits of a fingerprint then. */
+const char *pki_name_wrong(const char *name, bool chosen);
 
 #endif

@@ -34,7 +34,7 @@ bool pki_name_ok(const char *name)
     return text_ok(name, MODEL_HOST_NAME_MAX, "");
 }
 
-const char *pki_name_wrong(const char *name)
+const char *pki_name_wrong(const char *name, bool chosen)
 {
     struct uuid uuid;
     size_t n;
@@ -47,7 +47,7 @@ const char *pki_name_wrong(const char *name)
     }
     n = strlen(name);
     if (uuid_parse(&uuid, name) == ERR_OK ||
-        (n >= FINGERPRINT_MIN && strspn(name, "0123456789abcdefABCDEF") == n)) {
+        (!chosen && n >= FINGERPRINT_MIN && strspn(name, "0123456789abcdefABCDEF") == n)) {
         return "it could be taken for a UUID or a fingerprint (8 hexadecimal digits or more, and "
                "nothing else): choose another name";
     }

@@ -172,8 +172,9 @@ static int run_issue(const struct opt_args *a)
     struct record to = {NULL, 0};
     enum err e = read_options(&what, dns, a, &why);
 
-    if (!e && pki_name_wrong(what.name)) {
-        e = errmsg_set(&why, ERR_USAGE, "--name %s: %s", what.name, pki_name_wrong(what.name));
+    if (!e && pki_name_wrong(what.name, true)) {
+        e = errmsg_set(&why, ERR_USAGE, "--name %s: %s", what.name,
+                       pki_name_wrong(what.name, true));
     }
     if (!e) {
         e = places_init(&p, cmd_value_or(a, "out", "."), what.name);

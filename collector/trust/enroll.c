@@ -201,9 +201,9 @@ static enum err enroll(struct attempt *a, struct buf *der, struct net_identity *
         err =
             registry_token_check(e->conf.registry, &grant, &t, m->name, e->conf.utc_ns(), &a->why);
     }
-    if (!err && !grant.has_host && pki_name_wrong(m->name)) {
+    if (!err && !grant.has_host && pki_name_wrong(m->name, grant.chosen)) {
         err = errmsg_set(&a->why, ERR_INVALID, "'%s' cannot be a host's name: %s", m->name,
-                         pki_name_wrong(m->name));
+                         pki_name_wrong(m->name, grant.chosen));
     }
     if (!err && !grant.has_host) {
         err = uuid_random(&grant.host);

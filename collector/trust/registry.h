@@ -65,6 +65,7 @@ bool registry_had_host(struct registry *r, const char *name);
 
 /* What a token that may be used gives. */
 struct registry_grant {
+    bool chosen;   /* the token is for this very name, not for a pattern */
     bool has_host; /* again: this one; else the host gets an identity of its own */
     struct uuid host;
 };

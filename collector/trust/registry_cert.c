@@ -223,6 +223,24 @@ static enum err by_digits(struct registry *r, const struct roll_cert **out, cons
     return ERR_OK;
 }
 
+/* Nobody else's fingerprint begins with it. */
+static enum err only_a_name(struct registry *r, const struct roll_cert *named,
+                            const uint8_t *digits, size_t n, const char *what, struct errmsg *why)
+{
+    for (size_t i = 0; i < r->roll.n_certs; i++) {
+        const struct roll_cert *c = &r->roll.certs[i];
+
+        if (begins(c->fingerprint, digits, n) &&
+            (!same_holder(named, c) || (!c->has_host && strcmp(named->name, c->name) != 0))) {
+            return errmsg_set(why, ERR_INVALID,
+                              "%s is a name, and the beginning of a fingerprint of %s: name one by "
+                              "its UUID or by more digits",
+                              what, c->name);
+        }
+    }
+    return ERR_OK;
+}
+
 static size_t count_valid(struct registry *r, const struct net_identity *who, int64_t now_ns)
 {
     size_t n = 0;
@@ -283,6 +301,9 @@ static enum err mean(struct registry *r, struct entry *e, const struct revocatio
         return ERR_OK;
     }
     err = by_name(r, &c, want->what, why);
+    if (!err && c && parse_digits(digits, &n, want->what)) {
+        err = only_a_name(r, c, digits, n, want->what, why);
+    }
     if (!err && c) {
         identity_of(&e->who, c);
         mean_holder(r, e, want);

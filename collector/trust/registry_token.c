@@ -125,11 +125,13 @@ static enum err find_grant(struct registry *r, struct registry_grant *grant,
     if (e) {
         return e;
     }
-    *grant = (struct registry_grant){.has_host = false};
+    *grant = (struct registry_grant){.chosen = known->names[0] &&
+                                               !glob_is_pattern(str_make(known->names))};
     if (known->again) {
         holder = roll_host_named(&r->roll, name);
         if (holder) {
-            *grant = (struct registry_grant){true, holder->host};
+            grant->has_host = true;
+            grant->host = holder->host;
             return ERR_OK;
         }
     }

@@ -270,6 +270,27 @@ static void revocation_reaches_what_the_words_mean(void **state)
     }
 }
 
+static void a_name_that_begins_anothers_fingerprint_means_several(void **state)
+{
+    struct rig r;
+    struct net_identity a = agent("0201abcd", 1, 1), b = agent("web-02", 2, 1),
+                        alone = agent("0909beef", 3, 1);
+    struct registry_meant m;
+
+    (void)state;
+    rig_open(&r);
+    assert_ok(registry_issued(r.reg, &a, NOW, &r.why));
+    assert_ok(registry_issued(r.reg, &b, NOW, &r.why));
+    assert_ok(registry_issued(r.reg, &alone, NOW, &r.why));
+    assert_err(registry_revoke(r.reg, "0201abcd", "", NOW, &m, &r.why), ERR_INVALID);
+    assert_non_null(strstr(r.why.text, "web-02"));
+    assert_null(registry_judge(r.reg, &a));
+    assert_null(registry_judge(r.reg, &b));
+    assert_ok(registry_revoke(r.reg, "0909beef", "", NOW, &m, &r.why));
+    assert_non_null(registry_judge(r.reg, &alone));
+    rig_close(&r);
+}
+
 static void what_the_book_never_saw_can_be_revoked_whole(void **state)
 {
     struct rig r;
@@ -660,6 +681,7 @@ int main(void)
         cmocka_unit_test(a_name_that_another_host_has_needs_a_token_for_it),
         cmocka_unit_test(a_name_is_free_again_when_its_holder_is_revoked_or_over),
         cmocka_unit_test(revocation_reaches_what_the_words_mean),
+        cmocka_unit_test(a_name_that_begins_anothers_fingerprint_means_several),
         cmocka_unit_test(what_the_book_never_saw_can_be_revoked_whole),
         cmocka_unit_test(what_is_issued_after_a_revocation_comes_in),
         cmocka_unit_test(a_renewal_does_not_outrun_a_revocation),

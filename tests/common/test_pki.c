@@ -50,11 +50,14 @@ static void a_new_name_is_nothing_else(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        assert_non_null(pki_name_wrong(wrong[i]));
+        assert_non_null(pki_name_wrong(wrong[i], false));
     }
     for (size_t i = 0; i < COUNT_OF(right); i++) {
-        assert_null(pki_name_wrong(right[i]));
+        assert_null(pki_name_wrong(right[i], false));
     }
+    assert_null(pki_name_wrong("20240115", true)); /* who writes a name knows it for one */
+    assert_non_null(pki_name_wrong("-a", true));
+    assert_non_null(pki_name_wrong("4b1f7c9e-30d8-4c0f-9d35-7b0d5e5a6c11", true));
 }
 
 static void uses_are_read_by_name(void **state)
