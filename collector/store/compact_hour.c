@@ -1,6 +1,10 @@
 /* The hour's tier from its minutes, host by host. What a host's minutes take in memory is bounded:
  * beyond MEMORY_SOFT they are joined to hours (not folded yet: that needs all of an instance), and
- * the rest is joined to those. */
+ * the rest is joined to those.
+ *
+ * What a repair could not save of the minutes (seg_salvage) cannot be saved here either: the hour
+ * gets a second window for such hosts, with the stamps of what is lost and an empty table, so that
+ * answers stay marked when the minutes are gone. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +33,9 @@ struct hour {
     struct tier tiers[TIERS_MAX];
     size_t n_tiers;
     uint64_t points;
-    size_t hosts; /* written */
+    size_t hosts;         /* written */
+    bool marks;           /* there is a window for what is lost */
+    struct seg_span lost; /* of the host */
 };
 
 static int by_host(const void *a, const void *b)
@@ -96,6 +102,34 @@ static enum err join(struct hour *h)
     return e;
 }
 
+/* Whether a repair has lost something; of the host's window, or of any (host NULL). */
+static bool has_lost(const struct seg *s, const uint32_t *host, unsigned window)
+{
+    for (size_t i = 0; i < seg_values(s); i++) {
+        uint32_t length;
+        struct seg_key key = seg_key_at(s, i, &length);
+
+        if (key.part && !length && (!host || (key.host == *host && key.window == window))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The minutes cannot be read: lost for good, or to wait for a repair. */
+static enum err lose(struct hour *h, const struct source *s, unsigned window, enum err e)
+{
+    const struct seg *seg = h->r->segs[s->seg];
+    struct seg_span at = seg_host(seg, s->host)->at[window];
+
+    if (e != ERR_CORRUPT || !has_lost(seg, &s->host, window)) {
+        return compact_blame(h->r, s->seg, e);
+    }
+    h->lost.t0_ns = at.t0_ns < h->lost.t0_ns ? at.t0_ns : h->lost.t0_ns;
+    h->lost.t1_ns = at.t1_ns > h->lost.t1_ns ? at.t1_ns : h->lost.t1_ns;
+    return ERR_OK;
+}
+
 static enum err read_window(struct hour *h, const struct source *s, unsigned window)
 {
     struct compact_run *r = h->r;
@@ -108,7 +142,7 @@ static enum err read_window(struct hour *h, const struct source *s, unsigned win
     if (!e) {
         e = tier_read(&h->tiers[h->n_tiers], r->segs[s->seg], r->packer, &h->memory[h->in], &ask);
         h->n_tiers += !e;
-        e = e == ERR_NOTFOUND ? ERR_OK : compact_blame(r, s->seg, e);
+        e = !e || e == ERR_NOTFOUND ? ERR_OK : lose(h, s, window, e);
     }
     return e;
 }
@@ -134,6 +168,16 @@ static enum err read_host(struct hour *h, const struct source *s, const struct s
     return e;
 }
 
+static enum err mark_host(struct hour *h, const struct seg_host *host)
+{
+    struct seg_key key = {.part = SEG_PART_ROWS, .window = 1};
+    enum err e = seg_writer_host(h->w, &key.host, &host->id, host->name, key.window, h->lost.t0_ns,
+                                 h->lost.t1_ns);
+
+    h->hosts++;
+    return e ? e : seg_writer_add(h->w, key, "", 0);
+}
+
 static enum err write_host(struct hour *h, const struct source *s, const struct source *end)
 {
     const struct seg_host *host = seg_host(h->r->segs[s->seg], s->host);
@@ -145,7 +189,11 @@ static enum err write_host(struct hour *h, const struct source *s, const struct 
     arena_reset(&h->memory[0]);
     arena_reset(&h->memory[1]);
     h->n_tiers = 0;
+    h->lost = (struct seg_span){INT64_MAX, INT64_MIN};
     e = read_host(h, s, end, &t0_ns, &t1_ns);
+    if (!e && h->lost.t1_ns >= h->lost.t0_ns) {
+        e = h->marks ? mark_host(h, host) : ERR_CORRUPT;
+    }
     if (e || h->n_tiers == 0) {
         return e;
     }
@@ -212,14 +260,20 @@ enum err compact_make_hour(struct compact_run *r, bool patch, struct seg_info *o
                               .patch = patch,
                               .window_ns = r->job->hour_ns,
                               .span_ns = COMPACT_H_NS}};
-    enum err e;
+    const int64_t windows[2] = {r->job->hour_ns, r->job->hour_ns};
+    enum err e = ERR_OK;
 
     *n = 0;
+    for (size_t i = 0; i < r->job->n && !e; i++) {
+        e = compact_blame(r, i, seg_load_keys(r->segs[i]));
+        h.marks = h.marks || (!e && has_lost(r->segs[i], NULL, 0));
+    }
+    h.info.n_windows = h.marks ? 2 : 1;
     arena_init(&h.memory[0], MEMORY_MAX);
     arena_init(&h.memory[1], MEMORY_MAX);
-    e = list_sources(&h);
+    e = e ? e : list_sources(&h);
     if (!e) {
-        e = seg_writer_create(&h.w, r->conf->fio, r->conf->dir, &h.info, &r->job->hour_ns, r->why);
+        e = seg_writer_create(&h.w, r->conf->fio, r->conf->dir, &h.info, windows, r->why);
     }
     if (!e) {
         e = write_hosts(&h);

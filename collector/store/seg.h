@@ -152,8 +152,9 @@ NODISCARD enum err seg_name_own(char out[SEG_NAME_MAX], const struct fio *fio, c
 /* Makes a new file out of the sound values of one whose header, footer or directory is lost or some
  * of whose values are damaged, and puts it in its place. info: gets what the new file says; its
  * values count where the old footer is lost. kept: values; lost: values, or where the directory is
- * lost too, gaps between them. Errors: ERR_CORRUPT (no header can be read, it is of a file with
- * another name, or nothing is sound),
+ * lost too, gaps between them. Of a value that the directory knows and that is lost an empty one is
+ * left: no reader takes it for sound, so that answers stay without it and marked. Errors:
+ * ERR_CORRUPT (no header can be read, it is of a file with another name, or nothing is sound),
  * ERR_VERSION, ERR_IO, ERR_NOSPACE, ERR_NOMEM: the old file is still there */
 NODISCARD enum err seg_salvage(const struct fio *fio, const char *dir, const char *file,
                                struct seg_info *info, uint64_t *kept, uint64_t *lost,

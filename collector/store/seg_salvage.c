@@ -1,6 +1,9 @@
 /* A damaged segment is written anew from what is sound in it, in one pass from its beginning: a
  * value's host stands before it. Header: the first or its copy at the end. Hosts and ranges: of the
- * end where that can be read, else those among the values. */
+ * end where that can be read, else those among the values. Of a value that the directory knows and
+ * that is not sound an empty one is left, which no reader takes for what was there: what a repair
+ * cannot save stays missing in answers, not forgotten. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "collector/store/seg_impl.h"
@@ -8,6 +11,13 @@
 #include "common/mem.h"
 
 #define UNKNOWN UINT32_MAX
+
+/* A value that should be there. */
+struct due {
+    uint64_t at;
+    struct seg_key key;
+    bool kept;
+};
 
 struct salvage {
     const struct fio *fio;
@@ -21,6 +31,8 @@ struct salvage {
     uint32_t *hosts; /* theirs in the new file by their index in the old one */
     size_t n_hosts;
     uint64_t kept, gaps;
+    struct due *due; /* by place; as far as the directory can be read */
+    size_t n_due;
 };
 
 /* -- the header -- */
@@ -169,6 +181,66 @@ static enum err take_ranges(struct salvage *v, const struct seg_record *r, const
 
 /* -- values -- */
 
+static int by_place(const void *a, const void *b)
+{
+    const struct due *x = a, *y = b;
+
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static enum err list_due(struct salvage *v)
+{
+    size_t n = v->s ? seg_values(v->s) : 0;
+    enum err e = ERR_OK;
+
+    v->due = mem_array(n + 1, sizeof *v->due);
+    if (!v->due) {
+        return ERR_NOMEM;
+    }
+    for (size_t i = 0; i < n && e != ERR_NOMEM; i++) {
+        uint32_t length;
+        struct due d = {.key = seg_key_at(v->s, i, &length)};
+        struct seg_place place;
+
+        e = d.key.part ? seg_find(v->s, d.key, &place) : ERR_CORRUPT;
+        if (!e) {
+            d.at = place.at;
+            v->due[v->n_due++] = d;
+        }
+    }
+    if (v->n_due > 1) {
+        qsort(v->due, v->n_due, sizeof *v->due, by_place);
+    }
+    return e == ERR_NOMEM ? e : ERR_OK;
+}
+
+static void note_kept(struct salvage *v, uint64_t at)
+{
+    const struct due key = {.at = at};
+    struct due *d = v->n_due ? bsearch(&key, v->due, v->n_due, sizeof *d, by_place) : NULL;
+
+    if (d) {
+        d->kept = true;
+    }
+}
+
+/* An empty value for each that is lost. */
+static enum err leave_marks(struct salvage *v)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; i < v->n_due && !e; i++) {
+        struct seg_key key = v->due[i].key;
+
+        if (!v->due[i].kept && key.host < v->n_hosts && v->hosts[key.host] != UNKNOWN) {
+            key.host = v->hosts[key.host];
+            e = seg_writer_add(v->w, key, "", 0);
+            e = e == ERR_INVALID ? ERR_OK : e;
+        }
+    }
+    return e;
+}
+
 static enum err take(struct salvage *v, struct seg_record *r, const uint8_t *p)
 {
     bool known = r->key.host < v->n_hosts && v->hosts[r->key.host] != UNKNOWN;
@@ -208,7 +280,12 @@ static enum err take_all(struct salvage *v, uint64_t end)
         }
         v->gaps += damaged;
         if (!e) {
+            uint64_t at = sc.at - r.length - SEG_RECORD_BYTES;
+
             e = take(v, &r, p);
+            if (!e) {
+                note_kept(v, at);
+            }
             v->gaps += e == ERR_CORRUPT;
             e = e == ERR_CORRUPT ? ERR_OK : e;
         }
@@ -228,9 +305,11 @@ static enum err write_anew(struct salvage *v, struct seg_info *info, struct errm
     }
     seg_writer_replaces(v->w);
     e = take_tables(v);
+    e = e ? e : list_due(v);
     if (!e) {
         e = take_all(v, end);
     }
+    e = e ? e : leave_marks(v);
     if (!e && v->kept == 0 && v->gaps > 0) {
         e = ERR_CORRUPT;
     }
@@ -275,7 +354,7 @@ enum err seg_salvage(const struct fio *fio, const char *dir, const char *file,
     }
     if (!e) { /* what is written goes by the header: it would take the place of another */
         seg_name(own, &v.head.info);
-        e = strcmp(own, file) == 0 ? ERR_OK : ERR_CORRUPT;
+        e = strcmp(own, file) == 0 || !seg_name_is(file) ? ERR_OK : ERR_CORRUPT;
     }
     if (e) {
         errmsg_set(why, e, "cannot read the header of %s/%s: %s", dir, file, err_text(e));
@@ -290,5 +369,6 @@ enum err seg_salvage(const struct fio *fio, const char *dir, const char *file,
     seg_close(v.s);
     seg_file_close(&v.file);
     mem_free(v.hosts);
+    mem_free(v.due);
     return e;
 }

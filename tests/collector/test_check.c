@@ -184,7 +184,7 @@ static void a_damaged_segment_is_told_and_mended(void **state)
     assert_int_equal(s.last.state, CHECK_MENDED);
     lost = s.last.lost;
     assert_true(lost > 0 && lost < 10);
-    assert_sound(3, 3 * seg_rig_values() - lost);
+    assert_sound(3, 3 * seg_rig_values()); /* with an empty one for each that is lost */
     assert_ok(manifest_open(&m, &conf, NULL));
     l = manifest_view(m);
     assert_true(manifest_segment(l, 1)->in_hour);

@@ -441,6 +441,66 @@ static void damaged_minutes_are_in_no_hour(void **state)
     }
 }
 
+/* Repairs the only segment that there is. */
+static void repair(struct rig *g)
+{
+    struct manifest_list *l = manifest_view(g->m);
+    struct seg_info info = *manifest_segment(l, 0);
+    struct manifest_conf conf = {g->dir, fio_unsynced()};
+    struct compact_conf compact = {.fio = fio_unsynced(), .dir = g->dir};
+    uint64_t number = info.number, kept, lost;
+    char name[SEG_NAME_MAX];
+
+    seg_name(name, &info);
+    manifest_list_release(l);
+    compact_destroy(g->c);
+    assert_ok(seg_salvage(fio_unsynced(), g->dir, name, &info, &kept, &lost, NULL));
+    assert_int_equal(lost, 1);
+    assert_ok(manifest_change(g->m, &info, 1, &number, 1, NULL));
+    manifest_publish(g->m);
+    manifest_close(g->m);
+    assert_ok(manifest_open(&g->m, &conf, NULL));
+    compact.manifest = g->m;
+    assert_ok(compact_create(&g->c, &compact));
+}
+
+static void what_a_repair_lost_stays_marked_in_the_hour(void **state)
+{
+    static const struct seg_key key = {SEG_PART_ROWS, 0, 0, 1};
+    const struct tier_ask ask = {1, 1, TIER_1H_NS, UINT64_MAX, true};
+    struct manifest_list *l;
+    struct compact_stats st;
+    const struct seg *s;
+    struct tier got;
+    struct rig g;
+
+    (void)state;
+    rig_init(&g, 3);
+    seal(&g, 1, 3, false);
+    flip(&g, key);
+    repair(&g);
+    seal(&g, 0, 3, false);
+    seal(&g, 2, 3, false);
+    settle(&g);
+    compact_stats(g.c, &st);
+    assert_int_equal(st.skipped, 0);
+    l = manifest_view(g.m);
+    s = hour_seg(l, 0);
+    for (size_t host = 0; host < HOSTS; host++) {
+        read_hour(&g, &got, s, host, 0);
+        assert_int_equal(samples_of(&got), samples_of(&g.minutes[host][0]) +
+                                               samples_of(&g.minutes[host][2]) +
+                                               (host ? 0 : samples_of(&g.minutes[host][1])));
+    }
+    assert_memory_equal(seg_host(s, 1)->id.b, host_of(&g, 1)->b, 16);
+    assert_true(seg_host(s, 0)->at[1].t1_ns < seg_host(s, 0)->at[1].t0_ns);
+    assert_true(seg_host(s, 1)->at[1].t0_ns == HOUR0 + window_ns(&g));
+    assert_true(seg_host(s, 1)->at[1].t1_ns == HOUR0 + 2 * window_ns(&g) - 1);
+    assert_err(tier_read(&got, s, g.packer, &g.memory, &ask), ERR_CORRUPT);
+    manifest_list_release(l);
+    rig_fini(&g);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -448,6 +508,7 @@ int main(void)
         cmocka_unit_test(late_minutes_make_a_patch_of_their_own_and_are_taken_once),
         cmocka_unit_test(minutes_that_are_gone_leave_their_hour_as_it_is),
         cmocka_unit_test(damaged_minutes_are_in_no_hour),
+        cmocka_unit_test(what_a_repair_lost_stays_marked_in_the_hour),
         cmocka_unit_test(memory_that_runs_out_makes_no_hour),
     };
 
