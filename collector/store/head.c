@@ -405,7 +405,7 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
                  struct head_batch *kept)
 {
     struct head_chunk *c = host->open;
-    uint64_t bytes = sizeof *kept + kept->n, lost = losses(b);
+    uint64_t bytes = head_batch_held(kept), lost = losses(b);
     struct head_seen *seen = &host->seen;
 
     c->t0_ns = kept->t0_ns < c->t0_ns ? kept->t0_ns : c->t0_ns;

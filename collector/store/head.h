@@ -51,6 +51,12 @@ struct head_batch {
     uint8_t bytes[];
 };
 
+/* Bytes that it takes: a host may tell much of itself in few bytes. */
+static inline uint64_t head_batch_held(const struct head_batch *b)
+{
+    return sizeof *b + b->n + b->told_n;
+}
+
 NODISCARD enum err head_batch_create(struct head_batch **out, const void *bytes, size_t n);
 NODISCARD enum err head_batch_create_at(struct head_batch **out, const struct wal_record *r);
 void head_batch_destroy(struct head_batch *b); /* NULL is allowed */

@@ -127,7 +127,7 @@ static enum err item_create(struct store_item **out, const struct store_put *put
     }
     snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
     i->weight = put->n + i->kept->memory + i->note.n + (i->hot ? head_hot_bytes(i->hot) : 0);
-    i->head_bytes = sizeof *i->kept + put->n;
+    i->head_bytes = head_batch_held(i->kept);
     i->done = put->done;
     i->ctx = put->ctx;
     *out = i;

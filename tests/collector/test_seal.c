@@ -237,6 +237,41 @@ static void on_trouble(void *ctx, const struct errmsg *why)
     atomic_fetch_add(why ? &troubles : &recoveries, 1);
 }
 
+/* A ledger of the same rows again and again packs well, and is kept beside the packed batch. */
+static void what_a_batch_tells_of_itself_counts_for_the_head(void **state)
+{
+    static const struct uuid id = {{5}};
+    static char reasons[7][900];
+    struct ledger_row rows[7];
+    const int64_t now = 1700000000 * CLK_S;
+    struct batch b = {.head = {.host = id, .stream = 1, .seq = 1, .source = str_make("proc")},
+                      .n_ticks = 1,
+                      .wall_ns = &now,
+                      .mono_ns = &now,
+                      .n_ledger = COUNT_OF(rows),
+                      .ledger = rows};
+    struct rig_batch packed = {.head = b.head, .host_name = "h", .received_ns = now + CLK_S};
+    struct wire_encoder *enc;
+    struct buf bytes;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        memset(reasons[i], 'a' + (int)i, sizeof reasons[i]);
+        rows[i] = (struct ledger_row){str_make("etw"), {reasons[i], sizeof reasons[i]}, 1};
+    }
+    buf_init(&bytes, 1u << 20);
+    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encode(enc, &bytes, &b));
+    wire_encoder_destroy(enc);
+    assert_true(bytes.n < 1000);
+    packed.bytes = bytes.p;
+    packed.n = bytes.n;
+    rig_open(&rig);
+    assert_ok(rig_put(&rig, &packed));
+    assert_true(stats_now().head_bytes > sizeof reasons);
+    buf_fini(&bytes);
+}
+
 static void a_host_that_fills_the_head_makes_no_other_wait(void **state)
 {
     struct fleetgen *greedy = rig_host(1), *modest[6];
@@ -734,6 +769,7 @@ int main(void)
         T(late_windows_of_one_hour_are_sealed_together),
         T(data_from_the_future_is_sealed_in_the_window_of_its_arrival),
         T(a_full_head_is_sealed_early_and_loses_nothing),
+        T(what_a_batch_tells_of_itself_counts_for_the_head),
         T(a_host_that_fills_the_head_makes_no_other_wait),
         T(a_head_that_cannot_be_sealed_refuses_and_takes_again_later),
         cmocka_unit_test(sealing_survives_every_failing_file_operation),

@@ -172,6 +172,7 @@ def running(fleet):
     found = fleet.wait_for("a host to be silent", silent)
     ensure("it names the silent host, and what to look at there", found["detail"] == "1 host is silent: patient" and
            "systemctl status procfleet-agent" in found["fix"], found)
+    ensure("and what to do if it is gone for good", "procfleet hosts forget NAME" in found["fix"], found)
     kept = skewed(fleet) + cloned(fleet)
     found = asked(fleet)["fleet.answers"]["detail"]
     check("each identity is one host", found, "the collector answers: %d hosts, %d of them connected" % (len(kept) - 1, len(kept) - 2))
