@@ -114,8 +114,8 @@ static void add_http(struct figures *out, struct net_http *http)
     figures_add(out, "procfleet_http_requests_total", "Requests for these numbers.", FIGURE_COUNTER,
                 "", (double)s.requests);
     figures_add(out, "procfleet_http_refused_total",
-                "Of them: another method than GET, or too many at once.", FIGURE_COUNTER, "",
-                (double)s.refused);
+                "Of them: another method than GET, another Host, or too many at once.",
+                FIGURE_COUNTER, "", (double)s.refused);
 }
 
 void figures_net(struct figures *out, const struct figures_env *env)
