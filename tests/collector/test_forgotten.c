@@ -1,10 +1,12 @@
 #include "collector/session/forgotten.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/fio_whole.h"
 #include "common/mem.h"
+#include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
@@ -184,6 +186,46 @@ static void every_failing_allocation_is_survived(void **state)
     }
 }
 
+struct asker {
+    struct forgotten *f;
+    atomic_bool done;
+    unsigned wrong;
+};
+
+/* Host 1 is always forgotten, host 50 never, whoever else comes and goes. */
+static void ask_for_ever(void *arg)
+{
+    const struct uuid always = id_of(1), never = id_of(50);
+    struct asker *a = arg;
+
+    while (!atomic_load(&a->done)) {
+        a->wrong += !forgotten_has(a->f, &always) || forgotten_has(a->f, &never);
+    }
+}
+
+static void who_asks_meanwhile_sees_the_others_as_they_are(void **state)
+{
+    const struct uuid always = id_of(1);
+    struct asker a = {.f = open_it(fio_unsynced())};
+    struct os_thread *thread;
+
+    (void)state;
+    assert_ok(forgotten_add(a.f, &always));
+    assert_ok(os_thread_start(&thread, "ask", ask_for_ever, &a));
+    for (unsigned round = 0; round < 20; round++) {
+        for (unsigned i = 2; i < 20; i++) {
+            const struct uuid id = id_of(i);
+
+            assert_ok(forgotten_add(a.f, &id));
+            assert_true(round % 2 || forgotten_heard(a.f, &id));
+        }
+    }
+    atomic_store(&a.done, true);
+    os_thread_join(thread);
+    assert_int_equal(a.wrong, 0);
+    forgotten_close(a.f);
+}
+
 #define TEST(name) \
     cmocka_unit_test_prestate_setup_teardown(name, support_dir_setup, support_dir_teardown, dir)
 
@@ -195,6 +237,7 @@ int main(void)
         TEST(a_disk_that_fails_hides_nobody),
         TEST(power_that_fails_loses_no_one_who_was_said_to_be_hidden),
         TEST(every_failing_allocation_is_survived),
+        TEST(who_asks_meanwhile_sees_the_others_as_they_are),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
