@@ -14,8 +14,10 @@ struct owner_foreign {
     char user[64];  /* whose the directory is, who cannot read it */
 };
 
-/* Looks for what the owner of `dir` cannot read, in it and in its directories, at the first 10,000
- * names of each. False: nothing, or there is no such directory. */
+/* Looks for what the owner of `dir` cannot read among what our programs keep there, and in its
+ * directories, at the first 10,000 names of each; what others put beside it is theirs, and so is an
+ * authority's key that is kept from its collector. False: nothing, or there is no such directory.
+ */
 bool owner_find_foreign(struct owner_foreign *out, const char *dir);
 
 /* Whether this program may go to work in `dir`, or make it: as root not where it belongs to

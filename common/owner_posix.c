@@ -33,8 +33,21 @@ static bool is_foreign(const struct stat *dir, const struct stat *file)
            !S_ISLNK(file->st_mode);
 }
 
-/* One directory; *subs: what to do with those in it. */
-static bool look(struct owner_foreign *out, const char *path, const struct stat *top, bool deeper)
+static bool is_ours(const char *name, bool in_top)
+{
+    static const char *const names[] = {"lock",      "wal",         "segments", "catalogue", "feed",
+                                        "hosts",     "hosts.new",   "run",      "spool",     "tls",
+                                        "forgotten", "ticket.keys", "pki"};
+    bool found = !in_top && strcmp(name, "lost+found") != 0 && strcmp(name, "ca.key") != 0;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names && in_top && !found; i++) {
+        found = strcmp(name, names[i]) == 0;
+    }
+    return found;
+}
+
+/* One directory; in_top: and those in it. */
+static bool look(struct owner_foreign *out, const char *path, const struct stat *top, bool in_top)
 {
     DIR *d = opendir(path);
     bool found = false;
@@ -46,6 +59,7 @@ static bool look(struct owner_foreign *out, const char *path, const struct stat 
         struct stat st;
 
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            !is_ours(entry->d_name, in_top) ||
             snprintf(child, sizeof child, "%s/%s", path, entry->d_name) >= (int)sizeof child ||
             lstat(child, &st) != 0) {
             continue;
@@ -55,7 +69,7 @@ static bool look(struct owner_foreign *out, const char *path, const struct stat 
             user_name(out->of, sizeof out->of, st.st_uid);
             user_name(out->user, sizeof out->user, top->st_uid);
             found = true;
-        } else if (deeper && S_ISDIR(st.st_mode)) {
+        } else if (in_top && S_ISDIR(st.st_mode)) {
             found = look(out, child, top, false);
         }
     }

@@ -4,6 +4,7 @@ where it would spoil something, and what was left is found, by both programs and
 import json
 import os
 import pwd
+import shutil
 import subprocess
 import sys
 
@@ -76,10 +77,13 @@ with Fleet() as fleet:
         args += ["--set", "listen.%s=127.0.0.1:0" % name]
     ensure("root's start is refused", "runuser -u nobody --" in run("procfleet-collector", "run", *args, root=True, expect=1))
     check("and leaves nothing either", (sorted(os.listdir(state)), owners(state)), (["pki", "tls"], {USER.pw_uid}))
+    mistake(state, "lost+found")  # of a file system of its own: nobody's mistake
     mistake(state, "wal")  # of a version that did start
     said = run("procfleet-collector", "run", *args, expect=1)
     ensure("what root left is named with the remedy", "chown -R nobody: " + state in said and state + "/wal" in said, said)
     way_out("procfleet-collector", "data.owner", *args)
+    os.chown(state + "/lost+found", 0, 0)
+    os.chown(state + "/lost+found/file", 0, 0)
     os.remove(state + "/wal/file")
     with open(fleet.path("c.log"), "wb") as log:
         collector = subprocess.Popen([os.path.join(os.path.abspath(BIN), "procfleet-collector"), "run", "--ports-file", ports, *args],
@@ -115,5 +119,6 @@ with Fleet() as fleet:
     fleet.wait_for("its data", lambda: '"one"' in hosts())
     check("it ends well", fleet.stop(running), 0)
     check("so does the collector", fleet.stop(collector), 0)
+    shutil.rmtree(state + "/lost+found")
     check("all of it is still the user's", owners(state) | owners(host), {USER.pw_uid})
 sys.exit(0)
