@@ -147,8 +147,28 @@ static enum err write_anew(struct book *b, const struct buf *texts, struct errms
 
 /* -- reading -- */
 
+/* Whether one flipped bit makes a good line of what is not one. */
+static bool is_one_bit_off(const struct book *b, const char *p, size_t n)
+{
+    char line[TORN_MAX];
+
+    memcpy(line, p, n);
+    for (size_t bit = 0; bit < n * 8; bit++) {
+        const char *end;
+
+        line[bit / 8] ^= (char)(1 << bit % 8);
+        end = memchr(line, '\n', n);
+        if (end && sum_ok(b->generation, line, (size_t)(end - line))) {
+            return true;
+        }
+        line[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    return false;
+}
+
 /* Whether the n bytes at the file's end are what a cut write leaves: no more than one line, some of
- * it no text, and nothing good in it: neither a line behind nor one whose break has changed. */
+ * it no text, and nothing good in it: neither a line behind nor one whose break or any other bit
+ * has changed. */
 static bool is_torn(const struct book *b, const char *p, size_t n)
 {
     bool text = true;
@@ -171,7 +191,7 @@ static bool is_torn(const struct book *b, const char *p, size_t n)
         text = text && is_text(p + at, len);
         at += len + 1;
     }
-    return !text;
+    return !text && !is_one_bit_off(b, p, n);
 }
 
 static enum err damaged(const struct book *b, struct errmsg *why)
