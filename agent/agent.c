@@ -507,11 +507,13 @@ static void tell_uplink(struct agent *a, struct status *out)
     out->acknowledged = u.acknowledged;
     out->quarantined = u.quarantined;
     out->bytes_sent = u.bytes;
+    out->breaks = u.breaks;
     out->queue_held = q.held;
     out->queue_bytes = q.held_bytes;
     out->queue_dropped = q.overflow + q.refused;
     out->aside_held = q.aside;
     out->aside_bytes = q.aside_bytes;
+    out->aside_broken = q.aside_broken;
 }
 
 void agent_tell(struct agent *a, struct status *out)

@@ -32,6 +32,7 @@ static const struct {
     {&cmd_service_opts, cmd_service},
     {&cmd_show_wire_opts, cmd_show_wire},
     {&cmd_spool_opts, cmd_spool},
+    {&cmd_status_opts, cmd_status},
     {&config_sample_opts, cmd_config_sample},
     {&completion_opts, NULL},
     {&man_opts, NULL},

@@ -27,7 +27,8 @@ struct queue_stats {
     uint64_t held, held_bytes;   /* now */
     uint64_t waits;              /* times the writer had to wait */
     uint64_t last_seq;           /* of the last put, taken or not */
-    uint64_t aside, aside_bytes; /* of a spool: kept in its quarantine, now */
+    uint64_t aside, aside_bytes; /* of a spool: kept in its quarantine, now; */
+    uint64_t aside_broken;       /* of them, those that are tried again by themselves */
 };
 
 /* out  owned by the caller, released by queue_destroy. Errors: ERR_NOMEM */

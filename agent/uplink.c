@@ -16,8 +16,13 @@
 
 void uplink_status(struct uplink *u, struct uplink_status *out)
 {
+    int64_t now_ns = os_mono_ns();
+
     os_mutex_lock(u->lock);
     *out = u->status;
+    for (size_t i = 0; i < UPLINK_BREAKS; i++) {
+        out->breaks += u->broke_ns[i] > 0 && now_ns - u->broke_ns[i] < UPLINK_BREAKS_NS;
+    }
     os_mutex_unlock(u->lock);
 }
 

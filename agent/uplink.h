@@ -30,6 +30,9 @@
 #define UPLINK_ADDRESSES_MAX 8
 #define UPLINK_IN_FLIGHT_MAX 4 /* of what the collector allows, as many are used */
 
+#define UPLINK_BREAKS    16u
+#define UPLINK_BREAKS_NS (600 * CLK_S)
+
 struct uplink;
 
 enum uplink_state {
@@ -63,6 +66,8 @@ struct uplink_status {
     uint64_t acknowledged, duplicates, quarantined, resent, heartbeats;
     uint64_t quarantined_rows, quarantined_events; /* in them; a row is a process at a tick */
     uint64_t bytes;                                /* acknowledged */
+    unsigned
+        breaks;    /* connections that broke in the last UPLINK_BREAKS_NS, UPLINK_BREAKS at most */
     char why[512]; /* of all but connected: cause and remedy; of quarantined: the cause */
 };
 

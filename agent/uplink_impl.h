@@ -82,6 +82,8 @@ struct uplink {
     bool stopping;
     bool refresh; /* uplink_refresh was called */
     int64_t until_ns;
+    int64_t broke_ns[UPLINK_BREAKS]; /* when connections broke, in a circle; 0 = none */
+    size_t n_broke;                  /* ever */
     struct uplink_status status;
 };
 

@@ -84,6 +84,9 @@ static void note_futile(struct uplink *u, enum err e)
 {
     char why[256];
 
+    os_mutex_lock(u->lock);
+    u->broke_ns[u->n_broke++ % UPLINK_BREAKS] = os_mono_ns();
+    os_mutex_unlock(u->lock);
     if (++u->futile < FUTILE_MAX) {
         return;
     }

@@ -10,7 +10,8 @@
 enum { CMD_OK, CMD_FAILED, CMD_USAGE, CMD_UNREACHABLE, CMD_REFUSED, CMD_PARTIAL };
 
 extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_watch_opts,
-    cmd_doctor_opts, cmd_enroll_opts, cmd_service_opts, cmd_show_wire_opts, cmd_spool_opts;
+    cmd_doctor_opts, cmd_enroll_opts, cmd_service_opts, cmd_show_wire_opts, cmd_spool_opts,
+    cmd_status_opts;
 int cmd_run(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_etl(int argc, char **argv);
@@ -20,6 +21,7 @@ int cmd_enroll(int argc, char **argv);
 int cmd_service(int argc, char **argv);
 int cmd_show_wire(int argc, char **argv);
 int cmd_spool(int argc, char **argv);
+int cmd_status(int argc, char **argv);
 
 /* The names of the settings, for --set. */
 extern const struct opt_set cmd_conf_sets[];

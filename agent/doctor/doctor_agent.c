@@ -1,5 +1,6 @@
 /* What the agent that runs with this state directory says of itself: see
  * agent/status/status_file.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/doctor/doctor_host.h"
@@ -9,19 +10,7 @@
 #include "common/os.h"
 #include "common/plural.h"
 
-#define STALE_NS (30 * CLK_S)
-
-/* Whether an agent holds the lock; taken for a moment when nobody does. */
-static bool is_locked(const char *dir)
-{
-    char *path = os_path_join(dir, "lock");
-    struct os_lock *lock = NULL;
-    bool busy = path && os_exists(path) && os_lock(&lock, path) == ERR_BUSY;
-
-    os_unlock(lock);
-    mem_free(path);
-    return busy;
-}
+#define BREAKS_MAX 5u /* in ten minutes: more than a restart of the collector makes */
 
 static const char *utc(char text[CLK_TEXT], int64_t wall_ns)
 {
@@ -31,11 +20,10 @@ static const char *utc(char text[CLK_TEXT], int64_t wall_ns)
 /* True: it runs, and what the file says is of now. */
 static bool check_running(struct doctor *d, const struct status *s, bool locked)
 {
-    bool fresh = d->conf->now_ns - s->written_ns < STALE_NS;
     char when[CLK_TEXT], since[CLK_TEXT];
 
     (void)utc(when, s->written_ns);
-    if (locked && fresh && s->running) {
+    if (status_life(s, locked, d->conf->now_ns) == STATUS_RUNS) {
         finding_say(d->all, "agent.running", FINDING_OK, "",
                     "process %u, version %s, runs since %s at level L%u", (unsigned)s->pid,
                     s->version, utc(since, s->started_ns), s->level);
@@ -174,19 +162,41 @@ static void check_losses(struct doctor *d, const struct status *s)
     }
 }
 
+static const char *fix_of_uplink(const struct status *s)
+{
+    if (strcmp(s->uplink, "refused") == 0) {
+        return "do what it names; nothing is lost while the spool has room. A certificate that was "
+               "revoked, or is of another authority, needs a new token and procfleet-agent enroll "
+               "--force";
+    }
+    if (strcmp(s->uplink, "failing") == 0) {
+        return "no batch gets through although the collector answers: see the collector's log "
+               "(disk, limits.batch_bytes) and what stands between, such as a relay with limits of "
+               "its own; the batches are kept and sent when it is mended";
+    }
+    if (strcmp(s->uplink, "connected") == 0) {
+        return "something between here and the collector ends connections, or the collector does: "
+               "see its log; batches arrive late, none is lost";
+    }
+    return "see 'collector' below; what waits is sent when it answers again, the oldest is dropped "
+           "when the spool is full";
+}
+
 static void check_uplink(struct doctor *d, const struct status *s)
 {
-    bool connected = strcmp(s->uplink, "connected") == 0;
-    char when[CLK_TEXT];
+    bool connected = strcmp(s->uplink, "connected") == 0, flaps = s->breaks >= BREAKS_MAX;
+    char when[CLK_TEXT], breaks[80] = "";
 
-    finding_say(d->all, "agent.uplink", connected ? FINDING_OK : FINDING_WARNING,
-                connected ? ""
-                          : "see 'collector' below; what waits is sent when it answers again, the "
-                            "oldest is dropped when the spool is full",
-                "%s since %s, %llu %s acknowledged, %llu %s%s%s", s->uplink,
+    if (flaps) {
+        (void)snprintf(breaks, sizeof breaks, ", %llu connections broke in the last ten minutes",
+                       (unsigned long long)s->breaks);
+    }
+    finding_say(d->all, "agent.uplink", connected && !flaps ? FINDING_OK : FINDING_WARNING,
+                connected && !flaps ? "" : fix_of_uplink(s),
+                "%s since %s, %llu %s acknowledged, %llu %s%s%s%s", s->uplink,
                 utc(when, s->uplink_since_ns), (unsigned long long)s->acknowledged,
                 plural(s->acknowledged, "batch", "batches"), (unsigned long long)s->queue_held,
-                plural(s->queue_held, "waits", "wait"), connected || !s->why[0] ? "" : ": ",
+                plural(s->queue_held, "waits", "wait"), breaks, connected || !s->why[0] ? "" : ": ",
                 connected ? "" : s->why);
 }
 
@@ -218,19 +228,30 @@ static void check_renewal(struct doctor *d, const struct status *s)
 
 static void check_aside(struct doctor *d, const struct status *s)
 {
+    uint64_t refused = s->aside_held - s->aside_broken;
+
     if (s->aside_held == 0) {
-        finding_say(d->all, "agent.quarantine", FINDING_OK, "",
-                    "the collector has refused no batch");
-        return;
+        finding_say(d->all, "agent.quarantine", FINDING_OK, "", "no batch is set aside");
     }
-    finding_say(
-        d->all, "agent.quarantine", FINDING_WARNING,
-        "'procfleet-agent spool list' shows them with the reason; when that is mended, 'spool "
-        "retry all' sends them again, 'spool drop all' removes them",
-        "%llu %s, %llu bytes, %s refused by the collector for good and %s kept",
-        (unsigned long long)s->aside_held, plural(s->aside_held, "batch", "batches"),
-        (unsigned long long)s->aside_bytes, plural(s->aside_held, "was", "were"),
-        plural(s->aside_held, "is", "are"));
+    if (refused > 0) {
+        finding_say(
+            d->all, "agent.quarantine", FINDING_WARNING,
+            "'procfleet-agent spool list' shows them with the reason; when that is mended, 'spool "
+            "retry all' sends them again, 'spool drop all' removes them",
+            "%llu %s, %llu bytes, %s refused by the collector for good and %s kept",
+            (unsigned long long)refused, plural(refused, "batch", "batches"),
+            (unsigned long long)s->aside_bytes, plural(refused, "was", "were"),
+            plural(refused, "is", "are"));
+    }
+    if (s->aside_broken > 0) {
+        finding_say(d->all, "agent.quarantine", FINDING_WARNING,
+                    "the agent sends them again by itself; 'procfleet-agent spool list' shows "
+                    "what they have in common, the collector's log why it fails under them, and "
+                    "'spool retry all' does not wait",
+                    "connections broke under %llu %s while others got through",
+                    (unsigned long long)s->aside_broken,
+                    plural(s->aside_broken, "batch", "batches"));
+    }
 }
 
 static void check_filter(struct doctor *d, const struct status *s)
@@ -280,7 +301,7 @@ static bool check_file(struct doctor *d, struct status *s, bool locked)
 
 bool doctor_agent(struct doctor *d)
 {
-    bool locked = is_locked(d->conf->conf->state_dir);
+    bool locked = status_file_locked(d->conf->conf->state_dir);
     struct status *s = mem_zalloc(sizeof *s);
 
     if (!s) {

@@ -118,6 +118,22 @@ uint64_t status_missing(const struct status *s, bool ever)
     return n;
 }
 
+int64_t status_days(const struct status *s, int64_t now_ns)
+{
+    return clk_sub(s->certificate_end_ns, now_ns) / (24 * 3600 * CLK_S);
+}
+
+enum status_life status_life(const struct status *s, bool locked, int64_t now_ns)
+{
+    if (s->written_ns == 0) {
+        return STATUS_NEVER;
+    }
+    if (locked) {
+        return s->running && now_ns - s->written_ns < STATUS_STALE_NS ? STATUS_RUNS : STATUS_SILENT;
+    }
+    return s->running ? STATUS_KILLED : STATUS_ENDED;
+}
+
 static const char *utc(char text[CLK_TEXT], int64_t wall_ns)
 {
     return clk_format_utc(text, CLK_TEXT, wall_ns, 0);
@@ -131,6 +147,9 @@ static void print_certificate(struct buf *out, const struct status *s)
         return;
     }
     buf_printf(out, "identity  certificate until %s", utc(end, s->certificate_end_ns));
+    if (s->written_ns > 0) {
+        buf_printf(out, " (%lld days)", (long long)status_days(s, s->written_ns));
+    }
     if (s->renew_ns) {
         buf_printf(out, ", to be renewed %s", utc(next, s->renew_ns));
     }
@@ -156,9 +175,22 @@ void status_print(struct buf *out, const struct status *s)
                (unsigned long long)status_missing(s, true), utc(when, s->started_ns));
     buf_put_str(out, "collector ");
     human_text(out, str_make(s->uplink));
-    buf_printf(out, " since %s, %llu %s\n", utc(when, s->uplink_since_ns),
+    buf_printf(out, " since %s, %llu %s", utc(when, s->uplink_since_ns),
                (unsigned long long)s->queue_held,
                plural(s->queue_held, "batch waits", "batches wait"));
+    if (s->queue_held > 0) {
+        buf_printf(out, " (%llu KiB)", (unsigned long long)(s->queue_bytes >> 10));
+    }
+    if (s->why[0] && strcmp(s->uplink, "connected") != 0) {
+        buf_put_str(out, ": ");
+        human_text(out, str_make(s->why));
+    }
+    buf_put_str(out, "\n");
+    if (s->aside_held > 0) {
+        buf_printf(out, "aside     %llu %s, of which %llu tried again by the agent itself\n",
+                   (unsigned long long)s->aside_held, plural(s->aside_held, "batch", "batches"),
+                   (unsigned long long)s->aside_broken);
+    }
     print_certificate(out, s);
     if (s->n_notes > 0) {
         const struct status_note *note = &s->notes[s->n_notes - 1];

@@ -48,7 +48,9 @@ struct status {
     uint64_t reported, filtered; /* rows since the start: that came out, that a filter hid */
     uint64_t acknowledged, quarantined, bytes_sent;
     uint64_t queue_held, queue_bytes, queue_dropped;
-    uint64_t aside_held, aside_bytes;     /* in the spool's quarantine, now */
+    uint64_t aside_held, aside_bytes;     /* in the spool's quarantine, now; */
+    uint64_t aside_broken;                /* of them, tried again by themselves */
+    uint64_t breaks;                      /* connections that broke in the last ten minutes */
     int64_t certificate_end_ns, renew_ns; /* renew: when the next try is due, 0 = never */
     uint64_t renewed, renew_failed;
     char renew_why[256]; /* of the last failure, "" when the last try worked */
@@ -85,6 +87,20 @@ uint64_t status_lost(const struct status *s, const char *stage, const char *reas
 
 /* All that is missing, in the last hour or ever. */
 uint64_t status_missing(const struct status *s, bool ever);
+
+/* Whether it runs, by what the file says and by the lock of its state directory. */
+enum status_life {
+    STATUS_NEVER,  /* no file, or none that can be read */
+    STATUS_RUNS,   /* and what the file says is of now */
+    STATUS_SILENT, /* somebody holds the lock, and has told nothing of itself for STATUS_STALE_NS */
+    STATUS_KILLED, /* nobody does, and the last one did not end in good order */
+    STATUS_ENDED,
+};
+#define STATUS_STALE_NS (30 * CLK_S)
+enum status_life status_life(const struct status *s, bool locked, int64_t now_ns); /* UTC */
+
+/* Whole days that the certificate has left at this moment, UTC. */
+int64_t status_days(const struct status *s, int64_t now_ns);
 
 /* A few lines for people, each with its end. */
 void status_print(struct buf *out, const struct status *s);

@@ -76,6 +76,7 @@ static json_t *uplink_json(const struct status *s, bool *bad)
     put_number(o, "acknowledged", s->acknowledged, bad);
     put_number(o, "quarantined", s->quarantined, bad);
     put_number(o, "bytes_sent", s->bytes_sent, bad);
+    put_number(o, "breaks", s->breaks, bad);
     return o;
 }
 
@@ -88,6 +89,7 @@ static json_t *queue_json(const struct status *s, bool *bad)
     put_number(o, "dropped", s->queue_dropped, bad);
     put_number(o, "aside", s->aside_held, bad);
     put_number(o, "aside_bytes", s->aside_bytes, bad);
+    put_number(o, "aside_broken", s->aside_broken, bad);
     return o;
 }
 
@@ -213,6 +215,17 @@ enum err status_file_write(const char *dir, const struct status *s)
 
 /* -- reading -- */
 
+bool status_file_locked(const char *dir)
+{
+    char *path = os_path_join(dir, "lock");
+    struct os_lock *lock = NULL;
+    bool busy = path && os_exists(path) && os_lock(&lock, path) == ERR_BUSY;
+
+    os_unlock(lock);
+    mem_free(path);
+    return busy;
+}
+
 /* Members of one object; `bad` latches. */
 struct get {
     const json_t *o;
@@ -288,11 +301,13 @@ static void get_parts(struct status *s, const struct get *g)
     s->acknowledged = get_number(&uplink, "acknowledged", INT64_MAX);
     s->quarantined = get_number(&uplink, "quarantined", INT64_MAX);
     s->bytes_sent = get_number(&uplink, "bytes_sent", INT64_MAX);
+    s->breaks = get_number(&uplink, "breaks", INT64_MAX);
     s->queue_held = get_number(&queue, "held", INT64_MAX);
     s->queue_bytes = get_number(&queue, "bytes", INT64_MAX);
     s->queue_dropped = get_number(&queue, "dropped", INT64_MAX);
     s->aside_held = get_number(&queue, "aside", INT64_MAX);
     s->aside_bytes = get_number(&queue, "aside_bytes", INT64_MAX);
+    s->aside_broken = get_number(&queue, "aside_broken", INT64_MAX);
     s->certificate_end_ns = get_time(&certificate, "ends");
     s->renew_ns = get_time(&certificate, "renew_next");
     s->renewed = get_number(&certificate, "renewed", INT64_MAX);

@@ -24,4 +24,7 @@ NODISCARD enum err status_file_write(const char *dir, const struct status *s);
 /* Errors: ERR_NOTFOUND, ERR_ACCESS, ERR_FULL (too long), those of parse */
 NODISCARD enum err status_file_read(struct status *out, const char *dir);
 
+/* Whether an agent holds the lock of this state directory; taken for a moment when nobody does. */
+bool status_file_locked(const char *dir);
+
 #endif

@@ -27,7 +27,8 @@ struct seen {
     enum err e;
     char text[64][400]; /* "check state detail" */
     size_t n, without_fix;
-    char fix[600]; /* of tls.expiry */
+    char fix[600];   /* of tls.expiry; */
+    char agent[600]; /* of agent.uplink or agent.quarantine, the first that had one */
 };
 
 static void on_found(void *ctx, const struct finding *f)
@@ -39,6 +40,10 @@ static void on_found(void *ctx, const struct finding *f)
                    finding_state_text(f->state), f->detail);
     if (strcmp(f->check, "tls.expiry") == 0) {
         (void)snprintf(s->fix, sizeof s->fix, "%s", f->fix);
+    }
+    if ((strcmp(f->check, "agent.uplink") == 0 || strcmp(f->check, "agent.quarantine") == 0) &&
+        !s->agent[0]) {
+        (void)snprintf(s->agent, sizeof s->agent, "%s", f->fix);
     }
     s->without_fix += (f->state == FINDING_FAILED || f->state == FINDING_WARNING) && !f->fix[0];
 }
@@ -252,6 +257,56 @@ static void what_a_running_agent_tells_is_judged(void **state)
     assert_null(finding(&h->seen, "agent.losses warning queue")); /* long ago */
     assert_null(finding(&h->seen, "agent.losses warning etw late"));
     assert_found(&h->seen, "agent.uplink warning unreachable since");
+    os_unlock(lock);
+    mem_free(path);
+    host_free(h);
+}
+
+/* Each trouble of the uplink has its way out. */
+static void an_uplink_in_trouble_is_told_with_the_way_out(void **state)
+{
+    static const struct {
+        const char *uplink;
+        uint64_t breaks, aside, broken;
+        const char *found[2], *fix;
+    } rows[] = {
+        {"refused", 0, 0, 0, {"agent.uplink warning refused since"}, "procfleet-agent enroll"},
+        {"failing", 9, 0, 0, {"agent.uplink warning failing since"}, "no batch gets through"},
+        {"connected", 4, 0, 0, {"agent.uplink ok connected since"}, NULL},
+        {"connected", 5, 0, 0, {"agent.uplink warning connected since"}, "ends connections"},
+        {"connected",
+         0,
+         3,
+         1,
+         {"agent.quarantine warning 2 batches, 77 bytes, were refused by the collector",
+          "agent.quarantine warning connections broke under 1 batch while"},
+         "spool retry all"},
+        {"connected", 0, 0, 0, {"agent.quarantine ok no batch is set aside"}, NULL},
+    };
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "lock");
+    int64_t now_ns = os_utc_ns();
+    struct os_lock *lock;
+
+    (void)state;
+    assert_ok(os_lock(&lock, path));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct status told = told_at(now_ns);
+
+        (void)snprintf(told.uplink, sizeof told.uplink, "%s", rows[i].uplink);
+        (void)snprintf(told.why, sizeof told.why, "because");
+        told.breaks = rows[i].breaks;
+        told.aside_held = rows[i].aside;
+        told.aside_broken = rows[i].broken;
+        told.aside_bytes = 77;
+        assert_ok(status_file_write(h->dir, &told));
+        examine(h, now_ns);
+        for (size_t k = 0; k < 2 && rows[i].found[k]; k++) {
+            assert_found(&h->seen, rows[i].found[k]);
+        }
+        assert_non_null(strstr(h->seen.agent, rows[i].fix ? rows[i].fix : ""));
+        assert_int_equal(h->seen.agent[0] != 0, rows[i].fix != NULL);
+    }
     os_unlock(lock);
     mem_free(path);
     host_free(h);
@@ -527,6 +582,7 @@ int main(void)
         cmocka_unit_test(examining_leaves_nothing_behind),
         cmocka_unit_test(a_running_agent_is_told_and_not_disturbed),
         cmocka_unit_test(what_a_running_agent_tells_is_judged),
+        cmocka_unit_test(an_uplink_in_trouble_is_told_with_the_way_out),
         cmocka_unit_test(an_agent_that_is_silent_or_gone_is_told_apart),
         cmocka_unit_test(a_missing_address_is_a_failure_here),
         cmocka_unit_test(a_collector_that_is_away_is_unreachable),

@@ -177,14 +177,56 @@ static void what_is_printed_cannot_steer_a_terminal(void **state)
     buf_fini(&text);
 }
 
+static void what_waits_and_why_is_printed(void **state)
+{
+    struct status s = {.uplink = "failing",
+                       .why = "the\x1b disk",
+                       .written_ns = CLK_S,
+                       .queue_held = 3,
+                       .queue_bytes = 5000,
+                       .aside_held = 2,
+                       .aside_broken = 1,
+                       .certificate_end_ns = 9 * 24 * 3600 * CLK_S};
+    struct buf text;
+
+    (void)state;
+    buf_init(&text, 8192);
+    status_print(&text, &s);
+    assert_non_null(strstr(buf_cstr(&text), ", 3 batches wait (4 KiB): the\\x1b disk\n"));
+    assert_non_null(strstr(buf_cstr(&text), "aside     2 batches, of which 1 tried again by"));
+    assert_non_null(strstr(buf_cstr(&text), "until 1970-01-10T00:00:00Z (8 days)"));
+    buf_fini(&text);
+}
+
+static void the_lock_and_the_file_tell_whether_it_runs(void **state)
+{
+    static const struct {
+        int64_t written_ns;
+        bool running, locked;
+        enum status_life life;
+    } rows[] = {
+        {0, false, false, STATUS_NEVER},          {0, false, true, STATUS_NEVER},
+        {90 * CLK_S, true, true, STATUS_RUNS},    {69 * CLK_S, true, true, STATUS_SILENT},
+        {90 * CLK_S, false, true, STATUS_SILENT}, {90 * CLK_S, true, false, STATUS_KILLED},
+        {90 * CLK_S, false, false, STATUS_ENDED}, {200 * CLK_S, true, true, STATUS_RUNS},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct status s = {.written_ns = rows[i].written_ns, .running = rows[i].running};
+
+        assert_int_equal(status_life(&s, rows[i].locked, 99 * CLK_S), rows[i].life);
+    }
+}
+
 static void one_of_a_thing_is_not_several(void **state)
 {
     static const struct {
         uint64_t n;
         const char *waits, *tries;
-    } rows[] = {{0, ", 0 batches wait\n", "; 0 tries failed, the last: "},
-                {1, ", 1 batch waits\n", "; 1 try failed, the last: "},
-                {2, ", 2 batches wait\n", "; 2 tries failed, the last: "}};
+    } rows[] = {{0, ", 0 batches wait", "; 0 tries failed, the last: "},
+                {1, ", 1 batch waits", "; 1 try failed, the last: "},
+                {2, ", 2 batches wait", "; 2 tries failed, the last: "}};
     struct buf text;
 
     (void)state;
@@ -211,6 +253,8 @@ int main(void)
         cmocka_unit_test(a_cause_is_told_and_no_second_loss),
         cmocka_unit_test(more_rows_than_there_is_room_for_are_left_out),
         cmocka_unit_test(what_is_printed_cannot_steer_a_terminal),
+        cmocka_unit_test(what_waits_and_why_is_printed),
+        cmocka_unit_test(the_lock_and_the_file_tell_whether_it_runs),
         cmocka_unit_test(one_of_a_thing_is_not_several),
     };
 

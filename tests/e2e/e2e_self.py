@@ -93,17 +93,31 @@ def default_events(fleet):
     check("and no process 0 appears", fleet.ask("ps", "--host", HOST, "--pid", "0", "--idle", expect=None), [])
 
 
+def well(fleet, args, expect):
+    """What `status` says, in JSON, and its exit code."""
+    rows = json.loads(fleet.run("procfleet-agent", "status", *args, "--format", "json", expect=expect)[1])
+    check("one row", len(rows), 1)
+    return rows[0]
+
+
 with Fleet() as fleet:
     fleet.start_collector()
     args = fleet.agent_args(HOST, batch__max_age="500ms", sampling__rate_hz="10", budget__cpu="0.1", budget__mem="8MiB")
     before = doctor(fleet, args)
     check("before its first run there is nothing to tell", before["agent.running"]["state"], "skipped")
+    check("status: no agent", well(fleet, args, 1)["state"], "never")
     stream = follow(fleet)
     agent = fleet.start("procfleet-agent", "run", *args, "--level", "L2", "--for", "10min", log="agent.log")
     fleet.wait_for("the status of a connected agent", lambda: status(fleet).get("uplink", {}).get("state") == "connected")
     told = status(fleet)
     check("the status names the process", told["pid"], agent.pid)
     check("and the source", told["source"]["name"], "proc")
+    row = well(fleet, args, 0)
+    check("status: it runs and is connected", (row["state"], row["uplink"], row["pid"]), ("runs", "connected", agent.pid))
+    ensure("its certificate's days", row["certificate_days"] > 0, row)
+    text = fleet.run("procfleet-agent", "status", *args)[1]
+    ensure("for people too", text.startswith("agent     runs since ") and "\ncollector connected since " in text, text)
+    fleet.run("procfleet-agent", "status", *args, "--format", "xml", expect=2)
     now = doctor(fleet, args)
     check("doctor sees it run", now["agent.running"]["state"], "ok")
     check("and connected", now["agent.uplink"]["state"], "ok")
@@ -122,6 +136,8 @@ with Fleet() as fleet:
     fleet.collector.kill()
     fleet.wait_for("the status to say that the collector is away",
                    lambda: status(fleet)["uplink"]["state"] == "unreachable")
+    row = well(fleet, args, 3)
+    ensure("status: away, and why", row["uplink"] == "unreachable" and "collector.addresses" in row["why"], row)
     away = doctor(fleet, args)
     check("doctor passes it on", away["agent.uplink"]["state"], "warning")
     fleet.start_collector()
@@ -131,6 +147,7 @@ with Fleet() as fleet:
 
     check("it ends well", fleet.stop(agent), 0)
     check("and says so", status(fleet)["running"], False)
+    check("status: ended", well(fleet, args, 1)["state"], "ended")
     check("doctor too", doctor(fleet, args)["agent.running"]["state"], "skipped")
     agent = fleet.start("procfleet-agent", "run", *args, log="agent.log")
     fleet.wait_for("the next one", lambda: status(fleet)["pid"] == agent.pid)
