@@ -12,17 +12,20 @@
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/paint.h"
+#include "common/sid.h"
 #include "common/utf8.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)
 #define NOTES_MAX  64
 #define TEXT_MAX   (64u << 10)         /* one cell of a table; longer ones are cut */
 #define TEXT_CUT   (TEXT_MAX / 4 - 16) /* fits even when each byte becomes an escape of four */
+#define CUT_LEAST  10u                 /* columns that a text keeps where there is no room */
 
 struct sheet {
     FILE *to;
     enum sheet_format format;
-    bool live, colours, terminal;
+    bool live, colours, terminal, wide;
+    size_t terminal_columns; /* 0 = the terminal is asked */
     const struct sheet_column *columns;
     size_t n;
     size_t n_rows; /* printed or waiting */
@@ -30,8 +33,12 @@ struct sheet {
     struct arena memory;
     const char **waiting; /* SHEET_ROWS × n texts */
     size_t n_waiting;
-    size_t width[SHEET_COLUMNS];
-    bool header_done;
+    size_t width[SHEET_COLUMNS]; /* of the widest text */
+    size_t shows[SHEET_COLUMNS]; /* as laid out */
+    bool left_out[SHEET_COLUMNS];
+    bool header_done, fits;
+    const char *const *yields;
+    const char *wide_option;
     struct buf line;
     size_t n_notes;
     char *notes[NOTES_MAX];
@@ -269,6 +276,8 @@ static enum err json_row(struct sheet *s, const struct sheet_cell *cells)
 
 /* -- table -- */
 
+#define USER_IN_FULL ((enum sheet_unit)(SHEET_REAL + 1)) /* SHEET_USER where there is room */
+
 static void format_number(struct buf *b, enum sheet_unit unit, int64_t v)
 {
     char when[CLK_TEXT];
@@ -303,27 +312,21 @@ static void format_number(struct buf *b, enum sheet_unit unit, int64_t v)
 
 void sheet_put_cell(struct buf *b, enum sheet_unit unit, const struct sheet_cell *c)
 {
-    if (c->state == SHEET_STRING) {
+    char user[SID_TEXT_SIZE];
+    size_t n = 0;
+
+    if (c->state == SHEET_STRING && (unit == SHEET_USER || unit == USER_IN_FULL)) {
+        n = sid_people(user, c->text.p, c->text.n, unit == SHEET_USER);
+    }
+    if (n > 0) {
+        buf_put(b, user, n);
+    } else if (c->state == SHEET_STRING) {
         human_text(b, c->text);
     } else if (c->state == SHEET_NUMBER) {
         format_number(b, unit, c->number);
     } else {
         buf_put_u8(b, '-');
     }
-}
-
-/* The last column shown: it is neither padded nor, on a terminal, wider than what is left of the
- * line. */
-static size_t last_shown(const struct sheet *s)
-{
-    size_t last = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        if (s->columns[i].title) {
-            last = i;
-        }
-    }
-    return last;
 }
 
 /* Of a cell of the body. */
@@ -358,50 +361,143 @@ static void table_text(struct sheet *s, const char *text, size_t n, unsigned sty
 
 static bool is_text(enum sheet_unit unit)
 {
-    return unit == SHEET_TEXT || unit == SHEET_TIME || unit == SHEET_STATE;
+    return unit == SHEET_TEXT || unit == SHEET_TIME || unit == SHEET_STATE || unit == SHEET_USER;
 }
 
-static void table_line(struct sheet *s, const char *const *texts, bool header)
+/* -- what finds room -- */
+
+/* Columns of the terminal; 0: as many as it takes. */
+static size_t room_of(const struct sheet *s)
 {
-    size_t columns = s->to == stdout && os_is_terminal(1) ? os_terminal_columns() : 0;
+    return !s->terminal || s->wide   ? 0
+           : s->terminal_columns > 0 ? s->terminal_columns
+                                     : os_terminal_columns();
+}
+
+static bool is_shown(const struct sheet *s, size_t i)
+{
+    return s->columns[i].title && !s->left_out[i];
+}
+
+/* The last column shown: it is not padded. */
+static size_t last_shown(const struct sheet *s)
+{
+    size_t last = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        last = is_shown(s, i) ? i : last;
+    }
+    return last;
+}
+
+/* The least that a column takes. */
+static size_t least(const struct sheet *s, size_t i)
+{
+    enum sheet_unit unit = s->columns[i].unit;
+    size_t title = strlen(s->columns[i].title), n = title > CUT_LEAST ? title : CUT_LEAST;
+
+    return (unit == SHEET_TEXT || unit == SHEET_USER) && s->width[i] > n ? n : s->width[i];
+}
+
+static size_t least_of_all(const struct sheet *s)
+{
+    size_t sum = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        sum += is_shown(s, i) ? least(s, i) + (sum ? 2 : 0) : 0;
+    }
+    return sum;
+}
+
+/* False: there is none that may go. */
+static bool leave_one_out(struct sheet *s)
+{
+    for (const char *const *title = s->yields; title && *title; title++) {
+        for (size_t i = 0; i < s->n; i++) {
+            if (is_shown(s, i) && strcmp(s->columns[i].title, *title) == 0) {
+                s->left_out[i] = true;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Once a header stands no column goes any more. What a text does not need is the next one's. */
+static void lay_out(struct sheet *s, size_t room)
+{
+    size_t sum = least_of_all(s), spare;
+
+    while (room && s->fits && sum > room && !s->header_done && leave_one_out(s)) {
+        sum = least_of_all(s);
+    }
+    spare = room > sum ? room - sum : 0;
+    for (size_t i = 0; i < s->n; i++) {
+        s->shows[i] = s->width[i];
+        if (room && s->fits && is_shown(s, i)) {
+            size_t more = s->width[i] - least(s, i);
+
+            more = more < spare ? more : spare;
+            s->shows[i] = least(s, i) + more;
+            spare -= more;
+        }
+    }
+}
+
+/* One cell; others follow in the line if `more`. What is cut ends with "…". */
+static void table_put(struct sheet *s, size_t i, const char *text, size_t columns, bool more,
+                      unsigned style)
+{
+    size_t n = strlen(text), width = human_width(text, n), pad;
+    bool cut = width > columns, right = !is_text(s->columns[i].unit);
+
+    if (cut) {
+        n = human_prefix(text, n, columns > 0 ? columns - 1 : 0);
+        width = human_width(text, n) + (columns > 0);
+    }
+    pad = columns > width ? columns - width : 0;
+    fprintf(s->to, "%*s", right ? (int)pad : 0, "");
+    table_text(s, text, n, style);
+    fputs(cut && columns > 0 ? "\u2026" : "", s->to);
+    fprintf(s->to, "%*s", !right && more ? (int)pad : 0, "");
+}
+
+static void table_line(struct sheet *s, const char *const *texts, size_t room, bool header)
+{
     size_t at = 0, last = last_shown(s);
 
-    for (size_t i = 0; i <= last; i++) {
-        size_t n, width, pad;
-        bool right;
+    for (size_t i = 0; i <= last && (!room || !s->fits || at < room); i++) {
+        size_t columns = s->shows[i];
 
-        if (!s->columns[i].title) {
+        if (!is_shown(s, i)) {
             continue;
         }
-        n = strlen(texts[i]);
-        width = human_width(texts[i], n);
-        right = !is_text(s->columns[i].unit);
-        pad = s->width[i] > width ? s->width[i] - width : 0;
-        if (i == last && columns && at + width > columns) {
-            n = human_prefix(texts[i], n, columns > at ? columns - at : 0);
-            pad = s->width[i];
+        if (room && (s->fits || i == last) && at + columns > room) {
+            columns = room > at ? room - at : 0;
         }
-        fprintf(s->to, "%*s", right ? (int)pad : 0, "");
-        table_text(s, texts[i], n, header ? PAINT_BOLD : style_of(s->columns[i].unit, texts[i]));
-        fprintf(s->to, "%*s", !right && i != last ? (int)pad : 0, "");
-        fputs(i == last ? "\n" : "  ", s->to);
-        at += s->width[i] + 2;
+        fputs(at ? "  " : "", s->to);
+        table_put(s, i, texts[i], columns, i != last,
+                  header ? PAINT_BOLD : style_of(s->columns[i].unit, texts[i]));
+        at += s->shows[i] + 2;
     }
+    fputc('\n', s->to);
 }
 
 static void table_flush(struct sheet *s)
 {
     const char *titles[SHEET_COLUMNS];
+    size_t room = room_of(s);
 
+    lay_out(s, room);
     for (size_t i = 0; i < s->n; i++) {
         titles[i] = s->columns[i].title ? s->columns[i].title : "";
     }
     if (!s->header_done && s->n_waiting) {
-        table_line(s, titles, true);
+        table_line(s, titles, room, true);
         s->header_done = true;
     }
     for (size_t r = 0; r < s->n_waiting; r++) {
-        table_line(s, s->waiting + r * s->n, false);
+        table_line(s, s->waiting + r * s->n, room, false);
     }
     s->n_waiting = 0;
     arena_reset(&s->memory);
@@ -410,17 +506,21 @@ static void table_flush(struct sheet *s)
 /* A cell as text that lasts until the next flush; what is longer than a line is cut. */
 static const char *table_cell(struct sheet *s, size_t i, const struct sheet_cell *cell)
 {
+    enum sheet_unit unit = s->columns[i].unit;
     struct sheet_cell cut = *cell;
 
     buf_reset(&s->line);
     if (!s->columns[i].title) {
         return "";
     }
-    sheet_put_cell(&s->line, s->columns[i].unit, cell);
+    if (unit == SHEET_USER && !(s->fits && room_of(s))) {
+        unit = USER_IN_FULL;
+    }
+    sheet_put_cell(&s->line, unit, cell);
     if (s->line.bad == ERR_FULL && cell->state == SHEET_STRING) {
         buf_reset(&s->line);
         cut.text.n = cut.text.n < TEXT_CUT ? cut.text.n : TEXT_CUT;
-        sheet_put_cell(&s->line, s->columns[i].unit, &cut);
+        sheet_put_cell(&s->line, unit, &cut);
     }
     return s->line.bad ? NULL : arena_dup(&s->memory, buf_cstr(&s->line), s->line.n + 1);
 }
@@ -482,9 +582,22 @@ enum err sheet_row(struct sheet *s, const struct sheet_cell *cells)
     return e;
 }
 
-void sheet_terminal(struct sheet *s)
+void sheet_terminal(struct sheet *s, size_t columns)
 {
     s->terminal = true;
+    s->terminal_columns = columns;
+}
+
+void sheet_fit(struct sheet *s, const char *const *yields, const char *wide)
+{
+    s->fits = true;
+    s->yields = yields;
+    s->wide_option = wide;
+}
+
+void sheet_wide(struct sheet *s)
+{
+    s->wide = true;
 }
 
 void sheet_note(struct sheet *s, struct str text)
@@ -506,6 +619,24 @@ static unsigned style_of_note(const char *note)
     bool full = strncmp(note, "coverage 100 %", 14) == 0;
 
     return strncmp(note, "coverage", 8) == 0 && !full ? PAINT_YELLOW : PAINT_PLAIN;
+}
+
+/* Which columns are not there; behind all other notes, which say what the answer is worth. */
+static void note_left_out(struct sheet *s)
+{
+    const char *between = "no room for ";
+
+    buf_reset(&s->line);
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->left_out[i]) {
+            buf_printf(&s->line, "%s%s", between, s->columns[i].title);
+            between = ", ";
+        }
+    }
+    if (s->line.n > 0) {
+        fprintf(s->to, "%s; %s shows all\n", buf_cstr(&s->line),
+                s->wide_option ? s->wide_option : "a wider window");
+    }
 }
 
 static void print_notes(struct sheet *s)
@@ -543,5 +674,6 @@ void sheet_end(struct sheet *s)
     }
     fflush(s->to);
     print_notes(s);
+    note_left_out(s);
     destroy(s);
 }

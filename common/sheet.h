@@ -34,6 +34,7 @@ enum sheet_unit {
     SHEET_FLAG,     /* true is shown, false is absent from tables */
     SHEET_HEX,      /* a mask */
     SHEET_EXIT,     /* exit code: decimal, above 255 in hex */
+    SHEET_USER,     /* a text that may be a SID: in tables by name where that is known */
     SHEET_STATE,    /* a text that says how something fares: coloured */
     SHEET_ALARM,    /* a count that should be zero: coloured when it is not */
     SHEET_REAL,     /* a number; one that is not whole is given as its text, with a NUL */
@@ -60,8 +61,16 @@ struct sheet;
 NODISCARD enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, bool live,
                                const struct sheet_column *columns, size_t n);
 NODISCARD enum err sheet_row(struct sheet *s, const struct sheet_cell *cells); /* one per column */
-/* As on a terminal, which a sheet is on by itself when `to` is standard output and that is one. */
-void sheet_terminal(struct sheet *s);
+/* As on a terminal of so many columns, which a sheet is on by itself when `to` is standard output
+ * and that is one. */
+void sheet_terminal(struct sheet *s, size_t columns);
+
+/* On a terminal the table fits into its columns, from the first row on: what the titles `yields`
+ * name is left out, the first first, as far as there is no room for the rest, and a note says so;
+ * texts are cut, with "…"; SIDs are short. `yields` ends with NULL and is borrowed, `wide` is the
+ * option that shows all, or NULL. Otherwise only the last column is cut. */
+void sheet_fit(struct sheet *s, const char *const *yields, const char *wide);
+void sheet_wide(struct sheet *s); /* nothing is cut, on terminals too */
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void sheet_note(struct sheet *s, struct str text);
 void sheet_end(struct sheet *s); /* prints what is left; NULL is allowed */

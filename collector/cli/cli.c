@@ -202,6 +202,19 @@ int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(
     return start(cmd, argc, argv, body, false);
 }
 
+enum err cli_sheet(const struct cli *c, struct sheet **out, bool live,
+                   const struct sheet_column *columns, size_t n, const char *const *yields)
+{
+    enum err e = sheet_begin(out, stdout, c->format, live, columns, n);
+
+    if (!e && opt_flag(c->args, "wide")) {
+        sheet_wide(*out);
+    } else if (!e) {
+        sheet_fit(*out, yields, "--wide");
+    }
+    return e;
+}
+
 enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
                     uint32_t *out, struct errmsg *why)
 {

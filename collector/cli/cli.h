@@ -53,6 +53,7 @@ extern const struct opt_set cli_sets[];
         {"timeout", 0, "SPAN", "longest wait for an answer (PROCFLEET_TIMEOUT; 10s)", 0},          \
         {"config", 0, "FILE", "file with profiles (PROCFLEET_CONFIG); see procfleet config", 0},   \
         {"profile", 0, "NAME", "the one to use of these (PROCFLEET_PROFILE; default_profile)", 0}, \
+        {"wide", 'w', NULL, "tables as wide as their rows: on a terminal too nothing is cut", 0},  \
         {"color", 0, "auto|always|never",                                                          \
          "bold and colours in tables (auto: on a terminal, unless NO_COLOR is set)", 0},           \
     {                                                                                              \
@@ -109,6 +110,12 @@ NODISCARD enum err cli_number(const struct cli *c, const char *option, uint32_t 
 /* A metric by name, with a suggestion when there is none. Only columns and cpu_percent can be asked
  * for. */
 NODISCARD enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why);
+
+/* A sheet on standard output in the format asked for. On a terminal a table fits in, unless --wide:
+ * the titles in `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
+NODISCARD enum err cli_sheet(const struct cli *c, struct sheet **out, bool live,
+                             const struct sheet_column *columns, size_t n,
+                             const char *const *yields);
 
 /* The subcommands. */
 int cmd_config(int argc, char **argv);

@@ -90,7 +90,7 @@ static int print_row(const struct cli *c, const struct sheet_column *columns, si
                      const struct sheet_cell *cells)
 {
     struct sheet *s = NULL;
-    enum err e = sheet_begin(&s, stdout, c->format, false, columns, n);
+    enum err e = cli_sheet(c, &s, false, columns, n, NULL);
 
     if (!e) {
         e = sheet_row(s, cells);
@@ -111,8 +111,8 @@ static const struct sheet_column status_columns[] = {
 static enum err status_print(const struct cli *c, const struct wire_status_reply *m)
 {
     struct sheet *s = NULL;
-    enum err e = sheet_begin(&s, stdout, c->format, false, status_columns,
-                             sizeof status_columns / sizeof *status_columns);
+    enum err e = cli_sheet(c, &s, false, status_columns,
+                           sizeof status_columns / sizeof *status_columns, NULL);
 
     for (size_t i = 0; !e && i < m->n; i++) {
         const struct wire_figure *f = &m->figures[i];

@@ -49,7 +49,7 @@ static int show(struct cli *c)
     const struct profile *p = c->profile;
     char from[PROFILE_FROM_TEXT];
     struct sheet *sheet = NULL;
-    enum err e = sheet_begin(&sheet, stdout, c->format, false, columns, 3);
+    enum err e = cli_sheet(c, &sheet, false, columns, 3, NULL);
 
     for (int s = 0; s < PROFILE_SETTINGS && !e; s++) {
         const char *value = profile_value(p, (enum profile_setting)s);

@@ -41,11 +41,11 @@ static const struct sheet_column host_columns[] = {
     {NULL, "TICKS", SHEET_TEXT},
     {"ticks_ppm", NULL, SHEET_COUNT},
     {"ticks", NULL, SHEET_COUNT},
-    {"lost_ticks", "LOST", SHEET_ALARM},
+    {"lost_ticks", "LOST_TICKS", SHEET_ALARM},
     {NULL, "EVENTS", SHEET_TEXT},
     {"events_ppm", NULL, SHEET_COUNT},
     {"events", NULL, SHEET_COUNT},
-    {"lost_events", "LOST", SHEET_ALARM},
+    {"lost_events", "LOST_EVENTS", SHEET_ALARM},
     {"lost_rows", NULL, SHEET_COUNT},
     {"missing_batches", NULL, SHEET_COUNT},
     {"most_lost_by", "MOST_LOST_BY", SHEET_TEXT},
@@ -54,6 +54,8 @@ static const struct sheet_column host_columns[] = {
     {"since_time", NULL, SHEET_TIME},
     {"until_time", NULL, SHEET_TIME},
 };
+
+static const char *const yields[] = {"TO", "FROM", "EVENTS", "TICKS", "MOST_LOST_BY", NULL};
 
 struct share {
     char text[24];
@@ -212,9 +214,10 @@ static int body(struct cli *c)
     if (link_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    e = sheet_begin(&s, stdout, c->format, false, stages ? stage_columns : host_columns,
-                    stages ? sizeof stage_columns / sizeof *stage_columns
-                           : sizeof host_columns / sizeof *host_columns);
+    e = cli_sheet(c, &s, false, stages ? stage_columns : host_columns,
+                  stages ? sizeof stage_columns / sizeof *stage_columns
+                         : sizeof host_columns / sizeof *host_columns,
+                  yields);
     if (!e) {
         code = link_ask(l, RPC_QUERY_COVERAGE, &q, stages ? page_stages : page_hosts, note, s);
     }

@@ -58,7 +58,7 @@ static const struct sheet_column columns[] = {
     {"batches", "BATCHES", SHEET_COUNT},
     {"duplicates", NULL, SHEET_COUNT},
     {"gaps", "GAPS", SHEET_ALARM},
-    {"lost_events", "LOST", SHEET_ALARM},
+    {"lost_events", "LOST_EVENTS", SHEET_ALARM},
     {"forgotten", NULL, SHEET_FLAG},
     {"revoked", NULL, SHEET_FLAG},
     {"polled", NULL, SHEET_FLAG},
@@ -74,6 +74,10 @@ static const struct sheet_column columns[] = {
     {"id", "ID", SHEET_TEXT},
     {"boot", NULL, SHEET_TEXT},
 };
+
+static const char *const yields[] = {"ID",        "AGENT",       "CPUS",  "BATCHES",
+                                     "SOURCE",    "CLONES",      "CLOCK", "CERT",
+                                     "PROCESSES", "NEWEST_DATA", NULL};
 
 static const char *state_of(const struct wire_host *h)
 {
@@ -197,8 +201,7 @@ static int body(struct cli *c)
     if (link_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    if (sheet_begin(&s, stdout, c->format, false, columns, sizeof columns / sizeof *columns) ==
-        ERR_OK) {
+    if (cli_sheet(c, &s, false, columns, sizeof columns / sizeof *columns, yields) == ERR_OK) {
         code = link_ask(l, RPC_QUERY_HOSTS, &q, page, note, s);
     }
     sheet_end(s);

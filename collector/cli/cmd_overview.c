@@ -288,6 +288,8 @@ static const struct sheet_column tier_columns[] = {
     {NULL, "AGE", SHEET_NS},           {NULL, "DROPPED", SHEET_COUNT},
 };
 
+static const char *const yields[] = {"DROPPED", "BYTES/HOST", "AGE", "SHARE", "BYTES/VALUE", NULL};
+
 static enum err put_tier(struct sheet *s, const struct wire_tier_room *t, uint32_t hosts)
 {
     char each[24] = "";
@@ -364,8 +366,8 @@ static int body(struct cli *c)
     if (link_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    v.e = sheet_begin(&v.sheet, stdout, c->format, false, table ? tier_columns : plain_columns,
-                      table ? sizeof tier_columns / sizeof *tier_columns : PLAIN_COLUMNS);
+    v.e = cli_sheet(c, &v.sheet, false, table ? tier_columns : plain_columns,
+                    table ? sizeof tier_columns / sizeof *tier_columns : PLAIN_COLUMNS, yields);
     if (!v.e) {
         code = link_ask(l, RPC_QUERY_OVERVIEW, &q, page, note, &v);
     }

@@ -43,6 +43,8 @@ static const struct sheet_column columns[] = {
 
 #define COLUMNS (sizeof columns / sizeof *columns)
 
+static const char *const yields[] = {"SAMPLES", "PROGRAM", "DELIVERED", "POLLED", NULL};
+
 static struct sheet_cell text(struct str s)
 {
     return (struct sheet_cell){.state = s.n ? SHEET_STRING : SHEET_ABSENT, .text = s};
@@ -100,7 +102,7 @@ static enum err print_all(const struct cli *c, const struct wire_subscriptions_r
 {
     static const char none[] = "no durable subscriptions";
     struct sheet *sheet;
-    enum err e = sheet_begin(&sheet, stdout, c->format, false, columns, COLUMNS);
+    enum err e = cli_sheet(c, &sheet, false, columns, COLUMNS, yields);
 
     for (size_t i = 0; !e && i < list->n; i++) {
         e = print_one(sheet, &list->subscriptions[i]);

@@ -110,7 +110,7 @@ static int body(struct cli *c)
     }
     tail_fields(&t);
     if (os_stop_install(on_stop, NULL) != ERR_OK ||
-        sheet_begin(&t.sheet, stdout, c->format, true, t.fields.columns, t.fields.n) != ERR_OK) {
+        fields_sheet(&t.fields, c, &t.sheet, true) != ERR_OK) {
         return cli_fail(c, CLI_FAILED, "out of memory");
     }
     code = follow(&t);

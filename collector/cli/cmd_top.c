@@ -13,7 +13,7 @@ static const struct opt opts[] = {
     {"include-exited", 0, NULL, "trees: with the processes that ended", 0},
     {"folded", 0, NULL, "also images' sums where only those are left of short lives", 0},
     {"limit", 'n', "N", "processes shown (10)", 0},
-    {"watch", 'w', NULL, "a live view of the whole screen, driven by keys; ? shows them", 0},
+    {"watch", 0, NULL, "a live view of the whole screen, driven by keys; ? shows them", 0},
     {"every", 0, "SPAN", "how often --watch asks again (2s)", 0},
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
@@ -100,6 +100,7 @@ static void retitle(struct fields *f, uint8_t id, unsigned by, char *title, size
             (void)snprintf(title, size, "%s%s%s", before[by], metric_by_id(id)->name,
                            by == WIRE_BY_RATE ? "/s" : "");
             f->columns[i].title = title;
+            f->keep = title;
         }
     }
 }
@@ -137,6 +138,9 @@ static enum err read_spans(struct cli *c, struct watch *w, struct errmsg *why)
     }
     if (opt_value(c->args, "until")) {
         return errmsg_set(why, ERR_USAGE, "--until: --watch is about now; leave one of them away");
+    }
+    if (opt_flag(c->args, "wide")) {
+        return errmsg_set(why, ERR_USAGE, "--wide: --watch draws a screen; leave one of them away");
     }
     if (c->format != SHEET_AS_TABLE) {
         return errmsg_set(why, ERR_USAGE,

@@ -104,7 +104,7 @@ static int ask(struct cli *c, struct wire_query *q, const struct fields *f)
     if (link_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    t.e = sheet_begin(&t.sheet, stdout, c->format, false, f->columns, f->n);
+    t.e = fields_sheet(f, c, &t.sheet, false);
     if (!t.e) {
         code = link_ask(l, RPC_QUERY_TREE, q, page, note, &t);
         if (t.rows == 0 && code == CLI_OK) {

@@ -12,7 +12,7 @@ static const struct sheet_column known[FIELD_COUNT] = {
     [FIELD_NAME] = {"name", "NAME", SHEET_TEXT},
     [FIELD_PARENT_PID] = {"parent_pid", "PPID", SHEET_ID},
     [FIELD_SESSION_ID] = {"session_id", "SESSION", SHEET_ID},
-    [FIELD_USER] = {"user", "USER", SHEET_TEXT},
+    [FIELD_USER] = {"user", "USER", SHEET_USER},
     [FIELD_CREATE_TIME] = {"create_time", "STARTED", SHEET_TIME},
     [FIELD_EXIT_TIME] = {"exit_time", "ENDED", SHEET_TIME},
     [FIELD_EXIT_CODE] = {"exit_code", "EXIT", SHEET_EXIT},
@@ -80,6 +80,25 @@ void fields_add_metric(struct fields *f, unsigned id, bool in_table)
         f->columns[f->n].unit = sheet_unit_of(m);
         f->n++;
     }
+}
+
+/* What is told by other columns, or seldom asked for, goes first. Threads: one. */
+enum err fields_sheet(const struct fields *f, const struct cli *c, struct sheet **out, bool live)
+{
+    static const char *const order[] = {
+        "CPU_FROM",   "PPID",         "TID",  "STARTED", "EXIT",      "write_bytes",
+        "read_bytes", "thread_count", "USER", "HOSTS",   "PROCESSES", "working_set_size",
+        "cpu_percent"};
+    static const char *yields[sizeof order / sizeof *order + 1];
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (!f->keep || strcmp(order[i], f->keep) != 0) {
+            yields[n++] = order[i];
+        }
+    }
+    yields[n] = NULL;
+    return cli_sheet(c, out, live, f->columns, f->n, yields);
 }
 
 static struct sheet_cell word(const char *const *words, size_t n, unsigned i)

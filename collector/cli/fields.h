@@ -41,7 +41,12 @@ struct fields {
     size_t n;
     int what[SHEET_COLUMNS]; /* enum field, or FIELD_METRIC + id */
     struct sheet_column columns[SHEET_COLUMNS];
+    const char *keep; /* title of the column that never gives way, or NULL */
 };
+
+/* A sheet of these columns. Errors: ERR_NOMEM */
+NODISCARD enum err fields_sheet(const struct fields *f, const struct cli *c, struct sheet **out,
+                                bool live);
 
 /* in_table: also shown to people, else only in JSON and CSV. A field is added once. */
 void fields_add(struct fields *f, enum field what, bool in_table);

@@ -138,7 +138,7 @@ int rows_ask_also(struct cli *c, const char *method, struct wire_query *q, const
         free_kept(&r);
         return code;
     }
-    r.e = sheet_begin(&r.sheet, stdout, c->format, false, f->columns, f->n);
+    r.e = fields_sheet(f, c, &r.sheet, false);
     if (!r.e) {
         code = link_ask(l, method, q, page, note, &r);
         if (r.keep) {

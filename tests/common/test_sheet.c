@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "common/human.h"
 #include "common/mem.h"
 #include "tests/support/hostile.h"
 #include "tests/support/t.h"
@@ -176,7 +177,7 @@ static size_t print_text(char *out, size_t size, enum sheet_format format, bool 
 
     assert_ok(sheet_begin(&s, f, format, false, columns, N));
     if (terminal) {
-        sheet_terminal(s);
+        sheet_terminal(s, 1000);
     }
     assert_ok(sheet_row(s, cells));
     if (format == SHEET_AS_TABLE) {
@@ -309,6 +310,101 @@ static void cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables(void *
     assert_in_range(printed(SHEET_AS_TABLE, 3000, 60000, 'a'), 3000L * 60000, 3000L * 60100);
 }
 
+static const struct sheet_column process_columns[] = {
+    {"host", "HOST", SHEET_TEXT},   {"pid", "PID", SHEET_ID},
+    {"user", "USER", SHEET_USER},   {"cpu_time", "cpu_time", SHEET_NS},
+    {"memory", "MEM", SHEET_BYTES}, {"command_line", "COMMAND", SHEET_TEXT},
+};
+
+#define PROCESS_COLUMNS COUNT_OF(process_columns)
+
+enum fit { FIT, FIT_WIDE, FIT_NOT_A_TERMINAL, FIT_LIVE };
+
+/* Two processes on a terminal of so many columns. */
+static const char *print_fitted(enum fit how, size_t room)
+{
+    static const char *const yields[] = {"MEM", "USER", "nowhere", "cpu_time", NULL};
+    static char out[2048];
+    const struct sheet_cell rows[][PROCESS_COLUMNS] = {
+        {sheet_string(str_make("lab-7")), sheet_number(true, 4711),
+         sheet_string(str_make("S-1-5-21-305419896-1-4294967295-1001")),
+         sheet_number(true, 5106000000), sheet_number(true, 65536),
+         sheet_string(str_make("/usr/bin/thing --with \u65e5\u672c many options"))},
+        {sheet_string(str_make("a-host-of-a-long-name")), sheet_number(true, 1),
+         sheet_string(str_make("S-1-5-18")), sheet_number(true, 1000), sheet_number(true, 1),
+         sheet_string(str_make("init"))},
+    };
+    FILE *f = tmpfile();
+    struct sheet *s;
+
+    assert_ok(
+        sheet_begin(&s, f, SHEET_AS_TABLE, how == FIT_LIVE, process_columns, PROCESS_COLUMNS));
+    if (how != FIT_NOT_A_TERMINAL) {
+        sheet_terminal(s, room);
+    }
+    if (how == FIT_WIDE) {
+        sheet_wide(s);
+    }
+    sheet_fit(s, yields, "--wide");
+    assert_ok(sheet_row(s, rows[0]));
+    assert_ok(sheet_row(s, rows[1]));
+    sheet_end(s);
+    rewind(f);
+    out[fread(out, 1, sizeof out - 1, f)] = '\0';
+    fclose(f);
+    return out;
+}
+
+static void columns_give_way_in_order_and_texts_are_cut(void **state)
+{
+    static const char whole[] =
+        "HOST                    PID  USER                                  cpu_time      MEM  "
+        "COMMAND\n"
+        "lab-7                  4711  S-1-5-21-305419896-1-4294967295-1001    5.106s  64.0KiB  "
+        "/usr/bin/thing --with \u65e5\u672c many options\n"
+        "a-host-of-a-long-name     1  SYSTEM                                     1us       1B  "
+        "init\n";
+
+    (void)state;
+    assert_string_equal(print_fitted(FIT_NOT_A_TERMINAL, 0), whole);
+    assert_string_equal(print_fitted(FIT_WIDE, 40), whole);
+    assert_string_equal(print_fitted(FIT, 118),
+                        "HOST                    PID  USER             cpu_time      MEM  COMMAND\n"
+                        "lab-7                  4711  S-1-5-21-\u2026-1001    5.106s  64.0KiB  "
+                        "/usr/bin/thing --with \u65e5\u672c many options\n"
+                        "a-host-of-a-long-name     1  SYSTEM                1us       1B  init\n");
+    assert_string_equal(print_fitted(FIT, 60),
+                        "HOST          PID  USER        cpu_time      MEM  COMMAND\n"
+                        "lab-7        4711  S-1-5-21-\u2026    5.106s  64.0KiB  /usr/bin/\u2026\n"
+                        "a-host-of-\u2026     1  SYSTEM           1us       1B  init\n");
+    assert_string_equal(print_fitted(FIT, 40), "HOST           PID  cpu_time  COMMAND\n"
+                                               "lab-7         4711    5.106s  /usr/bin/\u2026\n"
+                                               "a-host-of-a\u2026     1       1us  init\n"
+                                               "no room for USER, MEM; --wide shows all\n");
+    assert_string_equal(print_fitted(FIT, 20),
+                        "HOST         PID  C\u2026\n"
+                        "lab-7       4711  /\u2026\n"
+                        "a-host-of\u2026     1  i\u2026\n"
+                        "no room for USER, cpu_time, MEM; --wide shows all\n");
+}
+
+static void no_line_of_a_table_is_wider_than_the_terminal(void **state)
+{
+    (void)state;
+    for (size_t room = 1; room < 130; room++) {
+        for (enum fit how = FIT; how <= FIT_LIVE; how += FIT_LIVE) {
+            const char *line = print_fitted(how, room);
+            size_t lines = 0;
+
+            for (; strncmp(line, "no room", 7) != 0 && *line; line = strchr(line, '\n') + 1) {
+                assert_true(human_width(line, strcspn(line, "\n")) <= room);
+                lines++;
+            }
+            assert_int_equal(lines, 3);
+        }
+    }
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     FILE *f = tmpfile();
@@ -338,6 +434,8 @@ int main(void)
         cmocka_unit_test(csv_quotes_text_and_leaves_the_absent_empty),
         cmocka_unit_test(an_empty_sheet_is_still_a_document),
         cmocka_unit_test(cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables),
+        cmocka_unit_test(columns_give_way_in_order_and_texts_are_cut),
+        cmocka_unit_test(no_line_of_a_table_is_wider_than_the_terminal),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 

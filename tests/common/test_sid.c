@@ -44,6 +44,42 @@ static void the_longest_sid_fits(void **state)
     assert_int_equal(sid_text(text, sizeof text - 1, sid, sizeof sid), 0);
 }
 
+static void people_see_names_and_short_forms(void **state)
+{
+    static const struct {
+        const char *text, *full, *brief; /* NULL: as it is */
+    } cases[] = {
+        {"S-1-5-18", "SYSTEM", "SYSTEM"},
+        {"S-1-5-20", "NETWORK SERVICE", "NETWORK SERVICE"},
+        {"S-1-5-90-0-3", "DWM-3", "DWM-3"},
+        {"S-1-5-90-0-", NULL, NULL},
+        {"S-1-5-90-0-3-4", NULL, "S-1-5-90-\u2026-4"},
+        {"S-1-5-21-305419896-1-4294967295-1001", NULL, "S-1-5-21-\u2026-1001"},
+        {"S-1-12-1-1-2-3-4", NULL, "S-1-12-1-\u2026-4"},
+        {"S-1-5-181", NULL, NULL},
+        {"S-1-5-5-0-9", NULL, "S-1-5-5-\u2026-9"},
+        {"S-1-5-21-x-1-2-1001", NULL, NULL},
+        {"S-1-5-21-\x1b-1-2-1001", NULL, NULL},
+        {"root", NULL, NULL},
+        {"LAB\\alice", NULL, NULL},
+        {"", NULL, NULL},
+        {"S-1-", NULL, NULL},
+        {"S-1-----", NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT_OF(cases); i++) {
+        const char *text = cases[i / 2].text;
+        const char *expected = i % 2 ? cases[i / 2].brief : cases[i / 2].full;
+        char *exact = mem_dup(text, strlen(text)), out[SID_TEXT_SIZE] = "";
+
+        assert_int_equal(sid_people(out, exact, strlen(text), i % 2 == 1),
+                         expected ? strlen(expected) : 0);
+        assert_string_equal(out, expected ? expected : "");
+        mem_free(exact);
+    }
+}
+
 static void what_is_no_sid_gives_none(void **state)
 {
     static const struct {
@@ -71,6 +107,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sid_is_written_the_usual_way),
         cmocka_unit_test(the_longest_sid_fits),
+        cmocka_unit_test(people_see_names_and_short_forms),
         cmocka_unit_test(what_is_no_sid_gives_none),
     };
 

@@ -102,6 +102,8 @@ def on_terminal(fleet, *args, columns=0, who="operator"):
     tls = fleet.tls(who)
     pid, terminal = pty.fork()
     if pid == 0:
+        while columns and os.get_terminal_size(1).columns != columns:
+            time.sleep(0.01)
         os.environ.update(PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_CA=tls["ca"], PROCFLEET_CERT=tls["cert"],
                           PROCFLEET_KEY=tls["key"], TERM="xterm", NO_COLOR="1")
         os.execv(os.path.join(BIN, "procfleet"), ["procfleet", *args])
@@ -118,6 +120,22 @@ def on_terminal(fleet, *args, columns=0, who="operator"):
         text += part
     os.close(terminal)
     return re.sub("\r+\n", "\n", text.decode(errors="replace")), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def tables_fit(fleet):
+    """No line is wider than the terminal; nothing is cut elsewhere."""
+    for args in (["hosts"], ["top"], ["ps"], ["tree"], ["events"], ["coverage"], ["overview"], ["history", "--name", "procfleet-agent*", "-n", "5",
+                                                                                                   "--plot", "none"]):
+        for columns in (40, 80, 132):
+            seen, _ = on_terminal(fleet, *args, columns=columns)
+            table = [line for line in seen.splitlines() if "  " in line and not line.startswith(("data", "hosts ", "processes ", "received ", "in memory",
+                                                                                                  "on disk", "sealed", "next to"))]
+            ensure("%s fits %d columns" % (args[0], columns), table and max(map(len, table)) <= columns, seen)
+    seen, _ = on_terminal(fleet, "ps", columns=60)
+    ensure("what is left out is named", re.search("no room for .*STARTED.*; --wide shows all", seen) and "\u2026" in seen, seen)
+    wide, _ = on_terminal(fleet, "ps", "-w", columns=60)
+    for text in (wide, fleet.cli("ps", expect=None)[1]):
+        ensure("and shown with --wide, and where there is no terminal", "STARTED" in text and "\u2026" not in text and "no room" not in text, text)
 
 
 def hostile_names(fleet):
@@ -263,6 +281,7 @@ with Fleet() as fleet:
     usage(fleet)
     views(fleet)
     plain_json(fleet)
+    tables_fit(fleet)
     hostile_names(fleet)
     profiles(fleet)
     refusals(fleet)
