@@ -73,6 +73,7 @@ static void put_takes(struct walk *w, const struct opt_command *cmd, const char 
     kind = opt_takes_kind(&t, OPT_FILE) ? "file" : kind;
     kind = opt_takes_kind(&t, OPT_DIR) ? "directory" : kind;
     kind = opt_takes_kind(&t, OPT_HOST) ? "host" : kind;
+    kind = w->p->hosts && strcmp(value, "HOST") == 0 ? "fleet" : kind;
     kind = opt_takes_kind(&t, OPT_SETTING) ? "setting" : kind;
     kind = t.list ? "list" : kind;
     buf_printf(w->out, "kind=%s", kind);
@@ -149,6 +150,7 @@ static const char script[] =
     "    directory) compopt -o filenames 2>/dev/null\n"
     "        mapfile -t COMPREPLY < <(compgen -d -P \"$head\" -- \"$current\") ;;\n"
     "    host) mapfile -t COMPREPLY < <(compgen -A hostname -P \"$head\" -- \"$current\") ;;\n"
+    "    fleet) words=$(F_hosts) ;;\n"
     "    setting) compopt -o nospace 2>/dev/null\n"
     "        words=\"${words// /= }${words:+=}\" ;;\n"
     "    esac\n"
@@ -170,8 +172,15 @@ void opt_bash_print(struct buf *out, const struct opt_program *p)
     put_table(&w, "the options of a command", "options", false, put_options);
     put_table(&w, "what an option takes; a flag takes nothing", "value", false, put_values);
     put_table(&w, "what stands behind the options", "operands", false, put_operands);
+    buf_printf(out, "%s_hosts() {\n    ", function);
+    if (p->hosts) {
+        buf_printf(out, "\"${COMP_WORDS[0]}\" %s </dev/null 2>/dev/null | " OPT_SAFE_NAMES "\n}\n",
+                   p->hosts);
+    } else {
+        buf_put_str(out, ":\n}\n");
+    }
     for (const char *c = script; *c; c++) {
-        if (*c == 'F' && c[1] != 'i' && (c == script || strchr(" !\n", c[-1]))) {
+        if (*c == 'F' && c[1] != 'i' && (c == script || strchr(" !\n(", c[-1]))) {
             buf_put_str(out, function);
         } else if (*c == 'P' && c[-1] == ' ' && c[1] == '\n') {
             buf_put_str(out, p->top->program);

@@ -15,6 +15,7 @@ struct opt_fact {
 struct opt_program {
     const struct opt_command *top; /* name NULL; its commands, the standard ones among them */
     const struct opt_fact *environment, *files, *exits;
+    const char *hosts; /* arguments that make it print hosts as CSV, for completion; or NULL */
     const struct opt_fact *see_also; /* name of a page of section 1; text is not used */
 };
 

@@ -190,10 +190,37 @@ static void put_expected(struct buf *out, const struct opt_takes *t)
     }
 }
 
+/* What people call it, where another program calls it so: the word that it may be here. */
+static const char *meant(const struct opt_takes *t, const char *text)
+{
+    static const struct {
+        const char *said, *word;
+    } table[] = {
+        {"cpu", "cpu_percent"},       {"cpu%", "cpu_percent"},
+        {"mem", "working_set_size"},  {"memory", "working_set_size"},
+        {"rss", "working_set_size"},  {"ram", "working_set_size"},
+        {"io", "read_bytes"},         {"read", "read_bytes"},
+        {"write", "write_bytes"},     {"disk", "disk_read_bytes"},
+        {"vsz", "virtual_bytes"},     {"virt", "virtual_bytes"},
+        {"private", "private_bytes"}, {"threads", "thread_count"},
+        {"handles", "handle_count"},  {"fds", "handle_count"},
+        {"faults", "page_faults"},    {"switches", "context_switches"},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        for (size_t k = 0; k < t->n_words && strcmp(table[i].said, text) == 0; k++) {
+            if (strcmp(t->words[k], table[i].word) == 0) {
+                return t->words[k];
+            }
+        }
+    }
+    return opt_closest(text, t->words, t->n_words);
+}
+
 static enum err wrong(const struct opt_takes *t, const char *what, const char *text,
                       struct errmsg *why)
 {
-    const char *closest = opt_closest(text, t->words, t->n_words);
+    const char *closest = meant(t, text);
     struct buf expected;
     enum err e;
 

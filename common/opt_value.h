@@ -19,6 +19,10 @@ enum opt_kind {
     OPT_TIME,    /* TIME: 5m (before now), or 2026-11-21T09:00:00Z */
 };
 
+/* Names that are safe in a shell's list of words, of CSV whose first field is a text: a host may be
+ * called anything. */
+#define OPT_SAFE_NAMES "sed -n '2,$s/^\"\\([A-Za-z0-9][A-Za-z0-9._-]*\\)\".*/\\1/p'"
+
 #define OPT_WORDS_MAX 224
 
 struct opt_takes {

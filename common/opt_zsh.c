@@ -37,6 +37,7 @@ static void put_words(struct buf *out, const struct opt_takes *t)
 static void put_takes(const struct made *m, const struct opt_command *cmd, const char *value)
 {
     struct buf *out = m->out;
+    char function[OPT_FUNCTION_TEXT];
     struct opt_takes t;
 
     opt_takes(&t, cmd, value);
@@ -61,6 +62,8 @@ static void put_takes(const struct made *m, const struct opt_command *cmd, const
         buf_put_str(out, "(");
         put_words(out, &t);
         buf_put_str(out, ")");
+    } else if (m->p->hosts && strcmp(value, "HOST") == 0) {
+        buf_printf(out, "%s__hosts", opt_function(function, sizeof function, m->p->top->program));
     } else {
         buf_put_str(out, opt_takes_kind(&t, OPT_FILE)   ? "_files"
                          : opt_takes_kind(&t, OPT_DIR)  ? "_files -/"
@@ -170,6 +173,13 @@ void opt_zsh_print(struct buf *out, const struct opt_program *p)
 
     opt_function(function, sizeof function, program);
     buf_printf(out, "#compdef %s\n# zsh completion of %s\n\n", program, program);
+    if (p->hosts) {
+        buf_printf(
+            out,
+            "%s__hosts() {\n    compadd -- ${(f)\"$(%s %s </dev/null 2>/dev/null | " OPT_SAFE_NAMES
+            ")\"}\n}\n\n",
+            function, program, p->hosts);
+    }
     put_command(&m, p->top, function);
     buf_printf(out,
                "if [[ $funcstack[1] == %s ]]; then\n    %s \"$@\"\nelse\n    compdef %s %s\nfi\n",

@@ -2,9 +2,9 @@
 
 static const struct opt opts[] = {
     {"kind", 'k', "KIND,...",
-     "only these kinds; process stands for process_start and process_stop, and so on "
-     "(process,level,source)",
-     0},
+     "only these kinds; process stands for process_start and process_stop, and so on; "
+     "may be repeated (process,level,source)",
+     1},
     {"limit", 'n', "N", "newest events shown (50)", 0},
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
@@ -27,13 +27,11 @@ const struct opt_command cmd_events_usage = {
 
 static int body(struct cli *c)
 {
-    const char *kind = opt_value(c->args, "kind");
     struct fields f = {0};
     struct wire_query q;
     struct errmsg why = {""};
 
-    if (cli_query(c, &q, 50, &why) != ERR_OK ||
-        (kind && fields_kinds(&q.kinds, kind, &why) != ERR_OK)) {
+    if (cli_query(c, &q, 50, &why) != ERR_OK || fields_kinds_given(&q.kinds, c, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     fields_add(&f, FIELD_TIME, true);

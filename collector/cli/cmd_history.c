@@ -7,8 +7,8 @@
 #include "common/os.h"
 
 static const struct opt opts[] = {
-    {"metric", 'm', "METRIC",
-     "metric to show; may be repeated (cpu_time, cpu_percent, working_set_size, thread_count)", 1},
+    {"metric", 'm', "METRIC,...",
+     "metrics to show; may be repeated (cpu_time, cpu_percent, working_set_size, thread_count)", 1},
     CLI_OPTS_PROCESS,
     CLI_OPT_HOST,
     CLI_OPTS_RANGE,
@@ -32,7 +32,7 @@ const struct opt_command cmd_history_usage = {
     .examples = "  procfleet history --host lab-7 --pid 4711\n"
                 "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
                 "  procfleet history --host lab-7 --pid 4711 --since 2h --plot braille\n"
-                "  procfleet history --pid 4711 -m read_bytes -m write_bytes --format csv\n"
+                "  procfleet history --pid 4711 -m read_bytes,write_bytes --format csv\n"
                 "\n"
                 "Counters show their growth since the row before of the same process, gauges their "
                 "value.\n",
@@ -44,6 +44,33 @@ static enum err read_step(struct cli *c, struct wire_query *q, struct errmsg *wh
 
     if (step && (clk_parse_span(&q->step_ns, step) != ERR_OK || q->step_ns <= 0)) {
         return errmsg_set(why, ERR_USAGE, "--step: '%s' is not a time such as 10s or 1m", step);
+    }
+    return ERR_OK;
+}
+
+/* Those of a list with commas, each once. */
+static enum err add_metrics(const char *list, struct wire_query *q, struct fields *f,
+                            struct errmsg *why)
+{
+    for (size_t n; *list; list += n + (list[n] == ',')) {
+        char name[64];
+        uint8_t id;
+        enum err e;
+
+        n = strcspn(list, ",");
+        (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1),
+                       list);
+        e = cli_metric(&id, name, why);
+        if (e) {
+            return e;
+        }
+        if (!fields_has_metric(f, id) && q->n_metrics == WIRE_METRICS_MAX) {
+            return errmsg_set(why, ERR_USAGE, "--metric: at most %u", WIRE_METRICS_MAX);
+        }
+        if (!fields_has_metric(f, id)) {
+            fields_add_metric(f, id, true);
+            q->metrics[q->n_metrics++] = id;
+        }
     }
     return ERR_OK;
 }
@@ -61,15 +88,10 @@ static enum err read_metrics(struct cli *c, struct wire_query *q, struct fields 
         memcpy(given, defaults, sizeof defaults);
     }
     for (size_t i = 0; i < n; i++) {
-        uint8_t id;
-        enum err e = cli_metric(&id, given[i], why);
+        enum err e = add_metrics(given[i], q, f, why);
 
         if (e) {
             return e;
-        }
-        if (!fields_has_metric(f, id)) {
-            fields_add_metric(f, id, true);
-            q->metrics[q->n_metrics++] = id;
         }
     }
     return ERR_OK;

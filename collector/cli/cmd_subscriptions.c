@@ -100,7 +100,7 @@ static enum err call(struct link *l, const struct cli *c, const char *method,
 
 static enum err print_all(const struct cli *c, const struct wire_subscriptions_reply *list)
 {
-    static const char none[] = "no durable subscriptions";
+    static const char none[] = "none of yours; a certificate of role admin sees everybody's";
     struct sheet *sheet;
     enum err e = cli_sheet(c, &sheet, false, columns, COLUMNS, yields);
 

@@ -7,7 +7,7 @@
 
 static const struct opt opts[] = {
     {"samples", 's', NULL, "the newest samples instead of events", 0},
-    {"kind", 'k', "KIND,...", "as for 'procfleet events' (process,level,source)", 0},
+    {"kind", 'k', "KIND,...", "as for 'procfleet events' (process,level,source)", 1},
     CLI_OPT_HOST,
     CLI_OPTS_PROCESS,
     {"limit", 'n', "N", "end after so many lines (never)", 0},
@@ -50,12 +50,12 @@ static void on_stop(void *arg)
 
 static enum err read_options(struct tail *t, struct errmsg *why)
 {
-    const char *kind = opt_value(t->c->args, "kind"), *span = opt_value(t->c->args, "for");
+    const char *span = opt_value(t->c->args, "for");
     int64_t ns;
     enum err e = cli_query(t->c, &t->q, UINT32_MAX, why);
 
-    if (!e && kind) {
-        e = fields_kinds(&t->q.kinds, kind, why);
+    if (!e) {
+        e = fields_kinds_given(&t->q.kinds, t->c, why);
     }
     if (!e && span) {
         if (clk_parse_span(&ns, span) != ERR_OK) {

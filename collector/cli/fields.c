@@ -308,3 +308,21 @@ enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why)
     }
     return ERR_OK;
 }
+
+enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *why)
+{
+    const char *lists[OPT_MANY_MAX];
+    size_t n = opt_values(c->args, "kind", lists, OPT_MANY_MAX);
+
+    *bits = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t more;
+        enum err e = fields_kinds(&more, lists[i], why);
+
+        if (e) {
+            return e;
+        }
+        *bits |= more;
+    }
+    return ERR_OK;
+}

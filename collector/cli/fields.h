@@ -71,4 +71,7 @@ const char *fields_kind_word(size_t i);
  * Errors: ERR_USAGE */
 NODISCARD enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why);
 
+/* The same of every --kind that was given; 0 without one. Errors: ERR_USAGE */
+NODISCARD enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *why);
+
 #endif

@@ -90,6 +90,7 @@ static int run(int argc, char **argv)
                                         .environment = environment,
                                         .files = files,
                                         .exits = exits,
+                                        .hosts = "hosts --format csv --timeout 1s",
                                         .see_also = see_also};
     int code = CLI_USAGE;
 

@@ -33,6 +33,38 @@ def usage(fleet):
         ensure("a sentence is said", exits(fleet, 2, *args).strip())
 
 
+def guesses(fleet):
+    """Names of other programs lead to the metric; lists may have commas and be repeated."""
+    for said, metric in (("rss", "working_set_size"), ("memory", "working_set_size"), ("cpu", "cpu_percent"), ("io", "read_bytes")):
+        for args in (["top", "--by", said], ["history", "--pid", "1", "-m", "cpu_time," + said]):
+            said_of_it = exits(fleet, 2, *args)
+            ensure("%s is meant" % metric, "did you mean '%s'?" % metric in said_of_it, said_of_it)
+    fleet.wait_for("samples of the agent", lambda: len(fleet.ask("history", "--name", "procfleet-agent*", expect=None)) > 1)
+    for args in (["-m", "cpu_time,thread_count"], ["-m", "cpu_time", "-m", "thread_count"]):
+        row = fleet.ask("history", "--name", "procfleet-agent*", *args, expect=None)[-1]
+        ensure("both metrics", {"cpu_time", "thread_count"} <= row.keys(), row)
+    once = fleet.cli("events", "--kind", "level,source", "--since", "1h", "--until", "1s", expect=None)[1]
+    check("kinds in a list or one by one", fleet.cli("events", "-k", "level", "-k", "source", "--since", "1h", "--until", "1s", expect=None)[1], once)
+    said = fleet.cli("subscriptions", expect=None)
+    ensure("whose subscriptions are not there", "none of yours" in said[1] + said[2], said)
+
+
+def completes_hosts(fleet):
+    """--host offers what the collector has, and is silent without one."""
+    tls = fleet.tls("operator")
+    env = dict(os.environ, PROCFLEET_COLLECTOR="127.0.0.1:" + fleet.ports["query"], PROCFLEET_CA=tls["ca"], PROCFLEET_CERT=tls["cert"],
+               PROCFLEET_KEY=tls["key"], PATH=BIN + ":" + os.environ["PATH"])
+    bash = "source <(procfleet completion bash); COMP_WORDS=(procfleet top --host l); COMP_CWORD=3; _procfleet; echo \"${COMPREPLY[@]}\""
+    zsh = "autoload -U compinit; compinit -D; source <(procfleet completion zsh); compadd() { shift; echo $@ }; _procfleet__hosts"
+    for shell, script in (("bash", bash), ("zsh", zsh)):
+        if not shutil.which(shell):
+            continue
+        for address, offered in (("127.0.0.1:" + fleet.ports["query"], "live"), ("127.0.0.1:1", "")):
+            done = subprocess.run([shell, "-c", script], env=dict(env, PROCFLEET_COLLECTOR=address), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30)
+            check("%s offers the hosts of %s" % (shell, address), (done.stdout.decode().strip(), done.stderr), (offered, b""))
+
+
 def views(fleet):
     """Groups, orders, the tree and the overview agree with the plain list of processes."""
     def look():  # other agents of this machine may come and go
@@ -281,6 +313,8 @@ with Fleet() as fleet:
     usage(fleet)
     views(fleet)
     plain_json(fleet)
+    guesses(fleet)
+    completes_hosts(fleet)
     tables_fit(fleet)
     hostile_names(fleet)
     profiles(fleet)
