@@ -415,10 +415,15 @@ static enum err seek(struct spool_disk *d, struct spool_cursor *c, const struct 
     while ((f = file_of(d, c)) != NULL) {
         struct spool_segment view;
         enum err e = spool_disk_view(d, f, &view);
+        uint64_t damaged = 0;
 
         if (!e) {
-            e = spool_segment_next(&view, &c->at, r, &d->stats.unreadable);
+            e = spool_segment_next(&view, &c->at, r, &damaged);
         }
+        if (e == ERR_END && f == &d->files[d->n_files - 1]) {
+            return ERR_END; /* more may come */
+        }
+        d->stats.unreadable += damaged;
         if (e == ERR_NOMEM) {
             return e;
         }
@@ -429,9 +434,6 @@ static enum err seek(struct spool_disk *d, struct spool_cursor *c, const struct 
         if (!e) {
             c->at = spool_record_end(c->at, r);
             continue;
-        }
-        if (f == &d->files[d->n_files - 1] && e == ERR_END) {
-            return ERR_END; /* more may come */
         }
         d->stats.unreadable += e != ERR_END;
         *c = (struct spool_cursor){f->number + 1, 0};

@@ -179,7 +179,7 @@ enum err spool_segment_next(const struct spool_segment *s, uint64_t *at, struct 
     }
     e = search(s, at, r, window);
     mem_free(window);
-    if (!e) {
+    if (!e || e == ERR_END) {
         (*damaged)++;
     }
     return e;

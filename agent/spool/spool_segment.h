@@ -54,8 +54,8 @@ NODISCARD enum err spool_record_parse(struct spool_record *r, const void *p, siz
                                       uint64_t seed);
 
 /* The record at *at or, past damage, the next one behind it: *at becomes its place, *damaged grows
- * by one for a span that was skipped. The record behind it begins at spool_record_end.
- * Errors: ERR_END (no further one; *at is left alone), ERR_IO, ERR_NOMEM */
+ * by one for a span that was skipped, also where no record follows it. The record behind it begins
+ * at spool_record_end. Errors: ERR_END (no further one; *at is left alone), ERR_IO, ERR_NOMEM */
 NODISCARD enum err spool_segment_next(const struct spool_segment *s, uint64_t *at,
                                       struct spool_record *r, uint64_t *damaged);
 uint64_t spool_record_end(uint64_t at, const struct spool_record *r);
