@@ -218,7 +218,7 @@ static enum err look_at_index(struct looking *x, const char *name, const char *p
     }
     job.log = log;
     e = wal_index_replay(&job, &bytes);
-    f->damaged = e == ERR_NOTFOUND && os_exists(path);
+    f->damaged = e == ERR_NOTFOUND && !wal_index_is_torn(fio, path);
     wal_source_unref(log);
     return e == ERR_NOTFOUND ? ERR_OK : e;
 }

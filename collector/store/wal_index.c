@@ -260,3 +260,18 @@ enum err wal_index_replay(const struct wal_index_job *job, uint64_t *bytes)
     mem_free(p);
     return e;
 }
+
+bool wal_index_is_torn(const struct fio *fio, const char *path)
+{
+    struct about a;
+    uint8_t *p;
+    size_t n;
+    enum err e = read_some(fio, path, WAL_INDEX_MAX, &p, &n);
+    bool torn = e == ERR_NOTFOUND; /* shorter than a header, or gone */
+
+    if (!e) {
+        torn = header_parse(&a, p, n) && a.records > n - HEADER_BYTES;
+        mem_free(p);
+    }
+    return torn;
+}

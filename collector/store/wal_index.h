@@ -58,4 +58,8 @@ struct wal_index_job {
  * Errors: ERR_NOTFOUND (none that is sound and of this file), ERR_NOMEM, and those of `each` */
 NODISCARD enum err wal_index_replay(const struct wal_index_job *job, uint64_t *bytes);
 
+/* Whether it is one that is being written, or whose end a crash took: not synced, that is no
+ * damage. */
+bool wal_index_is_torn(const struct fio *fio, const char *path);
+
 #endif
