@@ -116,11 +116,12 @@ def dropped(listener, message):
 
 
 def never_reads(listener, message):
+    """An attempt that only sends. Its receive buffer stays as the system makes it: one made smaller than what already came in
+    makes kernels drop the server's acknowledgements, too, and then nothing more arrives there that it could answer or cut."""
     def attempt(fleet):
         c = connect(fleet, listener, timeout=30)
         body = request(message)
         packed = struct.pack(">Q", len(body)) + body
-        c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         try:
             for _ in range(400000):
                 c.socket.sendall(packed * 16)
