@@ -8,6 +8,7 @@
 
 #define EXEC_GRACE_NS   (100 * CLK_MS)
 #define RECORD_GRACE_NS (50 * CLK_MS)
+#define END_MAX_NS      (10 * CLK_S) /* between the record of a process and its end */
 
 void proc_life_init(struct proc_life *l, struct proc_table *t, struct source_sink sink,
                     bool records)
@@ -425,6 +426,16 @@ bool proc_life_task(struct proc_life *l, const struct proc_net_task *task)
     return true;
 }
 
+/* On a busy machine the way out takes longer than the grace: who is told to have ended while it is
+ * still listed would be met again, as one more start. */
+static bool still_ending(struct proc_life *l, const struct proc_inst *p, int64_t now_ns)
+{
+    struct proc_stat st;
+
+    return now_ns - p->exit_mono_ns < END_MAX_NS &&
+           proc_read_stat(l->table, p->id.pid, &st) == ERR_OK && st.start_ticks == p->id.start;
+}
+
 void proc_life_due(struct proc_life *l, int64_t now_ns)
 {
     struct proc_inst *p;
@@ -434,7 +445,12 @@ void proc_life_due(struct proc_life *l, int64_t now_ns)
         tell_start(l, p, now_ns);
     }
     while ((p = TAILQ_FIRST(&l->dying)) && p->deadline_ns <= now_ns) {
-        tell_stop(l, p, now_ns);
+        if (still_ending(l, p, now_ns)) {
+            TAILQ_REMOVE(&l->dying, p, queue);
+            queue_at(&l->dying, p, PROC_DYING, clk_add(now_ns, RECORD_GRACE_NS));
+        } else {
+            tell_stop(l, p, now_ns);
+        }
     }
 }
 

@@ -241,11 +241,10 @@ static bool drop_vanished(struct proc_linux *s, int64_t now_ns)
     for (size_t i = 0; i < s->table.high; i++) {
         struct proc_inst *p = &s->table.all[i];
 
-        if (p->phase == PROC_FREE || p->phase == PROC_WAITING || p->tick == s->tick) {
-            continue;
-        }
         if (p->phase == PROC_DYING) {
-            doubt = true; /* told within 50 ms */
+            doubt = true; /* its end is told soon, listed or not */
+        } else if (p->phase == PROC_FREE || p->phase == PROC_WAITING || p->tick == s->tick) {
+            continue;
         } else if (s->sock && !p->sampled && is_alive(p->id.pid)) {
             doubt = true; /* hidden from us (hidepid): only its end will tell */
         } else if (!s->sock || (p->missing_since_ns && now_ns - p->missing_since_ns > CLK_S / 10)) {

@@ -1,6 +1,7 @@
 #include "agent/source/proc_life.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/source/proc_attr.h"
 #include "common/clk.h"
@@ -404,10 +405,38 @@ static void the_table_finds_what_is_in_it(void **state)
     end(&w);
 }
 
+/* The record comes before the end, and on a busy machine long before it: of ourselves, who live. */
+static void nobody_has_ended_who_still_is_there(void **state)
+{
+    uint32_t pid = (uint32_t)getpid();
+    struct proc_inst *p;
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    assert_ok(proc_life_met(&w.life, pid, w.life.now_ns, &p));
+    send_record(&w, pid, pid, true);
+    assert_int_equal(w.n_told, 1);
+    proc_life_due(&w.life, w.life.now_ns + CLK_S);
+    proc_life_due(&w.life, w.life.now_ns + 2 * CLK_S);
+    assert_int_equal(w.n_told, 1); /* its start */
+    send(&w, PROC_NET_EXIT, pid, pid, 0);
+    assert_int_equal(w.n_told, 2);
+    assert_int_equal(w.told[1].kind, EV_PROC_STOP);
+    assert_true(w.told[1].info.have & INFO_FINAL_TOTALS);
+
+    assert_ok(proc_life_met(&w.life, pid, w.life.now_ns, &p)); /* whose end was never told */
+    send_record(&w, pid, pid, true);
+    proc_life_due(&w.life, w.life.now_ns + 11 * CLK_S);
+    assert_int_equal(w.n_told, 4);
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_brief_life_is_one_start_and_one_stop),
+        cmocka_unit_test(nobody_has_ended_who_still_is_there),
         cmocka_unit_test(totals_are_those_of_all_threads),
         cmocka_unit_test(a_late_record_is_waited_for),
         cmocka_unit_test(a_lost_record_leaves_no_exact_totals),
