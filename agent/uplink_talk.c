@@ -171,7 +171,9 @@ static int64_t look(struct uplink *u)
     }
     if (e != ERR_TRUST) {
         rpc_client_problem(u->clients[u->current], &problem);
-        tell(u, ERR_UNREACHABLE, problem.text);
+        if (u->futile < FUTILE_MAX) { /* else the pauses between connections are long, no more */
+            tell(u, ERR_UNREACHABLE, problem.text);
+        }
         u->current = (u->current + 1) % u->n_clients;
     }
     u->look_pause_ns = u->look_pause_ns * 2 < LOOK_MAX_NS ? u->look_pause_ns * 2 : LOOK_MAX_NS;
