@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -128,21 +129,35 @@ def edit(debian, **ports):
               "install -o procfleet-agent -m 600 inside.key /var/lib/procfleet-agent/tls/agent.key")
 
 
-@contextlib.contextmanager
-def made(*included):
-    """A tree with these of Debian's packages, and ours in two versions, one after the other: (top, first, again)."""
+def needed(*tools):
+    """The release and the source to take Debian from; skips where there is none. Who is told to end (SIGTERM) cleans up before."""
     if os.geteuid() != 0:
         skip("a chroot needs root")
-    for tool in ("debootstrap", "chroot", "dpkg-shlibdeps", "apt-get"):
+    for tool in ("debootstrap", "chroot", "apt-get", *tools):
         if not shutil.which(tool):
             skip("%s is not installed" % tool)
     suite, source = release_of_this_system()
     if not suite:
         skip("this system has no package source of its own release")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    return suite, source
+
+
+def bootstrap(top, suite, source, *included):
+    """The smallest Debian there is, with these packages. What debootstrap mounts and starts on the way ends with it."""
+    include = ["--include=" + ",".join(included)] if included else []
+    run("unshare", "--mount", "--pid", "--fork", "--kill-child", "debootstrap", "--variant=minbase", *include, suite, top, source,
+        timeout=1800)
+
+
+@contextlib.contextmanager
+def made(*included):
+    """A tree with these of Debian's packages, and ours in two versions, one after the other: (top, first, again)."""
+    suite, source = needed("dpkg-shlibdeps", "unshare")
     with tempfile.TemporaryDirectory(prefix="procfleet-debian-") as place:
         top = os.path.join(place, "debian")
         debs = make_packages(os.path.join(place, "debs"))
-        run("debootstrap", "--variant=minbase", "--include=" + ",".join(("adduser", *included)), suite, top, source, timeout=1800)
+        bootstrap(top, suite, source, "adduser", *included)
         run("mount", "-t", "proc", "proc", os.path.join(top, "proc"))
         try:
             yield top, *debs
