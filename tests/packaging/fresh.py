@@ -43,6 +43,12 @@ def take_settings_of_apt(top):
         f.write(settings)
 
 
+def name_this_machine(top):
+    """As the installer of a system does, and debootstrap does not."""
+    with open(top + "/etc/hosts", "w") as f:
+        f.write("127.0.0.1 localhost %s\n::1 localhost\n" % os.uname().nodename)
+
+
 def inside(top):
     """Processes that have the tree as their root."""
     found = []
@@ -91,6 +97,7 @@ def main():
             bootstrap(top, suite, source)
             print("== debootstrap %s from %s: %d s" % (suite, source, time.monotonic() - begun), flush=True)
             take_settings_of_apt(top)
+            name_this_machine(top)
             take_checkout(top)
             codes = {command: try_command(top, command, end) for command in ("scripts/quickstart", "scripts/test")}
         finally:
