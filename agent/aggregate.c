@@ -573,9 +573,10 @@ struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev)
         early_event(a, ev);
         return NULL;
     }
-    a->stats.events++;
     /* most of all events are switches, where they are recorded */
     p = ev->kind == EV_CSWITCH ? sched_switch(a->sched, ev) : take_event(a, ev);
+    /* both at once: the ledger is read on the way, too, and their difference must never fall */
+    a->stats.events++;
     a->stats.charged += p != NULL;
     return p;
 }

@@ -637,6 +637,32 @@ static void what_grows_never_goes_back_whoever_tells_of_it(void **state)
     }
 }
 
+static void is_balanced(void *ctx, const struct life_event *ev)
+{
+    const struct bench *b = ctx;
+    const struct aggregate_stats *s = aggregate_stats(b->agg);
+
+    (void)ev;
+    assert_int_equal(s->events, s->charged);
+}
+
+/* A batch may end, and take the ledger along, while an event's process is told. */
+static void an_event_that_is_under_way_is_no_loss(void **state)
+{
+    struct bench b = bench_new();
+    struct lifecycle_conf conf = {.polled = true, .table = b.table, .told = is_balanced, .ctx = &b};
+
+    (void)state;
+    aggregate_destroy(b.agg);
+    lifecycle_destroy(b.life);
+    assert_ok(lifecycle_create(&b.life, &conf));
+    assert_ok(aggregate_create(&b.agg, b.table, b.life));
+    feed(&b, feed_proc(EV_PROC_START, 0, 8, 0));
+    assert_int_equal(aggregate_stats(b.agg)->events, 1);
+    assert_int_equal(aggregate_stats(b.agg)->charged, 1);
+    bench_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -656,6 +682,7 @@ int main(void)
         cmocka_unit_test(early_events_are_not_counted),
         cmocka_unit_test(creation_survives_every_failing_allocation),
         cmocka_unit_test(what_grows_never_goes_back_whoever_tells_of_it),
+        cmocka_unit_test(an_event_that_is_under_way_is_no_loss),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
