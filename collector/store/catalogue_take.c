@@ -1,6 +1,7 @@
 /* What a rest segment tells of instances, into a day's file; and what is carried from day to day.
  */
 #include "collector/store/catalogue_impl.h"
+#include "collector/store/head_info.h"
 #include "collector/store/rest_value.h"
 #include "collector/store/store.h"
 #include "common/mem.h"
@@ -22,21 +23,23 @@ static enum err tell(struct catalogue *c, int64_t host, int64_t boot, const stru
 }
 
 static enum err take_events(struct catalogue *c, int64_t host, int64_t boot, const struct batch *b,
-                            int64_t seen_ns)
+                            int64_t seen_ns, bool last)
 {
     enum err e = ERR_OK;
 
     for (size_t i = 0; !e && i < b->n_events; i++) {
         const struct life_event *ev = &b->events[i];
-        const struct day_inst told = {ev->info, ev->wall_ns, seen_ns};
+        const struct day_inst told = {ev->info, ev->wall_ns, head_info_when(ev, seen_ns)};
 
-        if (ev->kind == LIFE_PROCESS_START || ev->kind == LIFE_PROCESS_STOP) {
+        if ((ev->kind == LIFE_PROCESS_START || ev->kind == LIFE_PROCESS_STOP) &&
+            head_info_is_last(ev) == last) {
             e = tell(c, host, boot, &told);
         }
     }
     return e;
 }
 
+/* In the order of time (head_info.h). */
 static enum err take_rest(struct catalogue *c, int64_t host, const struct batch *b)
 {
     int64_t boot, first_ns = 1, last_ns = 0;
@@ -49,12 +52,13 @@ static enum err take_rest(struct catalogue *c, int64_t host, const struct batch 
         return ERR_OK;
     }
     e = day_boot(c->writing, host, &b->head.boot, first_ns, last_ns, &boot);
+    e = e ? e : take_events(c, host, boot, b, last_ns, false);
     for (size_t i = 0; !e && i < b->n_infos; i++) {
         const struct day_inst told = {b->infos[i], first_ns, last_ns};
 
         e = tell(c, host, boot, &told);
     }
-    return e ? e : take_events(c, host, boot, b, last_ns);
+    return e ? e : take_events(c, host, boot, b, last_ns, true);
 }
 
 enum err catalogue_take_rests(struct catalogue *c, const struct uuid *host,

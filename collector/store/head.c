@@ -344,20 +344,30 @@ static enum err bound_infos(struct head *h)
     return e;
 }
 
-static enum err merge_infos(struct head_host *host, const struct batch *b, int64_t t1_ns)
+static enum err merge_events(struct head_host *host, const struct batch *b, int64_t t1_ns,
+                             bool last)
 {
     enum err e = ERR_OK;
+
+    for (size_t i = 0; i < b->n_events && !e; i++) {
+        const struct life_event *ev = &b->events[i];
+
+        if (!life_is_of_host(ev->kind) && head_info_is_last(ev) == last) {
+            e = head_infos_merge(host->infos, &b->head.boot, &ev->info, head_info_when(ev, t1_ns));
+        }
+    }
+    return e;
+}
+
+/* In the order of time (head_info.h). */
+static enum err merge_infos(struct head_host *host, const struct batch *b, int64_t t1_ns)
+{
+    enum err e = merge_events(host, b, t1_ns, false);
 
     for (size_t i = 0; i < b->n_infos && !e; i++) {
         e = head_infos_merge(host->infos, &b->head.boot, &b->infos[i], t1_ns);
     }
-    for (size_t i = 0; i < b->n_events && !e; i++) {
-        if (life_is_of_host(b->events[i].kind)) {
-            continue;
-        }
-        e = head_infos_merge(host->infos, &b->head.boot, &b->events[i].info, t1_ns);
-    }
-    return e;
+    return e ? e : merge_events(host, b, t1_ns, true);
 }
 
 enum err head_reserve(struct head *h, struct head_host **host, const char *host_name,

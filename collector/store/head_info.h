@@ -59,6 +59,13 @@ struct head_infos_place {
 bool head_infos_peek(const struct head_infos_snap *s, struct head_infos_place *at,
                      const struct uuid **boot, struct proc_info *out);
 
+/* A batch tells of an instance in the order of time: what ran when something happened to it, then
+ * by its infos what ran in its newest row, then what had run at its end. An event is as old as its
+ * stamp, everything else as the batch: t1. A start is often told late, and names the program of
+ * before an exec. */
+bool head_info_is_last(const struct life_event *ev); /* an end: behind the infos */
+int64_t head_info_when(const struct life_event *ev, int64_t t1_ns);
+
 /* Adds to *known what `news` says. `newer`: news is from a later batch than everything in *known,
  * and its text replaces. Text stays borrowed. */
 void head_info_join(struct proc_info *known, const struct proc_info *news, bool newer);

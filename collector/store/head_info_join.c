@@ -42,6 +42,16 @@ static void join_text(struct proc_info *known, const struct proc_info *news, boo
     }
 }
 
+bool head_info_is_last(const struct life_event *ev)
+{
+    return ev->kind == LIFE_PROCESS_STOP;
+}
+
+int64_t head_info_when(const struct life_event *ev, int64_t t1_ns)
+{
+    return !head_info_is_last(ev) && ev->wall_ns < t1_ns ? ev->wall_ns : t1_ns;
+}
+
 void head_info_join(struct proc_info *known, const struct proc_info *news, bool newer)
 {
     const uint32_t rest = INFO_PARENT | INFO_SESSION | INFO_CREATE_TIME;

@@ -126,7 +126,8 @@ static struct proc_info proc(uint32_t pid, int64_t create_ns, int64_t exit_ns, c
 }
 
 /* One batch of one host, with ticks from `at` to the end of its window. */
-static void put(uint8_t host, uint8_t boot, int64_t at_ns, const struct proc_info *infos, size_t n)
+static void put_with(uint8_t host, uint8_t boot, int64_t at_ns, const struct proc_info *infos,
+                     size_t n, const struct life_event *events, size_t n_events)
 {
     const int64_t wall[] = {at_ns, window_of(at_ns) + WINDOW_NS - 1}, mono[] = {1, 2};
     struct window_rest rest = {.received_ns = at_ns};
@@ -140,8 +141,15 @@ static void put(uint8_t host, uint8_t boot, int64_t at_ns, const struct proc_inf
     rest.batch.mono_ns = mono;
     rest.batch.n_infos = n;
     rest.batch.infos = infos;
+    rest.batch.n_events = n_events;
+    rest.batch.events = events;
     (void)seal(window_of(at_ns), &hw, 1);
     follow();
+}
+
+static void put(uint8_t host, uint8_t boot, int64_t at_ns, const struct proc_info *infos, size_t n)
+{
+    put_with(host, boot, at_ns, infos, n, NULL, 0);
 }
 
 /* -- asking -- */
@@ -342,6 +350,25 @@ static void what_is_told_later_replaces_and_what_is_older_fills_in(void **state)
     assert_int_equal(r->n, 1);
     assert_string_equal(r->at[0].name, "renamed");
     assert_string_equal(r->at[0].line, "line");
+}
+
+/* The end knows best, then the rows, then the start, whenever that is told. */
+static void a_batch_tells_of_an_instance_in_the_order_of_time(void **state)
+{
+    const struct proc_info began = proc(1, T0, 0, "nice"), row = proc(1, T0, 0, "sleep");
+    const struct life_event start = {.kind = LIFE_PROCESS_START, .wall_ns = T0, .info = began};
+    const struct life_event stop = {.kind = LIFE_PROCESS_STOP,
+                                    .wall_ns = T0 + 2 * WINDOW_NS,
+                                    .info = proc(1, T0, T0 + 2 * WINDOW_NS, "last")};
+
+    (void)state;
+    put_with(1, 1, T0, &row, 1, &start, 1);
+    assert_string_equal(alive(1, T0, T0 + DAY)->at[0].name, "sleep");
+    put_with(1, 1, T0 + WINDOW_NS, NULL, 0, &start, 1);
+    assert_string_equal(alive(1, T0, T0 + DAY)->at[0].name, "sleep");
+    put_with(1, 1, T0 + 2 * WINDOW_NS, &row, 1, &stop, 1);
+    assert_string_equal(alive(1, T0, T0 + DAY)->at[0].name, "last");
+    assert_int_equal(alive(1, T0, T0 + DAY)->n, 1);
 }
 
 /* -- generated hosts over midnight -- */
@@ -800,6 +827,7 @@ int main(void)
         T(a_life_over_several_days_is_one),
         T(those_of_an_earlier_boot_ended_with_it),
         T(what_is_told_later_replaces_and_what_is_older_fills_in),
+        T(a_batch_tells_of_an_instance_in_the_order_of_time),
         T(deleted_and_made_anew_it_is_the_same),
         T(every_moment_has_the_processes_that_ran_then),
         T(opened_again_it_imports_nothing_twice),

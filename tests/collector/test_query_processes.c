@@ -163,6 +163,47 @@ static void pages_together_are_everything_once(void **state)
     lab_close(l);
 }
 
+static void expect_name(struct lab *l, bool exited, const char *name)
+{
+    struct wire_query q = {.exited = exited};
+    struct query_answer a;
+
+    ask_run(&a, l, QUERY_PROCESSES, &q, NULL);
+    assert_int_equal(a.data.n_rows, 1);
+    assert_true(str_eq(a.data.rows[0].info.name, str_make(name)));
+    query_answer_fini(&a);
+}
+
+/* A start tells what ran then; an exec behind it is told by the rows. */
+static void what_a_process_became_last_is_its_name(void **state)
+{
+    struct lab *l = lab_open(NULL, NULL);
+
+    (void)state;
+    lab_begin(l, 1, 7, 1);
+    lab_tick(l, 100);
+    lab_tick(l, 101);
+    lab_cpu(l, 9, true, 0, 2, (int64_t[]){4, 10});
+    lab_life(l, LIFE_PROCESS_START, 99.5, 9, "nice");
+    lab_name(l, 9, "sleep");
+    lab_put(l);
+    expect_name(l, false, "sleep");
+    lab_begin(l, 1, 7, 2); /* told once more, late */
+    lab_tick(l, 102);
+    lab_cpu(l, 9, false, 0, 1, (int64_t[]){11});
+    lab_life(l, LIFE_PROCESS_START, 99.5, 9, "nice");
+    lab_put(l);
+    expect_name(l, false, "sleep");
+    lab_begin(l, 1, 7, 3); /* another exec, and gone: its end knows best */
+    lab_tick(l, 103);
+    lab_cpu(l, 9, false, 0, 1, (int64_t[]){12});
+    lab_life(l, LIFE_PROCESS_STOP, 104, 9, "last");
+    lab_name(l, 9, "middle");
+    lab_put(l);
+    expect_name(l, true, "last");
+    lab_close(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +213,7 @@ int main(void)
         cmocka_unit_test(who_vanished_without_a_word_is_not_alive),
         cmocka_unit_test(a_process_that_was_only_named_is_shown_without_values),
         cmocka_unit_test(pages_together_are_everything_once),
+        cmocka_unit_test(what_a_process_became_last_is_its_name),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL) ||
