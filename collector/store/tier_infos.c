@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "collector/store/head.h"
+#include "collector/store/head_info.h"
+
 static int compare(const struct uuid *boot_a, struct proc_id a, const struct uuid *boot_b,
                    struct proc_id b)
 {
@@ -21,7 +24,13 @@ static int by_instance(const void *a, const void *b)
     const struct tier_info *x = a, *y = b;
     int d = compare(x->boot, x->info->id, y->boot, y->info->id);
 
-    return d ? d : x->order < y->order ? -1 : 1;
+    if (d) {
+        return d;
+    }
+    if (x->when_ns != y->when_ns) {
+        return x->when_ns < y->when_ns ? -1 : 1;
+    }
+    return x->order < y->order ? -1 : 1;
 }
 
 static bool tells_process(const struct life_event *ev)
@@ -29,25 +38,74 @@ static bool tells_process(const struct life_event *ev)
     return ev->kind == LIFE_PROCESS_START || ev->kind == LIFE_PROCESS_STOP;
 }
 
-/* What a batch tells, infos first; gives how many. list may be NULL: only counts. */
-static size_t batch_infos(const struct batch *b, struct tier_info *list, size_t order)
+static size_t count_told(const struct batch *b)
 {
-    size_t n = 0;
+    size_t n = b->n_infos;
 
-    for (size_t i = 0; i < b->n_infos; i++, n++) {
-        if (list) {
-            list[n] = (struct tier_info){&b->head.boot, &b->infos[i], order + n};
-        }
-    }
     for (size_t i = 0; i < b->n_events; i++) {
-        if (tells_process(&b->events[i])) {
-            if (list) {
-                list[n] = (struct tier_info){&b->head.boot, &b->events[i].info, order + n};
-            }
-            n++;
-        }
+        n += tells_process(&b->events[i]);
     }
     return n;
+}
+
+static void add(struct tier_infos *t, const struct uuid *boot, const struct proc_info *info,
+                int64_t when_ns)
+{
+    t->list[t->n] = (struct tier_info){boot, info, when_ns, t->n};
+    t->n++;
+}
+
+static void add_events(struct tier_infos *t, const struct batch *b, int64_t t1_ns, bool last)
+{
+    for (size_t i = 0; i < b->n_events; i++) {
+        const struct life_event *ev = &b->events[i];
+
+        if (tells_process(ev) && head_info_is_last(ev) == last) {
+            add(t, &b->head.boot, &ev->info, head_info_when(ev, t1_ns));
+        }
+    }
+}
+
+/* In the order of time (head_info.h). */
+static void add_rest(struct tier_infos *t, const struct window_rest *rest)
+{
+    const struct batch *b = &rest->batch;
+    int64_t t0_ns, t1_ns;
+
+    head_span(b, rest->received_ns, &t0_ns, &t1_ns);
+    add_events(t, b, t1_ns, false);
+    for (size_t i = 0; i < b->n_infos; i++) {
+        add(t, &b->head.boot, &b->infos[i], t1_ns);
+    }
+    add_events(t, b, t1_ns, true);
+}
+
+/* One of each instance. */
+static enum err join_told(struct tier_infos *t, struct arena *memory)
+{
+    size_t n = 0, end;
+
+    for (size_t from = 0; from < t->n; from = end) {
+        struct tier_info one = t->list[from];
+        struct proc_info *all = NULL;
+
+        for (end = from + 1; end < t->n && compare(one.boot, one.info->id, t->list[end].boot,
+                                                   t->list[end].info->id) == 0;
+             end++) {
+            if (!all) {
+                all = arena_array(memory, 1, sizeof *all);
+                if (!all) {
+                    return ERR_FULL;
+                }
+                *all = *one.info;
+            }
+            head_info_join(all, t->list[end].info, true);
+        }
+        one.info = all ? all : one.info;
+        t->list[n++] = one;
+    }
+    t->n = n;
+    return ERR_OK;
 }
 
 enum err tier_infos_make(struct tier_infos *out, struct arena *memory, const struct host_window *hw,
@@ -57,19 +115,19 @@ enum err tier_infos_make(struct tier_infos *out, struct arena *memory, const str
 
     *out = (struct tier_infos){.names = names};
     for (size_t i = 0; i < hw->n_rests; i++) {
-        n += batch_infos(&hw->rests[i].batch, NULL, 0);
+        n += count_told(&hw->rests[i].batch);
     }
     out->list = arena_array(memory, n, sizeof *out->list);
     if (!out->list) {
         return ERR_FULL;
     }
     for (size_t i = 0; i < hw->n_rests; i++) {
-        out->n += batch_infos(&hw->rests[i].batch, out->list + out->n, out->n);
+        add_rest(out, &hw->rests[i]);
     }
     if (n) {
         qsort(out->list, n, sizeof *out->list, by_instance);
     }
-    return ERR_OK;
+    return join_told(out, memory);
 }
 
 bool tier_infos_find(const struct tier_infos *t, const struct uuid *boot, struct proc_id id,

@@ -8,13 +8,14 @@
 struct tier_info {
     const struct uuid *boot;
     const struct proc_info *info;
-    size_t order; /* of telling: the last word counts */
+    int64_t when_ns; /* head_info_when */
+    size_t order;    /* of telling, within that: head_info.h */
 };
 
 struct tier_infos {
     const struct tier_names *names; /* asked where the window says nothing; may be NULL */
     size_t n;
-    struct tier_info *list;
+    struct tier_info *list; /* by instance, one of each: what all that was told of it says */
 };
 
 /* Errors: ERR_FULL */

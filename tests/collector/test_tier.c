@@ -301,6 +301,69 @@ static void windows_join_to_hours_without_a_seam(void **state)
     rig_close(&r);
 }
 
+/* -- names -- */
+
+/* The only row of a window with these batches; its process runs at their first tick. */
+static struct tier_row row_of(struct rig *r, struct window_rest *rests, size_t n)
+{
+    const struct batch_run run = {.id = {9, 1}, .n_ticks = 1, .fresh = true};
+    struct window_part part = {.rows = rests[0].batch};
+    struct host_window hw = {.n_parts = 1, .parts = &part, .n_rests = n, .rests = rests};
+    struct tier t;
+
+    part.rows.n_runs = 1;
+    part.rows.runs = &run;
+    assert_ok(tier_make(&t, &r->memory, &hw, TIER_10S_NS, false, NULL));
+    assert_int_equal(t.n_rows, 1);
+    return t.rows[0];
+}
+
+/* The end knows best, then the rows, then the start, whenever that is told; and what only the
+ * older one says stays. */
+static void a_row_has_the_name_that_its_process_had_last(void **state)
+{
+    const int64_t wall[] = {100 * NS_S, 110 * NS_S}, mono[] = {1, 2};
+    const struct proc_id id = {9, 1};
+    const struct proc_info sleeps = {.id = id, .name = str_make("sleep")};
+    const struct life_event start = {
+        .kind = LIFE_PROCESS_START,
+        .wall_ns = 99 * NS_S,
+        .info = {.id = id, .name = str_make("nice"), .user = str_make("u")}};
+    const struct life_event stop = {
+        .kind = LIFE_PROCESS_STOP,
+        .wall_ns = 105 * NS_S,
+        .info = {.id = id, .name = str_make("last"), .have = INFO_EXITED}};
+    struct window_rest rests[2] = {0};
+    struct tier_row row;
+    struct rig r = {.n = 0};
+
+    (void)state;
+    arena_init(&r.memory, (size_t)1 << 20);
+    for (size_t i = 0; i < 2; i++) {
+        rests[i].batch.n_ticks = 1;
+        rests[i].batch.wall_ns = &wall[i];
+        rests[i].batch.mono_ns = &mono[i];
+        rests[i].batch.n_events = 1;
+        rests[i].batch.events = &start;
+    }
+    rests[0].batch.n_infos = 1;
+    rests[0].batch.infos = &sleeps;
+    row = row_of(&r, rests, 1);
+    assert_true(str_eq(row.name, str_make("sleep")));
+    assert_true(str_eq(row.user, str_make("u")));
+    row = row_of(&r, rests, 2); /* told once more, late */
+    assert_true(str_eq(row.name, str_make("sleep")));
+    assert_false(row.ended);
+    rests[1].batch.n_infos = 1;
+    rests[1].batch.infos = &sleeps;
+    rests[1].batch.events = &stop;
+    row = row_of(&r, rests, 2);
+    assert_true(str_eq(row.name, str_make("last")));
+    assert_true(str_eq(row.user, str_make("u")));
+    assert_true(row.ended);
+    arena_fini(&r.memory);
+}
+
 /* -- folding -- */
 
 static const struct proc_info *info_of(const struct rig *r, struct proc_id id)
@@ -661,6 +724,7 @@ int main(void)
         cmocka_unit_test(tiers_equal_what_the_samples_say),
         cmocka_unit_test(a_tier_joined_from_a_finer_one_is_the_same),
         cmocka_unit_test(windows_join_to_hours_without_a_seam),
+        cmocka_unit_test(a_row_has_the_name_that_its_process_had_last),
         cmocka_unit_test(folding_loses_no_sample_and_no_growth),
         cmocka_unit_test(who_lived_longer_or_may_have_is_not_folded),
         cmocka_unit_test(a_hole_in_the_batches_prevents_folding),
