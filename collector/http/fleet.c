@@ -88,8 +88,8 @@ static enum err hosts_take(struct fleet *f, const struct wire_answer *a)
 
         f->sums.hosts++;
         f->sums.up += w->connected;
-        f->sums.processes += w->ended && !w->connected ? 0 : w->processes;
-        f->sums.cpus += w->ended && !w->connected ? 0 : w->cpus;
+        f->sums.processes += w->ended ? 0 : w->processes;
+        f->sums.cpus += w->ended ? 0 : w->cpus;
         if (ledger_is_believed(w->lost_events)) {
             f->sums.lost = ledger_add(f->sums.lost, w->lost_events);
         } else {

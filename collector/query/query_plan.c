@@ -328,7 +328,7 @@ enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index
             .connected = state.connected,
             .polled = (h->flags & BATCH_POLLED) != 0,
             .replay = (h->flags & BATCH_REPLAY) != 0,
-            .ended = (h->flags & BATCH_LAST) != 0,
+            .ended = (h->flags & BATCH_LAST) != 0 && !state.connected,
             .forgotten = is_forgotten(q, h),
             .revoked = state.revoked,
             .cpus = h->cpus,

@@ -208,6 +208,24 @@ static void ended_recordings_make_no_later_answer_partial(void **state)
     lab_close(l);
 }
 
+/* Its last batch said good-bye, and a new one has yet to come. */
+static void a_host_that_is_back_has_not_ended(void **state)
+{
+    struct lab *l = lab_with_dead(BATCH_LAST);
+    struct query_answer a;
+
+    (void)state;
+    heard = true;
+    for (unsigned back = 0; back < 2; back++) {
+        told = (struct query_host_state){.connected = back != 0};
+        run(&a, l, QUERY_HOSTS, false);
+        assert_int_equal(a.data.hosts[1].connected, back);
+        assert_int_equal(a.data.hosts[1].ended, !back);
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
 static void forgotten_hosts_are_in_no_answer_but_to_those_who_name_them(void **state)
 {
     static const struct {
@@ -345,6 +363,7 @@ int main(void)
         cmocka_unit_test(a_host_with_a_wrong_clock_is_not_silent),
         cmocka_unit_test(a_certificate_that_was_not_renewed_in_time_is_noted),
         cmocka_unit_test(ended_recordings_make_no_later_answer_partial),
+        cmocka_unit_test(a_host_that_is_back_has_not_ended),
         cmocka_unit_test(forgotten_hosts_are_in_no_answer_but_to_those_who_name_them),
         cmocka_unit_test(a_revoked_host_says_so),
         cmocka_unit_test(clones_and_a_failed_store_are_noted_on_every_answer),

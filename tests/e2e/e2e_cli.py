@@ -43,8 +43,9 @@ def guesses(fleet):
     for args in (["-m", "cpu_time,thread_count"], ["-m", "cpu_time", "-m", "thread_count"]):
         row = fleet.ask("history", "--name", "procfleet-agent*", *args, expect=None)[-1]
         ensure("both metrics", {"cpu_time", "thread_count"} <= row.keys(), row)
-    once = fleet.cli("events", "--kind", "level,source", "--since", "1h", "--until", "1s", expect=None)[1]
-    check("kinds in a list or one by one", fleet.cli("events", "-k", "level", "-k", "source", "--since", "1h", "--until", "1s", expect=None)[1], once)
+    kinds = [["--kind", "level,source"], ["-k", "level", "-k", "source"]]
+    lists = [fleet.ask("events", *args, "--since", "1h", "--until", "1s", expect=None) for args in kinds]
+    ensure("kinds in a list or one by one", lists[0] and lists[0] == lists[1], lists)
     said = fleet.cli("subscriptions", expect=None)
     ensure("whose subscriptions are not there", "none of yours" in said[1] + said[2], said)
 
