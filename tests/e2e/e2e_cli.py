@@ -43,8 +43,9 @@ def guesses(fleet):
     for args in (["-m", "cpu_time,thread_count"], ["-m", "cpu_time", "-m", "thread_count"]):
         row = fleet.ask("history", "--name", "procfleet-agent*", *args, expect=None)[-1]
         ensure("both metrics", {"cpu_time", "thread_count"} <= row.keys(), row)
-    kinds = [["--kind", "level,source"], ["-k", "level", "-k", "source"]]
-    lists = [fleet.ask("events", *args, "--since", "1h", "--until", "1s", expect=None) for args in kinds]
+    until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())  # the same moment for both
+    kinds = [["--kind", "process_start,process_stop"], ["-k", "process_start", "-k", "process_stop"]]
+    lists = [fleet.ask("events", *args, "--since", "1h", "--until", until, "-n", "5", expect=None) for args in kinds]
     ensure("kinds in a list or one by one", lists[0] and lists[0] == lists[1], lists)
     said = fleet.cli("subscriptions", expect=None)
     ensure("whose subscriptions are not there", "none of yours" in said[1] + said[2], said)
