@@ -6,6 +6,12 @@
 #include "common/mem.h"
 #include "tests/support/t.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WORDY_INSTANCES 3000u /* the preset release takes them all */
+#else
+#define WORDY_INSTANCES 18000u
+#endif
+
 /* -- what is known of an instance -- */
 
 static struct str text(const char *s)
@@ -411,7 +417,7 @@ static void wordy_hosts_take_no_more_together_than_they_may_and_cost_no_other(vo
     (void)state;
     assert_ok(head_create(&h, &conf));
     tell(h, 9, 0, 100, 400); /* 40 KB */
-    for (uint32_t first = 0; first < 18000; first += 100) {
+    for (uint32_t first = 0; first < WORDY_INSTANCES; first += 100) {
         for (uint8_t host = 1; host <= 6; host++) {
             tell(h, host, first, 100, 4096);
             head_stats(h, &stats);
@@ -419,7 +425,7 @@ static void wordy_hosts_take_no_more_together_than_they_may_and_cost_no_other(vo
         }
     }
     assert_true(stats.info_bytes > all / 4);
-    assert_true(stats.info_gone > 50000 && stats.info_cut > 0);
+    assert_true(stats.info_gone > WORDY_INSTANCES * 5 / 2 && stats.info_cut > 0);
     assert_ok(head_prepare(h));
     head_publish(h);
     s = head_view(h);
