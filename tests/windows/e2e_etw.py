@@ -16,8 +16,7 @@ import sys
 import time
 from collections import Counter
 
-from fleet import read_json
-from winehost import Agent, BIN, Fleet, WineHost, check, ensure, needs, windows
+from winehost import Agent, BIN, Fleet, WineHost, check, ensure, needs, read_json, windows
 
 PLAIN = os.environ["PROCFLEET_PLAIN"]
 DELAY = 3  # seconds until the recorded time begins: by then every session is read

@@ -10,7 +10,7 @@ import sys
 WINDOWS_BIN = os.environ["PROCFLEET_BIN"]
 os.environ["PROCFLEET_BIN"] = os.environ["PROCFLEET_LINUX_BIN"]
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
-from fleet import BIN, Fleet, check, ensure, skip  # noqa: E402,F401  (it reads the environment)
+from fleet import BIN, Fleet, check, ensure, read_json, skip  # noqa: E402,F401  (it reads the environment)
 
 from prefix import WINE, WINESERVER, Prefix  # noqa: E402
 
