@@ -482,8 +482,9 @@ static void an_address_in_use_is_told(void **state)
 
     (void)state;
     desk_open(&d, false);
-    /* Not by the same name: NNG would hand out the same server. */
-    (void)snprintf(address, sizeof address, "localhost:%u", net_http_port(d.http));
+    /* Not by the same name: NNG would hand out the same server; and not "localhost", which may be
+     * ::1, where the port is free. */
+    (void)snprintf(address, sizeof address, "0.0.0.0:%u", net_http_port(d.http));
     conf.address = address;
     assert_err(net_http_start(&second, &conf, &why), ERR_BUSY);
     assert_non_null(strstr(why.text, address));
