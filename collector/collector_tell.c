@@ -44,7 +44,13 @@ void collector_tell_figures(void *ctx, struct figures *out)
 {
     struct collector *c = ctx;
     struct figures_env env = {
-        .store = c->store, .session = c->session, .trust = c->trust, .started_ns = c->started_ns};
+        .store = c->store,
+        .session = c->session,
+        .trust = c->trust,
+        .started_ns = c->started_ns,
+        .is_forgotten = collector_tell_forgotten,
+        .ctx = c,
+    };
 
     if (atomic_load(&c->running)) {
         env.ingest = c->ingest;

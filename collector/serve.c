@@ -186,13 +186,21 @@ static void on_server_info(void *ctx, struct rpc_call *call)
         .frame_version_max = FRAME_VERSION,
         .id = s->id,
     };
+    struct query_env env = {.scope = rpc_call_peer(call)->scope,
+                            .is_forgotten = s->conf.is_forgotten,
+                            .ctx = s->conf.ctx};
     struct errmsg why = {""};
-    struct store_stats stats;
+    struct store_view *view;
     struct buf out;
-    enum err e;
+    enum err e = store_view_open(&view, s->conf.store);
 
-    store_stats(s->conf.store, &stats);
-    info.hosts = (uint32_t)stats.hosts;
+    if (e) {
+        fail(call, e, &why);
+        return;
+    }
+    env.view = view;
+    info.hosts = query_count_hosts(&env);
+    store_view_close(view);
     for (size_t i = 0; i < s->n_methods; i++) {
         (void)snprintf(info.methods[i].name, sizeof info.methods[i].name, "%s", s->methods[i].name);
         info.methods[i].id = rpc_method_id(s->methods[i].name);

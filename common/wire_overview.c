@@ -27,6 +27,7 @@ static void put_fleet(Procfleet__V1__Overview *m, const struct wire_overview *o)
     WIRE_PUT(m, connected, o->connected);
     WIRE_PUT(m, silent, o->silent);
     WIRE_PUT(m, ended, o->ended);
+    WIRE_PUT(m, revoked, o->revoked);
     WIRE_PUT(m, clones, o->clones);
     WIRE_PUT(m, processes, o->processes);
     WIRE_PUT(m, cpus, o->cpus);
@@ -114,6 +115,7 @@ static struct wire_overview get_plain(const Procfleet__V1__Overview *m)
                                   .connected = m->connected,
                                   .silent = m->silent,
                                   .ended = m->ended,
+                                  .revoked = m->revoked,
                                   .clones = m->clones,
                                   .processes = m->processes,
                                   .cpus = m->cpus,

@@ -19,7 +19,7 @@ struct wire_tier_room {
 
 struct wire_overview {
     int64_t now_ns; /* the collector's clock, UTC */
-    uint32_t hosts, connected, silent, ended, clones;
+    uint32_t hosts, connected, silent, ended, revoked, clones;
     uint64_t processes, cpus;
     uint64_t batches, gaps, lost_events; /* since the collector's start */
     int64_t first_ns, last_ns;           /* oldest and newest data; 0 = none */

@@ -47,6 +47,7 @@ static const struct sheet_column plain_columns[] = {
     {"connected", NULL, SHEET_COUNT},
     {"silent", NULL, SHEET_COUNT},
     {"ended", NULL, SHEET_COUNT},
+    {"revoked", NULL, SHEET_COUNT},
     {"clones", NULL, SHEET_COUNT},
     {"processes", NULL, SHEET_COUNT},
     {"cpus", NULL, SHEET_COUNT},
@@ -108,7 +109,7 @@ static const struct sheet_column plain_columns[] = {
 };
 
 #define PLAIN_COLUMNS (sizeof plain_columns / sizeof *plain_columns)
-#define TIERS_AT      28u
+#define TIERS_AT      29u
 
 static struct sheet_cell some_cell(int64_t v)
 {
@@ -148,6 +149,7 @@ static void put_plain(struct overview *v, const struct wire_overview *o)
         sheet_count(o->connected),
         sheet_count(o->silent),
         sheet_count(o->ended),
+        sheet_count(o->revoked),
         sheet_count(o->clones),
         sheet_count(o->processes),
         sheet_count(o->cpus),
@@ -208,6 +210,9 @@ static void put_fleet(struct buf *b, const struct wire_overview *o)
     buf_printf(
         b, "hosts      %" PRIu32 ": %" PRIu32 " connected, %" PRIu32 " silent, %" PRIu32 " ended",
         o->hosts, o->connected, o->silent, o->ended);
+    if (o->revoked) {
+        buf_printf(b, ", %" PRIu32 " revoked", o->revoked);
+    }
     if (o->clones) {
         buf_printf(b, "; %" PRIu32 " %s", o->clones, plural(o->clones, "clone", "clones"));
     }

@@ -48,7 +48,7 @@ static void look_at(struct fleet *f, const struct wire_host *h)
     if (h->clones > 0) {
         add(&f->cloned, h->name);
     }
-    if (!h->connected && !h->ended) {
+    if (!h->connected && !h->ended && !h->revoked) {
         add(&f->silent, h->name);
     }
 }

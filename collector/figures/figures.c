@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "collector/session/session.h"
-#include "collector/store/store.h"
+#include "collector/store/store_read.h"
 #include "common/clk.h"
 #include "common/os.h"
 
@@ -148,7 +148,6 @@ static const struct member store_members[] = {
            "Processes no longer in memory, for want of room: the catalogue on disk has them."),
     COUNTS(store_stats, info_cut, "procfleet_store_process_cut_total",
            "Times that the long command lines and paths of a host were cut in memory."),
-    LEVEL(store_stats, hosts, "procfleet_store_hosts", "Hosts with data."),
     LEVEL(store_stats, log_files, "procfleet_store_log_files", "Files of the log."),
     LEVEL(store_stats, log_bytes, "procfleet_store_log_bytes", "Bytes of the log."),
     COUNTS(store_stats, unread_batches, "procfleet_store_unread_batches_total",
@@ -159,11 +158,32 @@ static const struct member store_members[] = {
            "Times that it could not read names or lives from the catalogue."),
 };
 
-static void add_store(struct figures *out, struct store *store)
+static void add_hosts(struct figures *out, const struct figures_env *env)
+{
+    struct store_view *view;
+    size_t n = 0, forgotten = 0;
+
+    if (store_view_open(&view, env->store) != ERR_OK) {
+        return; /* no memory: rather no figure than a wrong one */
+    }
+    for (size_t i = 0; i < store_view_hosts(view); i++) {
+        n++;
+        forgotten +=
+            env->is_forgotten && env->is_forgotten(env->ctx, &store_view_host(view, i)->id);
+    }
+    store_view_close(view);
+    gauge(out, "procfleet_store_hosts", "Hosts with data, without those that are forgotten.",
+          (double)(n - forgotten));
+    gauge(out, "procfleet_store_forgotten_hosts", "Hosts with data that are forgotten.",
+          (double)forgotten);
+}
+
+static void add_store(struct figures *out, const struct figures_env *env)
 {
     struct store_stats s;
 
-    store_stats(store, &s);
+    store_stats(env->store, &s);
+    add_hosts(out, env);
     add_members(out, &s, store_members, sizeof store_members / sizeof *store_members);
     gauge(out, "procfleet_store_failed", "1: the log failed, nothing is accepted until a restart.",
           s.failed);
@@ -312,7 +332,7 @@ void figures_gather(struct figures *out, const struct figures_env *env)
     out->n = 0;
     add_process(out, env->started_ns);
     if (env->store) {
-        add_store(out, env->store);
+        add_store(out, env);
         add_room(out, env->store);
     }
     if (env->session) {

@@ -5,6 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_FIGURES_FIGURES_H
 #define PROCFLEET_COLLECTOR_FIGURES_FIGURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,7 @@ struct rpc_server;
 struct session;
 struct store;
 struct trust;
+struct uuid;
 
 /* Where the numbers come from; a stage that is not there is NULL. Borrowed. */
 struct figures_env {
@@ -48,7 +50,9 @@ struct figures_env {
     struct net_pub *pub;
     struct net_http *http;
     struct trust *trust;
-    int64_t started_ns; /* UTC */
+    int64_t started_ns;                                       /* UTC */
+    bool (*is_forgotten)(void *ctx, const struct uuid *host); /* as query_env's; may be NULL */
+    void *ctx;
 };
 
 /* Fills `out`; what does not fit is left out (an assert in tests of ours: it all does). Reads

@@ -85,11 +85,12 @@ static enum err hosts_take(struct fleet *f, const struct wire_answer *a)
 {
     for (size_t i = 0; i < a->n_hosts; i++) {
         const struct wire_host *w = &a->hosts[i];
+        bool gone = w->ended || (w->revoked && !w->connected);
 
         f->sums.hosts++;
         f->sums.up += w->connected;
-        f->sums.processes += w->ended ? 0 : w->processes;
-        f->sums.cpus += w->ended ? 0 : w->cpus;
+        f->sums.processes += gone ? 0 : w->processes;
+        f->sums.cpus += gone ? 0 : w->cpus;
         if (ledger_is_believed(w->lost_events)) {
             f->sums.lost = ledger_add(f->sums.lost, w->lost_events);
         } else {

@@ -90,4 +90,7 @@ NODISCARD enum err query_run(struct query_answer *out, enum query_kind kind,
                              struct errmsg *why);
 void query_answer_fini(struct query_answer *a);
 
+/* How many hosts of the view may be seen by `env`'s scope and are not forgotten. */
+uint32_t query_count_hosts(const struct query_env *env);
+
 #endif

@@ -57,9 +57,9 @@ static void remark(struct query *q, enum query_note kind, const struct query_spa
     r->n += (size_t)n;
 }
 
-bool query_is_over(const struct store_host *h)
+bool query_broke_off(const struct query_span *s)
 {
-    return (h->flags & BATCH_REPLAY) && (h->flags & BATCH_LAST);
+    return s->over && !(s->about->flags & BATCH_LAST);
 }
 
 bool query_is_believed(const struct store_host *h)
@@ -76,6 +76,18 @@ void query_remark(struct query *q, enum query_note kind, const struct query_span
 static const char *utc(char *text, int64_t ns)
 {
     return clk_format_utc(text, CLK_TEXT, ns, 0);
+}
+
+void query_remark_replay(struct query *q, const struct query_span *s)
+{
+    const struct store_host *h = s->about;
+    char a[CLK_TEXT];
+
+    remark(q, QNOTE_REPLAY, s, "%s %s",
+           h->flags & BATCH_LAST ? "ended"
+           : query_broke_off(s)  ? "broke off at"
+                                 : "so far up to",
+           utc(a, h->last_ns));
 }
 
 /* -- one host -- */
@@ -99,7 +111,7 @@ static int64_t judge_span(struct query *q, const struct query_span *s, const str
     if (!l->batches && q->covers[s - q->spans].unread) {
         return INT64_MAX; /* there is some: QNOTE_UNREAD */
     }
-    if (!l->batches && query_is_over(h) && q->expected > 0) {
+    if (!l->batches && s->over && q->expected > 0) {
         return 0; /* others answer the question */
     }
     if (!l->batches) {
@@ -148,8 +160,7 @@ static void judge_host(struct query *q, const struct query_span *s, const struct
         remark(q, QNOTE_POLLED, s, "%s", "");
     }
     if (h->flags & BATCH_REPLAY) {
-        remark(q, QNOTE_REPLAY, s, "%s %s", h->flags & BATCH_LAST ? "ended" : "so far up to",
-               utc(a, h->last_ns));
+        query_remark_replay(q, s);
     } else if (s->anchored && clk_sub(host_now(q, h), h->last_ns) > SILENT_NS) {
         remark(q, QNOTE_SILENT, s, "%s", utc(a, h->last_ns));
     }

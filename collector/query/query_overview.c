@@ -7,12 +7,6 @@
 
 #define ROOM(i) q->env->room->kind[i]
 
-/* It has said good-bye: what was alive then is not any more. */
-static bool is_gone(const struct store_host *h, const struct query_host_state *state)
-{
-    return (h->flags & BATCH_LAST) && !state->connected;
-}
-
 static enum err host_add(struct query *q, const struct query_span *s, struct wire_overview *o)
 {
     const struct store_host *h = s->about;
@@ -23,7 +17,9 @@ static enum err host_add(struct query *q, const struct query_span *s, struct wir
     o->hosts++;
     if (state.connected) {
         o->connected++;
-    } else if (h->flags & BATCH_LAST) {
+    } else if (state.revoked) {
+        o->revoked++;
+    } else if (query_has_ended(h, &state)) {
         o->ended++;
     } else {
         o->silent++;
@@ -38,7 +34,7 @@ static enum err host_add(struct query *q, const struct query_span *s, struct wir
     }
     o->first_ns = o->hosts == 1 || h->first_ns < o->first_ns ? h->first_ns : o->first_ns;
     o->last_ns = o->hosts == 1 || h->last_ns > o->last_ns ? h->last_ns : o->last_ns;
-    if (is_gone(h, &state)) {
+    if (query_has_ended(h, &state) || (state.revoked && !state.connected)) {
         return ERR_OK;
     }
     o->cpus += h->cpus;

@@ -133,9 +133,14 @@ static struct wanted wanted_make(struct str text)
     return w;
 }
 
-static bool is_forgotten(const struct query *q, const struct store_host *h)
+static bool is_forgotten(const struct query_env *env, const struct store_host *h)
 {
-    return q->env->is_forgotten && q->env->is_forgotten(q->env->ctx, &h->id);
+    return env->is_forgotten && env->is_forgotten(env->ctx, &h->id);
+}
+
+static bool in_scope(const struct query_env *env, const struct store_host *h)
+{
+    return !env->scope || !env->scope[0] || glob_match(str_make(env->scope), str_make(h->name));
 }
 
 static bool selected(const struct query *q, const struct wanted *w, const struct store_host *h)
@@ -143,11 +148,10 @@ static bool selected(const struct query *q, const struct wanted *w, const struct
     struct str name = str_make(h->name);
     bool named = w->is_id || (w->text.n && !glob_is_pattern(w->text));
 
-    if (!q->ask->forgotten && !named && is_forgotten(q, h)) {
+    if (!q->ask->forgotten && !named && is_forgotten(q->env, h)) {
         return false;
     }
-
-    if (q->env->scope && q->env->scope[0] && !glob_match(str_make(q->env->scope), name)) {
+    if (!in_scope(q->env, h)) {
         return false;
     }
     if (!w->text.n) {
@@ -157,6 +161,18 @@ static bool selected(const struct query *q, const struct wanted *w, const struct
         return memcmp(w->id.b, h->id.b, sizeof w->id.b) == 0;
     }
     return glob_match(w->text, name);
+}
+
+uint32_t query_count_hosts(const struct query_env *env)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < store_view_hosts(env->view); i++) {
+        const struct store_host *h = store_view_host(env->view, i);
+
+        n += in_scope(env, h) && !is_forgotten(env, h);
+    }
+    return n;
 }
 
 static void window_set(const struct wire_query *ask, struct query_span *s)
@@ -182,6 +198,28 @@ void query_known(const struct query *q)
     }
 }
 
+struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h)
+{
+    struct query_host_state state = {0};
+
+    if (q->env->host_state && !q->env->host_state(q->env->ctx, &h->id, &state)) {
+        state = (struct query_host_state){0};
+    }
+    return state;
+}
+
+bool query_has_ended(const struct store_host *h, const struct query_host_state *state)
+{
+    return (h->flags & (BATCH_LAST | BATCH_REPLAY)) && !state->connected;
+}
+
+/* A recording that said it has ended, or that nobody plays any more. */
+static bool is_over(const struct query *q, const struct store_host *h)
+{
+    return (h->flags & BATCH_REPLAY) &&
+           ((h->flags & BATCH_LAST) || !query_host_state_of(q, h).connected);
+}
+
 static enum err spans_make(struct query *q)
 {
     struct wanted w = wanted_make(q->ask->host);
@@ -203,7 +241,8 @@ static enum err spans_make(struct query *q)
             s->about = h;
             s->answer = QUERY_NO_HOST;
             window_set(q->ask, s);
-            q->expected += !query_is_over(h);
+            s->over = is_over(q, h);
+            q->expected += !s->over;
         }
     }
     query_known(q);
@@ -297,16 +336,6 @@ bool query_fits(struct query *q, const struct proc_info *info, size_t extra)
     return true;
 }
 
-struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h)
-{
-    struct query_host_state state = {0};
-
-    if (q->env->host_state && !q->env->host_state(q->env->ctx, &h->id, &state)) {
-        state = (struct query_host_state){0};
-    }
-    return state;
-}
-
 enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index)
 {
     const struct store_host *h = s->about;
@@ -328,8 +357,8 @@ enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index
             .connected = state.connected,
             .polled = (h->flags & BATCH_POLLED) != 0,
             .replay = (h->flags & BATCH_REPLAY) != 0,
-            .ended = (h->flags & BATCH_LAST) != 0 && !state.connected,
-            .forgotten = is_forgotten(q, h),
+            .ended = query_has_ended(h, &state),
+            .forgotten = is_forgotten(q->env, h),
             .revoked = state.revoked,
             .cpus = h->cpus,
             .first_ns = h->first_ns,
@@ -347,6 +376,9 @@ enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index
         };
         if (state.clones) {
             query_remark(q, QNOTE_CLONES, s, "");
+        }
+        if (q->kind == QUERY_HOSTS && query_broke_off(s)) {
+            query_remark_replay(q, s);
         }
         if (q->kind == QUERY_HOSTS && !query_is_believed(h)) {
             query_remark(q, QNOTE_UNBELIEVED, s, ""); /* others tell of their window */

@@ -12,6 +12,7 @@ struct query_span {
     const struct store_host *about;
     int64_t since_ns, until_ns;
     bool anchored;   /* the window hangs on the host's newest data */
+    bool over;       /* a recording of which nothing more is expected */
     uint32_t answer; /* index in the answer's hosts, or QUERY_NO_HOST */
 };
 
@@ -105,8 +106,14 @@ struct query_host_state query_host_state_of(const struct query *q, const struct 
 /* False: what it counts cannot be, and is left out of sums over hosts. */
 bool query_is_believed(const struct store_host *h);
 
-/* A recording that has ended: nothing more is expected of it. */
-bool query_is_over(const struct store_host *h);
+/* It has said good-bye, or is a recording that was killed half-way, and has not come back: what was
+ * alive then is not any more. */
+bool query_has_ended(const struct store_host *h, const struct query_host_state *state);
+
+/* A recording that was killed half-way. */
+bool query_broke_off(const struct query_span *s);
+/* Remarks that the host is a recording, and how far it came. */
+void query_remark_replay(struct query *q, const struct query_span *s);
 
 /* What of the span was delivered and lost, with the remarks about it; *out is the caller's. */
 struct query_ledger;

@@ -208,6 +208,48 @@ static void ended_recordings_make_no_later_answer_partial(void **state)
     lab_close(l);
 }
 
+/* Killed half-way: no last batch, and nobody plays it any more. One that is being played is
+ * expected to go on. */
+static void recordings_that_broke_off_are_not_expected_to_go_on(void **state)
+{
+    static const enum query_kind kinds[] = {QUERY_TOP, QUERY_PROCESSES, QUERY_HISTORY, QUERY_EVENTS,
+                                            QUERY_COVERAGE};
+    struct lab *l = lab_with_dead(BATCH_REPLAY);
+    struct query_env env = {.view = lab_view(l), .now_ns = NOW, .host_state = state_of};
+    struct wire_query q = {.since_ns = LAB_NS(985)};
+    struct errmsg why = {""};
+    struct query_answer a;
+
+    (void)state;
+    for (unsigned played = 0; played < 2; played++) {
+        heard = played != 0;
+        told = (struct query_host_state){.connected = played != 0};
+        for (size_t i = 0; i < COUNT_OF(kinds); i++) {
+            assert_ok(query_run(&a, kinds[i], &env, &q, &why));
+            assert_int_equal(a.data.partial, played);
+            assert_int_equal(ask_note(&a.data, "no data in the window: host-2"), played);
+            assert_int_equal(ask_note(&a.data, "a recording: host-2 (so far up to"), played);
+            assert_int_equal(ask_note(&a.data, "a recording: host-2 (broke off at"), !played);
+            query_answer_fini(&a);
+        }
+        run(&a, l, QUERY_HOSTS, false);
+        assert_int_equal(a.data.hosts[1].ended, !played);
+        assert_int_equal(ask_note(&a.data, "a recording: host-2 (broke off at"), !played);
+        query_answer_fini(&a);
+        run(&a, l, QUERY_OVERVIEW, false);
+        assert_int_equal(a.data.overview->ended, played ? 0 : 2);
+        assert_int_equal(a.data.overview->silent, played ? 0 : 1); /* host-1: no recording */
+        assert_int_equal(a.data.overview->processes, played ? 3 : 1);
+        query_answer_fini(&a);
+    }
+    q.host = str_make("host-2"); /* whoever asks for nothing else lacks it */
+    heard = false;
+    assert_ok(query_run(&a, QUERY_TOP, &env, &q, &why));
+    assert_true(a.data.partial);
+    query_answer_fini(&a);
+    lab_close(l);
+}
+
 /* Its last batch said good-bye, and a new one has yet to come. */
 static void a_host_that_is_back_has_not_ended(void **state)
 {
@@ -280,6 +322,35 @@ static void a_revoked_host_says_so(void **state)
     run(&a, l, QUERY_HOSTS, false);
     assert_true(a.data.hosts[0].revoked);
     query_answer_fini(&a);
+    for (unsigned connected = 0; connected < 2; connected++) { /* under another certificate */
+        told.connected = connected != 0;
+        run(&a, l, QUERY_OVERVIEW, false);
+        assert_int_equal(a.data.overview->silent, 0);
+        assert_int_equal(a.data.overview->revoked, !connected);
+        assert_int_equal(a.data.overview->connected, connected);
+        query_answer_fini(&a);
+    }
+    lab_close(l);
+}
+
+static void hosts_are_counted_as_far_as_they_are_seen(void **state)
+{
+    static const struct {
+        const char *scope;
+        bool forgets;
+        uint32_t hosts;
+    } rows[] = {{NULL, false, 3},    {"", false, 3},      {NULL, true, 2},
+                {"host-1", true, 1}, {"host-?", true, 2}, {"none", false, 0}};
+    struct lab *l = lab_with_dead(0);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct query_env env = {.view = lab_view(l),
+                                .scope = rows[i].scope,
+                                .is_forgotten = rows[i].forgets ? forgets_host_2 : NULL};
+
+        assert_int_equal(query_count_hosts(&env), rows[i].hosts);
+    }
     lab_close(l);
 }
 
@@ -363,6 +434,8 @@ int main(void)
         cmocka_unit_test(a_host_with_a_wrong_clock_is_not_silent),
         cmocka_unit_test(a_certificate_that_was_not_renewed_in_time_is_noted),
         cmocka_unit_test(ended_recordings_make_no_later_answer_partial),
+        cmocka_unit_test(recordings_that_broke_off_are_not_expected_to_go_on),
+        cmocka_unit_test(hosts_are_counted_as_far_as_they_are_seen),
         cmocka_unit_test(a_host_that_is_back_has_not_ended),
         cmocka_unit_test(forgotten_hosts_are_in_no_answer_but_to_those_who_name_them),
         cmocka_unit_test(a_revoked_host_says_so),

@@ -121,6 +121,7 @@ static const struct wire_overview overview = {
     .connected = 3,
     .silent = 4,
     .ended = 5,
+    .revoked = 24,
     .clones = 6,
     .processes = UINT64_MAX,
     .cpus = 7,
@@ -305,7 +306,7 @@ static void assert_overview(const struct wire_overview *a, const struct wire_ove
     assert_true(a->next_tier == b->next_tier && a->next_window_ns == b->next_window_ns);
     assert_true(a->next_in_ns == b->next_in_ns && a->sealed_windows == b->sealed_windows);
     assert_true(a->patches == b->patches && a->seal_failures == b->seal_failures);
-    assert_true(a->sealed_ns == b->sealed_ns);
+    assert_true(a->sealed_ns == b->sealed_ns && a->revoked == b->revoked);
 }
 
 static void assert_answer(const struct wire_answer *a, const struct wire_answer *b)

@@ -16,7 +16,7 @@ def status(fleet):
     ensure("CPU time is no whole number", 0 < figures[("procfleet_cpu_seconds_total", "")] < 3600)
     ensure("each says what it means", all(r["help"].endswith(".") for r in rows))
     _, table, _ = fleet.cli("admin", "status", who="root")
-    ensure("a table has them too", "procfleet_store_hosts" in table and "Hosts with data." in table)
+    ensure("a table has them too", "procfleet_store_hosts" in table and "Hosts with data" in table)
     _, csv, _ = fleet.cli("admin", "status", "--format", "csv", who="root")
     check("and so has CSV", len(csv.strip().splitlines()), len(rows) + 1)
     methods = re.findall(r"admin status .*name=root", fleet.log("collector.log"))
@@ -78,6 +78,8 @@ def hidden(fleet):
     rows = {h["host"]: h for h in fleet.ask("hosts", "--all", expect=None)}
     check("but when all are asked for", (rows["agent-one"]["state"], rows["agent-one"]["forgotten"]), ("forgotten", True))
     check("nor counts", fleet.ask("overview", expect=None)[0]["hosts"], 1)
+    figures = {r["figure"]: r["value"] for r in fleet.ask("admin", "status", who="root")}
+    check("nor figures, which tell of it apart", (figures["procfleet_store_hosts"], figures["procfleet_store_forgotten_hosts"]), (1, 1))
     check("nor coverage", [c["host"] for c in fleet.ask("coverage", "--since", "1h", expect=None)], ["agent-two"])
     ensure("who names it has its data", fleet.ask("top", "--host", "agent-one", expect=None))
 

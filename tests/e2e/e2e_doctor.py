@@ -173,6 +173,10 @@ def running(fleet):
     ensure("it names the silent host, and what to look at there", found["detail"] == "1 host is silent: patient" and
            "systemctl status procfleet-agent" in found["fix"], found)
     ensure("and what to do if it is gone for good", "procfleet hosts forget NAME" in found["fix"], found)
+    fleet.run("procfleet-collector", "pki", "revoke", "--dir", fleet.path("pki"), "patient")
+    fleet.wait_for("it to be expected no more once it is revoked", lambda: asked(fleet)["fleet.silent"]["state"] == "ok")
+    seen = fleet.ask("overview", expect=None)[0]
+    check("overview counts it apart", (seen["hosts"], seen["silent"], seen["revoked"]), (1, 0, 1))
     kept = skewed(fleet) + cloned(fleet)
     found = asked(fleet)["fleet.answers"]["detail"]
     check("each identity is one host", found, "the collector answers: %d hosts, %d of them connected" % (len(kept) - 1, len(kept) - 2))
