@@ -172,6 +172,7 @@ static size_t spool_ledger(struct spool *spool, struct ledger_row *rows, size_t 
         {stage, str_make("metrics_unwritten"), s.unwritten.rows},
         {stage, str_make("events_unwritten"), s.unwritten.events},
         {stage, str_make("unreadable"), s.disk.unreadable},
+        {stage, str_make("header_damaged"), s.disk.damaged_headers},
         {stage, str_make("forgotten"), s.disk.forgotten},
     };
 

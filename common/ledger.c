@@ -79,7 +79,8 @@ static const struct ledger_kind kinds[] = {
     {T("spool"), T("other_host"), DROPPED, LEDGER_BATCHES, false, false}, /* the next two tell */
     {T("spool"), T("unwritten"), DROPPED, LEDGER_BATCHES, true, true},
     {T("spool"), T("unreadable"), DROPPED, LEDGER_BATCHES, true, true},
-    {T("spool"), T("forgotten"), LOST, LEDGER_BATCHES, true, true}, /* gone from the disk */
+    {T("spool"), T("header_damaged"), WHY, LEDGER_TIMES, false, false}, /* its other copy is used */
+    {T("spool"), T("forgotten"), LOST, LEDGER_BATCHES, true, true},     /* gone from the disk */
     {T("spool"), T("ticks_dropped"), LOST, LEDGER_TICKS, true, false},
     {T("spool"), T("metrics_dropped"), LOST, LEDGER_ROWS, true, false},
     {T("spool"), T("events_dropped"), LOST, LEDGER_EVENTS, true, false},

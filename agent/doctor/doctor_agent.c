@@ -96,6 +96,7 @@ static const struct {
     {"spool", "events_unwritten",
      "the disk of spool.dir failed: see 'spool failed' in the agent's log"},
     {"spool", "unreadable", "the disk of spool.dir returns other bytes than were written"},
+    {"spool", "header_damaged", "the disk of spool.dir returns other bytes than were written"},
     {"uplink", "quarantined", "'procfleet-agent spool list' shows them with the reason"},
     {"uplink", "metrics_quarantined", "'procfleet-agent spool list' shows them with the reason"},
     {"uplink", "events_quarantined", "'procfleet-agent spool list' shows them with the reason"},
@@ -124,7 +125,8 @@ static const char *fix_of(const struct status *s, const struct status_loss *l)
     return "see docs/ledger.md for what the stage does";
 }
 
-/* Of stage etw those that something can be done about; their losses are counted elsewhere. */
+/* Of stage etw those that something can be done about; their losses are counted elsewhere. Damage
+ * that cost nothing yet. */
 static bool is_worth_a_line(const struct status_loss *l)
 {
     static const char *const causes[] = {"session_lost", "providers_refused", "flags_refused"};
@@ -133,6 +135,9 @@ static bool is_worth_a_line(const struct status_loss *l)
         if (strcmp(l->stage, "etw") == 0 && strcmp(l->reason, causes[i]) == 0) {
             return l->hour > 0;
         }
+    }
+    if (strcmp(l->stage, "spool") == 0 && strcmp(l->reason, "header_damaged") == 0) {
+        return l->hour > 0;
     }
     return strcmp(l->stage, "etw") == 0 ? strncmp(l->reason, "full_", 5) == 0 && l->hour > 0
                                         : l->missing && l->hour > 0;

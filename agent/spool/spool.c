@@ -287,11 +287,26 @@ static void say(struct spool *s, bool was_failing)
     }
 }
 
+static void say_damage(struct spool *s)
+{
+    const struct spool_disk_stats *d = &s->stats.disk;
+    uint64_t damage = d->unreadable + d->damaged_headers;
+
+    if (damage > s->told_damage) {
+        s->told_damage = damage;
+        log_line(
+            LOG_WARN, "spool", "damaged", "unreadable=%llu headers=%llu why=%s",
+            (unsigned long long)d->unreadable, (unsigned long long)d->damaged_headers,
+            "\"the disk of spool.dir returns other bytes than were written; the rest is sent\"");
+    }
+}
+
 static void publish(struct spool *s)
 {
     spool_disk_stats(s->disk, &s->stats.disk);
     quarantine_stats(s->quarantine, &s->stats.quarantine);
     s->stats.failing = s->failing;
+    say_damage(s);
 }
 
 static int64_t next_look_ns(const struct spool *s)

@@ -159,6 +159,7 @@ static enum err begin_file(struct spool_disk *d)
     d->coming.stream = d->stream;
     d->coming.first_seq = d->next_seq;
     d->coming.last_seq = d->next_seq - 1;
+    d->coming.begin = SPOOL_HEADER_BYTES;
     d->coming.detail = SPOOL_WHOLE;
     spool_header_put(&d->commit, &(struct spool_header){.number = d->coming.number,
                                                         .stream = d->stream,
@@ -258,7 +259,7 @@ static void undo_commit(struct spool_disk *d, const char *path)
 static void commit_done(struct spool_disk *d)
 {
     d->newest.number = d->coming.number;
-    d->newest.at = d->fresh ? SPOOL_HEADER_BYTES : d->coming.bytes;
+    d->newest.at = d->fresh ? d->coming.begin : d->coming.bytes;
     d->newest_ns = d->coming.newest_ns;
     d->coming.bytes += d->commit.n;
     if (d->fresh) {
@@ -397,8 +398,8 @@ static struct spool_file *file_of(struct spool_disk *d, struct spool_cursor *c)
         if (f->number < c->number) {
             continue;
         }
-        if (f->number > c->number || c->at < SPOOL_HEADER_BYTES) {
-            *c = (struct spool_cursor){f->number, SPOOL_HEADER_BYTES};
+        if (f->number > c->number || c->at < f->begin) {
+            *c = (struct spool_cursor){f->number, f->begin};
         }
         return f;
     }

@@ -52,10 +52,11 @@ struct spool_disk_stats {
     uint64_t held, held_bytes; /* batches not done */
     uint64_t segments, bytes;  /* on disk */
     uint64_t torn_bytes;       /* cut from the end of the last file at opening */
-    uint64_t forgotten;  /* batches found missing at opening; they may have been sent before */
-    uint64_t unreadable; /* damaged spans and batches */
-    uint64_t foreign;    /* files that are not ours, left alone */
-    int64_t newest_ns;   /* UTC, when the newest batch found at opening was put; 0: none was */
+    uint64_t forgotten;       /* batches found missing at opening; they may have been sent before */
+    uint64_t unreadable;      /* damaged spans and batches, files whose header is lost */
+    uint64_t damaged_headers; /* of files that are read by the other copy, found at opening */
+    uint64_t foreign;         /* files that are not ours, left alone */
+    int64_t newest_ns;        /* UTC, when the newest batch found at opening was put; 0: none was */
     struct spool_loss reduced; /* told in what is left of the batches */
     struct spool_loss dropped; /* went whole for want of room */
     struct spool_loss expired;

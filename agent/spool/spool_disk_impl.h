@@ -9,6 +9,7 @@ struct spool_file {
     uint64_t number, stream, first_seq;
     uint64_t last_seq; /* first_seq - 1: none */
     uint64_t bytes;    /* durable */
+    uint64_t begin;    /* of its records */
     uint64_t seed;
     int64_t newest_ns; /* UTC, of its newest record */
     enum spool_detail detail;

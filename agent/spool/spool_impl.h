@@ -64,6 +64,7 @@ struct spool {
     bool woken;   /* there is news for the reader */
     bool drained; /* ended, and the disk thread has found nothing to hand out */
     bool failing;
+    uint64_t told_damage; /* of the disk, in the log */
     struct hand hands[OUTBOX_HANDS];
     uint64_t handed;
     bool stored_news;                             /* the reader has told: */

@@ -65,12 +65,12 @@ static enum err set_aside(struct spool_disk *d, uint64_t number)
 /* Takes note of the file's records. `last`: *end is where the last sound one ends. */
 static enum err scan(struct spool_disk *d, struct spool_file *f, bool last, uint64_t *end)
 {
-    uint64_t at = SPOOL_HEADER_BYTES;
+    uint64_t at = f->begin;
     struct spool_segment view;
     struct spool_record r;
     enum err e = spool_disk_view(d, f, &view);
 
-    *end = SPOOL_HEADER_BYTES;
+    *end = f->begin;
     f->newest_ns = INT64_MAX; /* an empty one keeps stream and number */
     while (!e) {
         uint64_t damaged = 0;
@@ -112,16 +112,15 @@ static enum err read_header(struct spool_disk *d, struct spool_file *f)
         e = fio->read(fio->ctx, view.f, 0, bytes, sizeof bytes, &got);
     }
     if (!e) {
-        e = spool_header_parse(&h, bytes, got);
-    }
-    if (!e && (h.number != f->number || h.first_seq == 0)) {
-        e = ERR_CORRUPT;
+        e = spool_header_parse(&h, f->number, bytes, got);
     }
     if (!e) {
         f->stream = h.stream;
         f->first_seq = h.first_seq;
         f->last_seq = h.first_seq - 1;
         f->seed = h.seed;
+        f->begin = h.bytes;
+        d->stats.damaged_headers += h.damaged;
         f->detail = (enum spool_detail)h.detail;
     }
     return e;

@@ -6,12 +6,14 @@
 #include "common/hash.h"
 #include "common/mem.h"
 
+#define COPIES       2u /* the header is there twice from this version on */
+#define COPY_BYTES   (SPOOL_HEADER_BYTES / 2)
 #define RECORD_MAGIC 0x52534650u /* "PFSR" */
 #define WINDOW       (64u << 10) /* looked through at once for the next record */
 
 static const uint8_t file_magic[8] = {'P', 'F', 'S', 'P', 'L', 0x1a, '\r', '\n'};
 
-void spool_header_put(struct buf *b, const struct spool_header *h)
+static void header_put_copy(struct buf *b, const struct spool_header *h)
 {
     size_t start = b->n;
 
@@ -27,27 +29,58 @@ void spool_header_put(struct buf *b, const struct spool_header *h)
     }
 }
 
-enum err spool_header_parse(struct spool_header *h, const void *p, size_t n)
+void spool_header_put(struct buf *b, const struct spool_header *h)
+{
+    header_put_copy(b, h);
+    header_put_copy(b, h);
+}
+
+static enum err header_parse_copy(struct spool_header *h, uint64_t number, const uint8_t *p,
+                                  size_t n)
 {
     struct cur c = cur_make(p, n);
     const uint8_t *magic = cur_bytes(&c, sizeof file_magic);
     uint32_t version = cur_u32le(&c);
-    struct spool_header found;
+    struct spool_header found = {.detail = cur_u32le(&c)};
 
-    found.detail = cur_u32le(&c);
     found.number = cur_u64le(&c);
     found.stream = cur_u64le(&c);
     found.first_seq = cur_u64le(&c);
     found.seed = cur_u64le(&c);
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : SPOOL_HEADER_BYTES - 8, 0) || c.bad ||
-        memcmp(magic, file_magic, sizeof file_magic) != 0) {
+    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : COPY_BYTES - 8, 0) || c.bad ||
+        memcmp(magic, file_magic, sizeof file_magic) != 0 || found.number != number ||
+        found.first_seq == 0) {
         return ERR_CORRUPT;
     }
-    if (version != SPOOL_VERSION || found.detail > SPOOL_LEDGER) {
+    if (version == 0 || version > SPOOL_VERSION || found.detail > SPOOL_LEDGER) {
         return ERR_VERSION;
     }
+    found.bytes = version < COPIES ? COPY_BYTES : SPOOL_HEADER_BYTES;
     *h = found;
     return ERR_OK;
+}
+
+enum err spool_header_parse(struct spool_header *h, uint64_t number, const uint8_t *p, size_t n)
+{
+    struct spool_header found = {0}, second = {0};
+    enum err e = header_parse_copy(&found, number, p, n);
+    enum err copy = n > COPY_BYTES
+                        ? header_parse_copy(&second, number, p + COPY_BYTES, n - COPY_BYTES)
+                        : ERR_CORRUPT;
+
+    if (e == ERR_CORRUPT && copy != ERR_CORRUPT) {
+        found = second;
+        e = copy;
+    }
+    if (!e && n < found.bytes) {
+        return ERR_CORRUPT;
+    }
+    if (!e) {
+        found.damaged =
+            found.bytes > COPY_BYTES && memcmp(p, p + COPY_BYTES, COPY_BYTES) != 0 ? 1 : 0;
+        *h = found;
+    }
+    return e;
 }
 
 void spool_record_put(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_ns, const void *p,

@@ -8,9 +8,9 @@
 #include "common/fio.h"
 
 #define SPOOL_BATCH_MAX    (1u << 20) /* content of one record */
-#define SPOOL_HEADER_BYTES 56u        /* of a file */
+#define SPOOL_HEADER_BYTES 112u       /* of a file: two copies of 56; one in version 1 */
 #define SPOOL_RECORD_BYTES 48u        /* of a record, before its content */
-#define SPOOL_VERSION      1u
+#define SPOOL_VERSION      2u
 
 /* How much of its batches a segment still has. On disk. */
 enum spool_detail {
@@ -25,6 +25,10 @@ struct spool_header {
     uint64_t stream;
     uint64_t first_seq; /* no record has a lower one */
     uint64_t seed;      /* of the records' checksums */
+
+    /* Of one that was read: */
+    uint32_t bytes;   /* where the records begin */
+    uint32_t damaged; /* copies that are not sound */
 };
 
 struct spool_record {
@@ -47,8 +51,11 @@ void spool_header_put(struct buf *b, const struct spool_header *h);
 void spool_record_put(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_ns, const void *p,
                       size_t n);
 
-/* Errors: ERR_CORRUPT, ERR_VERSION (sound, of another format) */
-NODISCARD enum err spool_header_parse(struct spool_header *h, const void *p, size_t n);
+/* number: as the file's name says; a header of another file is none.
+ * Errors: ERR_CORRUPT (no copy is sound, or it was never finished), ERR_VERSION (sound, of a newer
+ * format) */
+NODISCARD enum err spool_header_parse(struct spool_header *h, uint64_t number, const uint8_t *p,
+                                      size_t n);
 /* Of the record's header alone. Errors: ERR_CORRUPT */
 NODISCARD enum err spool_record_parse(struct spool_record *r, const void *p, size_t n,
                                       uint64_t seed);

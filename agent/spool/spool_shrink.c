@@ -20,8 +20,8 @@ struct copy {
 static enum err walk(struct spool_disk *d, const struct spool_file *f,
                      enum err (*each)(void *ctx, const struct spool_record *r), void *ctx)
 {
-    bool is_back = d->back.number == f->number && d->back.at >= SPOOL_HEADER_BYTES;
-    uint64_t at = is_back ? d->back.at : SPOOL_HEADER_BYTES;
+    bool is_back = d->back.number == f->number && d->back.at >= f->begin;
+    uint64_t at = is_back ? d->back.at : f->begin;
     struct spool_segment view;
     enum err e = spool_disk_view(d, f, &view);
 
@@ -156,7 +156,7 @@ static enum err replace(struct spool_disk *d, const char *tmp, const char *path)
 static void rewind_cursor(struct spool_cursor *c, uint64_t number)
 {
     if (c->number == number) {
-        c->at = SPOOL_HEADER_BYTES;
+        c->at = 0; /* its first record */
     }
 }
 
@@ -172,6 +172,7 @@ static enum err reduce(struct spool_disk *d, size_t i)
 
     c.file.detail = old->detail + 1;
     c.file.bytes = 0;
+    c.file.begin = SPOOL_HEADER_BYTES;
     buf_init(&c.pending, FLUSH_BYTES + SPOOL_BATCH_MAX + SPOOL_HEADER_BYTES + SPOOL_RECORD_BYTES);
     if (!e) {
         e = fio->create(fio->ctx, &c.to, tmp);

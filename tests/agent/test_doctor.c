@@ -226,12 +226,13 @@ static void what_a_running_agent_tells_is_judged(void **state)
     told.n_notes = 2;
     told.notes[0] = (struct status_note){1, false, "no slot: A, B and C hold them"};
     told.notes[1] = (struct status_note){2, true, "from L2 to L1"};
-    told.n_losses = 5;
+    told.n_losses = 6;
     told.losses[0] = (struct status_loss){"source", "lost_events", true, 9, 7};
     told.losses[1] = (struct status_loss){"etw", "full_thread", false, 5, 5};
     told.losses[2] = (struct status_loss){"etw", "session_lost", false, 1, 1};
     told.losses[3] = (struct status_loss){"queue", "oldest_dropped", true, 3, 0};
     told.losses[4] = (struct status_loss){"etw", "late", false, 3, 3};
+    told.losses[5] = (struct status_loss){"spool", "header_damaged", false, 1, 1};
     (void)snprintf(told.uplink, sizeof told.uplink, "unreachable");
     (void)snprintf(told.why, sizeof told.why, "nobody answers");
     told.certificate_end_ns = 2 * CLK_S;
@@ -254,6 +255,7 @@ static void what_a_running_agent_tells_is_judged(void **state)
     assert_found(&h->seen, "agent.losses warning source lost_events: 7 in the last hour, 9 since");
     assert_found(&h->seen, "agent.losses warning etw full_thread: 5");
     assert_found(&h->seen, "agent.losses warning etw session_lost: 1");
+    assert_found(&h->seen, "agent.losses warning spool header_damaged: 1");
     assert_null(finding(&h->seen, "agent.losses warning queue")); /* long ago */
     assert_null(finding(&h->seen, "agent.losses warning etw late"));
     assert_found(&h->seen, "agent.uplink warning unreachable since");

@@ -5,16 +5,15 @@ reader of its own, must be in the collector's log once each after the collector 
 behind it. One segment is cut at a random byte, another gets a flipped bit. PROCFLEET_KILLS says how many times the agent is killed
 (6), PROCFLEET_SEED what chance does (printed)."""
 
-import glob
 import os
 import random
-import struct
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e"))
 
 from fleet import Fleet, check, ensure  # noqa: E402
+from spool_file import begin, records, segments  # noqa: E402
 from wal import logged  # noqa: E402
 
 KILLS = int(os.environ.get("PROCFLEET_KILLS", "6"))
@@ -25,26 +24,6 @@ FAST = {"sampling__rate_hz": "10", "batch__samples": "2", "batch__max_age": "200
 def start(fleet):
     args = fleet.agent_args("spool", **FAST)
     return fleet.start("procfleet-agent", "run", "--level", "L1", "--for", "1h", *args, log="agent.log")
-
-
-def segments(spool):
-    return sorted(glob.glob(os.path.join(spool, "spool-*.seg")))
-
-
-def records(path):
-    """(stream, seq, offset, length) of every whole record, checksums not looked at."""
-    data = open(path, "rb").read()
-    if len(data) < 56:
-        return []
-    stream = struct.unpack_from("<Q", data, 24)[0]
-    found, at = [], 56
-    while at + 48 <= len(data):
-        magic, n, seq = struct.unpack_from("<4sIQ", data, at)
-        if magic != b"PFSR" or at + 48 + n > len(data):
-            break
-        found.append((stream, seq, at, 48 + n))
-        at += 48 + n
-    return found
 
 
 def spooled(spool):
@@ -64,7 +43,7 @@ def run_and_kill(fleet, spool, rng):
 def damage(spool, rng):
     """Cuts the newest segment, which costs what was behind the cut, and flips a bit in an older one, which costs one batch."""
     files = [f for f in segments(spool) if records(f)]
-    cut = rng.randrange(56, os.path.getsize(files[-1]))
+    cut = rng.randrange(begin(files[-1]), os.path.getsize(files[-1]))
     lost = {(stream, seq) for stream, seq, at, n in records(files[-1]) if at + n > cut}
     os.truncate(files[-1], cut)
     victim = rng.choice(records(files[0]))

@@ -1,6 +1,5 @@
 """What was lost is told: of a damaged recording, of an agent that was killed, of a batch that never came."""
 
-import glob
 import json
 import lzma
 import os
@@ -8,6 +7,7 @@ import struct
 import time
 
 from fleet import Fleet, check, corpus, ensure
+from spool_file import records, segments
 
 FAST = {"sampling__rate_hz": "10", "batch__samples": "5", "batch__max_age": "1s"}
 
@@ -103,9 +103,9 @@ def hole(fleet):
     agent.kill()
     agent.wait()
     victim = segments(spool)[0]
-    at, n = records(victim)[2]
+    _, _, at, n = records(victim)[2]
     data = bytearray(open(victim, "rb").read())
-    data[at + 48 + n // 2] ^= 0x10
+    data[at + 48 + (n - 48) // 2] ^= 0x10
     open(victim, "wb").write(data)
     fleet.start_collector()
     agent = start(fleet, "hole")
@@ -120,22 +120,6 @@ def hole(fleet):
 
 def missing(rows):
     return rows.get(("stream", "missing"), {}).get("count", 0)
-
-
-def segments(spool):
-    return sorted(glob.glob(os.path.join(spool, "spool-*.seg")))
-
-
-def records(path):
-    """(offset, length of the content) of every whole record."""
-    data, found, at = open(path, "rb").read(), [], 56
-    while at + 48 <= len(data):
-        magic, n = struct.unpack_from("<4sI", data, at)
-        if magic != b"PFSR" or at + 48 + n > len(data):
-            break
-        found.append((at, n))
-        at += 48 + n
-    return found
 
 
 corpus("public/net.4.5.2.x64.etl.xz")

@@ -7,7 +7,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-#define SEED 7
+#define SEED   7
+#define NUMBER 1 /* of the file */
 
 /* Gives the number of records whose content is sound. */
 static size_t walk(const uint8_t *p, size_t n)
@@ -34,7 +35,7 @@ static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
 {
     size_t count = 0;
 
-    spool_header_put(b, &(struct spool_header){.number = 1, .first_seq = 1, .seed = SEED});
+    spool_header_put(b, &(struct spool_header){.number = NUMBER, .first_seq = 1, .seed = SEED});
     while (n > 1) {
         size_t len = 1 + p[0] % 64;
 
@@ -56,8 +57,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     size_t count;
 
     (void)walk(p, n);
-    if (spool_header_parse(&h, p, n) == ERR_OK) {
-        assert(n >= SPOOL_HEADER_BYTES && h.detail <= SPOOL_LEDGER);
+    if (spool_header_parse(&h, NUMBER, p, n) == ERR_OK) {
+        assert(n >= h.bytes && h.bytes <= SPOOL_HEADER_BYTES && h.detail <= SPOOL_LEDGER);
     }
     if (spool_record_parse(&r, p, n, SEED) == ERR_OK) {
         assert(r.n <= SPOOL_BATCH_MAX);
