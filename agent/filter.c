@@ -15,6 +15,11 @@ struct filter {
     char line[MODEL_COMMAND_LINE_MAX];
 };
 
+enum err filter_check_word(const char *word)
+{
+    return redact_check_word(word);
+}
+
 enum err filter_create(struct filter **out, const struct filter_conf *conf)
 {
     struct filter *f;
@@ -29,7 +34,7 @@ enum err filter_create(struct filter **out, const struct filter_conf *conf)
     f->policy = conf->command_line;
     f->hide_user = conf->hide_user;
     for (size_t i = 0; i < conf->n_words; i++) {
-        if (conf->words[i][0] == '\0') {
+        if (filter_check_word(conf->words[i])) {
             filter_destroy(f);
             return ERR_INVALID;
         }
@@ -90,6 +95,7 @@ void filter_info(struct filter *f, const struct proc_info *in, struct proc_info 
     }
     f->redact.n = 0;
     f->redact.cut = false;
+    f->redact.open_end = (in->have & INFO_COMMAND_LINE_CUT) != 0;
     switch (f->policy) {
     case FILTER_NONE:
         out->have &= ~about_line;

@@ -30,7 +30,12 @@ struct filter_stats {
     uint64_t withheld; /* command lines left out or cut to their first argument */
 };
 
-/* Errors: ERR_NOMEM, ERR_FULL (more than FILTER_WORDS_MAX words), ERR_INVALID (an empty word) */
+/* Whether a word could be part of the name of an argument: see redact_check_word. Errors:
+ * ERR_INVALID */
+NODISCARD enum err filter_check_word(const char *word);
+
+/* Errors: ERR_NOMEM, ERR_FULL (more than FILTER_WORDS_MAX words), ERR_INVALID (a word that is none)
+ */
 NODISCARD enum err filter_create(struct filter **out, const struct filter_conf *conf);
 void filter_destroy(struct filter *f);
 const struct filter_stats *filter_stats(const struct filter *f);

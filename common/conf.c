@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/opt.h"
 #include "common/os.h"
+#include "common/utf8.h"
 
 #define CONF_DEPTH      8
 #define CONF_KEY_MAX    128
@@ -178,24 +179,38 @@ static enum err parse_value(const struct conf_key *k, const char *text, int64_t 
     return ERR_INVALID;
 }
 
-static bool is_blank(char c)
+/* Bytes of the blank that the text begins with, or ends in; 0: none. Texts from web pages and word
+ * processors have those of Unicode. */
+static size_t blank_at(const char *text, size_t n, bool end)
 {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    static const char *const blanks[] = {" ",        "\t",           "\r",          "\n",
+                                         "\xc2\xa0", "\xe2\x80\xaf", "\xe3\x80\x80"};
+
+    for (size_t i = 0; i < sizeof blanks / sizeof *blanks; i++) {
+        size_t m = strlen(blanks[i]);
+
+        if (m <= n && memcmp(text + (end ? n - m : 0), blanks[i], m) == 0) {
+            return m;
+        }
+    }
+    return 0;
 }
 
-/* Whether the n bytes look cut out of YAML: brackets without their other half, a quote at an end,
- * or brackets around it all, unless they are an address's as in "[::1]". */
+/* Whether the n bytes look cut out of YAML: brackets without their other half, a quote at an end, a
+ * comment, or brackets around it all, unless they are an address's as in "[::1]". */
 static bool is_yaml(const char *text, size_t n)
 {
     int square = 0, curly = 0;
+    bool note = text[0] == '#';
     bool address = false;
 
     for (size_t i = 0; i < n && square >= 0 && curly >= 0; i++) {
         square += (text[i] == '[') - (text[i] == ']');
         curly += (text[i] == '{') - (text[i] == '}');
         address = address || text[i] == ':';
+        note = note || (i > 0 && text[i] == '#' && blank_at(text, i, true));
     }
-    return square || curly || strchr("'\"", text[0]) || strchr("'\"", text[n - 1]) ||
+    return note || square || curly || strchr("'\"", text[0]) || strchr("'\"", text[n - 1]) ||
            (text[0] == '[' && text[n - 1] == ']' && !address);
 }
 
@@ -214,9 +229,13 @@ static enum err check_item(const struct conf_key *k, const char *text, size_t n,
     if (!alone && is_yaml(text, n)) {
         return errmsg_set(
             why, ERR_INVALID,
-            "%s: '%.*s' has a bracket or quote that is no part of an entry; write a,b "
-            "without brackets and quotes, or a list of YAML in the file",
+            "%s: '%.*s' has a bracket, quote or comment that is no part of an entry; write a,b "
+            "without them, or a list of YAML in the file",
             k->key, (int)n, text);
+    }
+    if (utf8_harmless(text, n) < n) {
+        return errmsg_set(why, ERR_INVALID, "%s: '%.*s' has a character that does not show", k->key,
+                          (int)n, text);
     }
     return ERR_OK;
 }
@@ -230,12 +249,12 @@ static enum err list_add(struct value *v, const struct conf_key *k, const char *
     char **items;
     enum err e;
 
-    while (n > 0 && is_blank(*text)) {
-        text++;
-        n--;
+    for (size_t m = blank_at(text, n, false); m; m = blank_at(text, n, false)) {
+        text += m;
+        n -= m;
     }
-    while (n > 0 && is_blank(text[n - 1])) {
-        n--;
+    for (size_t m = blank_at(text, n, true); m; m = blank_at(text, n, true)) {
+        n -= m;
     }
     e = check_item(k, text, n, alone, why);
     if (e) {
@@ -485,7 +504,7 @@ struct walk {
     size_t line;
 };
 
-static enum err walk_error(struct walk *w, enum err e, const char *text)
+static enum err walk_error(const struct walk *w, enum err e, const char *text)
 {
     return errmsg_set(w->why, e, "%s:%zu: %s", w->origin, w->line, text);
 }
@@ -600,9 +619,33 @@ static enum err walk_list(struct walk *w)
     return ERR_OK;
 }
 
+/* What would be read as something else than is meant. */
+static enum err walk_plain(const struct walk *w, const yaml_event_t *ev)
+{
+    const yaml_char_t *tag = ev->type == YAML_SCALAR_EVENT           ? ev->data.scalar.tag
+                             : ev->type == YAML_SEQUENCE_START_EVENT ? ev->data.sequence_start.tag
+                             : ev->type == YAML_MAPPING_START_EVENT  ? ev->data.mapping_start.tag
+                                                                     : NULL;
+
+    if (tag) {
+        return walk_error(w, ERR_INVALID, "tags are not supported");
+    }
+    if (ev->type == YAML_SCALAR_EVENT &&
+        strlen((const char *)ev->data.scalar.value) != ev->data.scalar.length) {
+        return walk_error(w, ERR_INVALID, "a NUL is no part of a text");
+    }
+    return ERR_OK;
+}
+
 static enum err walk_event(struct walk *w, const yaml_event_t *ev)
 {
+    enum err e;
+
     w->line = ev->start_mark.line + 1;
+    e = walk_plain(w, ev);
+    if (e) {
+        return e;
+    }
     switch (ev->type) {
     case YAML_SCALAR_EVENT:
         return walk_scalar(w, (const char *)ev->data.scalar.value, is_null(ev));

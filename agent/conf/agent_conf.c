@@ -249,6 +249,23 @@ static void read_log(struct agent_conf *c)
     c->log_file = conf_text(c->raw, "log.file");
 }
 
+static enum err read_words(struct agent_conf *c, struct errmsg *why)
+{
+    char text[200];
+
+    c->filter.n_words = conf_list(c->raw, "privacy.redact_names", &c->filter.words);
+    for (size_t i = 0; i < c->filter.n_words; i++) {
+        if (filter_check_word(c->filter.words[i])) {
+            (void)snprintf(text, sizeof text,
+                           "'%.60s' would fit no name: write letters, digits, '.', '_' or '-' "
+                           "that stand anywhere in it, without dashes before them or patterns",
+                           c->filter.words[i]);
+            return conf_wrong(c->raw, "privacy.redact_names", why, text);
+        }
+    }
+    return ERR_OK;
+}
+
 static enum err read_values(struct agent_conf *c, struct errmsg *why)
 {
     const char *name = conf_text(c->raw, "identity.name");
@@ -265,7 +282,6 @@ static enum err read_values(struct agent_conf *c, struct errmsg *why)
     c->heartbeat_ns = conf_int(c->raw, "collector.heartbeat");
     c->server_name = conf_text(c->raw, "collector.server_name");
     c->name = name[0] ? name : NULL;
-    c->filter.n_words = conf_list(c->raw, "privacy.redact_names", &c->filter.words);
     c->filter.hide_user = !conf_bool(c->raw, "privacy.user");
     c->slow_top = (size_t)conf_int(c->raw, "slow.top");
     c->slow_period_ns = conf_int(c->raw, "slow.period");
@@ -275,6 +291,9 @@ static enum err read_values(struct agent_conf *c, struct errmsg *why)
     c->levels.events_per_s = conf_int(c->raw, "budget.events");
     read_log(c);
     e = etw_conf_read(&c->etw, c->raw, why);
+    if (!e) {
+        e = read_words(c, why);
+    }
     if (e) {
         return e;
     }

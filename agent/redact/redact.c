@@ -45,6 +45,7 @@ struct scan {
     const char *p;
     size_t n, at;
     char quote;                  /* the one that `at` stands inside of, or 0 */
+    bool open_end;               /* the line goes on behind n, unseen */
     unsigned hide_in;            /* the value so many words ahead is hidden; 0 = none */
     unsigned hide_more;          /* and so many after it */
     bool hide_colon;             /* only behind its ':' */
@@ -213,10 +214,51 @@ static size_t closing(const struct scan *s, size_t i, char quote)
     return i;
 }
 
+/* Where a value ends whose closing quote is missing; ' may be a letter. */
+static size_t unclosed_end(const struct scan *s, size_t from, char quote)
+{
+    return s->open_end || quote == '"' ? s->n : word_end(s, from);
+}
+
+/* Behind a word of plain and quoted pieces: a"b c"'d e'. */
+static size_t pieces_end(const struct scan *s, size_t from)
+{
+    size_t i = from;
+
+    while (i < s->n && !redact_is_blank(s->p[i])) {
+        bool plain = is_escaped(s, i) || (i > from && memcmp(s->p + i - 1, "\\'", 2) == 0);
+
+        if (redact_is_quote(s->p[i]) && !plain) {
+            size_t end = closing(s, i + 1, s->p[i]);
+
+            if (end == s->n) {
+                return i == from ? s->n : unclosed_end(s, i, s->p[i]);
+            }
+            i = end;
+        }
+        i++;
+    }
+    return i;
+}
+
+/* \"…\" outside of quotes; 0 when it is none. */
+static size_t escaped_end(const struct scan *s, size_t from)
+{
+    if (from + 1 >= s->n || memcmp(s->p + from, "\\\"", 2) != 0) {
+        return 0;
+    }
+    for (size_t i = from + 2; i + 1 < s->n; i++) {
+        if (memcmp(s->p + i, "\\\"", 2) == 0) {
+            return word_end(s, i);
+        }
+    }
+    return 0;
+}
+
 /* Where the value that begins at s->at ends. */
 static size_t value_end(const struct scan *s)
 {
-    size_t from = s->at, end = s->n, inner;
+    size_t from = s->at, end, inner;
     bool opens = from < s->n && redact_is_quote(s->p[from]);
 
     if (s->quote && opens && from + 1 < s->n && s->p[from + 1] == s->quote) {
@@ -230,14 +272,12 @@ static size_t value_end(const struct scan *s)
         end = closing(s, from, s->quote);
         if (opens && s->p[from] != s->quote) {
             inner = closing(s, from + 1, s->p[from]);
-            return inner < end ? inner + 1 : end < s->n ? end : word_end(s, from);
+            return inner < end ? inner + 1 : end < s->n ? end : unclosed_end(s, from, s->quote);
         }
-        return end < s->n ? end : word_end(s, from);
+        return end < s->n ? end : unclosed_end(s, from, s->quote);
     }
-    if (opens) {
-        end = closing(s, from + 1, s->p[from]);
-    }
-    return end < s->n ? word_end(s, end + 1) : word_end(s, from);
+    end = escaped_end(s, from);
+    return end ? end : pieces_end(s, from);
 }
 
 static void hide_value(struct redact *r, struct scan *s)
@@ -276,16 +316,23 @@ static bool find_password(const struct scan *s, size_t end, size_t *from, size_t
     if (web && (!*from || *from > *at)) {
         *from = user;
     }
+    if (!*at && i == s->n && s->open_end) { /* the '@' was cut off */
+        *at = i;
+    }
     return *from && *at > *from;
 }
 
-/* The name before the '=' or ':' at i, quotes around it left out. */
+/* The name before the '=' or ':' at i, without quotes around it, the bracket of user[name] and what
+ * belongs to += and ?=. */
 static struct str name_before(const struct scan *s, size_t i)
 {
     size_t end = i, from;
 
-    while (end > s->at && (redact_is_quote(s->p[end - 1]) || s->p[end - 1] == '\\')) {
+    while (end > s->at && strchr("\"'\\]+?", s->p[end - 1])) {
         end--;
+    }
+    if (end >= s->at + 3 && redact_same_letters(s->p + end - 3, "%5D", 3)) { /* ']' in a URL */
+        end -= 3;
     }
     for (from = end; from > s->at && redact_in_name(s->p[from - 1]); from--) {
     }
@@ -315,12 +362,12 @@ static size_t find_named(const struct redact *r, const struct scan *s, size_t en
     return end;
 }
 
-/* Where the arguments of the call at s->at end: at its ')', or where the quote around it does. */
-static size_t call_end(const struct scan *s)
+/* Where what began at s->at ends: at its ')' or '<', or where the quote around it does. */
+static size_t end_at(const struct scan *s, char last)
 {
     size_t i = s->at;
 
-    while (i < s->n && s->p[i] != ')' && (!s->quote || s->p[i] != s->quote)) {
+    while (i < s->n && s->p[i] != last && (!s->quote || s->p[i] != s->quote)) {
         i++;
     }
     return i;
@@ -337,7 +384,9 @@ static bool has_digit(const struct scan *s, size_t from, size_t end)
 /* Where in the word a token begins that shows by its first letters; `end` when none does. */
 static size_t find_token(const struct scan *s, size_t end)
 {
-    for (size_t i = s->at; i + 16 <= end; i++) {
+    bool cut = s->open_end && end == s->n;
+
+    for (size_t i = s->at; i + (cut ? 1 : 16) <= end; i++) {
         if (i > s->at && (isalnum((unsigned char)s->p[i - 1]) || s->p[i - 1] == '-')) {
             continue;
         }
@@ -345,7 +394,8 @@ static size_t find_token(const struct scan *s, size_t end)
             bool wordlike = redact_marks[m][0] == '?';
             const char *mark = redact_marks[m] + wordlike;
 
-            if (memcmp(s->p + i, mark, strlen(mark)) == 0 && (!wordlike || has_digit(s, i, end))) {
+            if (end - i >= strlen(mark) && memcmp(s->p + i, mark, strlen(mark)) == 0 &&
+                (!wordlike || has_digit(s, i, end))) {
                 return i;
             }
         }
@@ -556,9 +606,9 @@ static void redact_word(struct redact *r, struct scan *s, size_t end)
         if (bare && !s->quote) {
             plan(s, 1, 0); /* Name: value, or name= value */
             s->hide_flags = colon;
-        } else if (s->p[named] == '(') {
+        } else if (s->p[named] == '(' || s->p[named] == '>') {
             put_mask(r);
-            s->at = call_end(s);
+            s->at = end_at(s, s->p[named] == '(' ? ')' : '<');
         } else {
             hide_value(r, s);
         }
@@ -613,10 +663,11 @@ static void look_ahead(const struct redact *r, struct scan *s, size_t end, bool 
     bool alone =
         bare.n > 0 && bare.p[0] != '-' && !path && (is_secret(r, bare) || redact_is_field(bare));
 
-    s->named = alone;
+    bool announced = announces(r, s, end);
+
+    s->named = alone || announced;
     if (!first && s->hide_in == 0 &&
-        (announces(r, s, end) ||
-         (alone && redact_is_field(bare) && find_named(r, s, end) == end))) {
+        (announced || (alone && redact_is_field(bare) && find_named(r, s, end) == end))) {
         plan(s, 1, 0);
     }
     s->named_ever = s->named_ever || alone;
@@ -689,7 +740,7 @@ static bool hide_armour(struct redact *r, struct scan *s)
 
 void redact_line(struct redact *r, struct str line)
 {
-    struct scan s = {.p = line.p, .n = line.n};
+    struct scan s = {.p = line.p, .n = line.n, .open_end = r->open_end};
     struct str last = {line.p, 0};
     bool first = true;
 
@@ -724,7 +775,11 @@ void redact_line(struct redact *r, struct str line)
 
 size_t redact_first(struct str line)
 {
-    struct scan s = {.p = line.p, .n = line.n};
+    const struct scan s = {.p = line.p, .n = line.n};
+    size_t end = line.n;
 
-    return value_end(&s);
+    if (line.n > 0 && redact_is_quote(line.p[0])) {
+        end = closing(&s, 1, line.p[0]);
+    }
+    return word_end(&s, end < line.n ? end + 1 : 0);
 }

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 
+#include "common/err.h"
 #include "common/model.h"
 
 struct redact {
@@ -23,8 +24,13 @@ struct redact {
     char *out; /* what does not fit is cut, never inside a character */
     size_t room, n;
     bool cut;
+    bool open_end;   /* of the lines that come the end is missing: what is hidden goes on there */
     uint64_t hidden; /* values; grows from call to call */
 };
+
+/* Whether a word could be part of a name: letters, digits, '.', '_', '-', '/', '$' and what is not
+ * ASCII, not beginning with '-', '/' or '$', which are no part of it. Errors: ERR_INVALID */
+NODISCARD enum err redact_check_word(const char *word);
 
 /* Appends `line` to r->out. */
 void redact_line(struct redact *r, struct str line);

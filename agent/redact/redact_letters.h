@@ -18,9 +18,11 @@ static inline bool redact_is_quote(char c)
     return c == '"' || c == '\'';
 }
 
+/* What is not ASCII may be a letter. */
 static inline bool redact_in_name(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.' || c == '/' || c == '$';
+    return isalnum((unsigned char)c) || (unsigned char)c >= 0x80 || c == '_' || c == '-' ||
+           c == '.' || c == '/' || c == '$';
 }
 
 /* ASCII letters; others stay. */

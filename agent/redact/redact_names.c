@@ -1,6 +1,17 @@
 #include "agent/redact/redact_names.h"
 
+#include "agent/redact/redact.h"
 #include "agent/redact/redact_letters.h"
+
+enum err redact_check_word(const char *word)
+{
+    size_t n = 0;
+
+    while (word[n] && redact_in_name(word[n])) {
+        n++;
+    }
+    return n > 0 && !word[n] && !strchr("-/$", word[0]) ? ERR_OK : ERR_INVALID;
+}
 
 /* Without the dashes, slashes and dollars in front. */
 static struct str bare_name(struct str name)

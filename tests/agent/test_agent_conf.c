@@ -134,7 +134,7 @@ static void wrong_settings_are_named(void **state)
         {"state_dir=", "state_dir"},
         {"colector.addresses=a", "collector.addresses"}, /* the suggestion */
         {"process_filter.exclude_pids=4,x", "'x' is not the number of a process"},
-        {"process_filter.target_process_names=[a*, b]", "without brackets"},
+        {"process_filter.target_process_names=[a*, b]", "no part of an entry"},
         {"process_filter.exclude_names=/usr/bin/vault", "without its folder"},
         {"process_filter.exclude_names=C:\\x\\*.exe", "without its folder"},
         {"process_filter.target_processes=-1", "process_filter.target_processes"},
@@ -142,6 +142,10 @@ static void wrong_settings_are_named(void **state)
         {"slow.top=257", "slow.top"},
         {"slow.period=5s", "slow.period"},
         {"privacy.user=maybe", "privacy.user"},
+        {"privacy.redact_names=password,--zebra", "'--zebra' would fit no name"},
+        {"privacy.redact_names=*zebra*", "'*zebra*' would fit no name"},
+        {"privacy.redact_names=password zebra", "would fit no name"},
+        {"privacy.redact_names=zebra=", "would fit no name"},
         {"nonsense", "key=value"},
         {"collector.addresses=1,2,3,4,5,6,7,8,9", "collector.addresses"},
     };

@@ -107,6 +107,35 @@ static void a_line_that_grows_over_the_limit_is_cut_and_flagged(void **state)
     filter_destroy(f);
 }
 
+static void the_rest_of_a_secret_in_a_cut_line_is_hidden(void **state)
+{
+    struct proc_info info = {.have = INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT,
+                             .command_line = str_make("app \"--password=my pa")},
+                     out;
+    struct filter *f = filter_of(FILTER_REDACT);
+
+    (void)state;
+    filter_info(f, &info, &out);
+    assert_true(str_eq(out.command_line, str_make("app \"--password=***")));
+    info = (struct proc_info){.command_line = str_make("sh -c it's --password my pw")};
+    filter_info(f, &info, &out);
+    assert_true(str_eq(out.command_line, str_make("sh -c it's --password *** pw")));
+    filter_destroy(f);
+    f = filter_of(FILTER_EXE);
+    check(f, "\"C:\\Program Files\\a.exe --password x", "\"C:\\Program");
+    filter_destroy(f);
+}
+
+static void a_word_that_fits_no_name_is_refused(void **state)
+{
+    static const char *const word = "--zebra";
+    struct filter_conf conf = {.words = &word, .n_words = 1};
+    struct filter *f;
+
+    (void)state;
+    assert_err(filter_create(&f, &conf), ERR_INVALID);
+}
+
 static void whose_a_process_is_may_be_hidden(void **state)
 {
     struct filter_conf conf = {.command_line = FILTER_FULL};
@@ -157,6 +186,8 @@ int main(void)
         cmocka_unit_test(exe_keeps_the_first_argument),
         cmocka_unit_test(none_leaves_nothing_and_full_leaves_all),
         cmocka_unit_test(a_line_that_grows_over_the_limit_is_cut_and_flagged),
+        cmocka_unit_test(the_rest_of_a_secret_in_a_cut_line_is_hidden),
+        cmocka_unit_test(a_word_that_fits_no_name_is_refused),
         cmocka_unit_test(whose_a_process_is_may_be_hidden),
         cmocka_unit_test(creation_survives_every_failing_allocation),
         cmocka_unit_test(policies_have_names),

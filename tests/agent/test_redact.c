@@ -1,5 +1,6 @@
 #include "tests/support/t.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/redact/redact.h"
@@ -127,6 +128,25 @@ static const struct {
     {"run --id AKIAIOSFODNN7EXAMPLE y", "run --id *** y"},
     {"app eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIx.abc-_ y", "app *** y"},
     {"slack \"xoxb-1234567890-abcdef\" y", "slack \"***\" y"},
+    /* names with something about them */
+    {"app --password = hunter2 x", "app --password = *** x"},
+    {"app --token = -hunter2 x", "app --token = *** x"},
+    {"curl -d user[password]=x u", "curl -d user[password]=*** u"},
+    {"curl -d 'user[password]=a b' u", "curl -d 'user[password]=***' u"},
+    {"curl -d user%5Bpassword%5d=x u", "curl -d user%5Bpassword%5d=*** u"},
+    {"app $a[\"password\"]=\"a b\" u", "app $a[\"password\"]=*** u"},
+    {"PASSWORD+=x y", "PASSWORD+=*** y"},
+    {"make DB_PASSWORD?=x y", "make DB_PASSWORD?=*** y"},
+    {"app --\xd0\xbf-password=x y", "app --\xd0\xbf-password=*** y"},
+    {"app --password-\xd0\xbf=x y", "app --password-\xd0\xbf=*** y"},
+    /* values in several quotes, or in one that does not end */
+    {"app --password=a\"b c\" y", "app --password=*** y"},
+    {"sh PASSWORD='a'\"'\"'b c' y", "sh PASSWORD=*** y"},
+    {"app --password \"my pass", "app --password ***"},
+    {"app --password='my pass", "app --password=***"},
+    {"app \"--password=my pass", "app \"--password=***"},
+    {"app {\\\"password\\\":\\\"a b\\\"} y", "app {\\\"password\\\":*** y"},
+    {"app <password>a b</password> y", "app <password>***</password> y"},
 };
 
 static void real_life_secrets_are_hidden(void **state)
@@ -135,6 +155,84 @@ static void real_life_secrets_are_hidden(void **state)
     assert_true(COUNT_OF(secrets) >= 60);
     for (size_t i = 0; i < COUNT_OF(secrets); i++) {
         check(secrets[i].in, secrets[i].want);
+    }
+}
+
+/* Whoever read the line has left its end out: what a secret has there is one all the same. */
+static void a_secret_that_is_cut_is_hidden_too(void **state)
+{
+    static const char *const rows[][2] = {
+        {"app \"--password=my pa", "app \"--password=***"},
+        {"sh -c \"app --password my pa", "sh -c \"app --password ***"},
+        {"sh -c \"app --password 'my pa", "sh -c \"app --password ***"},
+        {"app --password=a\"b c", "app --password=***"},
+        {"app --password 'it'\\''s my pa", "app --password ***"},
+        {"psql postgresql://joe:s3c", "psql postgresql://joe:***"},
+        {"git clone https://s3cret", "git clone https://***"},
+        {"git push x ghp_01", "git push x ***"},
+        {"app --user joe", "app --user joe"},
+        {"curl https://host:80/x", "curl https://host:80/x"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char out[128];
+        struct redact r = {.words = words,
+                           .n_words = COUNT_OF(words),
+                           .out = out,
+                           .room = sizeof out - 1,
+                           .open_end = true};
+
+        redact_line(&r, str_make(rows[i][0]));
+        out[r.n] = '\0';
+        assert_string_equal(out, rows[i][1]);
+    }
+}
+
+static void a_word_in_any_writing_is_found(void **state)
+{
+    static const char *const word = "\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c";
+    char in[64], want[64], out[64];
+    struct redact r = {.words = &word, .n_words = 1, .out = out, .room = sizeof out - 1};
+
+    (void)state;
+    (void)snprintf(in, sizeof in, "app --%s=x /%s:x --my-%s x", word, word, word);
+    (void)snprintf(want, sizeof want, "app --%s=*** /%s:*** --my-%s ***", word, word, word);
+    redact_line(&r, str_make(in));
+    out[r.n] = '\0';
+    assert_string_equal(out, want);
+}
+
+static void a_word_that_fits_no_name_is_none(void **state)
+{
+    static const struct {
+        const char *word;
+        bool fits;
+    } rows[] = {
+        {"zebra", true},
+        {"user.zebra", true},
+        {"a/b", true},
+        {"my_zebra-2", true},
+        {"", false},
+        {"--zebra", false},
+        {"/zebra", false},
+        {"$zebra", false},
+        {"zebra=", false},
+        {"*zebra*", false},
+        {"ze bra", false},
+        {"zebra # or so", false},
+        {"[zebra]", false},
+        {"zebra:", false},
+        {"z\xc3\xa9"
+         "bra",
+         true},
+        {"zebra\x01", false},
+        {"^zebra$", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        assert_int_equal(redact_check_word(rows[i].word), rows[i].fits ? ERR_OK : ERR_INVALID);
     }
 }
 
@@ -200,6 +298,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(real_life_secrets_are_hidden),
+        cmocka_unit_test(a_secret_that_is_cut_is_hidden_too),
+        cmocka_unit_test(a_word_in_any_writing_is_found),
+        cmocka_unit_test(a_word_that_fits_no_name_is_none),
         cmocka_unit_test(lines_without_secrets_stay_as_they_are),
         cmocka_unit_test(every_beginning_and_every_room_is_survived),
         cmocka_unit_test(the_first_argument_ends_with_its_quotes),

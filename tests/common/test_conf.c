@@ -81,6 +81,11 @@ static void wrong_files_name_line_key_and_remedy(void **state)
         {"\ncollector.addresses:\n", "t.yaml:2: collector.addresses has no value"},
         {"data_dir: ~\n", "t.yaml:1: data_dir has no value"},
         {"collector.addresses: [a, ~]\n", "an entry is empty"},
+        {"collector.addresses: |\n  a\n  b\n", "'a\\x0ab' has a character that does not show"},
+        {"collector.addresses: [\"a\\0b\"]\n", "t.yaml:1: a NUL"},
+        {"collector.addresses: !!binary YQ==\n", "t.yaml:1: tags are not supported"},
+        {"collector.addresses: [!!binary YQ==]\n", "t.yaml:1: tags are not supported"},
+        {"collector.addresses: !!seq [a]\n", "t.yaml:1: tags are not supported"},
     };
 
     (void)state;
@@ -115,7 +120,9 @@ static void a_wrong_value_leaves_the_old_one(void **state)
 
 static void lists_are_read_without_the_blanks_around_their_entries(void **state)
 {
-    static const char *const texts[] = {"a.exe,b.exe", "a.exe, b.exe", " a.exe ,\tb.exe "};
+    static const char *const texts[] = {"a.exe,b.exe", "a.exe, b.exe", " a.exe ,\tb.exe ",
+                                        "a.exe,\xc2\xa0"
+                                        "b.exe\xe3\x80\x80"};
     static const char yaml[] = "collector.addresses: [' a.exe', 'b.exe ']\n";
     const char *const *items;
     struct conf *c = fresh();
@@ -138,9 +145,25 @@ static void lists_are_read_without_the_blanks_around_their_entries(void **state)
 
 static void what_looks_like_a_list_of_yaml_is_not_taken_for_its_entries(void **state)
 {
-    static const char *const wrong[] = {"[a*, b]", "[a*]", "{a,b}", "[]", "\"a\",b", "a,'b'",
-                                        "a,b]",    "[a",   "a,",    ",a", "a,,b",    "a, ,b"};
-    static const char *const right[] = {"[::1]", "[::1]:2", "[::1],[fe80::1]:7420", "a(1).exe"};
+    static const char *const wrong[] = {"[a*, b]",
+                                        "[a*]",
+                                        "{a,b}",
+                                        "[]",
+                                        "\"a\",b",
+                                        "a,'b'",
+                                        "a,b]",
+                                        "[a",
+                                        "a,",
+                                        ",a",
+                                        "a,,b",
+                                        "a, ,b",
+                                        "a,b # both",
+                                        "a\nb",
+                                        "a,\xe2\x80\x8b"
+                                        "b",
+                                        "a\xff"};
+    static const char *const right[] = {"[::1]",    "[::1]:2", "[::1],[fe80::1]:7420",
+                                        "a(1).exe", "a#1",     "\xc3\xa4.exe"};
     struct conf *c = fresh();
     const char *const *items;
 
