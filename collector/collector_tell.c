@@ -40,6 +40,22 @@ bool collector_tell_forgotten(void *ctx, const struct uuid *host)
     return forgotten_has(((struct collector *)ctx)->forgotten, host);
 }
 
+/* Without those that are forgotten; 0 for want of memory. */
+static uint32_t count_hosts(struct collector *c)
+{
+    struct query_env env = {.is_forgotten = collector_tell_forgotten, .ctx = c};
+    struct store_view *view;
+    uint32_t n;
+
+    if (store_view_open(&view, c->store) != ERR_OK) {
+        return 0;
+    }
+    env.view = view;
+    n = query_count_hosts(&env);
+    store_view_close(view);
+    return n;
+}
+
 void collector_tell_figures(void *ctx, struct figures *out)
 {
     struct collector *c = ctx;
@@ -48,8 +64,7 @@ void collector_tell_figures(void *ctx, struct figures *out)
         .session = c->session,
         .trust = c->trust,
         .started_ns = c->started_ns,
-        .is_forgotten = collector_tell_forgotten,
-        .ctx = c,
+        .hosts = count_hosts(c),
     };
 
     if (atomic_load(&c->running)) {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "collector/session/session.h"
-#include "collector/store/store_read.h"
+#include "collector/store/store.h"
 #include "common/clk.h"
 #include "common/os.h"
 
@@ -158,32 +158,15 @@ static const struct member store_members[] = {
            "Times that it could not read names or lives from the catalogue."),
 };
 
-static void add_hosts(struct figures *out, const struct figures_env *env)
-{
-    struct store_view *view;
-    size_t n = 0, forgotten = 0;
-
-    if (store_view_open(&view, env->store) != ERR_OK) {
-        return; /* no memory: rather no figure than a wrong one */
-    }
-    for (size_t i = 0; i < store_view_hosts(view); i++) {
-        n++;
-        forgotten +=
-            env->is_forgotten && env->is_forgotten(env->ctx, &store_view_host(view, i)->id);
-    }
-    store_view_close(view);
-    gauge(out, "procfleet_store_hosts", "Hosts with data, without those that are forgotten.",
-          (double)(n - forgotten));
-    gauge(out, "procfleet_store_forgotten_hosts", "Hosts with data that are forgotten.",
-          (double)forgotten);
-}
-
 static void add_store(struct figures *out, const struct figures_env *env)
 {
     struct store_stats s;
 
     store_stats(env->store, &s);
-    add_hosts(out, env);
+    gauge(out, "procfleet_store_hosts", "Hosts with data, without those that are forgotten.",
+          (double)env->hosts);
+    gauge(out, "procfleet_store_forgotten_hosts", "Hosts with data that are forgotten.",
+          s.hosts > env->hosts ? (double)(s.hosts - env->hosts) : 0);
     add_members(out, &s, store_members, sizeof store_members / sizeof *store_members);
     gauge(out, "procfleet_store_failed", "1: the log failed, nothing is accepted until a restart.",
           s.failed);

@@ -5,7 +5,6 @@
 #ifndef PROCFLEET_COLLECTOR_FIGURES_FIGURES_H
 #define PROCFLEET_COLLECTOR_FIGURES_FIGURES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,7 +36,6 @@ struct rpc_server;
 struct session;
 struct store;
 struct trust;
-struct uuid;
 
 /* Where the numbers come from; a stage that is not there is NULL. Borrowed. */
 struct figures_env {
@@ -50,9 +48,8 @@ struct figures_env {
     struct net_pub *pub;
     struct net_http *http;
     struct trust *trust;
-    int64_t started_ns;                                       /* UTC */
-    bool (*is_forgotten)(void *ctx, const struct uuid *host); /* as query_env's; may be NULL */
-    void *ctx;
+    int64_t started_ns; /* UTC */
+    uint32_t hosts;     /* of the store, without those that are forgotten */
 };
 
 /* Fills `out`; what does not fit is left out (an assert in tests of ours: it all does). Reads
