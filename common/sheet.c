@@ -20,6 +20,8 @@
 #define TEXT_MAX   (64u << 10)         /* one cell of a table; longer ones are cut */
 #define TEXT_CUT   (TEXT_MAX / 4 - 16) /* fits even when each byte becomes an escape of four */
 #define CUT_LEAST  10u                 /* columns that a text keeps where there is no room */
+#define LAST_LEAST 24u                 /* the last keeps while others can go: it says most */
+#define DAY_TEXT   10u                 /* "2026-11-21" of a moment; "T" and the time follow */
 
 struct sheet {
     FILE *to;
@@ -36,9 +38,9 @@ struct sheet {
     size_t width[SHEET_COLUMNS]; /* of the widest text */
     size_t shows[SHEET_COLUMNS]; /* as laid out */
     bool left_out[SHEET_COLUMNS];
-    bool header_done, fits;
+    bool header_done, fits, short_times; /* of the first column shown */
     const char *const *yields;
-    const char *wide_option;
+    char day[DAY_TEXT + 1]; /* its title then */
     struct buf line;
     size_t n_notes;
     char *notes[NOTES_MAX];
@@ -53,6 +55,18 @@ static void destroy(struct sheet *s)
     arena_fini(&s->memory);
     mem_free(s->waiting);
     mem_free(s);
+}
+
+/* What values of this kind mostly take: rows that are printed as they come should stand in line. */
+static size_t usual_width(const struct sheet_column *c)
+{
+    static const size_t usual[] = {
+        [SHEET_TEXT] = 10, [SHEET_ID] = 5,       [SHEET_COUNT] = 5, [SHEET_NS] = 7,
+        [SHEET_BYTES] = 8, [SHEET_PERMILLE] = 6, [SHEET_REAL] = 0,
+    };
+    size_t title = c->title ? strlen(c->title) : 0;
+
+    return title > usual[c->unit] ? title : usual[c->unit];
 }
 
 enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, bool live,
@@ -72,6 +86,9 @@ enum err sheet_begin(struct sheet **out, FILE *to, enum sheet_format format, boo
     s->n = n < SHEET_COLUMNS ? n : SHEET_COLUMNS;
     arena_init(&s->memory, MEMORY_MAX);
     buf_init(&s->line, TEXT_MAX);
+    for (size_t i = 0; i < s->n && live; i++) {
+        s->width[i] = usual_width(&columns[i]);
+    }
     s->waiting = mem_array(SHEET_ROWS * s->n, sizeof *s->waiting);
     if (!s->waiting) {
         destroy(s);
@@ -361,7 +378,8 @@ static void table_text(struct sheet *s, const char *text, size_t n, unsigned sty
 
 static bool is_text(enum sheet_unit unit)
 {
-    return unit == SHEET_TEXT || unit == SHEET_TIME || unit == SHEET_STATE || unit == SHEET_USER;
+    return unit == SHEET_TEXT || unit == SHEET_WORD || unit == SHEET_TIME || unit == SHEET_STATE ||
+           unit == SHEET_USER;
 }
 
 /* -- what finds room -- */
@@ -390,21 +408,23 @@ static size_t last_shown(const struct sheet *s)
     return last;
 }
 
-/* The least that a column takes. */
-static size_t least(const struct sheet *s, size_t i)
+/* What a column takes of its widest text; at least `last` of it if it is a text and the last one.
+ */
+static size_t least(const struct sheet *s, size_t i, size_t last)
 {
     enum sheet_unit unit = s->columns[i].unit;
-    size_t title = strlen(s->columns[i].title), n = title > CUT_LEAST ? title : CUT_LEAST;
+    size_t n = strlen(s->columns[i].title), keep = i == last_shown(s) ? last : CUT_LEAST;
 
+    n = n > keep ? n : keep;
     return (unit == SHEET_TEXT || unit == SHEET_USER) && s->width[i] > n ? n : s->width[i];
 }
 
-static size_t least_of_all(const struct sheet *s)
+static size_t least_of_all(const struct sheet *s, size_t last)
 {
     size_t sum = 0;
 
     for (size_t i = 0; i < s->n; i++) {
-        sum += is_shown(s, i) ? least(s, i) + (sum ? 2 : 0) : 0;
+        sum += is_shown(s, i) ? least(s, i, last) + (sum ? 2 : 0) : 0;
     }
     return sum;
 }
@@ -423,23 +443,92 @@ static bool leave_one_out(struct sheet *s)
     return false;
 }
 
-/* Once a header stands no column goes any more. What a text does not need is the next one's. */
+static size_t first_shown(const struct sheet *s)
+{
+    size_t i = 0;
+
+    while (i < s->n && !is_shown(s, i)) {
+        i++;
+    }
+    return i;
+}
+
+static bool is_moment(const char *text)
+{
+    return strlen(text) > DAY_TEXT && text[DAY_TEXT] == 'T';
+}
+
+/* Whether the moments in the first column are of one day. Rows that come one by one need not be:
+ * each new day has its titles. */
+static bool is_one_day(const struct sheet *s, size_t first)
+{
+    for (size_t r = 0; r < s->n_waiting; r++) {
+        const char *text = s->waiting[r * s->n + first];
+
+        if (!is_moment(text) || (!s->live && strncmp(text, s->waiting[first], DAY_TEXT) != 0)) {
+            return false;
+        }
+    }
+    return s->n_waiting > 0;
+}
+
+/* The day's title and the times take less than both in each row. */
+static void shorten_times(struct sheet *s)
+{
+    size_t first = first_shown(s);
+
+    if (first < s->n && s->columns[first].unit == SHEET_TIME && is_one_day(s, first)) {
+        s->short_times = true;
+        s->width[first] -= DAY_TEXT + 1;
+    }
+}
+
+/* Once a header stands no column goes any more. */
+static void make_room(struct sheet *s, size_t room)
+{
+    size_t last = s->yields ? LAST_LEAST : CUT_LEAST;
+
+    if (least_of_all(s, last) > room) {
+        shorten_times(s);
+    }
+    while (least_of_all(s, last) > room && leave_one_out(s)) {
+    }
+}
+
+/* Gives a column as much of what is left as it can use of `wanted` columns. */
+static void widen(struct sheet *s, size_t i, size_t wanted, size_t *spare)
+{
+    size_t more = wanted > s->shows[i] ? wanted - s->shows[i] : 0;
+
+    more = more < *spare ? more : *spare;
+    s->shows[i] += more;
+    *spare -= more;
+}
+
+/* What a text does not need is the next one's; the last is heard first. */
 static void lay_out(struct sheet *s, size_t room)
 {
-    size_t sum = least_of_all(s), spare;
+    size_t last, sum, spare;
 
-    while (room && s->fits && sum > room && !s->header_done && leave_one_out(s)) {
-        sum = least_of_all(s);
+    memcpy(s->shows, s->width, sizeof s->shows);
+    if (!room || !s->fits) {
+        return;
     }
+    if (!s->header_done) {
+        make_room(s, room);
+    }
+    last = last_shown(s);
+    sum = least_of_all(s, CUT_LEAST);
     spare = room > sum ? room - sum : 0;
     for (size_t i = 0; i < s->n; i++) {
-        s->shows[i] = s->width[i];
-        if (room && s->fits && is_shown(s, i)) {
-            size_t more = s->width[i] - least(s, i);
-
-            more = more < spare ? more : spare;
-            s->shows[i] = least(s, i) + more;
-            spare -= more;
+        s->shows[i] = is_shown(s, i) ? least(s, i, CUT_LEAST) : 0;
+    }
+    if (is_shown(s, last)) {
+        widen(s, last, least(s, last, LAST_LEAST), &spare);
+    }
+    for (size_t i = 0; i < s->n; i++) {
+        if (is_shown(s, i)) {
+            widen(s, i, s->width[i], &spare);
         }
     }
 }
@@ -468,6 +557,7 @@ static void table_line(struct sheet *s, const char *const *texts, size_t room, b
 
     for (size_t i = 0; i <= last && (!room || !s->fits || at < room); i++) {
         size_t columns = s->shows[i];
+        bool day = s->short_times && at == 0 && !header && is_moment(texts[i]);
 
         if (!is_shown(s, i)) {
             continue;
@@ -476,27 +566,40 @@ static void table_line(struct sheet *s, const char *const *texts, size_t room, b
             columns = room > at ? room - at : 0;
         }
         fputs(at ? "  " : "", s->to);
-        table_put(s, i, texts[i], columns, i != last,
+        table_put(s, i, texts[i] + (day ? DAY_TEXT + 1 : 0), columns, i != last,
                   header ? PAINT_BOLD : style_of(s->columns[i].unit, texts[i]));
         at += s->shows[i] + 2;
     }
     fputc('\n', s->to);
 }
 
-static void table_flush(struct sheet *s)
+/* Before a row: the titles, again where a new day is in them. */
+static void table_titles(struct sheet *s, const char *const *row, size_t room)
 {
-    const char *titles[SHEET_COLUMNS];
-    size_t room = room_of(s);
+    const char *titles[SHEET_COLUMNS], *when = row[first_shown(s) < s->n ? first_shown(s) : 0];
+    bool new_day = s->short_times && is_moment(when) && strncmp(when, s->day, DAY_TEXT) != 0;
 
-    lay_out(s, room);
+    if (s->header_done && !new_day) {
+        return;
+    }
     for (size_t i = 0; i < s->n; i++) {
         titles[i] = s->columns[i].title ? s->columns[i].title : "";
     }
-    if (!s->header_done && s->n_waiting) {
-        table_line(s, titles, room, true);
-        s->header_done = true;
+    if (new_day) {
+        memcpy(s->day, when, DAY_TEXT);
+        titles[first_shown(s)] = s->day;
     }
+    table_line(s, titles, room, true);
+    s->header_done = true;
+}
+
+static void table_flush(struct sheet *s)
+{
+    size_t room = room_of(s);
+
+    lay_out(s, room);
     for (size_t r = 0; r < s->n_waiting; r++) {
+        table_titles(s, s->waiting + r * s->n, room);
         table_line(s, s->waiting + r * s->n, room, false);
     }
     s->n_waiting = 0;
@@ -535,6 +638,7 @@ static enum err table_cells(struct sheet *s, const struct sheet_cell *cells, con
             return ERR_NOMEM;
         }
         width = human_width(texts[i], strlen(texts[i]));
+        width -= s->short_times && i == first_shown(s) && is_moment(texts[i]) ? DAY_TEXT + 1 : 0;
         if (s->columns[i].title && strlen(s->columns[i].title) > width) {
             width = strlen(s->columns[i].title);
         }
@@ -588,16 +692,11 @@ void sheet_terminal(struct sheet *s, size_t columns)
     s->terminal_columns = columns;
 }
 
-void sheet_fit(struct sheet *s, const char *const *yields, const char *wide)
+void sheet_fit(struct sheet *s, const char *const *yields, bool wide)
 {
-    s->fits = true;
+    s->fits = !wide;
+    s->wide = wide;
     s->yields = yields;
-    s->wide_option = wide;
-}
-
-void sheet_wide(struct sheet *s)
-{
-    s->wide = true;
 }
 
 void sheet_note(struct sheet *s, struct str text)
@@ -634,8 +733,7 @@ static void note_left_out(struct sheet *s)
         }
     }
     if (s->line.n > 0) {
-        fprintf(s->to, "%s; %s shows all\n", buf_cstr(&s->line),
-                s->wide_option ? s->wide_option : "a wider window");
+        fprintf(s->to, "%s; --wide shows all\n", buf_cstr(&s->line));
     }
 }
 

@@ -24,6 +24,7 @@ enum sheet_format { SHEET_AS_TABLE, SHEET_AS_JSON, SHEET_AS_CSV, SHEET_AS_JSONL 
 
 enum sheet_unit {
     SHEET_TEXT,
+    SHEET_WORD, /* one of a few words: never cut */
     SHEET_ID,   /* a plain number */
     SHEET_WIDE, /* a plain number of 64 bits */
     SHEET_COUNT,
@@ -65,12 +66,22 @@ NODISCARD enum err sheet_row(struct sheet *s, const struct sheet_cell *cells); /
  * and that is one. */
 void sheet_terminal(struct sheet *s, size_t columns);
 
-/* On a terminal the table fits into its columns, from the first row on: what the titles `yields`
- * name is left out, the first first, as far as there is no room for the rest, and a note says so;
- * texts are cut, with "…"; SIDs are short. `yields` ends with NULL and is borrowed, `wide` is the
- * option that shows all, or NULL. Otherwise only the last column is cut. */
-void sheet_fit(struct sheet *s, const char *const *yields, const char *wide);
-void sheet_wide(struct sheet *s); /* nothing is cut, on terminals too */
+/* The options of every command that prints a table for people. */
+#define SHEET_OPT_WIDE                                                                         \
+    {                                                                                          \
+        "wide", 'w', NULL, "tables as wide as their rows: on a terminal too nothing is cut", 0 \
+    }
+#define SHEET_OPTS \
+    {"format", 'f', "table|json|csv", "how it is printed; default table", 0}, SHEET_OPT_WIDE
+
+/* On a terminal the table fits into its columns, from the first row on, unless the option was
+ * given: moments of one day in the first column lose the date, which is their title then (live:
+ * titles come again with a new day); what the titles `yields` name is left out, the first first, as
+ * far as there is no room for the rest, and a note says so; texts are cut, with "…", the last
+ * column's last; SIDs are short. `yields` ends with NULL and is borrowed. Without this call only
+ * the last column is cut.
+ */
+void sheet_fit(struct sheet *s, const char *const *yields, bool wide);
 /* A sentence for people: after a table, on standard error otherwise. Copied. */
 void sheet_note(struct sheet *s, struct str text);
 void sheet_end(struct sheet *s); /* prints what is left; NULL is allowed */

@@ -12,7 +12,7 @@
 #include "common/sheet.h"
 
 static const struct opt list_opts[] = {
-    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
+    SHEET_OPTS,
     CMD_CONF_OPTS,
 };
 static const struct opt show_opts[] = {
@@ -64,14 +64,17 @@ static const struct sheet_column columns[] = {
     {"rows", "ROWS", SHEET_COUNT},      {"events", "EVENTS", SHEET_COUNT},
     {"bytes", "BYTES", SHEET_BYTES},    {"stream", NULL, SHEET_TEXT},
     {"seq", "SEQ", SHEET_ID},           {"retry", "RETRY", SHEET_FLAG},
-    {"tries", "TRIES", SHEET_COUNT},    {"cause", "CAUSE", SHEET_TEXT},
+    {"tries", "TRIES", SHEET_COUNT},    {"cause", "CAUSE", SHEET_WORD},
     {"reason", "REASON", SHEET_TEXT},
 };
 
 #define COLUMNS (sizeof columns / sizeof *columns)
 
+static const char *const yields[] = {"SEQ", "TRIES", "FROM", "TO", "EVENTS", "RETRY", "ROWS", NULL};
+
 struct job {
     const char *dir; /* spool.dir */
+    bool wide;
     const char *format;
     struct sheet *sheet;
     struct wire_text text;
@@ -140,7 +143,11 @@ static enum err begin_list(struct job *j, struct errmsg *why)
         how = SHEET_AS_CSV;
     }
     e = sheet_begin(&j->sheet, stdout, how, false, columns, COLUMNS);
-    return e ? errmsg_set(why, e, "out of memory") : ERR_OK;
+    if (e) {
+        return errmsg_set(why, e, "out of memory");
+    }
+    sheet_fit(j->sheet, yields, j->wide);
+    return ERR_OK;
 }
 
 /* -- show, retry, drop -- */
@@ -286,6 +293,7 @@ static int run_verb(const struct verb *v, int argc, char **argv)
     n = opt_operands(args, &words);
     j.dir = conf.spool_dir;
     j.format = opt_value(args, "format");
+    j.wide = opt_flag(args, "wide");
     j.text.json = j.format && strcmp(j.format, "jsonl") == 0;
     e = run(&j, v, words, n, &why);
     if (!e && (fflush(stdout) || ferror(stdout))) {

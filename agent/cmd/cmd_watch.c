@@ -28,6 +28,7 @@ static const struct opt opts[] = {
     {"limit", 'n', "N", "rows of a sample, most CPU time first; default 20 in a table, else all",
      false},
     {"format", 'f', "table|jsonl|csv", "how it is printed; default table", false},
+    SHEET_OPT_WIDE,
     CMD_CONF_OPTS,
 };
 
@@ -77,6 +78,9 @@ static struct sheet_column columns[COLUMNS] = {
     {"command_line", NULL, SHEET_TEXT},
 };
 
+static const char *const yields[] = {"ENDED", "HANDLES", "CYCLES",  "PRIVATE",
+                                     "THR",   "READ",    "WRITTEN", NULL};
+
 /* -- state -- */
 
 /* What a process had used at the last sample. */
@@ -97,6 +101,7 @@ struct watch {
     struct who_list who; /* of the two above */
     size_t limit;
     bool threads; /* theirs too */
+    bool wide;
     int64_t interval_ns, for_ns, end_ns;
     enum sheet_format format;
     struct monitor *monitor;
@@ -342,6 +347,7 @@ static enum err read_who(struct watch *w, const struct opt_args *args, struct er
     }
     w->limit = limit || w->format == SHEET_AS_TABLE ? number : SIZE_MAX;
     w->threads = opt_flag(args, "threads");
+    w->wide = opt_flag(args, "wide");
     if (!e && w->threads && w->who.n_pids + w->who.n_names == 0) {
         e = errmsg_set(why, ERR_USAGE, "--threads: of which processes? Add --pid or --name");
     }
@@ -397,6 +403,7 @@ static enum err open_parts(struct watch *w, struct errmsg *why)
         e = sheet_begin(&w->sheet, stdout, w->format, true, columns, COLUMNS);
     }
     if (!e) {
+        sheet_fit(w->sheet, yields, w->wide);
         e = monitor_create(&w->monitor, &conf, why);
         return e ? e : monitor_open(w->monitor, why);
     }

@@ -144,11 +144,12 @@ static void print_loss(FILE *to, struct buf *b, const struct walk *w, const stru
     print_line(to, "loss", b);
 }
 
-static enum err print_providers(FILE *to, const struct info *i)
+static enum err print_providers(const struct job *job, const struct info *i)
 {
     static const struct sheet_column columns[] = {{"count", "RECORDS", SHEET_COUNT},
                                                   {"guid", "GUID", SHEET_TEXT},
                                                   {"provider", "PROVIDER", SHEET_TEXT}};
+    static const char *const yields[] = {"GUID", NULL};
     const struct kinds_provider **all;
     char guid[MODEL_UUID_TEXT];
     struct sheet *sheet;
@@ -158,7 +159,7 @@ static enum err print_providers(FILE *to, const struct info *i)
     if (e) {
         return e;
     }
-    e = sheet_begin(&sheet, to, SHEET_AS_TABLE, false, columns, 3);
+    e = job_sheet(job, &sheet, SHEET_AS_TABLE, columns, 3, yields);
     if (!e) {
         for (size_t k = 0; k < n && !e; k++) {
             const struct sheet_cell cells[] = {
@@ -174,8 +175,9 @@ static enum err print_providers(FILE *to, const struct info *i)
     return e;
 }
 
-static enum err print_people(FILE *to, const struct info *i, size_t n_files)
+static enum err print_people(const struct job *job, const struct info *i, size_t n_files)
 {
+    FILE *to = job->out;
     struct buf b;
 
     buf_init(&b, 16u << 10);
@@ -195,7 +197,7 @@ static enum err print_people(FILE *to, const struct info *i, size_t n_files)
         return ERR_OK;
     }
     fprintf(to, "%-10s%llu\n\n", "records", (unsigned long long)i->records);
-    return print_providers(to, i);
+    return print_providers(job, i);
 }
 
 /* -- JSON -- */
@@ -275,7 +277,7 @@ static enum err inform(struct job *job, size_t part, struct jsonw *j)
             (void)job_walk(job, i.walk);
         }
         if (job->format == SHEET_AS_TABLE) {
-            e = print_people(job->out, &i, n_files);
+            e = print_people(job, &i, n_files);
         } else {
             e = print_json(j, &i, n_files);
             fputs(j->depth == 0 ? "\n" : "", job->out);

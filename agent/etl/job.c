@@ -114,6 +114,17 @@ bool job_walk(struct job *job, struct walk *w)
     return e == ERR_OK;
 }
 
+enum err job_sheet(const struct job *job, struct sheet **out, enum sheet_format format,
+                   const struct sheet_column *columns, size_t n, const char *const *yields)
+{
+    enum err e = sheet_begin(out, job->out, format, false, columns, n);
+
+    if (!e) {
+        sheet_fit(*out, yields, opt_flag(job->args, "wide"));
+    }
+    return e;
+}
+
 bool job_out_ok(struct job *job)
 {
     if (!job->out_failed && ferror(job->out)) {

@@ -39,6 +39,7 @@ NODISCARD enum err processes_top_run(struct job *job, struct errmsg *why);
 /* Options every subcommand has. */
 #define JOB_OPTS                                                                                 \
     {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", false},          \
+        SHEET_OPT_WIDE,                                                                          \
     {                                                                                            \
         "merge", 0, NULL,                                                                        \
             "take the files as parts of one recording of one host, as kernel and user sessions " \
@@ -60,6 +61,12 @@ NODISCARD enum err job_open(struct job *job, size_t i, struct walk_conf *conf, s
 /* Runs it; false: stopped or failed, which is printed and noted. What came before can be reported.
  */
 bool job_walk(struct job *job, struct walk *w);
+
+/* A sheet on the job's output. On a terminal a table fits in, unless --wide: the titles in
+ * `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
+NODISCARD enum err job_sheet(const struct job *job, struct sheet **out, enum sheet_format format,
+                             const struct sheet_column *columns, size_t n,
+                             const char *const *yields);
 
 /* After printing: whether the output takes more; false ends the walk and the job. */
 bool job_out_ok(struct job *job);

@@ -92,7 +92,11 @@ static void set_columns(struct proc_rows *r, enum proc_rows_view view, size_t by
     tail[TAIL_COMMAND] = (struct sheet_column){"command_line", "COMMAND", SHEET_TEXT};
 }
 
-enum err proc_rows_begin(struct proc_rows **out, FILE *to, enum sheet_format format,
+/* What is told by other columns, or seldom asked for, goes first. */
+static const char *const yields[] = {"CPU_FROM",    "SESSION",  "END",   "PARENT", "EXIT",
+                                     "HARD_FAULTS", "SWITCHES", "START", "FILE",   NULL};
+
+enum err proc_rows_begin(struct proc_rows **out, const struct job *job, enum sheet_format format,
                          enum proc_rows_view view, size_t by, bool file)
 {
     struct proc_rows *r = mem_zalloc(sizeof *r);
@@ -102,7 +106,7 @@ enum err proc_rows_begin(struct proc_rows **out, FILE *to, enum sheet_format for
         return ERR_NOMEM;
     }
     set_columns(r, view, by, file);
-    e = sheet_begin(&r->sheet, to, format, false, r->columns, FIGURES + r->n_figures + TAIL_COUNT);
+    e = job_sheet(job, &r->sheet, format, r->columns, FIGURES + r->n_figures + TAIL_COUNT, yields);
     if (e) {
         mem_free(r);
         return e;

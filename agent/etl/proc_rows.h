@@ -3,6 +3,7 @@
 #ifndef PROCFLEET_AGENT_ETL_PROC_ROWS_H
 #define PROCFLEET_AGENT_ETL_PROC_ROWS_H
 
+#include "agent/etl/job.h"
 #include "agent/etl/procs.h"
 
 struct proc_rows;
@@ -15,8 +16,9 @@ enum proc_rows_view {
 /* by  the figure tables show first (top)
  * file  tables have a column for the recording's name
  * Errors: ERR_NOMEM */
-NODISCARD enum err proc_rows_begin(struct proc_rows **out, FILE *to, enum sheet_format format,
-                                   enum proc_rows_view view, size_t by, bool file);
+NODISCARD enum err proc_rows_begin(struct proc_rows **out, const struct job *job,
+                                   enum sheet_format format, enum proc_rows_view view, size_t by,
+                                   bool file);
 /* recorded  figures the recording tells, of procs_recorded; the others are absent */
 NODISCARD enum err proc_rows_put(struct proc_rows *r, const char *file, uint64_t recorded,
                                  const struct ptable_proc *p);

@@ -94,8 +94,8 @@ static enum err put_all(struct job *job, const struct choice *c)
     struct walk_conf conf = {.progress = true, .record = on_record};
     struct proc_rows *rows;
     enum err e =
-        proc_rows_begin(&rows, job->out, job->format, c->sorted ? PROC_ROWS_TOP : PROC_ROWS_LIST,
-                        c->by, job_parts(job) > 1);
+        proc_rows_begin(&rows, job, job->format, c->sorted ? PROC_ROWS_TOP : PROC_ROWS_LIST, c->by,
+                        job_parts(job) > 1);
 
     if (e) {
         return e;

@@ -320,7 +320,7 @@ static const struct kinds_event *next_kind(const struct kinds_event *all, size_t
     return best;
 }
 
-static enum err print_kinds(FILE *to, const struct summary *s)
+static enum err print_kinds(const struct summary *s)
 {
     static const struct sheet_column columns[] = {{"count", "RECORDS", SHEET_COUNT},
                                                   {"provider", "PROVIDER", SHEET_TEXT},
@@ -328,13 +328,14 @@ static enum err print_kinds(FILE *to, const struct summary *s)
                                                   {"opcode", "OPCODE", SHEET_ID},
                                                   {"version", "VERSION", SHEET_ID},
                                                   {"name", "NAME", SHEET_TEXT}};
+    static const char *const yields[] = {"VERSION", "OPCODE", NULL};
     const struct kinds_event *last = NULL;
     const struct kinds_provider *providers;
     char guid[MODEL_UUID_TEXT];
     struct sheet *sheet;
     size_t n, n_providers;
     const struct kinds_event *all = kinds_events(s->figures->kinds, &n);
-    enum err e = sheet_begin(&sheet, to, SHEET_AS_TABLE, false, columns, 6);
+    enum err e = job_sheet(s->job, &sheet, SHEET_AS_TABLE, columns, 6, yields);
 
     if (e) {
         return e;
@@ -375,10 +376,11 @@ static bool telling(uint64_t recorded, size_t *by)
     return false;
 }
 
-static enum err put_top(FILE *to, struct ptable_proc **all, size_t n, uint64_t recorded, size_t by)
+static enum err put_top(const struct job *job, struct ptable_proc **all, size_t n,
+                        uint64_t recorded, size_t by)
 {
     struct proc_rows *rows;
-    enum err e = proc_rows_begin(&rows, to, SHEET_AS_TABLE, PROC_ROWS_TOP, by, false);
+    enum err e = proc_rows_begin(&rows, job, SHEET_AS_TABLE, PROC_ROWS_TOP, by, false);
     size_t shown = 0;
     int64_t v;
 
@@ -398,7 +400,7 @@ static enum err put_top(FILE *to, struct ptable_proc **all, size_t n, uint64_t r
 }
 
 /* The processes that used most, where the recording tells. */
-static enum err print_top(FILE *to, const struct walk *w)
+static enum err print_top(const struct job *job, const struct walk *w)
 {
     struct ptable_proc **all;
     uint64_t recorded;
@@ -410,8 +412,8 @@ static enum err print_top(FILE *to, const struct walk *w)
     }
     recorded = procs_recorded(w, all, n);
     if (telling(recorded, &by)) {
-        fputs("\n", to);
-        e = put_top(to, all, n, recorded, by);
+        fputs("\n", job->out);
+        e = put_top(job, all, n, recorded, by);
     }
     mem_free(all);
     return e;
@@ -423,8 +425,8 @@ static enum err print_people(FILE *to, const struct summary *s)
 
     print_head(to, s);
     fputs("\n", to);
-    e = print_kinds(to, s);
-    return e ? e : print_top(to, s->walk);
+    e = print_kinds(s);
+    return e ? e : print_top(s->job, s->walk);
 }
 
 /* -- the command -- */

@@ -347,6 +347,7 @@ static enum err list_part(struct job *job, size_t part, struct sheet *sheet, con
 
 enum err threads_run(struct job *job, struct errmsg *why)
 {
+    static const char *const yields[] = {"END", "START", "SAMPLES", "FILE", NULL};
     struct sheet_column columns[COLUMNS];
     struct sheet *sheet;
     uint32_t pid;
@@ -357,7 +358,7 @@ enum err threads_run(struct job *job, struct errmsg *why)
         return e;
     }
     set_columns(columns, job_parts(job) > 1);
-    e = sheet_begin(&sheet, job->out, job->format, false, columns, COLUMNS);
+    e = job_sheet(job, &sheet, job->format, columns, COLUMNS, yields);
     if (!e) {
         for (size_t i = 0; i < job_parts(job) && !e && !job->partial && job_out_ok(job); i++) {
             e = list_part(job, i, sheet, by ? &pid : NULL);

@@ -207,10 +207,8 @@ enum err cli_sheet(const struct cli *c, struct sheet **out, bool live,
 {
     enum err e = sheet_begin(out, stdout, c->format, live, columns, n);
 
-    if (!e && opt_flag(c->args, "wide")) {
-        sheet_wide(*out);
-    } else if (!e) {
-        sheet_fit(*out, yields, "--wide");
+    if (!e) {
+        sheet_fit(*out, yields, opt_flag(c->args, "wide"));
     }
     return e;
 }

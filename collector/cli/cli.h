@@ -53,7 +53,7 @@ extern const struct opt_set cli_sets[];
         {"timeout", 0, "SPAN", "longest wait for an answer (PROCFLEET_TIMEOUT; 10s)", 0},          \
         {"config", 0, "FILE", "file with profiles (PROCFLEET_CONFIG); see procfleet config", 0},   \
         {"profile", 0, "NAME", "the one to use of these (PROCFLEET_PROFILE; default_profile)", 0}, \
-        {"wide", 'w', NULL, "tables as wide as their rows: on a terminal too nothing is cut", 0},  \
+        SHEET_OPT_WIDE,                                                                            \
         {"color", 0, "auto|always|never",                                                          \
          "bold and colours in tables (auto: on a terminal, unless NO_COLOR is set)", 0},           \
     {                                                                                              \

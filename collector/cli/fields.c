@@ -5,7 +5,7 @@
 static const struct sheet_column known[FIELD_COUNT] = {
     [FIELD_TIME] = {"time", "TIME", SHEET_TIME},
     [FIELD_HOST] = {"host", "HOST", SHEET_TEXT},
-    [FIELD_KIND] = {"kind", "EVENT", SHEET_TEXT},
+    [FIELD_KIND] = {"kind", "EVENT", SHEET_WORD},
     [FIELD_PID] = {"pid", "PID", SHEET_ID},
     [FIELD_TID] = {"tid", "TID", SHEET_ID},
     [FIELD_START] = {"start", "START", SHEET_WIDE},

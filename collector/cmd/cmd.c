@@ -82,6 +82,21 @@ enum err cmd_format(enum sheet_format *format, const struct opt_args *a, struct 
     return errmsg_set(why, ERR_USAGE, "--format takes table, json or csv, not '%s'", name);
 }
 
+enum err cmd_sheet(struct sheet **out, const struct opt_args *a, const struct sheet_column *columns,
+                   size_t n, const char *const *yields, struct errmsg *why)
+{
+    enum sheet_format format;
+    enum err e = cmd_format(&format, a, why);
+
+    if (!e) {
+        e = sheet_begin(out, stdout, format, false, columns, n);
+    }
+    if (!e) {
+        sheet_fit(*out, yields, opt_flag(a, "wide"));
+    }
+    return e;
+}
+
 int cmd_with_options(const struct opt_command *cmd, int argc, char **argv,
                      int (*run)(const struct opt_args *a))
 {

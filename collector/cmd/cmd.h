@@ -29,6 +29,12 @@ NODISCARD enum err cmd_span(int64_t *ns, const char *option, const char *text, i
 NODISCARD enum err cmd_format(enum sheet_format *format, const struct opt_args *a,
                               struct errmsg *why);
 
+/* A sheet on standard output as --format says. On a terminal a table fits in, unless --wide: the
+ * titles in `yields`, which end with NULL, give way first. Errors: ERR_USAGE, ERR_NOMEM */
+NODISCARD enum err cmd_sheet(struct sheet **out, const struct opt_args *a,
+                             const struct sheet_column *columns, size_t n,
+                             const char *const *yields, struct errmsg *why);
+
 /* A command of commands: options->subs and their mains in the same order. */
 struct cmd_group {
     const struct opt_command *options;

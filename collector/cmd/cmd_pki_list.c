@@ -14,7 +14,7 @@ static const struct opt opts[] = {
     {"expiring", 'e', "SPAN", "only what ends within this time, or has ended", false},
     {"revoked", 0, NULL, "only what was revoked", false},
     {"all", 'a', NULL, "also what was revoked, and what newer certificates have replaced", false},
-    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
+    SHEET_OPTS,
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
 };
 
@@ -31,12 +31,14 @@ const struct opt_command cmd_pki_list_options = {
 
 static const struct sheet_column columns[] = {
     {"host", "HOST", SHEET_TEXT},         {"name", "NAME", SHEET_TEXT},
-    {"role", "ROLE", SHEET_TEXT},         {"scope", "SCOPE", SHEET_TEXT},
+    {"role", "ROLE", SHEET_WORD},         {"scope", "SCOPE", SHEET_TEXT},
     {"fingerprint", NULL, SHEET_TEXT},    {NULL, "FINGERPRINT", SHEET_TEXT},
     {"issued_time", NULL, SHEET_TIME},    {"not_after_time", "NOT AFTER", SHEET_TIME},
-    {"days_left", "DAYS LEFT", SHEET_ID}, {"state", "STATE", SHEET_TEXT},
+    {"days_left", "DAYS LEFT", SHEET_ID}, {"state", "STATE", SHEET_STATE},
     {"revoked_time", NULL, SHEET_TIME},   {"reason", "REASON", SHEET_TEXT},
 };
+
+static const char *const yields[] = {"FINGERPRINT", "HOST", "SCOPE", "NOT AFTER", "REASON", NULL};
 
 struct listing {
     struct sheet *sheet;
@@ -143,14 +145,13 @@ static void list_authority(struct listing *l, const char *dir)
     pki_authority_close(a);
 }
 
-static enum err read_options(struct listing *l, enum sheet_format *format, const struct opt_args *a,
-                             struct errmsg *why)
+static enum err read_options(struct listing *l, const struct opt_args *a, struct errmsg *why)
 {
     const char *expiring = opt_value(a, "expiring");
     int64_t span_ns = 0;
-    enum err e = cmd_format(format, a, why);
+    enum err e = ERR_OK;
 
-    if (!e && expiring) {
+    if (expiring) {
         e = cmd_span(&span_ns, "expiring", expiring, 0, INT64_MAX, "", why);
     }
     *l = (struct listing){.now_ns = os_utc_ns(),
@@ -168,14 +169,13 @@ static int run(const struct opt_args *a)
     struct listing l;
     struct registry *book = NULL;
     struct errmsg why = {""};
-    enum sheet_format format = SHEET_AS_TABLE;
-    enum err e = read_options(&l, &format, a, &why);
+    enum err e = read_options(&l, a, &why);
 
     if (!e) {
         e = cmd_pki_book(&book, a, &why);
     }
     if (!e) {
-        e = sheet_begin(&l.sheet, stdout, format, false, columns, sizeof columns / sizeof *columns);
+        e = cmd_sheet(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields, &why);
     }
     if (!e) {
         list_authority(&l, cmd_value_or(a, "dir", CMD_PKI_DIR));

@@ -37,7 +37,7 @@ static const struct opt_command create_options = {
 
 static const struct opt list_opts[] = {
     {"all", 'a', NULL, "also those that were used, withdrawn or have expired", false},
-    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
+    SHEET_OPTS,
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
 };
 
@@ -211,15 +211,17 @@ static int run_create(const struct opt_args *a)
 /* -- list -- */
 
 static const struct sheet_column columns[] = {
-    {"id", "ID", SHEET_TEXT},
+    {"id", "ID", SHEET_WORD},
     {"names", "FOR", SHEET_TEXT},
     {"replace", "REPLACE", SHEET_FLAG},
     {"made_time", "MADE", SHEET_TIME},
     {"expires_time", "EXPIRES", SHEET_TIME},
-    {"state", "STATE", SHEET_TEXT},
+    {"state", "STATE", SHEET_STATE},
     {"used_by", "USED BY", SHEET_TEXT},
     {"used_time", "USED", SHEET_TIME},
 };
+
+static const char *const yields[] = {"MADE", "USED", "REPLACE", "EXPIRES", NULL};
 
 struct listing {
     struct sheet *sheet;
@@ -267,14 +269,10 @@ static int run_list(const struct opt_args *a)
     struct listing l = {.now_ns = os_utc_ns(), .all = opt_flag(a, "all")};
     struct registry *book = NULL;
     struct errmsg why = {""};
-    enum sheet_format format = SHEET_AS_TABLE;
-    enum err e = cmd_format(&format, a, &why);
+    enum err e = cmd_pki_book(&book, a, &why);
 
     if (!e) {
-        e = cmd_pki_book(&book, a, &why);
-    }
-    if (!e) {
-        e = sheet_begin(&l.sheet, stdout, format, false, columns, sizeof columns / sizeof *columns);
+        e = cmd_sheet(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields, &why);
     }
     if (!e) {
         registry_tokens(book, list_token, &l);

@@ -22,7 +22,7 @@ static const struct opt opts[] = {
      "mend what is damaged: keep what is sound of a file, rebuild the list of segments; the "
      "collector must be stopped",
      false},
-    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
+    SHEET_OPTS,
 };
 
 const struct opt_command cmd_store_check_options = {
@@ -48,6 +48,8 @@ static const struct sheet_column columns[] = {
     {"damaged", "DAMAGED VALUES", SHEET_COUNT},
     {"lost", "LOST", SHEET_COUNT},
 };
+
+static const char *const yields[] = {"FILES", "VALUES", "SIZE", NULL};
 
 struct run {
     struct sheet *sheet;
@@ -268,17 +270,12 @@ static int run(const struct opt_args *a)
     struct collector_conf settings;
     struct check_conf conf = {.fio = fio_os(), .repair = opt_flag(a, "repair")};
     struct run r = {.terminal = os_is_terminal(2)};
-    enum sheet_format format = SHEET_AS_TABLE;
     struct errmsg why = {""};
-    enum err e = cmd_format(&format, a, &why);
+    enum err e = collector_conf_load(&settings, opt_value(a, "config"), sets, n_sets, &why);
     int code;
 
-    if (e) {
-        return fail(e, why.text);
-    }
-    e = collector_conf_load(&settings, opt_value(a, "config"), sets, n_sets, &why);
     if (!e) {
-        e = sheet_begin(&r.sheet, stdout, format, false, columns, sizeof columns / sizeof *columns);
+        e = cmd_sheet(&r.sheet, a, columns, sizeof columns / sizeof *columns, yields, &why);
     } else if (e != ERR_NOMEM) {
         e = ERR_USAGE; /* also a file that is not there */
     }

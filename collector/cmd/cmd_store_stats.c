@@ -16,7 +16,7 @@ static const struct opt opts[] = {
     CMD_STORE_CONFIG,
     CMD_STORE_SET,
     {"hosts", 'H', NULL, "by host instead of by tier; reads every segment's directory", false},
-    {"format", 'f', "table|json|csv", "how it is printed; default table", false},
+    SHEET_OPTS,
 };
 
 const struct opt_command cmd_store_stats_options = {
@@ -73,6 +73,8 @@ static const char *name_of(unsigned kind)
 {
     return kind == SEG_REST ? "events" : seg_kind_name(kind);
 }
+
+static const char *const kind_yields[] = {"BYTES/VALUE", "FILES", "VALUES", "OLDEST", NULL};
 
 static enum err kind_row(struct stats *s, unsigned kind)
 {
@@ -167,6 +169,8 @@ static const struct sheet_column host_columns[] = {
     {"1h_bytes", "1H", SHEET_BYTES},       {"events_bytes", "EVENTS", SHEET_BYTES},
     {"oldest_time", "OLDEST", SHEET_TIME}, {"newest_time", "NEWEST", SHEET_TIME},
 };
+
+static const char *const host_yields[] = {"1H", "1MIN", "10S", "EVENTS", "OLDEST", "RAW", NULL};
 
 struct host_row {
     struct uuid id;
@@ -348,17 +352,13 @@ static enum err print_hosts(struct stats *s, struct errmsg *why)
 static enum err print(struct stats *s, const struct opt_args *a, struct errmsg *why)
 {
     bool hosts = opt_flag(a, "hosts");
-    enum sheet_format format;
-    enum err e = cmd_format(&format, a, why);
+    enum err e = gather(s, a, why);
 
     if (!e) {
-        e = gather(s, a, why);
-    }
-    if (!e) {
-        e = hosts ? sheet_begin(&s->sheet, stdout, format, false, host_columns,
-                                sizeof host_columns / sizeof *host_columns)
-                  : sheet_begin(&s->sheet, stdout, format, false, kind_columns,
-                                sizeof kind_columns / sizeof *kind_columns);
+        e = hosts ? cmd_sheet(&s->sheet, a, host_columns,
+                              sizeof host_columns / sizeof *host_columns, host_yields, why)
+                  : cmd_sheet(&s->sheet, a, kind_columns,
+                              sizeof kind_columns / sizeof *kind_columns, kind_yields, why);
     }
     if (!e) {
         e = hosts ? print_hosts(s, why) : print_kinds(s);

@@ -342,10 +342,7 @@ static const char *print_fitted(enum fit how, size_t room)
     if (how != FIT_NOT_A_TERMINAL) {
         sheet_terminal(s, room);
     }
-    if (how == FIT_WIDE) {
-        sheet_wide(s);
-    }
-    sheet_fit(s, yields, "--wide");
+    sheet_fit(s, yields, how == FIT_WIDE);
     assert_ok(sheet_row(s, rows[0]));
     assert_ok(sheet_row(s, rows[1]));
     sheet_end(s);
@@ -373,19 +370,96 @@ static void columns_give_way_in_order_and_texts_are_cut(void **state)
                         "lab-7                  4711  S-1-5-21-\u2026-1001    5.106s  64.0KiB  "
                         "/usr/bin/thing --with \u65e5\u672c many options\n"
                         "a-host-of-a-long-name     1  SYSTEM                1us       1B  init\n");
+    assert_string_equal(
+        print_fitted(FIT, 75),
+        "HOST           PID  USER        cpu_time      MEM  COMMAND\n"
+        "lab-7         4711  S-1-5-21-\u2026    5.106s  64.0KiB  /usr/bin/thing --with \u2026\n"
+        "a-host-of-a\u2026     1  SYSTEM           1us       1B  init\n");
     assert_string_equal(print_fitted(FIT, 60),
-                        "HOST          PID  USER        cpu_time      MEM  COMMAND\n"
-                        "lab-7        4711  S-1-5-21-\u2026    5.106s  64.0KiB  /usr/bin/\u2026\n"
-                        "a-host-of-\u2026     1  SYSTEM           1us       1B  init\n");
-    assert_string_equal(print_fitted(FIT, 40), "HOST           PID  cpu_time  COMMAND\n"
-                                               "lab-7         4711    5.106s  /usr/bin/\u2026\n"
-                                               "a-host-of-a\u2026     1       1us  init\n"
-                                               "no room for USER, MEM; --wide shows all\n");
+                        "HOST                 PID  cpu_time  COMMAND\n"
+                        "lab-7               4711    5.106s  /usr/bin/thing --with \u2026\n"
+                        "a-host-of-a-long-\u2026     1       1us  init\n"
+                        "no room for USER, MEM; --wide shows all\n");
+    assert_string_equal(print_fitted(FIT, 40),
+                        "HOST         PID  COMMAND\n"
+                        "lab-7       4711  /usr/bin/thing --with\u2026\n"
+                        "a-host-of\u2026     1  init\n"
+                        "no room for USER, cpu_time, MEM; --wide shows all\n");
     assert_string_equal(print_fitted(FIT, 20),
                         "HOST         PID  C\u2026\n"
                         "lab-7       4711  /\u2026\n"
                         "a-host-of\u2026     1  i\u2026\n"
                         "no room for USER, cpu_time, MEM; --wide shows all\n");
+}
+
+/* Events of a host: `moments` are in ns; the first column is the time. */
+static const char *print_moments(bool live, size_t room, const int64_t *moments, size_t n)
+{
+    static const struct sheet_column event_columns[] = {
+        {"time", "TIME", SHEET_TIME},     {"host", "HOST", SHEET_TEXT},
+        {"kind", "EVENT", SHEET_WORD},    {"exit_code", "EXIT", SHEET_EXIT},
+        {"exit_time", "END", SHEET_TIME}, {"text", "DETAIL", SHEET_TEXT},
+    };
+    static const char *const yields[] = {"EXIT", "END", NULL};
+    static char out[2048];
+    FILE *f = tmpfile();
+    struct sheet *s;
+
+    assert_ok(sheet_begin(&s, f, SHEET_AS_TABLE, live, event_columns, COUNT_OF(event_columns)));
+    sheet_terminal(s, room);
+    sheet_fit(s, yields, false);
+    for (size_t i = 0; i < n; i++) {
+        const struct sheet_cell cells[] = {
+            sheet_number(true, moments[i]),
+            sheet_string(str_make("lab-7")),
+            sheet_string(str_make("process_start")),
+            sheet_number(false, 0),
+            sheet_number(true, moments[i]),
+            sheet_string(str_make("/usr/bin/thing --with many options")),
+        };
+
+        assert_ok(sheet_row(s, cells));
+    }
+    sheet_end(s);
+    rewind(f);
+    out[fread(out, 1, sizeof out - 1, f)] = '\0';
+    fclose(f);
+    return out;
+}
+
+/* Before a column goes, and a command line is cut to nothing, the date goes where it is one. */
+static void moments_of_one_day_say_it_once(void **state)
+{
+    static const int64_t day[] = {1795453800123000000, 1795453801000000000};
+    static const int64_t days[] = {1795453800123000000, 1795453800123000000 + 86400000000000};
+
+    (void)state;
+    assert_string_equal(
+        print_moments(false, 130, day, 2),
+        "TIME                      HOST   EVENT          EXIT  END                       DETAIL\n"
+        "2026-11-23T17:10:00.123Z  lab-7  process_start     -  2026-11-23T17:10:00.123Z  "
+        "/usr/bin/thing --with many options\n"
+        "2026-11-23T17:10:01.000Z  lab-7  process_start     -  2026-11-23T17:10:01.000Z  "
+        "/usr/bin/thing --with many options\n");
+    assert_string_equal(
+        print_moments(false, 68, day, 2),
+        "2026-11-23     HOST   EVENT          DETAIL\n"
+        "17:10:00.123Z  lab-7  process_start  /usr/bin/thing --with many opt\u2026\n"
+        "17:10:01.000Z  lab-7  process_start  /usr/bin/thing --with many opt\u2026\n"
+        "no room for EXIT, END; --wide shows all\n");
+    assert_string_equal(
+        print_moments(false, 72, days, 2),
+        "TIME                      HOST   EVENT          DETAIL\n"
+        "2026-11-23T17:10:00.123Z  lab-7  process_start  /usr/bin/thing --with m\u2026\n"
+        "2026-11-24T17:10:00.123Z  lab-7  process_start  /usr/bin/thing --with m\u2026\n"
+        "no room for EXIT, END; --wide shows all\n");
+    assert_string_equal(
+        print_moments(true, 68, days, 2),
+        "2026-11-23     HOST        EVENT          DETAIL\n"
+        "17:10:00.123Z  lab-7       process_start  /usr/bin/thing --with man\u2026\n"
+        "2026-11-24     HOST        EVENT          DETAIL\n"
+        "17:10:00.123Z  lab-7       process_start  /usr/bin/thing --with man\u2026\n"
+        "no room for EXIT, END; --wide shows all\n");
 }
 
 static void no_line_of_a_table_is_wider_than_the_terminal(void **state)
@@ -435,6 +509,7 @@ int main(void)
         cmocka_unit_test(an_empty_sheet_is_still_a_document),
         cmocka_unit_test(cells_of_any_size_are_whole_in_csv_and_json_and_cut_in_tables),
         cmocka_unit_test(columns_give_way_in_order_and_texts_are_cut),
+        cmocka_unit_test(moments_of_one_day_say_it_once),
         cmocka_unit_test(no_line_of_a_table_is_wider_than_the_terminal),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
