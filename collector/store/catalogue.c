@@ -17,8 +17,8 @@
 #include "common/mem.h"
 #include "common/os.h"
 
-#define IMPORT_MEMORY (1u << 30)  /* one host's window, decoded */
-#define OPEN_NS       (2 * CLK_S) /* opening takes so long to import, and a segment's time */
+#define CARRY_MEMORY (1u << 20)  /* one instance, carried from day to day */
+#define OPEN_NS      (2 * CLK_S) /* opening takes so long to import, and a segment's time */
 
 /* -- names -- */
 
@@ -676,7 +676,7 @@ enum err catalogue_open(struct catalogue **out, const struct catalogue_conf *con
     if (!c) {
         return ERR_NOMEM;
     }
-    arena_init(&c->memory, IMPORT_MEMORY);
+    arena_init(&c->memory, CARRY_MEMORY);
     c->dir = mem_strdup(conf->dir);
     if (!c->dir) {
         goto fail;

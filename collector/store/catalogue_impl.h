@@ -134,10 +134,9 @@ void catalogue_bad(struct catalogue *c, int64_t day_ns); /* any thread */
 bool catalogue_missing(struct catalogue *c, int64_t day_ns, uint64_t round);
 /* Everything told by one segment, into the writer's day. */
 NODISCARD enum err catalogue_take(struct catalogue *c, const struct seg *s);
-/* The same of one host's window. */
-struct window_rest;
-NODISCARD enum err catalogue_take_rests(struct catalogue *c, const struct uuid *host,
-                                        const struct window_rest *rests, size_t n);
+/* The same of one batch; host: day_host's. */
+struct batch;
+NODISCARD enum err catalogue_take_rest(struct catalogue *c, int64_t host, const struct batch *b);
 /* What runs at the end of the day before, into the writer's new day. */
 NODISCARD enum err catalogue_carry(struct catalogue *c, int64_t day_ns);
 

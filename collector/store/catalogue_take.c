@@ -40,7 +40,7 @@ static enum err take_events(struct catalogue *c, int64_t host, int64_t boot, con
 }
 
 /* In the order of time (head_info.h). */
-static enum err take_rest(struct catalogue *c, int64_t host, const struct batch *b)
+enum err catalogue_take_rest(struct catalogue *c, int64_t host, const struct batch *b)
 {
     int64_t boot, first_ns = 1, last_ns = 0;
     bool bare = !b->n_ticks && !b->n_events;
@@ -61,36 +61,37 @@ static enum err take_rest(struct catalogue *c, int64_t host, const struct batch 
     return e ? e : take_events(c, host, boot, b, last_ns, true);
 }
 
-enum err catalogue_take_rests(struct catalogue *c, const struct uuid *host,
-                              const struct window_rest *rests, size_t n)
+static enum err take_rests(struct catalogue *c, const struct uuid *host, struct rest_reader *r,
+                           enum err *unread)
 {
+    const struct window_rest *rest;
     int64_t id;
     enum err e = day_host(c->writing, host, &id);
 
-    for (size_t i = 0; !e && i < n; i++) {
-        e = take_rest(c, id, &rests[i].batch);
+    while (!e && !(*unread = rest_reader_next(r, &rest))) {
+        e = catalogue_take_rest(c, id, &rest->batch);
     }
     return e;
 }
 
 static enum err take_host(struct catalogue *c, const struct seg *s, uint32_t host, uint8_t window)
 {
-    struct window_rest *rests;
-    size_t n;
-    enum err e;
+    enum err e, unread = ERR_OK;
+    struct rest_reader *r;
 
-    arena_reset(&c->memory);
-    e = rest_value_read(s, c->packer, &c->memory, host, window, &rests, &n);
-    if (e == ERR_CORRUPT || e == ERR_FULL || e == ERR_VERSION) {
+    e = rest_reader_open(&r, s, c->packer, host, window);
+    if (e) {
+        return e;
+    }
+    e = take_rests(c, &seg_host(s, host)->id, r, &unread);
+    rest_reader_close(r);
+    if (!e && (unread == ERR_CORRUPT || unread == ERR_FULL || unread == ERR_VERSION)) {
         os_mutex_lock(c->lock);
         c->stats.damaged++; /* the others are sound */
         os_mutex_unlock(c->lock);
         return ERR_OK;
     }
-    if (e) {
-        return e == ERR_NOTFOUND ? ERR_OK : e;
-    }
-    return catalogue_take_rests(c, &seg_host(s, host)->id, rests, n);
+    return e || unread == ERR_NOTFOUND || unread == ERR_END ? e : unread;
 }
 
 enum err catalogue_take(struct catalogue *c, const struct seg *s)
@@ -102,7 +103,6 @@ enum err catalogue_take(struct catalogue *c, const struct seg *s)
             e = take_host(c, s, (uint32_t)h, (uint8_t)w);
         }
     }
-    arena_reset(&c->memory);
     return e;
 }
 

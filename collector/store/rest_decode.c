@@ -3,7 +3,6 @@
 #include "collector/store/rest_impl.h"
 
 #include "collector/store/store.h"
-#include "common/cur.h"
 
 /* The least bytes of one: */
 #define REST_BYTES   37u
@@ -11,23 +10,14 @@
 #define EVENT_BYTES  (5u + INFO_BYTES)
 #define LEDGER_BYTES 3u
 
-struct decoder {
-    struct cur c;
-    struct arena *memory;
-    enum err bad; /* the first failure but those of the cursor */
-    struct str *texts;
-    size_t n_texts;
-    int64_t received_ns, wall_ns;
-};
-
-static void fail(struct decoder *x, enum err e)
+static void fail(struct rest_chunk *x, enum err e)
 {
     x->bad = x->bad ? x->bad : e;
     x->c.bad = true;
 }
 
 /* A number of things of at least `least` bytes each. */
-static size_t get_count(struct decoder *x, size_t least)
+static size_t get_count(struct rest_chunk *x, size_t least)
 {
     uint64_t n = cur_varint(&x->c);
 
@@ -39,7 +29,7 @@ static size_t get_count(struct decoder *x, size_t least)
 }
 
 /* Room for n things; NULL (and bad) when there is none. */
-static void *get_room(struct decoder *x, size_t n, size_t size)
+static void *get_room(struct rest_chunk *x, size_t n, size_t size)
 {
     void *p = arena_array(x->memory, n, size);
 
@@ -49,7 +39,7 @@ static void *get_room(struct decoder *x, size_t n, size_t size)
     return p;
 }
 
-static uint32_t get_u32(struct decoder *x)
+static uint32_t get_u32(struct rest_chunk *x)
 {
     uint64_t v = cur_varint(&x->c);
 
@@ -60,7 +50,7 @@ static uint32_t get_u32(struct decoder *x)
     return (uint32_t)v;
 }
 
-static struct str get_text(struct decoder *x)
+static struct str get_text(struct rest_chunk *x)
 {
     uint64_t i = cur_varint(&x->c);
     static const struct str none = {"", 0};
@@ -72,7 +62,7 @@ static struct str get_text(struct decoder *x)
     return x->texts[i];
 }
 
-static void get_texts(struct decoder *x)
+static void get_texts(struct rest_chunk *x)
 {
     size_t n = get_count(x, 1);
 
@@ -99,7 +89,7 @@ static bool stamp_ok(int64_t ns)
     return ns >= 0 && ns <= STORE_STAMP_MAX;
 }
 
-static void get_ticks(struct decoder *x, struct batch *b)
+static void get_ticks(struct rest_chunk *x, struct batch *b)
 {
     size_t n = get_count(x, 2);
     int64_t *wall = get_room(x, n, sizeof *wall), *mono = get_room(x, n, sizeof *mono), step = 0;
@@ -122,7 +112,7 @@ static void get_ticks(struct decoder *x, struct batch *b)
     b->mono_ns = mono;
 }
 
-static void get_info(struct decoder *x, struct proc_info *i)
+static void get_info(struct rest_chunk *x, struct proc_info *i)
 {
     struct cur *c = &x->c;
 
@@ -143,7 +133,7 @@ static void get_info(struct decoder *x, struct proc_info *i)
     i->user = get_text(x);
 }
 
-static void get_infos(struct decoder *x, struct batch *b)
+static void get_infos(struct rest_chunk *x, struct batch *b)
 {
     size_t n = get_count(x, INFO_BYTES);
     struct proc_info *infos = get_room(x, n, sizeof *infos);
@@ -155,7 +145,7 @@ static void get_infos(struct decoder *x, struct batch *b)
     b->n_infos = n;
 }
 
-static void get_events(struct decoder *x, struct batch *b)
+static void get_events(struct rest_chunk *x, struct batch *b)
 {
     size_t n = get_count(x, EVENT_BYTES);
     struct life_event *events = get_room(x, n, sizeof *events);
@@ -180,7 +170,7 @@ static void get_events(struct decoder *x, struct batch *b)
     b->n_events = n;
 }
 
-static void get_ledger(struct decoder *x, struct batch *b)
+static void get_ledger(struct rest_chunk *x, struct batch *b)
 {
     size_t n = get_count(x, LEDGER_BYTES);
     struct ledger_row *rows = get_room(x, n, sizeof *rows);
@@ -197,7 +187,7 @@ static void get_ledger(struct decoder *x, struct batch *b)
     b->n_ledger = n;
 }
 
-static void get_rest(struct decoder *x, struct window_rest *r)
+static void get_rest(struct rest_chunk *x, struct window_rest *r)
 {
     struct batch_head *h = &r->batch.head;
     const uint8_t *boot;
@@ -224,29 +214,63 @@ static void get_rest(struct decoder *x, struct window_rest *r)
     get_ledger(x, &r->batch);
 }
 
-enum err rest_decode(struct arena *memory, const uint8_t *raw, size_t raw_n,
-                     const struct uuid *host, struct window_rest **out, size_t *n, bool *more)
+static enum err outcome(const struct rest_chunk *x)
 {
-    struct decoder x = {.c = cur_make(raw, raw_n), .memory = memory};
+    return x->bad ? x->bad : x->c.bad ? ERR_CORRUPT : ERR_OK;
+}
+
+enum err rest_chunk_open(struct rest_chunk *out, struct arena *memory, const uint8_t *raw,
+                         size_t raw_n, const struct uuid *host, bool *more)
+{
+    struct rest_chunk x = {.c = cur_make(raw, raw_n), .host = *host, .memory = memory};
     uint8_t format = cur_u8(&x.c), follows = cur_u8(&x.c);
-    struct window_rest *rests;
-    size_t count;
 
     if (!x.c.bad && format != REST_FORMAT) {
         return ERR_VERSION;
     }
     get_texts(&x);
-    count = get_count(&x, REST_BYTES);
-    rests = get_room(&x, count, sizeof *rests);
-    for (size_t i = 0; i < count && !x.c.bad; i++) {
-        get_rest(&x, &rests[i]);
-        rests[i].batch.head.host = *host;
+    x.left = get_count(&x, REST_BYTES);
+    *out = x;
+    *more = follows != 0;
+    return outcome(&x);
+}
+
+enum err rest_chunk_next(struct rest_chunk *x, struct arena *memory, struct window_rest *out)
+{
+    if (x->left == 0) {
+        return cur_left(&x->c) ? ERR_CORRUPT : ERR_END;
     }
-    if (x.bad || x.c.bad || cur_left(&x.c)) {
-        return x.bad ? x.bad : ERR_CORRUPT;
+    x->left--;
+    x->memory = memory;
+    *out = (struct window_rest){.received_ns = 0};
+    get_rest(x, out);
+    out->batch.head.host = x->host;
+    return outcome(x);
+}
+
+enum err rest_decode(struct arena *memory, const uint8_t *raw, size_t raw_n,
+                     const struct uuid *host, struct window_rest **out, size_t *n, bool *more)
+{
+    struct window_rest *rests;
+    struct rest_chunk x;
+    size_t count;
+    enum err e = rest_chunk_open(&x, memory, raw, raw_n, host, more);
+
+    if (e) {
+        return e;
+    }
+    count = x.left;
+    rests = arena_array(memory, count, sizeof *rests);
+    if (!rests) {
+        return arena_refused(memory, count * sizeof *rests);
+    }
+    for (size_t i = 0; i < count && !e; i++) {
+        e = rest_chunk_next(&x, memory, &rests[i]);
+    }
+    if (e || cur_left(&x.c)) {
+        return e ? e : ERR_CORRUPT;
     }
     *out = rests;
     *n = count;
-    *more = follows != 0;
     return ERR_OK;
 }

@@ -4,6 +4,7 @@
 #define PROCFLEET_COLLECTOR_STORE_REST_IMPL_H
 
 #include "collector/store/rest_value.h"
+#include "common/cur.h"
 
 #define REST_FORMAT      1u
 #define REST_RAW_MAX     (48u << 20) /* unpacked: a chunk and the batch that made it overflow */
@@ -15,8 +16,26 @@
 NODISCARD enum err rest_encode(struct buf *out, const struct host_window *hw, size_t from,
                                struct rest_written *written, size_t *done);
 
-/* Everything but text, which points into `raw`, is in `memory`; all batches get `host`. *more:
- * another chunk follows. Errors: ERR_CORRUPT, ERR_VERSION, ERR_FULL (the arena's limit) */
+/* An unpacked chunk being read, one batch after the other. Text points into its bytes. */
+struct rest_chunk {
+    struct cur c;
+    enum err bad; /* the first failure but those of the cursor */
+    struct uuid host;
+    struct str *texts;
+    size_t n_texts, left; /* batches to come */
+    int64_t received_ns, wall_ns;
+    struct arena *memory; /* of the batch being read */
+};
+
+/* Everything of it but the batches is in `memory`; all batches get `host`. *more: another chunk
+ * follows. Errors: ERR_CORRUPT, ERR_VERSION, ERR_FULL (the arena's limit), ERR_NOMEM */
+NODISCARD enum err rest_chunk_open(struct rest_chunk *out, struct arena *memory, const uint8_t *raw,
+                                   size_t raw_n, const struct uuid *host, bool *more);
+/* The next one, but for text in `memory`. Errors: ERR_END, and those of rest_chunk_open */
+NODISCARD enum err rest_chunk_next(struct rest_chunk *x, struct arena *memory,
+                                   struct window_rest *out);
+
+/* All of them at once. Errors: those of rest_chunk_open */
 NODISCARD enum err rest_decode(struct arena *memory, const uint8_t *raw, size_t raw_n,
                                const struct uuid *host, struct window_rest **out, size_t *n,
                                bool *more);

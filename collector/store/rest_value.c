@@ -1,6 +1,9 @@
 #include "collector/store/rest_value.h"
 
 #include "collector/store/rest_impl.h"
+#include "common/mem.h"
+
+#define REST_READ_MAX (256u << 20) /* a damaged chunk's lengths reach no further */
 
 /* -- writing -- */
 
@@ -75,74 +78,92 @@ enum err rest_accounts_write(struct seg_writer *w, struct rest_written *written)
 
 /* -- reading -- */
 
-/* *rests and *n are those of all chunks. */
-static enum err append(struct arena *memory, struct window_rest **rests, size_t *n,
-                       const struct window_rest *more, size_t n_more)
-{
-    struct window_rest *all = arena_array(memory, *n + n_more, sizeof *all);
+struct rest_reader {
+    const struct seg *seg;
+    struct packer *packer;
+    struct seg_key key;
+    unsigned chunks; /* read so far */
+    bool more;       /* another one follows */
+    struct arena unpacked, batch;
+    struct rest_chunk chunk;
+    struct window_rest rest;
+};
 
-    if (!all) {
-        return arena_refused(memory, (*n + n_more) * sizeof *all);
+enum err rest_reader_open(struct rest_reader **out, const struct seg *s, struct packer *p,
+                          uint32_t host, uint8_t window)
+{
+    struct rest_reader *r = mem_zalloc(sizeof *r);
+
+    if (!r) {
+        return ERR_NOMEM;
     }
-    if (*n) {
-        memcpy(all, *rests, *n * sizeof *all);
-    }
-    if (n_more) {
-        memcpy(all + *n, more, n_more * sizeof *all);
-    }
-    *rests = all;
-    *n += n_more;
+    r->seg = s;
+    r->packer = p;
+    r->key = (struct seg_key){SEG_PART_REST, 0, window, host};
+    r->more = true;
+    arena_init(&r->unpacked, REST_READ_MAX);
+    arena_init(&r->batch, REST_READ_MAX);
+    *out = r;
     return ERR_OK;
 }
 
-static enum err read_chunk(const struct seg *s, struct packer *p, struct arena *memory,
-                           struct seg_key key, struct window_rest **rests, size_t *n, bool *more)
+void rest_reader_close(struct rest_reader *r)
 {
-    const uint8_t *value;
-    const uint8_t *raw;
-    size_t value_n, raw_n, count;
-    struct window_rest *chunk;
-    enum err e = seg_read(s, memory, key, &value, &value_n);
-
-    if (!e) {
-        e = pack_open(p, memory, &raw, &raw_n, value, value_n, 2 * REST_RAW_MAX);
+    if (r) {
+        arena_fini(&r->unpacked);
+        arena_fini(&r->batch);
+        mem_free(r);
     }
-    if (!e) {
-        e = rest_decode(memory, raw, raw_n, &seg_host(s, key.host)->id, &chunk, &count, more);
-    }
-    if (e || *n == 0) {
-        if (!e) {
-            *rests = chunk;
-            *n = count;
-        }
-        return e;
-    }
-    return append(memory, rests, n, chunk, count);
 }
 
-enum err rest_value_read(const struct seg *s, struct packer *p, struct arena *memory, uint32_t host,
-                         uint8_t window, struct window_rest **out, size_t *n)
+size_t rest_reader_memory(const struct rest_reader *r)
 {
-    struct seg_key key = {SEG_PART_REST, 0, window, host};
-    struct window_rest *rests = NULL;
-    size_t count = 0;
-    bool more = true;
+    return r->unpacked.used + r->batch.used;
+}
 
-    for (unsigned i = 0; more; i++) {
-        enum err e;
+/* The bytes as they are on disk give way to the first batch. */
+static enum err next_chunk(struct rest_reader *r)
+{
+    const uint8_t *value, *raw;
+    size_t value_n, raw_n;
+    enum err e;
 
-        if (i == REST_CHUNKS_MAX) {
-            return ERR_CORRUPT;
-        }
-        key.metric = (uint8_t)i;
-        e = read_chunk(s, p, memory, key, &rests, &count, &more);
-        if (e) {
-            return e == ERR_NOTFOUND && i ? ERR_CORRUPT : e; /* the one before said it is there */
-        }
+    if (r->chunks == REST_CHUNKS_MAX) {
+        return ERR_CORRUPT;
     }
-    *out = rests;
-    *n = count;
-    return ERR_OK;
+    arena_fini(&r->batch);
+    arena_fini(&r->unpacked);
+    r->key.metric = (uint8_t)r->chunks++;
+    e = seg_read(r->seg, &r->batch, r->key, &value, &value_n);
+    if (e == ERR_NOTFOUND && r->chunks > 1) {
+        return ERR_CORRUPT; /* the one before said it is there */
+    }
+    e = e ? e : pack_open(r->packer, &r->unpacked, &raw, &raw_n, value, value_n, 2 * REST_RAW_MAX);
+    return e ? e
+             : rest_chunk_open(&r->chunk, &r->unpacked, raw, raw_n,
+                               &seg_host(r->seg, r->key.host)->id, &r->more);
+}
+
+static enum err next_batch(struct rest_reader *r)
+{
+    arena_reset(&r->batch);
+    return rest_chunk_next(&r->chunk, &r->batch, &r->rest);
+}
+
+enum err rest_reader_next(struct rest_reader *r, const struct window_rest **out)
+{
+    enum err e = r->chunks ? next_batch(r) : ERR_END;
+
+    while (e == ERR_END && r->more) {
+        e = next_chunk(r);
+        e = e ? e : next_batch(r);
+    }
+    if (e) {
+        r->more = false;
+        r->chunk.left = 0;
+    }
+    *out = &r->rest;
+    return e;
 }
 
 enum err rest_account_read(const struct seg *s, struct packer *p, struct seg_ahead *ahead,

@@ -41,11 +41,17 @@ NODISCARD enum err rest_value_write(struct seg_writer *w, struct packer *p, uint
  * without them is sound, but slow to ask for coverage. */
 NODISCARD enum err rest_accounts_write(struct seg_writer *w, struct rest_written *written);
 
-/* out: by first stamp, stream, seq. Errors: ERR_NOTFOUND (the host has none in that window),
- * ERR_CORRUPT, ERR_FULL, ERR_IO, ERR_NOMEM */
-NODISCARD enum err rest_value_read(const struct seg *s, struct packer *p, struct arena *memory,
-                                   uint32_t host, uint8_t window, struct window_rest **out,
-                                   size_t *n);
+/* The rests of a host's window, one after the other by first stamp, stream and seq. Holds one chunk
+ * unpacked and one batch. `s` and `p` are borrowed. Errors: ERR_NOMEM */
+struct rest_reader;
+NODISCARD enum err rest_reader_open(struct rest_reader **out, const struct seg *s, struct packer *p,
+                                    uint32_t host, uint8_t window);
+void rest_reader_close(struct rest_reader *r); /* NULL is allowed */
+/* *out is valid until the next call; after an error nothing more comes. Errors: ERR_END (that was
+ * all), ERR_NOTFOUND (the host has none in that window), ERR_CORRUPT, ERR_VERSION, ERR_FULL,
+ * ERR_IO, ERR_NOMEM */
+NODISCARD enum err rest_reader_next(struct rest_reader *r, const struct window_rest **out);
+size_t rest_reader_memory(const struct rest_reader *r); /* bytes it holds now */
 
 /* The account of one batch, for who keeps it in memory: its bytes (mem_free), or NULL when it would
  * not be plain or is larger than REST_TOLD_MAX. Errors: ERR_NOMEM. And back. */
@@ -53,7 +59,7 @@ NODISCARD enum err rest_told_make(void **told, size_t *n, const struct batch *b)
 NODISCARD enum err rest_told_read(const void *told, size_t n, struct arena *memory,
                                   struct rest_account *out);
 
-/* ahead: may be NULL. Errors: as rest_value_read */
+/* ahead: may be NULL. Errors: as rest_reader_next but ERR_END */
 NODISCARD enum err rest_account_read(const struct seg *s, struct packer *p, struct seg_ahead *ahead,
                                      struct arena *memory, uint32_t host, uint8_t window,
                                      struct rest_account *out);

@@ -7,7 +7,7 @@
 #include "common/deadline.h"
 #include "common/mem.h"
 
-#define ACCOUNTS_MEMORY (256u << 20) /* the rests of one window */
+#define ACCOUNTS_MEMORY (64u << 20) /* the list of windows; an account */
 
 struct accounts {
     const struct store_view *v;
@@ -46,37 +46,52 @@ static enum err take_account(struct accounts *x, const struct store_window *w)
     return x->each_account(x->ctx, &a);
 }
 
-static bool wanted(const struct accounts *x, const struct window_rest *r)
+static bool wanted(const struct accounts *x, const struct window_rest *r, int64_t t0_ns,
+                   int64_t t1_ns)
 {
-    int64_t t0_ns, t1_ns;
-
-    head_span(&r->batch, r->received_ns, &t0_ns, &t1_ns);
     return t0_ns < x->range->until_ns && t1_ns >= x->range->since_ns &&
            head_made(t1_ns, &r->clock, r->received_ns) >= x->range->made_since_ns;
 }
 
-static enum err take_rests(struct accounts *x, const struct store_window *w)
+/* *from_ns: what cannot be read (*unread) comes no earlier. */
+static enum err give_rests(struct accounts *x, struct rest_reader *r, int64_t *from_ns,
+                           enum err *unread)
 {
-    struct window_rest *rests;
-    size_t n;
-    enum err e = rest_value_read(w->seg, x->packer, &x->values, w->host, w->window, &rests, &n);
+    const struct window_rest *rest;
+    enum err e = ERR_OK;
 
-    if (e == ERR_NOTFOUND) {
-        return ERR_OK;
-    }
-    if (e) {
-        return store_unread_is_batch(e) ? left_out(x, STORE_UNREAD_SEGMENT, w->t0_ns, w->t1_ns, e)
-                                        : e;
-    }
-    for (size_t i = 0; !e && i < n; i++) {
-        const struct store_block b = {.batch = &rests[i].batch,
-                                      .clock = &rests[i].clock,
+    while (!e && !(*unread = rest_reader_next(r, &rest))) {
+        const struct store_block b = {.batch = &rest->batch,
+                                      .clock = &rest->clock,
                                       .part = STORE_REST,
-                                      .received_ns = rests[i].received_ns};
+                                      .received_ns = rest->received_ns};
+        int64_t t0_ns, t1_ns;
 
-        e = wanted(x, &rests[i]) ? x->each(x->ctx, &b) : ERR_OK;
+        head_span(b.batch, b.received_ns, &t0_ns, &t1_ns);
+        *from_ns = t0_ns > *from_ns ? t0_ns : *from_ns;
+        e = wanted(x, rest, t0_ns, t1_ns) ? x->each(x->ctx, &b) : ERR_OK;
     }
     return e;
+}
+
+static enum err take_rests(struct accounts *x, const struct store_window *w)
+{
+    int64_t from_ns = w->t0_ns;
+    enum err e, unread = ERR_OK;
+    struct rest_reader *r;
+
+    e = rest_reader_open(&r, w->seg, x->packer, w->host, w->window);
+    if (e) {
+        return e;
+    }
+    e = give_rests(x, r, &from_ns, &unread);
+    rest_reader_close(r);
+    if (e || unread == ERR_END || unread == ERR_NOTFOUND) {
+        return e;
+    }
+    return store_unread_is_batch(unread)
+               ? left_out(x, STORE_UNREAD_SEGMENT, from_ns, w->t1_ns, unread)
+               : unread;
 }
 
 static enum err take_sealed(struct accounts *x)
@@ -90,7 +105,6 @@ static enum err take_sealed(struct accounts *x)
         arena_reset(&x->values);
         e = take_account(x, &list[i]);
         if (e == ERR_NOTFOUND) {
-            arena_reset(&x->values);
             e = take_rests(x, &list[i]);
         }
     }

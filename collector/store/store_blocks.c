@@ -16,28 +16,33 @@
  * Everything that meets the range is listed first: windows of rest segments, windows of raw
  * segments, batches of the head. Then window by window the rests and the head's batches are given,
  * then the rows. A window may be there several times, in patches too: what they hold is merged by
- * its stamps; a host so busy that its window was sealed in many pieces gets them one by one. Memory
- * is one arena for the lists and one that is emptied for every window. */
+ * its stamps.
+ *
+ * Batches are read one by one. Of the rests that is one batch and the bytes of its chunk for each
+ * value that is open, and one is open only from its first stamp to its last: as a rule one at a
+ * time. Beyond RESTS_BYTES no further one is opened before another ends; then the order is that
+ * of the stamps no more, only that of the windows. Rows are joined over batches and read at once;
+ * of a host so busy that its window was sealed in many pieces, piece by piece. */
 
 #define LISTS_BYTES ((size_t)64 << 20)
+#define RESTS_BYTES ((size_t)8 << 20)
 
-/* In the order in which they are given. */
 enum source_kind { SOURCE_REST, SOURCE_HEAD, SOURCE_ROWS };
 
 struct source {
     enum source_kind kind;
-    int64_t window_ns;
+    int64_t window_ns, first_ns;
     const struct store_window *sealed; /* NULL: of the head */
     const struct head_batch *batch;    /* of the head */
 };
 
-/* Something of a window that can be given: exactly one of the three. */
-struct item {
+/* A source of batches under way, and the next one of it. */
+struct flow {
+    const struct source *from;
+    struct rest_reader *rests; /* NULL: of the head */
+    const struct window_rest *rest;
     int64_t when_ns;
     uint64_t stream, seq;
-    const struct window_rest *rest;
-    const struct window_part *part;
-    const struct head_batch *batch;
 };
 
 struct scan {
@@ -50,13 +55,16 @@ struct scan {
     struct arena lists, memory;
     struct source *sources;
     size_t n_sources;
-    struct item *items; /* of the window, in `memory` */
-    size_t n_items, cap_items;
-    uint32_t rows_read, batches_read;
+    struct flow *flows; /* those that are open; room for all */
+    size_t n_flows;
+    const struct window_part **parts; /* of the window, likewise */
+    size_t n_parts, cap_parts;
+    uint32_t n_read, batches_read; /* windows of rows; batches of the head */
 };
 
 /* -- listing -- */
 
+/* Rows last. */
 static int by_window(const void *x, const void *y)
 {
     const struct source *a = x, *b = y;
@@ -64,14 +72,22 @@ static int by_window(const void *x, const void *y)
     if (a->window_ns != b->window_ns) {
         return a->window_ns < b->window_ns ? -1 : 1;
     }
-    return (int)a->kind - (int)b->kind;
+    if ((a->kind == SOURCE_ROWS) != (b->kind == SOURCE_ROWS)) {
+        return a->kind == SOURCE_ROWS ? 1 : -1;
+    }
+    return a->first_ns < b->first_ns ? -1 : a->first_ns > b->first_ns;
 }
 
 static void add_sealed(struct scan *s, enum source_kind kind, const struct store_window *list,
                        size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        s->sources[s->n_sources++] = (struct source){kind, list[i].window_ns, &list[i], NULL};
+        s->sources[s->n_sources++] = (struct source){
+            .kind = kind,
+            .window_ns = list[i].window_ns,
+            .first_ns = list[i].t0_ns,
+            .sealed = &list[i],
+        };
     }
 }
 
@@ -103,41 +119,27 @@ static enum err list_sources(struct scan *s, size_t host, const struct head_batc
     }
     n = n_rests + n_rows + n_batches;
     s->sources = arena_array(&s->lists, n, sizeof *s->sources);
-    if (!s->sources) {
+    s->flows = arena_array(&s->lists, n_rests + n_batches, sizeof *s->flows);
+    if (!s->sources || !s->flows) {
         return arena_refused(&s->lists, n * sizeof *s->sources);
     }
     add_sealed(s, SOURCE_REST, rests, n_rests);
     add_sealed(s, SOURCE_ROWS, rows, n_rows);
     for (size_t i = 0; i < n_batches; i++) {
         if (!made_before(s, batches[i]->t1_ns, &batches[i]->clock)) {
-            s->sources[s->n_sources++] =
-                (struct source){SOURCE_HEAD, window_of(batches[i]->made_ns), NULL, batches[i]};
+            s->sources[s->n_sources++] = (struct source){
+                .kind = SOURCE_HEAD,
+                .window_ns = window_of(batches[i]->made_ns),
+                .first_ns = batches[i]->t0_ns,
+                .batch = batches[i],
+            };
         }
     }
     qsort(s->sources, s->n_sources, sizeof *s->sources, by_window);
     return ERR_OK;
 }
 
-/* -- one window -- */
-
-static enum err item_add(struct scan *s, const struct item *item)
-{
-    if (s->n_items == s->cap_items) {
-        size_t cap = s->cap_items ? s->cap_items * 2 : 64;
-        struct item *more = arena_array(&s->memory, cap, sizeof *more);
-
-        if (!more) {
-            return arena_refused(&s->memory, cap * sizeof *more);
-        }
-        if (s->n_items) {
-            memcpy(more, s->items, s->n_items * sizeof *more);
-        }
-        s->items = more;
-        s->cap_items = cap;
-    }
-    s->items[s->n_items++] = *item;
-    return ERR_OK;
-}
+/* -- what both have in common -- */
 
 static bool outside(const struct scan *s, int64_t t0_ns, int64_t t1_ns,
                     const struct host_offset *clock)
@@ -146,83 +148,31 @@ static bool outside(const struct scan *s, int64_t t0_ns, int64_t t1_ns,
            made_before(s, t1_ns, clock);
 }
 
-static enum err read_rests(struct scan *s, const struct store_window *w)
+/* What cannot be read begins no earlier than that. */
+static void left_out(const struct scan *s, const struct source *from, int64_t first_ns, enum err e)
 {
-    struct window_rest *rests;
-    size_t n = 0;
-    enum err e = rest_value_read(w->seg, s->packer, &s->memory, w->host, w->window, &rests, &n);
-
-    for (size_t i = 0; i < n && !e; i++) {
-        const struct batch *b = &rests[i].batch;
-        struct item item = {.stream = b->head.stream, .seq = b->head.seq, .rest = &rests[i]};
-        int64_t t1_ns;
-
-        store_span(b, rests[i].received_ns, &item.when_ns, &t1_ns);
-        if (!outside(s, item.when_ns, t1_ns, &rests[i].clock)) {
-            e = item_add(s, &item);
-        }
-    }
-    return e;
+    store_unread(s->v, s->host, s->range->used, STORE_UNREAD_SEGMENT, first_ns, from->sealed->t1_ns,
+                 e);
 }
 
-static enum err read_rows(struct scan *s, const struct store_window *w)
+static bool is_late(const struct scan *s)
 {
-    const struct raw_want want = {s->range->metrics, s->range->has_pid, s->range->pid};
-    struct window_part *parts;
-    size_t n = 0;
-    enum err e =
-        raw_value_read(w->seg, s->packer, &s->memory, w->host, w->window, &want, &parts, &n);
-
-    s->rows_read += !e;
-    for (size_t i = 0; i < n && !e; i++) {
-        const struct batch *b = &parts[i].rows;
-        struct item item = {.part = &parts[i]};
-
-        if (b->n_ticks == 0) {
-            continue;
-        }
-        item.when_ns = b->wall_ns[0];
-        if (!outside(s, b->wall_ns[0], b->wall_ns[b->n_ticks - 1], &parts[i].clock)) {
-            e = item_add(s, &item);
-        }
-    }
-    return e;
+    return deadline_passed(s->range->deadline);
 }
 
-static enum err sealed_left_out(struct scan *s, const struct source *from, enum err e)
+/* What is opened next is behind the deadline or has a packer. */
+static enum err sealed_begin(struct scan *s)
 {
-    store_unread(s->v, s->host, s->range->used, STORE_UNREAD_SEGMENT, from->sealed->t0_ns,
-                 from->sealed->t1_ns, e);
-    return ERR_OK;
+    if (is_late(s)) {
+        return ERR_TIMEOUT;
+    }
+    return s->packer ? ERR_OK : store_view_packer(s->v, &s->packer);
 }
 
-static enum err read_source(struct scan *s, const struct source *from)
+/* -- batches of one window -- */
+
+static int by_stamp(const struct flow *a, const struct flow *b)
 {
-    const struct head_batch *b = from->batch;
-    enum err e;
-
-    if (b) {
-        struct item item = {.when_ns = b->t0_ns, .stream = b->stream, .seq = b->seq, .batch = b};
-
-        return item_add(s, &item);
-    }
-    if (!s->packer) {
-        e = store_view_packer(s->v, &s->packer);
-        if (e) {
-            return e;
-        }
-    }
-    e = from->kind == SOURCE_REST ? read_rests(s, from->sealed) : read_rows(s, from->sealed);
-    if (e == ERR_NOTFOUND) { /* the host has nothing of that sort there */
-        return ERR_OK;
-    }
-    return store_unread_is(e) ? sealed_left_out(s, from, e) : e;
-}
-
-static int by_stamp(const void *x, const void *y)
-{
-    const struct item *a = x, *b = y;
-
     if (a->when_ns != b->when_ns) {
         return a->when_ns < b->when_ns ? -1 : 1;
     }
@@ -230,6 +180,92 @@ static int by_stamp(const void *x, const void *y)
         return a->stream < b->stream ? -1 : 1;
     }
     return a->seq < b->seq ? -1 : a->seq > b->seq;
+}
+
+/* The next batch of a rest that the range meets. ERR_END: there is none. */
+static enum err flow_next(struct scan *s, struct flow *f)
+{
+    int64_t first_ns = f->from->first_ns, t1_ns;
+    enum err e;
+
+    do {
+        first_ns = f->rest && f->when_ns > first_ns ? f->when_ns : first_ns;
+        e = rest_reader_next(f->rests, &f->rest);
+        if (!e) {
+            f->stream = f->rest->batch.head.stream;
+            f->seq = f->rest->batch.head.seq;
+            store_span(&f->rest->batch, f->rest->received_ns, &f->when_ns, &t1_ns);
+        }
+    } while (!e && outside(s, f->when_ns, t1_ns, &f->rest->clock));
+    if (e == ERR_NOTFOUND) { /* the host has nothing of that sort there */
+        return ERR_END;
+    }
+    if (store_unread_is_batch(e)) {
+        left_out(s, f->from, first_ns, e);
+        return ERR_END;
+    }
+    return e;
+}
+
+static enum err flow_open(struct scan *s, const struct source *from)
+{
+    struct flow *f = &s->flows[s->n_flows];
+    enum err e;
+
+    *f = (struct flow){.from = from, .when_ns = from->first_ns};
+    if (from->batch) {
+        f->stream = from->batch->stream;
+        f->seq = from->batch->seq;
+        s->n_flows++;
+        return ERR_OK;
+    }
+    e = sealed_begin(s);
+    e = e ? e
+          : rest_reader_open(&f->rests, from->sealed->seg, s->packer, from->sealed->host,
+                             from->sealed->window);
+    if (e) {
+        return e;
+    }
+    e = flow_next(s, f);
+    if (e) {
+        rest_reader_close(f->rests);
+        return e == ERR_END ? ERR_OK : e;
+    }
+    s->n_flows++;
+    return ERR_OK;
+}
+
+static void flow_close(struct scan *s, struct flow *f)
+{
+    rest_reader_close(f->rests);
+    *f = s->flows[--s->n_flows];
+}
+
+static struct flow *flow_least(const struct scan *s)
+{
+    struct flow *least = s->flows;
+
+    for (size_t i = 1; i < s->n_flows; i++) {
+        least = by_stamp(&s->flows[i], least) < 0 ? &s->flows[i] : least;
+    }
+    return least;
+}
+
+static bool has_room(const struct scan *s)
+{
+    size_t held = 0;
+
+    for (size_t i = 0; i < s->n_flows; i++) {
+        held += s->flows[i].rests ? rest_reader_memory(s->flows[i].rests) : 0;
+    }
+    return held < RESTS_BYTES;
+}
+
+/* Whether the source has to be open for the next batch to be the first one. */
+static bool is_due(const struct scan *s, const struct source *from)
+{
+    return !s->n_flows ||
+           (from->first_ns <= flow_least(s)->when_ns && (from->batch || has_room(s)));
 }
 
 static enum err give_batch(struct scan *s, const struct head_batch *kept)
@@ -252,83 +288,158 @@ static enum err give_batch(struct scan *s, const struct head_batch *kept)
     return e;
 }
 
-static enum err give(struct scan *s, const struct item *item)
+/* Gives the flow's batch, and goes on to the next one. */
+static enum err flow_give(struct scan *s, struct flow *f)
 {
     struct store_block block = {.part = STORE_REST};
+    enum err e;
 
-    if (item->batch) {
-        return give_batch(s, item->batch);
+    if (!f->rests) {
+        e = give_batch(s, f->from->batch);
+        flow_close(s, f);
+        return e;
     }
-    if (item->rest) {
-        block.batch = &item->rest->batch;
-        block.clock = &item->rest->clock;
-        block.received_ns = item->rest->received_ns;
-    } else {
-        block.part = STORE_ROWS;
-        block.batch = &item->part->rows;
-        block.clock = &item->part->clock;
-        block.received_ns = item->part->received_ns;
+    block.batch = &f->rest->batch;
+    block.clock = &f->rest->clock;
+    block.received_ns = f->rest->received_ns;
+    e = s->each(s->ctx, &block);
+    if (e) {
+        return e;
     }
-    return s->each(s->ctx, &block);
-}
-
-static enum err read_sources(struct scan *s, const struct source *list, size_t n)
-{
-    enum err e = ERR_OK;
-
-    arena_reset(&s->memory);
-    s->items = NULL;
-    s->n_items = s->cap_items = 0;
-    s->rows_read = 0;
-    for (size_t i = 0; i < n && !e; i++) {
-        e = read_source(s, &list[i]);
+    e = flow_next(s, f);
+    if (e == ERR_END) {
+        flow_close(s, f);
+        return ERR_OK;
     }
     return e;
 }
 
-/* Gives what was read. */
-static enum err give_items(struct scan *s)
+/* By first stamp: as is_due would have them opened. */
+static enum err scan_batches(struct scan *s, const struct source *list, size_t n)
 {
     enum err e = ERR_OK;
+    size_t next = 0;
 
-    if (s->n_items) {
-        qsort(s->items, s->n_items, sizeof *s->items, by_stamp);
+    while (!e && (next < n || s->n_flows)) {
+        if (next < n && is_due(s, &list[next])) {
+            e = flow_open(s, &list[next++]);
+        } else {
+            e = flow_give(s, flow_least(s));
+        }
     }
-    if (s->range->used) {
-        s->range->used->windows[STORE_RAW] += s->rows_read;
-    }
-    for (size_t i = 0; i < s->n_items && !e; i++) {
-        e = give(s, &s->items[i]);
+    while (s->n_flows) {
+        flow_close(s, s->flows);
     }
     return e;
 }
 
-/* Sources of one window, all of rows or none: together, or when that is too much, one by one. */
-static enum err scan_sources(struct scan *s, const struct source *list, size_t n)
-{
-    enum err e = read_sources(s, list, n);
+/* -- rows of one window -- */
 
-    if (e != ERR_FULL) {
-        return e ? e : give_items(s);
+static enum err part_add(struct scan *s, const struct window_part *part)
+{
+    if (s->n_parts == s->cap_parts) {
+        size_t cap = s->cap_parts ? s->cap_parts * 2 : 64;
+        const struct window_part **more =
+            arena_array(&s->memory, cap, sizeof(const struct window_part *));
+
+        if (!more) {
+            return arena_refused(&s->memory, cap * sizeof *more);
+        }
+        if (s->n_parts) {
+            memcpy(more, s->parts, s->n_parts * sizeof *more);
+        }
+        s->parts = more;
+        s->cap_parts = cap;
     }
-    if (n == 1) { /* of rows a narrower question needs less, of rests none does */
-        return list->kind == SOURCE_REST ? sealed_left_out(s, list, e) : e;
+    s->parts[s->n_parts++] = part;
+    return ERR_OK;
+}
+
+static enum err read_rows(struct scan *s, const struct source *from)
+{
+    const struct raw_want want = {s->range->metrics, s->range->has_pid, s->range->pid};
+    const struct store_window *w = from->sealed;
+    struct window_part *parts;
+    size_t n = 0;
+    enum err e = sealed_begin(s);
+
+    e = e ? e
+          : raw_value_read(w->seg, s->packer, &s->memory, w->host, w->window, &want, &parts, &n);
+    if (e == ERR_NOTFOUND) {
+        return ERR_OK;
     }
-    e = ERR_OK;
+    if (store_unread_is(e)) {
+        left_out(s, from, from->first_ns, e);
+        return ERR_OK;
+    }
+    s->n_read += !e;
     for (size_t i = 0; i < n && !e; i++) {
-        e = read_sources(s, &list[i], 1);
-        if (!e) {
-            e = give_items(s);
-        } else if (e == ERR_FULL && list[i].kind == SOURCE_REST) {
-            e = sealed_left_out(s, &list[i], e);
+        const struct batch *b = &parts[i].rows;
+
+        if (b->n_ticks && !outside(s, b->wall_ns[0], b->wall_ns[b->n_ticks - 1], &parts[i].clock)) {
+            e = part_add(s, &parts[i]);
         }
     }
     return e;
 }
 
-static bool is_late(const struct scan *s)
+static int by_first_tick(const void *x, const void *y)
 {
-    return deadline_passed(s->range->deadline);
+    const struct window_part *a = *(const struct window_part *const *)x;
+    const struct window_part *b = *(const struct window_part *const *)y;
+
+    return a->rows.wall_ns[0] < b->rows.wall_ns[0] ? -1 : a->rows.wall_ns[0] > b->rows.wall_ns[0];
+}
+
+static enum err rows_read(struct scan *s, const struct source *list, size_t n)
+{
+    enum err e = ERR_OK;
+
+    arena_reset(&s->memory);
+    s->parts = NULL;
+    s->n_parts = s->cap_parts = 0;
+    s->n_read = 0;
+    for (size_t i = 0; i < n && !e; i++) {
+        e = read_rows(s, &list[i]);
+    }
+    return e;
+}
+
+static enum err rows_give(struct scan *s)
+{
+    enum err e = ERR_OK;
+
+    if (s->n_parts) {
+        qsort(s->parts, s->n_parts, sizeof *s->parts, by_first_tick);
+    }
+    if (s->range->used) {
+        s->range->used->windows[STORE_RAW] += s->n_read;
+    }
+    for (size_t i = 0; i < s->n_parts && !e; i++) {
+        const struct window_part *p = s->parts[i];
+        const struct store_block block = {&p->rows, &p->clock, STORE_ROWS, p->received_ns};
+
+        e = s->each(s->ctx, &block);
+    }
+    return e;
+}
+/* Together, or when that is too much, one by one. */
+static enum err scan_rows(struct scan *s, const struct source *list, size_t n)
+{
+    enum err e = rows_read(s, list, n);
+
+    if (e != ERR_FULL) {
+        return e ? e : rows_give(s);
+    }
+    if (n == 1) {
+        return e; /* a narrower question needs less */
+    }
+    e = ERR_OK;
+    for (size_t i = 0; i < n && !e; i++) {
+        e = rows_read(s, &list[i], 1);
+        e = e ? e : rows_give(s);
+    }
+    return e;
 }
 
 static enum err scan_windows(struct scan *s)
@@ -345,7 +456,9 @@ static enum err scan_windows(struct scan *s)
              end++) {
         }
         s->batches_read = 0;
-        e = is_late(s) ? ERR_TIMEOUT : scan_sources(s, list + begin, end - begin);
+        e = is_late(s) ? ERR_TIMEOUT
+            : rows     ? scan_rows(s, list + begin, end - begin)
+                       : scan_batches(s, list + begin, end - begin);
         if (s->batches_read && s->range->used) {
             s->range->used->windows[STORE_HEAD]++;
         }

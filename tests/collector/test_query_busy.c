@@ -1,5 +1,6 @@
 /* Every question to a host that starts 20,000 processes in five minutes, most of them shorter than
- * its samples: it is answered, and what that takes follows the answer, not all who ever lived. */
+ * its samples: it is answered, and what that takes follows the answer, not all who ever lived nor
+ * how much is told of each. */
 #include "tests/support/t.h"
 
 #include <malloc.h>
@@ -15,6 +16,7 @@
 #define BATCHES   30u  /* of ten seconds */
 #define STARTS    667u /* in each */
 #define SHORT_PID 1000u
+#define LINE_MAX  3072u
 #define MIB       ((size_t)1 << 20)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -29,16 +31,31 @@ static const uint8_t metrics[] = {
 
 #define N_METRICS COUNT_OF(metrics)
 
+static size_t line_bytes; /* of the command line of a short one */
+
+/* As long as is asked for, and no other's. */
+static void put_line(char *line, unsigned n)
+{
+    size_t at = (size_t)snprintf(line, LINE_MAX, "/usr/lib/tools/worker --job %u", n);
+    uint64_t x = n;
+
+    while (at < line_bytes) {
+        x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        at += (size_t)snprintf(line + at, LINE_MAX - at, " --input=/srv/build/objects/%04x",
+                               (unsigned)(x >> 48));
+    }
+}
+
 /* One of the short ones: begins at `second`, is gone in half of one, and has a row if `seen`. */
 static void put_short(struct lab *l, unsigned n, double second, bool seen, unsigned tick)
 {
-    static char lines[STARTS][200];
+    static char lines[STARTS][LINE_MAX];
     uint32_t pid = SHORT_PID + n;
     char *line = lines[n % STARTS];
     struct life_event ev = {.kind = LIFE_PROCESS_START, .wall_ns = LAB_NS(second)};
     int64_t values[N_METRICS] = {0};
 
-    (void)snprintf(line, sizeof lines[0], "/usr/lib/tools/worker --job %u --input %0120u", n, n);
+    put_line(line, n);
     ev.mono_ns = (int64_t)(second * 1e9) + 5;
     ev.info = (struct proc_info){.id = {pid, pid},
                                  .have = INFO_PARENT | INFO_CREATE_TIME,
@@ -86,6 +103,20 @@ static void put_batch(struct lab *l, unsigned b)
     }
     lab_received(l, first + 10);
     lab_put(l);
+}
+
+static int terse(void **state)
+{
+    (void)state;
+    line_bytes = 170;
+    return 0;
+}
+
+static int wordy(void **state)
+{
+    (void)state;
+    line_bytes = 3000;
+    return 0;
 }
 
 /* Sealed, whoever ended is known; the head forgets the dead when they are too many. */
@@ -209,7 +240,7 @@ static void every_question_to_a_busy_host_is_answered(void **state)
     q = (struct wire_query){.group_by = WIRE_GROUP_TREE};
     failed += !answered(l, "top --group-by tree", QUERY_TOP, q, 10, 64);
     q = (struct wire_query){0};
-    failed += !answered(l, "events", QUERY_EVENTS, q, 2 * BATCHES * STARTS, 32);
+    failed += !answered(l, "events", QUERY_EVENTS, q, 2 * BATCHES * STARTS, 96);
     q = (struct wire_query){.has_pid = true, .pid = 7};
     failed += !answered(l, "history --pid", QUERY_HISTORY, q, 10 * BATCHES, 32);
     q = (struct wire_query){.name = str_make("steady")};
@@ -222,7 +253,8 @@ static void every_question_to_a_busy_host_is_answered(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_question_to_a_busy_host_is_answered),
+        cmocka_unit_test_setup(every_question_to_a_busy_host_is_answered, terse),
+        cmocka_unit_test_setup(every_question_to_a_busy_host_is_answered, wordy),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL) ||

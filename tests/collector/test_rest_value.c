@@ -5,7 +5,9 @@
 #include "collector/store/rest_impl.h"
 #include "common/ledger.h"
 #include "common/mem.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"
+#include "tests/support/support.h"
 
 #define BATCHES 30u
 #define DAY_NS  (24 * INT64_C(3600000000000))
@@ -286,26 +288,49 @@ static void more_than_fits_in_one_segment_is_never_left_out_wrongly(void **state
     rest_written_destroy(w);
 }
 
-static void a_window_too_large_for_one_value_is_several(void **state)
+/* Batches with so many long command lines that a value has no more than two of them. */
+struct wordy {
+    struct proc_info *infos;
+    char *text;
+};
+
+static void wordy_init(struct wordy *w)
 {
     static char line[MODEL_COMMAND_LINE_MAX];
-    struct proc_info *infos = mem_array(4000, sizeof *infos);
-    char *text = mem_alloc(4000 * sizeof line);
+
+    w->infos = mem_array((size_t)BATCHES * 1000, sizeof *w->infos);
+    w->text = mem_alloc(4000 * sizeof line);
+    for (size_t i = 0; i < 4000; i++) {
+        memset(w->text + i * sizeof line, (int)('a' + i % 26), sizeof line);
+        memcpy(w->text + i * sizeof line, &i, sizeof i);
+    }
+    for (size_t i = 0; i < (size_t)BATCHES * 1000; i++) {
+        const char *text = w->text + (i / 1000 * 100 + i % 1000) * sizeof line;
+
+        w->infos[i] =
+            (struct proc_info){.id = {(uint32_t)i, 1}, .command_line = {text, sizeof line}};
+    }
+    for (size_t i = 0; i < BATCHES; i++) {
+        x.rests[i].batch.infos = w->infos + i * 1000;
+        x.rests[i].batch.n_infos = 1000;
+    }
+}
+
+static void wordy_fini(struct wordy *w)
+{
+    mem_free(w->infos);
+    mem_free(w->text);
+}
+
+static void a_window_too_large_for_one_value_is_several(void **state)
+{
     size_t at = 0, chunks = 0, n, done;
     struct window_rest *back;
+    struct wordy w;
     bool more = true;
 
     (void)state;
-    for (size_t i = 0; i < 4000; i++) {
-        memset(text + i * sizeof line, (int)('a' + i % 26), sizeof line);
-        memcpy(text + i * sizeof line, &i, sizeof i);
-        infos[i] = (struct proc_info){.id = {(uint32_t)i, 1},
-                                      .command_line = {text + i * sizeof line, sizeof line}};
-    }
-    for (size_t i = 0; i < BATCHES; i++) {
-        x.rests[i].batch.infos = infos + i * 100;
-        x.rests[i].batch.n_infos = 1000;
-    }
+    wordy_init(&w);
     for (; at < BATCHES; at += done, chunks++) {
         buf_reset(&x.raw);
         arena_reset(&x.memory);
@@ -318,8 +343,92 @@ static void a_window_too_large_for_one_value_is_several(void **state)
         }
     }
     assert_true(chunks > 1 && chunks < BATCHES);
-    mem_free(infos);
-    mem_free(text);
+    wordy_fini(&w);
+}
+
+/* -- segments -- */
+
+static void write_segment(const char *dir, struct seg_info *info, struct packer *p)
+{
+    struct errmsg why = {""};
+    struct rest_written *written;
+    struct seg_writer *w;
+    uint64_t events = 0;
+    uint32_t host;
+
+    assert_ok(rest_written_create(&written));
+    rest_written_begin(written, info->window_ns);
+    assert_ok(seg_writer_create(&w, fio_unsynced(), dir, info, &info->window_ns, &why));
+    assert_ok(seg_writer_host(w, &host, &x.hw.host, "gen", 0, 1, 2));
+    assert_ok(rest_value_write(w, p, host, 0, &x.hw, written, &events));
+    assert_ok(seg_writer_finish(w, events, info, &why));
+    rest_written_destroy(written);
+}
+
+static void flip(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    int byte;
+
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    byte = fgetc(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    fputc(byte ^ 4, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Gives how many came, each as it was; *most: the reader's memory. */
+static size_t read_segment(const char *dir, const struct seg_info *info, struct packer *p,
+                           size_t *most, enum err end)
+{
+    const struct window_rest *rest;
+    struct errmsg why = {""};
+    struct rest_reader *r;
+    struct seg *s;
+    size_t n = 0;
+    enum err e;
+
+    *most = 0;
+    assert_ok(seg_open(&s, fio_unsynced(), dir, info, &why));
+    assert_ok(rest_reader_open(&r, s, p, 0, 0));
+    for (; (e = rest_reader_next(r, &rest)) == ERR_OK; n++) {
+        size_t held = rest_reader_memory(r);
+
+        assert_rest(&x.rests[n], rest);
+        *most = held > *most ? held : *most;
+    }
+    assert_int_equal(e, end);
+    assert_true(rest_reader_next(r, &rest) != ERR_OK);
+    rest_reader_close(r);
+    seg_close(s);
+    return n;
+}
+
+static void a_window_is_read_one_value_at_a_time(void **state)
+{
+    struct seg_info info = {
+        .number = 1, .kind = SEG_REST, .n_windows = 1, .span_ns = 300 * INT64_C(1000000000)};
+    char dir[256], name[SEG_NAME_MAX], path[sizeof dir + sizeof name];
+    struct wordy w;
+    struct packer *p;
+    size_t most, n;
+
+    (void)state;
+    support_temp_dir(dir, sizeof dir);
+    assert_ok(packer_create(&p));
+    wordy_init(&w);
+    write_segment(dir, &info, p);
+    assert_int_equal(read_segment(dir, &info, p, &most, ERR_END), BATCHES);
+    assert_in_range(most, REST_CHUNK_BYTES, 3 * REST_CHUNK_BYTES);
+    seg_name(name, &info);
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    flip(path, (long)info.bytes / 2);
+    n = read_segment(dir, &info, p, &most, ERR_CORRUPT);
+    assert_in_range(n, BATCHES / 4, BATCHES * 3 / 4);
+    wordy_fini(&w);
+    packer_destroy(p);
+    support_remove_dir(dir);
 }
 
 /* -- accounts -- */
@@ -548,6 +657,7 @@ int main(void)
         T(the_instances_longest_unheard_of_are_forgotten_first),
         T(more_than_fits_in_one_segment_is_never_left_out_wrongly),
         T(a_window_too_large_for_one_value_is_several),
+        T(a_window_is_read_one_value_at_a_time),
         T(an_account_sums_its_batches),
         T(an_account_of_losses_or_last_words_alone_is_not_plain),
         T(what_is_held_is_not_added_up_and_holes_stay),

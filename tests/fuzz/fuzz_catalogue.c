@@ -78,12 +78,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     struct window_rest *rests;
     struct arena memory;
     size_t count;
+    int64_t id;
     bool more;
 
     arena_init(&memory, 64u << 20);
     if (rest_decode(&memory, p, n, &host, &rests, &count, &more) == ERR_OK) {
         assert(day_begin(c->writing) == ERR_OK);
-        assert(catalogue_take_rests(c, &host, rests, count) == ERR_OK);
+        assert(day_host(c->writing, &host, &id) == ERR_OK);
+        for (size_t i = 0; i < count; i++) {
+            assert(catalogue_take_rest(c, id, &rests[i].batch) == ERR_OK);
+        }
         check(c->writing, rests, count);
         day_rollback(c->writing);
     }

@@ -203,18 +203,16 @@ static void each_rest(const struct seg *s, const struct uuid *id,
 
     assert_ok(packer_create(&p));
     for (uint8_t w = 0; host < seg_hosts(s) && w < seg_info_of(s)->n_windows; w++) {
-        struct window_rest *rests;
-        struct arena memory;
-        size_t n = 0;
+        const struct window_rest *rest;
+        struct rest_reader *r;
         enum err e;
 
-        arena_init(&memory, 256u << 20);
-        e = rest_value_read(s, p, &memory, (uint32_t)host, w, &rests, &n);
-        assert_true(e == ERR_OK || e == ERR_NOTFOUND);
-        for (size_t i = 0; i < n && !e; i++) {
-            assert_ok(each(ctx, &rests[i].batch));
+        assert_ok(rest_reader_open(&r, s, p, (uint32_t)host, w));
+        while (!(e = rest_reader_next(r, &rest))) {
+            assert_ok(each(ctx, &rest->batch));
         }
-        arena_fini(&memory);
+        assert_true(e == ERR_END || e == ERR_NOTFOUND);
+        rest_reader_close(r);
     }
     packer_destroy(p);
 }
