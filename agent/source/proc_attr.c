@@ -8,27 +8,9 @@
 
 #include "common/mem.h"
 
-#define COMM_MAX 15 /* bytes of a name the kernel keeps */
-
-/* A name of COMM_MAX bytes may be cut; then the file of the program, if it begins so, has it whole.
- */
-static struct str whole_name(const struct proc_inst *p, struct str name)
-{
-    const char *slash = p->image ? memrchr(p->image, '/', p->image_n) : NULL;
-    struct str base;
-
-    if (!slash || name.n != COMM_MAX) {
-        return name;
-    }
-    base = (struct str){slash + 1, (size_t)(p->image + p->image_n - (slash + 1))};
-    return base.n > name.n && memcmp(base.p, name.p, name.n) == 0 ? base : name;
-}
-
 void proc_attr_name(struct proc_inst *p, const char *name, size_t n)
 {
-    struct str whole = whole_name(p, (struct str){name, n});
-
-    p->name_n = proc_text_utf8(p->name, sizeof p->name, whole.p, whole.n);
+    p->name_n = proc_text_utf8(p->name, sizeof p->name, name, n);
 }
 
 void proc_attr_parent(const struct proc_table *t, struct proc_inst *p, uint32_t parent_pid)
@@ -40,12 +22,40 @@ void proc_attr_parent(const struct proc_table *t, struct proc_inst *p, uint32_t 
     p->have |= INFO_PARENT;
 }
 
+static void forget_text(char **text, size_t *n)
+{
+    mem_free(*text);
+    *text = NULL;
+    *n = 0;
+}
+
+/* ERR_NOMEM: what was known stays. */
+static enum err keep_text(char **text, size_t *n, const char *from, size_t from_n)
+{
+    char *kept = mem_strndup(from, from_n);
+
+    if (!kept) {
+        return ERR_NOMEM;
+    }
+    mem_free(*text);
+    *text = kept;
+    *n = from_n;
+    return ERR_OK;
+}
+
 /* A worker's comm in stat changes with its work, so the comparison is on the stable part. */
 static bool name_changed(const struct proc_inst *p, const char *name, size_t n)
 {
     size_t kept = n < sizeof p->comm ? n : sizeof p->comm;
 
     return p->comm_n != kept || memcmp(p->comm, name, kept) != 0;
+}
+
+/* Whether a program may have been started since: its memory lies elsewhere, or cannot be seen. */
+static bool memory_changed(const struct proc_inst *p, const struct proc_stat *st)
+{
+    return st->start_code <= 1 || p->start_code != st->start_code ||
+           p->start_stack != st->start_stack;
 }
 
 void proc_attr_stat(const struct proc_table *t, struct proc_inst *p, const struct proc_stat *st)
@@ -68,6 +78,9 @@ void proc_attr_stat(const struct proc_table *t, struct proc_inst *p, const struc
     p->comm_n = name_n < sizeof p->comm ? name_n : sizeof p->comm;
     memcpy(p->comm, st->name, p->comm_n);
     proc_attr_name(p, st->name, name_n);
+    if (memory_changed(p, st)) {
+        forget_text(&p->program, &p->program_n); /* else only a thread was renamed */
+    }
     p->start_code = st->start_code;
     p->start_stack = st->start_stack;
     p->stale = true;
@@ -80,27 +93,32 @@ static void count_denied(struct proc_table *t, enum err e)
     }
 }
 
-static void forget_image(struct proc_inst *p)
+/* The name of the file that runs. An empty one says nothing. */
+static enum err keep_program(struct proc_inst *p, const char *name, size_t n)
 {
-    mem_free(p->image);
-    p->image = NULL;
-    p->image_n = 0;
+    char text[PROC_PROGRAM_MAX];
+
+    n = proc_text_utf8(text, sizeof text, name, n);
+    return n > 0 ? keep_text(&p->program, &p->program_n, text, n) : ERR_OK;
 }
 
-static enum err read_image(struct proc_table *t, struct proc_inst *p)
+/* *seen: the link could be read. */
+static enum err read_image(struct proc_table *t, struct proc_inst *p, bool *seen)
 {
     static const char deleted[] = " (deleted)";
     char path[32], target[PATH_MAX], text[MODEL_TEXT_MAX];
+    const char *name;
+    size_t name_n, n;
     ssize_t got;
-    size_t n;
-    char *image;
+    enum err e;
 
     snprintf(path, sizeof path, "%u/exe", p->id.pid);
     got = readlinkat(t->host->root, path, target, sizeof target);
     if (got < 0 && errno == EACCES) {
         count_denied(t, ERR_ACCESS);
-        forget_image(p); /* that of another program, which could be read */
+        forget_text(&p->image, &p->image_n); /* that of another program, which could be read */
     }
+    *seen = got > 0;
     if (got <= 0) {
         return ERR_OK;
     }
@@ -109,26 +127,21 @@ static enum err read_image(struct proc_table *t, struct proc_inst *p)
         memcmp(target + n - (sizeof deleted - 1), deleted, sizeof deleted - 1) == 0) {
         n -= sizeof deleted - 1;
     }
+    proc_text_file_name(&name, &name_n, target, n);
+    e = keep_program(p, name, name_n);
+    if (e) {
+        return e;
+    }
     n = proc_text_utf8(text, sizeof text, target, n);
-    image = mem_strndup(text, n);
-    if (!image) {
-        return ERR_NOMEM;
-    }
-    mem_free(p->image);
-    p->image = image;
-    p->image_n = n;
-    if (p->comm_n > 0) {
-        proc_attr_name(p, p->comm, p->comm_n);
-    }
-    return ERR_OK;
+    return keep_text(&p->image, &p->image_n, text, n);
 }
 
-static enum err read_command_line(struct proc_table *t, struct proc_inst *p)
+static enum err read_command_line(struct proc_table *t, struct proc_inst *p, bool names_program)
 {
     char raw[MODEL_COMMAND_LINE_MAX + 1], text[MODEL_COMMAND_LINE_MAX];
-    size_t raw_n, n;
+    const char *name;
+    size_t raw_n, name_n, n;
     bool cut;
-    char *line;
     enum err e = proc_host_read(t->host, p->id.pid, "cmdline", raw, sizeof raw, &raw_n);
 
     if (e) {
@@ -138,14 +151,18 @@ static enum err read_command_line(struct proc_table *t, struct proc_inst *p)
     if (raw_n == 0) {
         return ERR_OK; /* its memory is gone already */
     }
-    n = proc_text_args(text, sizeof text, raw, raw_n, &cut);
-    line = mem_strndup(text, n);
-    if (!line) {
-        return ERR_NOMEM;
+    if (names_program) {
+        proc_text_first_argument(&name, &name_n, raw, raw_n);
+        e = keep_program(p, name, name_n);
+        if (e) {
+            return e;
+        }
     }
-    mem_free(p->command_line);
-    p->command_line = line;
-    p->command_line_n = n;
+    n = proc_text_args(text, sizeof text, raw, raw_n, &cut);
+    e = keep_text(&p->command_line, &p->command_line_n, text, n);
+    if (e) {
+        return e;
+    }
     p->have &= ~(uint32_t)INFO_COMMAND_LINE_CUT;
     p->have |= INFO_COMMAND_LINE_KNOWN | (cut ? (uint32_t)INFO_COMMAND_LINE_CUT : 0);
     return ERR_OK;
@@ -153,32 +170,41 @@ static enum err read_command_line(struct proc_table *t, struct proc_inst *p)
 
 void proc_attr_forget_text(struct proc_inst *p)
 {
-    forget_image(p);
-    mem_free(p->command_line);
-    p->command_line = NULL;
-    p->command_line_n = 0;
+    forget_text(&p->program, &p->program_n);
+    forget_text(&p->image, &p->image_n);
+    forget_text(&p->command_line, &p->command_line_n);
     p->have &= ~(uint32_t)(INFO_COMMAND_LINE_CUT | INFO_COMMAND_LINE_KNOWN);
 }
 
-void proc_attr_copy_text(struct proc_inst *p, const struct proc_inst *from)
+static void copy_text(char **text, size_t *n, const char *from, size_t from_n)
+{
+    if (from) {
+        err_ignore(keep_text(text, n, from, from_n));
+    }
+}
+
+void proc_attr_copy(struct proc_inst *p, const struct proc_inst *from)
 {
     proc_attr_forget_text(p);
-    if (from->image) {
-        p->image = mem_strndup(from->image, from->image_n);
-        p->image_n = p->image ? from->image_n : 0;
-    }
-    if (from->command_line) {
-        p->command_line = mem_strndup(from->command_line, from->command_line_n);
-        p->command_line_n = p->command_line ? from->command_line_n : 0;
-    }
+    copy_text(&p->program, &p->program_n, from->program, from->program_n);
+    copy_text(&p->image, &p->image_n, from->image, from->image_n);
+    copy_text(&p->command_line, &p->command_line_n, from->command_line, from->command_line_n);
     if (p->command_line) {
         p->have |= from->have & (INFO_COMMAND_LINE_CUT | INFO_COMMAND_LINE_KNOWN);
     }
+    memcpy(p->name, from->name, from->name_n);
+    p->name_n = from->name_n;
+    memcpy(p->comm, from->comm, from->comm_n);
+    p->comm_n = from->comm_n;
+    p->stale = from->stale || !p->program || !p->command_line;
+    p->start_code = from->start_code;
+    p->start_stack = from->start_stack;
 }
 
 enum err proc_attr_refresh(struct proc_table *t, struct proc_inst *p)
 {
     enum err e = ERR_OK;
+    bool seen;
 
     if (!p->stale) {
         return ERR_OK;
@@ -186,9 +212,9 @@ enum err proc_attr_refresh(struct proc_table *t, struct proc_inst *p)
     p->stale = false;
     p->io_denied = false; /* another program, perhaps another user */
     if (!p->kernel_thread) {
-        e = read_image(t, p);
+        e = read_image(t, p, &seen);
         if (!e) {
-            e = read_command_line(t, p);
+            e = read_command_line(t, p, !seen);
         }
     }
     p->stale = e != ERR_OK;

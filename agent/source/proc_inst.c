@@ -108,9 +108,10 @@ void proc_inst_remove(struct proc_table *t, struct proc_inst *p)
     proc_host_release(t->host, &p->status_fd);
     proc_host_release(t->host, &p->io_fd);
     proc_host_release(t->host, &p->fd_fd);
+    mem_free(p->program);
     mem_free(p->image);
     mem_free(p->command_line);
-    p->image = p->command_line = NULL;
+    p->program = p->image = p->command_line = NULL;
     p->phase = PROC_FREE;
     p->next = t->free;
     t->free = p;
@@ -126,7 +127,8 @@ void proc_inst_info(const struct proc_host *h, const struct proc_inst *p, struct
     out->parent_start = p->parent_start;
     out->session_id = p->session_id;
     out->create_ns = proc_host_create_ns(h, p->id.start);
-    out->name = (struct str){p->name, p->name_n};
+    out->name =
+        p->program ? (struct str){p->program, p->program_n} : (struct str){p->name, p->name_n};
     out->image = (struct str){p->image, p->image_n};
     out->command_line = (struct str){p->command_line, p->command_line_n};
     out->user = str_make(p->user);

@@ -62,12 +62,12 @@ struct proc_inst {
     bool uid_known;
     char comm[16]; /* as in stat, to see a change */
     size_t comm_n;
-    uint64_t start_code, start_stack;
-    char name[PROC_NAME_MAX];
+    uint64_t start_code, start_stack; /* as in stat: new after exec, 0 or 1 where it is hidden */
+    char name[PROC_NAME_MAX];         /* the kernel's, that of the main thread */
     size_t name_n;
     char user[PROC_USER_MAX];
-    char *image, *command_line;
-    size_t image_n, command_line_n;
+    char *program, *image, *command_line; /* program: the name of the file that runs */
+    size_t program_n, image_n, command_line_n;
 
     /* Kept descriptors. */
     int stat_fd, status_fd, io_fd, fd_fd, task_fd;

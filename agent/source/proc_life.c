@@ -198,8 +198,7 @@ static void inherit(struct proc_table *t, struct proc_inst *p, const struct proc
     if (parent->uid_known) {
         proc_attr_user(t, p, parent->uid);
     }
-    proc_attr_name(p, parent->name, parent->name_n);
-    proc_attr_copy_text(p, parent);
+    proc_attr_copy(p, parent);
 }
 
 static enum err begin(struct proc_life *l, struct proc_id id, const struct proc_stat *st,
@@ -407,12 +406,13 @@ static void add_record(struct proc_inst *p, const struct proc_net_task *task)
     p->records++;
 }
 
-bool proc_life_task(struct proc_life *l, const struct proc_net_task *task)
+enum proc_took proc_life_task(struct proc_life *l, const struct proc_net_task *task, bool final)
 {
     struct proc_inst *p = proc_inst_find(l->table, task->pid);
+    bool ended = p && p->leader_ended && p->live_threads <= 0;
 
-    if (!p) {
-        return false;
+    if (!p || (task->last && !ended && !final)) {
+        return PROC_TOOK_NOT;
     }
     add_record(p, task);
     p->threads_changed = true;
@@ -423,7 +423,7 @@ bool proc_life_task(struct proc_life *l, const struct proc_net_task *task)
         take_last(l, p);
     }
     settle(l, p);
-    return true;
+    return ended ? PROC_TOOK_ENDED : PROC_TOOK;
 }
 
 /* On a busy machine the way out takes longer than the grace: who is told to have ended while it is

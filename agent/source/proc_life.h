@@ -28,8 +28,9 @@ void proc_life_init(struct proc_life *l, struct proc_table *t, struct source_sin
                     bool records);
 
 void proc_life_event(struct proc_life *l, const struct proc_net_event *ev);
-/* false: the process is not known, nothing was done. */
-bool proc_life_task(struct proc_life *l, const struct proc_net_task *task);
+/* The record of a process's last thread waits for its end, unless this is final: an exec that it
+ * would overtake decides the name. PROC_TOOK_NOT: nothing was done. */
+enum proc_took proc_life_task(struct proc_life *l, const struct proc_net_task *task, bool final);
 
 /* A process that a list shows before its fork was handed in: as if it had been.
  * Errors: ERR_FULL, ERR_NOTFOUND (gone), ERR_END (ended) */

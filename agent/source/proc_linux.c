@@ -67,11 +67,11 @@ static void on_event(void *ctx, const struct proc_net_event *ev)
     proc_life_event(&s->life, ev);
 }
 
-static bool on_task(void *ctx, const struct proc_net_task *task)
+static enum proc_took on_task(void *ctx, const struct proc_net_task *task, bool final)
 {
     struct proc_linux *s = ctx;
 
-    return proc_life_task(&s->life, task);
+    return proc_life_task(&s->life, task, final);
 }
 
 static void drain(struct proc_linux *s)

@@ -70,6 +70,13 @@ struct proc_net_task {
     uint64_t switches;                /* voluntary + nonvoluntary */
 };
 
+/* What became of a record that was offered. */
+enum proc_took {
+    PROC_TOOK_NOT, /* its process, or how it ended, is not known yet */
+    PROC_TOOK,
+    PROC_TOOK_ENDED, /* and its process's end was known: so is all that happened before it */
+};
+
 /* Errors: ERR_NOTFOUND (a message without such a record), ERR_VERSION (too old), ERR_CORRUPT */
 NODISCARD enum err proc_net_task(struct proc_net_task *out, const struct proc_net_msg *msg);
 

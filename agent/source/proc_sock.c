@@ -434,17 +434,27 @@ static int fetch_records(struct proc_sock *s, uint64_t *lost, uint64_t *damaged)
     return n;
 }
 
-/* Those nobody takes yet wait on, unless there is nothing more to wait for. */
-static void hand_on_records(struct proc_sock *s, const struct proc_sock_sink *sink, bool all)
+/* Those nobody takes yet wait on, unless there is nothing more to wait for: no event is left, or a
+ * younger record was taken with the end of its process. A stranger's, which nobody ever takes,
+ * would else hold up all records behind it while events fill the table. */
+static void hand_on_records(struct proc_sock *s, const struct proc_sock_sink *sink, bool final)
 {
-    size_t kept = 0;
+    size_t kept = 0, older = 0;
 
     for (size_t i = 0; i < s->n_tasks; i++) {
-        if (!sink->task(sink->ctx, &s->tasks[i]) && !all) {
+        enum proc_took took = sink->task(sink->ctx, &s->tasks[i], final);
+
+        if (took == PROC_TOOK_NOT && !final) {
             s->tasks[kept++] = s->tasks[i];
+        } else if (took == PROC_TOOK_ENDED) {
+            older = kept;
         }
     }
-    s->n_tasks = kept;
+    for (size_t i = 0; i < older; i++) {
+        (void)sink->task(sink->ctx, &s->tasks[i], true);
+    }
+    s->n_tasks = kept - older;
+    memmove(s->tasks, s->tasks + older, s->n_tasks * sizeof *s->tasks);
 }
 
 /* Both streams are taken in small, alternating portions, so that after a delay a backlog of

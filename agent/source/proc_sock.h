@@ -23,12 +23,13 @@ size_t proc_sock_fds(const struct proc_sock *s, int fds[2]);
 struct proc_sock_sink {
     void *ctx;
     void (*event)(void *ctx, const struct proc_net_event *ev);
-    /* false: its process is not known (yet); it is offered again after further events. */
-    bool (*task)(void *ctx, const struct proc_net_task *task);
+    /* PROC_TOOK_NOT: it is offered again after further events. final: there are none before it any
+     * more, it is not offered again. */
+    enum proc_took (*task)(void *ctx, const struct proc_net_task *task, bool final);
 };
 
-/* Hands on everything that waits. Before a record come all events that happened before it, so its
- * process is known; an end may come before its records.
+/* Hands on everything that waits. Before a record's last offer come all events that happened before
+ * it; an end may come before its records.
  * *lost: how often a socket overflowed since the last call; *damaged: messages not understood. */
 void proc_sock_drain(struct proc_sock *s, const struct proc_sock_sink *sink, uint64_t *lost,
                      uint64_t *damaged);

@@ -479,6 +479,27 @@ size_t proc_text_args(char *out, size_t cap, const char *p, size_t n, bool *cut)
     return o.n;
 }
 
+void proc_text_file_name(const char **name, size_t *name_n, const char *path, size_t n)
+{
+    const char *slash = n > 0 && path[0] == '/' ? memrchr(path, '/', n) : NULL;
+    *name = slash ? slash + 1 : path;
+    *name_n = slash ? (size_t)(path + n - *name) : 0;
+}
+
+void proc_text_first_argument(const char **name, size_t *name_n, const char *p, size_t n)
+{
+    const char *end;
+
+    while (n > 0 && p[n - 1] == '\0') {
+        n--;
+    }
+    end = n > 0 ? memchr(p, '\0', n) : NULL;
+    if (!end) {
+        end = n > 0 ? memchr(p, ' ', n) : NULL;
+    }
+    proc_text_file_name(name, name_n, p, end ? (size_t)(end - p) : n);
+}
+
 size_t proc_text_worker(const char *name, size_t n)
 {
     static const char prefix[] = "kworker/";

@@ -10,7 +10,8 @@
 
 #include "common/err.h"
 
-#define PROC_NAME_MAX 64 /* bytes; the kernel gives 15, 63 for workers */
+#define PROC_NAME_MAX    64  /* bytes; the kernel gives 15, 63 for workers */
+#define PROC_PROGRAM_MAX 255 /* bytes of a file's name */
 
 #define PROC_FLAG_EXITING 0x00000004U /* PF_EXITING */
 #define PROC_FLAG_KTHREAD 0x00200000U /* PF_KTHREAD */
@@ -73,6 +74,14 @@ size_t proc_text_utf8(char *out, size_t cap, const char *p, size_t n);
  * with blanks stand in quotes; a single one may be a title the process has given itself and stays
  * as it is. */
 size_t proc_text_args(char *out, size_t cap, const char *p, size_t n, bool *cut);
+
+/* The file name of a path, as bytes within it: nothing if it is not absolute or ends with a slash.
+ */
+void proc_text_file_name(const char **name, size_t *name_n, const char *path, size_t n);
+
+/* The same of the first argument in `p` (NUL after each). An argument alone may be a title the
+ * process has given itself ("/opt/x/x --type=y"): its first word counts. */
+void proc_text_first_argument(const char **name, size_t *name_n, const char *p, size_t n);
 
 /* A kernel worker shows what it does at the moment behind its name ("kworker/0:1-events"): gives
  * the length of the stable part. */

@@ -80,7 +80,8 @@ static void send(struct world *w, enum proc_net_kind kind, uint32_t pid, uint32_
     proc_life_event(&w->life, &ev);
 }
 
-static void send_record(struct world *w, uint32_t pid, uint32_t tid, bool last)
+static enum proc_took offer_record(struct world *w, uint32_t pid, uint32_t tid, bool last,
+                                   bool final)
 {
     const struct proc_net_task task = {.pid = pid,
                                        .tid = tid,
@@ -101,7 +102,12 @@ static void send_record(struct world *w, uint32_t pid, uint32_t tid, bool last)
                                        .disk_write = 2,
                                        .switches = 7};
 
-    (void)proc_life_task(&w->life, &task);
+    return proc_life_task(&w->life, &task, final);
+}
+
+static void send_record(struct world *w, uint32_t pid, uint32_t tid, bool last)
+{
+    (void)offer_record(w, pid, tid, last, true);
 }
 
 static void a_brief_life_is_one_start_and_one_stop(void **state)
@@ -274,6 +280,38 @@ static void without_records_such_a_program_has_no_name_rather_than_its_parents(v
     end(&w);
 }
 
+/* After a delay records come out of their socket before the events that were before them. */
+static void a_record_does_not_overtake_exec_and_end(void **state)
+{
+    struct proc_inst *parent;
+    struct world w;
+
+    (void)state;
+    begin(&w, 8, true);
+    assert_ok(proc_inst_add(&parent, &w.table, (struct proc_id){1, 1}));
+    proc_attr_name(parent, "parent", 6);
+    parent->program = mem_strdup("parent");
+    parent->program_n = 6;
+    assert_int_equal(offer_record(&w, PID_A, PID_A, true, false), PROC_TOOK_NOT);
+    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
+    assert_int_equal(offer_record(&w, PID_A, PID_A, true, false), PROC_TOOK_NOT);
+    assert_int_equal(w.n_told, 0);
+    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
+    send(&w, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
+    assert_int_equal(offer_record(&w, PID_A, PID_A, true, false), PROC_TOOK_ENDED);
+    assert_int_equal(w.n_told, 2);
+    assert_string_equal(w.told[0].name, "brief");
+    assert_string_equal(w.told[1].name, "brief");
+    /* Not even when nothing is left to wait for is a copy called otherwise than its program. */
+    send(&w, PROC_NET_FORK, PID_B, PID_B, 0);
+    assert_int_equal(offer_record(&w, PID_B, PID_B, true, true), PROC_TOOK);
+    send(&w, PROC_NET_EXIT, PID_B, PID_B, 0);
+    assert_int_equal(w.n_told, 4);
+    assert_string_equal(w.told[2].name, "parent");
+    assert_string_equal(w.told[3].name, "parent");
+    end(&w);
+}
+
 static void a_start_is_told_at_exec_or_after_a_while(void **state)
 {
     struct world w;
@@ -443,6 +481,7 @@ int main(void)
         cmocka_unit_test(without_records_the_last_end_is_the_stop),
         cmocka_unit_test(a_program_gone_before_it_was_looked_at_has_the_name_of_its_record),
         cmocka_unit_test(without_records_such_a_program_has_no_name_rather_than_its_parents),
+        cmocka_unit_test(a_record_does_not_overtake_exec_and_end),
         cmocka_unit_test(a_start_is_told_at_exec_or_after_a_while),
         cmocka_unit_test(exec_in_another_thread_is_no_end),
         cmocka_unit_test(a_reused_number_is_another_process),

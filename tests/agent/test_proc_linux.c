@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -428,6 +429,73 @@ static void a_signal_that_kills_shows_in_the_exit_code(void **state)
     end(&w);
 }
 
+/* What was last told of a process. */
+static const struct fact *last_fact(const struct watch *w, uint32_t pid)
+{
+    const struct fact *last = NULL;
+
+    for (size_t i = 0; i < w->n_facts; i++) {
+        if (w->facts[i].info.id.pid == pid) {
+            last = &w->facts[i];
+        }
+    }
+    return last;
+}
+
+static void a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_called(void **state)
+{
+    struct watch w;
+    uint32_t pid;
+    size_t seen = 0;
+
+    (void)state;
+    begin(&w, true, CLK_S / 4);
+    need_events(&w);
+    pid = (uint32_t)fork();
+    if (pid == 0) {
+        pid_t copy;
+
+        (void)prctl(PR_SET_NAME, "MergeMutate", 0, 0, 0);
+        copy = fork();
+        if (copy == 0) {
+            _exit(0);
+        }
+        _exit(waitpid(copy, NULL, 0) == copy ? 0 : 1);
+    }
+    assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
+    wait_for(&w, stop_of_pid_came, &pid);
+    finish(&w);
+    for (size_t i = 0; i < w.n_facts; i++) {
+        if (w.facts[i].info.parent_pid == pid || w.facts[i].info.id.pid == pid) {
+            assert_string_equal(w.facts[i].name, "test_proc_linux");
+            seen++;
+        }
+    }
+    assert_int_equal(seen, 4); /* a start and a stop of each */
+    end(&w);
+}
+
+static void after_a_chain_of_execs_the_last_program_names_the_process(void **state)
+{
+    char *argv[] = {"nice", "nice", "sleep", "0.3", NULL}; /* long enough for rows */
+    struct watch w;
+    pid_t pid;
+
+    (void)state;
+    begin(&w, true, CLK_S / 20);
+    need_events(&w);
+    assert_int_equal(posix_spawnp(&pid, "nice", NULL, NULL, argv, environ), 0);
+    os_mutex_lock(w.lock);
+    w.wanted_pid = (uint32_t)pid;
+    os_mutex_unlock(w.lock);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    wait_for(&w, stop_of_pid_came, &(uint32_t){(uint32_t)pid});
+    finish(&w);
+    assert_string_equal(last_fact(&w, (uint32_t)pid)->name, "sleep");
+    assert_string_equal(w.row_name, "sleep");
+    end(&w);
+}
+
 static bool row_came(const struct watch *w, const void *arg)
 {
     return w->row.info.id.pid == w->wanted_pid && w->tables > *(const uint64_t *)arg;
@@ -672,6 +740,8 @@ int main(void)
         cmocka_unit_test(a_living_process_has_every_column),
         cmocka_unit_test(without_events_a_table_still_has_every_column),
         cmocka_unit_test(a_process_of_several_threads_has_every_column),
+        cmocka_unit_test(a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_called),
+        cmocka_unit_test(after_a_chain_of_execs_the_last_program_names_the_process),
         cmocka_unit_test(a_signal_that_kills_shows_in_the_exit_code),
         cmocka_unit_test(of_200_processes_that_live_20_ms_none_is_missed),
         cmocka_unit_test(a_late_source_tells_a_burst_in_full),

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,33 +62,143 @@ static void own_attributes_are_read(void **state)
     end(&w);
 }
 
-static void a_name_cut_by_the_kernel_is_completed_from_the_image(void **state)
+/* A child whose main thread has renamed itself, as database servers do; waits for its end. */
+static pid_t fork_renamed(void)
 {
-    static const struct {
-        const char *image, *comm, *name;
-    } cases[] = {
-        {"/opt/bin/procfleet-collector", "procfleet-colle", "procfleet-collector"},
-        {"/opt/bin/procfleet-colle", "procfleet-colle", "procfleet-colle"},
-        {"/opt/bin/other-collector", "procfleet-colle", "procfleet-colle"},   /* a script */
-        {"/opt/bin/procfleet-collector", "procfleet-coll", "procfleet-coll"}, /* named itself */
-        {"procfleet-collector", "procfleet-colle", "procfleet-colle"},
-        {NULL, "procfleet-colle", "procfleet-colle"},
-    };
+    int ready[2];
+    char c;
+    pid_t pid;
+
+    assert_int_equal(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        (void)prctl(PR_SET_NAME, "MergeMutate", 0, 0, 0);
+        (void)!write(ready[1], "r", 1);
+        for (;;) {
+            pause();
+        }
+    }
+    assert_true(pid > 0);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return pid;
+}
+
+static void end_child(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* The name of a process as one row gives it. */
+static void name_of(struct world *w, pid_t pid, char *out, size_t cap)
+{
+    struct proc_inst *p = proc_inst_find(&w->table, (uint32_t)pid);
+    struct proc_stat st;
+    struct snap_row row;
+
+    if (!p) {
+        assert_ok(proc_read_stat(&w->table, (uint32_t)pid, &st));
+        assert_ok(proc_inst_add(&p, &w->table, (struct proc_id){st.pid, st.start_ticks}));
+    }
+    assert_ok(proc_read_row(&w->table, p, &every_thread, &row));
+    snprintf(out, cap, "%.*s", (int)row.info.name.n, row.info.name.p);
+}
+
+static void a_process_bears_the_name_of_its_program_not_of_a_thread(void **state)
+{
+    char name[64], own[16];
     struct world w;
+    pid_t pid;
 
     (void)state;
     begin(&w);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        proc_attr_forget_text(w.me);
-        if (cases[i].image) {
-            w.me->image_n = strlen(cases[i].image);
-            w.me->image = mem_strndup(cases[i].image, w.me->image_n);
+    pid = fork_renamed();
+    name_of(&w, pid, name, sizeof name);
+    assert_string_equal(name, "test_proc_read");
+    end_child(pid);
+    /* Renamed when it is known already: by a thread of its own. */
+    name_of(&w, getpid(), name, sizeof name);
+    assert_string_equal(name, "test_proc_read");
+    assert_int_equal(prctl(PR_GET_NAME, own, 0, 0, 0), 0);
+    assert_int_equal(prctl(PR_SET_NAME, "later", 0, 0, 0), 0);
+    name_of(&w, getpid(), name, sizeof name);
+    assert_int_equal(prctl(PR_SET_NAME, own, 0, 0, 0), 0);
+    assert_string_equal(name, "test_proc_read");
+    end(&w);
+}
+
+/* Runs `argv` until its memory is that of the new program. */
+static pid_t spawn_other(char *const *argv)
+{
+    int gone[2];
+    char c;
+    pid_t pid;
+
+    assert_int_equal(pipe2(gone, O_CLOEXEC), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        execv("/bin/sleep", argv);
+        _exit(127);
+    }
+    assert_true(pid > 0);
+    close(gone[1]);
+    assert_int_equal(read(gone[0], &c, 1), 0); /* closed by exec */
+    close(gone[0]);
+    return pid;
+}
+
+/* In a process of its own, because rights do not come back. */
+static int names_seen_by_a_stranger(const pid_t *pids, const char *const *names, size_t n)
+{
+    struct world w;
+    char name[64];
+    size_t wrong = 0;
+
+    begin(&w);
+    if (setgid(65534) != 0 || setuid(65534) != 0) {
+        return 100;
+    }
+    for (size_t i = 0; i < n; i++) {
+        name_of(&w, pids[i], name, sizeof name);
+        if (strcmp(name, names[i]) != 0) {
+            fprintf(stderr, "%s, not %s\n", name, names[i]);
+            wrong++;
         }
-        proc_attr_name(w.me, cases[i].comm, strlen(cases[i].comm));
-        assert_int_equal(w.me->name_n, strlen(cases[i].name));
-        assert_memory_equal(w.me->name, cases[i].name, w.me->name_n);
+    }
+    if (w.host.counts.denied < n) {
+        wrong += 50; /* the links could be read: nothing was tried */
     }
     end(&w);
+    return (int)wrong;
+}
+
+static void without_the_right_to_see_the_program_the_first_argument_names_it(void **state)
+{
+    char *const absolute[] = {"/opt/tools/waiter", "60", NULL};
+    char *const relative[] = {"waiter", "60", NULL};
+    static const char *const names[] = {"waiter", "sleep"};
+    pid_t pids[2], stranger;
+    int status;
+
+    (void)state;
+    if (geteuid() != 0) {
+        printf("skipped: only root can become somebody else\n");
+        skip();
+    }
+    pids[0] = spawn_other(absolute);
+    pids[1] = spawn_other(relative);
+    stranger = fork();
+    if (stranger == 0) {
+        _exit(names_seen_by_a_stranger(pids, names, 2));
+    }
+    assert_int_equal(waitpid(stranger, &status, 0), stranger);
+    end_child(pids[0]);
+    end_child(pids[1]);
+    assert_int_equal(status, 0);
 }
 
 static void descriptors_are_given_back(void **state)
@@ -342,7 +455,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_attributes_are_read),
-        cmocka_unit_test(a_name_cut_by_the_kernel_is_completed_from_the_image),
+        cmocka_unit_test(a_process_bears_the_name_of_its_program_not_of_a_thread),
+        cmocka_unit_test(without_the_right_to_see_the_program_the_first_argument_names_it),
         cmocka_unit_test(descriptors_are_given_back),
         cmocka_unit_test(without_descriptors_to_keep_a_row_is_the_same),
         cmocka_unit_test(counted_one_by_one_open_descriptors_are_as_many),

@@ -310,6 +310,39 @@ static void arguments_are_joined_with_spaces(void **state)
     }
 }
 
+static void the_first_argument_names_a_program_if_it_is_a_path(void **state)
+{
+    static const struct {
+        const char *in;
+        size_t n;
+        const char *out;
+    } table[] = {
+        {"/usr/bin/ls\0-l\0", 15, "ls"},
+        {"/opt/my app\0-l\0", 15, "my app"},
+        {"/opt/x/x --type=a/b\0\0", 21, "x"}, /* a title: the first word */
+        {"/usr/bin/ls", 11, "ls"},            /* cut */
+        {"ls\0/usr/bin\0", 12, ""},
+        {"nginx: master /usr/sbin/nginx\0", 30, ""},
+        {"-bash\0", 6, ""},
+        {"/usr/bin/\0-l\0", 13, ""},
+        {"/\0", 2, ""},
+        {"\0\0", 2, ""},
+        {"", 0, ""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        char *in = exact(table[i].in, table[i].n);
+        const char *name;
+        size_t n;
+
+        proc_text_first_argument(&name, &n, in, table[i].n);
+        assert_int_equal(n, strlen(table[i].out));
+        assert_memory_equal(name, table[i].out, n);
+        mem_free(in);
+    }
+}
+
 static void a_workers_present_task_is_not_its_name(void **state)
 {
     static const char *table[][2] = {
@@ -341,6 +374,7 @@ int main(void)
         cmocka_unit_test(only_digits_are_a_pid),
         cmocka_unit_test(wrong_bytes_become_question_marks),
         cmocka_unit_test(arguments_are_joined_with_spaces),
+        cmocka_unit_test(the_first_argument_names_a_program_if_it_is_a_path),
         cmocka_unit_test(a_workers_present_task_is_not_its_name),
     };
 

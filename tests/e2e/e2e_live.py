@@ -17,8 +17,8 @@ def privileged():
 
 
 def me():
-    with open("/proc/self/comm") as f:
-        return f.read().strip()
+    """Our own program: the interpreter."""
+    return os.path.basename(os.readlink("/proc/self/exe"))
 
 
 def burner(fleet, exact):
@@ -77,12 +77,29 @@ def short_lives(fleet, exact):
     ensure("each with its exit code", all(e["exit_code"] == 0 for e in events if e["kind"] == "process_stop"))
 
 
+def renamed(fleet):
+    """A program whose main thread has another name, and a chain of programs: each bears the name of the program that runs."""
+    rename = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'MergeMutate', 0, 0, 0); time.sleep(600)"
+    made = [subprocess.Popen([sys.executable, "-c", rename]), subprocess.Popen(["nice", "sleep", "600"])]
+    fleet.processes.extend(made)
+    pids = [p.pid for p in made]
+
+    def names():
+        rows = {r["pid"]: r["name"] for r in fleet.ask("ps", "--host", "live", "-n", "4000", expect=None)}
+        return [rows.get(pid) for pid in pids]
+
+    fleet.wait_for("both to be named by their programs", lambda: names() == [me(), "sleep"])
+    groups = {r["name"] for r in fleet.ask("top", "--host", "live", "--group-by", "image", "-n", "1000", expect=None)}
+    ensure("groups are programs, not threads", me() in groups and "MergeMutate" not in groups, sorted(groups))
+
+
 with Fleet() as fleet:
     fleet.start_collector()
     fleet.start_agent("live", batch__max_age="500ms")
     fleet.wait_for("the first data", lambda: fleet.hosts().get("live"))
     exact = privileged()
     burner(fleet, exact)
+    renamed(fleet)
     short_lives(fleet, exact)
     rows = fleet.ask("ps", "--host", "live", "--pid", str(os.getpid()), expect=None)
     check("this very test is among the processes", [r["pid"] for r in rows], [os.getpid()])
