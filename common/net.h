@@ -79,7 +79,7 @@ struct net_server_conf {
     unsigned contexts;         /* requests under way at once */
     unsigned per_peer;         /* of one connection under way; 0 = 4. See net_request_excess */
     unsigned peers_max;        /* connections; 0 = 4096 */
-    unsigned same_max;         /* of one certificate; the oldest goes for a new one; 0 = 64 */
+    unsigned same_max;         /* of one holder; the oldest goes for a new one; 0 = 64 */
     unsigned handshakes_max;   /* connections that are no peer's yet; 0 = 1024; net_crowd.h */
     unsigned same_address_max; /* connections from one address, handshakes included; 0 = no limit */
     int64_t reply_timeout_ns;  /* for a peer to take a reply; 0 = 5 s */

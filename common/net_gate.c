@@ -35,7 +35,7 @@ struct net_gate {
     int64_t refused_told_ns;           /* monotonic */
     struct os_mutex *lock;             /* guards what follows */
     struct net_peer *buckets[BUCKETS]; /* by pipe */
-    struct net_peer *same[BUCKETS];    /* by certificate */
+    struct net_peer *same[BUCKETS];    /* by holder */
     struct net_peer *newest;           /* of all, those gone that somebody still holds included */
     unsigned peers;
 };
@@ -75,16 +75,24 @@ static void release(struct net_gate *g, struct net_peer *p)
     os_mutex_unlock(g->lock);
 }
 
-/* -- connections of one certificate -- */
+/* -- connections of one holder: a host with all its certificates, or another's certificate -- */
 
 static bool same_holder(const struct net_identity *a, const struct net_identity *b)
 {
+    if (a->has_host || b->has_host) {
+        return a->has_host && b->has_host && memcmp(a->host.b, b->host.b, sizeof a->host.b) == 0;
+    }
     return memcmp(a->fingerprint, b->fingerprint, sizeof a->fingerprint) == 0;
+}
+
+static struct net_peer **same_bucket(struct net_gate *g, const struct net_identity *who)
+{
+    return &g->same[who->has_host ? who->host.b[0] : who->fingerprint[0]];
 }
 
 static struct net_peer **find_same(struct net_gate *g, const struct net_peer *peer)
 {
-    struct net_peer **p = &g->same[peer->who.fingerprint[0] % BUCKETS];
+    struct net_peer **p = same_bucket(g, &peer->who);
 
     while (*p && *p != peer) {
         p = &(*p)->next_same;
@@ -99,7 +107,7 @@ static struct net_peer *one_too_many(struct net_gate *g, const struct net_peer *
     struct net_peer *oldest = NULL;
     unsigned n = 0;
 
-    for (struct net_peer *q = g->same[p->who.fingerprint[0] % BUCKETS]; q; q = q->next_same) {
+    for (struct net_peer *q = *same_bucket(g, &p->who); q; q = q->next_same) {
         if (!q->cut && same_holder(&q->who, &p->who)) {
             oldest = q;
             n++;
@@ -123,7 +131,9 @@ static void cut_one_too_many(struct net_gate *g, const struct net_peer *p)
     oldest = one_too_many(g, p);
     os_mutex_unlock(g->lock);
     if (oldest) {
-        net_gate_cut(g, oldest, NET_CROWDED, "too many connections of one certificate");
+        net_gate_cut(g, oldest, NET_CROWDED,
+                     oldest->who.has_host ? "too many connections of one host"
+                                          : "too many connections of one certificate");
         release(g, oldest);
     }
 }
@@ -134,7 +144,7 @@ static void cut_one_too_many(struct net_gate *g, const struct net_peer *p)
 static void link_peer(struct net_gate *g, struct net_peer *p)
 {
     struct net_peer **bucket = &g->buckets[p->pipe_id % BUCKETS];
-    struct net_peer **same = &g->same[p->who.fingerprint[0] % BUCKETS];
+    struct net_peer **same = same_bucket(g, &p->who);
 
     p->next = *bucket;
     *bucket = p;

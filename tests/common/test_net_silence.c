@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/os.h"
+#include "common/uuid.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/t.h"
@@ -48,15 +49,15 @@ static void rig_start(struct rig *g)
     rig_start_with(g, 0);
 }
 
-/* An agent by hand, TLS and greetings done; NULL: it was turned away. */
-static struct raw_peer *raw_agent(const struct rig *g)
+/* One with that certificate by hand, TLS and greetings done; NULL: it was turned away. */
+static struct raw_peer *raw_holder(const struct rig *g, const char *name)
 {
     char cert[400], key[400], greeting[8];
     struct raw_cert c = {cert, key};
     struct raw_peer *p = NULL;
 
-    snprintf(cert, sizeof cert, "%s", certs_path(pki, "agent", ".pem"));
-    snprintf(key, sizeof key, "%s", certs_path(pki, "agent", ".key"));
+    snprintf(cert, sizeof cert, "%s", certs_path(pki, name, ".pem"));
+    snprintf(key, sizeof key, "%s", certs_path(pki, name, ".key"));
     assert_ok(raw_peer_connect(&p, net_server_port(g->net.server)));
     if (raw_peer_tls(p, false, &c)) {
         raw_peer_close(p);
@@ -65,6 +66,11 @@ static struct raw_peer *raw_agent(const struct rig *g)
     assert_ok(raw_peer_send(p, "\0SP\0\0\x30\0\0", 8));
     assert_ok(raw_peer_read(p, greeting, sizeof greeting, LONG_MS));
     return p;
+}
+
+static struct raw_peer *raw_agent(const struct rig *g)
+{
+    return raw_holder(g, "agent");
 }
 
 static void ask(struct raw_peer *p)
@@ -170,6 +176,44 @@ static void the_oldest_connection_of_a_certificate_makes_way(void **state)
     net_rig_await(&g.net.left, 1);
     assert_true(raw_peer_is_closed(p[0], LONG_MS));
     for (size_t i = 1; i < COUNT_OF(p); i++) { /* the others are served */
+        ask(p[i]);
+        net_rig_await(&g.requests, (int)i);
+        net_reply(g.held[i - 1], "y", 1);
+    }
+    assert_int_equal(atomic_load(&g.net.left), 1);
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        raw_peer_close(p[i]);
+    }
+    net_rig_stop(&g.net);
+}
+
+/* A host is given new certificates again and again, and the old ones stay valid: together they hold
+ * no more places than one. */
+static void all_certificates_of_a_host_count_together(void **state)
+{
+    static const char *const names[] = {"before", "between", "after", "after", "other"};
+    struct raw_peer *p[COUNT_OF(names)];
+    struct uuid host;
+    struct rig g;
+
+    (void)state;
+    assert_ok(uuid_random(&host));
+    for (size_t i = 0; i < 3; i++) {
+        const struct pki_issue what = {
+            .use = PKI_AGENT, .name = names[i], .has_host = true, .host = host};
+
+        certs_issue_as(pki, &what);
+    }
+    certs_issue(pki, PKI_AGENT, "other");
+    rig_start_with(&g, 0);
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        p[i] = raw_holder(&g, names[i]);
+        assert_non_null(p[i]);
+        net_rig_await(&g.net.joined, (int)i + 1);
+    }
+    net_rig_await(&g.net.left, 1);
+    assert_true(raw_peer_is_closed(p[0], LONG_MS));
+    for (size_t i = 1; i < COUNT_OF(p); i++) {
         ask(p[i]);
         net_rig_await(&g.requests, (int)i);
         net_reply(g.held[i - 1], "y", 1);
@@ -361,6 +405,7 @@ int main(void)
         cmocka_unit_test(who_leaves_while_all_are_busy_is_missed),
         cmocka_unit_test(handshakes_under_way_are_counted),
         cmocka_unit_test(the_oldest_connection_of_a_certificate_makes_way),
+        cmocka_unit_test(all_certificates_of_a_host_count_together),
         cmocka_unit_test(both_ends_find_out_when_the_other_lost_its_power),
         cmocka_unit_test(hanging_up_ends_what_is_under_way),
         cmocka_unit_test(handshakes_that_do_not_go_on_are_given_up),
