@@ -158,8 +158,29 @@ static void link_peer(struct net_gate *g, struct net_peer *p)
     g->peers++;
 }
 
-/* out: with a reference, and one for the table */
-static enum err insert(struct net_peer **out, struct net_gate *g, const struct net_identity *who)
+/* Who gives a stranger its place when all are taken: the idle one that came first, with a
+ * reference; NULL: nobody, or many are on their way out already. The lock is held. */
+static struct net_peer *in_the_way(struct net_gate *g)
+{
+    struct net_peer *oldest = NULL;
+
+    if (!g->conf.policy.strangers || g->peers >= 2 * g->conf.peers_max) {
+        return NULL;
+    }
+    for (struct net_peer *p = g->newest; p; p = p->older) {
+        if (p->state != PEER_GONE && !p->cut && p->under_way == 0) {
+            oldest = p;
+        }
+    }
+    if (oldest) {
+        oldest->refs++;
+    }
+    return oldest;
+}
+
+/* out: with a reference, and one for the table. *instead: who has to go, or NULL */
+static enum err insert(struct net_peer **out, struct net_peer **instead, struct net_gate *g,
+                       const struct net_identity *who)
 {
     struct net_peer *p = mem_zalloc(sizeof *p);
     bool room;
@@ -173,11 +194,12 @@ static enum err insert(struct net_peer **out, struct net_gate *g, const struct n
     p->heard_ns = os_mono_ns();
     os_mutex_lock(g->lock);
     room = g->peers < g->conf.peers_max;
-    if (room) {
+    *instead = room ? NULL : in_the_way(g);
+    if (room || *instead) {
         link_peer(g, p);
     }
     os_mutex_unlock(g->lock);
-    if (!room) {
+    if (!room && !*instead) {
         mem_free(p);
         return ERR_FULL;
     }
@@ -246,13 +268,17 @@ static void announce(struct net_gate *g, struct net_peer *p)
  * judge knows here. */
 static void let_in(struct net_gate *g, const struct net_identity *who)
 {
-    struct net_peer *p;
+    struct net_peer *p, *instead = NULL;
     const char *reason;
-    enum err e = insert(&p, g, who);
+    enum err e = insert(&p, &instead, g, who);
 
     if (e) {
         refuse(g, who, NET_CROWDED, e == ERR_FULL ? "too many connections" : err_text(e));
         return;
+    }
+    if (instead) {
+        net_gate_cut(g, instead, NET_CROWDED, "idle, and its place was needed");
+        release(g, instead);
     }
     reason = net_judge_ask(g->judge, who);
     if (reason) {

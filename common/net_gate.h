@@ -1,9 +1,11 @@
 /* The gate of a listener: who is let in, and who is inside. Shared by net_server.c and net_pub.c;
  * for net*.c only.
- * Bounds:  at most `peers_max` connections; more are refused with a line in the log. At most
- *          `same_max` of one host, whichever of its certificates they have, and of one certificate
- *          of anybody else; the oldest of them goes when one more comes, because a holder that came
- *          back must not be kept out by what it left behind.
+ * Bounds:
+ *   - at most `peers_max` connections; more are refused with a line in the log, but of strangers
+ *     the oldest idle one goes for a new one (while it goes, there are more);
+ *   - at most `same_max` of one host, whichever of its certificates they have, and of one
+ *     certificate of anybody else; the oldest of them goes when one more comes, because a holder
+ *     that came back must not be kept out by what it left behind.
  * Threads: safe from any; callbacks run on NNG's threads. */
 #ifndef PROCFLEET_COMMON_NET_GATE_H
 #define PROCFLEET_COMMON_NET_GATE_H

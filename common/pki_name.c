@@ -42,10 +42,10 @@ const char *pki_name_wrong(const char *name, bool chosen)
     if (!pki_name_ok(name)) {
         return "a name has 1 to 63 letters, digits, '.', '_' or '-'";
     }
-    if (name[0] == '-' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        return "a name begins with no '-', and is neither '.' nor '..'";
-    }
     n = strlen(name);
+    if (name[0] == '-' || name[n - 1] == '.') {
+        return "a name begins with no '-' and ends in no '.'";
+    }
     if (uuid_parse(&uuid, name) == ERR_OK ||
         (!chosen && n >= FINGERPRINT_MIN && strspn(name, "0123456789abcdefABCDEF") == n)) {
         return "it could be taken for a UUID or a fingerprint (8 hexadecimal digits or more, and "

@@ -1,6 +1,8 @@
 /* A certificate is made first, written into the book second, and answered third: a crash on the way
  * leaves at most a certificate that nobody has. A token is looked at before anything is signed, so
- * that strangers cost little, and taken with the line that knows the certificate. */
+ * that strangers cost little, and taken with the line that knows the certificate. Who has a good
+ * one does not wait for those who have none, though they may come from one address: attempts are
+ * counted apart. */
 #include "collector/trust/enroll.h"
 
 #include <inttypes.h>
@@ -27,9 +29,9 @@ static const struct throttle_rate rate_all = {50, 100}, rate_each = {10, 40};
 struct enroll {
     struct enroll_conf conf;
     struct pki_authority *authority;
-    struct os_mutex *signing; /* guards the authority's key while it signs */
-    struct os_mutex *lock;    /* guards what follows */
-    struct throttle throttle;
+    struct os_mutex *signing;           /* guards the authority's key while it signs */
+    struct os_mutex *lock;              /* guards what follows */
+    struct throttle strangers, invited; /* without and with a token that is good */
     struct enroll_stats stats;
 };
 
@@ -154,12 +156,12 @@ static enum err sign(struct attempt *a, struct buf *der, struct net_identity *wh
 
 /* -- Enroll -- */
 
-static bool too_often(struct attempt *a)
+static bool too_often(struct attempt *a, struct throttle *limit)
 {
     int64_t wait_ns;
 
     os_mutex_lock(a->e->lock);
-    wait_ns = throttle_take(&a->e->throttle, rpc_call_peer(a->call)->address, os_mono_ns());
+    wait_ns = throttle_take(limit, rpc_call_peer(a->call)->address, os_mono_ns());
     os_mutex_unlock(a->e->lock);
     if (wait_ns > 0) {
         errmsg_set(&a->why, ERR_FULL, "too many attempts: wait a little");
@@ -190,62 +192,61 @@ static enum err read_token(struct attempt *a, struct pki_token *t, const struct 
 }
 
 static enum err enroll(struct attempt *a, struct buf *der, struct net_identity *who,
-                       const struct wire_enroll *m)
+                       const struct wire_enroll *m, const struct pki_token *t,
+                       struct registry_grant *grant)
 {
     struct enroll *e = a->e;
-    struct registry_grant grant;
-    struct pki_token t;
-    enum err err = read_token(a, &t, m);
+    enum err err = ERR_OK;
 
-    if (!err) {
-        err =
-            registry_token_check(e->conf.registry, &grant, &t, m->name, e->conf.utc_ns(), &a->why);
+    if (!grant->has_host && pki_name_wrong(m->name, grant->chosen)) {
+        return errmsg_set(&a->why, ERR_INVALID, "'%s' cannot be a host's name: %s", m->name,
+                          pki_name_wrong(m->name, grant->chosen));
     }
-    if (!err && !grant.has_host && pki_name_wrong(m->name, grant.chosen)) {
-        err = errmsg_set(&a->why, ERR_INVALID, "'%s' cannot be a host's name: %s", m->name,
-                         pki_name_wrong(m->name, grant.chosen));
-    }
-    if (!err && !grant.has_host) {
-        err = uuid_random(&grant.host);
+    if (!grant->has_host) {
+        err = uuid_random(&grant->host);
     }
     if (!err) {
-        err = sign(a, der, who, m->name, &grant.host, m->csr, m->csr_n);
+        err = sign(a, der, who, m->name, &grant->host, m->csr, m->csr_n);
     }
     if (!err) {
-        err = registry_enroll(e->conf.registry, &t, who, e->conf.utc_ns(), &a->why);
+        err = registry_enroll(e->conf.registry, t, who, e->conf.utc_ns(), &a->why);
     }
-    memset(&t, 0, sizeof t);
     return err;
 }
 
 static void handle_enroll(void *ctx, struct rpc_call *call)
 {
     struct attempt a = {.e = ctx, .call = call, .kind = "enrolled", .name = ""};
-    struct wire_enroll *m;
+    struct wire_enroll *m = mem_zalloc(sizeof *m);
+    struct registry_grant grant;
     struct net_identity who;
+    struct pki_token t;
     struct buf der;
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
-    enum err e;
+    enum err e = m ? wire_enroll_decode(m, p, n) : ERR_NOMEM;
 
-    if (too_often(&a)) {
-        return;
-    }
     buf_init(&der, WIRE_CERT_MAX);
-    m = mem_zalloc(sizeof *m);
-    e = m ? wire_enroll_decode(m, p, n) : ERR_NOMEM;
     if (e) {
         errmsg_set(&a.why, e, "this is no request to enrol");
     } else {
         a.name = m->name;
         a.claimed = true;
-        e = enroll(&a, &der, &who, m);
+        e = read_token(&a, &t, m);
     }
-    if (e) {
-        refuse_error(&a, e);
-    } else {
-        give(&a, &der, &who, &a.e->stats.enrolled);
+    if (!e) {
+        e = registry_token_check(a.e->conf.registry, &grant, &t, m->name, a.e->conf.utc_ns(),
+                                 &a.why);
     }
+    if (!too_often(&a, e ? &a.e->strangers : &a.e->invited)) {
+        e = e ? e : enroll(&a, &der, &who, m, &t, &grant);
+        if (e) {
+            refuse_error(&a, e);
+        } else {
+            give(&a, &der, &who, &a.e->stats.enrolled);
+        }
+    }
+    memset(&t, 0, sizeof t);
     buf_fini(&der);
     mem_free(m);
 }
@@ -340,7 +341,7 @@ static void handle_renew_expired(void *ctx, struct rpc_call *call)
     const uint8_t *p = rpc_call_payload(call, &n);
     enum err e;
 
-    if (too_often(&a)) {
+    if (too_often(&a, &a.e->strangers)) {
         return;
     }
     m = mem_zalloc(sizeof *m);
@@ -417,7 +418,10 @@ enum err enroll_create(struct enroll **out, const struct enroll_conf *conf, stru
         e = os_mutex_create(&s->lock);
     }
     if (!e) {
-        e = throttle_init(&s->throttle, rate_all, rate_each);
+        e = throttle_init(&s->strangers, rate_all, rate_each);
+    }
+    if (!e) {
+        e = throttle_init(&s->invited, rate_all, rate_each);
     }
     if (!e) {
         e = pki_authority_open(&s->authority, conf->dir, why);

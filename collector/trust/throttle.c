@@ -30,9 +30,16 @@ static void take(struct throttle_bucket *b, struct throttle_rate r, int64_t now_
 
 static struct throttle_bucket *place(struct throttle *t, const char *address)
 {
-    const char *colon = strrchr(address, ':');
-    size_t n = colon ? (size_t)(colon - address) : strlen(address);
+    const char *end = strrchr(address, ':');
+    size_t n;
 
+    if (address[0] == '[') {
+        end = address;
+        for (int groups = 0; groups < 4 && end; groups++) {
+            end = strchr(end + 1, ':');
+        }
+    }
+    n = end ? (size_t)(end - address) : strlen(address);
     return &t->places[hash_bytes(address, n, t->seed) % THROTTLE_PLACES];
 }
 

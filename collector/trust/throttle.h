@@ -30,7 +30,7 @@ NODISCARD enum err throttle_init(struct throttle *t, struct throttle_rate all,
                                  struct throttle_rate each);
 
 /* 0: go on, it is counted. Else the time to wait; nothing is counted. `address` is "host:port", of
- * which the host counts. */
+ * which the host counts, or "[1:2:3:4:5:6:7:8]:port", of which the /64 does. */
 int64_t throttle_take(struct throttle *t, const char *address, int64_t now_ns);
 
 #endif

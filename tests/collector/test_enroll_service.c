@@ -435,6 +435,7 @@ static void who_tries_too_often_has_to_wait(void **state)
     struct rig r;
     enum rpc_code code = RPC_OK;
     unsigned tries = 0;
+    char token[PKI_TOKEN_TEXT];
 
     (void)state;
     rig_open(&r);
@@ -445,6 +446,21 @@ static void who_tries_too_often_has_to_wait(void **state)
     }
     assert_true(tries > 40);
     assert_in_range(r.result.retry_after_ms, 1, 1000);
+    make_token(&r, token, "", false);
+    do { /* whoever has a token does not wait for those who guess, from the same address, too */
+        code = enroll(&r, "pf1-", "web-01");
+    } while (code == RPC_INVALID_ARGUMENT);
+    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
+    assert_int_equal(enroll(&r, token, "web-01"), RPC_RESOURCE_EXHAUSTED); /* it is used */
+    make_token(&r, token, "", false);
+    for (tries = 0; tries < 500 && code != RPC_INVALID_ARGUMENT; tries++) { /* but has a limit */
+        code = enroll(&r, token, "-a");
+    }
+    for (; tries < 500 && code == RPC_INVALID_ARGUMENT; tries++) {
+        code = enroll(&r, token, "-a");
+    }
+    assert_int_equal(code, RPC_RESOURCE_EXHAUSTED);
+    assert_true(tries > 30);
     rig_close(&r);
 }
 

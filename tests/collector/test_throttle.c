@@ -43,8 +43,20 @@ static void the_port_is_no_address(void **state)
     assert_ok(throttle_init(&t, all, each));
     assert_int_equal(through(&t, "192.0.2.1:5000", 90, NOW), 40);
     assert_int_equal(through(&t, "192.0.2.1:5001", 90, NOW), 0);
-    assert_int_equal(through(&t, "[2001:db8::1]:1", 40, NOW), 40);
-    assert_int_equal(through(&t, "[2001:db8::1]:2", 40, NOW), 0);
+    assert_int_equal(through(&t, "[2001:db8:0:0:0:0:0:1]:1", 40, NOW), 40);
+    assert_int_equal(through(&t, "[2001:db8:0:0:0:0:0:1]:2", 40, NOW), 0);
+}
+
+/* Whoever has one address of a /64 has them all. */
+static void a_network_of_version_6_is_one_address(void **state)
+{
+    struct throttle t;
+
+    (void)state;
+    assert_ok(throttle_init(&t, all, each));
+    assert_int_equal(through(&t, "[2001:db8:1:2:3:4:5:6]:1", 90, NOW), 40);
+    assert_int_equal(through(&t, "[2001:db8:1:2:9:9:9:9]:1", 90, NOW), 0);
+    assert_int_equal(through(&t, "[2001:db8:1:20:3:4:5:6]:1", 90, NOW), 40);
 }
 
 static void all_together_have_a_burst_and_a_rate(void **state)
@@ -81,6 +93,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_address_has_its_burst_and_then_its_rate),
         cmocka_unit_test(the_port_is_no_address),
+        cmocka_unit_test(a_network_of_version_6_is_one_address),
         cmocka_unit_test(all_together_have_a_burst_and_a_rate),
         cmocka_unit_test(asking_in_vain_costs_nothing),
     };

@@ -49,23 +49,30 @@ static void rig_start(struct rig *g)
     rig_start_with(g, 0);
 }
 
-/* One with that certificate by hand, TLS and greetings done; NULL: it was turned away. */
-static struct raw_peer *raw_holder(const struct rig *g, const char *name)
+static struct raw_peer *raw_client(const struct rig *g, const struct raw_cert *c)
 {
-    char cert[400], key[400], greeting[8];
-    struct raw_cert c = {cert, key};
     struct raw_peer *p = NULL;
+    char greeting[8];
 
-    snprintf(cert, sizeof cert, "%s", certs_path(pki, name, ".pem"));
-    snprintf(key, sizeof key, "%s", certs_path(pki, name, ".key"));
     assert_ok(raw_peer_connect(&p, net_server_port(g->net.server)));
-    if (raw_peer_tls(p, false, &c)) {
+    if (raw_peer_tls(p, false, c)) {
         raw_peer_close(p);
         return NULL;
     }
     assert_ok(raw_peer_send(p, "\0SP\0\0\x30\0\0", 8));
     assert_ok(raw_peer_read(p, greeting, sizeof greeting, LONG_MS));
     return p;
+}
+
+/* One with that certificate by hand, TLS and greetings done; NULL: it was turned away. */
+static struct raw_peer *raw_holder(const struct rig *g, const char *name)
+{
+    char cert[400], key[400];
+    const struct raw_cert c = {cert, key};
+
+    snprintf(cert, sizeof cert, "%s", certs_path(pki, name, ".pem"));
+    snprintf(key, sizeof key, "%s", certs_path(pki, name, ".key"));
+    return raw_client(g, &c);
 }
 
 static struct raw_peer *raw_agent(const struct rig *g)
@@ -218,6 +225,42 @@ static void all_certificates_of_a_host_count_together(void **state)
         net_rig_await(&g.requests, (int)i);
         net_reply(g.held[i - 1], "y", 1);
     }
+    assert_int_equal(atomic_load(&g.net.left), 1);
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        raw_peer_close(p[i]);
+    }
+    net_rig_stop(&g.net);
+}
+
+/* They cannot be told apart, so the one that has been idle for longest goes; whose request is under
+ * way stays. */
+static void strangers_that_stay_make_way(void **state)
+{
+    static const struct raw_cert none = {NULL, NULL};
+    struct net_server_conf conf = {
+        .tls = collector, .strangers = true, .contexts = 2, .peers_max = 3, .on_request = hold};
+    struct raw_peer *p[4];
+    struct rig g;
+
+    (void)state;
+    memset(&g, 0, sizeof g);
+    net_rig_start(&g.net, &conf);
+    for (size_t i = 0; i < COUNT_OF(p); i++) {
+        p[i] = raw_client(&g, &none);
+        assert_non_null(p[i]);
+        net_rig_await(&g.net.joined, (int)i + 1);
+        if (i == 0) {
+            ask(p[0]);
+            net_rig_await(&g.requests, 1);
+        }
+    }
+    net_rig_await(&g.net.left, 1);
+    assert_true(raw_peer_is_closed(p[1], LONG_MS));
+    ask(p[3]);
+    net_rig_await(&g.requests, 2);
+    assert_int_equal(net_rig_stats(&g.net).crowded, 1);
+    net_reply(g.held[0], "y", 1);
+    net_reply(g.held[1], "y", 1);
     assert_int_equal(atomic_load(&g.net.left), 1);
     for (size_t i = 0; i < COUNT_OF(p); i++) {
         raw_peer_close(p[i]);
@@ -406,6 +449,7 @@ int main(void)
         cmocka_unit_test(handshakes_under_way_are_counted),
         cmocka_unit_test(the_oldest_connection_of_a_certificate_makes_way),
         cmocka_unit_test(all_certificates_of_a_host_count_together),
+        cmocka_unit_test(strangers_that_stay_make_way),
         cmocka_unit_test(both_ends_find_out_when_the_other_lost_its_power),
         cmocka_unit_test(hanging_up_ends_what_is_under_way),
         cmocka_unit_test(handshakes_that_do_not_go_on_are_given_up),

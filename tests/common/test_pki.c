@@ -45,8 +45,10 @@ static void names_follow_their_rule(void **state)
 static void a_new_name_is_nothing_else(void **state)
 {
     static const char *const wrong[] = {
-        "", "a b", ".", "..", "-a", "4B1F7C9E-30d8-4c0f-9d35-7b0d5e5a6c11", "deadbeef", "20240115"};
-    static const char *const right[] = {"a", "a-", ".a", "...", "beef", "deadbeef-1", "g2345678"};
+        "",         "a b",     ".",  "..",
+        "...",      "web-1.",  "-a", "4B1F7C9E-30d8-4c0f-9d35-7b0d5e5a6c11",
+        "deadbeef", "20240115"};
+    static const char *const right[] = {"a", "a-", ".a", "a.b", "beef", "deadbeef-1", "g2345678"};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
