@@ -25,6 +25,10 @@ struct uuid {
 #define MODEL_PROCESSES_MAX    4096 /* of one host at one moment */
 #define MODEL_UUID_TEXT        37   /* "01234567-89ab-cdef-0123-456789abcdef" and NUL */
 
+/* Many programs keep JSON's numbers as doubles, which hold whole numbers up to this and not all
+ * beyond: larger ones are strings of digits in all our JSON. */
+#define MODEL_JSON_EXACT (INT64_C(1) << 53)
+
 /* A process instance within one boot of one host. `start` is the source's raw creation time
  * (Windows FILETIME, Linux clock ticks since boot), 0 when a trace never says; the pid alone is no
  * identity. */

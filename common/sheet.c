@@ -239,11 +239,13 @@ static int json_out(const char *p, size_t n, void *to)
     return 0;
 }
 
-/* Those that may exceed 2^53 are strings, whatever their size, so that programs see one type. */
+bool sheet_is_wide(enum sheet_unit unit)
+{
+    return unit == SHEET_TIME || unit == SHEET_NS || unit == SHEET_HEX || unit == SHEET_WIDE;
+}
+
 static json_t *json_number(enum sheet_unit unit, int64_t v)
 {
-    static const int64_t exact = INT64_C(1) << 53;
-    bool wide = unit == SHEET_TIME || unit == SHEET_NS || unit == SHEET_HEX || unit == SHEET_WIDE;
     char text[NUMBER_TEXT];
 
     if (unit == SHEET_FLAG) {
@@ -252,7 +254,7 @@ static json_t *json_number(enum sheet_unit unit, int64_t v)
     if (unit == SHEET_PERMILLE) {
         return json_real((double)v / 10);
     }
-    if (wide || v > exact || v < -exact) {
+    if (sheet_is_wide(unit) || v > MODEL_JSON_EXACT || v < -MODEL_JSON_EXACT) {
         return json_string(number_text(text, unit, v));
     }
     return json_integer(v);

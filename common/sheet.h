@@ -89,6 +89,10 @@ void sheet_end(struct sheet *s); /* prints what is left; NULL is allowed */
 /* How a metric is printed. */
 enum sheet_unit sheet_unit_of(const struct metric *m);
 
+/* Whether JSON has numbers of this kind as strings, whatever their size, so that programs see one
+ * type. */
+bool sheet_is_wide(enum sheet_unit unit);
+
 /* A cell as people read it, harmless to a terminal; absent is "-". */
 void sheet_put_cell(struct buf *b, enum sheet_unit unit, const struct sheet_cell *c);
 

@@ -3,6 +3,7 @@
 #include "agent/etl/jsonw.h"
 #include "common/clk.h"
 #include "common/metric.h"
+#include "common/sheet.h"
 #include "common/uuid.h"
 
 /* -- one line -- */
@@ -35,12 +36,14 @@ static void line_end(struct line *l)
     (void)fputc('\n', l->to);
 }
 
-static void put_int(struct line *l, const char *key, int64_t v)
+static void put_value(struct line *l, const struct metric *m, int64_t v)
 {
-    if (l->as_json) {
-        jsonw_int(&l->json, key, v);
+    if (l->as_json && sheet_is_wide(sheet_unit_of(m))) {
+        jsonw_wide(&l->json, m->name, (uint64_t)v);
+    } else if (l->as_json) {
+        jsonw_int(&l->json, m->name, v);
     } else {
-        (void)fprintf(l->to, " %s=%lld", key, (long long)v);
+        (void)fprintf(l->to, " %s=%lld", m->name, (long long)v);
     }
 }
 
@@ -85,16 +88,25 @@ static void put_time(struct line *l, const char *key, int64_t utc_ns)
     char text[CLK_TEXT];
 
     if (l->as_json) {
-        jsonw_int(&l->json, key, utc_ns);
+        jsonw_wide(&l->json, key, (uint64_t)utc_ns);
     } else {
         (void)fprintf(l->to, " %s=%s", key, clk_format_utc(text, sizeof text, utc_ns, 3));
+    }
+}
+
+static void put_start(struct line *l, const char *key, uint64_t start)
+{
+    if (l->as_json) {
+        jsonw_wide(&l->json, key, start);
+    } else {
+        put_uint(l, key, start);
     }
 }
 
 static void put_id(struct line *l, struct proc_id id)
 {
     put_uint(l, "pid", id.pid);
-    put_uint(l, "start", id.start);
+    put_start(l, "start", id.start);
 }
 
 /* -- kinds of lines -- */
@@ -135,7 +147,7 @@ static void put_attributes(struct line *l, const struct proc_info *p)
     put_known(l, "user", p->user);
     if (p->have & INFO_PARENT) {
         put_uint(l, "parent_pid", p->parent_pid);
-        put_uint(l, "parent_start", p->parent_start);
+        put_start(l, "parent_start", p->parent_start);
     }
     if (p->have & INFO_SESSION) {
         put_uint(l, "session_id", p->session_id);
@@ -185,7 +197,7 @@ static void put_run(struct wire_text *w, const struct batch *b, const struct bat
             const struct metric *m = metric_by_id(b->columns[c].metric);
 
             if (m && (run->mask & METRIC_BIT(b->columns[c].metric))) {
-                put_int(&l, m->name, b->columns[c].values[at[c] + t]);
+                put_value(&l, m, b->columns[c].values[at[c] + t]);
                 w->sums.values++;
             }
         }

@@ -31,7 +31,7 @@ static void put_header(struct jsonw *j, const struct etl_census *c)
     jsonw_text(j, "Version", str_make(version));
     jsonw_uint(j, "ProviderVersion", c->provider_version);
     jsonw_uint(j, "NumberOfProcessors", c->cpus);
-    jsonw_int(j, "EndTime", (int64_t)c->end_time);
+    jsonw_wide(j, "EndTime", c->end_time);
     jsonw_uint(j, "TimerResolution", c->timer_resolution);
     jsonw_uint(j, "MaximumFileSize", c->maximum_file_size);
     jsonw_uint(j, "LogFileMode", c->mode);
@@ -40,15 +40,15 @@ static void put_header(struct jsonw *j, const struct etl_census *c)
     jsonw_uint(j, "PointerSize", c->pointer_size);
     jsonw_uint(j, "EventsLost", c->events_lost);
     jsonw_uint(j, "CpuSpeedMHz", c->cpu_mhz);
-    jsonw_int(j, "BootTime", (int64_t)c->boot_time);
+    jsonw_wide(j, "BootTime", c->boot_time);
     jsonw_int(j, "PerfFreq", (int64_t)c->frequency);
-    jsonw_int(j, "StartTime", (int64_t)c->start_time);
+    jsonw_wide(j, "StartTime", c->start_time);
     jsonw_uint(j, "ReservedFlags", c->clock);
     jsonw_uint(j, "BuffersLost", c->buffers_lost);
     jsonw_text(j, "LoggerName", str_make(c->session_name));
     jsonw_text(j, "LogFileName", str_make(c->log_file_name));
     jsonw_int(j, "TimeZoneBias", c->time_zone_bias);
-    jsonw_int(j, "headerTS", c->header_ticks);
+    jsonw_wide(j, "headerTS", (uint64_t)c->header_ticks);
     jsonw_uint(j, "headerBits", c->header_bits);
     jsonw_end(j);
 }
@@ -269,7 +269,7 @@ static void put_moment(struct jsonw *j, const char *what, int64_t utc_ns, int64_
 {
     char key[TEXT_MAX], text[CLK_TEXT], ms[JSONW_MS_TEXT];
 
-    jsonw_uint(j, what, clk_to_filetime(utc_ns));
+    jsonw_wide(j, what, clk_to_filetime(utc_ns));
     (void)snprintf(key, sizeof key, "%s_utc", what);
     jsonw_text(j, key, str_make(clk_format_utc(text, sizeof text, utc_ns, 6)));
     (void)snprintf(key, sizeof key, "%s_relms", what);

@@ -165,12 +165,26 @@ void jsonw_text_n(struct jsonw *j, struct str key, struct str v)
     }
 }
 
-void jsonw_uint_n(struct jsonw *j, struct str key, uint64_t v)
+static void put_digits(struct jsonw *j, struct str key, bool quoted, bool minus, uint64_t v)
 {
+    const char *quote = quoted ? "\"" : "";
     char text[24];
 
-    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    (void)snprintf(text, sizeof text, "%s%s%llu%s", quote, minus ? "-" : "", (unsigned long long)v,
+                   quote);
     jsonw_raw_n(j, key, text);
+}
+
+void jsonw_uint_n(struct jsonw *j, struct str key, uint64_t v)
+{
+    put_digits(j, key, v > (uint64_t)MODEL_JSON_EXACT, false, v);
+}
+
+void jsonw_int_n(struct jsonw *j, struct str key, int64_t v)
+{
+    uint64_t size = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+
+    put_digits(j, key, size > (uint64_t)MODEL_JSON_EXACT, v < 0, size);
 }
 
 void jsonw_uint(struct jsonw *j, const char *key, uint64_t v)
@@ -180,10 +194,12 @@ void jsonw_uint(struct jsonw *j, const char *key, uint64_t v)
 
 void jsonw_int(struct jsonw *j, const char *key, int64_t v)
 {
-    char text[24];
+    jsonw_int_n(j, str_make(key), v);
+}
 
-    (void)snprintf(text, sizeof text, "%lld", (long long)v);
-    jsonw_raw_n(j, str_make(key), text);
+void jsonw_wide(struct jsonw *j, const char *key, uint64_t v)
+{
+    put_digits(j, str_make(key), true, false, v);
 }
 
 void jsonw_bool(struct jsonw *j, const char *key, bool v)

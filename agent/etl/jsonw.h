@@ -30,7 +30,10 @@ void jsonw_end(struct jsonw *j);
 void jsonw_object_n(struct jsonw *j, struct str key); /* keys from outside */
 void jsonw_array_n(struct jsonw *j, struct str key);
 
+/* Numbers; beyond MODEL_JSON_EXACT strings of digits. What may well be beyond - times, spans,
+ * identities - is always written by jsonw_wide, a string, so that programs see one type. */
 void jsonw_uint(struct jsonw *j, const char *key, uint64_t v);
+void jsonw_wide(struct jsonw *j, const char *key, uint64_t v);
 void jsonw_int(struct jsonw *j, const char *key, int64_t v);
 void jsonw_bool(struct jsonw *j, const char *key, bool v);
 void jsonw_null(struct jsonw *j, const char *key);
@@ -38,6 +41,7 @@ void jsonw_text(struct jsonw *j, const char *key, struct str v);
 void jsonw_raw(struct jsonw *j, const char *key, const char *v); /* JSON as it stands: a number */
 
 void jsonw_uint_n(struct jsonw *j, struct str key, uint64_t v);
+void jsonw_int_n(struct jsonw *j, struct str key, int64_t v);
 void jsonw_text_n(struct jsonw *j, struct str key, struct str v);
 void jsonw_raw_n(struct jsonw *j, struct str key, const char *v);
 

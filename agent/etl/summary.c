@@ -142,7 +142,9 @@ static void put_tally(struct jsonw *j, const struct tally *t)
     for (size_t i = 1; i <= TALLY_COUNT; i++) { /* 0 is cpu_time; sums come behind */
         int64_t v = procs_value_of_tally(t, i);
 
-        if (v) {
+        if (v && sheet_is_wide(keys[i].unit)) {
+            jsonw_wide(j, keys[i].name, (uint64_t)v);
+        } else if (v) {
             jsonw_int(j, keys[i].name, v);
         }
     }
@@ -177,7 +179,7 @@ static void put_instance(struct jsonw *j, const struct ptable_proc *p)
 
     jsonw_object(j, NULL);
     jsonw_uint(j, "pid", p->info.id.pid);
-    jsonw_uint(j, "start", p->info.id.start);
+    jsonw_wide(j, "start", p->info.id.start);
     jsonw_text(j, "name", p->info.name);
     jsonw_text(j, "origin",
                str_make(p->info.origin < sizeof origins / sizeof origins[0]
@@ -190,7 +192,7 @@ static void put_instance(struct jsonw *j, const struct ptable_proc *p)
         put_utc(j, "exit_time", p->info.exit_ns);
     }
     if (procs_value(p, 0, &cpu)) {
-        jsonw_int(j, "cpu_time", cpu);
+        jsonw_wide(j, "cpu_time", (uint64_t)cpu);
         jsonw_text(j, "cpu_time_origin", str_make(procs_cpu_origin(p)));
     }
     put_tally(j, &p->tally);

@@ -200,7 +200,7 @@ static struct str unique(struct value_json *j, struct str name, char text[NAME_M
 static void json_value(void *ctx, const struct value *v)
 {
     struct value_json *j = ctx;
-    bool number = v->kind == VALUE_INT || v->kind == VALUE_UINT || v->kind == VALUE_BOOL ||
+    bool number = v->kind == VALUE_BOOL ||
                   (v->kind == VALUE_FLOAT && v->v.f >= -DBL_MAX && v->v.f <= DBL_MAX);
     char text[NAME_MAX_BYTES];
     struct str name = unique(j, v->name, text);
@@ -208,6 +208,14 @@ static void json_value(void *ctx, const struct value *v)
 
     if (is_text(v)) {
         jsonw_text_n(j->out, name, v->v.text);
+        return;
+    }
+    if (v->kind == VALUE_INT) {
+        jsonw_int_n(j->out, name, v->v.i);
+        return;
+    }
+    if (v->kind == VALUE_UINT) {
+        jsonw_uint_n(j->out, name, v->v.u);
         return;
     }
     buf_init(&b, v->kind == VALUE_BYTES ? 2 * v->v.bytes.n + SMALL : SMALL);

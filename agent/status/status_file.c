@@ -20,14 +20,26 @@ static void put(json_t *o, const char *key, json_t *value, bool *bad)
     *bad = json_object_set_new(o, key, value) != 0 || *bad;
 }
 
+static void put_digits(json_t *o, const char *key, uint64_t v, bool *bad)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)v);
+    put(o, key, json_string(text), bad);
+}
+
 static void put_number(json_t *o, const char *key, uint64_t v, bool *bad)
 {
-    put(o, key, json_integer(v < INT64_MAX ? (json_int_t)v : INT64_MAX), bad);
+    if (v > (uint64_t)MODEL_JSON_EXACT) {
+        put_digits(o, key, v < INT64_MAX ? v : INT64_MAX, bad);
+    } else {
+        put(o, key, json_integer((json_int_t)v), bad);
+    }
 }
 
 static void put_time(json_t *o, const char *key, int64_t ns, bool *bad)
 {
-    put(o, key, json_integer(ns), bad);
+    put_digits(o, key, (uint64_t)ns, bad);
 }
 
 /* What is no UTF-8 is told with escapes. */
@@ -269,13 +281,27 @@ static bool get_bool(const struct get *g, const char *key)
     return json_is_true(v);
 }
 
+/* False: it is none of up to 19 digits. */
+static bool read_digits(uint64_t *out, const char *text)
+{
+    size_t n = strspn(text, "0123456789");
+
+    *out = n > 0 && n < 20 && !text[n] ? strtoull(text, NULL, 10) : UINT64_MAX;
+    return *out != UINT64_MAX;
+}
+
+/* A number, or its digits as a string; older versions wrote numbers only. */
 static uint64_t get_number(const struct get *g, const char *key, uint64_t max)
 {
     const json_t *v = json_object_get(g->o, key);
-    json_int_t n = json_integer_value(v);
+    json_int_t number = json_integer_value(v);
+    uint64_t n = (uint64_t)number;
+    bool ok = json_is_string(v)    ? read_digits(&n, json_string_value(v))
+              : json_is_integer(v) ? number >= 0
+                                   : v == NULL;
 
-    *g->bad = *g->bad || (v && !json_is_integer(v)) || n < 0 || (uint64_t)n > max;
-    return *g->bad ? 0 : (uint64_t)n;
+    *g->bad = *g->bad || !ok || n > max;
+    return *g->bad ? 0 : n;
 }
 
 static int64_t get_time(const struct get *g, const char *key)

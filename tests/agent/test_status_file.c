@@ -99,6 +99,38 @@ static void the_fullest_status_fits_the_file(void **state)
     mem_free(s);
 }
 
+/* As all JSON of ours: programs round what is beyond 2^53. */
+static void no_number_exceeds_what_a_double_holds(void **state)
+{
+    struct status s = full(), out;
+    struct buf b;
+
+    (void)state;
+    s.bytes_sent = (UINT64_C(1) << 53) + 1;
+    s.queue_bytes = UINT64_C(1) << 53;
+    buf_init(&b, STATUS_FILE_MAX);
+    assert_ok(status_file_format(&b, &s));
+    assert_non_null(strstr(buf_cstr(&b), "\"written\": \"9223372036854775807\""));
+    assert_non_null(strstr(buf_cstr(&b), "\"started\": \"1\"")); /* one type, whatever its size */
+    assert_non_null(strstr(buf_cstr(&b), "\"bytes_sent\": \"9007199254740993\""));
+    assert_non_null(strstr(buf_cstr(&b), "\"bytes\": 9007199254740992"));
+    assert_ok(status_file_parse(&out, b.p, b.n));
+    assert_true(out.bytes_sent == s.bytes_sent && out.queue_bytes == s.queue_bytes);
+    assert_true(out.started_ns == 1 && out.written_ns == INT64_MAX);
+    buf_fini(&b);
+}
+
+/* An agent of an older version may still run while its files are read by the newer program. */
+static void numbers_may_be_digits_or_not(void **state)
+{
+    static const char text[] = "{\"started\": 7, \"written\": \"8\", \"processes\": \"9\"}";
+    struct status out;
+
+    (void)state;
+    assert_ok(status_file_parse(&out, text, strlen(text)));
+    assert_true(out.started_ns == 7 && out.written_ns == 8 && out.processes == 9);
+}
+
 static void text_that_is_no_utf_8_is_told_with_escapes(void **state)
 {
     struct status s = full(), out = {0};
@@ -150,7 +182,14 @@ static void what_is_not_as_expected_is_corrupt_or_skipped(void **state)
         {"{\"pid\":-1}", ERR_CORRUPT},
         {"{\"pid\":4294967296}", ERR_CORRUPT},
         {"{\"pid\":1.5}", ERR_CORRUPT},
-        {"{\"pid\":\"1\"}", ERR_CORRUPT},
+        {"{\"pid\":\"1\"}", ERR_OK},
+        {"{\"pid\":\"\"}", ERR_CORRUPT},
+        {"{\"pid\":\"1x\"}", ERR_CORRUPT},
+        {"{\"pid\":\" 1\"}", ERR_CORRUPT},
+        {"{\"pid\":\"-1\"}", ERR_CORRUPT},
+        {"{\"pid\":\"0x1\"}", ERR_CORRUPT},
+        {"{\"pid\":\"4294967296\"}", ERR_CORRUPT},
+        {"{\"started\":\"9223372036854775808\"}", ERR_CORRUPT},
         {"{\"started\":-5}", ERR_CORRUPT},
         {"{\"running\":1}", ERR_CORRUPT},
         {"{\"source\":[]}", ERR_CORRUPT},
@@ -229,6 +268,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_what_is_read),
         cmocka_unit_test(the_fullest_status_fits_the_file),
+        cmocka_unit_test(no_number_exceeds_what_a_double_holds),
+        cmocka_unit_test(numbers_may_be_digits_or_not),
         cmocka_unit_test(text_that_is_no_utf_8_is_told_with_escapes),
         cmocka_unit_test(every_shorter_file_is_refused),
         cmocka_unit_test(what_is_not_as_expected_is_corrupt_or_skipped),

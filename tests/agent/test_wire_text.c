@@ -102,9 +102,10 @@ static void programs_get_the_same_as_json(void **state)
     print(out, sizeof out, true);
     assert_non_null(strstr(out, "{\"type\": \"batch\", \"seq\": 7, \"bytes\": 321, "));
     assert_non_null(strstr(out, "\"command_line\": \"a \\\"b\\\"\\u001b[2J\""));
-    assert_non_null(strstr(out, "{\"type\": \"sample\", \"time\": 1700000000000000000, \"pid\": 8, "
-                                "\"start\": 10, \"fresh\": true, \"cpu_time\": 100, "
-                                "\"thread_count\": 1}\n"));
+    assert_non_null(strstr(out,
+                           "{\"type\": \"sample\", \"time\": \"1700000000000000000\", \"pid\": 8, "
+                           "\"start\": \"10\", \"fresh\": true, \"cpu_time\": \"100\", "
+                           "\"thread_count\": 1}\n"));
     assert_non_null(strstr(out, "{\"type\": \"ledger\", \"stage\": \"filter\", \"reason\": "
                                 "\"filtered\", \"count\": 5}\n"));
 }

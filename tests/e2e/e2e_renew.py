@@ -65,7 +65,7 @@ with Lab() as lab:
     least = (SPAN - 5) // 46 # due after two thirds and up to a twelfth more of 60 s
     print("renewed: least %d, most %d; tries that failed: %d" % (min(renewed.values()), max(renewed.values()), sum(failed.values())))
     ensure("each has renewed at least %d times in %d s" % (least, SPAN), min(renewed.values()) >= least, renewed)
-    ends = [lab.told(n)["certificate"]["ends"] / 1e9 for n in names]
+    ends = [int(lab.told(n)["certificate"]["ends"]) / 1e9 for n in names]
     ensure("each certificate is of now", min(ends) > time.time(), ends)
 
     for name in names:

@@ -45,7 +45,7 @@ def steps_agree(fleet, pid):
     told = status(fleet)
     check("its status has the same sentences", [n["text"] for n in told["notes"] if n["kind"] == "level"],
           [e["text"] for e in events])
-    check("at the same times", [n["time"] for n in told["notes"] if n["kind"] == "level"], [e["time"] for e in events])
+    check("at the same times", [int(n["time"]) for n in told["notes"] if n["kind"] == "level"], [e["time"] for e in events])
 
     def counted():
         rows = {row["reason"]: row for row in status(fleet)["losses"] if row["stage"] == "level"}

@@ -2,10 +2,11 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
-from fleet import BIN, check, corpus, ensure
+from fleet import BIN, check, corpus, ensure, read_json
 
 AGENT = os.path.join(BIN, "procfleet-agent")
 FAST = ["--set", "sampling.rate_hz=10", "--set", "batch.samples=5"]
@@ -19,7 +20,9 @@ def run(*args, expect=0):
 
 
 def lines(*args):
-    rows = [json.loads(line) for line in run("--format", "jsonl", *args).splitlines()]
+    raw = run("--format", "jsonl", *args).splitlines()
+    ensure("no number exceeds 2^53", not [w for line in raw for w in re.findall(r": (-?\d{16,})", line) if abs(int(w)) > 2**53])
+    rows = [read_json(line) for line in raw]
     check("the sums come last", [r["type"] for r in rows].index("total"), len(rows) - 1)
     return rows
 

@@ -56,9 +56,9 @@ with Fleet() as fleet:
     fleet.processes.append(agent)
     fleet.wait_for("data of the enrolled host", lambda: fleet.hosts().get(HOST))
     fleet.wait_for("its status", lambda: os.path.exists(fleet.path("agents", HOST, "status.json")))
-    first = told(fleet)["certificate"]["ends"]
+    first = int(told(fleet)["certificate"]["ends"])
     fleet.wait_for("a new certificate", lambda: told(fleet)["certificate"]["renewed"] >= 1, 70)
-    ensure("which ends later", told(fleet)["certificate"]["ends"] > first)
+    ensure("which ends later", int(told(fleet)["certificate"]["ends"]) > first)
     check("nothing is left over", sorted(os.listdir(fleet.path("agents", HOST, "tls"))), ["agent.key", "agent.pem", "ca.pem"])
     before = fleet.hosts()[HOST]["batches"]
     fleet.wait_for("data with it", lambda: fleet.hosts()[HOST]["batches"] > before)

@@ -62,6 +62,9 @@ static void put_all(struct jsonw *j)
     jsonw_object(j, NULL);
     jsonw_uint(j, "u", UINT64_MAX);
     jsonw_int(j, "i", INT64_MIN);
+    jsonw_uint(j, "e", UINT64_C(1) << 53);
+    jsonw_int(j, "f", -(INT64_C(1) << 53) - 1);
+    jsonw_wide(j, "w", 5);
     jsonw_bool(j, "b", true);
     jsonw_null(j, "z");
     jsonw_array(j, "a");
@@ -85,14 +88,17 @@ static void members_are_separated_and_nested(void **state)
     jsonw_init_buf(&j, &b);
     put_all(&j);
     assert_string_equal(buf_cstr(&b),
-                        "{\"u\": 18446744073709551615, \"i\": -9223372036854775808, \"b\": true, "
-                        "\"z\": null, \"a\": [1, {}], \"o\": {\"t\": \"x\"}}");
+                        "{\"u\": \"18446744073709551615\", \"i\": \"-9223372036854775808\", "
+                        "\"e\": 9007199254740992, \"f\": \"-9007199254740993\", \"w\": \"5\", "
+                        "\"b\": true, \"z\": null, \"a\": [1, {}], \"o\": {\"t\": \"x\"}}");
     buf_reset(&b);
     j.pretty = 1;
     put_all(&j);
     assert_string_equal(buf_cstr(&b),
-                        "{\n \"u\": 18446744073709551615,\n \"i\": -9223372036854775808,\n "
-                        "\"b\": true,\n \"z\": null,\n \"a\": [1, {}],\n \"o\": {\"t\": \"x\"}\n}");
+                        "{\n \"u\": \"18446744073709551615\",\n \"i\": "
+                        "\"-9223372036854775808\",\n \"e\": 9007199254740992,\n \"f\": "
+                        "\"-9007199254740993\",\n \"w\": \"5\",\n \"b\": true,\n \"z\": null,\n "
+                        "\"a\": [1, {}],\n \"o\": {\"t\": \"x\"}\n}");
     buf_fini(&b);
 }
 

@@ -21,7 +21,7 @@ static const struct {
     {{NAMED, .kind = VALUE_INT, .v.i = -5}, "v=-5", "{\"v\": -5}"},
     {{NAMED, .kind = VALUE_UINT, .v.u = UINT64_MAX},
      "v=18446744073709551615",
-     "{\"v\": 18446744073709551615}"},
+     "{\"v\": \"18446744073709551615\"}"},
     {{NAMED, .kind = VALUE_HEX, .v.u = 0x1f}, "v=0x1f", "{\"v\": \"0x1f\"}"},
     {{NAMED, .kind = VALUE_BOOL, .v.u = 1}, "v=true", "{\"v\": true}"},
     {{NAMED, .kind = VALUE_FLOAT, .bits = 32, .v.f = 0.5}, "v=0.5", "{\"v\": 0.5}"},
