@@ -55,8 +55,10 @@ static enum err journal_make(struct collector_feed *f, const struct collector_co
     }
     journal_stats(f->journal, &stats);
     log_line(stats.damaged_bytes ? LOG_WARN : LOG_INFO, "feed", "open",
-             "records=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64 " damaged_bytes=%" PRIu64,
-             stats.records, stats.bytes, stats.torn_bytes, stats.damaged_bytes);
+             "records=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64 " damaged_bytes=%" PRIu64
+             " damaged_messages=%" PRIu64,
+             stats.records, stats.bytes, stats.torn_bytes, stats.damaged_bytes,
+             stats.damaged_records);
     return ERR_OK;
 }
 

@@ -33,7 +33,7 @@ static enum err find_newest(void *ctx, const char *name)
 
 struct counting {
     struct feed_check_file *f;
-    bool behind, topics;
+    bool topics;
 };
 
 static enum err count_record(void *ctx, const struct journal_found *found)
@@ -41,7 +41,6 @@ static enum err count_record(void *ctx, const struct journal_found *found)
     struct counting *x = ctx;
 
     x->f->records++;
-    x->behind = x->behind || found->behind;
     x->topics = x->topics || found->part->kind == JOURNAL_TOPICS;
     return ERR_OK;
 }
@@ -68,7 +67,7 @@ static enum err check_journal(struct checking *c, uint64_t number, struct feed_c
         return ERR_OK;
     }
     if (!e) {
-        out->damaged = x.behind || done.header.number != number ||
+        out->damaged = done.damaged > 0 || done.header.number != number ||
                        (!newest && (done.end < job.size || !x.topics));
     }
     return e;

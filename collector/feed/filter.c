@@ -13,6 +13,9 @@ bool filter_record(const struct wire_filter *f, const char *scope, const struct 
 {
     struct str name = str_make(r->name);
 
+    if (name.n == 0) {
+        return true; /* it is damaged, and nobody knows whom it was for */
+    }
     if (r->topic == FEED_EVENT ? f->no_events : !f->samples) {
         return false;
     }

@@ -7,7 +7,8 @@
 #include "common/arena.h"
 #include "common/wire_feed.h"
 
-/* Whether the record's topic and host are wanted, and in the scope ("" = everything). */
+/* Whether the record's topic and host are wanted, and in the scope ("" = everything). One that is
+ * damaged, so that nobody knows whose it was (no name), concerns all. */
 bool filter_record(const struct wire_filter *f, const char *scope, const struct journal_record *r);
 
 /* Whether both are the same in every member. */

@@ -493,7 +493,7 @@ void journal_trim(struct journal *j, int64_t now_ns,
         mem_free(path);
         os_mutex_lock(j->lock);
         if (gone) {
-            j->stats.trimmed += f->n;
+            j->stats.trimmed += f->n - f->damaged;
             journal_index_drop_oldest(&j->index);
         } else {
             j->stats.failed_writes++;

@@ -47,7 +47,7 @@ struct journal_record {
 };
 
 /* Errors: ERR_IO, ERR_NOSPACE, ERR_ACCESS, ERR_NOMEM, ERR_VERSION; why names the file. Damage costs
- * what stands behind it in that file and is counted. */
+ * the records it is in, which are counted: journal_next gives ERR_CORRUPT in their places. */
 NODISCARD enum err journal_open(struct journal **out, const struct journal_conf *conf,
                                 struct errmsg *why);
 void journal_close(struct journal *j); /* syncs; NULL is allowed */
@@ -80,7 +80,8 @@ void journal_range(struct journal *j, uint64_t *first, uint64_t *next);
 /* The first record at or behind `from` that `want` takes (it sees position, seq, topic, name and n;
  * NULL: any; called without a lock), its payload appended to `payload` when that is not NULL. *from
  * becomes the position behind it, or `next` of journal_range. Errors: ERR_END (none), ERR_CORRUPT
- * (it cannot be read: `r` has what `want` saw; *from is behind it), ERR_IO, ERR_FULL (payload),
+ * (it cannot be read: `r` has what `want` saw, an empty name when nobody knows whose it was; *from
+ * is behind it), ERR_IO, ERR_FULL (payload),
  * ERR_NOMEM */
 NODISCARD enum err journal_next(struct journal *j, uint64_t *from,
                                 bool (*want)(void *ctx, const struct journal_record *r), void *ctx,
@@ -104,6 +105,7 @@ struct journal_stats {
     uint64_t records, bytes, files; /* kept */
     uint64_t appended, trimmed;     /* records since opening */
     uint64_t damaged_bytes, torn_bytes, failed_writes;
+    uint64_t damaged_records;     /* found at opening */
     int64_t oldest_ns, newest_ns; /* stored_ns of the oldest and the newest; 0 = none */
 };
 void journal_stats(struct journal *j, struct journal_stats *out);

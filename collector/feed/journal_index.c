@@ -208,22 +208,27 @@ void journal_index_add_file(struct journal_index *x, uint64_t number, uint64_t s
 void journal_index_add(struct journal_index *x, const struct journal_fresh *r)
 {
     struct journal_file *f = &x->files[x->n_files - 1];
-    struct journal_spots *s = &x->channels[r->channel].spots[r->topic];
+    bool damaged = r->channel == JOURNAL_DAMAGED;
 
     if (f->n == 0) {
         f->position = r->position;
         f->first_ns = r->stored_ns;
     }
     f->last_ns = r->stored_ns;
-    s->all[s->first + s->n++] =
-        (struct journal_spot){x->dropped + (uint32_t)(x->n_files - 1), (uint32_t)f->n};
-    f->entries[f->n++] =
-        (struct journal_entry){.position = (uint32_t)(r->position - f->position),
-                               .seq = (uint32_t)r->seq,
-                               .topic = r->channel * (uint32_t)FEED_TOPICS + r->topic,
-                               .offset = r->offset,
-                               .n = r->n};
-    x->records++;
+    if (!damaged) {
+        struct journal_spots *s = &x->channels[r->channel].spots[r->topic];
+
+        s->all[s->first + s->n++] =
+            (struct journal_spot){x->dropped + (uint32_t)(x->n_files - 1), (uint32_t)f->n};
+    }
+    f->entries[f->n++] = (struct journal_entry){
+        .position = (uint32_t)(r->position - f->position),
+        .seq = (uint32_t)r->seq,
+        .topic = damaged ? JOURNAL_DAMAGED : r->channel * (uint32_t)FEED_TOPICS + r->topic,
+        .offset = r->offset,
+        .n = r->n};
+    f->damaged += damaged;
+    x->records += !damaged;
 }
 
 void journal_index_grew(struct journal_index *x, uint64_t bytes)
@@ -238,15 +243,18 @@ void journal_index_drop_oldest(struct journal_index *x)
 
     for (size_t i = 0; i < gone.n; i++) {
         uint32_t topic = gone.entries[i].topic;
-        struct journal_spots *s = &x->channels[topic / FEED_TOPICS].spots[topic % FEED_TOPICS];
 
-        s->first++;
-        s->n--;
+        if (topic != JOURNAL_DAMAGED) {
+            struct journal_spots *s = &x->channels[topic / FEED_TOPICS].spots[topic % FEED_TOPICS];
+
+            s->first++;
+            s->n--;
+        }
     }
     x->n_files--;
     x->dropped++;
     memmove(x->files, x->files + 1, x->n_files * sizeof *x->files);
-    x->records -= gone.n;
+    x->records -= gone.n - gone.damaged;
     x->bytes -= gone.bytes;
     mem_free(gone.entries);
 }
@@ -337,12 +345,15 @@ void journal_index_place(const struct journal_index *x, size_t file, size_t entr
     uint64_t end = entry + 1 < f->n ? f->entries[entry + 1].offset : f->bytes;
 
     *out = (struct journal_place){.position = f->position + e->position,
-                                  .seq = seq_of(x, e),
-                                  .topic = (enum feed_topic)(e->topic % FEED_TOPICS),
-                                  .name = x->channels[e->topic / FEED_TOPICS].name,
+                                  .name = "",
                                   .file = f->number,
                                   .seed = f->seed,
                                   .offset = e->offset,
                                   .n = e->n,
                                   .bytes = end - e->offset};
+    if (e->topic != JOURNAL_DAMAGED) {
+        out->seq = seq_of(x, e);
+        out->topic = (enum feed_topic)(e->topic % FEED_TOPICS);
+        out->name = x->channels[e->topic / FEED_TOPICS].name;
+    }
 }

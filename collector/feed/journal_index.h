@@ -7,11 +7,15 @@
 
 #include "collector/feed/journal_record.h"
 
+/* In the place of a channel: of a record that is damaged. It is known to have been there, and
+ * cannot be read. */
+#define JOURNAL_DAMAGED UINT32_MAX
+
 /* A record as it is kept. */
 struct journal_entry {
     uint32_t position; /* behind the file's first */
     uint32_t seq;      /* its lower half; a topic's kept numbers are closer than that */
-    uint32_t topic;    /* channel * FEED_TOPICS + enum feed_topic */
+    uint32_t topic;    /* channel * FEED_TOPICS + enum feed_topic, or JOURNAL_DAMAGED */
     uint32_t offset;   /* in its file */
     uint32_t n;        /* of the payload, unpacked */
 };
@@ -30,6 +34,7 @@ struct journal_file {
     int64_t first_ns, last_ns; /* stored_ns of the first and the last */
     struct journal_entry *entries;
     size_t n, cap;
+    size_t damaged; /* of n */
 };
 
 /* Where a topic's records are: the file as a number since opening, and which of its entries. */
@@ -96,7 +101,7 @@ uint64_t journal_index_newest(const struct journal_index *x, uint32_t channel,
 struct journal_place {
     uint64_t position, seq;
     enum feed_topic topic;
-    const char *name;    /* valid under the lock */
+    const char *name;    /* valid under the lock; empty: nobody knows whose it was */
     uint64_t file, seed; /* the file's number */
     uint32_t offset, n;
     uint64_t bytes; /* at most, from the offset on */

@@ -1,9 +1,11 @@
-/* Opening: every file is read from its beginning. Of each only what stands before its first damage
- * is indexed; sound records behind that still say which numbers were given, so that none is given
- * twice. Writing goes on in the newest file when its end is sound or torn; torn is what has no
- * sound record behind it, and nobody has seen that, since nobody sees what is not synced.
+/* Opening: every file is read from its beginning, and all its sound records are indexed. Damage
+ * between them costs the records it is in. The positions around it tell how many these are; each
+ * has an entry in the index that cannot be read, so that readers are told. Writing goes on in the
+ * newest file when nothing before its end is damaged; its end may be torn: that has no sound record
+ * behind it, and nobody has seen it, since nobody sees what is not synced. The end of an older file
+ * is not torn but damaged, and the next file's header says how many records it held.
  *
- * The numbers of topics come from the newest file's checkpoint and from all records. When that file
+ * The numbers of topics come from the newest file's checkpoint and from all records. When that
  * cannot be read, they are not known: a new epoch begins, and positions go on far above. What the
  * next opening must know is in a new file before the damaged one goes. */
 #include <stdlib.h>
@@ -15,14 +17,16 @@
 #include "common/mem.h"
 
 #define FILES_MAX 65536u
-#define FAR_ABOVE (UINT64_C(1) << 32) /* more records than a file holds */
+#define FAR_ABOVE (UINT64_C(1) << 32)         /* more records than a file holds */
+#define LEAST     (JOURNAL_RECORD_FIXED + 8u) /* bytes of any record */
 
 enum fate { READ, TORN, BLIND }; /* torn: never finished, nothing in it was seen */
 
 struct found_file {
     uint64_t number, size, end, epoch, seed;
     enum fate fate;
-    bool behind; /* sound records behind damage */
+    bool numbered;    /* its checkpoint is whole */
+    uint64_t damaged; /* bytes before `end` */
 };
 
 struct recovery {
@@ -30,10 +34,10 @@ struct recovery {
     struct found_file *files;
     size_t n, cap;
     struct found_file *now;      /* being read */
-    bool topics;                 /* its checkpoint is whole */
     struct journal_fresh *fresh; /* its records, until it is known how far it counts */
     size_t n_fresh, cap_fresh, whole;
     uint64_t position; /* the greatest given so far */
+    uint64_t tail;     /* of the file before: bytes behind its last sound record */
 };
 
 static enum err collect_name(void *ctx, const char *name)
@@ -111,14 +115,12 @@ static enum err learn_topics(struct recovery *r, const struct journal_part *part
             e = learn_numbers(r, &t);
         }
     }
-    r->topics = r->topics || (e == ERR_END && !part->about.more);
+    r->now->numbered = r->now->numbered || (e == ERR_END && !part->about.more);
     return e == ERR_END || e == ERR_CORRUPT ? ERR_OK : e;
 }
 
-static enum err keep_entry(struct recovery *r, uint32_t channel, const struct journal_found *found)
+static enum err add_fresh(struct recovery *r, const struct journal_fresh *record)
 {
-    const struct journal_record *about = &found->part->about;
-
     if (r->n_fresh == r->cap_fresh) {
         size_t cap = r->cap_fresh ? r->cap_fresh * 2 : 256;
         struct journal_fresh *grown = mem_realloc_array(r->fresh, cap, sizeof *grown);
@@ -129,17 +131,60 @@ static enum err keep_entry(struct recovery *r, uint32_t channel, const struct jo
         r->fresh = grown;
         r->cap_fresh = cap;
     }
-    r->fresh[r->n_fresh++] = (struct journal_fresh){.position = about->position,
-                                                    .seq = about->seq,
-                                                    .stored_ns = about->stored_ns,
-                                                    .channel = channel,
-                                                    .offset = (uint32_t)found->offset,
-                                                    .n = (uint32_t)about->n,
-                                                    .topic = (uint8_t)about->topic};
-    if (!about->more) {
+    r->fresh[r->n_fresh++] = *record;
+    return ERR_OK;
+}
+
+/* How many records a damaged span held that was followed by this position. */
+static uint64_t records_in(uint64_t bytes, uint64_t before, uint64_t position)
+{
+    uint64_t most = bytes / LEAST, n = position > before ? position - before - 1 : 0;
+
+    return n < most ? n : most;
+}
+
+/* The i-th record of a span. Where in it they stood does not matter. */
+static struct journal_fresh damaged_record(uint64_t before, uint64_t offset, uint64_t i,
+                                           int64_t stored_ns)
+{
+    return (struct journal_fresh){.position = before + 1 + i,
+                                  .stored_ns = stored_ns,
+                                  .channel = JOURNAL_DAMAGED,
+                                  .offset = (uint32_t)(offset + i * LEAST)};
+}
+
+static enum err keep_damaged(struct recovery *r, uint64_t before, const struct journal_found *found)
+{
+    const struct journal_record *about = &found->part->about;
+    uint64_t n = records_in(found->damaged, before, about->position);
+    enum err e = ERR_OK;
+
+    for (uint64_t i = 0; i < n && !e; i++) {
+        struct journal_fresh one =
+            damaged_record(before, found->offset - found->damaged, i, about->stored_ns);
+
+        e = add_fresh(r, &one);
+    }
+    r->j->stats.damaged_records += n;
+    return e;
+}
+
+static enum err keep_entry(struct recovery *r, uint32_t channel, const struct journal_found *found)
+{
+    const struct journal_record *about = &found->part->about;
+    const struct journal_fresh one = {.position = about->position,
+                                      .seq = about->seq,
+                                      .stored_ns = about->stored_ns,
+                                      .channel = channel,
+                                      .offset = (uint32_t)found->offset,
+                                      .n = (uint32_t)about->n,
+                                      .topic = (uint8_t)about->topic};
+    enum err e = add_fresh(r, &one);
+
+    if (!e && !about->more) {
         r->whole = r->n_fresh;
     }
-    return ERR_OK;
+    return e;
 }
 
 static void learn_record(struct recovery *r, uint32_t channel, enum feed_topic topic, uint64_t seq,
@@ -151,13 +196,20 @@ static void learn_record(struct recovery *r, uint32_t channel, enum feed_topic t
     r->position = greater(r->position, position);
 }
 
+/* The position before the record's, as far as is known. A header may name that of the second. */
+static uint64_t position_before(const struct recovery *r, const struct journal_found *found)
+{
+    uint64_t begin = found->header->position > 1 ? found->header->position - 2 : 0;
+
+    return r->n_fresh ? r->fresh[r->n_fresh - 1].position : greater(r->position, begin);
+}
+
 /* Anything else is not ours. */
 static bool is_in_order(const struct recovery *r, const struct journal_found *found)
 {
     uint64_t position = found->part->about.position;
-    uint64_t before = r->n_fresh ? r->fresh[r->n_fresh - 1].position : r->position;
 
-    return position > before && found->offset <= UINT32_MAX &&
+    return position > position_before(r, found) && found->offset <= UINT32_MAX &&
            (r->n_fresh == 0 || position - r->fresh[0].position <= UINT32_MAX);
 }
 
@@ -168,7 +220,6 @@ static enum err take_record(void *ctx, const struct journal_found *found)
     uint32_t channel;
     enum err e;
 
-    r->now->behind = r->now->behind || found->behind;
     if (found->part->kind == JOURNAL_TOPICS) {
         return learn_topics(r, found->part);
     }
@@ -179,23 +230,42 @@ static enum err take_record(void *ctx, const struct journal_found *found)
     if (e) {
         return e;
     }
-    if (found->behind) {
-        learn_record(r, channel, about->topic, about->seq, about->position);
+    if (!is_in_order(r, found)) {
         return ERR_OK;
     }
-    return is_in_order(r, found) ? keep_entry(r, channel, found) : ERR_OK;
+    e = keep_damaged(r, position_before(r, found), found);
+    return e ? e : keep_entry(r, channel, found);
 }
 
 /* Numbers are used up when the record could be seen: by a batch that is complete, or was. */
 static void learn_entries(struct recovery *r)
 {
-    size_t n = r->now->behind ? r->n_fresh : r->whole;
+    size_t n = r->now->damaged ? r->n_fresh : r->whole;
 
     for (size_t i = 0; i < n; i++) {
         const struct journal_fresh *e = &r->fresh[i];
 
-        learn_record(r, e->channel, (enum feed_topic)e->topic, e->seq, e->position);
+        if (e->channel != JOURNAL_DAMAGED) {
+            learn_record(r, e->channel, (enum feed_topic)e->topic, e->seq, e->position);
+        }
     }
+}
+
+/* What stood at the damaged end of the file that was indexed before this one. */
+static enum err index_tail(struct recovery *r, uint64_t next)
+{
+    struct journal_index *x = &r->j->index;
+    struct journal_file *f = x->n_files > 0 ? &x->files[x->n_files - 1] : NULL;
+    uint64_t n = f ? records_in(r->tail, r->position, next) : 0;
+    enum err e = n > 0 ? journal_index_room_entries(f, n) : ERR_OK;
+
+    for (uint64_t i = 0; i < n && !e; i++) {
+        struct journal_fresh one = damaged_record(r->position, f->bytes - r->tail, i, f->last_ns);
+
+        journal_index_add(x, &one);
+    }
+    r->j->stats.damaged_records += e ? 0 : n;
+    return e;
 }
 
 /* What counts of the file goes into the index. A topic's numbers must grow: find relies on it. */
@@ -216,6 +286,10 @@ static enum err index_file(struct recovery *r)
         const struct journal_fresh *record = &r->fresh[i];
         enum feed_topic topic = (enum feed_topic)record->topic;
 
+        if (record->channel == JOURNAL_DAMAGED) {
+            journal_index_add(x, record);
+            continue;
+        }
         if (journal_index_newest(x, record->channel, topic) >= record->seq) {
             continue;
         }
@@ -237,6 +311,7 @@ static enum err read_open(struct recovery *r, struct fio_file *f)
     const struct fio *fio = r->j->conf.fio;
     struct journal_scan job = {fio, f, 0, take_record, r};
     struct journal_scanned done = {.end = 0};
+    uint64_t tail;
     enum err e = fio->size(fio->ctx, f, &job.size);
 
     r->now->size = job.size;
@@ -252,14 +327,24 @@ static enum err read_open(struct recovery *r, struct fio_file *f)
         return e;
     }
     r->now->end = done.end;
+    tail = job.size - done.end;
     r->now->epoch = done.header.epoch;
     r->now->seed = done.header.seed;
-    if (!r->topics) {
-        r->now->fate = r->now->behind ? BLIND : TORN;
+    r->now->damaged = done.damaged;
+    if (!r->now->numbered && done.damaged == 0) {
+        r->now->fate = TORN;
         return ERR_OK;
     }
+    if (tail > 0 && r->now != &r->files[r->n - 1]) {
+        r->whole = r->n_fresh; /* the end of the batch is what is damaged */
+    }
+    e = index_tail(r, r->n_fresh ? r->fresh[0].position : done.header.position);
     r->position = greater(r->position, done.header.position - 1);
-    return index_file(r);
+    if (!e) {
+        e = index_file(r);
+    }
+    r->tail = tail;
+    return e;
 }
 
 static enum err read_file(struct recovery *r, struct found_file *file, struct errmsg *why)
@@ -270,7 +355,6 @@ static enum err read_file(struct recovery *r, struct found_file *file, struct er
     enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
 
     r->now = file;
-    r->topics = false;
     r->n_fresh = r->whole = 0;
     if (!e) {
         e = read_open(r, f);
@@ -323,7 +407,8 @@ static enum err remove_unread(struct recovery *r, const struct found_file *newes
         char *path = f->fate != READ ? journal_path(r->j, f->number) : NULL;
 
         if (f->fate == READ) {
-            r->j->stats.damaged_bytes += f != newest || f->behind ? f->size - f->end : 0;
+            r->j->stats.damaged_bytes += f->damaged;
+            r->j->stats.damaged_bytes += f != newest || f->damaged ? f->size - f->end : 0;
             continue;
         }
         r->j->stats.damaged_bytes += f->fate == BLIND ? f->size : 0;
@@ -344,7 +429,7 @@ static enum err go_on(struct recovery *r)
     while (newest && newest->fate == TORN) {
         newest = newest > r->files ? newest - 1 : NULL;
     }
-    blind = newest && newest->fate == BLIND;
+    blind = newest && (newest->fate == BLIND || !newest->numbered);
     known = newest && !blind;
     j->number = r->n ? r->files[r->n - 1].number : 0;
     j->position = r->position + 1 + (blind ? FAR_ABOVE : 0);
@@ -355,7 +440,7 @@ static enum err go_on(struct recovery *r)
         e = os_random(&j->epoch, sizeof j->epoch);
         j->epoch |= 1; /* 0 is none */
     }
-    if (!e && known && !newest->behind) {
+    if (!e && known && !newest->damaged) {
         e = resume(j, newest);
     } else if (!e) {
         e = journal_begin(j);

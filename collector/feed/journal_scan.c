@@ -65,26 +65,26 @@ static enum err next_magic(struct window *w, uint64_t *at)
 static enum err scan_records(struct window *w, struct journal_scanned *out)
 {
     uint64_t at = JOURNAL_HEADER_BYTES;
-    bool behind = false;
     enum err e = ERR_OK;
 
     out->end = at;
     while (!e && at < w->job->size) {
         struct journal_part part;
-        struct journal_found found = {&part, at, 0, behind};
+        struct journal_found found = {
+            .header = &out->header, .part = &part, .offset = at, .damaged = at - out->end};
         const uint8_t *p;
         size_t n;
 
         e = window_at(w, at, &p, &n);
         if (!e && journal_part_parse(&part, &found.bytes, p, n, out->header.seed) != ERR_OK) {
-            behind = true;
             e = next_magic(w, &at);
             continue;
         }
         if (!e) {
             e = w->job->each(w->job->ctx, &found);
             at += found.bytes;
-            out->end = behind ? out->end : at;
+            out->damaged += found.damaged;
+            out->end = at;
         }
     }
     return e;

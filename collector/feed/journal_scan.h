@@ -7,10 +7,11 @@
 #include "collector/feed/journal_record.h"
 
 struct journal_found {
+    const struct journal_header *header;
     const struct journal_part *part; /* valid during the call */
     uint64_t offset;
     size_t bytes;
-    bool behind; /* behind damage */
+    uint64_t damaged; /* bytes before it that are in no sound record */
 };
 
 struct journal_scan {
@@ -24,7 +25,8 @@ struct journal_scan {
 
 struct journal_scanned {
     struct journal_header header;
-    uint64_t end; /* of the records before the first damage */
+    uint64_t end;     /* of the last sound record */
+    uint64_t damaged; /* bytes before that which are in none */
 };
 
 /* Errors: ERR_CORRUPT (the header cannot be read), ERR_VERSION, ERR_IO, ERR_NOMEM, those of `each`

@@ -49,6 +49,8 @@ static void add_journal(struct figures *out, struct journal *journal)
             "Messages dropped from it for their age or for want of room.", s.trimmed);
     counter(out, "procfleet_journal_damaged_bytes_total", "Bytes of it that could not be read.",
             s.damaged_bytes);
+    counter(out, "procfleet_journal_damaged_messages_total",
+            "Messages in these, which subscribers are told as dropped.", s.damaged_records);
     counter(out, "procfleet_journal_torn_bytes_total", "Bytes cut off its end at the start.",
             s.torn_bytes);
     counter(out, "procfleet_journal_failed_writes_total", "Writes to it that failed.",

@@ -91,9 +91,10 @@ size_t journal_rig_count(struct journal *j)
     struct journal_record r;
     uint64_t from = 0;
     size_t n = 0;
+    enum err e;
 
-    while (journal_next(j, &from, NULL, NULL, &r, NULL) == ERR_OK) {
-        n++;
+    while ((e = journal_next(j, &from, NULL, NULL, &r, NULL)) == ERR_OK || e == ERR_CORRUPT) {
+        n += e == ERR_OK;
     }
     return n;
 }
@@ -104,9 +105,10 @@ size_t journal_rig_count_batch(struct journal *j, uint64_t batch)
     struct journal_record r;
     uint64_t from = 0;
     size_t n = 0;
+    enum err e;
 
-    while (journal_next(j, &from, NULL, NULL, &r, NULL) == ERR_OK) {
-        n += r.batch <= batch && batch <= r.last_batch;
+    while ((e = journal_next(j, &from, NULL, NULL, &r, NULL)) == ERR_OK || e == ERR_CORRUPT) {
+        n += e == ERR_OK && r.batch <= batch && batch <= r.last_batch;
     }
     return n;
 }

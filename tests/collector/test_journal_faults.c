@@ -120,6 +120,160 @@ static void an_unfinished_batch_at_the_end_is_cut_off(void **state)
     journal_close(j);
 }
 
+/* Where the n-th record of the bytes begins, the checkpoint being the first. */
+static size_t record_at(const uint8_t *p, size_t n, unsigned nth)
+{
+    size_t at = JOURNAL_HEADER_BYTES;
+
+    for (;; at++) {
+        assert_true(at + 4 <= n);
+        if (memcmp(p + at, JOURNAL_RECORD_MAGIC, 4) == 0 && nth-- == 0) {
+            return at;
+        }
+    }
+}
+
+/* Reads all of it; told: the positions of what cannot be read, as bits. */
+static uint64_t read_all(struct journal *j, uint64_t *told)
+{
+    struct journal_record r;
+    uint64_t from = 0, came = 0;
+    struct buf b;
+    enum err e;
+
+    *told = 0;
+    buf_init(&b, 1 << 20);
+    while ((e = journal_next(j, &from, NULL, NULL, &r, &b)) == ERR_OK || e == ERR_CORRUPT) {
+        assert_in_range(r.position, 1, 63);
+        if (e) {
+            *told |= UINT64_C(1) << r.position;
+            assert_string_equal(r.name, ""); /* nobody knows whose it was */
+        } else {
+            assert_int_equal(r.batch, r.position);
+            assert_memory_equal(b.p, journal_rig_payload(r.batch, 300), 300);
+            came |= UINT64_C(1) << r.position;
+        }
+        buf_reset(&b);
+    }
+    assert_err(e, ERR_END);
+    buf_fini(&b);
+    return came;
+}
+
+static void damage_costs_the_records_it_is_in_and_these_are_told(void **state)
+{
+    enum { RECORDS = 12 };
+    struct journal *j = journal_rig_open();
+    const uint64_t all = (UINT64_C(2) << RECORDS) - 2;
+    uint64_t epoch = journal_epoch(j);
+    char path[400];
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    for (uint64_t b = 1; b <= RECORDS; b++) {
+        journal_rig_add_synced(j, 1 + (unsigned)b % 3, b);
+    }
+    journal_close(j);
+    snprintf(path, sizeof path, "%s", newest_path());
+    assert_ok(os_read_file(&p, &n, path, 1 << 20));
+    for (unsigned first = 1; first < RECORDS; first++) {
+        for (unsigned last = first; last < RECORDS && last < first + 3; last++) {
+            uint64_t told, hit = 0;
+            struct journal_stats s;
+
+            support_empty_dir(journal_rig_dir);
+            for (unsigned i = first; i <= last; i++) {
+                p[record_at(p, n, i) + 40] ^= 8;
+                hit |= UINT64_C(1) << i;
+            }
+            support_write_file(path, p, n);
+            for (unsigned i = first; i <= last; i++) {
+                p[record_at(p, n, i) + 40] ^= 8;
+            }
+            j = journal_rig_open();
+            assert_int_equal(journal_epoch(j), epoch);
+            assert_int_equal(read_all(j, &told), all & ~hit);
+            assert_int_equal(told, hit);
+            journal_stats(j, &s);
+            assert_int_equal(s.records, RECORDS - (last - first + 1));
+            assert_int_equal(s.damaged_records, last - first + 1);
+            assert_int_equal(s.damaged_bytes, record_at(p, n, last + 1) - record_at(p, n, first));
+            assert_int_equal(s.torn_bytes, 0);
+            journal_close(j);
+            j = journal_rig_open(); /* it is not the newest file any more */
+            assert_int_equal(journal_epoch(j), epoch);
+            assert_int_equal(read_all(j, &told), all & ~hit);
+            assert_int_equal(told, hit);
+            journal_close(j);
+        }
+    }
+    mem_free(p);
+}
+
+/* The end of an older file is not torn: the next one says how far it went. */
+static void damage_at_the_end_of_an_older_file_is_told(void **state)
+{
+    struct journal *j = journal_rig_open();
+    struct journal_stats s;
+    uint64_t told;
+    char path[400];
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    for (uint64_t b = 1; b <= 4; b++) {
+        journal_rig_add_synced(j, 1, b);
+    }
+    journal_close(j);
+    snprintf(path, sizeof path, "%s", newest_path());
+    assert_ok(os_read_file(&p, &n, path, 1 << 20));
+    p[record_at(p, n, 2) + 50] ^= 1; /* damage inside: writing goes on in another file */
+    support_write_file(path, p, n);
+    j = journal_rig_open();
+    journal_rig_add_synced(j, 1, 5);
+    journal_close(j);
+    p[n - 30] ^= 1;
+    support_write_file(path, p, n);
+    j = journal_rig_open();
+    assert_int_equal(read_all(j, &told), 1u << 1 | 1u << 3 | 1u << 5);
+    assert_int_equal(told, 1u << 2 | 1u << 4);
+    journal_stats(j, &s);
+    assert_int_equal(s.damaged_records, 2);
+    journal_close(j);
+    mem_free(p);
+}
+
+/* The numbers of topics are not known then: a new epoch. What is in the file is. */
+static void a_damaged_checkpoint_costs_no_record(void **state)
+{
+    struct journal *j = journal_rig_open();
+    uint64_t epoch = journal_epoch(j), told;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    for (uint64_t b = 1; b <= 4; b++) {
+        journal_rig_add_synced(j, 1, b);
+    }
+    journal_close(j);
+    assert_ok(os_read_file(&p, &n, newest_path(), 1 << 20));
+    p[record_at(p, n, 0) + 50] ^= 1;
+    support_write_file(newest_path(), p, n);
+    mem_free(p);
+    j = journal_rig_open();
+    assert_int_not_equal(journal_epoch(j), epoch);
+    epoch = journal_epoch(j);
+    assert_int_equal(read_all(j, &told), 1u << 1 | 1u << 2 | 1u << 3 | 1u << 4);
+    assert_int_equal(told, 0);
+    assert_true(journal_rig_add(j, 1, 5).seq > 4);
+    journal_close(j);
+    j = journal_rig_open(); /* that of the file which was begun */
+    assert_int_equal(journal_epoch(j), epoch);
+    assert_int_equal(journal_rig_count(j), 5);
+    journal_close(j);
+}
+
 /* Whatever bit is wrong: no record is changed, none is twice, no number is given again. */
 static void every_bit_flip_is_noticed_and_gives_no_number_twice(void **state)
 {
@@ -127,12 +281,13 @@ static void every_bit_flip_is_noticed_and_gives_no_number_twice(void **state)
     uint64_t epoch = journal_epoch(j);
     char path[400];
     uint8_t *p;
-    size_t n, last;
+    size_t n, first = 0, last;
     struct journal_stats s;
 
     (void)state;
     for (uint64_t b = 1; b <= 3; b++) {
         journal_stats(j, &s);
+        first = b == 1 ? (size_t)s.bytes : first;
         journal_rig_add_synced(j, 1, b);
     }
     last = (size_t)s.bytes; /* the newest record cannot be told from a torn one */
@@ -141,23 +296,21 @@ static void every_bit_flip_is_noticed_and_gives_no_number_twice(void **state)
     assert_ok(os_read_file(&p, &n, path, 1 << 20));
     for (size_t at = 0; at < n; at++) {
         struct journal_record r;
-        uint64_t from = 0;
+        uint64_t told;
         size_t got = 0;
-        struct buf b;
 
         support_empty_dir(journal_rig_dir);
         p[at] ^= (uint8_t)(1 << at % 8);
         support_write_file(path, p, n);
         p[at] ^= (uint8_t)(1 << at % 8);
         j = journal_rig_open();
-        buf_init(&b, 1 << 20);
-        while (journal_next(j, &from, NULL, NULL, &r, &b) == ERR_OK) {
+        for (uint64_t came = read_all(j, &told); came; came &= came - 1) {
             got++;
-            assert_int_equal(r.batch, got);
-            assert_memory_equal(b.p, journal_rig_payload(got, 300), 300);
-            buf_reset(&b);
         }
-        assert_true(got < 3);
+        assert_int_equal(got, at < JOURNAL_HEADER_BYTES ? 0 : at < first ? 3 : 2);
+        journal_stats(j, &s);
+        assert_true(s.damaged_bytes + s.torn_bytes > 0);
+        assert_int_equal(told != 0, at >= first && at < last);
         r = journal_rig_add(j, 1, 4);
         if (at < last) {
             assert_true(journal_epoch(j) != epoch || r.seq == 4);
@@ -168,7 +321,6 @@ static void every_bit_flip_is_noticed_and_gives_no_number_twice(void **state)
         assert_int_equal(journal_rig_count(j), got + 1);
         assert_int_equal(journal_rig_count_batch(j, 4), 1);
         journal_close(j);
-        buf_fini(&b);
     }
     mem_free(p);
 }
@@ -401,6 +553,12 @@ int main(void)
                                         journal_rig_setup, journal_rig_teardown),
         cmocka_unit_test_setup_teardown(an_unfinished_batch_at_the_end_is_cut_off,
                                         journal_rig_setup, journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(damage_costs_the_records_it_is_in_and_these_are_told,
+                                        journal_rig_setup, journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(damage_at_the_end_of_an_older_file_is_told,
+                                        journal_rig_setup, journal_rig_teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_checkpoint_costs_no_record, journal_rig_setup,
+                                        journal_rig_teardown),
         cmocka_unit_test_setup_teardown(every_bit_flip_is_noticed_and_gives_no_number_twice,
                                         journal_rig_setup, journal_rig_teardown),
         cmocka_unit_test_setup_teardown(a_newer_version_is_refused_and_named, journal_rig_setup,

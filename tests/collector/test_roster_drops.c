@@ -191,35 +191,68 @@ static void a_poll_that_is_overtaken_again_and_again_says_so(void **state)
     feed_rig_fini(&rig);
 }
 
-/* Damage while the collector runs: counted, and what follows comes. */
-static void a_record_that_rots_is_dropped_alone(void **state)
+/* Three events, and a bit in the head of the second one's record. */
+static void rot_second(void)
 {
-    struct feed_rig_client c = feed_rig_subscriber("a");
     char *path = fio_name_path(rig.dir, "feed-", 1, ".log");
     struct fio_file *f;
     size_t begin, n;
     uint8_t *p;
 
-    (void)state;
     feed_rig_events(&rig, "web-1", 10, 1, "x");
     assert_ok(os_read_file(&p, &begin, path, 1 << 20));
     mem_free(p);
     feed_rig_events(&rig, "web-1", 11, 1, "x");
     feed_rig_events(&rig, "web-1", 12, 1, "x");
     assert_ok(os_read_file(&p, &n, path, 1 << 20));
-    p[begin + 60] ^= 1; /* in the second one's head */
+    p[begin + 60] ^= 1;
     assert_ok(fio_os()->open(NULL, &f, path));
     assert_ok(fio_os()->write(NULL, f, 0, p, n));
     fio_os()->close(NULL, f);
     mem_free(p);
     mem_free(path);
-    assert_ok(feed_rig_poll(&rig, &c, true));
-    assert_int_equal(c.n, 2);
-    assert_int_equal(c.pids[0], 10);
-    assert_int_equal(c.pids[1], 12);
-    assert_int_equal(c.dropped_now, 1);
-    assert_int_equal(c.dropped, 1);
-    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+}
+
+static void assert_second_is_dropped(struct feed_rig_client *c)
+{
+    assert_ok(feed_rig_poll(&rig, c, true));
+    assert_int_equal(c->n, 2);
+    assert_int_equal(c->pids[0], 10);
+    assert_int_equal(c->pids[1], 12);
+    assert_int_equal(c->dropped_now, 1);
+    assert_int_equal(c->dropped, 1);
+    assert_err(feed_rig_poll(&rig, c, true), ERR_END);
+    assert_int_equal(c->dropped_now, 0);
+}
+
+/* Damage while the collector runs: counted, and what follows comes. */
+static void a_record_that_rots_is_dropped_alone(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+
+    (void)state;
+    rot_second();
+    assert_second_is_dropped(&c);
+}
+
+/* Found at the start: nobody knows whose it was, so it counts for all. */
+static void a_record_that_rotted_meanwhile_is_dropped_alone(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a"), other = feed_rig_subscriber("b");
+
+    (void)state;
+    other.has_filter = true;
+    other.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("db-*")}};
+    rot_second();
+    feed_rig_close(&rig);
+    feed_rig_open(&rig);
+    assert_second_is_dropped(&c);
+    assert_ok(feed_rig_poll(&rig, &other, true));
+    assert_int_equal(other.n, 0);
+    assert_int_equal(other.dropped_now, 1);
+    feed_rig_flood(&rig); /* the file goes: what was damaged is told once */
+    assert_err(feed_rig_poll(&rig, &other, true), ERR_END);
+    assert_int_equal(other.dropped, 1);
 }
 
 static void messages_that_never_were_count_as_dropped(void **state)
@@ -264,6 +297,7 @@ int main(void)
         T(another_epoch_with_nothing_in_it_is_told_once),
         T(another_epoch_is_counted_once_however_often_it_is_told),
         T(a_record_that_rots_is_dropped_alone),
+        T(a_record_that_rotted_meanwhile_is_dropped_alone),
         T(messages_that_never_were_count_as_dropped),
         cmocka_unit_test(a_poll_that_is_overtaken_again_and_again_says_so),
     };
