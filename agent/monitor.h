@@ -9,9 +9,9 @@
 #ifndef PROCFLEET_AGENT_MONITOR_H
 #define PROCFLEET_AGENT_MONITOR_H
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
+#include "agent/account/levels.h"
 #include "agent/decode/decode.h"
-#include "agent/levels.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
 #include "agent/sampler.h"

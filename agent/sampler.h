@@ -15,7 +15,7 @@
 #ifndef PROCFLEET_AGENT_SAMPLER_H
 #define PROCFLEET_AGENT_SAMPLER_H
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 #include "agent/process/ptable.h"
 #include "common/err.h"
 

@@ -3,9 +3,9 @@
 #ifndef PROCFLEET_AGENT_CONF_AGENT_CONF_H
 #define PROCFLEET_AGENT_CONF_AGENT_CONF_H
 
+#include "agent/account/levels.h"
 #include "agent/conf/etw_conf.h"
 #include "agent/filter.h"
-#include "agent/levels.h"
 #include "agent/who.h"
 #include "common/conf.h"
 #include "common/log.h"

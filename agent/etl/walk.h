@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_AGENT_ETL_WALK_H
 #define PROCFLEET_AGENT_ETL_WALK_H
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
 #include "agent/process/ptable.h"

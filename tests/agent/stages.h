@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_TESTS_AGENT_STAGES_H
 #define PROCFLEET_TESTS_AGENT_STAGES_H
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 #include "tests/agent/feed.h"
 #include "tests/support/t.h"
 

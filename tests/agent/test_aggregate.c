@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 #include "common/mem.h"
 #include "tests/agent/stages.h"
 #include "tests/support/draw.h"

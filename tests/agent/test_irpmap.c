@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/irpmap.h"
+#include "agent/account/irpmap.h"
 #include "common/mem.h"
 
 static void a_request_is_taken_once_by_its_address(void **state)

@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/levels.h"
+#include "agent/account/levels.h"
 
 #define MIB (INT64_C(1) << 20)
 

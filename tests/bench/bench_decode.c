@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/etw_guid.h"
 #include "common/clk.h"

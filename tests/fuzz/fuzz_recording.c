@@ -2,7 +2,7 @@
  * record, facts, lives, totals. What each stage says of itself must add up. */
 #include <string.h>
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
 #include "agent/source/etl_file.h"

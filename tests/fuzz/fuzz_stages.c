@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 #include "agent/batch.h"
 #include "agent/sampler.h"
 #include "common/clk.h"

@@ -18,8 +18,8 @@
  *
  * Bounds:  SCHED_CPUS_MAX; switches of CPUs above are counted, and nothing else is done with them.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SCHED_H
-#define PROCFLEET_AGENT_SCHED_H
+#ifndef PROCFLEET_AGENT_ACCOUNT_SCHED_H
+#define PROCFLEET_AGENT_ACCOUNT_SCHED_H
 
 #include "agent/event.h"
 #include "agent/process/lifecycle.h"

@@ -1,6 +1,6 @@
-#include "agent/aggregate.h"
+#include "agent/account/aggregate.h"
 
-#include "agent/irpmap.h"
+#include "agent/account/irpmap.h"
 #include "common/mem.h"
 
 struct aggregate {

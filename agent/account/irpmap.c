@@ -1,4 +1,4 @@
-#include "agent/irpmap.h"
+#include "agent/account/irpmap.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
  * Bounds:  IRPMAP_MAX requests under way; where a new one finds no room, the oldest of its eight
  *          neighbours is forgotten and counted.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_IRPMAP_H
-#define PROCFLEET_AGENT_IRPMAP_H
+#ifndef PROCFLEET_AGENT_ACCOUNT_IRPMAP_H
+#define PROCFLEET_AGENT_ACCOUNT_IRPMAP_H
 
 #include "agent/process/ptable.h"
 

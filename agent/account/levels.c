@@ -1,4 +1,4 @@
-#include "agent/levels.h"
+#include "agent/account/levels.h"
 
 #include <stdio.h>
 #include <string.h>

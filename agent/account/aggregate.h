@@ -17,13 +17,13 @@
  * the tally. Who is charged: the process or thread the payload names; else the one the record's
  * header names; else who has the CPU, as context switches say; else nobody: counted as
  * unattributed. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_AGGREGATE_H
-#define PROCFLEET_AGENT_AGGREGATE_H
+#ifndef PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H
+#define PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H
 
+#include "agent/account/sched.h"
 #include "agent/event.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
-#include "agent/sched.h"
 #include "agent/source.h"
 #include "agent/tally.h"
 

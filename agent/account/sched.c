@@ -1,4 +1,4 @@
-#include "agent/sched.h"
+#include "agent/account/sched.h"
 
 #include "common/mem.h"
 

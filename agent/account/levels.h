@@ -19,8 +19,8 @@
  * Request: another level for a time, also above `max`; it is taken at once and shed like any other.
  *          When the time is over, what is above `max` ends.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_LEVELS_H
-#define PROCFLEET_AGENT_LEVELS_H
+#ifndef PROCFLEET_AGENT_ACCOUNT_LEVELS_H
+#define PROCFLEET_AGENT_ACCOUNT_LEVELS_H
 
 #include <stdbool.h>
 #include <stdint.h>
