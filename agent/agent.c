@@ -7,7 +7,7 @@
 #include "agent/agent_ledger.h"
 #include "agent/agent_source.h"
 #include "agent/agent_store.h"
-#include "agent/batch.h"
+#include "agent/batch/batch.h"
 #include "agent/monitor.h"
 #include "agent/source/etl_file.h"
 #include "common/clk.h"

@@ -5,7 +5,7 @@
 
 #include "agent/agent_identity.h"
 #include "agent/agent_store.h"
-#include "agent/batch.h"
+#include "agent/batch/batch.h"
 #include "agent/filter.h"
 #include "agent/monitor.h"
 #include "agent/uplink.h"

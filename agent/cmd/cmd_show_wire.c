@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/batch.h"
+#include "agent/batch/batch.h"
 #include "agent/cmd/cmd.h"
 #include "agent/cmd/wire_text.h"
 #include "agent/monitor.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/batch.h"
+#include "agent/batch/batch.h"
 #include "agent/conf/agent_conf.h"
 #include "agent/monitor.h"
 #include "agent/queue.h"

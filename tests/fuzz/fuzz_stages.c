@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/account/aggregate.h"
-#include "agent/batch.h"
+#include "agent/batch/batch.h"
 #include "agent/sampler.h"
 #include "common/clk.h"
 #include "common/cur.h"

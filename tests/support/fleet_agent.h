@@ -14,7 +14,7 @@
 #define PROCFLEET_TESTS_SUPPORT_FLEET_AGENT_H
 
 #include "agent/agent_store.h"
-#include "agent/batch.h"
+#include "agent/batch/batch.h"
 #include "agent/uplink.h"
 
 #define FLEET_AGENT_BATCHES 256u /* whose times are remembered; older ones are not measured */

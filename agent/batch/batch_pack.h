@@ -1,7 +1,7 @@
 /* The inside of batch.c: what a batch has collected so far, and how a part of it becomes the
  * columns of a struct batch. Nobody else includes this. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_BATCH_PACK_H
-#define PROCFLEET_AGENT_BATCH_PACK_H
+#ifndef PROCFLEET_AGENT_BATCH_BATCH_PACK_H
+#define PROCFLEET_AGENT_BATCH_BATCH_PACK_H
 
 #include "common/err.h"
 #include "common/wire.h"

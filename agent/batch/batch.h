@@ -6,8 +6,8 @@
  * and again in its first batch of every window.
  * Bounds:  BATCH_*_MAX below; reaching one closes the batch early.
  * Threads: one owner; batch_limit from any. */
-#ifndef PROCFLEET_AGENT_BATCH_H
-#define PROCFLEET_AGENT_BATCH_H
+#ifndef PROCFLEET_AGENT_BATCH_BATCH_H
+#define PROCFLEET_AGENT_BATCH_BATCH_H
 
 #include "agent/filter.h"
 #include "common/clk.h"

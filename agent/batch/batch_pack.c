@@ -1,4 +1,4 @@
-#include "agent/batch_pack.h"
+#include "agent/batch/batch_pack.h"
 
 #include <stdlib.h>
 

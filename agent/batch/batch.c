@@ -6,12 +6,12 @@
  *
  * How large a batch will be is guessed from how large the last ones became per value; a wrong guess
  * costs a second encoding, not data. */
-#include "agent/batch.h"
+#include "agent/batch/batch.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/batch_pack.h"
+#include "agent/batch/batch_pack.h"
 #include "agent/process/idmap.h"
 #include "common/arena.h"
 #include "common/ledger.h"
