@@ -5,8 +5,8 @@
 #define PROCFLEET_AGENT_AGENT_IDENTITY_H
 
 #include "agent/conf/agent_conf.h"
+#include "agent/enroll/renew.h"
 #include "agent/status/status.h"
-#include "agent/trust/renew.h"
 #include "agent/uplink.h"
 
 struct agent_identity {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "agent/cmd/cmd.h"
-#include "agent/trust/enroll.h"
+#include "agent/enroll/enroll.h"
 #include "common/clk.h"
 #include "common/human.h"
 #include "common/mem.h"

@@ -7,7 +7,7 @@
 #include "agent/agent_source.h"
 #include "agent/doctor/doctor_host.h"
 #include "agent/doctor/orphans.h"
-#include "agent/trust/trust_files.h"
+#include "agent/enroll/trust_files.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/net.h"

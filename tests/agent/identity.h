@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "agent/trust/trust_files.h"
+#include "agent/enroll/trust_files.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "common/pki_request.h"

@@ -1,4 +1,4 @@
-#include "agent/trust/enroll.h"
+#include "agent/enroll/enroll.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "agent/trust/renew.h"
+#include "agent/enroll/renew.h"
 
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-#include "agent/trust/trust_files.h"
+#include "agent/enroll/trust_files.h"
 
 #include <stdio.h>
 

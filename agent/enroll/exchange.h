@@ -1,9 +1,9 @@
 /* The two ends of every exchange for a certificate: a new key with its request, and the reply that
  * becomes files. For agent/trust/ only. Threads: any; no state. */
-#ifndef PROCFLEET_AGENT_TRUST_EXCHANGE_H
-#define PROCFLEET_AGENT_TRUST_EXCHANGE_H
+#ifndef PROCFLEET_AGENT_ENROLL_EXCHANGE_H
+#define PROCFLEET_AGENT_ENROLL_EXCHANGE_H
 
-#include "agent/trust/enroll.h"
+#include "agent/enroll/enroll.h"
 #include "common/wire_enroll.h"
 
 struct exchange {

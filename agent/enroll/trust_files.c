@@ -8,7 +8,7 @@
  * Each file is written to a neighbour, synced and renamed (os_write_file), so that none is ever
  * half there; directories are synced between the steps. Copying the old key aside first was
  * rejected: it would leave more keys lying about, and a certificate is of use only with its own. */
-#include "agent/trust/trust_files.h"
+#include "agent/enroll/trust_files.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  * the certificate last. From then on the change counts, and whoever finds NAME.new of a certificate
  * finishes it; without one, what else is new is left over and goes. So at every moment the next
  * start has the whole old pair or the whole new one. Threads: one caller at a time. */
-#ifndef PROCFLEET_AGENT_TRUST_TRUST_FILES_H
-#define PROCFLEET_AGENT_TRUST_TRUST_FILES_H
+#ifndef PROCFLEET_AGENT_ENROLL_TRUST_FILES_H
+#define PROCFLEET_AGENT_ENROLL_TRUST_FILES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
-#include "agent/trust/renew.h"
+#include "agent/enroll/renew.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/trust/exchange.h"
+#include "agent/enroll/exchange.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/mem.h"

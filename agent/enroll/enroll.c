@@ -1,9 +1,9 @@
-#include "agent/trust/enroll.h"
+#include "agent/enroll/enroll.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/trust/exchange.h"
+#include "agent/enroll/exchange.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -6,10 +6,10 @@
  * certificate that is renewed in time is nobody's business. A success reloads the sockets'
  * certificates, and so does a change of their files by somebody else. Threads: one of its own;
  * functions from any. */
-#ifndef PROCFLEET_AGENT_TRUST_RENEW_H
-#define PROCFLEET_AGENT_TRUST_RENEW_H
+#ifndef PROCFLEET_AGENT_ENROLL_RENEW_H
+#define PROCFLEET_AGENT_ENROLL_RENEW_H
 
-#include "agent/trust/enroll.h"
+#include "agent/enroll/enroll.h"
 #include "common/rpc.h"
 
 struct renew;

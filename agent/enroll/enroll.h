@@ -2,10 +2,10 @@
  * collector's enroll listener, and the files it ends in. The key is made here and never leaves.
  * Crashes: trust_files.h; but a token that the collector has taken is spent, whatever became of its
  * answer. Threads: one caller at a time. */
-#ifndef PROCFLEET_AGENT_TRUST_ENROLL_H
-#define PROCFLEET_AGENT_TRUST_ENROLL_H
+#ifndef PROCFLEET_AGENT_ENROLL_ENROLL_H
+#define PROCFLEET_AGENT_ENROLL_ENROLL_H
 
-#include "agent/trust/trust_files.h"
+#include "agent/enroll/trust_files.h"
 #include "common/net.h"
 
 struct enroll_ask {

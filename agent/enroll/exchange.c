@@ -1,4 +1,4 @@
-#include "agent/trust/exchange.h"
+#include "agent/enroll/exchange.h"
 
 #include <string.h>
 
