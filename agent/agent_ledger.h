@@ -6,8 +6,8 @@
 #include "agent/agent_identity.h"
 #include "agent/agent_store.h"
 #include "agent/batch/batch.h"
-#include "agent/filter.h"
 #include "agent/monitor.h"
+#include "agent/privacy/filter.h"
 #include "agent/uplink.h"
 
 struct agent_ledger {

@@ -12,11 +12,11 @@
 #include "agent/account/aggregate.h"
 #include "agent/account/levels.h"
 #include "agent/decode/decode.h"
+#include "agent/privacy/who.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
 #include "agent/sampler.h"
 #include "agent/source.h"
-#include "agent/who.h"
 #include "common/err.h"
 
 struct monitor;

@@ -9,7 +9,7 @@
 #ifndef PROCFLEET_AGENT_BATCH_BATCH_H
 #define PROCFLEET_AGENT_BATCH_BATCH_H
 
-#include "agent/filter.h"
+#include "agent/privacy/filter.h"
 #include "common/clk.h"
 #include "common/err.h"
 #include "common/wire.h"

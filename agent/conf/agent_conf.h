@@ -5,8 +5,8 @@
 
 #include "agent/account/levels.h"
 #include "agent/conf/etw_conf.h"
-#include "agent/filter.h"
-#include "agent/who.h"
+#include "agent/privacy/filter.h"
+#include "agent/privacy/who.h"
 #include "common/conf.h"
 #include "common/log.h"
 

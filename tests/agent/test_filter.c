@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/filter.h"
+#include "agent/privacy/filter.h"
 #include "common/mem.h"
 
 static const char *const words[] = {"password", "passwd", "pwd",       "secret",

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/redact/redact.h"
+#include "agent/privacy/redact.h"
 
 static const char *const words[] = {"password", "passwd", "pwd",       "secret",
                                     "token",    "key",    "credential"};

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "agent/redact/redact.h"
+#include "agent/privacy/redact.h"
 #include "common/mem.h"
 
 static const char *const words[] = {"password", "passwd", "pwd",       "secret",

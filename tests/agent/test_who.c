@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/who.h"
+#include "agent/privacy/who.h"
 #include "common/mem.h"
 
 struct process {

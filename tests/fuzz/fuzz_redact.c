@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/redact/redact.h"
+#include "agent/privacy/redact.h"
 #include "tests/fuzz/touch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

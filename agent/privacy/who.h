@@ -8,8 +8,8 @@
  * Names are patterns (common/glob.h) for the name without its folder, in either case. Whoever has
  * no name yet is held back while a name could say no. Bounds:  WHO_PIDS_MAX numbers and
  * WHO_NAMES_MAX patterns in each of only and except. Threads: read-only once made. */
-#ifndef PROCFLEET_AGENT_WHO_H
-#define PROCFLEET_AGENT_WHO_H
+#ifndef PROCFLEET_AGENT_PRIVACY_WHO_H
+#define PROCFLEET_AGENT_PRIVACY_WHO_H
 
 #include <stdbool.h>
 

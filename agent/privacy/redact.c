@@ -1,11 +1,11 @@
 /* Words are split at blanks only. Quotes cannot be trusted (an apostrophe is a letter too), so they
  * merely lengthen what is hidden: a value that begins with a quote, or stands inside one, is hidden
  * to the closing quote if there is one. Every doubt hides more, not less. */
-#include "agent/redact/redact.h"
+#include "agent/privacy/redact.h"
 
-#include "agent/redact/redact_letters.h"
-#include "agent/redact/redact_names.h"
-#include "agent/redact/redact_rules.h"
+#include "agent/privacy/redact_letters.h"
+#include "agent/privacy/redact_names.h"
+#include "agent/privacy/redact_rules.h"
 
 static const char mask[] = "***";
 

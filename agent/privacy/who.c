@@ -2,7 +2,7 @@
  * the System process too. Its numbers are multiples of four there, which keeps number 2, the parent
  * of Linux' kernel threads, apart; inside a container number 2 may be an ordinary process, whose
  * children have an image or a command line, as no kernel thread has. */
-#include "agent/who.h"
+#include "agent/privacy/who.h"
 
 #include <stdlib.h>
 #include <string.h>

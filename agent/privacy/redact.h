@@ -10,8 +10,8 @@
  * A value may begin with a dash unless it is an option itself. A value in quotes is hidden to its
  * closing quote, a backslash before the quote respected; one without ends at a blank. Threads: one
  * owner of the struct. */
-#ifndef PROCFLEET_AGENT_REDACT_REDACT_H
-#define PROCFLEET_AGENT_REDACT_REDACT_H
+#ifndef PROCFLEET_AGENT_PRIVACY_REDACT_H
+#define PROCFLEET_AGENT_PRIVACY_REDACT_H
 
 #include <stdbool.h>
 

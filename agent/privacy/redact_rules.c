@@ -1,4 +1,4 @@
-#include "agent/redact/redact_rules.h"
+#include "agent/privacy/redact_rules.h"
 
 enum {
     REST = REDACT_REST,

@@ -2,11 +2,11 @@
  * before anything is queued or logged.
  *   none    no command line at all
  *   exe     its first argument
- *   redact  all of it, but secret values are hidden (***): see agent/redact/redact.h
+ *   redact  all of it, but secret values are hidden (***): see agent/privacy/redact.h
  *   full    as it is
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_FILTER_H
-#define PROCFLEET_AGENT_FILTER_H
+#ifndef PROCFLEET_AGENT_PRIVACY_FILTER_H
+#define PROCFLEET_AGENT_PRIVACY_FILTER_H
 
 #include "common/err.h"
 #include "common/model.h"

@@ -1,7 +1,7 @@
-#include "agent/redact/redact_names.h"
+#include "agent/privacy/redact_names.h"
 
-#include "agent/redact/redact.h"
-#include "agent/redact/redact_letters.h"
+#include "agent/privacy/redact.h"
+#include "agent/privacy/redact_letters.h"
 
 enum err redact_check_word(const char *word)
 {

@@ -1,8 +1,8 @@
-#include "agent/filter.h"
+#include "agent/privacy/filter.h"
 
 #include <string.h>
 
-#include "agent/redact/redact.h"
+#include "agent/privacy/redact.h"
 #include "common/mem.h"
 
 struct filter {

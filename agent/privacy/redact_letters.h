@@ -1,6 +1,6 @@
 /* Letters and words of a command line, for redact*.c. Threads: any; no state. */
-#ifndef PROCFLEET_AGENT_REDACT_REDACT_LETTERS_H
-#define PROCFLEET_AGENT_REDACT_REDACT_LETTERS_H
+#ifndef PROCFLEET_AGENT_PRIVACY_REDACT_LETTERS_H
+#define PROCFLEET_AGENT_PRIVACY_REDACT_LETTERS_H
 
 #include <ctype.h>
 #include <stdbool.h>

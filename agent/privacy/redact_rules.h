@@ -1,7 +1,7 @@
 /* Options that take a secret without saying so by their name, for each program that has them. Plain
  * data, for redact.c. */
-#ifndef PROCFLEET_AGENT_REDACT_REDACT_RULES_H
-#define PROCFLEET_AGENT_REDACT_REDACT_RULES_H
+#ifndef PROCFLEET_AGENT_PRIVACY_REDACT_RULES_H
+#define PROCFLEET_AGENT_PRIVACY_REDACT_RULES_H
 
 #include <stddef.h>
 #include <stdint.h>

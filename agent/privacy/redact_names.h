@@ -1,6 +1,6 @@
 /* What the names in a command line mean, for redact.c. Threads: any; no state. */
-#ifndef PROCFLEET_AGENT_REDACT_REDACT_NAMES_H
-#define PROCFLEET_AGENT_REDACT_REDACT_NAMES_H
+#ifndef PROCFLEET_AGENT_PRIVACY_REDACT_NAMES_H
+#define PROCFLEET_AGENT_PRIVACY_REDACT_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
