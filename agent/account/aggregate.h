@@ -24,8 +24,8 @@
 #include "agent/event.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
+#include "agent/process/tally.h"
 #include "agent/source.h"
-#include "agent/tally.h"
 
 struct aggregate;
 

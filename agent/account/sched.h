@@ -24,7 +24,7 @@
 #include "agent/event.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
-#include "agent/tally.h"
+#include "agent/process/tally.h"
 
 #define SCHED_CPUS_MAX  2048
 #define SCHED_SILENT_NS INT64_C(1000000000)

@@ -10,7 +10,7 @@
 #define PROCFLEET_AGENT_PROCESS_PTABLE_H
 
 #include "agent/process/idmap.h"
-#include "agent/tally.h"
+#include "agent/process/tally.h"
 #include "common/err.h"
 #include "common/model.h"
 

@@ -1,8 +1,8 @@
 /* What a recording or a session says about a process beyond the metrics of metric.h: counters that
  * only grow, kept per instance by aggregate.c and read by `etl`. The ones nobody owns stand in
  * aggregate_unattributed. Plain data. */
-#ifndef PROCFLEET_AGENT_TALLY_H
-#define PROCFLEET_AGENT_TALLY_H
+#ifndef PROCFLEET_AGENT_PROCESS_TALLY_H
+#define PROCFLEET_AGENT_PROCESS_TALLY_H
 
 #include <stdint.h>
 
