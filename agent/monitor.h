@@ -15,7 +15,7 @@
 #include "agent/privacy/who.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
-#include "agent/sampler.h"
+#include "agent/sample/sampler.h"
 #include "agent/source.h"
 #include "common/err.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/sampler.h"
+#include "agent/sample/sampler.h"
 #include "common/mem.h"
 #include "tests/agent/feed.h"
 

@@ -6,7 +6,7 @@
 
 #include "agent/account/aggregate.h"
 #include "agent/batch/batch.h"
-#include "agent/sampler.h"
+#include "agent/sample/sampler.h"
 #include "common/clk.h"
 #include "common/cur.h"
 

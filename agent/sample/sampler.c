@@ -1,4 +1,4 @@
-#include "agent/sampler.h"
+#include "agent/sample/sampler.h"
 
 #include "common/clk.h"
 #include "common/mem.h"

@@ -12,8 +12,8 @@
  * table's tick has a row for everybody in the table.
  * Bounds:  processes_max rows in a tick; more are counted as `capped`.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SAMPLER_H
-#define PROCFLEET_AGENT_SAMPLER_H
+#ifndef PROCFLEET_AGENT_SAMPLE_SAMPLER_H
+#define PROCFLEET_AGENT_SAMPLE_SAMPLER_H
 
 #include "agent/account/aggregate.h"
 #include "agent/process/ptable.h"
