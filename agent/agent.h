@@ -17,7 +17,7 @@
 
 #include "agent/conf/agent_conf.h"
 #include "agent/queue.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "agent/status/status.h"
 #include "agent/uplink.h"
 

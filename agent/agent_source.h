@@ -4,7 +4,7 @@
 #define PROCFLEET_AGENT_AGENT_SOURCE_H
 
 #include "agent/conf/etw_conf.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 struct agent_source_conf {
     const char *name; /* as configured: "auto", "live", "attach", "snapshot", "proc" */

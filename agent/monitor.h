@@ -16,7 +16,7 @@
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
 #include "agent/sample/sampler.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 struct monitor;

@@ -21,11 +21,11 @@
 #define PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H
 
 #include "agent/account/sched.h"
-#include "agent/event.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
 #include "agent/process/tally.h"
-#include "agent/source.h"
+#include "agent/source/event.h"
+#include "agent/source/source.h"
 
 struct aggregate;
 

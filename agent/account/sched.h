@@ -21,10 +21,10 @@
 #ifndef PROCFLEET_AGENT_ACCOUNT_SCHED_H
 #define PROCFLEET_AGENT_ACCOUNT_SCHED_H
 
-#include "agent/event.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
 #include "agent/process/tally.h"
+#include "agent/source/event.h"
 
 #define SCHED_CPUS_MAX  2048
 #define SCHED_SILENT_NS INT64_C(1000000000)

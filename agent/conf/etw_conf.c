@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/conf/etw_provider.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
+#include "agent/source/etw_provider.h"
 #include "common/clk.h"
 
 #define FLAG_PREFIX "EVENT_TRACE_FLAG_"

@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_AGENT_CONF_ETW_CONF_H
 #define PROCFLEET_AGENT_CONF_ETW_CONF_H
 
-#include "agent/conf/etw_provider.h"
+#include "agent/source/etw_provider.h"
 #include "common/conf.h"
 
 #define ETW_CONF_PROVIDERS 16

@@ -6,8 +6,8 @@
 #ifndef PROCFLEET_AGENT_DECODE_DECODE_H
 #define PROCFLEET_AGENT_DECODE_DECODE_H
 
-#include "agent/event.h"
-#include "agent/source.h"
+#include "agent/source/event.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 #define DECODE_UNKNOWN_MAX 192 /* kinds told apart; further ones are counted together */

@@ -5,8 +5,8 @@
 
 #include "agent/decode/decode_text.h"
 #include "agent/decode/layout.h"
-#include "agent/event.h"
-#include "agent/source.h"
+#include "agent/source/event.h"
+#include "agent/source/source.h"
 
 /* Fills out->u only, on ERR_OK only. Errors: ERR_CORRUPT (short), ERR_NOTFOUND (of no interest) */
 typedef enum err (*decode_fn)(struct event *out, enum event_kind kind, const struct raw_event *raw,

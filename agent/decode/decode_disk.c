@@ -12,7 +12,7 @@
  * whoever counts must keep. Lazy writes belong to System in both versions. */
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 static uint32_t issuer(struct cur *c, const struct raw_event *raw)

@@ -12,7 +12,7 @@
  *
  * Lost events (its own class): the record itself is the message. */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 
 /* A real-time session dropped something here: of which CPU it does not say. */
 static enum err decode_lost(struct event *out, enum event_kind kind, const struct raw_event *raw,

@@ -19,7 +19,7 @@
  * must keep a table of file objects, which grows with the disk and not with the processes. Nor are
  * 79 … 81, which repeat an operation already told. */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 struct head {

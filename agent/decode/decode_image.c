@@ -10,7 +10,7 @@
  * Load is a record of group Process in files (hook 0x030a), delivered under this class. Paths are
  * those of the object manager (\Device\HarddiskVolumeN\…). */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 static enum err decode_image(struct event *out, enum event_kind kind, const struct raw_event *raw,

@@ -18,7 +18,7 @@
  * checksum, u32 time stamp, P default base, w path priorities 7 to 10      u32 pid, u32 tid, u8
  * old, u8 new freeze 11, 12           u32 pid; version 1: t created */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/clk.h"
 #include "common/cur.h"
 

@@ -15,7 +15,7 @@
  * the payload; newer systems log them without any (PERFINFO), then nobody knows whose they were. */
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 #define OP_TRANSITION 10

@@ -17,7 +17,7 @@
  * Opcodes from 26 are IPv6 in the order of the IPv4 ones from 10. Sequence and connection are 0 in
  * every record seen, so nothing can tell their order. */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 #define OP_IPV4     10

@@ -11,7 +11,7 @@
  *   mark 34              8-bit text of who marks, with or without terminator */
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 #define FLAGS_INTERRUPT 3

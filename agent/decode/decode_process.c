@@ -11,7 +11,7 @@
  * counters 32, 33 at a process' end and at the end of the session are u32 pid, u32 page faults, u32
  * handles, u32 reserved, P × 11 sizes. */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/clk.h"
 #include "common/cur.h"
 

@@ -12,7 +12,7 @@
  * they come from. */
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 static enum err decode_registry(struct event *out, enum event_kind kind,

@@ -8,7 +8,7 @@
  *                   (35), or at the end of the session (36); no fact, since it belongs to no
  *                   record */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 static enum err decode_stack(struct event *out, enum event_kind kind, const struct raw_event *raw,

@@ -4,7 +4,7 @@
  * Texts of a fixed number of UTF-16 units end at their first NUL. Records of systems before Vista
  * (version 0) that differ are not described. */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 
 static const struct layout_field cpu[] = {
     {"MHz", LAYOUT_U32, 0, 0, 0},

@@ -16,7 +16,7 @@
  *   ready 50      u32 tid, then three bytes: why and by how much its priority is raised, flags
  *   name 72       u32 pid, u32 tid, w name */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 #define SWITCH_BYTES   24u

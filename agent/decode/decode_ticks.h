@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_AGENT_DECODE_DECODE_TICKS_H
 #define PROCFLEET_AGENT_DECODE_DECODE_TICKS_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/clk.h"
 
 /* A span; 0 where it cannot be one. */

@@ -24,7 +24,7 @@
  *
  * The names of 36 and 37 are ours; the others are TraceEvent's. */
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 
 static const struct layout_field image_info[] = {
     {"ImageBase", LAYOUT_PTR, 0, 0, 0},      {"ImageSize", LAYOUT_SIZE, 0, 0, 0},

@@ -9,7 +9,7 @@
 #define PROCFLEET_AGENT_DECODE_DESCRIBE_H
 
 #include "agent/decode/value.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 struct describe;

@@ -8,7 +8,7 @@
 
 #include "agent/decode/decode_text.h"
 #include "agent/decode/value.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 enum layout_type {

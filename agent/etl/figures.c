@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/etl/residual.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 #include "common/mem.h"
 

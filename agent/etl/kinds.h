@@ -6,7 +6,7 @@
 #define PROCFLEET_AGENT_ETL_KINDS_H
 
 #include "agent/decode/describe.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/buf.h"
 
 #define KINDS_MAX           8192

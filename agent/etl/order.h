@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 #define ORDER_BUFFERS_MAX (1u << 20)

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_ETL_PIDS_H
 #define PROCFLEET_AGENT_ETL_PIDS_H
 
-#include "agent/event.h"
+#include "agent/source/event.h"
 #include "common/err.h"
 
 #define PIDS_MAX 65536

@@ -26,9 +26,9 @@
 #ifndef PROCFLEET_AGENT_PROCESS_LIFECYCLE_H
 #define PROCFLEET_AGENT_PROCESS_LIFECYCLE_H
 
-#include "agent/event.h"
 #include "agent/process/ptable.h"
-#include "agent/source.h"
+#include "agent/source/event.h"
+#include "agent/source/source.h"
 
 #define LIFECYCLE_WAIT_NS 2000000000LL
 

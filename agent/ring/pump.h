@@ -6,7 +6,7 @@
 #define PROCFLEET_AGENT_RING_PUMP_H
 
 #include "agent/ring/ring.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 #define PUMP_BATCH     10000u

@@ -12,7 +12,7 @@
 #ifndef PROCFLEET_AGENT_RING_RING_H
 #define PROCFLEET_AGENT_RING_RING_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 #define RING_BYTES     ((size_t)1 << 20)

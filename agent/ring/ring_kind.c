@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 
 static bool is_guid(const struct raw_event *raw, const uint8_t guid[16])
 {

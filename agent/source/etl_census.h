@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_ETL_CENSUS_H
 #define PROCFLEET_AGENT_SOURCE_ETL_CENSUS_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 #define ETL_CENSUS_TYPES 16 /* buffer types told apart, the last one: all others */
 #define ETL_CENSUS_FLAGS 32 /* combinations of flags told apart */

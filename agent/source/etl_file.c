@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/etw_guid.h"
 #include "agent/source/etl_census.h"
 #include "agent/source/etl_merge.h"
+#include "agent/source/etw_guid.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/plural.h"

@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_ETL_FILE_H
 #define PROCFLEET_AGENT_SOURCE_ETL_FILE_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 struct etl_file_conf {
     const char *const *paths; /* of one host; replayed in order of their start times */

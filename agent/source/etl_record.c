@@ -1,6 +1,6 @@
 #include "agent/source/etl_record.h"
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 
 /* Every record begins with a u32 that tells its kind: byte 3 flags, byte 2 header type, and the low
  * half is the size for some types, the version for the others. What differs between the types is

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_ETL_RECORD_H
 #define PROCFLEET_AGENT_SOURCE_ETL_RECORD_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/cur.h"
 
 enum etl_record_type {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/conf/etw_provider.h"
+#include "agent/source/etw_provider.h"
 #include "common/err.h"
 
 struct etw_api;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/conf/etw_provider.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
+#include "agent/source/etw_provider.h"
 
 #define GROUP_MASKS    8
 #define FLAG_BITS      32

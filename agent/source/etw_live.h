@@ -10,9 +10,9 @@
 
 #include "agent/conf/etw_conf.h"
 #include "agent/ring/ring.h"
-#include "agent/source.h"
 #include "agent/source/etw_ctl.h"
 #include "agent/source/live.h"
+#include "agent/source/source.h"
 
 #define ETW_LIVE_SESSIONS  3
 #define ETW_LIVE_PROVIDERS ETW_CONF_PROVIDERS

@@ -7,7 +7,7 @@
 #define PROCFLEET_AGENT_SOURCE_ETW_MERGE_H
 
 #include "agent/ring/ring.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 #define ETW_MERGE_RINGS     4
 #define ETW_MERGE_WINDOW_NS INT64_C(2000000000)

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_ETW_RECORD_H
 #define PROCFLEET_AGENT_SOURCE_ETW_RECORD_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/win32.h"
 
 #define ETW_RECORD_EXT 8192 /* bytes of extended items of one record */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 
 #define OP(n)  (UINT64_C(1) << (n)) /* of opcodes below 64 */
 #define OP2(n) (UINT64_C(1) << ((n)-64))

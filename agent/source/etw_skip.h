@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_ETW_SKIP_H
 #define PROCFLEET_AGENT_SOURCE_ETW_SKIP_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 /* threads_elsewhere: another session tells who starts and ends threads. */
 bool etw_skip(const struct raw_event *raw, bool threads_elsewhere);

@@ -15,7 +15,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_LIVE_H
 #define PROCFLEET_AGENT_SOURCE_LIVE_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 #define LIVE_TABLES_MAX    64
 #define LIVE_TABLES_FAILED 30 /* in a row */

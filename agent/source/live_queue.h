@@ -4,8 +4,8 @@
 #ifndef PROCFLEET_AGENT_SOURCE_LIVE_QUEUE_H
 #define PROCFLEET_AGENT_SOURCE_LIVE_QUEUE_H
 
-#include "agent/source.h"
 #include "agent/source/live.h"
+#include "agent/source/source.h"
 
 #define LIVE_TABLES_BYTES ((size_t)32 << 20)
 

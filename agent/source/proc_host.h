@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 
 #define PROC_USER_MAX  64  /* bytes of an account name */

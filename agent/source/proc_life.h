@@ -11,9 +11,9 @@
 #ifndef PROCFLEET_AGENT_SOURCE_PROC_LIFE_H
 #define PROCFLEET_AGENT_SOURCE_PROC_LIFE_H
 
-#include "agent/source.h"
 #include "agent/source/proc_inst.h"
 #include "agent/source/proc_net.h"
+#include "agent/source/source.h"
 
 struct proc_life {
     struct proc_table *table;

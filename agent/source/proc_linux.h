@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_PROC_LINUX_H
 #define PROCFLEET_AGENT_SOURCE_PROC_LINUX_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 #define PROC_LINUX_PROCESSES_MAX 65536
 

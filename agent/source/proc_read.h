@@ -3,8 +3,8 @@
 #ifndef PROCFLEET_AGENT_SOURCE_PROC_READ_H
 #define PROCFLEET_AGENT_SOURCE_PROC_READ_H
 
-#include "agent/source.h"
 #include "agent/source/proc_inst.h"
+#include "agent/source/source.h"
 
 /* Where the switches of a process with several threads come from: asks the kernel for the sum over
  * its living threads (and, on some kernels, ended ones). */

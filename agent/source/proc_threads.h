@@ -3,8 +3,8 @@
 #ifndef PROCFLEET_AGENT_SOURCE_PROC_THREADS_H
 #define PROCFLEET_AGENT_SOURCE_PROC_THREADS_H
 
-#include "agent/source.h"
 #include "agent/source/proc_inst.h"
+#include "agent/source/source.h"
 
 /* Counts one thread's state letter into the row's thread_states columns. */
 void proc_threads_count(struct snap_row *row, char state);

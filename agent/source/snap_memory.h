@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_SNAP_MEMORY_H
 #define PROCFLEET_AGENT_SOURCE_SNAP_MEMORY_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 struct snap_memory;
 

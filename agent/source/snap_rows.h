@@ -7,7 +7,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_SNAP_ROWS_H
 #define PROCFLEET_AGENT_SOURCE_SNAP_ROWS_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/sid.h"
 
 #define SNAP_NAME_MAX  255

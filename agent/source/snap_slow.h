@@ -12,7 +12,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_SNAP_SLOW_H
 #define PROCFLEET_AGENT_SOURCE_SNAP_SLOW_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 #define SNAP_SLOW_TOP_MAX  256
 #define SNAP_SLOW_JOBS     512

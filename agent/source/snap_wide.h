@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_SNAP_WIDE_H
 #define PROCFLEET_AGENT_SOURCE_SNAP_WIDE_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 /* What a total has become when its low 32 bits read `value`. */
 static inline uint64_t snap_widen(uint64_t total, uint32_t value)

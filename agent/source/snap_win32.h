@@ -5,9 +5,9 @@
 #ifndef PROCFLEET_AGENT_SOURCE_SNAP_WIN32_H
 #define PROCFLEET_AGENT_SOURCE_SNAP_WIN32_H
 
-#include "agent/source.h"
 #include "agent/source/live.h"
 #include "agent/source/snap_slow.h"
+#include "agent/source/source.h"
 
 #define SNAP_WIN32_PROCESSES_MAX 65536
 #define SNAP_WIN32_BYTES_MAX     (64u << 20) /* of one answer */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/event.h"
+#include "agent/source/event.h"
 #include "common/clk.h"
 #include "tests/support/vectors.h"
 

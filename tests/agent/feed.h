@@ -3,8 +3,8 @@
 #ifndef PROCFLEET_TESTS_AGENT_FEED_H
 #define PROCFLEET_TESTS_AGENT_FEED_H
 
-#include "agent/event.h"
-#include "agent/source.h"
+#include "agent/source/event.h"
+#include "agent/source/source.h"
 #include "common/clk.h"
 
 #define WALL0 (1700000000LL * CLK_S)

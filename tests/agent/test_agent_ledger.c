@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "tests/agent/feed.h"
 
 enum { PROCESSES = 6, TABLES = 5, RECORDS = 40 };

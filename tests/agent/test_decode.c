@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/decode/decode.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/buf.h"
 #include "common/clk.h"
 #include "common/mem.h"

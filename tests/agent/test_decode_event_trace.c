@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/mem.h"
 
 #define MASKS \

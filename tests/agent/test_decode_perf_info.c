@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/clk.h"
 
 #define INTERVAL "Source NewInterval OldInterval"

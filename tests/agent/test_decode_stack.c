@@ -1,6 +1,6 @@
 #include "tests/agent/payload.h"
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/clk.h"
 #include "common/mem.h"
 

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "agent/conf/agent_conf.h"
-#include "agent/conf/etw_provider.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
+#include "agent/source/etw_provider.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "tests/support/t.h"

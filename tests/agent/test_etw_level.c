@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "agent/source/etw_live.h"
 #include "common/clk.h"
 #include "common/mem.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/etw_guid.h"
 #include "agent/ring/ring.h"
+#include "agent/source/etw_guid.h"
 #include "agent/source/etw_live.h"
 #include "agent/source/etw_owner.h"
 #include "common/clk.h"

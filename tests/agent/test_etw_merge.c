@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "agent/source/etw_merge.h"
 #include "common/os.h"
 

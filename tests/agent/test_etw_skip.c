@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/decode/decode_class.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "tests/support/t.h"
 
 static struct raw_event record(const uint8_t guid[16], uint8_t opcode)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/etw_guid.h"
 #include "agent/monitor.h"
 #include "agent/source/etl_file.h"
+#include "agent/source/etw_guid.h"
 #include "agent/source/etw_live.h"
 #include "agent/source/live.h"
 #include "agent/source/snap_win32.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/decode/describe.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/mem.h"
 #include "tests/agent/values.h"
 #include "tests/support/t.h"

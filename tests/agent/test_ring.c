@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "agent/etw_guid.h"
 #include "agent/ring/ring.h"
+#include "agent/source/etw_guid.h"
 #include "common/mem.h"
 #include "common/os.h"
 

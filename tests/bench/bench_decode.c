@@ -9,7 +9,7 @@
 
 #include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/decode/decode.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "tests/fuzz/class_input.h"
 #include "tests/fuzz/touch.h"
 

@@ -1,7 +1,7 @@
 /* Any bytes as event metadata: u16 length of a map's record, u16 length of an event's, the two
  * records, then a payload that is read by them. */
 #include "agent/decode/describe.h"
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 #include "tests/fuzz/touch.h"
 

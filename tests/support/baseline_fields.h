@@ -5,8 +5,8 @@
 #define PROCFLEET_TESTS_SUPPORT_BASELINE_FIELDS_H
 
 #include "agent/decode/describe.h"
-#include "agent/event.h"
-#include "agent/source.h"
+#include "agent/source/event.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 #include "tests/support/baseline.h"
 #include "tests/support/vectors.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "tests/support/draw.h"
 #include "tests/support/snap_gen.h"
 

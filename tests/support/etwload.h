@@ -12,7 +12,7 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_ETWLOAD_H
 #define PROCFLEET_TESTS_SUPPORT_ETWLOAD_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/buf.h"
 #include "common/clk.h"
 

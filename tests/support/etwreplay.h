@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#include "agent/source.h"
 #include "agent/source/etw_api.h"
+#include "agent/source/source.h"
 
 enum etwreplay_call {
     REPLAY_START,

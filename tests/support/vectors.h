@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "agent/decode/value.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 #define VECTORS_PAYLOAD_MAX 65536
 

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "agent/etw_guid.h"
 #include "agent/monitor.h"
 #include "agent/source/etl_file.h"
+#include "agent/source/etw_guid.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

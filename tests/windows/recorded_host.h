@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 
 #define RECORDED_PERIOD_NS 100000000 /* of what CPU time is known */
 

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/os.h"
 #include "tests/support/etwreplay.h"
 #include "tests/support/t.h"

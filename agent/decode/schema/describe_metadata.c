@@ -20,7 +20,7 @@
  * means. */
 #include "agent/decode/schema/describe_metadata.h"
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/cur.h"
 
 #define OP_EVENT 32

@@ -8,7 +8,7 @@
 #include "agent/decode/decode_text.h"
 #include "agent/decode/schema/tmf.h"
 #include "agent/decode/value.h"
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/buf.h"
 
 #define WPP_TEXT_MAX ((size_t)128 << 10)

@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_AGENT_DECODE_SCHEMA_SCHEMA_H
 #define PROCFLEET_AGENT_DECODE_SCHEMA_SCHEMA_H
 
-#include "agent/source.h"
+#include "agent/source/source.h"
 #include "common/err.h"
 #include "common/model.h"
 

@@ -2,11 +2,11 @@
  * else. It may deliver three things: raw ETW records (decode makes facts of them), facts the
  * platform knows already, and bulk process tables at its ticks. Threads: run blocks in the caller's
  * thread and calls the sink from there only; stop comes from any. */
-#ifndef PROCFLEET_AGENT_SOURCE_H
-#define PROCFLEET_AGENT_SOURCE_H
+#ifndef PROCFLEET_AGENT_SOURCE_SOURCE_H
+#define PROCFLEET_AGENT_SOURCE_SOURCE_H
 
-#include "agent/conf/etw_provider.h"
-#include "agent/event.h"
+#include "agent/source/etw_provider.h"
+#include "agent/source/event.h"
 #include "common/err.h"
 #include "common/model.h"
 

@@ -1,7 +1,7 @@
 /* Class GUIDs of kernel records, as initialisers of uint8_t[16] in the byte order of files and
  * records. Needed where records are found (group byte to class) and where they are decoded. */
-#ifndef PROCFLEET_AGENT_ETW_GUID_H
-#define PROCFLEET_AGENT_ETW_GUID_H
+#ifndef PROCFLEET_AGENT_SOURCE_ETW_GUID_H
+#define PROCFLEET_AGENT_SOURCE_ETW_GUID_H
 
 #define ETW_GUID_U32(x) (x) & 0xff, (x) >> 8 & 0xff, (x) >> 16 & 0xff, (x) >> 24 & 0xff
 #define ETW_GUID_U16(x) (x) & 0xff, (x) >> 8 & 0xff

@@ -1,6 +1,6 @@
 /* The kinds of facts in event.h, and the few lists of values that facts have. */
-#ifndef PROCFLEET_AGENT_EVENT_KIND_H
-#define PROCFLEET_AGENT_EVENT_KIND_H
+#ifndef PROCFLEET_AGENT_SOURCE_EVENT_KIND_H
+#define PROCFLEET_AGENT_SOURCE_EVENT_KIND_H
 
 enum event_kind {
     EV_PROC_START,   /* created now */

@@ -1,10 +1,10 @@
-#include "agent/conf/etw_provider.h"
+#include "agent/source/etw_provider.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/etw_guid.h"
+#include "agent/source/etw_guid.h"
 #include "common/opt.h"
 
 #define LEVEL_DEFAULT 4

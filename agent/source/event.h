@@ -2,10 +2,10 @@
  * every stage of the agent; sources whose platform hands out facts (Linux) make them directly, ETW
  * bytes become them in decode. Text is borrowed for the duration of the call that hands the event
  * on. */
-#ifndef PROCFLEET_AGENT_EVENT_H
-#define PROCFLEET_AGENT_EVENT_H
+#ifndef PROCFLEET_AGENT_SOURCE_EVENT_H
+#define PROCFLEET_AGENT_SOURCE_EVENT_H
 
-#include "agent/event_kind.h"
+#include "agent/source/event_kind.h"
 #include "common/model.h"
 
 #define EVENT_NO_ID UINT32_MAX /* the record names no process or thread */

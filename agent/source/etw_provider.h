@@ -6,8 +6,8 @@
  * them (Microsoft-Windows-Kernel-Process: 0x10, starts and ends). IDs: these events only. Names are
  * compared without case; the list of known ones is short, a GUID always does.
  * Threads: any; no state. */
-#ifndef PROCFLEET_AGENT_CONF_ETW_PROVIDER_H
-#define PROCFLEET_AGENT_CONF_ETW_PROVIDER_H
+#ifndef PROCFLEET_AGENT_SOURCE_ETW_PROVIDER_H
+#define PROCFLEET_AGENT_SOURCE_ETW_PROVIDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
