@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "agent/agent_source.h"
-#include "agent/source/proc_linux.h"
+#include "agent/source/linux/proc_linux.h"
 
 enum err agent_source_open_live(struct source **out, const struct agent_source_conf *conf,
                                 struct source_sink sink, struct errmsg *why)

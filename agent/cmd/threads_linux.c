@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "agent/cmd/threads.h"
-#include "agent/source/proc_text.h"
+#include "agent/source/linux/proc_text.h"
 #include "common/posix.h"
 
 static int by_tid(const void *a, const void *b)

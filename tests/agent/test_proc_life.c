@@ -1,9 +1,9 @@
-#include "agent/source/proc_life.h"
+#include "agent/source/linux/proc_life.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/source/proc_attr.h"
+#include "agent/source/linux/proc_attr.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "tests/support/t.h"

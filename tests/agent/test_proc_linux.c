@@ -1,4 +1,4 @@
-#include "agent/source/proc_linux.h"
+#include "agent/source/linux/proc_linux.h"
 
 #include <grp.h>
 #include <sched.h>

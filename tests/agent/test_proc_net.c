@@ -1,4 +1,4 @@
-#include "agent/source/proc_net.h"
+#include "agent/source/linux/proc_net.h"
 
 #include <linux/cn_proc.h>
 #include <linux/connector.h>

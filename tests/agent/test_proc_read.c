@@ -1,4 +1,4 @@
-#include "agent/source/proc_read.h"
+#include "agent/source/linux/proc_read.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/source/proc_attr.h"
+#include "agent/source/linux/proc_attr.h"
 #include "common/mem.h"
 #include "tests/support/t.h"
 

@@ -1,4 +1,4 @@
-#include "agent/source/proc_sock.h"
+#include "agent/source/linux/proc_sock.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/source/proc_linux.h"
+#include "agent/source/linux/proc_linux.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

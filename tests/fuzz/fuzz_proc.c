@@ -1,8 +1,8 @@
 /* Texts of procfs and packets of netlink: no input may do more than be refused. */
 #include <string.h>
 
-#include "agent/source/proc_net.h"
-#include "agent/source/proc_text.h"
+#include "agent/source/linux/proc_net.h"
+#include "agent/source/linux/proc_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

@@ -3,16 +3,16 @@
  * Bounds:  `max` instances, allocated at once; ERR_FULL beyond. At most PROC_THREADS_MAX threads
  *          are looked at in one process. Descriptors within the budget of proc_host.h.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_INST_H
-#define PROCFLEET_AGENT_SOURCE_PROC_INST_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_INST_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_INST_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "agent/source/proc_host.h"
-#include "agent/source/proc_text.h"
+#include "agent/source/linux/proc_host.h"
+#include "agent/source/linux/proc_text.h"
 #include "common/model.h"
 
 #define PROC_THREADS_MAX 4096

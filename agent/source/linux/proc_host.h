@@ -1,7 +1,7 @@
 /* What the readers of procfs share: the machine's constants and clocks, the descriptor budget, the
  * source's counters, names of users. Threads: one owner; only the counters are read elsewhere. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_HOST_H
-#define PROCFLEET_AGENT_SOURCE_PROC_HOST_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_HOST_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_HOST_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "agent/source/proc_threads.h"
+#include "agent/source/linux/proc_threads.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* The netlink sockets of the Linux source: process connector (starts, exec, ends as they happen)
  * and taskstats (what every ended thread used). Both need CAP_NET_ADMIN in the first namespaces.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_SOCK_H
-#define PROCFLEET_AGENT_SOURCE_PROC_SOCK_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_SOCK_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_SOCK_H
 
-#include "agent/source/proc_net.h"
+#include "agent/source/linux/proc_net.h"
 #include "common/err.h"
 
 struct proc_sock;

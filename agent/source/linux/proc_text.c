@@ -1,4 +1,4 @@
-#include "agent/source/proc_text.h"
+#include "agent/source/linux/proc_text.h"
 
 #include <string.h>
 

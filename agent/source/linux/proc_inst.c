@@ -1,4 +1,4 @@
-#include "agent/source/proc_inst.h"
+#include "agent/source/linux/proc_inst.h"
 
 #include <string.h>
 

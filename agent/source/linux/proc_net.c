@@ -8,7 +8,7 @@
  *               padded to 4, nested in some
  *   taskstats   one struct that only grows at its end; the offsets below hold since version 12
  */
-#include "agent/source/proc_net.h"
+#include "agent/source/linux/proc_net.h"
 
 #include <string.h>
 

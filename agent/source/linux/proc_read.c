@@ -1,4 +1,4 @@
-#include "agent/source/proc_read.h"
+#include "agent/source/linux/proc_read.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/source/proc_attr.h"
-#include "agent/source/proc_threads.h"
+#include "agent/source/linux/proc_attr.h"
+#include "agent/source/linux/proc_threads.h"
 
 #define STAT_MAX   1024
 #define STATUS_MAX 8192

@@ -14,7 +14,7 @@
  *
  * Rejected: eBPF (needs more privilege and a toolchain, for the same facts); skipping sleeping
  * processes (their memory and states change from outside). */
-#include "agent/source/proc_linux.h"
+#include "agent/source/linux/proc_linux.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -27,11 +27,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/source/proc_attr.h"
-#include "agent/source/proc_inst.h"
-#include "agent/source/proc_life.h"
-#include "agent/source/proc_read.h"
-#include "agent/source/proc_sock.h"
+#include "agent/source/linux/proc_attr.h"
+#include "agent/source/linux/proc_inst.h"
+#include "agent/source/linux/proc_life.h"
+#include "agent/source/linux/proc_read.h"
+#include "agent/source/linux/proc_sock.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

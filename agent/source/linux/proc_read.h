@@ -1,9 +1,9 @@
 /* One process into one row of a table: every column Linux can supply, the others absent.
  * Descriptors stay open between rows, which halves the cost of procfs. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_READ_H
-#define PROCFLEET_AGENT_SOURCE_PROC_READ_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_READ_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_READ_H
 
-#include "agent/source/proc_inst.h"
+#include "agent/source/linux/proc_inst.h"
 #include "agent/source/source.h"
 
 /* Where the switches of a process with several threads come from: asks the kernel for the sum over

@@ -1,9 +1,9 @@
-#include "agent/source/proc_life.h"
+#include "agent/source/linux/proc_life.h"
 
 #include <string.h>
 
-#include "agent/source/proc_attr.h"
-#include "agent/source/proc_read.h"
+#include "agent/source/linux/proc_attr.h"
+#include "agent/source/linux/proc_read.h"
 #include "common/clk.h"
 
 #define EXEC_GRACE_NS   (100 * CLK_MS)

@@ -1,8 +1,8 @@
 /* The text of procfs files as plain structs: pure functions over bytes, no file is touched here.
  * The kernel writes these files, but a process chooses its own name and command line, so every
  * byte is treated as hostile. Errors: ERR_CORRUPT, `out` untouched. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_TEXT_H
-#define PROCFLEET_AGENT_SOURCE_PROC_TEXT_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_TEXT_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

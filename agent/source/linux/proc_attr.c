@@ -1,4 +1,4 @@
-#include "agent/source/proc_attr.h"
+#include "agent/source/linux/proc_attr.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,9 +1,9 @@
 /* The threads of a process that has several: states, who ran, switches. A process of one thread
  * needs none of this, its own files say it. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_THREADS_H
-#define PROCFLEET_AGENT_SOURCE_PROC_THREADS_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_THREADS_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_THREADS_H
 
-#include "agent/source/proc_inst.h"
+#include "agent/source/linux/proc_inst.h"
 #include "agent/source/source.h"
 
 /* Counts one thread's state letter into the row's thread_states columns. */

@@ -1,4 +1,4 @@
-#include "agent/source/proc_host.h"
+#include "agent/source/linux/proc_host.h"
 
 #include <errno.h>
 #include <fcntl.h>

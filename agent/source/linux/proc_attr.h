@@ -1,9 +1,9 @@
 /* Attributes of a process: name, program, image, command line, user, parent. They are read once
  * when a process is met and again after exec, which shows in its stat. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_ATTR_H
-#define PROCFLEET_AGENT_SOURCE_PROC_ATTR_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_ATTR_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_ATTR_H
 
-#include "agent/source/proc_inst.h"
+#include "agent/source/linux/proc_inst.h"
 
 /* Takes what stat says into p; p->stale afterwards: a program was started in it since. */
 void proc_attr_stat(const struct proc_table *t, struct proc_inst *p, const struct proc_stat *st);

@@ -1,8 +1,8 @@
 /* Source: this Linux machine, through procfs; starts and exits through the netlink process
  * connector and exact exit totals through taskstats where the agent may use them, else by
  * comparison of two tables. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_LINUX_H
-#define PROCFLEET_AGENT_SOURCE_PROC_LINUX_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_LINUX_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_LINUX_H
 
 #include "agent/source/source.h"
 

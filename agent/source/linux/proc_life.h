@@ -8,11 +8,11 @@
  * A start is told late because a process bears its parent's name until exec; an exec after that is
  * told as a second start of the same instance, which updates it.
  * Threads: one owner. No sockets here: the caller hands decoded messages in. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_LIFE_H
-#define PROCFLEET_AGENT_SOURCE_PROC_LIFE_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_LIFE_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_LIFE_H
 
-#include "agent/source/proc_inst.h"
-#include "agent/source/proc_net.h"
+#include "agent/source/linux/proc_inst.h"
+#include "agent/source/linux/proc_net.h"
 #include "agent/source/source.h"
 
 struct proc_life {

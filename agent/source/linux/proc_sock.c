@@ -1,4 +1,4 @@
-#include "agent/source/proc_sock.h"
+#include "agent/source/linux/proc_sock.h"
 
 #include <errno.h>
 #include <fcntl.h>

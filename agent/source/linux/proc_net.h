@@ -3,8 +3,8 @@
  * to, yet kernels differ in age, so lengths and versions are checked like any other input.
  * Numbers are in the machine's own byte order, which on every Linux this is built for is little
  * endian. */
-#ifndef PROCFLEET_AGENT_SOURCE_PROC_NET_H
-#define PROCFLEET_AGENT_SOURCE_PROC_NET_H
+#ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_NET_H
+#define PROCFLEET_AGENT_SOURCE_LINUX_PROC_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>
