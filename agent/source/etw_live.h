@@ -9,9 +9,9 @@
 #define PROCFLEET_AGENT_SOURCE_ETW_LIVE_H
 
 #include "agent/conf/etw_conf.h"
-#include "agent/ring/ring.h"
 #include "agent/source/etw_ctl.h"
 #include "agent/source/live.h"
+#include "agent/source/ring/ring.h"
 #include "agent/source/source.h"
 
 #define ETW_LIVE_SESSIONS  3

@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_ETW_MERGE_H
 #define PROCFLEET_AGENT_SOURCE_ETW_MERGE_H
 
-#include "agent/ring/ring.h"
+#include "agent/source/ring/ring.h"
 #include "agent/source/source.h"
 
 #define ETW_MERGE_RINGS     4

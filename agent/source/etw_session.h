@@ -8,11 +8,11 @@
 
 #include <stdatomic.h>
 
-#include "agent/ring/ring.h"
 #include "agent/source/etw_api.h"
 #include "agent/source/etw_hist.h"
 #include "agent/source/etw_live.h"
 #include "agent/source/etw_record.h"
+#include "agent/source/ring/ring.h"
 #include "common/os.h"
 
 #define ETW_SESSION_WHY   320 /* bytes */

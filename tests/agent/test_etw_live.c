@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/ring/ring.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_live.h"
 #include "agent/source/etw_owner.h"
+#include "agent/source/ring/ring.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "agent/ring/pump.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/ring/pump.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "agent/ring/ring.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/ring/ring.h"
 #include "common/mem.h"
 #include "common/os.h"
 

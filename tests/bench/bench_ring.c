@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/ring/pump.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/ring/pump.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

@@ -1,10 +1,10 @@
 /* The consumer's half: see ring_impl.h. */
-#include "agent/ring/ring.h"
+#include "agent/source/ring/ring.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#include "agent/ring/ring_impl.h"
+#include "agent/source/ring/ring_impl.h"
 
 #define RELEASE_AT 32 /* records, until their room is given back */
 

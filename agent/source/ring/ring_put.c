@@ -1,9 +1,9 @@
 /* The producer's half: see ring_impl.h. */
-#include "agent/ring/ring.h"
+#include "agent/source/ring/ring.h"
 
 #include <string.h>
 
-#include "agent/ring/ring_impl.h"
+#include "agent/source/ring/ring_impl.h"
 
 #define ADVANCE_MIN 10000000u /* ns between two stored times */
 

@@ -2,10 +2,10 @@
  * ring's source would have. It sleeps while there is nothing: at first for a moment, in which a
  * burst may gather, later until something comes. Threads: the sink is called from the pump's own
  * thread only. */
-#ifndef PROCFLEET_AGENT_RING_PUMP_H
-#define PROCFLEET_AGENT_RING_PUMP_H
+#ifndef PROCFLEET_AGENT_SOURCE_RING_PUMP_H
+#define PROCFLEET_AGENT_SOURCE_RING_PUMP_H
 
-#include "agent/ring/ring.h"
+#include "agent/source/ring/ring.h"
 #include "agent/source/source.h"
 #include "common/err.h"
 

@@ -9,8 +9,8 @@
  * Loss:    before the first record that fits again the consumer is told EV_LOST for each CPU that
  *          missed something, with the time of the first record missed there.
  * Threads: put, lost, advance: the producer. drain, wait: the consumer. stats, fill: any. */
-#ifndef PROCFLEET_AGENT_RING_RING_H
-#define PROCFLEET_AGENT_RING_RING_H
+#ifndef PROCFLEET_AGENT_SOURCE_RING_RING_H
+#define PROCFLEET_AGENT_SOURCE_RING_RING_H
 
 #include "agent/source/source.h"
 #include "common/err.h"

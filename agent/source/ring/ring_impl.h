@@ -18,12 +18,12 @@
  * Loss is kept by the producer as marks, one for each CPU, and stored before the next record that
  * finds room (the marks of the last stretch are read in place, once the ring is closed). Nothing is
  * handed on between a stretch's first missed record and its marks, so their times are in order. */
-#ifndef PROCFLEET_AGENT_RING_RING_IMPL_H
-#define PROCFLEET_AGENT_RING_RING_IMPL_H
+#ifndef PROCFLEET_AGENT_SOURCE_RING_RING_IMPL_H
+#define PROCFLEET_AGENT_SOURCE_RING_RING_IMPL_H
 
 #include <stdatomic.h>
 
-#include "agent/ring/ring.h"
+#include "agent/source/ring/ring.h"
 #include "common/os.h"
 
 #define RING_MARKS      16 /* CPUs of one stretch told apart; beyond: all CPUs */

@@ -1,4 +1,4 @@
-#include "agent/ring/pump.h"
+#include "agent/source/ring/pump.h"
 
 #include "common/clk.h"
 #include "common/mem.h"

@@ -1,8 +1,8 @@
-#include "agent/ring/ring.h"
+#include "agent/source/ring/ring.h"
 
 #include <string.h>
 
-#include "agent/ring/ring_impl.h"
+#include "agent/source/ring/ring_impl.h"
 #include "common/mem.h"
 
 enum err ring_create(struct ring **out, const struct ring_conf *conf)

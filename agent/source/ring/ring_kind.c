@@ -1,5 +1,5 @@
 /* What records count as, and the names these counts have in the loss ledger. */
-#include "agent/ring/ring.h"
+#include "agent/source/ring/ring.h"
 
 #include <string.h>
 
