@@ -9,7 +9,7 @@
 #include "agent/agent_store.h"
 #include "agent/batch/batch.h"
 #include "agent/monitor.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/mem.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/monitor_impl.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/mem.h"
 

@@ -10,7 +10,7 @@
 #include "agent/etl/order.h"
 #include "agent/etl/pids.h"
 #include "agent/etl/walk.h"
-#include "agent/source/etl_record.h"
+#include "agent/source/trace/etl_record.h"
 
 #define FIGURES_ODD_MAX  256  /* kinds of payloads with bytes left over, or too short */
 #define FIGURES_LIST_MAX 1024 /* records listed one by one */

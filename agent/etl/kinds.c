@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/source/etl_record.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/trace/etl_record.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"

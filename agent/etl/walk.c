@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -10,8 +10,8 @@
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
 #include "agent/process/ptable.h"
-#include "agent/source/etl_census.h"
 #include "agent/source/source.h"
+#include "agent/source/trace/etl_census.h"
 
 #define WALK_INSTANCES_MAX 65536
 #define WALK_THREADS_MAX   (1u << 18)

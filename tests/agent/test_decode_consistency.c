@@ -8,7 +8,7 @@
 
 #include "agent/decode/decode.h"
 #include "agent/decode/decode_class.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "tests/agent/facts.h"
 #include "tests/support/corpus.h"
 

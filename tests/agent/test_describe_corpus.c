@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/decode/describe.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "tests/support/corpus.h"
 
 #define PATH_BYTES 1024

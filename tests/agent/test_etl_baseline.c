@@ -17,7 +17,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "tests/support/baseline_fields.h"
 #include "tests/support/corpus.h"

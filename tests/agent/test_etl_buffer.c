@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/source/etl_buffer.h"
+#include "agent/source/trace/etl_buffer.h"
 #include "tests/support/etl_writer.h"
 
 static void header(uint8_t p[ETL_BUFFER_HEADER], uint32_t size, uint32_t filled, uint16_t cpu,

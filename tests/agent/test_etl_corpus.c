@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "agent/decode/decode.h"
-#include "agent/source/etl_census.h"
-#include "agent/source/etl_file.h"
-#include "agent/source/etl_merge.h"
+#include "agent/source/trace/etl_census.h"
+#include "agent/source/trace/etl_file.h"
+#include "agent/source/trace/etl_merge.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/source/etl_file.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "agent/decode/decode.h"
-#include "agent/source/etl_census.h"
-#include "agent/source/etl_file.h"
-#include "agent/source/etl_input.h"
+#include "agent/source/trace/etl_census.h"
+#include "agent/source/trace/etl_file.h"
+#include "agent/source/trace/etl_input.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/support/corpus.h"

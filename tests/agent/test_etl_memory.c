@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/os.h"
 #include "tests/support/etl_load.h"
 #include "tests/support/support.h"

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "agent/source/etl_record.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/trace/etl_record.h"
 
 static const uint8_t guid_process[16] = ETW_CLASS_PROCESS;
 static const uint8_t guid_image[16] = ETW_CLASS_IMAGE;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/source/etl_file.h"
-#include "agent/source/etl_index.h"
+#include "agent/source/trace/etl_file.h"
+#include "agent/source/trace/etl_index.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "agent/monitor.h"
-#include "agent/source/etl_file.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_live.h"
 #include "agent/source/etw_skip.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/hash.h"
 #include "common/mem.h"

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "agent/monitor.h"
-#include "agent/source/etl_file.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_live.h"
 #include "agent/source/live.h"
 #include "agent/source/snap_win32.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/ledger.h"
 #include "common/mem.h"

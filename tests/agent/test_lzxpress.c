@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/source/lzxpress.h"
+#include "agent/source/trace/lzxpress.h"
 #include "tests/support/etl_writer.h"
 
 static void known_streams_give_known_bytes(void **state)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/monitor.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "tests/agent/seen.h"

@@ -3,7 +3,7 @@
 #define PROCFLEET_TESTS_AGENT_TRACE_READER_H
 
 #include "agent/decode/decode.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "tests/agent/stages.h"
 
 struct reader {

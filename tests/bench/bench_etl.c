@@ -7,8 +7,8 @@
 
 #include "agent/decode/decode.h"
 #include "agent/monitor.h"
-#include "agent/source/etl_file.h"
-#include "agent/source/etl_input.h"
+#include "agent/source/trace/etl_file.h"
+#include "agent/source/trace/etl_input.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/etl_load.h"

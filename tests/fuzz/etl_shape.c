@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/source/etl_buffer.h"
+#include "agent/source/trace/etl_buffer.h"
 #include "common/cur.h"
 #include "tests/support/etl_writer.h"
 

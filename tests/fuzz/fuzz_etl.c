@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/source/etl_census.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_census.h"
+#include "agent/source/trace/etl_file.h"
 #include "tests/fuzz/etl_shape.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

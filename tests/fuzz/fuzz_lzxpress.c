@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/source/lzxpress.h"
+#include "agent/source/trace/lzxpress.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

@@ -5,7 +5,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "tests/fuzz/etl_shape.h"
 #include "tests/fuzz/touch.h"

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "agent/source/etl_record.h"
+#include "agent/source/trace/etl_record.h"
 #include "common/buf.h"
 
 enum etl_rec_option { /* MESSAGE: which optional parts it has */

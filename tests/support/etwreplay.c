@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "agent/source/etl_file.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/trace/etl_file.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

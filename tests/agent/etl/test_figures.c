@@ -8,8 +8,8 @@
 #include "agent/etl/order.h"
 #include "agent/etl/pids.h"
 #include "agent/etl/residual.h"
-#include "agent/source/etl_record.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/trace/etl_record.h"
 #include "common/mem.h"
 
 static const uint8_t disk_io[16] = ETW_CLASS_DISK_IO;

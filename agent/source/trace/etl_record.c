@@ -1,4 +1,4 @@
-#include "agent/source/etl_record.h"
+#include "agent/source/trace/etl_record.h"
 
 #include "agent/source/etw_guid.h"
 

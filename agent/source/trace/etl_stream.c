@@ -1,6 +1,6 @@
-#include "agent/source/etl_stream.h"
+#include "agent/source/trace/etl_stream.h"
 
-#include "agent/source/lzxpress.h"
+#include "agent/source/trace/lzxpress.h"
 #include "common/mem.h"
 
 #define AHEAD \

@@ -3,8 +3,8 @@
  * (Process, Thread, sampling interval) come twice: early, ahead of everything, and in their place.
  * While a replay that keeps the recording's pace waits for a record, advance goes on. Parts, from
  * the bytes up: etl_input, etl_buffer, etl_record, etl_index, etl_stream, etl_merge. */
-#ifndef PROCFLEET_AGENT_SOURCE_ETL_FILE_H
-#define PROCFLEET_AGENT_SOURCE_ETL_FILE_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_FILE_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_ETL_FILE_H
 
 #include "agent/source/source.h"
 

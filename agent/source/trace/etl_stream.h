@@ -1,10 +1,10 @@
 /* The records of one stream (CPU and buffer type) of one trace file, buffer after buffer. Threads:
  * one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_ETL_STREAM_H
-#define PROCFLEET_AGENT_SOURCE_ETL_STREAM_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_STREAM_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_ETL_STREAM_H
 
-#include "agent/source/etl_index.h"
-#include "agent/source/etl_record.h"
+#include "agent/source/trace/etl_index.h"
+#include "agent/source/trace/etl_record.h"
 
 /* Which records to give. */
 enum etl_want {

@@ -1,10 +1,10 @@
-#include "agent/source/etl_index.h"
+#include "agent/source/trace/etl_index.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/source/etl_record.h"
-#include "agent/source/lzxpress.h"
+#include "agent/source/trace/etl_record.h"
+#include "agent/source/trace/lzxpress.h"
 #include "common/mem.h"
 
 /* A stream is what one CPU filled one after the other. Sessions may fill buffers of different types

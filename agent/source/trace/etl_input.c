@@ -1,4 +1,4 @@
-#include "agent/source/etl_input.h"
+#include "agent/source/trace/etl_input.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Buffers of a trace file and the log-file header in the first of them. Pure functions over bytes
  * from outside; every length is checked. Format: etl-format design document, sections 1 and 3.
  * Threads: any. */
-#ifndef PROCFLEET_AGENT_SOURCE_ETL_BUFFER_H
-#define PROCFLEET_AGENT_SOURCE_ETL_BUFFER_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_BUFFER_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_ETL_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
-#include "agent/source/etl_file.h"
+#include "agent/source/trace/etl_file.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/source/etl_census.h"
-#include "agent/source/etl_merge.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/trace/etl_census.h"
+#include "agent/source/trace/etl_merge.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/plural.h"

@@ -1,8 +1,8 @@
-#include "agent/source/etl_census.h"
+#include "agent/source/trace/etl_census.h"
 
 #include <stdio.h>
 
-#include "agent/source/etl_buffer.h"
+#include "agent/source/trace/etl_buffer.h"
 
 void etl_census_begin(struct etl_census *c, const char *path, uint64_t file_bytes,
                       const struct etl_log_header *log)

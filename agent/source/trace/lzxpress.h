@@ -1,7 +1,7 @@
 /* Decompression of LZXPRESS plain LZ77 (MS-XCA 2.4), the method of compressed trace buffers.
  * Pure: no state, no allocation, any thread. Any input is safe. */
-#ifndef PROCFLEET_AGENT_SOURCE_LZXPRESS_H
-#define PROCFLEET_AGENT_SOURCE_LZXPRESS_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_LZXPRESS_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_LZXPRESS_H
 
 #include <stddef.h>
 #include <stdint.h>

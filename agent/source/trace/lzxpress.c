@@ -1,4 +1,4 @@
-#include "agent/source/lzxpress.h"
+#include "agent/source/trace/lzxpress.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -3,12 +3,12 @@
  * Threads: one owner. Damage does not fail the index: it searches for the next believable buffer
  * and counts what it passed over. A file that ends too soon is damaged too: inside a buffer, or
  * before the number of buffers that a properly closed file gives. */
-#ifndef PROCFLEET_AGENT_SOURCE_ETL_INDEX_H
-#define PROCFLEET_AGENT_SOURCE_ETL_INDEX_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_INDEX_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_ETL_INDEX_H
 
-#include "agent/source/etl_buffer.h"
-#include "agent/source/etl_census.h"
-#include "agent/source/etl_input.h"
+#include "agent/source/trace/etl_buffer.h"
+#include "agent/source/trace/etl_census.h"
+#include "agent/source/trace/etl_input.h"
 
 #define ETL_INDEX_BUFFERS_MAX (1u << 20) /* of one file */
 #define ETL_INDEX_STREAMS_MAX 8192u      /* of one file; buffers of further ones are damage */

@@ -1,4 +1,4 @@
-#include "agent/source/etl_input.h"
+#include "agent/source/trace/etl_input.h"
 
 enum err etl_input_unpack(FILE *plain, FILE *packed, const char *path, struct errmsg *why)
 {

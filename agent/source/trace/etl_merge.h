@@ -1,10 +1,10 @@
 /* Records of several trace files in one order of time, in constant memory: one open buffer for each
  * CPU of each file. Equal times keep the order of the files, and within a file that of its buffers.
  * Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_ETL_MERGE_H
-#define PROCFLEET_AGENT_SOURCE_ETL_MERGE_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_MERGE_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_ETL_MERGE_H
 
-#include "agent/source/etl_stream.h"
+#include "agent/source/trace/etl_stream.h"
 
 #define ETL_MERGE_MEMORY_MAX (UINT64_C(512) << 20) /* bytes of open buffers */
 #define ETL_MERGE_KEEP_MAX   (22u << 20) /* bytes of unpacked buffers that stay, and of indexes */

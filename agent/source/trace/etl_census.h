@@ -1,7 +1,7 @@
 /* What a trace file says about itself before its records are read: the log-file header as stored,
  * and its buffers by kind. Plain data, filled by etl_file_census. */
-#ifndef PROCFLEET_AGENT_SOURCE_ETL_CENSUS_H
-#define PROCFLEET_AGENT_SOURCE_ETL_CENSUS_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_CENSUS_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_ETL_CENSUS_H
 
 #include "agent/source/source.h"
 

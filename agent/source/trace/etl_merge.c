@@ -1,4 +1,4 @@
-#include "agent/source/etl_merge.h"
+#include "agent/source/trace/etl_merge.h"
 
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,6 +1,6 @@
-#include "agent/source/etl_buffer.h"
+#include "agent/source/trace/etl_buffer.h"
 
-#include "agent/source/etl_record.h"
+#include "agent/source/trace/etl_record.h"
 #include "common/buf.h"
 #include "common/cur.h"
 

@@ -1,8 +1,8 @@
 /* The bytes of a trace file, plain or xz-compressed (recognised by content, not by name).
  * An .xz stream cannot be read from the middle, and a trace is read at many places and twice: it is
  * unpacked into an unlinked temporary file first. Threads: one owner. */
-#ifndef PROCFLEET_AGENT_SOURCE_ETL_INPUT_H
-#define PROCFLEET_AGENT_SOURCE_ETL_INPUT_H
+#ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_INPUT_H
+#define PROCFLEET_AGENT_SOURCE_TRACE_ETL_INPUT_H
 
 #include <stddef.h>
 #include <stdint.h>
