@@ -1,10 +1,10 @@
 #include <string.h>
 
 #include "agent/agent_source.h"
-#include "agent/source/etw_live.h"
-#include "agent/source/live.h"
-#include "agent/source/right_win32.h"
-#include "agent/source/snap_win32.h"
+#include "agent/source/windows/etw_live.h"
+#include "agent/source/windows/live.h"
+#include "agent/source/windows/right_win32.h"
+#include "agent/source/windows/snap_win32.h"
 
 /* auto: what is refused is tried again for as long as the agent runs. */
 static enum err open_events(void *ctx, struct live_events **out, struct source_sink sink,

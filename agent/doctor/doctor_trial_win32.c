@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "agent/source/etw_ctl_impl.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/windows/etw_ctl_impl.h"
 #include "common/clk.h"
 #include "common/mem.h"
 

@@ -6,10 +6,10 @@
 #include <stdatomic.h>
 
 #include "agent/decode/decode.h"
-#include "agent/source/etw_api.h"
-#include "agent/source/etw_ctl.h"
-#include "agent/source/etw_record.h"
 #include "agent/source/event.h"
+#include "agent/source/windows/etw_api.h"
+#include "agent/source/windows/etw_ctl.h"
+#include "agent/source/windows/etw_record.h"
 #include "common/os.h"
 
 #define TRIAL_MARK   "procfleet-fact" /* in the command lines of our children */

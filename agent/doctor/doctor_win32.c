@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "agent/doctor/doctor_facts.h"
-#include "agent/source/etw_api.h"
-#include "agent/source/etw_ctl.h"
-#include "agent/source/right_win32.h"
+#include "agent/source/windows/etw_api.h"
+#include "agent/source/windows/etw_ctl.h"
+#include "agent/source/windows/right_win32.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,9 +1,9 @@
 #include "agent/doctor/orphans.h"
 
-#include "agent/source/etw_api.h"
-#include "agent/source/etw_orphans.h"
-#include "agent/source/etw_owner.h"
 #include "agent/source/event.h" /* before the names of windows.h */
+#include "agent/source/windows/etw_api.h"
+#include "agent/source/windows/etw_orphans.h"
+#include "agent/source/windows/etw_owner.h"
 
 enum err orphans_look(struct orphans *out, const struct etw_conf *conf, bool stop,
                       struct errmsg *why)

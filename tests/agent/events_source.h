@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "agent/source/live.h"
+#include "agent/source/windows/live.h"
 #include "common/clk.h"
 #include "common/os.h"
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/source/etw_live.h"
+#include "agent/source/windows/etw_live.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "tests/agent/etw_starts.h"

@@ -9,9 +9,9 @@
 
 #include "agent/monitor.h"
 #include "agent/source/etw_guid.h"
-#include "agent/source/etw_live.h"
-#include "agent/source/etw_skip.h"
 #include "agent/source/trace/etl_file.h"
+#include "agent/source/windows/etw_live.h"
+#include "agent/source/windows/etw_skip.h"
 #include "common/clk.h"
 #include "common/hash.h"
 #include "common/mem.h"

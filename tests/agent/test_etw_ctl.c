@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "agent/source/etw_ctl.h"
 #include "agent/source/etw_guid.h"
+#include "agent/source/windows/etw_ctl.h"
 #include "common/mem.h"
 #include "tests/support/etwreplay.h"
 

@@ -1,4 +1,4 @@
-#include "agent/source/etw_hist.h"
+#include "agent/source/windows/etw_hist.h"
 
 #include <string.h>
 

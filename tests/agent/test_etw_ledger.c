@@ -1,4 +1,4 @@
-#include "agent/source/etw_ledger.h"
+#include "agent/source/windows/etw_ledger.h"
 
 #include "common/ledger.h"
 #include "tests/support/t.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "agent/source/etw_live.h"
+#include "agent/source/windows/etw_live.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "agent/source/etw_live.h"
-#include "agent/source/etw_owner.h"
 #include "agent/source/ring/ring.h"
+#include "agent/source/windows/etw_live.h"
+#include "agent/source/windows/etw_owner.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

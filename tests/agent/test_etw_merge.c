@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "agent/source/etw_merge.h"
+#include "agent/source/windows/etw_merge.h"
 #include "common/os.h"
 
 #define S INT64_C(1000000000)

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "agent/source/etw_orphans.h"
-#include "agent/source/etw_owner.h"
-#include "agent/source/etw_session.h"
+#include "agent/source/windows/etw_orphans.h"
+#include "agent/source/windows/etw_owner.h"
+#include "agent/source/windows/etw_session.h"
 #include "common/mem.h"
 #include "tests/support/etwreplay.h"
 

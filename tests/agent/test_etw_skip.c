@@ -1,4 +1,4 @@
-#include "agent/source/etw_skip.h"
+#include "agent/source/windows/etw_skip.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/source/live.h"
-#include "agent/source/live_queue.h"
+#include "agent/source/windows/live.h"
+#include "agent/source/windows/live_queue.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

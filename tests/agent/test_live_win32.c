@@ -8,10 +8,10 @@
 
 #include "agent/monitor.h"
 #include "agent/source/etw_guid.h"
-#include "agent/source/etw_live.h"
-#include "agent/source/live.h"
-#include "agent/source/snap_win32.h"
 #include "agent/source/trace/etl_file.h"
+#include "agent/source/windows/etw_live.h"
+#include "agent/source/windows/live.h"
+#include "agent/source/windows/snap_win32.h"
 #include "common/clk.h"
 #include "common/ledger.h"
 #include "common/mem.h"

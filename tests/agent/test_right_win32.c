@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "agent/source/right_win32.h"
+#include "agent/source/windows/right_win32.h"
 #include "common/win32.h"
 
 /* Whether this process has the right and, if so, whether it is on. */

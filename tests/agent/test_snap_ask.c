@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/source/snap_ask.h"
+#include "agent/source/windows/snap_ask.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "agent/source/snap_handle_win32.h"
-#include "agent/source/snap_rows.h"
+#include "agent/source/windows/snap_handle_win32.h"
+#include "agent/source/windows/snap_rows.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "common/sid.h"

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/source/snap_rows.h"
+#include "agent/source/windows/snap_rows.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "tests/support/snap_gen.h"

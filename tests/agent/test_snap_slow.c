@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/source/snap_slow.h"
+#include "agent/source/windows/snap_slow.h"
 #include "common/clk.h"
 #include "common/mem.h"
 

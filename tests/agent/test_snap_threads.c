@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/source/snap_threads.h"
+#include "agent/source/windows/snap_threads.h"
 #include "common/mem.h"
 #include "tests/support/snap_gen.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/source/snap_wide.h"
+#include "agent/source/windows/snap_wide.h"
 #include "common/mem.h"
 
 #define WRAP INT64_C(0x100000000)

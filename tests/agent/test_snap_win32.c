@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/source/snap_win32.h"
+#include "agent/source/windows/snap_win32.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

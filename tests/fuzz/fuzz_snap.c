@@ -2,9 +2,9 @@
  * the class; the address the answer lay at is the next eight. */
 #include <string.h>
 
-#include "agent/source/snap_rows.h"
-#include "agent/source/snap_threads.h"
-#include "agent/source/snap_wide.h"
+#include "agent/source/windows/snap_rows.h"
+#include "agent/source/windows/snap_threads.h"
+#include "agent/source/windows/snap_wide.h"
 #include "common/cur.h"
 #include "common/mem.h"
 #include "common/sid.h"

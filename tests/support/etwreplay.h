@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-#include "agent/source/etw_api.h"
 #include "agent/source/source.h"
+#include "agent/source/windows/etw_api.h"
 
 enum etwreplay_call {
     REPLAY_START,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/decode/decode.h"
-#include "agent/source/snap_rows.h"
+#include "agent/source/windows/snap_rows.h"
 #include "tests/support/etwload.h"
 
 #define SECONDS 5

@@ -1,0 +1,111 @@
+/* One ETW session and the calls that control it: start, kernel flags, providers, query, flush,
+ * growth, stop. Sessions have fixed names and identifiers and outlive their process: one of ours
+ * that an earlier run left behind is stopped and started anew; a foreign one is left untouched.
+ * Codes of the system become errors with cause and remedy here.
+ * Bounds:  session names of 1,023 UTF-16 units; buffers as configured.
+ * Threads: one owner at a time; stats from any thread that has stopped the owner. */
+#ifndef PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_CTL_H
+#define PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/source/etw_provider.h"
+#include "common/err.h"
+
+struct etw_api;
+struct etw_ctl;
+
+#define ETW_CTL_NAME 1024 /* bytes */
+
+struct etw_session_conf {
+    char name[ETW_CTL_NAME]; /* UTF-8 */
+    uint8_t guid[16];        /* tells our session from a foreign one of the same name */
+    bool kernel;             /* system logger */
+    bool one_stream;         /* one stream of buffers for all CPUs: keeps the order of time */
+    bool attach;             /* a foreign session: read, never controlled */
+    uint32_t flags;          /* of the kernel: EVENT_TRACE_FLAG_… */
+    uint32_t buffer_kb, min_buffers;
+    uint32_t max_buffers; /* at first; grows as far as pool_mib allows */
+    uint32_t pool_mib;
+    uint32_t flush_s;
+};
+
+/* As the session says, since its start. */
+struct etw_totals {
+    uint64_t events_lost, buffers_lost, buffers_written;
+    uint32_t buffers, max_buffers, buffer_kb;
+};
+
+/* Grows only, over all starts. */
+struct etw_ctl_stats {
+    uint64_t started, orphan_reclaimed, resent, grown;
+    uint64_t flags_refused, providers_refused, failed; /* calls */
+    uint64_t filters_refused; /* providers that tell all, the rest is skipped by us */
+};
+
+/* Errors: ERR_INVALID (name, buffers), ERR_NOMEM */
+NODISCARD enum err etw_ctl_open(struct etw_ctl **out, const struct etw_api *api,
+                                const struct etw_session_conf *conf, struct errmsg *why);
+void etw_ctl_close(struct etw_ctl *c); /* NULL is allowed; does not stop the session */
+
+/* Some trace of ours could be opened on this system: what else it exports may be called now. (Where
+ * tracing is refused the functions that ask the system may end the process.) */
+void etw_ctl_trust(struct etw_ctl *c);
+
+/* Also again, after the session was lost. Errors: ERR_EXISTS (a foreign session has the name),
+ * ERR_FULL (no slot: the holders are in why), ERR_ACCESS, ERR_INVALID, ERR_NOSPACE, ERR_NOTFOUND
+ * (attach), ERR_UNSUPPORTED, ERR_IO */
+NODISCARD enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why);
+
+/* Stops a session of our name and identifier that an earlier run has left behind; none is fine.
+ * start does it by itself. Errors: ERR_EXISTS (it is foreign, and untouched), those of query */
+NODISCARD enum err etw_ctl_reclaim(struct etw_ctl *c, struct errmsg *why);
+
+/* Kernel flags. The first time after a start: first none, then these, which makes the kernel tell
+ * who lives. When they are refused together, each alone is tried. Errors: ERR_PROVIDER (some were
+ * refused: `why` names them; the others are on), ERR_LOST, ERR_ACCESS */
+NODISCARD enum err etw_ctl_flags(struct etw_ctl *c, uint32_t flags, struct errmsg *why);
+
+/* Those that are on in this life of the session. */
+uint32_t etw_ctl_flags_on(const struct etw_ctl *c);
+
+/* The stack of whoever causes a context switch or a sample. Errors: ERR_PROVIDER */
+NODISCARD enum err etw_ctl_stacks(struct etw_ctl *c, bool on, struct errmsg *why);
+
+/* CPU samples per second: of the whole machine. What it was before is kept, and put back by
+ * sampling_end, by stop and by close; where it cannot be known nothing is changed. Errors:
+ * ERR_UNSUPPORTED (that), ERR_PROVIDER (refused) */
+NODISCARD enum err etw_ctl_sampling(struct etw_ctl *c, uint32_t per_s, struct errmsg *why);
+void etw_ctl_sampling_end(struct etw_ctl *c); /* nothing to put back is fine */
+
+/* A provider that refuses a filter by event is enabled without one, counted. Errors: ERR_PROVIDER
+ * (others are not affected) */
+NODISCARD enum err etw_ctl_enable(struct etw_ctl *c, const struct source_provider *p,
+                                  struct errmsg *why);
+NODISCARD enum err etw_ctl_disable(struct etw_ctl *c, const uint8_t guid[16], struct errmsg *why);
+
+/* Errors: ERR_LOST (somebody stopped the session), ERR_INVALID, ERR_ACCESS, ERR_IO */
+NODISCARD enum err etw_ctl_query(struct etw_ctl *c, struct etw_totals *out, struct errmsg *why);
+NODISCARD enum err etw_ctl_flush(struct etw_ctl *c, struct errmsg *why);
+
+/* Twice as many buffers at most. Errors: ERR_FULL (at the limit), those of query */
+NODISCARD enum err etw_ctl_grow(struct etw_ctl *c, struct errmsg *why);
+
+/* As many at most, from now on and after each start. Errors: ERR_RANGE (less than min_buffers, more
+ * than the pool holds), ERR_UNSUPPORTED (attached), those of query */
+NODISCARD enum err etw_ctl_buffers(struct etw_ctl *c, uint32_t max_buffers, struct errmsg *why);
+
+/* Delivers what is buffered, then ends the session. A session that is gone already is fine; so is
+ * a foreign one, which stays. Errors: those of query */
+NODISCARD enum err etw_ctl_stop(struct etw_ctl *c, struct errmsg *why);
+
+void etw_ctl_stats(const struct etw_ctl *c, struct etw_ctl_stats *out);
+const char *etw_ctl_name(const struct etw_ctl *c);
+
+/* An error of any ETW call, as its cause and remedy; `call` as people know it, `what` = session or
+ * provider. ERROR_SUCCESS gives ERR_OK. */
+NODISCARD enum err etw_ctl_error(struct errmsg *why, const char *call, const char *what,
+                                 uint32_t code);
+
+#endif

@@ -1,0 +1,12 @@
+/* The right to profile the system: who has been granted it still has it off. Threads: any. */
+#ifndef PROCFLEET_AGENT_SOURCE_WINDOWS_RIGHT_WIN32_H
+#define PROCFLEET_AGENT_SOURCE_WINDOWS_RIGHT_WIN32_H
+
+#include "common/err.h"
+
+/* Turns SeSystemProfilePrivilege on, for this process until it ends; once more is fine. Tables of
+ * class 148, CPU samples and system loggers of who is no administrator need it. Errors: ERR_ACCESS
+ * (the account has not been granted it), ERR_IO */
+NODISCARD enum err right_win32_profile(void);
+
+#endif
