@@ -16,8 +16,8 @@
 #define PROCFLEET_AGENT_AGENT_H
 
 #include "agent/conf/agent_conf.h"
-#include "agent/queue.h"
 #include "agent/source/source.h"
+#include "agent/spool/queue.h"
 #include "agent/status/status.h"
 #include "agent/uplink.h"
 

@@ -6,8 +6,8 @@
 
 #include "agent/agent_run.h"
 #include "agent/conf/agent_conf.h"
-#include "agent/outbox.h"
-#include "agent/queue.h"
+#include "agent/spool/outbox.h"
+#include "agent/spool/queue.h"
 #include "agent/spool/spool.h"
 #include "common/model.h"
 

@@ -22,7 +22,7 @@
 #ifndef PROCFLEET_AGENT_UPLINK_H
 #define PROCFLEET_AGENT_UPLINK_H
 
-#include "agent/outbox.h"
+#include "agent/spool/outbox.h"
 #include "common/net.h"
 #include "common/rpc.h"
 #include "common/wire_rpc.h"

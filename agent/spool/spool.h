@@ -18,7 +18,7 @@
 #ifndef PROCFLEET_AGENT_SPOOL_SPOOL_H
 #define PROCFLEET_AGENT_SPOOL_SPOOL_H
 
-#include "agent/outbox.h"
+#include "agent/spool/outbox.h"
 #include "agent/spool/quarantine.h"
 #include "agent/spool/spool_disk.h"
 

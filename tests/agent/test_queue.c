@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/queue.h"
+#include "agent/spool/queue.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/queue.h"
+#include "agent/spool/queue.h"
 #include "agent/uplink.h"
 #include "common/clk.h"
 #include "common/mem.h"

@@ -3,14 +3,14 @@
  * Bounds:  max_bytes of batches held. A full queue either drops its oldest batch, counted (live
  *          sources must not wait), or makes the writer wait (a recording can).
  * Threads: one writer (put) and one reader (take, done, stored, wait); the rest from any. */
-#ifndef PROCFLEET_AGENT_QUEUE_H
-#define PROCFLEET_AGENT_QUEUE_H
+#ifndef PROCFLEET_AGENT_SPOOL_QUEUE_H
+#define PROCFLEET_AGENT_SPOOL_QUEUE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/outbox.h"
+#include "agent/spool/outbox.h"
 
 struct queue;
 

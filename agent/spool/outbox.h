@@ -1,8 +1,8 @@
 /* What the uplink takes batches from: a queue in memory (queue.h) or the spool on disk
  * (agent/spool/spool.h). One taker, several batches in its hands at a time, done with in any order.
  * Not always in order: what happens now may come before what was left lying. */
-#ifndef PROCFLEET_AGENT_OUTBOX_H
-#define PROCFLEET_AGENT_OUTBOX_H
+#ifndef PROCFLEET_AGENT_SPOOL_OUTBOX_H
+#define PROCFLEET_AGENT_SPOOL_OUTBOX_H
 
 #include <stdbool.h>
 #include <stddef.h>

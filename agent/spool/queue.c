@@ -1,4 +1,4 @@
-#include "agent/queue.h"
+#include "agent/spool/queue.h"
 
 #include <string.h>
 
