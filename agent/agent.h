@@ -19,7 +19,7 @@
 #include "agent/source/source.h"
 #include "agent/spool/queue.h"
 #include "agent/status/status.h"
-#include "agent/uplink.h"
+#include "agent/uplink/uplink.h"
 
 struct agent;
 

@@ -7,7 +7,7 @@
 #include "agent/conf/agent_conf.h"
 #include "agent/enroll/renew.h"
 #include "agent/status/status.h"
-#include "agent/uplink.h"
+#include "agent/uplink/uplink.h"
 
 struct agent_identity {
     struct net_tls *tls;

@@ -8,7 +8,7 @@
 #include "agent/batch/batch.h"
 #include "agent/monitor.h"
 #include "agent/privacy/filter.h"
-#include "agent/uplink.h"
+#include "agent/uplink/uplink.h"
 
 struct agent_ledger {
     struct monitor *monitor; /* all borrowed */

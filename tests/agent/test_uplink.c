@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/spool/queue.h"
-#include "agent/uplink.h"
+#include "agent/uplink/uplink.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -15,7 +15,7 @@
 
 #include "agent/agent_store.h"
 #include "agent/batch/batch.h"
-#include "agent/uplink.h"
+#include "agent/uplink/uplink.h"
 
 #define FLEET_AGENT_BATCHES 256u /* whose times are remembered; older ones are not measured */
 

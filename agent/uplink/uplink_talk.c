@@ -1,6 +1,6 @@
 /* The connection, Hello and Heartbeat. Hello comes before anything else on a new connection, and
  * again after every failure; one of the two is under way at a time. */
-#include "agent/uplink_impl.h"
+#include "agent/uplink/uplink_impl.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* The inside of the uplink, which its files share: uplink.c the thread, start and end;
  * uplink_talk.c connection, Hello and Heartbeat; uplink_push.c the batches. Nobody else includes
  * this. */
-#ifndef PROCFLEET_AGENT_UPLINK_IMPL_H
-#define PROCFLEET_AGENT_UPLINK_IMPL_H
+#ifndef PROCFLEET_AGENT_UPLINK_UPLINK_IMPL_H
+#define PROCFLEET_AGENT_UPLINK_UPLINK_IMPL_H
 
-#include "agent/uplink.h"
+#include "agent/uplink/uplink.h"
 #include "common/clk.h"
 #include "common/os.h"
 

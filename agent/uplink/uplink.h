@@ -19,8 +19,8 @@
  * Pauses begin small again when a batch was acknowledged: connections and Hellos that lead to
  * nothing do not count. All pauses have chance in them. Every change of state is one log line with
  * cause and remedy. Threads: one of its own; the functions below from any. */
-#ifndef PROCFLEET_AGENT_UPLINK_H
-#define PROCFLEET_AGENT_UPLINK_H
+#ifndef PROCFLEET_AGENT_UPLINK_UPLINK_H
+#define PROCFLEET_AGENT_UPLINK_UPLINK_H
 
 #include "agent/spool/outbox.h"
 #include "common/net.h"

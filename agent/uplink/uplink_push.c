@@ -21,7 +21,7 @@
  * then nothing goes, and the state says so). Bad luck repairs itself: the spool gives what was set
  * aside in this way out again later, as a doubted batch, of which one more counted failure decides.
  */
-#include "agent/uplink_impl.h"
+#include "agent/uplink/uplink_impl.h"
 
 #include <stdio.h>
 #include <string.h>
