@@ -23,9 +23,9 @@
 
 #include <string.h>
 
-#include "collector/admin.h"
+#include "collector/api/admin.h"
+#include "collector/api/serve.h"
 #include "collector/http/http.h"
-#include "collector/serve.h"
 #include "collector/session/session.h"
 #include "collector/store/store.h"
 #include "collector/store/store_read.h"

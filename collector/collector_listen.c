@@ -21,8 +21,8 @@
  * do the TLS of all listeners. */
 #include "collector/collector_impl.h"
 
+#include "collector/api/serve.h"
 #include "collector/http/http.h"
-#include "collector/serve.h"
 #include "collector/session/session.h"
 #include "collector/trust/trust.h"
 #include "common/clk.h"

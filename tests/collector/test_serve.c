@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/serve.h"
+#include "collector/api/serve.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "tests/collector/lab.h"

@@ -1,4 +1,4 @@
-#include "collector/admin.h"
+#include "collector/api/admin.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "collector/serve.h"
+#include "collector/api/serve.h"
 
 #include <assert.h>
 #include <stdio.h>

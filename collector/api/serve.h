@@ -2,8 +2,8 @@
  * over a fresh view of the store, limited to the hosts that the peer's certificate may see, and
  * answers before the request's deadline or says why not. Threads: handlers run on the RPC server's
  * workers, any number at once; no state changes. */
-#ifndef PROCFLEET_COLLECTOR_SERVE_H
-#define PROCFLEET_COLLECTOR_SERVE_H
+#ifndef PROCFLEET_COLLECTOR_API_SERVE_H
+#define PROCFLEET_COLLECTOR_API_SERVE_H
 
 #include "collector/query/query.h"
 #include "common/rpc.h"

@@ -11,8 +11,8 @@
  *   RESOURCE_EXHAUSTED   too little memory
  *
  * Threads: handlers run on the RPC server's workers, any number at once. */
-#ifndef PROCFLEET_COLLECTOR_ADMIN_H
-#define PROCFLEET_COLLECTOR_ADMIN_H
+#ifndef PROCFLEET_COLLECTOR_API_ADMIN_H
+#define PROCFLEET_COLLECTOR_API_ADMIN_H
 
 #include "collector/figures/figures.h"
 #include "common/rpc.h"
