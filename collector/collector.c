@@ -25,11 +25,11 @@
 
 #include "collector/api/admin.h"
 #include "collector/api/serve.h"
+#include "collector/ca/trust.h"
 #include "collector/http/http.h"
 #include "collector/session/session.h"
 #include "collector/store/store.h"
 #include "collector/store/store_read.h"
-#include "collector/trust/trust.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

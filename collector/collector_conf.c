@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/trust/registry.h"
+#include "collector/ca/registry.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

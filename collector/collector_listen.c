@@ -22,9 +22,9 @@
 #include "collector/collector_impl.h"
 
 #include "collector/api/serve.h"
+#include "collector/ca/trust.h"
 #include "collector/http/http.h"
 #include "collector/session/session.h"
-#include "collector/trust/trust.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"

@@ -3,12 +3,12 @@
 
 #include <string.h>
 
+#include "collector/ca/trust.h"
 #include "collector/feed/feed.h"
 #include "collector/feed/feed_serve.h"
 #include "collector/http/http.h"
 #include "collector/session/session.h"
 #include "collector/store/store.h"
-#include "collector/trust/trust.h"
 #include "common/os.h"
 
 bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)

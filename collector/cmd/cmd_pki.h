@@ -2,8 +2,8 @@
 #ifndef PROCFLEET_COLLECTOR_CMD_CMD_PKI_H
 #define PROCFLEET_COLLECTOR_CMD_CMD_PKI_H
 
+#include "collector/ca/registry.h"
 #include "collector/cmd/cmd.h"
-#include "collector/trust/registry.h"
 
 #define CMD_PKI_DIR    "pki" /* of the authority, unless --dir says another */
 #define CMD_PKI_DIRECT "where the authority is; default " CMD_PKI_DIR

@@ -1,8 +1,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/ca/registry.h"
 #include "collector/doctor/checkup_impl.h"
-#include "collector/trust/registry.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/net.h"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "collector/trust/trust.h"
+#include "collector/ca/trust.h"
 #include "common/net_http.h"
 #include "common/rpc.h"
 

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "collector/ca/book.h"
 #include "collector/feed/feed_check.h"
 #include "collector/feed/journal_record.h"
 #include "collector/feed/roster_file.h"
 #include "collector/session/forgotten.h"
-#include "collector/trust/book.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/net_ticket.h"

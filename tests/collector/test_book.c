@@ -1,4 +1,4 @@
-#include "collector/trust/book.h"
+#include "collector/ca/book.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "collector/trust/enroll.h"
+#include "collector/ca/enroll.h"
 
 #include <stdio.h>
 #include <string.h>

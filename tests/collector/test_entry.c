@@ -1,4 +1,4 @@
-#include "collector/trust/entry.h"
+#include "collector/ca/entry.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "collector/trust/registry.h"
+#include "collector/ca/registry.h"
 
 #include <stdio.h>
 #include <string.h>

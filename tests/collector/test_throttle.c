@@ -1,4 +1,4 @@
-#include "collector/trust/throttle.h"
+#include "collector/ca/throttle.h"
 
 #include <stdio.h>
 

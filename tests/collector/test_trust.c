@@ -1,7 +1,7 @@
 /* The thread that follows the collector's files: what is new counts without a restart. */
 #include <stdio.h>
 
-#include "collector/trust/trust.h"
+#include "collector/ca/trust.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "tests/support/certs.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collector/trust/registry.h"
+#include "collector/ca/registry.h"
 #include "common/buf.h"
 #include "common/hash.h"
 #include "tests/support/fio_fault.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/trust/entry.h"
+#include "collector/ca/entry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

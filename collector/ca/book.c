@@ -1,7 +1,7 @@
 /* The file is opened for each operation: another process may have put a new one in its place, and
  * four system calls a look are nothing. Readers take no lock. They may see the beginning of a line
  * that is being appended: it is an end without a line break, and is looked at again next time. */
-#include "collector/trust/book.h"
+#include "collector/ca/book.h"
 
 #include <inttypes.h>
 #include <stdio.h>

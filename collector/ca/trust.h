@@ -4,11 +4,11 @@
  * an hour, and says each day when the own certificate or the authority nears its end (30, 7 and 1
  * days).
  * Threads: one of its own; functions from one thread but for what goes into the listeners. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_TRUST_H
-#define PROCFLEET_COLLECTOR_TRUST_TRUST_H
+#ifndef PROCFLEET_COLLECTOR_CA_TRUST_H
+#define PROCFLEET_COLLECTOR_CA_TRUST_H
 
-#include "collector/trust/enroll.h"
-#include "collector/trust/registry.h"
+#include "collector/ca/enroll.h"
+#include "collector/ca/registry.h"
 
 struct trust;
 

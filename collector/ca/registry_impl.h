@@ -1,10 +1,10 @@
 /* What the registry*.c files share. Nobody else includes this. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_REGISTRY_IMPL_H
-#define PROCFLEET_COLLECTOR_TRUST_REGISTRY_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_CA_REGISTRY_IMPL_H
+#define PROCFLEET_COLLECTOR_CA_REGISTRY_IMPL_H
 
-#include "collector/trust/book.h"
-#include "collector/trust/registry.h"
-#include "collector/trust/roll.h"
+#include "collector/ca/book.h"
+#include "collector/ca/registry.h"
+#include "collector/ca/roll.h"
 #include "common/os.h"
 
 struct registry {

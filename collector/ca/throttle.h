@@ -1,8 +1,8 @@
 /* How often strangers may try: so many a second in all, so many from one address, with a burst of
  * each. Addresses share BUCKETS places by a secret hash; two that meet there share their allowance.
  * Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_THROTTLE_H
-#define PROCFLEET_COLLECTOR_TRUST_THROTTLE_H
+#ifndef PROCFLEET_COLLECTOR_CA_THROTTLE_H
+#define PROCFLEET_COLLECTOR_CA_THROTTLE_H
 
 #include <stdint.h>
 

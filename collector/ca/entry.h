@@ -9,8 +9,8 @@
  * CERTIFICATE is FINGERPRINT HOST ROLE FROM UNTIL NAME SCOPE; what is missing is "-". `again`: the
  * host whose name it is continues with a new key, and its certificates from before are revoked.
  * Threads: any; no state. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_ENTRY_H
-#define PROCFLEET_COLLECTOR_TRUST_ENTRY_H
+#ifndef PROCFLEET_COLLECTOR_CA_ENTRY_H
+#define PROCFLEET_COLLECTOR_CA_ENTRY_H
 
 #include "common/buf.h"
 #include "common/net.h"

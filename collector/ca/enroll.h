@@ -13,10 +13,10 @@
  *   UNAVAILABLE          the book cannot be written, or the authority itself has ended
  *
  * Each certificate and each refusal is one line in the log. Threads: any. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_ENROLL_H
-#define PROCFLEET_COLLECTOR_TRUST_ENROLL_H
+#ifndef PROCFLEET_COLLECTOR_CA_ENROLL_H
+#define PROCFLEET_COLLECTOR_CA_ENROLL_H
 
-#include "collector/trust/registry.h"
+#include "collector/ca/registry.h"
 #include "common/rpc.h"
 
 struct enroll;

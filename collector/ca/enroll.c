@@ -3,13 +3,13 @@
  * that strangers cost little, and taken with the line that knows the certificate. Who has a good
  * one does not wait for those who have none, though they may come from one address: attempts are
  * counted apart. */
-#include "collector/trust/enroll.h"
+#include "collector/ca/enroll.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/trust/throttle.h"
+#include "collector/ca/throttle.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/mem.h"

@@ -8,8 +8,8 @@
  * Crashes: after ERR_OK what was written is durable.
  * Errors of writing: ERR_IO (why says what is wrong with the book), ERR_NOSPACE, ERR_FULL,
  * ERR_NOMEM. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_REGISTRY_H
-#define PROCFLEET_COLLECTOR_TRUST_REGISTRY_H
+#ifndef PROCFLEET_COLLECTOR_CA_REGISTRY_H
+#define PROCFLEET_COLLECTOR_CA_REGISTRY_H
 
 #include "common/fio.h"
 #include "common/net.h"

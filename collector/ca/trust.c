@@ -1,4 +1,4 @@
-#include "collector/trust/trust.h"
+#include "collector/ca/trust.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
 /* Whoever writes takes the file's lock, reads what others wrote, decides, appends and reads again:
  * its own line comes back to it like everybody else's. */
-#include "collector/trust/registry.h"
+#include "collector/ca/registry.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/trust/registry_impl.h"
+#include "collector/ca/registry_impl.h"
 #include "common/clk.h"
 #include "common/mem.h"
 

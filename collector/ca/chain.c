@@ -1,4 +1,4 @@
-#include "collector/trust/chain.h"
+#include "collector/ca/chain.h"
 
 #include "common/mem.h"
 

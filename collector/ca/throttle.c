@@ -1,6 +1,6 @@
 /* A bucket is one moment: when all that was taken out of it will have flowed back. What was taken
  * lies between now and then, and must not be more than the burst. */
-#include "collector/trust/throttle.h"
+#include "collector/ca/throttle.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "collector/trust/roll.h"
+#include "collector/ca/roll.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* From a key to the last thing that was added under it, by number: each thing keeps the number that
  * stood there before, so that all under one key hang in a chain. Keys are 64-bit hashes; whoever
  * follows a chain compares what is meant. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_CHAIN_H
-#define PROCFLEET_COLLECTOR_TRUST_CHAIN_H
+#ifndef PROCFLEET_COLLECTOR_CA_CHAIN_H
+#define PROCFLEET_COLLECTOR_CA_CHAIN_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* Certificates: issued, counted, revoked, judged. */
-#include "collector/trust/registry.h"
+#include "collector/ca/registry.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/trust/registry_impl.h"
+#include "collector/ca/registry_impl.h"
 #include "common/clk.h"
 #include "common/pki.h"
 #include "common/uuid.h"

@@ -1,10 +1,10 @@
 /* Tokens: made, checked, used, withdrawn. */
-#include "collector/trust/registry.h"
+#include "collector/ca/registry.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/trust/registry_impl.h"
+#include "collector/ca/registry_impl.h"
 #include "common/clk.h"
 #include "common/glob.h"
 #include "common/uuid.h"

@@ -10,8 +10,8 @@
  * Crashes: what book_append gave ERR_OK for is there afterwards. A torn end (the last line lacks
  * its line break, or has bytes that are no text) is cut by the next writer. Any other wrong line is
  * ERR_CORRUPT: the book is repaired by people, not by guesses. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_BOOK_H
-#define PROCFLEET_COLLECTOR_TRUST_BOOK_H
+#ifndef PROCFLEET_COLLECTOR_CA_BOOK_H
+#define PROCFLEET_COLLECTOR_CA_BOOK_H
 
 #include <stdbool.h>
 

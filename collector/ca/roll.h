@@ -1,11 +1,11 @@
 /* The book in memory: what its entries amount to, taken in their order. A revocation of a host or a
  * user concerns the certificates that stand before it, and those that the book does not know.
  * Bounds:  as many things as the book has lines. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_TRUST_ROLL_H
-#define PROCFLEET_COLLECTOR_TRUST_ROLL_H
+#ifndef PROCFLEET_COLLECTOR_CA_ROLL_H
+#define PROCFLEET_COLLECTOR_CA_ROLL_H
 
-#include "collector/trust/chain.h"
-#include "collector/trust/entry.h"
+#include "collector/ca/chain.h"
+#include "collector/ca/entry.h"
 
 struct roll_cert {
     uint8_t fingerprint[32];
