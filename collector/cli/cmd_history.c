@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "collector/cli/history_plot.h"
+#include "collector/cli/plot/history_plot.h"
 #include "collector/cli/rows.h"
 #include "collector/cli/term.h"
 #include "common/clk.h"

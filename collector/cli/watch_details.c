@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collector/cli/fields.h"
-#include "collector/cli/plot.h"
+#include "collector/cli/plot/plot.h"
 #include "collector/cli/watch.h"
 #include "common/clk.h"
 #include "common/human.h"

@@ -1,4 +1,4 @@
-#include "collector/cli/plot.h"
+#include "collector/cli/plot/plot.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Plots of values over time, as text: a graph of dots with axes, or one line of bars. Gaps in the
  * data are gaps in the plot: neighbours are joined only when they are about as far apart as most
  * are. Pure; any thread. */
-#ifndef PROCFLEET_COLLECTOR_CLI_PLOT_H
-#define PROCFLEET_COLLECTOR_CLI_PLOT_H
+#ifndef PROCFLEET_COLLECTOR_CLI_PLOT_PLOT_H
+#define PROCFLEET_COLLECTOR_CLI_PLOT_PLOT_H
 
 #include "common/buf.h"
 #include "common/sheet.h"

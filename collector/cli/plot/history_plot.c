@@ -1,9 +1,9 @@
-#include "collector/cli/history_plot.h"
+#include "collector/cli/plot/history_plot.h"
 
 #include <string.h>
 
 #include "collector/cli/fields.h"
-#include "collector/cli/plot.h"
+#include "collector/cli/plot/plot.h"
 #include "common/human.h"
 #include "common/mem.h"
 #include "common/paint.h"

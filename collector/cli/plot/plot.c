@@ -1,7 +1,7 @@
 /* Time is cut into bins, two a column for braille. A bin holds the least and the largest value that
  * falls into it, and what lies on the line between neighbours; a bin between two points that are
  * too far apart stays empty. */
-#include "collector/cli/plot.h"
+#include "collector/cli/plot/plot.h"
 
 #include <stdlib.h>
 #include <string.h>

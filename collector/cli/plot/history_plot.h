@@ -1,8 +1,8 @@
 /* Plots of a history: the rows of every process are gathered as they come, and drawn at the end,
  * one plot a metric. Bounds: HISTORY_PLOT_ROWS rows and HISTORY_PLOT_PROCESSES processes; what is
  * beyond is counted and told. Threads: one. */
-#ifndef PROCFLEET_COLLECTOR_CLI_HISTORY_PLOT_H
-#define PROCFLEET_COLLECTOR_CLI_HISTORY_PLOT_H
+#ifndef PROCFLEET_COLLECTOR_CLI_PLOT_HISTORY_PLOT_H
+#define PROCFLEET_COLLECTOR_CLI_PLOT_HISTORY_PLOT_H
 
 #include "collector/cli/cli.h"
 
