@@ -5,8 +5,8 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_WATCH_H
 #define PROCFLEET_COLLECTOR_CLI_WATCH_H
 
-#include "collector/cli/keys.h"
-#include "collector/cli/screen.h"
+#include "collector/cli/term/keys.h"
+#include "collector/cli/term/screen.h"
 #include "common/wire_query.h"
 
 #define WATCH_TEXT        256 /* bytes of a filter */

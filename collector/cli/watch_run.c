@@ -2,7 +2,7 @@
 #include "collector/cli/watch_run.h"
 
 #include "collector/cli/link.h"
-#include "collector/cli/term.h"
+#include "collector/cli/term/term.h"
 #include "collector/cli/watch_ask.h"
 #include "common/clk.h"
 #include "common/mem.h"

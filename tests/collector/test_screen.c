@@ -1,4 +1,4 @@
-#include "collector/cli/screen.h"
+#include "collector/cli/term/screen.h"
 
 #include <stdio.h>
 #include <string.h>

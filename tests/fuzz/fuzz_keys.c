@@ -2,7 +2,7 @@
  * a paste is not taken for one. */
 #include <stdlib.h>
 
-#include "collector/cli/keys.h"
+#include "collector/cli/term/keys.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

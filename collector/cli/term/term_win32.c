@@ -1,11 +1,11 @@
 /* The console: it takes and gives VT sequences since Windows 10, so keys and drawing are the same
  * as elsewhere; what it says of its size comes between the keys. */
-#include "collector/cli/term.h"
+#include "collector/cli/term/term.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "collector/cli/term_vt.h"
+#include "collector/cli/term/term_vt.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

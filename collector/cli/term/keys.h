@@ -3,8 +3,8 @@
  * question nobody asked -: unknown sequences are swallowed whole, none is held for longer than
  * KEYS_HELD bytes, and a paste whose end never comes is over after KEYS_PASTE_BYTES, or once
  * nothing came for KEYS_PASTE_WAIT_NS. Threads: one. */
-#ifndef PROCFLEET_COLLECTOR_CLI_KEYS_H
-#define PROCFLEET_COLLECTOR_CLI_KEYS_H
+#ifndef PROCFLEET_COLLECTOR_CLI_TERM_KEYS_H
+#define PROCFLEET_COLLECTOR_CLI_TERM_KEYS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Signals only note what happened and write one byte into a pipe that term_wait looks at. Those of
  * a crash give the terminal back themselves, with calls that are allowed in a handler, and then let
  * whoever was responsible before - a sanitizer, the system - do the rest. */
-#include "collector/cli/term.h"
+#include "collector/cli/term/term.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "collector/cli/term_vt.h"
+#include "collector/cli/term/term_vt.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

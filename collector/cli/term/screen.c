@@ -1,6 +1,6 @@
 /* Every cell holds one character with what is drawn into it; a wide one is followed by a cell
  * without text. A character that would be cut by the edge, or half overwritten, becomes blanks. */
-#include "collector/cli/screen.h"
+#include "collector/cli/term/screen.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * the difference is written. Drawing knows no terminal and is tested as text.
  * Text from outside is made harmless where it is put: no byte of it can steer the terminal.
  * Bounds: SCREEN_MAX rows and columns. Threads: one. */
-#ifndef PROCFLEET_COLLECTOR_CLI_SCREEN_H
-#define PROCFLEET_COLLECTOR_CLI_SCREEN_H
+#ifndef PROCFLEET_COLLECTOR_CLI_TERM_SCREEN_H
+#define PROCFLEET_COLLECTOR_CLI_TERM_SCREEN_H
 
 #include "common/buf.h"
 #include "common/model.h"

@@ -3,8 +3,8 @@
  * it behind ('reset' helps). One at a time in a process; one thread, but for term_wake.
  * The POSIX side knows VT sequences by heart instead of asking terminfo: every terminal of the last
  * thirty years that is not "dumb" has those that are used here. */
-#ifndef PROCFLEET_COLLECTOR_CLI_TERM_H
-#define PROCFLEET_COLLECTOR_CLI_TERM_H
+#ifndef PROCFLEET_COLLECTOR_CLI_TERM_TERM_H
+#define PROCFLEET_COLLECTOR_CLI_TERM_TERM_H
 
 #include <stdbool.h>
 #include <stddef.h>

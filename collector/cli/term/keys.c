@@ -1,4 +1,4 @@
-#include "collector/cli/keys.h"
+#include "collector/cli/term/keys.h"
 
 #include <string.h>
 
