@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "collector/cli/rows.h"
-#include "collector/cli/watch_run.h"
+#include "collector/cli/watch/watch_run.h"
 #include "common/clk.h"
 
 /* The words of --as and --group-by stand in the order of enum wire_by and enum wire_group. */

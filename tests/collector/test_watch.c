@@ -1,4 +1,4 @@
-#include "collector/cli/watch.h"
+#include "collector/cli/watch/watch.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The lines around the table, and the pages that are no table. */
-#include "collector/cli/watch.h"
+#include "collector/cli/watch/watch.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The table: columns that fit the width, the most important first. Figures have a width of their
  * own; texts get what they need as far as there is room, the command line what is left. */
-#include "collector/cli/watch.h"
+#include "collector/cli/watch/watch.h"
 
 #include "collector/cli/fields.h"
 #include "common/clk.h"

@@ -1,4 +1,4 @@
-#include "collector/cli/watch_ask.h"
+#include "collector/cli/watch/watch_ask.h"
 
 #include <string.h>
 

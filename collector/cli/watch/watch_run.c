@@ -1,9 +1,9 @@
 /* The loop: keys and answers change the view, the view is drawn, what changed is written. */
-#include "collector/cli/watch_run.h"
+#include "collector/cli/watch/watch_run.h"
 
 #include "collector/cli/link.h"
 #include "collector/cli/term/term.h"
-#include "collector/cli/watch_ask.h"
+#include "collector/cli/watch/watch_ask.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

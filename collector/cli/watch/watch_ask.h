@@ -1,10 +1,10 @@
 /* Asks the collector on a thread of its own, so that keys never wait for an answer. One question at
  * a time; a newer one takes the place of one that waits. */
-#ifndef PROCFLEET_COLLECTOR_CLI_WATCH_ASK_H
-#define PROCFLEET_COLLECTOR_CLI_WATCH_ASK_H
+#ifndef PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_ASK_H
+#define PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_ASK_H
 
 #include "collector/cli/link.h"
-#include "collector/cli/watch.h"
+#include "collector/cli/watch/watch.h"
 
 struct watch_ask;
 

@@ -2,8 +2,8 @@
  * no terminal and no connection: keys and answers come in, questions and pictures go out, so that
  * all of it is tested as text.
  * Threads: one, but questions and answers may be made and freed by any. */
-#ifndef PROCFLEET_COLLECTOR_CLI_WATCH_H
-#define PROCFLEET_COLLECTOR_CLI_WATCH_H
+#ifndef PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_H
+#define PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_H
 
 #include "collector/cli/term/keys.h"
 #include "collector/cli/term/screen.h"

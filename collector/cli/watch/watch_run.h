@@ -1,8 +1,8 @@
 /* Runs the live view on this process's terminal until the user leaves it. */
-#ifndef PROCFLEET_COLLECTOR_CLI_WATCH_RUN_H
-#define PROCFLEET_COLLECTOR_CLI_WATCH_RUN_H
+#ifndef PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_RUN_H
+#define PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_RUN_H
 
-#include "collector/cli/watch.h"
+#include "collector/cli/watch/watch.h"
 
 struct cli;
 

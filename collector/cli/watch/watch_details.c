@@ -4,7 +4,7 @@
 
 #include "collector/cli/fields.h"
 #include "collector/cli/plot/plot.h"
-#include "collector/cli/watch.h"
+#include "collector/cli/watch/watch.h"
 #include "common/clk.h"
 #include "common/human.h"
 #include "common/mem.h"
