@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COLLECTOR_COLLECTOR_H
 #define PROCFLEET_COLLECTOR_COLLECTOR_H
 
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 
 struct collector;
 

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 #include "collector/feed/feed.h"
 #include "collector/feed/feed_serve.h"
 

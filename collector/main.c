@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "collector/cmd/cmd.h"
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 #include "common/opt_program.h"
 
 #define PROGRAM "procfleet-collector"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 #include "common/clk.h"
 
 const char *cmd_conf_setting(size_t i)

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "collector/cmd/cmd.h"
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 #include "collector/doctor/checkup.h"
 #include "common/clk.h"
 #include "common/finding_print.h"

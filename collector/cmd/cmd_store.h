@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_CMD_CMD_STORE_H
 
 #include "collector/cmd/cmd.h"
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 #include "collector/store/manifest.h"
 
 #define CMD_STORE_CONFIG                                                        \

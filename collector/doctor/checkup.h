@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_COLLECTOR_DOCTOR_CHECKUP_H
 #define PROCFLEET_COLLECTOR_DOCTOR_CHECKUP_H
 
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 #include "common/finding.h"
 
 struct checkup_conf {

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/collector_conf.h"
 #include "collector/collector_feed.h"
+#include "collector/conf/collector_conf.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,6 +1,6 @@
 /* Any text as the collector's configuration: refused with a reason, or read into settings that are
  * as the table promises. */
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 #include "common/clk.h"
 #include "tests/fuzz/file_input.h"
 

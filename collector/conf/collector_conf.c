@@ -1,4 +1,4 @@
-#include "collector/collector_conf.h"
+#include "collector/conf/collector_conf.h"
 
 #include <stdio.h>
 #include <string.h>

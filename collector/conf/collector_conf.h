@@ -1,7 +1,7 @@
 /* The collector's settings: the one table of its keys (metrics contract, section 7.2), and the
  * values read from it, checked and with paths made absolute. Threads: read-only after loading. */
-#ifndef PROCFLEET_COLLECTOR_COLLECTOR_CONF_H
-#define PROCFLEET_COLLECTOR_COLLECTOR_CONF_H
+#ifndef PROCFLEET_COLLECTOR_CONF_COLLECTOR_CONF_H
+#define PROCFLEET_COLLECTOR_CONF_COLLECTOR_CONF_H
 
 #include "collector/store/retain.h"
 #include "common/conf.h"
