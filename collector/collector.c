@@ -27,7 +27,7 @@
 #include "collector/api/serve.h"
 #include "collector/ca/trust.h"
 #include "collector/http/http.h"
-#include "collector/session/session.h"
+#include "collector/ingest/session.h"
 #include "collector/store/store.h"
 #include "collector/store/store_read.h"
 #include "common/clk.h"

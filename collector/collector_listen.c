@@ -24,7 +24,7 @@
 #include "collector/api/serve.h"
 #include "collector/ca/trust.h"
 #include "collector/http/http.h"
-#include "collector/session/session.h"
+#include "collector/ingest/session.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"

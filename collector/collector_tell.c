@@ -7,7 +7,7 @@
 #include "collector/feed/feed.h"
 #include "collector/feed/feed_serve.h"
 #include "collector/http/http.h"
-#include "collector/session/session.h"
+#include "collector/ingest/session.h"
 #include "collector/store/store.h"
 #include "common/os.h"
 

@@ -4,7 +4,7 @@
 
 #include "collector/cmd/cmd_store.h"
 #include "collector/feed/feed_check.h"
-#include "collector/session/forgotten.h"
+#include "collector/ingest/forgotten.h"
 #include "collector/store/check.h"
 #include "common/clk.h"
 #include "common/human.h"

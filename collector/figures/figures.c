@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "collector/session/session.h"
+#include "collector/ingest/session.h"
 #include "collector/store/store.h"
 #include "common/clk.h"
 #include "common/os.h"

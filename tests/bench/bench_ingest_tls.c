@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collector/session/session.h"
+#include "collector/ingest/session.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -13,7 +13,7 @@
 #include "collector/feed/feed_check.h"
 #include "collector/feed/journal_record.h"
 #include "collector/feed/roster_file.h"
-#include "collector/session/forgotten.h"
+#include "collector/ingest/forgotten.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/net_ticket.h"

@@ -1,4 +1,4 @@
-#include "collector/session/forgotten.h"
+#include "collector/ingest/forgotten.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "collector/session/session.h"
+#include "collector/ingest/session.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "collector/session/session_hosts.h"
+#include "collector/ingest/session_hosts.h"
 
 #include <stdio.h>
 

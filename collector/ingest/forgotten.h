@@ -7,8 +7,8 @@
  * Threads: any; asking takes no lock while nobody is forgotten, and never waits for the disk.
  * Crashes: after ERR_OK of forgotten_add the host stays hidden. One whose return could not be
  *          written is hidden again after a crash, until its next call. */
-#ifndef PROCFLEET_COLLECTOR_SESSION_FORGOTTEN_H
-#define PROCFLEET_COLLECTOR_SESSION_FORGOTTEN_H
+#ifndef PROCFLEET_COLLECTOR_INGEST_FORGOTTEN_H
+#define PROCFLEET_COLLECTOR_INGEST_FORGOTTEN_H
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /* What session.c and session_push.c share. */
-#ifndef PROCFLEET_COLLECTOR_SESSION_SESSION_IMPL_H
-#define PROCFLEET_COLLECTOR_SESSION_SESSION_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_INGEST_SESSION_IMPL_H
+#define PROCFLEET_COLLECTOR_INGEST_SESSION_IMPL_H
 
-#include "collector/session/session_hosts.h"
+#include "collector/ingest/session_hosts.h"
 #include "common/os.h"
 #include "common/wire_rpc.h"
 

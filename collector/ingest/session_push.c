@@ -1,4 +1,4 @@
-#include "collector/session/session_impl.h"
+#include "collector/ingest/session_impl.h"
 
 #include "common/log.h"
 #include "common/mem.h"

@@ -13,8 +13,8 @@
  *
  * Bounds:  HOST_CLOCK_BOOTS boots, the one heard longest ago goes; HOST_CLOCK_STEPS differences.
  * Threads: the caller's lock guards it. Plain data, valid when zeroed. */
-#ifndef PROCFLEET_COLLECTOR_SESSION_HOST_CLOCK_H
-#define PROCFLEET_COLLECTOR_SESSION_HOST_CLOCK_H
+#ifndef PROCFLEET_COLLECTOR_INGEST_HOST_CLOCK_H
+#define PROCFLEET_COLLECTOR_INGEST_HOST_CLOCK_H
 
 #include <stddef.h>
 

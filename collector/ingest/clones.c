@@ -1,4 +1,4 @@
-#include "collector/session/clones.h"
+#include "collector/ingest/clones.h"
 
 #include <string.h>
 

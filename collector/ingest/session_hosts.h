@@ -1,12 +1,12 @@
 /* The hosts a session knows: what their agents' calls tell. Private to collector/session/.
  * Bounds:  `max` hosts; one unheard of for ten minutes and not connected gives place.
  * Threads: the session's lock guards them. */
-#ifndef PROCFLEET_COLLECTOR_SESSION_SESSION_HOSTS_H
-#define PROCFLEET_COLLECTOR_SESSION_SESSION_HOSTS_H
+#ifndef PROCFLEET_COLLECTOR_INGEST_SESSION_HOSTS_H
+#define PROCFLEET_COLLECTOR_INGEST_SESSION_HOSTS_H
 
-#include "collector/session/clones.h"
-#include "collector/session/host_clock.h"
-#include "collector/session/session.h"
+#include "collector/ingest/clones.h"
+#include "collector/ingest/host_clock.h"
+#include "collector/ingest/session.h"
 
 struct session_entry {
     struct uuid id;

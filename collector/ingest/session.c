@@ -1,4 +1,4 @@
-#include "collector/session/session_impl.h"
+#include "collector/ingest/session_impl.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -18,11 +18,11 @@
  *
  * Bounds:  hosts_max hosts; one unheard of for ten minutes and not connected gives place.
  * Threads: any; one lock, held across no callback. */
-#ifndef PROCFLEET_COLLECTOR_SESSION_SESSION_H
-#define PROCFLEET_COLLECTOR_SESSION_SESSION_H
+#ifndef PROCFLEET_COLLECTOR_INGEST_SESSION_H
+#define PROCFLEET_COLLECTOR_INGEST_SESSION_H
 
 #include "collector/host_offset.h"
-#include "collector/session/forgotten.h"
+#include "collector/ingest/forgotten.h"
 #include "collector/store/store.h"
 #include "common/rpc.h"
 

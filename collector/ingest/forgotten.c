@@ -3,7 +3,7 @@
  *
  * Two locks: `file` for whoever changes the file, `lock` for the table in memory, which is held
  * across no I/O; `file` is taken first. */
-#include "collector/session/forgotten.h"
+#include "collector/ingest/forgotten.h"
 
 #include <stdatomic.h>
 #include <string.h>

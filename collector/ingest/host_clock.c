@@ -1,4 +1,4 @@
-#include "collector/session/host_clock.h"
+#include "collector/ingest/host_clock.h"
 
 #include <string.h>
 

@@ -23,8 +23,8 @@
  *
  * Bounds:  CLONES_MACHINES boots and CLONES_CONNECTIONS connections of a host, the ones heard
  *          longest ago go. Threads: the caller's lock guards it. Plain data, valid when zeroed. */
-#ifndef PROCFLEET_COLLECTOR_SESSION_CLONES_H
-#define PROCFLEET_COLLECTOR_SESSION_CLONES_H
+#ifndef PROCFLEET_COLLECTOR_INGEST_CLONES_H
+#define PROCFLEET_COLLECTOR_INGEST_CLONES_H
 
 #include <stdbool.h>
 #include <stddef.h>
