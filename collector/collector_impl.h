@@ -8,8 +8,8 @@
 
 #include "collector/collector.h"
 #include "collector/collector_feed.h"
-#include "collector/figures/figures.h"
 #include "collector/ingest/forgotten.h"
+#include "collector/metrics/figures.h"
 #include "collector/query/query.h"
 #include "common/net.h"
 #include "common/rpc.h"

@@ -23,8 +23,8 @@
 
 #include "collector/api/serve.h"
 #include "collector/ca/trust.h"
-#include "collector/http/http.h"
 #include "collector/ingest/session.h"
+#include "collector/metrics/http.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"

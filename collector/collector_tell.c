@@ -6,8 +6,8 @@
 #include "collector/ca/trust.h"
 #include "collector/feed/feed.h"
 #include "collector/feed/feed_serve.h"
-#include "collector/http/http.h"
 #include "collector/ingest/session.h"
+#include "collector/metrics/http.h"
 #include "collector/store/store.h"
 #include "common/os.h"
 

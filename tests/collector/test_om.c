@@ -1,5 +1,5 @@
 /* OpenMetrics text, character by character; e2e_metrics reads whole ones as strictly. */
-#include "collector/http/om.h"
+#include "collector/metrics/om.h"
 
 #include "tests/support/t.h"
 

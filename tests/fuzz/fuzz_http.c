@@ -11,7 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "collector/http/http.h"
+#include "collector/metrics/http.h"
 #include "common/clk.h"
 #include "common/net.h"
 #include "tests/fuzz/filled_store.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/http/om.h"
+#include "collector/metrics/om.h"
 #include "common/human.h"
 #include "common/utf8.h"
 

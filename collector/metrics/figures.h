@@ -2,8 +2,8 @@
  * Admin/Status and the doctor's forecasts show. Names and units follow OpenMetrics: snake case,
  * base units (seconds, bytes), counters end with _total. Threads: any; stages are asked through
  * their own _stats functions. */
-#ifndef PROCFLEET_COLLECTOR_FIGURES_FIGURES_H
-#define PROCFLEET_COLLECTOR_FIGURES_FIGURES_H
+#ifndef PROCFLEET_COLLECTOR_METRICS_FIGURES_H
+#define PROCFLEET_COLLECTOR_METRICS_FIGURES_H
 
 #include <stddef.h>
 #include <stdint.h>

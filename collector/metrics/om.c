@@ -1,4 +1,4 @@
-#include "collector/http/om.h"
+#include "collector/metrics/om.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Figures of the live stream, its journal and the durable subscriptions. */
-#include "collector/figures/figures.h"
+#include "collector/metrics/figures.h"
 
 #include "collector/feed/feed.h"
 #include "collector/feed/journal.h"

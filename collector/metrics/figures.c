@@ -1,6 +1,6 @@
 /* Tables of members: a stage's counters become figures without a line of code each. What a figure
  * means is its help; docs/operating.md lists them all, which e2e_metrics compares. */
-#include "collector/figures/figures.h"
+#include "collector/metrics/figures.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -8,11 +8,11 @@
  *
  * Bounds:  those of net_http.h and fleet.h; HTTP_TEXT_MAX of text, kept until the next one.
  * Threads: one of its own does all the work; NNG's only queue requests. */
-#ifndef PROCFLEET_COLLECTOR_HTTP_HTTP_H
-#define PROCFLEET_COLLECTOR_HTTP_HTTP_H
+#ifndef PROCFLEET_COLLECTOR_METRICS_HTTP_H
+#define PROCFLEET_COLLECTOR_METRICS_HTTP_H
 
-#include "collector/figures/figures.h"
-#include "collector/http/fleet.h"
+#include "collector/metrics/figures.h"
+#include "collector/metrics/fleet.h"
 #include "common/net_http.h"
 
 #define HTTP_TEXT_MAX ((size_t)64 << 20)

@@ -1,9 +1,9 @@
-#include "collector/http/fleet.h"
+#include "collector/metrics/fleet.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/http/om.h"
+#include "collector/metrics/om.h"
 #include "common/clk.h"
 #include "common/ledger.h"
 #include "common/mem.h"

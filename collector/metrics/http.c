@@ -1,11 +1,11 @@
-#include "collector/http/http.h"
+#include "collector/metrics/http.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/http/om.h"
+#include "collector/metrics/om.h"
 #include "common/clk.h"
 #include "common/deadline.h"
 #include "common/log.h"

@@ -1,10 +1,10 @@
 /* OpenMetrics text, as Prometheus reads it: https://prometheus.io/docs/specs/om/open_metrics_spec/
  * A family is one header and then all its samples; the text ends with om_end. Everything is
  * appended to a buf, whose failure latches. Threads: any; no state. */
-#ifndef PROCFLEET_COLLECTOR_HTTP_OM_H
-#define PROCFLEET_COLLECTOR_HTTP_OM_H
+#ifndef PROCFLEET_COLLECTOR_METRICS_OM_H
+#define PROCFLEET_COLLECTOR_METRICS_OM_H
 
-#include "collector/figures/figures.h"
+#include "collector/metrics/figures.h"
 #include "common/buf.h"
 #include "common/model.h"
 

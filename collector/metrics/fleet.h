@@ -3,8 +3,8 @@
  * Bounds:  `hosts_max` hosts by name; the `programs` that use most of a CPU, and as many of the
  *          others by memory; sums are over all hosts, CPU and memory over the 4096 busiest.
  * Threads: any, one call each; takes as long as its queries. */
-#ifndef PROCFLEET_COLLECTOR_HTTP_FLEET_H
-#define PROCFLEET_COLLECTOR_HTTP_FLEET_H
+#ifndef PROCFLEET_COLLECTOR_METRICS_FLEET_H
+#define PROCFLEET_COLLECTOR_METRICS_FLEET_H
 
 #include "collector/query/query.h"
 #include "common/buf.h"

@@ -1,5 +1,5 @@
 /* Figures of the listeners, side by side by their name. */
-#include "collector/figures/figures.h"
+#include "collector/metrics/figures.h"
 
 #include <stdio.h>
 
