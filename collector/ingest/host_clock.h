@@ -18,7 +18,7 @@
 
 #include <stddef.h>
 
-#include "collector/host_offset.h"
+#include "collector/store/host_offset.h"
 #include "common/wire.h"
 
 #define HOST_CLOCK_DRIFT_PPM 200 /* two cheap clocks and a correction that slews one of them */

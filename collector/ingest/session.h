@@ -21,8 +21,8 @@
 #ifndef PROCFLEET_COLLECTOR_INGEST_SESSION_H
 #define PROCFLEET_COLLECTOR_INGEST_SESSION_H
 
-#include "collector/host_offset.h"
 #include "collector/ingest/forgotten.h"
+#include "collector/store/host_offset.h"
 #include "collector/store/store.h"
 #include "common/rpc.h"
 

@@ -10,9 +10,9 @@
 
 #include <stdatomic.h>
 
-#include "collector/host_offset.h"
 #include "collector/store/head_hot.h"
 #include "collector/store/head_info.h"
+#include "collector/store/host_offset.h"
 #include "collector/store/seqset.h"
 #include "collector/store/wal_source.h"
 #include "common/wire.h"

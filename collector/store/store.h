@@ -15,7 +15,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_STORE_H
 #define PROCFLEET_COLLECTOR_STORE_STORE_H
 
-#include "collector/host_offset.h"
+#include "collector/store/host_offset.h"
 #include "collector/store/retain.h"
 #include "common/fio.h"
 #include "common/wire.h"

@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_WAL_RECORD_H
 #define PROCFLEET_COLLECTOR_STORE_WAL_RECORD_H
 
-#include "collector/host_offset.h"
+#include "collector/store/host_offset.h"
 #include "common/buf.h"
 #include "common/model.h"
 

@@ -10,7 +10,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_WINDOW_H
 #define PROCFLEET_COLLECTOR_STORE_WINDOW_H
 
-#include "collector/host_offset.h"
+#include "collector/store/host_offset.h"
 #include "common/arena.h"
 #include "common/wire.h"
 

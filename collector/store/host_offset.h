@@ -1,7 +1,7 @@
 /* How far a host's clock is from the collector's: what the session estimates and the store keeps
  * with every batch. Plain data. */
-#ifndef PROCFLEET_COLLECTOR_HOST_OFFSET_H
-#define PROCFLEET_COLLECTOR_HOST_OFFSET_H
+#ifndef PROCFLEET_COLLECTOR_STORE_HOST_OFFSET_H
+#define PROCFLEET_COLLECTOR_STORE_HOST_OFFSET_H
 
 #include <stdbool.h>
 #include <stdint.h>
