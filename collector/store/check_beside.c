@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/catalogue_file.h"
+#include "collector/store/catalogue/catalogue_file.h"
 #include "collector/store/hosts.h"
 #include "collector/store/wal_index.h"
 #include "common/fio_name.h"

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "collector/store/catalogue.h"
+#include "collector/store/catalogue/catalogue.h"
 #include "collector/store/seal.h"
 #include "collector/store/seal_write.h"
 #include "collector/store/store_impl.h"

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "collector/store/catalogue.h"
+#include "collector/store/catalogue/catalogue.h"
 #include "collector/store/head.h"
 #include "collector/store/manifest.h"
 #include "collector/store/store_read.h"

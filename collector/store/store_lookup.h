@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_STORE_LOOKUP_H
 #define PROCFLEET_COLLECTOR_STORE_STORE_LOOKUP_H
 
-#include "collector/store/catalogue.h"
+#include "collector/store/catalogue/catalogue.h"
 
 #define LOOKUP_MEMORY (64u << 20)
 

@@ -1,11 +1,11 @@
-#include "collector/store/catalogue.h"
+#include "collector/store/catalogue/catalogue.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "collector/store/catalogue_impl.h"
+#include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/rest_value.h"
 #include "common/mem.h"
 #include "common/os.h"

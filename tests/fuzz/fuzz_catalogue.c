@@ -2,7 +2,7 @@
  * alive at some moment. */
 #include <assert.h>
 
-#include "collector/store/catalogue_impl.h"
+#include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/rest_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

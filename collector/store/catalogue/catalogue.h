@@ -7,8 +7,8 @@
  * Threads: one writer; readers any (SQLite's WAL mode), each find with connections of its own from
  *          a small pool. A failure here never stops ingest: it is counted and mended at the next
  *          catalogue_follow. */
-#ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_H
-#define PROCFLEET_COLLECTOR_STORE_CATALOGUE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
+#define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
 
 #include "collector/store/manifest.h"
 

@@ -1,8 +1,8 @@
 /* Between the catalogue's files. */
-#ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_CATALOGUE_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_IMPL_H
 
-#include "collector/store/catalogue.h"
+#include "collector/store/catalogue/catalogue.h"
 
 #define CATALOGUE_DAY_NS  (24 * INT64_C(3600000000000))
 #define CATALOGUE_TEXTS   4u /* of an instance: name, image, command line, user */

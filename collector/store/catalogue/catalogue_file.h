@@ -1,6 +1,6 @@
 /* The pages of a day's file (catalogue_db.c), each with a checksum. Threads: any. */
-#ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_FILE_H
-#define PROCFLEET_COLLECTOR_STORE_CATALOGUE_FILE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_FILE_H
+#define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_FILE_H
 
 #include "common/err.h"
 #include "common/fio.h"

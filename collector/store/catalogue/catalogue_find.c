@@ -9,7 +9,7 @@
  * where the range is near one. */
 #include <stdlib.h>
 
-#include "collector/store/catalogue_impl.h"
+#include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/head_info.h"
 #include "common/clk.h"
 #include "common/mem.h"

@@ -12,8 +12,8 @@
  * twice. u64 are kept as the i64 of the same bits. */
 #include <sqlite3.h>
 
-#include "collector/store/catalogue_file.h"
-#include "collector/store/catalogue_impl.h"
+#include "collector/store/catalogue/catalogue_file.h"
+#include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/head_info.h"
 #include "common/clk.h"
 #include "common/hash.h"

@@ -5,12 +5,12 @@
  *
  * A file that is damaged, or of another format, is unlinked with all it had; at the next
  * catalogue_follow its segments are not in, and are taken in again. */
-#include "collector/store/catalogue.h"
+#include "collector/store/catalogue/catalogue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collector/store/catalogue_impl.h"
+#include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/pack.h"
 #include "common/clk.h"
 #include "common/fio.h"

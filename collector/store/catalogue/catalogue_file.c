@@ -8,7 +8,7 @@
  * at when it recovers, and is emptied after every change; pages come from it into the file through
  * writes like all others. At opening SQLite reads the first 100 bytes alone, for the page's size;
  * the whole page comes before anything else is believed. */
-#include "collector/store/catalogue_file.h"
+#include "collector/store/catalogue/catalogue_file.h"
 
 #include <sqlite3.h>
 #include <stdbool.h>
