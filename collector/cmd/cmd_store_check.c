@@ -5,7 +5,7 @@
 #include "collector/cmd/cmd_store.h"
 #include "collector/feed/feed_check.h"
 #include "collector/ingest/forgotten.h"
-#include "collector/store/check.h"
+#include "collector/store/check/check.h"
 #include "common/clk.h"
 #include "common/human.h"
 #include "common/mem.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "collector/query/query.h"
-#include "collector/store/check.h"
+#include "collector/store/check/check.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"

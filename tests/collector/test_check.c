@@ -1,4 +1,4 @@
-#include "collector/store/check.h"
+#include "collector/store/check/check.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/check.h"
+#include "collector/store/check/check.h"
 #include "collector/store/store_read.h"
 #include "collector/store/wal_index.h"
 #include "collector/store/wal_replay.h"

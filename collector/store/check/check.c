@@ -4,13 +4,13 @@
  * empty change; one that cannot be read at all is rebuilt from the segments after they are mended.
  * The log is only read: the collector cuts its torn end, passes over what is damaged and puts aside
  * what it cannot read at all by itself; a file of it goes when its batches are sealed. */
-#include "collector/store/check.h"
+#include "collector/store/check/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/check_beside.h"
+#include "collector/store/check/check_beside.h"
 #include "collector/store/manifest.h"
 #include "collector/store/seg_impl.h"
 #include "collector/store/wal_index.h"

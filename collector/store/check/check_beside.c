@@ -1,4 +1,4 @@
-#include "collector/store/check_beside.h"
+#include "collector/store/check/check_beside.h"
 
 #include <stdio.h>
 #include <string.h>

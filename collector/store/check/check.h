@@ -2,8 +2,8 @@
  * Without `repair` it only reads, also beside the collector that runs; with it the store must be
  * closed. What the collector makes anew by itself is removed when it is damaged (check_beside.h).
  * Memory: one segment's directory. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_CHECK_H
-#define PROCFLEET_COLLECTOR_STORE_CHECK_H
+#ifndef PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_H
+#define PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_H
 
 #include "collector/store/seg.h"
 

@@ -1,10 +1,10 @@
 /* The part of `store check` that looks at what can be made anew: the file of hosts, the catalogue,
  * the indexes of the log. What of them is damaged costs time at the next start (of hosts: their
  * counts), so a repair puts it out of the way. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_CHECK_BESIDE_H
-#define PROCFLEET_COLLECTOR_STORE_CHECK_BESIDE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_BESIDE_H
+#define PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_BESIDE_H
 
-#include "collector/store/check.h"
+#include "collector/store/check/check.h"
 
 struct check_beside {
     const struct check_conf *conf;
