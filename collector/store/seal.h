@@ -13,7 +13,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_SEAL_H
 #define PROCFLEET_COLLECTOR_STORE_SEAL_H
 
-#include "collector/store/compact.h"
+#include "collector/store/compact/compact.h"
 #include "collector/store/store.h"
 
 struct seal;

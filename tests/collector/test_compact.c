@@ -1,4 +1,4 @@
-#include "collector/store/compact.h"
+#include "collector/store/compact/compact.h"
 
 #include <stdlib.h>
 #include <string.h>

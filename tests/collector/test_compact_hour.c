@@ -1,5 +1,5 @@
 /* The hour's tier as compaction makes it, file by file, against all minutes joined at once. */
-#include "collector/store/compact.h"
+#include "collector/store/compact/compact.h"
 
 #include <string.h>
 

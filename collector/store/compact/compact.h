@@ -7,8 +7,8 @@
  * never do. A segment with a damaged value stays as it is, for `store check`.
  * Crashes: a job is one change of the manifest; before it, its files are leftovers.
  * Threads: one owner, the one that changes the manifest. */
-#ifndef PROCFLEET_COLLECTOR_STORE_COMPACT_H
-#define PROCFLEET_COLLECTOR_STORE_COMPACT_H
+#ifndef PROCFLEET_COLLECTOR_STORE_COMPACT_COMPACT_H
+#define PROCFLEET_COLLECTOR_STORE_COMPACT_COMPACT_H
 
 #include "collector/store/manifest.h"
 

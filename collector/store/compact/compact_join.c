@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/compact_impl.h"
+#include "collector/store/compact/compact_impl.h"
 #include "common/mem.h"
 
 #define STOP_EVERY 256u /* values */

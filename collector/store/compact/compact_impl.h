@@ -1,8 +1,8 @@
 /* Between compact's own files. */
-#ifndef PROCFLEET_COLLECTOR_STORE_COMPACT_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_COMPACT_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_COMPACT_COMPACT_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_COMPACT_COMPACT_IMPL_H
 
-#include "collector/store/compact.h"
+#include "collector/store/compact/compact.h"
 #include "collector/store/pack.h"
 
 #define COMPACT_H_NS (3600 * INT64_C(1000000000))

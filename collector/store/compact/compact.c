@@ -1,9 +1,9 @@
-#include "collector/store/compact.h"
+#include "collector/store/compact/compact.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/compact_impl.h"
+#include "collector/store/compact/compact_impl.h"
 #include "common/mem.h"
 
 #define HOUR_SLACK     (16u << 10) /* a tiny hour may be larger than its minutes */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/compact_impl.h"
+#include "collector/store/compact/compact_impl.h"
 #include "collector/store/tier.h"
 #include "common/mem.h"
 
