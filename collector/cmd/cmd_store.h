@@ -5,7 +5,7 @@
 
 #include "collector/cmd/cmd.h"
 #include "collector/conf/collector_conf.h"
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 
 #define CMD_STORE_CONFIG                                                        \
     {                                                                           \

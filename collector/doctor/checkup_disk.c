@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "collector/doctor/checkup_impl.h"
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 #include "collector/store/retain.h"
 #include "common/buf.h"
 #include "common/clk.h"

@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_RETAIN_H
 #define PROCFLEET_COLLECTOR_STORE_RETAIN_H
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 
 struct retain_conf {
     int64_t age_ns[SEG_KINDS]; /* 0 = no limit */

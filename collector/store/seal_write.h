@@ -6,7 +6,7 @@
 #define PROCFLEET_COLLECTOR_STORE_SEAL_WRITE_H
 
 #include "collector/store/head_seal.h"
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 
 #define SEAL_MEMORY_TAKEN ((uint64_t)64 << 20) /* decoded, of one host and window */
 #define SEAL_MEMORY       ((size_t)1 << 30)

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_SEALED_H
 #define PROCFLEET_COLLECTOR_STORE_SEALED_H
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 
 struct sealed_range {
     struct uuid host;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 #include "collector/store/wal_record.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 #include "collector/store/wal_replay.h"
 #include "collector/store/wal_source.h"
 #include "collector/store/window.h"

@@ -1,4 +1,4 @@
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 
 #include <stdio.h>
 

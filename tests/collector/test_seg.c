@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 #include "collector/store/seg_ahead.h"
 #include "common/mem.h"
 #include "common/os.h"

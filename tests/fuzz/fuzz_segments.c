@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "collector/store/manifest_log.h"
+#include "collector/store/manifest/manifest_log.h"
 #include "common/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -10,7 +10,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
 #define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_H
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 
 #define CATALOGUE_DAYS_MAX      4096u
 #define CATALOGUE_INSTANCES_MAX 100000000u /* of one day */

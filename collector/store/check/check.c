@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "collector/store/check/check_beside.h"
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 #include "collector/store/seg_impl.h"
 #include "collector/store/wal_index.h"
 #include "collector/store/wal_replay.h"

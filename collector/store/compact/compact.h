@@ -10,7 +10,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_COMPACT_COMPACT_H
 #define PROCFLEET_COLLECTOR_STORE_COMPACT_COMPACT_H
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 
 #define COMPACT_SMALL        (32u << 20) /* larger segments are not joined; of raw and 10 s, which */
 #define COMPACT_SMALL_FINE   (4u << 20)  /* live shorter and are most of all bytes, smaller ones */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/manifest_impl.h"
+#include "collector/store/manifest/manifest_impl.h"
 #include "common/mem.h"
 
 struct rebuild {

@@ -1,10 +1,10 @@
 /* Between the manifest's own files. */
-#ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_MANIFEST_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_IMPL_H
 
 #include <stdatomic.h>
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 #include "collector/store/seg_impl.h"
 #include "common/buf.h"
 #include "common/os.h"

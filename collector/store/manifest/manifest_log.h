@@ -1,9 +1,9 @@
 /* The bytes of the manifest's file: header, then records, everything twice (docs/formats.md).
  * Threads: any; no state. */
-#ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_LOG_H
-#define PROCFLEET_COLLECTOR_STORE_MANIFEST_LOG_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_LOG_H
+#define PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_LOG_H
 
-#include "collector/store/manifest.h"
+#include "collector/store/manifest/manifest.h"
 #include "common/buf.h"
 
 #define MANIFEST_HEADER_BYTES 64u /* both copies */

@@ -1,4 +1,4 @@
-#include "collector/store/manifest_log.h"
+#include "collector/store/manifest/manifest_log.h"
 
 #include <string.h>
 

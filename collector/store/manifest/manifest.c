@@ -1,4 +1,4 @@
-#include "collector/store/manifest_impl.h"
+#include "collector/store/manifest/manifest_impl.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Open segments: opened when first wanted, kept open while a list uses them, and after that as long
  * as there is room, the latest used the longest. */
-#include "collector/store/manifest_impl.h"
+#include "collector/store/manifest/manifest_impl.h"
 
 static void idle_remove(struct manifest *m, struct manifest_file *f)
 {

@@ -4,8 +4,8 @@
  * after a crash. A removed segment's file is unlinked when the last list that names it is let go.
  * Files that no record names are leftovers of a crash and removed at opening.
  * Bounds: MANIFEST_SEGMENTS_MAX. Threads: one writer (calls manifest_change); lists from any. */
-#ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_H
-#define PROCFLEET_COLLECTOR_STORE_MANIFEST_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_H
+#define PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_H
 
 #include "collector/store/seg.h"
 

@@ -16,12 +16,12 @@
  * record some of whose added files are missing did not happen. A segment on disk that nothing names
  * is a leftover of one of these and is removed; but without any manifest segments are never
  * removed: an empty store makes its manifest before its first segment. */
-#include "collector/store/manifest_impl.h"
+#include "collector/store/manifest/manifest_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/manifest_log.h"
+#include "collector/store/manifest/manifest_log.h"
 #include "common/mem.h"
 
 #define COMPACT_SLACK (1u << 20)
