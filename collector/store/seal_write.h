@@ -5,8 +5,8 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_SEAL_WRITE_H
 #define PROCFLEET_COLLECTOR_STORE_SEAL_WRITE_H
 
-#include "collector/store/head_seal.h"
 #include "collector/store/manifest/manifest.h"
+#include "collector/store/memtable/head_seal.h"
 
 #define SEAL_MEMORY_TAKEN ((uint64_t)64 << 20) /* decoded, of one host and window */
 #define SEAL_MEMORY       ((size_t)1 << 30)

@@ -28,7 +28,7 @@
 
 #include <stdio.h>
 
-#include "collector/store/recall.h"
+#include "collector/store/memtable/recall.h"
 #include "collector/store/rest_value.h"
 #include "collector/store/seal.h"
 #include "collector/store/seqset.h"

@@ -1,7 +1,7 @@
 /* What is known of instances, by the head and by the catalogue. The head knows what is newest and
  * forgets the dead; the catalogue has what is sealed. Where both know one, what they say is joined.
  */
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 #include "collector/store/store_impl.h"
 #include "collector/store/store_lookup.h"
 #include "collector/store/store_unread.h"

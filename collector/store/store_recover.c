@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "collector/store/hosts.h"
-#include "collector/store/recall.h"
+#include "collector/store/memtable/recall.h"
 #include "collector/store/rest_value.h"
 #include "collector/store/sealed.h"
 #include "collector/store/seqset.h"

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "collector/store/head.h"
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head.h"
+#include "collector/store/memtable/head_info.h"
 
 static int compare(const struct uuid *boot_a, struct proc_id a, const struct uuid *boot_b,
                    struct proc_id b)

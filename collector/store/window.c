@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/head.h"
+#include "collector/store/memtable/head.h"
 
 /* How batches become long runs.
  *

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 #include "common/arena.h"
 #include "common/mem.h"
 #include "common/os.h"

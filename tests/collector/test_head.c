@@ -1,4 +1,4 @@
-#include "collector/store/head_seal.h"
+#include "collector/store/memtable/head_seal.h"
 
 #include <stdio.h>
 #include <string.h>

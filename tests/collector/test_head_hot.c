@@ -1,4 +1,4 @@
-#include "collector/store/head_impl.h"
+#include "collector/store/memtable/head_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

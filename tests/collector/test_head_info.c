@@ -1,5 +1,5 @@
 /* What is remembered of processes, beside a list that is searched from one end to the other. */
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 
 #include <malloc.h>
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/head_page.h"
+#include "collector/store/memtable/head_page.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/support/draw.h"

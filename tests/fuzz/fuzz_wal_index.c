@@ -2,7 +2,7 @@
  * behind a sound header, as the content of a sound record, and as the note in one. */
 #include <assert.h>
 
-#include "collector/store/recall.h"
+#include "collector/store/memtable/recall.h"
 #include "collector/store/wal_index.h"
 #include "tests/fuzz/memory_file.h"
 

@@ -14,7 +14,7 @@
 
 #include "collector/store/catalogue/catalogue_file.h"
 #include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 #include "common/clk.h"
 #include "common/hash.h"
 #include "common/mem.h"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,7 +1,7 @@
 /* What a rest segment tells of instances, into a day's file; and what is carried from day to day.
  */
 #include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 #include "collector/store/rest_value.h"
 #include "collector/store/store.h"
 #include "common/mem.h"

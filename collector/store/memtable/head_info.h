@@ -8,8 +8,8 @@
  *          go. All of it is on disk whole. For a moment, and while readers hold an old snapshot,
  *          it is twice as much.
  * Threads: merge and snapshot by one owner; snapshots by any. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_INFO_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_INFO_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_INFO_H
 
 #include "common/err.h"
 #include "common/model.h"

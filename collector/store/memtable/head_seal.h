@@ -1,10 +1,10 @@
 /* The sealing side of the head: which windows wait, their batches to be sealed, and what must be
  * known of hosts whose data is sealed. Called by the head's writer; what is taken may be used by
  * any one thread. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_SEAL_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_SEAL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_SEAL_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_SEAL_H
 
-#include "collector/store/head.h"
+#include "collector/store/memtable/head.h"
 
 struct head_window {
     int64_t window_ns;

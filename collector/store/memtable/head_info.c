@@ -10,14 +10,14 @@
  *
  * Considered: an object and four counted references for each instance, which was 0.3 KB and three
  * allocations each; texts for all hosts together, which need counts that threads share. */
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "collector/store/head_age.h"
-#include "collector/store/head_cut.h"
-#include "collector/store/head_page.h"
+#include "collector/store/memtable/head_age.h"
+#include "collector/store/memtable/head_cut.h"
+#include "collector/store/memtable/head_page.h"
 #include "common/mem.h"
 #include "common/os.h"
 

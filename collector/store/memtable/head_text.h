@@ -6,8 +6,8 @@
  * Bounds:  HEAD_TEXT_BLOCKS blocks.
  * Threads: one owner, which adds; whoever holds references to the blocks reads what was there when
  *          they got them. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_TEXT_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_TEXT_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_TEXT_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_TEXT_H
 
 #include <stdatomic.h>
 

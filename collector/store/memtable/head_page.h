@@ -2,12 +2,12 @@
  * one piece of memory. A page never changes but for the times of last hearing, which are its
  * owner's: what changes is a new page. Texts are numbers in the host's pool (head_text.h).
  * Private to head_info.c and its tests. Threads: any reads; the owner makes new ones. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_PAGE_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_PAGE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_PAGE_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_PAGE_H
 
 #include <stdatomic.h>
 
-#include "collector/store/head_text.h"
+#include "collector/store/memtable/head_text.h"
 
 #define HEAD_PAGE       64u
 #define HEAD_RECORD_MAX 64u /* bytes */

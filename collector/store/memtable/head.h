@@ -5,14 +5,14 @@
  *          nothing of it is held any more, sealed or not.
  * Threads: one writer. Readers take the published state, which never changes, by reference; the
  *          writer waits for none of them. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_H
 
 #include <stdatomic.h>
 
-#include "collector/store/head_hot.h"
-#include "collector/store/head_info.h"
 #include "collector/store/host_offset.h"
+#include "collector/store/memtable/head_hot.h"
+#include "collector/store/memtable/head_info.h"
 #include "collector/store/seqset.h"
 #include "collector/store/wal_source.h"
 #include "common/wire.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/head_impl.h"
+#include "collector/store/memtable/head_impl.h"
 #include "common/mem.h"
 #include "common/os.h"
 

@@ -7,12 +7,12 @@
  * writer replaces the snaps of hosts that changed and swaps one pointer under `lock`, which guards
  * nothing else. A chunk holds batches of one window: sealing takes and releases whole chunks, and
  * what comes after it was taken goes into another one (head_seal.c). */
-#include "collector/store/head.h"
+#include "collector/store/memtable/head.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collector/store/head_impl.h"
+#include "collector/store/memtable/head_impl.h"
 #include "common/clk.h"
 #include "common/ledger.h"
 #include "common/mem.h"

@@ -1,10 +1,10 @@
-#include "collector/store/head_seal.h"
+#include "collector/store/memtable/head_seal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/head_impl.h"
+#include "collector/store/memtable/head_impl.h"
 #include "common/clk.h"
 #include "common/ledger.h"
 #include "common/mem.h"

@@ -1,7 +1,7 @@
 /* One batch of the head: its bytes are here, or in a file of the log. */
 #include <string.h>
 
-#include "collector/store/head.h"
+#include "collector/store/memtable/head.h"
 #include "common/mem.h"
 
 static enum err create(struct head_batch **out, size_t n)

@@ -1,7 +1,7 @@
 /* Which of a host's process instances are the oldest: those that ended, longest ago first, then
  * those that were not heard of for longest. Private to head_info.c. No state. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_AGE_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_AGE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_AGE_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_AGE_H
 
 #include "common/model.h"
 

@@ -1,7 +1,7 @@
 /* A number is the block's place, and in its lower 16 bits where in the block the text begins. The
  * first byte of the first block is left out, so that no text has the number 0. Blocks grow with
  * what there is, to 64 KiB: a host of few processes takes little, and no host wastes much. */
-#include "collector/store/head_text.h"
+#include "collector/store/memtable/head_text.h"
 
 #include "common/hash.h"
 #include "common/mem.h"

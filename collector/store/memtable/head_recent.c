@@ -3,7 +3,7 @@
  * lets go of it last. A form is found by the number that its batch has. */
 #include <stdlib.h>
 
-#include "collector/store/head_impl.h"
+#include "collector/store/memtable/head_impl.h"
 #include "common/clk.h"
 #include "common/mem.h"
 

@@ -1,4 +1,4 @@
-#include "collector/store/head_age.h"
+#include "collector/store/memtable/head_age.h"
 
 #include <string.h>
 

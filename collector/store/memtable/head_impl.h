@@ -1,8 +1,8 @@
 /* Between the head's own files. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_IMPL_H
 
-#include "collector/store/head.h"
+#include "collector/store/memtable/head.h"
 
 /* Batches of one window. */
 struct head_chunk {

@@ -1,7 +1,7 @@
 /* What two sources say of one process instance. */
-#include "collector/store/head_info.h"
+#include "collector/store/memtable/head_info.h"
 
-#include "collector/store/head_cut.h"
+#include "collector/store/memtable/head_cut.h"
 
 static void join_exit(struct proc_info *known, const struct proc_info *news)
 {

@@ -9,7 +9,7 @@
  * all: CPU time comes in ticks of the scheduler, memory in pages. Arithmetic is modulo 2^64, so
  * every value survives. Fixed widths take as much as the wire's variable ones, and are read several
  * times as fast. Nothing here comes from outside: it is written and read by one process. */
-#include "collector/store/head_hot.h"
+#include "collector/store/memtable/head_hot.h"
 
 #include <endian.h>
 

@@ -1,4 +1,4 @@
-#include "collector/store/recall.h"
+#include "collector/store/memtable/recall.h"
 
 #include "collector/store/rest_impl.h"
 #include "common/cur.h"

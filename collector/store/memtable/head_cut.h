@@ -2,8 +2,8 @@
  * an image's path its end, with the program's name; "…" stands for the rest, and a command line
  * that is cut is flagged so. Names and users are never cut: sums on disk go by them.
  * Private to head_info.c and its tests. No state. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_CUT_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_CUT_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_CUT_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_CUT_H
 
 #include "common/model.h"
 

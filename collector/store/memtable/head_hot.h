@@ -4,8 +4,8 @@
  * Bounds:  HEAD_HOT_BYTES each; how many are kept: head.h. A batch that would need more, or has
  *          runs of more than 255 shapes, has none: whoever reads decodes it.
  * Threads: any; immutable once made. */
-#ifndef PROCFLEET_COLLECTOR_STORE_HEAD_HOT_H
-#define PROCFLEET_COLLECTOR_STORE_HEAD_HOT_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_HOT_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_HOT_H
 
 #include "common/arena.h"
 #include "common/wire.h"

@@ -1,4 +1,4 @@
-#include "collector/store/head_cut.h"
+#include "collector/store/memtable/head_cut.h"
 
 #include <string.h>
 

@@ -20,7 +20,7 @@
  *
  * Records do not depend on one another, so that one is read without those before it, and a part
  * of a page is copied as it is. */
-#include "collector/store/head_page.h"
+#include "collector/store/memtable/head_page.h"
 
 #include "common/cur.h"
 #include "common/mem.h"

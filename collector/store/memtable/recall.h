@@ -2,10 +2,10 @@
  * log's index keeps for it (wal_index.h). Bytes: u8 format, LEB128 processes of the last tick,
  * bytes decoded, then the batch as a rest value (rest_impl.h): key, ticks, infos, events, ledger.
  * No state. */
-#ifndef PROCFLEET_COLLECTOR_STORE_RECALL_H
-#define PROCFLEET_COLLECTOR_STORE_RECALL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_RECALL_H
+#define PROCFLEET_COLLECTOR_STORE_MEMTABLE_RECALL_H
 
-#include "collector/store/head.h"
+#include "collector/store/memtable/head.h"
 #include "common/arena.h"
 
 /* Appends it; nothing when the batch is too large for a note. Errors: ERR_NOMEM */
