@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/meta/rest_value.h"
 #include "collector/store/pack.h"
 #include "collector/store/raw_value.h"
-#include "collector/store/rest_value.h"
 #include "collector/store/tier.h"
 #include "collector/store/window.h"
 #include "common/mem.h"

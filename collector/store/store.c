@@ -29,7 +29,7 @@
 #include <stdio.h>
 
 #include "collector/store/memtable/recall.h"
-#include "collector/store/rest_value.h"
+#include "collector/store/meta/rest_value.h"
 #include "collector/store/seal.h"
 #include "collector/store/seqset.h"
 #include "collector/store/store_impl.h"

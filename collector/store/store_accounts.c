@@ -1,7 +1,7 @@
 /* What the host's batches told of themselves: of sealed windows that lie inside the range and were
  * without losses the account, which is one small value; of all others the rests, batch by batch.
  * Batches of the head come by their accounts too, or whole. Patches come where their stamps say. */
-#include "collector/store/rest_value.h"
+#include "collector/store/meta/rest_value.h"
 #include "collector/store/store_unread.h"
 #include "collector/store/store_windows.h"
 #include "common/deadline.h"

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
+#include "collector/store/meta/rest_value.h"
 #include "collector/store/raw_value.h"
-#include "collector/store/rest_value.h"
 #include "collector/store/store_impl.h"
 #include "collector/store/store_unread.h"
 #include "collector/store/store_windows.h"

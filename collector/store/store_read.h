@@ -6,7 +6,7 @@
 #define PROCFLEET_COLLECTOR_STORE_STORE_READ_H
 
 #include "collector/store/cell.h"
-#include "collector/store/rest_account.h"
+#include "collector/store/meta/rest_account.h"
 #include "collector/store/store.h"
 #include "collector/store/store_used.h"
 

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 
 #include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/rest_value.h"
+#include "collector/store/meta/rest_value.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"

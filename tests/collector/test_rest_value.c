@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 #include "common/ledger.h"
 #include "common/mem.h"
 #include "tests/support/fio_fault.h"

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

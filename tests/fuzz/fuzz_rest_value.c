@@ -2,7 +2,7 @@
  * understood in the same way. */
 #include <assert.h>
 
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 #include "collector/store/store.h"
 #include "tests/fuzz/touch.h"
 

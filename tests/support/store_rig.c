@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/rest_value.h"
+#include "collector/store/meta/rest_value.h"
 #include "collector/store/store_impl.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -2,7 +2,7 @@
  */
 #include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/memtable/head_info.h"
-#include "collector/store/rest_value.h"
+#include "collector/store/meta/rest_value.h"
 #include "collector/store/store.h"
 #include "common/mem.h"
 #include "common/os.h"

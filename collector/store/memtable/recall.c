@@ -1,6 +1,6 @@
 #include "collector/store/memtable/recall.h"
 
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 #include "common/cur.h"
 
 #define FORMAT   1u

@@ -1,6 +1,6 @@
 /* Reading rests: every count is checked against the bytes that are left before memory is taken for
  * it, so memory is in proportion to the bytes; stamps are such that sums with spans never wrap. */
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 
 #include "collector/store/store.h"
 

@@ -1,9 +1,9 @@
 /* Between the files of rest_value.h: the bytes of its values, unpacked, and what is remembered
  * while a segment is written. Tests and fuzz targets look here too. */
-#ifndef PROCFLEET_COLLECTOR_STORE_REST_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_REST_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_META_REST_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_META_REST_IMPL_H
 
-#include "collector/store/rest_value.h"
+#include "collector/store/meta/rest_value.h"
 #include "common/cur.h"
 
 #define REST_FORMAT      1u

@@ -1,6 +1,6 @@
 /* What a host's batches told of themselves in a window, summed. Plain data; text is borrowed. */
-#ifndef PROCFLEET_COLLECTOR_STORE_REST_ACCOUNT_H
-#define PROCFLEET_COLLECTOR_STORE_REST_ACCOUNT_H
+#ifndef PROCFLEET_COLLECTOR_STORE_META_REST_ACCOUNT_H
+#define PROCFLEET_COLLECTOR_STORE_META_REST_ACCOUNT_H
 
 #include "common/model.h"
 

@@ -4,11 +4,11 @@
  * An info that was written before on the same UTC day, unchanged, is left out (`written` remembers
  * hashes); the first window of a day has them all, so a day needs no older file.
  * Threads: one owner of each packer and rest_written; readers any. */
-#ifndef PROCFLEET_COLLECTOR_STORE_REST_VALUE_H
-#define PROCFLEET_COLLECTOR_STORE_REST_VALUE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_META_REST_VALUE_H
+#define PROCFLEET_COLLECTOR_STORE_META_REST_VALUE_H
 
+#include "collector/store/meta/rest_account.h"
 #include "collector/store/pack.h"
-#include "collector/store/rest_account.h"
 #include "collector/store/seg.h"
 #include "collector/store/seg_ahead.h"
 #include "collector/store/window.h"

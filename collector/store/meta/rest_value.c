@@ -1,6 +1,6 @@
-#include "collector/store/rest_value.h"
+#include "collector/store/meta/rest_value.h"
 
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 #include "common/mem.h"
 
 #define REST_READ_MAX (256u << 20) /* a damaged chunk's lengths reach no further */

@@ -9,7 +9,7 @@
  * once, however many infos and ledger rows have it: that makes reading cheap, which is one look at
  * each of them, and the bytes few. A window of a busy host may be too much for one value: then
  * there are several, told apart by seg_key.metric. */
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 
 #include "common/hash.h"
 #include "common/mem.h"

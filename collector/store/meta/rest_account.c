@@ -4,9 +4,9 @@
  * account is not plain, and readers take the rests.
  *
  * Bytes, one pack: u8 format, u8 plain; then numbers as in rest_value.c. */
-#include "collector/store/rest_account.h"
+#include "collector/store/meta/rest_account.h"
 
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 #include "collector/store/store.h"
 #include "common/clk.h"
 #include "common/cur.h"

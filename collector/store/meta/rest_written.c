@@ -4,7 +4,7 @@
  * announced every window, so they stay. Whatever cannot be remembered is as if never written. */
 #include <stdlib.h>
 
-#include "collector/store/rest_impl.h"
+#include "collector/store/meta/rest_impl.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"
