@@ -23,7 +23,7 @@
 #define PROCFLEET_COLLECTOR_FEED_FEED_H
 
 #include "collector/feed/journal.h"
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 struct feed;
 

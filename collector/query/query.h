@@ -25,7 +25,7 @@
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_H
 
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "common/arena.h"
 #include "common/wire_query.h"
 

@@ -10,7 +10,7 @@
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
 
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "common/ledger.h"
 #include "common/wire.h"
 #include "common/wire_query.h"

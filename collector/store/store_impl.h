@@ -7,7 +7,7 @@
 #include "collector/store/catalogue/catalogue.h"
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/memtable/head.h"
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "collector/store/wal.h"
 #include "common/pulse.h"
 

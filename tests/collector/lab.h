@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_LAB_H
 #define PROCFLEET_TESTS_COLLECTOR_LAB_H
 
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 #define LAB_EPOCH_NS INT64_C(1700000000000000000)
 #define LAB_NS(s)    (LAB_EPOCH_NS + (int64_t)((s)*1e9))

@@ -1,4 +1,4 @@
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

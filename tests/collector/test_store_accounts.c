@@ -1,5 +1,5 @@
 #include "collector/query/query_ledger.h"
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "collector/store/window.h"
 #include "common/mem.h"
 #include "tests/support/store_rig.h"

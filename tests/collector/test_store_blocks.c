@@ -1,4 +1,4 @@
-#include "collector/store/store_blocks.h"
+#include "collector/store/read/store_blocks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* Cells over head, sealed windows, patches and tiers against a plain scan over all samples. */
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/store_windows.h"
+#include "collector/store/read/store_windows.h"
 #include "collector/store/tier.h"
 #include "common/clk.h"
 #include "common/deadline.h"

@@ -1,4 +1,4 @@
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 #include "common/clk.h"
 #include "tests/support/store_rig.h"

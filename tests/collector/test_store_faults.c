@@ -1,5 +1,5 @@
 /* Writes and syncs that fail, a full disk, power cuts: what was acknowledged is there, once. */
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "common/mem.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/store/check/check.h"
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "collector/store/wal_index.h"
 #include "collector/store/wal_replay.h"
 #include "common/mem.h"

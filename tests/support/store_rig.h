@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_STORE_RIG_H
 #define PROCFLEET_TESTS_SUPPORT_STORE_RIG_H
 
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "tests/support/fleetgen.h"
 
 #define RIG_HOSTS_MAX 16

@@ -1,12 +1,12 @@
-#include "collector/store/store_blocks.h"
+#include "collector/store/read/store_blocks.h"
 
 #include <stdlib.h>
 
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/raw_value.h"
+#include "collector/store/read/store_unread.h"
+#include "collector/store/read/store_windows.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/store_unread.h"
-#include "collector/store/store_windows.h"
 #include "common/clk.h"
 #include "common/deadline.h"
 #include "common/mem.h"

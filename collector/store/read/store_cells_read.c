@@ -1,9 +1,9 @@
 /* Cells of one batch of the head, of the rows or of one tier of a sealed window: samples and points
  * inside the range, cut where its steps cut them, the last one before it as a counter's base. */
-#include "collector/store/store_cells_impl.h"
+#include "collector/store/read/store_cells_impl.h"
 
 #include "collector/store/raw_value.h"
-#include "collector/store/store_unread.h"
+#include "collector/store/read/store_unread.h"
 #include "collector/store/tier.h"
 #include "collector/store/tier_shape.h"
 

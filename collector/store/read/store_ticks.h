@@ -1,9 +1,9 @@
 /* Adds up the time that a host's ticks cover, told in pieces of any order. Private to the store's
  * readers. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_TICKS_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_TICKS_H
+#ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_TICKS_H
+#define PROCFLEET_COLLECTOR_STORE_READ_STORE_TICKS_H
 
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 #include "common/arena.h"
 
 /* Ticks of one boot without one missing between them. */

@@ -1,7 +1,7 @@
 /* Which sealed windows hold something of a host. Private to the store's readers.
  * Threads: those of the view. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_WINDOWS_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_WINDOWS_H
+#ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_WINDOWS_H
+#define PROCFLEET_COLLECTOR_STORE_READ_STORE_WINDOWS_H
 
 #include "collector/store/store_impl.h"
 #include "common/arena.h"

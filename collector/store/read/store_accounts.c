@@ -2,8 +2,8 @@
  * without losses the account, which is one small value; of all others the rests, batch by batch.
  * Batches of the head come by their accounts too, or whole. Patches come where their stamps say. */
 #include "collector/store/meta/rest_value.h"
-#include "collector/store/store_unread.h"
-#include "collector/store/store_windows.h"
+#include "collector/store/read/store_unread.h"
+#include "collector/store/read/store_windows.h"
 #include "common/deadline.h"
 #include "common/mem.h"
 

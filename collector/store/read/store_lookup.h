@@ -1,8 +1,8 @@
 /* What a view knows of instances beyond the head: asked of the catalogue, kept until the view is
  * closed. Private to the store's readers. Bounds: LOOKUP_MEMORY; beyond it nothing is known.
  * Threads: those of the view. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_LOOKUP_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_LOOKUP_H
+#ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_LOOKUP_H
+#define PROCFLEET_COLLECTOR_STORE_READ_STORE_LOOKUP_H
 
 #include "collector/store/catalogue/catalogue.h"
 

@@ -16,11 +16,11 @@
  * the same; a coarser one would put growth where it was not. Otherwise it is left out and told.
  *
  * Of the head's recent batches the columns asked for most are ready to be read (head_hot.h). */
-#include "collector/store/store_cells_impl.h"
+#include "collector/store/read/store_cells_impl.h"
 
 #include <stdlib.h>
 
-#include "collector/store/store_unread.h"
+#include "collector/store/read/store_unread.h"
 #include "collector/store/tier.h"
 #include "collector/store/window.h"
 #include "common/clk.h"

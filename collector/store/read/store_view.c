@@ -1,9 +1,9 @@
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 #include "collector/store/pack.h"
+#include "collector/store/read/store_lookup.h"
 #include "collector/store/seg_ahead.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/store_lookup.h"
 #include "common/mem.h"
 
 void store_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)

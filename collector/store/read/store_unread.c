@@ -1,4 +1,4 @@
-#include "collector/store/store_unread.h"
+#include "collector/store/read/store_unread.h"
 
 #include "common/clk.h"
 #include "common/os.h"

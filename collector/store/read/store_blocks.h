@@ -1,8 +1,8 @@
 /* store_scan_blocks with a limit of its own, for tests. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_BLOCKS_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_BLOCKS_H
+#ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_BLOCKS_H
+#define PROCFLEET_COLLECTOR_STORE_READ_STORE_BLOCKS_H
 
-#include "collector/store/store_read.h"
+#include "collector/store/read/store_read.h"
 
 /* What of a host's window is decoded at once. Sealing puts at most SEAL_MEMORY_TAKEN of it into one
  * segment, so that any of them fits. */

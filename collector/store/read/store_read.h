@@ -2,8 +2,8 @@
  * moment. The writer is never blocked by it for longer than a pointer swap; what a view names stays
  * readable, also when retention drops it meanwhile.
  * Threads: views are opened from any thread; one view may be used by one thread at a time. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_READ_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_READ_H
+#ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_READ_H
+#define PROCFLEET_COLLECTOR_STORE_READ_STORE_READ_H
 
 #include "collector/store/cell.h"
 #include "collector/store/meta/rest_account.h"

@@ -1,8 +1,8 @@
 /* What readers do about what the disk does not give: it is left out of the answer, marked in it,
  * counted for the figures, and told to whoever opened the store, seldom. Private to the store's
  * readers. Threads: those of the view. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_UNREAD_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_UNREAD_H
+#ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_UNREAD_H
+#define PROCFLEET_COLLECTOR_STORE_READ_STORE_UNREAD_H
 
 #include "collector/store/store_impl.h"
 

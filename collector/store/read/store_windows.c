@@ -1,8 +1,8 @@
-#include "collector/store/store_windows.h"
+#include "collector/store/read/store_windows.h"
 
 #include <stdlib.h>
 
-#include "collector/store/store_unread.h"
+#include "collector/store/read/store_unread.h"
 #include "collector/store/window.h"
 #include "common/clk.h"
 

@@ -1,4 +1,4 @@
-#include "collector/store/store_ticks.h"
+#include "collector/store/read/store_ticks.h"
 
 #include <stdlib.h>
 

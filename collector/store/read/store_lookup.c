@@ -1,9 +1,9 @@
 /* One by one an instance costs a look into every day of the range, the newest first; many of one
  * host are cheaper all at once. So after BULK_AFTER of them everything that the catalogue knows of
  * the host in the range is taken in, and what is not among it is not known. */
-#include "collector/store/store_lookup.h"
+#include "collector/store/read/store_lookup.h"
 
-#include "collector/store/store_unread.h"
+#include "collector/store/read/store_unread.h"
 #include "common/hash.h"
 #include "common/mem.h"
 

@@ -2,9 +2,9 @@
  * forgets the dead; the catalogue has what is sealed. Where both know one, what they say is joined.
  */
 #include "collector/store/memtable/head_info.h"
+#include "collector/store/read/store_lookup.h"
+#include "collector/store/read/store_unread.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/store_lookup.h"
-#include "collector/store/store_unread.h"
 
 uint32_t store_view_unlisted(const struct store_view *v)
 {

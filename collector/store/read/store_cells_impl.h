@@ -1,11 +1,11 @@
 /* What choosing (store_cells.c) and reading (store_cells_read.c) share of a scan of cells. */
-#ifndef PROCFLEET_COLLECTOR_STORE_STORE_CELLS_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_STORE_CELLS_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_CELLS_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_READ_STORE_CELLS_IMPL_H
 
+#include "collector/store/read/store_read.h"
+#include "collector/store/read/store_ticks.h"
+#include "collector/store/read/store_windows.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/store_read.h"
-#include "collector/store/store_ticks.h"
-#include "collector/store/store_windows.h"
 
 enum form { FORM_RAW, FORM_10S, FORM_1MIN, FORM_1H, FORMS };
 
