@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/cmd/cmd_store.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention/retain.h"
 #include "common/clk.h"
 #include "common/human.h"
 #include "common/mem.h"

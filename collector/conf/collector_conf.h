@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_CONF_COLLECTOR_CONF_H
 #define PROCFLEET_COLLECTOR_CONF_COLLECTOR_CONF_H
 
-#include "collector/store/retain.h"
+#include "collector/store/retention/retain.h"
 #include "common/conf.h"
 #include "common/fio.h"
 #include "common/log.h"

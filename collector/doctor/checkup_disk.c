@@ -3,7 +3,7 @@
 
 #include "collector/doctor/checkup_impl.h"
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention/retain.h"
 #include "common/buf.h"
 #include "common/clk.h"
 #include "common/human.h"

@@ -16,7 +16,7 @@
 #define PROCFLEET_COLLECTOR_STORE_STORE_H
 
 #include "collector/store/host_offset.h"
-#include "collector/store/retain.h"
+#include "collector/store/retention/retain.h"
 #include "common/fio.h"
 #include "common/wire.h"
 

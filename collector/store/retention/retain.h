@@ -2,8 +2,8 @@
  * the disk's own floor. Whole segments and whole catalogue days are dropped, the oldest of the kind
  * that is most over its share first. Pure decisions; the sealing thread carries them out.
  * Minutes that are not in their hour's tier yet may grow as old as that. */
-#ifndef PROCFLEET_COLLECTOR_STORE_RETAIN_H
-#define PROCFLEET_COLLECTOR_STORE_RETAIN_H
+#ifndef PROCFLEET_COLLECTOR_STORE_RETENTION_RETAIN_H
+#define PROCFLEET_COLLECTOR_STORE_RETENTION_RETAIN_H
 
 #include "collector/store/manifest/manifest.h"
 

@@ -1,4 +1,4 @@
-#include "collector/store/retain.h"
+#include "collector/store/retention/retain.h"
 
 #include "common/clk.h"
 #include "common/mem.h"
