@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "collector/store/raw_value.h"
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 #include "common/clk.h"
 #include "common/glob.h"
 #include "common/mem.h"

@@ -8,7 +8,7 @@
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/pack.h"
 #include "collector/store/raw_value.h"
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 #include "collector/store/window.h"
 #include "common/mem.h"
 

@@ -1,4 +1,4 @@
-#include "collector/store/cell.h"
+#include "collector/store/rollup/cell.h"
 
 #include "tests/support/t.h"
 

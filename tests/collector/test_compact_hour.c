@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/store/pack.h"
+#include "collector/store/rollup/tier.h"
 #include "collector/store/seg_impl.h"
-#include "collector/store/tier.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

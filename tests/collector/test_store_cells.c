@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "collector/store/read/store_windows.h"
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 #include "common/clk.h"
 #include "common/deadline.h"
 #include "common/mem.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/store/rollup/tier.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/tier.h"
 #include "common/clk.h"
 #include "common/hash.h"
 #include "common/mem.h"

@@ -1,12 +1,12 @@
 /* Every number of every tier against what the samples say, one by one. */
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/tier_shape.h"
-#include "collector/store/tier_value.h"
+#include "collector/store/rollup/tier_shape.h"
+#include "collector/store/rollup/tier_value.h"
 #include "common/mem.h"
 #include "common/wire.h"
 #include "tests/support/fleetgen.h"

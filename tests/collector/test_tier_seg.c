@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"

@@ -2,8 +2,8 @@
  * folded, written and read again. */
 #include <assert.h>
 
-#include "collector/store/tier.h"
-#include "collector/store/tier_value.h"
+#include "collector/store/rollup/tier.h"
+#include "collector/store/rollup/tier_value.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

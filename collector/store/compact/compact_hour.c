@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "collector/store/compact/compact_impl.h"
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 #include "common/mem.h"
 
 #define MEMORY_SOFT (64u << 20)

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "collector/store/read/store_unread.h"
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 #include "collector/store/window.h"
 #include "common/clk.h"
 #include "common/deadline.h"

@@ -4,8 +4,8 @@
 
 #include "collector/store/raw_value.h"
 #include "collector/store/read/store_unread.h"
-#include "collector/store/tier.h"
-#include "collector/store/tier_shape.h"
+#include "collector/store/rollup/tier.h"
+#include "collector/store/rollup/tier_shape.h"
 
 /* -- rows -- */
 

@@ -5,8 +5,8 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_READ_H
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_READ_H
 
-#include "collector/store/cell.h"
 #include "collector/store/meta/rest_account.h"
+#include "collector/store/rollup/cell.h"
 #include "collector/store/store.h"
 #include "collector/store/store_used.h"
 

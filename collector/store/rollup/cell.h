@@ -10,8 +10,8 @@
  *
  * Cells of one process and metric are joined in any order; the stamps inside decide. Only min and
  * max of counters want them in the order of time, and without overlap. */
-#ifndef PROCFLEET_COLLECTOR_STORE_CELL_H
-#define PROCFLEET_COLLECTOR_STORE_CELL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_CELL_H
+#define PROCFLEET_COLLECTOR_STORE_ROLLUP_CELL_H
 
 #include <stdbool.h>
 #include <stddef.h>

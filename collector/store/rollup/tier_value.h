@@ -1,10 +1,10 @@
 /* The bytes of a tier's table of rows and of its columns (docs/formats.md). The table tells how
  * many cells a column has and what follows from the ticks, so columns are read with it. Private to
  * tier*.c. Threads: any; no state. */
-#ifndef PROCFLEET_COLLECTOR_STORE_TIER_VALUE_H
-#define PROCFLEET_COLLECTOR_STORE_TIER_VALUE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_VALUE_H
+#define PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_VALUE_H
 
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 
 /* Parts, buckets and rows. */
 void tier_value_put_rows(struct buf *out, const struct tier *t); /* latches in out */

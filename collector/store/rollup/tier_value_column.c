@@ -12,9 +12,9 @@
  *
  * Columns with falling counters or huge values are written plainly. All arithmetic is modulo 2^64,
  * so reading needs no bounds but those of the bytes. */
-#include "collector/store/tier_value.h"
+#include "collector/store/rollup/tier_value.h"
 
-#include "collector/store/tier_shape.h"
+#include "collector/store/rollup/tier_shape.h"
 #include "common/cur.h"
 #include "common/varint.h"
 

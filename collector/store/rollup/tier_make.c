@@ -1,12 +1,12 @@
 /* A tier from the rows of a window: the ticks are cut into buckets, each run becomes a row, and
  * each column is added up bucket by bucket. Runs keep their order, so a column is read once,
  * straight on. */
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 
 #include <stdlib.h>
 
-#include "collector/store/tier_infos.h"
-#include "collector/store/tier_shape.h"
+#include "collector/store/rollup/tier_infos.h"
+#include "collector/store/rollup/tier_shape.h"
 
 struct making {
     struct arena *memory;

@@ -4,11 +4,11 @@
  * borders of windows; a part that overlaps another (late data) stays by itself. Rows are chained
  * where the host had no tick between them and the mask is the same; a chain is a row of the result.
  * Then the short-lived are taken out and added up by name. Cells are joined metric by metric. */
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 
 #include <stdlib.h>
 
-#include "collector/store/tier_shape.h"
+#include "collector/store/rollup/tier_shape.h"
 
 /* A part of one of the tiers that go in. */
 struct part_in {

@@ -1,7 +1,7 @@
 /* The table of rows, written plainly: it is small, and the readers of summaries want it fast. What
  * most rows have in common takes no bytes: a row that is there at every tick of its part is a flag.
  * Texts stand apart, since most readers do without. */
-#include "collector/store/tier_value.h"
+#include "collector/store/rollup/tier_value.h"
 
 #include <stdlib.h>
 

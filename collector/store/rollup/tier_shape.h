@@ -1,8 +1,8 @@
 /* What follows for a cell from its row and the ticks. Private to tier*.c. */
-#ifndef PROCFLEET_COLLECTOR_STORE_TIER_SHAPE_H
-#define PROCFLEET_COLLECTOR_STORE_TIER_SHAPE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_SHAPE_H
+#define PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_SHAPE_H
 
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 
 static inline bool tier_is_counter(unsigned metric)
 {

@@ -1,10 +1,10 @@
 /* Tiers as values of segments. The table of rows stays as it is and its texts are packed behind it;
  * columns are packed where that is worth the reader's time. */
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 
 #include <stdlib.h>
 
-#include "collector/store/tier_value.h"
+#include "collector/store/rollup/tier_value.h"
 #include "common/cur.h"
 #include "common/mem.h"
 

@@ -1,4 +1,4 @@
-#include "collector/store/cell.h"
+#include "collector/store/rollup/cell.h"
 
 int64_t cell_sum(int64_t a, int64_t b)
 {

@@ -12,11 +12,11 @@
  * Tiers of a minute and more fold: instances that began and ended inside the data and lived less
  * than a bucket become one row per image name, user and bucket. Only where the batches of the host
  * have no hole. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_TIER_H
-#define PROCFLEET_COLLECTOR_STORE_TIER_H
+#ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_H
+#define PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_H
 
-#include "collector/store/cell.h"
 #include "collector/store/pack.h"
+#include "collector/store/rollup/cell.h"
 #include "collector/store/seg_ahead.h"
 #include "collector/store/window.h"
 

@@ -1,4 +1,4 @@
-#include "collector/store/tier_infos.h"
+#include "collector/store/rollup/tier_infos.h"
 
 #include <stdlib.h>
 

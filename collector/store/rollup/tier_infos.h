@@ -1,9 +1,9 @@
 /* What a window knows of its process instances: names for a tier's rows. Private to tier*.c.
  * Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_TIER_INFOS_H
-#define PROCFLEET_COLLECTOR_STORE_TIER_INFOS_H
+#ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_INFOS_H
+#define PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_INFOS_H
 
-#include "collector/store/tier.h"
+#include "collector/store/rollup/tier.h"
 
 struct tier_info {
     const struct uuid *boot;
