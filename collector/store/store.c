@@ -30,7 +30,7 @@
 
 #include "collector/store/memtable/recall.h"
 #include "collector/store/meta/rest_value.h"
-#include "collector/store/seal.h"
+#include "collector/store/seal/seal.h"
 #include "collector/store/seqset.h"
 #include "collector/store/store_impl.h"
 #include "collector/store/wal.h"

@@ -15,7 +15,7 @@
 #include "collector/store/hosts.h"
 #include "collector/store/memtable/recall.h"
 #include "collector/store/meta/rest_value.h"
-#include "collector/store/sealed.h"
+#include "collector/store/seal/sealed.h"
 #include "collector/store/seqset.h"
 #include "collector/store/store_impl.h"
 #include "collector/store/window.h"

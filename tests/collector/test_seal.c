@@ -1,4 +1,4 @@
-#include "collector/store/seal.h"
+#include "collector/store/seal/seal.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

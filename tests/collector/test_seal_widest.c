@@ -1,6 +1,6 @@
 /* Sealing of the widest batches there can be: a program of its own, since it takes over a gigabyte
  * under a sanitizer. */
-#include "collector/store/seal.h"
+#include "collector/store/seal/seal.h"
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
  * Nothing is current yet: the caller has the manifest take them over.
  * Memory: one host's window, decoded and joined (SEAL_MEMORY), and the summaries of all hosts.
  * Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEAL_WRITE_H
-#define PROCFLEET_COLLECTOR_STORE_SEAL_WRITE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEAL_SEAL_WRITE_H
+#define PROCFLEET_COLLECTOR_STORE_SEAL_SEAL_WRITE_H
 
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/memtable/head_seal.h"

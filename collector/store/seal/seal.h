@@ -10,8 +10,8 @@
  * the other such windows of the same hour, one more segment (a patch, where the window is sealed
  * already). A failure (disk full, I/O) leaves everything as it was and is tried again after a
  * pause; meanwhile the head fills and the agents are told to wait. Threads: its own. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEAL_H
-#define PROCFLEET_COLLECTOR_STORE_SEAL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEAL_SEAL_H
+#define PROCFLEET_COLLECTOR_STORE_SEAL_SEAL_H
 
 #include "collector/store/compact/compact.h"
 #include "collector/store/store.h"

@@ -1,6 +1,6 @@
 /* For each host and window: decode its batches, join them, write rows, tiers and rests. One file of
  * each kind is open at a time; what has no values (a window without ticks) leaves no file. */
-#include "collector/store/seal_write.h"
+#include "collector/store/seal/seal_write.h"
 
 #include <stdlib.h>
 #include <string.h>

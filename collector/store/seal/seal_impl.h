@@ -1,13 +1,13 @@
 /* Between sealing's own files: seal.c (the thread, one sealing) and seal_retain.c (what is dropped
  * and joined). */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEAL_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_SEAL_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEAL_SEAL_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_SEAL_SEAL_IMPL_H
 
 #include <stdatomic.h>
 
 #include "collector/store/catalogue/catalogue.h"
-#include "collector/store/seal.h"
-#include "collector/store/seal_write.h"
+#include "collector/store/seal/seal.h"
+#include "collector/store/seal/seal_write.h"
 #include "collector/store/store_impl.h"
 #include "common/pulse.h"
 

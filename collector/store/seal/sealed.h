@@ -1,7 +1,7 @@
 /* The numbers of all sealed batches, exact, while the log is read back. Bounds: 48 bytes for every
  * range in the segments. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEALED_H
-#define PROCFLEET_COLLECTOR_STORE_SEALED_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEAL_SEALED_H
+#define PROCFLEET_COLLECTOR_STORE_SEAL_SEALED_H
 
 #include "collector/store/manifest/manifest.h"
 

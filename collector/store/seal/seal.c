@@ -7,13 +7,13 @@
  *
  * The head belongs to the writer: it lists windows, gives batches and takes them back, between two
  * commits (store_in_writer). The manifest is changed by this thread alone. */
-#include "collector/store/seal.h"
+#include "collector/store/seal/seal.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "collector/store/hosts.h"
-#include "collector/store/seal_impl.h"
+#include "collector/store/seal/seal_impl.h"
 #include "collector/store/seqset.h"
 #include "collector/store/window.h"
 #include "common/clk.h"

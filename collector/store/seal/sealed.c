@@ -1,4 +1,4 @@
-#include "collector/store/sealed.h"
+#include "collector/store/seal/sealed.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * new ones and seal them again. When nobody writes, the log is made to begin a new file. */
 #include <string.h>
 
-#include "collector/store/seal_impl.h"
+#include "collector/store/seal/seal_impl.h"
 #include "common/mem.h"
 #include "common/os.h"
 
