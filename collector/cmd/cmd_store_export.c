@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/raw_value.h"
 #include "collector/store/rollup/tier.h"
+#include "collector/store/segment/raw_value.h"
 #include "common/clk.h"
 #include "common/glob.h"
 #include "common/mem.h"

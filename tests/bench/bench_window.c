@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collector/store/raw_column.h"
-#include "collector/store/raw_rows.h"
-#include "collector/store/seg.h"
+#include "collector/store/segment/raw_column.h"
+#include "collector/store/segment/raw_rows.h"
+#include "collector/store/segment/seg.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleetgen.h"

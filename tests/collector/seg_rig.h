@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_SEG_RIG_H
 #define PROCFLEET_TESTS_COLLECTOR_SEG_RIG_H
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 
 #define SEG_RIG_WINDOW  INT64_C(300000000000)
 #define SEG_RIG_HOSTS   12u

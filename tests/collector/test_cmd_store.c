@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "collector/store/raw_value.h"
 #include "collector/store/rollup/tier.h"
+#include "collector/store/segment/raw_value.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "collector/store/pack.h"
 #include "collector/store/rollup/tier.h"
-#include "collector/store/seg_impl.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/seg_impl.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,5 +1,5 @@
 #include "collector/store/read/store_read.h"
-#include "collector/store/seqset.h"
+#include "collector/store/segment/seqset.h"
 
 #include "common/clk.h"
 #include "common/mem.h"

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest.h"
+#include "collector/store/segment/window.h"
 #include "collector/store/wal_replay.h"
 #include "collector/store/wal_source.h"
-#include "collector/store/window.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"

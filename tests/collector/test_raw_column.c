@@ -1,9 +1,9 @@
-#include "collector/store/raw_column.h"
+#include "collector/store/segment/raw_column.h"
 
 #include <string.h>
 
-#include "collector/store/raw_rows.h"
-#include "collector/store/seg.h"
+#include "collector/store/segment/raw_rows.h"
+#include "collector/store/segment/seg.h"
 #include "common/mem.h"
 #include "tests/collector/window_rig.h"
 #include "tests/support/t.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/window.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,11 +1,11 @@
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/seg_ahead.h"
+#include "collector/store/segment/seg_ahead.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/collector/seg_rig.h"

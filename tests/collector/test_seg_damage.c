@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/collector/seg_rig.h"

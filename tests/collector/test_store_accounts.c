@@ -1,6 +1,6 @@
 #include "collector/query/query_ledger.h"
 #include "collector/store/read/store_read.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/window.h"
 #include "common/mem.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/store/meta/rest_value.h"
-#include "collector/store/raw_value.h"
+#include "collector/store/segment/raw_value.h"
 #include "collector/store/store_impl.h"
 #include "common/mem.h"
 #include "tests/collector/window_rig.h"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/window.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "tests/support/fio_fault.h"

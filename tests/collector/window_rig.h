@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_WINDOW_RIG_H
 #define PROCFLEET_TESTS_COLLECTOR_WINDOW_RIG_H
 
-#include "collector/store/window.h"
+#include "collector/store/segment/window.h"
 #include "tests/support/fleetgen.h"
 
 #define WINDOW_RIG_MAX 64

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/raw_value.h"
-#include "collector/store/seg_ahead.h"
+#include "collector/store/segment/raw_value.h"
+#include "collector/store/segment/seg_ahead.h"
 #include "common/mem.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

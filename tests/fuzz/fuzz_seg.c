@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "collector/store/seg_impl.h"
+#include "collector/store/segment/seg_impl.h"
 #include "common/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

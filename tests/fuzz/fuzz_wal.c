@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/seqset.h"
+#include "collector/store/segment/seqset.h"
 #include "collector/store/wal_replay.h"
 #include "common/buf.h"
 #include "tests/fuzz/memory_file.h"

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/pack.h"
+#include "collector/store/segment/pack.h"
 #include "common/clk.h"
 #include "common/fio.h"
 #include "common/mem.h"

@@ -12,7 +12,7 @@
 
 #include "collector/store/check/check_beside.h"
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/seg_impl.h"
+#include "collector/store/segment/seg_impl.h"
 #include "collector/store/wal_index.h"
 #include "collector/store/wal_replay.h"
 #include "common/fio_name.h"

@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_H
 #define PROCFLEET_COLLECTOR_STORE_CHECK_CHECK_H
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 
 enum check_state {
     CHECK_SOUND,

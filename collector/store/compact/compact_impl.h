@@ -3,7 +3,7 @@
 #define PROCFLEET_COLLECTOR_STORE_COMPACT_COMPACT_IMPL_H
 
 #include "collector/store/compact/compact.h"
-#include "collector/store/pack.h"
+#include "collector/store/segment/pack.h"
 
 #define COMPACT_H_NS (3600 * INT64_C(1000000000))
 

@@ -7,7 +7,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_H
 #define PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_H
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 
 #define MANIFEST_SEGMENTS_MAX 1000000u
 #define MANIFEST_OPEN_BYTES   (64u << 20) /* directories kept of segments not in use */

@@ -13,7 +13,7 @@
 #include "collector/store/host_offset.h"
 #include "collector/store/memtable/head_hot.h"
 #include "collector/store/memtable/head_info.h"
-#include "collector/store/seqset.h"
+#include "collector/store/segment/seqset.h"
 #include "collector/store/wal_source.h"
 #include "common/wire.h"
 

@@ -8,10 +8,10 @@
 #define PROCFLEET_COLLECTOR_STORE_META_REST_VALUE_H
 
 #include "collector/store/meta/rest_account.h"
-#include "collector/store/pack.h"
-#include "collector/store/seg.h"
-#include "collector/store/seg_ahead.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/seg.h"
+#include "collector/store/segment/seg_ahead.h"
+#include "collector/store/segment/window.h"
 
 #define REST_CHUNK_BYTES (4u << 20) /* a value's bytes unpacked, from which on another begins */
 #define REST_CHUNKS_MAX  256u       /* of one host and window; seg_key.metric counts them */

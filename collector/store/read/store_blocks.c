@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "collector/store/meta/rest_value.h"
-#include "collector/store/raw_value.h"
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_windows.h"
+#include "collector/store/segment/raw_value.h"
 #include "collector/store/store_impl.h"
 #include "common/clk.h"
 #include "common/deadline.h"

@@ -22,7 +22,7 @@
 
 #include "collector/store/read/store_unread.h"
 #include "collector/store/rollup/tier.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/window.h"
 #include "common/clk.h"
 #include "common/deadline.h"
 #include "common/mem.h"

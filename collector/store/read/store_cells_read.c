@@ -2,10 +2,10 @@
  * inside the range, cut where its steps cut them, the last one before it as a counter's base. */
 #include "collector/store/read/store_cells_impl.h"
 
-#include "collector/store/raw_value.h"
 #include "collector/store/read/store_unread.h"
 #include "collector/store/rollup/tier.h"
 #include "collector/store/rollup/tier_shape.h"
+#include "collector/store/segment/raw_value.h"
 
 /* -- rows -- */
 

@@ -1,8 +1,8 @@
 #include "collector/store/read/store_read.h"
 
-#include "collector/store/pack.h"
 #include "collector/store/read/store_lookup.h"
-#include "collector/store/seg_ahead.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/seg_ahead.h"
 #include "collector/store/store_impl.h"
 #include "common/mem.h"
 

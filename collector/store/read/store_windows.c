@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "collector/store/read/store_unread.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/window.h"
 #include "common/clk.h"
 
 struct finding {

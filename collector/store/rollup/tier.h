@@ -15,10 +15,10 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_H
 #define PROCFLEET_COLLECTOR_STORE_ROLLUP_TIER_H
 
-#include "collector/store/pack.h"
 #include "collector/store/rollup/cell.h"
-#include "collector/store/seg_ahead.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/seg_ahead.h"
+#include "collector/store/segment/window.h"
 
 #define TIER_WINDOW_NS 0 /* bucket of a summary: the whole window */
 #define TIER_10S_NS    (10 * INT64_C(1000000000))

@@ -14,8 +14,8 @@
 
 #include "collector/store/hosts.h"
 #include "collector/store/seal/seal_impl.h"
-#include "collector/store/seqset.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/seqset.h"
+#include "collector/store/segment/window.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

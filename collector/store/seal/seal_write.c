@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "collector/store/meta/rest_value.h"
-#include "collector/store/pack.h"
-#include "collector/store/raw_value.h"
 #include "collector/store/rollup/tier.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/raw_value.h"
+#include "collector/store/segment/window.h"
 #include "common/mem.h"
 
 /* Sealings in a row that fail because the disk does not give a batch of the log: ten minutes. */

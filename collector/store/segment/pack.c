@@ -1,4 +1,4 @@
-#include "collector/store/pack.h"
+#include "collector/store/segment/pack.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-#include "collector/store/raw_value.h"
+#include "collector/store/segment/raw_value.h"
 
 #include <string.h>
 
-#include "collector/store/raw_column.h"
-#include "collector/store/raw_rows.h"
+#include "collector/store/segment/raw_column.h"
+#include "collector/store/segment/raw_rows.h"
 
 /* -- writing -- */
 

@@ -1,12 +1,12 @@
 /* The rows of one host and window as values of a raw segment and back: SEG_PART_ROWS (raw_rows.h)
  * and a SEG_PART_COLUMN for each metric (raw_column.h). Bytes: docs/formats.md.
  * Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_RAW_VALUE_H
-#define PROCFLEET_COLLECTOR_STORE_RAW_VALUE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_VALUE_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_VALUE_H
 
-#include "collector/store/pack.h"
-#include "collector/store/seg.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/seg.h"
+#include "collector/store/segment/window.h"
 
 /* Adds all values of the host's window; nothing when it has no parts. *values grows by the samples
  * inside. Errors: ERR_FULL (a value over SEG_VALUE_MAX), ERR_NOMEM, ERR_INVALID, and those of

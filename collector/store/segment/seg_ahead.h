@@ -2,10 +2,10 @@
  * other. What of a group (part, metric, window) is asked for again and again is read whole, the
  * larger the later, so that a few hosts out of many do not cost the reading of all.
  * Bounds: SEG_AHEAD_MEMORY; what goes beyond is read one by one. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEG_AHEAD_H
-#define PROCFLEET_COLLECTOR_STORE_SEG_AHEAD_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_AHEAD_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_AHEAD_H
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 
 #define SEG_AHEAD_MEMORY    ((size_t)32 << 20)
 #define SEG_AHEAD_GROUP_MAX ((size_t)4 << 20)

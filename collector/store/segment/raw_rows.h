@@ -1,10 +1,10 @@
 /* The table of a host's rows in one window as bytes and back: parts, their ticks and runs, without
  * values. Bytes: docs/formats.md. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_RAW_ROWS_H
-#define PROCFLEET_COLLECTOR_STORE_RAW_ROWS_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_ROWS_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_ROWS_H
 
-#include "collector/store/pack.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/window.h"
 
 #define RAW_TICKS_MAX (1u << 24) /* of a part */
 

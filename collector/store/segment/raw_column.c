@@ -1,8 +1,8 @@
-#include "collector/store/raw_column.h"
+#include "collector/store/segment/raw_column.h"
 
 #include <string.h>
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 #include "common/codec.h"
 #include "common/cur.h"
 #include "common/metric.h"

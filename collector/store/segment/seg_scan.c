@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "collector/store/seg_impl.h"
+#include "collector/store/segment/seg_impl.h"
 #include "common/mem.h"
 
 #define WINDOW_BYTES (1u << 20)

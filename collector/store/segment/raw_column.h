@@ -1,11 +1,11 @@
 /* One metric of a host's rows in one window as bytes and back: the values of all runs that have it,
  * in groups of runs, each coded and packed by itself, so that a reader who wants few processes
  * opens few groups. Bytes: docs/formats.md. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_RAW_COLUMN_H
-#define PROCFLEET_COLLECTOR_STORE_RAW_COLUMN_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_COLUMN_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_RAW_COLUMN_H
 
-#include "collector/store/pack.h"
-#include "collector/store/window.h"
+#include "collector/store/segment/pack.h"
+#include "collector/store/segment/window.h"
 
 /* *values grows by how many there are. Latches. scratch: emptied and used. */
 void raw_column_put(struct packer *p, struct buf *out, struct buf *scratch,

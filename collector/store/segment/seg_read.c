@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/seg_impl.h"
+#include "collector/store/segment/seg_impl.h"
 #include "common/cur.h"
 #include "common/hash.h"
 #include "common/mem.h"

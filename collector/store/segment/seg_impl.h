@@ -1,10 +1,10 @@
 /* Between the files of seg: the bytes of a segment (docs/formats.md) and what an open one holds. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEG_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_SEG_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_IMPL_H
 
 #include <stdatomic.h>
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 #include "common/buf.h"
 
 #define SEG_HEAD_FIXED   64u

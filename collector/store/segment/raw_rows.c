@@ -1,8 +1,8 @@
-#include "collector/store/raw_rows.h"
+#include "collector/store/segment/raw_rows.h"
 
 #include <string.h>
 
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 #include "common/cur.h"
 #include "common/wire.h"
 

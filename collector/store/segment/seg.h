@@ -11,10 +11,10 @@
  * opaque here; its key says whose it is.
  * Bounds: SEG_*; everything read is checked before use: a damaged value is ERR_CORRUPT, never a
  * wrong answer. Threads: a writer has one owner; a reader may be used by many at once. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEG_H
-#define PROCFLEET_COLLECTOR_STORE_SEG_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_H
 
-#include "collector/store/seqset.h"
+#include "collector/store/segment/seqset.h"
 #include "common/arena.h"
 #include "common/fio.h"
 #include "common/model.h"

@@ -1,8 +1,8 @@
 /* Bytes made smaller: zstd level 1 or as they are, whichever is less; with the length in front, so
  * that a reader knows what to expect before it allocates. No checksum of its own.
  * Threads: a packer has one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_PACK_H
-#define PROCFLEET_COLLECTOR_STORE_PACK_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_PACK_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_PACK_H
 
 #include "common/arena.h"
 #include "common/buf.h"

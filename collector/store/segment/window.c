@@ -1,4 +1,4 @@
-#include "collector/store/window.h"
+#include "collector/store/segment/window.h"
 
 #include <stdlib.h>
 #include <string.h>

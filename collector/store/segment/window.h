@@ -7,8 +7,8 @@
  * long runs; `rests` hold everything else of each batch (key, stamps, infos, events, ledger), since
  * coverage and events need it batch by batch.
  * Bounds: those of the batches; one host and window at a time. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_WINDOW_H
-#define PROCFLEET_COLLECTOR_STORE_WINDOW_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_WINDOW_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_WINDOW_H
 
 #include "collector/store/host_offset.h"
 #include "common/arena.h"

@@ -9,8 +9,8 @@
  *            by their sender; should one arrive after all, it is taken for a duplicate. Counted.
  * Threads: none of its own; the caller's lock guards it. Counts (struct seqset_counts) are atomic
  *          and outlive the set by reference, so that readers need no lock. */
-#ifndef PROCFLEET_COLLECTOR_STORE_SEQSET_H
-#define PROCFLEET_COLLECTOR_STORE_SEQSET_H
+#ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_SEQSET_H
+#define PROCFLEET_COLLECTOR_STORE_SEGMENT_SEQSET_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

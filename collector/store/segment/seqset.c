@@ -1,4 +1,4 @@
-#include "collector/store/seqset.h"
+#include "collector/store/segment/seqset.h"
 
 #include <assert.h>
 #include <string.h>

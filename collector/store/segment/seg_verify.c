@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "collector/store/seg_impl.h"
+#include "collector/store/segment/seg_impl.h"
 #include "common/cur.h"
 #include "common/mem.h"
 

@@ -1,4 +1,4 @@
-#include "collector/store/seg_impl.h"
+#include "collector/store/segment/seg_impl.h"
 
 #include <string.h>
 

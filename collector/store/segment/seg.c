@@ -1,4 +1,4 @@
-#include "collector/store/seg.h"
+#include "collector/store/segment/seg.h"
 
 #include <inttypes.h>
 #include <stdio.h>
