@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-#include "collector/store/wal.h"
+#include "collector/store/wal/wal.h"
 #include "common/clk.h"
 #include "common/log.h"
 #include "common/os.h"

@@ -34,7 +34,7 @@
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
-#include "collector/store/wal.h"
+#include "collector/store/wal/wal.h"
 #include "common/clk.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,4 +1,4 @@
-"""A reader of the collector's log of its own (format: collector/store/wal.c), checksums not looked at."""
+"""A reader of the collector's log of its own (format: collector/store/wal/wal.c), checksums not looked at."""
 
 import glob
 import os

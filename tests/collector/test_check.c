@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/wal_record.h"
+#include "collector/store/wal/wal_record.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/collector/seg_rig.h"

@@ -6,8 +6,8 @@
 
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/segment/window.h"
-#include "collector/store/wal_replay.h"
-#include "collector/store/wal_source.h"
+#include "collector/store/wal/wal_replay.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -6,8 +6,8 @@
 
 #include "collector/store/check/check.h"
 #include "collector/store/read/store_read.h"
-#include "collector/store/wal_index.h"
-#include "collector/store/wal_replay.h"
+#include "collector/store/wal/wal_index.h"
+#include "collector/store/wal/wal_replay.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"

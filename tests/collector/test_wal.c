@@ -1,9 +1,9 @@
-#include "collector/store/wal.h"
+#include "collector/store/wal/wal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/wal_replay.h"
+#include "collector/store/wal/wal_replay.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -1,9 +1,9 @@
-#include "collector/store/wal_index.h"
+#include "collector/store/wal/wal_index.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/wal.h"
+#include "collector/store/wal/wal.h"
 #include "common/mem.h"
 #include "common/os.h"
 #include "tests/collector/wal_rig.h"

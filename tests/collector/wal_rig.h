@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_WAL_RIG_H
 #define PROCFLEET_TESTS_COLLECTOR_WAL_RIG_H
 
-#include "collector/store/wal.h"
+#include "collector/store/wal/wal.h"
 
 #define WAL_RIG_WINDOW 1000 /* ns: a file holds what came in one of these */
 

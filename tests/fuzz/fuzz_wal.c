@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/store/segment/seqset.h"
-#include "collector/store/wal_replay.h"
+#include "collector/store/wal/wal_replay.h"
 #include "common/buf.h"
 #include "tests/fuzz/memory_file.h"
 

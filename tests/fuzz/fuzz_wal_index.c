@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "collector/store/memtable/recall.h"
-#include "collector/store/wal_index.h"
+#include "collector/store/wal/wal_index.h"
 #include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

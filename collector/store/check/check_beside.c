@@ -5,7 +5,7 @@
 
 #include "collector/store/catalogue/catalogue_file.h"
 #include "collector/store/hosts.h"
-#include "collector/store/wal_index.h"
+#include "collector/store/wal/wal_index.h"
 #include "common/fio_name.h"
 #include "common/mem.h"
 #include "common/os.h"

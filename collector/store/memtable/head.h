@@ -14,7 +14,7 @@
 #include "collector/store/memtable/head_hot.h"
 #include "collector/store/memtable/head_info.h"
 #include "collector/store/segment/seqset.h"
-#include "collector/store/wal_source.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/wire.h"
 
 #define HEAD_CHUNK        16u

@@ -10,10 +10,10 @@
  * No room: a commit that finds none keeps waiting and can be tried again: all of it is written
  * anew. Fatal:   any other error while writing or syncing. The failed sync is never tried again:
  * the kernel may have dropped the pages. From then on everything answers ERR_IO; reopen. */
-#ifndef PROCFLEET_COLLECTOR_STORE_WAL_H
-#define PROCFLEET_COLLECTOR_STORE_WAL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_WAL_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_WAL_H
 
-#include "collector/store/wal_record.h"
+#include "collector/store/wal/wal_record.h"
 #include "common/fio.h"
 
 struct wal;

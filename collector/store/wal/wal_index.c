@@ -1,4 +1,4 @@
-#include "collector/store/wal_index.h"
+#include "collector/store/wal/wal_index.h"
 
 #include <string.h>
 

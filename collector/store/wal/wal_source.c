@@ -1,4 +1,4 @@
-#include "collector/store/wal_source.h"
+#include "collector/store/wal/wal_source.h"
 
 #include <stdatomic.h>
 

@@ -1,4 +1,4 @@
-#include "collector/store/wal_replay.h"
+#include "collector/store/wal/wal_replay.h"
 
 #include <string.h>
 

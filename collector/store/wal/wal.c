@@ -50,12 +50,12 @@
  * per write, retrying a failed sync (the kernel marks lost pages clean). After any other failed
  * write or sync the file is cut back to its last durable length, as well as that still goes, so
  * that batches reported as not stored do not appear after a restart. */
-#include "collector/store/wal.h"
+#include "collector/store/wal/wal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/wal_impl.h"
+#include "collector/store/wal/wal_impl.h"
 #include "common/fio_name.h"
 #include "common/mem.h"
 #include "common/os.h"

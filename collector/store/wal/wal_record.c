@@ -1,4 +1,4 @@
-#include "collector/store/wal_record.h"
+#include "collector/store/wal/wal_record.h"
 
 #include <string.h>
 

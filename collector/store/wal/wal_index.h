@@ -10,12 +10,12 @@
  * there, and for each batch a WAL_PLACE, whose content is u64 offset and u32 length of the batch's
  * record, u32 length of its content, then the note. Bounds: WAL_INDEX_MAX bytes; a file that needs
  * more has no index. Threads: one owner. */
-#ifndef PROCFLEET_COLLECTOR_STORE_WAL_INDEX_H
-#define PROCFLEET_COLLECTOR_STORE_WAL_INDEX_H
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_WAL_INDEX_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_WAL_INDEX_H
 
 #include <stdbool.h>
 
-#include "collector/store/wal_source.h"
+#include "collector/store/wal/wal_source.h"
 
 #define WAL_INDEX_MAX    (64u << 20)
 #define WAL_INDEX_SUFFIX ".idx" /* in the place of the file's .log */

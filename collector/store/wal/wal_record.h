@@ -1,6 +1,6 @@
 /* The bytes of the write-ahead log: file header and record (format: wal.c). No state. */
-#ifndef PROCFLEET_COLLECTOR_STORE_WAL_RECORD_H
-#define PROCFLEET_COLLECTOR_STORE_WAL_RECORD_H
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_WAL_RECORD_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_WAL_RECORD_H
 
 #include "collector/store/host_offset.h"
 #include "common/buf.h"

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collector/store/wal_impl.h"
-#include "collector/store/wal_replay.h"
+#include "collector/store/wal/wal_impl.h"
+#include "collector/store/wal/wal_replay.h"
 #include "common/fio_name.h"
 #include "common/mem.h"
 #include "common/os.h"

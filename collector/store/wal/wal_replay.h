@@ -1,11 +1,11 @@
 /* Reads one file of the write-ahead log back, record by record, past damage. Memory: one window of
  * 4 MiB, whatever the file's size. */
-#ifndef PROCFLEET_COLLECTOR_STORE_WAL_REPLAY_H
-#define PROCFLEET_COLLECTOR_STORE_WAL_REPLAY_H
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_WAL_REPLAY_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_WAL_REPLAY_H
 
 #include <stdbool.h>
 
-#include "collector/store/wal_record.h"
+#include "collector/store/wal/wal_record.h"
 #include "common/fio.h"
 
 struct wal_replay {

@@ -1,10 +1,10 @@
 /* A file of the log that stays open so that records can be read from it again: recovery leaves
  * batches there rather than reading gigabytes before anybody is served.
  * Threads: any; counted by reference. A removed file can be read until the last one lets go. */
-#ifndef PROCFLEET_COLLECTOR_STORE_WAL_SOURCE_H
-#define PROCFLEET_COLLECTOR_STORE_WAL_SOURCE_H
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_WAL_SOURCE_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_WAL_SOURCE_H
 
-#include "collector/store/wal_record.h"
+#include "collector/store/wal/wal_record.h"
 #include "common/fio.h"
 
 struct wal_source;

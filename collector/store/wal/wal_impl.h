@@ -1,9 +1,9 @@
 /* Between the log's own files: wal.c writes, wal_recover.c opens. */
-#ifndef PROCFLEET_COLLECTOR_STORE_WAL_IMPL_H
-#define PROCFLEET_COLLECTOR_STORE_WAL_IMPL_H
+#ifndef PROCFLEET_COLLECTOR_STORE_WAL_WAL_IMPL_H
+#define PROCFLEET_COLLECTOR_STORE_WAL_WAL_IMPL_H
 
-#include "collector/store/wal.h"
-#include "collector/store/wal_index.h"
+#include "collector/store/wal/wal.h"
+#include "collector/store/wal/wal_index.h"
 
 struct wal_file {
     uint64_t number;
