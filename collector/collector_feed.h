@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 #include "collector/conf/collector_conf.h"
-#include "collector/feed/feed.h"
-#include "collector/feed/feed_serve.h"
+#include "collector/subscribe/feed.h"
+#include "collector/subscribe/feed_serve.h"
 
 struct collector_feed {
     struct journal *journal; /* NULL: the configuration wants none; then the next two also */

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "collector/ca/trust.h"
-#include "collector/feed/feed.h"
-#include "collector/feed/feed_serve.h"
 #include "collector/ingest/session.h"
 #include "collector/metrics/http.h"
 #include "collector/store/store.h"
+#include "collector/subscribe/feed.h"
+#include "collector/subscribe/feed_serve.h"
 #include "common/os.h"
 
 bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "collector/cmd/cmd_store.h"
-#include "collector/feed/feed_check.h"
 #include "collector/ingest/forgotten.h"
 #include "collector/store/check/check.h"
+#include "collector/subscribe/feed_check.h"
 #include "common/clk.h"
 #include "common/human.h"
 #include "common/mem.h"

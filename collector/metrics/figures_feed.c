@@ -1,9 +1,9 @@
 /* Figures of the live stream, its journal and the durable subscriptions. */
 #include "collector/metrics/figures.h"
 
-#include "collector/feed/feed.h"
-#include "collector/feed/journal.h"
-#include "collector/feed/roster.h"
+#include "collector/subscribe/feed.h"
+#include "collector/subscribe/journal.h"
+#include "collector/subscribe/roster.h"
 #include "common/clk.h"
 
 static void counter(struct figures *out, const char *name, const char *help, uint64_t value)

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collector/feed/feed.h"
+#include "collector/subscribe/feed.h"
 #include "common/clk.h"
 #include "common/cur.h"
 #include "common/mem.h"

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collector/feed/feed.h"
+#include "collector/subscribe/feed.h"
 #include "common/clk.h"
 #include "common/os.h"
 #include "common/wire_query.h"

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 
 #include "collector/ca/book.h"
-#include "collector/feed/feed_check.h"
-#include "collector/feed/journal_record.h"
-#include "collector/feed/roster_file.h"
 #include "collector/ingest/forgotten.h"
+#include "collector/subscribe/feed_check.h"
+#include "collector/subscribe/journal_record.h"
+#include "collector/subscribe/roster_file.h"
 #include "common/hash.h"
 #include "common/mem.h"
 #include "common/net_ticket.h"

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_JOURNAL_RIG_H
 #define PROCFLEET_TESTS_COLLECTOR_JOURNAL_RIG_H
 
-#include "collector/feed/journal.h"
+#include "collector/subscribe/journal.h"
 
 #define JOURNAL_RIG_T0 INT64_C(1767225600000000000) /* 2026-01-01 */
 

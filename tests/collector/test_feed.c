@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "collector/feed/feed.h"
+#include "collector/subscribe/feed.h"
 #include "common/clk.h"
 #include "common/cur.h"
 #include "common/mem.h"

@@ -1,4 +1,4 @@
-#include "collector/feed/filter.h"
+#include "collector/subscribe/filter.h"
 
 #include <string.h>
 

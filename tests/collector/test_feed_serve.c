@@ -1,5 +1,5 @@
 /* Fetch, Poll and the subscriptions over the whole way: certificates, sockets, frames, journal. */
-#include "collector/feed/feed_serve.h"
+#include "collector/subscribe/feed_serve.h"
 
 #include <stdio.h>
 #include <string.h>

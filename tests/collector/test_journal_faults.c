@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/feed/journal_record.h"
+#include "collector/subscribe/journal_record.h"
 #include "common/fio_name.h"
 #include "common/hash.h"
 #include "common/mem.h"

@@ -1,4 +1,4 @@
-#include "collector/feed/roster.h"
+#include "collector/subscribe/roster.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What a subscriber is told of messages that it did not get. */
-#include "collector/feed/roster.h"
+#include "collector/subscribe/roster.h"
 
 #include "common/fio_name.h"
 #include "common/mem.h"

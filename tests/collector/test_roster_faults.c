@@ -1,9 +1,9 @@
 /* What is kept of subscriptions, when files are damaged, the power fails, disk or memory is full.
  */
-#include "collector/feed/roster.h"
+#include "collector/subscribe/roster.h"
 
-#include "collector/feed/filter.h"
-#include "collector/feed/roster_file.h"
+#include "collector/subscribe/filter.h"
+#include "collector/subscribe/roster_file.h"
 #include "common/fio_name.h"
 #include "common/mem.h"
 #include "common/os.h"

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "collector/feed/roster_file.h"
+#include "collector/subscribe/roster_file.h"
 #include "common/hash.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -1,0 +1,538 @@
+/* One publisher thread takes what waits, in slices:
+ *
+ *   feed_stored (store's writer) - queue - publisher: gather up to 50 ms from the first that came
+ *                                                     by host: complete, make messages
+ *                                                     journal, sync, send, wake the polls
+ *
+ * A slice ends when batches in it came more than SLICE_NS apart. So whatever came that long before
+ * the journal's newest record is in the journal too, or was counted as left out, and starting looks
+ * only at what came later.
+ *
+ * When the disk is full the publisher waits with what it has, and what comes waits in the queue, so
+ * that nothing is lost as long as that has room; whoever asks whether all of it is kept is told no
+ * at once, for it is the sealing thread, which may be about to make room.
+ *
+ * Rejected: reading batches back from the store (one that is sealed meanwhile would be missed);
+ * sending before the sync (a number could be given again after loss of power). */
+#include "collector/subscribe/feed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/subscribe/feed_make.h"
+#include "collector/subscribe/feed_note.h"
+#include "collector/subscribe/feed_topics.h"
+#include "common/clk.h"
+#include "common/mem.h"
+#include "common/os.h"
+#include "common/pulse.h"
+
+#define SLICE_BYTES ((size_t)8 << 20) /* with so much waiting nothing more is gathered */
+#define SLICE_NOTES 4096u
+#define SLICE_NS    (10 * CLK_S)
+#define SPACE_NS    (CLK_S / 4)  /* between attempts while the disk is full */
+#define BEFORE_NS   (60 * CLK_S) /* far more than SLICE_NS and what arrivals overtake each other */
+
+enum state { FEED_NEW, FEED_RUNS, FEED_STOPPED };
+
+struct feed {
+    struct feed_conf conf;
+    struct store *store;
+    struct os_thread *thread;
+    struct pulse round; /* the thread's */
+
+    struct os_mutex *lock; /* guards what follows, up to the next blank line */
+    struct os_cond *wake;  /* the publisher */
+    struct os_cond *done;  /* those in feed_keep */
+    enum state state;
+    struct feed_note *queue, **queue_end;
+    size_t queued_bytes, held_bytes;
+    uint64_t came, finished; /* batches, ever */
+    unsigned hurry;          /* callers in feed_keep */
+    bool full;               /* the journal waits for room on the disk */
+    struct feed_topics left; /* of batches left out: whether numbers are to be skipped */
+    struct feed_stats stats;
+
+    /* the publisher's own */
+    struct feed_out *out;
+    struct feed_make *make;
+    struct feed_note *slice[SLICE_NOTES];
+    size_t n_slice;
+};
+
+/* While the disk is full. */
+static bool wait_for_space(void *ctx)
+{
+    struct feed *f = ctx;
+    int64_t until_ns = os_mono_ns() + SPACE_NS;
+    bool runs;
+
+    os_mutex_lock(f->lock);
+    f->full = f->state == FEED_RUNS;
+    os_cond_wake_all(f->done);
+    while (f->state == FEED_RUNS && os_cond_wait_until(f->wake, until_ns) != ERR_TIMEOUT) {
+    }
+    runs = f->state == FEED_RUNS;
+    os_mutex_unlock(f->lock);
+    pulse_work(&f->round, os_mono_ns());
+    return runs;
+}
+
+static enum err open_parts(struct feed *f)
+{
+    enum err e = os_mutex_create(&f->lock);
+
+    if (!e) {
+        e = os_cond_create(&f->wake, f->lock);
+    }
+    if (!e) {
+        e = os_cond_create(&f->done, f->lock);
+    }
+    if (!e) {
+        e = feed_out_create(&f->out, &f->conf);
+    }
+    if (!e) {
+        feed_out_on_full(f->out, wait_for_space, f);
+        e = feed_make_create(&f->make, f->out);
+    }
+    return e;
+}
+
+static void note_free(struct feed_note *n)
+{
+    if (n) {
+        wire_batch_free(n->batch);
+        mem_free(n);
+    }
+}
+
+enum err feed_create(struct feed **out, const struct feed_conf *conf)
+{
+    struct feed *f = mem_zalloc(sizeof *f);
+    enum err e;
+
+    if (!f) {
+        return ERR_NOMEM;
+    }
+    f->conf = *conf;
+    f->queue_end = &f->queue;
+    feed_topics_init(&f->left, conf->hosts_max);
+    e = open_parts(f);
+    if (e) {
+        feed_destroy(f);
+        return e;
+    }
+    *out = f;
+    return ERR_OK;
+}
+
+void feed_destroy(struct feed *f)
+{
+    if (!f) {
+        return;
+    }
+    if (f->done) {
+        feed_stop(f);
+    }
+    while (f->queue) {
+        struct feed_note *n = f->queue;
+
+        f->queue = n->next;
+        note_free(n);
+    }
+    feed_make_destroy(f->make);
+    feed_out_destroy(f->out);
+    feed_topics_fini(&f->left);
+    os_cond_destroy(f->done);
+    os_cond_destroy(f->wake);
+    os_mutex_destroy(f->lock);
+    mem_free(f);
+}
+
+/* -- the writer's side -- */
+
+/* batch: to be held, NULL: copies the bytes. */
+static struct feed_note *note_make(const char *name, const struct uuid *host,
+                                   const struct store_raw *raw, struct batch *batch)
+{
+    struct feed_note *n = mem_alloc(sizeof *n + (batch ? 0 : raw->n));
+
+    if (!n) {
+        return NULL;
+    }
+    *n = (struct feed_note){.host = *host,
+                            .stream = raw->stream,
+                            .seq = raw->seq,
+                            .received_ns = raw->received_ns,
+                            .mono_ns = os_mono_ns(),
+                            .n = raw->n};
+    memcpy(n->name, name, strnlen(name, sizeof n->name - 1));
+    if (batch) {
+        n->batch = wire_batch_hold(batch);
+        n->memory = wire_batch_room(batch);
+    } else {
+        memcpy(n->bytes, raw->bytes, raw->n);
+    }
+    return n;
+}
+
+/* Under the lock: both topics, where they would have had a message, skip a number. */
+static void leave_out(struct feed *f, const char *name, const bool topics[FEED_TOPICS])
+{
+    struct feed_topic_seqs *t = feed_topics_get(&f->left, name);
+
+    for (unsigned i = 0; t && i < FEED_TOPICS; i++) {
+        t->seq[i] += topics[i];
+    }
+    f->stats.left_out++;
+}
+
+static bool wants_samples(const struct feed *f)
+{
+    return f->conf.listeners(f->conf.ctx) > 0 ||
+           (f->conf.journal && f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx));
+}
+
+void feed_stored(void *ctx, const struct store_stored *s)
+{
+    struct feed *f = ctx;
+    struct batch *b = s->batch;
+    const struct store_raw raw = {b->head.stream,  b->head.seq, s->received_ns,
+                                  b->n_events > 0, s->bytes,    s->n};
+    bool topics[FEED_TOPICS] = {
+        [FEED_EVENT] = b->n_events && (f->conf.journal || f->conf.listeners(f->conf.ctx) > 0),
+        [FEED_SAMPLE] = b->n_ticks && b->n_runs && wants_samples(f),
+    };
+    struct feed_note *n;
+    bool hold;
+
+    if (!topics[FEED_EVENT] && !topics[FEED_SAMPLE]) {
+        return;
+    }
+    os_mutex_lock(f->lock);
+    hold = f->held_bytes + wire_batch_room(b) <= FEED_HELD_MAX;
+    os_mutex_unlock(f->lock);
+    n = note_make(s->host_name, &b->head.host, &raw, hold ? b : NULL);
+    os_mutex_lock(f->lock);
+    if (f->state != FEED_STOPPED && (!n || f->queued_bytes + n->n > f->conf.queue_bytes)) {
+        leave_out(f, s->host_name, topics);
+    } else if (f->state != FEED_STOPPED) {
+        memcpy(n->topics, topics, sizeof topics);
+        *f->queue_end = n;
+        f->queue_end = &n->next;
+        f->queued_bytes += n->n;
+        f->held_bytes += n->memory;
+        f->came++;
+        os_cond_wake(f->wake);
+        n = NULL;
+    }
+    os_mutex_unlock(f->lock);
+    note_free(n);
+}
+
+bool feed_keep(void *ctx)
+{
+    struct feed *f = ctx;
+    uint64_t mine;
+    bool kept;
+
+    os_mutex_lock(f->lock);
+    mine = f->came;
+    f->hurry++;
+    os_cond_wake(f->wake);
+    while (f->state == FEED_RUNS && f->finished < mine && !f->full) {
+        os_cond_wait(f->done);
+    }
+    f->hurry--;
+    kept = f->state == FEED_RUNS && f->finished >= mine;
+    os_mutex_unlock(f->lock);
+    return kept;
+}
+
+/* -- the publisher's side -- */
+
+static void note_take(struct feed *f)
+{
+    struct feed_note *n = f->queue;
+
+    f->queue = n->next;
+    if (!f->queue) {
+        f->queue_end = &f->queue;
+    }
+    f->queued_bytes -= n->n;
+    f->slice[f->n_slice++] = n;
+}
+
+/* Waits for batches and takes a slice of them. False: stopping, and nothing is left. */
+static bool gather(struct feed *f)
+{
+    size_t bytes = 0;
+    int64_t first_ns;
+
+    os_mutex_lock(f->lock);
+    while (!f->queue && f->state == FEED_RUNS) {
+        pulse_work(&f->round, os_mono_ns());
+        err_ignore(os_cond_wait_until(f->wake, os_mono_ns() + PULSE_ROUND_NS));
+    }
+    pulse_work(&f->round, os_mono_ns());
+    while (f->queue && f->state == FEED_RUNS && f->queued_bytes < SLICE_BYTES && !f->hurry &&
+           os_cond_wait_until(f->wake, f->queue->mono_ns + FEED_GATHER_NS) != ERR_TIMEOUT) {
+    }
+    feed_out_quiet(f->out, f->state != FEED_RUNS);
+    f->n_slice = 0;
+    first_ns = f->queue ? f->queue->received_ns : 0;
+    while (f->queue && f->n_slice < SLICE_NOTES && bytes < SLICE_BYTES &&
+           llabs(f->queue->received_ns - first_ns) < SLICE_NS) {
+        bytes += f->queue->n;
+        note_take(f);
+    }
+    os_mutex_unlock(f->lock);
+    return f->n_slice > 0;
+}
+
+static int note_order(const void *a, const void *b)
+{
+    const struct feed_note *const *x = a, *const *y = b;
+    int d = strcmp((*x)->name, (*y)->name);
+
+    d = d ? d : memcmp((*x)->host.b, (*y)->host.b, sizeof(*x)->host.b);
+    d = d ? d : ((*x)->stream > (*y)->stream) - ((*x)->stream < (*y)->stream);
+    return d ? d : ((*x)->seq > (*y)->seq) - ((*x)->seq < (*y)->seq);
+}
+
+static bool same_host(const struct feed_note *a, const struct feed_note *b)
+{
+    return a && b && strcmp(a->name, b->name) == 0 &&
+           memcmp(a->host.b, b->host.b, sizeof a->host.b) == 0;
+}
+
+/* What is wanted of the slice, host by host. */
+static void make_messages(struct feed *f, const struct store_view *view)
+{
+    const struct feed_note *before = NULL;
+    uint64_t bad = 0;
+
+    qsort(f->slice, f->n_slice, sizeof *f->slice, note_order);
+    for (size_t i = 0; i < f->n_slice; i++) {
+        const struct feed_note *n = f->slice[i];
+        enum err e;
+
+        if (!same_host(before, n)) {
+            if (before) {
+                feed_make_end(f->make);
+            }
+            feed_make_begin(f->make, view, n->name, &n->host);
+        }
+        e = feed_make_add(f->make, n);
+        bad += e && e != ERR_END;
+        before = n;
+    }
+    feed_make_end(f->make);
+    feed_out_flush(f->out, true);
+    os_mutex_lock(f->lock);
+    f->stats.failed += bad;
+    os_mutex_unlock(f->lock);
+}
+
+/* Numbers of messages that never were, before those that come. */
+static void tell_holes(struct feed *f)
+{
+    struct feed_topics left;
+
+    os_mutex_lock(f->lock);
+    left = f->left;
+    feed_topics_init(&f->left, f->conf.hosts_max);
+    os_mutex_unlock(f->lock);
+    for (size_t i = 0; i < left.n; i++) {
+        for (unsigned t = 0; t < FEED_TOPICS; t++) {
+            if (left.all[i].seq[t] > 0) {
+                feed_out_skip(f->out, (enum feed_topic)t, left.all[i].name, left.all[i].seq[t]);
+            }
+        }
+    }
+    feed_topics_fini(&left);
+}
+
+static void publish(struct feed *f)
+{
+    struct store_view *view;
+    enum err e = store_view_open(&view, f->store);
+
+    feed_out_begin(f->out, f->slice[0]->received_ns);
+    tell_holes(f);
+    if (!e) {
+        make_messages(f, view);
+        store_view_close(view);
+    }
+    os_mutex_lock(f->lock);
+    for (size_t i = 0; e && i < f->n_slice; i++) {
+        leave_out(f, f->slice[i]->name, f->slice[i]->topics);
+    }
+    feed_out_counts(f->out, &f->stats);
+    f->finished += f->n_slice;
+    f->full = false;
+    for (size_t i = 0; i < f->n_slice; i++) {
+        f->held_bytes -= f->slice[i]->memory;
+    }
+    os_cond_wake_all(f->done);
+    os_mutex_unlock(f->lock);
+    for (size_t i = 0; i < f->n_slice; i++) {
+        note_free(f->slice[i]);
+    }
+    f->n_slice = 0;
+}
+
+static void run(void *arg)
+{
+    struct feed *f = arg;
+
+    while (gather(f)) {
+        publish(f);
+    }
+    pulse_rest(&f->round);
+}
+
+/* -- starting: what the journal lacks --
+ *
+ * In slices of time, all hosts of one before the next, as it would have come: whenever this ends,
+ * the journal's newest record says from when on something may be lacking. */
+
+struct making_up {
+    struct feed *f;
+    int64_t since_ns;         /* where to look for records, */
+    uint64_t before;          /* up to what is made up now: no batch is met twice */
+    struct store_raw_ask ask; /* the slice */
+    const struct store_host *host;
+    bool samples;
+};
+
+static enum err make_up_batch(void *ctx, const struct store_raw *raw)
+{
+    struct making_up *x = ctx;
+    struct feed *f = x->f;
+    struct journal *j = f->conf.journal;
+    const char *name = x->host->name;
+    struct feed_note *n;
+    enum err e;
+    struct journal_batch key = {raw->stream, raw->seq, x->since_ns, x->before};
+    bool events = raw->has_events && !journal_has(j, FEED_EVENT, name, &key);
+    bool samples = x->samples && !journal_has(j, FEED_SAMPLE, name, &key);
+
+    if (!events && !samples) {
+        return ERR_OK;
+    }
+    n = note_make(name, &x->host->id, raw, NULL);
+    if (!n) {
+        return ERR_NOMEM;
+    }
+    n->topics[FEED_EVENT] = events;
+    n->topics[FEED_SAMPLE] = samples;
+    e = feed_make_add(f->make, n);
+    f->stats.made_up += e == ERR_OK;
+    f->stats.failed += e && e != ERR_END;
+    note_free(n);
+    return ERR_OK;
+}
+
+/* From when on the journal may lack batches, by their arrival. */
+static int64_t make_up_since(struct feed *f)
+{
+    struct journal_stats s;
+    int64_t kept_ns;
+
+    journal_stats(f->conf.journal, &s);
+    if (s.newest_ns <= 0) {
+        return INT64_MIN;
+    }
+    /* What came before the oldest record was there, and went: it must not come again. */
+    kept_ns = s.oldest_ns < s.newest_ns - 2 * SLICE_NS ? s.oldest_ns : s.newest_ns - 2 * SLICE_NS;
+    return kept_ns > s.newest_ns - BEFORE_NS ? kept_ns : s.newest_ns - BEFORE_NS;
+}
+
+static enum err make_up_slice(struct making_up *x, const struct store_view *view)
+{
+    struct feed *f = x->f;
+    enum err e = ERR_OK;
+
+    x->ask.next_ns = INT64_MAX;
+    for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
+        x->host = store_view_host(view, i);
+        feed_make_begin(f->make, view, x->host->name, &x->host->id);
+        e = store_scan_raw(view, i, &x->ask, make_up_batch, x);
+        feed_make_end(f->make);
+        feed_out_flush(f->out, false);
+    }
+    return e;
+}
+
+static enum err make_up(struct feed *f)
+{
+    int64_t since_ns = make_up_since(f);
+    bool samples = f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx);
+    struct making_up x = {.f = f,
+                          /* a record's stamp is that of one batch of its slice */
+                          .since_ns = clk_sub(since_ns, SLICE_NS),
+                          /* the first slice is empty, and tells where the next one begins */
+                          .ask = {since_ns, since_ns, .events_only = !samples},
+                          .samples = samples};
+    struct store_view *view;
+    uint64_t first;
+    enum err e = store_view_open(&view, f->store);
+
+    if (e) {
+        return e;
+    }
+    journal_range(f->conf.journal, &first, &x.before);
+    feed_out_quiet(f->out, true);
+    do {
+        e = make_up_slice(&x, view);
+        x.ask.since_ns = x.ask.next_ns;
+        x.ask.until_ns = clk_add(x.ask.next_ns, SLICE_NS);
+    } while (!e && x.ask.next_ns != INT64_MAX);
+    feed_out_flush(f->out, true);
+    feed_out_counts(f->out, &f->stats);
+    store_view_close(view);
+    return e;
+}
+
+enum err feed_start(struct feed *f, struct store *store)
+{
+    enum err e;
+
+    f->store = store;
+    e = f->conf.journal ? make_up(f) : ERR_OK;
+    if (e) {
+        return e;
+    }
+    os_mutex_lock(f->lock);
+    f->state = FEED_RUNS;
+    os_mutex_unlock(f->lock);
+    e = os_thread_start(&f->thread, "feed", run, f);
+    if (e) {
+        feed_stop(f);
+    }
+    return e;
+}
+
+void feed_stop(struct feed *f)
+{
+    os_mutex_lock(f->lock);
+    f->state = FEED_STOPPED;
+    os_cond_wake_all(f->wake);
+    os_cond_wake_all(f->done);
+    os_mutex_unlock(f->lock);
+    os_thread_join(f->thread);
+    f->thread = NULL;
+}
+
+int64_t feed_stuck_ns(const struct feed *f, int64_t now_ns)
+{
+    return pulse_busy_ns(&f->round, now_ns);
+}
+
+void feed_stats(struct feed *f, struct feed_stats *out)
+{
+    os_mutex_lock(f->lock);
+    *out = f->stats;
+    os_mutex_unlock(f->lock);
+}

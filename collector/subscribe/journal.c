@@ -1,0 +1,526 @@
+/* Records wait in memory and become durable by one write and one sync; only then does the index,
+ * and with it any reader, know of them. A file begins with the newest numbers of all topics (its
+ * checkpoint), so that older ones can go while numbers go on. Header, checkpoint and first records
+ * are one write.
+ *
+ * A commit that finds no room on the disk stays, and all of it is written again by the next sync.
+ * After any other failed write or sync the file is cut back to its durable length and left: the
+ * next commit begins another. Numbers and positions of what was lost are used up, so that what
+ * reached the disk in spite of the failure cannot meet another record of the same number.
+ *
+ * Rejected: reading back what was written through the page cache before the sync (a message that is
+ * out and whose number is given again after loss of power could not be told from another); one
+ * descriptor for all readers (fio's files have one owner each). */
+#include "collector/subscribe/journal.h"
+
+#include <string.h>
+#include <zstd.h>
+
+#include "collector/subscribe/journal_impl.h"
+#include "common/fio_name.h"
+#include "common/mem.h"
+
+#define COMMIT_MAX     (64u << 20)
+#define PACK_LEVEL     (-3)
+#define PACK_LEAST     128u /* bytes; less is not worth it */
+#define PARTS          16u  /* of max_bytes and max_age_ns: what goes at once */
+#define FILE_BYTES_MIN (256u << 10)
+#define FILE_BYTES_MAX (256u << 20)
+#define TOPICS_BYTES   (JOURNAL_PAYLOAD_MAX - 128u) /* of one part of a checkpoint */
+
+char *journal_path(const struct journal *j, uint64_t number)
+{
+    return fio_name_path(j->dir, JOURNAL_PREFIX, number, ".log");
+}
+
+static uint64_t file_bytes(uint64_t max_bytes)
+{
+    uint64_t part = max_bytes / PARTS;
+
+    return part < FILE_BYTES_MIN ? FILE_BYTES_MIN : part > FILE_BYTES_MAX ? FILE_BYTES_MAX : part;
+}
+
+static enum err open_parts(struct journal *j)
+{
+    enum err e = os_mutex_create(&j->lock);
+
+    if (e) {
+        return e;
+    }
+    j->dir = mem_strdup(j->conf.dir);
+    j->packer = ZSTD_createCCtx();
+    j->packed_cap = ZSTD_compressBound(JOURNAL_PAYLOAD_MAX);
+    j->packed = mem_alloc(j->packed_cap);
+    if (!j->dir || !j->packer || !j->packed) {
+        return ERR_NOMEM;
+    }
+    return os_mkdirs(j->dir, true);
+}
+
+enum err journal_open(struct journal **out, const struct journal_conf *conf, struct errmsg *why)
+{
+    struct journal *j = mem_zalloc(sizeof *j);
+    enum err e;
+
+    if (!j) {
+        return errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    j->conf = *conf;
+    j->file_bytes = file_bytes(conf->max_bytes);
+    buf_init(&j->commit, COMMIT_MAX);
+    e = open_parts(j);
+    if (e) {
+        errmsg_set(why, e, "cannot open %s: %s", conf->dir, err_text(e));
+        goto fail;
+    }
+    e = journal_recover(j, why);
+    if (e) {
+        goto fail;
+    }
+    *out = j;
+    return ERR_OK;
+
+fail:
+    journal_close(j);
+    return e;
+}
+
+void journal_close(struct journal *j)
+{
+    if (!j) {
+        return;
+    }
+    if (j->n_waiting > 0) {
+        err_ignore(journal_sync(j));
+    }
+    if (j->out) {
+        j->conf.fio->close(j->conf.fio->ctx, j->out);
+    }
+    journal_index_fini(&j->index);
+    buf_fini(&j->commit);
+    mem_free(j->waiting);
+    mem_free(j->packed);
+    ZSTD_freeCCtx(j->packer);
+    os_mutex_destroy(j->lock);
+    mem_free(j->dir);
+    mem_free(j);
+}
+
+uint64_t journal_epoch(const struct journal *j)
+{
+    return j->epoch;
+}
+
+/* -- beginning a file -- */
+
+static void put_topics(struct journal *j, const struct buf *content, bool more)
+{
+    struct journal_part p = {.kind = JOURNAL_TOPICS,
+                             .about = {.n = content->n, .more = more},
+                             .content = content->p,
+                             .content_n = content->n};
+
+    journal_part_put(&j->commit, &p, j->fresh_seed);
+}
+
+/* The newest numbers of all topics, in as many records as it takes. */
+static enum err put_checkpoint(struct journal *j)
+{
+    struct journal_topic floor = {.name = str_make("")};
+    struct buf content;
+    enum err e;
+
+    buf_init(&content, JOURNAL_PAYLOAD_MAX);
+    memcpy(floor.seq, j->index.floor, sizeof floor.seq);
+    journal_topic_put(&content, &floor);
+    for (size_t i = 0; i < j->index.n_channels; i++) {
+        const struct journal_channel *c = &j->index.channels[i];
+        struct journal_topic t = {.name = str_make(c->name)};
+
+        if (content.n > TOPICS_BYTES) {
+            put_topics(j, &content, true);
+            buf_reset(&content);
+        }
+        memcpy(t.seq, c->seq, sizeof t.seq);
+        journal_topic_put(&content, &t);
+    }
+    e = content.bad;
+    put_topics(j, &content, false);
+    buf_fini(&content);
+    return e ? e : j->commit.bad;
+}
+
+enum err journal_begin(struct journal *j)
+{
+    struct journal_header h = {.number = j->number + 1, .epoch = j->epoch, .position = j->position};
+    enum err e = os_random(&j->fresh_seed, sizeof j->fresh_seed);
+
+    if (e) {
+        return e;
+    }
+    h.seed = j->fresh_seed;
+    journal_header_put(&j->commit, &h);
+    e = put_checkpoint(j);
+    if (e) {
+        buf_reset(&j->commit);
+        return e;
+    }
+    j->number++;
+    j->fresh = true;
+    j->out_first_ns = 0;
+    return ERR_OK;
+}
+
+static bool file_is_over(const struct journal *j, int64_t now_ns)
+{
+    int64_t age_ns = j->conf.max_age_ns;
+
+    return !j->out || j->out_bytes >= j->file_bytes ||
+           (age_ns && j->out_first_ns && now_ns - j->out_first_ns > age_ns / PARTS);
+}
+
+/* -- appending -- */
+
+/* Under the lock: whatever readers look at may move. The number is taken whatever comes. */
+static enum err take_number(struct journal *j, struct journal_record *r, uint32_t *channel)
+{
+    struct journal_channel *c;
+    enum err e = journal_index_take(&j->index, channel, r->name, j->conf.hosts_max);
+
+    if (e) {
+        return e;
+    }
+    c = &j->index.channels[*channel];
+    r->seq = ++c->seq[r->topic];
+    return journal_index_room_spot(c, r->topic);
+}
+
+static enum err waiting_room(struct journal *j)
+{
+    if (j->n_waiting == j->cap_waiting) {
+        size_t cap = j->cap_waiting ? j->cap_waiting * 2 : 64;
+        struct journal_fresh *grown = mem_realloc_array(j->waiting, cap, sizeof *grown);
+
+        if (!grown) {
+            return ERR_NOMEM;
+        }
+        j->waiting = grown;
+        j->cap_waiting = cap;
+    }
+    return ERR_OK;
+}
+
+static void pack(struct journal *j, struct journal_part *p)
+{
+    size_t n;
+
+    if (p->content_n < PACK_LEAST) {
+        return;
+    }
+    n = ZSTD_compressCCtx(j->packer, j->packed, j->packed_cap, p->content, p->content_n,
+                          PACK_LEVEL);
+    if (!ZSTD_isError(n) && n < p->content_n) {
+        p->packed = true;
+        p->content = j->packed;
+        p->content_n = n;
+    }
+}
+
+static enum err put_record(struct journal *j, const struct journal_record *r, uint32_t channel,
+                           const void *payload)
+{
+    struct journal_part p = {
+        .kind = JOURNAL_MESSAGE, .about = *r, .content = payload, .content_n = r->n};
+    size_t before = j->commit.n;
+    uint64_t base = j->fresh ? 0 : j->out_bytes;
+
+    pack(j, &p);
+    journal_part_put(&j->commit, &p, j->fresh ? j->fresh_seed : j->out_seed);
+    if (j->commit.bad) {
+        enum err e = j->commit.bad;
+
+        j->commit.n = before;
+        j->commit.bad = ERR_OK;
+        return e;
+    }
+    j->waiting[j->n_waiting++] = (struct journal_fresh){.position = r->position,
+                                                        .seq = r->seq,
+                                                        .stored_ns = r->stored_ns,
+                                                        .channel = channel,
+                                                        .offset = (uint32_t)(base + before),
+                                                        .n = (uint32_t)r->n,
+                                                        .topic = (uint8_t)r->topic};
+    j->index.channels[channel].spots[r->topic].waiting++;
+    if (!j->out_first_ns) {
+        j->out_first_ns = r->stored_ns;
+    }
+    return ERR_OK;
+}
+
+static bool in_bounds(const struct journal_record *r)
+{
+    return r->n <= JOURNAL_PAYLOAD_MAX && r->last_batch >= r->batch &&
+           r->last_batch - r->batch <= UINT32_MAX && r->topic < FEED_TOPICS;
+}
+
+enum err journal_append(struct journal *j, struct journal_record *r, const void *payload)
+{
+    uint32_t channel;
+    enum err e;
+
+    if (!memchr(r->name, 0, sizeof r->name)) {
+        return ERR_INVALID;
+    }
+    os_mutex_lock(j->lock);
+    e = take_number(j, r, &channel);
+    os_mutex_unlock(j->lock);
+    r->position = j->position++;
+    if (!e && !in_bounds(r)) {
+        e = ERR_INVALID;
+    }
+    if (!e) {
+        e = waiting_room(j);
+    }
+    if (!e && j->commit.n == 0 && file_is_over(j, r->stored_ns)) {
+        e = journal_begin(j);
+    }
+    return e ? e : put_record(j, r, channel, payload);
+}
+
+size_t journal_waiting(const struct journal *j)
+{
+    return j->commit.n;
+}
+
+/* -- becoming durable -- */
+
+static enum err create_file(struct journal *j)
+{
+    const struct fio *fio = j->conf.fio;
+    char *path = journal_path(j, j->number);
+    enum err e;
+
+    if (!path) {
+        return ERR_NOMEM;
+    }
+    if (j->out) {
+        fio->close(fio->ctx, j->out);
+        j->out = NULL;
+    }
+    j->out_bytes = 0;
+    e = fio->create(fio->ctx, &j->out, path);
+    mem_free(path);
+    return e;
+}
+
+static enum err write_commit(struct journal *j)
+{
+    const struct fio *fio = j->conf.fio;
+    enum err e = j->fresh ? create_file(j) : ERR_OK;
+
+    if (!e) {
+        e = fio->write(fio->ctx, j->out, j->out_bytes, j->commit.p, j->commit.n);
+    }
+    if (!e) {
+        e = fio->sync(fio->ctx, j->out);
+    }
+    if (!e && j->fresh) {
+        e = fio->sync_dir(fio->ctx, j->dir);
+    }
+    return e;
+}
+
+/* What a failed commit left on the disk goes. */
+static void undo_commit(struct journal *j)
+{
+    const struct fio *fio = j->conf.fio;
+
+    if (j->out) {
+        err_ignore(fio->truncate(fio->ctx, j->out, j->out_bytes));
+    }
+    if (j->fresh) {
+        char *path = journal_path(j, j->number);
+
+        if (j->out) {
+            fio->close(fio->ctx, j->out);
+            j->out = NULL;
+        }
+        if (path) {
+            err_ignore(fio->remove(fio->ctx, path));
+        }
+        mem_free(path);
+    }
+}
+
+/* The file is not written to any more. */
+void journal_drop(struct journal *j)
+{
+    undo_commit(j);
+    if (j->out) {
+        j->conf.fio->close(j->conf.fio->ctx, j->out);
+        j->out = NULL;
+    }
+    os_mutex_lock(j->lock);
+    for (size_t i = 0; i < j->n_waiting; i++) {
+        const struct journal_fresh *e = &j->waiting[i];
+
+        j->index.channels[e->channel].spots[e->topic].waiting = 0;
+    }
+    os_mutex_unlock(j->lock);
+    j->fresh = false;
+    j->n_waiting = 0;
+    buf_reset(&j->commit);
+}
+
+/* Room for what becomes durable, before it does. Under the lock. */
+static enum err publish_room(struct journal *j)
+{
+    struct journal_index *x = &j->index;
+    enum err e = j->fresh ? journal_index_room_file(x) : ERR_OK;
+
+    if (!e && !j->fresh) {
+        e = journal_index_room_entries(&x->files[x->n_files - 1], j->n_waiting);
+    }
+    return e;
+}
+
+/* Readers know of it from here on. */
+static void publish(struct journal *j, struct journal_file *begun)
+{
+    struct journal_index *x = &j->index;
+
+    os_mutex_lock(j->lock);
+    if (j->fresh) {
+        journal_index_add_file(x, j->number, j->fresh_seed);
+        x->files[x->n_files - 1].entries = begun->entries;
+        x->files[x->n_files - 1].cap = begun->cap;
+    }
+    for (size_t i = 0; i < j->n_waiting; i++) {
+        const struct journal_fresh *e = &j->waiting[i];
+        struct journal_channel *c = &x->channels[e->channel];
+
+        c->spots[e->topic].waiting = 0;
+        c->last[e->topic] = e->seq;
+        journal_index_add(x, e);
+    }
+    journal_index_grew(x, j->commit.n);
+    j->next = j->position;
+    j->stats.appended += j->n_waiting;
+    os_mutex_unlock(j->lock);
+    if (j->fresh) {
+        j->out_seed = j->fresh_seed;
+        j->fresh = false;
+    }
+    j->out_bytes += j->commit.n;
+    j->n_waiting = 0;
+    buf_reset(&j->commit);
+}
+
+enum err journal_sync(struct journal *j)
+{
+    struct journal_file begun = {.number = 0};
+    enum err e;
+
+    if (j->commit.n == 0) {
+        return ERR_OK;
+    }
+    os_mutex_lock(j->lock);
+    e = publish_room(j);
+    os_mutex_unlock(j->lock);
+    if (!e && j->fresh) {
+        e = journal_index_room_entries(&begun, j->n_waiting);
+    }
+    if (!e) {
+        e = write_commit(j);
+    }
+    if (e) {
+        mem_free(begun.entries);
+        os_mutex_lock(j->lock);
+        j->stats.failed_writes++;
+        os_mutex_unlock(j->lock);
+        if (e == ERR_NOSPACE) {
+            undo_commit(j);
+        } else {
+            journal_drop(j);
+        }
+        return e;
+    }
+    publish(j, &begun);
+    return ERR_OK;
+}
+
+/* -- going -- */
+
+/* The oldest file's records. */
+static void tell_lost(struct journal *j, void (*lost)(void *ctx, const struct journal_record *r),
+                      void *ctx)
+{
+    for (size_t i = 0; i < j->index.files[0].n && lost; i++) {
+        struct journal_place at;
+        struct journal_record r;
+
+        journal_index_place(&j->index, 0, i, &at);
+        journal_known(&r, &at);
+        lost(ctx, &r);
+    }
+}
+
+/* Only this thread changes the index, so it may look without the lock. */
+static bool oldest_goes(const struct journal *j, int64_t now_ns)
+{
+    const struct journal_index *x = &j->index;
+    const struct journal_file *f = &x->files[0];
+
+    if (x->n_files < 2) { /* the newest has the numbers of all topics */
+        return false;
+    }
+    return x->bytes + j->commit.n > j->conf.max_bytes || f->n == 0 ||
+           (j->conf.max_age_ns && f->last_ns < now_ns - j->conf.max_age_ns);
+}
+
+void journal_trim(struct journal *j, int64_t now_ns,
+                  void (*lost)(void *ctx, const struct journal_record *r), void *ctx)
+{
+    const struct fio *fio = j->conf.fio;
+
+    while (oldest_goes(j, now_ns)) {
+        const struct journal_file *f = &j->index.files[0];
+        char *path = journal_path(j, f->number);
+        bool gone;
+
+        tell_lost(j, lost, ctx);
+        gone = path && fio->remove(fio->ctx, path) == ERR_OK;
+        mem_free(path);
+        os_mutex_lock(j->lock);
+        if (gone) {
+            j->stats.trimmed += f->n - f->damaged;
+            journal_index_drop_oldest(&j->index);
+        } else {
+            j->stats.failed_writes++;
+        }
+        os_mutex_unlock(j->lock);
+        if (!gone) {
+            return;
+        }
+    }
+}
+
+void journal_stats(struct journal *j, struct journal_stats *out)
+{
+    const struct journal_index *x = &j->index;
+
+    os_mutex_lock(j->lock);
+    *out = j->stats;
+    out->records = x->records;
+    out->bytes = x->bytes;
+    out->files = x->n_files;
+    for (size_t i = 0; i < x->n_files && !out->oldest_ns; i++) {
+        out->oldest_ns = x->files[i].n ? x->files[i].first_ns : 0;
+    }
+    for (size_t i = x->n_files; i > 0 && !out->newest_ns; i--) {
+        const struct journal_file *f = &x->files[i - 1];
+
+        out->newest_ns = f->n ? f->last_ns : 0;
+    }
+    os_mutex_unlock(j->lock);
+}

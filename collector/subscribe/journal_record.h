@@ -1,0 +1,63 @@
+/* The bytes of the journal: file header and record (docs/formats.md). No state. */
+#ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_RECORD_H
+#define PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_RECORD_H
+
+#include "collector/subscribe/journal.h"
+
+#define JOURNAL_HEADER_BYTES 56u
+#define JOURNAL_RECORD_FIXED 100u   /* of a record, before name and content */
+#define JOURNAL_RECORD_MAGIC "PFFR" /* its first four bytes */
+#define JOURNAL_RECORD_MAX   (JOURNAL_RECORD_FIXED + MODEL_HOST_NAME_MAX + JOURNAL_PAYLOAD_MAX + 8u)
+
+/* On disk. */
+enum journal_kind {
+    JOURNAL_MESSAGE = 1, /* an encoded Update */
+    JOURNAL_TOPICS = 2,  /* the newest numbers of topics when the file began: its checkpoint */
+};
+
+struct journal_header {
+    uint64_t number, epoch, seed;
+    uint64_t position; /* of the first record, or greater than all before */
+};
+
+/* A record as it stands in a file. */
+struct journal_part {
+    uint16_t kind;               /* enum journal_kind */
+    bool packed;                 /* the content is a zstd frame */
+    struct journal_record about; /* n: of the content when unpacked */
+    const void *content;
+    size_t content_n; /* as it stands */
+};
+
+/* Appended to b, whose failure latches. The record must be within its bounds. */
+void journal_header_put(struct buf *b, const struct journal_header *h);
+void journal_part_put(struct buf *b, const struct journal_part *p, uint64_t seed);
+
+/* Errors: ERR_CORRUPT, ERR_VERSION (sound, of a newer format) */
+NODISCARD enum err journal_header_parse(struct journal_header *out, const void *p, size_t n);
+/* One record at the start of p; its content points into p. *used = its length.
+ * Errors: ERR_CORRUPT (not a whole, sound record) */
+NODISCARD enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_t *p,
+                                      size_t n, uint64_t seed);
+
+/* What stands before the name, when no more was read: content and name stay empty. Errors:
+ * ERR_CORRUPT */
+NODISCARD enum err journal_part_head(struct journal_part *out, const uint8_t *p, size_t n,
+                                     uint64_t seed);
+
+/* Appends the content, unpacked. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
+NODISCARD enum err journal_part_unpack(struct buf *out, const struct journal_part *p);
+
+/* The newest numbers of one topic pair, in the content of JOURNAL_TOPICS. An empty name: numbers
+ * that topics met for the first time must be above. */
+struct journal_topic {
+    struct str name;
+    uint64_t seq[FEED_TOPICS];
+};
+
+void journal_topic_put(struct buf *b, const struct journal_topic *t);
+/* Moves *p and *n behind it; the name points into it. Errors: ERR_END (nothing left), ERR_CORRUPT
+ */
+NODISCARD enum err journal_topic_parse(struct journal_topic *out, const uint8_t **p, size_t *n);
+
+#endif
