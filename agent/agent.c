@@ -10,9 +10,9 @@
 #include "agent/batch/batch.h"
 #include "agent/monitor.h"
 #include "agent/source/trace/etl_file.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/owner.h"
 

@@ -1,10 +1,10 @@
 #include "agent/agent_run.h"
 
-#include "common/buf.h"
-#include "common/clk.h"
-#include "common/cur.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define MARK_BYTES 56u

@@ -8,7 +8,7 @@
 #ifndef PROCFLEET_AGENT_AGENT_RUN_H
 #define PROCFLEET_AGENT_AGENT_RUN_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define AGENT_RUN_FILE "run"

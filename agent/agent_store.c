@@ -1,6 +1,6 @@
 #include "agent/agent_store.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/log.h"
 #include "common/os.h"
 

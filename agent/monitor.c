@@ -7,8 +7,8 @@
 
 #include "agent/monitor_impl.h"
 #include "agent/source/trace/etl_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 enum { THREADS_MAX = 1 << 17, TEXT_MAX = 16 << 20 };
 #define GRACE_NS (10 * CLK_S)

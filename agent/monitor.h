@@ -17,7 +17,7 @@
 #include "agent/process/ptable.h"
 #include "agent/sample/sampler.h"
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct monitor;
 

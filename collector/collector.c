@@ -30,8 +30,8 @@
 #include "collector/metrics/http.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/store.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define QUEUE_BYTES ((size_t)64 << 20)

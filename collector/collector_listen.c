@@ -25,7 +25,7 @@
 #include "collector/ca/trust.h"
 #include "collector/ingest/session.h"
 #include "collector/metrics/http.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "common/rpc.h"

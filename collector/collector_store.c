@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "collector/store/wal/wal.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "common/os_notify.h"

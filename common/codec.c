@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/varint.h"
+#include "common/base/cur.h"
+#include "common/base/varint.h"
 
 /* A column, in sections without padding between them:
  *

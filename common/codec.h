@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* How a run's differences are written. */
 enum codec_mode {

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "common/opt.h"
 #include "common/os.h"
-#include "common/utf8.h"
 
 #define CONF_DEPTH      8
 #define CONF_KEY_MAX    128

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 
 enum conf_type {
     CONF_TEXT,

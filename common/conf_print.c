@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/conf.h"
 #include "common/opt.h"
 

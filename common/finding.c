@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/owner.h"
 
 #define CLOCK_OLDEST_S 1767225600LL /* 2026-01-01: nothing of this version ran before */

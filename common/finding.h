@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum finding_state {
     FINDING_OK,

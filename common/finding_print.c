@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/plural.h"
 
 static const struct sheet_column columns[] = {
     {"check", "CHECK", SHEET_TEXT},

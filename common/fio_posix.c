@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/posix.h"
 
 struct fio_file {

@@ -5,7 +5,7 @@
  * NTFS journals names: a directory cannot be flushed and need not be. */
 #include "common/fio.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/os_acl_win32.h"
 #include "common/os_impl_win32.h"

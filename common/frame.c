@@ -1,6 +1,6 @@
 #include "common/frame.h"
 
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "common/wire_frame.h"
 
 const char *rpc_code_name(enum rpc_code code)

@@ -1,8 +1,8 @@
 #include "common/human.h"
 
-#include "common/clk.h"
-#include "common/utf8.h"
-#include "common/width.h"
+#include "common/base/clk.h"
+#include "common/base/utf8.h"
+#include "common/base/width.h"
 
 void human_ns(struct buf *out, int64_t ns)
 {

@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_COMMON_HUMAN_H
 #define PROCFLEET_COMMON_HUMAN_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/model.h"
 
 void human_ns(struct buf *out, int64_t ns);       /* "512us", "5.106s", "3m20s", "2h05m", "4d03h" */
@@ -13,7 +13,7 @@ void human_permille(struct buf *out, int64_t permille); /* "12.3%" */
  * comes out is UTF-8. */
 void human_text(struct buf *out, struct str text);
 
-/* Columns that the text takes on a terminal (common/width.h). */
+/* Columns that the text takes on a terminal (common/base/width.h). */
 size_t human_width(const char *text, size_t n);
 
 /* Bytes of the longest prefix that takes at most `width` columns. */

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/utf8.h"
 #include "common/os.h"
-#include "common/utf8.h"
 
 #define LINE_MAX_BYTES 1024
 #define ROTATE_BYTES   (16L << 20)

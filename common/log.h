@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COMMON_LOG_H
 #define PROCFLEET_COMMON_LOG_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_TEXT, LOG_JSON };

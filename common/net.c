@@ -6,7 +6,7 @@
 #include <nng/protocol/pubsub0/pub.h>
 #include <nng/supplemental/tls/tls.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/net_engine.h"
 #include "common/net_impl.h"
 #include "common/os.h"

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define NET_ADDR_URL_MAX 320
 

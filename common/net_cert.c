@@ -8,7 +8,7 @@
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/pki.h"
 
 #define URN "urn:procfleet:"

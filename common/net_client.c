@@ -7,8 +7,8 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/net_call.h"
 #include "common/net_dial.h"
 #include "common/net_impl.h"

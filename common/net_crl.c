@@ -6,8 +6,8 @@
 #include <mbedtls/x509_crl.h>
 #include <mbedtls/x509_crt.h>
 
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define FILE_MAX (1u << 20)

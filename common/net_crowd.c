@@ -15,9 +15,9 @@
 
 #include <nng/nng.h>
 
-#include "common/clk.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define BUCKETS   256u

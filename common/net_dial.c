@@ -16,8 +16,8 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/tls.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/net_addr.h"
 #include "common/net_impl.h"
 #include "common/os.h"

@@ -1,7 +1,7 @@
 #include "common/net_follow.h"
 
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define PEM_BYTES (1u << 20)

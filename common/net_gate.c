@@ -11,9 +11,9 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/tls.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/net_addr.h"
 #include "common/net_cert.h"
 #include "common/net_impl.h"

@@ -17,7 +17,7 @@
 #include <nng/nng.h>
 #include <nng/supplemental/http/http.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/net_addr.h"
 #include "common/net_host.h"
 #include "common/net_impl.h"

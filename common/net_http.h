@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define NET_HTTP_CALLS    32u
 #define NET_HTTP_PATH_MAX 64u

@@ -4,10 +4,10 @@
 
 #include <nng/nng.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/pulse.h"
 #include "common/os.h"
-#include "common/pulse.h"
 
 #define CHECK_NS (20 * CLK_MS) /* while places are short */
 

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/net_tls.h"
 #include "common/os.h"
 

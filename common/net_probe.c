@@ -6,7 +6,7 @@
 #include <mbedtls/x509_crt.h>
 #include <nng/nng.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/net_addr.h"
 #include "common/net_cert.h"
 #include "common/net_impl.h"

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Whether `address` can be listened at: binds for a moment, accepts nothing.
  * Errors: ERR_BUSY (somebody listens there), ERR_INVALID (no address, or none of this machine),

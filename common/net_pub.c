@@ -1,7 +1,7 @@
 #include <nng/nng.h>
 #include <nng/protocol/pubsub0/pub.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/net_gate.h"
 #include "common/net_impl.h"
 

@@ -18,7 +18,7 @@
 #include <mbedtls/sha256.h>
 #include <mbedtls/ssl.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/net_cert.h"
 #include "common/net_crl.h"
 #include "common/net_resume.h"

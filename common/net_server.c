@@ -15,8 +15,8 @@
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/net_gate.h"
 #include "common/net_impl.h"
 #include "common/os.h"

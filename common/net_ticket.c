@@ -19,11 +19,11 @@
 #include <mbedtls/chachapoly.h>
 #include <mbedtls/platform_util.h>
 
-#include "common/clk.h"
-#include "common/cur.h"
-#include "common/hash.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/pki_rng.h"
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define NET_TICKET_LIFE_S 3600u
 #define NET_TICKET_HEAD   36u /* bytes before the sealed content, */

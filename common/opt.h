@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 
 /* What an option takes is said once, in the text that help shows. A part of it between bars that
  * has a lower-case letter or a digit is a word: "table|json|csv" is one of three. The others are

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 static const struct {
     const char *name;

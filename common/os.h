@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* -- clocks and random -- */
 int64_t os_utc_ns(void);

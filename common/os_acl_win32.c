@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define DESCRIPTOR_MAX (64u << 10)
 #define TOKEN_BYTES    (sizeof(TOKEN_USER) + SECURITY_MAX_SID_SIZE)

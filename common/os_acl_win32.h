@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COMMON_OS_ACL_WIN32_H
 #define PROCFLEET_COMMON_OS_ACL_WIN32_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/win32.h"
 
 /* Private: nobody may read or change it but its owner, `user` (whom we run as), the system,

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/win32.h"
 
 #define OS_WIN32_PATH_UNITS 4096

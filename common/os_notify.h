@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define OS_NOTIFY_MAX 512u /* bytes of a message; the rest is cut off */
 

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 /* A path, or '@' and a name outside the file system. 0: not an address. */
 static socklen_t address_of(struct sockaddr_un *out, const char *text)

@@ -20,8 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/posix.h"
 
 static enum err err_from_errno(void)

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct owner_foreign {
     char path[512]; /* the first that was found */

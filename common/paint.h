@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 
 /* A style: any of the flags and at most one colour. */
 enum paint {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 #include "common/uuid.h"
 

@@ -8,8 +8,8 @@
 #include <mbedtls/sha256.h>
 #include <mbedtls/x509_csr.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/pki_impl.h"
 #include "common/pki_rng.h"

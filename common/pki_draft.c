@@ -12,7 +12,7 @@
 
 #include <mbedtls/oid.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/pki_impl.h"
 #include "common/pki_rng.h"
 

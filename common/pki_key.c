@@ -5,7 +5,7 @@
 #include <mbedtls/ecp.h>
 #include <mbedtls/platform_util.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/pki_rng.h"
 

@@ -3,7 +3,7 @@
 #include <mbedtls/pem.h>
 #include <mbedtls/sha256.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define BEGIN "-----BEGIN CERTIFICATE-----\n"

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/pki.h"
 
 #define PKI_PIN_BYTES 32u /* SHA-256 of the authority's certificate, DER */

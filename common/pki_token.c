@@ -5,7 +5,7 @@
 #include <mbedtls/platform_util.h>
 #include <mbedtls/sha256.h>
 
-#include "common/hash.h"
+#include "common/base/hash.h"
 
 #define PREFIX     "pf1-"
 #define PREFIX_LEN (sizeof PREFIX - 1)

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COMMON_POSIX_H
 #define PROCFLEET_COMMON_POSIX_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* What an errno value means to us; ERR_IO for everything without a meaning of its own. */
 NODISCARD enum err posix_err(int errno_value);

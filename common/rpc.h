@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COMMON_RPC_H
 #define PROCFLEET_COMMON_RPC_H
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/frame.h"
 #include "common/net.h"
 

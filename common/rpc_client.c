@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/net_call.h"
 #include "common/os.h"
 #include "common/rpc.h"

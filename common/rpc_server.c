@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/deadline.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/rpc.h"
 #include "common/rpc_zstd.h"

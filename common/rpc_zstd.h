@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_COMMON_RPC_ZSTD_H
 #define PROCFLEET_COMMON_RPC_ZSTD_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 /* Appends what the frame holds. Its size must be in the frame's head and fit `out`: it is checked
  * before a byte is decompressed. Errors: ERR_CORRUPT, ERR_FULL (more than fits), ERR_NOMEM */

@@ -5,15 +5,15 @@
 
 #include <jansson.h>
 
-#include "common/arena.h"
-#include "common/buf.h"
-#include "common/clk.h"
+#include "common/base/arena.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/sid.h"
+#include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/paint.h"
-#include "common/sid.h"
-#include "common/utf8.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)
 #define NOTES_MAX  64

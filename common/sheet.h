@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/metric.h"
 #include "common/model.h"
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 /* Exactly the text form and nothing behind it. Errors: ERR_INVALID */

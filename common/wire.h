@@ -5,8 +5,8 @@
 #ifndef PROCFLEET_COMMON_WIRE_H
 #define PROCFLEET_COMMON_WIRE_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define WIRE_BATCH_BYTES_MAX (1u << 20) /* as received */

@@ -3,8 +3,8 @@
 #ifndef PROCFLEET_COMMON_WIRE_ADMIN_H
 #define PROCFLEET_COMMON_WIRE_ADMIN_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define RPC_ADMIN_STATUS        "procfleet.v1.Admin/Status"

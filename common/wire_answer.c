@@ -1,6 +1,6 @@
 #include "common/wire_answer.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/wire_coverage.h"
 #include "common/wire_info.h"
 #include "common/wire_overview.h"

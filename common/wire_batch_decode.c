@@ -1,8 +1,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/codec.h"
-#include "common/mem.h"
 #include "common/wire_batch.h"
 #include "common/wire_info.h"
 

@@ -4,8 +4,8 @@
 #ifndef PROCFLEET_COMMON_WIRE_ENROLL_H
 #define PROCFLEET_COMMON_WIRE_ENROLL_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define RPC_ENROLL_ENROLL        "procfleet.v1.Enroll/Enroll"

@@ -1,6 +1,6 @@
 #include "common/wire_feed.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/wire_answer.h"
 
 /* What is decoded lives behind its arena, as the unpacked message does that text points into. One

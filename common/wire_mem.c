@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define CHUNK_MAX     65536u
 #define LARGE_BYTES   16384u /* from here a chunk of its own, given back when freed */

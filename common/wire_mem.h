@@ -6,8 +6,8 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 /* Memory of one message: allocated piece by piece, released at once. `max` bounds what may be

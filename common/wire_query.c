@@ -1,6 +1,6 @@
 #include "common/wire_query.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/wire_mem.h"
 #include "proto/query.pb-c.h"
 

@@ -4,8 +4,8 @@
 #ifndef PROCFLEET_COMMON_WIRE_QUERY_H
 #define PROCFLEET_COMMON_WIRE_QUERY_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define RPC_QUERY_SERVER_INFO "procfleet.v1.Query/GetServerInfo"

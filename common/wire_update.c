@@ -4,7 +4,7 @@
  * wire_update_pack (test_wire_update compares the two) unless the answer has fields behind its
  * events, which the feed's have not: those come first here. wire_update_pack is also for updates
  * whose text has to be mended. */
-#include "common/varint.h"
+#include "common/base/varint.h"
 #include "common/wire_answer.h"
 #include "common/wire_info.h"
 

@@ -1,7 +1,7 @@
 #include "agent/account/aggregate.h"
 
 #include "agent/account/irpmap.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct aggregate {
     struct ptable *table;

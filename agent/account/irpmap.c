@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 /* A cache of sets: an address belongs to one set, and a set holds eight. Requests whose end is
  * never recorded are pushed out by newer ones. */

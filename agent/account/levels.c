@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/plural.h"
+#include "common/base/plural.h"
 
 #define MARK_NS       CLK_S
 #define FASTEST_TABLE (100 * CLK_MS)

@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define LEVELS_COUNT       5
 #define LEVELS_LOSS_NS     (10 * CLK_S)

@@ -1,6 +1,6 @@
 #include "agent/account/sched.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 /* KTHREAD_STATE, as a switch gives it of the thread it takes off. */
 enum { OLD_READY = 1, OLD_STANDBY = 3, OLD_WAITING = 5, OLD_DEFERRED_READY = 7 };

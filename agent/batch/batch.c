@@ -13,9 +13,9 @@
 
 #include "agent/batch/batch_pack.h"
 #include "agent/process/idmap.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 
 enum {
     KNOWN_MAX = 16384,

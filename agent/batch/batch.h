@@ -10,8 +10,8 @@
 #define PROCFLEET_AGENT_BATCH_BATCH_H
 
 #include "agent/privacy/filter.h"
-#include "common/clk.h"
-#include "common/err.h"
+#include "common/base/clk.h"
+#include "common/base/err.h"
 #include "common/wire.h"
 
 #define BATCH_WINDOW_NS  (300 * CLK_S)

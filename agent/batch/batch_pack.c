@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void batch_held_fini(struct batch_held *h)
 {

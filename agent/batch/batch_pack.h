@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_AGENT_BATCH_BATCH_PACK_H
 #define PROCFLEET_AGENT_BATCH_BATCH_PACK_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/wire.h"
 
 #define BATCH_NO_ROW UINT32_MAX

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/agent_source.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 static atomic_uint stops; /* signals */

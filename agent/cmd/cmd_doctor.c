@@ -3,7 +3,7 @@
 
 #include "agent/cmd/cmd.h"
 #include "agent/doctor/doctor.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/finding_print.h"
 #include "common/os.h"
 

@@ -3,9 +3,9 @@
 
 #include "agent/cmd/cmd.h"
 #include "agent/enroll/enroll.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/owner.h"
 #include "common/wire_enroll.h"

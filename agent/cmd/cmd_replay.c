@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "agent/cmd/cmd.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/plural.h"
 #include "common/log.h"
 #include "common/os.h"
-#include "common/plural.h"
 
 #define LOOK_NS    (100 * CLK_MS)
 #define SPEED_MAX  1000.0

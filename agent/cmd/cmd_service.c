@@ -5,7 +5,7 @@
 #include "agent/service/service.h"
 #include "agent/status/notable.h"
 #include "agent/status/status_file.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define CONFIG                                                         \
     {                                                                  \

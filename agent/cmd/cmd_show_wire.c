@@ -9,7 +9,7 @@
 #include "agent/cmd/cmd.h"
 #include "agent/cmd/wire_text.h"
 #include "agent/monitor.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 static const struct opt opts[] = {

@@ -7,8 +7,8 @@
 #include "agent/cmd/cmd.h"
 #include "agent/cmd/wire_text.h"
 #include "agent/spool/quarantine_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/sheet.h"
 
 static const struct opt list_opts[] = {

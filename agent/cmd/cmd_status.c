@@ -5,8 +5,8 @@
 
 #include "agent/cmd/cmd.h"
 #include "agent/status/status_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/sheet.h"
 

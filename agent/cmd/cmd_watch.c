@@ -7,8 +7,8 @@
 #include "agent/cmd/cmd.h"
 #include "agent/cmd/threads.h"
 #include "agent/monitor.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/sheet.h"
 

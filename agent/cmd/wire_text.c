@@ -1,7 +1,7 @@
 #include "agent/cmd/wire_text.h"
 
 #include "agent/etl/jsonw.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/metric.h"
 #include "common/sheet.h"
 #include "common/uuid.h"

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_AGENT_CONF_AGENT_CONF_HOST_H
 #define PROCFLEET_AGENT_CONF_AGENT_CONF_HOST_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Default of state_dir, as it would be written. */
 extern const char agent_conf_state_dir[];

@@ -1,6 +1,6 @@
 #include "agent/conf/agent_conf_host.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 const char agent_conf_state_dir[] = "/var/lib/procfleet-agent";
 

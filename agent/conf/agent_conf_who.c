@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static enum err read_pids(uint32_t *to, size_t *n, const struct conf *c, const char *key,
                           struct errmsg *why)

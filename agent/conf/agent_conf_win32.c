@@ -1,6 +1,6 @@
 #include "agent/conf/agent_conf_host.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/win32.h"
 
 #define PATH_UNITS 4096

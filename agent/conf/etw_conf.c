@@ -8,7 +8,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_provider.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define FLAG_PREFIX "EVENT_TRACE_FLAG_"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/decode/decode_class.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define UNKNOWN_SLOTS 256 /* a power of two above DECODE_UNKNOWN_MAX */
 

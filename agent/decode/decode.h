@@ -8,7 +8,7 @@
 
 #include "agent/source/event.h"
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define DECODE_UNKNOWN_MAX 192 /* kinds told apart; further ones are counted together */
 

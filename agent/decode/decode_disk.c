@@ -13,7 +13,7 @@
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 static uint32_t issuer(struct cur *c, const struct raw_event *raw)
 {

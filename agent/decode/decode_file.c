@@ -20,7 +20,7 @@
  * 79 … 81, which repeat an operation already told. */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 struct head {
     uint64_t irp, object;

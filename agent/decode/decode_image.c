@@ -11,7 +11,7 @@
  * those of the object manager (\Device\HarddiskVolumeN\…). */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 static enum err decode_image(struct event *out, enum event_kind kind, const struct raw_event *raw,
                              struct decode_text *text)

@@ -19,8 +19,8 @@
  * old, u8 new freeze 11, 12           u32 pid; version 1: t created */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
 
 #define KIB 1024
 

@@ -16,7 +16,7 @@
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define OP_TRANSITION 10
 

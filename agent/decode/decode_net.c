@@ -18,7 +18,7 @@
  * every record seen, so nothing can tell their order. */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define OP_IPV4     10
 #define OP_IPV6     26

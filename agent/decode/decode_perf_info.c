@@ -12,7 +12,7 @@
 #include "agent/decode/decode_class.h"
 #include "agent/decode/decode_ticks.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define FLAGS_INTERRUPT 3
 #define SOURCE_TIMER    0

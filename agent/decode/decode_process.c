@@ -12,8 +12,8 @@
  * handles, u32 reserved, P × 11 sizes. */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
 
 #define NO_SESSION UINT32_MAX
 

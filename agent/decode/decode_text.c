@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/sid.h"
+#include "common/base/cur.h"
+#include "common/base/sid.h"
 
 #define REPLACEMENT 0xfffd
 

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_DECODE_DECODE_TEXT_H
 #define PROCFLEET_AGENT_DECODE_DECODE_TEXT_H
 
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "common/model.h"
 
 /* Enough for all text of any one record (64 KiB of UTF-16): when it is full, text is cut. */

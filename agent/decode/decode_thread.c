@@ -17,7 +17,7 @@
  *   name 72       u32 pid, u32 tid, w name */
 #include "agent/decode/decode_class.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define SWITCH_BYTES   24u
 #define SWITCH_BYTES_1 16u /* of version 1 */

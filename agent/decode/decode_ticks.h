@@ -3,7 +3,7 @@
 #define PROCFLEET_AGENT_DECODE_DECODE_TICKS_H
 
 #include "agent/source/source.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 /* A span; 0 where it cannot be one. */
 static inline int64_t decode_span_ns(const struct raw_event *raw, uint64_t ticks)

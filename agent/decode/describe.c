@@ -11,7 +11,7 @@
 #include "agent/decode/schema/payload.h"
 #include "agent/decode/schema/schema.h"
 #include "agent/decode/schema/tmf.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define SCHEMA_MAX_DEFAULT ((size_t)8 << 20)
 

@@ -10,7 +10,7 @@
 
 #include "agent/decode/value.h"
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct describe;
 

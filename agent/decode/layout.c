@@ -1,7 +1,7 @@
 #include "agent/decode/layout.h"
 
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
 
 struct reader {
     struct cur c;

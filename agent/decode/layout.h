@@ -9,7 +9,7 @@
 #include "agent/decode/decode_text.h"
 #include "agent/decode/value.h"
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 enum layout_type {
     LAYOUT_U8,

@@ -8,11 +8,11 @@
 #include "agent/doctor/doctor_host.h"
 #include "agent/doctor/orphans.h"
 #include "agent/enroll/trust_files.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/net.h"
 #include "common/os.h"
-#include "common/plural.h"
 
 #define DAY_NS      (24 * 3600 * CLK_S)
 #define DAYS_WARN   30

@@ -5,10 +5,10 @@
 
 #include "agent/doctor/doctor_host.h"
 #include "agent/status/status_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/os.h"
-#include "common/plural.h"
 
 #define BREAKS_MAX 5u /* in ten minutes: more than a restart of the collector makes */
 

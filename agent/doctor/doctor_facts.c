@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "common/clk.h"
-#include "common/cur.h"
-#include "common/plural.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/plural.h"
 
 #define ROW    0x100 /* bytes of a process's row, before its threads */
 #define REPORT "please report it with the system's build; see docs/windows.md, Unverified"

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "agent/doctor/doctor_host.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define STATUS_MAX (64u << 10)

@@ -4,8 +4,8 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_ctl_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define OPCODE_LOST_EVENT 32
 #define LOOK_NS           (10 * CLK_MS)

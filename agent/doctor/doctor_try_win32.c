@@ -8,8 +8,8 @@
 #include "agent/conf/etw_conf.h"
 #include "agent/doctor/doctor_facts.h"
 #include "agent/doctor/doctor_trial_win32.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define PATH_UNITS   512
 #define FEW          8

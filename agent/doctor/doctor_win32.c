@@ -9,10 +9,10 @@
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_ctl.h"
 #include "agent/source/windows/right_win32.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/os.h"
-#include "common/plural.h"
 #include "common/win32.h"
 
 #define TABLE_MAX    (64u << 20)

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "agent/enroll/exchange.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/net_follow.h"
 #include "common/os.h"
 

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/fio.h"
-#include "common/mem.h"
 #include "common/net.h"
 #include "common/os.h"
 #include "common/pki_pem.h"

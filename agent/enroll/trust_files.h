@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/pki_request.h"
 
 struct trust_files {

@@ -3,9 +3,9 @@
 #include "agent/etl/kinds.h"
 #include "agent/etl/pick.h"
 #include "agent/etl/value_text.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/plural.h"
 
 #define LINE_MAX     (4u << 20) /* values of one record as text; what is longer is not shown */
 #define PAYLOAD_SHOW 64         /* bytes of an unknown payload in text */

@@ -4,8 +4,8 @@
 
 #include "agent/etl/residual.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 
 /* Microsoft-Windows-Kernel-Process */
 static const uint8_t kernel_process[16] =

@@ -1,9 +1,9 @@
 #include "agent/etl/figures_json.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/os.h"
-#include "common/plural.h"
 
 #define TEXT_MAX 64
 

@@ -3,10 +3,10 @@
 
 #include "agent/etl/figures_json.h"
 #include "agent/etl/job.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/mem.h"
-#include "common/plural.h"
 
 #define MODE_CIRCULAR   0x00000002u
 #define MODE_PRIVATE    0x00000800u

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 enum err job_begin(struct job *job, const struct opt_args *args, struct errmsg *why)

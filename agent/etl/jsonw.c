@@ -1,7 +1,7 @@
 #include "agent/etl/jsonw.h"
 
-#include "common/clk.h"
-#include "common/utf8.h"
+#include "common/base/clk.h"
+#include "common/base/utf8.h"
 
 void jsonw_init(struct jsonw *j, FILE *to, unsigned pretty)
 {

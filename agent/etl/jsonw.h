@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/model.h"
 
 #define JSONW_DEPTH 64 /* deeper levels are left out, with everything in them */

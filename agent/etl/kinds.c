@@ -6,8 +6,8 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/trace/etl_record.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

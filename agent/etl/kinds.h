@@ -7,7 +7,7 @@
 
 #include "agent/decode/describe.h"
 #include "agent/source/source.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define KINDS_MAX           8192
 #define KINDS_PROVIDERS_MAX 1024

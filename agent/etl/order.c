@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define CPUS 2048 /* a power of two; more share their places */
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define ORDER_BUFFERS_MAX (1u << 20)
 

@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "common/clk.h"
-#include "common/glob.h"
+#include "common/base/clk.h"
+#include "common/base/glob.h"
 #include "common/uuid.h"
 
 /* A GUID as text, braces allowed, into the bytes as stored. */

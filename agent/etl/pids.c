@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "agent/process/idmap.h"
-#include "common/arena.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/mem.h"
 
 struct pids {
     struct idmap *map; /* pid → row */

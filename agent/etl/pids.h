@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_ETL_PIDS_H
 
 #include "agent/source/event.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define PIDS_MAX 65536
 

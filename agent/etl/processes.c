@@ -4,9 +4,9 @@
 
 #include "agent/etl/job.h"
 #include "agent/etl/proc_rows.h"
-#include "common/glob.h"
-#include "common/mem.h"
-#include "common/plural.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 
 #define TOP_LIMIT 20
 

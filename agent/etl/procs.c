@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/opt.h"
 
 #define UNIT_OF_COUNT SHEET_COUNT

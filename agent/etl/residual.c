@@ -1,6 +1,6 @@
 #include "agent/etl/residual.h"
 
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define SID_SUB_MAX 15
 

@@ -4,11 +4,11 @@
 #include "agent/etl/figures_json.h"
 #include "agent/etl/job.h"
 #include "agent/etl/proc_rows.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/os.h"
-#include "common/plural.h"
 
 #define TOP_KINDS     12
 #define TOP_PROCESSES 10

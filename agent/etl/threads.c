@@ -3,10 +3,10 @@
 
 #include "agent/etl/job.h"
 #include "agent/process/idmap.h"
-#include "common/arena.h"
-#include "common/clk.h"
-#include "common/mem.h"
-#include "common/plural.h"
+#include "common/base/arena.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 
 #define THREADS_MAX 131072
 #define NAMES_MAX   (8u << 20) /* bytes */

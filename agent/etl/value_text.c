@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "agent/etl/kinds.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/human.h"
 
 #define SMALL          512 /* bytes of everything but texts and bytes */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "agent/source/trace/etl_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define LOOK_EVERY  8192 /* records, a power of two */

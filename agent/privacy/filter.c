@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/privacy/redact.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct filter {
     enum filter_policy policy;

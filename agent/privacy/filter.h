@@ -8,7 +8,7 @@
 #ifndef PROCFLEET_AGENT_PRIVACY_FILTER_H
 #define PROCFLEET_AGENT_PRIVACY_FILTER_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define FILTER_WORDS_MAX 64

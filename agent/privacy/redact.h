@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 struct redact {

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/glob.h"
-#include "common/mem.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
 #include "common/opt.h"
 
 enum { PID_IDLE = 0, PID_KTHREADD = 2, PID_SYSTEM = 4 };

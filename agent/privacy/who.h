@@ -5,7 +5,7 @@
  *   except   not these; stronger than `only`
  *   system   not the kernel's own: Idle, System, Secure System, Registry, Memory Compression on
  *            Windows; kernel threads on Linux
- * Names are patterns (common/glob.h) for the name without its folder, in either case. Whoever has
+ * Names are patterns (common/base/glob.h) for the name without its folder, in either case. Whoever has
  * no name yet is held back while a name could say no. Bounds:  WHO_PIDS_MAX numbers and
  * WHO_NAMES_MAX patterns in each of only and except. Threads: read-only once made. */
 #ifndef PROCFLEET_AGENT_PRIVACY_WHO_H
@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define WHO_PIDS_MAX  1024

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define GOLDEN_RATIO UINT64_C(0x9E3779B97F4A7C15)

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* 32 bytes, so that a look-up costs one line of the cache. */
 struct idmap_entry {

@@ -7,8 +7,8 @@
 #include "agent/process/lifecycle.h"
 
 #include "agent/process/lifecycle_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 enum { EARLY_PIDS_MAX = 1 << 16, EARLY_TIDS_MAX = 1 << 18 };
 

@@ -5,7 +5,7 @@
 
 #include "agent/process/idmap.h"
 #include "agent/process/lifecycle.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define LIFECYCLE_NEVER INT64_MAX
 

@@ -1,7 +1,7 @@
 /* Process tables, compared with what is known: what is new has started and what is missing has
  * ended, unnoticed; where events exist, only after they had LIFECYCLE_WAIT_NS to come. */
 #include "agent/process/lifecycle_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 void lifecycle_table_begin(struct lifecycle *l, const struct snapshot *snap)
 {

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "agent/process/ptable_text.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 /* Of an entry of pids: `mark` counts the chain, `state` says whether its newest still owns it. */
 enum pid_state { PID_OWNED, PID_LEFT };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 /* At most `max` bytes, and no character cut in two. */
 static size_t fit(struct str s, size_t max)

@@ -1,7 +1,7 @@
 #include "agent/sample/sampler.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 enum { SAMPLER_FIRST_ROWS = 64, SAMPLER_GAP_TICKS = 60 };
 #define SAMPLER_FAST_NS (100 * CLK_MS)

@@ -17,7 +17,7 @@
 
 #include "agent/account/aggregate.h"
 #include "agent/process/ptable.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct sampler;
 

@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 
 #define SERVICE_NAME    "procfleet-agent"
 #define SERVICE_STOP_MS 4000 /* what a stop may take before it is hurried */

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_AGENT_SERVICE_SERVICE_RIGHTS_WIN32_H
 #define PROCFLEET_AGENT_SERVICE_SERVICE_RIGHTS_WIN32_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/win32.h"
 
 /* Errors: ERR_NOTFOUND (no such account), ERR_ACCESS (we are no administrator), ERR_UNSUPPORTED */

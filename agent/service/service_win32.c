@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/service/service_rights_win32.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/win32.h"
 

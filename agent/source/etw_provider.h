@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define ETW_PROVIDER_KERNEL_PROCESS_NAME "Microsoft-Windows-Kernel-Process"
 

@@ -7,7 +7,7 @@
 
 #include "agent/source/etw_provider.h"
 #include "agent/source/event.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 enum raw_form {

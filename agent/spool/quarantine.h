@@ -15,7 +15,7 @@
 #define PROCFLEET_AGENT_SPOOL_QUARANTINE_H
 
 #include "agent/spool/quarantine_file.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/fio.h"
 
 #define QUARANTINE_BYTES (64u << 20)

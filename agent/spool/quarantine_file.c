@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cur.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/hash.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 /* Version 1 knew no causes: its zeros say QUARANTINE_REFUSED. */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "agent/spool/spool_batch.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define QUARANTINE_DIR      "quarantine"
 #define QUARANTINE_FILES    4096u

@@ -11,9 +11,9 @@
 #include <string.h>
 
 #include "agent/spool/spool_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 
 #define SYNC_NS   (250 * CLK_MS)
 #define EXPIRE_NS (60 * CLK_S)

@@ -1,6 +1,6 @@
 #include "agent/spool/spool_batch.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static uint64_t rows_of(const struct batch *b)
 {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/spool/spool_disk_impl.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define SEGMENT_MIN (64u << 10)

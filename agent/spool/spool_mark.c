@@ -6,10 +6,10 @@
  * lost: so a new stream begins. Without a usable mark a torn end alone is taken for such a loss. */
 #include "agent/spool/spool_disk_impl.h"
 
-#include "common/cur.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/hash.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define MARK_BYTES 40u /* magic, version, stream, last_seq, memory_ns, checksum of these */

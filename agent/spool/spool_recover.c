@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "agent/spool/quarantine_file.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 static enum err collect_name(void *ctx, const char *name)

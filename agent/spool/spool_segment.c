@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 #define COPIES       2u /* the header is there twice from this version on */
 #define COPY_BYTES   (SPOOL_HEADER_BYTES / 2)

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_SPOOL_SPOOL_SEGMENT_H
 #define PROCFLEET_AGENT_SPOOL_SPOOL_SEGMENT_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/fio.h"
 
 #define SPOOL_BATCH_MAX    (1u << 20) /* content of one record */

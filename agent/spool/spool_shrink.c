@@ -1,7 +1,7 @@
 /* How the spool keeps below its limit: see spool_disk.h. */
 #include "agent/spool/spool_disk_impl.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define FLUSH_BYTES (1u << 20) /* of a rewritten file, written at once */
 

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/plural.h"
+#include "common/base/utf8.h"
 #include "common/human.h"
 #include "common/ledger.h"
-#include "common/plural.h"
-#include "common/utf8.h"
 
 static void copy(char *to, size_t size, struct str from)
 {

@@ -6,8 +6,8 @@
 #ifndef PROCFLEET_AGENT_STATUS_STATUS_H
 #define PROCFLEET_AGENT_STATUS_STATUS_H
 
-#include "common/buf.h"
-#include "common/clk.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
 #include "common/model.h"
 
 #define STATUS_TEXT    512

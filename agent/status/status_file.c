@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/os.h"
-#include "common/utf8.h"
 
 #define FORMAT 1
 

@@ -7,7 +7,7 @@
 #define PROCFLEET_AGENT_STATUS_STATUS_FILE_H
 
 #include "agent/status/status.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define STATUS_FILE     "status.json"
 #define STATUS_FILE_MAX (64u << 10)

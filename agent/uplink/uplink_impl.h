@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_UPLINK_UPLINK_IMPL_H
 
 #include "agent/uplink/uplink.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 #define UPLINK_CALL_NS      (10 * CLK_S)

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/wire_admin.h"
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/glob.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

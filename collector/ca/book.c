@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define SUM_LEN      17u /* of a line's checksum and the blank behind it */

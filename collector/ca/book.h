@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/fio.h"
 
 #define BOOK_LINES_MAX 200000u

@@ -1,6 +1,6 @@
 #include "collector/ca/chain.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define SLOTS_MIN 64u
 

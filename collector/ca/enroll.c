@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "collector/ca/throttle.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
 #include "common/wire_enroll.h"

@@ -12,7 +12,7 @@
 #ifndef PROCFLEET_COLLECTOR_CA_ENTRY_H
 #define PROCFLEET_COLLECTOR_CA_ENTRY_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/net.h"
 #include "common/pki_token.h"
 

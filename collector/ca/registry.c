@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "collector/ca/registry_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define TIDY_LINES 1000u          /* fewer are not worth it */
 #define OVER_NS    (3600 * CLK_S) /* a replaced certificate, after its end */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/ca/registry_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/pki.h"
 #include "common/uuid.h"
 

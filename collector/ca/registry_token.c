@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "collector/ca/registry_impl.h"
-#include "common/clk.h"
-#include "common/glob.h"
+#include "common/base/clk.h"
+#include "common/base/glob.h"
 #include "common/uuid.h"
 
 /* -- making -- */

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 #define FIRST_ROOM 64u
 

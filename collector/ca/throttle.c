@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/hash.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
 #include "common/os.h"
 
 enum err throttle_init(struct throttle *t, struct throttle_rate all, struct throttle_rate each)

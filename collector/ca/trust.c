@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/pulse.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/net_follow.h"
 #include "common/os.h"
-#include "common/pulse.h"
 
 #define CHECK_NS     (250 * CLK_MS)
 #define FILES_NS     (5 * CLK_S)

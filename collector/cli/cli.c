@@ -5,11 +5,11 @@
 
 #include "collector/cli/fields.h"
 #include "collector/cli/profile.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/utf8.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "common/paint.h"
-#include "common/utf8.h"
 
 static void tell(const struct cli *c, const char *fmt, va_list ap)
 {

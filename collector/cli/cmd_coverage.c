@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "collector/cli/link.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/ledger.h"
 
 static const struct opt opts[] = {

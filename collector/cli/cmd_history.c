@@ -3,7 +3,7 @@
 #include "collector/cli/plot/history_plot.h"
 #include "collector/cli/rows.h"
 #include "collector/cli/term/term.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 static const struct opt opts[] = {

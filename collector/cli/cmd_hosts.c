@@ -1,5 +1,5 @@
 #include "collector/cli/link.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/human.h"
 #include "common/os.h"
 #include "common/pki.h"

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "collector/cli/link.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/plural.h"
 #include "common/sheet.h"
 #include "common/wire_overview.h"
 

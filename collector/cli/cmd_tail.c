@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "collector/cli/tail.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 static const struct opt opts[] = {

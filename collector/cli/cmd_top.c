@@ -2,7 +2,7 @@
 
 #include "collector/cli/rows.h"
 #include "collector/cli/watch/watch_run.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 /* The words of --as and --group-by stand in the order of enum wire_by and enum wire_group. */
 static const struct opt opts[] = {

@@ -2,7 +2,7 @@
 
 #include "collector/cli/link.h"
 #include "collector/cli/rows.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/os.h"
 
 #define INDENT_MAX 40u /* generations that are indented */

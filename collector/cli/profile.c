@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/conf.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/pki.h"
 

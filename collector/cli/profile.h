@@ -9,8 +9,8 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_PROFILE_H
 #define PROCFLEET_COLLECTOR_CLI_PROFILE_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/opt.h"
 
 enum profile_setting {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/cli/link.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define NEWEST_MAX 100000u /* rows kept */
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/buf.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 #define MAGIC    "procfleet-cursor 1 "
 #define FILE_MAX 4096u

@@ -6,9 +6,9 @@
 
 #include "collector/cli/tail.h"
 #include "collector/cli/tail_cursor.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/plural.h"
 #include "common/os.h"
-#include "common/plural.h"
 #include "common/wire_feed.h"
 
 #define REPLY_MAX (4u << 20)

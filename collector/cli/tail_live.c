@@ -9,11 +9,11 @@
 #include <uthash.h>
 
 #include "collector/cli/tail.h"
-#include "common/clk.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/os.h"
-#include "common/plural.h"
 #include "common/wire_feed.h"
 
 #define MESSAGE_MAX WIRE_FEED_UPDATE_MAX

@@ -1,5 +1,5 @@
 #include "collector/cli/tail.h"
-#include "common/glob.h"
+#include "common/base/glob.h"
 #include "common/os.h"
 
 bool tail_over(const struct tail *t)

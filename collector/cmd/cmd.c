@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/conf/collector_conf.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 const char *cmd_conf_setting(size_t i)
 {

@@ -3,7 +3,7 @@
 #include "collector/cmd/cmd.h"
 #include "collector/conf/collector_conf.h"
 #include "collector/doctor/checkup.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/finding_print.h"
 #include "common/net.h"
 #include "common/os.h"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/owner.h"
 #include "common/pki.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "collector/cmd/cmd_pki.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/pki.h"
 #include "common/uuid.h"

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "collector/cmd/cmd_pki.h"
+#include "common/base/plural.h"
 #include "common/os.h"
-#include "common/plural.h"
 #include "common/uuid.h"
 
 static const struct opt opts[] = {

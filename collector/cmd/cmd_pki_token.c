@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collector/cmd/cmd_pki.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/pki.h"
 

@@ -4,7 +4,7 @@
 
 #include "collector/cmd/cmd.h"
 #include "collector/collector.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/os_notify.h"
 #include "common/owner.h"

@@ -1,7 +1,7 @@
 /* procfleet-collector store: what is on disk. */
 #include "collector/cmd/cmd_store.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 static const struct opt_command *const subs[] = {&cmd_store_stats_options, &cmd_store_check_options,

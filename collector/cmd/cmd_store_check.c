@@ -6,9 +6,9 @@
 #include "collector/ingest/forgotten.h"
 #include "collector/store/check/check.h"
 #include "collector/subscribe/feed_check.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/owner.h"
 

@@ -9,11 +9,11 @@
 
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/raw_value.h"
-#include "common/clk.h"
-#include "common/glob.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/os.h"
-#include "common/plural.h"
 #include "common/uuid.h"
 
 #define MEMORY_MAX ((size_t)1 << 30) /* of one host's window, decoded */

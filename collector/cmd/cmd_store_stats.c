@@ -5,11 +5,11 @@
 
 #include "collector/cmd/cmd_store.h"
 #include "collector/store/retention/retain.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/os.h"
-#include "common/plural.h"
 #include "common/uuid.h"
 
 static const struct opt opts[] = {

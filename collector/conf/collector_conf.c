@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/ca/registry.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define KIB 1024LL

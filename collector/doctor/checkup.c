@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/doctor/checkup_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/net.h"
 #include "common/net_probe.h"
 #include "common/os.h"

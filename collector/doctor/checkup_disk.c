@@ -4,13 +4,13 @@
 #include "collector/doctor/checkup_impl.h"
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/retention/retain.h"
-#include "common/buf.h"
-#include "common/clk.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/net_probe.h"
 #include "common/os.h"
-#include "common/plural.h"
 
 #define ROOM_WARN (1ULL << 30)
 

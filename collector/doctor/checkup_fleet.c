@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "collector/doctor/checkup_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/net.h"
-#include "common/plural.h"
 #include "common/rpc.h"
 #include "common/wire_query.h"
 

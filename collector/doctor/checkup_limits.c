@@ -2,10 +2,10 @@
 #include <string.h>
 
 #include "collector/doctor/checkup_impl.h"
-#include "common/buf.h"
-#include "common/clk.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define DESCRIPTORS_FREE 1024u /* for everything but agents, as the collector reckons */

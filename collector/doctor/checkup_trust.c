@@ -3,12 +3,12 @@
 
 #include "collector/ca/registry.h"
 #include "collector/doctor/checkup_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/net.h"
 #include "common/net_probe.h"
 #include "common/os.h"
-#include "common/plural.h"
 
 #define DAYS_WARN  30
 #define DAYS_FAIL  7

@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/model.h"
 
 #define CLONES_GRACE_NS    (15 * CLK_S) /* requests are given up after 10 s */

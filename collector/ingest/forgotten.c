@@ -8,12 +8,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "common/buf.h"
-#include "common/cur.h"
+#include "common/base/buf.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/fio_whole.h"
-#include "common/hash.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/fio.h"
 #include "common/model.h"
 

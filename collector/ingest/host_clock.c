@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define LATE_NS  (30 * CLK_S) /* no call takes longer: one that seems to comes from a step */
 #define FRESH_NS (60 * CLK_S) /* a batch that was just made is no older */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/uuid.h"
 
 #define FORGET_NS (600 * CLK_S)

@@ -7,7 +7,7 @@
 
 #include "collector/ingest/session.h"
 #include "collector/store/store.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 struct member {

@@ -4,7 +4,7 @@
 #include "collector/subscribe/feed.h"
 #include "collector/subscribe/journal.h"
 #include "collector/subscribe/roster.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 static void counter(struct figures *out, const char *name, const char *help, uint64_t value)
 {

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "collector/metrics/om.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "common/uuid.h"
 
 #define LABELS_MAX 4096u

@@ -7,7 +7,7 @@
 #define PROCFLEET_COLLECTOR_METRICS_FLEET_H
 
 #include "collector/query/query.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define FLEET_SPAN_NS (60 * CLK_S) /* what rates are means over */
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "collector/metrics/om.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/deadline.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define STOPPING "the collector is stopping\n"

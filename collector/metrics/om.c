@@ -3,8 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/utf8.h"
 
 static bool ends_with(struct str s, const char *end)
 {

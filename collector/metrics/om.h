@@ -5,7 +5,7 @@
 #define PROCFLEET_COLLECTOR_METRICS_OM_H
 
 #include "collector/metrics/figures.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/model.h"
 
 #define OM_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"

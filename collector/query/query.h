@@ -26,7 +26,7 @@
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_H
 
 #include "collector/store/read/store_read.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "common/wire_query.h"
 
 #define QUERY_REPLY_MAX  (4u << 20) /* encoded; rows end well before */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/query/query_cells.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define RATE_NS     (10 * CLK_S)  /* cpu_percent is that of the last 10 s */
 #define ANNOUNCE_NS (330 * CLK_S) /* every instance is announced anew each 300 s */

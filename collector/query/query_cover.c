@@ -20,8 +20,8 @@
 #include "collector/query/query_cells.h"
 #include "collector/query/query_ledger.h"
 #include "collector/query/query_unread.h"
-#include "common/clk.h"
-#include "common/plural.h"
+#include "common/base/clk.h"
+#include "common/base/plural.h"
 
 #define EDGE_NS    (30 * CLK_S) /* a window may begin or end this far from the data */
 #define SILENT_NS  (90 * CLK_S) /* three heartbeats */

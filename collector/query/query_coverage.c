@@ -2,7 +2,7 @@
  * and, when asked for, what every stage on the way counted. */
 #include "collector/query/query_ledger.h"
 #include "collector/query/query_unread.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define STAGE_BYTES 64 /* of a row on the wire, from above */
 #define OWN_ROWS    11 /* of the collector itself */

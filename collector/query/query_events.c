@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "collector/query/query_cells.h"
-#include "common/buf.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define TEXTS   5
 #define NOTE_NS CLK_S /* clocks that differ less need no remark */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "collector/query/query_sum.h"
-#include "common/hash.h"
+#include "common/base/hash.h"
 
 #define GROUPS_FIRST 256 /* slots */
 

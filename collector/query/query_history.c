@@ -18,7 +18,7 @@
 #include "collector/query/query_cells.h"
 #include "collector/query/query_table.h"
 #include "collector/query/query_unread.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define CELLS_STEP_NS (10 * CLK_S) /* tiers have nothing finer */
 #define SLICE_MIN_NS  CLK_S

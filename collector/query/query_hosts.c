@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "collector/query/query_cells.h"
-#include "common/clk.h"
-#include "common/plural.h"
+#include "common/base/clk.h"
+#include "common/base/plural.h"
 
 #define DAY_NS      (86400 * CLK_S)
 #define LOOKBACK_NS (60 * CLK_S) /* an agent's last batch may hold events or losses only */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "collector/store/store.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define NEAR_NS (60 * CLK_S) /* losses so close to each other are one span */
 

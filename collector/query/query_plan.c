@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/cur.h"
-#include "common/glob.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/glob.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

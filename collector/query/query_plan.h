@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_PLAN_H
 
 #include "collector/query/query.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 /* One selected host and its window. */
 struct query_span {

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/query/query_cells.h"
-#include "common/clk.h"
-#include "common/hash.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
 
 #define BOOT_FOLDED UINT16_MAX /* of what stands for many */
 #define BOOTS_FIRST 16

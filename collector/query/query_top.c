@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "collector/query/query_kin.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define TOP_LIMIT 10
 

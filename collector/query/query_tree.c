@@ -9,7 +9,7 @@
 
 #include "collector/query/query_alive.h"
 #include "collector/query/query_kin.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 static const uint8_t tree_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE,
                                        M_THREAD_COUNT};

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/plural.h"
+#include "common/base/plural.h"
 
 #define PPM 1000000u
 

@@ -35,8 +35,8 @@
 #include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
 #include "collector/store/wal/wal.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define GROUP_BYTES (8u << 20) /* taken for one commit */

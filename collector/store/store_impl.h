@@ -9,7 +9,7 @@
 #include "collector/store/memtable/head.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/wal/wal.h"
-#include "common/pulse.h"
+#include "common/base/pulse.h"
 
 /* Everything acknowledged, at one moment: what is in the head is in no segment of the list. */
 struct store_view {

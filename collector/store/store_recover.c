@@ -19,9 +19,9 @@
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

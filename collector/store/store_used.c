@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define NEAR_NS (2 * CLK_S) /* between batches at 1 Hz there is a second */
 

@@ -22,10 +22,10 @@
 #include "collector/subscribe/feed_make.h"
 #include "collector/subscribe/feed_note.h"
 #include "collector/subscribe/feed_topics.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/pulse.h"
 #include "common/os.h"
-#include "common/pulse.h"
 
 #define SLICE_BYTES ((size_t)8 << 20) /* with so much waiting nothing more is gathered */
 #define SLICE_NOTES 4096u

@@ -3,8 +3,8 @@
 #include "collector/subscribe/journal_impl.h"
 #include "collector/subscribe/journal_scan.h"
 #include "collector/subscribe/roster_file.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define SUB_PREFIX "sub-"

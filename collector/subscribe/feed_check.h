@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/fio.h"
 
 struct feed_check_file {

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/arena.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/mem.h"
 
 #define EVENT_BYTES 200u
 #define ROW_BYTES   80u

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collector/subscribe/feed_topics.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define OUT_MAX       (64u << 20) /* a batch's messages, and what flush leaves */

@@ -13,12 +13,12 @@
 
 #include <string.h>
 
-#include "common/arena.h"
-#include "common/glob.h"
+#include "common/base/arena.h"
+#include "common/base/glob.h"
+#include "common/base/mem.h"
+#include "common/base/pulse.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
-#include "common/pulse.h"
 
 #define MAY_READ    (NET_SUBSCRIBE | NET_QUERY | NET_ADMIN)
 #define MEMORY_MAX  ((size_t)32 << 20) /* of one poll */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void feed_topics_init(struct feed_topics *t, size_t max)
 {

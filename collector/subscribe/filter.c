@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/glob.h"
+#include "common/base/glob.h"
 
 #define UPDATE_BYTES 400u /* of an update and its host, without texts */
 #define EVENT_BYTES  250u

@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_FILTER_H
 
 #include "collector/subscribe/journal.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "common/wire_feed.h"
 
 /* Whether the record's topic and host are wanted, and in the scope ("" = everything). One that is

@@ -17,8 +17,8 @@
 #include <zstd.h>
 
 #include "collector/subscribe/journal_impl.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 
 #define COMMIT_MAX     (64u << 20)
 #define PACK_LEVEL     (-3)

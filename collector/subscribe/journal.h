@@ -11,8 +11,8 @@
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_H
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/fio.h"
 #include "common/model.h"
 #include "common/uuid.h"

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 _Static_assert(sizeof(struct journal_entry) + sizeof(struct journal_spot) <= 30,
                "docs/limits.md says what a record takes");

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/subscribe/journal_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define LOOK 16u /* records that are looked at at once */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "common/cur.h"
-#include "common/hash.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
 
 #define VERSION      1u
 #define RECORD_MAGIC 0x52464650u /* "PFFR" */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define WINDOW_BYTES (4u << 20) /* at least JOURNAL_RECORD_MAX */
 

@@ -9,9 +9,9 @@
 
 #include "collector/subscribe/roster_impl.h"
 #include "collector/subscribe/roster_scan.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 
 #define GRACE_NS (3600 * CLK_S) /* after a start nobody is dropped so long */
 

@@ -15,7 +15,7 @@
 
 #include "collector/subscribe/journal.h"
 #include "collector/subscribe/roster_cursor.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "common/wire_feed.h"
 
 #define ROSTER_MAX  256u

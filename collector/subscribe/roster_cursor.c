@@ -1,8 +1,8 @@
 /* u8 version 1, u64 epoch, u64 position, u32 offset, u32 of the XXH3-64 of all before. */
 #include "collector/subscribe/roster_cursor.h"
 
-#include "common/cur.h"
-#include "common/hash.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
 
 #define VERSION   1u
 #define SUM_BYTES 4u

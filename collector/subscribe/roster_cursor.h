@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/model.h"
 
 struct roster_cursor {

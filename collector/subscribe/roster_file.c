@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#include "common/cur.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
 #include "common/fio_whole.h"
-#include "common/hash.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define MAGIC     "PFsubsc\n"

@@ -14,7 +14,7 @@
 
 #include "collector/subscribe/roster_impl.h"
 #include "collector/subscribe/roster_scan.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define TRIES_MAX      8u
 #define SAMPLES_FOR_NS (120 * CLK_S) /* after a poll that nobody remembers */

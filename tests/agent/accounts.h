@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 
 #include "agent/agent_ledger.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "tests/support/t.h"
 
 struct accounts {

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "agent/source/windows/live.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 struct events_source {

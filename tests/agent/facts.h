@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "agent/source/event.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/vectors.h"
 
 /* A number of a fact, and the field it comes from. */

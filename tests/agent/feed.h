@@ -5,7 +5,7 @@
 
 #include "agent/source/event.h"
 #include "agent/source/source.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define WALL0 (1700000000LL * CLK_S)
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "agent/enroll/trust_files.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/pki_request.h"
 #include "tests/support/certs.h"

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 uint64_t payload_number(const struct payload *p, const char *name)
 {

@@ -10,7 +10,7 @@
 
 #include "agent/decode/decode.h"
 #include "agent/decode/decode_class.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define PAYLOAD_FIELDS 64
 #define PAYLOAD_TEXT   32

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/wire.h"
 #include "tests/support/t.h"
 

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/conf/agent_conf.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 static enum err load(struct agent_conf *c, const char *set, struct errmsg *why)

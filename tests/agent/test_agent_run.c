@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "agent/agent_run.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/support.h"
 

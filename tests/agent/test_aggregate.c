@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/account/aggregate.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/stages.h"
 #include "tests/support/draw.h"
 

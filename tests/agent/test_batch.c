@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/batch/batch.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define WALL0 (1700000100LL * CLK_S) /* a multiple of the window */
 

@@ -4,9 +4,9 @@
 
 #include "agent/decode/decode.h"
 #include "agent/source/etw_guid.h"
-#include "common/buf.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 static const uint8_t process[16] = ETW_CLASS_PROCESS;
 static const uint8_t thread[16] = ETW_CLASS_THREAD;

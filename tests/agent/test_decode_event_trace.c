@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define MASKS \
     "GroupMask1 GroupMask2 GroupMask3 GroupMask4 GroupMask5 GroupMask6 GroupMask7 GroupMask8"

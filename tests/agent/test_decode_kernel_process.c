@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define BASE     "ProcessID CreateTime ParentProcessID SessionID"
 #define PROGRAM  "ImageName ImageChecksum TimeDateStamp PackageFullName PackageRelativeAppId"

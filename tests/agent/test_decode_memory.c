@@ -1,6 +1,6 @@
 #include "tests/agent/payload.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define SOFT   "PP", "VirtualAddress ProgramCounter"
 #define REGION "PP44", "BaseAddress RegionSize ProcessId Flags"

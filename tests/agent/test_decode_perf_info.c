@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define INTERVAL "Source NewInterval OldInterval"
 #define ENDED    "InitialTime Routine"

@@ -1,8 +1,8 @@
 #include "tests/agent/payload.h"
 
 #include "agent/source/etw_guid.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 static const struct payload_row rows[] = {
     {37, 2, "T44P", "EventTimeStamp StackProcess StackThread StackKey", "StackKeyKernel", EV_STACK},

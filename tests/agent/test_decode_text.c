@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/decode/decode_text.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 static struct decode_text text;
 

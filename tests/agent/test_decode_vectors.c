@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "agent/decode/decode_class.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/corpus.h"
 #include "tests/support/vectors.h"
 

@@ -7,8 +7,8 @@
 
 #include "agent/doctor/doctor.h"
 #include "agent/status/status_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/ingest.h"

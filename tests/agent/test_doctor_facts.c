@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "agent/doctor/doctor_facts.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 struct found {
     char text[40][300]; /* "check state detail" */

@@ -8,8 +8,8 @@
 
 #include "agent/doctor/doctor_facts.h"
 #include "agent/doctor/doctor_trial_win32.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/etwreplay.h"
 #include "tests/support/support.h"
 

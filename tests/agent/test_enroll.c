@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/desk.h"
 #include "tests/agent/identity.h"
 #include "tests/support/net_rig.h"

@@ -18,7 +18,7 @@
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
 #include "agent/source/trace/etl_file.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/baseline_fields.h"
 #include "tests/support/corpus.h"
 

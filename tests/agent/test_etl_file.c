@@ -6,8 +6,8 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/trace/etl_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/etl_session.h"
 #include "tests/support/support.h"

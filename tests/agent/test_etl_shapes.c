@@ -8,8 +8,8 @@
 
 #include "agent/source/trace/etl_file.h"
 #include "agent/source/trace/etl_index.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/etl_session.h"
 #include "tests/support/support.h"

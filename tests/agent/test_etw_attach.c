@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/source/windows/etw_live.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/agent/etw_starts.h"
 #include "tests/agent/events_source.h"

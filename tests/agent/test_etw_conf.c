@@ -6,8 +6,8 @@
 #include "agent/conf/agent_conf.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/etw_provider.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 static const uint8_t kernel_process[16] = ETW_PROVIDER_KERNEL_PROCESS;

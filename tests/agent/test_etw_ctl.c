@@ -5,7 +5,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_ctl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/etwreplay.h"
 
 #define FLAG_PROCESS 0x1u

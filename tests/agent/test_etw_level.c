@@ -6,8 +6,8 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_live.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/agent/etw_starts.h"
 #include "tests/agent/events_source.h"

@@ -7,7 +7,7 @@
 #include "agent/source/windows/etw_orphans.h"
 #include "agent/source/windows/etw_owner.h"
 #include "agent/source/windows/etw_session.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/etwreplay.h"
 
 static const uint8_t foreign[16] = {9, 9, 9};

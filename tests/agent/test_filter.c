@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/privacy/filter.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const char *const words[] = {"password", "passwd", "pwd",       "secret",
                                     "token",    "key",    "credential"};

@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/process/idmap.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static uint32_t living_generation = 1;
 

@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/account/irpmap.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static void a_request_is_taken_once_by_its_address(void **state)
 {

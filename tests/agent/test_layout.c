@@ -6,8 +6,8 @@
 
 #include "agent/decode/decode_class.h"
 #include "agent/decode/layout.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define OUT_BYTES 4096
 

@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/process/lifecycle.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/feed.h"
 
 struct heard {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "agent/process/lifecycle.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/feed.h"
 #include "tests/support/draw.h"
 

@@ -6,8 +6,8 @@
 
 #include "agent/source/windows/live.h"
 #include "agent/source/windows/live_queue.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define ACTS_MAX 400

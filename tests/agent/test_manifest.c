@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/decode/describe.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/values.h"
 #include "tests/support/t.h"
 

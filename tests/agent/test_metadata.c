@@ -4,7 +4,7 @@
 
 #include "agent/decode/describe.h"
 #include "agent/source/etw_guid.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/values.h"
 #include "tests/support/t.h"
 

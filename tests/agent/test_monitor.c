@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/monitor.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/agent/feed.h"
 #include "tests/agent/seen.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/monitor.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/agent/feed.h"
 

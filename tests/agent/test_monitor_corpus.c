@@ -6,8 +6,8 @@
 
 #include "agent/monitor.h"
 #include "agent/source/trace/etl_file.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/agent/seen.h"
 #include "tests/support/corpus.h"
 

@@ -9,7 +9,7 @@
 
 #include "agent/monitor.h"
 #include "agent/source/linux/proc_linux.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/agent/accounts.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/status/notable.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 static void a_state_is_told_when_it_begins_and_when_it_ends(void **state)
 {

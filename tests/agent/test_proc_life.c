@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "agent/source/linux/proc_attr.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 /* Numbers no Linux gives to a process, so that nothing of them is found in /proc: these processes

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/t.h"
 

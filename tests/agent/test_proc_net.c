@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 /* Messages are made here from the kernel's own headers, so that the offsets in proc_net.c are

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/source/linux/proc_attr.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 #define NO_SUCH_PID 0x40000001U /* beyond any number Linux gives */

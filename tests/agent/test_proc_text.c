@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 /* A copy of exactly n bytes, so that the address sanitizer sees a read beyond. */

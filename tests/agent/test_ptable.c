@@ -1,8 +1,8 @@
 #include "tests/support/t.h"
 
 #include "agent/process/ptable.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 static const struct ptable_conf roomy = {
     .instances_max = 100, .threads_max = 1000, .text_max = 10000, .grace_ns = 10 * CLK_S};

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/agent/spool_rig.h"
 #include "tests/support/fio_fault.h"

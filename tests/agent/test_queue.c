@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/spool/queue.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 static struct queue *queue_of(size_t max_bytes)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/privacy/redact.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const char *const words[] = {"password", "passwd", "pwd",       "secret",
                                     "token",    "key",    "credential"};

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "tests/agent/desk.h"
 #include "tests/agent/identity.h"
 #include "tests/support/net_rig.h"

@@ -4,7 +4,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/ring/ring.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define SEEN_MAX 4096

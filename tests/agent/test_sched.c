@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/stages.h"
 
 enum { WAITS = 5, READY = 1, ENDED = 4 };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/source/windows/snap_ask.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 /* What is asked, in the thread inside; read by the test when it has waited. */

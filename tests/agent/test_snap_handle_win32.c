@@ -4,9 +4,9 @@
 
 #include "agent/source/windows/snap_handle_win32.h"
 #include "agent/source/windows/snap_rows.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
+#include "common/base/sid.h"
 #include "common/os.h"
-#include "common/sid.h"
 #include "common/win32.h"
 
 static uint64_t created_of(HANDLE process)

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "agent/source/windows/snap_rows.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/snap_gen.h"
 
 #define BASE     UINT64_C(0x7ff612340000)

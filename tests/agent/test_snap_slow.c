@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "agent/source/windows/snap_slow.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define ROWS_MAX 700
 #define PERIOD   (60 * CLK_S)

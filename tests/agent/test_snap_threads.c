@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/source/windows/snap_threads.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/snap_gen.h"
 
 #define BASE   UINT64_C(0x7ff612340000)

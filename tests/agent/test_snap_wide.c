@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/source/windows/snap_wide.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define WRAP INT64_C(0x100000000)
 

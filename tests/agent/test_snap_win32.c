@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "agent/source/windows/snap_win32.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/win32.h"
 

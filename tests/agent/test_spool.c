@@ -1,7 +1,7 @@
 #include "agent/spool/spool.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/agent/spool_rig.h"
 #include "tests/support/fio_fault.h"

@@ -1,6 +1,6 @@
 #include "agent/spool/spool_batch.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/agent/spool_rig.h"
 
 struct bench {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "agent/spool/spool_disk.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/agent/spool_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -8,8 +8,8 @@
 
 #include "agent/spool/queue.h"
 #include "agent/uplink/uplink.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/ingest.h"

@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "agent/privacy/who.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct process {
     uint32_t pid, parent;

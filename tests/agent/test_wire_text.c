@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/cmd/wire_text.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define T0 (1700000000LL * CLK_S)
 

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 
 #include "agent/decode/value.h"
-#include "common/buf.h"
-#include "common/clk.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
 #include "tests/support/t.h"
 
 struct values {

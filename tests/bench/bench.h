@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/opt.h"
 
 enum bench_better { BENCH_LESS, BENCH_MORE };

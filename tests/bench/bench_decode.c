@@ -10,7 +10,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/decode/decode.h"
 #include "agent/source/etw_guid.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/draw.h"

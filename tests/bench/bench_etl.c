@@ -9,7 +9,7 @@
 #include "agent/monitor.h"
 #include "agent/source/trace/etl_file.h"
 #include "agent/source/trace/etl_input.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/corpus.h"

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "collector/subscribe/feed.h"
-#include "common/clk.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/load.h"

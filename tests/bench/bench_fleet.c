@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/opt.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

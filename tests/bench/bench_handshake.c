@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/log.h"
 #include "common/net.h"
 #include "common/os.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "collector/store/store.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/load.h"

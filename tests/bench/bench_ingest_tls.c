@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "collector/ingest/session.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/wire_rpc.h"
 #include "tests/bench/bench.h"

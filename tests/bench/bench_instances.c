@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "collector/store/memtable/head_info.h"
-#include "common/arena.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleetgen.h"

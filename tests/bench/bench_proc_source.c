@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/source/linux/proc_linux.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 

@@ -12,7 +12,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/ring/pump.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/spool/spool_disk.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/support/fleetgen.h"
 

@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/opt.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/store_cost.h"

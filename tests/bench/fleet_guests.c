@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/metric.h"
 #include "common/os.h"
 #include "tests/support/support.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/log.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

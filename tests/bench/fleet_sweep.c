@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleet_pki.h"
 #include "tests/support/support.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/wire.h"
 #include "tests/support/fleetgen.h"
 

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_BENCH_STORE_COST_H
 #define PROCFLEET_TESTS_BENCH_STORE_COST_H
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/bench/store_sqlite.h"
 #include "tests/support/store_fill.h"
 

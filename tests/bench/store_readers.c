@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/store_ask.h"

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "collector/store/store_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define COMMIT_BYTES (1u << 20)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "collector/subscribe/feed.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/wire_query.h"
 #include "tests/support/draw.h"

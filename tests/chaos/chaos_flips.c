@@ -14,8 +14,8 @@
 
 #include "collector/query/query.h"
 #include "collector/store/check/check.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/store_rig.h"

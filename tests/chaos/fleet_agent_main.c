@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/log.h"
 #include "common/opt.h"
 #include "common/os.h"

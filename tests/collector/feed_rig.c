@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/arena.h"
-#include "common/clk.h"
+#include "common/base/arena.h"
+#include "common/base/clk.h"
 #include "common/fio_name.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"

@@ -9,8 +9,8 @@
 
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/raw_value.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"

@@ -5,8 +5,8 @@
 
 #include "collector/collector_feed.h"
 #include "collector/conf/collector_conf.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/support.h"
 

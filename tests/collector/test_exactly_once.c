@@ -1,8 +1,8 @@
 #include "collector/store/read/store_read.h"
 #include "collector/store/segment/seqset.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/draw.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"

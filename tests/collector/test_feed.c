@@ -1,9 +1,9 @@
 #include "tests/support/t.h"
 
 #include "collector/subscribe/feed.h"
-#include "common/clk.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/wire_query.h"
 #include "tests/collector/lab.h"

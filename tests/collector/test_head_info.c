@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "collector/store/memtable/head_page.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/t.h"

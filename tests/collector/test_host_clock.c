@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/t.h"
 
 #define T0   (1767225600 * CLK_S) /* the collector's UTC when its monotonic clock shows 0 */

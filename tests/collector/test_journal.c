@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/collector/journal_rig.h"
 #include "tests/support/fio_fault.h"

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "collector/subscribe/journal_record.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/hash.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "tests/collector/journal_rig.h"
 #include "tests/support/fio_fault.h"

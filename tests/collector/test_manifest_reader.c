@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/t.h"
 
 #define NOON (INT64_C(1795348800) * CLK_S) /* 2026-11-22 12:00:00 */

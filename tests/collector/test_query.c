@@ -1,8 +1,8 @@
 /* Hosts, windows, coverage, scope and the question's own mistakes. */
 #include "tests/support/t.h"
 
+#include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/wire_overview.h"
 #include "tests/collector/ask.h"

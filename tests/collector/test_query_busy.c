@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/collector/ask.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/collector/ask.h"
 
 static void put_events(struct lab *l, unsigned host, unsigned n)

@@ -1,7 +1,7 @@
 /* Top's orders and groups. */
 #include "tests/support/t.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/collector/ask.h"
 
 #define MS INT64_C(1000000)

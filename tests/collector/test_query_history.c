@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/collector/ask.h"
 
 #define MS INT64_C(1000000)

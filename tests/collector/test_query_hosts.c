@@ -1,7 +1,7 @@
 /* What ListHosts tells of clocks, certificates and clones, by the session and by the store. */
 #include "tests/support/t.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/wire_overview.h"
 #include "tests/collector/ask.h"
 

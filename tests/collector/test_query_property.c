@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/collector/ask.h"
 #include "tests/collector/plain.h"
 

@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "collector/query/query_table.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/collector/ask.h"
 
 #define MS INT64_C(1000000)

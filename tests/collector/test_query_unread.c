@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/query/query.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"

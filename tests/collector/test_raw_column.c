@@ -4,7 +4,7 @@
 
 #include "collector/store/segment/raw_rows.h"
 #include "collector/store/segment/seg.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/collector/window_rig.h"
 #include "tests/support/t.h"
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "collector/store/meta/rest_impl.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"
 #include "tests/support/support.h"

@@ -1,7 +1,7 @@
 #include "collector/store/retention/retain.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/collector/feed_rig.h"
 #include "tests/support/t.h"
 

@@ -1,8 +1,8 @@
 /* What a subscriber is told of messages that it did not get. */
 #include "collector/subscribe/roster.h"
 
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "tests/collector/feed_rig.h"
 #include "tests/support/fio_fault.h"

@@ -4,8 +4,8 @@
 
 #include "collector/subscribe/filter.h"
 #include "collector/subscribe/roster_file.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "tests/collector/feed_rig.h"
 #include "tests/support/fio_fault.h"

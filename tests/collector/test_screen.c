@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "tests/support/t.h"
 
 static struct screen *make(unsigned rows, unsigned columns, bool ascii)

@@ -6,8 +6,8 @@
 
 #include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

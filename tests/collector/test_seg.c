@@ -6,7 +6,7 @@
 
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/segment/seg_ahead.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/collector/seg_rig.h"
 #include "tests/support/fio_fault.h"

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "tests/support/t.h"
 
 static const struct uuid host_a = {{1}}, host_b = {{2}}, host_c = {{3}};

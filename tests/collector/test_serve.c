@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "collector/api/serve.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/collector/lab.h"
 #include "tests/support/certs.h"
 

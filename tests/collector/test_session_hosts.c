@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 static struct net_identity who_is(uint8_t id)

@@ -1,7 +1,7 @@
 #include "collector/query/query_ledger.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/segment/window.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"
 

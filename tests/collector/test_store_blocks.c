@@ -7,7 +7,7 @@
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/segment/raw_value.h"
 #include "collector/store/store_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/collector/window_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

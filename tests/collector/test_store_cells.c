@@ -7,9 +7,9 @@
 
 #include "collector/store/read/store_windows.h"
 #include "collector/store/rollup/tier.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/mem.h"
 #include "tests/collector/world.h"
 #include "tests/support/t.h"
 

@@ -1,6 +1,6 @@
 #include "collector/store/read/store_read.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"
 

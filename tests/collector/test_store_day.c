@@ -10,9 +10,9 @@
 
 #include "collector/store/rollup/tier.h"
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fio_meter.h"

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "collector/store/read/store_read.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/t.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/collector/seg_rig.h"
 #include "tests/support/fio_fault.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/query/query.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "tests/support/store_fill.h"
 #include "tests/support/support.h"

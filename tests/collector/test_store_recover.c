@@ -8,7 +8,7 @@
 #include "collector/store/read/store_read.h"
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_replay.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

@@ -5,8 +5,8 @@
 
 #include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fio_meter.h"
 #include "tests/support/store_rig.h"

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/t.h"
 
 #define NOW (1000 * CLK_S)

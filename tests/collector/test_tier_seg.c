@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/rollup/tier.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"

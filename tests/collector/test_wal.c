@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/store/wal/wal_replay.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/collector/wal_rig.h"
 #include "tests/support/fio_fault.h"

@@ -5,7 +5,7 @@
 
 #include "collector/store/segment/raw_value.h"
 #include "collector/store/segment/seg_ahead.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 

@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
-#include "common/arena.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/mem.h"
 
 static void memory_is_zeroed_and_aligned(void **state)
 {

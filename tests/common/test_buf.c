@@ -1,9 +1,9 @@
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 static void what_is_put_is_read_back(void **state)

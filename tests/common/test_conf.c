@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 static const struct conf_key keys[] = {

@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "common/glob.h"
+#include "common/base/glob.h"
 
 static void patterns_match_as_the_table_says(void **state)
 {

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/hostile.h"
 #include "tests/support/t.h"
 

@@ -2,8 +2,8 @@
 
 #include <stdio.h>
 
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 static const struct ledger_kind *kind_of(const char *stage, const char *reason)

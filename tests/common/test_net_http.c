@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/net.h"
 #include "common/net_host.h"
 #include "common/net_http.h"

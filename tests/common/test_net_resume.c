@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/net_rig.h"

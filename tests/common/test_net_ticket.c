@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log.h"
-#include "common/mem.h"
 #include "common/net_ticket.h"
 #include "common/os.h"
 #include "tests/support/support.h"

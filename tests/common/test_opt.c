@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/opt_program.h"
 #include "common/opt_value.h"
 #include "tests/support/t.h"

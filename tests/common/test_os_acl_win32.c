@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/os_acl_win32.h"
 #include "tests/support/support.h"

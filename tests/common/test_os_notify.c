@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 

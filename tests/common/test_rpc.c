@@ -5,9 +5,9 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/wire_query.h"
 #include "common/wire_rpc.h"

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/codec.h"
 #include "common/frame.h"
-#include "common/mem.h"
 #include "common/metric.h"
 #include "common/os.h"
 #include "common/rpc.h"

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
+#include "common/base/mem.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "tests/support/hostile.h"
 #include "tests/support/t.h"
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/mem.h"
-#include "common/sid.h"
+#include "common/base/mem.h"
+#include "common/base/sid.h"
 
 static const uint8_t system_sid[] = {1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0};
 

@@ -5,7 +5,7 @@
 
 #include <zstd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "tests/common/wire_sample.h"
 #include "tests/support/t.h"
 

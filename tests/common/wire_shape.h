@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "common/buf.h"
-#include "common/mem.h"
+#include "common/base/buf.h"
+#include "common/base/mem.h"
 #include "tests/support/t.h"
 
 struct wire_shape {

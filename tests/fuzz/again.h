@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 /* Defines try_KIND(p, n) for struct wire_KIND. */
 #define AGAIN(kind)                                                                   \

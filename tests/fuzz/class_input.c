@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 static size_t add_once(uint16_t out[CLASS_INPUT_NUMBERS], size_t n, uint16_t number)
 {

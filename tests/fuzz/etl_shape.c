@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "agent/source/trace/etl_buffer.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "tests/support/etl_writer.h"
 
 static void give_up(const char *what)

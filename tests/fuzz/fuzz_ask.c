@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/query/query.h"
-#include "common/glob.h"
+#include "common/base/glob.h"
 #include "tests/fuzz/filled_store.h"
 
 #define SCOPE "gen-1"

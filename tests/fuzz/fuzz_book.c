@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "collector/ca/registry.h"
-#include "common/buf.h"
-#include "common/hash.h"
+#include "common/base/buf.h"
+#include "common/base/hash.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 

@@ -1,7 +1,7 @@
 /* Any text as the collector's configuration: refused with a reason, or read into settings that are
  * as the table promises. */
 #include "collector/conf/collector_conf.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/fuzz/file_input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

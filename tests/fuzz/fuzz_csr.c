@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/net.h"
 #include "common/os.h"
 #include "common/pki_request.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/store/hosts.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

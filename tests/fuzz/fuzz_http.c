@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "collector/metrics/http.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/net.h"
 #include "tests/fuzz/filled_store.h"
 

@@ -1,7 +1,7 @@
 /* Any bytes as an EventSource's manifest: byte 0 the number of chunks it is sent in (1 to 4), u16
  * length of the document, the document, then a payload that events 1 to 8 are read from. */
 #include "agent/decode/describe.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "tests/fuzz/touch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

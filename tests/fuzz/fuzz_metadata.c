@@ -2,7 +2,7 @@
  * records, then a payload that is read by them. */
 #include "agent/decode/describe.h"
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "tests/fuzz/touch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "collector/metrics/om.h"
+#include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

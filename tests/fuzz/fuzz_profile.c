@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/cli/profile.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/fuzz/file_input.h"
 
 #define NAME_MAX_BYTES 128

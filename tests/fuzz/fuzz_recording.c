@@ -6,7 +6,7 @@
 #include "agent/decode/decode.h"
 #include "agent/decode/describe.h"
 #include "agent/source/trace/etl_file.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "tests/fuzz/etl_shape.h"
 #include "tests/fuzz/touch.h"
 

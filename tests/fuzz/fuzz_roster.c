@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/subscribe/roster_file.h"
-#include "common/hash.h"
+#include "common/base/hash.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

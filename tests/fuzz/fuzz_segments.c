@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest_log.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

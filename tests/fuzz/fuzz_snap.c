@@ -5,9 +5,9 @@
 #include "agent/source/windows/snap_rows.h"
 #include "agent/source/windows/snap_threads.h"
 #include "agent/source/windows/snap_wide.h"
-#include "common/cur.h"
-#include "common/mem.h"
-#include "common/sid.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
+#include "common/base/sid.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

@@ -7,8 +7,8 @@
 #include "agent/account/aggregate.h"
 #include "agent/batch/batch.h"
 #include "agent/sample/sampler.h"
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/glob.h"
+#include "common/base/clk.h"
+#include "common/base/glob.h"
+#include "common/base/utf8.h"
 #include "common/human.h"
 #include "common/net_addr.h"
-#include "common/utf8.h"
 #include "common/uuid.h"
 
 #define TEXT_MAX 256u

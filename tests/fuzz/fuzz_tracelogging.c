@@ -1,7 +1,7 @@
 /* Any bytes as a TraceLogging event: byte 0 flags (bit 0: 64-bit, bit 1: the bytes are a whole
  * chain of extended items), u16 length of the schema or chain, the schema or chain, the payload. */
 #include "agent/decode/describe.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "tests/fuzz/touch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -6,7 +6,7 @@
 
 #include "collector/store/segment/seqset.h"
 #include "collector/store/wal/wal_replay.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -1,7 +1,7 @@
 /* Any bytes as a trace message file and a message: byte 0 flags (bit 0: 64-bit), u16 length of the
  * file's text, the text, then the payload of message 10 of the GUID in the seeds. */
 #include "agent/decode/schema/describe_wpp.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "tests/fuzz/touch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

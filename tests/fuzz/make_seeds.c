@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/os.h"
 #include "tests/fuzz/class_input.h"
 #include "tests/fuzz/etl_shape.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define COUNT(a)       (sizeof(a) / sizeof *(a))
 #define PATH_MAX_BYTES 1024

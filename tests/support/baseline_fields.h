@@ -7,7 +7,7 @@
 #include "agent/decode/describe.h"
 #include "agent/source/event.h"
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include "tests/support/baseline.h"
 #include "tests/support/vectors.h"
 

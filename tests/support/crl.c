@@ -9,7 +9,7 @@
 #include <mbedtls/sha256.h>
 #include <mbedtls/x509_crt.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/pki_rng.h"
 #include "tests/support/t.h"

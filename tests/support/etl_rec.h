@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "agent/source/trace/etl_record.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 enum etl_rec_option { /* MESSAGE: which optional parts it has */
                       ETL_REC_SEQUENCE = 1,

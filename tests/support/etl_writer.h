@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "tests/support/etl_rec.h"
 
 struct etl_writer {

@@ -13,8 +13,8 @@
 #define PROCFLEET_TESTS_SUPPORT_ETWLOAD_H
 
 #include "agent/source/source.h"
-#include "common/buf.h"
-#include "common/clk.h"
+#include "common/base/buf.h"
+#include "common/base/clk.h"
 
 #define ETWLOAD_CPUS      8
 #define ETWLOAD_THREADS   8 /* of each process */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 /* Bytes written at an offset and not synced; n = 0: a truncation to `at`. */

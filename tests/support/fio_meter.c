@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 /* A name and how long its file is. An open file keeps its own copy of the name: what was renamed or

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define START_NS   (60 * CLK_S)

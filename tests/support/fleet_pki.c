@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 #include "common/pki.h"
 #include "tests/support/fleet_agent.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/arena.h"
+#include "common/base/arena.h"
 
 #define BEGIN_NS      1767225600000000000LL /* 2026-01-01 */
 #define SCHED_TICK_NS 15625000

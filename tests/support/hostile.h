@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/utf8.h"
+#include "common/base/utf8.h"
 
 static const char *const hostile_texts[] = {
     "\x1b[2J\x1b]0;title\x07", /* clears the screen, sets the title */

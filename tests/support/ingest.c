@@ -1,7 +1,7 @@
 #include "tests/support/ingest.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/rpc.h"
 #include "tests/support/t.h"

@@ -6,7 +6,7 @@
 
 #include <stdatomic.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/net.h"
 #include "tests/support/certs.h"
 

@@ -7,7 +7,7 @@
 #include <mbedtls/oid.h>
 #include <mbedtls/ssl.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/pki_rng.h"
 
 struct raw_peer {

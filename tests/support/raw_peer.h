@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct raw_peer;
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <uchar.h>
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 struct snap_gen_thread {
     uint32_t tid, state, reason, switches;

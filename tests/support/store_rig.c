@@ -6,7 +6,7 @@
 
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/store_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/os.h"
 
 static void die(const char *what, const char *path)

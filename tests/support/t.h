@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define COUNT_OF(a) (sizeof(a) / sizeof *(a))
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define FILE_MAX     (64 << 20)
 #define PLAIN_DIGITS 15 /* integers of so many digits fit everywhere */

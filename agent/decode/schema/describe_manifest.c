@@ -2,8 +2,8 @@
  * u16 this chunk, then its share of the text, UTF-8. */
 #include "agent/decode/schema/describe_manifest.h"
 
-#include "common/cur.h"
-#include "common/hash.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
 
 #define MANIFEST_ID     0xfffe
 #define MANIFEST_HEAD   8

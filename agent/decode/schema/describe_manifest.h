@@ -9,7 +9,7 @@
 
 #include "agent/decode/layout.h"
 #include "agent/decode/schema/manifest.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define MANIFEST_OPEN_MAX   16
 #define MANIFEST_OPEN_BYTES ((size_t)8 << 20)

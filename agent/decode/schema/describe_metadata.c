@@ -21,7 +21,7 @@
 #include "agent/decode/schema/describe_metadata.h"
 
 #include "agent/source/etw_guid.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define OP_EVENT 32
 #define OP_MAP   33

@@ -13,7 +13,7 @@
  * follow it, a struct among them counts as one. */
 #include "agent/decode/schema/describe_tracelogging.h"
 
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define ITEM_SCHEMA 11
 #define ITEM_TRAITS 12

@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_TRACELOGGING_H
 
 #include "agent/decode/schema/schema.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct tracelogging {
     struct schema_event event; /* texts borrowed from the record; fields below */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 
 #include "agent/decode/schema/wpp_text.h"
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
 #include "common/uuid.h"
 
 struct reader {

@@ -9,7 +9,7 @@
 #include "agent/decode/schema/tmf.h"
 #include "agent/decode/value.h"
 #include "agent/source/source.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define WPP_TEXT_MAX ((size_t)128 << 10)
 

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "common/hash.h"
+#include "common/base/hash.h"
 
 enum item_kind { ITEM_TASK, ITEM_OPCODE, ITEM_TEMPLATE, ITEM_STRING, ITEM_EVENT, ITEM_MAP };
 

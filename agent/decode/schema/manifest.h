@@ -7,7 +7,7 @@
 #define PROCFLEET_AGENT_DECODE_SCHEMA_MANIFEST_H
 
 #include "agent/decode/schema/schema.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 
 #define MANIFEST_XML_MAX   ((size_t)4 << 20)
 #define MANIFEST_BYTES_MAX ((size_t)16 << 20)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "agent/decode/schema/manifest.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct reading {
     struct manifest *m;

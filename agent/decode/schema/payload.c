@@ -3,8 +3,8 @@
  * the next one to read and how many elements of an array of structs are left. */
 #include "agent/decode/schema/payload.h"
 
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
 
 /* Entries of maps one record may be compared with: a large array with a large map gets numbers for
  * the rest of its elements. */

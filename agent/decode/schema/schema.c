@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "common/arena.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define SLOTS 16384 /* a power of two above SCHEMA_ITEMS_MAX */

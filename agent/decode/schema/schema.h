@@ -7,7 +7,7 @@
 #define PROCFLEET_AGENT_DECODE_SCHEMA_SCHEMA_H
 
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define SCHEMA_FIELDS_MAX 1024   /* of an event, members of structs included */

@@ -13,9 +13,9 @@
 
 #include <string.h>
 
-#include "common/arena.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define SLOTS    65536

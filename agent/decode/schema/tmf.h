@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define TMF_FILE_MAX     ((size_t)16 << 20)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define WIDTH_MAX 1024 /* of a format; larger ones are cut */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void proc_attr_name(struct proc_inst *p, const char *name, size_t n)
 {

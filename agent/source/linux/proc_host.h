@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define PROC_USER_MAX  64  /* bytes of an account name */
 #define PROC_USERS_MAX 256 /* names remembered; beyond it the number stands for the name */

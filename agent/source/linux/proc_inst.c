@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum err proc_inst_init(struct proc_table *t, struct proc_host *host, size_t max)
 {

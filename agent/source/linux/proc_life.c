@@ -4,7 +4,7 @@
 
 #include "agent/source/linux/proc_attr.h"
 #include "agent/source/linux/proc_read.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define EXEC_GRACE_NS   (100 * CLK_MS)
 #define RECORD_GRACE_NS (50 * CLK_MS)

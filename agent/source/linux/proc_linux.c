@@ -32,8 +32,8 @@
 #include "agent/source/linux/proc_life.h"
 #include "agent/source/linux/proc_read.h"
 #include "agent/source/linux/proc_sock.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define DRAIN_EVERY 64 /* processes read between two looks at the sockets */

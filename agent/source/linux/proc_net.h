@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cur.h"
-#include "common/err.h"
+#include "common/base/cur.h"
+#include "common/base/err.h"
 
 /* One netlink message: type and body. Errors: ERR_END (nothing left), ERR_CORRUPT. */
 struct proc_net_msg {

@@ -9,8 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define PACKETS       16

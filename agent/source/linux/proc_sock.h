@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_SOURCE_LINUX_PROC_SOCK_H
 
 #include "agent/source/linux/proc_net.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct proc_sock;
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define PROC_NAME_MAX    64  /* bytes; the kernel gives 15, 63 for workers */
 #define PROC_PROGRAM_MAX 255 /* bytes of a file's name */

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define FDS_RESERVED 1024
 

@@ -1,7 +1,7 @@
 #include "agent/source/ring/pump.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 /* A nap bounds the delay of a single record and the number of wake-ups while records come now and

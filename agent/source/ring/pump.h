@@ -7,7 +7,7 @@
 
 #include "agent/source/ring/ring.h"
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define PUMP_BATCH     10000u
 #define PUMP_BATCH_MAX 100000u

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/source/ring/ring_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 enum err ring_create(struct ring **out, const struct ring_conf *conf)
 {

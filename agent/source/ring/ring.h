@@ -13,7 +13,7 @@
 #define PROCFLEET_AGENT_SOURCE_RING_RING_H
 
 #include "agent/source/source.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define RING_BYTES     ((size_t)1 << 20)
 #define RING_BYTES_MIN ((size_t)64 << 10)

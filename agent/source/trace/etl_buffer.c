@@ -1,8 +1,8 @@
 #include "agent/source/trace/etl_buffer.h"
 
 #include "agent/source/trace/etl_record.h"
-#include "common/buf.h"
-#include "common/cur.h"
+#include "common/base/buf.h"
+#include "common/base/cur.h"
 
 #define TIME_ZONE_BYTES 0xac
 #define HZ_FILETIME     10000000u

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/clk.h"
-#include "common/err.h"
+#include "common/base/clk.h"
+#include "common/base/err.h"
 
 #define ETL_BUFFER_HEADER 0x48
 #define ETL_BUFFER_MAX    (16u << 20) /* bytes, packed or unpacked: the most Windows allows */

@@ -5,7 +5,7 @@
 
 #include "agent/source/trace/etl_record.h"
 #include "agent/source/trace/lzxpress.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 /* A stream is what one CPU filled one after the other. Sessions may fill buffers of different types
  * side by side, so a stream is one CPU and one type; the log-file header's buffer, type 4, is then

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define ETL_INPUT_UNPACKED_MAX (UINT64_C(64) << 30) /* bytes of temporary file */
 #define ETL_INPUT_XZ_MEMORY    (UINT64_C(256) << 20)

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <lzma.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define CHUNK 65536
 

@@ -1,6 +1,6 @@
 #include "agent/source/trace/etl_merge.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 /* A heap of streams by (time of the current record, file, position of its buffer). Streams that

@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_SOURCE_TRACE_ETL_RECORD_H
 
 #include "agent/source/source.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 enum etl_record_type {
     ETL_NOTHING = 0, /* no record: see struct etl_item */

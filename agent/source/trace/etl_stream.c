@@ -1,7 +1,7 @@
 #include "agent/source/trace/etl_stream.h"
 
 #include "agent/source/trace/lzxpress.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define AHEAD \
     256 /* bytes, asked for before they are needed: streams in turn defeat the CPU's own guess */

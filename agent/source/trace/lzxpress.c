@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 /* The stream is a row of groups: a u32 of 32 flags, used from the highest bit down, then one item
  * for each flag. Flag 0: one literal byte. Flag 1: a u16 token, length in its low 3 bits, distance

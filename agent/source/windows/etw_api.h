@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/win32.h"
 
 struct etw_api {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "agent/source/windows/etw_ctl_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define RESEND_MAX    2
 #define SESSIONS_MAX  64

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "agent/source/etw_provider.h"
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct etw_api;
 struct etw_ctl;

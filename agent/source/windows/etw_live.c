@@ -9,8 +9,8 @@
 #include "agent/source/windows/etw_ledger.h"
 #include "agent/source/windows/etw_live_impl.h"
 #include "agent/source/windows/etw_owner.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define LOOK_NS       (100 * CLK_MS) /* at losses and at other sessions, while nothing comes */
 #define DRAIN_NS      (2 * CLK_S)    /* for what a stopped session still delivers */

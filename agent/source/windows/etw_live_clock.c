@@ -1,5 +1,5 @@
 #include "agent/source/windows/etw_live_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 int64_t etw_live_now(const struct etw_live *l, int64_t *utc_ns)
 {

@@ -4,8 +4,8 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_live.h"
-#include "common/clk.h"
-#include "common/hash.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
 #include "common/os.h"
 
 #define NAME         "procfleet"

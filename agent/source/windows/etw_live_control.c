@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/source/windows/etw_live_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define CLOCK_NS (60 * CLK_S) /* the two clocks are compared anew */
 #define ROLL_NS  (10 * CLK_S) /* so long a callback counts for the p99 */

@@ -1,6 +1,6 @@
 #include "agent/source/windows/etw_merge.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 #define HALF_FULL    500 /* permille */

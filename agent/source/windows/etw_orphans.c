@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/source/windows/etw_api.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define SESSIONS_MAX 64
 #define NAME_UNITS   1024

@@ -2,7 +2,7 @@
  * of its own. Whoever may not open it has been told enough, namely that it is there. */
 #include "agent/source/windows/etw_owner.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/win32.h"
 
 #define OWNER_NAME L"Global\\procfleet-agent-sessions"

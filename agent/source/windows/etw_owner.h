@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_OWNER_H
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_OWNER_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct etw_owner;
 

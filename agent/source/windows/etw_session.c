@@ -5,7 +5,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_owner.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #define SAY_NS       (60 * CLK_S) /* so long after it was lost, loss is in the way */
 #define LAST_NS      (CLK_S / 2)  /* for what a stopped session still delivers */

@@ -5,7 +5,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_skip.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 /* A stamp of the performance counter in ns is the time of os_mono_ns: tables and records share one
  * clock. */

@@ -22,8 +22,8 @@
 #include <string.h>
 
 #include "agent/source/windows/live_queue.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define LOOK_NS   (100 * CLK_MS) /* at how events are, and whether to stop */

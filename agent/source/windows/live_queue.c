@@ -2,7 +2,7 @@
  * and its texts, filled up to 8 bytes. Rows at full width would take twice as much. */
 #include "agent/source/windows/live_queue.h"
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct live_kept {
     struct snapshot table; /* rows: NULL */

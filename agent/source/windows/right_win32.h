@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_WINDOWS_RIGHT_WIN32_H
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_RIGHT_WIN32_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 /* Turns SeSystemProfilePrivilege on, for this process until it ends; once more is fine. Tables of
  * class 148, CPU samples and system loggers of who is no administrator need it. Errors: ERR_ACCESS

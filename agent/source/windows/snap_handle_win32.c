@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/source/windows/snap_rows.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/win32.h"
 
 #define CLASS_BASIC        0

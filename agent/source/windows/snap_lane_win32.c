@@ -2,8 +2,8 @@
 
 #include "agent/source/windows/snap_ask.h"
 #include "agent/source/windows/snap_handle_win32.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/win32.h"
 

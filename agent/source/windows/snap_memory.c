@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define SLOTS_FIRST 64
 

@@ -15,8 +15,8 @@
 
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
 
 #define ENTRY_BYTES       0x100
 #define THREAD_BYTES      0x50

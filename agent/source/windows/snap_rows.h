@@ -8,7 +8,7 @@
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_SNAP_ROWS_H
 
 #include "agent/source/source.h"
-#include "common/sid.h"
+#include "common/base/sid.h"
 
 #define SNAP_NAME_MAX  255
 #define SNAP_IMAGE_MAX MODEL_TEXT_MAX

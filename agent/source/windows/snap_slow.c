@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "agent/source/windows/snap_memory.h"
-#include "common/arena.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/mem.h"
 
 #define TEXTS_MAX   (1u << 20)
 #define LEARNT_MAX  64  /* answers between two tables; see snap_ask.h */

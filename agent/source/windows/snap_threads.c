@@ -6,7 +6,7 @@
 
 #include "agent/source/windows/snap_memory.h"
 #include "agent/source/windows/snap_wide.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct thread {
     uint64_t created, time;

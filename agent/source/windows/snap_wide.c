@@ -1,7 +1,7 @@
 #include "agent/source/windows/snap_wide.h"
 
 #include "agent/source/windows/snap_memory.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct totals {
     uint64_t page_faults, hard_faults; /* the low 32 bits are the last value read */

@@ -13,9 +13,9 @@
 #include "agent/source/windows/snap_rows.h"
 #include "agent/source/windows/snap_threads.h"
 #include "agent/source/windows/snap_wide.h"
-#include "common/arena.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/arena.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/win32.h"
 

@@ -4,10 +4,10 @@
 
 #include "collector/cli/fields.h"
 #include "collector/cli/plot/plot.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/mem.h"
 #include "common/paint.h"
-#include "common/plural.h"
 
 #define PLOT_TEXT  (256u << 10) /* bytes of one plot */
 #define GRAPH      6u           /* rows of one */

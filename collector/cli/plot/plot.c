@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/human.h"
-#include "common/mem.h"
 
 #define BINS_MAX (2 * PLOT_COLUMNS)
 #define JOIN     2.5 /* times the usual distance: so far apart points may be to be joined */

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_PLOT_PLOT_H
 #define PROCFLEET_COLLECTOR_CLI_PLOT_PLOT_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/sheet.h"
 
 struct plot_point {

@@ -4,10 +4,10 @@
 
 #include <string.h>
 
+#include "common/base/mem.h"
+#include "common/base/utf8.h"
+#include "common/base/width.h"
 #include "common/human.h"
-#include "common/mem.h"
-#include "common/utf8.h"
-#include "common/width.h"
 
 #define CELL_TEXT 13 /* bytes: more accents on one character are left out */
 #define SAFE_MAX  4096u

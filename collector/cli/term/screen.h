@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_TERM_SCREEN_H
 #define PROCFLEET_COLLECTOR_CLI_TERM_SCREEN_H
 
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/model.h"
 #include "common/paint.h"
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "collector/cli/term/term_vt.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/posix.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "collector/cli/term/term_vt.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 #include "common/win32.h"
 

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/metric.h"
 
 void watch_answer_free(struct watch_answer *a)

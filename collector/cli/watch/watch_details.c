@@ -5,9 +5,9 @@
 #include "collector/cli/fields.h"
 #include "collector/cli/plot/plot.h"
 #include "collector/cli/watch/watch.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/human.h"
-#include "common/mem.h"
 
 #define LINE_BYTES  4096u
 #define PLOT_BYTES  (64u << 10)

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "collector/cli/fields.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/plural.h"
 #include "common/human.h"
-#include "common/plural.h"
 #include "common/wire_overview.h"
 
 #define LINE_BYTES 4096u       /* of a line before it is put */

@@ -4,8 +4,8 @@
 #include "collector/cli/link.h"
 #include "collector/cli/term/term.h"
 #include "collector/cli/watch/watch_ask.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define PICTURE_MAX                                                                           \

@@ -3,7 +3,7 @@
 #include "collector/cli/watch/watch.h"
 
 #include "collector/cli/fields.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/human.h"
 
 #define COLUMNS_MAX 16u

@@ -12,9 +12,9 @@
 
 #include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/segment/pack.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/fio.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define CARRY_MEMORY (1u << 20)  /* one instance, carried from day to day */

@@ -15,9 +15,9 @@
 #include "collector/store/catalogue/catalogue_file.h"
 #include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/memtable/head_info.h"
-#include "common/clk.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define FORMAT     2

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/hash.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
 
 #define PAGE   4096
 #define SUM    8

@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_FILE_H
 #define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_FILE_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/fio.h"
 
 /* Name of the SQLite file layer that writes and compares them; NULL: there is no memory. */

@@ -11,8 +11,8 @@
 
 #include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/memtable/head_info.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define NEAR_NS     (600 * CLK_S)

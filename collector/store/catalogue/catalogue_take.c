@@ -4,7 +4,7 @@
 #include "collector/store/memtable/head_info.h"
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/store.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 /* -- a segment -- */

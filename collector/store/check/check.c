@@ -15,8 +15,8 @@
 #include "collector/store/segment/seg_impl.h"
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_replay.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 struct check {

@@ -6,8 +6,8 @@
 #include "collector/store/catalogue/catalogue_file.h"
 #include "collector/store/hosts.h"
 #include "collector/store/wal/wal_index.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define NAME_MAX_BYTES 64u /* of a file of ours, with its directory */

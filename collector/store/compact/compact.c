@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/compact/compact_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define HOUR_SLACK     (16u << 10) /* a tiny hour may be larger than its minutes */
 #define CANDIDATES_MAX 256u /* of one hour and kind at a time; the others come in later jobs */

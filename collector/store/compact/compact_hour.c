@@ -10,7 +10,7 @@
 
 #include "collector/store/compact/compact_impl.h"
 #include "collector/store/rollup/tier.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define MEMORY_SOFT (64u << 20)
 #define MEMORY_MAX  (512u << 20)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/compact/compact_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define STOP_EVERY 256u /* values */
 #define NO_HOST    UINT32_MAX

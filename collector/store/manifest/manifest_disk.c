@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest_log.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define COMPACT_SLACK (1u << 20)
 #define ROOM_BYTES    (64u << 10) /* zeros behind the records */

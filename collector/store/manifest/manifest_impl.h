@@ -6,7 +6,7 @@
 
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/segment/seg_impl.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/os.h"
 
 #define MANIFEST_FILE "manifest"

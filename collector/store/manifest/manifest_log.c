@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 #define VERSION      1u
 #define RECORD_MAGIC 0x524d4650u /* "PFMR" */

@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_STORE_MANIFEST_MANIFEST_LOG_H
 
 #include "collector/store/manifest/manifest.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define MANIFEST_HEADER_BYTES 64u /* both copies */
 #define MANIFEST_ENTRY_BYTES  64u

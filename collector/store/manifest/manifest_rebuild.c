@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct rebuild {
     const struct manifest_conf *conf;

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 
 #include "collector/store/memtable/head_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "collector/store/memtable/head.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static enum err create(struct head_batch **out, size_t n)
 {

@@ -13,8 +13,8 @@
 
 #include <endian.h>
 
-#include "common/mem.h"
-#include "common/varint.h"
+#include "common/base/mem.h"
+#include "common/base/varint.h"
 
 #define COLUMNS    3u
 #define SHAPES_MAX 255u

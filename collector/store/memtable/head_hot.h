@@ -7,7 +7,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_HOT_H
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_HOT_H
 
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "common/wire.h"
 
 #define HEAD_HOT_METRICS \

@@ -18,7 +18,7 @@
 #include "collector/store/memtable/head_age.h"
 #include "collector/store/memtable/head_cut.h"
 #include "collector/store/memtable/head_page.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define FILL   (HEAD_PAGE * 3 / 4) /* of pages written anew: room for those to come */

@@ -11,7 +11,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_INFO_H
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_INFO_H
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 struct head_infos;

@@ -22,8 +22,8 @@
  * of a page is copied as it is. */
 #include "collector/store/memtable/head_page.h"
 
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 
 enum {
     HAS_CREATE_REST = 1 << 0,

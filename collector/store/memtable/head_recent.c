@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "collector/store/memtable/head_impl.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define REST_NS (60 * CLK_S) /* silent for so long beyond HEAD_RECENT_NS */
 

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "collector/store/memtable/head_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 
 /* -- windows -- */
 

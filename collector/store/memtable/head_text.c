@@ -3,8 +3,8 @@
  * what there is, to 64 KiB: a host of few processes takes little, and no host wastes much. */
 #include "collector/store/memtable/head_text.h"
 
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 #define BLOCK_MIN 512u
 #define BLOCK_MAX 65536u

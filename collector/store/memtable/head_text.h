@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define HEAD_TEXT_BLOCKS 65535u

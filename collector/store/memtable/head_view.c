@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collector/store/memtable/head_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 struct head_state *head_view(struct head *h)

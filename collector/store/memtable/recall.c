@@ -1,7 +1,7 @@
 #include "collector/store/memtable/recall.h"
 
 #include "collector/store/meta/rest_impl.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define FORMAT   1u
 #define NOTE_MAX (512u << 10) /* beyond it the batch itself is read */

@@ -6,7 +6,7 @@
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_RECALL_H
 
 #include "collector/store/memtable/head.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 
 /* Appends it; nothing when the batch is too large for a note. Errors: ERR_NOMEM */
 NODISCARD enum err recall_put(struct buf *out, const struct batch *b,

@@ -8,10 +8,10 @@
 
 #include "collector/store/meta/rest_impl.h"
 #include "collector/store/store.h"
-#include "common/clk.h"
-#include "common/cur.h"
+#include "common/base/clk.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 
 #define COUNT_BYTES  5u /* the least of one */
 #define STREAM_BYTES 12u

@@ -11,8 +11,8 @@
  * there are several, told apart by seg_key.metric. */
 #include "collector/store/meta/rest_impl.h"
 
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 struct texts {
     struct buf bytes;

@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_STORE_META_REST_IMPL_H
 
 #include "collector/store/meta/rest_value.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 #define REST_FORMAT      1u
 #define REST_RAW_MAX     (48u << 20) /* unpacked: a chunk and the batch that made it overflow */

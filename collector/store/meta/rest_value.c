@@ -1,7 +1,7 @@
 #include "collector/store/meta/rest_value.h"
 
 #include "collector/store/meta/rest_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define REST_READ_MAX (256u << 20) /* a damaged chunk's lengths reach no further */
 

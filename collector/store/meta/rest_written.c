@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "collector/store/meta/rest_impl.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define DAY_NS     (24 * INT64_C(3600000000000))

@@ -4,8 +4,8 @@
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_windows.h"
+#include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/mem.h"
 
 #define ACCOUNTS_MEMORY (64u << 20) /* the list of windows; an account */
 

@@ -7,9 +7,9 @@
 #include "collector/store/read/store_windows.h"
 #include "collector/store/segment/raw_value.h"
 #include "collector/store/store_impl.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/mem.h"
 
 /* Reading batches of a host, sealed and not, in the order of their windows.
  *

@@ -23,9 +23,9 @@
 #include "collector/store/read/store_unread.h"
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/window.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/mem.h"
 
 #define SCAN_MEMORY_MAX ((size_t)256 << 20) /* of one window; of the list of all */
 

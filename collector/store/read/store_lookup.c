@@ -4,8 +4,8 @@
 #include "collector/store/read/store_lookup.h"
 
 #include "collector/store/read/store_unread.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 #define BULK_AFTER 32u
 #define SLOTS_MAX  (1u << 20)

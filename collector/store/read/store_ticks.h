@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_TICKS_H
 
 #include "collector/store/read/store_read.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 
 /* Ticks of one boot without one missing between them. */
 struct store_tick_run {

@@ -1,6 +1,6 @@
 #include "collector/store/read/store_unread.h"
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 #include "common/os.h"
 
 #define TOLD_NS (600 * CLK_S) /* one sentence in so long: the figures count all */

@@ -4,7 +4,7 @@
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/seg_ahead.h"
 #include "collector/store/store_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void store_span(const struct batch *b, int64_t now_ns, int64_t *t0_ns, int64_t *t1_ns)
 {

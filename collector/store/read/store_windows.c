@@ -4,7 +4,7 @@
 
 #include "collector/store/read/store_unread.h"
 #include "collector/store/segment/window.h"
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 struct finding {
     struct arena *memory;

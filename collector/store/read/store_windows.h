@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_WINDOWS_H
 
 #include "collector/store/store_impl.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 
 /* A host in one window of one segment; valid as long as the view. */
 struct store_window {

@@ -1,7 +1,7 @@
 #include "collector/store/retention/retain.h"
 
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 
 #define H_NS   (3600 * CLK_S)
 #define DAY_NS (24 * H_NS)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "collector/store/rollup/tier_value.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 
 /* A column is packed when that saves at least one part in so many; summaries never: fleets are read
  * from them, and it saves next to nothing. */

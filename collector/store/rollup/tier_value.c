@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 /* On disk, in a row's first byte. */
 enum {

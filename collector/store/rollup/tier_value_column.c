@@ -15,8 +15,8 @@
 #include "collector/store/rollup/tier_value.h"
 
 #include "collector/store/rollup/tier_shape.h"
-#include "common/cur.h"
-#include "common/varint.h"
+#include "common/base/cur.h"
+#include "common/base/varint.h"
 
 /* In the first byte. */
 enum { COLUMN_PLAIN = 1 << 0, COLUMN_FLAGS = (1 << 1) - 1 };

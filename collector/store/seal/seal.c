@@ -16,8 +16,8 @@
 #include "collector/store/seal/seal_impl.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
-#include "common/clk.h"
-#include "common/mem.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define GRACE_NS  (30 * CLK_S) /* for what is under way when a window ends */

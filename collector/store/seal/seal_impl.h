@@ -9,7 +9,7 @@
 #include "collector/store/seal/seal.h"
 #include "collector/store/seal/seal_write.h"
 #include "collector/store/store_impl.h"
-#include "common/pulse.h"
+#include "common/base/pulse.h"
 
 /* Segments with numbers up to this one were sealed while this was the log's newest file: as long as
  * it or an older one is there, recovery needs the numbers in their rest segments. */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "collector/store/seal/seal_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 /* Fewer bytes of batches tell nothing; and what small files take beside what is in them. */

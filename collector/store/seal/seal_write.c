@@ -10,7 +10,7 @@
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/raw_value.h"
 #include "collector/store/segment/window.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 /* Sealings in a row that fail because the disk does not give a batch of the log: ten minutes. */
 #define READ_TRIES 120u

@@ -7,8 +7,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 
 /* A pack is
  *

@@ -4,8 +4,8 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_SEGMENT_PACK_H
 #define PROCFLEET_COLLECTOR_STORE_SEGMENT_PACK_H
 
-#include "common/arena.h"
-#include "common/buf.h"
+#include "common/base/arena.h"
+#include "common/base/buf.h"
 
 struct packer; /* the compressor's memory, kept from call to call */
 NODISCARD enum err packer_create(struct packer **out);

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "collector/store/segment/seg.h"
+#include "common/base/cur.h"
 #include "common/codec.h"
-#include "common/cur.h"
 #include "common/metric.h"
 
 /* A column is a mode (enum codec_mode) and groups one behind the other, part by part:

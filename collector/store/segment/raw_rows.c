@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collector/store/segment/seg.h"
-#include "common/cur.h"
+#include "common/base/cur.h"
 #include "common/wire.h"
 
 /* Fields of all runs stand column by column, and everything that changes little as a difference:

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 static const char *const kind_names[SEG_KINDS] = {"none", "raw", "10s", "1min", "1h", "rest"};
 

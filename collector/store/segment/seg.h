@@ -15,7 +15,7 @@
 #define PROCFLEET_COLLECTOR_STORE_SEGMENT_SEG_H
 
 #include "collector/store/segment/seqset.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "common/fio.h"
 #include "common/model.h"
 

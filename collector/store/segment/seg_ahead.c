@@ -1,8 +1,8 @@
 #include "collector/store/segment/seg_ahead.h"
 
 #include "collector/store/segment/seg_impl.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 
 #define SLOTS    256u
 #define KEYS_MAX 80u         /* at once; of more none is read ahead */

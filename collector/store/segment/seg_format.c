@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/hash.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
 
 #define VERSION      1u
 #define PATCH        1u /* flags */

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "collector/store/segment/seg.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #define SEG_HEAD_FIXED   64u
 #define SEG_HEAD_MAX     (SEG_HEAD_FIXED + 8u * SEG_WINDOWS_MAX + 8u)

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 struct seg_pool {

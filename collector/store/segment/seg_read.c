@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "collector/store/segment/seg_impl.h"
-#include "common/cur.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/uuid.h"
 
 #define TAIL_BYTES      (64u << 10)  /* of a small segment everything behind the values */

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "collector/store/segment/seg_impl.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 
 #define UNKNOWN UINT32_MAX
 

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "collector/store/segment/seg_impl.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define WINDOW_BYTES (1u << 20)
 #define SECTOR       4096u /* skipped when it cannot be read */

@@ -1,8 +1,8 @@
 #include <stdlib.h>
 
 #include "collector/store/segment/seg_impl.h"
-#include "common/cur.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 
 struct known {
     uint64_t at;

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "collector/store/segment/seg_impl.h"
-#include "common/cur.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 #include "common/os.h"
 
 #define BUFFER_BYTES (1u << 20)

@@ -3,9 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "common/cur.h"
+#include "common/base/cur.h"
+#include "common/base/mem.h"
 #include "common/ledger.h"
-#include "common/mem.h"
 #include "common/uuid.h"
 
 struct stream {

@@ -15,8 +15,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "common/buf.h"
-#include "common/err.h"
+#include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/model.h"
 
 #define SEQSET_STREAMS_MAX 64u

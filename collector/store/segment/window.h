@@ -11,7 +11,7 @@
 #define PROCFLEET_COLLECTOR_STORE_SEGMENT_WINDOW_H
 
 #include "collector/store/host_offset.h"
-#include "common/arena.h"
+#include "common/base/arena.h"
 #include "common/wire.h"
 
 #define WINDOW_NS (300 * INT64_C(1000000000))

@@ -56,8 +56,8 @@
 #include <string.h>
 
 #include "collector/store/wal/wal_impl.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define COMMIT_MAX (1u << 30) /* a checkpoint of the largest fleet fits */

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/hash.h"
-#include "common/mem.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
 
 #define VERSION      2u /* 1 had records of the log's version 2: made again */
 #define HEADER_BYTES 56u

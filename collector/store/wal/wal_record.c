@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "common/cur.h"
-#include "common/hash.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
 
 #define RECORD_MAGIC 0x52574650u /* "PFWR" */
 #define COPIES       3u          /* the header is there twice from this version on */

@@ -3,7 +3,7 @@
 #define PROCFLEET_COLLECTOR_STORE_WAL_WAL_RECORD_H
 
 #include "collector/store/host_offset.h"
-#include "common/buf.h"
+#include "common/base/buf.h"
 #include "common/model.h"
 
 #define WAL_VERSION      3u

@@ -5,8 +5,8 @@
 
 #include "collector/store/wal/wal_impl.h"
 #include "collector/store/wal/wal_replay.h"
+#include "common/base/mem.h"
 #include "common/fio_name.h"
-#include "common/mem.h"
 #include "common/os.h"
 
 #define SOURCES_MAX 256u /* files that stay open; of further ones the batches are read */

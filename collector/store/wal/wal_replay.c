@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define SCAN_BYTES (4u << 20) /* at least WAL_RECORD_MAX */
 

@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 struct wal_source {
     atomic_uint refs;

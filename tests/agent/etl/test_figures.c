@@ -10,7 +10,7 @@
 #include "agent/etl/residual.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/trace/etl_record.h"
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 static const uint8_t disk_io[16] = ETW_CLASS_DISK_IO;
 

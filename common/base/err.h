@@ -1,8 +1,8 @@
 /* The one list of errors. Every function that can fail returns `enum err`; operating-system and
  * library codes are translated where they enter. Functions at the edges (configuration, files, TLS)
  * also fill a `struct errmsg` with the one sentence an operator needs: cause, then remedy. */
-#ifndef PROCFLEET_COMMON_ERR_H
-#define PROCFLEET_COMMON_ERR_H
+#ifndef PROCFLEET_COMMON_BASE_ERR_H
+#define PROCFLEET_COMMON_BASE_ERR_H
 
 #if defined(__MINGW32__) /* C99 formats there too: built with __USE_MINGW_ANSI_STDIO */
 #define NODISCARD         __attribute__((warn_unused_result))

@@ -1,10 +1,10 @@
-#include "common/utf8.h"
+#include "common/base/utf8.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/width.h"
+#include "common/base/width.h"
 
 uint32_t utf8_decode(const char *text, size_t n, size_t *len)
 {

@@ -1,7 +1,7 @@
 /* A read cursor over bytes from outside. Failure latches: reading past the end gives zeros and sets
  * `bad`; the caller checks once at the end and publishes only a complete result. */
-#ifndef PROCFLEET_COMMON_CUR_H
-#define PROCFLEET_COMMON_CUR_H
+#ifndef PROCFLEET_COMMON_BASE_CUR_H
+#define PROCFLEET_COMMON_BASE_CUR_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,13 +1,13 @@
 /* Time as int64_t nanoseconds: UTC since 1970 for stamps, the monotonic clock for intervals.
  * Conversions saturate instead of wrapping. Functions that need the time take `now_ns`; only loops
  * at the edge read a clock (os.h). */
-#ifndef PROCFLEET_COMMON_CLK_H
-#define PROCFLEET_COMMON_CLK_H
+#ifndef PROCFLEET_COMMON_BASE_CLK_H
+#define PROCFLEET_COMMON_BASE_CLK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 #define CLK_US                 1000LL
 #define CLK_MS                 1000000LL

@@ -1,7 +1,7 @@
 /* Numbers of variable length on their way out: seven bits a byte, lowest first (LEB128), as
  * protobuf has them. The way in is in cur.h. The caller has made room. No state. */
-#ifndef PROCFLEET_COMMON_VARINT_H
-#define PROCFLEET_COMMON_VARINT_H
+#ifndef PROCFLEET_COMMON_BASE_VARINT_H
+#define PROCFLEET_COMMON_BASE_VARINT_H
 
 #include <stddef.h>
 #include <stdint.h>

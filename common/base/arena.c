@@ -1,9 +1,9 @@
-#include "common/arena.h"
+#include "common/base/arena.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 #define BLOCK_BYTES ((size_t)64 << 10)
 #define ALIGN       _Alignof(max_align_t)

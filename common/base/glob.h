@@ -1,7 +1,7 @@
 /* Patterns for host and image names: `*` any bytes, `?` one character, everything else itself,
  * ASCII letters in either case. Neither recursion nor memory; cost at most pattern × text. */
-#ifndef PROCFLEET_COMMON_GLOB_H
-#define PROCFLEET_COMMON_GLOB_H
+#ifndef PROCFLEET_COMMON_BASE_GLOB_H
+#define PROCFLEET_COMMON_BASE_GLOB_H
 
 #include <stdbool.h>
 

@@ -1,10 +1,10 @@
-#include "common/err.h"
+#include "common/base/err.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/utf8.h"
+#include "common/base/utf8.h"
 
 static const struct {
     const char *name;

@@ -1,10 +1,10 @@
-#include "common/buf.h"
+#include "common/base/buf.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/mem.h"
+#include "common/base/mem.h"
 
 void buf_init(struct buf *b, size_t max_bytes)
 {

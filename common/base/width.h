@@ -1,6 +1,6 @@
 /* How many columns of a terminal a character takes. Pure; any thread. */
-#ifndef PROCFLEET_COMMON_WIDTH_H
-#define PROCFLEET_COMMON_WIDTH_H
+#ifndef PROCFLEET_COMMON_BASE_WIDTH_H
+#define PROCFLEET_COMMON_BASE_WIDTH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* Memory of one batch, frame or query: taken piece by piece, given back all at once.
  * Bounds: never holds more than `max_bytes`. Threads: one owner. Caller's storage. */
-#ifndef PROCFLEET_COMMON_ARENA_H
-#define PROCFLEET_COMMON_ARENA_H
+#ifndef PROCFLEET_COMMON_BASE_ARENA_H
+#define PROCFLEET_COMMON_BASE_ARENA_H
 
 #include <stddef.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct arena_block;
 

@@ -1,8 +1,8 @@
 /* Checked allocation. All heap memory of the product passes here, so that a test can make the n-th
  * allocation fail and see that nothing is lost and nothing leaks.
  * Threads: all functions are safe from any thread. Errors: NULL means out of memory. */
-#ifndef PROCFLEET_COMMON_MEM_H
-#define PROCFLEET_COMMON_MEM_H
+#ifndef PROCFLEET_COMMON_BASE_MEM_H
+#define PROCFLEET_COMMON_BASE_MEM_H
 
 #include <stddef.h>
 #include <stdint.h>

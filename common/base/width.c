@@ -1,6 +1,6 @@
 /* Unicode 14: East Asian Width W and F; categories Mn, Me and Cf and the parts of Korean syllables
  * that follow the first. Code points without a character count as their neighbours. */
-#include "common/width.h"
+#include "common/base/width.h"
 
 #include <stddef.h>
 

@@ -1,6 +1,6 @@
 /* Words behind a number, in sentences for people. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_PLURAL_H
-#define PROCFLEET_COMMON_PLURAL_H
+#ifndef PROCFLEET_COMMON_BASE_PLURAL_H
+#define PROCFLEET_COMMON_BASE_PLURAL_H
 
 #include <stdint.h>
 

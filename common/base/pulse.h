@@ -4,8 +4,8 @@
  * rests: so it is missed also when it is the waiting that does not end. Threads: one marks, any
  * ask.
  */
-#ifndef PROCFLEET_COMMON_PULSE_H
-#define PROCFLEET_COMMON_PULSE_H
+#ifndef PROCFLEET_COMMON_BASE_PULSE_H
+#define PROCFLEET_COMMON_BASE_PULSE_H
 
 #include <stdatomic.h>
 #include <stdint.h>

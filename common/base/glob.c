@@ -1,4 +1,4 @@
-#include "common/glob.h"
+#include "common/base/glob.h"
 
 static unsigned char fold(char c)
 {

@@ -1,9 +1,9 @@
-#include "common/sid.h"
+#include "common/base/sid.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cur.h"
+#include "common/base/cur.h"
 
 size_t sid_bytes(const uint8_t *p, size_t n)
 {

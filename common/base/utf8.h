@@ -1,8 +1,8 @@
 /* Text from outside, read as UTF-8: which of it may go to a terminal as it is, and how the rest is
  * told. Everything that prints names, paths, command lines or what a peer says goes through here.
  * Pure; any thread. */
-#ifndef PROCFLEET_COMMON_UTF8_H
-#define PROCFLEET_COMMON_UTF8_H
+#ifndef PROCFLEET_COMMON_BASE_UTF8_H
+#define PROCFLEET_COMMON_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "common/clk.h"
+#include "common/base/clk.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Security identifiers of Windows as bytes: revision, number of parts, six bytes of authority, then
  * the parts, four bytes each. */
-#ifndef PROCFLEET_COMMON_SID_H
-#define PROCFLEET_COMMON_SID_H
+#ifndef PROCFLEET_COMMON_BASE_SID_H
+#define PROCFLEET_COMMON_BASE_SID_H
 
 #include <stdbool.h>
 #include <stddef.h>

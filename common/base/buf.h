@@ -1,13 +1,13 @@
 /* A growable byte buffer with a maximum. Failure latches: after the first one `bad` holds the
  * error, later puts do nothing, and the caller checks once at the end. Threads: one owner.
  * Ownership: caller's storage, memory released by buf_fini. */
-#ifndef PROCFLEET_COMMON_BUF_H
-#define PROCFLEET_COMMON_BUF_H
+#ifndef PROCFLEET_COMMON_BASE_BUF_H
+#define PROCFLEET_COMMON_BASE_BUF_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "common/base/err.h"
 
 struct buf {
     uint8_t *p;   /* content, valid until the next put */
