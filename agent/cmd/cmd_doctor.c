@@ -4,7 +4,7 @@
 #include "agent/cmd/cmd.h"
 #include "agent/doctor/doctor.h"
 #include "common/base/clk.h"
-#include "common/finding_print.h"
+#include "common/check/finding_print.h"
 #include "common/os.h"
 
 #define CONNECT_NS (5 * CLK_S)

@@ -4,7 +4,7 @@
 #include "collector/conf/collector_conf.h"
 #include "collector/doctor/checkup.h"
 #include "common/base/clk.h"
-#include "common/finding_print.h"
+#include "common/check/finding_print.h"
 #include "common/net.h"
 #include "common/os.h"
 

@@ -7,7 +7,7 @@
 #define PROCFLEET_COLLECTOR_DOCTOR_CHECKUP_H
 
 #include "collector/conf/collector_conf.h"
-#include "common/finding.h"
+#include "common/check/finding.h"
 
 struct checkup_conf {
     const struct collector_conf *conf;

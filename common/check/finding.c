@@ -1,4 +1,4 @@
-#include "common/finding.h"
+#include "common/check/finding.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

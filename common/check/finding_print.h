@@ -1,9 +1,9 @@
 /* Findings on standard output: lines for people as they are found, or JSON or CSV at the end.
  * Threads: one. */
-#ifndef PROCFLEET_COMMON_FINDING_PRINT_H
-#define PROCFLEET_COMMON_FINDING_PRINT_H
+#ifndef PROCFLEET_COMMON_CHECK_FINDING_PRINT_H
+#define PROCFLEET_COMMON_CHECK_FINDING_PRINT_H
 
-#include "common/finding.h"
+#include "common/check/finding.h"
 #include "common/sheet.h"
 
 struct finding_print {

@@ -1,6 +1,6 @@
 #include <sys/timex.h>
 
-#include "common/finding.h"
+#include "common/check/finding.h"
 
 void finding_clock_sync(struct findings *to)
 {

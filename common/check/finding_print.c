@@ -1,4 +1,4 @@
-#include "common/finding_print.h"
+#include "common/check/finding_print.h"
 
 #include <stdio.h>
 

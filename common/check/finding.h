@@ -1,8 +1,8 @@
 /* What a doctor found: one check, how it stands, and what to do about it. The programs' doctors
  * (agent/doctor, collector/doctor) look; here is how they say it and how it is printed.
  * Threads: one. */
-#ifndef PROCFLEET_COMMON_FINDING_H
-#define PROCFLEET_COMMON_FINDING_H
+#ifndef PROCFLEET_COMMON_CHECK_FINDING_H
+#define PROCFLEET_COMMON_CHECK_FINDING_H
 
 #include <stdint.h>
 
