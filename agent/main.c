@@ -1,8 +1,8 @@
 #include <stdio.h>
 
 #include "agent/cmd/cmd.h"
+#include "common/conf/opt_program.h"
 #include "common/net.h"
-#include "common/opt_program.h"
 #include "common/os.h"
 
 #define PROGRAM "procfleet-agent"

@@ -3,7 +3,7 @@
 
 #include "collector/cmd/cmd.h"
 #include "collector/conf/collector_conf.h"
-#include "common/opt_program.h"
+#include "common/conf/opt_program.h"
 
 #define PROGRAM "procfleet-collector"
 

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 static const struct metric metrics[] = {
 #define METRIC_ROW(id, name, kind, unit, column, help) \

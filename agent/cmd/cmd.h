@@ -5,7 +5,7 @@
 
 #include "agent/agent.h"
 #include "agent/conf/agent_conf.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 enum { CMD_OK, CMD_FAILED, CMD_USAGE, CMD_UNREACHABLE, CMD_REFUSED, CMD_PARTIAL };
 

@@ -7,7 +7,7 @@
 #include "agent/conf/etw_conf.h"
 #include "agent/privacy/filter.h"
 #include "agent/privacy/who.h"
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "common/log.h"
 
 #define AGENT_CONF_ADDRESSES_MAX 8

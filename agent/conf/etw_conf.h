@@ -6,7 +6,7 @@
 #define PROCFLEET_AGENT_CONF_ETW_CONF_H
 
 #include "agent/source/etw_provider.h"
-#include "common/conf.h"
+#include "common/conf/conf.h"
 
 #define ETW_CONF_PROVIDERS 16
 #define ETW_CONF_NAME_MAX  1000 /* bytes of session_name; the suffixes fit behind it */

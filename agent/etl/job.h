@@ -7,7 +7,7 @@
 
 #include "agent/etl/jsonw.h"
 #include "agent/etl/walk.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 #include "common/sheet.h"
 
 struct job {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/base/mem.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 #define UNIT_OF_COUNT SHEET_COUNT
 #define UNIT_OF_BYTES SHEET_BYTES

@@ -9,7 +9,7 @@
 
 #include "common/base/glob.h"
 #include "common/base/mem.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 enum { PID_IDLE = 0, PID_KTHREADD = 2, PID_SYSTEM = 4 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 #define LEVEL_DEFAULT 4
 #define LEVEL_MAX     5

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
+#include "common/conf/opt.h"
 #include "common/net.h"
-#include "common/opt.h"
 #include "common/sheet.h"
 #include "common/wire_query.h"
 

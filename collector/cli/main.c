@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "collector/cli/cli.h"
-#include "common/opt_program.h"
+#include "common/conf/opt_program.h"
 #include "common/os.h"
 
 static const struct opt_command completion = OPT_COMPLETION("procfleet");

@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "common/os.h"
 #include "common/pki.h"
 

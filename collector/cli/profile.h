@@ -11,7 +11,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 enum profile_setting {
     PROFILE_COLLECTOR,

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_CMD_CMD_H
 #define PROCFLEET_COLLECTOR_CMD_CMD_H
 
-#include "common/opt.h"
+#include "common/conf/opt.h"
 #include "common/sheet.h"
 
 enum { CMD_DONE, CMD_FAILED, CMD_USAGE };

@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_CONF_COLLECTOR_CONF_H
 
 #include "collector/store/retention/retain.h"
-#include "common/conf.h"
+#include "common/conf/conf.h"
 #include "common/fio.h"
 #include "common/log.h"
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 enum bench_better { BENCH_LESS, BENCH_MORE };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "common/base/clk.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/fleet_run.h"

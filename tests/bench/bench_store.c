@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "common/base/clk.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/store_cost.h"
 #include "tests/bench/store_parts.h"

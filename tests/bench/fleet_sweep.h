@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_TESTS_BENCH_FLEET_SWEEP_H
 #define PROCFLEET_TESTS_BENCH_FLEET_SWEEP_H
 
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 /* What main returns: 1 when a run went wrong. program: how this one was called */
 int fleet_sweep(const char *program, const struct opt_args *args);

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "common/base/clk.h"
+#include "common/conf/opt.h"
 #include "common/log.h"
-#include "common/opt.h"
 #include "common/os.h"
 #include "tests/support/fleet_agent.h"
 #include "tests/support/fleet_pki.h"

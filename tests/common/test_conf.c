@@ -1,4 +1,4 @@
-#include "common/conf.h"
+#include "common/conf/conf.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/opt_program.h"
-#include "common/opt_value.h"
+#include "common/conf/opt_program.h"
+#include "common/conf/opt_value.h"
 #include "tests/support/t.h"
 
 static const struct opt opts[] = {

@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 void opt_put_wrapped(struct buf *out, const char *text, size_t column)
 {

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "common/base/clk.h"
-#include "common/conf.h"
-#include "common/opt.h"
+#include "common/conf/conf.h"
+#include "common/conf/opt.h"
 
 #define HELP_COLUMN 6
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/opt_program.h"
-#include "common/opt_value.h"
+#include "common/conf/opt_program.h"
+#include "common/conf/opt_value.h"
 
 #define NAME_TEXT 128
 

@@ -1,4 +1,4 @@
-#include "common/opt_program.h"
+#include "common/conf/opt_program.h"
 
 #include <stdio.h>
 #include <string.h>

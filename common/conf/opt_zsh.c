@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/opt_program.h"
-#include "common/opt_value.h"
+#include "common/conf/opt_program.h"
+#include "common/conf/opt_value.h"
 
 #define PATH_TEXT 128
 

@@ -1,6 +1,6 @@
 /* Values are kept as parsed numbers and as text beside the table's rows; YAML arrives as libyaml
  * events and is flattened to dotted keys with a stack of at most CONF_DEPTH maps, no recursion. */
-#include "common/conf.h"
+#include "common/conf/conf.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
-#include "common/opt.h"
+#include "common/conf/opt.h"
 #include "common/os.h"
 
 #define CONF_DEPTH      8

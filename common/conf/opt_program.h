@@ -1,9 +1,9 @@
 /* A program as a whole: its commands, and what its manual says beside them. From it come the pages
  * that every program of ours has: help, completions, manual. Threads: one. */
-#ifndef PROCFLEET_COMMON_OPT_PROGRAM_H
-#define PROCFLEET_COMMON_OPT_PROGRAM_H
+#ifndef PROCFLEET_COMMON_CONF_OPT_PROGRAM_H
+#define PROCFLEET_COMMON_CONF_OPT_PROGRAM_H
 
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 #define OPT_EXIT_PARTIAL 5 /* in every program of ours: done in part */
 

@@ -1,8 +1,8 @@
 /* Command lines: one table per command drives parsing, --help, man pages and shell completion.
  * `--name value`, `--name=value`, `-n value`; "--" ends options; a wrong option or word suggests
  * the closest. */
-#ifndef PROCFLEET_COMMON_OPT_H
-#define PROCFLEET_COMMON_OPT_H
+#ifndef PROCFLEET_COMMON_CONF_OPT_H
+#define PROCFLEET_COMMON_CONF_OPT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "common/opt_value.h"
+#include "common/conf/opt_value.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* What an option takes, read from its text in the table (opt.h says how it is written), for those
  * that check it, complete it or describe it. Threads: any; nothing is kept. */
-#ifndef PROCFLEET_COMMON_OPT_VALUE_H
-#define PROCFLEET_COMMON_OPT_VALUE_H
+#ifndef PROCFLEET_COMMON_CONF_OPT_VALUE_H
+#define PROCFLEET_COMMON_CONF_OPT_VALUE_H
 
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 enum opt_kind {
     OPT_NOTHING, /* but the words */

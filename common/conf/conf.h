@@ -2,8 +2,8 @@
  * maps give dotted keys), --help and the sample file. Unknown keys are errors that name line, key
  * and the closest known key. Order of precedence: default < file < command line (--set key=value).
  * Threads: read-only after loading. */
-#ifndef PROCFLEET_COMMON_CONF_H
-#define PROCFLEET_COMMON_CONF_H
+#ifndef PROCFLEET_COMMON_CONF_CONF_H
+#define PROCFLEET_COMMON_CONF_CONF_H
 
 #include <stdbool.h>
 #include <stddef.h>

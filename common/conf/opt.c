@@ -1,11 +1,11 @@
-#include "common/opt.h"
+#include "common/conf/opt.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/opt_value.h"
+#include "common/conf/opt_value.h"
 
 struct given {
     const struct opt *opt; /* NULL for --help */
