@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "collector/ca/trust.h"
-#include "common/net_http.h"
+#include "common/http/net_http.h"
 #include "common/rpc.h"
 
 #define LISTENERS 4u

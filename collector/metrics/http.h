@@ -13,7 +13,7 @@
 
 #include "collector/metrics/figures.h"
 #include "collector/metrics/fleet.h"
-#include "common/net_http.h"
+#include "common/http/net_http.h"
 
 #define HTTP_TEXT_MAX ((size_t)64 << 20)
 

@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "common/base/clk.h"
+#include "common/http/net_host.h"
+#include "common/http/net_http.h"
 #include "common/net.h"
-#include "common/net_host.h"
-#include "common/net_http.h"
 #include "common/os.h"
 #include "tests/support/t.h"
 

@@ -8,7 +8,7 @@
  *
  * All paths and methods go to one handler, so that every answer is made here; what NNG answers of
  * its own accord (400, 404 for a path without a slash, 505) it ends the connection with too. */
-#include "common/net_http.h"
+#include "common/http/net_http.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 #include <nng/supplemental/http/http.h>
 
 #include "common/base/mem.h"
+#include "common/http/net_host.h"
 #include "common/net_addr.h"
-#include "common/net_host.h"
 #include "common/net_impl.h"
 #include "common/os.h"
 

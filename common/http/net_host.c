@@ -1,4 +1,4 @@
-#include "common/net_host.h"
+#include "common/http/net_host.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Whether a request over HTTP is meant for us. A browser can be made to send requests of any page
  * here, by a name of the page's owner that stands for our address; then the name is what it shows
  * in `Host`. For net*.c only. Threads: any, once made. */
-#ifndef PROCFLEET_COMMON_NET_HOST_H
-#define PROCFLEET_COMMON_NET_HOST_H
+#ifndef PROCFLEET_COMMON_HTTP_NET_HOST_H
+#define PROCFLEET_COMMON_HTTP_NET_HOST_H
 
 #include <stdbool.h>
 #include <stddef.h>

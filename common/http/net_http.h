@@ -6,8 +6,8 @@
  * goes for a new one; NET_HTTP_CALLS requests under way, a further one is answered 503. A reply is
  * copied and has 10 s to be taken. Threads: on_get runs on NNG's threads; net_http_answer on any.
  * Linux only. */
-#ifndef PROCFLEET_COMMON_NET_HTTP_H
-#define PROCFLEET_COMMON_NET_HTTP_H
+#ifndef PROCFLEET_COMMON_HTTP_NET_HTTP_H
+#define PROCFLEET_COMMON_HTTP_NET_HTTP_H
 
 #include <stddef.h>
 #include <stdint.h>
