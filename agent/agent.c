@@ -12,7 +12,7 @@
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/owner.h"
 

@@ -1,7 +1,7 @@
 #include "agent/agent_store.h"
 
 #include "common/base/clk.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 
 #define SYNC_NS CLK_S /* a batch is on disk so long after it was put, at most */

@@ -26,7 +26,7 @@
 #include "collector/ingest/session.h"
 #include "collector/metrics/http.h"
 #include "common/base/clk.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/rpc.h"
 

@@ -6,7 +6,7 @@
 
 #include "collector/store/wal/wal.h"
 #include "common/base/clk.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/os_notify.h"
 

@@ -25,7 +25,7 @@
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
 
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/net_addr.h"
 #include "common/net_cert.h"
 #include "common/net_parting.h"

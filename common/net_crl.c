@@ -7,7 +7,7 @@
 #include <mbedtls/x509_crt.h>
 
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 
 #define FILE_MAX (1u << 20)

@@ -13,7 +13,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/net_addr.h"
 #include "common/net_cert.h"
 #include "common/net_impl.h"

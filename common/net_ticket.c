@@ -23,7 +23,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/pki_rng.h"
 

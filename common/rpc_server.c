@@ -13,7 +13,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/rpc.h"
 #include "common/rpc_zstd.h"

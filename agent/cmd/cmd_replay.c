@@ -5,7 +5,7 @@
 #include "agent/cmd/cmd.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 
 #define LOOK_NS    (100 * CLK_MS)

@@ -4,7 +4,7 @@
 #include "agent/cmd/cmd.h"
 #include "agent/status/status_file.h"
 #include "common/base/clk.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/os_notify.h"
 

@@ -8,7 +8,7 @@
 #include "agent/privacy/filter.h"
 #include "agent/privacy/who.h"
 #include "common/conf/conf.h"
-#include "common/log.h"
+#include "common/log/log.h"
 
 #define AGENT_CONF_ADDRESSES_MAX 8
 #define AGENT_CONF_PORT          "7420" /* of an address without one */

@@ -6,7 +6,7 @@
 #include "agent/enroll/exchange.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/net_follow.h"
 #include "common/os.h"
 

@@ -13,7 +13,7 @@
 #include "agent/spool/spool_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 
 #define SYNC_NS   (250 * CLK_MS)
 #define EXPIRE_NS (60 * CLK_S)

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/log.h"
+#include "common/log/log.h"
 
 enum notable_kind { NOTABLE_NOT, NOTABLE_INFO, NOTABLE_WARNING, NOTABLE_ERROR };
 

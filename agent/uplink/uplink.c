@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 
 #define RETRY_AFTER_NS CLK_S /* when the collector does not say */
 #define REPLY_MAX      (64u << 10)

@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/wire.h"
 
 #define FAULTS_MAX 8u

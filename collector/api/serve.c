@@ -6,7 +6,7 @@
 
 #include "common/base/glob.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

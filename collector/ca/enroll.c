@@ -12,7 +12,7 @@
 #include "collector/ca/throttle.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/uuid.h"
 #include "common/wire_enroll.h"

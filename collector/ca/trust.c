@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/pulse.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/net_follow.h"
 #include "common/os.h"
 

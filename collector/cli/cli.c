@@ -7,7 +7,7 @@
 #include "collector/cli/profile.h"
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/paint.h"
 

@@ -6,7 +6,7 @@
 #include "collector/store/retention/retain.h"
 #include "common/conf/conf.h"
 #include "common/fio.h"
-#include "common/log.h"
+#include "common/log/log.h"
 
 const struct conf_key *collector_conf_keys(size_t *n);
 

@@ -13,7 +13,7 @@
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/fio_whole.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

@@ -1,7 +1,7 @@
 #include "collector/ingest/session_impl.h"
 
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/uuid.h"
 
 #define BUSY_MS     100 /* until the same batch is asked for again */

@@ -9,7 +9,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/deadline.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 
 #define STOPPING "the collector is stopping\n"

@@ -17,7 +17,7 @@
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/pulse.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 
 #define MAY_READ    (NET_SUBSCRIBE | NET_QUERY | NET_ADMIN)

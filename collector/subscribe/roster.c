@@ -11,7 +11,7 @@
 #include "collector/subscribe/roster_scan.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 
 #define GRACE_NS (3600 * CLK_S) /* after a start nobody is dropped so long */
 

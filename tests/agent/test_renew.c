@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "tests/agent/desk.h"
 #include "tests/agent/identity.h"
 #include "tests/support/net_rig.h"

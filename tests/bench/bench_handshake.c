@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/clk.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/net.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/clk.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/support.h"

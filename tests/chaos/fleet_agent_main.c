@@ -16,7 +16,7 @@
 
 #include "common/base/clk.h"
 #include "common/conf/opt.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "tests/support/fleet_agent.h"
 #include "tests/support/fleet_pki.h"

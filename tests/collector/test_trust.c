@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "collector/ca/trust.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/crl.h"

@@ -1,4 +1,4 @@
-#include "common/log.h"
+#include "common/log/log.h"
 
 #include <stdio.h>
 #include <string.h>

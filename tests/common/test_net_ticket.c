@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/net_ticket.h"
 #include "common/os.h"
 #include "tests/support/support.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/log.h"
+#include "common/log/log.h"
 #include "common/net.h"
 #include "common/net_call.h"
 #include "common/os.h"

@@ -1,7 +1,7 @@
 /* One line is built in a fixed buffer and written with one call, so that lines of several threads
  * do not mix. `state.lock` guards everything; it is a plain atomic flag because the log must work
  * before and after everything else, and is held for one formatted write only. */
-#include "common/log.h"
+#include "common/log/log.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -2,8 +2,8 @@
  * Rate-limited per (module, event): repeats beyond 10 in 10 s are counted and the count is told
  * with the next line. Never per process event; what happens often is a counter. Threads: any. A
  * value is quoted when it holds blanks, quotes or control characters. */
-#ifndef PROCFLEET_COMMON_LOG_H
-#define PROCFLEET_COMMON_LOG_H
+#ifndef PROCFLEET_COMMON_LOG_LOG_H
+#define PROCFLEET_COMMON_LOG_LOG_H
 
 #include "common/base/err.h"
 
