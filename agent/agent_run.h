@@ -9,7 +9,7 @@
 #define PROCFLEET_AGENT_AGENT_RUN_H
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define AGENT_RUN_FILE "run"
 

@@ -9,7 +9,7 @@
 #include "agent/spool/outbox.h"
 #include "agent/spool/queue.h"
 #include "agent/spool/spool.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 struct agent_store {
     struct queue *queue; /* one of these two */

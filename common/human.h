@@ -3,7 +3,7 @@
 #define PROCFLEET_COMMON_HUMAN_H
 
 #include "common/base/buf.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 void human_ns(struct buf *out, int64_t ns);       /* "512us", "5.106s", "3m20s", "2h05m", "4d03h" */
 void human_bytes(struct buf *out, int64_t bytes); /* "512B", "64.0MiB" */

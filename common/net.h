@@ -12,7 +12,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 NODISCARD enum err net_init(struct errmsg *why);
 void net_fini(void);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 #include "common/uuid.h"
 
 #define PKI_SERVER_NAME "procfleet-collector"

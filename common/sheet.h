@@ -13,8 +13,8 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/metric.h"
-#include "common/model.h"
+#include "common/model/metric.h"
+#include "common/model/model.h"
 
 #define SHEET_ROWS    4096
 #define SHEET_COLUMNS 96

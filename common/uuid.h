@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 /* Exactly the text form and nothing behind it. Errors: ERR_INVALID */
 NODISCARD enum err uuid_parse(struct uuid *u, const char *text);

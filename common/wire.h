@@ -7,7 +7,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define WIRE_BATCH_BYTES_MAX (1u << 20) /* as received */
 #define WIRE_BATCH_RAW_MAX   (8u << 20) /* after decompression */

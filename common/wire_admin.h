@@ -5,7 +5,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define RPC_ADMIN_STATUS        "procfleet.v1.Admin/Status"
 #define RPC_ADMIN_DISCONNECT    "procfleet.v1.Admin/Disconnect"

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/codec.h"
-#include "common/ledger.h"
+#include "common/model/codec.h"
+#include "common/model/ledger.h"
 #include "common/wire_info.h"
 
 /* A batch on its way out: columns are coded into a scratch buffer, the message around them is built

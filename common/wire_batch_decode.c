@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/codec.h"
+#include "common/model/codec.h"
 #include "common/wire_batch.h"
 #include "common/wire_info.h"
 

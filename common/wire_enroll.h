@@ -6,7 +6,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define RPC_ENROLL_ENROLL        "procfleet.v1.Enroll/Enroll"
 #define RPC_ENROLL_RENEW_EXPIRED "procfleet.v1.Enroll/RenewExpired"

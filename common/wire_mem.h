@@ -8,7 +8,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 /* Memory of one message: allocated piece by piece, released at once. `max` bounds what may be
  * allocated in all; `bad` keeps the first failure (ERR_FULL, ERR_NOMEM). */

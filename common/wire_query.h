@@ -6,7 +6,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define RPC_QUERY_SERVER_INFO "procfleet.v1.Query/GetServerInfo"
 #define RPC_QUERY_HOSTS       "procfleet.v1.Query/ListHosts"

@@ -6,7 +6,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 /* Full method names, the keys of dispatch. */
 #define RPC_INGEST_HELLO     "procfleet.v1.Ingest/Hello"

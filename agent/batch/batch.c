@@ -15,7 +15,7 @@
 #include "agent/process/idmap.h"
 #include "common/base/arena.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 
 enum {
     KNOWN_MAX = 16384,

@@ -2,7 +2,7 @@
 
 #include "agent/etl/jsonw.h"
 #include "common/base/clk.h"
-#include "common/metric.h"
+#include "common/model/metric.h"
 #include "common/sheet.h"
 #include "common/uuid.h"
 

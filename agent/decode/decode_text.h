@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_DECODE_DECODE_TEXT_H
 
 #include "common/base/cur.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 /* Enough for all text of any one record (64 KiB of UTF-16): when it is full, text is cut. */
 #define DECODE_TEXT_BYTES (3 * 32768)

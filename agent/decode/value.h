@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_DECODE_VALUE_H
 #define PROCFLEET_AGENT_DECODE_VALUE_H
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 enum value_kind {
     VALUE_INT,     /* i */

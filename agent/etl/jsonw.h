@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "common/base/buf.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define JSONW_DEPTH 64 /* deeper levels are left out, with everything in them */
 

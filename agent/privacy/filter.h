@@ -9,7 +9,7 @@
 #define PROCFLEET_AGENT_PRIVACY_FILTER_H
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define FILTER_WORDS_MAX 64
 #define FILTER_WORDS     "password,passwd,pwd,secret,token,key,credential"

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 struct redact {
     const char *const *words; /* lower or upper case alike */

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 static inline bool redact_is_blank(char c)
 {

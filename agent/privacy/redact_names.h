@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 /* Whether a value under this name is one to hide: `words`, lower or upper case alike, are
  * the operator's own. */

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define WHO_PIDS_MAX  1024
 #define WHO_NAMES_MAX 256

@@ -12,7 +12,7 @@
 #include "agent/process/idmap.h"
 #include "agent/process/tally.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define PTABLE_SAME_PID_MAX 1024 /* instances of one pid, chained */
 

@@ -6,7 +6,7 @@
 #define PROCFLEET_AGENT_SOURCE_EVENT_H
 
 #include "agent/source/event_kind.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define EVENT_NO_ID UINT32_MAX /* the record names no process or thread */
 

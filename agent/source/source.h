@@ -8,7 +8,7 @@
 #include "agent/source/etw_provider.h"
 #include "agent/source/event.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 enum raw_form {
     RAW_CLASSIC,  /* class GUID, opcode, version */

@@ -6,7 +6,7 @@
 #include "common/base/plural.h"
 #include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 
 static void copy(char *to, size_t size, struct str from)
 {

@@ -8,7 +8,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/clk.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define STATUS_TEXT    512
 #define STATUS_NOTES   8

@@ -2,7 +2,7 @@
 
 #include "collector/cli/link.h"
 #include "common/base/clk.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,

@@ -30,7 +30,7 @@
 #include <stddef.h>
 
 #include "common/base/clk.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define CLONES_GRACE_NS    (15 * CLK_S) /* requests are given up after 10 s */
 #define CLONES_ALIVE_NS    (90 * CLK_S) /* three heartbeats: then silent connections are closed */

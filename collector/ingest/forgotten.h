@@ -14,7 +14,7 @@
 
 #include "common/base/err.h"
 #include "common/fio.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define FORGOTTEN_MAX 1000000u
 

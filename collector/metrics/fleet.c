@@ -6,7 +6,7 @@
 #include "collector/metrics/om.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/uuid.h"
 
 #define LABELS_MAX 4096u

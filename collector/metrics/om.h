@@ -6,7 +6,7 @@
 
 #include "collector/metrics/figures.h"
 #include "common/base/buf.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define OM_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

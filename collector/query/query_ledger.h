@@ -11,7 +11,7 @@
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
 
 #include "collector/store/read/store_read.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/wire.h"
 #include "common/wire_query.h"
 

@@ -2,7 +2,7 @@
  * every host is not told what is kept of all. */
 #include "collector/query/query_plan.h"
 
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/wire_overview.h"
 
 #define ROOM(i) q->env->room->kind[i]

@@ -21,7 +21,7 @@
 #include "collector/store/store_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/os.h"
 #include "common/uuid.h"
 

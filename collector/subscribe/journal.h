@@ -14,7 +14,7 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/fio.h"
-#include "common/model.h"
+#include "common/model/model.h"
 #include "common/uuid.h"
 
 #define JOURNAL_PAYLOAD_MAX (1u << 20)

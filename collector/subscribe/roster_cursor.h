@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/base/buf.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 struct roster_cursor {
     uint64_t epoch;    /* of the journal */

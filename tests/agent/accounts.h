@@ -7,7 +7,7 @@
 
 #include "agent/agent_ledger.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "tests/support/t.h"
 
 struct accounts {

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "common/model.h"
+#include "common/model/model.h"
 #include "tests/support/t.h"
 
 struct seen_process {

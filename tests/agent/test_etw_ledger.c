@@ -1,6 +1,6 @@
 #include "agent/source/windows/etw_ledger.h"
 
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "tests/support/t.h"
 
 static uint64_t count_of(const struct ledger_row *rows, size_t n, const char *reason)

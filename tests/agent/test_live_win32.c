@@ -14,7 +14,7 @@
 #include "agent/source/windows/snap_win32.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/os.h"
 #include "tests/support/etl_load.h"
 #include "tests/support/etwreplay.h"

@@ -11,7 +11,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/metric.h"
+#include "common/model/metric.h"
 #include "common/os.h"
 #include "tests/support/support.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 struct load_batch {
     uint8_t *p;

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_PLAIN_H
 #define PROCFLEET_TESTS_COLLECTOR_PLAIN_H
 
-#include "common/model.h"
+#include "common/model/model.h"
 #include "tests/collector/lab.h"
 
 #define PLAIN_HOSTS   3u

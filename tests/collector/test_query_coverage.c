@@ -1,7 +1,7 @@
 #include "tests/support/t.h"
 
 #include "collector/query/query_ledger.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/wire_overview.h"
 #include "tests/collector/ask.h"
 

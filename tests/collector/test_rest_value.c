@@ -4,7 +4,7 @@
 
 #include "collector/store/meta/rest_impl.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"
 #include "tests/support/support.h"

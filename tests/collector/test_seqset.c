@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "tests/support/t.h"
 
 static const struct uuid host_a = {{1}}, host_b = {{2}}, host_c = {{3}};

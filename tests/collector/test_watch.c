@@ -5,7 +5,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/metric.h"
+#include "common/model/metric.h"
 #include "common/wire_overview.h"
 #include "tests/support/t.h"
 

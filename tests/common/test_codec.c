@@ -1,4 +1,4 @@
-#include "common/codec.h"
+#include "common/model/codec.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/os.h"
 
 static const struct ledger_kind *kind_of(const char *stage, const char *reason)

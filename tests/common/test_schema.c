@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/codec.h"
 #include "common/frame.h"
-#include "common/metric.h"
+#include "common/model/codec.h"
+#include "common/model/metric.h"
 #include "common/os.h"
 #include "common/rpc.h"
 #include "common/wire_query.h"

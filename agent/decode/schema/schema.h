@@ -8,7 +8,7 @@
 
 #include "agent/source/source.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define SCHEMA_FIELDS_MAX 1024   /* of an event, members of structs included */
 #define SCHEMA_MAP_MAX    4096   /* entries of a map */

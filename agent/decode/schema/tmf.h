@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define TMF_FILE_MAX     ((size_t)16 << 20)
 #define TMF_BYTES_MAX    ((size_t)64 << 20)

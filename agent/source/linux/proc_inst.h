@@ -13,7 +13,7 @@
 
 #include "agent/source/linux/proc_host.h"
 #include "agent/source/linux/proc_text.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define PROC_THREADS_MAX 4096
 

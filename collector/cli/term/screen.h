@@ -6,7 +6,7 @@
 #define PROCFLEET_COLLECTOR_CLI_TERM_SCREEN_H
 
 #include "common/base/buf.h"
-#include "common/model.h"
+#include "common/model/model.h"
 #include "common/paint.h"
 
 #define SCREEN_MAX 1000u

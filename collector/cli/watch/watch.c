@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/metric.h"
+#include "common/model/metric.h"
 
 void watch_answer_free(struct watch_answer *a)
 {

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_AGE_H
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_AGE_H
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 struct head_age {
     bool running;

@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_CUT_H
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_CUT_H
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define HEAD_CUT_MAX   1024u /* bytes that stay, at most */
 #define HEAD_CUT_LEAST 64u

@@ -12,7 +12,7 @@
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_INFO_H
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 struct head_infos;
 struct head_infos_snap;

@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define HEAD_TEXT_BLOCKS 65535u
 

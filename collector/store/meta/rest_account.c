@@ -11,7 +11,7 @@
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 
 #define COUNT_BYTES  5u /* the least of one */
 #define STREAM_BYTES 12u

@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_META_REST_ACCOUNT_H
 #define PROCFLEET_COLLECTOR_STORE_META_REST_ACCOUNT_H
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 struct rest_count {
     struct str stage, reason;

@@ -4,8 +4,8 @@
 
 #include "collector/store/segment/seg.h"
 #include "common/base/cur.h"
-#include "common/codec.h"
-#include "common/metric.h"
+#include "common/model/codec.h"
+#include "common/model/metric.h"
 
 /* A column is a mode (enum codec_mode) and groups one behind the other, part by part:
  *

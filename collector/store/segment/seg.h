@@ -17,7 +17,7 @@
 #include "collector/store/segment/seqset.h"
 #include "common/base/arena.h"
 #include "common/fio.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define SEG_VALUE_MAX   (64u << 20)
 #define SEG_HOSTS_MAX   1000000u

@@ -5,7 +5,7 @@
 
 #include "common/base/cur.h"
 #include "common/base/mem.h"
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 #include "common/uuid.h"
 
 struct stream {

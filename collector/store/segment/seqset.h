@@ -17,7 +17,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define SEQSET_STREAMS_MAX 64u
 #define SEQSET_RANGES_MAX  64u

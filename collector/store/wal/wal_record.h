@@ -4,7 +4,7 @@
 
 #include "collector/store/host_offset.h"
 #include "common/base/buf.h"
-#include "common/model.h"
+#include "common/model/model.h"
 
 #define WAL_VERSION      3u
 #define WAL_BYTES_MAX    (1u << 20) /* content of one record */

@@ -1,14 +1,14 @@
 /* Plain types that agent, wire, store and command line share. No behaviour.
  * Text is `struct str`: borrowed bytes, UTF-8, not NUL-terminated; whoever keeps it copies it. */
-#ifndef PROCFLEET_COMMON_MODEL_H
-#define PROCFLEET_COMMON_MODEL_H
+#ifndef PROCFLEET_COMMON_MODEL_MODEL_H
+#define PROCFLEET_COMMON_MODEL_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "common/metric.h"
+#include "common/model/metric.h"
 
 struct str {
     const char *p;

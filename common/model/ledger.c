@@ -1,4 +1,4 @@
-#include "common/ledger.h"
+#include "common/model/ledger.h"
 
 enum {
     IN = LEDGER_IN,

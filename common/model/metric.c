@@ -1,4 +1,4 @@
-#include "common/metric.h"
+#include "common/model/metric.h"
 
 #include <stddef.h>
 #include <string.h>

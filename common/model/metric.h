@@ -3,8 +3,8 @@
  * Attributes (kind A) that do not change travel in struct proc_info; everything with COL in the
  * list is a *column*: a number per process and tick, numbered below METRIC_COLS so that a 64-bit
  * mask can say which columns a row has. Units: ns, bytes, counts, as metrics.md section 1 says. */
-#ifndef PROCFLEET_COMMON_METRIC_H
-#define PROCFLEET_COMMON_METRIC_H
+#ifndef PROCFLEET_COMMON_MODEL_METRIC_H
+#define PROCFLEET_COMMON_MODEL_METRIC_H
 
 #include <stddef.h>
 #include <stdint.h>

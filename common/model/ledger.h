@@ -5,12 +5,12 @@
  * unit of its `in`. Rows of another role stand beside the account: `lost` never came in, `why`
  * explains and is no second account of anything. docs/ledger.md says all of it for people.
  * Threads: any; nothing changes. */
-#ifndef PROCFLEET_COMMON_LEDGER_H
-#define PROCFLEET_COMMON_LEDGER_H
+#ifndef PROCFLEET_COMMON_MODEL_LEDGER_H
+#define PROCFLEET_COMMON_MODEL_LEDGER_H
 
 #include <stdbool.h>
 
-#include "common/model.h"
+#include "common/model/model.h"
 
 /* What a row may tell: no machine does or loses more between two batches. And where sums end: an
  * account that tells so much is not believed, and sums over hosts leave it out. */

@@ -2,8 +2,8 @@
  * Shared by batches on the wire and segments on disk; PROTOCOL.md has the format byte by byte.
  * A column is the values of its runs one after the other; counts[r] is the length of run r, at
  * least 1. Threads: any; no state, no allocation. */
-#ifndef PROCFLEET_COMMON_CODEC_H
-#define PROCFLEET_COMMON_CODEC_H
+#ifndef PROCFLEET_COMMON_MODEL_CODEC_H
+#define PROCFLEET_COMMON_MODEL_CODEC_H
 
 #include <stddef.h>
 #include <stdint.h>
