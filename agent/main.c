@@ -2,7 +2,7 @@
 
 #include "agent/cmd/cmd.h"
 #include "common/conf/opt_program.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 
 #define PROGRAM "procfleet-agent"

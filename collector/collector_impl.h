@@ -11,7 +11,7 @@
 #include "collector/ingest/forgotten.h"
 #include "collector/metrics/figures.h"
 #include "collector/query/query.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/rpc.h"
 
 #define COLLECTOR_QUERY_BYTES (64u << 10) /* the longest question */

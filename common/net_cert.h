@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COMMON_NET_CERT_H
 #define PROCFLEET_COMMON_NET_CERT_H
 
-#include "common/net.h"
+#include "common/net/net.h"
 
 struct mbedtls_x509_crt;
 

@@ -18,7 +18,7 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/engine.h>
 
-#include "common/net_conn.h"
+#include "common/net/net_conn.h"
 
 #define NNG_KNOWN "1.5.2"
 

@@ -3,10 +3,10 @@
 #ifndef PROCFLEET_COMMON_NET_ENGINE_H
 #define PROCFLEET_COMMON_NET_ENGINE_H
 
-#include "common/net.h"
-#include "common/net_crowd.h"
-#include "common/net_judge.h"
-#include "common/net_meter.h"
+#include "common/net/net.h"
+#include "common/net/net_crowd.h"
+#include "common/net/net_judge.h"
+#include "common/net/net_meter.h"
 
 struct nng_tls_config;
 

@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_COMMON_NET_FOLLOW_H
 #define PROCFLEET_COMMON_NET_FOLLOW_H
 
-#include "common/net.h"
+#include "common/net/net.h"
 
 struct net_follow {
     struct net_tls *tls;         /* all borrowed */

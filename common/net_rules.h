@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COMMON_NET_RULES_H
 #define PROCFLEET_COMMON_NET_RULES_H
 
-#include "common/net.h"
+#include "common/net/net.h"
 
 struct mbedtls_ssl_config;
 struct mbedtls_x509_crt;

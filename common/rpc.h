@@ -7,7 +7,7 @@
 
 #include "common/base/clk.h"
 #include "common/frame.h"
-#include "common/net.h"
+#include "common/net/net.h"
 
 /* A server works no longer than this for a request, whatever its caller allows. */
 #define RPC_TIMEOUT_MAX_NS (60 * CLK_S)
@@ -117,7 +117,7 @@ NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
                                    size_t n, int64_t timeout_ns, struct buf *reply,
                                    struct rpc_result *result);
 
-/* The same without waiting (common/net_call.h): `on_end` only wakes somebody, who sees that the
+/* The same without waiting (common/net/net_call.h): `on_end` only wakes somebody, who sees that the
  * call has ended and finishes it. A call belongs to whoever began it. */
 struct rpc_pending;
 /* Errors: those of net_call_begin */

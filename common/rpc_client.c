@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net_call.h"
+#include "common/net/net_call.h"
 #include "common/os.h"
 #include "common/rpc.h"
 #include "common/rpc_zstd.h"

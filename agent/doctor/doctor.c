@@ -11,7 +11,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 
 #define DAY_NS      (24 * 3600 * CLK_S)

@@ -6,7 +6,7 @@
 #define PROCFLEET_AGENT_ENROLL_ENROLL_H
 
 #include "agent/enroll/trust_files.h"
-#include "common/net.h"
+#include "common/net/net.h"
 
 struct enroll_ask {
     const char *address; /* of the enroll listener */

@@ -15,7 +15,7 @@
 
 #include "common/base/mem.h"
 #include "common/fio.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 #include "common/pki_pem.h"
 

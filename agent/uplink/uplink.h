@@ -23,7 +23,7 @@
 #define PROCFLEET_AGENT_UPLINK_UPLINK_H
 
 #include "agent/spool/outbox.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/rpc.h"
 #include "common/wire_rpc.h"
 

@@ -13,7 +13,7 @@
 #define PROCFLEET_COLLECTOR_CA_ENTRY_H
 
 #include "common/base/buf.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/pki_token.h"
 
 enum entry_kind { ENTRY_ISSUED, ENTRY_ENROLLED, ENTRY_TOKEN, ENTRY_WITHDRAWN, ENTRY_REVOKED };

@@ -12,7 +12,7 @@
 #define PROCFLEET_COLLECTOR_CA_REGISTRY_H
 
 #include "common/fio.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/pki_token.h"
 
 #define REGISTRY_REASON_MAX 63u

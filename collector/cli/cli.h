@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "common/conf/opt.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/sheet.h"
 #include "common/wire_query.h"
 

@@ -5,7 +5,7 @@
 #include "collector/doctor/checkup.h"
 #include "common/base/clk.h"
 #include "common/check/finding_print.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 
 #define CONNECT_NS (5 * CLK_S)

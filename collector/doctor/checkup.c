@@ -6,8 +6,8 @@
 #include "collector/doctor/checkup_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net.h"
-#include "common/net_probe.h"
+#include "common/net/net.h"
+#include "common/net/net_probe.h"
 #include "common/os.h"
 
 int64_t checkup_days(const struct checkup *d, int64_t until_ns)

@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/human.h"
-#include "common/net_probe.h"
+#include "common/net/net_probe.h"
 #include "common/os.h"
 
 #define ROOM_WARN (1ULL << 30)

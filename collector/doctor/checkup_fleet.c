@@ -5,7 +5,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/rpc.h"
 #include "common/wire_query.h"
 

@@ -6,8 +6,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/net.h"
-#include "common/net_probe.h"
+#include "common/net/net.h"
+#include "common/net/net_probe.h"
 #include "common/os.h"
 
 #define DAYS_WARN  30

@@ -19,8 +19,8 @@
 
 #include "common/base/mem.h"
 #include "common/http/net_host.h"
-#include "common/net_addr.h"
-#include "common/net_impl.h"
+#include "common/net/net_addr.h"
+#include "common/net/net_impl.h"
 #include "common/os.h"
 
 struct net_http_call {

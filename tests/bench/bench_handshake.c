@@ -8,7 +8,7 @@
 
 #include "common/base/clk.h"
 #include "common/log/log.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/certs.h"

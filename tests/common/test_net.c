@@ -1,4 +1,4 @@
-#include "common/net.h"
+#include "common/net/net.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Who holds a connection without belonging, or for too long: each is dealt with, and counted. */
 #include <string.h>
 
-#include "common/net_crowd.h"
+#include "common/net/net_crowd.h"
 #include "common/os.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"

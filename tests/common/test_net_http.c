@@ -10,7 +10,7 @@
 #include "common/base/clk.h"
 #include "common/http/net_host.h"
 #include "common/http/net_http.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 #include "tests/support/t.h"
 

@@ -3,7 +3,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "common/net_janitor.h"
+#include "common/net/net_janitor.h"
 #include "common/os.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/net_call.h"
+#include "common/net/net_call.h"
 #include "common/os.h"
 #include "common/pki_pem.h"
 #include "tests/support/certs.h"

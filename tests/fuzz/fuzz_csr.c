@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/clk.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 #include "common/pki_request.h"
 #include "tests/support/support.h"

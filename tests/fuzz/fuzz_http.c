@@ -13,7 +13,7 @@
 
 #include "collector/metrics/http.h"
 #include "common/base/clk.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "tests/fuzz/filled_store.h"
 
 #define REPLY_MAX (1u << 20)

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net_meter.h"
+#include "common/net/net_meter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

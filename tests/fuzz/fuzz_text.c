@@ -8,7 +8,7 @@
 #include "common/base/glob.h"
 #include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/net_addr.h"
+#include "common/net/net_addr.h"
 #include "common/uuid.h"
 
 #define TEXT_MAX 256u

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_CERTS_H
 #define PROCFLEET_TESTS_SUPPORT_CERTS_H
 
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/pki.h"
 
 struct certs;

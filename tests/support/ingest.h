@@ -4,7 +4,7 @@
 #define PROCFLEET_TESTS_SUPPORT_INGEST_H
 
 #include "common/frame.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "common/os.h"
 #include "common/wire_rpc.h"
 

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "common/base/clk.h"
-#include "common/net.h"
+#include "common/net/net.h"
 #include "tests/support/certs.h"
 
 /* Longer than anything lasts that goes well. */

@@ -1,4 +1,4 @@
-#include "common/net_judge.h"
+#include "common/net/net_judge.h"
 
 #include <stdatomic.h>
 

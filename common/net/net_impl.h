@@ -1,8 +1,8 @@
 /* What the net_*.c files share, implemented in net.c: limits, NNG's error numbers and times. */
-#ifndef PROCFLEET_COMMON_NET_IMPL_H
-#define PROCFLEET_COMMON_NET_IMPL_H
+#ifndef PROCFLEET_COMMON_NET_NET_IMPL_H
+#define PROCFLEET_COMMON_NET_NET_IMPL_H
 
-#include "common/net.h"
+#include "common/net/net.h"
 
 /* What the protocol puts before a message's body, beyond what callers count. */
 #define NET_ENVELOPE 64u

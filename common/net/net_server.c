@@ -17,8 +17,8 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net_gate.h"
-#include "common/net_impl.h"
+#include "common/net/net_gate.h"
+#include "common/net/net_impl.h"
 #include "common/os.h"
 
 #define PER_PEER_DEFAULT      4u

@@ -3,8 +3,8 @@
  * functions are safe from any thread unless said; callbacks run on the library's threads and must
  * copy, enqueue and return. Addresses are "host:port" or "[v6]:port"; "*" is every address; port 0
  * listens on any free one. net_init first (refuses another NNG version), net_fini last. */
-#ifndef PROCFLEET_COMMON_NET_H
-#define PROCFLEET_COMMON_NET_H
+#ifndef PROCFLEET_COMMON_NET_NET_H
+#define PROCFLEET_COMMON_NET_NET_H
 
 #include <stdbool.h>
 #include <stddef.h>

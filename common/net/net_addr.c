@@ -1,4 +1,4 @@
-#include "common/net_addr.h"
+#include "common/net/net_addr.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include <nng/nng.h>
 
-#include "common/net_impl.h"
+#include "common/net/net_impl.h"
 
 /* The colon before the port, outside of "[…]"; NULL when there is none or the port is no number. */
 static const char *port_of(const char *address)

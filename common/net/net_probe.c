@@ -1,4 +1,4 @@
-#include "common/net_probe.h"
+#include "common/net/net_probe.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,9 +7,9 @@
 #include <nng/nng.h>
 
 #include "common/base/mem.h"
-#include "common/net_addr.h"
+#include "common/net/net_addr.h"
+#include "common/net/net_impl.h"
 #include "common/net_cert.h"
-#include "common/net_impl.h"
 #include "common/os.h"
 
 #define FILE_MAX (1u << 20)

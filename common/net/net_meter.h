@@ -1,8 +1,8 @@
 /* Follows the framing of the SP protocols in a stream of bytes, to say what is wrong with a peer: 8
  * bytes of greeting, then messages of a length (u64, big endian) and a body. For net*.c only.
  * Threads: one owner. */
-#ifndef PROCFLEET_COMMON_NET_METER_H
-#define PROCFLEET_COMMON_NET_METER_H
+#ifndef PROCFLEET_COMMON_NET_NET_METER_H
+#define PROCFLEET_COMMON_NET_NET_METER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* What doctors look at before anything listens. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_NET_PROBE_H
-#define PROCFLEET_COMMON_NET_PROBE_H
+#ifndef PROCFLEET_COMMON_NET_NET_PROBE_H
+#define PROCFLEET_COMMON_NET_NET_PROBE_H
 
 #include <stddef.h>
 #include <stdint.h>

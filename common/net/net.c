@@ -1,4 +1,4 @@
-#include "common/net.h"
+#include "common/net/net.h"
 
 #include <limits.h>
 
@@ -7,8 +7,8 @@
 #include <nng/supplemental/tls/tls.h>
 
 #include "common/base/clk.h"
+#include "common/net/net_impl.h"
 #include "common/net_engine.h"
-#include "common/net_impl.h"
 #include "common/os.h"
 
 #define FINI_WAITS 2000 /* of a millisecond */

@@ -1,6 +1,6 @@
 /* How late we are is measured by an operation that needs no time and ends, like everything that
  * arrives, with a call on one of NNG's threads: what it takes is the time that work waits there. */
-#include "common/net_janitor.h"
+#include "common/net/net_janitor.h"
 
 #include <nng/nng.h>
 

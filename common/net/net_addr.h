@@ -1,6 +1,6 @@
 /* Addresses as text, and as NNG has them. For net*.c only. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_NET_ADDR_H
-#define PROCFLEET_COMMON_NET_ADDR_H
+#ifndef PROCFLEET_COMMON_NET_NET_ADDR_H
+#define PROCFLEET_COMMON_NET_NET_ADDR_H
 
 #include <stddef.h>
 

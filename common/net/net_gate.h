@@ -7,10 +7,10 @@
  *     certificate of anybody else; the oldest of them goes when one more comes, because a holder
  *     that came back must not be kept out by what it left behind.
  * Threads: safe from any; callbacks run on NNG's threads. */
-#ifndef PROCFLEET_COMMON_NET_GATE_H
-#define PROCFLEET_COMMON_NET_GATE_H
+#ifndef PROCFLEET_COMMON_NET_NET_GATE_H
+#define PROCFLEET_COMMON_NET_NET_GATE_H
 
-#include "common/net_crowd.h"
+#include "common/net/net_crowd.h"
 #include "common/net_engine.h"
 
 struct net_gate;

@@ -8,7 +8,7 @@
  * back and keep it full. (With 4,096 places and two cores at half their speed 4,000 agents stayed
  * out for ever.) Who finds no room is told nothing: its system asks again after one second, three,
  * seven, at no cost to anybody, and the ten seconds begin when it gets in. */
-#include "common/net_janitor.h"
+#include "common/net/net_janitor.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* A connection is let in on NNG_PIPE_EV_ADD_PRE, when TLS and the greeting are done and before any
  * message of it was read; then its requests find its identity by pipe id. Pipe ids are random and
  * wrap: they are never kept beyond the connection. */
-#include "common/net_gate.h"
+#include "common/net/net_gate.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -14,10 +14,10 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/net_addr.h"
+#include "common/net/net_addr.h"
+#include "common/net/net_impl.h"
+#include "common/net/net_janitor.h"
 #include "common/net_cert.h"
-#include "common/net_impl.h"
-#include "common/net_janitor.h"
 #include "common/os.h"
 
 #define BUCKETS 256u

@@ -8,7 +8,7 @@
  * place by trickling bytes. How long the while is depends on ourselves: when a whole fleet comes
  * back at once, it is we who keep them waiting, and sending some away would only make more work. So
  * the janitor measures how late we are, and who waits no longer than that is left alone. */
-#include "common/net_crowd.h"
+#include "common/net/net_crowd.h"
 
 #include <stdio.h>
 #include <string.h>

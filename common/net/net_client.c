@@ -9,9 +9,9 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net_call.h"
-#include "common/net_dial.h"
-#include "common/net_impl.h"
+#include "common/net/net_call.h"
+#include "common/net/net_dial.h"
+#include "common/net/net_impl.h"
 #include "common/os.h"
 
 struct net_client {

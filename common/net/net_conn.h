@@ -1,7 +1,7 @@
 /* What is behind a listener's or a dialer's configuration, and the connections that NNG makes with
  * it. Between net.c, net_engine.c and net_conn.c only. */
-#ifndef PROCFLEET_COMMON_NET_CONN_H
-#define PROCFLEET_COMMON_NET_CONN_H
+#ifndef PROCFLEET_COMMON_NET_NET_CONN_H
+#define PROCFLEET_COMMON_NET_NET_CONN_H
 
 #include <nng/nng.h>
 #include <nng/supplemental/tls/engine.h>

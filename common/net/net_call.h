@@ -1,9 +1,9 @@
 /* For callers that must not wait: calls of a client (net.h) whose end is told, and news of its
  * connection. Threads: a call belongs to whoever began it; the rest is safe from any. */
-#ifndef PROCFLEET_COMMON_NET_CALL_H
-#define PROCFLEET_COMMON_NET_CALL_H
+#ifndef PROCFLEET_COMMON_NET_NET_CALL_H
+#define PROCFLEET_COMMON_NET_NET_CALL_H
 
-#include "common/net.h"
+#include "common/net/net.h"
 
 struct net_call;
 

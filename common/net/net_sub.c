@@ -2,8 +2,8 @@
 #include <nng/protocol/pubsub0/sub.h>
 
 #include "common/base/mem.h"
-#include "common/net_dial.h"
-#include "common/net_impl.h"
+#include "common/net/net_dial.h"
+#include "common/net/net_impl.h"
 
 #define QUEUE 1024 /* messages waiting for the reader; the oldest go first, and sequences tell */
 

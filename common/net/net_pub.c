@@ -2,8 +2,8 @@
 #include <nng/protocol/pubsub0/pub.h>
 
 #include "common/base/mem.h"
-#include "common/net_gate.h"
-#include "common/net_impl.h"
+#include "common/net/net_gate.h"
+#include "common/net/net_impl.h"
 
 /* Small messages that come together travel as a train: one of NNG's messages, see
  * cmake/patch-nng.cmake. All subscribers share its bytes. */

@@ -1,5 +1,5 @@
 /* Nothing listens for a fleet on Windows: the collector runs on Linux. */
-#include "common/net_janitor.h"
+#include "common/net/net_janitor.h"
 
 enum err net_janitor_tune(unsigned port)
 {

@@ -1,10 +1,10 @@
 /* A listener's judge, asked during the handshake, on admission and at reviews. Connections outlive
  * their listener by a moment, and its owner's judge must not be asked then: hence an object of its
  * own that the connections hold. For net*.c only. Threads: safe from any. */
-#ifndef PROCFLEET_COMMON_NET_JUDGE_H
-#define PROCFLEET_COMMON_NET_JUDGE_H
+#ifndef PROCFLEET_COMMON_NET_NET_JUDGE_H
+#define PROCFLEET_COMMON_NET_NET_JUDGE_H
 
-#include "common/net.h"
+#include "common/net/net.h"
 
 struct net_judge;
 

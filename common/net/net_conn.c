@@ -16,7 +16,7 @@
  * nng_tls_engine_send and _recv. The one exception is conn_init, which runs before the connection
  * is shared and asks for the peer's address: the context NNG passes is the stream itself in this
  * version, the only one that net_engine_register accepts. */
-#include "common/net_conn.h"
+#include "common/net/net_conn.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@
 #include <mbedtls/x509_crt.h>
 
 #include "common/log/log.h"
-#include "common/net_addr.h"
+#include "common/net/net_addr.h"
 #include "common/net_cert.h"
 #include "common/net_parting.h"
 

@@ -7,7 +7,7 @@
  * attempt. The second one is a refusal. One that follows a refusal is that refusal again, and what
  * was said of it stays: it has the reason. A refusal during a wait is the wait's answer, also when
  * the next attempt has failed for a lesser reason before the waiting thread came to run. */
-#include "common/net_dial.h"
+#include "common/net/net_dial.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net_addr.h"
-#include "common/net_impl.h"
+#include "common/net/net_addr.h"
+#include "common/net/net_impl.h"
 #include "common/os.h"
 
 #define RECONNECT_MIN_DEFAULT (500 * CLK_MS)

@@ -7,12 +7,12 @@
  *          all places keep nobody out. At most `same_address_max` from one address (IPv6: from one
  *          /64), those that wait included.
  * Threads: safe from any. Lives as long as anybody holds it: connections outlive their listener. */
-#ifndef PROCFLEET_COMMON_NET_CROWD_H
-#define PROCFLEET_COMMON_NET_CROWD_H
+#ifndef PROCFLEET_COMMON_NET_NET_CROWD_H
+#define PROCFLEET_COMMON_NET_NET_CROWD_H
 
 #include <stdatomic.h>
 
-#include "common/net.h"
+#include "common/net/net.h"
 
 /* Why somebody was refused or closed. */
 enum net_cause {

@@ -1,4 +1,4 @@
-#include "common/net_meter.h"
+#include "common/net/net_meter.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The dialing side of a socket: connects, keeps connecting with growing pauses, and knows why it
  * fails. Shared by net_client.c and net_sub.c; for net*.c only. Threads: safe from any. */
-#ifndef PROCFLEET_COMMON_NET_DIAL_H
-#define PROCFLEET_COMMON_NET_DIAL_H
+#ifndef PROCFLEET_COMMON_NET_NET_DIAL_H
+#define PROCFLEET_COMMON_NET_NET_DIAL_H
 
 #include "common/net_engine.h"
 

@@ -1,9 +1,9 @@
 /* What keeps a listener clean: a thread that sends away who waits too long, and the system's own
  * means, set on the listening socket. For net*.c only. */
-#ifndef PROCFLEET_COMMON_NET_JANITOR_H
-#define PROCFLEET_COMMON_NET_JANITOR_H
+#ifndef PROCFLEET_COMMON_NET_NET_JANITOR_H
+#define PROCFLEET_COMMON_NET_NET_JANITOR_H
 
-#include "common/net_crowd.h"
+#include "common/net/net_crowd.h"
 
 struct net_janitor;
 
