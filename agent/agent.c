@@ -13,8 +13,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
-#include "common/owner.h"
+#include "common/os/os.h"
+#include "common/os/owner.h"
 
 #define KEEP_NS    CLK_S
 #define PUBLISH_NS (250 * CLK_MS)

@@ -5,7 +5,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define MARK_BYTES 56u
 #define VERSION    1u

@@ -2,7 +2,7 @@
 
 #include "common/base/clk.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define SYNC_NS CLK_S /* a batch is on disk so long after it was put, at most */
 

@@ -3,7 +3,7 @@
 #include "agent/cmd/cmd.h"
 #include "common/conf/opt_program.h"
 #include "common/net/net.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define PROGRAM "procfleet-agent"
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "agent/monitor.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* Something to be done on the core thread while its caller waits. */
 struct monitor_call {

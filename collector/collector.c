@@ -32,8 +32,8 @@
 #include "collector/store/store.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define DESCRIPTORS_FREE 1024u /* for everything but agents */
 #define SLOW_STOP_NS     CLK_S /* is told of */

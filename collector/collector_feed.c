@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define QUEUE_BYTES ((size_t)64 << 20)
 #define CEILING     8u /* the journal's part of it, at most */

@@ -27,7 +27,7 @@
 #include "collector/metrics/http.h"
 #include "common/base/clk.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/rpc.h"
 
 #define FRAME_ROOM       (FRAME_HEADER_MAX + 64u)

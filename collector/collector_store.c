@@ -7,8 +7,8 @@
 #include "collector/store/wal/wal.h"
 #include "common/base/clk.h"
 #include "common/log/log.h"
-#include "common/os.h"
-#include "common/os_notify.h"
+#include "common/os/os.h"
+#include "common/os/os_notify.h"
 
 #define PROGRESS_NS (2 * CLK_S)
 #define EXTEND_NS   (60 * CLK_S) /* the service manager gives so much more at each progress */

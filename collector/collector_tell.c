@@ -9,7 +9,7 @@
 #include "collector/store/store.h"
 #include "collector/subscribe/feed.h"
 #include "collector/subscribe/feed_serve.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)
 {

@@ -8,7 +8,7 @@
 
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define FILE_MAX (1u << 20)
 

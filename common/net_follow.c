@@ -2,7 +2,7 @@
 
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define PEM_BYTES (1u << 20)
 

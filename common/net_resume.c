@@ -21,7 +21,7 @@
 #include <mbedtls/x509_crt.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define LOST_MAX 3u
 

@@ -24,7 +24,7 @@
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_rng.h"
 
 #define KEYS       2u

@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/net_ticket.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct net_tls {
     atomic_uint refs;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 static enum { AUTO, ALWAYS, NEVER } chosen; /* set before threads are started */
 

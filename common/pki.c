@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_impl.h"
 #include "common/pki_pem.h"
 #include "common/pki_rng.h"

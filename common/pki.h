@@ -9,7 +9,7 @@
 
 #include "common/base/err.h"
 #include "common/model/model.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #define PKI_SERVER_NAME "procfleet-collector"
 

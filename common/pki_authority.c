@@ -10,7 +10,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_impl.h"
 #include "common/pki_rng.h"
 

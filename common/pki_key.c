@@ -6,7 +6,7 @@
 #include <mbedtls/platform_util.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_rng.h"
 
 enum err pki_key_generate(mbedtls_pk_context *key)

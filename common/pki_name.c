@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #define DNS_NAME_MAX 253 /* bytes */
 #define SCOPE_MAX    127 /* bytes */

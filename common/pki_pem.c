@@ -4,7 +4,7 @@
 #include <mbedtls/sha256.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define BEGIN "-----BEGIN CERTIFICATE-----\n"
 #define END   "-----END CERTIFICATE-----\n"

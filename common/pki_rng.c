@@ -5,7 +5,7 @@
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/entropy.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* The context holds no heap memory: nothing to release when a thread ends. */
 static _Thread_local struct {

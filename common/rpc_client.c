@@ -5,7 +5,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/net/net_call.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/rpc.h"
 #include "common/rpc_zstd.h"
 

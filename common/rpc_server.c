@@ -12,9 +12,9 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/deadline.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/deadline.h"
+#include "common/os/os.h"
 #include "common/rpc.h"
 #include "common/rpc_zstd.h"
 #include "common/wire_rpc.h"

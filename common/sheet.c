@@ -12,7 +12,7 @@
 #include "common/base/sid.h"
 #include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/paint.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)

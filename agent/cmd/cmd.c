@@ -6,7 +6,7 @@
 
 #include "agent/agent_source.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static atomic_uint stops; /* signals */
 static bool service, log_is_file;

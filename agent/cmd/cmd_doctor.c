@@ -5,7 +5,7 @@
 #include "agent/doctor/doctor.h"
 #include "common/base/clk.h"
 #include "common/check/finding_print.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define CONNECT_NS (5 * CLK_S)
 

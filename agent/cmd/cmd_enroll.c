@@ -6,8 +6,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/human.h"
-#include "common/os.h"
-#include "common/owner.h"
+#include "common/os/os.h"
+#include "common/os/owner.h"
 #include "common/wire_enroll.h"
 
 #define TIMEOUT_NS     (30 * CLK_S)

@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define LOOK_NS    (100 * CLK_MS)
 #define SPEED_MAX  1000.0

@@ -5,8 +5,8 @@
 #include "agent/status/status_file.h"
 #include "common/base/clk.h"
 #include "common/log/log.h"
-#include "common/os.h"
-#include "common/os_notify.h"
+#include "common/os/os.h"
+#include "common/os/os_notify.h"
 
 #define LOOK_NS   (200 * CLK_MS)
 #define DRAIN_NS  (5 * CLK_S)

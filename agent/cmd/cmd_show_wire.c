@@ -10,7 +10,7 @@
 #include "agent/cmd/wire_text.h"
 #include "agent/monitor.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static const struct opt opts[] = {
     {"for", 0, "SPAN", "end after so long; default: until Ctrl-C", false},

@@ -7,7 +7,7 @@
 #include "agent/status/status_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/sheet.h"
 
 static const struct opt opts[] = {

@@ -9,7 +9,7 @@
 #include "agent/monitor.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/sheet.h"
 
 #define PIDS_MAX       64

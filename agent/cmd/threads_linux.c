@@ -7,7 +7,7 @@
 
 #include "agent/cmd/threads.h"
 #include "agent/source/linux/proc_text.h"
-#include "common/posix.h"
+#include "common/os/posix.h"
 
 static int by_tid(const void *a, const void *b)
 {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "agent/cmd/threads.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 static int by_tid(const void *a, const void *b)
 {

@@ -3,8 +3,8 @@
 #include "agent/etl/jsonw.h"
 #include "common/base/clk.h"
 #include "common/model/metric.h"
+#include "common/os/uuid.h"
 #include "common/sheet.h"
-#include "common/uuid.h"
 
 /* -- one line -- */
 

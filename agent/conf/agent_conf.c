@@ -6,7 +6,7 @@
 #include "agent/conf/agent_conf_host.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define MIB (1 << 20)
 

@@ -1,7 +1,7 @@
 #include "agent/conf/agent_conf_host.h"
 
 #include "common/base/mem.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 #define PATH_UNITS 4096
 #define PATH_BYTES (3 * PATH_UNITS)

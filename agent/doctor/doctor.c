@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/net/net.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define DAY_NS      (24 * 3600 * CLK_S)
 #define DAYS_WARN   30

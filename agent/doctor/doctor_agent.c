@@ -8,7 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define BREAKS_MAX 5u /* in ten minutes: more than a restart of the collector makes */
 

@@ -6,7 +6,7 @@
 
 #include "agent/doctor/doctor_host.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define STATUS_MAX (64u << 10)
 /* Numbers of the kernel's interface. */

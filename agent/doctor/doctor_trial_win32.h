@@ -10,7 +10,7 @@
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_ctl.h"
 #include "agent/source/windows/etw_record.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define TRIAL_MARK   "procfleet-fact" /* in the command lines of our children */
 #define TRIAL_DELAYS 64

@@ -12,8 +12,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 
 #define TABLE_MAX    (64u << 20)
 #define BUILD_OLDEST 14393 /* Windows 10 1607, Server 2016 */

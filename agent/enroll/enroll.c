@@ -6,7 +6,7 @@
 #include "agent/enroll/exchange.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_pem.h"
 #include "common/pki_token.h"
 #include "common/rpc.h"

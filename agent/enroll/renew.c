@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/net_follow.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define DAY_NS         (24 * 3600 * CLK_S)
 #define CALL_NS        (5 * CLK_S)

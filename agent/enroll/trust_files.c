@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/fio.h"
 #include "common/net/net.h"
-#include "common/os.h"
+#include "common/os/fio.h"
+#include "common/os/os.h"
 #include "common/pki_pem.h"
 
 #define PATH_MAX_BYTES 4096

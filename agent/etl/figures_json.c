@@ -3,7 +3,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define TEXT_MAX 64
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 enum err job_begin(struct job *job, const struct opt_args *args, struct errmsg *why)
 {

@@ -8,8 +8,8 @@
 #include "agent/source/trace/etl_record.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define SLOTS          16384 /* a power of two above KINDS_MAX */
 #define PROVIDER_SLOTS 2048

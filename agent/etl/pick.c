@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/glob.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 /* A GUID as text, braces allowed, into the bytes as stored. */
 static bool parse_guid(uint8_t guid[16], const char *text)

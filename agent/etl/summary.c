@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/human.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define TOP_KINDS     12
 #define TOP_PROCESSES 10

@@ -5,7 +5,7 @@
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define LOOK_EVERY  8192 /* records, a power of two */
 #define PROGRESS_NS (200 * CLK_MS)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define GOLDEN_RATIO UINT64_C(0x9E3779B97F4A7C15)
 

@@ -4,7 +4,7 @@
 #define PROCFLEET_AGENT_SERVICE_SERVICE_RIGHTS_WIN32_H
 
 #include "common/base/err.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 /* Errors: ERR_NOTFOUND (no such account), ERR_ACCESS (we are no administrator), ERR_UNSUPPORTED */
 NODISCARD enum err service_rights_grant(const WCHAR *account);

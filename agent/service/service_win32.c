@@ -9,8 +9,8 @@
 
 #include "agent/service/service_rights_win32.h"
 #include "common/base/clk.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 
 #define PATH_UNITS    4096
 #define ACCOUNT_UNITS 256

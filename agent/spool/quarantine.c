@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct kept {
     uint64_t number, stream, seq;

@@ -16,7 +16,7 @@
 
 #include "agent/spool/quarantine_file.h"
 #include "common/base/clk.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #define QUARANTINE_BYTES (64u << 20)
 #define QUARANTINE_AGE   (7 * 24 * 3600 * CLK_S)

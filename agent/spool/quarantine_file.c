@@ -6,8 +6,8 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 /* Version 1 knew no causes: its zeros say QUARANTINE_REFUSED. */
 #define VERSION 2u

@@ -4,8 +4,8 @@
 
 #include "agent/spool/spool_disk_impl.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 #define SEGMENT_MIN (64u << 10)
 #define SEGMENT_MAX (8u << 20)

@@ -30,7 +30,7 @@
 #include <stdbool.h>
 
 #include "agent/spool/spool_batch.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #define SPOOL_BYTES_MIN   (1u << 20) /* of max_bytes */
 #define SPOOL_COMMIT_MAX  (4u << 20) /* beyond this much, commit */

@@ -4,7 +4,7 @@
 
 #include "agent/spool/quarantine.h"
 #include "agent/spool/spool.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct waiting {
     struct waiting *next;

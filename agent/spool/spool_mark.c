@@ -9,8 +9,8 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 #define MARK_BYTES 40u /* magic, version, stream, last_seq, memory_ns, checksum of these */
 #define VERSION    1u

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* The host of the file's first sound batch; false: there is none, or it cannot be read. */
 static bool read_host(struct spool_disk *d, const struct spool_file *f, struct uuid *out)

@@ -10,8 +10,8 @@
 
 #include "agent/spool/quarantine_file.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 static enum err collect_name(void *ctx, const char *name)
 {

@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_SPOOL_SPOOL_SEGMENT_H
 
 #include "common/base/buf.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #define SPOOL_BATCH_MAX    (1u << 20) /* content of one record */
 #define SPOOL_HEADER_BYTES 112u       /* of a file: two copies of 56; one in version 1 */

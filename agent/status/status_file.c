@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 #include "common/human.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define FORMAT 1
 

@@ -6,7 +6,7 @@
 
 #include "agent/uplink/uplink.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define UPLINK_CALL_NS      (10 * CLK_S)
 #define UPLINK_PAUSE_MIN_NS (100 * CLK_MS)

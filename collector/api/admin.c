@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_admin.h"
 
 #define REPLY_MAX (1u << 20)

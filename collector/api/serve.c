@@ -7,8 +7,8 @@
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define MAY_ASK     (NET_QUERY | NET_ADMIN)
 #define METHODS_MAX 32u

@@ -10,7 +10,7 @@
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define SUM_LEN      17u /* of a line's checksum and the blank behind it */
 #define HEAD_FORMAT  "procfleet-book 1 %016" PRIx64

@@ -17,7 +17,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #define BOOK_LINES_MAX 200000u
 #define BOOK_LINE_MAX  1024u /* bytes of text */

@@ -13,8 +13,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 #include "common/wire_enroll.h"
 
 #define BUSY_WAIT_MS     1000u

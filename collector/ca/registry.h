@@ -11,8 +11,8 @@
 #ifndef PROCFLEET_COLLECTOR_CA_REGISTRY_H
 #define PROCFLEET_COLLECTOR_CA_REGISTRY_H
 
-#include "common/fio.h"
 #include "common/net/net.h"
+#include "common/os/fio.h"
 #include "common/pki_token.h"
 
 #define REGISTRY_REASON_MAX 63u

@@ -6,8 +6,8 @@
 
 #include "collector/ca/registry_impl.h"
 #include "common/base/clk.h"
+#include "common/os/uuid.h"
 #include "common/pki.h"
-#include "common/uuid.h"
 
 #define DIGITS_MIN 8u
 #define DIGITS_MAX 64u

@@ -5,7 +5,7 @@
 #include "collector/ca/book.h"
 #include "collector/ca/registry.h"
 #include "collector/ca/roll.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct registry {
     struct os_mutex *file; /* guards all down to `lock`, and is taken before it */

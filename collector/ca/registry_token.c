@@ -7,7 +7,7 @@
 #include "collector/ca/registry_impl.h"
 #include "common/base/clk.h"
 #include "common/base/glob.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 /* -- making -- */
 

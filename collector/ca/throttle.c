@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/hash.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 enum err throttle_init(struct throttle *t, struct throttle_rate all, struct throttle_rate each)
 {

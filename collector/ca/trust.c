@@ -9,7 +9,7 @@
 #include "common/base/pulse.h"
 #include "common/log/log.h"
 #include "common/net_follow.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define CHECK_NS     (250 * CLK_MS)
 #define FILES_NS     (5 * CLK_S)

@@ -8,7 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/paint.h"
 
 static void tell(const struct cli *c, const char *fmt, va_list ap)

@@ -4,7 +4,7 @@
 #include "collector/cli/rows.h"
 #include "collector/cli/term/term.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static const struct opt opts[] = {
     {"metric", 'm', "METRIC,...",

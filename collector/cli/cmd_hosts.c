@@ -1,7 +1,7 @@
 #include "collector/cli/link.h"
 #include "common/base/clk.h"
 #include "common/human.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki.h"
 #include "common/sheet.h"
 

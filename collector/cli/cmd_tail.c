@@ -3,7 +3,7 @@
 
 #include "collector/cli/tail.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static const struct opt opts[] = {
     {"samples", 's', NULL, "the newest samples instead of events", 0},

@@ -3,7 +3,7 @@
 #include "collector/cli/link.h"
 #include "collector/cli/rows.h"
 #include "common/base/buf.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define INDENT_MAX 40u /* generations that are indented */
 

@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/rpc.h"
 
 #define REPLY_MAX (4u << 20)

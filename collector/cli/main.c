@@ -3,7 +3,7 @@
 
 #include "collector/cli/cli.h"
 #include "common/conf/opt_program.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static const struct opt_command completion = OPT_COMPLETION("procfleet");
 static const struct opt_command man = OPT_MAN("procfleet");

@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/conf/conf.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki.h"
 
 #define TIMEOUT_MAX (3600 * CLK_S)

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_TAIL_CURSOR_H
 #define PROCFLEET_COLLECTOR_CLI_TAIL_CURSOR_H
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_feed.h"
 
 struct tail_cursor {

@@ -8,7 +8,7 @@
 #include "collector/cli/tail_cursor.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_feed.h"
 
 #define REPLY_MAX (4u << 20)

@@ -13,7 +13,7 @@
 #include "common/base/cur.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_feed.h"
 
 #define MESSAGE_MAX WIRE_FEED_UPDATE_MAX

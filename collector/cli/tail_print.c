@@ -1,6 +1,6 @@
 #include "collector/cli/tail.h"
 #include "common/base/glob.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 bool tail_over(const struct tail *t)
 {

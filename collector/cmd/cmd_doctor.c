@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/check/finding_print.h"
 #include "common/net/net.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define CONNECT_NS (5 * CLK_S)
 

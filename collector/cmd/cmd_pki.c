@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "common/base/clk.h"
-#include "common/os.h"
-#include "common/owner.h"
+#include "common/os/os.h"
+#include "common/os/owner.h"
 #include "common/pki.h"
 
 #define DEFAULT_NAME   "procfleet authority"

@@ -7,9 +7,9 @@
 #include "collector/cmd/cmd_pki.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 #include "common/pki.h"
-#include "common/uuid.h"
 
 #define DAY_NS     (86400 * CLK_S)
 #define DAYS_MAX   3650

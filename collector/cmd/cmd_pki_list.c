@@ -4,8 +4,8 @@
 
 #include "collector/cmd/cmd_pki.h"
 #include "common/base/clk.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define DAY_NS       (86400 * CLK_S)
 #define SHORT_DIGITS 16 /* of a fingerprint, in tables */

@@ -4,8 +4,8 @@
 
 #include "collector/cmd/cmd_pki.h"
 #include "common/base/plural.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 static const struct opt opts[] = {
     {"reason", 'r', "TEXT", "why, for the book; at most 63 characters", false},

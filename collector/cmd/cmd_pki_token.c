@@ -4,7 +4,7 @@
 
 #include "collector/cmd/cmd_pki.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki.h"
 
 #define LIFE_MIN_NS CLK_S

@@ -5,9 +5,9 @@
 #include "collector/cmd/cmd.h"
 #include "collector/collector.h"
 #include "common/base/clk.h"
-#include "common/os.h"
-#include "common/os_notify.h"
-#include "common/owner.h"
+#include "common/os/os.h"
+#include "common/os/os_notify.h"
+#include "common/os/owner.h"
 
 static const struct opt options[] = {
     {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},

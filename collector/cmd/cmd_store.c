@@ -2,7 +2,7 @@
 #include "collector/cmd/cmd_store.h"
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static const struct opt_command *const subs[] = {&cmd_store_stats_options, &cmd_store_check_options,
                                                  &cmd_store_export_options};

@@ -13,8 +13,8 @@
 #include "common/base/glob.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define MEMORY_MAX ((size_t)1 << 30) /* of one host's window, decoded */
 

@@ -9,8 +9,8 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/human.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 static const struct opt opts[] = {
     CMD_STORE_CONFIG,

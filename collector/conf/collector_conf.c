@@ -6,7 +6,7 @@
 #include "collector/ca/registry.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define KIB 1024LL
 #define MIB (1024 * KIB)

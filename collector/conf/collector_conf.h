@@ -5,8 +5,8 @@
 
 #include "collector/store/retention/retain.h"
 #include "common/conf/conf.h"
-#include "common/fio.h"
 #include "common/log/log.h"
+#include "common/os/fio.h"
 
 const struct conf_key *collector_conf_keys(size_t *n);
 

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/net/net.h"
 #include "common/net/net_probe.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 int64_t checkup_days(const struct checkup *d, int64_t until_ns)
 {

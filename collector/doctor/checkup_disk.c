@@ -10,7 +10,7 @@
 #include "common/base/plural.h"
 #include "common/human.h"
 #include "common/net/net_probe.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define ROOM_WARN (1ULL << 30)
 

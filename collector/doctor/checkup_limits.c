@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/human.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define DESCRIPTORS_FREE 1024u /* for everything but agents, as the collector reckons */
 #define THREADS_NEEDED   256u

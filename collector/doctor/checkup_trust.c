@@ -8,7 +8,7 @@
 #include "common/base/plural.h"
 #include "common/net/net.h"
 #include "common/net/net_probe.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define DAYS_WARN  30
 #define DAYS_FAIL  7

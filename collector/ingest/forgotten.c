@@ -12,10 +12,10 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/fio_whole.h"
 #include "common/log/log.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/fio_whole.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define MAGIC     "PFforgo\n"
 #define VERSION   1u

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "common/fio.h"
 #include "common/model/model.h"
+#include "common/os/fio.h"
 
 #define FORGOTTEN_MAX 1000000u
 

@@ -5,8 +5,8 @@
 
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define OVERLOAD_MS 1000
 #define CLONE_MS    30000

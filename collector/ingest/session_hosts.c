@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #define FORGET_NS (600 * CLK_S)
 

@@ -3,7 +3,7 @@
 #define PROCFLEET_COLLECTOR_INGEST_SESSION_IMPL_H
 
 #include "collector/ingest/session_hosts.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_rpc.h"
 
 #define SESSION_DECODERS 16u /* kept for the next push; as many as pushes come at once are made */

@@ -2,7 +2,7 @@
 
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #define BUSY_MS     100 /* until the same batch is asked for again */
 #define OVERLOAD_MS 1000

@@ -8,7 +8,7 @@
 #include "collector/ingest/session.h"
 #include "collector/store/store.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct member {
     const char *name, *help;

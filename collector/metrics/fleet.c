@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #define LABELS_MAX 4096u
 

@@ -8,9 +8,9 @@
 #include "collector/metrics/om.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/deadline.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/deadline.h"
+#include "common/os/os.h"
 
 #define STOPPING "the collector is stopping\n"
 #define ROUND_NS CLK_S

@@ -1,7 +1,7 @@
 #include "collector/query/query_cells.h"
 
 #include "collector/query/query_unread.h"
-#include "common/deadline.h"
+#include "common/os/deadline.h"
 
 #define DEADLINE_ROWS 64 /* the clock is read once in so many rows */
 

@@ -5,8 +5,8 @@
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/glob.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 /* Reply bytes kept free for hosts, notes and the envelope. */
 #define REPLY_ROOM   ((size_t)QUERY_REPLY_MAX - (512u << 10))

@@ -10,8 +10,8 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/fio_whole.h"
-#include "common/os.h"
+#include "common/os/fio_whole.h"
+#include "common/os/os.h"
 
 #define MAGIC      "PFhosts\n"
 #define VERSION    1u

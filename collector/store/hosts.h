@@ -9,7 +9,7 @@
 #define PROCFLEET_COLLECTOR_STORE_HOSTS_H
 
 #include "collector/store/memtable/head_seal.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #define HOSTS_BYTES_MAX (512u << 20) /* of a million hosts */
 

@@ -37,7 +37,7 @@
 #include "collector/store/wal/wal.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define GROUP_BYTES (8u << 20) /* taken for one commit */
 #define RETRY_NS    20000000LL /* while memory is short */

@@ -17,7 +17,7 @@
 
 #include "collector/store/host_offset.h"
 #include "collector/store/retention/retain.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 #include "common/wire.h"
 
 #define STORE_WAITING_BATCHES 4096u        /* accepted, not durable yet */

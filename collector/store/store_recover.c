@@ -22,8 +22,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define FILE_BYTES   (64u << 20)
 #define BATCH_MEMORY (64u << 20) /* of one, without its rows */

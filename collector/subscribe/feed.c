@@ -25,7 +25,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/pulse.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define SLICE_BYTES ((size_t)8 << 20) /* with so much waiting nothing more is gathered */
 #define SLICE_NOTES 4096u

@@ -4,8 +4,8 @@
 #include "collector/subscribe/journal_scan.h"
 #include "collector/subscribe/roster_file.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 #define SUB_PREFIX "sub-"
 #define SUB_SUFFIX ".state"

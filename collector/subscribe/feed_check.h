@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 struct feed_check_file {
     const char *name; /* in the directory */

@@ -4,7 +4,7 @@
 
 #include "collector/subscribe/feed_topics.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define OUT_MAX       (64u << 20) /* a batch's messages, and what flush leaves */
 #define FLUSH_AT      (1u << 20)

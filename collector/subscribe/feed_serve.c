@@ -18,7 +18,7 @@
 #include "common/base/mem.h"
 #include "common/base/pulse.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define MAY_READ    (NET_SUBSCRIBE | NET_QUERY | NET_ADMIN)
 #define MEMORY_MAX  ((size_t)32 << 20) /* of one poll */

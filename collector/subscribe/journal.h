@@ -13,9 +13,9 @@
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/fio.h"
 #include "common/model/model.h"
-#include "common/uuid.h"
+#include "common/os/fio.h"
+#include "common/os/uuid.h"
 
 #define JOURNAL_PAYLOAD_MAX (1u << 20)
 #define JOURNAL_LEAST       (4u << 20)

@@ -3,7 +3,7 @@
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_IMPL_H
 
 #include "collector/subscribe/journal_index.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define JOURNAL_PREFIX "feed-"
 

@@ -3,7 +3,7 @@
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_ROSTER_FILE_H
 
 #include "collector/subscribe/roster_cursor.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 #include "common/wire_feed.h"
 
 #define ROSTER_FILE_MAX  (16u << 10)

@@ -6,7 +6,7 @@
 
 #include "collector/subscribe/roster.h"
 #include "collector/subscribe/roster_file.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct roster_sub {
     struct roster_state s;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "common/base/clk.h"
-#include "common/owner.h"
+#include "common/os/owner.h"
 
 #define CLOCK_OLDEST_S 1767225600LL /* 2026-01-01: nothing of this version ran before */
 

@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 #include "common/conf/opt.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define CONF_DEPTH      8
 #define CONF_KEY_MAX    128

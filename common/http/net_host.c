@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* Without ":port"; false: it does not fit, or the port is none. */
 static bool host_part(char out[NET_HOST_MAX], const char *host)

@@ -21,7 +21,7 @@
 #include "common/http/net_host.h"
 #include "common/net/net_addr.h"
 #include "common/net/net_impl.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct net_http_call {
     struct net_http *http;

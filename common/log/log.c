@@ -11,7 +11,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define LINE_MAX_BYTES 1024
 #define ROTATE_BYTES   (16L << 20)

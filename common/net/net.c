@@ -9,7 +9,7 @@
 #include "common/base/clk.h"
 #include "common/net/net_impl.h"
 #include "common/net_engine.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define FINI_WAITS 2000 /* of a millisecond */
 

@@ -12,7 +12,7 @@
 #include "common/net/net_call.h"
 #include "common/net/net_dial.h"
 #include "common/net/net_impl.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct net_client {
     nng_socket socket;

@@ -18,7 +18,7 @@
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define BUCKETS   256u
 #define WAIT_MAX  (10 * CLK_S)   /* for everybody; NNG gives up then as well */

@@ -20,7 +20,7 @@
 #include "common/base/mem.h"
 #include "common/net/net_addr.h"
 #include "common/net/net_impl.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define RECONNECT_MIN_DEFAULT (500 * CLK_MS)
 #define RECONNECT_MAX_DEFAULT (60 * CLK_S)

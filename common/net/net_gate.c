@@ -18,7 +18,7 @@
 #include "common/net/net_impl.h"
 #include "common/net/net_janitor.h"
 #include "common/net_cert.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define BUCKETS 256u
 #define TELL_NS (60 * CLK_S)

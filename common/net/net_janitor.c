@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/pulse.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define CHECK_NS (20 * CLK_MS) /* while places are short */
 

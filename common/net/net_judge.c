@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/net_tls.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct net_judge {
     atomic_uint refs;

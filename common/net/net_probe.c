@@ -10,7 +10,7 @@
 #include "common/net/net_addr.h"
 #include "common/net/net_impl.h"
 #include "common/net_cert.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define FILE_MAX (1u << 20)
 

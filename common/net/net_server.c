@@ -19,7 +19,7 @@
 #include "common/base/mem.h"
 #include "common/net/net_gate.h"
 #include "common/net/net_impl.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define PER_PEER_DEFAULT      4u
 #define REPLY_TIMEOUT_DEFAULT (5 * CLK_S)

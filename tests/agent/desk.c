@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_token.h"
 #include "tests/support/t.h"
 

@@ -7,7 +7,7 @@
 
 #include "agent/source/windows/live.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct events_source {
     struct source source; /* first */

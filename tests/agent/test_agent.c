@@ -7,7 +7,7 @@
 #include "agent/agent.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire.h"
 #include "tests/support/certs.h"
 #include "tests/support/corpus.h"

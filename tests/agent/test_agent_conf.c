@@ -5,7 +5,7 @@
 #include "agent/conf/agent_conf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static enum err load(struct agent_conf *c, const char *set, struct errmsg *why)
 {

@@ -5,7 +5,7 @@
 #include "agent/agent_run.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/support.h"
 
 #define WALL (1700000000LL * CLK_S)

@@ -9,7 +9,7 @@
 #include "agent/status/status_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/ingest.h"
 #include "tests/support/support.h"

@@ -12,7 +12,7 @@
 #include "agent/source/trace/etl_merge.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/corpus.h"
 #include "tests/support/support.h"
 

@@ -8,7 +8,7 @@
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/etl_session.h"
 #include "tests/support/support.h"
 

@@ -19,7 +19,7 @@
 #include "agent/source/trace/etl_file.h"
 #include "agent/source/trace/etl_input.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/corpus.h"
 #include "tests/support/support.h"
 

@@ -6,7 +6,7 @@
 
 #include "agent/source/windows/etw_live.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/etw_starts.h"
 #include "tests/agent/events_source.h"
 #include "tests/support/etwreplay.h"

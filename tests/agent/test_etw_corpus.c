@@ -15,7 +15,7 @@
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/events_source.h"
 #include "tests/agent/seen.h"
 #include "tests/support/etwreplay.h"

@@ -8,7 +8,7 @@
 #include "agent/source/windows/etw_live.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/etw_starts.h"
 #include "tests/agent/events_source.h"
 #include "tests/support/etl_load.h"

@@ -11,7 +11,7 @@
 #include "agent/source/windows/etw_owner.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/events_source.h"
 #include "tests/support/etl_load.h"
 #include "tests/support/etwreplay.h"

@@ -5,7 +5,7 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_merge.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define S INT64_C(1000000000)
 

@@ -8,7 +8,7 @@
 #include "agent/source/windows/live_queue.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define ACTS_MAX 400
 #define LOG_MAX  4096

@@ -15,7 +15,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/etl_load.h"
 #include "tests/support/etwreplay.h"
 #include "tests/support/support.h"

@@ -2,7 +2,7 @@
 
 #include "agent/monitor.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/feed.h"
 #include "tests/agent/seen.h"
 

@@ -6,7 +6,7 @@
 
 #include "agent/monitor.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/feed.h"
 
 /* A live source that goes on until it is stopped: three processes, a table every millisecond. */

@@ -10,7 +10,7 @@
 #include "agent/monitor.h"
 #include "agent/source/linux/proc_linux.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/accounts.h"
 
 static enum err open_proc(void *ctx, struct source **out, struct source_sink sink,

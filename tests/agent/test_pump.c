@@ -8,7 +8,7 @@
 #include "agent/source/ring/pump.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define PAYLOAD_MAX 700
 

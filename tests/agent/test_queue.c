@@ -5,7 +5,7 @@
 #include "agent/spool/queue.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static struct queue *queue_of(size_t max_bytes)
 {

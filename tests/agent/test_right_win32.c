@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "agent/source/windows/right_win32.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 /* Whether this process has the right and, if so, whether it is on. */
 static bool is_granted(HANDLE token, bool *on)

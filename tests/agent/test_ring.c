@@ -5,7 +5,7 @@
 #include "agent/source/etw_guid.h"
 #include "agent/source/ring/ring.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define SEEN_MAX 4096
 

@@ -5,7 +5,7 @@
 #include "agent/source/windows/snap_ask.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* What is asked, in the thread inside; read by the test when it has waited. */
 struct asked {

@@ -6,8 +6,8 @@
 #include "agent/source/windows/snap_rows.h"
 #include "common/base/mem.h"
 #include "common/base/sid.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 
 static uint64_t created_of(HANDLE process)
 {

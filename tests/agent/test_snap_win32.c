@@ -6,8 +6,8 @@
 #include "agent/source/windows/snap_win32.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 
 #define CHILDREN     200
 #define AT_ONCE      20

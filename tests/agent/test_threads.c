@@ -3,7 +3,7 @@
 #include <stdatomic.h>
 
 #include "agent/cmd/threads.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static atomic_bool burning, over;
 

@@ -10,7 +10,7 @@
 #include "agent/uplink/uplink.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/ingest.h"
 

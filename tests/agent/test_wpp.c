@@ -5,7 +5,7 @@
 
 #include "agent/decode/describe.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/agent/values.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

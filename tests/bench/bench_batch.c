@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleetgen.h"

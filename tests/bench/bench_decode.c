@@ -11,7 +11,7 @@
 #include "agent/decode/decode.h"
 #include "agent/source/etw_guid.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/draw.h"
 

@@ -10,7 +10,7 @@
 #include "agent/source/trace/etl_file.h"
 #include "agent/source/trace/etl_input.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/corpus.h"
 #include "tests/support/support.h"

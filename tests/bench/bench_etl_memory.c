@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "agent/source/trace/etl_file.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/etl_load.h"
 #include "tests/support/support.h"

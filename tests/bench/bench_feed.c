@@ -22,7 +22,7 @@
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/load.h"
 #include "tests/support/certs.h"

@@ -14,7 +14,7 @@
 
 #include "common/base/clk.h"
 #include "common/conf/opt.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/fleet_run.h"
 #include "tests/bench/fleet_sweep.h"

@@ -7,7 +7,7 @@
 
 #include "collector/store/store.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/load.h"
 #include "tests/support/support.h"

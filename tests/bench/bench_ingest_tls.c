@@ -9,7 +9,7 @@
 #include "collector/ingest/session.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_rpc.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/load.h"

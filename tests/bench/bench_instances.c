@@ -15,7 +15,7 @@
 #include "collector/store/memtable/head_info.h"
 #include "common/base/arena.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleetgen.h"
 

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/overhead_agent.h"
 

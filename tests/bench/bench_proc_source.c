@@ -9,7 +9,7 @@
 
 #include "agent/source/linux/proc_linux.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 
 #define CHILDREN   200

@@ -13,7 +13,7 @@
 #include "agent/source/etw_guid.h"
 #include "agent/source/ring/pump.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 
 #define BURST      4096

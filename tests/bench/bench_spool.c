@@ -6,7 +6,7 @@
 
 #include "agent/spool/spool_disk.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fleetgen.h"
 
 #define BATCHES 200u

@@ -6,7 +6,7 @@
 #include "collector/store/segment/raw_column.h"
 #include "collector/store/segment/raw_rows.h"
 #include "collector/store/segment/seg.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleetgen.h"
 

@@ -12,7 +12,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/model/metric.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/support.h"
 
 #define ASKED_MAX  4096u /* answers of a kind whose times are kept */

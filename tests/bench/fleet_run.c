@@ -7,7 +7,7 @@
 
 #include "common/base/clk.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/support.h"
 

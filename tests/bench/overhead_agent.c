@@ -22,7 +22,7 @@
 #include "agent/spool/queue.h"
 #include "common/base/arena.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/etwload.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 
 #define ROUNDS_MAX 64u

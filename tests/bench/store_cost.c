@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 
 /* Bytes of write calls so far, in the whole process. */

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/store_ask.h"
 #include "tests/bench/store_cost.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/store_ask.h"
 #include "tests/bench/store_cost.h"

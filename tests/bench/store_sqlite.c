@@ -8,7 +8,7 @@
 
 #include "collector/store/store_impl.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define COMMIT_BYTES (1u << 20)
 #define FETCH_MAX    ((size_t)1 << 30)

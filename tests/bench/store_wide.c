@@ -2,7 +2,7 @@
  */
 #include "tests/bench/store_parts.h"
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/store_ask.h"
 #include "tests/bench/store_cost.h"

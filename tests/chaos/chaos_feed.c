@@ -14,7 +14,7 @@
 
 #include "collector/subscribe/feed.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_query.h"
 #include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"

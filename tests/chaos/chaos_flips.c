@@ -16,7 +16,7 @@
 #include "collector/store/check/check.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/store_rig.h"
 #include "tests/support/support.h"

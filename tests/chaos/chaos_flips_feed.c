@@ -17,7 +17,7 @@
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/net_ticket.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

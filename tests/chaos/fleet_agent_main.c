@@ -17,7 +17,7 @@
 #include "common/base/clk.h"
 #include "common/conf/opt.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fleet_agent.h"
 #include "tests/support/fleet_pki.h"
 

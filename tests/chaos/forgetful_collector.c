@@ -6,7 +6,7 @@
 
 #include "collector/cmd/cmd.h"
 #include "collector/collector.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 
 static void check(enum err e, const struct errmsg *why)

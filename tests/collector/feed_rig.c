@@ -5,8 +5,8 @@
 
 #include "common/base/arena.h"
 #include "common/base/clk.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

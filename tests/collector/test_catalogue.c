@@ -8,7 +8,7 @@
 #include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/meta/rest_value.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"
 #include "tests/support/support.h"

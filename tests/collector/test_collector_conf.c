@@ -7,7 +7,7 @@
 #include "collector/conf/collector_conf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/support.h"
 
 static void defaults_are_those_of_the_documents(void **state)

@@ -8,7 +8,7 @@
 #include "collector/store/segment/seg_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fleetgen.h"
 #include "tests/support/support.h"

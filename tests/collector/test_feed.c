@@ -4,7 +4,7 @@
 #include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_query.h"
 #include "tests/collector/lab.h"
 #include "tests/support/fio_fault.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/collector/feed_rig.h"
 #include "tests/support/certs.h"
 #include "tests/support/fio_fault.h"

@@ -10,7 +10,7 @@
 #include "collector/store/wal/wal_source.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/collector/seg_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

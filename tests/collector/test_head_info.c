@@ -9,7 +9,7 @@
 
 #include "collector/store/memtable/head_page.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/t.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/collector/journal_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

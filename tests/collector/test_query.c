@@ -2,8 +2,8 @@
 #include "tests/support/t.h"
 
 #include "common/base/mem.h"
-#include "common/deadline.h"
-#include "common/os.h"
+#include "common/os/deadline.h"
+#include "common/os/os.h"
 #include "common/wire_overview.h"
 #include "tests/collector/ask.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/collector/ask.h"
 
 #define STEADY    150u /* processes that live all the time */

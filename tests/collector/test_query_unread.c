@@ -6,7 +6,7 @@
 #include "collector/query/query.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

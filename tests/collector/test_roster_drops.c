@@ -2,8 +2,8 @@
 #include "collector/subscribe/roster.h"
 
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 #include "tests/collector/feed_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/t.h"

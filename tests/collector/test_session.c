@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_rpc.h"
 #include "tests/support/certs.h"
 #include "tests/support/fio_fault.h"

@@ -9,7 +9,7 @@
 #include "collector/store/rollup/tier.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/deadline.h"
+#include "common/os/deadline.h"
 #include "tests/collector/world.h"
 #include "tests/support/t.h"
 

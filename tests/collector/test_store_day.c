@@ -13,7 +13,7 @@
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/fio_meter.h"
 #include "tests/support/store_fill.h"

@@ -6,7 +6,7 @@
 
 #include "collector/query/query.h"
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/store_fill.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

@@ -5,7 +5,7 @@
 
 #include "collector/store/wal/wal.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/collector/wal_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static const struct ledger_kind *kind_of(const char *stage, const char *reason)
 {

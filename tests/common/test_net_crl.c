@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/crl.h"
 #include "tests/support/net_rig.h"

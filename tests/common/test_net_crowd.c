@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "common/net/net_crowd.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/t.h"

@@ -11,7 +11,7 @@
 #include "common/http/net_host.h"
 #include "common/http/net_http.h"
 #include "common/net/net.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/t.h"
 
 #define PATIENCE_S 30

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 
 #include "common/net/net_janitor.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/t.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/t.h"
 

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/t.h"

@@ -6,7 +6,7 @@
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/net_ticket.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 

@@ -9,7 +9,7 @@
 #include "common/log/log.h"
 #include "common/net/net.h"
 #include "common/net/net_call.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/support.h"

@@ -1,4 +1,4 @@
-#include "common/os.h"
+#include "common/os/os.h"
 
 #include <stdio.h>
 #include <string.h>

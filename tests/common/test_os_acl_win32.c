@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/os_acl_win32.h"
+#include "common/os/os.h"
+#include "common/os/os_acl_win32.h"
 #include "tests/support/support.h"
 
 struct who {

@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/t.h"
 
 #define STEP 10

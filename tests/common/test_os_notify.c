@@ -1,5 +1,5 @@
 /* What a service manager hears, on a socket of our own. */
-#include "common/os_notify.h"
+#include "common/os/os_notify.h"
 
 #include <stdbool.h>
 #include <stddef.h>

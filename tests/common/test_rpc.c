@@ -7,8 +7,8 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/deadline.h"
-#include "common/os.h"
+#include "common/os/deadline.h"
+#include "common/os/os.h"
 #include "common/wire_query.h"
 #include "common/wire_rpc.h"
 #include "tests/support/certs.h"

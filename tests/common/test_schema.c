@@ -9,7 +9,7 @@
 #include "common/frame.h"
 #include "common/model/codec.h"
 #include "common/model/metric.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/rpc.h"
 #include "common/wire_query.h"
 #include "proto/query.pb-c.h"

@@ -1,4 +1,4 @@
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #include "tests/support/t.h"
 

@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/net/net.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_request.h"
 #include "tests/support/support.h"
 

@@ -9,7 +9,7 @@
 #include "common/base/utf8.h"
 #include "common/human.h"
 #include "common/net/net_addr.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #define TEXT_MAX 256u
 #define NOW_NS   INT64_C(1795357258731000000)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/base/buf.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/fuzz/class_input.h"
 #include "tests/fuzz/etl_shape.h"
 #include "tests/support/etl_writer.h"

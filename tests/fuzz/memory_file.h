@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 struct fio_file {
     const uint8_t *p;

@@ -13,7 +13,7 @@ RAW_ALLOCATION_IN = re.compile(r"common/base/mem\.c|tests/.*|docs/examples/.*")
 RAW_ALLOCATION = "malloc calloc realloc free strdup strndup".split()
 # Platform is chosen by CMake, by whole files.
 PLATFORM_MACRO = re.compile(r"^\s*#\s*(?:el)?if.*\b(?:_WIN32|_WIN64|__linux__|__unix__|__MINGW32__|__MINGW64__|__CYGWIN__)\b", re.M)
-PLATFORM_MACRO_IN = re.compile(r"common/(?:win32.*|base/err)\.h")  # err.h: which printf rules the compiler checks
+PLATFORM_MACRO_IN = re.compile(r"common/(?:os/win32.*|base/err)\.h")  # err.h: which printf rules the compiler checks
 # Returns the error it was given; waiting until a moment may end either way.
 DISCARDABLE = {"errmsg_set", "os_cond_wait_until"}
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define PATH_BYTES 1024
 #define NAME_BYTES 256

@@ -10,7 +10,7 @@
 #include <mbedtls/x509_crt.h>
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki_rng.h"
 #include "tests/support/t.h"
 

@@ -6,7 +6,7 @@
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/t.h"
 
 #define SLOTS      8

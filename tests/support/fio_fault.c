@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* Bytes written at an offset and not synced; n = 0: a truncation to `at`. */
 struct change {

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 enum fio_fault_op {
     FIO_CREATE = 1 << 0,

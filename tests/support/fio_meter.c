@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* A name and how long its file is. An open file keeps its own copy of the name: what was renamed or
  * removed while open is not written any more. */

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_FIO_METER_H
 #define PROCFLEET_TESTS_SUPPORT_FIO_METER_H
 
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #define FIO_METER_FILES 4096u
 

@@ -7,7 +7,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fleetgen.h"
 
 #define EVENTS_MAX 64u /* of one tick; further ones never happened */

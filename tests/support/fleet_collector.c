@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define START_NS   (60 * CLK_S)
 #define ASK_NS     (30 * CLK_S)

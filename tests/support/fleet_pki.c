@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/pki.h"
 #include "tests/support/fleet_agent.h"
 

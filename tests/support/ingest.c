@@ -2,7 +2,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/rpc.h"
 #include "tests/support/t.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/frame.h"
 #include "common/net/net.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire_rpc.h"
 
 #define INGEST_UNHEARD 32

@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "common/wire.h"
 
 #define UNDER_WAY 64u

@@ -7,7 +7,7 @@
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/store_impl.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

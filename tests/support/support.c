@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/err.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 static void die(const char *what, const char *path)
 {

@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define BURN_NS     (3 * CLK_S / 2)
 #define TOUCH_BYTES (64u << 20)

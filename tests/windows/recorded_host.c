@@ -7,8 +7,8 @@
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 #include "tests/support/snap_gen.h"
 #include "tests/support/t.h"
 

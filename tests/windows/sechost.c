@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/etwreplay.h"
 #include "tests/support/t.h"
 #include "tests/windows/recorded_host.h"

@@ -7,7 +7,7 @@
 #include "agent/decode/schema/wpp_text.h"
 #include "common/base/clk.h"
 #include "common/base/cur.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 struct reader {
     struct cur c;

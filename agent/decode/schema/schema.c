@@ -5,7 +5,7 @@
 #include "common/base/arena.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define SLOTS 16384 /* a power of two above SCHEMA_ITEMS_MAX */
 

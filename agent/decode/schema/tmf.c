@@ -16,7 +16,7 @@
 #include "common/base/arena.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define SLOTS    65536
 #define LINE_MAX 65536

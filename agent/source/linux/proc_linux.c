@@ -34,7 +34,7 @@
 #include "agent/source/linux/proc_sock.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define DRAIN_EVERY 64 /* processes read between two looks at the sockets */
 

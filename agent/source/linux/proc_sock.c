@@ -11,7 +11,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define PACKETS       16
 #define PACKET_MAX    2048

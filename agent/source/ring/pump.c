@@ -2,7 +2,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* A nap bounds the delay of a single record and the number of wake-ups while records come now and
  * then; a burst that fills a quarter of the ring ends it early. After an empty nap the first record

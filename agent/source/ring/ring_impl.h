@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 
 #include "agent/source/ring/ring.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define RING_MARKS      16 /* CPUs of one stretch told apart; beyond: all CPUs */
 #define RING_CACHE_LINE 64

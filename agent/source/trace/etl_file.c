@@ -10,7 +10,7 @@
 #include "agent/source/trace/etl_merge.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* A recording is replayed in two passes. The first hands over, marked `early`, every record that
  * tells who lives: a process or thread that lived all along may only be named in the rundown at the

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct etl_input {
     FILE *f;

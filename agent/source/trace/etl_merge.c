@@ -1,7 +1,7 @@
 #include "agent/source/trace/etl_merge.h"
 
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* A heap of streams by (time of the current record, file, position of its buffer). Streams that
  * have not been read yet stand in it with the time the index knows, and are read when they reach

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* Newer systems have the functions in sechost, older ones in advapi32, which forwards to it. */
 static const WCHAR *const libraries[] = {L"sechost.dll", L"advapi32.dll"};

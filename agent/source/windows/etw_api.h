@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 struct etw_api {
     ULONG(WINAPI *start)(TRACEHANDLE *, const WCHAR *, EVENT_TRACE_PROPERTIES *);

@@ -1,5 +1,5 @@
 #include "agent/source/windows/etw_ctl_impl.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 static const struct {
     uint32_t code;

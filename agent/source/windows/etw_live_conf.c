@@ -6,7 +6,7 @@
 #include "agent/source/windows/etw_live.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define NAME         "procfleet"
 #define POLL_NS      CLK_S

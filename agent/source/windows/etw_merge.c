@@ -1,7 +1,7 @@
 #include "agent/source/windows/etw_merge.h"
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define HALF_FULL    500 /* permille */
 #define QUARTER_FULL 250

@@ -3,7 +3,7 @@
 #include "agent/source/windows/etw_owner.h"
 
 #include "common/base/mem.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 #define OWNER_NAME L"Global\\procfleet-agent-sessions"
 

@@ -4,7 +4,7 @@
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_RECORD_H
 
 #include "agent/source/source.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 #define ETW_RECORD_EXT 8192 /* bytes of extended items of one record */
 

@@ -13,7 +13,7 @@
 #include "agent/source/windows/etw_hist.h"
 #include "agent/source/windows/etw_live.h"
 #include "agent/source/windows/etw_record.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define ETW_SESSION_WHY   320 /* bytes */
 #define ETW_SESSION_TIMED 64

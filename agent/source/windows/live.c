@@ -24,7 +24,7 @@
 #include "agent/source/windows/live_queue.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define LOOK_NS   (100 * CLK_MS) /* at how events are, and whether to stop */
 #define STEPS_MAX 64             /* to empty the rings of lost sessions */

@@ -1,6 +1,6 @@
 #include "agent/source/windows/right_win32.h"
 
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 /* The call succeeds although nothing was turned on: its last error says so. */
 static enum err turn_on(HANDLE token, const WCHAR *name)

@@ -6,7 +6,7 @@
 
 #include "agent/source/windows/snap_rows.h"
 #include "common/base/mem.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 #define CLASS_BASIC        0
 #define CLASS_HANDLE_COUNT 20

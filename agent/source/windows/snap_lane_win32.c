@@ -4,8 +4,8 @@
 #include "agent/source/windows/snap_handle_win32.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 
 #define BUDGET_NS   (100 * CLK_MS) /* of a period's gauges: 0.2 % of the default period */
 #define PATIENCE_NS CLK_S          /* of closing */

@@ -16,8 +16,8 @@
 #include "common/base/arena.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 
 #define CLASS_PROCESSES 5
 #define CLASS_FULL      148

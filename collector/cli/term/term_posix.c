@@ -17,8 +17,8 @@
 #include "collector/cli/term/term_vt.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/posix.h"
+#include "common/os/os.h"
+#include "common/os/posix.h"
 
 #define WRITE_WAIT_MS \
     2000 /* a terminal that takes nothing for so long gets no more of this picture */

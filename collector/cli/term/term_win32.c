@@ -8,8 +8,8 @@
 #include "collector/cli/term/term_vt.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/win32.h"
 
 #define RECORDS 64
 

@@ -4,8 +4,8 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define RETRY_NS     (300 * CLK_MS) /* behind an attempt that failed at once */
 #define HISTORY_ROWS 180u           /* what a plot shows */

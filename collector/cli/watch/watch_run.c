@@ -6,7 +6,7 @@
 #include "collector/cli/watch/watch_ask.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define PICTURE_MAX                                                                           \
     (16u << 20)              /* bytes of one picture, every cell of the largest screen styled \

@@ -14,8 +14,8 @@
 #include "collector/store/segment/pack.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/fio.h"
-#include "common/os.h"
+#include "common/os/fio.h"
+#include "common/os/os.h"
 
 #define CARRY_MEMORY (1u << 20)  /* one instance, carried from day to day */
 #define OPEN_NS      (2 * CLK_S) /* opening takes so long to import, and a segment's time */

@@ -18,7 +18,7 @@
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define FORMAT     2
 #define APP_ID     0x70666331 /* "pfc1" */

@@ -3,7 +3,7 @@
 #define PROCFLEET_COLLECTOR_STORE_CATALOGUE_CATALOGUE_FILE_H
 
 #include "common/base/err.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 /* Name of the SQLite file layer that writes and compares them; NULL: there is no memory. */
 const char *catalogue_layer(void);

@@ -13,7 +13,7 @@
 #include "collector/store/memtable/head_info.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define NEAR_NS     (600 * CLK_S)
 #define FIND_MEMORY (16u << 20) /* boots of a host */

@@ -5,7 +5,7 @@
 #include "collector/store/meta/rest_value.h"
 #include "collector/store/store.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* -- a segment -- */
 

@@ -16,8 +16,8 @@
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_replay.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 struct check {
     const struct check_conf *conf;

@@ -7,8 +7,8 @@
 #include "collector/store/hosts.h"
 #include "collector/store/wal/wal_index.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 #define NAME_MAX_BYTES 64u /* of a file of ours, with its directory */
 

@@ -7,7 +7,7 @@
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/segment/seg_impl.h"
 #include "common/base/buf.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define MANIFEST_FILE "manifest"
 

@@ -16,8 +16,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
-#include "common/os.h"
-#include "common/uuid.h"
+#include "common/os/os.h"
+#include "common/os/uuid.h"
 
 #define LOOK_BACK 64u
 

@@ -19,7 +19,7 @@
 #include "collector/store/memtable/head_cut.h"
 #include "collector/store/memtable/head_page.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define FILL   (HEAD_PAGE * 3 / 4) /* of pages written anew: room for those to come */
 #define RECORD 40u                 /* bytes of an instance without its texts, about */

@@ -4,7 +4,7 @@
 
 #include "collector/store/memtable/head_impl.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct head_state *head_view(struct head *h)
 {

@@ -7,7 +7,7 @@
 #include "collector/store/meta/rest_impl.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define DAY_NS     (24 * INT64_C(3600000000000))
 #define ACCOUNTS   (256u << 20) /* packed accounts of one segment */

@@ -5,7 +5,7 @@
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_windows.h"
 #include "common/base/mem.h"
-#include "common/deadline.h"
+#include "common/os/deadline.h"
 
 #define ACCOUNTS_MEMORY (64u << 20) /* the list of windows; an account */
 

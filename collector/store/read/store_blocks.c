@@ -9,7 +9,7 @@
 #include "collector/store/store_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/deadline.h"
+#include "common/os/deadline.h"
 
 /* Reading batches of a host, sealed and not, in the order of their windows.
  *

@@ -25,7 +25,7 @@
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/deadline.h"
+#include "common/os/deadline.h"
 
 #define SCAN_MEMORY_MAX ((size_t)256 << 20) /* of one window; of the list of all */
 

@@ -1,7 +1,7 @@
 #include "collector/store/read/store_unread.h"
 
 #include "common/base/clk.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define TOLD_NS (600 * CLK_S) /* one sentence in so long: the figures count all */
 

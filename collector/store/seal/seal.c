@@ -18,7 +18,7 @@
 #include "collector/store/segment/window.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define GRACE_NS  (30 * CLK_S) /* for what is under way when a window ends */
 #define LATE_NS   (60 * CLK_S) /* late data waits for more */

@@ -7,7 +7,7 @@
 
 #include "collector/store/seal/seal_impl.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 /* Fewer bytes of batches tell nothing; and what small files take beside what is in them. */
 #define TIMES_LEARN  ((uint64_t)16 << 10)

@@ -16,8 +16,8 @@
 
 #include "collector/store/segment/seqset.h"
 #include "common/base/arena.h"
-#include "common/fio.h"
 #include "common/model/model.h"
+#include "common/os/fio.h"
 
 #define SEG_VALUE_MAX   (64u << 20)
 #define SEG_HOSTS_MAX   1000000u

@@ -8,7 +8,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #define TAIL_BYTES      (64u << 10)  /* of a small segment everything behind the values */
 #define DIRECTORY_WHOLE (128u << 10) /* read at once */

@@ -9,7 +9,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define BUFFER_BYTES (1u << 20)
 #define SYNC_BYTES   (32u << 20) /* so that the last sync does not stall the disk */

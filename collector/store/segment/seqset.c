@@ -6,7 +6,7 @@
 #include "common/base/cur.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 struct stream {
     uint64_t id;

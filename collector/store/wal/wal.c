@@ -57,8 +57,8 @@
 
 #include "collector/store/wal/wal_impl.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 #define COMMIT_MAX (1u << 30) /* a checkpoint of the largest fleet fits */
 #define FILES_MAX  65536u

@@ -14,7 +14,7 @@
 #define PROCFLEET_COLLECTOR_STORE_WAL_WAL_H
 
 #include "collector/store/wal/wal_record.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 struct wal;
 

@@ -6,8 +6,8 @@
 #include "collector/store/wal/wal_impl.h"
 #include "collector/store/wal/wal_replay.h"
 #include "common/base/mem.h"
-#include "common/fio_name.h"
-#include "common/os.h"
+#include "common/os/fio_name.h"
+#include "common/os/os.h"
 
 #define SOURCES_MAX 256u /* files that stay open; of further ones the batches are read */
 

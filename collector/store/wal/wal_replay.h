@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "collector/store/wal/wal_record.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 struct wal_replay {
     const struct fio *fio;

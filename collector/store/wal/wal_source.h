@@ -5,7 +5,7 @@
 #define PROCFLEET_COLLECTOR_STORE_WAL_WAL_SOURCE_H
 
 #include "collector/store/wal/wal_record.h"
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 struct wal_source;
 

@@ -7,7 +7,7 @@
 #include "agent/etl/figures_json.h"
 #include "agent/etl/procs.h"
 #include "common/base/mem.h"
-#include "common/os.h"
+#include "common/os/os.h"
 #include "tests/support/etl_session.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"

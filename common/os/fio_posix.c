@@ -1,6 +1,6 @@
 /* The real file layer: one descriptor a file, positioned reads and writes, fdatasync (which also
  * makes a grown size durable). Files are created 0600: telemetry is nobody else's business. */
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
-#include "common/posix.h"
+#include "common/os/posix.h"
 
 struct fio_file {
     int fd;

@@ -1,4 +1,4 @@
-#include "common/owner.h"
+#include "common/os/owner.h"
 
 bool owner_find_foreign(struct owner_foreign *out, const char *dir)
 {

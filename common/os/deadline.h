@@ -1,13 +1,13 @@
 /* The moment at which work for somebody is given up. Whoever waits for that work may bring the
  * moment nearer while it goes on: long work looks again and again. Threads: any. */
-#ifndef PROCFLEET_COMMON_DEADLINE_H
-#define PROCFLEET_COMMON_DEADLINE_H
+#ifndef PROCFLEET_COMMON_OS_DEADLINE_H
+#define PROCFLEET_COMMON_OS_DEADLINE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 struct deadline {
     _Atomic int64_t ns; /* monotonic */

@@ -1,10 +1,10 @@
-#include "common/fio_name.h"
+#include "common/os/fio_name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 #define DIGITS 16u
 

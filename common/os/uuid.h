@@ -1,7 +1,7 @@
 /* UUIDs: hosts, boots, servers. Text form "01234567-89ab-cdef-0123-456789abcdef", read in either
  * case, written in lower case. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_UUID_H
-#define PROCFLEET_COMMON_UUID_H
+#ifndef PROCFLEET_COMMON_OS_UUID_H
+#define PROCFLEET_COMMON_OS_UUID_H
 
 #include <stddef.h>
 

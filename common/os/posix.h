@@ -1,7 +1,7 @@
 /* Where errno enters: the operating system's numbers become ours. For *_posix.c and *_linux.c
  * files only. */
-#ifndef PROCFLEET_COMMON_POSIX_H
-#define PROCFLEET_COMMON_POSIX_H
+#ifndef PROCFLEET_COMMON_OS_POSIX_H
+#define PROCFLEET_COMMON_OS_POSIX_H
 
 #include "common/base/err.h"
 

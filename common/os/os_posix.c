@@ -1,4 +1,4 @@
-#include "common/os.h"
+#include "common/os/os.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/posix.h"
+#include "common/os/posix.h"
 
 static enum err err_from_errno(void)
 {

@@ -1,5 +1,5 @@
 /* The service control manager is told otherwise: agent/service/service_win32.c. */
-#include "common/os_notify.h"
+#include "common/os/os_notify.h"
 
 void os_notify(const char *fmt, ...)
 {

@@ -3,13 +3,13 @@
  * shared, as on other systems: a file can be opened twice, and renamed or removed while it is open.
  *
  * NTFS journals names: a directory cannot be flushed and need not be. */
-#include "common/fio.h"
+#include "common/os/fio.h"
 
 #include "common/base/mem.h"
-#include "common/os.h"
-#include "common/os_acl_win32.h"
-#include "common/os_impl_win32.h"
-#include "common/win32.h"
+#include "common/os/os.h"
+#include "common/os/os_acl_win32.h"
+#include "common/os/os_impl_win32.h"
+#include "common/os/win32.h"
 
 #define PIECE_MAX (1u << 30) /* of one call */
 

@@ -1,4 +1,4 @@
-#include "common/posix.h"
+#include "common/os/posix.h"
 
 #include <errno.h>
 

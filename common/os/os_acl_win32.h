@@ -1,10 +1,10 @@
 /* Access lists of files: what "private" means on Windows, where files have no mode. For
- * common/os_win32.c and tests. Threads: any. */
-#ifndef PROCFLEET_COMMON_OS_ACL_WIN32_H
-#define PROCFLEET_COMMON_OS_ACL_WIN32_H
+ * common/os/os_win32.c and tests. Threads: any. */
+#ifndef PROCFLEET_COMMON_OS_OS_ACL_WIN32_H
+#define PROCFLEET_COMMON_OS_OS_ACL_WIN32_H
 
 #include "common/base/err.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 /* Private: nobody may read or change it but its owner, `user` (whom we run as), the system,
  * administrators and accounts of services. Without a list everybody may.

@@ -1,6 +1,6 @@
 /* Only metadata is looked at, so that root finds what a service will run into, and nobody is asked
  * to open a file of somebody else's choice. */
-#include "common/owner.h"
+#include "common/os/owner.h"
 
 #include <dirent.h>
 #include <errno.h>

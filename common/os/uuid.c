@@ -1,8 +1,8 @@
-#include "common/uuid.h"
+#include "common/os/uuid.h"
 
 #include <string.h>
 
-#include "common/os.h"
+#include "common/os/os.h"
 
 static bool is_dash(size_t i)
 {

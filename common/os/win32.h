@@ -1,6 +1,6 @@
 /* The only includer of Windows headers. Text is UTF-8 in the product and UTF-16 at these calls. */
-#ifndef PROCFLEET_COMMON_WIN32_H
-#define PROCFLEET_COMMON_WIN32_H
+#ifndef PROCFLEET_COMMON_OS_WIN32_H
+#define PROCFLEET_COMMON_OS_WIN32_H
 
 #ifndef _WIN32_WINNT
 #define _WIN32_WINNT 0x0A00
@@ -20,7 +20,7 @@
 #include <tlhelp32.h>
 #include <winternl.h>
 
-#include "common/win32_etw.h"
+#include "common/os/win32_etw.h"
 
 /* Of ntdll, not of the C library's headers. */
 NTSTATUS NTAPI RtlGetVersion(OSVERSIONINFOW *version);

@@ -2,8 +2,8 @@
  * faulty one (tests/support/fio_fault.h) makes writes short, fail, or forget everything not yet
  * synced. Threads: one owner per file, but `read` of one file may be called from many at once; the
  * layer itself may be used from many. */
-#ifndef PROCFLEET_COMMON_FIO_H
-#define PROCFLEET_COMMON_FIO_H
+#ifndef PROCFLEET_COMMON_OS_FIO_H
+#define PROCFLEET_COMMON_OS_FIO_H
 
 #include <stddef.h>
 #include <stdint.h>

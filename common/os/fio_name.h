@@ -1,7 +1,7 @@
 /* Names of numbered files, "wal-00000000000000a3.log": prefix, 16 hex digits, suffix. They sort as
  * their numbers do. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_FIO_NAME_H
-#define PROCFLEET_COMMON_FIO_NAME_H
+#ifndef PROCFLEET_COMMON_OS_FIO_NAME_H
+#define PROCFLEET_COMMON_OS_FIO_NAME_H
 
 #include <stdbool.h>
 #include <stdint.h>

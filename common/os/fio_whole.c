@@ -1,4 +1,4 @@
-#include "common/fio_whole.h"
+#include "common/os/fio_whole.h"
 
 enum err fio_write_whole(const struct fio *fio, const char *path, const void *p, size_t n)
 {

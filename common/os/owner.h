@@ -1,8 +1,8 @@
 /* Whose the files of a program's directory are. A start as root by mistake leaves files there that
  * the service's own user cannot read, and says nothing at the time. Linux; elsewhere nothing is
  * ever wrong. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_OWNER_H
-#define PROCFLEET_COMMON_OWNER_H
+#ifndef PROCFLEET_COMMON_OS_OWNER_H
+#define PROCFLEET_COMMON_OS_OWNER_H
 
 #include <stdbool.h>
 

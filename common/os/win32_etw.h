@@ -1,8 +1,8 @@
 /* What mingw's headers lack of ETW, and proof that what they have is laid out as documented.
  * Included by win32.h only. Numbers marked unverified are documented ones no SDK was compared with.
  */
-#ifndef PROCFLEET_COMMON_WIN32_ETW_H
-#define PROCFLEET_COMMON_WIN32_ETW_H
+#ifndef PROCFLEET_COMMON_OS_WIN32_ETW_H
+#define PROCFLEET_COMMON_OS_WIN32_ETW_H
 
 #include <stddef.h>
 

@@ -1,4 +1,4 @@
-#include "common/os_notify.h"
+#include "common/os/os_notify.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "common/os.h"
+#include "common/os/os.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,9 +6,9 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os_acl_win32.h"
-#include "common/os_impl_win32.h"
-#include "common/win32.h"
+#include "common/os/os_acl_win32.h"
+#include "common/os/os_impl_win32.h"
+#include "common/os/win32.h"
 
 #define PATH_UNITS OS_WIN32_PATH_UNITS
 

@@ -1,11 +1,11 @@
-/* What the Windows halves of common/os.h and common/fio.h share; only they include this. */
-#ifndef PROCFLEET_COMMON_OS_IMPL_WIN32_H
-#define PROCFLEET_COMMON_OS_IMPL_WIN32_H
+/* What the Windows halves of common/os/os.h and common/os/fio.h share; only they include this. */
+#ifndef PROCFLEET_COMMON_OS_OS_IMPL_WIN32_H
+#define PROCFLEET_COMMON_OS_OS_IMPL_WIN32_H
 
 #include <stdbool.h>
 
 #include "common/base/err.h"
-#include "common/win32.h"
+#include "common/os/win32.h"
 
 #define OS_WIN32_PATH_UNITS 4096
 

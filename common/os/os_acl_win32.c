@@ -1,4 +1,4 @@
-#include "common/os_acl_win32.h"
+#include "common/os/os_acl_win32.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* How the service is, for the service manager that started it: the datagram protocol of
  * sd_notify(3), which systemd keeps stable, without its library. Where nobody asks (NOTIFY_SOCKET
  * is not set; any system but Linux) nothing happens. Threads: any; waits for a second at most. */
-#ifndef PROCFLEET_COMMON_OS_NOTIFY_H
-#define PROCFLEET_COMMON_OS_NOTIFY_H
+#ifndef PROCFLEET_COMMON_OS_OS_NOTIFY_H
+#define PROCFLEET_COMMON_OS_OS_NOTIFY_H
 
 #include <stdint.h>
 
