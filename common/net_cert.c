@@ -9,7 +9,7 @@
 #include <mbedtls/x509_crt.h>
 
 #include "common/base/clk.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #define URN "urn:procfleet:"
 

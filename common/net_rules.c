@@ -23,7 +23,7 @@
 #include "common/net_crl.h"
 #include "common/net_resume.h"
 #include "common/os/os.h"
-#include "common/pki_rng.h"
+#include "common/pki/pki_rng.h"
 
 #define PEM_FILE_MAX (256u << 10)
 

@@ -7,8 +7,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki_pem.h"
-#include "common/pki_token.h"
+#include "common/pki/pki_pem.h"
+#include "common/pki/pki_token.h"
 #include "common/rpc.h"
 
 #define REPLY_MAX    (16u << 10)

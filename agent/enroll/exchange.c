@@ -5,7 +5,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki_pem.h"
+#include "common/pki/pki_pem.h"
 
 enum err exchange_begin(struct exchange *x, const char *name, struct errmsg *why)
 {

@@ -17,7 +17,7 @@
 #include "common/net/net.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
-#include "common/pki_pem.h"
+#include "common/pki/pki_pem.h"
 
 #define PATH_MAX_BYTES 4096
 

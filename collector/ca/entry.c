@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/os/uuid.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #define WORD_MAX 160u
 #define TIME_LEN 30u /* "2026-11-21T09:39:00.123456789Z" */

@@ -14,7 +14,7 @@
 
 #include "common/base/buf.h"
 #include "common/net/net.h"
-#include "common/pki_token.h"
+#include "common/pki/pki_token.h"
 
 enum entry_kind { ENTRY_ISSUED, ENTRY_ENROLLED, ENTRY_TOKEN, ENTRY_WITHDRAWN, ENTRY_REVOKED };
 enum entry_target { ENTRY_CERT, ENTRY_HOST, ENTRY_USER };

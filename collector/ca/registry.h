@@ -13,7 +13,7 @@
 
 #include "common/net/net.h"
 #include "common/os/fio.h"
-#include "common/pki_token.h"
+#include "common/pki/pki_token.h"
 
 #define REGISTRY_REASON_MAX 63u
 #define REGISTRY_GRACE_MAX  (30 * 86400 * INT64_C(1000000000)) /* of RenewExpired: tidying waits */

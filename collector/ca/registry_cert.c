@@ -7,7 +7,7 @@
 #include "collector/ca/registry_impl.h"
 #include "common/base/clk.h"
 #include "common/os/uuid.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #define DIGITS_MIN 8u
 #define DIGITS_MAX 64u

@@ -2,7 +2,7 @@
 #include "common/base/clk.h"
 #include "common/human.h"
 #include "common/os/os.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 #include "common/sheet.h"
 
 static const struct opt opts[] = {

@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "common/os/owner.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #define DEFAULT_NAME   "procfleet authority"
 #define DAY_NS         (86400 * CLK_S)

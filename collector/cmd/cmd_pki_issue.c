@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #define DAY_NS     (86400 * CLK_S)
 #define DAYS_MAX   3650

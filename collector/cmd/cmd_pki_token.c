@@ -5,7 +5,7 @@
 #include "collector/cmd/cmd_pki.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #define LIFE_MIN_NS CLK_S
 #define LIFE_MAX_NS (30 * 86400 * CLK_S)

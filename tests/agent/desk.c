@@ -5,7 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki_token.h"
+#include "common/pki/pki_token.h"
 #include "tests/support/t.h"
 
 static enum err fill(struct desk *d, struct wire_certificate *m, const void *csr, size_t csr_n,

@@ -8,7 +8,7 @@
 #include "agent/enroll/trust_files.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/pki_request.h"
+#include "common/pki/pki_request.h"
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
 

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/pki_pem.h"
+#include "common/pki/pki_pem.h"
 #include "tests/agent/identity.h"
 #include "tests/support/support.h"
 

@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "common/net/net_call.h"
 #include "common/os/os.h"
-#include "common/pki_pem.h"
+#include "common/pki/pki_pem.h"
 #include "tests/support/certs.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"

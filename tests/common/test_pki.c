@@ -1,4 +1,4 @@
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #include <stdio.h>
 #include <string.h>

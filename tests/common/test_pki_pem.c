@@ -1,4 +1,4 @@
-#include "common/pki_pem.h"
+#include "common/pki/pki_pem.h"
 
 #include <stdio.h>
 #include <string.h>

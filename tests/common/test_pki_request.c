@@ -1,4 +1,4 @@
-#include "common/pki_request.h"
+#include "common/pki/pki_request.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki_pem.h"
+#include "common/pki/pki_pem.h"
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
 

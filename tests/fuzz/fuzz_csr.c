@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/net/net.h"
 #include "common/os/os.h"
-#include "common/pki_request.h"
+#include "common/pki/pki_request.h"
 #include "tests/support/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

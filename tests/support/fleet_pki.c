@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 #include "tests/support/fleet_agent.h"
 
 #define AUTHORITY_LIFE_NS (3650 * 24 * 3600 * CLK_S)

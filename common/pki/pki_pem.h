@@ -1,9 +1,9 @@
 /* Certificates between DER, as they travel, and PEM, as they lie in files. Nothing is checked but
  * the wrapping. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_PKI_PEM_H
-#define PROCFLEET_COMMON_PKI_PEM_H
+#ifndef PROCFLEET_COMMON_PKI_PKI_PEM_H
+#define PROCFLEET_COMMON_PKI_PKI_PEM_H
 
-#include "common/pki_request.h"
+#include "common/pki/pki_request.h"
 
 #define PKI_PEM_MAX 8192u /* bytes of a file with one certificate */
 

@@ -1,4 +1,4 @@
-#include "common/pki_pem.h"
+#include "common/pki/pki_pem.h"
 
 #include <mbedtls/pem.h>
 #include <mbedtls/sha256.h>

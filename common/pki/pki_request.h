@@ -1,13 +1,13 @@
 /* A key made where it is used, the request for its certificate (PKCS #10), and the certificate made
  * of it: nothing of a request but its public key gets into a certificate. Also the proof that the
  * holder of an expired certificate still has its key. Threads: any; no shared state. */
-#ifndef PROCFLEET_COMMON_PKI_REQUEST_H
-#define PROCFLEET_COMMON_PKI_REQUEST_H
+#ifndef PROCFLEET_COMMON_PKI_PKI_REQUEST_H
+#define PROCFLEET_COMMON_PKI_PKI_REQUEST_H
 
 #include <stddef.h>
 
 #include "common/base/buf.h"
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #define PKI_PIN_BYTES 32u /* SHA-256 of the authority's certificate, DER */
 

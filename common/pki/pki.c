@@ -1,15 +1,15 @@
 /* A key file is written before its certificate, and taken away again when the certificate fails: a
  * certificate on disk always has its key. */
-#include "common/pki.h"
+#include "common/pki/pki.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki_impl.h"
-#include "common/pki_pem.h"
-#include "common/pki_rng.h"
+#include "common/pki/pki_impl.h"
+#include "common/pki/pki_pem.h"
+#include "common/pki/pki_rng.h"
 
 /* Signs the draft and writes key and certificate. */
 static enum err write_pair(mbedtls_x509write_cert *w, mbedtls_pk_context *key,

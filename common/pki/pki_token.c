@@ -1,4 +1,4 @@
-#include "common/pki_token.h"
+#include "common/pki/pki_token.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The holder's side. The authority's is in pki_authority.c, so that an agent carries none of it. */
-#include "common/pki_request.h"
+#include "common/pki/pki_request.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include <mbedtls/sha256.h>
 #include <mbedtls/x509_csr.h>
 
-#include "common/pki_impl.h"
-#include "common/pki_rng.h"
+#include "common/pki/pki_impl.h"
+#include "common/pki/pki_rng.h"
 
 #define REQUEST_MAX 1024u /* bytes, DER */
 

@@ -1,4 +1,4 @@
-#include "common/pki_impl.h"
+#include "common/pki/pki_impl.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki_rng.h"
+#include "common/pki/pki_rng.h"
 
 enum err pki_key_generate(mbedtls_pk_context *key)
 {

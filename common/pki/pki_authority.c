@@ -11,8 +11,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki_impl.h"
-#include "common/pki_rng.h"
+#include "common/pki/pki_impl.h"
+#include "common/pki/pki_rng.h"
 
 #define CERTIFICATE_MAX 2048u /* bytes, DER */
 

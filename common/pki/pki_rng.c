@@ -1,4 +1,4 @@
-#include "common/pki_rng.h"
+#include "common/pki/pki_rng.h"
 
 #include <stdbool.h>
 

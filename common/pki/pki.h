@@ -1,8 +1,8 @@
 /* Keys and certificates: ECDSA P-256, made and signed here, from validated values only.
  * Files: PEM; private ones 0600. Names and uses as PROTOCOL.md's trust section says.
  * Threads: any; no shared state. */
-#ifndef PROCFLEET_COMMON_PKI_H
-#define PROCFLEET_COMMON_PKI_H
+#ifndef PROCFLEET_COMMON_PKI_PKI_H
+#define PROCFLEET_COMMON_PKI_PKI_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,10 +2,10 @@
  * authority by its pin, so that the host knows whom to speak to, and proves the right to enrol
  * once. Text: "pf1-" and hexadecimal digits: id, secret, pin, and a checksum against typing errors.
  * Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_PKI_TOKEN_H
-#define PROCFLEET_COMMON_PKI_TOKEN_H
+#ifndef PROCFLEET_COMMON_PKI_PKI_TOKEN_H
+#define PROCFLEET_COMMON_PKI_PKI_TOKEN_H
 
-#include "common/pki_request.h"
+#include "common/pki/pki_request.h"
 
 #define PKI_TOKEN_ID_BYTES     8u
 #define PKI_TOKEN_SECRET_BYTES 16u

@@ -13,8 +13,8 @@
 #include <mbedtls/oid.h>
 
 #include "common/base/clk.h"
-#include "common/pki_impl.h"
-#include "common/pki_rng.h"
+#include "common/pki/pki_impl.h"
+#include "common/pki/pki_rng.h"
 
 #define BACKDATE_NS (300 * CLK_S) /* clocks of a fleet differ; a tenth of short lives */
 

@@ -1,5 +1,5 @@
 /* What names may look like, and what a certificate of each use may carry. */
-#include "common/pki_impl.h"
+#include "common/pki/pki_impl.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* What the pki*.c files share: the authority in memory, and certificates being drafted from
  * checked values. Nobody else includes this. Threads: any; no shared state. */
-#ifndef PROCFLEET_COMMON_PKI_IMPL_H
-#define PROCFLEET_COMMON_PKI_IMPL_H
+#ifndef PROCFLEET_COMMON_PKI_PKI_IMPL_H
+#define PROCFLEET_COMMON_PKI_PKI_IMPL_H
 
 #include <mbedtls/x509_crt.h>
 
-#include "common/pki_request.h"
+#include "common/pki/pki_request.h"
 
 #define PKI_FILE_MAX 8192u /* bytes of a PEM file */
 #define PKI_DNS_MAX  16u   /* names of one certificate beside the fixed one */
