@@ -12,7 +12,7 @@
 #include "collector/metrics/figures.h"
 #include "collector/query/query.h"
 #include "common/net/net.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #define COLLECTOR_QUERY_BYTES (64u << 10) /* the longest question */
 #define COLLECTOR_IN_FLIGHT   4u          /* requests of one agent at once */

@@ -28,7 +28,7 @@
 #include "common/base/clk.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #define FRAME_ROOM       (FRAME_HEADER_MAX + 64u)
 #define PUB_QUEUE        1024u

@@ -9,7 +9,7 @@
 #include "common/os/os.h"
 #include "common/pki/pki_pem.h"
 #include "common/pki/pki_token.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #define REPLY_MAX    (16u << 10)
 #define RETRY_MIN_NS (500 * CLK_MS)

@@ -10,7 +10,7 @@
 #define PROCFLEET_AGENT_ENROLL_RENEW_H
 
 #include "agent/enroll/enroll.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 struct renew;
 

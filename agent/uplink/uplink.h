@@ -24,7 +24,7 @@
 
 #include "agent/spool/outbox.h"
 #include "common/net/net.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 #include "common/wire_rpc.h"
 
 #define UPLINK_ADDRESSES_MAX 8

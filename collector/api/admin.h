@@ -15,7 +15,7 @@
 #define PROCFLEET_COLLECTOR_API_ADMIN_H
 
 #include "collector/metrics/figures.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 struct admin;
 

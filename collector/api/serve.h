@@ -6,7 +6,7 @@
 #define PROCFLEET_COLLECTOR_API_SERVE_H
 
 #include "collector/query/query.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 struct serve;
 

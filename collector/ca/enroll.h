@@ -17,7 +17,7 @@
 #define PROCFLEET_COLLECTOR_CA_ENROLL_H
 
 #include "collector/ca/registry.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 struct enroll;
 

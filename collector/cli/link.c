@@ -5,7 +5,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #define REPLY_MAX (4u << 20)
 #define PAGES_MAX 10000 /* a server that never ends does not keep us for ever */

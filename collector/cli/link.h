@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "collector/cli/cli.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 struct link;
 

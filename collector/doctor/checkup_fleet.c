@@ -6,7 +6,7 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/net/net.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 #include "common/wire_query.h"
 
 #define REPLY_MAX (4u << 20)

@@ -24,7 +24,7 @@
 #include "collector/ingest/forgotten.h"
 #include "collector/store/host_offset.h"
 #include "collector/store/store.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 struct session;
 

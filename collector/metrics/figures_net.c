@@ -5,7 +5,7 @@
 
 #include "collector/ca/trust.h"
 #include "common/http/net_http.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #define LISTENERS 4u
 

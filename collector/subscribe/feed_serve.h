@@ -7,7 +7,7 @@
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_FEED_SERVE_H
 
 #include "collector/subscribe/roster.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #define FEED_METHODS      4
 #define FEED_WAITING_MAX  64u

@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 #include "common/wire_enroll.h"
 #include "tests/support/certs.h"
 

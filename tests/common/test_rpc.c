@@ -1,4 +1,4 @@
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Calls whose end is told, and news of the connection: over real sockets. */
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 #include "common/model/codec.h"
 #include "common/model/metric.h"
 #include "common/os/os.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 #include "common/wire_query.h"
 #include "proto/query.pb-c.h"
 #include "proto/rpc.pb-c.h"

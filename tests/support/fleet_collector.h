@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_FLEET_COLLECTOR_H
 #define PROCFLEET_TESTS_SUPPORT_FLEET_COLLECTOR_H
 
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 #include "common/wire_query.h"
 #include "tests/support/fleet_pki.h"
 

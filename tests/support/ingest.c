@@ -3,7 +3,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/rpc.h"
+#include "common/rpc/rpc.h"
 #include "tests/support/t.h"
 
 #define LONG_NS (30 * CLK_S)

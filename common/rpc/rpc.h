@@ -2,8 +2,8 @@
  * proto/; a method that no descriptor names cannot be registered. Handlers run on the server's
  * worker threads and may answer later from any thread. Deadlines: a request whose time is gone when
  * a worker takes it is answered DEADLINE_EXCEEDED unhandled. */
-#ifndef PROCFLEET_COMMON_RPC_H
-#define PROCFLEET_COMMON_RPC_H
+#ifndef PROCFLEET_COMMON_RPC_RPC_H
+#define PROCFLEET_COMMON_RPC_RPC_H
 
 #include "common/base/clk.h"
 #include "common/frame.h"

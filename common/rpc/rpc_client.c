@@ -6,8 +6,8 @@
 #include "common/base/mem.h"
 #include "common/net/net_call.h"
 #include "common/os/os.h"
-#include "common/rpc.h"
-#include "common/rpc_zstd.h"
+#include "common/rpc/rpc.h"
+#include "common/rpc/rpc_zstd.h"
 
 struct rpc_client {
     struct net_client *net;

@@ -1,6 +1,6 @@
 /* Payloads that travel as one zstd frame. For rpc_*.c only. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_RPC_ZSTD_H
-#define PROCFLEET_COMMON_RPC_ZSTD_H
+#ifndef PROCFLEET_COMMON_RPC_RPC_ZSTD_H
+#define PROCFLEET_COMMON_RPC_RPC_ZSTD_H
 
 #include "common/base/buf.h"
 

@@ -1,4 +1,4 @@
-#include "common/rpc_zstd.h"
+#include "common/rpc/rpc_zstd.h"
 
 #include <zstd.h>
 

@@ -15,8 +15,8 @@
 #include "common/log/log.h"
 #include "common/os/deadline.h"
 #include "common/os/os.h"
-#include "common/rpc.h"
-#include "common/rpc_zstd.h"
+#include "common/rpc/rpc.h"
+#include "common/rpc/rpc_zstd.h"
 #include "common/wire_rpc.h"
 
 #define WORKERS_MAX  16u
