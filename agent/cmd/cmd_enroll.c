@@ -5,9 +5,9 @@
 #include "agent/enroll/enroll.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/human.h"
 #include "common/os/os.h"
 #include "common/os/owner.h"
+#include "common/text/human.h"
 #include "common/wire_enroll.h"
 
 #define TIMEOUT_NS     (30 * CLK_S)

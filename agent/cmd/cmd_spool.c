@@ -9,7 +9,7 @@
 #include "agent/spool/quarantine_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 static const struct opt list_opts[] = {
     SHEET_OPTS,

@@ -8,7 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 static const struct opt opts[] = {
     CMD_CONF_OPTS,

@@ -10,7 +10,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 #define PIDS_MAX       64
 #define NAMES_MAX      64

@@ -4,7 +4,7 @@
 #include "common/base/clk.h"
 #include "common/model/metric.h"
 #include "common/os/uuid.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 /* -- one line -- */
 

@@ -5,7 +5,7 @@
 #include "agent/etl/value_text.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 #define LINE_MAX     (4u << 20) /* values of one record as text; what is longer is not shown */
 #define PAYLOAD_SHOW 64         /* bytes of an unknown payload in text */

@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 #define MODE_CIRCULAR   0x00000002u
 #define MODE_PRIVATE    0x00000800u

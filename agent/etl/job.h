@@ -8,7 +8,7 @@
 #include "agent/etl/jsonw.h"
 #include "agent/etl/walk.h"
 #include "common/conf/opt.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 struct job {
     const struct opt_args *args;

@@ -4,7 +4,7 @@
 #define PROCFLEET_AGENT_ETL_PROCS_H
 
 #include "agent/etl/walk.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 /* All instances, in order of pid and start. mem_free. Errors: ERR_NOMEM */
 NODISCARD enum err procs_list(const struct walk *w, struct ptable_proc ***out, size_t *n);

@@ -7,8 +7,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/human.h"
 #include "common/os/os.h"
+#include "common/text/human.h"
 
 #define TOP_KINDS     12
 #define TOP_PROCESSES 10

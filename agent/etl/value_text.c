@@ -5,7 +5,7 @@
 
 #include "agent/etl/kinds.h"
 #include "common/base/clk.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 #define SMALL          512 /* bytes of everything but texts and bytes */
 #define NAME_MAX_BYTES 128 /* of a name that had to be changed; cut */

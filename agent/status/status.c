@@ -5,8 +5,8 @@
 
 #include "common/base/plural.h"
 #include "common/base/utf8.h"
-#include "common/human.h"
 #include "common/model/ledger.h"
+#include "common/text/human.h"
 
 static void copy(char *to, size_t size, struct str from)
 {

@@ -7,8 +7,8 @@
 
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
-#include "common/human.h"
 #include "common/os/os.h"
+#include "common/text/human.h"
 
 #define FORMAT 1
 

@@ -9,7 +9,7 @@
 #include "common/base/utf8.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/paint.h"
+#include "common/text/paint.h"
 
 static void tell(const struct cli *c, const char *fmt, va_list ap)
 {

@@ -7,7 +7,7 @@
 
 #include "common/conf/opt.h"
 #include "common/net/net.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 #include "common/wire_query.h"
 
 enum cli_exit {

@@ -1,9 +1,9 @@
 #include "collector/cli/link.h"
 #include "common/base/clk.h"
-#include "common/human.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
-#include "common/sheet.h"
+#include "common/text/human.h"
+#include "common/text/sheet.h"
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,

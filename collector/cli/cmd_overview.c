@@ -6,8 +6,8 @@
 #include "collector/cli/link.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
-#include "common/human.h"
-#include "common/sheet.h"
+#include "common/text/human.h"
+#include "common/text/sheet.h"
 #include "common/wire_overview.h"
 
 static const struct opt opts[] = {

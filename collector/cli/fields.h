@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_CLI_FIELDS_H
 
 #include "collector/cli/cli.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 enum field {
     FIELD_TIME, /* of the sample or event */

@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_CMD_CMD_H
 
 #include "common/conf/opt.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 enum { CMD_DONE, CMD_FAILED, CMD_USAGE };
 

@@ -8,9 +8,9 @@
 #include "collector/subscribe/feed_check.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/human.h"
 #include "common/os/os.h"
 #include "common/os/owner.h"
+#include "common/text/human.h"
 
 /* Exit codes of this command. */
 enum { CHECK_EXIT_SOUND, CHECK_EXIT_MENDED, CHECK_EXIT_DAMAGED, CHECK_EXIT_FAILED };

@@ -8,9 +8,9 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/human.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+#include "common/text/human.h"
 
 static const struct opt opts[] = {
     CMD_STORE_CONFIG,

@@ -8,9 +8,9 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/human.h"
 #include "common/net/net_probe.h"
 #include "common/os/os.h"
+#include "common/text/human.h"
 
 #define ROOM_WARN (1ULL << 30)
 

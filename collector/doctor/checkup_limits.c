@@ -5,8 +5,8 @@
 #include "common/base/buf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/human.h"
 #include "common/os/os.h"
+#include "common/text/human.h"
 
 #define DESCRIPTORS_FREE 1024u /* for everything but agents, as the collector reckons */
 #define THREADS_NEEDED   256u

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/utf8.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 static bool ends_with(struct str s, const char *end)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "common/base/plural.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 static const struct sheet_column columns[] = {
     {"check", "CHECK", SHEET_TEXT},

@@ -4,7 +4,7 @@
 #define PROCFLEET_COMMON_CHECK_FINDING_PRINT_H
 
 #include "common/check/finding.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 struct finding_print {
     struct sheet *sheet; /* NULL: lines for people */

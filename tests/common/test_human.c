@@ -1,4 +1,4 @@
-#include "common/human.h"
+#include "common/text/human.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 #include <string.h>
 
 #include <jansson.h>
 
 #include "common/base/mem.h"
-#include "common/human.h"
+#include "common/text/human.h"
 #include "tests/support/hostile.h"
 #include "tests/support/t.h"
 

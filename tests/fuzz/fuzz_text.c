@@ -7,9 +7,9 @@
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/utf8.h"
-#include "common/human.h"
 #include "common/net/net_addr.h"
 #include "common/os/uuid.h"
+#include "common/text/human.h"
 
 #define TEXT_MAX 256u
 #define NOW_NS   INT64_C(1795357258731000000)

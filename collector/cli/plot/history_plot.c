@@ -6,8 +6,8 @@
 #include "collector/cli/plot/plot.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/human.h"
-#include "common/paint.h"
+#include "common/text/human.h"
+#include "common/text/paint.h"
 
 #define PLOT_TEXT  (256u << 10) /* bytes of one plot */
 #define GRAPH      6u           /* rows of one */

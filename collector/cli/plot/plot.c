@@ -8,7 +8,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 #define BINS_MAX (2 * PLOT_COLUMNS)
 #define JOIN     2.5 /* times the usual distance: so far apart points may be to be joined */

@@ -5,7 +5,7 @@
 #define PROCFLEET_COLLECTOR_CLI_PLOT_PLOT_H
 
 #include "common/base/buf.h"
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 struct plot_point {
     int64_t when_ns;

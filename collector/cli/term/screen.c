@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 #include "common/base/width.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 #define CELL_TEXT 13 /* bytes: more accents on one character are left out */
 #define SAFE_MAX  4096u

@@ -7,7 +7,7 @@
 #include "collector/cli/watch/watch.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 #define LINE_BYTES  4096u
 #define PLOT_BYTES  (64u << 10)

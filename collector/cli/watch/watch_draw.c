@@ -7,7 +7,7 @@
 #include "collector/cli/fields.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
-#include "common/human.h"
+#include "common/text/human.h"
 #include "common/wire_overview.h"
 
 #define LINE_BYTES 4096u       /* of a line before it is put */

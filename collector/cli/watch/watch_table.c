@@ -4,7 +4,7 @@
 
 #include "collector/cli/fields.h"
 #include "common/base/clk.h"
-#include "common/human.h"
+#include "common/text/human.h"
 
 #define COLUMNS_MAX 16u
 #define CELL_MAX    1024u /* bytes of a cell as text */

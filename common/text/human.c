@@ -1,4 +1,4 @@
-#include "common/human.h"
+#include "common/text/human.h"
 
 #include "common/base/clk.h"
 #include "common/base/utf8.h"

@@ -6,8 +6,8 @@
  * CSV that goes to one, what could is an escape; in JSON always, as JSON has it. CSV that goes
  * elsewhere has every character as it is. Bounds: a table is laid out SHEET_ROWS rows at a time.
  * Threads: one. */
-#ifndef PROCFLEET_COMMON_SHEET_H
-#define PROCFLEET_COMMON_SHEET_H
+#ifndef PROCFLEET_COMMON_TEXT_SHEET_H
+#define PROCFLEET_COMMON_TEXT_SHEET_H
 
 #include <stdio.h>
 

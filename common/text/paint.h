@@ -1,6 +1,6 @@
 /* Bold and colours of text for people. They are an ornament: nothing is told by them alone. */
-#ifndef PROCFLEET_COMMON_PAINT_H
-#define PROCFLEET_COMMON_PAINT_H
+#ifndef PROCFLEET_COMMON_TEXT_PAINT_H
+#define PROCFLEET_COMMON_TEXT_PAINT_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 /* Numbers and texts as people read them on a terminal. */
-#ifndef PROCFLEET_COMMON_HUMAN_H
-#define PROCFLEET_COMMON_HUMAN_H
+#ifndef PROCFLEET_COMMON_TEXT_HUMAN_H
+#define PROCFLEET_COMMON_TEXT_HUMAN_H
 
 #include "common/base/buf.h"
 #include "common/model/model.h"

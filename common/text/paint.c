@@ -1,4 +1,4 @@
-#include "common/paint.h"
+#include "common/text/paint.h"
 
 #include <stdlib.h>
 #include <string.h>

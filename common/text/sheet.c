@@ -1,4 +1,4 @@
-#include "common/sheet.h"
+#include "common/text/sheet.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 #include "common/base/mem.h"
 #include "common/base/sid.h"
 #include "common/base/utf8.h"
-#include "common/human.h"
 #include "common/os/os.h"
-#include "common/paint.h"
+#include "common/text/human.h"
+#include "common/text/paint.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)
 #define NOTES_MAX  64
