@@ -7,8 +7,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/net_follow.h"
 #include "common/os/os.h"
+#include "common/tls/net_follow.h"
 
 #define DAY_NS         (24 * 3600 * CLK_S)
 #define CALL_NS        (5 * CLK_S)

@@ -8,8 +8,8 @@
 #include "common/base/mem.h"
 #include "common/base/pulse.h"
 #include "common/log/log.h"
-#include "common/net_follow.h"
 #include "common/os/os.h"
+#include "common/tls/net_follow.h"
 
 #define CHECK_NS     (250 * CLK_MS)
 #define FILES_NS     (5 * CLK_S)

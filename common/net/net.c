@@ -8,8 +8,8 @@
 
 #include "common/base/clk.h"
 #include "common/net/net_impl.h"
-#include "common/net_engine.h"
 #include "common/os/os.h"
+#include "common/tls/net_engine.h"
 
 #define FINI_WAITS 2000 /* of a millisecond */
 

@@ -27,8 +27,8 @@
 
 #include "common/log/log.h"
 #include "common/net/net_addr.h"
-#include "common/net_cert.h"
-#include "common/net_parting.h"
+#include "common/tls/net_cert.h"
+#include "common/tls/net_parting.h"
 
 #define ALERT_RECORD 21 /* TLS record types */
 #define HELLO_RECORD 22

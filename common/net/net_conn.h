@@ -6,9 +6,9 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/engine.h>
 
-#include "common/net_engine.h"
-#include "common/net_resume.h"
-#include "common/net_tls.h"
+#include "common/tls/net_engine.h"
+#include "common/tls/net_resume.h"
+#include "common/tls/net_tls.h"
 
 struct nng_tls_engine_config {
     struct net_tls *tls; /* NULL: refuses everything */

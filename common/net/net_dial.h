@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COMMON_NET_NET_DIAL_H
 #define PROCFLEET_COMMON_NET_NET_DIAL_H
 
-#include "common/net_engine.h"
+#include "common/tls/net_engine.h"
 
 struct net_dial;
 

@@ -17,8 +17,8 @@
 #include "common/net/net_addr.h"
 #include "common/net/net_impl.h"
 #include "common/net/net_janitor.h"
-#include "common/net_cert.h"
 #include "common/os/os.h"
+#include "common/tls/net_cert.h"
 
 #define BUCKETS 256u
 #define TELL_NS (60 * CLK_S)

@@ -11,7 +11,7 @@
 #define PROCFLEET_COMMON_NET_NET_GATE_H
 
 #include "common/net/net_crowd.h"
-#include "common/net_engine.h"
+#include "common/tls/net_engine.h"
 
 struct net_gate;
 

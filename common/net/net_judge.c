@@ -3,8 +3,8 @@
 #include <stdatomic.h>
 
 #include "common/base/mem.h"
-#include "common/net_tls.h"
 #include "common/os/os.h"
+#include "common/tls/net_tls.h"
 
 struct net_judge {
     atomic_uint refs;

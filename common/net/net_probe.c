@@ -9,8 +9,8 @@
 #include "common/base/mem.h"
 #include "common/net/net_addr.h"
 #include "common/net/net_impl.h"
-#include "common/net_cert.h"
 #include "common/os/os.h"
+#include "common/tls/net_cert.h"
 
 #define FILE_MAX (1u << 20)
 

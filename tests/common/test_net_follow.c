@@ -1,4 +1,4 @@
-#include "common/net_follow.h"
+#include "common/tls/net_follow.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "common/net_parting.h"
+#include "common/tls/net_parting.h"
 
 #include <string.h>
 

@@ -5,8 +5,8 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/net_ticket.h"
 #include "common/os/os.h"
+#include "common/tls/net_ticket.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 

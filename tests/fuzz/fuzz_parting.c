@@ -1,7 +1,7 @@
 /* Any bytes from a client that was refused. When it is over must not depend on how they are cut. */
 #include <stdlib.h>
 
-#include "common/net_parting.h"
+#include "common/tls/net_parting.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

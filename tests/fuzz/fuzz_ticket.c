@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "common/net_ticket.h"
+#include "common/tls/net_ticket.h"
 #include "tests/fuzz/file_input.h"
 
 #define NOW_NS      INT64_C(1795357258731000000)

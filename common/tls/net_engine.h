@@ -1,7 +1,7 @@
 /* The TLS engine that we give to NNG, and the bridge from a pipe to its peer's identity. For net*.c
  * only; the essay is in net_engine.c. */
-#ifndef PROCFLEET_COMMON_NET_ENGINE_H
-#define PROCFLEET_COMMON_NET_ENGINE_H
+#ifndef PROCFLEET_COMMON_TLS_NET_ENGINE_H
+#define PROCFLEET_COMMON_TLS_NET_ENGINE_H
 
 #include "common/net/net.h"
 #include "common/net/net_crowd.h"

@@ -1,9 +1,9 @@
 /* One side's certificates as they are now; what a handshake uses is in net_rules.h. The public half
  * is in net.h; this is what the engine needs. For net*.c only. Threads: any. */
-#ifndef PROCFLEET_COMMON_NET_TLS_H
-#define PROCFLEET_COMMON_NET_TLS_H
+#ifndef PROCFLEET_COMMON_TLS_NET_TLS_H
+#define PROCFLEET_COMMON_TLS_NET_TLS_H
 
-#include "common/net_rules.h"
+#include "common/tls/net_rules.h"
 
 /* One more reference; net_tls_free gives it back. */
 struct net_tls *net_tls_hold(struct net_tls *t);

@@ -3,8 +3,8 @@
  * Bounds:  two keys; a ticket lives NET_TICKET_LIFE_S at most.
  * Threads: any; a thread of its own rotates the keys every hour.
  * Files:   one net_ticket per file; the format is in net_ticket.c. */
-#ifndef PROCFLEET_COMMON_NET_TICKET_H
-#define PROCFLEET_COMMON_NET_TICKET_H
+#ifndef PROCFLEET_COMMON_TLS_NET_TICKET_H
+#define PROCFLEET_COMMON_TLS_NET_TICKET_H
 
 #include <stddef.h>
 #include <stdint.h>

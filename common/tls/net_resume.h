@@ -2,11 +2,11 @@
  * net_ticket, and the client's, which keeps the last ticket of one dialer in memory. Both ways the
  * identity comes from the certificate of the handshake that began the session; the essay is in
  * net_resume.c. For net*.c only. */
-#ifndef PROCFLEET_COMMON_NET_RESUME_H
-#define PROCFLEET_COMMON_NET_RESUME_H
+#ifndef PROCFLEET_COMMON_TLS_NET_RESUME_H
+#define PROCFLEET_COMMON_TLS_NET_RESUME_H
 
-#include "common/net_rules.h"
-#include "common/net_ticket.h"
+#include "common/tls/net_rules.h"
+#include "common/tls/net_ticket.h"
 
 struct mbedtls_ssl_context;
 struct mbedtls_ssl_session;

@@ -1,4 +1,4 @@
-#include "common/net_cert.h"
+#include "common/tls/net_cert.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "common/net_follow.h"
+#include "common/tls/net_follow.h"
 
 #include "common/base/hash.h"
 #include "common/base/mem.h"

@@ -1,13 +1,13 @@
 /* Keeps the paths, and the rules of the last reading that went well. Reading again makes new rules
  * and swaps the pointer; nothing that a running handshake uses ever changes. */
-#include "common/net_tls.h"
+#include "common/tls/net_tls.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/net_ticket.h"
 #include "common/os/os.h"
+#include "common/tls/net_ticket.h"
 
 struct net_tls {
     atomic_uint refs;

@@ -1,7 +1,7 @@
 /* How much is still to come from a TLS 1.2 client whose certificate was refused: the records of its
  * flight, up to the one behind ChangeCipherSpec. For net_conn.c only. */
-#ifndef PROCFLEET_COMMON_NET_PARTING_H
-#define PROCFLEET_COMMON_NET_PARTING_H
+#ifndef PROCFLEET_COMMON_TLS_NET_PARTING_H
+#define PROCFLEET_COMMON_TLS_NET_PARTING_H
 
 #include <stdbool.h>
 #include <stddef.h>

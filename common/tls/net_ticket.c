@@ -11,7 +11,7 @@
  *
  * A key seals for an hour and opens for one more. Whoever steals the file can read what was said
  * over connections whose tickets its keys open, hence two keys and no more, and the mode 0600. */
-#include "common/net_ticket.h"
+#include "common/tls/net_ticket.h"
 
 #include <stdbool.h>
 #include <string.h>

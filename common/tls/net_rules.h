@@ -1,8 +1,8 @@
 /* One reading of a side's certificates, with the TLS rules made of it; never changed. A connection
  * keeps the one it began with, however often net_tls.c reads anew. For net*.c only. Threads: any.
  */
-#ifndef PROCFLEET_COMMON_NET_RULES_H
-#define PROCFLEET_COMMON_NET_RULES_H
+#ifndef PROCFLEET_COMMON_TLS_NET_RULES_H
+#define PROCFLEET_COMMON_TLS_NET_RULES_H
 
 #include "common/net/net.h"
 

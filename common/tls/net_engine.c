@@ -9,7 +9,7 @@
  * thread-local pointer, set around nng_tls_config_alloc. The configurations that NNG makes for
  * itself (every listener and dialer starts with one) stay empty, and an empty one refuses all
  * connections: forgetting to set ours cannot open a door. */
-#include "common/net_engine.h"
+#include "common/tls/net_engine.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

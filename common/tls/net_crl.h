@@ -1,7 +1,7 @@
 /* A revocation list in PEM (X.509 v1 or v2, ECDSA with SHA-256), as authorities outside procfleet
  * keep one. For net*.c only. Bounds: a file of at most 1 MiB. Threads: read-only once loaded. */
-#ifndef PROCFLEET_COMMON_NET_CRL_H
-#define PROCFLEET_COMMON_NET_CRL_H
+#ifndef PROCFLEET_COMMON_TLS_NET_CRL_H
+#define PROCFLEET_COMMON_TLS_NET_CRL_H
 
 #include "common/net/net.h"
 

@@ -9,7 +9,7 @@
  * verify as ever, against an empty list of authorities, and the engine's callback replaces the
  * verdict by that of net_rules_pin_flags: the certificate with the pinned hash, and no other one
  * that was shown, is the authority there. */
-#include "common/net_rules.h"
+#include "common/tls/net_rules.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -19,11 +19,11 @@
 #include <mbedtls/ssl.h>
 
 #include "common/base/mem.h"
-#include "common/net_cert.h"
-#include "common/net_crl.h"
-#include "common/net_resume.h"
 #include "common/os/os.h"
 #include "common/pki/pki_rng.h"
+#include "common/tls/net_cert.h"
+#include "common/tls/net_crl.h"
+#include "common/tls/net_resume.h"
 
 #define PEM_FILE_MAX (256u << 10)
 

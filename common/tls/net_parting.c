@@ -1,4 +1,4 @@
-#include "common/net_parting.h"
+#include "common/tls/net_parting.h"
 
 /* TLS record types */
 #define CHANGE_CIPHER_SPEC 20

@@ -1,4 +1,4 @@
-#include "common/net_crl.h"
+#include "common/tls/net_crl.h"
 
 #include <string.h>
 

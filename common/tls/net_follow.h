@@ -3,8 +3,8 @@
  * tools keep times. The key is not looked at; write it before its certificate. A pair that does not
  * fit, or a file that is half there, leaves what is in use and is tried again at the next look.
  * Threads: one. */
-#ifndef PROCFLEET_COMMON_NET_FOLLOW_H
-#define PROCFLEET_COMMON_NET_FOLLOW_H
+#ifndef PROCFLEET_COMMON_TLS_NET_FOLLOW_H
+#define PROCFLEET_COMMON_TLS_NET_FOLLOW_H
 
 #include "common/net/net.h"
 

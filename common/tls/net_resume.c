@@ -13,7 +13,7 @@
  * The client gives a session up when a handshake with it failed, when its rules changed, and when
  * the connection was lost three times in a row while it was offered: an overloaded collector drops
  * connections early, and full handshakes would be the last thing it needs then. */
-#include "common/net_resume.h"
+#include "common/tls/net_resume.h"
 
 #include <string.h>
 

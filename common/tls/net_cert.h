@@ -1,7 +1,7 @@
 /* What a certificate says about its holder, and whether a listener lets that holder in. For net*.c
  * only. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_NET_CERT_H
-#define PROCFLEET_COMMON_NET_CERT_H
+#ifndef PROCFLEET_COMMON_TLS_NET_CERT_H
+#define PROCFLEET_COMMON_TLS_NET_CERT_H
 
 #include "common/net/net.h"
 
