@@ -8,7 +8,7 @@
 #include "common/os/os.h"
 #include "common/os/owner.h"
 #include "common/text/human.h"
-#include "common/wire_enroll.h"
+#include "common/wire/wire_enroll.h"
 
 #define TIMEOUT_NS     (30 * CLK_S)
 #define CLOCK_WRONG_NS (60 * CLK_S)

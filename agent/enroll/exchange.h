@@ -4,7 +4,7 @@
 #define PROCFLEET_AGENT_ENROLL_EXCHANGE_H
 
 #include "agent/enroll/enroll.h"
-#include "common/wire_enroll.h"
+#include "common/wire/wire_enroll.h"
 
 struct exchange {
     struct pki_key *key;

@@ -25,7 +25,7 @@
 #include "agent/spool/outbox.h"
 #include "common/net/net.h"
 #include "common/rpc/rpc.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_rpc.h"
 
 #define UPLINK_ADDRESSES_MAX 8
 #define UPLINK_IN_FLIGHT_MAX 4 /* of what the collector allows, as many are used */

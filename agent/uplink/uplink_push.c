@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "common/log/log.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 #define FAULTS_MAX 8u
 

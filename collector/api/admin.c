@@ -5,7 +5,7 @@
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/wire_admin.h"
+#include "common/wire/wire_admin.h"
 
 #define REPLY_MAX (1u << 20)
 

@@ -15,7 +15,7 @@
 #include "common/log/log.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
-#include "common/wire_enroll.h"
+#include "common/wire/wire_enroll.h"
 
 #define BUSY_WAIT_MS     1000u
 #define RENEWALS_MAX     8u /* of one host within RENEWALS_WINDOW of its life */

@@ -8,7 +8,7 @@
 #include "common/conf/opt.h"
 #include "common/net/net.h"
 #include "common/text/sheet.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 enum cli_exit {
     CLI_OK = 0,

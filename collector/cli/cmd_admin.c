@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "collector/cli/link.h"
-#include "common/wire_admin.h"
+#include "common/wire/wire_admin.h"
 
 #define REQUEST_MAX 512u
 #define REPLY_MAX   (4u << 20)

@@ -8,7 +8,7 @@
 #include "common/base/plural.h"
 #include "common/text/human.h"
 #include "common/text/sheet.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,

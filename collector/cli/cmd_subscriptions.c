@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "collector/cli/link.h"
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 #define REPLY_MAX (4u << 20)
 

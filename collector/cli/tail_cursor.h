@@ -5,7 +5,7 @@
 #define PROCFLEET_COLLECTOR_CLI_TAIL_CURSOR_H
 
 #include "common/os/os.h"
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 struct tail_cursor {
     char *path;

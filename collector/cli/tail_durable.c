@@ -9,7 +9,7 @@
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 #include "common/os/os.h"
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 #define REPLY_MAX (4u << 20)
 #define ITEMS_MAX 1024u

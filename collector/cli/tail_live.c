@@ -14,7 +14,7 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/os/os.h"
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 #define MESSAGE_MAX WIRE_FEED_UPDATE_MAX
 #define REPLY_MAX   (4u << 20)

@@ -7,7 +7,7 @@
 #include "common/base/plural.h"
 #include "common/net/net.h"
 #include "common/rpc/rpc.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #define REPLY_MAX (4u << 20)
 #define PAGES_MAX 1000

@@ -4,7 +4,7 @@
 
 #include "collector/ingest/session_hosts.h"
 #include "common/os/os.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_rpc.h"
 
 #define SESSION_DECODERS 16u /* kept for the next push; as many as pushes come at once are made */
 

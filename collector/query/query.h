@@ -27,7 +27,7 @@
 
 #include "collector/store/read/store_read.h"
 #include "common/base/arena.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #define QUERY_REPLY_MAX  (4u << 20) /* encoded; rows end well before */
 #define QUERY_MEMORY_MAX ((size_t)96 << 20)

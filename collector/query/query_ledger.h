@@ -12,8 +12,8 @@
 
 #include "collector/store/read/store_read.h"
 #include "common/model/ledger.h"
-#include "common/wire.h"
-#include "common/wire_query.h"
+#include "common/wire/wire.h"
+#include "common/wire/wire_query.h"
 
 #define QLEDGER_COUNTS 192
 #define QLEDGER_RANGES 128

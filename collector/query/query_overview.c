@@ -3,7 +3,7 @@
 #include "collector/query/query_plan.h"
 
 #include "common/model/ledger.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 
 #define ROOM(i) q->env->room->kind[i]
 

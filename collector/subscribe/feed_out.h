@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_FEED_OUT_H
 
 #include "collector/subscribe/feed.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 struct feed_out;
 

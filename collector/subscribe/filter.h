@@ -5,7 +5,7 @@
 
 #include "collector/subscribe/journal.h"
 #include "common/base/arena.h"
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 /* Whether the record's topic and host are wanted, and in the scope ("" = everything). One that is
  * damaged, so that nobody knows whose it was (no name), concerns all. */

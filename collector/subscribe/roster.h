@@ -16,7 +16,7 @@
 #include "collector/subscribe/journal.h"
 #include "collector/subscribe/roster_cursor.h"
 #include "common/base/arena.h"
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 #define ROSTER_MAX  256u
 #define ROSTER_EACH 32u

@@ -4,7 +4,7 @@
 
 #include "collector/subscribe/roster_cursor.h"
 #include "common/os/fio.h"
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 #define ROSTER_FILE_MAX  (16u << 10)
 #define ROSTER_OWNER_MAX 63u

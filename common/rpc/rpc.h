@@ -6,8 +6,8 @@
 #define PROCFLEET_COMMON_RPC_RPC_H
 
 #include "common/base/clk.h"
-#include "common/frame.h"
 #include "common/net/net.h"
+#include "common/wire/frame.h"
 
 /* A server works no longer than this for a request, whatever its caller allows. */
 #define RPC_TIMEOUT_MAX_NS (60 * CLK_S)

@@ -17,7 +17,7 @@
 #include "common/os/os.h"
 #include "common/rpc/rpc.h"
 #include "common/rpc/rpc_zstd.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_rpc.h"
 
 #define WORKERS_MAX  16u
 #define REPLY_MAX    (4u << 20) /* payload bytes */

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "common/rpc/rpc.h"
-#include "common/wire_enroll.h"
+#include "common/wire/wire_enroll.h"
 #include "tests/support/certs.h"
 
 enum desk_trick {

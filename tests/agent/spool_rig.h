@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/buf.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "tests/support/t.h"
 
 enum { RIG_TICKS = 4, RIG_RUNS = 3, RIG_EVENTS = 2 };

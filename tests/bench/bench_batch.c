@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/os/os.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleetgen.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_rpc.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/load.h"
 #include "tests/support/certs.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/base/mem.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "tests/support/fleetgen.h"
 
 void load_check(enum err e, const char *what)

@@ -15,7 +15,7 @@
 #include "collector/subscribe/feed.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 #include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #define LOOKBACK_NS (60 * CLK_S)
 #define STALE_NS    (15 * CLK_S)

@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/pki/pki_pem.h"
-#include "common/wire_enroll.h"
+#include "common/wire/wire_enroll.h"
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
 

@@ -5,7 +5,7 @@
 #include "common/base/cur.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 #include "tests/collector/lab.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -4,7 +4,7 @@
 #include "common/base/mem.h"
 #include "common/os/deadline.h"
 #include "common/os/os.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 #include "tests/collector/ask.h"
 
 static const int64_t steady[] = {10, 20, 30, 40, 50, 60, 70, 80, 90, 100};

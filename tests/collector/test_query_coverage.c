@@ -2,7 +2,7 @@
 
 #include "collector/query/query_ledger.h"
 #include "common/model/ledger.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 #include "tests/collector/ask.h"
 
 static struct lab *l;

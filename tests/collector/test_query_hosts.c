@@ -2,7 +2,7 @@
 #include "tests/support/t.h"
 
 #include "common/base/clk.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 #include "tests/collector/ask.h"
 
 #define DAY (86400 * CLK_S)

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 #include "tests/collector/ask.h"
 
 static void put(struct lab *l, unsigned host, uint64_t seq, double from, uint32_t first,

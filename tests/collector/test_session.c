@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_rpc.h"
 #include "tests/support/certs.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/store_rig.h"

@@ -8,7 +8,7 @@
 #include "collector/store/rollup/tier_shape.h"
 #include "collector/store/rollup/tier_value.h"
 #include "common/base/mem.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 #include "tests/support/fleetgen.h"
 #include "tests/support/t.h"
 

@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/model/metric.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 #include "tests/support/t.h"
 
 #define NOW (INT64_C(1795356000) * CLK_S) /* 2026-11-22 14:00:00 */

@@ -9,8 +9,8 @@
 #include "common/base/mem.h"
 #include "common/os/deadline.h"
 #include "common/os/os.h"
-#include "common/wire_query.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_query.h"
+#include "common/wire/wire_rpc.h"
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
 

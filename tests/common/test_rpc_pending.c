@@ -8,7 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 #include "tests/support/certs.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/t.h"

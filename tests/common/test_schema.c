@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/frame.h"
 #include "common/model/codec.h"
 #include "common/model/metric.h"
 #include "common/os/os.h"
 #include "common/rpc/rpc.h"
-#include "common/wire_query.h"
+#include "common/wire/frame.h"
+#include "common/wire/wire_query.h"
 #include "proto/query.pb-c.h"
 #include "proto/rpc.pb-c.h"
 #include "proto/telemetry.pb-c.h"
@@ -189,9 +189,9 @@ static unsigned count_name(const char *text, const char *name)
 
 static void methods_headers_and_document_agree(void **state)
 {
-    static const char *const paths[] = {"common/wire_rpc.h", "common/wire_query.h",
-                                        "common/wire_enroll.h", "common/wire_feed.h",
-                                        "common/wire_admin.h"};
+    static const char *const paths[] = {"common/wire/wire_rpc.h", "common/wire/wire_query.h",
+                                        "common/wire/wire_enroll.h", "common/wire/wire_feed.h",
+                                        "common/wire/wire_admin.h"};
     char *headers[COUNT_OF(paths)];
     unsigned n_named = 0, n_methods = 0;
 

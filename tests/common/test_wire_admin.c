@@ -1,4 +1,4 @@
-#include "common/wire_admin.h"
+#include "common/wire/wire_admin.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What is too much, for senders and receivers. */
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 #include <stdlib.h>
 

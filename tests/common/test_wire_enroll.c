@@ -1,4 +1,4 @@
-#include "common/wire_enroll.h"
+#include "common/wire/wire_enroll.h"
 
 #include <string.h>
 

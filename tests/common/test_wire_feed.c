@@ -1,4 +1,4 @@
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 #include "tests/support/t.h"
 
 #define OUT_MAX (4u << 20)

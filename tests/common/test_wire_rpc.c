@@ -1,4 +1,4 @@
-#include "common/wire_rpc.h"
+#include "common/wire/wire_rpc.h"
 
 #include <string.h>
 

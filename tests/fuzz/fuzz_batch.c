@@ -5,7 +5,7 @@
 
 #include <zstd.h>
 
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

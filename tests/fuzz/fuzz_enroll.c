@@ -1,6 +1,6 @@
 /* Any bytes as each message of the enrolment calls. What is accepted must be encoded and accepted
  * once more. */
-#include "common/wire_enroll.h"
+#include "common/wire/wire_enroll.h"
 #include "tests/fuzz/again.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -2,7 +2,7 @@
  * What is accepted must encode again. */
 #include <stdlib.h>
 
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

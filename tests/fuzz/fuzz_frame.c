@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/frame.h"
+#include "common/wire/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

@@ -2,8 +2,8 @@
  * Accepted answers must encode again. */
 #include <stdlib.h>
 
-#include "common/wire_query.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_query.h"
+#include "common/wire/wire_rpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

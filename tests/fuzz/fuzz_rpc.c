@@ -1,7 +1,7 @@
 /* Any bytes as each message of the ingest calls and as the server's information. What is accepted
  * must be encoded and accepted once more. */
-#include "common/wire_query.h"
-#include "common/wire_rpc.h"
+#include "common/wire/wire_query.h"
+#include "common/wire/wire_rpc.h"
 #include "tests/fuzz/again.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

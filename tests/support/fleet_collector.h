@@ -5,7 +5,7 @@
 #define PROCFLEET_TESTS_SUPPORT_FLEET_COLLECTOR_H
 
 #include "common/rpc/rpc.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 #include "tests/support/fleet_pki.h"
 
 struct fleet_collector;

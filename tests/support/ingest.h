@@ -3,10 +3,10 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_INGEST_H
 #define PROCFLEET_TESTS_SUPPORT_INGEST_H
 
-#include "common/frame.h"
 #include "common/net/net.h"
 #include "common/os/os.h"
-#include "common/wire_rpc.h"
+#include "common/wire/frame.h"
+#include "common/wire/wire_rpc.h"
 
 #define INGEST_UNHEARD 32
 

@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 #define UNDER_WAY 64u
 #define GRACE_NS  (31 * CLK_S)

@@ -7,7 +7,7 @@
 
 #include "collector/cli/term/keys.h"
 #include "collector/cli/term/screen.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #define WATCH_TEXT        256 /* bytes of a filter */
 #define WATCH_ROWS        200u

@@ -8,7 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 #include "common/text/human.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 
 #define LINE_BYTES 4096u       /* of a line before it is put */
 #define LATE_NS    (3 * CLK_S) /* so late an answer is worth a word */

@@ -8,7 +8,7 @@
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_HEAD_HOT_H
 
 #include "common/base/arena.h"
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 #define HEAD_HOT_METRICS \
     (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(M_THREAD_COUNT))

@@ -1,6 +1,6 @@
-#include "common/wire_overview.h"
+#include "common/wire/wire_overview.h"
 
-#include "common/wire_mem.h"
+#include "common/wire/wire_mem.h"
 #include "proto/query.pb-c.h"
 
 /* -- encode -- */

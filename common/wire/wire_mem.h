@@ -1,7 +1,7 @@
 /* What the wire*.c files share: memory under a budget, packing and unpacking, and the rules for
  * text from outside. Nobody else includes this. Threads: each arena has one owner. */
-#ifndef PROCFLEET_COMMON_WIRE_MEM_H
-#define PROCFLEET_COMMON_WIRE_MEM_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_MEM_H
+#define PROCFLEET_COMMON_WIRE_WIRE_MEM_H
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>

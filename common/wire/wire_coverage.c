@@ -1,4 +1,4 @@
-#include "common/wire_coverage.h"
+#include "common/wire/wire_coverage.h"
 
 /* -- encode -- */
 

@@ -1,9 +1,9 @@
-#include "common/wire_answer.h"
+#include "common/wire/wire_answer.h"
 
 #include "common/base/mem.h"
-#include "common/wire_coverage.h"
-#include "common/wire_info.h"
-#include "common/wire_overview.h"
+#include "common/wire/wire_coverage.h"
+#include "common/wire/wire_info.h"
+#include "common/wire/wire_overview.h"
 
 /* Answers and updates (wire_query.h). An answer's rows refer to a table of instances, so that a
  * history of one process carries its command line once. Values travel packed, only those present.

@@ -1,10 +1,10 @@
 /* The headers of frames to and from protobuf bytes; frame.c puts them into frames. Under the rules
  * of wire.h: text must be UTF-8 without NUL and fit its array, at most FRAME_DETAILS_MAX details.
  * Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_WIRE_FRAME_H
-#define PROCFLEET_COMMON_WIRE_FRAME_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_FRAME_H
+#define PROCFLEET_COMMON_WIRE_WIRE_FRAME_H
 
-#include "common/frame.h"
+#include "common/wire/frame.h"
 
 /* Appended to `out`; text that breaks the rules is mended. Errors: ERR_NOMEM, ERR_FULL, ERR_INVALID
  * (too many details) */

@@ -1,8 +1,8 @@
 /* The envelope of every request and reply (PROTOCOL.md): u8 magic, u8 version, u16 header length,
  * header (protobuf), payload. The header's own coding is in wire_frame.c. Threads: any; no state.
  */
-#ifndef PROCFLEET_COMMON_FRAME_H
-#define PROCFLEET_COMMON_FRAME_H
+#ifndef PROCFLEET_COMMON_WIRE_FRAME_H
+#define PROCFLEET_COMMON_WIRE_FRAME_H
 
 #include <stdbool.h>
 #include <stdint.h>

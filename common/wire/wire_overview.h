@@ -1,9 +1,9 @@
 /* The overview of an answer: the fleet and what the collector keeps of it; to and from its messages
  * for wire_answer.c. Plain data. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_WIRE_OVERVIEW_H
-#define PROCFLEET_COMMON_WIRE_OVERVIEW_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_OVERVIEW_H
+#define PROCFLEET_COMMON_WIRE_WIRE_OVERVIEW_H
 
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #define WIRE_TIERS_MAX 8u
 

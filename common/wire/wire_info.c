@@ -1,4 +1,4 @@
-#include "common/wire_info.h"
+#include "common/wire/wire_info.h"
 
 /* Flags that travel as they are; the other INFO_* bits are the presence of fields. */
 static const struct {

@@ -1,10 +1,10 @@
 /* An update to and from its message, for replies that carry several; for wire_feed*.c, nobody else
  * includes this. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_WIRE_ANSWER_H
-#define PROCFLEET_COMMON_WIRE_ANSWER_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_ANSWER_H
+#define PROCFLEET_COMMON_WIRE_WIRE_ANSWER_H
 
-#include "common/wire_mem.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_mem.h"
+#include "common/wire/wire_query.h"
 #include "proto/query.pb-c.h"
 
 /* `m` and what it points to borrow from `u` and live in the arena. Errors: ERR_INVALID (a host that

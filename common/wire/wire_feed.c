@@ -1,7 +1,7 @@
-#include "common/wire_feed.h"
+#include "common/wire/wire_feed.h"
 
 #include "common/base/mem.h"
-#include "common/wire_answer.h"
+#include "common/wire/wire_answer.h"
 
 /* What is decoded lives behind its arena, as the unpacked message does that text points into. One
  * pair of functions does that for all of them; the rest is a `put` and a `get` for each message. */

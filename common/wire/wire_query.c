@@ -1,7 +1,7 @@
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #include "common/base/mem.h"
-#include "common/wire_mem.h"
+#include "common/wire/wire_mem.h"
 #include "proto/query.pb-c.h"
 
 /* Questions and what a server says of itself; answers and updates are in wire_answer.c. What is

@@ -1,9 +1,9 @@
 /* Process instances and lifecycle events to and from their messages, for wire_batch.c and
  * wire_query.c; nobody else includes this. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_WIRE_INFO_H
-#define PROCFLEET_COMMON_WIRE_INFO_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_INFO_H
+#define PROCFLEET_COMMON_WIRE_WIRE_INFO_H
 
-#include "common/wire_mem.h"
+#include "common/wire/wire_mem.h"
 #include "proto/telemetry.pb-c.h"
 
 /* Text is borrowed from `in` where it needs no mending. Errors: ERR_NOMEM */

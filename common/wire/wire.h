@@ -2,8 +2,8 @@
  * until it left these functions: sizes are checked before and after unpacking, memory is bounded by
  * a budget (8 MiB; other messages than batches also 16 × their bytes), text is valid UTF-8 without
  * NUL, counts are limited. Threads: any; no shared state. */
-#ifndef PROCFLEET_COMMON_WIRE_H
-#define PROCFLEET_COMMON_WIRE_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_H
+#define PROCFLEET_COMMON_WIRE_WIRE_H
 
 #include "common/base/buf.h"
 #include "common/base/err.h"

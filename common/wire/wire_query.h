@@ -1,8 +1,8 @@
 /* Requests and replies of the Query service and the updates of the event stream, to and from
  * protobuf bytes, under the same rules as wire.h. Decoded messages are released with their `_free`;
  * encoders only read. */
-#ifndef PROCFLEET_COMMON_WIRE_QUERY_H
-#define PROCFLEET_COMMON_WIRE_QUERY_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_QUERY_H
+#define PROCFLEET_COMMON_WIRE_WIRE_QUERY_H
 
 #include "common/base/buf.h"
 #include "common/base/err.h"

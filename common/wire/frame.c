@@ -1,7 +1,7 @@
-#include "common/frame.h"
+#include "common/wire/frame.h"
 
 #include "common/base/cur.h"
-#include "common/wire_frame.h"
+#include "common/wire/wire_frame.h"
 
 const char *rpc_code_name(enum rpc_code code)
 {

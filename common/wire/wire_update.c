@@ -5,8 +5,8 @@
  * events, which the feed's have not: those come first here. wire_update_pack is also for updates
  * whose text has to be mended. */
 #include "common/base/varint.h"
-#include "common/wire_answer.h"
-#include "common/wire_info.h"
+#include "common/wire/wire_answer.h"
+#include "common/wire/wire_info.h"
 
 #define PART_ROOM 256u /* of a row or an event without its values and text, with what is spare */
 #define LENGTH    2u   /* bytes set aside for the length of a part: none has 16 KiB */

@@ -1,11 +1,11 @@
-#include "common/wire_batch.h"
+#include "common/wire/wire_batch.h"
 
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/model/codec.h"
 #include "common/model/ledger.h"
-#include "common/wire_info.h"
+#include "common/wire/wire_info.h"
 
 /* A batch on its way out: columns are coded into a scratch buffer, the message around them is built
  * in an arena, packed, compressed, and appended. The way in is wire_batch_decode.c.

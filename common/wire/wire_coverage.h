@@ -1,10 +1,10 @@
 /* The coverage of an answer to and from its messages, for wire_answer.c; nobody else includes this.
  * Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_WIRE_COVERAGE_H
-#define PROCFLEET_COMMON_WIRE_COVERAGE_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_COVERAGE_H
+#define PROCFLEET_COMMON_WIRE_WIRE_COVERAGE_H
 
-#include "common/wire_mem.h"
-#include "common/wire_query.h"
+#include "common/wire/wire_mem.h"
+#include "common/wire/wire_query.h"
 #include "proto/query.pb-c.h"
 
 /* Errors: ERR_INVALID (a host that is none, a count over its limit), ERR_NOMEM */

@@ -3,8 +3,8 @@
 
 #include "common/base/mem.h"
 #include "common/model/codec.h"
-#include "common/wire_batch.h"
-#include "common/wire_info.h"
+#include "common/wire/wire_batch.h"
+#include "common/wire/wire_info.h"
 
 /* A batch on its way in: the frame's content size is checked before anything is allocated, the
  * message is unpacked under its budget, every count is checked, then the columns are decoded into

@@ -1,7 +1,7 @@
 /* The Admin service, to and from protobuf bytes, under the rules of wire.h. Decoded messages are
  * released with their `_free`; encoders only read. Threads: any; no state. */
-#ifndef PROCFLEET_COMMON_WIRE_ADMIN_H
-#define PROCFLEET_COMMON_WIRE_ADMIN_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_ADMIN_H
+#define PROCFLEET_COMMON_WIRE_WIRE_ADMIN_H
 
 #include "common/base/buf.h"
 #include "common/base/err.h"

@@ -1,10 +1,10 @@
 /* Fetch, Poll and what belongs to durable subscriptions, to and from protobuf bytes, under the
  * rules of wire.h. Decoded messages are released with their `_free`; encoders only read. Threads:
  * any; no state. */
-#ifndef PROCFLEET_COMMON_WIRE_FEED_H
-#define PROCFLEET_COMMON_WIRE_FEED_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_FEED_H
+#define PROCFLEET_COMMON_WIRE_WIRE_FEED_H
 
-#include "common/wire_query.h"
+#include "common/wire/wire_query.h"
 
 #define RPC_QUERY_FETCH         "procfleet.v1.Query/Fetch"
 #define RPC_QUERY_POLL          "procfleet.v1.Query/Poll"

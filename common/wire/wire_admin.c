@@ -1,7 +1,7 @@
-#include "common/wire_admin.h"
+#include "common/wire/wire_admin.h"
 
 #include "common/base/mem.h"
-#include "common/wire_mem.h"
+#include "common/wire/wire_mem.h"
 #include "proto/query.pb-c.h"
 
 #define PACK_BYTES (256u << 10) /* memory for the list, and to mend text in */

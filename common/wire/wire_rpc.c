@@ -1,6 +1,6 @@
-#include "common/wire_rpc.h"
+#include "common/wire/wire_rpc.h"
 
-#include "common/wire_mem.h"
+#include "common/wire/wire_mem.h"
 #include "proto/rpc.pb-c.h"
 
 #define PACK_BYTES (16u << 10) /* memory to mend text in */

@@ -1,14 +1,14 @@
 /* What coding and decoding of batches share; only wire_batch.c and wire_batch_decode.c include
  * this.
  */
-#ifndef PROCFLEET_COMMON_WIRE_BATCH_H
-#define PROCFLEET_COMMON_WIRE_BATCH_H
+#ifndef PROCFLEET_COMMON_WIRE_WIRE_BATCH_H
+#define PROCFLEET_COMMON_WIRE_WIRE_BATCH_H
 
 /* zstd lets a static library's user bring its own allocator. */
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
-#include "common/wire.h"
+#include "common/wire/wire.h"
 
 #define WIRE_BATCH_FORMAT     1u
 #define WIRE_BATCH_SOURCE_MAX 31u        /* bytes */

@@ -1,8 +1,8 @@
-#include "common/wire_frame.h"
+#include "common/wire/wire_frame.h"
 
 #include <string.h>
 
-#include "common/wire_mem.h"
+#include "common/wire/wire_mem.h"
 #include "proto/rpc.pb-c.h"
 
 #define PACK_BYTES (64u << 10) /* memory to build a header in */
