@@ -12,15 +12,27 @@ import time
 from debian import ROOT, bootstrap, check, needed, run, skip
 
 ALL_S = 5100  # less than the test's own limit: whoever ends it from outside leaves the tree behind
-CHECKOUT = "/root/procfleet"
-# What a machine has mounted; the namespace of these mounts ends with the last process in it, so that nothing is unmounted by hand.
+CHECKOUT = "/srv/procfleet"
+CORPUS = os.path.realpath(os.environ.get("PROCFLEET_CORPUS") or os.path.join(ROOT, "..", "shared", "corpus"))
+# What a machine has mounted, and the recordings beside the checkout where there are some; the tree is its root and no chroot, where
+# nobody may make a user namespace or mount anything. All of it ends with the last process in the namespace: nothing is unmounted by hand.
 ENTER = """set -eu
-mount -t proc proc "$1/proc"
-mount -t sysfs -o ro sysfs "$1/sys"
-mount -t devpts -o newinstance,ptmxmode=666 devpts "$1/dev/pts"
-mkdir -p "$1/dev/shm"
-mount -t tmpfs tmpfs "$1/dev/shm"
-exec chroot "$1" sh -c 'cd "$0" && exec "$1"' "$2" "$3"
+tree=$1 checkout=$2 command=$3 corpus=$4
+mount --bind "$tree" "$tree"
+mount -t proc proc "$tree/proc"
+mount -t sysfs -o ro sysfs "$tree/sys"
+mount -t devpts -o newinstance,ptmxmode=666 devpts "$tree/dev/pts"
+mkdir -p "$tree/dev/shm"
+mount -t tmpfs tmpfs "$tree/dev/shm"
+if [ -d "$corpus" ]; then
+  mkdir -p "$tree$checkout/../shared/corpus"
+  mount --bind -o ro "$corpus" "$tree$checkout/../shared/corpus"
+fi
+cd "$tree"
+pivot_root . mnt
+umount -l /mnt
+cd "$checkout"
+exec "$command"
 """
 PROXIES = ("http_proxy", "https_proxy", "no_proxy")
 
@@ -50,11 +62,11 @@ def name_this_machine(top):
 
 
 def inside(top):
-    """Processes that have the tree as their root."""
+    """Processes that have the tree as their root, in whichever namespace."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if os.readlink("/proc/%s/root" % pid) == top:
+            if os.path.samefile("/proc/%s/root" % pid, top):
                 found.append(int(pid))
         except OSError:
             pass  # it ended
@@ -79,8 +91,8 @@ def try_command(top, command, end):
     print("== %s" % command, flush=True)
     begun = time.monotonic()
     env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", **{k: os.environ[k] for k in PROXIES if k in os.environ}}
-    done = subprocess.run(["unshare", "--mount", "sh", "-c", ENTER, "sh", top, CHECKOUT, command], stdin=subprocess.DEVNULL,
-                          stderr=subprocess.STDOUT, env=env, timeout=max(end - begun, 1), check=False)
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", ENTER, "sh", top, CHECKOUT, command, CORPUS],
+                          stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, env=env, timeout=max(end - begun, 1), check=False)
     print("== %s: exit %d after %d s" % (command, done.returncode, time.monotonic() - begun), flush=True)
     return done.returncode
 
