@@ -166,7 +166,7 @@ endfunction()
 
 # The first program in a new Wine prefix takes 5 to 12 s: set up once, and nothing of it left running. The server stays (-p)
 # until the last test: one that is about to end because no program runs refuses the next one. It and Wine's services would
-# keep ctest's pipe open.
+# keep ctest's pipe open. A server that a run left which was ended early goes first.
 function(procfleet_wine_prefix)
   find_program(WINEBOOT NAMES wineboot wineboot-stable NO_CMAKE_FIND_ROOT_PATH)
   find_program(WINESERVER NAMES wineserver PATHS /usr/lib/wine NO_CMAKE_FIND_ROOT_PATH)
@@ -175,7 +175,8 @@ function(procfleet_wine_prefix)
     return()
   endif()
   add_test(NAME wine_prefix
-           COMMAND sh -c "exec >/dev/null 2>&1; mkdir -p ${CMAKE_BINARY_DIR}/wine && ${WINESERVER} -p && ${WINEBOOT} -i")
+           COMMAND sh -c "exec >/dev/null 2>&1; mkdir -p ${CMAKE_BINARY_DIR}/wine; ${WINESERVER} -k && ${WINESERVER} -w
+                          ${WINESERVER} -p && ${WINEBOOT} -i")
   add_test(NAME wine_prefix_end COMMAND sh -c "${WINESERVER} -k || true")
   set_tests_properties(wine_prefix wine_prefix_end PROPERTIES LABELS wine TIMEOUT 120 ENVIRONMENT "${wine_environment}")
   set_tests_properties(wine_prefix PROPERTIES FIXTURES_SETUP wine_prefix)

@@ -94,6 +94,7 @@ static void strangers_that_hold_every_place_keep_nobody_out(void **state)
 {
     struct rig g;
     struct strangers s = {.rig = &g};
+    struct net_server_stats stats;
     struct os_thread *t;
     int64_t begun_ns;
 
@@ -112,11 +113,13 @@ static void strangers_that_hold_every_place_keep_nobody_out(void **state)
     }
     print_message("three times through %d connections: %d ms\n", atomic_load(&s.came),
                   (int)((os_mono_ns() - begun_ns) / CLK_MS));
+    do { /* some are sent away for it, and some find no place */
+        stats = net_rig_stats(&g.net);
+        assert_true(os_mono_ns() - begun_ns < NET_RIG_LONG_NS);
+    } while (stats.handshake == 0 || stats.crowded == 0);
     atomic_store(&s.ends, true);
     os_thread_join(t);
     assert_true(atomic_load(&g.net.joined) >= 3);
-    assert_true(net_rig_stats(&g.net).handshake > 0); /* some were sent away for it */
-    assert_true(net_rig_stats(&g.net).crowded > 0);   /* and some found no place */
     net_rig_stop(&g.net);
 }
 
