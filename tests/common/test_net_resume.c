@@ -85,7 +85,7 @@ static void assert_comes_back(struct net_client *c, enum how how)
 {
     struct net_tls_stats after;
 
-    assert_ok(net_rig_ask(c, NET_RIG_LONG_NS));
+    assert_ok(net_rig_ask_again(c));
     net_tls_stats(&after);
     assert_int_equal(after.full - before.full, how == FULL ? 2 : 0);
     assert_int_equal(after.resumed - before.resumed, how == RESUMED ? 2 : 0);

@@ -101,6 +101,7 @@ static struct slot *place(const WCHAR *name)
 
 static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRACE_PROPERTIES *p)
 {
+    int64_t until_ns = os_mono_ns() + PATIENCE_S * CLK_S;
     struct slot *s;
     ULONG code;
 
@@ -112,6 +113,9 @@ static ULONG WINAPI replay_start(TRACEHANDLE *out, const WCHAR *name, EVENT_TRAC
     } else if (!code) {
         s = place(name);
         code = s ? ERROR_SUCCESS : ERROR_NO_SYSTEM_RESOURCES;
+        while (s && s->lives > 0 && replay.script.stays_away && !replay.resumed &&
+               !os_cond_wait_until(replay.news, until_ns)) {
+        }
     }
     if (!code) {
         s->guid = p->Wnode.Guid;

@@ -44,6 +44,7 @@ struct etwreplay_script {
     unsigned return_after; /* … process returns, the session stays */
     ULONG return_code;
     unsigned stop_after;  /* … another program stops the session */
+    bool stays_away;      /* … who starts it again waits until etwreplay_resume */
     unsigned pause_after; /* … nothing comes until etwreplay_resume */
     /* Each nth record is lost (0 = none): the session counts it; told = and says so in the stream
      */

@@ -146,6 +146,17 @@ enum err net_rig_ask(struct net_client *c, int64_t timeout_ns)
     return e;
 }
 
+enum err net_rig_ask_again(struct net_client *c)
+{
+    int64_t until_ns = os_mono_ns() + NET_RIG_LONG_NS;
+    enum err e;
+
+    do {
+        e = net_rig_ask(c, NET_RIG_LONG_NS);
+    } while (e == ERR_UNREACHABLE && os_mono_ns() < until_ns);
+    return e;
+}
+
 void net_rig_refused(struct net_client *c, const char *words)
 {
     int64_t until_ns = os_mono_ns() + NET_RIG_LONG_NS;

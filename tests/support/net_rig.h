@@ -52,6 +52,10 @@ struct net_client *net_rig_dial(const char *address, struct net_tls *tls);
 /* One call; on ERR_OK it was answered with what it sent. Errors: those of net_client_call */
 NODISCARD enum err net_rig_ask(struct net_client *c, int64_t timeout_ns);
 
+/* The same, of a server that came back. Waited out: that the client has not seen the end of its old
+ * connection, under which the call is lost. */
+NODISCARD enum err net_rig_ask_again(struct net_client *c);
+
 /* The client is refused for good, in these words. Waited out: that it has not seen the end of its
  * old connection, that the server is not there yet, that a connection is lost before the words
  * come. */
