@@ -90,13 +90,15 @@ NODISCARD enum err os_stop_install(void (*on_stop)(void *),
 
 /* -- files. Durable code writes through fio.h; this is for configuration, keys and directories --
  */
-/* A NUL follows; mem_free. ERR_INVALID: it is a directory; ERR_FULL: it is larger. A name that no
- * file can have is ERR_NOTFOUND. */
+/* A NUL follows; mem_free. ERR_INVALID: it is a directory; ERR_FULL: it is larger; ERR_TIMEOUT: a
+ * pipe where nobody writes. A name that no file can have is ERR_NOTFOUND. */
 NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes);
 /* Why os_read_file failed, for a sentence. */
 static inline const char *os_read_text(enum err e)
 {
-    return e == ERR_INVALID ? "it is a directory" : err_text(e);
+    return e == ERR_INVALID   ? "it is a directory"
+           : e == ERR_TIMEOUT ? "it is a pipe, and nothing comes through it"
+                              : err_text(e);
 }
 /* Written to a temporary neighbour, synced and renamed. `private_file`: only the owner may read it
  * (0600; on Windows also the system and administrators, see os_acl_win32.h); else whoever may enter

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -506,23 +507,42 @@ enum err os_stop_install(void (*on_stop)(void *), void *arg)
 
 /* -- files -- */
 
-static enum err read_all(int fd, uint8_t *p, size_t cap, size_t *n)
+#define PIPE_UNUSED_MS 2000  /* for somebody who writes into it, */
+#define PIPE_SLOW_MS   60000 /* and for what that one has to say: people type passwords */
+
+/* Waits at a pipe, which does not block: ERR_OK: there is more; ERR_CLOSED: its writer has left. */
+static enum err pipe_wait(int fd, int wait_ms)
 {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int ready = poll(&p, 1, wait_ms);
+
+    return ready == 0                           ? ERR_TIMEOUT
+           : ready < 0 && errno != EINTR        ? err_from_errno()
+           : ready > 0 && !(p.revents & POLLIN) ? ERR_CLOSED
+                                                : ERR_OK;
+}
+
+static enum err read_all(int fd, bool is_pipe, uint8_t *p, size_t cap, size_t *n)
+{
+    enum err e = ERR_OK;
+
     *n = 0;
-    while (*n < cap) {
+    while (*n < cap && !e) {
         ssize_t got = read(fd, p + *n, cap - *n);
 
-        if (got < 0 && errno != EINTR) {
-            return err_from_errno();
-        }
-        if (got == 0) {
-            return ERR_OK;
-        }
         if (got > 0) {
             *n += (size_t)got;
+        } else if (got < 0 && errno == EAGAIN) {
+            e = pipe_wait(fd, PIPE_SLOW_MS);
+        } else if (got == 0 && is_pipe && *n == 0) {
+            e = pipe_wait(fd, PIPE_UNUSED_MS);
+        } else if (got == 0) {
+            e = ERR_CLOSED;
+        } else if (errno != EINTR) {
+            e = err_from_errno();
         }
     }
-    return ERR_FULL;
+    return e == ERR_CLOSED ? ERR_OK : e ? e : ERR_FULL;
 }
 
 enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes)
@@ -531,13 +551,16 @@ enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes
     uint8_t *data;
     struct stat st;
     enum err e;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* or a pipe waits for a writer */
 
     if (fd < 0) {
         e = err_from_errno();
         return e == ERR_INVALID ? ERR_NOTFOUND : e; /* the name is too long */
     }
     e = fstat(fd, &st) != 0 ? ERR_IO : S_ISDIR(st.st_mode) ? ERR_INVALID : ERR_OK;
+    if (!e && !S_ISFIFO(st.st_mode) && fcntl(fd, F_SETFL, O_RDONLY) != 0) {
+        e = ERR_IO;
+    }
     if (e) {
         close(fd);
         return e;
@@ -549,7 +572,7 @@ enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes
         return ERR_NOMEM;
     }
     /* One byte more than may be there, to see that nothing follows. */
-    e = read_all(fd, data, room + 1, &got);
+    e = read_all(fd, S_ISFIFO(st.st_mode), data, room + 1, &got);
     close(fd);
     if (e) {
         mem_free(data);
