@@ -16,7 +16,7 @@
 
 static const struct opt opts[] = {
     CMD_CONF_OPTS,
-    {"token", 't', "TOKEN",
+    {"token", 0, "TOKEN",
      "one-time token, as 'procfleet-collector pki token create' printed it; others on this host "
      "can see it while this runs, so rather take",
      false},
@@ -24,10 +24,12 @@ static const struct opt opts[] = {
     {"collector", 0, "HOST[:PORT]",
      "the collector's enroll listener, port 7423 if left out; default: collector.enroll_address",
      false},
-    {"name", 'n', "NAME", "name of this host; default: identity.name, else the machine's", false},
+    {"name", 0, "NAME", "name of this host; default: identity.name, else the machine's", false},
     {"force", 0, NULL,
      "replace the identity that is there; the old files are kept with .old behind their names",
      false},
+    OPT_FORMER("token", 't', "TOKEN", false),
+    OPT_FORMER("name", 'n', "NAME", false),
 };
 
 const struct opt_command cmd_enroll_opts = {

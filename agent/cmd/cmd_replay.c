@@ -19,10 +19,11 @@ static const struct opt opts[] = {
      "now (default): the recording ends now; original: as recorded, which the collector must be "
      "told to accept (accept_age)",
      false},
-    {"name", 'n', "HOST", "the host it is replayed as; must be the certificate's name", false},
+    {"name", 0, "HOST", "the host it is replayed as; must be the certificate's name", false},
     {"timeout", 0, "SPAN", "give up when the collector cannot be reached for so long (default 30s)",
      false},
     CMD_CONF_OPTS,
+    OPT_FORMER("name", 'n', "HOST", false),
 };
 
 const struct opt_command cmd_replay_opts = {

@@ -23,12 +23,13 @@ static const struct opt opts[] = {
     {"pid", 'p', "PID", "only this process; may be repeated", true},
     {"name", 0, "GLOB", "only processes of this name, such as 'post*'; may be repeated", true},
     {"threads", 'H', NULL, "with a row for each thread of the chosen processes", false},
-    {"interval", 'i', "SPAN", "distance of samples, 100ms to 10s, default 1s", false},
+    {"interval", 0, "SPAN", "distance of samples, 100ms to 10s, default 1s", false},
     {"for", 0, "SPAN", "end after so long; default: until Ctrl-C", false},
     {"limit", 'n', "N", "rows of a sample, most CPU time first; default 20 in a table, else all",
      false},
     {"format", 'f', "table|jsonl|csv", "how it is printed; default table", false},
     SHEET_OPT_WIDE,
+    OPT_FORMER("interval", 'i', "SPAN", false),
     CMD_CONF_OPTS,
 };
 

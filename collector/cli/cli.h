@@ -51,7 +51,7 @@ extern const struct opt_set cli_sets[];
         {"server-name", 0, "NAME",                                                                 \
          "name the collector's certificate must carry (PROCFLEET_SERVER_NAME)", 0},                \
         {"timeout", 0, "SPAN", "longest wait for an answer (PROCFLEET_TIMEOUT; 10s)", 0},          \
-        {"config", 0, "FILE", "file with profiles (PROCFLEET_CONFIG); see procfleet config", 0},   \
+        {"config", 'c', "FILE", "file with profiles (PROCFLEET_CONFIG); see procfleet config", 0}, \
         {"profile", 0, "NAME", "the one to use of these (PROCFLEET_PROFILE; default_profile)", 0}, \
         SHEET_OPT_WIDE,                                                                            \
         {"color", 0, "auto|always|never",                                                          \

@@ -98,9 +98,13 @@ static enum err call(struct link *l, const struct cli *c, const char *method,
         reply, result, why);
 }
 
-static enum err print_all(const struct cli *c, const struct wire_subscriptions_reply *list)
+static enum err print_all(const struct cli *c, const struct link *l,
+                          const struct wire_subscriptions_reply *list)
 {
-    static const char none[] = "none of yours; a certificate of role admin sees everybody's";
+    static const char none_of_yours[] =
+        "none of yours; 'procfleet tail --durable NAME' makes one, a certificate of role admin "
+        "sees everybody's";
+    static const char none[] = "nobody has one; 'procfleet tail --durable NAME' makes one";
     struct sheet *sheet;
     enum err e = cli_sheet(c, &sheet, false, columns, COLUMNS, yields);
 
@@ -108,7 +112,7 @@ static enum err print_all(const struct cli *c, const struct wire_subscriptions_r
         e = print_one(sheet, &list->subscriptions[i]);
     }
     if (!e && list->n == 0) {
-        sheet_note(sheet, str_make(none));
+        sheet_note(sheet, str_make(link_is_admin(l) ? none : none_of_yours));
     }
     sheet_end(sheet);
     return e;
@@ -130,7 +134,7 @@ static int list_them(struct link *l, const struct cli *c)
         e = wire_subscriptions_reply_decode(&list, reply.p, reply.n);
     }
     if (!e) {
-        e = print_all(c, list);
+        e = print_all(c, l, list);
         wire_subscriptions_reply_free(list);
     }
     if (e) {

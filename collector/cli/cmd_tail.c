@@ -6,7 +6,7 @@
 #include "common/os/os.h"
 
 static const struct opt opts[] = {
-    {"samples", 's', NULL, "the newest samples instead of events", 0},
+    {"samples", 0, NULL, "the newest samples instead of events", 0},
     {"kind", 'k', "KIND,...", "as for 'procfleet events' (process,level,source)", 1},
     CLI_OPT_HOST,
     CLI_OPTS_PROCESS,
@@ -17,6 +17,7 @@ static const struct opt opts[] = {
     {"events", 0, "HOST[:PORT]",
      "event stream to follow (PROCFLEET_EVENTS; port 7422 of the collector's host)", 0},
     CLI_OPTS_CONNECTION,
+    OPT_FORMER("samples", 's', NULL, false),
 };
 
 const struct opt_command cmd_tail_usage = {

@@ -361,6 +361,14 @@ int link_ask(struct link *l, const char *method, struct wire_query *q,
 
 /* -- the rest -- */
 
+bool link_is_admin(const struct link *l)
+{
+    struct net_identity own;
+
+    net_tls_identity(l->tls, &own);
+    return (own.roles & NET_ADMIN) != 0;
+}
+
 void link_own_name(const struct link *l, char *out, size_t size)
 {
     struct net_identity who;

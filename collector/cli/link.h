@@ -38,6 +38,8 @@ NODISCARD enum err link_call(struct link *l, const struct link_request *q, struc
                              struct rpc_result *result, struct errmsg *why);
 /* The exit code that such an error stands for. */
 enum cli_exit link_call_exit(enum err e, const struct rpc_result *result);
+/* Whether the own certificate is of role admin. */
+bool link_is_admin(const struct link *l);
 /* The name in the own certificate; valid as long as the link. */
 void link_own_name(const struct link *l, char *out, size_t size);
 

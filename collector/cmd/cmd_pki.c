@@ -14,7 +14,8 @@
 
 static const struct opt init_opts[] = {
     {"dir", 'd', "DIR", "where the authority goes; default " CMD_PKI_DIR, false},
-    {"name", 'n', "NAME", "its common name; default \"" DEFAULT_NAME "\"", false},
+    {"name", 0, "NAME", "its common name; default \"" DEFAULT_NAME "\"", false},
+    OPT_FORMER("name", 'n', "NAME", false),
 };
 
 static const struct opt_command init_options = {

@@ -11,19 +11,21 @@
 #include "common/os/uuid.h"
 #include "common/pki/pki.h"
 
-#define DAY_NS     (86400 * CLK_S)
-#define DAYS_MAX   3650
-#define CA_PEM_MAX (64u << 10)
+#define DAY_NS      (86400 * CLK_S)
+#define LIFE_MAX_NS (3650 * DAY_NS)
+#define CA_PEM_MAX  (64u << 10)
 
 static const struct opt issue_opts[] = {
     {"role", 'r', "agent|query|subscribe|admin|collector", "what it is for", false},
-    {"name", 'n', "NAME", "common name: the host's or the user's", false},
+    {"name", 0, "NAME", "common name: the host's or the user's", false},
     {"dns", 0, "NAME", "collector: a further DNS name or IP address; may be repeated", true},
     {"scope", 0, "GLOB", "query, subscribe: only hosts whose name fits", false},
     {"host", 0, "UUID", "agent: the host's identity; default a new random one", false},
-    {"days", 0, "N", "how long it is valid; default 365", false},
+    {"life", 'l', "SPAN", "how long it is valid, 1d to 3650d; default 365d", false},
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
     {"out", 'o', "DIR", "where NAME.pem, NAME.key and a copy of ca.pem go; default .", false},
+    OPT_FORMER("name", 'n', "NAME", false),
+    OPT_FORMER("days", 0, "N", false),
 };
 
 const struct opt_command cmd_pki_issue_options = {
@@ -38,15 +40,22 @@ const struct opt_command cmd_pki_issue_options = {
                 "  procfleet-collector pki issue --role query --name alice --scope 'web-*'\n",
 };
 
-static enum err parse_days(int64_t *life_ns, const char *text, struct errmsg *why)
+static enum err read_life(int64_t *life_ns, const struct opt_args *a, struct errmsg *why)
 {
-    uint64_t days;
+    const char *life = opt_value(a, "life"), *days = opt_value(a, "days");
+    char text[32];
 
-    if (opt_number(&days, text, DAYS_MAX) != ERR_OK || days < 1) {
-        return errmsg_set(why, ERR_USAGE, "--days takes a number from 1 to %d", DAYS_MAX);
+    if (life && days) {
+        return errmsg_set(why, ERR_USAGE, "--days is the former name of --life; give one");
     }
-    *life_ns = (int64_t)days * DAY_NS;
-    return ERR_OK;
+    if (days) {
+        (void)snprintf(text, sizeof text, "%.20sd", days);
+    }
+    return cmd_span(life_ns, "life",
+                    life   ? life
+                    : days ? text
+                           : "365d",
+                    DAY_NS, LIFE_MAX_NS, " from 1d to 3650d,", why);
 }
 
 static enum err read_options(struct pki_issue *what, const char **dns, const struct opt_args *a,
@@ -72,7 +81,7 @@ static enum err read_options(struct pki_issue *what, const char **dns, const str
                           "01234567-89ab-cdef-0123-456789abcdef");
     }
     what->now_ns = os_utc_ns();
-    return parse_days(&what->life_ns, cmd_value_or(a, "days", "365"), why);
+    return read_life(&what->life_ns, a, why);
 }
 
 /* Where one certificate and its companions go. */

@@ -11,11 +11,12 @@
 #define SHORT_DIGITS 16 /* of a fingerprint, in tables */
 
 static const struct opt opts[] = {
-    {"expiring", 'e', "SPAN", "only what ends within this time, or has ended", false},
+    {"expiring", 0, "SPAN", "only what ends within this time, or has ended", false},
     {"revoked", 0, NULL, "only what was revoked", false},
     {"all", 'a', NULL, "also what was revoked, and what newer certificates have replaced", false},
     SHEET_OPTS,
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+    OPT_FORMER("expiring", 'e', "SPAN", false),
 };
 
 const struct opt_command cmd_pki_list_options = {

@@ -8,8 +8,9 @@
 #include "common/os/uuid.h"
 
 static const struct opt opts[] = {
-    {"reason", 'r', "TEXT", "why, for the book; at most 63 characters", false},
+    {"reason", 0, "TEXT", "why, for the book; at most 63 characters", false},
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+    OPT_FORMER("reason", 'r', "TEXT", false),
 };
 
 const struct opt_command cmd_pki_revoke_options = {

@@ -13,7 +13,7 @@
 #define ID_TEXT     (2 * PKI_TOKEN_ID_BYTES + 1)
 
 static const struct opt create_opts[] = {
-    {"name", 'n', "GLOB", "only for hosts whose name fits: web-07, web-*; default any", false},
+    {"name", 0, "GLOB", "only for hosts whose name fits: web-07, web-*; default any", false},
     {"replace", 0, "NAME",
      "for the host of this name, set up anew: it keeps its identity and history, and its older "
      "certificates are revoked",
@@ -21,6 +21,7 @@ static const struct opt create_opts[] = {
     {"life", 'l', "SPAN", "how long it can be used, 1s to 30d; default 1h", false},
     {"count", 0, "N", "so many tokens, one a line, 1 to 1000; default 1", false},
     {"dir", 'd', "DIR", CMD_PKI_DIRECT, false},
+    OPT_FORMER("name", 'n', "GLOB", false),
 };
 
 static const struct opt_command create_options = {

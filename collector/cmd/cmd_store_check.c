@@ -18,11 +18,12 @@ enum { CHECK_EXIT_SOUND, CHECK_EXIT_MENDED, CHECK_EXIT_DAMAGED, CHECK_EXIT_FAILE
 static const struct opt opts[] = {
     CMD_STORE_CONFIG,
     CMD_STORE_SET,
-    {"repair", 'r', NULL,
+    {"repair", 0, NULL,
      "mend what is damaged: keep what is sound of a file, rebuild the list of segments; the "
      "collector must be stopped",
      false},
     SHEET_OPTS,
+    OPT_FORMER("repair", 'r', NULL, false),
 };
 
 const struct opt_command cmd_store_check_options = {

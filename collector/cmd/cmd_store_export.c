@@ -19,18 +19,22 @@
 #define MEMORY_MAX ((size_t)1 << 30) /* of one host's window, decoded */
 
 static const struct opt opts[] = {
-    {"tier", 't', "raw|10s|1min|1h",
+    {"tier", 0, "raw|10s|1min|1h",
      "raw: every sample, one row per process and moment; the others: one row per process, metric "
      "and bucket; default raw",
      false},
-    {"host", 'H', "GLOB", "only hosts of this name", true},
-    {"since", 'S', "TIME", "from this moment on: 2026-11-21T09:00:00Z, or 2h for two hours ago",
+    {"host", 0, "GLOB", "only hosts of this name", true},
+    {"since", 0, "TIME", "from this moment on: 2026-11-21T09:00:00Z, or 2h for two hours ago",
      false},
-    {"until", 'U', "TIME", "before this moment", false},
+    {"until", 0, "TIME", "before this moment", false},
     {"metric", 'm', "METRIC", "only this metric", true},
     {"format", 'f', "csv|jsonl", "how it is printed; default csv", false},
     CMD_STORE_CONFIG,
     CMD_STORE_SET,
+    OPT_FORMER("tier", 't', "raw|10s|1min|1h", false),
+    OPT_FORMER("host", 'H', "GLOB", true),
+    OPT_FORMER("since", 'S', "TIME", false),
+    OPT_FORMER("until", 'U', "TIME", false),
 };
 
 static const struct opt_set sets[] = {

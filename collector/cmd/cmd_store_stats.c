@@ -15,8 +15,9 @@
 static const struct opt opts[] = {
     CMD_STORE_CONFIG,
     CMD_STORE_SET,
-    {"hosts", 'H', NULL, "by host instead of by tier; reads every segment's directory", false},
+    {"hosts", 0, NULL, "by host instead of by tier; reads every segment's directory", false},
     SHEET_OPTS,
+    OPT_FORMER("hosts", 'H', NULL, false),
 };
 
 const struct opt_command cmd_store_stats_options = {

@@ -102,8 +102,10 @@ static enum err unknown(const struct opt_command *cmd, const char *word, size_t 
     char plain[64], text[OPT_CALL_TEXT];
     size_t count = 0;
 
-    for (; count < cmd->n_opts && count < OPT_MANY_MAX; count++) {
-        names[count] = cmd->opts[count].name;
+    for (size_t i = 0; i < cmd->n_opts && count < OPT_MANY_MAX; i++) {
+        if (cmd->opts[i].help) {
+            names[count++] = cmd->opts[i].name;
+        }
     }
     snprintf(plain, sizeof plain, "%.*s", (int)n, word);
     closest = opt_closest(plain, names, count);

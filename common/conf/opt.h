@@ -20,9 +20,15 @@ struct opt {
     const char *name;  /* without dashes */
     char letter;       /* 0 = none */
     const char *value; /* NULL = a flag */
-    const char *help;
-    bool many; /* may be repeated */
+    const char *help;  /* NULL: a former spelling, accepted and shown nowhere */
+    bool many;         /* may be repeated */
 };
+
+/* The former spelling of an option: its name with another letter, or a name of its own. */
+#define OPT_FORMER(name, letter, value, many) \
+    {                                         \
+        name, letter, value, NULL, many       \
+    }
 
 /* The words that a name stands for, from a table kept elsewhere: metrics, settings. */
 struct opt_set {

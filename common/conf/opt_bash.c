@@ -58,7 +58,9 @@ static void put_options(struct walk *w, const struct opt_command *cmd, const cha
 {
     buf_printf(w->out, "    '%s') words='", path);
     for (size_t i = 0; i < cmd->n_opts; i++) {
-        buf_printf(w->out, "--%s ", cmd->opts[i].name);
+        if (cmd->opts[i].help) {
+            buf_printf(w->out, "--%s ", cmd->opts[i].name);
+        }
     }
     buf_put_str(w->out, "--help' ;;\n");
 }
@@ -93,7 +95,7 @@ static void put_values(struct walk *w, const struct opt_command *cmd, const char
     for (size_t i = 0; i < cmd->n_opts; i++) {
         const struct opt *o = &cmd->opts[i];
 
-        if (o->value) {
+        if (o->value && o->help) {
             buf_printf(w->out, "    '%s --%s'", path, o->name);
             if (o->letter) {
                 buf_printf(w->out, " | '%s -%c'", path, o->letter);
@@ -110,6 +112,35 @@ static void put_operands(struct walk *w, const struct opt_command *cmd, const ch
         buf_printf(w->out, "    '%s') ", path);
         put_takes(w, cmd, cmd->operands);
     }
+}
+
+/* The hosts of the collector that stands on the line, else of the one that is set. Words that bash
+ * cut at "=" and ":" are put together again. */
+static void put_hosts(struct buf *out, const struct opt_program *p, const char *function)
+{
+    buf_printf(out, "%s_hosts() {\n", function);
+    if (!p->hosts) {
+        buf_put_str(out, "    :\n}\n");
+        return;
+    }
+    buf_put_str(out, "    local -a typed=() given=()\n    local i word joins=\n"
+                     "    for ((i = 1; i < COMP_CWORD; i++)); do\n        word=${COMP_WORDS[i]}\n"
+                     "        if [[ -n $joins || -z ${word//[=:]/} ]] && ((${#typed[@]})); then\n"
+                     "            typed[${#typed[@]}-1]+=$word\n"
+                     "        else\n            typed+=(\"$word\")\n        fi\n"
+                     "        [[ -n ${word//[=:]/} ]] && joins= || joins=1\n    done\n"
+                     "    for ((i = 0; i < ${#typed[@]}; i++)); do\n        case ${typed[i]} in\n"
+                     "        ");
+    opt_put_asking(out, p, "=*");
+    buf_put_str(out, ") given+=(\"${typed[i]/=\\~\\//=$HOME/}\") ;;\n        ");
+    opt_put_asking(out, p, "");
+    buf_printf(
+        out,
+        ") given+=(\"${typed[i]}\" \"${typed[++i]/#\\~\\//$HOME/}\") ;;\n"
+        "        esac\n    done\n"
+        "    \"${COMP_WORDS[0]}\" %s \"${given[@]}\" </dev/null 2>/dev/null | " OPT_SAFE_NAMES
+        "\n}\n",
+        p->hosts);
 }
 
 /* F stands for the program's function. */
@@ -172,13 +203,7 @@ void opt_bash_print(struct buf *out, const struct opt_program *p)
     put_table(&w, "the options of a command", "options", false, put_options);
     put_table(&w, "what an option takes; a flag takes nothing", "value", false, put_values);
     put_table(&w, "what stands behind the options", "operands", false, put_operands);
-    buf_printf(out, "%s_hosts() {\n    ", function);
-    if (p->hosts) {
-        buf_printf(out, "\"${COMP_WORDS[0]}\" %s </dev/null 2>/dev/null | " OPT_SAFE_NAMES "\n}\n",
-                   p->hosts);
-    } else {
-        buf_put_str(out, ":\n}\n");
-    }
+    put_hosts(out, p, function);
     for (const char *c = script; *c; c++) {
         if (*c == 'F' && c[1] != 'i' && (c == script || strchr(" !\n(", c[-1]))) {
             buf_put_str(out, function);

@@ -131,6 +131,9 @@ static void put_synopsis(struct buf *out, const struct opt_program *p,
                   strlen(behind(p, cmd, call, sizeof call)));
         buf_put_u8(out, '\n');
         for (size_t i = 0; i < cmd->n_opts; i++) {
+            if (!cmd->opts[i].help) {
+                continue;
+            }
             buf_put_str(out, ".Op Fl ");
             if (cmd->opts[i].letter) {
                 buf_printf(out, "%c", cmd->opts[i].letter);
@@ -163,6 +166,9 @@ static void put_options(struct buf *out, const struct opt_command *cmd)
 
         h = h || (i < cmd->n_opts && o.letter == 'h');
         o.letter = i == cmd->n_opts && h ? 0 : o.letter;
+        if (!o.help) {
+            continue;
+        }
         buf_put_str(out, ".It ");
         put_flag(out, &o);
         put_lines(out, o.help);

@@ -140,8 +140,10 @@ void opt_print_help(struct buf *out, const struct opt_command *cmd)
     put_list(out, cmd);
     buf_put_str(out, "\nOptions:\n");
     for (size_t i = 0; i < cmd->n_opts; i++) {
-        put_option(out, cmd->opts[i].letter, cmd->opts[i].name, cmd->opts[i].value,
-                   cmd->opts[i].help);
+        if (cmd->opts[i].help) {
+            put_option(out, cmd->opts[i].letter, cmd->opts[i].name, cmd->opts[i].value,
+                       cmd->opts[i].help);
+        }
     }
     put_option(out, with_letter(cmd, 'h') ? 0 : 'h', "help", NULL, "show this page");
     put_sets(out, cmd);

@@ -22,6 +22,35 @@ const char *opt_function(char *text, size_t size, const char *program)
     return text;
 }
 
+/* What p->hosts says already, and which hosts are meant, is not among them. */
+static bool is_asking(const struct opt_program *p, const struct opt *o)
+{
+    return o->value && o->help && strcmp(o->value, "HOST") != 0 && !strstr(p->hosts, o->name);
+}
+
+void opt_put_asking(struct buf *out, const struct opt_program *p, const char *behind)
+{
+    const char *between = "";
+
+    for (size_t c = 0; c < p->top->n_subs; c++) {
+        const struct opt_command *cmd = p->top->subs[c];
+        size_t n = strlen(cmd->name);
+
+        for (size_t i = 0; i < cmd->n_opts && strncmp(p->hosts, cmd->name, n) == 0; i++) {
+            const struct opt *o = &cmd->opts[i];
+
+            if (p->hosts[n] != ' ' || !is_asking(p, o)) {
+                continue;
+            }
+            buf_printf(out, "%s--%s%s", between, o->name, behind);
+            between = " | ";
+            if (o->letter && !*behind) {
+                buf_printf(out, " | -%c", o->letter);
+            }
+        }
+    }
+}
+
 static int fail(const struct opt_program *p, const char *text)
 {
     fprintf(stderr, "%s: %s\n", p->top->program, text);

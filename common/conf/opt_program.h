@@ -61,6 +61,11 @@ void opt_zsh_print(struct buf *out, const struct opt_program *p);
  */
 void opt_man_print(struct buf *out, const struct opt_program *p, const struct opt_command *cmd);
 
+/* The options that choose whom the command that prints hosts asks, as a pattern of the shells'
+ * case:
+ * "--ca=* | --cert=*" with "=*" behind each, "-c | --ca | --cert" with nothing. */
+void opt_put_asking(struct buf *out, const struct opt_program *p, const char *behind);
+
 /* The name of a shell function: the program's with "_" for "-". Gives `text`, cut at its size. */
 #define OPT_FUNCTION_TEXT 64
 const char *opt_function(char *text, size_t size, const char *program);

@@ -101,7 +101,9 @@ static void put_options(const struct made *m, const struct opt_command *cmd)
     bool h = false;
 
     for (size_t i = 0; i < cmd->n_opts; i++) {
-        put_option(m, cmd, &cmd->opts[i]);
+        if (cmd->opts[i].help) {
+            put_option(m, cmd, &cmd->opts[i]);
+        }
         h = h || cmd->opts[i].letter == 'h';
     }
     buf_put_str(m->out, h ? "        '(- *)--help[show this page]'"
@@ -165,6 +167,24 @@ static void put_command(const struct made *m, const struct opt_command *cmd, con
     }
 }
 
+/* The hosts of the collector that stands on the line, else of the one that is set. */
+static void put_hosts(struct buf *out, const struct opt_program *p, const char *function)
+{
+    buf_printf(out,
+               "%s__hosts() {\n    local -a given\n    local i\n"
+               "    for ((i = 1; i < CURRENT; i++)); do\n        case $words[i] in\n        ",
+               function);
+    opt_put_asking(out, p, "=*");
+    buf_put_str(out, ") given+=(\"${${(Q)words[i]}/=\\~\\//=$HOME/}\") ;;\n        ");
+    opt_put_asking(out, p, "");
+    buf_printf(out,
+               ") given+=($words[i] \"${${(Q)words[++i]}/#\\~\\//$HOME/}\") ;;\n"
+               "        esac\n    done\n"
+               "    compadd -- ${(f)\"$(%s %s $given </dev/null 2>/dev/null | " OPT_SAFE_NAMES
+               ")\"}\n}\n\n",
+               p->top->program, p->hosts);
+}
+
 void opt_zsh_print(struct buf *out, const struct opt_program *p)
 {
     const struct made m = {.out = out, .p = p};
@@ -174,11 +194,7 @@ void opt_zsh_print(struct buf *out, const struct opt_program *p)
     opt_function(function, sizeof function, program);
     buf_printf(out, "#compdef %s\n# zsh completion of %s\n\n", program, program);
     if (p->hosts) {
-        buf_printf(
-            out,
-            "%s__hosts() {\n    compadd -- ${(f)\"$(%s %s </dev/null 2>/dev/null | " OPT_SAFE_NAMES
-            ")\"}\n}\n\n",
-            function, program, p->hosts);
+        put_hosts(out, p, function);
     }
     put_command(&m, p->top, function);
     buf_printf(out,

@@ -70,7 +70,7 @@ def faults(fleet):
           {"tls.key": "failed", "tls.certificate": "skipped"})
     found = doctor(fleet, expect=1, tls__cert=fleet.tls("operator")["cert"], tls__key=fleet.tls("operator")["key"])
     check("a certificate that is no server's", found["tls.certificate"]["state"], "failed")
-    fleet.issue("collector", "short", "pki", None, "--days", "5")
+    fleet.issue("collector", "short", "pki", None, "--life", "5d")
     short = fleet.tls("short")
     found = doctor(fleet, expect=1, tls__cert=short["cert"], tls__key=short["key"])
     ensure("a certificate that ends within days", found["tls.expiry"]["state"] == "failed" and

@@ -95,6 +95,23 @@ def commands():
     return found
 
 
+def one_meaning(all_commands):
+    """A letter is one option in all programs, and what is asked for by a name has that letter wherever it has one."""
+    letters, names = {}, {}
+    for c in all_commands:
+        for o in c.options:
+            if o.letter and o.name != "help":
+                letters.setdefault(o.letter, {}).setdefault(o.name, []).append(" ".join(c.path))
+                names.setdefault(o.name, set()).add(o.letter)
+    for letter, meanings in sorted(letters.items()):
+        if len(meanings) > 1:
+            failures.append("-%s has %d meanings: %s" % (letter, len(meanings), meanings))
+    for c in all_commands:
+        for o in c.options:
+            if not o.letter and o.name in names and not any(p.letter in names[o.name] for p in c.options):
+                failures.append("%s: --%s has no letter, elsewhere it is -%s" % (" ".join(c.path), o.name, "".join(names[o.name])))
+
+
 # ---- the manual ----
 
 def plain(roff):
@@ -295,6 +312,30 @@ def by_hand(room):
         check("bash: " + " ".join(words), got, wanted)
 
 
+# ---- former spellings ----
+
+# Accepted until 0.3.0, shown nowhere.
+FORMER = (["procfleet-collector pki issue", "-n", "--days"], ["procfleet-collector pki init", "-n"], ["procfleet-collector pki token create", "-n"],
+          ["procfleet-collector pki revoke", "-r"], ["procfleet-collector pki list", "-e"], ["procfleet-collector store export", "-H", "-S", "-U", "-t"],
+          ["procfleet-collector store stats", "-H"], ["procfleet-collector store check", "-r"], ["procfleet-agent enroll", "-n", "-t"],
+          ["procfleet-agent replay", "-n"], ["procfleet-agent watch", "-i"], ["procfleet tail", "-s"])
+
+
+def former():
+    for command, *spellings in FORMER:
+        path = command.split()
+        if path[0] not in PROGRAMS:
+            continue
+        page = run(*path, "--help", expect=0)[1]
+        for word in spellings:
+            if re.search(r"[ ,]%s[ ,]" % re.escape(word), page.split("Examples:")[0]):
+                failures.append("%s --help shows %s" % (command, word))
+            err = run(*path, word, "5", "--nonsense", expect=2)[2]
+            if "unknown option " + word in err or not re.search("--nonsense|'5'", err):
+                failures.append("%s: %s is not accepted: %s" % (command, word, err.strip()))
+    print("ok: former spellings are accepted and shown nowhere")
+
+
 # ---- wrong words ----
 
 def wrong(all_commands):
@@ -385,6 +426,7 @@ def settings(room):
 def main():
     all_commands = commands()
     check("the programs' commands are found", len(all_commands) > 12 * len(PROGRAMS), True)
+    one_meaning(all_commands)
     with tempfile.TemporaryDirectory() as room:
         pages = os.path.join(room, "man")
         os.mkdir(pages)
@@ -396,6 +438,7 @@ def main():
         if not failures:
             completion(all_commands, room)
             by_hand(room)
+    former()
     refusals(all_commands)
     written(all_commands)
     if "procfleet-collector" in PROGRAMS and not EXE:

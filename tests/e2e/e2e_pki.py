@@ -272,7 +272,7 @@ def a_new_certificate_is_taken_up(fleet):
     """The collector's own pair is replaced while it runs; nobody is disconnected."""
     c = sp.Connection("127.0.0.1:" + fleet.ports["query"], sp.SP_REQ, fleet.tls("operator"))
     before = served_certificate(fleet)
-    new = fleet.issue("collector", "collector", "pki", fleet.path("tls", "new"), "--days", "5")
+    new = fleet.issue("collector", "collector", "pki", fleet.path("tls", "new"), "--days", "5")  # the former name of --life 5d
     for kind in ("key", "cert"):
         os.replace(new[kind], fleet.tls("collector")[kind])
     fleet.wait_for("the new certificate", lambda: served_certificate(fleet) != before)
