@@ -40,7 +40,7 @@ static bool read_thread(struct thread_use *out, int dir, uint32_t tid)
     long hz = sysconf(_SC_CLK_TCK);
     struct proc_stat st;
     char text[1024];
-    uint64_t run_ns;
+    struct proc_turns turns;
     size_t n = read_file(text, sizeof text, dir, tid, "stat");
 
     if (proc_text_stat(&st, text, n)) {
@@ -48,8 +48,8 @@ static bool read_thread(struct thread_use *out, int dir, uint32_t tid)
     }
     t.name[proc_text_utf8(t.name, sizeof t.name - 1, st.name, st.name_n)] = '\0';
     n = read_file(text, sizeof text, dir, tid, "schedstat");
-    if (n > 0 && proc_text_schedstat(&run_ns, text, n) == ERR_OK) {
-        t.cpu_ns = (int64_t)run_ns;
+    if (n > 0 && proc_text_schedstat(&turns, text, n) == ERR_OK && turns.turns > 0) {
+        t.cpu_ns = (int64_t)turns.run_ns;
     } else {
         t.cpu_ns =
             (int64_t)(st.user_ticks + st.kernel_ticks) * (1000000000LL / (hz > 0 ? hz : 100));

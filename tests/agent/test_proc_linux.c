@@ -173,7 +173,7 @@ static void begin_with(struct watch *w, const struct proc_linux_conf *conf)
 
 static void begin(struct watch *w, bool events, int64_t period_ns)
 {
-    const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events};
+    const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events, false};
 
     begin_with(w, &conf);
 }
@@ -379,7 +379,7 @@ static void of_200_processes_that_live_20_ms_none_is_missed(void **state)
  * than the table has places. */
 static void a_late_source_tells_a_burst_in_full(void **state)
 {
-    const struct proc_linux_conf conf = {CLK_S / 20, BURST_TABLE, true};
+    const struct proc_linux_conf conf = {CLK_S / 20, BURST_TABLE, true, false};
     size_t starts = 0, stops = 0;
     struct source_stats stats;
     struct watch w;
@@ -662,7 +662,7 @@ static void ignore_table(void *ctx, const struct snapshot *snap)
 
 static void opening_survives_every_failing_allocation(void **state)
 {
-    const struct proc_linux_conf conf = {CLK_S, 64, true};
+    const struct proc_linux_conf conf = {CLK_S, 64, true, false};
     const struct source_sink sink = {NULL, NULL, NULL, ignore_table, on_advance};
     const struct source_ops *ops;
     long before = mem_live();
@@ -692,10 +692,10 @@ static void opening_survives_every_failing_allocation(void **state)
 static void limits_are_checked(void **state)
 {
     static const struct proc_linux_conf wrong[] = {
-        {CLK_MS - 1, 100, true},
-        {10 * CLK_S + 1, 100, true},
-        {CLK_S, 0, true},
-        {CLK_S, PROC_LINUX_PROCESSES_MAX + 1, true},
+        {CLK_MS - 1, 100, true, false},
+        {10 * CLK_S + 1, 100, true, false},
+        {CLK_S, 0, true, false},
+        {CLK_S, PROC_LINUX_PROCESSES_MAX + 1, true, false},
     };
     const struct source_sink sink = {NULL, NULL, NULL, ignore_table, on_advance};
     struct source *s;
@@ -714,7 +714,7 @@ static bool four_tables_came(const struct watch *w, const void *arg)
 
 static void between_two_tables_the_time_is_told_at_every_tick(void **state)
 {
-    const struct proc_linux_conf conf = {10 * CLK_S, MODEL_PROCESSES_MAX, false};
+    const struct proc_linux_conf conf = {10 * CLK_S, MODEL_PROCESSES_MAX, false, false};
     const struct source_pace pace = {.tick_ns = 10 * CLK_MS, .table_ns = 500 * CLK_MS};
     int64_t began_ns = os_mono_ns(), took_ns;
     struct watch w;

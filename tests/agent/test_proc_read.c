@@ -211,9 +211,9 @@ static void descriptors_are_given_back(void **state)
     begin(&w);
     before = w.host.fds_left;
     assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
-    assert_int_equal(w.host.fds_left, before - 4); /* stat, status, io, fd */
+    assert_int_equal(w.host.fds_left, before - 5); /* stat, status, io, fd, schedstat */
     assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
-    assert_int_equal(w.host.fds_left, before - 4);
+    assert_int_equal(w.host.fds_left, before - 5);
     proc_inst_remove(&w.table, w.me);
     assert_int_equal(w.host.fds_left, before);
     end(&w);

@@ -212,15 +212,32 @@ static void io_needs_all_six_lines(void **state)
     assert_int_equal(io.disk_write, 512);
 }
 
-static void schedstat_begins_with_the_time_on_a_cpu(void **state)
+static void schedstat_says_how_long_and_how_often(void **state)
 {
-    uint64_t run;
+    struct proc_turns turns;
 
     (void)state;
-    assert_ok(proc_text_schedstat(&run, "1234567 89 10\n", 14));
-    assert_int_equal(run, 1234567);
-    assert_err(proc_text_schedstat(&run, "1234567", 7), ERR_CORRUPT); /* may be cut */
-    assert_err(proc_text_schedstat(&run, "", 0), ERR_CORRUPT);
+    assert_ok(proc_text_schedstat(&turns, "1234567 89 10\n", 14));
+    assert_int_equal(turns.run_ns, 1234567);
+    assert_int_equal(turns.turns, 10);
+    for (size_t n = 0; n < 14; n++) { /* without the byte behind it a number may be cut */
+        assert_err(proc_text_schedstat(&turns, "1234567 89 10\n", n), ERR_CORRUPT);
+    }
+    assert_err(proc_text_schedstat(&turns, "1 2 x\n", 6), ERR_CORRUPT);
+}
+
+static void statm_begins_with_the_size_and_what_is_resident(void **state)
+{
+    struct proc_pages pages;
+
+    (void)state;
+    assert_ok(proc_text_statm(&pages, "700 250 100 4 0 90 0\n", 21));
+    assert_int_equal(pages.size, 700);
+    assert_int_equal(pages.resident, 250);
+    for (size_t n = 0; n < 8; n++) {
+        assert_err(proc_text_statm(&pages, "700 250 ", n), ERR_CORRUPT);
+    }
+    assert_err(proc_text_statm(&pages, "-1 250 1\n", 9), ERR_CORRUPT);
 }
 
 static void only_digits_are_a_pid(void **state)
@@ -370,7 +387,8 @@ int main(void)
         cmocka_unit_test(a_status_cut_within_a_line_is_rejected),
         cmocka_unit_test(what_a_kernel_thread_lacks_is_absent),
         cmocka_unit_test(io_needs_all_six_lines),
-        cmocka_unit_test(schedstat_begins_with_the_time_on_a_cpu),
+        cmocka_unit_test(schedstat_says_how_long_and_how_often),
+        cmocka_unit_test(statm_begins_with_the_size_and_what_is_resident),
         cmocka_unit_test(only_digits_are_a_pid),
         cmocka_unit_test(wrong_bytes_become_question_marks),
         cmocka_unit_test(arguments_are_joined_with_spaces),

@@ -1,5 +1,6 @@
 /* What the live Linux source costs: CPU of its thread per process and table, all columns, with 200
- * further processes that wait, and per life of a brief process. */
+ * further processes that wait, and per life of a brief process. "every_file": as if all of them had
+ * run. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -117,9 +118,9 @@ static void on_fact(void *ctx, const struct event *ev)
     }
 }
 
-static void open_source(struct run *r, bool events, int64_t period_ns)
+static void open_source(struct run *r, bool events, bool every_file, int64_t period_ns)
 {
-    const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events};
+    const struct proc_linux_conf conf = {period_ns, MODEL_PROCESSES_MAX, events, every_file};
     const struct source_sink sink = {r, NULL, on_fact, on_table, on_advance};
     struct errmsg why;
 
@@ -128,7 +129,8 @@ static void open_source(struct run *r, bool events, int64_t period_ns)
     }
 }
 
-static void measure_tables(const char *name, bool events, unsigned threads, double goal)
+static void measure_tables(const char *name, bool events, bool every_file, unsigned threads,
+                           double goal)
 {
     static struct run r;
     pid_t pids[CHILDREN];
@@ -137,7 +139,7 @@ static void measure_tables(const char *name, bool events, unsigned threads, doub
 
     r = (struct run){.wanted = bench_quick() ? 20 : TABLES_MAX, .go_fd = -1};
     start_children(pids, CHILDREN, threads);
-    open_source(&r, events, 20 * CLK_MS);
+    open_source(&r, events, every_file, 20 * CLK_MS);
     if (r.source->ops->run(r.source) != ERR_OK) {
         bench_fail("the source failed");
     }
@@ -186,7 +188,7 @@ static void measure_lives(void)
         bench_fail("no pipe");
     }
     forker = start_forker(go);
-    open_source(&r, true, 10 * CLK_S);
+    open_source(&r, true, false, 10 * CLK_S);
     if (r.source->about.polled || forker < 0) {
         fprintf(stderr, "skipped: %s\n", r.source->about.detail);
     } else {
@@ -208,10 +210,13 @@ int main(int argc, char **argv)
 {
     bench_begin(argc, argv, "bench_proc_source",
                 "live Linux source, 200 processes that wait beside this machine's own");
-    measure_tables("proc_source", true, 1, 30);
-    measure_tables("proc_source_polled", false, 1, 30);
-    measure_tables("proc_source_4_threads", true, 4, 0);
-    measure_tables("proc_source_polled_4_threads", false, 4, 0);
+    measure_tables("proc_source", true, false, 1, 10);
+    measure_tables("proc_source_every_file", true, true, 1, 30);
+    measure_tables("proc_source_polled", false, false, 1, 10);
+    measure_tables("proc_source_4_threads", true, false, 4, 0);
+    measure_tables("proc_source_4_threads_every_file", true, true, 4, 0);
+    measure_tables("proc_source_polled_4_threads", false, false, 4, 0);
+    measure_tables("proc_source_polled_4_threads_every_file", false, true, 4, 0);
     measure_lives();
     return bench_end();
 }

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/source/linux/proc_text.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -67,6 +68,16 @@ static bool fd_dir_has_count(int root)
     return fstatat(root, "self/fd", &st, 0) == 0 && st.st_size > 0;
 }
 
+static bool counts_turns(struct proc_host *h)
+{
+    char buf[128];
+    struct proc_turns turns;
+    size_t n;
+
+    return proc_host_read(h, (uint32_t)getpid(), "schedstat", buf, sizeof buf, &n) == ERR_OK &&
+           proc_text_schedstat(&turns, buf, n) == ERR_OK && turns.turns > 0;
+}
+
 enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg *why)
 {
     memset(h, 0, sizeof *h);
@@ -86,6 +97,7 @@ enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg
     h->boot_wall_ns = h->mono_to_wall_ns - h->mono_to_boot_ns;
     h->fds_left = descriptor_budget();
     h->fd_dir_has_count = fd_dir_has_count(h->root);
+    h->counts_turns = counts_turns(h);
     return ERR_OK;
 }
 

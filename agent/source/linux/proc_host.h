@@ -29,6 +29,8 @@ struct proc_host {
     int64_t boot_wall_ns; /* UTC of the start of the system, fixed at open */
     int64_t mono_to_wall_ns, mono_to_boot_ns;
     size_t fds_left;       /* descriptors that may still be kept */
+    bool counts_turns;     /* schedstat is kept: it shows whether a thread has had a CPU */
+    bool every_file;       /* read in full whatever it shows: to measure, and to compare */
     bool fd_dir_has_count; /* since 6.2 the size of /proc/PID/fd is its number of entries */
     struct proc_counts counts;
     struct proc_user *users;

@@ -76,6 +76,7 @@ enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, struct proc
     p->id = id;
     p->phase = PROC_ALIVE;
     p->stat_fd = p->status_fd = p->io_fd = p->fd_fd = p->task_fd = -1;
+    p->quiet.sched_fd = p->quiet.statm_fd = -1;
     p->threads_changed = true;
     p->next = *bucket;
     *bucket = p;
@@ -95,6 +96,14 @@ void proc_inst_drop_threads(struct proc_table *t, struct proc_inst *p)
     proc_host_release(t->host, &p->task_fd);
 }
 
+void proc_inst_release(struct proc_table *t, struct proc_inst *p)
+{
+    proc_host_release(t->host, &p->stat_fd);
+    proc_host_release(t->host, &p->status_fd);
+    proc_host_release(t->host, &p->io_fd);
+    proc_host_release(t->host, &p->fd_fd);
+}
+
 void proc_inst_remove(struct proc_table *t, struct proc_inst *p)
 {
     struct proc_inst **at = bucket_of(t, p->id.pid);
@@ -104,10 +113,9 @@ void proc_inst_remove(struct proc_table *t, struct proc_inst *p)
     }
     *at = p->next;
     proc_inst_drop_threads(t, p);
-    proc_host_release(t->host, &p->stat_fd);
-    proc_host_release(t->host, &p->status_fd);
-    proc_host_release(t->host, &p->io_fd);
-    proc_host_release(t->host, &p->fd_fd);
+    proc_inst_release(t, p);
+    proc_host_release(t->host, &p->quiet.sched_fd);
+    proc_host_release(t->host, &p->quiet.statm_fd);
     mem_free(p->program);
     mem_free(p->image);
     mem_free(p->command_line);

@@ -35,10 +35,37 @@ struct proc_sums {
 
 struct proc_thread {
     uint32_t tid;
-    int stat_fd, sched_fd; /* kept descriptors, -1 = closed */
-    uint64_t run;          /* time on a CPU so far, ns or ticks */
+    int stat_fd, sched_fd;   /* kept descriptors, -1 = closed */
+    struct proc_turns turns; /* run_ns in ticks where there is no schedstat */
     uint64_t switches;
+    unsigned still; /* looks since it ran */
+    char state;     /* as in stat; 0 = not read yet */
     bool known, seen;
+    bool looked; /* turns are of this row already: */
+    bool ran;    /* time on a CPU has grown, */
+    bool moved;  /* or it may have had a CPU since state was read */
+};
+
+#define PROC_COLUMNS 32 /* of a row, at most */
+
+/* What others can change of a process that does not run. Compared as bytes. */
+struct proc_marks {
+    struct proc_pages pages;
+    uint64_t cpus;
+    int32_t policy, nice, priority, io;
+};
+
+/* The last row that was read in full, and what shows that nothing has changed since: proc_quiet.h.
+ */
+struct proc_quiet {
+    int sched_fd, statm_fd; /* kept descriptors, -1 = closed */
+    struct proc_turns turns;
+    struct proc_marks marks;
+    bool marked;
+    bool kept;
+    unsigned rows; /* given since */
+    uint64_t mask;
+    int64_t values[PROC_COLUMNS]; /* of the mask's bits in their order */
 };
 
 struct proc_inst {
@@ -79,6 +106,7 @@ struct proc_inst {
     uint64_t dead_switches; /* of threads that ended under observation */
 
     /* Last values. */
+    struct proc_quiet quiet;
     uint64_t peak_handles;
     struct proc_sums seen; /* at the last row */
 
@@ -115,6 +143,9 @@ NODISCARD enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, s
 
 /* Forgets an instance; it must not be in a queue any more. */
 void proc_inst_remove(struct proc_table *t, struct proc_inst *p);
+
+/* Closes the descriptors a row that is read in full needs. */
+void proc_inst_release(struct proc_table *t, struct proc_inst *p);
 
 /* Closes what is kept of threads. */
 void proc_inst_drop_threads(struct proc_table *t, struct proc_inst *p);

@@ -12,8 +12,10 @@
  * It is complete only if every process known to be alive is in it: one that vanished while its end
  * is still on its way makes that table incomplete, so that no end is told twice.
  *
- * Rejected: eBPF (needs more privilege and a toolchain, for the same facts); skipping sleeping
- * processes (their memory and states change from outside). */
+ * Who has not run since the last table is read in part (proc_quiet.h).
+ *
+ * Rejected: eBPF (needs more privilege and a toolchain, for the same facts); leaving sleeping
+ * processes out of tables (their memory and priority change from outside). */
 #include "agent/source/linux/proc_linux.h"
 
 #include <dirent.h>
@@ -478,6 +480,7 @@ static enum err open_parts(struct proc_linux *s, struct errmsg *why)
     if (e) {
         return e;
     }
+    s->host.every_file = s->conf.every_file;
     s->pids = mem_array(s->conf.processes_max, sizeof *s->pids);
     s->rows = mem_array(s->conf.processes_max, sizeof *s->rows);
     if (!s->pids || !s->rows) {

@@ -12,6 +12,7 @@ struct proc_linux_conf {
     int64_t period_ns;    /* distance of tables, 1 ms to 10 s */
     size_t processes_max; /* rows of a table, 1 to PROC_LINUX_PROCESSES_MAX; more are counted */
     bool events;          /* use the process connector and taskstats where possible */
+    bool every_file; /* read all of every process each time, also if it has not run: to compare */
 };
 
 /* Opens the source; without privilege it works by comparison, which is no error:

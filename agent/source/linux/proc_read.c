@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/source/linux/proc_attr.h"
+#include "agent/source/linux/proc_quiet.h"
 #include "agent/source/linux/proc_threads.h"
 
 #define STAT_MAX   1024
@@ -311,6 +312,10 @@ enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct p
     enum err e;
 
     row->mask = 0;
+    if (proc_quiet_row(t, p, row)) {
+        proc_inst_info(t->host, p, &row->info);
+        return ERR_OK;
+    }
     e = read_own_stat(t, p, &st);
     if (e) {
         return e;
@@ -337,6 +342,7 @@ enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct p
         }
     }
     p->sampled = true;
+    proc_quiet_keep(p, st.threads, row);
     proc_inst_info(t->host, p, &row->info);
     return ERR_OK;
 }

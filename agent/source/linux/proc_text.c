@@ -307,15 +307,32 @@ enum err proc_text_io(struct proc_io *out, const char *p, size_t n)
     return ERR_OK;
 }
 
-enum err proc_text_schedstat(uint64_t *run_ns, const char *p, size_t n)
+enum err proc_text_schedstat(struct proc_turns *out, const char *p, size_t n)
 {
     struct scan s = {p, p + n, false};
-    uint64_t v = scan_u64(&s);
+    struct proc_turns v;
 
+    v.run_ns = scan_u64(&s);
+    scan_skip(&s, 1); /* time it waited for one */
+    v.turns = scan_u64(&s);
     if (s.bad || s.p == s.end) {
         return ERR_CORRUPT;
     }
-    *run_ns = v;
+    *out = v;
+    return ERR_OK;
+}
+
+enum err proc_text_statm(struct proc_pages *out, const char *p, size_t n)
+{
+    struct scan s = {p, p + n, false};
+    struct proc_pages v;
+
+    v.size = scan_u64(&s);
+    v.resident = scan_u64(&s);
+    if (s.bad || s.p == s.end) {
+        return ERR_CORRUPT;
+    }
+    *out = v;
     return ERR_OK;
 }
 

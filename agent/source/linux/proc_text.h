@@ -59,8 +59,18 @@ struct proc_io {
 };
 NODISCARD enum err proc_text_io(struct proc_io *out, const char *p, size_t n);
 
-/* /proc/PID/task/TID/schedstat: time on a CPU, ns. */
-NODISCARD enum err proc_text_schedstat(uint64_t *run_ns, const char *p, size_t n);
+/* /proc/PID/schedstat, of one thread: time on a CPU, and how often it got one. Both are 0 where
+ * the kernel does not keep them. */
+struct proc_turns {
+    uint64_t run_ns, turns;
+};
+NODISCARD enum err proc_text_schedstat(struct proc_turns *out, const char *p, size_t n);
+
+/* /proc/PID/statm, as far as used. */
+struct proc_pages {
+    uint64_t size, resident;
+};
+NODISCARD enum err proc_text_statm(struct proc_pages *out, const char *p, size_t n);
 
 /* A directory entry's name as pid: digits only. */
 NODISCARD enum err proc_text_pid(uint32_t *out, const char *name);

@@ -9,6 +9,7 @@
 #include "common/base/mem.h"
 
 #define FDS_RESERVED 1024
+#define STILL_MAX    10 /* looks at a thread that does not run before its stat is closed */
 
 void proc_threads_begin(struct snap_row *row)
 {
@@ -202,20 +203,42 @@ static enum err read_file(struct proc_table *t, struct proc_inst *p, const char 
     return proc_host_read_kept(t->host, fd, p->id.pid, file, buf, cap, n);
 }
 
-/* Time on a CPU: exact from schedstat where the kernel has it, else clock ticks. */
-static uint64_t run_time(struct proc_table *t, struct proc_inst *p, struct proc_thread *th,
-                         const struct proc_stat *st)
+/* Time on a CPU, exact from schedstat where the kernel has it: has it grown, or had the thread a
+ * CPU at all? Before its state is read, so that what happens after shows the next time. */
+static void look(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
 {
+    struct proc_turns now;
     char file[48], buf[128];
     size_t n;
-    uint64_t run;
 
     snprintf(file, sizeof file, "task/%u/schedstat", th->tid);
-    if (read_file(t, p, file, &th->sched_fd, buf, sizeof buf, &n) == ERR_OK &&
-        proc_text_schedstat(&run, buf, n) == ERR_OK) {
-        return run;
+    th->looked = true;
+    th->ran = false;
+    th->moved = true;
+    if (read_file(t, p, file, &th->sched_fd, buf, sizeof buf, &n) != ERR_OK ||
+        proc_text_schedstat(&now, buf, n) != ERR_OK || now.turns == 0) {
+        th->looked = false; /* ticks of its stat must do */
+        return;
     }
-    return st->user_ticks + st->kernel_ticks;
+    th->ran = th->known && now.run_ns > th->turns.run_ns;
+    th->moved = now.turns != th->turns.turns || now.run_ns != th->turns.run_ns ||
+                th->state == 'R' || th->state == 0;
+    th->turns = now;
+    th->still = th->moved ? 0 : th->still + 1;
+    if (th->still == STILL_MAX) {
+        proc_host_release(t->host, &th->stat_fd);
+    }
+}
+
+bool proc_threads_look(struct proc_table *t, struct proc_inst *p)
+{
+    bool still = true;
+
+    for (size_t i = 0; i < p->n_threads; i++) {
+        look(t, p, &p->threads[i]);
+        still = still && !p->threads[i].moved;
+    }
+    return still;
 }
 
 static enum err read_switches(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
@@ -236,29 +259,47 @@ static enum err read_switches(struct proc_table *t, struct proc_inst *p, struct 
     return e;
 }
 
-/* One thread; false when it has ended meanwhile. */
-static bool read_thread(struct proc_table *t, struct proc_inst *p, struct proc_thread *th,
-                        struct snap_row *row, bool switches)
+static bool read_state(struct proc_table *t, struct proc_inst *p, struct proc_thread *th)
 {
     char file[48], buf[1024];
     struct proc_stat st;
+    uint64_t ticks;
     size_t n;
-    uint64_t run;
 
     snprintf(file, sizeof file, "task/%u/stat", th->tid);
     if (read_file(t, p, file, &th->stat_fd, buf, sizeof buf, &n) != ERR_OK ||
         proc_text_stat(&st, buf, n) != ERR_OK) {
         return false;
     }
-    proc_threads_count(row, st.state);
-    run = run_time(t, p, th, &st);
-    if (st.state == 'R' || (th->known && run > th->run)) {
-        row->values[M_ACTIVE_THREADS]++;
+    th->state = st.state;
+    if (!th->looked) {
+        ticks = st.user_ticks + st.kernel_ticks;
+        th->ran = th->known && ticks > th->turns.run_ns;
+        th->turns.run_ns = ticks;
     }
-    th->run = run;
     th->known = true;
-    if (switches) {
-        err_ignore(read_switches(t, p, th));
+    return true;
+}
+
+/* One thread; false when it has ended meanwhile. One that had no CPU is in the state it was in. */
+static bool read_thread(struct proc_table *t, struct proc_inst *p, struct proc_thread *th,
+                        struct snap_row *row, bool switches)
+{
+    if (!th->looked) {
+        look(t, p, th);
+    }
+    if (th->moved || t->host->every_file) {
+        if (!read_state(t, p, th)) {
+            return false;
+        }
+        if (switches) {
+            err_ignore(read_switches(t, p, th));
+        }
+    }
+    th->looked = false;
+    proc_threads_count(row, th->state);
+    if (th->state == 'R' || th->ran) {
+        row->values[M_ACTIVE_THREADS]++;
     }
     return true;
 }
