@@ -67,7 +67,7 @@ static enum err check_journal(struct checking *c, uint64_t number, struct feed_c
         return ERR_OK;
     }
     if (!e) {
-        out->damaged = done.damaged > 0 || done.header.number != number ||
+        out->damaged = done.damaged > 0 || done.header.damaged || done.header.number != number ||
                        (!newest && (done.end < job.size || !x.topics));
     }
     return e;

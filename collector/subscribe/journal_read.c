@@ -136,7 +136,7 @@ enum err journal_next(struct journal *j, uint64_t *from,
                 *from = at->r.position + 1;
                 continue;
             }
-            e = read_place(j, at, payload);
+            e = at->r.name[0] ? read_place(j, at, payload) : ERR_CORRUPT;
             if (e && e != ERR_CORRUPT && e != ERR_NOTFOUND) {
                 return e;
             }

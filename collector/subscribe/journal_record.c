@@ -6,7 +6,9 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 
-#define VERSION      1u
+#define VERSION      2u
+#define COPIES       2u /* the header is there twice from this version on */
+#define COPY_BYTES   (JOURNAL_HEADER_BYTES / 2)
 #define RECORD_MAGIC 0x52464650u /* "PFFR" */
 
 #define IS_PACKED 1u
@@ -14,7 +16,7 @@
 
 static const uint8_t file_magic[8] = {'P', 'F', 'F', 'E', 'E', 'D', 0x1a, '\n'};
 
-void journal_header_put(struct buf *b, const struct journal_header *h)
+static void header_put_copy(struct buf *b, const struct journal_header *h)
 {
     size_t start = b->n;
 
@@ -30,27 +32,57 @@ void journal_header_put(struct buf *b, const struct journal_header *h)
     }
 }
 
-enum err journal_header_parse(struct journal_header *out, const void *p, size_t n)
+void journal_header_put(struct buf *b, const struct journal_header *h)
+{
+    header_put_copy(b, h);
+    header_put_copy(b, h);
+}
+
+static enum err header_parse_copy(struct journal_header *out, const uint8_t *p, size_t n)
 {
     struct cur c = cur_make(p, n);
     const uint8_t *magic = cur_bytes(&c, sizeof file_magic);
     uint32_t version = cur_u32le(&c);
-    struct journal_header h;
+    struct journal_header h = {0};
 
     cur_skip(&c, 4);
     h.number = cur_u64le(&c);
     h.epoch = cur_u64le(&c);
     h.seed = cur_u64le(&c);
     h.position = cur_u64le(&c);
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : JOURNAL_HEADER_BYTES - 8, 0) || c.bad ||
+    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : COPY_BYTES - 8, 0) || c.bad ||
         memcmp(magic, file_magic, sizeof file_magic) != 0 || h.position == 0) {
         return ERR_CORRUPT;
     }
-    if (version != VERSION) {
+    if (version == 0 || version > VERSION) {
         return ERR_VERSION;
     }
+    h.bytes = version < COPIES ? COPY_BYTES : JOURNAL_HEADER_BYTES;
     *out = h;
     return ERR_OK;
+}
+
+enum err journal_header_parse(struct journal_header *out, const uint8_t *p, size_t n)
+{
+    struct journal_header found = {0}, second = {0};
+    enum err e = header_parse_copy(&found, p, n);
+    enum err copy =
+        n > COPY_BYTES ? header_parse_copy(&second, p + COPY_BYTES, n - COPY_BYTES) : ERR_CORRUPT;
+
+    if (e == ERR_CORRUPT && copy != ERR_CORRUPT) {
+        found = second;
+        e = copy;
+    }
+    if (!e && n < found.bytes) {
+        return ERR_CORRUPT;
+    }
+    if (!e && found.bytes > COPY_BYTES && memcmp(p, p + COPY_BYTES, COPY_BYTES) != 0) {
+        found.damaged = COPY_BYTES;
+    }
+    if (!e) {
+        *out = found;
+    }
+    return e;
 }
 
 static uint32_t check_of(const void *p, uint64_t seed)

@@ -4,7 +4,7 @@
 
 #include "collector/subscribe/journal.h"
 
-#define JOURNAL_HEADER_BYTES 56u
+#define JOURNAL_HEADER_BYTES 112u   /* of a file: two copies of 56; one in version 1 */
 #define JOURNAL_RECORD_FIXED 100u   /* of a record, before name and content */
 #define JOURNAL_RECORD_MAGIC "PFFR" /* its first four bytes */
 #define JOURNAL_RECORD_MAX   (JOURNAL_RECORD_FIXED + MODEL_HOST_NAME_MAX + JOURNAL_PAYLOAD_MAX + 8u)
@@ -18,6 +18,10 @@ enum journal_kind {
 struct journal_header {
     uint64_t number, epoch, seed;
     uint64_t position; /* of the first record, or greater than all before */
+
+    /* Of one that was read: */
+    uint32_t bytes;   /* where the records begin */
+    uint32_t damaged; /* bytes of a copy that is not sound */
 };
 
 /* A record as it stands in a file. */
@@ -33,8 +37,9 @@ struct journal_part {
 void journal_header_put(struct buf *b, const struct journal_header *h);
 void journal_part_put(struct buf *b, const struct journal_part *p, uint64_t seed);
 
-/* Errors: ERR_CORRUPT, ERR_VERSION (sound, of a newer format) */
-NODISCARD enum err journal_header_parse(struct journal_header *out, const void *p, size_t n);
+/* Errors: ERR_CORRUPT (no copy is sound, or it was never finished), ERR_VERSION (sound, of a newer
+ * format) */
+NODISCARD enum err journal_header_parse(struct journal_header *out, const uint8_t *p, size_t n);
 /* One record at the start of p; its content points into p. *used = its length.
  * Errors: ERR_CORRUPT (not a whole, sound record) */
 NODISCARD enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_t *p,

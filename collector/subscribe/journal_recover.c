@@ -3,7 +3,8 @@
  * has an entry in the index that cannot be read, so that readers are told. Writing goes on in the
  * newest file when nothing before its end is damaged; its end may be torn: that has no sound record
  * behind it, and nobody has seen it, since nobody sees what is not synced. The end of an older file
- * is not torn but damaged, and the next file's header says how many records it held.
+ * is not torn but damaged, and the next file's first position says how many records it held; so it
+ * does for a file whose header is lost.
  *
  * The numbers of topics come from the newest file's checkpoint and from all records. When that
  * cannot be read, they are not known: a new epoch begins, and positions go on far above. What the
@@ -26,7 +27,8 @@ struct found_file {
     uint64_t number, size, end, epoch, seed;
     enum fate fate;
     bool numbered;    /* its checkpoint is whole */
-    uint64_t damaged; /* bytes before `end` */
+    uint64_t damaged; /* bytes before `end`; the header's apart: */
+    uint32_t header;
 };
 
 struct recovery {
@@ -37,7 +39,7 @@ struct recovery {
     struct journal_fresh *fresh; /* its records, until it is known how far it counts */
     size_t n_fresh, cap_fresh, whole;
     uint64_t position; /* the greatest given so far */
-    uint64_t tail;     /* of the file before: bytes behind its last sound record */
+    uint64_t tail;     /* bytes since the last sound record of the files before */
 };
 
 static enum err collect_name(void *ctx, const char *name)
@@ -143,14 +145,13 @@ static uint64_t records_in(uint64_t bytes, uint64_t before, uint64_t position)
     return n < most ? n : most;
 }
 
-/* The i-th record of a span. Where in it they stood does not matter. */
-static struct journal_fresh damaged_record(uint64_t before, uint64_t offset, uint64_t i,
-                                           int64_t stored_ns)
+/* Where it stood is not known, nor read. */
+static struct journal_fresh damaged_record(uint64_t position, uint64_t offset, int64_t stored_ns)
 {
-    return (struct journal_fresh){.position = before + 1 + i,
+    return (struct journal_fresh){.position = position,
                                   .stored_ns = stored_ns,
                                   .channel = JOURNAL_DAMAGED,
-                                  .offset = (uint32_t)(offset + i * LEAST)};
+                                  .offset = (uint32_t)offset};
 }
 
 static enum err keep_damaged(struct recovery *r, uint64_t before, const struct journal_found *found)
@@ -159,9 +160,9 @@ static enum err keep_damaged(struct recovery *r, uint64_t before, const struct j
     uint64_t n = records_in(found->damaged, before, about->position);
     enum err e = ERR_OK;
 
-    for (uint64_t i = 0; i < n && !e; i++) {
-        struct journal_fresh one =
-            damaged_record(before, found->offset - found->damaged, i, about->stored_ns);
+    for (uint64_t i = 1; i <= n && !e; i++) {
+        const struct journal_fresh one =
+            damaged_record(before + i, found->offset - found->damaged, about->stored_ns);
 
         e = add_fresh(r, &one);
     }
@@ -251,7 +252,8 @@ static void learn_entries(struct recovery *r)
     }
 }
 
-/* What stood at the damaged end of the file that was indexed before this one. */
+/* What stood at the damaged end of the file that was indexed before this one, and in files between
+ * them whose header is lost. */
 static enum err index_tail(struct recovery *r, uint64_t next)
 {
     struct journal_index *x = &r->j->index;
@@ -259,8 +261,8 @@ static enum err index_tail(struct recovery *r, uint64_t next)
     uint64_t n = f ? records_in(r->tail, r->position, next) : 0;
     enum err e = n > 0 ? journal_index_room_entries(f, n) : ERR_OK;
 
-    for (uint64_t i = 0; i < n && !e; i++) {
-        struct journal_fresh one = damaged_record(r->position, f->bytes - r->tail, i, f->last_ns);
+    for (uint64_t i = 1; i <= n && !e; i++) {
+        const struct journal_fresh one = damaged_record(r->position + i, f->bytes, f->last_ns);
 
         journal_index_add(x, &one);
     }
@@ -321,6 +323,7 @@ static enum err read_open(struct recovery *r, struct fio_file *f)
     e = journal_scan(&done, &job);
     if (e == ERR_CORRUPT) {
         r->now->fate = job.size < JOURNAL_HEADER_BYTES ? TORN : BLIND;
+        r->tail += r->now->fate == BLIND ? job.size : 0;
         return ERR_OK;
     }
     if (e) {
@@ -331,6 +334,7 @@ static enum err read_open(struct recovery *r, struct fio_file *f)
     r->now->epoch = done.header.epoch;
     r->now->seed = done.header.seed;
     r->now->damaged = done.damaged;
+    r->now->header = done.header.damaged;
     if (!r->now->numbered && done.damaged == 0) {
         r->now->fate = TORN;
         return ERR_OK;
@@ -407,7 +411,7 @@ static enum err remove_unread(struct recovery *r, const struct found_file *newes
         char *path = f->fate != READ ? journal_path(r->j, f->number) : NULL;
 
         if (f->fate == READ) {
-            r->j->stats.damaged_bytes += f->damaged;
+            r->j->stats.damaged_bytes += f->damaged + f->header;
             r->j->stats.damaged_bytes += f != newest || f->damaged ? f->size - f->end : 0;
             continue;
         }
@@ -440,7 +444,7 @@ static enum err go_on(struct recovery *r)
         e = os_random(&j->epoch, sizeof j->epoch);
         j->epoch |= 1; /* 0 is none */
     }
-    if (!e && known && !newest->damaged) {
+    if (!e && known && newest->damaged + newest->header == 0) {
         e = resume(j, newest);
     } else if (!e) {
         e = journal_begin(j);

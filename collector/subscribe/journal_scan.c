@@ -64,7 +64,7 @@ static enum err next_magic(struct window *w, uint64_t *at)
 
 static enum err scan_records(struct window *w, struct journal_scanned *out)
 {
-    uint64_t at = JOURNAL_HEADER_BYTES;
+    uint64_t at = out->header.bytes;
     enum err e = ERR_OK;
 
     out->end = at;

@@ -46,7 +46,7 @@ static size_t scan(const uint8_t *p, size_t n)
 
 static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
 {
-    struct journal_header h = {1, 2, SEED, 1};
+    const struct journal_header h = {.number = 1, .epoch = 2, .seed = SEED, .position = 1};
     size_t count = 0;
 
     journal_header_put(b, &h);
