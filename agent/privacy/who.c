@@ -11,6 +11,8 @@
 #include "common/base/mem.h"
 #include "common/conf/opt.h"
 
+#define NAME_CUT 15u /* bytes */
+
 enum { PID_IDLE = 0, PID_KTHREADD = 2, PID_SYSTEM = 4 };
 
 struct list {
@@ -171,6 +173,27 @@ static bool is_system(const struct proc_info *info, struct str name)
     return (!parent_known || info->parent_pid == PID_SYSTEM) && is_system_name(name);
 }
 
+/* Linux keeps NAME_CUT bytes of a name, and the whole one shows in the path of the program, which
+ * not everybody may see. Names of its own threads are whole, and so are those of Windows. */
+static bool may_be_cut(const struct proc_info *info, struct str name)
+{
+    bool kernels =
+        (info->have & INFO_PARENT) && info->parent_pid == PID_KTHREADD && info->command_line.n == 0;
+
+    return name.n == NAME_CUT && info->image.n == 0 && !kernels &&
+           !glob_match(str_make("*.exe"), name);
+}
+
+static bool may_list(const struct list *l, struct str beginning)
+{
+    for (size_t i = 0; i < l->n_names; i++) {
+        if (glob_may_match(str_make(l->names[i]), beginning)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool who_wants(const struct who *w, const struct proc_info *info)
 {
     struct str name = name_of(info);
@@ -182,7 +205,8 @@ bool who_wants(const struct who *w, const struct proc_info *info)
     if (w->except.n_names > 0 && name.n == 0) {
         return false; /* it could be one of them */
     }
-    if (lists(&w->except, info->id.pid, name)) {
+    if (lists(&w->except, info->id.pid, name) ||
+        (may_be_cut(info, name) && may_list(&w->except, name))) {
         return false;
     }
     return !w->except_system || !is_system(info, name);

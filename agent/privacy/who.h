@@ -5,9 +5,10 @@
  *   except   not these; stronger than `only`
  *   system   not the kernel's own: Idle, System, Secure System, Registry, Memory Compression on
  *            Windows; kernel threads on Linux
- * Names are patterns (common/base/glob.h) for the name without its folder, in either case. Whoever has
- * no name yet is held back while a name could say no. Bounds:  WHO_PIDS_MAX numbers and
- * WHO_NAMES_MAX patterns in each of only and except. Threads: read-only once made. */
+ * Names are patterns (common/base/glob.h) for the name without its folder, in either case. Whoever
+ * has no name yet, or one that may be cut, is held back while a name could say no. Bounds:
+ * WHO_PIDS_MAX numbers and WHO_NAMES_MAX patterns in each of only and except. Threads: read-only
+ * once made. */
 #ifndef PROCFLEET_AGENT_PRIVACY_WHO_H
 #define PROCFLEET_AGENT_PRIVACY_WHO_H
 

@@ -44,6 +44,23 @@ bool glob_match(struct str pattern, struct str text)
     return p == pattern.n;
 }
 
+bool glob_may_match(struct str pattern, struct str beginning)
+{
+    size_t p = 0, t = 0;
+
+    while (t < beginning.n && p < pattern.n && pattern.p[p] != '*') {
+        if (pattern.p[p] == '?') {
+            t += char_bytes(beginning, t);
+        } else if (fold(pattern.p[p]) == fold(beginning.p[t])) {
+            t++;
+        } else {
+            return false;
+        }
+        p++;
+    }
+    return t == beginning.n || p < pattern.n; /* a `*` takes whatever follows, seen or not */
+}
+
 bool glob_is_pattern(struct str text)
 {
     return text.n && (memchr(text.p, '*', text.n) || memchr(text.p, '?', text.n));

@@ -9,6 +9,9 @@
 
 bool glob_match(struct str pattern, struct str text);
 
+/* Whether some text that begins with this one would match: of a name whose end was cut off. */
+bool glob_may_match(struct str pattern, struct str beginning);
+
 /* Whether the text holds `*` or `?`, and is therefore more than a name. */
 bool glob_is_pattern(struct str text);
 

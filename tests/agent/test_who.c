@@ -118,6 +118,39 @@ static void a_name_is_taken_without_its_folder_and_in_either_case(void **state)
     }
 }
 
+/* The kernel keeps 15 bytes of a name; whose program cannot be seen may have a longer one. */
+static void whose_name_may_be_cut_is_held_back_when_its_end_could_say_no(void **state)
+{
+    static const struct {
+        const char *pattern, *name, *image;
+        uint32_t parent;
+        bool wanted;
+    } rows[] = {
+        {"my-secret-service-d", "my-secret-servi", "", 1, false},
+        {"my-secret-s?rvice*", "MY-SECRET-SERVI", "", 1, false},
+        {"my-secret-service-d", "my-secret-servi", "/x/my-secret-servi", 1, true},
+        {"my-secret-service-d", "my-secret-serv", "", 1, true},
+        {"my-other-service-d", "my-secret-servi", "", 1, true},
+        {"my-secret-service-d", "my-secret-servi", "", 2, true}, /* the kernel's own are whole */
+        {"*-helper.exe", "WindowsCore.exe", "", 1, true},        /* and so are those of Windows */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct who_conf conf = {.except = {.names = &rows[i].pattern, .n_names = 1}};
+        struct process p = {9, rows[i].parent, rows[i].name, ""};
+        struct proc_info info = info_of(&p);
+        struct who *w;
+
+        info.image = str_make(rows[i].image);
+        assert_ok(who_create(&w, &conf));
+        if (who_wants(w, &info) != rows[i].wanted) {
+            fail_msg("%s against %s", rows[i].pattern, rows[i].name);
+        }
+        who_destroy(w);
+    }
+}
+
 static void the_systems_own_processes_are_known(void **state)
 {
     static const struct {
@@ -265,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_pattern_that_fits_no_name_is_refused),
         cmocka_unit_test(lists_say_who_is_wanted),
         cmocka_unit_test(a_name_is_taken_without_its_folder_and_in_either_case),
+        cmocka_unit_test(whose_name_may_be_cut_is_held_back_when_its_end_could_say_no),
         cmocka_unit_test(the_systems_own_processes_are_known),
         cmocka_unit_test(the_idle_process_has_a_name),
         cmocka_unit_test(the_same_process_gets_the_same_answer),

@@ -36,6 +36,31 @@ static void patterns_match_as_the_table_says(void **state)
     }
 }
 
+static void a_name_that_was_cut_may_match_with_its_end(void **state)
+{
+    static const struct {
+        const char *pattern, *beginning;
+        bool may;
+    } table[] = {
+        {"my-secret-service", "my-secret", true},
+        {"my-secret-service", "MY-SECRET-SERVICE", true},
+        {"my-secret", "my-secret-s", false},
+        {"my-secret*", "my-secret-s", true},
+        {"other*", "my-secret", false},
+        {"*.exe", "my-secret", true},
+        {"my-?ecret-x", "my-secret", true},
+        {"", "a", false},
+        {"a", "", true},
+        {"caf?x", "caf\xc3\xa9", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        assert_int_equal(glob_may_match(str_make(table[i].pattern), str_make(table[i].beginning)),
+                         table[i].may);
+    }
+}
+
 static void only_stars_and_question_marks_make_a_pattern(void **state)
 {
     (void)state;
@@ -49,6 +74,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_match_as_the_table_says),
+        cmocka_unit_test(a_name_that_was_cut_may_match_with_its_end),
         cmocka_unit_test(only_stars_and_question_marks_make_a_pattern),
     };
 
