@@ -269,7 +269,6 @@ static enum err take_table(struct proc_linux *s)
     s->capped = false;
     proc_host_clocks(&s->host);
     snap.mono_ns = os_mono_ns();
-    snap.wall_ns = snap.mono_ns + s->host.mono_to_wall_ns;
     e = list_pids(s);
     if (e) {
         return e;
@@ -282,6 +281,7 @@ static enum err take_table(struct proc_linux *s)
     if (snap.mono_ns < s->life.last_mono_ns) {
         snap.mono_ns = s->life.last_mono_ns; /* facts were told while reading */
     }
+    snap.wall_ns = snap.mono_ns + s->host.mono_to_wall_ns;
     s->life.last_mono_ns = snap.mono_ns;
     snap.rows = s->rows;
     snap.n_rows = s->n_rows;
