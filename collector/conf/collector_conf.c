@@ -50,7 +50,7 @@ static const struct conf_key keys[] = {
      "authority and its book: who may enrol, who is revoked; a default directory that is not "
      "there, "
      "and empty, is none"},
-    {"pki.cert_life", CONF_SPAN, "90d", 60 * CLK_S, 87600 * H, NULL,
+    {"pki.cert_life", CONF_SPAN, "90d", 20 * CLK_S, 87600 * H, NULL,
      "how long an agent's certificate is valid; renewed at two thirds of it"},
     {"pki.renew_grace", CONF_SPAN, "7d", 0, REGISTRY_GRACE_MAX, NULL,
      "how long after its end an agent's certificate can still be renewed"},
