@@ -38,7 +38,8 @@ static const struct {
 static const struct opt_fact files[] = {
     {"/etc/procfleet/collector.yaml",
      "the settings, by custom; config-sample prints one with every key"},
-    {"/etc/procfleet/pki", "the authority, by custom: its certificate, its key, its book"},
+    {"/var/lib/procfleet-collector/pki",
+     "the authority, by custom: its certificate, its key, its book"},
     {NULL, NULL},
 };
 
@@ -79,7 +80,7 @@ int main(int argc, char **argv)
         .brief = "collects what the agents of a fleet report, keeps it, and answers questions",
         .subs = subs,
         .n_subs = COUNT,
-        .examples = "  procfleet-collector pki init --dir /etc/procfleet/pki\n"
+        .examples = "  procfleet-collector pki init --dir /var/lib/procfleet-collector/pki\n"
                     "  procfleet-collector run --config /etc/procfleet/collector.yaml\n",
     };
     const struct opt_program program = {

@@ -24,7 +24,7 @@ static const struct opt_command init_options = {
     .brief = "make the authority that signs all certificates of a fleet",
     .opts = init_opts,
     .n_opts = sizeof init_opts / sizeof *init_opts,
-    .examples = "  procfleet-collector pki init --dir /etc/procfleet/pki\n",
+    .examples = "  procfleet-collector pki init --dir /var/lib/procfleet-collector/pki\n",
 };
 
 static const struct opt_command *const subs[] = {
@@ -46,10 +46,10 @@ const struct opt_command cmd_pki_options = {
     .operands = "COMMAND",
     .subs = subs,
     .n_subs = N_SUBS,
-    .examples = "  procfleet-collector pki init --dir /etc/procfleet/pki\n"
-                "  procfleet-collector pki token create --dir /etc/procfleet/pki --name 'web-*'\n"
-                "  procfleet-collector pki list --dir /etc/procfleet/pki --expiring 30d\n"
-                "  procfleet-collector pki revoke web-07 --dir /etc/procfleet/pki\n",
+    .examples = "  procfleet-collector pki init --dir /var/lib/procfleet-collector/pki\n"
+                "  procfleet-collector pki token create --dir /var/lib/procfleet-collector/pki\n"
+                "  procfleet-collector pki list --dir /var/lib/procfleet-collector/pki\n"
+                "  procfleet-collector pki revoke web-07 --dir /var/lib/procfleet-collector/pki\n",
 };
 
 /* -- what the commands share -- */

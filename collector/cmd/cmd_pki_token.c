@@ -30,7 +30,7 @@ static const struct opt_command create_options = {
     .brief = "make a token: the right of one host to enrol once",
     .opts = create_opts,
     .n_opts = sizeof create_opts / sizeof *create_opts,
-    .examples = "  procfleet-collector pki token create --dir /etc/procfleet/pki\n"
+    .examples = "  procfleet-collector pki token create --dir /var/lib/procfleet-collector/pki\n"
                 "  procfleet-collector pki token create --name 'web-*' --life 8h --count 20\n"
                 "  procfleet-collector pki token create --replace web-07\n"
                 "\nThe token is all that standard output holds; it is shown this once.\n",

@@ -5,7 +5,26 @@ hand. Needs root, debootstrap and the system's own apt sources; takes minutes (c
 import os
 import signal
 
-from debian import CONF, PACKAGES, STATE, Debian, check, edit, ensure, made, wait_for
+from debian import CONF, PACKAGES, STATE, Debian, check, ensure, made, wait_for
+
+
+def edit(debian, **ports):
+    """An administrator's settings and certificates; ports, since the network is that of the machine around it."""
+    with open(debian.path(CONF["procfleet-collector"]), "a") as f:
+        for name, port in ports.items():
+            f.write("listen.%s: '127.0.0.1:%d'\n" % (name, port))
+        f.write("# of the administrator\n")
+    with open(debian.path(CONF["procfleet-agent"]), "a") as f:
+        f.write("collector.addresses: ['127.0.0.1:%d']\n# of the administrator\n" % ports["ingest"])
+    pki = "/var/lib/procfleet-collector/pki"
+    debian.as_user("procfleet", "procfleet-collector", "pki", "init", "--dir", pki)
+    debian.as_user("procfleet", "procfleet-collector", "pki", "issue", "--dir", pki, "--role", "collector", "--name", "collector",
+                   "--out", "/var/lib/procfleet-collector/tls")
+    debian.do("procfleet-collector", "pki", "issue", "--dir", pki, "--role", "agent", "--name", "inside", "--out", "/tmp/inside")
+    debian.do("sh", "-c", "cd /tmp/inside && install -d -o procfleet-agent -g procfleet-agent -m 700 /var/lib/procfleet-agent/tls && "
+              "install -o procfleet-agent -m 644 ca.pem /var/lib/procfleet-agent/tls/ca.pem && "
+              "install -o procfleet-agent -m 644 inside.pem /var/lib/procfleet-agent/tls/agent.pem && "
+              "install -o procfleet-agent -m 600 inside.key /var/lib/procfleet-agent/tls/agent.key")
 
 
 def installed(debian, version):

@@ -49,6 +49,11 @@ class Debian:
     def do(self, *command, expect=0):
         return run("chroot", self.top, *command, expect=expect, env=self.env)
 
+    def follow(self, lines):
+        """Lines of a document, in one shell of root's at home, which ends at the first that fails."""
+        print("-- " + "\n-- ".join(lines), flush=True)
+        return self.do("sh", "-ec", "cd /root\n" + "\n".join(lines))
+
     def as_user(self, user, *command, expect=0):
         return self.do("runuser", "-u", user, "--", *command, expect=expect)
 
@@ -110,23 +115,15 @@ def wait_for(what, condition, patience=60):
         time.sleep(0.1)
 
 
-def edit(debian, **ports):
-    """An administrator's settings and certificates, as docs/operating.md says. Listeners that are not named have their usual port."""
-    with open(debian.path(CONF["procfleet-collector"]), "a") as f:
-        for name, port in ports.items():
-            f.write("listen.%s: '127.0.0.1:%d'\n" % (name, port))
-        f.write("# of the administrator\n")
-    with open(debian.path(CONF["procfleet-agent"]), "a") as f:
-        f.write("collector.addresses: ['127.0.0.1:%d']\n# of the administrator\n" % ports.get("ingest", 7420))
-    pki = "/var/lib/procfleet-collector/pki"
-    debian.as_user("procfleet", "procfleet-collector", "pki", "init", "--dir", pki)
-    debian.as_user("procfleet", "procfleet-collector", "pki", "issue", "--dir", pki, "--role", "collector", "--name", "collector",
-                   "--out", "/var/lib/procfleet-collector/tls")
-    debian.do("procfleet-collector", "pki", "issue", "--dir", pki, "--role", "agent", "--name", "inside", "--out", "/tmp/inside")
-    debian.do("sh", "-c", "cd /tmp/inside && install -d -o procfleet-agent -g procfleet-agent -m 700 /var/lib/procfleet-agent/tls && "
-              "install -o procfleet-agent -m 644 ca.pem /var/lib/procfleet-agent/tls/ca.pem && "
-              "install -o procfleet-agent -m 644 inside.pem /var/lib/procfleet-agent/tls/agent.pem && "
-              "install -o procfleet-agent -m 600 inside.key /var/lib/procfleet-agent/tls/agent.key")
+def documented(section):
+    """The command lines of a section of docs/operating.md, block by block: what is indented by four or more. The test runs what the
+    reader reads."""
+    with open(os.path.join(ROOT, "docs", "operating.md")) as f:
+        text = re.search(r"^#+ %s\n(.*?)(?=^#+ |\Z)" % re.escape(section), f.read(), re.M | re.S)
+    if not text:
+        ensure("docs/operating.md has a section %s" % section, False)
+    blocks = re.findall(r"(?:^ {4,}\S.*\n)+", text.group(1).replace("\\\n", ""), re.M)
+    return [[re.sub(r"\s{2,}(#.*)?", " ", line.strip()).strip() for line in block.splitlines()] for block in blocks]
 
 
 def needed(*tools):

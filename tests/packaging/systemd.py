@@ -1,5 +1,6 @@
 """The packages' units under a real systemd: a Debian of its own (debootstrap) is booted in namespaces, and there they are installed,
-started, killed, frozen, upgraded and booted again. A system call outside their filter ends the service here, so that none goes
+started, killed, frozen, upgraded and booted again, the collector is backed up, restored and moved, by the lines of
+docs/operating.md as they stand there. A system call outside their filter ends the service here, so that none goes
 unseen. Needs root, debootstrap, a cgroup2 to make a group in, and the system's own apt sources; takes minutes (ctest -C long)."""
 
 import json
@@ -10,13 +11,16 @@ import signal
 import subprocess
 import tempfile
 
-from debian import PACKAGES, STATE, Debian, check, edit, ensure, made, run, skip, wait_for
+from debian import CONF, PACKAGES, STATE, Debian, check, documented, ensure, made, run, skip, wait_for
 
 BOOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "boot.sh")
 NAMESPACES = ("--mount", "--pid", "--fork", "--cgroup", "--uts", "--ipc", "--net")
 EXPOSURE_MAX = {"procfleet-collector": 15, "procfleet-agent": 27}  # tenths; systemd-analyze security
 RIGHTS = {"procfleet-collector": 0, "procfleet-agent": 1 << 12 | 1 << 19 | 1 << 2}  # CAP_NET_ADMIN, _SYS_PTRACE, _DAC_READ_SEARCH
 WATCHDOG_S = 10
+FIRST_START = documented("First start")
+BACK_UP, RESTORE = documented("Back-up, restore, move, upgrade")[:2]
+WHO = FIRST_START[-1][:2]  # who asks whom
 
 
 def make_group():
@@ -100,11 +104,8 @@ def unconfigured(debian):
         print(said.strip().splitlines()[-1])
 
 
-def prepare(debian):
-    """The administrator's part, and drop-ins that make the filter deadly and the watchdog quick."""
-    edit(debian)
-    debian.do("procfleet-collector", "pki", "issue", "--dir", "/var/lib/procfleet-collector/pki", "--role", "query", "--name", "operator",
-              "--out", "/root/operator")
+def strict(debian):
+    """Drop-ins that make the filter deadly and the watchdog quick."""
     for service in STATE:
         directory = debian.path("/etc/systemd/system/%s.service.d" % service)
         os.makedirs(directory)
@@ -113,12 +114,101 @@ def prepare(debian):
     debian.do("systemctl", "daemon-reload")
 
 
+def collector_is_at(debian, address):
+    with open(debian.path("/etc/hosts"), "w") as f:
+        f.write("127.0.0.1 localhost\n%s collector.lab.example\n" % address)
+
+
+def is_not_started_by_root(debian, service):
+    said = debian.do(service, "run", "--config", CONF[service], expect=1)
+    ensure("%s is not started by root" % service, "runuser -u %s --" % STATE[service] in said, said)
+    check("which leaves nothing", os.listdir(debian.path("/var/lib/" + service)), [])
+
+
+def first_start(debian, debs):
+    """As documented, all on one machine; after starts as root by mistake, which leave nothing."""
+    for deb in debs:
+        shutil.copy(deb, debian.path("/root"))
+    with open(debian.path("/etc/apt/apt.conf.d/90yes"), "w") as f:
+        f.write('APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n')
+    collector_is_at(debian, "127.0.0.1")
+    debian.do("useradd", "--create-home", "alice")
+    collector, token, agent, person, asks = FIRST_START
+    debian.follow(collector[:1] + agent[:1])
+    unconfigured(debian)
+    strict(debian)
+    is_not_started_by_root(debian, "procfleet-collector")
+    ensure("the collector is well", " 0 failed, " in debian.follow(collector[1:]))
+    debian.follow(token)
+    check("a token is a secret", debian.owner_and_mode("/root/token"), "root root 600")
+    debian.follow(agent[1:2])
+    is_not_started_by_root(debian, "procfleet-agent")
+    debian.follow(agent[2:-1])
+    wait_for("the agent to say that it is connected", lambda: debian.do("sh", "-c", agent[-1] + " || true").count("collector connected"))
+    debian.follow(person)
+    debian.follow(agent[-1:])
+    ensure("a person sees the host", re.search(r"^\S+ +connected ", ask(debian, *asks), re.M))
+
+
+def ask(debian, *lines):
+    return debian.do("su", "-", "alice", "-c", "\n".join(lines))
+
+
+def rows(said):
+    """JSON; beside it stands what is said on standard error."""
+    found = re.search(r"^\[.*^\]|^\[.*\]$", said, re.M | re.S)
+    return json.loads(found.group(0)) if found else []
+
+
 def top(debian):
-    out = debian.do("procfleet", "top", "--format", "json", "--by", "read_bytes", "--collector", "127.0.0.1:7421", *(
-        word for name, file in (("ca", "ca.pem"), ("cert", "operator.pem"), ("key", "operator.key"))
-        for word in ("--" + name, "/root/operator/" + file)), expect=None)
-    rows = re.search(r"^\[.*^\]|^\[.*\]$", out, re.M | re.S)  # beside it stands what is said on standard error
-    return json.loads(rows.group(0)) if rows else []
+    return rows(ask(debian, *WHO, "procfleet top --format json --by read_bytes || true"))
+
+
+def host(debian):
+    """This machine as the collector has it; None when it does not answer."""
+    return next(iter(rows(ask(debian, *WHO, "procfleet hosts --format json || true"))), None)
+
+
+def delivers(debian, why):
+    before = (host(debian) or {}).get("batches", 0)
+    wait_for("the host to deliver %s" % why, lambda: (host(debian) or {}).get("batches", 0) > before, 90)
+
+
+def files(debian):
+    """What is in the collector's directory, whose, with which mode and of what size."""
+    return sorted(debian.do("find", "/var/lib/procfleet-collector", "-type", "f", "-printf", "%P %u %g %m %s\n").splitlines())
+
+
+def backs_up(debian):
+    """And restores, by the documented lines."""
+    debian.follow(BACK_UP[:1])
+    then = files(debian)
+    debian.follow(BACK_UP[1:])
+    check("an archive with the authority's key is a secret", debian.owner_and_mode("/root/collector.tar.gz"), "root root 600")
+    delivers(debian, "after the back-up")
+    said = debian.follow(RESTORE[:-1])
+    ensure("what is restored is well", " 0 failed, " in said and "all is sound" in said, said)
+    check("and all of one moment", files(debian), then)
+    debian.follow(RESTORE[-1:])
+    delivers(debian, "after it was restored")
+
+
+def moves(debian, debs):
+    """To a machine where the collector's user has another number, at another address."""
+    gaps = host(debian)["gaps"]
+    debian.follow(BACK_UP[:2])
+    uid = debian.do("id", "-u", STATE["procfleet-collector"])
+    debian.do("rm", "-r", "/var/lib/procfleet-collector.old")
+    debian.do("touch", "/var/lib/procfleet-collector/purge-all")
+    debian.do("apt-get", "purge", "procfleet-collector")
+    debian.do("useradd", "--system", "--uid", uid.strip(), "earlier")
+    collector_is_at(debian, "127.0.0.2")
+    debian.do("apt-get", "install", *debian.take(debs))
+    ensure("the new machine numbers its users otherwise", debian.do("id", "-u", STATE["procfleet-collector"]) != uid)
+    debian.follow(RESTORE)
+    wait_for("it to run at its new place", lambda: runs(debian, "procfleet-collector"))
+    delivers(debian, "to the new address")
+    wait_for("it to lack nothing more than before", lambda: host(debian)["gaps"] <= gaps)
 
 
 def runs(debian, service):
@@ -156,9 +246,7 @@ def life(debian, first, again):
     shutil.copytree(os.path.dirname(first[0]), debian.path("/root/debs"))
     Debian(debian.top).do("sh", "-c", "apt-get install -y --download-only --no-install-recommends /root/debs/*.deb")  # no network inside
     debian.boot()
-    debian.do("apt-get", "install", "-y", "--no-install-recommends", *debian.take(first))
-    unconfigured(debian)
-    prepare(debian)
+    first_start(debian, first)
     starts(debian)
     sees_others(debian)
     restarts(debian, "was killed", "-KILL", 60)
@@ -175,6 +263,8 @@ def life(debian, first, again):
     for service in STATE:
         wait_for("%s to run after a boot" % service, lambda s=service: runs(debian, s))
         ensure("no call was refused", "SYS" not in re.findall(r"status=\d+/(\w+)", debian.journal(service)))
+    backs_up(debian)
+    moves(debian, again)
     debian.do("apt-get", "remove", "-y", *PACKAGES)
     for service in STATE:
         check("%s is stopped before it is removed" % service, debian.do("systemctl", "is-active", service, expect=None).strip(), "inactive")
