@@ -66,6 +66,13 @@ static void keep_ledger(struct agent *a)
     os_mutex_unlock(a->lock);
 }
 
+static void keep_cost(struct agent *a, const struct monitor_stats *s)
+{
+    if (a->opts.n_files == 0) {
+        status_keep_cost(&a->kept, os_mono_ns(), s->cpu_ns, s->resident_bytes);
+    }
+}
+
 static void keep_source(struct agent *a, const struct source_about *about, int64_t wall_ns)
 {
     os_mutex_lock(a->lock);
@@ -125,6 +132,7 @@ static void publish(struct agent *a, int64_t wall_ns)
     a->status.filtered = s.sampler.filtered;
     a->status.level = s.level;
     a->status.batches = batch_stats(a->batch)->batches;
+    keep_cost(a, &s);
     a->status.permille = span_ns > 0 ? (int)((double)done_ns / (double)span_ns * 1000) : 0;
     os_mutex_unlock(a->lock);
     keep_ledger(a);
@@ -538,6 +546,9 @@ void agent_tell(struct agent *a, struct status *out)
     out->reported = a->status.reported;
     out->filtered = a->status.filtered;
     status_keep_read(&a->kept, out);
+    out->cost.cpus = os_cpu_count();
+    out->cost.cpu_permille = (unsigned)a->opts.conf->levels.cpu_permille;
+    out->cost.limit = (uint64_t)a->opts.conf->levels.memory_bytes;
     os_mutex_unlock(a->lock);
 }
 

@@ -68,6 +68,87 @@ static void check_source(struct doctor *d, const struct status *s)
                 utc(when, s->source_since_ns), last_of_source(s));
 }
 
+/* -- cost -- */
+
+/* What ticks of a second may take on a host of 2,000 processes: docs/performance.md. */
+#define CORE_PPM     20000
+#define COST_SPAN_NS (60 * CLK_S)
+#define FALLS_MAX    3u /* in an hour: climbing again and again to what cannot be held */
+
+static const char *fix_of_cost(const struct status *s, uint64_t machine_ppm)
+{
+    if (s->cost.limit > 0 && s->cost.memory > s->cost.limit) {
+        return "raise budget.mem; else the agent stays at the lowest level";
+    }
+    if (s->level > 0 && machine_ppm > s->cost.cpu_permille * 1000) {
+        return "it goes down a level by itself; if it climbs back, lower sampler.level_max or "
+               "sampling.rate_hz, or raise budget.cpu";
+    }
+    return "there is no lower level: lower sampling.rate_hz below 1 (0.5 halves it); if many "
+           "processes live here or many start each second, that is their price";
+}
+
+/* Of a core, and of the machine against the budget. Little time says nothing. */
+static void check_cost(struct doctor *d, const struct status *s)
+{
+    const struct status_cost *c = &s->cost;
+    uint64_t machine_ppm = c->cpu_ppm / (c->cpus ? c->cpus : 1);
+    bool high = (c->cpu_permille && machine_ppm > c->cpu_permille * 1000) ||
+                (s->level == 0 && c->cpu_ppm > CORE_PPM) || (c->limit && c->memory > c->limit);
+
+    if (c->span_ns < COST_SPAN_NS) {
+        finding_say(d->all, "agent.cost", FINDING_SKIPPED, "",
+                    "the agent tells its cost a minute after its start");
+        return;
+    }
+    finding_say(d->all, "agent.cost", high ? FINDING_WARNING : FINDING_OK,
+                high ? fix_of_cost(s, machine_ppm) : "",
+                "%.2f %% of a core in the last %d s at L%u, %llu processes; %.2f %% of the machine "
+                "(budget.cpu %.1f %%), %llu MiB (budget.mem %llu MiB)",
+                (double)c->cpu_ppm / 1e4, (int)(c->span_ns / CLK_S), s->level,
+                (unsigned long long)s->processes, (double)machine_ppm / 1e4, c->cpu_permille / 10.0,
+                (unsigned long long)(c->memory >> 20), (unsigned long long)(c->limit >> 20));
+}
+
+static const struct {
+    const char *cause, *fix;
+} falls[] = {
+    {"cpu", "raise budget.cpu, or lower sampler.level_max to a level that is held"},
+    {"memory", "raise budget.mem, or lower sampler.level_max to a level that is held"},
+    {"events", "raise budget.events, or lower sampler.level_max to a level that is held"},
+    {"ring", "raise etw.ring_bytes, or lower sampler.level_max to a level that is held"},
+    {"loss", "see agent.losses for what was lost; lower sampler.level_max to a level that is held"},
+};
+
+static void check_level(struct doctor *d, const struct status *s)
+{
+    uint64_t n = status_falls(s), most = 0;
+    char since[CLK_TEXT], causes[120] = "";
+    const char *fix = "";
+    size_t at = 0;
+
+    for (size_t i = 0; i < sizeof falls / sizeof *falls; i++) {
+        char reason[16];
+        uint64_t times;
+
+        (void)snprintf(reason, sizeof reason, "down_%s", falls[i].cause);
+        times = status_lost(s, "level", reason);
+        if (times > 0) {
+            at += (size_t)snprintf(causes + at, sizeof causes - at, "%s%s %llu", at ? ", " : ": ",
+                                   falls[i].cause, (unsigned long long)times);
+        }
+        if (times > most) {
+            most = times;
+            fix = falls[i].fix;
+        }
+        at = at < sizeof causes ? at : sizeof causes - 1;
+    }
+    finding_say(d->all, "agent.level", n >= FALLS_MAX ? FINDING_WARNING : FINDING_OK,
+                n >= FALLS_MAX ? fix : "", "L%u since %s, %llu %s down in the last hour%s",
+                s->level, utc(since, s->level_since_ns), (unsigned long long)n,
+                plural(n, "step", "steps"), causes);
+}
+
 /* -- losses -- */
 
 static const struct {
@@ -274,8 +355,9 @@ static void check_filter(struct doctor *d, const struct status *s)
 
 static void skip_rest(struct doctor *d)
 {
-    static const char *const rest[] = {"agent.source", "agent.filter",     "agent.losses",
-                                       "agent.uplink", "agent.quarantine", "agent.certificate"};
+    static const char *const rest[] = {"agent.source",     "agent.filter",     "agent.cost",
+                                       "agent.level",      "agent.losses",     "agent.uplink",
+                                       "agent.quarantine", "agent.certificate"};
 
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
         finding_say(d->all, rest[i], FINDING_SKIPPED, "", "only a running agent tells it");
@@ -316,6 +398,8 @@ bool doctor_agent(struct doctor *d)
     if (check_file(d, s, locked)) {
         check_source(d, s);
         check_filter(d, s);
+        check_cost(d, s);
+        check_level(d, s);
         check_losses(d, s);
         check_uplink(d, s);
         check_aside(d, s);

@@ -63,6 +63,27 @@ void status_keep_ledger(struct status_keeper *k, int64_t mono_ns, const struct l
     }
 }
 
+void status_keep_cost(struct status_keeper *k, int64_t mono_ns, int64_t cpu_ns, int64_t resident)
+{
+    int64_t span_ns = k->n_costs ? mono_ns - k->costs[0].mono_ns : 0;
+
+    k->cost.span_ns = span_ns;
+    k->cost.memory = (uint64_t)resident;
+    if (span_ns > 0) {
+        k->cost.cpu_ppm = (uint64_t)((double)(cpu_ns - k->costs[0].cpu_ns) * 1e6 / (double)span_ns);
+    }
+    if (k->n_costs && mono_ns - k->costs[k->n_costs - 1].mono_ns < STATUS_COST_NS) {
+        return;
+    }
+    if (k->n_costs == STATUS_COSTS) {
+        memmove(k->costs, k->costs + 1, (STATUS_COSTS - 1) * sizeof *k->costs);
+        k->n_costs--;
+    }
+    k->costs[k->n_costs].mono_ns = mono_ns;
+    k->costs[k->n_costs].cpu_ns = cpu_ns;
+    k->n_costs++;
+}
+
 static bool is_told(const struct ledger_row *row)
 {
     return row->count > 0 && (ledger_is_loss(row) || str_eq(row->stage, str_make("etw")) ||
@@ -77,6 +98,7 @@ void status_keep_read(const struct status_keeper *k, struct status *out)
     for (size_t i = first; i < k->n_notes; i++) {
         out->notes[out->n_notes++] = k->notes[i % STATUS_NOTES];
     }
+    out->cost = k->cost;
     out->n_losses = 0;
     for (size_t i = 0; i < k->n_rows && out->n_losses < STATUS_LOSSES; i++) {
         const struct ledger_row *row = &k->rows[i];
@@ -113,6 +135,19 @@ uint64_t status_missing(const struct status *s, bool ever)
     for (size_t i = 0; i < s->n_losses; i++) {
         if (s->losses[i].missing) {
             n += ever ? s->losses[i].total : s->losses[i].hour;
+        }
+    }
+    return n;
+}
+
+uint64_t status_falls(const struct status *s)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < s->n_losses; i++) {
+        if (strcmp(s->losses[i].stage, "level") == 0 &&
+            strncmp(s->losses[i].reason, "down_", 5) == 0) {
+            n += s->losses[i].hour;
         }
     }
     return n;
@@ -170,6 +205,12 @@ void status_print(struct buf *out, const struct status *s)
     buf_printf(out, "%s since %s\n", s->polled ? " (polled: short lives are missed)" : "",
                utc(when, s->source_since_ns));
     buf_printf(out, "level     L%u since %s\n", s->level, utc(when, s->level_since_ns));
+    if (s->cost.span_ns > 0) {
+        buf_printf(out, "cost      %llu.%02llu %% of a core, %llu MiB\n",
+                   (unsigned long long)(s->cost.cpu_ppm / 10000),
+                   (unsigned long long)(s->cost.cpu_ppm / 100 % 100),
+                   (unsigned long long)(s->cost.memory >> 20));
+    }
     buf_printf(out, "lost      %llu in the last hour, %llu since %s\n",
                (unsigned long long)status_missing(s, false),
                (unsigned long long)status_missing(s, true), utc(when, s->started_ns));

@@ -1,8 +1,8 @@
 /* What a running agent knows of itself, for whoever asks on its host: status_file.h writes and
  * reads it, `doctor` and `service status` tell it. The keeper remembers what it takes: the latest
  * events of the agent itself, and the loss ledger over the last hour.
- * Bounds:  STATUS_NOTES events, STATUS_ROWS counters, one mark each STATUS_MARK_NS.
- * Threads: none of its own; whoever shares a keeper locks. */
+ * Bounds:  STATUS_NOTES events, STATUS_ROWS counters, one mark each STATUS_MARK_NS, of its cost
+ * each STATUS_COST_NS. Threads: none of its own; whoever shares a keeper locks. */
 #ifndef PROCFLEET_AGENT_STATUS_STATUS_H
 #define PROCFLEET_AGENT_STATUS_STATUS_H
 
@@ -16,12 +16,23 @@
 #define STATUS_ROWS    192
 #define STATUS_MARKS   13
 #define STATUS_MARK_NS (300 * CLK_S) /* so the last hour is one of 60 to 65 minutes */
+#define STATUS_COSTS   6
+#define STATUS_COST_NS (60 * CLK_S) /* so the mean is one of five to six minutes */
 
 /* LIFE_LEVEL or LIFE_SOURCE. */
 struct status_note {
     int64_t wall_ns;
     bool level; /* else of the source */
     char text[STATUS_TEXT];
+};
+
+/* What the agent takes of its host, and what it may take; 0 = not told. */
+struct status_cost {
+    int64_t span_ns;        /* the mean is of so long; 0 = there is none yet */
+    uint64_t cpu_ppm;       /* of one core, mean */
+    unsigned cpus;          /* of the machine */
+    unsigned cpu_permille;  /* budget.cpu, of the machine */
+    uint64_t memory, limit; /* resident, budget.mem */
 };
 
 /* A row of the ledger that is not 0. */
@@ -41,6 +52,7 @@ struct status {
     int64_t source_since_ns;
     unsigned level;
     int64_t level_since_ns;
+    struct status_cost cost;
     char uplink[16]; /* "connecting", "connected", "unreachable", "refused", "failing" */
     char why[STATUS_TEXT];
     int64_t uplink_since_ns;
@@ -70,6 +82,11 @@ struct status_keeper {
         int64_t mono_ns;
         uint64_t counts[STATUS_ROWS];
     } marks[STATUS_MARKS]; /* oldest first */
+    size_t n_costs;
+    struct {
+        int64_t mono_ns, cpu_ns;
+    } costs[STATUS_COSTS]; /* oldest first */
+    struct status_cost cost;
 };
 
 /* Other kinds are ignored. */
@@ -79,7 +96,10 @@ void status_keep_note(struct status_keeper *k, const struct life_event *ev);
 void status_keep_ledger(struct status_keeper *k, int64_t mono_ns, const struct ledger_row *rows,
                         size_t n);
 
-/* Fills notes and losses. */
+/* Takes at this moment, since the start: CPU of the program, and what it has of memory. */
+void status_keep_cost(struct status_keeper *k, int64_t mono_ns, int64_t cpu_ns, int64_t resident);
+
+/* Fills notes, losses and of the cost what was measured. */
 void status_keep_read(const struct status_keeper *k, struct status *out);
 
 /* The row's count in the last hour; 0 when it has none. */
@@ -87,6 +107,9 @@ uint64_t status_lost(const struct status *s, const char *stage, const char *reas
 
 /* All that is missing, in the last hour or ever. */
 uint64_t status_missing(const struct status *s, bool ever);
+
+/* Steps down of the level in the last hour. */
+uint64_t status_falls(const struct status *s);
 
 /* Whether it runs, by what the file says and by the lock of its state directory. */
 enum status_life {

@@ -78,6 +78,19 @@ static json_t *level_json(const struct status *s, bool *bad)
     return o;
 }
 
+static json_t *cost_json(const struct status *s, bool *bad)
+{
+    json_t *o = json_object();
+
+    put_number(o, "cpu_ppm", s->cost.cpu_ppm, bad);
+    put_time(o, "span", s->cost.span_ns, bad);
+    put_number(o, "cpus", s->cost.cpus, bad);
+    put_number(o, "budget_cpu_permille", s->cost.cpu_permille, bad);
+    put_number(o, "memory", s->cost.memory, bad);
+    put_number(o, "budget_mem", s->cost.limit, bad);
+    return o;
+}
+
 static json_t *uplink_json(const struct status *s, bool *bad)
 {
     json_t *o = json_object();
@@ -163,6 +176,7 @@ static json_t *status_json(const struct status *s, bool *bad)
     put_time(o, "written", s->written_ns, bad);
     put(o, "source", source_json(s, bad), bad);
     put(o, "level", level_json(s, bad), bad);
+    put(o, "cost", cost_json(s, bad), bad);
     put_number(o, "processes", s->processes, bad);
     put_number(o, "reported", s->reported, bad);
     put_number(o, "filtered", s->filtered, bad);
@@ -313,7 +327,7 @@ static void get_parts(struct status *s, const struct get *g)
 {
     struct get source = get_object(g, "source"), level = get_object(g, "level");
     struct get uplink = get_object(g, "uplink"), queue = get_object(g, "queue");
-    struct get certificate = get_object(g, "certificate");
+    struct get certificate = get_object(g, "certificate"), cost = get_object(g, "cost");
 
     get_text(&source, "name", s->source, sizeof s->source);
     get_text(&source, "detail", s->detail, sizeof s->detail);
@@ -321,6 +335,12 @@ static void get_parts(struct status *s, const struct get *g)
     s->source_since_ns = get_time(&source, "since");
     s->level = (unsigned)get_number(&level, "now", 4);
     s->level_since_ns = get_time(&level, "since");
+    s->cost.cpu_ppm = get_number(&cost, "cpu_ppm", INT64_MAX);
+    s->cost.span_ns = get_time(&cost, "span");
+    s->cost.cpus = (unsigned)get_number(&cost, "cpus", UINT32_MAX);
+    s->cost.cpu_permille = (unsigned)get_number(&cost, "budget_cpu_permille", 1000);
+    s->cost.memory = get_number(&cost, "memory", INT64_MAX);
+    s->cost.limit = get_number(&cost, "budget_mem", INT64_MAX);
     get_text(&uplink, "state", s->uplink, sizeof s->uplink);
     get_text(&uplink, "why", s->why, sizeof s->why);
     s->uplink_since_ns = get_time(&uplink, "since");

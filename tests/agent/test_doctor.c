@@ -28,7 +28,7 @@ struct seen {
     char text[64][400]; /* "check state detail" */
     size_t n, without_fix;
     char fix[600];   /* of tls.expiry; */
-    char agent[600]; /* of agent.uplink or agent.quarantine, the first that had one */
+    char agent[600]; /* of agent.cost, level, uplink or quarantine, the first that had one */
 };
 
 static void on_found(void *ctx, const struct finding *f)
@@ -41,7 +41,8 @@ static void on_found(void *ctx, const struct finding *f)
     if (strcmp(f->check, "tls.expiry") == 0) {
         (void)snprintf(s->fix, sizeof s->fix, "%s", f->fix);
     }
-    if ((strcmp(f->check, "agent.uplink") == 0 || strcmp(f->check, "agent.quarantine") == 0) &&
+    if ((strcmp(f->check, "agent.uplink") == 0 || strcmp(f->check, "agent.quarantine") == 0 ||
+         strcmp(f->check, "agent.cost") == 0 || strcmp(f->check, "agent.level") == 0) &&
         !s->agent[0]) {
         (void)snprintf(s->agent, sizeof s->agent, "%s", f->fix);
     }
@@ -259,6 +260,78 @@ static void what_a_running_agent_tells_is_judged(void **state)
     assert_null(finding(&h->seen, "agent.losses warning queue")); /* long ago */
     assert_null(finding(&h->seen, "agent.losses warning etw late"));
     assert_found(&h->seen, "agent.uplink warning unreachable since");
+    os_unlock(lock);
+    mem_free(path);
+    host_free(h);
+}
+
+static void what_the_agent_costs_is_held_against_its_limits(void **state)
+{
+    static const struct {
+        unsigned level;
+        struct status_cost cost;
+        const char *found, *fix;
+    } rows[] = {
+        {0,
+         {300 * CLK_S, 19900, 4, 20, 20 << 20, 50 << 20},
+         "agent.cost ok 1.99 % of a core in the last 300 s at L0, 9 processes; 0.50 % of the "
+         "machine (budget.cpu 2.0 %), 20 MiB (budget.mem 50 MiB)",
+         ""},
+        {0, {300 * CLK_S, 20100, 4, 20, 0, 0}, "agent.cost warning 2.01 % of", "0.5 halves it"},
+        {1, {300 * CLK_S, 79000, 4, 20, 0, 0}, "agent.cost ok 7.90 % of a core", ""},
+        {1, {300 * CLK_S, 81000, 4, 20, 0, 0}, "agent.cost warning 8.10 %", "raise budget.cpu"},
+        {1, {60 * CLK_S, 1, 4, 20, 51 << 20, 50 << 20}, "agent.cost warning", "budget.mem"},
+        {0, {59 * CLK_S, 999999, 1, 20, 0, 0}, "agent.cost skipped the agent tells its cost", ""},
+    };
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "lock");
+    int64_t now_ns = os_utc_ns();
+    struct os_lock *lock;
+
+    (void)state;
+    assert_ok(os_lock(&lock, path));
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct status told = told_at(now_ns);
+
+        told.level = rows[i].level;
+        told.cost = rows[i].cost;
+        told.processes = 9;
+        assert_ok(status_file_write(h->dir, &told));
+        examine(h, now_ns);
+        assert_found(&h->seen, rows[i].found);
+        assert_non_null(strstr(h->seen.agent, rows[i].fix));
+        assert_int_equal(h->seen.agent[0] != 0, rows[i].fix[0] != 0);
+    }
+    os_unlock(lock);
+    mem_free(path);
+    host_free(h);
+}
+
+static void a_level_that_cannot_be_held_is_told_with_its_cause(void **state)
+{
+    struct host *h = host_new("host-1", pki, "");
+    char *path = os_path_join(h->dir, "lock");
+    int64_t now_ns = os_utc_ns();
+    struct status told = told_at(now_ns);
+    struct os_lock *lock;
+
+    (void)state;
+    assert_ok(os_lock(&lock, path));
+    told.n_losses = 4;
+    told.losses[0] = (struct status_loss){"level", "down_cpu", false, 7, 1};
+    told.losses[1] = (struct status_loss){"level", "down_events", false, 1, 1};
+    told.losses[2] = (struct status_loss){"level", "up_quiet", false, 9, 9};
+    told.losses[3] = (struct status_loss){"level", "request", false, 9, 9};
+    assert_ok(status_file_write(h->dir, &told));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.level ok L2 since 1970-01-01T00:00:00Z, 2 steps down in the last "
+                           "hour: cpu 1, events 1");
+    told.losses[1].hour = 2;
+    assert_ok(status_file_write(h->dir, &told));
+    examine(h, now_ns);
+    assert_found(&h->seen, "agent.level warning L2 since 1970-01-01T00:00:00Z, 3 steps down in the "
+                           "last hour: cpu 1, events 2");
+    assert_non_null(strstr(h->seen.agent, "raise budget.events"));
     os_unlock(lock);
     mem_free(path);
     host_free(h);
@@ -584,6 +657,8 @@ int main(void)
         cmocka_unit_test(examining_leaves_nothing_behind),
         cmocka_unit_test(a_running_agent_is_told_and_not_disturbed),
         cmocka_unit_test(what_a_running_agent_tells_is_judged),
+        cmocka_unit_test(what_the_agent_costs_is_held_against_its_limits),
+        cmocka_unit_test(a_level_that_cannot_be_held_is_told_with_its_cause),
         cmocka_unit_test(an_uplink_in_trouble_is_told_with_the_way_out),
         cmocka_unit_test(an_agent_that_is_silent_or_gone_is_told_apart),
         cmocka_unit_test(a_missing_address_is_a_failure_here),

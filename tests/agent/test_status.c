@@ -152,6 +152,32 @@ static void more_rows_than_there_is_room_for_are_left_out(void **state)
     mem_free(k);
 }
 
+static void the_cost_is_the_mean_of_the_last_minutes(void **state)
+{
+    struct status_keeper *k = keeper_new();
+    struct status *s = read_of(k);
+
+    (void)state;
+    assert_int_equal(s->cost.span_ns, 0);
+    mem_free(s);
+    for (int64_t second = 0; second <= 1200; second++) { /* 1 % of a core, then 3 % */
+        int64_t cpu_ns = second * CLK_S / 100 + (second > 600 ? (second - 600) * CLK_S / 50 : 0);
+
+        status_keep_cost(k, 7 * CLK_S + second * CLK_S, 5 * CLK_S + cpu_ns, 1000 + second);
+        s = read_of(k);
+        if (second > 0 && second <= 600) {
+            assert_int_equal(s->cost.cpu_ppm, 10000);
+            assert_true(s->cost.span_ns == second * CLK_S || s->cost.span_ns >= 300 * CLK_S);
+            assert_true(s->cost.span_ns <= 360 * CLK_S);
+        } else if (second > 960) {
+            assert_int_equal(s->cost.cpu_ppm, 30000);
+        }
+        assert_int_equal(s->cost.memory, 1000 + second);
+        mem_free(s);
+    }
+    mem_free(k);
+}
+
 static void what_is_printed_cannot_steer_a_terminal(void **state)
 {
     struct status s = {.source = "li\x1bve",
@@ -252,6 +278,7 @@ int main(void)
         cmocka_unit_test(the_last_hour_is_told_beside_all_since_the_start),
         cmocka_unit_test(a_cause_is_told_and_no_second_loss),
         cmocka_unit_test(more_rows_than_there_is_room_for_are_left_out),
+        cmocka_unit_test(the_cost_is_the_mean_of_the_last_minutes),
         cmocka_unit_test(what_is_printed_cannot_steer_a_terminal),
         cmocka_unit_test(what_waits_and_why_is_printed),
         cmocka_unit_test(the_lock_and_the_file_tell_whether_it_runs),
