@@ -407,7 +407,8 @@ static void damage_costs_one_record_and_is_counted(void **state)
         file = five_batches(older);
         read_log(file, &p, &n);
         for (size_t at = 0; at < n; at++) {
-            bool torn = !older && at >= n - last;
+            bool lost_end = !older && at >= n - last;
+            bool torn = lost_end && at >= n - last + 4; /* no write leaves another magic */
             struct seen seen = {0};
             struct wal *w;
 
@@ -416,7 +417,7 @@ static void damage_costs_one_record_and_is_counted(void **state)
             p[at] ^= 0x40;
             w = open_log(&seen);
             assert_int_equal(seen.batches + seen.ranges, records - (at >= WAL_HEADER_BYTES));
-            assert_int_equal(seen.seqs[seen.batches - 1], older ? 6 : torn ? 4 : 5);
+            assert_int_equal(seen.seqs[seen.batches - 1], older ? 6 : lost_end ? 4 : 5);
             assert_int_equal(stats_of(w).bad_records, !torn);
             assert_int_equal(stats_of(w).torn_bytes, torn ? last : 0);
             wal_close(w);

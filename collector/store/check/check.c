@@ -397,7 +397,7 @@ static enum err read_log(const struct check *c, struct wal_replay *job, uint64_t
     if (!e) {
         f->damaged = header.damaged + (!known && told.seed == header.seed && log_bytes > job->size);
         e = wal_replay(&done, job);
-        f->damaged += done.bad_records + (!last && done.end < job->size);
+        f->damaged += done.bad_records + (done.strange_end || (!last && done.end < job->size));
     } else if (e == ERR_NOTFOUND) { /* its seed is lost */
         e = last ? wal_replay_any(&any, c->conf->fio, job->f, job->size) : ERR_OK;
         f->damaged = any;

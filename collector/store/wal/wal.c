@@ -19,16 +19,17 @@
  *
  * Crashes. Only the end of the last file can be torn, since nothing is added to a file after a
  * newer one exists, and nothing is acknowledged before its sync. Torn is what no sound record
- * follows: recovery cuts the last file there and syncs it together with the directory: what a
- * killed process had written but not synced is found in the page cache and must not be called
- * durable before it is. It never appends to an old file.
+ * follows, if it begins as a record does or with zeros, as a write leaves it that was never
+ * finished; other bytes are damage. Recovery cuts the last file there and syncs it together with
+ * the directory: what a killed process had written but not synced is found in the page cache and
+ * must not be called durable before it is. It never appends to an old file.
  *
  * Damage. A bad record with a sound one behind it is damage wherever it is: it is counted, and the
  * next sound record is looked for by magic and checksums. The seed is random, so that bytes inside
  * a batch, which a peer chooses, cannot pose as a record during that search, nor make it slow. All
  * checksums hang on the seed, so it is there twice, and a third time in the index. A file whose
- * seed is lost all the same is set aside under another name and kept, unless nothing in it looks
- * like a record: then it was never finished. Which batches are lost with a record says the
+ * seed is lost all the same is set aside under another name and kept, unless it has zeros or less
+ * than a header: then it was never finished. Which batches are lost with a record says the
  * checkpoint of the file behind it (store_recover.c).
  *
  * Indexes. Beside a finished file stands what recovery needs of it (wal_index.h): ranges, and of

@@ -11,7 +11,7 @@
 
 #define SOURCES_MAX 256u /* files that stay open; of further ones the batches are read */
 
-/* The last file ends where its sound records end, durably. */
+/* The last file ends at `end`, durably. */
 static enum err repair_last(struct wal *w, struct fio_file *f, struct wal_file *file, uint64_t end)
 {
     const struct fio *fio = w->conf.fio;
@@ -154,10 +154,11 @@ static enum err recover_by_reading(struct wal *w, struct opened *o)
         return e;
     }
     w->stats.replayed_bytes += done.end;
-    o->spans += done.bad_records + (!o->last && done.end < o->file->bytes);
+    o->spans += done.bad_records + (done.strange_end || (!o->last && done.end < o->file->bytes));
     o->ranges_lost = done.ranges_lost;
     w->index.lacking = w->index.lacking || o->spans > 0; /* counted at every opening */
-    e = o->last ? repair_last(w, o->f, o->file, done.end) : ERR_OK;
+    e = o->last ? repair_last(w, o->f, o->file, done.strange_end ? o->file->bytes : done.end)
+                : ERR_OK;
     if (!e) {
         wal_finish_index(w, &w->index, o->file->number);
     }

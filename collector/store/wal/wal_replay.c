@@ -127,6 +127,22 @@ static enum err scan_all(struct scan *s)
     return e == ERR_END ? ERR_OK : e;
 }
 
+/* A write that was never finished leaves the beginning of a record, or zeros. */
+static enum err scan_end(struct scan *s)
+{
+    static const uint8_t zeros[4] = {0};
+    uint64_t left = s->job->size - s->out.end;
+    const uint8_t *p;
+    size_t n;
+    enum err e = left > 0 ? scan_at(s, s->out.end, sizeof zeros, &p, &n) : ERR_OK;
+
+    if (!e && left > 0) {
+        n = n < sizeof zeros ? n : sizeof zeros;
+        s->out.strange_end = memcmp(p, WAL_RECORD_MAGIC, n) != 0 && memcmp(p, zeros, n) != 0;
+    }
+    return e;
+}
+
 static enum err scan_begin(struct scan *s)
 {
     s->cap = s->job->size < SCAN_BYTES ? (size_t)s->job->size : SCAN_BYTES;
@@ -142,6 +158,9 @@ enum err wal_replay(struct wal_replayed *out, const struct wal_replay *job)
     if (!e) {
         e = scan_all(&s);
     }
+    if (!e) {
+        e = scan_end(&s);
+    }
     mem_free(s.p);
     if (e) {
         return e;
@@ -156,13 +175,19 @@ enum err wal_replay_any(bool *any, const struct fio *fio, struct fio_file *f, ui
 {
     const struct wal_replay job = {.fio = fio, .f = f, .size = size};
     struct scan s = {.job = &job};
-    uint64_t at = 0;
     enum err e = scan_begin(&s);
 
-    if (!e) {
-        e = scan_magic(&s, &at);
+    *any = false;
+    for (uint64_t at = 0; !e && !*any && size > WAL_HEADER_BYTES && at < size;) {
+        const uint8_t *p;
+        size_t n;
+
+        e = scan_at(&s, at, 1, &p, &n);
+        for (size_t i = 0; !e && !*any && i < n; i++) {
+            *any = p[i] != 0;
+        }
+        at += e ? 0 : n;
     }
     mem_free(s.p);
-    *any = e == ERR_OK;
-    return e == ERR_END ? ERR_OK : e;
+    return e;
 }

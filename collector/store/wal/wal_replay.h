@@ -23,13 +23,14 @@ struct wal_replayed {
     uint64_t bad_records; /* spans of unreadable bytes before a sound record, unknown kinds, what
                              `each` called corrupt */
     bool ranges_lost;     /* of its checkpoint some or all */
+    bool strange_end;     /* what follows `end` was not left by a write that was never finished */
 };
 
 /* Errors: ERR_IO, ERR_NOMEM, and those of `each` */
 NODISCARD enum err wal_replay(struct wal_replayed *out, const struct wal_replay *job);
 
-/* Whether anything in the file looks like the beginning of a record: of one whose header is
- * unreadable. Errors: ERR_IO, ERR_NOMEM */
+/* Of a file whose header is unreadable: whether it holds more than one that was never begun, which
+ * has zeros or less than a header. Errors: ERR_IO, ERR_NOMEM */
 NODISCARD enum err wal_replay_any(bool *any, const struct fio *fio, struct fio_file *f,
                                   uint64_t size);
 
