@@ -1,6 +1,7 @@
 /* NNG's thread reads the frame's header and puts the call into a bounded queue; a worker checks
  * deadline, method and role, undoes the payload's encoding and runs the handler, which answers when
  * it likes. Whatever cannot be served is answered at once with a status, on the thread that saw it.
+ * No holder of a certificate can fill the queue alone, and calls of those served less come first.
  *
  * `lock` guards the queue, `stopping` and `refs`, and the workers' deadlines are set under it: a
  * call that is taken while the server stops cannot miss that. It is held across no call to anybody.
@@ -38,10 +39,17 @@ struct rpc_call {
     int64_t queued_ns;     /* since then (monotonic) */
 };
 
+/* Whose call it is: a host with all its certificates, or another's certificate. */
+struct holder {
+    bool is_host;
+    uint8_t id[32];
+};
+
 struct worker {
     struct rpc_server *server;
     struct os_thread *thread;
     struct deadline deadline; /* of its call; set under the server's lock */
+    struct holder last;       /* whom it served last; likewise */
 };
 
 struct rpc_server {
@@ -301,21 +309,74 @@ static void serve(struct rpc_call *c)
     }
 }
 
+static struct holder holder_of(const struct rpc_call *c)
+{
+    const struct net_identity *who = rpc_call_peer(c);
+    struct holder h = {.is_host = who->has_host};
+
+    memcpy(h.id, h.is_host ? who->host.b : who->fingerprint,
+           h.is_host ? sizeof who->host.b : sizeof h.id);
+    return h;
+}
+
+static bool same_holder(const struct holder *a, const struct holder *b)
+{
+    return a->is_host == b->is_host && memcmp(a->id, b->id, sizeof a->id) == 0;
+}
+
+/* How many workers served it last. The lock is held. */
+static unsigned served(const struct rpc_server *s, const struct holder *h)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < s->conf.workers; i++) {
+        n += same_holder(&s->workers[i].last, h);
+    }
+    return n;
+}
+
+/* The call of who was served least of late, of several the first, so that nobody waits for all that
+ * another has asked. The lock is held; the queue is not empty. */
+static struct rpc_call *queue_next(struct rpc_server *s)
+{
+    struct rpc_call *c, *before = NULL, *best = s->head, *best_before = NULL;
+    struct holder h = holder_of(best);
+    unsigned least = served(s, &h);
+
+    for (c = s->head; c && least > 0; before = c, c = c->next) {
+        unsigned n;
+
+        h = holder_of(c);
+        n = served(s, &h);
+        if (n < least) {
+            least = n;
+            best = c;
+            best_before = before;
+        }
+    }
+    if (best_before) {
+        best_before->next = best->next;
+    } else {
+        s->head = best->next;
+    }
+    s->tail = s->tail == best ? best_before : s->tail;
+    s->waiting--;
+    return best;
+}
+
 /* The next call, or NULL when the server stops. */
 static struct rpc_call *take(struct worker *w)
 {
     struct rpc_server *s = w->server;
-    struct rpc_call *c;
+    struct rpc_call *c = NULL;
 
     os_mutex_lock(s->lock);
     while (!s->head && !s->stopping) {
         os_cond_wait(s->work);
     }
-    c = s->stopping ? NULL : s->head;
-    if (c) {
-        s->head = c->next;
-        s->tail = s->head ? s->tail : NULL;
-        s->waiting--;
+    if (!s->stopping) {
+        c = queue_next(s);
+        w->last = holder_of(c);
         c->deadline = &w->deadline;
         deadline_set(&w->deadline, c->deadline_ns);
     }
@@ -338,6 +399,24 @@ static void work(void *arg)
 
 /* -- requests coming in -- */
 
+/* Whether the caller has three quarters of the queue already; strangers are nobody in particular.
+ * The lock is held. */
+static bool has_its_share(const struct rpc_server *s, const struct rpc_call *c)
+{
+    const struct holder mine = holder_of(c);
+    unsigned n = 0, share = s->conf.queue - s->conf.queue / 4;
+
+    if (s->conf.net.strangers || s->waiting < share) {
+        return false;
+    }
+    for (const struct rpc_call *q = s->head; q; q = q->next) {
+        const struct holder h = holder_of(q);
+
+        n += same_holder(&h, &mine);
+    }
+    return n >= share;
+}
+
 /* ERR_FULL: too many wait; ERR_CLOSED: the server stops. */
 static enum err enqueue(struct rpc_call *c)
 {
@@ -347,7 +426,7 @@ static enum err enqueue(struct rpc_call *c)
     os_mutex_lock(s->lock);
     if (s->stopping) {
         e = ERR_CLOSED;
-    } else if (s->waiting >= s->conf.queue) {
+    } else if (s->waiting >= s->conf.queue || has_its_share(s, c)) {
         e = ERR_FULL;
     } else {
         if (s->tail) {

@@ -88,6 +88,16 @@ static void tell_place(void *ctx, struct rpc_call *c)
     rpc_answer(c, place, strlen(place), NULL);
 }
 
+/* How many were let through the gate before. */
+static void tell_turn(void *ctx, struct rpc_call *c)
+{
+    struct gate *g = ctx;
+    char text[16];
+    int n = snprintf(text, sizeof text, "%d", atomic_load(&g->inside));
+
+    rpc_answer(c, text, (size_t)n, NULL);
+}
+
 static struct rpc_call *_Atomic kept;
 static atomic_int at_work;
 static struct gate gate;
@@ -97,6 +107,7 @@ static const struct rpc_method methods[] = {
     {RPC_QUERY_HOSTS, NET_QUERY | NET_SUBSCRIBE, refuse, NULL},
     {RPC_QUERY_EVENTS, NET_QUERY, keep, (void *)&kept},
     {RPC_QUERY_HISTORY, NET_QUERY, wait_at_gate, &gate},
+    {RPC_QUERY_OVERVIEW, NET_QUERY, tell_turn, &gate},
     {RPC_QUERY_COVERAGE, NET_QUERY, work_until_told, &at_work},
     {RPC_QUERY_TREE, NET_QUERY, refuse_for_weeks, NULL},
     {RPC_QUERY_SERVER_INFO, NET_QUERY, tell_place, NULL},
@@ -381,6 +392,63 @@ static void a_full_queue_asks_callers_to_come_back(void **state)
     assert_int_equal(through, SERVED);
     assert_int_equal(busy, CALLERS - SERVED);
     rpc_client_close(c);
+    rpc_server_stop(s);
+}
+
+static void call_for_a_turn(void *arg)
+{
+    struct caller *k = arg;
+    struct buf reply;
+
+    buf_init(&reply, 16);
+    k->e =
+        rpc_client_call(k->c, RPC_QUERY_OVERVIEW, FRAME_RAW, "x", 1, LONG_NS, &reply, &k->result);
+    if (!k->e) {
+        assert_string_equal(buf_cstr(&reply), "1"); /* next behind the one at work */
+    }
+    buf_fini(&reply);
+    atomic_fetch_add(k->finished, 1);
+}
+
+/* Who asks more than can be served leaves a quarter of the queue to others, and these need not wait
+ * for all of it. Five calls of one: one at work, three wait, one is refused; two of another: one
+ * fills the queue. */
+static void one_holder_keeps_no_other_waiting(void **state)
+{
+    struct rpc_server *s = start(1, 4);
+    struct rpc_client *many = dial(s, query), *one = dial(s, certs_tls(pki, PKI_QUERY, "other"));
+    struct os_thread *threads[7];
+    struct caller k[COUNT_OF(threads)];
+    atomic_int finished = 0;
+    int through[2] = {0, 0};
+
+    (void)state;
+    atomic_store(&gate.open, false);
+    atomic_store(&gate.inside, 0);
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
+        k[i] = (struct caller){.c = i < 5 ? many : one, .finished = &finished};
+        while (i == 5 && atomic_load(&finished) == 0) {
+            os_sleep_ns(CLK_MS);
+        }
+        assert_ok(
+            os_thread_start(&threads[i], "caller", i < 5 ? call_history : call_for_a_turn, &k[i]));
+        while (i == 0 && atomic_load(&gate.inside) == 0) {
+            os_sleep_ns(CLK_MS);
+        }
+    }
+    while (atomic_load(&finished) < 2) {
+        os_sleep_ns(CLK_MS);
+    }
+    atomic_store(&gate.open, true);
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
+        os_thread_join(threads[i]);
+        through[i < 5 ? 0 : 1] += k[i].e == ERR_OK;
+        assert_true(k[i].e == ERR_OK || k[i].result.code == RPC_RESOURCE_EXHAUSTED);
+    }
+    assert_int_equal(through[0], 4);
+    assert_int_equal(through[1], 1);
+    rpc_client_close(many);
+    rpc_client_close(one);
     rpc_server_stop(s);
 }
 
@@ -716,6 +784,7 @@ int main(void)
         cmocka_unit_test(work_ends_with_its_callers_patience),
         cmocka_unit_test(a_stop_does_not_wait_for_work),
         cmocka_unit_test(a_full_queue_asks_callers_to_come_back),
+        cmocka_unit_test(one_holder_keeps_no_other_waiting),
         cmocka_unit_test(nobody_is_worked_for_longer_than_the_limit),
         cmocka_unit_test(work_whose_time_is_gone_is_not_begun),
         cmocka_unit_test(packed_payloads_are_undone_up_to_the_limit),
