@@ -3,8 +3,8 @@
 /* The self-tests count operations in globals without a lock: a data race between two handshakes. */
 #undef MBEDTLS_SELF_TEST
 
-/* Never negotiated (common/tls/net_tls.c): without it a program is 70 KiB smaller, and its code cannot
- * be reached. */
+/* Never negotiated (common/tls/net_tls.c): without it a program is 70 KiB smaller, and its code
+ * cannot be reached. */
 #undef MBEDTLS_SSL_PROTO_TLS1_3
 
 /* Nor is any of these: key exchange is ECDHE with ECDSA on P-256 or X25519, ciphers are AES and

@@ -208,7 +208,7 @@ static void print_clock(const struct enroll_result *got)
 static void print_result(const struct enroll_result *got, const struct agent_conf *conf,
                          const struct wish *w, const char *config)
 {
-    char until[CLK_TEXT], id[MODEL_UUID_TEXT];
+    char until[CLK_TEXT], id[UUID_TEXT];
 
     printf("host         %s\n", got->who.name);
     printf("id           %s\n", uuid_format(id, &got->who.host));

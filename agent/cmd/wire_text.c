@@ -114,7 +114,7 @@ static void put_id(struct line *l, struct proc_id id)
 static void put_head(struct wire_text *w, const struct batch *b, size_t bytes)
 {
     struct line l = line_begin(w, "batch");
-    char boot[MODEL_UUID_TEXT];
+    char boot[UUID_TEXT];
 
     put_uint(&l, "seq", b->head.seq);
     put_uint(&l, "bytes", bytes);

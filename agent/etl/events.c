@@ -118,7 +118,7 @@ static void text_head(struct events *s, const struct walk_record *r)
 
 static void text_name(struct events *s, const struct raw_event *raw, const struct described *is)
 {
-    char guid[MODEL_UUID_TEXT];
+    char guid[UUID_TEXT];
 
     buf_put_str(&s->line, "  ");
     human_text(&s->line, is->provider.n ? is->provider : str_make(kinds_guid(guid, raw->guid)));
@@ -197,7 +197,7 @@ static void json_head(struct events *s, const struct walk_record *r, const struc
 {
     const struct raw_event *raw = r->raw;
     struct jsonw *j = &s->json;
-    char time[CLK_TEXT], ms[JSONW_MS_TEXT], guid[MODEL_UUID_TEXT];
+    char time[CLK_TEXT], ms[JSONW_MS_TEXT], guid[UUID_TEXT];
     uint32_t pid = pick_pid(r), tid = pick_tid(r);
 
     jsonw_text(j, "file", str_make(s->name));
@@ -262,7 +262,7 @@ static void print_csv(struct events *s, const struct walk_record *r, struct desc
     const struct raw_event *raw = r->raw;
     struct value_people people;
     struct value_sink sink = value_text_people(&people, &s->line);
-    char time[CLK_TEXT], ms[JSONW_MS_TEXT], guid[MODEL_UUID_TEXT];
+    char time[CLK_TEXT], ms[JSONW_MS_TEXT], guid[UUID_TEXT];
     uint32_t pid = pick_pid(r), tid = pick_tid(r);
     struct sheet_cell cells[COLUMNS];
 

@@ -167,7 +167,7 @@ static void put_time(struct jsonw *j, const char *key, int64_t ns)
 static enum err put_providers(struct jsonw *j, const struct figures *f)
 {
     const struct kinds_provider **all;
-    char guid[MODEL_UUID_TEXT];
+    char guid[UUID_TEXT];
     size_t n;
     enum err e = kinds_sort_providers(f->kinds, &all, &n);
 
@@ -186,7 +186,7 @@ static enum err put_providers(struct jsonw *j, const struct figures *f)
 static enum err put_events(struct jsonw *j, const struct figures *f)
 {
     const struct kinds_event **all;
-    char guid[MODEL_UUID_TEXT];
+    char guid[UUID_TEXT];
     size_t n;
     enum err e = kinds_sort_events(f->kinds, &all, &n);
 

@@ -151,7 +151,7 @@ static enum err print_providers(const struct job *job, const struct info *i)
                                                   {"provider", "PROVIDER", SHEET_TEXT}};
     static const char *const yields[] = {"GUID", NULL};
     const struct kinds_provider **all;
-    char guid[MODEL_UUID_TEXT];
+    char guid[UUID_TEXT];
     struct sheet *sheet;
     size_t n;
     enum err e = kinds_sort_providers(i->kinds, &all, &n);
@@ -205,7 +205,7 @@ static enum err print_people(const struct job *job, const struct info *i, size_t
 static enum err put_providers(struct jsonw *j, const struct info *i)
 {
     const struct kinds_provider **all;
-    char guid[MODEL_UUID_TEXT];
+    char guid[UUID_TEXT];
     size_t n;
     enum err e = kinds_sort_providers(i->kinds, &all, &n);
 

@@ -282,7 +282,7 @@ static int by_kind(const void *pa, const void *pb)
 {
     const struct kinds_event *a = *(const struct kinds_event *const *)pa;
     const struct kinds_event *b = *(const struct kinds_event *const *)pb;
-    char ta[MODEL_UUID_TEXT], tb[MODEL_UUID_TEXT];
+    char ta[UUID_TEXT], tb[UUID_TEXT];
     int order = strcmp(kinds_guid(ta, a->guid), kinds_guid(tb, b->guid));
 
     order = order ? order : (int)a->id - (int)b->id;
@@ -309,7 +309,7 @@ enum err kinds_sort_events(const struct kinds *k, const struct kinds_event ***ou
 
 /* -- texts -- */
 
-const char *kinds_guid(char text[MODEL_UUID_TEXT], const uint8_t guid[16])
+const char *kinds_guid(char text[UUID_TEXT], const uint8_t guid[16])
 {
     static const uint8_t from[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     struct uuid u;

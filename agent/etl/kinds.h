@@ -72,7 +72,7 @@ NODISCARD enum err kinds_sort_events(const struct kinds *k, const struct kinds_e
                                      size_t *n);
 
 /* GUID as text, from the bytes as stored. */
-const char *kinds_guid(char text[MODEL_UUID_TEXT], const uint8_t guid[16]);
+const char *kinds_guid(char text[UUID_TEXT], const uint8_t guid[16]);
 
 /* "task/name", without what is empty or said twice. */
 void kinds_title(struct buf *out, const struct described *is);

@@ -10,11 +10,11 @@
 static bool parse_guid(uint8_t guid[16], const char *text)
 {
     static const uint8_t to[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    char plain[MODEL_UUID_TEXT];
+    char plain[UUID_TEXT];
     size_t n = strlen(text);
     struct uuid u;
 
-    if (n == MODEL_UUID_TEXT + 1 && text[0] == '{' && text[n - 1] == '}') {
+    if (n == UUID_TEXT + 1 && text[0] == '{' && text[n - 1] == '}') {
         text++;
         n -= 2;
     }

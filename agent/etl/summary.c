@@ -152,7 +152,7 @@ static void put_tally(struct jsonw *j, const struct tally *t)
 
 static void put_provider_names(struct jsonw *j, const struct figures *f)
 {
-    char guid[MODEL_UUID_TEXT];
+    char guid[UUID_TEXT];
     size_t n;
     const struct kinds_provider *p = kinds_providers(f->kinds, &n);
 
@@ -333,7 +333,7 @@ static enum err print_kinds(const struct summary *s)
     static const char *const yields[] = {"VERSION", "OPCODE", NULL};
     const struct kinds_event *last = NULL;
     const struct kinds_provider *providers;
-    char guid[MODEL_UUID_TEXT];
+    char guid[UUID_TEXT];
     struct sheet *sheet;
     size_t n, n_providers;
     const struct kinds_event *all = kinds_events(s->figures->kinds, &n);

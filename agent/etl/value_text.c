@@ -61,7 +61,7 @@ static void put_address(struct buf *out, const uint8_t *p, size_t n)
 /* Everything but text. */
 static void put_plain(struct buf *out, const struct value *v)
 {
-    char text[CLK_TEXT > MODEL_UUID_TEXT ? CLK_TEXT : MODEL_UUID_TEXT];
+    char text[CLK_TEXT > UUID_TEXT ? CLK_TEXT : UUID_TEXT];
 
     switch (v->kind) {
     case VALUE_INT:

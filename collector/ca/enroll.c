@@ -104,7 +104,7 @@ static void give(struct attempt *a, const struct buf *der, const struct net_iden
                  uint64_t *counter)
 {
     struct wire_certificate *m = mem_zalloc(sizeof *m);
-    char host[MODEL_UUID_TEXT], until[CLK_TEXT];
+    char host[UUID_TEXT], until[CLK_TEXT];
     const void *authority;
     struct buf reply;
     enum err e = m ? ERR_OK : ERR_NOMEM;

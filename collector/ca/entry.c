@@ -88,7 +88,7 @@ static void put_hex(struct buf *out, const uint8_t *p, size_t n)
 
 static void put_host(struct buf *out, const struct net_identity *who)
 {
-    char text[MODEL_UUID_TEXT];
+    char text[UUID_TEXT];
 
     put_word(out, who->has_host ? uuid_format(text, &who->host) : "-");
 }

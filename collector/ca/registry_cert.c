@@ -124,7 +124,7 @@ static bool same_holder(const struct roll_cert *a, const struct roll_cert *b)
 
 static void describe(struct buf *out, const struct roll_cert *c)
 {
-    char text[MODEL_UUID_TEXT];
+    char text[UUID_TEXT];
 
     if (c->has_host) {
         buf_printf(out, " host %s,", uuid_format(text, &c->host));

@@ -148,7 +148,7 @@ static void page(void *ctx, const struct wire_answer *a)
 
     for (size_t i = 0; i < a->n_hosts; i++) {
         const struct wire_host *h = &a->hosts[i];
-        char id[MODEL_UUID_TEXT], boot[MODEL_UUID_TEXT], clock[64], left[32];
+        char id[UUID_TEXT], boot[UUID_TEXT], clock[64], left[32];
         const struct sheet_cell cells[] = {
             sheet_string(h->name),
             sheet_string(str_make(state_of(h))),

@@ -91,7 +91,7 @@ static bool wanted(const struct listing *l, const struct registry_cert *c)
 static bool list_cert(void *ctx, const struct registry_cert *c)
 {
     struct listing *l = ctx;
-    char host[MODEL_UUID_TEXT] = "", digits[2 * sizeof c->who.fingerprint + 1];
+    char host[UUID_TEXT] = "", digits[2 * sizeof c->who.fingerprint + 1];
     struct str fingerprint;
 
     if (!wanted(l, c)) {

@@ -31,7 +31,7 @@ const struct opt_command cmd_pki_revoke_options = {
 
 static void say_next(const struct registry_meant *m)
 {
-    char host[MODEL_UUID_TEXT];
+    char host[UUID_TEXT];
 
     if (m->one_cert) {
         printf("revoked: one certificate%s%s\n", m->who.name[0] ? " of " : "", m->who.name);

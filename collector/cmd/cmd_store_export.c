@@ -67,7 +67,7 @@ struct export
     struct sheet_column columns[SHEET_COLUMNS];
     size_t n_columns;
     /* What stands in the row at hand. */
-    char host_id[MODEL_UUID_TEXT];
+    char host_id[UUID_TEXT];
     struct str host;
     uint64_t rows, gone, damaged; /* written; segments dropped meanwhile; values unreadable */
 };

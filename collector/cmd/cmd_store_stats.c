@@ -302,7 +302,7 @@ static int by_bytes(const void *a, const void *b)
 
 static enum err print_host(struct sheet *sheet, const struct host_row *r)
 {
-    char id[MODEL_UUID_TEXT];
+    char id[UUID_TEXT];
     bool any = r->newest_ns >= r->oldest_ns;
     struct sheet_cell cells[10] = {
         sheet_string(str_make(r->name)),

@@ -158,7 +158,7 @@ static void refuse_clone(struct session *s, struct rpc_call *call)
 /* Said once for each machine that is found. */
 static void tell_clone(const struct net_identity *who, const struct uuid *boot)
 {
-    char name[160], id[MODEL_UUID_TEXT];
+    char name[160], id[UUID_TEXT];
 
     log_line(LOG_WARN, "session", "clone", "name=%s address=%s boot=%s remedy=%s",
              log_str(name, sizeof name, who->name), who->address, uuid_format(id, boot),
@@ -305,7 +305,7 @@ static void handle_hello(void *ctx, struct rpc_call *call)
                                      .received_ns = session_now(s).utc_ns};
     struct session_greeting g = {0};
     struct wire_hello hello;
-    char claims[MODEL_UUID_TEXT];
+    char claims[UUID_TEXT];
     struct buf b;
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);

@@ -216,7 +216,7 @@ static void take_batch(struct session *s, struct rpc_call *call, struct batch *b
     const struct net_identity *who = rpc_call_peer(call);
     struct clock_moment now = session_now(s);
     struct host_offset clock;
-    char claims[MODEL_UUID_TEXT];
+    char claims[UUID_TEXT];
 
     if (memcmp(b->head.host.b, who->host.b, sizeof who->host.b) != 0) {
         session_refuse_spoof(s, call, uuid_format(claims, &b->head.host));

@@ -254,7 +254,7 @@ static void write_sums(struct buf *out, const struct fleet *f)
 
 static const char *host_labels(struct buf *labels, const struct host *h)
 {
-    char id[MODEL_UUID_TEXT];
+    char id[UUID_TEXT];
 
     buf_reset(labels);
     om_label(labels, "host", str_make(h->name));

@@ -123,9 +123,9 @@ struct wanted {
 static struct wanted wanted_make(struct str text)
 {
     struct wanted w = {.text = text};
-    char copy[MODEL_UUID_TEXT];
+    char copy[UUID_TEXT];
 
-    if (text.n == MODEL_UUID_TEXT - 1) {
+    if (text.n == UUID_TEXT - 1) {
         memcpy(copy, text.p, text.n);
         copy[text.n] = 0;
         w.is_id = uuid_parse(&w.id, copy) == ERR_OK;

@@ -23,7 +23,7 @@
 #define STORE_WAITING_BATCHES 4096u        /* accepted, not durable yet */
 #define STORE_WAITING_MAX     (128u << 20) /* bytes of them, encoded and decoded */
 #define STORE_HOT_SHARE       8u           /* of head_bytes_max: hot forms of recent batches */
-#define STORE_STAMP_MAX       (INT64_C(7258118400) * 1000000000) /* 2200: sums with spans never wrap */
+#define STORE_STAMP_MAX       (INT64_C(7258118400) * 1000000000) /* 2200: sums never wrap */
 #define STORE_MONO_MAX        (INT64_MAX / 2)
 
 struct store;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "common/model/model.h"
+#include "common/base/str.h"
 
 bool glob_match(struct str pattern, struct str text);
 

@@ -1,29 +1,19 @@
-/* Plain types that agent, wire, store and command line share. No behaviour.
- * Text is `struct str`: borrowed bytes, UTF-8, not NUL-terminated; whoever keeps it copies it. */
+/* Plain types that agent, wire, store and command line share. No behaviour. */
 #ifndef PROCFLEET_COMMON_MODEL_MODEL_H
 #define PROCFLEET_COMMON_MODEL_MODEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "common/base/str.h"
 #include "common/model/metric.h"
-
-struct str {
-    const char *p;
-    size_t n;
-};
-
-struct uuid {
-    uint8_t b[16];
-};
+#include "common/os/uuid.h"
 
 #define MODEL_HOST_NAME_MAX    63   /* bytes */
 #define MODEL_COMMAND_LINE_MAX 4096 /* bytes; longer ones are cut and flagged */
 #define MODEL_TEXT_MAX         1024 /* bytes of any other text */
 #define MODEL_PROCESSES_MAX    4096 /* of one host at one moment */
-#define MODEL_UUID_TEXT        37   /* "01234567-89ab-cdef-0123-456789abcdef" and NUL */
 
 /* Many programs keep JSON's numbers as doubles, which hold whole numbers up to this and not all
  * beyond: larger ones are strings of digits in all our JSON. */
@@ -133,18 +123,6 @@ struct ledger_row {
     struct str reason; /* "in", "out", or why something was dropped */
     uint64_t count;    /* since the previous batch */
 };
-
-static inline struct str str_make(const char *s)
-{
-    struct str r = {s ? s : "", s ? strlen(s) : 0};
-
-    return r;
-}
-
-static inline bool str_eq(struct str a, struct str b)
-{
-    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
-}
 
 static inline bool proc_id_eq(struct proc_id a, struct proc_id b)
 {

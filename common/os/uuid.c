@@ -29,10 +29,10 @@ enum err uuid_parse(struct uuid *u, const char *text)
     struct uuid r = {{0}};
     size_t n = 0;
 
-    if (!text || strlen(text) != MODEL_UUID_TEXT - 1) {
+    if (!text || strlen(text) != UUID_TEXT - 1) {
         return ERR_INVALID;
     }
-    for (size_t i = 0; i < MODEL_UUID_TEXT - 1; i++) {
+    for (size_t i = 0; i < UUID_TEXT - 1; i++) {
         int d = digit(text[i]);
 
         if (is_dash(i)) {
@@ -51,12 +51,12 @@ enum err uuid_parse(struct uuid *u, const char *text)
     return ERR_OK;
 }
 
-const char *uuid_format(char text[MODEL_UUID_TEXT], const struct uuid *u)
+const char *uuid_format(char text[UUID_TEXT], const struct uuid *u)
 {
     static const char digits[] = "0123456789abcdef";
     size_t n = 0;
 
-    for (size_t i = 0; i < MODEL_UUID_TEXT - 1; i++) {
+    for (size_t i = 0; i < UUID_TEXT - 1; i++) {
         if (is_dash(i)) {
             text[i] = '-';
             continue;
@@ -64,7 +64,7 @@ const char *uuid_format(char text[MODEL_UUID_TEXT], const struct uuid *u)
         text[i] = digits[n % 2 ? u->b[n / 2] & 15 : u->b[n / 2] >> 4];
         n++;
     }
-    text[MODEL_UUID_TEXT - 1] = '\0';
+    text[UUID_TEXT - 1] = '\0';
     return text;
 }
 

@@ -4,15 +4,21 @@
 #define PROCFLEET_COMMON_OS_UUID_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/base/err.h"
-#include "common/model/model.h"
+
+#define UUID_TEXT 37 /* bytes of the text form and NUL */
+
+struct uuid {
+    uint8_t b[16];
+};
 
 /* Exactly the text form and nothing behind it. Errors: ERR_INVALID */
 NODISCARD enum err uuid_parse(struct uuid *u, const char *text);
 
 /* Gives `text`. */
-const char *uuid_format(char text[MODEL_UUID_TEXT], const struct uuid *u);
+const char *uuid_format(char text[UUID_TEXT], const struct uuid *u);
 
 /* Version 4, from the system's generator. Errors: ERR_IO */
 NODISCARD enum err uuid_random(struct uuid *u);

@@ -131,7 +131,7 @@ static void sans_add_host(struct pki_sans *s, const char *name)
 enum err pki_sans_fill(struct pki_sans *s, const struct pki_issue *what, struct errmsg *why)
 {
     struct uuid host = what->host;
-    char text[MODEL_UUID_TEXT];
+    char text[UUID_TEXT];
     enum err e;
 
     if (what->use == PKI_COLLECTOR) {

@@ -12,7 +12,7 @@
 
 #define PACK_BYTES   (64u << 20) /* memory to build a message in */
 #define RESULT_BYTES (16u << 20) /* the largest answer that the limits allow, decoded */
-#define UPDATE_BYTES                                                            \
+#define UPDATE_BYTES \
     (8u << 20) /* to unpack one: many small events take far more than they have \
                 */
 #define NOTES_MAX 64u

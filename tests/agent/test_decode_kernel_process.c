@@ -10,9 +10,13 @@
 #define SEQUENCE "ProcessID ProcessSequenceNumber CreateTime ParentProcessID"
 #define TOKEN    "ProcessTokenElevationType ProcessTokenIsElevated MandatoryLabel"
 #define V3       SEQUENCE " ParentProcessSequenceNumber SessionID Flags " TOKEN " " PROGRAM
-#define TIMES    "CreateTime ExitTime ExitCode TokenElevationType HandleCount CommitCharge CommitPeak"
-#define IO       "ReadOperationCount WriteOperationCount ReadTransferKiloBytes WriteTransferKiloBytes"
-#define TOTALS   "CPUCycleCount " IO " HardFaultCount ImageName"
+#define TIMES                                                     \
+    "CreateTime ExitTime ExitCode TokenElevationType HandleCount" \
+    " CommitCharge CommitPeak"
+#define IO                                   \
+    "ReadOperationCount WriteOperationCount" \
+    " ReadTransferKiloBytes WriteTransferKiloBytes"
+#define TOTALS "CPUCycleCount " IO " HardFaultCount ImageName"
 #define THREAD                                                                        \
     "ProcessID ThreadID StackBase StackLimit UserStackBase UserStackLimit StartAddr " \
     "Win32StartAddr TebBase"

@@ -2,14 +2,16 @@
 
 #include <string.h>
 
-#define IDS       "ProcessId TThreadId"
-#define STACKS    " StackBase StackLimit UserStackBase UserStackLimit"
-#define SINCE_2   IDS STACKS " StartAddr Win32StartAddr TebBase SubProcessTag"
-#define SINCE_3   IDS STACKS " Affinity Win32StartAddr TebBase SubProcessTag" PRIORITY
-#define PRIORITY  " BasePriority PagePriority IoPriority ThreadFlags ThreadName"
-#define BEGIN_1   IDS STACKS " StartAddr Win32StartAddr WaitMode"
-#define TIDS      "NewThreadId OldThreadId NewThreadPriority OldThreadPriority"
-#define OLD       " OldThreadWaitReason OldThreadWaitMode OldThreadState OldThreadWaitIdealProcessor"
+#define IDS      "ProcessId TThreadId"
+#define STACKS   " StackBase StackLimit UserStackBase UserStackLimit"
+#define SINCE_2  IDS STACKS " StartAddr Win32StartAddr TebBase SubProcessTag"
+#define SINCE_3  IDS STACKS " Affinity Win32StartAddr TebBase SubProcessTag" PRIORITY
+#define PRIORITY " BasePriority PagePriority IoPriority ThreadFlags ThreadName"
+#define BEGIN_1  IDS STACKS " StartAddr Win32StartAddr WaitMode"
+#define TIDS     "NewThreadId OldThreadId NewThreadPriority OldThreadPriority"
+#define OLD                                  \
+    " OldThreadWaitReason OldThreadWaitMode" \
+    " OldThreadState OldThreadWaitIdealProcessor"
 #define OLD_4     " OldThreadWaitReason ThreadFlags OldThreadState OldThreadWaitIdealProcessor"
 #define SPARE     " PreviousCState SpareByte"
 #define NEW       " NewThreadWaitTime Reserved"

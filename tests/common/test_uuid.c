@@ -8,7 +8,7 @@ static void uuids_are_read_exactly(void **state)
     static const char *const bad[] = {
         "", "01234567-89ab-cdef-0123-456789abcde", "01234567-89ab-cdef-0123-456789abcdef0",
         "01234567+89ab-cdef-0123-456789abcdef", "0123456g-89ab-cdef-0123-456789abcdef"};
-    char out[MODEL_UUID_TEXT];
+    char out[UUID_TEXT];
     struct uuid u, v;
 
     (void)state;

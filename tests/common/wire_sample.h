@@ -6,7 +6,7 @@
 #include "common/wire/wire.h"
 
 #define WIRE_SAMPLE_ROOM (16u << 20) /* for an encoded batch */
-#define WIRE_SAMPLE_BOTH                                                     \
+#define WIRE_SAMPLE_BOTH \
     (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE)) /* its metrics \
                                                                */
 

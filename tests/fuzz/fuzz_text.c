@@ -91,11 +91,11 @@ static void try_when(char *text, size_t n)
 
 static void try_uuid(char *text, size_t n)
 {
-    char again[MODEL_UUID_TEXT];
+    char again[UUID_TEXT];
     struct uuid id, same;
 
     if (uuid_parse(&id, text) == ERR_OK) {
-        must(n >= MODEL_UUID_TEXT - 1);
+        must(n >= UUID_TEXT - 1);
         uuid_format(again, &id);
         must(uuid_parse(&same, again) == ERR_OK && memcmp(&id, &same, sizeof id) == 0);
     }

@@ -8,11 +8,16 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 
 LAYERS = """
+common/ : low loop loop2 loop3
+agent/ : up
+agent/room/ : door
+collector/ : store
 common/low <-
 common/loop* <- common/loop*
-agent/up <- common/* collector/*
+agent/* <- common/* collector/* agent/*
 collector/* <- common/*
-common/two <- common/low
+common/two <- common/
+tests/* <- agent/*
 <nng/*> <- common/net*
 """
 LONG = "void g(void)\n{\n" + "    x();\n" * 100 + "}\n"
@@ -27,7 +32,12 @@ FAULTS = [
     ("layers", "common/low.c", '#include <stdio.h>\n\n#include "common/low.h"\n', "the own header comes first"),
     ("layers", "agent/up.c", '#include <a.h>\n#include "common/low.h"\n#include <b.h>\n', "<b.h> comes before"),
     ("layers", "common/loop.h", '#include "common/loop2.h"\n', "headers include each other"),
-    ("layers", "common/low.c", "", "agent/up in the rule for agent/up fits no file"),
+    ("layers", "common/low.c", "", "agent/* in the rule for agent/* fits no file"),
+    ("layers", "agent/up.c", '#include "agent/room/door.h"\n', None),
+    ("layers", "agent/up.c", '#include "agent/room/safe.h"\n', "agent/room/safe.h is private to agent/room/"),
+    ("layers", "agent/room/safe.c", '#include "agent/room/safe.h"\n', None),
+    ("layers", "tests/up.c", '#include "agent/room/safe.h"\n', None),
+    ("layers", "agent/other/a.c", "", "agent/other/ has no contract"),
     ("text", "common/low.c", '/* strcpy( */ char *s = "malloc(";\n', None),
     ("text", "common/low.c", "int i = atoi(s);\n", "atoi is banned"),
     ("text", "common/low.c", "void *p = malloc(4);\n", "allocation goes through mem_*"),
@@ -35,6 +45,8 @@ FAULTS = [
     ("text", "common/low.c", "/* TODO later */\n", "TODO(topic)"),
     ("text", "common/low.c", "#if defined(_WIN32)\n#endif\n", "platform code is a whole file"),
     ("text", "common/low.c", LONG, "g has 102 lines"),
+    ("text", "common/low.c", "/*" + "─" * 96 + "*/\n", None),
+    ("text", "common/low.c", "/*" + "─" * 97 + "*/\n", "101 columns, the limit is 100"),
     ("text", "common/low.c", "\n" * 1001, "1001 lines, the limit is 1000"),
     ("text", "common/two.h", "#ifndef X\n#define X\n#endif\n", "the include guard is PROCFLEET_COMMON_TWO_H"),
     ("text", "common/two.h", "enum err f(void);\n", "is NODISCARD"),
@@ -92,14 +104,15 @@ def expect(what, holds, output):
 def check_fault(check, path, text, message):
     with tempfile.TemporaryDirectory() as name:
         tree = pathlib.Path(name)
-        for room in ("common", "agent", "collector", "tests/lint"):
+        for room in ("common", "agent/room", "agent/other", "collector", "tests/lint"):
             (tree / room).mkdir(parents=True)
         (tree / "tests/lint/layers.txt").write_text(LAYERS, encoding="utf-8")
         if check == "layers":
-            for file in ("common/low.h", "common/two.h", "common/loop.h", "agent/up.h", "collector/store.h"):
+            for file in ("common/low.h", "common/two.h", "common/loop.h", "agent/up.h", "agent/room/door.h", "agent/room/safe.h", "collector/store.h", "tests/any.h"):
                 (tree / file).write_text("", encoding="utf-8")
             if message and "fits no file" in message:
-                (tree / "agent/up.h").unlink()
+                for file in ("agent/up.h", "agent/room/door.h", "agent/room/safe.h"):
+                    (tree / file).unlink()
             (tree / "common/loop2.h").write_text('#include "common/loop3.h"\n', encoding="utf-8")
             (tree / "common/loop3.h").write_text("", encoding="utf-8")
             if "loop" in path:

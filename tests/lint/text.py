@@ -6,6 +6,7 @@ import source
 MAX_FUNCTION = 100
 MAX_FILE = 1000
 MAX_HEADER = 200
+MAX_COLUMNS = 100
 
 BANNED = "strcpy strcat sprintf vsprintf strncpy strncat strtok gets atoi atol atof alloca".split()
 # The allocator itself, and code that must not use the one under test.
@@ -46,11 +47,14 @@ def check_names(path, text):
             yield f"{path}:{source.line_of(text, offset)}: {name}: allocation goes through mem_*"
 
 
-def check_sizes(path, text):
+def check_sizes(path, raw, text):
     count = text.count("\n")
     limit = MAX_HEADER if path.endswith(".h") else MAX_FILE
     if count > limit:
         yield f"{path}: {count} lines, the limit is {limit}"
+    for number, line in enumerate(raw.splitlines(), 1):
+        if len(line) > MAX_COLUMNS:
+            yield f"{path}:{number}: {len(line)} columns, the limit is {MAX_COLUMNS}"
     for line, name, length in functions(text):
         if length > MAX_FUNCTION:
             yield f"{path}:{line}: {name} has {length} lines, the limit is {MAX_FUNCTION}"
@@ -86,7 +90,7 @@ def main():
         raw = source.read(path)
         text = source.blank(raw)
         problems += check_names(path, text)
-        problems += check_sizes(path, text)
+        problems += check_sizes(path, raw, text)
         problems += check_comments(path, raw)
         if path.endswith(".h"):
             problems += check_header(path, text)

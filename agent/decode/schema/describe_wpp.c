@@ -213,7 +213,7 @@ static struct str ip6_text(struct reader *r, const uint8_t *p)
 static struct str guid_text(struct reader *r, const uint8_t *p)
 {
     static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
-    char text[MODEL_UUID_TEXT];
+    char text[UUID_TEXT];
     struct uuid u;
 
     for (size_t i = 0; i < 16; i++) {

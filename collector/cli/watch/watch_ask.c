@@ -84,7 +84,7 @@ static enum err ask_details(struct round *r)
                                       M_WRITE_BYTES, M_THREAD_COUNT};
     const struct watch_who *who = &r->q->who;
     int64_t step_ns = r->q->past_ns / HISTORY_ROWS / CLK_S * CLK_S;
-    char host[MODEL_UUID_TEXT];
+    char host[UUID_TEXT];
     struct wire_query ask = {.host = str_make(uuid_format(host, &who->host)),
                              .last_ns = r->q->past_ns,
                              .idle = true,
@@ -103,7 +103,7 @@ static enum err ask_details(struct round *r)
 /* They come oldest first; the newest are on the last page. */
 static enum err ask_events(struct round *r)
 {
-    char host[MODEL_UUID_TEXT];
+    char host[UUID_TEXT];
     struct wire_query ask = {.host = str_make(uuid_format(host, &r->q->who.host)),
                              .last_ns = r->q->past_ns,
                              .limit = WIRE_ROWS_MAX};

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 
-#define PICTURE_MAX                                                                           \
+#define PICTURE_MAX \
     (16u << 20)              /* bytes of one picture, every cell of the largest screen styled \
                               */
 #define FLEET_NS (5 * CLK_S) /* figures of the fleet are asked for no more often */

@@ -12,8 +12,10 @@
 
 #include "collector/store/manifest/manifest.h"
 
-#define COMPACT_SMALL        (32u << 20) /* larger segments are not joined; of raw and 10 s, which */
-#define COMPACT_SMALL_FINE   (4u << 20)  /* live shorter and are most of all bytes, smaller ones */
+/* Bytes: larger segments are not joined. Raw and 10 s segments are removed sooner and are most of
+ * all bytes, so theirs is the smaller limit. */
+#define COMPACT_SMALL        (32u << 20)
+#define COMPACT_SMALL_FINE   (4u << 20)
 #define COMPACT_GROWTH       4u
 #define COMPACT_SEGMENTS_MAX 64u
 #define COMPACT_SKIPS_MAX    64u

@@ -156,7 +156,7 @@ static void many_buffers_are_found_again(void **state)
 
 static void guids_read_as_people_write_them(void **state)
 {
-    char text[MODEL_UUID_TEXT];
+    char text[UUID_TEXT];
 
     (void)state;
     assert_string_equal(kinds_guid(text, disk_io), "3d6fa8d4-fe05-11d0-9dda-00c04fd7ba7c");
