@@ -10,28 +10,9 @@
 
 #define NOW_NS (1700000000 * CLK_S)
 
-static char dir[256];
-static struct buf content;
-
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    buf_init(&content, SPOOL_BATCH_MAX);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    buf_fini(&content);
-    support_remove_dir(dir);
-    return 0;
-}
-
 static enum err try_open(struct quarantine **out, const struct fio *fio, uint64_t max_bytes)
 {
-    struct quarantine_conf conf = {dir, fio, max_bytes, QUARANTINE_AGE};
+    struct quarantine_conf conf = {rig_dir, fio, max_bytes, QUARANTINE_AGE};
 
     return quarantine_open(out, &conf);
 }
@@ -52,15 +33,15 @@ static struct quarantine_stats stats_of(const struct quarantine *q)
     return s;
 }
 
-/* Keeps the rig's batch of this number, which stays in `content`. */
+/* Keeps the rig's batch of this number, which stays in `rig_content`. */
 static void put(struct quarantine *q, uint64_t seq, const char *why)
 {
     struct quarantine_batch b = {.stream = 7, .seq = seq, .when_ns = NOW_NS};
 
     (void)snprintf(b.why, sizeof b.why, "%s", why);
-    rig_batch(&content, 7, seq);
-    b.p = content.p;
-    b.n = content.n;
+    rig_batch(&rig_content, 7, seq);
+    b.p = rig_content.p;
+    b.n = rig_content.n;
     quarantine_put(q, &b);
 }
 
@@ -68,7 +49,7 @@ static size_t list(uint64_t *numbers, size_t max)
 {
     size_t n;
 
-    assert_ok(quarantine_file_list(dir, numbers, max, &n));
+    assert_ok(quarantine_file_list(rig_dir, numbers, max, &n));
     return n;
 }
 
@@ -90,16 +71,16 @@ static void a_batch_is_kept_with_its_reason_across_restarts(void **state)
     q = open_with(1 << 20);
     assert_int_equal(stats_of(q).held, 1);
     assert_int_equal(list(numbers, 4), 1);
-    assert_ok(quarantine_file_read(&b, &bytes, dir, numbers[0]));
+    assert_ok(quarantine_file_read(&b, &bytes, rig_dir, numbers[0]));
     assert_int_equal(b.stream, 7);
     assert_int_equal(b.seq, 5);
     assert_int_equal(b.when_ns, NOW_NS);
     assert_false(b.again);
     assert_string_equal(b.why, "older than the collector keeps");
-    assert_int_equal(b.n, content.n);
-    assert_memory_equal(b.p, content.p, b.n);
+    assert_int_equal(b.n, rig_content.n);
+    assert_memory_equal(b.p, rig_content.p, b.n);
     mem_free(bytes);
-    assert_err(quarantine_next(q, &content, &b), ERR_END); /* never by itself */
+    assert_err(quarantine_next(q, &rig_content, &b), ERR_END); /* never by itself */
     quarantine_close(q);
 }
 
@@ -142,15 +123,15 @@ static void what_is_asked_for_again_is_given_once_and_goes_when_it_arrived(void 
     put(q, 1, "a");
     put(q, 2, "b");
     assert_int_equal(list(numbers, 4), 2);
-    assert_ok(quarantine_file_retry(dir, numbers[1]));
-    assert_ok(quarantine_file_retry(dir, numbers[1])); /* it is asked for already */
-    assert_err(quarantine_file_retry(dir, 99), ERR_NOTFOUND);
+    assert_ok(quarantine_file_retry(rig_dir, numbers[1]));
+    assert_ok(quarantine_file_retry(rig_dir, numbers[1])); /* it is asked for already */
+    assert_err(quarantine_file_retry(rig_dir, 99), ERR_NOTFOUND);
     quarantine_tidy(q, NOW_NS);
-    assert_ok(quarantine_next(q, &content, &b));
+    assert_ok(quarantine_next(q, &rig_content, &b));
     assert_int_equal(b.seq, 2);
-    assert_err(quarantine_next(q, &content, &none), ERR_END); /* it is in hand */
+    assert_err(quarantine_next(q, &rig_content, &none), ERR_END); /* it is in hand */
     quarantine_back(q, b.number);
-    assert_ok(quarantine_next(q, &content, &b));
+    assert_ok(quarantine_next(q, &rig_content, &b));
     quarantine_done(q, &b);
     assert_int_equal(stats_of(q).again.batches, 1);
     assert_int_equal(stats_of(q).again.rows, RIG_ROWS);
@@ -169,14 +150,14 @@ static void what_is_refused_again_is_kept_with_the_new_reason(void **state)
     (void)state;
     put(q, 1, "first");
     assert_int_equal(list(numbers, 4), 1);
-    assert_ok(quarantine_file_retry(dir, numbers[0]));
+    assert_ok(quarantine_file_retry(rig_dir, numbers[0]));
     quarantine_close(q);
     q = open_with(1 << 20);
-    assert_ok(quarantine_next(q, &content, &b));
+    assert_ok(quarantine_next(q, &rig_content, &b));
     (void)snprintf(b.why, sizeof b.why, "second");
     quarantine_keep(q, &b);
     assert_int_equal(list(numbers, 4), 1);
-    assert_ok(quarantine_file_read(&b, &bytes, dir, numbers[0]));
+    assert_ok(quarantine_file_read(&b, &bytes, rig_dir, numbers[0]));
     assert_string_equal(b.why, "second");
     assert_false(b.again);
     mem_free(bytes);
@@ -193,20 +174,20 @@ static void what_broke_exchanges_is_given_again_by_itself_ever_more_seldom(void 
     int64_t now_ns = NOW_NS, pause_ns = 60 * CLK_S;
 
     (void)state;
-    rig_batch(&content, 7, 1);
+    rig_batch(&rig_content, 7, 1);
     b.cause = QUARANTINE_BROKEN;
-    b.p = content.p;
-    b.n = content.n;
+    b.p = rig_content.p;
+    b.n = rig_content.n;
     quarantine_put(q, &b);
     for (unsigned try = 0; try < QUARANTINE_TRIES; try++) {
         assert_int_equal(stats_of(q).held_broken, 1);
         quarantine_tidy(q, now_ns + pause_ns - 1);
-        assert_err(quarantine_next(q, &content, &none), ERR_END);
+        assert_err(quarantine_next(q, &rig_content, &none), ERR_END);
         quarantine_close(q); /* the file remembers */
         q = open_with(1 << 20);
         now_ns += pause_ns;
         quarantine_tidy(q, now_ns);
-        assert_ok(quarantine_next(q, &content, &b));
+        assert_ok(quarantine_next(q, &rig_content, &b));
         assert_int_equal(b.cause, QUARANTINE_BROKEN);
         assert_int_equal(b.tries, try);
         b.when_ns = now_ns;
@@ -216,7 +197,7 @@ static void what_broke_exchanges_is_given_again_by_itself_ever_more_seldom(void 
     assert_int_equal(stats_of(q).held, 1);
     assert_int_equal(stats_of(q).held_broken, 0);
     quarantine_tidy(q, now_ns + QUARANTINE_AGE);
-    assert_err(quarantine_next(q, &content, &none), ERR_END);
+    assert_err(quarantine_next(q, &rig_content, &none), ERR_END);
     assert_int_equal(stats_of(q).put.batches, 0); /* it was counted the first time */
     quarantine_close(q);
 }
@@ -227,13 +208,13 @@ static void a_clock_that_was_set_back_does_not_keep_a_batch(void **state)
     struct quarantine_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS};
 
     (void)state;
-    rig_batch(&content, 7, 1);
+    rig_batch(&rig_content, 7, 1);
     b.cause = QUARANTINE_BROKEN;
-    b.p = content.p;
-    b.n = content.n;
+    b.p = rig_content.p;
+    b.n = rig_content.n;
     quarantine_put(q, &b);
     quarantine_tidy(q, NOW_NS - 3600 * CLK_S);
-    assert_ok(quarantine_next(q, &content, &b));
+    assert_ok(quarantine_next(q, &rig_content, &b));
     quarantine_close(q);
 }
 
@@ -272,16 +253,16 @@ static void what_is_refused_on_a_full_disk_is_not_sent_in_a_circle(void **state)
     assert_ok(try_open(&q, fio_fault_fio(fault), 1 << 20));
     put(q, 1, "first");
     assert_int_equal(list(numbers, 4), 1);
-    assert_ok(quarantine_file_retry(dir, numbers[0]));
+    assert_ok(quarantine_file_retry(rig_dir, numbers[0]));
     quarantine_tidy(q, NOW_NS);
-    assert_ok(quarantine_next(q, &content, &b));
+    assert_ok(quarantine_next(q, &rig_content, &b));
     fio_fault_fail(fault, FIO_WRITE, 0, ERR_NOSPACE, true);
     (void)snprintf(b.why, sizeof b.why, "second");
     quarantine_keep(q, &b);
-    assert_err(quarantine_next(q, &content, &b), ERR_END);
+    assert_err(quarantine_next(q, &rig_content, &b), ERR_END);
     fio_fault_fail(fault, 0, -1, ERR_OK, false);
     quarantine_tidy(q, NOW_NS); /* a minute later */
-    assert_ok(quarantine_next(q, &content, &b));
+    assert_ok(quarantine_next(q, &rig_content, &b));
     assert_string_equal(b.why, "first");
     quarantine_close(q);
     fio_fault_destroy(fault);
@@ -336,9 +317,9 @@ static void what_somebody_removes_is_gone_and_other_files_are_left_alone(void **
     put(q, 1, "a");
     put(q, 2, "b");
     assert_int_equal(list(numbers, 4), 2);
-    assert_ok(quarantine_file_drop(dir, numbers[0]));
-    assert_err(quarantine_file_drop(dir, numbers[0]), ERR_NOTFOUND);
-    (void)snprintf(path, sizeof path, "%s/" QUARANTINE_DIR "/batch-00000000000000ff.quar", dir);
+    assert_ok(quarantine_file_drop(rig_dir, numbers[0]));
+    assert_err(quarantine_file_drop(rig_dir, numbers[0]), ERR_NOTFOUND);
+    (void)snprintf(path, sizeof path, "%s/" QUARANTINE_DIR "/batch-00000000000000ff.quar", rig_dir);
     assert_ok(os_write_file(path, "damaged", 7, true));
     quarantine_tidy(q, NOW_NS);
     assert_int_equal(stats_of(q).held, 1);
@@ -371,7 +352,7 @@ static void a_failing_disk_costs_the_batch_and_is_counted(void **state)
         }
         quarantine_close(q);
         fio_fault_destroy(fault);
-        support_empty_dir(dir);
+        support_empty_dir(rig_dir);
     }
 }
 
@@ -399,7 +380,7 @@ static void opening_survives_every_failing_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
         T(a_batch_is_kept_with_its_reason_across_restarts),
         T(every_shorter_file_and_every_flipped_bit_is_refused),
         T(what_is_asked_for_again_is_given_once_and_goes_when_it_arrived),

@@ -7,8 +7,6 @@
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 
-#define LONG_NS (30 * CLK_S)
-
 static char dir[256];
 
 static enum err try_open(struct spool **out, const struct fio *fio, struct errmsg *why)
@@ -30,37 +28,11 @@ static struct spool *open_with(const struct fio *fio)
     return s;
 }
 
-static void put(struct spool *s)
-{
-    uint64_t stream, seq;
-    struct buf b;
-
-    buf_init(&b, SPOOL_BATCH_MAX);
-    spool_next(s, &stream, &seq);
-    rig_batch(&b, stream, seq);
-    assert_ok(spool_put(s, stream, seq, b.p, b.n));
-    buf_fini(&b);
-}
-
-/* Waits for a batch, or for the end. */
-static enum err try_take(struct spool *s, struct outbox_item *out)
-{
-    int64_t until_ns = os_mono_ns() + LONG_NS;
-    struct outbox o = spool_outbox(s);
-    enum err e = o.take(o.ctx, out);
-
-    while (e == ERR_TIMEOUT && os_mono_ns() < until_ns) {
-        o.wait(o.ctx, until_ns);
-        e = o.take(o.ctx, out);
-    }
-    return e;
-}
-
 static struct outbox_item take(struct spool *s)
 {
     struct outbox_item item;
 
-    assert_ok(try_take(s, &item));
+    assert_ok(rig_try_take(s, &item));
     return item;
 }
 
@@ -80,23 +52,15 @@ static void batches_leave_in_order_and_the_end_is_told(void **state)
     (void)state;
     assert_err(o.take(o.ctx, &item), ERR_TIMEOUT);
     for (uint64_t i = 1; i <= 5; i++) {
-        put(s);
+        rig_put(s);
         item = take(s);
         assert_int_equal(item.seq, i);
         done(s, &item);
     }
     spool_end(s);
     assert_err(spool_put(s, 1, 1, "x", 1), ERR_CLOSED);
-    assert_err(try_take(s, &item), ERR_END);
+    assert_err(rig_try_take(s, &item), ERR_END);
     spool_close(s);
-}
-
-static struct spool_stats stats_of(struct spool *s)
-{
-    struct spool_stats stats;
-
-    spool_stats(s, &stats);
-    return stats;
 }
 
 static void batches_are_done_with_in_any_order_and_the_rest_comes_again(void **state)
@@ -107,7 +71,7 @@ static void batches_are_done_with_in_any_order_and_the_rest_comes_again(void **s
 
     (void)state;
     for (unsigned i = 0; i <= OUTBOX_HANDS; i++) {
-        put(s);
+        rig_put(s);
     }
     for (unsigned i = 0; i < OUTBOX_HANDS; i++) {
         items[i] = take(s);
@@ -138,8 +102,8 @@ static void stream_and_numbers_go_on_after_a_restart(void **state)
     (void)state;
     spool_next(s, &stream, &seq);
     assert_int_equal(seq, 1);
-    put(s);
-    put(s);
+    rig_put(s);
+    rig_put(s);
     spool_close(s); /* writes what waits */
     s = open_with(fio_unsynced());
     spool_next(s, &again, &seq);
@@ -171,19 +135,19 @@ static void what_the_collector_told_it_holds_is_skipped(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
-        put(s);
+        rig_put(s);
     }
     spool_next(s, &stream, &seq);
     item = take(s);
     assert_int_equal(item.seq, 1);
     done(s, &item);
-    while (stats_of(s).disk.batches < 4) {
+    while (rig_stats(s).disk.batches < 4) {
         os_sleep_ns(CLK_MS);
     }
     assert_int_equal(o.stored(o.ctx, stream, 3), 2);
     item = take(s);
     assert_int_equal(item.seq, 4);
-    assert_int_equal(stats_of(s).out, 3);
+    assert_int_equal(rig_stats(s).out, 3);
     spool_close(s);
 }
 
@@ -198,9 +162,9 @@ static uint64_t only_quarantined(void)
 
 static void wait_for_held(struct spool *s, uint64_t disk, uint64_t quarantine)
 {
-    int64_t end_ns = os_mono_ns() + LONG_NS;
+    int64_t end_ns = os_mono_ns() + RIG_LONG_NS;
 
-    while (stats_of(s).disk.held != disk || stats_of(s).quarantine.held != quarantine) {
+    while (rig_stats(s).disk.held != disk || rig_stats(s).quarantine.held != quarantine) {
         assert_true(os_mono_ns() < end_ns);
         os_sleep_ns(CLK_MS);
     }
@@ -217,8 +181,8 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     uint8_t *bytes;
 
     (void)state;
-    put(s);
-    put(s);
+    rig_put(s);
+    rig_put(s);
     item = take(s);
     stream = item.stream;
     o.aside(o.ctx, &item, OUTBOX_REFUSED, "of no use");
@@ -226,7 +190,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     assert_int_equal(item.seq, 2);
     done(s, &item);
     wait_for_held(s, 0, 1);
-    assert_int_equal(stats_of(s).out, 2);
+    assert_int_equal(rig_stats(s).out, 2);
     spool_close(s);
     assert_ok(quarantine_file_read(&b, &bytes, dir, only_quarantined()));
     assert_string_equal(b.why, "of no use");
@@ -239,7 +203,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     assert_int_equal(item.stream, stream);
     assert_int_equal(item.seq, 1);
     o.aside(o.ctx, &item, OUTBOX_REFUSED, "again"); /* refused once more */
-    while (stats_of(s).again == 0) {
+    while (rig_stats(s).again == 0) {
         os_sleep_ns(CLK_MS);
     }
     spool_close(s);
@@ -252,7 +216,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     wait_for_held(s, 0, 0);
     assert_int_equal(only_quarantined(), 0);
     spool_end(s);
-    assert_err(try_take(s, &item), ERR_END);
+    assert_err(rig_try_take(s, &item), ERR_END);
     spool_close(s);
 }
 
@@ -277,10 +241,10 @@ static void the_account_is_that_of_one_run(void **state)
         struct outbox_item item;
         struct spool_stats end;
 
-        assert_in_range(stats_of(s).recovered, held, in);
-        found_again += stats_of(s).recovered - held;
+        assert_in_range(rig_stats(s).recovered, held, in);
+        found_again += rig_stats(s).recovered - held;
         for (unsigned k = 0; k < 3 + i % 4; k++) {
-            put(s);
+            rig_put(s);
         }
         for (unsigned k = 0; k < 2 + i % 3; k++) {
             item = take(s);
@@ -295,7 +259,7 @@ static void the_account_is_that_of_one_run(void **state)
         }
         item = take(s); /* in hand at the end */
         (void)spool_stop(s);
-        end = stats_of(s);
+        end = rig_stats(s);
         assert_account(&end);
         assert_int_equal(end.again, 0);
         held = end.disk.held;
@@ -332,23 +296,23 @@ static void what_another_identity_spooled_is_dropped_and_counted(void **state)
     (void)state;
     spool_next(s, &before, &seq);
     for (unsigned i = 0; i < 3; i++) {
-        put(s);
+        rig_put(s);
     }
     spool_close(s);
     s = open_for(&nobody);
-    assert_int_equal(stats_of(s).disk.other_host.batches, 0);
-    assert_int_equal(stats_of(s).recovered, 3);
+    assert_int_equal(rig_stats(s).disk.other_host.batches, 0);
+    assert_int_equal(rig_stats(s).recovered, 3);
     spool_close(s);
     s = open_for(&somebody);
-    assert_int_equal(stats_of(s).recovered, 3);
-    assert_int_equal(stats_of(s).disk.other_host.batches, 3);
-    assert_int_equal(stats_of(s).disk.other_host.rows, 3 * RIG_ROWS);
-    assert_int_equal(stats_of(s).disk.other_host.events, 3 * RIG_EVENTS);
-    assert_int_equal(stats_of(s).disk.held, 0);
+    assert_int_equal(rig_stats(s).recovered, 3);
+    assert_int_equal(rig_stats(s).disk.other_host.batches, 3);
+    assert_int_equal(rig_stats(s).disk.other_host.rows, 3 * RIG_ROWS);
+    assert_int_equal(rig_stats(s).disk.other_host.events, 3 * RIG_EVENTS);
+    assert_int_equal(rig_stats(s).disk.held, 0);
     spool_next(s, &stream, &seq);
     assert_int_not_equal(stream, before);
     assert_int_equal(seq, 1);
-    put(s);
+    rig_put(s);
     item = take(s);
     assert_int_equal(item.stream, stream);
     assert_int_equal(item.seq, 1);
@@ -367,7 +331,7 @@ static void nothing_leaves_before_it_is_durable(void **state)
     for (unsigned i = 0; i < 20; i++) {
         long syncs = fio_fault_count(fault, FIO_SYNC);
 
-        put(s);
+        rig_put(s);
         item = take(s);
         assert_true(fio_fault_count(fault, FIO_SYNC) > syncs);
         done(s, &item);
@@ -387,12 +351,12 @@ static void when_the_disk_fails_a_new_stream_goes_on_from_memory(void **state)
     (void)state;
     assert_ok(fio_fault_create(&fault));
     s = open_with(fio_fault_fio(fault));
-    put(s);
+    rig_put(s);
     item = take(s);
     before = item.stream;
     fio_fault_fail(fault, FIO_WRITE, 0, ERR_NOSPACE, true);
-    put(s);
-    put(s);
+    rig_put(s);
+    rig_put(s);
     done(s, &item);
     for (uint64_t i = 1; i <= 2; i++) {
         struct batch *b;
@@ -429,7 +393,7 @@ static void memory_has_a_limit_too_and_the_loss_is_counted(void **state)
     s = open_with(fio_fault_fio(fault));
     fio_fault_fail(fault, FIO_CREATE, 0, ERR_ACCESS, true);
     do {
-        put(s);
+        rig_put(s);
         n++;
         spool_stats(s, &stats);
         assert_true(stats.waiting_bytes <= 1 << 20);

@@ -12,40 +12,9 @@
 #define NOW_NS (1700000000 * CLK_S)
 #define AGE_NS (3600 * CLK_S)
 
-static char dir[256];
-static struct buf content;
-
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    buf_init(&content, SPOOL_BATCH_MAX);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    buf_fini(&content);
-    support_remove_dir(dir);
-    return 0;
-}
-
-static struct spool_disk *open_with(const struct fio *fio, uint64_t max_bytes)
-{
-    struct spool_disk_conf conf = {dir, fio, max_bytes, AGE_NS};
-    struct spool_disk *d;
-    struct errmsg why = {""};
-
-    if (spool_disk_open(&d, &conf, &why)) {
-        fail_msg("%s", why.text);
-    }
-    return d;
-}
-
 static struct spool_disk *open_small(void)
 {
-    return open_with(fio_unsynced(), SPOOL_BYTES_MIN);
+    return rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
 }
 
 static enum err put_at(struct spool_disk *d, int64_t when_ns)
@@ -73,20 +42,12 @@ static size_t take_all(struct spool_disk *d, uint64_t *seqs, size_t max)
     struct spool_taken t;
     size_t n = 0;
 
-    while (spool_disk_next(d, &content, &t) == ERR_OK) {
+    while (spool_disk_next(d, &rig_content, &t) == ERR_OK) {
         assert_true(n < max);
         seqs[n++] = t.seq;
         spool_disk_done(d, &t);
     }
     return n;
-}
-
-static struct spool_disk_stats stats_of(const struct spool_disk *d)
-{
-    struct spool_disk_stats s;
-
-    spool_disk_stats(d, &s);
-    return s;
 }
 
 /* Whether each number from `first` on is there once. */
@@ -111,13 +72,13 @@ static void what_was_committed_comes_back_after_reopening(void **state)
     put(d, 5);
     spool_disk_close(d);
     d = open_small();
-    assert_int_equal(stats_of(d).held, 5);
+    assert_int_equal(rig_disk_stats(d).held, 5);
     assert_int_equal(spool_disk_stream(d), stream);
     assert_int_equal(spool_disk_next_seq(d), 6);
     put(d, 1);
     assert_int_equal(take_all(d, seqs, 16), 6);
     check_all(seqs, 6, 1);
-    assert_int_equal(stats_of(d).held, 0);
+    assert_int_equal(rig_disk_stats(d).held, 0);
     spool_disk_close(d);
 }
 
@@ -168,19 +129,19 @@ static void batches_in_hand_are_given_once_and_done_in_any_order(void **state)
     (void)state;
     put(d, 100);
     for (unsigned i = 0; i < SPOOL_HANDS_MAX; i++) {
-        assert_ok(spool_disk_next(d, &content, &t[i]));
+        assert_ok(spool_disk_next(d, &rig_content, &t[i]));
         for (unsigned k = 0; k < i; k++) {
             assert_int_not_equal(t[k].seq, t[i].seq);
         }
     }
-    assert_err(spool_disk_next(d, &content, &more), ERR_FULL);
+    assert_err(spool_disk_next(d, &rig_content, &more), ERR_FULL);
     spool_disk_back(d, &t[3]);
-    assert_ok(spool_disk_next(d, &content, &more));
+    assert_ok(spool_disk_next(d, &rig_content, &more));
     assert_int_equal(more.seq, t[3].seq);
     for (unsigned i = SPOOL_HANDS_MAX; i-- > 0;) {
         spool_disk_done(d, &t[i]);
     }
-    assert_int_equal(stats_of(d).held, 100 - SPOOL_HANDS_MAX);
+    assert_int_equal(rig_disk_stats(d).held, 100 - SPOOL_HANDS_MAX);
     n = take_all(d, seqs, COUNT_OF(seqs));
     assert_int_equal(n, 100 - SPOOL_HANDS_MAX);
     for (size_t i = 0; i < n; i++) {
@@ -188,7 +149,7 @@ static void batches_in_hand_are_given_once_and_done_in_any_order(void **state)
             assert_int_not_equal(seqs[i], t[k].seq);
         }
     }
-    assert_int_equal(stats_of(d).segments, 1);
+    assert_int_equal(rig_disk_stats(d).segments, 1);
     spool_disk_close(d);
 }
 
@@ -201,7 +162,7 @@ static void what_the_collector_holds_is_not_sent(void **state)
     put(d, 8);
     assert_int_equal(spool_disk_stored(d, spool_disk_stream(d) + 1, 5), 0);
     assert_int_equal(spool_disk_stored(d, spool_disk_stream(d), 5), 5);
-    assert_int_equal(stats_of(d).held, 3);
+    assert_int_equal(rig_disk_stats(d).held, 3);
     assert_int_equal(take_all(d, seqs, 16), 3);
     check_all(seqs, 3, 6);
     spool_disk_close(d);
@@ -215,11 +176,11 @@ static void files_go_when_all_of_them_is_done(void **state)
 
     (void)state;
     put(d, 1000);
-    assert_true(stats_of(d).segments > 2);
+    assert_true(rig_disk_stats(d).segments > 2);
     n = take_all(d, seqs, COUNT_OF(seqs));
     assert_int_equal(n, 1000);
     check_all(seqs, n, 1);
-    assert_int_equal(stats_of(d).segments, 1);
+    assert_int_equal(rig_disk_stats(d).segments, 1);
     spool_disk_close(d);
 }
 
@@ -231,15 +192,15 @@ static void after_an_orderly_end_nothing_is_sent_again(void **state)
     (void)state;
     put(d, 5);
     spool_disk_tidy(d);
-    assert_int_equal(stats_of(d).held, 5); /* not all is done: nothing happens */
+    assert_int_equal(rig_disk_stats(d).held, 5); /* not all is done: nothing happens */
     assert_int_equal(take_all(d, seqs, 16), 5);
     for (unsigned again = 0; again < 3; again++) {
         spool_disk_tidy(d);
         spool_disk_close(d);
         d = open_small();
         spool_disk_expire(d, NOW_NS + 2 * AGE_NS);
-        assert_int_equal(stats_of(d).held, 0);
-        assert_int_equal(stats_of(d).segments, 1);
+        assert_int_equal(rig_disk_stats(d).held, 0);
+        assert_int_equal(rig_disk_stats(d).segments, 1);
         assert_int_equal(spool_disk_stream(d), stream);
         assert_int_equal(spool_disk_next_seq(d), 6);
     }
@@ -259,7 +220,7 @@ static struct sums sum_all(struct spool_disk *d)
     struct sums s = {0};
     struct spool_taken t;
 
-    while (spool_disk_next(d, &content, &t) == ERR_OK) {
+    while (spool_disk_next(d, &rig_content, &t) == ERR_OK) {
         struct batch *b;
 
         assert_ok(wire_batch_decode(&b, t.p, t.n));
@@ -293,13 +254,13 @@ static void what_is_in_hand_when_its_file_goes_is_counted_once(void **state)
     assert_ok(spool_disk_next(d, &kept[0], &sent));
     assert_ok(spool_disk_next(d, &kept[1], &unsent));
     put(d, (unsigned)n - 2);
-    assert_true(stats_of(d).dropped.batches > 0);
-    assert_int_equal(stats_of(d).dropped.batches + stats_of(d).held, n);
+    assert_true(rig_disk_stats(d).dropped.batches > 0);
+    assert_int_equal(rig_disk_stats(d).dropped.batches + rig_disk_stats(d).held, n);
     spool_disk_done(d, &sent);
     spool_disk_back(d, &unsent);
-    assert_int_equal(stats_of(d).dropped.batches + stats_of(d).held, n - 1);
-    assert_int_equal(sum_all(d).batches, n - 1 - stats_of(d).dropped.batches);
-    assert_int_equal(stats_of(d).held, 0);
+    assert_int_equal(rig_disk_stats(d).dropped.batches + rig_disk_stats(d).held, n - 1);
+    assert_int_equal(sum_all(d).batches, n - 1 - rig_disk_stats(d).dropped.batches);
+    assert_int_equal(rig_disk_stats(d).held, 0);
     buf_fini(&kept[0]);
     buf_fini(&kept[1]);
     spool_disk_close(d);
@@ -320,10 +281,10 @@ static void above_the_limit_samples_go_before_events_and_all_is_told(void **stat
         struct sums s;
 
         put(d, cases[i].batches);
-        before = stats_of(d);
+        before = rig_disk_stats(d);
         assert_true(before.bytes <= SPOOL_BYTES_MIN);
         s = sum_all(d);
-        after = stats_of(d);
+        after = rig_disk_stats(d);
         assert_int_equal(after.held, 0);
         assert_int_equal(after.held_bytes, 0);
         assert_true(s.rows < put_n * RIG_ROWS);
@@ -338,7 +299,7 @@ static void above_the_limit_samples_go_before_events_and_all_is_told(void **stat
             assert_int_equal(s.events, put_n * RIG_EVENTS);
         }
         spool_disk_close(d);
-        support_empty_dir(dir);
+        support_empty_dir(rig_dir);
     }
 }
 
@@ -352,9 +313,9 @@ static void what_is_too_old_goes_and_is_counted(void **state)
     spool_disk_close(d);
     d = open_small();
     spool_disk_expire(d, NOW_NS + AGE_NS);
-    assert_int_equal(stats_of(d).held, 3);
+    assert_int_equal(rig_disk_stats(d).held, 3);
     spool_disk_expire(d, NOW_NS + AGE_NS + 1);
-    s = stats_of(d);
+    s = rig_disk_stats(d);
     assert_int_equal(s.held, 0);
     assert_int_equal(s.expired.batches, 3);
     assert_int_equal(s.expired.rows, 3 * RIG_ROWS);
@@ -364,14 +325,6 @@ static void what_is_too_old_goes_and_is_counted(void **state)
 }
 
 /* -- damage -- */
-
-static char *segment_path(unsigned number)
-{
-    static char path[400];
-
-    (void)snprintf(path, sizeof path, "%s/spool-%016x.seg", dir, number);
-    return path;
-}
 
 /* What three batches leave behind. */
 struct left {
@@ -384,7 +337,7 @@ static const char *mark_path(void)
 {
     static char path[300];
 
-    (void)snprintf(path, sizeof path, "%s/mark", dir);
+    (void)snprintf(path, sizeof path, "%s/mark", rig_dir);
     return path;
 }
 
@@ -394,11 +347,11 @@ static void leave_three(struct left *l)
 
     l->stream = spool_disk_stream(d);
     for (unsigned i = 0; i < 4; i++) {
-        l->ends[i] = stats_of(d).bytes;
+        l->ends[i] = rig_disk_stats(d).bytes;
         put(d, i < 3);
     }
     spool_disk_close(d);
-    assert_ok(os_read_file(&l->segment, &l->n, segment_path(1), 1 << 20));
+    assert_ok(os_read_file(&l->segment, &l->n, rig_segment_path(1), 1 << 20));
     assert_ok(os_read_file(&l->mark, &l->mark_n, mark_path(), 1 << 10));
 }
 
@@ -411,8 +364,8 @@ static void free_three(struct left *l)
 /* Opened with the segment cut off and so much of the mark. */
 static struct spool_disk *open_cut(const struct left *l, size_t cut, size_t mark_n)
 {
-    err_ignore(os_remove(segment_path(2)));
-    support_write_file(segment_path(1), l->segment, cut);
+    err_ignore(os_remove(rig_segment_path(2)));
+    support_write_file(rig_segment_path(1), l->segment, cut);
     support_write_file(mark_path(), l->mark, mark_n);
     return open_small();
 }
@@ -431,7 +384,7 @@ static void a_file_cut_at_any_byte_keeps_the_batches_before_the_cut(void **state
         for (unsigned i = 1; i < 4; i++) {
             want += cut >= l.ends[i];
         }
-        assert_int_equal(stats_of(d).held, want);
+        assert_int_equal(rig_disk_stats(d).held, want);
         put(d, 1);
         assert_int_equal(take_all(d, seqs, 8), want + 1);
         spool_disk_close(d);
@@ -451,13 +404,13 @@ static void no_number_is_given_twice_wherever_a_file_is_cut(void **state)
         if (cut == l.n) { /* nothing is missing: it goes on */
             assert_int_equal(spool_disk_stream(d), l.stream);
             assert_int_equal(spool_disk_next_seq(d), 4);
-            assert_int_equal(stats_of(d).forgotten, 0);
+            assert_int_equal(rig_disk_stats(d).forgotten, 0);
         } else {
             assert_int_not_equal(spool_disk_stream(d), l.stream);
             assert_int_equal(spool_disk_next_seq(d), 1);
         }
         if (cut >= l.ends[1]) {
-            assert_int_equal(stats_of(d).forgotten, cut < l.n ? 1 + (cut < l.ends[2]) : 0);
+            assert_int_equal(rig_disk_stats(d).forgotten, cut < l.n ? 1 + (cut < l.ends[2]) : 0);
         }
         spool_disk_close(d);
     }
@@ -514,12 +467,12 @@ static void what_memory_alone_held_makes_the_newest_batch_older(void **state)
     put(d, 2);
     spool_disk_close(d);
     d = open_small();
-    assert_int_equal(stats_of(d).newest_ns, NOW_NS - 5 * CLK_S);
+    assert_int_equal(rig_disk_stats(d).newest_ns, NOW_NS - 5 * CLK_S);
     spool_disk_memory(d, 0);
     put(d, 1);
     spool_disk_close(d);
     d = open_small();
-    assert_int_equal(stats_of(d).newest_ns, NOW_NS);
+    assert_int_equal(rig_disk_stats(d).newest_ns, NOW_NS);
     spool_disk_close(d);
 }
 
@@ -532,24 +485,25 @@ static void every_flipped_bit_is_found_and_costs_one_batch_at_most(void **state)
     (void)state;
     put(d, 3);
     spool_disk_close(d);
-    assert_ok(os_read_file(&bytes, &n, segment_path(1), 1 << 20));
+    assert_ok(os_read_file(&bytes, &n, rig_segment_path(1), 1 << 20));
     for (size_t bit = 0; bit < n * 8; bit += bit % 61 == 0 ? 1 : 5) {
-        struct spool_disk_conf conf = {dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
+        struct spool_disk_conf conf = {rig_dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
         struct errmsg why;
         struct sums s;
         enum err e;
 
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        support_write_file(segment_path(1), bytes, n);
+        support_write_file(rig_segment_path(1), bytes, n);
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
         e = spool_disk_open(&d, &conf, &why);
         assert_ok(e);
         s = sum_all(d); /* decodes: what comes out is what went in */
         assert_int_equal(s.batches, bit / 8 < SPOOL_HEADER_BYTES ? 3 : 2);
-        assert_true(stats_of(d).unreadable + stats_of(d).torn_bytes + stats_of(d).damaged_headers >
+        assert_true(rig_disk_stats(d).unreadable + rig_disk_stats(d).torn_bytes +
+                        rig_disk_stats(d).damaged_headers >
                     0);
         spool_disk_close(d);
-        err_ignore(os_remove(segment_path(1)));
+        err_ignore(os_remove(rig_segment_path(1)));
     }
     mem_free(bytes);
 }
@@ -562,12 +516,12 @@ static void other_files_are_left_alone(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        (void)snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        (void)snprintf(path, sizeof path, "%s/%s", rig_dir, names[i]);
         support_write_file(path, (const uint8_t *)"x", 1);
     }
     d = open_small();
     put(d, 1);
-    assert_int_equal(stats_of(d).foreign, COUNT_OF(names));
+    assert_int_equal(rig_disk_stats(d).foreign, COUNT_OF(names));
     spool_disk_close(d);
     assert_true(os_exists(path));
 }
@@ -584,7 +538,7 @@ static void every_failing_operation_loses_nothing_that_was_committed(void **stat
         size_t good = 0;
 
         assert_ok(fio_fault_create(&fault));
-        d = open_with(fio_fault_fio(fault), SPOOL_BYTES_MIN);
+        d = rig_disk_open(fio_fault_fio(fault), SPOOL_BYTES_MIN);
         put(d, 2);
         fio_fault_fail(fault, FIO_CREATE | FIO_WRITE | FIO_SYNC | FIO_SYNC_DIR, after, ERR_IO,
                        false);
@@ -599,7 +553,7 @@ static void every_failing_operation_loses_nothing_that_was_committed(void **stat
         assert_int_equal(take_all(d, seqs, 64), good + 2);
         spool_disk_close(d);
         fio_fault_destroy(fault);
-        support_empty_dir(dir);
+        support_empty_dir(rig_dir);
     }
 }
 
@@ -618,7 +572,7 @@ static void a_power_cut_loses_nothing_that_was_committed(void **state)
 
         buf_init(&b, SPOOL_BATCH_MAX);
         assert_ok(fio_fault_create(&fault));
-        d = open_with(fio_fault_fio(fault), SPOOL_BYTES_MIN);
+        d = rig_disk_open(fio_fault_fio(fault), SPOOL_BYTES_MIN);
         good = seed % 7;
         put(d, (unsigned)good);
         rig_batch(&b, spool_disk_stream(d), good + 1);
@@ -634,7 +588,7 @@ static void a_power_cut_loses_nothing_that_was_committed(void **state)
         check_all(seqs, found, 1);
         spool_disk_close(d);
         buf_fini(&b);
-        support_empty_dir(dir);
+        support_empty_dir(rig_dir);
     }
 }
 
@@ -645,7 +599,7 @@ static void a_full_disk_ends_the_commit_and_is_found_again(void **state)
 
     (void)state;
     assert_ok(fio_fault_create(&fault));
-    d = open_with(fio_fault_fio(fault), SPOOL_BYTES_MIN);
+    d = rig_disk_open(fio_fault_fio(fault), SPOOL_BYTES_MIN);
     put(d, 1);
     fio_fault_disk_full(fault, 10);
     assert_err(put_at(d, NOW_NS), ERR_NOSPACE);
@@ -654,7 +608,7 @@ static void a_full_disk_ends_the_commit_and_is_found_again(void **state)
     assert_ok(spool_disk_probe(d, 5000));
     spool_disk_renew(d, 77, 1);
     put(d, 1);
-    assert_int_equal(stats_of(d).held, 2);
+    assert_int_equal(rig_disk_stats(d).held, 2);
     spool_disk_close(d);
     d = open_small();
     assert_int_equal(spool_disk_stream(d), 77);
@@ -665,7 +619,7 @@ static void a_full_disk_ends_the_commit_and_is_found_again(void **state)
 
 static void every_failing_allocation_leaves_the_spool_as_it_was(void **state)
 {
-    struct spool_disk_conf conf = {dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
+    struct spool_disk_conf conf = {rig_dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
     struct spool_disk *d = open_small();
     struct errmsg why;
     uint64_t seqs[64];
@@ -700,20 +654,20 @@ static void every_failing_allocation_leaves_the_spool_as_it_was(void **state)
         if (!e) {
             e = spool_disk_commit(d);
         }
-        if (!e && spool_disk_next(d, &content, &t) == ERR_OK) {
+        if (!e && spool_disk_next(d, &rig_content, &t) == ERR_OK) {
             spool_disk_back(d, &t);
         }
         buf_fini(&b);
     }
     mem_fail_after(-1);
-    assert_int_equal(take_all(d, seqs, 64), stats_of(d).batches + 3);
+    assert_int_equal(take_all(d, seqs, 64), rig_disk_stats(d).batches + 3);
     spool_disk_close(d);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
         T(what_was_committed_comes_back_after_reopening),
         T(without_a_backlog_everything_leaves_in_order),
         T(after_an_outage_the_newest_takes_turns_with_the_backlog),

@@ -17,53 +17,6 @@
 #define OLD_STREAM 0x5072u
 #define OLD_HELD   3u
 
-static char dir[256];
-static struct buf content;
-
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    buf_init(&content, SPOOL_BATCH_MAX);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    buf_fini(&content);
-    support_remove_dir(dir);
-    return 0;
-}
-
-static const char *segment_path(unsigned number, const char *suffix)
-{
-    static char path[400];
-
-    (void)snprintf(path, sizeof path, "%s/spool-%016x%s", dir, number, suffix);
-    return path;
-}
-
-static struct spool_disk *open_disk(void)
-{
-    struct spool_disk_conf conf = {dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
-    struct spool_disk *d;
-    struct errmsg why = {""};
-
-    if (spool_disk_open(&d, &conf, &why)) {
-        fail_msg("%s", why.text);
-    }
-    return d;
-}
-
-static struct spool_disk_stats stats_of(const struct spool_disk *d)
-{
-    struct spool_disk_stats s;
-
-    spool_disk_stats(d, &s);
-    return s;
-}
-
 static void put(struct spool_disk *d, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -84,7 +37,7 @@ static void take(struct spool_disk *d, uint64_t first, unsigned n)
         struct spool_taken t;
         struct batch *b;
 
-        assert_ok(spool_disk_next(d, &content, &t));
+        assert_ok(spool_disk_next(d, &rig_content, &t));
         assert_int_equal(t.seq, first + i);
         assert_ok(wire_batch_decode(&b, t.p, t.n));
         assert_int_equal(b->n_columns, 1);
@@ -98,7 +51,7 @@ static void assert_empty(struct spool_disk *d)
 {
     struct spool_taken t;
 
-    assert_err(spool_disk_next(d, &content, &t), ERR_END);
+    assert_err(spool_disk_next(d, &rig_content, &t), ERR_END);
 }
 
 static void write_flipped(const char *path, const uint8_t *p, size_t n, size_t bit)
@@ -114,13 +67,13 @@ static void write_flipped(const char *path, const uint8_t *p, size_t n, size_t b
 
 static uint8_t *left_behind(unsigned batches, uint64_t *stream, size_t *n)
 {
-    struct spool_disk *d = open_disk();
+    struct spool_disk *d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
     uint8_t *p;
 
     put(d, batches);
     *stream = spool_disk_stream(d);
     spool_disk_close(d);
-    assert_ok(os_read_file(&p, n, segment_path(1, ".seg"), 1 << 20));
+    assert_ok(os_read_file(&p, n, rig_segment_path(1), 1 << 20));
     return p;
 }
 
@@ -135,10 +88,10 @@ static void a_flipped_bit_in_either_copy_costs_nothing_and_is_counted(void **sta
     for (size_t bit = 0; bit < SPOOL_HEADER_BYTES * 8; bit += 3) {
         struct spool_disk *d;
 
-        write_flipped(segment_path(1, ".seg"), p, n, bit);
-        d = open_disk();
-        assert_int_equal(stats_of(d).damaged_headers, 1);
-        assert_int_equal(stats_of(d).unreadable, 0);
+        write_flipped(rig_segment_path(1), p, n, bit);
+        d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
+        assert_int_equal(rig_disk_stats(d).damaged_headers, 1);
+        assert_int_equal(rig_disk_stats(d).unreadable, 0);
         assert_int_equal(spool_disk_stream(d), stream);
         assert_int_equal(spool_disk_next_seq(d), 4);
         take(d, 1, 3);
@@ -146,7 +99,7 @@ static void a_flipped_bit_in_either_copy_costs_nothing_and_is_counted(void **sta
         take(d, 4, 1);
         assert_empty(d);
         spool_disk_close(d);
-        support_empty_dir(dir);
+        support_empty_dir(rig_dir);
     }
     mem_free(p);
 }
@@ -157,16 +110,18 @@ static void without_a_sound_copy_the_file_is_kept_aside_and_counted(void **state
     size_t n;
     uint8_t *p = left_behind(3, &stream, &n);
     struct spool_disk *d;
+    char bad[400];
 
     (void)state;
     p[20] ^= 1;
-    write_flipped(segment_path(1, ".seg"), p, n, (COPY_BYTES + 40) * 8);
-    d = open_disk();
-    assert_int_equal(stats_of(d).unreadable, 1);
-    assert_int_equal(stats_of(d).damaged_headers, 0);
+    write_flipped(rig_segment_path(1), p, n, (COPY_BYTES + 40) * 8);
+    d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
+    assert_int_equal(rig_disk_stats(d).unreadable, 1);
+    assert_int_equal(rig_disk_stats(d).damaged_headers, 0);
     assert_int_not_equal(spool_disk_stream(d), stream);
     assert_empty(d);
-    assert_true(os_exists(segment_path(1, ".bad")));
+    (void)snprintf(bad, sizeof bad, "%s/spool-0000000000000001.bad", rig_dir);
+    assert_true(os_exists(bad));
     spool_disk_close(d);
     mem_free(p);
 }
@@ -179,10 +134,10 @@ static void a_header_of_another_file_is_none(void **state)
     struct spool_disk *d;
 
     (void)state;
-    assert_ok(os_remove(segment_path(1, ".seg")));
-    support_write_file(segment_path(2, ".seg"), p, n);
-    d = open_disk();
-    assert_int_equal(stats_of(d).unreadable, 1);
+    assert_ok(os_remove(rig_segment_path(1)));
+    support_write_file(rig_segment_path(2), p, n);
+    d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
+    assert_int_equal(rig_disk_stats(d).unreadable, 1);
     assert_empty(d);
     spool_disk_close(d);
     mem_free(p);
@@ -199,13 +154,13 @@ static void a_file_cut_in_its_header_was_never_begun(void **state)
     for (size_t cut = 0; cut < SPOOL_HEADER_BYTES; cut++) {
         struct spool_disk *d;
 
-        support_empty_dir(dir);
-        support_write_file(segment_path(1, ".seg"), p, cut);
-        d = open_disk();
-        assert_int_equal(stats_of(d).torn_bytes, cut);
-        assert_int_equal(stats_of(d).unreadable, 0);
-        assert_int_equal(stats_of(d).segments, 0);
-        assert_false(os_exists(segment_path(1, ".seg")));
+        support_empty_dir(rig_dir);
+        support_write_file(rig_segment_path(1), p, cut);
+        d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
+        assert_int_equal(rig_disk_stats(d).torn_bytes, cut);
+        assert_int_equal(rig_disk_stats(d).unreadable, 0);
+        assert_int_equal(rig_disk_stats(d).segments, 0);
+        assert_false(os_exists(rig_segment_path(1)));
         assert_int_not_equal(spool_disk_stream(d), stream);
         spool_disk_close(d);
     }
@@ -218,7 +173,7 @@ static void read_old(uint8_t **p, size_t *n)
 {
     assert_ok(os_read_file(p, n, OLD, 1 << 20));
     assert_int_equal((*p)[8], 1);
-    support_write_file(segment_path(1, ".seg"), *p, *n);
+    support_write_file(rig_segment_path(1), *p, *n);
 }
 
 static void an_old_segment_is_sent_and_writing_goes_on_in_a_new_one(void **state)
@@ -229,25 +184,26 @@ static void an_old_segment_is_sent_and_writing_goes_on_in_a_new_one(void **state
 
     (void)state;
     read_old(&p, &n);
-    d = open_disk();
-    assert_int_equal(stats_of(d).held, OLD_HELD);
-    assert_int_equal(stats_of(d).damaged_headers, 0);
+    d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
+    assert_int_equal(rig_disk_stats(d).held, OLD_HELD);
+    assert_int_equal(rig_disk_stats(d).damaged_headers, 0);
     assert_int_equal(spool_disk_stream(d), OLD_STREAM);
     assert_int_equal(spool_disk_next_seq(d), OLD_HELD + 1);
     put(d, 2);
     take(d, 1, 1);
     spool_disk_close(d);
-    assert_ok(os_read_file(&after, &after_n, segment_path(1, ".seg"), 1 << 20));
+    assert_ok(os_read_file(&after, &after_n, rig_segment_path(1), 1 << 20));
     assert_int_equal(after_n, n);
     assert_memory_equal(after, p, n);
     mem_free(after);
-    assert_ok(os_read_file(&after, &after_n, segment_path(2, ".seg"), 1 << 20));
+    assert_ok(os_read_file(&after, &after_n, rig_segment_path(2), 1 << 20));
     assert_int_equal(after[8], SPOOL_VERSION);
     mem_free(after);
-    d = open_disk(); /* what was done is not written down: all come again */
+    d = rig_disk_open(fio_unsynced(),
+                      SPOOL_BYTES_MIN); /* what was done is not written down: all come again */
     take(d, 1, OLD_HELD + 2);
     assert_empty(d);
-    assert_false(os_exists(segment_path(1, ".seg")));
+    assert_false(os_exists(rig_segment_path(1)));
     spool_disk_close(d);
     mem_free(p);
 }
@@ -264,17 +220,17 @@ static void an_old_segment_that_must_shrink_becomes_a_new_one(void **state)
     (void)state;
     read_old(&p, &n);
     mem_free(p);
-    d = open_disk();
+    d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
     take(d, 1, 1); /* the place in it is in the old file's bytes */
-    while (stats_of(d).reduced.batches < OLD_HELD - 1) {
+    while (rig_disk_stats(d).reduced.batches < OLD_HELD - 1) {
         put(d, 1);
-        assert_in_range(stats_of(d).batches, 0, 10000);
+        assert_in_range(rig_disk_stats(d).batches, 0, 10000);
     }
-    assert_ok(os_read_file(&p, &n, segment_path(1, ".seg"), 1 << 20));
+    assert_ok(os_read_file(&p, &n, rig_segment_path(1), 1 << 20));
     assert_int_equal(p[8], SPOOL_VERSION);
     assert_memory_equal(p, p + COPY_BYTES, COPY_BYTES);
     mem_free(p);
-    while (spool_disk_next(d, &content, &t) == ERR_OK) {
+    while (spool_disk_next(d, &rig_content, &t) == ERR_OK) {
         struct batch *b;
 
         assert_ok(wire_batch_decode(&b, t.p, t.n));
@@ -284,9 +240,9 @@ static void an_old_segment_that_must_shrink_becomes_a_new_one(void **state)
         spool_disk_done(d, &t);
         seq++;
     }
-    assert_int_equal(seq, OLD_HELD + stats_of(d).batches);
+    assert_int_equal(seq, OLD_HELD + rig_disk_stats(d).batches);
     assert_int_equal(rows + told, (seq - 1) * RIG_ROWS);
-    assert_int_equal(stats_of(d).unreadable, 0);
+    assert_int_equal(rig_disk_stats(d).unreadable, 0);
     spool_disk_close(d);
 }
 
@@ -302,9 +258,9 @@ static void a_flipped_bit_in_an_old_segment_is_counted(void **state)
         struct spool_taken t;
         unsigned came = 0;
 
-        write_flipped(segment_path(1, ".seg"), p, n, bit);
-        d = open_disk();
-        while (spool_disk_next(d, &content, &t) == ERR_OK) {
+        write_flipped(rig_segment_path(1), p, n, bit);
+        d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
+        while (spool_disk_next(d, &rig_content, &t) == ERR_OK) {
             struct batch *b;
 
             assert_ok(wire_batch_decode(&b, t.p, t.n));
@@ -313,9 +269,9 @@ static void a_flipped_bit_in_an_old_segment_is_counted(void **state)
             came++;
         }
         assert_int_equal(came, bit / 8 < COPY_BYTES ? 0 : OLD_HELD - 1);
-        assert_true(stats_of(d).unreadable + stats_of(d).torn_bytes > 0);
+        assert_true(rig_disk_stats(d).unreadable + rig_disk_stats(d).torn_bytes > 0);
         spool_disk_close(d);
-        support_empty_dir(dir);
+        support_empty_dir(rig_dir);
     }
     mem_free(p);
 }
@@ -324,7 +280,7 @@ static void a_flipped_bit_in_an_old_segment_is_counted(void **state)
 
 static void a_newer_version_is_refused_by_either_copy_and_kept(void **state)
 {
-    struct spool_disk_conf conf = {dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
+    struct spool_disk_conf conf = {rig_dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
     struct buf b;
 
     (void)state;
@@ -334,10 +290,10 @@ static void a_newer_version_is_refused_by_either_copy_and_kept(void **state)
         struct spool_disk *d;
         struct errmsg why;
 
-        write_flipped(segment_path(1, ".seg"), b.p, b.n, copy * COPY_BYTES * 8 + 70);
+        write_flipped(rig_segment_path(1), b.p, b.n, copy * COPY_BYTES * 8 + 70);
         assert_err(spool_disk_open(&d, &conf, &why), ERR_VERSION);
         assert_non_null(strstr(why.text, "newer version"));
-        assert_true(os_exists(segment_path(1, ".seg")));
+        assert_true(os_exists(rig_segment_path(1)));
     }
     buf_fini(&b);
 }
@@ -352,8 +308,8 @@ static void a_power_cut_while_a_file_begins_loses_nothing_committed(void **state
 
     (void)state;
     for (unsigned round = 0; round < 60; round++) {
-        struct spool_disk_conf conf = {dir, NULL, SPOOL_BYTES_MIN, AGE_NS};
-        struct spool_disk *d = open_disk();
+        struct spool_disk_conf conf = {rig_dir, NULL, SPOOL_BYTES_MIN, AGE_NS};
+        struct spool_disk *d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
         struct fio_fault *fault;
         struct errmsg why = {""};
         struct buf b;
@@ -374,20 +330,20 @@ static void a_power_cut_while_a_file_begins_loses_nothing_committed(void **state
         fio_fault_power_cut(fault, keeps[round % 3], round);
         spool_disk_close(d);
         fio_fault_destroy(fault);
-        d = open_disk();
-        held = stats_of(d).held;
+        d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
+        held = rig_disk_stats(d).held;
         assert_in_range(held, 2, 3);
         take(d, 1, (unsigned)held);
         assert_empty(d);
         spool_disk_close(d);
-        support_empty_dir(dir);
+        support_empty_dir(rig_dir);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
         T(a_flipped_bit_in_either_copy_costs_nothing_and_is_counted),
         T(without_a_sound_copy_the_file_is_kept_aside_and_counted),
         T(a_header_of_another_file_is_none),

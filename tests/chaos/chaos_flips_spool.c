@@ -1,5 +1,5 @@
 /* One flipped bit in each kind of file of an agent's spool at rest: segments, the mark, a batch of
- * the quarantine. What is lost is counted, what comes is what was put, once each, and the rest
+ * the quarantine. What is lost is counted, what comes is what was rig_put, once each, and the rest
  * comes. PROCFLEET_FLIPS says how many bits of each file are tried, evenly spread (16). */
 #include "agent/spool/spool.h"
 
@@ -13,11 +13,10 @@
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
 
-#define LONG_NS (30 * CLK_S)
-#define RUNS    3u /* of the agent; a segment each */
-#define EACH    6u /* batches */
-#define FILES   16u
-#define FLIPS   16u
+#define RUNS  3u /* of the agent; a segment each */
+#define EACH  6u /* batches */
+#define FILES 16u
+#define FLIPS 16u
 
 static char dir[256], quarantine[300];
 
@@ -42,40 +41,7 @@ static struct spool *open_spool(void)
     return s;
 }
 
-static enum err try_take(struct spool *s, struct outbox_item *out)
-{
-    int64_t until_ns = os_mono_ns() + LONG_NS;
-    struct outbox o = spool_outbox(s);
-    enum err e = o.take(o.ctx, out);
-
-    while (e == ERR_TIMEOUT && os_mono_ns() < until_ns) {
-        o.wait(o.ctx, until_ns);
-        e = o.take(o.ctx, out);
-    }
-    return e;
-}
-
-static struct spool_stats stats_of(struct spool *s)
-{
-    struct spool_stats stats;
-
-    spool_stats(s, &stats);
-    return stats;
-}
-
 /* -- the spool at rest -- */
-
-static void put(struct spool *s)
-{
-    uint64_t stream, seq;
-    struct buf b;
-
-    buf_init(&b, SPOOL_BATCH_MAX);
-    spool_next(s, &stream, &seq);
-    rig_batch(&b, stream, seq);
-    assert_ok(spool_put(s, stream, seq, b.p, b.n));
-    buf_fini(&b);
-}
 
 static enum err remember(void *ctx, const char *name)
 {
@@ -108,10 +74,10 @@ static int setup(void **state)
         struct outbox o = spool_outbox(s);
 
         for (unsigned i = 0; i < EACH; i++) {
-            put(s);
+            rig_put(s);
         }
         if (run == 0) {
-            assert_ok(try_take(s, &item));
+            assert_ok(rig_try_take(s, &item));
             assert_int_equal(item.seq, 1);
             o.aside(o.ctx, &item, OUTBOX_REFUSED, "of no use");
         }
@@ -149,7 +115,7 @@ static void put_back(void)
 
 /* -- flips -- */
 
-/* Takes all there is; bits of the numbers that came, as they were put. */
+/* Takes all there is; bits of the numbers that came, as they were rig_put. */
 static uint64_t drain(struct spool *s)
 {
     struct outbox o = spool_outbox(s);
@@ -160,7 +126,7 @@ static uint64_t drain(struct spool *s)
 
     buf_init(&want, SPOOL_BATCH_MAX);
     spool_end(s);
-    while ((e = try_take(s, &item)) == ERR_OK) {
+    while ((e = rig_try_take(s, &item)) == ERR_OK) {
         assert_in_range(item.seq, 1, RUNS * EACH);
         assert_true(item.seq == 1 || !(came >> item.seq & 1)); /* 1 lies in its segment too */
         rig_batch(&want, item.stream, item.seq);
@@ -205,7 +171,7 @@ static void flip(size_t file, size_t bit)
     s = open_spool();
     came = drain(s);
     (void)spool_stop(s);
-    end = stats_of(s);
+    end = rig_stats(s);
     spool_close(s);
     missing = count(all & ~came);
     aside = strstr(rest.path[file], "batch-") != NULL;
