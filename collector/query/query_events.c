@@ -2,12 +2,14 @@
  * included.
  *
  * Every host is scanned once; a bounded heap whose root is the latest event keeps the earliest ones
- * behind the cursor, so that memory depends on the page and not on the window. Time is by the
+ * behind the cursor, no more of them than a page has rows nor more text than it has bytes, so that
+ * memory depends on the page and not on the window. Time is by the
  * collector's clock: the event's stamp plus the offset that the store keeps with its batch, which
  * never changes, so that the order is the same for every page. The key of an event, (time, host,
  * stream, sequence, place in its batch), is unique, and a page begins right behind the last key of
  * the one before. What an event itself does not tell (a stop rarely repeats the command line) is
- * filled in from what is known of the process. */
+ * filled in from what is known of the process, of those on the page; only its name is looked for
+ * earlier, where it decides. */
 #include "collector/query/query_plan.h"
 
 #include <stdlib.h>
@@ -18,15 +20,18 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 
-#define TEXTS   5
-#define NOTE_NS CLK_S /* clocks that differ less need no remark */
+#define TEXTS       5
+#define NOTE_NS     CLK_S /* clocks that differ less need no remark */
+#define ASK_AT_ONCE 256u  /* what is known of so many events' processes is looked for together */
 
 struct kept {
     size_t span;
     uint64_t stream, seq;
     uint32_t at;     /* in the batch */
     int64_t when_ns; /* by the collector's clock */
+    struct uuid boot;
     struct life_event event;
+    size_t text_n;
     char *text; /* the event's texts; owned */
 };
 
@@ -35,6 +40,7 @@ struct events {
     size_t span;
     size_t n, cap;
     struct kept *heap;
+    size_t text_n; /* of all in the heap */
     bool overflow; /* more events than fit */
     const struct batch *batch;
     struct host_offset most; /* the largest offset of the span's batches */
@@ -100,6 +106,7 @@ static enum err texts_keep(struct kept *k)
     for (unsigned i = 0; i < TEXTS; i++) {
         n += list[i]->n;
     }
+    k->text_n = n;
     k->text = mem_alloc(n);
     if (!k->text) {
         return ERR_NOMEM;
@@ -150,28 +157,36 @@ static void sift_down(const struct events *x)
     }
 }
 
+/* The latest gives way. */
+static void drop_root(struct events *x)
+{
+    x->text_n -= x->heap[0].text_n;
+    mem_free(x->heap[0].text);
+    x->heap[0] = x->heap[--x->n];
+    sift_down(x);
+    x->overflow = true;
+}
+
 static enum err keep(struct events *x, struct kept *k)
 {
-    bool full = x->n == x->cap;
     enum err e;
 
-    if (full) {
+    if (x->n && (x->n == x->cap || x->text_n >= QUERY_REPLY_MAX) && order(x, k, &x->heap[0]) > 0) {
         x->overflow = true;
-        if (order(x, k, &x->heap[0]) > 0) {
-            return ERR_OK;
-        }
+        return ERR_OK;
     }
     e = texts_keep(k);
     if (e) {
         return e;
     }
-    if (full) {
-        mem_free(x->heap[0].text);
-        x->heap[0] = *k;
-        sift_down(x);
-    } else {
-        x->heap[x->n++] = *k;
-        sift_up(x, x->n - 1);
+    if (x->n == x->cap) {
+        drop_root(x);
+    }
+    x->text_n += k->text_n;
+    x->heap[x->n++] = *k;
+    sift_up(x, x->n - 1);
+    while (x->text_n - x->heap[0].text_n >= QUERY_REPLY_MAX) { /* no page has more */
+        drop_root(x);
     }
     return ERR_OK;
 }
@@ -209,19 +224,20 @@ static void event_complete(struct proc_info *to, const struct proc_info *from)
 }
 
 /* Whether it is of a process that may be shown, or of the host when no process was asked for. */
-static bool wants_event(struct events *x, struct life_event *ev)
+static bool wants_event(struct events *x, const struct life_event *ev)
 {
     const struct wire_query *ask = x->q->ask;
     const struct query_span *s = &x->q->spans[x->span];
-    struct proc_info known;
+    struct proc_info info = ev->info, known;
 
     if (life_is_of_host(ev->kind)) {
         return !ask->has_pid && ask->name.n == 0;
     }
-    if (store_info(x->q->env->view, s->host, &x->batch->head.boot, ev->info.id, &known)) {
-        event_complete(&ev->info, &known);
+    if (ask->name.n && !info.name.n && query_wants_id(x->q, info.id) &&
+        store_info_brief(x->q->env->view, s->host, &x->batch->head.boot, info.id, &known)) {
+        info.name = known.name;
     }
-    return query_wants(x->q, ev->info.id, &ev->info);
+    return query_wants(x->q, info.id, &info);
 }
 
 static enum err consider(struct events *x, const struct life_event *ev, size_t at)
@@ -233,6 +249,7 @@ static enum err consider(struct events *x, const struct life_event *ev, size_t a
                      .seq = x->batch->head.seq,
                      .at = (uint32_t)at,
                      .when_ns = clk_add(ev->wall_ns, x->q->clock.known ? x->q->clock.offset_ns : 0),
+                     .boot = x->batch->head.boot,
                      .event = *ev};
 
     if (ev->kind >= 32 || !(kinds & 1u << ev->kind) || ev->wall_ns < s->since_ns ||
@@ -306,6 +323,40 @@ static void page_end(struct events *x, const struct kept *last)
     query_more(x->q, &key);
 }
 
+/* Has the store look for what it knows of those that come next, host by host. */
+static void known_want(const struct events *x, size_t from)
+{
+    size_t n = x->n - from < ASK_AT_ONCE ? x->n - from : ASK_AT_ONCE;
+    const struct kept *list = x->heap + from;
+    bool asked[ASK_AT_ONCE] = {false};
+
+    for (size_t i = 0; i < n; i++) {
+        struct proc_key keys[ASK_AT_ONCE];
+        size_t n_keys = 0;
+
+        for (size_t k = i; k < n; k++) {
+            if (!asked[k] && list[k].span == list[i].span) {
+                asked[k] = true;
+                if (!life_is_of_host(list[k].event.kind)) {
+                    keys[n_keys++] = (struct proc_key){list[k].event.info.id, list[k].boot};
+                }
+            }
+        }
+        store_info_want(x->q->env->view, x->q->spans[list[i].span].host, keys, n_keys);
+    }
+}
+
+static void known_add(const struct events *x, struct kept *k)
+{
+    const struct query_span *s = &x->q->spans[k->span];
+    struct proc_info known;
+
+    if (!life_is_of_host(k->event.kind) &&
+        store_info(x->q->env->view, s->host, &k->boot, k->event.info.id, &known)) {
+        event_complete(&k->event.info, &known);
+    }
+}
+
 static enum err row_add(struct events *x, const struct kept *k, struct wire_event *out)
 {
     struct query *q = x->q;
@@ -334,8 +385,12 @@ static enum err rows_make(struct events *x)
     }
     sort(x);
     for (size_t i = 0; !e && i < x->n; i++) {
-        const struct kept *k = &x->heap[i];
+        struct kept *k = &x->heap[i];
 
+        if (i % ASK_AT_ONCE == 0) {
+            known_want(x, i);
+        }
+        known_add(x, k);
         if (i && !query_fits(q, &k->event.info, k->event.text.n)) {
             page_end(x, &x->heap[i - 1]);
             break;

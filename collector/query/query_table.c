@@ -202,7 +202,8 @@ static enum err info_find(struct query_table *t, struct query_inst *inst, const 
 {
     bool folded = k->boot == BOOT_FOLDED;
 
-    *is_known = !folded && store_info(t->q->env->view, t->host, &t->boots[k->boot], k->id, known);
+    *is_known =
+        !folded && store_info_brief(t->q->env->view, t->host, &t->boots[k->boot], k->id, known);
     if (!*is_known && (k->name.n || folded)) {
         inst->info = told_info(t, k);
         return inst->info ? ERR_OK : ERR_FULL;
@@ -441,7 +442,7 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
                               .bases_ctx = t};
 
     query_table_start(t, s, reach->since_ns);
-    if (t->infos && t->n_only) {
+    if (t->infos && t->n_only) { /* nor is more of them needed, but few are cheaper like this */
         store_info_want(t->q->env->view, s->host, t->only, t->n_only);
     }
     for (unsigned i = 0; i < t->n_metrics; i++) {

@@ -14,7 +14,8 @@
 #include "collector/query/query_kin.h"
 #include "common/base/clk.h"
 
-#define TOP_LIMIT 10
+#define TOP_LIMIT   10
+#define ASK_AT_ONCE 64u /* what is known of so many is looked for together */
 
 static const uint8_t top_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE,
                                       M_THREAD_COUNT};
@@ -232,7 +233,7 @@ static enum err fill_all(struct top *t, struct winner *w, size_t n)
         }
         who = key_of(&t->table, inst);
         of = winner_find(w, n, &who);
-        if (of && inst->info) {
+        if (of && !of->info && inst->info) {
             e = winner_info(t, of, inst->info);
         }
         for (unsigned i = 1; of && i < t->table.n_metrics; i++) {
@@ -321,19 +322,39 @@ static enum err fill_host(struct top *t, struct winner *w, size_t n)
     return e;
 }
 
-/* Whether all that is wanted of the winners of one host is there without reading it again: the
- * metric that decided and what is known of them. */
-static bool known_all(const struct top *t, struct winner *w, size_t n)
+/* What the store knows of the winners of one host, command lines too; what a tier told of others
+ * stays. */
+static enum err complete(const struct top *t, struct winner *w, size_t n)
 {
     const struct query_span *s = &t->q->spans[w->span];
+    const struct store_view *v = t->q->env->view;
+    struct proc_key keys[ASK_AT_ONCE];
     struct proc_info info;
+    enum err e = ERR_OK;
 
-    for (size_t i = 0; i < n; i++) {
-        if (t->tree || t->table.n_metrics > 1 || w[i].instances) {
-            return false;
+    for (size_t i = 0; i < n && !e; i++) {
+        if (i % ASK_AT_ONCE == 0) {
+            size_t k = 0;
+
+            for (; k < ASK_AT_ONCE && i + k < n; k++) {
+                keys[k] = w[i + k].who;
+            }
+            store_info_want(v, s->host, keys, k);
         }
-        if (!store_info(t->q->env->view, s->host, &w[i].who.boot, w[i].who.id, &info) ||
-            winner_info(t, &w[i], &info)) {
+        if ((t->tree || !w[i].instances) &&
+            store_info(v, s->host, &w[i].who.boot, w[i].who.id, &info)) {
+            e = winner_info(t, &w[i], &info);
+        }
+    }
+    return e;
+}
+
+/* Whether all that is wanted of the winners of one host is there without reading it again: the
+ * metric that decided and what is known of them. */
+static bool known_all(const struct top *t, const struct winner *w, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (t->tree || t->table.n_metrics > 1 || w[i].instances || !w[i].info) {
             return false;
         }
     }
@@ -366,7 +387,10 @@ static enum err fill(struct top *t)
     for (size_t i = 0, n; !e && i < t->n; i += n) {
         for (n = 1; i + n < t->n && t->heap[i + n].span == t->heap[i].span; n++) {
         }
-        e = known_all(t, &t->heap[i], n) ? ERR_OK : fill_host(t, &t->heap[i], n);
+        e = complete(t, &t->heap[i], n);
+        if (!e && !known_all(t, &t->heap[i], n)) {
+            e = fill_host(t, &t->heap[i], n);
+        }
     }
     memcpy(t->q->used.windows, used.windows, sizeof used.windows);
     return e;

@@ -256,7 +256,7 @@ static void row_info(const struct feed_make *m, const struct batch *b, struct pr
 
     *info = (struct proc_info){.id = id};
     if (m->place < store_view_hosts(m->view) &&
-        store_info(m->view, m->place, &b->head.boot, id, &known)) {
+        store_info_brief(m->view, m->place, &b->head.boot, id, &known)) {
         *info = known; /* long texts come with events and on request */
         info->command_line = (struct str){0};
         info->image = (struct str){0};

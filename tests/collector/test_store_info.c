@@ -113,7 +113,7 @@ static void the_dead_have_names(void **state)
 
 static void many_wanted_at_once_are_what_each_is(void **state)
 {
-    static struct proc_key keys[COUNT_OF(x.at) + 1];
+    static struct proc_key keys[2 * COUNT_OF(x.at) + 1];
     struct store_view *each;
     size_t known = 0;
 
@@ -121,10 +121,11 @@ static void many_wanted_at_once_are_what_each_is(void **state)
     assert_ok(store_view_open(&each, x.rig.store));
     for (size_t i = 0; i < x.n; i++) {
         keys[i] = (struct proc_key){x.at[i].id, x.boot};
+        keys[x.n + 1 + i] = (struct proc_key){{x.at[i].id.pid, 0}, x.boot}; /* its latest */
     }
     keys[x.n] = (struct proc_key){{1000000, 7}, x.boot}; /* never was */
-    store_info_want(x.v, 0, keys, x.n + 1);
-    for (size_t i = 0; i <= x.n; i++) {
+    store_info_want(x.v, 0, keys, 2 * x.n + 1);
+    for (size_t i = 0; i < 2 * x.n + 1; i++) {
         struct proc_info many, one;
         bool is_known = store_info(x.v, 0, &x.boot, keys[i].id, &many);
 
@@ -136,7 +137,7 @@ static void many_wanted_at_once_are_what_each_is(void **state)
             assert_int_equal(many.exit_ns, one.exit_ns);
         }
     }
-    assert_true(known > 100 && known <= x.n);
+    assert_true(known > 200 && known <= 2 * x.n);
     store_view_close(each);
 }
 
@@ -165,17 +166,54 @@ static void nobody_knows_who_never_was(void **state)
     assert_false(store_info(x.v, 0, &other, x.at[0].id, &info));
 }
 
+/* Asked for one by one, then all at once. */
+static void in_brief_all_is_known_but_the_command_line(void **state)
+{
+    struct store_view *other;
+    size_t known = 0, lines = 0;
+
+    (void)state;
+    assert_ok(store_view_open(&other, x.rig.store));
+    for (size_t i = 0; i < x.n; i++) {
+        struct proc_info brief, whole, again;
+        bool is_known = store_info_brief(x.v, 0, &x.boot, x.at[i].id, &brief);
+
+        assert_int_equal(is_known, store_info(other, 0, &x.boot, x.at[i].id, &whole));
+        if (!is_known) {
+            continue;
+        }
+        known++;
+        assert_true(str_eq(brief.name, whole.name) && str_eq(brief.image, whole.image));
+        assert_true(str_eq(brief.user, whole.user) && brief.parent_pid == whole.parent_pid);
+        assert_true(brief.create_ns == whole.create_ns && brief.exit_ns == whole.exit_ns);
+        assert_true(store_info(x.v, 0, &x.boot, x.at[i].id, &again));
+        assert_true(str_eq(again.command_line, whole.command_line) && again.have == whole.have);
+        lines += whole.command_line.n > brief.command_line.n;
+    }
+    assert_true(known > 100 && lines > 50);
+    store_view_close(other);
+}
+
 static void outside_the_range_is_not_looked_for(void **state)
 {
     struct proc_info info;
-    size_t found = 0;
+    size_t found = 0, before = 0;
 
     (void)state;
+    for (size_t i = 0; i < x.n; i++) {
+        before += store_info(x.v, 0, &x.boot, x.at[i].id, &info);
+    }
     store_info_range(x.v, RIG_T0 - 86400 * S, RIG_T0 - 86399 * S);
     for (size_t i = 0; i < x.n; i++) {
         found += store_info(x.v, 0, &x.boot, x.at[i].id, &info);
     }
     assert_true(found <= 32);
+    store_info_range(x.v, INT64_MIN, INT64_MAX); /* and then it is, all the same */
+    found = 0;
+    for (size_t i = 0; i < x.n; i++) {
+        found += store_info(x.v, 0, &x.boot, x.at[i].id, &info);
+    }
+    assert_true(found == before && found > 100);
 }
 
 struct seen {
@@ -285,6 +323,7 @@ int main(void)
         T(many_wanted_at_once_are_what_each_is),
         T(a_pid_alone_is_its_latest_instance),
         T(nobody_knows_who_never_was),
+        T(in_brief_all_is_known_but_the_command_line),
         T(outside_the_range_is_not_looked_for),
         T(every_instance_of_a_span_is_told_once),
         T(one_pid_can_be_asked_for),

@@ -20,11 +20,11 @@ static void unlisted(const struct store_view *v, size_t host, int64_t since_ns, 
     store_unread(v, host, NULL, STORE_UNREAD_CATALOGUE, since_ns, until_ns, e);
 }
 
-bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
-                struct proc_info *out)
+static bool known(const struct store_view *v, size_t host, const struct uuid *boot,
+                  struct proc_id id, bool brief, struct proc_info *out)
 {
     const struct head_seen *seen = head_view_host(v->head, host);
-    const struct proc_info *sealed;
+    bool found;
     enum err e;
 
     if (head_infos_find(seen->infos, boot, id, out)) {
@@ -39,15 +39,24 @@ bool store_info(const struct store_view *v, size_t host, const struct uuid *boot
         }
         return false;
     }
-    sealed = store_lookup_find(v->lookup, v->catalogue, &seen->id, boot, id);
+    found = store_lookup_find(v->lookup, v->catalogue, &seen->id, boot, id, brief, out);
     e = store_lookup_unread(v->lookup);
     if (e) {
         unlisted(v, host, 0, 0, e);
     }
-    if (sealed) {
-        *out = *sealed;
-    }
-    return sealed != NULL;
+    return found;
+}
+
+bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
+                struct proc_info *out)
+{
+    return known(v, host, boot, id, false, out);
+}
+
+bool store_info_brief(const struct store_view *v, size_t host, const struct uuid *boot,
+                      struct proc_id id, struct proc_info *out)
+{
+    return known(v, host, boot, id, true, out);
 }
 
 void store_info_want(const struct store_view *v, size_t host, const struct proc_key *keys, size_t n)

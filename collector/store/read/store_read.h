@@ -186,12 +186,13 @@ void store_info_range(const struct store_view *v, int64_t since_ns, int64_t unti
 /* All that is known of an instance, text until the view closes. start 0: the latest of the pid. */
 bool store_info(const struct store_view *v, size_t host, const struct uuid *boot, struct proc_id id,
                 struct proc_info *out);
-/* Looks for these at once, which is much cheaper than one by one where the head has forgotten them,
- * and takes no more memory than what is known of them. */
+/* The command line may be missing: cheap also for all of a host. */
+bool store_info_brief(const struct store_view *v, size_t host, const struct uuid *boot,
+                      struct proc_id id, struct proc_info *out);
+/* Has store_info look for these at once: much cheaper where the head has forgotten them. */
 void store_info_want(const struct store_view *v, size_t host, const struct proc_key *keys,
                      size_t n);
-/* How often the catalogue could not tell the view's reader something, being unreadable or gone:
- * names and lives may be missing. */
+/* How often names and lives may be missing: the catalogue was unreadable, gone or had too much. */
 uint32_t store_view_unlisted(const struct store_view *v);
 bool store_info_latest(const struct store_view *v, size_t host, uint32_t pid,
                        struct proc_info *out);
