@@ -153,7 +153,7 @@ static void judge_host(struct query *q, const struct query_span *s, const struct
     if (l->missing_batches) {
         remark(q, QNOTE_GAPS, s, "%" PRIu64, l->missing_batches);
     }
-    if (!query_ledger_believed(l)) {
+    if (!query_ledger_believed(l) && !(q->kind == QUERY_OVERVIEW && !query_is_believed(h))) {
         query_remark(q, QNOTE_UNBELIEVED, s, "");
     }
     if (l->flags & BATCH_POLLED) {

@@ -553,6 +553,7 @@ static void a_host_whose_counts_cannot_be_hides_no_others_loss(void **state)
         assert_int_equal(a.data.overview->lost_events, 12);
         assert_int_equal(a.data.overview->gaps, 0);
         assert_true(ask_note(&a.data, "not believed and left out of sums: host-2"));
+        assert_false(ask_note(&a.data, "host-2, host-2")); /* of the window and of ever: once */
         ask_about(QUERY_HOSTS, &(struct wire_query){0});
         assert_true(a.data.hosts[1].lost_events == LEDGER_MAX);
         assert_true(a.data.hosts[1].gaps == LEDGER_MAX);
