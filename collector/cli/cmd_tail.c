@@ -37,6 +37,7 @@ const struct opt_command cmd_tail_usage = {
         "another of role\n"
         "subscribe, query or admin it asks the query port for what that may see, unless "
         "--events is given.\n"
+        "--durable takes role subscribe or admin.\n"
         "JSON is one object a line. What was missed is asked for again; exit code 5 when "
         "it did not come.\n",
 };

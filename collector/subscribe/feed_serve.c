@@ -228,6 +228,13 @@ static void on_poll(void *ctx, struct rpc_call *call)
         answer(call, e == ERR_FULL ? ERR_INVALID : e, NULL, NULL);
         return;
     }
+    if (w->poll->name.n && !(rpc_call_peer(call)->roles & (NET_SUBSCRIBE | NET_ADMIN))) {
+        rpc_fail(call, RPC_PERMISSION_DENIED, 0,
+                 "a durable subscription takes a certificate of role subscribe; role query may "
+                 "poll without a name");
+        waiting_free(w);
+        return;
+    }
     w->call = call;
     memcpy(w->name, rpc_call_peer(call)->name, sizeof w->name);
     w->until_ns = wait_until(call, w->poll);

@@ -45,6 +45,8 @@ static void issue(struct set *t)
     certs_issue(t->pki, PKI_SUBSCRIBE, "ann");
     certs_issue(t->pki, PKI_SUBSCRIBE, "bob");
     certs_issue_as(t->pki,
+                   &(struct pki_issue){.use = PKI_QUERY, .name = "guest", .scope = "web-*"});
+    certs_issue_as(t->pki,
                    &(struct pki_issue){.use = PKI_SUBSCRIBE, .name = "scoped", .scope = "web-*"});
     t->tls = certs_load(t->pki, "collector", t->pki, true);
 }
@@ -580,6 +582,41 @@ static void subscriptions_are_their_owners_and_the_admins(void **state)
     assert_int_equal(count_subscriptions(t), 1);
 }
 
+/* Who asks may look at the feed inside the scope, and leaves nothing behind in the collector. */
+static void role_query_polls_and_fetches_without_a_name(void **state)
+{
+    struct set *t = *state;
+    const struct wire_poll poll = {.from_oldest = true};
+    struct wire_poll named = {.name = str_make("audit")};
+    struct wire_fetch_reply *again;
+    struct rpc_result result;
+    struct buf request, reply;
+    bool more;
+
+    feed_rig_events(&t->rig, "web-1", 1, 2, "program-of-web");
+    feed_rig_events(&t->rig, "db-secret", 5, 2, "program-of-db");
+    dial(t, "guest");
+    buf_init(&request, 4096);
+    buf_init(&reply, 5u << 20);
+    assert_ok(wire_poll_encode(&request, &poll));
+    assert_ok(rpc_client_call(t->client, RPC_QUERY_POLL, FRAME_RAW, request.p, request.n, PATIENCE,
+                              &reply, &result));
+    assert_true(holds(&reply, "program-of-web"));
+    assert_false(holds(&reply, "secret") || holds(&reply, "program-of-db"));
+    again = fetch(t, "event/web-1", 1, 0, &more);
+    assert_true(again->n > 0);
+    wire_fetch_reply_free(again);
+    fetch_refused(t, journal_epoch(t->rig.journal), "event/db-secret", 0, RPC_PERMISSION_DENIED);
+    buf_reset(&request);
+    assert_ok(wire_poll_encode(&request, &named));
+    refused(t, RPC_QUERY_POLL, &request, RPC_PERMISSION_DENIED);
+    dial(t, "chief");
+    assert_int_equal(count_subscriptions(t), 0);
+    assert_int_equal(end_poll(begin_poll(t, "of-the-chief", 0)), 2);
+    buf_fini(&request);
+    buf_fini(&reply);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -592,6 +629,7 @@ int main(void)
         T(polling_the_same_again_ends_the_first),
         T(stopping_answers_those_that_wait),
         T(no_byte_of_another_host_reaches_a_scoped_subscriber),
+        T(role_query_polls_and_fetches_without_a_name),
         T(what_is_no_poll_is_refused),
         T(messages_come_again_word_for_word),
         T(holes_are_counted_as_missing),

@@ -109,13 +109,14 @@ def rounds(fleet, tails, agents):
 
 random.seed(int(os.environ.get("PROCFLEET_SEED", "0")) or None)
 with Fleet() as fleet:
-    fleet.issue("query", "scoped", "pki", None, "--scope", "web-*")
+    fleet.issue("query", "part", "pki", None, "--scope", "web-*")
+    fleet.issue("subscribe", "scoped", "pki", None, "--scope", "web-*")
     fleet.start_collector()
     live = Tail(fleet, "live")
     live.start()
     fleet.wait_for("the live tail to be there", lambda: connections(fleet, "events") == 1)
     polled = Tail(fleet, "polled", who="operator")
-    part = Tail(fleet, "part", who="scoped")
+    part = Tail(fleet, "part", who="part")
     polled.start()
     part.start()
     fleet.wait_for("those of operators too", lambda: connections(fleet, "query") == 2)
