@@ -19,13 +19,17 @@
 
 void say(const char *format, ...)
 {
+    char text[1024];
     va_list args;
 
     va_start(args, format);
-    fputs("subscribe: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    (void)vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    fputs("subscribe: ", stderr);
+    for (const char *c = text; *c; c++) { /* parts of it are the other side's: ASCII alone */
+        fprintf(stderr, *c >= 0x20 && *c < 0x7F ? "%c" : "\\x%02x", (unsigned char)*c);
+    }
+    fputc('\n', stderr);
 }
 
 int64_t now_ms(void)

@@ -3,23 +3,40 @@
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
+/* One character of UTF-8, and how many bytes it has; U+FFFD of one byte for what is none. */
+static uint32_t decode(const uint8_t *p, size_t n, size_t *len)
+{
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    size_t more = p[0] < 0x80 ? 0 : p[0] >= 0xF0 && p[0] < 0xF8 ? 3 : p[0] >= 0xE0 ? 2 : 1;
+    uint32_t c = p[0] < 0x80 ? p[0] : p[0] & (0x3Fu >> more);
+    bool ok = p[0] < 0x80 || (p[0] >= 0xC0 && p[0] < 0xF8 && more < n);
+
+    for (size_t i = 1; ok && i <= more; i++) {
+        ok = (p[i] & 0xC0) == 0x80;
+        c = c << 6 | (p[i] & 0x3F);
+    }
+    ok = ok && c >= least[more] && c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
+    *len = ok ? more + 1 : 1;
+    return ok ? c : 0xFFFD;
+}
+
+/* Names are a stranger's choice, and the lines may end on a terminal: ASCII alone, the rest as
+ * JSON's escapes. */
 static void put_text(FILE *f, const char *key, ProtobufCBinaryData text)
 {
-    static const char letters[] = "\b\f\n\r\t\"\\", escapes[] = "bfnrt\"\\";
-
     fprintf(f, ",\"%s\":\"", key);
-    for (size_t i = 0; i < text.len; i++) {
-        unsigned char c = text.data[i];
-        const char *at = c ? strchr(letters, c) : NULL;
+    for (size_t i = 0, len; i < text.len; i += len) {
+        uint32_t c = decode(text.data + i, text.len - i, &len);
 
-        if (at) {
-            fprintf(f, "\\%c", escapes[at - letters]);
-        } else if (c < 0x20) {
-            fprintf(f, "\\u%04x", c);
+        if (c == '"' || c == '\\') {
+            fprintf(f, "\\%c", (char)c);
+        } else if (c >= 0x20 && c < 0x7F) {
+            fputc((char)c, f);
+        } else if (c < 0x10000) {
+            fprintf(f, "\\u%04" PRIx32, c);
         } else {
-            fputc(c, f);
+            fprintf(f, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xD7C0 + (c >> 10), 0xDC00 + (c & 0x3FF));
         }
     }
     fputc('"', f);

@@ -38,6 +38,7 @@ class Unreachable(Exception):
 
 
 def say(text):
+    text = text.encode("unicode_escape").decode()  # parts of it are the other side's
     print("subscribe.py: " + text, file=sys.stderr, flush=True)
 
 
@@ -301,7 +302,8 @@ def lines(update):
     host, answer = update.text(2), Message(update.bytes(3))
     found = [event_line(host, Message(e.bytes(2))) for e in answer.messages(5)]
     found += sample_lines(host, answer)
-    return "".join(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in found)
+    # Names are a stranger's choice, and the lines may end on a terminal: ASCII alone, the rest as JSON's escapes.
+    return "".join(json.dumps(line, separators=(",", ":")).replace("\x7f", "\\u007f") + "\n" for line in found)
 
 
 # ---- live: the event stream, and Fetch for what is missing of it (section 9) ----

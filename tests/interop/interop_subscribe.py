@@ -1,6 +1,7 @@
 """Both example subscribers lose messages on purpose, and the collector is killed beside: what they print is what an undisturbed
 subscriber saw, and what the agents made, to the last event."""
 
+import json
 import os
 import re
 import shutil
@@ -54,8 +55,32 @@ def mistakes(fleet, language):
            reader.wait(timeout=60) in (-13, 141) and b"ipe" not in said, (reader.returncode, said))
 
 
+EVIL = "\x1b[2J\u202e\U0001f600\x07\x7f"  # 15 bytes of a name are kept
+
+
+def hostile_names(fleet):
+    """A process names itself so that a terminal would do what it says: the lines are ASCII, and what a program reads is the name."""
+    examples = [Subscriber(fleet, language, "evil-" + language) for language in EXAMPLES]
+    fleet.wait_for("both to subscribe", lambda: all("subscribed" in s.said() for s in examples))
+    agent = fleet.start_agent("evil", batch__max_age="300ms", privacy__command_line="full")
+
+    shutil.copy("/bin/true", fleet.path(EVIL))
+
+    def told(s):
+        subprocess.run([fleet.path(EVIL)], check=True)  # again, until the agent looks
+        return [line for line in s.lines() if json.loads(line)["name"].startswith("\x1b[2J")]
+
+    for s in examples:
+        line = fleet.wait_for("%s to tell of it" % s.name, lambda s=s: told(s))[0]
+        ensure("%s prints ASCII alone" % s.name, all(0x20 <= c < 0x7f for c in line), line)
+        check("which is the name", json.loads(line)["name"], EVIL)
+        fleet.stop(s.process)
+    fleet.stop(agent)
+
+
 with Fleet() as fleet:
     fleet.start_collector()
+    hostile_names(fleet)
     witness = Subscriber(fleet, "py", "witness")
     fleet.wait_for("the witness to subscribe", lambda: "subscribed" in witness.said())
     hosts = [Host(fleet, i + 1) for i in range(HOSTS)]
