@@ -46,16 +46,6 @@ int cmd_fail(enum err e, const char *text)
     }
 }
 
-static bool takes_settings(const struct opt_command *cmd)
-{
-    bool takes = false;
-
-    for (size_t i = 0; i < cmd->n_opts; i++) {
-        takes = takes || strcmp(cmd->opts[i].name, "set") == 0;
-    }
-    return takes;
-}
-
 void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
                char **argv)
 {
@@ -74,7 +64,7 @@ void cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd,
 
         buf_init(&page, 64u << 10);
         opt_print_help(&page, cmd);
-        if (takes_settings(cmd)) {
+        if (cmd == &cmd_run_opts) {
             const struct conf_key *keys = agent_conf_keys(&n);
 
             conf_print_help(&page, keys, n);

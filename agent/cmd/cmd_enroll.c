@@ -62,7 +62,7 @@ struct wish {
 static void on_say(void *ctx, const char *text)
 {
     (void)ctx;
-    fprintf(stderr, "procfleet-agent: %s\n", text);
+    human_line(stderr, "procfleet-agent: %s", text);
 }
 
 /* -- the token -- */
@@ -210,11 +210,11 @@ static void print_result(const struct enroll_result *got, const struct agent_con
 {
     char until[CLK_TEXT], id[UUID_TEXT];
 
-    printf("host         %s\n", got->who.name);
+    human_line(stdout, "host         %s", got->who.name);
     printf("id           %s\n", uuid_format(id, &got->who.host));
-    printf("certificate  %s\n", conf->cert);
-    printf("key          %s\n", conf->key);
-    printf("authority    %s\n", conf->ca);
+    human_line(stdout, "certificate  %s", conf->cert);
+    human_line(stdout, "key          %s", conf->key);
+    human_line(stdout, "authority    %s", conf->ca);
     printf("valid until  %s\n", clk_format_utc(until, sizeof until, got->who.not_after_ns, 0));
     print_clock(got);
     if (conf->n_addresses == 0) {

@@ -8,6 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/text/human.h"
 #include "common/text/sheet.h"
 
 static const struct opt opts[] = {
@@ -126,7 +127,9 @@ static void print_text(const struct status *s, enum status_life life, const char
         buf_printf(&text, "agent     does not run: it ended in good order at %s\n", when);
         break;
     default:
-        buf_printf(&text, "agent     none has told of itself in %s\n", dir);
+        buf_put_str(&text, "agent     none has told of itself in ");
+        human_text(&text, str_make(dir));
+        buf_put_u8(&text, '\n');
         break;
     }
     if (life == STATUS_RUNS || life == STATUS_SILENT) {

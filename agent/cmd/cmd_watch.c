@@ -114,6 +114,7 @@ struct watch {
     struct shown *shown;
     struct thread_use *thread;
     enum err failed;
+    bool seen; /* something was shown */
     bool done; /* the tick that ends a stream, at the same moment as the last, is not shown */
 };
 
@@ -245,6 +246,7 @@ static void show(struct watch *w, size_t n, const struct sample_tick *tick)
         const struct proc_info *info = w->shown[i].row->info;
 
         w->failed = put_row(w, &w->shown[i], tick->wall_ns);
+        w->seen = true;
         if (!w->failed && w->threads && !(info->have & INFO_EXITED)) {
             w->failed = put_threads(w, info->id.pid, tick);
         }
@@ -424,6 +426,9 @@ static enum err run(struct watch *w, struct errmsg *why)
     }
     if (!e && w->failed && w->failed != ERR_END) {
         e = errmsg_set(why, w->failed, "the output could not be written");
+    }
+    if (!e && !w->seen && !w->failed && w->who.n_pids + w->who.n_names > 0) {
+        fputs("procfleet-agent: no process of these numbers and names ran\n", stderr);
     }
     monitor_destroy(w->monitor);
     sheet_end(w->sheet);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "agent/service/service.h"
+#include "common/base/utf8.h"
 
 #define ANY_CONFIG "/etc/procfleet/agent.yaml"
 
@@ -98,6 +99,12 @@ static void put_line(struct buf *out, const struct places *p, const char *line, 
     buf_put_u8(out, '\n');
 }
 
+/* Whether systemd reads it in a unit as it stands. */
+static bool is_plain(const char *path)
+{
+    return !strpbrk(path, "\"\\%$\n") && utf8_harmless(path, strlen(path)) == strlen(path);
+}
+
 enum err service_unit(struct buf *out, const char *config, struct errmsg *why)
 {
     char exe[4096], here[4096] = "", path[8200];
@@ -111,6 +118,12 @@ enum err service_unit(struct buf *out, const char *config, struct errmsg *why)
     if (snprintf(path, sizeof path, "%s%s%s", here, here[0] ? "/" : "",
                  config ? config : ANY_CONFIG) >= (int)sizeof path) {
         return errmsg_set(why, ERR_RANGE, "--config: too long");
+    }
+    if (!is_plain(path)) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--config: a unit cannot name '%s': systemd reads \" \\ %% $ and line "
+                          "ends in another way; give it a plain name",
+                          path);
     }
     p.dir_n = (size_t)(strrchr(path, '/') - path);
     for (const char *line = service_template; *line;) {

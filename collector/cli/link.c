@@ -65,6 +65,9 @@ const char *link_remedy(enum err e, const char *why)
         return "; see that the collector runs there, that the port is right (queries 7421, tail "
                "7422), and that no firewall is between";
     }
+    if (e == ERR_NOTFOUND) {
+        return "; --ca, --cert and --key, the environment or the profile say where they are";
+    }
     for (size_t i = 0; e == ERR_TRUST && i < sizeof table / sizeof *table; i++) {
         if (table[i].server == server && strstr(why, table[i].words)) {
             return table[i].remedy;

@@ -7,6 +7,7 @@
 #include "common/os/os.h"
 #include "common/os/owner.h"
 #include "common/pki/pki.h"
+#include "common/text/human.h"
 
 #define DEFAULT_NAME   "procfleet authority"
 #define DAY_NS         (86400 * CLK_S)
@@ -91,9 +92,10 @@ static int run_init(const struct opt_args *a)
     if (e) {
         return cmd_complain(&init_options, e, why.text);
     }
-    printf("%s/ca.pem  the authority's certificate: every program gets a copy\n", dir);
-    printf("%s/ca.key  its key: whoever has it can sign; keep it on this machine\n", dir);
-    printf("%s/book    its book: tokens, certificates, revocations; keep it with the key\n", dir);
+    human_line(stdout, "%s/ca.pem  the authority's certificate: every program gets a copy", dir);
+    human_line(stdout, "%s/ca.key  its key: whoever has it can sign; keep it on this machine", dir);
+    human_line(stdout,
+               "%s/book    its book: tokens, certificates, revocations; keep it with the key", dir);
     return CMD_DONE;
 }
 

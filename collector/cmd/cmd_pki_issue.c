@@ -10,6 +10,7 @@
 #include "common/os/os.h"
 #include "common/os/uuid.h"
 #include "common/pki/pki.h"
+#include "common/text/human.h"
 
 #define DAY_NS      (86400 * CLK_S)
 #define LIFE_MAX_NS (3650 * DAY_NS)
@@ -199,9 +200,9 @@ static int run_issue(const struct opt_args *a)
     }
     registry_close(to.book);
     if (!e) {
-        printf("%s  the certificate\n%s  its key, readable by you only\n%s  the authority's "
-               "certificate\n",
-               p.cert, p.key, p.ca);
+        human_line(stdout, "%s  the certificate", p.cert);
+        human_line(stdout, "%s  its key, readable by you only", p.key);
+        human_line(stdout, "%s  the authority's certificate", p.ca);
     }
     places_fini(&p);
     return e ? cmd_complain(&cmd_pki_issue_options, e, why.text) : CMD_DONE;

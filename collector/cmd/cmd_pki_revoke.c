@@ -6,6 +6,7 @@
 #include "common/base/plural.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+#include "common/text/human.h"
 
 static const struct opt opts[] = {
     {"reason", 0, "TEXT", "why, for the book; at most 63 characters", false},
@@ -34,12 +35,13 @@ static void say_next(const struct registry_meant *m)
     char host[UUID_TEXT];
 
     if (m->one_cert) {
-        printf("revoked: one certificate%s%s\n", m->who.name[0] ? " of " : "", m->who.name);
+        human_line(stdout, "revoked: one certificate%s%s", m->who.name[0] ? " of " : "",
+                   m->who.name);
     } else if (m->who.has_host) {
-        printf("revoked: host %s%s%s\n", uuid_format(host, &m->who.host),
-               m->who.name[0] ? ", " : "", m->who.name);
+        human_line(stdout, "revoked: host %s%s%s", uuid_format(host, &m->who.host),
+                   m->who.name[0] ? ", " : "", m->who.name);
     } else {
-        printf("revoked: user %s\n", m->who.name);
+        human_line(stdout, "revoked: user %s", m->who.name);
     }
     if (m->valid > 0) {
         fprintf(stderr, "%zu valid %s ended.\n", m->valid,
@@ -49,10 +51,11 @@ static void say_next(const struct registry_meant *m)
                         "refused all the same.\n");
     }
     if (m->who.has_host && m->who.name[0] && !m->one_cert) {
-        fprintf(stderr,
-                "Should the host come back, it enrols anew: 'pki token create --replace %s' lets "
-                "it keep its history,\n'pki token create' makes it a new host.\n",
-                m->who.name);
+        human_line(stderr,
+                   "Should the host come back, it enrols anew: 'pki token create --replace %s' "
+                   "lets it keep its history,",
+                   m->who.name);
+        fputs("'pki token create' makes it a new host.\n", stderr);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
+#include "common/text/human.h"
 
 #define LIFE_MIN_NS CLK_S
 #define LIFE_MAX_NS (30 * 86400 * CLK_S)
@@ -169,13 +170,11 @@ static void say_next(const struct registry_token *t, unsigned count)
 {
     char until[CLK_TEXT];
 
-    fprintf(stderr,
-            "%s, until %s, for %s%s.\nOn the host:  procfleet-agent enroll --collector "
-            "HOST --token-file -\n",
-            count > 1 ? "Each for one host" : "For one host",
-            clk_format_utc(until, sizeof until, t->expires_ns, 0),
-            t->names[0] ? t->names : "any name",
-            t->again ? " set up anew; its older certificates are revoked when it is used" : "");
+    human_line(stderr, "%s, until %s, for %s%s.", count > 1 ? "Each for one host" : "For one host",
+               clk_format_utc(until, sizeof until, t->expires_ns, 0),
+               t->names[0] ? t->names : "any name",
+               t->again ? " set up anew; its older certificates are revoked when it is used" : "");
+    fputs("On the host:  procfleet-agent enroll --collector HOST --token-file -\n", stderr);
 }
 
 static int run_create(const struct opt_args *a)
@@ -204,7 +203,7 @@ static int run_create(const struct opt_args *a)
     }
     say_next(&t, count);
     if (unknown) {
-        fprintf(stderr, "The book knows no host %s: it will be a new one.\n", t.names);
+        human_line(stderr, "The book knows no host %s: it will be a new one.", t.names);
     }
     return CMD_DONE;
 }
@@ -306,7 +305,7 @@ static int run_withdraw(const struct opt_args *a)
     if (e) {
         return cmd_complain(&withdraw_options, e, why.text);
     }
-    printf("%s is withdrawn\n", operands[0]);
+    human_line(stdout, "%s is withdrawn", operands[0]);
     return CMD_DONE;
 }
 

@@ -369,6 +369,7 @@ static int no_such(const struct opt_command *cmd, const char *word)
 {
     const char *names[OPT_MANY_MAX], *meant;
     char call[OPT_CALL_TEXT];
+    struct errmsg why;
 
     for (size_t i = 0; i < cmd->n_subs && i < OPT_MANY_MAX; i++) {
         names[i] = cmd->subs[i]->name;
@@ -376,10 +377,11 @@ static int no_such(const struct opt_command *cmd, const char *word)
     opt_call(call, sizeof call, cmd);
     meant = opt_closest(word, names, cmd->n_subs < OPT_MANY_MAX ? cmd->n_subs : OPT_MANY_MAX);
     if (meant) {
-        fprintf(stderr, "%s: there is no command '%s'; did you mean '%s'?\n", call, word, meant);
+        errmsg_set(&why, ERR_USAGE, "there is no command '%s'; did you mean '%s'?", word, meant);
     } else {
-        fprintf(stderr, "%s: there is no command '%s'; '%s --help' lists them\n", call, word, call);
+        errmsg_set(&why, ERR_USAGE, "there is no command '%s'; '%s --help' lists them", word, call);
     }
+    fprintf(stderr, "%s: %s\n", call, why.text); /* the word cannot steer a terminal there */
     return 2;
 }
 

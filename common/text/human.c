@@ -1,5 +1,7 @@
 #include "common/text/human.h"
 
+#include <stdarg.h>
+
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
 #include "common/base/width.h"
@@ -61,6 +63,21 @@ void human_text(struct buf *out, struct str text)
             buf_put_str(out, escape);
         }
     }
+}
+
+void human_line(FILE *to, const char *fmt, ...)
+{
+    char text[4096];
+    struct buf line;
+    va_list ap;
+
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    buf_init(&line, 16u << 10);
+    human_text(&line, str_make(text));
+    fprintf(to, "%s\n", buf_cstr(&line));
+    buf_fini(&line);
 }
 
 size_t human_width(const char *text, size_t n)

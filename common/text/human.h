@@ -2,7 +2,10 @@
 #ifndef PROCFLEET_COMMON_TEXT_HUMAN_H
 #define PROCFLEET_COMMON_TEXT_HUMAN_H
 
+#include <stdio.h>
+
 #include "common/base/buf.h"
+#include "common/base/err.h"
 #include "common/model/model.h"
 
 void human_ns(struct buf *out, int64_t ns);       /* "512us", "5.106s", "3m20s", "2h05m", "4d03h" */
@@ -12,6 +15,10 @@ void human_permille(struct buf *out, int64_t permille); /* "12.3%" */
 /* Text that cannot steer a terminal nor hide in it: what is not utf8_harmless is escaped. What
  * comes out is UTF-8. */
 void human_text(struct buf *out, struct str text);
+
+/* Prints a line of text with what strangers, files or arguments call something in it: none of it
+ * steers a terminal. Up to 4 KiB; the end of the line is added. */
+void human_line(FILE *to, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Columns that the text takes on a terminal (common/base/width.h). */
 size_t human_width(const char *text, size_t n);

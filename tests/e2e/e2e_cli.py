@@ -209,6 +209,8 @@ def hostile_names(fleet):
 
 def refusals(fleet):
     agent, nobody = fleet.issue("agent", "spy"), "127.0.0.1:1"
+    said = exits(fleet, 1, "hosts", "--ca", fleet.path("nowhere.pem"))
+    ensure("a file that is not there leads to its option", "nowhere.pem: not found; --ca" in said, said)
     said = exits(fleet, 3, "hosts", "--collector", nobody)
     check("the address is named once", said.count(nobody), 1)
     ensure("and what to look at", "see that the collector runs there" in said, said)

@@ -73,6 +73,9 @@ finally:
     worker.kill()
     worker.wait()
 
+done = subprocess.run([AGENT, "watch", "--pid", "4294967290", "--for", "300ms", "--interval", "100ms"], stdin=subprocess.DEVNULL,
+                      capture_output=True, text=True, timeout=50)
+check("nobody of this number", (done.returncode, done.stdout, "no process" in done.stderr), (0, "", True))
 watch("--interval", "1ms", expect=2)
 watch("--pid", "x", expect=2)
 watch("--threads", expect=2)
