@@ -235,6 +235,8 @@ static size_t pieces_end(const struct scan *s, size_t from)
                 return i == from ? s->n : unclosed_end(s, i, s->p[i]);
             }
             i = end;
+        } else if (s->p[i] == '\\' && i + 1 < s->n && redact_is_blank(s->p[i + 1])) {
+            i++; /* a shell's blank */
         }
         i++;
     }

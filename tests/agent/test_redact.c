@@ -142,6 +142,8 @@ static const struct {
     /* values in several quotes, or in one that does not end */
     {"app --password=a\"b c\" y", "app --password=*** y"},
     {"sh PASSWORD='a'\"'\"'b c' y", "sh PASSWORD=*** y"},
+    {"curl -H Authorization:\\ Bearer\\ abc u", "curl -H Authorization:*** u"},
+    {"sh -c PASSWORD=a\\ b y", "sh -c PASSWORD=*** y"},
     {"app --password \"my pass", "app --password ***"},
     {"app --password='my pass", "app --password=***"},
     {"app \"--password=my pass", "app \"--password=***"},
