@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import signal
 import subprocess
 import sys
 
@@ -16,6 +17,22 @@ def watch(*args, expect=0):
                           stderr=subprocess.PIPE, timeout=50)
     check("watch %s ends with %d" % (" ".join(args), expect), done.returncode, expect)
     return done.stdout.decode()
+
+
+def samples(n, *args):
+    """The rows of the first n samples, however long they take, and Ctrl-C."""
+    args = ("watch", *args, "--interval", "500ms", "--format", "jsonl")
+    process = subprocess.Popen([AGENT, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    rows, times = [], set()
+    while len(times) <= n: # the next one has begun
+        line = process.stdout.readline()
+        ensure("a sample comes", line, rows)
+        rows.append(read_json(line))
+        times.add(rows[-1]["time"])
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=50)
+    check("%s ends with 0 when told to" % " ".join(args), process.returncode, 0)
+    return [r for r in rows if r["time"] != rows[-1]["time"]]
 
 
 def used(pid):
@@ -38,10 +55,8 @@ try:
     pid = str(worker.pid)
     worker.stdout.readline()  # it has all its memory
     begun = used(worker.pid)
-    rows = [read_json(line) for line in watch("--pid", pid, "--interval", "500ms", "--for", "2s",
-                                               "--format", "jsonl").splitlines()]
+    rows = samples(4, "--pid", pid)
     ended = used(worker.pid)
-    ensure("two seconds at 500 ms are some samples", 2 <= len(rows) <= 6, len(rows))
     check("of this process only", {r["pid"] for r in rows}, {worker.pid})
     ensure("the first has no share of CPU time", "cpu_percent" not in rows[0], rows[0])
     shares_are_right("the others", rows)
@@ -52,8 +67,7 @@ try:
            (rows[-1]["working_set_size"], resident))
     ensure("the secret is hidden whole", rows[-1]["command_line"].endswith("--password ***"), rows[-1])
 
-    rows = [read_json(line) for line in watch("--pid", pid, "--threads", "--interval", "500ms", "--for", "1200ms",
-                                               "--format", "jsonl").splitlines()]
+    rows = samples(2, "--pid", pid, "--threads")
     ended = used(worker.pid)
     ours, threads = [r for r in rows if "tid" not in r], [r for r in rows if "tid" in r]
     check("every thread of the process", {r["tid"] for r in threads}, {int(t) for t in os.listdir("/proc/%s/task" % pid)})
@@ -63,6 +77,8 @@ try:
     table = list(csv.DictReader(io.StringIO(watch("--name", "PYTHON*", "--for", "300ms", "--interval", "100ms",
                                                   "--format", "csv"))))
     ensure("the same by name, in CSV", pid in {r["pid"] for r in table}, table)
+    rows = watch("--pid", pid, "--interval", "500ms", "--for", "2s", "--format", "jsonl").splitlines()
+    ensure("two seconds at 500 ms are at most some samples", 1 <= len(rows) <= 6, len(rows))
     text = watch("--for", "300ms", "--interval", "100ms", "--limit", "3")
     ensure("a table has a head", text.startswith("TIME"), text)
     with open("/dev/full", "w") as full:
