@@ -1,105 +1,14 @@
-#include "collector/store/catalogue/catalogue.h"
-
-#include <signal.h>
+/* What the catalogue finds of windows that are told by hand. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
+#include <string.h>
 
-#include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/meta/rest_value.h"
-#include "common/base/mem.h"
 #include "common/os/os.h"
-#include "tests/support/fio_fault.h"
-#include "tests/support/fleetgen.h"
-#include "tests/support/support.h"
+#include "tests/collector/catalogue_rig.h"
 #include "tests/support/t.h"
 
-#define S        INT64_C(1000000000)
-#define DAY      (86400 * S)
-#define T0       (INT64_C(20000) * DAY) /* a midnight */
-#define NAMES    64
-#define ROWS_MAX 4096
-
-/* A store's segments without a store: what the catalogue reads. */
-static struct {
-    char dir[256], cat_dir[300];
-    struct manifest *m;
-    struct rest_written *written;
-    struct packer *packer;
-    struct catalogue *c;
-    struct arena memory;
-} x;
-
-static void open_catalogue(bool import)
-{
-    struct catalogue_conf conf = {.dir = x.cat_dir};
-    struct manifest_list *l = manifest_view(x.m);
-
-    assert_ok(catalogue_open(&x.c, &conf, import ? l : NULL, NULL));
-    manifest_list_release(l);
-}
-
-static int setup(void **state)
-{
-    struct manifest_conf conf = {support_temp_dir(x.dir, sizeof x.dir), fio_unsynced()};
-
-    (void)state;
-    (void)snprintf(x.cat_dir, sizeof x.cat_dir, "%s/catalogue", x.dir);
-    assert_ok(manifest_open(&x.m, &conf, NULL));
-    assert_ok(rest_written_create(&x.written));
-    assert_ok(packer_create(&x.packer));
-    arena_init(&x.memory, 256u << 20);
-    open_catalogue(true);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    catalogue_close(x.c);
-    x.c = NULL;
-    manifest_close(x.m);
-    rest_written_destroy(x.written);
-    packer_destroy(x.packer);
-    arena_fini(&x.memory);
-    support_remove_dir(x.dir);
-    return 0;
-}
-
-static void follow(void)
-{
-    struct manifest_list *l = manifest_view(x.m);
-
-    assert_ok(catalogue_follow(x.c, l));
-    manifest_list_release(l);
-}
-
-/* Seals windows of several hosts, as the sealing thread does. Gives the segment. */
-static struct seg_info seal(int64_t window_ns, const struct host_window *hw, size_t n)
-{
-    struct seg_info info = {.number = manifest_number(x.m),
-                            .kind = SEG_REST,
-                            .n_windows = 1,
-                            .window_ns = window_ns,
-                            .span_ns = WINDOW_NS};
-    struct seg_writer *w;
-    uint64_t events = 0;
-    uint32_t host;
-
-    assert_ok(seg_writer_create(&w, fio_unsynced(), x.dir, &info, &window_ns, NULL));
-    rest_written_begin(x.written, window_ns);
-    for (size_t i = 0; i < n; i++) {
-        assert_ok(seg_writer_host(w, &host, &hw[i].host, hw[i].name, 0, window_ns,
-                                  window_ns + WINDOW_NS));
-        assert_ok(rest_value_write(w, x.packer, host, 0, &hw[i], x.written, &events));
-    }
-    assert_ok(rest_accounts_write(w, x.written));
-    assert_ok(seg_writer_finish(w, events, &info, NULL));
-    rest_written_keep(x.written);
-    assert_ok(manifest_change(x.m, &info, 1, NULL, 0, NULL));
-    manifest_publish(x.m);
-    return info;
-}
+#define S   INT64_C(1000000000)
+#define DAY (86400 * S)
+#define T0  (INT64_C(20000) * DAY) /* a midnight */
 
 /* -- windows by hand -- */
 
@@ -143,8 +52,8 @@ static void put_with(uint8_t host, uint8_t boot, int64_t at_ns, const struct pro
     rest.batch.infos = infos;
     rest.batch.n_events = n_events;
     rest.batch.events = events;
-    (void)seal(window_of(at_ns), &hw, 1);
-    follow();
+    (void)catalogue_rig_seal(window_of(at_ns), &hw, 1);
+    catalogue_rig_follow();
 }
 
 static void put(uint8_t host, uint8_t boot, int64_t at_ns, const struct proc_info *infos, size_t n)
@@ -154,66 +63,13 @@ static void put(uint8_t host, uint8_t boot, int64_t at_ns, const struct proc_inf
 
 /* -- asking -- */
 
-struct rows {
-    size_t n;
-    struct row {
-        struct uuid boot;
-        struct proc_info info;
-        char name[NAMES], line[NAMES];
-        int64_t seen_ns;
-    } at[ROWS_MAX];
-};
-
-/* Without text, and without what lies between members: to be compared as bytes. */
-static void copy_plain(struct proc_info *to, const struct proc_info *from)
-{
-    to->id.pid = from->id.pid;
-    to->id.start = from->id.start;
-    to->have = from->have;
-    to->origin = from->origin;
-    to->cpu_origin = from->cpu_origin;
-    to->parent_pid = from->parent_pid;
-    to->parent_start = from->parent_start;
-    to->session_id = from->session_id;
-    to->exit_code = from->exit_code;
-    to->create_ns = from->create_ns;
-    to->exit_ns = from->exit_ns;
-}
-
-static enum err add_row(void *ctx, const struct uuid *boot, const struct proc_info *info,
-                        int64_t seen_ns)
-{
-    struct rows *r = ctx;
-    struct row *row = &r->at[r->n++];
-
-    assert_true(r->n <= ROWS_MAX);
-    memset(row, 0, sizeof *row);
-    row->boot = *boot;
-    copy_plain(&row->info, info);
-    (void)snprintf(row->name, NAMES, "%.*s", (int)info->name.n, info->name.p);
-    (void)snprintf(row->line, NAMES, "%.*s", (int)info->command_line.n, info->command_line.p);
-    row->seen_ns = seen_ns;
-    return ERR_OK;
-}
-
-static struct rows *find(const struct catalogue_ask *ask)
-{
-    static struct rows r;
-
-    r.n = 0;
-    assert_ok(catalogue_find(x.c, ask, add_row, &r));
-    return &r;
-}
-
-static struct rows *alive(uint8_t host, int64_t since_ns, int64_t until_ns)
+static struct catalogue_rig_rows *alive(uint8_t host, int64_t since_ns, int64_t until_ns)
 {
     struct uuid id = id_of(host);
     struct catalogue_ask ask = {.host = &id, .since_ns = since_ns, .until_ns = until_ns};
 
-    return find(&ask);
+    return catalogue_rig_find(&ask);
 }
-
-/* -- the tests -- */
 
 static void an_instance_is_found_while_it_lives(void **state)
 {
@@ -236,7 +92,8 @@ static void an_instance_is_found_while_it_lives(void **state)
     (void)state;
     put(1, 1, t, infos, COUNT_OF(infos));
     for (size_t i = 0; i < COUNT_OF(asks); i++) {
-        const struct rows *r = alive(1, t + asks[i].since_s * S, t + asks[i].until_s * S);
+        const struct catalogue_rig_rows *r =
+            alive(1, t + asks[i].since_s * S, t + asks[i].until_s * S);
         unsigned pids = 0;
 
         for (size_t k = 0; k < r->n; k++) {
@@ -250,7 +107,7 @@ static void an_instance_is_found_while_it_lives(void **state)
 static void what_is_known_comes_back(void **state)
 {
     struct proc_info p = proc(7, T0 + S, T0 + 2 * S, "name"), plain;
-    const struct rows *r;
+    const struct catalogue_rig_rows *r;
 
     (void)state;
     p.have |= INFO_PARENT | INFO_SESSION | INFO_EXIT_CODE | INFO_COMMAND_LINE_KNOWN;
@@ -269,7 +126,7 @@ static void what_is_known_comes_back(void **state)
     assert_int_equal(r->at[0].boot.b[0], 9);
     assert_int_equal(r->at[0].seen_ns, T0 + WINDOW_NS - 1);
     memset(&plain, 0, sizeof plain);
-    copy_plain(&plain, &p);
+    catalogue_rig_plain(&plain, &p);
     assert_memory_equal(&r->at[0].info, &plain, sizeof plain);
 }
 
@@ -280,29 +137,29 @@ static void pids_are_told_apart_by_start_and_boot(void **state)
     struct uuid host = id_of(1), boot = id_of(2);
     struct catalogue_ask ask = {
         .host = &host, .has_pid = true, .pid = 5, .since_ns = 0, .until_ns = INT64_MAX};
-    const struct rows *r;
+    const struct catalogue_rig_rows *r;
 
     (void)state;
     put(1, 1, T0, infos, 2);
     put(1, 2, T0 + WINDOW_NS, &infos[1], 1);
-    assert_int_equal(find(&ask)->n, 3);
+    assert_int_equal(catalogue_rig_find(&ask)->n, 3);
     ask.start = infos[0].id.start;
-    r = find(&ask);
+    r = catalogue_rig_find(&ask);
     assert_int_equal(r->n, 1);
     assert_string_equal(r->at[0].name, "a");
     ask.start = 0;
     ask.boot = &boot;
-    r = find(&ask);
+    r = catalogue_rig_find(&ask);
     assert_int_equal(r->n, 1);
     assert_string_equal(r->at[0].name, "b");
     ask.pid = 6;
-    assert_int_equal(find(&ask)->n, 0);
+    assert_int_equal(catalogue_rig_find(&ask)->n, 0);
 }
 
 static void a_life_over_several_days_is_one(void **state)
 {
     struct proc_info p = proc(5, T0 + 23 * 3600 * S, 0, "night");
-    const struct rows *r;
+    const struct catalogue_rig_rows *r;
 
     (void)state;
     put(1, 1, p.create_ns, &p, 1);
@@ -321,7 +178,7 @@ static void a_life_over_several_days_is_one(void **state)
 static void those_of_an_earlier_boot_ended_with_it(void **state)
 {
     const struct proc_info a = proc(1, T0, 0, "a"), b = proc(1, T0 + 3600 * S, 0, "b");
-    const struct rows *r;
+    const struct catalogue_rig_rows *r;
 
     (void)state;
     put(1, 1, T0, &a, 1);
@@ -336,7 +193,7 @@ static void those_of_an_earlier_boot_ended_with_it(void **state)
 static void what_is_told_later_replaces_and_what_is_older_fills_in(void **state)
 {
     struct proc_info p = proc(1, T0, 0, "first");
-    const struct rows *r;
+    const struct catalogue_rig_rows *r;
 
     (void)state;
     put(1, 1, T0 + WINDOW_NS, &p, 1);
@@ -371,316 +228,29 @@ static void a_batch_tells_of_an_instance_in_the_order_of_time(void **state)
     assert_int_equal(alive(1, T0, T0 + DAY)->n, 1);
 }
 
-/* -- generated hosts over midnight -- */
-
-#define HOSTS 3u
-
-static void seal_fleet(int64_t begin_ns, unsigned windows)
-{
-    struct wire_encoder *enc;
-    struct fleetgen *g[HOSTS];
-
-    assert_ok(wire_encoder_create(&enc));
-    for (unsigned h = 0; h < HOSTS; h++) {
-        const struct fleetgen_conf conf = {
-            .seed = h + 1, .metrics = 1, .tick_ns = 10 * S, .begin_ns = begin_ns};
-
-        g[h] = fleetgen_create(&conf);
-    }
-    for (unsigned w = 0; w < windows; w++) {
-        struct batch *b[HOSTS];
-        struct window_rest rests[HOSTS];
-        struct host_window hw[HOSTS];
-
-        for (unsigned h = 0; h < HOSTS; h++) {
-            struct buf bytes;
-
-            buf_init(&bytes, 4u << 20);
-            assert_ok(wire_batch_encode(enc, &bytes, fleetgen_batch(g[h], 30)));
-            assert_ok(wire_batch_decode(&b[h], bytes.p, bytes.n));
-            buf_fini(&bytes);
-            rests[h] = (struct window_rest){.batch = *b[h]};
-            rests[h].batch.n_runs = rests[h].batch.n_columns = 0;
-            hw[h] = (struct host_window){
-                .host = b[h]->head.host, .name = "g", .n_rests = 1, .rests = &rests[h]};
-        }
-        (void)seal(window_of(begin_ns) + (int64_t)w * WINDOW_NS, hw, HOSTS);
-        for (unsigned h = 0; h < HOSTS; h++) {
-            wire_batch_free(b[h]);
-        }
-    }
-    for (unsigned h = 0; h < HOSTS; h++) {
-        fleetgen_destroy(g[h]);
-    }
-    wire_encoder_destroy(enc);
-}
-
-static struct uuid fleet_host(unsigned h)
-{
-    const struct fleetgen_conf conf = {.seed = h + 1};
-    struct fleetgen *g = fleetgen_create(&conf);
-    struct uuid id = fleetgen_head(g)->host;
-
-    fleetgen_destroy(g);
-    return id;
-}
-
-/* Everything, in words that can be compared. */
-static void dump(struct buf *out)
-{
-    static const int64_t moments[] = {-3000, -600, -1, 0, 1, 600, 3000};
-
-    buf_reset(out);
-    for (unsigned h = 0; h < HOSTS; h++) {
-        struct uuid id = fleet_host(h);
-
-        for (size_t k = 0; k <= COUNT_OF(moments); k++) {
-            struct catalogue_ask ask = {.host = &id, .since_ns = 0, .until_ns = INT64_MAX};
-            const struct rows *r;
-
-            if (k < COUNT_OF(moments)) {
-                ask.since_ns = T0 + moments[k] * S;
-                ask.until_ns = ask.since_ns + 1;
-            }
-            r = find(&ask);
-            buf_put(out, &r->n, sizeof r->n);
-            buf_put(out, r->at, r->n * sizeof r->at[0]);
-        }
-    }
-    assert_ok(out->bad);
-}
-
-static void deleted_and_made_anew_it_is_the_same(void **state)
-{
-    struct catalogue_stats before, after;
-    struct buf live, anew;
-
-    (void)state;
-    buf_init(&live, 64u << 20);
-    buf_init(&anew, 64u << 20);
-    for (unsigned i = 0; i < 4; i++) { /* follows now and then, as sealing does */
-        seal_fleet(T0 - 6 * WINDOW_NS, 3 + 3 * i);
-        follow();
-    }
-    dump(&live);
-    catalogue_stats(x.c, &before);
-    assert_int_equal(before.days, 2);
-    assert_true(before.instances > 600 && before.running >= 3 * 140 && before.bytes > 100000);
-    assert_int_equal(before.failed + before.damaged + before.refused + before.rebuilt, 0);
-    catalogue_close(x.c);
-    support_empty_dir(x.cat_dir);
-    open_catalogue(true);
-    follow();
-    dump(&anew);
-    assert_int_equal(live.n, anew.n);
-    assert_memory_equal(live.p, anew.p, live.n);
-    catalogue_stats(x.c, &after);
-    assert_int_equal(after.imported, before.imported);
-    assert_int_equal(after.instances, before.instances);
-    buf_fini(&live);
-    buf_fini(&anew);
-}
-
-static void every_moment_has_the_processes_that_ran_then(void **state)
-{
-    const struct fleetgen_conf conf = {
-        .seed = 1, .metrics = 1, .tick_ns = 10 * S, .begin_ns = T0 - 6 * WINDOW_NS};
-    struct fleetgen *g = fleetgen_create(&conf);
-    struct uuid host = fleetgen_head(g)->host;
-
-    (void)state;
-    seal_fleet(T0 - 6 * WINDOW_NS, 12);
-    follow();
-    for (unsigned i = 0; i < 360; i++) {
-        const struct sample_tick *t = fleetgen_tick(g);
-        struct catalogue_ask ask = {
-            .host = &host, .since_ns = t->wall_ns, .until_ns = t->wall_ns + 1};
-        const struct rows *r;
-
-        if (i % 29) {
-            continue;
-        }
-        r = find(&ask);
-        for (size_t k = 0; k < t->n_rows; k++) {
-            bool found = false;
-
-            for (size_t n = 0; n < r->n && !found; n++) {
-                found = proc_id_eq(r->at[n].info.id, t->rows[k].info->id);
-            }
-            assert_true(found);
-        }
-        assert_true(r->n <= t->n_rows + 3); /* those that ended in this very tick */
-    }
-    fleetgen_destroy(g);
-}
-
-static void opened_again_it_imports_nothing_twice(void **state)
-{
-    struct catalogue_stats st;
-
-    (void)state;
-    seal_fleet(T0, 3);
-    follow();
-    follow();
-    catalogue_stats(x.c, &st);
-    assert_int_equal(st.imported, 3);
-    catalogue_close(x.c);
-    seal_fleet(T0 + 3 * WINDOW_NS, 2);
-    open_catalogue(true);
-    catalogue_stats(x.c, &st);
-    assert_int_equal(st.imported, 2);
-}
-
-static void it_can_be_done_a_step_at_a_time(void **state)
-{
-    struct catalogue_stats st;
-    bool more = true;
-
-    (void)state;
-    seal_fleet(T0, 3);
-    for (uint64_t i = 1; more; i++) {
-        struct manifest_list *l = manifest_view(x.m);
-
-        assert_ok(catalogue_step(x.c, l, 0, &more));
-        manifest_list_release(l);
-        catalogue_stats(x.c, &st);
-        assert_int_equal(st.imported, i);
-        assert_true(st.instances > 0);
-    }
-    assert_int_equal(st.imported, 3);
-}
-
-/* A limit on the size of files stands for it. */
-static void a_disk_that_was_full_costs_time_only(void **state)
-{
-    struct rlimit free, full;
-    struct catalogue_stats st;
-    struct manifest_list *l;
-    bool more = true;
-
-    (void)state;
-    seal_fleet(T0, 3);
-    l = manifest_view(x.m);
-    assert_ok(catalogue_step(x.c, l, 0, &more));
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &free), 0);
-    full = (struct rlimit){4096, free.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &full), 0);
-    for (int tries = 0; tries < 3; tries++) {
-        assert_true(catalogue_step(x.c, l, 0, &more) != ERR_OK);
-    }
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &free), 0);
-    manifest_list_release(l);
-    follow();
-    catalogue_stats(x.c, &st);
-    assert_int_equal(st.imported, 3);
-    assert_int_equal(st.failed, 3);
-    assert_int_equal(st.damaged + st.rebuilt, 0);
-}
-
-static void a_damaged_file_is_made_anew(void **state)
-{
-    static const char *const damage[] = {"empty",  "garbage", "cut",
-                                         "header", "middle",  "of format 1"};
-    struct catalogue_stats st;
-    struct buf live, anew;
-    uint64_t rebuilt = 0;
-
-    (void)state;
-    buf_init(&live, 64u << 20);
-    buf_init(&anew, 64u << 20);
-    seal_fleet(T0, 3);
-    follow();
-    dump(&live);
-    for (size_t i = 0; i < COUNT_OF(damage); i++) {
-        char path[400];
-        uint8_t *p;
-        size_t n;
-
-        catalogue_close(x.c);
-        (void)snprintf(path, sizeof path, "%s/2024-10-04.db", x.cat_dir);
-        assert_ok(os_read_file(&p, &n, path, 64u << 20));
-        if (i == 1) {
-            memset(p, 'x', n);
-        } else if (i == 3) {
-            p[70] ^= 0xff;
-        } else if (i == 4) {
-            memset(p + 4096, 0x55, n - 4096);
-        } else if (i == 5) {
-            mem_free(p);
-            assert_ok(
-                os_read_file(&p, &n, "tests/collector/fixtures/catalogue-format1.db", 1 << 20));
-        }
-        assert_ok(os_write_file(path, p, i == 0 ? 0 : i == 2 ? n / 2 : n, false));
-        mem_free(p);
-        open_catalogue(true);
-        /* What opening does not see, a find does; then it is made anew. */
-        if (i == 2 || i == 4) {
-            struct uuid id = fleet_host(0);
-            struct catalogue_ask ask = {.host = &id, .since_ns = 0, .until_ns = INT64_MAX};
-            static struct rows r;
-
-            r.n = 0;
-            (void)!catalogue_find(x.c, &ask, add_row, &r);
-        }
-        follow();
-        dump(&anew);
-        assert_int_equal(live.n, anew.n);
-        assert_memory_equal(live.p, anew.p, live.n);
-        catalogue_stats(x.c, &st);
-        rebuilt += st.rebuilt;
-    }
-    assert_true(rebuilt >= 5); /* an empty file is a new one */
-    buf_fini(&live);
-    buf_fini(&anew);
-}
-
-static void a_day_that_is_being_made_anew_says_so(void **state)
-{
-    const struct uuid id = fleet_host(0);
-    const struct catalogue_ask ask = {.host = &id, .since_ns = T0, .until_ns = T0 + S};
-    static struct rows r;
-    struct manifest_list *l;
-    bool more = true;
-
-    (void)state;
-    seal_fleet(T0, 3);
-    follow();
-    assert_true(find(&ask)->n > 0);
-    catalogue_bad(x.c, T0 - T0 % DAY);
-    l = manifest_view(x.m);
-    for (unsigned i = 0; more; i++) {
-        assert_ok(catalogue_step(x.c, l, 0, &more)); /* one segment */
-        r.n = 0;
-        assert_err(catalogue_find(x.c, &ask, add_row, &r), more ? ERR_BUSY : ERR_OK);
-        assert_true(i < 3 && r.n > 0);
-    }
-    manifest_list_release(l);
-}
-
 static void a_day_whose_file_is_gone_is_told_and_made_anew(void **state)
 {
     const struct proc_info a = proc(1, T0, T0 + S, "a");
     const struct proc_info b = proc(2, T0 + DAY, T0 + DAY + S, "b");
     const struct uuid id = id_of(1);
     const struct catalogue_ask ask = {.host = &id, .since_ns = 0, .until_ns = INT64_MAX};
-    static struct rows r;
+    static struct catalogue_rig_rows r;
     char path[400];
 
     (void)state;
     put(1, 1, T0, &a, 1);
     put(1, 1, T0 + DAY, &b, 1);
-    assert_int_equal(find(&ask)->n, 2);
-    catalogue_close(x.c); /* with the connections that were kept */
-    open_catalogue(true);
-    (void)snprintf(path, sizeof path, "%s/2024-10-04.db", x.cat_dir);
+    assert_int_equal(catalogue_rig_find(&ask)->n, 2);
+    catalogue_close(catalogue_rig.c); /* with the connections that were kept */
+    catalogue_rig_open(true);
+    (void)snprintf(path, sizeof path, "%s/2024-10-04.db", catalogue_rig.cat_dir);
     assert_ok(os_remove(path));
     r.n = 0;
-    assert_err(catalogue_find(x.c, &ask, add_row, &r), ERR_NOTFOUND);
+    assert_err(catalogue_find(catalogue_rig.c, &ask, catalogue_rig_add, &r), ERR_NOTFOUND);
     assert_int_equal(r.n, 1); /* the other day answers */
     assert_string_equal(r.at[0].name, "b");
-    follow();
-    assert_int_equal(find(&ask)->n, 2);
+    catalogue_rig_follow();
+    assert_int_equal(catalogue_rig_find(&ask)->n, 2);
 }
 
 static void old_days_go_whole(void **state)
@@ -692,12 +262,12 @@ static void old_days_go_whole(void **state)
     for (int64_t d = 0; d < 4; d++) {
         put(1, 1, T0 + d * DAY, &p, 1);
     }
-    assert_int_equal(catalogue_oldest_day(x.c), T0);
+    assert_int_equal(catalogue_oldest_day(catalogue_rig.c), T0);
     assert_int_equal(alive(1, T0, T0 + S)->n, 1);
-    before = catalogue_bytes(x.c);
-    assert_ok(catalogue_drop_before(x.c, T0 + 2 * DAY + 5 * S, &dropped));
-    assert_int_equal(catalogue_oldest_day(x.c), T0 + 2 * DAY);
-    assert_int_equal(catalogue_bytes(x.c), before - dropped);
+    before = catalogue_bytes(catalogue_rig.c);
+    assert_ok(catalogue_drop_before(catalogue_rig.c, T0 + 2 * DAY + 5 * S, &dropped));
+    assert_int_equal(catalogue_oldest_day(catalogue_rig.c), T0 + 2 * DAY);
+    assert_int_equal(catalogue_bytes(catalogue_rig.c), before - dropped);
     assert_true(dropped > 0);
     assert_int_equal(alive(1, T0, T0 + S)->n, 0);
     put(1, 1, T0 + 3 * DAY + WINDOW_NS, &p, 1);
@@ -714,112 +284,23 @@ static void what_compaction_made_of_imported_segments_is_in(void **state)
     (void)state;
     put(1, 1, T0, &p, 1);
     put(1, 1, T0 + WINDOW_NS, &p, 1);
-    l = manifest_view(x.m);
+    l = manifest_view(catalogue_rig.m);
     old[0] = manifest_segment(l, 0)->number;
     old[1] = manifest_segment(l, 1)->number;
     manifest_list_release(l);
-    catalogue_replaced(x.c, old, 2, &info);
+    catalogue_replaced(catalogue_rig.c, old, 2, &info);
     info.number = 1000;
     old[1] = 12345; /* never seen */
-    catalogue_replaced(x.c, old, 2, &info);
-    catalogue_close(x.c);
-    open_catalogue(true);
-    catalogue_stats(x.c, &st);
+    catalogue_replaced(catalogue_rig.c, old, 2, &info);
+    catalogue_close(catalogue_rig.c);
+    catalogue_rig_open(true);
+    catalogue_stats(catalogue_rig.c, &st);
     assert_int_equal(st.imported + st.failed, 0);
-}
-
-/* -- readers beside the writer -- */
-
-struct reader {
-    struct os_thread *thread;
-    int finds;
-    enum err bad;
-};
-
-static enum err count_row(void *ctx, const struct uuid *boot, const struct proc_info *info,
-                          int64_t seen_ns)
-{
-    (void)boot;
-    (void)seen_ns;
-    *(size_t *)ctx += info->name.n > 0;
-    return ERR_OK;
-}
-
-static void read_on(void *arg)
-{
-    struct reader *r = arg;
-    struct uuid id = fleet_host(0);
-    size_t last = 0;
-
-    for (int i = 0; i < r->finds && !r->bad; i++) {
-        struct catalogue_ask ask = {.host = &id, .since_ns = 0, .until_ns = INT64_MAX};
-        size_t n = 0;
-
-        r->bad = catalogue_find(x.c, &ask, count_row, &n);
-        if (n < last) {
-            r->bad = ERR_LOST;
-        }
-        last = n;
-    }
-}
-
-static void readers_see_whole_segments_while_the_writer_writes(void **state)
-{
-    struct reader r[3] = {{.finds = 30}, {.finds = 30}, {.finds = 30}};
-
-    (void)state;
-    seal_fleet(T0 - 3 * WINDOW_NS, 1);
-    follow();
-    for (size_t i = 0; i < COUNT_OF(r); i++) {
-        assert_ok(os_thread_start(&r[i].thread, "reader", read_on, &r[i]));
-    }
-    seal_fleet(T0 - 3 * WINDOW_NS, 6);
-    for (int i = 0; i < 5; i++) {
-        follow();
-    }
-    for (size_t i = 0; i < COUNT_OF(r); i++) {
-        os_thread_join(r[i].thread);
-        assert_ok(r[i].bad);
-    }
-}
-
-static void opening_survives_every_allocation_failing(void **state)
-{
-    struct catalogue_conf conf = {.dir = x.cat_dir};
-    struct manifest_list *l;
-    const struct seg *seg;
-    enum err e = ERR_NOMEM;
-    long before;
-
-    (void)state;
-    seal_fleet(T0, 1);
-    catalogue_close(x.c);
-    x.c = NULL;
-    support_empty_dir(x.cat_dir);
-    l = manifest_view(x.m);
-    assert_ok(manifest_seg(l, 0, &seg)); /* stays open */
-    assert_ok(catalogue_open(&x.c, &conf, l, NULL));
-    catalogue_close(x.c);
-    x.c = NULL;
-    support_empty_dir(x.cat_dir);
-    before = mem_live();
-    for (long i = 0; e || i < 400; i++) {
-        mem_fail_after(i);
-        e = catalogue_open(&x.c, &conf, l, NULL);
-        mem_fail_after(-1);
-        if (!e) {
-            catalogue_close(x.c);
-            x.c = NULL;
-        }
-        assert_true(e == ERR_OK || e == ERR_NOMEM);
-        assert_int_equal(mem_live(), before);
-    }
-    manifest_list_release(l);
 }
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, catalogue_rig_setup, catalogue_rig_teardown)
     const struct CMUnitTest tests[] = {
         T(an_instance_is_found_while_it_lives),
         T(what_is_known_comes_back),
@@ -828,18 +309,9 @@ int main(void)
         T(those_of_an_earlier_boot_ended_with_it),
         T(what_is_told_later_replaces_and_what_is_older_fills_in),
         T(a_batch_tells_of_an_instance_in_the_order_of_time),
-        T(deleted_and_made_anew_it_is_the_same),
-        T(every_moment_has_the_processes_that_ran_then),
-        T(opened_again_it_imports_nothing_twice),
-        T(it_can_be_done_a_step_at_a_time),
-        T(a_disk_that_was_full_costs_time_only),
-        T(a_damaged_file_is_made_anew),
-        T(a_day_that_is_being_made_anew_says_so),
         T(a_day_whose_file_is_gone_is_told_and_made_anew),
         T(old_days_go_whole),
         T(what_compaction_made_of_imported_segments_is_in),
-        T(readers_see_whole_segments_while_the_writer_writes),
-        T(opening_survives_every_allocation_failing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,53 +15,6 @@
 #define FIXTURES "tests/collector/fixtures/"
 #define WINDOW   WAL_RIG_WINDOW
 
-/* What a replay saw, and how it answers. */
-struct seen {
-    size_t batches, ranges;
-    uint64_t seqs[512];
-    bool hold;
-    enum err answer; /* of every batch */
-};
-
-static enum err note(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r)
-{
-    struct seen *s = ctx;
-
-    if (r->kind == WAL_RANGES) {
-        s->ranges++;
-        return ERR_OK;
-    }
-    assert_true(s->batches < COUNT_OF(s->seqs));
-    s->seqs[s->batches++] = r->seq;
-    if (s->hold) {
-        wal_hold(w, file);
-    }
-    return s->answer;
-}
-
-static struct wal_conf conf_of(struct seen *seen)
-{
-    struct wal_conf conf = wal_rig_conf();
-
-    conf.replay = note;
-    conf.ctx = seen;
-    return conf;
-}
-
-static struct wal *open_log(struct seen *seen)
-{
-    struct wal_conf conf = conf_of(seen);
-
-    return wal_rig_open(&conf);
-}
-
-static uint64_t commit_one(struct wal *w, uint64_t seq, int64_t now_ns)
-{
-    struct wal_record r = wal_rig_batch(seq, "encoded batch");
-
-    return wal_rig_commit(w, &r, now_ns);
-}
-
 static void read_log(uint64_t number, uint8_t **p, size_t *n)
 {
     assert_ok(os_read_file(p, n, wal_rig_path(number, ".log"), 1 << 20));
@@ -70,14 +23,6 @@ static void read_log(uint64_t number, uint8_t **p, size_t *n)
 static void write_log(uint64_t number, const void *p, size_t n)
 {
     support_write_file(wal_rig_path(number, ".log"), p, n);
-}
-
-static struct wal_stats stats_of(const struct wal *w)
-{
-    struct wal_stats stats;
-
-    wal_stats(w, &stats);
-    return stats;
 }
 
 /* -- the record -- */
@@ -206,7 +151,7 @@ static void older_formats_are_still_read(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct seen seen = {0};
+        struct wal_rig_seen seen = {0};
         struct wal *w;
         uint8_t *p;
         size_t n;
@@ -215,13 +160,13 @@ static void older_formats_are_still_read(void **state)
         assert_ok(os_read_file(&p, &n, rows[i].path, 4096));
         write_log(1, p, n);
         mem_free(p);
-        w = open_log(&seen);
+        w = wal_rig_reopen(&seen);
         assert_int_equal(seen.ranges, rows[i].ranges);
         assert_int_equal(seen.batches, 3);
         assert_int_equal(seen.seqs[0], 1);
         assert_int_equal(seen.seqs[2], 3);
-        assert_int_equal(stats_of(w).replayed_bytes, n);
-        assert_int_equal(stats_of(w).bad_records + stats_of(w).torn_bytes, 0);
+        assert_int_equal(wal_rig_stats(w).replayed_bytes, n);
+        assert_int_equal(wal_rig_stats(w).bad_records + wal_rig_stats(w).torn_bytes, 0);
         wal_close(w);
     }
 }
@@ -230,18 +175,18 @@ static void older_formats_are_still_read(void **state)
 
 static void only_what_was_committed_is_replayed_in_order(void **state)
 {
-    struct seen seen = {0}, again = {0};
+    struct wal_rig_seen seen = {0}, again = {0};
     struct wal_record r = wal_rig_batch(100, "never committed");
-    struct wal *w = open_log(&seen);
+    struct wal *w = wal_rig_reopen(&seen);
 
     (void)state;
     for (uint64_t i = 1; i <= 20; i++) {
-        commit_one(w, i, 10);
+        wal_rig_commit_one(w, i, 10);
     }
     assert_ok(wal_add(w, &r, 10, NULL));
     assert_true(wal_waiting(w) > 0);
     wal_close(w);
-    w = open_log(&again);
+    w = wal_rig_reopen(&again);
     assert_int_equal(again.batches, 20);
     assert_int_equal(again.ranges, 1);
     for (uint64_t i = 0; i < 20; i++) {
@@ -252,8 +197,8 @@ static void only_what_was_committed_is_replayed_in_order(void **state)
 
 static void one_commit_is_one_write_and_one_sync(void **state)
 {
-    struct seen seen = {0};
-    struct wal_conf conf = conf_of(&seen);
+    struct wal_rig_seen seen = {0};
+    struct wal_conf conf = wal_rig_seeing(&seen);
     struct fio_fault *f;
     struct wal *w;
 
@@ -280,24 +225,24 @@ static void one_commit_is_one_write_and_one_sync(void **state)
 
 static void a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint(void **state)
 {
-    struct seen seen = {0};
+    struct wal_rig_seen seen = {0};
     struct wal_stats stats;
-    struct wal *w = open_log(&seen);
-    uint64_t first = commit_one(w, 1, 10), file;
+    struct wal *w = wal_rig_reopen(&seen);
+    uint64_t first = wal_rig_commit_one(w, 1, 10), file;
 
     (void)state;
-    assert_int_equal(commit_one(w, 2, WINDOW - 1), first);
-    assert_int_equal(commit_one(w, 3, WINDOW), first + 1);
+    assert_int_equal(wal_rig_commit_one(w, 2, WINDOW - 1), first);
+    assert_int_equal(wal_rig_commit_one(w, 3, WINDOW), first + 1);
     for (uint64_t i = 0; i < 37; i++) { /* 4,096 bytes take 38 of these records */
-        file = commit_one(w, 4 + i, WINDOW);
+        file = wal_rig_commit_one(w, 4 + i, WINDOW);
     }
     assert_int_equal(file, first + 1);
-    assert_int_equal(commit_one(w, 50, WINDOW), first + 2);
+    assert_int_equal(wal_rig_commit_one(w, 50, WINDOW), first + 2);
     wal_stats(w, &stats);
     assert_int_equal(stats.files, 3);
     wal_close(w);
-    seen = (struct seen){0};
-    w = open_log(&seen);
+    seen = (struct wal_rig_seen){0};
+    w = wal_rig_reopen(&seen);
     assert_int_equal(seen.ranges, 3);
     assert_int_equal(seen.batches, 41);
     wal_close(w);
@@ -305,13 +250,13 @@ static void a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint
 
 static void a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable(void **state)
 {
-    struct seen seen = {0};
-    struct wal *w = open_log(&seen);
+    struct wal_rig_seen seen = {0};
+    struct wal *w = wal_rig_reopen(&seen);
     uint64_t files[3];
 
     (void)state;
     for (uint64_t i = 0; i < 3; i++) {
-        files[i] = commit_one(w, i + 1, (int64_t)i * WINDOW);
+        files[i] = wal_rig_commit_one(w, i + 1, (int64_t)i * WINDOW);
         wal_hold(w, files[i]);
     }
     wal_release(w, files[1]);
@@ -324,13 +269,13 @@ static void a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable(void **
     wal_trim(w);
     assert_false(os_exists(wal_rig_path(files[0], ".log")));
     wal_close(w);
-    seen = (struct seen){.hold = true};
-    w = open_log(&seen);
+    seen = (struct wal_rig_seen){.hold = true};
+    w = wal_rig_reopen(&seen);
     assert_int_equal(seen.batches, 1);
     wal_release(w, files[2]);
     wal_trim(w);
     assert_true(os_exists(wal_rig_path(files[2], ".log"))); /* still the newest */
-    commit_one(w, 9, 3 * WINDOW);
+    wal_rig_commit_one(w, 9, 3 * WINDOW);
     wal_trim(w);
     assert_false(os_exists(wal_rig_path(files[2], ".log")));
     wal_close(w);
@@ -340,15 +285,15 @@ static void a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable(void **
  * nothing torn any more. */
 static void a_torn_tail_is_cut_at_every_length(void **state)
 {
-    struct seen seen = {0};
-    struct wal *w = open_log(&seen);
+    struct wal_rig_seen seen = {0};
+    struct wal *w = wal_rig_reopen(&seen);
     uint64_t file = 0;
     uint8_t *p;
     size_t n, record;
 
     (void)state;
     for (uint64_t i = 1; i <= 3; i++) {
-        file = commit_one(w, i, 10);
+        file = wal_rig_commit_one(w, i, 10);
     }
     wal_close(w);
     read_log(file, &p, &n);
@@ -362,8 +307,8 @@ static void a_torn_tail_is_cut_at_every_length(void **state)
                 support_empty_dir(wal_rig_dir);
                 write_log(file, p, cut);
             }
-            seen = (struct seen){0};
-            w = open_log(&seen);
+            seen = (struct wal_rig_seen){0};
+            w = wal_rig_reopen(&seen);
             assert_int_equal(seen.batches, whole);
             wal_stats(w, &stats);
             assert_int_equal(stats.bad_records, 0);
@@ -379,15 +324,15 @@ static void a_torn_tail_is_cut_at_every_length(void **state)
 /* Five batches in the first file, which is the newest unless `older`; gives its number. */
 static uint64_t five_batches(bool older)
 {
-    struct seen seen = {0};
-    struct wal *w = open_log(&seen);
+    struct wal_rig_seen seen = {0};
+    struct wal *w = wal_rig_reopen(&seen);
     uint64_t file = 0;
 
     for (uint64_t i = 1; i <= 5; i++) {
-        file = commit_one(w, i, 10);
+        file = wal_rig_commit_one(w, i, 10);
     }
     if (older) {
-        commit_one(w, 6, WINDOW);
+        wal_rig_commit_one(w, 6, WINDOW);
     }
     wal_close(w);
     return file;
@@ -409,17 +354,17 @@ static void damage_costs_one_record_and_is_counted(void **state)
         for (size_t at = 0; at < n; at++) {
             bool lost_end = !older && at >= n - last;
             bool torn = lost_end && at >= n - last + 4; /* no write leaves another magic */
-            struct seen seen = {0};
+            struct wal_rig_seen seen = {0};
             struct wal *w;
 
             p[at] ^= 0x40;
             write_log(file, p, n);
             p[at] ^= 0x40;
-            w = open_log(&seen);
+            w = wal_rig_reopen(&seen);
             assert_int_equal(seen.batches + seen.ranges, records - (at >= WAL_HEADER_BYTES));
             assert_int_equal(seen.seqs[seen.batches - 1], older ? 6 : lost_end ? 4 : 5);
-            assert_int_equal(stats_of(w).bad_records, !torn);
-            assert_int_equal(stats_of(w).torn_bytes, torn ? last : 0);
+            assert_int_equal(wal_rig_stats(w).bad_records, !torn);
+            assert_int_equal(wal_rig_stats(w).torn_bytes, torn ? last : 0);
             wal_close(w);
         }
         mem_free(p);
@@ -429,7 +374,7 @@ static void damage_costs_one_record_and_is_counted(void **state)
 /* A length that lies must not hide what stands behind it. */
 static void nothing_sound_behind_damage_is_cut(void **state)
 {
-    struct seen seen = {0};
+    struct wal_rig_seen seen = {0};
     uint64_t file = five_batches(false);
     size_t n, after;
     uint8_t *p;
@@ -443,10 +388,10 @@ static void nothing_sound_behind_damage_is_cut(void **state)
     for (int life = 0; life < 2; life++) { /* told of at every opening */
         struct wal *w;
 
-        seen = (struct seen){0};
-        w = open_log(&seen);
+        seen = (struct wal_rig_seen){0};
+        w = wal_rig_reopen(&seen);
         assert_int_equal(seen.batches, 5);
-        assert_int_equal(stats_of(w).bad_records, 1);
+        assert_int_equal(wal_rig_stats(w).bad_records, 1);
         wal_close(w);
         read_log(file, &p, &after);
         mem_free(p);
@@ -457,8 +402,8 @@ static void nothing_sound_behind_damage_is_cut(void **state)
 static void bytes_inside_a_batch_cannot_pose_as_a_record(void **state)
 {
     struct wal_record forged = wal_rig_batch(666, "forged"), carrier = wal_rig_batch(1, "");
-    struct seen seen = {0};
-    struct wal *w = open_log(&seen);
+    struct wal_rig_seen seen = {0};
+    struct wal *w = wal_rig_reopen(&seen);
     uint64_t file;
     struct buf b;
     uint8_t *p;
@@ -471,13 +416,13 @@ static void bytes_inside_a_batch_cannot_pose_as_a_record(void **state)
     carrier.n = b.n;
     assert_ok(wal_add(w, &carrier, 10, &file));
     assert_ok(wal_commit(w, NULL));
-    commit_one(w, 2, WINDOW);
+    wal_rig_commit_one(w, 2, WINDOW);
     wal_close(w);
     read_log(file, &p, &n);
     p[n - 1] ^= 1; /* the carrier is damaged, the search begins inside it */
     write_log(file, p, n);
-    seen = (struct seen){0};
-    w = open_log(&seen);
+    seen = (struct wal_rig_seen){0};
+    w = wal_rig_reopen(&seen);
     assert_int_equal(seen.batches, 1);
     assert_int_equal(seen.seqs[0], 2);
     wal_close(w);
@@ -502,12 +447,12 @@ static void tell(void *ctx, const struct wal_damage *d)
     snprintf(told.name, sizeof told.name, "%s", d->name);
 }
 
-static struct wal *open_told(struct seen *seen)
+static struct wal *open_told(struct wal_rig_seen *seen)
 {
-    struct wal_conf conf = conf_of(seen);
+    struct wal_conf conf = wal_rig_seeing(seen);
 
     told.n = 0;
-    *seen = (struct seen){0};
+    *seen = (struct wal_rig_seen){0};
     conf.damaged = tell;
     return wal_rig_open(&conf);
 }
@@ -529,7 +474,7 @@ static void a_file_whose_seed_is_lost_is_kept_and_told_of(void **state)
     (void)state;
     for (int older = 0; older < 2; older++) {
         uint64_t file;
-        struct seen seen;
+        struct wal_rig_seen seen;
         struct wal *w;
 
         support_empty_dir(wal_rig_dir);
@@ -538,7 +483,7 @@ static void a_file_whose_seed_is_lost_is_kept_and_told_of(void **state)
         for (int life = 0; life < 2; life++) {
             w = open_told(&seen);
             assert_int_equal(seen.batches, older);
-            assert_int_equal(stats_of(w).aside, 1);
+            assert_int_equal(wal_rig_stats(w).aside, 1);
             assert_int_equal(told.n, 1);
             assert_true(told.aside);
             assert_non_null(strstr(told.name, ".bad"));
@@ -547,7 +492,7 @@ static void a_file_whose_seed_is_lost_is_kept_and_told_of(void **state)
             wal_close(w);
         }
         w = open_told(&seen); /* its number is not given again */
-        assert_true(commit_one(w, 9, 5 * WINDOW) > file);
+        assert_true(wal_rig_commit_one(w, 9, 5 * WINDOW) > file);
         wal_close(w);
     }
 }
@@ -559,13 +504,13 @@ static void a_file_that_was_never_begun_goes(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(starts); i++) {
-        struct seen seen;
+        struct wal_rig_seen seen;
         struct wal *w;
 
         write_log(file + 1, starts[i], strlen(starts[i]));
         w = open_told(&seen);
         assert_int_equal(seen.batches, 5);
-        assert_int_equal(told.n + stats_of(w).aside + stats_of(w).bad_records, 0);
+        assert_int_equal(told.n + wal_rig_stats(w).aside + wal_rig_stats(w).bad_records, 0);
         assert_false(os_exists(wal_rig_path(file + 1, ".log")));
         assert_false(os_exists(wal_rig_path(file + 1, ".bad")));
         wal_close(w);
@@ -574,8 +519,8 @@ static void a_file_that_was_never_begun_goes(void **state)
 
 static void a_newer_format_is_refused_with_a_reason(void **state)
 {
-    struct seen seen = {0};
-    struct wal_conf conf = conf_of(&seen);
+    struct wal_rig_seen seen = {0};
+    struct wal_conf conf = wal_rig_seeing(&seen);
     struct errmsg why;
     struct wal *w;
     struct buf b;
@@ -595,16 +540,16 @@ static void a_newer_format_is_refused_with_a_reason(void **state)
 
 static void a_batch_that_the_store_calls_corrupt_is_counted_and_passed(void **state)
 {
-    struct seen seen = {0};
+    struct wal_rig_seen seen = {0};
     struct wal_stats stats;
-    struct wal *w = open_log(&seen);
+    struct wal *w = wal_rig_reopen(&seen);
 
     (void)state;
-    commit_one(w, 1, 10);
-    commit_one(w, 2, 10);
+    wal_rig_commit_one(w, 1, 10);
+    wal_rig_commit_one(w, 2, 10);
     wal_close(w);
-    seen = (struct seen){.answer = ERR_CORRUPT};
-    w = open_log(&seen);
+    seen = (struct wal_rig_seen){.answer = ERR_CORRUPT};
+    w = wal_rig_reopen(&seen);
     wal_stats(w, &stats);
     assert_int_equal(stats.bad_records, 2);
     assert_int_equal(seen.batches, 2);
@@ -614,8 +559,8 @@ static void a_batch_that_the_store_calls_corrupt_is_counted_and_passed(void **st
 static void records_beyond_their_bounds_are_refused(void **state)
 {
     static const char name[MODEL_HOST_NAME_MAX + 2] = "";
-    struct seen seen = {0};
-    struct wal *w = open_log(&seen);
+    struct wal_rig_seen seen = {0};
+    struct wal *w = wal_rig_reopen(&seen);
     struct wal_record r = wal_rig_batch(1, "x");
 
     (void)state;
@@ -626,149 +571,6 @@ static void records_beyond_their_bounds_are_refused(void **state)
     assert_err(wal_add(w, &r, 10, NULL), ERR_INVALID);
     assert_int_equal(wal_waiting(w), 0);
     wal_close(w);
-}
-
-/* -- failures -- */
-
-static void any_failing_operation_is_fatal_and_is_not_tried_again(void **state)
-{
-    static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_SYNC_DIR};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(ops); i++) {
-        struct seen seen = {0};
-        struct wal_conf conf = conf_of(&seen);
-        struct wal_record r = wal_rig_batch(2, "lost");
-        struct fio_fault *f;
-        struct wal *w;
-        long before;
-
-        support_empty_dir(wal_rig_dir);
-        assert_ok(fio_fault_create(&f));
-        conf.fio = fio_fault_fio(f);
-        assert_ok(wal_open(&w, &conf, NULL));
-        commit_one(w, 1, 10);
-        fio_fault_fail(f, ops[i], 0, ERR_IO, false);
-        assert_ok(wal_add(w, &r, WINDOW, NULL)); /* begins a file, so that all four happen */
-        assert_err(wal_commit(w, NULL), ERR_IO);
-        before = fio_fault_count(f, FIO_WRITE | FIO_SYNC);
-        assert_err(wal_commit(w, NULL), ERR_IO);
-        assert_err(wal_add(w, &r, WINDOW, NULL), ERR_IO);
-        assert_int_equal(fio_fault_count(f, FIO_WRITE | FIO_SYNC), before);
-        wal_close(w);
-        fio_fault_destroy(f);
-        seen = (struct seen){0};
-        w = open_log(&seen);
-        assert_true(seen.batches >= 1);
-        assert_int_equal(seen.seqs[0], 1);
-        wal_close(w);
-    }
-}
-
-/* Whichever step meets it, in a file that is begun or goes on: all of the commit becomes durable
- * later, once. */
-static void a_commit_that_finds_no_room_is_tried_again(void **state)
-{
-    static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_SYNC_DIR};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(ops) * 2; i++) {
-        struct seen seen = {0};
-        struct wal_conf conf = conf_of(&seen);
-        struct wal_record r = wal_rig_batch(2, "waits"), more = wal_rig_batch(3, "joins it");
-        int64_t now_ns = i % 2 ? WINDOW : 10; /* begins a file or not */
-        bool met = i % 2 || ops[i / 2] == FIO_WRITE || ops[i / 2] == FIO_SYNC;
-        struct fio_fault *f;
-        struct wal *w;
-
-        support_empty_dir(wal_rig_dir);
-        assert_ok(fio_fault_create(&f));
-        conf.fio = fio_fault_fio(f);
-        assert_ok(wal_open(&w, &conf, NULL));
-        commit_one(w, 1, 10);
-        fio_fault_fail(f, ops[i / 2], 0, ERR_NOSPACE, true);
-        assert_ok(wal_add(w, &r, now_ns, NULL));
-        for (int tries = 0; tries < 3; tries++) {
-            assert_err(wal_commit(w, NULL), met ? ERR_NOSPACE : ERR_OK);
-        }
-        assert_err(wal_turn(w, now_ns, NULL), ERR_NOSPACE);
-        assert_ok(wal_add(w, &more, now_ns, NULL));
-        fio_fault_fail(f, FIO_ALL, -1, ERR_OK, false);
-        assert_ok(wal_commit(w, NULL));
-        assert_ok(wal_commit(w, NULL));
-        commit_one(w, 4, now_ns);
-        fio_fault_power_cut(f, FIO_KEEP_NOTHING, 1);
-        wal_close(w);
-        fio_fault_destroy(f);
-        seen = (struct seen){0};
-        w = open_log(&seen);
-        assert_int_equal(seen.batches, 4);
-        for (uint64_t k = 0; k < 4; k++) {
-            assert_int_equal(seen.seqs[k], k + 1);
-        }
-        assert_int_equal(stats_of(w).bad_records + stats_of(w).torn_bytes, 0);
-        wal_close(w);
-    }
-}
-
-static void a_failing_read_stops_opening(void **state)
-{
-    static const unsigned ops[] = {FIO_OPEN, FIO_READ, FIO_SYNC, FIO_SYNC_DIR};
-    struct seen seen = {0};
-    struct wal *w = open_log(&seen);
-
-    (void)state;
-    commit_one(w, 1, 10);
-    wal_close(w);
-    for (size_t i = 0; i < COUNT_OF(ops); i++) {
-        struct wal_conf conf = conf_of(&seen);
-        struct errmsg why = {""};
-        struct fio_fault *f;
-
-        assert_ok(fio_fault_create(&f));
-        fio_fault_fail(f, ops[i], 0, ERR_IO, false);
-        conf.fio = fio_fault_fio(f);
-        assert_err(wal_open(&w, &conf, &why), ERR_IO);
-        assert_non_null(strstr(why.text, wal_rig_dir));
-        fio_fault_destroy(f);
-    }
-}
-
-static void opening_and_adding_survive_every_allocation_failing(void **state)
-{
-    long held = mem_live();
-
-    (void)state;
-    for (long n = 0;; n++) {
-        struct seen seen = {0};
-        struct wal_conf conf = conf_of(&seen);
-        struct wal_record r = wal_rig_batch((uint64_t)n + 1, "x");
-        struct wal *w;
-        enum err e;
-
-        support_empty_dir(wal_rig_dir);
-        w = open_log(&seen);
-        commit_one(w, 1, 10);
-        wal_close(w);
-        w = NULL;
-        mem_fail_after(n);
-        e = wal_open(&w, &conf, NULL);
-        if (!e) {
-            e = wal_add(w, &r, 10, NULL);
-        }
-        mem_fail_after(-1);
-        if (w && e) { /* once memory is back, the same log goes on */
-            assert_ok(wal_add(w, &r, 10, NULL));
-            assert_ok(wal_commit(w, NULL));
-        }
-        wal_close(w);
-        assert_int_equal(mem_live(), held);
-        if (e == ERR_OK) {
-            assert_true(n >= 7);
-            break;
-        }
-        assert_err(e, ERR_NOMEM);
-    }
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, wal_rig_setup, wal_rig_teardown)
@@ -794,10 +596,6 @@ int main(void)
         T(a_newer_format_is_refused_with_a_reason),
         T(a_batch_that_the_store_calls_corrupt_is_counted_and_passed),
         T(records_beyond_their_bounds_are_refused),
-        T(any_failing_operation_is_fatal_and_is_not_tried_again),
-        T(a_commit_that_finds_no_room_is_tried_again),
-        T(a_failing_read_stops_opening),
-        T(opening_and_adding_survive_every_allocation_failing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,53 @@ uint64_t wal_rig_commit(struct wal *w, const struct wal_record *r, int64_t now_n
     return file;
 }
 
+static enum err note(void *ctx, struct wal *w, uint64_t file, const struct wal_record *r)
+{
+    struct wal_rig_seen *s = ctx;
+
+    if (r->kind == WAL_RANGES) {
+        s->ranges++;
+        return ERR_OK;
+    }
+    assert_true(s->batches < COUNT_OF(s->seqs));
+    s->seqs[s->batches++] = r->seq;
+    if (s->hold) {
+        wal_hold(w, file);
+    }
+    return s->answer;
+}
+
+struct wal_conf wal_rig_seeing(struct wal_rig_seen *seen)
+{
+    struct wal_conf conf = wal_rig_conf();
+
+    conf.replay = note;
+    conf.ctx = seen;
+    return conf;
+}
+
+struct wal *wal_rig_reopen(struct wal_rig_seen *seen)
+{
+    struct wal_conf conf = wal_rig_seeing(seen);
+
+    return wal_rig_open(&conf);
+}
+
+uint64_t wal_rig_commit_one(struct wal *w, uint64_t seq, int64_t now_ns)
+{
+    struct wal_record r = wal_rig_batch(seq, "encoded batch");
+
+    return wal_rig_commit(w, &r, now_ns);
+}
+
+struct wal_stats wal_rig_stats(const struct wal *w)
+{
+    struct wal_stats stats;
+
+    wal_stats(w, &stats);
+    return stats;
+}
+
 const char *wal_rig_path(uint64_t number, const char *ending)
 {
     static char path[400];
