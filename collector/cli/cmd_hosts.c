@@ -142,9 +142,18 @@ static struct str certificate_text(const struct wire_host *h, char *text, size_t
     return text_take(&b, text, size);
 }
 
+/* What is printed, and how much of it came. */
+struct list {
+    struct sheet *sheet;
+    size_t hosts;
+};
+
 static void page(void *ctx, const struct wire_answer *a)
 {
-    struct sheet *s = ctx;
+    struct list *list = ctx;
+    struct sheet *s = list->sheet;
+
+    list->hosts += a->n_hosts;
 
     for (size_t i = 0; i < a->n_hosts; i++) {
         const struct wire_host *h = &a->hosts[i];
@@ -183,14 +192,16 @@ static void page(void *ctx, const struct wire_answer *a)
 
 static void note(void *ctx, struct str text)
 {
-    sheet_note(ctx, text);
+    const struct list *list = ctx;
+
+    sheet_note(list->sheet, text);
 }
 
 static int body(struct cli *c)
 {
     struct wire_query q;
     struct errmsg why = {""};
-    struct sheet *s = NULL;
+    struct list list = {NULL, 0};
     struct link *l;
     int code = CLI_FAILED;
 
@@ -201,10 +212,19 @@ static int body(struct cli *c)
     if (link_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    if (cli_sheet(c, &s, false, columns, sizeof columns / sizeof *columns, yields) == ERR_OK) {
-        code = link_ask(l, RPC_QUERY_HOSTS, &q, page, note, s);
+    if (cli_sheet(c, &list.sheet, false, columns, sizeof columns / sizeof *columns, yields) ==
+        ERR_OK) {
+        code = link_ask(l, RPC_QUERY_HOSTS, &q, page, note, &list);
+        if (code == CLI_OK && list.hosts == 0 && !q.host.n) {
+            sheet_note(list.sheet,
+                       str_make(q.forgotten
+                                    ? "no host has called yet; 'procfleet-collector pki token "
+                                      "create' lets one enrol"
+                                    : "no host has called yet, or each is forgotten (--all); "
+                                      "'procfleet-collector pki token create' lets one enrol"));
+        }
     }
-    sheet_end(s);
+    sheet_end(list.sheet);
     link_close(l);
     return code;
 }

@@ -96,6 +96,9 @@ def main():
     with Fleet() as fleet:
         fleet.issue("admin", "root")
         fleet.start_collector()
+        _, out, _ = fleet.cli("hosts")
+        ensure("an empty fleet says how to fill it: " + out.strip(), "no host has called yet" in out and "pki token create" in out)
+        check("in JSON it is empty", fleet.ask("hosts"), [])
         agent = fleet.start_agent("agent-one", **FAST)
         fleet.wait_for("data", lambda: fleet.hosts())
         status(fleet)
