@@ -17,6 +17,22 @@ int64_t checkup_days(const struct checkup *d, int64_t until_ns)
     return (left_ns < 0 ? left_ns - CHECKUP_DAY_NS + 1 : left_ns) / CHECKUP_DAY_NS;
 }
 
+/* Its files may be private, and yet others could take them away or put theirs in their place. */
+void checkup_folder(struct checkup *d, const char *check, const char *dir)
+{
+    enum err e = os_check_private(dir);
+
+    if (e == ERR_ACCESS) {
+        char fix[400];
+
+        (void)snprintf(fix, sizeof fix, "chmod 700 %s", dir);
+        finding_say(d->all, check, FINDING_WARNING, fix,
+                    "others can enter %s, and perhaps change what is there", dir);
+    } else if (!e) {
+        finding_say(d->all, check, FINDING_OK, "", "others cannot enter %s", dir);
+    }
+}
+
 /* -- is there one already -- */
 
 static void check_running(struct checkup *d)

@@ -290,6 +290,7 @@ void checkup_disk(struct checkup *d)
 
     check_accepting(d);
     finding_owner(d->all, "data.owner", d->c->data_dir);
+    checkup_folder(d, "data.folder", d->c->data_dir);
     if (check_writing(d) && dir && os_exists(dir)) {
         check_store(d, dir);
         check_log(d);

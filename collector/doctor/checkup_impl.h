@@ -18,6 +18,9 @@ void checkup_disk(struct checkup *d);   /* data_dir: rights, room, what goes whe
 void checkup_limits(struct checkup *d); /* descriptors, threads, memory, queue of connections */
 void checkup_fleet(struct checkup *d);  /* what the collector that runs says of its hosts */
 
+/* Whether nobody else may enter a directory of ours; no finding when it is not there. */
+void checkup_folder(struct checkup *d, const char *check, const char *dir);
+
 /* Whole days until then, down; less than 0 when it is over. */
 int64_t checkup_days(const struct checkup *d, int64_t until_ns);
 

@@ -196,6 +196,7 @@ static void check_pki(struct checkup *d)
     if (there) {
         check_book(d);
         check_authority_key(d);
+        checkup_folder(d, "pki.folder", d->c->pki_dir);
         return;
     }
     finding_say(d->all, "pki.book", d->c->pki_required ? FINDING_FAILED : FINDING_SKIPPED,

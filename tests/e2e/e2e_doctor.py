@@ -75,6 +75,15 @@ def faults(fleet):
     found = doctor(fleet, expect=1, tls__cert=short["cert"], tls__key=short["key"])
     ensure("a certificate that ends within days", found["tls.expiry"]["state"] == "failed" and
            "4 more days" in found["tls.expiry"]["detail"], found["tls.expiry"])
+    os.mkdir(fleet.path("data"))
+    for folder, name in ("pki", "pki.folder"), ("data", "data.folder"):
+        os.chmod(fleet.path(folder), 0o777)
+        found = doctor(fleet)[name]
+        check("a folder anybody may write in", found["state"], "warning")
+        ensure("and how to mend it", "chmod 700 " + fleet.path(folder) in found["fix"], found)
+        os.chmod(fleet.path(folder), 0o700)
+        check("is mended", doctor(fleet)[name]["state"], "ok")
+    os.rmdir(fleet.path("data"))
     check("a book that is not there", doctor(fleet, expect=1, pki__dir=fleet.path("none"))["pki.book"]["state"], "failed")
     check("more hosts than descriptors", doctor(fleet, limits__hosts=100000)["limits.files"]["state"], "warning")
     check("fewer hosts than descriptors", doctor(fleet, limits__hosts=1000)["limits.files"]["state"], "ok")
