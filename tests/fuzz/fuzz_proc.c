@@ -12,7 +12,7 @@ static void try_texts(const char *p, size_t n)
     struct proc_stat st;
     struct proc_status status;
     struct proc_io io;
-    uint64_t run;
+    struct proc_turns turns;
     bool cut;
 
     if (proc_text_stat(&st, p, n) == ERR_OK && st.name_n <= sizeof st.name) {
@@ -20,7 +20,7 @@ static void try_texts(const char *p, size_t n)
     }
     err_ignore(proc_text_status(&status, p, n));
     err_ignore(proc_text_io(&io, p, n));
-    err_ignore(proc_text_schedstat(&run, p, n));
+    err_ignore(proc_text_schedstat(&turns, p, n));
     if (proc_text_utf8(out, sizeof out, p, n) > sizeof out ||
         proc_text_args(out, sizeof out, p, n, &cut) > sizeof out) {
         __builtin_trap();
