@@ -102,17 +102,19 @@ static int print_row(const struct cli *c, const struct sheet_column *columns, si
 /* -- status -- */
 
 static const struct sheet_column status_columns[] = {
-    {"figure", "FIGURE", SHEET_TEXT},
+    {"figure", "FIGURE", SHEET_WORD},
     {"labels", "OF", SHEET_TEXT},
     {"value", "VALUE", SHEET_REAL},
     {"help", "MEANING", SHEET_TEXT},
 };
 
+static const char *const yields[] = {"MEANING", NULL};
+
 static enum err status_print(const struct cli *c, const struct wire_status_reply *m)
 {
     struct sheet *s = NULL;
     enum err e = cli_sheet(c, &s, false, status_columns,
-                           sizeof status_columns / sizeof *status_columns, NULL);
+                           sizeof status_columns / sizeof *status_columns, yields);
 
     for (size_t i = 0; !e && i < m->n; i++) {
         const struct wire_figure *f = &m->figures[i];

@@ -45,8 +45,12 @@ def guesses(fleet):
         ensure("both metrics", any({"cpu_time", "thread_count"} <= row.keys() for row in rows), rows[-1])
     until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())  # the same moment for both
     kinds = [["--kind", "process_start,process_stop"], ["-k", "process_start", "-k", "process_stop"]]
-    lists = [fleet.ask("events", *args, "--since", "1h", "--until", until, "-n", "5", expect=None) for args in kinds]
-    ensure("kinds in a list or one by one", lists[0] and lists[0] == lists[1], lists)
+
+    def same():  # some of that moment may still be on its way
+        lists = [fleet.ask("events", *args, "--since", "1h", "--until", until, "-n", "5", expect=None) for args in kinds]
+        return lists[0] and lists[0] == lists[1]
+
+    fleet.wait_for("kinds in a list and one by one to be the same", same)
     said = fleet.cli("subscriptions", expect=None)
     ensure("whose subscriptions are not there", "none of yours" in said[1] + said[2], said)
     fleet.issue("admin", "chief")
@@ -181,6 +185,8 @@ def tables_fit(fleet):
             table = [line for line in seen.splitlines() if "  " in line and not line.startswith(("data", "hosts ", "processes ", "received ", "in memory",
                                                                                                   "on disk", "sealed", "next to"))]
             ensure("%s fits %d columns" % (args[0], columns), table and max(map(len, table)) <= columns, seen)
+    seen, _ = on_terminal(fleet, "admin", "status", columns=80, who="chief")
+    ensure("a figure's name is whole", "procfleet_start_time_seconds " in seen and not re.search("procfleet_\\w*\u2026", seen), seen)
     seen, _ = on_terminal(fleet, "ps", columns=60)
     ensure("what is left out is named", re.search("no room for .*STARTED.*; --wide shows all", seen) and "\u2026" in seen, seen)
     wide, _ = on_terminal(fleet, "ps", "-w", columns=60)

@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 
+import e2e_tables
 from fleet import Fleet, check, ensure
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "chaos"))
@@ -71,6 +72,8 @@ def main():
         text = spool_command("show", str(first["number"]))[1]
         ensure("all of it can be read", text.startswith("batch ") and "sample " in text)
         ensure("the table names it", "larger than the collector takes" in spool_command("list")[1])
+        e2e_tables.fits("NUMBER", ["NUMBER", "KEPT", "CAUSE", "REASON"], "procfleet-agent", "spool", "list", *args)
+        check("and fits a terminal", e2e_tables.failures, [])
         ensure("the log says so", "uplink quarantined" in fleet.log("agent.log"))
         state = os.path.join(fleet.path("agents", "host"), "status.json")
         fleet.wait_for("status.json to tell", lambda: json.load(open(state))["queue"]["aside"] > 0)
