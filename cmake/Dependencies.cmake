@@ -47,11 +47,19 @@ endfunction()
 
 dep(mbedtls)
 # NNG is unpacked afresh when the changes to it change.
-set(nng_patch ${CMAKE_SOURCE_DIR}/cmake/patch-nng.cmake)
-set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${nng_patch})
-file(SHA256 ${nng_patch} nng_patch_hash)
+set(nng_patches ${CMAKE_SOURCE_DIR}/cmake/patches/nng)
+set(apply_patches ${CMAKE_SOURCE_DIR}/cmake/apply-patches.cmake)
+file(GLOB nng_patch_files CONFIGURE_DEPENDS ${nng_patches}/*.patch)
+set(nng_patch_hash "")
+foreach(file ${nng_patch_files} ${apply_patches})
+  set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(SHA256 ${file} hash)
+  string(APPEND nng_patch_hash ${hash})
+endforeach()
+string(SHA256 nng_patch_hash "${nng_patch_hash}")
 string(SUBSTRING ${nng_patch_hash} 0 8 nng_patch_hash)
-dep(nng PATCH_COMMAND ${CMAKE_COMMAND} -P ${nng_patch} SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/nng-${nng_patch_hash}-src)
+dep(nng PATCH_COMMAND ${CMAKE_COMMAND} -DPATCHES=${nng_patches} -P ${apply_patches}
+    SOURCE_DIR ${CMAKE_BINARY_DIR}/_deps/nng-${nng_patch_hash}-src)
 dep(jansson)
 dep(protobufc SOURCE_SUBDIR none) # no such folder: fetched, not configured
 dep(zstd SOURCE_SUBDIR none)

@@ -1,4 +1,4 @@
-/* A plain HTTP/1.1 listener for the collector's own numbers, on NNG's server (cmake/patch-nng.cmake
+/* A plain HTTP/1.1 listener for the collector's own numbers, on NNG's server (cmake/patches/nng
  * says what of it was mended): GET of a path, one request on a connection, no bodies, no TLS,
  * nobody is told apart. Other methods are answered 405; a request meant for another name, as of a
  * browser whose page's name was made to stand for this machine, 421. What is no HTTP, is longer

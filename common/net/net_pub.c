@@ -6,7 +6,7 @@
 #include "common/net/net_impl.h"
 
 /* Small messages that come together travel as a train: one of NNG's messages, see
- * cmake/patch-nng.cmake. All subscribers share its bytes. */
+ * cmake/patches/nng/09-publish-train.patch. All subscribers share its bytes. */
 #define QUEUE_MAX      8192u
 #define TRAIN_BYTES    (64u << 10) /* with one message more it is over */
 #define TRAIN_MESSAGES 64u         /* far less than may wait for a reader (net_sub.c) */

@@ -15,7 +15,7 @@
 #include "tests/support/t.h"
 
 #define PATIENCE_S 30
-#define CONNS_MAX  64 /* of cmake/patch-nng.cmake */
+#define CONNS_MAX  64 /* of cmake/patches/nng/11-http.patch */
 
 /* A server that answers what it is asked for, or keeps it. */
 struct desk {

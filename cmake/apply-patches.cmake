@@ -1,0 +1,17 @@
+# cmake -DPATCHES=DIRECTORY -P apply-patches.cmake: applies DIRECTORY/*.patch, in the order of their names, to the sources it
+# is run in. One that is in already is left alone, so a configuration that was interrupted goes on.
+find_program(PATCH_PROGRAM patch)
+if(NOT PATCH_PROGRAM)
+  message(FATAL_ERROR "the program 'patch' is not installed (scripts/install-deps installs it)")
+endif()
+file(GLOB patches ${PATCHES}/*.patch)
+list(SORT patches)
+foreach(patch ${patches})
+  execute_process(COMMAND ${PATCH_PROGRAM} -p1 -R -f -s --dry-run -i ${patch} RESULT_VARIABLE missing OUTPUT_QUIET ERROR_QUIET)
+  if(missing)
+    execute_process(COMMAND ${PATCH_PROGRAM} -p1 -f -s -F0 --no-backup-if-mismatch -i ${patch} RESULT_VARIABLE failed)
+    if(failed)
+      message(FATAL_ERROR "${patch} does not fit these sources")
+    endif()
+  endif()
+endforeach()
