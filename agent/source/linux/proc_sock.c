@@ -362,9 +362,9 @@ size_t proc_sock_fds(const struct proc_sock *s, int fds[2])
     return s->exits >= 0 ? 2 : 1;
 }
 
-/* Up to PACKETS packets; 0 when nothing waits. An overflow is reported by the socket once and
+/* Up to `max` packets; 0 when nothing waits. An overflow is reported by the socket once and
  * counted; what had fitted is still there. */
-static int receive_many(struct packets *k, int fd, uint64_t *lost)
+static int receive_many(struct packets *k, int fd, unsigned max, uint64_t *lost)
 {
     for (;;) {
         int n;
@@ -372,7 +372,7 @@ static int receive_many(struct packets *k, int fd, uint64_t *lost)
         for (size_t i = 0; i < PACKETS; i++) {
             k->headers[i].msg_hdr.msg_namelen = sizeof k->from[i];
         }
-        n = recvmmsg(fd, k->headers, PACKETS, MSG_DONTWAIT, NULL);
+        n = recvmmsg(fd, k->headers, max, MSG_DONTWAIT, NULL);
         if (n >= 0) {
             return n;
         }
@@ -407,11 +407,13 @@ static void hand_on_events(const struct packets *k, int n, const struct proc_soc
     }
 }
 
-/* Takes records in; the kernel sends each in a packet of its own. */
-static int fetch_records(struct proc_sock *s, uint64_t *lost, uint64_t *damaged)
+/* Takes in as many records as there is room for; the kernel sends each in a packet of its own.
+ * True: more may wait. */
+static bool fetch_records(struct proc_sock *s, uint64_t *lost, uint64_t *damaged)
 {
     const struct packets *k = &s->of_exits;
-    int n = receive_many(&s->of_exits, s->exits, lost);
+    unsigned room = PACKETS - (unsigned)s->n_tasks;
+    int n = room > 0 ? receive_many(&s->of_exits, s->exits, room, lost) : 0;
 
     for (int i = 0; i < n; i++) {
         struct cur packet = cur_make(k->bytes[i], k->headers[i].msg_len);
@@ -431,12 +433,13 @@ static int fetch_records(struct proc_sock *s, uint64_t *lost, uint64_t *damaged)
         }
         *damaged += e != ERR_OK && e != ERR_NOTFOUND;
     }
-    return n;
+    return n == (int)room;
 }
 
 /* Those nobody takes yet wait on, unless there is nothing more to wait for: no event is left, or a
  * younger record was taken with the end of its process. A stranger's, which nobody ever takes,
- * would else hold up all records behind it while events fill the table. */
+ * would else hold up those behind it while events fill the table. (So do PACKETS strangers in a
+ * row: after an overflow, when tables set right what was lost anyway.) */
 static void hand_on_records(struct proc_sock *s, const struct proc_sock_sink *sink, bool final)
 {
     size_t kept = 0, older = 0;
@@ -465,16 +468,13 @@ void proc_sock_drain(struct proc_sock *s, const struct proc_sock_sink *sink, uin
 {
     *lost = *damaged = 0;
     for (int round = 0; round < ROUNDS_MAX; round++) {
-        int records = 0, events;
+        bool more = s->exits >= 0 && fetch_records(s, lost, damaged);
+        int events = receive_many(&s->of_events, s->events, PACKETS, lost);
 
-        if (s->exits >= 0 && s->n_tasks == 0) {
-            records = fetch_records(s, lost, damaged);
-        }
-        events = receive_many(&s->of_events, s->events, lost);
         hand_on_events(&s->of_events, events, sink, damaged);
         /* Less than asked for: every event older than the records has been handed on. */
         hand_on_records(s, sink, events < PACKETS);
-        if (events < PACKETS && records < PACKETS) {
+        if (events < PACKETS && !more) {
             return;
         }
     }
