@@ -244,6 +244,143 @@ static enum err scan_account(void *ctx, const struct rest_account *a)
     return ERR_OK;
 }
 
+/* -- the other side of a gap that the window cuts -- */
+
+/* How far it is looked for: nearly always it is near, and far away it is cheap by its accounts. */
+static const int64_t reaches_ns[] = {0, 600 * CLK_S, 9600 * CLK_S, 48 * 3600 * CLK_S};
+
+#define REACHES (sizeof reaches_ns / sizeof *reaches_ns)
+
+struct edge {
+    struct query_ledger *l;
+    bool found;
+    struct qledger_range last; /* of what comes before `of` */
+    const struct qledger_range *of;
+};
+
+static enum err behind_block(void *ctx, const struct store_block *b)
+{
+    struct edge *x = ctx;
+    int64_t first_ns, last_ns;
+
+    if (!b->batch->n_ticks && !b->batch->n_events) {
+        return ERR_OK;
+    }
+    store_span(b->batch, 0, &first_ns, &last_ns);
+    if (first_ns < x->l->until_ns) { /* it was seen */
+        return ERR_OK;
+    }
+    query_ledger_behind(x->l, b->batch, first_ns, last_ns);
+    x->found = true;
+    return ERR_END;
+}
+
+static enum err behind_account(void *ctx, const struct rest_account *a)
+{
+    const struct rest_stream *first = NULL;
+    struct edge *x = ctx;
+
+    for (size_t i = 0; i < a->n_streams; i++) {
+        const struct rest_stream *s = &a->streams[i];
+
+        first = first && first->first_ns <= s->first_ns ? first : s;
+    }
+    if (!first) {
+        return ERR_OK;
+    }
+    query_ledger_numbers(x->l, (struct qledger_range){first->stream, first->first, first->last,
+                                                      first->first_ns, first->last_ns, 0});
+    x->found = true;
+    return ERR_END;
+}
+
+static void before_take(struct edge *x, const struct qledger_range *r)
+{
+    if (r->stream == x->of->stream && r->last < x->of->first &&
+        (!x->found || r->last > x->last.last)) {
+        x->last = *r;
+        x->found = true;
+    }
+}
+
+static enum err before_block(void *ctx, const struct store_block *b)
+{
+    struct qledger_range r = {
+        .stream = b->batch->head.stream, .first = b->batch->head.seq, .last = b->batch->head.seq};
+
+    if (b->batch->n_ticks || b->batch->n_events) {
+        store_span(b->batch, 0, &r.first_ns, &r.last_ns);
+        before_take(ctx, &r);
+    }
+    return ERR_OK;
+}
+
+static enum err before_account(void *ctx, const struct rest_account *a)
+{
+    for (size_t i = 0; i < a->n_streams; i++) {
+        const struct rest_stream *s = &a->streams[i];
+
+        before_take(
+            ctx, &(struct qledger_range){s->stream, s->first, s->last, s->first_ns, s->last_ns, 0});
+    }
+    return ERR_OK;
+}
+
+static enum err look_behind(struct query *q, const struct query_span *s, struct query_ledger *l)
+{
+    struct edge x = {.l = l};
+    enum err e = ERR_OK;
+
+    for (size_t i = 1; !e && !x.found && i < REACHES; i++) {
+        const struct store_range range = {.since_ns = clk_add(s->until_ns, reaches_ns[i - 1]),
+                                          .until_ns = clk_add(s->until_ns, reaches_ns[i]),
+                                          .made_since_ns = INT64_MIN};
+
+        if (range.since_ns > s->about->last_ns) {
+            break;
+        }
+        e = query_accounts(q, s, &range, behind_account, behind_block, &x);
+    }
+    return e == ERR_END ? ERR_OK : e;
+}
+
+static enum err look_before(struct query *q, const struct query_span *s, struct query_ledger *l,
+                            const struct qledger_range *of)
+{
+    struct edge x = {.l = l, .of = of};
+    enum err e = ERR_OK;
+
+    for (size_t i = 1; !e && !x.found && i < REACHES; i++) {
+        const struct store_range range = {.since_ns = clk_sub(s->since_ns, reaches_ns[i]),
+                                          .until_ns = clk_sub(s->since_ns, reaches_ns[i - 1]),
+                                          .made_since_ns = INT64_MIN};
+
+        if (range.until_ns <= s->about->first_ns) {
+            break;
+        }
+        e = query_accounts(q, s, &range, before_account, before_block, &x);
+    }
+    if (!e && x.found) {
+        query_ledger_numbers(l, x.last);
+    }
+    return e;
+}
+
+static enum err look_around(struct query *q, const struct query_span *s, struct query_ledger *l)
+{
+    const struct qledger_range *late = query_ledger_begins_late(l);
+    enum err e = ERR_OK;
+
+    if (s->about->last_ns >= s->until_ns && query_ledger_ends_early(l)) {
+        e = look_behind(q, s, l);
+        late = query_ledger_begins_late(l);
+    }
+    if (!e && late && s->about->gaps && s->about->first_ns < s->since_ns) {
+        e = look_before(q, s, l, late);
+    }
+    return e;
+}
+
 enum err query_cover_scan(struct query *q, const struct query_span *s, struct query_ledger *out)
 {
     struct store_used used = {.damaged = 0};
@@ -257,6 +394,7 @@ enum err query_cover_scan(struct query *q, const struct query_span *s, struct qu
     e = query_accounts(q, s, &range, scan_account, scan_block, out);
     memset(used.windows, 0, sizeof used.windows); /* told of are those the values were read from */
     query_used_add(q, s, &used);
+    e = e ? e : look_around(q, s, out);
     if (!e) {
         settle(q, s, out, &used.holes);
     }

@@ -140,14 +140,15 @@ static void lose_before(struct query_ledger *l, const struct qledger_kill *k)
 {
     int64_t period_ns = l->period_ns ? l->period_ns : CLK_S;
     double whole_ns = (double)k->ticks * (double)period_ns;
-    int64_t from_ns = k->newest_ns && k->newest_ns < k->first_ns ? k->newest_ns : 0;
+    int64_t from_ns = k->newest_ns && k->newest_ns < k->first_ns ? k->newest_ns : 0, to_ns;
     uint64_t ticks = k->ticks, seen;
 
     if (!from_ns) {
         from_ns = whole_ns < (double)k->first_ns ? k->first_ns - (int64_t)whole_ns : 0;
     }
     from_ns = most(from_ns, l->since_ns);
-    seen = (uint64_t)(most(k->first_ns - from_ns, 0) / period_ns);
+    to_ns = least(k->first_ns, l->until_ns);
+    seen = (uint64_t)(most(to_ns - from_ns - (to_ns < k->first_ns), 0) / period_ns);
     ticks = seen < ticks ? seen : ticks;
     l->lost = ledger_add(l->lost, ticks > 0 ? ticks : 1); /* a moment at least */
     l->lost_ticks = ledger_add(l->lost_ticks, ticks);
@@ -334,17 +335,42 @@ static bool is_filled(const struct query_ledger *l, const struct qledger_range *
     return unread_ns > 0 && rest_ns / 5 <= period_ns / 2;
 }
 
-/* Between two batches that came: `missing` that did not, at most so many. */
+/* How many ticks there were in that time: (from, to) between two that came; where the window cuts
+ * it, its first moment belongs to it. */
+static uint64_t ticks_in(const struct query_ledger *l, int64_t gap_ns, bool late, bool early)
+{
+    uint64_t ticks;
+
+    if (late) { /* from the window's begin on */
+        return (uint64_t)((early ? gap_ns : clk_add(gap_ns, l->period_ns / 2)) / l->period_ns);
+    }
+    if (early) { /* to its end */
+        return (uint64_t)((gap_ns - 1) / l->period_ns);
+    }
+    ticks = (uint64_t)(clk_add(gap_ns, l->period_ns / 2) / l->period_ns);
+    return ticks - (ticks > 0); /* the last of them came */
+}
+
+/* Between two batches that came: `missing` that did not, at most so many. Of a gap that reaches
+ * beyond the window that much is inside as of its time. */
 static void lose_batches(struct query_ledger *l, const struct qledger_range *before,
                          const struct qledger_range *after, uint64_t missing, int64_t unread_ns)
 {
-    int64_t gap_ns = clk_sub(clk_sub(after->first_ns, before->last_ns), unread_ns);
-    uint64_t ticks = missing;
+    bool late = before->last_ns<l->since_ns, early = after->first_ns> l->until_ns;
+    int64_t from_ns = most(before->last_ns, l->since_ns);
+    int64_t to_ns = early ? l->until_ns : after->first_ns;
+    int64_t gap_ns = clk_sub(clk_sub(to_ns, from_ns), unread_ns);
+    uint64_t ticks;
 
-    if (l->period_ns > 0 && gap_ns > 0) {
-        ticks = (uint64_t)((gap_ns + l->period_ns / 2) / l->period_ns);
-        ticks -= ticks > 0; /* the last of them came */
+    if (late || early) {
+        double whole_ns = (double)clk_sub(after->first_ns, before->last_ns);
+
+        if (to_ns <= from_ns) {
+            return;
+        }
+        missing = 1 + (uint64_t)((double)(missing - 1) * (double)(to_ns - from_ns) / whole_ns);
     }
+    ticks = l->period_ns > 0 && gap_ns > 0 ? ticks_in(l, gap_ns, late, early) : missing;
     l->missing_batches = ledger_add(l->missing_batches, missing);
     l->lost_ticks = ledger_add(l->lost_ticks, ticks);
     l->at_most = true;
@@ -492,6 +518,57 @@ void query_ledger_account(struct query_ledger *l, const struct rest_account *a)
         numbers_seen(l, (struct qledger_range){r->stream, r->first, r->last, r->first_ns,
                                                r->last_ns, before_stream(l, a, r, newest_ns)});
     }
+}
+
+/* -- around the window -- */
+
+static int64_t slack(const struct query_ledger *l)
+{
+    return clk_add(l->period_ns, l->period_ns > 0 ? l->period_ns : 2 * CLK_S);
+}
+
+bool query_ledger_ends_early(const struct query_ledger *l)
+{
+    return l->batches && clk_add(l->newest_ns, slack(l)) < l->until_ns;
+}
+
+const struct qledger_range *query_ledger_begins_late(const struct query_ledger *l)
+{
+    const struct qledger_range *first = NULL;
+
+    for (size_t i = 0; i < l->n_ranges; i++) {
+        first = first && first->first_ns <= l->ranges[i].first_ns ? first : &l->ranges[i];
+    }
+    return first && first->first > 1 && clk_sub(first->first_ns, slack(l)) > l->since_ns ? first
+                                                                                         : NULL;
+}
+
+void query_ledger_numbers(struct query_ledger *l, struct qledger_range seen)
+{
+    const struct qledger_range *known = range_of(l, seen.stream);
+
+    if (seen.first_ns >= l->until_ns) {
+        seen.before_ns = known ? known->before_ns : l->newest_ns;
+    }
+    numbers_seen(l, seen);
+}
+
+void query_ledger_behind(struct query_ledger *l, const struct batch *b, int64_t first_ns,
+                         int64_t last_ns)
+{
+    if (!l->period_ns) {
+        note_period(l, b);
+    }
+    for (size_t i = 0; i < b->n_ledger; i++) {
+        const struct ledger_row *row = &b->ledger[i];
+
+        if (str_eq(row->stage, str_make("agent")) && ledger_kind(row)->unit == LEDGER_TICKS &&
+            row->count > 0) {
+            killed(l, row, first_ns);
+        }
+    }
+    numbers_seen(l, (struct qledger_range){b->head.stream, b->head.seq, b->head.seq, first_ns,
+                                           last_ns, before_batch(l, b)});
 }
 
 /* -- figures -- */

@@ -5,7 +5,8 @@
  * batches. What is lost: ledger.h says of each row what it is. Batches that never came are told by
  * the hole they leave, between two numbers or before the first one of a stream that began in the
  * window: of how many ticks by the time between their neighbours, of how many events nobody knows.
- * An agent that was killed lost the ticks between its last batch and its next.
+ * An agent that was killed lost the ticks between its last batch and its next. Of a gap that the
+ * window cuts its part inside counts.
  * Bounds: QLEDGER_*; beyond them rows and ranges are left out, spans joined. Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_LEDGER_H
@@ -70,6 +71,18 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b);
 /* The same of many batches at once, all of them inside the window: the sums of one where nothing
  * was lost. In the order of time, among batches too. */
 void query_ledger_account(struct query_ledger *l, const struct rest_account *a);
+
+/* A window that begins or ends inside a gap has only one side of it: whoever scans looks for the
+ * other side, before query_ledger_end. Whether the window's end is without data; and the numbers
+ * before which its begin is, NULL: it is not. */
+bool query_ledger_ends_early(const struct query_ledger *l);
+const struct qledger_range *query_ledger_begins_late(const struct query_ledger *l);
+/* The first batch behind the window, with its span; the part of what it tells of the time before
+ * that lies in the window counts. */
+void query_ledger_behind(struct query_ledger *l, const struct batch *b, int64_t first_ns,
+                         int64_t last_ns);
+/* Numbers held before or behind the window; before_ns is not looked at. */
+void query_ledger_numbers(struct query_ledger *l, struct qledger_range seen);
 
 /* After the last batch: puts the sums in the order of ledger.h's table and looks for holes. gaps:
  * numbers that the host's streams lack altogether. unread: when there were batches that came but

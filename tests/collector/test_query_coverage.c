@@ -341,6 +341,89 @@ static void events_that_the_spool_took_away_are_not_delivered(void **state)
     assert_int_equal(c->lost_ticks, 1);
 }
 
+/* Of the one host, of these seconds. */
+static const struct wire_coverage *ask_between(double since, double until)
+{
+    struct wire_query q = {.since_ns = LAB_NS(since), .until_ns = LAB_NS(until)};
+
+    ask_about(QUERY_COVERAGE, &q);
+    assert_int_equal(a.data.n_coverage, 1);
+    return &a.data.coverage[0];
+}
+
+/* Ticks at 100 to 109 and 150 to 159; batches 2 to 5 never came. */
+static void a_window_that_begins_or_ends_in_a_gap_tells_of_it(void **state)
+{
+    const struct wire_coverage *c;
+
+    (void)state;
+    put(1, 100, 10);
+    put(6, 150, 10);
+    c = ask_between(100, 160);
+    assert_int_equal(c->missing_batches, 4);
+    assert_int_equal(c->lost_ticks, 40);
+    c = ask_between(100, 130);
+    assert_int_equal(c->lost_ticks, 20);
+    assert_in_range(c->missing_batches, 2, 3);
+    assert_int_equal(c->n_spans, 1);
+    assert_true(c->spans[0].first_ns == LAB_NS(109) && c->spans[0].last_ns == LAB_NS(130));
+    assert_true(c->at_most && a.data.partial);
+    assert_int_equal(c->ticks_ppm, 333333);
+    c = ask_between(130, 160);
+    assert_int_equal(c->lost_ticks, 20);
+    assert_in_range(c->missing_batches, 2, 3);
+    assert_true(c->spans[0].first_ns == LAB_NS(130) && c->spans[0].last_ns == LAB_NS(150));
+    assert_true(a.data.partial);
+    c = ask_between(100, 110); /* up to the gap, and from its end on */
+    assert_int_equal(c->lost_ticks + c->missing_batches, 0);
+    c = ask_between(150, 160);
+    assert_int_equal(c->lost_ticks + c->missing_batches, 0);
+    assert_false(a.data.partial);
+}
+
+/* Far away, and of another stream. */
+static void so_does_one_whose_gap_is_long(void **state)
+{
+    const struct wire_coverage *c;
+
+    (void)state;
+    put(1, 100, 10);
+    put(5, 900, 10);
+    lab_begin(l, 1, 8, 3); /* numbers 1 and 2 of it are missing */
+    lab_tick(l, 950);
+    lab_put(l);
+    c = ask_between(100, 140);
+    assert_int_equal(c->lost_ticks, 30);
+    assert_int_equal(c->missing_batches, 1); /* of three, in 31 s of 791 */
+    c = ask_between(880, 910);
+    assert_int_equal(c->lost_ticks, 20);
+    assert_int_equal(c->missing_batches, 1);
+    c = ask_between(900, 930);
+    assert_int_equal(c->lost_ticks, 20);
+    assert_int_equal(c->missing_batches, 1);
+}
+
+/* What it counted between its last tick and its first one is in the batch behind the window. */
+static void a_window_that_ends_before_a_killed_agent_is_back_tells_of_it(void **state)
+{
+    const struct wire_coverage *c;
+
+    (void)state;
+    put(1, 100, 10);
+    begin(2, 150, 10);
+    lab_ledger(l, "agent", "killed", 40);
+    lab_put(l);
+    c = ask_between(100, 160);
+    assert_int_equal(c->lost_ticks, 40);
+    c = ask_between(100, 130);
+    assert_int_equal(c->lost_ticks, 20);
+    assert_int_equal(c->missing_batches, 0);
+    assert_true(c->at_most && a.data.partial);
+    c = ask_between(100, 110);
+    assert_int_equal(c->lost_ticks, 0);
+    assert_false(a.data.partial);
+}
+
 static void a_missing_host_counts_as_nothing_delivered(void **state)
 {
     struct wire_query q = {.since_ns = LAB_NS(900), .until_ns = LAB_NS(910)};
@@ -606,6 +689,9 @@ int main(void)
         TEST(a_clock_that_was_set_does_not_change_what_a_kill_cost),
         TEST(what_a_spool_took_away_is_lost_though_a_tick_is_left),
         TEST(events_that_the_spool_took_away_are_not_delivered),
+        TEST(a_window_that_begins_or_ends_in_a_gap_tells_of_it),
+        TEST(so_does_one_whose_gap_is_long),
+        TEST(a_window_that_ends_before_a_killed_agent_is_back_tells_of_it),
         TEST(a_missing_host_counts_as_nothing_delivered),
         TEST(a_host_nobody_knows_has_delivered_nothing),
         TEST(the_last_words_of_an_agent_count_though_they_have_no_time),
