@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/cli/plot/history_plot.h"
 #include "common/base/clk.h"
+#include "tests/support/hostile.h"
 #include "tests/support/t.h"
 
 #define NOON (INT64_C(1795348800) * CLK_S) /* 2026-11-22 12:00:00 */
@@ -180,6 +182,43 @@ static void days_are_named_when_there_are_several(void **state)
                      "   11-22 12:00               11-24 12:00\n");
 }
 
+/* Names of processes and hosts stand above their plots. */
+static void no_name_above_a_plot_steers_a_terminal(void **state)
+{
+    static const enum history_plot_how hows[] = {HISTORY_PLOT_BRAILLE, HISTORY_PLOT_SPARK};
+
+    (void)state;
+    for (size_t i = 0; i < HOSTILE_TEXTS * COUNT_OF(hows); i++) {
+        struct wire_host host = {.name = str_make(hostile_texts[i % HOSTILE_TEXTS])};
+        struct wire_answer a = {
+            .n_hosts = 1, .hosts = &host, .n_metrics = 1, .metrics = {M_THREAD_COUNT}};
+        char out[16384];
+        size_t n, lines = 0;
+        struct history_plot *h;
+        FILE *f = tmpfile();
+
+        assert_ok(history_plot_create(&h, hows[i / HOSTILE_TEXTS], 0));
+        for (int64_t v = 0; v < 9; v++) {
+            const struct wire_row row = {.info = {.id = {7, 1}, .name = host.name},
+                                         .when_ns = NOON + v * CLK_S,
+                                         .have = 1,
+                                         .values = &v};
+
+            history_plot_row(h, &a, &row);
+        }
+        assert_ok(history_plot_print(h, f, 80, false));
+        rewind(f);
+        n = fread(out, 1, sizeof out, f);
+        for (size_t at = 0; at < n; at++) {
+            lines += out[at] == '\n';
+        }
+        assert_in_range(lines, 1, 40); /* none but its own */
+        assert_false(hostile_shown(out, n, lines));
+        fclose(f);
+        history_plot_destroy(h);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +228,7 @@ int main(void)
         cmocka_unit_test(without_values_it_says_so),
         cmocka_unit_test(a_single_point_and_extreme_values_are_drawn),
         cmocka_unit_test(large_values_that_differ_by_little_are_a_line),
+        cmocka_unit_test(no_name_above_a_plot_steers_a_terminal),
         cmocka_unit_test(days_are_named_when_there_are_several),
     };
 

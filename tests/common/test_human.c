@@ -109,6 +109,23 @@ static void hostile_texts_are_harmless_and_stay_so(void **state)
     }
 }
 
+static void a_line_is_one_whatever_is_named_in_it(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < HOSTILE_TEXTS; i++) {
+        char out[1024];
+        FILE *f = tmpfile();
+        size_t n;
+
+        human_line(f, "%s is %d", hostile_texts[i], 7);
+        rewind(f);
+        n = fread(out, 1, sizeof out, f);
+        assert_false(hostile_shown(out, n, 1));
+        assert_true(n > 6 && memcmp(out + n - 6, " is 7\n", 6) == 0);
+        fclose(f);
+    }
+}
+
 static void widths_are_columns_and_prefixes_never_split_a_character(void **state)
 {
     static const char text[] = "a\u00e9\u20ac\U0001f600z"; /* the fourth is wide */
@@ -150,6 +167,7 @@ int main(void)
         cmocka_unit_test(spans_sizes_and_shares_are_readable),
         cmocka_unit_test(text_from_outside_cannot_steer_the_terminal),
         cmocka_unit_test(hostile_texts_are_harmless_and_stay_so),
+        cmocka_unit_test(a_line_is_one_whatever_is_named_in_it),
         cmocka_unit_test(widths_are_columns_and_prefixes_never_split_a_character),
         cmocka_unit_test(wide_and_combining_characters_have_their_width),
     };
