@@ -106,12 +106,15 @@ def hole(fleet):
     _, _, at, n = records(victim)[2]
     data = bytearray(open(victim, "rb").read())
     data[at + 48 + (n - 48) // 2] ^= 0x10
+    data[30] ^= 0x10  # and in a copy of the header, which costs nothing
     open(victim, "wb").write(data)
     fleet.start_collector()
     agent = start(fleet, "hole")
     fleet.wait_for("the agent to tell of it", lambda: ("spool", "unreadable") in stages(fleet, "hole"))
     fleet.wait_for("the collector to miss that batch alone", lambda: missing(stages(fleet, "hole")) == 1)
     check("and the agent knows of one", stages(fleet, "hole")[("spool", "unreadable")]["count"], 1)
+    check("and of the header", stages(fleet, "hole")[("spool", "header_damaged")]["count"], 1)
+    ensure("its log says so", "damaged unreadable=1 headers=1" in fleet.log("agent-hole.log"), fleet.log("agent-hole.log"))
     host = fleet.ask("coverage", "--host", "hole", expect=5)[0]
     check("one is missing", (host["missing_batches"], host["at_most"]), (1, True))
     ensure("ticks are lost with it", host["lost_ticks"] > 0, host)
