@@ -377,8 +377,8 @@ static void take_last(struct proc_life *l, struct proc_inst *p)
         p->exit_mono_ns = l->now_ns; /* its end event, with the exact time, is on its way */
     }
     if (p->phase == PROC_WAITING) {
-        if (p->last_stat_known) {
-            (void)refresh(l, p);
+        if (p->last_stat_known) { /* its stat says no more than that it is ending */
+            err_ignore(proc_attr_refresh(l->table, p));
         }
         tell_start(l, p, p->exit_mono_ns);
     }
