@@ -59,7 +59,7 @@ static void a_recorded_host_tells_its_rundown_and_versions(void **state)
     (void)state;
     (void)snprintf(path, sizeof path, "%s/net.4.5.2.x64.etl", plain ? plain : ".");
     if (!os_exists(path)) {
-        print_message("skipped: corpus not found\n");
+        print_message("skipped: corpus not found (PROCFLEET_CORPUS names another place)\n");
         skip();
     }
     script.path = path;

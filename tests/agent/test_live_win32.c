@@ -315,7 +315,7 @@ static void a_recording_beside_real_tables_is_told_as_it_was(void **state)
     (void)state;
     (void)snprintf(file, sizeof file, "%s/net.4.5.2.x64.etl", from ? from : ".");
     if (!os_exists(file)) {
-        print_message("skipped: corpus not found\n");
+        print_message("skipped: corpus not found (PROCFLEET_CORPUS names another place)\n");
         skip();
     }
     c = census_of(file);

@@ -178,7 +178,7 @@ def main():
     if os.path.realpath(BIN) != os.path.realpath(os.path.join(ROOT, "build", "release", "bin")):
         skip("quickstart shows what stands in build/release")
     if not os.path.exists(RECORDING):
-        skip("corpus not found")
+        skip("corpus not found (PROCFLEET_CORPUS names another place)")
     work = os.path.realpath(tempfile.mkdtemp(prefix="procfleet-quickstart-"))
     try:
         refusals(work)

@@ -39,7 +39,7 @@ def corpus(name):
     base = os.environ.get("PROCFLEET_CORPUS", os.path.join(ROOT, "..", "shared", "corpus"))
     path = os.path.join(base, name)
     if not os.path.exists(path):
-        skip("corpus not found")
+        skip("corpus not found (PROCFLEET_CORPUS names another place)")
     return path
 
 
