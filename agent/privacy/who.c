@@ -118,17 +118,21 @@ enum err who_parse_pid(uint32_t *out, const char *text)
 
 /* -- asking -- */
 
+static struct str without_folders(struct str s)
+{
+    for (size_t i = s.n; i-- > 0;) {
+        if (s.p[i] == '/' || s.p[i] == '\\') {
+            return (struct str){s.p + i + 1, s.n - i - 1};
+        }
+    }
+    return s;
+}
+
 /* Without folders; the idle process has no name of its own. */
 static struct str name_of(const struct proc_info *info)
 {
-    struct str s = info->name;
+    struct str s = without_folders(info->name);
 
-    for (size_t i = s.n; i-- > 0;) {
-        if (s.p[i] == '/' || s.p[i] == '\\') {
-            s = (struct str){s.p + i + 1, s.n - i - 1};
-            break;
-        }
-    }
     return s.n == 0 && info->id.pid == PID_IDLE ? str_make("Idle") : s;
 }
 
@@ -173,6 +177,20 @@ static bool is_system(const struct proc_info *info, struct str name)
     return (!parent_known || info->parent_pid == PID_SYSTEM) && is_system_name(name);
 }
 
+/* As it was called: the first argument, without its quotes and a login shell's dash. */
+static struct str called(const struct proc_info *info)
+{
+    struct str s = info->command_line;
+    char quote = s.n > 0 && (s.p[0] == '"' || s.p[0] == '\'') ? s.p[0] : '\0';
+    size_t n = 0, from = quote || (s.n > 0 && s.p[0] == '-') ? 1 : 0;
+
+    s = (struct str){s.p + from, s.n - from};
+    while (n < s.n && (quote ? s.p[n] != quote : !strchr(" \t\r\n", s.p[n]))) {
+        n++;
+    }
+    return without_folders((struct str){s.p, n});
+}
+
 /* Linux keeps NAME_CUT bytes of a name, and the whole one shows in the path of the program, which
  * not everybody may see. Names of its own threads are whole, and so are those of Windows. */
 static bool may_be_cut(const struct proc_info *info, struct str name)
@@ -205,7 +223,7 @@ bool who_wants(const struct who *w, const struct proc_info *info)
     if (w->except.n_names > 0 && name.n == 0) {
         return false; /* it could be one of them */
     }
-    if (lists(&w->except, info->id.pid, name) ||
+    if (lists(&w->except, info->id.pid, name) || lists(&w->except, info->id.pid, called(info)) ||
         (may_be_cut(info, name) && may_list(&w->except, name))) {
         return false;
     }

@@ -5,10 +5,11 @@
  *   except   not these; stronger than `only`
  *   system   not the kernel's own: Idle, System, Secure System, Registry, Memory Compression on
  *            Windows; kernel threads on Linux
- * Names are patterns (common/base/glob.h) for the name without its folder, in either case. Whoever
- * has no name yet, or one that may be cut, is held back while a name could say no. Bounds:
- * WHO_PIDS_MAX numbers and WHO_NAMES_MAX patterns in each of only and except. Threads: read-only
- * once made. */
+ * For `except` a process has two names: its own, and the one it was called by. Names are patterns
+ * (common/base/glob.h) for the name without its folder, in either case. Whoever has no name yet, or
+ * one that may be cut, is held back while a name could say no.
+ * Bounds:  WHO_PIDS_MAX numbers and WHO_NAMES_MAX patterns in each of only and except.
+ * Threads: read-only once made. */
 #ifndef PROCFLEET_AGENT_PRIVACY_WHO_H
 #define PROCFLEET_AGENT_PRIVACY_WHO_H
 

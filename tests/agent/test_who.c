@@ -151,6 +151,31 @@ static void whose_name_may_be_cut_is_held_back_when_its_end_could_say_no(void **
     }
 }
 
+/* A program may run under another name than its file's: a tool of busybox, a link. */
+static void who_calls_itself_so_is_left_out_too(void **state)
+{
+    static const struct {
+        const char *name, *command_line;
+        bool wanted;
+    } rows[] = {
+        {"busybox", "vault-agent -x", false}, {"busybox", "/usr/bin/VAULT x", false},
+        {"busybox", "-vault", false},         {"x.exe", "\"C:\\a b\\vault.exe\" /s", false},
+        {"cat", "cat vault", true},           {"cat", "cat /vault/x", true},
+        {"cat", "/opt/vault/cat x", true},    {"cat", "", true},
+    };
+    static const char *const pattern = "vault*";
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct who_conf conf = {.except = {.names = &pattern, .n_names = 1}};
+        struct process p = {9, 1, rows[i].name, rows[i].command_line};
+
+        if (ask(&conf, &p) != rows[i].wanted) {
+            fail_msg("%s", rows[i].command_line);
+        }
+    }
+}
+
 static void the_systems_own_processes_are_known(void **state)
 {
     static const struct {
@@ -299,6 +324,7 @@ int main(void)
         cmocka_unit_test(lists_say_who_is_wanted),
         cmocka_unit_test(a_name_is_taken_without_its_folder_and_in_either_case),
         cmocka_unit_test(whose_name_may_be_cut_is_held_back_when_its_end_could_say_no),
+        cmocka_unit_test(who_calls_itself_so_is_left_out_too),
         cmocka_unit_test(the_systems_own_processes_are_known),
         cmocka_unit_test(the_idle_process_has_a_name),
         cmocka_unit_test(the_same_process_gets_the_same_answer),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -19,7 +20,7 @@ def sleeper(name):
 
 with Fleet() as fleet:
     for name in ("wanted-one", "wanted-two", "hidden"):
-        os.symlink(os.path.realpath(sys.executable), fleet.path(name))
+        shutil.copy(os.path.realpath(sys.executable), fleet.path(name))  # a process has its file's name
     processes = {name: sleeper(name) for name in ("wanted-one", "wanted-two", "hidden")}
     fleet.processes += processes.values()
     fleet.start_collector()
