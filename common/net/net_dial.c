@@ -449,7 +449,7 @@ static void look(struct net_dial *d, const uint64_t failed[FAILED_COUNT])
     static const char *const texts[FAILED_TOLD] = {
         [FAILED_REFUSED] = "nobody listens there (connection refused)",
         [FAILED_TIMEOUT] = "no answer (timed out)",
-        [FAILED_OTHER] = "cannot be reached: is the name right, is there a route?",
+        [FAILED_OTHER] = "cannot be reached: a wrong name, or no route there",
     };
     uint64_t all = 0, by_tls = d->faults - d->before;
     bool news;
