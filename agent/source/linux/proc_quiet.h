@@ -1,25 +1,25 @@
 /* Rows of processes that have not run since the last one: most of them, most of the time. Their
  * counters, states and files cannot have changed; what others can change from outside is looked at
  * (memory, priority, CPUs, I/O priority), so such a row is the one that reading everything would
- * give, for a fifth of the cost. Threads: one owner.
+ * give, for a third of the cost. Threads: one owner.
  *
  *   schedstat: had a CPU? ──yes─────────────────────► read in full
  *        │ no                                              ▲
  *   statm, priority, CPUs, I/O priority: changed? ──yes────┤
  *        │ no                                              │
- *   last row again, 59 times at most ──────────────────────┘
+ *   last row again, 299 times at most ─────────────────────┘
  *
  * Not seen: a thread that was woken but has not got a CPU yet still counts as waiting. A process
  * that shares its memory or descriptors with another one (clone without CLONE_THREAD, rare) shows
- * the other's changes to peak and handles with the 60th row at the latest. */
+ * the other's changes to peak and handles with the 300th row at the latest. */
 #ifndef PROCFLEET_AGENT_SOURCE_LINUX_PROC_QUIET_H
 #define PROCFLEET_AGENT_SOURCE_LINUX_PROC_QUIET_H
 
 #include "agent/source/linux/proc_inst.h"
 #include "agent/source/source.h"
 
-#define PROC_QUIET_ROWS    60 /* the last of them is read in full */
-#define PROC_QUIET_RELEASE 10 /* after so many, descriptors of the other files are closed */
+#define PROC_QUIET_ROWS    300 /* the last of them is read in full */
+#define PROC_QUIET_RELEASE 10  /* after so many, descriptors of the other files are closed */
 
 /* True: p has not run, the row has its last values. False: it must be read in full, and what is
  * compared next time has been read before that. */
