@@ -6,9 +6,10 @@
 #include "collector/query/query_cells.h"
 #include "common/base/clk.h"
 
-#define RATE_NS     (10 * CLK_S)  /* cpu_percent is that of the last 10 s */
-#define ANNOUNCE_NS (330 * CLK_S) /* every instance is announced anew each 300 s */
-#define ASK_AT_ONCE 64u           /* what is known of so many is looked for together */
+#define RATE_NS     (10 * CLK_S)      /* cpu_percent is that of the last 10 s */
+#define ANNOUNCE_NS (330 * CLK_S)     /* every instance is announced anew each 300 s */
+#define VALUED_MAX  ((size_t)4 << 20) /* memory up to which values are read with who is there */
+#define ASK_AT_ONCE 64u               /* what is known of so many is looked for together */
 
 void query_alive_init(struct query_alive *a, struct query *q)
 {
@@ -125,7 +126,8 @@ static enum err take_any(void *ctx, const struct uuid *boot, const struct proc_i
     return touch(ctx, boot, info->id);
 }
 
-static enum err fill(struct query_alive *a)
+/* n_metrics: 0, or values too */
+static enum err fill_within(struct query_alive *a, uint8_t n_metrics, size_t max_bytes)
 {
     const struct query_span *s = a->s;
     const struct query_reach reach = {.since_ns = clk_add(s->until_ns, -RATE_NS),
@@ -138,7 +140,10 @@ static enum err fill(struct query_alive *a)
     struct query_table *t = &a->table;
     enum err e;
 
-    t->n_metrics = 0;
+    arena_fini(&t->memory);
+    arena_init(&t->memory, max_bytes);
+    t->n_metrics = n_metrics;
+    t->presence = true;
     t->n_only = 0;
     t->infos = false;
     t->nameless = a->ask->chosen;
@@ -151,6 +156,25 @@ static enum err fill(struct query_alive *a)
     e = e ? e : query_blocks(a->q, s, &range, take, &(struct announced){t, range.since_ns});
     if (!e && t->newest_ns == QUERY_NEVER) { /* nothing is sampled: all that is known of lives */
         e = store_each_instance(a->q->env->view, s->host, &all, take_any, t);
+    }
+    t->memory.max_bytes = QUERY_MEMORY_MAX / 2;
+    return e;
+}
+
+/* Of those that ended the values lie further back. */
+static enum err fill(struct query_alive *a)
+{
+    const struct store_used used = a->q->used;
+    enum err e = ERR_FULL;
+
+    a->valued = !a->ask->ended;
+    if (a->valued) {
+        e = fill_within(a, a->q->out->data.n_metrics, VALUED_MAX);
+    }
+    if (e == ERR_FULL) {
+        memcpy(a->q->used.windows, used.windows, sizeof used.windows);
+        a->valued = false;
+        e = fill_within(a, 0, QUERY_MEMORY_MAX / 2);
     }
     return e;
 }
@@ -292,42 +316,57 @@ enum err query_alive_find(struct query_alive *a, const struct query_span *s,
 
 /* -- their values -- */
 
-enum err query_alive_read(struct query_alive *a)
+static size_t shown(const struct query_alive *a, struct proc_key *only, int64_t *from_ns)
 {
-    struct query_reach reach = {.since_ns = clk_add(a->s->until_ns, -RATE_NS)};
-    struct proc_key *only = arena_array(&a->memory, a->n, sizeof *only);
-    int64_t from_ns = clk_add(a->s->until_ns, -ANNOUNCE_NS);
-    struct query_table *t = &a->table;
     size_t n = 0;
-    enum err e;
 
-    if (!only) {
-        return ERR_FULL;
-    }
     for (size_t i = 0; i < a->n; i++) {
         if (a->list[i].shown) {
             only[n++] = a->list[i].key;
-            from_ns = a->list[i].ended && a->s->since_ns < from_ns ? a->s->since_ns : from_ns;
+            *from_ns = a->list[i].ended && a->s->since_ns < *from_ns ? a->s->since_ns : *from_ns;
         }
     }
-    if (n == 0) {
-        return ERR_OK;
-    }
+    return n;
+}
+
+static enum err read_shown(struct query_alive *a, const struct proc_key *only, size_t n,
+                           int64_t from_ns)
+{
+    struct query_reach reach = {.since_ns = clk_add(a->s->until_ns, -RATE_NS)};
+    struct query_table *t = &a->table;
+
     reach.before_ns = clk_sub(reach.since_ns, from_ns);
     t->only = only;
     t->n_only = n;
     t->n_metrics = a->q->out->data.n_metrics;
+    t->presence = false;
     t->infos = true;
     for (unsigned i = 0; i < STORE_TIERS; i++) {
         a->q->used.windows[i] -= a->counted[i]; /* the same windows again: told once */
     }
-    e = query_table_fill(t, a->s, &reach);
+    return query_table_fill(t, a->s, &reach);
+}
+
+enum err query_alive_read(struct query_alive *a)
+{
+    struct proc_key *only = arena_array(&a->memory, a->n, sizeof *only);
+    int64_t from_ns = clk_add(a->s->until_ns, -ANNOUNCE_NS);
+    enum err e = ERR_OK;
+    size_t n;
+
+    if (!only) {
+        return ERR_FULL;
+    }
+    n = shown(a, only, &from_ns);
+    if (n && !a->valued) {
+        e = read_shown(a, only, n, from_ns);
+    }
     for (size_t i = 0; i < a->n && !e; i++) {
         struct query_living *x = &a->list[i];
         struct query_inst *inst;
 
         if (x->shown) {
-            e = query_table_get(t, &x->key.boot, x->key.id, &inst);
+            e = query_table_get(&a->table, &x->key.boot, x->key.id, &inst);
             x->inst = inst;
         }
     }

@@ -1,6 +1,6 @@
 /* Who lives at the end of a span, and on demand who ended inside it: for Processes and Tree. Two
- * readings, so that memory follows the answer and not all who ever lived: query_alive_find tells
- * who is there, without values; query_alive_read gives values, of those in the answer alone.
+ * readings where a host had many, so that memory follows the answer and not all who ever lived:
+ * query_alive_find tells who is there, query_alive_read gives values, of those in the answer alone.
  * Bounds: those of the table, and half as much for the list. Private to collector/query. */
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_ALIVE_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_ALIVE_H
@@ -25,6 +25,7 @@ struct query_alive {
     size_t n, cap;
     struct query_living *list; /* by pid, start, boot */
     uint32_t counted[STORE_TIERS];
+    bool valued; /* so few that their values were read at once */
 };
 
 struct query_alive_ask {

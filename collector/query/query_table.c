@@ -354,7 +354,7 @@ static enum err take(void *ctx, const struct store_cell_row *row)
     if (e) {
         return e;
     }
-    if (!t->n_metrics && !row->instances && row->end_ns - 1 > inst->seen_ns) {
+    if (t->presence && !row->instances && row->end_ns - 1 > inst->seen_ns) {
         inst->seen_ns = row->end_ns - 1;
     }
     for (unsigned i = 0; i < t->n_metrics; i++) {
@@ -433,7 +433,7 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
     struct store_cells ask = {.since_ns = reach->since_ns,
                               .until_ns = s->until_ns,
                               .before_ns = reach->before_ns,
-                              .metrics = t->n_metrics ? 0 : PRESENCE,
+                              .metrics = t->presence ? PRESENCE : 0,
                               .folded = reach->folded,
                               .names = t->infos,
                               .has_pid = t->q->ask->has_pid && !t->all,

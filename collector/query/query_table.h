@@ -41,6 +41,7 @@ struct query_table {
                                  only who is there, and when it was seen */
     bool brief;    /* text that a tier told is gone when the table is emptied; else it lasts */
     bool infos;    /* look up what is known of every instance, which takes time */
+    bool presence; /* seen by whatever was sampled, whether that is looked at or not */
     bool all;      /* nothing is hidden but the idle process */
     bool nameless; /* nothing is hidden for its name */
     size_t n_only; /* when there are any: all other instances are hidden; sorted */
