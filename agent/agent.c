@@ -26,7 +26,7 @@ struct agent {
     int64_t now_ns; /* UTC, at start */
     struct os_lock *dir_lock;
     struct agent_identity identity;
-    struct filter *filter;
+    struct privacy *filter;
     struct monitor *monitor;
     struct source_about about; /* as it was at start: the source changes its own */
     struct batch_builder *batch;
@@ -294,7 +294,7 @@ static enum err open_source(void *ctx, struct source **out, struct source_sink s
                                      .slow_period_ns = a->opts.conf->slow_period_ns,
                                      .users = !a->opts.conf->filter.hide_user,
                                      .command_lines =
-                                         a->opts.conf->filter.command_line != FILTER_NONE,
+                                         a->opts.conf->filter.command_line != PRIVACY_NONE,
                                      .etw = &a->opts.conf->etw};
     struct etl_file_conf files = {.paths = a->opts.files,
                                   .n_paths = a->opts.n_files,
@@ -395,7 +395,7 @@ static enum err open_pipeline(struct agent *a, struct errmsg *why)
         return e;
     }
     agent_store_mark(&a->store, a->opts.conf, &monitor_about(a->monitor)->boot);
-    e = filter_create(&a->filter, &a->opts.conf->filter);
+    e = privacy_create(&a->filter, &a->opts.conf->filter);
     if (!e) {
         e = open_batch(a);
     }
@@ -578,7 +578,7 @@ void agent_destroy(struct agent *a, int64_t until_ns)
     batch_destroy(a->batch);
     monitor_destroy(a->monitor);
     agent_store_close(&a->store);
-    filter_destroy(a->filter);
+    privacy_destroy(a->filter);
     agent_identity_close(&a->identity);
     os_unlock(a->dir_lock);
     os_cond_destroy(a->over);

@@ -49,7 +49,7 @@ struct agent_status {
 };
 
 /* Errors: ERR_BUSY (another agent uses state_dir), ERR_USAGE (no collector's address, or the
- * certificate is of another name), those of net_tls_load, the source's open, uplink_start */
+ * certificate is of another name), those of tls_config_load, the source's open, uplink_start */
 NODISCARD enum err agent_start(struct agent **out, const struct agent_opts *opts,
                                struct errmsg *why);
 

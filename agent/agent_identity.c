@@ -13,7 +13,7 @@ static enum err load(struct agent_identity *i, const struct agent_conf *c, struc
     struct net_tls_conf tls = {
         .ca = c->ca, .cert = c->cert, .key = c->key, .server_name = c->server_name, .lapsed = true};
     struct errmsg inner = {""};
-    enum err e = net_tls_load(&i->tls, &tls, false, &inner);
+    enum err e = tls_config_load(&i->tls, &tls, false, &inner);
 
     if (e) {
         return errmsg_set(why, e, "%s%s", inner.text[0] ? inner.text : err_text(e),
@@ -25,7 +25,7 @@ static enum err load(struct agent_identity *i, const struct agent_conf *c, struc
                                              "with 'procfleet-agent enroll --force'"
                                            : "");
     }
-    net_tls_identity(i->tls, &i->own);
+    tls_config_identity(i->tls, &i->own);
     return ERR_OK;
 }
 
@@ -89,7 +89,7 @@ void agent_identity_rest(struct agent_identity *i)
 void agent_identity_close(struct agent_identity *i)
 {
     agent_identity_rest(i);
-    net_tls_free(i->tls);
+    tls_config_free(i->tls);
     i->tls = NULL;
 }
 

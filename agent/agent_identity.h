@@ -10,13 +10,13 @@
 #include "agent/uplink/uplink.h"
 
 struct agent_identity {
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct net_identity own; /* as its certificate said at start; host and name never change */
     struct renew *renew;
 };
 
 /* Fills a zeroed one. `name`: the certificate must be of it; NULL: any. Errors: ERR_USAGE (it is of
- * another name), ERR_TRUST, those of net_tls_load and of trust_files_mend */
+ * another name), ERR_TRUST, those of tls_config_load and of trust_files_mend */
 NODISCARD enum err agent_identity_open(struct agent_identity *i, const struct agent_conf *conf,
                                        const char *name, struct errmsg *why);
 /* From now on it is renewed, over this uplink, which must outlive agent_identity_rest.

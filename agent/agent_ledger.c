@@ -28,7 +28,7 @@ size_t agent_ledger(const struct agent_ledger *l, struct ledger_row *rows, size_
 {
     size_t n = monitor_ledger(l->monitor, rows, max);
 
-    n = put(rows, n, max, "filter", "redacted", filter_stats(l->filter)->redacted);
+    n = put(rows, n, max, "filter", "redacted", privacy_stats(l->filter)->redacted);
     n += batch_ledger(l->batch, rows + n, max - n);
     n += agent_store_ledger(l->store, rows + n, max - n);
     n += agent_identity_ledger(l->identity, rows + n, max - n);

@@ -7,12 +7,12 @@
 #include "agent/agent_store.h"
 #include "agent/batch/batch.h"
 #include "agent/monitor.h"
-#include "agent/privacy/filter.h"
+#include "agent/privacy/privacy.h"
 #include "agent/uplink/uplink.h"
 
 struct agent_ledger {
     struct monitor *monitor; /* all borrowed */
-    struct filter *filter;
+    struct privacy *filter;
     const struct batch_builder *batch;
     struct agent_store *store;
     const struct agent_identity *identity;

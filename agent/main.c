@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "agent/cmd/cmd.h"
+#include "agent/cmd/agent_cmd.h"
 #include "common/conf/opt_program.h"
 #include "common/net/net.h"
 #include "common/os/os.h"
@@ -23,16 +23,16 @@ static const struct {
     const struct opt_command *opts;
     int (*run)(int argc, char **argv); /* NULL: every program has it */
 } commands[] = {
-    {&cmd_run_opts, cmd_run},
-    {&cmd_replay_opts, cmd_replay},
-    {&cmd_etl_opts, cmd_etl},
-    {&cmd_watch_opts, cmd_watch},
-    {&cmd_doctor_opts, cmd_doctor},
-    {&cmd_enroll_opts, cmd_enroll},
-    {&cmd_service_opts, cmd_service},
-    {&cmd_show_wire_opts, cmd_show_wire},
-    {&cmd_spool_opts, cmd_spool},
-    {&cmd_status_opts, cmd_status},
+    {&cmd_run_opts, agent_cmd_run},
+    {&cmd_replay_opts, agent_cmd_replay},
+    {&cmd_etl_opts, agent_cmd_etl},
+    {&cmd_watch_opts, agent_cmd_watch},
+    {&cmd_doctor_opts, agent_cmd_doctor},
+    {&cmd_enroll_opts, agent_cmd_enroll},
+    {&cmd_service_opts, agent_cmd_service},
+    {&cmd_show_wire_opts, agent_cmd_show_wire},
+    {&cmd_spool_opts, agent_cmd_spool},
+    {&cmd_status_opts, agent_cmd_status},
     {&config_sample_opts, cmd_config_sample},
     {&completion_opts, NULL},
     {&man_opts, NULL},
@@ -76,7 +76,7 @@ static int cmd_config_sample(int argc, char **argv)
     size_t n;
     int code;
 
-    cmd_parse(&args, &code, &config_sample_opts, argc, argv);
+    agent_cmd_parse(&args, &code, &config_sample_opts, argc, argv);
     if (!args) {
         return code;
     }
@@ -84,7 +84,7 @@ static int cmd_config_sample(int argc, char **argv)
     buf_init(&page, 1u << 20);
     keys = agent_conf_keys(&n);
     conf_print_sample(&page, keys, n, PROGRAM);
-    code = page.bad ? CMD_FAILED : CMD_OK;
+    code = page.bad ? AGENT_CMD_FAILED : AGENT_CMD_OK;
     fputs(buf_cstr(&page), stdout);
     buf_fini(&page);
     return code;
@@ -102,7 +102,7 @@ static int dispatch(int argc, char **argv)
     };
     const struct opt_program program = {
         .top = &top, .files = files, .exits = exits, .see_also = see_also};
-    int code = CMD_USAGE;
+    int code = AGENT_CMD_USAGE;
 
     for (size_t i = 0; i < COMMANDS; i++) {
         subs[i] = commands[i].opts;
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
         e = net_init(&why);
     }
     if (e) {
-        return cmd_fail(e, why.text);
+        return agent_cmd_fail(e, why.text);
     }
     code = dispatch(argc, argv);
     net_fini();

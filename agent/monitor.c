@@ -138,7 +138,7 @@ bool monitor_wants(void *ctx, struct ptable_proc *p)
     bool same = p->who.info_version == p->info_version || ptable_ended(p);
 
     if (p->who.asked != m->who_no || !same) {
-        bool hidden = !who_wants(m->who, &p->info);
+        bool hidden = !process_filter_wants(m->who, &p->info);
 
         if (p->who.hidden && !hidden) {
             p->row.shown = false; /* it comes as a new one, with everything */
@@ -163,7 +163,7 @@ static void on_life(void *ctx, const struct life_event *ev)
     bool of_host = life_is_of_host(ev->kind);
     struct ptable_proc *p = of_host ? NULL : ptable_find(m->table, ev->info.id);
 
-    if (of_host || (p ? monitor_wants(m, p) : who_wants(m->who, &ev->info))) {
+    if (of_host || (p ? monitor_wants(m, p) : process_filter_wants(m->who, &ev->info))) {
         m->conf.life(m->conf.ctx, ev);
     } else {
         m->hidden_events++;
@@ -298,7 +298,7 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
         return e ? e : errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     m->conf = *conf;
-    m->conf.who = (struct who_conf){.except_system = false};
+    m->conf.who = (struct process_filter_conf){.except_system = false};
     if (conf->levels) {
         m->levels_conf = *conf->levels;
         m->conf.levels = &m->levels_conf;
@@ -307,7 +307,7 @@ enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, s
     m->due_ns = INT64_MIN;
     m->last_call = &m->calls;
     atomic_init(&m->called, false);
-    e = who_create(&m->who, &conf->who);
+    e = process_filter_create(&m->who, &conf->who);
     if (!e) {
         e = os_mutex_create(&m->lock);
     }
@@ -431,7 +431,7 @@ void monitor_destroy(struct monitor *m)
         os_thread_join(m->thread);
     }
     close_stages(m);
-    who_destroy(m->who);
+    process_filter_destroy(m->who);
     os_cond_destroy(m->answered);
     os_mutex_destroy(m->lock);
     mem_free(m);

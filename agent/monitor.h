@@ -12,7 +12,7 @@
 #include "agent/account/aggregate.h"
 #include "agent/account/levels.h"
 #include "agent/decode/decode.h"
-#include "agent/privacy/who.h"
+#include "agent/privacy/process_filter.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
 #include "agent/sample/sampler.h"
@@ -31,7 +31,8 @@ struct monitor_conf {
     void (*level)(void *ctx, const struct level_step *step); /* may be NULL */
     uint64_t (*bytes_sent)(void *ctx); /* so far, for the agent's own row; may be NULL */
     size_t processes_max;              /* of one tick; twice as many instances are remembered */
-    struct who_conf who; /* whose rows and lifecycle events come out; read by monitor_create */
+    struct process_filter_conf
+        who; /* whose rows and lifecycle events come out; read by monitor_create */
     void (*tick)(void *ctx, const struct sample_tick *tick); /* everything is borrowed */
     void (*life)(void *ctx, const struct life_event *ev);    /* during the call */
     /* The run is over, as monitor_run would say; the core thread's last call. May be NULL. */
@@ -117,8 +118,8 @@ NODISCARD enum err monitor_process_by_key(struct monitor *m, struct proc_id id,
                                           struct monitor_row *out);
 
 /* Another filter from now on. Who comes out anew has a row with everything. Errors: those of
- * who_create; the old one stays */
-NODISCARD enum err monitor_set_filter(struct monitor *m, const struct who_conf *filter);
+ * process_filter_create; the old one stays */
+NODISCARD enum err monitor_set_filter(struct monitor *m, const struct process_filter_conf *filter);
 
 /* Where decoded events go from now on, those of filtered processes left out; NULL: nowhere. */
 void monitor_on_event(struct monitor *m, const struct monitor_event_sink *sink);

@@ -175,17 +175,17 @@ enum err monitor_collect(struct monitor *m, int64_t now_ns, const struct monitor
 
 static void do_filter(struct monitor *m, void *arg)
 {
-    struct who *who = arg;
+    struct process_filter *who = arg;
 
-    who_destroy(m->who);
+    process_filter_destroy(m->who);
     m->who = who;
     m->who_no += m->who_no == UINT32_MAX ? 2 : 1;
 }
 
-enum err monitor_set_filter(struct monitor *m, const struct who_conf *filter)
+enum err monitor_set_filter(struct monitor *m, const struct process_filter_conf *filter)
 {
-    struct who *who;
-    enum err e = who_create(&who, filter);
+    struct process_filter *who;
+    enum err e = process_filter_create(&who, filter);
 
     if (!e) {
         call(m, do_filter, who);

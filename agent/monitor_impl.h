@@ -24,7 +24,7 @@ struct monitor {
     struct lifecycle *life;
     struct aggregate *aggregate;
     struct sampler *sampler;
-    struct who *who;
+    struct process_filter *who;
     uint32_t who_no; /* grows with every other `who`; 0 is none */
     uint64_t facts, table_rows, hidden_events;
     struct monitor_event_sink events;

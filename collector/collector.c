@@ -136,7 +136,7 @@ static enum err trust_load(struct collector *c, struct errmsg *why)
 
     tls.tickets = tickets;
     if (!e) {
-        e = net_tls_load(&c->tls, &tls, true, why);
+        e = tls_config_load(&c->tls, &tls, true, why);
     }
     mem_free(tickets);
     return e == ERR_NOTFOUND ? not_there(why) : e;
@@ -355,7 +355,7 @@ void collector_stop(struct collector *c)
     collector_feed_close(&c->feed);
     stopped(&since_ns, "journal");
     trust_close(c->trust);
-    net_tls_free(c->tls);
+    tls_config_free(c->tls);
     if (c->net) {
         net_fini();
     }

@@ -10,7 +10,8 @@ struct collector;
 
 /* Returns when everything listens: recovery of the store is complete then.
  * conf    borrowed until collector_stop
- * Errors: those of net_tls_load, trust_open, store_open and the listeners; why says what to do */
+ * Errors: those of tls_config_load, trust_open, store_open and the listeners; why says what to do
+ */
 NODISCARD enum err collector_start(struct collector **out, const struct collector_conf *conf,
                                    struct errmsg *why);
 void collector_stop(struct collector *c); /* NULL is allowed */

@@ -33,7 +33,7 @@ static enum err journal_make(struct collector_feed *f, const struct collector_co
                                    .max_bytes = collector_feed_bytes(conf),
                                    .max_age_ns = conf->feed_age_ns,
                                    .hosts_max = conf->hosts_max};
-    struct roster_conf roster = {.fio = conf->fio, .idle_ns = conf->feed_idle_ns};
+    struct subscriptions_conf roster = {.fio = conf->fio, .idle_ns = conf->feed_idle_ns};
     char *dir = os_path_join(conf->data_dir, "feed");
     struct journal_stats stats;
     enum err e = ERR_NOMEM;
@@ -44,7 +44,7 @@ static enum err journal_make(struct collector_feed *f, const struct collector_co
     }
     if (!e) {
         roster.journal = f->journal;
-        e = roster_open(&f->roster, &roster, why);
+        e = subscriptions_open(&f->roster, &roster, why);
     }
     mem_free(dir);
     if (!e) {
@@ -80,12 +80,12 @@ static unsigned listeners(void *ctx)
 
 static bool samples_wanted(void *ctx)
 {
-    return roster_wants_samples(((struct collector_feed *)ctx)->roster);
+    return subscriptions_wants_samples(((struct collector_feed *)ctx)->roster);
 }
 
 static void on_lost(void *ctx, const struct journal_record *r)
 {
-    roster_lost(((struct collector_feed *)ctx)->roster, r);
+    subscriptions_lost(((struct collector_feed *)ctx)->roster, r);
 }
 
 static void on_updates(void *ctx)
@@ -169,7 +169,7 @@ void collector_feed_close(struct collector_feed *f)
 {
     feed_destroy(f->feed);
     feed_serve_destroy(f->serve);
-    roster_close(f->roster);
+    subscriptions_close(f->roster);
     journal_close(f->journal);
     f->feed = NULL;
     f->serve = NULL;

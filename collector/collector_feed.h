@@ -12,7 +12,7 @@
 
 struct collector_feed {
     struct journal *journal; /* NULL: the configuration wants none; then the next two also */
-    struct roster *roster;
+    struct subscriptions *roster;
     struct feed_serve *serve;
     struct feed *feed;
     uint64_t epoch;    /* of the messages */

@@ -9,7 +9,7 @@
 #include "collector/collector.h"
 #include "collector/collector_feed.h"
 #include "collector/ingest/forgotten.h"
-#include "collector/metrics/figures.h"
+#include "collector/metrics/metrics.h"
 #include "collector/query/query.h"
 #include "common/net/net.h"
 #include "common/rpc/rpc.h"
@@ -20,7 +20,7 @@
 struct collector {
     const struct collector_conf *conf;
     bool net; /* initialised */
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct collector_feed feed;
     struct store *store;
     struct net_pub *pub;

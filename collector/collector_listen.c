@@ -151,7 +151,7 @@ enum err collector_listen_ingest(struct collector *c, struct errmsg *why)
 
     session_methods(c->session, methods);
     if (trust_enroll(c->trust)) {
-        enroll_renew_method(trust_enroll(c->trust), &methods[conf.n_methods++]);
+        enroll_service_renew_method(trust_enroll(c->trust), &methods[conf.n_methods++]);
     }
     e = rpc_server_start(&c->ingest, &conf, why);
     if (!e) {
@@ -162,7 +162,7 @@ enum err collector_listen_ingest(struct collector *c, struct errmsg *why)
 
 enum err collector_listen_enroll(struct collector *c, struct errmsg *why)
 {
-    struct rpc_method methods[ENROLL_METHODS];
+    struct rpc_method methods[ENROLL_SERVICE_METHODS];
     const struct rpc_server_conf conf = {
         .net =
             {
@@ -180,7 +180,7 @@ enum err collector_listen_enroll(struct collector *c, struct errmsg *why)
                 .silent_ns = ENROLL_SILENT_NS,
             },
         .methods = methods,
-        .n_methods = ENROLL_METHODS,
+        .n_methods = ENROLL_SERVICE_METHODS,
         .workers = 2,
         .queue = 16,
         .raw_max = ENROLL_BYTES_MAX,
@@ -191,7 +191,7 @@ enum err collector_listen_enroll(struct collector *c, struct errmsg *why)
     if (!c->conf->enroll[0] || !trust_enroll(c->trust)) {
         return ERR_OK;
     }
-    enroll_methods(trust_enroll(c->trust), methods);
+    enroll_service_methods(trust_enroll(c->trust), methods);
     e = rpc_server_start(&c->enroll, &conf, why);
     if (!e) {
         listening_log("enroll", conf.net.address, rpc_server_port(c->enroll));

@@ -59,7 +59,7 @@ static uint32_t count_hosts(struct collector *c)
 void collector_tell_figures(void *ctx, struct figures *out)
 {
     struct collector *c = ctx;
-    struct figures_env env = {
+    struct metrics_env env = {
         .store = c->store,
         .session = c->session,
         .trust = c->trust,
@@ -77,7 +77,7 @@ void collector_tell_figures(void *ctx, struct figures *out)
         env.roster = c->feed.roster;
         env.http = c->http ? http_listener(c->http) : NULL;
     }
-    figures_gather(out, &env);
+    metrics_gather(out, &env);
 }
 
 bool collector_tell_ready(void *ctx, struct errmsg *why)

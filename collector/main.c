@@ -1,7 +1,7 @@
 /* procfleet-collector: one subcommand each in cmd_*.c. */
 #include <stdio.h>
 
-#include "collector/cmd/cmd.h"
+#include "collector/cmd/collector_cmd.h"
 #include "collector/conf/collector_conf.h"
 #include "common/conf/opt_program.h"
 
@@ -24,8 +24,8 @@ static const struct {
     int (*run)(int argc, char **argv); /* its own name is argv[0]; NULL: every program has it */
 } commands[] = {
     {&cmd_run_options, cmd_run},
-    {&cmd_pki_options, cmd_pki},
-    {&cmd_store_options, cmd_store},
+    {&cmd_pki_options, collector_cmd_pki},
+    {&cmd_store_options, collector_cmd_store},
     {&cmd_doctor_options, cmd_doctor},
     {&config_sample, cmd_config_sample},
     {&completion, NULL},
@@ -64,12 +64,12 @@ static int print_sample(const struct opt_args *a)
     conf_print_sample(&out, keys, n, PROGRAM);
     fputs(buf_cstr(&out), stdout);
     buf_fini(&out);
-    return CMD_DONE;
+    return COLLECTOR_CMD_DONE;
 }
 
 static int cmd_config_sample(int argc, char **argv)
 {
-    return cmd_with_options(&config_sample, argc - 1, argv + 1, print_sample);
+    return collector_cmd_with_options(&config_sample, argc - 1, argv + 1, print_sample);
 }
 
 int main(int argc, char **argv)
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     };
     const struct opt_program program = {
         .top = &top, .files = files, .exits = exits, .see_also = see_also};
-    int code = CMD_USAGE;
+    int code = AGENT_CMD_USAGE;
 
     for (size_t i = 0; i < COUNT; i++) {
         subs[i] = commands[i].usage;

@@ -13,7 +13,7 @@ struct aggregate {
     int64_t interval_ns;            /* of CPU samples; 0 = not known yet */
     uint64_t growing;               /* columns that never go back: counters, and peaks */
     struct aggregate_stats stats;
-    struct tally unattributed;
+    struct counters unattributed;
 };
 
 static uint64_t growing_columns(void)
@@ -71,7 +71,7 @@ const struct aggregate_stats *aggregate_stats(const struct aggregate *a)
     return &a->stats;
 }
 
-const struct tally *aggregate_unattributed(const struct aggregate *a)
+const struct counters *aggregate_unattributed(const struct aggregate *a)
 {
     return &a->unattributed;
 }
@@ -182,7 +182,7 @@ static struct ptable_proc *thread_of(struct aggregate *a, uint32_t tid, const st
     return tid == EVENT_NO_ID ? context_of(a, ev) : lifecycle_thread_owner(a->life, tid, ev);
 }
 
-static void charge(struct aggregate *a, struct ptable_proc *p, enum tally_id id, uint64_t n)
+static void charge(struct aggregate *a, struct ptable_proc *p, enum counters_id id, uint64_t n)
 {
     if (p) {
         p->tally.n[id] += n;
@@ -486,7 +486,7 @@ static struct ptable_proc *on_life(struct aggregate *a, const struct event *ev)
     return p;
 }
 
-static struct ptable_proc *counted(struct aggregate *a, struct ptable_proc *p, enum tally_id id)
+static struct ptable_proc *counted(struct aggregate *a, struct ptable_proc *p, enum counters_id id)
 {
     charge(a, p, id, 1);
     return p;

@@ -21,9 +21,9 @@
 #define PROCFLEET_AGENT_ACCOUNT_AGGREGATE_H
 
 #include "agent/account/sched.h"
+#include "agent/process/counters.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
-#include "agent/process/tally.h"
 #include "agent/source/event.h"
 #include "agent/source/source.h"
 
@@ -53,7 +53,7 @@ const struct aggregate_stats *aggregate_stats(const struct aggregate *a);
 struct ptable_proc *aggregate_event(struct aggregate *a, const struct event *ev);
 
 /* What was charged to nobody because its owner is unknown. */
-const struct tally *aggregate_unattributed(const struct aggregate *a);
+const struct counters *aggregate_unattributed(const struct aggregate *a);
 void aggregate_table(struct aggregate *a, const struct snapshot *snap);
 
 /* Columns that never go back: counters, and peaks. */

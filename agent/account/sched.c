@@ -26,7 +26,7 @@ struct sched_cpu {
 struct sched {
     struct lifecycle *life;
     const struct idmap *threads;
-    struct tally *unattributed;
+    struct counters *unattributed;
     int64_t lost_ns;          /* the last loss mark of any CPU */
     int64_t switched_ns;      /* the newest switch of any */
     struct ptable_proc *idle; /* pid 0, which tid 0 of every CPU belongs to */
@@ -37,7 +37,7 @@ struct sched {
 };
 
 enum err sched_create(struct sched **out, struct lifecycle *life, const struct ptable *table,
-                      struct tally *unattributed, struct sched_stats *stats)
+                      struct counters *unattributed, struct sched_stats *stats)
 {
     struct sched *s = mem_zalloc(sizeof *s);
 
@@ -66,7 +66,7 @@ static inline uint64_t span(int64_t from_ns, int64_t to_ns)
     return to_ns > from_ns ? (uint64_t)to_ns - (uint64_t)from_ns : 0;
 }
 
-static inline void charge(struct sched *s, struct ptable_proc *p, enum tally_id id, uint64_t n)
+static inline void charge(struct sched *s, struct ptable_proc *p, enum counters_id id, uint64_t n)
 {
     if (p) {
         p->tally.n[id] += n;

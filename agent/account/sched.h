@@ -21,9 +21,9 @@
 #ifndef PROCFLEET_AGENT_ACCOUNT_SCHED_H
 #define PROCFLEET_AGENT_ACCOUNT_SCHED_H
 
+#include "agent/process/counters.h"
 #include "agent/process/lifecycle.h"
 #include "agent/process/ptable.h"
-#include "agent/process/tally.h"
 #include "agent/source/event.h"
 
 #define SCHED_CPUS_MAX  2048
@@ -39,7 +39,7 @@ struct sched_stats {
 
 /* All but out are borrowed; unattributed gets what nobody owns. Errors: ERR_NOMEM */
 NODISCARD enum err sched_create(struct sched **out, struct lifecycle *life,
-                                const struct ptable *table, struct tally *unattributed,
+                                const struct ptable *table, struct counters *unattributed,
                                 struct sched_stats *stats);
 void sched_destroy(struct sched *s); /* NULL is allowed */
 

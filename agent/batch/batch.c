@@ -402,7 +402,7 @@ static bool keep_info(struct batch_builder *b, struct proc_info *to, const struc
 {
     uint64_t missing = b->stats.text_lost;
 
-    filter_info(b->conf.filter, from, to);
+    privacy_info(b->conf.filter, from, to);
     to->name = keep_text(b, to->name);
     to->image = keep_text(b, to->image);
     to->command_line = keep_text(b, to->command_line);

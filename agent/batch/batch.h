@@ -9,7 +9,7 @@
 #ifndef PROCFLEET_AGENT_BATCH_BATCH_H
 #define PROCFLEET_AGENT_BATCH_BATCH_H
 
-#include "agent/privacy/filter.h"
+#include "agent/privacy/privacy.h"
 #include "common/base/clk.h"
 #include "common/base/err.h"
 #include "common/wire/wire.h"
@@ -30,7 +30,7 @@ struct batch_conf {
     uint32_t samples;       /* 1 to 1000 */
     size_t max_bytes;       /* encoded */
     int64_t max_age_ns;
-    struct filter *filter; /* borrowed: what of the texts may leave the host */
+    struct privacy *filter; /* borrowed: what of the texts may leave the host */
 
     /* The counters of all stages since the start, always the same ones in the same order; gives how
      * many. Rows without a difference to the previous batch do not travel; `held` is no running

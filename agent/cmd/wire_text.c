@@ -4,7 +4,7 @@
 #include "common/base/clk.h"
 #include "common/model/metric.h"
 #include "common/os/uuid.h"
-#include "common/text/sheet.h"
+#include "common/text/table.h"
 
 /* -- one line -- */
 
@@ -38,7 +38,7 @@ static void line_end(struct line *l)
 
 static void put_value(struct line *l, const struct metric *m, int64_t v)
 {
-    if (l->as_json && sheet_is_wide(sheet_unit_of(m))) {
+    if (l->as_json && table_is_wide(table_unit_of(m))) {
         jsonw_wide(&l->json, m->name, (uint64_t)v);
     } else if (l->as_json) {
         jsonw_int(&l->json, m->name, v);

@@ -69,7 +69,7 @@ static const struct conf_key keys[] = {
     {"privacy.command_line", CONF_CHOICE, "redact", 0, 0, "none|exe|redact|full",
      "what of command lines leaves this host: nothing, the first argument, all but the values of "
      "secret arguments, everything"},
-    {"privacy.redact_names", CONF_LIST, FILTER_WORDS, 0, FILTER_WORDS_MAX, NULL,
+    {"privacy.redact_names", CONF_LIST, PRIVACY_WORDS, 0, PRIVACY_WORDS_MAX, NULL,
      "redact hides the value of arguments whose name contains one of these words"},
     {"etw.session_name", CONF_TEXT, "procfleet", 0, 0, NULL,
      "name of the event session (with -hi and -kp of its companions), 1 to 1000 bytes; source "
@@ -118,13 +118,13 @@ static const struct conf_key keys[] = {
     {"etw.retry_fast", CONF_INT, "3", 0, 100, NULL,
      "a session that was lost is started again so many times at retry_pause, then once a minute"},
     {"etw.retry_pause", CONF_SPAN, "1s", 100 * CLK_MS, 60 * CLK_S, NULL, "see retry_fast"},
-    {"process_filter.target_processes", CONF_LIST, "", 0, WHO_PIDS_MAX, NULL,
+    {"process_filter.target_processes", CONF_LIST, "", 0, PROCESS_FILTER_PIDS_MAX, NULL,
      "report only the processes of these numbers,"},
-    {"process_filter.target_process_names", CONF_LIST, "", 0, WHO_NAMES_MAX, NULL,
+    {"process_filter.target_process_names", CONF_LIST, "", 0, PROCESS_FILTER_NAMES_MAX, NULL,
      "and of these names: patterns with * and ? for the name without its folder, in either case"},
-    {"process_filter.exclude_pids", CONF_LIST, "", 0, WHO_PIDS_MAX, NULL,
+    {"process_filter.exclude_pids", CONF_LIST, "", 0, PROCESS_FILTER_PIDS_MAX, NULL,
      "do not report the processes of these numbers,"},
-    {"process_filter.exclude_names", CONF_LIST, "", 0, WHO_NAMES_MAX, NULL,
+    {"process_filter.exclude_names", CONF_LIST, "", 0, PROCESS_FILTER_NAMES_MAX, NULL,
      "nor of these names; both are stronger than the targets"},
     {"process_filter.exclude_system_processes", CONF_BOOL, "false", 0, 0, NULL,
      "do not report the system's own: Idle, System, Secure System, Registry and Memory Compression "
@@ -255,7 +255,7 @@ static enum err read_words(struct agent_conf *c, struct errmsg *why)
 
     c->filter.n_words = conf_list(c->raw, "privacy.redact_names", &c->filter.words);
     for (size_t i = 0; i < c->filter.n_words; i++) {
-        if (filter_check_word(c->filter.words[i])) {
+        if (privacy_check_word(c->filter.words[i])) {
             (void)snprintf(text, sizeof text,
                            "'%.60s' would fit no name: write letters, digits, '.', '_' or '-' "
                            "that stand anywhere in it, without dashes before them or patterns",
@@ -302,7 +302,7 @@ static enum err read_values(struct agent_conf *c, struct errmsg *why)
                           "collector.server_name: cannot be empty; without it any certificate of "
                           "the authority could pose as the collector");
     }
-    return filter_policy_parse(&c->filter.command_line, conf_text(c->raw, "privacy.command_line"));
+    return privacy_policy_parse(&c->filter.command_line, conf_text(c->raw, "privacy.command_line"));
 }
 
 enum err agent_conf_load(struct agent_conf *out, const char *file, const char *const *sets,

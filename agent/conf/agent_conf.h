@@ -5,8 +5,8 @@
 
 #include "agent/account/levels.h"
 #include "agent/conf/etw_conf.h"
-#include "agent/privacy/filter.h"
-#include "agent/privacy/who.h"
+#include "agent/privacy/privacy.h"
+#include "agent/privacy/process_filter.h"
 #include "common/conf/conf.h"
 #include "common/log/log.h"
 
@@ -34,8 +34,8 @@ struct agent_conf {
     int64_t heartbeat_ns;
     char *ca, *cert, *key; /* owned, absolute or below state_dir */
     const char *name;      /* identity.name; NULL = the machine's */
-    struct filter_conf filter;
-    struct who_conf who;
+    struct privacy_conf filter;
+    struct process_filter_conf who;
     uint32_t *pids;            /* owned: those of who */
     struct levels_conf levels; /* cpus and request are not settings */
     struct etw_conf etw;

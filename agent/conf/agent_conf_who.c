@@ -12,7 +12,7 @@ static enum err read_pids(uint32_t *to, size_t *n, const struct conf *c, const c
 
     *n = conf_list(c, key, &items);
     for (size_t i = 0; i < *n; i++) {
-        if (who_parse_pid(&to[i], items[i])) {
+        if (process_filter_parse_pid(&to[i], items[i])) {
             (void)snprintf(text, sizeof text, "'%.60s' is not the number of a process", items[i]);
             return conf_wrong(c, key, why, text);
         }
@@ -20,14 +20,14 @@ static enum err read_pids(uint32_t *to, size_t *n, const struct conf *c, const c
     return ERR_OK;
 }
 
-static enum err read_names(struct who_list *to, const struct conf *c, const char *key,
+static enum err read_names(struct process_filter_list *to, const struct conf *c, const char *key,
                            struct errmsg *why)
 {
     char text[160];
 
     to->n_names = conf_list(c, key, &to->names);
     for (size_t i = 0; i < to->n_names; i++) {
-        if (who_check_name(to->names[i])) {
+        if (process_filter_check_name(to->names[i])) {
             (void)snprintf(text, sizeof text,
                            "'%.60s' would fit no process: write the name without its folder",
                            to->names[i]);
@@ -41,16 +41,16 @@ enum err agent_conf_who(struct agent_conf *c, struct errmsg *why)
 {
     enum err e;
 
-    c->pids = mem_array(2u * WHO_PIDS_MAX, sizeof *c->pids);
+    c->pids = mem_array(2u * PROCESS_FILTER_PIDS_MAX, sizeof *c->pids);
     if (!c->pids) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     c->who.only.pids = c->pids;
-    c->who.except.pids = c->pids + WHO_PIDS_MAX;
+    c->who.except.pids = c->pids + PROCESS_FILTER_PIDS_MAX;
     c->who.except_system = conf_bool(c->raw, "process_filter.exclude_system_processes");
     e = read_pids(c->pids, &c->who.only.n_pids, c->raw, "process_filter.target_processes", why);
     if (!e) {
-        e = read_pids(c->pids + WHO_PIDS_MAX, &c->who.except.n_pids, c->raw,
+        e = read_pids(c->pids + PROCESS_FILTER_PIDS_MAX, &c->who.except.n_pids, c->raw,
                       "process_filter.exclude_pids", why);
     }
     if (!e) {

@@ -56,14 +56,14 @@ static void check_writing(struct doctor *d, const char *dir)
     }
     mem_free(path);
     if (e) {
-        finding_say(d->all, "state.write", FINDING_FAILED,
-                    e == ERR_NOSPACE
-                        ? "make room on that disk, or set state_dir to a larger one"
-                        : "run doctor as the agent's user, give that user the directory, or "
-                          "set state_dir to another one",
-                    "%s cannot be written: %s", dir, err_text(e));
+        check_result_report(
+            d->all, "state.write", CHECK_RESULT_FAILED,
+            e == ERR_NOSPACE ? "make room on that disk, or set state_dir to a larger one"
+                             : "run doctor as the agent's user, give that user the directory, or "
+                               "set state_dir to another one",
+            "%s cannot be written: %s", dir, err_text(e));
     } else {
-        finding_say(d->all, "state.write", FINDING_OK, "", "%s can be written", dir);
+        check_result_report(d->all, "state.write", CHECK_RESULT_OK, "", "%s can be written", dir);
     }
 }
 
@@ -79,17 +79,19 @@ static void check_lock(struct doctor *d, const char *dir)
     mem_free(path);
     os_unlock(lock);
     if (!e || e == ERR_NOTFOUND) {
-        finding_say(d->all, "state.lock", FINDING_OK, "", "no agent uses this directory now");
+        check_result_report(d->all, "state.lock", CHECK_RESULT_OK, "",
+                            "no agent uses this directory now");
     } else if (e == ERR_BUSY) {
-        finding_say(
-            d->all, "state.lock", FINDING_OK, "",
+        check_result_report(
+            d->all, "state.lock", CHECK_RESULT_OK, "",
             "an agent is running with this directory; a second one needs a state_dir of its "
             "own");
     } else {
-        finding_say(d->all, "state.lock", FINDING_FAILED,
-                    "give the file 'lock' in it to the agent's user, or remove it while no agent "
-                    "runs",
-                    "the lock in %s cannot be taken: %s", dir, err_text(e));
+        check_result_report(
+            d->all, "state.lock", CHECK_RESULT_FAILED,
+            "give the file 'lock' in it to the agent's user, or remove it while no agent "
+            "runs",
+            "the lock in %s cannot be taken: %s", dir, err_text(e));
     }
 }
 
@@ -97,20 +99,21 @@ static void check_disk(struct doctor *d, const char *dir)
 {
     uint64_t available, total;
     enum err e = os_disk_free(dir, &available, &total);
-    enum finding_state state = FINDING_OK;
+    enum check_result_state state = CHECK_RESULT_OK;
 
     if (e) {
-        finding_say(d->all, "disk.room", FINDING_SKIPPED, "",
-                    "the room on the disk of %s is unknown: %s", dir, err_text(e));
+        check_result_report(d->all, "disk.room", CHECK_RESULT_SKIPPED, "",
+                            "the room on the disk of %s is unknown: %s", dir, err_text(e));
         return;
     }
     if (available < DISK_WARN) {
-        state = available < DISK_FAIL ? FINDING_FAILED : FINDING_WARNING;
+        state = available < DISK_FAIL ? CHECK_RESULT_FAILED : CHECK_RESULT_WARNING;
     }
-    finding_say(d->all, "disk.room", state,
-                state == FINDING_OK ? "" : "make room, or set state_dir to a larger disk",
-                "%llu of %llu MiB are free on the disk of %s",
-                (unsigned long long)(available >> 20), (unsigned long long)(total >> 20), dir);
+    check_result_report(
+        d->all, "disk.room", state,
+        state == CHECK_RESULT_OK ? "" : "make room, or set state_dir to a larger disk",
+        "%llu of %llu MiB are free on the disk of %s", (unsigned long long)(available >> 20),
+        (unsigned long long)(total >> 20), dir);
 }
 
 static void check_state(struct doctor *d)
@@ -119,18 +122,19 @@ static void check_state(struct doctor *d)
     char *parent = existing_parent(dir);
 
     if (!parent) {
-        finding_say(d->all, "state.write", FINDING_FAILED, "", "out of memory");
+        check_result_report(d->all, "state.write", CHECK_RESULT_FAILED, "", "out of memory");
         return;
     }
     if (strcmp(parent, dir) == 0) {
-        finding_owner(d->all, "state.owner", dir);
+        check_result_owner(d->all, "state.owner", dir);
         check_writing(d, dir);
         check_lock(d, dir);
     } else {
-        finding_say(d->all, "state.write", FINDING_WARNING,
-                    "make it, owned by the agent's user; an agent that may do so makes it at its "
-                    "first start",
-                    "the state directory %s does not exist", dir);
+        check_result_report(
+            d->all, "state.write", CHECK_RESULT_WARNING,
+            "make it, owned by the agent's user; an agent that may do so makes it at its "
+            "first start",
+            "the state directory %s does not exist", dir);
     }
     check_disk(d, parent);
     mem_free(parent);
@@ -144,17 +148,21 @@ static enum err check_key(struct doctor *d)
     enum err e = os_check_private(key);
 
     if (e == ERR_NOTFOUND) {
-        finding_say(d->all, "tls.key", FINDING_FAILED, ENROLL_HELP, "there is no key %s", key);
+        check_result_report(d->all, "tls.key", CHECK_RESULT_FAILED, ENROLL_HELP,
+                            "there is no key %s", key);
     } else if (e == ERR_ACCESS) {
-        finding_say(d->all, "tls.key", FINDING_FAILED,
-                    "let only the agent's user read it (Linux: chmod 600, Windows: icacls); if "
-                    "others may have read "
-                    "it, enrol anew: procfleet-agent enroll --force",
-                    "others can read the key %s, or we cannot", key);
+        check_result_report(
+            d->all, "tls.key", CHECK_RESULT_FAILED,
+            "let only the agent's user read it (Linux: chmod 600, Windows: icacls); if "
+            "others may have read "
+            "it, enrol anew: procfleet-agent enroll --force",
+            "others can read the key %s, or we cannot", key);
     } else if (e) {
-        finding_say(d->all, "tls.key", FINDING_FAILED, "", "the key %s: %s", key, err_text(e));
+        check_result_report(d->all, "tls.key", CHECK_RESULT_FAILED, "", "the key %s: %s", key,
+                            err_text(e));
     } else {
-        finding_say(d->all, "tls.key", FINDING_OK, "", "others cannot read the key %s", key);
+        check_result_report(d->all, "tls.key", CHECK_RESULT_OK, "", "others cannot read the key %s",
+                            key);
     }
     return e;
 }
@@ -171,15 +179,16 @@ static void check_lapsed(struct doctor *d, const struct net_identity *own)
     char when[CLK_TEXT];
 
     if (d->conf->now_ns < own->not_before_ns) {
-        finding_say(d->all, "tls.expiry", FINDING_FAILED,
-                    "set this host's clock; if it is right, the clock of the collector that issued "
-                    "the certificate was wrong: enrol anew with procfleet-agent enroll --force",
-                    "the certificate is not valid before %s",
-                    clk_format_utc(when, sizeof when, own->not_before_ns, 0));
+        check_result_report(
+            d->all, "tls.expiry", CHECK_RESULT_FAILED,
+            "set this host's clock; if it is right, the clock of the collector that issued "
+            "the certificate was wrong: enrol anew with procfleet-agent enroll --force",
+            "the certificate is not valid before %s",
+            clk_format_utc(when, sizeof when, own->not_before_ns, 0));
         return;
     }
-    finding_say(
-        d->all, "tls.expiry", FINDING_FAILED,
+    check_result_report(
+        d->all, "tls.expiry", CHECK_RESULT_FAILED,
         late > GRACE_DAYS
             ? "collectors renew no certificate that expired more than 7 days ago, unless "
               "pki.renew_grace says so: " ENROLL_HELP " --force"
@@ -199,11 +208,11 @@ static void check_life(struct doctor *d, const struct net_identity *own)
         check_lapsed(d, own);
         return;
     }
-    finding_say(d->all, "tls.expiry", late ? FINDING_WARNING : FINDING_OK,
-                late ? "a running agent should have renewed it: see agent.certificate" : "",
-                "the certificate is good for %lld more %s, until %s", days_of(left_ns),
-                plural((uint64_t)days_of(left_ns), "day", "days"),
-                clk_format_utc(until, sizeof until, own->not_after_ns, 0));
+    check_result_report(d->all, "tls.expiry", late ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+                        late ? "a running agent should have renewed it: see agent.certificate" : "",
+                        "the certificate is good for %lld more %s, until %s", days_of(left_ns),
+                        plural((uint64_t)days_of(left_ns), "day", "days"),
+                        clk_format_utc(until, sizeof until, own->not_after_ns, 0));
 }
 
 /* Whether both begin with the same label, whatever its case: "web-1" is "WEB-1.example". */
@@ -222,20 +231,20 @@ static void check_name(struct doctor *d, const struct net_identity *own)
     char machine[256] = "";
 
     if (!own->has_host || !(own->roles & NET_AGENT)) {
-        finding_say(d->all, "tls.role", FINDING_FAILED, ENROLL_HELP " --force",
-                    "the certificate of %s is not an agent's", own->name);
+        check_result_report(d->all, "tls.role", CHECK_RESULT_FAILED, ENROLL_HELP " --force",
+                            "the certificate of %s is not an agent's", own->name);
         return;
     }
-    finding_say(d->all, "tls.role", FINDING_OK, "", "the certificate is an agent's");
+    check_result_report(d->all, "tls.role", CHECK_RESULT_OK, "", "the certificate is an agent's");
     if (!wanted) {
         err_ignore(os_host_name(machine, sizeof machine));
         wanted = machine;
     }
     if (same_label(own->name, wanted)) {
-        finding_say(d->all, "tls.name", FINDING_OK, "", "this host is %s", own->name);
+        check_result_report(d->all, "tls.name", CHECK_RESULT_OK, "", "this host is %s", own->name);
     } else {
-        finding_say(
-            d->all, "tls.name", FINDING_WARNING,
+        check_result_report(
+            d->all, "tls.name", CHECK_RESULT_WARNING,
             "if the files were copied from another host, enrol this one anew (procfleet-agent "
             "enroll --force): two hosts with one certificate spoil each other's data. If the name "
             "is meant, set "
@@ -253,37 +262,37 @@ static void check_files(struct doctor *d)
     struct errmsg why = {""};
     enum err e = trust_files_prepare(&files, &why);
 
-    finding_say(d->all, "tls.renewal", e ? FINDING_WARNING : FINDING_OK,
-                e ? "let the agent's user write these directories, or the certificate ends without "
-                    "another; if doctor runs as another user than the agent, run it as that"
-                  : "",
-                "%s",
-                e ? why.text : "the directories of the certificate and the key can be written");
+    check_result_report(
+        d->all, "tls.renewal", e ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+        e ? "let the agent's user write these directories, or the certificate ends without "
+            "another; if doctor runs as another user than the agent, run it as that"
+          : "",
+        "%s", e ? why.text : "the directories of the certificate and the key can be written");
 }
 
-/* NULL when there is no usable certificate; net_tls_free. */
-static struct net_tls *check_certificate(struct doctor *d)
+/* NULL when there is no usable certificate; tls_config_free. */
+static struct tls_config *check_certificate(struct doctor *d)
 {
     const struct agent_conf *c = d->conf->conf;
     struct net_tls_conf conf = {
         .ca = c->ca, .cert = c->cert, .key = c->key, .server_name = c->server_name, .lapsed = true};
-    struct net_tls *tls = NULL;
+    struct tls_config *tls = NULL;
     struct net_identity own;
     struct errmsg why = {""};
-    enum err e = net_tls_load(&tls, &conf, false, &why);
+    enum err e = tls_config_load(&tls, &conf, false, &why);
 
     if (e) {
-        finding_say(d->all, "tls.certificate", FINDING_FAILED,
-                    e == ERR_TRUST
-                        ? "see that tls.ca is the authority that signed it, or enrol anew "
-                          "(procfleet-agent enroll --force)"
-                        : ENROLL_HELP "; or set tls.ca, tls.cert and tls.key to where they are",
-                    "%s", why.text[0] ? why.text : err_text(e));
+        check_result_report(
+            d->all, "tls.certificate", CHECK_RESULT_FAILED,
+            e == ERR_TRUST ? "see that tls.ca is the authority that signed it, or enrol anew "
+                             "(procfleet-agent enroll --force)"
+                           : ENROLL_HELP "; or set tls.ca, tls.cert and tls.key to where they are",
+            "%s", why.text[0] ? why.text : err_text(e));
         return NULL;
     }
-    finding_say(d->all, "tls.certificate", FINDING_OK, "", "%s is signed by %s, its key fits",
-                c->cert, c->ca);
-    net_tls_identity(tls, &own);
+    check_result_report(d->all, "tls.certificate", CHECK_RESULT_OK, "",
+                        "%s is signed by %s, its key fits", c->cert, c->ca);
+    tls_config_identity(tls, &own);
     check_life(d, &own);
     check_files(d);
     check_name(d, &own);
@@ -298,7 +307,8 @@ struct attempt {
     int64_t took_ns;
 };
 
-static void attempt(struct attempt *out, const char *address, struct net_tls *tls, int64_t limit_ns)
+static void attempt(struct attempt *out, const char *address, struct tls_config *tls,
+                    int64_t limit_ns)
 {
     struct net_client_conf conf = {.address = address, .tls = tls, .receive_max = RECEIVE_MAX};
     struct net_client *client = NULL;
@@ -331,34 +341,35 @@ static void say_attempt(struct doctor *d, const char *address, const struct atte
     bool refused = a->e == ERR_TRUST || a->e == ERR_REFUSED;
 
     if (!a->e) {
-        finding_say(d->all, "collector", FINDING_OK, "",
-                    "%s answers, and both certificates are accepted (%lld ms)", address,
-                    (long long)(a->took_ns / CLK_MS));
+        check_result_report(d->all, "collector", CHECK_RESULT_OK, "",
+                            "%s answers, and both certificates are accepted (%lld ms)", address,
+                            (long long)(a->took_ns / CLK_MS));
         return;
     }
     d->reach = d->reach ? d->reach : refused ? ERR_TRUST : ERR_UNREACHABLE;
-    finding_say(d->all, "collector", spare ? FINDING_WARNING : FINDING_FAILED,
-                refused ? fix_refusal(a->why.text)
-                        : "see that the collector runs, that the name and port are right (7420 is "
-                          "its ingest listener), and that firewalls let TCP out to it",
-                "%s", a->why.text[0] ? a->why.text : address);
+    check_result_report(
+        d->all, "collector", spare ? CHECK_RESULT_WARNING : CHECK_RESULT_FAILED,
+        refused ? fix_refusal(a->why.text)
+                : "see that the collector runs, that the name and port are right (7420 is "
+                  "its ingest listener), and that firewalls let TCP out to it",
+        "%s", a->why.text[0] ? a->why.text : address);
 }
 
-static void check_collectors(struct doctor *d, struct net_tls *tls)
+static void check_collectors(struct doctor *d, struct tls_config *tls)
 {
     const struct agent_conf *c = d->conf->conf;
     struct attempt attempts[AGENT_CONF_ADDRESSES_MAX];
     bool spare = false;
 
     if (c->n_addresses == 0) {
-        finding_say(d->all, "collector", FINDING_FAILED,
-                    "set collector.addresses to HOST:" AGENT_CONF_PORT,
-                    "collector.addresses is not set: nobody would get the data");
+        check_result_report(d->all, "collector", CHECK_RESULT_FAILED,
+                            "set collector.addresses to HOST:" AGENT_CONF_PORT,
+                            "collector.addresses is not set: nobody would get the data");
         return;
     }
     if (!tls) {
-        finding_say(d->all, "collector", FINDING_SKIPPED, "",
-                    "cannot be tried without a certificate");
+        check_result_report(d->all, "collector", CHECK_RESULT_SKIPPED, "",
+                            "cannot be tried without a certificate");
         return;
     }
     for (size_t i = 0; i < c->n_addresses; i++) {
@@ -386,22 +397,23 @@ static void check_source(struct doctor *d, bool running)
     enum err e;
 
     if (running) {
-        finding_say(d->all, "source", FINDING_SKIPPED, "",
-                    "the agent that runs has it, see agent.source");
+        check_result_report(d->all, "source", CHECK_RESULT_SKIPPED, "",
+                            "the agent that runs has it, see agent.source");
         return;
     }
     e = agent_source_open_live(&s, &conf, sink, &why);
     if (e) {
-        finding_say(d->all, "source", FINDING_FAILED,
-                    "set source to auto, or see what 'rights' says", "%s",
-                    why.text[0] ? why.text : err_text(e));
+        check_result_report(d->all, "source", CHECK_RESULT_FAILED,
+                            "set source to auto, or see what 'rights' says", "%s",
+                            why.text[0] ? why.text : err_text(e));
         return;
     }
-    finding_say(d->all, "source", s->about.polled ? FINDING_WARNING : FINDING_OK,
-                s->about.polled ? "processes that live shorter than a sample are missed; give the "
-                                  "agent the rights named above to see every start and end"
-                                : "",
-                "%s on %s: %s", s->about.name, s->about.system, s->about.detail);
+    check_result_report(d->all, "source", s->about.polled ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+                        s->about.polled
+                            ? "processes that live shorter than a sample are missed; give the "
+                              "agent the rights named above to see every start and end"
+                            : "",
+                        "%s on %s: %s", s->about.name, s->about.system, s->about.detail);
     s->ops->close(s);
 }
 
@@ -417,46 +429,48 @@ static void check_orphans(struct doctor *d)
         return;
     }
     if (e) {
-        finding_say(d->all, "etw.orphans", FINDING_WARNING, "run doctor as an administrator", "%s",
-                    why.text);
+        check_result_report(d->all, "etw.orphans", CHECK_RESULT_WARNING,
+                            "run doctor as an administrator", "%s", why.text);
     } else if (seen.busy) {
-        finding_say(d->all, "etw.orphans", FINDING_OK, "",
-                    "an agent is running on this host; sessions of ours are its own");
+        check_result_report(d->all, "etw.orphans", CHECK_RESULT_OK, "",
+                            "an agent is running on this host; sessions of ours are its own");
     } else if (seen.found > seen.stopped) {
-        finding_say(d->all, "etw.orphans", FINDING_WARNING,
-                    "start the agent, which takes over what is there, or stop it: doctor --fix",
-                    "%u %s there although no agent runs", seen.found,
-                    plural(seen.found, "session of ours is", "sessions of ours are"));
+        check_result_report(
+            d->all, "etw.orphans", CHECK_RESULT_WARNING,
+            "start the agent, which takes over what is there, or stop it: doctor --fix",
+            "%u %s there although no agent runs", seen.found,
+            plural(seen.found, "session of ours is", "sessions of ours are"));
     } else {
-        finding_say(d->all, "etw.orphans", FINDING_OK, "", "no session was left behind%s",
-                    seen.stopped ? " any more: what was there has been stopped" : "");
+        check_result_report(d->all, "etw.orphans", CHECK_RESULT_OK, "",
+                            "no session was left behind%s",
+                            seen.stopped ? " any more: what was there has been stopped" : "");
     }
 }
 
 enum err doctor_run(struct findings *to, const struct doctor_conf *conf)
 {
     struct doctor d = {.conf = conf, .all = to};
-    struct net_tls *tls = NULL;
+    struct tls_config *tls = NULL;
     bool here; /* something failed on this side */
     bool running;
 
     doctor_host(&d);
-    finding_clock(to, conf->now_ns);
+    check_result_clock(to, conf->now_ns);
     check_state(&d);
     running = doctor_agent(&d);
     if (check_key(&d) == ERR_ACCESS) {
-        finding_say(d.all, "tls.certificate", FINDING_SKIPPED, "",
-                    "cannot be tried with such a key");
+        check_result_report(d.all, "tls.certificate", CHECK_RESULT_SKIPPED, "",
+                            "cannot be tried with such a key");
     } else {
         tls = check_certificate(&d);
     }
     check_orphans(&d);
     check_source(&d, running);
-    here = to->count[FINDING_FAILED] > 0;
+    here = to->count[CHECK_RESULT_FAILED] > 0;
     check_collectors(&d, tls);
-    net_tls_free(tls);
+    tls_config_free(tls);
     doctor_host_facts(&d);
-    if (to->count[FINDING_FAILED] == 0) {
+    if (to->count[CHECK_RESULT_FAILED] == 0) {
         return ERR_OK;
     }
     return !here && d.reach ? d.reach : ERR_INVALID;

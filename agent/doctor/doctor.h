@@ -8,7 +8,7 @@
 #define PROCFLEET_AGENT_DOCTOR_DOCTOR_H
 
 #include "agent/conf/agent_conf.h"
-#include "common/check/finding.h"
+#include "common/check/check_result.h"
 
 struct doctor_conf {
     const struct agent_conf *conf;

@@ -24,24 +24,24 @@ static bool check_running(struct doctor *d, const struct status *s, bool locked)
 
     (void)utc(when, s->written_ns);
     if (status_life(s, locked, d->conf->now_ns) == STATUS_RUNS) {
-        finding_say(d->all, "agent.running", FINDING_OK, "",
-                    "process %u, version %s, runs since %s at level L%u", (unsigned)s->pid,
-                    s->version, utc(since, s->started_ns), s->level);
+        check_result_report(d->all, "agent.running", CHECK_RESULT_OK, "",
+                            "process %u, version %s, runs since %s at level L%u", (unsigned)s->pid,
+                            s->version, utc(since, s->started_ns), s->level);
         return true;
     }
     if (locked) {
-        finding_say(d->all, "agent.running", FINDING_WARNING,
-                    "if it just starts, run doctor again; else restart it, and see its log",
-                    "an agent runs, but has told nothing of itself since %s", when);
+        check_result_report(d->all, "agent.running", CHECK_RESULT_WARNING,
+                            "if it just starts, run doctor again; else restart it, and see its log",
+                            "an agent runs, but has told nothing of itself since %s", when);
     } else if (s->running) {
-        finding_say(
-            d->all, "agent.running", FINDING_WARNING,
+        check_result_report(
+            d->all, "agent.running", CHECK_RESULT_WARNING,
             "see its log for what ended it, and start it again",
             "no agent runs; the last one, process %u, did not end in good order at about %s",
             (unsigned)s->pid, when);
     } else {
-        finding_say(d->all, "agent.running", FINDING_SKIPPED, "",
-                    "no agent runs; the last one ended in good order at %s", when);
+        check_result_report(d->all, "agent.running", CHECK_RESULT_SKIPPED, "",
+                            "no agent runs; the last one ended in good order at %s", when);
     }
     return false;
 }
@@ -60,12 +60,13 @@ static void check_source(struct doctor *d, const struct status *s)
 {
     char when[CLK_TEXT];
 
-    finding_say(d->all, "agent.source", s->polled ? FINDING_WARNING : FINDING_OK,
-                s->polled ? "processes that live shorter than a sample are missed; remove what is "
-                            "told to stand in the way, the agent tries again by itself"
-                          : "",
-                "%s%s since %s: %s", s->source, s->polled ? ", polled," : "",
-                utc(when, s->source_since_ns), last_of_source(s));
+    check_result_report(
+        d->all, "agent.source", s->polled ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+        s->polled ? "processes that live shorter than a sample are missed; remove what is "
+                    "told to stand in the way, the agent tries again by itself"
+                  : "",
+        "%s%s since %s: %s", s->source, s->polled ? ", polled," : "", utc(when, s->source_since_ns),
+        last_of_source(s));
 }
 
 /* -- cost -- */
@@ -97,17 +98,18 @@ static void check_cost(struct doctor *d, const struct status *s)
                 (s->level == 0 && c->cpu_ppm > CORE_PPM) || (c->limit && c->memory > c->limit);
 
     if (c->span_ns < COST_SPAN_NS) {
-        finding_say(d->all, "agent.cost", FINDING_SKIPPED, "",
-                    "the agent tells its cost a minute after its start");
+        check_result_report(d->all, "agent.cost", CHECK_RESULT_SKIPPED, "",
+                            "the agent tells its cost a minute after its start");
         return;
     }
-    finding_say(d->all, "agent.cost", high ? FINDING_WARNING : FINDING_OK,
-                high ? fix_of_cost(s, machine_ppm) : "",
-                "%.2f %% of a core in the last %d s at L%u, %llu processes; %.2f %% of the machine "
-                "(budget.cpu %.1f %%), %llu MiB (budget.mem %llu MiB)",
-                (double)c->cpu_ppm / 1e4, (int)(c->span_ns / CLK_S), s->level,
-                (unsigned long long)s->processes, (double)machine_ppm / 1e4, c->cpu_permille / 10.0,
-                (unsigned long long)(c->memory >> 20), (unsigned long long)(c->limit >> 20));
+    check_result_report(
+        d->all, "agent.cost", high ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+        high ? fix_of_cost(s, machine_ppm) : "",
+        "%.2f %% of a core in the last %d s at L%u, %llu processes; %.2f %% of the machine "
+        "(budget.cpu %.1f %%), %llu MiB (budget.mem %llu MiB)",
+        (double)c->cpu_ppm / 1e4, (int)(c->span_ns / CLK_S), s->level,
+        (unsigned long long)s->processes, (double)machine_ppm / 1e4, c->cpu_permille / 10.0,
+        (unsigned long long)(c->memory >> 20), (unsigned long long)(c->limit >> 20));
 }
 
 static const struct {
@@ -143,10 +145,10 @@ static void check_level(struct doctor *d, const struct status *s)
         }
         at = at < sizeof causes ? at : sizeof causes - 1;
     }
-    finding_say(d->all, "agent.level", n >= FALLS_MAX ? FINDING_WARNING : FINDING_OK,
-                n >= FALLS_MAX ? fix : "", "L%u since %s, %llu %s down in the last hour%s",
-                s->level, utc(since, s->level_since_ns), (unsigned long long)n,
-                plural(n, "step", "steps"), causes);
+    check_result_report(
+        d->all, "agent.level", n >= FALLS_MAX ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+        n >= FALLS_MAX ? fix : "", "L%u since %s, %llu %s down in the last hour%s", s->level,
+        utc(since, s->level_since_ns), (unsigned long long)n, plural(n, "step", "steps"), causes);
 }
 
 /* -- losses -- */
@@ -234,17 +236,18 @@ static void check_losses(struct doctor *d, const struct status *s)
         const struct status_loss *l = &s->losses[i];
 
         if (is_worth_a_line(l)) {
-            finding_say(d->all, "agent.losses", FINDING_WARNING, fix_of(s, l),
-                        "%s %s: %llu in the last hour, %llu since %s", l->stage, l->reason,
-                        (unsigned long long)l->hour, (unsigned long long)l->total, since);
+            check_result_report(d->all, "agent.losses", CHECK_RESULT_WARNING, fix_of(s, l),
+                                "%s %s: %llu in the last hour, %llu since %s", l->stage, l->reason,
+                                (unsigned long long)l->hour, (unsigned long long)l->total, since);
             told++;
         }
     }
     if (told == 0) {
-        finding_say(d->all, "agent.losses", FINDING_OK, "",
-                    "nothing was lost in the last hour; %llu %s since %s",
-                    (unsigned long long)status_missing(s, true),
-                    plural(status_missing(s, true), "event or row", "events or rows"), since);
+        check_result_report(d->all, "agent.losses", CHECK_RESULT_OK, "",
+                            "nothing was lost in the last hour; %llu %s since %s",
+                            (unsigned long long)status_missing(s, true),
+                            plural(status_missing(s, true), "event or row", "events or rows"),
+                            since);
     }
 }
 
@@ -277,13 +280,14 @@ static void check_uplink(struct doctor *d, const struct status *s)
         (void)snprintf(breaks, sizeof breaks, ", %llu connections broke in the last ten minutes",
                        (unsigned long long)s->breaks);
     }
-    finding_say(d->all, "agent.uplink", connected && !flaps ? FINDING_OK : FINDING_WARNING,
-                connected && !flaps ? "" : fix_of_uplink(s),
-                "%s since %s, %llu %s acknowledged, %llu %s%s%s%s", s->uplink,
-                utc(when, s->uplink_since_ns), (unsigned long long)s->acknowledged,
-                plural(s->acknowledged, "batch", "batches"), (unsigned long long)s->queue_held,
-                plural(s->queue_held, "waits", "wait"), breaks, connected || !s->why[0] ? "" : ": ",
-                connected ? "" : s->why);
+    check_result_report(d->all, "agent.uplink",
+                        connected && !flaps ? CHECK_RESULT_OK : CHECK_RESULT_WARNING,
+                        connected && !flaps ? "" : fix_of_uplink(s),
+                        "%s since %s, %llu %s acknowledged, %llu %s%s%s%s", s->uplink,
+                        utc(when, s->uplink_since_ns), (unsigned long long)s->acknowledged,
+                        plural(s->acknowledged, "batch", "batches"),
+                        (unsigned long long)s->queue_held, plural(s->queue_held, "waits", "wait"),
+                        breaks, connected || !s->why[0] ? "" : ": ", connected ? "" : s->why);
 }
 
 static void check_renewal(struct doctor *d, const struct status *s)
@@ -291,24 +295,26 @@ static void check_renewal(struct doctor *d, const struct status *s)
     char end[CLK_TEXT], next[CLK_TEXT];
 
     if (s->certificate_end_ns == 0) { /* an older agent, or one that replays */
-        finding_say(d->all, "agent.certificate", FINDING_SKIPPED, "",
-                    "the agent tells nothing of it");
+        check_result_report(d->all, "agent.certificate", CHECK_RESULT_SKIPPED, "",
+                            "the agent tells nothing of it");
         return;
     }
     (void)utc(end, s->certificate_end_ns);
     (void)utc(next, s->renew_ns);
     if (s->renew_why[0]) {
-        finding_say(d->all, "agent.certificate", FINDING_WARNING,
-                    "mend what it names; the agent tries again by itself. What the collector "
-                    "refuses for good (revoked, expired for too long) needs a new token and "
-                    "procfleet-agent enroll --force",
-                    "the certificate ends %s and was not renewed, %llu %s failed, the next is "
-                    "due %s: %s",
-                    end, (unsigned long long)s->renew_failed,
-                    plural(s->renew_failed, "try", "tries"), next, s->renew_why);
+        check_result_report(
+            d->all, "agent.certificate", CHECK_RESULT_WARNING,
+            "mend what it names; the agent tries again by itself. What the collector "
+            "refuses for good (revoked, expired for too long) needs a new token and "
+            "procfleet-agent enroll --force",
+            "the certificate ends %s and was not renewed, %llu %s failed, the next is "
+            "due %s: %s",
+            end, (unsigned long long)s->renew_failed, plural(s->renew_failed, "try", "tries"), next,
+            s->renew_why);
     } else {
-        finding_say(d->all, "agent.certificate", FINDING_OK, "",
-                    "the certificate ends %s and is renewed by itself at about %s", end, next);
+        check_result_report(d->all, "agent.certificate", CHECK_RESULT_OK, "",
+                            "the certificate ends %s and is renewed by itself at about %s", end,
+                            next);
     }
 }
 
@@ -317,11 +323,12 @@ static void check_aside(struct doctor *d, const struct status *s)
     uint64_t refused = s->aside_held - s->aside_broken;
 
     if (s->aside_held == 0) {
-        finding_say(d->all, "agent.quarantine", FINDING_OK, "", "no batch is set aside");
+        check_result_report(d->all, "agent.quarantine", CHECK_RESULT_OK, "",
+                            "no batch is set aside");
     }
     if (refused > 0) {
-        finding_say(
-            d->all, "agent.quarantine", FINDING_WARNING,
+        check_result_report(
+            d->all, "agent.quarantine", CHECK_RESULT_WARNING,
             "'procfleet-agent spool list' shows them with the reason; when that is mended, 'spool "
             "retry all' sends them again, 'spool drop all' removes them",
             "%llu %s, %llu bytes, %s refused by the collector for good and %s kept",
@@ -330,13 +337,13 @@ static void check_aside(struct doctor *d, const struct status *s)
             plural(refused, "is", "are"));
     }
     if (s->aside_broken > 0) {
-        finding_say(d->all, "agent.quarantine", FINDING_WARNING,
-                    "the agent sends them again by itself; 'procfleet-agent spool list' shows "
-                    "what they have in common, the collector's log why it fails under them, and "
-                    "'spool retry all' does not wait",
-                    "connections broke under %llu %s while others got through",
-                    (unsigned long long)s->aside_broken,
-                    plural(s->aside_broken, "batch", "batches"));
+        check_result_report(
+            d->all, "agent.quarantine", CHECK_RESULT_WARNING,
+            "the agent sends them again by itself; 'procfleet-agent spool list' shows "
+            "what they have in common, the collector's log why it fails under them, and "
+            "'spool retry all' does not wait",
+            "connections broke under %llu %s while others got through",
+            (unsigned long long)s->aside_broken, plural(s->aside_broken, "batch", "batches"));
     }
 }
 
@@ -344,13 +351,14 @@ static void check_filter(struct doctor *d, const struct status *s)
 {
     bool nobody = s->reported == 0 && s->filtered > 0;
 
-    finding_say(d->all, "agent.filter", nobody ? FINDING_WARNING : FINDING_OK,
-                nobody ? "see the names and numbers of process_filter; 'procfleet-agent show-wire "
-                         "--for 10s' shows what they leave"
-                       : "",
-                "%llu %s of processes reported since the start, %llu hidden by process_filter",
-                (unsigned long long)s->reported, plural(s->reported, "row", "rows"),
-                (unsigned long long)s->filtered);
+    check_result_report(
+        d->all, "agent.filter", nobody ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+        nobody ? "see the names and numbers of process_filter; 'procfleet-agent show-wire "
+                 "--for 10s' shows what they leave"
+               : "",
+        "%llu %s of processes reported since the start, %llu hidden by process_filter",
+        (unsigned long long)s->reported, plural(s->reported, "row", "rows"),
+        (unsigned long long)s->filtered);
 }
 
 static void skip_rest(struct doctor *d)
@@ -360,7 +368,8 @@ static void skip_rest(struct doctor *d)
                                        "agent.quarantine", "agent.certificate"};
 
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
-        finding_say(d->all, rest[i], FINDING_SKIPPED, "", "only a running agent tells it");
+        check_result_report(d->all, rest[i], CHECK_RESULT_SKIPPED, "",
+                            "only a running agent tells it");
     }
 }
 
@@ -373,15 +382,16 @@ static bool check_file(struct doctor *d, struct status *s, bool locked)
         return check_running(d, s, locked);
     }
     if (e == ERR_NOTFOUND && !locked) {
-        finding_say(d->all, "agent.running", FINDING_SKIPPED, "", "no agent has run with %s yet",
-                    dir);
+        check_result_report(d->all, "agent.running", CHECK_RESULT_SKIPPED, "",
+                            "no agent has run with %s yet", dir);
     } else {
-        finding_say(d->all, "agent.running", FINDING_WARNING,
-                    e == ERR_ACCESS ? "run doctor as the agent's user"
-                                    : "a running agent writes it anew within seconds; if it does "
-                                      "not, see that the directory can be written",
-                    "what the agent tells of itself, " STATUS_FILE " in %s, cannot be read: %s",
-                    dir, err_text(e));
+        check_result_report(
+            d->all, "agent.running", CHECK_RESULT_WARNING,
+            e == ERR_ACCESS ? "run doctor as the agent's user"
+                            : "a running agent writes it anew within seconds; if it does "
+                              "not, see that the directory can be written",
+            "what the agent tells of itself, " STATUS_FILE " in %s, cannot be read: %s", dir,
+            err_text(e));
     }
     return false;
 }
@@ -392,7 +402,8 @@ bool doctor_agent(struct doctor *d)
     struct status *s = mem_zalloc(sizeof *s);
 
     if (!s) {
-        finding_say(d->all, "agent.running", FINDING_FAILED, "free some memory", "out of memory");
+        check_result_report(d->all, "agent.running", CHECK_RESULT_FAILED, "free some memory",
+                            "out of memory");
         return locked;
     }
     if (check_file(d, s, locked)) {

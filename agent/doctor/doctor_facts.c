@@ -12,9 +12,9 @@
 /* Of a machine at work: some processes start and end between rundown and table. */
 #define NEAR(n) ((n) / 20 + 5)
 
-#define SAY(d, check, sound, ...)                                                             \
-    finding_say(d->all, check, (sound) ? FINDING_OK : FINDING_WARNING, (sound) ? "" : REPORT, \
-                __VA_ARGS__)
+#define SAY(d, check, sound, ...)                                                        \
+    check_result_report(d->all, check, (sound) ? CHECK_RESULT_OK : CHECK_RESULT_WARNING, \
+                        (sound) ? "" : REPORT, __VA_ARGS__)
 
 static uint64_t common_divisor(uint64_t a, uint64_t b)
 {
@@ -73,9 +73,9 @@ static void tell_rundown(struct doctor *d, const struct doctor_seen *s)
         "%u",
         s->told, s->told_once, s->living);
     if (s->keys > 0) {
-        finding_say(d->all, "fact.addresses", FINDING_OK, "",
-                    "%llu of %llu kernel addresses were hidden (zero)",
-                    (unsigned long long)s->keys_zero, (unsigned long long)s->keys);
+        check_result_report(d->all, "fact.addresses", CHECK_RESULT_OK, "",
+                            "%llu of %llu kernel addresses were hidden (zero)",
+                            (unsigned long long)s->keys_zero, (unsigned long long)s->keys);
     }
 }
 
@@ -88,8 +88,8 @@ static void tell_kinds(struct doctor *d, const struct doctor_seen *s)
         "Kernel-Process: start of version %d, stop of version %d (-1: none came)", s->kp_start,
         s->kp_stop);
     if (s->loggers > 0) {
-        finding_say(d->all, "fact.loggers", FINDING_OK, "", "at most %u sessions on this system",
-                    s->loggers);
+        check_result_report(d->all, "fact.loggers", CHECK_RESULT_OK, "",
+                            "at most %u sessions on this system", s->loggers);
     }
 }
 
@@ -100,8 +100,9 @@ static void tell_loss(struct doctor *d, const struct doctor_seen *s)
     bool told = s->told_events || s->told_buffers;
 
     if (!s->forced || (!lost && !told)) {
-        finding_say(d->all, "fact.loss", FINDING_SKIPPED, "",
-                    "no event was lost although two small buffers were left full: nothing to see");
+        check_result_report(
+            d->all, "fact.loss", CHECK_RESULT_SKIPPED, "",
+            "no event was lost although two small buffers were left full: nothing to see");
         return;
     }
     SAY(d, "fact.loss", lost && told,
@@ -153,17 +154,18 @@ static void tell_tables(struct doctor *d, const struct doctor_seen *s)
     int64_t available_ns = s->cycles_ns * (int64_t)s->cpus;
 
     if (s->tick_ns > 0) {
-        finding_say(d->all, "fact.ticks", FINDING_OK, "",
-                    "CPU times in the table are multiples of %lld us", us(s->tick_ns));
+        check_result_report(d->all, "fact.ticks", CHECK_RESULT_OK, "",
+                            "CPU times in the table are multiples of %lld us", us(s->tick_ns));
     }
     if (s->cycles == 0 || available_ns <= 0) {
-        finding_say(d->all, "fact.cycles", FINDING_SKIPPED, "", "this system counts no cycles");
+        check_result_report(d->all, "fact.cycles", CHECK_RESULT_SKIPPED, "",
+                            "this system counts no cycles");
         return;
     }
-    finding_say(d->all, "fact.cycles", FINDING_OK, "",
-                "all processes and idle: %llu cycles in %lld us on %u CPUs, %llu MHz each",
-                (unsigned long long)s->cycles, us(s->cycles_ns), s->cpus,
-                (unsigned long long)(s->cycles / ((uint64_t)available_ns / 1000 + 1)));
+    check_result_report(d->all, "fact.cycles", CHECK_RESULT_OK, "",
+                        "all processes and idle: %llu cycles in %lld us on %u CPUs, %llu MHz each",
+                        (unsigned long long)s->cycles, us(s->cycles_ns), s->cpus,
+                        (unsigned long long)(s->cycles / ((uint64_t)available_ns / 1000 + 1)));
 }
 
 static void tell_self(struct doctor *d, const struct doctor_seen *s)
@@ -181,9 +183,9 @@ static void tell_self(struct doctor *d, const struct doctor_seen *s)
         SAY(d, "fact.names", s->path_works, "a file name beyond ASCII %s",
             s->path_works ? "works" : "does not work");
     }
-    finding_say(d->all, "fact.cost", FINDING_OK, "",
-                "this took %lld ms of CPU time and %lld KiB of memory",
-                (long long)(s->cpu_ns / CLK_MS), (long long)(s->resident >> 10));
+    check_result_report(d->all, "fact.cost", CHECK_RESULT_OK, "",
+                        "this took %lld ms of CPU time and %lld KiB of memory",
+                        (long long)(s->cpu_ns / CLK_MS), (long long)(s->resident >> 10));
 }
 
 static void tell_elsewhere(struct doctor *d)
@@ -196,8 +198,8 @@ static void tell_elsewhere(struct doctor *d)
     };
 
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        finding_say(d->all, "fact.service", FINDING_SKIPPED, "", "cannot be tried here: %s",
-                    texts[i]);
+        check_result_report(d->all, "fact.service", CHECK_RESULT_SKIPPED, "",
+                            "cannot be tried here: %s", texts[i]);
     }
 }
 
@@ -210,10 +212,11 @@ void doctor_facts_tell(struct doctor *d, const struct doctor_seen *s)
         tell_delays(d, s);
         tell_children(d, s);
     } else {
-        finding_say(d->all, "fact.sessions", FINDING_SKIPPED, "",
-                    "not applicable here: rundown, masks, versions, loss, delays, order, children "
-                    "and totals need a trace session: %s",
-                    s->why.text);
+        check_result_report(
+            d->all, "fact.sessions", CHECK_RESULT_SKIPPED, "",
+            "not applicable here: rundown, masks, versions, loss, delays, order, children "
+            "and totals need a trace session: %s",
+            s->why.text);
     }
     tell_tables(d, s);
     tell_self(d, s);

@@ -43,21 +43,23 @@ static void check_rights(struct doctor *d)
     bool others = (have >> CAP_SYS_PTRACE & 1) && (have >> CAP_DAC_READ_SEARCH & 1);
 
     if (events) {
-        finding_say(d->all, "rights.events", FINDING_OK, "",
-                    "CAP_NET_ADMIN is there: the kernel may tell of starts, ends and exact totals");
+        check_result_report(
+            d->all, "rights.events", CHECK_RESULT_OK, "",
+            "CAP_NET_ADMIN is there: the kernel may tell of starts, ends and exact totals");
     } else {
-        finding_say(
-            d->all, "rights.events", FINDING_WARNING, GRANT,
+        check_result_report(
+            d->all, "rights.events", CHECK_RESULT_WARNING, GRANT,
             "user %u has no CAP_NET_ADMIN: no exact totals of what ended, and before Linux 6.6 "
             "no starts and ends but by comparison",
             (unsigned)geteuid());
     }
-    finding_say(d->all, "rights.counters", others ? FINDING_OK : FINDING_WARNING,
-                others ? "" : GRANT,
-                others ? "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are there: I/O of all processes "
-                         "can be read"
-                       : "without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH the I/O of other users' "
-                         "processes is not read while they run");
+    check_result_report(
+        d->all, "rights.counters", others ? CHECK_RESULT_OK : CHECK_RESULT_WARNING,
+        others ? "" : GRANT,
+        others ? "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH are there: I/O of all processes "
+                 "can be read"
+               : "without CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH the I/O of other users' "
+                 "processes is not read while they run");
 }
 
 /* The mount option hidepid hides others' processes altogether. */
@@ -69,13 +71,15 @@ static void check_procfs(struct doctor *d)
 
     if (!e) {
         mem_free(text);
-        finding_say(d->all, "source.procfs", FINDING_OK, "", "/proc shows other users' processes");
+        check_result_report(d->all, "source.procfs", CHECK_RESULT_OK, "",
+                            "/proc shows other users' processes");
     } else {
-        finding_say(d->all, "source.procfs",
-                    os_exists("/proc/self/stat") ? FINDING_WARNING : FINDING_FAILED,
-                    "mount procfs without hidepid, run the agent as root, or put its user into the "
-                    "group that the mount option gid= names",
-                    "/proc does not show other users' processes: %s", err_text(e));
+        check_result_report(
+            d->all, "source.procfs",
+            os_exists("/proc/self/stat") ? CHECK_RESULT_WARNING : CHECK_RESULT_FAILED,
+            "mount procfs without hidepid, run the agent as root, or put its user into the "
+            "group that the mount option gid= names",
+            "/proc does not show other users' processes: %s", err_text(e));
     }
 }
 
@@ -83,12 +87,13 @@ void doctor_host(struct doctor *d)
 {
     check_rights(d);
     check_procfs(d);
-    finding_clock_sync(d->all);
+    check_result_clock_sync(d->all);
 }
 
 void doctor_host_facts(struct doctor *d)
 {
     if (d->conf->facts) {
-        finding_say(d->all, "facts", FINDING_SKIPPED, "", "nothing on this system is unverified");
+        check_result_report(d->all, "facts", CHECK_RESULT_SKIPPED, "",
+                            "nothing on this system is unverified");
     }
 }

@@ -48,20 +48,22 @@ static void check_build(struct doctor *d)
 
     memcpy(&get, &p, sizeof get);
     if (!p || get(&v) != 0) {
-        finding_say(d->all, "system.build", FINDING_SKIPPED, "",
-                    "the system does not tell its version");
+        check_result_report(d->all, "system.build", CHECK_RESULT_SKIPPED, "",
+                            "the system does not tell its version");
     } else if (is_wine()) {
-        finding_say(d->all, "system.build", FINDING_SKIPPED, "",
-                    "this is Wine, which says %lu.%lu.%lu: only processes are seen, without events",
-                    v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+        check_result_report(
+            d->all, "system.build", CHECK_RESULT_SKIPPED, "",
+            "this is Wine, which says %lu.%lu.%lu: only processes are seen, without events",
+            v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
     } else if (v.dwBuildNumber < BUILD_OLDEST) {
-        finding_say(d->all, "system.build", FINDING_WARNING,
-                    "Windows 10 (1607), Server 2016 or newer is what this agent is made for",
-                    "Windows %lu.%lu.%lu is older than any this agent was made for",
-                    v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
+        check_result_report(
+            d->all, "system.build", CHECK_RESULT_WARNING,
+            "Windows 10 (1607), Server 2016 or newer is what this agent is made for",
+            "Windows %lu.%lu.%lu is older than any this agent was made for", v.dwMajorVersion,
+            v.dwMinorVersion, v.dwBuildNumber);
     } else {
-        finding_say(d->all, "system.build", FINDING_OK, "", "Windows %lu.%lu.%lu", v.dwMajorVersion,
-                    v.dwMinorVersion, v.dwBuildNumber);
+        check_result_report(d->all, "system.build", CHECK_RESULT_OK, "", "Windows %lu.%lu.%lu",
+                            v.dwMajorVersion, v.dwMinorVersion, v.dwBuildNumber);
     }
 }
 
@@ -89,12 +91,13 @@ static void check_rights(struct doctor *d)
     bool profile = right_win32_profile() == ERR_OK;
     bool enough = admin || (log_users && profile);
 
-    finding_say(d->all, "rights.events", enough ? FINDING_OK : FINDING_WARNING,
-                enough ? "" : RIGHTS_FIX,
-                "administrator or LocalSystem: %s; Performance Log Users: %s; right to profile the "
-                "system: %s%s",
-                admin ? "yes" : "no", log_users ? "yes" : "no", profile ? "yes" : "no",
-                enough ? "" : "; starts and ends will be found by comparison only");
+    check_result_report(
+        d->all, "rights.events", enough ? CHECK_RESULT_OK : CHECK_RESULT_WARNING,
+        enough ? "" : RIGHTS_FIX,
+        "administrator or LocalSystem: %s; Performance Log Users: %s; right to profile the "
+        "system: %s%s",
+        admin ? "yes" : "no", log_users ? "yes" : "no", profile ? "yes" : "no",
+        enough ? "" : "; starts and ends will be found by comparison only");
 }
 
 /* -- the clock -- */
@@ -115,16 +118,17 @@ static void check_sync(struct doctor *d)
     bool off;
 
     if (!time_source(from, sizeof from)) {
-        finding_say(d->all, "clock.sync", FINDING_SKIPPED, "",
-                    "the system does not say whether the clock is synchronised");
+        check_result_report(d->all, "clock.sync", CHECK_RESULT_SKIPPED, "",
+                            "the system does not say whether the clock is synchronised");
         return;
     }
     off = strcmp(from, "NoSync") == 0;
-    finding_say(d->all, "clock.sync", off ? FINDING_WARNING : FINDING_OK,
-                off ? "let the time service synchronise: w32tm /config /syncfromflags:manual "
-                      "/manualpeerlist:SERVER /update, then net start w32time"
-                    : "",
-                "the time service's source is %s", from);
+    check_result_report(
+        d->all, "clock.sync", off ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+        off ? "let the time service synchronise: w32tm /config /syncfromflags:manual "
+              "/manualpeerlist:SERVER /update, then net start w32time"
+            : "",
+        "the time service's source is %s", from);
 }
 
 /* -- event tracing -- */
@@ -158,13 +162,14 @@ static void say_sessions(struct doctor *d, const struct block *blocks, ULONG n)
             (void)snprintf(holders + used, sizeof holders - used, "%s%s", used ? ", " : " (", name);
         }
     }
-    finding_say(
-        d->all, "etw.sessions", loggers >= 8 || n >= SESSIONS_MAX ? FINDING_WARNING : FINDING_OK,
-        loggers >= 8 || n >= SESSIONS_MAX ? "stop one that is not needed: logman stop NAME -ets"
-                                          : "",
-        "%lu %s, %u of 8 system loggers%s%s; ours among them: %s", n,
-        plural(n, "session", "sessions"), loggers, holders, holders[0] ? ")" : "",
-        ours ? "yes" : "no");
+    check_result_report(d->all, "etw.sessions",
+                        loggers >= 8 || n >= SESSIONS_MAX ? CHECK_RESULT_WARNING : CHECK_RESULT_OK,
+                        loggers >= 8 || n >= SESSIONS_MAX
+                            ? "stop one that is not needed: logman stop NAME -ets"
+                            : "",
+                        "%lu %s, %u of 8 system loggers%s%s; ours among them: %s", n,
+                        plural(n, "session", "sessions"), loggers, holders, holders[0] ? ")" : "",
+                        ours ? "yes" : "no");
 }
 
 static void check_sessions(struct doctor *d, const struct etw_api *api)
@@ -175,7 +180,7 @@ static void check_sessions(struct doctor *d, const struct etw_api *api)
     ULONG n = 0, code;
 
     if (!blocks) {
-        finding_say(d->all, "etw.sessions", FINDING_SKIPPED, "", "out of memory");
+        check_result_report(d->all, "etw.sessions", CHECK_RESULT_SKIPPED, "", "out of memory");
         return;
     }
     for (size_t i = 0; i < SESSIONS_MAX; i++) {
@@ -187,7 +192,8 @@ static void check_sessions(struct doctor *d, const struct etw_api *api)
     }
     code = api->list(list, SESSIONS_MAX, &n);
     if (etw_ctl_error(&why, "listing", "sessions", code)) {
-        finding_say(d->all, "etw.sessions", FINDING_WARNING, RIGHTS_FIX, "%s", why.text);
+        check_result_report(d->all, "etw.sessions", CHECK_RESULT_WARNING, RIGHTS_FIX, "%s",
+                            why.text);
     } else {
         say_sessions(d, blocks, n < SESSIONS_MAX ? n : SESSIONS_MAX);
     }
@@ -259,12 +265,12 @@ static void check_session(struct doctor *d, const struct etw_api *api)
     }
     etw_ctl_close(session);
     if (e) {
-        finding_say(d->all, "etw.session", FINDING_WARNING, fix_of_session(e),
-                    "a system trace session cannot be had, processes are polled: %s",
-                    why.text[0] ? why.text : err_text(e));
+        check_result_report(d->all, "etw.session", CHECK_RESULT_WARNING, fix_of_session(e),
+                            "a system trace session cannot be had, processes are polled: %s",
+                            why.text[0] ? why.text : err_text(e));
     } else {
-        finding_say(d->all, "etw.session", FINDING_OK, "",
-                    "a system trace session was started, opened for reading and stopped");
+        check_result_report(d->all, "etw.session", CHECK_RESULT_OK, "",
+                            "a system trace session was started, opened for reading and stopped");
     }
 }
 
@@ -274,8 +280,8 @@ static void check_events(struct doctor *d)
     struct errmsg why = {""};
 
     if (etw_api_load(&api, &why)) {
-        finding_say(d->all, "etw.functions", FINDING_WARNING, "none: processes are polled", "%s",
-                    why.text);
+        check_result_report(d->all, "etw.functions", CHECK_RESULT_WARNING,
+                            "none: processes are polled", "%s", why.text);
         return;
     }
     check_sessions(d, &api);
@@ -303,11 +309,11 @@ static void check_table(struct doctor *d, query_fn query, ULONG class, bool need
     }
     (void)snprintf(check, sizeof check, "tables.%lu", class);
     if (status == 0) {
-        finding_say(d->all, check, FINDING_OK, "", "%lu bytes in %lld us", got,
-                    (long long)(took_ns / CLK_US));
+        check_result_report(d->all, check, CHECK_RESULT_OK, "", "%lu bytes in %lld us", got,
+                            (long long)(took_ns / CLK_US));
     } else {
-        finding_say(
-            d->all, check, needed ? FINDING_FAILED : FINDING_SKIPPED,
+        check_result_report(
+            d->all, check, needed ? CHECK_RESULT_FAILED : CHECK_RESULT_SKIPPED,
             needed ? "without this table the agent sees nothing: report the system's version" : "",
             "not available here (status %#lx)%s", (unsigned long)status,
             needed ? "" : "; its columns are absent");
@@ -341,9 +347,10 @@ void doctor_host_facts(struct doctor *d)
     struct doctor_seen seen;
 
     if (!d->conf->facts) {
-        finding_say(d->all, "facts", FINDING_SKIPPED, "",
-                    "what only a real machine can confirm (rundown, loss, delays, short lives, "
-                    "totals and more) is tried by doctor --facts");
+        check_result_report(
+            d->all, "facts", CHECK_RESULT_SKIPPED, "",
+            "what only a real machine can confirm (rundown, loss, delays, short lives, "
+            "totals and more) is tried by doctor --facts");
         return;
     }
     doctor_try(&seen, d->conf->conf->state_dir, PATIENCE_NS);

@@ -21,7 +21,7 @@ struct run {
     struct exchange x;
     struct pki_token token;
     struct net_identity before; /* RenewExpired */
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct rpc_client *client;
     struct buf request, reply;
 };
@@ -81,7 +81,7 @@ static enum err begin_enroll(struct run *r, struct errmsg *why)
         say(r, "making a key");
         e = exchange_begin(&r->x, a->name, why);
     }
-    return e ? e : net_tls_load(&r->tls, &conf, false, why);
+    return e ? e : tls_config_load(&r->tls, &conf, false, why);
 }
 
 /* As whom the expired certificate says. */
@@ -93,10 +93,10 @@ static enum err begin_renew(struct run *r, struct errmsg *why)
                                 .key = f->key,
                                 .server_name = r->ask->server_name,
                                 .lapsed = true};
-    enum err e = net_tls_load(&r->tls, &conf, false, why);
+    enum err e = tls_config_load(&r->tls, &conf, false, why);
 
     if (!e) {
-        net_tls_identity(r->tls, &r->before);
+        tls_config_identity(r->tls, &r->before);
         e = exchange_begin(&r->x, r->before.name, why);
     }
     return e;
@@ -299,7 +299,7 @@ enum err enroll_run(struct enroll_result *out, const struct enroll_ask *ask, str
     buf_init(&r->reply, REPLY_MAX);
     e = run(r, out, why);
     rpc_client_close(r->client);
-    net_tls_free(r->tls);
+    tls_config_free(r->tls);
     exchange_end(&r->x);
     memset(&r->token, 0, sizeof r->token);
     buf_fini(&r->request);

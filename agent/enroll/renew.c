@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/tls/net_follow.h"
+#include "common/tls/cert_reloader.h"
 
 #define DAY_NS         (24 * 3600 * CLK_S)
 #define CALL_NS        (5 * CLK_S)
@@ -30,7 +30,7 @@ struct renew {
     int64_t pause_ns; /* before the one behind it */
     unsigned warned;  /* of warn_days */
     bool told;        /* that it has expired */
-    struct net_follow files;
+    struct cert_reloader files;
 
     struct os_mutex *lock; /* guards all below */
     struct os_cond *bell;  /* stopping */
@@ -83,7 +83,7 @@ static int64_t utc(const struct renew *r)
 static void begin_life(struct renew *r)
 {
     os_mutex_lock(r->lock);
-    net_tls_identity(r->conf.tls, &r->who);
+    tls_config_identity(r->conf.tls, &r->who);
     r->status.not_after_ns = r->who.not_after_ns;
     r->status.why[0] = '\0';
     os_mutex_unlock(r->lock);
@@ -99,7 +99,7 @@ static void follow_files(struct renew *r)
     char until[CLK_TEXT], quoted[320];
     struct errmsg why = {""};
     bool news;
-    enum err e = net_follow_look(&r->files, &news, &why);
+    enum err e = cert_reloader_look(&r->files, &news, &why);
 
     if (news && e) {
         log_line(LOG_WARN, "trust", "not_reloaded", "why=%s",
@@ -272,7 +272,7 @@ static enum err attempt(struct renew *r, struct errmsg *why)
     if (e == ERR_UNREACHABLE && utc(r) >= r->who.not_after_ns) {
         e = renew_expired(r, why);
     }
-    return e ? e : net_follow_look(&r->files, &news, why);
+    return e ? e : cert_reloader_look(&r->files, &news, why);
 }
 
 /* What is due at once, by our clock, is no success: another certificate would be no better, and
@@ -319,7 +319,7 @@ enum err renew_start(struct renew **out, const struct renew_conf *conf)
     }
     if (!e) {
         r->conf = *conf;
-        net_follow_begin(&r->files, conf->tls, conf->files.ca, conf->files.cert, NULL);
+        cert_reloader_begin(&r->files, conf->tls, conf->files.ca, conf->files.cert, NULL);
         begin_life(r);
         e = os_thread_start(&r->thread, "renew", renew_run, r);
     }

@@ -15,7 +15,7 @@
 struct renew;
 
 struct renew_conf {
-    struct net_tls *tls; /* borrowed until renew_stop */
+    struct tls_config *tls; /* borrowed until renew_stop */
     struct trust_files files;
     const char *enroll_address, *server_name; /* borrowed; the address may be NULL: not known */
     /* A call to the collector in use (uplink_call). */

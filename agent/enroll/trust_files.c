@@ -208,10 +208,10 @@ static enum err try_them(const char *ca, const char *cert, const char *key, stru
 {
     struct net_tls_conf conf = {
         .ca = ca, .cert = cert, .key = key, .server_name = PKI_SERVER_NAME, .lapsed = true};
-    struct net_tls *tls = NULL;
-    enum err e = net_tls_load(&tls, &conf, false, why);
+    struct tls_config *tls = NULL;
+    enum err e = tls_config_load(&tls, &conf, false, why);
 
-    net_tls_free(tls);
+    tls_config_free(tls);
     return e;
 }
 

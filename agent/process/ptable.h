@@ -9,8 +9,8 @@
 #ifndef PROCFLEET_AGENT_PROCESS_PTABLE_H
 #define PROCFLEET_AGENT_PROCESS_PTABLE_H
 
+#include "agent/process/counters.h"
 #include "agent/process/idmap.h"
-#include "agent/process/tally.h"
 #include "common/base/err.h"
 #include "common/model/model.h"
 
@@ -32,7 +32,7 @@ struct ptable_conf {
 struct ptable_proc {
     uint32_t generation; /* of this slot; a stale reference differs */
     bool changed;        /* counters moved since its last row */
-    struct tally tally;
+    struct counters tally;
 
     struct proc_info info;
     uint32_t info_version;           /* grows with every change of info */

@@ -1,7 +1,8 @@
 /* The service manager gives us 30 s to say that we start, and kills nobody who says at once that he
  * runs: RUNNING is reported before anything is opened, since all of it tries again by itself. The
  * manager's thread only sets flags; the agent runs on ServiceMain's. A user's logoff is told to
- * console handlers of services too, which is why service mode installs none (agent/cmd/cmd.c). */
+ * console handlers of services too, which is why service mode installs none
+ * (agent/cmd/agent_cmd.c). */
 #include "agent/service/service.h"
 
 #include <stdio.h>

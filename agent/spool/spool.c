@@ -304,7 +304,7 @@ static void say_damage(struct spool *s)
 static void publish(struct spool *s)
 {
     spool_disk_stats(s->disk, &s->stats.disk);
-    quarantine_stats(s->quarantine, &s->stats.quarantine);
+    dead_letter_stats(s->quarantine, &s->stats.quarantine);
     s->stats.failing = s->failing;
     say_damage(s);
 }
@@ -322,7 +322,7 @@ static void expire(struct spool *s)
     s->expired_ns = os_mono_ns();
     os_mutex_unlock(s->lock);
     spool_disk_expire(s->disk, os_utc_ns());
-    quarantine_tidy(s->quarantine, os_utc_ns());
+    dead_letter_tidy(s->quarantine, os_utc_ns());
     os_mutex_lock(s->lock);
 }
 
@@ -468,10 +468,10 @@ enum err spool_open(struct spool **out, const struct spool_conf *conf, struct er
     if (e) {
         goto fail;
     }
-    e = quarantine_open(&s->quarantine, &(struct quarantine_conf){.spool_dir = conf->disk.dir,
-                                                                  .fio = conf->disk.fio,
-                                                                  .max_bytes = QUARANTINE_BYTES,
-                                                                  .max_age_ns = QUARANTINE_AGE});
+    e = dead_letter_open(&s->quarantine, &(struct dead_letter_conf){.spool_dir = conf->disk.dir,
+                                                                    .fio = conf->disk.fio,
+                                                                    .max_bytes = DEAD_LETTER_BYTES,
+                                                                    .max_age_ns = DEAD_LETTER_AGE});
     if (e) {
         e = errmsg_set(why, e, "cannot look into the spool's quarantine in %s: %s", conf->disk.dir,
                        err_text(e));
@@ -537,7 +537,7 @@ void spool_close(struct spool *s)
     while (s->waiting.first) {
         spool_waiting_free(spool_list_take(&s->waiting));
     }
-    quarantine_close(s->quarantine);
+    dead_letter_close(s->quarantine);
     spool_disk_close(s->disk);
     os_unlock(s->dir_lock);
     wire_encoder_destroy(s->encoder);

@@ -18,8 +18,8 @@
 #ifndef PROCFLEET_AGENT_SPOOL_SPOOL_H
 #define PROCFLEET_AGENT_SPOOL_SPOOL_H
 
+#include "agent/spool/dead_letter.h"
 #include "agent/spool/outbox.h"
-#include "agent/spool/quarantine.h"
 #include "agent/spool/spool_disk.h"
 
 struct spool;
@@ -34,7 +34,7 @@ struct spool_conf {
 
 struct spool_stats {
     struct spool_disk_stats disk;
-    struct quarantine_stats quarantine;
+    struct dead_letter_stats quarantine;
     uint64_t in, out;                /* batches put; done with or set aside */
     uint64_t recovered;              /* batches of the last run, found at opening */
     uint64_t again;                  /* of the quarantine, given out once more and done with */

@@ -51,7 +51,7 @@ static void fill(struct spool *s, struct hand *h, const struct spool_taken *t)
 static enum err next_of_quarantine(struct spool *s, struct hand *h, struct spool_taken *t)
 {
     struct quarantine_batch b;
-    enum err e = quarantine_next(s->quarantine, &h->content, &b);
+    enum err e = dead_letter_next(s->quarantine, &h->content, &b);
 
     if (!e) {
         *t = (struct spool_taken){b.stream, b.seq, b.p, b.n};
@@ -118,11 +118,11 @@ static void put_away(struct spool *s, struct hand *h, bool aside)
     struct quarantine_batch b = batch_of(h);
 
     if (h->from_quarantine && aside) {
-        quarantine_keep(s->quarantine, &b);
+        dead_letter_keep(s->quarantine, &b);
     } else if (h->from_quarantine) {
-        quarantine_done(s->quarantine, &b);
+        dead_letter_done(s->quarantine, &b);
     } else if (aside) {
-        quarantine_put(s->quarantine, &b);
+        dead_letter_put(s->quarantine, &b);
     }
     if (!h->from_quarantine && !h->from_memory) {
         spool_disk_done(s->disk, &h->taken);
@@ -159,7 +159,7 @@ static void take_back(struct spool *s, struct hand *h)
 {
     os_mutex_unlock(s->lock);
     if (h->from_quarantine) {
-        quarantine_back(s->quarantine, h->from_quarantine);
+        dead_letter_back(s->quarantine, h->from_quarantine);
     } else {
         spool_disk_back(s->disk, &h->taken);
     }

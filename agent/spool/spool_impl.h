@@ -2,7 +2,7 @@
 #ifndef PROCFLEET_AGENT_SPOOL_SPOOL_IMPL_H
 #define PROCFLEET_AGENT_SPOOL_SPOOL_IMPL_H
 
-#include "agent/spool/quarantine.h"
+#include "agent/spool/dead_letter.h"
 #include "agent/spool/spool.h"
 #include "common/os/os.h"
 
@@ -47,7 +47,7 @@ struct spool {
 
     /* of the disk thread alone */
     struct spool_disk *disk;
-    struct quarantine *quarantine;
+    struct dead_letter *quarantine;
     int64_t synced_ns, retry_ns, retry_pause_ns, expired_ns;
     bool tried; /* numbers may have reached the disk */
     bool memory_turn;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/spool/quarantine_file.h"
+#include "agent/spool/dead_letter_file.h"
 #include "common/base/mem.h"
 #include "common/os/fio_name.h"
 #include "common/os/os.h"

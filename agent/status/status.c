@@ -6,7 +6,7 @@
 #include "common/base/plural.h"
 #include "common/base/utf8.h"
 #include "common/model/ledger.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 static void copy(char *to, size_t size, struct str from)
 {
@@ -191,7 +191,7 @@ static void print_certificate(struct buf *out, const struct status *s)
     if (s->renew_why[0]) {
         buf_printf(out, "; %llu %s failed, the last: ", (unsigned long long)s->renew_failed,
                    plural(s->renew_failed, "try", "tries"));
-        human_text(out, str_make(s->renew_why));
+        humanize_text(out, str_make(s->renew_why));
     }
     buf_put_str(out, "\n");
 }
@@ -201,7 +201,7 @@ void status_print(struct buf *out, const struct status *s)
     char when[CLK_TEXT];
 
     buf_put_str(out, "source    ");
-    human_text(out, str_make(s->source));
+    humanize_text(out, str_make(s->source));
     buf_printf(out, "%s since %s\n", s->polled ? " (polled: short lives are missed)" : "",
                utc(when, s->source_since_ns));
     buf_printf(out, "level     L%u since %s\n", s->level, utc(when, s->level_since_ns));
@@ -215,7 +215,7 @@ void status_print(struct buf *out, const struct status *s)
                (unsigned long long)status_missing(s, false),
                (unsigned long long)status_missing(s, true), utc(when, s->started_ns));
     buf_put_str(out, "collector ");
-    human_text(out, str_make(s->uplink));
+    humanize_text(out, str_make(s->uplink));
     buf_printf(out, " since %s, %llu %s", utc(when, s->uplink_since_ns),
                (unsigned long long)s->queue_held,
                plural(s->queue_held, "batch waits", "batches wait"));
@@ -224,7 +224,7 @@ void status_print(struct buf *out, const struct status *s)
     }
     if (s->why[0] && strcmp(s->uplink, "connected") != 0) {
         buf_put_str(out, ": ");
-        human_text(out, str_make(s->why));
+        humanize_text(out, str_make(s->why));
     }
     buf_put_str(out, "\n");
     if (s->aside_held > 0) {
@@ -238,7 +238,7 @@ void status_print(struct buf *out, const struct status *s)
 
         buf_printf(out, "last      %s %s: ", utc(when, note->wall_ns),
                    note->level ? "level" : "source");
-        human_text(out, str_make(note->text));
+        humanize_text(out, str_make(note->text));
         buf_put_str(out, "\n");
     }
 }

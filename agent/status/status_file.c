@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 #include "common/os/os.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 #define FORMAT 1
 
@@ -51,7 +51,7 @@ static void put_text(json_t *o, const char *key, const char *text, bool *bad)
         struct buf b;
 
         buf_init(&b, 8192);
-        human_text(&b, str_make(text));
+        humanize_text(&b, str_make(text));
         v = json_string(buf_cstr(&b));
         buf_fini(&b);
     }

@@ -44,8 +44,8 @@ enum uplink_state {
 };
 
 struct uplink_conf {
-    struct outbox outbox; /* borrowed until uplink_stop has returned */
-    struct net_tls *tls;  /* borrowed during start */
+    struct outbox outbox;   /* borrowed until uplink_stop has returned */
+    struct tls_config *tls; /* borrowed during start */
     const char *const *addresses;
     size_t n_addresses;
     struct wire_hello hello; /* its times and stream are filled in at sending */

@@ -14,7 +14,7 @@
 #ifndef PROCFLEET_COLLECTOR_API_ADMIN_H
 #define PROCFLEET_COLLECTOR_API_ADMIN_H
 
-#include "collector/metrics/figures.h"
+#include "collector/metrics/metrics.h"
 #include "common/rpc/rpc.h"
 
 struct admin;

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "common/base/clk.h"
+#include "common/base/heartbeat.h"
 #include "common/base/mem.h"
-#include "common/base/pulse.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/tls/net_follow.h"
+#include "common/tls/cert_reloader.h"
 
 #define CHECK_NS     (250 * CLK_MS)
 #define FILES_NS     (5 * CLK_S)
@@ -18,20 +18,20 @@
 #define REASON_BYTES 600u
 
 struct trust {
-    struct net_tls *tls;
+    struct tls_config *tls;
     char *ca, *cert, *crl;
     struct registry *registry;
-    struct enroll *enroll;
+    struct enroll_service *enroll;
     void (*on_revoked)(void *ctx);
     void *ctx;
     struct os_thread *thread;
-    struct pulse round; /* the thread's */
+    struct heartbeat round; /* the thread's */
     struct os_mutex *lock;
     struct os_cond *wake;
     bool stop; /* guarded by lock */
     /* the thread's own */
     bool failing; /* the book could not be read the last time */
-    struct net_follow files;
+    struct cert_reloader files;
     int64_t files_ns, tidy_ns, warn_ns; /* monotonic: when it is time again */
 };
 
@@ -40,7 +40,7 @@ struct registry *trust_registry(struct trust *t)
     return t->registry;
 }
 
-struct enroll *trust_enroll(struct trust *t)
+struct enroll_service *trust_enroll(struct trust *t)
 {
     return t->enroll;
 }
@@ -74,7 +74,7 @@ static void follow_files(struct trust *t)
     struct net_identity own;
     char reason[REASON_BYTES], until[CLK_TEXT];
     bool news;
-    enum err e = net_follow_look(&t->files, &news, &why);
+    enum err e = cert_reloader_look(&t->files, &news, &why);
 
     if (!news) {
         return;
@@ -86,7 +86,7 @@ static void follow_files(struct trust *t)
     }
     t->warn_ns = 0;
     t->on_revoked(t->ctx);
-    net_tls_identity(t->tls, &own);
+    tls_config_identity(t->tls, &own);
     log_line(LOG_INFO, "trust", "reloaded", "certificate=%s until=%s", t->cert,
              clk_format_utc(until, sizeof until, own.not_after_ns, 0));
 }
@@ -109,11 +109,11 @@ static void warn_ends(struct trust *t)
 {
     struct net_identity own;
 
-    net_tls_identity(t->tls, &own);
+    tls_config_identity(t->tls, &own);
     warn_end("certificate", own.not_after_ns,
              "issue a new one with 'pki issue --role collector' and put it in place of the old");
     if (t->enroll) {
-        warn_end("authority", enroll_authority_end_ns(t->enroll),
+        warn_end("authority", enroll_service_authority_end_ns(t->enroll),
                  "make a new authority before the old one ends: see docs/security.md");
     }
 }
@@ -163,7 +163,7 @@ static void run(void *arg)
         int64_t now_ns = os_mono_ns();
 
         os_mutex_unlock(t->lock);
-        pulse_work(&t->round, now_ns);
+        heartbeat_work(&t->round, now_ns);
         look(t, now_ns);
         os_mutex_lock(t->lock);
         if (!t->stop) {
@@ -171,12 +171,12 @@ static void run(void *arg)
         }
     }
     os_mutex_unlock(t->lock);
-    pulse_rest(&t->round);
+    heartbeat_rest(&t->round);
 }
 
 int64_t trust_stuck_ns(const struct trust *t, int64_t now_ns)
 {
-    return pulse_busy_ns(&t->round, now_ns);
+    return heartbeat_busy_ns(&t->round, now_ns);
 }
 
 enum err trust_follow(struct trust *t, void (*on_revoked)(void *ctx), void *ctx)
@@ -202,7 +202,7 @@ void trust_unfollow(struct trust *t)
 
 static enum err open_authority(struct trust *t, const struct trust_conf *conf, struct errmsg *why)
 {
-    struct enroll_conf enroll = {
+    struct enroll_service_conf enroll = {
         .dir = conf->dir, .life_ns = conf->life_ns, .grace_ns = conf->grace_ns};
     struct registry_stats s;
     enum err e = registry_open(&t->registry, conf->dir, NULL, why);
@@ -212,7 +212,7 @@ static enum err open_authority(struct trust *t, const struct trust_conf *conf, s
     }
     registry_stats(t->registry, &s);
     enroll.registry = t->registry;
-    e = enroll_create(&t->enroll, &enroll, why);
+    e = enroll_service_create(&t->enroll, &enroll, why);
     if (e == ERR_NOTFOUND) { /* the key may lie elsewhere: revocations are followed all the same */
         log_line(LOG_WARN, "trust", "no_key", "dir=%s remedy=%s", conf->dir,
                  "\"nobody can enrol or renew here without the authority's key\"");
@@ -237,7 +237,7 @@ static enum err open_parts(struct trust *t, const struct trust_conf *conf, struc
     if (!t->ca || !t->cert || (conf->crl && !t->crl)) {
         return ERR_NOMEM;
     }
-    net_follow_begin(&t->files, t->tls, t->ca, t->cert, t->crl);
+    cert_reloader_begin(&t->files, t->tls, t->ca, t->cert, t->crl);
     t->tidy_ns = t->files_ns = os_mono_ns() + FILES_NS;
     e = os_mutex_create(&t->lock);
     if (!e) {
@@ -275,7 +275,7 @@ void trust_close(struct trust *t)
 {
     if (t) {
         trust_unfollow(t);
-        enroll_destroy(t->enroll);
+        enroll_service_destroy(t->enroll);
         registry_close(t->registry);
         os_cond_destroy(t->wake);
         os_mutex_destroy(t->lock);

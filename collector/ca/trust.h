@@ -7,7 +7,7 @@
 #ifndef PROCFLEET_COLLECTOR_CA_TRUST_H
 #define PROCFLEET_COLLECTOR_CA_TRUST_H
 
-#include "collector/ca/enroll.h"
+#include "collector/ca/enroll_service.h"
 #include "collector/ca/registry.h"
 
 struct trust;
@@ -15,13 +15,13 @@ struct trust;
 struct trust_conf {
     const char *dir;           /* of the authority; "" = none: nobody enrols, nobody is revoked */
     bool required;             /* a directory that is missing is an error; else it is as none */
-    int64_t life_ns, grace_ns; /* see enroll_conf */
-    struct net_tls *tls;       /* the collector's own; borrowed until trust_close */
+    int64_t life_ns, grace_ns; /* see enroll_service_conf */
+    struct tls_config *tls;    /* the collector's own; borrowed until trust_close */
     const char *ca, *cert;     /* its files */
     const char *crl;           /* a revocation list besides; NULL: there is none */
 };
 
-/* Errors: those of registry_open and enroll_create */
+/* Errors: those of registry_open and enroll_service_create */
 NODISCARD enum err trust_open(struct trust **out, const struct trust_conf *conf,
                               struct errmsg *why);
 
@@ -29,7 +29,7 @@ NODISCARD enum err trust_open(struct trust **out, const struct trust_conf *conf,
 struct registry *trust_registry(struct trust *t);
 
 /* NULL: there is no key of an authority here, nobody enrols and nobody renews. */
-struct enroll *trust_enroll(struct trust *t);
+struct enroll_service *trust_enroll(struct trust *t);
 
 /* `on_revoked` is called on the thread when somebody may be here no longer: the book or a file says
  * so. Errors: ERR_NOMEM */

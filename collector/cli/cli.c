@@ -9,7 +9,7 @@
 #include "common/base/utf8.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/text/paint.h"
+#include "common/text/style.h"
 
 static void tell(const struct cli *c, const char *fmt, va_list ap)
 {
@@ -99,7 +99,7 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
     format = profile_value(c->profile, PROFILE_FORMAT);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (strcmp(format, formats[i]) == 0) {
-            c->format = (enum sheet_format)i;
+            c->format = (enum table_format)i;
             return ERR_OK;
         }
     }
@@ -123,7 +123,7 @@ static enum err read_colour(struct cli *c, struct errmsg *why)
 {
     const char *when = opt_value(c->args, "color");
 
-    if (when && paint_choose(when) != ERR_OK) {
+    if (when && style_choose(when) != ERR_OK) {
         return errmsg_set(why, ERR_USAGE, "--color: '%s' is not auto, always or never", when);
     }
     return ERR_OK;
@@ -202,13 +202,13 @@ int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(
     return start(cmd, argc, argv, body, false);
 }
 
-enum err cli_sheet(const struct cli *c, struct sheet **out, bool live,
-                   const struct sheet_column *columns, size_t n, const char *const *yields)
+enum err cli_sheet(const struct cli *c, struct table **out, bool live,
+                   const struct table_column *columns, size_t n, const char *const *yields)
 {
-    enum err e = sheet_begin(out, stdout, c->format, live, columns, n);
+    enum err e = table_begin(out, stdout, c->format, live, columns, n);
 
     if (!e) {
-        sheet_fit(*out, yields, opt_flag(c->args, "wide"));
+        table_fit(*out, yields, opt_flag(c->args, "wide"));
     }
     return e;
 }

@@ -7,7 +7,7 @@
 
 #include "common/conf/opt.h"
 #include "common/net/net.h"
-#include "common/text/sheet.h"
+#include "common/text/table.h"
 #include "common/wire/wire_query.h"
 
 enum cli_exit {
@@ -36,7 +36,7 @@ struct cli {
     struct opt_args *args;
     struct profile *profile;
     struct cli_settings settings;
-    enum sheet_format format;
+    enum table_format format;
 };
 
 /* The sets of words that the commands' options take: METRIC, KIND. */
@@ -53,7 +53,7 @@ extern const struct opt_set cli_sets[];
         {"timeout", 0, "SPAN", "longest wait for an answer (PROCFLEET_TIMEOUT; 10s)", 0},          \
         {"config", 'c', "FILE", "file with profiles (PROCFLEET_CONFIG); see procfleet config", 0}, \
         {"profile", 0, "NAME", "the one to use of these (PROCFLEET_PROFILE; default_profile)", 0}, \
-        SHEET_OPT_WIDE,                                                                            \
+        TABLE_OPT_WIDE,                                                                            \
         {"color", 0, "auto|always|never",                                                          \
          "bold and colours in tables (auto: on a terminal, unless NO_COLOR is set)", 0},           \
     {                                                                                              \
@@ -113,8 +113,8 @@ NODISCARD enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why)
 
 /* A sheet on standard output in the format asked for. On a terminal a table fits in, unless --wide:
  * the titles in `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
-NODISCARD enum err cli_sheet(const struct cli *c, struct sheet **out, bool live,
-                             const struct sheet_column *columns, size_t n,
+NODISCARD enum err cli_sheet(const struct cli *c, struct table **out, bool live,
+                             const struct table_column *columns, size_t n,
                              const char *const *yields);
 
 /* The subcommands. */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "common/wire/wire_admin.h"
 
 #define REQUEST_MAX 512u
@@ -58,22 +58,24 @@ const struct opt_command cmd_admin_usage = {
 static int call(const struct cli *c, const char *method, const struct buf *request,
                 struct buf *reply)
 {
-    const struct link_request q = {method, request->p, request->n, c->settings.timeout_ns, NULL};
+    const struct cli_client_request q = {method, request->p, request->n, c->settings.timeout_ns,
+                                         NULL};
     struct rpc_result result;
     struct errmsg why = {""};
-    struct link *l;
+    struct cli_client *l;
     int code = CLI_FAILED;
     enum err e;
 
     if (request->bad) {
         return cli_fail(c, CLI_FAILED, "%s", err_text(request->bad));
     }
-    if (link_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    e = link_call(l, &q, reply, &result, &why);
-    link_close(l);
-    return e ? cli_fail(c, link_call_exit(e, &result), "%s", why.text[0] ? why.text : err_text(e))
+    e = cli_client_call(l, &q, reply, &result, &why);
+    cli_client_close(l);
+    return e ? cli_fail(c, cli_client_call_exit(e, &result), "%s",
+                        why.text[0] ? why.text : err_text(e))
              : CLI_OK;
 }
 
@@ -86,33 +88,33 @@ static const char *operand(const struct cli *c)
 }
 
 /* A sheet of one row. */
-static int print_row(const struct cli *c, const struct sheet_column *columns, size_t n,
-                     const struct sheet_cell *cells)
+static int print_row(const struct cli *c, const struct table_column *columns, size_t n,
+                     const struct table_cell *cells)
 {
-    struct sheet *s = NULL;
+    struct table *s = NULL;
     enum err e = cli_sheet(c, &s, false, columns, n, NULL);
 
     if (!e) {
-        e = sheet_row(s, cells);
+        e = table_row(s, cells);
     }
-    sheet_end(s);
+    table_end(s);
     return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : CLI_OK;
 }
 
 /* -- status -- */
 
-static const struct sheet_column status_columns[] = {
-    {"figure", "FIGURE", SHEET_WORD},
-    {"labels", "OF", SHEET_TEXT},
-    {"value", "VALUE", SHEET_REAL},
-    {"help", "MEANING", SHEET_TEXT},
+static const struct table_column status_columns[] = {
+    {"figure", "FIGURE", TABLE_WORD},
+    {"labels", "OF", TABLE_TEXT},
+    {"value", "VALUE", TABLE_REAL},
+    {"help", "MEANING", TABLE_TEXT},
 };
 
 static const char *const yields[] = {"MEANING", NULL};
 
 static enum err status_print(const struct cli *c, const struct wire_status_reply *m)
 {
-    struct sheet *s = NULL;
+    struct table *s = NULL;
     enum err e = cli_sheet(c, &s, false, status_columns,
                            sizeof status_columns / sizeof *status_columns, yields);
 
@@ -121,17 +123,17 @@ static enum err status_print(const struct cli *c, const struct wire_status_reply
         bool whole = f->value > -1e15 && f->value < 1e15 && f->value == (double)(int64_t)f->value;
         char real[40];
         int n = snprintf(real, sizeof real, "%.15g", f->value);
-        const struct sheet_cell cells[] = {
-            sheet_string(f->name),
-            sheet_string(f->labels),
-            whole ? sheet_number(true, (int64_t)f->value)
-                  : sheet_string((struct str){real, (size_t)n}),
-            sheet_string(f->help),
+        const struct table_cell cells[] = {
+            table_string(f->name),
+            table_string(f->labels),
+            whole ? table_number(true, (int64_t)f->value)
+                  : table_string((struct str){real, (size_t)n}),
+            table_string(f->help),
         };
 
-        e = sheet_row(s, cells);
+        e = table_row(s, cells);
     }
-    sheet_end(s);
+    table_end(s);
     return e;
 }
 
@@ -162,8 +164,8 @@ static int status_body(struct cli *c)
 
 static int disconnect_body(struct cli *c)
 {
-    static const struct sheet_column columns[] = {{"name", "NAME", SHEET_TEXT},
-                                                  {"connections", "CONNECTIONS", SHEET_COUNT}};
+    static const struct table_column columns[] = {{"name", "NAME", TABLE_TEXT},
+                                                  {"connections", "CONNECTIONS", TABLE_COUNT}};
     const char *name = operand(c);
     struct wire_disconnect ask = {""};
     struct wire_disconnect_reply m = {0};
@@ -183,8 +185,8 @@ static int disconnect_body(struct cli *c)
         code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
     }
     if (code == CLI_OK) {
-        const struct sheet_cell cells[] = {sheet_string(str_make(name)),
-                                           sheet_number(true, m.connections)};
+        const struct table_cell cells[] = {table_string(str_make(name)),
+                                           table_number(true, m.connections)};
 
         code = print_row(c, columns, sizeof columns / sizeof *columns, cells);
     }
@@ -197,8 +199,8 @@ static int disconnect_body(struct cli *c)
 
 static int forget_body(struct cli *c)
 {
-    static const struct sheet_column columns[] = {{"name", "NAME", SHEET_TEXT},
-                                                  {"forgotten", "FORGOTTEN", SHEET_COUNT}};
+    static const struct table_column columns[] = {{"name", "NAME", TABLE_TEXT},
+                                                  {"forgotten", "FORGOTTEN", TABLE_COUNT}};
     const char *name = operand(c);
     struct wire_forget ask = {""};
     struct wire_forget_reply m = {0};
@@ -217,8 +219,8 @@ static int forget_body(struct cli *c)
         code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
     }
     if (code == CLI_OK) {
-        const struct sheet_cell cells[] = {sheet_string(str_make(name)),
-                                           sheet_number(true, m.hosts)};
+        const struct table_cell cells[] = {table_string(str_make(name)),
+                                           table_number(true, m.hosts)};
 
         code = print_row(c, columns, sizeof columns / sizeof *columns, cells);
     }
@@ -236,8 +238,8 @@ int cmd_hosts_forget(int argc, char **argv)
 
 static int log_level_body(struct cli *c)
 {
-    static const struct sheet_column columns[] = {{"level", "LEVEL", SHEET_TEXT},
-                                                  {"before", "BEFORE", SHEET_TEXT}};
+    static const struct table_column columns[] = {{"level", "LEVEL", TABLE_TEXT},
+                                                  {"before", "BEFORE", TABLE_TEXT}};
     const char *level = operand(c);
     struct wire_log_level ask = {""};
     struct wire_log_level_reply m = {""};
@@ -253,8 +255,8 @@ static int log_level_body(struct cli *c)
         code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
     }
     if (code == CLI_OK) {
-        const struct sheet_cell cells[] = {sheet_string(str_make(level)),
-                                           sheet_string(str_make(m.before))};
+        const struct table_cell cells[] = {table_string(str_make(level)),
+                                           table_string(str_make(m.before))};
 
         code = print_row(c, columns, sizeof columns / sizeof *columns, cells);
     }

@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "common/base/clk.h"
 #include "common/model/ledger.h"
 
@@ -32,27 +32,27 @@ const struct opt_command cmd_coverage_usage = {
 
 /* -- one line for each host -- */
 
-static const struct sheet_column host_columns[] = {
-    {"host", "HOST", SHEET_TEXT},
-    {NULL, "COVERAGE", SHEET_TEXT},
-    {"coverage_ppm", NULL, SHEET_COUNT},
-    {"at_most", NULL, SHEET_FLAG},
-    {"missing", NULL, SHEET_FLAG},
-    {NULL, "TICKS", SHEET_TEXT},
-    {"ticks_ppm", NULL, SHEET_COUNT},
-    {"ticks", NULL, SHEET_COUNT},
-    {"lost_ticks", "LOST_TICKS", SHEET_ALARM},
-    {NULL, "EVENTS", SHEET_TEXT},
-    {"events_ppm", NULL, SHEET_COUNT},
-    {"events", NULL, SHEET_COUNT},
-    {"lost_events", "LOST_EVENTS", SHEET_ALARM},
-    {"lost_rows", NULL, SHEET_COUNT},
-    {"missing_batches", NULL, SHEET_COUNT},
-    {"most_lost_by", "MOST_LOST_BY", SHEET_TEXT},
-    {"lost_first_time", "FROM", SHEET_TIME},
-    {"lost_last_time", "TO", SHEET_TIME},
-    {"since_time", NULL, SHEET_TIME},
-    {"until_time", NULL, SHEET_TIME},
+static const struct table_column host_columns[] = {
+    {"host", "HOST", TABLE_TEXT},
+    {NULL, "COVERAGE", TABLE_TEXT},
+    {"coverage_ppm", NULL, TABLE_COUNT},
+    {"at_most", NULL, TABLE_FLAG},
+    {"missing", NULL, TABLE_FLAG},
+    {NULL, "TICKS", TABLE_TEXT},
+    {"ticks_ppm", NULL, TABLE_COUNT},
+    {"ticks", NULL, TABLE_COUNT},
+    {"lost_ticks", "LOST_TICKS", TABLE_ALARM},
+    {NULL, "EVENTS", TABLE_TEXT},
+    {"events_ppm", NULL, TABLE_COUNT},
+    {"events", NULL, TABLE_COUNT},
+    {"lost_events", "LOST_EVENTS", TABLE_ALARM},
+    {"lost_rows", NULL, TABLE_COUNT},
+    {"missing_batches", NULL, TABLE_COUNT},
+    {"most_lost_by", "MOST_LOST_BY", TABLE_TEXT},
+    {"lost_first_time", "FROM", TABLE_TIME},
+    {"lost_last_time", "TO", TABLE_TIME},
+    {"since_time", NULL, TABLE_TIME},
+    {"until_time", NULL, TABLE_TIME},
 };
 
 static const char *const yields[] = {"TO", "FROM", "EVENTS", "TICKS", "MOST_LOST_BY", NULL};
@@ -61,14 +61,14 @@ struct share {
     char text[24];
 };
 
-static struct sheet_cell share_cell(struct share *s, bool have, uint32_t ppm, bool at_most)
+static struct table_cell share_cell(struct share *s, bool have, uint32_t ppm, bool at_most)
 {
     if (!have) {
-        return sheet_number(false, 0);
+        return table_number(false, 0);
     }
     (void)snprintf(s->text, sizeof s->text, ppm == 1000000 ? "%s100 %%" : "%s%u.%02u %%",
                    at_most ? "\xe2\x89\xa4 " : "", ppm / 10000, ppm / 100 % 100);
-    return sheet_string(str_make(s->text));
+    return table_string(str_make(s->text));
 }
 
 /* Whether answers lack what the row counts, or at least the figure does. */
@@ -77,7 +77,7 @@ static bool is_loss(const struct wire_stage *s)
     return s->count > 0 && (s->loss || (s->role == LEDGER_LOST && s->unit == LEDGER_TICKS));
 }
 
-static struct sheet_cell cause_cell(char text[96], const struct wire_coverage *c)
+static struct table_cell cause_cell(char text[96], const struct wire_coverage *c)
 {
     const struct wire_stage *most = NULL;
 
@@ -92,7 +92,7 @@ static struct sheet_cell cause_cell(char text[96], const struct wire_coverage *c
                        most->stage.p, (int)(most->reason.n < 50 ? most->reason.n : 50),
                        most->reason.p);
     }
-    return sheet_string(str_make(text));
+    return table_string(str_make(text));
 }
 
 static void span_of(const struct wire_coverage *c, int64_t *first_ns, int64_t *last_ns)
@@ -105,37 +105,37 @@ static void span_of(const struct wire_coverage *c, int64_t *first_ns, int64_t *l
     }
 }
 
-static void put_host(struct sheet *s, const struct wire_answer *a, const struct wire_coverage *c)
+static void put_host(struct table *s, const struct wire_answer *a, const struct wire_coverage *c)
 {
     struct share all, ticks, events;
     char cause[96];
     int64_t first_ns = 0, last_ns = 0;
 
     span_of(c, &first_ns, &last_ns);
-    const struct sheet_cell cells[] = {
-        sheet_string(a->hosts[c->host].name),
+    const struct table_cell cells[] = {
+        table_string(a->hosts[c->host].name),
         share_cell(&all, true, c->ppm, c->at_most),
-        sheet_number(true, c->ppm),
-        sheet_number(true, c->at_most),
-        sheet_number(true, c->missing),
+        table_number(true, c->ppm),
+        table_number(true, c->at_most),
+        table_number(true, c->missing),
         share_cell(&ticks, c->has_ticks, c->ticks_ppm, false),
-        sheet_number(c->has_ticks, c->ticks_ppm),
-        sheet_count(c->ticks),
-        sheet_count(c->lost_ticks),
+        table_number(c->has_ticks, c->ticks_ppm),
+        table_count(c->ticks),
+        table_count(c->lost_ticks),
         share_cell(&events, c->has_events, c->events_ppm, c->at_most),
-        sheet_number(c->has_events, c->events_ppm),
-        sheet_count(c->events),
-        sheet_count(c->lost_events),
-        sheet_count(c->lost_rows),
-        sheet_count(c->missing_batches),
+        table_number(c->has_events, c->events_ppm),
+        table_count(c->events),
+        table_count(c->lost_events),
+        table_count(c->lost_rows),
+        table_count(c->missing_batches),
         cause_cell(cause, c),
-        sheet_number(c->n_spans > 0, first_ns),
-        sheet_number(c->n_spans > 0, last_ns),
-        sheet_number(true, c->since_ns),
-        sheet_number(true, c->until_ns),
+        table_number(c->n_spans > 0, first_ns),
+        table_number(c->n_spans > 0, last_ns),
+        table_number(true, c->since_ns),
+        table_number(true, c->until_ns),
     };
 
-    err_ignore(sheet_row(s, cells));
+    err_ignore(table_row(s, cells));
 }
 
 static void page_hosts(void *ctx, const struct wire_answer *a)
@@ -147,12 +147,12 @@ static void page_hosts(void *ctx, const struct wire_answer *a)
 
 /* -- one line for each count -- */
 
-static const struct sheet_column stage_columns[] = {
-    {"host", "HOST", SHEET_TEXT},     {"stage", "STAGE", SHEET_TEXT},
-    {"reason", "REASON", SHEET_TEXT}, {"role", "ROLE", SHEET_TEXT},
-    {"count", "COUNT", SHEET_COUNT},  {"unit", "UNIT", SHEET_TEXT},
-    {"loss", "LOSS", SHEET_FLAG},     {"first_time", NULL, SHEET_TIME},
-    {"last_time", NULL, SHEET_TIME},
+static const struct table_column stage_columns[] = {
+    {"host", "HOST", TABLE_TEXT},     {"stage", "STAGE", TABLE_TEXT},
+    {"reason", "REASON", TABLE_TEXT}, {"role", "ROLE", TABLE_TEXT},
+    {"count", "COUNT", TABLE_COUNT},  {"unit", "UNIT", TABLE_TEXT},
+    {"loss", "LOSS", TABLE_FLAG},     {"first_time", NULL, TABLE_TIME},
+    {"last_time", NULL, TABLE_TIME},
 };
 
 static void page_stages(void *ctx, const struct wire_answer *a)
@@ -162,26 +162,26 @@ static void page_stages(void *ctx, const struct wire_answer *a)
 
         for (size_t k = 0; k < c->n_stages; k++) {
             const struct wire_stage *s = &c->stages[k];
-            const struct sheet_cell cells[] = {
-                sheet_string(a->hosts[c->host].name),
-                sheet_string(s->stage),
-                sheet_string(s->reason),
-                sheet_string(str_make(ledger_role_name(s->role))),
-                sheet_count(s->count),
-                sheet_string(str_make(ledger_unit_name(s->unit))),
-                sheet_number(true, s->loss),
-                sheet_number(s->first_ns != 0, s->first_ns),
-                sheet_number(s->last_ns != 0, s->last_ns),
+            const struct table_cell cells[] = {
+                table_string(a->hosts[c->host].name),
+                table_string(s->stage),
+                table_string(s->reason),
+                table_string(str_make(ledger_role_name(s->role))),
+                table_count(s->count),
+                table_string(str_make(ledger_unit_name(s->unit))),
+                table_number(true, s->loss),
+                table_number(s->first_ns != 0, s->first_ns),
+                table_number(s->last_ns != 0, s->last_ns),
             };
 
-            err_ignore(sheet_row(ctx, cells));
+            err_ignore(table_row(ctx, cells));
         }
     }
 }
 
 static void note(void *ctx, struct str text)
 {
-    sheet_note(ctx, text);
+    table_note(ctx, text);
 }
 
 static enum err read_last(struct cli *c, struct wire_query *q, struct errmsg *why)
@@ -202,8 +202,8 @@ static int body(struct cli *c)
     bool stages = opt_flag(c->args, "stages");
     struct wire_query q;
     struct errmsg why = {""};
-    struct sheet *s = NULL;
-    struct link *l;
+    struct table *s = NULL;
+    struct cli_client *l;
     enum err e;
     int code = CLI_FAILED;
 
@@ -211,7 +211,7 @@ static int body(struct cli *c)
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     q.stages = stages;
-    if (link_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
     e = cli_sheet(c, &s, false, stages ? stage_columns : host_columns,
@@ -219,10 +219,11 @@ static int body(struct cli *c)
                          : sizeof host_columns / sizeof *host_columns,
                   yields);
     if (!e) {
-        code = link_ask(l, RPC_QUERY_COVERAGE, &q, stages ? page_stages : page_hosts, note, s);
+        code =
+            cli_client_ask(l, RPC_QUERY_COVERAGE, &q, stages ? page_stages : page_hosts, note, s);
     }
-    sheet_end(s);
-    link_close(l);
+    table_end(s);
+    cli_client_close(l);
     return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : code;
 }
 

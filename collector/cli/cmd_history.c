@@ -101,7 +101,7 @@ static enum err read_metrics(struct cli *c, struct wire_query *q, struct fields 
 
 static enum err read_plot(struct cli *c, uint8_t *how, struct errmsg *why)
 {
-    bool table = c->format == SHEET_AS_TABLE;
+    bool table = c->format == TABLE_AS_TABLE;
     uint8_t def = table && os_is_terminal(1) ? HISTORY_PLOT_MAYBE : HISTORY_PLOT_NONE;
 
     *how = cli_word(c, "plot", def); /* in the order of enum history_plot_how */

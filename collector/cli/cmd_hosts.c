@@ -1,9 +1,9 @@
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
-#include "common/text/human.h"
-#include "common/text/sheet.h"
+#include "common/text/humanize.h"
+#include "common/text/table.h"
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,
@@ -47,32 +47,32 @@ const struct opt_command cmd_hosts_usage = {
                 "  procfleet hosts forget lab-7\n",
 };
 
-static const struct sheet_column columns[] = {
-    {"host", "HOST", SHEET_TEXT},
-    {"state", "STATE", SHEET_STATE},
-    {"source", "SOURCE", SHEET_TEXT},
-    {"cpus", "CPUS", SHEET_COUNT},
-    {"processes", "PROCESSES", SHEET_COUNT},
-    {"last_time", "NEWEST_DATA", SHEET_TIME},
-    {"first_time", NULL, SHEET_TIME},
-    {"batches", "BATCHES", SHEET_COUNT},
-    {"duplicates", NULL, SHEET_COUNT},
-    {"gaps", "GAPS", SHEET_ALARM},
-    {"lost_events", "LOST_EVENTS", SHEET_ALARM},
-    {"forgotten", NULL, SHEET_FLAG},
-    {"revoked", NULL, SHEET_FLAG},
-    {"polled", NULL, SHEET_FLAG},
-    {"replay", NULL, SHEET_FLAG},
-    {"clock_offset_ns", NULL, SHEET_NS},
-    {"clock_error_ns", NULL, SHEET_NS},
-    {NULL, "CLOCK", SHEET_TEXT},
-    {"certificate_end_time", NULL, SHEET_TIME},
-    {NULL, "CERT", SHEET_STATE},
-    {"clones", "CLONES", SHEET_ALARM},
-    {"heard_time", NULL, SHEET_TIME},
-    {"agent_version", "AGENT", SHEET_TEXT},
-    {"id", "ID", SHEET_TEXT},
-    {"boot", NULL, SHEET_TEXT},
+static const struct table_column columns[] = {
+    {"host", "HOST", TABLE_TEXT},
+    {"state", "STATE", TABLE_STATE},
+    {"source", "SOURCE", TABLE_TEXT},
+    {"cpus", "CPUS", TABLE_COUNT},
+    {"processes", "PROCESSES", TABLE_COUNT},
+    {"last_time", "NEWEST_DATA", TABLE_TIME},
+    {"first_time", NULL, TABLE_TIME},
+    {"batches", "BATCHES", TABLE_COUNT},
+    {"duplicates", NULL, TABLE_COUNT},
+    {"gaps", "GAPS", TABLE_ALARM},
+    {"lost_events", "LOST_EVENTS", TABLE_ALARM},
+    {"forgotten", NULL, TABLE_FLAG},
+    {"revoked", NULL, TABLE_FLAG},
+    {"polled", NULL, TABLE_FLAG},
+    {"replay", NULL, TABLE_FLAG},
+    {"clock_offset_ns", NULL, TABLE_NS},
+    {"clock_error_ns", NULL, TABLE_NS},
+    {NULL, "CLOCK", TABLE_TEXT},
+    {"certificate_end_time", NULL, TABLE_TIME},
+    {NULL, "CERT", TABLE_STATE},
+    {"clones", "CLONES", TABLE_ALARM},
+    {"heard_time", NULL, TABLE_TIME},
+    {"agent_version", "AGENT", TABLE_TEXT},
+    {"id", "ID", TABLE_TEXT},
+    {"boot", NULL, TABLE_TEXT},
 };
 
 static const char *const yields[] = {"ID",        "AGENT",       "CPUS",  "BATCHES",
@@ -95,7 +95,7 @@ static bool knows_offset(const struct wire_host *h)
 
 static void put_span(struct buf *b, int64_t ns)
 {
-    human_ns(b, ns == INT64_MIN ? INT64_MAX : ns < 0 ? -ns : ns);
+    humanize_ns(b, ns == INT64_MIN ? INT64_MAX : ns < 0 ? -ns : ns);
 }
 
 /* Moves it into the caller's text. */
@@ -144,49 +144,49 @@ static struct str certificate_text(const struct wire_host *h, char *text, size_t
 
 /* What is printed, and how much of it came. */
 struct list {
-    struct sheet *sheet;
+    struct table *sheet;
     size_t hosts;
 };
 
 static void page(void *ctx, const struct wire_answer *a)
 {
     struct list *list = ctx;
-    struct sheet *s = list->sheet;
+    struct table *s = list->sheet;
 
     list->hosts += a->n_hosts;
 
     for (size_t i = 0; i < a->n_hosts; i++) {
         const struct wire_host *h = &a->hosts[i];
         char id[UUID_TEXT], boot[UUID_TEXT], clock[64], left[32];
-        const struct sheet_cell cells[] = {
-            sheet_string(h->name),
-            sheet_string(str_make(state_of(h))),
-            sheet_string(h->source),
-            sheet_number(h->cpus != 0, h->cpus),
-            sheet_number(true, h->processes),
-            sheet_number(h->last_ns != 0, h->last_ns),
-            sheet_number(h->first_ns != 0, h->first_ns),
-            sheet_count(h->batches),
-            sheet_count(h->duplicates),
-            sheet_count(h->gaps),
-            sheet_count(h->lost_events),
-            sheet_number(true, h->forgotten),
-            sheet_number(true, h->revoked),
-            sheet_number(true, h->polled),
-            sheet_number(true, h->replay),
-            sheet_number(knows_offset(h), h->offset_ns),
-            sheet_number(h->has_offset, h->offset_error_ns),
-            sheet_string(clock_text(h, clock, sizeof clock)),
-            sheet_number(h->not_after_ns != 0, h->not_after_ns),
-            sheet_string(certificate_text(h, left, sizeof left)),
-            sheet_number(true, h->clones),
-            sheet_number(h->heard_ns != 0, h->heard_ns),
-            sheet_string(h->version),
-            sheet_string(str_make(uuid_format(id, &h->id))),
-            sheet_string(str_make(uuid_format(boot, &h->boot))),
+        const struct table_cell cells[] = {
+            table_string(h->name),
+            table_string(str_make(state_of(h))),
+            table_string(h->source),
+            table_number(h->cpus != 0, h->cpus),
+            table_number(true, h->processes),
+            table_number(h->last_ns != 0, h->last_ns),
+            table_number(h->first_ns != 0, h->first_ns),
+            table_count(h->batches),
+            table_count(h->duplicates),
+            table_count(h->gaps),
+            table_count(h->lost_events),
+            table_number(true, h->forgotten),
+            table_number(true, h->revoked),
+            table_number(true, h->polled),
+            table_number(true, h->replay),
+            table_number(knows_offset(h), h->offset_ns),
+            table_number(h->has_offset, h->offset_error_ns),
+            table_string(clock_text(h, clock, sizeof clock)),
+            table_number(h->not_after_ns != 0, h->not_after_ns),
+            table_string(certificate_text(h, left, sizeof left)),
+            table_number(true, h->clones),
+            table_number(h->heard_ns != 0, h->heard_ns),
+            table_string(h->version),
+            table_string(str_make(uuid_format(id, &h->id))),
+            table_string(str_make(uuid_format(boot, &h->boot))),
         };
 
-        err_ignore(sheet_row(s, cells));
+        err_ignore(table_row(s, cells));
     }
 }
 
@@ -194,7 +194,7 @@ static void note(void *ctx, struct str text)
 {
     const struct list *list = ctx;
 
-    sheet_note(list->sheet, text);
+    table_note(list->sheet, text);
 }
 
 static int body(struct cli *c)
@@ -202,21 +202,21 @@ static int body(struct cli *c)
     struct wire_query q;
     struct errmsg why = {""};
     struct list list = {NULL, 0};
-    struct link *l;
+    struct cli_client *l;
     int code = CLI_FAILED;
 
     if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     q.forgotten = opt_flag(c->args, "all");
-    if (link_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
     if (cli_sheet(c, &list.sheet, false, columns, sizeof columns / sizeof *columns, yields) ==
         ERR_OK) {
-        code = link_ask(l, RPC_QUERY_HOSTS, &q, page, note, &list);
+        code = cli_client_ask(l, RPC_QUERY_HOSTS, &q, page, note, &list);
         if (code == CLI_OK && list.hosts == 0 && !q.host.n) {
-            sheet_note(list.sheet,
+            table_note(list.sheet,
                        str_make(q.forgotten
                                     ? "no host has called yet; 'procfleet-collector pki token "
                                       "create' lets one enrol"
@@ -224,8 +224,8 @@ static int body(struct cli *c)
                                       "'procfleet-collector pki token create' lets one enrol"));
         }
     }
-    sheet_end(list.sheet);
-    link_close(l);
+    table_end(list.sheet);
+    cli_client_close(l);
     return code;
 }
 

@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
-#include "common/text/human.h"
-#include "common/text/sheet.h"
+#include "common/text/humanize.h"
+#include "common/text/table.h"
 #include "common/wire/wire_overview.h"
 
 static const struct opt opts[] = {
@@ -32,7 +32,7 @@ const struct opt_command cmd_overview_usage = {
 
 struct overview {
     struct cli *c;
-    struct sheet *sheet;
+    struct table *sheet;
     size_t asked; /* pages with an overview */
     enum err e;
 };
@@ -41,79 +41,79 @@ struct overview {
 
 #define TIER_COLUMNS 7u
 
-static const struct sheet_column plain_columns[] = {
-    {"time", NULL, SHEET_TIME},
-    {"hosts", NULL, SHEET_COUNT},
-    {"connected", NULL, SHEET_COUNT},
-    {"silent", NULL, SHEET_COUNT},
-    {"ended", NULL, SHEET_COUNT},
-    {"revoked", NULL, SHEET_COUNT},
-    {"clones", NULL, SHEET_COUNT},
-    {"processes", NULL, SHEET_COUNT},
-    {"cpus", NULL, SHEET_COUNT},
-    {"batches", NULL, SHEET_COUNT},
-    {"gaps", NULL, SHEET_COUNT},
-    {"lost_events", NULL, SHEET_COUNT},
-    {"first_time", NULL, SHEET_TIME},
-    {"last_time", NULL, SHEET_TIME},
-    {"head_bytes", NULL, SHEET_BYTES},
-    {"log_bytes", NULL, SHEET_BYTES},
-    {"catalogue_bytes", NULL, SHEET_BYTES},
-    {"total_bytes", NULL, SHEET_BYTES},
-    {"ceiling_bytes", NULL, SHEET_BYTES},
-    {"disk_free_bytes", NULL, SHEET_BYTES},
-    {"disk_total_bytes", NULL, SHEET_BYTES},
-    {"refusing", NULL, SHEET_FLAG},
-    {"sealed_windows", NULL, SHEET_COUNT},
-    {"patches", NULL, SHEET_COUNT},
-    {"seal_failures", NULL, SHEET_COUNT},
-    {"sealed_time", NULL, SHEET_TIME},
-    {"next_tier", NULL, SHEET_TEXT},
-    {"next_window_time", NULL, SHEET_TIME},
-    {"next_in_ns", NULL, SHEET_NS},
-    {"raw_files", NULL, SHEET_COUNT},
-    {"raw_bytes", NULL, SHEET_BYTES},
-    {"raw_values", NULL, SHEET_COUNT},
-    {"raw_oldest_time", NULL, SHEET_TIME},
-    {"raw_share_bytes", NULL, SHEET_BYTES},
-    {"raw_age_ns", NULL, SHEET_NS},
-    {"raw_dropped", NULL, SHEET_COUNT},
-    {"10s_files", NULL, SHEET_COUNT},
-    {"10s_bytes", NULL, SHEET_BYTES},
-    {"10s_values", NULL, SHEET_COUNT},
-    {"10s_oldest_time", NULL, SHEET_TIME},
-    {"10s_share_bytes", NULL, SHEET_BYTES},
-    {"10s_age_ns", NULL, SHEET_NS},
-    {"10s_dropped", NULL, SHEET_COUNT},
-    {"1min_files", NULL, SHEET_COUNT},
-    {"1min_bytes", NULL, SHEET_BYTES},
-    {"1min_values", NULL, SHEET_COUNT},
-    {"1min_oldest_time", NULL, SHEET_TIME},
-    {"1min_share_bytes", NULL, SHEET_BYTES},
-    {"1min_age_ns", NULL, SHEET_NS},
-    {"1min_dropped", NULL, SHEET_COUNT},
-    {"1h_files", NULL, SHEET_COUNT},
-    {"1h_bytes", NULL, SHEET_BYTES},
-    {"1h_values", NULL, SHEET_COUNT},
-    {"1h_oldest_time", NULL, SHEET_TIME},
-    {"1h_share_bytes", NULL, SHEET_BYTES},
-    {"1h_age_ns", NULL, SHEET_NS},
-    {"1h_dropped", NULL, SHEET_COUNT},
-    {"events_files", NULL, SHEET_COUNT},
-    {"events_bytes", NULL, SHEET_BYTES},
-    {"events_values", NULL, SHEET_COUNT},
-    {"events_oldest_time", NULL, SHEET_TIME},
-    {"events_share_bytes", NULL, SHEET_BYTES},
-    {"events_age_ns", NULL, SHEET_NS},
-    {"events_dropped", NULL, SHEET_COUNT},
+static const struct table_column plain_columns[] = {
+    {"time", NULL, TABLE_TIME},
+    {"hosts", NULL, TABLE_COUNT},
+    {"connected", NULL, TABLE_COUNT},
+    {"silent", NULL, TABLE_COUNT},
+    {"ended", NULL, TABLE_COUNT},
+    {"revoked", NULL, TABLE_COUNT},
+    {"clones", NULL, TABLE_COUNT},
+    {"processes", NULL, TABLE_COUNT},
+    {"cpus", NULL, TABLE_COUNT},
+    {"batches", NULL, TABLE_COUNT},
+    {"gaps", NULL, TABLE_COUNT},
+    {"lost_events", NULL, TABLE_COUNT},
+    {"first_time", NULL, TABLE_TIME},
+    {"last_time", NULL, TABLE_TIME},
+    {"head_bytes", NULL, TABLE_BYTES},
+    {"log_bytes", NULL, TABLE_BYTES},
+    {"catalogue_bytes", NULL, TABLE_BYTES},
+    {"total_bytes", NULL, TABLE_BYTES},
+    {"ceiling_bytes", NULL, TABLE_BYTES},
+    {"disk_free_bytes", NULL, TABLE_BYTES},
+    {"disk_total_bytes", NULL, TABLE_BYTES},
+    {"refusing", NULL, TABLE_FLAG},
+    {"sealed_windows", NULL, TABLE_COUNT},
+    {"patches", NULL, TABLE_COUNT},
+    {"seal_failures", NULL, TABLE_COUNT},
+    {"sealed_time", NULL, TABLE_TIME},
+    {"next_tier", NULL, TABLE_TEXT},
+    {"next_window_time", NULL, TABLE_TIME},
+    {"next_in_ns", NULL, TABLE_NS},
+    {"raw_files", NULL, TABLE_COUNT},
+    {"raw_bytes", NULL, TABLE_BYTES},
+    {"raw_values", NULL, TABLE_COUNT},
+    {"raw_oldest_time", NULL, TABLE_TIME},
+    {"raw_share_bytes", NULL, TABLE_BYTES},
+    {"raw_age_ns", NULL, TABLE_NS},
+    {"raw_dropped", NULL, TABLE_COUNT},
+    {"10s_files", NULL, TABLE_COUNT},
+    {"10s_bytes", NULL, TABLE_BYTES},
+    {"10s_values", NULL, TABLE_COUNT},
+    {"10s_oldest_time", NULL, TABLE_TIME},
+    {"10s_share_bytes", NULL, TABLE_BYTES},
+    {"10s_age_ns", NULL, TABLE_NS},
+    {"10s_dropped", NULL, TABLE_COUNT},
+    {"1min_files", NULL, TABLE_COUNT},
+    {"1min_bytes", NULL, TABLE_BYTES},
+    {"1min_values", NULL, TABLE_COUNT},
+    {"1min_oldest_time", NULL, TABLE_TIME},
+    {"1min_share_bytes", NULL, TABLE_BYTES},
+    {"1min_age_ns", NULL, TABLE_NS},
+    {"1min_dropped", NULL, TABLE_COUNT},
+    {"1h_files", NULL, TABLE_COUNT},
+    {"1h_bytes", NULL, TABLE_BYTES},
+    {"1h_values", NULL, TABLE_COUNT},
+    {"1h_oldest_time", NULL, TABLE_TIME},
+    {"1h_share_bytes", NULL, TABLE_BYTES},
+    {"1h_age_ns", NULL, TABLE_NS},
+    {"1h_dropped", NULL, TABLE_COUNT},
+    {"events_files", NULL, TABLE_COUNT},
+    {"events_bytes", NULL, TABLE_BYTES},
+    {"events_values", NULL, TABLE_COUNT},
+    {"events_oldest_time", NULL, TABLE_TIME},
+    {"events_share_bytes", NULL, TABLE_BYTES},
+    {"events_age_ns", NULL, TABLE_NS},
+    {"events_dropped", NULL, TABLE_COUNT},
 };
 
 #define PLAIN_COLUMNS (sizeof plain_columns / sizeof *plain_columns)
 #define TIERS_AT      29u
 
-static struct sheet_cell some_cell(int64_t v)
+static struct table_cell some_cell(int64_t v)
 {
-    return sheet_number(v != 0, v);
+    return table_number(v != 0, v);
 }
 
 /* The store is told to who may see all hosts; to others not a zero, but nothing. */
@@ -122,9 +122,9 @@ static bool tells_store(const struct wire_overview *o)
     return o->disk_total > 0;
 }
 
-static struct sheet_cell store_cell(const struct wire_overview *o, uint64_t v)
+static struct table_cell store_cell(const struct wire_overview *o, uint64_t v)
 {
-    return sheet_number(tells_store(o), sheet_count(v).number);
+    return table_number(tells_store(o), table_count(v).number);
 }
 
 /* The tier whose columns begin with this name. */
@@ -143,19 +143,19 @@ static const struct wire_tier_room *tier_find(const struct wire_overview *o, con
 static void put_plain(struct overview *v, const struct wire_overview *o)
 {
     struct str next = o->next_tier ? o->tiers[o->next_tier - 1].name : str_make(NULL);
-    struct sheet_cell cells[PLAIN_COLUMNS] = {
+    struct table_cell cells[PLAIN_COLUMNS] = {
         some_cell(o->now_ns),
-        sheet_count(o->hosts),
-        sheet_count(o->connected),
-        sheet_count(o->silent),
-        sheet_count(o->ended),
-        sheet_count(o->revoked),
-        sheet_count(o->clones),
-        sheet_count(o->processes),
-        sheet_count(o->cpus),
-        sheet_count(o->batches),
-        sheet_count(o->gaps),
-        sheet_count(o->lost_events),
+        table_count(o->hosts),
+        table_count(o->connected),
+        table_count(o->silent),
+        table_count(o->ended),
+        table_count(o->revoked),
+        table_count(o->clones),
+        table_count(o->processes),
+        table_count(o->cpus),
+        table_count(o->batches),
+        table_count(o->gaps),
+        table_count(o->lost_events),
         some_cell(o->first_ns),
         some_cell(o->last_ns),
         store_cell(o, o->head_bytes),
@@ -165,37 +165,37 @@ static void put_plain(struct overview *v, const struct wire_overview *o)
         store_cell(o, o->ceiling_bytes),
         store_cell(o, o->disk_free),
         store_cell(o, o->disk_total),
-        sheet_number(tells_store(o), o->refusing),
+        table_number(tells_store(o), o->refusing),
         store_cell(o, o->sealed_windows),
         store_cell(o, o->patches),
         store_cell(o, o->seal_failures),
         some_cell(o->sealed_ns),
-        sheet_string(next),
+        table_string(next),
         some_cell(o->next_window_ns),
-        sheet_number(o->next_tier != 0, o->next_in_ns),
+        table_number(o->next_tier != 0, o->next_in_ns),
     };
 
     for (size_t i = TIERS_AT; i < PLAIN_COLUMNS; i += TIER_COLUMNS) {
         const struct wire_tier_room *t = tier_find(o, plain_columns[i].key);
 
         if (t) {
-            cells[i] = sheet_count(t->files);
-            cells[i + 1] = sheet_count(t->bytes);
-            cells[i + 2] = sheet_count(t->values);
+            cells[i] = table_count(t->files);
+            cells[i + 1] = table_count(t->bytes);
+            cells[i + 2] = table_count(t->values);
             cells[i + 3] = some_cell(t->oldest_ns);
-            cells[i + 4] = sheet_number(t->share_bytes != 0, sheet_count(t->share_bytes).number);
+            cells[i + 4] = table_number(t->share_bytes != 0, table_count(t->share_bytes).number);
             cells[i + 5] = some_cell(t->age_ns);
-            cells[i + 6] = sheet_count(t->dropped_age + t->dropped_bytes);
+            cells[i + 6] = table_count(t->dropped_age + t->dropped_bytes);
         }
     }
-    v->e = sheet_row(v->sheet, cells);
+    v->e = table_row(v->sheet, cells);
 }
 
 /* -- for people -- */
 
 static void put_bytes(struct buf *b, uint64_t n)
 {
-    human_bytes(b, n < INT64_MAX ? (int64_t)n : INT64_MAX);
+    humanize_bytes(b, n < INT64_MAX ? (int64_t)n : INT64_MAX);
 }
 
 static void put_time(struct buf *b, int64_t ns)
@@ -234,12 +234,12 @@ static void put_next(struct buf *b, const struct wire_overview *o)
 {
     buf_put_str(b, "next to go ");
     if (o->next_tier) {
-        human_text(b, o->tiers[o->next_tier - 1].name);
+        humanize_text(b, o->tiers[o->next_tier - 1].name);
         buf_put_str(b, " of ");
         put_time(b, o->next_window_ns);
         buf_put_str(b, o->next_in_ns > 0 ? " in " : " now");
         if (o->next_in_ns > 0) {
-            human_ns(b, o->next_in_ns);
+            humanize_ns(b, o->next_in_ns);
         }
     } else {
         buf_put_str(b, "nothing, as far as can be seen");
@@ -285,37 +285,37 @@ static void put_disk(struct buf *b, const struct wire_overview *o)
     }
 }
 
-static const struct sheet_column tier_columns[] = {
-    {NULL, "KEPT", SHEET_TEXT},        {NULL, "FILES", SHEET_COUNT},
-    {NULL, "BYTES", SHEET_BYTES},      {NULL, "VALUES", SHEET_COUNT},
-    {NULL, "BYTES/VALUE", SHEET_TEXT}, {NULL, "BYTES/HOST", SHEET_BYTES},
-    {NULL, "OLDEST", SHEET_TIME},      {NULL, "SHARE", SHEET_BYTES},
-    {NULL, "AGE", SHEET_NS},           {NULL, "DROPPED", SHEET_COUNT},
+static const struct table_column tier_columns[] = {
+    {NULL, "KEPT", TABLE_TEXT},        {NULL, "FILES", TABLE_COUNT},
+    {NULL, "BYTES", TABLE_BYTES},      {NULL, "VALUES", TABLE_COUNT},
+    {NULL, "BYTES/VALUE", TABLE_TEXT}, {NULL, "BYTES/HOST", TABLE_BYTES},
+    {NULL, "OLDEST", TABLE_TIME},      {NULL, "SHARE", TABLE_BYTES},
+    {NULL, "AGE", TABLE_NS},           {NULL, "DROPPED", TABLE_COUNT},
 };
 
 static const char *const yields[] = {"DROPPED", "BYTES/HOST", "AGE", "SHARE", "BYTES/VALUE", NULL};
 
-static enum err put_tier(struct sheet *s, const struct wire_tier_room *t, uint32_t hosts)
+static enum err put_tier(struct table *s, const struct wire_tier_room *t, uint32_t hosts)
 {
     char each[24] = "";
 
     if (t->values) {
         (void)snprintf(each, sizeof each, "%.3f", (double)t->bytes / (double)t->values);
     }
-    const struct sheet_cell cells[] = {
-        sheet_string(t->name),
-        sheet_count(t->files),
-        sheet_count(t->bytes),
-        sheet_count(t->values),
-        sheet_string(str_make(each)),
-        sheet_number(hosts != 0, hosts ? sheet_count(t->bytes / hosts).number : 0),
+    const struct table_cell cells[] = {
+        table_string(t->name),
+        table_count(t->files),
+        table_count(t->bytes),
+        table_count(t->values),
+        table_string(str_make(each)),
+        table_number(hosts != 0, hosts ? table_count(t->bytes / hosts).number : 0),
         some_cell(t->oldest_ns),
-        sheet_number(t->share_bytes != 0, sheet_count(t->share_bytes).number),
+        table_number(t->share_bytes != 0, table_count(t->share_bytes).number),
         some_cell(t->age_ns),
-        sheet_count(t->dropped_age + t->dropped_bytes),
+        table_count(t->dropped_age + t->dropped_bytes),
     };
 
-    return sheet_row(s, cells);
+    return table_row(s, cells);
 }
 
 static void put_table(struct overview *v, const struct wire_overview *o)
@@ -344,7 +344,7 @@ static void page(void *ctx, const struct wire_answer *a)
     if (!a->overview || v->asked++) {
         return;
     }
-    if (v->c->format == SHEET_AS_TABLE) {
+    if (v->c->format == TABLE_AS_TABLE) {
         put_table(v, a->overview);
     } else {
         put_plain(v, a->overview);
@@ -353,31 +353,31 @@ static void page(void *ctx, const struct wire_answer *a)
 
 static void note(void *ctx, struct str text)
 {
-    sheet_note(((struct overview *)ctx)->sheet, text);
+    table_note(((struct overview *)ctx)->sheet, text);
 }
 
 static int body(struct cli *c)
 {
-    bool table = c->format == SHEET_AS_TABLE;
+    bool table = c->format == TABLE_AS_TABLE;
     struct overview v = {.c = c};
     struct wire_query q;
     struct errmsg why = {""};
-    struct link *l;
+    struct cli_client *l;
     int code = CLI_FAILED;
 
     if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
-    if (link_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
     v.e = cli_sheet(c, &v.sheet, false, table ? tier_columns : plain_columns,
                     table ? sizeof tier_columns / sizeof *tier_columns : PLAIN_COLUMNS, yields);
     if (!v.e) {
-        code = link_ask(l, RPC_QUERY_OVERVIEW, &q, page, note, &v);
+        code = cli_client_ask(l, RPC_QUERY_OVERVIEW, &q, page, note, &v);
     }
-    sheet_end(v.sheet);
-    link_close(l);
+    table_end(v.sheet);
+    cli_client_close(l);
     return v.e ? cli_fail(c, CLI_FAILED, "%s", err_text(v.e)) : code;
 }
 

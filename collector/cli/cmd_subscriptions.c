@@ -1,7 +1,7 @@
 /* Durable subscriptions: those of the own certificate's name, or with role admin everybody's. */
 #include <string.h>
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "common/wire/wire_feed.h"
 
 #define REPLY_MAX (4u << 20)
@@ -27,38 +27,38 @@ const struct opt_command cmd_subscriptions_usage = {
         "nobody has polled them for long (feed.idle of the collector).\n",
 };
 
-static const struct sheet_column columns[] = {
-    {"name", "NAME", SHEET_TEXT},
-    {"owner", "OWNER", SHEET_TEXT},
-    {"scope", NULL, SHEET_TEXT},
-    {"hosts", "HOSTS", SHEET_TEXT},
-    {"program", "PROGRAM", SHEET_TEXT},
-    {"samples", "SAMPLES", SHEET_FLAG},
-    {"created_time", NULL, SHEET_TIME},
-    {"polled_time", "POLLED", SHEET_TIME},
-    {"behind_bytes", "BEHIND", SHEET_BYTES},
-    {"delivered", "DELIVERED", SHEET_COUNT},
-    {"dropped", "DROPPED", SHEET_COUNT},
+static const struct table_column columns[] = {
+    {"name", "NAME", TABLE_TEXT},
+    {"owner", "OWNER", TABLE_TEXT},
+    {"scope", NULL, TABLE_TEXT},
+    {"hosts", "HOSTS", TABLE_TEXT},
+    {"program", "PROGRAM", TABLE_TEXT},
+    {"samples", "SAMPLES", TABLE_FLAG},
+    {"created_time", NULL, TABLE_TIME},
+    {"polled_time", "POLLED", TABLE_TIME},
+    {"behind_bytes", "BEHIND", TABLE_BYTES},
+    {"delivered", "DELIVERED", TABLE_COUNT},
+    {"dropped", "DROPPED", TABLE_COUNT},
 };
 
 #define COLUMNS (sizeof columns / sizeof *columns)
 
 static const char *const yields[] = {"SAMPLES", "PROGRAM", "DELIVERED", "POLLED", NULL};
 
-static struct sheet_cell text(struct str s)
+static struct table_cell text(struct str s)
 {
-    return (struct sheet_cell){.state = s.n ? SHEET_STRING : SHEET_ABSENT, .text = s};
+    return (struct table_cell){.state = s.n ? TABLE_STRING : TABLE_ABSENT, .text = s};
 }
 
-static struct sheet_cell number(uint64_t v)
+static struct table_cell number(uint64_t v)
 {
-    return (struct sheet_cell){.state = SHEET_NUMBER,
+    return (struct table_cell){.state = TABLE_NUMBER,
                                .number = v > INT64_MAX ? INT64_MAX : (int64_t)v};
 }
 
-static enum err print_one(struct sheet *sheet, const struct wire_subscription *s)
+static enum err print_one(struct table *sheet, const struct wire_subscription *s)
 {
-    struct sheet_cell cells[COLUMNS];
+    struct table_cell cells[COLUMNS];
     struct buf hosts;
     enum err e;
 
@@ -78,7 +78,7 @@ static enum err print_one(struct sheet *sheet, const struct wire_subscription *s
     cells[8] = number(s->behind_bytes);
     cells[9] = number(s->delivered);
     cells[10] = number(s->dropped);
-    e = hosts.bad ? hosts.bad : sheet_row(sheet, cells);
+    e = hosts.bad ? hosts.bad : table_row(sheet, cells);
     buf_fini(&hosts);
     return e;
 }
@@ -86,39 +86,41 @@ static enum err print_one(struct sheet *sheet, const struct wire_subscription *s
 static int call_failed(const struct cli *c, enum err e, const struct rpc_result *result,
                        const struct errmsg *why)
 {
-    return cli_fail(c, link_call_exit(e, result), "%s", why->text[0] ? why->text : err_text(e));
+    return cli_fail(c, cli_client_call_exit(e, result), "%s",
+                    why->text[0] ? why->text : err_text(e));
 }
 
-static enum err call(struct link *l, const struct cli *c, const char *method,
+static enum err call(struct cli_client *l, const struct cli *c, const char *method,
                      const struct buf *request, struct buf *reply, struct rpc_result *result,
                      struct errmsg *why)
 {
-    return link_call(
-        l, &(struct link_request){method, request->p, request->n, c->settings.timeout_ns, NULL},
+    return cli_client_call(
+        l,
+        &(struct cli_client_request){method, request->p, request->n, c->settings.timeout_ns, NULL},
         reply, result, why);
 }
 
-static enum err print_all(const struct cli *c, const struct link *l,
+static enum err print_all(const struct cli *c, const struct cli_client *l,
                           const struct wire_subscriptions_reply *list)
 {
     static const char none_of_yours[] =
         "none of yours; 'procfleet tail --durable NAME' makes one, a certificate of role admin "
         "sees everybody's";
     static const char none[] = "nobody has one; 'procfleet tail --durable NAME' makes one";
-    struct sheet *sheet;
+    struct table *sheet;
     enum err e = cli_sheet(c, &sheet, false, columns, COLUMNS, yields);
 
     for (size_t i = 0; !e && i < list->n; i++) {
         e = print_one(sheet, &list->subscriptions[i]);
     }
     if (!e && list->n == 0) {
-        sheet_note(sheet, str_make(link_is_admin(l) ? none : none_of_yours));
+        table_note(sheet, str_make(cli_client_is_admin(l) ? none : none_of_yours));
     }
-    sheet_end(sheet);
+    table_end(sheet);
     return e;
 }
 
-static int list_them(struct link *l, const struct cli *c)
+static int list_them(struct cli_client *l, const struct cli *c)
 {
     struct wire_subscriptions_reply *list;
     struct rpc_result result = {.code = RPC_OK};
@@ -144,7 +146,7 @@ static int list_them(struct link *l, const struct cli *c)
     return code;
 }
 
-static int remove_one(struct link *l, const struct cli *c, const char *name)
+static int remove_one(struct cli_client *l, const struct cli *c, const char *name)
 {
     const struct wire_unsubscribe q = {str_make(name), str_make(opt_value(c->args, "owner"))};
     struct rpc_result result = {.code = RPC_OK};
@@ -170,17 +172,17 @@ static int remove_one(struct link *l, const struct cli *c, const char *name)
 static int body(struct cli *c)
 {
     const char *name = opt_value(c->args, "remove");
-    struct link *l;
+    struct cli_client *l;
     int code;
 
     if (opt_value(c->args, "owner") && !name) {
         return cli_fail(c, CLI_USAGE, "--owner is for --remove NAME");
     }
-    if (link_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
     code = name ? remove_one(l, c, name) : list_them(l, c);
-    link_close(l);
+    cli_client_close(l);
     return code;
 }
 

@@ -77,15 +77,15 @@ static enum err read_options(struct tail *t, struct errmsg *why)
  * there. *code: not CLI_OK when it cannot be read. */
 static bool must_poll(const struct tail *t, int *code)
 {
-    struct net_tls *tls = NULL;
+    struct tls_config *tls = NULL;
     struct net_identity own;
 
     *code = CLI_OK;
-    if (opt_value(t->c->args, "events") || link_tls(&tls, t->c, code) != ERR_OK) {
+    if (opt_value(t->c->args, "events") || cli_client_tls(&tls, t->c, code) != ERR_OK) {
         return false;
     }
-    net_tls_identity(tls, &own);
-    net_tls_free(tls);
+    tls_config_identity(tls, &own);
+    tls_config_free(tls);
     return own.roles & NET_SUBSCRIBE ? own.scope[0] != '\0'
                                      : (own.roles & (NET_QUERY | NET_ADMIN)) != 0;
 }
@@ -116,7 +116,7 @@ static int body(struct cli *c)
         return cli_fail(c, CLI_FAILED, "out of memory");
     }
     code = follow(&t);
-    sheet_end(t.sheet);
+    table_end(t.sheet);
     return code;
 }
 

@@ -142,7 +142,7 @@ static enum err read_spans(struct cli *c, struct watch *w, struct errmsg *why)
     if (opt_flag(c->args, "wide")) {
         return errmsg_set(why, ERR_USAGE, "--wide: --watch draws a screen; leave one of them away");
     }
-    if (c->format != SHEET_AS_TABLE) {
+    if (c->format != TABLE_AS_TABLE) {
         return errmsg_set(why, ERR_USAGE,
                           "--format: --watch draws a screen; leave one of them away");
     }

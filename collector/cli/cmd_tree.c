@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "collector/cli/rows.h"
 #include "common/base/buf.h"
 #include "common/os/os.h"
@@ -34,7 +34,7 @@ const struct opt_command cmd_tree_usage = {
 
 struct tree {
     const struct fields *f;
-    struct sheet *sheet;
+    struct table *sheet;
     bool indent;
     size_t rows;
     enum err e;
@@ -52,7 +52,7 @@ static struct str indented(struct buf *text, struct str name, uint32_t depth)
 
 static void page(void *ctx, const struct wire_answer *a)
 {
-    struct sheet_cell cells[SHEET_COLUMNS];
+    struct table_cell cells[TABLE_COLUMNS];
     struct tree *t = ctx;
 
     for (size_t i = 0; i < a->n_rows && !t->e; i++) {
@@ -62,10 +62,10 @@ static void page(void *ctx, const struct wire_answer *a)
         fields_row(t->f, cells, a, &a->rows[i]);
         for (size_t k = 0; k < t->f->n && t->indent; k++) {
             if (t->f->what[k] == FIELD_NAME) {
-                cells[k] = sheet_string(indented(&text, a->rows[i].info.name, a->rows[i].depth));
+                cells[k] = table_string(indented(&text, a->rows[i].info.name, a->rows[i].depth));
             }
         }
-        t->e = sheet_row(t->sheet, cells);
+        t->e = table_row(t->sheet, cells);
         t->rows++;
         buf_fini(&text);
     }
@@ -73,7 +73,7 @@ static void page(void *ctx, const struct wire_answer *a)
 
 static void note(void *ctx, struct str text)
 {
-    sheet_note(((struct tree *)ctx)->sheet, text);
+    table_note(((struct tree *)ctx)->sheet, text);
 }
 
 static void add_fields(struct fields *f, struct wire_query *q)
@@ -97,22 +97,22 @@ static void add_fields(struct fields *f, struct wire_query *q)
 
 static int ask(struct cli *c, struct wire_query *q, const struct fields *f)
 {
-    struct tree t = {.f = f, .indent = c->format == SHEET_AS_TABLE};
-    struct link *l;
+    struct tree t = {.f = f, .indent = c->format == TABLE_AS_TABLE};
+    struct cli_client *l;
     int code = CLI_FAILED;
 
-    if (link_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
     t.e = fields_sheet(f, c, &t.sheet, false);
     if (!t.e) {
-        code = link_ask(l, RPC_QUERY_TREE, q, page, note, &t);
+        code = cli_client_ask(l, RPC_QUERY_TREE, q, page, note, &t);
         if (t.rows == 0 && code == CLI_OK) {
-            sheet_note(t.sheet, str_make("no such processes"));
+            table_note(t.sheet, str_make("no such processes"));
         }
     }
-    sheet_end(t.sheet);
-    link_close(l);
+    table_end(t.sheet);
+    cli_client_close(l);
     return t.e ? cli_fail(c, CLI_FAILED, "%s", err_text(t.e)) : code;
 }
 

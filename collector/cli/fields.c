@@ -2,33 +2,33 @@
 
 #include <string.h>
 
-static const struct sheet_column known[FIELD_COUNT] = {
-    [FIELD_TIME] = {"time", "TIME", SHEET_TIME},
-    [FIELD_HOST] = {"host", "HOST", SHEET_TEXT},
-    [FIELD_KIND] = {"kind", "EVENT", SHEET_WORD},
-    [FIELD_PID] = {"pid", "PID", SHEET_ID},
-    [FIELD_TID] = {"tid", "TID", SHEET_ID},
-    [FIELD_START] = {"start", "START", SHEET_WIDE},
-    [FIELD_NAME] = {"name", "NAME", SHEET_TEXT},
-    [FIELD_PARENT_PID] = {"parent_pid", "PPID", SHEET_ID},
-    [FIELD_SESSION_ID] = {"session_id", "SESSION", SHEET_ID},
-    [FIELD_USER] = {"user", "USER", SHEET_USER},
-    [FIELD_CREATE_TIME] = {"create_time", "STARTED", SHEET_TIME},
-    [FIELD_EXIT_TIME] = {"exit_time", "ENDED", SHEET_TIME},
-    [FIELD_EXIT_CODE] = {"exit_code", "EXIT", SHEET_EXIT},
-    [FIELD_EXIT_INFERRED] = {"exit_inferred", "INFERRED", SHEET_FLAG},
-    [FIELD_FINAL_TOTALS] = {"final_totals", "FINAL", SHEET_FLAG},
-    [FIELD_ORIGIN] = {"origin", "ORIGIN", SHEET_TEXT},
-    [FIELD_CPU_TIME_ORIGIN] = {"cpu_time_origin", "CPU_FROM", SHEET_TEXT},
-    [FIELD_IMAGE] = {"image", "IMAGE", SHEET_TEXT},
-    [FIELD_COMMAND_LINE] = {"command_line", "COMMAND", SHEET_TEXT},
-    [FIELD_COMMAND_LINE_CUT] = {"command_line_cut", "CUT", SHEET_FLAG},
-    [FIELD_PATH] = {"path", "PATH", SHEET_TEXT},
-    [FIELD_TEXT] = {"text", "TEXT", SHEET_TEXT},
-    [FIELD_INSTANCES] = {"processes", "PROCESSES", SHEET_COUNT},
-    [FIELD_HOSTS] = {"hosts", "HOSTS", SHEET_COUNT},
-    [FIELD_DEPTH] = {"depth", "DEPTH", SHEET_COUNT},
-    [FIELD_DETAIL] = {NULL, "DETAIL", SHEET_TEXT},
+static const struct table_column known[FIELD_COUNT] = {
+    [FIELD_TIME] = {"time", "TIME", TABLE_TIME},
+    [FIELD_HOST] = {"host", "HOST", TABLE_TEXT},
+    [FIELD_KIND] = {"kind", "EVENT", TABLE_WORD},
+    [FIELD_PID] = {"pid", "PID", TABLE_ID},
+    [FIELD_TID] = {"tid", "TID", TABLE_ID},
+    [FIELD_START] = {"start", "START", TABLE_WIDE},
+    [FIELD_NAME] = {"name", "NAME", TABLE_TEXT},
+    [FIELD_PARENT_PID] = {"parent_pid", "PPID", TABLE_ID},
+    [FIELD_SESSION_ID] = {"session_id", "SESSION", TABLE_ID},
+    [FIELD_USER] = {"user", "USER", TABLE_USER},
+    [FIELD_CREATE_TIME] = {"create_time", "STARTED", TABLE_TIME},
+    [FIELD_EXIT_TIME] = {"exit_time", "ENDED", TABLE_TIME},
+    [FIELD_EXIT_CODE] = {"exit_code", "EXIT", TABLE_EXIT},
+    [FIELD_EXIT_INFERRED] = {"exit_inferred", "INFERRED", TABLE_FLAG},
+    [FIELD_FINAL_TOTALS] = {"final_totals", "FINAL", TABLE_FLAG},
+    [FIELD_ORIGIN] = {"origin", "ORIGIN", TABLE_TEXT},
+    [FIELD_CPU_TIME_ORIGIN] = {"cpu_time_origin", "CPU_FROM", TABLE_TEXT},
+    [FIELD_IMAGE] = {"image", "IMAGE", TABLE_TEXT},
+    [FIELD_COMMAND_LINE] = {"command_line", "COMMAND", TABLE_TEXT},
+    [FIELD_COMMAND_LINE_CUT] = {"command_line_cut", "CUT", TABLE_FLAG},
+    [FIELD_PATH] = {"path", "PATH", TABLE_TEXT},
+    [FIELD_TEXT] = {"text", "TEXT", TABLE_TEXT},
+    [FIELD_INSTANCES] = {"processes", "PROCESSES", TABLE_COUNT},
+    [FIELD_HOSTS] = {"hosts", "HOSTS", TABLE_COUNT},
+    [FIELD_DEPTH] = {"depth", "DEPTH", TABLE_COUNT},
+    [FIELD_DETAIL] = {NULL, "DETAIL", TABLE_TEXT},
 };
 
 static const struct {
@@ -49,7 +49,7 @@ static const struct {
 
 void fields_add(struct fields *f, enum field what, bool in_table)
 {
-    if (f->n < SHEET_COLUMNS) {
+    if (f->n < TABLE_COLUMNS) {
         f->what[f->n] = (int)what;
         f->columns[f->n] = known[what];
         if (!in_table) {
@@ -73,17 +73,17 @@ void fields_add_metric(struct fields *f, unsigned id, bool in_table)
 {
     const struct metric *m = metric_by_id(id);
 
-    if (m && f->n < SHEET_COLUMNS && !fields_has_metric(f, id)) {
+    if (m && f->n < TABLE_COLUMNS && !fields_has_metric(f, id)) {
         f->what[f->n] = (int)(FIELD_METRIC + id);
         f->columns[f->n].key = m->name;
         f->columns[f->n].title = in_table ? m->name : NULL;
-        f->columns[f->n].unit = sheet_unit_of(m);
+        f->columns[f->n].unit = table_unit_of(m);
         f->n++;
     }
 }
 
 /* What is told by other columns, or seldom asked for, goes first. Threads: one. */
-enum err fields_sheet(const struct fields *f, const struct cli *c, struct sheet **out, bool live)
+enum err fields_sheet(const struct fields *f, const struct cli *c, struct table **out, bool live)
 {
     static const char *const order[] = {
         "CPU_FROM",   "PPID",         "TID",  "STARTED", "EXIT",      "write_bytes",
@@ -101,96 +101,96 @@ enum err fields_sheet(const struct fields *f, const struct cli *c, struct sheet 
     return cli_sheet(c, out, live, f->columns, f->n, yields);
 }
 
-static struct sheet_cell word(const char *const *words, size_t n, unsigned i)
+static struct table_cell word(const char *const *words, size_t n, unsigned i)
 {
-    return sheet_string(str_make(i < n ? words[i] : NULL));
+    return table_string(str_make(i < n ? words[i] : NULL));
 }
 
 /* What is known of the process itself. */
-static struct sheet_cell info_cell(int what, const struct proc_info *p)
+static struct table_cell info_cell(int what, const struct proc_info *p)
 {
     static const char *const origins[] = {NULL, "start", "rundown", "snapshot", "inferred"};
     static const char *const cpu_origins[] = {NULL, "times", "cswitch", "samples"};
 
     switch (what) {
     case FIELD_PID:
-        return sheet_number(true, p->id.pid);
+        return table_number(true, p->id.pid);
     case FIELD_START:
-        return sheet_number(p->id.start != 0 && p->id.start <= INT64_MAX, (int64_t)p->id.start);
+        return table_number(p->id.start != 0 && p->id.start <= INT64_MAX, (int64_t)p->id.start);
     case FIELD_NAME:
-        return sheet_string(p->name);
+        return table_string(p->name);
     case FIELD_PARENT_PID:
-        return sheet_number(p->have & INFO_PARENT, p->parent_pid);
+        return table_number(p->have & INFO_PARENT, p->parent_pid);
     case FIELD_SESSION_ID:
-        return sheet_number(p->have & INFO_SESSION, p->session_id);
+        return table_number(p->have & INFO_SESSION, p->session_id);
     case FIELD_USER:
-        return sheet_string(p->user);
+        return table_string(p->user);
     case FIELD_CREATE_TIME:
-        return sheet_number(p->have & INFO_CREATE_TIME, p->create_ns);
+        return table_number(p->have & INFO_CREATE_TIME, p->create_ns);
     case FIELD_EXIT_TIME:
-        return sheet_number(p->have & INFO_EXIT_TIME, p->exit_ns);
+        return table_number(p->have & INFO_EXIT_TIME, p->exit_ns);
     case FIELD_EXIT_CODE:
-        return sheet_number(p->have & INFO_EXIT_CODE, p->exit_code);
+        return table_number(p->have & INFO_EXIT_CODE, p->exit_code);
     case FIELD_EXIT_INFERRED:
-        return sheet_number(p->have & INFO_EXIT_INFERRED, 1);
+        return table_number(p->have & INFO_EXIT_INFERRED, 1);
     case FIELD_FINAL_TOTALS:
-        return sheet_number(p->have & INFO_FINAL_TOTALS, 1);
+        return table_number(p->have & INFO_FINAL_TOTALS, 1);
     case FIELD_ORIGIN:
         return word(origins, sizeof origins / sizeof *origins, p->origin);
     case FIELD_CPU_TIME_ORIGIN:
         return word(cpu_origins, sizeof cpu_origins / sizeof *cpu_origins, p->cpu_origin);
     case FIELD_IMAGE:
-        return sheet_string(p->image);
+        return table_string(p->image);
     case FIELD_COMMAND_LINE: {
-        struct sheet_cell c = sheet_string(p->command_line);
+        struct table_cell c = table_string(p->command_line);
 
         if (p->have & INFO_COMMAND_LINE_KNOWN) {
-            c.state = SHEET_STRING;
+            c.state = TABLE_STRING;
         }
         return c;
     }
     case FIELD_COMMAND_LINE_CUT:
-        return sheet_number(p->have & INFO_COMMAND_LINE_CUT, 1);
+        return table_number(p->have & INFO_COMMAND_LINE_CUT, 1);
     default:
-        return sheet_number(false, 0);
+        return table_number(false, 0);
     }
 }
 
-static struct sheet_cell host_cell(const struct wire_answer *a, uint32_t host)
+static struct table_cell host_cell(const struct wire_answer *a, uint32_t host)
 {
-    return sheet_string(host < a->n_hosts ? a->hosts[host].name : str_make(NULL));
+    return table_string(host < a->n_hosts ? a->hosts[host].name : str_make(NULL));
 }
 
-static struct sheet_cell metric_cell(const struct wire_answer *a, const struct wire_row *row,
+static struct table_cell metric_cell(const struct wire_answer *a, const struct wire_row *row,
                                      unsigned id)
 {
     for (size_t i = 0; i < a->n_metrics; i++) {
         if (a->metrics[i] == id) {
-            return sheet_number(row->have >> i & 1, row->values[i]);
+            return table_number(row->have >> i & 1, row->values[i]);
         }
     }
-    return sheet_number(false, 0);
+    return table_number(false, 0);
 }
 
-static struct sheet_cell row_cell(int what, const struct wire_answer *a, const struct wire_row *row)
+static struct table_cell row_cell(int what, const struct wire_answer *a, const struct wire_row *row)
 {
     switch (what) {
     case FIELD_HOST:
         return host_cell(a, row->host);
     case FIELD_TIME:
-        return sheet_number(true, row->when_ns);
+        return table_number(true, row->when_ns);
     case FIELD_INSTANCES:
-        return sheet_number(true, row->instances ? row->instances : 1);
+        return table_number(true, row->instances ? row->instances : 1);
     case FIELD_HOSTS:
-        return sheet_number(row->hosts != 0, row->hosts);
+        return table_number(row->hosts != 0, row->hosts);
     case FIELD_DEPTH:
-        return sheet_number(true, row->depth);
+        return table_number(true, row->depth);
     default:
         return info_cell(what, &row->info);
     }
 }
 
-void fields_row(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+void fields_row(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                 const struct wire_row *row)
 {
     for (size_t i = 0; i < f->n; i++) {
@@ -200,7 +200,7 @@ void fields_row(const struct fields *f, struct sheet_cell *cells, const struct w
     }
 }
 
-static struct sheet_cell event_cell(int what, const struct wire_answer *a,
+static struct table_cell event_cell(int what, const struct wire_answer *a,
                                     const struct wire_event *event)
 {
     const struct life_event *ev = &event->event;
@@ -213,23 +213,23 @@ static struct sheet_cell event_cell(int what, const struct wire_answer *a,
     case FIELD_HOST:
         return host_cell(a, event->host);
     case FIELD_TIME:
-        return sheet_number(true, ev->wall_ns);
+        return table_number(true, ev->wall_ns);
     case FIELD_KIND:
-        return sheet_string(str_make(fields_kind_name(ev->kind)));
+        return table_string(str_make(fields_kind_name(ev->kind)));
     case FIELD_TID:
-        return sheet_number(of_thread, ev->tid);
+        return table_number(of_thread, ev->tid);
     case FIELD_PATH:
-        return sheet_string(of_image ? ev->text : none);
+        return table_string(of_image ? ev->text : none);
     case FIELD_TEXT:
-        return sheet_string(of_image ? none : ev->text);
+        return table_string(of_image ? none : ev->text);
     case FIELD_DETAIL:
-        return sheet_string(ev->text.n ? ev->text : ev->info.command_line);
+        return table_string(ev->text.n ? ev->text : ev->info.command_line);
     default:
-        return of_host ? sheet_string(none) : info_cell(what, &ev->info);
+        return of_host ? table_string(none) : info_cell(what, &ev->info);
     }
 }
 
-void fields_event(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+void fields_event(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                   const struct wire_event *event)
 {
     for (size_t i = 0; i < f->n; i++) {

@@ -4,7 +4,7 @@
 #define PROCFLEET_COLLECTOR_CLI_FIELDS_H
 
 #include "collector/cli/cli.h"
-#include "common/text/sheet.h"
+#include "common/text/table.h"
 
 enum field {
     FIELD_TIME, /* of the sample or event */
@@ -39,13 +39,13 @@ enum field {
 
 struct fields {
     size_t n;
-    int what[SHEET_COLUMNS]; /* enum field, or FIELD_METRIC + id */
-    struct sheet_column columns[SHEET_COLUMNS];
+    int what[TABLE_COLUMNS]; /* enum field, or FIELD_METRIC + id */
+    struct table_column columns[TABLE_COLUMNS];
     const char *keep; /* title of the column that never gives way, or NULL */
 };
 
 /* A sheet of these columns. Errors: ERR_NOMEM */
-NODISCARD enum err fields_sheet(const struct fields *f, const struct cli *c, struct sheet **out,
+NODISCARD enum err fields_sheet(const struct fields *f, const struct cli *c, struct table **out,
                                 bool live);
 
 /* in_table: also shown to people, else only in JSON and CSV. A field is added once. */
@@ -54,9 +54,9 @@ void fields_add_metric(struct fields *f, unsigned id, bool in_table);
 bool fields_has_metric(const struct fields *f, unsigned id);
 
 /* f->n cells, borrowed from the answer. */
-void fields_row(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+void fields_row(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                 const struct wire_row *row);
-void fields_event(const struct fields *f, struct sheet_cell *cells, const struct wire_answer *a,
+void fields_event(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                   const struct wire_event *event);
 
 /* "process_start" and back; 0 when there is none. */

@@ -4,19 +4,19 @@
 
 #include <string.h>
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "common/base/mem.h"
 
 #define NEWEST_MAX 100000u /* rows kept */
 
 struct kept {
-    struct sheet_cell *cells;
+    struct table_cell *cells;
     char *text; /* what the cells point into */
 };
 
 struct rows {
     const struct fields *f;
-    struct sheet *sheet;
+    struct table *sheet;
     size_t keep; /* ring size, 0 = print at once */
     size_t n;    /* rows seen */
     const struct rows_also *also;
@@ -25,7 +25,7 @@ struct rows {
 };
 
 /* Copies the cells and their texts into one block each. */
-static enum err keep_row(struct rows *r, const struct sheet_cell *cells)
+static enum err keep_row(struct rows *r, const struct table_cell *cells)
 {
     struct kept *k = &r->ring[r->n % r->keep];
     size_t n = r->f->n, bytes = 0, at = 0;
@@ -50,10 +50,10 @@ static enum err keep_row(struct rows *r, const struct sheet_cell *cells)
     return ERR_OK;
 }
 
-static void put(struct rows *r, const struct sheet_cell *cells)
+static void put(struct rows *r, const struct table_cell *cells)
 {
     if (!r->e && !(r->also && r->also->instead)) {
-        r->e = r->keep ? keep_row(r, cells) : sheet_row(r->sheet, cells);
+        r->e = r->keep ? keep_row(r, cells) : table_row(r->sheet, cells);
     }
     r->n++;
 }
@@ -61,7 +61,7 @@ static void put(struct rows *r, const struct sheet_cell *cells)
 static void page(void *ctx, const struct wire_answer *a)
 {
     struct rows *r = ctx;
-    struct sheet_cell cells[SHEET_COLUMNS];
+    struct table_cell cells[TABLE_COLUMNS];
 
     for (size_t i = 0; i < a->n_rows; i++) {
         fields_row(r->f, cells, a, &a->rows[i]);
@@ -78,7 +78,7 @@ static void page(void *ctx, const struct wire_answer *a)
 
 static void note(void *ctx, struct str text)
 {
-    sheet_note(((struct rows *)ctx)->sheet, text);
+    table_note(((struct rows *)ctx)->sheet, text);
 }
 
 static void print_kept(struct rows *r)
@@ -89,14 +89,14 @@ static void print_kept(struct rows *r)
         return;
     }
     for (size_t i = first; i < r->n && !r->e; i++) {
-        r->e = sheet_row(r->sheet, r->ring[i % r->keep].cells);
+        r->e = table_row(r->sheet, r->ring[i % r->keep].cells);
     }
     if (first > 0 && !r->e) {
         struct buf text;
 
         buf_init(&text, 256);
         buf_printf(&text, "the newest %zu of %zu are shown; --limit shows more", r->keep, r->n);
-        sheet_note(r->sheet, str_make(buf_cstr(&text)));
+        table_note(r->sheet, str_make(buf_cstr(&text)));
         buf_fini(&text);
     }
 }
@@ -120,7 +120,7 @@ int rows_ask_also(struct cli *c, const char *method, struct wire_query *q, const
                   bool newest, const char *none, const struct rows_also *also)
 {
     struct rows r = {.f = f, .also = also};
-    struct link *l;
+    struct cli_client *l;
     int code = CLI_FAILED;
 
     if (newest) {
@@ -134,26 +134,26 @@ int rows_ask_also(struct cli *c, const char *method, struct wire_query *q, const
             return cli_fail(c, CLI_FAILED, "out of memory");
         }
     }
-    if (link_open(&l, c, &code) != ERR_OK) {
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
         free_kept(&r);
         return code;
     }
     r.e = fields_sheet(f, c, &r.sheet, false);
     if (!r.e) {
-        code = link_ask(l, method, q, page, note, &r);
+        code = cli_client_ask(l, method, q, page, note, &r);
         if (r.keep) {
             print_kept(&r);
         }
         if (r.n == 0 && code == CLI_OK) {
-            sheet_note(r.sheet, str_make(none));
+            table_note(r.sheet, str_make(none));
         }
     }
-    sheet_end(r.sheet);
+    table_end(r.sheet);
     if (!r.e && also) {
         r.e = also->end(also->ctx);
     }
     free_kept(&r);
-    link_close(l);
+    cli_client_close(l);
     return r.e ? cli_fail(c, CLI_FAILED, "%s", err_text(r.e)) : code;
 }
 

@@ -5,8 +5,8 @@
 
 #include <stdatomic.h>
 
+#include "collector/cli/cli_client.h"
 #include "collector/cli/fields.h"
-#include "collector/cli/link.h"
 
 #define TAIL_TOPIC_MAX (8u + MODEL_HOST_NAME_MAX)
 
@@ -14,7 +14,7 @@ struct tail_topic;
 
 struct tail {
     struct cli *c;
-    struct sheet *sheet;
+    struct table *sheet;
     struct fields fields;
     struct wire_query q; /* the filters */
     bool samples;
@@ -26,11 +26,11 @@ struct tail {
     /* tail_live.c */
     int64_t begun_ns; /* UTC */
     struct tail_topic *topics;
-    struct link *link; /* for what was missed; NULL until then */
-    bool no_link;      /* it could not be made */
-    uint64_t missed;   /* messages that stayed missing */
-    bool away;         /* the connection is lost at the moment */
-    bool was_away;     /* or was */
+    struct cli_client *link; /* for what was missed; NULL until then */
+    bool no_link;            /* it could not be made */
+    uint64_t missed;         /* messages that stayed missing */
+    bool away;               /* the connection is lost at the moment */
+    bool was_away;           /* or was */
 };
 
 bool tail_over(const struct tail *t); /* told to stop, or out of time */

@@ -18,7 +18,7 @@ struct durable {
     struct tail *t;
     struct tail_cursor cursor;
     uint64_t before; /* lines of earlier runs */
-    struct link *link;
+    struct cli_client *link;
     struct wire_poll poll;
     bool lost; /* the connection */
     uint64_t dropped;
@@ -62,11 +62,11 @@ static enum err ask(struct durable *d, struct wire_poll_reply **out, struct rpc_
     buf_init(&reply, REPLY_MAX);
     e = wire_poll_encode(&request, &d->poll);
     if (!e) {
-        e = link_call(d->link,
-                      &(struct link_request){RPC_QUERY_POLL, request.p, request.n,
-                                             d->poll.wait_ms * CLK_MS + t->c->settings.timeout_ns,
-                                             t->stop},
-                      &reply, result, why);
+        e = cli_client_call(d->link,
+                            &(struct cli_client_request){
+                                RPC_QUERY_POLL, request.p, request.n,
+                                d->poll.wait_ms * CLK_MS + t->c->settings.timeout_ns, t->stop},
+                            &reply, result, why);
     }
     if (!e) {
         e = wire_poll_reply_decode(out, reply.p, reply.n);
@@ -140,7 +140,7 @@ static int follow(struct durable *d)
             continue;
         }
         if (e) {
-            return cli_fail(t->c, link_call_exit(e, &result), "%s",
+            return cli_fail(t->c, cli_client_call_exit(e, &result), "%s",
                             why.text[0] ? why.text : err_text(e));
         }
         if (d->lost) {
@@ -168,11 +168,11 @@ int tail_poll(struct tail *t, const char *name, bool from_oldest)
     enum err e = ERR_OK;
 
     choose(&d, name, from_oldest);
-    if (link_open(&d.link, t->c, &code) != ERR_OK) {
+    if (cli_client_open(&d.link, t->c, &code) != ERR_OK) {
         return code;
     }
     if (name) {
-        link_own_name(d.link, owner, sizeof owner);
+        cli_client_own_name(d.link, owner, sizeof owner);
         e = tail_cursor_open(&d.cursor, t->c->settings.collector, owner, name, &why);
     }
     if (e) {
@@ -183,6 +183,6 @@ int tail_poll(struct tail *t, const char *name, bool from_oldest)
         code = follow(&d);
     }
     tail_cursor_close(&d.cursor);
-    link_close(d.link);
+    cli_client_close(d.link);
     return code;
 }

@@ -41,7 +41,7 @@ static bool linked(struct tail *t)
     int code;
 
     if (!t->link && !t->no_link) {
-        t->no_link = link_open(&t->link, t->c, &code) != ERR_OK;
+        t->no_link = cli_client_open(&t->link, t->c, &code) != ERR_OK;
     }
     return t->link != NULL;
 }
@@ -101,10 +101,10 @@ static enum err fetch_page(struct tail *t, struct tail_topic *topic, struct span
     buf_init(&reply, REPLY_MAX);
     e = wire_fetch_encode(&request, &q);
     if (!e) {
-        e = link_call(t->link,
-                      &(struct link_request){RPC_QUERY_FETCH, request.p, request.n,
-                                             t->c->settings.timeout_ns, t->stop},
-                      &reply, &result, &why);
+        e = cli_client_call(t->link,
+                            &(struct cli_client_request){RPC_QUERY_FETCH, request.p, request.n,
+                                                         t->c->settings.timeout_ns, t->stop},
+                            &reply, &result, &why);
     }
     if (!e) {
         e = wire_fetch_reply_decode(&got, reply.p, reply.n);
@@ -217,10 +217,10 @@ static void tell_unheard(struct tail *t)
         return;
     }
     buf_init(&reply, REPLY_MAX);
-    e = link_call(
-        t->link,
-        &(struct link_request){RPC_QUERY_SERVER_INFO, NULL, 0, t->c->settings.timeout_ns, t->stop},
-        &reply, &result, &why);
+    e = cli_client_call(t->link,
+                        &(struct cli_client_request){RPC_QUERY_SERVER_INFO, NULL, 0,
+                                                     t->c->settings.timeout_ns, t->stop},
+                        &reply, &result, &why);
     if (!e) {
         e = wire_server_info_decode(&info, reply.p, reply.n);
     }
@@ -342,14 +342,14 @@ int tail_live(struct tail *t)
 {
     struct net_sub_conf conf = {.address = t->c->settings.events, .receive_max = MESSAGE_MAX};
     struct errmsg why = {""};
-    struct net_tls *tls = NULL;
+    struct tls_config *tls = NULL;
     struct net_sub *sub = NULL;
     int code = CLI_FAILED;
     enum err e;
 
     conf.topic = t->samples ? "sample/" : "event/";
     conf.topic_n = strlen(conf.topic);
-    if (link_tls(&tls, t->c, &code) != ERR_OK) {
+    if (cli_client_tls(&tls, t->c, &code) != ERR_OK) {
         return code;
     }
     conf.tls = tls;
@@ -359,14 +359,15 @@ int tail_live(struct tail *t)
         e = net_sub_wait(sub, t->c->settings.timeout_ns, &why);
     }
     if (e) {
-        code = cli_fail(t->c, link_exit(e), "event stream %s%s",
-                        why.text[0] ? why.text : t->c->settings.events, link_remedy(e, why.text));
+        code = cli_fail(t->c, cli_client_exit(e), "event stream %s%s",
+                        why.text[0] ? why.text : t->c->settings.events,
+                        cli_client_remedy(e, why.text));
     } else {
         code = follow_stream(t, sub);
     }
     net_sub_close(sub);
-    net_tls_free(tls);
-    link_close(t->link);
+    tls_config_free(tls);
+    cli_client_close(t->link);
     free_topics(t);
     return code;
 }

@@ -27,9 +27,9 @@ static bool wanted_event(const struct tail *t, const struct life_event *ev)
            (of_host ? !t->q.has_pid && t->q.name.n == 0 : wanted_process(t, &ev->info));
 }
 
-static enum err put(struct tail *t, const struct sheet_cell *cells)
+static enum err put(struct tail *t, const struct table_cell *cells)
 {
-    enum err e = sheet_row(t->sheet, cells);
+    enum err e = table_row(t->sheet, cells);
 
     t->left--;
     t->lines++;
@@ -38,7 +38,7 @@ static enum err put(struct tail *t, const struct sheet_cell *cells)
 
 enum err tail_print(struct tail *t, const struct wire_update *u, int64_t since_ns)
 {
-    struct sheet_cell cells[SHEET_COLUMNS];
+    struct table_cell cells[TABLE_COLUMNS];
     const struct wire_answer *a = &u->data;
     enum err e = ERR_OK;
 

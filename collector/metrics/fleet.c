@@ -221,7 +221,7 @@ static enum err ask_all(struct fleet *f)
 
 static void gauge(struct buf *out, const char *name, const char *help, double value)
 {
-    om_family(out, name, FIGURE_GAUGE, help);
+    om_family(out, name, METRICS_GAUGE, help);
     om_sample(out, name, "", value);
 }
 
@@ -239,7 +239,7 @@ static void write_sums(struct buf *out, const struct fleet *f)
     gauge(out, "procfleet_fleet_processes",
           "Processes of hosts that have not ended, at each one's newest sample.",
           (double)s->processes);
-    om_family(out, "procfleet_fleet_lost_events_total", FIGURE_COUNTER,
+    om_family(out, "procfleet_fleet_lost_events_total", METRICS_COUNTER,
               "Events that all hosts are known to have lost.");
     om_sample(out, "procfleet_fleet_lost_events_total", "", (double)s->lost);
     gauge(out, "procfleet_fleet_ledgers_left_out",
@@ -270,7 +270,7 @@ static void write_loads(struct buf *out, struct buf *labels, const struct fleet 
         "CPUs that the host's processes kept busy, mean of a minute.",
         "Resident memory of the host's processes, shared pages counted each time."};
 
-    om_family(out, names[v], FIGURE_GAUGE, helps[v]);
+    om_family(out, names[v], METRICS_GAUGE, helps[v]);
     for (size_t i = 0; i < f->n_hosts; i++) {
         if (f->hosts[i].have & 1u << v) {
             om_sample(out, names[v], host_labels(labels, &f->hosts[i]), f->hosts[i].values[v]);
@@ -280,17 +280,17 @@ static void write_loads(struct buf *out, struct buf *labels, const struct fleet 
 
 static void write_hosts(struct buf *out, struct buf *labels, const struct fleet *f)
 {
-    om_family(out, "procfleet_host_up", FIGURE_GAUGE, "1: the host's agent is connected.");
+    om_family(out, "procfleet_host_up", METRICS_GAUGE, "1: the host's agent is connected.");
     for (size_t i = 0; i < f->n_hosts; i++) {
         om_sample(out, "procfleet_host_up", host_labels(labels, &f->hosts[i]), f->hosts[i].up);
     }
-    om_family(out, "procfleet_host_processes", FIGURE_GAUGE,
+    om_family(out, "procfleet_host_processes", METRICS_GAUGE,
               "Processes at the host's newest sample.");
     for (size_t i = 0; i < f->n_hosts; i++) {
         om_sample(out, "procfleet_host_processes", host_labels(labels, &f->hosts[i]),
                   f->hosts[i].processes);
     }
-    om_family(out, "procfleet_host_lost_events_total", FIGURE_COUNTER,
+    om_family(out, "procfleet_host_lost_events_total", METRICS_COUNTER,
               "Events that the host is known to have lost.");
     for (size_t i = 0; i < f->n_hosts; i++) {
         om_sample(out, "procfleet_host_lost_events_total", host_labels(labels, &f->hosts[i]),
@@ -309,7 +309,7 @@ static void write_programs(struct buf *out, struct buf *labels, const struct fle
         "Their resident memory, shared pages counted each time."};
 
     for (unsigned v = 0; v < VALUES; v++) {
-        om_family(out, names[v], FIGURE_GAUGE, helps[v]);
+        om_family(out, names[v], METRICS_GAUGE, helps[v]);
         for (size_t i = 0; i < f->n_programs; i++) {
             const struct program *p = &f->programs[i];
 

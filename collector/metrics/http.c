@@ -134,10 +134,10 @@ static enum err build(struct http *h)
         log_line(LOG_WARN, "http", "fleet_failed", "reason=%s",
                  log_str(quoted, sizeof quoted, why.text[0] ? why.text : err_text(e)));
     }
-    om_family(&h->text, "procfleet_metrics_complete", FIGURE_GAUGE,
+    om_family(&h->text, "procfleet_metrics_complete", METRICS_GAUGE,
               "0: numbers of hosts and programs are missing, the log says why.");
     om_sample(&h->text, "procfleet_metrics_complete", "", e == ERR_OK);
-    om_family(&h->text, "procfleet_metrics_build_seconds", FIGURE_GAUGE,
+    om_family(&h->text, "procfleet_metrics_build_seconds", METRICS_GAUGE,
               "What it took to make this text.");
     om_sample(&h->text, "procfleet_metrics_build_seconds", "",
               (double)(os_mono_ns() - begin_ns) / (double)CLK_S);

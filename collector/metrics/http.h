@@ -11,8 +11,8 @@
 #ifndef PROCFLEET_COLLECTOR_METRICS_HTTP_H
 #define PROCFLEET_COLLECTOR_METRICS_HTTP_H
 
-#include "collector/metrics/figures.h"
 #include "collector/metrics/fleet.h"
+#include "collector/metrics/metrics.h"
 #include "common/http/net_http.h"
 
 #define HTTP_TEXT_MAX ((size_t)64 << 20)

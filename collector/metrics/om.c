@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/base/utf8.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 static bool ends_with(struct str s, const char *end)
 {
@@ -14,9 +14,9 @@ static bool ends_with(struct str s, const char *end)
 }
 
 /* The name of the family that samples of this name belong to. */
-static struct str family_of(const char *name, enum figure_kind kind)
+static struct str family_of(const char *name, enum metrics_kind kind)
 {
-    const char *const suffix = kind == FIGURE_COUNTER ? "_total" : "_info";
+    const char *const suffix = kind == METRICS_COUNTER ? "_total" : "_info";
     struct str s = str_make(name);
 
     if (ends_with(s, suffix)) {
@@ -46,14 +46,14 @@ static void put_line(struct buf *out, const char *what, struct str family)
     buf_printf(out, "# %s %.*s ", what, (int)family.n, family.p);
 }
 
-void om_family(struct buf *out, const char *name, enum figure_kind kind, const char *help)
+void om_family(struct buf *out, const char *name, enum metrics_kind kind, const char *help)
 {
     static const char *const units[] = {"seconds", "bytes"};
     struct str family = family_of(name, kind);
-    bool info = kind == FIGURE_GAUGE && ends_with(str_make(name), "_info");
+    bool info = kind == METRICS_GAUGE && ends_with(str_make(name), "_info");
 
     put_line(out, "TYPE", family);
-    buf_put_str(out, kind == FIGURE_COUNTER ? "counter\n" : info ? "info\n" : "gauge\n");
+    buf_put_str(out, kind == METRICS_COUNTER ? "counter\n" : info ? "info\n" : "gauge\n");
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (ends_with(family, units[i])) {
             put_line(out, "UNIT", family);

@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COLLECTOR_METRICS_OM_H
 #define PROCFLEET_COLLECTOR_METRICS_OM_H
 
-#include "collector/metrics/figures.h"
+#include "collector/metrics/metrics.h"
 #include "common/base/buf.h"
 #include "common/model/model.h"
 
@@ -12,7 +12,7 @@
 
 /* HELP, TYPE and, where the name ends in one, UNIT. A counter's name ends with _total; a gauge
  * whose name ends with _info becomes an info. */
-void om_family(struct buf *out, const char *name, enum figure_kind kind, const char *help);
+void om_family(struct buf *out, const char *name, enum metrics_kind kind, const char *help);
 
 /* labels: pairs with commas between them, escaped already, or "". */
 void om_sample(struct buf *out, const char *name, const char *labels, double value);

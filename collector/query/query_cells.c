@@ -100,12 +100,12 @@ enum err query_blocks(struct query *q, const struct query_span *s, const struct 
 
 struct account_scan {
     struct query *q;
-    enum err (*each_account)(void *ctx, const struct rest_account *a);
+    enum err (*each_account)(void *ctx, const struct loss_sum *a);
     enum err (*each)(void *ctx, const struct store_block *b);
     void *ctx;
 };
 
-static enum err take_account(void *ctx, const struct rest_account *a)
+static enum err take_account(void *ctx, const struct loss_sum *a)
 {
     struct account_scan *s = ctx;
 
@@ -121,7 +121,7 @@ static enum err take_told(void *ctx, const struct store_block *b)
 
 enum err query_accounts(struct query *q, const struct query_span *s,
                         const struct store_range *range,
-                        enum err (*each_account)(void *ctx, const struct rest_account *a),
+                        enum err (*each_account)(void *ctx, const struct loss_sum *a),
                         enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
     struct account_scan sc = {q, each_account, each, ctx};

@@ -22,7 +22,7 @@ NODISCARD enum err query_blocks(struct query *q, const struct query_span *s,
 /* store_scan_accounts likewise. */
 NODISCARD enum err query_accounts(struct query *q, const struct query_span *s,
                                   const struct store_range *range,
-                                  enum err (*each_account)(void *ctx, const struct rest_account *a),
+                                  enum err (*each_account)(void *ctx, const struct loss_sum *a),
                                   enum err (*each)(void *ctx, const struct store_block *b),
                                   void *ctx);
 

@@ -238,7 +238,7 @@ static enum err scan_block(void *ctx, const struct store_block *b)
     return ERR_OK;
 }
 
-static enum err scan_account(void *ctx, const struct rest_account *a)
+static enum err scan_account(void *ctx, const struct loss_sum *a)
 {
     query_ledger_account(ctx, a);
     return ERR_OK;
@@ -275,7 +275,7 @@ static enum err behind_block(void *ctx, const struct store_block *b)
     return ERR_END;
 }
 
-static enum err behind_account(void *ctx, const struct rest_account *a)
+static enum err behind_account(void *ctx, const struct loss_sum *a)
 {
     const struct rest_stream *first = NULL;
     struct edge *x = ctx;
@@ -315,7 +315,7 @@ static enum err before_block(void *ctx, const struct store_block *b)
     return ERR_OK;
 }
 
-static enum err before_account(void *ctx, const struct rest_account *a)
+static enum err before_account(void *ctx, const struct loss_sum *a)
 {
     for (size_t i = 0; i < a->n_streams; i++) {
         const struct rest_stream *s = &a->streams[i];

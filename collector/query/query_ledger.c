@@ -290,7 +290,7 @@ static int64_t before_batch(const struct query_ledger *l, const struct batch *b)
 }
 
 /* newest_ns: of what came before the account. */
-static int64_t before_stream(const struct query_ledger *l, const struct rest_account *a,
+static int64_t before_stream(const struct query_ledger *l, const struct loss_sum *a,
                              const struct rest_stream *s, int64_t newest_ns)
 {
     const struct qledger_range *known = range_of(l, s->stream);
@@ -495,7 +495,7 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b)
     l->newest_ns = most(l->newest_ns, last_ns);
 }
 
-void query_ledger_account(struct query_ledger *l, const struct rest_account *a)
+void query_ledger_account(struct query_ledger *l, const struct loss_sum *a)
 {
     int64_t newest_ns = l->newest_ns;
     size_t at = 0;

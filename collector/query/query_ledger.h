@@ -70,7 +70,7 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b);
 
 /* The same of many batches at once, all of them inside the window: the sums of one where nothing
  * was lost. In the order of time, among batches too. */
-void query_ledger_account(struct query_ledger *l, const struct rest_account *a);
+void query_ledger_account(struct query_ledger *l, const struct loss_sum *a);
 
 /* A window that begins or ends inside a gap has only one side of it: whoever scans looks for the
  * other side, before query_ledger_end. Whether the window's end is without data; and the numbers

@@ -28,8 +28,8 @@
 
 #include <stdio.h>
 
-#include "collector/store/memtable/recall.h"
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/memtable/wal_note.h"
+#include "collector/store/meta/meta_value.h"
 #include "collector/store/seal/seal.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
@@ -69,7 +69,7 @@ static void item_destroy(struct store_item *i)
 {
     if (i) {
         head_batch_destroy(i->kept);
-        head_hot_destroy(i->hot);
+        recent_columns_destroy(i->hot);
         wire_batch_free(i->batch);
         buf_fini(&i->note);
         mem_free(i);
@@ -114,19 +114,19 @@ static enum err item_create(struct store_item **out, const struct store_put *put
     head_batch_describe(i->kept, put->batch);
     e = i->kept->t0_ns < 0 || i->kept->t1_ns > STORE_STAMP_MAX || !mono_is_sound(put->batch)
             ? ERR_INVALID
-            : rest_told_make(&i->kept->told, &i->kept->told_n, put->batch);
+            : meta_told_make(&i->kept->told, &i->kept->told_n, put->batch);
     if (!e) {
-        e = recall_put(&i->note, put->batch, i->kept);
+        e = wal_note_put(&i->note, put->batch, i->kept);
     }
     if (e) {
         item_destroy(i);
         return e;
     }
     if (clk_sub(put->received_ns, i->kept->made_ns) < HEAD_RECENT_NS) { /* not what comes late */
-        i->hot = head_hot_create(put->batch);
+        i->hot = recent_columns_create(put->batch);
     }
     snprintf(i->host_name, sizeof i->host_name, "%s", put->host_name);
-    i->weight = put->n + i->kept->memory + i->note.n + (i->hot ? head_hot_bytes(i->hot) : 0);
+    i->weight = put->n + i->kept->memory + i->note.n + (i->hot ? recent_columns_bytes(i->hot) : 0);
     i->head_bytes = head_batch_held(i->kept);
     i->done = put->done;
     i->ctx = put->ctx;
@@ -307,9 +307,9 @@ static bool take_group(struct store *s, int64_t last_ns)
     os_mutex_lock(s->lock);
     run_task(s);
     while (!s->queue && !s->stopping) {
-        pulse_rest(&s->writing);
+        heartbeat_rest(&s->writing);
         os_cond_wait(s->work);
-        pulse_work(&s->writing, os_mono_ns());
+        heartbeat_work(&s->writing, os_mono_ns());
         run_task(s);
     }
     while (!s->stopping && s->queued_bytes < s->conf.commit_bytes &&
@@ -557,18 +557,18 @@ static bool wait_for_space(struct store *s)
     bool stopping;
 
     os_mutex_lock(s->lock);
-    pulse_rest(&s->writing);
+    heartbeat_rest(&s->writing);
     while (!s->stopping && os_cond_wait_until(s->work, until_ns) != ERR_TIMEOUT) {
-        pulse_work(&s->writing, os_mono_ns());
+        heartbeat_work(&s->writing, os_mono_ns());
         run_task(s);
-        pulse_rest(&s->writing);
+        heartbeat_rest(&s->writing);
     }
     run_task(s);
     stopping = s->stopping;
     /* Nobody is waiting any more: closing is no failure to be told of. */
     s->stats.failed = s->stats.failed || stopping;
     os_mutex_unlock(s->lock);
-    pulse_work(&s->writing, os_mono_ns());
+    heartbeat_work(&s->writing, os_mono_ns());
     return !stopping;
 }
 
@@ -622,10 +622,10 @@ static void writer_main(void *arg)
 
     while (take_group(s, last_ns)) {
         last_ns = os_mono_ns();
-        pulse_work(&s->writing, last_ns);
+        heartbeat_work(&s->writing, last_ns);
         commit_group(s);
     }
-    pulse_rest(&s->writing);
+    heartbeat_rest(&s->writing);
 }
 
 /* -- opening and closing -- */
@@ -761,7 +761,7 @@ void store_stats(struct store *s, struct store_stats *out)
 
 int64_t store_busy_ns(struct store *s, int64_t now_ns)
 {
-    int64_t writing_ns = pulse_busy_ns(&s->writing, now_ns);
+    int64_t writing_ns = heartbeat_busy_ns(&s->writing, now_ns);
     int64_t sealing_ns = seal_busy_ns(s->seal, now_ns);
 
     return writing_ns > sealing_ns ? writing_ns : sealing_ns;

@@ -9,7 +9,7 @@
 #include "collector/store/memtable/head.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/wal/wal.h"
-#include "common/base/pulse.h"
+#include "common/base/heartbeat.h"
 
 /* Everything acknowledged, at one moment: what is in the head is in no segment of the list. */
 struct store_view {
@@ -20,7 +20,7 @@ struct store_view {
     struct store_lookup *lookup;    /* NULL: no memory; store_info.c */
     struct packer *packer;          /* NULL until one is needed: store_view_packer */
     struct wire_decoder *decoder;   /* likewise: store_view_decode */
-    struct seg_ahead *ahead;        /* likewise: store_view_ahead */
+    struct seg_readahead *ahead;    /* likewise: store_view_ahead */
     uint32_t unlisted;              /* see store_view_unlisted */
     struct store_host hosts[];      /* in the order of the head's */
 };
@@ -30,13 +30,13 @@ NODISCARD enum err store_view_packer(const struct store_view *v, struct packer *
 /* A batch of the head with the columns of these metrics. Errors: those of head_batch_decode */
 NODISCARD enum err store_view_decode(const struct store_view *v, struct batch **out,
                                      uint64_t metrics, const struct head_batch *kept);
-struct seg_ahead *store_view_ahead(const struct store_view *v); /* NULL: no memory */
+struct seg_readahead *store_view_ahead(const struct store_view *v); /* NULL: no memory */
 
 /* A batch on its way. */
 struct store_item {
     struct store_item *next;
     struct head_batch *kept;
-    struct head_hot *hot;          /* of it; NULL: none */
+    struct recent_columns *hot;    /* of it; NULL: none */
     const struct head_batch *sent; /* once it is the head's, which keeps it beyond the commit */
     struct batch *batch;
     struct buf note; /* for the log's index: recall.h */
@@ -70,7 +70,7 @@ struct store {
     struct head *head; /* the writer's */
     struct wal *wal;   /* the writer's */
     struct os_thread *thread;
-    struct pulse writing; /* the writer's */
+    struct heartbeat writing; /* the writer's */
     struct store_reading reading;
     int64_t newest_ns;                   /* newest arrival: the writer's clock */
     struct manifest *manifest;           /* changed by the sealing thread */

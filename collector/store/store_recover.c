@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "collector/store/hosts.h"
-#include "collector/store/memtable/recall.h"
-#include "collector/store/meta/rest_value.h"
-#include "collector/store/seal/sealed.h"
+#include "collector/store/memtable/wal_note.h"
+#include "collector/store/meta/meta_value.h"
+#include "collector/store/seal/sealed_seqs.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/store_impl.h"
@@ -73,7 +73,7 @@ static enum err write_checkpoint(void *ctx, struct wal *w, int64_t now_ns)
 struct recovery {
     struct store *s;
     struct manifest_list *segments;
-    struct sealed sealed;
+    struct sealed_seqs sealed;
     int64_t since_ns; /* of what ended later `sealed` knows */
     struct wire_decoder *decoder;
     struct buf note, record;
@@ -90,7 +90,7 @@ static size_t find_lost(struct recovery *rec, const struct wal_record *r, struct
                         enum wal_trust trust, struct seq_range *lost, size_t n)
 {
     const struct seqset *seen = rec->s->seen;
-    uint64_t sealed_up_to = sealed_last(&rec->sealed, &r->host, r->stream);
+    uint64_t sealed_up_to = sealed_seqs_last(&rec->sealed, &r->host, r->stream);
     uint64_t at = in.first, *count = &rec->s->stats.lost_batches;
 
     if (trust == WAL_BASELESS) {
@@ -102,7 +102,7 @@ static size_t find_lost(struct recovery *rec, const struct wal_record *r, struct
     while (n < SEQSET_RANGES_MAX) {
         uint64_t seen_to, sealed_to, to;
         bool is_seen = seqset_span(seen, &r->host, r->stream, at, &seen_to);
-        bool is_sealed = sealed_span(&rec->sealed, &r->host, r->stream, at, &sealed_to);
+        bool is_sealed = sealed_seqs_span(&rec->sealed, &r->host, r->stream, at, &sealed_to);
 
         to = is_seen ? seen_to : is_sealed ? sealed_to : seen_to < sealed_to ? seen_to : sealed_to;
         to = to < in.last ? to : in.last;
@@ -172,7 +172,7 @@ static enum err recover_into_head(struct store *s, struct wal *w, uint64_t file,
     kept->window_ns = window_of(kept->made_ns);
     kept->file = file;
     snprintf(name, sizeof name, "%.*s", (int)r->host_name.n, r->host_name.p);
-    e = rest_told_make(&kept->told, &kept->told_n, x->batch);
+    e = meta_told_make(&kept->told, &kept->told_n, x->batch);
     if (!e) {
         e = head_reserve(s->head, &host, name, x->batch, counts, kept);
     }
@@ -193,11 +193,11 @@ static enum err recover_by_note(struct recovery *rec, struct wal *w, uint64_t fi
                                 const struct wal_record *r)
 {
     struct recovered x = {.kept = NULL};
-    struct recall recall;
+    struct wal_note recall;
     enum err e;
 
     arena_reset(&rec->memory);
-    e = recall_get(&recall, &rec->memory, &r->host, r->note, r->note_n);
+    e = wal_note_get(&recall, &rec->memory, &r->host, r->note, r->note_n);
     if (e) {
         return e == ERR_NOMEM ? e : ERR_CORRUPT;
     }
@@ -218,7 +218,7 @@ static enum err note_for_index(struct recovery *rec, struct wal *w, const struct
     enum err e;
 
     buf_reset(&rec->note);
-    e = recall_put(&rec->note, x->batch, x->kept);
+    e = wal_note_put(&rec->note, x->batch, x->kept);
     if (!e) {
         wal_note(w, rec->note.n ? rec->note.p : (const void *)"", rec->note.n);
     }
@@ -312,7 +312,7 @@ static enum err recover_batch(struct recovery *rec, struct wal *w, uint64_t file
     if (e) {
         return e;
     }
-    if (sealed_has(&rec->sealed, &r->host, r->stream, r->seq)) {
+    if (sealed_seqs_has(&rec->sealed, &r->host, r->stream, r->seq)) {
         s->stats.recovered_sealed++;
         wal_note(w, "", 0);
         return ERR_OK;
@@ -419,13 +419,13 @@ static enum err read_ranges(struct recovery *rec, int64_t since_ns)
         manifest_segment(rec->segments, rest)->kind == SEG_REST) {
         rest_ns = manifest_segment(rec->segments, rest)->window_ns;
     }
-    sealed_fini(&rec->sealed);
+    sealed_seqs_fini(&rec->sealed);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !e; i++) {
         if (i == 0 || rest_ns > since_ns) {
-            e = sealed_add(&rec->sealed, rec->segments, kinds[i], since_ns);
+            e = sealed_seqs_add(&rec->sealed, rec->segments, kinds[i], since_ns);
         }
     }
-    sealed_sort(&rec->sealed);
+    sealed_seqs_sort(&rec->sealed);
     rec->since_ns = since_ns;
     rec->s->stats.unreadable_segments = rec->sealed.unreadable;
     return e;
@@ -522,7 +522,7 @@ static enum err remember_sealed(struct recovery *rec)
         for (next = i; next < rec->sealed.n && !e &&
                        memcmp(rec->sealed.list[next].host.b, host->b, sizeof host->b) == 0;
              next++) {
-            const struct sealed_range *r = &rec->sealed.list[next];
+            const struct sealed_seqs_range *r = &rec->sealed.list[next];
 
             if (!known) {
                 e = seqset_open(s->seen, host, r->stream, r->end_ns);
@@ -604,7 +604,7 @@ enum err store_recover(struct store *s, struct errmsg *why)
         head_publish(s->head);
         store_open_catalogue(s, rec.segments);
     }
-    sealed_fini(&rec.sealed);
+    sealed_seqs_fini(&rec.sealed);
     manifest_list_release(rec.segments);
     wire_decoder_destroy(rec.decoder);
     arena_fini(&rec.memory);

@@ -19,12 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/subscribe/feed_make.h"
 #include "collector/subscribe/feed_note.h"
 #include "collector/subscribe/feed_topics.h"
+#include "collector/subscribe/update_builder.h"
 #include "common/base/clk.h"
+#include "common/base/heartbeat.h"
 #include "common/base/mem.h"
-#include "common/base/pulse.h"
 #include "common/os/os.h"
 
 #define SLICE_BYTES ((size_t)8 << 20) /* with so much waiting nothing more is gathered */
@@ -39,7 +39,7 @@ struct feed {
     struct feed_conf conf;
     struct store *store;
     struct os_thread *thread;
-    struct pulse round; /* the thread's */
+    struct heartbeat round; /* the thread's */
 
     struct os_mutex *lock; /* guards what follows, up to the next blank line */
     struct os_cond *wake;  /* the publisher */
@@ -54,8 +54,8 @@ struct feed {
     struct feed_stats stats;
 
     /* the publisher's own */
-    struct feed_out *out;
-    struct feed_make *make;
+    struct publisher *out;
+    struct update_builder *make;
     struct feed_note *slice[SLICE_NOTES];
     size_t n_slice;
 };
@@ -74,7 +74,7 @@ static bool wait_for_space(void *ctx)
     }
     runs = f->state == FEED_RUNS;
     os_mutex_unlock(f->lock);
-    pulse_work(&f->round, os_mono_ns());
+    heartbeat_work(&f->round, os_mono_ns());
     return runs;
 }
 
@@ -89,11 +89,11 @@ static enum err open_parts(struct feed *f)
         e = os_cond_create(&f->done, f->lock);
     }
     if (!e) {
-        e = feed_out_create(&f->out, &f->conf);
+        e = publisher_create(&f->out, &f->conf);
     }
     if (!e) {
-        feed_out_on_full(f->out, wait_for_space, f);
-        e = feed_make_create(&f->make, f->out);
+        publisher_on_full(f->out, wait_for_space, f);
+        e = update_builder_create(&f->make, f->out);
     }
     return e;
 }
@@ -140,8 +140,8 @@ void feed_destroy(struct feed *f)
         f->queue = n->next;
         note_free(n);
     }
-    feed_make_destroy(f->make);
-    feed_out_destroy(f->out);
+    update_builder_destroy(f->make);
+    publisher_destroy(f->out);
     feed_topics_fini(&f->left);
     os_cond_destroy(f->done);
     os_cond_destroy(f->wake);
@@ -271,14 +271,14 @@ static bool gather(struct feed *f)
 
     os_mutex_lock(f->lock);
     while (!f->queue && f->state == FEED_RUNS) {
-        pulse_work(&f->round, os_mono_ns());
-        err_ignore(os_cond_wait_until(f->wake, os_mono_ns() + PULSE_ROUND_NS));
+        heartbeat_work(&f->round, os_mono_ns());
+        err_ignore(os_cond_wait_until(f->wake, os_mono_ns() + HEARTBEAT_ROUND_NS));
     }
-    pulse_work(&f->round, os_mono_ns());
+    heartbeat_work(&f->round, os_mono_ns());
     while (f->queue && f->state == FEED_RUNS && f->queued_bytes < SLICE_BYTES && !f->hurry &&
            os_cond_wait_until(f->wake, f->queue->mono_ns + FEED_GATHER_NS) != ERR_TIMEOUT) {
     }
-    feed_out_quiet(f->out, f->state != FEED_RUNS);
+    publisher_quiet(f->out, f->state != FEED_RUNS);
     f->n_slice = 0;
     first_ns = f->queue ? f->queue->received_ns : 0;
     while (f->queue && f->n_slice < SLICE_NOTES && bytes < SLICE_BYTES &&
@@ -319,16 +319,16 @@ static void make_messages(struct feed *f, const struct store_view *view)
 
         if (!same_host(before, n)) {
             if (before) {
-                feed_make_end(f->make);
+                update_builder_end(f->make);
             }
-            feed_make_begin(f->make, view, n->name, &n->host);
+            update_builder_begin(f->make, view, n->name, &n->host);
         }
-        e = feed_make_add(f->make, n);
+        e = update_builder_add(f->make, n);
         bad += e && e != ERR_END;
         before = n;
     }
-    feed_make_end(f->make);
-    feed_out_flush(f->out, true);
+    update_builder_end(f->make);
+    publisher_flush(f->out, true);
     os_mutex_lock(f->lock);
     f->stats.failed += bad;
     os_mutex_unlock(f->lock);
@@ -346,7 +346,7 @@ static void tell_holes(struct feed *f)
     for (size_t i = 0; i < left.n; i++) {
         for (unsigned t = 0; t < FEED_TOPICS; t++) {
             if (left.all[i].seq[t] > 0) {
-                feed_out_skip(f->out, (enum feed_topic)t, left.all[i].name, left.all[i].seq[t]);
+                publisher_skip(f->out, (enum feed_topic)t, left.all[i].name, left.all[i].seq[t]);
             }
         }
     }
@@ -358,7 +358,7 @@ static void publish(struct feed *f)
     struct store_view *view;
     enum err e = store_view_open(&view, f->store);
 
-    feed_out_begin(f->out, f->slice[0]->received_ns);
+    publisher_begin(f->out, f->slice[0]->received_ns);
     tell_holes(f);
     if (!e) {
         make_messages(f, view);
@@ -368,7 +368,7 @@ static void publish(struct feed *f)
     for (size_t i = 0; e && i < f->n_slice; i++) {
         leave_out(f, f->slice[i]->name, f->slice[i]->topics);
     }
-    feed_out_counts(f->out, &f->stats);
+    publisher_counts(f->out, &f->stats);
     f->finished += f->n_slice;
     f->full = false;
     for (size_t i = 0; i < f->n_slice; i++) {
@@ -389,7 +389,7 @@ static void run(void *arg)
     while (gather(f)) {
         publish(f);
     }
-    pulse_rest(&f->round);
+    heartbeat_rest(&f->round);
 }
 
 /* -- starting: what the journal lacks --
@@ -427,7 +427,7 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
     }
     n->topics[FEED_EVENT] = events;
     n->topics[FEED_SAMPLE] = samples;
-    e = feed_make_add(f->make, n);
+    e = update_builder_add(f->make, n);
     f->stats.made_up += e == ERR_OK;
     f->stats.failed += e && e != ERR_END;
     note_free(n);
@@ -457,10 +457,10 @@ static enum err make_up_slice(struct making_up *x, const struct store_view *view
     x->ask.next_ns = INT64_MAX;
     for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
         x->host = store_view_host(view, i);
-        feed_make_begin(f->make, view, x->host->name, &x->host->id);
+        update_builder_begin(f->make, view, x->host->name, &x->host->id);
         e = store_scan_raw(view, i, &x->ask, make_up_batch, x);
-        feed_make_end(f->make);
-        feed_out_flush(f->out, false);
+        update_builder_end(f->make);
+        publisher_flush(f->out, false);
     }
     return e;
 }
@@ -483,14 +483,14 @@ static enum err make_up(struct feed *f)
         return e;
     }
     journal_range(f->conf.journal, &first, &x.before);
-    feed_out_quiet(f->out, true);
+    publisher_quiet(f->out, true);
     do {
         e = make_up_slice(&x, view);
         x.ask.since_ns = x.ask.next_ns;
         x.ask.until_ns = clk_add(x.ask.next_ns, SLICE_NS);
     } while (!e && x.ask.next_ns != INT64_MAX);
-    feed_out_flush(f->out, true);
-    feed_out_counts(f->out, &f->stats);
+    publisher_flush(f->out, true);
+    publisher_counts(f->out, &f->stats);
     store_view_close(view);
     return e;
 }
@@ -527,7 +527,7 @@ void feed_stop(struct feed *f)
 
 int64_t feed_stuck_ns(const struct feed *f, int64_t now_ns)
 {
-    return pulse_busy_ns(&f->round, now_ns);
+    return heartbeat_busy_ns(&f->round, now_ns);
 }
 
 void feed_stats(struct feed *f, struct feed_stats *out)

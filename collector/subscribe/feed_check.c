@@ -2,7 +2,7 @@
 
 #include "collector/subscribe/journal_impl.h"
 #include "collector/subscribe/journal_scan.h"
-#include "collector/subscribe/roster_file.h"
+#include "collector/subscribe/subscriptions_file.h"
 #include "common/base/mem.h"
 #include "common/os/fio_name.h"
 #include "common/os/os.h"
@@ -75,11 +75,11 @@ static enum err check_journal(struct checking *c, uint64_t number, struct feed_c
 
 static enum err check_subscription(struct checking *c, uint64_t number, struct feed_check_file *out)
 {
-    struct roster_state s;
-    enum err e = roster_file_read(&s, c->fio, c->dir, number);
+    struct subscriptions_state s;
+    enum err e = subscriptions_file_read(&s, c->fio, c->dir, number);
 
     if (!e) {
-        roster_state_fini(&s);
+        subscriptions_state_fini(&s);
     }
     out->damaged = e == ERR_CORRUPT;
     out->records = !e;

@@ -15,8 +15,8 @@
 
 #include "common/base/arena.h"
 #include "common/base/glob.h"
+#include "common/base/heartbeat.h"
 #include "common/base/mem.h"
-#include "common/base/pulse.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 
@@ -34,7 +34,7 @@ struct waiting {
     char
         name[sizeof((struct net_identity *)0)->name]; /* of the certificate: the call may be over */
     struct wire_poll *poll;
-    struct roster_cursor seen;
+    struct subscriptions_cursor seen;
     int64_t until_ns; /* monotonic */
     bool fresh;       /* the feed may have grown since it was tried */
     bool over;        /* somebody asks the same anew */
@@ -42,9 +42,9 @@ struct waiting {
 
 struct feed_serve {
     struct journal *journal;
-    struct roster *roster;
+    struct subscriptions *roster;
     struct os_thread *thread;
-    struct pulse round; /* the thread's */
+    struct heartbeat round; /* the thread's */
 
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *changed;
@@ -115,10 +115,10 @@ static void poll_reply(struct rpc_call *call, const struct wire_poll_reply *repl
 
 /* Answers unless there is nothing and `may_wait`. Gives whether it answered. */
 static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct wire_poll *poll,
-                     struct roster_cursor *seen, bool may_wait)
+                     struct subscriptions_cursor *seen, bool may_wait)
 {
     const struct net_identity *who = rpc_call_peer(call);
-    const struct roster_peer peer = {who->name, who->scope};
+    const struct subscriptions_peer peer = {who->name, who->scope};
     struct wire_poll_reply reply;
     struct errmsg why = {""};
     struct arena memory;
@@ -126,7 +126,7 @@ static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct w
     enum err e;
 
     arena_init(&memory, MEMORY_MAX);
-    e = roster_poll(s->roster, &peer, poll, seen, &reply, &memory, &why);
+    e = subscriptions_poll(s->roster, &peer, poll, seen, &reply, &memory, &why);
     if (e && e != ERR_END) {
         fail(call, e, &why);
     } else if (e == ERR_END && may_wait) {
@@ -258,7 +258,7 @@ static bool wait_for_reason(struct feed_serve *s, int64_t look_ns, bool *all)
 
     os_mutex_lock(s->lock);
     while (!s->stopping && !s->grown && !s->look) {
-        int64_t until = os_mono_ns() + PULSE_ROUND_NS;
+        int64_t until = os_mono_ns() + HEARTBEAT_ROUND_NS;
 
         until = look_ns < until ? look_ns : until;
         for (size_t i = 0; i < s->n; i++) {
@@ -329,25 +329,25 @@ static void run(void *arg)
     while (wait_for_reason(s, look_ns, &all)) {
         size_t n = due(s, all, now);
 
-        pulse_work(&s->round, os_mono_ns());
+        heartbeat_work(&s->round, os_mono_ns());
         for (size_t i = 0; i < n; i++) {
             struct waiting *w = now[i];
             bool may = may_wait(s, w);
 
-            pulse_work(&s->round, os_mono_ns());
+            heartbeat_work(&s->round, os_mono_ns());
             waiting_return(s, w, poll_try(s, w->call, w->poll, &w->seen, may));
         }
         if (os_mono_ns() >= look_ns) {
-            roster_expire(s->roster);
+            subscriptions_expire(s->roster);
             look_ns = os_mono_ns() + LOOK_NS;
         }
     }
-    pulse_rest(&s->round);
+    heartbeat_rest(&s->round);
 }
 
 int64_t feed_serve_stuck_ns(const struct feed_serve *s, int64_t now_ns)
 {
-    return pulse_busy_ns(&s->round, now_ns);
+    return heartbeat_busy_ns(&s->round, now_ns);
 }
 
 void feed_serve_wake(void *serve)
@@ -535,8 +535,8 @@ static void on_subscriptions(void *ctx, struct rpc_call *call)
 
     arena_init(&memory, MEMORY_MAX);
     buf_init(&out, REPLY_MAX);
-    e = roster_list(s->roster, who->roles & NET_ADMIN ? NULL : who->name, &reply.subscriptions,
-                    &reply.n, &memory);
+    e = subscriptions_list(s->roster, who->roles & NET_ADMIN ? NULL : who->name,
+                           &reply.subscriptions, &reply.n, &memory);
     if (!e) {
         e = wire_subscriptions_reply_encode(&out, &reply);
     }
@@ -575,7 +575,7 @@ static void on_unsubscribe(void *ctx, struct rpc_call *call)
                  "only a certificate of role admin removes another's subscription");
         return;
     }
-    e = roster_remove(s->roster, owner, name);
+    e = subscriptions_remove(s->roster, owner, name);
     if (e == ERR_NOTFOUND) {
         rpc_fail(call, RPC_NOT_FOUND, 0, "%s has no subscription of this name", owner);
         return;
@@ -585,7 +585,8 @@ static void on_unsubscribe(void *ctx, struct rpc_call *call)
 
 /* -- life -- */
 
-enum err feed_serve_create(struct feed_serve **out, struct journal *journal, struct roster *roster)
+enum err feed_serve_create(struct feed_serve **out, struct journal *journal,
+                           struct subscriptions *roster)
 {
     struct feed_serve *s = mem_zalloc(sizeof *s);
     enum err e;

@@ -6,7 +6,7 @@
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_FEED_SERVE_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_FEED_SERVE_H
 
-#include "collector/subscribe/roster.h"
+#include "collector/subscribe/subscriptions.h"
 #include "common/rpc/rpc.h"
 
 #define FEED_METHODS      4
@@ -17,7 +17,7 @@ struct feed_serve;
 
 /* Errors: ERR_NOMEM, ERR_IO (thread) */
 NODISCARD enum err feed_serve_create(struct feed_serve **out, struct journal *journal,
-                                     struct roster *roster);
+                                     struct subscriptions *roster);
 /* Before rpc_server_stop: polls that wait are answered UNAVAILABLE, so are later ones. */
 void feed_serve_stop(struct feed_serve *s);
 void feed_serve_destroy(struct feed_serve *s); /* the RPC server has stopped; NULL is allowed */

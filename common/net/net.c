@@ -9,7 +9,7 @@
 #include "common/base/clk.h"
 #include "common/net/net_impl.h"
 #include "common/os/os.h"
-#include "common/tls/net_engine.h"
+#include "common/tls/tls_engine.h"
 
 #define FINI_WAITS 2000 /* of a millisecond */
 
@@ -25,7 +25,7 @@ enum err net_init(struct errmsg *why)
                           nng_strerror(rv));
     }
     nng_close(s);
-    return net_engine_register(why);
+    return tls_engine_register(why);
 }
 
 void net_fini(void)
@@ -34,7 +34,7 @@ void net_fini(void)
      * panics, or forgets, when one of its threads still closes a connection that failed a moment
      * ago, or gives up one that never began. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    for (int i = 0; i < FINI_WAITS && net_engine_live() > 0; i++) {
+    for (int i = 0; i < FINI_WAITS && tls_engine_live() > 0; i++) {
         os_sleep_ns(CLK_MS);
     }
     nng_fini();

@@ -38,7 +38,7 @@ NODISCARD enum err net_identity_parse(struct net_identity *out, const void *der,
 NODISCARD enum err net_client_parse(struct net_identity *out, const void *der, size_t n);
 
 /* Certificates of one side. */
-struct net_tls;
+struct tls_config;
 struct net_tls_conf {
     const char *ca, *cert, *key; /* PEM files */
     const char *server_name;     /* clients: the DNS name the server must carry; servers: NULL */
@@ -46,20 +46,20 @@ struct net_tls_conf {
      * must show and be signed by; ca, cert and key are NULL then. Checked before the first byte of
      * a message leaves. */
     const uint8_t *pin;
-    const char *tickets; /* servers: file of the ticket keys, see net_ticket.h; NULL: no tickets */
+    const char *tickets; /* servers: file of the ticket keys, see tls_ticket.h; NULL: no tickets */
     const char *crl;     /* servers: revocation list, PEM, on top of `judge`; NULL: none */
     bool lapsed; /* clients: the own certificate may be outside its time: the server decides */
 };
 /* Errors: ERR_NOTFOUND, ERR_ACCESS (others can read the key), ERR_TRUST (not signed by the CA,
  * expired, wrong use), ERR_INVALID, ERR_NOMEM */
-NODISCARD enum err net_tls_load(struct net_tls **out, const struct net_tls_conf *conf, bool server,
-                                struct errmsg *why);
-void net_tls_free(struct net_tls *t); /* NULL is allowed; sockets keep their own reference */
+NODISCARD enum err tls_config_load(struct tls_config **out, const struct net_tls_conf *conf,
+                                   bool server, struct errmsg *why);
+void tls_config_free(struct tls_config *t); /* NULL is allowed; sockets keep their own reference */
 /* Of the own certificate, as of now; empty for a client with a pin. */
-void net_tls_identity(struct net_tls *t, struct net_identity *out);
+void tls_config_identity(struct tls_config *t, struct net_identity *out);
 /* Reads the files again. Handshakes from now on use what they hold; connections that stand go on.
- * On failure everything stays as it was. Threads: any. Errors: those of net_tls_load */
-NODISCARD enum err net_tls_reload(struct net_tls *t, struct errmsg *why);
+ * On failure everything stays as it was. Threads: any. Errors: those of tls_config_load */
+NODISCARD enum err tls_config_reload(struct tls_config *t, struct errmsg *why);
 /* Since net_init, this process. Handshakes of both sides; resumed ones took a ticket. */
 struct net_tls_stats {
     uint64_t full, resumed, failed;
@@ -73,14 +73,14 @@ struct net_request; /* one request; owned by whoever got it until net_reply or n
 struct net_server_conf {
     const char *name; /* for logs: "ingest" */
     const char *address;
-    struct net_tls *tls;       /* borrowed during start */
+    struct tls_config *tls;    /* borrowed during start */
     unsigned roles;            /* any of these may connect */
     size_t receive_max;        /* bytes of one request */
     unsigned contexts;         /* requests under way at once */
     unsigned per_peer;         /* of one connection under way; 0 = 4. See net_request_excess */
     unsigned peers_max;        /* connections; 0 = 4096 */
     unsigned same_max;         /* of one holder; the oldest goes for a new one; 0 = 64 */
-    unsigned handshakes_max;   /* connections that are no peer's yet; 0 = 1024; net_crowd.h */
+    unsigned handshakes_max;   /* connections that are no peer's yet; 0 = 1024; conn_limits.h */
     unsigned same_address_max; /* connections from one address, handshakes included; 0 = no limit */
     int64_t reply_timeout_ns;  /* for a peer to take a reply; 0 = 5 s */
     int64_t silent_ns;         /* a connection without a request for so long is closed; 0 = never */
@@ -129,7 +129,7 @@ void net_drop(struct net_request *r); /* no answer */
 struct net_client;
 struct net_client_conf {
     const char *address;
-    struct net_tls *tls;
+    struct tls_config *tls;
     size_t receive_max;
     int64_t reconnect_min_ns, reconnect_max_ns; /* growing pauses; wary: they begin small again */
     bool wary;                                  /* after net_client_useful, not a connection */
@@ -156,7 +156,7 @@ void net_client_problem(struct net_client *c, struct errmsg *out); /* of connect
 struct net_pub;
 struct net_pub_conf {
     const char *address;
-    struct net_tls *tls;
+    struct tls_config *tls;
     unsigned roles;
     bool refuse_scoped; /* certificates with a scope are refused: a topic is no access control */
     unsigned queue; /* a subscriber's, 1 to 8192 groups as net_pub.c makes them; oldest go first */
@@ -181,7 +181,7 @@ void net_pub_send(struct net_pub *p, const struct str *list, size_t n); /* never
 struct net_sub;
 struct net_sub_conf {
     const char *address;
-    struct net_tls *tls;
+    struct tls_config *tls;
     size_t receive_max;
     const void *topic; /* prefix of the wanted messages */
     size_t topic_n;

@@ -56,7 +56,7 @@ enum err net_client_open(struct net_client **out, const struct net_client_conf *
 {
     struct net_dial_conf dial = {.address = conf->address,
                                  .tls = conf->tls,
-                                 .peer = NET_SP_REP,
+                                 .peer = SP_FRAMING_REP,
                                  .receive_max = conf->receive_max,
                                  .reconnect_min_ns = conf->reconnect_min_ns,
                                  .reconnect_max_ns = conf->reconnect_max_ns,

@@ -10,12 +10,12 @@
  *
  * Refusals: a listener logs one line, a dialer tells its owner one sentence. `told` keeps it at
  * one. Role, scope and the judge are asked during the handshake, where the peer still hears the
- * reason as an alert, and again on admission (net_gate.c), which is what counts.
+ * reason as an alert, and again on admission (admission.c), which is what counts.
  *
  * Callbacks run with NNG's lock of the connection held: short, and no call into NNG but
  * nng_tls_engine_send and _recv. The one exception is conn_init, which runs before the connection
  * is shared and asks for the peer's address: the context NNG passes is the stream itself in this
- * version, the only one that net_engine_register accepts. */
+ * version, the only one that tls_engine_register accepts. */
 #include "common/net/net_conn.h"
 
 #include <stdatomic.h>
@@ -27,8 +27,8 @@
 
 #include "common/log/log.h"
 #include "common/net/net_addr.h"
-#include "common/tls/net_cert.h"
-#include "common/tls/net_parting.h"
+#include "common/tls/tls_cert.h"
+#include "common/tls/tls_flight.h"
 
 #define ALERT_RECORD 21 /* TLS record types */
 #define HELLO_RECORD 22
@@ -39,7 +39,7 @@ enum conn_state { CONN_NONE, CONN_SHAKING, CONN_UP, CONN_PARTING, CONN_FAILED };
 struct nng_tls_engine_conn {
     void *stream;
     struct nng_tls_engine_config *cfg;
-    struct net_rules *rules; /* those it began with */
+    struct tls_context *rules; /* those it began with */
     mbedtls_ssl_context ssl;
     enum conn_state state;
     bool offered;  /* dialers: the last session was, and nobody knows yet what became of it */
@@ -53,10 +53,10 @@ struct nng_tls_engine_conn {
     char claimed[64];   /* the name in a certificate that nobody vouches for; for the log */
     const char *denied; /* why verification failed beyond mbedTLS's own reasons */
     enum net_cause cause;
-    struct net_parting parting;
-    struct net_crowd_member member;
+    struct tls_flight parting;
+    struct conn_limits_member member;
     struct net_identity who;
-    struct net_meter meter;
+    struct sp_framing meter;
 };
 
 /* All connections since net_init. */
@@ -101,7 +101,7 @@ static const char *failure_text(const nng_tls_engine_conn *c, int r)
         return "garbage instead of TLS";
     }
     if (is_verify_failure(r)) {
-        return net_cert_flags_text(mbedtls_ssl_get_verify_result(&c->ssl));
+        return tls_cert_flags_text(mbedtls_ssl_get_verify_result(&c->ssl));
     }
     switch (r) {
     case MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE:
@@ -144,8 +144,8 @@ static void tell(nng_tls_engine_conn *c, enum err e, const char *reason, const c
         return;
     }
     c->told = true;
-    if (net_tls_is_server(c->cfg->tls)) {
-        net_crowd_count(c->cfg->policy.crowd, c->cause);
+    if (tls_config_is_server(c->cfg->tls)) {
+        conn_limits_count(c->cfg->policy.crowd, c->cause);
         log_refused(c, reason, more);
     } else {
         tell_owner(c, e, reason);
@@ -161,13 +161,13 @@ static void tell_handshake(nng_tls_engine_conn *c, int r)
 
     if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
         snprintf(refused, sizeof refused, "the peer refused us: %s",
-                 net_cert_alert_text(alert_of(c)));
+                 tls_cert_alert_text(alert_of(c)));
         reason = refused;
         snprintf(text, sizeof text, " alert=%u", alert_of(c));
     } else {
         snprintf(text, sizeof text, " tls=-0x%04x", (unsigned)-r);
     }
-    if (net_tls_is_server(c->cfg->tls)) {
+    if (tls_config_is_server(c->cfg->tls)) {
         if (!c->denied && is_verify_failure(r) &&
             (mbedtls_ssl_get_verify_result(&c->ssl) & MBEDTLS_X509_BADCERT_EXPIRED)) {
             c->cause = NET_EXPIRED;
@@ -176,12 +176,12 @@ static void tell_handshake(nng_tls_engine_conn *c, int r)
         return;
     }
     if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
-        snprintf(text, sizeof text, "the server refused us: %s", net_cert_alert_text(alert_of(c)));
+        snprintf(text, sizeof text, "the server refused us: %s", tls_cert_alert_text(alert_of(c)));
     } else if (c->garbage) {
         snprintf(text, sizeof text, "what listens there does not speak TLS");
     } else {
         snprintf(text, sizeof text, "the server is not to be trusted as %s: %s",
-                 net_tls_server_name(c->cfg->tls), reason);
+                 tls_config_server_name(c->cfg->tls), reason);
     }
     tell(c, e, text, "");
 }
@@ -223,12 +223,12 @@ static uint32_t holder_denied(nng_tls_engine_conn *c, const struct net_identity 
 {
     const struct net_policy *policy = &c->cfg->policy;
 
-    c->denied = net_cert_denied(who, policy->roles, policy->refuse_scoped);
+    c->denied = tls_cert_denied(who, policy->roles, policy->refuse_scoped);
     if (c->denied) {
         c->cause = NET_ROLE;
         return MBEDTLS_X509_BADCERT_OTHER;
     }
-    c->denied = net_judge_ask(policy->judge, who);
+    c->denied = authorizer_ask(policy->judge, who);
     if (c->denied) {
         c->cause = NET_JUDGED;
         return MBEDTLS_X509_BADCERT_REVOKED;
@@ -240,17 +240,17 @@ static uint32_t holder_denied(nng_tls_engine_conn *c, const struct net_identity 
  * certificate without extended key usage, or with more than one, would pass there. */
 static void verify_leaf(nng_tls_engine_conn *c, const mbedtls_x509_crt *crt, uint32_t *flags)
 {
-    bool server = net_tls_is_server(c->cfg->tls);
+    bool server = tls_config_is_server(c->cfg->tls);
     struct net_identity who;
 
-    if (!net_cert_is_only(crt, !server)) {
+    if (!tls_cert_is_only(crt, !server)) {
         *flags |= MBEDTLS_X509_BADCERT_EXT_KEY_USAGE;
-        if (net_cert_identity(&who, crt) == ERR_OK) {
+        if (tls_cert_identity(&who, crt) == ERR_OK) {
             memcpy(c->holder, who.name, sizeof c->holder);
         }
         return;
     }
-    if (net_cert_identity(&who, crt) != ERR_OK) {
+    if (tls_cert_identity(&who, crt) != ERR_OK) {
         c->denied = "names not understood";
         *flags |= MBEDTLS_X509_BADCERT_OTHER;
         return;
@@ -269,10 +269,11 @@ static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
     nng_tls_engine_conn *c = arg;
 
-    if (net_rules_pinned(c->rules)) {
+    if (tls_context_pinned(c->rules)) {
         /* mbedTLS knows no authority then, and all it found is replaced by one verdict. */
-        *flags =
-            depth == 0 ? net_rules_pin_flags(c->rules, crt, net_tls_server_name(c->cfg->tls)) : 0;
+        *flags = depth == 0
+                     ? tls_context_pin_flags(c->rules, crt, tls_config_server_name(c->cfg->tls))
+                     : 0;
         if (*flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) {
             c->denied = "it does not show the authority that the token names";
         }
@@ -283,11 +284,11 @@ static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
     } else if (depth == 0 && ((*flags | c->above) & ~OUT_OF_TIME) == 0) {
         struct net_identity who;
 
-        if (net_cert_identity(&who, crt) == ERR_OK) {
+        if (tls_cert_identity(&who, crt) == ERR_OK) {
             memcpy(c->holder, who.name, sizeof c->holder);
         }
     } else if (depth == 0) {
-        net_cert_claimed(c->claimed, sizeof c->claimed, crt);
+        tls_cert_claimed(c->claimed, sizeof c->claimed, crt);
     }
     return 0;
 }
@@ -301,13 +302,13 @@ static bool admit_resumed(void *arg, const mbedtls_x509_crt *crt)
 
     if (mbedtls_x509_time_is_past(&crt->valid_to) ||
         mbedtls_x509_time_is_future(&crt->valid_from) ||
-        !net_cert_is_only(crt, !net_tls_is_server(c->cfg->tls)) ||
-        net_cert_identity(&who, crt) != ERR_OK) {
+        !tls_cert_is_only(crt, !tls_config_is_server(c->cfg->tls)) ||
+        tls_cert_identity(&who, crt) != ERR_OK) {
         return false;
     }
-    if (net_tls_is_server(c->cfg->tls) &&
-        (net_cert_denied(&who, c->cfg->policy.roles, c->cfg->policy.refuse_scoped) ||
-         net_judge_ask(c->cfg->policy.judge, &who))) {
+    if (tls_config_is_server(c->cfg->tls) &&
+        (tls_cert_denied(&who, c->cfg->policy.roles, c->cfg->policy.refuse_scoped) ||
+         authorizer_ask(c->cfg->policy.judge, &who))) {
         return false;
     }
     memcpy(who.address, c->who.address, sizeof who.address);
@@ -317,11 +318,11 @@ static bool admit_resumed(void *arg, const mbedtls_x509_crt *crt)
 }
 
 /* What became of the session that was offered, if one was. */
-static void end_offer(nng_tls_engine_conn *c, enum net_offer how)
+static void end_offer(nng_tls_engine_conn *c, enum tls_session_offer_state how)
 {
     if (c->offered) {
         c->offered = false;
-        net_session_offered(c->cfg->session, how);
+        tls_session_offered(c->cfg->session, how);
     }
 }
 
@@ -334,10 +335,10 @@ static bool settle(nng_tls_engine_conn *c)
         return true;
     }
     if (c->offered && !c->who.name[0] && crt && admit_resumed(c, crt)) {
-        end_offer(c, NET_OFFER_TAKEN);
+        end_offer(c, TLS_SESSION_TAKEN);
     }
     if (c->cfg->session && c->who.name[0] && !c->resumed) {
-        net_session_keep(c->cfg->session, c->rules, &c->ssl);
+        tls_session_keep(c->cfg->session, c->rules, &c->ssl);
         c->offered = false; /* the server preferred a full handshake: there is a newer one now */
     }
     return c->who.name[0] != '\0';
@@ -366,7 +367,7 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
     c->stream = stream;
     c->cfg = cfg;
     net_addr_peer(c->who.address, sizeof c->who.address, stream);
-    crowded = net_crowd_enter(cfg->policy.crowd, &c->member, stream, c->who.address);
+    crowded = conn_limits_enter(cfg->policy.crowd, &c->member, stream, c->who.address);
     if (crowded) {
         c->cause = NET_CROWDED;
         tell(c, ERR_FULL, crowded, "");
@@ -375,16 +376,16 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
     c->state = CONN_SHAKING;
     mbedtls_ssl_init(&c->ssl);
     mbedtls_ssl_set_bio(&c->ssl, c, bio_send, bio_recv, NULL);
-    c->rules = net_tls_rules(cfg->tls);
-    if (mbedtls_ssl_setup(&c->ssl, net_rules_config(c->rules, cfg->policy.strangers)) != 0) {
+    c->rules = tls_config_rules(cfg->tls);
+    if (mbedtls_ssl_setup(&c->ssl, tls_context_config(c->rules, cfg->policy.strangers)) != 0) {
         return NNG_ENOMEM;
     }
     mbedtls_ssl_set_verify(&c->ssl, verify, c);
-    if (!net_tls_is_server(cfg->tls) &&
-        mbedtls_ssl_set_hostname(&c->ssl, net_tls_server_name(cfg->tls)) != 0) {
+    if (!tls_config_is_server(cfg->tls) &&
+        mbedtls_ssl_set_hostname(&c->ssl, tls_config_server_name(cfg->tls)) != 0) {
         return NNG_ENOMEM;
     }
-    c->offered = cfg->session && net_session_offer(cfg->session, c->rules, &c->ssl);
+    c->offered = cfg->session && tls_session_offer(cfg->session, c->rules, &c->ssl);
     return 0;
 }
 
@@ -415,7 +416,7 @@ static void tell_unfinished(nng_tls_engine_conn *c, const char *sent_away)
     } else if (c->state == CONN_SHAKING && c->heard) {
         tell(c, ERR_TRUST, c->garbage ? "garbage instead of TLS" : "handshake not finished", "");
     } else if (c->state == CONN_SHAKING) {
-        net_crowd_count(c->cfg->policy.crowd, NET_HANDSHAKE);
+        conn_limits_count(c->cfg->policy.crowd, NET_HANDSHAKE);
     } else if (c->state == CONN_UP && !c->admitted) {
         tell(c, ERR_TRUST, "no SP greeting", "");
     }
@@ -424,20 +425,20 @@ static void tell_unfinished(nng_tls_engine_conn *c, const char *sent_away)
 /* Also for connections whose init failed or never ran. */
 static void conn_fini(nng_tls_engine_conn *c)
 {
-    const char *sent_away = net_crowd_leave(&c->member);
+    const char *sent_away = conn_limits_leave(&c->member);
 
     if (c->state == CONN_NONE) {
         return;
     }
-    if (net_tls_is_server(c->cfg->tls)) {
+    if (tls_config_is_server(c->cfg->tls)) {
         tell_unfinished(c, sent_away);
     } else if (c->state == CONN_SHAKING) {
         tell_lost(c);
     }
-    end_offer(c, NET_OFFER_LOST);
+    end_offer(c, TLS_SESSION_LOST);
     enter_state(c, CONN_NONE);
     mbedtls_ssl_free(&c->ssl);
-    net_rules_free(c->rules);
+    tls_context_free(c->rules);
 }
 
 static void conn_close(nng_tls_engine_conn *c)
@@ -445,7 +446,7 @@ static void conn_close(nng_tls_engine_conn *c)
     if (c->state == CONN_UP) {
         /* The peer may be gone already: the result says nothing that matters. */
         (void)mbedtls_ssl_close_notify(&c->ssl);
-    } else if (c->state == CONN_SHAKING && !net_tls_is_server(c->cfg->tls)) {
+    } else if (c->state == CONN_SHAKING && !tls_config_is_server(c->cfg->tls)) {
         tell_lost(c); /* before NNG counts the failure: whoever sees the count finds the reason */
     }
 }
@@ -458,7 +459,7 @@ static bool would_block(int r)
 /* Whether the peer is still sending what belongs to its certificate, which we have just refused. */
 static bool is_in_flight(const nng_tls_engine_conn *c, int r)
 {
-    return net_tls_is_server(c->cfg->tls) &&
+    return tls_config_is_server(c->cfg->tls) &&
            c->ssl.MBEDTLS_PRIVATE(state) == MBEDTLS_SSL_CLIENT_CERTIFICATE && is_verify_failure(r);
 }
 
@@ -471,7 +472,7 @@ static int part(nng_tls_engine_conn *c)
 
     do {
         r = bio_recv(c, some, sizeof some);
-    } while (r > 0 && !net_parting_feed(&c->parting, some, (size_t)r));
+    } while (r > 0 && !tls_flight_feed(&c->parting, some, (size_t)r));
     if (r == MBEDTLS_ERR_SSL_WANT_READ) {
         return NNG_EAGAIN;
     }
@@ -493,11 +494,11 @@ static int conn_handshake(nng_tls_engine_conn *c)
     if (c->state != CONN_SHAKING) {
         return NNG_EPEERAUTH;
     }
-    net_resume_judge(admit_resumed, c);
+    tls_session_judge(admit_resumed, c);
     r = mbedtls_ssl_handshake(&c->ssl);
-    net_resume_judge(NULL, NULL);
+    tls_session_judge(NULL, NULL);
     if (c->ssl.MBEDTLS_PRIVATE(state) != step) {
-        net_crowd_moved(&c->member);
+        conn_limits_moved(&c->member);
     }
     if (would_block(r)) {
         return NNG_EAGAIN;
@@ -509,10 +510,10 @@ static int conn_handshake(nng_tls_engine_conn *c)
     enter_state(c, is_in_flight(c, r) ? CONN_PARTING : CONN_FAILED);
     if (r != MBEDTLS_ERR_SSL_CONN_EOF) {
         tell_handshake(c, r);
-    } else if (!net_tls_is_server(c->cfg->tls)) {
+    } else if (!tls_config_is_server(c->cfg->tls)) {
         tell_lost(c);
     }
-    end_offer(c, r == MBEDTLS_ERR_SSL_CONN_EOF ? NET_OFFER_LOST : NET_OFFER_FAILED);
+    end_offer(c, r == MBEDTLS_ERR_SSL_CONN_EOF ? TLS_SESSION_LOST : TLS_SESSION_FAILED);
     return c->state == CONN_PARTING ? part(c) : NNG_EPEERAUTH;
 }
 
@@ -525,7 +526,7 @@ static void tell_meter(nng_tls_engine_conn *c, const char *why)
         snprintf(more, sizeof more, " declared=%llu limit=%zu", (unsigned long long)c->meter.left,
                  c->cfg->policy.message_max);
     }
-    if (net_tls_is_server(c->cfg->tls)) {
+    if (tls_config_is_server(c->cfg->tls)) {
         c->cause = c->meter.left > 0 ? NET_OVERSIZE : NET_HANDSHAKE;
         tell(c, ERR_REFUSED, why, more);
     } else if (c->meter.left > 0) {
@@ -553,7 +554,7 @@ static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
                    ? NNG_ECONNSHUT
                    : NNG_ECRYPTO;
     }
-    why = net_meter_feed(&c->meter, c->cfg->policy.peer, c->cfg->policy.message_max, p, (size_t)r);
+    why = sp_framing_feed(&c->meter, c->cfg->policy.peer, c->cfg->policy.message_max, p, (size_t)r);
     if (why) {
         tell_meter(c, why);
         c->state = CONN_FAILED;
@@ -589,7 +590,7 @@ static bool conn_verified(nng_tls_engine_conn *c)
     if (wanted) {
         *wanted = c->who;
         c->admitted = true;
-        net_crowd_let_in(&c->member);
+        conn_limits_let_in(&c->member);
     }
     return true;
 }

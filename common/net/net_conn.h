@@ -6,12 +6,12 @@
 #include <nng/nng.h>
 #include <nng/supplemental/tls/engine.h>
 
-#include "common/tls/net_engine.h"
-#include "common/tls/net_resume.h"
-#include "common/tls/net_tls.h"
+#include "common/tls/tls_config.h"
+#include "common/tls/tls_engine.h"
+#include "common/tls/tls_session.h"
 
 struct nng_tls_engine_config {
-    struct net_tls *tls; /* NULL: refuses everything */
+    struct tls_config *tls; /* NULL: refuses everything */
     struct net_policy policy;
     char name[32];
     struct net_session *session; /* dialers that resume */

@@ -229,7 +229,7 @@ static enum err dial(struct net_dial *d, const struct net_dial_conf *conf)
                                 .release = release,
                                 .ctx = d};
     nng_dialer dialer;
-    enum err e = net_engine_config(&d->cfg, conf->tls, &policy);
+    enum err e = tls_engine_config(&d->cfg, conf->tls, &policy);
 
     if (e) {
         return e;

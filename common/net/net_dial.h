@@ -3,14 +3,14 @@
 #ifndef PROCFLEET_COMMON_NET_NET_DIAL_H
 #define PROCFLEET_COMMON_NET_NET_DIAL_H
 
-#include "common/tls/net_engine.h"
+#include "common/tls/tls_engine.h"
 
 struct net_dial;
 
 struct net_dial_conf {
     const char *address;
-    struct net_tls *tls; /* borrowed during open */
-    enum net_sp peer;
+    struct tls_config *tls; /* borrowed during open */
+    enum sp_framing_kind peer;
     size_t receive_max;
     int64_t reconnect_min_ns, reconnect_max_ns; /* 0 = 500 ms and 60 s */
     bool wary;                                  /* as net_client_conf's */

@@ -10,7 +10,7 @@
 #include "common/net/net_addr.h"
 #include "common/net/net_impl.h"
 #include "common/os/os.h"
-#include "common/tls/net_cert.h"
+#include "common/tls/tls_cert.h"
 
 #define FILE_MAX (1u << 20)
 
@@ -144,7 +144,7 @@ static enum err first_end(int64_t *end_ns, const mbedtls_x509_crt *chain)
     for (const mbedtls_x509_crt *c = chain; c && !e; c = c->next) {
         int64_t ns;
 
-        e = net_cert_end(&ns, c);
+        e = tls_cert_end(&ns, c);
         first_ns = !e && ns < first_ns ? ns : first_ns;
     }
     if (!e) {

@@ -2,7 +2,7 @@
 #include <nng/protocol/pubsub0/pub.h>
 
 #include "common/base/mem.h"
-#include "common/net/net_gate.h"
+#include "common/net/admission.h"
 #include "common/net/net_impl.h"
 
 /* Small messages that come together travel as a train: one of NNG's messages, see
@@ -15,7 +15,7 @@
 
 struct net_pub {
     nng_socket socket;
-    struct net_gate *gate;
+    struct admission *gate;
 };
 
 static enum err open_socket(struct net_pub *p, unsigned queue)
@@ -35,10 +35,10 @@ static enum err open_socket(struct net_pub *p, unsigned queue)
 
 enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, struct errmsg *why)
 {
-    struct net_gate_conf gate = {
+    struct admission_conf gate = {
         .address = conf->address,
         .tls = conf->tls,
-        .policy = {.peer = NET_SP_SUB,
+        .policy = {.peer = SP_FRAMING_SUB,
                    .message_max = 0, /* subscribing is local to the subscriber: it says nothing */
                    .name = "events",
                    .roles = conf->roles,
@@ -59,7 +59,7 @@ enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, st
     }
     e = open_socket(p, conf->queue);
     if (!e) {
-        e = net_gate_open(&p->gate, p->socket.id, &gate, why);
+        e = admission_open(&p->gate, p->socket.id, &gate, why);
     }
     if (e) {
         mem_free(p);
@@ -75,39 +75,39 @@ void net_pub_stop(struct net_pub *p)
         return;
     }
     nng_close(p->socket);
-    net_gate_stop(p->gate);
-    net_gate_close(p->gate);
+    admission_stop(p->gate);
+    admission_close(p->gate);
     mem_free(p);
 }
 
 unsigned net_pub_port(const struct net_pub *p)
 {
-    return net_gate_port(p->gate);
+    return admission_port(p->gate);
 }
 
 void net_pub_review(struct net_pub *p)
 {
-    net_gate_review(p->gate);
+    admission_review(p->gate);
 }
 
 unsigned net_pub_disconnect(struct net_pub *p, const char *name)
 {
-    return net_gate_disconnect(p->gate, name);
+    return admission_disconnect(p->gate, name);
 }
 
 unsigned net_pub_subscribers(const struct net_pub *p)
 {
-    return net_gate_peers(p->gate);
+    return admission_peers(p->gate);
 }
 
 int64_t net_pub_stuck_ns(const struct net_pub *p, int64_t now_ns)
 {
-    return net_gate_stuck_ns(p->gate, now_ns);
+    return admission_stuck_ns(p->gate, now_ns);
 }
 
 void net_pub_stats(struct net_pub *p, struct net_server_stats *out)
 {
-    net_gate_stats(p->gate, out);
+    admission_stats(p->gate, out);
 }
 
 /* The next train of the list, or a single message; *used of them are in it. NULL: no memory. */
@@ -143,7 +143,7 @@ void net_pub_send(struct net_pub *p, const struct str *list, size_t n)
 {
     size_t used;
 
-    if (net_gate_peers(p->gate) == 0) {
+    if (admission_peers(p->gate) == 0) {
         return;
     }
     for (; n > 0; list += used, n -= used) {

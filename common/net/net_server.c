@@ -17,7 +17,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net/net_gate.h"
+#include "common/net/admission.h"
 #include "common/net/net_impl.h"
 #include "common/os/os.h"
 
@@ -39,7 +39,7 @@ struct net_request {
 struct net_server {
     struct net_server_conf conf;
     nng_socket socket;
-    struct net_gate *gate;
+    struct admission *gate;
     struct os_mutex *lock;
     bool stopping;
     unsigned refs; /* the owner's, and one per HELD slot; guarded by lock */
@@ -54,7 +54,7 @@ static void server_free(struct net_server *s)
             nng_aio_free(s->slots[i].aio);
         }
     }
-    net_gate_close(s->gate);
+    admission_close(s->gate);
     os_mutex_destroy(s->lock);
     mem_free(s->slots);
     mem_free(s);
@@ -97,10 +97,10 @@ static bool take(struct net_request *r)
 
     r->msg = nng_aio_get_msg(r->aio);
     nng_aio_set_msg(r->aio, NULL);
-    r->peer = net_gate_enter(s->gate, (uint32_t)nng_pipe_id(nng_msg_get_pipe(r->msg)), &under_way);
+    r->peer = admission_enter(s->gate, (uint32_t)nng_pipe_id(nng_msg_get_pipe(r->msg)), &under_way);
     if (r->peer && under_way > 2 * s->conf.per_peer) {
-        net_gate_cut(s->gate, r->peer, NET_CROWDED, "too many requests under way");
-        net_gate_leave(s->gate, r->peer);
+        admission_cut(s->gate, r->peer, NET_CROWDED, "too many requests under way");
+        admission_leave(s->gate, r->peer);
         r->peer = NULL;
     }
     os_mutex_lock(s->lock);
@@ -112,7 +112,7 @@ static bool take(struct net_request *r)
     os_mutex_unlock(s->lock);
     if (!taken) {
         if (r->peer) {
-            net_gate_leave(s->gate, r->peer);
+            admission_leave(s->gate, r->peer);
             r->peer = NULL;
         }
         nng_msg_free(r->msg);
@@ -149,9 +149,9 @@ static void replied(struct net_request *r, int rv)
         }
     }
     if (rv == NNG_ETIMEDOUT) {
-        net_gate_cut(s->gate, r->peer, NET_LATE_REPLY, "does not read its replies");
+        admission_cut(s->gate, r->peer, NET_LATE_REPLY, "does not read its replies");
     }
-    net_gate_leave(s->gate, r->peer);
+    admission_leave(s->gate, r->peer);
     r->peer = NULL;
     receive(r);
 }
@@ -220,7 +220,7 @@ void net_reply(struct net_request *r, const void *p, size_t n)
 
     release_msg(r);
     if (!start_reply(r, msg)) {
-        net_gate_leave(s->gate, r->peer);
+        admission_leave(s->gate, r->peer);
         r->peer = NULL;
         receive(r);
     }
@@ -232,7 +232,7 @@ void net_drop(struct net_request *r)
     struct net_server *s = r->server;
 
     release_msg(r);
-    net_gate_leave(s->gate, r->peer);
+    admission_leave(s->gate, r->peer);
     r->peer = NULL;
     receive(r);
     drop_ref(s);
@@ -284,10 +284,10 @@ static void fill_defaults(struct net_server_conf *c)
 
 static enum err open_gate(struct net_server *s, struct errmsg *why)
 {
-    struct net_gate_conf gate = {
+    struct admission_conf gate = {
         .address = s->conf.address,
         .tls = s->conf.tls,
-        .policy = {.peer = NET_SP_REQ,
+        .policy = {.peer = SP_FRAMING_REQ,
                    .message_max = s->conf.receive_max + NET_ENVELOPE,
                    .name = s->conf.name,
                    .roles = s->conf.roles,
@@ -303,7 +303,7 @@ static enum err open_gate(struct net_server *s, struct errmsg *why)
         .ctx = s->conf.ctx,
     };
 
-    return net_gate_open(&s->gate, s->socket.id, &gate, why);
+    return admission_open(&s->gate, s->socket.id, &gate, why);
 }
 
 enum err net_server_start(struct net_server **out, const struct net_server_conf *conf,
@@ -352,7 +352,7 @@ void net_server_stop(struct net_server *s)
     s->stopping = true;
     os_mutex_unlock(s->lock);
     nng_close(s->socket);
-    net_gate_stop(s->gate);
+    admission_stop(s->gate);
     for (unsigned i = 0; i < s->n_slots; i++) {
         if (s->slots[i].aio) {
             nng_aio_stop(s->slots[i].aio); /* waits for its callback */
@@ -363,25 +363,25 @@ void net_server_stop(struct net_server *s)
 
 unsigned net_server_port(const struct net_server *s)
 {
-    return net_gate_port(s->gate);
+    return admission_port(s->gate);
 }
 
 void net_server_review(struct net_server *s)
 {
-    net_gate_review(s->gate);
+    admission_review(s->gate);
 }
 
 unsigned net_server_disconnect(struct net_server *s, const char *name)
 {
-    return net_gate_disconnect(s->gate, name);
+    return admission_disconnect(s->gate, name);
 }
 
 int64_t net_server_stuck_ns(const struct net_server *s, int64_t now_ns)
 {
-    return net_gate_stuck_ns(s->gate, now_ns);
+    return admission_stuck_ns(s->gate, now_ns);
 }
 
 void net_server_stats(struct net_server *s, struct net_server_stats *out)
 {
-    net_gate_stats(s->gate, out);
+    admission_stats(s->gate, out);
 }

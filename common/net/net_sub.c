@@ -36,7 +36,7 @@ enum err net_sub_open(struct net_sub **out, const struct net_sub_conf *conf, str
 {
     struct net_dial_conf dial = {.address = conf->address,
                                  .tls = conf->tls,
-                                 .peer = NET_SP_PUB,
+                                 .peer = SP_FRAMING_PUB,
                                  .receive_max = conf->receive_max};
     struct net_sub *s = mem_zalloc(sizeof *s);
     enum err e;

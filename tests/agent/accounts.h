@@ -12,7 +12,7 @@
 
 struct accounts {
     struct monitor *monitor;
-    struct filter *filter;
+    struct privacy *filter;
     struct batch_builder *batch;
     struct queue *queue;
     atomic_bool ended;
@@ -54,7 +54,7 @@ static inline void accounts_ended(void *ctx, enum err result)
 /* conf: of the monitor; what it hands on goes to `a`. */
 static inline void accounts_open(struct accounts *a, struct monitor_conf conf, size_t queue_bytes)
 {
-    struct filter_conf filter = {.command_line = FILTER_FULL};
+    struct privacy_conf filter = {.command_line = PRIVACY_FULL};
     struct batch_conf batch = {.samples = 2,
                                .max_bytes = 256 << 10,
                                .max_age_ns = 10 * CLK_S,
@@ -63,7 +63,7 @@ static inline void accounts_open(struct accounts *a, struct monitor_conf conf, s
     struct errmsg why = {""};
 
     *a = (struct accounts){.monitor = NULL};
-    assert_ok(filter_create(&a->filter, &filter));
+    assert_ok(privacy_create(&a->filter, &filter));
     batch.filter = a->filter;
     assert_ok(batch_create(&a->batch, &batch));
     assert_ok(queue_create(&a->queue, queue_bytes));
@@ -123,7 +123,7 @@ static inline void accounts_close(struct accounts *a)
     monitor_destroy(a->monitor);
     batch_destroy(a->batch);
     queue_destroy(a->queue);
-    filter_destroy(a->filter);
+    privacy_destroy(a->filter);
 }
 
 #endif

@@ -169,7 +169,7 @@ struct desk *desk_open(struct certs *pki, struct certs *other)
 void desk_close(struct desk *d)
 {
     rpc_server_stop(d->server);
-    net_tls_free(d->tls);
+    tls_config_free(d->tls);
     mem_free(d);
 }
 

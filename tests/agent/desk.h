@@ -24,7 +24,7 @@ enum desk_trick {
 struct desk {
     struct rpc_server *server;
     struct certs *pki, *other;
-    struct net_tls *tls;
+    struct tls_config *tls;
     enum desk_trick trick;
     size_t cut, reply_n; /* reply_n: of the last whole answer */
     unsigned busy;       /* so many calls are answered RESOURCE_EXHAUSTED */

@@ -70,13 +70,13 @@ static inline enum err identity_of(struct net_identity *out, const struct trust_
                                 .key = f->key,
                                 .server_name = PKI_SERVER_NAME,
                                 .lapsed = true};
-    struct net_tls *tls = NULL;
-    enum err e = net_tls_load(&tls, &conf, false, why);
+    struct tls_config *tls = NULL;
+    enum err e = tls_config_load(&tls, &conf, false, why);
 
     if (!e) {
-        net_tls_identity(tls, out);
+        tls_config_identity(tls, out);
     }
-    net_tls_free(tls);
+    tls_config_free(tls);
     return e;
 }
 

@@ -122,9 +122,9 @@ int link_set_up(void **state)
 int link_tear_down(void **state)
 {
     (void)state;
-    net_tls_free(link_tls.server);
-    net_tls_free(link_tls.agent);
-    net_tls_free(link_tls.stranger);
+    tls_config_free(link_tls.server);
+    tls_config_free(link_tls.agent);
+    tls_config_free(link_tls.stranger);
     certs_destroy(pki);
     certs_destroy(other_pki);
     net_fini();

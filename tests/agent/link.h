@@ -22,7 +22,7 @@ struct link {
 
 /* Of the collector, the agent, and one whom another authority vouches for. */
 extern struct link_tls {
-    struct net_tls *server, *agent, *stranger;
+    struct tls_config *server, *agent, *stranger;
 } link_tls;
 
 /* The network and the certificates of a program of tests. */

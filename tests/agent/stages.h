@@ -55,7 +55,7 @@ static inline void stages_populate(struct stages *s)
 }
 
 /* A counter of the pid's newest instance; of EVENT_NO_ID: what nobody owns. */
-static inline uint64_t stages_tally(const struct stages *s, uint32_t pid, enum tally_id id)
+static inline uint64_t stages_tally(const struct stages *s, uint32_t pid, enum counters_id id)
 {
     const struct ptable_proc *p;
 

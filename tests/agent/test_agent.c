@@ -18,7 +18,7 @@
 #define RECORDING "net.4.5.2.x64"
 
 static struct certs *pki;
-static struct net_tls *server_tls;
+static struct tls_config *server_tls;
 
 /* -- what arrived, added up as a query would -- */
 
@@ -273,7 +273,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    net_tls_free(server_tls);
+    tls_config_free(server_tls);
     certs_destroy(pki);
     net_fini();
     return 0;

@@ -36,7 +36,7 @@ static void defaults_are_those_of_the_table(void **state)
     assert_int_equal(c.n_addresses, 0);
     assert_string_equal(c.server_name, "procfleet-collector");
     assert_below(c.cert, c.state_dir, "tls/agent.pem");
-    assert_int_equal(c.filter.command_line, FILTER_REDACT);
+    assert_int_equal(c.filter.command_line, PRIVACY_REDACT);
     assert_int_equal(c.filter.n_words, 7);
     assert_false(c.filter.hide_user);
     assert_int_equal(c.slow_top, 32);

@@ -219,7 +219,7 @@ struct charged {
     struct event ev;
     uint32_t pid; /* EVENT_NO_ID: nobody */
     struct {
-        enum tally_id id;
+        enum counters_id id;
         uint64_t n;
     } counts[4]; /* n 0 ends the list */
 };
@@ -354,7 +354,7 @@ static void each_event_is_charged_to_its_owner_and_to_nobody_else(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(charges); i++) {
         struct stages s = stages_new(10 * CLK_S);
-        struct tally want[COUNT_OF(pids)] = {0};
+        struct counters want[COUNT_OF(pids)] = {0};
         struct ptable_proc *p;
 
         stages_populate(&s);

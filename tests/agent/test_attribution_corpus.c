@@ -11,7 +11,7 @@
 
 /* -- figures -- */
 
-static uint64_t sum_of(const struct ptable_proc *p, uint32_t pid, enum tally_id id)
+static uint64_t sum_of(const struct ptable_proc *p, uint32_t pid, enum counters_id id)
 {
     uint64_t n = 0;
 
@@ -22,7 +22,7 @@ static uint64_t sum_of(const struct ptable_proc *p, uint32_t pid, enum tally_id 
 }
 
 /* All instances of the pid together. */
-static uint64_t of_pid(const struct reader *r, const char *pid, enum tally_id id)
+static uint64_t of_pid(const struct reader *r, const char *pid, enum counters_id id)
 {
     unsigned n;
 
@@ -33,7 +33,7 @@ static uint64_t of_pid(const struct reader *r, const char *pid, enum tally_id id
            sum_of(ptable_first_ended(r->stages.table), n, id);
 }
 
-static uint64_t of_all(const struct reader *r, enum tally_id id)
+static uint64_t of_all(const struct reader *r, enum counters_id id)
 {
     const struct ptable_proc *lists[] = {ptable_first_running(r->stages.table),
                                          ptable_first_ended(r->stages.table)};
@@ -74,7 +74,7 @@ static uint64_t expected_of(const char *name, const char *key, const char *pid, 
 
 static const struct figure {
     const char *group, *key; /* group NULL: the figures themselves */
-    enum tally_id id;
+    enum counters_id id;
 } figures_of_tally[] = {
     {NULL, "samples_by_pid", TALLY_SAMPLES},
     {NULL, "cswitch_in_by_pid", TALLY_SWITCHES_IN},

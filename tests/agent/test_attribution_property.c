@@ -401,7 +401,7 @@ static void compare_instance(const struct world *w, struct reader *r, size_t i, 
 {
     const struct instance *want = &w->instances[i];
     struct ptable_proc *p = instance_of(w, r, i);
-    static const struct tally none;
+    static const struct counters none;
     const uint64_t *n = p ? p->tally.n : none.n;
 
     if (n[TALLY_RUN] != want->run_ns || n[TALLY_RUN_LOST] != want->lost_ns ||
@@ -422,7 +422,7 @@ static void compare_instance(const struct world *w, struct reader *r, size_t i, 
 static void compare_all(const struct world *w, struct reader *r, uint32_t seed)
 {
     const struct aggregate_stats *a = aggregate_stats(r->stages.agg);
-    const struct tally *nobody = aggregate_unattributed(r->stages.agg);
+    const struct counters *nobody = aggregate_unattributed(r->stages.agg);
     struct decode_counts d;
 
     for (size_t i = 0; i < w->n_instances; i++) {

@@ -9,7 +9,7 @@
 
 struct bench {
     struct batch_conf conf;
-    struct filter *filter;
+    struct privacy *filter;
     struct batch_builder *b;
     struct batch *got[64]; /* decoded, in order */
     size_t n_got;
@@ -45,11 +45,11 @@ static size_t ledger(void *ctx, struct ledger_row *rows, size_t max)
 static struct bench *bench_new(void)
 {
     static const char *const words[] = {"password"};
-    struct filter_conf filter = {.command_line = FILTER_REDACT, .words = words, .n_words = 1};
+    struct privacy_conf filter = {.command_line = PRIVACY_REDACT, .words = words, .n_words = 1};
     struct bench *t = mem_zalloc(sizeof *t);
 
     assert_non_null(t);
-    assert_ok(filter_create(&t->filter, &filter));
+    assert_ok(privacy_create(&t->filter, &filter));
     t->conf = (struct batch_conf){.samples = 10,
                                   .max_bytes = 256 << 10,
                                   .max_age_ns = 10 * CLK_S,
@@ -73,7 +73,7 @@ static void bench_free(struct bench *t)
         wire_batch_free(t->got[i]);
     }
     batch_destroy(t->b);
-    filter_destroy(t->filter);
+    privacy_destroy(t->filter);
     mem_free(t);
 }
 

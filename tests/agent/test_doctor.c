@@ -18,7 +18,7 @@
 #define DAY_NS     (24 * 3600 * CLK_S)
 
 static struct certs *pki, *foreign;
-static struct net_tls *server_tls;
+static struct tls_config *server_tls;
 
 /* -- what was found -- */
 
@@ -31,13 +31,13 @@ struct seen {
     char agent[600]; /* of agent.cost, level, uplink or quarantine, the first that had one */
 };
 
-static void on_found(void *ctx, const struct finding *f)
+static void on_found(void *ctx, const struct check_result *f)
 {
     struct seen *s = ctx;
 
     assert_true(s->n < COUNT_OF(s->text));
     (void)snprintf(s->text[s->n++], sizeof s->text[0], "%s %s %s", f->check,
-                   finding_state_text(f->state), f->detail);
+                   check_result_state_text(f->state), f->detail);
     if (strcmp(f->check, "tls.expiry") == 0) {
         (void)snprintf(s->fix, sizeof s->fix, "%s", f->fix);
     }
@@ -46,7 +46,8 @@ static void on_found(void *ctx, const struct finding *f)
         !s->agent[0]) {
         (void)snprintf(s->agent, sizeof s->agent, "%s", f->fix);
     }
-    s->without_fix += (f->state == FINDING_FAILED || f->state == FINDING_WARNING) && !f->fix[0];
+    s->without_fix +=
+        (f->state == CHECK_RESULT_FAILED || f->state == CHECK_RESULT_WARNING) && !f->fix[0];
 }
 
 /* The text of the finding that begins so, or NULL. */
@@ -135,7 +136,7 @@ static void a_sound_host_has_nothing_failed(void **state)
     (void)state;
     examine(h, os_utc_ns());
     assert_ok(h->seen.e);
-    assert_int_equal(h->seen.all.count[FINDING_FAILED], 0);
+    assert_int_equal(h->seen.all.count[CHECK_RESULT_FAILED], 0);
     assert_found(&h->seen, "collector ok 127.0.0.1");
     assert_found(&h->seen, "tls.certificate ok");
     assert_found(&h->seen, "tls.name ok this host is host-1");
@@ -466,7 +467,7 @@ static void one_of_two_collectors_that_is_away_is_a_warning(void **state)
 
 static void a_collector_of_another_authority_is_refused(void **state)
 {
-    struct net_tls *tls = certs_load(foreign, "collector", foreign, true);
+    struct tls_config *tls = certs_load(foreign, "collector", foreign, true);
     struct ingest *c = ingest_create(tls);
     char address[64];
     struct host *h = host_new("host-1", pki, address_of(address, c));
@@ -477,7 +478,7 @@ static void a_collector_of_another_authority_is_refused(void **state)
     assert_found(&h->seen, "collector failed 127.0.0.1");
     host_free(h);
     ingest_destroy(c);
-    net_tls_free(tls);
+    tls_config_free(tls);
 }
 
 static void a_wrong_authority_is_found_before_connecting(void **state)
@@ -643,7 +644,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    net_tls_free(server_tls);
+    tls_config_free(server_tls);
     certs_destroy(pki);
     certs_destroy(foreign);
     net_fini();

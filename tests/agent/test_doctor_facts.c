@@ -14,14 +14,14 @@ struct found {
     size_t n;
 };
 
-static void on_found(void *ctx, const struct finding *f)
+static void on_found(void *ctx, const struct check_result *f)
 {
     struct found *all = ctx;
 
     assert_true(all->n < COUNT_OF(all->text));
     (void)snprintf(all->text[all->n++], sizeof all->text[0], "%s %s %s", f->check,
-                   finding_state_text(f->state), f->detail);
-    assert_true(f->state != FINDING_WARNING || f->fix[0]);
+                   check_result_state_text(f->state), f->detail);
+    assert_true(f->state != CHECK_RESULT_WARNING || f->fix[0]);
 }
 
 static void judge(struct found *out, const struct doctor_seen *seen)

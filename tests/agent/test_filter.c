@@ -1,26 +1,26 @@
 #include "tests/support/t.h"
 
-#include "agent/privacy/filter.h"
+#include "agent/privacy/privacy.h"
 #include "common/base/mem.h"
 
 static const char *const words[] = {"password", "passwd", "pwd",       "secret",
                                     "token",    "key",    "credential"};
 
-static struct filter *filter_of(enum filter_policy policy)
+static struct privacy *filter_of(enum privacy_policy policy)
 {
-    struct filter_conf conf = {.command_line = policy, .words = words, .n_words = COUNT_OF(words)};
-    struct filter *f;
+    struct privacy_conf conf = {.command_line = policy, .words = words, .n_words = COUNT_OF(words)};
+    struct privacy *f;
 
-    assert_ok(filter_create(&f, &conf));
+    assert_ok(privacy_create(&f, &conf));
     return f;
 }
 
-static void check(struct filter *f, const char *in, const char *want)
+static void check(struct privacy *f, const char *in, const char *want)
 {
     struct proc_info info = {.have = INFO_COMMAND_LINE_KNOWN, .command_line = str_make(in)}, out;
     char got[MODEL_COMMAND_LINE_MAX + 1];
 
-    filter_info(f, &info, &out);
+    privacy_info(f, &info, &out);
     memcpy(got, out.command_line.p, out.command_line.n);
     got[out.command_line.n] = '\0';
     assert_string_equal(got, want);
@@ -55,56 +55,56 @@ static void redact_hides_values_of_secret_names_and_nothing_else(void **state)
         {"app --password=", "app --password=***"},
         {"  app  ", "  app  "},
     };
-    struct filter *f = filter_of(FILTER_REDACT);
+    struct privacy *f = filter_of(PRIVACY_REDACT);
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         check(f, rows[i].in, rows[i].want);
     }
-    assert_true(filter_stats(f)->redacted > 0);
-    filter_destroy(f);
+    assert_true(privacy_stats(f)->redacted > 0);
+    privacy_destroy(f);
 }
 
 static void exe_keeps_the_first_argument(void **state)
 {
-    struct filter *f = filter_of(FILTER_EXE);
+    struct privacy *f = filter_of(PRIVACY_EXE);
 
     (void)state;
     check(f, "app --password x", "app");
     check(f, "\"C:\\Program Files\\a.exe\" x", "\"C:\\Program Files\\a.exe\"");
-    filter_destroy(f);
+    privacy_destroy(f);
 }
 
 static void none_leaves_nothing_and_full_leaves_all(void **state)
 {
     struct proc_info info = {.have = INFO_COMMAND_LINE_KNOWN | INFO_PARENT,
                              .command_line = str_make("app --password x")};
-    struct filter *none = filter_of(FILTER_NONE), *full = filter_of(FILTER_FULL);
+    struct privacy *none = filter_of(PRIVACY_NONE), *full = filter_of(PRIVACY_FULL);
     struct proc_info out;
 
     (void)state;
-    filter_info(none, &info, &out);
+    privacy_info(none, &info, &out);
     assert_int_equal(out.command_line.n, 0);
     assert_int_equal(out.have, INFO_PARENT);
     check(full, "app --password x", "app --password x");
-    filter_destroy(none);
-    filter_destroy(full);
+    privacy_destroy(none);
+    privacy_destroy(full);
 }
 
 static void a_line_that_grows_over_the_limit_is_cut_and_flagged(void **state)
 {
     static char line[MODEL_COMMAND_LINE_MAX];
     struct proc_info info = {.have = INFO_COMMAND_LINE_KNOWN, .command_line = {line, sizeof line}};
-    struct filter *f = filter_of(FILTER_REDACT);
+    struct privacy *f = filter_of(PRIVACY_REDACT);
     struct proc_info out;
 
     (void)state;
     memset(line, 'a', sizeof line);
     memcpy(line, "app --key x ", 12);
-    filter_info(f, &info, &out);
+    privacy_info(f, &info, &out);
     assert_true(out.command_line.n <= MODEL_COMMAND_LINE_MAX);
     assert_true(out.have & INFO_COMMAND_LINE_CUT);
-    filter_destroy(f);
+    privacy_destroy(f);
 }
 
 static void the_rest_of_a_secret_in_a_cut_line_is_hidden(void **state)
@@ -112,71 +112,71 @@ static void the_rest_of_a_secret_in_a_cut_line_is_hidden(void **state)
     struct proc_info info = {.have = INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT,
                              .command_line = str_make("app \"--password=my pa")},
                      out;
-    struct filter *f = filter_of(FILTER_REDACT);
+    struct privacy *f = filter_of(PRIVACY_REDACT);
 
     (void)state;
-    filter_info(f, &info, &out);
+    privacy_info(f, &info, &out);
     assert_true(str_eq(out.command_line, str_make("app \"--password=***")));
     info = (struct proc_info){.command_line = str_make("sh -c it's --password my pw")};
-    filter_info(f, &info, &out);
+    privacy_info(f, &info, &out);
     assert_true(str_eq(out.command_line, str_make("sh -c it's --password *** pw")));
-    filter_destroy(f);
-    f = filter_of(FILTER_EXE);
+    privacy_destroy(f);
+    f = filter_of(PRIVACY_EXE);
     check(f, "\"C:\\Program Files\\a.exe --password x", "\"C:\\Program");
-    filter_destroy(f);
+    privacy_destroy(f);
 }
 
 static void a_word_that_fits_no_name_is_refused(void **state)
 {
     static const char *const word = "--zebra";
-    struct filter_conf conf = {.words = &word, .n_words = 1};
-    struct filter *f;
+    struct privacy_conf conf = {.words = &word, .n_words = 1};
+    struct privacy *f;
 
     (void)state;
-    assert_err(filter_create(&f, &conf), ERR_INVALID);
+    assert_err(privacy_create(&f, &conf), ERR_INVALID);
 }
 
 static void whose_a_process_is_may_be_hidden(void **state)
 {
-    struct filter_conf conf = {.command_line = FILTER_FULL};
+    struct privacy_conf conf = {.command_line = PRIVACY_FULL};
     struct proc_info info = {.command_line = str_make("x"), .user = str_make("joe")}, out;
 
     (void)state;
     for (int hide = 0; hide < 2; hide++) {
-        struct filter *f;
+        struct privacy *f;
 
         conf.hide_user = hide;
-        assert_ok(filter_create(&f, &conf));
-        filter_info(f, &info, &out);
+        assert_ok(privacy_create(&f, &conf));
+        privacy_info(f, &info, &out);
         assert_int_equal(out.user.n, hide ? 0 : 3);
         assert_int_equal(out.command_line.n, 1);
-        filter_destroy(f);
+        privacy_destroy(f);
     }
 }
 
 static void creation_survives_every_failing_allocation(void **state)
 {
-    struct filter_conf conf = {.words = words, .n_words = COUNT_OF(words)};
-    struct filter *f = NULL;
+    struct privacy_conf conf = {.words = words, .n_words = COUNT_OF(words)};
+    struct privacy *f = NULL;
     long before = mem_live(), n = 0;
 
     (void)state;
-    for (mem_fail_after(n); filter_create(&f, &conf); mem_fail_after(++n)) {
+    for (mem_fail_after(n); privacy_create(&f, &conf); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }
     mem_fail_after(-1);
     assert_int_equal(n, 1 + (long)COUNT_OF(words));
-    filter_destroy(f);
+    privacy_destroy(f);
 }
 
 static void policies_have_names(void **state)
 {
-    enum filter_policy p;
+    enum privacy_policy p;
 
     (void)state;
-    assert_ok(filter_policy_parse(&p, "exe"));
-    assert_int_equal(p, FILTER_EXE);
-    assert_err(filter_policy_parse(&p, "all"), ERR_INVALID);
+    assert_ok(privacy_policy_parse(&p, "exe"));
+    assert_int_equal(p, PRIVACY_EXE);
+    assert_err(privacy_policy_parse(&p, "all"), ERR_INVALID);
 }
 
 int main(void)

@@ -325,7 +325,7 @@ static void size_depth_and_number_are_bounded(void **state)
         {"", "<a", ">", 100, "", 0, 0, 1},
         {"<a>", "<event value=\"", "\"/>", 10000, "</a>", 10000, 0, 0},
         {"<a>", "<event value=\"", "\"/>", 20000, "</a>", SCHEMA_ITEMS_MAX - 1, 1, 0},
-        {"<a>", "<task name=\"", "\"/>", MANIFEST_ITEMS_MAX + 1, "</a>", 0, 0, 1},
+        {"<a>", "<task name=\"", "\"/>", ETW_MANIFEST_ITEMS_MAX + 1, "</a>", 0, 0, 1},
         {"<a><template tid=\"t\">", "<data name=\"f", "\" inType=\"win:UInt8\"/>",
          SCHEMA_FIELDS_MAX, "</template><event value=\"1\" template=\"t\"/></a>", 1, 0, 0},
         {"<a><template tid=\"t\">", "<data name=\"f", "\" inType=\"win:UInt8\"/>",
@@ -334,8 +334,8 @@ static void size_depth_and_number_are_bounded(void **state)
          "</valueMap><event value=\"1\"/></a>", 1, 0, 0},
         {"<a><valueMap name=\"m\">", "<map value=\"", "\" message=\"x\"/>", SCHEMA_MAP_MAX + 1,
          "</valueMap></a>", 0, 0, 1},
-        {"<a>", "                                        ", "", MANIFEST_XML_MAX / 40, "</a>", 0, 0,
-         1},
+        {"<a>", "                                        ", "", ETW_MANIFEST_XML_MAX / 40, "</a>",
+         0, 0, 1},
     };
 
     (void)state;

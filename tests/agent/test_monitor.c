@@ -583,7 +583,7 @@ static void wrong_configurations_are_refused_before_anything_is_opened(void **st
     conf.tick = NULL;
     assert_err(monitor_create(&m, &conf, NULL), ERR_INVALID);
     conf = conf_of(&script);
-    conf.who.only = (struct who_list){.names = empty, .n_names = 1};
+    conf.who.only = (struct process_filter_list){.names = empty, .n_names = 1};
     assert_err(monitor_create(&m, &conf, NULL), ERR_INVALID);
     conf = conf_of(&script);
     assert_ok(monitor_create(&m, &conf, NULL));

@@ -249,9 +249,9 @@ static void another_filter_holds_from_the_next_tick_on(void **state)
 {
     static const char *const names[] = {"SECOND*"};
     static const char *const empty[] = {""};
-    struct who_conf second = {.only = {.names = names, .n_names = 1}};
-    struct who_conf wrong = {.only = {.names = empty, .n_names = 1}};
-    struct who_conf everybody = {.except_system = false};
+    struct process_filter_conf second = {.only = {.names = names, .n_names = 1}};
+    struct process_filter_conf wrong = {.only = {.names = empty, .n_names = 1}};
+    struct process_filter_conf everybody = {.except_system = false};
     struct look look = {.n_rows = 0};
     struct monitor_sink sink = {on_look, &look};
     struct monitor_stats stats;

@@ -123,8 +123,8 @@ static void our_own_process_can_be_asked_for(void **state)
 static void a_filter_is_changed_while_it_runs(void **state)
 {
     const uint32_t own = os_listed_id();
-    struct who_conf us = {.only = {.pids = &own, .n_pids = 1}};
-    struct who_conf everybody = {.except_system = false};
+    struct process_filter_conf us = {.only = {.pids = &own, .n_pids = 1}};
+    struct process_filter_conf everybody = {.except_system = false};
     struct monitor_stats stats;
     struct out o;
     struct monitor *m = start(&o);

@@ -19,7 +19,7 @@ static struct desk *desk;
 struct host {
     char dir[256];
     struct places place;
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct net_identity first;
     struct renew *renew;
     struct renew_status now;
@@ -103,10 +103,10 @@ static void host_init(struct host *h, int64_t age_ns, int64_t life_ns)
     tls.ca = h->place.ca;
     tls.cert = h->place.cert;
     tls.key = h->place.key;
-    if (net_tls_load(&h->tls, &tls, false, &why)) {
+    if (tls_config_load(&h->tls, &tls, false, &why)) {
         fail_msg("%s", why.text);
     }
-    net_tls_identity(h->tls, &h->first);
+    tls_config_identity(h->tls, &h->first);
 }
 
 static void host_start(struct host *h)
@@ -126,7 +126,7 @@ static void host_start(struct host *h)
 static void host_fini(struct host *h)
 {
     renew_stop(h->renew);
-    net_tls_free(h->tls);
+    tls_config_free(h->tls);
     support_remove_dir(h->dir);
 }
 
@@ -219,7 +219,7 @@ static void an_old_one_is_renewed_and_used(void **state)
     await_tries(&h, 1, 0);
     assert_true(h.now.not_after_ns > h.first.not_after_ns);
     assert_string_equal(h.now.why, "");
-    net_tls_identity(h.tls, &who);
+    tls_config_identity(h.tls, &who);
     assert_int_equal(who.not_after_ns, h.now.not_after_ns);
     assert_memory_equal(&who.host, &h.first.host, sizeof who.host);
     assert_ok(identity_of(&who, &h.place.files, &why));

@@ -156,7 +156,7 @@ static uint64_t only_quarantined(void)
     uint64_t numbers[4];
     size_t n;
 
-    assert_ok(quarantine_file_list(dir, numbers, COUNT_OF(numbers), &n));
+    assert_ok(dead_letter_file_list(dir, numbers, COUNT_OF(numbers), &n));
     return n == 1 ? numbers[0] : 0;
 }
 
@@ -192,10 +192,10 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     wait_for_held(s, 0, 1);
     assert_int_equal(rig_stats(s).out, 2);
     spool_close(s);
-    assert_ok(quarantine_file_read(&b, &bytes, dir, only_quarantined()));
+    assert_ok(dead_letter_file_read(&b, &bytes, dir, only_quarantined()));
     assert_string_equal(b.why, "of no use");
     mem_free(bytes);
-    assert_ok(quarantine_file_retry(dir, only_quarantined()));
+    assert_ok(dead_letter_file_retry(dir, only_quarantined()));
 
     s = open_with(fio_unsynced());
     o = spool_outbox(s);
@@ -207,7 +207,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
         os_sleep_ns(CLK_MS);
     }
     spool_close(s);
-    assert_ok(quarantine_file_retry(dir, only_quarantined()));
+    assert_ok(dead_letter_file_retry(dir, only_quarantined()));
 
     s = open_with(fio_unsynced());
     item = take(s);

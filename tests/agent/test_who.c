@@ -1,6 +1,6 @@
 #include "tests/support/t.h"
 
-#include "agent/privacy/who.h"
+#include "agent/privacy/process_filter.h"
 #include "common/base/mem.h"
 
 struct process {
@@ -19,15 +19,15 @@ static struct proc_info info_of(const struct process *p)
     return info;
 }
 
-static bool ask(const struct who_conf *conf, const struct process *p)
+static bool ask(const struct process_filter_conf *conf, const struct process *p)
 {
     struct proc_info info = info_of(p);
-    struct who *w;
+    struct process_filter *w;
     bool wanted;
 
-    assert_ok(who_create(&w, conf));
-    wanted = who_wants(w, &info);
-    who_destroy(w);
+    assert_ok(process_filter_create(&w, conf));
+    wanted = process_filter_wants(w, &info);
+    process_filter_destroy(w);
     return wanted;
 }
 
@@ -41,13 +41,13 @@ static void a_pattern_that_fits_no_name_is_refused(void **state)
     static const char *const wrong[] = {"", "/usr/bin/vault", "C:\\x\\*.exe"};
 
     (void)state;
-    assert_ok(who_check_name("v*.exe"));
+    assert_ok(process_filter_check_name("v*.exe"));
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        struct who_conf conf = {.except = {.names = &wrong[i], .n_names = 1}};
-        struct who *w;
+        struct process_filter_conf conf = {.except = {.names = &wrong[i], .n_names = 1}};
+        struct process_filter *w;
 
-        assert_err(who_check_name(wrong[i]), ERR_INVALID);
-        assert_err(who_create(&w, &conf), ERR_INVALID);
+        assert_err(process_filter_check_name(wrong[i]), ERR_INVALID);
+        assert_err(process_filter_create(&w, &conf), ERR_INVALID);
     }
 }
 
@@ -56,7 +56,7 @@ static void lists_say_who_is_wanted(void **state)
     static const uint32_t pids[] = {44, 7, 30};
     static const char *const names[] = {"v*.exe", "sh"};
     static const struct {
-        struct who_conf conf;
+        struct process_filter_conf conf;
         const struct process *p;
         bool wanted;
     } rows[] = {
@@ -109,7 +109,7 @@ static void a_name_is_taken_without_its_folder_and_in_either_case(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct who_conf conf = {.only = {.names = &rows[i].pattern, .n_names = 1}};
+        struct process_filter_conf conf = {.only = {.names = &rows[i].pattern, .n_names = 1}};
         struct process p = {9, 1, rows[i].name, ""};
 
         if (ask(&conf, &p) != rows[i].fits) {
@@ -137,17 +137,17 @@ static void whose_name_may_be_cut_is_held_back_when_its_end_could_say_no(void **
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct who_conf conf = {.except = {.names = &rows[i].pattern, .n_names = 1}};
+        struct process_filter_conf conf = {.except = {.names = &rows[i].pattern, .n_names = 1}};
         struct process p = {9, rows[i].parent, rows[i].name, ""};
         struct proc_info info = info_of(&p);
-        struct who *w;
+        struct process_filter *w;
 
         info.image = str_make(rows[i].image);
-        assert_ok(who_create(&w, &conf));
-        if (who_wants(w, &info) != rows[i].wanted) {
+        assert_ok(process_filter_create(&w, &conf));
+        if (process_filter_wants(w, &info) != rows[i].wanted) {
             fail_msg("%s against %s", rows[i].pattern, rows[i].name);
         }
-        who_destroy(w);
+        process_filter_destroy(w);
     }
 }
 
@@ -167,7 +167,7 @@ static void who_calls_itself_so_is_left_out_too(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct who_conf conf = {.except = {.names = &pattern, .n_names = 1}};
+        struct process_filter_conf conf = {.except = {.names = &pattern, .n_names = 1}};
         struct process p = {9, 1, rows[i].name, rows[i].command_line};
 
         if (ask(&conf, &p) != rows[i].wanted) {
@@ -199,7 +199,7 @@ static void the_systems_own_processes_are_known(void **state)
         {{2, 1, "sh", "sh"}, false},
         {{1, 0, "systemd", "/sbin/init"}, false},
     };
-    struct who_conf conf = {.except_system = true};
+    struct process_filter_conf conf = {.except_system = true};
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
@@ -212,7 +212,7 @@ static void the_systems_own_processes_are_known(void **state)
 static void the_idle_process_has_a_name(void **state)
 {
     static const char *const names[] = {"idle"};
-    struct who_conf conf = {.except = {.names = names, .n_names = 1}};
+    struct process_filter_conf conf = {.except = {.names = names, .n_names = 1}};
 
     (void)state;
     assert_false(ask(&conf, &idle));
@@ -226,15 +226,16 @@ static void the_same_process_gets_the_same_answer(void **state)
     static const char *const names[] = {"a*", "?b", "c"};
     static const uint32_t pids[] = {3, 5, 8};
     static const char *const pool[] = {"", "a", "ab", "b", "c", "cc", "System", "Registry"};
-    struct who_conf conf = {.only = {.names = names, .n_names = 3, .pids = pids, .n_pids = 3},
-                            .except = {.names = &pool[2], .n_names = 1},
-                            .except_system = true};
+    struct process_filter_conf conf = {
+        .only = {.names = names, .n_names = 3, .pids = pids, .n_pids = 3},
+        .except = {.names = &pool[2], .n_names = 1},
+        .except_system = true};
     bool first[10][COUNT_OF(pool)] = {{false}};
     uint32_t dice = 12345;
-    struct who *w;
+    struct process_filter *w;
 
     (void)state;
-    assert_ok(who_create(&w, &conf));
+    assert_ok(process_filter_create(&w, &conf));
     for (int round = 0; round < 20000; round++) {
         uint32_t pid, name;
         struct proc_info info;
@@ -244,7 +245,7 @@ static void the_same_process_gets_the_same_answer(void **state)
         pid = round < 80 ? (uint32_t)round % 10 : (dice >> 8) % 10;
         name = round < 80 ? (uint32_t)round / 10 : (dice >> 16) % COUNT_OF(pool);
         info = info_of(&(struct process){pid, 1, pool[name], ""});
-        wanted = who_wants(w, &info);
+        wanted = process_filter_wants(w, &info);
         if (round < 80) {
             first[pid][name] = wanted;
         }
@@ -254,32 +255,33 @@ static void the_same_process_gets_the_same_answer(void **state)
     assert_false(first[3][2]);
     assert_true(first[9][4]);
     assert_false(first[9][5]);
-    who_destroy(w);
+    process_filter_destroy(w);
 }
 
 static void too_many_and_empty_ones_are_refused(void **state)
 {
-    static uint32_t pids[WHO_PIDS_MAX + 1];
-    static const char *names[WHO_NAMES_MAX + 1];
-    struct who_conf conf = {.only = {.pids = pids, .n_pids = WHO_PIDS_MAX}};
-    struct who *w;
+    static uint32_t pids[PROCESS_FILTER_PIDS_MAX + 1];
+    static const char *names[PROCESS_FILTER_NAMES_MAX + 1];
+    struct process_filter_conf conf = {.only = {.pids = pids, .n_pids = PROCESS_FILTER_PIDS_MAX}};
+    struct process_filter *w;
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         names[i] = "x";
     }
-    assert_ok(who_create(&w, &conf));
-    who_destroy(w);
+    assert_ok(process_filter_create(&w, &conf));
+    process_filter_destroy(w);
     conf.only.n_pids++;
-    assert_err(who_create(&w, &conf), ERR_FULL);
-    conf = (struct who_conf){.except = {.names = names, .n_names = WHO_NAMES_MAX}};
-    assert_ok(who_create(&w, &conf));
-    who_destroy(w);
+    assert_err(process_filter_create(&w, &conf), ERR_FULL);
+    conf = (struct process_filter_conf){
+        .except = {.names = names, .n_names = PROCESS_FILTER_NAMES_MAX}};
+    assert_ok(process_filter_create(&w, &conf));
+    process_filter_destroy(w);
     conf.except.n_names++;
-    assert_err(who_create(&w, &conf), ERR_FULL);
+    assert_err(process_filter_create(&w, &conf), ERR_FULL);
     names[1] = "";
     conf.except.n_names = 2;
-    assert_err(who_create(&w, &conf), ERR_INVALID);
+    assert_err(process_filter_create(&w, &conf), ERR_INVALID);
 }
 
 static void numbers_are_read_strictly(void **state)
@@ -290,30 +292,30 @@ static void numbers_are_read_strictly(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
-        assert_err(who_parse_pid(&pid, bad[i]), ERR_INVALID);
+        assert_err(process_filter_parse_pid(&pid, bad[i]), ERR_INVALID);
     }
     assert_int_equal(pid, 7);
-    assert_ok(who_parse_pid(&pid, "4294967295"));
+    assert_ok(process_filter_parse_pid(&pid, "4294967295"));
     assert_int_equal(pid, UINT32_MAX);
-    assert_ok(who_parse_pid(&pid, "0"));
+    assert_ok(process_filter_parse_pid(&pid, "0"));
     assert_int_equal(pid, 0);
 }
 
 static void creation_survives_every_failing_allocation(void **state)
 {
     static const char *const names[] = {"a", "b"};
-    struct who_conf conf = {.only = {.names = names, .n_names = 2},
-                            .except = {.names = names, .n_names = 2}};
+    struct process_filter_conf conf = {.only = {.names = names, .n_names = 2},
+                                       .except = {.names = names, .n_names = 2}};
     long before = mem_live(), n = 0;
-    struct who *w;
+    struct process_filter *w;
 
     (void)state;
-    for (mem_fail_after(n); who_create(&w, &conf); mem_fail_after(++n)) {
+    for (mem_fail_after(n); process_filter_create(&w, &conf); mem_fail_after(++n)) {
         assert_int_equal(mem_live(), before);
     }
     mem_fail_after(-1);
     assert_int_equal(n, 5);
-    who_destroy(w);
+    process_filter_destroy(w);
     assert_int_equal(mem_live(), before);
 }
 

@@ -251,7 +251,7 @@ static const struct mode modes[MODES] = {{"live", false, true, false},
 
 struct side {
     char store_dir[256], journal_dir[256];
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct net_pub *pub;
     struct store *store;
     struct journal *journal;
@@ -351,7 +351,7 @@ static void side_stop(struct side *s)
     net_pub_stop(s->pub);
     journal_close(s->journal);
     store_close(s->store);
-    net_tls_free(s->tls);
+    tls_config_free(s->tls);
     support_remove_dir(s->store_dir);
     if (s->journal_dir[0]) {
         support_remove_dir(s->journal_dir);

@@ -71,7 +71,7 @@ static double measure(struct certs *pki, const char *tickets, unsigned n)
 {
     char address[32], ca[400], cert[400], key[400];
     struct net_tls_conf files = {.ca = ca, .cert = cert, .key = key, .tickets = tickets};
-    struct net_tls *agent = certs_load(pki, "agent", pki, false), *collector;
+    struct tls_config *agent = certs_load(pki, "agent", pki, false), *collector;
     struct rig g = {.server = NULL};
     struct net_server_conf server = {.name = "bench",
                                      .address = "127.0.0.1:0",
@@ -93,7 +93,7 @@ static double measure(struct certs *pki, const char *tickets, unsigned n)
     snprintf(ca, sizeof ca, "%s", certs_path(pki, "ca", ".pem"));
     snprintf(cert, sizeof cert, "%s", certs_path(pki, "collector", ".pem"));
     snprintf(key, sizeof key, "%s", certs_path(pki, "collector", ".key"));
-    bench_check(net_tls_load(&collector, &files, true, NULL), "net_tls_load");
+    bench_check(tls_config_load(&collector, &files, true, NULL), "net_tls_load");
     server.tls = collector;
     bench_check(net_server_start(&g.server, &server, NULL), "net_server_start");
     snprintf(address, sizeof address, "127.0.0.1:%u", net_server_port(g.server));
@@ -101,8 +101,8 @@ static double measure(struct certs *pki, const char *tickets, unsigned n)
     ms = connect_again(&g, c, n);
     net_client_close(c);
     net_server_stop(g.server);
-    net_tls_free(collector);
-    net_tls_free(agent);
+    tls_config_free(collector);
+    tls_config_free(agent);
     return ms;
 }
 

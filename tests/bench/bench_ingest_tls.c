@@ -158,7 +158,7 @@ static void agents_main(const struct load *l, unsigned hosts, struct certs *pki,
 
 struct server {
     char dir[256];
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct store *store;
     struct session *session;
     struct rpc_server *rpc;
@@ -214,7 +214,7 @@ static void server_stop(struct server *s)
     rpc_server_stop(s->rpc);
     session_destroy(s->session);
     store_close(s->store);
-    net_tls_free(s->tls);
+    tls_config_free(s->tls);
     support_remove_dir(s->dir);
 }
 

@@ -25,7 +25,7 @@ static unsigned processes, busy, rate_hz, seconds, rounds;
 struct rig {
     bool every_file;
     struct agent_conf agent;
-    struct filter *filter;
+    struct privacy *filter;
     struct monitor *monitor;
     struct batch_builder *batch;
     struct os_thread *core;
@@ -141,7 +141,7 @@ static void open_agent(struct rig *g)
     if (monitor_create(&g->monitor, &monitor, &why) || monitor_open(g->monitor, &why)) {
         bench_fail(why.text);
     }
-    bench_check(filter_create(&g->filter, &g->agent.filter), "filter");
+    bench_check(privacy_create(&g->filter, &g->agent.filter), "filter");
     batch.samples = g->agent.batch_samples;
     batch.max_bytes = g->agent.batch_bytes;
     batch.max_age_ns = g->agent.batch_age_ns;
@@ -159,7 +159,7 @@ static void close_agent(struct rig *g)
     os_thread_join(g->core);
     batch_destroy(g->batch);
     monitor_destroy(g->monitor);
-    filter_destroy(g->filter);
+    privacy_destroy(g->filter);
     agent_conf_fini(&g->agent);
 }
 

@@ -28,7 +28,7 @@ enum { TAIL_WELL, TAIL_SLOW, TAIL_DEAD, TAIL_DURABLE, TAILS };
 
 struct fleet_guests {
     struct fleet_guests_conf conf;
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct rpc_client *client;
     struct buf request, reply;
     struct os_thread *thread;
@@ -127,7 +127,7 @@ static enum err open_client(struct fleet_guests *g, struct errmsg *why)
         .ca = keys->ca, .cert = keys->cert, .key = keys->key, .server_name = "procfleet-collector"};
     struct net_client_conf net = {.address = fleet_collector_query(g->conf.collector),
                                   .receive_max = 4u << 20};
-    enum err e = net_tls_load(&g->tls, &tls, false, why);
+    enum err e = tls_config_load(&g->tls, &tls, false, why);
 
     if (e) {
         return e;
@@ -266,7 +266,7 @@ void fleet_guests_stop(struct fleet_guests *g, struct fleet_guests_sum *out)
         out->listening = listening;
     }
     rpc_client_close(g->client);
-    net_tls_free(g->tls);
+    tls_config_free(g->tls);
     buf_fini(&g->request);
     buf_fini(&g->reply);
     mem_free(g);

@@ -67,7 +67,7 @@ struct rig {
     atomic_uint_fast64_t fed, taken, waits;
 
     struct agent_conf agent;
-    struct filter *filter;
+    struct privacy *filter;
     struct monitor *monitor;
     struct batch_builder *batch;
     struct queue *queue;
@@ -426,7 +426,7 @@ static void open_agent(struct rig *g)
         bench_check(ring_create(&g->rings[i], &ring), "ring");
     }
     open_monitor(g);
-    bench_check(filter_create(&g->filter, &g->agent.filter), "filter");
+    bench_check(privacy_create(&g->filter, &g->agent.filter), "filter");
     bench_check(queue_create(&g->queue, g->agent.queue_bytes), "queue");
     batch.samples = g->agent.batch_samples;
     batch.max_bytes = g->agent.batch_bytes;
@@ -451,7 +451,7 @@ static void close_agent(struct rig *g)
     batch_destroy(g->batch);
     monitor_destroy(g->monitor);
     queue_destroy(g->queue);
-    filter_destroy(g->filter);
+    privacy_destroy(g->filter);
     for (size_t i = 0; i < ETWLOAD_SESSIONS; i++) {
         ring_destroy(g->rings[i]);
     }

@@ -13,11 +13,11 @@
 #include "collector/ingest/forgotten.h"
 #include "collector/subscribe/feed_check.h"
 #include "collector/subscribe/journal.h"
-#include "collector/subscribe/roster_file.h"
+#include "collector/subscribe/subscriptions_file.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/tls/net_ticket.h"
+#include "common/tls/tls_ticket.h"
 #include "tests/support/draw.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
@@ -236,25 +236,25 @@ static void a_flipped_bit_in_the_journal_is_told_and_gives_no_number_twice(void 
 
 static void every_flipped_bit_of_a_subscription_is_found(void **state)
 {
-    const struct roster_state in = {.number = 3,
-                                    .name = "mine",
-                                    .owner = "ann",
-                                    .scope = "web-*",
-                                    .filter = {.kinds = 5},
-                                    .created_ns = 1,
-                                    .polled_ns = 2};
+    const struct subscriptions_state in = {.number = 3,
+                                           .name = "mine",
+                                           .owner = "ann",
+                                           .scope = "web-*",
+                                           .filter = {.kinds = 5},
+                                           .created_ns = 1,
+                                           .polled_ns = 2};
 
     (void)state;
-    assert_ok(roster_file_write(fio_unsynced(), dir, &in));
+    assert_ok(subscriptions_file_write(fio_unsynced(), dir, &in));
     keep();
     for (unsigned i = 0; i < places; i++) {
-        struct roster_state out;
+        struct subscriptions_state out;
         struct found x = {0};
 
         (void)flip("sub-");
         assert_ok(feed_check(fio_unsynced(), dir, see, &x));
         assert_int_equal(x.damaged, 1);
-        assert_true(roster_file_read(&out, fio_unsynced(), dir, 3) != ERR_OK);
+        assert_true(subscriptions_file_read(&out, fio_unsynced(), dir, 3) != ERR_OK);
     }
 }
 
@@ -284,16 +284,16 @@ static void a_flipped_bit_hides_no_other_host(void **state)
 static void ticket_keys_with_a_flipped_bit_open_no_ticket(void **state)
 {
     static const uint8_t binding[32] = {1};
-    uint8_t sealed[NET_TICKET_HEAD + 64 + NET_TICKET_TAIL] = {0};
-    struct net_ticket *t;
+    uint8_t sealed[TLS_TICKET_HEAD + 64 + TLS_TICKET_TAIL] = {0};
+    struct tls_ticket *t;
     char path[400];
     size_t content;
 
     (void)state;
     path_in(path, "ticket.keys");
-    assert_ok(net_ticket_open(&t, path, NOW_NS, NULL));
-    assert_ok(net_ticket_seal(t, binding, NOW_NS, sealed, 64));
-    net_ticket_close(t);
+    assert_ok(tls_ticket_open(&t, path, NOW_NS, NULL));
+    assert_ok(tls_ticket_seal(t, binding, NOW_NS, sealed, 64));
+    tls_ticket_close(t);
     keep();
     for (unsigned i = 0; i < places; i++) {
         uint8_t ticket[sizeof sealed];
@@ -301,10 +301,10 @@ static void ticket_keys_with_a_flipped_bit_open_no_ticket(void **state)
         (void)flip("ticket");
         assert_int_equal(chmod(path, 0600), 0);
         memcpy(ticket, sealed, sizeof ticket);
-        assert_ok(net_ticket_open(&t, path, NOW_NS, NULL));
-        assert_true(net_ticket_unseal(t, binding, NOW_NS, ticket, sizeof ticket, &content) !=
+        assert_ok(tls_ticket_open(&t, path, NOW_NS, NULL));
+        assert_true(tls_ticket_unseal(t, binding, NOW_NS, ticket, sizeof ticket, &content) !=
                     ERR_OK);
-        net_ticket_close(t);
+        tls_ticket_close(t);
     }
 }
 

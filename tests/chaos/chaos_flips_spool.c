@@ -84,9 +84,9 @@ static int setup(void **state)
         assert_true(spool_stop(s));
         spool_close(s);
     }
-    assert_ok(quarantine_file_list(dir, &number, 1, &n));
+    assert_ok(dead_letter_file_list(dir, &number, 1, &n));
     assert_int_equal(n, 1);
-    assert_ok(quarantine_file_retry(dir, number));
+    assert_ok(dead_letter_file_retry(dir, number));
     assert_ok(os_list_dir(dir, remember, dir));
     assert_ok(os_list_dir(quarantine, remember, quarantine));
     return 0;
@@ -185,8 +185,8 @@ static void flip(size_t file, size_t bit)
         uint8_t *bytes;
         size_t n = 0;
 
-        assert_ok(quarantine_file_list(dir, &number, 1, &n));
-        assert_true(n == 0 || quarantine_file_read(&b, &bytes, dir, number) != ERR_OK);
+        assert_ok(dead_letter_file_list(dir, &number, 1, &n));
+        assert_true(n == 0 || dead_letter_file_read(&b, &bytes, dir, number) != ERR_OK);
     } else if (strstr(rest.path[file], ".seg") && bit / 8 < SPOOL_HEADER_BYTES) {
         assert_int_equal(end.disk.damaged_headers, 1);
     } else if (missing > 0 && end.disk.unreadable + end.disk.forgotten == 0) {

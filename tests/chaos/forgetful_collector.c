@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "collector/cmd/cmd.h"
+#include "collector/cmd/collector_cmd.h"
 #include "collector/collector.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"

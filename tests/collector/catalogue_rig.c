@@ -27,7 +27,7 @@ int catalogue_rig_setup(void **state)
     (void)snprintf(catalogue_rig.cat_dir, sizeof catalogue_rig.cat_dir, "%s/catalogue",
                    catalogue_rig.dir);
     assert_ok(manifest_open(&catalogue_rig.m, &conf, NULL));
-    assert_ok(rest_written_create(&catalogue_rig.written));
+    assert_ok(meta_written_create(&catalogue_rig.written));
     assert_ok(packer_create(&catalogue_rig.packer));
     catalogue_rig_open(true);
     return 0;
@@ -39,7 +39,7 @@ int catalogue_rig_teardown(void **state)
     catalogue_close(catalogue_rig.c);
     catalogue_rig.c = NULL;
     manifest_close(catalogue_rig.m);
-    rest_written_destroy(catalogue_rig.written);
+    meta_written_destroy(catalogue_rig.written);
     packer_destroy(catalogue_rig.packer);
     support_remove_dir(catalogue_rig.dir);
     return 0;
@@ -66,16 +66,16 @@ struct seg_info catalogue_rig_seal(int64_t window_ns, const struct host_window *
     uint32_t host;
 
     assert_ok(seg_writer_create(&w, fio_unsynced(), catalogue_rig.dir, &info, &window_ns, NULL));
-    rest_written_begin(catalogue_rig.written, window_ns);
+    meta_written_begin(catalogue_rig.written, window_ns);
     for (size_t i = 0; i < n; i++) {
         assert_ok(seg_writer_host(w, &host, &hw[i].host, hw[i].name, 0, window_ns,
                                   window_ns + WINDOW_NS));
-        assert_ok(rest_value_write(w, catalogue_rig.packer, host, 0, &hw[i], catalogue_rig.written,
+        assert_ok(meta_value_write(w, catalogue_rig.packer, host, 0, &hw[i], catalogue_rig.written,
                                    &events));
     }
-    assert_ok(rest_accounts_write(w, catalogue_rig.written));
+    assert_ok(meta_accounts_write(w, catalogue_rig.written));
     assert_ok(seg_writer_finish(w, events, &info, NULL));
-    rest_written_keep(catalogue_rig.written);
+    meta_written_keep(catalogue_rig.written);
     assert_ok(manifest_change(catalogue_rig.m, &info, 1, NULL, 0, NULL));
     manifest_publish(catalogue_rig.m);
     return info;

@@ -4,7 +4,7 @@
 #define PROCFLEET_TESTS_COLLECTOR_CATALOGUE_RIG_H
 
 #include "collector/store/catalogue/catalogue.h"
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/meta/meta_value.h"
 
 #define CATALOGUE_RIG_NAME 64
 #define CATALOGUE_RIG_ROWS 4096
@@ -13,7 +13,7 @@
 extern struct catalogue_rig {
     char dir[256], cat_dir[300];
     struct manifest *m;
-    struct rest_written *written;
+    struct meta_written *written;
     struct packer *packer;
     struct catalogue *c;
 } catalogue_rig;

@@ -27,7 +27,7 @@ void feed_rig_open(struct feed_rig *r)
 {
     const struct journal_conf journal = {
         .dir = r->dir, .fio = r->fio, .max_bytes = JOURNAL_LEAST, .hosts_max = 100};
-    struct roster_conf roster = {
+    struct subscriptions_conf roster = {
         .dir = r->dir, .fio = r->fio, .idle_ns = 3600 * CLK_S, .now_ns = rig_clock};
     struct errmsg why = {""};
 
@@ -36,14 +36,14 @@ void feed_rig_open(struct feed_rig *r)
         fail_msg("%s", why.text);
     }
     roster.journal = r->journal;
-    if (roster_open(&r->roster, &roster, &why) != ERR_OK) {
+    if (subscriptions_open(&r->roster, &roster, &why) != ERR_OK) {
         fail_msg("%s", why.text);
     }
 }
 
 void feed_rig_close(struct feed_rig *r)
 {
-    roster_close(r->roster);
+    subscriptions_close(r->roster);
     r->roster = NULL;
     journal_close(r->journal);
     r->journal = NULL;
@@ -178,7 +178,7 @@ void feed_rig_flood(struct feed_rig *r)
 
         assert_ok(os_random(noise, sizeof noise));
         assert_ok(journal_append(r->journal, &record, noise));
-        journal_trim(r->journal, FEED_RIG_T0, roster_lost, r->roster);
+        journal_trim(r->journal, FEED_RIG_T0, subscriptions_lost, r->roster);
         assert_ok(journal_sync(r->journal));
         journal_range(r->journal, &first, &next);
     }
@@ -213,8 +213,8 @@ enum err feed_rig_poll(struct feed_rig *r, struct feed_rig_client *c, bool keep)
                                    .filter = c->filter,
                                    .max = c->max,
                                    .from_oldest = c->from_oldest};
-    const struct roster_peer peer = {c->owner, c->scope ? c->scope : ""};
-    struct roster_cursor seen = {0, 0, 0};
+    const struct subscriptions_peer peer = {c->owner, c->scope ? c->scope : ""};
+    struct subscriptions_cursor seen = {0, 0, 0};
     struct wire_poll_reply reply;
     struct errmsg why = {""};
     struct arena memory;
@@ -222,7 +222,7 @@ enum err feed_rig_poll(struct feed_rig *r, struct feed_rig_client *c, bool keep)
 
     arena_init(&memory, 64u << 20);
     c->n = 0;
-    e = roster_poll(r->roster, &peer, &poll, &seen, &reply, &memory, &why);
+    e = subscriptions_poll(r->roster, &peer, &poll, &seen, &reply, &memory, &why);
     memcpy(c->why, why.text, sizeof c->why);
     if (!e || e == ERR_END) {
         note(c, &reply);

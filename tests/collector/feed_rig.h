@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_COLLECTOR_FEED_RIG_H
 #define PROCFLEET_TESTS_COLLECTOR_FEED_RIG_H
 
-#include "collector/subscribe/roster.h"
+#include "collector/subscribe/subscriptions.h"
 
 #define FEED_RIG_T0 INT64_C(1767225600000000000) /* 2026-01-01 */
 
@@ -12,7 +12,7 @@ struct feed_rig {
     const struct fio *fio;
     uint64_t batch; /* the last one given */
     struct journal *journal;
-    struct roster *roster; /* NULL: it could not be opened */
+    struct subscriptions *roster; /* NULL: it could not be opened */
 };
 
 /* The clock that rosters read. */
@@ -42,7 +42,7 @@ void feed_rig_flood(struct feed_rig *r);
 /* What a subscriber does: polls, and keeps the cursor of the reply. */
 struct feed_rig_client {
     const char *owner, *scope, *name;
-    uint8_t cursor[ROSTER_CURSOR_BYTES];
+    uint8_t cursor[SUBSCRIPTIONS_CURSOR_BYTES];
     size_t cursor_n;
     struct wire_filter filter;
     bool has_filter, from_oldest;

@@ -1,5 +1,5 @@
 /* procfleet-collector store stats and export, on segments made as sealing makes them. */
-#include "collector/cmd/cmd_store.h"
+#include "collector/cmd/collector_cmd_store.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -157,7 +157,7 @@ static char *store(struct rig *g, int *code, const char *words)
     argv[argc++] = set;
     fflush(stdout);
     assert_true(file >= 0 && out >= 0 && dup2(file, 1) == 1);
-    *code = cmd_store(argc, argv);
+    *code = collector_cmd_store(argc, argv);
     fflush(stdout);
     assert_true(dup2(out, 1) == 1);
     close(out);
@@ -225,7 +225,7 @@ static void every_sample_is_exported_with_its_name(void **state)
     rig_init(&g);
     n = samples(&g, INT64_MIN, INT64_MAX, M_CPU_TIME, &want);
     text = store(&g, &code, "export --metric cpu_time");
-    assert_int_equal(code, CMD_DONE);
+    assert_int_equal(code, COLLECTOR_CMD_DONE);
     assert_memory_equal(text, "host,host_id,time,pid,start,name,user,cpu_time", 46);
     assert_int_equal(lines(text), n + 1);
     for (line = strchr(text, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
@@ -259,7 +259,7 @@ static void hosts_and_times_are_chosen(void **state)
     mem_free(text);
     text = store(&g, &code, "export --host gen-6? --since 2027-01-01T00:00:00Z");
     assert_int_equal(lines(text), 1); /* the columns */
-    assert_int_equal(code, CMD_DONE);
+    assert_int_equal(code, COLLECTOR_CMD_DONE);
     mem_free(text);
     rig_fini(&g);
 }
@@ -275,7 +275,7 @@ static void tiers_are_exported_point_by_point(void **state)
     rig_init(&g);
     want = (int64_t)samples(&g, INT64_MIN, INT64_MAX, M_THREAD_COUNT, &ignored);
     text = store(&g, &code, "export --tier 1min --metric thread_count");
-    assert_int_equal(code, CMD_DONE);
+    assert_int_equal(code, COLLECTOR_CMD_DONE);
     for (line = strchr(text, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
         count += strtoll(field(line, 10), NULL, 10);
     }
@@ -328,7 +328,7 @@ static void the_growth_of_all_rows_of_a_tier_is_what_was_used(void **state)
     }
     assert_true(begun > 10);
     text = store(&g, &code, "export --tier 1min --metric cpu_time");
-    assert_int_equal(code, CMD_DONE);
+    assert_int_equal(code, COLLECTOR_CMD_DONE);
     for (line = strchr(text, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
         sum += strtoll(field(line, 16), NULL, 10);
     }
@@ -359,7 +359,7 @@ static void damage_is_told_and_the_rest_is_exported(void **state)
     mem_free(p);
     all = samples(&g, INT64_MIN, INT64_MAX, M_CPU_TIME, &ignored);
     text = store(&g, &code, "export --metric cpu_time");
-    assert_int_equal(code, CMD_FAILED);
+    assert_int_equal(code, AGENT_CMD_FAILED);
     assert_true(lines(text) < all + 1 && lines(text) > all / 2);
     mem_free(text);
     rig_fini(&g);
@@ -377,7 +377,7 @@ static void stats_count_files_bytes_and_values(void **state)
     manifest_stats(g.m, &st);
     assert_true(st.values[SEG_RAW] > 0);
     text = store(&g, &code, "stats --format json");
-    assert_int_equal(code, CMD_DONE);
+    assert_int_equal(code, COLLECTOR_CMD_DONE);
     snprintf(want, sizeof want, "{\"kind\":\"raw\",\"files\":3,\"bytes\":%llu,",
              (unsigned long long)st.bytes[SEG_RAW]);
     assert_non_null(strstr(text, want));
@@ -386,7 +386,7 @@ static void stats_count_files_bytes_and_values(void **state)
     assert_non_null(strstr(text, want));
     mem_free(text);
     text = store(&g, &code, "stats --hosts --format csv");
-    assert_int_equal(code, CMD_DONE);
+    assert_int_equal(code, COLLECTOR_CMD_DONE);
     assert_int_equal(lines(text), HOSTS + 1);
     for (const char *line = strchr(text, '\n') + 1; *line; line = strchr(line, '\n') + 1) {
         int64_t all = strtoll(field(line, 2), NULL, 10), raw = strtoll(field(line, 3), NULL, 10);
@@ -425,7 +425,7 @@ static void wrong_usage_is_told(void **state)
         int code;
 
         mem_free(store(&g, &code, wrong[i]));
-        assert_int_equal(code, CMD_USAGE);
+        assert_int_equal(code, AGENT_CMD_USAGE);
     }
     rig_fini(&g);
 }

@@ -1,4 +1,4 @@
-#include "collector/ca/enroll.h"
+#include "collector/ca/enroll_service.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static int64_t clock_ns(void)
 struct rig {
     struct certs *certs;
     struct registry *book;
-    struct enroll *service;
-    struct net_tls *server_tls, *stranger_tls;
+    struct enroll_service *service;
+    struct tls_config *server_tls, *stranger_tls;
     struct rpc_server *enroll, *ingest;
     struct rpc_client *stranger;
     struct pki_key *key; /* of whoever asks */
@@ -61,7 +61,7 @@ static struct rpc_server *serve(struct rig *r, bool strangers, const struct rpc_
     return s;
 }
 
-static struct rpc_client *dial(struct rig *r, const struct rpc_server *s, struct net_tls *tls)
+static struct rpc_client *dial(struct rig *r, const struct rpc_server *s, struct tls_config *tls)
 {
     char address[32];
     const struct net_client_conf conf = {.address = address,
@@ -78,9 +78,9 @@ static struct rpc_client *dial(struct rig *r, const struct rpc_server *s, struct
 
 static void rig_open(struct rig *r)
 {
-    struct enroll_conf conf = {.life_ns = LIFE, .grace_ns = GRACE, .utc_ns = clock_ns};
+    struct enroll_service_conf conf = {.life_ns = LIFE, .grace_ns = GRACE, .utc_ns = clock_ns};
     struct net_tls_conf pinned = {.server_name = PKI_SERVER_NAME};
-    struct rpc_method methods[ENROLL_METHODS];
+    struct rpc_method methods[ENROLL_SERVICE_METHODS];
 
     memset(r, 0, sizeof *r);
     ahead_ns = 0;
@@ -91,14 +91,14 @@ static void rig_open(struct rig *r)
     assert_ok(registry_open(&r->book, certs_dir(r->certs), NULL, &r->why));
     conf.registry = r->book;
     conf.dir = certs_dir(r->certs);
-    assert_ok(enroll_create(&r->service, &conf, &r->why));
-    enroll_methods(r->service, methods);
-    r->enroll = serve(r, true, methods, ENROLL_METHODS);
-    enroll_renew_method(r->service, methods);
+    assert_ok(enroll_service_create(&r->service, &conf, &r->why));
+    enroll_service_methods(r->service, methods);
+    r->enroll = serve(r, true, methods, ENROLL_SERVICE_METHODS);
+    enroll_service_renew_method(r->service, methods);
     r->ingest = serve(r, false, methods, 1);
     certs_pin(r->certs, r->pin);
     pinned.pin = r->pin;
-    assert_ok(net_tls_load(&r->stranger_tls, &pinned, false, &r->why));
+    assert_ok(tls_config_load(&r->stranger_tls, &pinned, false, &r->why));
     r->stranger = dial(r, r->enroll, r->stranger_tls);
     assert_ok(pki_key_make(&r->key));
 }
@@ -109,10 +109,10 @@ static void rig_close(struct rig *r)
     rpc_client_close(r->stranger);
     rpc_server_stop(r->enroll);
     rpc_server_stop(r->ingest);
-    enroll_destroy(r->service);
+    enroll_service_destroy(r->service);
     registry_close(r->book);
-    net_tls_free(r->stranger_tls);
-    net_tls_free(r->server_tls);
+    tls_config_free(r->stranger_tls);
+    tls_config_free(r->server_tls);
     certs_destroy(r->certs);
     buf_fini(&r->reply);
 }
@@ -206,7 +206,7 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     struct rig r;
     struct wire_certificate c;
     struct net_identity who, authority;
-    struct enroll_stats stats;
+    struct enroll_service_stats stats;
     char token[PKI_TOKEN_TEXT];
 
     (void)state;
@@ -224,7 +224,7 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     assert_int_equal(enroll(&r, token, "web-02"), RPC_PERMISSION_DENIED);
     assert_non_null(strstr(r.result.message, "used"));
     assert_int_equal(registry_recent(r.book, &who.host, 0), 1);
-    enroll_stats(r.service, &stats);
+    enroll_service_stats(r.service, &stats);
     assert_int_equal(stats.enrolled, 1);
     assert_int_equal(stats.refused, 2);
     rig_close(&r);
@@ -370,7 +370,7 @@ static void only_agents_are_renewed(void **state)
 static void an_agent_renews_over_its_connection(void **state)
 {
     struct rig r;
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct rpc_client *agent;
     struct net_identity before, who;
     struct wire_certificate c;
@@ -382,7 +382,7 @@ static void an_agent_renews_over_its_connection(void **state)
     rig_open(&r);
     certs_issue(r.certs, PKI_AGENT, "web-01");
     tls = certs_load(r.certs, "web-01", r.certs, false);
-    net_tls_identity(tls, &before);
+    tls_config_identity(tls, &before);
     agent = dial(&r, r.ingest, tls);
     buf_init(&csr, WIRE_CSR_MAX);
     buf_init(&request, 4096);
@@ -403,7 +403,7 @@ static void an_agent_renews_over_its_connection(void **state)
     ahead_ns = LIFE / 2;
     assert_int_equal(call(&r, agent, RPC_INGEST_RENEW, &request), RPC_OK);
     rpc_client_close(agent);
-    net_tls_free(tls);
+    tls_config_free(tls);
     buf_fini(&csr);
     buf_fini(&request);
     rig_close(&r);
@@ -467,21 +467,21 @@ static void who_tries_too_often_has_to_wait(void **state)
 static void creating_survives_every_failed_allocation(void **state)
 {
     struct certs *c = certs_create();
-    struct enroll_conf conf = {.dir = certs_dir(c), .life_ns = LIFE};
+    struct enroll_service_conf conf = {.dir = certs_dir(c), .life_ns = LIFE};
     struct errmsg why;
     enum err e = ERR_NOMEM;
     long live = mem_live();
 
     (void)state;
     for (long n = 0; e; n++) {
-        struct enroll *s = NULL;
+        struct enroll_service *s = NULL;
 
         assert_true(n < 50);
         mem_fail_after(n);
-        e = enroll_create(&s, &conf, &why);
+        e = enroll_service_create(&s, &conf, &why);
         mem_fail_after(-1);
         assert_true(!e || e == ERR_NOMEM);
-        enroll_destroy(s);
+        enroll_service_destroy(s);
         assert_int_equal(mem_live(), live);
     }
     certs_destroy(c);

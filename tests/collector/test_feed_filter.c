@@ -1,4 +1,4 @@
-#include "collector/subscribe/filter.h"
+#include "collector/subscribe/feed_filter.h"
 
 #include <string.h>
 
@@ -68,14 +68,15 @@ static void records_are_chosen_by_topic_host_and_scope(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         r.topic = FEED_EVENT;
-        assert_int_equal(filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].event);
+        assert_int_equal(feed_filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].event);
         r.topic = FEED_SAMPLE;
-        assert_int_equal(filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].sample);
+        assert_int_equal(feed_filter_record(&cases[i].filter, cases[i].scope, &r), cases[i].sample);
     }
 }
 
 /* The pids of what came, as a text of digits; those of the host's agent are 0. */
-static const char *cut_text(const struct wire_filter *f, uint32_t *from, struct filter_room *room)
+static const char *cut_text(const struct wire_filter *f, uint32_t *from,
+                            struct feed_filter_room *room)
 {
     static char text[16];
     const struct wire_update in = update();
@@ -84,7 +85,7 @@ static const char *cut_text(const struct wire_filter *f, uint32_t *from, struct 
     size_t n = 0;
 
     arena_init(&memory, 1u << 20);
-    assert_ok(filter_cut(&out, &in, f, from, room, &memory));
+    assert_ok(feed_filter_cut(&out, &in, f, from, room, &memory));
     for (size_t i = 0; i < out.data.n_events; i++) {
         text[n++] = (char)('0' + out.data.events[i].event.info.id.pid);
     }
@@ -117,7 +118,7 @@ static void items_are_chosen_by_kind_program_and_metric(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct filter_room room = ROOM;
+        struct feed_filter_room room = ROOM;
         uint32_t from = 0;
 
         assert_string_equal(cut_text(&cases[i].filter, &from, &room), cases[i].pids);
@@ -129,18 +130,18 @@ static void items_are_chosen_by_kind_program_and_metric(void **state)
 static void an_update_is_cut_where_the_room_ends_and_goes_on_there(void **state)
 {
     static const struct wire_filter all = {.n_hosts = 0};
-    struct filter_room room = {2, 1u << 20};
+    struct feed_filter_room room = {2, 1u << 20};
     uint32_t from = 0;
 
     (void)state;
     assert_string_equal(cut_text(&all, &from, &room), "10");
     assert_int_equal(from, 3);
-    room = (struct filter_room){2, 1u << 20};
+    room = (struct feed_filter_room){2, 1u << 20};
     assert_string_equal(cut_text(&all, &from, &room), "45");
-    room = (struct filter_room){2, 1000}; /* bytes for one */
+    room = (struct feed_filter_room){2, 1000}; /* bytes for one */
     assert_string_equal(cut_text(&all, &from, &room), "6");
     assert_int_equal(from, UINT32_MAX);
-    room = (struct filter_room)ROOM;
+    room = (struct feed_filter_room)ROOM;
     from = 4000000000;
     assert_string_equal(cut_text(&all, &from, &room), "");
     assert_int_equal(from, UINT32_MAX);
@@ -149,7 +150,7 @@ static void an_update_is_cut_where_the_room_ends_and_goes_on_there(void **state)
 static void nothing_is_taken_when_there_is_no_room(void **state)
 {
     static const struct wire_filter all = {.n_hosts = 0};
-    struct filter_room room = {5, 100};
+    struct feed_filter_room room = {5, 100};
     uint32_t from = 0;
 
     (void)state;
@@ -163,14 +164,14 @@ static void values_keep_their_metric(void **state)
     static const struct wire_filter f = {
         .no_events = true, .n_metrics = 2, .metrics = {M_WORKING_SET_SIZE, M_CPU_TIME}};
     const struct wire_update in = update();
-    struct filter_room room = ROOM;
+    struct feed_filter_room room = ROOM;
     struct wire_update out;
     struct arena memory;
     uint32_t from = 4; /* the rows */
 
     (void)state;
     arena_init(&memory, 1u << 20);
-    assert_ok(filter_cut(&out, &in, &f, &from, &room, &memory));
+    assert_ok(feed_filter_cut(&out, &in, &f, &from, &room, &memory));
     assert_int_equal(out.data.n_metrics, 2);
     assert_int_equal(out.data.metrics[0], M_CPU_TIME);
     assert_int_equal(out.data.metrics[1], M_WORKING_SET_SIZE);
@@ -198,7 +199,7 @@ static void filters_differ_in_any_member(void **state)
     for (size_t i = 0; i < COUNT_OF(f); i++) {
         f[i] = base;
     }
-    assert_true(filter_same(&base, &f[0]));
+    assert_true(feed_filter_same(&base, &f[0]));
     f[0].n_hosts = 0;
     f[1].hosts[0] = str_make("b");
     f[2].program = str_make("");
@@ -209,7 +210,7 @@ static void filters_differ_in_any_member(void **state)
     f[7].metrics[0] = 10;
     f[8].min_interval_ns = 2;
     for (size_t i = 0; i < COUNT_OF(f); i++) {
-        assert_false(filter_same(&base, &f[i]));
+        assert_false(feed_filter_same(&base, &f[i]));
     }
 }
 

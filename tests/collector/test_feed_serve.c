@@ -20,7 +20,7 @@ struct set {
     struct feed_rig rig;
     struct feed_serve *serve;
     struct rpc_server *server;
-    struct net_tls *tls, *own; /* own: of the client */
+    struct tls_config *tls, *own; /* own: of the client */
     struct rpc_client *client;
     char address[32];
 };
@@ -31,7 +31,7 @@ static void dial(struct set *t, const char *who)
     struct errmsg why = {""};
 
     rpc_client_close(t->client);
-    net_tls_free(t->own);
+    tls_config_free(t->own);
     t->own = certs_load(t->pki, who, t->pki, false);
     conf.tls = t->own;
     assert_ok(rpc_client_open(&t->client, &conf, "test", &why));
@@ -91,8 +91,8 @@ static int tear_down(void **state)
     rpc_server_stop(t->server);
     feed_serve_destroy(t->serve);
     rpc_client_close(t->client);
-    net_tls_free(t->own);
-    net_tls_free(t->tls);
+    tls_config_free(t->own);
+    tls_config_free(t->tls);
     feed_rig_fini(&t->rig);
     certs_destroy(t->pki);
     mem_free(t);
@@ -272,7 +272,7 @@ static void a_certificate_has_only_some_of_the_places(void **state)
     enum { OWN = FEED_WAITING_EACH + 5, ALL = OWN + 1 };
     struct set *t = *state;
     struct rpc_client *ann = t->client;
-    struct net_tls *ann_tls = t->own;
+    struct tls_config *ann_tls = t->own;
     struct rpc_pending *all[ALL];
     struct ends ends;
 
@@ -290,7 +290,7 @@ static void a_certificate_has_only_some_of_the_places(void **state)
     assert_int_equal(ends.refusals, OWN - FEED_WAITING_EACH);
     assert_int_equal(ends.updates, FEED_WAITING_EACH + 1);
     rpc_client_close(ann);
-    net_tls_free(ann_tls);
+    tls_config_free(ann_tls);
 }
 
 /* Other calls are answered while as many wait as may. */
@@ -298,7 +298,7 @@ static void waiting_polls_keep_nobody_waiting(void **state)
 {
     struct set *t = *state;
     struct rpc_client *clients[NAMES];
-    struct net_tls *tls[NAMES];
+    struct tls_config *tls[NAMES];
     struct rpc_pending *all[MANY];
     struct ends ends;
 
@@ -324,7 +324,7 @@ static void waiting_polls_keep_nobody_waiting(void **state)
     assert_int_equal(ends.updates, FEED_WAITING_MAX);
     for (size_t i = 0; i < NAMES; i++) {
         rpc_client_close(clients[i]);
-        net_tls_free(tls[i]);
+        tls_config_free(tls[i]);
     }
 }
 

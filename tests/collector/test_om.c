@@ -15,14 +15,14 @@ static void families_are_named_by_their_kind(void **state)
 
     (void)state;
     buf_init(&b, 4096);
-    om_family(&b, "a_bytes_total", FIGURE_COUNTER, "One.");
+    om_family(&b, "a_bytes_total", METRICS_COUNTER, "One.");
     assert_text(&b, "# TYPE a_bytes counter\n# UNIT a_bytes bytes\n# HELP a_bytes One.\n");
-    om_family(&b, "a_seconds", FIGURE_GAUGE, "Two \"x\"\\\n.");
+    om_family(&b, "a_seconds", METRICS_GAUGE, "Two \"x\"\\\n.");
     assert_text(&b, "# TYPE a_seconds gauge\n# UNIT a_seconds seconds\n"
                     "# HELP a_seconds Two \\\"x\\\"\\\\\\n.\n");
-    om_family(&b, "build_info", FIGURE_GAUGE, "Three.");
+    om_family(&b, "build_info", METRICS_GAUGE, "Three.");
     assert_text(&b, "# TYPE build info\n# HELP build Three.\n");
-    om_family(&b, "_total", FIGURE_COUNTER, "Four.");
+    om_family(&b, "_total", METRICS_COUNTER, "Four.");
     assert_text(&b, "# TYPE _total counter\n# HELP _total Four.\n");
     buf_fini(&b);
 }
@@ -83,9 +83,9 @@ static void figures_of_one_name_share_a_header(void **state)
 
     (void)state;
     buf_init(&b, 4096);
-    figures_add(&f, "a_total", "A.", FIGURE_COUNTER, "x=\"1\"", 1);
-    figures_add(&f, "a_total", "A.", FIGURE_COUNTER, "x=\"2\"", 2);
-    figures_add(&f, "b", "B.", FIGURE_GAUGE, "", 3);
+    metrics_add(&f, "a_total", "A.", METRICS_COUNTER, "x=\"1\"", 1);
+    metrics_add(&f, "a_total", "A.", METRICS_COUNTER, "x=\"2\"", 2);
+    metrics_add(&f, "b", "B.", METRICS_GAUGE, "", 3);
     om_figures(&b, &f);
     om_end(&b);
     assert_text(&b, "# TYPE a counter\n# HELP a A.\na_total{x=\"1\"} 1\na_total{x=\"2\"} 2\n"

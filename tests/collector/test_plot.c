@@ -48,7 +48,7 @@ static void a_graph_has_axes_and_dots(void **state)
 {
     struct plot_point points[60];
     struct plot p = {
-        .title = "cpu_percent", .unit = SHEET_PERMILLE, .points = points, .columns = 40, .rows = 4};
+        .title = "cpu_percent", .unit = TABLE_PERMILLE, .points = points, .columns = 40, .rows = 4};
 
     (void)state;
     p.n = triangle(points, false);
@@ -65,7 +65,7 @@ static void gaps_are_gaps(void **state)
 {
     struct plot_point points[60];
     struct plot p = {
-        .title = "cpu_percent", .unit = SHEET_PERMILLE, .points = points, .columns = 40, .rows = 4};
+        .title = "cpu_percent", .unit = TABLE_PERMILLE, .points = points, .columns = 40, .rows = 4};
 
     (void)state;
     p.n = triangle(points, true);
@@ -95,7 +95,7 @@ static void gaps_are_gaps(void **state)
 static void absent_values_are_gaps_too(void **state)
 {
     struct plot_point points[60];
-    struct plot p = {.title = "x", .unit = SHEET_COUNT, .points = points, .n = 60, .columns = 30};
+    struct plot p = {.title = "x", .unit = TABLE_COUNT, .points = points, .n = 60, .columns = 30};
 
     (void)state;
     for (int i = 0; i < 60; i++) {
@@ -127,7 +127,7 @@ static void a_single_point_and_extreme_values_are_drawn(void **state)
     for (size_t n = 1; n <= COUNT_OF(points); n++) {
         for (unsigned columns = 0; columns < 60; columns += 7) {
             struct plot p = {.title = "x",
-                             .unit = SHEET_BYTES,
+                             .unit = TABLE_BYTES,
                              .points = points,
                              .n = n,
                              .columns = columns,
@@ -150,7 +150,7 @@ static void large_values_that_differ_by_little_are_a_line(void **state)
     const struct plot_point below[] = {{NOON, INT64_MIN, true},
                                        {NOON + CLK_S, INT64_MIN + 1, true}};
     struct plot p = {
-        .title = "x", .unit = SHEET_ID, .points = points, .n = 2, .columns = 4, .ascii = true};
+        .title = "x", .unit = TABLE_ID, .points = points, .n = 2, .columns = 4, .ascii = true};
 
     (void)state;
     expect_spark(&p,
@@ -167,7 +167,7 @@ static void days_are_named_when_there_are_several(void **state)
     const struct plot_point points[] = {
         {NOON, 1, true}, {NOON + 86400 * CLK_S, 2, true}, {NOON + 2 * 86400 * CLK_S, 3, true}};
     struct plot p = {.title = "threads",
-                     .unit = SHEET_COUNT,
+                     .unit = TABLE_COUNT,
                      .points = points,
                      .n = 3,
                      .columns = 40,

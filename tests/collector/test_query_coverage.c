@@ -653,7 +653,7 @@ static void ranges_of_numbers_are_joined_up_to_the_highest_number(void **state)
         {7, UINT64_MAX, UINT64_MAX, 40, 40},         {7, UINT64_MAX - 12, UINT64_MAX - 11, 1, 2},
         {8, UINT64_MAX, UINT64_MAX, 50, 50},
     };
-    const struct rest_account account = {
+    const struct loss_sum account = {
         .last_ns = 50, .n_streams = COUNT_OF(streams), .streams = streams};
     static struct query_ledger all;
 

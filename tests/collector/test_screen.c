@@ -132,8 +132,8 @@ static void only_what_changed_is_written(void **state)
 
     (void)state;
     buf_init(&b, 1 << 16);
-    screen_put(was, 1, 3, 20, PAINT_BOLD, str_make("load 12.5"));
-    screen_put(is, 1, 3, 20, PAINT_BOLD, str_make("load 13.5"));
+    screen_put(was, 1, 3, 20, STYLE_BOLD, str_make("load 12.5"));
+    screen_put(is, 1, 3, 20, STYLE_BOLD, str_make("load 13.5"));
     screen_diff(&b, was, is, true);
     assert_string_equal(buf_cstr(&b), "\x1b[2;10H\x1b[0;1m3\x1b[0m");
     buf_reset(&b);
@@ -151,8 +151,8 @@ static void styles_are_written_and_colours_only_where_wanted(void **state)
 
     (void)state;
     buf_init(&b, 1 << 16);
-    screen_put(is, 0, 0, 10, PAINT_BOLD | PAINT_RED, str_make("a"));
-    screen_paint(is, 0, 0, 1, PAINT_REVERSE);
+    screen_put(is, 0, 0, 10, STYLE_BOLD | STYLE_RED, str_make("a"));
+    screen_paint(is, 0, 0, 1, STYLE_REVERSE);
     screen_diff(&b, was, is, true);
     assert_string_equal(buf_cstr(&b), "\x1b[1;1H\x1b[0;1;7;31ma\x1b[0m");
     buf_reset(&b);
@@ -179,7 +179,7 @@ static void differences_lead_to_the_picture(void **state)
         for (int i = 0; i < 12; i++) {
             random = random * 1103515245u + 12345u;
             screen_put(is, random >> 16 & 7, random >> 20 & 31, 1 + (random >> 8 & 7),
-                       random >> 4 & PAINT_BOLD, str_make("abcdefgh" + (random >> 12 & 7)));
+                       random >> 4 & STYLE_BOLD, str_make("abcdefgh" + (random >> 12 & 7)));
         }
         screen_diff(&b, was, is, true);
         glass_show(&g, &b);

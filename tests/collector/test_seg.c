@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/segment/seg_ahead.h"
+#include "collector/store/segment/seg_readahead.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/collector/seg_rig.h"
@@ -354,7 +354,7 @@ static void write_sums(struct seg_info *info, uint32_t hosts, size_t n, size_t b
 /* Asks every host for its summary, one after the other: how many reads that was. */
 static long reads_of_all(const struct seg_info *info, uint32_t hosts, size_t n, uint32_t damaged)
 {
-    struct seg_ahead *ahead;
+    struct seg_readahead *ahead;
     struct fio_fault *f;
     struct arena a;
     struct seg *s;
@@ -363,7 +363,7 @@ static long reads_of_all(const struct seg_info *info, uint32_t hosts, size_t n, 
     assert_ok(fio_fault_create(&f));
     assert_ok(seg_open(&s, fio_fault_fio(f), dir, info, NULL));
     assert_ok(seg_load_keys(s));
-    assert_ok(seg_ahead_create(&ahead));
+    assert_ok(seg_readahead_create(&ahead));
     arena_init(&a, 1u << 20);
     before = fio_fault_count(f, FIO_READ);
     for (uint32_t h = 0; h < hosts; h++) {
@@ -372,7 +372,7 @@ static long reads_of_all(const struct seg_info *info, uint32_t hosts, size_t n, 
         size_t lengths[2];
 
         arena_reset(&a);
-        assert_ok(seg_ahead_read(ahead, s, &a, keys, 2, p, lengths));
+        assert_ok(seg_readahead_read(ahead, s, &a, keys, 2, p, lengths));
         assert_null(p[1]);
         assert_int_equal(lengths[1], 0);
         if (h == damaged) {
@@ -385,7 +385,7 @@ static long reads_of_all(const struct seg_info *info, uint32_t hosts, size_t n, 
     }
     reads = fio_fault_count(f, FIO_READ) - before;
     arena_fini(&a);
-    seg_ahead_destroy(ahead);
+    seg_readahead_destroy(ahead);
     seg_close(s);
     fio_fault_destroy(f);
     return reads;

@@ -17,7 +17,7 @@ struct set {
     struct lab *lab;
     struct serve *serve;
     struct rpc_server *server;
-    struct net_tls *tls;
+    struct tls_config *tls;
 };
 
 /* Host 2 is connected and 5 ns behind; nobody else has been heard of. */
@@ -95,7 +95,7 @@ static int tear_down(void **state)
     rpc_server_stop(t->server);
     serve_destroy(t->serve);
     lab_close(t->lab);
-    net_tls_free(t->tls);
+    tls_config_free(t->tls);
     certs_destroy(t->pki);
     mem_free(t);
     net_fini();
@@ -107,7 +107,7 @@ static enum err call_raw(struct set *t, const char *who, const char *method, con
                          size_t n, struct buf *reply, struct rpc_result *result)
 {
     char address[32];
-    struct net_tls *tls = certs_load(t->pki, who, t->pki, false);
+    struct tls_config *tls = certs_load(t->pki, who, t->pki, false);
     struct net_client_conf conf = {.address = address,
                                    .tls = tls,
                                    .receive_max = 5u << 20,
@@ -121,7 +121,7 @@ static enum err call_raw(struct set *t, const char *who, const char *method, con
     assert_ok(rpc_client_open(&c, &conf, "test", &why));
     e = rpc_client_call(c, method, FRAME_RAW, p, n, PATIENCE, reply, result);
     rpc_client_close(c);
-    net_tls_free(tls);
+    tls_config_free(tls);
     return e;
 }
 

@@ -17,7 +17,7 @@
 
 /* The whole way: agents' certificates, TLS, calls, session, store. */
 static struct certs *pki;
-static struct net_tls *collector_tls, *agent_tls[2], *other_tls;
+static struct tls_config *collector_tls, *agent_tls[2], *other_tls;
 static struct rig rig;
 static struct session *session;
 static struct rpc_server *server;
@@ -35,7 +35,7 @@ static int64_t test_mono(void)
     return atomic_load(&clock_ns) - RIG_T0 + 1000 * CLK_S;
 }
 
-static struct net_tls *agent_of(const struct fleetgen *g)
+static struct tls_config *agent_of(const struct fleetgen *g)
 {
     struct pki_issue what = {.use = PKI_AGENT,
                              .name = fleetgen_host_name(g),
@@ -68,10 +68,10 @@ static int group_setup(void **state)
 static int group_teardown(void **state)
 {
     (void)state;
-    net_tls_free(collector_tls);
-    net_tls_free(agent_tls[0]);
-    net_tls_free(agent_tls[1]);
-    net_tls_free(other_tls);
+    tls_config_free(collector_tls);
+    tls_config_free(agent_tls[0]);
+    tls_config_free(agent_tls[1]);
+    tls_config_free(other_tls);
     certs_destroy(pki);
     net_fini();
     return 0;
@@ -136,7 +136,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct rpc_client *dial(struct net_tls *tls)
+static struct rpc_client *dial(struct tls_config *tls)
 {
     char address[32];
     struct net_client_conf conf = {.address = address, .tls = tls, .receive_max = 1 << 20};
@@ -534,7 +534,7 @@ static void the_end_of_the_certificate_is_known(void **state)
     start(8);
     c = dial(agent_tls[0]);
     assert_int_equal(say_hello(c, &hello, &greeting), RPC_OK);
-    net_tls_identity(agent_tls[0], &own);
+    tls_config_identity(agent_tls[0], &own);
     assert_true(own.not_after_ns > 0);
     assert_int_equal(host_now(gen[0]).not_after_ns, own.not_after_ns);
     rpc_client_close(c);

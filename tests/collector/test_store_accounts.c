@@ -87,7 +87,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static enum err take_account(void *ctx, const struct rest_account *a)
+static enum err take_account(void *ctx, const struct loss_sum *a)
 {
     x.accounts++;
     query_ledger_account(ctx, a);
@@ -232,7 +232,7 @@ static void windows_without_losses_are_taken_whole(void **state)
     assert_int_equal(x.accounts, 0);
 }
 
-static enum err enough(void *ctx, const struct rest_account *a)
+static enum err enough(void *ctx, const struct loss_sum *a)
 {
     (void)ctx;
     (void)a;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/meta/meta_value.h"
 #include "collector/store/segment/raw_value.h"
 #include "collector/store/store_impl.h"
 #include "common/base/mem.h"
@@ -35,22 +35,22 @@ struct fixture {
 static void write_rest(struct fixture *f, struct seg_info *info, const struct host_window *hw)
 {
     struct errmsg why = {""};
-    struct rest_written *written;
+    struct meta_written *written;
     struct seg_writer *w;
     struct packer *p;
     uint64_t events = 0;
     uint32_t host;
 
     assert_ok(packer_create(&p));
-    assert_ok(rest_written_create(&written));
-    rest_written_begin(written, info->window_ns);
+    assert_ok(meta_written_create(&written));
+    meta_written_begin(written, info->window_ns);
     assert_ok(seg_writer_create(&w, fio_unsynced(), f->dir, info, &info->window_ns, &why));
     assert_ok(seg_writer_host(w, &host, &hw->host, hw->name, 0,
                               hw->rests[0].batch.wall_ns[0] - 60 * SECOND_NS,
                               hw->rests[hw->n_rests - 1].batch.wall_ns[0] + 60 * SECOND_NS));
-    assert_ok(rest_value_write(w, p, host, 0, hw, written, &events));
+    assert_ok(meta_value_write(w, p, host, 0, hw, written, &events));
     assert_ok(seg_writer_finish(w, events, info, &why));
-    rest_written_destroy(written);
+    meta_written_destroy(written);
     packer_destroy(p);
 }
 

@@ -74,7 +74,7 @@ static enum err tell_instance(void *ctx, const struct uuid *boot, const struct p
     return b->bad;
 }
 
-static enum err tell_account(void *ctx, const struct rest_account *a)
+static enum err tell_account(void *ctx, const struct loss_sum *a)
 {
     struct buf *b = ctx;
 

@@ -25,7 +25,7 @@ static void files_that_change_are_read_anew(void **state)
     struct trust_conf conf = {.dir = "", .ca = ca, .cert = cert, .crl = list};
     struct crl_entry one = {.serial = {1}, .n = 1};
     struct net_identity own;
-    struct net_tls *tls;
+    struct tls_config *tls;
     struct trust *t;
     atomic_int told = 0;
 
@@ -34,7 +34,7 @@ static void files_that_change_are_read_anew(void **state)
     certs_copy(pki, "first", ".pem", cert);
     certs_copy(pki, "first", ".key", key);
     crl_write(list, certs_dir(pki), NULL, 0, os_utc_ns() + 3600 * CLK_S);
-    assert_ok(net_tls_load(&tls, &files, true, NULL));
+    assert_ok(tls_config_load(&tls, &files, true, NULL));
     conf.tls = tls;
     assert_ok(trust_open(&t, &conf, NULL));
     assert_ok(trust_follow(t, count, &told));
@@ -44,10 +44,10 @@ static void files_that_change_are_read_anew(void **state)
     certs_copy(pki, "second", ".key", key);
     certs_copy(pki, "second", ".pem", cert);
     net_rig_await(&told, 2);
-    net_tls_identity(tls, &own);
+    tls_config_identity(tls, &own);
     assert_string_equal(own.name, "second");
     trust_close(t);
-    net_tls_free(tls);
+    tls_config_free(tls);
 }
 
 static int set_up(void **state)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/segment/raw_value.h"
-#include "collector/store/segment/seg_ahead.h"
+#include "collector/store/segment/seg_readahead.h"
 #include "common/base/mem.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
@@ -234,7 +234,7 @@ static void view_close(struct world *w)
     manifest_list_release(w->view->segments);
     packer_destroy(w->view->packer);
     wire_decoder_destroy(w->view->decoder);
-    seg_ahead_destroy(w->view->ahead);
+    seg_readahead_destroy(w->view->ahead);
     mem_free(w->view);
     store_view_close(w->opened);
 }

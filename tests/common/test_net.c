@@ -13,7 +13,7 @@
 #define LONG_NS (20 * CLK_S)
 
 static struct certs *pki;
-static struct net_tls *collector, *agent, *query, *subscriber, *scoped;
+static struct tls_config *collector, *agent, *query, *subscriber, *scoped;
 
 /* -- a server that answers with what it was sent, behind a prefix -- */
 
@@ -70,7 +70,7 @@ static const char *address_of(char text[32], unsigned port)
     return text;
 }
 
-static struct net_client *dial_as(unsigned port, struct net_tls *tls, bool wary)
+static struct net_client *dial_as(unsigned port, struct tls_config *tls, bool wary)
 {
     char address[32];
     struct net_client_conf conf = {.address = address_of(address, port),
@@ -88,7 +88,7 @@ static struct net_client *dial_as(unsigned port, struct net_tls *tls, bool wary)
     return c;
 }
 
-static struct net_client *dial(unsigned port, struct net_tls *tls)
+static struct net_client *dial(unsigned port, struct tls_config *tls)
 {
     return dial_as(port, tls, false);
 }
@@ -396,12 +396,12 @@ static void a_client_without_a_server_name_is_not_made(void **state)
                                 .cert = certs_path(pki, "agent", ".pem"),
                                 .key = certs_path(pki, "agent", ".key"),
                                 .server_name = ""};
-    struct net_tls *t;
+    struct tls_config *t;
     struct errmsg why;
 
     (void)state;
     snprintf(ca, sizeof ca, "%s/ca.pem", certs_dir(pki));
-    assert_err(net_tls_load(&t, &conf, false, &why), ERR_INVALID);
+    assert_err(tls_config_load(&t, &conf, false, &why), ERR_INVALID);
 }
 
 /* -- publishing -- */
@@ -422,7 +422,7 @@ static struct net_pub *start_pub(void)
     return p;
 }
 
-static struct net_sub *subscribe(unsigned port, struct net_tls *tls, const char *topic)
+static struct net_sub *subscribe(unsigned port, struct tls_config *tls, const char *topic)
 {
     char address[32];
     struct net_sub_conf conf = {.address = address_of(address, port),
@@ -604,11 +604,11 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    net_tls_free(collector);
-    net_tls_free(agent);
-    net_tls_free(query);
-    net_tls_free(subscriber);
-    net_tls_free(scoped);
+    tls_config_free(collector);
+    tls_config_free(agent);
+    tls_config_free(query);
+    tls_config_free(subscriber);
+    tls_config_free(scoped);
     certs_destroy(pki);
     net_fini();
     return 0;

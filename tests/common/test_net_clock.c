@@ -13,7 +13,7 @@
 #define HOUR_S 3600
 
 static struct certs *pki;
-static struct net_tls *agent;
+static struct tls_config *agent;
 static atomic_llong set_s; /* by how much the wall clock was set */
 
 /* In the place of the C library's, for all of this program. */

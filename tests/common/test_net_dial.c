@@ -14,7 +14,7 @@
 #define GIVES_UP_MAX (15 * CLK_S)
 
 static struct certs *pki;
-static struct net_tls *collector, *agent;
+static struct tls_config *collector, *agent;
 
 /* Of this program's socket that is connected to `port`; -1: there is none. */
 static int dialled(unsigned port)

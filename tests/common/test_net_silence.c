@@ -13,7 +13,7 @@
 #define HANDSHAKE_MIN (5 * CLK_S) /* a slow peer has at least so long */
 
 static struct certs *pki;
-static struct net_tls *collector, *agent;
+static struct tls_config *collector, *agent;
 
 /* -- a server that hands its requests to the test -- */
 

@@ -10,12 +10,12 @@
 #include "tests/support/t.h"
 
 static struct net_identity identity(struct certs *c, const char *name, bool server,
-                                    struct net_tls **t)
+                                    struct tls_config **t)
 {
     struct net_identity who;
 
     *t = certs_load(c, name, c, server);
-    net_tls_identity(*t, &who);
+    tls_config_identity(*t, &who);
     return who;
 }
 
@@ -81,7 +81,7 @@ static void an_agent_certificate_carries_role_and_host(void **state)
     struct uuid host = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
     struct pki_issue what = {.use = PKI_AGENT, .name = "web-01", .has_host = true, .host = host};
     struct net_identity id;
-    struct net_tls *t;
+    struct tls_config *t;
     int64_t now = os_utc_ns();
 
     (void)state;
@@ -94,14 +94,14 @@ static void an_agent_certificate_carries_role_and_host(void **state)
     assert_string_equal(id.scope, "");
     assert_true(id.not_before_ns < now - 60 * CLK_S);
     assert_true(id.not_after_ns > now + 3000 * CLK_S);
-    net_tls_free(t);
+    tls_config_free(t);
     certs_destroy(c);
 }
 
 static void agents_get_a_random_identity_when_none_is_given(void **state)
 {
     struct certs *c = certs_create();
-    struct net_tls *t1, *t2;
+    struct tls_config *t1, *t2;
     struct net_identity a, b;
 
     (void)state;
@@ -112,8 +112,8 @@ static void agents_get_a_random_identity_when_none_is_given(void **state)
     assert_true(a.has_host && b.has_host);
     assert_memory_not_equal(&a.host, &b.host, sizeof a.host);
     assert_memory_not_equal(a.fingerprint, b.fingerprint, sizeof a.fingerprint);
-    net_tls_free(t1);
-    net_tls_free(t2);
+    tls_config_free(t1);
+    tls_config_free(t2);
     certs_destroy(c);
 }
 
@@ -122,7 +122,7 @@ static void a_scope_travels_in_the_certificate(void **state)
     struct certs *c = certs_create();
     struct pki_issue what = {.use = PKI_QUERY, .name = "ops", .scope = "web-*"};
     struct net_identity id;
-    struct net_tls *t;
+    struct tls_config *t;
 
     (void)state;
     certs_issue_as(c, &what);
@@ -130,7 +130,7 @@ static void a_scope_travels_in_the_certificate(void **state)
     assert_int_equal(id.roles, NET_QUERY);
     assert_string_equal(id.scope, "web-*");
     assert_false(id.has_host);
-    net_tls_free(t);
+    tls_config_free(t);
     certs_destroy(c);
 }
 
@@ -141,23 +141,23 @@ static void certificates_serve_one_side_only(void **state)
     struct pki_issue what = {.use = PKI_COLLECTOR, .name = "c1", .dns = dns, .n_dns = 3};
     struct net_tls_conf conf = {.server_name = PKI_SERVER_NAME};
     struct errmsg why;
-    struct net_tls *t;
+    struct tls_config *t;
 
     (void)state;
     certs_issue_as(c, &what);
     certs_issue(c, PKI_AGENT, "a1");
     t = certs_load(c, "c1", c, true);
-    net_tls_free(t);
+    tls_config_free(t);
 
     char ca[400];
     snprintf(ca, sizeof ca, "%s/ca.pem", certs_dir(c));
     conf.ca = ca;
     conf.cert = certs_path(c, "a1", ".pem");
     conf.key = certs_path(c, "a1", ".key");
-    assert_err(net_tls_load(&t, &conf, true, &why), ERR_TRUST);
+    assert_err(tls_config_load(&t, &conf, true, &why), ERR_TRUST);
     conf.cert = certs_path(c, "c1", ".pem");
     conf.key = certs_path(c, "c1", ".key");
-    assert_err(net_tls_load(&t, &conf, false, &why), ERR_TRUST);
+    assert_err(tls_config_load(&t, &conf, false, &why), ERR_TRUST);
     certs_destroy(c);
 }
 

@@ -87,7 +87,7 @@ static void key_and_certificate_of_a_request_make_a_client(void **state)
     struct rig r;
     struct pki_issue what = agent();
     struct errmsg why;
-    struct net_tls *t;
+    struct tls_config *t;
     struct buf pem;
 
     (void)state;
@@ -99,7 +99,7 @@ static void key_and_certificate_of_a_request_make_a_client(void **state)
     assert_ok(pki_pem_put(&pem, r.out.p, r.out.n));
     assert_ok(os_write_file(certs_path(r.certs, "web-01", ".pem"), pem.p, pem.n, false));
     t = certs_load(r.certs, "web-01", r.certs, false);
-    net_tls_free(t);
+    tls_config_free(t);
     buf_fini(&pem);
     rig_close(&r);
 }

@@ -18,7 +18,7 @@
 #define RAW_MAX 2000
 
 static struct certs *pki;
-static struct net_tls *collector, *query, *subscriber;
+static struct tls_config *collector, *query, *subscriber;
 
 /* -- methods -- */
 
@@ -145,7 +145,7 @@ static struct rpc_server *start(unsigned workers, unsigned queue)
     return s;
 }
 
-static struct net_client_conf dial_conf(char address[32], unsigned port, struct net_tls *tls)
+static struct net_client_conf dial_conf(char address[32], unsigned port, struct tls_config *tls)
 {
     struct net_client_conf conf = {.address = address, .tls = tls, .receive_max = 1 << 20};
 
@@ -153,7 +153,7 @@ static struct net_client_conf dial_conf(char address[32], unsigned port, struct 
     return conf;
 }
 
-static struct rpc_client *dial(const struct rpc_server *s, struct net_tls *tls)
+static struct rpc_client *dial(const struct rpc_server *s, struct tls_config *tls)
 {
     char address[32];
     struct net_client_conf conf = dial_conf(address, rpc_server_port(s), tls);
@@ -765,9 +765,9 @@ static void workers_give_way_where_that_is_asked_for(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    net_tls_free(collector);
-    net_tls_free(query);
-    net_tls_free(subscriber);
+    tls_config_free(collector);
+    tls_config_free(query);
+    tls_config_free(subscriber);
     certs_destroy(pki);
     net_fini();
     return 0;

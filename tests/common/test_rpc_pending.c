@@ -17,7 +17,7 @@
 #define SEVERAL 8
 
 static struct certs *pki;
-static struct net_tls *collector, *query;
+static struct tls_config *collector, *query;
 
 /* Who is woken: counts, and lets a test wait for it. */
 struct bell {
@@ -391,8 +391,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    net_tls_free(collector);
-    net_tls_free(query);
+    tls_config_free(collector);
+    tls_config_free(query);
     certs_destroy(pki);
     net_fini();
     os_cond_destroy(bell.rung);

@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "collector/store/catalogue/catalogue_impl.h"
-#include "collector/store/meta/rest_impl.h"
+#include "collector/store/meta/meta_impl.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -82,7 +82,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     bool more;
 
     arena_init(&memory, 64u << 20);
-    if (rest_decode(&memory, p, n, &host, &rests, &count, &more) == ERR_OK) {
+    if (meta_decode(&memory, p, n, &host, &rests, &count, &more) == ERR_OK) {
         assert(day_begin(c->writing) == ERR_OK);
         assert(day_host(c->writing, &host, &id) == ERR_OK);
         for (size_t i = 0; i < count; i++) {

@@ -2,19 +2,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/net/net_meter.h"
+#include "common/net/sp_framing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-static const uint8_t greeting[8] = {0, 'S', 'P', 0, 0, NET_SP_REQ, 0, 0};
+static const uint8_t greeting[8] = {0, 'S', 'P', 0, 0, SP_FRAMING_REQ, 0, 0};
 
 static const char *feed(const uint8_t *p, size_t n, uint64_t max, size_t piece)
 {
-    struct net_meter m = {.have = 0};
-    const char *words = net_meter_feed(&m, NET_SP_REQ, max, greeting, sizeof greeting);
+    struct sp_framing m = {.have = 0};
+    const char *words = sp_framing_feed(&m, SP_FRAMING_REQ, max, greeting, sizeof greeting);
 
     for (size_t at = 0; at < n && !words; at += piece) {
-        words = net_meter_feed(&m, NET_SP_REQ, max, p + at, n - at < piece ? n - at : piece);
+        words = sp_framing_feed(&m, SP_FRAMING_REQ, max, p + at, n - at < piece ? n - at : piece);
     }
     return words;
 }

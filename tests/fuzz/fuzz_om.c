@@ -5,7 +5,7 @@
 
 #include "collector/metrics/om.h"
 #include "common/base/utf8.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

@@ -19,7 +19,7 @@ struct stages {
     struct lifecycle *life;
     struct aggregate *aggregate;
     struct sampler *sampler;
-    struct filter *filter;
+    struct privacy *filter;
     struct batch_builder *batch;
     uint64_t seq;
     int64_t wall_ns, mono_ns;
@@ -70,7 +70,7 @@ static void open_stages(struct stages *s, uint8_t mode)
     static const char *const words[] = {"key"};
     struct ptable_conf table = {
         .instances_max = 12, .threads_max = 20, .text_max = 64, .grace_ns = CLK_S};
-    struct filter_conf filter = {.command_line = FILTER_REDACT, .words = words, .n_words = 1};
+    struct privacy_conf filter = {.command_line = PRIVACY_REDACT, .words = words, .n_words = 1};
     struct lifecycle_conf life = {.polled = (mode & 1) != 0, .told = on_life, .ctx = s};
     struct sampler_conf sampler = {.period_ns = mode & 4 ? 10 * CLK_MS : CLK_S,
                                    .by_table = (mode & 2) != 0,
@@ -89,7 +89,7 @@ static void open_stages(struct stages *s, uint8_t mode)
     must(aggregate_create(&s->aggregate, s->table, s->life) == ERR_OK);
     sampler.aggregate = s->aggregate;
     must(sampler_create(&s->sampler, &sampler) == ERR_OK);
-    must(filter_create(&s->filter, &filter) == ERR_OK);
+    must(privacy_create(&s->filter, &filter) == ERR_OK);
     batch.filter = s->filter;
     must(batch_create(&s->batch, &batch) == ERR_OK);
     s->wall_ns = 1700000000 * CLK_S;
@@ -100,7 +100,7 @@ static void close_stages(struct stages *s)
     sampler_finish(s->sampler);
     must(batch_finish(s->batch) == ERR_OK);
     batch_destroy(s->batch);
-    filter_destroy(s->filter);
+    privacy_destroy(s->filter);
     sampler_destroy(s->sampler);
     aggregate_destroy(s->aggregate);
     lifecycle_destroy(s->life);

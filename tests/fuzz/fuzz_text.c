@@ -9,7 +9,7 @@
 #include "common/base/utf8.h"
 #include "common/net/net_addr.h"
 #include "common/os/uuid.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 #define TEXT_MAX 256u
 #define NOW_NS   INT64_C(1795357258731000000)
@@ -139,18 +139,18 @@ static void try_terminal(char *text, size_t n)
     size_t width;
 
     buf_init(&b, 64u << 10);
-    human_text(&b, (struct str){text, n});
+    humanize_text(&b, (struct str){text, n});
     must(!b.bad && utf8_whole((const char *)b.p, b.n) == b.n);
     for (size_t i = 0; i < b.n; i++) {
         must(b.p[i] >= 0x20 && b.p[i] != 0x7F);
     }
     must(utf8_harmless((const char *)b.p, b.n) == b.n);
     try_clean(text, n, &b);
-    width = human_width((const char *)b.p, b.n);
+    width = humanize_width((const char *)b.p, b.n);
     for (size_t columns = 0; columns <= width; columns += 7) {
-        size_t cut = human_prefix((const char *)b.p, b.n, columns);
+        size_t cut = humanize_prefix((const char *)b.p, b.n, columns);
 
-        must(cut <= b.n && human_width((const char *)b.p, cut) <= columns);
+        must(cut <= b.n && humanize_width((const char *)b.p, cut) <= columns);
     }
     buf_fini(&b);
 }

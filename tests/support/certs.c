@@ -17,7 +17,7 @@ enum { CERTS_TLS = 8 };
 
 struct certs {
     char dir[256];
-    struct net_tls *tls[CERTS_TLS];
+    struct tls_config *tls[CERTS_TLS];
     size_t n_tls;
     struct buf paths[2];
     unsigned turn;
@@ -47,7 +47,7 @@ void certs_destroy(struct certs *c)
 {
     if (c) {
         for (size_t i = 0; i < c->n_tls; i++) {
-            net_tls_free(c->tls[i]);
+            tls_config_free(c->tls[i]);
         }
         support_remove_dir(c->dir);
         buf_fini(&c->paths[0]);
@@ -105,10 +105,10 @@ void certs_issue_as(struct certs *c, const struct pki_issue *what)
          &why);
 }
 
-struct net_tls *certs_load(struct certs *c, const char *name, const struct certs *trusted,
-                           bool server)
+struct tls_config *certs_load(struct certs *c, const char *name, const struct certs *trusted,
+                              bool server)
 {
-    struct net_tls *t = NULL;
+    struct tls_config *t = NULL;
     struct errmsg why = {""};
     char ca[400];
     struct net_tls_conf conf = {.ca = ca,
@@ -117,13 +117,13 @@ struct net_tls *certs_load(struct certs *c, const char *name, const struct certs
                                 .server_name = server ? NULL : PKI_SERVER_NAME};
 
     snprintf(ca, sizeof ca, "%s/ca.pem", trusted->dir);
-    must(net_tls_load(&t, &conf, server, &why), &why);
+    must(tls_config_load(&t, &conf, server, &why), &why);
     return t;
 }
 
-struct net_tls *certs_tls(struct certs *c, enum pki_use use, const char *name)
+struct tls_config *certs_tls(struct certs *c, enum pki_use use, const char *name)
 {
-    struct net_tls *t;
+    struct tls_config *t;
 
     assert_true(c->n_tls < CERTS_TLS);
     certs_issue(c, use, name);

@@ -25,12 +25,12 @@ void certs_issue_as(struct certs *c, const struct pki_issue *what);
 
 /* Loads NAME's certificate, trusting the authority of `trusted` (usually c itself). Clients expect
  * the server name PKI_SERVER_NAME. */
-struct net_tls *certs_load(struct certs *c, const char *name, const struct certs *trusted,
-                           bool server);
+struct tls_config *certs_load(struct certs *c, const char *name, const struct certs *trusted,
+                              bool server);
 
 /* Issues and loads in one step, trusting c's authority; a collector's is a server's. Borrowed:
  * certs_destroy releases it. */
-struct net_tls *certs_tls(struct certs *c, enum pki_use use, const char *name);
+struct tls_config *certs_tls(struct certs *c, enum pki_use use, const char *name);
 
 /* Puts a copy of DIR/NAME.pem and the like where `path` says, as a renewal does. */
 void certs_copy(struct certs *c, const char *name, const char *ending, const char *path);

@@ -42,8 +42,8 @@ struct fleet_agent {
     struct fleet_agent_conf conf;
     struct fleetgen *gen;
     struct life_event events[EVENTS_MAX];
-    struct net_tls *tls;
-    struct filter *filter;
+    struct tls_config *tls;
+    struct privacy *filter;
     struct batch_builder *batch;
     struct agent_store store;
     struct uplink *uplink;
@@ -287,7 +287,7 @@ static enum err open_store(struct fleet_agent *a, struct errmsg *why)
 
 static enum err open_pipeline(struct fleet_agent *a, struct errmsg *why)
 {
-    struct filter_conf filter = {.command_line = FILTER_REDACT};
+    struct privacy_conf filter = {.command_line = PRIVACY_REDACT};
     struct batch_conf batch = {.head = *fleetgen_head(a->gen),
                                .samples = a->conf.samples,
                                .max_bytes = 256u << 10,
@@ -301,7 +301,7 @@ static enum err open_pipeline(struct fleet_agent *a, struct errmsg *why)
     if (e) {
         return e;
     }
-    e = filter_create(&a->filter, &filter);
+    e = privacy_create(&a->filter, &filter);
     if (!e) {
         batch.filter = a->filter;
         e = batch_create(&a->batch, &batch);
@@ -316,7 +316,7 @@ static enum err open_identity(struct fleet_agent *a, struct errmsg *why)
                                .key = a->conf.key,
                                .server_name = "procfleet-collector"};
 
-    return net_tls_load(&a->tls, &tls, false, why);
+    return tls_config_load(&a->tls, &tls, false, why);
 }
 
 enum err fleet_agent_create(struct fleet_agent **out, const struct fleet_agent_conf *conf,
@@ -538,9 +538,9 @@ void fleet_agent_destroy(struct fleet_agent *a, int64_t until_ns)
     agent_store_end(&a->store);
     uplink_stop(a->uplink, until_ns);
     batch_destroy(a->batch);
-    filter_destroy(a->filter);
+    privacy_destroy(a->filter);
     agent_store_close(&a->store);
-    net_tls_free(a->tls);
+    tls_config_free(a->tls);
     fleetgen_destroy(a->gen);
     stock_fini(&a->stock);
     os_mutex_destroy(a->lock);

@@ -60,7 +60,7 @@ struct fleet_agent_stats {
 
 struct fleet_agent;
 
-/* Everything but the connection. Errors: those of net_tls_load, spool_open, uplink_start */
+/* Everything but the connection. Errors: those of tls_config_load, spool_open, uplink_start */
 NODISCARD enum err fleet_agent_create(struct fleet_agent **out, const struct fleet_agent_conf *conf,
                                       struct errmsg *why);
 /* Begins to connect. */

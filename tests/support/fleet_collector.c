@@ -442,7 +442,7 @@ enum err fleet_ask_hosts(const char *address, const struct fleet_keys *keys,
         .ca = keys->ca, .cert = keys->cert, .key = keys->key, .server_name = "procfleet-collector"};
     struct net_client_conf net = {.address = address, .receive_max = 4u << 20};
     struct asking a = {0};
-    enum err e = net_tls_load(&net.tls, &tls_conf, false, why);
+    enum err e = tls_config_load(&net.tls, &tls_conf, false, why);
 
     if (e) {
         return e;
@@ -457,7 +457,7 @@ enum err fleet_ask_hosts(const char *address, const struct fleet_keys *keys,
         e = ask_all(&a, each, ctx, why);
     }
     rpc_client_close(a.client);
-    net_tls_free(net.tls);
+    tls_config_free(net.tls);
     buf_fini(&a.request);
     buf_fini(&a.reply);
     return e;

@@ -155,7 +155,7 @@ void ingest_listen(struct ingest *c, const char *address)
     }
 }
 
-struct ingest *ingest_create(struct net_tls *tls)
+struct ingest *ingest_create(struct tls_config *tls)
 {
     struct ingest *c = mem_zalloc(sizeof *c);
 

@@ -19,7 +19,7 @@ enum ingest_verdict {
 
 struct ingest {
     struct rpc_server *server;
-    struct net_tls *tls;           /* borrowed */
+    struct tls_config *tls;        /* borrowed */
     struct wire_hello_reply hello; /* what it says */
     size_t receive_max;            /* from the next ingest_listen on; 0 = 1 MiB */
     enum rpc_code refuse;          /* the batch that begins with `refuse_first`, */
@@ -47,7 +47,7 @@ struct ingest {
     size_t n_unheard;
 };
 
-struct ingest *ingest_create(struct net_tls *tls);
+struct ingest *ingest_create(struct tls_config *tls);
 void ingest_destroy(struct ingest *c);
 
 /* Listens at `address`, after ingest_stop. ingest_create listens at any free port. */

@@ -119,7 +119,7 @@ void net_rig_await(const atomic_int *n, int at_least)
     }
 }
 
-struct net_client *net_rig_dial(const char *address, struct net_tls *tls)
+struct net_client *net_rig_dial(const char *address, struct tls_config *tls)
 {
     struct net_client_conf conf = {.address = address,
                                    .tls = tls,

@@ -47,7 +47,7 @@ struct net_server_stats net_rig_stats(const struct net_rig *g);
 void net_rig_await(const atomic_int *n, int at_least);
 
 /* A client that tries again within 50 ms. */
-struct net_client *net_rig_dial(const char *address, struct net_tls *tls);
+struct net_client *net_rig_dial(const char *address, struct tls_config *tls);
 
 /* One call; on ERR_OK it was answered with what it sent. Errors: those of net_client_call */
 NODISCARD enum err net_rig_ask(struct net_client *c, int64_t timeout_ns);

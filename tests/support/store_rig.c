@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/meta/meta_value.h"
 #include "collector/store/store_impl.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -204,15 +204,15 @@ static void each_rest(const struct seg *s, const struct uuid *id,
     assert_ok(packer_create(&p));
     for (uint8_t w = 0; host < seg_hosts(s) && w < seg_info_of(s)->n_windows; w++) {
         const struct window_rest *rest;
-        struct rest_reader *r;
+        struct meta_reader *r;
         enum err e;
 
-        assert_ok(rest_reader_open(&r, s, p, (uint32_t)host, w));
-        while (!(e = rest_reader_next(r, &rest))) {
+        assert_ok(meta_reader_open(&r, s, p, (uint32_t)host, w));
+        while (!(e = meta_reader_next(r, &rest))) {
             assert_ok(each(ctx, &rest->batch));
         }
         assert_true(e == ERR_END || e == ERR_NOTFOUND);
-        rest_reader_close(r);
+        meta_reader_close(r);
     }
     packer_destroy(p);
 }

@@ -25,7 +25,7 @@ void manifests_init(struct manifests *ms)
     ms->bytes = 0;
     for (size_t i = 0; i < MANIFEST_OPEN_MAX; i++) {
         ms->open[i] = (struct manifest_open){0};
-        buf_init(&ms->open[i].xml, MANIFEST_XML_MAX);
+        buf_init(&ms->open[i].xml, ETW_MANIFEST_XML_MAX);
     }
 }
 
@@ -104,10 +104,10 @@ static enum err read_whole(struct manifests *ms, struct schema *s, const uint8_t
     if (e) {
         return e == ERR_EXISTS ? ERR_OK : e;
     }
-    manifest_init(&ms->manifest);
-    manifest_parse(&ms->manifest, xml, n);
-    e = manifest_finish(&ms->manifest, guid, s, events);
-    manifest_fini(&ms->manifest);
+    etw_manifest_init(&ms->manifest);
+    etw_manifest_parse(&ms->manifest, xml, n);
+    e = etw_manifest_finish(&ms->manifest, guid, s, events);
+    etw_manifest_fini(&ms->manifest);
     return e;
 }
 

@@ -1,14 +1,14 @@
 /* EventSource manifests: every provider of that kind logs an XML description of its events, in one
  * or several records (chunks). Chunks of one manifest share provider, process and thread and come
  * in order; a gap or another order is damage and drops what came before.
- * Bounds:  MANIFEST_XML_MAX bytes each, MANIFEST_OPEN_MAX manifests half told and
+ * Bounds:  ETW_MANIFEST_XML_MAX bytes each, MANIFEST_OPEN_MAX manifests half told and
  *          MANIFEST_OPEN_BYTES of them at a time; the oldest goes first.
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_MANIFEST_H
 #define PROCFLEET_AGENT_DECODE_SCHEMA_DESCRIBE_MANIFEST_H
 
 #include "agent/decode/layout.h"
-#include "agent/decode/schema/manifest.h"
+#include "agent/decode/schema/etw_manifest.h"
 #include "common/base/buf.h"
 
 #define MANIFEST_OPEN_MAX   16
@@ -26,7 +26,7 @@ struct manifests {
     struct manifest_open open[MANIFEST_OPEN_MAX];
     uint64_t age;
     size_t bytes; /* of all open ones */
-    struct manifest manifest;
+    struct etw_manifest manifest;
 };
 
 void manifests_init(struct manifests *ms);

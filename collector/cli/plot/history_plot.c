@@ -6,8 +6,8 @@
 #include "collector/cli/plot/plot.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/text/human.h"
-#include "common/text/paint.h"
+#include "common/text/humanize.h"
+#include "common/text/style.h"
 
 #define PLOT_TEXT  (256u << 10) /* bytes of one plot */
 #define GRAPH      6u           /* rows of one */
@@ -65,9 +65,9 @@ static void title_of(struct process *p, const struct wire_answer *a, const struc
     struct buf b;
 
     buf_init(&b, sizeof p->title - 1); /* "" if accents without end fill it */
-    human_text(&b, (struct str){name.p, human_prefix(name.p, name.n, TITLE_PART)});
+    humanize_text(&b, (struct str){name.p, humanize_prefix(name.p, name.n, TITLE_PART)});
     buf_printf(&b, " %u on ", row->info.id.pid);
-    human_text(&b, (struct str){host.p, human_prefix(host.p, host.n, TITLE_PART)});
+    humanize_text(&b, (struct str){host.p, humanize_prefix(host.p, host.n, TITLE_PART)});
     memcpy(p->title, buf_cstr(&b), strlen(buf_cstr(&b)) + 1);
     buf_fini(&b);
 }
@@ -177,7 +177,7 @@ static void put_metric_title(const struct history_plot *h, const struct metric *
     buf_put_str(b, m->name);
     if (m->kind == METRIC_COUNTER && h->step_ns) {
         buf_put_str(b, " in ");
-        human_ns(b, h->step_ns);
+        humanize_ns(b, h->step_ns);
     } else if (m->kind == METRIC_COUNTER) {
         buf_put_str(b, " per sample");
     }
@@ -218,16 +218,16 @@ static enum err print_metric(const struct history_plot *h, const struct process 
 
 static void print_title(const struct process *p, FILE *to)
 {
-    bool bold = to == stdout && paint_wanted();
+    bool bold = to == stdout && style_wanted();
     struct buf b;
 
     buf_init(&b, sizeof p->title + 64);
     if (bold) {
-        paint_put(&b, PAINT_BOLD, true);
+        style_put(&b, STYLE_BOLD, true);
     }
     buf_put_str(&b, p->title);
     if (bold) {
-        paint_put(&b, PAINT_PLAIN, true);
+        style_put(&b, STYLE_PLAIN, true);
     }
     fprintf(to, "%s\n", buf_cstr(&b));
     buf_fini(&b);

@@ -8,7 +8,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 #define BINS_MAX (2 * PLOT_COLUMNS)
 #define JOIN     2.5 /* times the usual distance: so far apart points may be to be joined */
@@ -157,11 +157,11 @@ static unsigned level(const struct scale *s, double v, unsigned levels)
 
 /* -- words -- */
 
-static void put_value(struct buf *out, enum sheet_unit unit, int64_t v)
+static void put_value(struct buf *out, enum table_unit unit, int64_t v)
 {
-    struct sheet_cell c = sheet_number(true, v);
+    struct table_cell c = table_number(true, v);
 
-    sheet_put_cell(out, unit, &c);
+    table_put_cell(out, unit, &c);
 }
 
 static void put_title(struct buf *out, const struct plot *p)
@@ -207,7 +207,7 @@ struct frame {
     uint8_t dots[PLOT_ROWS][PLOT_COLUMNS]; /* braille: bits of a character; ASCII: 1 = a star */
 };
 
-static void label_of(char out[LABEL], enum sheet_unit unit, double v)
+static void label_of(char out[LABEL], enum table_unit unit, double v)
 {
     struct buf b;
 

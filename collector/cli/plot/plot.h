@@ -5,7 +5,7 @@
 #define PROCFLEET_COLLECTOR_CLI_PLOT_PLOT_H
 
 #include "common/base/buf.h"
-#include "common/text/sheet.h"
+#include "common/text/table.h"
 
 struct plot_point {
     int64_t when_ns;
@@ -15,7 +15,7 @@ struct plot_point {
 
 struct plot {
     const char *title;
-    enum sheet_unit unit;
+    enum table_unit unit;
     const struct plot_point *points; /* borrowed, oldest first */
     size_t n;
     int64_t first_ns, last_ns; /* what the axis spans; 0, 0: what the points do */

@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 #include "common/base/width.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 #define CELL_TEXT 13 /* bytes: more accents on one character are left out */
 #define SAFE_MAX  4096u
@@ -168,7 +168,7 @@ static unsigned put_cells(struct screen *s, unsigned row, unsigned column, unsig
 static struct str harmless(struct screen *s, struct str text)
 {
     buf_reset(&s->safe);
-    human_text(&s->safe, (struct str){text.p, text.n < SAFE_MAX / 4 ? text.n : SAFE_MAX / 4});
+    humanize_text(&s->safe, (struct str){text.p, text.n < SAFE_MAX / 4 ? text.n : SAFE_MAX / 4});
     return (struct str){(const char *)s->safe.p, s->safe.n};
 }
 
@@ -183,10 +183,10 @@ unsigned screen_put(struct screen *s, unsigned row, unsigned column, unsigned wi
     }
     width = width < s->columns - column ? width : s->columns - column;
     safe = harmless(s, text);
-    if (human_width(safe.p, safe.n) > width) {
+    if (humanize_width(safe.p, safe.n) > width) {
         unsigned taken;
 
-        safe.n = human_prefix(safe.p, safe.n, width - 1);
+        safe.n = humanize_prefix(safe.p, safe.n, width - 1);
         taken = put_cells(s, row, column, style, safe);
         set(s, row, column + taken, style, str_make(more), 1);
         return taken + 1;
@@ -198,7 +198,7 @@ void screen_put_right(struct screen *s, unsigned row, unsigned column, unsigned 
                       unsigned style, struct str text)
 {
     struct str safe = harmless(s, text);
-    size_t takes = human_width(safe.p, safe.n);
+    size_t takes = humanize_width(safe.p, safe.n);
     unsigned left = takes < width ? width - (unsigned)takes : 0;
 
     (void)screen_put(s, row, column + left, width - left, style, text);
@@ -208,9 +208,9 @@ void screen_paint(struct screen *s, unsigned row, unsigned column, unsigned widt
 {
     for (unsigned i = 0; i < width && row < s->rows && column + i < s->columns; i++) {
         struct cell *c = at(s, row, column + i);
-        unsigned colour = style & PAINT_COLOURS ? style & PAINT_COLOURS : c->style & PAINT_COLOURS;
+        unsigned colour = style & STYLE_COLOURS ? style & STYLE_COLOURS : c->style & STYLE_COLOURS;
 
-        c->style = (uint8_t)(((c->style | style) & ~PAINT_COLOURS) | colour);
+        c->style = (uint8_t)(((c->style | style) & ~STYLE_COLOURS) | colour);
     }
 }
 
@@ -243,7 +243,7 @@ static void write_row(struct buf *out, const struct cell *was, const struct cell
                       unsigned columns, bool colours)
 {
     for (unsigned i = 0, end; i < columns; i = end) {
-        unsigned style = PAINT_PLAIN;
+        unsigned style = STYLE_PLAIN;
 
         end = i + 1;
         if (same(&was[i], &is[i])) {
@@ -256,13 +256,13 @@ static void write_row(struct buf *out, const struct cell *was, const struct cell
         buf_printf(out, "\x1b[%u;%uH", row + 1, i + 1);
         for (; i < end; i++) {
             if (is[i].style != style) {
-                paint_put(out, is[i].style, colours);
+                style_put(out, is[i].style, colours);
                 style = is[i].style;
             }
             buf_put(out, is[i].text, is[i].n);
         }
-        if (style != PAINT_PLAIN) {
-            paint_put(out, PAINT_PLAIN, colours);
+        if (style != STYLE_PLAIN) {
+            style_put(out, STYLE_PLAIN, colours);
         }
     }
 }

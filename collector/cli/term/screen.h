@@ -7,7 +7,7 @@
 
 #include "common/base/buf.h"
 #include "common/model/model.h"
-#include "common/text/paint.h"
+#include "common/text/style.h"
 
 #define SCREEN_MAX 1000u
 

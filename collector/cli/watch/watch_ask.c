@@ -12,7 +12,7 @@
 #define EVENT_PAGES  64             /* read to find the newest */
 
 struct watch_ask {
-    struct link *link;
+    struct cli_client *link;
     void (*on_answer)(void *ctx);
     void *ctx;
     struct os_thread *thread;
@@ -33,9 +33,9 @@ struct round {
 };
 
 static enum err fetch(struct round *r, const char *method, const struct wire_query *q,
-                      struct wire_answer **out, struct link_cursor *next)
+                      struct wire_answer **out, struct cli_client_cursor *next)
 {
-    return link_fetch(r->a->link, method, q, out, next, &r->why);
+    return cli_client_fetch(r->a->link, method, q, out, next, &r->why);
 }
 
 static struct wire_query filtered(const struct watch_question *q)
@@ -107,11 +107,11 @@ static enum err ask_events(struct round *r)
     struct wire_query ask = {.host = str_make(uuid_format(host, &r->q->who.host)),
                              .last_ns = r->q->past_ns,
                              .limit = WIRE_ROWS_MAX};
-    struct link_cursor next = {0};
+    struct cli_client_cursor next = {0};
     enum err e = ERR_OK;
 
     for (int i = 0; !e && i < EVENT_PAGES && (i == 0 || next.n); i++) {
-        struct link_cursor at = next;
+        struct cli_client_cursor at = next;
         struct wire_answer *page = NULL;
 
         ask.cursor = (struct str){at.bytes, at.n};
@@ -203,8 +203,8 @@ static void run(void *arg)
     os_mutex_unlock(a->mutex);
 }
 
-enum err watch_ask_start(struct watch_ask **out, struct link *link, void (*on_answer)(void *ctx),
-                         void *ctx)
+enum err watch_ask_start(struct watch_ask **out, struct cli_client *link,
+                         void (*on_answer)(void *ctx), void *ctx)
 {
     struct watch_ask *a = mem_zalloc(sizeof *a);
     enum err e;
@@ -240,7 +240,7 @@ void watch_ask_stop(struct watch_ask *a)
         a->stopping = true;
         os_cond_wake_all(a->changed);
         os_mutex_unlock(a->mutex);
-        link_hang_up(a->link);
+        cli_client_hang_up(a->link);
         os_thread_join(a->thread);
     }
     watch_answer_free(a->answer);

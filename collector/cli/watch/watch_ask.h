@@ -3,14 +3,14 @@
 #ifndef PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_ASK_H
 #define PROCFLEET_COLLECTOR_CLI_WATCH_WATCH_ASK_H
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "collector/cli/watch/watch.h"
 
 struct watch_ask;
 
 /* on_answer: called on the thread when there is an answer to take. The link is borrowed until
  * watch_ask_stop. Errors: ERR_NOMEM */
-NODISCARD enum err watch_ask_start(struct watch_ask **out, struct link *link,
+NODISCARD enum err watch_ask_start(struct watch_ask **out, struct cli_client *link,
                                    void (*on_answer)(void *ctx), void *ctx);
 void watch_ask_stop(struct watch_ask *a); /* hangs the link up; NULL is allowed */
 

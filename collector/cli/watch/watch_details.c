@@ -7,7 +7,7 @@
 #include "collector/cli/watch/watch.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 #define LINE_BYTES  4096u
 #define PLOT_BYTES  (64u << 10)
@@ -75,7 +75,7 @@ static void put_parents(const struct watch *w, struct buf *b)
     while (n-- > 0) {
         const struct proc_info *p = &a->rows[chain[n]].info;
 
-        human_text(b, (struct str){p->name.p, human_prefix(p->name.p, p->name.n, PARENT)});
+        humanize_text(b, (struct str){p->name.p, humanize_prefix(p->name.p, p->name.n, PARENT)});
         buf_printf(b, " %u%s", p->id.pid, n ? " > " : "");
     }
 }
@@ -83,7 +83,7 @@ static void put_parents(const struct watch *w, struct buf *b)
 static void put_text(struct buf *b, const char *title, struct str text)
 {
     buf_put_str(b, title);
-    human_text(b, (struct str){text.p, text.n < LINE_BYTES / 8 ? text.n : LINE_BYTES / 8});
+    humanize_text(b, (struct str){text.p, text.n < LINE_BYTES / 8 ? text.n : LINE_BYTES / 8});
 }
 
 static void put_facts(struct buf *b, const struct proc_info *p)
@@ -115,25 +115,25 @@ static unsigned draw_facts(const struct watch *w, struct screen *s, unsigned row
 
     put_text(b, "", str_make(w->ask.who.name));
     put_text(b, " on ", str_make(w->ask.who.host_name));
-    put_line(s, row++, PAINT_BOLD, b);
+    put_line(s, row++, STYLE_BOLD, b);
     if (!p) {
         buf_put_str(b,
                     w->details ? "no samples of it in this time; ] looks further back" : "asking");
-        put_line(s, row++, PAINT_DIM, b);
+        put_line(s, row++, STYLE_DIM, b);
         return row;
     }
     put_facts(b, p);
-    put_line(s, row++, PAINT_PLAIN, b);
+    put_line(s, row++, STYLE_PLAIN, b);
     put_parents(w, b);
     if (b->n) {
-        put_line(s, row++, PAINT_PLAIN, b);
+        put_line(s, row++, STYLE_PLAIN, b);
     }
     if (p->image.n) {
         put_text(b, "image    ", p->image);
-        put_line(s, row++, PAINT_PLAIN, b);
+        put_line(s, row++, STYLE_PLAIN, b);
     }
     put_text(b, "command  ", p->command_line.n ? p->command_line : str_make("-"));
-    put_line(s, row++, PAINT_PLAIN, b);
+    put_line(s, row++, STYLE_PLAIN, b);
     return row;
 }
 
@@ -165,7 +165,7 @@ static void draw_lines(struct screen *s, unsigned row, const struct buf *b)
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         size_t n = (size_t)((stop ? stop : end) - p);
 
-        screen_put(s, row++, 0, screen_columns(s), PAINT_PLAIN, (struct str){p, n});
+        screen_put(s, row++, 0, screen_columns(s), STYLE_PLAIN, (struct str){p, n});
         p += n + 1;
     }
 }
@@ -174,26 +174,26 @@ static void draw_bars(struct screen *s, unsigned row, struct plot *p, struct buf
 {
     int64_t least, most, last;
     unsigned columns = screen_columns(s), width;
-    struct sheet_cell cell;
+    struct table_cell cell;
 
     width = columns > TITLE + FIGURES + 10 ? columns - TITLE - FIGURES
             : columns > TITLE + 4          ? columns - TITLE
                                            : 0;
-    screen_put(s, row, 0, TITLE - 1, PAINT_PLAIN, str_make(p->title));
+    screen_put(s, row, 0, TITLE - 1, STYLE_PLAIN, str_make(p->title));
     if (!plot_range(p, &least, &most, &last) || !width) {
         return;
     }
     p->columns = width;
     if (plot_bars(b, p) == ERR_OK) {
-        screen_put(s, row, TITLE, width, PAINT_CYAN, (struct str){(const char *)b->p, b->n});
+        screen_put(s, row, TITLE, width, STYLE_CYAN, (struct str){(const char *)b->p, b->n});
     }
     buf_reset(b);
-    cell = sheet_number(true, last);
-    sheet_put_cell(b, p->unit, &cell);
+    cell = table_number(true, last);
+    table_put_cell(b, p->unit, &cell);
     buf_put_str(b, "  max ");
-    cell = sheet_number(true, most);
-    sheet_put_cell(b, p->unit, &cell);
-    screen_put(s, row, TITLE + width + 1, FIGURES, PAINT_PLAIN,
+    cell = table_number(true, most);
+    table_put_cell(b, p->unit, &cell);
+    screen_put(s, row, TITLE + width + 1, FIGURES, STYLE_PLAIN,
                (struct str){(const char *)b->p, b->n});
 }
 

@@ -7,7 +7,7 @@
 #include "collector/cli/fields.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 #include "common/wire/wire_overview.h"
 
 #define LINE_BYTES 4096u       /* of a line before it is put */
@@ -51,7 +51,7 @@ void watch_put_span(struct buf *b, int64_t ns)
             return;
         }
     }
-    human_ns(b, ns);
+    humanize_ns(b, ns);
 }
 
 /* -- the head -- */
@@ -61,13 +61,13 @@ static void put_state(const struct watch *w, struct screen *s, unsigned row, uns
 {
     if (w->problem[0]) {
         buf_put_str(b, w->problem);
-        put(s, row, column, PAINT_BOLD | PAINT_RED, b);
+        put(s, row, column, STYLE_BOLD | STYLE_RED, b);
     } else if (w->paused) {
         buf_put_str(b, "paused");
-        put(s, row, column, PAINT_BOLD | PAINT_YELLOW, b);
+        put(s, row, column, STYLE_BOLD | STYLE_YELLOW, b);
     } else {
         buf_put_str(b, w->answered_ns ? "connected" : "asking");
-        put(s, row, column, PAINT_GREEN, b);
+        put(s, row, column, STYLE_GREEN, b);
     }
 }
 
@@ -79,7 +79,7 @@ static void draw_first(const struct watch *w, struct screen *s, int64_t now_ns, 
     unsigned at;
 
     buf_put_str(b, screen_columns(s) >= 60 ? "procfleet " : "");
-    at = put(s, 0, 0, PAINT_BOLD, b);
+    at = put(s, 0, 0, STYLE_BOLD, b);
     if (screen_columns(s) >= 60) {
         buf_printf(b, "%s  ", w->collector);
     }
@@ -92,7 +92,7 @@ static void draw_first(const struct watch *w, struct screen *s, int64_t now_ns, 
         watch_put_span(b, age_ns / CLK_S * CLK_S);
         buf_put_str(b, " ago) ");
     }
-    at = put(s, 0, at, PAINT_PLAIN, b);
+    at = put(s, 0, at, STYLE_PLAIN, b);
     put_state(w, s, 0, at, b);
 }
 
@@ -120,7 +120,7 @@ static void put_cpu(const struct watch *w, struct buf *b, int64_t now_ns)
     }
     if (cpus) {
         buf_put_str(b, "  cpu ");
-        human_permille(b, permille / (int64_t)cpus);
+        humanize_permille(b, permille / (int64_t)cpus);
         buf_printf(b, " of %" PRIu64, cpus);
     }
 }
@@ -143,21 +143,21 @@ static void draw_fleet(const struct watch *w, struct screen *s, unsigned row, st
 
     if (o) {
         buf_printf(b, "hosts %u connected", o->connected);
-        at = put(s, row, at, PAINT_PLAIN, b);
+        at = put(s, row, at, STYLE_PLAIN, b);
         buf_printf(b, " %u silent", o->silent);
-        at = put(s, row, at, o->silent ? PAINT_BOLD | PAINT_YELLOW : PAINT_PLAIN, b);
+        at = put(s, row, at, o->silent ? STYLE_BOLD | STYLE_YELLOW : STYLE_PLAIN, b);
         if (o->clones) {
             buf_printf(b, " %u %s", o->clones, plural(o->clones, "clone", "clones"));
-            at = put(s, row, at, PAINT_BOLD | PAINT_RED, b);
+            at = put(s, row, at, STYLE_BOLD | STYLE_RED, b);
         }
         buf_printf(b, "  processes %" PRIu64, o->processes);
         put_cpu(w, b, o->now_ns);
         buf_put_str(b, "  ");
-        at = put(s, row, at, PAINT_PLAIN, b);
+        at = put(s, row, at, STYLE_PLAIN, b);
     }
     if (coverage.n) {
         buf_put(b, coverage.p, coverage.n < LINE_BYTES / 2 ? coverage.n : LINE_BYTES / 2);
-        put(s, row, at, w->table->rows->partial ? PAINT_YELLOW : PAINT_PLAIN, b);
+        put(s, row, at, w->table->rows->partial ? STYLE_YELLOW : STYLE_PLAIN, b);
     }
 }
 
@@ -190,7 +190,7 @@ static void draw_question(const struct watch *w, struct screen *s, unsigned row,
     }
     buf_put_str(b, q->idle ? "  idle" : "");
     buf_put_str(b, q->exited ? "  exited" : "");
-    put(s, row, 0, PAINT_PLAIN, b);
+    put(s, row, 0, STYLE_PLAIN, b);
 }
 
 /* -- the last line -- */
@@ -202,20 +202,20 @@ static void draw_prompt(const struct watch *w, struct screen *s, unsigned row, s
 
     buf_put_str(b, w->prompt == WATCH_ASK_HOST ? "host (glob, empty = all): "
                                                : "name (glob or part, empty = all): ");
-    at = put(s, row, 0, PAINT_BOLD, b);
+    at = put(s, row, 0, STYLE_BOLD, b);
     at = at + 8 < columns ? at : 0;
-    width = human_width(w->typed, w->typed_n);
+    width = humanize_width(w->typed, w->typed_n);
     if (at + width + 1 < columns) {
         buf_put(b, w->typed, w->typed_n);
-        at = put(s, row, at, PAINT_PLAIN, b);
+        at = put(s, row, at, STYLE_PLAIN, b);
     } else { /* only its end fits */
         size_t skip = width - (columns - at - 1);
-        size_t from = human_prefix(w->typed, w->typed_n, skip);
+        size_t from = humanize_prefix(w->typed, w->typed_n, skip);
 
         buf_put(b, w->typed + from, w->typed_n - from);
-        at = put(s, row, at, PAINT_PLAIN, b);
+        at = put(s, row, at, STYLE_PLAIN, b);
     }
-    screen_put(s, row, at < columns ? at : columns - 1, 1, PAINT_REVERSE, str_make(" "));
+    screen_put(s, row, at < columns ? at : columns - 1, 1, STYLE_REVERSE, str_make(" "));
 }
 
 static void draw_last(const struct watch *w, struct screen *s, unsigned row, struct buf *b)
@@ -237,7 +237,7 @@ static void draw_last(const struct watch *w, struct screen *s, unsigned row, str
     } else {
         buf_put_str(b, "Esc back  ? help  q quit  [ ] window  space pause");
     }
-    put(s, row, 0, PAINT_DIM, b);
+    put(s, row, 0, STYLE_DIM, b);
 }
 
 /* -- pages -- */
@@ -265,7 +265,7 @@ void watch_draw_help(const struct watch *w, struct screen *s, unsigned top)
 
     (void)w;
     for (unsigned i = 0; i < sizeof lines / sizeof *lines && top + i + 1 < screen_rows(s); i++) {
-        screen_put(s, top + i, 0, screen_columns(s), PAINT_PLAIN, str_make(lines[i]));
+        screen_put(s, top + i, 0, screen_columns(s), STYLE_PLAIN, str_make(lines[i]));
     }
 }
 
@@ -275,7 +275,7 @@ static void draw_event(const struct watch *w, struct screen *s, unsigned row, si
     const struct wire_answer *a = w->events->rows;
     const struct wire_event *ev = &a->events[index];
     struct fields f = {.n = 0};
-    struct sheet_cell cells[5];
+    struct table_cell cells[5];
     char when[CLK_TEXT];
 
     fields_add(&f, FIELD_KIND, true);
@@ -286,16 +286,16 @@ static void draw_event(const struct watch *w, struct screen *s, unsigned row, si
     fields_event(&f, cells, a, ev);
     (void)clk_format_utc(when, sizeof when, ev->event.wall_ns, 3);
     buf_printf(b, "%.12s ", strlen(when) > 23 ? when + 11 : "");
-    put(s, row, 0, PAINT_DIM, b);
+    put(s, row, 0, STYLE_DIM, b);
     for (size_t i = 0, at = 13; i < f.n; i++) {
         static const unsigned width[] = {14, 8, 20, 11, 999};
 
         cells[i].text.n = cells[i].text.n < 500 ? cells[i].text.n : 500;
         buf_reset(b);
-        if (cells[i].state != SHEET_ABSENT) {
-            sheet_put_cell(b, f.columns[i].unit, &cells[i]);
+        if (cells[i].state != TABLE_ABSENT) {
+            table_put_cell(b, f.columns[i].unit, &cells[i]);
         }
-        screen_put(s, row, (unsigned)at, width[i] - 1, PAINT_PLAIN,
+        screen_put(s, row, (unsigned)at, width[i] - 1, STYLE_PLAIN,
                    (struct str){(const char *)b->p, b->n});
         at += width[i];
     }
@@ -317,7 +317,7 @@ void watch_draw_events(const struct watch *w, struct screen *s, unsigned top)
     } else {
         buf_put_str(&b, a ? "  none" : "");
     }
-    put(s, top, 0, PAINT_BOLD, &b);
+    put(s, top, 0, STYLE_BOLD, &b);
     room = bottom > top + 1 ? bottom - top - 1 : 0;
     end = n > w->back ? n - w->back : 0;
     first = end > room ? end - room : 0;

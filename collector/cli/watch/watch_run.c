@@ -1,7 +1,7 @@
 /* The loop: keys and answers change the view, the view is drawn, what changed is written. */
 #include "collector/cli/watch/watch_run.h"
 
-#include "collector/cli/link.h"
+#include "collector/cli/cli_client.h"
 #include "collector/cli/term/term.h"
 #include "collector/cli/watch/watch_ask.h"
 #include "common/base/clk.h"
@@ -159,7 +159,7 @@ static void run(struct loop *l)
     }
 }
 
-static int start(struct cli *c, struct loop *l, struct link *link)
+static int start(struct cli *c, struct loop *l, struct cli_client *link)
 {
     struct errmsg why = {""};
     enum err e = ERR_OK;
@@ -183,15 +183,15 @@ static int start(struct cli *c, struct loop *l, struct link *link)
 
 int watch_run(struct cli *c, struct watch *w)
 {
-    struct loop l = {.w = w, .colours = paint_wanted(), .anew = true, .again = true};
+    struct loop l = {.w = w, .colours = style_wanted(), .anew = true, .again = true};
     struct errmsg why = {""};
-    struct link *link;
+    struct cli_client *link;
     int code = CLI_FAILED;
 
     if (term_usable(&why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "--watch: %s", why.text);
     }
-    if (link_open(&link, c, &code) != ERR_OK) {
+    if (cli_client_open(&link, c, &code) != ERR_OK) {
         return code;
     }
     buf_init(&l.out, PICTURE_MAX);
@@ -199,6 +199,6 @@ int watch_run(struct cli *c, struct watch *w)
     buf_fini(&l.out);
     screen_destroy(l.shown);
     screen_destroy(l.next);
-    link_close(link);
+    cli_client_close(link);
     return code;
 }

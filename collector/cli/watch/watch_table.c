@@ -4,7 +4,7 @@
 
 #include "collector/cli/fields.h"
 #include "common/base/clk.h"
-#include "common/text/human.h"
+#include "common/text/humanize.h"
 
 #define COLUMNS_MAX 16u
 #define CELL_MAX    1024u /* bytes of a cell as text */
@@ -109,7 +109,7 @@ static void put_cell(struct buf *b, const struct table *t, const struct column *
                      const struct wire_row *row)
 {
     struct fields f = {.n = 0};
-    struct sheet_cell cell;
+    struct table_cell cell;
 
     if (c->what >= FIELD_METRIC) {
         fields_add_metric(&f, (unsigned)(c->what - FIELD_METRIC), true);
@@ -124,7 +124,7 @@ static void put_cell(struct buf *b, const struct table *t, const struct column *
         cell.text.n = CELL_MAX / 4 - 1; /* more than any column shows, and room for escapes */
     }
     buf_reset(b);
-    sheet_put_cell(b, f.columns[0].unit, &cell);
+    table_put_cell(b, f.columns[0].unit, &cell);
 }
 
 /* What the rows in sight need of a column. */
@@ -136,7 +136,7 @@ static unsigned needed(const struct table *t, const struct column *c, struct buf
         size_t n;
 
         put_cell(b, t, c, &t->a->rows[t->w->first + i]);
-        n = human_width((const char *)b->p, b->n);
+        n = humanize_width((const char *)b->p, b->n);
         width = n > width ? (unsigned)n : width;
     }
     return width < c->most ? width : c->most;
@@ -208,7 +208,7 @@ static void draw_header(const struct table *t, struct screen *s, unsigned row)
     for (size_t i = 0; i < t->n; i++) {
         const struct column *c = &t->column[i];
         bool order = c->what == FIELD_METRIC + t->q->metrics[0];
-        unsigned style = PAINT_BOLD | PAINT_CYAN | (order ? PAINT_REVERSE : 0u);
+        unsigned style = STYLE_BOLD | STYLE_CYAN | (order ? STYLE_REVERSE : 0u);
 
         if (c->takes && c->most) {
             screen_put(s, row, c->at, c->takes, style, str_make(c->title));
@@ -223,7 +223,7 @@ static unsigned style_of(const struct table *t, const struct wire_row *row)
 {
     bool away = row->host < t->a->n_hosts && !t->a->hosts[row->host].connected;
 
-    return away || (row->info.have & INFO_EXIT_TIME) ? PAINT_DIM : PAINT_PLAIN;
+    return away || (row->info.have & INFO_EXIT_TIME) ? STYLE_DIM : STYLE_PLAIN;
 }
 
 static void draw_row(const struct table *t, struct screen *s, unsigned at, size_t index,
@@ -248,7 +248,7 @@ static void draw_row(const struct table *t, struct screen *s, unsigned at, size_
         }
     }
     if (index == t->w->selected) {
-        screen_paint(s, at, 0, screen_columns(s), PAINT_REVERSE);
+        screen_paint(s, at, 0, screen_columns(s), STYLE_REVERSE);
     }
 }
 
@@ -265,7 +265,7 @@ void watch_draw_table(const struct watch *w, struct screen *s, unsigned top)
         draw_row(&t, s, top + 1 + i, w->first + i, &b);
     }
     if (t.a && t.a->n_rows == 0) {
-        screen_put(s, top + 1, 0, screen_columns(s), PAINT_DIM,
+        screen_put(s, top + 1, 0, screen_columns(s), STYLE_DIM,
                    str_make("no process fits; h and / change the filters, ] looks further back"));
     }
     buf_fini(&b);

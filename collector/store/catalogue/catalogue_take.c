@@ -2,7 +2,7 @@
  */
 #include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/memtable/head_info.h"
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/meta/meta_value.h"
 #include "collector/store/store.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -61,14 +61,14 @@ enum err catalogue_take_rest(struct catalogue *c, int64_t host, const struct bat
     return e ? e : take_events(c, host, boot, b, last_ns, true);
 }
 
-static enum err take_rests(struct catalogue *c, const struct uuid *host, struct rest_reader *r,
+static enum err take_rests(struct catalogue *c, const struct uuid *host, struct meta_reader *r,
                            enum err *unread)
 {
     const struct window_rest *rest;
     int64_t id;
     enum err e = day_host(c->writing, host, &id);
 
-    while (!e && !(*unread = rest_reader_next(r, &rest))) {
+    while (!e && !(*unread = meta_reader_next(r, &rest))) {
         e = catalogue_take_rest(c, id, &rest->batch);
     }
     return e;
@@ -77,14 +77,14 @@ static enum err take_rests(struct catalogue *c, const struct uuid *host, struct 
 static enum err take_host(struct catalogue *c, const struct seg *s, uint32_t host, uint8_t window)
 {
     enum err e, unread = ERR_OK;
-    struct rest_reader *r;
+    struct meta_reader *r;
 
-    e = rest_reader_open(&r, s, c->packer, host, window);
+    e = meta_reader_open(&r, s, c->packer, host, window);
     if (e) {
         return e;
     }
     e = take_rests(c, &seg_host(s, host)->id, r, &unread);
-    rest_reader_close(r);
+    meta_reader_close(r);
     if (!e && (unread == ERR_CORRUPT || unread == ERR_FULL || unread == ERR_VERSION)) {
         os_mutex_lock(c->lock);
         c->stats.damaged++; /* the others are sound */

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 
 #include "collector/store/host_offset.h"
-#include "collector/store/memtable/head_hot.h"
 #include "collector/store/memtable/head_info.h"
+#include "collector/store/memtable/recent_columns.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/wal/wal_source.h"
 #include "common/wire/wire.h"
@@ -107,7 +107,7 @@ void head_append(struct head *h, struct head_host *host, const struct batch *b,
 /* Behind head_append: the hot form of that batch, which is moved; NULL is allowed. Without room it
  * is left out. */
 void head_keep_hot(struct head *h, struct head_host *host, struct head_batch *kept,
-                   struct head_hot *hot);
+                   struct recent_columns *hot);
 /* Builds the next state. Errors: ERR_NOMEM (call again) */
 NODISCARD enum err head_prepare(struct head *h);
 void head_publish(struct head *h);
@@ -159,8 +159,8 @@ const struct head_batch *head_view_batch(const struct head_state *s, size_t host
                                          uint64_t seq);
 
 /* Of one of the host's batches; NULL: decode it. Valid until release. */
-const struct head_hot *head_view_hot(const struct head_state *s, size_t host,
-                                     const struct head_batch *b);
+const struct recent_columns *head_view_hot(const struct head_state *s, size_t host,
+                                           const struct head_batch *b);
 
 /* The batches whose span meets [since, until), oldest first; *list is the caller's (mem_free), the
  * batches are valid until release. Errors: ERR_NOMEM */

@@ -30,7 +30,7 @@ struct head_recent {
     uint32_t n;          /* the writer's; readers use their snap's */
     int64_t received_ns; /* of the newest */
     size_t bytes;
-    struct head_hot *at[HEAD_RECENT];
+    struct recent_columns *at[HEAD_RECENT];
 };
 
 /* The host's, oldest first; all but the last are full. */

@@ -13,7 +13,7 @@ static void recent_unref(struct head_recent *x)
 {
     if (atomic_fetch_sub(&x->refs, 1) == 1) {
         for (uint32_t i = 0; i < x->n; i++) {
-            head_hot_destroy(x->at[i]);
+            recent_columns_destroy(x->at[i]);
         }
         mem_free(x);
     }
@@ -85,10 +85,10 @@ static size_t passed(const struct head_recents *r)
 }
 
 void head_keep_hot(struct head *h, struct head_host *host, struct head_batch *kept,
-                   struct head_hot *hot)
+                   struct recent_columns *hot)
 {
     struct head_recents *r = &host->recents;
-    size_t bytes = hot ? head_hot_bytes(hot) : 0;
+    size_t bytes = hot ? recent_columns_bytes(hot) : 0;
     bool room = h->stats.hot_bytes + bytes <= h->conf.hot_bytes_max;
     struct head_recent *x = hot && room ? block_get(r) : NULL;
 
@@ -104,7 +104,7 @@ void head_keep_hot(struct head *h, struct head_host *host, struct head_batch *ke
         kept->hot = r->first + (r->n - 1) * HEAD_RECENT + x->n - 1;
     } else {
         h->stats.hot_left_out += hot != NULL;
-        head_hot_destroy(hot);
+        recent_columns_destroy(hot);
     }
     drop(h, r, passed(r));
 }

@@ -71,8 +71,8 @@ const struct head_batch *head_view_batch(const struct head_state *s, size_t host
     return NULL;
 }
 
-const struct head_hot *head_view_hot(const struct head_state *s, size_t host,
-                                     const struct head_batch *b)
+const struct recent_columns *head_view_hot(const struct head_state *s, size_t host,
+                                           const struct head_batch *b)
 {
     const struct head_hots *hots = s->snaps[host]->hots;
     uint64_t i = hots ? b->hot - hots->first : 0;

@@ -1,7 +1,7 @@
 /* What the host's batches told of themselves: of sealed windows that lie inside the range and were
  * without losses the account, which is one small value; of all others the rests, batch by batch.
  * Batches of the head come by their accounts too, or whole. Patches come where their stamps say. */
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/meta/meta_value.h"
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_windows.h"
 #include "common/base/mem.h"
@@ -13,7 +13,7 @@ struct accounts {
     const struct store_view *v;
     size_t host;
     const struct store_range *range;
-    enum err (*each_account)(void *ctx, const struct rest_account *a);
+    enum err (*each_account)(void *ctx, const struct loss_sum *a);
     enum err (*each)(void *ctx, const struct store_block *b);
     void *ctx;
     struct packer *packer;
@@ -31,14 +31,14 @@ static enum err left_out(struct accounts *x, enum store_unread_kind kind, int64_
 /* ERR_NOTFOUND: the sums do not say all. */
 static enum err take_account(struct accounts *x, const struct store_window *w)
 {
-    struct rest_account a;
+    struct loss_sum a;
     enum err e;
 
     if (x->range->made_since_ns != INT64_MIN || w->t0_ns < x->range->since_ns ||
         w->t1_ns >= x->range->until_ns) {
         return ERR_NOTFOUND;
     }
-    e = rest_account_read(w->seg, x->packer, store_view_ahead(x->v), &x->values, w->host, w->window,
+    e = meta_account_read(w->seg, x->packer, store_view_ahead(x->v), &x->values, w->host, w->window,
                           &a);
     if (e || !a.plain) {
         return !e || store_unread_is_batch(e) ? ERR_NOTFOUND : e;
@@ -54,13 +54,13 @@ static bool wanted(const struct accounts *x, const struct window_rest *r, int64_
 }
 
 /* *from_ns: what cannot be read (*unread) comes no earlier. */
-static enum err give_rests(struct accounts *x, struct rest_reader *r, int64_t *from_ns,
+static enum err give_rests(struct accounts *x, struct meta_reader *r, int64_t *from_ns,
                            enum err *unread)
 {
     const struct window_rest *rest;
     enum err e = ERR_OK;
 
-    while (!e && !(*unread = rest_reader_next(r, &rest))) {
+    while (!e && !(*unread = meta_reader_next(r, &rest))) {
         const struct store_block b = {.batch = &rest->batch,
                                       .clock = &rest->clock,
                                       .part = STORE_REST,
@@ -78,14 +78,14 @@ static enum err take_rests(struct accounts *x, const struct store_window *w)
 {
     int64_t from_ns = w->t0_ns;
     enum err e, unread = ERR_OK;
-    struct rest_reader *r;
+    struct meta_reader *r;
 
-    e = rest_reader_open(&r, w->seg, x->packer, w->host, w->window);
+    e = meta_reader_open(&r, w->seg, x->packer, w->host, w->window);
     if (e) {
         return e;
     }
     e = give_rests(x, r, &from_ns, &unread);
-    rest_reader_close(r);
+    meta_reader_close(r);
     if (e || unread == ERR_END || unread == ERR_NOTFOUND) {
         return e;
     }
@@ -114,14 +114,14 @@ static enum err take_sealed(struct accounts *x)
 /* ERR_NOTFOUND: it has to be read. */
 static enum err take_told(struct accounts *x, const struct head_batch *b)
 {
-    struct rest_account a;
+    struct loss_sum a;
     enum err e;
 
     if (!b->told || b->t0_ns < x->range->since_ns || b->t1_ns >= x->range->until_ns) {
         return ERR_NOTFOUND;
     }
     arena_reset(&x->values);
-    e = rest_told_read(b->told, b->told_n, &x->values, &a);
+    e = meta_told_read(b->told, b->told_n, &x->values, &a);
     return e ? e : x->each_account(x->ctx, &a);
 }
 
@@ -166,7 +166,7 @@ static enum err take_head(struct accounts *x)
 
 enum err store_scan_accounts(const struct store_view *v, size_t host,
                              const struct store_range *range,
-                             enum err (*each_account)(void *ctx, const struct rest_account *a),
+                             enum err (*each_account)(void *ctx, const struct loss_sum *a),
                              enum err (*each)(void *ctx, const struct store_block *b), void *ctx)
 {
     struct accounts x = {.v = v,

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/meta/meta_value.h"
 #include "collector/store/read/store_unread.h"
 #include "collector/store/read/store_windows.h"
 #include "collector/store/segment/raw_value.h"
@@ -39,7 +39,7 @@ struct source {
 /* A source of batches under way, and the next one of it. */
 struct flow {
     const struct source *from;
-    struct rest_reader *rests; /* NULL: of the head */
+    struct meta_reader *rests; /* NULL: of the head */
     const struct window_rest *rest;
     int64_t when_ns;
     uint64_t stream, seq;
@@ -190,7 +190,7 @@ static enum err flow_next(struct scan *s, struct flow *f)
 
     do {
         first_ns = f->rest && f->when_ns > first_ns ? f->when_ns : first_ns;
-        e = rest_reader_next(f->rests, &f->rest);
+        e = meta_reader_next(f->rests, &f->rest);
         if (!e) {
             f->stream = f->rest->batch.head.stream;
             f->seq = f->rest->batch.head.seq;
@@ -221,14 +221,14 @@ static enum err flow_open(struct scan *s, const struct source *from)
     }
     e = sealed_begin(s);
     e = e ? e
-          : rest_reader_open(&f->rests, from->sealed->seg, s->packer, from->sealed->host,
+          : meta_reader_open(&f->rests, from->sealed->seg, s->packer, from->sealed->host,
                              from->sealed->window);
     if (e) {
         return e;
     }
     e = flow_next(s, f);
     if (e) {
-        rest_reader_close(f->rests);
+        meta_reader_close(f->rests);
         return e == ERR_END ? ERR_OK : e;
     }
     s->n_flows++;
@@ -237,7 +237,7 @@ static enum err flow_open(struct scan *s, const struct source *from)
 
 static void flow_close(struct scan *s, struct flow *f)
 {
-    rest_reader_close(f->rests);
+    meta_reader_close(f->rests);
     *f = s->flows[--s->n_flows];
 }
 
@@ -256,7 +256,7 @@ static bool has_room(const struct scan *s)
     size_t held = 0;
 
     for (size_t i = 0; i < s->n_flows; i++) {
-        held += s->flows[i].rests ? rest_reader_memory(s->flows[i].rests) : 0;
+        held += s->flows[i].rests ? meta_reader_memory(s->flows[i].rests) : 0;
     }
     return held < RESTS_BYTES;
 }

@@ -15,7 +15,8 @@
  * want it. A value that cannot be read lets the next form take its place where that says exactly
  * the same; a coarser one would put growth where it was not. Otherwise it is left out and told.
  *
- * Of the head's recent batches the columns asked for most are ready to be read (head_hot.h). */
+ * Of the head's recent batches the columns asked for most are ready to be read (recent_columns.h).
+ */
 #include "collector/store/read/store_cells_impl.h"
 
 #include <stdlib.h>
@@ -245,7 +246,7 @@ static enum err list_head(struct store_cells_scan *s, size_t host)
     for (size_t i = 0; i < n && !e; i++) {
         struct choice c = {.t0_ns = list[i]->t0_ns, .t1_ns = list[i]->t1_ns, .batch = list[i]};
 
-        if (!(s->ask->metrics & ~HEAD_HOT_METRICS)) {
+        if (!(s->ask->metrics & ~RECENT_COLUMNS_METRICS)) {
             c.hot = head_view_hot(s->v->head, host, list[i]);
         }
         e = choice_add(s, &c);
@@ -459,7 +460,7 @@ static bool is_base(const struct store_cells_scan *s, const struct choice *c)
 static enum err ticks_scan(struct store_cells_scan *s, const struct choice *c)
 {
     struct batch b;
-    enum err e = head_hot_read(c->hot, 0, &s->memory, &b);
+    enum err e = recent_columns_read(c->hot, 0, &s->memory, &b);
 
     s->head = s->head || !e;
     return e ? e : store_cells_batch(s, &b);

@@ -14,7 +14,7 @@ struct choice {
     int64_t t0_ns, t1_ns;
     const struct store_window *form[FORMS];
     const struct head_batch *batch;
-    const struct head_hot *hot; /* of the batch; NULL: it is decoded */
+    const struct recent_columns *hot; /* of the batch; NULL: it is decoded */
 };
 
 struct store_cells_scan {

@@ -153,7 +153,7 @@ enum err store_cells_head(struct store_cells_scan *s, const struct choice *c)
 
     if (c->hot) {
         arena_reset(&s->memory);
-        e = head_hot_read(c->hot, s->ask->metrics, &s->memory, &hot);
+        e = recent_columns_read(c->hot, s->ask->metrics, &s->memory, &hot);
         s->head = s->head || !e;
         return e ? e : store_cells_batch(s, &hot);
     }

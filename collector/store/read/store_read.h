@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_STORE_READ_STORE_READ_H
 #define PROCFLEET_COLLECTOR_STORE_READ_STORE_READ_H
 
-#include "collector/store/meta/rest_account.h"
+#include "collector/store/meta/loss_sum.h"
 #include "collector/store/rollup/cell.h"
 #include "collector/store/store.h"
 #include "collector/store/store_used.h"
@@ -162,7 +162,7 @@ NODISCARD enum err store_rows_gone(const struct store_view *v, size_t host, int6
  * need no closer look: `each_account`; all other batches of the range come as blocks. */
 NODISCARD enum err
 store_scan_accounts(const struct store_view *v, size_t host, const struct store_range *range,
-                    enum err (*each_account)(void *ctx, const struct rest_account *a),
+                    enum err (*each_account)(void *ctx, const struct loss_sum *a),
                     enum err (*each)(void *ctx, const struct store_block *b), void *ctx);
 
 /* Every instance of the host alive in [since, until), from head and catalogue; each once, with the

@@ -2,7 +2,7 @@
 
 #include "collector/store/read/store_lookup.h"
 #include "collector/store/segment/pack.h"
-#include "collector/store/segment/seg_ahead.h"
+#include "collector/store/segment/seg_readahead.h"
 #include "collector/store/store_impl.h"
 #include "common/base/mem.h"
 
@@ -117,7 +117,7 @@ void store_view_close(struct store_view *v)
         manifest_list_release(v->segments);
         packer_destroy(v->packer);
         wire_decoder_destroy(v->decoder);
-        seg_ahead_destroy(v->ahead);
+        seg_readahead_destroy(v->ahead);
         mem_free(v);
     }
 }
@@ -140,11 +140,11 @@ enum err store_view_decode(const struct store_view *v, struct batch **out, uint6
     return e ? e : head_batch_decode(kept, own->decoder, metrics, out);
 }
 
-struct seg_ahead *store_view_ahead(const struct store_view *v)
+struct seg_readahead *store_view_ahead(const struct store_view *v)
 {
     struct store_view *own = (struct store_view *)v; /* as above */
 
-    if (!own->ahead && seg_ahead_create(&own->ahead)) {
+    if (!own->ahead && seg_readahead_create(&own->ahead)) {
         own->ahead = NULL;
     }
     return own->ahead;

@@ -17,7 +17,7 @@
 
 #include "collector/store/rollup/cell.h"
 #include "collector/store/segment/pack.h"
-#include "collector/store/segment/seg_ahead.h"
+#include "collector/store/segment/seg_readahead.h"
 #include "collector/store/segment/window.h"
 
 #define TIER_WINDOW_NS 0 /* bucket of a summary: the whole window */
@@ -119,7 +119,7 @@ NODISCARD enum err tier_read(struct tier *out, const struct seg *s, struct packe
 /* The same for those who ask for the summaries of one host after the other; what it gives lasts as
  * long as `ahead` too. */
 NODISCARD enum err tier_read_ahead(struct tier *out, const struct seg *s, struct packer *p,
-                                   struct seg_ahead *ahead, struct arena *memory,
+                                   struct seg_readahead *ahead, struct arena *memory,
                                    const struct tier_ask *ask);
 
 #endif

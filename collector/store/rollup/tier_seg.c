@@ -267,7 +267,8 @@ enum err tier_read(struct tier *out, const struct seg *s, struct packer *p, stru
 }
 
 enum err tier_read_ahead(struct tier *out, const struct seg *s, struct packer *p,
-                         struct seg_ahead *ahead, struct arena *memory, const struct tier_ask *ask)
+                         struct seg_readahead *ahead, struct arena *memory,
+                         const struct tier_ask *ask)
 {
     struct seg_key keys[METRIC_COLS + 1];
     const uint8_t *values[METRIC_COLS + 1];
@@ -283,8 +284,8 @@ enum err tier_read_ahead(struct tier *out, const struct seg *s, struct packer *p
                 (struct seg_key){part_of(ask->bucket_ns, true), (uint8_t)m, ask->window, ask->host};
         }
     }
-    e = seg_ahead_read(ask->bucket_ns == TIER_WINDOW_NS ? ahead : NULL, s, memory, keys, n, values,
-                       lengths);
+    e = seg_readahead_read(ask->bucket_ns == TIER_WINDOW_NS ? ahead : NULL, s, memory, keys, n,
+                           values, lengths);
     if (!e && !values[0]) {
         e = lengths[0] == SEG_DAMAGED ? ERR_CORRUPT : ERR_NOTFOUND;
     }

@@ -43,7 +43,7 @@ static bool is_stopping(void *ctx)
 {
     struct seal *x = ctx;
 
-    pulse_work(&x->moving, os_mono_ns());
+    heartbeat_work(&x->moving, os_mono_ns());
     return atomic_load(&x->stop);
 }
 
@@ -493,7 +493,7 @@ static void seal_main(void *arg)
         x->until_ns = x->asked > x->finished ? x->asked_until_ns : INT64_MIN;
         os_mutex_unlock(x->lock);
         e = work(x);
-        pulse_rest(&x->moving);
+        heartbeat_rest(&x->moving);
         os_mutex_lock(x->lock);
         x->result = e;
         x->finished = x->asked;
@@ -615,7 +615,7 @@ void seal_stats(struct seal *x, struct seal_stats *out)
 
 int64_t seal_busy_ns(const struct seal *x, int64_t now_ns)
 {
-    return pulse_busy_ns(&x->moving, now_ns);
+    return heartbeat_busy_ns(&x->moving, now_ns);
 }
 
 void store_room(struct store *s, struct store_room *out)

@@ -9,7 +9,7 @@
 #include "collector/store/seal/seal.h"
 #include "collector/store/seal/seal_write.h"
 #include "collector/store/store_impl.h"
-#include "common/base/pulse.h"
+#include "common/base/heartbeat.h"
 
 /* Segments with numbers up to this one were sealed while this was the log's newest file: as long as
  * it or an older one is there, recovery needs the numbers in their rest segments. */
@@ -33,7 +33,7 @@ struct seal {
     uint64_t asked;   /* by store_seal_now, up to this ticket; the thread's */
     int64_t until_ns; /* windows that end by then are due whatever the clock says */
     atomic_bool stop;
-    struct pulse moving;
+    struct heartbeat moving;
 
     struct os_mutex *lock; /* guards what follows */
     struct os_cond *wake;  /* the thread */

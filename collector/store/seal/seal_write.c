@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/meta/rest_value.h"
+#include "collector/store/meta/meta_value.h"
 #include "collector/store/rollup/tier.h"
 #include "collector/store/segment/pack.h"
 #include "collector/store/segment/raw_value.h"
@@ -27,7 +27,7 @@ struct seal_writer {
     struct seal_writer_conf conf;
     struct packer *packer;
     struct wire_decoder *decoder;
-    struct rest_written *written;
+    struct meta_written *written;
     struct tier_later *later;
     struct arena memory;
     unsigned refused; /* sealings in a row that failed for what the disk did not give */
@@ -45,7 +45,7 @@ void seal_writer_destroy(struct seal_writer *w)
     if (w) {
         arena_fini(&w->memory);
         tier_later_destroy(w->later);
-        rest_written_destroy(w->written);
+        meta_written_destroy(w->written);
         wire_decoder_destroy(w->decoder);
         packer_destroy(w->packer);
         mem_free(w->lost);
@@ -68,7 +68,7 @@ enum err seal_writer_create(struct seal_writer **out, const struct seal_writer_c
         e = wire_decoder_create(&w->decoder);
     }
     if (!e) {
-        e = rest_written_create(&w->written);
+        e = meta_written_create(&w->written);
     }
     if (e) {
         seal_writer_destroy(w);
@@ -136,7 +136,7 @@ void seal_discard(struct seal_writer *w, const struct seal_made *made)
 
 void seal_keep(struct seal_writer *w)
 {
-    rest_written_keep(w->written);
+    meta_written_keep(w->written);
 }
 
 /* -- one host and window -- */
@@ -294,7 +294,7 @@ static enum err write_group(struct seal_writer *w, const struct group *g)
         e = file_host(w, SEG_REST, g, &host);
     }
     if (!e) {
-        e = rest_value_write(w->files[SEG_REST].w, w->packer, host, g->window, &hw, w->written,
+        e = meta_value_write(w->files[SEG_REST].w, w->packer, host, g->window, &hw, w->written,
                              &w->files[SEG_REST].values);
     }
     if (!e && hw.n_parts > 0) {
@@ -419,7 +419,7 @@ static enum err write_all(struct seal_writer *w, struct errmsg *why)
         e = w->conf.stopping(w->conf.ctx) ? ERR_CLOSED : seal_host(w, head_taken_host(taken, i));
     }
     if (!e) {
-        e = rest_accounts_write(w->files[SEG_REST].w, w->written);
+        e = meta_accounts_write(w->files[SEG_REST].w, w->written);
     }
     if (!e) {
         e = tier_later_write(w->later, w->files[SEG_RAW].w);
@@ -444,7 +444,7 @@ enum err seal_write(struct seal_writer *w, struct seal_made *out, const struct s
     w->job = job;
     w->made = (struct seal_made){0};
     memset(w->files, 0, sizeof w->files);
-    rest_written_begin(w->written, job->windows_ns[0]);
+    meta_written_begin(w->written, job->windows_ns[0]);
     e = write_all(w, why);
     tier_later_destroy(w->later);
     w->later = NULL;

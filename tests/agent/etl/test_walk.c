@@ -1,11 +1,11 @@
-#include "agent/etl/walk.h"
+#include "agent/etl/etl_walk.h"
 
 #include <stdio.h>
 
 #include <jansson.h>
 
-#include "agent/etl/figures_json.h"
-#include "agent/etl/procs.h"
+#include "agent/etl/etl_columns.h"
+#include "agent/etl/etl_figures_json.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/support/etl_session.h"
@@ -55,14 +55,14 @@ static int tear_down(void **state)
 }
 
 struct seen {
-    struct walk *w;
-    struct figures *figures;
+    struct etl_walk *w;
+    struct etl_figures *figures;
     uint64_t records, stop_at;
     int64_t last_ns;
     bool damaged; /* times may be beyond what nanoseconds hold */
 };
 
-static void on_record(void *ctx, const struct walk_record *r)
+static void on_record(void *ctx, const struct etl_walk_record *r)
 {
     struct seen *s = ctx;
 
@@ -70,16 +70,16 @@ static void on_record(void *ctx, const struct walk_record *r)
     assert_true(s->damaged || r->since_ns >= s->last_ns);
     s->last_ns = r->since_ns;
     if (s->figures) {
-        figures_record(s->figures, s->w, r);
+        etl_figures_record(s->figures, s->w, r);
     }
     if (++s->records == s->stop_at) {
-        walk_stop(s->w);
+        etl_walk_stop(s->w);
     }
 }
 
-static struct walk_conf conf_of(struct seen *s, const char *const *paths)
+static struct etl_walk_conf conf_of(struct seen *s, const char *const *paths)
 {
-    struct walk_conf conf = {
+    struct etl_walk_conf conf = {
         .paths = paths, .n_paths = 1, .names = true, .record = on_record, .ctx = s};
 
     return conf;
@@ -89,19 +89,19 @@ static void every_record_is_seen_and_charged(void **state)
 {
     const char *paths[] = {path};
     struct seen s = {0};
-    struct walk_conf conf = conf_of(&s, paths);
+    struct etl_walk_conf conf = conf_of(&s, paths);
     struct ptable_proc **all;
-    const struct lives_row **lives;
+    const struct etl_instances_row **lives;
     size_t n;
 
     (void)state;
-    assert_ok(figures_create(&s.figures));
-    assert_ok(walk_open(&s.w, &conf, NULL));
-    assert_ok(walk_run(s.w, NULL));
+    assert_ok(etl_figures_create(&s.figures));
+    assert_ok(etl_walk_open(&s.w, &conf, NULL));
+    assert_ok(etl_walk_run(s.w, NULL));
     assert_int_equal(s.records, s.figures->records);
-    assert_int_equal(s.figures->counts[KINDS_THREAD][36], 4);
+    assert_int_equal(s.figures->counts[ETL_KINDS_THREAD][36], 4);
 
-    assert_ok(procs_list(s.w, &all, &n));
+    assert_ok(etl_columns_list(s.w, &all, &n));
     for (size_t i = 0; i < n; i++) {
         uint32_t pid = all[i]->info.id.pid;
 
@@ -111,7 +111,7 @@ static void every_record_is_seen_and_charged(void **state)
     }
     mem_free(all);
 
-    assert_ok(lives_sort(s.figures->lives, &lives, &n));
+    assert_ok(etl_instances_sort(s.figures->lives, &lives, &n));
     assert_int_equal(n, 2);
     assert_int_equal(lives[0]->pid, 100);
     assert_string_equal(lives[0]->image, "a.exe");
@@ -119,21 +119,21 @@ static void every_record_is_seen_and_charged(void **state)
     assert_true(lives[0]->stopped);
     assert_true(lives[1]->started);
     mem_free(lives);
-    figures_destroy(s.figures);
-    walk_close(s.w);
+    etl_figures_destroy(s.figures);
+    etl_walk_close(s.w);
 }
 
 static void the_visitor_may_stop_it(void **state)
 {
     const char *paths[] = {path};
     struct seen s = {.stop_at = 3};
-    struct walk_conf conf = conf_of(&s, paths);
+    struct etl_walk_conf conf = conf_of(&s, paths);
 
     (void)state;
-    assert_ok(walk_open(&s.w, &conf, NULL));
-    assert_ok(walk_run(s.w, NULL));
+    assert_ok(etl_walk_open(&s.w, &conf, NULL));
+    assert_ok(etl_walk_run(s.w, NULL));
     assert_int_equal(s.records, 3);
-    walk_close(s.w);
+    etl_walk_close(s.w);
 }
 
 static void what_cannot_be_opened_is_named(void **state)
@@ -141,12 +141,12 @@ static void what_cannot_be_opened_is_named(void **state)
     char missing[600];
     const char *paths[] = {missing};
     struct seen s = {0};
-    struct walk_conf conf = conf_of(&s, paths);
+    struct etl_walk_conf conf = conf_of(&s, paths);
     struct errmsg why;
 
     (void)state;
     (void)snprintf(missing, sizeof missing, "%s/missing.etl", dir);
-    assert_err(walk_open(&s.w, &conf, &why), ERR_NOTFOUND);
+    assert_err(etl_walk_open(&s.w, &conf, &why), ERR_NOTFOUND);
     assert_non_null(strstr(why.text, "missing.etl"));
 }
 
@@ -155,21 +155,21 @@ static bool summarize(const char *file, struct buf *out)
 {
     const char *paths[] = {file};
     struct seen s = {.damaged = true};
-    struct walk_conf conf = conf_of(&s, paths);
+    struct etl_walk_conf conf = conf_of(&s, paths);
     struct jsonw j;
 
     buf_reset(out);
-    if (walk_open(&s.w, &conf, NULL)) {
+    if (etl_walk_open(&s.w, &conf, NULL)) {
         return false;
     }
-    assert_ok(figures_create(&s.figures));
-    err_ignore(walk_run(s.w, NULL));
+    assert_ok(etl_figures_create(&s.figures));
+    err_ignore(etl_walk_run(s.w, NULL));
     jsonw_init_buf(&j, out);
     jsonw_object(&j, NULL);
-    assert_ok(figures_json(&j, s.figures, s.w, 1));
+    assert_ok(etl_figures_json(&j, s.figures, s.w, 1));
     jsonw_end(&j);
-    figures_destroy(s.figures);
-    walk_close(s.w);
+    etl_figures_destroy(s.figures);
+    etl_walk_close(s.w);
     return true;
 }
 
@@ -213,14 +213,14 @@ static void every_failing_allocation_is_survived(void **state)
 {
     const char *paths[] = {path};
     struct seen s = {0};
-    struct walk_conf conf = conf_of(&s, paths);
+    struct etl_walk_conf conf = conf_of(&s, paths);
     long live = mem_live();
     enum err e = ERR_NOMEM;
 
     (void)state;
     for (long n = 0; e && n < 500; n++) {
         mem_fail_after(n);
-        e = walk_open(&s.w, &conf, NULL);
+        e = etl_walk_open(&s.w, &conf, NULL);
         mem_fail_after(-1);
         if (e) {
             assert_err(e, ERR_NOMEM);
@@ -228,17 +228,17 @@ static void every_failing_allocation_is_survived(void **state)
         }
     }
     assert_ok(e);
-    walk_close(s.w);
+    etl_walk_close(s.w);
     assert_int_equal(mem_live(), live);
     for (long n = 0; n < 60; n++) { /* while it runs: less is known, nothing is lost */
         s = (struct seen){0};
-        assert_ok(figures_create(&s.figures));
-        assert_ok(walk_open(&s.w, &conf, NULL));
+        assert_ok(etl_figures_create(&s.figures));
+        assert_ok(etl_walk_open(&s.w, &conf, NULL));
         mem_fail_after(n);
-        err_ignore(walk_run(s.w, NULL));
+        err_ignore(etl_walk_run(s.w, NULL));
         mem_fail_after(-1);
-        figures_destroy(s.figures);
-        walk_close(s.w);
+        etl_figures_destroy(s.figures);
+        etl_walk_close(s.w);
         assert_int_equal(mem_live(), live);
     }
 }

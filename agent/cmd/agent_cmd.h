@@ -1,0 +1,76 @@
+/* The subcommands of procfleet-agent, and what they share. argv begins behind the subcommand's
+ * name; the result is the program's exit code. Threads: the main one. */
+#ifndef PROCFLEET_AGENT_CMD_AGENT_CMD_H
+#define PROCFLEET_AGENT_CMD_AGENT_CMD_H
+
+#include "agent/agent.h"
+#include "agent/conf/agent_conf.h"
+#include "common/conf/opt.h"
+
+enum {
+    AGENT_CMD_OK,
+    AGENT_CMD_FAILED,
+    AGENT_CMD_USAGE,
+    AGENT_CMD_UNREACHABLE,
+    AGENT_CMD_REFUSED,
+    AGENT_CMD_PARTIAL
+};
+
+extern const struct opt_command cmd_run_opts, cmd_replay_opts, cmd_etl_opts, cmd_watch_opts,
+    cmd_doctor_opts, cmd_enroll_opts, cmd_service_opts, cmd_show_wire_opts, cmd_spool_opts,
+    cmd_status_opts;
+int agent_cmd_run(int argc, char **argv);
+int agent_cmd_replay(int argc, char **argv);
+int agent_cmd_etl(int argc, char **argv);
+int agent_cmd_watch(int argc, char **argv);
+int agent_cmd_doctor(int argc, char **argv);
+int agent_cmd_enroll(int argc, char **argv);
+int agent_cmd_service(int argc, char **argv);
+int agent_cmd_show_wire(int argc, char **argv);
+int agent_cmd_spool(int argc, char **argv);
+int agent_cmd_status(int argc, char **argv);
+
+/* The names of the settings, for --set. */
+extern const struct opt_set cmd_conf_sets[];
+
+/* Options every subcommand with settings has. */
+#define AGENT_CMD_CONF_OPTS                                                                   \
+    {"config", 'c', "FILE", "settings, YAML; 'procfleet-agent config-sample' shows them all", \
+     false},                                                                                  \
+    {                                                                                         \
+        "set", 's', "KEY=VALUE", "one setting; stronger than the file; may be repeated", true \
+    }
+
+/* Prints "procfleet-agent: TEXT" on standard error and gives the exit code that suits `e`. */
+int agent_cmd_fail(enum err e, const char *text);
+
+/* Parses; when there is nothing to go on with (help, wrong usage) *args is NULL and the exit code
+ * is in *code. */
+void agent_cmd_parse(struct opt_args **args, int *code, const struct opt_command *cmd, int argc,
+                     char **argv);
+
+/* Loads --config and --set and opens the log. Errors: ERR_USAGE (a file or a setting), ERR_NOMEM,
+ * those of log_open */
+NODISCARD enum err agent_cmd_settings(struct agent_conf *out, const struct opt_args *args,
+                                      struct errmsg *why);
+
+/* Both, for subcommands that need nothing between the two; with *args NULL there is no conf. */
+void agent_cmd_begin(struct opt_args **args, struct agent_conf *conf, int *code,
+                     const struct opt_command *cmd, int argc, char **argv);
+
+/* As monitor_conf.open, with the settings (struct agent_conf) as ctx: this machine, live, in a way
+ * that does not disturb an agent that runs here too. */
+NODISCARD enum err agent_cmd_open_source(void *ctx, struct source **out, struct source_sink sink,
+                                         struct errmsg *why);
+
+/* From now on a stop signal makes agent_cmd_stopped true; nothing else happens by itself. */
+NODISCARD enum err agent_cmd_catch_stop(struct errmsg *why);
+/* As a signal would; from any thread. */
+void agent_cmd_stop(void);
+/* From now on signals and console events stay uncaught, since a service's stop comes otherwise, and
+ * the log goes to log/agent.log in the state directory unless log.file says where. */
+void agent_cmd_as_service(void);
+bool agent_cmd_stopped(void);
+bool agent_cmd_hurried(void); /* and a second one came */
+
+#endif

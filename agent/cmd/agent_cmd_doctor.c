@@ -1,0 +1,103 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/cmd/agent_cmd.h"
+#include "agent/doctor/doctor.h"
+#include "common/base/clk.h"
+#include "common/check/check_result_print.h"
+#include "common/os/os.h"
+
+#define CONNECT_NS (5 * CLK_S)
+
+static const struct opt opts[] = {
+    AGENT_CMD_CONF_OPTS,
+    {"fix", 0, NULL, "stop trace sessions that a killed agent of ours has left behind (Windows)",
+     false},
+    {"facts", 0, NULL,
+     "also try what only a real Windows machine can confirm: starts trace sessions of its own and "
+     "some processes, takes half a minute",
+     false},
+    {"format", 'f', "text|json|csv", "how it is printed; default text", false},
+};
+
+const struct opt_command cmd_doctor_opts = {
+    .program = "procfleet-agent",
+    .name = "doctor",
+    .brief = "check what the agent needs on this host, and say how to mend what is missing",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .sets = cmd_conf_sets,
+    .examples = "  procfleet-agent doctor --config /etc/procfleet/agent.yaml\n"
+                "  procfleet-agent doctor -c agent.yaml --format json\n"
+                "\nExit codes: 0 nothing failed (there may be warnings), 1 something failed, 2 "
+                "usage,\n3 only the collector failed: not reached, 4 only the collector failed: "
+                "refused\n",
+};
+
+static int exit_code(enum err e)
+{
+    switch (e) {
+    case ERR_OK:
+        return AGENT_CMD_OK;
+    case ERR_UNREACHABLE:
+        return AGENT_CMD_UNREACHABLE;
+    case ERR_TRUST:
+        return AGENT_CMD_REFUSED;
+    default:
+        return AGENT_CMD_FAILED;
+    }
+}
+
+static int examine(const struct doctor_conf *what, struct check_result_print *report)
+{
+    struct findings all = {.found = check_result_print_found, .ctx = report};
+    enum err e = doctor_run(&all, what);
+
+    return check_result_print_end(report, &all) ? agent_cmd_fail(ERR_IO, "cannot write the report")
+                                                : exit_code(e);
+}
+
+static enum err open_report(struct check_result_print *report, const char *name, struct errmsg *why)
+{
+    enum table_format format = TABLE_AS_TABLE;
+
+    if (name && strcmp(name, "csv") == 0) {
+        format = TABLE_AS_CSV;
+    } else if (name && strcmp(name, "json") == 0) {
+        format = TABLE_AS_JSON;
+    } else if (name && strcmp(name, "text") != 0) {
+        return errmsg_set(why, ERR_USAGE, "--format %s: expected text, json or csv", name);
+    }
+    return check_result_print_begin(report, format) ? errmsg_set(why, ERR_NOMEM, "out of memory")
+                                                    : ERR_OK;
+}
+
+int agent_cmd_doctor(int argc, char **argv)
+{
+    struct opt_args *args;
+    struct agent_conf conf;
+    struct check_result_print report = {.sheet = NULL};
+    struct doctor_conf what = {.conf = &conf, .now_ns = os_utc_ns(), .connect_ns = CONNECT_NS};
+    struct errmsg why = {""};
+    enum err e;
+    int code;
+
+    agent_cmd_parse(&args, &code, &cmd_doctor_opts, argc, argv);
+    if (!args) {
+        return code;
+    }
+    e = open_report(&report, opt_value(args, "format"), &why);
+    if (!e) {
+        e = agent_cmd_settings(&conf, args, &why);
+    }
+    what.fix = opt_flag(args, "fix");
+    what.facts = opt_flag(args, "facts");
+    opt_free(args);
+    if (e) {
+        table_end(report.sheet);
+        return agent_cmd_fail(e, why.text);
+    }
+    code = examine(&what, &report);
+    agent_conf_fini(&conf);
+    return code;
+}

@@ -1,0 +1,265 @@
+#include <stdio.h>
+
+#include "agent/cmd/agent_cmd.h"
+#include "agent/doctor/orphans.h"
+#include "agent/service/service.h"
+#include "agent/status/event_log.h"
+#include "agent/status/status_file.h"
+#include "common/base/mem.h"
+
+#define CONFIG                                                         \
+    {                                                                  \
+        "config", 'c', "FILE", "settings the service runs with", false \
+    }
+#define COMMAND(verb, text, options, example)                                               \
+    {                                                                                       \
+        .program = "procfleet-agent service", .name = verb, .brief = text, .opts = options, \
+        .n_opts = sizeof options / sizeof *options,                                         \
+        .examples = "  procfleet-agent service " verb example "\n",                         \
+    }
+
+static const struct opt install_opts[] = {
+    CONFIG,
+    {"account", 0, "NAME",
+     "account it runs as; default LocalSystem; e.g. 'NT SERVICE\\procfleet-agent'", false},
+};
+static const struct opt config_opts[] = {CONFIG};
+
+static const struct opt_command install_cmd =
+    COMMAND("install", "make it a Windows service that starts with the system", install_opts,
+            " --config C:\\ProgramData\\procfleet\\agent.yaml");
+static const struct opt_command uninstall_cmd =
+    COMMAND("uninstall", "remove the service; its files stay", config_opts, "");
+static const struct opt_command start_cmd = {
+    .program = "procfleet-agent service", .name = "start", .brief = "start the service"};
+static const struct opt_command stop_cmd = {
+    .program = "procfleet-agent service", .name = "stop", .brief = "stop the service"};
+static const struct opt_command status_cmd =
+    COMMAND("status", "say whether it runs, and what it tells of itself; exit code 1: it does not",
+            config_opts, "");
+static const struct opt_command unit_cmd = COMMAND(
+    "unit", "print a unit for systemd (Linux)", config_opts, " --config /etc/procfleet/agent.yaml");
+static const struct opt_command run_cmd =
+    COMMAND("run", "what the service manager calls; from a shell as 'run'", config_opts, "");
+
+static const struct opt_command *const subs[] = {
+    &install_cmd, &uninstall_cmd, &start_cmd, &stop_cmd, &status_cmd, &unit_cmd, &run_cmd,
+};
+
+const struct opt_command cmd_service_opts = {
+    .program = "procfleet-agent",
+    .name = "service",
+    .brief = "the agent as a Windows service; on Linux a unit for systemd",
+    .operands = "COMMAND",
+    .subs = subs,
+    .n_subs = sizeof subs / sizeof *subs,
+    .examples =
+        "  procfleet-agent service install --config C:\\ProgramData\\procfleet\\agent.yaml\n"
+        "  procfleet-agent service start\n"
+        "  procfleet-agent service unit --config /etc/procfleet/agent.yaml\n",
+};
+
+static int say(enum err e, const struct errmsg *why, const char *done)
+{
+    if (e) {
+        return agent_cmd_fail(e, why->text);
+    }
+    puts(done);
+    return AGENT_CMD_OK;
+}
+
+static int install(const char *config, const char *account)
+{
+    struct agent_conf conf;
+    struct errmsg why = {""};
+    struct buf notes;
+    enum err e;
+    int code;
+
+    if (!config) {
+        return agent_cmd_fail(ERR_USAGE, "service install: --config FILE is needed");
+    }
+    if (agent_conf_load(&conf, config, NULL, 0, &why)) { /* better now than at the first start */
+        return agent_cmd_fail(ERR_USAGE, why.text);
+    }
+    agent_conf_fini(&conf);
+    buf_init(&notes, 16u << 10);
+    e = service_install(config, account, &notes, &why);
+    fputs(buf_cstr(&notes), stderr);
+    code = say(e, &why, "installed; 'procfleet-agent service start' starts it");
+    buf_fini(&notes);
+    return code;
+}
+
+/* A service that was killed leaves its sessions behind; with the service gone nobody would reclaim
+ * them. They are those of the default name unless --config says otherwise. */
+static int uninstall(const char *config)
+{
+    struct agent_conf conf;
+    struct orphans seen = {0};
+    struct errmsg why = {""};
+    enum err e = service_uninstall(&why);
+
+    if (!e && agent_conf_load(&conf, config, NULL, 0, &why) == ERR_OK) {
+        if (orphans_look(&seen, &conf.etw, true, &why)) {
+            fprintf(stderr, "procfleet-agent: %s\n", why.text);
+        }
+        agent_conf_fini(&conf);
+    }
+    return say(e, &why, "uninstalled; its files stay");
+}
+
+static int print(enum err e, struct buf *text, const struct errmsg *why, const char *end)
+{
+    int code = AGENT_CMD_OK;
+
+    if (e) {
+        code = agent_cmd_fail(e, why->text);
+    } else {
+        printf("%s%s", buf_cstr(text), end);
+    }
+    buf_fini(text);
+    return code;
+}
+
+/* What it tells of itself, where its state directory is known and can be read. */
+static void print_told(const char *config)
+{
+    struct status *told = mem_zalloc(sizeof *told);
+    struct agent_conf conf;
+    struct errmsg why = {""};
+    struct buf text;
+
+    buf_init(&text, 8192);
+    if (told && agent_conf_load(&conf, config, NULL, 0, &why) == ERR_OK) {
+        if (status_file_read(told, conf.state_dir) == ERR_OK && told->running) {
+            status_print(&text, told);
+        }
+        agent_conf_fini(&conf);
+    }
+    fputs(buf_cstr(&text), stdout);
+    buf_fini(&text);
+    mem_free(told);
+}
+
+static int status(const char *config)
+{
+    struct errmsg why = {""};
+    bool running = false;
+    struct buf text;
+    int code;
+
+    buf_init(&text, 4096);
+    code = print(service_status(&text, &running, &why), &text, &why, "\n");
+    if (code == AGENT_CMD_OK && running) {
+        print_told(config);
+    }
+    return code == AGENT_CMD_OK && !running ? AGENT_CMD_FAILED : code;
+}
+
+static int unit(const char *config)
+{
+    struct errmsg why = {""};
+    struct buf text;
+
+    buf_init(&text, 16u << 10);
+    return print(service_unit(&text, config, &why), &text, &why, "");
+}
+
+/* -- run -- */
+
+struct etl_job {
+    const char *config;
+    struct event_log told;
+    int code;
+};
+
+static void on_line(void *ctx, enum log_level level, const char *module, const char *event,
+                    const char *text)
+{
+    static const enum service_note kinds[] = {[EVENT_LOG_INFO] = SERVICE_INFO,
+                                              [EVENT_LOG_WARNING] = SERVICE_WARNING,
+                                              [EVENT_LOG_ERROR] = SERVICE_ERROR};
+    struct etl_job *job = ctx;
+    char sentence[1200];
+    enum event_log_kind kind =
+        event_log_judge(&job->told, level, module, event, text, sentence, sizeof sentence);
+
+    if (kind != EVENT_LOG_NOT) {
+        service_note(kinds[kind], sentence);
+    }
+}
+
+static int on_run(void *ctx)
+{
+    struct etl_job *job = ctx;
+    char option[] = "--config";
+    char *argv[] = {option, (char *)job->config, NULL};
+
+    agent_cmd_as_service();
+    log_tee(on_line, job);
+    job->code = agent_cmd_run(job->config ? 2 : 0, argv);
+    return job->code;
+}
+
+static void on_stop(void *ctx)
+{
+    (void)ctx;
+    agent_cmd_stop();
+}
+
+/* Started by a person instead of the service manager, it is 'run'. */
+static int run(const char *config)
+{
+    struct etl_job job = {.config = config};
+    struct service_calls calls = {.run = on_run, .stop = on_stop, .ctx = &job};
+    struct errmsg why = {""};
+    enum err e = service_run(&calls, &why);
+    char option[] = "--config";
+    char *argv[] = {option, (char *)config, NULL};
+
+    if (e == ERR_UNSUPPORTED) {
+        fprintf(stderr, "procfleet-agent: %s; running here, Ctrl-C ends it\n", why.text);
+        return agent_cmd_run(config ? 2 : 0, argv);
+    }
+    return e ? agent_cmd_fail(e, why.text) : job.code;
+}
+
+static int dispatch(const struct opt_command *what, const char *config, const char *account)
+{
+    struct errmsg why = {""};
+
+    if (what == &install_cmd) {
+        return install(config, account);
+    }
+    if (what == &uninstall_cmd) {
+        return uninstall(config);
+    }
+    if (what == &start_cmd) {
+        return say(service_start(&why), &why, "running");
+    }
+    if (what == &stop_cmd) {
+        return say(service_stop(&why), &why, "stopped");
+    }
+    if (what == &status_cmd) {
+        return status(config);
+    }
+    return what == &unit_cmd ? unit(config) : run(config);
+}
+
+int agent_cmd_service(int argc, char **argv)
+{
+    struct opt_args *args;
+    int code = AGENT_CMD_USAGE;
+    const struct opt_command *chosen = opt_choose(&cmd_service_opts, argc, argv, &code);
+
+    if (!chosen) {
+        return code;
+    }
+    agent_cmd_parse(&args, &code, chosen, argc - 1, argv + 1);
+    if (args) {
+        code = dispatch(chosen, opt_value(args, "config"), opt_value(args, "account"));
+        opt_free(args);
+    }
+    return code;
+}

@@ -1,0 +1,194 @@
+#include "agent/etl/etl_job.h"
+
+#include <errno.h>
+
+#include "common/base/clk.h"
+#include "common/os/os.h"
+
+enum err etl_job_begin(struct etl_job *job, const struct opt_args *args, struct errmsg *why)
+{
+    static const char *const names[] = {"table", "json", "csv", "jsonl"};
+    const char *format = opt_value(args, "format");
+    bool found = format == NULL;
+    char **files;
+
+    job->args = args;
+    job->out = stdout;
+    job->out_terminal = os_is_terminal(1);
+    job->n_files = opt_operands(args, &files);
+    job->files = (const char *const *)files;
+    job->merge = opt_flag(args, "merge");
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
+        found = strcmp(format, names[i]) == 0;
+        job->format = found ? (enum table_format)i : job->format;
+    }
+    if (!found) {
+        return errmsg_set(why, ERR_USAGE, "--format: '%s' is not table, json, jsonl or csv",
+                          format);
+    }
+    if (job->n_files == 0) {
+        return errmsg_set(why, ERR_USAGE, "no FILE given; --help shows examples");
+    }
+    if (job->merge && job->n_files > ETL_WALK_FILES_MAX) {
+        return errmsg_set(why, ERR_USAGE, "--merge takes at most %d files", ETL_WALK_FILES_MAX);
+    }
+    return ERR_OK;
+}
+
+size_t etl_job_parts(const struct etl_job *job)
+{
+    return job->merge ? 1 : job->n_files;
+}
+
+const char *etl_job_part_name(const struct etl_job *job, size_t i)
+{
+    return job->files[i];
+}
+
+static enum err end_listing(void *ctx, const char *name)
+{
+    (void)ctx;
+    (void)name;
+    return ERR_END;
+}
+
+/* What no trace file can be, told better than by its bytes. */
+static enum err check_path(const char *path, struct errmsg *why)
+{
+    enum err e;
+
+    if (strcmp(path, "-") == 0) {
+        return errmsg_set(why, ERR_USAGE,
+                          "standard input cannot be read as a trace, which is read at many places; "
+                          "give a file");
+    }
+    e = os_list_dir(path, end_listing, NULL);
+    if (e == ERR_OK || e == ERR_END) {
+        return errmsg_set(why, ERR_USAGE, "%s is a directory; give trace files, such as %s/*.etl",
+                          path, path);
+    }
+    return ERR_OK;
+}
+
+static void note_failure(struct etl_job *job, enum err e, const struct errmsg *why)
+{
+    fflush(job->out);
+    fprintf(stderr, "procfleet-agent: %s\n", why->text);
+    job->failed = job->failed ? job->failed : e;
+}
+
+enum err etl_job_open(struct etl_job *job, size_t i, struct etl_walk_conf *conf,
+                      struct etl_walk **out)
+{
+    struct errmsg why = {""};
+    enum err e = ERR_OK;
+
+    conf->paths = &job->files[job->merge ? 0 : i];
+    conf->n_paths = job->merge ? job->n_files : 1;
+    conf->stopped = job->stopped;
+    for (size_t k = 0; k < conf->n_paths && !e; k++) {
+        e = check_path(conf->paths[k], &why);
+    }
+    if (!e) {
+        e = etl_walk_open(out, conf, &why);
+    }
+    if (e) {
+        note_failure(job, e, &why);
+    }
+    return e;
+}
+
+bool etl_job_walk(struct etl_job *job, struct etl_walk *w)
+{
+    struct errmsg why = {""};
+    enum err e = etl_walk_run(w, &why);
+
+    if (e == ERR_CLOSED) {
+        char text[CLK_TEXT];
+
+        job->partial = true;
+        fprintf(stderr, "procfleet-agent: stopped; what is shown ends at %s\n",
+                clk_format_utc(text, sizeof text, etl_walk_reached_ns(w), 3));
+    } else if (e) {
+        note_failure(job, e, &why);
+    }
+    return e == ERR_OK;
+}
+
+enum err etl_job_sheet(const struct etl_job *job, struct table **out, enum table_format format,
+                       const struct table_column *columns, size_t n, const char *const *yields)
+{
+    enum err e = table_begin(out, job->out, format, false, columns, n);
+
+    if (!e) {
+        table_fit(*out, yields, opt_flag(job->args, "wide"));
+    }
+    return e;
+}
+
+bool etl_job_out_ok(struct etl_job *job)
+{
+    if (!job->out_failed && ferror(job->out)) {
+        job->out_failed = true;
+        job->out_errno = errno;
+    }
+    return !job->out_failed;
+}
+
+enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty,
+                         enum err (*print)(struct etl_job *job, size_t part, struct jsonw *j),
+                         struct errmsg *why)
+{
+    bool array = job->format == TABLE_AS_JSON && etl_job_parts(job) > 1;
+    enum err e = ERR_OK;
+    struct jsonw j;
+
+    if (job->format == TABLE_AS_CSV) {
+        return errmsg_set(why, ERR_USAGE, "%s is no table of rows: --format table, json or jsonl",
+                          what);
+    }
+    jsonw_init(&j, job->out, job->format != TABLE_AS_JSON ? 0 : array ? pretty + 1 : pretty);
+    if (array) {
+        jsonw_array(&j, NULL);
+    }
+    for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job); i++) {
+        if (i && job->format == TABLE_AS_TABLE) {
+            fputs("\n", job->out);
+        }
+        e = print(job, i, &j);
+    }
+    if (array) {
+        jsonw_end(&j);
+        fputs("\n", job->out);
+    }
+    return e ? errmsg_set(why, e, "cannot make %s: %s", what, err_text(e)) : ERR_OK;
+}
+
+enum err etl_job_id(const struct etl_job *job, const char *option, bool *given, uint32_t *out,
+                    struct errmsg *why)
+{
+    const char *text = opt_value(job->args, option);
+    uint64_t n;
+
+    *given = text != NULL;
+    if (!text) {
+        return ERR_OK;
+    }
+    if (opt_number(&n, text, UINT32_MAX - 1) != ERR_OK) {
+        return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number of 32 bits", option, text);
+    }
+    *out = (uint32_t)n;
+    return ERR_OK;
+}
+
+enum err etl_job_number(const struct etl_job *job, const char *option, uint64_t def, uint64_t *out,
+                        struct errmsg *why)
+{
+    const char *text = opt_value(job->args, option);
+
+    *out = def;
+    if (text && opt_number(out, text, UINT64_MAX) != ERR_OK) {
+        return errmsg_set(why, ERR_USAGE, "--%s: '%s' is not a number", option, text);
+    }
+    return ERR_OK;
+}

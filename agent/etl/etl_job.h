@@ -1,0 +1,93 @@
+/* One invocation of an `etl` subcommand: its files, its format, how it went. A subcommand walks
+ * each part (a file; with --merge all files as one recording) and prints. Threads: one owner. */
+#ifndef PROCFLEET_AGENT_ETL_ETL_JOB_H
+#define PROCFLEET_AGENT_ETL_ETL_JOB_H
+
+#include <stdio.h>
+
+#include "agent/etl/etl_walk.h"
+#include "agent/etl/jsonw.h"
+#include "common/conf/opt.h"
+#include "common/text/table.h"
+
+struct etl_job {
+    const struct opt_args *args;
+    enum table_format format;
+    const char *const *files;
+    size_t n_files;
+    bool merge;
+    bool (*stopped)(void); /* Ctrl-C */
+    FILE *out;
+    bool out_terminal;
+    bool partial;    /* stopped before the end of a file */
+    enum err failed; /* of the first file that could not be read */
+    bool out_failed; /* the output takes no more */
+    int out_errno;   /* why */
+};
+
+/* The subcommands. Errors: those of their options, and of memory; what happens to a file is in the
+ * job. */
+extern const struct opt_command info_opts, summary_opts, processes_opts, threads_opts, events_opts,
+    processes_top_opts;
+NODISCARD enum err etl_info_run(struct etl_job *job, struct errmsg *why);
+NODISCARD enum err etl_summary_run(struct etl_job *job, struct errmsg *why);
+NODISCARD enum err etl_processes_run(struct etl_job *job, struct errmsg *why);
+NODISCARD enum err etl_threads_run(struct etl_job *job, struct errmsg *why);
+NODISCARD enum err etl_events_run(struct etl_job *job, struct errmsg *why);
+NODISCARD enum err etl_processes_top_run(struct etl_job *job, struct errmsg *why);
+
+/* Options every subcommand has. */
+#define ETL_JOB_OPTS                                                                             \
+    {"format", 'f', "table|json|jsonl|csv", "how it is printed; default table", false},          \
+        TABLE_OPT_WIDE,                                                                          \
+    {                                                                                            \
+        "merge", 0, NULL,                                                                        \
+            "take the files as parts of one recording of one host, as kernel and user sessions " \
+            "are",                                                                               \
+            false                                                                                \
+    }
+
+/* Fills the job from its arguments. Errors: ERR_USAGE */
+NODISCARD enum err etl_job_begin(struct etl_job *job, const struct opt_args *args,
+                                 struct errmsg *why);
+
+/* Number of parts, and the name rows of part i carry. */
+size_t etl_job_parts(const struct etl_job *job);
+const char *etl_job_part_name(const struct etl_job *job, size_t i);
+
+/* Opens part i: paths and stopped are set in `conf`, the rest is the caller's. Errors are printed
+ * and noted; ERR_OK only when there is a walk. */
+NODISCARD enum err etl_job_open(struct etl_job *job, size_t i, struct etl_walk_conf *conf,
+                                struct etl_walk **out);
+
+/* Runs it; false: stopped or failed, which is printed and noted. What came before can be reported.
+ */
+bool etl_job_walk(struct etl_job *job, struct etl_walk *w);
+
+/* A sheet on the job's output. On a terminal a table fits in, unless --wide: the titles in
+ * `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
+NODISCARD enum err etl_job_sheet(const struct etl_job *job, struct table **out,
+                                 enum table_format format, const struct table_column *columns,
+                                 size_t n, const char *const *yields);
+
+/* After printing: whether the output takes more; false ends the walk and the job. */
+bool etl_job_out_ok(struct etl_job *job);
+
+/* Prints one object per part by `print`, which opens the part itself; several become an array in
+ * JSON, paragraphs for people. CSV is refused: `what` is no table of rows.
+ * pretty: levels of an object that stand on lines of their own in JSON.
+ * Errors: ERR_USAGE (CSV), and those of `print` */
+NODISCARD enum err etl_job_objects(struct etl_job *job, const char *what, unsigned pretty,
+                                   enum err (*print)(struct etl_job *job, size_t part,
+                                                     struct jsonw *j),
+                                   struct errmsg *why);
+
+/* An id of an option, of a process or thread; false: not given. Errors: ERR_USAGE */
+NODISCARD enum err etl_job_id(const struct etl_job *job, const char *option, bool *given,
+                              uint32_t *out, struct errmsg *why);
+
+/* A positive number of an option, or the default. Errors: ERR_USAGE */
+NODISCARD enum err etl_job_number(const struct etl_job *job, const char *option, uint64_t def,
+                                  uint64_t *out, struct errmsg *why);
+
+#endif

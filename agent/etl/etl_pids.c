@@ -1,0 +1,126 @@
+#include "agent/etl/etl_pids.h"
+
+#include <stdlib.h>
+
+#include "agent/process/idmap.h"
+#include "common/base/arena.h"
+#include "common/base/mem.h"
+
+struct etl_pids {
+    struct idmap *map; /* pid → row */
+    struct arena memory;
+    struct etl_pids_row nobody; /* the key of a map is any number but EVENT_NO_ID here */
+    struct etl_pids_row **rows; /* in order of appearance, then sorted; one more place for nobody */
+    size_t n, cap;
+    uint64_t untold;
+    struct etl_pids_row *last;
+};
+
+enum err etl_pids_create(struct etl_pids **out)
+{
+    struct etl_pids *p = mem_zalloc(sizeof *p);
+    enum err e;
+
+    if (!p) {
+        return ERR_NOMEM;
+    }
+    arena_init(&p->memory, (size_t)(ETL_PIDS_MAX + 1024) * sizeof(struct etl_pids_row));
+    p->nobody.pid = EVENT_NO_ID;
+    e = idmap_create(&p->map, ETL_PIDS_MAX, NULL);
+    if (e) {
+        etl_pids_destroy(p);
+        return e;
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+void etl_pids_destroy(struct etl_pids *p)
+{
+    if (p) {
+        idmap_destroy(p->map);
+        arena_fini(&p->memory);
+        mem_free(p->rows);
+        mem_free(p);
+    }
+}
+
+static bool room(struct etl_pids *p)
+{
+    size_t want = p->cap ? p->cap * 2 : 64;
+    void *bigger;
+
+    if (p->n + 1 < p->cap) {
+        return true;
+    }
+    bigger = mem_realloc_array(p->rows, want, sizeof *p->rows);
+    if (!bigger) {
+        return false;
+    }
+    p->rows = bigger;
+    p->cap = want;
+    return true;
+}
+
+/* NULL: there is no room. */
+static struct etl_pids_row *row_of(struct etl_pids *p, uint32_t pid)
+{
+    struct idmap_entry *e;
+    struct etl_pids_row *r;
+
+    if (pid == EVENT_NO_ID) {
+        return &p->nobody;
+    }
+    e = idmap_get(p->map, pid);
+    if (e) {
+        return e->owner;
+    }
+    r = room(p) && p->n < ETL_PIDS_MAX ? arena_alloc(&p->memory, sizeof *r) : NULL;
+    e = r ? idmap_put(p->map, pid) : NULL;
+    if (!e) {
+        return NULL;
+    }
+    r->pid = pid;
+    e->owner = r;
+    p->rows[p->n++] = r;
+    return r;
+}
+
+void etl_pids_add(struct etl_pids *p, uint32_t pid, enum etl_pids_column column, uint64_t n)
+{
+    if (!p->last || p->last->pid != pid) {
+        struct etl_pids_row *r = row_of(p, pid);
+
+        if (!r) {
+            p->untold++;
+            return;
+        }
+        p->last = r;
+    }
+    p->last->n[column] += n;
+}
+
+uint64_t etl_pids_untold(const struct etl_pids *p)
+{
+    return p->untold;
+}
+
+static int by_pid(const void *pa, const void *pb)
+{
+    const struct etl_pids_row *a = *(struct etl_pids_row *const *)pa,
+                              *b = *(struct etl_pids_row *const *)pb;
+
+    return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+const struct etl_pids_row *const *etl_pids_sorted(struct etl_pids *p, size_t *n)
+{
+    *n = 0;
+    if (!room(p)) {
+        return NULL;
+    }
+    qsort(p->rows, p->n, sizeof *p->rows, by_pid);
+    p->rows[p->n] = &p->nobody;
+    *n = p->n + 1;
+    return (const struct etl_pids_row *const *)p->rows;
+}

@@ -1,0 +1,385 @@
+/* `etl threads`: every thread of a recording: whose it was, when it lived, what it ran. */
+#include <stdlib.h>
+
+#include "agent/etl/etl_job.h"
+#include "agent/process/idmap.h"
+#include "common/base/arena.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/base/plural.h"
+
+#define ETL_THREADS_MAX 131072
+#define NAMES_MAX       (8u << 20) /* bytes */
+#define CPUS            2048
+#define NOBODY          UINT32_MAX
+
+struct thread {
+    const struct ptable_proc *owner; /* NULL: not known */
+    const char *name;                /* borrowed from the arena, or NULL */
+    uint32_t pid, tid;
+    bool started, stopped;
+    int64_t start_ns, stop_ns, run_ns;
+    uint64_t samples, interrupted, switches;
+};
+
+struct running { /* on a CPU */
+    int64_t since_ns;
+    uint32_t thread; /* index, or NOBODY */
+};
+
+struct etl_threads {
+    struct etl_job *job;
+    struct etl_walk *walk;
+    struct thread *all; /* grows */
+    size_t n, cap;
+    struct idmap *latest; /* tid → mark: index + 1 */
+    struct arena names;
+    uint64_t untold, n_samples, n_switches;
+    struct running cpus[CPUS];
+};
+
+/* -- the table -- */
+
+static struct thread *add(struct etl_threads *t, uint32_t tid)
+{
+    struct idmap_entry *e;
+
+    if (t->n == t->cap) {
+        size_t want = t->cap ? t->cap * 2 : 256;
+        void *bigger =
+            t->n < ETL_THREADS_MAX ? mem_realloc_array(t->all, want, sizeof *t->all) : NULL;
+
+        if (!bigger) {
+            t->untold++;
+            return NULL;
+        }
+        t->all = bigger;
+        t->cap = want;
+    }
+    e = idmap_put(t->latest, tid);
+    if (!e) {
+        t->untold++;
+        return NULL;
+    }
+    t->all[t->n] = (struct thread){.tid = tid, .pid = EVENT_NO_ID};
+    e->owner = t; /* anything but NULL */
+    e->mark = (uint32_t)++t->n;
+    return &t->all[t->n - 1];
+}
+
+/* The thread that has this id now; new where nobody had it. */
+static struct thread *current(struct etl_threads *t, uint32_t tid)
+{
+    struct idmap_entry *e = idmap_get(t->latest, tid);
+    struct thread *th = e ? &t->all[e->mark - 1] : add(t, tid);
+
+    if (th && !th->owner) {
+        th->owner = ptable_thread(etl_walk_table(t->walk), tid);
+        th->pid = th->owner ? th->owner->info.id.pid : th->pid;
+    }
+    return th;
+}
+
+/* -- what happens -- */
+
+static void name_thread(struct etl_threads *t, struct thread *th, struct str name)
+{
+    char *p;
+
+    if (name.n == 0 || (th->name && str_eq(str_make(th->name), name))) {
+        return;
+    }
+    p = arena_alloc(&t->names, name.n + 1);
+    if (!p) {
+        t->untold++;
+        return;
+    }
+    memcpy(p, name.p, name.n);
+    th->name = p;
+}
+
+static void on_life(struct etl_threads *t, const struct event *ev)
+{
+    struct thread *th = current(t, ev->u.thread.tid);
+    bool again = th && th->stopped && ev->kind != EV_THREAD_STOP;
+
+    if (!th || ((ev->kind == EV_THREAD_START || again) &&
+                (th->started || th->stopped || th->pid != ev->u.thread.pid))) {
+        th = th ? add(t, ev->u.thread.tid) : NULL;
+    }
+    if (!th) {
+        return;
+    }
+    th->pid = ev->u.thread.pid;
+    th->owner = ptable_thread(etl_walk_table(t->walk), ev->u.thread.tid);
+    name_thread(t, th, ev->u.thread.name);
+    if (ev->kind == EV_THREAD_START) {
+        th->started = true;
+        th->start_ns = ev->wall_ns;
+    } else if (ev->kind == EV_THREAD_STOP) {
+        th->stopped = true;
+        th->stop_ns = ev->wall_ns;
+    }
+}
+
+static void on_switch(struct etl_threads *t, const struct event *ev)
+{
+    struct thread *in = current(t, ev->u.cswitch.new_tid);
+    struct running *cpu = ev->cpu < CPUS ? &t->cpus[ev->cpu] : NULL;
+
+    t->n_switches++;
+    if (in) {
+        in->switches++;
+    }
+    if (!cpu) {
+        t->untold++;
+        return;
+    }
+    if (cpu->thread != NOBODY) {
+        struct thread *out = &t->all[cpu->thread];
+
+        out->run_ns = clk_add(out->run_ns, clk_sub(ev->wall_ns, cpu->since_ns));
+    }
+    *cpu = (struct running){ev->wall_ns, in ? (uint32_t)(in - t->all) : NOBODY};
+}
+
+static void on_sample(struct etl_threads *t, const struct event *ev)
+{
+    struct thread *th = current(t, ev->u.sample.tid);
+
+    t->n_samples++;
+    if (th) {
+        th->samples++;
+        th->interrupted += ev->u.sample.interrupt;
+    }
+}
+
+static void on_record(void *ctx, const struct etl_walk_record *r)
+{
+    struct etl_threads *t = ctx;
+
+    if (!r->ev) {
+        return;
+    }
+    switch (r->ev->kind) {
+    case EV_THREAD_START:
+    case EV_THREAD_STOP:
+    case EV_THREAD_FOUND:
+    case EV_THREAD_LAST:
+    case EV_THREAD_NAME:
+        on_life(t, r->ev);
+        break;
+    case EV_CSWITCH:
+        on_switch(t, r->ev);
+        break;
+    case EV_CPU_SAMPLE:
+        on_sample(t, r->ev);
+        break;
+    default:
+        break;
+    }
+}
+
+/* What runs when something is lost has no known end. */
+static void on_fact(void *ctx, const struct event *ev)
+{
+    struct etl_threads *t = ctx;
+
+    if (ev->kind == EV_LOST) {
+        for (size_t i = 0; i < CPUS; i++) {
+            if (ev->u.lost.all_cpus || i == ev->cpu) {
+                t->cpus[i].thread = NOBODY;
+            }
+        }
+    }
+}
+
+/* -- printing -- */
+
+enum {
+    FILE_NAME,
+    PID,
+    TID,
+    PROCESS,
+    NAME,
+    STARTED,
+    ENDED,
+    SAMPLES,
+    INTERRUPTED,
+    SWITCHES,
+    RUN,
+    COLUMNS,
+};
+
+static void set_columns(struct table_column columns[COLUMNS], bool file)
+{
+    static const struct table_column all[COLUMNS] = {
+        [FILE_NAME] = {"file", NULL, TABLE_TEXT},
+        [PID] = {"pid", "PID", TABLE_ID},
+        [TID] = {"tid", "TID", TABLE_ID},
+        [PROCESS] = {"process", "PROCESS", TABLE_TEXT},
+        [NAME] = {"name", "NAME", TABLE_TEXT},
+        [STARTED] = {"start_time", "START", TABLE_TIME},
+        [ENDED] = {"end_time", "END", TABLE_TIME},
+        [SAMPLES] = {"samples", "SAMPLES", TABLE_COUNT},
+        [INTERRUPTED] = {"samples_interrupt", NULL, TABLE_COUNT},
+        [SWITCHES] = {"switches_in", "SWITCHES", TABLE_COUNT},
+        [RUN] = {"run", "RUN", TABLE_NS},
+    };
+
+    memcpy(columns, all, sizeof all);
+    columns[FILE_NAME].title = file ? "FILE" : NULL;
+}
+
+/* Figures without any record of their kind are absent, not 0. */
+static enum err put(struct table *sheet, const char *file, const struct etl_threads *all,
+                    const struct thread *t)
+{
+    struct table_cell cells[COLUMNS];
+    struct str none = {"", 0};
+
+    cells[FILE_NAME] = table_string(str_make(file));
+    cells[PID] =
+        table_number(t->pid != EVENT_NO_ID || t->tid == 0, t->pid == EVENT_NO_ID ? 0 : t->pid);
+    cells[TID] = table_number(true, t->tid);
+    cells[PROCESS] = table_string(t->owner ? t->owner->info.name : none);
+    cells[NAME] = table_string(str_make(t->name));
+    cells[STARTED] = table_number(t->started, t->start_ns);
+    cells[ENDED] = table_number(t->stopped, t->stop_ns);
+    cells[SAMPLES] = table_number(all->n_samples > 0, (int64_t)t->samples);
+    cells[INTERRUPTED] = table_number(all->n_samples > 0, (int64_t)t->interrupted);
+    cells[SWITCHES] = table_number(all->n_switches > 0, (int64_t)t->switches);
+    cells[RUN] = table_number(all->n_switches > 0, t->run_ns);
+    return table_row(sheet, cells);
+}
+
+static int by_pid(const void *pa, const void *pb)
+{
+    const struct thread *a = pa, *b = pb;
+
+    if (a->pid != b->pid) {
+        return a->pid < b->pid ? -1 : 1;
+    }
+    if (a->tid != b->tid) {
+        return a->tid < b->tid ? -1 : 1;
+    }
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+/* -- the command -- */
+
+static void fini(struct etl_threads *t)
+{
+    arena_fini(&t->names);
+    idmap_destroy(t->latest);
+    mem_free(t->all);
+    mem_free(t);
+}
+
+static enum err init(struct etl_threads **out, struct etl_job *job)
+{
+    struct etl_threads *t = mem_zalloc(sizeof *t);
+    enum err e;
+
+    if (!t) {
+        return ERR_NOMEM;
+    }
+    t->job = job;
+    arena_init(&t->names, NAMES_MAX);
+    for (size_t i = 0; i < CPUS; i++) {
+        t->cpus[i].thread = NOBODY;
+    }
+    e = idmap_create(&t->latest, ETL_THREADS_MAX, NULL);
+    if (e) {
+        fini(t);
+        return e;
+    }
+    *out = t;
+    return ERR_OK;
+}
+
+/* An empty answer has a reason. */
+static void note_empty(struct table *sheet, const char *name, const struct etl_threads *t)
+{
+    char text[300];
+
+    if (t->n == 0) {
+        (void)snprintf(text, sizeof text, "%.200s: no threads are recorded", name);
+    } else {
+        (void)snprintf(text, sizeof text, "%.200s: none of %zu %s matches", name, t->n,
+                       plural(t->n, "thread", "threads"));
+    }
+    table_note(sheet, str_make(text));
+}
+
+static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
+                          const uint32_t *pid)
+{
+    struct etl_threads *t;
+    struct etl_walk_conf conf = {.progress = true, .record = on_record, .fact = on_fact};
+    size_t shown = 0;
+    enum err e = init(&t, job);
+
+    if (e) {
+        return e;
+    }
+    conf.ctx = t;
+    if (etl_job_open(job, part, &conf, &t->walk) == ERR_OK) {
+        (void)etl_job_walk(job, t->walk);
+        if (t->n) {
+            qsort(t->all, t->n, sizeof *t->all, by_pid);
+        }
+        for (size_t i = 0; i < t->n && !e && etl_job_out_ok(job); i++) {
+            if (!pid || t->all[i].pid == *pid) {
+                e = put(sheet, etl_job_part_name(job, part), t, &t->all[i]);
+                shown++;
+            }
+        }
+        if (shown == 0) {
+            note_empty(sheet, etl_job_part_name(job, part), t);
+        }
+        if (t->untold) {
+            table_note(sheet, str_make("some threads did not fit into the table"));
+        }
+        etl_walk_close(t->walk);
+    }
+    fini(t);
+    return e;
+}
+
+enum err etl_threads_run(struct etl_job *job, struct errmsg *why)
+{
+    static const char *const yields[] = {"END", "START", "SAMPLES", "FILE", NULL};
+    struct table_column columns[COLUMNS];
+    struct table *sheet;
+    uint32_t pid;
+    bool by;
+    enum err e = etl_job_id(job, "pid", &by, &pid, why);
+
+    if (e) {
+        return e;
+    }
+    set_columns(columns, etl_job_parts(job) > 1);
+    e = etl_job_sheet(job, &sheet, job->format, columns, COLUMNS, yields);
+    if (!e) {
+        for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job);
+             i++) {
+            e = list_part(job, i, sheet, by ? &pid : NULL);
+        }
+        table_end(sheet);
+    }
+    return e ? errmsg_set(why, e, "cannot list the threads: %s", err_text(e)) : ERR_OK;
+}
+
+static const struct opt opts[] = {{"pid", 'p', "PID", "only of this process", false}, ETL_JOB_OPTS};
+
+const struct opt_command threads_opts = {
+    .program = "procfleet-agent etl",
+    .name = "threads",
+    .brief = "list every thread of a recording: process, name, life, samples, time on a CPU",
+    .operands = "FILE...",
+    .opts = opts,
+    .n_opts = sizeof opts / sizeof *opts,
+    .examples = "  procfleet-agent etl threads trace.etl\n"
+                "  procfleet-agent etl threads trace.etl --pid 3676 --format csv\n",
+};

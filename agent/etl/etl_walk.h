@@ -1,0 +1,66 @@
+/* One pass over recordings: source → decode → aggregate, with every record handed to a visitor
+ * together with the fact it means and the process it was charged to. Instances stay in the process
+ * table until the walk is closed, so that a report can be made at the end.
+ * Bounds: the tables' limits below; what does not fit is counted (walk_loss).
+ * Threads: one owner; the visitor is called from etl_walk_run. */
+#ifndef PROCFLEET_AGENT_ETL_ETL_WALK_H
+#define PROCFLEET_AGENT_ETL_ETL_WALK_H
+
+#include "agent/account/aggregate.h"
+#include "agent/decode/decode.h"
+#include "agent/decode/describe.h"
+#include "agent/process/ptable.h"
+#include "agent/source/source.h"
+#include "agent/source/trace/etl_census.h"
+
+#define ETL_WALK_INSTANCES_MAX 65536
+#define ETL_WALK_THREADS_MAX   (1u << 18)
+#define ETL_WALK_TEXT_MAX      (16u << 20)
+#define ETL_WALK_FILES_MAX     64
+
+struct etl_walk;
+
+struct etl_walk_record {
+    const struct raw_event *raw;
+    const struct event *ev;      /* NULL: there is no fact in it */
+    enum err decoded;            /* why not: ERR_NOTFOUND, ERR_CORRUPT */
+    struct ptable_proc *charged; /* NULL: nobody, or unknown */
+    int64_t since_ns;            /* since the first recording's start */
+};
+
+struct etl_walk_conf {
+    const char *const *paths; /* parts of one recording of one host */
+    size_t n_paths;
+    const char *tmf_dir;   /* or NULL */
+    bool names;            /* etl_walk_describe is wanted: schemas are learnt */
+    bool progress;         /* on standard error, when that is a terminal */
+    bool (*stopped)(void); /* asked now and then: true ends the walk */
+    void (*record)(void *ctx, const struct etl_walk_record *r);
+    void (*fact)(void *ctx, const struct event *ev); /* what no record says: EV_LOST; or NULL */
+    void *ctx;
+};
+
+/* Opens the recordings. Errors: those of etl_file_open and describe_create; `why` names the file */
+NODISCARD enum err etl_walk_open(struct etl_walk **out, const struct etl_walk_conf *conf,
+                                 struct errmsg *why);
+void etl_walk_close(struct etl_walk *w); /* NULL is allowed */
+
+/* To the end of the recordings, to etl_walk_stop, or to `stopped`.
+ * Errors: ERR_CLOSED (stopped asked for it), ERR_IO, ERR_NOMEM */
+NODISCARD enum err etl_walk_run(struct etl_walk *w, struct errmsg *why);
+void etl_walk_stop(struct etl_walk *w); /* by the visitor: it has seen enough */
+
+/* What a walk has; valid until etl_walk_close. */
+const struct source_about *etl_walk_about(const struct etl_walk *w);
+const struct etl_census *etl_walk_census(const struct etl_walk *w, size_t file);
+struct ptable *etl_walk_table(const struct etl_walk *w);
+const struct aggregate *etl_walk_aggregate(const struct etl_walk *w);
+const struct lifecycle *etl_walk_lifecycle(const struct etl_walk *w);
+struct describe *etl_walk_describe(const struct etl_walk *w);
+
+int64_t etl_walk_start_ns(const struct etl_walk *w);   /* UTC of the first recording's start */
+int64_t etl_walk_reached_ns(const struct etl_walk *w); /* UTC of the last record handed over */
+void etl_walk_source_stats(const struct etl_walk *w, struct source_stats *out);
+void etl_walk_decode_stats(const struct etl_walk *w, struct decode_counts *out);
+
+#endif

@@ -1,0 +1,117 @@
+#include "agent/privacy/privacy.h"
+
+#include <string.h>
+
+#include "agent/privacy/redact.h"
+#include "common/base/mem.h"
+
+struct privacy {
+    enum privacy_policy policy;
+    bool hide_user;
+    size_t n_words;
+    char *words[PRIVACY_WORDS_MAX];
+    struct privacy_stats stats;
+    struct redact redact;
+    char line[MODEL_COMMAND_LINE_MAX];
+};
+
+enum err privacy_check_word(const char *word)
+{
+    return redact_check_word(word);
+}
+
+enum err privacy_create(struct privacy **out, const struct privacy_conf *conf)
+{
+    struct privacy *f;
+
+    if (conf->n_words > PRIVACY_WORDS_MAX) {
+        return ERR_FULL;
+    }
+    f = mem_zalloc(sizeof *f);
+    if (!f) {
+        return ERR_NOMEM;
+    }
+    f->policy = conf->command_line;
+    f->hide_user = conf->hide_user;
+    for (size_t i = 0; i < conf->n_words; i++) {
+        if (privacy_check_word(conf->words[i])) {
+            privacy_destroy(f);
+            return ERR_INVALID;
+        }
+        f->words[i] = mem_strdup(conf->words[i]);
+        if (!f->words[i]) {
+            privacy_destroy(f);
+            return ERR_NOMEM;
+        }
+        f->n_words = i + 1;
+    }
+    f->redact = (struct redact){.words = (const char *const *)f->words,
+                                .n_words = f->n_words,
+                                .out = f->line,
+                                .room = sizeof f->line};
+    *out = f;
+    return ERR_OK;
+}
+
+void privacy_destroy(struct privacy *f)
+{
+    if (!f) {
+        return;
+    }
+    for (size_t i = 0; i < f->n_words; i++) {
+        mem_free(f->words[i]);
+    }
+    mem_free(f);
+}
+
+const struct privacy_stats *privacy_stats(const struct privacy *f)
+{
+    return &f->stats;
+}
+
+enum err privacy_policy_parse(enum privacy_policy *out, const char *text)
+{
+    static const char *const names[] = {"none", "exe", "redact", "full"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum privacy_policy)i;
+            return ERR_OK;
+        }
+    }
+    return ERR_INVALID;
+}
+
+void privacy_info(struct privacy *f, const struct proc_info *in, struct proc_info *out)
+{
+    static const uint32_t about_line = INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT;
+
+    *out = *in;
+    if (f->hide_user) {
+        out->user = str_make("");
+    }
+    if (f->policy == PRIVACY_FULL || in->command_line.n == 0) {
+        return;
+    }
+    f->redact.n = 0;
+    f->redact.cut = false;
+    f->redact.open_end = (in->have & INFO_COMMAND_LINE_CUT) != 0;
+    switch (f->policy) {
+    case PRIVACY_NONE:
+        out->have &= ~about_line;
+        f->stats.withheld++;
+        break;
+    case PRIVACY_EXE:
+        redact_put(&f->redact, in->command_line.p, redact_first(in->command_line));
+        f->stats.withheld++;
+        break;
+    default:
+        redact_line(&f->redact, in->command_line);
+        f->stats.redacted = f->redact.hidden;
+        break;
+    }
+    if (f->redact.cut) {
+        out->have |= INFO_COMMAND_LINE_CUT;
+    }
+    out->command_line = (struct str){f->line, f->redact.n};
+}

@@ -1,0 +1,50 @@
+/* What of a process may leave the host: its account, and the policy for command lines. Applied
+ * before anything is queued or logged.
+ *   none    no command line at all
+ *   exe     its first argument
+ *   redact  all of it, but secret values are hidden (***): see agent/privacy/redact.h
+ *   full    as it is
+ * Threads: one owner. */
+#ifndef PROCFLEET_AGENT_PRIVACY_PRIVACY_H
+#define PROCFLEET_AGENT_PRIVACY_PRIVACY_H
+
+#include "common/base/err.h"
+#include "common/model/model.h"
+
+#define PRIVACY_WORDS_MAX 64
+#define PRIVACY_WORDS     "password,passwd,pwd,secret,token,key,credential"
+
+enum privacy_policy { PRIVACY_NONE, PRIVACY_EXE, PRIVACY_REDACT, PRIVACY_FULL };
+
+struct privacy;
+
+struct privacy_conf {
+    enum privacy_policy command_line;
+    const char *const *words; /* copied; compared without case */
+    size_t n_words;
+    bool hide_user;
+};
+
+struct privacy_stats {
+    uint64_t redacted; /* values hidden */
+    uint64_t withheld; /* command lines left out or cut to their first argument */
+};
+
+/* Whether a word could be part of the name of an argument: see redact_check_word. Errors:
+ * ERR_INVALID */
+NODISCARD enum err privacy_check_word(const char *word);
+
+/* Errors: ERR_NOMEM, ERR_FULL (more than PRIVACY_WORDS_MAX words), ERR_INVALID (a word that is
+ * none)
+ */
+NODISCARD enum err privacy_create(struct privacy **out, const struct privacy_conf *conf);
+void privacy_destroy(struct privacy *f);
+const struct privacy_stats *privacy_stats(const struct privacy *f);
+
+/* "none", "exe", "redact", "full". Errors: ERR_INVALID */
+NODISCARD enum err privacy_policy_parse(enum privacy_policy *out, const char *text);
+
+/* *out is *in as it may leave the host; its command line is valid until the next call. */
+void privacy_info(struct privacy *f, const struct proc_info *in, struct proc_info *out);
+
+#endif

@@ -1,0 +1,69 @@
+/* The numbers the collector keeps of itself, gathered from its stages in one place: what /metrics,
+ * Admin/Status and the doctor's forecasts show. Names and units follow OpenMetrics: snake case,
+ * base units (seconds, bytes), counters end with _total. Threads: any; stages are asked through
+ * their own _stats functions. */
+#ifndef PROCFLEET_COLLECTOR_METRICS_METRICS_H
+#define PROCFLEET_COLLECTOR_METRICS_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/err.h"
+
+#define METRICS_MAX 512u
+
+enum metrics_kind { METRICS_COUNTER, METRICS_GAUGE };
+
+struct figure {
+    const char *name; /* "procfleet_store_batches_total" */
+    const char *help; /* one sentence */
+    enum metrics_kind kind;
+    char labels[64]; /* `tier="raw"`, values escaped, or "" */
+    double value;
+};
+
+struct figures {
+    size_t n;
+    struct figure all[METRICS_MAX]; /* figures of one name lie side by side */
+};
+
+struct feed;
+struct journal;
+struct net_http;
+struct net_pub;
+struct subscriptions;
+struct rpc_server;
+struct session;
+struct store;
+struct trust;
+
+/* Where the numbers come from; a stage that is not there is NULL. Borrowed. */
+struct metrics_env {
+    struct store *store;
+    struct session *session;
+    struct feed *feed;
+    struct journal *journal;
+    struct subscriptions *roster;
+    struct rpc_server *ingest, *query, *enroll;
+    struct net_pub *pub;
+    struct net_http *http;
+    struct trust *trust;
+    int64_t started_ns; /* UTC */
+    uint32_t hosts;     /* of the store, without those that are forgotten */
+};
+
+/* Fills `out`; what does not fit is left out (an assert in tests of ours: it all does). Reads
+ * /proc/self: no call for hot paths. */
+void metrics_gather(struct figures *out, const struct metrics_env *env);
+
+/* -- what figures*.c share -- */
+
+/* One figure more. labels: a pair without braces, or "". name and help must stay valid. */
+void metrics_add(struct figures *out, const char *name, const char *help, enum metrics_kind kind,
+                 const char *labels, double value);
+/* Of the live stream, its journal and durable subscriptions. */
+void metrics_feed(struct figures *out, const struct metrics_env *env);
+/* Of the listeners and of TLS. */
+void metrics_net(struct figures *out, const struct metrics_env *env);
+
+#endif

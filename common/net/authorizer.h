@@ -1,0 +1,25 @@
+/* A listener's judge, asked during the handshake, on admission and at reviews. Connections outlive
+ * their listener by a moment, and its owner's judge must not be asked then: hence an object of its
+ * own that the connections hold. For net*.c only. Threads: safe from any. */
+#ifndef PROCFLEET_COMMON_NET_AUTHORIZER_H
+#define PROCFLEET_COMMON_NET_AUTHORIZER_H
+
+#include "common/net/net.h"
+
+struct authorizer;
+
+/* Holders that the revocation list of `tls` names are refused; the others are judged by `ask`,
+ * which is net_server_conf.judge and may be NULL. */
+NODISCARD enum err authorizer_create(struct authorizer **out, struct tls_config *tls,
+                                     const char *(*ask)(void *ctx, const struct net_identity *who),
+                                     void *ctx);
+struct authorizer *authorizer_hold(struct authorizer *j); /* NULL is allowed, and given back */
+void authorizer_release(struct authorizer *j);            /* NULL is allowed */
+
+/* Why the holder may not be here, or NULL; `j` may be NULL. */
+const char *authorizer_ask(struct authorizer *j, const struct net_identity *who);
+
+/* Waits for who is asking and lets nobody ask any more: words for everybody. NULL is allowed. */
+void authorizer_end(struct authorizer *j);
+
+#endif

@@ -1,0 +1,119 @@
+/* Rows under columns, printed as a table for people, as JSON or as CSV for programs. JSON and CSV
+ * carry ns, bytes and counts under the columns' keys, and shares as a percent; only tables are made
+ * readable. No number of JSON exceeds 2^53, which many programs cannot hold: times, spans, masks
+ * and identities are strings of digits, and so is any other number that is larger. Absent is a
+ * missing key, an empty CSV field, or "-". Text from outside steers no terminal: in tables, and in
+ * CSV that goes to one, what could is an escape; in JSON always, as JSON has it. CSV that goes
+ * elsewhere has every character as it is. Bounds: a table is laid out TABLE_ROWS rows at a time.
+ * Threads: one. */
+#ifndef PROCFLEET_COMMON_TEXT_TABLE_H
+#define PROCFLEET_COMMON_TEXT_TABLE_H
+
+#include <stdio.h>
+
+#include "common/base/buf.h"
+#include "common/base/err.h"
+#include "common/model/metric.h"
+#include "common/model/model.h"
+
+#define TABLE_ROWS    4096
+#define TABLE_COLUMNS 96
+
+/* JSONL is JSON with one object a line. */
+enum table_format { TABLE_AS_TABLE, TABLE_AS_JSON, TABLE_AS_CSV, TABLE_AS_JSONL };
+
+enum table_unit {
+    TABLE_TEXT,
+    TABLE_WORD, /* one of a few words: never cut */
+    TABLE_ID,   /* a plain number */
+    TABLE_WIDE, /* a plain number of 64 bits */
+    TABLE_COUNT,
+    TABLE_NS,   /* a span */
+    TABLE_TIME, /* UTC ns */
+    TABLE_BYTES,
+    TABLE_PERMILLE, /* a percent with one decimal in JSON and CSV */
+    TABLE_FLAG,     /* true is shown, false is absent from tables */
+    TABLE_HEX,      /* a mask */
+    TABLE_EXIT,     /* exit code: decimal, above 255 in hex */
+    TABLE_USER,     /* a text that may be a SID: in tables by name where that is known */
+    TABLE_STATE,    /* a text that says how something fares: coloured */
+    TABLE_ALARM,    /* a count that should be zero: coloured when it is not */
+    TABLE_REAL,     /* a number; one that is not whole is given as its text, with a NUL */
+};
+
+struct table_column {
+    const char *key;   /* in JSON and CSV; NULL = not there */
+    const char *title; /* in tables; NULL = not shown there */
+    enum table_unit unit;
+};
+
+enum table_state { TABLE_ABSENT, TABLE_NUMBER, TABLE_STRING };
+
+struct table_cell {
+    enum table_state state;
+    int64_t number;
+    struct str text; /* borrowed until table_row returns */
+};
+
+struct table;
+
+/* live: rows are printed and flushed as they come; JSON is then JSONL. `columns` are borrowed until
+ * table_end. */
+NODISCARD enum err table_begin(struct table **out, FILE *to, enum table_format format, bool live,
+                               const struct table_column *columns, size_t n);
+NODISCARD enum err table_row(struct table *s, const struct table_cell *cells); /* one per column */
+/* As on a terminal of so many columns, which a sheet is on by itself when `to` is standard output
+ * and that is one. */
+void table_terminal(struct table *s, size_t columns);
+
+/* The options of every command that prints a table for people. */
+#define TABLE_OPT_WIDE                                                                         \
+    {                                                                                          \
+        "wide", 'w', NULL, "tables as wide as their rows: on a terminal too nothing is cut", 0 \
+    }
+#define TABLE_OPTS \
+    {"format", 'f', "table|json|csv", "how it is printed; default table", 0}, TABLE_OPT_WIDE
+
+/* On a terminal the table fits into its columns, from the first row on, unless the option was
+ * given: moments of one day in the first column lose the date, which is their title then (live:
+ * titles come again with a new day); what the titles `yields` name is left out, the first first, as
+ * far as there is no room for the rest, and a note says so; texts are cut, with "…", the last
+ * column's last; SIDs are short. `yields` ends with NULL and is borrowed. Without this call only
+ * the last column is cut.
+ */
+void table_fit(struct table *s, const char *const *yields, bool wide);
+/* A sentence for people: after a table, on standard error otherwise. Copied. */
+void table_note(struct table *s, struct str text);
+void table_end(struct table *s); /* prints what is left; NULL is allowed */
+
+/* How a metric is printed. */
+enum table_unit table_unit_of(const struct metric *m);
+
+/* Whether JSON has numbers of this kind as strings, whatever their size, so that programs see one
+ * type. */
+bool table_is_wide(enum table_unit unit);
+
+/* A cell as people read it, harmless to a terminal; absent is "-". */
+void table_put_cell(struct buf *b, enum table_unit unit, const struct table_cell *c);
+
+static inline struct table_cell table_number(bool have, int64_t v)
+{
+    struct table_cell c = {have ? TABLE_NUMBER : TABLE_ABSENT, v, {NULL, 0}};
+
+    return c;
+}
+
+/* What is beyond a cell is shown as the largest number. */
+static inline struct table_cell table_count(uint64_t v)
+{
+    return table_number(true, v < INT64_MAX ? (int64_t)v : INT64_MAX);
+}
+
+static inline struct table_cell table_string(struct str text)
+{
+    struct table_cell c = {text.n ? TABLE_STRING : TABLE_ABSENT, 0, text};
+
+    return c;
+}
+
+#endif

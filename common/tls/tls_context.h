@@ -1,0 +1,43 @@
+/* One reading of a side's certificates, with the TLS rules made of it; never changed. A connection
+ * keeps the one it began with, however often tls_config.c reads anew. For net*.c only. Threads:
+ * any.
+ */
+#ifndef PROCFLEET_COMMON_TLS_TLS_CONTEXT_H
+#define PROCFLEET_COMMON_TLS_TLS_CONTEXT_H
+
+#include "common/net/net.h"
+
+struct mbedtls_ssl_config;
+struct mbedtls_x509_crt;
+
+struct tls_context;
+struct tls_ticket;
+
+/* Reads the files. `tickets`: servers: what seals them, NULL = there are none; it must outlive the
+ * rules. Errors: those of tls_config_load */
+NODISCARD enum err tls_context_load(struct tls_context **out, const struct net_tls_conf *conf,
+                                    bool server, struct tls_ticket *tickets, struct errmsg *why);
+struct tls_context *tls_context_hold(struct tls_context *r); /* tls_context_free gives it back */
+void tls_context_free(struct tls_context *r);                /* NULL is allowed */
+
+/* `strangers`: for a listener that asks nobody for a certificate and shows its own with the
+ * authority's, for those who know that one by its hash. */
+const struct mbedtls_ssl_config *tls_context_config(const struct tls_context *r, bool strangers);
+
+/* Of the own certificate; empty for a client with a pin. */
+const struct net_identity *tls_context_identity(const struct tls_context *r);
+
+/* Whether sessions are taken up again under these rules. */
+bool tls_context_resumes(const struct tls_context *r);
+
+/* Whether the revocation list names the holder. */
+bool tls_context_revoked(const struct tls_context *r, const struct net_identity *who);
+
+bool tls_context_pinned(const struct tls_context *r);
+
+/* With a pin: mbedTLS's flags for the server's certificate, of which the chain it showed follows.
+ * 0: it is signed by the pinned authority, which was among them, and is valid for `server_name`. */
+uint32_t tls_context_pin_flags(const struct tls_context *r, const struct mbedtls_x509_crt *chain,
+                               const char *server_name);
+
+#endif

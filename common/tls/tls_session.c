@@ -1,0 +1,179 @@
+/* A resumed handshake verifies no certificate: both sides prove that they know a secret of an
+ * earlier one. What must hold now is looked at again:
+ *
+ *   authority    the ticket opens only under the same authority and collector certificate
+ *   validity, revocation, role, scope
+ *                `admit` sees the session's certificate before the ticket is taken
+ *   the server's certificate
+ *                the client offers no session of a certificate that has expired
+ *
+ * A ticket that is not taken is no failure: a full handshake follows, where the peer hears why it
+ * may not come in, if it may not. So there is one place where refusals are told.
+ *
+ * The client gives a session up when a handshake with it failed, when its rules changed, and when
+ * the connection was lost three times in a row while it was offered: an overloaded collector drops
+ * connections early, and full handshakes would be the last thing it needs then. */
+#include "common/tls/tls_session.h"
+
+#include <string.h>
+
+#include <mbedtls/ssl.h>
+#include <mbedtls/x509_crt.h>
+
+#include "common/base/mem.h"
+#include "common/os/os.h"
+
+#define LOST_MAX 3u
+
+/* -- the collector's side -- */
+
+static _Thread_local struct {
+    bool (*admit)(void *ctx, const mbedtls_x509_crt *crt);
+    void *ctx;
+} judge;
+
+void tls_session_judge(bool (*admit)(void *ctx, const struct mbedtls_x509_crt *crt), void *ctx)
+{
+    judge.admit = admit;
+    judge.ctx = ctx;
+}
+
+int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, unsigned char *start,
+                      const unsigned char *end, size_t *n, uint32_t *life_s)
+{
+    const struct tls_session_seal *s = seal;
+    size_t room = (size_t)(end - start), content;
+    int r;
+
+    /* Before anything can fail: mbedTLS sends both in any case. */
+    *n = 0;
+    *life_s = TLS_TICKET_LIFE_S;
+    if (room < TLS_TICKET_HEAD + TLS_TICKET_TAIL) {
+        return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
+    }
+    room -= TLS_TICKET_HEAD + TLS_TICKET_TAIL;
+    r = mbedtls_ssl_session_save(session, start + TLS_TICKET_HEAD, room, &content);
+    if (r != 0) {
+        return r;
+    }
+    if (tls_ticket_seal(s->keys, s->binding, os_utc_ns(), start, content) != ERR_OK) {
+        return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
+    }
+    *n = TLS_TICKET_HEAD + content + TLS_TICKET_TAIL;
+    return 0;
+}
+
+int tls_session_parse(void *seal, struct mbedtls_ssl_session *session, unsigned char *p, size_t n)
+{
+    const struct tls_session_seal *s = seal;
+    const mbedtls_x509_crt *crt;
+    size_t content;
+    int r;
+
+    if (tls_ticket_unseal(s->keys, s->binding, os_utc_ns(), p, n, &content) != ERR_OK) {
+        return MBEDTLS_ERR_SSL_INVALID_MAC;
+    }
+    r = mbedtls_ssl_session_load(session, p + TLS_TICKET_HEAD, content);
+    if (r != 0) {
+        return r;
+    }
+    crt = session->MBEDTLS_PRIVATE(peer_cert);
+    return crt && judge.admit && judge.admit(judge.ctx, crt)
+               ? 0
+               : MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
+}
+
+/* -- the client's side -- */
+
+struct net_session {
+    struct os_mutex *lock;     /* guards what follows */
+    struct tls_context *rules; /* of the session; NULL: there is none */
+    mbedtls_ssl_session session;
+    unsigned lost; /* connections in a row */
+};
+
+enum err tls_session_create(struct net_session **out)
+{
+    struct net_session *s = mem_zalloc(sizeof *s);
+    enum err e;
+
+    if (!s) {
+        return ERR_NOMEM;
+    }
+    mbedtls_ssl_session_init(&s->session);
+    e = os_mutex_create(&s->lock);
+    if (e) {
+        tls_session_destroy(s);
+        return e;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+/* The lock is held, or nobody else is there. */
+static void drop(struct net_session *s)
+{
+    mbedtls_ssl_session_free(&s->session);
+    mbedtls_ssl_session_init(&s->session);
+    tls_context_free(s->rules);
+    s->rules = NULL;
+    s->lost = 0;
+}
+
+void tls_session_destroy(struct net_session *s)
+{
+    if (s) {
+        drop(s);
+        os_mutex_destroy(s->lock);
+        mem_free(s);
+    }
+}
+
+static bool has_expired(const mbedtls_x509_crt *crt)
+{
+    return !crt || mbedtls_x509_time_is_past(&crt->valid_to);
+}
+
+bool tls_session_offer(struct net_session *s, struct tls_context *rules,
+                       struct mbedtls_ssl_context *ssl)
+{
+    bool offered = false;
+
+    os_mutex_lock(s->lock);
+    if (s->rules && (s->rules != rules || has_expired(s->session.MBEDTLS_PRIVATE(peer_cert)))) {
+        drop(s);
+    }
+    if (s->rules) {
+        offered = mbedtls_ssl_set_session(ssl, &s->session) == 0;
+    }
+    os_mutex_unlock(s->lock);
+    return offered;
+}
+
+void tls_session_keep(struct net_session *s, struct tls_context *rules,
+                      const struct mbedtls_ssl_context *ssl)
+{
+    mbedtls_ssl_session fresh;
+
+    mbedtls_ssl_session_init(&fresh);
+    if (mbedtls_ssl_get_session(ssl, &fresh) != 0 || fresh.MBEDTLS_PRIVATE(ticket_len) == 0) {
+        mbedtls_ssl_session_free(&fresh);
+        return;
+    }
+    os_mutex_lock(s->lock);
+    drop(s);
+    s->session = fresh; /* moved */
+    s->rules = tls_context_hold(rules);
+    os_mutex_unlock(s->lock);
+}
+
+void tls_session_offered(struct net_session *s, enum tls_session_offer_state how)
+{
+    os_mutex_lock(s->lock);
+    if (how == TLS_SESSION_TAKEN) {
+        s->lost = 0;
+    } else if (how == TLS_SESSION_FAILED || ++s->lost >= LOST_MAX) {
+        drop(s);
+    }
+    os_mutex_unlock(s->lock);
+}

@@ -1,0 +1,51 @@
+/* TLS sessions that are taken up again: the collector's side, as mbedTLS's callbacks over
+ * tls_ticket, and the client's, which keeps the last ticket of one dialer in memory. Both ways the
+ * identity comes from the certificate of the handshake that began the session; the essay is in
+ * net_resume.c. For net*.c only. */
+#ifndef PROCFLEET_COMMON_TLS_TLS_SESSION_H
+#define PROCFLEET_COMMON_TLS_TLS_SESSION_H
+
+#include "common/tls/tls_context.h"
+#include "common/tls/tls_ticket.h"
+
+struct mbedtls_ssl_context;
+struct mbedtls_ssl_session;
+struct mbedtls_x509_crt;
+
+/* -- the collector's side -- */
+
+/* With what a rule set seals; part of tls_context, and read-only. */
+struct tls_session_seal {
+    struct tls_ticket *keys; /* NULL: no tickets */
+    uint8_t binding[32];
+};
+
+/* For mbedtls_ssl_conf_session_tickets_cb, with a tls_session_seal as context. Threads: any. */
+int tls_session_write(void *seal, const struct mbedtls_ssl_session *session, unsigned char *start,
+                      const unsigned char *end, size_t *n, uint32_t *life_s);
+int tls_session_parse(void *seal, struct mbedtls_ssl_session *session, unsigned char *p, size_t n);
+
+/* Who may come in by a ticket on this thread until the next call: `admit` is given the certificate
+ * of the session; false costs its holder a full handshake, which tells what is wrong. Without
+ * `admit` no ticket is taken. */
+void tls_session_judge(bool (*admit)(void *ctx, const struct mbedtls_x509_crt *crt), void *ctx);
+
+/* -- the client's side -- */
+
+/* The last session of one dialer. Threads: any. */
+struct net_session;
+
+NODISCARD enum err tls_session_create(struct net_session **out);
+void tls_session_destroy(struct net_session *s); /* NULL is allowed */
+
+/* Prepares a handshake under `rules` to take up the session; false: there is none for them. */
+bool tls_session_offer(struct net_session *s, struct tls_context *rules,
+                       struct mbedtls_ssl_context *ssl);
+/* A full handshake under `rules` went well: keeps its ticket, if one came. */
+void tls_session_keep(struct net_session *s, struct tls_context *rules,
+                      const struct mbedtls_ssl_context *ssl);
+/* How a handshake ended for which the session was offered. */
+enum tls_session_offer_state { TLS_SESSION_TAKEN, TLS_SESSION_LOST, TLS_SESSION_FAILED };
+void tls_session_offered(struct net_session *s, enum tls_session_offer_state how);
+
+#endif
