@@ -5,6 +5,8 @@ import subprocess
 import sys
 import tempfile
 
+import shape
+
 HERE = pathlib.Path(__file__).resolve().parent
 
 LAYERS = """
@@ -155,6 +157,26 @@ def check_summary():
         expect("a missing report is a failure", code == 1 and output.endswith("0 passed, 1 failed, 0 skipped\n"), output)
 
 
+# A ring of two, one of three behind it, and two modules in none.
+RINGS = {"a": {"b"}, "b": {"a", "c"}, "c": {"d"}, "d": {"e"}, "e": {"c"}, "f": {"a"}, "g": set()}
+FUNCTIONS = """static int low_one(void)
+{
+}
+
+struct low *low_two(int a,
+                    int b)
+{
+}
+"""
+
+
+def check_shape():
+    found = shape.circles(RINGS)
+    expect("circles of files are found", found == [["a", "b"], ["c", "d", "e"]], found)
+    names = list(shape.external_functions("common/low.c", FUNCTIONS))
+    expect("static functions are not external", names == ["low_two"], names)
+
+
 def check_progress():
     """What a build or ctest says is kept, the line says how far it is, and the exit code is the command's."""
     progress = HERE.parents[1] / "scripts/test-progress"
@@ -176,6 +198,7 @@ def main():
         check_fault(*fault)
     check_summary()
     check_progress()
+    check_shape()
     print(f"lint_selftest: {len(FAULTS)} made-up trees judged as they should be")
 
 

@@ -102,4 +102,5 @@ def main():
     source.report("lint_text", problems, f"{len(paths)} files; longest function: {longest[1]}, {longest[0]} lines")
 
 
-main()
+if __name__ == "__main__":
+    main()
