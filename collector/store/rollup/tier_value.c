@@ -141,7 +141,7 @@ static bool get_bucket(struct cur *c, struct tier_bucket *b, const struct tier *
     b->ticks = (uint32_t)ticks + 1;
     if (c->bad || ticks >= UINT32_MAX || b->span_mono_ns < 0 || b->last_mono_ns < rest ||
         b->first_wall_ns < 0 || b->last_wall_ns < b->first_wall_ns ||
-        (!first && b->first_wall_ns <= *wall) ||
+        (!first && (b->first_wall_ns <= *wall || b->last_mono_ns < *mono)) ||
         (b->last_wall_ns > b->first_wall_ns) != (ticks > 0)) {
         return false;
     }
