@@ -161,7 +161,7 @@ static bool too_often(struct attempt *a, struct rate_limit *limit)
     int64_t wait_ns;
 
     os_mutex_lock(a->e->lock);
-    wait_ns = rate_limit_take(limit, rpc_call_peer(a->call)->address, os_mono_ns());
+    wait_ns = rate_limit_take(limit, rpc_call_peer(a->call)->address, a->e->conf.mono_ns());
     os_mutex_unlock(a->e->lock);
     if (wait_ns > 0) {
         errmsg_set(&a->why, ERR_FULL, "too many attempts: wait a little");
@@ -414,6 +414,7 @@ enum err enroll_service_create(struct enroll_service **out, const struct enroll_
     }
     s->conf = *conf;
     s->conf.utc_ns = conf->utc_ns ? conf->utc_ns : os_utc_ns;
+    s->conf.mono_ns = conf->mono_ns ? conf->mono_ns : os_mono_ns;
     s->conf.dir = NULL; /* not kept */
     e = os_mutex_create(&s->signing);
     if (!e) {

@@ -27,14 +27,15 @@ struct enroll_service_conf {
     int64_t life_ns;           /* of a certificate: pki.cert_life */
     int64_t grace_ns;          /* after expiry: pki.renew_grace */
     int64_t (*utc_ns)(void);   /* the clock; NULL: os_utc_ns */
+    int64_t (*mono_ns)(void);  /* of the rate limits; NULL: os_mono_ns */
 };
 
 /* Errors: those of pki_authority_open */
 NODISCARD enum err enroll_service_create(struct enroll_service **out,
                                          const struct enroll_service_conf *conf,
                                          struct errmsg *why);
-void enroll_service_destroy(
-    struct enroll_service *e); /* no call may come any more; NULL is allowed */
+/* No call may come any more; NULL is allowed. */
+void enroll_service_destroy(struct enroll_service *e);
 
 int64_t enroll_service_authority_end_ns(const struct enroll_service *e);
 

@@ -15,8 +15,8 @@ struct rate_limit_rate {
 };
 
 struct rate_limit_bucket {
-    int64_t
-        empty_ns; /* when it would be empty again, monotonic: the allowance is what lies before */
+    /* When it would be empty again, monotonic: the allowance is what lies before. */
+    int64_t empty_ns;
 };
 
 struct rate_limit {
