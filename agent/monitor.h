@@ -31,8 +31,8 @@ struct monitor_conf {
     void (*level)(void *ctx, const struct level_step *step); /* may be NULL */
     uint64_t (*bytes_sent)(void *ctx); /* so far, for the agent's own row; may be NULL */
     size_t processes_max;              /* of one tick; twice as many instances are remembered */
-    struct process_filter_conf
-        who; /* whose rows and lifecycle events come out; read by monitor_create */
+    /* Whose rows and lifecycle events come out; read by monitor_create. */
+    struct process_filter_conf who;
     void (*tick)(void *ctx, const struct sample_tick *tick); /* everything is borrowed */
     void (*life)(void *ctx, const struct life_event *ev);    /* during the call */
     /* The run is over, as monitor_run would say; the core thread's last call. May be NULL. */

@@ -31,11 +31,11 @@ enum describe_by {
 /* Texts are valid until the next call with the same `d`. */
 struct described {
     enum describe_by by;
-    struct str
-        provider;    /* "Process", "Microsoft-Windows-PowerShell"; empty = only a GUID is known */
-    struct str task; /* may be empty */
-    struct str name; /* of the event or opcode: "Start", "ReadIO"; may be empty */
-    size_t left;     /* describe_values: bytes of the payload no field covers */
+    /* "Process", "Microsoft-Windows-PowerShell"; empty = only a GUID is known */
+    struct str provider;
+    struct str task;      /* may be empty */
+    struct str name;      /* of the event or opcode: "Start", "ReadIO"; may be empty */
+    size_t left;          /* describe_values: bytes of the payload no field covers */
     const uint8_t *group; /* TraceLogging: GUID of the provider's group, as stored, or NULL */
 };
 

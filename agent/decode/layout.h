@@ -58,8 +58,8 @@ struct layout_field {
     const char *name;    /* NULL ends the list */
     uint8_t type;        /* enum layout_type */
     uint8_t first, last; /* versions of the record that have it; last 0 = all later ones */
-    uint16_t
-        n; /* see the types; numbers: elements of an array (or LAYOUT_TO_END), 0 = one number */
+    /* See the types; numbers: elements of an array (or LAYOUT_TO_END), 0 = one number. */
+    uint16_t n;
 };
 
 struct layout {

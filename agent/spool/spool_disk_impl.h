@@ -84,8 +84,8 @@ NODISCARD enum err spool_recover(struct spool_disk *d, struct errmsg *why);
 
 /* -- spool_mark.c -- */
 #define SPOOL_MARK_NAME "mark"
-void spool_mark_write(
-    struct spool_disk *d); /* after a commit; what fails is tried again with the next */
+/* After a commit; what fails is tried again with the next. */
+void spool_mark_write(struct spool_disk *d);
 void spool_mark_close(struct spool_disk *d);
 /* After the segments were read: begins a new stream when they lost numbers that had been given out.
  * Errors: those of os_random */

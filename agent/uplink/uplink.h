@@ -66,8 +66,8 @@ struct uplink_status {
     uint64_t acknowledged, duplicates, quarantined, resent, heartbeats;
     uint64_t quarantined_rows, quarantined_events; /* in them; a row is a process at a tick */
     uint64_t bytes;                                /* acknowledged */
-    unsigned
-        breaks;    /* connections that broke in the last UPLINK_BREAKS_NS, UPLINK_BREAKS at most */
+    /* Connections that broke in the last UPLINK_BREAKS_NS, UPLINK_BREAKS at most. */
+    unsigned breaks;
     char why[512]; /* of all but connected: cause and remedy; of quarantined: the cause */
 };
 

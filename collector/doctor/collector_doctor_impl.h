@@ -13,13 +13,14 @@ struct collector_doctor {
     bool running; /* a collector holds data_dir */
 };
 
-void collector_doctor_trust(struct collector_doctor *d); /* certificate, key, authority, book */
-void collector_doctor_disk(
-    struct collector_doctor *d); /* data_dir: rights, room, what goes when, damage */
-void collector_doctor_limits(
-    struct collector_doctor *d); /* descriptors, threads, memory, queue of connections */
-void collector_doctor_fleet(
-    struct collector_doctor *d); /* what the collector that runs says of its hosts */
+/* Certificate, key, authority, book. */
+void collector_doctor_trust(struct collector_doctor *d);
+/* data_dir: rights, room, what is removed when, damage. */
+void collector_doctor_disk(struct collector_doctor *d);
+/* Descriptors, threads, memory, queue of connections. */
+void collector_doctor_limits(struct collector_doctor *d);
+/* What the running collector says of its hosts. */
+void collector_doctor_fleet(struct collector_doctor *d);
 
 /* Whether nobody else may enter a directory of ours; no finding when it is not there. */
 void collector_doctor_folder(struct collector_doctor *d, const char *check, const char *dir);

@@ -32,8 +32,8 @@ struct wire_hello_reply {
     char version[32];       /* of the collector */
     uint32_t max_message;   /* bytes of one Push payload */
     uint32_t max_in_flight; /* Push requests at once */
-    uint64_t
-        last_seq; /* highest sequence stored without a hole before it for this stream, 0 = none */
+    /* Highest sequence stored without a hole before it for this stream, 0 = none. */
+    uint64_t last_seq;
     int64_t received_ns, replied_ns; /* collector's clock, UTC */
 };
 

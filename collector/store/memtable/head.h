@@ -43,8 +43,8 @@ struct head_batch {
     bool has_events;
     void *told; /* its account (rest_value.h), where that says all; else NULL */
     size_t told_n;
-    struct wal_source
-        *from;     /* where its bytes are read when they are wanted; NULL: they are here */
+    /* Where its bytes are read when they are wanted; NULL: they are here. */
+    struct wal_source *from;
     uint64_t at;   /* its record there, */
     uint32_t size; /* all of it */
     size_t n;

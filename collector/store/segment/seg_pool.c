@@ -7,8 +7,8 @@
 #include "common/os/os.h"
 
 struct seg_pool {
-    struct os_mutex
-        *lock; /* guards all below and the open file of each seg_file; no I/O under it */
+    /* Guards all below and the open file of each seg_file; no I/O under it. */
+    struct os_mutex *lock;
     unsigned files_max, n_open;
     struct seg_file *oldest, *newest; /* open and without users */
 };
