@@ -13,7 +13,6 @@
 #include "tests/collector/ask.h"
 
 #define STEADY    150u /* processes that live all the time */
-#define BATCHES   30u  /* of ten seconds */
 #define STARTS    667u /* in each */
 #define SHORT_PID 1000u
 #define LINE_MAX  3072u
@@ -21,8 +20,10 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 static const bool measured = false; /* they keep what was freed */
+#define BATCHES 5u                  /* of ten seconds */
 #else
 static const bool measured = true;
+#define BATCHES 30u
 #endif
 
 static const uint8_t metrics[] = {

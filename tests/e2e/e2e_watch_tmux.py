@@ -102,7 +102,7 @@ def orders_and_groups(t):
 
 def filters(t, fleet):
     name = "\x1b[31mbad"
-    os.symlink(shutil.which("sleep"), fleet.path(name))
+    shutil.copy(shutil.which("sleep"), fleet.path(name))
     hostile = subprocess.Popen([fleet.path(name), "1000"])
     fleet.processes.append(hostile)
     t.keys("/")
