@@ -123,7 +123,7 @@ static void take_cpu_time(struct aggregate *a, struct ptable_proc *p, int64_t va
     if (value > p->count.table_cpu_ns || !p->count.run_adds) {
         p->count.table_cpu_ns = value;
     }
-    p->count.table_run_ns = p->tally.n[TALLY_RUN];
+    p->count.table_run_ns = p->tally.n[COUNTERS_RUN];
     p->count.run_adds = true;
 }
 
@@ -226,9 +226,9 @@ static struct ptable_proc *on_sample(struct aggregate *a, const struct event *ev
 {
     struct ptable_proc *p = lifecycle_thread_owner(a->life, ev->u.sample.tid, ev);
 
-    charge(a, p, TALLY_SAMPLES, 1);
+    charge(a, p, COUNTERS_SAMPLES, 1);
     if (ev->u.sample.interrupt) {
-        charge(a, p, TALLY_SAMPLES_INTERRUPT, 1);
+        charge(a, p, COUNTERS_SAMPLES_INTERRUPT, 1);
         a->stats.samples_interrupt++;
         return p;
     }
@@ -258,7 +258,7 @@ static enum cpu_origin best_origin(const struct aggregate *a)
 bool aggregate_cpu_moves(const struct ptable_proc *p)
 {
     return p->info.cpu_origin == CPU_ORIGIN_TIMES && p->count.run_adds &&
-           p->tally.n[TALLY_RUN] > p->count.table_run_ns;
+           p->tally.n[COUNTERS_RUN] > p->count.table_run_ns;
 }
 
 void aggregate_now(struct aggregate *a, int64_t mono_ns)
@@ -268,7 +268,7 @@ void aggregate_now(struct aggregate *a, int64_t mono_ns)
 
 static void add_run(struct ptable_proc *p)
 {
-    uint64_t run_ns = p->tally.n[TALLY_RUN] - p->count.table_run_ns;
+    uint64_t run_ns = p->tally.n[COUNTERS_RUN] - p->count.table_run_ns;
     uint64_t room_ns = (uint64_t)(INT64_MAX - p->count.table_cpu_ns);
     int64_t now_ns = run_ns < room_ns ? p->count.table_cpu_ns + (int64_t)run_ns : INT64_MAX;
 
@@ -285,18 +285,18 @@ void aggregate_settle(const struct aggregate *a, struct ptable_proc *p)
         ptable_set_cpu_origin(p, best_origin(a));
     }
     if (p->info.cpu_origin == CPU_ORIGIN_CSWITCH) {
-        take_count(p, M_CPU_TIME, p->tally.n[TALLY_RUN]);
+        take_count(p, M_CPU_TIME, p->tally.n[COUNTERS_RUN]);
     } else if (p->info.cpu_origin == CPU_ORIGIN_SAMPLES) {
         take_count(p, M_CPU_TIME, p->count.sampled_ns);
     } else if (aggregate_cpu_moves(p)) {
         add_run(p);
     }
     if (a->stats.sched.switches > 0) {
-        take_count(p, M_CONTEXT_SWITCHES, p->tally.n[TALLY_SWITCHES_IN]);
+        take_count(p, M_CONTEXT_SWITCHES, p->tally.n[COUNTERS_SWITCHES_IN]);
     }
     if (a->disk_seen) {
-        take_count(p, M_DISK_READ_BYTES, p->tally.n[TALLY_DISK_READ_BYTES]);
-        take_count(p, M_DISK_WRITE_BYTES, p->tally.n[TALLY_DISK_WRITE_BYTES]);
+        take_count(p, M_DISK_READ_BYTES, p->tally.n[COUNTERS_DISK_READ_BYTES]);
+        take_count(p, M_DISK_WRITE_BYTES, p->tally.n[COUNTERS_DISK_WRITE_BYTES]);
     }
     if (ptable_ended(p)) {
         p->count.mask &= a->growing; /* what it was using is gone with it; what it used stays */
@@ -342,7 +342,7 @@ static struct ptable_proc *on_interrupt(struct aggregate *a, const struct event 
 {
     struct ptable_proc *p = sched_running(a->sched, ev->cpu);
 
-    charge(a, p, ev->kind == EV_DPC ? TALLY_DPC : TALLY_ISR, span(ev->u.interrupt.took_ns));
+    charge(a, p, ev->kind == EV_DPC ? COUNTERS_DPC : COUNTERS_ISR, span(ev->u.interrupt.took_ns));
     return p;
 }
 
@@ -352,12 +352,12 @@ static struct ptable_proc *on_fault(struct aggregate *a, const struct event *ev)
 
     if (ev->kind == EV_SOFT_FAULT) {
         p = context_of(a, ev);
-        charge(a, p, TALLY_SOFT_FAULTS, 1);
+        charge(a, p, COUNTERS_SOFT_FAULTS, 1);
         return p;
     }
     p = thread_of(a, ev->u.hard_fault.tid, ev);
-    charge(a, p, TALLY_HARD_FAULTS, 1);
-    charge(a, p, TALLY_HARD_FAULT_BYTES, ev->u.hard_fault.bytes);
+    charge(a, p, COUNTERS_HARD_FAULTS, 1);
+    charge(a, p, COUNTERS_HARD_FAULT_BYTES, ev->u.hard_fault.bytes);
     return p;
 }
 
@@ -365,7 +365,7 @@ static struct ptable_proc *on_virtual(struct aggregate *a, const struct event *e
 {
     struct ptable_proc *p = lifecycle_process(a->life, ev->u.vm.pid, ev);
 
-    charge(a, p, ev->kind == EV_VIRTUAL_ALLOC ? TALLY_VIRTUAL_ALLOC : TALLY_VIRTUAL_FREE,
+    charge(a, p, ev->kind == EV_VIRTUAL_ALLOC ? COUNTERS_VIRTUAL_ALLOC : COUNTERS_VIRTUAL_FREE,
            ev->u.vm.size);
     return p;
 }
@@ -394,15 +394,15 @@ static struct ptable_proc *on_disk(struct aggregate *a, const struct event *ev)
     }
     a->disk_seen = true;
     p = issuer_of(a, ev);
-    charge(a, p, TALLY_DISK_TIME, span(ev->u.disk.took_ns));
+    charge(a, p, COUNTERS_DISK_TIME, span(ev->u.disk.took_ns));
     if (ev->kind == EV_DISK_READ) {
-        charge(a, p, TALLY_DISK_READS, 1);
-        charge(a, p, TALLY_DISK_READ_BYTES, ev->u.disk.bytes);
+        charge(a, p, COUNTERS_DISK_READS, 1);
+        charge(a, p, COUNTERS_DISK_READ_BYTES, ev->u.disk.bytes);
     } else if (ev->kind == EV_DISK_WRITE) {
-        charge(a, p, TALLY_DISK_WRITES, 1);
-        charge(a, p, TALLY_DISK_WRITE_BYTES, ev->u.disk.bytes);
+        charge(a, p, COUNTERS_DISK_WRITES, 1);
+        charge(a, p, COUNTERS_DISK_WRITE_BYTES, ev->u.disk.bytes);
     } else {
-        charge(a, p, TALLY_DISK_FLUSHES, 1);
+        charge(a, p, COUNTERS_DISK_FLUSHES, 1);
     }
     return p;
 }
@@ -414,11 +414,11 @@ static struct ptable_proc *on_file(struct aggregate *a, const struct event *ev)
     if (ev->u.file.op == FILE_OP_END) {
         return p; /* its begin has been counted */
     }
-    charge(a, p, TALLY_FILE_OPS, 1);
+    charge(a, p, COUNTERS_FILE_OPS, 1);
     if (ev->u.file.op == FILE_READ) {
-        charge(a, p, TALLY_FILE_READ_BYTES, ev->u.file.bytes);
+        charge(a, p, COUNTERS_FILE_READ_BYTES, ev->u.file.bytes);
     } else if (ev->u.file.op == FILE_WRITE) {
-        charge(a, p, TALLY_FILE_WRITE_BYTES, ev->u.file.bytes);
+        charge(a, p, COUNTERS_FILE_WRITE_BYTES, ev->u.file.bytes);
     }
     return p;
 }
@@ -429,13 +429,13 @@ static struct ptable_proc *on_net(struct aggregate *a, const struct event *ev)
     struct ptable_proc *p = lifecycle_process(a->life, net->pid, ev);
 
     if (net->op == NET_SEND) {
-        charge(a, p, net->udp ? TALLY_UDP_SEND : TALLY_TCP_SEND, net->bytes);
+        charge(a, p, net->udp ? COUNTERS_UDP_SEND : COUNTERS_TCP_SEND, net->bytes);
     } else if (net->op == NET_RECV) {
-        charge(a, p, net->udp ? TALLY_UDP_RECV : TALLY_TCP_RECV, net->bytes);
+        charge(a, p, net->udp ? COUNTERS_UDP_RECV : COUNTERS_TCP_RECV, net->bytes);
     } else if (net->op == NET_RETRANSMIT) {
-        charge(a, p, TALLY_TCP_RETRANSMITS, 1);
+        charge(a, p, COUNTERS_TCP_RETRANSMITS, 1);
     } else if (net->op == NET_CONNECT || net->op == NET_ACCEPT) {
-        charge(a, p, TALLY_TCP_CONNECTS, 1);
+        charge(a, p, COUNTERS_TCP_CONNECTS, 1);
     }
     return p;
 }
@@ -466,10 +466,14 @@ static bool repeats(struct aggregate *a, const struct event *ev)
 static struct ptable_proc *on_life(struct aggregate *a, const struct event *ev)
 {
     static const uint8_t counts[EV_KIND_COUNT] = {
-        [EV_THREAD_START] = TALLY_THREADS_STARTED + 1, [EV_THREAD_STOP] = TALLY_THREADS_ENDED + 1,
-        [EV_THREAD_FOUND] = TALLY_THREAD_RUNDOWN + 1,  [EV_THREAD_LAST] = TALLY_THREAD_RUNDOWN + 1,
-        [EV_IMAGE_LOAD] = TALLY_IMAGE_LOADS + 1,       [EV_IMAGE_UNLOAD] = TALLY_IMAGE_UNLOADS + 1,
-        [EV_IMAGE_FOUND] = TALLY_IMAGE_RUNDOWN + 1,    [EV_IMAGE_LAST] = TALLY_IMAGE_RUNDOWN + 1,
+        [EV_THREAD_START] = COUNTERS_THREADS_STARTED + 1,
+        [EV_THREAD_STOP] = COUNTERS_THREADS_ENDED + 1,
+        [EV_THREAD_FOUND] = COUNTERS_THREAD_RUNDOWN + 1,
+        [EV_THREAD_LAST] = COUNTERS_THREAD_RUNDOWN + 1,
+        [EV_IMAGE_LOAD] = COUNTERS_IMAGE_LOADS + 1,
+        [EV_IMAGE_UNLOAD] = COUNTERS_IMAGE_UNLOADS + 1,
+        [EV_IMAGE_FOUND] = COUNTERS_IMAGE_RUNDOWN + 1,
+        [EV_IMAGE_LAST] = COUNTERS_IMAGE_RUNDOWN + 1,
     };
     struct ptable_proc *p;
 
@@ -517,11 +521,11 @@ static struct ptable_proc *rare_event(struct aggregate *a, const struct event *e
     case EV_NET:
         return on_net(a, ev);
     case EV_REGISTRY:
-        return counted(a, context_of(a, ev), TALLY_REGISTRY_OPS);
+        return counted(a, context_of(a, ev), COUNTERS_REGISTRY_OPS);
     case EV_THREAD_NAME:
         return lifecycle_process(a->life, ev->u.thread.pid, ev);
     case EV_STACK:
-        return counted(a, lifecycle_process(a->life, ev->u.stack.pid, ev), TALLY_STACKS);
+        return counted(a, lifecycle_process(a->life, ev->u.stack.pid, ev), COUNTERS_STACKS);
     case EV_LOST:
         on_lost(a, ev);
         return NULL;
@@ -551,12 +555,12 @@ static struct ptable_proc *take_event(struct aggregate *a, const struct event *e
     case EV_CPU_SAMPLE:
         return on_sample(a, ev);
     case EV_CPU_PMC:
-        return counted(a, thread_of(a, ev->u.pmc.tid, ev), TALLY_PMC_SAMPLES);
+        return counted(a, thread_of(a, ev->u.pmc.tid, ev), COUNTERS_PMC_SAMPLES);
     case EV_DPC:
     case EV_ISR:
         return on_interrupt(a, ev);
     case EV_SYSCALL_ENTER:
-        return counted(a, context_of(a, ev), TALLY_SYSCALLS);
+        return counted(a, context_of(a, ev), COUNTERS_SYSCALLS);
     case EV_SOFT_FAULT:
     case EV_HARD_FAULT:
         return on_fault(a, ev);

@@ -128,8 +128,8 @@ static inline void close_thread(struct sched *s, const struct idmap_entry *e, in
     struct ptable_proc *p = e->owner;
     uint64_t n = span(e->since_ns, now_ns) & -(uint64_t)(e->since_ns > s->lost_ns);
 
-    p->tally.n[TALLY_READY] += n & -(uint64_t)(e->state == THREAD_READY);
-    p->tally.n[TALLY_WAIT] += n & -(uint64_t)(e->state == THREAD_WAITS);
+    p->tally.n[COUNTERS_READY] += n & -(uint64_t)(e->state == THREAD_READY);
+    p->tally.n[COUNTERS_WAIT] += n & -(uint64_t)(e->state == THREAD_WAITS);
 }
 
 /* tid 0 is many threads, one per CPU: it has no state. */
@@ -174,13 +174,13 @@ static inline void take_off(struct sched *s, const struct sched_cpu *cpu, const 
         p = cpu_owner(cpu);
         if (cpu->tid == sw->old_tid) {
             p = p ? p : owner_of(s, sw->old_tid, e, ev); /* told of only after it was put on */
-            charge(s, p, TALLY_RUN, span_ns);
+            charge(s, p, COUNTERS_RUN, span_ns);
         } else {
             s->stats->gaps++;
-            charge(s, p, TALLY_RUN_LOST, span_ns);
+            charge(s, p, COUNTERS_RUN_LOST, span_ns);
         }
     } else if (cpu->state == CPU_LOST) {
-        charge(s, owner_of(s, sw->old_tid, e, ev), TALLY_RUN_LOST, span_ns);
+        charge(s, owner_of(s, sw->old_tid, e, ev), COUNTERS_RUN_LOST, span_ns);
     }
     if (e) {
         open_thread(e, state_after(sw->old_state), ev->mono_ns);
@@ -204,7 +204,7 @@ static inline struct ptable_proc *put_on(struct sched *s, struct sched_cpu *cpu,
     cpu->tid = tid;
     cpu->since_ns = ev->mono_ns;
     cpu->state = CPU_RUNS;
-    charge(s, p, TALLY_SWITCHES_IN, 1);
+    charge(s, p, COUNTERS_SWITCHES_IN, 1);
     return p;
 }
 
@@ -254,7 +254,7 @@ void sched_settle(struct sched *s, int64_t now_ns)
         if (silent) {
             cpu->state = CPU_UNSEEN;
         } else if (p && s->switched_ns > cpu->since_ns) {
-            charge(s, p, TALLY_RUN, span(cpu->since_ns, s->switched_ns));
+            charge(s, p, COUNTERS_RUN, span(cpu->since_ns, s->switched_ns));
             cpu->since_ns = s->switched_ns;
         }
     }
@@ -266,7 +266,7 @@ static void lose_cpu(struct sched *s, struct sched_cpu *cpu, int64_t now_ns)
         return;
     }
     if (cpu->state == CPU_RUNS) {
-        charge(s, cpu_owner(cpu), TALLY_RUN_LOST, span(cpu->since_ns, now_ns));
+        charge(s, cpu_owner(cpu), COUNTERS_RUN_LOST, span(cpu->since_ns, now_ns));
         cpu->state = CPU_LOST;
         cpu->since_ns = now_ns;
     }

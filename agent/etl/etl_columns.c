@@ -12,7 +12,7 @@
 enum {
     KEY_CPU_TIME,
     KEY_TALLY,
-    KEY_DISK = KEY_TALLY + TALLY_COUNT,
+    KEY_DISK = KEY_TALLY + COUNTERS_COUNT,
     KEY_NET,
     KEY_FAULTS,
     KEY_COUNT,
@@ -62,12 +62,12 @@ int64_t etl_columns_value_of_tally(const struct counters *t, size_t key)
     }
     switch (key) {
     case KEY_DISK:
-        return (int64_t)(n[TALLY_DISK_READ_BYTES] + n[TALLY_DISK_WRITE_BYTES]);
+        return (int64_t)(n[COUNTERS_DISK_READ_BYTES] + n[COUNTERS_DISK_WRITE_BYTES]);
     case KEY_NET:
-        return (int64_t)(n[TALLY_TCP_SEND] + n[TALLY_TCP_RECV] + n[TALLY_UDP_SEND] +
-                         n[TALLY_UDP_RECV]);
+        return (int64_t)(n[COUNTERS_TCP_SEND] + n[COUNTERS_TCP_RECV] + n[COUNTERS_UDP_SEND] +
+                         n[COUNTERS_UDP_RECV]);
     case KEY_FAULTS:
-        return (int64_t)(n[TALLY_HARD_FAULTS] + n[TALLY_SOFT_FAULTS]);
+        return (int64_t)(n[COUNTERS_HARD_FAULTS] + n[COUNTERS_SOFT_FAULTS]);
     default:
         return 0;
     }

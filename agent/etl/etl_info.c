@@ -160,7 +160,7 @@ static enum err print_providers(const struct etl_job *job, const struct etl_info
     if (e) {
         return e;
     }
-    e = etl_job_sheet(job, &sheet, TABLE_AS_TABLE, columns, 3, yields);
+    e = etl_job_table(job, &sheet, TABLE_AS_TABLE, columns, 3, yields);
     if (!e) {
         for (size_t k = 0; k < n && !e; k++) {
             const struct table_cell cells[] = {

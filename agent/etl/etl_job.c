@@ -115,7 +115,7 @@ bool etl_job_walk(struct etl_job *job, struct etl_walk *w)
     return e == ERR_OK;
 }
 
-enum err etl_job_sheet(const struct etl_job *job, struct table **out, enum table_format format,
+enum err etl_job_table(const struct etl_job *job, struct table **out, enum table_format format,
                        const struct table_column *columns, size_t n, const char *const *yields)
 {
     enum err e = table_begin(out, job->out, format, false, columns, n);

@@ -66,7 +66,7 @@ bool etl_job_walk(struct etl_job *job, struct etl_walk *w);
 
 /* A sheet on the job's output. On a terminal a table fits in, unless --wide: the titles in
  * `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
-NODISCARD enum err etl_job_sheet(const struct etl_job *job, struct table **out,
+NODISCARD enum err etl_job_table(const struct etl_job *job, struct table **out,
                                  enum table_format format, const struct table_column *columns,
                                  size_t n, const char *const *yields);
 

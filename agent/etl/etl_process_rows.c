@@ -108,7 +108,7 @@ enum err etl_process_rows_begin(struct etl_process_rows **out, const struct etl_
         return ERR_NOMEM;
     }
     set_columns(r, view, by, file);
-    e = etl_job_sheet(job, &r->sheet, format, r->columns, FIGURES + r->n_figures + TAIL_COUNT,
+    e = etl_job_table(job, &r->sheet, format, r->columns, FIGURES + r->n_figures + TAIL_COUNT,
                       yields);
     if (e) {
         mem_free(r);

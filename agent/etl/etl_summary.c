@@ -139,7 +139,7 @@ static void put_tally(struct jsonw *j, const struct counters *t)
     size_t n;
     const struct etl_columns_key *keys = etl_columns_keys(&n);
 
-    for (size_t i = 1; i <= TALLY_COUNT; i++) { /* 0 is cpu_time; sums come behind */
+    for (size_t i = 1; i <= COUNTERS_COUNT; i++) { /* 0 is cpu_time; sums come behind */
         int64_t v = etl_columns_value_of_tally(t, i);
 
         if (v && table_is_wide(keys[i].unit)) {
@@ -337,7 +337,7 @@ static enum err print_kinds(const struct etl_summary *s)
     struct table *sheet;
     size_t n, n_providers;
     const struct etl_kinds_event *all = etl_kinds_events(s->figures->kinds, &n);
-    enum err e = etl_job_sheet(s->job, &sheet, TABLE_AS_TABLE, columns, 6, yields);
+    enum err e = etl_job_table(s->job, &sheet, TABLE_AS_TABLE, columns, 6, yields);
 
     if (e) {
         return e;

@@ -360,7 +360,7 @@ enum err etl_threads_run(struct etl_job *job, struct errmsg *why)
         return e;
     }
     set_columns(columns, etl_job_parts(job) > 1);
-    e = etl_job_sheet(job, &sheet, job->format, columns, COLUMNS, yields);
+    e = etl_job_table(job, &sheet, job->format, columns, COLUMNS, yields);
     if (!e) {
         for (size_t i = 0; i < etl_job_parts(job) && !e && !job->partial && etl_job_out_ok(job);
              i++) {

@@ -50,14 +50,14 @@
     X(STACKS, stacks, COUNT, "stacks walked")
 
 enum counters_id {
-#define COUNTERS_ID(id, key, unit, help) TALLY_##id,
+#define COUNTERS_ID(id, key, unit, help) COUNTERS_##id,
     COUNTERS_LIST(COUNTERS_ID)
 #undef COUNTERS_ID
-        TALLY_COUNT,
+        COUNTERS_COUNT,
 };
 
 struct counters {
-    uint64_t n[TALLY_COUNT];
+    uint64_t n[COUNTERS_COUNT];
 };
 
 #endif

@@ -65,7 +65,7 @@ struct ptable_proc {
         bool in_table;            /* the newest table had a row for it */
         bool run_adds;            /* until the next table switches add to cpu_time: */
         int64_t table_cpu_ns;     /* what the newest one said, */
-        uint64_t table_run_ns;    /* and TALLY_RUN at that moment */
+        uint64_t table_run_ns;    /* and COUNTERS_RUN at that moment */
         int64_t values[METRIC_COLS];
     } count;
 

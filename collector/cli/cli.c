@@ -202,7 +202,7 @@ int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(
     return start(cmd, argc, argv, body, false);
 }
 
-enum err cli_sheet(const struct cli *c, struct table **out, bool live,
+enum err cli_table(const struct cli *c, struct table **out, bool live,
                    const struct table_column *columns, size_t n, const char *const *yields)
 {
     enum err e = table_begin(out, stdout, c->format, live, columns, n);

@@ -113,7 +113,7 @@ NODISCARD enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why)
 
 /* A sheet on standard output in the format asked for. On a terminal a table fits in, unless --wide:
  * the titles in `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
-NODISCARD enum err cli_sheet(const struct cli *c, struct table **out, bool live,
+NODISCARD enum err cli_table(const struct cli *c, struct table **out, bool live,
                              const struct table_column *columns, size_t n,
                              const char *const *yields);
 

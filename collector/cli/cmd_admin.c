@@ -92,7 +92,7 @@ static int print_row(const struct cli *c, const struct table_column *columns, si
                      const struct table_cell *cells)
 {
     struct table *s = NULL;
-    enum err e = cli_sheet(c, &s, false, columns, n, NULL);
+    enum err e = cli_table(c, &s, false, columns, n, NULL);
 
     if (!e) {
         e = table_row(s, cells);
@@ -115,7 +115,7 @@ static const char *const yields[] = {"MEANING", NULL};
 static enum err status_print(const struct cli *c, const struct wire_status_reply *m)
 {
     struct table *s = NULL;
-    enum err e = cli_sheet(c, &s, false, status_columns,
+    enum err e = cli_table(c, &s, false, status_columns,
                            sizeof status_columns / sizeof *status_columns, yields);
 
     for (size_t i = 0; !e && i < m->n; i++) {

@@ -99,7 +99,7 @@ static int show(struct cli *c)
 #include "common/text/humanize.h"
     struct table *sheet = NULL;
 #include "common/text/humanize.h"
-    enum err e = cli_sheet(c, &sheet, false, columns, 3, NULL);
+    enum err e = cli_table(c, &sheet, false, columns, 3, NULL);
 #include "common/text/humanize.h"
 
 #include "common/text/humanize.h"

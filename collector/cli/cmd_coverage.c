@@ -214,7 +214,7 @@ static int body(struct cli *c)
     if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    e = cli_sheet(c, &s, false, stages ? stage_columns : host_columns,
+    e = cli_table(c, &s, false, stages ? stage_columns : host_columns,
                   stages ? sizeof stage_columns / sizeof *stage_columns
                          : sizeof host_columns / sizeof *host_columns,
                   yields);

@@ -212,7 +212,7 @@ static int body(struct cli *c)
     if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    if (cli_sheet(c, &list.sheet, false, columns, sizeof columns / sizeof *columns, yields) ==
+    if (cli_table(c, &list.sheet, false, columns, sizeof columns / sizeof *columns, yields) ==
         ERR_OK) {
         code = cli_client_ask(l, RPC_QUERY_HOSTS, &q, page, note, &list);
         if (code == CLI_OK && list.hosts == 0 && !q.host.n) {

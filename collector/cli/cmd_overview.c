@@ -371,7 +371,7 @@ static int body(struct cli *c)
     if (cli_client_open(&l, c, &code) != ERR_OK) {
         return code;
     }
-    v.e = cli_sheet(c, &v.sheet, false, table ? tier_columns : plain_columns,
+    v.e = cli_table(c, &v.sheet, false, table ? tier_columns : plain_columns,
                     table ? sizeof tier_columns / sizeof *tier_columns : PLAIN_COLUMNS, yields);
     if (!v.e) {
         code = cli_client_ask(l, RPC_QUERY_OVERVIEW, &q, page, note, &v);

@@ -108,7 +108,7 @@ static enum err print_all(const struct cli *c, const struct cli_client *l,
         "sees everybody's";
     static const char none[] = "nobody has one; 'procfleet tail --durable NAME' makes one";
     struct table *sheet;
-    enum err e = cli_sheet(c, &sheet, false, columns, COLUMNS, yields);
+    enum err e = cli_table(c, &sheet, false, columns, COLUMNS, yields);
 
     for (size_t i = 0; !e && i < list->n; i++) {
         e = print_one(sheet, &list->subscriptions[i]);

@@ -98,7 +98,7 @@ enum err fields_sheet(const struct fields *f, const struct cli *c, struct table 
         }
     }
     yields[n] = NULL;
-    return cli_sheet(c, out, live, f->columns, f->n, yields);
+    return cli_table(c, out, live, f->columns, f->n, yields);
 }
 
 static struct table_cell word(const char *const *words, size_t n, unsigned i)

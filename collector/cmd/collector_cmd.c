@@ -84,7 +84,7 @@ enum err collector_cmd_format(enum table_format *format, const struct opt_args *
     return errmsg_set(why, ERR_USAGE, "--format takes table, json or csv, not '%s'", name);
 }
 
-enum err collector_cmd_sheet(struct table **out, const struct opt_args *a,
+enum err collector_cmd_table(struct table **out, const struct opt_args *a,
                              const struct table_column *columns, size_t n,
                              const char *const *yields, struct errmsg *why)
 {

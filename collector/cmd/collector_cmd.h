@@ -33,7 +33,7 @@ NODISCARD enum err collector_cmd_format(enum table_format *format, const struct 
 
 /* A sheet on standard output as --format says. On a terminal a table fits in, unless --wide: the
  * titles in `yields`, which end with NULL, give way first. Errors: ERR_USAGE, ERR_NOMEM */
-NODISCARD enum err collector_cmd_sheet(struct table **out, const struct opt_args *a,
+NODISCARD enum err collector_cmd_table(struct table **out, const struct opt_args *a,
                                        const struct table_column *columns, size_t n,
                                        const char *const *yields, struct errmsg *why);
 

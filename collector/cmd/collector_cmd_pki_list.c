@@ -177,7 +177,7 @@ static int run(const struct opt_args *a)
         e = collector_cmd_pki_book(&book, a, &why);
     }
     if (!e) {
-        e = collector_cmd_sheet(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields,
+        e = collector_cmd_table(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields,
                                 &why);
     }
     if (!e) {

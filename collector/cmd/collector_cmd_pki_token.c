@@ -273,7 +273,7 @@ static int run_list(const struct opt_args *a)
     enum err e = collector_cmd_pki_book(&book, a, &why);
 
     if (!e) {
-        e = collector_cmd_sheet(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields,
+        e = collector_cmd_table(&l.sheet, a, columns, sizeof columns / sizeof *columns, yields,
                                 &why);
     }
     if (!e) {

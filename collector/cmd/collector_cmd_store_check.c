@@ -277,7 +277,7 @@ static int run(const struct opt_args *a)
     int code;
 
     if (!e) {
-        e = collector_cmd_sheet(&r.sheet, a, columns, sizeof columns / sizeof *columns, yields,
+        e = collector_cmd_table(&r.sheet, a, columns, sizeof columns / sizeof *columns, yields,
                                 &why);
     } else if (e != ERR_NOMEM) {
         e = ERR_USAGE; /* also a file that is not there */

@@ -358,9 +358,9 @@ static enum err print(struct stats *s, const struct opt_args *a, struct errmsg *
 
     if (!e) {
         e = hosts
-                ? collector_cmd_sheet(&s->sheet, a, host_columns,
+                ? collector_cmd_table(&s->sheet, a, host_columns,
                                       sizeof host_columns / sizeof *host_columns, host_yields, why)
-                : collector_cmd_sheet(&s->sheet, a, kind_columns,
+                : collector_cmd_table(&s->sheet, a, kind_columns,
                                       sizeof kind_columns / sizeof *kind_columns, kind_yields, why);
     }
     if (!e) {

@@ -228,59 +228,62 @@ struct charged {
 #define NONE                  EVENT_NO_ID
 
 static const struct charged charges[] = {
-    {"sample", {BY(EV_CPU_SAMPLE, NONE, NONE), .u.sample = {.tid = 80}}, 8, {{TALLY_SAMPLES, 1}}},
+    {"sample",
+     {BY(EV_CPU_SAMPLE, NONE, NONE), .u.sample = {.tid = 80}},
+     8,
+     {{COUNTERS_SAMPLES, 1}}},
     {"sample that found an interrupt",
      {BY(EV_CPU_SAMPLE, NONE, NONE), .u.sample = {.tid = 120, .interrupt = true}},
      12,
-     {{TALLY_SAMPLES, 1}, {TALLY_SAMPLES_INTERRUPT, 1}}},
+     {{COUNTERS_SAMPLES, 1}, {COUNTERS_SAMPLES_INTERRUPT, 1}}},
     {"sample of an unknown thread",
      {BY(EV_CPU_SAMPLE, 8, 80), .u.sample = {.tid = 1000}},
      NONE,
-     {{TALLY_SAMPLES, 1}}},
-    {"counter", {BY(EV_CPU_PMC, NONE, NONE), .u.pmc = {.tid = 84}}, 8, {{TALLY_PMC_SAMPLES, 1}}},
+     {{COUNTERS_SAMPLES, 1}}},
+    {"counter", {BY(EV_CPU_PMC, NONE, NONE), .u.pmc = {.tid = 84}}, 8, {{COUNTERS_PMC_SAMPLES, 1}}},
     {"interrupt without switches",
      {BY(EV_DPC, 8, 80), .u.interrupt = {.took_ns = 7}},
      NONE,
-     {{TALLY_DPC, 7}}},
-    {"system call", {BY(EV_SYSCALL_ENTER, NONE, 120)}, 12, {{TALLY_SYSCALLS, 1}}},
-    {"soft fault by header pid", {BY(EV_SOFT_FAULT, 12, 80)}, 12, {{TALLY_SOFT_FAULTS, 1}}},
+     {{COUNTERS_DPC, 7}}},
+    {"system call", {BY(EV_SYSCALL_ENTER, NONE, 120)}, 12, {{COUNTERS_SYSCALLS, 1}}},
+    {"soft fault by header pid", {BY(EV_SOFT_FAULT, 12, 80)}, 12, {{COUNTERS_SOFT_FAULTS, 1}}},
     {"hard fault by payload tid",
      {BY(EV_HARD_FAULT, 12, 120), .u.hard_fault = {.tid = 84, .bytes = 4096}},
      8,
-     {{TALLY_HARD_FAULTS, 1}, {TALLY_HARD_FAULT_BYTES, 4096}}},
+     {{COUNTERS_HARD_FAULTS, 1}, {COUNTERS_HARD_FAULT_BYTES, 4096}}},
     {"hard fault of nobody",
      {BY(EV_HARD_FAULT, 8, 80), .u.hard_fault = {.tid = 5, .bytes = 2}},
      NONE,
-     {{TALLY_HARD_FAULTS, 1}, {TALLY_HARD_FAULT_BYTES, 2}}},
+     {{COUNTERS_HARD_FAULTS, 1}, {COUNTERS_HARD_FAULT_BYTES, 2}}},
     {"allocation",
      {BY(EV_VIRTUAL_ALLOC, 8, 80), .u.vm = {.pid = 12, .size = 65536}},
      12,
-     {{TALLY_VIRTUAL_ALLOC, 65536}}},
+     {{COUNTERS_VIRTUAL_ALLOC, 65536}}},
     {"release",
      {BY(EV_VIRTUAL_FREE, 8, 80), .u.vm = {.pid = 12, .size = 4096}},
      12,
-     {{TALLY_VIRTUAL_FREE, 4096}}},
+     {{COUNTERS_VIRTUAL_FREE, 4096}}},
     {"disk read by issuer",
      {BY(EV_DISK_READ, 12, 120),
       .u.disk = {.irp = 1, .issuer_tid = 80, .bytes = 512, .took_ns = 9}},
      8,
-     {{TALLY_DISK_READS, 1}, {TALLY_DISK_READ_BYTES, 512}, {TALLY_DISK_TIME, 9}}},
+     {{COUNTERS_DISK_READS, 1}, {COUNTERS_DISK_READ_BYTES, 512}, {COUNTERS_DISK_TIME, 9}}},
     {"disk write without init",
      {BY(EV_DISK_WRITE, 12, 120), .u.disk = {.irp = 1, .issuer_tid = NONE, .bytes = 512}},
      NONE,
-     {{TALLY_DISK_WRITES, 1}, {TALLY_DISK_WRITE_BYTES, 512}}},
+     {{COUNTERS_DISK_WRITES, 1}, {COUNTERS_DISK_WRITE_BYTES, 512}}},
     {"flush",
      {BY(EV_DISK_FLUSH, 8, 80), .u.disk = {.irp = 1, .issuer_tid = 120}},
      12,
-     {{TALLY_DISK_FLUSHES, 1}}},
+     {{COUNTERS_DISK_FLUSHES, 1}}},
     {"file read",
      {BY(EV_FILE_OP, 8, 80), .u.file = {.tid = 120, .op = FILE_READ, .bytes = 9}},
      12,
-     {{TALLY_FILE_OPS, 1}, {TALLY_FILE_READ_BYTES, 9}}},
+     {{COUNTERS_FILE_OPS, 1}, {COUNTERS_FILE_READ_BYTES, 9}}},
     {"file write by header",
      {BY(EV_FILE_OP, 8, 80), .u.file = {.tid = NONE, .op = FILE_WRITE, .bytes = 9}},
      8,
-     {{TALLY_FILE_OPS, 1}, {TALLY_FILE_WRITE_BYTES, 9}}},
+     {{COUNTERS_FILE_OPS, 1}, {COUNTERS_FILE_WRITE_BYTES, 9}}},
     {"end of a file operation",
      {BY(EV_FILE_OP, 8, 80), .u.file = {.tid = 80, .op = FILE_OP_END}},
      8,
@@ -288,11 +291,11 @@ static const struct charged charges[] = {
     {"tcp send",
      {BY(EV_NET, 12, 120), .u.net = {.pid = 8, .op = NET_SEND, .bytes = 100}},
      8,
-     {{TALLY_TCP_SEND, 100}}},
+     {{COUNTERS_TCP_SEND, 100}}},
     {"udp receive",
      {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_RECV, .bytes = 50, .udp = true}},
      8,
-     {{TALLY_UDP_RECV, 50}}},
+     {{COUNTERS_UDP_RECV, 50}}},
     {"tcp copy",
      {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_COPY, .bytes = 50}},
      8,
@@ -300,51 +303,54 @@ static const struct charged charges[] = {
     {"retransmit",
      {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_RETRANSMIT}},
      8,
-     {{TALLY_TCP_RETRANSMITS, 1}}},
+     {{COUNTERS_TCP_RETRANSMITS, 1}}},
     {"accept",
      {BY(EV_NET, NONE, NONE), .u.net = {.pid = 8, .op = NET_ACCEPT}},
      8,
-     {{TALLY_TCP_CONNECTS, 1}}},
+     {{COUNTERS_TCP_CONNECTS, 1}}},
     {"bytes of nobody",
      {BY(EV_NET, 8, 80), .u.net = {.pid = 9, .op = NET_SEND, .bytes = 3}},
      NONE,
-     {{TALLY_TCP_SEND, 3}}},
-    {"registry", {BY(EV_REGISTRY, 12, 120)}, 12, {{TALLY_REGISTRY_OPS, 1}}},
+     {{COUNTERS_TCP_SEND, 3}}},
+    {"registry", {BY(EV_REGISTRY, 12, 120)}, 12, {{COUNTERS_REGISTRY_OPS, 1}}},
     {"image load",
      {BY(EV_IMAGE_LOAD, 12, 120), .u.image = {.pid = 8}},
      8,
-     {{TALLY_IMAGE_LOADS, 1}}},
+     {{COUNTERS_IMAGE_LOADS, 1}}},
     {"image unload",
      {BY(EV_IMAGE_UNLOAD, 12, 120), .u.image = {.pid = 8}},
      8,
-     {{TALLY_IMAGE_UNLOADS, 1}}},
+     {{COUNTERS_IMAGE_UNLOADS, 1}}},
     {"image of a rundown",
      {BY(EV_IMAGE_FOUND, NONE, NONE), .u.image = {.pid = 8}},
      8,
-     {{TALLY_IMAGE_RUNDOWN, 1}}},
+     {{COUNTERS_IMAGE_RUNDOWN, 1}}},
     {"image without process",
      {BY(EV_IMAGE_LAST, 8, 80), .u.image = {.pid = NONE}},
      NONE,
-     {{TALLY_IMAGE_RUNDOWN, 1}}},
+     {{COUNTERS_IMAGE_RUNDOWN, 1}}},
     {"thread start",
      {BY(EV_THREAD_START, 8, 80), .u.thread = {.pid = 12, .tid = 124}},
      12,
-     {{TALLY_THREADS_STARTED, 1}}},
+     {{COUNTERS_THREADS_STARTED, 1}}},
     {"thread end",
      {BY(EV_THREAD_STOP, 8, 80), .u.thread = {.pid = 12, .tid = 120}},
      12,
-     {{TALLY_THREADS_ENDED, 1}}},
+     {{COUNTERS_THREADS_ENDED, 1}}},
     {"thread of a rundown",
      {BY(EV_THREAD_LAST, 8, 80), .u.thread = {.pid = 12, .tid = 120}},
      12,
-     {{TALLY_THREAD_RUNDOWN, 1}}},
+     {{COUNTERS_THREAD_RUNDOWN, 1}}},
     {"thread name", {BY(EV_THREAD_NAME, 8, 80), .u.thread = {.pid = 12, .tid = 120}}, 12, {{0, 0}}},
     {"stack",
      {BY(EV_STACK, NONE, NONE), .u.stack = {.pid = 12, .tid = 120}},
      12,
-     {{TALLY_STACKS, 1}}},
-    {"record without any id", {BY(EV_SYSCALL_ENTER, NONE, NONE)}, NONE, {{TALLY_SYSCALLS, 1}}},
-    {"record of an unknown process", {BY(EV_SYSCALL_ENTER, 77, 80)}, NONE, {{TALLY_SYSCALLS, 1}}},
+     {{COUNTERS_STACKS, 1}}},
+    {"record without any id", {BY(EV_SYSCALL_ENTER, NONE, NONE)}, NONE, {{COUNTERS_SYSCALLS, 1}}},
+    {"record of an unknown process",
+     {BY(EV_SYSCALL_ENTER, 77, 80)},
+     NONE,
+     {{COUNTERS_SYSCALLS, 1}}},
 };
 
 static void each_event_is_charged_to_its_owner_and_to_nobody_else(void **state)
@@ -366,7 +372,7 @@ static void each_event_is_charged_to_its_owner_and_to_nobody_else(void **state)
             for (size_t c = 0; charges[i].pid == pids[k] && charges[i].counts[c].n; c++) {
                 want[k].n[charges[i].counts[c].id] = charges[i].counts[c].n;
             }
-            for (size_t id = 0; id < TALLY_COUNT; id++) {
+            for (size_t id = 0; id < COUNTERS_COUNT; id++) {
                 if (stages_tally(&s, pids[k], id) != want[k].n[id]) {
                     fail_msg("%s: counter %zu of %u", charges[i].what, id, pids[k]);
                 }
@@ -396,15 +402,15 @@ static void a_disk_request_of_version_2_belongs_to_the_issuer_of_its_init_event(
     (void)stages_feed(&s, disk(EV_DISK_WRITE, 3, 0x2000, 8)); /* completes in another's context */
     (void)stages_feed(&s, disk(EV_DISK_READ, 4, 0x1000, 12));
     (void)stages_feed(&s, disk(EV_DISK_READ, 5, 0x1000, 12)); /* once only */
-    assert_int_equal(stages_tally(&s, 12, TALLY_DISK_WRITE_BYTES), 512);
-    assert_int_equal(stages_tally(&s, 8, TALLY_DISK_READ_BYTES), 512);
-    assert_int_equal(stages_tally(&s, EVENT_NO_ID, TALLY_DISK_READS), 1);
+    assert_int_equal(stages_tally(&s, 12, COUNTERS_DISK_WRITE_BYTES), 512);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_DISK_READ_BYTES), 512);
+    assert_int_equal(stages_tally(&s, EVENT_NO_ID, COUNTERS_DISK_READS), 1);
     assert_int_equal(aggregate_stats(s.agg)->disk_unmatched, 1);
 
     (void)stages_feed(&s, disk(EV_DISK_INIT, 6, 0x3000, 8));
     (void)stages_feed(&s, feed_at(EV_LOST, 7));
     (void)stages_feed(&s, disk(EV_DISK_READ, 8, 0x3000, 8)); /* another request, for all we know */
-    assert_int_equal(stages_tally(&s, EVENT_NO_ID, TALLY_DISK_READS), 2);
+    assert_int_equal(stages_tally(&s, EVENT_NO_ID, COUNTERS_DISK_READS), 2);
     assert_int_equal(aggregate_stats(s.agg)->lost_marks, 1);
     stages_free(&s);
 }
@@ -509,7 +515,7 @@ static void early_events_are_not_counted(void **state)
     (void)state;
     stages_populate(&s);
     assert_int_equal(aggregate_stats(s.agg)->events, 0);
-    assert_int_equal(stages_tally(&s, 8, TALLY_THREAD_RUNDOWN), 0);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_THREAD_RUNDOWN), 0);
     stages_free(&s);
 }
 

@@ -404,11 +404,12 @@ static void compare_instance(const struct world *w, struct reader *r, size_t i, 
     static const struct counters none;
     const uint64_t *n = p ? p->tally.n : none.n;
 
-    if (n[TALLY_RUN] != want->run_ns || n[TALLY_RUN_LOST] != want->lost_ns ||
-        n[TALLY_SWITCHES_IN] != want->in) {
+    if (n[COUNTERS_RUN] != want->run_ns || n[COUNTERS_RUN_LOST] != want->lost_ns ||
+        n[COUNTERS_SWITCHES_IN] != want->in) {
         fail_msg("seed %u, process %u: run %llu lost %llu in %llu, expected %llu %llu %llu", seed,
-                 want->pid, (unsigned long long)n[TALLY_RUN], (unsigned long long)n[TALLY_RUN_LOST],
-                 (unsigned long long)n[TALLY_SWITCHES_IN], (unsigned long long)want->run_ns,
+                 want->pid, (unsigned long long)n[COUNTERS_RUN],
+                 (unsigned long long)n[COUNTERS_RUN_LOST],
+                 (unsigned long long)n[COUNTERS_SWITCHES_IN], (unsigned long long)want->run_ns,
                  (unsigned long long)want->lost_ns, (unsigned long long)want->in);
     }
     if (p && aggregate_stats(r->stages.agg)->sched.switches > 0) {
@@ -430,7 +431,7 @@ static void compare_all(const struct world *w, struct reader *r, uint32_t seed)
     }
     decode_stats(r->decode, &d);
     assert_int_equal(d.corrupt + d.unknown, 0);
-    assert_int_equal(nobody->n[TALLY_RUN] + nobody->n[TALLY_RUN_LOST], 0);
+    assert_int_equal(nobody->n[COUNTERS_RUN] + nobody->n[COUNTERS_RUN_LOST], 0);
     assert_int_equal(a->sched.gaps, 0);
     assert_int_equal(a->lost_marks, w->marks);
     assert_int_equal(ptable_stats(r->stages.table)->full, 0);

@@ -47,11 +47,11 @@ static void check_shares(const struct stages *s, const struct share *shares, siz
     for (size_t i = 0; i < n; i++) {
         const struct share *x = &shares[i];
 
-        assert_int_equal(stages_tally(s, x->pid, TALLY_SWITCHES_IN), x->in);
-        assert_int_equal(stages_tally(s, x->pid, TALLY_RUN), x->run * CLK_MS);
-        assert_int_equal(stages_tally(s, x->pid, TALLY_RUN_LOST), x->lost * CLK_MS);
-        assert_int_equal(stages_tally(s, x->pid, TALLY_READY), x->ready * CLK_MS);
-        assert_int_equal(stages_tally(s, x->pid, TALLY_WAIT), x->wait * CLK_MS);
+        assert_int_equal(stages_tally(s, x->pid, COUNTERS_SWITCHES_IN), x->in);
+        assert_int_equal(stages_tally(s, x->pid, COUNTERS_RUN), x->run * CLK_MS);
+        assert_int_equal(stages_tally(s, x->pid, COUNTERS_RUN_LOST), x->lost * CLK_MS);
+        assert_int_equal(stages_tally(s, x->pid, COUNTERS_READY), x->ready * CLK_MS);
+        assert_int_equal(stages_tally(s, x->pid, COUNTERS_WAIT), x->wait * CLK_MS);
     }
 }
 
@@ -251,11 +251,11 @@ static void interrupts_and_records_without_ids_belong_to_who_has_the_cpu(void **
     assert_int_equal(stages_feed(&s, fault)->info.id.pid, 8);
     play(&s, second, COUNT_OF(second));
     (void)stages_feed(&s, isr); /* uncertain: nobody's */
-    assert_int_equal(stages_tally(&s, 8, TALLY_DPC), 1000);
-    assert_int_equal(stages_tally(&s, 8, TALLY_ISR), 300);
-    assert_int_equal(stages_tally(&s, 8, TALLY_SOFT_FAULTS), 1);
-    assert_int_equal(stages_tally(&s, NOBODY, TALLY_DPC), 1000);
-    assert_int_equal(stages_tally(&s, NOBODY, TALLY_ISR), 300);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_DPC), 1000);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_ISR), 300);
+    assert_int_equal(stages_tally(&s, 8, COUNTERS_SOFT_FAULTS), 1);
+    assert_int_equal(stages_tally(&s, NOBODY, COUNTERS_DPC), 1000);
+    assert_int_equal(stages_tally(&s, NOBODY, COUNTERS_ISR), 300);
     stages_free(&s);
 }
 
@@ -274,8 +274,8 @@ static void an_instance_that_is_forgotten_while_it_has_a_cpu_gets_nothing(void *
     assert_null(ptable_owner(s.table, 8));
     (void)stages_feed(&s, feed_proc(EV_PROC_START, 16, 16, 0)); /* takes the slot */
     play(&s, second, COUNT_OF(second));
-    assert_int_equal(stages_tally(&s, 16, TALLY_RUN), 0);
-    assert_int_equal(stages_tally(&s, NOBODY, TALLY_RUN), 9 * CLK_MS);
+    assert_int_equal(stages_tally(&s, 16, COUNTERS_RUN), 0);
+    assert_int_equal(stages_tally(&s, NOBODY, COUNTERS_RUN), 9 * CLK_MS);
     stages_free(&s);
 }
 

@@ -343,7 +343,7 @@ static void check(const struct stream *s, const struct stages *g)
 
     decode_stats(g->decode, &d);
     if (d.unknown || d.corrupt || a->sched.gaps || ptable_stats(g->table)->full ||
-        aggregate_unattributed(g->aggregate)->n[TALLY_RUN]) {
+        aggregate_unattributed(g->aggregate)->n[COUNTERS_RUN]) {
         give_up("the stream was not understood");
     }
     if (a->sched.switches < s->n / 2) {

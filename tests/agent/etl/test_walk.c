@@ -105,9 +105,10 @@ static void every_record_is_seen_and_charged(void **state)
     for (size_t i = 0; i < n; i++) {
         uint32_t pid = all[i]->info.id.pid;
 
-        assert_int_equal(all[i]->tally.n[TALLY_RUN], pid == 100   ? 3000000
-                                                     : pid == 200 ? 5000000
-                                                                  : all[i]->tally.n[TALLY_RUN]);
+        assert_int_equal(all[i]->tally.n[COUNTERS_RUN], pid == 100 ? 3000000
+                                                        : pid == 200
+                                                            ? 5000000
+                                                            : all[i]->tally.n[COUNTERS_RUN]);
     }
     mem_free(all);
 
