@@ -57,7 +57,7 @@ with tempfile.TemporaryDirectory(prefix="procfleet-etl-") as room:
     check("every record is counted", summary["events_total"], truth["records"])
     check("every instance is told apart", len(summary["processes"]), truth["processes"])
     check("all time between switches is somebody's", sum(summary["cpu_ticks_by_pid_from_cswitch"].values()), truth["ticks"])
-    run = sum(i.get("run", 0) for i in summary["procfleet"]["instances"])
+    run = sum(int(i.get("run", 0)) for i in summary["procfleet"]["instances"])
     check("and was charged to instances, to the tick", run, truth["ticks"] * 100)
     check("no table was full", any(summary["procfleet"]["over_limits"].values()), False)
     peak = usage.ru_maxrss * 1024
