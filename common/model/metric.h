@@ -2,7 +2,8 @@
  * CSV, configuration and documents; ids never change and are never reused.
  * Attributes (kind A) that do not change travel in struct proc_info; everything with COL in the
  * list is a *column*: a number per process and tick, numbered below METRIC_COLS so that a 64-bit
- * mask can say which columns a row has. Units: ns, bytes, counts, as metrics.md section 1 says. */
+ * mask can say which columns a row has. Values are whole numbers in the unit of the list: ns
+ * (UTC_NS: since 1970), bytes, counts; PERMILLE is 1/1000 of one logical CPU, MASK a bit a CPU. */
 #ifndef PROCFLEET_COMMON_MODEL_METRIC_H
 #define PROCFLEET_COMMON_MODEL_METRIC_H
 

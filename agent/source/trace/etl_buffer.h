@@ -1,5 +1,5 @@
 /* Buffers of a trace file and the log-file header in the first of them. Pure functions over bytes
- * from outside; every length is checked. Format: etl-format design document, sections 1 and 3.
+ * from outside; every length is checked. The layout is that which etl_buffer.c reads.
  * Threads: any. */
 #ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_BUFFER_H
 #define PROCFLEET_AGENT_SOURCE_TRACE_ETL_BUFFER_H

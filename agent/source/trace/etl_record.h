@@ -1,6 +1,6 @@
-/* Records inside a buffer of a trace file: every header type of the etl-format design document,
- * section 2. Pure functions over bytes from outside. A reader first peeks (size and time, cheap),
- * then reads what it wants. Threads: any. Pointers given back are borrowed from the bytes. */
+/* Records inside a buffer of a trace file: every header type (the table is in etl_record.c).
+ * Pure functions over bytes from outside. A reader first peeks (size and time, cheap), then reads
+ * what it wants. Threads: any. Pointers given back are borrowed from the bytes. */
 #ifndef PROCFLEET_AGENT_SOURCE_TRACE_ETL_RECORD_H
 #define PROCFLEET_AGENT_SOURCE_TRACE_ETL_RECORD_H
 

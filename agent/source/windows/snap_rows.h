@@ -1,6 +1,6 @@
 /* The bulk answers of NtQuerySystemInformation, classes 5 (SystemProcessInformation) and 148
  * (SystemFullProcessInformation), x64, as rows of a table. Pure: bytes and their length go in,
- * nothing of Windows is called; offsets are those of design/metrics.md, section 3.
+ * nothing of Windows is called; the layout and its offsets stand in snap_rows.c.
  * The bytes are taken for hostile: entries out of order, names outside, counts that do not fit.
  * Bounds:  one row at a time, names of SNAP_NAME_MAX bytes; longer ones are cut.
  * Threads: one owner per walk. */
