@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 
+#include "collector/collector_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -101,10 +102,10 @@ static void on_trouble(void *ctx, enum err e)
                  "\"subscribers wait, what comes is kept in memory for them: make room on the "
                  "disk of data_dir\"");
     } else if (e) {
-        log_line(
-            LOG_WARN, "feed", "journal_failed", "reason=\"%s\" remedy=%s", err_text(e),
-            "\"what was stored is safe, but subscribers do not get it, now or later: make room "
-            "on the disk of data_dir\"");
+        log_line(LOG_WARN, "feed", "journal_failed",
+                 "reason=\"%s\" remedy=\"what was stored is safe, but subscribers do not get it, "
+                 "now or later; it is tried again with what comes: %s\"",
+                 err_text(e), collector_store_remedy(e));
     } else {
         log_line(LOG_INFO, "feed", "journal_works", "after=failure");
     }

@@ -43,6 +43,8 @@ struct collector {
 
 /* Recovers it, too; what it held is logged. Errors: those of store_open */
 NODISCARD enum err collector_store_open(struct collector *c, struct errmsg *why);
+/* What mends what keeps data_dir from being written; words for a log line. */
+const char *collector_store_remedy(enum err e);
 
 /* -- collector_listen.c: ERR_OK without a listener when its address is empty -- */
 

@@ -48,16 +48,32 @@ static void on_no_space(void *ctx, const struct errmsg *why)
     }
 }
 
-static void on_trouble(void *ctx, const struct errmsg *why)
+const char *collector_store_remedy(enum err e)
+{
+    switch (e) {
+    case ERR_NOSPACE:
+        return "make room on the disk of data_dir";
+    case ERR_READONLY:
+        return "mount the disk of data_dir writable; the system's log says why it is not";
+    case ERR_ACCESS:
+        return "let the collector's user write to data_dir and to what is in it";
+    case ERR_NOMEM:
+        return "give the machine more memory, or set a lower head.max_bytes";
+    default:
+        return "look for errors of the disk of data_dir, then run 'procfleet-collector store "
+               "check'";
+    }
+}
+
+static void on_trouble(void *ctx, enum err e, const struct errmsg *why)
 {
     char quoted[600];
 
     (void)ctx;
-    if (why) {
-        log_line(LOG_WARN, "store", "sealing_failed", "reason=%s remedy=%s",
-                 log_str(quoted, sizeof quoted, why->text),
-                 "\"it is tried again; when memory is full, agents wait: make room on the disk of "
-                 "data_dir\"");
+    if (e) {
+        log_line(LOG_WARN, "store", "sealing_failed",
+                 "reason=%s remedy=\"it is tried again; when memory is full, agents wait: %s\"",
+                 log_str(quoted, sizeof quoted, why->text), collector_store_remedy(e));
     } else {
         log_line(LOG_INFO, "store", "sealing_works", "after=failure");
     }

@@ -59,8 +59,11 @@ static void check_writing(struct doctor *d, const char *dir)
         check_result_report(
             d->all, "state.write", CHECK_RESULT_FAILED,
             e == ERR_NOSPACE ? "make room on that disk, or set state_dir to a larger one"
-                             : "run doctor as the agent's user, give that user the directory, or "
-                               "set state_dir to another one",
+            : e == ERR_READONLY
+                ? "mount that disk writable (the system's log says why it is not), "
+                  "or set state_dir to another one"
+                : "run doctor as the agent's user, give that user the directory, or "
+                  "set state_dir to another one",
             "%s cannot be written: %s", dir, err_text(e));
     } else {
         check_result_report(d->all, "state.write", CHECK_RESULT_OK, "", "%s can be written", dir);

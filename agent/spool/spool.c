@@ -281,7 +281,8 @@ static void say(struct spool *s, bool was_failing)
     if (s->failing && !was_failing) {
         log_line(LOG_WARN, "spool", "failed", "why=%s next=%s",
                  log_str(quoted, sizeof quoted, s->stats.why),
-                 "\"going on from memory; free the disk, or set spool.dir\"");
+                 "\"going on from memory, the disk is tried again every few seconds: mend what "
+                 "why says, or set spool.dir\"");
     } else if (!s->failing && was_failing) {
         log_line(LOG_INFO, "spool", "recovered", "waiting=%llu", (unsigned long long)s->waiting.n);
     }

@@ -84,6 +84,10 @@ static enum err open_file(struct book *b, struct fio_file **f, struct errmsg *wh
         return errmsg_set(
             why, e, "no right to use %s: run this as the user that the collector runs as", b->path);
     }
+    if (e == ERR_READONLY) {
+        return errmsg_set(why, e, "cannot open %s: the disk is read-only; mount it writable",
+                          b->path);
+    }
     return e ? errmsg_set(why, e, "cannot open %s: %s", b->path, err_text(e)) : ERR_OK;
 }
 

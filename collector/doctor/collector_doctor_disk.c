@@ -35,12 +35,14 @@ static bool check_writing(struct collector_doctor *d)
             "its first start",
             "data_dir %s does not exist", dir);
     } else if (e) {
-        check_result_report(d->all, "data.write", CHECK_RESULT_FAILED,
-                            e == ERR_NOSPACE
-                                ? "make room on that disk, or set data_dir to a larger one"
+        check_result_report(
+            d->all, "data.write", CHECK_RESULT_FAILED,
+            e == ERR_NOSPACE    ? "make room on that disk, or set data_dir to a larger one"
+            : e == ERR_READONLY ? "mount that disk writable (the system's log says why it is "
+                                  "not), or set data_dir to another one"
                                 : "run doctor as the collector's user, give that user the "
                                   "directory, or set data_dir to another one",
-                            "%s cannot be written: %s", dir, err_text(e));
+            "%s cannot be written: %s", dir, err_text(e));
     } else {
         check_result_report(d->all, "data.write", CHECK_RESULT_OK, "", "%s can be written", dir);
     }

@@ -81,9 +81,9 @@ struct store_conf {
     /* Called when the log finds no room on the disk, with the reason, and with NULL when it does
      * again; from the writer thread. May be NULL. */
     void (*on_no_space)(void *ctx, const struct errmsg *why);
-    /* Called when sealing, compaction or retention fails, with the reason; then not again before it
-     * works, with NULL; from the sealing thread. May be NULL. */
-    void (*on_trouble)(void *ctx, const struct errmsg *why);
+    /* Called when sealing, compaction or retention fails, with the error and the reason; then not
+     * again before it works, with ERR_OK and NULL; from the sealing thread. May be NULL. */
+    void (*on_trouble)(void *ctx, enum err e, const struct errmsg *why);
     /* Called when the disk is so full that batches are refused, and when they no longer are; from
      * the sealing thread. May be NULL. */
     void (*on_refusing)(void *ctx, bool refusing, uint64_t disk_free);

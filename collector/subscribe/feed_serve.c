@@ -72,6 +72,7 @@ static enum rpc_code code_of(enum err e)
     case ERR_IO:
     case ERR_NOSPACE:
     case ERR_ACCESS:
+    case ERR_READONLY:
         return RPC_UNAVAILABLE;
     default:
         return RPC_INTERNAL;

@@ -26,6 +26,7 @@
     X(ERR_NOTFOUND, "not found")                \
     X(ERR_EXISTS, "exists already")             \
     X(ERR_ACCESS, "permission denied")          \
+    X(ERR_READONLY, "the disk is read-only")    \
     X(ERR_CORRUPT, "corrupt data")              \
     X(ERR_FULL, "limit reached")                \
     X(ERR_TIMEOUT, "timed out")                 \

@@ -1,6 +1,7 @@
 /* The operating system behind one portable face: clocks, random, threads, files, signals.
  * Implemented by os_posix.c and os_win32.c. Paths are UTF-8. Errors are translated here:
- * ERR_NOTFOUND, ERR_EXISTS, ERR_ACCESS, ERR_NOSPACE, ERR_BUSY, ERR_NOMEM, ERR_INVALID, ERR_IO. */
+ * ERR_NOTFOUND, ERR_EXISTS, ERR_ACCESS, ERR_READONLY, ERR_NOSPACE, ERR_BUSY, ERR_NOMEM,
+ * ERR_INVALID, ERR_IO. */
 #ifndef PROCFLEET_COMMON_OS_OS_H
 #define PROCFLEET_COMMON_OS_OS_H
 

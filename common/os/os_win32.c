@@ -24,6 +24,8 @@ static enum err err_from_win32(DWORD code)
     case ERROR_ACCESS_DENIED:
     case ERROR_PRIVILEGE_NOT_HELD:
         return ERR_ACCESS;
+    case ERROR_WRITE_PROTECT:
+        return ERR_READONLY;
     case ERROR_DISK_FULL:
     case ERROR_HANDLE_DISK_FULL:
         return ERR_NOSPACE;

@@ -12,8 +12,9 @@ enum err posix_err(int errno_value)
         return ERR_EXISTS;
     case EACCES:
     case EPERM:
-    case EROFS:
         return ERR_ACCESS;
+    case EROFS:
+        return ERR_READONLY;
     case ENOSPC:
     case EDQUOT:
     case EFBIG:

@@ -1,7 +1,11 @@
 #include "agent/spool/spool.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/log/log.h"
 #include "common/os/os.h"
 #include "tests/agent/spool_rig.h"
 #include "tests/support/fio_fault.h"
@@ -381,6 +385,42 @@ static void when_the_disk_fails_a_new_stream_goes_on_from_memory(void **state)
     fio_fault_destroy(fault);
 }
 
+static void note_failed(void *ctx, enum log_level level, const char *module, const char *event,
+                        const char *text)
+{
+    (void)level;
+    if (strcmp(module, "spool") == 0 && strcmp(event, "failed") == 0) {
+        (void)snprintf(ctx, 500, "%s", text);
+    }
+}
+
+static void the_log_does_not_ask_for_room_when_the_disk_is_broken(void **state)
+{
+    struct fio_fault *fault;
+    struct spool_stats stats;
+    struct spool *s;
+    char told[500] = "";
+    int64_t until_ns = os_mono_ns() + 20 * CLK_S;
+
+    (void)state;
+    assert_ok(fio_fault_create(&fault));
+    s = open_with(fio_fault_fio(fault));
+    fio_fault_fail(fault, FIO_CREATE, 0, ERR_IO, true);
+    log_tee(note_failed, told);
+    rig_put(s);
+    do { /* its figures say so after the log does */
+        os_sleep_ns(CLK_MS);
+        spool_stats(s, &stats);
+        assert_true(os_mono_ns() < until_ns);
+    } while (!stats.failing);
+    spool_close(s);
+    log_tee(NULL, NULL);
+    assert_non_null(strstr(told, err_text(ERR_IO)));
+    assert_non_null(strstr(told, "tried again"));
+    assert_null(strstr(told, "free the disk"));
+    fio_fault_destroy(fault);
+}
+
 static void memory_has_a_limit_too_and_the_loss_is_counted(void **state)
 {
     struct fio_fault *fault;
@@ -442,6 +482,7 @@ int main(void)
         T(the_account_is_that_of_one_run),
         T(nothing_leaves_before_it_is_durable),
         T(when_the_disk_fails_a_new_stream_goes_on_from_memory),
+        T(the_log_does_not_ask_for_room_when_the_disk_is_broken),
         T(memory_has_a_limit_too_and_the_loss_is_counted),
         T(every_failing_allocation_at_opening_is_survived),
 #undef T

@@ -342,6 +342,25 @@ static void a_book_that_others_can_read_is_refused(void **state)
     rig_close(&r);
 }
 
+static void a_read_only_disk_is_said_with_its_remedy(void **state)
+{
+    struct fio_fault *fault;
+    struct rig r;
+
+    (void)state;
+    rig_open(&r);
+    assert_ok(append(&r, "line"));
+    assert_ok(fio_fault_create(&fault));
+    r.fio = fio_fault_fio(fault);
+    assert_ok(reopen(&r));
+    fio_fault_fail(fault, FIO_OPEN, 0, ERR_READONLY, true);
+    assert_err(read_it(&r), ERR_READONLY);
+    assert_non_null(strstr(r.why.text, "mount it writable"));
+    assert_null(strstr(r.why.text, "run this as"));
+    rig_close(&r);
+    fio_fault_destroy(fault);
+}
+
 static void no_directory_is_said_with_its_remedy(void **state)
 {
     struct book *b;
@@ -396,6 +415,7 @@ int main(void)
         cmocka_unit_test(durable_lines_survive_power_cuts),
         cmocka_unit_test(a_full_disk_leaves_the_book_as_it_was),
         cmocka_unit_test(a_book_that_others_can_read_is_refused),
+        cmocka_unit_test(a_read_only_disk_is_said_with_its_remedy),
         cmocka_unit_test(no_directory_is_said_with_its_remedy),
         cmocka_unit_test(opening_survives_every_failed_allocation),
     };

@@ -332,7 +332,7 @@ static void a_batch_that_cannot_be_read_costs_its_ticks_and_no_others(void **sta
 
 static void whatever_the_disk_says_a_batch_is_left_out(void **state)
 {
-    static const enum err errors[] = {ERR_IO, ERR_ACCESS, ERR_NOTFOUND,
+    static const enum err errors[] = {ERR_IO, ERR_ACCESS, ERR_READONLY, ERR_NOTFOUND,
                                       ERR_BUSY}; /* Windows: another program holds it */
     struct store_used used;
 

@@ -230,9 +230,10 @@ static void a_full_head_is_sealed_early_and_loses_nothing(void **state)
 
 static atomic_int troubles, recoveries;
 
-static void on_trouble(void *ctx, const struct errmsg *why)
+static void on_trouble(void *ctx, enum err e, const struct errmsg *why)
 {
     (void)ctx;
+    assert_err(e, why ? ERR_NOSPACE : ERR_OK);
     assert_true(!why || why->text[0]);
     atomic_fetch_add(why ? &troubles : &recoveries, 1);
 }

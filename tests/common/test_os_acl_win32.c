@@ -6,6 +6,7 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/os/os_acl_win32.h"
+#include "common/os/os_impl_win32.h"
 #include "tests/support/support.h"
 
 struct who {
@@ -207,6 +208,15 @@ static void a_key_opened_to_others_is_refused(void **state)
     support_remove_dir(dir);
 }
 
+static void a_read_only_disk_is_no_matter_of_rights(void **state)
+{
+    (void)state;
+    SetLastError(ERROR_WRITE_PROTECT);
+    assert_string_equal(err_text(os_win32_last_error()), "the disk is read-only");
+    SetLastError(ERROR_ACCESS_DENIED);
+    assert_err(os_win32_last_error(), ERR_ACCESS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +224,7 @@ int main(void)
         cmocka_unit_test(an_empty_list_is_private_and_none_is_not),
         cmocka_unit_test(what_is_made_private_is_found_private),
         cmocka_unit_test(a_key_opened_to_others_is_refused),
+        cmocka_unit_test(a_read_only_disk_is_no_matter_of_rights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* What os_thread_background asks of Linux, as Linux tells it. */
+/* What os_thread_background asks of Linux, as Linux tells it; pipes; what errno means to us. */
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/os/posix.h"
 #include "tests/support/t.h"
 
 #define STEP 10
@@ -110,12 +112,22 @@ static void a_pipe_is_read_and_waited_for_no_longer_than_it_is_worth(void **stat
     assert_int_equal(rmdir(dir), 0);
 }
 
+static void a_read_only_disk_is_no_matter_of_rights(void **state)
+{
+    (void)state;
+    assert_string_equal(err_text(posix_err(EROFS)), "the disk is read-only");
+    assert_err(posix_err(EACCES), ERR_ACCESS);
+    assert_err(posix_err(EPERM), ERR_ACCESS);
+    assert_err(posix_err(EIO), ERR_IO);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nice_rises_by_ten_once_and_wakes_of_the_thread_interrupt_nobody),
         cmocka_unit_test(a_thread_that_stands_further_back_stays_there),
         cmocka_unit_test(a_pipe_is_read_and_waited_for_no_longer_than_it_is_worth),
+        cmocka_unit_test(a_read_only_disk_is_no_matter_of_rights),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

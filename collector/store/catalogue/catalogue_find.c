@@ -121,7 +121,7 @@ static void release(struct find *f, struct asked_day *d, enum err e)
 static bool is_unreadable(enum err e)
 {
     return e == ERR_CORRUPT || e == ERR_IO || e == ERR_VERSION || e == ERR_ACCESS ||
-           e == ERR_BUSY || e == ERR_NOTFOUND;
+           e == ERR_READONLY || e == ERR_BUSY || e == ERR_NOTFOUND;
 }
 
 /* Nothing more of the day is asked for, candidates from `keep` on are forgotten. */

@@ -406,7 +406,8 @@ static enum err put_in_place(struct manifest *m, struct buf *b, struct fio_file 
 
 static enum err failed(const struct manifest *m, enum err e, struct errmsg *why)
 {
-    if (e != ERR_NOSPACE && e != ERR_NOMEM && e != ERR_FULL && e != ERR_ACCESS) {
+    if (e != ERR_NOSPACE && e != ERR_NOMEM && e != ERR_FULL && e != ERR_ACCESS &&
+        e != ERR_READONLY) {
         e = ERR_IO;
     }
     return errmsg_set(why, e, "cannot write %s/%s: %s", m->dir, MANIFEST_FILE, err_text(e));

@@ -8,7 +8,7 @@
 bool store_unread_is(enum err e)
 {
     return e == ERR_CORRUPT || e == ERR_IO || e == ERR_VERSION || e == ERR_ACCESS ||
-           e == ERR_NOTFOUND || e == ERR_BUSY;
+           e == ERR_READONLY || e == ERR_NOTFOUND || e == ERR_BUSY;
 }
 
 bool store_unread_is_batch(enum err e)

@@ -453,7 +453,7 @@ static void tell_trouble(struct seal *x, enum err e, struct errmsg *why)
         errmsg_set(why, e, "%s", err_text(e));
     }
     if (conf->on_trouble) {
-        conf->on_trouble(conf->ctx, e ? why : NULL);
+        conf->on_trouble(conf->ctx, e, e ? why : NULL);
     }
 }
 

@@ -154,7 +154,8 @@ static enum err writer_begin(struct seg_writer *w)
 
 static enum err complain(const struct seg_writer *w, enum err e, struct errmsg *why)
 {
-    if (e != ERR_NOSPACE && e != ERR_NOMEM && e != ERR_FULL && e != ERR_INVALID) {
+    if (e != ERR_NOSPACE && e != ERR_NOMEM && e != ERR_FULL && e != ERR_INVALID &&
+        e != ERR_ACCESS && e != ERR_READONLY) {
         e = ERR_IO;
     }
     return errmsg_set(why, e, "cannot write %s: %s", w->tmp ? w->tmp : "a segment", err_text(e));
