@@ -13,6 +13,7 @@
  *                                         alone under way, each time right behind one that was
  *                                         acknowledged (uplink_push.c)
  *   under each of them                    again and again, pauses growing: state failing
+ *   Hello is answered as busy             again after retry_after; failing from the third on
  *   we are refused (identity, role, CA)   state refused; tried again with long pauses, up to a
  *                                         minute, at once after uplink_refresh
  *
@@ -40,7 +41,7 @@ enum uplink_state {
     UPLINK_CONNECTED,   /* the last exchange succeeded */
     UPLINK_UNREACHABLE, /* no collector answers */
     UPLINK_REFUSED,     /* the collector, or we, do not accept the other */
-    UPLINK_FAILING,     /* connections come, and break before a batch is acknowledged */
+    UPLINK_FAILING,     /* it answers, but no batch gets through */
 };
 
 struct uplink_conf {

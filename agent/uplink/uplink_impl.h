@@ -66,6 +66,7 @@ struct uplink {
     int64_t greet_ns;     /* not before, monotonic */
     int64_t pause_ns; /* after the next failure; small again only when a batch is acknowledged */
     unsigned futile;  /* exchanges that broke since */
+    unsigned busy;    /* Hellos in a row that the collector was too busy for */
     int64_t beat_ns;  /* when a Heartbeat is due */
     int64_t clock_ns; /* when one is due although batches go: it is the clocks' exchange */
     int64_t look_ns, look_pause_ns; /* at why nobody answers */

@@ -13,8 +13,9 @@
 #define CLOCK_FIRST_NS (10 * CLK_S)
 #define CLOCK_NS       (300 * CLK_S)
 
-/* So many broken exchanges without a batch acknowledged, and the state says that none gets through:
- * more than the restart of a collector makes. */
+/* So many broken exchanges without a batch acknowledged, or Hellos in a row that the collector is
+ * too busy for, and the state says that no batch gets through: more than the restart of a collector
+ * makes. */
 #define FUTILE_MAX 3u
 
 #define ENROLL                                                                              \
@@ -79,7 +80,8 @@ void uplink_progress(struct uplink *u)
     rpc_client_useful(u->clients[u->current]);
 }
 
-/* The exchange broke, whose connection had stood. */
+/* The exchange broke, whose connection had stood. At most one state is told; why a connection was
+ * lost look says, if it lasts. */
 static void note_futile(struct uplink *u, enum err e)
 {
     char why[256];
@@ -87,14 +89,15 @@ static void note_futile(struct uplink *u, enum err e)
     os_mutex_lock(u->lock);
     u->broke_ns[u->n_broke++ % UPLINK_BREAKS] = os_mono_ns();
     os_mutex_unlock(u->lock);
-    if (++u->futile < FUTILE_MAX) {
-        return;
+    if (++u->futile >= FUTILE_MAX) {
+        (void)snprintf(why, sizeof why,
+                       "the last %u exchanges broke before a batch was acknowledged (%s); see the "
+                       "collector's log, and what stands between here and there",
+                       u->futile, err_text(e));
+        uplink_set_state(u, UPLINK_FAILING, why);
+    } else if (e != ERR_UNREACHABLE) {
+        tell(u, e, "");
     }
-    (void)snprintf(why, sizeof why,
-                   "the last %u connections ended before a batch was acknowledged (%s); see the "
-                   "collector's log, and what stands between here and there",
-                   u->futile, err_text(e));
-    uplink_set_state(u, UPLINK_FAILING, why);
 }
 
 void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result)
@@ -105,12 +108,12 @@ void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result
         return; /* the thread has hung up */
     }
     u->greeted = false;
+    u->busy = 0;
     if (e == ERR_REFUSED) {
         tell_refused(u, result);
-    } else if (e != ERR_UNREACHABLE) {
-        tell(u, e, ""); /* else look says why, if it lasts */
-    }
-    if (e != ERR_REFUSED && e != ERR_TRUST) {
+    } else if (e == ERR_TRUST) {
+        tell(u, e, "");
+    } else {
         note_futile(u, e);
     }
     u->greet_ns = os_mono_ns() + uplink_growing(u, &u->pause_ns);
@@ -271,6 +274,21 @@ static void stored_unheard(struct uplink *u, uint64_t last_seq)
     }
 }
 
+/* A collector that holds batches of ours unanswered says so too, for as long as they fill what it
+ * allows one agent at once. The connection stays: over another one it would hold still more. */
+static void note_busy(struct uplink *u, const struct rpc_result *result)
+{
+    char why[400];
+
+    u->greet_ns = uplink_retry_ns(u, result);
+    u->timeouts = 0;
+    if (++u->busy >= FUTILE_MAX) {
+        (void)snprintf(why, sizeof why, "the collector says %s: %.255s; see its log and its disk",
+                       rpc_code_name(result->code), result->message);
+        uplink_set_state(u, UPLINK_FAILING, why);
+    }
+}
+
 static void on_hello(struct uplink *u, enum err e, const struct rpc_result *result, int64_t took_ns)
 {
     struct wire_hello_reply answer;
@@ -279,13 +297,14 @@ static void on_hello(struct uplink *u, enum err e, const struct rpc_result *resu
         e = wire_hello_reply_decode(&answer, u->reply.p, u->reply.n);
     }
     if (e == ERR_REFUSED && uplink_is_busy(result->code)) {
-        u->greet_ns = uplink_retry_ns(u, result);
+        note_busy(u, result);
         return;
     }
     if (e) {
         uplink_failed(u, e, result);
         return;
     }
+    u->busy = 0;
     measured(u, took_ns, answer.received_ns, answer.replied_ns);
     take_limits(u, &answer);
     stored_unheard(u, answer.last_seq);

@@ -102,6 +102,14 @@ static int be_moody(void *ctx, const void *p, size_t n)
                        : INGEST_ANSWER;
 }
 
+/* The collector fails what it holds unanswered. */
+static void free_unheard(struct ingest *c)
+{
+    while (ingest_unheard(c) > 0) {
+        ingest_fail(c);
+    }
+}
+
 /* Answers that do not come end the connection at the second in a row, so there are breaks too. */
 static void whatever_a_collector_does_each_batch_ends_taken_or_set_aside(void **state)
 {
@@ -126,9 +134,7 @@ static void whatever_a_collector_does_each_batch_ends_taken_or_set_aside(void **
         queue_close(l->queue);
         for (uplink_status(l->uplink, &s); !s.drained; uplink_status(l->uplink, &s)) {
             os_sleep_ns(150 * CLK_MS);
-            while (ingest_unheard(c) > 0) {
-                ingest_fail(c); /* most of them too late for anybody to hear */
-            }
+            free_unheard(c); /* most of them too late for anybody to hear */
         }
         for (unsigned i = 1; i < COUNT_OF(m.taken); i++) {
             refused += (unsigned)(m.refused >> i & 1);
@@ -246,6 +252,73 @@ static void a_collector_that_breaks_under_every_batch_gets_them_all_once_it_is_m
     }
 }
 
+static bool is_failing(const struct uplink_status *s)
+{
+    return s->state == UPLINK_FAILING;
+}
+
+/* Hello is accepted each time, no batch is answered. */
+static void a_state_that_lasts_is_told_once(void **state)
+{
+    struct ingest *c = ingest_create(link_tls.server);
+    struct link *l = link_new(c);
+    int64_t end_ns = os_mono_ns() + LINK_LONG_NS;
+    struct uplink_status first, s;
+    unsigned breaks = 0;
+
+    (void)state;
+    l->conf.call_ns = 50 * CLK_MS;
+    l->conf.pause_max_ns = 50 * CLK_MS;
+    c->mute = INGEST_IGNORE;
+    link_put(l, 1, "a");
+    link_start(l);
+    first = link_wait(l, is_failing);
+    assert_non_null(strstr(first.why, "before a batch was acknowledged (timed out)"));
+    for (s = first; s.breaks < 8; uplink_status(l->uplink, &s)) {
+        assert_true(s.state == UPLINK_FAILING && os_mono_ns() < end_ns);
+        if (s.breaks > breaks) {
+            breaks = s.breaks;
+            free_unheard(c); /* too late for anybody to hear */
+        }
+        os_sleep_ns(2 * CLK_MS);
+    }
+    assert_true(s.since_ns == first.since_ns);
+    link_free(l);
+    ingest_destroy(c);
+}
+
+/* Batches that the collector holds unanswered fill what it allows one agent at once: it answers
+ * Hello, but as busy. That is not unreachable, and a new connection would only fill the next. */
+static void a_collector_that_holds_batches_unanswered_is_failing_until_it_answers(void **state)
+{
+    struct ingest *c = ingest_create(link_tls.server);
+    struct link *l = link_new(c);
+    struct uplink_status s;
+
+    (void)state;
+    l->conf.call_ns = 500 * CLK_MS;
+    c->hello.max_in_flight = 4;
+    c->mute = INGEST_IGNORE;
+    for (uint64_t seq = 1; seq <= 4; seq++) {
+        link_put(l, seq, "a");
+    }
+    link_start(l);
+    s = link_wait(l, is_failing);
+    assert_non_null(strstr(s.why, "the collector says RESOURCE_EXHAUSTED: too many requests wait"));
+    assert_int_equal(ingest_unheard(c), 4);
+    os_mutex_lock(c->lock);
+    c->mute = INGEST_ANSWER;
+    os_mutex_unlock(c->lock);
+    free_unheard(c);
+    s = link_drain(l);
+    assert_int_equal(s.acknowledged, 4);
+    assert_int_equal(s.state, UPLINK_CONNECTED);
+    link_free(l);
+    ingest_stop(c); /* what it remembers is ours now */
+    assert_int_equal(c->connections, 1);
+    ingest_destroy(c);
+}
+
 /* Each pause is at least as long as its bound before the last doubling; TLS and Hello succeed each
  * time. */
 static void pauses_grow_while_no_batch_gets_through(void **state)
@@ -334,6 +407,8 @@ int main(void)
         cmocka_unit_test(whatever_a_collector_does_each_batch_ends_taken_or_set_aside),
         cmocka_unit_test(two_answers_that_do_not_come_end_the_connection),
         cmocka_unit_test(a_collector_that_breaks_under_every_batch_gets_them_all_once_it_is_mended),
+        cmocka_unit_test(a_state_that_lasts_is_told_once),
+        cmocka_unit_test(a_collector_that_holds_batches_unanswered_is_failing_until_it_answers),
         cmocka_unit_test(pauses_grow_while_no_batch_gets_through),
         cmocka_unit_test(a_batch_that_breaks_connections_while_others_get_through_is_set_aside),
         cmocka_unit_test(what_may_be_bad_luck_is_given_time),
