@@ -11,6 +11,7 @@
 #include "common/base/mem.h"
 #include "common/conf/opt.h"
 
+#define BLANKS   " \t\r\n"
 #define NAME_CUT 15u /* bytes */
 
 enum { PID_IDLE = 0, PID_KTHREADD = 2, PID_SYSTEM = 4 };
@@ -177,18 +178,76 @@ static bool is_system(const struct proc_info *info, struct str name)
     return (!parent_known || info->parent_pid == PID_SYSTEM) && is_system_name(name);
 }
 
-/* As it was called: the first argument, without its quotes and a login shell's dash. */
-static struct str called(const struct proc_info *info)
+/* Takes the next argument off `line`, without its quotes. Empty: there is none. */
+static struct str next_argument(struct str *line)
 {
-    struct str s = info->command_line;
-    char quote = s.n > 0 && (s.p[0] == '"' || s.p[0] == '\'') ? s.p[0] : '\0';
-    size_t n = 0, from = quote || (s.n > 0 && s.p[0] == '-') ? 1 : 0;
+    struct str s = *line;
+    size_t n = 0;
+    char quote;
 
-    s = (struct str){s.p + from, s.n - from};
-    while (n < s.n && (quote ? s.p[n] != quote : !strchr(" \t\r\n", s.p[n]))) {
+    while (s.n > 0 && strchr(BLANKS, s.p[0])) {
+        s = (struct str){s.p + 1, s.n - 1};
+    }
+    quote = s.n > 0 && (s.p[0] == '"' || s.p[0] == '\'') ? s.p[0] : '\0';
+    s = (struct str){s.p + (quote != '\0'), s.n - (quote != '\0')};
+    while (n < s.n && (quote ? s.p[n] != quote : !strchr(BLANKS, s.p[n]))) {
         n++;
     }
-    return without_folders((struct str){s.p, n});
+    *line = (struct str){s.p + n, s.n - n};
+    if (quote && line->n > 0) {
+        *line = (struct str){line->p + 1, line->n - 1};
+    }
+    return (struct str){s.p, n};
+}
+
+/* As it was called: the first argument, without a login shell's dash. */
+static struct str called(struct str argument)
+{
+    bool login = argument.n > 0 && argument.p[0] == '-';
+
+    return without_folders((struct str){argument.p + login, argument.n - login});
+}
+
+static bool is_interpreter(struct str name)
+{
+    static const char *const patterns[] = {
+        "sh",      "bash",  "dash",  "ash",   "zsh",  "ksh",  "mksh", "fish",   "busybox", "env",
+        "python*", "perl*", "ruby*", "node*", "php*", "lua*", "*awk", "tclsh*", "Rscript"};
+
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        if (glob_match(str_make(patterns[i]), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The script that an interpreter runs: its argument, behind one option at most, which is as the
+ * kernel passes what follows `#!`. Empty: it runs none. */
+static struct str script(struct str first, struct str line)
+{
+    struct str s;
+
+    if (!is_interpreter(called(first))) {
+        return (struct str){"", 0};
+    }
+    s = next_argument(&line);
+    if (s.n > 0 && s.p[0] == '-') {
+        s = next_argument(&line);
+    }
+    return without_folders(s);
+}
+
+/* Whether one of the names by which somebody may know the process is on the list. */
+static bool lists_any(const struct list *l, const struct proc_info *info, struct str name)
+{
+    struct str line = info->command_line, first;
+
+    if (lists(l, info->id.pid, name)) {
+        return true;
+    }
+    first = next_argument(&line);
+    return lists(l, info->id.pid, called(first)) || lists(l, info->id.pid, script(first, line));
 }
 
 /* Linux keeps NAME_CUT bytes of a name, and the whole one shows in the path of the program, which
@@ -223,7 +282,7 @@ bool process_filter_wants(const struct process_filter *w, const struct proc_info
     if (w->except.n_names > 0 && name.n == 0) {
         return false; /* it could be one of them */
     }
-    if (lists(&w->except, info->id.pid, name) || lists(&w->except, info->id.pid, called(info)) ||
+    if (lists_any(&w->except, info, name) ||
         (may_be_cut(info, name) && may_list(&w->except, name))) {
         return false;
     }

@@ -5,7 +5,8 @@
  *   except   not these; stronger than `only`
  *   system   not the kernel's own: Idle, System, Secure System, Registry, Memory Compression on
  *            Windows; kernel threads on Linux
- * For `except` a process has two names: its own, and the one it was called by. Names are patterns
+ * For `except` a process has up to three names: its own, the one it was called by, and that of the
+ * script that it runs. Names are patterns
  * (common/base/glob.h) for the name without its folder, in either case. Whoever has no name yet, or
  * one that may be cut, is held back while a name could say no.
  * Bounds:  PROCESS_FILTER_PIDS_MAX numbers and PROCESS_FILTER_NAMES_MAX patterns in each of only

@@ -158,10 +158,21 @@ static void who_calls_itself_so_is_left_out_too(void **state)
         const char *name, *command_line;
         bool wanted;
     } rows[] = {
-        {"busybox", "vault-agent -x", false}, {"busybox", "/usr/bin/VAULT x", false},
-        {"busybox", "-vault", false},         {"x.exe", "\"C:\\a b\\vault.exe\" /s", false},
-        {"cat", "cat vault", true},           {"cat", "cat /vault/x", true},
-        {"cat", "/opt/vault/cat x", true},    {"cat", "", true},
+        {"busybox", "vault-agent -x", false},
+        {"busybox", "/usr/bin/VAULT x", false},
+        {"busybox", "-vault", false},
+        {"x.exe", "\"C:\\a b\\vault.exe\" /s", false},
+        {"cat", "cat vault", true},
+        {"cat", "cat /vault/x", true},
+        {"cat", "/opt/vault/cat x", true},
+        {"cat", "", true},
+        {"dash", "/bin/sh ./vault.sh -x", false},
+        {"dash", "/bin/sh -eu /opt/vault.sh", false},
+        {"python3.11", "/usr/bin/python3 \"/srv/a b/vault.py\" x", false},
+        {"bash", "-bash", true},
+        {"bash", "bash -c 'cat vault'", true},
+        {"bash", "bash work.sh vault", true},
+        {"vim", "vim vault.sh", true},
     };
     static const char *const pattern = "vault*";
 
