@@ -51,6 +51,8 @@ FAULTS = [
     ("text", "common/low.c", "/*" + "─" * 97 + "*/\n", "101 columns, the limit is 100"),
     ("text", "common/low.c", "\n" * 1001, "1001 lines, the limit is 1000"),
     ("text", "common/two.h", "#ifndef X\n#define X\n#endif\n", "the include guard is PROCFLEET_COMMON_TWO_H"),
+    ("text", "docs/a.md", "word " * 25, "125 columns of prose, the limit is 120"),
+    ("text", "docs/a.md", "```text\n" + "word " * 25 + "\n```\n| " + "word " * 25 + "|\n\n    " + "word " * 25, None),
     ("text", "common/two.h", "enum err f(void);\n", "is NODISCARD"),
 ]
 
@@ -106,7 +108,7 @@ def expect(what, holds, output):
 def check_fault(check, path, text, message):
     with tempfile.TemporaryDirectory() as name:
         tree = pathlib.Path(name)
-        for room in ("common", "agent/room", "agent/other", "collector", "tests/lint"):
+        for room in ("common", "agent/room", "agent/other", "collector", "docs", "tests/lint"):
             (tree / room).mkdir(parents=True)
         (tree / "tests/lint/layers.txt").write_text(LAYERS, encoding="utf-8")
         if check == "layers":

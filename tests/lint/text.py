@@ -7,6 +7,7 @@ MAX_FUNCTION = 100
 MAX_FILE = 1000
 MAX_HEADER = 200
 MAX_COLUMNS = 100
+MAX_PROSE_COLUMNS = 120
 
 BANNED = "strcpy strcat sprintf vsprintf strncpy strncat strtok gets atoi atol atof alloca".split()
 # The allocator itself, and code that must not use the one under test.
@@ -82,6 +83,20 @@ def check_header(path, text):
             yield f"{path}:{source.line_of(text, match.start())}: a function that returns enum err is NODISCARD"
 
 
+def documents():
+    return sorted(source.files(".md", rooms=("docs", "proto")) + [path.name for path in source.ROOT.glob("*.md")])
+
+
+def check_prose(path, raw):
+    """Documents: paragraphs and lists. Fences, tables and indented blocks show what a program prints or reads."""
+    fenced = False
+    for number, line in enumerate(raw.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        elif not fenced and len(line) > MAX_PROSE_COLUMNS and not re.match(r"\s*\||\s{4,}\S", line):
+            yield f"{path}:{number}: {len(line)} columns of prose, the limit is {MAX_PROSE_COLUMNS}"
+
+
 def main():
     problems = []
     longest = (0, "")
@@ -99,6 +114,8 @@ def main():
                 problems.append(f"{path}:{source.line_of(text, match.start())}: platform code is a whole file, not an #if")
         for line, name, length in functions(text):
             longest = max(longest, (length, f"{name} ({path}:{line})"))
+    for path in documents():
+        problems += check_prose(path, source.read(path))
     source.report("lint_text", problems, f"{len(paths)} files; longest function: {longest[1]}, {longest[0]} lines")
 
 
