@@ -246,7 +246,7 @@ static int check_it(const struct check_conf *conf, struct run *r)
     struct check_result result = {.damaged = false};
     struct feed_run feed = {.run = r};
     struct errmsg why = {""};
-    enum err e = store_check(&result, conf, &why);
+    enum err e = check_store(&result, conf, &why);
 
     e = e ? e : check_feed(&feed, conf, &why);
     e = e ? e : check_forgotten(&feed, conf, &why);

@@ -546,7 +546,7 @@ static bool check(bool repair)
     const struct check_conf conf = {.data_dir = rig.dir, .fio = rig.conf.fio, .repair = repair};
     struct check_result r;
     struct errmsg why = {""};
-    enum err e = store_check(&r, &conf, &why);
+    enum err e = check_store(&r, &conf, &why);
 
     if (e) {
         print_error("%s: byte %zu of %s: check says %s: %s\n", here.kind, here.at, here.file,

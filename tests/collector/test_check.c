@@ -115,7 +115,7 @@ static enum err check(struct check_result *r, struct seen *s, bool repair)
     struct check_conf conf = {dir, fio_unsynced(), repair, see, see_progress, s};
 
     *s = (struct seen){.n = 0};
-    return store_check(r, &conf, NULL);
+    return check_store(r, &conf, NULL);
 }
 
 static void damage(const char *path, size_t at, size_t n)
@@ -407,12 +407,12 @@ static void repair_wants_the_store_for_itself(void **state)
 
     (void)state;
     assert_ok(os_lock(&lock, path_in(dir, "lock")));
-    assert_err(store_check(&r, &conf, &why), ERR_BUSY);
+    assert_err(check_store(&r, &conf, &why), ERR_BUSY);
     assert_non_null(strstr(why.text, "collector"));
     conf.repair = false;
-    assert_ok(store_check(&r, &conf, &why));
+    assert_ok(check_store(&r, &conf, &why));
     os_unlock(lock);
-    assert_err(store_check(&r, &nowhere, &why), ERR_NOTFOUND);
+    assert_err(check_store(&r, &nowhere, &why), ERR_NOTFOUND);
 }
 
 static void every_allocation_may_fail(void **state)

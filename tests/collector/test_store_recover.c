@@ -429,7 +429,7 @@ static bool check_finds(void)
     const struct check_conf conf = {.data_dir = rig.dir, .fio = fio_os()};
     struct check_result r;
 
-    assert_ok(store_check(&r, &conf, NULL));
+    assert_ok(check_store(&r, &conf, NULL));
     return r.damaged;
 }
 

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/check/check_beside.h"
+#include "collector/store/catalogue/catalogue_file.h"
+#include "collector/store/hosts.h"
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/segment/seg_impl.h"
 #include "collector/store/wal/wal_index.h"
@@ -18,6 +19,237 @@
 #include "common/base/mem.h"
 #include "common/os/fio_name.h"
 #include "common/os/os.h"
+
+/* -- derived files: hosts, the catalogue, the indexes of the log. A damaged one costs time at the
+ * next start (hosts: their counts), so a repair removes it. -- */
+
+struct check_derived {
+    const struct check_conf *conf;
+    /* One that is not sound; count has its files, bytes and values already. */
+    void (*tell)(void *ctx, struct check_count *count, const struct check_file *f);
+    void *ctx;
+};
+
+#define NAME_MAX_BYTES 64u /* of a file of ours, with its directory */
+
+/* Bytes of a file; those that cannot be opened have none. */
+static enum err size_of(const struct fio *fio, const char *path, uint64_t *bytes)
+{
+    struct fio_file *f;
+    enum err e = fio->open(fio->ctx, &f, path);
+
+    if (!e) {
+        e = fio->size(fio->ctx, f, bytes);
+        fio->close(fio->ctx, f);
+    }
+    return e;
+}
+
+/* e: that of removing it, when that was tried. */
+static enum err derived_repair(const struct check_derived *b, struct check_count *count,
+                               struct check_file *f, enum err e)
+{
+    bool gone = b->conf->repair && (!e || e == ERR_NOTFOUND);
+
+    f->state = gone ? CHECK_MENDED : CHECK_DAMAGED;
+    b->tell(b->ctx, count, f);
+    return e == ERR_NOTFOUND ? ERR_OK : e;
+}
+
+/* -- hosts -- */
+
+static enum err decode_hosts(const struct fio *fio, const char *path, size_t *n, uint64_t *bytes)
+{
+    struct head_record *list = NULL;
+    struct fio_file *f;
+    uint8_t *p = NULL;
+    uint64_t number;
+    size_t got = 0;
+    enum err e = fio->open(fio->ctx, &f, path);
+
+    if (e) {
+        return e;
+    }
+    e = fio->size(fio->ctx, f, bytes);
+    if (!e && *bytes > HOSTS_BYTES_MAX) {
+        e = ERR_CORRUPT;
+    }
+    if (!e) {
+        p = mem_alloc((size_t)*bytes + 1);
+        e = p ? fio->read(fio->ctx, f, 0, p, (size_t)*bytes, &got) : ERR_NOMEM;
+    }
+    e = e ? e : hosts_decode(p, got, &number, &list, n);
+    fio->close(fio->ctx, f);
+    mem_free(list);
+    mem_free(p);
+    return e;
+}
+
+/* A file that goes meanwhile is none. Errors: ERR_IO, ERR_ACCESS, ERR_NOMEM */
+static enum err check_hosts(const struct check_derived *b, struct check_count *count)
+{
+    struct check_file f = {.name = "hosts", .damaged = 1};
+    char *path = os_path_join(b->conf->data_dir, f.name);
+    uint64_t bytes = 0;
+    size_t n = 0;
+    enum err e = path ? decode_hosts(b->conf->fio, path, &n, &bytes) : ERR_NOMEM;
+
+    if (!e || e == ERR_CORRUPT || e == ERR_IO) {
+        count->files++;
+        count->bytes += bytes;
+        count->values += n;
+    }
+    if (e == ERR_CORRUPT || e == ERR_IO) {
+        e = b->conf->repair ? b->conf->fio->remove(b->conf->fio->ctx, path) : ERR_OK;
+        e = derived_repair(b, count, &f, e);
+    }
+    mem_free(path);
+    return e == ERR_NOTFOUND || e == ERR_VERSION ? ERR_OK : e;
+}
+
+/* -- files of a directory -- */
+
+struct looking {
+    const struct check_derived *b;
+    struct check_count *count;
+    char *dir;
+    const char *sub; /* its name in data_dir */
+    enum err (*look)(struct looking *x, const char *name, const char *path, struct check_file *f);
+    const char *suffix;
+};
+
+static enum err look_at(void *ctx, const char *name)
+{
+    struct looking *x = ctx;
+    const struct fio *fio = x->b->conf->fio;
+    size_t n = strlen(name), k = strlen(x->suffix);
+    char shown[NAME_MAX_BYTES];
+    struct check_file f = {.name = shown};
+    uint64_t bytes = 0;
+    char *path;
+    enum err e = ERR_NOMEM;
+
+    if (n <= k || strcmp(name + n - k, x->suffix) != 0) {
+        return ERR_OK;
+    }
+    (void)snprintf(shown, sizeof shown, "%s/%s", x->sub, name);
+    path = os_path_join(x->dir, name);
+    if (path) {
+        e = size_of(fio, path, &bytes);
+        e = e ? e : x->look(x, name, path, &f);
+    }
+    if (!e) {
+        x->count->files++;
+        x->count->bytes += bytes;
+        x->count->values += f.values;
+    }
+    if (!e && f.damaged) {
+        e = derived_repair(x->b, x->count, &f,
+                           x->b->conf->repair ? fio->remove(fio->ctx, path) : ERR_OK);
+    }
+    mem_free(path);
+    return e == ERR_NOTFOUND ? ERR_OK : e; /* it went meanwhile */
+}
+
+static enum err look_in(struct looking *x)
+{
+    enum err e = ERR_OK;
+
+    x->dir = os_path_join(x->b->conf->data_dir, x->sub);
+    if (!x->dir) {
+        return ERR_NOMEM;
+    }
+    if (os_exists(x->dir)) {
+        e = os_list_dir(x->dir, look_at, x);
+    }
+    mem_free(x->dir);
+    return e;
+}
+
+/* -- catalogue -- */
+
+static enum err look_at_day(struct looking *x, const char *name, const char *path,
+                            struct check_file *f)
+{
+    const struct fio *fio = x->b->conf->fio;
+    static const char *const beside[] = {"-wal", "-shm"};
+    enum err e = catalogue_file_check(fio, path, &f->values, &f->damaged);
+
+    (void)name;
+    for (size_t i = 0; !e && f->damaged && x->b->conf->repair && i < 2; i++) {
+        char *other = mem_alloc(strlen(path) + 8);
+
+        if (!other) {
+            return ERR_NOMEM;
+        }
+        (void)snprintf(other, strlen(path) + 8, "%s%s", path, beside[i]);
+        e = fio->remove(fio->ctx, other);
+        e = e == ERR_NOTFOUND ? ERR_OK : e;
+        mem_free(other);
+    }
+    return e;
+}
+
+static enum err check_catalogue(const struct check_derived *b, struct check_count *count)
+{
+    struct looking x = {b, count, NULL, "catalogue", look_at_day, ".db"};
+
+    return look_in(&x);
+}
+
+/* -- indexes of the log -- */
+
+static enum err derived_count_record(void *ctx, const struct wal_record *r)
+{
+    (void)r;
+    ++*(uint64_t *)ctx;
+    return ERR_OK;
+}
+
+/* One whose file of the log is gone says nothing; one whose file's header is, may be all that still
+ * says how that can be read. */
+static enum err look_at_index(struct looking *x, const char *name, const char *path,
+                              struct check_file *f)
+{
+    const struct fio *fio = x->b->conf->fio;
+    struct wal_index_job job = {
+        .fio = fio, .path = path, .each = derived_count_record, .ctx = &f->values};
+    struct wal_header header;
+    struct wal_source *log = NULL;
+    struct fio_file *file;
+    uint64_t bytes;
+    char *of;
+    enum err e;
+
+    if (!fio_name_parse(&job.number, name, "wal-", WAL_INDEX_SUFFIX)) {
+        return ERR_OK;
+    }
+    of = fio_name_path(x->dir, "wal-", job.number, ".log");
+    e = of ? fio->open(fio->ctx, &file, of) : ERR_NOMEM;
+    mem_free(of);
+    if (e) {
+        return e;
+    }
+    e = fio->size(fio->ctx, file, &job.log_bytes);
+    e = e ? e : wal_source_header(&header, fio, file, job.number);
+    e = e ? e : wal_source_create(&log, fio, file, &header);
+    if (e) {
+        fio->close(fio->ctx, file);
+        return e == ERR_CORRUPT || e == ERR_VERSION ? ERR_OK : e;
+    }
+    job.log = log;
+    e = wal_index_replay(&job, &bytes);
+    f->damaged = e == ERR_NOTFOUND && !wal_index_is_torn(fio, path);
+    wal_source_unref(log);
+    return e == ERR_NOTFOUND ? ERR_OK : e;
+}
+
+static enum err check_indexes(const struct check_derived *b, struct check_count *count)
+{
+    struct looking x = {b, count, NULL, "wal", look_at_index, WAL_INDEX_SUFFIX};
+
+    return look_in(&x);
+}
 
 struct check {
     const struct check_conf *conf;
@@ -31,7 +263,7 @@ struct check {
 
 /* -- what is told -- */
 
-static void progress(struct check *c, uint64_t bytes)
+static void check_progress(struct check *c, uint64_t bytes)
 {
     c->done_bytes += bytes;
     if (c->conf->on_progress) {
@@ -39,7 +271,7 @@ static void progress(struct check *c, uint64_t bytes)
     }
 }
 
-static void tell(struct check *c, struct check_count *count, const struct check_file *f)
+static void check_tell(struct check *c, struct check_count *count, const struct check_file *f)
 {
     count->damaged_files++;
     count->damaged += f->damaged;
@@ -91,7 +323,7 @@ static enum err put_aside(struct check *c, const char *name)
 }
 
 /* known: what the manifest says of it; NULL: nothing. */
-static enum err mend(struct check *c, const struct seg_info *known, struct check_file *f)
+static enum err check_mend(struct check *c, const struct seg_info *known, struct check_file *f)
 {
     struct seg_info new = {.values = known ? known->values : 0};
     uint64_t kept = 0;
@@ -109,7 +341,7 @@ static enum err mend(struct check *c, const struct seg_info *known, struct check
     return !e && known ? replace_info(c, known, NULL) : e;
 }
 
-static enum err verify(struct check *c, struct check_file *f, unsigned *kind, uint64_t *bytes)
+static enum err check_verify(struct check *c, struct check_file *f, unsigned *kind, uint64_t *bytes)
 {
     struct seg *s = NULL;
     enum err e = seg_open_name(&s, c->conf->fio, NULL, c->segments, f->name, c->why);
@@ -146,7 +378,7 @@ static enum err check_segment(struct check *c, const char *name, const struct se
     unsigned kind = kind_of(name);
     uint64_t bytes = known ? known->bytes : 0;
     struct check_count *count;
-    enum err e = verify(c, &f, &kind, &bytes);
+    enum err e = check_verify(c, &f, &kind, &bytes);
 
     if (e == ERR_NOTFOUND && !c->conf->repair) { /* dropped meanwhile */
         return ERR_OK;
@@ -159,12 +391,12 @@ static enum err check_segment(struct check *c, const char *name, const struct se
     count->bytes += bytes;
     count->values += f.values;
     if (f.damaged > 0 && c->conf->repair) {
-        e = mend(c, known, &f);
+        e = check_mend(c, known, &f);
     }
     if (f.damaged > 0) {
-        tell(c, count, &f);
+        check_tell(c, count, &f);
     }
-    progress(c, bytes);
+    check_progress(c, bytes);
     return e;
 }
 
@@ -221,7 +453,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static enum err list(struct names *names, const char *dir)
+static enum err check_list(struct names *names, const char *dir)
 {
     enum err e = os_list_dir(dir, add_name, names);
 
@@ -234,7 +466,7 @@ static enum err list(struct names *names, const char *dir)
 static enum err check_found(struct check *c)
 {
     struct names names = {0};
-    enum err e = list(&names, c->segments);
+    enum err e = check_list(&names, c->segments);
 
     for (size_t i = 0; i < names.n && !e; i++) {
         e = check_segment(c, names.p[i], NULL);
@@ -281,7 +513,7 @@ static enum err sort_out(struct check *c, const struct names *names, char (*own)
             e = rename_in(c, bad, own[i]);
             f.state = CHECK_MENDED;
         }
-        tell(c, &c->result.kinds[kind_of(names->p[i])], &f);
+        check_tell(c, &c->result.kinds[kind_of(names->p[i])], &f);
     }
     return e;
 }
@@ -291,7 +523,7 @@ static enum err sort_names(struct check *c)
 {
     struct names names = {0};
     char(*own)[SEG_NAME_MAX] = NULL;
-    enum err e = list(&names, c->segments);
+    enum err e = check_list(&names, c->segments);
 
     if (!e) {
         own = mem_array(names.n + 1, sizeof *own);
@@ -314,7 +546,7 @@ static enum err open_manifest(struct check *c)
     return e == ERR_CORRUPT ? ERR_OK : e;
 }
 
-static enum err rebuild(struct check *c)
+static enum err check_rebuild(struct check *c)
 {
     const struct manifest_conf conf = {c->segments, c->conf->fio};
     struct check_file f = {.name = "manifest", .state = CHECK_DAMAGED, .damaged = 1};
@@ -325,7 +557,7 @@ static enum err rebuild(struct check *c)
         f.state = CHECK_MENDED;
     }
     if (!e) {
-        tell(c, &c->result.manifest, &f);
+        check_tell(c, &c->result.manifest, &f);
     }
     return e;
 }
@@ -354,14 +586,14 @@ static enum err check_manifest(struct check *c)
         f.state = CHECK_MISSING;
     }
     if (!e) {
-        tell(c, &c->result.manifest, &f);
+        check_tell(c, &c->result.manifest, &f);
     }
     return e;
 }
 
 /* -- the log -- */
 
-static enum err count_record(void *ctx, const struct wal_record *r)
+static enum err check_count_record(void *ctx, const struct wal_record *r)
 {
     uint64_t *n = ctx;
 
@@ -409,7 +641,7 @@ static enum err check_log(struct check *c, const char *name, bool last)
 {
     const struct fio *fio = c->conf->fio;
     struct check_file f = {.name = name, .state = CHECK_DAMAGED};
-    struct wal_replay job = {.fio = fio, .each = count_record, .ctx = &f.values};
+    struct wal_replay job = {.fio = fio, .each = check_count_record, .ctx = &f.values};
     uint64_t number = 0;
     char *path = os_path_join(c->wal, name), *index = NULL;
     enum err e = path && fio_name_parse(&number, name, "wal-", ".log")
@@ -436,9 +668,9 @@ static enum err check_log(struct check *c, const char *name, bool last)
     c->result.log.bytes += job.size;
     c->result.log.values += f.values;
     if (f.damaged > 0) {
-        tell(c, &c->result.log, &f);
+        check_tell(c, &c->result.log, &f);
     }
-    progress(c, job.size);
+    check_progress(c, job.size);
     return ERR_OK;
 }
 
@@ -450,7 +682,7 @@ static enum err tell_aside(void *ctx, const char *name)
     uint64_t number;
 
     if (fio_name_parse(&number, name, "wal-", WAL_ASIDE_SUFFIX)) {
-        tell(c, &c->result.log, &f);
+        check_tell(c, &c->result.log, &f);
     }
     return ERR_OK;
 }
@@ -458,7 +690,7 @@ static enum err tell_aside(void *ctx, const char *name)
 static enum err check_logs(struct check *c)
 {
     struct names names = {.logs = true};
-    enum err e = os_exists(c->wal) ? list(&names, c->wal) : ERR_OK;
+    enum err e = os_exists(c->wal) ? check_list(&names, c->wal) : ERR_OK;
 
     for (size_t i = 0; i < names.n && !e; i++) {
         e = check_log(c, names.p[i], i + 1 == names.n);
@@ -497,12 +729,12 @@ static enum err open_dirs(struct check *c)
 
 static void tell_beside(void *ctx, struct check_count *count, const struct check_file *f)
 {
-    tell(ctx, count, f);
+    check_tell(ctx, count, f);
 }
 
 static enum err check_all(struct check *c)
 {
-    const struct check_beside beside = {c->conf, tell_beside, c};
+    const struct check_derived beside = {c->conf, tell_beside, c};
     enum err e = c->conf->repair ? sort_names(c) : ERR_OK;
 
     e = e ? e : open_manifest(c);
@@ -511,7 +743,7 @@ static enum err check_all(struct check *c)
         e = e ? e : check_manifest(c);
     } else if (!e) {
         e = check_found(c);
-        e = e ? e : rebuild(c);
+        e = e ? e : check_rebuild(c);
     }
     e = e ? e : check_logs(c);
     e = e ? e : check_indexes(&beside, &c->result.indexes);
@@ -519,7 +751,7 @@ static enum err check_all(struct check *c)
     return e ? e : check_catalogue(&beside, &c->result.catalogue);
 }
 
-enum err store_check(struct check_result *out, const struct check_conf *conf, struct errmsg *why)
+enum err check_store(struct check_result *out, const struct check_conf *conf, struct errmsg *why)
 {
     struct check c = {.conf = conf, .why = why};
     enum err e = open_dirs(&c);

@@ -47,7 +47,7 @@ struct check_result {
 
 /* Errors: ERR_BUSY (repair beside a collector), ERR_NOTFOUND (no store there), ERR_VERSION (files
  * of a newer format), ERR_IO, ERR_ACCESS, ERR_NOSPACE, ERR_NOMEM */
-NODISCARD enum err store_check(struct check_result *out, const struct check_conf *conf,
+NODISCARD enum err check_store(struct check_result *out, const struct check_conf *conf,
                                struct errmsg *why);
 
 #endif
