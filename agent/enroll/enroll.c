@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki.h"
 #include "common/pki/pki_token.h"
 #include "common/rpc/rpc.h"
 
@@ -132,7 +132,7 @@ static enum err sign(struct wire_renew_expired *m, const char *key_path, struct 
 
     buf_init(&signature, sizeof m->signature);
     if (!e) {
-        e = pki_proof_make(&signature, old, m->csr, m->csr_n);
+        e = pki_key_proof(&signature, old, m->csr, m->csr_n);
     }
     if (!e) {
         memcpy(m->signature, signature.p, signature.n);

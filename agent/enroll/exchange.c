@@ -5,7 +5,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki.h"
 
 enum err exchange_begin(struct exchange *x, const char *name, struct errmsg *why)
 {
@@ -18,7 +18,7 @@ enum err exchange_begin(struct exchange *x, const char *name, struct errmsg *why
         return errmsg_set(why, e, "cannot make a key: %s", err_text(e));
     }
     buf_init(&csr, sizeof x->csr);
-    e = pki_request_make(&csr, x->key, name);
+    e = pki_key_request(&csr, x->key, name);
     if (!e) {
         memcpy(x->csr, csr.p, csr.n);
         x->csr_n = csr.n;

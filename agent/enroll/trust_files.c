@@ -17,7 +17,7 @@
 #include "common/net/net.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki_authority.h"
 
 #define PATH_MAX_BYTES 4096
 
@@ -95,7 +95,7 @@ static enum err keep_one(const char *path, bool private_file, struct errmsg *why
     struct path old;
     uint8_t *p = NULL;
     size_t n = 0;
-    enum err e = os_read_file(&p, &n, path, PKI_PEM_MAX);
+    enum err e = os_read_file(&p, &n, path, PKI_FILE_MAX);
 
     if (e == ERR_NOTFOUND) {
         return ERR_OK;
@@ -221,7 +221,7 @@ static enum err write_pem(const char *path, const void *der, size_t n, const voi
     struct buf pem;
     enum err e;
 
-    buf_init(&pem, PKI_PEM_MAX);
+    buf_init(&pem, PKI_FILE_MAX);
     e = pki_pem_put(&pem, der, n);
     if (!e) {
         buf_put(&pem, more, more_n);
@@ -237,7 +237,7 @@ static enum err write_authorities(const struct trust_files *f, const struct trus
 {
     uint8_t *old = NULL;
     size_t n = 0;
-    enum err e = c->replace ? ERR_NOTFOUND : os_read_file(&old, &n, f->ca, PKI_PEM_MAX);
+    enum err e = c->replace ? ERR_NOTFOUND : os_read_file(&old, &n, f->ca, PKI_FILE_MAX);
 
     if (!e || e == ERR_NOTFOUND) {
         e = write_pem(path, c->authority, c->authority_n, old, n, why);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #include "common/base/err.h"
-#include "common/pki/pki_request.h"
+#include "common/pki/pki_key.h"
 
 struct trust_files {
     const char *ca, *cert, *key; /* borrowed paths */

@@ -15,6 +15,7 @@
 #include "common/log/log.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+#include "common/pki/pki_authority.h"
 #include "common/wire/wire_enroll.h"
 
 #define BUSY_WAIT_MS     1000u
@@ -149,7 +150,7 @@ static enum err sign(struct attempt *a, struct buf *der, struct net_identity *wh
     enum err e;
 
     os_mutex_lock(a->e->signing);
-    e = pki_request_sign(der, a->e->authority, &what, csr, n, &a->why);
+    e = pki_authority_sign(der, a->e->authority, &what, csr, n, &a->why);
     os_mutex_unlock(a->e->signing);
     return e ? e : net_identity_parse(who, der->p, der->n);
 }
@@ -318,8 +319,8 @@ static void renew(struct attempt *a, const struct net_identity *holder, const vo
 static enum err prove(struct attempt *a, struct net_identity *who,
                       const struct wire_renew_expired *m)
 {
-    enum err e = pki_proof_check(a->e->authority, m->certificate, m->certificate_n, m->csr,
-                                 m->csr_n, m->signature, m->signature_n);
+    enum err e = pki_authority_check_proof(a->e->authority, m->certificate, m->certificate_n,
+                                           m->csr, m->csr_n, m->signature, m->signature_n);
 
     if (!e) {
         e = net_client_parse(who, m->certificate, m->certificate_n);

@@ -8,7 +8,7 @@
 #include "common/base/mem.h"
 #include "common/conf/conf.h"
 #include "common/os/os.h"
-#include "common/pki/pki.h"
+#include "common/pki/pki_authority.h"
 
 #define TIMEOUT_MAX (3600 * CLK_S)
 

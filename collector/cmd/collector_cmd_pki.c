@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "common/os/owner.h"
-#include "common/pki/pki.h"
+#include "common/pki/pki_authority.h"
 #include "common/text/humanize.h"
 
 #define DEFAULT_NAME   "procfleet authority"
@@ -82,8 +82,8 @@ static int run_init(const struct opt_args *a)
     enum err e = owner_check(dir, &why);
 
     if (!e) {
-        e = pki_init(dir, collector_cmd_value_or(a, "name", DEFAULT_NAME), os_utc_ns(),
-                     AUTHORITY_DAYS * DAY_NS, &why);
+        e = pki_authority_init(dir, collector_cmd_value_or(a, "name", DEFAULT_NAME), os_utc_ns(),
+                               AUTHORITY_DAYS * DAY_NS, &why);
     }
     if (!e) {
         e = collector_cmd_pki_book(&book, a, &why);

@@ -9,7 +9,7 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
-#include "common/pki/pki.h"
+#include "common/pki/pki_authority.h"
 #include "common/text/humanize.h"
 
 #define DAY_NS      (86400 * CLK_S)
@@ -68,7 +68,7 @@ static enum err read_options(struct pki_issue *what, const char **dns, const str
     if (!role || !what->name) {
         return errmsg_set(why, ERR_USAGE, "--role and --name are needed");
     }
-    if (pki_use_parse(&what->use, role) != ERR_OK) {
+    if (pki_authority_use(&what->use, role) != ERR_OK) {
         return errmsg_set(why, ERR_USAGE,
                           "no role '%s': agent, query, subscribe, admin or collector", role);
     }
@@ -170,7 +170,7 @@ static enum err issue_into(const struct places *p, const struct opt_args *a,
         }
     }
     mem_free(ca);
-    return e ? e : pki_issue(dir, what, p->cert, p->key, why);
+    return e ? e : pki_authority_issue(dir, what, p->cert, p->key, why);
 }
 
 static int run_issue(const struct opt_args *a)

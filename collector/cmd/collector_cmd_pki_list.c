@@ -6,6 +6,7 @@
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+#include "common/pki/pki_authority.h"
 
 #define DAY_NS       (86400 * CLK_S)
 #define SHORT_DIGITS 16 /* of a fingerprint, in tables */

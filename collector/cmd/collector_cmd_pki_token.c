@@ -5,7 +5,7 @@
 #include "collector/cmd/collector_cmd_pki.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/pki/pki.h"
+#include "common/pki/pki_authority.h"
 #include "common/text/humanize.h"
 
 #define LIFE_MIN_NS CLK_S

@@ -1,172 +1,177 @@
-/* A key file is written before its certificate, and taken away again when the certificate fails: a
- * certificate on disk always has its key. */
 #include "common/pki/pki.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include <mbedtls/ctr_drbg.h>
+#include <mbedtls/entropy.h>
+#include <mbedtls/pem.h>
+#include <mbedtls/sha256.h>
+
 #include "common/base/mem.h"
+#include "common/model/model.h"
 #include "common/os/os.h"
-#include "common/pki/pki_impl.h"
-#include "common/pki/pki_pem.h"
-#include "common/pki/pki_rng.h"
+#include "common/os/uuid.h"
 
-/* Signs the draft and writes key and certificate. */
-static enum err write_pair(mbedtls_x509write_cert *w, mbedtls_pk_context *key,
-                           const char *cert_path, const char *key_path, struct errmsg *why)
+/* The context holds no heap memory: nothing to release when a thread ends. */
+static _Thread_local struct {
+    bool seeded;
+    uint32_t process;
+    mbedtls_ctr_drbg_context drbg;
+} rng;
+
+static int rng_entropy(void *unused, unsigned char *out, size_t n)
 {
-    unsigned char pem[PKI_FILE_MAX];
-    enum err e;
-
-    if (mbedtls_x509write_crt_pem(w, pem, sizeof pem, pki_rng, NULL) != 0) {
-        return errmsg_set(why, ERR_NOMEM, "cannot sign the certificate %s", cert_path);
-    }
-    e = pki_key_write(key_path, key, why);
-    if (e) {
-        return e;
-    }
-    e = os_write_file(cert_path, pem, strlen((const char *)pem), false);
-    if (e) {
-        err_ignore(os_remove(key_path));
-        return errmsg_set(why, e, "cannot write the certificate %s: %s", cert_path, err_text(e));
-    }
-    return ERR_OK;
+    (void)unused;
+    return os_random(out, n) ? MBEDTLS_ERR_ENTROPY_SOURCE_FAILED : 0;
 }
 
-static enum err make_authority(const char *cert_path, const char *key_path, const char *common_name,
-                               int64_t now_ns, int64_t life_ns, struct errmsg *why)
+static int rng_seed(uint32_t process)
 {
-    mbedtls_x509write_cert w;
-    mbedtls_pk_context key;
-    char subject[128];
-    enum err e;
+    int r;
 
-    mbedtls_x509write_crt_init(&w);
-    mbedtls_pk_init(&key);
-    snprintf(subject, sizeof subject, "CN=%s", common_name);
-    e = pki_key_generate(&key);
-    if (e) {
-        errmsg_set(why, e, "cannot make a key: %s", err_text(e));
-    } else if (pki_draft_authority(&w, &key, subject, now_ns, life_ns) != 0) {
-        e = errmsg_set(why, ERR_NOMEM, "cannot make the authority's certificate");
-    } else {
-        e = write_pair(&w, &key, cert_path, key_path, why);
-    }
-    mbedtls_x509write_crt_free(&w);
-    mbedtls_pk_free(&key);
-    return e;
+    mbedtls_ctr_drbg_init(&rng.drbg);
+    r = mbedtls_ctr_drbg_seed(&rng.drbg, rng_entropy, NULL, (const unsigned char *)&process,
+                              sizeof process);
+    rng.seeded = r == 0;
+    rng.process = process;
+    return r;
 }
 
-enum err pki_init(const char *dir, const char *common_name, int64_t now_ns, int64_t life_ns,
-                  struct errmsg *why)
+int pki_rng(void *unused, unsigned char *out, size_t n)
 {
-    char *cert_path = NULL, *key_path = NULL;
-    enum err e;
+    uint32_t process = os_process_id();
 
-    if (life_ns <= 0) {
-        return errmsg_set(why, ERR_INVALID, "the authority must live longer than no time");
-    }
-    if (!pki_authority_name_ok(common_name)) {
-        return errmsg_set(why, ERR_INVALID,
-                          "the authority's name must be 1 to %d letters, digits, "
-                          "blanks, '.', '_' or '-'",
-                          MODEL_HOST_NAME_MAX);
-    }
-    e = pki_authority_paths(&cert_path, &key_path, dir);
-    if (!e) {
-        e = pki_refuse_existing(cert_path, why);
-    }
-    if (!e) {
-        e = pki_refuse_existing(key_path, why);
-    }
-    if (!e) {
-        e = os_mkdirs(dir, true);
-        if (e) {
-            errmsg_set(why, e, "cannot create the directory %s: %s", dir, err_text(e));
+    (void)unused;
+    if (!rng.seeded || rng.process != process) {
+        int r = rng_seed(process);
+
+        if (r != 0) {
+            return r;
         }
     }
-    if (!e) {
-        e = make_authority(cert_path, key_path, common_name, now_ns, life_ns, why);
+    while (n > 0) {
+        size_t part = n < MBEDTLS_CTR_DRBG_MAX_REQUEST ? n : MBEDTLS_CTR_DRBG_MAX_REQUEST;
+        int r = mbedtls_ctr_drbg_random(&rng.drbg, out, part);
+
+        if (r != 0) {
+            return r;
+        }
+        out += part;
+        n -= part;
     }
-    mem_free(cert_path);
-    mem_free(key_path);
+    return 0;
+}
+
+/* -- PEM -- */
+
+#define BEGIN "-----BEGIN CERTIFICATE-----\n"
+#define END   "-----END CERTIFICATE-----\n"
+
+enum err pki_pem_put(struct buf *pem, const void *der, size_t n)
+{
+    unsigned char text[PKI_FILE_MAX];
+    size_t len = 0; /* with NUL */
+
+    if (mbedtls_pem_write_buffer(BEGIN, END, der, n, text, sizeof text, &len) != 0) {
+        return ERR_INVALID;
+    }
+    buf_put(pem, text, len - 1);
+    return pem->bad;
+}
+
+/* Of a text that ends in NUL. */
+static enum err pem_take(struct buf *der, const unsigned char *text)
+{
+    mbedtls_pem_context pem;
+    size_t used, n;
+    const unsigned char *p;
+    enum err e = ERR_CORRUPT;
+
+    mbedtls_pem_init(&pem);
+    if (mbedtls_pem_read_buffer(&pem, "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----",
+                                text, NULL, 0, &used) == 0) {
+        p = mbedtls_pem_get_buffer(&pem, &n);
+        buf_put(der, p, n);
+        e = der->bad;
+    }
+    mbedtls_pem_free(&pem);
     return e;
 }
 
-/* The key, then the book, then the certificate; without the last the first goes. */
-static enum err write_leaf(const struct buf *der, const mbedtls_pk_context *key,
-                           const struct pki_issue *what, const char *cert_path,
-                           const char *key_path, struct errmsg *why)
+enum err pki_pem_read(struct buf *der, const char *path)
 {
-    struct buf pem;
-    enum err e = pki_key_write(key_path, key, why);
+    uint8_t *text = NULL;
+    size_t n = 0;
+    enum err e = os_read_file(&text, &n, path, PKI_FILE_MAX);
 
-    if (e) {
-        return e;
-    }
-    buf_init(&pem, PKI_FILE_MAX);
-    e = pki_pem_put(&pem, der->p, der->n);
-    if (!e && what->record) {
-        e = what->record(what->record_ctx, der->p, der->n, why);
-    }
     if (!e) {
-        e = os_write_file(cert_path, pem.p, pem.n, false);
-        if (e) {
-            errmsg_set(why, e, "cannot write the certificate %s: %s", cert_path, err_text(e));
+        e = pem_take(der, text);
+    }
+    mem_free(text);
+    return e == ERR_FULL ? ERR_CORRUPT : e;
+}
+
+enum err pki_pem_pin(uint8_t pin[PKI_PIN_BYTES], const void *der, size_t n)
+{
+    return mbedtls_sha256(der, n, pin, 0) == 0 ? ERR_OK : ERR_IO;
+}
+
+/* -- names -- */
+
+#define FINGERPRINT_MIN 8 /* digits of one, as 'pki revoke' takes them */
+
+static bool name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+bool pki_text_ok(const char *text, size_t max, const char *more)
+{
+    size_t n = text ? strlen(text) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (!name_char(text[i]) && !strchr(more, text[i])) {
+            return false;
         }
     }
-    buf_fini(&pem);
-    if (e) {
-        err_ignore(os_remove(key_path));
-    }
-    return e;
+    return n > 0 && n <= max;
 }
 
-static enum err make_leaf(struct pki_authority *a, const struct pki_issue *what,
-                          const char *cert_path, const char *key_path, struct errmsg *why)
+bool pki_name_ok(const char *name)
 {
-    mbedtls_pk_context key;
-    struct buf der;
-    enum err e;
-
-    mbedtls_pk_init(&key);
-    buf_init(&der, PKI_FILE_MAX);
-    e = pki_key_generate(&key);
-    if (e) {
-        errmsg_set(why, e, "cannot make a key: %s", err_text(e));
-    } else {
-        e = pki_authority_sign(&der, a, what, &key, why);
-    }
-    if (!e) {
-        e = write_leaf(&der, &key, what, cert_path, key_path, why);
-    }
-    buf_fini(&der);
-    mbedtls_pk_free(&key);
-    return e;
+    return pki_text_ok(name, MODEL_HOST_NAME_MAX, "");
 }
 
-enum err pki_issue(const char *ca_dir, const struct pki_issue *what, const char *cert_path,
-                   const char *key_path, struct errmsg *why)
+const char *pki_name_wrong(const char *name, bool chosen)
 {
-    struct pki_authority *a = NULL;
-    enum err e = pki_issue_check(what, why);
+    struct uuid uuid;
+    size_t n;
 
-    if (e) {
-        return e;
+    if (!pki_name_ok(name)) {
+        return "a name has 1 to 63 letters, digits, '.', '_' or '-'";
     }
-    e = pki_authority_open(&a, ca_dir, why);
-    if (!e) {
-        e = pki_authority_living(a, what->now_ns, why);
+    n = strlen(name);
+    if (name[0] == '-' || name[n - 1] == '.') {
+        return "a name begins with no '-' and ends in no '.'";
     }
-    if (!e) {
-        e = pki_refuse_existing(cert_path, why);
+    if (uuid_parse(&uuid, name) == ERR_OK ||
+        (!chosen && n >= FINGERPRINT_MIN && strspn(name, "0123456789abcdefABCDEF") == n)) {
+        return "it could be taken for a UUID or a fingerprint (8 hexadecimal digits or more, and "
+               "nothing else): choose another name";
     }
-    if (!e) {
-        e = pki_refuse_existing(key_path, why);
+    return NULL;
+}
+
+/* -- files -- */
+
+enum err pki_refuse_existing(const char *path, struct errmsg *why)
+{
+    if (!os_exists(path)) {
+        return ERR_OK;
     }
-    if (!e) {
-        e = make_leaf(a, what, cert_path, key_path, why);
-    }
-    pki_authority_close(a);
-    return e;
+    return errmsg_set(why, ERR_EXISTS,
+                      "%s exists already; nothing is overwritten: "
+                      "choose another place or move it away",
+                      path);
 }

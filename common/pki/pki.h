@@ -1,52 +1,46 @@
-/* Keys and certificates: ECDSA P-256, made and signed here, from validated values only.
- * Files: PEM; private ones 0600. Names and uses as PROTOCOL.md's trust section says.
- * Threads: any; no shared state. */
+/* What both sides of a certificate share: random numbers, names, PEM. Keys and requests are in
+ * pki_key.h, the authority in pki_authority.h. Threads: any, without locks. */
 #ifndef PROCFLEET_COMMON_PKI_PKI_H
 #define PROCFLEET_COMMON_PKI_PKI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/buf.h"
 #include "common/base/err.h"
-#include "common/model/model.h"
-#include "common/os/uuid.h"
 
-#define PKI_SERVER_NAME "procfleet-collector"
+#define PKI_FILE_MAX  8192u /* bytes of a PEM file with one key or certificate */
+#define PKI_PIN_BYTES 32u   /* SHA-256 of the authority's certificate, DER */
 
-/* Creates the authority in `dir`: ca.pem, ca.key. Errors: ERR_EXISTS, ERR_IO, ERR_ACCESS, … */
-NODISCARD enum err pki_init(const char *dir, const char *common_name, int64_t now_ns,
-                            int64_t life_ns, struct errmsg *why);
+/* Random bytes for keys, signatures and TLS: one CTR_DRBG per thread, seeded by the system's
+ * generator, and again when the process id changes: a forked child never repeats its parent's
+ * numbers. In the shape mbedTLS asks for; `unused` is ignored. Returns 0, or a code of mbedTLS when
+ * the system's generator failed. */
+int pki_rng(void *unused, unsigned char *out, size_t n);
 
-enum pki_use { PKI_COLLECTOR, PKI_AGENT, PKI_QUERY, PKI_SUBSCRIBE, PKI_ADMIN };
+/* ERR_EXISTS when there is a file at `path`: nothing is overwritten. */
+NODISCARD enum err pki_refuse_existing(const char *path, struct errmsg *why);
 
-struct pki_issue {
-    enum pki_use use;
-    const char *name;       /* CN: host's or user's name, 1 to 63 of A-Z a-z 0-9 . _ - */
-    const char *const *dns; /* collector: further DNS names or IP addresses */
-    size_t n_dns;
-    const char *scope; /* query, subscribe: host glob, NULL = everything */
-    bool has_host;
-    struct uuid host; /* agent: its identity; random when has_host is false */
-    int64_t now_ns, life_ns;
-    /* Called with the certificate, DER, before it is written; what it fails with ends the issue.
-     * May be NULL. */
-    enum err (*record)(void *ctx, const void *der, size_t n, struct errmsg *why);
-    void *record_ctx;
-};
+/* -- names -- */
 
-/* Makes a key and a certificate signed by the authority in `ca_dir`; writes `cert_path` and
- * `key_path` (0600). Errors: ERR_NOTFOUND (no authority), ERR_INVALID (a name), ERR_EXISTS (a file
- * is there already), ERR_IO, … */
-NODISCARD enum err pki_issue(const char *ca_dir, const struct pki_issue *what,
-                             const char *cert_path, const char *key_path, struct errmsg *why);
-
-NODISCARD enum err
-pki_use_parse(enum pki_use *use,
-              const char *text);    /* "agent", "query", "subscribe", "admin", "collector" */
-bool pki_name_ok(const char *name); /* of any certificate */
-/* What stands against a name for somebody new, or NULL. Stricter: 'pki revoke' takes names, UUIDs
- * and fingerprints in one place, and names become files. chosen: an operator wrote this very name,
- * not the host; it may look like the digits of a fingerprint then. */
+bool pki_text_ok(const char *text, size_t max, const char *more); /* 1 to max characters of a name,
+                                                                     or of `more` */
+bool pki_name_ok(const char *name);                               /* of any certificate */
+/* What is wrong with a new holder's name, or NULL. Stricter: 'pki revoke' takes names, UUIDs and
+ * fingerprints in one place, and names become files. chosen: an operator wrote this very name, not
+ * the host; it may look like the digits of a fingerprint then. */
 const char *pki_name_wrong(const char *name, bool chosen);
+
+/* -- PEM: only the wrapping is checked -- */
+
+/* Appends a certificate's PEM. Errors: ERR_NOMEM, ERR_FULL, ERR_INVALID (longer than PKI_FILE_MAX)
+ */
+NODISCARD enum err pki_pem_put(struct buf *pem, const void *der, size_t n);
+/* Appends the DER of the first certificate in a file. Errors: ERR_NOTFOUND, ERR_ACCESS, ERR_CORRUPT
+ * (there is none in it), ERR_NOMEM, ERR_FULL, ERR_IO */
+NODISCARD enum err pki_pem_read(struct buf *der, const char *path);
+/* The pin of an authority's certificate, DER. Errors: ERR_IO */
+NODISCARD enum err pki_pem_pin(uint8_t pin[PKI_PIN_BYTES], const void *der, size_t n);
 
 #endif

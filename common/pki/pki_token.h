@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COMMON_PKI_PKI_TOKEN_H
 #define PROCFLEET_COMMON_PKI_PKI_TOKEN_H
 
-#include "common/pki/pki_request.h"
+#include "common/pki/pki_key.h"
 
 #define PKI_TOKEN_ID_BYTES     8u
 #define PKI_TOKEN_SECRET_BYTES 16u

@@ -20,7 +20,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki/pki_rng.h"
+#include "common/pki/pki.h"
 #include "common/tls/tls_cert.h"
 #include "common/tls/tls_crl.h"
 #include "common/tls/tls_session.h"

@@ -25,7 +25,7 @@
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/pki/pki_rng.h"
+#include "common/pki/pki.h"
 
 #define KEYS       2u
 #define KEY_BYTES  56u

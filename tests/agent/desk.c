@@ -34,11 +34,11 @@ static enum err fill(struct desk *d, struct wire_certificate *m, const void *csr
     buf_init(&own, WIRE_CSR_MAX);
     if (d->trick == DESK_OTHER_KEY) {
         assert_ok(pki_key_make(&key));
-        assert_ok(pki_request_make(&own, key, who->name));
+        assert_ok(pki_key_request(&own, key, who->name));
     } else {
         buf_put(&own, csr, csr_n);
     }
-    e = pki_request_sign(&der, authority, &what, own.p, own.n, &why);
+    e = pki_authority_sign(&der, authority, &what, own.p, own.n, &why);
     if (!e) {
         memcpy(m->certificate, der.p, der.n);
         m->certificate_n = der.n;
@@ -123,8 +123,8 @@ static void on_renew(void *ctx, struct rpc_call *call)
     atomic_fetch_add(&d->calls, 1);
     if (!m || wire_renew_expired_decode(m, p, n) ||
         pki_authority_open(&authority, certs_dir(d->pki), &why) ||
-        pki_proof_check(authority, m->certificate, m->certificate_n, m->csr, m->csr_n, m->signature,
-                        m->signature_n) ||
+        pki_authority_check_proof(authority, m->certificate, m->certificate_n, m->csr, m->csr_n,
+                                  m->signature, m->signature_n) ||
         net_identity_parse(&who, m->certificate, m->certificate_n)) {
         rpc_fail(call, RPC_UNAUTHENTICATED, 0, "no proof");
     } else {

@@ -8,7 +8,8 @@
 #include "agent/enroll/trust_files.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/pki/pki_request.h"
+#include "common/pki/pki_authority.h"
+#include "common/pki/pki_key.h"
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
 
@@ -36,8 +37,8 @@ static inline void identity_make(struct identity *x, struct certs *pki, const st
     buf_init(&x->der, 4096);
     assert_ok(pki_authority_open(&authority, certs_dir(pki), &why));
     assert_ok(pki_key_make(&x->key));
-    assert_ok(pki_request_make(&csr, x->key, "host-1"));
-    assert_ok(pki_request_sign(&x->der, authority, &what, csr.p, csr.n, &why));
+    assert_ok(pki_key_request(&csr, x->key, "host-1"));
+    assert_ok(pki_authority_sign(&x->der, authority, &what, csr.p, csr.n, &why));
     pki_authority_close(authority);
     buf_fini(&csr);
 }

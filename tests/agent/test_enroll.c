@@ -278,8 +278,8 @@ static void expire(struct host *h, struct net_identity *who)
     buf_init(&der, 4096);
     assert_ok(pki_authority_open(&authority, certs_dir(pki), &h->why));
     assert_ok(pki_key_make(&key));
-    assert_ok(pki_request_make(&csr, key, "host-1"));
-    assert_ok(pki_request_sign(&der, authority, &what, csr.p, csr.n, &h->why));
+    assert_ok(pki_key_request(&csr, key, "host-1"));
+    assert_ok(pki_authority_sign(&der, authority, &what, csr.p, csr.n, &h->why));
     change.key = key;
     change.certificate = der.p;
     change.certificate_n = der.n;

@@ -98,7 +98,7 @@ static void host_init(struct host *h, int64_t age_ns, int64_t life_ns)
     os_mutex_unlock(lines_lock);
     support_temp_dir(h->dir, sizeof h->dir);
     places_in(&h->place, h->dir);
-    assert_ok(pki_issue(certs_dir(pki), &what, h->place.cert, h->place.key, &why));
+    assert_ok(pki_authority_issue(certs_dir(pki), &what, h->place.cert, h->place.key, &why));
     certs_copy(pki, "ca", ".pem", h->place.ca);
     tls.ca = h->place.ca;
     tls.cert = h->place.cert;

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki.h"
 #include "tests/agent/identity.h"
 #include "tests/support/support.h"
 
@@ -100,7 +100,7 @@ static bool counts(void)
     if (os_exists(path)) {
         return true;
     }
-    buf_init(&der, PKI_PEM_MAX);
+    buf_init(&der, PKI_FILE_MAX);
     assert_ok(pki_pem_read(&der, place.cert));
     assert_ok(net_identity_parse(&who, der.p, der.n));
     assert_ok(net_identity_parse(&two, second.der.p, second.der.n));

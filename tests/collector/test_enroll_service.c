@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki_authority.h"
 #include "common/wire/wire_enroll.h"
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
@@ -155,7 +155,7 @@ static enum rpc_code enroll(struct rig *r, const char *token, const char *name)
     buf_init(&request, 4096);
     snprintf(m.token, sizeof m.token, "%s", token);
     snprintf(m.name, sizeof m.name, "%s", name);
-    assert_ok(pki_request_make(&csr, r->key, "x"));
+    assert_ok(pki_key_request(&csr, r->key, "x"));
     memcpy(m.csr, csr.p, csr.n);
     m.csr_n = csr.n;
     assert_ok(wire_enroll_encode(&request, &m));
@@ -192,8 +192,8 @@ static enum rpc_code renew_expired(struct rig *r, const struct wire_certificate 
     buf_init(&csr, WIRE_CSR_MAX);
     buf_init(&signature, WIRE_SIGNATURE_MAX);
     buf_init(&request, 8192);
-    assert_ok(pki_request_make(&csr, key, "x"));
-    assert_ok(pki_proof_make(&signature, old_key, csr.p, csr.n));
+    assert_ok(pki_key_request(&csr, key, "x"));
+    assert_ok(pki_key_proof(&signature, old_key, csr.p, csr.n));
     memcpy(m.csr, csr.p, csr.n);
     m.csr_n = csr.n;
     memcpy(m.certificate, old->certificate, old->certificate_n);
@@ -362,7 +362,7 @@ static void only_agents_are_renewed(void **state)
     (void)state;
     rig_open(&r);
     certs_issue(r.certs, PKI_QUERY, "alice");
-    buf_init(&der, PKI_PEM_MAX);
+    buf_init(&der, PKI_FILE_MAX);
     assert_ok(pki_pem_read(&der, certs_path(r.certs, "alice", ".pem")));
     memcpy(c.certificate, der.p, der.n);
     c.certificate_n = der.n;
@@ -393,7 +393,7 @@ static void an_agent_renews_over_its_connection(void **state)
     agent = dial(&r, r.ingest, tls);
     buf_init(&csr, WIRE_CSR_MAX);
     buf_init(&request, 4096);
-    assert_ok(pki_request_make(&csr, r.key, "admin"));
+    assert_ok(pki_key_request(&csr, r.key, "admin"));
     memcpy(m.csr, csr.p, csr.n);
     m.csr_n = csr.n;
     assert_ok(wire_renew_encode(&request, &m));

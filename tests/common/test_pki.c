@@ -1,4 +1,4 @@
-#include "common/pki/pki.h"
+#include "common/pki/pki_authority.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,12 +67,12 @@ static void uses_are_read_by_name(void **state)
     enum pki_use use = PKI_ADMIN;
 
     (void)state;
-    assert_ok(pki_use_parse(&use, "collector"));
+    assert_ok(pki_authority_use(&use, "collector"));
     assert_int_equal(use, PKI_COLLECTOR);
-    assert_ok(pki_use_parse(&use, "agent"));
+    assert_ok(pki_authority_use(&use, "agent"));
     assert_int_equal(use, PKI_AGENT);
-    assert_err(pki_use_parse(&use, "agents"), ERR_INVALID);
-    assert_err(pki_use_parse(&use, ""), ERR_INVALID);
+    assert_err(pki_authority_use(&use, "agents"), ERR_INVALID);
+    assert_err(pki_authority_use(&use, ""), ERR_INVALID);
 }
 
 static void an_agent_certificate_carries_role_and_host(void **state)
@@ -186,8 +186,8 @@ static void impossible_wishes_are_refused(void **state)
 
         what.now_ns = os_utc_ns();
         what.life_ns = what.life_ns ? what.life_ns : CLK_S;
-        assert_err(pki_issue(certs_dir(c), &what, certs_path(c, "x", ".pem"),
-                             certs_path(c, "x", ".key"), &why),
+        assert_err(pki_authority_issue(certs_dir(c), &what, certs_path(c, "x", ".pem"),
+                                       certs_path(c, "x", ".key"), &why),
                    ERR_INVALID);
         assert_true(why.text[0] != '\0');
         assert_false(os_exists(certs_path(c, "x", ".key")));
@@ -203,13 +203,13 @@ static void nothing_is_overwritten(void **state)
     struct errmsg why;
 
     (void)state;
-    assert_err(pki_init(certs_dir(c), "again", os_utc_ns(), CLK_S, &why), ERR_EXISTS);
+    assert_err(pki_authority_init(certs_dir(c), "again", os_utc_ns(), CLK_S, &why), ERR_EXISTS);
     certs_issue(c, PKI_AGENT, "a");
-    assert_err(pki_issue(certs_dir(c), &what, certs_path(c, "a", ".pem"),
-                         certs_path(c, "b", ".key"), &why),
+    assert_err(pki_authority_issue(certs_dir(c), &what, certs_path(c, "a", ".pem"),
+                                   certs_path(c, "b", ".key"), &why),
                ERR_EXISTS);
-    assert_err(pki_issue(certs_dir(c), &what, certs_path(c, "b", ".pem"),
-                         certs_path(c, "a", ".key"), &why),
+    assert_err(pki_authority_issue(certs_dir(c), &what, certs_path(c, "b", ".pem"),
+                                   certs_path(c, "a", ".key"), &why),
                ERR_EXISTS);
     assert_false(os_exists(certs_path(c, "b", ".pem")));
     certs_destroy(c);
@@ -222,8 +222,9 @@ static void a_missing_authority_is_said_with_its_remedy(void **state)
     struct errmsg why;
 
     (void)state;
-    assert_err(pki_issue("/nonexistent/pki", &what, "/nonexistent/a", "/nonexistent/b", &why),
-               ERR_NOTFOUND);
+    assert_err(
+        pki_authority_issue("/nonexistent/pki", &what, "/nonexistent/a", "/nonexistent/b", &why),
+        ERR_NOTFOUND);
     assert_non_null(strstr(why.text, "pki init"));
 }
 
@@ -256,7 +257,7 @@ static void running_out_of_memory_leaves_no_file_behind(void **state)
         const char *cert = certs_path(c, "a", ".pem"), *key = certs_path(c, "a", ".key");
 
         mem_fail_after(n);
-        e = pki_issue(certs_dir(c), &what, cert, key, &why);
+        e = pki_authority_issue(certs_dir(c), &what, cert, key, &why);
         mem_fail_after(-1);
         if (e) {
             assert_err(e, ERR_NOMEM);

@@ -1,4 +1,4 @@
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,8 +24,8 @@ static void a_file_gives_back_what_was_wrapped(void **state)
     for (size_t n = 1; n < sizeof der; n += 33) {
         memset(der, (int)n, n);
         der[n / 2] = 7;
-        buf_init(&pem, PKI_PEM_MAX);
-        buf_init(&back, PKI_PEM_MAX);
+        buf_init(&pem, PKI_FILE_MAX);
+        buf_init(&back, PKI_FILE_MAX);
         assert_ok(pki_pem_put(&pem, der, n));
         in_file(path, dir, pem.p, pem.n);
         assert_ok(pki_pem_read(&back, path));
@@ -51,7 +51,7 @@ static void other_files_are_told_apart(void **state)
 
     (void)state;
     support_temp_dir(dir, sizeof dir);
-    buf_init(&der, PKI_PEM_MAX);
+    buf_init(&der, PKI_FILE_MAX);
     snprintf(path, sizeof path, "%s/none.pem", dir);
     assert_err(pki_pem_read(&der, path), ERR_NOTFOUND);
     for (size_t i = 0; i < COUNT_OF(texts); i++) {

@@ -1,4 +1,4 @@
-#include "common/pki/pki_request.h"
+#include "common/pki/pki_key.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki_authority.h"
 #include "tests/support/certs.h"
 #include "tests/support/t.h"
 
@@ -28,7 +28,7 @@ static void rig_open(struct rig *r)
     assert_ok(pki_key_make(&r->key));
     buf_init(&r->csr, 4096);
     buf_init(&r->out, 4096);
-    assert_ok(pki_request_make(&r->csr, r->key, "asked-for"));
+    assert_ok(pki_key_request(&r->csr, r->key, "asked-for"));
 }
 
 static void rig_close(struct rig *r)
@@ -58,7 +58,7 @@ static enum err sign(struct rig *r, const struct pki_issue *what, const void *cs
     enum err e;
 
     buf_reset(&r->out);
-    e = pki_request_sign(&r->out, r->authority, what, csr, n, &why);
+    e = pki_authority_sign(&r->out, r->authority, what, csr, n, &why);
     assert_int_equal(e != ERR_OK, why.text[0] != '\0');
     assert_int_equal(e != ERR_OK, r->out.n == 0);
     return e;
@@ -95,7 +95,7 @@ static void key_and_certificate_of_a_request_make_a_client(void **state)
     assert_ok(sign(&r, &what, r.csr.p, r.csr.n));
     assert_ok(pki_key_save(r.key, certs_path(r.certs, "web-01", ".key"), &why));
     assert_err(pki_key_save(r.key, certs_path(r.certs, "web-01", ".key"), &why), ERR_EXISTS);
-    buf_init(&pem, PKI_PEM_MAX);
+    buf_init(&pem, PKI_FILE_MAX);
     assert_ok(pki_pem_put(&pem, r.out.p, r.out.n));
     assert_ok(os_write_file(certs_path(r.certs, "web-01", ".pem"), pem.p, pem.n, false));
     t = certs_load(r.certs, "web-01", r.certs, false);
@@ -241,15 +241,16 @@ static void a_proof_shows_the_old_key_whatever_the_certificates_age(void **state
         buf_init(&der, 4096);
         buf_init(&signature, 256);
         certify(&r, &der, os_utc_ns() - ages[i]);
-        assert_ok(pki_proof_make(&signature, r.key, "request", 7));
-        assert_ok(
-            pki_proof_check(r.authority, der.p, der.n, "request", 7, signature.p, signature.n));
-        assert_err(
-            pki_proof_check(r.authority, der.p, der.n, "requesT", 7, signature.p, signature.n),
-            ERR_TRUST);
+        assert_ok(pki_key_proof(&signature, r.key, "request", 7));
+        assert_ok(pki_authority_check_proof(r.authority, der.p, der.n, "request", 7, signature.p,
+                                            signature.n));
+        assert_err(pki_authority_check_proof(r.authority, der.p, der.n, "requesT", 7, signature.p,
+                                             signature.n),
+                   ERR_TRUST);
         for (size_t n = 0; n < signature.n; n++) {
-            assert_err(pki_proof_check(r.authority, der.p, der.n, "request", 7, signature.p, n),
-                       ERR_TRUST);
+            assert_err(
+                pki_authority_check_proof(r.authority, der.p, der.n, "request", 7, signature.p, n),
+                ERR_TRUST);
         }
         buf_fini(&der);
         buf_fini(&signature);
@@ -269,23 +270,24 @@ static void a_proof_needs_this_authority_and_this_key(void **state)
     buf_init(&der, 4096);
     buf_init(&signature, 256);
     certify(&foreign, &der, os_utc_ns());
-    assert_ok(pki_proof_make(&signature, foreign.key, "request", 7));
-    assert_err(pki_proof_check(r.authority, der.p, der.n, "request", 7, signature.p, signature.n),
+    assert_ok(pki_key_proof(&signature, foreign.key, "request", 7));
+    assert_err(pki_authority_check_proof(r.authority, der.p, der.n, "request", 7, signature.p,
+                                         signature.n),
                ERR_TRUST);
-    assert_ok(
-        pki_proof_check(foreign.authority, der.p, der.n, "request", 7, signature.p, signature.n));
+    assert_ok(pki_authority_check_proof(foreign.authority, der.p, der.n, "request", 7, signature.p,
+                                        signature.n));
     assert_ok(pki_key_make(&other));
     buf_reset(&signature);
-    assert_ok(pki_proof_make(&signature, other, "request", 7));
-    assert_err(
-        pki_proof_check(foreign.authority, der.p, der.n, "request", 7, signature.p, signature.n),
-        ERR_TRUST);
+    assert_ok(pki_key_proof(&signature, other, "request", 7));
+    assert_err(pki_authority_check_proof(foreign.authority, der.p, der.n, "request", 7, signature.p,
+                                         signature.n),
+               ERR_TRUST);
     for (size_t n = 0; n < der.n; n++) {
         uint8_t *cut = mem_dup(der.p, n);
 
-        assert_err(
-            pki_proof_check(foreign.authority, cut, n, "request", 7, signature.p, signature.n),
-            ERR_CORRUPT);
+        assert_err(pki_authority_check_proof(foreign.authority, cut, n, "request", 7, signature.p,
+                                             signature.n),
+                   ERR_CORRUPT);
         mem_free(cut);
     }
     pki_key_free(other);
@@ -312,8 +314,9 @@ static void a_key_is_read_as_it_was_saved(void **state)
     assert_ok(pki_key_save(r.key, path, &why));
     assert_ok(os_check_private(path));
     assert_ok(pki_key_load(&again, path, &why));
-    assert_ok(pki_proof_make(&signature, again, "x", 1));
-    assert_ok(pki_proof_check(r.authority, der.p, der.n, "x", 1, signature.p, signature.n));
+    assert_ok(pki_key_proof(&signature, again, "x", 1));
+    assert_ok(
+        pki_authority_check_proof(r.authority, der.p, der.n, "x", 1, signature.p, signature.n));
     pki_key_free(again);
     assert_err(pki_key_load(&again, certs_path(r.certs, "none", ".key"), &why), ERR_NOTFOUND);
     path = certs_path(r.certs, "bad", ".key");

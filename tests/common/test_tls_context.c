@@ -7,7 +7,7 @@
 #include "common/base/mem.h"
 #include "common/net/net_call.h"
 #include "common/os/os.h"
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki_authority.h"
 #include "tests/support/certs.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
@@ -509,7 +509,7 @@ static void a_certificate_is_parsed_whole_or_not_at_all(void **state)
     struct buf der;
 
     (void)state;
-    buf_init(&der, PKI_PEM_MAX);
+    buf_init(&der, PKI_FILE_MAX);
     assert_ok(pki_pem_read(&der, certs_path(pki, "agent", ".pem")));
     for (size_t n = 0; n < der.n; n++) {
         assert_err(net_identity_parse(&who, der.p, n), ERR_INVALID);

@@ -7,7 +7,8 @@
 #include "common/base/clk.h"
 #include "common/net/net.h"
 #include "common/os/os.h"
-#include "common/pki/pki_request.h"
+#include "common/pki/pki_authority.h"
+#include "common/pki/pki_key.h"
 #include "tests/support/support.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -29,7 +30,7 @@ static struct pki_authority *authority(void)
         struct errmsg why;
 
         support_temp_dir(dir, sizeof dir);
-        must(pki_init(dir, "fuzz", os_utc_ns(), 3600 * CLK_S, &why) == ERR_OK);
+        must(pki_authority_init(dir, "fuzz", os_utc_ns(), 3600 * CLK_S, &why) == ERR_OK);
         must(pki_authority_open(&a, dir, &why) == ERR_OK);
         support_remove_dir(dir);
     }
@@ -49,7 +50,7 @@ static void try_request(const uint8_t *p, size_t n)
     struct buf der;
 
     buf_init(&der, 8192);
-    if (pki_request_sign(&der, authority(), &what, p, n, &why) == ERR_OK) {
+    if (pki_authority_sign(&der, authority(), &what, p, n, &why) == ERR_OK) {
         must(net_identity_parse(&who, der.p, der.n) == ERR_OK);
         must(strcmp(who.name, "web-01") == 0 && who.roles == NET_AGENT && !who.scope[0]);
         must(memcmp(&who.host, &what.host, sizeof who.host) == 0);
@@ -62,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     struct net_identity who;
 
     try_request(p, n);
-    must(pki_proof_check(authority(), p, n, "x", 1, p, n) != ERR_OK);
+    must(pki_authority_check_proof(authority(), p, n, "x", 1, p, n) != ERR_OK);
     if (net_identity_parse(&who, p, n) == ERR_OK) {
         must(pki_name_ok(who.name));
     }

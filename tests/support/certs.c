@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/pki/pki_pem.h"
+#include "common/pki/pki_authority.h"
 #include "tests/support/support.h"
 #include "tests/support/t.h"
 
@@ -39,7 +39,7 @@ struct certs *certs_create(void)
     buf_init(&c->paths[0], 1024);
     buf_init(&c->paths[1], 1024);
     support_temp_dir(c->dir, sizeof c->dir);
-    must(pki_init(c->dir, "test-authority", os_utc_ns(), 9600 * LIFE_NS, &why), &why);
+    must(pki_authority_init(c->dir, "test-authority", os_utc_ns(), 9600 * LIFE_NS, &why), &why);
     return c;
 }
 
@@ -61,7 +61,7 @@ void certs_pin(struct certs *c, uint8_t pin[32])
     struct net_identity authority;
     struct buf der;
 
-    buf_init(&der, PKI_PEM_MAX);
+    buf_init(&der, PKI_FILE_MAX);
     must(pki_pem_read(&der, certs_path(c, "ca", ".pem")), NULL);
     must(net_identity_parse(&authority, der.p, der.n), NULL);
     memcpy(pin, authority.fingerprint, sizeof authority.fingerprint);
@@ -100,8 +100,8 @@ void certs_issue_as(struct certs *c, const struct pki_issue *what)
     if (full.life_ns == 0) {
         full.life_ns = LIFE_NS;
     }
-    must(pki_issue(c->dir, &full, certs_path(c, full.name, ".pem"),
-                   certs_path(c, full.name, ".key"), &why),
+    must(pki_authority_issue(c->dir, &full, certs_path(c, full.name, ".pem"),
+                             certs_path(c, full.name, ".key"), &why),
          &why);
 }
 

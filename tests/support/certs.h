@@ -4,7 +4,7 @@
 #define PROCFLEET_TESTS_SUPPORT_CERTS_H
 
 #include "common/net/net.h"
-#include "common/pki/pki.h"
+#include "common/pki/pki_authority.h"
 
 struct certs;
 

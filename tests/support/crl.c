@@ -11,7 +11,7 @@
 
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/pki/pki_rng.h"
+#include "common/pki/pki.h"
 #include "tests/support/t.h"
 
 #define LIST_BYTES 4096u

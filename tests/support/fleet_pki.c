@@ -4,7 +4,7 @@
 
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/pki/pki.h"
+#include "common/pki/pki_authority.h"
 #include "tests/support/fleet_agent.h"
 
 #define AUTHORITY_LIFE_NS (3650 * 24 * 3600 * CLK_S)
@@ -30,7 +30,7 @@ static enum err authority(struct fleet_keys *keys, const char *dir, struct errms
     }
     return os_exists(keys->ca)
                ? ERR_OK
-               : pki_init(dir, "simulated fleet", os_utc_ns(), AUTHORITY_LIFE_NS, why);
+               : pki_authority_init(dir, "simulated fleet", os_utc_ns(), AUTHORITY_LIFE_NS, why);
 }
 
 static enum err have(struct fleet_keys *keys, const char *dir, const struct pki_issue *what,
@@ -52,7 +52,7 @@ static enum err have(struct fleet_keys *keys, const char *dir, const struct pki_
     err_ignore(os_remove(keys->key));
     full.now_ns = os_utc_ns();
     full.life_ns = LIFE_NS;
-    return pki_issue(dir, &full, keys->cert, keys->key, why);
+    return pki_authority_issue(dir, &full, keys->cert, keys->key, why);
 }
 
 enum err fleet_pki_collector(struct fleet_keys *out, const char *dir, struct errmsg *why)

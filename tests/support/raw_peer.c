@@ -8,7 +8,7 @@
 #include <mbedtls/ssl.h>
 
 #include "common/base/mem.h"
-#include "common/pki/pki_rng.h"
+#include "common/pki/pki.h"
 
 struct raw_peer {
     mbedtls_net_context listener, net;
