@@ -30,7 +30,7 @@ static void on_failed(void *ctx, const struct errmsg *why)
     (void)ctx;
     log_line(LOG_ERROR, "store", "failed", "reason=%s remedy=%s",
              log_str(quoted, sizeof quoted, why->text),
-             "\"mend the disk of data_dir, then restart the collector\"");
+             "\"repair the disk of data_dir, then restart the collector\"");
 }
 
 static void on_no_space(void *ctx, const struct errmsg *why)

@@ -92,7 +92,7 @@ bool collector_tell_ready(void *ctx, struct errmsg *why)
         (void)errmsg_set(why, ERR_BUSY, "starting");
     } else if (stats.failed) {
         (void)errmsg_set(why, ERR_IO,
-                         "the store's log failed: mend the disk of data_dir, then restart");
+                         "the store's log failed: repair the disk of data_dir, then restart");
     } else if (stats.no_space) {
         (void)errmsg_set(why, ERR_NOSPACE,
                          "the disk of data_dir has no room for the log: agents wait");

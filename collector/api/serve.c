@@ -13,9 +13,16 @@
 #define MAY_ASK     (NET_QUERY | NET_ADMIN)
 #define METHODS_MAX 32u
 
+/* What a question's handler gets. */
+struct question {
+    struct serve *serve;
+    enum query_kind kind;
+};
+
 struct serve {
     struct serve_conf conf;
     struct uuid id; /* of this start of the collector */
+    struct question questions[QUERY_KINDS];
     size_t n_methods;
     struct rpc_method methods[METHODS_MAX];
 };
@@ -133,44 +140,11 @@ static void ask(struct serve *s, enum query_kind kind, struct rpc_call *call)
     wire_query_free(q);
 }
 
-static void on_hosts(void *ctx, struct rpc_call *call)
+static void on_question(void *ctx, struct rpc_call *call)
 {
-    ask(ctx, QUERY_HOSTS, call);
-}
+    const struct question *x = ctx;
 
-static void on_top(void *ctx, struct rpc_call *call)
-{
-    ask(ctx, QUERY_TOP, call);
-}
-
-static void on_processes(void *ctx, struct rpc_call *call)
-{
-    ask(ctx, QUERY_PROCESSES, call);
-}
-
-static void on_history(void *ctx, struct rpc_call *call)
-{
-    ask(ctx, QUERY_HISTORY, call);
-}
-
-static void on_events(void *ctx, struct rpc_call *call)
-{
-    ask(ctx, QUERY_EVENTS, call);
-}
-
-static void on_coverage(void *ctx, struct rpc_call *call)
-{
-    ask(ctx, QUERY_COVERAGE, call);
-}
-
-static void on_tree(void *ctx, struct rpc_call *call)
-{
-    ask(ctx, QUERY_TREE, call);
-}
-
-static void on_overview(void *ctx, struct rpc_call *call)
-{
-    ask(ctx, QUERY_OVERVIEW, call);
+    ask(x->serve, x->kind, call);
 }
 
 static void on_server_info(void *ctx, struct rpc_call *call)
@@ -216,10 +190,18 @@ static void on_server_info(void *ctx, struct rpc_call *call)
     buf_fini(&out);
 }
 
-static void method_add(struct serve *s, const char *name, unsigned roles,
-                       void (*handle)(void *ctx, struct rpc_call *call))
+#define QUESTION_NAME(kind, name) [QUERY_##kind] = RPC_QUERY_##kind,
+static const char *const question_names[QUERY_KINDS] = {QUERY_LIST(QUESTION_NAME)};
+
+static void methods_add(struct serve *s)
 {
-    s->methods[s->n_methods++] = (struct rpc_method){name, roles, handle, s};
+    s->methods[s->n_methods++] =
+        (struct rpc_method){RPC_QUERY_SERVER_INFO, MAY_ASK | NET_SUBSCRIBE, on_server_info, s};
+    for (unsigned kind = 0; kind < QUERY_KINDS; kind++) {
+        s->questions[kind] = (struct question){s, (enum query_kind)kind};
+        s->methods[s->n_methods++] =
+            (struct rpc_method){question_names[kind], MAY_ASK, on_question, &s->questions[kind]};
+    }
 }
 
 enum err serve_create(struct serve **out, const struct serve_conf *conf)
@@ -236,15 +218,7 @@ enum err serve_create(struct serve **out, const struct serve_conf *conf)
         mem_free(s);
         return e;
     }
-    method_add(s, RPC_QUERY_SERVER_INFO, MAY_ASK | NET_SUBSCRIBE, on_server_info);
-    method_add(s, RPC_QUERY_HOSTS, MAY_ASK, on_hosts);
-    method_add(s, RPC_QUERY_TOP, MAY_ASK, on_top);
-    method_add(s, RPC_QUERY_PROCESSES, MAY_ASK, on_processes);
-    method_add(s, RPC_QUERY_HISTORY, MAY_ASK, on_history);
-    method_add(s, RPC_QUERY_EVENTS, MAY_ASK, on_events);
-    method_add(s, RPC_QUERY_COVERAGE, MAY_ASK, on_coverage);
-    method_add(s, RPC_QUERY_TREE, MAY_ASK, on_tree);
-    method_add(s, RPC_QUERY_OVERVIEW, MAY_ASK, on_overview);
+    methods_add(s);
     *out = s;
     return ERR_OK;
 }

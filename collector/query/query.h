@@ -25,62 +25,7 @@
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_H
 
-#include "collector/store/read/store_read.h"
-#include "common/base/arena.h"
-#include "common/wire/wire_query.h"
-
-#define QUERY_REPLY_MAX  (4u << 20) /* encoded; rows end well before */
-#define QUERY_MEMORY_MAX ((size_t)96 << 20)
-#define QUERY_LAST_NS    (15 * 60 * CLK_S)
-
-enum query_kind {
-    QUERY_HOSTS,
-    QUERY_TOP,
-    QUERY_PROCESSES,
-    QUERY_HISTORY,
-    QUERY_EVENTS,
-    QUERY_COVERAGE,
-    QUERY_TREE,
-    QUERY_OVERVIEW
-};
-
-/* What the store does not know of a host: the session's part. */
-struct query_host_state {
-    bool connected;
-    bool revoked;             /* its newest certificate is */
-    struct host_offset clock; /* as it is now */
-    int64_t heard_ns;         /* UTC */
-    int64_t not_before_ns;    /* UTC, of the certificate */
-    int64_t not_after_ns;
-    unsigned clones; /* further machines that claim to be it */
-    /* batches, since the collector's start */
-    uint64_t stored, duplicates, conflicts, corrupt, spoofed, too_old;
-    char version[32]; /* of the agent */
-};
-
-/* Who asks, of what, until when. */
-struct query_env {
-    const struct store_view *view;
-    const char *scope; /* host glob of the asking certificate; NULL or "" = every host */
-    int64_t now_ns;    /* UTC */
-    const struct deadline *deadline; /* NULL = none */
-    bool store_failed;               /* what the view holds is all there will be until a restart */
-    const struct store_stats *stats; /* for Overview; may be NULL */
-    const struct store_room *room;   /* likewise */
-    /* false: the host has not been seen since the collector started. May be NULL. */
-    bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
-    /* Whether an operator has said that it is not coming back, and it has not. May be NULL. */
-    bool (*is_forgotten)(void *ctx, const struct uuid *host);
-    void *ctx;
-};
-
-struct query_answer {
-    struct wire_answer data; /* texts belong to the view or to `memory` */
-    bool more;               /* ask again with the cursor */
-    uint8_t cursor_n;
-    uint8_t cursor[WIRE_CURSOR_MAX];
-    struct arena memory;
-};
+#include "collector/query/query_env.h"
 
 /* out  released by query_answer_fini, also after an error; must not outlive env->view.
  * Errors: ERR_INVALID (the question; why says what), ERR_TIMEOUT (the deadline), ERR_FULL (too much

@@ -10,12 +10,13 @@
  * the one before. What an event itself does not tell (a stop rarely repeats the command line) is
  * filled in from what is known of the process, of those on the page; only its name is looked for
  * earlier, where it decides. */
-#include "collector/query/query_plan.h"
+#include "collector/query/query_impl.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/query/query_cells.h"
+#include "collector/query/query_scan.h"
 #include "common/base/buf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -47,7 +48,7 @@ struct events {
 };
 
 /* Order of two keys: time, host, stream, sequence, place. */
-static int order(const struct events *x, const struct kept *a, const struct kept *b)
+static int kept_order(const struct events *x, const struct kept *a, const struct kept *b)
 {
     if (a->when_ns != b->when_ns) {
         return a->when_ns < b->when_ns ? -1 : 1;
@@ -67,7 +68,7 @@ static int order(const struct events *x, const struct kept *a, const struct kept
     return a->at < b->at ? -1 : a->at > b->at;
 }
 
-static bool behind_cursor(const struct events *x, const struct kept *k)
+static bool kept_is_behind(const struct events *x, const struct kept *k)
 {
     const struct query_cursor *c = &x->q->cursor;
     const struct store_host *h = x->q->spans[k->span].about;
@@ -122,9 +123,9 @@ static enum err texts_keep(struct kept *k)
     return ERR_OK;
 }
 
-static void sift_up(const struct events *x, size_t i)
+static void kept_sift_up(const struct events *x, size_t i)
 {
-    while (i > 0 && order(x, &x->heap[(i - 1) / 2], &x->heap[i]) < 0) {
+    while (i > 0 && kept_order(x, &x->heap[(i - 1) / 2], &x->heap[i]) < 0) {
         struct kept t = x->heap[i];
 
         x->heap[i] = x->heap[(i - 1) / 2];
@@ -133,7 +134,7 @@ static void sift_up(const struct events *x, size_t i)
     }
 }
 
-static void sift_down(const struct events *x)
+static void kept_sift_down(const struct events *x)
 {
     size_t i = 0;
 
@@ -141,10 +142,10 @@ static void sift_down(const struct events *x)
         size_t last = i, l = 2 * i + 1;
         struct kept t;
 
-        if (l < x->n && order(x, &x->heap[last], &x->heap[l]) < 0) {
+        if (l < x->n && kept_order(x, &x->heap[last], &x->heap[l]) < 0) {
             last = l;
         }
-        if (l + 1 < x->n && order(x, &x->heap[last], &x->heap[l + 1]) < 0) {
+        if (l + 1 < x->n && kept_order(x, &x->heap[last], &x->heap[l + 1]) < 0) {
             last = l + 1;
         }
         if (last == i) {
@@ -158,20 +159,22 @@ static void sift_down(const struct events *x)
 }
 
 /* The latest gives way. */
-static void drop_root(struct events *x)
+static void kept_drop_root(struct events *x)
 {
+    assert(x->n > 0 && x->text_n >= x->heap[0].text_n);
     x->text_n -= x->heap[0].text_n;
     mem_free(x->heap[0].text);
     x->heap[0] = x->heap[--x->n];
-    sift_down(x);
+    kept_sift_down(x);
     x->overflow = true;
 }
 
-static enum err keep(struct events *x, struct kept *k)
+static enum err kept_add(struct events *x, struct kept *k)
 {
     enum err e;
 
-    if (x->n && (x->n == x->cap || x->text_n >= QUERY_REPLY_MAX) && order(x, k, &x->heap[0]) > 0) {
+    if (x->n && (x->n == x->cap || x->text_n >= QUERY_REPLY_MAX) &&
+        kept_order(x, k, &x->heap[0]) > 0) {
         x->overflow = true;
         return ERR_OK;
     }
@@ -180,13 +183,13 @@ static enum err keep(struct events *x, struct kept *k)
         return e;
     }
     if (x->n == x->cap) {
-        drop_root(x);
+        kept_drop_root(x);
     }
     x->text_n += k->text_n;
     x->heap[x->n++] = *k;
-    sift_up(x, x->n - 1);
+    kept_sift_up(x, x->n - 1);
     while (x->text_n - x->heap[0].text_n >= QUERY_REPLY_MAX) { /* no page has more */
-        drop_root(x);
+        kept_drop_root(x);
     }
     return ERR_OK;
 }
@@ -240,7 +243,7 @@ static bool wants_event(struct events *x, const struct life_event *ev)
     return query_wants(x->q, info.id, &info);
 }
 
-static enum err consider(struct events *x, const struct life_event *ev, size_t at)
+static enum err kept_consider(struct events *x, const struct life_event *ev, size_t at)
 {
     const struct query_span *s = &x->q->spans[x->span];
     uint32_t kinds = x->q->ask->kinds ? x->q->ask->kinds : LIFE_KINDS_DEFAULT;
@@ -253,53 +256,53 @@ static enum err consider(struct events *x, const struct life_event *ev, size_t a
                      .event = *ev};
 
     if (ev->kind >= 32 || !(kinds & 1u << ev->kind) || ev->wall_ns < s->since_ns ||
-        ev->wall_ns >= s->until_ns || !behind_cursor(x, &k)) {
+        ev->wall_ns >= s->until_ns || !kept_is_behind(x, &k)) {
         return ERR_OK;
     }
-    return wants_event(x, &k.event) ? keep(x, &k) : ERR_OK;
+    return wants_event(x, &k.event) ? kept_add(x, &k) : ERR_OK;
 }
 
-static int64_t size_of(int64_t ns)
+static int64_t event_size(int64_t ns)
 {
     return ns < 0 ? clk_sub(0, ns) : ns;
 }
 
 /* Says whose events stand elsewhere than their stamps would have it, and how sure that is. */
-static void note_clock(struct events *x, const struct query_span *s)
+static void events_note_clock(struct events *x, const struct query_span *s)
 {
     struct buf b;
 
-    if (x->q->n_spans < 2 || size_of(x->most.offset_ns) < NOTE_NS) {
+    if (x->q->n_spans < 2 || event_size(x->most.offset_ns) < NOTE_NS) {
         return;
     }
     buf_init(&b, 128);
-    buf_printf(&b, "stamps up to %.3f s %s", (double)size_of(x->most.offset_ns) / 1e9,
+    buf_printf(&b, "stamps up to %.3f s %s", (double)event_size(x->most.offset_ns) / 1e9,
                x->most.offset_ns < 0 ? "ahead" : "behind");
     if (x->most.bounded) {
         buf_printf(&b, ", give or take %.3f s", (double)x->most.error_ns / 1e9);
     }
-    query_remark(x->q, QNOTE_CLOCK, s, buf_cstr(&b));
+    query_remark(x->q, QNOTE_CLOCK, s, "%s", buf_cstr(&b));
     buf_fini(&b);
 }
 
-static enum err take(void *ctx, const struct store_block *block)
+static enum err block_take(void *ctx, const struct store_block *block)
 {
     const struct batch *b = block->batch;
     struct events *x = ctx;
     enum err e = ERR_OK;
 
     x->batch = b;
-    if (x->q->clock.known && size_of(x->q->clock.offset_ns) >= size_of(x->most.offset_ns)) {
+    if (x->q->clock.known && event_size(x->q->clock.offset_ns) >= event_size(x->most.offset_ns)) {
         x->most = x->q->clock;
     }
     for (size_t i = 0; !e && i < b->n_events; i++) {
-        e = consider(x, &b->events[i], i);
+        e = kept_consider(x, &b->events[i], i);
     }
     return e;
 }
 
 /* Heap sort in place: the root, the latest, goes to the end. */
-static void sort(struct events *x)
+static void kept_sort(struct events *x)
 {
     size_t n = x->n;
 
@@ -309,12 +312,12 @@ static void sort(struct events *x)
         x->n--;
         x->heap[0] = x->heap[x->n];
         x->heap[x->n] = t;
-        sift_down(x);
+        kept_sift_down(x);
     }
     x->n = n;
 }
 
-static void page_end(struct events *x, const struct kept *last)
+static void events_page_end(struct events *x, const struct kept *last)
 {
     struct query_cursor key = {
         .when_ns = last->when_ns, .a = last->stream, .b = last->seq, .c = last->at};
@@ -357,7 +360,7 @@ static void known_add(const struct events *x, struct kept *k)
     }
 }
 
-static enum err row_add(struct events *x, const struct kept *k, struct wire_event *out)
+static enum err kept_row(struct events *x, const struct kept *k, struct wire_event *out)
 {
     struct query *q = x->q;
     struct str *list[TEXTS];
@@ -374,7 +377,7 @@ static enum err row_add(struct events *x, const struct kept *k, struct wire_even
     return query_host_index(q, &q->spans[k->span], &out->host);
 }
 
-static enum err rows_make(struct events *x)
+static enum err events_rows(struct events *x)
 {
     struct query *q = x->q;
     struct wire_event *out = arena_array(&q->out->memory, x->n, sizeof *out);
@@ -383,7 +386,7 @@ static enum err rows_make(struct events *x)
     if (!out) {
         return ERR_FULL;
     }
-    sort(x);
+    kept_sort(x);
     for (size_t i = 0; !e && i < x->n; i++) {
         struct kept *k = &x->heap[i];
 
@@ -392,13 +395,13 @@ static enum err rows_make(struct events *x)
         }
         known_add(x, k);
         if (i && !query_fits(q, &k->event.info, k->event.text.n)) {
-            page_end(x, &x->heap[i - 1]);
+            events_page_end(x, &x->heap[i - 1]);
             break;
         }
-        e = row_add(x, k, &out[i]);
+        e = kept_row(x, k, &out[i]);
     }
     if (!e && x->overflow && !q->out->more) {
-        page_end(x, &x->heap[x->n - 1]);
+        events_page_end(x, &x->heap[x->n - 1]);
     }
     q->out->data.events = out;
     return e;
@@ -426,11 +429,11 @@ enum err query_events(struct query *q)
                                               q->cursor.set ? q->cursor.when_ns : INT64_MIN};
 
         x.most = (struct host_offset){0};
-        e = query_blocks(q, s, &range, take, &x);
-        note_clock(&x, s);
+        e = query_scan_blocks(q, s, &range, block_take, &x);
+        events_note_clock(&x, s);
     }
     if (!e) {
-        e = rows_make(&x);
+        e = events_rows(&x);
     }
     for (size_t i = 0; i < x.n; i++) {
         mem_free(x.heap[i].text);

@@ -10,14 +10,13 @@
  * A counter's value in a row is its growth since the process's previous row, so of every process
  * the newest sample before the slice is kept as its base. A page goes on at the time where the one
  * before ended, with bases looked for as far back as the window reaches. */
-#include "collector/query/query_plan.h"
+#include "collector/query/query_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/query/query_cells.h"
+#include "collector/query/query_scan.h"
 #include "collector/query/query_table.h"
-#include "collector/query/query_unread.h"
 #include "common/base/clk.h"
 
 #define CELLS_STEP_NS (10 * CLK_S) /* tiers have nothing finer */
@@ -68,7 +67,7 @@ struct history {
 
 /* -- chains and points -- */
 
-static enum err room(struct arena *memory, void *list, size_t *cap, size_t n, size_t first)
+static enum err list_room(struct arena *memory, void *list, size_t *cap, size_t n, size_t first)
 {
     void **at = list;
     void *more;
@@ -91,7 +90,7 @@ static enum err room(struct arena *memory, void *list, size_t *cap, size_t n, si
 static enum err chain_make(struct history *h, struct query_inst *inst)
 {
     struct chain *c = arena_alloc(&h->chains, sizeof *c);
-    enum err e = room(&h->chains, &h->all, &h->cap_chains, h->n_chains, 64);
+    enum err e = list_room(&h->chains, &h->all, &h->cap_chains, h->n_chains, 64);
 
     if (!c || e) {
         return ERR_FULL;
@@ -140,7 +139,7 @@ static enum err point_get(struct history *h, struct chain *c, int64_t slot_ns, s
         *out = *at;
         return ERR_OK;
     }
-    e = room(&h->memory, &h->points, &h->cap_points, h->n_points, 1024);
+    e = list_room(&h->memory, &h->points, &h->cap_points, h->n_points, 1024);
     p = arena_alloc(&h->memory, sizeof *p + h->table.n_metrics * sizeof p->marks[0]);
     if (e || !p) {
         return ERR_FULL;
@@ -164,7 +163,7 @@ static void mark_take(struct mark *m, const struct mark *newer)
     }
 }
 
-static int64_t slot_of(const struct history *h, int64_t when_ns)
+static int64_t history_slot(const struct history *h, int64_t when_ns)
 {
     return h->step_ns ? when_ns - when_ns % h->step_ns : when_ns;
 }
@@ -190,8 +189,8 @@ static void columns_find(const struct history *h, struct columns *cols, const st
     }
 }
 
-static enum err sample_add(struct history *h, struct chain *c, const struct batch_run *run,
-                           const struct columns *cols, size_t k)
+static enum err point_sample(struct history *h, struct chain *c, const struct batch_run *run,
+                             const struct columns *cols, size_t k)
 {
     size_t tick = run->first_tick + k;
     struct mark m = {.when_ns = cols->b->wall_ns[tick], .mono_ns = cols->b->mono_ns[tick]};
@@ -203,7 +202,7 @@ static enum err sample_add(struct history *h, struct chain *c, const struct batc
         return ERR_OK;
     }
     if (m.when_ns >= h->since_ns) {
-        e = point_get(h, c, slot_of(h, m.when_ns), &p);
+        e = point_get(h, c, history_slot(h, m.when_ns), &p);
         if (e) {
             return e;
         }
@@ -219,7 +218,7 @@ static enum err sample_add(struct history *h, struct chain *c, const struct batc
     return ERR_OK;
 }
 
-static enum err take_block(void *ctx, const struct store_block *block)
+static enum err block_take(void *ctx, const struct store_block *block)
 {
     struct history *h = ctx;
     const struct batch *b = block->batch;
@@ -237,7 +236,7 @@ static enum err take_block(void *ctx, const struct store_block *block)
             e = chain_of(h, inst, &c);
         }
         for (size_t k = 0; !e && c && k < run->n_ticks; k++) {
-            e = sample_add(h, c, run, &cols, k);
+            e = point_sample(h, c, run, &cols, k);
         }
         for (unsigned i = 0; i < h->table.n_metrics; i++) {
             cols.at[i] +=
@@ -274,7 +273,7 @@ static void cells_add(struct history *h, struct mark *to, const struct store_cel
     }
 }
 
-static enum err take_cells(void *ctx, const struct store_cell_row *row)
+static enum err cells_take(void *ctx, const struct store_cell_row *row)
 {
     struct history *h = ctx;
     struct query_inst *inst;
@@ -292,7 +291,7 @@ static enum err take_cells(void *ctx, const struct store_cell_row *row)
         cells_add(h, c->bases, row);
         return ERR_OK;
     }
-    e = point_get(h, c, slot_of(h, row->end_ns - 1), &p);
+    e = point_get(h, c, history_slot(h, row->end_ns - 1), &p);
     if (!e) {
         p->fresh |= row->fresh;
         p->instances += row->instances;
@@ -301,15 +300,15 @@ static enum err take_cells(void *ctx, const struct store_cell_row *row)
     return e;
 }
 
-static enum err take_bases(void *ctx, const struct store_cell_row *row)
+static enum err bases_take(void *ctx, const struct store_cell_row *row)
 {
-    return row->before ? take_cells(ctx, row) : ERR_OK;
+    return row->before ? cells_take(ctx, row) : ERR_OK;
 }
 
 /* -- values -- */
 
 /* The newest mark of the metric before the point. */
-static const struct mark *previous(const struct point *p, unsigned i)
+static const struct mark *point_previous(const struct point *p, unsigned i)
 {
     const struct mark *base = &p->chain->bases[i];
 
@@ -322,17 +321,17 @@ static const struct mark *previous(const struct point *p, unsigned i)
 }
 
 /* Whether the newest sample of a mark's slot may be one that could not be read. */
-static bool is_hidden(const struct history *h, const struct mark *m)
+static bool mark_is_hidden(const struct history *h, const struct mark *m)
 {
-    int64_t end_ns = h->step_ns ? clk_add(slot_of(h, m->when_ns), h->step_ns) : m->when_ns;
+    int64_t end_ns = h->step_ns ? clk_add(history_slot(h, m->when_ns), h->step_ns) : m->when_ns;
 
-    return query_unread_between(h->q, h->s, m->when_ns, end_ns);
+    return query_scan_unread_between(h->q, h->s, m->when_ns, end_ns);
 }
 
 /* Growth of value i since the process's previous row that has it, and the time that took; false:
  * there is none, or the row before this one could not be read: what it grew by is not in this. */
-static bool growth(const struct history *h, const struct point *p, unsigned i, int64_t *value,
-                   int64_t *took_ns)
+static bool point_growth(const struct history *h, const struct point *p, unsigned i, int64_t *value,
+                         int64_t *took_ns)
 {
     const struct mark *m = &p->marks[i], *prev;
 
@@ -340,13 +339,14 @@ static bool growth(const struct history *h, const struct point *p, unsigned i, i
     *took_ns = 0;
     if (p->chain->inst->instances) {
         *took_ns = h->step_ns;
-        return !query_unread_between(h->q, h->s, p->slot_ns - 1, clk_add(p->slot_ns, h->step_ns));
+        return !query_scan_unread_between(h->q, h->s, p->slot_ns - 1,
+                                          clk_add(p->slot_ns, h->step_ns));
     }
-    prev = previous(p, i);
+    prev = point_previous(p, i);
     if (!prev) {
         return p->fresh;
     }
-    if (query_unread_between(h->q, h->s, prev->when_ns, p->slot_ns)) {
+    if (query_scan_unread_between(h->q, h->s, prev->when_ns, p->slot_ns)) {
         return false;
     }
     if (*value >= prev->value && !p->fresh) { /* else it was counted from zero */
@@ -358,19 +358,19 @@ static bool growth(const struct history *h, const struct point *p, unsigned i, i
     return true;
 }
 
-static bool value_of(const struct history *h, const struct point *p, unsigned i, int64_t *value)
+static bool point_value(const struct history *h, const struct point *p, unsigned i, int64_t *value)
 {
     const struct metric *m = metric_by_id(h->q->out->data.metrics[i]);
     int64_t took_ns;
 
-    if (p->marks[i].when_ns == QUERY_NEVER || is_hidden(h, &p->marks[i])) {
+    if (p->marks[i].when_ns == QUERY_NEVER || mark_is_hidden(h, &p->marks[i])) {
         return false;
     }
     if (m->kind == METRIC_GAUGE) {
         *value = p->marks[i].value;
         return !p->chain->inst->instances;
     }
-    if (!growth(h, p, i, value, &took_ns)) {
+    if (!point_growth(h, p, i, value, &took_ns)) {
         return false;
     }
     if (m->id != M_CPU_PERCENT) {
@@ -385,7 +385,7 @@ static bool value_of(const struct history *h, const struct point *p, unsigned i,
 
 /* -- rows -- */
 
-static int by_time(const void *a, const void *b)
+static int point_by_time(const void *a, const void *b)
 {
     const struct point *x = *(struct point *const *)a, *y = *(struct point *const *)b;
     const struct query_inst *i = x->chain->inst, *k = y->chain->inst;
@@ -402,7 +402,8 @@ static int by_time(const void *a, const void *b)
     return (int)i->boot - (int)k->boot;
 }
 
-static bool already_given(const struct query *q, const struct query_span *s, const struct point *p)
+static bool point_is_before_cursor(const struct query *q, const struct query_span *s,
+                                   const struct point *p)
 {
     const struct query_cursor *c = &q->cursor;
     const struct query_inst *inst = p->chain->inst;
@@ -416,7 +417,7 @@ static bool already_given(const struct query *q, const struct query_span *s, con
     return inst->id.pid != c->a ? inst->id.pid < c->a : inst->id.start <= c->b;
 }
 
-static enum err row_add(struct history *h, const struct point *p)
+static enum err point_row(struct history *h, const struct point *p)
 {
     struct wire_answer *a = &h->q->out->data;
     struct wire_row *row = &h->rows[a->n_rows];
@@ -438,7 +439,7 @@ static enum err row_add(struct history *h, const struct point *p)
         row->info.have &= ~(uint32_t)(INFO_COMMAND_LINE_KNOWN | INFO_COMMAND_LINE_CUT);
     }
     for (unsigned i = 0; i < a->n_metrics; i++) {
-        if (value_of(h, p, i, &values[i])) {
+        if (point_value(h, p, i, &values[i])) {
             row->have |= UINT64_C(1) << i;
         }
     }
@@ -453,19 +454,19 @@ static enum err slice_rows(struct history *h, struct query_cursor *last)
     enum err e = ERR_OK;
 
     if (h->n_points) {
-        qsort(h->points, h->n_points, sizeof *h->points, by_time);
+        qsort(h->points, h->n_points, sizeof *h->points, point_by_time);
     }
     for (size_t i = 0; !e && i < h->n_points; i++) {
         const struct point *p = h->points[i];
 
-        if (already_given(q, h->s, p)) {
+        if (point_is_before_cursor(q, h->s, p)) {
             continue;
         }
         if (q->out->data.n_rows == q->limit || !query_fits(q, p->chain->inst->info, 0)) {
             query_more(q, last);
             return ERR_OK;
         }
-        e = row_add(h, p);
+        e = point_row(h, p);
         last->c = 1;
         last->when_ns = p->slot_ns;
         last->a = p->chain->inst->id.pid;
@@ -506,7 +507,7 @@ static void slice_end(struct history *h)
     slice_clear(h);
 }
 
-static uint64_t columns_of(const struct history *h)
+static uint64_t history_columns(const struct history *h)
 {
     uint64_t bits = 0;
 
@@ -521,26 +522,26 @@ static enum err bases_find(struct history *h)
 {
     struct store_cells ask = {.since_ns = h->since_ns,
                               .until_ns = clk_add(h->since_ns, 1),
-                              .metrics = columns_of(h),
+                              .metrics = history_columns(h),
                               .has_pid = h->q->ask->has_pid,
                               .pid = h->q->ask->pid};
 
     ask.before_ns = clk_add(clk_sub(h->since_ns, h->s->since_ns), QUERY_LOOKBACK_NS);
-    return query_cells(h->q, h->s, &ask, take_bases, h, NULL);
+    return query_scan_cells(h->q, h->s, &ask, bases_take, h, NULL);
 }
 
-static enum err read_cells(struct history *h, int64_t step_ns)
+static enum err slice_cells(struct history *h, int64_t step_ns)
 {
     struct store_cells ask = {.since_ns = h->since_ns,
                               .until_ns = h->until_ns,
                               .step_ns = step_ns,
-                              .metrics = columns_of(h),
+                              .metrics = history_columns(h),
                               .has_pid = h->q->ask->has_pid,
                               .pid = h->q->ask->pid,
                               .names = true,
                               .folded = h->q->ask->folded};
 
-    return query_cells(h->q, h->s, &ask, take_cells, h, NULL);
+    return query_scan_cells(h->q, h->s, &ask, cells_take, h, NULL);
 }
 
 /* Ends the slice where rows begin to be gone, or are there again; *gone: they are in all of it. */
@@ -553,10 +554,11 @@ static enum err slice_cut(struct history *h, bool *gone)
     if (e || at.since_ns == at.until_ns) {
         return e;
     }
-    *gone = slot_of(h, at.since_ns) <= h->since_ns;
-    border_ns = slot_of(h, at.since_ns);
+    *gone = history_slot(h, at.since_ns) <= h->since_ns;
+    border_ns = history_slot(h, at.since_ns);
     if (*gone) { /* behind the step in which it ends */
-        border_ns = h->step_ns ? clk_add(slot_of(h, at.until_ns - 1), h->step_ns) : at.until_ns;
+        border_ns =
+            h->step_ns ? clk_add(history_slot(h, at.until_ns - 1), h->step_ns) : at.until_ns;
     }
     h->until_ns = border_ns < h->until_ns ? border_ns : h->until_ns;
     return ERR_OK;
@@ -567,7 +569,7 @@ static enum err slice_read(struct history *h)
 {
     struct store_range range = {.since_ns = h->since_ns,
                                 .made_since_ns = INT64_MIN,
-                                .metrics = columns_of(h),
+                                .metrics = history_columns(h),
                                 .no_rests = true,
                                 .has_pid = h->q->ask->has_pid,
                                 .pid = h->q->ask->pid};
@@ -575,14 +577,14 @@ static enum err slice_read(struct history *h)
     enum err e;
 
     if (h->cells) {
-        return read_cells(h, h->step_ns);
+        return slice_cells(h, h->step_ns);
     }
     e = slice_cut(h, &gone);
     if (e || gone) {
-        return e ? e : read_cells(h, CELLS_STEP_NS);
+        return e ? e : slice_cells(h, CELLS_STEP_NS);
     }
     range.until_ns = h->until_ns;
-    return query_blocks(h->q, h->s, &range, take_block, h);
+    return query_scan_blocks(h->q, h->s, &range, block_take, h);
 }
 
 /* How much time to read first. */
@@ -600,11 +602,12 @@ static int64_t slice_until(const struct history *h, int64_t length_ns)
 {
     int64_t until = clk_add(h->since_ns, length_ns);
 
-    until = slot_of(h, until) > h->since_ns ? slot_of(h, until) : clk_add(h->since_ns, h->step_ns);
+    until = history_slot(h, until) > h->since_ns ? history_slot(h, until)
+                                                 : clk_add(h->since_ns, h->step_ns);
     return until < h->s->until_ns ? until : h->s->until_ns;
 }
 
-static enum err host_slices(struct history *h, struct query_cursor *last)
+static enum err history_slices(struct history *h, struct query_cursor *last)
 {
     int64_t length = slice_first(h), least = h->step_ns > SLICE_MIN_NS ? h->step_ns : SLICE_MIN_NS;
     enum err e = ERR_OK;
@@ -633,7 +636,7 @@ static enum err host_slices(struct history *h, struct query_cursor *last)
     return e;
 }
 
-static enum err host_run(struct history *h, struct query_span *s)
+static enum err history_host(struct history *h, struct query_span *s)
 {
     struct query *q = h->q;
     struct query_cursor last = {0};
@@ -653,7 +656,7 @@ static enum err host_run(struct history *h, struct query_span *s)
         h->since_ns = q->cursor.when_ns > h->since_ns ? q->cursor.when_ns : h->since_ns;
     }
     e = bases_find(h);
-    return e ? e : host_slices(h, &last);
+    return e ? e : history_slices(h, &last);
 }
 
 enum err query_history(struct query *q)
@@ -674,7 +677,7 @@ enum err query_history(struct query *q)
     arena_init(&h.memory, QUERY_MEMORY_MAX / 2);
     arena_init(&h.chains, QUERY_MEMORY_MAX / 4);
     for (size_t i = query_first_span(q); !e && i < q->n_spans && !q->out->more; i++) {
-        e = host_run(&h, &q->spans[i]);
+        e = history_host(&h, &q->spans[i]);
     }
     q->out->data.rows = h.rows;
     arena_fini(&h.chains);

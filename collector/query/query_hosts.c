@@ -1,8 +1,8 @@
-#include "collector/query/query_plan.h"
+#include "collector/query/query_impl.h"
 
 #include <stdio.h>
 
-#include "collector/query/query_cells.h"
+#include "collector/query/query_scan.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 
@@ -15,7 +15,7 @@ struct count {
 };
 
 /* Rows of the newest tick, idle left out. */
-static enum err count_newest(void *ctx, const struct store_block *block)
+static enum err alive_count(void *ctx, const struct store_block *block)
 {
     const struct batch *b = block->batch;
     struct count *c = ctx;
@@ -48,10 +48,10 @@ enum err query_hosts_alive(struct query *q, const struct query_span *s, uint32_t
         *processes = s->about->alive;
         return ERR_OK;
     }
-    e = query_blocks(q, s, &range, count_newest, &c);
+    e = query_scan_blocks(q, s, &range, alive_count, &c);
     if (!e && c.newest_ns == INT64_MIN) {
         range.since_ns = clk_add(newest, -LOOKBACK_NS);
-        e = query_blocks(q, s, &range, count_newest, &c);
+        e = query_scan_blocks(q, s, &range, alive_count, &c);
     }
     *processes = c.processes;
     return e;
@@ -59,7 +59,7 @@ enum err query_hosts_alive(struct query *q, const struct query_span *s, uint32_t
 
 /* Agents renew at two thirds of a certificate's life, 30 days before its end at the longest: one
  * that is closer to its end has not managed. */
-static void judge_certificate(struct query *q, const struct query_span *s)
+static void certificate_remark(struct query *q, const struct query_span *s)
 {
     static const int64_t steps[] = {1, 7, 30}; /* days */
     struct query_host_state state = query_host_state_of(q, s->about);
@@ -74,7 +74,7 @@ static void judge_certificate(struct query *q, const struct query_span *s)
         if (left_ns <= steps[i] * DAY_NS) {
             (void)snprintf(detail, sizeof detail, "%d %s or less", (int)steps[i],
                            plural((uint64_t)steps[i], "day", "days"));
-            query_remark(q, QNOTE_CERTIFICATE, s, left_ns < 0 ? "it has ended" : detail);
+            query_remark(q, QNOTE_CERTIFICATE, s, "%s", left_ns < 0 ? "it has ended" : detail);
             return;
         }
     }
@@ -108,7 +108,7 @@ enum err query_hosts(struct query *q)
             return e;
         }
         q->hosts[at].processes = processes;
-        judge_certificate(q, s);
+        certificate_remark(q, s);
     }
     return ERR_OK;
 }

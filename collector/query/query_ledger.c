@@ -62,7 +62,7 @@ static void span_add(struct query_ledger *l, int64_t first_ns, int64_t last_ns, 
 
 /* -- rows -- */
 
-static bool same_text(const char *a, struct str b, size_t max)
+static bool text_is_same(const char *a, struct str b, size_t max)
 {
     return strlen(a) == (b.n < max ? b.n : max) && memcmp(a, b.p, strlen(a)) == 0;
 }
@@ -78,8 +78,8 @@ static struct qledger_count *count_of(struct query_ledger *l, const struct ledge
         size_t i = (*at + k) % l->n_counts;
 
         c = &l->counts[i];
-        if (same_text(c->reason, row->reason, sizeof c->reason - 1) &&
-            same_text(c->stage, row->stage, sizeof c->stage - 1)) {
+        if (text_is_same(c->reason, row->reason, sizeof c->reason - 1) &&
+            text_is_same(c->stage, row->stage, sizeof c->stage - 1)) {
             *at = i + 1;
             return c;
         }
@@ -115,8 +115,8 @@ static bool is_ticks_lost(const struct ledger_kind *k)
 }
 
 /* A loss inside a batch. */
-static void lose(struct query_ledger *l, const struct ledger_row *row,
-                 const struct ledger_kind *kind, int64_t first_ns, int64_t last_ns)
+static void loss_add(struct query_ledger *l, const struct ledger_row *row,
+                     const struct ledger_kind *kind, int64_t first_ns, int64_t last_ns)
 {
     uint64_t ticks = is_ticks_lost(kind) ? row->count : 0;
     uint64_t events = kind->loss && kind->unit == LEDGER_EVENTS ? row->count : 0;
@@ -136,7 +136,7 @@ static void lose(struct query_ledger *l, const struct ledger_row *row,
 /* The agent ended without a word: what it says was lost lies between its last batch and this one.
  * It counts by the rate it was to have; how fast ticks really came is known here. Only the part
  * inside the window counts. */
-static void lose_before(struct query_ledger *l, const struct qledger_kill *k)
+static void loss_before_kill(struct query_ledger *l, const struct qledger_kill *k)
 {
     int64_t period_ns = l->period_ns ? l->period_ns : CLK_S;
     double whole_ns = (double)k->ticks * (double)period_ns;
@@ -158,20 +158,20 @@ static void lose_before(struct query_ledger *l, const struct qledger_kill *k)
 
 /* Those killed before two of their ticks came in one batch: the next such batch shows the period.
  */
-static void settle_kills(struct query_ledger *l)
+static void kills_settle(struct query_ledger *l)
 {
     for (size_t i = 0; i < l->n_kills; i++) {
-        lose_before(l, &l->kills[i]);
+        loss_before_kill(l, &l->kills[i]);
     }
     l->n_kills = 0;
 }
 
-static void killed(struct query_ledger *l, const struct ledger_row *row, int64_t first_ns)
+static void kill_add(struct query_ledger *l, const struct ledger_row *row, int64_t first_ns)
 {
     struct qledger_kill k = {l->newest_ns, first_ns, row->count};
 
     if (l->period_ns || l->n_kills == QLEDGER_KILLS) {
-        lose_before(l, &k);
+        loss_before_kill(l, &k);
     } else {
         l->kills[l->n_kills++] = k;
     }
@@ -193,7 +193,7 @@ static uint64_t events_taken(const struct batch *b)
                : 0;
 }
 
-static bool read_rows(struct query_ledger *l, const struct batch *b, int64_t first_ns,
+static bool rows_read(struct query_ledger *l, const struct batch *b, int64_t first_ns,
                       int64_t last_ns)
 {
     bool reduced = false;
@@ -204,14 +204,14 @@ static bool read_rows(struct query_ledger *l, const struct batch *b, int64_t fir
         const struct ledger_kind *kind = count_row(l, row, &at, first_ns, last_ns);
 
         if (str_eq(row->stage, str_make("agent")) && kind->unit == LEDGER_TICKS) {
-            killed(l, row, first_ns);
+            kill_add(l, row, first_ns);
             continue;
         }
         if (str_eq(row->stage, str_make("source")) && kind->role == LEDGER_OUT) {
             l->events = ledger_add(l->events, row->count);
         }
         reduced = reduced || (str_eq(row->stage, str_make("spool")) && is_ticks_lost(kind));
-        lose(l, row, kind, first_ns, last_ns);
+        loss_add(l, row, kind, first_ns, last_ns);
     }
     l->events_taken = ledger_add(l->events_taken, events_taken(b));
     return reduced;
@@ -220,20 +220,20 @@ static bool read_rows(struct query_ledger *l, const struct batch *b, int64_t fir
 /* -- numbers -- */
 
 /* Neither shares a number with the other nor touches it. */
-static bool are_apart(const struct qledger_range *a, const struct qledger_range *b)
+static bool ranges_are_apart(const struct qledger_range *a, const struct qledger_range *b)
 {
     return a->stream != b->stream || (a->first > b->last && a->first - b->last > 1) ||
            (b->first > a->last && b->first - a->last > 1);
 }
 
-static void numbers_seen(struct query_ledger *l, struct qledger_range seen)
+static void ranges_add(struct query_ledger *l, struct qledger_range seen)
 {
     size_t i = 0;
 
     while (i < l->n_ranges) {
         struct qledger_range *r = &l->ranges[i];
 
-        if (are_apart(r, &seen)) {
+        if (ranges_are_apart(r, &seen)) {
             i++;
             continue;
         }
@@ -265,7 +265,7 @@ static const struct qledger_range *range_of(const struct query_ledger *l, uint64
 
 /* The first batch of a run that follows a kill: its stream is mostly one that was found on disk,
  * and goes on. */
-static bool follows_kill(const struct batch *b)
+static bool kill_is_followed(const struct batch *b)
 {
     for (size_t i = 0; i < b->n_ledger; i++) {
         const struct ledger_row *row = &b->ledger[i];
@@ -279,19 +279,19 @@ static bool follows_kill(const struct batch *b)
 }
 
 /* See qledger_range.before_ns; of a stream that is known it is as it was. */
-static int64_t before_batch(const struct query_ledger *l, const struct batch *b)
+static int64_t range_before_batch(const struct query_ledger *l, const struct batch *b)
 {
     const struct qledger_range *known = range_of(l, b->head.stream);
 
     if (known) {
         return known->before_ns;
     }
-    return l->newest_ns < l->since_ns || follows_kill(b) ? 0 : l->newest_ns;
+    return l->newest_ns < l->since_ns || kill_is_followed(b) ? 0 : l->newest_ns;
 }
 
 /* newest_ns: of what came before the account. */
-static int64_t before_stream(const struct query_ledger *l, const struct loss_sum *a,
-                             const struct rest_stream *s, int64_t newest_ns)
+static int64_t range_before_stream(const struct query_ledger *l, const struct loss_sum *a,
+                                   const struct rest_stream *s, int64_t newest_ns)
 {
     const struct qledger_range *known = range_of(l, s->stream);
 
@@ -308,7 +308,7 @@ static int64_t before_stream(const struct query_ledger *l, const struct loss_sum
     return newest_ns < l->since_ns ? 0 : newest_ns;
 }
 
-static int by_number(const void *a, const void *b)
+static int range_by_number(const void *a, const void *b)
 {
     const struct qledger_range *x = a, *y = b;
 
@@ -326,8 +326,8 @@ static int64_t unread_between(const struct store_holes *unread, const struct qle
 }
 
 /* Whether those that cannot be read are all that lies between them: a tick before, one after. */
-static bool is_filled(const struct query_ledger *l, const struct qledger_range *before,
-                      const struct qledger_range *after, int64_t unread_ns)
+static bool gap_is_filled(const struct query_ledger *l, const struct qledger_range *before,
+                          const struct qledger_range *after, int64_t unread_ns)
 {
     int64_t period_ns = l->period_ns > 0 ? l->period_ns : CLK_S;
     int64_t rest_ns = clk_sub(clk_sub(after->first_ns, before->last_ns), unread_ns);
@@ -353,8 +353,8 @@ static uint64_t ticks_in(const struct query_ledger *l, int64_t gap_ns, bool late
 
 /* Between two batches that came: `missing` that did not, at most so many. Of a gap that reaches
  * beyond the window that much is inside as of its time. */
-static void lose_batches(struct query_ledger *l, const struct qledger_range *before,
-                         const struct qledger_range *after, uint64_t missing, int64_t unread_ns)
+static void loss_of_batches(struct query_ledger *l, const struct qledger_range *before,
+                            const struct qledger_range *after, uint64_t missing, int64_t unread_ns)
 {
     bool late = before->last_ns<l->since_ns, early = after->first_ns> l->until_ns;
     int64_t from_ns = most(before->last_ns, l->since_ns);
@@ -380,8 +380,8 @@ static void lose_batches(struct query_ledger *l, const struct qledger_range *bef
 /* Between numbers that came. Gives how many of `gaps` are left. Numbers that something unreadable
  * lies between come last: those are hardly missing, and not at all where there is no time left for
  * them. */
-static uint64_t lose_between(struct query_ledger *l, uint64_t gaps,
-                             const struct store_holes *unread)
+static uint64_t loss_between_ranges(struct query_ledger *l, uint64_t gaps,
+                                    const struct store_holes *unread)
 {
     for (unsigned doubtful = 0; doubtful < 2; doubtful++) {
         for (size_t i = 1; i < l->n_ranges && gaps > 0; i++) {
@@ -390,10 +390,10 @@ static uint64_t lose_between(struct query_ledger *l, uint64_t gaps,
             int64_t unread_ns = unread_between(unread, a, b);
 
             if (a->stream == b->stream && (unread_ns > 0) == doubtful &&
-                !is_filled(l, a, b, unread_ns)) {
+                !gap_is_filled(l, a, b, unread_ns)) {
                 missing = missing < gaps ? missing : gaps;
                 gaps -= missing;
-                lose_batches(l, a, b, missing, unread_ns);
+                loss_of_batches(l, a, b, missing, unread_ns);
             }
         }
     }
@@ -403,7 +403,8 @@ static uint64_t lose_between(struct query_ledger *l, uint64_t gaps,
 /* Before the first number that came, of streams that began inside the window: an agent whose disk
  * fails begins one, sends it from memory in no strict order, and may be killed before its first
  * batch is taken. All numbers below are missing then, or the stream is older than it looks. */
-static void lose_first(struct query_ledger *l, uint64_t gaps, const struct store_holes *unread)
+static void loss_before_first(struct query_ledger *l, uint64_t gaps,
+                              const struct store_holes *unread)
 {
     for (size_t i = 0; i < l->n_ranges; i++) {
         const struct qledger_range *r = &l->ranges[i];
@@ -415,11 +416,11 @@ static void lose_first(struct query_ledger *l, uint64_t gaps, const struct store
             continue;
         }
         gaps -= missing;
-        lose_batches(l, &before, r, missing, unread_between(unread, &before, r));
+        loss_of_batches(l, &before, r, missing, unread_between(unread, &before, r));
     }
 }
 
-static int by_place(const void *a, const void *b)
+static int count_by_place(const void *a, const void *b)
 {
     const struct qledger_count *x = a, *y = b;
     size_t at_x = ledger_place(x->kind), at_y = ledger_place(y->kind);
@@ -431,12 +432,12 @@ static int by_place(const void *a, const void *b)
 
 void query_ledger_end(struct query_ledger *l, uint64_t gaps, const struct store_holes *unread)
 {
-    settle_kills(l);
+    kills_settle(l);
     l->events = ledger_sub(l->events, l->events_taken);
     l->events_taken = 0;
-    qsort(l->counts, l->n_counts, sizeof *l->counts, by_place);
-    qsort(l->ranges, l->n_ranges, sizeof *l->ranges, by_number);
-    lose_first(l, lose_between(l, gaps, unread), unread);
+    qsort(l->counts, l->n_counts, sizeof *l->counts, count_by_place);
+    qsort(l->ranges, l->n_ranges, sizeof *l->ranges, range_by_number);
+    loss_before_first(l, loss_between_ranges(l, gaps, unread), unread);
 }
 
 void query_ledger_unread(struct query_ledger *l, const struct store_holes *unread)
@@ -459,7 +460,7 @@ static uint64_t ticks_inside(const struct query_ledger *l, const struct batch *b
 }
 
 /* By the clock that nobody sets. */
-static void note_period(struct query_ledger *l, const struct batch *b)
+static void period_note(struct query_ledger *l, const struct batch *b)
 {
     int64_t n = (int64_t)b->n_ticks - 1;
     int64_t period_ns = n > 0 ? clk_sub(b->mono_ns[n], b->mono_ns[0]) / n : 0;
@@ -482,15 +483,15 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b)
             return;
         }
     }
-    note_period(l, b);
+    period_note(l, b);
     if (l->period_ns) {
-        settle_kills(l);
+        kills_settle(l);
     }
     l->batches += !bare;
     l->flags |= b->head.flags;
-    numbers_seen(l, (struct qledger_range){b->head.stream, b->head.seq, b->head.seq, first_ns,
-                                           last_ns, before_batch(l, b)});
-    reduced = read_rows(l, b, first_ns, last_ns);
+    ranges_add(l, (struct qledger_range){b->head.stream, b->head.seq, b->head.seq, first_ns,
+                                         last_ns, range_before_batch(l, b)});
+    reduced = rows_read(l, b, first_ns, last_ns);
     l->ticks += reduced ? 0 : ticks_inside(l, b);
     l->newest_ns = most(l->newest_ns, last_ns);
 }
@@ -515,21 +516,21 @@ void query_ledger_account(struct query_ledger *l, const struct loss_sum *a)
     for (size_t i = 0; i < a->n_streams; i++) {
         const struct rest_stream *r = &a->streams[i];
 
-        numbers_seen(l, (struct qledger_range){r->stream, r->first, r->last, r->first_ns,
-                                               r->last_ns, before_stream(l, a, r, newest_ns)});
+        ranges_add(l, (struct qledger_range){r->stream, r->first, r->last, r->first_ns, r->last_ns,
+                                             range_before_stream(l, a, r, newest_ns)});
     }
 }
 
 /* -- around the window -- */
 
-static int64_t slack(const struct query_ledger *l)
+static int64_t period_slack(const struct query_ledger *l)
 {
     return clk_add(l->period_ns, l->period_ns > 0 ? l->period_ns : 2 * CLK_S);
 }
 
 bool query_ledger_ends_early(const struct query_ledger *l)
 {
-    return l->batches && clk_add(l->newest_ns, slack(l)) < l->until_ns;
+    return l->batches && clk_add(l->newest_ns, period_slack(l)) < l->until_ns;
 }
 
 const struct qledger_range *query_ledger_begins_late(const struct query_ledger *l)
@@ -539,8 +540,9 @@ const struct qledger_range *query_ledger_begins_late(const struct query_ledger *
     for (size_t i = 0; i < l->n_ranges; i++) {
         first = first && first->first_ns <= l->ranges[i].first_ns ? first : &l->ranges[i];
     }
-    return first && first->first > 1 && clk_sub(first->first_ns, slack(l)) > l->since_ns ? first
-                                                                                         : NULL;
+    return first && first->first > 1 && clk_sub(first->first_ns, period_slack(l)) > l->since_ns
+               ? first
+               : NULL;
 }
 
 void query_ledger_numbers(struct query_ledger *l, struct qledger_range seen)
@@ -550,30 +552,30 @@ void query_ledger_numbers(struct query_ledger *l, struct qledger_range seen)
     if (seen.first_ns >= l->until_ns) {
         seen.before_ns = known ? known->before_ns : l->newest_ns;
     }
-    numbers_seen(l, seen);
+    ranges_add(l, seen);
 }
 
 void query_ledger_behind(struct query_ledger *l, const struct batch *b, int64_t first_ns,
                          int64_t last_ns)
 {
     if (!l->period_ns) {
-        note_period(l, b);
+        period_note(l, b);
     }
     for (size_t i = 0; i < b->n_ledger; i++) {
         const struct ledger_row *row = &b->ledger[i];
 
         if (str_eq(row->stage, str_make("agent")) && ledger_kind(row)->unit == LEDGER_TICKS &&
             row->count > 0) {
-            killed(l, row, first_ns);
+            kill_add(l, row, first_ns);
         }
     }
-    numbers_seen(l, (struct qledger_range){b->head.stream, b->head.seq, b->head.seq, first_ns,
-                                           last_ns, before_batch(l, b)});
+    ranges_add(l, (struct qledger_range){b->head.stream, b->head.seq, b->head.seq, first_ns,
+                                         last_ns, range_before_batch(l, b)});
 }
 
 /* -- figures -- */
 
-static bool share(uint64_t got, uint64_t lost, uint32_t *ppm)
+static bool share_ppm(uint64_t got, uint64_t lost, uint32_t *ppm)
 {
     if (got + lost == 0) {
         return false;
@@ -597,16 +599,16 @@ bool query_ledger_believed(const struct query_ledger *l)
 
 bool query_ledger_ticks(const struct query_ledger *l, uint32_t *ppm)
 {
-    return share(l->ticks, l->lost_ticks, ppm);
+    return share_ppm(l->ticks, l->lost_ticks, ppm);
 }
 
 bool query_ledger_events(const struct query_ledger *l, uint32_t *ppm)
 {
-    return share(l->events, l->lost_events, ppm);
+    return share_ppm(l->events, l->lost_events, ppm);
 }
 
 /* What the kernel, a ring or a stopped session has cost: stage etw counts much else besides. */
-static bool is_cause(const struct qledger_count *c)
+static bool count_is_cause(const struct qledger_count *c)
 {
     static const char *const begins[] = {"full_", "kernel_", "session_lost", "ring_refused"};
 
@@ -639,7 +641,7 @@ const struct qledger_count *query_ledger_cause(const struct query_ledger *l)
     for (size_t i = 0; i < l->n_counts; i++) {
         const struct qledger_count *c = &l->counts[i];
 
-        if (is_cause(c) && c->n > 0 && (!found || c->n > found->n)) {
+        if (count_is_cause(c) && c->n > 0 && (!found || c->n > found->n)) {
             found = c;
         }
     }

@@ -1,13 +1,13 @@
 /* Overview: the fleet asked for in one glance, and what the collector keeps of it. Who may not see
  * every host is not told what is kept of all. */
-#include "collector/query/query_plan.h"
+#include "collector/query/query_impl.h"
 
 #include "common/model/ledger.h"
 #include "common/wire/wire_overview.h"
 
 #define ROOM(i) q->env->room->kind[i]
 
-static enum err host_add(struct query *q, const struct query_span *s, struct wire_overview *o)
+static enum err overview_host(struct query *q, const struct query_span *s, struct wire_overview *o)
 {
     const struct store_host *h = s->about;
     struct query_host_state state = query_host_state_of(q, h);
@@ -30,7 +30,7 @@ static enum err host_add(struct query *q, const struct query_span *s, struct wir
         o->gaps = ledger_add(o->gaps, h->gaps);
         o->lost_events = ledger_add(o->lost_events, h->lost_events);
     } else {
-        query_remark(q, QNOTE_UNBELIEVED, s, "");
+        query_remark(q, QNOTE_UNBELIEVED, s, "%s", "");
     }
     o->first_ns = o->hosts == 1 || h->first_ns < o->first_ns ? h->first_ns : o->first_ns;
     o->last_ns = o->hosts == 1 || h->last_ns > o->last_ns ? h->last_ns : o->last_ns;
@@ -43,7 +43,7 @@ static enum err host_add(struct query *q, const struct query_span *s, struct wir
     return e;
 }
 
-static enum err tiers_put(struct query *q, struct wire_overview *o)
+static enum err overview_tiers(struct query *q, struct wire_overview *o)
 {
     static const struct {
         uint8_t kind;
@@ -80,7 +80,7 @@ static enum err tiers_put(struct query *q, struct wire_overview *o)
     return ERR_OK;
 }
 
-static enum err room_put(struct query *q, struct wire_overview *o)
+static enum err overview_room(struct query *q, struct wire_overview *o)
 {
     const struct store_room *r = q->env->room;
 
@@ -97,7 +97,7 @@ static enum err room_put(struct query *q, struct wire_overview *o)
     o->patches = r->patches;
     o->seal_failures = r->seal_failures;
     o->sealed_ns = r->sealed_ns;
-    return tiers_put(q, o);
+    return overview_tiers(q, o);
 }
 
 enum err query_overview(struct query *q)
@@ -111,14 +111,14 @@ enum err query_overview(struct query *q)
     }
     o->now_ns = q->env->now_ns;
     for (size_t i = 0; !e && i < q->n_spans; i++) {
-        e = host_add(q, &q->spans[i], o);
+        e = overview_host(q, &q->spans[i], o);
     }
     if (!e && sees_all && q->env->stats) {
         o->head_bytes = q->env->stats->head_bytes;
         o->log_bytes = q->env->stats->log_bytes;
     }
     if (!e && sees_all && q->env->room) {
-        e = room_put(q, o);
+        e = overview_room(q, o);
     }
     q->out->data.overview = o;
     return e;

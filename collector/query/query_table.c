@@ -1,9 +1,10 @@
 #include "collector/query/query_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/query/query_cells.h"
+#include "collector/query/query_scan.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 
@@ -30,7 +31,7 @@ void query_table_fini(struct query_table *t)
 
 /* -- instances -- */
 
-int query_key_order(const void *a, const void *b)
+int query_table_key_order(const void *a, const void *b)
 {
     const struct proc_key *x = a, *y = b;
 
@@ -59,7 +60,7 @@ static size_t look_hash(struct proc_id id, unsigned boot)
     return (size_t)(h ^ h >> 32);
 }
 
-static bool is_it(const struct query_inst *inst, const struct look *k)
+static bool inst_is(const struct query_inst *inst, const struct look *k)
 {
     return proc_id_eq(inst->id, k->id) && inst->boot == k->boot &&
            (k->boot != BOOT_FOLDED ||
@@ -70,7 +71,7 @@ static struct query_inst **slot_find(struct query_inst **slots, size_t cap, cons
 {
     size_t i = look_hash(k->id, k->boot) & (cap - 1);
 
-    while (slots[i] && !is_it(slots[i], k)) {
+    while (slots[i] && !inst_is(slots[i], k)) {
         i = (i + 1) & (cap - 1);
     }
     return &slots[i];
@@ -124,7 +125,7 @@ static enum err boot_add(struct query_table *t, const struct uuid *id)
     return ERR_OK;
 }
 
-static bool is_boot(const struct query_table *t, unsigned i, const struct uuid *id)
+static bool boot_is(const struct query_table *t, unsigned i, const struct uuid *id)
 {
     uint64_t a[2], b[2];
 
@@ -138,10 +139,10 @@ static bool is_boot(const struct query_table *t, unsigned i, const struct uuid *
 
 static enum err boot_find(struct query_table *t, const struct uuid *id, uint16_t *boot)
 {
-    unsigned i = is_boot(t, t->boot_at, id) ? t->boot_at : 0;
+    unsigned i = boot_is(t, t->boot_at, id) ? t->boot_at : 0;
     enum err e = ERR_OK;
 
-    while (i < t->n_boots && !is_boot(t, i, id)) {
+    while (i < t->n_boots && !boot_is(t, i, id)) {
         i++;
     }
     if (i == t->n_boots) {
@@ -164,11 +165,11 @@ static bool is_asked_for(const struct query_table *t, const struct look *k)
         return false;
     }
     key.boot = t->boots[k->boot];
-    return bsearch(&key, t->only, t->n_only, sizeof key, query_key_order) != NULL;
+    return bsearch(&key, t->only, t->n_only, sizeof key, query_table_key_order) != NULL;
 }
 
-static bool is_shown(const struct query_table *t, const struct query_inst *inst,
-                     const struct proc_info *info)
+static bool inst_is_shown(const struct query_table *t, const struct query_inst *inst,
+                          const struct proc_info *info)
 {
     if (inst->boot == BOOT_FOLDED) {
         return query_wants_folded(t->q, info->name);
@@ -249,7 +250,7 @@ static enum err inst_make(struct query_table *t, struct query_inst **slot, const
     if (e) {
         return e;
     }
-    inst->hidden = !asked_for || !is_shown(t, inst, is_known ? &known : inst->info);
+    inst->hidden = !asked_for || !inst_is_shown(t, inst, is_known ? &known : inst->info);
     if (!inst->hidden) { /* of hidden ones there may be very many: they have no more than this */
         e = inst_show(t, inst, is_known ? &known : NULL);
     }
@@ -258,6 +259,7 @@ static enum err inst_make(struct query_table *t, struct query_inst **slot, const
     }
     *slot = inst;
     t->n_insts++;
+    assert(t->n_insts < t->cap); /* or a look-up would not end */
     return ERR_OK;
 }
 
@@ -345,7 +347,7 @@ enum err query_table_row(struct query_table *t, const struct store_cell_row *row
     return e;
 }
 
-static enum err take(void *ctx, const struct store_cell_row *row)
+static enum err row_take(void *ctx, const struct store_cell_row *row)
 {
     struct query_table *t = ctx;
     struct query_inst *inst;
@@ -403,7 +405,7 @@ void query_table_start(struct query_table *t, const struct query_span *s, int64_
 
 /* Samples before the range that are older than this are no process's base: each has a newer one, or
  * needs none. */
-static int64_t bases_from(void *ctx)
+static int64_t table_bases_from(void *ctx)
 {
     const struct query_table *t = ctx;
     int64_t from_ns = INT64_MAX;
@@ -438,7 +440,7 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
                               .names = t->infos,
                               .has_pid = t->q->ask->has_pid && !t->all,
                               .pid = t->q->ask->pid,
-                              .bases_from = reach->range_only ? bases_from : NULL,
+                              .bases_from = reach->range_only ? table_bases_from : NULL,
                               .bases_ctx = t};
 
     query_table_start(t, s, reach->since_ns);
@@ -448,12 +450,12 @@ enum err query_table_fill(struct query_table *t, const struct query_span *s,
     for (unsigned i = 0; i < t->n_metrics; i++) {
         ask.metrics |= METRIC_BIT(query_table_column(t, i));
     }
-    return query_cells(t->q, s, &ask, take, t, &t->ticks);
+    return query_scan_cells(t->q, s, &ask, row_take, t, &t->ticks);
 }
 
 /* -- results -- */
 
-bool query_inst_lives(const struct query_table *t, const struct query_inst *inst)
+bool query_table_lives(const struct query_table *t, const struct query_inst *inst)
 {
     const struct proc_info *info = inst->info;
 
@@ -471,8 +473,8 @@ bool query_inst_lives(const struct query_table *t, const struct query_inst *inst
 }
 
 /* The sample that growth inside the window counts from. */
-static bool base_of(const struct query_table *t, const struct query_cell *c, int64_t *base_ns,
-                    int64_t *base)
+static bool cell_base(const struct query_table *t, const struct query_cell *c, int64_t *base_ns,
+                      int64_t *base)
 {
     bool own = c->in.first_ns < t->since_ns; /* the cell brings it along */
 
@@ -485,8 +487,10 @@ static bool base_of(const struct query_table *t, const struct query_cell *c, int
     return true;
 }
 
-bool query_cell_growth(const struct query_table *t, const struct query_inst *inst,
-                       const struct query_cell *c, int64_t *growth, uint64_t *steps)
+/* Growth of a counter inside the window, and the steps from sample to sample it happened in; false:
+ * unknown. */
+static bool cell_growth_of(const struct query_table *t, const struct query_inst *inst,
+                           const struct query_cell *c, int64_t *growth, uint64_t *steps)
 {
     int64_t base_ns, base = 0;
 
@@ -499,7 +503,7 @@ bool query_cell_growth(const struct query_table *t, const struct query_inst *ins
         return true;
     }
     /* of what began inside, earlier samples are another count of the same process: its base is 0 */
-    if (!inst->fresh && !base_of(t, c, &base_ns, &base)) {
+    if (!inst->fresh && !cell_base(t, c, &base_ns, &base)) {
         if (c->in.count == 1) {
             return false;
         }
@@ -511,8 +515,9 @@ bool query_cell_growth(const struct query_table *t, const struct query_inst *ins
     return true;
 }
 
-bool query_cell_most(const struct query_table *t, const struct query_inst *inst,
-                     const struct query_cell *c, int64_t *most)
+/* The largest growth in one step. */
+static bool cell_most_of(const struct query_table *t, const struct query_inst *inst,
+                         const struct query_cell *c, int64_t *most)
 {
     struct cell in = c->in, before = {.count = 1};
     int64_t base_ns, base;
@@ -530,7 +535,7 @@ bool query_cell_most(const struct query_table *t, const struct query_inst *inst,
         *most = own || (cell_grew(&in) && in.max > in.first) ? in.max : in.first;
         return true;
     }
-    if (base_of(t, c, &base_ns, &base)) {
+    if (cell_base(t, c, &base_ns, &base)) {
         before.first_ns = before.last_ns = base_ns;
         before.first = before.last = base;
         cell_follow(&in, &before);
@@ -539,7 +544,8 @@ bool query_cell_most(const struct query_table *t, const struct query_inst *inst,
     return cell_grew(&in);
 }
 
-bool query_table_rate(const struct query_table *t, int64_t growth, int64_t *rate)
+/* Growth in a second of the host's time, and in permille of one CPU. False: no time has passed. */
+static bool table_rate(const struct query_table *t, int64_t growth, int64_t *rate)
 {
     if (t->ticks.span_mono_ns <= 0) {
         return false;
@@ -548,7 +554,7 @@ bool query_table_rate(const struct query_table *t, int64_t growth, int64_t *rate
     return true;
 }
 
-bool query_table_permille(const struct query_table *t, int64_t growth, int64_t *permille)
+static bool table_permille(const struct query_table *t, int64_t growth, int64_t *permille)
 {
     int64_t most = (int64_t)store_view_host(t->q->env->view, t->host)->cpus * 1000;
 
@@ -570,16 +576,16 @@ static bool counter_value(const struct query_table *t, const struct query_inst *
     uint64_t steps;
 
     if (by == WIRE_BY_MAX) {
-        return query_cell_most(t, inst, c, value);
+        return cell_most_of(t, inst, c, value);
     }
-    if (!query_cell_growth(t, inst, c, &growth, &steps)) {
+    if (!cell_growth_of(t, inst, c, &growth, &steps)) {
         return false;
     }
     if (query_table_metric(t, i) == M_CPU_PERCENT) {
-        return query_table_permille(t, growth, value);
+        return table_permille(t, growth, value);
     }
     if (by == WIRE_BY_RATE) {
-        return query_table_rate(t, growth, value);
+        return table_rate(t, growth, value);
     }
     *value = by == WIRE_BY_AVG ? query_mean(growth, steps) : growth;
     return true;
@@ -625,4 +631,86 @@ bool query_table_total(const struct query_table *t, const struct query_inst *ins
     }
     *value = c->in.count ? c->in.last : c->base; /* the newest may lie before the window */
     return true;
+}
+
+static void sum_add_most(struct query_sum *s, int64_t most)
+{
+    s->most = s->has_most && s->most > most ? s->most : most;
+    s->has_most = true;
+}
+
+static void sum_add_counter(struct query_sum *s, const struct query_table *t,
+                            const struct query_inst *inst, const struct query_cell *c)
+{
+    uint64_t steps;
+    int64_t v;
+
+    if (cell_growth_of(t, inst, c, &v, &steps)) {
+        s->total = cell_sum(s->total, v);
+        s->steps += steps;
+        s->has_total = true;
+    }
+    if (cell_most_of(t, inst, c, &v)) {
+        sum_add_most(s, v);
+    }
+}
+
+void query_table_sum_add(struct query_sum *s, const struct query_table *t,
+                         const struct query_inst *inst, unsigned i)
+{
+    const struct query_cell *c = &inst->cells[i];
+
+    if (query_table_counts(t, i)) {
+        sum_add_counter(s, t, inst, c);
+    } else if (c->in.count) {
+        s->total = cell_sum(s->total, c->in.sum);
+        s->has_total = true;
+        sum_add_most(s, c->in.max);
+        if (query_table_lives(t, inst)) {
+            s->now = cell_sum(s->now, c->in.last);
+            s->has_now = true;
+        }
+    }
+}
+
+static bool sum_of_counter(const struct query_sum *s, const struct query_table *t, unsigned i,
+                           unsigned by, int64_t *value)
+{
+    if (by == WIRE_BY_MAX) {
+        *value = s->most;
+        return s->has_most;
+    }
+    if (!s->has_total) {
+        return false;
+    }
+    if (query_table_metric(t, i) == M_CPU_PERCENT) {
+        return table_permille(t, s->total, value);
+    }
+    if (by == WIRE_BY_RATE) {
+        return table_rate(t, s->total, value);
+    }
+    *value = by == WIRE_BY_AVG ? query_mean(s->total, s->steps) : s->total;
+    return true;
+}
+
+bool query_table_sum_value(const struct query_sum *s, const struct query_table *t, unsigned i,
+                           unsigned by, int64_t *value)
+{
+    if (query_table_counts(t, i)) {
+        return sum_of_counter(s, t, i, by, value);
+    }
+    switch (by) {
+    case WIRE_BY_SUM:
+        *value = s->total;
+        return s->has_total;
+    case WIRE_BY_MAX:
+        *value = s->most;
+        return s->has_most;
+    case WIRE_BY_AVG:
+        *value = query_mean(s->total, t->ticks.ticks);
+        return s->has_total && t->ticks.ticks > 0;
+    default:
+        *value = s->now;
+        return s->has_now;
+    }
 }

@@ -5,7 +5,7 @@
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_TABLE_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_TABLE_H
 
-#include "collector/query/query_plan.h"
+#include "collector/query/query_impl.h"
 
 #define QUERY_BOOTS_MAX 1024
 #define QUERY_NEVER     INT64_MIN
@@ -30,7 +30,7 @@ struct query_inst {
     struct query_cell *cells;     /* one per metric; NULL when hidden or there are none */
 };
 
-int query_key_order(const void *a, const void *b); /* of two struct proc_key */
+int query_table_key_order(const void *a, const void *b); /* of two struct proc_key */
 
 struct query_table {
     struct query *q;
@@ -101,15 +101,7 @@ NODISCARD enum err query_table_get(struct query_table *t, const struct uuid *boo
                                    struct proc_id id, struct query_inst **inst);
 
 /* Whether it lives at the window's end, as far as is known. */
-bool query_inst_lives(const struct query_table *t, const struct query_inst *inst);
-
-/* Growth of a counter inside the window, and the steps from sample to sample it happened in; false:
- * unknown. */
-bool query_cell_growth(const struct query_table *t, const struct query_inst *inst,
-                       const struct query_cell *c, int64_t *growth, uint64_t *steps);
-/* The largest growth in one step. */
-bool query_cell_most(const struct query_table *t, const struct query_inst *inst,
-                     const struct query_cell *c, int64_t *most);
+bool query_table_lives(const struct query_table *t, const struct query_inst *inst);
 
 /* The value of the table's i-th metric, taken as `by` says (enum wire_by). */
 bool query_table_value(const struct query_table *t, const struct query_inst *inst, unsigned i,
@@ -124,8 +116,27 @@ static inline int64_t query_mean(int64_t sum, uint64_t count)
     return count && count <= INT64_MAX ? sum / (int64_t)count : 0;
 }
 
-/* Growth in a second of the host's time, and in permille of one CPU. False: no time has passed. */
-bool query_table_rate(const struct query_table *t, int64_t growth, int64_t *rate);
-bool query_table_permille(const struct query_table *t, int64_t growth, int64_t *permille);
+/* What several processes of one host did together: sums over a table's instances, metric by metric.
+ * Private to collector/query.
+ *
+ * Counters add up what they grew. Of gauges only those that live at the window's end have a value
+ * now; their mean is that of all of them together over the host's ticks; the maximum is that of a
+ * single one, since what they were at once is not kept. */
+
+struct query_sum {
+    int64_t total; /* growth; of gauges all samples */
+    uint64_t steps;
+    int64_t now; /* gauges: of the living */
+    int64_t most;
+    bool has_total, has_now, has_most;
+};
+
+/* Adds the instance's i-th metric of the table. */
+void query_table_sum_add(struct query_sum *s, const struct query_table *t,
+                         const struct query_inst *inst, unsigned i);
+
+/* The value of the i-th metric for all that was added, taken as `by` says. */
+bool query_table_sum_value(const struct query_sum *s, const struct query_table *t, unsigned i,
+                           unsigned by, int64_t *value);
 
 #endif

@@ -1,18 +1,29 @@
-/* Top: the processes, or trees of them, that used most of a metric inside the window; images,
- * users and hosts are in query_groups.c.
+/* Top: the processes, or trees of them, that used most of a metric inside the window; then images,
+ * users and hosts.
  *
  * Twice over the data. First each host is read for the one metric that decides: every instance
  * competes for a place in a bounded heap whose root is the least of the winners. Then the hosts of
  * the winners are read again for the other metrics and for what is known of the winners, unless
  * only one metric is asked for and they are known. So memory depends on the limit and on one host's
- * processes, and a fleet of a thousand hosts is read for one metric only. */
-#include "collector/query/query_top.h"
+ * processes, and a fleet of a thousand hosts is read for one metric only.
+ *
+ * By image, user or host: what all processes of one image name (user, host) used together, over
+ * all hosts asked for.
+ *
+ * Host by host the window is read into a table; its instances are added up to the host's part of
+ * each group, and when the host is done the parts are added to the groups. Shares and means are
+ * those of a host's own time, so they are taken before parts of several hosts are added. Memory:
+ * one host's processes, and the groups; where a host had too many processes for all metrics at
+ * once, it is read for fewer at a time. Folded rows are used without being asked for: a group
+ * loses nothing by them. */
+#include "collector/query/query_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/query/query_kin.h"
-#include "common/base/clk.h"
+#include "collector/query/query_table.h"
+#include "collector/query/query_tree.h"
+#include "common/base/hash.h"
 
 #define TOP_LIMIT   10
 #define ASK_AT_ONCE 64u /* what is known of so many is looked for together */
@@ -42,15 +53,15 @@ struct top {
 /* -- the heap of winners -- */
 
 /* Whether a ranks before b. */
-static bool before(const struct winner *a, const struct winner *b)
+static bool winner_before(const struct winner *a, const struct winner *b)
 {
     if (a->key != b->key) {
         return a->key > b->key;
     }
-    return a->span != b->span ? a->span < b->span : query_key_order(&a->who, &b->who) < 0;
+    return a->span != b->span ? a->span < b->span : query_table_key_order(&a->who, &b->who) < 0;
 }
 
-static void swap(struct winner *a, struct winner *b)
+static void winner_swap(struct winner *a, struct winner *b)
 {
     struct winner t = *a;
 
@@ -58,50 +69,50 @@ static void swap(struct winner *a, struct winner *b)
     *b = t;
 }
 
-static void sift_up(struct winner *h, size_t i)
+static void winner_sift_up(struct winner *h, size_t i)
 {
-    while (i > 0 && before(&h[(i - 1) / 2], &h[i])) {
-        swap(&h[(i - 1) / 2], &h[i]);
+    while (i > 0 && winner_before(&h[(i - 1) / 2], &h[i])) {
+        winner_swap(&h[(i - 1) / 2], &h[i]);
         i = (i - 1) / 2;
     }
 }
 
-static void sift_down(struct winner *h, size_t n)
+static void winner_sift_down(struct winner *h, size_t n)
 {
     size_t i = 0;
 
     for (;;) {
         size_t last = i, l = 2 * i + 1;
 
-        if (l < n && before(&h[last], &h[l])) {
+        if (l < n && winner_before(&h[last], &h[l])) {
             last = l;
         }
-        if (l + 1 < n && before(&h[last], &h[l + 1])) {
+        if (l + 1 < n && winner_before(&h[last], &h[l + 1])) {
             last = l + 1;
         }
         if (last == i) {
             return;
         }
-        swap(&h[i], &h[last]);
+        winner_swap(&h[i], &h[last]);
         i = last;
     }
 }
 
 /* Takes the place of the least winner if it ranks before it. */
-static void compete(struct top *t, const struct winner *w)
+static void winner_compete(struct top *t, const struct winner *w)
 {
     if (t->n < t->cap) {
         t->heap[t->n++] = *w;
-        sift_up(t->heap, t->n - 1);
-    } else if (before(w, &t->heap[0])) {
+        winner_sift_up(t->heap, t->n - 1);
+    } else if (winner_before(w, &t->heap[0])) {
         t->heap[0] = *w;
-        sift_down(t->heap, t->n);
+        winner_sift_down(t->heap, t->n);
     }
 }
 
 /* -- first: who wins -- */
 
-static struct proc_key key_of(const struct query_table *t, const struct query_inst *inst)
+static struct proc_key winner_key(const struct query_table *t, const struct query_inst *inst)
 {
     struct proc_key k = {.id = inst->id};
 
@@ -111,47 +122,47 @@ static struct proc_key key_of(const struct query_table *t, const struct query_in
     return k;
 }
 
-static struct winner contender(const struct top *t, size_t span, const struct query_inst *inst)
+static struct winner winner_make(const struct top *t, size_t span, const struct query_inst *inst)
 {
     return (struct winner){.span = span,
-                           .who = key_of(&t->table, inst),
+                           .who = winner_key(&t->table, inst),
                            .when_ns = inst->seen_ns,
                            .instances = inst->instances};
 }
 
-static void compete_all(struct top *t, size_t span)
+static void winners_of_table(struct top *t, size_t span)
 {
     for (size_t i = 0; i < t->table.cap; i++) {
         const struct query_inst *inst = t->table.slots[i];
 
         if (inst && !inst->hidden) {
-            struct winner w = contender(t, span, inst);
+            struct winner w = winner_make(t, span, inst);
 
             if (query_table_value(&t->table, inst, 0, t->q->ask->by, &w.key)) {
-                compete(t, &w);
+                winner_compete(t, &w);
             }
         }
     }
 }
 
-static enum err compete_trees(struct top *t, size_t span)
+static enum err winners_of_trees(struct top *t, size_t span)
 {
-    struct kin_sums kin;
-    enum err e = query_kin_sums(&kin, &t->table, t->q->ask->exited);
+    struct query_tree_sums kin;
+    enum err e = query_tree_sums(&kin, &t->table, t->q->ask->exited);
 
     for (size_t i = 0; !e && i < kin.n; i++) {
-        struct winner w = contender(t, span, kin.insts[i]);
+        struct winner w = winner_make(t, span, kin.insts[i]);
 
         w.instances = kin.members[i];
         if (query_wants(t->q, w.who.id, kin.insts[i]->info) &&
-            query_sum_value(&kin.sums[i], &t->table, 0, t->q->ask->by, &w.key)) {
-            compete(t, &w);
+            query_table_sum_value(&kin.sums[i], &t->table, 0, t->q->ask->by, &w.key)) {
+            winner_compete(t, &w);
         }
     }
     return e;
 }
 
-static enum err host_read(struct top *t, size_t span)
+static enum err top_host_read(struct top *t, size_t span)
 {
     const struct query_span *s = &t->q->spans[span];
     const struct query_reach reach = {.since_ns = s->since_ns,
@@ -162,18 +173,18 @@ static enum err host_read(struct top *t, size_t span)
     return query_table_fill(&t->table, s, &reach);
 }
 
-static enum err rank(struct top *t)
+static enum err top_rank(struct top *t)
 {
     enum err e = ERR_OK;
 
     t->table.n_metrics = 1;
     t->table.brief = true;
     for (size_t i = 0; !e && i < t->q->n_spans; i++) {
-        e = host_read(t, i);
+        e = top_host_read(t, i);
         if (!e && t->tree) {
-            e = compete_trees(t, i);
+            e = winners_of_trees(t, i);
         } else if (!e) {
-            compete_all(t, i);
+            winners_of_table(t, i);
         }
     }
     return e;
@@ -181,14 +192,14 @@ static enum err rank(struct top *t)
 
 /* -- then: what else they used -- */
 
-static int by_host(const void *a, const void *b)
+static int winner_by_host(const void *a, const void *b)
 {
     const struct winner *x = a, *y = b;
 
     if (x->span != y->span) {
         return x->span < y->span ? -1 : 1;
     }
-    return query_key_order(&x->who, &y->who);
+    return query_table_key_order(&x->who, &y->who);
 }
 
 /* The winner that the key names among n of one host, which are in order. */
@@ -198,7 +209,7 @@ static struct winner *winner_find(struct winner *w, size_t n, const struct proc_
 
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        int d = query_key_order(&w[mid].who, who);
+        int d = query_table_key_order(&w[mid].who, who);
 
         if (d == 0) {
             return &w[mid];
@@ -219,7 +230,7 @@ static enum err winner_info(const struct top *t, struct winner *w, const struct 
     return info && !w->info ? ERR_FULL : ERR_OK;
 }
 
-static enum err fill_all(struct top *t, struct winner *w, size_t n)
+static enum err winners_fill_table(struct top *t, struct winner *w, size_t n)
 {
     enum err e = ERR_OK;
 
@@ -231,7 +242,7 @@ static enum err fill_all(struct top *t, struct winner *w, size_t n)
         if (!inst || inst->hidden) {
             continue;
         }
-        who = key_of(&t->table, inst);
+        who = winner_key(&t->table, inst);
         of = winner_find(w, n, &who);
         if (of && !of->info && inst->info) {
             e = winner_info(t, of, inst->info);
@@ -245,11 +256,11 @@ static enum err fill_all(struct top *t, struct winner *w, size_t n)
     return e;
 }
 
-static enum err fill_trees(struct top *t, struct winner *w, size_t n)
+static enum err winners_fill_trees(struct top *t, struct winner *w, size_t n)
 {
     unsigned first = t->table.first;
-    struct kin_sums kin;
-    enum err e = query_kin_sums(&kin, &t->table, t->q->ask->exited);
+    struct query_tree_sums kin;
+    enum err e = query_tree_sums(&kin, &t->table, t->q->ask->exited);
 
     for (size_t k = 0; !e && k < kin.n; k++) {
         struct winner *of = winner_find(w, n, &kin.kins[k].key);
@@ -261,7 +272,7 @@ static enum err fill_trees(struct top *t, struct winner *w, size_t n)
             const struct query_sum *s = &kin.sums[k * t->table.n_metrics + i];
 
             if (first + i > 0 &&
-                query_sum_value(s, &t->table, i, WIRE_BY_USUAL, &of->values[first + i])) {
+                query_table_sum_value(s, &t->table, i, WIRE_BY_USUAL, &of->values[first + i])) {
                 of->have |= UINT64_C(1) << (first + i);
             }
         }
@@ -270,7 +281,7 @@ static enum err fill_trees(struct top *t, struct winner *w, size_t n)
 }
 
 /* All metrics at once or, where a host had too many processes for that, fewer at a time. */
-static enum err fill_tree_host(struct top *t, struct winner *w, size_t n)
+static enum err winners_fill_tree_host(struct top *t, struct winner *w, size_t n)
 {
     uint8_t all = t->q->out->data.n_metrics, size = all;
     enum err e = ERR_OK;
@@ -279,9 +290,9 @@ static enum err fill_tree_host(struct top *t, struct winner *w, size_t n)
         uint8_t left = (uint8_t)(all - t->table.first);
 
         t->table.n_metrics = size < left ? size : left;
-        e = host_read(t, w->span);
+        e = top_host_read(t, w->span);
         if (!e) {
-            e = fill_trees(t, w, n);
+            e = winners_fill_trees(t, w, n);
         }
         if (e == ERR_FULL && t->table.n_metrics > 1) {
             size = t->table.n_metrics / 2;
@@ -296,7 +307,7 @@ static enum err fill_tree_host(struct top *t, struct winner *w, size_t n)
 }
 
 /* The winners of one host: only they have cells, but of trees every member. */
-static enum err fill_host(struct top *t, struct winner *w, size_t n)
+static enum err winners_fill_host(struct top *t, struct winner *w, size_t n)
 {
     struct proc_key *only = arena_array(&t->q->out->memory, n, sizeof *only);
     enum err e;
@@ -313,18 +324,18 @@ static enum err fill_host(struct top *t, struct winner *w, size_t n)
         t->table.n_only = n;
     }
     if (t->tree) {
-        return fill_tree_host(t, w, n);
+        return winners_fill_tree_host(t, w, n);
     }
-    e = host_read(t, w->span);
+    e = top_host_read(t, w->span);
     if (!e) {
-        e = fill_all(t, w, n);
+        e = winners_fill_table(t, w, n);
     }
     return e;
 }
 
 /* What the store knows of the winners of one host, command lines too; what a tier told of others
  * stays. */
-static enum err complete(const struct top *t, struct winner *w, size_t n)
+static enum err winners_known(const struct top *t, struct winner *w, size_t n)
 {
     const struct query_span *s = &t->q->spans[w->span];
     const struct store_view *v = t->q->env->view;
@@ -351,7 +362,7 @@ static enum err complete(const struct top *t, struct winner *w, size_t n)
 
 /* Whether all that is wanted of the winners of one host is there without reading it again: the
  * metric that decided and what is known of them. */
-static bool known_all(const struct top *t, const struct winner *w, size_t n)
+static bool winners_complete(const struct top *t, const struct winner *w, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (t->tree || t->table.n_metrics > 1 || w[i].instances || !w[i].info) {
@@ -361,7 +372,7 @@ static bool known_all(const struct top *t, const struct winner *w, size_t n)
     return true;
 }
 
-static enum err fill(struct top *t)
+static enum err winners_fill(struct top *t)
 {
     uint8_t n_metrics = t->q->out->data.n_metrics;
     const struct store_used used = t->q->used; /* the same windows again: told once */
@@ -383,13 +394,13 @@ static enum err fill(struct top *t)
     t->table.n_metrics = n_metrics;
     t->table.infos = true;
     t->table.brief = false;
-    qsort(t->heap, t->n, sizeof *t->heap, by_host);
+    qsort(t->heap, t->n, sizeof *t->heap, winner_by_host);
     for (size_t i = 0, n; !e && i < t->n; i += n) {
         for (n = 1; i + n < t->n && t->heap[i + n].span == t->heap[i].span; n++) {
         }
-        e = complete(t, &t->heap[i], n);
-        if (!e && !known_all(t, &t->heap[i], n)) {
-            e = fill_host(t, &t->heap[i], n);
+        e = winners_known(t, &t->heap[i], n);
+        if (!e && !winners_complete(t, &t->heap[i], n)) {
+            e = winners_fill_host(t, &t->heap[i], n);
         }
     }
     memcpy(t->q->used.windows, used.windows, sizeof used.windows);
@@ -398,12 +409,12 @@ static enum err fill(struct top *t)
 
 /* -- rows -- */
 
-static int by_rank(const void *a, const void *b)
+static int winner_by_rank(const void *a, const void *b)
 {
-    return before(a, b) ? -1 : 1;
+    return winner_before(a, b) ? -1 : 1;
 }
 
-static enum err rows_make(struct top *t)
+static enum err top_rows(struct top *t)
 {
     struct query *q = t->q;
     struct wire_row *rows = arena_array(&q->out->memory, t->n, sizeof *rows);
@@ -413,7 +424,7 @@ static enum err rows_make(struct top *t)
         return ERR_FULL;
     }
     if (t->n) {
-        qsort(t->heap, t->n, sizeof *t->heap, by_rank);
+        qsort(t->heap, t->n, sizeof *t->heap, winner_by_rank);
     }
     for (size_t i = q->cursor.c; i < t->n; i++) {
         const struct winner *w = &t->heap[i];
@@ -444,9 +455,318 @@ static enum err rows_make(struct top *t)
     return ERR_OK;
 }
 
+/* -- groups -- */
+
+#define GROUPS_FIRST 256 /* slots */
+
+struct group {
+    struct str name;
+    uint32_t instances, hosts;
+    size_t span;     /* of the largest part so far, */
+    int64_t largest; /* which is this */
+    int64_t when_ns;
+    uint64_t have;
+    int64_t *values;         /* of the hosts that are done */
+    int64_t total;           /* of a counter's mean: what was grown, */
+    uint64_t steps;          /* and in how many steps */
+    size_t part_of;          /* the span that `part` is about, plus 1 */
+    uint32_t part_instances; /* of it */
+    struct query_sum *part;  /* one for each of the answer's metrics */
+};
+
+struct groups {
+    struct query *q;
+    struct query_table table;
+    uint8_t n_metrics; /* of the answer; the table may have fewer */
+    size_t n, cap;     /* cap is a power of two */
+    struct group **slots;
+};
+
+/* -- finding a group -- */
+
+static struct group **groups_slot(struct group **slots, size_t cap, struct str name)
+{
+    size_t i = (size_t)hash_bytes(name.p, name.n, 0) & (cap - 1);
+
+    while (slots[i] && !str_eq(slots[i]->name, name)) {
+        i = (i + 1) & (cap - 1);
+    }
+    return &slots[i];
+}
+
+static enum err groups_grow(struct groups *g)
+{
+    size_t cap = g->cap ? g->cap * 2 : GROUPS_FIRST;
+    struct group **slots = arena_array(&g->q->out->memory, cap, sizeof(struct group *));
+
+    if (!slots) {
+        return ERR_FULL;
+    }
+    for (size_t i = 0; i < g->cap; i++) {
+        if (g->slots[i]) {
+            *groups_slot(slots, cap, g->slots[i]->name) = g->slots[i];
+        }
+    }
+    g->slots = slots;
+    g->cap = cap;
+    return ERR_OK;
+}
+
+static enum err group_get(struct groups *g, struct str name, struct group **out)
+{
+    struct arena *a = &g->q->out->memory;
+    struct group **slot, *x;
+    enum err e = g->n * 2 >= g->cap ? groups_grow(g) : ERR_OK;
+
+    if (e) {
+        return e;
+    }
+    slot = groups_slot(g->slots, g->cap, name);
+    if (!*slot) {
+        x = arena_alloc(a, sizeof *x);
+        if (!x) {
+            return ERR_FULL;
+        }
+        x->name = (struct str){arena_dup(a, name.p, name.n), name.n};
+        x->values = arena_array(a, g->n_metrics, sizeof *x->values);
+        x->part = arena_array(a, g->n_metrics, sizeof *x->part);
+        if (!x->name.p || !x->values || !x->part) {
+            return ERR_FULL;
+        }
+        *slot = x;
+        g->n++;
+    }
+    *out = *slot;
+    return ERR_OK;
+}
+
+/* -- adding up -- */
+
+static struct str groups_name(const struct groups *g, const struct query_inst *inst)
+{
+    switch (g->q->ask->group_by) {
+    case WIRE_GROUP_IMAGE:
+        return inst->info ? inst->info->name : str_make("");
+    case WIRE_GROUP_USER:
+        return inst->info ? inst->info->user : str_make("");
+    default: /* of a host's own name there may be two: the id tells them apart */
+        return (struct str){(const char *)store_view_host(g->q->env->view, g->table.host)->id.b,
+                            sizeof(struct uuid)};
+    }
+}
+
+static bool groups_has_values(const struct groups *g, const struct query_inst *inst)
+{
+    for (unsigned i = 0; i < g->table.n_metrics; i++) {
+        if (inst->cells[i].in.count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum err groups_inst(struct groups *g, size_t span, const struct query_inst *inst)
+{
+    struct group *x;
+    enum err e;
+
+    if (!inst || inst->hidden || !groups_has_values(g, inst)) {
+        return ERR_OK;
+    }
+    e = group_get(g, groups_name(g, inst), &x);
+    if (e) {
+        return e;
+    }
+    if (x->part_of != span + 1) {
+        x->part_of = span + 1;
+        x->part_instances = 0;
+        memset(x->part, 0, g->n_metrics * sizeof *x->part);
+    }
+    for (unsigned i = 0; i < g->table.n_metrics; i++) {
+        query_table_sum_add(&x->part[g->table.first + i], &g->table, inst, i);
+    }
+    if (g->table.first == 0) {
+        x->part_instances += inst->instances ? inst->instances : 1;
+    }
+    x->when_ns = x->hosts + x->part_instances == 1 || inst->seen_ns > x->when_ns ? inst->seen_ns
+                                                                                 : x->when_ns;
+    return ERR_OK;
+}
+
+/* The host's value of a metric goes to the group's. */
+static void groups_part(const struct groups *g, struct group *x, unsigned i)
+{
+    unsigned at = g->table.first + i, by = at == 0 ? g->q->ask->by : WIRE_BY_USUAL;
+    const struct query_sum *part = &x->part[at];
+    uint64_t bit = UINT64_C(1) << at;
+    int64_t v;
+
+    if (!query_table_sum_value(part, &g->table, i, by, &v)) {
+        return;
+    }
+    if (at == 0 && (!(x->have & bit) || v > x->largest)) {
+        x->largest = v;
+        x->span = x->part_of - 1;
+    }
+    if (by == WIRE_BY_AVG && query_table_counts(&g->table, i)) {
+        x->total = cell_sum(x->total, part->total);
+        x->steps += part->steps;
+        x->values[at] = query_mean(x->total, x->steps);
+    } else if (by == WIRE_BY_MAX) {
+        x->values[at] = (x->have & bit) && x->values[at] > v ? x->values[at] : v;
+    } else {
+        x->values[at] = cell_sum(x->values[at], v);
+    }
+    x->have |= bit;
+}
+
+/* Adds what the table holds. */
+static enum err groups_table(struct groups *g, size_t span)
+{
+    enum err e = ERR_OK;
+
+    for (size_t i = 0; !e && i < g->table.cap; i++) {
+        e = groups_inst(g, span, g->table.slots[i]);
+    }
+    for (size_t k = 0; !e && k < g->cap; k++) {
+        for (unsigned i = 0; g->slots[k] && i < g->table.n_metrics; i++) {
+            if (g->slots[k]->part_of == span + 1) {
+                groups_part(g, g->slots[k], i);
+            }
+        }
+    }
+    return e;
+}
+
+static enum err groups_host(struct groups *g, size_t span)
+{
+    const struct query_span *s = &g->q->spans[span];
+    const struct query_reach reach = {.since_ns = s->since_ns,
+                                      .before_ns = QUERY_LOOKBACK_NS,
+                                      .folded = true,
+                                      .range_only = true};
+    uint8_t size = g->n_metrics;
+    enum err e = ERR_OK;
+
+    for (g->table.first = 0; !e && g->table.first < g->n_metrics;) {
+        uint8_t left = (uint8_t)(g->n_metrics - g->table.first);
+
+        g->table.n_metrics = size < left ? size : left;
+        e = query_table_fill(&g->table, s, &reach);
+        if (e == ERR_FULL && g->table.n_metrics > 1) {
+            size = g->table.n_metrics / 2;
+            e = ERR_OK;
+            continue;
+        }
+        if (!e) {
+            e = groups_table(g, span);
+        }
+        g->table.first = (uint8_t)(g->table.first + g->table.n_metrics);
+    }
+    for (size_t k = 0; !e && k < g->cap; k++) {
+        struct group *x = g->slots[k];
+
+        if (x && x->part_of == span + 1) {
+            x->instances += x->part_instances;
+            x->hosts++;
+        }
+    }
+    return e;
+}
+
+/* -- rows -- */
+
+static int groups_by_rank(const void *a, const void *b)
+{
+    const struct group *x = *(struct group *const *)a, *y = *(struct group *const *)b;
+    size_t n = x->name.n < y->name.n ? x->name.n : y->name.n;
+    int d;
+
+    if (x->values[0] != y->values[0]) {
+        return x->values[0] > y->values[0] ? -1 : 1;
+    }
+    d = n ? memcmp(x->name.p, y->name.p, n) : 0;
+    return d ? d : x->name.n < y->name.n ? -1 : x->name.n > y->name.n;
+}
+
+static size_t groups_ranked(struct groups *g)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->cap; i++) {
+        struct group *x = g->slots[i];
+
+        g->slots[i] = NULL;
+        if (x && (x->have & 1)) {
+            g->slots[n++] = x;
+        }
+    }
+    if (n) {
+        qsort(g->slots, n, sizeof(struct group *), groups_by_rank);
+    }
+    return n;
+}
+
+static enum err groups_row(struct groups *g, const struct group *x, struct wire_row *row)
+{
+    *row = (struct wire_row){.when_ns = x->when_ns,
+                             .have = x->have,
+                             .values = x->values,
+                             .instances = x->instances,
+                             .hosts = x->hosts};
+    if (g->q->ask->group_by == WIRE_GROUP_IMAGE) {
+        row->info.name = x->name;
+    } else if (g->q->ask->group_by == WIRE_GROUP_USER) {
+        row->info.user = x->name;
+    }
+    g->q->out->data.n_rows++;
+    return query_host_index(g->q, &g->q->spans[x->span], &row->host);
+}
+
+static enum err groups_rows(struct groups *g)
+{
+    struct query *q = g->q;
+    size_t n = groups_ranked(g);
+    struct wire_row *rows = arena_array(&q->out->memory, q->limit, sizeof *rows);
+    enum err e = rows ? ERR_OK : ERR_FULL;
+
+    n = n < q->limit ? n : q->limit;
+    for (size_t i = q->cursor.c; !e && i < n; i++) {
+        struct query_cursor key = {.c = (uint32_t)i}; /* ranks already given */
+
+        if (!query_fits(q, NULL, g->slots[i]->name.n)) {
+            query_key_host(&key, &q->spans[g->slots[i]->span]);
+            query_more(q, &key);
+            break;
+        }
+        e = groups_row(g, g->slots[i], &rows[q->out->data.n_rows]);
+    }
+    q->out->data.rows = rows;
+    return e;
+}
+
+static enum err top_groups(struct query *q)
+{
+    struct groups g = {.q = q};
+    enum err e = ERR_OK;
+
+    query_table_init(&g.table, q);
+    g.n_metrics = g.table.n_metrics;
+    g.table.infos = true;
+    g.table.brief = true;
+    for (size_t i = 0; !e && i < q->n_spans; i++) {
+        e = groups_host(&g, i);
+    }
+    if (!e) {
+        e = groups_rows(&g);
+    }
+    query_table_fini(&g.table);
+    return e;
+}
+
 /* -- the question -- */
 
-static enum err check(const struct query *q)
+static enum err top_check(const struct query *q)
 {
     const struct wire_query *ask = q->ask;
     const struct metric *m = metric_by_id(q->out->data.metrics[0]);
@@ -465,7 +785,7 @@ static enum err check(const struct query *q)
     return ERR_OK;
 }
 
-static enum err instances(struct query *q)
+static enum err top_instances(struct query *q)
 {
     struct top t = {.q = q, .tree = q->ask->group_by == WIRE_GROUP_TREE, .cap = q->limit};
     enum err e;
@@ -477,12 +797,12 @@ static enum err instances(struct query *q)
     query_table_init(&t.table, q);
     t.table.all = t.tree;
     t.table.infos = t.tree || q->ask->name.n > 0;
-    e = rank(&t);
+    e = top_rank(&t);
     if (!e) {
-        e = fill(&t);
+        e = winners_fill(&t);
     }
     if (!e) {
-        e = rows_make(&t);
+        e = top_rows(&t);
     }
     query_table_fini(&t.table);
     return e;
@@ -493,12 +813,12 @@ enum err query_top(struct query *q)
     enum err e = query_plan(q, top_metrics, sizeof top_metrics, TOP_LIMIT);
 
     if (!e) {
-        e = check(q);
+        e = top_check(q);
     }
     if (e) {
         return e;
     }
     return q->ask->group_by == WIRE_GROUP_NONE || q->ask->group_by == WIRE_GROUP_TREE
-               ? instances(q)
-               : query_groups(q);
+               ? top_instances(q)
+               : top_groups(q);
 }

@@ -5,18 +5,171 @@
  * order is that of a walk down from those without a parent, siblings by pid and start; it uses an
  * explicit stack, and whoever a circle of wrong parents keeps out of the walk is walked to from
  * itself. */
-#include "collector/query/query_plan.h"
+#include "collector/query/query_tree.h"
 
-#include "collector/query/query_alive.h"
-#include "collector/query/query_kin.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/query/query_processes.h"
 #include "common/base/clk.h"
+
+/* -- who descends from whom -- */
+
+static int kin_by_key(const void *a, const void *b)
+{
+    return query_table_key_order(&((const struct kin *)a)->key, &((const struct kin *)b)->key);
+}
+
+/* The last of those with this pid and boot that began at `start` or before. Keys are in the order
+ * of pid, start, boot, so the search ends at the first of the pid. */
+static size_t kin_latest(const struct kin *kins, size_t n, const struct proc_key *key)
+{
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+
+        if (query_table_key_order(&kins[mid].key, key) <= 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    while (lo-- > 0 && kins[lo].key.id.pid == key->id.pid) {
+        if (memcmp(kins[lo].key.boot.b, key->boot.b, sizeof key->boot.b) == 0) {
+            return lo;
+        }
+    }
+    return KIN_NONE;
+}
+
+static size_t kin_parent(const struct kin *kins, size_t n, size_t child)
+{
+    const struct proc_info *info = kins[child].info;
+    struct proc_key key = kins[child].key;
+    size_t at;
+
+    if (!info || !(info->have & INFO_PARENT) || info->parent_pid == key.id.pid) {
+        return KIN_NONE;
+    }
+    key.id.pid = info->parent_pid;
+    if (info->parent_start || !key.id.start) {
+        key.id.start = info->parent_start ? info->parent_start : UINT64_MAX;
+    }
+    at = kin_latest(kins, n, &key);
+    if (at != KIN_NONE && info->parent_start && kins[at].key.id.start != info->parent_start) {
+        return KIN_NONE;
+    }
+    return at;
+}
+
+static void kin_link(struct kin *kins, size_t n)
+{
+    if (n) {
+        qsort(kins, n, sizeof *kins, kin_by_key);
+    }
+    for (size_t i = 0; i < n; i++) {
+        kins[i].parent = kin_parent(kins, n, i);
+    }
+}
+
+/* -- sums over descendants, for Top -- */
+
+static int inst_by_key(const void *a, const void *b)
+{
+    const struct query_inst *x = *(const struct query_inst *const *)a;
+    const struct query_inst *y = *(const struct query_inst *const *)b;
+
+    if (x->id.pid != y->id.pid) {
+        return x->id.pid < y->id.pid ? -1 : 1;
+    }
+    if (x->id.start != y->id.start) {
+        return x->id.start < y->id.start ? -1 : 1;
+    }
+    return (int)x->order - (int)y->order;
+}
+
+static bool sums_count(const struct query_table *t, const struct query_inst *inst, bool ended)
+{
+    return inst && !inst->hidden && !inst->instances && (ended || query_table_lives(t, inst));
+}
+
+/* Where the instance's boot stands among the table's, in the order of their ids. */
+static void boots_order(struct query_table *t)
+{
+    for (size_t i = 0; i < t->cap; i++) {
+        struct query_inst *inst = t->slots[i];
+
+        if (inst && inst->boot < t->n_boots) {
+            inst->order = 0;
+            for (unsigned b = 0; b < t->n_boots; b++) {
+                inst->order +=
+                    memcmp(t->boots[b].b, t->boots[inst->boot].b, sizeof t->boots[b].b) < 0;
+            }
+        }
+    }
+}
+
+static void sums_add(struct query_tree_sums *out, const struct query_table *t, size_t child)
+{
+    size_t to = child;
+
+    for (unsigned depth = 0; to != KIN_NONE && depth < KIN_DEPTH_MAX; depth++) {
+        if (out->kins[to].met == child + 1) {
+            return;
+        }
+        out->kins[to].met = child + 1;
+        for (unsigned i = 0; i < t->n_metrics; i++) {
+            query_table_sum_add(&out->sums[to * t->n_metrics + i], t, out->insts[child], i);
+        }
+        out->members[to]++;
+        to = out->kins[to].parent;
+    }
+}
+
+enum err query_tree_sums(struct query_tree_sums *out, struct query_table *t, bool ended)
+{
+    *out = (struct query_tree_sums){0};
+    for (size_t i = 0; i < t->cap; i++) {
+        out->n += sums_count(t, t->slots[i], ended);
+    }
+    out->insts = arena_array(&t->memory, out->n, sizeof(const struct query_inst *));
+    out->kins = arena_array(&t->memory, out->n, sizeof *out->kins);
+    out->sums = arena_array(&t->memory, out->n * t->n_metrics, sizeof *out->sums);
+    out->members = arena_array(&t->memory, out->n, sizeof *out->members);
+    if (!out->insts || !out->kins || !out->sums || !out->members) {
+        return ERR_FULL;
+    }
+    boots_order(t);
+    out->n = 0;
+    for (size_t i = 0; i < t->cap; i++) {
+        if (sums_count(t, t->slots[i], ended)) {
+            out->insts[out->n++] = t->slots[i];
+        }
+    }
+    if (out->n) {
+        qsort(out->insts, out->n, sizeof *out->insts, inst_by_key);
+    }
+    for (size_t i = 0; i < out->n; i++) {
+        const struct query_inst *inst = out->insts[i];
+
+        out->kins[i] = (struct kin){.key = {inst->id, t->boots[inst->boot]}, .info = inst->info};
+    }
+    kin_link(out->kins, out->n); /* keeps the order: it is the same */
+    for (size_t i = 0; i < out->n; i++) {
+        sums_add(out, t, i);
+    }
+    return ERR_OK;
+}
+
+/* -- the question -- */
 
 static const uint8_t tree_metrics[] = {M_CPU_TIME, M_CPU_PERCENT, M_WORKING_SET_SIZE,
                                        M_THREAD_COUNT};
 
 struct tree {
     struct query *q;
-    struct query_alive alive;
+    struct query_living_list alive;
     struct query_span *s;
     size_t n;
     struct kin *kins;        /* of the host's living, in the order of their list */
@@ -30,7 +183,7 @@ struct tree {
     struct wire_row *rows;
 };
 
-static enum err host_alloc(struct tree *t)
+static enum err tree_alloc(struct tree *t)
 {
     struct arena *a = &t->alive.memory;
 
@@ -49,9 +202,9 @@ static enum err host_alloc(struct tree *t)
 }
 
 /* Finds parents, and of each its children in the order of kins. */
-static enum err host_link(struct tree *t)
+static enum err tree_link(struct tree *t)
 {
-    enum err e = host_alloc(t);
+    enum err e = tree_alloc(t);
 
     if (e) {
         return e;
@@ -60,7 +213,7 @@ static enum err host_link(struct tree *t)
         t->kins[i] = (struct kin){.key = t->alive.list[i].key, .info = t->alive.list[i].info};
         t->child[i] = t->sibling[i] = KIN_NONE;
     }
-    query_kin_link(t->kins, t->n);
+    kin_link(t->kins, t->n);
     for (size_t i = t->n; i-- > 0;) {
         size_t parent = t->kins[i].parent;
 
@@ -75,7 +228,7 @@ static enum err host_link(struct tree *t)
 /* -- rows -- */
 
 /* Takes it into the page unless an earlier one had it or it was not asked for. */
-static void visit(struct tree *t, size_t i)
+static void tree_visit(struct tree *t, size_t i)
 {
     struct query *q = t->q;
     size_t before = query_is_cursor_host(q, t->s) ? q->cursor.c : 0;
@@ -99,7 +252,7 @@ static void visit(struct tree *t, size_t i)
     t->page[t->n_page++] = i;
 }
 
-static void depth_set(struct tree *t, size_t i)
+static void tree_depth(struct tree *t, size_t i)
 {
     size_t parent = t->kins[i].parent;
     uint32_t above = parent != KIN_NONE && t->met[parent] ? t->depth[parent] : 0;
@@ -109,7 +262,7 @@ static void depth_set(struct tree *t, size_t i)
 }
 
 /* Everything below `from`, and itself. */
-static void walk(struct tree *t, size_t from)
+static void tree_walk(struct tree *t, size_t from)
 {
     size_t n = 0;
 
@@ -118,9 +271,9 @@ static void walk(struct tree *t, size_t from)
         size_t i = t->stack[n - 1];
 
         if (!t->met[i]) {
-            depth_set(t, i);
+            tree_depth(t, i);
             t->met[i] = true;
-            visit(t, i);
+            tree_visit(t, i);
         }
         while (t->child[i] != KIN_NONE && t->met[t->child[i]]) {
             t->child[i] = t->sibling[t->child[i]];
@@ -133,34 +286,34 @@ static void walk(struct tree *t, size_t from)
     }
 }
 
-static enum err host_rows(struct tree *t)
+static enum err tree_host(struct tree *t)
 {
-    const struct query_alive_ask everyone = {.limit =
-                                                 SIZE_MAX}; /* also whom those asked for begat */
-    enum err e = query_alive_find(&t->alive, t->s, &everyone);
+    const struct query_living_ask everyone = {.limit =
+                                                  SIZE_MAX}; /* also whom those asked for begat */
+    enum err e = query_processes_find(&t->alive, t->s, &everyone);
 
     t->given = 0;
-    e = e ? e : host_link(t);
+    e = e ? e : tree_link(t);
     for (size_t i = 0; !e && i < t->n && !t->q->out->more; i++) {
         if (t->kins[i].parent == KIN_NONE) {
-            walk(t, i);
+            tree_walk(t, i);
         }
     }
     for (size_t i = 0; !e && i < t->n && !t->q->out->more; i++) {
         if (!t->met[i]) {
-            walk(t, i);
+            tree_walk(t, i);
         }
     }
-    e = e ? e : query_alive_read(&t->alive);
+    e = e ? e : query_processes_read(&t->alive);
     for (size_t i = 0; !e && i < t->n_page; i++) {
-        e = query_alive_row(&t->alive, &t->alive.list[t->page[i]], t->s, t->rows,
-                            t->depth[t->page[i]] - 1);
+        e = query_processes_row(&t->alive, &t->alive.list[t->page[i]], t->s, t->rows,
+                                t->depth[t->page[i]] - 1);
     }
     return e;
 }
 
 /* The moment: the last of the span. */
-static void span_set(const struct query *q, struct query_span *s)
+static void tree_span(const struct query *q, struct query_span *s)
 {
     s->anchored = !q->ask->at_ns;
     s->until_ns = clk_add(q->ask->at_ns ? q->ask->at_ns : s->about->last_ns, 1);
@@ -180,15 +333,15 @@ enum err query_tree(struct query *q)
         return ERR_NOMEM;
     }
     for (size_t i = 0; i < q->n_spans; i++) {
-        span_set(q, &q->spans[i]);
+        tree_span(q, &q->spans[i]);
     }
     query_known(q);
-    query_alive_init(&t.alive, q);
+    query_processes_init(&t.alive, q);
     for (size_t i = query_first_span(q); !e && i < q->n_spans && !q->out->more; i++) {
         t.s = &q->spans[i];
-        e = host_rows(&t);
+        e = tree_host(&t);
     }
     q->out->data.rows = t.rows;
-    query_alive_fini(&t.alive);
+    query_processes_fini(&t.alive);
     return e;
 }

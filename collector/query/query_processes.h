@@ -1,9 +1,10 @@
 /* Who lives at the end of a span, and on demand who ended inside it: for Processes and Tree. Two
  * readings where a host had many, so that memory follows the answer and not all who ever lived:
- * query_alive_find tells who is there, query_alive_read gives values, of those in the answer alone.
+ * query_processes_find tells who is there, query_processes_read gives values, of those in the
+ * answer alone.
  * Bounds: those of the table, and half as much for the list. Private to collector/query. */
-#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_ALIVE_H
-#define PROCFLEET_COLLECTOR_QUERY_QUERY_ALIVE_H
+#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_PROCESSES_H
+#define PROCFLEET_COLLECTOR_QUERY_QUERY_PROCESSES_H
 
 #include "collector/query/query_table.h"
 
@@ -13,13 +14,13 @@ struct query_living {
     bool shown;                    /* set by whoever asks: its values are wanted */
     int64_t seen_ns;               /* newest sample; QUERY_NEVER: none */
     const struct proc_info *info;  /* NULL: nothing is known */
-    const struct query_inst *inst; /* its values, after query_alive_read; NULL: is not there */
+    const struct query_inst *inst; /* its values, after query_processes_read; NULL: is not there */
 };
 
-struct query_alive {
+struct query_living_list {
     struct query *q;
     const struct query_span *s;
-    const struct query_alive_ask *ask;
+    const struct query_living_ask *ask;
     struct query_table table;
     struct arena memory; /* of the list, emptied for each host */
     size_t n, cap;
@@ -28,7 +29,7 @@ struct query_alive {
     bool valued; /* so few that their values were read at once */
 };
 
-struct query_alive_ask {
+struct query_living_ask {
     bool ended;     /* those too that ended since s->since_ns */
     bool chosen;    /* only those of query_wants; else all but the idle process */
     size_t limit;   /* the first so many, and one more if there is one; SIZE_MAX: all */
@@ -36,22 +37,22 @@ struct query_alive_ask {
     struct proc_id after;
 };
 
-void query_alive_init(struct query_alive *a, struct query *q);
-void query_alive_fini(struct query_alive *a);
+void query_processes_init(struct query_living_list *a, struct query *q);
+void query_processes_fini(struct query_living_list *a);
 
 /* A process lives when nothing says that it ended, it belongs to the newest boot, and its newest
  * row is not much older than the host's newest data: an agent that was away for a while cannot tell
  * how a process it knew has ended. Processes that never had a row (a trace that only names them)
  * are taken at their word. Errors: ERR_FULL, and those of query_table_fill */
-NODISCARD enum err query_alive_find(struct query_alive *a, const struct query_span *s,
-                                    const struct query_alive_ask *ask);
+NODISCARD enum err query_processes_find(struct query_living_list *a, const struct query_span *s,
+                                        const struct query_living_ask *ask);
 
 /* Values of the last seconds before s->until_ns, and before them the newest, of those shown. */
-NODISCARD enum err query_alive_read(struct query_alive *a);
+NODISCARD enum err query_processes_read(struct query_living_list *a);
 
 /* The row of one that is shown, whose host is the span's; added to the answer's. Not added when its
  * values tell that it was gone. */
-NODISCARD enum err query_alive_row(struct query_alive *a, const struct query_living *x,
-                                   struct query_span *s, struct wire_row *rows, uint32_t depth);
+NODISCARD enum err query_processes_row(struct query_living_list *a, const struct query_living *x,
+                                       struct query_span *s, struct wire_row *rows, uint32_t depth);
 
 #endif

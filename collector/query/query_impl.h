@@ -1,9 +1,9 @@
-/* What all queries share: which hosts, which window of each, what is missing there, how large the
- * answer may grow, and the cursor. Private to collector/query*.c. */
-#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_PLAN_H
-#define PROCFLEET_COLLECTOR_QUERY_QUERY_PLAN_H
+/* A question under way and what all questions share (query.c): which hosts, which window of each,
+ * how large the answer may grow, the cursor, remarks. Private to collector/query. */
+#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_IMPL_H
+#define PROCFLEET_COLLECTOR_QUERY_QUERY_IMPL_H
 
-#include "collector/query/query.h"
+#include "collector/query/query_env.h"
 #include "common/base/clk.h"
 
 /* One selected host and its window. */
@@ -16,7 +16,9 @@ struct query_span {
     uint32_t answer; /* index in the answer's hosts, or QUERY_NO_HOST */
 };
 
-#define QUERY_NO_HOST UINT32_MAX
+#define QUERY_NO_HOST      UINT32_MAX
+#define QUERY_REMARK_HOSTS 5 /* hosts named in one remark */
+#define QUERY_PPM          1000000u
 
 /* Why an answer has a remark. Those up to QNOTE_PARTIAL_LAST make it partial. */
 enum query_note {
@@ -58,10 +60,10 @@ struct query_unread; /* query_unread.h */
 /* What is known of a span: for the last sentence. */
 struct query_cover {
     bool done, missing, at_most;
-    bool over;                             /* a recording that ended, without data in the window */
-    uint32_t ppm;                          /* but for what could not be read: query_unread_ppm */
-    int64_t there_ns;                      /* so much of the window has data */
-    struct query_unread *unread;           /* NULL: all could be read */
+    bool over;                   /* a recording that ended, without data in the window */
+    uint32_t ppm;                /* but for what could not be read: query_scan_unread_ppm */
+    int64_t there_ns;            /* so much of the window has data */
+    struct query_unread *unread; /* NULL: all could be read */
     uint64_t ticks, events, rows, batches; /* lost */
     int64_t first_ns, last_ns;             /* of the losses; 0, 0: none */
 };
@@ -96,9 +98,10 @@ NODISCARD enum err query_plan(struct query *q, const uint8_t *def_metrics, uint8
 /* Has what is known of the dead looked for where the spans are; again when they have changed. */
 void query_known(const struct query *q);
 
-/* Adds a host to a note; detail may be "". */
+/* Adds the span's host, with this detail or "", to a remark. */
+PRINTF_LIKE(4, 5)
 void query_remark(struct query *q, enum query_note kind, const struct query_span *s,
-                  const char *detail);
+                  const char *fmt, ...);
 
 /* What the session knows of the host; all zero when it has not been heard of. */
 struct query_host_state query_host_state_of(const struct query *q, const struct store_host *h);
@@ -115,11 +118,6 @@ bool query_broke_off(const struct query_span *s);
 /* Remarks that the host is a recording, and how far it came. */
 void query_remark_replay(struct query *q, const struct query_span *s);
 
-/* What of the span was delivered and lost, with the remarks about it; *out is the caller's. */
-struct query_ledger;
-NODISCARD enum err query_cover_scan(struct query *q, const struct query_span *s,
-                                    struct query_ledger *out);
-
 /* The host's place in the answer, entering it when needed. */
 NODISCARD enum err query_host_index(struct query *q, struct query_span *s, uint32_t *index);
 
@@ -128,9 +126,6 @@ bool query_fits(struct query *q, const struct proc_info *info, size_t extra);
 
 /* Sets the answer's cursor: the next page starts behind this key. */
 void query_more(struct query *q, const struct query_cursor *key);
-
-/* Notes, partial, hosts and window of the finished answer. */
-NODISCARD enum err query_finish(struct query *q);
 
 /* Order of hosts in answers: name, then id. */
 int query_host_order(const char *name_a, const struct uuid *a, const char *name_b,
@@ -150,18 +145,18 @@ bool query_wants_folded(const struct query *q, struct str name);
 /* How far before a window the sample may lie that a counter's growth counts from. */
 #define QUERY_LOOKBACK_NS (60 * CLK_S)
 
-/* The queries; each has a file of its own. */
-NODISCARD enum err query_hosts(struct query *q);
-NODISCARD enum err query_top(struct query *q);
-NODISCARD enum err query_processes(struct query *q);
-NODISCARD enum err query_history(struct query *q);
-NODISCARD enum err query_events(struct query *q);
-NODISCARD enum err query_coverage(struct query *q);
-NODISCARD enum err query_tree(struct query *q);
-NODISCARD enum err query_overview(struct query *q);
+/* The questions, each in its own file: query_NAME in query_NAME.c. Errors: those of query_run. */
+#define QUERY_DECLARE(kind, name) NODISCARD enum err query_##name(struct query *q);
+QUERY_LIST(QUERY_DECLARE)
+#undef QUERY_DECLARE
 
 /* Processes alive in the newest data of the host, whatever window was asked for; idle left out. */
 NODISCARD enum err query_hosts_alive(struct query *q, const struct query_span *s,
                                      uint32_t *processes);
+
+static inline const char *query_utc(char text[CLK_TEXT], int64_t ns)
+{
+    return clk_format_utc(text, CLK_TEXT, ns, 0);
+}
 
 #endif

@@ -5,10 +5,10 @@
  * instance of that pid that began last before the child. Whoever's parent is not in the table
  * descends from nobody. Bounds: KIN_DEPTH_MAX generations are added up; a way up that comes back to
  * where it was, which only a confused source makes, ends there. */
-#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_KIN_H
-#define PROCFLEET_COLLECTOR_QUERY_QUERY_KIN_H
+#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_TREE_H
+#define PROCFLEET_COLLECTOR_QUERY_QUERY_TREE_H
 
-#include "collector/query/query_sum.h"
+#include "collector/query/query_table.h"
 
 #define KIN_DEPTH_MAX 256u
 #define KIN_NONE      SIZE_MAX
@@ -21,11 +21,8 @@ struct kin {
     size_t met;                   /* for walks upwards: by whom, plus 1 */
 };
 
-/* Sorts by key and finds the parents. */
-void query_kin_link(struct kin *kins, size_t n);
-
 /* The sums of a table's instances over them and their descendants. */
-struct kin_sums {
+struct query_tree_sums {
     size_t n;
     const struct query_inst **insts; /* by key; hidden and folded ones are left out */
     struct kin *kins;                /* the same order */
@@ -35,6 +32,6 @@ struct kin_sums {
 
 /* ended: those that ended inside the window count too, and are among the instances; without, they
  * are left out. In the table's memory. Errors: ERR_FULL */
-NODISCARD enum err query_kin_sums(struct kin_sums *out, struct query_table *t, bool ended);
+NODISCARD enum err query_tree_sums(struct query_tree_sums *out, struct query_table *t, bool ended);
 
 #endif

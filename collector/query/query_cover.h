@@ -1,0 +1,13 @@
+/* What of each span was delivered and lost. Private to collector/query. */
+#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_COVER_H
+#define PROCFLEET_COLLECTOR_QUERY_QUERY_COVER_H
+
+#include "collector/query/query_impl.h"
+#include "collector/query/query_ledger.h"
+
+/* Reads the span's ledgers, fills its query_cover and makes the remarks about it. Errors: those of
+ * query_scan_accounts */
+NODISCARD enum err query_cover_scan(struct query *q, const struct query_span *s,
+                                    struct query_ledger *out);
+
+#endif

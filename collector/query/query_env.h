@@ -1,0 +1,69 @@
+/* What a question is asked of and what an answer holds: the types of query.h, which is to be
+ * included, and of every file behind it. */
+#ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_ENV_H
+#define PROCFLEET_COLLECTOR_QUERY_QUERY_ENV_H
+
+#include "collector/store/read/store_read.h"
+#include "common/base/arena.h"
+#include "common/wire/wire_query.h"
+
+#define QUERY_REPLY_MAX  (4u << 20) /* encoded; rows end well before */
+#define QUERY_MEMORY_MAX ((size_t)96 << 20)
+#define QUERY_LAST_NS    (15 * 60 * CLK_S)
+
+/* Every question once: kind, and the function query_NAME in query_NAME.c. Of it come the kinds,
+ * what query_run calls and what the Query service offers as RPC_QUERY_KIND. Cursors carry a kind's
+ * number: new ones go to the end. */
+#define QUERY_LIST(X)       \
+    X(HOSTS, hosts)         \
+    X(TOP, top)             \
+    X(PROCESSES, processes) \
+    X(HISTORY, history)     \
+    X(EVENTS, events)       \
+    X(COVERAGE, coverage)   \
+    X(TREE, tree)           \
+    X(OVERVIEW, overview)
+
+#define QUERY_KIND(kind, name) QUERY_##kind,
+enum query_kind { QUERY_LIST(QUERY_KIND) QUERY_KINDS };
+#undef QUERY_KIND
+
+/* What the store does not know of a host: the session's part. */
+struct query_host_state {
+    bool connected;
+    bool revoked;             /* its newest certificate is */
+    struct host_offset clock; /* as it is now */
+    int64_t heard_ns;         /* UTC */
+    int64_t not_before_ns;    /* UTC, of the certificate */
+    int64_t not_after_ns;
+    unsigned clones; /* further machines that claim to be it */
+    /* batches, since the collector's start */
+    uint64_t stored, duplicates, conflicts, corrupt, spoofed, too_old;
+    char version[32]; /* of the agent */
+};
+
+/* Who asks, of what, until when. */
+struct query_env {
+    const struct store_view *view;
+    const char *scope; /* host glob of the asking certificate; NULL or "" = every host */
+    int64_t now_ns;    /* UTC */
+    const struct deadline *deadline; /* NULL = none */
+    bool store_failed;               /* what the view holds is all there will be until a restart */
+    const struct store_stats *stats; /* for Overview; may be NULL */
+    const struct store_room *room;   /* likewise */
+    /* false: the host has not been seen since the collector started. May be NULL. */
+    bool (*host_state)(void *ctx, const struct uuid *host, struct query_host_state *out);
+    /* Whether an operator has said that it is not coming back, and it has not. May be NULL. */
+    bool (*is_forgotten)(void *ctx, const struct uuid *host);
+    void *ctx;
+};
+
+struct query_answer {
+    struct wire_answer data; /* texts belong to the view or to `memory` */
+    bool more;               /* ask again with the cursor */
+    uint8_t cursor_n;
+    uint8_t cursor[WIRE_CURSOR_MAX];
+    struct arena memory;
+};
+
+#endif
