@@ -2,7 +2,7 @@
  * that follow the first. Code points without a character count as their neighbours. */
 #include "common/base/width.h"
 
-#include <stddef.h>
+#include "common/base/search.h"
 
 struct span {
     uint32_t first, last;
@@ -125,20 +125,10 @@ static const struct span hidden[] = {
 
 static bool in_table(const struct span *table, size_t n, uint32_t c)
 {
-    size_t low = 0;
+    size_t i;
 
-    while (low < n) {
-        size_t middle = low + (n - low) / 2;
-
-        if (c > table[middle].last) {
-            low = middle + 1;
-        } else if (c < table[middle].first) {
-            n = middle;
-        } else {
-            return true;
-        }
-    }
-    return false;
+    SEARCH_LOWER(i, n, table[i].last < c);
+    return i < n && table[i].first <= c;
 }
 
 unsigned width_of(uint32_t c)

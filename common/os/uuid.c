@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/base/search.h"
 #include "common/os/os.h"
 
 static bool is_dash(size_t i)
@@ -85,16 +86,8 @@ enum err uuid_random(struct uuid *u)
 size_t uuid_search(const struct uuid *id, size_t n,
                    const struct uuid *(*id_at)(const void *ctx, size_t i), const void *ctx)
 {
-    size_t lo = 0, hi = n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (memcmp(id_at(ctx, mid)->b, id->b, sizeof id->b) < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, n, memcmp(id_at(ctx, i)->b, id->b, sizeof id->b) < 0);
+    return i;
 }
