@@ -1,4 +1,4 @@
-/* The collector's settings: the one table of its keys (docs/operating.md tells of them), and the
+/* The collector's settings: the one table of its keys (docs/collector.md describes them), and the
  * values read from it, checked and with paths made absolute. Threads: read-only after loading. */
 #ifndef PROCFLEET_COLLECTOR_CONF_COLLECTOR_CONF_H
 #define PROCFLEET_COLLECTOR_CONF_COLLECTOR_CONF_H

@@ -1,5 +1,5 @@
 /* Tables of members: a stage's counters become figures without a line of code each. What a figure
- * means is its help; docs/operating.md lists them all, which e2e_metrics compares. */
+ * means is its help; docs/figures.md lists them all, which e2e_metrics compares. */
 #include "collector/metrics/metrics.h"
 
 #include <assert.h>

@@ -53,6 +53,9 @@ FAULTS = [
     ("text", "common/two.h", "#ifndef X\n#define X\n#endif\n", "the include guard is PROCFLEET_COMMON_TWO_H"),
     ("text", "docs/a.md", "word " * 25, "125 columns of prose, the limit is 120"),
     ("text", "docs/a.md", "```text\n" + "word " * 25 + "\n```\n| " + "word " * 25 + "|\n\n    " + "word " * 25, None),
+    ("text", "docs/a.md", "# A b\n[here](#a-b) [there](a.md#a-b)\n", None),
+    ("text", "docs/a.md", "[there](b.md)\n", "there is no b.md"),
+    ("text", "docs/a.md", "# A\n[there](#b)\n", "a.md has no heading #b"),
     ("text", "common/two.h", "enum err f(void);\n", "is NODISCARD"),
 ]
 

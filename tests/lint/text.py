@@ -97,6 +97,19 @@ def check_prose(path, raw):
             yield f"{path}:{number}: {len(line)} columns of prose, the limit is {MAX_PROSE_COLUMNS}"
 
 
+def check_links(path, raw):
+    """Links to files of the tree and to headings in them lead somewhere."""
+    for match in re.finditer(r"\]\((?!https?:)([^)#\s]*)#?([^)\s]*)\)", raw):
+        line = source.line_of(raw, match.start())
+        target = source.ROOT / path if not match.group(1) else (source.ROOT / path).parent / match.group(1)
+        if not target.exists():
+            yield f"{path}:{line}: there is no {match.group(1)}"
+        elif match.group(2):
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.M)
+            if match.group(2) not in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}:
+                yield f"{path}:{line}: {target.name} has no heading #{match.group(2)}"
+
+
 def main():
     problems = []
     longest = (0, "")
@@ -115,7 +128,9 @@ def main():
         for line, name, length in functions(text):
             longest = max(longest, (length, f"{name} ({path}:{line})"))
     for path in documents():
-        problems += check_prose(path, source.read(path))
+        raw = source.read(path)
+        problems += check_prose(path, raw)
+        problems += check_links(path, raw)
     source.report("lint_text", problems, f"{len(paths)} files; longest function: {longest[1]}, {longest[0]} lines")
 
 
