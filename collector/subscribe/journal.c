@@ -26,6 +26,7 @@
 #define PARTS          16u  /* of max_bytes and max_age_ns: what goes at once */
 #define FILE_BYTES_MIN (256u << 10)
 #define FILE_BYTES_MAX (256u << 20)
+#define LOOK           16u                          /* records that are looked at at once */
 #define TOPICS_BYTES   (JOURNAL_PAYLOAD_MAX - 128u) /* of one part of a checkpoint */
 
 char *journal_path(const struct journal *j, uint64_t number)
@@ -33,14 +34,22 @@ char *journal_path(const struct journal *j, uint64_t number)
     return fio_name_path(j->dir, JOURNAL_PREFIX, number, ".log");
 }
 
-static uint64_t file_bytes(uint64_t max_bytes)
+/* What the index says of a record; all else is zero. Under the lock. */
+static void journal_known(struct journal_record *out, const struct journal_place *at)
+{
+    *out = (struct journal_record){
+        .position = at->position, .seq = at->seq, .topic = at->topic, .n = at->n};
+    memcpy(out->name, at->name, strnlen(at->name, sizeof out->name - 1));
+}
+
+static uint64_t journal_file_bytes(uint64_t max_bytes)
 {
     uint64_t part = max_bytes / PARTS;
 
     return part < FILE_BYTES_MIN ? FILE_BYTES_MIN : part > FILE_BYTES_MAX ? FILE_BYTES_MAX : part;
 }
 
-static enum err open_parts(struct journal *j)
+static enum err journal_open_parts(struct journal *j)
 {
     enum err e = os_mutex_create(&j->lock);
 
@@ -66,9 +75,9 @@ enum err journal_open(struct journal **out, const struct journal_conf *conf, str
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     j->conf = *conf;
-    j->file_bytes = file_bytes(conf->max_bytes);
+    j->file_bytes = journal_file_bytes(conf->max_bytes);
     buf_init(&j->commit, COMMIT_MAX);
-    e = open_parts(j);
+    e = journal_open_parts(j);
     if (e) {
         errmsg_set(why, e, "cannot open %s: %s", conf->dir, err_text(e));
         goto fail;
@@ -113,7 +122,7 @@ uint64_t journal_epoch(const struct journal *j)
 
 /* -- beginning a file -- */
 
-static void put_topics(struct journal *j, const struct buf *content, bool more)
+static void checkpoint_put_part(struct journal *j, const struct buf *content, bool more)
 {
     struct journal_part p = {.kind = JOURNAL_TOPICS,
                              .about = {.n = content->n, .more = more},
@@ -124,7 +133,7 @@ static void put_topics(struct journal *j, const struct buf *content, bool more)
 }
 
 /* The newest numbers of all topics, in as many records as it takes. */
-static enum err put_checkpoint(struct journal *j)
+static enum err checkpoint_put(struct journal *j)
 {
     struct journal_topic floor = {.name = str_make("")};
     struct buf content;
@@ -138,14 +147,14 @@ static enum err put_checkpoint(struct journal *j)
         struct journal_topic t = {.name = str_make(c->name)};
 
         if (content.n > TOPICS_BYTES) {
-            put_topics(j, &content, true);
+            checkpoint_put_part(j, &content, true);
             buf_reset(&content);
         }
         memcpy(t.seq, c->seq, sizeof t.seq);
         journal_topic_put(&content, &t);
     }
     e = content.bad;
-    put_topics(j, &content, false);
+    checkpoint_put_part(j, &content, false);
     buf_fini(&content);
     return e ? e : j->commit.bad;
 }
@@ -160,7 +169,7 @@ enum err journal_begin(struct journal *j)
     }
     h.seed = j->fresh_seed;
     journal_header_put(&j->commit, &h);
-    e = put_checkpoint(j);
+    e = checkpoint_put(j);
     if (e) {
         buf_reset(&j->commit);
         return e;
@@ -171,7 +180,7 @@ enum err journal_begin(struct journal *j)
     return ERR_OK;
 }
 
-static bool file_is_over(const struct journal *j, int64_t now_ns)
+static bool journal_file_is_over(const struct journal *j, int64_t now_ns)
 {
     int64_t age_ns = j->conf.max_age_ns;
 
@@ -182,7 +191,7 @@ static bool file_is_over(const struct journal *j, int64_t now_ns)
 /* -- appending -- */
 
 /* Under the lock: whatever readers look at may move. The number is taken whatever comes. */
-static enum err take_number(struct journal *j, struct journal_record *r, uint32_t *channel)
+static enum err append_number(struct journal *j, struct journal_record *r, uint32_t *channel)
 {
     struct journal_channel *c;
     enum err e = journal_index_take(&j->index, channel, r->name, j->conf.hosts_max);
@@ -195,7 +204,7 @@ static enum err take_number(struct journal *j, struct journal_record *r, uint32_
     return journal_index_room_spot(c, r->topic);
 }
 
-static enum err waiting_room(struct journal *j)
+static enum err append_room(struct journal *j)
 {
     if (j->n_waiting == j->cap_waiting) {
         size_t cap = j->cap_waiting ? j->cap_waiting * 2 : 64;
@@ -210,7 +219,7 @@ static enum err waiting_room(struct journal *j)
     return ERR_OK;
 }
 
-static void pack(struct journal *j, struct journal_part *p)
+static void append_pack(struct journal *j, struct journal_part *p)
 {
     size_t n;
 
@@ -226,7 +235,7 @@ static void pack(struct journal *j, struct journal_part *p)
     }
 }
 
-static enum err put_record(struct journal *j, const struct journal_record *r, uint32_t channel,
+static enum err append_put(struct journal *j, const struct journal_record *r, uint32_t channel,
                            const void *payload)
 {
     struct journal_part p = {
@@ -234,7 +243,7 @@ static enum err put_record(struct journal *j, const struct journal_record *r, ui
     size_t before = j->commit.n;
     uint64_t base = j->fresh ? 0 : j->out_bytes;
 
-    pack(j, &p);
+    append_pack(j, &p);
     journal_part_put(&j->commit, &p, j->fresh ? j->fresh_seed : j->out_seed);
     if (j->commit.bad) {
         enum err e = j->commit.bad;
@@ -257,7 +266,7 @@ static enum err put_record(struct journal *j, const struct journal_record *r, ui
     return ERR_OK;
 }
 
-static bool in_bounds(const struct journal_record *r)
+static bool append_in_bounds(const struct journal_record *r)
 {
     return r->n <= JOURNAL_PAYLOAD_MAX && r->last_batch >= r->batch &&
            r->last_batch - r->batch <= UINT32_MAX && r->topic < FEED_TOPICS;
@@ -272,19 +281,19 @@ enum err journal_append(struct journal *j, struct journal_record *r, const void 
         return ERR_INVALID;
     }
     os_mutex_lock(j->lock);
-    e = take_number(j, r, &channel);
+    e = append_number(j, r, &channel);
     os_mutex_unlock(j->lock);
     r->position = j->position++;
-    if (!e && !in_bounds(r)) {
+    if (!e && !append_in_bounds(r)) {
         e = ERR_INVALID;
     }
     if (!e) {
-        e = waiting_room(j);
+        e = append_room(j);
     }
-    if (!e && j->commit.n == 0 && file_is_over(j, r->stored_ns)) {
+    if (!e && j->commit.n == 0 && journal_file_is_over(j, r->stored_ns)) {
         e = journal_begin(j);
     }
-    return e ? e : put_record(j, r, channel, payload);
+    return e ? e : append_put(j, r, channel, payload);
 }
 
 size_t journal_waiting(const struct journal *j)
@@ -294,7 +303,7 @@ size_t journal_waiting(const struct journal *j)
 
 /* -- becoming durable -- */
 
-static enum err create_file(struct journal *j)
+static enum err commit_create_file(struct journal *j)
 {
     const struct fio *fio = j->conf.fio;
     char *path = journal_path(j, j->number);
@@ -313,10 +322,10 @@ static enum err create_file(struct journal *j)
     return e;
 }
 
-static enum err write_commit(struct journal *j)
+static enum err commit_write(struct journal *j)
 {
     const struct fio *fio = j->conf.fio;
-    enum err e = j->fresh ? create_file(j) : ERR_OK;
+    enum err e = j->fresh ? commit_create_file(j) : ERR_OK;
 
     if (!e) {
         e = fio->write(fio->ctx, j->out, j->out_bytes, j->commit.p, j->commit.n);
@@ -331,7 +340,7 @@ static enum err write_commit(struct journal *j)
 }
 
 /* What a failed commit left on the disk goes. */
-static void undo_commit(struct journal *j)
+static void commit_undo(struct journal *j)
 {
     const struct fio *fio = j->conf.fio;
 
@@ -355,7 +364,7 @@ static void undo_commit(struct journal *j)
 /* The file is not written to any more. */
 void journal_drop(struct journal *j)
 {
-    undo_commit(j);
+    commit_undo(j);
     if (j->out) {
         j->conf.fio->close(j->conf.fio->ctx, j->out);
         j->out = NULL;
@@ -373,7 +382,7 @@ void journal_drop(struct journal *j)
 }
 
 /* Room for what becomes durable, before it does. Under the lock. */
-static enum err publish_room(struct journal *j)
+static enum err commit_room(struct journal *j)
 {
     struct journal_index *x = &j->index;
     enum err e = j->fresh ? journal_index_room_file(x) : ERR_OK;
@@ -385,7 +394,7 @@ static enum err publish_room(struct journal *j)
 }
 
 /* Readers know of it from here on. */
-static void publish(struct journal *j, struct journal_file *begun)
+static void commit_publish(struct journal *j, struct journal_file *begun)
 {
     struct journal_index *x = &j->index;
 
@@ -425,13 +434,13 @@ enum err journal_sync(struct journal *j)
         return ERR_OK;
     }
     os_mutex_lock(j->lock);
-    e = publish_room(j);
+    e = commit_room(j);
     os_mutex_unlock(j->lock);
     if (!e && j->fresh) {
         e = journal_index_room_entries(&begun, j->n_waiting);
     }
     if (!e) {
-        e = write_commit(j);
+        e = commit_write(j);
     }
     if (e) {
         mem_free(begun.entries);
@@ -439,21 +448,219 @@ enum err journal_sync(struct journal *j)
         j->stats.failed_writes++;
         os_mutex_unlock(j->lock);
         if (e == ERR_NOSPACE) {
-            undo_commit(j);
+            commit_undo(j);
         } else {
             journal_drop(j);
         }
         return e;
     }
-    publish(j, &begun);
+    commit_publish(j, &begun);
     return ERR_OK;
+}
+
+/* -- reading back -- */
+
+/* The index says where, the bytes are read without the lock by a file of the reader's own. A file
+ * that went meanwhile is as if its records had gone before. Of a record whose payload is not asked
+ * for only the head is read. */
+/* One record and where it stands. */
+struct place {
+    struct journal_record r; /* as far as the index knows */
+    struct journal_place at; /* without its name */
+};
+
+static void place_make(const struct journal_index *x, size_t file, size_t entry, struct place *out)
+{
+    journal_index_place(x, file, entry, &out->at);
+    journal_known(&out->r, &out->at);
+    out->at.name = NULL;
+}
+
+static enum err place_read_bytes(const struct journal *j, const struct place *p, uint8_t *to,
+                                 size_t *n)
+{
+    const struct fio *fio = j->conf.fio;
+    char *path = journal_path(j, p->at.file);
+    struct fio_file *f;
+    enum err e = path ? fio->open(fio->ctx, &f, path) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e) {
+        return e;
+    }
+    e = fio->read(fio->ctx, f, p->at.offset, to, *n, n);
+    fio->close(fio->ctx, f);
+    return e;
+}
+
+/* Whether it is the record that the index means, and what that does not know. */
+static enum err place_complete(struct place *p, const struct journal_part *part)
+{
+    const struct journal_record *r = &part->about;
+
+    if (r->position != p->r.position || r->seq != p->r.seq || r->topic != p->r.topic ||
+        r->n != p->r.n) {
+        return ERR_CORRUPT;
+    }
+    memcpy(p->r.host.b, r->host.b, sizeof p->r.host.b);
+    p->r.stream = r->stream;
+    p->r.batch = r->batch;
+    p->r.last_batch = r->last_batch;
+    p->r.more = r->more;
+    p->r.stored_ns = r->stored_ns;
+    p->r.first_ns = r->first_ns;
+    p->r.last_ns = r->last_ns;
+    return ERR_OK;
+}
+
+/* Fills in what the index does not know. Errors: ERR_NOTFOUND (the file has gone), ERR_CORRUPT and
+ * others */
+static enum err place_read(const struct journal *j, struct place *p, struct buf *payload)
+{
+    size_t most = payload ? JOURNAL_RECORD_MAX : JOURNAL_RECORD_FIXED, used;
+    size_t n = p->at.bytes < most ? (size_t)p->at.bytes : most;
+    uint8_t *bytes = mem_alloc(n);
+    struct journal_part part;
+    enum err e = bytes ? place_read_bytes(j, p, bytes, &n) : ERR_NOMEM;
+
+    if (!e && payload) {
+        e = journal_part_parse(&part, &used, bytes, n, p->at.seed);
+    } else if (!e) {
+        e = journal_part_head(&part, bytes, n, p->at.seed);
+    }
+    if (!e) {
+        e = place_complete(p, &part);
+    }
+    if (!e && payload) {
+        e = journal_part_unpack(payload, &part);
+    }
+    mem_free(bytes);
+    return e;
+}
+
+void journal_range(struct journal *j, uint64_t *first, uint64_t *next)
+{
+    size_t file, entry;
+
+    os_mutex_lock(j->lock);
+    *next = j->next;
+    *first =
+        journal_index_at(&j->index, 0, &file, &entry) ? j->index.files[file].position : j->next;
+    os_mutex_unlock(j->lock);
+}
+
+/* Up to LOOK records from the position on. */
+static size_t places_from(struct journal *j, uint64_t from, struct place *out, uint64_t *next)
+{
+    const struct journal_index *x = &j->index;
+    size_t n = 0, file = 0, entry = 0;
+
+    os_mutex_lock(j->lock);
+    *next = j->next;
+    if (journal_index_at(x, from, &file, &entry)) {
+        for (; file < x->n_files && n < LOOK; file++, entry = 0) {
+            for (; entry < x->files[file].n && n < LOOK; entry++) {
+                place_make(x, file, entry, &out[n++]);
+            }
+        }
+    }
+    os_mutex_unlock(j->lock);
+    return n;
+}
+
+enum err journal_next(struct journal *j, uint64_t *from,
+                      bool (*want)(void *ctx, const struct journal_record *r), void *ctx,
+                      struct journal_record *r, struct buf *payload)
+{
+    struct place places[LOOK];
+    uint64_t next;
+    size_t n;
+
+    while ((n = places_from(j, *from, places, &next)) > 0) {
+        for (size_t i = 0; i < n; i++) {
+            struct place *at = &places[i];
+            enum err e;
+
+            if (want && !want(ctx, &at->r)) {
+                *from = at->r.position + 1;
+                continue;
+            }
+            e = at->r.name[0] ? place_read(j, at, payload) : ERR_CORRUPT;
+            if (e && e != ERR_CORRUPT && e != ERR_NOTFOUND) {
+                return e;
+            }
+            *from = at->r.position + 1;
+            if (e != ERR_NOTFOUND) {
+                *r = at->r;
+                return e;
+            }
+        }
+    }
+    *from = next > *from ? next : *from;
+    return ERR_END;
+}
+
+enum err journal_find(struct journal *j, enum feed_topic topic, const char *name, uint64_t seq,
+                      struct journal_record *r, struct buf *payload, uint64_t *last)
+{
+    enum err e = ERR_NOTFOUND;
+
+    while (e == ERR_NOTFOUND) {
+        const struct journal_channel *c;
+        struct place at;
+        size_t file, entry;
+
+        os_mutex_lock(j->lock);
+        c = journal_index_channel(&j->index, name);
+        *last = c ? c->last[topic] : 0;
+        if (!c || !journal_index_find(&j->index, c, topic, seq, &file, &entry)) {
+            os_mutex_unlock(j->lock);
+            return ERR_END;
+        }
+        place_make(&j->index, file, entry, &at);
+        os_mutex_unlock(j->lock);
+        e = place_read(j, &at, payload);
+        *r = at.r;
+        seq = at.r.seq + 1;
+    }
+    return e;
+}
+
+/* The index is changed by the caller's thread alone, so it may be looked at without the lock. */
+bool journal_has(struct journal *j, enum feed_topic topic, const char *name,
+                 const struct journal_batch *b)
+{
+    const struct journal_index *x = &j->index;
+    const struct journal_channel *c = journal_index_channel(x, name);
+    const struct journal_spots *s = c ? &c->spots[topic] : NULL;
+
+    for (size_t i = s ? s->n : 0; i > 0; i--) {
+        struct journal_spot spot = s->all[s->first + i - 1];
+        struct place at;
+
+        place_make(x, spot.file - x->dropped, spot.entry, &at);
+        if (at.r.n == 0 || (b->before && at.r.position >= b->before)) {
+            continue;
+        }
+        if (place_read(j, &at, NULL) != ERR_OK) {
+            continue;
+        }
+        if (at.r.stored_ns < b->since_ns) {
+            return false;
+        }
+        if (at.r.stream == b->stream && !at.r.more && at.r.batch <= b->seq &&
+            b->seq <= at.r.last_batch) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* -- going -- */
 
 /* The oldest file's records. */
-static void tell_lost(struct journal *j, void (*lost)(void *ctx, const struct journal_record *r),
-                      void *ctx)
+static void trim_report(struct journal *j, void (*lost)(void *ctx, const struct journal_record *r),
+                        void *ctx)
 {
     for (size_t i = 0; i < j->index.files[0].n && lost; i++) {
         struct journal_place at;
@@ -466,7 +673,7 @@ static void tell_lost(struct journal *j, void (*lost)(void *ctx, const struct jo
 }
 
 /* Only this thread changes the index, so it may look without the lock. */
-static bool oldest_goes(const struct journal *j, int64_t now_ns)
+static bool trim_oldest_goes(const struct journal *j, int64_t now_ns)
 {
     const struct journal_index *x = &j->index;
     const struct journal_file *f = &x->files[0];
@@ -483,12 +690,12 @@ void journal_trim(struct journal *j, int64_t now_ns,
 {
     const struct fio *fio = j->conf.fio;
 
-    while (oldest_goes(j, now_ns)) {
+    while (trim_oldest_goes(j, now_ns)) {
         const struct journal_file *f = &j->index.files[0];
         char *path = journal_path(j, f->number);
         bool gone;
 
-        tell_lost(j, lost, ctx);
+        trim_report(j, lost, ctx);
         gone = path && fio->remove(fio->ctx, path) == ERR_OK;
         mem_free(path);
         os_mutex_lock(j->lock);

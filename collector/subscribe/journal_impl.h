@@ -35,9 +35,6 @@ struct journal {
 
 char *journal_path(const struct journal *j, uint64_t number); /* mem_free; NULL: no memory */
 
-/* What the index says of a record; all else is zero. Under the lock. */
-void journal_known(struct journal_record *out, const struct journal_place *at);
-
 /* Begins a file in the empty commit: header and newest numbers. Errors: ERR_NOMEM, ERR_FULL, ERR_IO
  */
 NODISCARD enum err journal_begin(struct journal *j);

@@ -1,6 +1,6 @@
 /* What stands where in the journal's files: records in the order of positions, and of each topic in
  * the order of its numbers. Only what finds a record and tells whom it may be for; the rest is read
- * from the file (journal_read.c), so that a record takes some 30 bytes of memory, 20 here and 8 in
+ * from the file (journal.c), so that a record takes some 30 bytes of memory, 20 here and 8 in
  * its topic. Threads: the journal's lock. Whole files go, the oldest first. */
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_INDEX_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_JOURNAL_INDEX_H

@@ -6,6 +6,161 @@
 
 #include "common/base/mem.h"
 
+/* -- open segments -- */
+
+/* Opened when first wanted, kept open while a list uses them, and after that as long as there is
+ * room, the latest used the longest. */
+static void idle_remove(struct manifest *m, struct manifest_file *f)
+{
+    *(f->older ? &f->older->newer : &m->oldest) = f->newer;
+    *(f->newer ? &f->newer->older : &m->newest) = f->older;
+    f->older = f->newer = NULL;
+}
+
+static void idle_add(struct manifest *m, struct manifest_file *f)
+{
+    f->older = m->newest;
+    f->newer = NULL;
+    *(m->newest ? &m->newest->newer : &m->oldest) = f;
+    m->newest = f;
+}
+
+/* What it holds grows while it is read. */
+static void file_count_memory(struct manifest_file *f)
+{
+    size_t now = f->seg ? seg_memory(f->seg) : 0;
+
+    f->m->stats.open_bytes += now - f->counted;
+    f->counted = now;
+}
+
+/* Takes the segment out of f, to be closed without the lock. */
+static struct seg *file_detach_seg(struct manifest_file *f)
+{
+    struct seg *s = f->seg;
+
+    if (s) {
+        idle_remove(f->m, f);
+        f->seg = NULL;
+        f->m->stats.opened--;
+        file_count_memory(f);
+    }
+    return s;
+}
+
+static void file_close_seg(struct manifest_file *f)
+{
+    struct seg *s;
+
+    os_mutex_lock(f->m->lock);
+    s = file_detach_seg(f);
+    os_mutex_unlock(f->m->lock);
+    seg_close(s);
+}
+
+static void manifest_close_over(struct manifest *m)
+{
+    struct seg *s;
+
+    do {
+        s = NULL;
+        os_mutex_lock(m->lock);
+        if (m->oldest && m->stats.open_bytes > m->open_bytes_max) {
+            s = file_detach_seg(m->oldest);
+        }
+        os_mutex_unlock(m->lock);
+        seg_close(s);
+    } while (s);
+}
+
+/* With the lock: this list uses the open segment. */
+static const struct seg *list_pin(const struct manifest_list *l, size_t i)
+{
+    struct manifest_file *f = l->set->items[i].file;
+
+    if (f->seg && !atomic_exchange(&l->pinned[i], true) && f->pins++ == 0) {
+        idle_remove(l->m, f);
+    }
+    return f->seg;
+}
+
+static enum err file_open_seg(const struct manifest_list *l, size_t i, const struct seg **out)
+{
+    struct manifest *m = l->m;
+    struct manifest_file *f = l->set->items[i].file;
+    char name[SEG_NAME_MAX];
+    struct seg *s = NULL, *extra = NULL;
+    enum err e;
+
+    seg_name(name, &f->info);
+    e = seg_open_name(&s, m->conf.fio, m->pool, m->dir, name, NULL);
+    os_mutex_lock(m->lock);
+    if (e) {
+        m->stats.unreadable++;
+    } else if (f->seg) { /* another reader was faster */
+        extra = s;
+    } else {
+        f->seg = s;
+        m->stats.opened++;
+        idle_add(m, f);
+        file_count_memory(f);
+    }
+    if (!e) {
+        *out = list_pin(l, i);
+    }
+    os_mutex_unlock(m->lock);
+    seg_close(extra);
+    return e;
+}
+
+enum err manifest_seg(const struct manifest_list *l, size_t i, const struct seg **out)
+{
+    const struct seg *s;
+    enum err e;
+
+    os_mutex_lock(l->m->lock);
+    s = list_pin(l, i);
+    os_mutex_unlock(l->m->lock);
+    if (s) {
+        *out = s;
+        return ERR_OK;
+    }
+    e = file_open_seg(l, i, out);
+    manifest_close_over(l->m);
+    return e;
+}
+
+static void list_unpin(const struct manifest_list *l, size_t i)
+{
+    struct manifest_file *f = l->set->items[i].file;
+
+    if (!atomic_load(&l->pinned[i])) {
+        return;
+    }
+    os_mutex_lock(l->m->lock);
+    if (atomic_exchange(&l->pinned[i], false)) {
+        file_count_memory(f);
+        if (--f->pins == 0) {
+            idle_add(l->m, f);
+        }
+    }
+    os_mutex_unlock(l->m->lock);
+    manifest_close_over(l->m);
+}
+
+void manifest_keep_open(struct manifest *m, uint64_t bytes)
+{
+    os_mutex_lock(m->lock);
+    m->open_bytes_max = bytes;
+    os_mutex_unlock(m->lock);
+    manifest_close_over(m);
+}
+
+void manifest_seg_done(const struct manifest_list *l, size_t i)
+{
+    list_unpin(l, i);
+}
+
 /* -- files -- */
 
 static struct manifest_file *file_create(struct manifest *m, const struct seg_info *info)
@@ -38,7 +193,7 @@ static void file_remove(struct manifest *m, const struct seg_info *info)
 static void file_unref(struct manifest_file *f)
 {
     if (atomic_fetch_sub(&f->refs, 1) == 1) {
-        manifest_file_close_seg(f);
+        file_close_seg(f);
         if (atomic_load(&f->dropped)) {
             file_remove(f->m, &f->info);
             atomic_fetch_sub(&f->m->held_bytes, f->info.bytes);
@@ -72,7 +227,8 @@ static void set_unref(struct manifest_set *s)
     }
 }
 
-static int compare(const struct seg_info *a, unsigned kind, int64_t window_ns, uint64_t number)
+static int place_compare(const struct seg_info *a, unsigned kind, int64_t window_ns,
+                         uint64_t number)
 {
     if (a->kind != kind) {
         return a->kind < kind ? -1 : 1;
@@ -83,21 +239,22 @@ static int compare(const struct seg_info *a, unsigned kind, int64_t window_ns, u
     return a->number < number ? -1 : a->number > number;
 }
 
-static int by_place(const void *a, const void *b)
+static int set_by_place(const void *a, const void *b)
 {
     const struct manifest_item *x = a, *y = b;
 
-    return compare(&x->info, y->info.kind, y->info.window_ns, y->info.number);
+    return place_compare(&x->info, y->info.kind, y->info.window_ns, y->info.number);
 }
 
-static size_t lower(const struct manifest_set *s, unsigned kind, int64_t window_ns, uint64_t number)
+static size_t set_lower(const struct manifest_set *s, unsigned kind, int64_t window_ns,
+                        uint64_t number)
 {
     size_t lo = 0, hi = s->n;
 
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
 
-        if (compare(&s->items[mid].info, kind, window_ns, number) < 0) {
+        if (place_compare(&s->items[mid].info, kind, window_ns, number) < 0) {
             lo = mid + 1;
         } else {
             hi = mid;
@@ -109,14 +266,15 @@ static size_t lower(const struct manifest_set *s, unsigned kind, int64_t window_
 static const struct manifest_item *set_find(const struct manifest_set *s,
                                             const struct seg_info *info)
 {
-    size_t i = lower(s, info->kind, info->window_ns, info->number);
+    size_t i = set_lower(s, info->kind, info->window_ns, info->number);
 
-    return i < s->n && compare(&s->items[i].info, info->kind, info->window_ns, info->number) == 0
+    return i < s->n &&
+                   place_compare(&s->items[i].info, info->kind, info->window_ns, info->number) == 0
                ? &s->items[i]
                : NULL;
 }
 
-static const struct manifest_item *find_number(const struct manifest_set *s, uint64_t number)
+static const struct manifest_item *set_find_number(const struct manifest_set *s, uint64_t number)
 {
     for (size_t i = 0; i < s->n; i++) {
         if (s->items[i].info.number == number) {
@@ -128,7 +286,7 @@ static const struct manifest_item *find_number(const struct manifest_set *s, uin
 
 /* -- opening -- */
 
-static enum err load(struct manifest *m, struct errmsg *why)
+static enum err manifest_load_set(struct manifest *m, struct errmsg *why)
 {
     struct seg_info *segments = NULL;
     size_t n = 0;
@@ -150,14 +308,14 @@ static enum err load(struct manifest *m, struct errmsg *why)
         }
     }
     if (!e) {
-        qsort(m->set->items, m->set->n, sizeof *m->set->items, by_place);
+        qsort(m->set->items, m->set->n, sizeof *m->set->items, set_by_place);
     }
     mem_free(segments);
     return e;
 }
 
-static enum err open_as(struct manifest **out, const struct manifest_conf *conf, bool read_only,
-                        struct errmsg *why)
+static enum err manifest_open_as(struct manifest **out, const struct manifest_conf *conf,
+                                 bool read_only, struct errmsg *why)
 {
     struct manifest *m = mem_zalloc(sizeof *m);
     enum err e = ERR_NOMEM;
@@ -183,7 +341,7 @@ static enum err open_as(struct manifest **out, const struct manifest_conf *conf,
         errmsg_set(why, e, "out of memory");
         goto fail;
     }
-    e = load(m, why);
+    e = manifest_load_set(m, why);
     if (e) {
         goto fail;
     }
@@ -197,13 +355,13 @@ fail:
 
 enum err manifest_open(struct manifest **out, const struct manifest_conf *conf, struct errmsg *why)
 {
-    return open_as(out, conf, false, why);
+    return manifest_open_as(out, conf, false, why);
 }
 
 enum err manifest_open_reader(struct manifest **out, const struct manifest_conf *conf,
                               struct errmsg *why)
 {
-    return open_as(out, conf, true, why);
+    return manifest_open_as(out, conf, true, why);
 }
 
 void manifest_close(struct manifest *m)
@@ -226,7 +384,7 @@ uint64_t manifest_number(struct manifest *m)
 
 /* -- changing -- */
 
-static bool listed(const uint64_t *numbers, size_t n, uint64_t number)
+static bool change_lists(const uint64_t *numbers, size_t n, uint64_t number)
 {
     for (size_t i = 0; i < n; i++) {
         if (numbers[i] == number) {
@@ -236,23 +394,23 @@ static bool listed(const uint64_t *numbers, size_t n, uint64_t number)
     return false;
 }
 
-static bool may_change(const struct manifest *m, const struct manifest_set *before,
-                       const struct seg_info *add, size_t n_add, const uint64_t *drop,
-                       size_t n_drop)
+static bool change_is_allowed(const struct manifest *m, const struct manifest_set *before,
+                              const struct seg_info *add, size_t n_add, const uint64_t *drop,
+                              size_t n_drop)
 {
     for (size_t i = 0; i < n_drop; i++) {
-        if (!find_number(before, drop[i]) || listed(drop, i, drop[i])) {
+        if (!set_find_number(before, drop[i]) || change_lists(drop, i, drop[i])) {
             return false;
         }
     }
     for (size_t i = 0; i < n_add; i++) {
-        const struct manifest_item *same = find_number(before, add[i].number);
+        const struct manifest_item *same = set_find_number(before, add[i].number);
 
         if (add[i].kind == 0 || add[i].kind >= SEG_KINDS || add[i].n_windows == 0 ||
             add[i].n_windows > SEG_WINDOWS_MAX || add[i].number >= atomic_load(&m->next_number)) {
             return false;
         }
-        if (same && (!listed(drop, n_drop, add[i].number) || same->info.kind != add[i].kind ||
+        if (same && (!change_lists(drop, n_drop, add[i].number) || same->info.kind != add[i].kind ||
                      same->info.window_ns != add[i].window_ns)) {
             return false;
         }
@@ -269,7 +427,7 @@ static bool may_change(const struct manifest *m, const struct manifest_set *befo
 static enum err set_add(struct manifest_set *s, struct manifest *m,
                         const struct manifest_set *before, const struct seg_info *info)
 {
-    const struct manifest_item *same = find_number(before, info->number);
+    const struct manifest_item *same = set_find_number(before, info->number);
     struct manifest_file *f = same ? same->file : file_create(m, info);
 
     if (!f) {
@@ -289,7 +447,7 @@ static enum err set_change(struct manifest_set **out, struct manifest *m,
     struct manifest_set *s;
     enum err e = ERR_OK;
 
-    if (!may_change(m, before, add, n_add, drop, n_drop)) {
+    if (!change_is_allowed(m, before, add, n_add, drop, n_drop)) {
         return ERR_INVALID;
     }
     if (before->n - n_drop + n_add > MANIFEST_SEGMENTS_MAX) {
@@ -300,7 +458,7 @@ static enum err set_change(struct manifest_set **out, struct manifest *m,
         return ERR_NOMEM;
     }
     for (size_t i = 0; i < before->n; i++) {
-        if (!listed(drop, n_drop, before->items[i].info.number)) {
+        if (!change_lists(drop, n_drop, before->items[i].info.number)) {
             s->items[s->n] = before->items[i];
             atomic_fetch_add(&s->items[s->n++].file->refs, 1);
         }
@@ -312,7 +470,7 @@ static enum err set_change(struct manifest_set **out, struct manifest *m,
         set_unref(s);
         return e;
     }
-    qsort(s->items, s->n, sizeof *s->items, by_place);
+    qsort(s->items, s->n, sizeof *s->items, set_by_place);
     *out = s;
     return ERR_OK;
 }
@@ -397,7 +555,7 @@ void manifest_list_release(struct manifest_list *l)
 {
     if (l && atomic_fetch_sub(&l->refs, 1) == 1) {
         for (size_t i = 0; i < l->set->n; i++) {
-            manifest_unpin(l, i);
+            list_unpin(l, i);
         }
         set_unref(l->set);
         mem_free(l);
@@ -416,7 +574,7 @@ const struct seg_info *manifest_segment(const struct manifest_list *l, size_t i)
 
 size_t manifest_lower(const struct manifest_list *l, unsigned kind, int64_t window_ns)
 {
-    return lower(l->set, kind, window_ns, 0);
+    return set_lower(l->set, kind, window_ns, 0);
 }
 
 void manifest_stats(struct manifest *m, struct manifest_stats *out)

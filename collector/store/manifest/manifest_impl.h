@@ -70,12 +70,6 @@ struct manifest {
     struct manifest_file *oldest, *newest; /* open and in no use */
 };
 
-/* -- manifest_seg.c -- */
-
-void manifest_unpin(const struct manifest_list *l,
-                    size_t i);                         /* what was not pinned is left alone */
-void manifest_file_close_seg(struct manifest_file *f); /* its last reference is gone */
-
 /* -- manifest_disk.c -- */
 
 /* Reads the file and the directory: what there is, in *segments (by number; mem_free). Creates the

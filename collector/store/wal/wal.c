@@ -53,27 +53,65 @@
  * that batches reported as not stored do not appear after a restart. */
 #include "collector/store/wal/wal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/wal/wal_impl.h"
+#include "collector/store/wal/wal_index.h"
+#include "collector/store/wal/wal_replay.h"
 #include "common/base/mem.h"
 #include "common/os/fio_name.h"
 #include "common/os/os.h"
 
-#define COMMIT_MAX (1u << 30) /* a checkpoint of the largest fleet fits */
-#define FILES_MAX  65536u
+#define COMMIT_MAX  (1u << 30) /* a checkpoint of the largest fleet fits */
+#define FILES_MAX   65536u
+#define SOURCES_MAX 256u /* files that stay open; of further ones the batches are read */
+
+struct wal_file {
+    uint64_t number;
+    uint64_t bytes, index_bytes;
+    uint64_t held; /* batches in use */
+};
+
+struct wal {
+    struct wal_conf conf;
+    char *dir;
+    struct wal_file *files; /* by number; the last one is durable and the newest */
+    size_t n_files, cap_files;
+
+    struct fio_file *out; /* the file written to; NULL until the first commit */
+    uint64_t out_number;
+    uint64_t out_bytes; /* durable length of it */
+    uint64_t out_seed;
+    int64_t out_window;
+    struct wal_index index; /* of it, with what waits; while opening, of the file that is read */
+
+    struct buf commit;    /* what the next write holds */
+    bool fresh;           /* it begins a new file: */
+    uint64_t next_number; /* its number and seed */
+    uint64_t next_seed;
+    uint32_t next_ranges; /* records of its checkpoint */
+    int64_t next_window;
+    struct wal_index next_index;
+    bool failed;
+    struct wal_stats stats;
+
+    const struct wal_record *replaying; /* while opening: what wal_note is about; NULL: nothing */
+    size_t n_sources;                   /* files left open by recovery */
+    bool damaged, based;                /* likewise: see wal_trust */
+};
 
 /* -- names -- */
 
-char *wal_path(const struct wal *w, uint64_t number, const char *suffix)
+static char *wal_path(const struct wal *w, uint64_t number, const char *suffix)
 {
     return fio_name_path(w->dir, "wal-", number, suffix);
 }
 
 /* -- the list of files -- */
 
-enum err wal_file_add(struct wal *w, uint64_t number)
+static enum err wal_file_add(struct wal *w, uint64_t number)
 {
     if (w->n_files == FILES_MAX) {
         return ERR_FULL;
@@ -92,7 +130,7 @@ enum err wal_file_add(struct wal *w, uint64_t number)
     return ERR_OK;
 }
 
-struct wal_file *wal_file_find(const struct wal *w, uint64_t number)
+static struct wal_file *wal_file_find(const struct wal *w, uint64_t number)
 {
     for (size_t i = w->n_files; i > 0; i--) {
         if (w->files[i - 1].number == number) {
@@ -102,13 +140,13 @@ struct wal_file *wal_file_find(const struct wal *w, uint64_t number)
     return NULL;
 }
 
-void wal_file_drop(struct wal *w, size_t i)
+static void wal_file_drop(struct wal *w, size_t i)
 {
     w->n_files--;
     memmove(w->files + i, w->files + i + 1, (w->n_files - i) * sizeof *w->files);
 }
 
-void wal_remove_index(const struct wal *w, uint64_t number)
+static void wal_file_unindex(const struct wal *w, uint64_t number)
 {
     char *path = wal_path(w, number, WAL_INDEX_SUFFIX);
 
@@ -118,7 +156,8 @@ void wal_remove_index(const struct wal *w, uint64_t number)
     mem_free(path);
 }
 
-void wal_finish_index(struct wal *w, const struct wal_index *x, uint64_t number)
+/* Without one the next opening takes longer. */
+static void wal_file_index(struct wal *w, const struct wal_index *x, uint64_t number)
 {
     struct wal_file *file = wal_file_find(w, number);
     char *path = wal_path(w, number, WAL_INDEX_SUFFIX);
@@ -129,6 +168,370 @@ void wal_finish_index(struct wal *w, const struct wal_index *x, uint64_t number)
         w->stats.unindexed++;
     }
     mem_free(path);
+}
+
+/* -- recovery: every file in order, by its index where that is sound, else by reading it -- */
+
+/* The last file ends at `end`, durably. */
+static enum err recover_cut_last(struct wal *w, struct fio_file *f, struct wal_file *file,
+                                 uint64_t end)
+{
+    const struct fio *fio = w->conf.fio;
+    enum err e = ERR_OK;
+
+    if (end < file->bytes) {
+        w->stats.torn_bytes += file->bytes - end;
+        e = fio->truncate(fio->ctx, f, end);
+        file->bytes = end;
+    }
+    if (!e) {
+        e = fio->sync(fio->ctx, f);
+    }
+    return e ? e : fio->sync_dir(fio->ctx, w->dir);
+}
+
+static void recover_report(struct wal *w, uint64_t number, const char *suffix, uint64_t spans,
+                           bool aside)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof name, "wal-%016" PRIx64 "%s", number, suffix);
+    if (w->conf.damaged) {
+        w->conf.damaged(w->conf.ctx, &(struct wal_damage){name, spans, aside});
+    }
+}
+
+static void recover_note_aside(struct wal *w, uint64_t number)
+{
+    w->stats.aside++;
+    w->damaged = true;
+    recover_report(w, number, WAL_ASIDE_SUFFIX, 1, true);
+}
+
+/* Out of the way but kept: a file whose seed is lost. */
+static enum err recover_set_aside(struct wal *w, const char *path, uint64_t number)
+{
+    char *aside = wal_path(w, number, WAL_ASIDE_SUFFIX);
+    enum err e = ERR_NOMEM;
+
+    if (aside) {
+        e = w->conf.fio->rename(w->conf.fio->ctx, path, aside);
+    }
+    mem_free(aside);
+    if (!e) {
+        recover_note_aside(w, number);
+    }
+    return e;
+}
+
+/* A file under recovery, as the replay callback needs to know it. */
+struct recovery {
+    struct wal *w;
+    uint64_t number;
+};
+
+static enum err recover_indexed(void *ctx, const struct wal_record *r)
+{
+    struct recovery *rec = ctx;
+    enum err e = rec->w->conf.replay(rec->w->conf.ctx, rec->w, rec->number, r);
+
+    rec->w->stats.bad_records += e == ERR_CORRUPT;
+    return e == ERR_CORRUPT ? ERR_OK : e;
+}
+
+/* ERR_NOTFOUND: there is no sound index, the file has to be read. */
+static enum err recover_by_index(struct wal *w, struct wal_file *file, struct wal_source *log)
+{
+    struct recovery rec = {w, file->number};
+    char *path = wal_path(w, file->number, WAL_INDEX_SUFFIX);
+    struct wal_index_job job = {.fio = w->conf.fio,
+                                .path = path,
+                                .number = file->number,
+                                .log_bytes = file->bytes,
+                                .log = log,
+                                .each = recover_indexed,
+                                .ctx = &rec};
+    uint64_t bytes;
+    enum err e = path ? wal_index_replay(&job, &bytes) : ERR_NOMEM;
+
+    mem_free(path);
+    if (e) {
+        return e;
+    }
+    file->index_bytes = bytes;
+    w->stats.replayed_bytes += bytes;
+    w->n_sources += file->held > 0;
+    return ERR_OK;
+}
+
+void wal_note(struct wal *w, const void *note, size_t n)
+{
+    if (w->replaying) {
+        struct wal_record r = *w->replaying;
+
+        r.note = note;
+        r.note_n = n;
+        wal_index_add(&w->index, &r);
+        w->replaying = NULL;
+    }
+}
+
+static enum err recover_record(void *ctx, const struct wal_record *r)
+{
+    struct recovery *rec = ctx;
+    struct wal *w = rec->w;
+    enum err e;
+
+    w->replaying = r;
+    e = w->conf.replay(w->conf.ctx, w, rec->number, r);
+    if (w->replaying) { /* nothing was noted */
+        wal_index_add(&w->index, r);
+        w->replaying = NULL;
+    }
+    return e;
+}
+
+/* A file being recovered. */
+struct opened {
+    struct wal_file *file;
+    struct fio_file *f;
+    struct wal_source *source; /* owns f */
+    bool last;
+    uint64_t spans;   /* damaged ones */
+    bool ranges_lost; /* of its checkpoint */
+};
+
+/* Without the index: read, cut where it is the last, and given an index. */
+static enum err recover_by_reading(struct wal *w, struct opened *o)
+{
+    struct recovery rec = {w, o->file->number};
+    const struct wal_header *header = wal_source_about(o->source);
+    struct wal_replay job = {w->conf.fio, o->f, o->file->bytes, header, recover_record, &rec};
+    struct wal_replayed done;
+    enum err e;
+
+    wal_index_begin(&w->index, header->seed, header->version);
+    e = wal_replay(&done, &job);
+    if (e) {
+        return e;
+    }
+    w->stats.replayed_bytes += done.end;
+    o->spans += done.bad_records + (done.strange_end || (!o->last && done.end < o->file->bytes));
+    o->ranges_lost = done.ranges_lost;
+    w->index.lacking = w->index.lacking || o->spans > 0; /* counted at every opening */
+    e = o->last ? recover_cut_last(w, o->f, o->file, done.strange_end ? o->file->bytes : done.end)
+                : ERR_OK;
+    if (!e) {
+        wal_file_index(w, &w->index, o->file->number);
+    }
+    return e;
+}
+
+static enum err recover_opened(struct wal *w, struct opened *o)
+{
+    uint64_t before = w->stats.bad_records;
+    enum err e;
+
+    w->index.lacking = true;
+    e = w->n_sources < SOURCES_MAX ? recover_by_index(w, o->file, o->source) : ERR_NOTFOUND;
+    if (e == ERR_NOTFOUND) {
+        e = recover_by_reading(w, o);
+    }
+    if (e) {
+        return e;
+    }
+    w->stats.bad_records += o->spans;
+    w->based = w->based || !o->ranges_lost;
+    if (w->stats.bad_records > before) {
+        w->damaged = true;
+        recover_report(w, o->file->number, ".log", w->stats.bad_records - before, false);
+    }
+    return ERR_OK;
+}
+
+/* By the file itself, else by its index. *cut: the index tells of a longer file. */
+static enum err recover_header(struct wal *w, struct fio_file *f, const struct wal_file *file,
+                               struct wal_header *header, bool *cut)
+{
+    char *path = wal_path(w, file->number, WAL_INDEX_SUFFIX);
+    struct wal_header told;
+    uint64_t log_bytes = 0;
+    enum err e = wal_source_header(header, w->conf.fio, f, file->number);
+    enum err known =
+        path ? wal_index_header(&told, &log_bytes, w->conf.fio, path, file->number) : ERR_NOMEM;
+
+    mem_free(path);
+    if (known == ERR_NOMEM) {
+        return known;
+    }
+    if (e == ERR_CORRUPT && !known) {
+        *header = told;
+        e = ERR_OK;
+    }
+    *cut = !e && !known && told.seed == header->seed && log_bytes > file->bytes;
+    return e;
+}
+
+/* Of a file whose header is lost: kept, unless it was never begun. */
+static enum err recover_put_away(struct wal *w, struct opened *o, const char *path)
+{
+    const struct fio *fio = w->conf.fio;
+    bool any = true;
+    enum err e = o->last ? wal_replay_any(&any, fio, o->f, o->file->bytes) : ERR_OK;
+
+    if (e) {
+        return e;
+    }
+    if (any) {
+        return recover_set_aside(w, path, o->file->number);
+    }
+    w->stats.torn_bytes += o->file->bytes;
+    return fio->remove(fio->ctx, path);
+}
+
+/* Recovers file i; *gone when nothing in it can be read and it was put away. */
+static enum err recover_file(struct wal *w, size_t i, const char *path, bool *gone)
+{
+    const struct fio *fio = w->conf.fio;
+    struct opened o = {.file = &w->files[i], .last = i + 1 == w->n_files};
+    struct wal_header header;
+    bool cut = false;
+    enum err e = fio->open(fio->ctx, &o.f, path);
+
+    if (e) {
+        return e;
+    }
+    e = fio->size(fio->ctx, o.f, &o.file->bytes);
+    if (!e) {
+        e = recover_header(w, o.f, o.file, &header, &cut);
+        *gone = e == ERR_CORRUPT;
+    }
+    if (!e) {
+        e = wal_source_create(&o.source, fio, o.f, &header);
+    }
+    if (!e) {
+        o.spans = header.damaged + cut;
+        e = recover_opened(w, &o);
+    } else if (*gone) {
+        e = recover_put_away(w, &o, path);
+    }
+    if (o.source) {
+        wal_source_unref(o.source);
+    } else {
+        fio->close(fio->ctx, o.f);
+    }
+    return e;
+}
+
+static enum err recover_name(void *ctx, const char *name)
+{
+    struct wal *w = ctx;
+    uint64_t number;
+
+    if (fio_name_parse(&number, name, "wal-", WAL_ASIDE_SUFFIX)) {
+        w->next_number = number > w->next_number ? number : w->next_number;
+        recover_note_aside(w, number);
+    }
+    return fio_name_parse(&number, name, "wal-", ".log") ? wal_file_add(w, number) : ERR_OK;
+}
+
+static int recover_by_number(const void *a, const void *b)
+{
+    const struct wal_file *x = a, *y = b;
+
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+static uint64_t recover_bytes(struct wal *w)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < w->n_files; i++) {
+        const struct fio *fio = w->conf.fio;
+        char *path = wal_path(w, w->files[i].number, ".log");
+        struct fio_file *f;
+        uint64_t bytes = 0;
+
+        if (path && fio->open(fio->ctx, &f, path) == ERR_OK) {
+            err_ignore(fio->size(fio->ctx, f, &bytes));
+            fio->close(fio->ctx, f);
+        }
+        total += bytes;
+        mem_free(path);
+    }
+    return total;
+}
+
+static enum err recover_one(struct wal *w, size_t i, bool *gone, struct errmsg *why)
+{
+    char *path = wal_path(w, w->files[i].number, ".log");
+    enum err e = path ? recover_file(w, i, path, gone) : ERR_NOMEM;
+
+    if (e == ERR_VERSION) {
+        errmsg_set(why, e, "%s was written by a newer version of the collector: use that one",
+                   path);
+    } else if (e) {
+        errmsg_set(why, e, "cannot recover %s: %s", path ? path : w->dir, err_text(e));
+    }
+    mem_free(path);
+    return e;
+}
+
+/* An index whose file is gone. */
+static enum err recover_orphan(void *ctx, const char *name)
+{
+    struct wal *w = ctx;
+    uint64_t number;
+
+    if (fio_name_parse(&number, name, "wal-", WAL_INDEX_SUFFIX) && !wal_file_find(w, number)) {
+        wal_file_unindex(w, number);
+    }
+    return ERR_OK;
+}
+
+static enum err recover_all(struct wal *w, struct errmsg *why)
+{
+    uint64_t done = 0, last, total;
+    enum err e = os_list_dir(w->dir, recover_name, w);
+
+    if (e) {
+        return errmsg_set(why, e, "cannot list %s: %s", w->dir, err_text(e));
+    }
+    if (w->n_files > 0) {
+        qsort(w->files, w->n_files, sizeof *w->files, recover_by_number);
+        last = w->files[w->n_files - 1].number;
+        w->next_number = last > w->next_number ? last : w->next_number;
+    }
+    total = w->conf.progress ? recover_bytes(w) : 0;
+    for (size_t i = 0; i < w->n_files;) {
+        bool gone = false;
+
+        e = recover_one(w, i, &gone, why);
+        if (e) {
+            return e;
+        }
+        done += w->files[i].bytes;
+        if (w->conf.progress) {
+            w->conf.progress(w->conf.ctx, done, total);
+        }
+        if (gone) {
+            wal_file_drop(w, i);
+        } else {
+            i++;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err recover_log(struct wal *w, struct errmsg *why)
+{
+    enum err e = recover_all(w, why);
+
+    if (e) {
+        return e;
+    }
+    e = os_list_dir(w->dir, recover_orphan, w);
+    return e ? errmsg_set(why, e, "cannot list %s: %s", w->dir, err_text(e)) : ERR_OK;
 }
 
 /* -- opening and closing -- */
@@ -150,7 +553,7 @@ enum err wal_open(struct wal **out, const struct wal_conf *conf, struct errmsg *
         errmsg_set(why, e, "out of memory");
         goto fail;
     }
-    e = wal_recover(w, why);
+    e = recover_log(w, why);
     if (e) {
         goto fail;
     }
@@ -172,7 +575,7 @@ void wal_close(struct wal *w)
     if (w) {
         if (w->out) {
             if (!w->failed && w->commit.n == 0) {
-                wal_finish_index(w, &w->index, w->out_number);
+                wal_file_index(w, &w->index, w->out_number);
             }
             w->conf.fio->close(w->conf.fio->ctx, w->out);
         }
@@ -188,7 +591,7 @@ void wal_close(struct wal *w)
 /* -- writing -- */
 
 /* Says in the header that was put how many records of ranges follow it. */
-static enum err count_ranges(struct wal *w)
+static enum err commit_count_ranges(struct wal *w)
 {
     struct buf header;
     enum err e;
@@ -204,7 +607,7 @@ static enum err count_ranges(struct wal *w)
 }
 
 /* Starts a file in the commit buffer: header and checkpoint. Nothing is on disk yet. */
-static enum err begin_file(struct wal *w, int64_t now_ns)
+static enum err commit_begin_file(struct wal *w, int64_t now_ns)
 {
     uint64_t number = w->next_number + 1;
     enum err e = wal_file_add(w, number);
@@ -223,7 +626,7 @@ static enum err begin_file(struct wal *w, int64_t now_ns)
         e = w->commit.bad ? w->commit.bad : w->conf.checkpoint(w->conf.ctx, w, now_ns);
     }
     if (!e) {
-        e = count_ranges(w);
+        e = commit_count_ranges(w);
     }
     if (e) {
         w->n_files--;
@@ -234,14 +637,14 @@ static enum err begin_file(struct wal *w, int64_t now_ns)
     return e;
 }
 
-static bool file_is_over(const struct wal *w, int64_t now_ns)
+static bool commit_file_is_over(const struct wal *w, int64_t now_ns)
 {
     return !w->out || w->out_bytes >= w->conf.file_bytes ||
            now_ns / w->conf.window_ns != w->out_window;
 }
 
 /* What was just added, from `before` to the end of the commit. */
-static void index_add(struct wal *w, const struct wal_record *r, size_t before)
+static void commit_index(struct wal *w, const struct wal_record *r, size_t before)
 {
     struct wal_record placed = *r;
 
@@ -261,8 +664,8 @@ enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns, uint
     if (r->n > WAL_BYTES_MAX || r->host_name.n > MODEL_HOST_NAME_MAX) {
         return ERR_INVALID;
     }
-    if (w->commit.n == 0 && file_is_over(w, now_ns)) {
-        e = begin_file(w, now_ns);
+    if (w->commit.n == 0 && commit_file_is_over(w, now_ns)) {
+        e = commit_begin_file(w, now_ns);
         if (e) {
             return e;
         }
@@ -275,7 +678,7 @@ enum err wal_add(struct wal *w, const struct wal_record *r, int64_t now_ns, uint
         w->commit.bad = ERR_OK;
         return e;
     }
-    index_add(w, r, before);
+    commit_index(w, r, before);
     w->next_ranges += w->fresh && r->kind == WAL_RANGES;
     if (file) {
         *file = w->files[w->n_files - 1].number;
@@ -289,7 +692,7 @@ size_t wal_waiting(const struct wal *w)
 }
 
 /* Closes the file before and opens the one that the commit begins. */
-static enum err create_file(struct wal *w)
+static enum err commit_create_file(struct wal *w)
 {
     const struct fio *fio = w->conf.fio;
     char *path = wal_path(w, w->next_number, ".log");
@@ -299,7 +702,7 @@ static enum err create_file(struct wal *w)
         return ERR_NOMEM;
     }
     if (w->out) {
-        wal_finish_index(w, &w->index, w->out_number);
+        wal_file_index(w, &w->index, w->out_number);
         fio->close(fio->ctx, w->out);
         w->out = NULL;
     }
@@ -309,10 +712,10 @@ static enum err create_file(struct wal *w)
     return e;
 }
 
-static enum err write_commit(struct wal *w)
+static enum err commit_write(struct wal *w)
 {
     const struct fio *fio = w->conf.fio;
-    enum err e = w->fresh ? create_file(w) : ERR_OK;
+    enum err e = w->fresh ? commit_create_file(w) : ERR_OK;
 
     if (!e) {
         e = fio->write(fio->ctx, w->out, w->out_bytes, w->commit.p, w->commit.n);
@@ -327,7 +730,7 @@ static enum err write_commit(struct wal *w)
 }
 
 /* What a failed commit left on the disk goes. */
-static void undo_commit(struct wal *w)
+static void commit_undo(struct wal *w)
 {
     const struct fio *fio = w->conf.fio;
     char *path;
@@ -359,10 +762,10 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
     if (w->commit.n == 0) {
         return ERR_OK;
     }
-    e = write_commit(w);
+    e = commit_write(w);
     if (e) {
         w->failed = e != ERR_NOSPACE;
-        undo_commit(w);
+        commit_undo(w);
         return errmsg_set(why, w->failed ? ERR_IO : e, "cannot write to the log in %s: %s", w->dir,
                           err_text(e));
     }
@@ -411,7 +814,7 @@ void wal_trim(struct wal *w)
         char *path = w->files[i].held == 0 ? wal_path(w, w->files[i].number, ".log") : NULL;
 
         if (path && w->conf.fio->remove(w->conf.fio->ctx, path) == ERR_OK) {
-            wal_remove_index(w, w->files[i].number);
+            wal_file_unindex(w, w->files[i].number);
             wal_file_drop(w, i);
         } else {
             i++;
@@ -427,7 +830,7 @@ enum err wal_turn(struct wal *w, int64_t now_ns, struct errmsg *why)
     if (w->failed) {
         return errmsg_set(why, ERR_IO, "the log failed before");
     }
-    e = w->commit.n > 0 ? ERR_OK : begin_file(w, now_ns);
+    e = w->commit.n > 0 ? ERR_OK : commit_begin_file(w, now_ns);
     return e ? errmsg_set(why, e, "cannot begin a file of the log: %s", err_text(e))
              : wal_commit(w, why);
 }
