@@ -133,9 +133,9 @@ void agent_store_stats(struct agent_store *s, struct queue_stats *out)
                                             p.unwritten.batches,
                                 .held = p.disk.held + p.waiting,
                                 .held_bytes = p.disk.held_bytes + p.waiting_bytes,
-                                .aside = p.quarantine.held,
-                                .aside_bytes = p.quarantine.held_bytes,
-                                .aside_broken = p.quarantine.held_broken};
+                                .aside = p.dead_letters.held,
+                                .aside_bytes = p.dead_letters.held_bytes,
+                                .aside_broken = p.dead_letters.held_broken};
 }
 
 static size_t put_rows(struct ledger_row *rows, size_t max, const struct ledger_row *all, size_t n)

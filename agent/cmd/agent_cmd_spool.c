@@ -1,12 +1,12 @@
 /* `procfleet-agent spool`: the batches that were set aside, for whoever finds out why. The agent
- * may be running: each step is one of the file system (quarantine_file.h). */
+ * may be running: each step is one of the file system (dead_letter.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/cmd/agent_cmd.h"
 #include "agent/cmd/wire_text.h"
-#include "agent/spool/dead_letter_file.h"
+#include "agent/spool/dead_letter.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/text/table.h"
@@ -83,7 +83,7 @@ struct etl_job {
 /* -- list -- */
 
 /* What is in the batch; all absent when it cannot be read. */
-static void describe(struct table_cell cells[COLUMNS], const struct quarantine_batch *q)
+static void describe(struct table_cell cells[COLUMNS], const struct dead_letter_batch *q)
 {
     struct batch *b;
     int64_t rows = 0;
@@ -104,7 +104,7 @@ static void describe(struct table_cell cells[COLUMNS], const struct quarantine_b
 static enum err list_one(struct etl_job *j, uint64_t number, struct errmsg *why)
 {
     struct table_cell cells[COLUMNS] = {{0}};
-    struct quarantine_batch q;
+    struct dead_letter_batch q;
     char stream[17];
     uint8_t *bytes;
     enum err e = dead_letter_file_read(&q, &bytes, j->dir, number);
@@ -125,7 +125,7 @@ static enum err list_one(struct etl_job *j, uint64_t number, struct errmsg *why)
     cells[8] = table_number(true, (int64_t)q.seq);
     cells[9] = table_number(q.again, q.again);
     cells[10] = table_number(true, (int64_t)q.tries);
-    cells[11] = table_string(str_make(q.cause == QUARANTINE_BROKEN ? "broken" : "refused"));
+    cells[11] = table_string(str_make(q.cause == DEAD_LETTER_BROKEN ? "broken" : "refused"));
     cells[12] = table_string(str_make(q.why));
     e = table_row(j->sheet, cells);
     mem_free(bytes);
@@ -161,7 +161,7 @@ static enum err one_failed(uint64_t number, enum err e, struct errmsg *why)
 
 static enum err show_one(struct etl_job *j, uint64_t number, struct errmsg *why)
 {
-    struct quarantine_batch q;
+    struct dead_letter_batch q;
     struct batch *b;
     uint8_t *bytes;
     enum err e = dead_letter_file_read(&q, &bytes, j->dir, number);
@@ -221,12 +221,13 @@ static enum err parse_number(uint64_t *out, const char *word, struct errmsg *why
 
 static enum err every(struct etl_job *j, const struct verb *v, size_t *done, struct errmsg *why)
 {
-    uint64_t *numbers = mem_array(QUARANTINE_FILES, sizeof *numbers);
+    uint64_t *numbers = mem_array(DEAD_LETTER_FILES, sizeof *numbers);
     size_t n = 0;
-    enum err e = numbers ? dead_letter_file_list(j->dir, numbers, QUARANTINE_FILES, &n) : ERR_NOMEM;
+    enum err e =
+        numbers ? dead_letter_file_list(j->dir, numbers, DEAD_LETTER_FILES, &n) : ERR_NOMEM;
 
     if (e) {
-        e = errmsg_set(why, e, "cannot list %s/" QUARANTINE_DIR ": %s; run as the agent's user",
+        e = errmsg_set(why, e, "cannot list %s/" DEAD_LETTER_DIR ": %s; run as the agent's user",
                        j->dir, err_text(e));
     }
     for (*done = 0; !e && *done < n; (*done)++) {

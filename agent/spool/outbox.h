@@ -1,6 +1,7 @@
-/* What the uplink takes batches from: a queue in memory (queue.h) or the spool on disk
- * (agent/spool/spool.h). One taker, several batches in its hands at a time, done with in any order.
- * Not always in order: what happens now may come before what was left lying. */
+/* Where the uplink takes batches from: the spool on disk (spool.h), or for a replay a queue in
+ * memory (queue.h). One reader leases several batches at a time and ends the leases in any order.
+ * The order is not always that of the numbers: new batches may come before a backlog.
+ * Threads: one reader; wake from any. */
 #ifndef PROCFLEET_AGENT_SPOOL_OUTBOX_H
 #define PROCFLEET_AGENT_SPOOL_OUTBOX_H
 
@@ -10,41 +11,42 @@
 
 #include "common/base/err.h"
 
-#define OUTBOX_HANDS 8u /* batches in hand at most */
+#define OUTBOX_INFLIGHT_MAX 8u /* batches leased at a time */
 
 struct outbox_item {
     uint64_t stream, seq;
-    const void *p; /* borrowed until done or aside */
+    const void *p; /* borrowed until ack or reject */
     size_t n;
-    bool doubted; /* it was set aside before because exchanges broke under it */
+    bool doubted; /* it was rejected before because exchanges broke under it */
 };
 
-/* Why a batch is set aside: the collector has answered that it will never take it; or exchanges
- * broke under it while others got through. */
-enum outbox_cause { OUTBOX_REFUSED, OUTBOX_BROKEN };
+/* Why a batch is rejected. */
+enum outbox_cause {
+    OUTBOX_REFUSED, /* the collector answered that it will never take it */
+    OUTBOX_BROKEN,  /* exchanges broke under it while other batches got through */
+};
 
 struct outbox {
     void *ctx;
 
-    /* The next batch, which is in hand from now on. Never waits.
-     * Errors: ERR_TIMEOUT (none is ready), ERR_FULL (too many in hand), ERR_END (closed, nothing is
-     * left, and nothing in hand) */
+    /* Leases the next batch. Never waits.
+     * Errors: ERR_TIMEOUT (none is ready), ERR_FULL (OUTBOX_INFLIGHT_MAX are leased), ERR_END
+     * (closed, nothing is left and nothing is leased) */
     enum err (*take)(void *ctx, struct outbox_item *out);
-    /* Returns when take may give more than it did last, after wake, or at the monotonic moment. */
+    /* Returns when take may return more than before, after wake, or at this monotonic time. */
     void (*wait)(void *ctx, int64_t until_ns);
-    void (*wake)(void *ctx); /* from any thread; never waits */
+    void (*wake)(void *ctx); /* never waits */
 
-    /* A batch in hand need not be sent again. */
-    void (*done)(void *ctx, const struct outbox_item *item);
-    /* This batch in hand makes way for the next: kept aside with the reason where there is a place
-     * for it. What was refused is never given again by itself; what broke exchanges is, after a
-     * while. */
-    void (*aside)(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
-                  const char *why);
-    /* The collector holds all of this stream up to a number: what is not in hand of it is done; how
-     * many that were. (What is in hand is told by `done`, before.) */
-    size_t (*stored)(void *ctx, uint64_t stream, uint64_t last_seq);
-    /* The stream that batches are made for, and the number of its next one. */
+    /* Ends the lease: the batch need not be sent again. */
+    void (*ack)(void *ctx, const struct outbox_item *item);
+    /* Ends the lease: the batch becomes a dead letter, kept with the reason if the outbox keeps
+     * any. A refused one is never sent again by itself; a broken one is, after a while. */
+    void (*reject)(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                   const char *why);
+    /* The collector has all of this stream up to last_seq: acknowledges what is not leased of it
+     * and returns how many that were. What is leased must be acknowledged by ack before. */
+    size_t (*ack_upto)(void *ctx, uint64_t stream, uint64_t last_seq);
+    /* The stream of new batches and the number of the next one. */
     void (*next)(void *ctx, uint64_t *stream, uint64_t *seq);
 };
 

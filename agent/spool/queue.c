@@ -1,5 +1,6 @@
 #include "agent/spool/queue.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -9,7 +10,7 @@ struct node {
     struct node *next;
     uint64_t seq;
     size_t n;
-    bool taken; /* the reader has it in hand */
+    bool leased; /* by the reader */
     uint8_t p[];
 };
 
@@ -17,12 +18,12 @@ struct queue {
     size_t max_bytes;
     uint64_t stream;       /* set before the uplink starts */
     struct os_mutex *lock; /* guards all below */
-    struct os_cond *news;  /* a batch came, the queue was closed, or queue_wake */
+    struct os_cond *news;  /* a batch came, the queue was closed, or wake */
     struct os_cond *room;
     struct node *first, *last;
-    unsigned in_hand;
+    unsigned n_leased;
     bool closed;
-    bool woken; /* there is news for queue_wait */
+    bool woken; /* there is news for the reader */
     struct queue_stats stats;
 };
 
@@ -80,7 +81,7 @@ void queue_stats(struct queue *q, struct queue_stats *out)
 }
 
 /* Takes the node behind `before` (NULL: the first) out of the list. */
-static void take_out(struct queue *q, struct node *before)
+static void queue_remove(struct queue *q, struct node *before)
 {
     struct node *n = before ? before->next : q->first;
 
@@ -92,37 +93,38 @@ static void take_out(struct queue *q, struct node *before)
     if (q->last == n) {
         q->last = before;
     }
-    q->in_hand -= n->taken;
+    assert(q->stats.held > 0 && q->n_leased >= n->leased);
+    q->n_leased -= n->leased;
     q->stats.held--;
     q->stats.held_bytes -= n->n;
     mem_free(n);
 }
 
-/* Drops the oldest batch that the reader does not have in hand; false when there is none. */
-static bool drop_oldest(struct queue *q)
+/* Drops the oldest batch that is not leased; false: there is none. */
+static bool queue_drop_oldest(struct queue *q)
 {
     struct node *before = NULL, *n = q->first;
 
-    while (n && n->taken) {
+    while (n && n->leased) {
         before = n;
         n = n->next;
     }
     if (!n) {
         return false;
     }
-    take_out(q, before);
+    queue_remove(q, before);
     q->stats.overflow++;
     return true;
 }
 
-static void ring(struct queue *q)
+static void queue_ring(struct queue *q)
 {
     q->woken = true;
     os_cond_wake_all(q->news);
 }
 
 /* Called with the lock held. */
-static enum err make_room(struct queue *q, size_t n, bool wait)
+static enum err queue_make_room(struct queue *q, size_t n, bool wait)
 {
     if (n > q->max_bytes) {
         q->stats.refused++;
@@ -134,7 +136,7 @@ static enum err make_room(struct queue *q, size_t n, bool wait)
     while (!q->closed && q->stats.held_bytes + n > q->max_bytes) {
         if (wait) {
             os_cond_wait(q->room);
-        } else if (!drop_oldest(q)) {
+        } else if (!queue_drop_oldest(q)) {
             q->stats.refused++;
             return ERR_FULL;
         }
@@ -158,7 +160,7 @@ enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_t n, bool 
     memcpy(node->p, p, n);
     os_mutex_lock(q->lock);
     q->stats.last_seq = seq;
-    e = make_room(q, n, wait);
+    e = queue_make_room(q, n, wait);
     if (!e) {
         if (q->last) {
             q->last->next = node;
@@ -169,7 +171,7 @@ enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_t n, bool 
         q->stats.in++;
         q->stats.held++;
         q->stats.held_bytes += n;
-        ring(q);
+        queue_ring(q);
     }
     os_mutex_unlock(q->lock);
     if (e) {
@@ -178,21 +180,33 @@ enum err queue_put(struct queue *q, uint64_t seq, const void *p, size_t n, bool 
     return e;
 }
 
-enum err queue_take(struct queue *q, struct queue_item *out)
+void queue_close(struct queue *q)
 {
+    os_mutex_lock(q->lock);
+    q->closed = true;
+    queue_ring(q);
+    os_cond_wake_all(q->room);
+    os_mutex_unlock(q->lock);
+}
+
+/* -- the reader -- */
+
+static enum err outbox_take(void *ctx, struct outbox_item *out)
+{
+    struct queue *q = ctx;
     struct node *n;
     enum err e = ERR_TIMEOUT;
 
     os_mutex_lock(q->lock);
-    for (n = q->first; n && n->taken;) {
+    for (n = q->first; n && n->leased;) {
         n = n->next;
     }
-    if (n && q->in_hand == OUTBOX_HANDS) {
+    if (n && q->n_leased == OUTBOX_INFLIGHT_MAX) {
         e = ERR_FULL;
     } else if (n) {
-        n->taken = true;
-        q->in_hand++;
-        *out = (struct queue_item){.seq = n->seq, .p = n->p, .n = n->n};
+        n->leased = true;
+        q->n_leased++;
+        *out = (struct outbox_item){.stream = q->stream, .seq = n->seq, .p = n->p, .n = n->n};
         e = ERR_OK;
     } else if (q->closed && !q->first) {
         e = ERR_END;
@@ -201,45 +215,9 @@ enum err queue_take(struct queue *q, struct queue_item *out)
     return e;
 }
 
-void queue_done(struct queue *q, uint64_t seq)
+static void outbox_wait(void *ctx, int64_t until_ns)
 {
-    struct node *before = NULL, *n;
-
-    os_mutex_lock(q->lock);
-    for (n = q->first; n && !(n->taken && n->seq == seq); n = n->next) {
-        before = n;
-    }
-    if (n) {
-        take_out(q, before);
-        q->stats.out++;
-    }
-    os_cond_wake_all(q->room);
-    os_mutex_unlock(q->lock);
-}
-
-size_t queue_stored(struct queue *q, uint64_t seq)
-{
-    struct node *before = NULL, *n, *after;
-    size_t count = 0;
-
-    os_mutex_lock(q->lock);
-    for (n = q->first; n && n->seq <= seq; n = after) {
-        after = n->next;
-        if (n->taken) {
-            before = n;
-            continue;
-        }
-        take_out(q, before);
-        q->stats.out++;
-        count++;
-    }
-    os_cond_wake_all(q->room);
-    os_mutex_unlock(q->lock);
-    return count;
-}
-
-void queue_wait(struct queue *q, int64_t until_ns)
-{
+    struct queue *q = ctx;
     enum err e = ERR_OK;
 
     os_mutex_lock(q->lock);
@@ -250,60 +228,60 @@ void queue_wait(struct queue *q, int64_t until_ns)
     os_mutex_unlock(q->lock);
 }
 
-void queue_close(struct queue *q)
+static void outbox_wake(void *ctx)
 {
+    struct queue *q = ctx;
+
     os_mutex_lock(q->lock);
-    q->closed = true;
-    ring(q);
+    queue_ring(q);
+    os_mutex_unlock(q->lock);
+}
+
+static void outbox_ack(void *ctx, const struct outbox_item *item)
+{
+    struct queue *q = ctx;
+    struct node *before = NULL, *n;
+
+    os_mutex_lock(q->lock);
+    for (n = q->first; n && !(n->leased && n->seq == item->seq); n = n->next) {
+        before = n;
+    }
+    if (n) {
+        queue_remove(q, before);
+        q->stats.out++;
+    }
     os_cond_wake_all(q->room);
     os_mutex_unlock(q->lock);
 }
 
-void queue_wake(struct queue *q)
-{
-    os_mutex_lock(q->lock);
-    ring(q);
-    os_mutex_unlock(q->lock);
-}
-
-/* -- the uplink's view -- */
-
-static enum err outbox_take(void *ctx, struct outbox_item *out)
-{
-    struct queue *q = ctx;
-    struct queue_item item;
-    enum err e = queue_take(q, &item);
-
-    if (!e) {
-        *out = (struct outbox_item){.stream = q->stream, .seq = item.seq, .p = item.p, .n = item.n};
-    }
-    return e;
-}
-
-static void outbox_wait(void *ctx, int64_t until_ns)
-{
-    queue_wait(ctx, until_ns);
-}
-
-static void outbox_done(void *ctx, const struct outbox_item *item)
-{
-    queue_done(ctx, item->seq);
-}
-
-/* Whoever plays a recording has it still: nothing is kept. */
-static void outbox_aside(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
-                         const char *why)
+static void outbox_reject(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                          const char *why)
 {
     (void)cause;
     (void)why;
-    queue_done(ctx, item->seq);
+    outbox_ack(ctx, item);
 }
 
-static size_t outbox_stored(void *ctx, uint64_t stream, uint64_t last_seq)
+static size_t outbox_ack_upto(void *ctx, uint64_t stream, uint64_t last_seq)
 {
     struct queue *q = ctx;
+    struct node *before = NULL, *n, *after;
+    size_t count = 0;
 
-    return stream == q->stream ? queue_stored(q, last_seq) : 0;
+    os_mutex_lock(q->lock);
+    for (n = q->first; n && n->seq <= last_seq && stream == q->stream; n = after) {
+        after = n->next;
+        if (n->leased) {
+            before = n;
+            continue;
+        }
+        queue_remove(q, before);
+        q->stats.out++;
+        count++;
+    }
+    os_cond_wake_all(q->room);
+    os_mutex_unlock(q->lock);
+    return count;
 }
 
 static void outbox_next(void *ctx, uint64_t *stream, uint64_t *seq)
@@ -316,11 +294,6 @@ static void outbox_next(void *ctx, uint64_t *stream, uint64_t *seq)
     os_mutex_unlock(q->lock);
 }
 
-static void outbox_wake(void *ctx)
-{
-    queue_wake(ctx);
-}
-
 struct outbox queue_outbox(struct queue *q, uint64_t stream)
 {
     q->stream = stream;
@@ -328,8 +301,8 @@ struct outbox queue_outbox(struct queue *q, uint64_t stream)
                            .take = outbox_take,
                            .wait = outbox_wait,
                            .wake = outbox_wake,
-                           .done = outbox_done,
-                           .aside = outbox_aside,
-                           .stored = outbox_stored,
+                           .ack = outbox_ack,
+                           .reject = outbox_reject,
+                           .ack_upto = outbox_ack_upto,
                            .next = outbox_next};
 }

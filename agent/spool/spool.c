@@ -1,34 +1,107 @@
-/* Who does what:
+/* The path of a batch:
  *
- *   writer --put--> waiting --disk thread--> files --disk thread--> hands --take, done--> reader
+ *   writer --put--> waiting --disk thread--> files --disk thread--> leases --take, ack--> reader
  *
- * The disk thread alone touches files (spool_disk.h, quarantine.h). It writes what waits, and keeps
- * batches ready in hands for the reader (spool_hand.c). The lock is held across none of its I/O:
- * what it writes is taken out of the waiting list first, and put back when the disk failed. */
+ * Only the disk thread touches files (spool_disk.h, dead_letter.h). It writes what waits and fills
+ * READY_MAX leases ahead of the reader, so that the reader never waits for the disk: from the
+ * files; while the disk fails, from the files and from memory by turns; and from the dead letters
+ * that are to be sent again. The lock is not held across its I/O: what it writes is taken out of
+ * the waiting list first, and put back if the disk fails.
+ *
+ * A lease: FREE -> READY (filled) -> LEASED (take) -> ACKED or REJECTED -> FREE (the disk thread
+ * has put it away). READY also goes back to FREE when the batch returns to where it came from. */
 #include "agent/spool/spool.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/spool/spool_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
+#include "common/os/os.h"
 
 #define SYNC_NS   (250 * CLK_MS)
 #define EXPIRE_NS (60 * CLK_S)
+#define READY_MAX 2u /* leases filled ahead of the reader */
 /* Between tries of a failed disk; grows when it took a probe but not what waits. */
 #define RETRY_MIN_NS (5 * CLK_S)
 #define RETRY_MAX_NS (300 * CLK_S)
 
+struct waiting {
+    struct waiting *next;
+    uint64_t stream, seq;
+    int64_t when_ns;
+    int64_t since_ns; /* when the one before it was put: it holds what happened since */
+    size_t n;
+    uint8_t *p;
+};
+
+struct list {
+    struct waiting *first, **end;
+    uint64_t n, bytes;
+};
+
+enum lease_state {
+    LEASE_FREE,
+    LEASE_READY,    /* filled, for the reader */
+    LEASE_LEASED,   /* the reader has it */
+    LEASE_ACKED,    /* the reader is finished with it: the disk thread puts it away */
+    LEASE_REJECTED, /* likewise, as a dead letter */
+};
+
+struct lease {
+    enum lease_state state;
+    uint64_t order; /* leases are taken in the order in which they were filled */
+    struct spool_taken taken;
+    struct buf content;          /* of a batch from a file */
+    struct waiting *from_memory; /* NULL: it comes from a file */
+    uint64_t from_dead_letter;   /* number of its file; 0: it is none */
+    bool doubted;                /* a dead letter because exchanges broke under it */
+    enum outbox_cause cause;     /* of LEASE_REJECTED */
+    char why[DEAD_LETTER_WHY + 1];
+};
+
+struct spool {
+    struct spool_conf conf;
+    struct os_lock *dir_lock;
+    struct os_thread *thread;
+
+    /* of the disk thread alone */
+    struct spool_disk *disk;
+    struct dead_letter *dead_letters;
+    int64_t synced_ns, retry_ns, retry_pause_ns, expired_ns;
+    bool tried; /* numbers may have reached the disk */
+    bool memory_turn;
+
+    struct os_mutex *lock; /* guards all below */
+    struct os_cond *work;  /* for the disk thread */
+    struct os_cond *news;  /* for the reader */
+    struct list waiting;
+    struct wire_encoder *encoder;
+    struct buf renumbered;
+    uint64_t stream, next_seq;
+    int64_t put_ns; /* UTC, of the last batch; at first, of the start */
+    bool ended, stopping;
+    bool woken;   /* the reader must look again */
+    bool drained; /* ended, and there is nothing left to lease */
+    bool failing;
+    uint64_t reported_damage; /* logged so far */
+    struct lease leases[OUTBOX_INFLIGHT_MAX];
+    uint64_t filled;                     /* leases, ever */
+    bool ack_asked;                      /* outbox_ack_upto waits for the disk thread */
+    uint64_t ack_stream, ack_seq, ack_n; /* its question; and the answer */
+    struct spool_stats stats;
+};
+
 /* -- what waits -- */
 
-void spool_list_init(struct list *l)
+static void list_init(struct list *l)
 {
     *l = (struct list){.end = &l->first};
 }
 
-void spool_list_add(struct list *l, struct waiting *w)
+static void list_add(struct list *l, struct waiting *w)
 {
     w->next = NULL;
     *l->end = w;
@@ -37,7 +110,7 @@ void spool_list_add(struct list *l, struct waiting *w)
     l->bytes += w->n;
 }
 
-struct waiting *spool_list_take(struct list *l)
+static struct waiting *list_take(struct list *l)
 {
     struct waiting *w = l->first;
 
@@ -51,16 +124,16 @@ struct waiting *spool_list_take(struct list *l)
 }
 
 /* All of `from` behind what is in `to`. */
-void spool_list_move(struct list *to, struct list *from)
+static void list_move(struct list *to, struct list *from)
 {
     struct waiting *w;
 
-    while ((w = spool_list_take(from)) != NULL) {
-        spool_list_add(to, w);
+    while ((w = list_take(from)) != NULL) {
+        list_add(to, w);
     }
 }
 
-void spool_waiting_free(struct waiting *w)
+static void waiting_free(struct waiting *w)
 {
     if (w) {
         mem_free(w->p);
@@ -68,13 +141,42 @@ void spool_waiting_free(struct waiting *w)
     }
 }
 
-static void lose(struct spool *s, const void *p, size_t n)
+/* Since when these hold what happened, UTC; 0: there are none. */
+static int64_t lease_since_ns(const struct spool *s)
+{
+    int64_t since_ns = 0;
+
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        const struct waiting *w = s->leases[i].from_memory;
+
+        since_ns = w && (since_ns == 0 || w->since_ns < since_ns) ? w->since_ns : since_ns;
+    }
+    return since_ns;
+}
+
+/* Batches leased that are not on disk; adds their bytes. */
+static size_t lease_memory(const struct spool *s, uint64_t *bytes)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        const struct waiting *w = s->leases[i].from_memory;
+
+        if (w && s->leases[i].state != LEASE_ACKED && s->leases[i].state != LEASE_REJECTED) {
+            n++;
+            *bytes += w->n;
+        }
+    }
+    return n;
+}
+
+static void waiting_lose(struct spool *s, const void *p, size_t n)
 {
     spool_batch_count(&s->stats.unwritten, p, n);
 }
 
 /* Gives the batch the next number. False: it cannot be done, the batch is lost. Lock held. */
-static bool number(struct spool *s, struct waiting *w)
+static bool waiting_number(struct spool *s, struct waiting *w)
 {
     if (w->stream != s->stream || w->seq != s->next_seq) {
         uint8_t *p = NULL;
@@ -84,7 +186,7 @@ static bool number(struct spool *s, struct waiting *w)
             p = mem_dup(s->renumbered.p, s->renumbered.n);
         }
         if (!p) {
-            lose(s, w->p, w->n);
+            waiting_lose(s, w->p, w->n);
             return false;
         }
         mem_free(w->p);
@@ -120,16 +222,16 @@ static struct waiting *waiting_new(struct spool *s, uint64_t stream, uint64_t se
     return w;
 }
 
-static void make_room(struct spool *s, size_t n)
+static void waiting_make_room(struct spool *s, size_t n)
 {
-    uint64_t in_hand = 0;
+    uint64_t leased_bytes = 0;
 
-    (void)spool_hand_memory(s, &in_hand);
-    while (s->waiting.first && s->waiting.bytes + in_hand + n > s->conf.memory_bytes) {
-        struct waiting *w = spool_list_take(&s->waiting);
+    (void)lease_memory(s, &leased_bytes);
+    while (s->waiting.first && s->waiting.bytes + leased_bytes + n > s->conf.memory_bytes) {
+        struct waiting *w = list_take(&s->waiting);
 
-        lose(s, w->p, w->n);
-        spool_waiting_free(w);
+        waiting_lose(s, w->p, w->n);
+        waiting_free(w);
     }
 }
 
@@ -140,20 +242,20 @@ enum err spool_put(struct spool *s, uint64_t stream, uint64_t seq, const void *p
     os_mutex_lock(s->lock);
     if (s->ended) {
         os_mutex_unlock(s->lock);
-        spool_waiting_free(w);
+        waiting_free(w);
         return ERR_CLOSED;
     }
     s->stats.in++;
     if (!w) {
-        lose(s, p, n);
-    } else if (n > SPOOL_BATCH_MAX || !number(s, w)) {
+        waiting_lose(s, p, n);
+    } else if (n > SPOOL_BATCH_MAX || !waiting_number(s, w)) {
         if (n > SPOOL_BATCH_MAX) {
-            lose(s, p, n);
+            waiting_lose(s, p, n);
         }
-        spool_waiting_free(w);
+        waiting_free(w);
     } else {
-        make_room(s, w->n);
-        spool_list_add(&s->waiting, w);
+        waiting_make_room(s, w->n);
+        list_add(&s->waiting, w);
         os_cond_wake_all(s->work);
     }
     os_mutex_unlock(s->lock);
@@ -168,22 +270,243 @@ void spool_next(struct spool *s, uint64_t *stream, uint64_t *seq)
     os_mutex_unlock(s->lock);
 }
 
-void spool_ring(struct spool *s)
+static void reader_wake(struct spool *s)
 {
     s->woken = true;
+    os_cond_wake_all(s->news);
+}
+
+/* -- leases: what the reader has, and will be given next -- */
+
+static struct lease *lease_oldest(struct spool *s, enum lease_state state)
+{
+    struct lease *found = NULL;
+
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        struct lease *h = &s->leases[i];
+
+        if (h->state == state && (!found || h->order < found->order)) {
+            found = h;
+        }
+    }
+    return found;
+}
+
+static size_t lease_count(const struct spool *s, enum lease_state state)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        n += s->leases[i].state == state;
+    }
+    return n;
+}
+
+static bool lease_ended_any(const struct spool *s)
+{
+    return s->ack_asked || lease_count(s, LEASE_ACKED) > 0 || lease_count(s, LEASE_REJECTED) > 0;
+}
+
+static void lease_fill(struct spool *s, struct lease *h, const struct spool_taken *t)
+{
+    assert(h->state == LEASE_FREE);
+    h->taken = *t;
+    h->order = s->filled++;
+    h->state = LEASE_READY;
+}
+
+/* A batch that is to be sent again. Lock not held. */
+static enum err lease_from_dead_letters(struct spool *s, struct lease *h, struct spool_taken *t)
+{
+    struct dead_letter_batch b;
+    enum err e = dead_letter_next(s->dead_letters, &h->content, &b);
+
+    if (!e) {
+        *t = (struct spool_taken){b.stream, b.seq, b.p, b.n};
+        h->from_dead_letter = b.number;
+        h->doubted = b.cause == DEAD_LETTER_BROKEN;
+    }
+    return e;
+}
+
+/* Fills one lease. False: there is nothing to fill it with, or enough is ready. Lock held, released
+ * meanwhile. */
+static bool lease_next(struct spool *s)
+{
+    struct lease *h = lease_oldest(s, LEASE_FREE);
+    bool from_memory = s->failing && s->waiting.first && s->memory_turn;
+    struct spool_taken t;
+    enum err e = ERR_END;
+
+    if (!h || lease_count(s, LEASE_READY) >= READY_MAX) {
+        return false;
+    }
+    s->memory_turn = !s->memory_turn;
+    if (!from_memory) {
+        os_mutex_unlock(s->lock);
+        e = lease_from_dead_letters(s, h, &t);
+        if (e) {
+            e = spool_disk_next(s->disk, &h->content, &t);
+        }
+        os_mutex_lock(s->lock);
+    }
+    if (!e) {
+        lease_fill(s, h, &t);
+    } else if (s->failing && s->waiting.first) {
+        struct waiting *w = list_take(&s->waiting);
+
+        h->from_memory = w;
+        lease_fill(s, h, &(struct spool_taken){w->stream, w->seq, w->p, w->n});
+    } else {
+        s->drained = s->ended && !s->waiting.first && e == ERR_END &&
+                     lease_count(s, LEASE_FREE) == OUTBOX_INFLIGHT_MAX;
+    }
+    if (h->state == LEASE_READY || s->drained) {
+        reader_wake(s);
+    }
+    return h->state == LEASE_READY;
+}
+
+static struct dead_letter_batch lease_dead_letter(const struct lease *h)
+{
+    struct dead_letter_batch b = {.number = h->from_dead_letter,
+                                  .cause = h->cause == OUTBOX_BROKEN ? DEAD_LETTER_BROKEN
+                                                                     : DEAD_LETTER_REFUSED,
+                                  .stream = h->taken.stream,
+                                  .seq = h->taken.seq,
+                                  .when_ns = os_utc_ns(),
+                                  .p = h->taken.p,
+                                  .n = h->taken.n};
+
+    (void)snprintf(b.why, sizeof b.why, "%s", h->why);
+    return b;
+}
+
+/* Of one that the reader has ended. Lock not held. */
+static void lease_settle(struct spool *s, struct lease *h, bool rejected)
+{
+    struct dead_letter_batch b = lease_dead_letter(h);
+
+    if (h->from_dead_letter && rejected) {
+        dead_letter_reject(s->dead_letters, &b);
+    } else if (h->from_dead_letter) {
+        dead_letter_ack(s->dead_letters, &b);
+    } else if (rejected) {
+        dead_letter_put(s->dead_letters, &b);
+    }
+    if (!h->from_dead_letter && !h->from_memory) {
+        spool_disk_ack(s->disk, &h->taken);
+    }
+}
+
+static void lease_empty(struct lease *h)
+{
+    assert(h->state != LEASE_FREE);
+    waiting_free(h->from_memory);
+    h->from_memory = NULL;
+    h->from_dead_letter = 0;
+    h->doubted = false;
+    h->state = LEASE_FREE;
+}
+
+/* Puts away what the reader has ended. Lock held, released meanwhile. */
+static void lease_collect(struct spool *s)
+{
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        struct lease *h = &s->leases[i];
+        bool rejected = h->state == LEASE_REJECTED;
+
+        if (h->state == LEASE_ACKED || rejected) {
+            os_mutex_unlock(s->lock);
+            lease_settle(s, h, rejected);
+            os_mutex_lock(s->lock);
+            s->stats.again += h->from_dead_letter != 0;
+            lease_empty(h);
+        }
+    }
+}
+
+/* The batch of a file returns to it. Lock held, released meanwhile. */
+static void lease_return(struct spool *s, struct lease *h)
+{
+    os_mutex_unlock(s->lock);
+    if (h->from_dead_letter) {
+        dead_letter_return(s->dead_letters, h->from_dead_letter);
+    } else {
+        spool_disk_return(s->disk, &h->taken);
+    }
+    os_mutex_lock(s->lock);
+    lease_empty(h);
+}
+
+/* Answers outbox_ack_upto. Lock held, released meanwhile. */
+static void lease_ack_upto(struct spool *s)
+{
+    uint64_t stream = s->ack_stream, seq = s->ack_seq;
+    size_t n = 0;
+
+    if (!s->ack_asked) {
+        return;
+    }
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        struct lease *h = &s->leases[i];
+
+        if (h->state == LEASE_READY && !h->from_memory) {
+            lease_return(s, h);
+        } else if (h->state == LEASE_READY && h->taken.stream == stream && h->taken.seq <= seq) {
+            lease_empty(h);
+            n++;
+        }
+    }
+    os_mutex_unlock(s->lock);
+    n += spool_disk_ack_upto(s->disk, stream, seq);
+    os_mutex_lock(s->lock);
+    s->stats.out += n;
+    s->ack_n = n;
+    s->ack_asked = false;
+    os_cond_wake_all(s->news);
+}
+
+/* Before the end: batches from memory wait again, before the rest and in their order; others return
+ * to their files. Lock held, released meanwhile. */
+static void lease_end_all(struct spool *s)
+{
+    struct list first;
+
+    list_init(&first);
+    for (;;) {
+        struct lease *ready = lease_oldest(s, LEASE_READY), *h = lease_oldest(s, LEASE_LEASED);
+
+        if (!h || (ready && ready->order < h->order)) {
+            h = ready;
+        }
+        if (!h) {
+            break;
+        }
+        if (h->from_memory) {
+            list_add(&first, h->from_memory);
+            h->from_memory = NULL;
+            lease_empty(h);
+        } else {
+            lease_return(s, h);
+        }
+    }
+    list_move(&first, &s->waiting);
+    list_move(&s->waiting, &first);
+    s->ack_asked = false;
     os_cond_wake_all(s->news);
 }
 
 /* -- the disk thread -- */
 
 /* What a failure means, lock held: a new stream for everything that waits. */
-static void fail(struct spool *s, enum err e)
+static void disk_fail(struct spool *s, enum err e)
 {
     struct list old;
     struct waiting *w;
     uint64_t stream = 0;
 
-    spool_list_init(&old);
+    list_init(&old);
     s->failing = true;
     s->stats.failures++;
     (void)snprintf(s->stats.why, sizeof s->stats.why, "cannot write to %s: %s", s->conf.disk.dir,
@@ -193,18 +516,18 @@ static void fail(struct spool *s, enum err e)
     }
     s->stream = stream;
     s->next_seq = 1;
-    spool_list_move(&old, &s->waiting);
-    while ((w = spool_list_take(&old)) != NULL) {
-        if (number(s, w)) {
-            spool_list_add(&s->waiting, w);
+    list_move(&old, &s->waiting);
+    while ((w = list_take(&old)) != NULL) {
+        if (waiting_number(s, w)) {
+            list_add(&s->waiting, w);
         } else {
-            spool_waiting_free(w);
+            waiting_free(w);
         }
     }
 }
 
 /* Makes `job` durable and frees it; what could not be stays in it. Lock not held. */
-static enum err write_all(struct spool *s, struct list *job)
+static enum err disk_write_all(struct spool *s, struct list *job)
 {
     enum err e = ERR_OK;
 
@@ -223,22 +546,22 @@ static enum err write_all(struct spool *s, struct list *job)
             e = spool_disk_commit(s->disk);
         }
         while (!e && spool_disk_waiting(s->disk) == 0 && job->first != after) {
-            spool_waiting_free(spool_list_take(job));
+            waiting_free(list_take(job));
         }
     }
     return e;
 }
 
 /* Writes what waits. Lock held, and given up meanwhile. */
-static void write_waiting(struct spool *s)
+static void disk_write_waiting(struct spool *s)
 {
     bool was_failing = s->failing;
     struct list job;
     enum err e = ERR_OK;
 
-    spool_list_init(&job);
-    spool_list_move(&job, &s->waiting);
-    spool_disk_memory(s->disk, spool_hand_since(s));
+    list_init(&job);
+    list_move(&job, &s->waiting);
+    spool_disk_memory(s->disk, lease_since_ns(s));
     os_mutex_unlock(s->lock);
     if (was_failing) {
         e = spool_disk_probe(s->disk, job.bytes);
@@ -246,7 +569,7 @@ static void write_waiting(struct spool *s)
     }
     s->tried = !e;
     if (!e) {
-        e = write_all(s, &job);
+        e = disk_write_all(s, &job);
     }
     s->synced_ns = os_mono_ns();
     os_mutex_lock(s->lock);
@@ -254,17 +577,17 @@ static void write_waiting(struct spool *s)
         s->failing = false;
         return;
     }
-    spool_list_move(&job, &s->waiting); /* what has come since goes behind it */
-    spool_list_move(&s->waiting, &job);
+    list_move(&job, &s->waiting); /* what has come since goes behind it */
+    list_move(&s->waiting, &job);
     if (s->tried) {
         s->retry_pause_ns = was_failing ? s->retry_pause_ns * 2 : RETRY_MIN_NS;
         s->retry_pause_ns = s->retry_pause_ns < RETRY_MAX_NS ? s->retry_pause_ns : RETRY_MAX_NS;
         s->retry_ns = s->synced_ns + s->retry_pause_ns;
-        fail(s, e);
+        disk_fail(s, e);
     }
 }
 
-static bool may_write(const struct spool *s)
+static bool disk_may_write(const struct spool *s)
 {
     int64_t now_ns = os_mono_ns();
 
@@ -274,27 +597,27 @@ static bool may_write(const struct spool *s)
     return s->stopping || now_ns >= (s->failing ? s->retry_ns : s->synced_ns + SYNC_NS);
 }
 
-static void say(struct spool *s, bool was_failing)
+static void disk_report(struct spool *s, bool was_failing)
 {
     char quoted[300];
 
     if (s->failing && !was_failing) {
         log_line(LOG_WARN, "spool", "failed", "why=%s next=%s",
                  log_str(quoted, sizeof quoted, s->stats.why),
-                 "\"going on from memory, the disk is tried again every few seconds: mend what "
+                 "\"going on from memory, the disk is tried again every few seconds: repair what "
                  "why says, or set spool.dir\"");
     } else if (!s->failing && was_failing) {
         log_line(LOG_INFO, "spool", "recovered", "waiting=%llu", (unsigned long long)s->waiting.n);
     }
 }
 
-static void say_damage(struct spool *s)
+static void disk_report_damage(struct spool *s)
 {
     const struct spool_disk_stats *d = &s->stats.disk;
     uint64_t damage = d->unreadable + d->damaged_headers;
 
-    if (damage > s->told_damage) {
-        s->told_damage = damage;
+    if (damage > s->reported_damage) {
+        s->reported_damage = damage;
         log_line(
             LOG_WARN, "spool", "damaged", "unreadable=%llu headers=%llu why=%s",
             (unsigned long long)d->unreadable, (unsigned long long)d->damaged_headers,
@@ -302,15 +625,15 @@ static void say_damage(struct spool *s)
     }
 }
 
-static void publish(struct spool *s)
+static void disk_publish(struct spool *s)
 {
     spool_disk_stats(s->disk, &s->stats.disk);
-    dead_letter_stats(s->quarantine, &s->stats.quarantine);
+    dead_letter_stats(s->dead_letters, &s->stats.dead_letters);
     s->stats.failing = s->failing;
-    say_damage(s);
+    disk_report_damage(s);
 }
 
-static int64_t next_look_ns(const struct spool *s)
+static int64_t disk_next_ns(const struct spool *s)
 {
     int64_t at_ns = s->expired_ns + EXPIRE_NS;
     int64_t write_ns = s->failing ? s->retry_ns : s->synced_ns + SYNC_NS;
@@ -318,16 +641,16 @@ static int64_t next_look_ns(const struct spool *s)
     return s->waiting.first && write_ns < at_ns ? write_ns : at_ns;
 }
 
-static void expire(struct spool *s)
+static void disk_expire(struct spool *s)
 {
     s->expired_ns = os_mono_ns();
     os_mutex_unlock(s->lock);
     spool_disk_expire(s->disk, os_utc_ns());
-    dead_letter_tidy(s->quarantine, os_utc_ns());
+    dead_letter_tidy(s->dead_letters, os_utc_ns());
     os_mutex_lock(s->lock);
 }
 
-static void spool_run(void *arg)
+static void disk_run(void *arg)
 {
     struct spool *s = arg;
 
@@ -335,35 +658,160 @@ static void spool_run(void *arg)
     while (!s->stopping) {
         bool was_failing = s->failing, more;
 
-        spool_hand_back(s);
-        spool_hand_stored(s);
-        if (may_write(s)) {
-            write_waiting(s);
-            say(s, was_failing);
+        lease_collect(s);
+        lease_ack_upto(s);
+        if (disk_may_write(s)) {
+            disk_write_waiting(s);
+            disk_report(s, was_failing);
         }
         if (os_mono_ns() - s->expired_ns >= EXPIRE_NS) {
-            expire(s);
+            disk_expire(s);
         }
-        more = spool_hand_out(s);
-        publish(s);
-        if (!s->stopping && !more && !spool_hand_waits(s) && !may_write(s)) {
-            (void)os_cond_wait_until(s->work, next_look_ns(s));
+        more = lease_next(s);
+        disk_publish(s);
+        if (!s->stopping && !more && !lease_ended_any(s) && !disk_may_write(s)) {
+            (void)os_cond_wait_until(s->work, disk_next_ns(s));
         }
     }
-    spool_hand_back(s);
-    spool_hand_end(s);
-    if (may_write(s)) {
-        write_waiting(s);
+    lease_collect(s);
+    lease_end_all(s);
+    if (disk_may_write(s)) {
+        disk_write_waiting(s);
     }
     if (!s->failing) {
-        spool_disk_tidy(s->disk); /* the lock does no harm: nobody waits for it any more */
+        spool_disk_tidy(s->disk); /* under the lock: no thread waits for it any more */
     }
-    publish(s);
-    spool_ring(s);
+    disk_publish(s);
+    reader_wake(s);
     os_mutex_unlock(s->lock);
 }
 
-/* -- ends and figures -- */
+/* -- the reader -- */
+
+static enum err outbox_take(void *ctx, struct outbox_item *out)
+{
+    struct spool *s = ctx;
+    struct lease *h;
+    enum err e = ERR_TIMEOUT;
+
+    os_mutex_lock(s->lock);
+    h = s->stopping ? NULL : lease_oldest(s, LEASE_READY);
+    if (h) {
+        h->state = LEASE_LEASED;
+        *out =
+            (struct outbox_item){h->taken.stream, h->taken.seq, h->taken.p, h->taken.n, h->doubted};
+        os_cond_wake_all(s->work); /* for the next one */
+        e = ERR_OK;
+    } else if (s->drained) {
+        e = ERR_END;
+    } else if (lease_count(s, LEASE_LEASED) == OUTBOX_INFLIGHT_MAX) {
+        e = ERR_FULL;
+    }
+    os_mutex_unlock(s->lock);
+    return e;
+}
+
+static void outbox_wait(void *ctx, int64_t until_ns)
+{
+    struct spool *s = ctx;
+    enum err e = ERR_OK;
+
+    os_mutex_lock(s->lock);
+    while (!e && !s->woken) {
+        e = os_cond_wait_until(s->news, until_ns);
+    }
+    s->woken = false;
+    os_mutex_unlock(s->lock);
+}
+
+static void outbox_wake(void *ctx)
+{
+    struct spool *s = ctx;
+
+    os_mutex_lock(s->lock);
+    reader_wake(s);
+    os_mutex_unlock(s->lock);
+}
+
+static struct lease *lease_of(struct spool *s, const struct outbox_item *item)
+{
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        struct lease *h = &s->leases[i];
+
+        if (h->state == LEASE_LEASED && h->taken.stream == item->stream &&
+            h->taken.seq == item->seq) {
+            return h;
+        }
+    }
+    return NULL;
+}
+
+/* cause, why: of a rejected one. */
+static void lease_end(struct spool *s, const struct outbox_item *item, enum lease_state state,
+                      enum outbox_cause cause, const char *why)
+{
+    struct lease *h;
+
+    os_mutex_lock(s->lock);
+    h = lease_of(s, item);
+    if (h) {
+        h->state = state;
+        h->cause = cause;
+        (void)snprintf(h->why, sizeof h->why, "%s", why);
+        s->stats.out++;
+        os_cond_wake_all(s->work);
+    }
+    os_mutex_unlock(s->lock);
+}
+
+static void outbox_ack(void *ctx, const struct outbox_item *item)
+{
+    lease_end(ctx, item, LEASE_ACKED, OUTBOX_REFUSED, "");
+}
+
+static void outbox_reject(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                          const char *why)
+{
+    lease_end(ctx, item, LEASE_REJECTED, cause, why);
+}
+
+static size_t outbox_ack_upto(void *ctx, uint64_t stream, uint64_t last_seq)
+{
+    struct spool *s = ctx;
+    size_t n;
+
+    os_mutex_lock(s->lock);
+    s->ack_stream = stream;
+    s->ack_seq = last_seq;
+    s->ack_n = 0;
+    s->ack_asked = last_seq > 0 && !s->stopping;
+    os_cond_wake_all(s->work);
+    while (s->ack_asked) {
+        os_cond_wait(s->news);
+    }
+    n = (size_t)s->ack_n;
+    os_mutex_unlock(s->lock);
+    return n;
+}
+
+static void outbox_next(void *ctx, uint64_t *stream, uint64_t *seq)
+{
+    spool_next(ctx, stream, seq);
+}
+
+struct outbox spool_outbox(struct spool *s)
+{
+    return (struct outbox){.ctx = s,
+                           .take = outbox_take,
+                           .wait = outbox_wait,
+                           .wake = outbox_wake,
+                           .ack = outbox_ack,
+                           .reject = outbox_reject,
+                           .ack_upto = outbox_ack_upto,
+                           .next = outbox_next};
+}
+
+/* -- ends and counters -- */
 
 void spool_end(struct spool *s)
 {
@@ -378,13 +826,13 @@ void spool_stats(struct spool *s, struct spool_stats *out)
     os_mutex_lock(s->lock);
     *out = s->stats;
     out->waiting_bytes = s->waiting.bytes;
-    out->waiting = s->waiting.n + spool_hand_memory(s, &out->waiting_bytes);
+    out->waiting = s->waiting.n + lease_memory(s, &out->waiting_bytes);
     os_mutex_unlock(s->lock);
 }
 
 /* -- open, close -- */
 
-static enum err lock_dir(struct spool *s, const char *dir, struct errmsg *why)
+static enum err spool_lock_dir(struct spool *s, const char *dir, struct errmsg *why)
 {
     enum err e = os_mkdirs(dir, true);
     char *path;
@@ -408,7 +856,7 @@ static enum err lock_dir(struct spool *s, const char *dir, struct errmsg *why)
     return e ? errmsg_set(why, e, "cannot lock the spool in %s: %s", dir, err_text(e)) : ERR_OK;
 }
 
-static enum err open_thread(struct spool *s)
+static enum err spool_open_thread(struct spool *s)
 {
     enum err e = os_mutex_create(&s->lock);
 
@@ -422,12 +870,12 @@ static enum err open_thread(struct spool *s)
         e = wire_encoder_create(&s->encoder);
     }
     if (!e) {
-        e = os_thread_start(&s->thread, "spool", spool_run, s);
+        e = os_thread_start(&s->thread, "spool", disk_run, s);
     }
     return e;
 }
 
-static enum err keep_own(struct spool *s, struct errmsg *why)
+static enum err spool_keep_own(struct spool *s, struct errmsg *why)
 {
     struct spool_disk_stats found;
     enum err e = s->conf.host ? spool_disk_keep(s->disk, s->conf.host) : ERR_OK;
@@ -454,14 +902,14 @@ enum err spool_open(struct spool **out, const struct spool_conf *conf, struct er
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     s->conf = *conf;
-    spool_list_init(&s->waiting);
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
-        buf_init(&s->hands[i].content, SPOOL_BATCH_MAX);
+    list_init(&s->waiting);
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        buf_init(&s->leases[i].content, SPOOL_BATCH_MAX);
     }
     buf_init(&s->renumbered, SPOOL_BATCH_MAX);
     s->expired_ns = os_mono_ns() - EXPIRE_NS;
     s->synced_ns = s->expired_ns;
-    e = lock_dir(s, conf->disk.dir, why);
+    e = spool_lock_dir(s, conf->disk.dir, why);
     if (e) {
         goto fail;
     }
@@ -469,26 +917,27 @@ enum err spool_open(struct spool **out, const struct spool_conf *conf, struct er
     if (e) {
         goto fail;
     }
-    e = dead_letter_open(&s->quarantine, &(struct dead_letter_conf){.spool_dir = conf->disk.dir,
-                                                                    .fio = conf->disk.fio,
-                                                                    .max_bytes = DEAD_LETTER_BYTES,
-                                                                    .max_age_ns = DEAD_LETTER_AGE});
+    e = dead_letter_open(&s->dead_letters,
+                         &(struct dead_letter_conf){.spool_dir = conf->disk.dir,
+                                                    .fio = conf->disk.fio,
+                                                    .max_bytes = DEAD_LETTER_BYTES,
+                                                    .max_age_ns = DEAD_LETTER_AGE});
     if (e) {
-        e = errmsg_set(why, e, "cannot look into the spool's quarantine in %s: %s", conf->disk.dir,
+        e = errmsg_set(why, e, "cannot read the spool's dead letters in %s: %s", conf->disk.dir,
                        err_text(e));
         goto fail;
     }
-    publish(s);
+    disk_publish(s);
     s->stats.recovered = s->stats.disk.held;
-    e = keep_own(s, why);
+    e = spool_keep_own(s, why);
     if (e) {
         goto fail;
     }
     s->stream = spool_disk_stream(s->disk);
     s->next_seq = spool_disk_next_seq(s->disk);
     s->put_ns = os_utc_ns();
-    publish(s);
-    e = open_thread(s);
+    disk_publish(s);
+    e = spool_open_thread(s);
     if (e) {
         e = errmsg_set(why, e, "cannot start the spool: %s", err_text(e));
         goto fail;
@@ -501,19 +950,10 @@ fail:
     return e;
 }
 
-/* Whether a batch in hand is on no disk. */
-static bool holds_memory(const struct spool *s)
-{
-    bool holds = false;
-
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
-        holds = holds || s->hands[i].from_memory;
-    }
-    return holds;
-}
-
 bool spool_stop(struct spool *s)
 {
+    uint64_t bytes = 0;
+
     if (s->thread) {
         os_mutex_lock(s->lock);
         s->ended = s->stopping = true;
@@ -522,7 +962,7 @@ bool spool_stop(struct spool *s)
         os_thread_join(s->thread);
         s->thread = NULL;
     }
-    return !s->waiting.first && !holds_memory(s);
+    return !s->waiting.first && lease_memory(s, &bytes) == 0;
 }
 
 void spool_close(struct spool *s)
@@ -531,14 +971,14 @@ void spool_close(struct spool *s)
         return;
     }
     (void)spool_stop(s);
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
-        spool_waiting_free(s->hands[i].from_memory);
-        buf_fini(&s->hands[i].content);
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
+        waiting_free(s->leases[i].from_memory);
+        buf_fini(&s->leases[i].content);
     }
     while (s->waiting.first) {
-        spool_waiting_free(spool_list_take(&s->waiting));
+        waiting_free(list_take(&s->waiting));
     }
-    dead_letter_close(s->quarantine);
+    dead_letter_close(s->dead_letters);
     spool_disk_close(s->disk);
     os_unlock(s->dir_lock);
     wire_encoder_destroy(s->encoder);

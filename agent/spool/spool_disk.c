@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "agent/spool/spool_disk_impl.h"
+#include "common/base/cur.h"
+#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/os/fio_name.h"
 #include "common/os/os.h"
@@ -11,6 +13,11 @@
 #define SEGMENT_MAX (8u << 20)
 #define SEGMENTS    16u   /* so many at least, */
 #define FILES_MAX   8192u /* and never more */
+
+#define MARK_BYTES   40u /* magic, version, stream, last_seq, memory_ns, checksum of these */
+#define MARK_VERSION 1u
+
+static const char mark_magic[4] = {'P', 'F', 'S', 'M'};
 
 char *spool_disk_path(const struct spool_disk *d, uint64_t number, const char *suffix)
 {
@@ -43,6 +50,105 @@ static uint64_t segment_bytes(uint64_t max_bytes)
     return max_bytes / n > FILES_MAX / 2 ? max_bytes / (FILES_MAX / 2) : n;
 }
 
+/* -- the mark -- */
+
+/* The file `mark`: which stream and number were the last to become durable, and since when memory
+ * alone holds something older. Written after each commit and never synced: a kill leaves it in the
+ * page cache, and what loss of power takes of it makes it say less, never more. When it says more
+ * than the segments do, these have lost records that had been durable, and that may be stored by
+ * the collector. Were their numbers given again, new batches would be taken for old ones and be
+ * lost: so a new stream begins. Without a usable mark a torn end alone is taken for such a loss. */
+static enum err mark_open(struct spool_disk *d)
+{
+    const struct fio *fio = d->conf.fio;
+    char *path = os_path_join(d->dir, SPOOL_MARK_NAME);
+    enum err e = path ? fio->open(fio->ctx, &d->mark, path) : ERR_NOMEM;
+
+    if (e == ERR_NOTFOUND) {
+        e = fio->create(fio->ctx, &d->mark, path);
+    }
+    mem_free(path);
+    if (e) {
+        d->mark = NULL;
+    }
+    return e;
+}
+
+static void mark_close(struct spool_disk *d)
+{
+    if (d->mark) {
+        d->conf.fio->close(d->conf.fio->ctx, d->mark);
+        d->mark = NULL;
+    }
+}
+
+static void mark_write(struct spool_disk *d)
+{
+    const struct fio *fio = d->conf.fio;
+    struct buf b;
+
+    if (!d->mark && mark_open(d)) {
+        return;
+    }
+    buf_init(&b, MARK_BYTES);
+    buf_put(&b, mark_magic, sizeof mark_magic);
+    buf_put_u32le(&b, MARK_VERSION);
+    buf_put_u64le(&b, d->stream);
+    buf_put_u64le(&b, d->next_seq - 1);
+    buf_put_u64le(&b, (uint64_t)d->memory_ns);
+    buf_put_u64le(&b, hash_bytes(b.p, b.n, 0));
+    if (b.bad || fio->write(fio->ctx, d->mark, 0, b.p, b.n)) {
+        mark_close(d);
+    }
+    buf_fini(&b);
+}
+
+/* False: there is none, or none that can be believed. */
+static bool mark_read(struct spool_disk *d, uint64_t *stream, uint64_t *last_seq,
+                      int64_t *memory_ns)
+{
+    uint8_t bytes[MARK_BYTES];
+    struct cur c = cur_make(bytes, sizeof bytes);
+    size_t got = 0;
+    bool known;
+
+    if (mark_open(d) ||
+        d->conf.fio->read(d->conf.fio->ctx, d->mark, 0, bytes, sizeof bytes, &got) ||
+        got < sizeof bytes || memcmp(bytes, mark_magic, sizeof mark_magic) != 0) {
+        return false;
+    }
+    cur_skip(&c, sizeof mark_magic);
+    known = cur_u32le(&c) == MARK_VERSION;
+    *stream = cur_u64le(&c);
+    *last_seq = cur_u64le(&c);
+    *memory_ns = (int64_t)cur_u64le(&c);
+    return known && cur_u64le(&c) == hash_bytes(bytes, MARK_BYTES - 8, 0);
+}
+
+static enum err mark_check(struct spool_disk *d)
+{
+    uint64_t stream, last_seq;
+    int64_t memory_ns;
+    bool reused;
+
+    if (mark_read(d, &stream, &last_seq, &memory_ns)) {
+        if (memory_ns && memory_ns < d->stats.newest_ns) {
+            d->stats.newest_ns = memory_ns;
+        }
+        reused = stream != d->stream || last_seq >= d->next_seq;
+        d->stats.forgotten += stream == d->stream && reused ? last_seq - d->next_seq + 1 : 0;
+    } else {
+        reused = d->stats.torn_bytes > 0;
+    }
+    if (!reused) {
+        return ERR_OK;
+    }
+    d->next_seq = 1;
+    return os_random(&d->stream, sizeof d->stream);
+}
+
+/* -- open, close -- */
+
 enum err spool_disk_open(struct spool_disk **out, const struct spool_disk_conf *conf,
                          struct errmsg *why)
 {
@@ -70,6 +176,9 @@ enum err spool_disk_open(struct spool_disk **out, const struct spool_disk_conf *
         goto fail;
     }
     e = spool_recover(d, why);
+    if (!e && d->n_files > 0) {
+        e = mark_check(d);
+    }
     if (e) {
         goto fail;
     }
@@ -87,7 +196,7 @@ void spool_disk_close(struct spool_disk *d)
         return;
     }
     spool_disk_unread(d);
-    spool_mark_close(d);
+    mark_close(d);
     if (d->out) {
         d->conf.fio->close(d->conf.fio->ctx, d->out);
     }
@@ -121,7 +230,7 @@ void spool_disk_stats(const struct spool_disk *d, struct spool_disk_stats *out)
 
 /* -- writing -- */
 
-static void end_file(struct spool_disk *d)
+static void commit_end_file(struct spool_disk *d)
 {
     if (d->out) {
         d->conf.fio->close(d->conf.fio->ctx, d->out);
@@ -131,7 +240,7 @@ static void end_file(struct spool_disk *d)
 
 void spool_disk_renew(struct spool_disk *d, uint64_t stream, uint64_t seq)
 {
-    end_file(d);
+    commit_end_file(d);
     d->stream = stream;
     d->next_seq = seq;
 }
@@ -142,7 +251,7 @@ void spool_disk_memory(struct spool_disk *d, int64_t since_ns)
 }
 
 /* The commit begins a file. */
-static enum err begin_file(struct spool_disk *d)
+static enum err commit_begin_file(struct spool_disk *d)
 {
     enum err e = spool_disk_room(d);
 
@@ -153,7 +262,7 @@ static enum err begin_file(struct spool_disk *d)
     if (e) {
         return e;
     }
-    end_file(d);
+    commit_end_file(d);
     d->fresh = true;
     d->coming.number = d->next_number;
     d->coming.stream = d->stream;
@@ -168,7 +277,7 @@ static enum err begin_file(struct spool_disk *d)
     return d->commit.bad;
 }
 
-static enum err begin_commit(struct spool_disk *d, size_t n)
+static enum err commit_begin(struct spool_disk *d, size_t n)
 {
     if (d->out) {
         d->coming = d->files[d->n_files - 1];
@@ -176,10 +285,10 @@ static enum err begin_commit(struct spool_disk *d, size_t n)
             return ERR_OK;
         }
     }
-    return begin_file(d);
+    return commit_begin_file(d);
 }
 
-static void forget_commit(struct spool_disk *d)
+static void commit_forget(struct spool_disk *d)
 {
     buf_reset(&d->commit);
     d->fresh = false;
@@ -198,7 +307,7 @@ enum err spool_disk_add(struct spool_disk *d, int64_t when_ns, const void *p, si
     if (d->commit_n == 0) {
         buf_reset(&d->commit);
         d->fresh = false;
-        e = begin_commit(d, n);
+        e = commit_begin(d, n);
     }
     before = d->commit.n;
     if (!e) {
@@ -222,7 +331,7 @@ size_t spool_disk_waiting(const struct spool_disk *d)
     return d->commit_n ? d->commit.n : 0;
 }
 
-static enum err write_commit(struct spool_disk *d, const char *path)
+static enum err commit_write(struct spool_disk *d, const char *path)
 {
     const struct fio *fio = d->conf.fio;
     enum err e = d->fresh ? fio->create(fio->ctx, &d->out, path) : ERR_OK;
@@ -240,7 +349,7 @@ static enum err write_commit(struct spool_disk *d, const char *path)
 }
 
 /* What may have reached the disk must not be found there again, as well as that still goes. */
-static void undo_commit(struct spool_disk *d, const char *path)
+static void commit_undo(struct spool_disk *d, const char *path)
 {
     const struct fio *fio = d->conf.fio;
 
@@ -249,11 +358,11 @@ static void undo_commit(struct spool_disk *d, const char *path)
         err_ignore(fio->sync(fio->ctx, d->out));
     }
     if (d->out && d->fresh) {
-        end_file(d);
+        commit_end_file(d);
         err_ignore(fio->remove(fio->ctx, path));
     }
-    end_file(d);
-    forget_commit(d);
+    commit_end_file(d);
+    commit_forget(d);
 }
 
 static void commit_done(struct spool_disk *d)
@@ -274,7 +383,7 @@ static void commit_done(struct spool_disk *d)
     d->commit_n = d->commit_bytes = 0;
     buf_reset(&d->commit);
     d->fresh = false;
-    spool_mark_write(d);
+    mark_write(d);
     if (!d->live_set) {
         d->live = d->newest;
         d->live_set = true;
@@ -291,13 +400,13 @@ enum err spool_disk_commit(struct spool_disk *d)
     }
     path = spool_disk_path(d, d->coming.number, ".seg");
     if (!path) {
-        forget_commit(d);
+        commit_forget(d);
         return ERR_NOMEM;
     }
     spool_shrink(d, d->commit.n);
-    e = write_commit(d, path);
+    e = commit_write(d, path);
     if (e) {
-        undo_commit(d, path);
+        commit_undo(d, path);
     } else {
         commit_done(d);
     }
@@ -390,7 +499,7 @@ bool spool_disk_is_done(const struct spool_disk *d, uint64_t stream, uint64_t se
 }
 
 /* The file the cursor is in; NULL: behind the last one. */
-static struct spool_file *file_of(struct spool_disk *d, struct spool_cursor *c)
+static struct spool_file *cursor_file(struct spool_disk *d, struct spool_cursor *c)
 {
     for (size_t i = 0; i < d->n_files; i++) {
         struct spool_file *f = &d->files[i];
@@ -408,12 +517,12 @@ static struct spool_file *file_of(struct spool_disk *d, struct spool_cursor *c)
 
 /* The first record from the cursor on that is not done; the cursor comes to stand at it.
  * Errors: ERR_END, ERR_NOMEM */
-static enum err seek(struct spool_disk *d, struct spool_cursor *c, const struct spool_file **file,
-                     struct spool_record *r)
+static enum err cursor_seek(struct spool_disk *d, struct spool_cursor *c,
+                            const struct spool_file **file, struct spool_record *r)
 {
     struct spool_file *f;
 
-    while ((f = file_of(d, c)) != NULL) {
+    while ((f = cursor_file(d, c)) != NULL) {
         struct spool_segment view;
         enum err e = spool_disk_view(d, f, &view);
         uint64_t damaged = 0;
@@ -444,7 +553,7 @@ static enum err seek(struct spool_disk *d, struct spool_cursor *c, const struct 
 
 /* Ranges that touch become one, so that numbers done out of order leave no more behind than others.
  */
-static void add_range(struct spool_disk *d, uint64_t stream, uint64_t seq)
+static void ranges_add(struct spool_disk *d, uint64_t stream, uint64_t seq)
 {
     struct spool_range *before = NULL, *behind = NULL;
 
@@ -476,11 +585,11 @@ static void add_range(struct spool_disk *d, uint64_t stream, uint64_t seq)
 }
 
 /* `back` moves to what is next to do; files behind it go, and ranges it has passed. */
-static void settle(struct spool_disk *d)
+static void ranges_settle(struct spool_disk *d)
 {
     const struct spool_file *f = NULL;
     struct spool_record r = {0};
-    enum err e = seek(d, &d->back, &f, &r);
+    enum err e = cursor_seek(d, &d->back, &f, &r);
     size_t kept = 0;
 
     if (e == ERR_NOMEM) {
@@ -520,15 +629,15 @@ void spool_disk_tidy(struct spool_disk *d)
     struct spool_record r;
     char *path;
 
-    if (d->n_files == 0 || d->commit_n > 0 || seek(d, &d->back, &f, &r) != ERR_END ||
+    if (d->n_files == 0 || d->commit_n > 0 || cursor_seek(d, &d->back, &f, &r) != ERR_END ||
         d->files[d->n_files - 1].last_seq < d->files[d->n_files - 1].first_seq) {
         return;
     }
     path = spool_disk_path(d, d->next_number, ".seg");
     buf_reset(&d->commit);
-    if (!path || begin_file(d) || write_commit(d, path)) {
+    if (!path || commit_begin_file(d) || commit_write(d, path)) {
         if (path) {
-            undo_commit(d, path);
+            commit_undo(d, path);
         }
         mem_free(path);
         return;
@@ -540,38 +649,39 @@ void spool_disk_tidy(struct spool_disk *d)
     }
 }
 
-struct spool_hand *spool_disk_hand(struct spool_disk *d, uint64_t stream, uint64_t seq)
+struct spool_inflight *spool_disk_inflight(struct spool_disk *d, uint64_t stream, uint64_t seq)
 {
-    for (size_t i = 0; i < d->n_hands; i++) {
-        if (d->hands[i].stream == stream && d->hands[i].seq == seq) {
-            return &d->hands[i];
+    for (size_t i = 0; i < d->n_inflight; i++) {
+        if (d->inflight[i].stream == stream && d->inflight[i].seq == seq) {
+            return &d->inflight[i];
         }
     }
     return NULL;
 }
 
-/* As seek, but *at comes to stand behind what is in hand; the cursor itself does not pass that. */
-static enum err seek_free(struct spool_disk *d, struct spool_cursor *c, struct spool_cursor *at,
-                          const struct spool_file **file, struct spool_record *r)
+/* As seek, but *at comes to stand behind what is in flight; the cursor itself does not pass that. */
+static enum err cursor_seek_free(struct spool_disk *d, struct spool_cursor *c,
+                                 struct spool_cursor *at, const struct spool_file **file,
+                                 struct spool_record *r)
 {
-    enum err e = seek(d, c, file, r);
+    enum err e = cursor_seek(d, c, file, r);
 
     *at = *c;
-    while (!e && spool_disk_hand(d, (*file)->stream, r->seq)) {
+    while (!e && spool_disk_inflight(d, (*file)->stream, r->seq)) {
         at->at = spool_record_end(at->at, r);
-        e = seek(d, at, file, r);
+        e = cursor_seek(d, at, file, r);
     }
     return e;
 }
 
 /* Where to take from: `live` while it is its turn, begun anew when it is far behind. */
-static enum err choose(struct spool_disk *d, struct spool_cursor *from, const struct spool_file **f,
-                       struct spool_record *r)
+static enum err cursor_choose(struct spool_disk *d, struct spool_cursor *from,
+                              const struct spool_file **f, struct spool_record *r)
 {
     const struct spool_file *live_file;
     struct spool_record live_record;
     struct spool_cursor live;
-    enum err e = seek_free(d, &d->back, from, f, r), e_live;
+    enum err e = cursor_seek_free(d, &d->back, from, f, r), e_live;
 
     if (e || !d->live_set || !d->live_turn) {
         d->live_turn = true;
@@ -582,11 +692,11 @@ static enum err choose(struct spool_disk *d, struct spool_cursor *from, const st
         (d->live.number == d->back.number && d->live.at < d->back.at)) {
         d->live = d->back;
     }
-    e_live = seek_free(d, &d->live, &live, &live_file, &live_record);
+    e_live = cursor_seek_free(d, &d->live, &live, &live_file, &live_record);
     if (!e_live && d->newest_ns - live_record.when_ns > SPOOL_LIVE_LAG_NS &&
-        d->n_ranges + SPOOL_HANDS_MAX < SPOOL_RANGES_MAX) {
+        d->n_ranges + SPOOL_INFLIGHT_MAX < SPOOL_RANGES_MAX) {
         d->live = d->newest;
-        e_live = seek_free(d, &d->live, &live, &live_file, &live_record);
+        e_live = cursor_seek_free(d, &d->live, &live, &live_file, &live_record);
     }
     if (e_live == ERR_OK) {
         *from = live;
@@ -598,7 +708,7 @@ static enum err choose(struct spool_disk *d, struct spool_cursor *from, const st
 
 enum err spool_disk_next(struct spool_disk *d, struct buf *content, struct spool_taken *out)
 {
-    if (d->n_hands == SPOOL_HANDS_MAX) {
+    if (d->n_inflight == SPOOL_INFLIGHT_MAX) {
         return ERR_FULL;
     }
     for (;;) {
@@ -606,7 +716,7 @@ enum err spool_disk_next(struct spool_disk *d, struct buf *content, struct spool
         struct spool_segment view;
         struct spool_cursor from;
         struct spool_record r;
-        enum err e = choose(d, &from, &f, &r);
+        enum err e = cursor_choose(d, &from, &f, &r);
 
         if (e) {
             return e;
@@ -620,70 +730,71 @@ enum err spool_disk_next(struct spool_disk *d, struct buf *content, struct spool
         }
         *out = (struct spool_taken){f->stream, r.seq, content->p, r.n};
         if (!e) {
-            d->hands[d->n_hands++] = (struct spool_hand){.stream = f->stream, .seq = r.seq};
+            d->inflight[d->n_inflight++] =
+                (struct spool_inflight){.stream = f->stream, .seq = r.seq};
             return ERR_OK;
         }
         d->stats.unreadable++;
-        spool_disk_done(d, out);
+        spool_disk_ack(d, out);
     }
 }
 
-static void count_done(struct spool_disk *d, size_t n)
+static void inflight_count_ack(struct spool_disk *d, size_t n)
 {
     d->stats.held -= d->stats.held > 0;
     d->stats.held_bytes -= d->stats.held_bytes < n ? d->stats.held_bytes : n;
 }
 
 /* Whether its file was gone. */
-static bool let_go(struct spool_disk *d, const struct spool_taken *t)
+static bool inflight_end(struct spool_disk *d, const struct spool_taken *t)
 {
-    struct spool_hand *hand = spool_disk_hand(d, t->stream, t->seq);
+    struct spool_inflight *hand = spool_disk_inflight(d, t->stream, t->seq);
     bool gone = hand && hand->gone;
 
     if (hand) {
-        *hand = d->hands[--d->n_hands];
+        *hand = d->inflight[--d->n_inflight];
     }
     return gone;
 }
 
-void spool_disk_back(struct spool_disk *d, const struct spool_taken *t)
+void spool_disk_return(struct spool_disk *d, const struct spool_taken *t)
 {
-    if (let_go(d, t)) {
+    if (inflight_end(d, t)) {
         spool_batch_count(&d->stats.dropped, t->p, t->n);
-        count_done(d, t->n);
+        inflight_count_ack(d, t->n);
     }
 }
 
-void spool_disk_done(struct spool_disk *d, const struct spool_taken *t)
+void spool_disk_ack(struct spool_disk *d, const struct spool_taken *t)
 {
     const struct spool_file *f;
     struct spool_record r;
 
-    (void)let_go(d, t);
-    count_done(d, t->n);
-    if (seek(d, &d->back, &f, &r) == ERR_OK && f->stream == t->stream && r.seq == t->seq) {
+    (void)inflight_end(d, t);
+    inflight_count_ack(d, t->n);
+    if (cursor_seek(d, &d->back, &f, &r) == ERR_OK && f->stream == t->stream && r.seq == t->seq) {
         d->back.at = spool_record_end(d->back.at, &r);
     }
-    if (d->live_set && seek(d, &d->live, &f, &r) == ERR_OK && f->stream == t->stream &&
+    if (d->live_set && cursor_seek(d, &d->live, &f, &r) == ERR_OK && f->stream == t->stream &&
         r.seq == t->seq) {
         d->live.at = spool_record_end(d->live.at, &r);
     }
-    add_range(d, t->stream, t->seq);
-    settle(d);
+    ranges_add(d, t->stream, t->seq);
+    ranges_settle(d);
 }
 
-size_t spool_disk_stored(struct spool_disk *d, uint64_t stream, uint64_t last_seq)
+size_t spool_disk_ack_upto(struct spool_disk *d, uint64_t stream, uint64_t last_seq)
 {
     const struct spool_file *f;
     struct spool_record r;
     size_t n = 0;
 
-    while (seek(d, &d->back, &f, &r) == ERR_OK && f->stream == stream && r.seq <= last_seq) {
-        count_done(d, r.n);
+    while (cursor_seek(d, &d->back, &f, &r) == ERR_OK && f->stream == stream && r.seq <= last_seq) {
+        inflight_count_ack(d, r.n);
         d->back.at = spool_record_end(d->back.at, &r);
         n++;
     }
-    settle(d);
+    ranges_settle(d);
     return n;
 }
 
@@ -694,4 +805,54 @@ void spool_disk_expire(struct spool_disk *d, int64_t now_ns)
     while (d->n_files > kept && d->files[0].newest_ns < now_ns - d->conf.max_age_ns) {
         spool_shrink_drop(d, 0, &d->stats.expired);
     }
+}
+
+/* -- whose batches they are -- */
+
+/* The host of the file's first sound batch; false: there is none, or it cannot be read. */
+static bool owner_read_host(struct spool_disk *d, const struct spool_file *f, struct uuid *out)
+{
+    uint64_t at = SPOOL_HEADER_BYTES, damaged = 0;
+    struct spool_segment view;
+    struct spool_record r;
+    enum err e = spool_disk_view(d, f, &view);
+
+    while (!e) {
+        struct batch *b;
+
+        e = spool_segment_next(&view, &at, &r, &damaged);
+        if (!e && spool_segment_read(&view, at, &r, &d->scratch) == ERR_OK &&
+            wire_batch_decode(&b, d->scratch.p, r.n) == ERR_OK) {
+            *out = b->head.host;
+            wire_batch_free(b);
+            return true;
+        }
+        at = e ? at : spool_record_end(at, &r);
+    }
+    return false;
+}
+
+enum err spool_disk_keep(struct spool_disk *d, const struct uuid *host)
+{
+    uint64_t newest = d->n_files > 0 ? d->files[d->n_files - 1].number : 0, stream;
+    size_t before = d->n_files;
+    enum err e;
+
+    for (size_t i = 0; i < d->n_files;) {
+        struct uuid of;
+
+        if (owner_read_host(d, &d->files[i], &of) && memcmp(&of, host, sizeof of) != 0) {
+            spool_shrink_drop(d, i, &d->stats.other_host);
+        } else {
+            i++;
+        }
+    }
+    if (d->n_files == before || (d->n_files > 0 && d->files[d->n_files - 1].number == newest)) {
+        return ERR_OK;
+    }
+    e = os_random(&stream, sizeof stream); /* the other one's goes on elsewhere, perhaps */
+    if (!e) {
+        spool_disk_renew(d, stream, 1);
+    }
+    return e;
 }

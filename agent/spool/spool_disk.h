@@ -11,7 +11,7 @@
  *
  * Bounds. Above max_bytes, segment by segment from the oldest on: first all lose their samples,
  * then all their events, then the oldest goes. What is left of a batch tells its loss (see
- * spool_batch.h); only what goes whole is counted here, and not what is in hand: that is still
+ * spool_batch.h); only what goes whole is counted here, and not what is in flight: that is still
  * sent. While a segment is rewritten the smaller copy stands beside it. Older than max_age: gone,
  * counted.
  *
@@ -32,11 +32,11 @@
 #include "agent/spool/spool_batch.h"
 #include "common/os/fio.h"
 
-#define SPOOL_BYTES_MIN   (1u << 20) /* of max_bytes */
-#define SPOOL_COMMIT_MAX  (4u << 20) /* beyond this much, commit */
-#define SPOOL_HANDS_MAX   16u        /* batches given out and not done */
-#define SPOOL_RANGES_MAX  48u
-#define SPOOL_LIVE_LAG_NS 30000000000 /* live is begun anew when it is so far behind */
+#define SPOOL_BYTES_MIN    (1u << 20) /* of max_bytes */
+#define SPOOL_COMMIT_MAX   (4u << 20) /* beyond this much, commit */
+#define SPOOL_INFLIGHT_MAX 16u        /* batches given out and not done */
+#define SPOOL_RANGES_MAX   48u
+#define SPOOL_LIVE_LAG_NS  30000000000 /* live is begun anew when it is so far behind */
 
 struct spool_disk;
 
@@ -96,15 +96,16 @@ NODISCARD enum err spool_disk_commit(struct spool_disk *d);
 /* Whether the disk would take so many bytes now. */
 NODISCARD enum err spool_disk_probe(struct spool_disk *d, uint64_t bytes);
 
-/* The next one to be sent that is not in hand; in hand until it is done or back.
- * Errors: ERR_END (none but those in hand), ERR_FULL (SPOOL_HANDS_MAX are in hand), ERR_NOMEM */
+/* The next one to be sent that is not in flight; in flight until it is done or back.
+ * Errors: ERR_END (none but those in flight), ERR_FULL (SPOOL_INFLIGHT_MAX are in flight),
+ * ERR_NOMEM */
 NODISCARD enum err spool_disk_next(struct spool_disk *d, struct buf *content,
                                    struct spool_taken *out);
-void spool_disk_done(struct spool_disk *d, const struct spool_taken *t);
+void spool_disk_ack(struct spool_disk *d, const struct spool_taken *t);
 /* It will be given again. When its file has gone meanwhile it is lost: counted as dropped. */
-void spool_disk_back(struct spool_disk *d, const struct spool_taken *t);
-/* All of the stream up to this number are done, none of which is in hand; gives how many. */
-size_t spool_disk_stored(struct spool_disk *d, uint64_t stream, uint64_t last_seq);
+void spool_disk_return(struct spool_disk *d, const struct spool_taken *t);
+/* All of the stream up to this number are done, none of which is in flight; gives how many. */
+size_t spool_disk_ack_upto(struct spool_disk *d, uint64_t stream, uint64_t last_seq);
 
 /* Before an orderly end: when everything is done, only stream and number stay on disk, so that
  * nothing is sent again. */

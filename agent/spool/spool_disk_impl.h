@@ -25,7 +25,7 @@ struct spool_range {
     uint64_t number; /* of the newest file it is about */
 };
 
-struct spool_hand {
+struct spool_inflight {
     uint64_t stream, seq;
     bool gone; /* its file is */
 };
@@ -56,13 +56,15 @@ struct spool_disk {
     bool live_set, live_turn;
     struct spool_range ranges[SPOOL_RANGES_MAX];
     size_t n_ranges;
-    struct spool_hand hands[SPOOL_HANDS_MAX];
-    size_t n_hands;
+    struct spool_inflight inflight[SPOOL_INFLIGHT_MAX];
+    size_t n_inflight;
 
     struct wire_encoder *encoder;
     struct buf scratch, reduced;
     struct spool_disk_stats stats;
 };
+
+#define SPOOL_MARK_NAME "mark"
 
 /* -- spool_disk.c -- */
 char *spool_disk_path(const struct spool_disk *d, uint64_t number, const char *suffix);
@@ -72,8 +74,8 @@ NODISCARD enum err spool_disk_view(struct spool_disk *d, const struct spool_file
                                    struct spool_segment *out);
 void spool_disk_unread(struct spool_disk *d); /* before a file is renamed or removed */
 bool spool_disk_is_done(const struct spool_disk *d, uint64_t stream, uint64_t seq);
-/* NULL: not in hand. */
-struct spool_hand *spool_disk_hand(struct spool_disk *d, uint64_t stream, uint64_t seq);
+/* NULL: not in flight. */
+struct spool_inflight *spool_disk_inflight(struct spool_disk *d, uint64_t stream, uint64_t seq);
 /* Removes a file that came to nothing. */
 void spool_disk_discard(struct spool_disk *d, const char *path);
 /* Takes the file off the disk and out of the list. */
@@ -81,15 +83,6 @@ void spool_disk_remove(struct spool_disk *d, size_t i);
 
 /* -- spool_recover.c -- */
 NODISCARD enum err spool_recover(struct spool_disk *d, struct errmsg *why);
-
-/* -- spool_mark.c -- */
-#define SPOOL_MARK_NAME "mark"
-/* After a commit; what fails is tried again with the next. */
-void spool_mark_write(struct spool_disk *d);
-void spool_mark_close(struct spool_disk *d);
-/* After the segments were read: begins a new stream when they lost numbers that had been given out.
- * Errors: those of os_random */
-NODISCARD enum err spool_mark_check(struct spool_disk *d);
 
 /* -- spool_shrink.c -- */
 /* Makes room for a commit of so many bytes, as far as that goes. */

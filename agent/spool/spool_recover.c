@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/spool/dead_letter_file.h"
+#include "agent/spool/dead_letter.h"
 #include "common/base/mem.h"
 #include "common/os/fio_name.h"
 #include "common/os/os.h"
@@ -30,7 +30,8 @@ static enum err collect_name(void *ctx, const char *name)
     }
     if (!fio_name_parse(&number, name, "spool-", ".seg")) {
         d->stats.foreign += strcmp(name, "lock") != 0 && strcmp(name, "run") != 0 &&
-                            strcmp(name, SPOOL_MARK_NAME) != 0 && strcmp(name, QUARANTINE_DIR) != 0;
+                            strcmp(name, SPOOL_MARK_NAME) != 0 &&
+                            strcmp(name, DEAD_LETTER_DIR) != 0;
         return ERR_OK;
     }
     e = spool_disk_room(d);
@@ -219,7 +220,6 @@ enum err spool_recover(struct spool_disk *d, struct errmsg *why)
 
         d->stream = f->stream;
         d->next_seq = f->last_seq + 1;
-        e = spool_mark_check(d);
     }
     return e;
 }

@@ -65,7 +65,7 @@ static void forget(struct spool_disk *d, size_t n)
 static enum err count_one(void *ctx, const struct spool_record *r)
 {
     struct drop *j = ctx;
-    struct spool_hand *hand = spool_disk_hand(j->d, j->stream, r->seq);
+    struct spool_inflight *hand = spool_disk_inflight(j->d, j->stream, r->seq);
 
     if (hand) {
         hand->gone = true; /* counted when it does not arrive */

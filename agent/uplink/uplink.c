@@ -141,7 +141,7 @@ static void hang_up(struct uplink *u)
     for (size_t i = 0; i < u->n_clients; i++) {
         rpc_client_hang_up(u->clients[i]);
     }
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (u->slots[i].call) {
             buf_reset(&u->reply);
             err_ignore(rpc_pending_finish(u->slots[i].call, &u->reply, &result, NULL));

@@ -71,7 +71,7 @@ struct uplink {
     int64_t clock_ns; /* when one is due although batches go: it is the clocks' exchange */
     int64_t look_ns, look_pause_ns; /* at why nobody answers */
     unsigned timeouts;              /* in a row */
-    struct uplink_slot slots[OUTBOX_HANDS];
+    struct uplink_slot slots[OUTBOX_INFLIGHT_MAX];
     size_t in_flight;   /* what the collector takes at once */
     bool ended_outbox;  /* the outbox has nothing and never will */
     uint64_t taken;     /* batches that the collector took; */

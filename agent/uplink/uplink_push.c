@@ -40,7 +40,7 @@ static size_t count_sent(const struct uplink *u)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         n += is_sent(&u->slots[i]);
     }
     return n;
@@ -48,7 +48,7 @@ static size_t count_sent(const struct uplink *u)
 
 bool uplink_push_idle(const struct uplink *u)
 {
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (u->slots[i].used) {
             return false;
         }
@@ -74,7 +74,7 @@ static void acknowledged(struct uplink *u, struct uplink_slot *s, bool duplicate
     u->status.duplicates += duplicate;
     u->status.bytes += s->item.n;
     os_mutex_unlock(u->lock);
-    u->outbox.done(u->outbox.ctx, &s->item);
+    u->outbox.ack(u->outbox.ctx, &s->item);
     release(u, s);
 }
 
@@ -110,7 +110,7 @@ static void set_aside(struct uplink *u, struct uplink_slot *s, enum outbox_cause
         log_line(LOG_WARN, "uplink", "quarantined", "seq=%llu bytes=%zu why=%s",
                  (unsigned long long)s->item.seq, s->item.n, log_str(quoted, sizeof quoted, why));
     }
-    u->outbox.aside(u->outbox.ctx, &s->item, cause, why);
+    u->outbox.reject(u->outbox.ctx, &s->item, cause, why);
     release(u, s);
 }
 
@@ -218,7 +218,7 @@ static void finish(struct uplink *u, struct uplink_slot *s)
 
 void uplink_push_collect(struct uplink *u)
 {
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         struct uplink_slot *s = &u->slots[i];
 
         if (is_sent(s) && rpc_pending_ended(s->call)) {
@@ -231,7 +231,7 @@ size_t uplink_push_stored(struct uplink *u, uint64_t stream, uint64_t last_seq)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         struct uplink_slot *s = &u->slots[i];
 
         if (s->used && !s->call && s->item.stream == stream && s->item.seq <= last_seq) {
@@ -250,7 +250,7 @@ static struct uplink_slot *take(struct uplink *u)
     size_t places = 0;
     enum err e;
 
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         places += u->slots[i].used && !u->slots[i].suspect;
         s = u->slots[i].used ? s : &u->slots[i];
     }
@@ -285,7 +285,7 @@ static void send(struct uplink *u, struct uplink_slot *s)
     s->proved = u->carried && u->taken > s->taken;
     s->client = u->current;
     s->connection = u->connection;
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (is_sent(&u->slots[i])) {
             s->alone = u->slots[i].alone = false;
         }
@@ -304,7 +304,7 @@ static struct uplink_slot *pick_suspect(struct uplink *u, int64_t now_ns, bool a
 {
     struct uplink_slot *found = NULL;
 
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         struct uplink_slot *s = &u->slots[i];
         bool may = alone || (u->taken > s->taken && u->carried);
 
@@ -319,7 +319,7 @@ static struct uplink_slot *pick_suspect(struct uplink *u, int64_t now_ns, bool a
 /* Whether a batch is in hand that is no suspect. */
 static bool has_others(const struct uplink *u)
 {
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (u->slots[i].used && !u->slots[i].suspect) {
             return true;
         }
@@ -332,7 +332,7 @@ static int64_t next_again_ns(const struct uplink *u, int64_t now_ns)
 {
     int64_t next_ns = INT64_MAX;
 
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         const struct uplink_slot *s = &u->slots[i];
 
         if (s->used && !s->call && s->again_ns > now_ns && s->again_ns < next_ns) {
@@ -345,7 +345,7 @@ static int64_t next_again_ns(const struct uplink *u, int64_t now_ns)
 /* Whether a suspect is under way: then nothing else begins. */
 static bool is_tried(const struct uplink *u)
 {
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (is_sent(&u->slots[i]) && u->slots[i].suspect) {
             return true;
         }
@@ -374,7 +374,7 @@ int64_t uplink_push_step(struct uplink *u)
         }
         return next_again_ns(u, now_ns); /* it waits for the others' answers; then it goes alone */
     }
-    for (size_t i = 0; i < OUTBOX_HANDS && u->greeted; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX && u->greeted; i++) {
         s = &u->slots[i];
         if (s->used && !s->call && !s->suspect && now_ns >= s->again_ns) {
             send(u, s);

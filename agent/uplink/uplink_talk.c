@@ -263,7 +263,7 @@ static void stored_unheard(struct uplink *u, uint64_t last_seq)
     size_t n;
 
     (void)uplink_push_stored(u, u->hello.stream, last_seq);
-    n = u->outbox.stored(u->outbox.ctx, u->hello.stream, last_seq);
+    n = u->outbox.ack_upto(u->outbox.ctx, u->hello.stream, last_seq);
     os_mutex_lock(u->lock);
     u->status.taken += n;
     u->status.acknowledged += n;
@@ -366,7 +366,7 @@ static void refresh(struct uplink *u)
 {
     bool wanted;
 
-    for (size_t i = 0; i < OUTBOX_HANDS; i++) {
+    for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (u->slots[i].call) {
             return;
         }

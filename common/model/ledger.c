@@ -71,7 +71,7 @@ static const struct ledger_kind kinds[] = {
     {T("batch"), T("batches"), WHY, LEDGER_BATCHES, false, false},
     {T("spool"), T("in"), IN, LEDGER_BATCHES, false, false},
     {T("spool"), T("recovered"), IN, LEDGER_BATCHES, false, false}, /* what the last run left */
-    {T("spool"), T("again"), IN, LEDGER_BATCHES, false, false},     /* out of the quarantine */
+    {T("spool"), T("again"), IN, LEDGER_BATCHES, false, false},     /* dead letters */
     {T("spool"), T("out"), OUT, LEDGER_BATCHES, false, false},
     {T("spool"), T("held"), HELD, LEDGER_BATCHES, false, false},
     {T("spool"), T("dropped"), DROPPED, LEDGER_BATCHES, true, true},

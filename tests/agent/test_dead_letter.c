@@ -36,7 +36,7 @@ static struct dead_letter_stats stats_of(const struct dead_letter *q)
 /* Keeps the rig's batch of this number, which stays in `rig_content`. */
 static void put(struct dead_letter *q, uint64_t seq, const char *why)
 {
-    struct quarantine_batch b = {.stream = 7, .seq = seq, .when_ns = NOW_NS};
+    struct dead_letter_batch b = {.stream = 7, .seq = seq, .when_ns = NOW_NS};
 
     (void)snprintf(b.why, sizeof b.why, "%s", why);
     rig_batch(&rig_content, 7, seq);
@@ -56,7 +56,7 @@ static size_t list(uint64_t *numbers, size_t max)
 static void a_batch_is_kept_with_its_reason_across_restarts(void **state)
 {
     struct dead_letter *q = open_with(1 << 20);
-    struct quarantine_batch b;
+    struct dead_letter_batch b;
     uint64_t numbers[4];
     uint8_t *bytes;
 
@@ -86,7 +86,7 @@ static void a_batch_is_kept_with_its_reason_across_restarts(void **state)
 
 static void every_shorter_file_and_every_flipped_bit_is_refused(void **state)
 {
-    struct quarantine_batch b = {.stream = 1, .seq = 2, .when_ns = 3, .p = "content", .n = 7}, out;
+    struct dead_letter_batch b = {.stream = 1, .seq = 2, .when_ns = 3, .p = "content", .n = 7}, out;
     struct buf file;
 
     (void)state;
@@ -116,7 +116,7 @@ static void every_shorter_file_and_every_flipped_bit_is_refused(void **state)
 static void what_is_asked_for_again_is_given_once_and_goes_when_it_arrived(void **state)
 {
     struct dead_letter *q = open_with(1 << 20);
-    struct quarantine_batch b, none;
+    struct dead_letter_batch b, none;
     uint64_t numbers[4];
 
     (void)state;
@@ -130,9 +130,9 @@ static void what_is_asked_for_again_is_given_once_and_goes_when_it_arrived(void 
     assert_ok(dead_letter_next(q, &rig_content, &b));
     assert_int_equal(b.seq, 2);
     assert_err(dead_letter_next(q, &rig_content, &none), ERR_END); /* it is in hand */
-    dead_letter_back(q, b.number);
+    dead_letter_return(q, b.number);
     assert_ok(dead_letter_next(q, &rig_content, &b));
-    dead_letter_done(q, &b);
+    dead_letter_ack(q, &b);
     assert_int_equal(stats_of(q).again.batches, 1);
     assert_int_equal(stats_of(q).again.rows, RIG_ROWS);
     assert_int_equal(stats_of(q).held, 1);
@@ -143,7 +143,7 @@ static void what_is_asked_for_again_is_given_once_and_goes_when_it_arrived(void 
 static void what_is_refused_again_is_kept_with_the_new_reason(void **state)
 {
     struct dead_letter *q = open_with(1 << 20);
-    struct quarantine_batch b;
+    struct dead_letter_batch b;
     uint64_t numbers[4];
     uint8_t *bytes;
 
@@ -155,7 +155,7 @@ static void what_is_refused_again_is_kept_with_the_new_reason(void **state)
     q = open_with(1 << 20);
     assert_ok(dead_letter_next(q, &rig_content, &b));
     (void)snprintf(b.why, sizeof b.why, "second");
-    dead_letter_keep(q, &b);
+    dead_letter_reject(q, &b);
     assert_int_equal(list(numbers, 4), 1);
     assert_ok(dead_letter_file_read(&b, &bytes, rig_dir, numbers[0]));
     assert_string_equal(b.why, "second");
@@ -170,12 +170,12 @@ static void what_is_refused_again_is_kept_with_the_new_reason(void **state)
 static void what_broke_exchanges_is_given_again_by_itself_ever_more_seldom(void **state)
 {
     struct dead_letter *q = open_with(1 << 20);
-    struct quarantine_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS}, none;
+    struct dead_letter_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS}, none;
     int64_t now_ns = NOW_NS, pause_ns = 60 * CLK_S;
 
     (void)state;
     rig_batch(&rig_content, 7, 1);
-    b.cause = QUARANTINE_BROKEN;
+    b.cause = DEAD_LETTER_BROKEN;
     b.p = rig_content.p;
     b.n = rig_content.n;
     dead_letter_put(q, &b);
@@ -188,10 +188,10 @@ static void what_broke_exchanges_is_given_again_by_itself_ever_more_seldom(void 
         now_ns += pause_ns;
         dead_letter_tidy(q, now_ns);
         assert_ok(dead_letter_next(q, &rig_content, &b));
-        assert_int_equal(b.cause, QUARANTINE_BROKEN);
+        assert_int_equal(b.cause, DEAD_LETTER_BROKEN);
         assert_int_equal(b.tries, try);
         b.when_ns = now_ns;
-        dead_letter_keep(q, &b);
+        dead_letter_reject(q, &b);
         pause_ns *= 2;
     }
     assert_int_equal(stats_of(q).held, 1);
@@ -205,11 +205,11 @@ static void what_broke_exchanges_is_given_again_by_itself_ever_more_seldom(void 
 static void a_clock_that_was_set_back_does_not_keep_a_batch(void **state)
 {
     struct dead_letter *q = open_with(1 << 20);
-    struct quarantine_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS};
+    struct dead_letter_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS};
 
     (void)state;
     rig_batch(&rig_content, 7, 1);
-    b.cause = QUARANTINE_BROKEN;
+    b.cause = DEAD_LETTER_BROKEN;
     b.p = rig_content.p;
     b.n = rig_content.n;
     dead_letter_put(q, &b);
@@ -227,13 +227,13 @@ static void a_file_of_version_1_is_read(void **state)
                                "\xc6\x02\xe9\x7f\x34\x1d\xe8\x67\xb6\xc7\x35\x44\x61\x61\x38\xc4"
                                "why"
                                "content";
-    struct quarantine_batch b;
+    struct dead_letter_batch b;
     uint8_t *bytes = mem_dup(file, sizeof file - 1);
 
     (void)state;
     assert_non_null(bytes);
     assert_ok(dead_letter_file_parse(&b, bytes, sizeof file - 1));
-    assert_int_equal(b.cause, QUARANTINE_REFUSED);
+    assert_int_equal(b.cause, DEAD_LETTER_REFUSED);
     assert_int_equal(b.tries, 0);
     assert_int_equal(b.seq, 2);
     assert_string_equal(b.why, "why");
@@ -244,7 +244,7 @@ static void a_file_of_version_1_is_read(void **state)
 static void what_is_refused_on_a_full_disk_is_not_sent_in_a_circle(void **state)
 {
     struct fio_fault *fault;
-    struct quarantine_batch b;
+    struct dead_letter_batch b;
     struct dead_letter *q;
     uint64_t numbers[4];
 
@@ -258,7 +258,7 @@ static void what_is_refused_on_a_full_disk_is_not_sent_in_a_circle(void **state)
     assert_ok(dead_letter_next(q, &rig_content, &b));
     fio_fault_fail(fault, FIO_WRITE, 0, ERR_NOSPACE, true);
     (void)snprintf(b.why, sizeof b.why, "second");
-    dead_letter_keep(q, &b);
+    dead_letter_reject(q, &b);
     assert_err(dead_letter_next(q, &rig_content, &b), ERR_END);
     fio_fault_fail(fault, 0, -1, ERR_OK, false);
     dead_letter_tidy(q, NOW_NS); /* a minute later */
@@ -319,7 +319,8 @@ static void what_somebody_removes_is_gone_and_other_files_are_left_alone(void **
     assert_int_equal(list(numbers, 4), 2);
     assert_ok(dead_letter_file_drop(rig_dir, numbers[0]));
     assert_err(dead_letter_file_drop(rig_dir, numbers[0]), ERR_NOTFOUND);
-    (void)snprintf(path, sizeof path, "%s/" QUARANTINE_DIR "/batch-00000000000000ff.quar", rig_dir);
+    (void)snprintf(path, sizeof path, "%s/" DEAD_LETTER_DIR "/batch-00000000000000ff.quar",
+                   rig_dir);
     assert_ok(os_write_file(path, "damaged", 7, true));
     dead_letter_tidy(q, NOW_NS);
     assert_int_equal(stats_of(q).held, 1);

@@ -7,11 +7,14 @@
 #include "common/base/mem.h"
 #include "common/os/os.h"
 
+static struct outbox box; /* of the queue under test */
+
 static struct queue *queue_of(size_t max_bytes)
 {
     struct queue *q;
 
     assert_ok(queue_create(&q, max_bytes));
+    box = queue_outbox(q, 7);
     return q;
 }
 
@@ -20,11 +23,16 @@ static void put(struct queue *q, uint64_t seq)
     assert_ok(queue_put(q, seq, "0123456789", 10, false));
 }
 
-static uint64_t take(struct queue *q)
+static uint64_t take(void)
 {
-    struct queue_item item;
+    struct outbox_item item;
 
-    return queue_take(q, &item) ? 0 : item.seq;
+    return box.take(box.ctx, &item) ? 0 : item.seq;
+}
+
+static void ack(uint64_t seq)
+{
+    box.ack(box.ctx, &(struct outbox_item){.stream = 7, .seq = seq});
 }
 
 static struct queue_stats stats_of(struct queue *q)
@@ -35,30 +43,30 @@ static struct queue_stats stats_of(struct queue *q)
     return s;
 }
 
-static void batches_leave_in_order_and_each_is_in_hand_once(void **state)
+static void batches_leave_in_order_and_each_is_in_flight_once(void **state)
 {
     struct queue *q = queue_of(100);
-    struct queue_item item;
+    struct outbox_item item;
 
     (void)state;
     put(q, 1);
     put(q, 2);
-    assert_ok(queue_take(q, &item));
+    assert_ok(box.take(box.ctx, &item));
     assert_int_equal(item.seq, 1);
     assert_int_equal(item.n, 10);
     assert_memory_equal(item.p, "0123456789", 10);
-    assert_int_equal(take(q), 2);
-    assert_err(queue_take(q, &item), ERR_TIMEOUT);
-    queue_done(q, 2); /* in any order */
-    queue_done(q, 2); /* and once */
+    assert_int_equal(take(), 2);
+    assert_err(box.take(box.ctx, &item), ERR_TIMEOUT);
+    ack(2); /* in any order */
+    ack(2); /* and once */
     assert_int_equal(stats_of(q).held, 1);
-    queue_done(q, 1);
+    ack(1);
     assert_int_equal(stats_of(q).held, 0);
     assert_int_equal(stats_of(q).out, 2);
     queue_destroy(q);
 }
 
-static void what_is_stored_goes_up_to_its_number_but_for_what_is_in_hand(void **state)
+static void what_is_stored_goes_up_to_its_number_but_for_what_is_in_flight(void **state)
 {
     struct queue *q = queue_of(100);
 
@@ -66,10 +74,10 @@ static void what_is_stored_goes_up_to_its_number_but_for_what_is_in_hand(void **
     for (uint64_t seq = 1; seq <= 5; seq++) {
         put(q, seq);
     }
-    assert_int_equal(take(q), 1);
-    assert_int_equal(queue_stored(q, 3), 2);
-    assert_int_equal(take(q), 4);
-    queue_done(q, 1);
+    assert_int_equal(take(), 1);
+    assert_int_equal(box.ack_upto(box.ctx, 7, 3), 2);
+    assert_int_equal(take(), 4);
+    ack(1);
     assert_int_equal(stats_of(q).out, 3);
     queue_destroy(q);
 }
@@ -77,36 +85,36 @@ static void what_is_stored_goes_up_to_its_number_but_for_what_is_in_hand(void **
 static void hands_have_a_limit(void **state)
 {
     struct queue *q = queue_of(1000);
-    struct queue_item item;
+    struct outbox_item item;
 
     (void)state;
-    for (uint64_t seq = 1; seq <= OUTBOX_HANDS + 1; seq++) {
+    for (uint64_t seq = 1; seq <= OUTBOX_INFLIGHT_MAX + 1; seq++) {
         put(q, seq);
     }
-    for (uint64_t seq = 1; seq <= OUTBOX_HANDS; seq++) {
-        assert_int_equal(take(q), seq);
+    for (uint64_t seq = 1; seq <= OUTBOX_INFLIGHT_MAX; seq++) {
+        assert_int_equal(take(), seq);
     }
-    assert_err(queue_take(q, &item), ERR_FULL);
-    queue_done(q, 3);
-    assert_int_equal(take(q), OUTBOX_HANDS + 1);
+    assert_err(box.take(box.ctx, &item), ERR_FULL);
+    ack(3);
+    assert_int_equal(take(), OUTBOX_INFLIGHT_MAX + 1);
     queue_destroy(q);
 }
 
-static void a_full_queue_drops_its_oldest_but_not_those_in_hand(void **state)
+static void a_full_queue_drops_its_oldest_but_not_those_in_flight(void **state)
 {
     struct queue *q = queue_of(30);
-    struct queue_item item;
+    struct outbox_item item;
 
     (void)state;
     put(q, 1);
     put(q, 2);
     put(q, 3);
-    assert_ok(queue_take(q, &item));
+    assert_ok(box.take(box.ctx, &item));
     put(q, 4);
     assert_memory_equal(item.p, "0123456789", 10);
-    assert_int_equal(take(q), 3);
-    queue_done(q, 1);
-    assert_int_equal(take(q), 4);
+    assert_int_equal(take(), 3);
+    ack(1);
+    assert_int_equal(take(), 4);
     assert_int_equal(stats_of(q).overflow, 1);
     assert_err(queue_put(q, 5, "0123456789012345678901234567890", 31, true), ERR_FULL);
     queue_destroy(q);
@@ -120,7 +128,7 @@ static void counts_add_up_at_rest(void **state)
     for (uint64_t seq = 1; seq <= 10; seq++) {
         put(q, seq);
     }
-    queue_stored(q, 9);
+    box.ack_upto(box.ctx, 7, 9);
     assert_int_equal(stats_of(q).in, stats_of(q).out + stats_of(q).overflow + stats_of(q).held);
     queue_destroy(q);
 }
@@ -128,16 +136,16 @@ static void counts_add_up_at_rest(void **state)
 static void a_closed_queue_drains_and_then_ends(void **state)
 {
     struct queue *q = queue_of(30);
-    struct queue_item item;
+    struct outbox_item item;
 
     (void)state;
     put(q, 1);
     queue_close(q);
     assert_err(queue_put(q, 2, "x", 1, true), ERR_CLOSED);
-    assert_int_equal(take(q), 1);
-    assert_err(queue_take(q, &item), ERR_TIMEOUT); /* it may have to be sent again */
-    queue_done(q, 1);
-    assert_err(queue_take(q, &item), ERR_END);
+    assert_int_equal(take(), 1);
+    assert_err(box.take(box.ctx, &item), ERR_TIMEOUT); /* it may have to be sent again */
+    ack(1);
+    assert_err(box.take(box.ctx, &item), ERR_END);
     queue_destroy(q);
 }
 
@@ -149,20 +157,20 @@ struct reader {
 static void read_all(void *arg)
 {
     struct reader *r = arg;
-    struct queue_item item;
+    struct outbox_item item;
 
     enum err e;
 
-    while ((e = queue_take(r->q, &item)) != ERR_END) {
+    while ((e = box.take(box.ctx, &item)) != ERR_END) {
         if (e == ERR_TIMEOUT) {
-            queue_wait(r->q, os_mono_ns() + 10 * CLK_S);
+            box.wait(box.ctx, os_mono_ns() + 10 * CLK_S);
             continue;
         }
         if (e || item.seq != r->seen + 1) {
             return;
         }
         r->seen = item.seq;
-        queue_done(r->q, item.seq);
+        ack(item.seq);
     }
 }
 
@@ -206,13 +214,13 @@ static void waiting_ends_with_news_a_wake_or_its_moment(void **state)
     struct queue *q = queue_of(10);
 
     (void)state;
-    queue_wake(q);
-    queue_wait(q, INT64_MAX);
+    box.wake(box.ctx);
+    box.wait(box.ctx, INT64_MAX);
     put(q, 1);
-    queue_wait(q, INT64_MAX);
-    queue_wait(q, os_mono_ns() + CLK_MS);
+    box.wait(box.ctx, INT64_MAX);
+    box.wait(box.ctx, os_mono_ns() + CLK_MS);
     queue_close(q);
-    queue_wait(q, INT64_MAX);
+    box.wait(box.ctx, INT64_MAX);
     queue_destroy(q);
 }
 
@@ -236,10 +244,10 @@ static void creation_and_putting_survive_every_failing_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_leave_in_order_and_each_is_in_hand_once),
-        cmocka_unit_test(what_is_stored_goes_up_to_its_number_but_for_what_is_in_hand),
+        cmocka_unit_test(batches_leave_in_order_and_each_is_in_flight_once),
+        cmocka_unit_test(what_is_stored_goes_up_to_its_number_but_for_what_is_in_flight),
         cmocka_unit_test(hands_have_a_limit),
-        cmocka_unit_test(a_full_queue_drops_its_oldest_but_not_those_in_hand),
+        cmocka_unit_test(a_full_queue_drops_its_oldest_but_not_those_in_flight),
         cmocka_unit_test(counts_add_up_at_rest),
         cmocka_unit_test(a_closed_queue_drains_and_then_ends),
         cmocka_unit_test(a_waiting_writer_loses_nothing),

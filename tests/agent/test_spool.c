@@ -44,7 +44,7 @@ static void done(struct spool *s, const struct outbox_item *item)
 {
     struct outbox o = spool_outbox(s);
 
-    o.done(o.ctx, item);
+    o.ack(o.ctx, item);
 }
 
 static void batches_leave_in_order_and_the_end_is_told(void **state)
@@ -71,24 +71,24 @@ static void batches_are_done_with_in_any_order_and_the_rest_comes_again(void **s
 {
     struct spool *s = open_with(fio_unsynced());
     struct outbox o = spool_outbox(s);
-    struct outbox_item items[OUTBOX_HANDS], more;
+    struct outbox_item items[OUTBOX_INFLIGHT_MAX], more;
 
     (void)state;
-    for (unsigned i = 0; i <= OUTBOX_HANDS; i++) {
+    for (unsigned i = 0; i <= OUTBOX_INFLIGHT_MAX; i++) {
         rig_put(s);
     }
-    for (unsigned i = 0; i < OUTBOX_HANDS; i++) {
+    for (unsigned i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         items[i] = take(s);
         assert_int_equal(items[i].seq, i + 1);
     }
     assert_err(o.take(o.ctx, &more), ERR_FULL);
-    for (unsigned i = OUTBOX_HANDS; i-- > 0;) {
+    for (unsigned i = OUTBOX_INFLIGHT_MAX; i-- > 0;) {
         if (i != 2) {
             done(s, &items[i]);
         }
     }
     more = take(s);
-    assert_int_equal(more.seq, OUTBOX_HANDS + 1);
+    assert_int_equal(more.seq, OUTBOX_INFLIGHT_MAX + 1);
     done(s, &more);
     spool_close(s);
     s = open_with(fio_unsynced()); /* all in one file: what was done is sent once more */
@@ -148,7 +148,7 @@ static void what_the_collector_told_it_holds_is_skipped(void **state)
     while (rig_stats(s).disk.batches < 4) {
         os_sleep_ns(CLK_MS);
     }
-    assert_int_equal(o.stored(o.ctx, stream, 3), 2);
+    assert_int_equal(o.ack_upto(o.ctx, stream, 3), 2);
     item = take(s);
     assert_int_equal(item.seq, 4);
     assert_int_equal(rig_stats(s).out, 3);
@@ -168,7 +168,7 @@ static void wait_for_held(struct spool *s, uint64_t disk, uint64_t quarantine)
 {
     int64_t end_ns = os_mono_ns() + RIG_LONG_NS;
 
-    while (rig_stats(s).disk.held != disk || rig_stats(s).quarantine.held != quarantine) {
+    while (rig_stats(s).disk.held != disk || rig_stats(s).dead_letters.held != quarantine) {
         assert_true(os_mono_ns() < end_ns);
         os_sleep_ns(CLK_MS);
     }
@@ -179,7 +179,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
 {
     struct spool *s = open_with(fio_unsynced());
     struct outbox o = spool_outbox(s);
-    struct quarantine_batch b;
+    struct dead_letter_batch b;
     struct outbox_item item;
     uint64_t stream;
     uint8_t *bytes;
@@ -189,7 +189,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     rig_put(s);
     item = take(s);
     stream = item.stream;
-    o.aside(o.ctx, &item, OUTBOX_REFUSED, "of no use");
+    o.reject(o.ctx, &item, OUTBOX_REFUSED, "of no use");
     item = take(s);
     assert_int_equal(item.seq, 2);
     done(s, &item);
@@ -206,7 +206,7 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     item = take(s);
     assert_int_equal(item.stream, stream);
     assert_int_equal(item.seq, 1);
-    o.aside(o.ctx, &item, OUTBOX_REFUSED, "again"); /* refused once more */
+    o.reject(o.ctx, &item, OUTBOX_REFUSED, "again"); /* refused once more */
     while (rig_stats(s).again == 0) {
         os_sleep_ns(CLK_MS);
     }
@@ -253,13 +253,13 @@ static void the_account_is_that_of_one_run(void **state)
         for (unsigned k = 0; k < 2 + i % 3; k++) {
             item = take(s);
             if ((i + k) % 5 == 4) {
-                o.aside(o.ctx, &item, OUTBOX_REFUSED, "of no use");
+                o.reject(o.ctx, &item, OUTBOX_REFUSED, "of no use");
             } else {
                 done(s, &item);
             }
         }
         if (i == 6) {
-            (void)o.stored(o.ctx, item.stream, item.seq + 1);
+            (void)o.ack_upto(o.ctx, item.stream, item.seq + 1);
         }
         item = take(s); /* in hand at the end */
         (void)spool_stop(s);

@@ -45,7 +45,7 @@ static size_t take_all(struct spool_disk *d, uint64_t *seqs, size_t max)
     while (spool_disk_next(d, &rig_content, &t) == ERR_OK) {
         assert_true(n < max);
         seqs[n++] = t.seq;
-        spool_disk_done(d, &t);
+        spool_disk_ack(d, &t);
     }
     return n;
 }
@@ -122,30 +122,30 @@ static void after_an_outage_the_newest_takes_turns_with_the_backlog(void **state
 static void batches_in_hand_are_given_once_and_done_in_any_order(void **state)
 {
     struct spool_disk *d = open_small();
-    struct spool_taken t[SPOOL_HANDS_MAX], more;
+    struct spool_taken t[SPOOL_INFLIGHT_MAX], more;
     uint64_t seqs[128];
     size_t n;
 
     (void)state;
     put(d, 100);
-    for (unsigned i = 0; i < SPOOL_HANDS_MAX; i++) {
+    for (unsigned i = 0; i < SPOOL_INFLIGHT_MAX; i++) {
         assert_ok(spool_disk_next(d, &rig_content, &t[i]));
         for (unsigned k = 0; k < i; k++) {
             assert_int_not_equal(t[k].seq, t[i].seq);
         }
     }
     assert_err(spool_disk_next(d, &rig_content, &more), ERR_FULL);
-    spool_disk_back(d, &t[3]);
+    spool_disk_return(d, &t[3]);
     assert_ok(spool_disk_next(d, &rig_content, &more));
     assert_int_equal(more.seq, t[3].seq);
-    for (unsigned i = SPOOL_HANDS_MAX; i-- > 0;) {
-        spool_disk_done(d, &t[i]);
+    for (unsigned i = SPOOL_INFLIGHT_MAX; i-- > 0;) {
+        spool_disk_ack(d, &t[i]);
     }
-    assert_int_equal(rig_disk_stats(d).held, 100 - SPOOL_HANDS_MAX);
+    assert_int_equal(rig_disk_stats(d).held, 100 - SPOOL_INFLIGHT_MAX);
     n = take_all(d, seqs, COUNT_OF(seqs));
-    assert_int_equal(n, 100 - SPOOL_HANDS_MAX);
+    assert_int_equal(n, 100 - SPOOL_INFLIGHT_MAX);
     for (size_t i = 0; i < n; i++) {
-        for (unsigned k = 0; k < SPOOL_HANDS_MAX; k++) {
+        for (unsigned k = 0; k < SPOOL_INFLIGHT_MAX; k++) {
             assert_int_not_equal(seqs[i], t[k].seq);
         }
     }
@@ -160,8 +160,8 @@ static void what_the_collector_holds_is_not_sent(void **state)
 
     (void)state;
     put(d, 8);
-    assert_int_equal(spool_disk_stored(d, spool_disk_stream(d) + 1, 5), 0);
-    assert_int_equal(spool_disk_stored(d, spool_disk_stream(d), 5), 5);
+    assert_int_equal(spool_disk_ack_upto(d, spool_disk_stream(d) + 1, 5), 0);
+    assert_int_equal(spool_disk_ack_upto(d, spool_disk_stream(d), 5), 5);
     assert_int_equal(rig_disk_stats(d).held, 3);
     assert_int_equal(take_all(d, seqs, 16), 3);
     check_all(seqs, 3, 6);
@@ -233,7 +233,7 @@ static struct sums sum_all(struct spool_disk *d)
         s.rows_told += rig_told(b, "metrics_dropped");
         s.events_told += rig_told(b, "events_dropped");
         wire_batch_free(b);
-        spool_disk_done(d, &t);
+        spool_disk_ack(d, &t);
     }
     return s;
 }
@@ -256,8 +256,8 @@ static void what_is_in_hand_when_its_file_goes_is_counted_once(void **state)
     put(d, (unsigned)n - 2);
     assert_true(rig_disk_stats(d).dropped.batches > 0);
     assert_int_equal(rig_disk_stats(d).dropped.batches + rig_disk_stats(d).held, n);
-    spool_disk_done(d, &sent);
-    spool_disk_back(d, &unsent);
+    spool_disk_ack(d, &sent);
+    spool_disk_return(d, &unsent);
     assert_int_equal(rig_disk_stats(d).dropped.batches + rig_disk_stats(d).held, n - 1);
     assert_int_equal(sum_all(d).batches, n - 1 - rig_disk_stats(d).dropped.batches);
     assert_int_equal(rig_disk_stats(d).held, 0);
@@ -655,7 +655,7 @@ static void every_failing_allocation_leaves_the_spool_as_it_was(void **state)
             e = spool_disk_commit(d);
         }
         if (!e && spool_disk_next(d, &rig_content, &t) == ERR_OK) {
-            spool_disk_back(d, &t);
+            spool_disk_return(d, &t);
         }
         buf_fini(&b);
     }

@@ -43,7 +43,7 @@ static void take(struct spool_disk *d, uint64_t first, unsigned n)
         assert_int_equal(b->n_columns, 1);
         assert_int_equal(b->columns[0].values[0], t.seq * 7919);
         wire_batch_free(b);
-        spool_disk_done(d, &t);
+        spool_disk_ack(d, &t);
     }
 }
 
@@ -237,7 +237,7 @@ static void an_old_segment_that_must_shrink_becomes_a_new_one(void **state)
         rows += b->n_columns ? RIG_ROWS : 0;
         told += rig_told(b, "metrics_dropped");
         wire_batch_free(b);
-        spool_disk_done(d, &t);
+        spool_disk_ack(d, &t);
         seq++;
     }
     assert_int_equal(seq, OLD_HELD + rig_disk_stats(d).batches);
@@ -265,7 +265,7 @@ static void a_flipped_bit_in_an_old_segment_is_counted(void **state)
 
             assert_ok(wire_batch_decode(&b, t.p, t.n));
             wire_batch_free(b);
-            spool_disk_done(d, &t);
+            spool_disk_ack(d, &t);
             came++;
         }
         assert_int_equal(came, bit / 8 < COPY_BYTES ? 0 : OLD_HELD - 1);

@@ -144,14 +144,14 @@ static void let_go(struct trial *t, struct hand *h, struct sums *to)
     }
     t->seen[b->head.seq] = true;
     wire_batch_free(b);
-    spool_disk_done(t->d, &h->taken);
+    spool_disk_ack(t->d, &h->taken);
     t->run.done++;
     h->full = false;
 }
 
 static void put_back(struct trial *t, struct hand *h)
 {
-    spool_disk_back(t->d, &h->taken);
+    spool_disk_return(t->d, &h->taken);
     h->full = false;
 }
 

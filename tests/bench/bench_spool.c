@@ -53,7 +53,7 @@ static int64_t read_all(struct spool_disk *d, unsigned *n)
 
     buf_init(&content, SPOOL_BATCH_MAX);
     for (*n = 0; spool_disk_next(d, &content, &t) == ERR_OK; (*n)++) {
-        spool_disk_done(d, &t);
+        spool_disk_ack(d, &t);
     }
     buf_fini(&content);
     return (os_mono_ns() - t0_ns) / (*n ? *n : 1);

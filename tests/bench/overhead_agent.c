@@ -364,11 +364,12 @@ static void on_life(void *ctx, const struct life_event *ev)
 static enum err on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
 {
     struct rig *g = ctx;
-    struct queue_item item;
+    struct outbox_item item;
+    struct outbox box = queue_outbox(g->queue, 1);
 
     bench_check(queue_put(g->queue, seq, bytes, n, false), "queue");
-    bench_check(queue_take(g->queue, &item), "queue");
-    queue_done(g->queue, item.seq);
+    bench_check(box.take(box.ctx, &item), "queue");
+    box.ack(box.ctx, &item);
     return ERR_OK;
 }
 

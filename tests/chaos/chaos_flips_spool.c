@@ -49,7 +49,7 @@ static enum err remember(void *ctx, const char *name)
     size_t i = rest.n_files;
     char *path = os_path_join(in, name);
 
-    if (strcmp(name, "lock") != 0 && strcmp(name, QUARANTINE_DIR) != 0) {
+    if (strcmp(name, "lock") != 0 && strcmp(name, DEAD_LETTER_DIR) != 0) {
         assert_true(i < FILES);
         (void)snprintf(rest.path[i], sizeof rest.path[i], "%s", path);
         assert_ok(os_read_file(&rest.p[i], &rest.n[i], path, 1 << 20));
@@ -68,7 +68,7 @@ static int setup(void **state)
 
     (void)state;
     support_temp_dir(dir, sizeof dir);
-    (void)snprintf(quarantine, sizeof quarantine, "%s/" QUARANTINE_DIR, dir);
+    (void)snprintf(quarantine, sizeof quarantine, "%s/" DEAD_LETTER_DIR, dir);
     for (unsigned run = 0; run < RUNS; run++) {
         struct spool *s = open_spool();
         struct outbox o = spool_outbox(s);
@@ -79,7 +79,7 @@ static int setup(void **state)
         if (run == 0) {
             assert_ok(rig_try_take(s, &item));
             assert_int_equal(item.seq, 1);
-            o.aside(o.ctx, &item, OUTBOX_REFUSED, "of no use");
+            o.reject(o.ctx, &item, OUTBOX_REFUSED, "of no use");
         }
         assert_true(spool_stop(s));
         spool_close(s);
@@ -133,7 +133,7 @@ static uint64_t drain(struct spool *s)
         assert_int_equal(item.n, want.n);
         assert_memory_equal(item.p, want.p, want.n);
         came |= UINT64_C(1) << item.seq;
-        o.done(o.ctx, &item);
+        o.ack(o.ctx, &item);
     }
     assert_err(e, ERR_END);
     buf_fini(&want);
@@ -180,7 +180,7 @@ static void flip(size_t file, size_t bit)
                  most);
     }
     if (aside) { /* it was counted when it was set aside, stays, and the list says what it is */
-        struct quarantine_batch b;
+        struct dead_letter_batch b;
         uint64_t number = 0;
         uint8_t *bytes;
         size_t n = 0;

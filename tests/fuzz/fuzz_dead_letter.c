@@ -1,30 +1,30 @@
-/* A file of the spool's quarantine against hostile bytes: the input as a whole file; and as the
+/* A file of the spool's dead letters against hostile bytes: the input as a whole file; and as the
  * content and the reason of a sound one, of which one byte is then altered. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/spool/dead_letter_file.h"
+#include "agent/spool/dead_letter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 static void check(const uint8_t *p, size_t n)
 {
-    struct quarantine_batch b;
+    struct dead_letter_batch b;
 
     if (dead_letter_file_parse(&b, p, n) == ERR_OK) {
-        assert(strlen(b.why) <= QUARANTINE_WHY && b.n <= n);
+        assert(strlen(b.why) <= DEAD_LETTER_WHY && b.n <= n);
         assert((const uint8_t *)b.p + b.n == p + n);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-    struct quarantine_batch b = {.stream = n, .seq = 1, .p = p, .n = n}, again;
+    struct dead_letter_batch b = {.stream = n, .seq = 1, .p = p, .n = n}, again;
     struct buf file;
 
     check(p, n);
-    for (size_t i = 0; i < n && i < QUARANTINE_WHY && p[i] != 0; i++) {
+    for (size_t i = 0; i < n && i < DEAD_LETTER_WHY && p[i] != 0; i++) {
         b.why[i] = (char)p[i];
     }
     buf_init(&file, n + 1024);

@@ -104,7 +104,7 @@ static enum err watched_take(void *ctx, struct outbox_item *out)
     return e;
 }
 
-static void watched_done(void *ctx, const struct outbox_item *item)
+static void watched_ack(void *ctx, const struct outbox_item *item)
 {
     struct fleet_agent *a = ctx;
     struct fleet_ack ack = {.acked_ns = os_mono_ns()};
@@ -122,15 +122,15 @@ static void watched_done(void *ctx, const struct outbox_item *item)
     if (t && ack.sent_ns && a->conf.acked) {
         a->conf.acked(a->conf.ctx, &ack);
     }
-    a->inner.done(a->inner.ctx, item);
+    a->inner.ack(a->inner.ctx, item);
 }
 
-static void watched_aside(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
-                          const char *why)
+static void watched_reject(void *ctx, const struct outbox_item *item, enum outbox_cause cause,
+                           const char *why)
 {
     struct fleet_agent *a = ctx;
 
-    a->inner.aside(a->inner.ctx, item, cause, why);
+    a->inner.reject(a->inner.ctx, item, cause, why);
 }
 
 static void watched_wait(void *ctx, int64_t until_ns)
@@ -140,7 +140,7 @@ static void watched_wait(void *ctx, int64_t until_ns)
     a->inner.wait(a->inner.ctx, until_ns);
 }
 
-static size_t watched_stored(void *ctx, uint64_t stream, uint64_t last_seq)
+static size_t watched_ack_upto(void *ctx, uint64_t stream, uint64_t last_seq)
 {
     struct fleet_agent *a = ctx;
 
@@ -150,7 +150,7 @@ static size_t watched_stored(void *ctx, uint64_t stream, uint64_t last_seq)
     if (a->conf.greeted) {
         a->conf.greeted(a->conf.ctx);
     }
-    return a->inner.stored(a->inner.ctx, stream, last_seq);
+    return a->inner.ack_upto(a->inner.ctx, stream, last_seq);
 }
 
 static void watched_next(void *ctx, uint64_t *stream, uint64_t *seq)
@@ -173,9 +173,9 @@ static struct outbox watched(struct fleet_agent *a)
     return (struct outbox){.ctx = a,
                            .take = watched_take,
                            .wait = watched_wait,
-                           .aside = watched_aside,
-                           .done = watched_done,
-                           .stored = watched_stored,
+                           .reject = watched_reject,
+                           .ack = watched_ack,
+                           .ack_upto = watched_ack_upto,
                            .next = watched_next,
                            .wake = watched_wake};
 }
