@@ -659,7 +659,8 @@ struct spool_inflight *spool_disk_inflight(struct spool_disk *d, uint64_t stream
     return NULL;
 }
 
-/* As seek, but *at comes to stand behind what is in flight; the cursor itself does not pass that. */
+/* As cursor_seek, but *at comes to stand behind what is in flight; the cursor itself does not pass
+ * that. */
 static enum err cursor_seek_free(struct spool_disk *d, struct spool_cursor *c,
                                  struct spool_cursor *at, const struct spool_file **file,
                                  struct spool_record *r)
