@@ -94,7 +94,7 @@ enum err batch_create(struct batch_builder **out, const struct batch_conf *conf)
     if (e) {
         goto fail;
     }
-    e = wire_encoder_create(&b->encoder);
+    e = wire_batch_encoder_create(&b->encoder);
     if (e) {
         goto fail;
     }
@@ -115,7 +115,7 @@ void batch_destroy(struct batch_builder *b)
     batch_packer_fini(&b->packer);
     arena_fini(&b->text);
     buf_fini(&b->encoded);
-    wire_encoder_destroy(b->encoder);
+    wire_batch_encoder_destroy(b->encoder);
     idmap_destroy(b->by_pid);
     mem_free(b->known);
     mem_free(b);

@@ -12,7 +12,7 @@
 #include "agent/privacy/privacy.h"
 #include "common/base/clk.h"
 #include "common/base/err.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define BATCH_WINDOW_NS  (300 * CLK_S)
 #define BATCH_VALUES_MAX (1u << 19)

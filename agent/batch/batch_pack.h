@@ -4,7 +4,7 @@
 #define PROCFLEET_AGENT_BATCH_BATCH_PACK_H
 
 #include "common/base/err.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define BATCH_NO_ROW UINT32_MAX
 

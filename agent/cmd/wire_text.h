@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 struct wire_text_sums {
     uint64_t batches, bytes; /* encoded */

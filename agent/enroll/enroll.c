@@ -161,7 +161,7 @@ static enum err put_renew(struct run *r, struct errmsg *why)
         e = sign(m, r->ask->files->key, why);
     }
     if (!e) {
-        e = wire_renew_expired_encode(&r->request, m);
+        e = wire_enroll_renew_expired_encode(&r->request, m);
     }
     buf_fini(&der);
     mem_free(m);
@@ -202,7 +202,7 @@ static enum err connect_to(struct run *r, struct errmsg *why)
 static enum err refused(const struct rpc_result *result, struct errmsg *why)
 {
     return errmsg_set(why, ERR_REFUSED, "the collector refuses: %s",
-                      result->message[0] ? result->message : rpc_code_name(result->code));
+                      result->message[0] ? result->message : frame_code_name(result->code));
 }
 
 static enum err broken(struct run *r, enum err e, struct errmsg *why)

@@ -101,7 +101,7 @@ enum err exchange_take(struct enroll_result *out, const struct exchange *x, cons
                        const struct trust_files *files, struct errmsg *why)
 {
     struct wire_certificate *m = mem_alloc(sizeof *m);
-    enum err e = m ? wire_certificate_decode(m, reply->p, reply->n) : ERR_NOMEM;
+    enum err e = m ? wire_enroll_certificate_decode(m, reply->p, reply->n) : ERR_NOMEM;
 
     e = e ? errmsg_set(why, e, "the collector's answer cannot be used: %s", err_text(e))
           : take(out, x, m, before, pin, files, why);

@@ -206,7 +206,7 @@ static enum err call(struct renew *r, const struct exchange *x, struct buf *repl
     if (m) {
         memcpy(m->csr, x->csr, x->csr_n);
         m->csr_n = x->csr_n;
-        e = wire_renew_encode(&request, m);
+        e = wire_enroll_renew_encode(&request, m);
     }
     if (!e) {
         e = r->conf.call(r->conf.ctx, RPC_INGEST_RENEW, request.p, request.n, CALL_NS, reply,
@@ -216,7 +216,7 @@ static enum err call(struct renew *r, const struct exchange *x, struct buf *repl
     mem_free(m);
     if (e == ERR_REFUSED) {
         return errmsg_set(why, e, "the collector refuses to renew the certificate: %s",
-                          result.message[0] ? result.message : rpc_code_name(result.code));
+                          result.message[0] ? result.message : frame_code_name(result.code));
     }
     return e ? errmsg_set(why, e, "the certificate cannot be renewed: %s",
                           e == ERR_UNREACHABLE ? "no collector is connected" : err_text(e))

@@ -867,7 +867,7 @@ static enum err spool_open_thread(struct spool *s)
         e = os_cond_create(&s->news, s->lock);
     }
     if (!e) {
-        e = wire_encoder_create(&s->encoder);
+        e = wire_batch_encoder_create(&s->encoder);
     }
     if (!e) {
         e = os_thread_start(&s->thread, "spool", disk_run, s);
@@ -981,7 +981,7 @@ void spool_close(struct spool *s)
     dead_letter_close(s->dead_letters);
     spool_disk_close(s->disk);
     os_unlock(s->dir_lock);
-    wire_encoder_destroy(s->encoder);
+    wire_batch_encoder_destroy(s->encoder);
     buf_fini(&s->renumbered);
     os_cond_destroy(s->news);
     os_cond_destroy(s->work);

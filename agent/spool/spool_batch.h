@@ -5,7 +5,7 @@
 #define PROCFLEET_AGENT_SPOOL_SPOOL_BATCH_H
 
 #include "agent/spool/spool_segment.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 struct spool_loss {
     uint64_t batches, rows, events; /* a row is one process at one tick */

@@ -166,7 +166,7 @@ enum err spool_disk_open(struct spool_disk **out, const struct spool_disk_conf *
     buf_init(&d->reduced, SPOOL_BATCH_MAX);
     d->dir = mem_strdup(conf->dir);
     if (d->dir) {
-        e = wire_encoder_create(&d->encoder);
+        e = wire_batch_encoder_create(&d->encoder);
     }
     if (!e) {
         e = os_random(&d->stream, sizeof d->stream); /* an older one is found by recovery */
@@ -203,7 +203,7 @@ void spool_disk_close(struct spool_disk *d)
     buf_fini(&d->commit);
     buf_fini(&d->scratch);
     buf_fini(&d->reduced);
-    wire_encoder_destroy(d->encoder);
+    wire_batch_encoder_destroy(d->encoder);
     mem_free(d->files);
     mem_free(d->dir);
     mem_free(d);

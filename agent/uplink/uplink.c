@@ -144,12 +144,12 @@ static void hang_up(struct uplink *u)
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (u->slots[i].call) {
             buf_reset(&u->reply);
-            err_ignore(rpc_pending_finish(u->slots[i].call, &u->reply, &result, NULL));
+            err_ignore(rpc_client_finish(u->slots[i].call, &u->reply, &result, NULL));
         }
     }
     if (u->talk_call) {
         buf_reset(&u->reply);
-        err_ignore(rpc_pending_finish(u->talk_call, &u->reply, &result, NULL));
+        err_ignore(rpc_client_finish(u->talk_call, &u->reply, &result, NULL));
     }
 }
 

@@ -27,7 +27,7 @@
 #include <string.h>
 
 #include "common/log/log.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define FAULTS_MAX 8u
 
@@ -146,7 +146,7 @@ static void on_refused(struct uplink *u, struct uplink_slot *s, const struct rpc
 {
     char why[320];
 
-    (void)snprintf(why, sizeof why, "%s: %.256s", rpc_code_name(result->code), result->message);
+    (void)snprintf(why, sizeof why, "%s: %.256s", frame_code_name(result->code), result->message);
     if (uplink_is_busy(result->code)) {
         again(u, s, uplink_retry_ns(u, result));
         return;
@@ -196,7 +196,7 @@ static void finish(struct uplink *u, struct uplink_slot *s)
     enum err e;
 
     buf_reset(&u->reply);
-    e = rpc_pending_finish(s->call, &u->reply, &result, NULL);
+    e = rpc_client_finish(s->call, &u->reply, &result, NULL);
     s->call = NULL;
     if (e == ERR_REFUSED) {
         u->timeouts = 0;
@@ -204,7 +204,7 @@ static void finish(struct uplink *u, struct uplink_slot *s)
         return;
     }
     if (!e) {
-        e = wire_push_reply_decode(&answer, u->reply.p, u->reply.n);
+        e = wire_rpc_push_reply_decode(&answer, u->reply.p, u->reply.n);
     }
     if (e) {
         on_broken(u, s, e, &result);
@@ -221,7 +221,7 @@ void uplink_push_collect(struct uplink *u)
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         struct uplink_slot *s = &u->slots[i];
 
-        if (is_sent(s) && rpc_pending_ended(s->call)) {
+        if (is_sent(s) && rpc_client_ended(s->call)) {
             finish(u, s);
         }
     }

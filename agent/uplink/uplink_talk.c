@@ -57,7 +57,7 @@ static void tell_refused(struct uplink *u, const struct rpc_result *result)
     char why[512];
 
     (void)snprintf(why, sizeof why, "the collector says %s: %.255s%s%s",
-                   rpc_code_name(result->code), result->message, own ? "" : "; ",
+                   frame_code_name(result->code), result->message, own ? "" : "; ",
                    own ? "" : remedy(ERR_REFUSED, ""));
     uplink_set_state(u, UPLINK_REFUSED, why);
 }
@@ -216,7 +216,8 @@ static void hello(struct uplink *u)
     u->talk_mono_ns = u->hello.mono_ns = os_mono_ns();
     u->carried = false;
     buf_reset(&u->request);
-    err_ignore(wire_hello_encode(&u->request, &u->hello)); /* what fails is refused as no Hello */
+    err_ignore(
+        wire_rpc_hello_encode(&u->request, &u->hello)); /* what fails is refused as no Hello */
     begin(u, TALK_HELLO, RPC_INGEST_HELLO);
 }
 
@@ -229,7 +230,7 @@ static void heartbeat(struct uplink *u)
     beat.wall_ns = utc_now(u);
     u->talk_mono_ns = beat.mono_ns = os_mono_ns();
     buf_reset(&u->request);
-    err_ignore(wire_heartbeat_encode(&u->request, &beat));
+    err_ignore(wire_rpc_heartbeat_encode(&u->request, &beat));
     begin(u, TALK_BEAT, RPC_INGEST_HEARTBEAT);
 }
 
@@ -284,7 +285,7 @@ static void note_busy(struct uplink *u, const struct rpc_result *result)
     u->timeouts = 0;
     if (++u->busy >= FUTILE_MAX) {
         (void)snprintf(why, sizeof why, "the collector says %s: %.255s; see its log and its disk",
-                       rpc_code_name(result->code), result->message);
+                       frame_code_name(result->code), result->message);
         uplink_set_state(u, UPLINK_FAILING, why);
     }
 }
@@ -294,7 +295,7 @@ static void on_hello(struct uplink *u, enum err e, const struct rpc_result *resu
     struct wire_hello_reply answer;
 
     if (!e) {
-        e = wire_hello_reply_decode(&answer, u->reply.p, u->reply.n);
+        e = wire_rpc_hello_reply_decode(&answer, u->reply.p, u->reply.n);
     }
     if (e == ERR_REFUSED && uplink_is_busy(result->code)) {
         note_busy(u, result);
@@ -319,7 +320,7 @@ static void on_heartbeat(struct uplink *u, enum err e, const struct rpc_result *
     struct wire_heartbeat_reply answer;
 
     if (!e) {
-        e = wire_heartbeat_reply_decode(&answer, u->reply.p, u->reply.n);
+        e = wire_rpc_heartbeat_reply_decode(&answer, u->reply.p, u->reply.n);
     }
     if (e == ERR_REFUSED && uplink_is_busy(result->code)) {
         u->beat_ns = u->clock_ns = uplink_retry_ns(u, result);
@@ -346,11 +347,11 @@ static bool collect(struct uplink *u)
     int64_t took_ns;
     enum err e;
 
-    if (what == TALK_NONE || !rpc_pending_ended(u->talk_call)) {
+    if (what == TALK_NONE || !rpc_client_ended(u->talk_call)) {
         return false;
     }
     buf_reset(&u->reply);
-    e = rpc_pending_finish(u->talk_call, &u->reply, &result, &took_ns);
+    e = rpc_client_finish(u->talk_call, &u->reply, &result, &took_ns);
     u->talk_call = NULL;
     u->talk = TALK_NONE;
     if (what == TALK_HELLO) {

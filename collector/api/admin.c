@@ -61,7 +61,7 @@ static enum err status_put(struct buf *out, const struct admin *a, struct figure
                                           .help = str_make(f->all[i].help),
                                           .value = f->all[i].value};
     }
-    return wire_status_reply_encode(out, &m);
+    return wire_admin_status_reply_encode(out, &m);
 }
 
 static void on_status(void *ctx, struct rpc_call *call)
@@ -106,7 +106,7 @@ static void on_disconnect(void *ctx, struct rpc_call *call)
     if (refused(call)) {
         return;
     }
-    e = wire_disconnect_decode(&ask, p, n);
+    e = wire_admin_disconnect_decode(&ask, p, n);
     if (e || !ask.host[0]) {
         fail(call, e ? e : ERR_INVALID);
         return;
@@ -121,7 +121,7 @@ static void on_disconnect(void *ctx, struct rpc_call *call)
         return;
     }
     buf_init(&out, REPLY_MAX);
-    e = wire_disconnect_reply_encode(&out, &m);
+    e = wire_admin_disconnect_reply_encode(&out, &m);
     reply(call, &out, e);
 }
 
@@ -156,7 +156,7 @@ static void on_forget(void *ctx, struct rpc_call *call)
     if (refused(call)) {
         return;
     }
-    e = wire_forget_decode(&ask, p, n);
+    e = wire_admin_forget_decode(&ask, p, n);
     if (e || !ask.host[0]) {
         fail(call, e ? e : ERR_INVALID);
         return;
@@ -170,7 +170,7 @@ static void on_forget(void *ctx, struct rpc_call *call)
         return;
     }
     buf_init(&out, REPLY_MAX);
-    e = wire_forget_reply_encode(&out, &m);
+    e = wire_admin_forget_reply_encode(&out, &m);
     reply(call, &out, e);
 }
 
@@ -192,7 +192,7 @@ static void on_log_level(void *ctx, struct rpc_call *call)
     if (refused(call)) {
         return;
     }
-    e = wire_log_level_decode(&ask, p, n);
+    e = wire_admin_log_level_decode(&ask, p, n);
     if (e || log_level_parse(&level, ask.level) != ERR_OK) {
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "a level is error, warn, info or debug");
         return;
@@ -203,7 +203,7 @@ static void on_log_level(void *ctx, struct rpc_call *call)
     (void)log_set_level(level);
     memcpy(m.before, log_level_name(before), strlen(log_level_name(before)));
     buf_init(&out, REPLY_MAX);
-    e = wire_log_level_reply_encode(&out, &m);
+    e = wire_admin_log_level_reply_encode(&out, &m);
     reply(call, &out, e);
 }
 

@@ -181,7 +181,7 @@ static void on_server_info(void *ctx, struct rpc_call *call)
         info.n_methods++;
     }
     buf_init(&out, QUERY_REPLY_MAX);
-    e = wire_server_info_encode(&out, &info);
+    e = wire_query_server_info_encode(&out, &info);
     if (e) {
         fail(call, e, &why);
     } else {

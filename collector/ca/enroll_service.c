@@ -64,7 +64,7 @@ static void refuse(struct attempt *a, enum rpc_code code, uint32_t retry_after_m
              rpc_call_peer(a->call)->address, a->claimed ? "claimed" : "name",
              a->claimed ? log_quote(name, sizeof name, a->name)
                         : log_str(name, sizeof name, a->name),
-             rpc_code_name(code), log_str(reason, sizeof reason, a->why.text));
+             frame_code_name(code), log_str(reason, sizeof reason, a->why.text));
     count(a->e, &a->e->stats.refused);
     rpc_fail(a->call, code, retry_after_ms, "%s", a->why.text);
 }
@@ -117,7 +117,7 @@ static void give(struct attempt *a, const struct buf *der, const struct net_iden
         authority = pki_authority_der(a->e->authority, &m->authority_n);
         memcpy(m->authority, authority, m->authority_n);
         m->now_ns = a->e->conf.utc_ns();
-        e = wire_certificate_encode(&reply, m);
+        e = wire_enroll_certificate_encode(&reply, m);
     }
     mem_free(m);
     if (e) {
@@ -346,7 +346,7 @@ static void handle_renew_expired(void *ctx, struct rpc_call *call)
         return;
     }
     m = mem_zalloc(sizeof *m);
-    e = m ? wire_renew_expired_decode(m, p, n) : ERR_NOMEM;
+    e = m ? wire_enroll_renew_expired_decode(m, p, n) : ERR_NOMEM;
     if (e) {
         errmsg_set(&a.why, e, "this is no request to renew");
     } else {
@@ -367,7 +367,7 @@ static void handle_renew(void *ctx, struct rpc_call *call)
     struct wire_renew m;
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
-    enum err e = wire_renew_decode(&m, p, n);
+    enum err e = wire_enroll_renew_decode(&m, p, n);
 
     a.name = holder.name;
     if (e) {

@@ -179,7 +179,7 @@ static enum err call_problem(const struct cli_client *l, enum err e, const struc
     struct errmsg problem = {""};
 
     if (e == ERR_REFUSED) {
-        return errmsg_set(why, e, "the collector answers %s: %s%s", rpc_code_name(r->code),
+        return errmsg_set(why, e, "the collector answers %s: %s%s", frame_code_name(r->code),
                           r->message, answer_remedy(r->code));
     }
     rpc_client_problem(l->client, &problem);
@@ -209,14 +209,14 @@ static enum err call_once(struct cli_client *l, const struct cli_client_request 
     if (e) {
         return e;
     }
-    while (q->stop && !rpc_pending_ended(p)) {
+    while (q->stop && !rpc_client_ended(p)) {
         if (told_to_stop(l, q)) {
             rpc_client_hang_up(l->client);
             break;
         }
         os_sleep_ns(LOOK_NS);
     }
-    return rpc_pending_finish(p, reply, result, NULL);
+    return rpc_client_finish(p, reply, result, NULL);
 }
 
 static void pause_for(const struct cli_client *l, const struct cli_client_request *q, uint32_t ms)

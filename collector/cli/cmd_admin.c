@@ -147,11 +147,11 @@ static int status_body(struct cli *c)
     buf_init(&reply, REPLY_MAX);
     code = call(c, RPC_ADMIN_STATUS, &request, &reply);
     if (code == CLI_OK) {
-        enum err e = wire_status_reply_decode(&m, reply.p, reply.n);
+        enum err e = wire_admin_status_reply_decode(&m, reply.p, reply.n);
 
         if (!e) {
             e = status_print(c, m);
-            wire_status_reply_free(m);
+            wire_admin_status_reply_free(m);
         }
         code = e ? cli_fail(c, CLI_FAILED, "the collector's answer: %s", err_text(e)) : CLI_OK;
     }
@@ -179,9 +179,9 @@ static int disconnect_body(struct cli *c)
     memcpy(ask.host, name, strlen(name));
     buf_init(&request, REQUEST_MAX);
     buf_init(&reply, REPLY_MAX);
-    err_ignore(wire_disconnect_encode(&request, &ask)); /* latches */
+    err_ignore(wire_admin_disconnect_encode(&request, &ask)); /* latches */
     code = call(c, RPC_ADMIN_DISCONNECT, &request, &reply);
-    if (code == CLI_OK && wire_disconnect_reply_decode(&m, reply.p, reply.n) != ERR_OK) {
+    if (code == CLI_OK && wire_admin_disconnect_reply_decode(&m, reply.p, reply.n) != ERR_OK) {
         code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
     }
     if (code == CLI_OK) {
@@ -213,9 +213,9 @@ static int forget_body(struct cli *c)
     memcpy(ask.host, name, strlen(name));
     buf_init(&request, REQUEST_MAX);
     buf_init(&reply, REPLY_MAX);
-    err_ignore(wire_forget_encode(&request, &ask)); /* latches */
+    err_ignore(wire_admin_forget_encode(&request, &ask)); /* latches */
     code = call(c, RPC_ADMIN_FORGET_HOST, &request, &reply);
-    if (code == CLI_OK && wire_forget_reply_decode(&m, reply.p, reply.n) != ERR_OK) {
+    if (code == CLI_OK && wire_admin_forget_reply_decode(&m, reply.p, reply.n) != ERR_OK) {
         code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
     }
     if (code == CLI_OK) {
@@ -249,9 +249,9 @@ static int log_level_body(struct cli *c)
     (void)snprintf(ask.level, sizeof ask.level, "%s", level);
     buf_init(&request, REQUEST_MAX);
     buf_init(&reply, REPLY_MAX);
-    err_ignore(wire_log_level_encode(&request, &ask));
+    err_ignore(wire_admin_log_level_encode(&request, &ask));
     code = call(c, RPC_ADMIN_SET_LOG_LEVEL, &request, &reply);
-    if (code == CLI_OK && wire_log_level_reply_decode(&m, reply.p, reply.n) != ERR_OK) {
+    if (code == CLI_OK && wire_admin_log_level_reply_decode(&m, reply.p, reply.n) != ERR_OK) {
         code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
     }
     if (code == CLI_OK) {

@@ -133,11 +133,11 @@ static int list_them(struct cli_client *l, const struct cli *c)
     buf_init(&reply, REPLY_MAX);
     e = call(l, c, RPC_QUERY_SUBSCRIPTIONS, &nothing, &reply, &result, &why);
     if (!e) {
-        e = wire_subscriptions_reply_decode(&list, reply.p, reply.n);
+        e = wire_feed_subscriptions_reply_decode(&list, reply.p, reply.n);
     }
     if (!e) {
         e = print_all(c, l, list);
-        wire_subscriptions_reply_free(list);
+        wire_feed_subscriptions_reply_free(list);
     }
     if (e) {
         code = call_failed(c, e, &result, &why);
@@ -157,7 +157,7 @@ static int remove_one(struct cli_client *l, const struct cli *c, const char *nam
 
     buf_init(&request, 4096);
     buf_init(&reply, 4096);
-    e = wire_unsubscribe_encode(&request, &q);
+    e = wire_feed_unsubscribe_encode(&request, &q);
     if (!e) {
         e = call(l, c, RPC_QUERY_UNSUBSCRIBE, &request, &reply, &result, &why);
     }

@@ -60,7 +60,7 @@ static enum err ask(struct durable *d, struct wire_poll_reply **out, struct rpc_
     d->poll.max = t->left < ITEMS_MAX ? (uint32_t)t->left : ITEMS_MAX;
     buf_init(&request, 64u << 10);
     buf_init(&reply, REPLY_MAX);
-    e = wire_poll_encode(&request, &d->poll);
+    e = wire_feed_poll_encode(&request, &d->poll);
     if (!e) {
         e = cli_client_call(d->link,
                             &(struct cli_client_request){
@@ -69,7 +69,7 @@ static enum err ask(struct durable *d, struct wire_poll_reply **out, struct rpc_
                             &reply, result, why);
     }
     if (!e) {
-        e = wire_poll_reply_decode(out, reply.p, reply.n);
+        e = wire_feed_poll_reply_decode(out, reply.p, reply.n);
     }
     buf_fini(&request);
     buf_fini(&reply);
@@ -148,7 +148,7 @@ static int follow(struct durable *d)
             d->lost = false;
         }
         e = take(d, reply, &why);
-        wire_poll_reply_free(reply);
+        wire_feed_poll_reply_free(reply);
         if (e == ERR_END) {
             break;
         }

@@ -99,7 +99,7 @@ static enum err fetch_page(struct tail *t, struct tail_topic *topic, struct span
 
     buf_init(&request, 4096);
     buf_init(&reply, REPLY_MAX);
-    e = wire_fetch_encode(&request, &q);
+    e = wire_feed_fetch_encode(&request, &q);
     if (!e) {
         e = cli_client_call(t->link,
                             &(struct cli_client_request){RPC_QUERY_FETCH, request.p, request.n,
@@ -107,14 +107,14 @@ static enum err fetch_page(struct tail *t, struct tail_topic *topic, struct span
                             &reply, &result, &why);
     }
     if (!e) {
-        e = wire_fetch_reply_decode(&got, reply.p, reply.n);
+        e = wire_feed_fetch_reply_decode(&got, reply.p, reply.n);
     }
     if (e) {
         cli_tell(t->c, "%s", why.text[0] ? why.text : err_text(e));
     } else {
         *more = result.more;
         e = take_messages(t, topic, got, s);
-        wire_fetch_reply_free(got);
+        wire_feed_fetch_reply_free(got);
     }
     buf_fini(&request);
     buf_fini(&reply);
@@ -222,7 +222,7 @@ static void tell_unheard(struct tail *t)
                                                      t->c->settings.timeout_ns, t->stop},
                         &reply, &result, &why);
     if (!e) {
-        e = wire_server_info_decode(&info, reply.p, reply.n);
+        e = wire_query_server_info_decode(&info, reply.p, reply.n);
     }
     if (e) {
         cli_tell(t->c, "%s", why.text[0] ? why.text : err_text(e));

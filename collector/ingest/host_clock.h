@@ -19,7 +19,7 @@
 #include <stddef.h>
 
 #include "collector/store/host_offset.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define HOST_CLOCK_DRIFT_PPM 200 /* two cheap clocks and a correction that slews one of them */
 #define HOST_CLOCK_BOOTS     3

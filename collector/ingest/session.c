@@ -53,7 +53,7 @@ void session_destroy(struct session *s)
         os_mutex_unlock(s->lock);
     }
     for (unsigned i = 0; i < s->n_decoders; i++) {
-        wire_decoder_destroy(s->decoders[i]);
+        wire_batch_decoder_destroy(s->decoders[i]);
     }
     session_hosts_fini(&s->hosts);
     os_cond_destroy(s->idle);
@@ -310,7 +310,7 @@ static void handle_hello(void *ctx, struct rpc_call *call)
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
 
-    if (wire_hello_decode(&hello, p, n) != ERR_OK) {
+    if (wire_rpc_hello_decode(&hello, p, n) != ERR_OK) {
         session_count(s, &s->stats.corrupt, NULL);
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "not a Hello");
         return;
@@ -337,7 +337,7 @@ static void handle_hello(void *ctx, struct rpc_call *call)
     reply.last_seq = store_last_seq(s->conf.store, &who->host, hello.stream);
     reply.replied_ns = session_now(s).utc_ns;
     buf_init(&b, FRAME_HEADER_MAX);
-    session_answer(call, &b, wire_hello_reply_encode(&b, &reply));
+    session_answer(call, &b, wire_rpc_hello_reply_encode(&b, &reply));
 }
 
 static void handle_heartbeat(void *ctx, struct rpc_call *call)
@@ -350,7 +350,7 @@ static void handle_heartbeat(void *ctx, struct rpc_call *call)
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
 
-    if (wire_heartbeat_decode(&beat, p, n) != ERR_OK) {
+    if (wire_rpc_heartbeat_decode(&beat, p, n) != ERR_OK) {
         session_count(s, &s->stats.corrupt, NULL);
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "not a Heartbeat");
         return;
@@ -365,7 +365,7 @@ static void handle_heartbeat(void *ctx, struct rpc_call *call)
     session_count(s, &s->stats.heartbeats, NULL);
     reply.replied_ns = session_now(s).utc_ns;
     buf_init(&b, FRAME_HEADER_MAX);
-    session_answer(call, &b, wire_heartbeat_reply_encode(&b, &reply));
+    session_answer(call, &b, wire_rpc_heartbeat_reply_encode(&b, &reply));
 }
 
 void session_methods(struct session *s, struct rpc_method methods[SESSION_METHODS])

@@ -47,7 +47,7 @@ static void answer_push(struct session *s, struct rpc_call *call, uint64_t strea
     }
     os_mutex_unlock(s->lock);
     buf_init(&b, FRAME_HEADER_MAX);
-    session_answer(call, &b, wire_push_reply_encode(&b, &reply));
+    session_answer(call, &b, wire_rpc_push_reply_encode(&b, &reply));
 }
 
 /* Says what the store's refusal means. */
@@ -238,7 +238,7 @@ static struct wire_decoder *decoder_take(struct session *s)
         dec = s->decoders[--s->n_decoders];
     }
     os_mutex_unlock(s->lock);
-    return dec || !wire_decoder_create(&dec) ? dec : NULL;
+    return dec || !wire_batch_decoder_create(&dec) ? dec : NULL;
 }
 
 static void decoder_give(struct session *s, struct wire_decoder *dec)
@@ -249,7 +249,7 @@ static void decoder_give(struct session *s, struct wire_decoder *dec)
         dec = NULL;
     }
     os_mutex_unlock(s->lock);
-    wire_decoder_destroy(dec);
+    wire_batch_decoder_destroy(dec);
 }
 
 static enum err decode(struct session *s, struct batch **b, const void *p, size_t n)
@@ -264,7 +264,7 @@ static enum err decode(struct session *s, struct batch **b, const void *p, size_
     if (!dec) {
         return ERR_NOMEM;
     }
-    e = wire_decoder_batch(dec, b, UINT64_MAX, p, n);
+    e = wire_batch_decode_next(dec, b, UINT64_MAX, p, n);
     decoder_give(s, dec);
     return e;
 }

@@ -13,7 +13,7 @@
 
 #include "collector/store/read/store_read.h"
 #include "common/model/ledger.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 #include "common/wire/wire_query.h"
 
 #define QLEDGER_COUNTS 192

@@ -18,7 +18,7 @@
 #include "collector/store/host_offset.h"
 #include "collector/store/retention/retain.h"
 #include "common/os/fio.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define STORE_WAITING_BATCHES 4096u        /* accepted, not durable yet */
 #define STORE_WAITING_MAX     (128u << 20) /* bytes of them, encoded and decoded */

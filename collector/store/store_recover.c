@@ -231,7 +231,7 @@ static enum err recover_by_bytes(struct recovery *rec, struct wal *w, uint64_t f
 {
     struct recovered x = {.kept = NULL};
     struct batch *b;
-    enum err e = wire_decoder_batch(rec->decoder, &b, 0, r->bytes, r->n);
+    enum err e = wire_batch_decode_next(rec->decoder, &b, 0, r->bytes, r->n);
 
     if (e) {
         return e == ERR_NOMEM ? e : ERR_CORRUPT;
@@ -597,7 +597,7 @@ enum err store_recover(struct store *s, struct errmsg *why)
     buf_init(&rec.record, WAL_RECORD_MAX);
     arena_init(&rec.memory, BATCH_MEMORY);
     rec.segments = manifest_view(s->manifest);
-    e = rec.segments && wire_decoder_create(&rec.decoder) == ERR_OK
+    e = rec.segments && wire_batch_decoder_create(&rec.decoder) == ERR_OK
             ? recover_all(&rec, why)
             : errmsg_set(why, ERR_NOMEM, "out of memory");
     if (!e) {
@@ -606,7 +606,7 @@ enum err store_recover(struct store *s, struct errmsg *why)
     }
     sealed_seqs_fini(&rec.sealed);
     manifest_list_release(rec.segments);
-    wire_decoder_destroy(rec.decoder);
+    wire_batch_decoder_destroy(rec.decoder);
     arena_fini(&rec.memory);
     buf_fini(&rec.record);
     buf_fini(&rec.note);

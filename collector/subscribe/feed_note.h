@@ -3,7 +3,7 @@
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_FEED_NOTE_H
 
 #include "collector/subscribe/journal.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 struct feed_note {
     struct feed_note *next;

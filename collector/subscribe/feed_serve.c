@@ -109,7 +109,7 @@ static void poll_reply(struct rpc_call *call, const struct wire_poll_reply *repl
     enum err e;
 
     buf_init(&out, REPLY_MAX);
-    e = wire_poll_reply_encode(&out, reply);
+    e = wire_feed_poll_reply_encode(&out, reply);
     answer(call, e, &out, NULL);
     buf_fini(&out);
 }
@@ -141,7 +141,7 @@ static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct w
 
 static void waiting_free(struct waiting *w)
 {
-    wire_poll_free(w->poll);
+    wire_feed_poll_free(w->poll);
     mem_free(w);
 }
 
@@ -222,7 +222,7 @@ static void on_poll(void *ctx, struct rpc_call *call)
     struct waiting *w = mem_zalloc(sizeof *w);
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
-    enum err e = w ? wire_poll_decode(&w->poll, p, n) : ERR_NOMEM;
+    enum err e = w ? wire_feed_poll_decode(&w->poll, p, n) : ERR_NOMEM;
 
     if (e) {
         mem_free(w);
@@ -471,7 +471,7 @@ static void fetch_answer(struct feed_serve *s, struct rpc_call *call, const stru
     }
     buf_init(&out, REPLY_MAX);
     if (!e) {
-        e = wire_fetch_reply_encode(&out, &f->reply);
+        e = wire_feed_fetch_reply_encode(&out, &f->reply);
     }
     answer(call, e, &out, &(struct rpc_answer_opt){.more = f->more});
     buf_fini(&out);
@@ -506,7 +506,7 @@ static void on_fetch(void *ctx, struct rpc_call *call)
 
     arena_init(&memory, MEMORY_MAX);
     f = arena_alloc(&memory, sizeof *f);
-    e = f ? wire_fetch_decode(&q, p, n) : ERR_NOMEM;
+    e = f ? wire_feed_fetch_decode(&q, p, n) : ERR_NOMEM;
     if (e) {
         answer(call, e, NULL, NULL);
     } else if (!topic_parse(&f->topic, f->name, q->topic)) {
@@ -519,7 +519,7 @@ static void on_fetch(void *ctx, struct rpc_call *call)
     } else {
         fetch_answer(s, call, q, f, &memory);
     }
-    wire_fetch_free(q);
+    wire_feed_fetch_free(q);
     arena_fini(&memory);
 }
 
@@ -539,7 +539,7 @@ static void on_subscriptions(void *ctx, struct rpc_call *call)
     e = subscriptions_list(s->roster, who->roles & NET_ADMIN ? NULL : who->name,
                            &reply.subscriptions, &reply.n, &memory);
     if (!e) {
-        e = wire_subscriptions_reply_encode(&out, &reply);
+        e = wire_feed_subscriptions_reply_encode(&out, &reply);
     }
     answer(call, e, &out, NULL);
     buf_fini(&out);
@@ -562,7 +562,7 @@ static void on_unsubscribe(void *ctx, struct rpc_call *call)
     struct wire_unsubscribe *q = NULL;
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
-    enum err e = wire_unsubscribe_decode(&q, p, n);
+    enum err e = wire_feed_unsubscribe_decode(&q, p, n);
 
     if (e) {
         answer(call, e, NULL, NULL);
@@ -570,7 +570,7 @@ static void on_unsubscribe(void *ctx, struct rpc_call *call)
     }
     text_copy(name, sizeof name, q->name);
     text_copy(owner, sizeof owner, q->owner.n ? q->owner : str_make(who->name));
-    wire_unsubscribe_free(q);
+    wire_feed_unsubscribe_free(q);
     if (strcmp(owner, who->name) != 0 && !(who->roles & NET_ADMIN)) {
         rpc_fail(call, RPC_PERMISSION_DENIED, 0,
                  "only a certificate of role admin removes another's subscription");

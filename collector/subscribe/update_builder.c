@@ -55,7 +55,7 @@ enum err update_builder_create(struct update_builder **out, struct publisher *to
     arena_init(&m->memory, MEMORY_MAX);
     m->events.events = mem_array(WIRE_ROWS_MAX, sizeof *m->events.events);
     m->samples.rows = mem_array(WIRE_ROWS_MAX, sizeof *m->samples.rows);
-    if (!m->events.events || !m->samples.rows || wire_decoder_create(&m->decoder)) {
+    if (!m->events.events || !m->samples.rows || wire_batch_decoder_create(&m->decoder)) {
         update_builder_destroy(m);
         return ERR_NOMEM;
     }
@@ -77,7 +77,7 @@ void update_builder_destroy(struct update_builder *m)
 {
     if (m) {
         let_go(m);
-        wire_decoder_destroy(m->decoder);
+        wire_batch_decoder_destroy(m->decoder);
         arena_fini(&m->memory);
         mem_free(m->events.events);
         mem_free(m->samples.rows);
@@ -371,8 +371,8 @@ static enum err take_batch(struct update_builder *m, struct batch **out,
         *out = wire_batch_hold(note->batch);
         return ERR_OK;
     }
-    return wire_decoder_batch(m->decoder, out, note->topics[FEED_SAMPLE] ? UINT64_MAX : 0,
-                              note->bytes, note->n);
+    return wire_batch_decode_next(m->decoder, out, note->topics[FEED_SAMPLE] ? UINT64_MAX : 0,
+                                  note->bytes, note->n);
 }
 
 /* The topic would have had a message of it: damage, or no memory. */

@@ -88,6 +88,14 @@ uint32_t rpc_method_id(const char *name); /* FNV-1a, 32 bits; 0 becomes 1 */
 /* Whether a service descriptor names the method. */
 bool rpc_method_exists(const char *name);
 
+/* Payloads that travel as one zstd frame. Appends what the frame holds. Its size must be in the
+ * frame's head and fit `out`: it is checked before a byte is decompressed. Errors: ERR_CORRUPT,
+ * ERR_FULL (more than fits), ERR_NOMEM */
+NODISCARD enum err rpc_zstd_decode(struct buf *out, const void *p, size_t n);
+
+/* The size that the frame's head declares, 0 when it does not. */
+uint64_t rpc_zstd_size(const void *p, size_t n);
+
 /* -- client -- */
 struct rpc_client;
 NODISCARD enum err rpc_client_open(struct rpc_client **out, const struct net_client_conf *conf,
@@ -125,11 +133,11 @@ NODISCARD enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client 
                                     const char *method, enum frame_encoding payload_encoding,
                                     const void *payload, size_t n, int64_t timeout_ns,
                                     void (*on_end)(void *ctx), void *ctx);
-bool rpc_pending_ended(const struct rpc_pending *p);
+bool rpc_client_ended(const struct rpc_pending *p);
 /* Waits for the end and releases. took_ns: how long the call was under way; result and took_ns may
  * be NULL. Errors: those of rpc_client_call */
-NODISCARD enum err rpc_pending_finish(struct rpc_pending *p, struct buf *reply,
-                                      struct rpc_result *result, int64_t *took_ns);
+NODISCARD enum err rpc_client_finish(struct rpc_pending *p, struct buf *reply,
+                                     struct rpc_result *result, int64_t *took_ns);
 uint64_t rpc_client_connection(const struct rpc_client *c);  /* as net_client_connection, */
 void rpc_client_redial(struct rpc_client *c);                /* net_client_redial, */
 void rpc_client_useful(struct rpc_client *c);                /* net_client_useful, */

@@ -1,3 +1,5 @@
+#include "common/rpc/rpc.h"
+
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,8 +8,6 @@
 #include "common/base/mem.h"
 #include "common/net/net_call.h"
 #include "common/os/os.h"
-#include "common/rpc/rpc.h"
-#include "common/rpc/rpc_zstd.h"
 
 struct rpc_client {
     struct net_client *net;
@@ -190,13 +190,13 @@ enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client *c, const 
     return ERR_OK;
 }
 
-bool rpc_pending_ended(const struct rpc_pending *p)
+bool rpc_client_ended(const struct rpc_pending *p)
 {
     return net_call_ended(p->call);
 }
 
-enum err rpc_pending_finish(struct rpc_pending *p, struct buf *reply, struct rpc_result *result,
-                            int64_t *took_ns)
+enum err rpc_client_finish(struct rpc_pending *p, struct buf *reply, struct rpc_result *result,
+                           int64_t *took_ns)
 {
     struct buf answer;
     int64_t ended_ns;

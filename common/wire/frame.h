@@ -1,6 +1,6 @@
 /* The envelope of every request and reply (PROTOCOL.md): u8 magic, u8 version, u16 header length,
- * header (protobuf), payload. The header's own coding is in wire_frame.c. Threads: any; no state.
- */
+ * header (protobuf), payload. Text in it must be UTF-8 without NUL and
+ * fit its array. Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_WIRE_FRAME_H
 #define PROCFLEET_COMMON_WIRE_FRAME_H
 
@@ -38,7 +38,7 @@ enum rpc_code {
     RPC_UNAUTHENTICATED = 16,
 };
 
-const char *rpc_code_name(enum rpc_code code); /* "RESOURCE_EXHAUSTED" */
+const char *frame_code_name(enum rpc_code code); /* "RESOURCE_EXHAUSTED" */
 
 struct frame_detail {
     char key[32];

@@ -1,128 +1,86 @@
-/* Our structs to and from protobuf bytes: telemetry (wire_batch.c). Everything decoded is hostile
- * until it left these functions: sizes are checked before and after unpacking, memory is bounded by
- * a budget (8 MiB; other messages than batches also 16 × their bytes), text is valid UTF-8 without
- * NUL, counts are limited. Threads: any; no shared state. */
+/* What the files of this folder share: memory under a budget, packing and unpacking, and the rules
+ * for text from outside. Private to the folder. Threads: each arena has one owner. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_H
 #define PROCFLEET_COMMON_WIRE_WIRE_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/model/model.h"
 
-#define WIRE_BATCH_BYTES_MAX (1u << 20) /* as received */
-#define WIRE_BATCH_RAW_MAX   (8u << 20) /* after decompression */
-#define WIRE_TICKS_MAX       1024u
-#define WIRE_RUNS_MAX        65536u
-#define WIRE_EVENTS_MAX      65536u
-#define WIRE_VALUES_MAX      (2u << 20) /* of all columns together */
-#define WIRE_LEDGER_MAX      1024u
-
-/* No machine has more: what says so is taken as unknown. */
-#define WIRE_CPUS_MAX 65536u
-
-/* What the whole batch is about. */
-enum batch_flags {
-    BATCH_POLLED =
-        1 << 0, /* starts and exits were seen by comparison: short lives may be missing */
-    BATCH_REPLAY = 1 << 1, /* a recording, not this moment */
-    BATCH_LAST = 1 << 2,   /* the stream ends here (a replay's end, an orderly stop) */
+/* Memory of one message: allocated piece by piece, released at once. `max` bounds what may be
+ * allocated in all; `bad` keeps the first failure (ERR_FULL, ERR_NOMEM). */
+struct wire_chunk;
+struct wire_arena {
+    struct wire_chunk *chunks;
+    uint8_t *at, *end; /* the rest of the newest small chunk */
+    size_t used, max;  /* bytes given out and not taken back */
+    enum err bad;
+    ProtobufCAllocator allocator;
 };
 
-struct batch_head {
-    struct uuid host;  /* from the certificate; the collector checks it against the connection's */
-    uint64_t stream;   /* 64 random bits, new with every queue or spool */
-    uint64_t seq;      /* from 1, without holes */
-    struct uuid boot;  /* of the host; new at each start of the system */
-    uint32_t flags;    /* BATCH_* */
-    uint32_t cpus;     /* logical CPUs of the host, 0 = unknown; at most WIRE_CPUS_MAX */
-    struct str source; /* "proc", "etl", … */
-};
+void wire_arena_init(struct wire_arena *a, size_t max_bytes); /* allocates nothing */
+void wire_arena_fini(struct wire_arena *a);
+void *wire_arena_alloc(struct wire_arena *a, size_t n); /* uninitialised; NULL on failure */
+void *wire_arena_array(struct wire_arena *a, size_t n, size_t size); /* zeroed */
 
-/* A maximal span of ticks in which one instance had rows with one and the same set of columns. */
-struct batch_run {
-    struct proc_id id;
-    uint32_t first_tick;
-    uint32_t n_ticks;
-    uint64_t mask;
-    bool fresh; /* see struct sample_row */
-};
+/* Unpacks with at most 16 × n + 4 KiB and 8 MiB of memory; *out lives in the arena, whose limit is
+ * that budget afterwards. Errors: ERR_CORRUPT, ERR_FULL (the budget), ERR_NOMEM */
+NODISCARD enum err wire_unpack(void *out, struct wire_arena *a,
+                               const ProtobufCMessageDescriptor *type, const void *p, size_t n);
 
-/* The values of one metric: for every run with its bit set, in run order, n_ticks values each. */
-struct batch_column {
-    uint8_t metric;
-    size_t n_values;
-    const int64_t *values;
-};
+/* The same with another budget. */
+NODISCARD enum err wire_unpack_within(void *out, struct wire_arena *a,
+                                      const ProtobufCMessageDescriptor *type, const void *p,
+                                      size_t n, size_t max_bytes);
 
-/* One self-contained batch. All pointers are borrowed from its maker (batch builder or decoder). */
-struct batch {
-    struct batch_head head;
-    size_t n_ticks;
-    const int64_t *wall_ns; /* strictly rising: a clock set back ends a batch */
-    const int64_t *mono_ns; /* strictly rising */
-    size_t n_runs;
-    const struct batch_run *runs; /* by (pid, start), then first_tick; never overlapping */
-    size_t n_columns;
-    const struct batch_column *columns; /* by metric id; one for every bit of the runs' masks */
-    size_t n_infos;
-    const struct proc_info
-        *infos; /* instances new or changed in this batch, or announced anew at a window's start */
-    size_t n_events;
-    const struct life_event *events; /* in time order */
-    size_t n_ledger;
-    const struct ledger_row *ledger;
-};
+/* Lets the arena give out `n` more bytes than it has so far: for results whose size was checked. */
+void wire_arena_allow(struct wire_arena *a, size_t n);
 
-/* Encoded form: one zstd frame (content size in its header, checksum on) around message Batch of
- * telemetry.proto. The encoder keeps the compressor's memory from batch to batch. Threads: one
- * owner. Errors: ERR_NOMEM */
-struct wire_encoder;
-NODISCARD enum err wire_encoder_create(struct wire_encoder **out);
-void wire_encoder_destroy(struct wire_encoder *enc); /* NULL is allowed */
+/* Appends the packed message. Errors: ERR_NOMEM, ERR_FULL (the buffer's maximum) */
+NODISCARD enum err wire_pack(struct buf *out, const void *message);
 
-/* Appends the encoded batch to `out`, or nothing. Text that breaks the rules is mended, not
- * refused. What is encoded can be decoded. Errors: ERR_NOMEM, ERR_FULL (over WIRE_BATCH_BYTES_MAX,
- * WIRE_BATCH_RAW_MAX, the counts above, or what a receiver unpacks), ERR_INVALID (the batch is not
- * as its comments say) */
-NODISCARD enum err wire_batch_encode(struct wire_encoder *enc, struct buf *out,
-                                     const struct batch *b);
+/* Sets a field of plain type; zero is left out. */
+#define WIRE_PUT(m, field, value)           \
+    do {                                    \
+        (m)->field = (value);               \
+        (m)->has_##field = (m)->field != 0; \
+    } while (0)
 
-/* Columns of metrics this build does not know are left out, and their bits cleared.
- * out  owned by the caller, released by wire_batch_free; nothing points into `p`.
- * Errors: ERR_CORRUPT, ERR_FULL (a limit), ERR_VERSION, ERR_NOMEM */
-NODISCARD enum err wire_batch_decode(struct batch **out, const void *p, size_t n);
+/* n zeroed messages of `size` bytes each, and in *list the pointers to them that protobuf-c wants.
+ * NULL on failure. */
+void *wire_list(void *list, size_t n, size_t size, struct wire_arena *a);
 
-/* The same with the columns of these metrics (METRIC_BITs) only, which is quicker; the others' bits
- * are cleared, and their bytes not looked at. */
-NODISCARD enum err wire_batch_decode_part(struct batch **out, uint64_t metrics, const void *p,
-                                          size_t n);
-/* One reference less; with the last one it goes. NULL is allowed. */
-void wire_batch_free(struct batch *b);
+/* Numbers of a message into an array of bytes with room for `max`.
+ * Errors: ERR_FULL (more than max), ERR_CORRUPT (one does not fit a byte) */
+NODISCARD enum err wire_get_bytes(uint8_t *out, uint8_t *n_out, uint8_t max, const uint32_t *v,
+                                  size_t n);
 
-/* Whether run `r` may follow run `before` (NULL: the first), and lies inside the ticks. */
-bool wire_batch_run_fits(const struct batch_run *r, const struct batch_run *before, size_t n_ticks);
+/* -- text: UTF-8 without NUL, of at most max_bytes -- */
+bool wire_text_ok(const void *p, size_t n, size_t max_bytes);
 
-/* One more reference to a decoded batch, which nobody changes from here on; wire_batch_free gives
- * it back. Any thread. */
-struct batch *wire_batch_hold(struct batch *b);
+/* Field to text that lives as long as the field; absent is empty. False when it breaks the rules.
+ */
+bool wire_text_get(struct str *out, protobuf_c_boolean has, const ProtobufCBinaryData *t,
+                   size_t max_bytes);
 
-/* The same for whoever decodes one batch after the other: keeps the decompressor, whose making
- * costs more than a small batch. Threads: one owner. Errors: ERR_NOMEM */
-struct wire_decoder;
-NODISCARD enum err wire_decoder_create(struct wire_decoder **out);
-void wire_decoder_destroy(struct wire_decoder *dec); /* NULL is allowed */
-/* As wire_batch_decode_part. */
-NODISCARD enum err wire_decoder_batch(struct wire_decoder *dec, struct batch **out,
-                                      uint64_t metrics, const void *p, size_t n);
+/* The same into an array with a NUL behind it. */
+bool wire_text_copy(char *out, size_t size, protobuf_c_boolean has, const ProtobufCBinaryData *t);
 
-/* What is missing when the batch never arrives: its rows (a process at a tick) and events, and
- * those whose loss it tells in its ledger, since nobody hears of that then. */
-void wire_batch_at_stake(const struct batch *b, uint64_t *rows, uint64_t *events);
+/* The text in an array of `size` bytes, up to its NUL. */
+struct str wire_text_of(const char *s, size_t size);
 
-/* Bytes the decoded batch occupies, or would with the columns that were left out. */
-size_t wire_batch_memory(const struct batch *b);
-/* Bytes that holding it keeps from others: memory comes in chunks, and a small batch fills little
- * of one. */
-size_t wire_batch_room(const struct batch *b);
+/* Text to field. What a peer would refuse is repaired: bytes that are no UTF-8 and NULs become '?',
+ * too long text is cut between characters. Borrows s.p when nothing has to be repaired. */
+NODISCARD enum err wire_text_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, struct str s,
+                                 size_t max_bytes, struct wire_arena *a);
+#define WIRE_PUT_TEXT(m, field, text, max, a) \
+    wire_text_put(&(m)->has_##field, &(m)->field, text, max, a)
+
+/* 16 bytes; absent is all zero. False for any other length. */
+bool wire_uuid_get(struct uuid *out, protobuf_c_boolean has, const ProtobufCBinaryData *t);
+void wire_uuid_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, const struct uuid *id);
 
 #endif

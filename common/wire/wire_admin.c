@@ -1,7 +1,7 @@
 #include "common/wire/wire_admin.h"
 
 #include "common/base/mem.h"
-#include "common/wire/wire_mem.h"
+#include "common/wire/wire.h"
 #include "proto/query.pb-c.h"
 
 #define PACK_BYTES (256u << 10) /* memory for the list, and to mend text in */
@@ -34,7 +34,7 @@ static enum err put_figure(Procfleet__V1__Figure *m, const struct wire_figure *f
     return e ? e : wire_text_put(&m->has_help, &m->help, f->help, WIRE_FIGURE_TEXT_MAX, a);
 }
 
-enum err wire_status_reply_encode(struct buf *out, const struct wire_status_reply *in)
+enum err wire_admin_status_reply_encode(struct buf *out, const struct wire_status_reply *in)
 {
     Procfleet__V1__StatusReply m = PROCFLEET__V1__STATUS_REPLY__INIT;
     Procfleet__V1__Figure *items;
@@ -90,7 +90,7 @@ static enum err get_figures(struct wire_status_reply *out, const Procfleet__V1__
     return ERR_OK;
 }
 
-enum err wire_status_reply_decode(struct wire_status_reply **out, const void *p, size_t n)
+enum err wire_admin_status_reply_decode(struct wire_status_reply **out, const void *p, size_t n)
 {
     struct owned_status *o = mem_zalloc(sizeof *o);
     Procfleet__V1__StatusReply *m;
@@ -110,14 +110,14 @@ enum err wire_status_reply_decode(struct wire_status_reply **out, const void *p,
         e = get_figures(&o->m, m, &o->arena);
     }
     if (e) {
-        wire_status_reply_free(&o->m);
+        wire_admin_status_reply_free(&o->m);
         return e;
     }
     *out = &o->m;
     return ERR_OK;
 }
 
-void wire_status_reply_free(struct wire_status_reply *m)
+void wire_admin_status_reply_free(struct wire_status_reply *m)
 {
     struct owned_status *o = (struct owned_status *)m;
 
@@ -129,7 +129,7 @@ void wire_status_reply_free(struct wire_status_reply *m)
 
 /* -- what is one field -- */
 
-enum err wire_disconnect_encode(struct buf *out, const struct wire_disconnect *in)
+enum err wire_admin_disconnect_encode(struct buf *out, const struct wire_disconnect *in)
 {
     Procfleet__V1__DisconnectRequest m = PROCFLEET__V1__DISCONNECT_REQUEST__INIT;
     struct wire_arena a;
@@ -144,7 +144,7 @@ enum err wire_disconnect_encode(struct buf *out, const struct wire_disconnect *i
     return e;
 }
 
-enum err wire_disconnect_decode(struct wire_disconnect *out, const void *p, size_t n)
+enum err wire_admin_disconnect_decode(struct wire_disconnect *out, const void *p, size_t n)
 {
     struct wire_disconnect v = {""};
     Procfleet__V1__DisconnectRequest *m;
@@ -163,7 +163,7 @@ enum err wire_disconnect_decode(struct wire_disconnect *out, const void *p, size
     return e;
 }
 
-enum err wire_disconnect_reply_encode(struct buf *out, const struct wire_disconnect_reply *in)
+enum err wire_admin_disconnect_reply_encode(struct buf *out, const struct wire_disconnect_reply *in)
 {
     Procfleet__V1__DisconnectReply m = PROCFLEET__V1__DISCONNECT_REPLY__INIT;
 
@@ -172,7 +172,8 @@ enum err wire_disconnect_reply_encode(struct buf *out, const struct wire_disconn
     return wire_pack(out, &m);
 }
 
-enum err wire_disconnect_reply_decode(struct wire_disconnect_reply *out, const void *p, size_t n)
+enum err wire_admin_disconnect_reply_decode(struct wire_disconnect_reply *out, const void *p,
+                                            size_t n)
 {
     Procfleet__V1__DisconnectReply *m;
     struct wire_arena a;
@@ -187,7 +188,7 @@ enum err wire_disconnect_reply_decode(struct wire_disconnect_reply *out, const v
     return e;
 }
 
-enum err wire_log_level_encode(struct buf *out, const struct wire_log_level *in)
+enum err wire_admin_log_level_encode(struct buf *out, const struct wire_log_level *in)
 {
     Procfleet__V1__SetLogLevelRequest m = PROCFLEET__V1__SET_LOG_LEVEL_REQUEST__INIT;
     struct wire_arena a;
@@ -202,7 +203,7 @@ enum err wire_log_level_encode(struct buf *out, const struct wire_log_level *in)
     return e;
 }
 
-enum err wire_log_level_decode(struct wire_log_level *out, const void *p, size_t n)
+enum err wire_admin_log_level_decode(struct wire_log_level *out, const void *p, size_t n)
 {
     struct wire_log_level v = {""};
     Procfleet__V1__SetLogLevelRequest *m;
@@ -221,7 +222,7 @@ enum err wire_log_level_decode(struct wire_log_level *out, const void *p, size_t
     return e;
 }
 
-enum err wire_log_level_reply_encode(struct buf *out, const struct wire_log_level_reply *in)
+enum err wire_admin_log_level_reply_encode(struct buf *out, const struct wire_log_level_reply *in)
 {
     Procfleet__V1__SetLogLevelReply m = PROCFLEET__V1__SET_LOG_LEVEL_REPLY__INIT;
     struct wire_arena a;
@@ -236,7 +237,8 @@ enum err wire_log_level_reply_encode(struct buf *out, const struct wire_log_leve
     return e;
 }
 
-enum err wire_log_level_reply_decode(struct wire_log_level_reply *out, const void *p, size_t n)
+enum err wire_admin_log_level_reply_decode(struct wire_log_level_reply *out, const void *p,
+                                           size_t n)
 {
     struct wire_log_level_reply v = {""};
     Procfleet__V1__SetLogLevelReply *m;
@@ -255,7 +257,7 @@ enum err wire_log_level_reply_decode(struct wire_log_level_reply *out, const voi
     return e;
 }
 
-enum err wire_forget_encode(struct buf *out, const struct wire_forget *in)
+enum err wire_admin_forget_encode(struct buf *out, const struct wire_forget *in)
 {
     Procfleet__V1__ForgetHostRequest m = PROCFLEET__V1__FORGET_HOST_REQUEST__INIT;
     struct wire_arena a;
@@ -270,7 +272,7 @@ enum err wire_forget_encode(struct buf *out, const struct wire_forget *in)
     return e;
 }
 
-enum err wire_forget_decode(struct wire_forget *out, const void *p, size_t n)
+enum err wire_admin_forget_decode(struct wire_forget *out, const void *p, size_t n)
 {
     struct wire_forget v = {""};
     Procfleet__V1__ForgetHostRequest *m;
@@ -289,7 +291,7 @@ enum err wire_forget_decode(struct wire_forget *out, const void *p, size_t n)
     return e;
 }
 
-enum err wire_forget_reply_encode(struct buf *out, const struct wire_forget_reply *in)
+enum err wire_admin_forget_reply_encode(struct buf *out, const struct wire_forget_reply *in)
 {
     Procfleet__V1__ForgetHostReply m = PROCFLEET__V1__FORGET_HOST_REPLY__INIT;
 
@@ -298,7 +300,7 @@ enum err wire_forget_reply_encode(struct buf *out, const struct wire_forget_repl
     return wire_pack(out, &m);
 }
 
-enum err wire_forget_reply_decode(struct wire_forget_reply *out, const void *p, size_t n)
+enum err wire_admin_forget_reply_decode(struct wire_forget_reply *out, const void *p, size_t n)
 {
     Procfleet__V1__ForgetHostReply *m;
     struct wire_arena a;

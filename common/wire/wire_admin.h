@@ -29,10 +29,11 @@ struct wire_status_reply {
 
 /* The same of all: Errors of encoding: ERR_FULL (buf), ERR_INVALID (over a bound), ERR_NOMEM; of
  * decoding: ERR_CORRUPT, ERR_FULL (over a bound), ERR_NOMEM. */
-NODISCARD enum err wire_status_reply_encode(struct buf *out, const struct wire_status_reply *in);
-NODISCARD enum err wire_status_reply_decode(struct wire_status_reply **out, const void *p,
-                                            size_t n);
-void wire_status_reply_free(struct wire_status_reply *m);
+NODISCARD enum err wire_admin_status_reply_encode(struct buf *out,
+                                                  const struct wire_status_reply *in);
+NODISCARD enum err wire_admin_status_reply_decode(struct wire_status_reply **out, const void *p,
+                                                  size_t n);
+void wire_admin_status_reply_free(struct wire_status_reply *m);
 
 /* Plain data; texts end with a NUL. */
 struct wire_disconnect {
@@ -59,21 +60,24 @@ struct wire_forget_reply {
     uint32_t hosts; /* that are hidden now */
 };
 
-NODISCARD enum err wire_disconnect_encode(struct buf *out, const struct wire_disconnect *in);
-NODISCARD enum err wire_disconnect_decode(struct wire_disconnect *out, const void *p, size_t n);
-NODISCARD enum err wire_disconnect_reply_encode(struct buf *out,
-                                                const struct wire_disconnect_reply *in);
-NODISCARD enum err wire_disconnect_reply_decode(struct wire_disconnect_reply *out, const void *p,
+NODISCARD enum err wire_admin_disconnect_encode(struct buf *out, const struct wire_disconnect *in);
+NODISCARD enum err wire_admin_disconnect_decode(struct wire_disconnect *out, const void *p,
                                                 size_t n);
-NODISCARD enum err wire_log_level_encode(struct buf *out, const struct wire_log_level *in);
-NODISCARD enum err wire_log_level_decode(struct wire_log_level *out, const void *p, size_t n);
-NODISCARD enum err wire_log_level_reply_encode(struct buf *out,
-                                               const struct wire_log_level_reply *in);
-NODISCARD enum err wire_log_level_reply_decode(struct wire_log_level_reply *out, const void *p,
-                                               size_t n);
-NODISCARD enum err wire_forget_encode(struct buf *out, const struct wire_forget *in);
-NODISCARD enum err wire_forget_decode(struct wire_forget *out, const void *p, size_t n);
-NODISCARD enum err wire_forget_reply_encode(struct buf *out, const struct wire_forget_reply *in);
-NODISCARD enum err wire_forget_reply_decode(struct wire_forget_reply *out, const void *p, size_t n);
+NODISCARD enum err wire_admin_disconnect_reply_encode(struct buf *out,
+                                                      const struct wire_disconnect_reply *in);
+NODISCARD enum err wire_admin_disconnect_reply_decode(struct wire_disconnect_reply *out,
+                                                      const void *p, size_t n);
+NODISCARD enum err wire_admin_log_level_encode(struct buf *out, const struct wire_log_level *in);
+NODISCARD enum err wire_admin_log_level_decode(struct wire_log_level *out, const void *p, size_t n);
+NODISCARD enum err wire_admin_log_level_reply_encode(struct buf *out,
+                                                     const struct wire_log_level_reply *in);
+NODISCARD enum err wire_admin_log_level_reply_decode(struct wire_log_level_reply *out,
+                                                     const void *p, size_t n);
+NODISCARD enum err wire_admin_forget_encode(struct buf *out, const struct wire_forget *in);
+NODISCARD enum err wire_admin_forget_decode(struct wire_forget *out, const void *p, size_t n);
+NODISCARD enum err wire_admin_forget_reply_encode(struct buf *out,
+                                                  const struct wire_forget_reply *in);
+NODISCARD enum err wire_admin_forget_reply_decode(struct wire_forget_reply *out, const void *p,
+                                                  size_t n);
 
 #endif

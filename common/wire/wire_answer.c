@@ -1,33 +1,381 @@
 #include "common/wire/wire_answer.h"
 
 #include "common/base/mem.h"
-#include "common/wire/wire_coverage.h"
+#include "common/wire/wire.h"
 #include "common/wire/wire_info.h"
 #include "common/wire/wire_overview.h"
+#include "proto/query.pb-c.h"
 
-/* Answers and updates (wire_query.h). An answer's rows refer to a table of instances, so that a
- * history of one process carries its command line once. Values travel packed, only those present.
- * What is decoded keeps the unpacked message beside it, because text points into it: both live in
- * one arena behind the struct. */
+/* Answers (wire_query.h). Rows refer to a table of instances: a history of one process carries its
+ * command line once. Values travel packed, only those present. What is decoded keeps the unpacked
+ * message beside it, because text points into it: both live in one arena behind the struct. */
 
-#define PACK_BYTES   (64u << 20) /* memory to build a message in */
 #define RESULT_BYTES (16u << 20) /* the largest answer that the limits allow, decoded */
-#define UPDATE_BYTES \
-    (8u << 20) /* to unpack one: many small events take far more than they have \
-                */
-#define NOTES_MAX 64u
+#define NOTES_MAX    64u
 
 struct owned_answer {
     struct wire_answer a;
     struct wire_arena arena;
 };
 
-struct owned_update {
-    struct wire_update u;
-    struct wire_arena arena;
-};
+/* -- coverage -- */
+
+static enum err coverage_put_spans(Procfleet__V1__Coverage *m, const struct wire_coverage *c,
+                                   struct wire_arena *a)
+{
+    Procfleet__V1__LossSpan *items = wire_list(&m->spans, c->n_spans, sizeof *items, a);
+
+    if (!items) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < c->n_spans; i++) {
+        procfleet__v1__loss_span__init(&items[i]);
+        WIRE_PUT(&items[i], first_ns, c->spans[i].first_ns);
+        WIRE_PUT(&items[i], last_ns, c->spans[i].last_ns);
+        WIRE_PUT(&items[i], ticks, c->spans[i].ticks);
+        WIRE_PUT(&items[i], events, c->spans[i].events);
+    }
+    m->n_spans = c->n_spans;
+    return ERR_OK;
+}
+
+static enum err coverage_put_stage(Procfleet__V1__StageCount *m, const struct wire_stage *s,
+                                   struct wire_arena *a)
+{
+    enum err e;
+
+    procfleet__v1__stage_count__init(m);
+    WIRE_PUT(m, count, s->count);
+    WIRE_PUT(m, role, s->role);
+    WIRE_PUT(m, unit, s->unit);
+    WIRE_PUT(m, loss, s->loss);
+    WIRE_PUT(m, first_ns, s->first_ns);
+    WIRE_PUT(m, last_ns, s->last_ns);
+    e = wire_text_put(&m->has_stage, &m->stage, s->stage, MODEL_TEXT_MAX, a);
+    return e ? e : wire_text_put(&m->has_reason, &m->reason, s->reason, MODEL_TEXT_MAX, a);
+}
+
+static enum err coverage_put_stages(Procfleet__V1__Coverage *m, const struct wire_coverage *c,
+                                    struct wire_arena *a)
+{
+    Procfleet__V1__StageCount *items = wire_list(&m->stages, c->n_stages, sizeof *items, a);
+    enum err e = items ? ERR_OK : a->bad;
+
+    for (size_t i = 0; !e && i < c->n_stages; i++) {
+        e = coverage_put_stage(&items[i], &c->stages[i], a);
+    }
+    m->n_stages = c->n_stages;
+    return e;
+}
+
+static enum err coverage_put_one(Procfleet__V1__Coverage *m, const struct wire_coverage *c,
+                                 struct wire_arena *a)
+{
+    enum err e;
+
+    procfleet__v1__coverage__init(m);
+    if (c->n_spans > WIRE_SPANS_MAX || c->n_stages > WIRE_STAGES_MAX) {
+        return ERR_INVALID;
+    }
+    WIRE_PUT(m, host, c->host);
+    WIRE_PUT(m, since_ns, c->since_ns);
+    WIRE_PUT(m, until_ns, c->until_ns);
+    WIRE_PUT(m, ppm, c->ppm);
+    m->has_ticks_ppm = c->has_ticks;
+    m->ticks_ppm = c->ticks_ppm;
+    m->has_events_ppm = c->has_events;
+    m->events_ppm = c->events_ppm;
+    WIRE_PUT(m, at_most, c->at_most);
+    WIRE_PUT(m, missing, c->missing);
+    WIRE_PUT(m, ticks, c->ticks);
+    WIRE_PUT(m, lost_ticks, c->lost_ticks);
+    WIRE_PUT(m, events, c->events);
+    WIRE_PUT(m, lost_events, c->lost_events);
+    WIRE_PUT(m, lost_rows, c->lost_rows);
+    WIRE_PUT(m, missing_batches, c->missing_batches);
+    e = coverage_put_spans(m, c, a);
+    return e ? e : coverage_put_stages(m, c, a);
+}
+
+static enum err coverage_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                             struct wire_arena *a)
+{
+    Procfleet__V1__Coverage *items = wire_list(&m->coverage, in->n_coverage, sizeof *items, a);
+    enum err e = items ? ERR_OK : a->bad;
+
+    for (size_t i = 0; !e && i < in->n_coverage; i++) {
+        e = in->coverage[i].host < in->n_hosts ? coverage_put_one(&items[i], &in->coverage[i], a)
+                                               : ERR_INVALID;
+    }
+    m->n_coverage = in->n_coverage;
+    return e;
+}
+
+/* -- decode -- */
+
+static enum err coverage_get_spans(struct wire_coverage *c, const Procfleet__V1__Coverage *m,
+                                   struct wire_arena *a)
+{
+    struct wire_loss_span *items = wire_arena_array(a, m->n_spans, sizeof *items);
+
+    if (!items) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < m->n_spans; i++) {
+        const Procfleet__V1__LossSpan *s = m->spans[i];
+
+        items[i] = (struct wire_loss_span){s->first_ns, s->last_ns, s->ticks, s->events};
+    }
+    c->spans = items;
+    c->n_spans = m->n_spans;
+    return ERR_OK;
+}
+
+static enum err coverage_get_stages(struct wire_coverage *c, const Procfleet__V1__Coverage *m,
+                                    struct wire_arena *a)
+{
+    struct wire_stage *items = wire_arena_array(a, m->n_stages, sizeof *items);
+
+    if (!items) {
+        return a->bad;
+    }
+    for (size_t i = 0; i < m->n_stages; i++) {
+        const Procfleet__V1__StageCount *s = m->stages[i];
+        struct wire_stage *to = &items[i];
+
+        if (!wire_text_get(&to->stage, s->has_stage, &s->stage, MODEL_TEXT_MAX) ||
+            !wire_text_get(&to->reason, s->has_reason, &s->reason, MODEL_TEXT_MAX) ||
+            s->role > UINT8_MAX || s->unit > UINT8_MAX) {
+            return ERR_CORRUPT;
+        }
+        to->role = (uint8_t)s->role;
+        to->unit = (uint8_t)s->unit;
+        to->loss = s->loss != 0;
+        to->count = s->count;
+        to->first_ns = s->first_ns;
+        to->last_ns = s->last_ns;
+    }
+    c->stages = items;
+    c->n_stages = m->n_stages;
+    return ERR_OK;
+}
+
+static enum err coverage_get_one(struct wire_coverage *c, const Procfleet__V1__Coverage *m,
+                                 struct wire_arena *a)
+{
+    enum err e;
+
+    if (m->n_spans > WIRE_SPANS_MAX || m->n_stages > WIRE_STAGES_MAX) {
+        return ERR_FULL;
+    }
+    *c = (struct wire_coverage){.host = m->host,
+                                .since_ns = m->since_ns,
+                                .until_ns = m->until_ns,
+                                .ppm = m->ppm,
+                                .has_ticks = m->has_ticks_ppm != 0,
+                                .has_events = m->has_events_ppm != 0,
+                                .ticks_ppm = m->ticks_ppm,
+                                .events_ppm = m->events_ppm,
+                                .at_most = m->at_most != 0,
+                                .missing = m->missing != 0,
+                                .ticks = m->ticks,
+                                .lost_ticks = m->lost_ticks,
+                                .events = m->events,
+                                .lost_events = m->lost_events,
+                                .lost_rows = m->lost_rows,
+                                .missing_batches = m->missing_batches};
+    e = coverage_get_spans(c, m, a);
+    return e ? e : coverage_get_stages(c, m, a);
+}
+
+static enum err coverage_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                             struct wire_arena *a)
+{
+    struct wire_coverage *items = wire_arena_array(a, m->n_coverage, sizeof *items);
+    enum err e = items ? ERR_OK : a->bad;
+
+    for (size_t i = 0; !e && i < m->n_coverage; i++) {
+        e = m->coverage[i]->host < m->n_hosts ? coverage_get_one(&items[i], m->coverage[i], a)
+                                              : ERR_CORRUPT;
+    }
+    out->coverage = items;
+    out->n_coverage = m->n_coverage;
+    return e;
+}
+
+/* -- the overview -- */
 
 /* -- encode -- */
+
+static enum err overview_put_tier(Procfleet__V1__TierRoom *m, const struct wire_tier_room *t,
+                                  struct wire_arena *a)
+{
+    procfleet__v1__tier_room__init(m);
+    WIRE_PUT(m, files, t->files);
+    WIRE_PUT(m, bytes, t->bytes);
+    WIRE_PUT(m, values, t->values);
+    WIRE_PUT(m, share_bytes, t->share_bytes);
+    WIRE_PUT(m, age_ns, t->age_ns > 0 ? (uint64_t)t->age_ns : 0);
+    WIRE_PUT(m, oldest_ns, t->oldest_ns);
+    WIRE_PUT(m, dropped_age, t->dropped_age);
+    WIRE_PUT(m, dropped_bytes, t->dropped_bytes);
+    return wire_text_put(&m->has_name, &m->name, t->name, MODEL_TEXT_MAX, a);
+}
+
+static void overview_put_fleet(Procfleet__V1__Overview *m, const struct wire_overview *o)
+{
+    WIRE_PUT(m, now_ns, o->now_ns);
+    WIRE_PUT(m, hosts, o->hosts);
+    WIRE_PUT(m, connected, o->connected);
+    WIRE_PUT(m, silent, o->silent);
+    WIRE_PUT(m, ended, o->ended);
+    WIRE_PUT(m, revoked, o->revoked);
+    WIRE_PUT(m, clones, o->clones);
+    WIRE_PUT(m, processes, o->processes);
+    WIRE_PUT(m, cpus, o->cpus);
+    WIRE_PUT(m, batches, o->batches);
+    WIRE_PUT(m, gaps, o->gaps);
+    WIRE_PUT(m, lost_events, o->lost_events);
+    WIRE_PUT(m, first_ns, o->first_ns);
+    WIRE_PUT(m, last_ns, o->last_ns);
+}
+
+static void overview_put_room(Procfleet__V1__Overview *m, const struct wire_overview *o)
+{
+    WIRE_PUT(m, head_bytes, o->head_bytes);
+    WIRE_PUT(m, log_bytes, o->log_bytes);
+    WIRE_PUT(m, catalogue_bytes, o->catalogue_bytes);
+    WIRE_PUT(m, total_bytes, o->total_bytes);
+    WIRE_PUT(m, ceiling_bytes, o->ceiling_bytes);
+    WIRE_PUT(m, disk_free, o->disk_free);
+    WIRE_PUT(m, disk_total, o->disk_total);
+    WIRE_PUT(m, refusing, o->refusing);
+    WIRE_PUT(m, next_tier, o->next_tier);
+    WIRE_PUT(m, next_window_ns, o->next_window_ns);
+    WIRE_PUT(m, next_in_ns, o->next_in_ns > 0 ? (uint64_t)o->next_in_ns : 0);
+    WIRE_PUT(m, sealed_windows, o->sealed_windows);
+    WIRE_PUT(m, patches, o->patches);
+    WIRE_PUT(m, seal_failures, o->seal_failures);
+    WIRE_PUT(m, sealed_ns, o->sealed_ns);
+}
+
+static enum err overview_put(struct Procfleet__V1__Answer *out, const struct wire_answer *in,
+                             struct wire_arena *a)
+{
+    const struct wire_overview *o = in->overview;
+    Procfleet__V1__Overview *m;
+    Procfleet__V1__TierRoom *tiers;
+    enum err e = ERR_OK;
+
+    if (!o) {
+        return ERR_OK;
+    }
+    if (o->n_tiers > WIRE_TIERS_MAX || o->next_tier > o->n_tiers) {
+        return ERR_INVALID;
+    }
+    m = wire_arena_array(a, 1, sizeof *m);
+    if (!m) {
+        return a->bad;
+    }
+    procfleet__v1__overview__init(m);
+    overview_put_fleet(m, o);
+    overview_put_room(m, o);
+    tiers = wire_list(&m->tiers, o->n_tiers, sizeof *tiers, a);
+    if (!tiers) {
+        return a->bad;
+    }
+    for (size_t i = 0; !e && i < o->n_tiers; i++) {
+        e = overview_put_tier(&tiers[i], &o->tiers[i], a);
+    }
+    m->n_tiers = o->n_tiers;
+    out->overview = m;
+    return e;
+}
+
+/* -- decode -- */
+
+static enum err overview_get_tier(struct wire_tier_room *t, const Procfleet__V1__TierRoom *m)
+{
+    if (!wire_text_get(&t->name, m->has_name, &m->name, MODEL_TEXT_MAX) || m->age_ns > INT64_MAX) {
+        return ERR_CORRUPT;
+    }
+    t->files = m->files;
+    t->bytes = m->bytes;
+    t->values = m->values;
+    t->share_bytes = m->share_bytes;
+    t->age_ns = (int64_t)m->age_ns;
+    t->oldest_ns = m->oldest_ns;
+    t->dropped_age = m->dropped_age;
+    t->dropped_bytes = m->dropped_bytes;
+    return ERR_OK;
+}
+
+static struct wire_overview overview_get_plain(const Procfleet__V1__Overview *m)
+{
+    return (struct wire_overview){.now_ns = m->now_ns,
+                                  .hosts = m->hosts,
+                                  .connected = m->connected,
+                                  .silent = m->silent,
+                                  .ended = m->ended,
+                                  .revoked = m->revoked,
+                                  .clones = m->clones,
+                                  .processes = m->processes,
+                                  .cpus = m->cpus,
+                                  .batches = m->batches,
+                                  .gaps = m->gaps,
+                                  .lost_events = m->lost_events,
+                                  .first_ns = m->first_ns,
+                                  .last_ns = m->last_ns,
+                                  .head_bytes = m->head_bytes,
+                                  .log_bytes = m->log_bytes,
+                                  .catalogue_bytes = m->catalogue_bytes,
+                                  .total_bytes = m->total_bytes,
+                                  .ceiling_bytes = m->ceiling_bytes,
+                                  .disk_free = m->disk_free,
+                                  .disk_total = m->disk_total,
+                                  .refusing = m->refusing != 0,
+                                  .next_tier = m->next_tier,
+                                  .next_window_ns = m->next_window_ns,
+                                  .next_in_ns = (int64_t)m->next_in_ns,
+                                  .sealed_windows = m->sealed_windows,
+                                  .patches = m->patches,
+                                  .seal_failures = m->seal_failures,
+                                  .sealed_ns = m->sealed_ns};
+}
+
+static enum err overview_get(struct wire_answer *out, const struct Procfleet__V1__Answer *in,
+                             struct wire_arena *a)
+{
+    const Procfleet__V1__Overview *m = in->overview;
+    struct wire_overview *o;
+    struct wire_tier_room *tiers;
+    enum err e = ERR_OK;
+
+    if (!m) {
+        return ERR_OK;
+    }
+    if (m->n_tiers > WIRE_TIERS_MAX) {
+        return ERR_FULL;
+    }
+    if (m->next_tier > m->n_tiers || m->next_in_ns > INT64_MAX) {
+        return ERR_CORRUPT;
+    }
+    o = wire_arena_array(a, 1, sizeof *o);
+    tiers = wire_arena_array(a, m->n_tiers, sizeof *tiers);
+    if (!o || !tiers) {
+        return a->bad;
+    }
+    *o = overview_get_plain(m);
+    for (size_t i = 0; !e && i < m->n_tiers; i++) {
+        e = overview_get_tier(&tiers[i], m->tiers[i]);
+    }
+    o->tiers = tiers;
+    o->n_tiers = m->n_tiers;
+    out->overview = o;
+    return e;
+}
+
+/* -- hosts, rows, events, notes -- */
 
 static enum err put_host(Procfleet__V1__Host *m, const struct wire_host *h, struct wire_arena *a)
 {
@@ -159,7 +507,7 @@ static enum err put_events(Procfleet__V1__Answer *m, const struct wire_answer *i
         procfleet__v1__host_event__init(&items[i]);
         WIRE_PUT(&items[i], host, in->events[i].host);
         items[i].event = &events[i];
-        e = wire_event_put(&events[i], &in->events[i].event, a);
+        e = wire_info_event_put(&events[i], &in->events[i].event, a);
     }
     m->n_events = in->n_events;
     return e;
@@ -197,8 +545,8 @@ static enum err put_metrics(Procfleet__V1__Answer *m, const struct wire_answer *
     return ERR_OK;
 }
 
-static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer *in,
-                             struct wire_arena *a)
+enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                         struct wire_arena *a)
 {
     enum err e;
 
@@ -228,10 +576,10 @@ static enum err build_answer(Procfleet__V1__Answer *m, const struct wire_answer 
         e = put_notes(m, in, a);
     }
     if (!e) {
-        e = wire_coverage_put(m, in, a);
+        e = coverage_put(m, in, a);
     }
     if (!e) {
-        e = wire_overview_put(m, in, a);
+        e = overview_put(m, in, a);
     }
     return e;
 }
@@ -242,8 +590,8 @@ enum err wire_answer_encode(struct buf *out, const struct wire_answer *in)
     Procfleet__V1__Answer m;
     enum err e;
 
-    wire_arena_init(&a, PACK_BYTES);
-    e = build_answer(&m, in, &a);
+    wire_arena_init(&a, WIRE_ANSWER_PACK_BYTES);
+    e = wire_answer_put(&m, in, &a);
     if (!e) {
         e = wire_pack(out, &m);
     }
@@ -362,7 +710,7 @@ static enum err get_events(struct wire_answer *out, const Procfleet__V1__Answer 
             return ERR_CORRUPT;
         }
         items[i].host = m->events[i]->host;
-        e = wire_event_get(&items[i].event, m->events[i]->event);
+        e = wire_info_event_get(&items[i].event, m->events[i]->event);
     }
     out->events = items;
     out->n_events = m->n_events;
@@ -388,8 +736,8 @@ static enum err get_notes(struct wire_answer *out, const Procfleet__V1__Answer *
 }
 
 /* Memory of the result is bounded by the counts, so it is allowed on top of the budget. */
-static enum err read_answer(struct wire_answer *out, const Procfleet__V1__Answer *m,
-                            struct wire_arena *a)
+enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                         struct wire_arena *a)
 {
     enum err e;
 
@@ -421,10 +769,10 @@ static enum err read_answer(struct wire_answer *out, const Procfleet__V1__Answer
         e = get_notes(out, m, a);
     }
     if (!e) {
-        e = wire_coverage_get(out, m, a);
+        e = coverage_get(out, m, a);
     }
     if (!e) {
-        e = wire_overview_get(out, m, a);
+        e = overview_get(out, m, a);
     }
     return e;
 }
@@ -441,7 +789,7 @@ enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n)
     wire_arena_init(&o->arena, 0);
     e = wire_unpack(&m, &o->arena, &procfleet__v1__answer__descriptor, p, n);
     if (!e) {
-        e = read_answer(&o->a, m, &o->arena);
+        e = wire_answer_get(&o->a, m, &o->arena);
     }
     if (e) {
         wire_answer_free(&o->a);
@@ -454,80 +802,6 @@ enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n)
 void wire_answer_free(struct wire_answer *a)
 {
     struct owned_answer *o = (struct owned_answer *)a;
-
-    if (o) {
-        wire_arena_fini(&o->arena);
-        mem_free(o);
-    }
-}
-
-/* -- updates -- */
-
-enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
-                         struct wire_arena *a)
-{
-    enum err e;
-
-    procfleet__v1__update__init(m);
-    m->data = wire_arena_array(a, 1, sizeof *m->data);
-    if (!m->data) {
-        return a->bad;
-    }
-    wire_uuid_put(&m->has_host, &m->host, &u->host);
-    e = build_answer(m->data, &u->data, a);
-    return e ? e : WIRE_PUT_TEXT(m, name, u->name, MODEL_HOST_NAME_MAX, a);
-}
-
-enum err wire_update_pack(struct buf *out, const struct wire_update *u)
-{
-    Procfleet__V1__Update m;
-    struct wire_arena a;
-    enum err e;
-
-    wire_arena_init(&a, PACK_BYTES);
-    e = wire_update_put(&m, u, &a);
-    if (!e) {
-        e = wire_pack(out, &m);
-    }
-    wire_arena_fini(&a);
-    return e;
-}
-
-enum err wire_update_get(struct wire_update *u, const Procfleet__V1__Update *m,
-                         struct wire_arena *a)
-{
-    if (!wire_uuid_get(&u->host, m->has_host, &m->host) ||
-        !wire_text_get(&u->name, m->has_name, &m->name, MODEL_HOST_NAME_MAX)) {
-        return ERR_CORRUPT;
-    }
-    return m->data ? read_answer(&u->data, m->data, a) : ERR_OK;
-}
-
-enum err wire_update_decode(struct wire_update **out, const void *p, size_t n)
-{
-    struct owned_update *o = mem_zalloc(sizeof *o);
-    Procfleet__V1__Update *m;
-    enum err e;
-
-    if (!o) {
-        return ERR_NOMEM;
-    }
-    wire_arena_init(&o->arena, 0);
-    e = wire_unpack_within(&m, &o->arena, &procfleet__v1__update__descriptor, p, n, UPDATE_BYTES);
-    if (!e) {
-        e = wire_update_get(&o->u, m, &o->arena);
-    }
-    if (e) {
-        wire_update_free(&o->u);
-        return e;
-    }
-    *out = &o->u;
-    return ERR_OK;
-}
-
-void wire_update_free(struct wire_update *u)
-{
-    struct owned_update *o = (struct owned_update *)u;
 
     if (o) {
         wire_arena_fini(&o->arena);

@@ -1,25 +1,22 @@
-/* An update to and from its message, for replies that carry several; for wire_feed*.c, nobody else
- * includes this. Threads: any; no state. */
+/* An answer to and from its message, for updates. Private to the folder. Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_ANSWER_H
 #define PROCFLEET_COMMON_WIRE_WIRE_ANSWER_H
 
-#include "common/wire/wire_mem.h"
+#include "common/wire/wire.h"
 #include "common/wire/wire_query.h"
 #include "proto/query.pb-c.h"
 
-/* `m` and what it points to borrow from `u` and live in the arena. Errors: ERR_INVALID (a host that
- * is none, a count over its limit), ERR_NOMEM, ERR_FULL (the arena) */
-NODISCARD enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
-                                   struct wire_arena *a);
+#define WIRE_ANSWER_PACK_BYTES (64u << 20) /* memory to build a message in */
 
-/* As wire_update_encode, slower, by way of the message. */
-NODISCARD enum err wire_update_pack(struct buf *out, const struct wire_update *u);
+/* `m` and what it points to borrow from `in` and live in the arena. Errors: ERR_INVALID (a host that
+ * is none, a count over its limit), ERR_NOMEM, ERR_FULL (the arena) */
+NODISCARD enum err wire_answer_put(Procfleet__V1__Answer *m, const struct wire_answer *in,
+                                   struct wire_arena *a);
+/* Lets the arena grow by what one answer may take. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
+NODISCARD enum err wire_answer_get(struct wire_answer *out, const Procfleet__V1__Answer *m,
+                                   struct wire_arena *a);
 
 /* Whether a row shares its entry in the table of instances with the row before. */
 bool wire_answer_same_info(const struct proc_info *x, const struct proc_info *y);
-
-/* Lets the arena grow by what one answer may take. Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
-NODISCARD enum err wire_update_get(struct wire_update *u, const Procfleet__V1__Update *m,
-                                   struct wire_arena *a);
 
 #endif

@@ -1,6 +1,6 @@
 #include "common/wire/wire_enroll.h"
 
-#include "common/wire/wire_mem.h"
+#include "common/wire/wire.h"
 #include "proto/rpc.pb-c.h"
 
 #define PACK_BYTES (4u << 10) /* memory to mend text in */
@@ -79,7 +79,7 @@ enum err wire_enroll_decode(struct wire_enroll *out, const void *p, size_t n)
     return e;
 }
 
-enum err wire_renew_encode(struct buf *out, const struct wire_renew *in)
+enum err wire_enroll_renew_encode(struct buf *out, const struct wire_renew *in)
 {
     Procfleet__V1__RenewRequest m = PROCFLEET__V1__RENEW_REQUEST__INIT;
 
@@ -87,7 +87,7 @@ enum err wire_renew_encode(struct buf *out, const struct wire_renew *in)
     return wire_pack(out, &m);
 }
 
-enum err wire_renew_decode(struct wire_renew *out, const void *p, size_t n)
+enum err wire_enroll_renew_decode(struct wire_renew *out, const void *p, size_t n)
 {
     struct wire_renew v = {.csr_n = 0};
     Procfleet__V1__RenewRequest *m;
@@ -106,7 +106,7 @@ enum err wire_renew_decode(struct wire_renew *out, const void *p, size_t n)
     return e;
 }
 
-enum err wire_renew_expired_encode(struct buf *out, const struct wire_renew_expired *in)
+enum err wire_enroll_renew_expired_encode(struct buf *out, const struct wire_renew_expired *in)
 {
     Procfleet__V1__RenewExpiredRequest m = PROCFLEET__V1__RENEW_EXPIRED_REQUEST__INIT;
 
@@ -116,7 +116,7 @@ enum err wire_renew_expired_encode(struct buf *out, const struct wire_renew_expi
     return wire_pack(out, &m);
 }
 
-enum err wire_renew_expired_decode(struct wire_renew_expired *out, const void *p, size_t n)
+enum err wire_enroll_renew_expired_decode(struct wire_renew_expired *out, const void *p, size_t n)
 {
     struct wire_renew_expired v = {.csr_n = 0};
     Procfleet__V1__RenewExpiredRequest *m;
@@ -135,7 +135,7 @@ enum err wire_renew_expired_decode(struct wire_renew_expired *out, const void *p
     return e;
 }
 
-enum err wire_certificate_encode(struct buf *out, const struct wire_certificate *in)
+enum err wire_enroll_certificate_encode(struct buf *out, const struct wire_certificate *in)
 {
     Procfleet__V1__CertificateReply m = PROCFLEET__V1__CERTIFICATE_REPLY__INIT;
 
@@ -146,7 +146,7 @@ enum err wire_certificate_encode(struct buf *out, const struct wire_certificate 
     return wire_pack(out, &m);
 }
 
-enum err wire_certificate_decode(struct wire_certificate *out, const void *p, size_t n)
+enum err wire_enroll_certificate_decode(struct wire_certificate *out, const void *p, size_t n)
 {
     struct wire_certificate v = {.certificate_n = 0};
     Procfleet__V1__CertificateReply *m;

@@ -50,11 +50,15 @@ struct wire_certificate {
 /* Errors of decoding: ERR_CORRUPT (not the message, or a part over its bound), ERR_NOMEM */
 NODISCARD enum err wire_enroll_encode(struct buf *out, const struct wire_enroll *m);
 NODISCARD enum err wire_enroll_decode(struct wire_enroll *m, const void *p, size_t n);
-NODISCARD enum err wire_renew_encode(struct buf *out, const struct wire_renew *m);
-NODISCARD enum err wire_renew_decode(struct wire_renew *m, const void *p, size_t n);
-NODISCARD enum err wire_renew_expired_encode(struct buf *out, const struct wire_renew_expired *m);
-NODISCARD enum err wire_renew_expired_decode(struct wire_renew_expired *m, const void *p, size_t n);
-NODISCARD enum err wire_certificate_encode(struct buf *out, const struct wire_certificate *m);
-NODISCARD enum err wire_certificate_decode(struct wire_certificate *m, const void *p, size_t n);
+NODISCARD enum err wire_enroll_renew_encode(struct buf *out, const struct wire_renew *m);
+NODISCARD enum err wire_enroll_renew_decode(struct wire_renew *m, const void *p, size_t n);
+NODISCARD enum err wire_enroll_renew_expired_encode(struct buf *out,
+                                                    const struct wire_renew_expired *m);
+NODISCARD enum err wire_enroll_renew_expired_decode(struct wire_renew_expired *m, const void *p,
+                                                    size_t n);
+NODISCARD enum err wire_enroll_certificate_encode(struct buf *out,
+                                                  const struct wire_certificate *m);
+NODISCARD enum err wire_enroll_certificate_decode(struct wire_certificate *m, const void *p,
+                                                  size_t n);
 
 #endif

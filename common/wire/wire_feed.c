@@ -1,7 +1,7 @@
 #include "common/wire/wire_feed.h"
 
 #include "common/base/mem.h"
-#include "common/wire/wire_answer.h"
+#include "common/wire/wire_update.h"
 
 /* What is decoded lives behind its arena, as the unpacked message does that text points into. One
  * pair of functions does that for all of them; the rest is a `put` and a `get` for each message. */
@@ -95,7 +95,7 @@ static void bytes_put(protobuf_c_boolean *has, ProtobufCBinaryData *t, struct st
 
 /* -- Fetch -- */
 
-enum err wire_fetch_encode(struct buf *out, const struct wire_fetch *in)
+enum err wire_feed_fetch_encode(struct buf *out, const struct wire_fetch *in)
 {
     Procfleet__V1__FetchRequest m = PROCFLEET__V1__FETCH_REQUEST__INIT;
     struct wire_arena a;
@@ -127,7 +127,7 @@ static enum err get_fetch(void *to, const void *from, struct wire_arena *a)
 
 DECODED(fetch, procfleet__v1__fetch_request__descriptor, 0)
 
-enum err wire_fetch_reply_encode(struct buf *out, const struct wire_fetch_reply *in)
+enum err wire_feed_fetch_reply_encode(struct buf *out, const struct wire_fetch_reply *in)
 {
     Procfleet__V1__FetchReply m = PROCFLEET__V1__FETCH_REPLY__INIT;
     Procfleet__V1__FeedMessage *items;
@@ -240,7 +240,7 @@ static enum err get_filter(struct wire_filter *f, const Procfleet__V1__FeedFilte
 
 /* -- Poll -- */
 
-enum err wire_poll_encode(struct buf *out, const struct wire_poll *in)
+enum err wire_feed_poll_encode(struct buf *out, const struct wire_poll *in)
 {
     Procfleet__V1__PollRequest m = PROCFLEET__V1__POLL_REQUEST__INIT;
     Procfleet__V1__FeedFilter filter;
@@ -288,7 +288,7 @@ static enum err get_poll(void *to, const void *from, struct wire_arena *a)
 
 DECODED(poll, procfleet__v1__poll_request__descriptor, 0)
 
-enum err wire_poll_reply_encode(struct buf *out, const struct wire_poll_reply *in)
+enum err wire_feed_poll_reply_encode(struct buf *out, const struct wire_poll_reply *in)
 {
     Procfleet__V1__PollReply m = PROCFLEET__V1__POLL_REPLY__INIT;
     Procfleet__V1__Update *items;
@@ -386,7 +386,8 @@ static enum err put_subscription(Procfleet__V1__Subscription *m, const struct wi
     return e ? e : WIRE_PUT_TEXT(m, scope, s->scope, SCOPE_MAX, a);
 }
 
-enum err wire_subscriptions_reply_encode(struct buf *out, const struct wire_subscriptions_reply *in)
+enum err wire_feed_subscriptions_reply_encode(struct buf *out,
+                                              const struct wire_subscriptions_reply *in)
 {
     Procfleet__V1__SubscriptionsReply m = PROCFLEET__V1__SUBSCRIPTIONS_REPLY__INIT;
     Procfleet__V1__Subscription *items;
@@ -448,7 +449,7 @@ static enum err get_subscriptions_reply(void *to, const void *from, struct wire_
 
 DECODED(subscriptions_reply, procfleet__v1__subscriptions_reply__descriptor, 0)
 
-enum err wire_unsubscribe_encode(struct buf *out, const struct wire_unsubscribe *in)
+enum err wire_feed_unsubscribe_encode(struct buf *out, const struct wire_unsubscribe *in)
 {
     Procfleet__V1__UnsubscribeRequest m = PROCFLEET__V1__UNSUBSCRIBE_REQUEST__INIT;
     struct wire_arena a;

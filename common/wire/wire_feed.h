@@ -81,25 +81,28 @@ struct wire_unsubscribe {
 
 /* For each: Errors of encoding: ERR_FULL (buf), ERR_INVALID (over a bound), ERR_NOMEM; of decoding:
  * ERR_CORRUPT, ERR_FULL (over a bound), ERR_NOMEM. */
-NODISCARD enum err wire_fetch_encode(struct buf *out, const struct wire_fetch *in);
-NODISCARD enum err wire_fetch_decode(struct wire_fetch **out, const void *p, size_t n);
-void wire_fetch_free(struct wire_fetch *m);
-NODISCARD enum err wire_fetch_reply_encode(struct buf *out, const struct wire_fetch_reply *in);
-NODISCARD enum err wire_fetch_reply_decode(struct wire_fetch_reply **out, const void *p, size_t n);
-void wire_fetch_reply_free(struct wire_fetch_reply *m);
-NODISCARD enum err wire_poll_encode(struct buf *out, const struct wire_poll *in);
-NODISCARD enum err wire_poll_decode(struct wire_poll **out, const void *p, size_t n);
-void wire_poll_free(struct wire_poll *m);
-NODISCARD enum err wire_poll_reply_encode(struct buf *out, const struct wire_poll_reply *in);
-NODISCARD enum err wire_poll_reply_decode(struct wire_poll_reply **out, const void *p, size_t n);
-void wire_poll_reply_free(struct wire_poll_reply *m);
-NODISCARD enum err wire_subscriptions_reply_encode(struct buf *out,
-                                                   const struct wire_subscriptions_reply *in);
-NODISCARD enum err wire_subscriptions_reply_decode(struct wire_subscriptions_reply **out,
-                                                   const void *p, size_t n);
-void wire_subscriptions_reply_free(struct wire_subscriptions_reply *m);
-NODISCARD enum err wire_unsubscribe_encode(struct buf *out, const struct wire_unsubscribe *in);
-NODISCARD enum err wire_unsubscribe_decode(struct wire_unsubscribe **out, const void *p, size_t n);
-void wire_unsubscribe_free(struct wire_unsubscribe *m);
+NODISCARD enum err wire_feed_fetch_encode(struct buf *out, const struct wire_fetch *in);
+NODISCARD enum err wire_feed_fetch_decode(struct wire_fetch **out, const void *p, size_t n);
+void wire_feed_fetch_free(struct wire_fetch *m);
+NODISCARD enum err wire_feed_fetch_reply_encode(struct buf *out, const struct wire_fetch_reply *in);
+NODISCARD enum err wire_feed_fetch_reply_decode(struct wire_fetch_reply **out, const void *p,
+                                                size_t n);
+void wire_feed_fetch_reply_free(struct wire_fetch_reply *m);
+NODISCARD enum err wire_feed_poll_encode(struct buf *out, const struct wire_poll *in);
+NODISCARD enum err wire_feed_poll_decode(struct wire_poll **out, const void *p, size_t n);
+void wire_feed_poll_free(struct wire_poll *m);
+NODISCARD enum err wire_feed_poll_reply_encode(struct buf *out, const struct wire_poll_reply *in);
+NODISCARD enum err wire_feed_poll_reply_decode(struct wire_poll_reply **out, const void *p,
+                                               size_t n);
+void wire_feed_poll_reply_free(struct wire_poll_reply *m);
+NODISCARD enum err wire_feed_subscriptions_reply_encode(struct buf *out,
+                                                        const struct wire_subscriptions_reply *in);
+NODISCARD enum err wire_feed_subscriptions_reply_decode(struct wire_subscriptions_reply **out,
+                                                        const void *p, size_t n);
+void wire_feed_subscriptions_reply_free(struct wire_subscriptions_reply *m);
+NODISCARD enum err wire_feed_unsubscribe_encode(struct buf *out, const struct wire_unsubscribe *in);
+NODISCARD enum err wire_feed_unsubscribe_decode(struct wire_unsubscribe **out, const void *p,
+                                                size_t n);
+void wire_feed_unsubscribe_free(struct wire_unsubscribe *m);
 
 #endif

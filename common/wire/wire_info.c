@@ -72,8 +72,8 @@ enum err wire_info_put(Procfleet__V1__ProcInfo *m, const struct proc_info *in, s
     return put_texts(m, in, a);
 }
 
-enum err wire_event_put(Procfleet__V1__LifeEvent *m, const struct life_event *in,
-                        struct wire_arena *a)
+enum err wire_info_event_put(Procfleet__V1__LifeEvent *m, const struct life_event *in,
+                             struct wire_arena *a)
 {
     enum err e;
 
@@ -136,7 +136,7 @@ enum err wire_info_get(struct proc_info *out, const Procfleet__V1__ProcInfo *m)
     return ERR_OK;
 }
 
-enum err wire_event_get(struct life_event *out, const Procfleet__V1__LifeEvent *m)
+enum err wire_info_event_get(struct life_event *out, const Procfleet__V1__LifeEvent *m)
 {
     struct life_event v = {0};
 

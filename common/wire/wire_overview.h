@@ -1,5 +1,5 @@
-/* The overview of an answer: the fleet and what the collector keeps of it; to and from its messages
- * for wire_answer.c. Plain data. Threads: any; no state. */
+/* The overview of an answer: the fleet and what the collector keeps of it. Plain data, coded in
+ * wire_answer.c. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_OVERVIEW_H
 #define PROCFLEET_COMMON_WIRE_WIRE_OVERVIEW_H
 
@@ -34,15 +34,5 @@ struct wire_overview {
     uint64_t sealed_windows, patches, seal_failures;
     int64_t sealed_ns; /* end of the newest sealed window, UTC; 0 = none */
 };
-
-struct wire_arena;
-struct Procfleet__V1__Answer;
-
-/* Errors: ERR_INVALID (over WIRE_TIERS_MAX, a next_tier that is none), ERR_NOMEM */
-NODISCARD enum err wire_overview_put(struct Procfleet__V1__Answer *m, const struct wire_answer *in,
-                                     struct wire_arena *a);
-/* Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
-NODISCARD enum err wire_overview_get(struct wire_answer *out, const struct Procfleet__V1__Answer *m,
-                                     struct wire_arena *a);
 
 #endif

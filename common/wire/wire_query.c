@@ -1,7 +1,7 @@
 #include "common/wire/wire_query.h"
 
 #include "common/base/mem.h"
-#include "common/wire/wire_mem.h"
+#include "common/wire/wire.h"
 #include "proto/query.pb-c.h"
 
 /* Questions and what a server says of itself; answers and updates are in wire_answer.c. What is
@@ -161,7 +161,7 @@ static enum err put_methods(Procfleet__V1__ServerInfo *m, const struct wire_serv
     return e;
 }
 
-enum err wire_server_info_encode(struct buf *out, const struct wire_server_info *in)
+enum err wire_query_server_info_encode(struct buf *out, const struct wire_server_info *in)
 {
     Procfleet__V1__ServerInfo m = PROCFLEET__V1__SERVER_INFO__INIT;
     struct wire_arena a;
@@ -217,7 +217,7 @@ static enum err read_server_info(struct wire_server_info *out, const Procfleet__
     return ok ? ERR_OK : ERR_CORRUPT;
 }
 
-enum err wire_server_info_decode(struct wire_server_info *out, const void *p, size_t n)
+enum err wire_query_server_info_decode(struct wire_server_info *out, const void *p, size_t n)
 {
     struct wire_server_info v = {0};
     Procfleet__V1__ServerInfo *m;

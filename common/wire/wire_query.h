@@ -190,8 +190,9 @@ NODISCARD enum err wire_answer_encode(struct buf *out, const struct wire_answer 
 NODISCARD enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n);
 void wire_answer_free(struct wire_answer *a);
 
-NODISCARD enum err wire_server_info_encode(struct buf *out, const struct wire_server_info *m);
-NODISCARD enum err wire_server_info_decode(struct wire_server_info *m, const void *p, size_t n);
+NODISCARD enum err wire_query_server_info_encode(struct buf *out, const struct wire_server_info *m);
+NODISCARD enum err wire_query_server_info_decode(struct wire_server_info *m, const void *p,
+                                                 size_t n);
 
 NODISCARD enum err wire_update_encode(struct buf *out, const struct wire_update *u);
 NODISCARD enum err wire_update_decode(struct wire_update **out, const void *p, size_t n);

@@ -1,6 +1,6 @@
 #include "common/wire/wire_rpc.h"
 
-#include "common/wire/wire_mem.h"
+#include "common/wire/wire.h"
 #include "proto/rpc.pb-c.h"
 
 #define PACK_BYTES (16u << 10) /* memory to mend text in */
@@ -30,7 +30,7 @@ static enum err hello_texts(Procfleet__V1__HelloRequest *m, const struct wire_he
     return e;
 }
 
-enum err wire_hello_encode(struct buf *out, const struct wire_hello *in)
+enum err wire_rpc_hello_encode(struct buf *out, const struct wire_hello *in)
 {
     Procfleet__V1__HelloRequest m = PROCFLEET__V1__HELLO_REQUEST__INIT;
     struct wire_arena a;
@@ -69,7 +69,7 @@ static enum err read_hello(struct wire_hello *out, const Procfleet__V1__HelloReq
     return ERR_OK;
 }
 
-enum err wire_hello_decode(struct wire_hello *out, const void *p, size_t n)
+enum err wire_rpc_hello_decode(struct wire_hello *out, const void *p, size_t n)
 {
     struct wire_hello v = {0};
     Procfleet__V1__HelloRequest *m;
@@ -88,7 +88,7 @@ enum err wire_hello_decode(struct wire_hello *out, const void *p, size_t n)
     return e;
 }
 
-enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply *in)
+enum err wire_rpc_hello_reply_encode(struct buf *out, const struct wire_hello_reply *in)
 {
     Procfleet__V1__HelloReply m = PROCFLEET__V1__HELLO_REPLY__INIT;
     struct wire_arena a;
@@ -108,7 +108,7 @@ enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply 
     return e;
 }
 
-enum err wire_hello_reply_decode(struct wire_hello_reply *out, const void *p, size_t n)
+enum err wire_rpc_hello_reply_decode(struct wire_hello_reply *out, const void *p, size_t n)
 {
     struct wire_hello_reply v = {0};
     Procfleet__V1__HelloReply *m;
@@ -132,7 +132,7 @@ enum err wire_hello_reply_decode(struct wire_hello_reply *out, const void *p, si
     return e;
 }
 
-enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *in)
+enum err wire_rpc_push_reply_encode(struct buf *out, const struct wire_push_reply *in)
 {
     Procfleet__V1__PushReply m = PROCFLEET__V1__PUSH_REPLY__INIT;
 
@@ -141,7 +141,7 @@ enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *i
     return wire_pack(out, &m);
 }
 
-enum err wire_push_reply_decode(struct wire_push_reply *out, const void *p, size_t n)
+enum err wire_rpc_push_reply_decode(struct wire_push_reply *out, const void *p, size_t n)
 {
     Procfleet__V1__PushReply *m;
     struct wire_arena a;
@@ -157,7 +157,7 @@ enum err wire_push_reply_decode(struct wire_push_reply *out, const void *p, size
     return e;
 }
 
-enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
+enum err wire_rpc_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
 {
     Procfleet__V1__HeartbeatRequest m = PROCFLEET__V1__HEARTBEAT_REQUEST__INIT;
 
@@ -170,7 +170,7 @@ enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *in)
     return wire_pack(out, &m);
 }
 
-enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t n)
+enum err wire_rpc_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t n)
 {
     Procfleet__V1__HeartbeatRequest *m;
     struct wire_arena a;
@@ -190,7 +190,7 @@ enum err wire_heartbeat_decode(struct wire_heartbeat *out, const void *p, size_t
     return e;
 }
 
-enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbeat_reply *in)
+enum err wire_rpc_heartbeat_reply_encode(struct buf *out, const struct wire_heartbeat_reply *in)
 {
     Procfleet__V1__HeartbeatReply m = PROCFLEET__V1__HEARTBEAT_REPLY__INIT;
 
@@ -199,7 +199,7 @@ enum err wire_heartbeat_reply_encode(struct buf *out, const struct wire_heartbea
     return wire_pack(out, &m);
 }
 
-enum err wire_heartbeat_reply_decode(struct wire_heartbeat_reply *out, const void *p, size_t n)
+enum err wire_rpc_heartbeat_reply_decode(struct wire_heartbeat_reply *out, const void *p, size_t n)
 {
     Procfleet__V1__HeartbeatReply *m;
     struct wire_arena a;

@@ -53,17 +53,17 @@ struct wire_heartbeat_reply {
     int64_t received_ns, replied_ns;
 };
 
-NODISCARD enum err wire_hello_encode(struct buf *out, const struct wire_hello *m);
-NODISCARD enum err wire_hello_decode(struct wire_hello *m, const void *p, size_t n);
-NODISCARD enum err wire_hello_reply_encode(struct buf *out, const struct wire_hello_reply *m);
-NODISCARD enum err wire_hello_reply_decode(struct wire_hello_reply *m, const void *p, size_t n);
-NODISCARD enum err wire_push_reply_encode(struct buf *out, const struct wire_push_reply *m);
-NODISCARD enum err wire_push_reply_decode(struct wire_push_reply *m, const void *p, size_t n);
-NODISCARD enum err wire_heartbeat_encode(struct buf *out, const struct wire_heartbeat *m);
-NODISCARD enum err wire_heartbeat_decode(struct wire_heartbeat *m, const void *p, size_t n);
-NODISCARD enum err wire_heartbeat_reply_encode(struct buf *out,
-                                               const struct wire_heartbeat_reply *m);
-NODISCARD enum err wire_heartbeat_reply_decode(struct wire_heartbeat_reply *m, const void *p,
-                                               size_t n);
+NODISCARD enum err wire_rpc_hello_encode(struct buf *out, const struct wire_hello *m);
+NODISCARD enum err wire_rpc_hello_decode(struct wire_hello *m, const void *p, size_t n);
+NODISCARD enum err wire_rpc_hello_reply_encode(struct buf *out, const struct wire_hello_reply *m);
+NODISCARD enum err wire_rpc_hello_reply_decode(struct wire_hello_reply *m, const void *p, size_t n);
+NODISCARD enum err wire_rpc_push_reply_encode(struct buf *out, const struct wire_push_reply *m);
+NODISCARD enum err wire_rpc_push_reply_decode(struct wire_push_reply *m, const void *p, size_t n);
+NODISCARD enum err wire_rpc_heartbeat_encode(struct buf *out, const struct wire_heartbeat *m);
+NODISCARD enum err wire_rpc_heartbeat_decode(struct wire_heartbeat *m, const void *p, size_t n);
+NODISCARD enum err wire_rpc_heartbeat_reply_encode(struct buf *out,
+                                                   const struct wire_heartbeat_reply *m);
+NODISCARD enum err wire_rpc_heartbeat_reply_decode(struct wire_heartbeat_reply *m, const void *p,
+                                                   size_t n);
 
 #endif

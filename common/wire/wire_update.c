@@ -4,9 +4,16 @@
  * wire_update_pack (test_wire_update compares the two) unless the answer has fields behind its
  * events, which the feed's have not: those come first here. wire_update_pack is also for updates
  * whose text has to be mended. */
+#include "common/wire/wire_update.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
 #include "common/base/varint.h"
 #include "common/wire/wire_answer.h"
 #include "common/wire/wire_info.h"
+
+#define UPDATE_BYTES (8u << 20) /* to unpack one: many small events take far more than they have */
 
 #define PART_ROOM 256u /* of a row or an event without its values and text, with what is spare */
 #define LENGTH    2u   /* bytes set aside for the length of a part: none has 16 KiB */
@@ -14,6 +21,85 @@
 enum wire_type { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 
 #define TAG(field, type) ((uint8_t)((field) << 3 | (type)))
+
+struct owned_update {
+    struct wire_update u;
+    struct wire_arena arena;
+};
+
+/* -- by way of the message -- */
+
+enum err wire_update_put(Procfleet__V1__Update *m, const struct wire_update *u,
+                         struct wire_arena *a)
+{
+    enum err e;
+
+    procfleet__v1__update__init(m);
+    m->data = wire_arena_array(a, 1, sizeof *m->data);
+    if (!m->data) {
+        return a->bad;
+    }
+    wire_uuid_put(&m->has_host, &m->host, &u->host);
+    e = wire_answer_put(m->data, &u->data, a);
+    return e ? e : WIRE_PUT_TEXT(m, name, u->name, MODEL_HOST_NAME_MAX, a);
+}
+
+enum err wire_update_pack(struct buf *out, const struct wire_update *u)
+{
+    Procfleet__V1__Update m;
+    struct wire_arena a;
+    enum err e;
+
+    wire_arena_init(&a, WIRE_ANSWER_PACK_BYTES);
+    e = wire_update_put(&m, u, &a);
+    if (!e) {
+        e = wire_pack(out, &m);
+    }
+    wire_arena_fini(&a);
+    return e;
+}
+
+enum err wire_update_get(struct wire_update *u, const Procfleet__V1__Update *m,
+                         struct wire_arena *a)
+{
+    if (!wire_uuid_get(&u->host, m->has_host, &m->host) ||
+        !wire_text_get(&u->name, m->has_name, &m->name, MODEL_HOST_NAME_MAX)) {
+        return ERR_CORRUPT;
+    }
+    return m->data ? wire_answer_get(&u->data, m->data, a) : ERR_OK;
+}
+
+enum err wire_update_decode(struct wire_update **out, const void *p, size_t n)
+{
+    struct owned_update *o = mem_zalloc(sizeof *o);
+    Procfleet__V1__Update *m;
+    enum err e;
+
+    if (!o) {
+        return ERR_NOMEM;
+    }
+    wire_arena_init(&o->arena, 0);
+    e = wire_unpack_within(&m, &o->arena, &procfleet__v1__update__descriptor, p, n, UPDATE_BYTES);
+    if (!e) {
+        e = wire_update_get(&o->u, m, &o->arena);
+    }
+    if (e) {
+        wire_update_free(&o->u);
+        return e;
+    }
+    *out = &o->u;
+    return ERR_OK;
+}
+
+void wire_update_free(struct wire_update *u)
+{
+    struct owned_update *o = (struct owned_update *)u;
+
+    if (o) {
+        wire_arena_fini(&o->arena);
+        mem_free(o);
+    }
+}
 
 /* -- fields; p has room -- */
 

@@ -61,7 +61,7 @@ enum err desk_sign(struct desk *d, struct buf *reply, const void *csr, size_t cs
     enum err e = m ? fill(d, m, csr, csr_n, who) : ERR_NOMEM;
 
     if (!e) {
-        e = wire_certificate_encode(reply, m);
+        e = wire_enroll_certificate_encode(reply, m);
     }
     d->reply_n = reply->n;
     if (d->trick == DESK_CUT && reply->n > d->cut) {
@@ -121,7 +121,7 @@ static void on_renew(void *ctx, struct rpc_call *call)
     const void *p = rpc_call_payload(call, &n);
 
     atomic_fetch_add(&d->calls, 1);
-    if (!m || wire_renew_expired_decode(m, p, n) ||
+    if (!m || wire_enroll_renew_expired_decode(m, p, n) ||
         pki_authority_open(&authority, certs_dir(d->pki), &why) ||
         pki_authority_check_proof(authority, m->certificate, m->certificate_n, m->csr, m->csr_n,
                                   m->signature, m->signature_n) ||

@@ -71,10 +71,10 @@ void rig_batch(struct buf *out, uint64_t stream, uint64_t seq)
         events[i].info.id = (struct proc_id){i + 1, i + 1};
         events[i].info.name = str_make(name);
     }
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     buf_reset(out);
     assert_ok(wire_batch_encode(enc, out, &b));
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 uint64_t rig_told(const struct batch *b, const char *reason)

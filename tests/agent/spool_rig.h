@@ -4,7 +4,7 @@
 #define PROCFLEET_TESTS_AGENT_SPOOL_RIG_H
 
 #include "agent/spool/spool.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 #include "tests/support/t.h"
 
 enum { RIG_TICKS = 4, RIG_RUNS = 3, RIG_EVENTS = 2 };

@@ -8,7 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 #include "tests/support/certs.h"
 #include "tests/support/corpus.h"
 #include "tests/support/ingest.h"

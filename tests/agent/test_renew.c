@@ -39,7 +39,7 @@ static enum err on_call(void *ctx, const char *method, const void *p, size_t n, 
     (void)timeout_ns;
     assert_non_null(m);
     assert_string_equal(method, RPC_INGEST_RENEW);
-    assert_ok(wire_renew_decode(m, p, n));
+    assert_ok(wire_enroll_renew_decode(m, p, n));
     atomic_fetch_add(&h->calls, 1);
     if (atomic_load(&h->away)) {
         e = ERR_UNREACHABLE;

@@ -13,7 +13,7 @@ static int setup(void **state)
     struct bench *t = mem_zalloc(sizeof *t);
 
     assert_non_null(t);
-    assert_ok(wire_encoder_create(&t->enc));
+    assert_ok(wire_batch_encoder_create(&t->enc));
     buf_init(&t->in, SPOOL_BATCH_MAX);
     buf_init(&t->out, SPOOL_BATCH_MAX);
     rig_batch(&t->in, 5, 6);
@@ -25,7 +25,7 @@ static int teardown(void **state)
 {
     struct bench *t = *state;
 
-    wire_encoder_destroy(t->enc);
+    wire_batch_encoder_destroy(t->enc);
     buf_fini(&t->in);
     buf_fini(&t->out);
     mem_free(t);

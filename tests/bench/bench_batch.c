@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/os/os.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 #include "tests/bench/bench.h"
 #include "tests/support/fleetgen.h"
 
@@ -33,7 +33,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
     size_t bytes = 0, values = 0;
     struct buf out;
 
-    bench_check(wire_encoder_create(&enc), NULL);
+    bench_check(wire_batch_encoder_create(&enc), NULL);
     buf_init(&out, WIRE_BATCH_BYTES_MAX);
     for (unsigned i = 0; i < batches; i++) {
         const struct batch *b = fleetgen_batch(g, ticks);
@@ -57,7 +57,7 @@ static struct result round_of(const struct fleetgen_conf *conf, size_t ticks, un
     }
     fleetgen_counts(g, &made, &same);
     buf_fini(&out);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     fleetgen_destroy(g);
     return (struct result){(double)bytes / (double)values, (double)encode / (double)values,
                            (double)decode / (double)values, (double)part / (double)values,

@@ -124,11 +124,11 @@ static void input_make(struct input *in, const struct shape *shape)
     *in = (struct input){.hosts = shape->hosts};
     in->items = mem_array((size_t)ROUNDS * in->hosts, sizeof *in->items);
     load_check(in->items ? ERR_OK : ERR_NOMEM, "input");
-    load_check(wire_encoder_create(&enc), "encoder");
+    load_check(wire_batch_encoder_create(&enc), "encoder");
     for (unsigned h = 0; h < in->hosts; h++) {
         make_host(in, shape, h, enc);
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     in->updates = updates_per_message(in);
 }
 

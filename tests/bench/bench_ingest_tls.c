@@ -62,7 +62,7 @@ static void hello(struct agent *a)
     snprintf(h.name, sizeof h.name, "%s", mine->host_name);
     buf_init(&request, 4096);
     buf_init(&reply, 4096);
-    load_check(wire_hello_encode(&request, &h), "hello");
+    load_check(wire_rpc_hello_encode(&request, &h), "hello");
     load_check(rpc_client_call(a->client, RPC_INGEST_HELLO, FRAME_RAW, request.p, request.n,
                                LONG_NS, &reply, NULL),
                "hello");

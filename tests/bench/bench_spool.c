@@ -68,7 +68,7 @@ int main(int argc, char **argv)
     struct buf b;
 
     check(os_mkdirs(dir, true));
-    check(wire_encoder_create(&enc));
+    check(wire_batch_encoder_create(&enc));
     buf_init(&b, WIRE_BATCH_BYTES_MAX);
     check(wire_batch_encode(enc, &b, fleetgen_batch(g, 10)));
     printf("batch of 10 ticks, 150 processes: %zu bytes\n", b.n);
@@ -89,7 +89,7 @@ int main(int argc, char **argv)
                (double)(s.bytes - before.bytes) / BATCHES - (double)b.n, (long long)read_ns);
         spool_disk_close(d);
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     buf_fini(&b);
     fleetgen_destroy(g);
     return 0;

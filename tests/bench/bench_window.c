@@ -32,7 +32,7 @@ static void input_make(struct input *input, struct fleetgen *g, size_t ticks, si
     struct wire_encoder *enc;
     struct buf out;
 
-    bench_check(wire_encoder_create(&enc), NULL);
+    bench_check(wire_batch_encoder_create(&enc), NULL);
     buf_init(&out, WIRE_BATCH_BYTES_MAX);
     *input = (struct input){.n = n};
     for (size_t i = 0; i < n; i++) {
@@ -46,7 +46,7 @@ static void input_make(struct input *input, struct fleetgen *g, size_t ticks, si
         input->in[i].batch = input->batches[i];
     }
     buf_fini(&out);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 static void input_free(struct input *input)

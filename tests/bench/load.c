@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/base/mem.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 #include "tests/support/fleetgen.h"
 
 void load_check(enum err e, const char *what)
@@ -49,7 +49,7 @@ struct load load_make(unsigned hosts, unsigned per_host, size_t ticks, int64_t b
     struct load l = {0};
     struct wire_encoder *enc;
 
-    load_check(wire_encoder_create(&enc), "encoder");
+    load_check(wire_batch_encoder_create(&enc), "encoder");
     l.batch = mem_array((size_t)hosts * per_host, sizeof *l.batch);
     if (!g || !l.batch) {
         load_check(ERR_NOMEM, "load");
@@ -68,7 +68,7 @@ struct load load_make(unsigned hosts, unsigned per_host, size_t ticks, int64_t b
         fleetgen_destroy(g[i]);
     }
     mem_free(g);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     return l;
 }
 

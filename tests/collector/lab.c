@@ -86,7 +86,7 @@ struct lab *lab_open(void (*on_stored)(void *, const struct store_stored *), voi
     check(os_mutex_create(&l->lock) == ERR_OK, "mutex");
     check(os_cond_create(&l->stored, l->lock) == ERR_OK, "condition");
     arena_init(&l->texts, 1u << 20);
-    check(wire_encoder_create(&l->encoder) == ERR_OK, "encoder");
+    check(wire_batch_encoder_create(&l->encoder) == ERR_OK, "encoder");
     check(store_open(&l->store, &conf, &why) == ERR_OK, "store_open");
     return l;
 }
@@ -100,7 +100,7 @@ void lab_close(struct lab *l)
     for (unsigned m = 0; m < METRIC_COLS; m++) {
         mem_free(l->values[m]);
     }
-    wire_encoder_destroy(l->encoder);
+    wire_batch_encoder_destroy(l->encoder);
     arena_fini(&l->texts);
     os_cond_destroy(l->stored);
     os_mutex_destroy(l->lock);

@@ -24,7 +24,7 @@ static void seal_fleet(int64_t begin_ns, unsigned windows)
     struct wire_encoder *enc;
     struct fleetgen *g[HOSTS];
 
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     for (unsigned h = 0; h < HOSTS; h++) {
         const struct fleetgen_conf conf = {
             .seed = h + 1, .metrics = 1, .tick_ns = 10 * S, .begin_ns = begin_ns};
@@ -56,7 +56,7 @@ static void seal_fleet(int64_t begin_ns, unsigned windows)
     for (unsigned h = 0; h < HOSTS; h++) {
         fleetgen_destroy(g[h]);
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 static struct uuid fleet_host(unsigned h)

@@ -108,7 +108,7 @@ static void rig_init(struct rig *g)
     conf.dir = path;
     assert_ok(manifest_open(&g->m, &conf, NULL));
     assert_ok(packer_create(&g->packer));
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     for (size_t h = 0; h < HOSTS; h++) {
         struct fleetgen_conf gen = {.seed = 60 + h,
                                     .processes = 8,
@@ -123,7 +123,7 @@ static void rig_init(struct rig *g)
         write_segment(g, SEG_RAW, i);
         write_segment(g, SEG_1MIN, i);
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 static void rig_fini(struct rig *g)

@@ -71,7 +71,7 @@ static void rig_init(struct rig *g, size_t windows)
     compact.manifest = g->m;
     assert_ok(compact_create(&g->c, &compact));
     assert_ok(packer_create(&g->packer));
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     for (size_t host = 0; host < HOSTS; host++) {
         struct fleetgen_conf gen = {.seed = 40 + host,
                                     .processes = 30,
@@ -85,7 +85,7 @@ static void rig_init(struct rig *g, size_t windows)
         }
         fleetgen_destroy(f);
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 static void rig_fini(struct rig *g)

@@ -168,7 +168,7 @@ static enum rpc_code enroll(struct rig *r, const char *token, const char *name)
 /* The certificate that was answered. */
 static void answered(struct rig *r, struct wire_certificate *c, struct net_identity *who)
 {
-    assert_ok(wire_certificate_decode(c, r->reply.p, r->reply.n));
+    assert_ok(wire_enroll_certificate_decode(c, r->reply.p, r->reply.n));
     assert_ok(net_identity_parse(who, c->certificate, c->certificate_n));
 }
 
@@ -200,7 +200,7 @@ static enum rpc_code renew_expired(struct rig *r, const struct wire_certificate 
     m.certificate_n = old->certificate_n;
     memcpy(m.signature, signature.p, signature.n);
     m.signature_n = signature.n;
-    assert_ok(wire_renew_expired_encode(&request, &m));
+    assert_ok(wire_enroll_renew_expired_encode(&request, &m));
     code = call(r, r->stranger, RPC_ENROLL_RENEW_EXPIRED, &request);
     buf_fini(&csr);
     buf_fini(&signature);
@@ -396,7 +396,7 @@ static void an_agent_renews_over_its_connection(void **state)
     assert_ok(pki_key_request(&csr, r.key, "admin"));
     memcpy(m.csr, csr.p, csr.n);
     m.csr_n = csr.n;
-    assert_ok(wire_renew_encode(&request, &m));
+    assert_ok(wire_enroll_renew_encode(&request, &m));
     while (call(&r, agent, RPC_INGEST_RENEW, &request) == RPC_OK) {
         answered(&r, &c, &who);
         assert_string_equal(who.name, "web-01");

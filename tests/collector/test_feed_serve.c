@@ -114,7 +114,7 @@ static struct rpc_pending *begin_poll(struct set *t, const char *name, uint32_t 
     struct buf b;
 
     buf_init(&b, 4096);
-    assert_ok(wire_poll_encode(&b, &poll));
+    assert_ok(wire_feed_poll_encode(&b, &poll));
     assert_ok(rpc_client_begin(&p, t->client, RPC_QUERY_POLL, FRAME_RAW, b.p, b.n, PATIENCE,
                                nothing, NULL));
     buf_fini(&b);
@@ -127,10 +127,10 @@ static size_t updates_in(const struct buf *b)
     struct wire_poll_reply *reply;
     size_t n;
 
-    assert_ok(wire_poll_reply_decode(&reply, b->p, b->n));
+    assert_ok(wire_feed_poll_reply_decode(&reply, b->p, b->n));
     assert_true(reply->cursor.n > 0);
     n = reply->n_updates;
-    wire_poll_reply_free(reply);
+    wire_feed_poll_reply_free(reply);
     return n;
 }
 
@@ -142,7 +142,7 @@ static size_t end_poll(struct rpc_pending *p)
     enum err e;
 
     buf_init(&b, 5u << 20);
-    e = rpc_pending_finish(p, &b, &result, NULL);
+    e = rpc_client_finish(p, &b, &result, NULL);
     if (e) {
         fail_msg("%s: %s", err_name(e), result.message);
     }
@@ -177,10 +177,10 @@ static struct wire_fetch_reply *fetch(struct set *t, const char *topic, uint64_t
 
     buf_init(&request, 4096);
     buf_init(&reply, 5u << 20);
-    assert_ok(wire_fetch_encode(&request, &q));
+    assert_ok(wire_feed_fetch_encode(&request, &q));
     assert_ok(rpc_client_call(t->client, RPC_QUERY_FETCH, FRAME_RAW, request.p, request.n, PATIENCE,
                               &reply, &result));
-    assert_ok(wire_fetch_reply_decode(&out, reply.p, reply.n));
+    assert_ok(wire_feed_fetch_reply_decode(&out, reply.p, reply.n));
     *more = result.more;
     buf_fini(&request);
     buf_fini(&reply);
@@ -194,7 +194,7 @@ static void fetch_refused(struct set *t, uint64_t epoch, const char *topic, uint
     struct buf b;
 
     buf_init(&b, 4096);
-    assert_ok(wire_fetch_encode(&b, &q));
+    assert_ok(wire_feed_fetch_encode(&b, &q));
     refused(t, RPC_QUERY_FETCH, &b, code);
     buf_fini(&b);
 }
@@ -240,7 +240,7 @@ static void end_all(struct ends *out, struct rpc_pending **all, size_t n)
         enum err e;
 
         buf_init(&b, 1u << 20);
-        e = rpc_pending_finish(all[i], &b, &result, NULL);
+        e = rpc_client_finish(all[i], &b, &result, NULL);
         assert_true(e == ERR_OK || e == ERR_REFUSED);
         if (e) {
             assert_int_equal(result.code, RPC_RESOURCE_EXHAUSTED);
@@ -261,9 +261,9 @@ static void wait_for_ends(struct set *t, struct rpc_pending **all, size_t n, siz
     while (ended < wanted) {
         ended = 0;
         for (size_t i = 0; i < n; i++) {
-            ended += rpc_pending_ended(all[i]);
+            ended += rpc_client_ended(all[i]);
         }
-        wire_fetch_reply_free(fetch(t, "event/none", 1, 0, &more));
+        wire_feed_fetch_reply_free(fetch(t, "event/none", 1, 0, &more));
     }
 }
 
@@ -334,7 +334,7 @@ static void polling_the_same_again_ends_the_first(void **state)
     struct rpc_pending *first = begin_poll(t, "a", 5000), *second = NULL;
     unsigned n = 0;
 
-    while (!rpc_pending_ended(first)) { /* whichever of the two came first ends */
+    while (!rpc_client_ended(first)) { /* whichever of the two came first ends */
         struct rpc_pending *next = begin_poll(t, "a", 5000);
 
         if (second) {
@@ -361,7 +361,7 @@ static void stopping_answers_those_that_wait(void **state)
 
     buf_init(&b, 4096);
     feed_serve_stop(t->serve);
-    assert_err(rpc_pending_finish(p, &b, &result, NULL), ERR_REFUSED);
+    assert_err(rpc_client_finish(p, &b, &result, NULL), ERR_REFUSED);
     assert_int_equal(result.code, RPC_UNAVAILABLE);
     buf_fini(&b);
 }
@@ -392,7 +392,7 @@ static void no_byte_of_another_host_reaches_a_scoped_subscriber(void **state)
     dial(t, "scoped");
     buf_init(&request, 4096);
     buf_init(&reply, 5u << 20);
-    assert_ok(wire_poll_encode(&request, &poll));
+    assert_ok(wire_feed_poll_encode(&request, &poll));
     assert_ok(rpc_client_call(t->client, RPC_QUERY_POLL, FRAME_RAW, request.p, request.n, PATIENCE,
                               &reply, &result));
     assert_true(holds(&reply, "web-1") && holds(&reply, "web-2"));
@@ -411,11 +411,11 @@ static void what_is_no_poll_is_refused(void **state)
     struct buf b;
 
     buf_init(&b, 4096);
-    assert_ok(wire_poll_encode(&b, &poll));
+    assert_ok(wire_feed_poll_encode(&b, &poll));
     refused(*state, RPC_QUERY_POLL, &b, RPC_INVALID_ARGUMENT);
     buf_reset(&b);
     poll = (struct wire_poll){.cursor = str_make("no cursor")};
-    assert_ok(wire_poll_encode(&b, &poll));
+    assert_ok(wire_feed_poll_encode(&b, &poll));
     refused(*state, RPC_QUERY_POLL, &b, RPC_INVALID_ARGUMENT);
     buf_reset(&b);
     buf_put_u8(&b, 0xff);
@@ -456,7 +456,7 @@ static void messages_come_again_word_for_word(void **state)
         assert_memory_equal(m->update.p, payload.p, payload.n);
     }
     buf_fini(&payload);
-    wire_fetch_reply_free(got);
+    wire_feed_fetch_reply_free(got);
 }
 
 static void holes_are_counted_as_missing(void **state)
@@ -472,18 +472,18 @@ static void holes_are_counted_as_missing(void **state)
     got = fetch(t, "event/web-1", 1, 0, &more);
     assert_int_equal(got->n, 2);
     assert_int_equal(got->missing, 2);
-    wire_fetch_reply_free(got);
+    wire_feed_fetch_reply_free(got);
     got = fetch(t, "event/web-1", 2, 3, &more);
     assert_int_equal(got->n, 0);
     assert_int_equal(got->missing, 2);
-    wire_fetch_reply_free(got);
+    wire_feed_fetch_reply_free(got);
     got = fetch(t, "event/web-1", 5, 0, &more); /* nothing newer */
     assert_int_equal(got->n + got->missing, 0);
     assert_int_equal(got->last_seq, 4);
-    wire_fetch_reply_free(got);
+    wire_feed_fetch_reply_free(got);
     got = fetch(t, "event/web-9", 1, 0, &more);
     assert_int_equal(got->n + got->missing + got->last_seq, 0);
-    wire_fetch_reply_free(got);
+    wire_feed_fetch_reply_free(got);
 }
 
 static void many_messages_come_in_several_replies(void **state)
@@ -502,7 +502,7 @@ static void many_messages_come_in_several_replies(void **state)
         assert_int_equal(got->missing, 0);
         next = got->messages[got->n - 1].seq + 1;
         replies++;
-        wire_fetch_reply_free(got);
+        wire_feed_fetch_reply_free(got);
     }
     assert_int_equal(next, WIRE_FETCH_MAX + 6);
     assert_int_equal(replies, 2);
@@ -525,7 +525,7 @@ static void what_is_kept_no_longer_is_out_of_range(void **state)
     got = fetch(t, "event/web-1", 1, 2, &more); /* what is left, and that one is missing */
     assert_int_equal(got->n, 1);
     assert_int_equal(got->missing, 1);
-    wire_fetch_reply_free(got);
+    wire_feed_fetch_reply_free(got);
 }
 
 /* -- Subscriptions, Unsubscribe -- */
@@ -540,9 +540,9 @@ static size_t count_subscriptions(struct set *t)
     buf_init(&reply, 5u << 20);
     assert_ok(rpc_client_call(t->client, RPC_QUERY_SUBSCRIPTIONS, FRAME_RAW, "", 0, PATIENCE,
                               &reply, &result));
-    assert_ok(wire_subscriptions_reply_decode(&list, reply.p, reply.n));
+    assert_ok(wire_feed_subscriptions_reply_decode(&list, reply.p, reply.n));
     n = list->n;
-    wire_subscriptions_reply_free(list);
+    wire_feed_subscriptions_reply_free(list);
     buf_fini(&reply);
     return n;
 }
@@ -555,7 +555,7 @@ static enum rpc_code unsubscribe(struct set *t, const char *name, const char *ow
 
     buf_init(&request, 4096);
     buf_init(&reply, 4096);
-    assert_ok(wire_unsubscribe_encode(&request, &q));
+    assert_ok(wire_feed_unsubscribe_encode(&request, &q));
     err_ignore(rpc_client_call(t->client, RPC_QUERY_UNSUBSCRIBE, FRAME_RAW, request.p, request.n,
                                PATIENCE, &reply, &result));
     buf_fini(&request);
@@ -598,17 +598,17 @@ static void role_query_polls_and_fetches_without_a_name(void **state)
     dial(t, "guest");
     buf_init(&request, 4096);
     buf_init(&reply, 5u << 20);
-    assert_ok(wire_poll_encode(&request, &poll));
+    assert_ok(wire_feed_poll_encode(&request, &poll));
     assert_ok(rpc_client_call(t->client, RPC_QUERY_POLL, FRAME_RAW, request.p, request.n, PATIENCE,
                               &reply, &result));
     assert_true(holds(&reply, "program-of-web"));
     assert_false(holds(&reply, "secret") || holds(&reply, "program-of-db"));
     again = fetch(t, "event/web-1", 1, 0, &more);
     assert_true(again->n > 0);
-    wire_fetch_reply_free(again);
+    wire_feed_fetch_reply_free(again);
     fetch_refused(t, journal_epoch(t->rig.journal), "event/db-secret", 0, RPC_PERMISSION_DENIED);
     buf_reset(&request);
-    assert_ok(wire_poll_encode(&request, &named));
+    assert_ok(wire_feed_poll_encode(&request, &named));
     refused(t, RPC_QUERY_POLL, &request, RPC_PERMISSION_DENIED);
     dial(t, "chief");
     assert_int_equal(count_subscriptions(t), 0);

@@ -29,7 +29,7 @@ static int setup(void **state)
     struct buf bytes;
 
     (void)state;
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     buf_init(&bytes, 16u << 20);
     for (size_t i = 0; i < BATCHES; i++) {
         struct window_rest *r = &x.rests[i];
@@ -45,7 +45,7 @@ static int setup(void **state)
     x.hw = (struct host_window){.host = x.batches[0]->head.host, .n_rests = BATCHES};
     x.hw.rests = x.rests;
     buf_fini(&bytes);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     fleetgen_destroy(g);
     arena_init(&x.memory, 256u << 20);
     buf_init(&x.raw, META_RAW_MAX);

@@ -261,9 +261,9 @@ static void what_a_batch_tells_of_itself_counts_for_the_head(void **state)
         rows[i] = (struct ledger_row){str_make("etw"), {reasons[i], sizeof reasons[i]}, 1};
     }
     buf_init(&bytes, 1u << 20);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     assert_ok(wire_batch_encode(enc, &bytes, &b));
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     assert_true(bytes.n < 1000);
     packed.bytes = bytes.p;
     packed.n = bytes.n;

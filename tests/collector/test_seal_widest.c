@@ -42,9 +42,9 @@ static void widest_batch(struct rig_batch *out, struct fleetgen *g, unsigned nth
     b.columns = columns;
     b.n_infos = b.n_events = 0;
     buf_init(&bytes, WIRE_BATCH_BYTES_MAX);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     assert_ok(wire_batch_encode(enc, &bytes, &b));
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     *out = (struct rig_batch){
         .head = b.head, .bytes = bytes.p, .n = bytes.n, .received_ns = b.wall_ns[0] + CLK_S};
     out->head.source = str_make("proc");

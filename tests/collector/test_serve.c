@@ -240,7 +240,7 @@ static void server_info_names_epoch_limits_and_methods(void **state)
 
         buf_init(&reply, 1u << 16);
         assert_ok(call_raw(*state, who[i], RPC_QUERY_SERVER_INFO, "", 0, &reply, &result));
-        assert_ok(wire_server_info_decode(&info, reply.p, reply.n));
+        assert_ok(wire_query_server_info_decode(&info, reply.p, reply.n));
         assert_string_equal(info.version, PROCFLEET_VERSION);
         assert_int_equal(info.epoch, 42);
         assert_int_equal(info.hosts, 3);
@@ -286,7 +286,7 @@ static void wrong_calls_are_refused_with_their_code(void **state)
         }
         e = call_raw(*state, table[i].who, table[i].method, request.p, request.n, &reply, &result);
         if (e != ERR_REFUSED || result.code != table[i].code || !result.message[0]) {
-            fail_msg("row %zu: %s, %s \"%s\"", i, err_name(e), rpc_code_name(result.code),
+            fail_msg("row %zu: %s, %s \"%s\"", i, err_name(e), frame_code_name(result.code),
                      result.message);
         }
         buf_fini(&request);

@@ -172,12 +172,12 @@ static enum rpc_code say_hello(struct rpc_client *c, const struct wire_hello *he
 
     buf_init(&request, 4096);
     buf_init(&answer, 4096);
-    assert_ok(wire_hello_encode(&request, hello));
+    assert_ok(wire_rpc_hello_encode(&request, hello));
     e = rpc_client_call(c, RPC_INGEST_HELLO, FRAME_RAW, request.p, request.n, LONG_NS, &answer,
                         &result);
     assert_true(e == ERR_OK || e == ERR_REFUSED);
     if (e == ERR_OK) {
-        assert_ok(wire_hello_reply_decode(reply, answer.p, answer.n));
+        assert_ok(wire_rpc_hello_reply_decode(reply, answer.p, answer.n));
     }
     buf_fini(&request);
     buf_fini(&answer);
@@ -195,7 +195,7 @@ static enum rpc_code push_bytes(struct rpc_client *c, const void *p, size_t n,
     e = rpc_client_call(c, RPC_INGEST_PUSH, FRAME_ZSTD, p, n, LONG_NS, &answer, &result);
     assert_true(e == ERR_OK || e == ERR_REFUSED);
     if (e == ERR_OK) {
-        assert_ok(wire_push_reply_decode(reply, answer.p, answer.n));
+        assert_ok(wire_rpc_push_reply_decode(reply, answer.p, answer.n));
     }
     buf_fini(&answer);
     return result.code;
@@ -474,10 +474,10 @@ static struct wire_heartbeat_reply send_beat(struct rpc_client *c,
 
     buf_init(&request, 4096);
     buf_init(&answer, 4096);
-    assert_ok(wire_heartbeat_encode(&request, beat));
+    assert_ok(wire_rpc_heartbeat_encode(&request, beat));
     assert_ok(rpc_client_call(c, RPC_INGEST_HEARTBEAT, FRAME_RAW, request.p, request.n, LONG_NS,
                               &answer, NULL));
-    assert_ok(wire_heartbeat_reply_decode(&reply, answer.p, answer.n));
+    assert_ok(wire_rpc_heartbeat_reply_decode(&reply, answer.p, answer.n));
     buf_fini(&request);
     buf_fini(&answer);
     return reply;
@@ -714,7 +714,7 @@ static void other_roles_do_not_get_in(void **state)
     c = dial(other_tls);
     buf_init(&request, 4096);
     buf_init(&answer, 4096);
-    assert_ok(wire_hello_encode(&request, &hello));
+    assert_ok(wire_rpc_hello_encode(&request, &hello));
     e = rpc_client_call(c, RPC_INGEST_HELLO, FRAME_RAW, request.p, request.n, CLK_S, &answer,
                         &result);
     assert_true(e == ERR_TRUST || e == ERR_TIMEOUT || e == ERR_UNREACHABLE);

@@ -612,7 +612,7 @@ static void monotonic_stamps_that_spans_could_wrap_are_refused(void **state)
 
     (void)state;
     rig_open(&rig);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         const int64_t mono_ns[2] = {rows[i].first_ns, rows[i].last_ns};
         struct rig_batch odd;
@@ -631,7 +631,7 @@ static void monotonic_stamps_that_spans_could_wrap_are_refused(void **state)
         assert_err(rig_put(&rig, &odd), rows[i].e);
         rig_batch_fini(&odd);
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     assert_ok(store_seal_now(rig.store, INT64_MAX));
     fleetgen_destroy(g);
 }

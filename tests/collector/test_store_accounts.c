@@ -62,7 +62,7 @@ static int setup(void **state)
     struct wire_encoder *enc;
 
     (void)state;
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     rig_init(&x.rig);
     rig_open(&x.rig);
     for (size_t i = 0; i < BATCHES; i++) {
@@ -72,7 +72,7 @@ static int setup(void **state)
             assert_ok(store_seal_now(x.rig.store, INT64_MIN));
         }
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     fleetgen_destroy(g);
     return 0;
 }

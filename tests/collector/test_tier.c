@@ -8,7 +8,7 @@
 #include "collector/store/rollup/tier_shape.h"
 #include "collector/store/rollup/tier_value.h"
 #include "common/base/mem.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 #include "tests/support/fleetgen.h"
 #include "tests/support/t.h"
 
@@ -34,7 +34,7 @@ static void rig_open(struct rig *r, const struct fleetgen_conf *conf, size_t n, 
     *r = (struct rig){.n = n};
     arena_init(&r->memory, (size_t)1 << 30);
     buf_init(&b, WIRE_BATCH_BYTES_MAX);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     for (size_t i = 0; i < n; i++) {
         buf_reset(&b);
         assert_ok(wire_batch_encode(enc, &b, fleetgen_batch(g, ticks)));
@@ -47,7 +47,7 @@ static void rig_open(struct rig *r, const struct fleetgen_conf *conf, size_t n, 
                                              .n_rests = 1,
                                              .rests = &r->rests[i]};
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     buf_fini(&b);
     fleetgen_destroy(g);
 }

@@ -30,12 +30,12 @@ struct batch *window_rig_add(struct window_rig *r, size_t ticks)
     struct buf out;
 
     assert_true(r->n < WINDOW_RIG_MAX);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     buf_init(&out, WIRE_BATCH_BYTES_MAX);
     assert_ok(wire_batch_encode(enc, &out, fleetgen_batch(r->g, ticks)));
     assert_ok(wire_batch_decode(&b, out.p, out.n));
     buf_fini(&out);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     r->batches[r->n] = b;
     r->in[r->n++] = (struct window_batch){.batch = b, .received_ns = b->wall_ns[ticks - 1] + 1};
     return b;

@@ -233,7 +233,7 @@ static void view_close(struct world *w)
 {
     manifest_list_release(w->view->segments);
     packer_destroy(w->view->packer);
-    wire_decoder_destroy(w->view->decoder);
+    wire_batch_decoder_destroy(w->view->decoder);
     seg_readahead_destroy(w->view->ahead);
     mem_free(w->view);
     store_view_close(w->opened);

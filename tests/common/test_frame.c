@@ -172,9 +172,9 @@ static void a_failed_put_leaves_the_buffer_as_it_was(void **state)
 static void codes_have_grpc_names(void **state)
 {
     (void)state;
-    assert_string_equal(rpc_code_name(RPC_OK), "OK");
-    assert_string_equal(rpc_code_name(RPC_UNAUTHENTICATED), "UNAUTHENTICATED");
-    assert_string_equal(rpc_code_name((enum rpc_code)17), "UNKNOWN");
+    assert_string_equal(frame_code_name(RPC_OK), "OK");
+    assert_string_equal(frame_code_name(RPC_UNAUTHENTICATED), "UNAUTHENTICATED");
+    assert_string_equal(frame_code_name((enum rpc_code)17), "UNKNOWN");
 }
 
 int main(void)

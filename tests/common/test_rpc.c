@@ -183,7 +183,7 @@ static void assert_refused(struct rpc_client *c, const char *method, enum rpc_co
     struct rpc_result result;
 
     assert_err(call(c, method, &result), ERR_REFUSED);
-    assert_string_equal(rpc_code_name(result.code), rpc_code_name(code));
+    assert_string_equal(frame_code_name(result.code), frame_code_name(code));
 }
 
 /* -- the frame's journey -- */

@@ -43,7 +43,7 @@ static void wait_ended(const struct rpc_pending *p)
     int64_t until_ns = os_mono_ns() + LONG_NS;
 
     os_mutex_lock(bell.lock);
-    while (!rpc_pending_ended(p)) {
+    while (!rpc_client_ended(p)) {
         assert_ok(os_cond_wait_until(bell.rung, until_ns));
     }
     os_mutex_unlock(bell.lock);
@@ -133,7 +133,7 @@ static enum err finish(struct rpc_pending *p, struct buf *reply)
 {
     buf_reset(reply);
     wait_ended(p);
-    return rpc_pending_finish(p, reply, NULL, NULL);
+    return rpc_client_finish(p, reply, NULL, NULL);
 }
 
 static void several_calls_are_under_way_and_end_in_any_order(void **state)
@@ -154,11 +154,11 @@ static void several_calls_are_under_way_and_end_in_any_order(void **state)
         assert_string_equal(buf_cstr(&reply), ((char[]){(char)('a' + i), 0}));
     }
     wait_kept(1);
-    assert_false(rpc_pending_ended(late));
+    assert_false(rpc_client_ended(late));
     rpc_answer(atomic_load(&kept[0]), "now", 3, NULL);
     wait_ended(late);
     buf_reset(&reply);
-    assert_ok(rpc_pending_finish(late, &reply, NULL, &took_ns));
+    assert_ok(rpc_client_finish(late, &reply, NULL, &took_ns));
     assert_string_equal(buf_cstr(&reply), "now");
     assert_true(took_ns > 0 && took_ns < LONG_NS);
     buf_fini(&reply);

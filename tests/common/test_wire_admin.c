@@ -50,8 +50,8 @@ static void figures_come_back_as_they_were(void **state)
 
     (void)state;
     buf_init(&b, 4096);
-    assert_ok(wire_status_reply_encode(&b, &status));
-    assert_ok(wire_status_reply_decode(&out, b.p, b.n));
+    assert_ok(wire_admin_status_reply_encode(&b, &status));
+    assert_ok(wire_admin_status_reply_decode(&out, b.p, b.n));
     assert_true(out->started_ns == 1 && out->now_ns == INT64_MAX);
     assert_str(out->version, status.version);
     assert_int_equal(out->n, 2);
@@ -61,7 +61,7 @@ static void figures_come_back_as_they_were(void **state)
         assert_str(out->figures[i].help, figures[i].help);
         assert_true(out->figures[i].value == figures[i].value);
     }
-    wire_status_reply_free(out);
+    wire_admin_status_reply_free(out);
     buf_fini(&b);
 }
 
@@ -72,16 +72,16 @@ static void every_shorter_status_is_refused_or_lacks_fields(void **state)
 
     (void)state;
     buf_init(&b, 4096);
-    assert_ok(wire_status_reply_encode(&b, &status));
+    assert_ok(wire_admin_status_reply_encode(&b, &status));
     for (size_t n = 0; n < b.n; n++) {
         struct wire_status_reply *out;
-        enum err e = wire_status_reply_decode(&out, b.p, n);
+        enum err e = wire_admin_status_reply_decode(&out, b.p, n);
 
         assert_true(e == ERR_OK || e == ERR_CORRUPT);
         if (e) {
             refused++;
         } else {
-            wire_status_reply_free(out);
+            wire_admin_status_reply_free(out);
         }
     }
     assert_true(refused > 0);
@@ -96,13 +96,13 @@ static void too_many_figures_are_refused(void **state)
 
     (void)state;
     buf_init(&b, 1 << 20);
-    assert_ok(wire_status_reply_encode(&b, &in));
-    assert_ok(wire_status_reply_decode(&out, b.p, b.n));
-    wire_status_reply_free(out);
+    assert_ok(wire_admin_status_reply_encode(&b, &in));
+    assert_ok(wire_admin_status_reply_decode(&out, b.p, b.n));
+    wire_admin_status_reply_free(out);
     buf_put(&b, "\x22\x00", 2); /* one more, empty */
-    assert_err(wire_status_reply_decode(&out, b.p, b.n), ERR_FULL);
+    assert_err(wire_admin_status_reply_decode(&out, b.p, b.n), ERR_FULL);
     in.n++;
-    assert_err(wire_status_reply_encode(&b, &in), ERR_INVALID);
+    assert_err(wire_admin_status_reply_encode(&b, &in), ERR_INVALID);
     buf_fini(&b);
 }
 
@@ -112,8 +112,8 @@ static void text_that_is_no_utf_8_is_refused(void **state)
     struct wire_disconnect d;
 
     (void)state;
-    assert_err(wire_status_reply_decode(&out, "\x22\x04\x0a\x02\xc3\x28", 6), ERR_CORRUPT);
-    assert_err(wire_disconnect_decode(&d, "\x0a\x02\xc3\x28", 4), ERR_CORRUPT);
+    assert_err(wire_admin_status_reply_decode(&out, "\x22\x04\x0a\x02\xc3\x28", 6), ERR_CORRUPT);
+    assert_err(wire_admin_disconnect_decode(&d, "\x0a\x02\xc3\x28", 4), ERR_CORRUPT);
 }
 
 static void a_status_survives_every_failed_allocation(void **state)
@@ -128,12 +128,12 @@ static void a_status_survives_every_failed_allocation(void **state)
 
         buf_init(&b, 4096);
         mem_fail_after(k);
-        e = wire_status_reply_encode(&b, &status);
-        e = e ? e : wire_status_reply_decode(&out, b.p, b.n);
+        e = wire_admin_status_reply_encode(&b, &status);
+        e = e ? e : wire_admin_status_reply_decode(&out, b.p, b.n);
         mem_fail_after(-1);
         assert_true(e == ERR_OK || e == ERR_NOMEM);
         if (!e) {
-            wire_status_reply_free(out);
+            wire_admin_status_reply_free(out);
         }
         buf_fini(&b);
         assert_int_equal(mem_live(), live);

@@ -1,4 +1,4 @@
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,7 +144,7 @@ static void one_encoder_serves_many_batches(void **state)
 
     (void)state;
     buf_init(&b, WIRE_SAMPLE_ROOM);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     for (int i = 0; i < 3; i++) {
         size_t before = b.n;
 
@@ -155,7 +155,7 @@ static void one_encoder_serves_many_batches(void **state)
         first = first ? first : b.n;
         assert_int_equal(b.n - before, first); /* the same input gives the same bytes */
     }
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     buf_fini(&b);
 }
 
@@ -167,14 +167,14 @@ static void one_decoder_serves_many_batches_whatever_came_between(void **state)
 
     (void)state;
     assert_ok(wire_sample_encode(&b, &in));
-    assert_ok(wire_decoder_create(&dec));
+    assert_ok(wire_batch_decoder_create(&dec));
     for (size_t n = b.n; n > b.n - 20; n--) {
-        assert_err(wire_decoder_batch(dec, &out, UINT64_MAX, b.p, n - 1), ERR_CORRUPT);
-        assert_ok(wire_decoder_batch(dec, &out, UINT64_MAX, b.p, b.n));
+        assert_err(wire_batch_decode_next(dec, &out, UINT64_MAX, b.p, n - 1), ERR_CORRUPT);
+        assert_ok(wire_batch_decode_next(dec, &out, UINT64_MAX, b.p, b.n));
         assert_batch(&in, out);
         wire_batch_free(out);
     }
-    wire_decoder_destroy(dec);
+    wire_batch_decoder_destroy(dec);
     buf_fini(&b);
 }
 
@@ -324,7 +324,7 @@ static void every_failed_allocation_is_survived(void **state)
 
         buf_init(&b, WIRE_SAMPLE_ROOM);
         mem_fail_after(k);
-        e = wire_encoder_create(&enc);
+        e = wire_batch_encoder_create(&enc);
         if (!e) {
             e = wire_batch_encode(enc, &b, &in);
         }
@@ -337,7 +337,7 @@ static void every_failed_allocation_is_survived(void **state)
             assert_batch(&in, out);
             wire_batch_free(out);
         }
-        wire_encoder_destroy(enc);
+        wire_batch_encoder_destroy(enc);
         buf_fini(&b);
         assert_int_equal(mem_live(), live);
         assert_true(k < 200);

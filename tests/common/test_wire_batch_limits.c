@@ -1,5 +1,5 @@
 /* What is too much, for senders and receivers. */
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #include <stdlib.h>
 
@@ -138,7 +138,7 @@ static void what_is_encoded_can_be_decoded(void **state)
     struct buf b;
 
     (void)state;
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     buf_init(&b, WIRE_SAMPLE_ROOM);
     for (const char *kind = "ierla"; *kind; kind++) {
         for (size_t k = 0; k < COUNT_OF(counts) * COUNT_OF(lengths); k++) {
@@ -165,7 +165,7 @@ static void what_is_encoded_can_be_decoded(void **state)
     }
     assert_true(taken > 200);
     buf_fini(&b);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* One rule of PROTOCOL.md broken at a time, on the message. */
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #include <stdlib.h>
 

@@ -31,15 +31,15 @@ static void full_arrays_fit_and_fuller_ones_are_refused(void **state)
 
     (void)state;
     buf_init(&b, 8192);
-    assert_ok(wire_renew_expired_encode(&b, &m));
-    assert_ok(wire_renew_expired_decode(&out, b.p, b.n));
+    assert_ok(wire_enroll_renew_expired_encode(&b, &m));
+    assert_ok(wire_enroll_renew_expired_decode(&out, b.p, b.n));
     assert_int_equal(out.certificate_n, WIRE_CERT_MAX);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         buf_reset(&b);
         buf_put_u8(&b, rows[i].tag);
         buf_put_varint(&b, rows[i].n + 1);
         memset(buf_grow(&b, rows[i].n + 1), 7, rows[i].n + 1);
-        assert_err(wire_renew_expired_decode(&out, b.p, b.n), ERR_CORRUPT);
+        assert_err(wire_enroll_renew_expired_decode(&out, b.p, b.n), ERR_CORRUPT);
     }
     buf_fini(&b);
 }

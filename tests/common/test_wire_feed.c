@@ -107,11 +107,11 @@ static void fetches_come_back_as_they_were(void **state)
 
     (void)state;
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_fetch_encode(&b, &in));
-    assert_ok(wire_fetch_decode(&out, b.p, b.n));
+    assert_ok(wire_feed_fetch_encode(&b, &in));
+    assert_ok(wire_feed_fetch_decode(&out, b.p, b.n));
     assert_true(out->epoch == in.epoch && out->from_seq == 1 && out->to_seq == 2);
     assert_str(in.topic, out->topic);
-    wire_fetch_free(out);
+    wire_feed_fetch_free(out);
     buf_fini(&b);
 }
 
@@ -123,15 +123,15 @@ static void fetched_messages_come_back_as_they_were(void **state)
 
     (void)state;
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_fetch_reply_encode(&b, &in));
-    assert_ok(wire_fetch_reply_decode(&out, b.p, b.n));
+    assert_ok(wire_feed_fetch_reply_encode(&b, &in));
+    assert_ok(wire_feed_fetch_reply_decode(&out, b.p, b.n));
     assert_int_equal(out->n, in.n);
     for (size_t i = 0; i < in.n; i++) {
         assert_true(out->messages[i].seq == in.messages[i].seq);
         assert_str(in.messages[i].update, out->messages[i].update);
     }
     assert_true(out->last_seq == in.last_seq && out->missing == in.missing);
-    wire_fetch_reply_free(out);
+    wire_feed_fetch_reply_free(out);
     buf_fini(&b);
 }
 
@@ -145,15 +145,15 @@ static void polls_come_back_as_they_were(void **state)
         struct buf b;
 
         buf_init(&b, OUT_MAX);
-        assert_ok(wire_poll_encode(&b, &in[i]));
-        assert_ok(wire_poll_decode(&out, b.p, b.n));
+        assert_ok(wire_feed_poll_encode(&b, &in[i]));
+        assert_ok(wire_feed_poll_decode(&out, b.p, b.n));
         assert_str(in[i].name, out->name);
         assert_str(in[i].cursor, out->cursor);
         assert_int_equal(in[i].has_filter, out->has_filter);
         assert_filter(&in[i].filter, &out->filter);
         assert_true(in[i].max == out->max && in[i].wait_ms == out->wait_ms);
         assert_int_equal(in[i].from_oldest, out->from_oldest);
-        wire_poll_free(out);
+        wire_feed_poll_free(out);
         buf_fini(&b);
     }
 }
@@ -167,8 +167,8 @@ static void polled_updates_come_back_as_they_were(void **state)
 
     (void)state;
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_poll_reply_encode(&b, &in));
-    assert_ok(wire_poll_reply_decode(&out, b.p, b.n));
+    assert_ok(wire_feed_poll_reply_encode(&b, &in));
+    assert_ok(wire_feed_poll_reply_decode(&out, b.p, b.n));
     assert_int_equal(out->n_updates, 2);
     assert_memory_equal(&out->updates[0].host, &in.updates[0].host, sizeof in.updates[0].host);
     assert_str(in.updates[0].name, out->updates[0].name);
@@ -180,7 +180,7 @@ static void polled_updates_come_back_as_they_were(void **state)
     assert_str(in.cursor, out->cursor);
     assert_true(out->more && out->dropped == in.dropped && out->dropped_now == 3);
     assert_int_equal(out->behind_bytes, 4);
-    wire_poll_reply_free(out);
+    wire_feed_poll_reply_free(out);
     buf_fini(&b);
 }
 
@@ -192,8 +192,8 @@ static void subscriptions_come_back_as_they_were(void **state)
 
     (void)state;
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_subscriptions_reply_encode(&b, &in));
-    assert_ok(wire_subscriptions_reply_decode(&out, b.p, b.n));
+    assert_ok(wire_feed_subscriptions_reply_encode(&b, &in));
+    assert_ok(wire_feed_subscriptions_reply_decode(&out, b.p, b.n));
     assert_int_equal(out->n, in.n);
     for (size_t i = 0; i < in.n; i++) {
         const struct wire_subscription *x = &in.subscriptions[i], *y = &out->subscriptions[i];
@@ -206,7 +206,7 @@ static void subscriptions_come_back_as_they_were(void **state)
         assert_true(x->behind_bytes == y->behind_bytes && x->dropped == y->dropped);
         assert_true(x->delivered == y->delivered);
     }
-    wire_subscriptions_reply_free(out);
+    wire_feed_subscriptions_reply_free(out);
     buf_fini(&b);
 }
 
@@ -218,11 +218,11 @@ static void unsubscribing_comes_back_as_it_was(void **state)
 
     (void)state;
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_unsubscribe_encode(&b, &in));
-    assert_ok(wire_unsubscribe_decode(&out, b.p, b.n));
+    assert_ok(wire_feed_unsubscribe_encode(&b, &in));
+    assert_ok(wire_feed_unsubscribe_decode(&out, b.p, b.n));
     assert_str(in.name, out->name);
     assert_str(in.owner, out->owner);
-    wire_unsubscribe_free(out);
+    wire_feed_unsubscribe_free(out);
     buf_fini(&b);
 }
 
@@ -240,19 +240,19 @@ static void what_is_over_its_bound_is_not_encoded(void **state)
     (void)state;
     buf_init(&b, OUT_MAX);
     request.cursor = (struct str){long_cursor, sizeof long_cursor};
-    assert_err(wire_poll_encode(&b, &request), ERR_INVALID);
+    assert_err(wire_feed_poll_encode(&b, &request), ERR_INVALID);
     request = poll();
     request.filter.n_hosts = WIRE_FEED_HOSTS_MAX + 1;
-    assert_err(wire_poll_encode(&b, &request), ERR_INVALID);
+    assert_err(wire_feed_poll_encode(&b, &request), ERR_INVALID);
     request = poll();
     request.filter.min_interval_ns = -1;
-    assert_err(wire_poll_encode(&b, &request), ERR_INVALID);
+    assert_err(wire_feed_poll_encode(&b, &request), ERR_INVALID);
     reply.n_updates = WIRE_UPDATES_MAX + 1;
-    assert_err(wire_poll_reply_encode(&b, &reply), ERR_INVALID);
+    assert_err(wire_feed_poll_reply_encode(&b, &reply), ERR_INVALID);
     fetched.n = WIRE_FETCH_MAX + 1;
-    assert_err(wire_fetch_reply_encode(&b, &fetched), ERR_INVALID);
+    assert_err(wire_feed_fetch_reply_encode(&b, &fetched), ERR_INVALID);
     list.n = WIRE_SUBSCRIPTIONS_MAX + 1;
-    assert_err(wire_subscriptions_reply_encode(&b, &list), ERR_INVALID);
+    assert_err(wire_feed_subscriptions_reply_encode(&b, &list), ERR_INVALID);
     assert_int_equal(b.n, 0);
     buf_fini(&b);
 }
@@ -281,20 +281,20 @@ static void counts_from_outside_are_checked(void **state)
     (void)state;
     buf_init(&b, OUT_MAX);
     many(&b, WIRE_FETCH_MAX);
-    assert_ok(wire_fetch_reply_decode(&fetched, b.p, b.n));
-    wire_fetch_reply_free(fetched);
+    assert_ok(wire_feed_fetch_reply_decode(&fetched, b.p, b.n));
+    wire_feed_fetch_reply_free(fetched);
     many(&b, WIRE_FETCH_MAX + 1);
-    assert_err(wire_fetch_reply_decode(&fetched, b.p, b.n), ERR_FULL);
+    assert_err(wire_feed_fetch_reply_decode(&fetched, b.p, b.n), ERR_FULL);
     many(&b, WIRE_UPDATES_MAX);
-    assert_ok(wire_poll_reply_decode(&reply, b.p, b.n));
-    wire_poll_reply_free(reply);
+    assert_ok(wire_feed_poll_reply_decode(&reply, b.p, b.n));
+    wire_feed_poll_reply_free(reply);
     many(&b, WIRE_UPDATES_MAX + 1);
-    assert_err(wire_poll_reply_decode(&reply, b.p, b.n), ERR_FULL);
+    assert_err(wire_feed_poll_reply_decode(&reply, b.p, b.n), ERR_FULL);
     many(&b, WIRE_SUBSCRIPTIONS_MAX);
-    assert_ok(wire_subscriptions_reply_decode(&list, b.p, b.n));
-    wire_subscriptions_reply_free(list);
+    assert_ok(wire_feed_subscriptions_reply_decode(&list, b.p, b.n));
+    wire_feed_subscriptions_reply_free(list);
     many(&b, WIRE_SUBSCRIPTIONS_MAX + 1);
-    assert_err(wire_subscriptions_reply_decode(&list, b.p, b.n), ERR_FULL);
+    assert_err(wire_feed_subscriptions_reply_decode(&list, b.p, b.n), ERR_FULL);
     buf_fini(&b);
 }
 
@@ -315,13 +315,13 @@ static void rows_of_all_updates_together_are_bounded(void **state)
             (struct wire_answer){.n_hosts = 1, .hosts = &host, .n_rows = EACH, .rows = rows};
     }
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_poll_reply_encode(&b, &in));
-    assert_ok(wire_poll_reply_decode(&out, b.p, b.n));
-    wire_poll_reply_free(out);
+    assert_ok(wire_feed_poll_reply_encode(&b, &in));
+    assert_ok(wire_feed_poll_reply_decode(&out, b.p, b.n));
+    wire_feed_poll_reply_free(out);
     in.n_updates = N;
     buf_reset(&b);
-    assert_ok(wire_poll_reply_encode(&b, &in));
-    assert_err(wire_poll_reply_decode(&out, b.p, b.n), ERR_FULL);
+    assert_ok(wire_feed_poll_reply_encode(&b, &in));
+    assert_err(wire_feed_poll_reply_decode(&out, b.p, b.n), ERR_FULL);
     buf_fini(&b);
     mem_free(updates);
 }
@@ -341,10 +341,10 @@ static void the_largest_reply_of_events_is_decoded(void **state)
             (struct wire_answer){.n_hosts = 1, .hosts = &host, .n_events = 1, .events = &event};
     }
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_poll_reply_encode(&b, &in));
-    assert_ok(wire_poll_reply_decode(&out, b.p, b.n));
+    assert_ok(wire_feed_poll_reply_encode(&b, &in));
+    assert_ok(wire_feed_poll_reply_decode(&out, b.p, b.n));
     assert_int_equal(out->n_updates, WIRE_UPDATES_MAX);
-    wire_poll_reply_free(out);
+    wire_feed_poll_reply_free(out);
     buf_fini(&b);
     mem_free(updates);
 }
@@ -364,17 +364,17 @@ static enum err encode_nth(struct buf *b, unsigned which)
 
     switch (which) {
     case 0:
-        return wire_fetch_encode(b, &fetch);
+        return wire_feed_fetch_encode(b, &fetch);
     case 1:
-        return wire_fetch_reply_encode(b, &fetched);
+        return wire_feed_fetch_reply_encode(b, &fetched);
     case 2:
-        return wire_poll_encode(b, &request);
+        return wire_feed_poll_encode(b, &request);
     case 3:
-        return wire_poll_reply_encode(b, &reply);
+        return wire_feed_poll_reply_encode(b, &reply);
     case 4:
-        return wire_subscriptions_reply_encode(b, &list);
+        return wire_feed_subscriptions_reply_encode(b, &list);
     default:
-        return wire_unsubscribe_encode(b, &leave);
+        return wire_feed_unsubscribe_encode(b, &leave);
     }
 }
 
@@ -388,18 +388,18 @@ static enum err decode_nth(const void *p, size_t n, unsigned which)
     struct wire_unsubscribe *leave = NULL;
     enum err e;
 
-    e = which == 0   ? wire_fetch_decode(&fetch, p, n)
-        : which == 1 ? wire_fetch_reply_decode(&fetched, p, n)
-        : which == 2 ? wire_poll_decode(&request, p, n)
-        : which == 3 ? wire_poll_reply_decode(&reply, p, n)
-        : which == 4 ? wire_subscriptions_reply_decode(&list, p, n)
-                     : wire_unsubscribe_decode(&leave, p, n);
-    wire_fetch_free(fetch);
-    wire_fetch_reply_free(fetched);
-    wire_poll_free(request);
-    wire_poll_reply_free(reply);
-    wire_subscriptions_reply_free(list);
-    wire_unsubscribe_free(leave);
+    e = which == 0   ? wire_feed_fetch_decode(&fetch, p, n)
+        : which == 1 ? wire_feed_fetch_reply_decode(&fetched, p, n)
+        : which == 2 ? wire_feed_poll_decode(&request, p, n)
+        : which == 3 ? wire_feed_poll_reply_decode(&reply, p, n)
+        : which == 4 ? wire_feed_subscriptions_reply_decode(&list, p, n)
+                     : wire_feed_unsubscribe_decode(&leave, p, n);
+    wire_feed_fetch_free(fetch);
+    wire_feed_fetch_reply_free(fetched);
+    wire_feed_poll_free(request);
+    wire_feed_poll_reply_free(reply);
+    wire_feed_subscriptions_reply_free(list);
+    wire_feed_unsubscribe_free(leave);
     return e;
 }
 

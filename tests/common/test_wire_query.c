@@ -549,17 +549,17 @@ static void server_info_comes_back_as_it_was(void **state)
     (void)state;
     memset(&out, 0, sizeof out);
     buf_init(&b, OUT_MAX);
-    assert_ok(wire_server_info_encode(&b, &in));
-    assert_ok(wire_server_info_decode(&out, b.p, b.n));
+    assert_ok(wire_query_server_info_encode(&b, &in));
+    assert_ok(wire_query_server_info_decode(&out, b.p, b.n));
     assert_memory_equal(&in, &out, sizeof in);
     in.n_methods = 33;
-    assert_err(wire_server_info_encode(&b, &in), ERR_INVALID);
+    assert_err(wire_query_server_info_encode(&b, &in), ERR_INVALID);
     buf_fini(&b);
     for (size_t i = 0; i < sizeof many; i += 2) {
         many[i] = 0x52;
     }
-    assert_ok(wire_server_info_decode(&out, many, sizeof many - 2));
-    assert_err(wire_server_info_decode(&out, many, sizeof many), ERR_FULL);
+    assert_ok(wire_query_server_info_decode(&out, many, sizeof many - 2));
+    assert_err(wire_query_server_info_decode(&out, many, sizeof many), ERR_FULL);
 }
 
 /* -- all of them -- */
@@ -575,7 +575,7 @@ static void try_all(enum err e[4], const void *p, size_t n)
     e[0] = wire_query_decode(&q, p, n);
     e[1] = wire_answer_decode(&a, p, n);
     e[2] = wire_update_decode(&u, p, n);
-    e[3] = wire_server_info_decode(&info_out, p, n);
+    e[3] = wire_query_server_info_decode(&info_out, p, n);
     wire_query_free(q);
     wire_answer_free(a);
     wire_update_free(u);
@@ -595,7 +595,7 @@ static enum err encode_nth(struct buf *b, unsigned which)
     case 2:
         return wire_update_encode(b, &u);
     default:
-        return wire_server_info_encode(b, &s);
+        return wire_query_server_info_encode(b, &s);
     }
 }
 

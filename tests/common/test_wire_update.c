@@ -1,5 +1,5 @@
 /* Updates written straight to bytes, against the same by way of protobuf-c's messages. */
-#include "common/wire/wire_answer.h"
+#include "common/wire/wire_update.h"
 #include "tests/support/t.h"
 
 #define OUT_MAX (1u << 20)

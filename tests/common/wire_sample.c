@@ -95,9 +95,9 @@ enum err wire_sample_encode(struct buf *out, const struct batch *b)
     enum err e;
 
     buf_init(out, WIRE_SAMPLE_ROOM);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     e = wire_batch_encode(enc, out, b);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     return e;
 }
 

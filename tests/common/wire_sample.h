@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_TESTS_COMMON_WIRE_SAMPLE_H
 #define PROCFLEET_TESTS_COMMON_WIRE_SAMPLE_H
 
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define WIRE_SAMPLE_ROOM (16u << 20) /* for an encoded batch */
 #define WIRE_SAMPLE_BOTH \

@@ -15,15 +15,15 @@ static void try_status(const uint8_t *p, size_t n)
     struct wire_status_reply *m, *again;
     struct buf b;
 
-    if (wire_status_reply_decode(&m, p, n)) {
+    if (wire_admin_status_reply_decode(&m, p, n)) {
         return;
     }
     buf_init(&b, 1u << 20);
-    if (wire_status_reply_encode(&b, m) || wire_status_reply_decode(&again, b.p, b.n)) {
+    if (wire_admin_status_reply_encode(&b, m) || wire_admin_status_reply_decode(&again, b.p, b.n)) {
         abort();
     }
-    wire_status_reply_free(again);
-    wire_status_reply_free(m);
+    wire_admin_status_reply_free(again);
+    wire_admin_status_reply_free(m);
     buf_fini(&b);
 }
 

@@ -5,7 +5,7 @@
 
 #include <zstd.h>
 
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -37,7 +37,7 @@ static void encode_again(const struct batch *b)
     struct batch *back;
     struct buf out;
 
-    if (!enc && wire_encoder_create(&enc)) {
+    if (!enc && wire_batch_encoder_create(&enc)) {
         abort();
     }
     buf_init(&out, WIRE_BATCH_BYTES_MAX);

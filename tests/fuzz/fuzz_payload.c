@@ -1,7 +1,7 @@
 /* Any bytes as a packed payload: never more than the limit comes out, and nothing on failure. */
 #include <stdlib.h>
 
-#include "common/rpc/rpc_zstd.h"
+#include "common/rpc/rpc.h"
 
 #define LIMIT (64u << 10)
 

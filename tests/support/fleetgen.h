@@ -12,7 +12,7 @@
 #ifndef PROCFLEET_TESTS_SUPPORT_FLEETGEN_H
 #define PROCFLEET_TESTS_SUPPORT_FLEETGEN_H
 
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define FLEETGEN_METRICS 30u
 

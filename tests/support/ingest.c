@@ -18,7 +18,7 @@ static void on_hello(void *ctx, struct rpc_call *call)
 
     os_mutex_lock(c->lock);
     c->hellos++;
-    assert_ok(wire_hello_decode(&c->said, p, n));
+    assert_ok(wire_rpc_hello_decode(&c->said, p, n));
     silent = c->silent_hellos > 0 && c->n_unheard < INGEST_UNHEARD;
     if (silent) {
         c->silent_hellos--;
@@ -36,7 +36,7 @@ static void on_hello(void *ctx, struct rpc_call *call)
         return;
     }
     buf_init(&out, 4096);
-    assert_ok(wire_hello_reply_encode(&out, &c->hello));
+    assert_ok(wire_rpc_hello_reply_encode(&out, &c->hello));
     rpc_answer(call, out.p, out.n, NULL);
     buf_fini(&out);
 }
@@ -47,7 +47,7 @@ static void answer_push(struct rpc_call *call)
     struct buf out;
 
     buf_init(&out, 4096);
-    assert_ok(wire_push_reply_encode(&out, &reply));
+    assert_ok(wire_rpc_push_reply_encode(&out, &reply));
     rpc_answer(call, out.p, out.n, NULL);
     buf_fini(&out);
 }
@@ -105,14 +105,14 @@ static void on_heartbeat(void *ctx, struct rpc_call *call)
     size_t n;
     const uint8_t *p = rpc_call_payload(call, &n);
 
-    assert_ok(wire_heartbeat_decode(&beat, p, n));
+    assert_ok(wire_rpc_heartbeat_decode(&beat, p, n));
     os_mutex_lock(c->lock);
     c->beats++;
     c->next_seq = beat.next_seq;
     c->beat = beat;
     os_mutex_unlock(c->lock);
     buf_init(&out, 4096);
-    assert_ok(wire_heartbeat_reply_encode(&out, &reply));
+    assert_ok(wire_rpc_heartbeat_reply_encode(&out, &reply));
     rpc_answer(call, out.p, out.n, NULL);
     buf_fini(&out);
 }

@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define UNDER_WAY 64u
 #define GRACE_NS  (31 * CLK_S)
@@ -160,7 +160,7 @@ void fill_make(struct fill *f, int64_t until_ns)
     struct wire_encoder *enc;
     struct buf bytes;
 
-    check(wire_encoder_create(&enc), "encoder");
+    check(wire_batch_encoder_create(&enc), "encoder");
     buf_init(&bytes, WIRE_BATCH_BYTES_MAX);
     while (f->until_ns < until_ns) {
         for (unsigned i = 0; i < f->conf.hosts; i++) {
@@ -169,7 +169,7 @@ void fill_make(struct fill *f, int64_t until_ns)
         f->until_ns += (int64_t)f->conf.ticks * tick_ns;
     }
     buf_fini(&bytes);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 void fill_forget(struct fill *f)

@@ -98,9 +98,9 @@ void rig_batch_as(struct rig_batch *out, struct fleetgen *g, size_t ticks, uint6
         b.head.seq = seq;
     }
     buf_init(&bytes, WIRE_BATCH_BYTES_MAX);
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     assert_ok(wire_batch_encode(enc, &bytes, &b));
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
     out->head = b.head;
     out->head.source = str_make("proc");
     out->bytes = bytes.p;

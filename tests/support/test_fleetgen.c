@@ -76,7 +76,7 @@ static void batches_are_what_the_wire_takes(void **state)
     struct buf out;
 
     (void)state;
-    assert_ok(wire_encoder_create(&enc));
+    assert_ok(wire_batch_encoder_create(&enc));
     buf_init(&out, WIRE_BATCH_BYTES_MAX);
     for (size_t i = 0; i < COUNT_OF(ticks_ns); i++) {
         struct fleetgen_conf conf = {.seed = i, .tick_ns = ticks_ns[i], .metrics = 3};
@@ -100,7 +100,7 @@ static void batches_are_what_the_wire_takes(void **state)
         fleetgen_destroy(g);
     }
     buf_fini(&out);
-    wire_encoder_destroy(enc);
+    wire_batch_encoder_destroy(enc);
 }
 
 int main(void)

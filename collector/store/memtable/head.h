@@ -15,7 +15,7 @@
 #include "collector/store/memtable/recent_columns.h"
 #include "collector/store/segment/seqset.h"
 #include "collector/store/wal/wal_source.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define HEAD_CHUNK        16u
 #define HEAD_CHUNK_MEMORY (16u << 20) /* decoded; one batch may be more */

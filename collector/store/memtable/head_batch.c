@@ -94,7 +94,7 @@ enum err head_batch_decode(const struct head_batch *b, struct wire_decoder *dec,
     buf_init(&room, WAL_RECORD_MAX);
     e = head_batch_bytes(b, &room, &bytes);
     if (!e) {
-        e = dec ? wire_decoder_batch(dec, out, metrics, bytes, b->n)
+        e = dec ? wire_batch_decode_next(dec, out, metrics, bytes, b->n)
                 : wire_batch_decode_part(out, metrics, bytes, b->n);
     }
     buf_fini(&room);

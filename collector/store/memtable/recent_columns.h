@@ -8,7 +8,7 @@
 #define PROCFLEET_COLLECTOR_STORE_MEMTABLE_RECENT_COLUMNS_H
 
 #include "common/base/arena.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define RECENT_COLUMNS_METRICS \
     (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(M_THREAD_COUNT))

@@ -116,7 +116,7 @@ void store_view_close(struct store_view *v)
         store_lookup_destroy(v->lookup);
         manifest_list_release(v->segments);
         packer_destroy(v->packer);
-        wire_decoder_destroy(v->decoder);
+        wire_batch_decoder_destroy(v->decoder);
         seg_readahead_destroy(v->ahead);
         mem_free(v);
     }
@@ -135,7 +135,7 @@ enum err store_view_decode(const struct store_view *v, struct batch **out, uint6
                            const struct head_batch *kept)
 {
     struct store_view *own = (struct store_view *)v; /* as above */
-    enum err e = own->decoder ? ERR_OK : wire_decoder_create(&own->decoder);
+    enum err e = own->decoder ? ERR_OK : wire_batch_decoder_create(&own->decoder);
 
     return e ? e : head_batch_decode(kept, own->decoder, metrics, out);
 }

@@ -46,7 +46,7 @@ void seal_writer_destroy(struct seal_writer *w)
         arena_fini(&w->memory);
         tier_later_destroy(w->later);
         meta_written_destroy(w->written);
-        wire_decoder_destroy(w->decoder);
+        wire_batch_decoder_destroy(w->decoder);
         packer_destroy(w->packer);
         mem_free(w->lost);
         mem_free(w);
@@ -65,7 +65,7 @@ enum err seal_writer_create(struct seal_writer **out, const struct seal_writer_c
     arena_init(&w->memory, SEAL_MEMORY);
     e = packer_create(&w->packer);
     if (!e) {
-        e = wire_decoder_create(&w->decoder);
+        e = wire_batch_decoder_create(&w->decoder);
     }
     if (!e) {
         e = meta_written_create(&w->written);

@@ -4,7 +4,7 @@
 
 #include "collector/store/segment/seg.h"
 #include "common/base/cur.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 /* Fields of all runs stand column by column, and everything that changes little as a difference:
  * what is alike stands side by side, so that the compressor sees it. Ticks are nearly periodic, so

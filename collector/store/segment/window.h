@@ -12,7 +12,7 @@
 
 #include "collector/store/host_offset.h"
 #include "common/base/arena.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define WINDOW_NS (300 * INT64_C(1000000000))
 

@@ -1,4 +1,4 @@
-#include "common/wire/wire_mem.h"
+#include "common/wire/wire.h"
 
 #include <stddef.h>
 #include <string.h>
