@@ -1,5 +1,5 @@
-/* The Admin service, to and from protobuf bytes, under the rules of wire.h. Decoded messages are
- * released with their `_free`; encoders only read. Threads: any; no state. */
+/* The Admin service, to and from protobuf bytes, under the rules of wire_batch.h. Decoded
+ * messages are released with their `_free`; encoders only read. Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_ADMIN_H
 #define PROCFLEET_COMMON_WIRE_WIRE_ADMIN_H
 

@@ -15,7 +15,8 @@
 /* A batch on its way out: columns are coded into a scratch buffer, the message around them is built
  * in an arena, packed, compressed, and appended. The way in is the second half.
  *
- * Nothing in a batch refers to another batch: any two may arrive in any order, or one of them never. */
+ * Nothing in a batch refers to another batch: any two may arrive in any order, or one of them never
+ * arrives. */
 
 #define BATCH_FORMAT     1u
 #define BATCH_SOURCE_MAX 31u        /* bytes */

@@ -1,6 +1,6 @@
-/* Requests and replies about certificates: Enroll/Enroll, Enroll/RenewExpired, Ingest/Renew; to and
- * from protobuf bytes (wire_enroll.c), under the same rules as wire.h. Everything decoded is held
- * in arrays of the struct: nothing to release. */
+/* Requests and replies about certificates: Enroll/Enroll, Enroll/RenewExpired, Ingest/Renew; to
+ * and from protobuf bytes (wire_enroll.c), under the same rules as wire_batch.h. Everything
+ * decoded is held in arrays of the struct: nothing to release. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_ENROLL_H
 #define PROCFLEET_COMMON_WIRE_WIRE_ENROLL_H
 

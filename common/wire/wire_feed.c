@@ -62,21 +62,21 @@ static enum err owned_decode(void **out, size_t size, const ProtobufCMessageDesc
     return ERR_OK;
 }
 
-/* Defines wire_KIND_decode and wire_KIND_free by get_KIND. */
-#define DECODED(kind, type, budget)                                                     \
-    enum err wire_##kind##_decode(struct wire_##kind **out, const void *p, size_t n)    \
-    {                                                                                   \
-        void *m = NULL;                                                                 \
-        enum err e = owned_decode(&m, sizeof **out, &(type), get_##kind, budget, p, n); \
-                                                                                        \
-        if (!e) {                                                                       \
-            *out = m;                                                                   \
-        }                                                                               \
-        return e;                                                                       \
-    }                                                                                   \
-    void wire_##kind##_free(struct wire_##kind *m)                                      \
-    {                                                                                   \
-        owned_free(m);                                                                  \
+/* Defines wire_feed_KIND_decode and wire_feed_KIND_free by get_KIND. */
+#define DECODED(kind, type, budget)                                                       \
+    enum err wire_feed_##kind##_decode(struct wire_##kind **out, const void *p, size_t n) \
+    {                                                                                     \
+        void *m = NULL;                                                                   \
+        enum err e = owned_decode(&m, sizeof **out, &(type), get_##kind, budget, p, n);   \
+                                                                                          \
+        if (!e) {                                                                         \
+            *out = m;                                                                     \
+        }                                                                                 \
+        return e;                                                                         \
+    }                                                                                     \
+    void wire_feed_##kind##_free(struct wire_##kind *m)                                   \
+    {                                                                                     \
+        owned_free(m);                                                                    \
     }
 
 static bool bytes_get(struct str *out, protobuf_c_boolean has, const ProtobufCBinaryData *t,

@@ -1,6 +1,6 @@
 /* Fetch, Poll and what belongs to durable subscriptions, to and from protobuf bytes, under the
- * rules of wire.h. Decoded messages are released with their `_free`; encoders only read. Threads:
- * any; no state. */
+ * rules of wire_batch.h. Decoded messages are released with their `_free`; encoders only read.
+ * Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_FEED_H
 #define PROCFLEET_COMMON_WIRE_WIRE_FEED_H
 

@@ -1,4 +1,5 @@
-/* Process instances and lifecycle events to and from their messages. Private to the folder. Threads: any; no state. */
+/* Process instances and lifecycle events to and from their messages. Private to the folder.
+ * Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_INFO_H
 #define PROCFLEET_COMMON_WIRE_WIRE_INFO_H
 

@@ -1,6 +1,6 @@
 /* Requests and replies of the Query service and the updates of the event stream, to and from
- * protobuf bytes, under the same rules as wire.h. Decoded messages are released with their `_free`;
- * encoders only read. */
+ * protobuf bytes, under the same rules as wire_batch.h. Decoded messages are released with their
+ * `_free`; encoders only read. */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_QUERY_H
 #define PROCFLEET_COMMON_WIRE_WIRE_QUERY_H
 
@@ -185,7 +185,6 @@ struct wire_update {
 NODISCARD enum err wire_query_encode(struct buf *out, const struct wire_query *q);
 NODISCARD enum err wire_query_decode(struct wire_query **out, const void *p, size_t n);
 void wire_query_free(struct wire_query *q);
-
 NODISCARD enum err wire_answer_encode(struct buf *out, const struct wire_answer *a);
 NODISCARD enum err wire_answer_decode(struct wire_answer **out, const void *p, size_t n);
 void wire_answer_free(struct wire_answer *a);

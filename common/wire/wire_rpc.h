@@ -1,6 +1,7 @@
 /* Requests and replies of the Ingest service and of GetServerInfo, to and from protobuf bytes
- * (wire_rpc.c), under the same rules as wire.h. Decoded structs hold their text in `text` arrays:
- * nothing to release. A Push request's payload is an encoded batch as it stands (wire.h). */
+ * (wire_rpc.c), under the same rules as wire_batch.h. Decoded structs hold their text in `text`
+ * arrays: nothing to release. A Push request's payload is an encoded batch as it stands
+ * (wire_batch.h). */
 #ifndef PROCFLEET_COMMON_WIRE_WIRE_RPC_H
 #define PROCFLEET_COMMON_WIRE_WIRE_RPC_H
 

@@ -4,12 +4,12 @@
 
 #include "tests/common/wire_shape.h"
 
-WIRE_SHAPE(disconnect, {"web-01"})
-WIRE_SHAPE(disconnect_reply, {7})
-WIRE_SHAPE(log_level, {"debug"})
-WIRE_SHAPE(log_level_reply, {"info"})
-WIRE_SHAPE(forget, {"web-01"})
-WIRE_SHAPE(forget_reply, {3})
+WIRE_SHAPE(disconnect, admin_disconnect, {"web-01"})
+WIRE_SHAPE(disconnect_reply, admin_disconnect_reply, {7})
+WIRE_SHAPE(log_level, admin_log_level, {"debug"})
+WIRE_SHAPE(log_level_reply, admin_log_level_reply, {"info"})
+WIRE_SHAPE(forget, admin_forget, {"web-01"})
+WIRE_SHAPE(forget_reply, admin_forget_reply, {3})
 
 static const struct wire_shape shapes[] = {
     WIRE_SHAPE_ROW(disconnect),

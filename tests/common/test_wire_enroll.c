@@ -4,10 +4,11 @@
 
 #include "tests/common/wire_shape.h"
 
-WIRE_SHAPE(enroll, {.token = "pf1-0123", .name = "web-01", .version = "1.2", .csr = {1, 0, 2}, 3})
-WIRE_SHAPE(renew, {{3, 4}, 2})
-WIRE_SHAPE(renew_expired, {{5}, 1, {6, 7}, 2, {8, 9, 10}, 3})
-WIRE_SHAPE(certificate, {{11}, 1, {12, 13}, 2, INT64_MIN})
+WIRE_SHAPE(enroll, enroll,
+           {.token = "pf1-0123", .name = "web-01", .version = "1.2", .csr = {1, 0, 2}, 3})
+WIRE_SHAPE(renew, enroll_renew, {{3, 4}, 2})
+WIRE_SHAPE(renew_expired, enroll_renew_expired, {{5}, 1, {6, 7}, 2, {8, 9, 10}, 3})
+WIRE_SHAPE(certificate, enroll_certificate, {{11}, 1, {12, 13}, 2, INT64_MIN})
 
 static const struct wire_shape shapes[] = {
     WIRE_SHAPE_ROW(enroll),

@@ -4,22 +4,24 @@
 
 #include "tests/common/wire_shape.h"
 
-WIRE_SHAPE(hello, {.host = {{1, 2, 3}},
-                   .boot = {{4, 5, 6}},
-                   .stream = UINT64_MAX,
-                   .name = "größe",
-                   .version = "1.2.3",
-                   .source = "proc",
-                   .system = "Linux 6.1",
-                   .cpus = 8,
-                   .wall_ns = INT64_MIN,
-                   .mono_ns = INT64_MAX,
-                   .last_mono_ns = INT64_MAX - 1,
-                   .last_rtt_ns = 13})
-WIRE_SHAPE(hello_reply, {"0.1", 1 << 20, 2, UINT64_MAX, 1700000000000000000, 1700000000000000001})
-WIRE_SHAPE(push_reply, {true, 42})
-WIRE_SHAPE(heartbeat, {7, 8, -9, 10, 14, 15})
-WIRE_SHAPE(heartbeat_reply, {11, 12})
+WIRE_SHAPE(hello, rpc_hello,
+           {.host = {{1, 2, 3}},
+            .boot = {{4, 5, 6}},
+            .stream = UINT64_MAX,
+            .name = "größe",
+            .version = "1.2.3",
+            .source = "proc",
+            .system = "Linux 6.1",
+            .cpus = 8,
+            .wall_ns = INT64_MIN,
+            .mono_ns = INT64_MAX,
+            .last_mono_ns = INT64_MAX - 1,
+            .last_rtt_ns = 13})
+WIRE_SHAPE(hello_reply, rpc_hello_reply,
+           {"0.1", 1 << 20, 2, UINT64_MAX, 1700000000000000000, 1700000000000000001})
+WIRE_SHAPE(push_reply, rpc_push_reply, {true, 42})
+WIRE_SHAPE(heartbeat, rpc_heartbeat, {7, 8, -9, 10, 14, 15})
+WIRE_SHAPE(heartbeat_reply, rpc_heartbeat_reply, {11, 12})
 
 static const struct wire_shape shapes[] = {
     WIRE_SHAPE_ROW(hello),     WIRE_SHAPE_ROW(hello_reply),     WIRE_SHAPE_ROW(push_reply),

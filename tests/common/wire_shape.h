@@ -21,15 +21,16 @@ struct wire_shapes {
     size_t n;
 };
 
-/* Defines what WIRE_SHAPE_ROW(KIND) needs, for struct wire_KIND; behind it the sample's braces. */
-#define WIRE_SHAPE(kind, ...)                                    \
+/* Defines what WIRE_SHAPE_ROW(KIND) needs, for struct wire_KIND and wire_CODE_encode and _decode;
+ * behind it the sample's braces. */
+#define WIRE_SHAPE(kind, code, ...)                              \
     static enum err put_##kind(struct buf *out, const void *m)   \
     {                                                            \
-        return wire_##kind##_encode(out, m);                     \
+        return wire_##code##_encode(out, m);                     \
     }                                                            \
     static enum err get_##kind(void *m, const void *p, size_t n) \
     {                                                            \
-        return wire_##kind##_decode(m, p, n);                    \
+        return wire_##code##_decode(m, p, n);                    \
     }                                                            \
     static const struct wire_##kind sample_##kind = __VA_ARGS__;
 

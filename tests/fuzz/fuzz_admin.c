@@ -5,10 +5,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-AGAIN(disconnect)
-AGAIN(disconnect_reply)
-AGAIN(log_level)
-AGAIN(log_level_reply)
+AGAIN(disconnect, admin_disconnect)
+AGAIN(disconnect_reply, admin_disconnect_reply)
+AGAIN(log_level, admin_log_level)
+AGAIN(log_level_reply, admin_log_level_reply)
 
 static void try_status(const uint8_t *p, size_t n)
 {

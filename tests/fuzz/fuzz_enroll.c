@@ -5,10 +5,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-AGAIN(enroll)
-AGAIN(renew)
-AGAIN(renew_expired)
-AGAIN(certificate)
+AGAIN(enroll, enroll)
+AGAIN(renew, enroll_renew)
+AGAIN(renew_expired, enroll_renew_expired)
+AGAIN(certificate, enroll_certificate)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {

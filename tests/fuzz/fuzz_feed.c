@@ -11,11 +11,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
     {                                                                   \
         struct wire_##kind *m;                                          \
                                                                         \
-        if (!wire_##kind##_decode(&m, p, n)) {                          \
-            if (wire_##kind##_encode(out, m)) {                         \
+        if (!wire_feed_##kind##_decode(&m, p, n)) {                     \
+            if (wire_feed_##kind##_encode(out, m)) {                    \
                 abort();                                                \
             }                                                           \
-            wire_##kind##_free(m);                                      \
+            wire_feed_##kind##_free(m);                                 \
         }                                                               \
     }
 

@@ -44,22 +44,22 @@ static void try_update(const uint8_t *p, size_t n, struct buf *out)
     }
 }
 
-#define PLAIN(type)                                                     \
+#define PLAIN(type, code)                                               \
     static void try_##type(const uint8_t *p, size_t n, struct buf *out) \
     {                                                                   \
         struct wire_##type m;                                           \
                                                                         \
-        if (!wire_##type##_decode(&m, p, n)) {                          \
-            check(wire_##type##_encode(out, &m));                       \
+        if (!wire_##code##_decode(&m, p, n)) {                          \
+            check(wire_##code##_encode(out, &m));                       \
         }                                                               \
     }
 
-PLAIN(server_info)
-PLAIN(hello)
-PLAIN(hello_reply)
-PLAIN(push_reply)
-PLAIN(heartbeat)
-PLAIN(heartbeat_reply)
+PLAIN(server_info, query_server_info)
+PLAIN(hello, rpc_hello)
+PLAIN(hello_reply, rpc_hello_reply)
+PLAIN(push_reply, rpc_push_reply)
+PLAIN(heartbeat, rpc_heartbeat)
+PLAIN(heartbeat_reply, rpc_heartbeat_reply)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {

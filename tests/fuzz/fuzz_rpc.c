@@ -6,12 +6,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
-AGAIN(hello)
-AGAIN(hello_reply)
-AGAIN(push_reply)
-AGAIN(heartbeat)
-AGAIN(heartbeat_reply)
-AGAIN(server_info)
+AGAIN(hello, rpc_hello)
+AGAIN(hello_reply, rpc_hello_reply)
+AGAIN(push_reply, rpc_push_reply)
+AGAIN(heartbeat, rpc_heartbeat)
+AGAIN(heartbeat_reply, rpc_heartbeat_reply)
+AGAIN(server_info, query_server_info)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
