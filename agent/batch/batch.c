@@ -534,8 +534,13 @@ static enum err add_tick(struct batch_builder *b, const struct sample_tick *tick
 static bool fits(const struct batch_builder *b, const struct sample_tick *tick)
 {
     return b->held.n_rows + tick->n_rows <= BATCH_ROWS_MAX &&
-           b->held.n_values + tick->n_rows * METRIC_COLS <= BATCH_VALUES_MAX &&
-           b->n_known + tick->n_rows <= KNOWN_MAX;
+           b->held.n_values + tick->n_rows * METRIC_COLS <= BATCH_VALUES_MAX;
+}
+
+/* If every row of the tick is of a new instance. */
+static bool known_fits(const struct batch_builder *b, const struct sample_tick *tick)
+{
+    return b->n_known + tick->n_rows <= KNOWN_MAX;
 }
 
 static bool is_due(const struct batch_builder *b)
@@ -553,13 +558,13 @@ enum err batch_tick(struct batch_builder *b, const struct sample_tick *tick)
     if (e) {
         return e;
     }
-    if (!fits(b, tick)) {
-        if (!is_empty(b)) {
-            e = close_batch(b, false);
-            if (e) {
-                return e;
-            }
+    if ((!fits(b, tick) || !known_fits(b, tick)) && !is_empty(b)) {
+        e = close_batch(b, false);
+        if (e) {
+            return e;
         }
+    }
+    if (!known_fits(b, tick)) {
         b->n_known = 0;
         idmap_clear(b->by_pid);
     }

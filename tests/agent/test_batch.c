@@ -168,6 +168,28 @@ static void infos_travel_when_new_changed_or_in_a_new_window(void **state)
     bench_free(t);
 }
 
+static void a_batch_that_is_full_does_not_make_infos_travel_again(void **state)
+{
+    enum { PROCESSES = 2000 };
+    struct bench *t = bench_new();
+    int i;
+
+    (void)state;
+    t->conf.samples = WIRE_TICKS_MAX;
+    t->conf.max_bytes = 8 << 20;
+    t->conf.max_age_ns = 300 * CLK_S;
+    open_it(t);
+    for (i = 0; t->n_got < 3 && i < 299; i++) {
+        assert_ok(tick_at(t, i * 1000, PROCESSES));
+    }
+    assert_int_equal(t->n_got, 3); /* BATCH_ROWS_MAX is reached twice */
+    assert_int_equal(t->got[0]->n_infos, PROCESSES);
+    assert_true(t->got[1]->n_ticks < 100);
+    assert_int_equal(t->got[1]->n_infos, 0);
+    assert_int_equal(t->got[2]->n_infos, 0);
+    bench_free(t);
+}
+
 static void a_changed_info_travels_once_and_filtered(void **state)
 {
     struct bench *t = bench_new();
@@ -468,6 +490,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_batch_closes_with_its_first_tick_and_the_next_after_ten),
         cmocka_unit_test(infos_travel_when_new_changed_or_in_a_new_window),
+        cmocka_unit_test(a_batch_that_is_full_does_not_make_infos_travel_again),
         cmocka_unit_test(a_changed_info_travels_once_and_filtered),
         cmocka_unit_test(a_window_boundary_ends_a_batch),
         cmocka_unit_test(age_ends_a_batch),
