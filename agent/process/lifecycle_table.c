@@ -39,6 +39,15 @@ static struct ptable_proc *add_row(struct lifecycle *l, const struct snapshot *s
     return p;
 }
 
+/* Comparing texts costs more than all the rest of a row that says what the last one said. A text
+ * that had no room is tried again. */
+static bool row_has_news(const struct ptable_proc *p, const struct snap_row *row)
+{
+    return row->info_version == 0 || row->info_version != p->life.row_version ||
+           row->info.name.n != p->info.name.n || row->info.image.n != p->info.image.n ||
+           row->info.command_line.n != p->info.command_line.n || row->info.user.n != p->info.user.n;
+}
+
 struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
                                   const struct snap_row *row)
 {
@@ -60,7 +69,10 @@ struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *sn
         l->stats.revived++;
         ptable_revive(l->conf.table, p);
     }
-    ptable_update(l->conf.table, p, &row->info);
+    if (row_has_news(p, row)) {
+        ptable_update(l->conf.table, p, &row->info);
+        p->life.row_version = row->info_version;
+    }
     p->life.table_seq = l->table_seq;
     p->life.stop_due_ns = 0;
     return p;

@@ -51,7 +51,8 @@ struct ptable_proc {
         uint8_t stop_half;     /* and of its end, have come: lifecycle.c */
         bool start_held;       /* told when the other provider's record is here; */
         bool stop_held;        /* until then the instance is not forgotten */
-        uint32_t table_seq;    /* the last table that listed it */
+        uint32_t table_seq;    /* the last table that listed it, */
+        uint64_t row_version;  /* and info_version of that row */
         int64_t start_due_ns;  /* monotonic: how long its start event is waited for; 0 = not */
         int64_t stop_due_ns;   /* same for its stop event */
         int64_t stop_wall_ns;  /* while waiting: upper bound of the end */

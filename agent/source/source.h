@@ -45,6 +45,7 @@ struct raw_event {
 /* One process in a bulk table. Values are absolute; see metric.h. */
 struct snap_row {
     struct proc_info info;
+    uint64_t info_version; /* another one after every change of info; 0 = not counted */
     uint64_t mask;
     int64_t values[METRIC_COLS];
 };

@@ -456,6 +456,33 @@ static void a_row_older_than_the_agent_is_not_a_start(void **state)
     bench_free(b);
 }
 
+static void texts_of_a_row_are_compared_when_its_version_is_another_or_none(void **state)
+{
+    struct bench *b = bench_new(true);
+    struct snap_row row = feed_row(8, 1, -9000);
+    const struct proc_id id = row.info.id;
+
+    (void)state;
+    row.info.name = str_make("old");
+    row.info_version = 7;
+    feed_rows(b, 1000, &row, 1);
+    feed_rows(b, 2000, &row, 1);
+    row.info.name = str_make("new");
+    feed_rows(b, 3000, &row, 1);
+    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("old")));
+    row.info_version = 8;
+    feed_rows(b, 4000, &row, 1);
+    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("new")));
+    row.info.name = str_make("newer"); /* as if it had had no room before */
+    feed_rows(b, 5000, &row, 1);
+    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("newer")));
+    row.info_version = 0;
+    row.info.name = str_make("newes");
+    feed_rows(b, 6000, &row, 1);
+    assert_true(str_eq(ptable_find(b->table, id)->info.name, str_make("newes")));
+    bench_free(b);
+}
+
 static void a_stop_without_start_tells_the_start_first(void **state)
 {
     struct bench *b = bench_new(false);
@@ -779,6 +806,7 @@ int main(void)
         cmocka_unit_test(a_clock_that_is_set_moves_no_inferred_end),
         cmocka_unit_test(an_incomplete_table_ends_nobody),
         cmocka_unit_test(a_row_older_than_the_agent_is_not_a_start),
+        cmocka_unit_test(texts_of_a_row_are_compared_when_its_version_is_another_or_none),
         cmocka_unit_test(a_stop_without_start_tells_the_start_first),
         cmocka_unit_test(a_full_table_of_instances_loses_rows_and_counts_them),
         cmocka_unit_test(the_two_halves_of_a_start_and_of_a_stop_are_told_as_one),

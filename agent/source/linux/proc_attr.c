@@ -11,6 +11,7 @@
 void proc_attr_name(struct proc_inst *p, const char *name, size_t n)
 {
     p->name_n = proc_text_utf8(p->name, sizeof p->name, name, n);
+    p->info_version++;
 }
 
 void proc_attr_parent(const struct proc_table *t, struct proc_inst *p, uint32_t parent_pid)
@@ -20,6 +21,7 @@ void proc_attr_parent(const struct proc_table *t, struct proc_inst *p, uint32_t 
     p->parent_pid = parent_pid;
     p->parent_start = parent && parent->id.start <= p->id.start ? parent->id.start : 0;
     p->have |= INFO_PARENT;
+    p->info_version++;
 }
 
 static void forget_text(char **text, size_t *n)
@@ -69,6 +71,7 @@ void proc_attr_stat(const struct proc_table *t, struct proc_inst *p, const struc
     if (!(p->have & INFO_PARENT)) {
         proc_attr_parent(t, p, st->parent);
     }
+    p->info_version += p->session_id != st->session || !(p->have & INFO_SESSION);
     p->session_id = st->session;
     p->have |= INFO_SESSION;
     if (!name_changed(p, st->name, name_n) && p->start_code == st->start_code &&
@@ -174,6 +177,7 @@ void proc_attr_forget_text(struct proc_inst *p)
     forget_text(&p->image, &p->image_n);
     forget_text(&p->command_line, &p->command_line_n);
     p->have &= ~(uint32_t)(INFO_COMMAND_LINE_CUT | INFO_COMMAND_LINE_KNOWN);
+    p->info_version++;
 }
 
 static void copy_text(char **text, size_t *n, const char *from, size_t from_n)
@@ -210,6 +214,7 @@ enum err proc_attr_refresh(struct proc_table *t, struct proc_inst *p)
         return ERR_OK;
     }
     p->stale = false;
+    p->info_version++;
     p->io_denied = false; /* another program, perhaps another user */
     if (!p->kernel_thread) {
         e = read_image(t, p, &seen);
@@ -229,5 +234,6 @@ void proc_attr_user(struct proc_table *t, struct proc_inst *p, uint32_t uid)
     p->uid = uid;
     p->uid_known = true;
     p->io_denied = false;
+    p->info_version++;
     snprintf(p->user, sizeof p->user, "%s", proc_host_user(t->host, uid));
 }

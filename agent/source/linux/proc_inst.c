@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/os/os.h"
 
 enum err proc_inst_init(struct proc_table *t, struct proc_host *host, size_t max)
 {
     memset(t, 0, sizeof *t);
     t->host = host;
     t->max = max;
+    t->added = (uint32_t)os_mono_ns(); /* a receiver may know another table's versions */
     t->n_buckets = 64;
     while (t->n_buckets < 2 * max) {
         t->n_buckets *= 2;
@@ -78,6 +80,7 @@ enum err proc_inst_add(struct proc_inst **out, struct proc_table *t, struct proc
     p->stat_fd = p->status_fd = p->io_fd = p->fd_fd = p->task_fd = -1;
     p->quiet.sched_fd = p->quiet.statm_fd = -1;
     p->threads_changed = true;
+    p->info_version = (uint64_t)++t->added << 32 | 1;
     p->next = *bucket;
     *bucket = p;
     *out = p;
@@ -140,4 +143,12 @@ void proc_inst_info(const struct proc_host *h, const struct proc_inst *p, struct
     out->image = (struct str){p->image, p->image_n};
     out->command_line = (struct str){p->command_line, p->command_line_n};
     out->user = str_make(p->user);
+}
+
+void proc_inst_row(const struct proc_host *h, const struct proc_inst *p, struct snap_row *row)
+{
+    if (row->info_version != p->info_version) {
+        proc_inst_info(h, p, &row->info);
+        row->info_version = p->info_version;
+    }
 }

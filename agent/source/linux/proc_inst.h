@@ -13,6 +13,7 @@
 
 #include "agent/source/linux/proc_host.h"
 #include "agent/source/linux/proc_text.h"
+#include "agent/source/source.h"
 #include "common/model/model.h"
 
 #define PROC_THREADS_MAX 4096
@@ -83,7 +84,8 @@ struct proc_inst {
     int64_t missing_since_ns; /* monotonic; 0 = it was in the last list */
 
     /* Attributes; text is owned. */
-    uint32_t have; /* INFO_* */
+    uint64_t info_version; /* grows with every change of what proc_inst_info gives */
+    uint32_t have;         /* INFO_* */
     uint32_t parent_pid, session_id, uid;
     uint64_t parent_start;
     bool uid_known;
@@ -130,6 +132,7 @@ struct proc_table {
     struct proc_inst *free;
     struct proc_inst **buckets;
     size_t max, n, high, n_buckets; /* high: slots ever used, all at the front */
+    uint32_t added;                 /* upper half of the last instance's first info_version */
 };
 
 NODISCARD enum err proc_inst_init(struct proc_table *t, struct proc_host *host, size_t max);
@@ -152,5 +155,7 @@ void proc_inst_drop_threads(struct proc_table *t, struct proc_inst *p);
 
 /* Everything known, as borrowed views into p. */
 void proc_inst_info(const struct proc_host *h, const struct proc_inst *p, struct proc_info *out);
+/* The same into a row, unless the row has it already: versions of two instances always differ. */
+void proc_inst_row(const struct proc_host *h, const struct proc_inst *p, struct snap_row *row);
 
 #endif

@@ -1,6 +1,6 @@
 /* The live Linux source: one thread, one loop.
  *
- *   tick ── list /proc ── messages ── read every process ── messages ── table ── advance
+ *   tick ── list pids ─── messages ── read every process ── messages ── table ── advance
  *     ▲                                (messages every 64)                          │
  *     └───────────── sleep until tick, message, due start or stop, or stop() ◄──────┘
  *
@@ -18,7 +18,6 @@
  * processes out of tables (their memory and priority change from outside). */
 #include "agent/source/linux/proc_linux.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -32,6 +31,7 @@
 #include "agent/source/linux/proc_attr.h"
 #include "agent/source/linux/proc_inst.h"
 #include "agent/source/linux/proc_life.h"
+#include "agent/source/linux/proc_pids.h"
 #include "agent/source/linux/proc_read.h"
 #include "agent/source/linux/proc_sock.h"
 #include "common/base/clk.h"
@@ -49,13 +49,12 @@ struct proc_linux {
     struct proc_sock *sock; /* NULL: polled */
     struct proc_life life;
     struct proc_switches switches;
-    DIR *dir;
+    struct proc_pids pids;
     int stop_fd;
     uint64_t tick;   /* number of the present list */
     bool first_done; /* what appears from now on has started since */
-    uint32_t *pids;
-    size_t n_pids;
     struct snap_row *rows;
+    struct proc_inst **owners; /* of the rows */
     size_t n_rows;
     bool capped; /* the present table lacks processes */
 };
@@ -99,32 +98,6 @@ static enum err ask_switches(void *ctx, uint32_t pid, uint64_t *switches)
 }
 
 /* -- table -- */
-
-static enum err list_pids(struct proc_linux *s)
-{
-    uint32_t pid;
-
-    s->n_pids = 0;
-    rewinddir(s->dir);
-    for (;;) {
-        struct dirent *d;
-
-        errno = 0;
-        d = readdir(s->dir);
-        if (!d) {
-            return errno ? ERR_IO : ERR_OK;
-        }
-        if (proc_text_pid(&pid, d->d_name) != ERR_OK) {
-            continue;
-        }
-        if (s->n_pids == s->conf.processes_max) {
-            s->capped = true;
-            s->host.counts.capped++;
-            continue;
-        }
-        s->pids[s->n_pids++] = pid;
-    }
-}
 
 /* Meets a process the table does not know. After the first table and with the connector it has
  * started since, only its fork is not handed in yet; otherwise it is simply found. */
@@ -178,7 +151,7 @@ static enum err read_one(struct proc_linux *s, uint32_t pid)
     p->tick = s->tick;
     p->missing_since_ns = 0;
     if (p->phase == PROC_ALIVE) {
-        s->n_rows++;
+        s->owners[s->n_rows++] = p;
         s->host.counts.in++;
     }
     return ERR_OK;
@@ -187,16 +160,19 @@ static enum err read_one(struct proc_linux *s, uint32_t pid)
 static void read_all(struct proc_linux *s)
 {
     s->n_rows = 0;
-    for (size_t i = 0; i < s->n_pids; i++) {
-        enum err e = read_one(s, s->pids[i]);
+    for (size_t i = 0; i < s->pids.n; i++) {
+        uint32_t pid = s->pids.all[i];
+        enum err e = read_one(s, pid);
 
         if (e == ERR_NOTFOUND) {
-            s->host.counts.gone++;
+            /* Others ended before this table. */
+            s->host.counts.gone += i >= s->pids.new_from && i < s->pids.new_to;
+            proc_pids_remove(&s->pids, i);
         } else if (e == ERR_FULL) {
             s->capped = true;
         } else if (e == ERR_ACCESS) {
             /* Hidden (hidepid): nobody to us, unless its start was told or it was seen before. */
-            s->capped = s->capped || proc_inst_find(&s->table, s->pids[i]);
+            s->capped = s->capped || proc_inst_find(&s->table, pid);
         } else if (e && e != ERR_END) {
             s->host.counts.damaged++;
             s->capped = true;
@@ -213,17 +189,16 @@ static void drop_ended(struct proc_linux *s)
     size_t kept = 0;
 
     for (size_t i = 0; i < s->n_rows; i++) {
-        const struct proc_inst *p = proc_inst_find(&s->table, s->rows[i].info.id.pid);
+        const struct proc_inst *p = s->owners[i];
 
-        if (!p || p->phase != PROC_ALIVE || p->id.start != s->rows[i].info.id.start) {
+        if (p->phase != PROC_ALIVE || !proc_id_eq(p->id, s->rows[i].info.id)) {
             s->host.counts.ended++;
             continue;
         }
         if (kept != i) {
             s->rows[kept] = s->rows[i];
         }
-        proc_inst_info(&s->host, p, &s->rows[kept].info); /* exec may have changed it */
-        kept++;
+        proc_inst_row(&s->host, p, &s->rows[kept++]); /* exec may have changed it */
     }
     s->n_rows = kept;
 }
@@ -266,13 +241,13 @@ static enum err take_table(struct proc_linux *s)
     enum err e;
 
     s->tick++;
-    s->capped = false;
     proc_host_clocks(&s->host);
     snap.mono_ns = os_mono_ns();
-    e = list_pids(s);
+    e = proc_pids_look(&s->pids);
     if (e) {
         return e;
     }
+    s->capped = s->pids.capped;
     drain(s);
     read_all(s);
     drain(s);
@@ -419,16 +394,14 @@ static void close_source(struct source *base)
         return;
     }
     proc_sock_close(s->sock);
+    proc_pids_close(&s->pids);
     proc_inst_fini(&s->table);
     proc_host_close(&s->host);
-    if (s->dir) {
-        closedir(s->dir);
-    }
     if (s->stop_fd >= 0) {
         close(s->stop_fd);
     }
-    mem_free(s->pids);
     mem_free(s->rows);
+    mem_free(s->owners);
     mem_free(s);
 }
 
@@ -481,19 +454,22 @@ static enum err open_parts(struct proc_linux *s, struct errmsg *why)
         return e;
     }
     s->host.every_file = s->conf.every_file;
-    s->pids = mem_array(s->conf.processes_max, sizeof *s->pids);
     s->rows = mem_array(s->conf.processes_max, sizeof *s->rows);
-    if (!s->pids || !s->rows) {
+    s->owners = mem_array(s->conf.processes_max, sizeof *s->owners);
+    if (!s->rows || !s->owners) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     e = proc_inst_init(&s->table, &s->host, s->conf.processes_max);
     if (e) {
         return errmsg_set(why, e, "out of memory");
     }
-    s->dir = opendir("/proc");
+    e = proc_pids_open(&s->pids, &s->host, "/proc", s->conf.processes_max);
+    if (e) {
+        return errmsg_set(why, e, "cannot list /proc: %s", err_text(e));
+    }
     s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!s->dir || s->stop_fd < 0) {
-        return errmsg_set(why, ERR_IO, "cannot watch /proc: %s", strerror(errno));
+    if (s->stop_fd < 0) {
+        return errmsg_set(why, ERR_IO, "cannot create an event descriptor: %s", strerror(errno));
     }
     proc_life_init(&s->life, &s->table, s->sink, false);
     e = describe(s);

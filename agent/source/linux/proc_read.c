@@ -289,8 +289,12 @@ static enum err read_own_stat(struct proc_table *t, struct proc_inst *p, struct 
 {
     char buf[STAT_MAX];
     size_t n;
+    bool was_kept = p->stat_fd >= 0;
     enum err e = proc_host_read_kept(t->host, &p->stat_fd, p->id.pid, "stat", buf, sizeof buf, &n);
 
+    if (e == ERR_NOTFOUND && was_kept) { /* another may have its number by now */
+        e = proc_host_read(t->host, p->id.pid, "stat", buf, sizeof buf, &n);
+    }
     if (!e) {
         e = proc_text_stat(st, buf, n);
     }
@@ -313,7 +317,7 @@ enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct p
 
     row->mask = 0;
     if (proc_quiet_row(t, p, row)) {
-        proc_inst_info(t->host, p, &row->info);
+        proc_inst_row(t->host, p, row);
         return ERR_OK;
     }
     e = read_own_stat(t, p, &st);
@@ -343,7 +347,7 @@ enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct p
     }
     p->sampled = true;
     proc_quiet_keep(p, st.threads, row);
-    proc_inst_info(t->host, p, &row->info);
+    proc_inst_row(t->host, p, row);
     return ERR_OK;
 }
 
