@@ -6,11 +6,222 @@
  * sets of numbers seen are emptied. */
 #include "agent/process/lifecycle.h"
 
-#include "agent/process/lifecycle_impl.h"
+#include <assert.h>
+
+#include "agent/process/idmap.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 
-enum { EARLY_PIDS_MAX = 1 << 16, EARLY_TIDS_MAX = 1 << 18 };
+enum { LIFECYCLE_EARLY_PIDS_MAX = 1 << 16, LIFECYCLE_EARLY_TIDS_MAX = 1 << 18 };
+
+#define LIFECYCLE_NEVER    INT64_MAX
+#define LIFECYCLE_HOLD_MAX 1024
+
+/* What is known of an instance once it has ended. */
+#define LIFECYCLE_EXIT_BITS                                                          \
+    ((uint32_t)(INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXITED | INFO_EXIT_INFERRED | \
+                INFO_FINAL_TOTALS))
+
+/* A start or end that waits for the record of the other provider. */
+struct lifecycle_held {
+    struct ptable_proc *p;
+    uint32_t generation;      /* of p when it was put here */
+    uint8_t kind;             /* enum life_kind: LIFE_PROCESS_START, LIFE_PROCESS_STOP */
+    int64_t wall_ns, mono_ns; /* of the record that came first */
+};
+
+struct lifecycle_hold {
+    struct lifecycle_held items[LIFECYCLE_HOLD_MAX];
+    size_t first, n;
+};
+
+struct lifecycle {
+    struct lifecycle_conf conf;
+    uint8_t halves;             /* which have been heard of */
+    struct lifecycle_hold hold; /* told when the other half is here */
+    struct idmap *early_pids, *early_tids;
+    bool early;          /* the pass over the whole recording is under way */
+    bool thread_rundown; /* thread records of the rundown have been seen */
+    uint32_t table_seq;
+    int64_t first_table_wall_ns;
+    int64_t due_ns; /* the earliest of all start_due_ns and stop_due_ns */
+    struct lifecycle_stats stats;
+};
+
+static inline bool lifecycle_both_speak(const struct lifecycle *l)
+{
+    return l->halves == LIFECYCLE_BOTH;
+}
+
+/* ---- reporting ---- */
+
+static void lifecycle_tell(struct lifecycle *l, enum life_kind kind, struct ptable_proc *p,
+                           int64_t wall_ns, int64_t mono_ns)
+{
+    struct life_event ev = {.kind = (uint8_t)kind, .wall_ns = wall_ns, .mono_ns = mono_ns};
+
+    ev.info = p->info;
+    if (kind == LIFE_PROCESS_START) {
+        ev.info.have &= ~LIFECYCLE_EXIT_BITS; /* it may have ended while its start was held */
+    }
+    p->life.named = true;
+    l->conf.told(l->conf.ctx, &ev);
+}
+
+static void lifecycle_tell_start(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                                 int64_t mono_ns)
+{
+    p->life.start_due_ns = 0;
+    p->life.start_held = false;
+    l->stats.starts++;
+    if (p->info.origin == ORIGIN_INFERRED) {
+        l->stats.inferred_starts++;
+    }
+    lifecycle_tell(l, LIFE_PROCESS_START, p, wall_ns, mono_ns);
+}
+
+static void lifecycle_tell_end(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                               int64_t mono_ns)
+{
+    p->life.stop_held = false;
+    l->stats.stops++;
+    if (p->info.have & INFO_EXIT_INFERRED) {
+        l->stats.inferred_stops++;
+    }
+    lifecycle_tell(l, LIFE_PROCESS_STOP, p, wall_ns, mono_ns);
+}
+
+/* An inferred start is reported with its creation time where that is known. */
+static void lifecycle_tell_inferred(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                                    int64_t mono_ns)
+{
+    int64_t back_ns = 0;
+
+    /* Longer ago means that the clock was set or the table was late: only now is certain. */
+    if ((p->info.have & INFO_CREATE_TIME) && p->info.create_ns < wall_ns &&
+        p->info.create_ns >= wall_ns - 10 * CLK_S) {
+        back_ns = wall_ns - p->info.create_ns;
+    }
+    lifecycle_tell_start(l, p, wall_ns - back_ns, mono_ns - back_ns);
+}
+
+/* ---- waiting for the other provider's record ---- */
+
+/* Where two providers are on, each start and end has two records. The first waits here for the
+ * second, then the event is reported once: a queue in order of time, in which every entry waits
+ * equally long. When the queue is full its first entry is reported as it is. */
+
+static bool lifecycle_hold_full(const struct lifecycle_hold *h)
+{
+    return h->n == LIFECYCLE_HOLD_MAX;
+}
+
+static void lifecycle_hold_push(struct lifecycle_hold *h, struct lifecycle_held item)
+{
+    assert(!lifecycle_hold_full(h));
+    h->items[(h->first + h->n++) % LIFECYCLE_HOLD_MAX] = item;
+}
+
+/* The first one that came at until_ns or before, taken out. False: none. */
+static bool lifecycle_hold_pop(struct lifecycle_hold *h, int64_t until_ns,
+                               struct lifecycle_held *out)
+{
+    if (h->n == 0 || h->items[h->first].mono_ns > until_ns) {
+        return false;
+    }
+    *out = h->items[h->first];
+    h->first = (h->first + 1) % LIFECYCLE_HOLD_MAX;
+    h->n--;
+    assert(h->n < LIFECYCLE_HOLD_MAX && h->first < LIFECYCLE_HOLD_MAX);
+    return true;
+}
+
+/* The one of p, where it stands in the queue, or NULL. */
+static const struct lifecycle_held *lifecycle_hold_find(const struct lifecycle_hold *h,
+                                                        const struct ptable_proc *p, uint8_t kind)
+{
+    for (size_t i = h->n; i-- > 0;) {
+        const struct lifecycle_held *item = &h->items[(h->first + i) % LIFECYCLE_HOLD_MAX];
+
+        if (item->p == p && item->generation == p->generation && item->kind == kind) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+static void lifecycle_release_start(struct lifecycle *l, const struct lifecycle_held *item)
+{
+    if (item && item->p->life.start_held) {
+        l->stats.unpaired += item->p->life.start_half != LIFECYCLE_BOTH;
+        lifecycle_tell_start(l, item->p, item->wall_ns, item->mono_ns);
+    }
+}
+
+static void lifecycle_release(struct lifecycle *l, const struct lifecycle_held *item)
+{
+    struct ptable_proc *p = item->p;
+
+    if (p->generation != item->generation) {
+        return; /* reported already: the slot holds another instance */
+    }
+    if (item->kind == LIFE_PROCESS_START) {
+        lifecycle_release_start(l, item);
+    } else if (p->life.stop_held) {
+        lifecycle_release_start(l, lifecycle_hold_find(&l->hold, p, LIFE_PROCESS_START));
+        l->stats.unpaired += p->life.stop_half != LIFECYCLE_BOTH;
+        lifecycle_tell_end(l, p, item->wall_ns, item->mono_ns);
+    }
+}
+
+/* Reports what was queued at mono_ns or before. */
+static void lifecycle_hold_until(struct lifecycle *l, int64_t mono_ns)
+{
+    struct lifecycle_held item;
+
+    while (lifecycle_hold_pop(&l->hold, mono_ns, &item)) {
+        lifecycle_release(l, &item);
+    }
+}
+
+/* When the first entry was queued; LIFECYCLE_NEVER: the queue is empty. */
+static int64_t lifecycle_hold_next(const struct lifecycle *l)
+{
+    return l->hold.n ? l->hold.items[l->hold.first].mono_ns : LIFECYCLE_NEVER;
+}
+
+/* Queues the start or end of p; a full queue reports its first entry to make room. */
+static void lifecycle_hold_begin(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind,
+                                 const struct event *ev)
+{
+    struct lifecycle_held first;
+
+    if (lifecycle_hold_full(&l->hold) && lifecycle_hold_pop(&l->hold, LIFECYCLE_NEVER, &first)) {
+        lifecycle_release(l, &first);
+    }
+    if (kind == LIFE_PROCESS_START) {
+        p->life.start_held = true;
+    } else {
+        p->life.stop_held = true;
+    }
+    lifecycle_hold_push(&l->hold, (struct lifecycle_held){p, p->generation, (uint8_t)kind,
+                                                          ev->wall_ns, ev->mono_ns});
+}
+
+/* The second record is here, or none will come: reports the start or end of p if it waits. */
+static void lifecycle_hold_end(struct lifecycle *l, struct ptable_proc *p, enum life_kind kind)
+{
+    const struct lifecycle_held *item = lifecycle_hold_find(&l->hold, p, (uint8_t)kind);
+
+    if (item) {
+        lifecycle_release(l, item);
+    }
+}
+
+void lifecycle_finish(struct lifecycle *l)
+{
+    lifecycle_hold_until(l, LIFECYCLE_NEVER);
+}
 
 enum err lifecycle_create(struct lifecycle **out, const struct lifecycle_conf *conf)
 {
@@ -22,11 +233,11 @@ enum err lifecycle_create(struct lifecycle **out, const struct lifecycle_conf *c
     }
     l->conf = *conf;
     l->due_ns = LIFECYCLE_NEVER;
-    e = idmap_create(&l->early_pids, EARLY_PIDS_MAX, NULL);
+    e = idmap_create(&l->early_pids, LIFECYCLE_EARLY_PIDS_MAX, NULL);
     if (e) {
         goto fail;
     }
-    e = idmap_create(&l->early_tids, EARLY_TIDS_MAX, NULL);
+    e = idmap_create(&l->early_tids, LIFECYCLE_EARLY_TIDS_MAX, NULL);
     if (e) {
         goto fail;
     }
@@ -63,11 +274,11 @@ bool lifecycle_threads_known(const struct lifecycle *l, const struct ptable_proc
     return l->thread_rundown || (p->info.origin == ORIGIN_START && p->threads > 0);
 }
 
-/* -- ending -- */
+/* ---- ending ---- */
 
 /* Whoever ends has started: what has not been told of that is told first. */
-static void end(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
-                int64_t wall_ns, int64_t mono_ns)
+static void lifecycle_end(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
+                          int64_t wall_ns, int64_t mono_ns)
 {
     if (p->life.start_due_ns) {
         lifecycle_tell_inferred(l, p, wall_ns, mono_ns);
@@ -76,26 +287,36 @@ static void end(struct lifecycle *l, struct ptable_proc *p, const struct proc_in
     ptable_end(l->conf.table, p, how, mono_ns);
 }
 
-static void tell_stop(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
-                      int64_t wall_ns, int64_t mono_ns)
+static void lifecycle_stop(struct lifecycle *l, struct ptable_proc *p, const struct proc_info *how,
+                           int64_t wall_ns, int64_t mono_ns)
 {
     lifecycle_hold_end(l, p, LIFE_PROCESS_START);
-    end(l, p, how, wall_ns, mono_ns);
+    lifecycle_end(l, p, how, wall_ns, mono_ns);
     lifecycle_tell_end(l, p, wall_ns, mono_ns);
 }
 
-void lifecycle_infer_stop(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
-                          int64_t mono_ns)
+/* Ends the instance and tells it. */
+static void lifecycle_infer_stop(struct lifecycle *l, struct ptable_proc *p, int64_t wall_ns,
+                                 int64_t mono_ns)
 {
     struct proc_info how = {.have = INFO_EXIT_TIME | INFO_EXIT_INFERRED, .exit_ns = wall_ns};
 
-    tell_stop(l, p, &how, wall_ns, mono_ns);
+    lifecycle_stop(l, p, &how, wall_ns, mono_ns);
 }
 
-/* -- adding -- */
+/* ---- adding ---- */
+
+/* From now on its creation is exact; its id follows if nobody has been told of it. */
+static void lifecycle_adopt(struct lifecycle *l, struct ptable_proc *p,
+                            const struct proc_info *info)
+{
+    ptable_set_created(l->conf.table, p, info->id.start, info->create_ns);
+    p->life.exact = true;
+    p->life.exact_start = p->info.id.start == info->id.start ? 0 : info->id.start;
+}
 
 /* The parent's instance, so that its pid may be reused. */
-static uint64_t parent_start_of(const struct lifecycle *l, const struct proc_info *info)
+static uint64_t lifecycle_parent_start(const struct lifecycle *l, const struct proc_info *info)
 {
     const struct ptable_proc *parent;
 
@@ -109,9 +330,10 @@ static uint64_t parent_start_of(const struct lifecycle *l, const struct proc_inf
     return parent->info.id.start;
 }
 
-/* Adds the instance; whoever owned the pid until now has ended unseen. */
-struct ptable_proc *lifecycle_add(struct lifecycle *l, const struct proc_info *info,
-                                  enum proc_origin origin, int64_t wall_ns, int64_t mono_ns)
+/* Adds the instance; whoever owned the pid until now has ended unseen. NULL: no room, counted.
+ * Adds the instance; whoever owned the pid until now has ended unseen. */
+static struct ptable_proc *lifecycle_add(struct lifecycle *l, const struct proc_info *info,
+                                         enum proc_origin origin, int64_t wall_ns, int64_t mono_ns)
 {
     struct ptable_proc *old = ptable_owner(l->conf.table, info->id.pid);
     struct ptable_proc *p;
@@ -129,7 +351,7 @@ struct ptable_proc *lifecycle_add(struct lifecycle *l, const struct proc_info *i
     full.id.start = ptable_free_start(l->conf.table, full.id);
     full.origin = (uint8_t)origin;
     full.cpu_origin = CPU_ORIGIN_NONE;
-    full.parent_start = parent_start_of(l, info);
+    full.parent_start = lifecycle_parent_start(l, info);
     full.have &= ~LIFECYCLE_EXIT_BITS;
     if (ptable_add(l->conf.table, &full, &p)) {
         return NULL; /* counted there */
@@ -141,25 +363,165 @@ struct ptable_proc *lifecycle_add(struct lifecycle *l, const struct proc_info *i
     return p;
 }
 
-/* -- process events -- */
+/* ---- tables ---- */
 
-static uint8_t half_of(const struct event *ev)
+/* Process tables, compared with what is known: what is new has started and what is missing has
+ * ended, unnoticed; where events exist, only after they had LIFECYCLE_WAIT_NS to come. */
+
+void lifecycle_table_begin(struct lifecycle *l, const struct snapshot *snap)
+{
+    if (l->table_seq++ == 0) {
+        l->first_table_wall_ns = snap->wall_ns;
+    }
+}
+
+static void lifecycle_wait_until(struct lifecycle *l, int64_t *due_ns, int64_t mono_ns)
+{
+    *due_ns = mono_ns + LIFECYCLE_WAIT_NS;
+    if (*due_ns < l->due_ns) {
+        l->due_ns = *due_ns;
+    }
+}
+
+/* A row nobody announced. */
+static struct ptable_proc *lifecycle_add_row(struct lifecycle *l, const struct snapshot *snap,
+                                             const struct proc_info *info)
+{
+    bool old =
+        l->table_seq == 1 || ((info->have & INFO_CREATE_TIME) &&
+                              info->create_ns < l->first_table_wall_ns - LIFECYCLE_CREATE_SLACK_NS);
+    struct ptable_proc *p = lifecycle_add(l, info, old ? ORIGIN_SNAPSHOT : ORIGIN_INFERRED,
+                                          snap->wall_ns, snap->mono_ns);
+
+    if (!p || old) {
+        return p;
+    }
+    if (l->conf.polled) {
+        lifecycle_tell_inferred(l, p, snap->wall_ns, snap->mono_ns);
+    } else {
+        lifecycle_wait_until(l, &p->life.start_due_ns, snap->mono_ns);
+    }
+    return p;
+}
+
+/* Comparing texts costs more than all the rest of a row that says what the last one said. A text
+ * that had no room is tried again. */
+static bool lifecycle_row_has_news(const struct ptable_proc *p, const struct snap_row *row)
+{
+    return row->info_version == 0 || row->info_version != p->life.row_version ||
+           row->info.name.n != p->info.name.n || row->info.image.n != p->info.image.n ||
+           row->info.command_line.n != p->info.command_line.n || row->info.user.n != p->info.user.n;
+}
+
+struct ptable_proc *lifecycle_row(struct lifecycle *l, const struct snapshot *snap,
+                                  const struct snap_row *row)
+{
+    struct ptable_proc *p = lifecycle_match_id(l->conf.table, row->info.id);
+
+    if (!p) {
+        p = lifecycle_match_row(l->conf.table, &row->info);
+        if (!p) {
+            return lifecycle_add_row(l, snap, &row->info);
+        }
+        if (!ptable_ended(p) || (p->info.have & INFO_EXIT_INFERRED)) {
+            lifecycle_adopt(l, p, &row->info);
+        }
+    }
+    if (ptable_ended(p)) {
+        if (!(p->info.have & INFO_EXIT_INFERRED)) {
+            return NULL; /* the table was read while it ended */
+        }
+        l->stats.revived++;
+        ptable_revive(l->conf.table, p);
+    }
+    if (lifecycle_row_has_news(p, row)) {
+        ptable_update(l->conf.table, p, &row->info);
+        p->life.row_version = row->info_version;
+    }
+    p->life.table_seq = l->table_seq;
+    p->life.stop_due_ns = 0;
+    return p;
+}
+
+void lifecycle_table_end(struct lifecycle *l, const struct snapshot *snap)
+{
+    struct ptable_proc *p, *next;
+
+    if (!snap->complete) {
+        return;
+    }
+    for (p = ptable_first_running(l->conf.table); p; p = next) {
+        next = p->next;
+        if (p->life.table_seq == l->table_seq || p->life.stop_due_ns) {
+            continue;
+        }
+        if (l->conf.polled) {
+            lifecycle_infer_stop(l, p, snap->wall_ns, snap->mono_ns);
+        } else {
+            p->life.stop_wall_ns = snap->wall_ns;
+            lifecycle_wait_until(l, &p->life.stop_due_ns, snap->mono_ns);
+        }
+    }
+}
+
+int64_t lifecycle_due_ns(const struct lifecycle *l)
+{
+    int64_t held_ns = lifecycle_hold_next(l);
+    int64_t due_ns = held_ns < LIFECYCLE_NEVER - LIFECYCLE_WAIT_NS ? held_ns + LIFECYCLE_WAIT_NS
+                                                                   : LIFECYCLE_NEVER;
+
+    return due_ns < l->due_ns ? due_ns : l->due_ns;
+}
+
+void lifecycle_advance(struct lifecycle *l, int64_t wall_ns, int64_t mono_ns)
+{
+    struct ptable_proc *p, *next;
+
+    if (l->hold.n > 0) {
+        lifecycle_hold_until(l, clk_sub(mono_ns, LIFECYCLE_WAIT_NS));
+    }
+    if (mono_ns < l->due_ns) {
+        return;
+    }
+    l->due_ns = LIFECYCLE_NEVER;
+    for (p = ptable_first_running(l->conf.table); p; p = next) {
+        next = p->next;
+        if (p->life.start_due_ns && p->life.start_due_ns <= mono_ns) {
+            lifecycle_tell_inferred(l, p, wall_ns, mono_ns);
+        }
+        if (p->life.stop_due_ns && p->life.stop_due_ns <= mono_ns) {
+            lifecycle_infer_stop(l, p, p->life.stop_wall_ns,
+                                 p->life.stop_due_ns - LIFECYCLE_WAIT_NS);
+            continue;
+        }
+        if (p->life.start_due_ns && p->life.start_due_ns < l->due_ns) {
+            l->due_ns = p->life.start_due_ns;
+        }
+        if (p->life.stop_due_ns && p->life.stop_due_ns < l->due_ns) {
+            l->due_ns = p->life.stop_due_ns;
+        }
+    }
+}
+
+/* ---- process events ---- */
+
+static uint8_t lifecycle_half(const struct event *ev)
 {
     return ev->u.proc.manifest ? LIFECYCLE_MANIFEST : LIFECYCLE_CLASSIC;
 }
 
 /* The instance an event names: by identity where it has one, else the pid's newest. */
-static struct ptable_proc *named(const struct lifecycle *l, const struct ev_proc *ev)
+static struct ptable_proc *lifecycle_named(const struct lifecycle *l, const struct ev_proc *ev)
 {
     if (ev->manifest && ev->info.id.start) {
-        return lifecycle_meant(l, &ev->info);
+        return lifecycle_match_record(l->conf.table, &ev->info);
     }
-    return ev->info.id.start ? lifecycle_find(l, ev->info.id)
+    return ev->info.id.start ? lifecycle_match_id(l->conf.table, ev->info.id)
                              : ptable_owner(l->conf.table, ev->info.id.pid);
 }
 
 /* Everything the record knows; a manifest record knows name and creation better. */
-static void take_over(struct lifecycle *l, struct ptable_proc *p, const struct event *ev)
+static void lifecycle_update(struct lifecycle *l, struct ptable_proc *p, const struct event *ev)
 {
     struct proc_info info = ev->u.proc.info;
 
@@ -173,7 +535,8 @@ static void take_over(struct lifecycle *l, struct ptable_proc *p, const struct e
 }
 
 /* Told now, or when the other provider's record is here. */
-static void begin_start(struct lifecycle *l, struct ptable_proc *p, const struct event *ev)
+static void lifecycle_begin_start(struct lifecycle *l, struct ptable_proc *p,
+                                  const struct event *ev)
 {
     p->life.start_due_ns = 0;
     if (lifecycle_both_speak(l)) {
@@ -183,8 +546,8 @@ static void begin_start(struct lifecycle *l, struct ptable_proc *p, const struct
     }
 }
 
-static struct ptable_proc *new_start(struct lifecycle *l, const struct proc_info *info, bool exact,
-                                     const struct event *ev)
+static struct ptable_proc *lifecycle_new_start(struct lifecycle *l, const struct proc_info *info,
+                                               bool exact, const struct event *ev)
 {
     struct ptable_proc *p = lifecycle_add(l, info, ORIGIN_START, ev->wall_ns, ev->mono_ns);
 
@@ -192,14 +555,14 @@ static struct ptable_proc *new_start(struct lifecycle *l, const struct proc_info
         return NULL;
     }
     p->life.exact = exact;
-    p->life.start_half = half_of(ev);
-    begin_start(l, p, ev);
+    p->life.start_half = lifecycle_half(ev);
+    lifecycle_begin_start(l, p, ev);
     return p;
 }
 
 /* A table was quicker than the first record of its start: it waits for that, or it is the agent's
  * first table, and the process began a moment before. */
-static bool known_by_table(const struct ptable_proc *p, const struct event *ev)
+static bool lifecycle_known_by_table(const struct ptable_proc *p, const struct event *ev)
 {
     int64_t age_ns = clk_sub(ev->wall_ns, p->info.create_ns);
 
@@ -208,10 +571,10 @@ static bool known_by_table(const struct ptable_proc *p, const struct event *ev)
                                     age_ns < LIFECYCLE_WAIT_NS && age_ns > -LIFECYCLE_WAIT_NS);
 }
 
-static struct ptable_proc *on_start(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *lifecycle_on_start(struct lifecycle *l, const struct event *ev)
 {
     struct proc_info info = ev->u.proc.info;
-    struct ptable_proc *p = info.id.start ? lifecycle_find(l, info.id) : NULL;
+    struct ptable_proc *p = info.id.start ? lifecycle_match_id(l->conf.table, info.id) : NULL;
     bool exact = info.id.start && (info.have & INFO_CREATE_TIME) && !ev->u.proc.provisional;
     bool paired, news;
 
@@ -220,18 +583,18 @@ static struct ptable_proc *on_start(struct lifecycle *l, const struct event *ev)
         info.have |= INFO_CREATE_TIME;
     }
     if (!p) {
-        p = lifecycle_same_start(l, &info, half_of(ev), exact);
+        p = lifecycle_match_start(l->conf.table, &info, lifecycle_half(ev), exact);
     }
     if (!p) {
-        return new_start(l, &info, exact, ev);
+        return lifecycle_new_start(l, &info, exact, ev);
     }
-    paired = p->life.start_half && !(p->life.start_half & half_of(ev));
-    news = known_by_table(p, ev);
-    p->life.start_half |= half_of(ev);
-    take_over(l, p, ev);
+    paired = p->life.start_half && !(p->life.start_half & lifecycle_half(ev));
+    news = lifecycle_known_by_table(p, ev);
+    p->life.start_half |= lifecycle_half(ev);
+    lifecycle_update(l, p, ev);
     if (news) {
         ptable_set_origin(p, ORIGIN_START);
-        begin_start(l, p, ev);
+        lifecycle_begin_start(l, p, ev);
     } else if (paired) {
         lifecycle_hold_end(l, p, LIFE_PROCESS_START);
     } else {
@@ -242,7 +605,7 @@ static struct ptable_proc *on_start(struct lifecycle *l, const struct event *ev)
 
 /* A stop whose start nobody saw. Of a recording: it lived all along. Live: it began after the
  * agent unless its creation time says otherwise. */
-static struct ptable_proc *add_unseen(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *lifecycle_add_unseen(struct lifecycle *l, const struct event *ev)
 {
     const struct proc_info *info = &ev->u.proc.info;
     bool new_here = l->table_seq > 0 && (info->have & INFO_CREATE_TIME) &&
@@ -258,12 +621,12 @@ static struct ptable_proc *add_unseen(struct lifecycle *l, const struct event *e
 }
 
 /* A further record of an end that is known. */
-static void stopped_again(struct lifecycle *l, struct ptable_proc *p, const struct event *ev,
-                          struct proc_info *how)
+static void lifecycle_stopped_again(struct lifecycle *l, struct ptable_proc *p,
+                                    const struct event *ev, struct proc_info *how)
 {
-    bool other = p->life.stop_half && !(p->life.stop_half & half_of(ev));
+    bool other = p->life.stop_half && !(p->life.stop_half & lifecycle_half(ev));
 
-    p->life.stop_half |= half_of(ev);
+    p->life.stop_half |= lifecycle_half(ev);
     if (p->info.have & INFO_EXIT_INFERRED) {
         ptable_end(l->conf.table, p, how, p->end_mono_ns); /* now it is known exactly, */
         p->row.final_done = false;                         /* and a further row says so */
@@ -280,10 +643,11 @@ static void stopped_again(struct lifecycle *l, struct ptable_proc *p, const stru
     lifecycle_hold_end(l, p, LIFE_PROCESS_STOP);
 }
 
-static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *lifecycle_on_stop(struct lifecycle *l, const struct event *ev)
 {
     struct proc_info how = ev->u.proc.info;
-    struct ptable_proc *p = how.id.start ? named(l, &ev->u.proc) : lifecycle_stopped(l, ev);
+    struct ptable_proc *p =
+        how.id.start ? lifecycle_named(l, &ev->u.proc) : lifecycle_match_stop(l->conf.table, ev);
 
     if (!(how.have & INFO_EXIT_TIME)) {
         how.exit_ns = ev->wall_ns;
@@ -294,37 +658,37 @@ static struct ptable_proc *on_stop(struct lifecycle *l, const struct event *ev)
         how.have |= INFO_FINAL_TOTALS;
     }
     if (!p) {
-        p = add_unseen(l, ev);
+        p = lifecycle_add_unseen(l, ev);
         if (!p) {
             return NULL;
         }
     }
-    take_over(l, p, ev);
+    lifecycle_update(l, p, ev);
     if (ptable_ended(p)) {
-        stopped_again(l, p, ev, &how);
+        lifecycle_stopped_again(l, p, ev, &how);
         return p;
     }
-    p->life.stop_half = half_of(ev);
+    p->life.stop_half = lifecycle_half(ev);
     if (lifecycle_both_speak(l)) {
-        end(l, p, &how, ev->wall_ns, ev->mono_ns);
+        lifecycle_end(l, p, &how, ev->wall_ns, ev->mono_ns);
         lifecycle_hold_begin(l, p, LIFE_PROCESS_STOP, ev);
     } else {
-        tell_stop(l, p, &how, ev->wall_ns, ev->mono_ns);
+        lifecycle_stop(l, p, &how, ev->wall_ns, ev->mono_ns);
     }
     return p;
 }
 
 /* Alive at the beginning or the end of a recording, or at the agent's start. */
-static struct ptable_proc *on_found(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *lifecycle_on_found(struct lifecycle *l, const struct event *ev)
 {
     const struct proc_info *info = &ev->u.proc.info;
-    struct ptable_proc *p = named(l, &ev->u.proc);
+    struct ptable_proc *p = lifecycle_named(l, &ev->u.proc);
     enum proc_origin origin = info->origin ? info->origin : ORIGIN_RUNDOWN;
 
     if (!p || (ev->kind == EV_PROC_FOUND && ptable_ended(p) && info->id.start == 0)) {
         return lifecycle_add(l, info, origin, ev->wall_ns, ev->mono_ns);
     }
-    take_over(l, p, ev);
+    lifecycle_update(l, p, ev);
     if (p->info.origin == ORIGIN_UNKNOWN) {
         ptable_set_origin(p, origin);
     }
@@ -333,7 +697,7 @@ static struct ptable_proc *on_found(struct lifecycle *l, const struct event *ev)
 
 /* Of every pid, the first record of a recording: unless it is a start, the process was there from
  * the beginning. */
-static void early_process(struct lifecycle *l, const struct event *ev)
+static void lifecycle_early_process(struct lifecycle *l, const struct event *ev)
 {
     const struct proc_info *info = &ev->u.proc.info;
     struct ptable_proc *p = ptable_owner(l->conf.table, info->id.pid);
@@ -360,10 +724,11 @@ static void early_process(struct lifecycle *l, const struct event *ev)
     (void)lifecycle_add(l, &found, ORIGIN_RUNDOWN, ev->wall_ns, ev->mono_ns);
 }
 
-/* -- thread events -- */
+/* ---- thread events ---- */
 
 /* Known by its threads, or by its number only. */
-static struct ptable_proc *add_bare(struct lifecycle *l, uint32_t pid, const struct event *ev)
+static struct ptable_proc *lifecycle_add_bare(struct lifecycle *l, uint32_t pid,
+                                              const struct event *ev)
 {
     struct proc_info info = {.id = {.pid = pid}};
 
@@ -376,7 +741,7 @@ struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const s
     bool told = l->halves || l->table_seq > 0;
 
     if (!p && !told && pid != EVENT_NO_ID) {
-        p = add_bare(l, pid, ev);
+        p = lifecycle_add_bare(l, pid, ev);
     }
     if (!p) {
         l->stats.no_owner++;
@@ -384,7 +749,7 @@ struct ptable_proc *lifecycle_process(struct lifecycle *l, uint32_t pid, const s
     return p;
 }
 
-static void early_thread(struct lifecycle *l, const struct event *ev)
+static void lifecycle_early_thread(struct lifecycle *l, const struct event *ev)
 {
     const struct ev_thread *th = &ev->u.thread;
     struct idmap_entry *seen = idmap_put(l->early_tids, th->tid);
@@ -402,14 +767,15 @@ static void early_thread(struct lifecycle *l, const struct event *ev)
     }
     p = ptable_owner(l->conf.table, th->pid);
     if (!p && !idmap_get(l->early_pids, th->pid)) {
-        p = add_bare(l, th->pid, ev);
+        p = lifecycle_add_bare(l, th->pid, ev);
     }
     if (p) {
         err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
     }
 }
 
-static void tell_thread(struct lifecycle *l, const struct event *ev, struct ptable_proc *p)
+static void lifecycle_tell_thread(struct lifecycle *l, const struct event *ev,
+                                  struct ptable_proc *p)
 {
     struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
 
@@ -421,7 +787,7 @@ static void tell_thread(struct lifecycle *l, const struct event *ev, struct ptab
     l->conf.told(l->conf.ctx, &out);
 }
 
-static struct ptable_proc *on_thread(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *lifecycle_on_thread(struct lifecycle *l, const struct event *ev)
 {
     const struct ev_thread *th = &ev->u.thread;
     struct ptable_proc *p = lifecycle_process(l, th->pid, ev);
@@ -434,11 +800,11 @@ static struct ptable_proc *on_thread(struct lifecycle *l, const struct event *ev
     switch (ev->kind) {
     case EV_THREAD_START:
         err_ignore(ptable_thread_start(l->conf.table, th->tid, p));
-        tell_thread(l, ev, p);
+        lifecycle_tell_thread(l, ev, p);
         break;
     case EV_THREAD_STOP:
         ptable_thread_stop(l->conf.table, th->tid);
-        tell_thread(l, ev, p);
+        lifecycle_tell_thread(l, ev, p);
         break;
     default: /* alive at the beginning or the end */
         l->thread_rundown = true;
@@ -459,7 +825,7 @@ struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
     if (!p && tid == 0) {
         p = ptable_owner(l->conf.table, 0);
         if (!p) {
-            p = add_bare(l, 0, ev);
+            p = lifecycle_add_bare(l, 0, ev);
         }
     }
     if (!p) {
@@ -468,9 +834,9 @@ struct ptable_proc *lifecycle_thread_owner(struct lifecycle *l, uint32_t tid,
     return p;
 }
 
-/* -- image events -- */
+/* ---- image events ---- */
 
-static struct ptable_proc *on_image(struct lifecycle *l, const struct event *ev)
+static struct ptable_proc *lifecycle_on_image(struct lifecycle *l, const struct event *ev)
 {
     struct life_event out = {.wall_ns = ev->wall_ns, .mono_ns = ev->mono_ns};
     struct ptable_proc *p = lifecycle_process(l, ev->u.image.pid, ev);
@@ -487,24 +853,24 @@ static struct ptable_proc *on_image(struct lifecycle *l, const struct event *ev)
     return p;
 }
 
-/* -- all events -- */
+/* ---- all events ---- */
 
 /* That a provider speaks is known before the first start where a recording shows it early. */
-static void hear(struct lifecycle *l, const struct event *ev)
+static void lifecycle_hear(struct lifecycle *l, const struct event *ev)
 {
     switch (ev->kind) {
     case EV_PROC_START:
     case EV_PROC_STOP:
     case EV_PROC_FOUND:
     case EV_PROC_LAST:
-        l->halves |= half_of(ev);
+        l->halves |= lifecycle_half(ev);
         break;
     default:
         break;
     }
 }
 
-static void early_event(struct lifecycle *l, const struct event *ev)
+static void lifecycle_early_event(struct lifecycle *l, const struct event *ev)
 {
     l->early = true;
     switch (ev->kind) {
@@ -513,13 +879,13 @@ static void early_event(struct lifecycle *l, const struct event *ev)
     case EV_PROC_FOUND:
     case EV_PROC_LAST:
     case EV_PROC_DEFUNCT:
-        early_process(l, ev);
+        lifecycle_early_process(l, ev);
         break;
     case EV_THREAD_START:
     case EV_THREAD_STOP:
     case EV_THREAD_FOUND:
     case EV_THREAD_LAST:
-        early_thread(l, ev);
+        lifecycle_early_thread(l, ev);
         break;
     default:
         break;
@@ -528,9 +894,9 @@ static void early_event(struct lifecycle *l, const struct event *ev)
 
 struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
 {
-    hear(l, ev);
+    lifecycle_hear(l, ev);
     if (ev->early) {
-        early_event(l, ev);
+        lifecycle_early_event(l, ev);
         return NULL;
     }
     if (l->early) {
@@ -540,12 +906,12 @@ struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
     }
     switch (ev->kind) {
     case EV_PROC_START:
-        return on_start(l, ev);
+        return lifecycle_on_start(l, ev);
     case EV_PROC_STOP:
-        return on_stop(l, ev);
+        return lifecycle_on_stop(l, ev);
     case EV_PROC_FOUND:
     case EV_PROC_LAST:
-        return on_found(l, ev);
+        return lifecycle_on_found(l, ev);
     case EV_PROC_DEFUNCT:
         l->stats.defunct++;
         return NULL;
@@ -553,12 +919,12 @@ struct ptable_proc *lifecycle_event(struct lifecycle *l, const struct event *ev)
     case EV_THREAD_STOP:
     case EV_THREAD_FOUND:
     case EV_THREAD_LAST:
-        return on_thread(l, ev);
+        return lifecycle_on_thread(l, ev);
     case EV_IMAGE_LOAD:
     case EV_IMAGE_UNLOAD:
     case EV_IMAGE_FOUND:
     case EV_IMAGE_LAST:
-        return on_image(l, ev);
+        return lifecycle_on_image(l, ev);
     default:
         return NULL;
     }

@@ -26,11 +26,10 @@
 #ifndef PROCFLEET_AGENT_PROCESS_LIFECYCLE_H
 #define PROCFLEET_AGENT_PROCESS_LIFECYCLE_H
 
+#include "agent/process/lifecycle_match.h"
 #include "agent/process/ptable.h"
 #include "agent/source/event.h"
 #include "agent/source/source.h"
-
-#define LIFECYCLE_WAIT_NS 2000000000LL
 
 struct lifecycle;
 

@@ -10,9 +10,98 @@
 
 #include <string.h>
 
-#include "agent/process/ptable_text.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+
+struct ptable_text {
+    size_t bytes, max;
+    struct ptable_stats *stats; /* text_full and nomem are counted there */
+};
+
+/* ---- ptable text ---- */
+
+/* The texts of the instances in a ptable: copies, all of them together within a limit.
+ * Only ptable.c uses it. Threads: one owner. */
+
+/* At most `max` bytes, and no character cut in two. */
+static size_t ptable_text_fit(struct str s, size_t max)
+{
+    size_t n = s.n;
+
+    if (n <= max) {
+        return n;
+    }
+    n = max;
+    while (n > 0 && ((unsigned char)s.p[n] & 0xC0) == 0x80) {
+        n--;
+    }
+    return n;
+}
+
+static void ptable_text_drop_one(struct ptable_text *t, struct str *s)
+{
+    if (s->p) {
+        t->bytes -= s->n;
+        mem_free((void *)(uintptr_t)s->p);
+    }
+    *s = (struct str){NULL, 0};
+}
+
+/* Replaces *own by a copy of `s`; gives whether it changed. What does not fit stays as it was. */
+static bool ptable_text_set_one(struct ptable_text *t, struct str *own, struct str s, size_t max)
+{
+    char *copy;
+
+    s.n = ptable_text_fit(s, max);
+    if (s.n == 0 || str_eq(*own, s)) {
+        return false;
+    }
+    if (t->bytes - own->n + s.n > t->max) {
+        t->stats->text_full++;
+        return false;
+    }
+    copy = mem_dup(s.p, s.n);
+    if (!copy) {
+        t->stats->nomem++;
+        return false;
+    }
+    ptable_text_drop_one(t, own);
+    *own = (struct str){copy, s.n};
+    t->bytes += s.n;
+    return true;
+}
+
+static bool ptable_is_sid(struct str s)
+{
+    return s.n > 4 && memcmp(s.p, "S-1-", 4) == 0;
+}
+
+/* Replaces the texts of `own` by copies of those that `info` has, cut to the model's lengths; gives
+ * whether one changed. What does not fit stays as it was, and a user's name does not become a SID
+ * again. */
+static bool ptable_text_set(struct ptable_text *t, struct proc_info *own,
+                            const struct proc_info *info)
+{
+    bool changed = false;
+
+    changed |= ptable_text_set_one(t, &own->name, info->name, MODEL_TEXT_MAX);
+    changed |= ptable_text_set_one(t, &own->image, info->image, MODEL_TEXT_MAX);
+    /* Records tell the SID at the end too, when the account's name may be known already. */
+    if (own->user.n == 0 || ptable_is_sid(own->user) || !ptable_is_sid(info->user)) {
+        changed |= ptable_text_set_one(t, &own->user, info->user, MODEL_TEXT_MAX);
+    }
+    changed |=
+        ptable_text_set_one(t, &own->command_line, info->command_line, MODEL_COMMAND_LINE_MAX);
+    return changed;
+}
+
+static void ptable_text_drop(struct ptable_text *t, struct proc_info *own)
+{
+    ptable_text_drop_one(t, &own->name);
+    ptable_text_drop_one(t, &own->image);
+    ptable_text_drop_one(t, &own->user);
+    ptable_text_drop_one(t, &own->command_line);
+}
 
 /* Of an entry of pids: `mark` counts the chain, `state` says whether its newest still owns it. */
 enum pid_state { PID_OWNED, PID_LEFT };
