@@ -573,30 +573,6 @@ static void sizes_have_limits(void **state)
     ring_destroy(NULL);
 }
 
-static void every_count_has_a_row_in_the_ledger(void **state)
-{
-    struct ring *r = make(RING_BYTES_MIN);
-    struct ledger_row rows[RING_LEDGER_ROWS + 1];
-    struct ring_stats stats;
-    uint64_t lost = 0;
-    int64_t ns = 0;
-
-    (void)state;
-    (void)fill(r, class_thread, 36, &ns);
-    (void)fill(r, class_process, 1, &ns);
-    ring_stats(r, &stats);
-    assert_int_equal(ring_ledger(r, rows, COUNT_OF(rows)), RING_LEDGER_ROWS);
-    for (size_t i = 0; i < RING_LEDGER_ROWS; i++) {
-        assert_true(rows[i].reason.n > 0);
-        lost += i >= 2 ? rows[i].count : 0;
-    }
-    assert_int_equal(rows[0].count, stats.in);
-    assert_int_equal(rows[1].count, 0);
-    assert_int_equal(lost, 2);
-    assert_int_equal(ring_ledger(r, rows, 1), 1);
-    ring_destroy(r);
-}
-
 static void every_failing_allocation_is_survived(void **state)
 {
     struct ring_conf conf = {.bytes = RING_BYTES_MIN};
@@ -635,7 +611,6 @@ int main(void)
         cmocka_unit_test(what_is_too_long_or_too_late_is_refused),
         cmocka_unit_test(waiting_ends_with_news_time_or_the_end),
         cmocka_unit_test(sizes_have_limits),
-        cmocka_unit_test(every_count_has_a_row_in_the_ledger),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
 

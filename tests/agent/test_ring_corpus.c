@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "agent/monitor.h"
-#include "agent/source/ring/pump.h"
+#include "agent/source/ring/ring.h"
 #include "agent/source/trace/etl_file.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "tests/agent/seen.h"
 #include "tests/support/corpus.h"
+#include "tests/support/ring_pump.h"
 
 static const char *const recordings[] = {"net.4.5.2.x64", "net.4.5.x86-win7", "diaghub.kernel.1"};
 
@@ -48,14 +49,12 @@ static void put_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 static enum err ringed_run(struct source *source)
 {
     struct ringed *s = (struct ringed *)source;
-    struct pump_conf conf = {
-        .ring = s->ring, .sink = s->sink, .batch_events = PUMP_BATCH, .name = "pump"};
-    struct pump *p;
+    struct ring_pump p = {.ring = s->ring, .sink = s->sink, .batch = RING_PUMP_BATCH};
     enum err e;
 
-    assert_ok(pump_start(&p, &conf));
+    assert_ok(ring_pump_start(&p));
     e = s->file->ops->run(s->file);
-    pump_stop(p, NULL);
+    ring_pump_stop(&p);
     return e;
 }
 

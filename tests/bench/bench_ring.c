@@ -11,10 +11,11 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "agent/source/ring/pump.h"
+#include "agent/source/ring/ring.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
+#include "tests/support/ring_pump.h"
 
 #define BURST      4096
 #define BURSTS_MAX 2000
@@ -54,7 +55,8 @@ static void on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
 
 struct rig {
     struct ring *ring;
-    struct pump *pump;
+    struct ring_pump pump;
+    bool consumed;
     uint64_t put;
     struct raw_event raw;
     uint8_t payload[24];
@@ -64,17 +66,17 @@ static void rig_open(struct rig *g, bool wait, bool consumed)
 {
     static const uint8_t thread[16] = ETW_CLASS_THREAD;
     struct ring_conf conf = {.bytes = RING_BYTES, .wait = wait};
-    struct pump_conf pump = {.sink = {.raw = on_raw, .fact = on_fact, .advance = on_advance},
-                             .batch_events = PUMP_BATCH,
-                             .name = "pump"};
 
     memset(g, 0, sizeof *g);
     atomic_store(&seen_records, 0);
     if (ring_create(&g->ring, &conf)) {
         give_up("no ring");
     }
-    pump.ring = g->ring;
-    if (consumed && pump_start(&g->pump, &pump)) {
+    g->pump = (struct ring_pump){.ring = g->ring,
+                                 .sink = {.raw = on_raw, .fact = on_fact, .advance = on_advance},
+                                 .batch = RING_PUMP_BATCH};
+    g->consumed = consumed;
+    if (consumed && ring_pump_start(&g->pump)) {
         give_up("no thread");
     }
     g->raw = (struct raw_event){.form = RAW_CLASSIC,
@@ -89,7 +91,9 @@ static void rig_open(struct rig *g, bool wait, bool consumed)
 
 static void rig_close(struct rig *g)
 {
-    pump_stop(g->pump, NULL);
+    if (g->consumed) {
+        ring_pump_stop(&g->pump);
+    }
     ring_destroy(g->ring);
 }
 

@@ -19,17 +19,23 @@
 #define RING_BYTES_MIN ((size_t)64 << 10)
 #define RING_BYTES_MAX ((size_t)256 << 20)
 
+/* What records count as; the second word is in the loss ledger's row, "full_process". */
+#define RING_KINDS(X)                           \
+    X(PROCESS, process)                         \
+    X(THREAD, thread) /* starts, ends, names */ \
+    X(IMAGE, image)                             \
+    X(CSWITCH, cswitch) /* and ready threads */ \
+    X(SAMPLE, sample)                           \
+    X(DISK, disk)                               \
+    X(FAULT, fault)                             \
+    X(NET, net)                                 \
+    X(OTHER, other)
+
 enum ring_kind {
-    RING_PROCESS,
-    RING_THREAD, /* starts, ends, names */
-    RING_IMAGE,
-    RING_CSWITCH, /* and ready threads */
-    RING_SAMPLE,
-    RING_DISK,
-    RING_FAULT,
-    RING_NET,
-    RING_OTHER,
-    RING_KIND_COUNT,
+#define RING_KIND(id, name) RING_##id,
+    RING_KINDS(RING_KIND)
+#undef RING_KIND
+        RING_KIND_COUNT
 };
 
 struct ring;
@@ -87,10 +93,6 @@ NODISCARD enum err ring_wait(struct ring *r, size_t bytes, int64_t until_ns);
 size_t ring_bytes(const struct ring *r);
 unsigned ring_fill_permille(const struct ring *r); /* now */
 void ring_stats(const struct ring *r, struct ring_stats *out);
-
-/* The counters as rows for the loss ledger, RING_LEDGER_ROWS of them at most. */
-#define RING_LEDGER_ROWS (RING_KIND_COUNT + 3)
-size_t ring_ledger(const struct ring *r, struct ledger_row *rows, size_t max);
 
 const char *ring_full_reason(enum ring_kind kind); /* "full_process": what the row is called */
 

@@ -1,14 +1,14 @@
-/* Ring and pump with two threads: whatever the pace of either side, every record comes out intact
+/* A ring with two threads: whatever the pace of either side, every record comes out intact
  * and in order or is counted, and every stretch of loss is told where it lies. */
 #include "tests/support/t.h"
 
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "agent/source/ring/pump.h"
+#include "agent/source/ring/ring.h"
 #include "common/base/clk.h"
-#include "common/base/mem.h"
 #include "common/os/os.h"
+#include "tests/support/ring_pump.h"
 
 #define PAYLOAD_MAX 700
 
@@ -135,19 +135,17 @@ static struct ring_stats run_once(const struct pace *pace, uint64_t consumer_spi
 {
     struct ring_conf conf = {.bytes = RING_BYTES_MIN, .wait = pace->wait};
     struct check check = {.now_ns = -1, .spin = consumer_spin};
-    struct pump_conf pump_conf = {
+    struct ring_pump p = {
         .sink = {.ctx = &check, .raw = check_raw, .fact = check_fact, .advance = check_advance},
-        .batch_events = pace->batch,
-        .name = "pump"};
+        .batch = pace->batch};
     struct ring_stats s;
-    struct pump *p;
     uint64_t ok, dropped = 0;
 
-    assert_ok(ring_create(&pump_conf.ring, &conf));
-    assert_ok(pump_start(&p, &pump_conf));
-    ok = produce(pump_conf.ring, pace);
-    pump_stop(p, NULL);
-    ring_stats(pump_conf.ring, &s);
+    assert_ok(ring_create(&p.ring, &conf));
+    assert_ok(ring_pump_start(&p));
+    ok = produce(p.ring, pace);
+    ring_pump_stop(&p);
+    ring_stats(p.ring, &s);
     for (size_t i = 0; i < RING_KIND_COUNT; i++) {
         dropped += s.dropped[i];
     }
@@ -159,7 +157,7 @@ static struct ring_stats run_once(const struct pace *pace, uint64_t consumer_spi
     assert_int_equal(check.out, s.out);
     assert_int_equal(check.gaps + check.told, dropped); /* the last stretch is behind all records */
     assert_int_equal(check.next + check.told, pace->records);
-    ring_destroy(pump_conf.ring);
+    ring_destroy(p.ring);
     return s;
 }
 
@@ -261,47 +259,6 @@ static void nothing_to_do_is_fine(void **state)
 
     (void)state;
     assert_int_equal(s.in, 0);
-    pump_stop(NULL, NULL);
-}
-
-static void batches_have_a_size(void **state)
-{
-    static const size_t wrong[] = {0, PUMP_BATCH_MAX + 1};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        struct pump_conf conf = {.batch_events = wrong[i], .name = "pump"};
-        struct pump *p;
-
-        assert_err(pump_start(&p, &conf), ERR_RANGE);
-    }
-}
-
-static void every_failing_allocation_is_survived(void **state)
-{
-    struct ring_conf ring_conf = {.bytes = RING_BYTES_MIN};
-    struct check check = {.now_ns = -1};
-    struct pump_conf conf = {.sink = {.ctx = &check}, .batch_events = PUMP_BATCH, .name = "pump"};
-    enum err e = ERR_NOMEM;
-    struct pump *p;
-    long before;
-
-    (void)state;
-    assert_ok(ring_create(&conf.ring, &ring_conf));
-    before = mem_live();
-    for (long n = 0; e; n++) {
-        assert_true(n < 100);
-        mem_fail_after(n);
-        e = pump_start(&p, &conf);
-        mem_fail_after(-1);
-        if (e) {
-            assert_err(e, ERR_NOMEM);
-            assert_int_equal(mem_live(), before);
-        }
-    }
-    pump_stop(p, NULL);
-    assert_int_equal(mem_live(), before);
-    ring_destroy(conf.ring);
 }
 
 int main(void)
@@ -312,8 +269,6 @@ int main(void)
         cmocka_unit_test(any_pace_keeps_the_balance),
         cmocka_unit_test(the_first_record_wakes_whoever_sleeps),
         cmocka_unit_test(nothing_to_do_is_fine),
-        cmocka_unit_test(batches_have_a_size),
-        cmocka_unit_test(every_failing_allocation_is_survived),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
