@@ -3,13 +3,119 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/enroll/exchange.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
 #include "common/pki/pki_token.h"
 #include "common/rpc/rpc.h"
+
+/* ---- key, request and reply ---- */
+
+enum err enroll_exchange_begin(struct enroll_exchange *x, const char *name, struct errmsg *why)
+{
+    struct buf csr;
+    enum err e;
+
+    memset(x, 0, sizeof *x);
+    e = pki_key_make(&x->key);
+    if (e) {
+        return errmsg_set(why, e, "cannot make a key: %s", err_text(e));
+    }
+    buf_init(&csr, sizeof x->csr);
+    e = pki_key_request(&csr, x->key, name);
+    if (!e) {
+        memcpy(x->csr, csr.p, csr.n);
+        x->csr_n = csr.n;
+    }
+    buf_fini(&csr);
+    if (e) {
+        enroll_exchange_end(x);
+        return errmsg_set(why, e, "cannot make a request for a certificate: %s", err_text(e));
+    }
+    return ERR_OK;
+}
+
+void enroll_exchange_end(struct enroll_exchange *x)
+{
+    pki_key_free(x->key);
+    x->key = NULL;
+}
+
+/* Whether the certificate is one for us. */
+static enum err enroll_check_identity(const struct net_identity *who,
+                                      const struct net_identity *before, struct errmsg *why)
+{
+    if (!who->has_host || !(who->roles & NET_AGENT)) {
+        return errmsg_set(why, ERR_TRUST,
+                          "the collector sent a certificate that is not an agent's");
+    }
+    if (before && (memcmp(&who->host, &before->host, sizeof who->host) != 0 ||
+                   strcmp(who->name, before->name) != 0)) {
+        return errmsg_set(why, ERR_TRUST,
+                          "the collector sent a certificate of another host, %s; ours is of %s",
+                          who->name, before->name);
+    }
+    return ERR_OK;
+}
+
+static enum err enroll_check_pin(const struct wire_certificate *m, const uint8_t *pin,
+                                 struct errmsg *why)
+{
+    uint8_t seen[PKI_PIN_BYTES];
+
+    if (m->authority_n == 0) {
+        return errmsg_set(why, ERR_TRUST, "the collector sent no authority's certificate");
+    }
+    return pki_pem_pin(seen, m->authority, m->authority_n) == ERR_OK &&
+                   memcmp(seen, pin, sizeof seen) == 0
+               ? ERR_OK
+               : errmsg_set(why, ERR_TRUST,
+                            "the collector sent another authority's certificate than the token "
+                            "names");
+}
+
+static enum err enroll_exchange_accept(struct enroll_result *out, const struct enroll_exchange *x,
+                                       const struct wire_certificate *m,
+                                       const struct net_identity *before, const uint8_t *pin,
+                                       const struct trust_files *files, struct errmsg *why)
+{
+    struct trust_change change = {.key = x->key,
+                                  .certificate = m->certificate,
+                                  .certificate_n = m->certificate_n,
+                                  .authority = m->authority,
+                                  .authority_n = m->authority_n,
+                                  .replace = !before};
+    struct enroll_result got = {.clock_ns = m->now_ns ? clk_sub(m->now_ns, os_utc_ns()) : 0};
+    enum err e = net_identity_parse(&got.who, m->certificate, m->certificate_n);
+
+    e = e ? errmsg_set(why, ERR_TRUST, "the collector sent a certificate that cannot be read")
+          : enroll_check_identity(&got.who, before, why);
+    if (!e && pin) {
+        e = enroll_check_pin(m, pin, why);
+    }
+    if (!e) {
+        e = trust_files_change(files, &change, why);
+    }
+    if (!e) {
+        *out = got;
+    }
+    return e;
+}
+
+enum err enroll_exchange_take(struct enroll_result *out, const struct enroll_exchange *x,
+                              const struct buf *reply, const struct net_identity *before,
+                              const uint8_t *pin, const struct trust_files *files,
+                              struct errmsg *why)
+{
+    struct wire_certificate *m = mem_alloc(sizeof *m);
+    enum err e = m ? wire_enroll_certificate_decode(m, reply->p, reply->n) : ERR_NOMEM;
+
+    e = e ? errmsg_set(why, e, "the collector's answer cannot be used: %s", err_text(e))
+          : enroll_exchange_accept(out, x, m, before, pin, files, why);
+    mem_free(m);
+    return e;
+}
 
 #define REPLY_MAX    (16u << 10)
 #define RETRY_MIN_NS (500 * CLK_MS)
@@ -18,7 +124,7 @@
 struct run {
     const struct enroll_ask *ask;
     int64_t until_ns; /* monotonic */
-    struct exchange x;
+    struct enroll_exchange x;
     struct pki_token token;
     struct net_identity before; /* RenewExpired */
     struct tls_config *tls;
@@ -79,7 +185,7 @@ static enum err begin_enroll(struct run *r, struct errmsg *why)
     }
     if (!e) {
         say(r, "making a key");
-        e = exchange_begin(&r->x, a->name, why);
+        e = enroll_exchange_begin(&r->x, a->name, why);
     }
     return e ? e : tls_config_load(&r->tls, &conf, false, why);
 }
@@ -97,7 +203,7 @@ static enum err begin_renew(struct run *r, struct errmsg *why)
 
     if (!e) {
         tls_config_identity(r->tls, &r->before);
-        e = exchange_begin(&r->x, r->before.name, why);
+        e = enroll_exchange_begin(&r->x, r->before.name, why);
     }
     return e;
 }
@@ -250,7 +356,7 @@ static enum err finish(struct run *r, struct enroll_result *out, struct errmsg *
     const struct enroll_ask *a = r->ask;
 
     if (!a->token) {
-        return exchange_take(out, &r->x, &r->reply, &r->before, NULL, a->files, why);
+        return enroll_exchange_take(out, &r->x, &r->reply, &r->before, NULL, a->files, why);
     }
     if (trust_files_exist(a->files)) {
         enum err e = trust_files_keep(a->files, why);
@@ -260,7 +366,7 @@ static enum err finish(struct run *r, struct enroll_result *out, struct errmsg *
         }
     }
     say(r, "writing the files");
-    return exchange_take(out, &r->x, &r->reply, NULL, r->token.pin, a->files, why);
+    return enroll_exchange_take(out, &r->x, &r->reply, NULL, r->token.pin, a->files, why);
 }
 
 static enum err run(struct run *r, struct enroll_result *out, struct errmsg *why)
@@ -300,7 +406,7 @@ enum err enroll_run(struct enroll_result *out, const struct enroll_ask *ask, str
     e = run(r, out, why);
     rpc_client_close(r->client);
     tls_config_free(r->tls);
-    exchange_end(&r->x);
+    enroll_exchange_end(&r->x);
     memset(&r->token, 0, sizeof r->token);
     buf_fini(&r->request);
     buf_fini(&r->reply);

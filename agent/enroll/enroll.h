@@ -7,6 +7,7 @@
 
 #include "agent/enroll/trust_files.h"
 #include "common/net/net.h"
+#include "common/wire/wire_enroll.h"
 
 struct enroll_ask {
     const char *address; /* of the enroll listener */
@@ -31,5 +32,27 @@ struct enroll_result {
  * trust_files_change. `why` names the remedy. */
 NODISCARD enum err enroll_run(struct enroll_result *out, const struct enroll_ask *ask,
                               struct errmsg *why);
+
+/* The two ends of an exchange: a new key with its request, and the reply that becomes files.
+ * Threads: any; no state. */
+struct enroll_exchange {
+    struct pki_key *key;
+    uint8_t csr[WIRE_CSR_MAX];
+    size_t csr_n;
+};
+
+/* Makes key and request; enroll_exchange_end releases. Errors: ERR_IO, ERR_NOMEM */
+NODISCARD enum err enroll_exchange_begin(struct enroll_exchange *x, const char *name,
+                                         struct errmsg *why);
+void enroll_exchange_end(struct enroll_exchange *x);
+
+/* Makes the reply's certificate the host's. `before`: who we are, which must not change; NULL: a
+ * first enrolment, by the authority of `pin`, which replaces the one there. Errors: ERR_CORRUPT (no
+ * such reply), ERR_TRUST (of another host or authority, or no agent's), those of trust_files_change
+ */
+NODISCARD enum err enroll_exchange_take(struct enroll_result *out, const struct enroll_exchange *x,
+                                        const struct buf *reply, const struct net_identity *before,
+                                        const uint8_t *pin, const struct trust_files *files,
+                                        struct errmsg *why);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/enroll/exchange.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
@@ -194,7 +193,7 @@ static void failed(struct renew *r, const struct errmsg *why, int64_t left_ns)
 /* -- the tries -- */
 
 /* Over the connection of the certificate that ends. */
-static enum err call(struct renew *r, const struct exchange *x, struct buf *reply,
+static enum err call(struct renew *r, const struct enroll_exchange *x, struct buf *reply,
                      struct errmsg *why)
 {
     struct wire_renew *m = mem_zalloc(sizeof *m);
@@ -226,9 +225,9 @@ static enum err call(struct renew *r, const struct exchange *x, struct buf *repl
 static enum err renew_valid(struct renew *r, struct errmsg *why)
 {
     struct enroll_result got;
-    struct exchange x;
+    struct enroll_exchange x;
     struct buf reply;
-    enum err e = exchange_begin(&x, r->who.name, why);
+    enum err e = enroll_exchange_begin(&x, r->who.name, why);
 
     if (e) {
         return e;
@@ -236,10 +235,10 @@ static enum err renew_valid(struct renew *r, struct errmsg *why)
     buf_init(&reply, REPLY_MAX);
     e = call(r, &x, &reply, why);
     if (!e) {
-        e = exchange_take(&got, &x, &reply, &r->who, NULL, &r->conf.files, why);
+        e = enroll_exchange_take(&got, &x, &reply, &r->who, NULL, &r->conf.files, why);
     }
     buf_fini(&reply);
-    exchange_end(&x);
+    enroll_exchange_end(&x);
     return e;
 }
 
