@@ -3,9 +3,8 @@
  * to the closing quote if there is one. Every doubt hides more, not less. */
 #include "agent/privacy/redact.h"
 
-#include "agent/privacy/redact_letters.h"
-#include "agent/privacy/redact_names.h"
 #include "agent/privacy/redact_rules.h"
+#include "agent/privacy/redact_word.h"
 
 static const char mask[] = "***";
 
@@ -61,7 +60,7 @@ struct scan {
 
 static bool is_secret(const struct redact *r, struct str name)
 {
-    return redact_is_secret(name, r->words, r->n_words);
+    return redact_word_is_secret(name, r->words, r->n_words);
 }
 
 static bool is_one_of(struct str name, const char *list)
@@ -69,7 +68,7 @@ static bool is_one_of(struct str name, const char *list)
     while (*list) {
         size_t n = strcspn(list, "|");
 
-        if (n == name.n && redact_same_letters(name.p, list, n)) {
+        if (n == name.n && redact_word_same_letters(name.p, list, n)) {
             return true;
         }
         list += n + (list[n] == '|');
@@ -79,7 +78,7 @@ static bool is_one_of(struct str name, const char *list)
 
 static struct str base_name(struct str word)
 {
-    word = redact_unquoted(word);
+    word = redact_word_unquoted(word);
     for (size_t i = word.n; i > 0; i--) {
         if (strchr("/\\(=;|&`", word.p[i - 1])) {
             word.p += i;
@@ -87,7 +86,7 @@ static struct str base_name(struct str word)
             break;
         }
     }
-    if (redact_ends_in(word, ".exe")) {
+    if (redact_word_ends_in(word, ".exe")) {
         word.n -= 4;
     }
     return word;
@@ -138,7 +137,7 @@ static void meet_program(struct scan *s, struct str word)
     if (name.n == 0) {
         return;
     }
-    likely = s->starts[redact_lower(name.p[0]) & 0x7F];
+    likely = s->starts[redact_word_lower(name.p[0]) & 0x7F];
     for (size_t i = take_rule(&likely); i < redact_n_rules; i = take_rule(&likely)) {
         const struct redact_rule *rule = &redact_rules[i];
 
@@ -177,7 +176,7 @@ static void copy_to(struct redact *r, struct scan *s, size_t end)
     for (; s->at < end; s->at++) {
         char c = s->p[s->at];
 
-        if (!redact_is_quote(c) || is_escaped(s, s->at)) {
+        if (!redact_word_is_quote(c) || is_escaped(s, s->at)) {
             continue;
         }
         if (s->quote == c) {
@@ -191,7 +190,7 @@ static void copy_to(struct redact *r, struct scan *s, size_t end)
 
 static size_t skip_blanks(const struct scan *s, size_t i)
 {
-    while (i < s->n && redact_is_blank(s->p[i])) {
+    while (i < s->n && redact_word_is_blank(s->p[i])) {
         i++;
     }
     return i;
@@ -199,7 +198,7 @@ static size_t skip_blanks(const struct scan *s, size_t i)
 
 static size_t word_end(const struct scan *s, size_t i)
 {
-    while (i < s->n && !redact_is_blank(s->p[i])) {
+    while (i < s->n && !redact_word_is_blank(s->p[i])) {
         i++;
     }
     return i;
@@ -225,17 +224,17 @@ static size_t pieces_end(const struct scan *s, size_t from)
 {
     size_t i = from;
 
-    while (i < s->n && !redact_is_blank(s->p[i])) {
+    while (i < s->n && !redact_word_is_blank(s->p[i])) {
         bool plain = is_escaped(s, i) || (i > from && memcmp(s->p + i - 1, "\\'", 2) == 0);
 
-        if (redact_is_quote(s->p[i]) && !plain) {
+        if (redact_word_is_quote(s->p[i]) && !plain) {
             size_t end = closing(s, i + 1, s->p[i]);
 
             if (end == s->n) {
                 return i == from ? s->n : unclosed_end(s, i, s->p[i]);
             }
             i = end;
-        } else if (s->p[i] == '\\' && i + 1 < s->n && redact_is_blank(s->p[i + 1])) {
+        } else if (s->p[i] == '\\' && i + 1 < s->n && redact_word_is_blank(s->p[i + 1])) {
             i++; /* a shell's blank */
         }
         i++;
@@ -261,7 +260,7 @@ static size_t escaped_end(const struct scan *s, size_t from)
 static size_t value_end(const struct scan *s)
 {
     size_t from = s->at, end, inner;
-    bool opens = from < s->n && redact_is_quote(s->p[from]);
+    bool opens = from < s->n && redact_word_is_quote(s->p[from]);
 
     if (s->quote && opens && from + 1 < s->n && s->p[from + 1] == s->quote) {
         for (inner = from + 2; inner + 1 < s->n; inner++) { /* ""…"" within quotes */
@@ -303,11 +302,11 @@ static bool find_password(const struct scan *s, size_t end, size_t *from, size_t
     if (i + 2 >= end) {
         return false;
     }
-    web = redact_ends_in((struct str){s->p + s->at, i - s->at}, "http") ||
-          redact_ends_in((struct str){s->p + s->at, i - s->at}, "https");
+    web = redact_word_ends_in((struct str){s->p + s->at, i - s->at}, "http") ||
+          redact_word_ends_in((struct str){s->p + s->at, i - s->at}, "https");
     user = i + 3;
     *from = *at = 0;
-    for (i = user; i < end && s->p[i] != '/' && !redact_is_quote(s->p[i]); i++) {
+    for (i = user; i < end && s->p[i] != '/' && !redact_word_is_quote(s->p[i]); i++) {
         if (s->p[i] == ':' && !*from) {
             *from = i + 1;
         }
@@ -333,10 +332,10 @@ static struct str name_before(const struct scan *s, size_t i)
     while (end > s->at && strchr("\"'\\]+?", s->p[end - 1])) {
         end--;
     }
-    if (end >= s->at + 3 && redact_same_letters(s->p + end - 3, "%5D", 3)) { /* ']' in a URL */
+    if (end >= s->at + 3 && redact_word_same_letters(s->p + end - 3, "%5D", 3)) { /* ']' in a URL */
         end -= 3;
     }
-    for (from = end; from > s->at && redact_in_name(s->p[from - 1]); from--) {
+    for (from = end; from > s->at && redact_word_in_name(s->p[from - 1]); from--) {
     }
     return (struct str){s->p + from, end - from};
 }
@@ -354,7 +353,8 @@ static size_t find_named(const struct redact *r, const struct scan *s, size_t en
         }
         name = name_before(s, i);
         if ((c == '>' && (name.p == s->p + s->at || name.p[-1] != '<' || name.p[0] == '/')) ||
-            (c == '(' && !redact_is_strong(name) && !redact_ends_in(name, "FromBase64String"))) {
+            (c == '(' && !redact_word_is_strong(name) &&
+             !redact_word_ends_in(name, "FromBase64String"))) {
             continue;
         }
         if (c == '(' || is_secret(r, name)) {
@@ -418,7 +418,7 @@ static size_t token_end(const struct scan *s, size_t i)
 /* Whether the word is an option whose value is the next word. */
 static bool announces(const struct redact *r, const struct scan *s, size_t end)
 {
-    struct str word = redact_unquoted((struct str){s->p + s->at, end - s->at});
+    struct str word = redact_word_unquoted((struct str){s->p + s->at, end - s->at});
 
     if (word.n < 2 || (word.p[0] != '-' && word.p[0] != '/')) {
         return false;
@@ -432,7 +432,7 @@ static bool announces(const struct redact *r, const struct scan *s, size_t end)
 static bool is_prefix(struct str word, const char *option)
 {
     return word.n >= 2 && (word.p[0] == '-' || word.p[0] == '/') && word.n <= strlen(option) &&
-           redact_same_letters(word.p + 1, option + 1, word.n - 1);
+           redact_word_same_letters(word.p + 1, option + 1, word.n - 1);
 }
 
 /* -sSu for -u */
@@ -462,10 +462,10 @@ static size_t option_fits(const struct redact_rule *rule, const char *option, si
         return word.n;
     }
     if (word.n < n ||
-        !(any_case ? redact_same_letters(word.p, option, n) : !memcmp(word.p, option, n))) {
+        !(any_case ? redact_word_same_letters(word.p, option, n) : !memcmp(word.p, option, n))) {
         return 0;
     }
-    return word.n == n || redact_is_quote(word.p[n]) || (rule->take & REDACT_REST) ? n : 0;
+    return word.n == n || redact_word_is_quote(word.p[n]) || (rule->take & REDACT_REST) ? n : 0;
 }
 
 /* Length of the option at the word's beginning, quotes included, when the rule is about it. */
@@ -474,7 +474,7 @@ static size_t rule_fits(const struct redact_rule *rule, struct str word)
     const char *option = rule->option;
     size_t lead = 0;
 
-    while (lead < word.n && redact_is_quote(word.p[lead])) {
+    while (lead < word.n && redact_word_is_quote(word.p[lead])) {
         lead++;
     }
     word.p += lead;
@@ -494,7 +494,7 @@ static size_t rule_fits(const struct redact_rule *rule, struct str word)
 static bool hide_rest(struct redact *r, struct scan *s, size_t end, const struct redact_rule *rule,
                       size_t n)
 {
-    char around = s->quote ? s->quote : redact_is_quote(s->p[s->at]) ? s->p[s->at] : '\0';
+    char around = s->quote ? s->quote : redact_word_is_quote(s->p[s->at]) ? s->p[s->at] : '\0';
     const char *colon;
 
     if (s->at + n >= end || s->p[s->at + n] == around) {
@@ -520,7 +520,7 @@ static bool hide_behind_slash(struct redact *r, struct scan *s, size_t end)
 {
     size_t i = s->at, at;
 
-    if (end - i > 7 && redact_same_letters(s->p + i, "userid=", 7)) {
+    if (end - i > 7 && redact_word_same_letters(s->p + i, "userid=", 7)) {
         i += 7;
     }
     for (at = i; at < end && (isalnum((unsigned char)s->p[at]) || strchr("_$#\"'", s->p[at]));
@@ -576,7 +576,8 @@ static bool follow_rules(struct redact *r, struct scan *s, size_t end)
     if (rule) {
         return hide_rest(r, s, end, rule, n);
     }
-    if (s->net && word.n > 2 && (memcmp(word.p, "\\\\", 2) == 0 || redact_contains(word, "://"))) {
+    if (s->net && word.n > 2 &&
+        (memcmp(word.p, "\\\\", 2) == 0 || redact_word_contains(word, "://"))) {
         plan(s, 1, 0); /* net use \\server\share PASSWORD */
     }
     return (s->slash && hide_behind_slash(r, s, end)) || (s->assigned && hide_assigned(r, s, end));
@@ -586,7 +587,7 @@ static bool follow_rules(struct redact *r, struct scan *s, size_t end)
 
 static bool is_scheme(struct str word)
 {
-    return is_one_of(redact_unquoted(word), "bearer|basic|token|digest|negotiate");
+    return is_one_of(redact_word_unquoted(word), "bearer|basic|token|digest|negotiate");
 }
 
 /* A word that stands for itself: passwords in URLs, values behind names, tokens. */
@@ -660,16 +661,16 @@ static bool is_separator(struct str word)
 /* What the word says about the next ones. */
 static void look_ahead(const struct redact *r, struct scan *s, size_t end, bool first)
 {
-    struct str word = {s->p + s->at, end - s->at}, bare = redact_unquoted(word);
+    struct str word = {s->p + s->at, end - s->at}, bare = redact_word_unquoted(word);
     bool path = bare.n > 1 && bare.p[0] == '/' && bare.p[1] != '/';
-    bool alone =
-        bare.n > 0 && bare.p[0] != '-' && !path && (is_secret(r, bare) || redact_is_field(bare));
+    bool alone = bare.n > 0 && bare.p[0] != '-' && !path &&
+                 (is_secret(r, bare) || redact_word_is_field(bare));
 
     bool announced = announces(r, s, end);
 
     s->named = alone || announced;
     if (!first && s->hide_in == 0 &&
-        (announced || (alone && redact_is_field(bare) && find_named(r, s, end) == end))) {
+        (announced || (alone && redact_word_is_field(bare) && find_named(r, s, end) == end))) {
         plan(s, 1, 0);
     }
     s->named_ever = s->named_ever || alone;
@@ -706,12 +707,13 @@ static bool is_due(const struct redact *r, const struct scan *s, size_t end, str
         return !(s->named && is_separator(word));
     }
     if (word.p[0] == '/') {
-        return !s->net && !redact_is_option(word);
+        return !s->net && !redact_word_is_option(word);
     }
     if (announces(r, s, end) || rule_of(s, word, &n) || find_named(r, s, end) < end) {
         return false;
     }
-    return !redact_is_option(word) || (redact_is_strong(last) && !redact_is_switch(last));
+    return !redact_word_is_option(word) ||
+           (redact_word_is_strong(last) && !redact_word_is_switch(last));
 }
 
 /* A key in its armour: everything from here on, or to where it ends. */
@@ -721,13 +723,13 @@ static bool hide_armour(struct redact *r, struct scan *s)
     struct str rest = {s->p + s->at, s->n - s->at};
     size_t i = 0;
 
-    while (i < rest.n && redact_is_quote(rest.p[i])) {
+    while (i < rest.n && redact_word_is_quote(rest.p[i])) {
         i++;
     }
     rest.p += i;
     rest.n -= i;
     if (rest.n < sizeof begin + sizeof "PRIVATE" || memcmp(rest.p, begin, sizeof begin - 1) != 0 ||
-        !redact_contains((struct str){rest.p, rest.n < 40 ? rest.n : 40}, "PRIVATE")) {
+        !redact_word_contains((struct str){rest.p, rest.n < 40 ? rest.n : 40}, "PRIVATE")) {
         return false;
     }
     copy_to(r, s, s->at + i);
@@ -747,8 +749,8 @@ void redact_line(struct redact *r, struct str line)
     bool first = true;
 
     sort_rules(&s);
-    s.piped = redact_contains(line, "sudo -S") || redact_contains(line, "chpasswd") ||
-              redact_contains(line, "-stdin");
+    s.piped = redact_word_contains(line, "sudo -S") || redact_word_contains(line, "chpasswd") ||
+              redact_word_contains(line, "-stdin");
     while (s.at < s.n) {
         struct str word;
         size_t end;
@@ -762,7 +764,7 @@ void redact_line(struct redact *r, struct str line)
         if (hide_armour(r, &s)) {
             continue;
         }
-        word = redact_unquoted((struct str){s.p + s.at, end - s.at});
+        word = redact_word_unquoted((struct str){s.p + s.at, end - s.at});
         due = s.hide_in == 1 && is_due(r, &s, end, last);
         s.hide_in -= s.hide_in > 0 && !(s.net && s.p[s.at] == '/');
         if (due) {
@@ -780,8 +782,18 @@ size_t redact_first(struct str line)
     const struct scan s = {.p = line.p, .n = line.n};
     size_t end = line.n;
 
-    if (line.n > 0 && redact_is_quote(line.p[0])) {
+    if (line.n > 0 && redact_word_is_quote(line.p[0])) {
         end = closing(&s, 1, line.p[0]);
     }
     return word_end(&s, end < line.n ? end + 1 : 0);
+}
+
+enum err redact_check_word(const char *word)
+{
+    size_t n = 0;
+
+    while (word[n] && redact_word_in_name(word[n])) {
+        n++;
+    }
+    return n > 0 && !word[n] && !strchr("-/$", word[0]) ? ERR_OK : ERR_INVALID;
 }

@@ -1,17 +1,4 @@
-#include "agent/privacy/redact_names.h"
-
-#include "agent/privacy/redact.h"
-#include "agent/privacy/redact_letters.h"
-
-enum err redact_check_word(const char *word)
-{
-    size_t n = 0;
-
-    while (word[n] && redact_in_name(word[n])) {
-        n++;
-    }
-    return n > 0 && !word[n] && !strchr("-/$", word[0]) ? ERR_OK : ERR_INVALID;
-}
+#include "agent/privacy/redact_word.h"
 
 /* Without the dashes, slashes and dollars in front. */
 static struct str bare_name(struct str name)
@@ -26,7 +13,7 @@ static struct str bare_name(struct str name)
 static bool contains_one(struct str text, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (redact_contains(text, list[i])) {
+        if (redact_word_contains(text, list[i])) {
             return true;
         }
     }
@@ -36,7 +23,7 @@ static bool contains_one(struct str text, const char *const *list, size_t n)
 static bool ends_in_one(struct str text, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (redact_ends_in(text, list[i])) {
+        if (redact_word_ends_in(text, list[i])) {
             return true;
         }
     }
@@ -45,7 +32,7 @@ static bool ends_in_one(struct str text, const char *const *list, size_t n)
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-bool redact_is_secret(struct str name, const char *const *words, size_t n_words)
+bool redact_word_is_secret(struct str name, const char *const *words, size_t n_words)
 {
     static const char *const also[] = {"passphrase", "pass-phrase", "passcode", "authorization",
                                        "cookie",     "creds",       "bearer",   "sonar.login"};
@@ -55,7 +42,7 @@ bool redact_is_secret(struct str name, const char *const *words, size_t n_words)
     struct str bare = bare_name(name);
 
     for (size_t i = 0; i < COUNT(exact); i++) {
-        if (redact_is_same(bare, exact[i])) {
+        if (redact_word_is_same(bare, exact[i])) {
             return true;
         }
     }
@@ -63,7 +50,7 @@ bool redact_is_secret(struct str name, const char *const *words, size_t n_words)
            ends_in_one(bare, ends, COUNT(ends));
 }
 
-bool redact_is_strong(struct str name)
+bool redact_word_is_strong(struct str name)
 {
     static const char *const strong[] = {"password", "passwd", "passphrase", "pwd", "credential"};
     static const char *const ends[] = {"pass", "secret"};
@@ -72,7 +59,7 @@ bool redact_is_strong(struct str name)
     return contains_one(bare, strong, COUNT(strong)) || ends_in_one(bare, ends, COUNT(ends));
 }
 
-bool redact_is_switch(struct str name)
+bool redact_word_is_switch(struct str name)
 {
     static const char *const begins[] = {"no-", "no_", "ask-", "prompt", "without-"};
     static const char *const ends[] = {"-stdin", "-prompt"};
@@ -81,14 +68,14 @@ bool redact_is_switch(struct str name)
     for (size_t i = 0; i < COUNT(begins); i++) {
         size_t n = strlen(begins[i]);
 
-        if (bare.n >= n && redact_same_letters(bare.p, begins[i], n)) {
+        if (bare.n >= n && redact_word_same_letters(bare.p, begins[i], n)) {
             return true;
         }
     }
     return ends_in_one(bare, ends, COUNT(ends));
 }
 
-bool redact_is_field(struct str word)
+bool redact_word_is_field(struct str word)
 {
     static const char *const ends[] = {"password", "passwd",    "passphrase", "_pwd",
                                        "_token",   "authtoken", "_key",       "apikey",
@@ -97,7 +84,7 @@ bool redact_is_field(struct str word)
     return ends_in_one(word, ends, COUNT(ends));
 }
 
-bool redact_is_option(struct str word)
+bool redact_word_is_option(struct str word)
 {
     size_t i = 0;
 
@@ -107,7 +94,7 @@ bool redact_is_option(struct str word)
     for (size_t from = i; i < word.n; i++) {
         char c = word.p[i];
 
-        if (i > from && (c == '=' || c == ':' || redact_is_quote(c))) {
+        if (i > from && (c == '=' || c == ':' || redact_word_is_quote(c))) {
             return true;
         }
         if (!isalpha((unsigned char)c) && c != '-' && c != '_') {
