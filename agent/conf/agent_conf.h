@@ -59,7 +59,4 @@ void agent_conf_fini(struct agent_conf *c);
  * NULL: out of memory. */
 char *agent_conf_with_port(const char *address, const char *port, bool replace);
 
-/* The part of agent_conf_load that reads process_filter.*. Errors: ERR_INVALID, ERR_NOMEM */
-NODISCARD enum err agent_conf_who(struct agent_conf *c, struct errmsg *why);
-
 #endif

@@ -3,15 +3,72 @@
  * manager's thread only sets flags; the agent runs on ServiceMain's. A user's logoff is told to
  * console handlers of services too, which is why service mode installs none
  * (agent/cmd/agent_cmd.c). */
-#include "agent/service/service.h"
-
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/service/service_rights_win32.h"
+#include "agent/service/service.h"
 #include "common/base/clk.h"
+#include "common/base/err.h"
 #include "common/os/os.h"
 #include "common/os/win32.h"
+
+/* ---- service rights win32 ---- */
+
+/* What the service's account needs beyond being one: the right to profile the system, without which
+ * the kernel's records are refused to all but administrators. For service_win32.c only. */
+
+#define DOMAIN_UNITS 256
+#define REFUSED      ((NTSTATUS)0xC0000022) /* STATUS_ACCESS_DENIED */
+
+static WCHAR right_name[] = L"SeSystemProfilePrivilege";
+static LSA_UNICODE_STRING right = {sizeof right_name - sizeof(WCHAR), sizeof right_name,
+                                   right_name};
+
+static bool find_account(BYTE sid[SECURITY_MAX_SID_SIZE], const WCHAR *account)
+{
+    DWORD n = SECURITY_MAX_SID_SIZE, domain_n = DOMAIN_UNITS;
+    WCHAR domain[DOMAIN_UNITS];
+    SID_NAME_USE use;
+
+    return LookupAccountNameW(NULL, account, sid, &n, domain, &domain_n, &use) != 0;
+}
+
+static enum err change(const WCHAR *account, bool grant)
+{
+    LSA_OBJECT_ATTRIBUTES attributes = {.Length = sizeof attributes};
+    BYTE sid[SECURITY_MAX_SID_SIZE];
+    LSA_HANDLE policy;
+    NTSTATUS status;
+
+    if (!find_account(sid, account)) {
+        return ERR_NOTFOUND;
+    }
+    status = LsaOpenPolicy(NULL, &attributes, POLICY_LOOKUP_NAMES | POLICY_CREATE_ACCOUNT, &policy);
+    if (status == 0) {
+        status = grant ? LsaAddAccountRights(policy, sid, &right, 1)
+                       : LsaRemoveAccountRights(policy, sid, FALSE, &right, 1);
+        (void)LsaClose(policy);
+    }
+    return status == 0 ? ERR_OK : status == REFUSED ? ERR_ACCESS : ERR_UNSUPPORTED;
+}
+
+/* Errors: ERR_NOTFOUND (no such account), ERR_ACCESS (we are no administrator), ERR_UNSUPPORTED */
+static enum err service_rights_grant(const WCHAR *account)
+{
+    return change(account, true);
+}
+
+/* Takes it away again from an account that exists for the service alone ("NT SERVICE\…"); others
+ * may have had it before. */
+static void service_rights_revoke(const WCHAR *account)
+{
+    static const WCHAR own[] = L"NT SERVICE\\";
+
+    if (_wcsnicmp(account, own, sizeof own / sizeof *own - 1) == 0) {
+        err_ignore(change(account, false));
+    }
+}
 
 #define PATH_UNITS    4096
 #define ACCOUNT_UNITS 256
