@@ -13,7 +13,7 @@ static enum err open_events(void *ctx, struct live_events **out, struct source_s
     const struct agent_source_conf *conf = ctx;
     struct etw_live_conf events;
 
-    etw_live_configure(&events, conf->etw, strcmp(conf->name, "attach") == 0);
+    etw_live_conf_make(&events, conf->etw, strcmp(conf->name, "attach") == 0);
     events.patient = strcmp(conf->name, "auto") == 0;
     return etw_live_open(out, &events, sink, why);
 }

@@ -1,7 +1,7 @@
 #include <stdio.h>
 
 #include "agent/cmd/agent_cmd.h"
-#include "agent/doctor/orphans.h"
+#include "agent/doctor/doctor.h"
 #include "agent/service/service.h"
 #include "agent/status/event_log.h"
 #include "agent/status/status_file.h"
@@ -96,12 +96,12 @@ static int install(const char *config, const char *account)
 static int uninstall(const char *config)
 {
     struct agent_conf conf;
-    struct orphans seen = {0};
+    struct doctor_orphans seen = {0};
     struct errmsg why = {""};
     enum err e = service_uninstall(&why);
 
     if (!e && agent_conf_load(&conf, config, NULL, 0, &why) == ERR_OK) {
-        if (orphans_look(&seen, &conf.etw, true, &why)) {
+        if (doctor_orphans(&seen, &conf.etw, true, &why)) {
             fprintf(stderr, "procfleet-agent: %s\n", why.text);
         }
         agent_conf_fini(&conf);

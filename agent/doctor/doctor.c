@@ -6,7 +6,6 @@
 
 #include "agent/agent_source.h"
 #include "agent/doctor/doctor_host.h"
-#include "agent/doctor/orphans.h"
 #include "agent/enroll/trust_files.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -121,7 +120,7 @@ static void check_disk(struct doctor *d, const char *dir)
 
 static void check_state(struct doctor *d)
 {
-    const char *dir = d->conf->conf->state_dir;
+    const char *dir = d->conf->state_dir;
     char *parent = existing_parent(dir);
 
     if (!parent) {
@@ -147,7 +146,7 @@ static void check_state(struct doctor *d)
 
 static enum err check_key(struct doctor *d)
 {
-    const char *key = d->conf->conf->key;
+    const char *key = d->conf->key;
     enum err e = os_check_private(key);
 
     if (e == ERR_NOTFOUND) {
@@ -178,10 +177,10 @@ static long long days_of(int64_t ns)
 
 static void check_lapsed(struct doctor *d, const struct net_identity *own)
 {
-    long long late = -days_of(own->not_after_ns - d->conf->now_ns);
+    long long late = -days_of(own->not_after_ns - d->now_ns);
     char when[CLK_TEXT];
 
-    if (d->conf->now_ns < own->not_before_ns) {
+    if (d->now_ns < own->not_before_ns) {
         check_result_report(
             d->all, "tls.expiry", CHECK_RESULT_FAILED,
             "set this host's clock; if it is right, the clock of the collector that issued "
@@ -203,11 +202,11 @@ static void check_lapsed(struct doctor *d, const struct net_identity *own)
 static void check_life(struct doctor *d, const struct net_identity *own)
 {
     int64_t life_ns = own->not_after_ns - own->not_before_ns;
-    int64_t left_ns = own->not_after_ns - d->conf->now_ns;
+    int64_t left_ns = own->not_after_ns - d->now_ns;
     bool late = left_ns < DAYS_WARN * DAY_NS && left_ns < life_ns / 4; /* renewed at a third */
     char until[CLK_TEXT];
 
-    if (left_ns <= 0 || d->conf->now_ns < own->not_before_ns) {
+    if (left_ns <= 0 || d->now_ns < own->not_before_ns) {
         check_lapsed(d, own);
         return;
     }
@@ -230,7 +229,7 @@ static bool same_label(const char *a, const char *b)
 
 static void check_name(struct doctor *d, const struct net_identity *own)
 {
-    const char *wanted = d->conf->conf->name;
+    const char *wanted = d->conf->name;
     char machine[256] = "";
 
     if (!own->has_host || !(own->roles & NET_AGENT)) {
@@ -260,7 +259,7 @@ static void check_name(struct doctor *d, const struct net_identity *own)
 /* Renewal replaces the files. */
 static void check_files(struct doctor *d)
 {
-    const struct agent_conf *c = d->conf->conf;
+    const struct agent_conf *c = d->conf;
     struct trust_files files = {.ca = c->ca, .cert = c->cert, .key = c->key};
     struct errmsg why = {""};
     enum err e = trust_files_prepare(&files, &why);
@@ -276,7 +275,7 @@ static void check_files(struct doctor *d)
 /* NULL when there is no usable certificate; tls_config_free. */
 static struct tls_config *check_certificate(struct doctor *d)
 {
-    const struct agent_conf *c = d->conf->conf;
+    const struct agent_conf *c = d->conf;
     struct net_tls_conf conf = {
         .ca = c->ca, .cert = c->cert, .key = c->key, .server_name = c->server_name, .lapsed = true};
     struct tls_config *tls = NULL;
@@ -360,7 +359,7 @@ static void say_attempt(struct doctor *d, const char *address, const struct atte
 
 static void check_collectors(struct doctor *d, struct tls_config *tls)
 {
-    const struct agent_conf *c = d->conf->conf;
+    const struct agent_conf *c = d->conf;
     struct attempt attempts[AGENT_CONF_ADDRESSES_MAX];
     bool spare = false;
 
@@ -376,7 +375,7 @@ static void check_collectors(struct doctor *d, struct tls_config *tls)
         return;
     }
     for (size_t i = 0; i < c->n_addresses; i++) {
-        attempt(&attempts[i], c->addresses[i], tls, d->conf->connect_ns);
+        attempt(&attempts[i], c->addresses[i], tls, d->connect_ns);
         spare = spare || !attempts[i].e;
     }
     for (size_t i = 0; i < c->n_addresses; i++) {
@@ -389,7 +388,7 @@ static void check_collectors(struct doctor *d, struct tls_config *tls)
 /* Not beside an agent that runs: it has the sessions, and there is one of each. */
 static void check_source(struct doctor *d, bool running)
 {
-    const struct agent_conf *c = d->conf->conf;
+    const struct agent_conf *c = d->conf;
     struct agent_source_conf conf = {.name = c->source,
                                      .period_ns = c->period_ns,
                                      .processes_max = MODEL_PROCESSES_MAX,
@@ -424,9 +423,9 @@ static void check_source(struct doctor *d, bool running)
 
 static void check_orphans(struct doctor *d)
 {
-    struct orphans seen;
+    struct doctor_orphans seen;
     struct errmsg why = {""};
-    enum err e = orphans_look(&seen, &d->conf->conf->etw, d->conf->fix, &why);
+    enum err e = doctor_orphans(&seen, &d->conf->etw, d->fix, &why);
 
     if (e == ERR_UNSUPPORTED) {
         return;
@@ -452,7 +451,12 @@ static void check_orphans(struct doctor *d)
 
 enum err doctor_run(struct findings *to, const struct doctor_conf *conf)
 {
-    struct doctor d = {.conf = conf, .all = to};
+    struct doctor d = {.conf = conf->conf,
+                       .now_ns = conf->now_ns,
+                       .connect_ns = conf->connect_ns,
+                       .fix = conf->fix,
+                       .facts = conf->facts,
+                       .all = to};
     struct tls_config *tls = NULL;
     bool here; /* something failed on this side */
     bool running;

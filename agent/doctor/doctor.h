@@ -22,4 +22,15 @@ struct doctor_conf {
  * ERR_INVALID when something on this side did */
 NODISCARD enum err doctor_run(struct findings *to, const struct doctor_conf *conf);
 
+/* Trace sessions that an agent which was killed has left behind. */
+struct doctor_orphans {
+    bool busy; /* an agent runs: the sessions are its own */
+    unsigned found, stopped;
+};
+
+/* Looks for them and, if `stop`, stops them, unless busy. Threads: one. Errors: ERR_UNSUPPORTED
+ * (this system has no sessions), ERR_ACCESS and others of the system */
+NODISCARD enum err doctor_orphans(struct doctor_orphans *out, const struct etw_conf *conf,
+                                  bool stop, struct errmsg *why);
+
 #endif

@@ -23,7 +23,7 @@ static bool check_running(struct doctor *d, const struct status *s, bool locked)
     char when[CLK_TEXT], since[CLK_TEXT];
 
     (void)utc(when, s->written_ns);
-    if (status_life(s, locked, d->conf->now_ns) == STATUS_RUNS) {
+    if (status_life(s, locked, d->now_ns) == STATUS_RUNS) {
         check_result_report(d->all, "agent.running", CHECK_RESULT_OK, "",
                             "process %u, version %s, runs since %s at level L%u", (unsigned)s->pid,
                             s->version, utc(since, s->started_ns), s->level);
@@ -375,7 +375,7 @@ static void skip_rest(struct doctor *d)
 
 static bool check_file(struct doctor *d, struct status *s, bool locked)
 {
-    const char *dir = d->conf->conf->state_dir;
+    const char *dir = d->conf->state_dir;
     enum err e = status_file_read(s, dir);
 
     if (!e) {
@@ -398,7 +398,7 @@ static bool check_file(struct doctor *d, struct status *s, bool locked)
 
 bool doctor_agent(struct doctor *d)
 {
-    bool locked = status_file_locked(d->conf->conf->state_dir);
+    bool locked = status_file_locked(d->conf->state_dir);
     struct status *s = mem_zalloc(sizeof *s);
 
     if (!s) {

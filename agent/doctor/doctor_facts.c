@@ -27,7 +27,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-enum err doctor_table_read(struct doctor_table *out, const uint8_t *p, size_t n)
+enum err doctor_facts_table(struct doctor_table *out, const uint8_t *p, size_t n)
 {
     struct doctor_table t = {0};
     size_t at = 0;

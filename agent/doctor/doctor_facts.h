@@ -56,7 +56,7 @@ struct doctor_table {
     uint64_t tick;   /* greatest number that divides all CPU times, 100 ns */
 };
 /* Errors: ERR_CORRUPT (not laid out as documented) */
-NODISCARD enum err doctor_table_read(struct doctor_table *out, const uint8_t *p, size_t n);
+NODISCARD enum err doctor_facts_table(struct doctor_table *out, const uint8_t *p, size_t n);
 
 /* Says what follows, one finding for each fact. */
 void doctor_facts_tell(struct doctor *d, const struct doctor_seen *s);

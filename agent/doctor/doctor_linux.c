@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/doctor/doctor.h"
 #include "agent/doctor/doctor_host.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -92,8 +93,17 @@ void doctor_host(struct doctor *d)
 
 void doctor_host_facts(struct doctor *d)
 {
-    if (d->conf->facts) {
+    if (d->facts) {
         check_result_report(d->all, "facts", CHECK_RESULT_SKIPPED, "",
                             "nothing on this system is unverified");
     }
+}
+
+enum err doctor_orphans(struct doctor_orphans *out, const struct etw_conf *conf, bool stop,
+                        struct errmsg *why)
+{
+    (void)out;
+    (void)conf;
+    (void)stop;
+    return errmsg_set(why, ERR_UNSUPPORTED, "there are no trace sessions on this system");
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "agent/source/windows/etw_ctl_impl.h"
+#include "agent/source/windows/etw_ctl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 
@@ -15,7 +15,7 @@
 
 /* -- the consumer thread -- */
 
-static void note_start(struct trial *t, const struct raw_event *raw, const struct event *ev)
+static void note_start(struct doctor_trial *t, const struct raw_event *raw, const struct event *ev)
 {
     static const char mark[] = TRIAL_MARK;
     struct str line = ev->u.proc.info.command_line;
@@ -39,7 +39,7 @@ static void note_start(struct trial *t, const struct raw_event *raw, const struc
     atomic_fetch_add(&t->children, 1);
 }
 
-static void note_key(struct trial *t, const struct event *ev)
+static void note_key(struct doctor_trial *t, const struct event *ev)
 {
     if (!ev->u.proc.manifest) {
         t->seen.keys++;
@@ -47,7 +47,7 @@ static void note_key(struct trial *t, const struct event *ev)
     }
 }
 
-static void note_stop(struct trial *t, const struct event *ev)
+static void note_stop(struct doctor_trial *t, const struct event *ev)
 {
     const struct ev_proc *p = &ev->u.proc;
 
@@ -57,7 +57,7 @@ static void note_stop(struct trial *t, const struct event *ev)
     }
 }
 
-static void note(struct trial *t, const struct raw_event *raw)
+static void note(struct doctor_trial *t, const struct raw_event *raw)
 {
     struct event ev;
 
@@ -80,7 +80,7 @@ static void note(struct trial *t, const struct raw_event *raw)
     }
 }
 
-static void note_version(struct trial *t, const struct raw_event *raw)
+static void note_version(struct doctor_trial *t, const struct raw_event *raw)
 {
     static const uint8_t provider[16] = ETW_PROVIDER_KERNEL_PROCESS;
     int *version = raw->id == KP_START ? &t->seen.start_version : &t->seen.stop_version;
@@ -94,7 +94,7 @@ static void note_version(struct trial *t, const struct raw_event *raw)
 static VOID WINAPI on_record(EVENT_RECORD *r)
 {
     static const uint8_t lost[16] = ETW_CLASS_LOST_EVENT;
-    struct trial *t = r->UserContext;
+    struct doctor_trial *t = r->UserContext;
     struct raw_event raw;
 
     (void)etw_record_read(&raw, r, t->ext);
@@ -115,7 +115,7 @@ static VOID WINAPI on_record(EVENT_RECORD *r)
 
 static void consume(void *arg)
 {
-    struct trial *t = arg;
+    struct doctor_trial *t = arg;
 
     (void)t->conf.api->process(&t->trace, 1, NULL, NULL);
     atomic_store(&t->returned, true);
@@ -123,7 +123,7 @@ static void consume(void *arg)
 
 /* -- the session -- */
 
-static struct etw_session_conf session_of(const struct trial_conf *conf)
+static struct etw_session_conf session_of(const struct doctor_trial_conf *conf)
 {
     static const uint8_t guids[2][16] = {
         ETW_GUID(0x5c0e913a, 0x2477, 0x464b, 0x9d, 0x31, 0xc2, 0x08, 0x6f, 0x1b, 0xd4, 0xe9),
@@ -143,11 +143,15 @@ static struct etw_session_conf session_of(const struct trial_conf *conf)
     return s;
 }
 
-static enum err open_trace(struct trial *t, struct errmsg *why)
+static enum err open_trace(struct doctor_trial *t, struct errmsg *why)
 {
-    EVENT_TRACE_LOGFILEW log = {.LoggerName = t->ctl->name, .Context = t};
+    WCHAR name[64];
+    EVENT_TRACE_LOGFILEW log = {.LoggerName = name, .Context = t};
     int64_t ticks, utc_ns;
 
+    if (!MultiByteToWideChar(CP_UTF8, 0, etw_ctl_name(t->ctl), -1, name, 64)) {
+        return errmsg_set(why, ERR_INVALID, "the session's name is too long");
+    }
     log.ProcessTraceMode = PROCESS_TRACE_MODE_REAL_TIME | PROCESS_TRACE_MODE_EVENT_RECORD |
                            PROCESS_TRACE_MODE_RAW_TIMESTAMP;
     log.EventRecordCallback = on_record;
@@ -165,7 +169,7 @@ static enum err open_trace(struct trial *t, struct errmsg *why)
     return ERR_OK;
 }
 
-static void configure(struct trial *t)
+static void configure(struct doctor_trial *t)
 {
     static const struct source_provider provider = {
         .guid = ETW_PROVIDER_KERNEL_PROCESS, .level = 4, .any = 0x10, .rundown = true};
@@ -174,17 +178,18 @@ static void configure(struct trial *t)
     if (t->conf.manifest) {
         err_ignore(etw_ctl_enable(t->ctl, &provider, NULL));
     } else if (t->conf.once) {
-        (void)t->conf.api->set_info(t->ctl->handle, TraceSystemTraceEnableFlagsInfo, masks,
+        (void)t->conf.api->set_info(etw_ctl_handle(t->ctl), TraceSystemTraceEnableFlagsInfo, masks,
                                     sizeof masks);
     } else {
         err_ignore(etw_ctl_flags(t->ctl, t->conf.flags, NULL));
     }
 }
 
-enum err trial_begin(struct trial **out, const struct trial_conf *conf, struct errmsg *why)
+enum err doctor_trial_begin(struct doctor_trial **out, const struct doctor_trial_conf *conf,
+                            struct errmsg *why)
 {
     struct etw_session_conf session = session_of(conf);
-    struct trial *t = mem_zalloc(sizeof *t);
+    struct doctor_trial *t = mem_zalloc(sizeof *t);
     enum err e = t ? ERR_OK : errmsg_set(why, ERR_NOMEM, "out of memory");
 
     if (e) {
@@ -203,7 +208,7 @@ enum err trial_begin(struct trial **out, const struct trial_conf *conf, struct e
         e = open_trace(t, why);
     }
     if (e) {
-        trial_free(t);
+        doctor_trial_free(t);
         return e;
     }
     etw_ctl_trust(t->ctl);
@@ -212,21 +217,21 @@ enum err trial_begin(struct trial **out, const struct trial_conf *conf, struct e
     return ERR_OK;
 }
 
-enum err trial_mask(struct trial *t, unsigned bytes)
+enum err doctor_trial_mask(struct doctor_trial *t, unsigned bytes)
 {
     ULONG masks[8] = {t->conf.flags};
 
     return etw_ctl_error(
         NULL, "flags", etw_ctl_name(t->ctl),
-        t->conf.api->set_info(t->ctl->handle, TraceSystemTraceEnableFlagsInfo, masks, bytes));
+        t->conf.api->set_info(etw_ctl_handle(t->ctl), TraceSystemTraceEnableFlagsInfo, masks, bytes));
 }
 
-enum err trial_read(struct trial *t)
+enum err doctor_trial_read(struct doctor_trial *t)
 {
     return os_thread_start(&t->consumer, "trial", consume, t);
 }
 
-void trial_wait(struct trial *t, atomic_uint *what, unsigned n, int64_t patience_ns)
+void doctor_trial_wait(struct doctor_trial *t, atomic_uint *what, unsigned n, int64_t patience_ns)
 {
     int64_t now_ns = os_mono_ns(), until_ns = now_ns + patience_ns, flush_ns = now_ns;
 
@@ -241,7 +246,7 @@ void trial_wait(struct trial *t, atomic_uint *what, unsigned n, int64_t patience
 }
 
 /* The session is stopped: what it still has is delivered, then process returns. */
-static void end_reading(struct trial *t)
+static void end_reading(struct doctor_trial *t)
 {
     int64_t until_ns = os_mono_ns() + LAST_NS;
 
@@ -254,7 +259,7 @@ static void end_reading(struct trial *t)
     t->consumer = NULL;
 }
 
-void trial_end(struct trial *t)
+void doctor_trial_end(struct doctor_trial *t)
 {
     if (t->ctl && t->tracing) {
         err_ignore(etw_ctl_flush(t->ctl, NULL));
@@ -268,12 +273,12 @@ void trial_end(struct trial *t)
     }
 }
 
-void trial_free(struct trial *t)
+void doctor_trial_free(struct doctor_trial *t)
 {
     if (!t) {
         return;
     }
-    trial_end(t);
+    doctor_trial_end(t);
     etw_ctl_close(t->ctl);
     decode_destroy(t->decode);
     mem_free(t);

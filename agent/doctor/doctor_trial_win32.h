@@ -1,5 +1,5 @@
 /* A trace session for a few seconds, and what its records tell: for doctor_try_win32.c.
- * Threads: one owner; `seen` is the consumer's until trial_end, but for what is atomic. */
+ * Threads: one owner; `seen` is the consumer's until doctor_trial_end, but for what is atomic. */
 #ifndef PROCFLEET_AGENT_DOCTOR_DOCTOR_TRIAL_WIN32_H
 #define PROCFLEET_AGENT_DOCTOR_DOCTOR_TRIAL_WIN32_H
 
@@ -15,7 +15,7 @@
 #define TRIAL_MARK   "procfleet-fact" /* in the command lines of our children */
 #define TRIAL_DELAYS 64
 
-struct trial_conf {
+struct doctor_trial_conf {
     const struct etw_api *api;
     bool manifest;  /* Kernel-Process instead of the kernel's own records */
     uint32_t flags; /* of the kernel */
@@ -24,8 +24,8 @@ struct trial_conf {
     unsigned flush_ms;
 };
 
-struct trial {
-    struct trial_conf conf;
+struct doctor_trial {
+    struct doctor_trial_conf conf;
     struct etw_ctl *ctl;
     struct decode *decode;
     TRACEHANDLE trace;
@@ -46,25 +46,25 @@ struct trial {
         int64_t delays[TRIAL_DELAYS];
         size_t n_delays;
     } seen;
-    struct etw_totals totals; /* by trial_end */
+    struct etw_totals totals; /* by doctor_trial_end */
 };
 
 /* Starts the session and opens it for reading. Errors: those of etw_ctl_start, of opening */
-NODISCARD enum err trial_begin(struct trial **out, const struct trial_conf *conf,
-                               struct errmsg *why);
+NODISCARD enum err doctor_trial_begin(struct doctor_trial **out,
+                                      const struct doctor_trial_conf *conf, struct errmsg *why);
 
 /* Starts to read. Errors: ERR_NOMEM, ERR_IO */
-NODISCARD enum err trial_read(struct trial *t);
+NODISCARD enum err doctor_trial_read(struct doctor_trial *t);
 
 /* Whether the system takes a group mask of so many bytes, at most 32. Errors: those of the call */
-NODISCARD enum err trial_mask(struct trial *t, unsigned bytes);
+NODISCARD enum err doctor_trial_mask(struct doctor_trial *t, unsigned bytes);
 
 /* Until `what` has reached n, or so long; flushes meanwhile. */
-void trial_wait(struct trial *t, atomic_uint *what, unsigned n, int64_t patience_ns);
+void doctor_trial_wait(struct doctor_trial *t, atomic_uint *what, unsigned n, int64_t patience_ns);
 
 /* Stops the session and joins; what was seen may be read. */
-void trial_end(struct trial *t);
-void trial_free(struct trial *t); /* NULL is allowed; ends it first */
+void doctor_trial_end(struct doctor_trial *t);
+void doctor_trial_free(struct doctor_trial *t); /* NULL is allowed; ends it first */
 
 struct doctor_seen;
 

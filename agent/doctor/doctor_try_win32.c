@@ -52,7 +52,7 @@ static bool read_table(struct doctor_table *out)
 {
     size_t n;
     uint8_t *bytes = table(CLASS_TABLE, &n);
-    bool good = bytes && doctor_table_read(out, bytes, n) == ERR_OK;
+    bool good = bytes && doctor_facts_table(out, bytes, n) == ERR_OK;
 
     mem_free(bytes);
     return good;
@@ -193,23 +193,23 @@ static unsigned run_children(unsigned n)
 
 static void try_rundown(struct doctor_seen *out, const struct etw_api *api, int64_t patience_ns)
 {
-    struct trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS, .flush_ms = 200};
+    struct doctor_trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS, .flush_ms = 200};
     struct doctor_table living = {0};
 
     for (int once = 0; once < 2; once++) {
         struct errmsg why = {""};
-        struct trial *t;
+        struct doctor_trial *t;
 
         conf.once = once;
-        if (trial_begin(&t, &conf, &why) != ERR_OK) {
+        if (doctor_trial_begin(&t, &conf, &why) != ERR_OK) {
             out->why = once ? out->why : why;
             return;
         }
         out->reads = true;
-        if (trial_read(t) == ERR_OK) {
-            trial_wait(t, &t->found, 0, patience_ns);
+        if (doctor_trial_read(t) == ERR_OK) {
+            doctor_trial_wait(t, &t->found, 0, patience_ns);
         }
-        trial_end(t);
+        doctor_trial_end(t);
         if (once) {
             out->told_once = atomic_load(&t->found);
         } else {
@@ -218,7 +218,7 @@ static void try_rundown(struct doctor_seen *out, const struct etw_api *api, int6
             out->keys_zero = t->seen.keys_zero;
             out->living = read_table(&living) ? living.n : 0;
         }
-        trial_free(t);
+        doctor_trial_free(t);
     }
 }
 
@@ -242,18 +242,18 @@ static uint32_t ask(const struct etw_api *api, TRACE_INFO_CLASS what)
 
 static void try_masks(struct doctor_seen *out, const struct etw_api *api)
 {
-    struct trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS};
-    struct trial *t;
+    struct doctor_trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS};
+    struct doctor_trial *t;
 
-    if (trial_begin(&t, &conf, NULL) != ERR_OK) {
+    if (doctor_trial_begin(&t, &conf, NULL) != ERR_OK) {
         return;
     }
     for (unsigned i = 0; i < 4; i++) {
-        if (trial_mask(t, 4u << i) == ERR_OK) {
+        if (doctor_trial_mask(t, 4u << i) == ERR_OK) {
             out->masks |= 1u << i;
         }
     }
-    trial_free(t);
+    doctor_trial_free(t);
 }
 
 static int by_size(const void *a, const void *b)
@@ -267,21 +267,21 @@ static void try_delay(struct doctor_seen *out, size_t i, const struct etw_api *a
                       int64_t patience_ns)
 {
     static const unsigned flushes[DOCTOR_DELAYS] = {0, 20, 5};
-    struct trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS, .flush_ms = flushes[i]};
+    struct doctor_trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS, .flush_ms = flushes[i]};
     struct doctor_delay *x = &out->delays[i];
-    struct trial *t;
+    struct doctor_trial *t;
 
     x->flush_ms = flushes[i];
-    if (trial_begin(&t, &conf, NULL) != ERR_OK) {
+    if (doctor_trial_begin(&t, &conf, NULL) != ERR_OK) {
         return;
     }
-    if (trial_read(t) == ERR_OK) {
+    if (doctor_trial_read(t) == ERR_OK) {
         for (unsigned k = 0; k < FEW && atomic_load(&t->children) >= x->started; k++) {
             x->started += run_children(1);
-            trial_wait(t, &t->children, x->started, patience_ns);
+            doctor_trial_wait(t, &t->children, x->started, patience_ns);
         }
     }
-    trial_end(t);
+    doctor_trial_end(t);
     x->seen = atomic_load(&t->children);
     if (t->seen.n_delays > 0) {
         qsort(t->seen.delays, t->seen.n_delays, sizeof *t->seen.delays, by_size);
@@ -291,98 +291,98 @@ static void try_delay(struct doctor_seen *out, size_t i, const struct etw_api *a
     }
     out->records += t->seen.records;
     out->backwards += t->seen.backwards;
-    trial_free(t);
+    doctor_trial_free(t);
 }
 
 static void try_children(struct doctor_seen *out, const struct etw_api *api, unsigned n,
                          int64_t patience_ns)
 {
-    struct trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS, .flush_ms = 100};
-    struct trial *t;
+    struct doctor_trial_conf conf = {.api = api, .flags = ETW_FLAG_PROCESS, .flush_ms = 100};
+    struct doctor_trial *t;
 
-    if (trial_begin(&t, &conf, NULL) != ERR_OK) {
+    if (doctor_trial_begin(&t, &conf, NULL) != ERR_OK) {
         return;
     }
-    if (trial_read(t) == ERR_OK) {
+    if (doctor_trial_read(t) == ERR_OK) {
         out->children = run_children(n);
-        trial_wait(t, &t->children, out->children, patience_ns);
+        doctor_trial_wait(t, &t->children, out->children, patience_ns);
     }
-    trial_end(t);
+    doctor_trial_end(t);
     out->children_seen = atomic_load(&t->children);
     out->children_lines = atomic_load(&t->lines);
-    trial_free(t);
+    doctor_trial_free(t);
 }
 
 static void try_manifest(struct doctor_seen *out, const struct etw_api *api, int64_t patience_ns)
 {
-    struct trial_conf conf = {.api = api, .manifest = true, .flush_ms = 100};
+    struct doctor_trial_conf conf = {.api = api, .manifest = true, .flush_ms = 100};
     PROCESS_INFORMATION p;
-    struct trial *t;
+    struct doctor_trial *t;
 
     out->kp_start = out->kp_stop = -1;
-    if (trial_begin(&t, &conf, NULL) != ERR_OK) {
+    if (doctor_trial_begin(&t, &conf, NULL) != ERR_OK) {
         return;
     }
     if (spawn(&p, 0)) {
         t->seen.watched = p.dwProcessId; /* before anybody reads */
-        if (trial_read(t) == ERR_OK) {
+        if (doctor_trial_read(t) == ERR_OK) {
             out->end_known = let_run(&p);
-            trial_wait(t, &t->stops, 1, patience_ns);
+            doctor_trial_wait(t, &t->stops, 1, patience_ns);
         } else {
             (void)let_run(&p);
         }
     }
-    trial_end(t);
+    doctor_trial_end(t);
     out->end_told = t->seen.watched_cycles;
     out->kp_start = t->seen.start_version;
     out->kp_stop = t->seen.stop_version;
-    trial_free(t);
+    doctor_trial_free(t);
 }
 
 /* Nobody reads for a while and two small buffers are full at once. */
 static void try_loss(struct doctor_seen *out, const struct etw_api *api, int64_t patience_ns)
 {
-    struct trial_conf conf = {
+    struct doctor_trial_conf conf = {
         .api = api, .flags = ETW_FLAG_PROCESS | ETW_FLAG_THREAD | ETW_FLAG_CSWITCH, .small = true};
-    struct trial *t;
+    struct doctor_trial *t;
 
-    if (trial_begin(&t, &conf, NULL) != ERR_OK) {
+    if (doctor_trial_begin(&t, &conf, NULL) != ERR_OK) {
         return;
     }
     out->forced = true;
     (void)run_children(FEW);
     os_sleep_ns(patience_ns / 2);
-    if (trial_read(t) == ERR_OK) {
-        trial_wait(t, &t->found, 0, patience_ns / 2);
+    if (doctor_trial_read(t) == ERR_OK) {
+        doctor_trial_wait(t, &t->found, 0, patience_ns / 2);
     }
-    trial_end(t);
+    doctor_trial_end(t);
     out->counted_events = t->totals.events_lost;
     out->counted_buffers = t->totals.buffers_lost;
     out->told_events = t->seen.lost_events;
     out->told_buffers = t->seen.lost_buffers;
-    trial_free(t);
+    doctor_trial_free(t);
 }
 
 static void try_switches(struct doctor_seen *out, const struct etw_api *api, int64_t patience_ns)
 {
-    struct trial_conf conf = {.api = api,
-                              .flags = ETW_FLAG_PROCESS | ETW_FLAG_THREAD | ETW_FLAG_CSWITCH,
-                              .flush_ms = 100};
+    struct doctor_trial_conf conf = {.api = api,
+                                     .flags = ETW_FLAG_PROCESS | ETW_FLAG_THREAD | ETW_FLAG_CSWITCH,
+                                     .flush_ms = 100};
     int64_t begun_ns = os_mono_ns();
-    struct trial *t;
+    struct doctor_trial *t;
 
-    if (trial_begin(&t, &conf, NULL) != ERR_OK) {
+    if (doctor_trial_begin(&t, &conf, NULL) != ERR_OK) {
         return;
     }
-    if (trial_read(t) == ERR_OK) {
+    if (doctor_trial_read(t) == ERR_OK) {
         (void)run_children(FEW);
-        trial_wait(t, &t->found, 0, patience_ns);
+        doctor_trial_wait(t, &t->found, 0, patience_ns);
     }
-    trial_end(t);
+    doctor_trial_end(t);
     out->switches_ns = os_mono_ns() - begun_ns;
     out->switches = t->seen.records;
     out->switches_lost = t->totals.events_lost;
-    trial_free(t);
+    doctor_trial_free(t);
 }
 
 static void try_sessions(struct doctor_seen *out, const struct etw_api *api, unsigned children,

@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/doctor/doctor.h"
 #include "agent/doctor/doctor_facts.h"
+#include "agent/source/event.h" /* before the names of windows.h */
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_ctl.h"
+#include "agent/source/windows/etw_orphans.h"
+#include "agent/source/windows/etw_owner.h"
 #include "agent/source/windows/right_win32.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -346,13 +350,42 @@ void doctor_host_facts(struct doctor *d)
 {
     struct doctor_seen seen;
 
-    if (!d->conf->facts) {
+    if (!d->facts) {
         check_result_report(
             d->all, "facts", CHECK_RESULT_SKIPPED, "",
             "what only a real machine can confirm (rundown, loss, delays, short lives, "
             "totals and more) is tried by doctor --facts");
         return;
     }
-    doctor_try(&seen, d->conf->conf->state_dir, PATIENCE_NS);
+    doctor_try(&seen, d->conf->state_dir, PATIENCE_NS);
     doctor_facts_tell(d, &seen);
+}
+
+/* -- sessions left behind -- */
+
+enum err doctor_orphans(struct doctor_orphans *out, const struct etw_conf *conf, bool stop,
+                        struct errmsg *why)
+{
+    struct etw_owner *owner = NULL;
+    struct etw_orphans seen = {0};
+    struct etw_live_conf ours;
+    struct etw_api api;
+    enum err e = etw_api_load(&api, why);
+
+    if (e) {
+        return e;
+    }
+    e = etw_owner_take(&owner, why);
+    if (e == ERR_BUSY) {
+        *out = (struct doctor_orphans){.busy = true};
+        return ERR_OK;
+    }
+    if (e) {
+        return e;
+    }
+    etw_live_conf_make(&ours, conf, false);
+    e = etw_orphans_look(&seen, &api, &ours, stop, why);
+    etw_owner_give(owner);
+    *out = (struct doctor_orphans){.found = seen.found, .stopped = seen.stopped};
+    return e;
 }

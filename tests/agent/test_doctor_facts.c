@@ -182,7 +182,7 @@ static void a_table_is_read(void **state)
     uint8_t p[0x300];
 
     (void)state;
-    assert_ok(doctor_table_read(&t, p, two_rows(p)));
+    assert_ok(doctor_facts_table(&t, p, two_rows(p)));
     assert_int_equal(t.n, 2);
     assert_int_equal(t.cycles, 0x30);
     assert_int_equal(t.tick, 25);
@@ -197,16 +197,16 @@ static void every_shorter_table_and_hostile_offsets_are_refused(void **state)
     for (size_t n = 0, full = two_rows(p); n < full; n++) {
         uint8_t *exact = mem_dup(p, n ? n : 1);
 
-        assert_err(doctor_table_read(&t, exact, n), ERR_CORRUPT);
+        assert_err(doctor_facts_table(&t, exact, n), ERR_CORRUPT);
         mem_free(exact);
     }
     for (unsigned next = 1; next < 0x100; next++) { /* within itself */
         p[0] = (uint8_t)next;
         p[1] = 0;
-        assert_err(doctor_table_read(&t, p, sizeof p), ERR_CORRUPT);
+        assert_err(doctor_facts_table(&t, p, sizeof p), ERR_CORRUPT);
     }
     memset(p, 0xff, 4);
-    assert_err(doctor_table_read(&t, p, sizeof p), ERR_CORRUPT);
+    assert_err(doctor_facts_table(&t, p, sizeof p), ERR_CORRUPT);
 }
 
 int main(void)

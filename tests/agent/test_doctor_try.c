@@ -100,20 +100,20 @@ static void loss_on_purpose_is_read_from_both_places(void **state)
 static void a_trial_survives_every_failing_allocation(void **state)
 {
     struct etwreplay_script script = {0};
-    struct trial_conf conf = {.api = etwreplay_begin(&script), .flags = 1};
-    struct trial *t = NULL;
+    struct doctor_trial_conf conf = {.api = etwreplay_begin(&script), .flags = 1};
+    struct doctor_trial *t = NULL;
     enum err e = ERR_NOMEM;
 
     (void)state;
     for (long n = 0; e == ERR_NOMEM; n++) {
         mem_fail_after(n);
-        e = trial_begin(&t, &conf, NULL);
+        e = doctor_trial_begin(&t, &conf, NULL);
         mem_fail_after(-1);
     }
     assert_ok(e);
     assert_true(etwreplay_exists("procfleet-doctor"));
-    trial_free(t);
-    trial_free(NULL);
+    doctor_trial_free(t);
+    doctor_trial_free(NULL);
     assert_false(etwreplay_exists("procfleet-doctor"));
 }
 

@@ -66,7 +66,7 @@ static void a_foreign_session_counts_once_it_tells_of_a_start(void **state)
     (void)state;
     (void)snprintf(starts, sizeof starts, "%s/starts.etl", dir);
     etw_starts_write(starts);
-    etw_live_configure(&conf, &v, true);
+    etw_live_conf_make(&conf, &v, true);
     conf.query_ns = 10 * CLK_MS;
     conf.api = etwreplay_begin(&script);
     sink.ctx = &r;
@@ -128,7 +128,7 @@ static void a_foreign_session_may_stamp_by_the_wall_clock(void **state)
     (void)state;
     (void)snprintf(starts, sizeof starts, "%s/starts.etl", dir);
     etw_starts_write(starts);
-    etw_live_configure(&conf, &v, true);
+    etw_live_conf_make(&conf, &v, true);
     assert_ok(etw_api_load(&api, NULL));
     clock = api.clock; /* of this system, not of the recording */
     api = *etwreplay_begin(&script);

@@ -259,7 +259,7 @@ static void read_live(struct outcome *o, const char *path, size_t sessions)
     struct os_thread *thread;
     struct monitor *m;
 
-    etw_live_defaults(&conf);
+    etw_live_conf_defaults(&conf);
     conf.n_sessions = sessions;
     conf.ring_bytes = LARGE_BYTES;
     conf.api = etwreplay_begin(&script);
@@ -289,7 +289,7 @@ static void read_by_level(struct outcome *o, const char *path)
     struct os_thread *thread;
     struct monitor *m;
 
-    etw_live_configure(&conf, &settings, false);
+    etw_live_conf_make(&conf, &settings, false);
     conf.api = etwreplay_begin(&script);
     level = 3;
     m = monitor_for(o, &conf, open_live);

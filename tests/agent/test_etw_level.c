@@ -80,7 +80,7 @@ static struct etw_live_conf three_sessions(void)
     struct etw_live_conf conf;
 
     assert_ok(etw_provider_parse(&v.providers[0], ETW_PROVIDER_KERNEL_PROCESS_NAME, NULL));
-    etw_live_configure(&conf, &v, false);
+    etw_live_conf_make(&conf, &v, false);
     conf.query_ns = CLK_MS;
     conf.pause_ns = CLK_MS;
     return conf;
@@ -246,7 +246,7 @@ static void what_is_not_permitted_stays_off(void **state)
                              .n_providers = 1};
         struct etw_live_conf conf;
 
-        etw_live_configure(&conf, &v, false);
+        etw_live_conf_make(&conf, &v, false);
         assert_int_equal(conf.n_sessions, rows[i].sessions);
         assert_int_equal(etw_conf_high_flags(conf.permitted, 4), rows[i].flags);
     }
@@ -603,10 +603,10 @@ static void sessions_of_another_name_are_other_sessions(void **state)
     static const char *const names[] = {"lab", "lab-kp", "lab-hi"};
 
     (void)state;
-    etw_live_configure(&ours, &v, false);
+    etw_live_conf_make(&ours, &v, false);
     v.session_name = "lab";
-    etw_live_configure(&theirs, &v, false);
-    etw_live_configure(&again, &v, false);
+    etw_live_conf_make(&theirs, &v, false);
+    etw_live_conf_make(&again, &v, false);
     assert_int_equal(theirs.n_sessions, 3);
     for (size_t i = 0; i < 3; i++) {
         assert_string_equal(theirs.sessions[i].session.name, names[i]);
@@ -620,7 +620,7 @@ static void sessions_of_another_name_are_other_sessions(void **state)
     }
     assert_int_equal(theirs.sessions[2].session.buffer_kb, 256);
     assert_true(theirs.sessions[0].session.one_stream && !theirs.sessions[2].session.one_stream);
-    etw_live_configure(&theirs, &v, true);
+    etw_live_conf_make(&theirs, &v, true);
     assert_int_equal(theirs.n_sessions, 1);
     assert_true(theirs.sessions[0].session.attach);
 }
@@ -634,7 +634,7 @@ static void nothing_to_record_is_an_error(void **state)
     struct errmsg why;
 
     (void)state;
-    etw_live_configure(&conf, &v, false);
+    etw_live_conf_make(&conf, &v, false);
     assert_int_equal(conf.n_sessions, 0);
     assert_err(etw_live_open(&events, &conf, sink, &why), ERR_INVALID);
     assert_non_null(strstr(why.text, "etw.enable_"));

@@ -67,7 +67,7 @@ static struct etw_live_conf one_session(void)
 {
     struct etw_live_conf conf;
 
-    etw_live_defaults(&conf);
+    etw_live_conf_defaults(&conf);
     conf.n_sessions = 1;
     conf.ring_bytes = (size_t)16 << 20;
     conf.query_ns = CLK_MS;
@@ -345,7 +345,7 @@ static void what_may_be_refused_does_not_cost_the_rest(void **state)
     struct errmsg why;
 
     (void)state;
-    etw_live_defaults(&conf);
+    etw_live_conf_defaults(&conf);
     conf.ring_bytes = (size_t)16 << 20;
     assert_ok(rig_open(&r, &script, &conf, NULL));
     assert_true(r.events->ops->up(r.events, &why));
@@ -405,7 +405,7 @@ static void an_optional_session_may_come_later(void **state)
     struct rig r = {0};
 
     (void)state;
-    etw_live_defaults(&conf);
+    etw_live_conf_defaults(&conf);
     conf.ring_bytes = (size_t)16 << 20;
     conf.query_ns = conf.retry_ns = conf.pause_ns = CLK_MS;
     rig_run(&r, &script, &conf, 2);
@@ -488,7 +488,7 @@ static void who_is_refused_keeps_nobody_from_the_sessions(void **state)
     struct errmsg why;
 
     (void)state; /* the system's own functions, unchanged */
-    etw_live_defaults(&conf);
+    etw_live_conf_defaults(&conf);
     conf.patient = true;
     assert_ok(etw_live_open(&refused, &conf, sink, NULL));
     assert_false(refused->ops->up(refused, &why));

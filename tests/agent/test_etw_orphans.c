@@ -16,7 +16,7 @@ static const struct etw_api *begin(struct etw_live_conf *conf)
 {
     static const struct etwreplay_script script = {0};
 
-    etw_live_defaults(conf);
+    etw_live_conf_defaults(conf);
     return etwreplay_begin(&script);
 }
 
@@ -75,7 +75,7 @@ static void a_stop_that_fails_is_told(void **state)
     const struct etw_api *api;
 
     (void)state;
-    etw_live_defaults(&conf);
+    etw_live_conf_defaults(&conf);
     api = etwreplay_begin(&script);
     etwreplay_add(conf.sessions[0].session.name, conf.sessions[0].session.guid, true);
     assert_err(etw_orphans_look(&seen, api, &conf, true, NULL), ERR_ACCESS);

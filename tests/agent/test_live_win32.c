@@ -214,7 +214,7 @@ static void rig_open(struct rig *r, const struct etwreplay_script *script)
     r->api = *etwreplay_begin(script);
     assert_ok(etw_api_load(&own, &why));
     r->api.clock = own.clock; /* stamps are moved to this system's */
-    etw_live_defaults(&r->events);
+    etw_live_conf_defaults(&r->events);
     r->events.api = &r->api;
     r->events.patient = true;
     r->events.ring_bytes = LARGE;

@@ -6,17 +6,102 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/source/windows/etw_ctl_impl.h"
+#include "agent/source/etw_guid.h"
+#include "agent/source/etw_provider.h"
+#include "agent/source/windows/etw_api.h"
 #include "common/base/mem.h"
+#include "common/os/win32.h"
 
-#define RESEND_MAX    2
-#define SESSIONS_MAX  64
-#define BUFFER_KB_MAX 1024
-#define BUFFERS_MAX   4096
+#define RESEND_MAX     2
+#define SESSIONS_MAX   64
+#define BUFFER_KB_MAX  1024
+#define BUFFERS_MAX    4096
+#define GROUP_MASKS    8
+#define FLAG_BITS      32
+#define INTERVAL_UNITS 10000000u /* in a second */
+
+#define ETW_CTL_NAME_UNITS 1024 /* of session and of log file, terminators included */
+
+struct etw_ctl_block {
+    EVENT_TRACE_PROPERTIES p;
+    WCHAR logger[ETW_CTL_NAME_UNITS];
+    WCHAR file[ETW_CTL_NAME_UNITS];
+};
+
+struct etw_ctl {
+    const struct etw_api *api;
+    struct etw_session_conf conf;
+    WCHAR name[ETW_CTL_NAME_UNITS];
+    TRACEHANDLE handle;
+    uint32_t max_buffers; /* now */
+    uint32_t limit;       /* of it */
+    bool running;
+    bool trusted;          /* a trace of ours could be opened */
+    bool told_flags;       /* of this life */
+    uint32_t flags_on;     /* likewise: what the kernel has taken */
+    uint32_t interval_was; /* of the machine's samples, 100 ns; 0 = not ours to put back */
+    struct etw_ctl_stats stats;
+    struct etw_ctl_block block; /* of the call under way */
+};
+
+/* ---- errors ---- */
+
+static const struct {
+    uint32_t code;
+    enum err e;
+    const char *text;
+} etw_ctl_codes[] = {
+    {ERROR_ACCESS_DENIED, ERR_ACCESS,
+     "access denied; run as LocalSystem or an administrator, or join Performance Log Users"},
+    {ERROR_PRIVILEGE_NOT_HELD, ERR_ACCESS,
+     "the right to profile the system is missing; grant SeSystemProfilePrivilege to the account"},
+    {ERROR_NO_SYSTEM_RESOURCES, ERR_FULL,
+     "no session slot is free; stop a session that is not needed (logman query -ets)"},
+    {ERROR_ALREADY_EXISTS, ERR_EXISTS,
+     "another program's session has this name; stop it or configure another session_name"},
+    {ERROR_INVALID_PARAMETER, ERR_INVALID,
+     "the system does not take these parameters; its build is too old, or this is our mistake"},
+    {ERROR_BAD_LENGTH, ERR_INVALID,
+     "the system does not take a block of this length; its build is too old, or this is our "
+     "mistake"},
+    {ERROR_MORE_DATA, ERR_INVALID,
+     "the session's names are longer than any are allowed to be; stop it with logman"},
+    {ERROR_WMI_INSTANCE_NOT_FOUND, ERR_LOST,
+     "the session is gone: another program stopped it; it will be started again"},
+    {ERROR_DISK_FULL, ERR_NOSPACE, "the disk is full; make room"},
+    {ERROR_NOT_ENOUGH_MEMORY, ERR_NOMEM, "out of memory"},
+    {ERROR_OUTOFMEMORY, ERR_NOMEM, "out of memory"},
+    {ERROR_CALL_NOT_IMPLEMENTED, ERR_UNSUPPORTED,
+     "this system has no event tracing; processes are polled instead"},
+    {ERROR_NOT_SUPPORTED, ERR_UNSUPPORTED, "this system does not support it"},
+};
+
+enum err etw_ctl_error(struct errmsg *why, const char *call, const char *what, uint32_t code)
+{
+    if (code == ERROR_SUCCESS) {
+        return ERR_OK;
+    }
+    for (size_t i = 0; i < sizeof etw_ctl_codes / sizeof etw_ctl_codes[0]; i++) {
+        if (etw_ctl_codes[i].code == code) {
+            return errmsg_set(why, etw_ctl_codes[i].e, "%s of %s: %s (error %u)", call, what,
+                              etw_ctl_codes[i].text, (unsigned)code);
+        }
+    }
+    return errmsg_set(why, ERR_IO, "%s of %s failed with error %u; see net helpmsg %u", call, what,
+                      (unsigned)code, (unsigned)code);
+}
+
+/* Says why and counts it; ERROR_SUCCESS gives ERR_OK. */
+static enum err etw_ctl_failed(struct etw_ctl *c, struct errmsg *why, const char *call,
+                               uint32_t code)
+{
+    c->stats.failed += code != ERROR_SUCCESS;
+    return etw_ctl_error(why, call, c->conf.name, code);
+}
 
 /* ---- the block ---- */
 
-static void block_clear(struct etw_ctl_block *b)
+static void etw_ctl_block_clear(struct etw_ctl_block *b)
 {
     memset(b, 0, sizeof *b);
     b->p.Wnode.BufferSize = sizeof *b;
@@ -25,7 +110,7 @@ static void block_clear(struct etw_ctl_block *b)
     b->p.LogFileNameOffset = offsetof(struct etw_ctl_block, file);
 }
 
-static ULONG session_mode(const struct etw_session_conf *conf)
+static ULONG etw_ctl_mode(const struct etw_session_conf *conf)
 {
     ULONG mode = EVENT_TRACE_REAL_TIME_MODE | EVENT_TRACE_INDEPENDENT_SESSION_MODE;
 
@@ -34,23 +119,23 @@ static ULONG session_mode(const struct etw_session_conf *conf)
     return mode;
 }
 
-static void block_fill(struct etw_ctl *c)
+static void etw_ctl_block_fill(struct etw_ctl *c)
 {
     struct etw_ctl_block *b = &c->block;
 
-    block_clear(b);
+    etw_ctl_block_clear(b);
     memcpy(&b->p.Wnode.Guid, c->conf.guid, sizeof b->p.Wnode.Guid);
     b->p.Wnode.ClientContext = 1; /* stamps of the performance counter */
     b->p.BufferSize = c->conf.buffer_kb;
     b->p.MinimumBuffers = c->conf.min_buffers;
     b->p.MaximumBuffers = c->max_buffers;
-    b->p.LogFileMode = session_mode(&c->conf);
+    b->p.LogFileMode = etw_ctl_mode(&c->conf);
     b->p.FlushTimer = c->conf.flush_s;
 }
 
 /* With the block as it stands; a system that wants more room is asked again. The session is named
  * by its name: a handle of an earlier life could mean somebody else's. */
-static ULONG control(struct etw_ctl *c, ULONG what)
+static ULONG etw_ctl_control(struct etw_ctl *c, ULONG what)
 {
     struct etw_ctl_block *b = &c->block;
     ULONG flags = b->p.EnableFlags; /* an update without them would turn all off */
@@ -58,7 +143,7 @@ static ULONG control(struct etw_ctl *c, ULONG what)
 
     for (int i = 0; code == ERROR_MORE_DATA && i < RESEND_MAX; i++) {
         c->stats.resent++;
-        block_fill(c);
+        etw_ctl_block_fill(c);
         b->p.EnableFlags = flags;
         code = c->api->control(0, c->name, &b->p, what);
     }
@@ -67,7 +152,7 @@ static ULONG control(struct etw_ctl *c, ULONG what)
 
 /* ---- open and close ---- */
 
-static bool conf_valid(const struct etw_session_conf *conf)
+static bool etw_ctl_conf_valid(const struct etw_session_conf *conf)
 {
     return conf->attach ||
            (conf->buffer_kb >= 4 && conf->buffer_kb <= BUFFER_KB_MAX && conf->min_buffers >= 2 &&
@@ -81,7 +166,7 @@ enum err etw_ctl_open(struct etw_ctl **out, const struct etw_api *api,
 {
     struct etw_ctl *c;
 
-    if (!conf_valid(conf)) {
+    if (!etw_ctl_conf_valid(conf)) {
         return errmsg_set(why, ERR_INVALID,
                           "session %s: %u to %u buffers of %u KiB cannot be; see buffer_size_kb, "
                           "min_buffers, max_buffers and pool_limit_mib",
@@ -122,7 +207,7 @@ void etw_ctl_trust(struct etw_ctl *c)
 
 /* ---- start ---- */
 
-static void append(char *text, size_t size, const WCHAR *name)
+static void etw_ctl_append(char *text, size_t size, const WCHAR *name)
 {
     size_t n = strlen(text);
     char utf8[128];
@@ -134,7 +219,7 @@ static void append(char *text, size_t size, const WCHAR *name)
 }
 
 /* How many slots this system has, where it can be asked. */
-static const char *slots_text(const struct etw_ctl *c, char *text, size_t size)
+static const char *etw_ctl_slots_text(const struct etw_ctl *c, char *text, size_t size)
 {
     ULONG max = 0, got = 0;
 
@@ -147,7 +232,7 @@ static const char *slots_text(const struct etw_ctl *c, char *text, size_t size)
 }
 
 /* Who holds the slots for system loggers, or all sessions where ours is none. */
-static enum err no_slot(struct etw_ctl *c, struct errmsg *why)
+static enum err etw_ctl_no_slot(struct etw_ctl *c, struct errmsg *why)
 {
     struct etw_ctl_block *blocks = mem_array(SESSIONS_MAX, sizeof *blocks);
     EVENT_TRACE_PROPERTIES *list[SESSIONS_MAX];
@@ -155,14 +240,14 @@ static enum err no_slot(struct etw_ctl *c, struct errmsg *why)
     ULONG n = 0;
 
     for (size_t i = 0; blocks && i < SESSIONS_MAX; i++) {
-        block_clear(&blocks[i]);
+        etw_ctl_block_clear(&blocks[i]);
         list[i] = &blocks[i].p;
     }
     if (blocks && c->api->list(list, SESSIONS_MAX, &n) == ERROR_SUCCESS) {
         for (ULONG i = 0; i < n && i < SESSIONS_MAX; i++) {
             if (!c->conf.kernel || (list[i]->LogFileMode & EVENT_TRACE_SYSTEM_LOGGER_MODE)) {
                 blocks[i].logger[ETW_CTL_NAME_UNITS - 1] = L'\0';
-                append(holders, sizeof holders, blocks[i].logger);
+                etw_ctl_append(holders, sizeof holders, blocks[i].logger);
             }
         }
     }
@@ -170,7 +255,7 @@ static enum err no_slot(struct etw_ctl *c, struct errmsg *why)
     return errmsg_set(why, ERR_FULL,
                       "start of %s: no session slot is free (error 1450%s), they are held by: %s; "
                       "stop one that is not needed (logman stop NAME -ets)",
-                      c->conf.name, slots_text(c, slots, sizeof slots),
+                      c->conf.name, etw_ctl_slots_text(c, slots, sizeof slots),
                       holders[0] ? holders : "unknown");
 }
 
@@ -178,8 +263,8 @@ enum err etw_ctl_reclaim(struct etw_ctl *c, struct errmsg *why)
 {
     ULONG code;
 
-    block_fill(c);
-    code = control(c, EVENT_TRACE_CONTROL_QUERY);
+    etw_ctl_block_fill(c);
+    code = etw_ctl_control(c, EVENT_TRACE_CONTROL_QUERY);
     if (code == ERROR_WMI_INSTANCE_NOT_FOUND) {
         return ERR_OK; /* gone by itself */
     }
@@ -189,8 +274,8 @@ enum err etw_ctl_reclaim(struct etw_ctl *c, struct errmsg *why)
     if (memcmp(&c->block.p.Wnode.Guid, c->conf.guid, sizeof c->conf.guid) != 0) {
         return etw_ctl_failed(c, why, "start", ERROR_ALREADY_EXISTS);
     }
-    block_fill(c);
-    code = control(c, EVENT_TRACE_CONTROL_STOP);
+    etw_ctl_block_fill(c);
+    code = etw_ctl_control(c, EVENT_TRACE_CONTROL_STOP);
     if (code && code != ERROR_WMI_INSTANCE_NOT_FOUND) {
         return etw_ctl_failed(c, why, "stop", code);
     }
@@ -198,7 +283,7 @@ enum err etw_ctl_reclaim(struct etw_ctl *c, struct errmsg *why)
     return ERR_OK;
 }
 
-static enum err attach(struct etw_ctl *c, struct errmsg *why)
+static enum err etw_ctl_attach(struct etw_ctl *c, struct errmsg *why)
 {
     struct etw_totals totals;
     enum err e = etw_ctl_query(c, &totals, why);
@@ -215,12 +300,12 @@ enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why)
     ULONG code;
 
     if (c->conf.attach) {
-        return attach(c, why);
+        return etw_ctl_attach(c, why);
     }
     c->running = false;
     c->told_flags = false;
     c->flags_on = 0;
-    block_fill(c);
+    etw_ctl_block_fill(c);
     code = c->api->start(&c->handle, c->name, &c->block.p);
     if (code == ERROR_ALREADY_EXISTS) {
         enum err e = etw_ctl_reclaim(c, why);
@@ -228,12 +313,12 @@ enum err etw_ctl_start(struct etw_ctl *c, struct errmsg *why)
         if (e) {
             return e;
         }
-        block_fill(c);
+        etw_ctl_block_fill(c);
         code = c->api->start(&c->handle, c->name, &c->block.p);
     }
     if (code == ERROR_NO_SYSTEM_RESOURCES) {
         c->stats.failed++;
-        return no_slot(c, why);
+        return etw_ctl_no_slot(c, why);
     }
     if (code) {
         return etw_ctl_failed(c, why, "start", code);
@@ -250,8 +335,8 @@ enum err etw_ctl_query(struct etw_ctl *c, struct etw_totals *out, struct errmsg 
     const EVENT_TRACE_PROPERTIES *p = &c->block.p;
     ULONG code;
 
-    block_fill(c);
-    code = control(c, EVENT_TRACE_CONTROL_QUERY);
+    etw_ctl_block_fill(c);
+    code = etw_ctl_control(c, EVENT_TRACE_CONTROL_QUERY);
     if (code) {
         return etw_ctl_failed(c, why, "query", code);
     }
@@ -277,20 +362,20 @@ enum err etw_ctl_flush(struct etw_ctl *c, struct errmsg *why)
     if (c->conf.attach) {
         return ERR_OK;
     }
-    block_fill(c);
-    code = control(c, EVENT_TRACE_CONTROL_FLUSH);
+    etw_ctl_block_fill(c);
+    code = etw_ctl_control(c, EVENT_TRACE_CONTROL_FLUSH);
     return code ? etw_ctl_failed(c, why, "flush", code) : ERR_OK;
 }
 
-static enum err update(struct etw_ctl *c, uint32_t max_buffers, struct errmsg *why)
+static enum err etw_ctl_update(struct etw_ctl *c, uint32_t max_buffers, struct errmsg *why)
 {
     uint32_t before = c->max_buffers;
     ULONG code;
 
     c->max_buffers = max_buffers;
-    block_fill(c);
+    etw_ctl_block_fill(c);
     c->block.p.EnableFlags = c->flags_on;
-    code = control(c, EVENT_TRACE_CONTROL_UPDATE);
+    code = etw_ctl_control(c, EVENT_TRACE_CONTROL_UPDATE);
     if (code) {
         c->max_buffers = before;
         return etw_ctl_failed(c, why, "update", code);
@@ -309,7 +394,7 @@ enum err etw_ctl_grow(struct etw_ctl *c, struct errmsg *why)
             "session %s loses events with all of its %u buffers; raise pool_limit_mib",
             c->conf.name, (unsigned)before);
     }
-    e = update(c, before * 2 < c->limit ? before * 2 : c->limit, why);
+    e = etw_ctl_update(c, before * 2 < c->limit ? before * 2 : c->limit, why);
     c->stats.grown += e == ERR_OK;
     return e;
 }
@@ -329,7 +414,7 @@ enum err etw_ctl_buffers(struct etw_ctl *c, uint32_t max_buffers, struct errmsg 
         c->max_buffers = max_buffers; /* from the next start on */
         return ERR_OK;
     }
-    return update(c, max_buffers, why);
+    return etw_ctl_update(c, max_buffers, why);
 }
 
 enum err etw_ctl_stop(struct etw_ctl *c, struct errmsg *why)
@@ -340,8 +425,8 @@ enum err etw_ctl_stop(struct etw_ctl *c, struct errmsg *why)
     if (c->conf.attach || !c->running) {
         return ERR_OK;
     }
-    block_fill(c);
-    code = control(c, EVENT_TRACE_CONTROL_STOP);
+    etw_ctl_block_fill(c);
+    code = etw_ctl_control(c, EVENT_TRACE_CONTROL_STOP);
     if (code && code != ERROR_WMI_INSTANCE_NOT_FOUND) {
         return etw_ctl_failed(c, why, "stop", code);
     }
@@ -357,4 +442,260 @@ void etw_ctl_stats(const struct etw_ctl *c, struct etw_ctl_stats *out)
 const char *etw_ctl_name(const struct etw_ctl *c)
 {
     return c->conf.name;
+}
+
+uint64_t etw_ctl_handle(const struct etw_ctl *c)
+{
+    return c->handle;
+}
+
+/* ---- kernel flags ---- */
+
+static ULONG etw_ctl_set_flags(struct etw_ctl *c, uint32_t flags)
+{
+    ULONG masks[GROUP_MASKS] = {flags};
+
+    return c->api->set_info(c->handle, TraceSystemTraceEnableFlagsInfo, masks, sizeof masks);
+}
+
+/* Those the system takes, one after the other. */
+static enum err etw_ctl_flags_singly(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
+{
+    uint32_t taken = 0, refused = 0;
+
+    for (uint32_t i = 0; i < FLAG_BITS; i++) {
+        uint32_t bit = UINT32_C(1) << i;
+
+        if (!(flags & bit)) {
+            continue;
+        }
+        if (etw_ctl_set_flags(c, taken | bit)) {
+            refused |= bit;
+            c->stats.flags_refused++;
+        } else {
+            taken |= bit;
+        }
+    }
+    c->flags_on = taken;
+    if (refused && taken) { /* a refused call may have left anything */
+        err_ignore(etw_ctl_failed(c, NULL, "flags", etw_ctl_set_flags(c, taken)));
+    }
+    return refused ? errmsg_set(why, ERR_PROVIDER,
+                                "session %s: the kernel refuses the flags 0x%x; the others are on",
+                                c->conf.name, (unsigned)refused)
+                   : ERR_OK;
+}
+
+enum err etw_ctl_flags(struct etw_ctl *c, uint32_t flags, struct errmsg *why)
+{
+    ULONG code;
+
+    if (c->conf.attach || !c->conf.kernel) {
+        return ERR_OK;
+    }
+    code = c->told_flags ? ERROR_SUCCESS : etw_ctl_set_flags(c, 0);
+    if (!code) {
+        code = etw_ctl_set_flags(c, flags);
+    }
+    if (code == ERROR_WMI_INSTANCE_NOT_FOUND || code == ERROR_ACCESS_DENIED) {
+        return etw_ctl_failed(c, why, "flags", code);
+    }
+    c->told_flags = true;
+    if (code) {
+        return etw_ctl_flags_singly(c, flags, why);
+    }
+    c->flags_on = flags;
+    return ERR_OK;
+}
+
+uint32_t etw_ctl_flags_on(const struct etw_ctl *c)
+{
+    return c->flags_on;
+}
+
+/* ---- stacks and samples ---- */
+
+enum err etw_ctl_stacks(struct etw_ctl *c, bool on, struct errmsg *why)
+{
+    static const struct {
+        uint8_t guid[16];
+        uint8_t opcode;
+    } wanted[] = {{ETW_CLASS_THREAD, 36}, {ETW_CLASS_PERF_INFO, 46}}; /* switches, samples */
+    CLASSIC_EVENT_ID ids[sizeof wanted / sizeof wanted[0]];
+    ULONG code;
+
+    if (c->conf.attach || !c->conf.kernel) {
+        return ERR_OK;
+    }
+    memset(ids, 0, sizeof ids);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        memcpy(&ids[i].EventGuid, wanted[i].guid, sizeof ids[i].EventGuid);
+        ids[i].Type = wanted[i].opcode;
+    }
+    code = c->api->set_info(c->handle, TraceStackTracingInfo, ids, on ? sizeof ids : 0);
+    if (code) {
+        c->stats.flags_refused++;
+        return errmsg_set(why, ERR_PROVIDER,
+                          "session %s: the kernel refuses stacks (error %u); they are left out",
+                          c->conf.name, (unsigned)code);
+    }
+    return ERR_OK;
+}
+
+/* The profile source 0 is the timer. */
+static ULONG etw_ctl_set_interval(struct etw_ctl *c, uint32_t interval)
+{
+    TRACE_PROFILE_INTERVAL v = {.Interval = interval};
+
+    return c->api->set_info(0, TraceSampledProfileIntervalInfo, &v, sizeof v);
+}
+
+static bool etw_ctl_know_interval(struct etw_ctl *c)
+{
+    TRACE_PROFILE_INTERVAL v = {0};
+    ULONG got = 0;
+
+    if (!c->interval_was && c->trusted && c->api->query_info &&
+        !c->api->query_info(0, TraceSampledProfileIntervalInfo, &v, sizeof v, &got)) {
+        c->interval_was = v.Interval;
+    }
+    return c->interval_was != 0;
+}
+
+enum err etw_ctl_sampling(struct etw_ctl *c, uint32_t per_s, struct errmsg *why)
+{
+    ULONG code;
+
+    if (c->conf.attach || !etw_ctl_know_interval(c)) {
+        return errmsg_set(why, ERR_UNSUPPORTED,
+                          "session %s: the machine's distance of CPU samples cannot be asked for "
+                          "and stays as it is",
+                          c->conf.name);
+    }
+    code = etw_ctl_set_interval(c, INTERVAL_UNITS / per_s);
+    if (code) {
+        c->stats.flags_refused++;
+        return errmsg_set(why, ERR_PROVIDER,
+                          "session %s: %u CPU samples a second are refused (error %u); the "
+                          "machine's own distance holds",
+                          c->conf.name, (unsigned)per_s, (unsigned)code);
+    }
+    return ERR_OK;
+}
+
+void etw_ctl_sampling_end(struct etw_ctl *c)
+{
+    if (c->interval_was) {
+        err_ignore(etw_ctl_failed(c, NULL, "interval", etw_ctl_set_interval(c, c->interval_was)));
+        c->interval_was = 0;
+    }
+}
+
+/* ---- providers ---- */
+
+static const char *etw_ctl_guid_text(char *text, size_t size, const uint8_t *bytes)
+{
+    GUID g;
+
+    memcpy(&g, bytes, sizeof g);
+    (void)snprintf(text, size, "%08lx-%04x-%04x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                   (unsigned long)g.Data1, g.Data2, g.Data3, g.Data4[0], g.Data4[1], g.Data4[2],
+                   g.Data4[3], g.Data4[4], g.Data4[5], g.Data4[6], g.Data4[7]);
+    return text;
+}
+
+static const char *etw_ctl_provider_text(char *text, size_t size, const uint8_t *guid)
+{
+    const char *name = etw_provider_name(guid);
+
+    return name ? name : etw_ctl_guid_text(text, size, guid);
+}
+
+static const char *etw_ctl_refusal_text(ULONG code)
+{
+    switch (code) {
+    case ERROR_ACCESS_DENIED:
+    case ERROR_PRIVILEGE_NOT_HELD:
+        return "the account may not use it; run as LocalSystem or an administrator";
+    case ERROR_NO_SYSTEM_RESOURCES:
+        return "8 sessions use it already; stop one (logman query -ets)";
+    case ERROR_WMI_INSTANCE_NOT_FOUND:
+        return "the session is gone";
+    case ERROR_INVALID_PARAMETER:
+        return "the system does not take level, keywords or filter";
+    default:
+        return "check its GUID";
+    }
+}
+
+/* What EVENT_FILTER_EVENT_ID holds: in or out, reserved, number, numbers. */
+struct id_filter {
+    uint8_t in, reserved;
+    uint16_t n, ids[SOURCE_PROVIDER_IDS];
+};
+
+static ULONG etw_ctl_enable_once(struct etw_ctl *c, const struct source_provider *p,
+                                 ULONG etw_ctl_control, bool filter)
+{
+    struct id_filter ids = {.in = TRUE, .n = (uint16_t)p->n_ids};
+    EVENT_FILTER_DESCRIPTOR d = {
+        .Ptr = (ULONGLONG)(uintptr_t)&ids,
+        .Size = (ULONG)(offsetof(struct id_filter, ids) + p->n_ids * sizeof ids.ids[0]),
+        .Type = EVENT_FILTER_TYPE_EVENT_ID};
+    ENABLE_TRACE_PARAMETERS parameters = {.Version = ENABLE_TRACE_PARAMETERS_VERSION_2};
+    GUID guid;
+
+    memcpy(&guid, p->guid, sizeof guid);
+    if (filter) {
+        memcpy(ids.ids, p->ids, p->n_ids * sizeof ids.ids[0]);
+        parameters.EnableFilterDesc = &d;
+        parameters.FilterDescCount = 1;
+    }
+    return c->api->enable(c->handle, &guid, etw_ctl_control, p->level, p->any, p->all, 0,
+                          &parameters);
+}
+
+enum err etw_ctl_enable(struct etw_ctl *c, const struct source_provider *p, struct errmsg *why)
+{
+    bool filter = p->n_ids > 0;
+    char name[40];
+    ULONG code;
+
+    if (c->conf.attach) {
+        return ERR_OK;
+    }
+    code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_ENABLE_PROVIDER, filter);
+    if (code == ERROR_INVALID_PARAMETER && filter) {
+        c->stats.filters_refused++;
+        code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_ENABLE_PROVIDER, false);
+    }
+    if (!code && p->rundown) {
+        code = etw_ctl_enable_once(c, p, EVENT_CONTROL_CODE_CAPTURE_STATE, false);
+    }
+    if (code) {
+        c->stats.providers_refused++;
+        return errmsg_set(why, ERR_PROVIDER,
+                          "session %s: provider %s cannot be enabled (error %u): %s", c->conf.name,
+                          etw_ctl_provider_text(name, sizeof name, p->guid), (unsigned)code,
+                          etw_ctl_refusal_text(code));
+    }
+    return ERR_OK;
+}
+
+enum err etw_ctl_disable(struct etw_ctl *c, const uint8_t guid[16], struct errmsg *why)
+{
+    struct source_provider p = {0};
+    char name[40];
+    ULONG code;
+
+    if (c->conf.attach) {
+        return ERR_OK;
+    }
+    memcpy(p.guid, guid, sizeof p.guid);
+    code = etw_ctl_enable_once(c, &p, EVENT_CONTROL_CODE_DISABLE_PROVIDER, false);
+    return code ? errmsg_set(why, ERR_PROVIDER,
+                             "session %s: provider %s cannot be disabled (error %u): %s",
+                             c->conf.name, etw_ctl_provider_text(name, sizeof name, guid),
+                             (unsigned)code, etw_ctl_refusal_text(code))
+                : ERR_OK;
 }

@@ -102,6 +102,7 @@ NODISCARD enum err etw_ctl_stop(struct etw_ctl *c, struct errmsg *why);
 
 void etw_ctl_stats(const struct etw_ctl *c, struct etw_ctl_stats *out);
 const char *etw_ctl_name(const struct etw_ctl *c);
+uint64_t etw_ctl_handle(const struct etw_ctl *c); /* the system's, while the session runs */
 
 /* An error of any ETW call, as its cause and remedy; `call` as people know it, `what` = session or
  * provider. ERROR_SUCCESS gives ERR_OK. */

@@ -7,16 +7,466 @@
 #include <string.h>
 
 #include "agent/source/windows/etw_ledger.h"
-#include "agent/source/windows/etw_live_impl.h"
+#include "agent/source/windows/etw_merge.h"
 #include "agent/source/windows/etw_owner.h"
+#include "agent/source/windows/etw_session.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+
+/* What has been told to the sink of one session's losses. */
+struct etw_live_told {
+    uint64_t events, buffers, losses;
+};
+
+/* What a session's control thread knows for others. */
+struct etw_live_state {
+    struct etw_ctl_stats ctl;
+    bool down;
+    char why[ETW_SESSION_WHY]; /* "": all is well */
+};
+
+struct etw_live {
+    struct live_events base; /* first: struct live_events * is cast to us */
+    struct etw_live_conf conf;
+    struct etw_api own_api;
+    struct etw_owner *owner; /* of the system's sessions; NULL: they are a test's, or foreign */
+    struct etw_session *sessions;
+    size_t n;
+    struct etw_live_told told[ETW_LIVE_SESSIONS];
+    struct etw_merge merge;
+    atomic_int_fast64_t window_ns; /* of merge, as sessions are flushed at present */
+    atomic_int_fast64_t wall_less_mono;
+    atomic_uint_fast64_t late, hurried; /* of merge, for others */
+    atomic_bool trusted;                /* see etw_ctl_trust */
+    atomic_bool tells;                  /* starts and ends of processes are asked for */
+    int64_t told_sample_ns;
+    bool reclaimed; /* what an earlier run left of a session that is not wanted yet */
+    bool ended;
+
+    struct os_mutex *lock; /* guards everything below */
+    struct os_cond *wake;  /* something of it has changed */
+    struct os_thread *control;
+    bool control_runs, control_ends;
+    unsigned level; /* wanted */
+    bool level_new;
+    struct etw_live_request *request; /* one at a time; of a thread that waits for it */
+    struct etw_live_state states[ETW_LIVE_SESSIONS];
+};
+
+struct etw_live_request {
+    const struct source_ask *ask;
+    struct errmsg why;
+    enum err result;
+    bool done;
+};
+
+/* ---- clocks ---- */
+
+/* As records are stamped; and UTC at that moment. */
+static int64_t etw_live_now(const struct etw_live *l, int64_t *utc_ns)
+{
+    uint64_t frequency;
+    int64_t ticks;
+
+    l->conf.api->clock(&ticks, &frequency, utc_ns);
+    return clk_ticks_to_ns(ticks, frequency);
+}
+
+/* How far UTC is from the stamps, from now on. */
+static void etw_live_set_clock(struct etw_live *l)
+{
+    int64_t utc_ns, mono_ns = etw_live_now(l, &utc_ns);
+
+    atomic_store(&l->wall_less_mono, clk_sub(utc_ns, mono_ns));
+}
+
+/* ---- the control thread: by time ---- */
+
+/* Queries, flushes and starts the sessions, and does what others ask of them: they hand over a
+ * request and wait, so that one thread alone calls the system and touches the sessions. */
+
+#define CLOCK_NS (60 * CLK_S) /* the two clocks are compared anew */
+#define ROLL_NS  (10 * CLK_S) /* so long a callback counts for the p99 */
+
+/* High rates come in small portions, or a second of them overflows its ring: 10,000 records of 100
+ * bytes are 1 MiB. The core thread sleeps as long while records come (etw_merge.c), so that shorter
+ * is of no use. The others are flushed with it, since records of high rates wait in their ring
+ * until these have come as far. */
+#define HIGH_FLUSH_MS 100
+
+/* What others may know of session i; by whoever drives it.
+ * ---- by time ---- */
+static void etw_live_publish(struct etw_live *l, size_t i)
+{
+    const struct etw_session *s = &l->sessions[i];
+    struct etw_live_state state = {.down = s->down};
+
+    etw_ctl_stats(s->ctl, &state.ctl);
+    etw_session_tell(s, state.why, os_mono_ns());
+    os_mutex_lock(l->lock);
+    l->states[i] = state;
+    os_mutex_unlock(l->lock);
+}
+
+/* Once some session stands: it is known then that the sessions are ours. */
+static void etw_live_reclaim(struct etw_live *l)
+{
+    if (l->reclaimed || !atomic_load(&l->trusted)) {
+        return;
+    }
+    for (size_t i = 0; i < l->n; i++) {
+        if (l->sessions[i].idle) {
+            err_ignore(etw_ctl_reclaim(l->sessions[i].ctl, NULL));
+        }
+    }
+    l->reclaimed = true;
+}
+
+/* Who starts and ends threads is told once. */
+static void etw_live_share_threads(struct etw_live *l)
+{
+    bool told = false;
+
+    for (size_t i = 0; i < l->n; i++) {
+        const struct etw_session *s = &l->sessions[i];
+
+        told = told || (!s->conf.high && (atomic_load(&s->flags_on) & ETW_FLAG_THREAD) &&
+                        atomic_load(&s->delivers));
+    }
+    for (size_t i = 0; i < l->n; i++) {
+        atomic_store(&l->sessions[i].threads_elsewhere, told && l->sessions[i].conf.high);
+    }
+}
+
+static void etw_live_time_callback(struct etw_session *s, bool roll)
+{
+    int64_t p99_ns = etw_hist_bound_ns(&s->took, 990);
+
+    if (p99_ns || roll) {
+        atomic_store(&s->p99_ns, p99_ns);
+    }
+    if (roll) {
+        etw_hist_roll(&s->took);
+    }
+}
+
+static uint64_t etw_live_starts_of_others(const struct etw_live *l, size_t but)
+{
+    uint64_t starts = 0;
+
+    for (size_t i = 0; i < l->n; i++) {
+        starts += i == but ? 0 : atomic_load(&l->sessions[i].seen.starts);
+    }
+    return starts;
+}
+
+/* How often sessions are flushed at present; 0: not by us. */
+static uint32_t etw_live_flush_ms(const struct etw_live *l)
+{
+    bool high = false;
+
+    for (size_t i = 0; i < l->n; i++) {
+        const struct etw_session *s = &l->sessions[i];
+
+        high = high || (s->conf.high && !s->idle && !s->down);
+    }
+    return !l->conf.flush_ms && high ? HIGH_FLUSH_MS : l->conf.flush_ms;
+}
+
+struct due {
+    int64_t query_ns, flush_ns, clock_ns, roll_ns;
+};
+
+static bool etw_live_is_due(int64_t *at_ns, int64_t now_ns, int64_t distance_ns)
+{
+    bool due = now_ns >= *at_ns;
+
+    if (due) {
+        *at_ns = now_ns + distance_ns;
+    }
+    return due;
+}
+
+static void etw_live_by_time(struct etw_live *l, struct due *due, int64_t now_ns)
+{
+    uint32_t every_ms = etw_live_flush_ms(l);
+    bool flush = every_ms && etw_live_is_due(&due->flush_ns, now_ns, every_ms * CLK_MS);
+    bool query = etw_live_is_due(&due->query_ns, now_ns, l->conf.query_ns);
+    bool roll = etw_live_is_due(&due->roll_ns, now_ns, ROLL_NS);
+
+    for (size_t i = 0; i < l->n; i++) {
+        struct etw_session *s = &l->sessions[i];
+
+        if (flush && !s->down && !s->idle) {
+            err_ignore(etw_ctl_flush(s->ctl, NULL)); /* a session that is gone shows in the query */
+        }
+        if (query) {
+            etw_session_watch(s, &l->conf, etw_live_starts_of_others(l, i), now_ns);
+            etw_live_time_callback(s, roll);
+        }
+        etw_live_publish(l, i);
+    }
+    if (flush || !every_ms) { /* what came before the first flush is on its way by now */
+        atomic_store(&l->window_ns, etw_merge_window(every_ms));
+    }
+    etw_live_reclaim(l);
+    etw_live_share_threads(l);
+    if (etw_live_is_due(&due->clock_ns, now_ns, CLOCK_NS)) {
+        etw_live_set_clock(l);
+    }
+}
+
+/* ---- the control thread: requests ---- */
+
+static struct etw_session *etw_live_high_session(struct etw_live *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        if (l->sessions[i].conf.high) {
+            return &l->sessions[i];
+        }
+    }
+    return NULL;
+}
+
+static void etw_live_want_high(struct etw_live *l, unsigned level)
+{
+    struct etw_session *s = etw_live_high_session(l);
+
+    if (s) {
+        etw_live_share_threads(l);
+        etw_session_want(s, &l->conf, etw_conf_high_flags(l->conf.permitted, level), os_mono_ns());
+    }
+}
+
+static enum err etw_live_no_session(struct errmsg *why, const char *what)
+{
+    return errmsg_set(why, ERR_UNSUPPORTED,
+                      "there is no event session for %s; see the settings etw.", what);
+}
+
+static enum err etw_live_set_flags(struct etw_live *l, uint32_t flags, unsigned level,
+                                   struct errmsg *why)
+{
+    uint32_t life = etw_conf_lifecycle_flags(flags);
+    struct etw_session *s = &l->sessions[0];
+    enum err e;
+
+    if (flags & ETW_FLAG_ALL_FAULTS) {
+        return errmsg_set(why, ERR_UNSUPPORTED, "every page fault (0x1000) is not collected");
+    }
+    if (!s->conf.session.kernel || (etw_conf_high_flags(flags, 4) && !etw_live_high_session(l))) {
+        return etw_live_no_session(why, "these flags");
+    }
+    l->conf.permitted = flags;
+    atomic_store(&l->tells, (flags & ETW_FLAG_PROCESS) != 0);
+    e = etw_session_flags(s, life, why);
+    etw_live_want_high(l, level);
+    return e;
+}
+
+static enum err etw_live_set_stacks(struct etw_live *l, bool on, struct errmsg *why)
+{
+    struct etw_session *s = etw_live_high_session(l);
+
+    return s ? etw_session_stacks(s, on, why) : etw_live_no_session(why, "stacks");
+}
+
+static enum err etw_live_set_provider(struct etw_live *l, const struct source_provider *p, bool on,
+                                      struct errmsg *why)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct etw_session *s = &l->sessions[i];
+
+        if (!s->conf.session.kernel && !s->conf.session.attach) {
+            return on ? etw_session_add(s, p, why) : etw_session_remove(s, p->guid, why);
+        }
+    }
+    return etw_live_no_session(why, "providers");
+}
+
+static enum err etw_live_set_buffers(struct etw_live *l, uint32_t max_buffers, struct errmsg *why)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        struct etw_session *s = &l->sessions[i];
+        enum err e = s->conf.high ? ERR_OK : etw_ctl_buffers(s->ctl, max_buffers, why);
+
+        if (e) {
+            return e;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err etw_live_follow(struct etw_live *l, const struct source_ask *ask, unsigned level,
+                                struct errmsg *why)
+{
+    switch (ask->what) {
+    case SOURCE_ASK_FLAGS:
+        return etw_live_set_flags(l, ask->flags, level, why);
+    case SOURCE_ASK_STACKS:
+        return etw_live_set_stacks(l, ask->on, why);
+    case SOURCE_ASK_PROVIDER:
+    case SOURCE_ASK_NO_PROVIDER:
+        return etw_live_set_provider(l, &ask->provider, ask->what == SOURCE_ASK_PROVIDER, why);
+    case SOURCE_ASK_BUFFERS:
+        return etw_live_set_buffers(l, ask->max_buffers, why);
+    }
+    return etw_live_no_session(why, "this");
+}
+
+/* From here on it is the asker's again. */
+static void etw_live_answer(struct etw_live *l, struct etw_live_request *r, enum err e)
+{
+    os_mutex_lock(l->lock);
+    r->result = e;
+    r->done = true;
+    l->request = NULL;
+    os_cond_wake_all(l->wake);
+    os_mutex_unlock(l->lock);
+}
+
+static void etw_live_serve(struct etw_live *l)
+{
+    struct etw_live_request *r;
+    enum err e = ERR_OK;
+    unsigned level;
+    bool stepped;
+
+    os_mutex_lock(l->lock);
+    r = l->request;
+    level = l->level;
+    stepped = l->level_new;
+    l->level_new = false;
+    os_mutex_unlock(l->lock);
+    if (stepped) {
+        etw_live_want_high(l, level);
+    }
+    if (r) {
+        e = etw_live_follow(l, r->ask, level, &r->why);
+    }
+    for (size_t i = 0; i < l->n && (r || stepped); i++) {
+        etw_live_publish(l, i);
+    }
+    if (r) {
+        etw_live_answer(l, r, e);
+    }
+}
+
+/* As ask of live.h; waits for the control thread. */
+static enum err etw_live_ask(struct live_events *e, const struct source_ask *ask,
+                             struct errmsg *why)
+{
+    struct etw_live *l = (struct etw_live *)e;
+    struct etw_live_request r = {.ask = ask};
+
+    os_mutex_lock(l->lock);
+    while (l->request && l->control_runs) {
+        os_cond_wait(l->wake);
+    }
+    if (!l->control_runs) {
+        os_mutex_unlock(l->lock);
+        return errmsg_set(why, ERR_UNSUPPORTED, "the event sessions are not read at present");
+    }
+    l->request = &r;
+    os_cond_wake_all(l->wake);
+    while (!r.done) {
+        os_cond_wait(l->wake);
+    }
+    os_mutex_unlock(l->lock);
+    return r.result ? errmsg_set(why, r.result, "%s", r.why.text) : ERR_OK;
+}
+
+/* ---- the control thread: its loop ---- */
+
+/* Until that moment, or until somebody wishes something. False: it ends. */
+static bool etw_live_wait_until(struct etw_live *l, int64_t until_ns)
+{
+    bool ends;
+
+    os_mutex_lock(l->lock);
+    while (!l->control_ends && !l->level_new && !l->request &&
+           os_cond_wait_until(l->wake, until_ns) != ERR_TIMEOUT) {
+    }
+    ends = l->control_ends;
+    os_mutex_unlock(l->lock);
+    return !ends;
+}
+
+static int64_t etw_live_next_ns(const struct etw_live *l, const struct due *due)
+{
+    return etw_live_flush_ms(l) && due->flush_ns < due->query_ns ? due->flush_ns : due->query_ns;
+}
+
+static void etw_live_control_run(struct etw_live *l)
+{
+    int64_t now_ns = os_mono_ns();
+    struct due due = {.query_ns = now_ns + l->conf.query_ns,
+                      .flush_ns = now_ns,
+                      .clock_ns = now_ns + CLOCK_NS,
+                      .roll_ns = now_ns + ROLL_NS};
+
+    while (etw_live_wait_until(l, etw_live_next_ns(l, &due))) {
+        etw_live_serve(l);
+        now_ns = os_mono_ns();
+        if (now_ns >= etw_live_next_ns(l, &due)) {
+            etw_live_by_time(l, &due, now_ns);
+        }
+    }
+}
+
+static void etw_live_control(void *arg)
+{
+    struct etw_live *l = arg;
+
+    etw_live_control_run(l);
+    os_mutex_lock(l->lock);
+    l->control_runs = false;
+    if (l->request) { /* too late */
+        l->request->result =
+            errmsg_set(&l->request->why, ERR_UNSUPPORTED, "the event sessions are closed");
+        l->request->done = true;
+        l->request = NULL;
+    }
+    os_cond_wake_all(l->wake);
+    os_mutex_unlock(l->lock);
+}
+
+/* Errors: those of os_thread_start */
+static enum err etw_live_control_begin(struct etw_live *l)
+{
+    enum err e;
+
+    os_mutex_lock(l->lock);
+    l->control_runs = true;
+    os_mutex_unlock(l->lock);
+    e = os_thread_start(&l->control, "etw-control", etw_live_control, l);
+    if (e) {
+        os_mutex_lock(l->lock);
+        l->control_runs = false;
+        os_cond_wake_all(l->wake);
+        os_mutex_unlock(l->lock);
+    }
+    return e;
+}
+
+static void etw_live_control_end(struct etw_live *l)
+{
+    if (!l->control) {
+        return;
+    }
+    os_mutex_lock(l->lock);
+    l->control_ends = true;
+    os_cond_wake_all(l->wake);
+    os_mutex_unlock(l->lock);
+    os_thread_join(l->control);
+    l->control = NULL;
+}
 
 #define LOOK_NS       (100 * CLK_MS) /* at losses and at other sessions, while nothing comes */
 #define DRAIN_NS      (2 * CLK_S)    /* for what a stopped session still delivers */
 #define DRAIN_STEP_NS (2 * CLK_MS)
 
-static struct etw_live *self(struct live_events *e)
+static struct etw_live *etw_live_self(struct live_events *e)
 {
     return (struct etw_live *)e;
 }
@@ -30,7 +480,7 @@ static uint64_t beyond(uint64_t counted, uint64_t in_stream, uint64_t told)
 
 /* What sessions count and the stream does not tell; all = as of now, else as of the query before
  * the last, since records that tell it may be under way. */
-static void tell_losses(struct etw_live *l, bool all)
+static void etw_live_report_losses(struct etw_live *l, bool all)
 {
     if (!l->merge.begun) {
         return; /* there is no time yet at which to tell it */
@@ -56,7 +506,7 @@ static void tell_losses(struct etw_live *l, bool all)
 }
 
 /* Of samples, where it was us who set it: not every system says so in the stream. */
-static void tell_interval(struct etw_live *l)
+static void etw_live_report_interval(struct etw_live *l)
 {
     struct event ev = {.kind = EV_CPU_SAMPLE_INTERVAL,
                        .pid = EVENT_NO_ID,
@@ -77,13 +527,13 @@ static void tell_interval(struct etw_live *l)
 
 static size_t etw_live_step(struct live_events *e)
 {
-    struct etw_live *l = self(e);
+    struct etw_live *l = etw_live_self(e);
     int64_t utc_ns, now_ns = etw_live_now(l, &utc_ns);
     size_t n;
 
     l->merge.window_ns = atomic_load(&l->window_ns);
-    tell_losses(l, false);
-    tell_interval(l);
+    etw_live_report_losses(l, false);
+    etw_live_report_interval(l);
     n = etw_merge_step(&l->merge, l->conf.batch_events, now_ns);
     if (!n) {
         etw_merge_advance(&l->merge, utc_ns - l->merge.window_ns, now_ns - l->merge.window_ns);
@@ -95,7 +545,7 @@ static size_t etw_live_step(struct live_events *e)
 
 static enum err etw_live_begin(struct live_events *e)
 {
-    struct etw_live *l = self(e);
+    struct etw_live *l = etw_live_self(e);
 
     for (size_t i = 0; i < l->n; i++) {
         struct etw_session *s = &l->sessions[i];
@@ -110,13 +560,13 @@ static enum err etw_live_begin(struct live_events *e)
 
 static void etw_live_wait(struct live_events *e, int64_t until_ns)
 {
-    struct etw_live *l = self(e);
+    struct etw_live *l = etw_live_self(e);
     int64_t look_ns = os_mono_ns() + LOOK_NS;
 
     etw_merge_wait(&l->merge, until_ns < look_ns ? until_ns : look_ns);
 }
 
-static bool all_returned(const struct etw_live *l)
+static bool etw_live_all_returned(const struct etw_live *l)
 {
     for (size_t i = 0; i < l->n; i++) {
         const struct etw_session *s = &l->sessions[i];
@@ -130,7 +580,7 @@ static bool all_returned(const struct etw_live *l)
 
 static void etw_live_end(struct live_events *e)
 {
-    struct etw_live *l = self(e);
+    struct etw_live *l = etw_live_self(e);
     int64_t until_ns;
 
     if (l->ended) {
@@ -142,7 +592,7 @@ static void etw_live_end(struct live_events *e)
         etw_session_stop(&l->sessions[i]);
     }
     until_ns = os_mono_ns() + DRAIN_NS;
-    while (!all_returned(l) && os_mono_ns() < until_ns) {
+    while (!etw_live_all_returned(l) && os_mono_ns() < until_ns) {
         if (!etw_live_step(e)) {
             os_sleep_ns(DRAIN_STEP_NS);
         }
@@ -154,7 +604,7 @@ static void etw_live_end(struct live_events *e)
     }
     (void)etw_live_step(e);
     etw_merge_finish(&l->merge);
-    tell_losses(l, true);
+    etw_live_report_losses(l, true);
     atomic_store(&l->late, l->merge.late);
 }
 
@@ -170,7 +620,7 @@ static int64_t larger_ns(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static void add_lost(struct etw_live_stats *v, const struct etw_session *s)
+static void etw_live_add_lost(struct etw_live_stats *v, const struct etw_session *s)
 {
     uint64_t events = larger(atomic_load(&s->events_lost), atomic_load(&s->seen.events));
     uint64_t buffers = larger(atomic_load(&s->buffers_lost), atomic_load(&s->seen.buffers));
@@ -183,7 +633,7 @@ static void add_lost(struct etw_live_stats *v, const struct etw_session *s)
     }
 }
 
-static void add_ctl(struct etw_ctl_stats *sum, const struct etw_ctl_stats *one)
+static void etw_live_add_ctl(struct etw_ctl_stats *sum, const struct etw_ctl_stats *one)
 {
     sum->started += one->started;
     sum->orphan_reclaimed += one->orphan_reclaimed;
@@ -213,7 +663,7 @@ void etw_live_stats(const struct live_events *e, struct etw_live_stats *out)
             v.dropped += ring.dropped[k];
             v.dropped_of[k] += ring.dropped[k];
         }
-        add_lost(&v, s);
+        etw_live_add_lost(&v, s);
         v.callback_p99_ns = larger_ns(v.callback_p99_ns, atomic_load(&s->p99_ns));
         v.items_skipped += atomic_load(&s->seen.items_skipped);
         v.sessions_lost += atomic_load(&s->losses);
@@ -222,7 +672,7 @@ void etw_live_stats(const struct live_events *e, struct etw_live_stats *out)
     }
     os_mutex_lock(l->lock);
     for (size_t i = 0; i < l->n; i++) {
-        add_ctl(&v.ctl, &l->states[i].ctl);
+        etw_live_add_ctl(&v.ctl, &l->states[i].ctl);
     }
     os_mutex_unlock(l->lock);
     *out = v;
@@ -260,7 +710,7 @@ static size_t etw_live_ledger(const struct live_events *e, struct ledger_row *ro
 }
 
 /* What is in the way of a session, or what of it is refused; "" is well. */
-static void explain(const struct etw_live *l, struct errmsg *why)
+static void etw_live_explain(const struct etw_live *l, struct errmsg *why)
 {
     struct errmsg v = {""};
     size_t n = 0;
@@ -280,7 +730,7 @@ static void explain(const struct etw_live *l, struct errmsg *why)
 
 /* Of a foreign session nobody can be asked what it records: it shows. Of ours the kernel may have
  * refused just this. */
-static bool tells_of_starts(const struct etw_live *l)
+static bool etw_live_has_starts(const struct etw_live *l)
 {
     const struct etw_session *first = &l->sessions[0];
 
@@ -292,8 +742,8 @@ static bool tells_of_starts(const struct etw_live *l)
 /* Until begin: whether the sessions stand. */
 static bool etw_live_up(struct live_events *e, struct errmsg *why)
 {
-    struct etw_live *l = self(e);
-    bool tells = tells_of_starts(l), up = tells;
+    struct etw_live *l = etw_live_self(e);
+    bool tells = etw_live_has_starts(l), up = tells;
 
     for (size_t i = 0; i < l->n && up; i++) {
         const struct etw_session *s = &l->sessions[i];
@@ -301,7 +751,7 @@ static bool etw_live_up(struct live_events *e, struct errmsg *why)
         up = s->conf.optional || (l->control ? atomic_load(&s->delivers) : !s->down);
     }
     if (why) {
-        explain(l, why);
+        etw_live_explain(l, why);
     }
     if (!tells && why && !why->text[0]) {
         err_ignore(l->sessions[0].conf.session.attach
@@ -317,7 +767,7 @@ static bool etw_live_up(struct live_events *e, struct errmsg *why)
 
 static void etw_live_level(struct live_events *e, unsigned level)
 {
-    struct etw_live *l = self(e);
+    struct etw_live *l = etw_live_self(e);
 
     os_mutex_lock(l->lock);
     l->level_new = l->level_new || level != l->level;
@@ -330,7 +780,7 @@ static void etw_live_level(struct live_events *e, unsigned level)
 
 static void etw_live_close(struct live_events *e)
 {
-    struct etw_live *l = self(e);
+    struct etw_live *l = etw_live_self(e);
 
     if (!l) {
         return;
@@ -346,8 +796,8 @@ static void etw_live_close(struct live_events *e)
     mem_free(l);
 }
 
-static enum err open_session(struct etw_live *l, const struct etw_live_session *conf,
-                             struct errmsg *why)
+static enum err etw_live_open_session(struct etw_live *l, const struct etw_live_session *conf,
+                                      struct errmsg *why)
 {
     struct etw_session *s = &l->sessions[l->n++];
     enum err e;
@@ -375,7 +825,8 @@ static enum err open_session(struct etw_live *l, const struct etw_live_session *
     return ERR_OK;
 }
 
-static enum err open_parts(struct etw_live *l, const struct etw_live_conf *conf, struct errmsg *why)
+static enum err etw_live_open_parts(struct etw_live *l, const struct etw_live_conf *conf,
+                                    struct errmsg *why)
 {
     enum err e = os_mutex_create(&l->lock);
 
@@ -396,7 +847,7 @@ static enum err open_parts(struct etw_live *l, const struct etw_live_conf *conf,
     etw_live_set_clock(l);
     atomic_store(&l->tells, (conf->permitted & ETW_FLAG_PROCESS) != 0);
     for (size_t i = 0; i < conf->n_sessions; i++) {
-        e = open_session(l, &conf->sessions[i], why);
+        e = etw_live_open_session(l, &conf->sessions[i], why);
         if (e) {
             return e;
         }
@@ -437,7 +888,7 @@ enum err etw_live_open(struct live_events **out, const struct etw_live_conf *con
     l->conf = *conf;
     l->merge.sink = sink;
     atomic_store(&l->window_ns, etw_merge_window(conf->flush_ms));
-    e = open_parts(l, conf, why);
+    e = etw_live_open_parts(l, conf, why);
     if (e) {
         etw_live_close(&l->base);
         return e;

@@ -1,9 +1,9 @@
-/* Which sessions there are. */
+#include "agent/source/windows/etw_live_conf.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/source/etw_guid.h"
-#include "agent/source/windows/etw_live.h"
 #include "common/base/clk.h"
 #include "common/base/hash.h"
 #include "common/os/os.h"
@@ -101,7 +101,7 @@ static void add_foreign(struct etw_live_conf *v, const struct etw_conf *conf)
     (void)snprintf(s->name, sizeof s->name, "%s", conf->session_name);
 }
 
-void etw_live_configure(struct etw_live_conf *out, const struct etw_conf *conf, bool attach)
+void etw_live_conf_make(struct etw_live_conf *out, const struct etw_conf *conf, bool attach)
 {
     *out = (struct etw_live_conf){.permitted = conf->flags,
                                   .stacks = conf->stacks,
@@ -123,7 +123,7 @@ void etw_live_configure(struct etw_live_conf *out, const struct etw_conf *conf, 
     add_high(out, conf);
 }
 
-void etw_live_defaults(struct etw_live_conf *out)
+void etw_live_conf_defaults(struct etw_live_conf *out)
 {
     static const struct etw_conf conf = {
         .session_name = NAME,
@@ -141,5 +141,5 @@ void etw_live_defaults(struct etw_live_conf *out)
         .retry_fast = 3,
         .retry_pause_ns = CLK_S};
 
-    etw_live_configure(out, &conf, false);
+    etw_live_conf_make(out, &conf, false);
 }

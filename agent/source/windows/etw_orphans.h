@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_ORPHANS_H
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_ETW_ORPHANS_H
 
-#include "agent/source/windows/etw_live.h"
+#include "agent/source/windows/etw_live_conf.h"
 
 struct etw_orphans {
     unsigned found, stopped;

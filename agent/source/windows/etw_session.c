@@ -5,22 +5,171 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/windows/etw_owner.h"
+#include "agent/source/windows/etw_skip.h"
 #include "common/base/clk.h"
 
-#define SAY_NS       (60 * CLK_S) /* so long after it was lost, loss is in the way */
-#define LAST_NS      (CLK_S / 2)  /* for what a stopped session still delivers */
-#define LAST_STEP_NS (2 * CLK_MS)
+/* ---- the consumer: its thread, and the callback that copies a record and returns ---- */
 
-#define LEVEL_INFO 4
+/* A stamp of the performance counter in ns is the time of os_mono_ns: tables and records share one
+ * clock. */
+
+#define SAY_NS        (60 * CLK_S) /* so long after it was lost, loss is in the way */
+#define LAST_NS       (CLK_S / 2)  /* for what a stopped session still delivers */
+#define LAST_STEP_NS  (2 * CLK_MS)
+#define LEVEL_INFO    4
+#define FILETIME_HZ   10000000u
+#define FILETIME_2000 INT64_C(125911584000000000) /* more than any counter has counted */
+
+#define OPCODE_LOST_EVENT  32
+#define OPCODE_LOST_BUFFER 33
+#define OPCODE_LOST_FILE   34
+
+static void etw_session_count_loss(struct etw_session *s, const struct raw_event *raw)
+{
+    static const uint8_t lost[16] = ETW_CLASS_LOST_EVENT;
+
+    if (memcmp(raw->guid, lost, sizeof lost) != 0) {
+        return;
+    }
+    if (raw->opcode == OPCODE_LOST_EVENT) {
+        atomic_fetch_add(&s->seen.events, 1);
+    } else if (raw->opcode == OPCODE_LOST_BUFFER || raw->opcode == OPCODE_LOST_FILE) {
+        atomic_fetch_add(&s->seen.buffers, 1);
+    }
+}
+
+static void etw_session_count_start(struct etw_session *s, const struct raw_event *raw)
+{
+    static const uint8_t process[16] = ETW_CLASS_PROCESS;
+    static const uint8_t provider[16] = ETW_PROVIDER_KERNEL_PROCESS;
+
+    if ((raw->form == RAW_CLASSIC && raw->opcode == 1 &&
+         memcmp(raw->guid, process, sizeof process) == 0) ||
+        (raw->form == RAW_MANIFEST && raw->id == 1 &&
+         memcmp(raw->guid, provider, sizeof provider) == 0)) {
+        atomic_fetch_add_explicit(&s->seen.starts, 1, memory_order_relaxed);
+    }
+}
+
+/* A foreign session may stamp by the wall clock; ours never do. */
+static void etw_session_set_times(const struct etw_session *s, struct raw_event *raw)
+{
+    int64_t wall_less_mono = atomic_load_explicit(s->wall_less_mono, memory_order_relaxed);
+
+    if (s->conf.session.attach && raw->ticks >= FILETIME_2000) {
+        raw->frequency = FILETIME_HZ;
+        raw->wall_ns = clk_from_filetime((uint64_t)raw->ticks);
+        raw->mono_ns = clk_sub(raw->wall_ns, wall_less_mono);
+        return;
+    }
+    raw->frequency = s->frequency;
+    raw->mono_ns = clk_ticks_to_ns(raw->ticks, s->frequency);
+    raw->wall_ns = clk_add(raw->mono_ns, wall_less_mono);
+}
+
+static void etw_session_take(struct etw_session *s, const EVENT_RECORD *r)
+{
+    struct raw_event raw;
+    unsigned cut = etw_record_read(&raw, r, s->ext);
+
+    etw_session_count_loss(s, &raw);
+    if (etw_skip(&raw, atomic_load_explicit(&s->threads_elsewhere, memory_order_relaxed))) {
+        atomic_fetch_add_explicit(&s->seen.skipped, 1, memory_order_relaxed);
+        return;
+    }
+    if (cut) {
+        atomic_fetch_add(&s->seen.items_skipped, cut);
+    }
+    etw_session_count_start(s, &raw);
+    etw_session_set_times(s, &raw);
+    err_ignore(ring_put(s->ring, &raw)); /* counted there */
+}
+
+/* Where the clock is slow, reading it twice costs more than all the rest: only some are timed. */
+static VOID WINAPI etw_session_on_record(EVENT_RECORD *r)
+{
+    struct etw_session *s = r->UserContext;
+    uint64_t nth = atomic_load_explicit(&s->seen.came, memory_order_relaxed);
+    int64_t from_ns;
+
+    atomic_store_explicit(&s->seen.came, nth + 1, memory_order_relaxed); /* nobody else writes */
+    if (nth % ETW_SESSION_TIMED) {
+        etw_session_take(s, r);
+        return;
+    }
+    from_ns = os_mono_ns();
+    etw_session_take(s, r);
+    etw_hist_add(&s->took, os_mono_ns() - from_ns);
+}
+
+static void etw_session_consume(void *arg)
+{
+    struct etw_session *s = arg;
+
+    (void)s->api->process(&s->trace, 1, NULL, NULL); /* whatever it says: it is over */
+    atomic_store(&s->returned, true);
+}
+
+enum err etw_session_read(struct etw_session *s)
+{
+    enum err e;
+
+    atomic_store(&s->returned, false);
+    e = os_thread_start(&s->consumer, "etw-consumer", etw_session_consume, s);
+    if (!e) {
+        atomic_store(&s->delivers, true);
+    }
+    return e;
+}
+
+void etw_session_join(struct etw_session *s)
+{
+    if (s->tracing) {
+        (void)s->api->close(s->trace); /* "pending" is success; so is a trace that has ended */
+        s->tracing = false;
+    }
+    os_thread_join(s->consumer);
+    s->consumer = NULL;
+    atomic_store(&s->delivers, false);
+}
+
+enum err etw_session_open_trace(struct etw_session *s, struct errmsg *why)
+{
+    WCHAR name[1024];
+    EVENT_TRACE_LOGFILEW log = {.LoggerName = name, .Context = s};
+    int64_t ticks, utc_ns;
+    DWORD code;
+
+    if (!MultiByteToWideChar(CP_UTF8, 0, s->conf.session.name, -1, name, 1024)) {
+        return errmsg_set(why, ERR_INVALID, "session_name is too long");
+    }
+    log.ProcessTraceMode = PROCESS_TRACE_MODE_REAL_TIME | PROCESS_TRACE_MODE_EVENT_RECORD |
+                           PROCESS_TRACE_MODE_RAW_TIMESTAMP;
+    log.EventRecordCallback = etw_session_on_record;
+    SetLastError(ERROR_SUCCESS);
+    s->trace = s->api->open(&log);
+    if (s->trace == INVALID_PROCESSTRACE_HANDLE) {
+        code = GetLastError();
+        return etw_ctl_error(why, "open", s->conf.session.name,
+                             code ? code : ERROR_INVALID_PARAMETER);
+    }
+    s->tracing = true;
+    atomic_store(s->trusted, true);
+    s->api->clock(&ticks, &s->frequency, &utc_ns);
+    if (log.LogfileHeader.PerfFreq.QuadPart > 0) {
+        s->frequency = (uint64_t)log.LogfileHeader.PerfFreq.QuadPart;
+    }
+    return ERR_OK;
+}
 
 /* ---- start ---- */
 
-static void set_why(struct etw_session *s, const struct errmsg *why)
+static void etw_session_set_why(struct etw_session *s, const struct errmsg *why)
 {
     (void)snprintf(s->why, sizeof s->why, "%.*s", (int)sizeof s->why - 1, why->text);
 }
 
-static enum err set_flags(struct etw_session *s, struct errmsg *why)
+static enum err etw_session_set_flags(struct etw_session *s, struct errmsg *why)
 {
     enum err e = etw_ctl_flags(s->ctl, s->conf.session.flags, why);
 
@@ -29,21 +178,21 @@ static enum err set_flags(struct etw_session *s, struct errmsg *why)
 }
 
 /* Of a session of high rates, beside its flags. */
-static void configure_high(struct etw_session *s, const struct etw_live_conf *conf)
+static void etw_session_configure_high(struct etw_session *s, const struct etw_live_conf *conf)
 {
     struct errmsg why = {""};
 
     if (!(s->conf.session.flags & ETW_FLAG_PROFILE)) {
         etw_ctl_sampling_end(s->ctl);
     } else if (etw_ctl_sampling(s->ctl, conf->samples_per_s, &why)) {
-        set_why(s, &why);
+        etw_session_set_why(s, &why);
     } else {
         atomic_store(&s->sample_ns, CLK_S / conf->samples_per_s);
     }
 }
 
 /* Whether the provider tells when processes start: its event 1. */
-static bool tells_starts(const struct source_provider *p)
+static bool etw_session_has_starts(const struct source_provider *p)
 {
     static const uint8_t kernel_process[16] = ETW_PROVIDER_KERNEL_PROCESS;
     bool passes = p->n_ids == 0;
@@ -56,39 +205,40 @@ static bool tells_starts(const struct source_provider *p)
            !(p->all & ~ETW_KEYWORD_PROCESS);
 }
 
-static enum err enable(struct etw_session *s, const struct source_provider *p, struct errmsg *why)
+static enum err etw_session_enable(struct etw_session *s, const struct source_provider *p,
+                                   struct errmsg *why)
 {
     enum err e = etw_ctl_enable(s->ctl, p, why);
 
-    if (!e && tells_starts(p)) {
+    if (!e && etw_session_has_starts(p)) {
         s->starts_told = true;
     }
     return e;
 }
 
 /* What is refused is counted by the session and said; the rest goes on. */
-static void configure(struct etw_session *s, const struct etw_live_conf *conf)
+static void etw_session_configure(struct etw_session *s, const struct etw_live_conf *conf)
 {
     struct errmsg why = {""};
 
     if (s->stacks && etw_ctl_stacks(s->ctl, true, &why)) {
-        set_why(s, &why);
+        etw_session_set_why(s, &why);
     }
-    if (set_flags(s, &why)) {
-        set_why(s, &why);
+    if (etw_session_set_flags(s, &why)) {
+        etw_session_set_why(s, &why);
     }
     if (s->conf.high) {
-        configure_high(s, conf);
+        etw_session_configure_high(s, conf);
     }
     s->starts_told = false;
     for (size_t i = 0; i < s->conf.n_providers; i++) {
-        if (enable(s, &s->conf.providers[i], &why)) {
-            set_why(s, &why);
+        if (etw_session_enable(s, &s->conf.providers[i], &why)) {
+            etw_session_set_why(s, &why);
         }
     }
 }
 
-static enum err start_and_open(struct etw_session *s, struct errmsg *why)
+static enum err etw_session_start_and_open(struct etw_session *s, struct errmsg *why)
 {
     enum err e;
 
@@ -107,7 +257,7 @@ static enum err start_and_open(struct etw_session *s, struct errmsg *why)
 }
 
 /* Who is refused owns nothing: an agent that may have the sessions would wait for it in vain. */
-static enum err start(struct etw_session *s, struct errmsg *why)
+static enum err etw_session_start_owned(struct etw_session *s, struct errmsg *why)
 {
     bool takes = s->owner && !*s->owner;
     enum err e = takes ? etw_owner_take(s->owner, why) : ERR_OK;
@@ -115,7 +265,7 @@ static enum err start(struct etw_session *s, struct errmsg *why)
     if (e) {
         return e;
     }
-    e = start_and_open(s, why);
+    e = etw_session_start_and_open(s, why);
     if (e && takes) {
         etw_owner_give(*s->owner);
         *s->owner = NULL;
@@ -137,13 +287,13 @@ enum err etw_session_start(struct etw_session *s, const struct etw_live_conf *co
                            struct errmsg *why)
 {
     struct errmsg refused = {""};
-    enum err e = start(s, &refused);
+    enum err e = etw_session_start_owned(s, &refused);
 
-    set_why(s, &refused);
+    etw_session_set_why(s, &refused);
     if (e) {
         return errmsg_set(why, e, "%s", refused.text);
     }
-    configure(s, conf);
+    etw_session_configure(s, conf);
     return ERR_OK;
 }
 
@@ -180,14 +330,14 @@ void etw_session_fini(struct etw_session *s)
 
 /* ---- the control thread ---- */
 
-static void publish(struct etw_session *s)
+static void etw_session_publish(struct etw_session *s)
 {
     atomic_store(&s->events_lost, s->events_base + s->last.events_lost);
     atomic_store(&s->buffers_lost, s->buffers_base + s->last.buffers_lost);
 }
 
 /* What it counted until now stays counted. */
-static void end_life(struct etw_session *s)
+static void etw_session_end_life(struct etw_session *s)
 {
     s->events_base += s->last.events_lost;
     s->buffers_base += s->last.buffers_lost;
@@ -196,12 +346,12 @@ static void end_life(struct etw_session *s)
 
 /* A session that stands although nobody reads it any more is stopped, so that the next start finds
  * its name free. */
-static void lose(struct etw_session *s, const struct etw_live_conf *conf, const char *cause,
-                 int64_t now_ns)
+static void etw_session_lose(struct etw_session *s, const struct etw_live_conf *conf,
+                             const char *cause, int64_t now_ns)
 {
     etw_session_join(s);
     err_ignore(etw_ctl_stop(s->ctl, NULL));
-    end_life(s);
+    etw_session_end_life(s);
     (void)snprintf(s->why, sizeof s->why, "session %.200s was lost: %s", s->conf.session.name,
                    cause);
     s->down = true;
@@ -210,7 +360,7 @@ static void lose(struct etw_session *s, const struct etw_live_conf *conf, const 
     atomic_fetch_add(&s->losses, 1);
 }
 
-static bool try_start(struct etw_session *s, const struct etw_live_conf *conf)
+static bool etw_session_try_start(struct etw_session *s, const struct etw_live_conf *conf)
 {
     struct errmsg why = {""};
 
@@ -222,12 +372,13 @@ static bool try_start(struct etw_session *s, const struct etw_live_conf *conf)
     return false;
 }
 
-static void try_again(struct etw_session *s, const struct etw_live_conf *conf, int64_t now_ns)
+static void etw_session_retry(struct etw_session *s, const struct etw_live_conf *conf,
+                              int64_t now_ns)
 {
     if (now_ns < s->next_try_ns) {
         return;
     }
-    if (try_start(s, conf)) {
+    if (etw_session_try_start(s, conf)) {
         s->down = false;
         atomic_fetch_add(&s->restarts, 1);
         return;
@@ -238,7 +389,7 @@ static void try_again(struct etw_session *s, const struct etw_live_conf *conf, i
 }
 
 /* What a foreign session lost before it was read is not ours; less than then: it is a new one. */
-static void leave_out_before(struct etw_session *s, struct etw_totals *t)
+static void etw_session_less_before(struct etw_session *s, struct etw_totals *t)
 {
     if (t->events_lost < s->before.events_lost || t->buffers_lost < s->before.buffers_lost) {
         s->before = (struct etw_totals){0};
@@ -248,7 +399,7 @@ static void leave_out_before(struct etw_session *s, struct etw_totals *t)
 }
 
 /* more: it has lost something since it was asked last. */
-static enum err ask(struct etw_session *s, bool *more)
+static enum err etw_session_query(struct etw_session *s, bool *more)
 {
     struct etw_totals totals;
     enum err e = etw_ctl_query(s->ctl, &totals, NULL);
@@ -256,16 +407,16 @@ static enum err ask(struct etw_session *s, bool *more)
     if (e) {
         return e;
     }
-    leave_out_before(s, &totals);
+    etw_session_less_before(s, &totals);
     atomic_store(&s->events_settled, s->events_base + s->last.events_lost);
     atomic_store(&s->buffers_settled, s->buffers_base + s->last.buffers_lost);
     *more = totals.events_lost > s->last.events_lost || totals.buffers_lost > s->last.buffers_lost;
     s->last = totals;
-    publish(s);
+    etw_session_publish(s);
     return ERR_OK;
 }
 
-static uint64_t dropped(const struct etw_session *s)
+static uint64_t etw_session_dropped(const struct etw_session *s)
 {
     struct ring_stats ring;
     uint64_t sum = 0;
@@ -277,13 +428,13 @@ static uint64_t dropped(const struct etw_session *s)
     return sum;
 }
 
-static void nothing(void *arg)
+static void etw_session_idle_thread(void *arg)
 {
     (void)arg;
 }
 
 /* Something that the session must tell of has happened: where it tells of threads, one of ours. */
-static bool provoke(const struct etw_session *s, uint64_t starts)
+static bool etw_session_provoke(const struct etw_session *s, uint64_t starts)
 {
     uint32_t on = etw_ctl_flags_on(s->ctl);
     struct os_thread *t;
@@ -291,7 +442,7 @@ static bool provoke(const struct etw_session *s, uint64_t starts)
     if (!(on & ETW_FLAG_THREAD)) {
         return (s->starts_told || (on & ETW_FLAG_PROCESS)) && starts > s->still.starts;
     }
-    if (os_thread_start(&t, "etw-heartbeat", nothing, NULL)) {
+    if (os_thread_start(&t, "etw-heartbeat", etw_session_idle_thread, NULL)) {
         return false;
     }
     os_thread_join(t);
@@ -300,8 +451,8 @@ static bool provoke(const struct etw_session *s, uint64_t starts)
 
 /* True: it hands on nothing although it must. The flush brings what waits in its buffers until the
  * next look. */
-static bool silent(struct etw_session *s, const struct etw_live_conf *conf, uint64_t starts,
-                   int64_t now_ns)
+static bool etw_session_silent(struct etw_session *s, const struct etw_live_conf *conf,
+                               uint64_t starts, int64_t now_ns)
 {
     uint64_t came = atomic_load(&s->seen.came);
 
@@ -319,22 +470,22 @@ static bool silent(struct etw_session *s, const struct etw_live_conf *conf, uint
     if (s->still.probed) {
         return now_ns - s->still.probed_ns >= conf->heartbeat_ns / 10;
     }
-    s->still.probed = provoke(s, starts) && etw_ctl_flush(s->ctl, NULL) == ERR_OK;
+    s->still.probed = etw_session_provoke(s, starts) && etw_ctl_flush(s->ctl, NULL) == ERR_OK;
     s->still.probed_ns = now_ns;
     return false;
 }
 
-static void watch(struct etw_session *s, const struct etw_live_conf *conf, uint64_t starts,
-                  int64_t now_ns)
+static void etw_session_watch_up(struct etw_session *s, const struct etw_live_conf *conf,
+                                 uint64_t starts, int64_t now_ns)
 {
     bool more = false;
 
-    if (ask(s, &more) == ERR_LOST) {
-        lose(s, conf, "another program stopped it", now_ns);
+    if (etw_session_query(s, &more) == ERR_LOST) {
+        etw_session_lose(s, conf, "another program stopped it", now_ns);
     } else if (atomic_load(&s->returned)) {
-        lose(s, conf, "the system ended its delivery", now_ns);
-    } else if (silent(s, conf, starts, now_ns)) {
-        lose(s, conf, "it hands on nothing any more", now_ns);
+        etw_session_lose(s, conf, "the system ended its delivery", now_ns);
+    } else if (etw_session_silent(s, conf, starts, now_ns)) {
+        etw_session_lose(s, conf, "it hands on nothing any more", now_ns);
     } else if (more) {
         s->lost_until_ns = now_ns + SAY_NS;
         err_ignore(etw_ctl_grow(s->ctl, NULL)); /* at the limit: the level must fall */
@@ -344,7 +495,7 @@ static void watch(struct etw_session *s, const struct etw_live_conf *conf, uint6
 void etw_session_watch(struct etw_session *s, const struct etw_live_conf *conf, uint64_t starts,
                        int64_t now_ns)
 {
-    uint64_t full = dropped(s);
+    uint64_t full = etw_session_dropped(s);
 
     if (full > s->dropped) {
         s->full_until_ns = now_ns + SAY_NS;
@@ -354,9 +505,9 @@ void etw_session_watch(struct etw_session *s, const struct etw_live_conf *conf, 
         return;
     }
     if (s->down) {
-        try_again(s, conf, now_ns);
+        etw_session_retry(s, conf, now_ns);
     } else {
-        watch(s, conf, starts, now_ns);
+        etw_session_watch_up(s, conf, starts, now_ns);
     }
 }
 
@@ -390,7 +541,7 @@ void etw_session_stop(struct etw_session *s)
     bool more;
 
     if (!s->down && !s->idle) {
-        err_ignore(ask(s, &more));
+        err_ignore(etw_session_query(s, &more));
     }
     err_ignore(etw_ctl_stop(s->ctl, NULL));
 }
@@ -398,7 +549,7 @@ void etw_session_stop(struct etw_session *s)
 /* ---- live changes ---- */
 
 /* To the end of what it still delivers. */
-static void rest(struct etw_session *s)
+static void etw_session_rest(struct etw_session *s)
 {
     int64_t until_ns = os_mono_ns() + LAST_NS;
 
@@ -407,7 +558,7 @@ static void rest(struct etw_session *s)
         os_sleep_ns(LAST_STEP_NS);
     }
     etw_session_join(s);
-    end_life(s);
+    etw_session_end_life(s);
     s->idle = true;
     s->down = false;
     s->why[0] = '\0';
@@ -420,29 +571,29 @@ void etw_session_want(struct etw_session *s, const struct etw_live_conf *conf, u
 
     if (!flags) {
         if (!s->idle) {
-            rest(s);
+            etw_session_rest(s);
         }
         return;
     }
     s->conf.session.flags = flags;
     if (s->idle) {
         s->idle = false;
-        s->down = !try_start(s, conf);
+        s->down = !etw_session_try_start(s, conf);
         s->tries = 0;
         s->next_try_ns = now_ns + conf->retry_ns;
     } else if (!s->down) {
         s->why[0] = '\0';
-        if (set_flags(s, &why)) {
-            set_why(s, &why);
+        if (etw_session_set_flags(s, &why)) {
+            etw_session_set_why(s, &why);
         }
-        configure_high(s, conf);
+        etw_session_configure_high(s, conf);
     }
 }
 
 enum err etw_session_flags(struct etw_session *s, uint32_t flags, struct errmsg *why)
 {
     s->conf.session.flags = flags;
-    return s->down ? ERR_OK : set_flags(s, why);
+    return s->down ? ERR_OK : etw_session_set_flags(s, why);
 }
 
 enum err etw_session_stacks(struct etw_session *s, bool on, struct errmsg *why)
@@ -451,7 +602,7 @@ enum err etw_session_stacks(struct etw_session *s, bool on, struct errmsg *why)
     return s->down || s->idle ? ERR_OK : etw_ctl_stacks(s->ctl, on, why);
 }
 
-static size_t find(const struct etw_session *s, const uint8_t guid[16])
+static size_t etw_session_find_provider(const struct etw_session *s, const uint8_t guid[16])
 {
     size_t i = 0;
 
@@ -463,14 +614,14 @@ static size_t find(const struct etw_session *s, const uint8_t guid[16])
 
 enum err etw_session_add(struct etw_session *s, const struct source_provider *p, struct errmsg *why)
 {
-    size_t i = find(s, p->guid);
+    size_t i = etw_session_find_provider(s, p->guid);
     enum err e;
 
     if (i == ETW_LIVE_PROVIDERS) {
         return errmsg_set(why, ERR_FULL, "session %s has %d providers already",
                           s->conf.session.name, ETW_LIVE_PROVIDERS);
     }
-    e = s->down ? ERR_OK : enable(s, p, why);
+    e = s->down ? ERR_OK : etw_session_enable(s, p, why);
     if (e) {
         return e;
     }
@@ -481,14 +632,14 @@ enum err etw_session_add(struct etw_session *s, const struct source_provider *p,
 
 enum err etw_session_remove(struct etw_session *s, const uint8_t guid[16], struct errmsg *why)
 {
-    size_t i = find(s, guid);
+    size_t i = etw_session_find_provider(s, guid);
     struct source_provider *p = &s->conf.providers[i];
 
     if (i == s->conf.n_providers) {
         return errmsg_set(why, ERR_NOTFOUND, "session %s has no such provider",
                           s->conf.session.name);
     }
-    s->starts_told = s->starts_told && !tells_starts(p);
+    s->starts_told = s->starts_told && !etw_session_has_starts(p);
     s->conf.n_providers--;
     memmove(p, p + 1, (s->conf.n_providers - i) * sizeof *p);
     return s->down ? ERR_OK : etw_ctl_disable(s->ctl, guid, why);

@@ -11,7 +11,7 @@
 #include "agent/source/ring/ring.h"
 #include "agent/source/windows/etw_api.h"
 #include "agent/source/windows/etw_hist.h"
-#include "agent/source/windows/etw_live.h"
+#include "agent/source/windows/etw_live_conf.h"
 #include "agent/source/windows/etw_record.h"
 #include "common/os/os.h"
 

@@ -17,7 +17,6 @@
 
 #include "agent/source/source.h"
 
-#define LIVE_TABLES_MAX    64
 #define LIVE_TABLES_FAILED 30 /* in a row */
 
 /* First member of an input's own struct. An input is owned by the source once opened. */

@@ -5,8 +5,8 @@
 #define PROCFLEET_AGENT_SOURCE_WINDOWS_LIVE_QUEUE_H
 
 #include "agent/source/source.h"
-#include "agent/source/windows/live.h"
 
+#define LIVE_TABLES_MAX   64
 #define LIVE_TABLES_BYTES ((size_t)32 << 20)
 
 struct live_kept;
