@@ -166,7 +166,7 @@ static void on_source(struct agent *a, const struct life_event *ev)
     char text[600], quoted[700];
 
     (void)snprintf(text, sizeof text, "%.*s", (int)ev->text.n, ev->text.p);
-    log_line(about->polled ? LOG_WARN : LOG_INFO, "agent", "source",
+    log_note(EVENT_LOG_SOURCE, about->polled ? LOG_WARN : LOG_INFO, "agent", "source",
              "source=%s polled=%s detail=%s", about->name, about->polled ? "yes" : "no",
              log_str(quoted, sizeof quoted, text));
     if (batch_source(a->batch, about->name, about->polled)) {
@@ -197,7 +197,7 @@ static void on_level(void *ctx, const struct level_step *step)
     os_mutex_lock(a->lock);
     a->status.level = step->to;
     os_mutex_unlock(a->lock);
-    log_line(down ? LOG_WARN : LOG_INFO, "agent", "level",
+    log_note(EVENT_LOG_LEVEL, down ? LOG_WARN : LOG_INFO, "agent", "level",
              "from=L%u to=L%u cause=%s value=%lld limit=%lld", step->from, step->to,
              level_cause_name(step->cause), (long long)step->value, (long long)step->limit);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/agent_source.h"
+#include "agent/status/event_log.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 
@@ -26,7 +27,7 @@ int agent_cmd_fail(enum err e, const char *text)
     char value[1024];
 
     if (log_is_file) { /* of a service, standard error is seen by nobody */
-        log_line(LOG_ERROR, "agent", "failed", "why=%s",
+        log_note(EVENT_LOG_FAILED, LOG_ERROR, "agent", "failed", "why=%s",
                  log_str(value, sizeof value, text[0] ? text : err_text(e)));
     }
     fprintf(stderr, "procfleet-agent: %s\n", text[0] ? text : err_text(e));

@@ -168,23 +168,25 @@ static int unit(const char *config)
 
 /* -- run -- */
 
-struct etl_job {
+struct service_job {
     const char *config;
-    struct event_log told;
+    struct event_log event_log;
     int code;
 };
 
-static void on_line(void *ctx, enum log_level level, const char *module, const char *event,
-                    const char *text)
+static void on_line(void *ctx, unsigned note, enum log_level level, const char *module,
+                    const char *event, const char *text)
 {
     static const enum service_note kinds[] = {[EVENT_LOG_INFO] = SERVICE_INFO,
                                               [EVENT_LOG_WARNING] = SERVICE_WARNING,
                                               [EVENT_LOG_ERROR] = SERVICE_ERROR};
-    struct etl_job *job = ctx;
+    struct service_job *job = ctx;
     char sentence[1200];
     enum event_log_kind kind =
-        event_log_judge(&job->told, level, module, event, text, sentence, sizeof sentence);
+        event_log_judge(&job->event_log, note, level, text, sentence, sizeof sentence);
 
+    (void)module;
+    (void)event;
     if (kind != EVENT_LOG_NOT) {
         service_note(kinds[kind], sentence);
     }
@@ -192,7 +194,7 @@ static void on_line(void *ctx, enum log_level level, const char *module, const c
 
 static int on_run(void *ctx)
 {
-    struct etl_job *job = ctx;
+    struct service_job *job = ctx;
     char option[] = "--config";
     char *argv[] = {option, (char *)job->config, NULL};
 
@@ -211,7 +213,7 @@ static void on_stop(void *ctx)
 /* Started by a person instead of the service manager, it is 'run'. */
 static int run(const char *config)
 {
-    struct etl_job job = {.config = config};
+    struct service_job job = {.config = config};
     struct service_calls calls = {.run = on_run, .stop = on_stop, .ctx = &job};
     struct errmsg why = {""};
     enum err e = service_run(&calls, &why);

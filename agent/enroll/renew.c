@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/status/event_log.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
@@ -152,7 +153,7 @@ static void warn(struct renew *r, int64_t left_ns, const char *why)
     }
     r->warned = reached;
     r->told = left_ns <= 0;
-    log_line(LOG_WARN, "agent", "certificate", "days=%lld ends=%s why=%s",
+    log_note(EVENT_LOG_CERTIFICATE, LOG_WARN, "agent", "certificate", "days=%lld ends=%s why=%s",
              (long long)(left_ns / DAY_NS),
              clk_format_utc(until, sizeof until, r->who.not_after_ns, 0),
              log_str(quoted, sizeof quoted, why));

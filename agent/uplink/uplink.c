@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/status/event_log.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
 
@@ -28,8 +29,14 @@ void uplink_status(struct uplink *u, struct uplink_status *out)
 
 void uplink_set_state(struct uplink *u, enum uplink_state state, const char *why)
 {
-    static const char *const events[] = {"connecting", "connected", "unreachable", "refused",
-                                         "failing"};
+    static const struct {
+        const char *event;
+        enum event_log_note note;
+    } states[] = {[UPLINK_CONNECTING] = {"connecting", EVENT_LOG_NO_NOTE},
+                  [UPLINK_CONNECTED] = {"connected", EVENT_LOG_CONNECTED},
+                  [UPLINK_UNREACHABLE] = {"unreachable", EVENT_LOG_NO_NOTE},
+                  [UPLINK_REFUSED] = {"refused", EVENT_LOG_REFUSED},
+                  [UPLINK_FAILING] = {"failing", EVENT_LOG_NO_NOTE}};
     char quoted[600], address[160];
     bool changed;
 
@@ -44,8 +51,9 @@ void uplink_set_state(struct uplink *u, enum uplink_state state, const char *why
     }
     os_mutex_unlock(u->lock);
     if (changed) {
-        log_line(state == UPLINK_CONNECTED ? LOG_INFO : LOG_WARN, "uplink", events[state],
-                 "collector=%s why=%s", log_str(address, sizeof address, u->addresses[u->current]),
+        log_note(states[state].note, state == UPLINK_CONNECTED ? LOG_INFO : LOG_WARN, "uplink",
+                 states[state].event, "collector=%s why=%s",
+                 log_str(address, sizeof address, u->addresses[u->current]),
                  log_str(quoted, sizeof quoted, why));
     }
 }

@@ -358,21 +358,14 @@ static void clean(char text[LINE_MAX_BYTES], const char *raw)
     }
 }
 
-void log_line(enum log_level level, const char *module, const char *event, const char *fmt, ...)
+static void log_write(unsigned note, enum log_level level, const char *module, const char *event,
+                      const char *fmt, va_list ap)
 {
     char raw[LINE_MAX_BYTES], text[LINE_MAX_BYTES];
     unsigned muted;
     bool admitted;
-    va_list ap;
-    int n;
 
-    if (!log_enabled(level)) {
-        return;
-    }
-    va_start(ap, fmt);
-    n = vsnprintf(raw, sizeof raw, fmt, ap);
-    va_end(ap);
-    if (n >= (int)sizeof raw) {
+    if (vsnprintf(raw, sizeof raw, fmt, ap) >= (int)sizeof raw) {
         end_cut(raw, sizeof raw);
     }
     clean(text, raw);
@@ -383,7 +376,30 @@ void log_line(enum log_level level, const char *module, const char *event, const
     }
     unlock();
     if (admitted && state.tee) {
-        state.tee(state.tee_ctx, level, module, event, text);
+        state.tee(state.tee_ctx, note, level, module, event, text);
+    }
+}
+
+void log_line(enum log_level level, const char *module, const char *event, const char *fmt, ...)
+{
+    va_list ap;
+
+    if (log_enabled(level)) {
+        va_start(ap, fmt);
+        log_write(0, level, module, event, fmt, ap);
+        va_end(ap);
+    }
+}
+
+void log_note(unsigned note, enum log_level level, const char *module, const char *event,
+              const char *fmt, ...)
+{
+    va_list ap;
+
+    if (log_enabled(level)) {
+        va_start(ap, fmt);
+        log_write(note, level, module, event, fmt, ap);
+        va_end(ap);
     }
 }
 

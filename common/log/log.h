@@ -25,6 +25,10 @@ const char *log_str(char *out, unsigned size, const char *s);
 /* The same in quotes always: what a stranger says of itself must not look like what is known. */
 const char *log_quote(char *out, unsigned size, const char *s);
 
+/* The same for a line that the program's tee must know: `note` is the program's own number of it. */
+void log_note(unsigned note, enum log_level level, const char *module, const char *event,
+              const char *fmt, ...) PRINTF_LIKE(5, 6);
+
 int log_enabled(enum log_level level);
 
 /* From now on this is the lowest level written; gives the one before. Threads: any. */
@@ -35,9 +39,9 @@ NODISCARD enum err log_level_parse(enum log_level *out, const char *name);
 const char *log_level_name(enum log_level level);
 
 /* Every line that is written goes to `tee` too, without its time and on the thread that wrote it;
- * tee must not log. NULL ends it. Set while one thread runs only. */
-typedef void (*log_tee_fn)(void *ctx, enum log_level level, const char *module, const char *event,
-                           const char *text);
+ * tee must not log. note: of log_note, else 0. NULL ends it. Set while one thread runs only. */
+typedef void (*log_tee_fn)(void *ctx, unsigned note, enum log_level level, const char *module,
+                           const char *event, const char *text);
 void log_tee(log_tee_fn tee, void *ctx);
 
 #endif

@@ -57,9 +57,10 @@ static enum err on_call(void *ctx, const char *method, const void *p, size_t n, 
 static struct buf lines;
 static struct os_mutex *lines_lock; /* guards it: whoever logs is heard on his own thread */
 
-static void on_line(void *ctx, enum log_level level, const char *module, const char *event,
-                    const char *text)
+static void on_line(void *ctx, unsigned note, enum log_level level, const char *module,
+                    const char *event, const char *text)
 {
+    (void)note;
     (void)ctx;
     (void)level;
     os_mutex_lock(lines_lock);

@@ -385,9 +385,10 @@ static void when_the_disk_fails_a_new_stream_goes_on_from_memory(void **state)
     fio_fault_destroy(fault);
 }
 
-static void note_failed(void *ctx, enum log_level level, const char *module, const char *event,
-                        const char *text)
+static void note_failed(void *ctx, unsigned note, enum log_level level, const char *module,
+                        const char *event, const char *text)
 {
+    (void)note;
     (void)level;
     if (strcmp(module, "spool") == 0 && strcmp(event, "failed") == 0) {
         (void)snprintf(ctx, 500, "%s", text);

@@ -33,9 +33,10 @@ static struct {
     char event[64], text[1024]; /* the newest of event "*_failed" or "*_works" */
 } told;
 
-static void listen(void *ctx, enum log_level level, const char *module, const char *event,
-                   const char *text)
+static void listen(void *ctx, unsigned note, enum log_level level, const char *module,
+                   const char *event, const char *text)
 {
+    (void)note;
     (void)ctx;
     (void)level;
     (void)module;

@@ -57,11 +57,12 @@ static void a_line_holds_level_module_event_and_values(void **state)
     assert_int_equal(0, in_log("quiet"));
 }
 
-static void on_line(void *ctx, enum log_level level, const char *module, const char *event,
-                    const char *text)
+static void on_line(void *ctx, unsigned note, enum log_level level, const char *module,
+                    const char *event, const char *text)
 {
     char *seen = ctx;
 
+    (void)note;
     (void)snprintf(seen, 100, "%d %s %s %s", (int)level, module, event, text);
 }
 
