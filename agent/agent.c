@@ -3,18 +3,28 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent_identity.h"
-#include "agent/agent_ledger.h"
 #include "agent/agent_source.h"
 #include "agent/agent_store.h"
 #include "agent/batch/batch.h"
+#include "agent/conf/agent_conf.h"
+#include "agent/enroll/renew.h"
 #include "agent/monitor.h"
+#include "agent/privacy/privacy.h"
 #include "agent/source/trace/etl_file.h"
+#include "agent/status/event_log.h"
+#include "agent/status/status.h"
+#include "agent/uplink/uplink.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 #include "common/os/owner.h"
+
+struct agent_identity {
+    struct tls_config *tls;
+    struct net_identity own; /* as its certificate said at start; host and name never change */
+    struct renew *renew;
+};
 
 #define KEEP_NS    CLK_S
 #define PUBLISH_NS (250 * CLK_MS)
@@ -45,12 +55,167 @@ struct agent {
     int64_t source_since_ns, level_since_ns, kept_ns;
 };
 
+/* -- the certificate -- */
+
+/* The certificate is renewed while the agent watches this machine. An agent with an expired one
+ * starts all the same: its batches wait in the spool until there is another. */
+
+static struct trust_files agent_identity_files(const struct agent_conf *c)
+{
+    return (struct trust_files){.ca = c->ca, .cert = c->cert, .key = c->key};
+}
+
+static enum err agent_identity_load(struct agent_identity *i, const struct agent_conf *c,
+                                    struct errmsg *why)
+{
+    struct net_tls_conf tls = {
+        .ca = c->ca, .cert = c->cert, .key = c->key, .server_name = c->server_name, .lapsed = true};
+    struct errmsg inner = {""};
+    enum err e = tls_config_load(&i->tls, &tls, false, &inner);
+
+    if (e) {
+        return errmsg_set(why, e, "%s%s", inner.text[0] ? inner.text : err_text(e),
+                          e == ERR_NOTFOUND
+                              ? "; get one with 'procfleet-agent enroll --collector HOST "
+                                "--token-file FILE', with the token that 'procfleet-collector pki "
+                                "token create' prints"
+                          : e == ERR_TRUST ? "; mend tls.ca, tls.cert and tls.key, or enrol anew "
+                                             "with 'procfleet-agent enroll --force'"
+                                           : "");
+    }
+    tls_config_identity(i->tls, &i->own);
+    return ERR_OK;
+}
+
+/* Errors: ERR_USAGE (the certificate is not of `name`), ERR_TRUST, those of tls_config_load and of
+ * trust_files_mend */
+static enum err agent_identity_open(struct agent_identity *i, const struct agent_conf *conf,
+                                    const char *name, struct errmsg *why)
+{
+    struct trust_files files = agent_identity_files(conf);
+    enum err e = trust_files_mend(&files, why);
+
+    if (!e) {
+        e = agent_identity_load(i, conf, why);
+    }
+    if (e) {
+        return e;
+    }
+    if (!i->own.has_host || !(i->own.roles & NET_AGENT)) {
+        return errmsg_set(why, ERR_TRUST,
+                          "%s is not an agent's certificate; get one with 'procfleet-agent enroll'",
+                          conf->cert);
+    }
+    if (name && strcmp(name, i->own.name) != 0) {
+        return errmsg_set(why, ERR_USAGE,
+                          "--name %s, but the certificate %s is of host %s; the collector believes "
+                          "the certificate: leave --name out or get one for %s",
+                          name, conf->cert, i->own.name, name);
+    }
+    return ERR_OK;
+}
+
+static enum err agent_identity_call(void *ctx, const char *method, const void *p, size_t n,
+                                    int64_t timeout_ns, struct buf *reply,
+                                    struct rpc_result *result)
+{
+    return uplink_call(ctx, method, p, n, timeout_ns, reply, result);
+}
+
+static void agent_identity_renewed(void *ctx)
+{
+    uplink_refresh(ctx);
+}
+
+/* Starts to renew it over this uplink, which must outlive agent_identity_rest. */
+static enum err agent_identity_keep(struct agent_identity *i, const struct agent_conf *conf,
+                                    struct uplink *uplink)
+{
+    struct renew_conf renew = {.tls = i->tls,
+                               .files = agent_identity_files(conf),
+                               .enroll_address = conf->enroll_address,
+                               .server_name = conf->server_name,
+                               .call = agent_identity_call,
+                               .renewed = agent_identity_renewed,
+                               .ctx = uplink};
+
+    return renew_start(&i->renew, &renew);
+}
+
+static void agent_identity_rest(struct agent_identity *i)
+{
+    renew_stop(i->renew);
+    i->renew = NULL;
+}
+
+static void agent_identity_close(struct agent_identity *i)
+{
+    agent_identity_rest(i);
+    tls_config_free(i->tls);
+    i->tls = NULL;
+}
+
+static void agent_identity_status(const struct agent_identity *i, struct renew_status *s)
+{
+    memset(s, 0, sizeof *s);
+    s->not_after_ns = i->own.not_after_ns;
+    if (i->renew) {
+        renew_status(i->renew, s);
+    }
+}
+
+static void agent_identity_tell(const struct agent_identity *i, struct status *out)
+{
+    struct renew_status s;
+
+    agent_identity_status(i, &s);
+    out->certificate_end_ns = s.not_after_ns;
+    out->renew_ns = s.next_ns;
+    out->renewed = s.renewed;
+    out->renew_failed = s.failed;
+    (void)snprintf(out->renew_why, sizeof out->renew_why, "%s", s.why);
+}
+
+/* -- the loss ledger -- */
+
+/* The counters of all stages in the order data flows: always the same rows. The core thread's. */
+static size_t agent_ledger(void *ctx, struct ledger_row *rows, size_t max)
+{
+    struct agent *a = ctx;
+    struct renew_status trust;
+    struct uplink_status up;
+    size_t n = monitor_ledger(a->monitor, rows, max);
+
+    agent_identity_status(&a->identity, &trust);
+    uplink_status(a->uplink, &up);
+    const struct ledger_row last[] = {
+        {str_make("trust"), str_make("renewed"), trust.renewed},
+        {str_make("trust"), str_make("renew_failed"), trust.failed},
+        {str_make("uplink"), str_make("in"), up.taken},
+        {str_make("uplink"), str_make("held"), up.held},
+        {str_make("uplink"), str_make("out"), up.acknowledged},
+        {str_make("uplink"), str_make("duplicate"), up.duplicates},
+        {str_make("uplink"), str_make("quarantined"), up.quarantined},
+        {str_make("uplink"), str_make("metrics_quarantined"), up.quarantined_rows},
+        {str_make("uplink"), str_make("events_quarantined"), up.quarantined_events},
+    };
+
+    if (n < max) {
+        rows[n++] = (struct ledger_row){str_make("filter"), str_make("redacted"),
+                                        privacy_stats(a->filter)->redacted};
+    }
+    n += batch_ledger(a->batch, rows + n, max - n);
+    n += agent_store_ledger(&a->store, rows + n, max - n);
+    for (size_t i = 0; i < sizeof last / sizeof *last && n < max; i++) {
+        rows[n++] = last[i];
+    }
+    return n;
+}
+
 /* -- the core thread -- */
 
-static size_t ledger(void *ctx, struct ledger_row *rows, size_t max);
-
 /* For agent_tell: the ledger once a second. */
-static void keep_ledger(struct agent *a)
+static void agent_keep_ledger(struct agent *a)
 {
     struct ledger_row rows[BATCH_LEDGER_MAX];
     int64_t now_ns = os_mono_ns();
@@ -59,21 +224,21 @@ static void keep_ledger(struct agent *a)
     if (a->opts.n_files > 0 || (a->kept_ns && now_ns - a->kept_ns < KEEP_NS)) {
         return;
     }
-    n = ledger(a, rows, BATCH_LEDGER_MAX);
+    n = agent_ledger(a, rows, BATCH_LEDGER_MAX);
     os_mutex_lock(a->lock);
     status_keep_ledger(&a->kept, now_ns, rows, n);
     a->kept_ns = now_ns;
     os_mutex_unlock(a->lock);
 }
 
-static void keep_cost(struct agent *a, const struct monitor_stats *s)
+static void agent_keep_cost(struct agent *a, const struct monitor_stats *s)
 {
     if (a->opts.n_files == 0) {
         status_keep_cost(&a->kept, os_mono_ns(), s->cpu_ns, s->resident_bytes);
     }
 }
 
-static void keep_source(struct agent *a, const struct source_about *about, int64_t wall_ns)
+static void agent_keep_source(struct agent *a, const struct source_about *about, int64_t wall_ns)
 {
     os_mutex_lock(a->lock);
     if (a->polled != about->polled || strcmp(a->source, about->name) != 0) {
@@ -85,7 +250,7 @@ static void keep_source(struct agent *a, const struct source_about *about, int64
     os_mutex_unlock(a->lock);
 }
 
-static void keep_note(struct agent *a, const struct life_event *ev)
+static void agent_keep_note(struct agent *a, const struct life_event *ev)
 {
     os_mutex_lock(a->lock);
     status_keep_note(&a->kept, ev);
@@ -95,12 +260,12 @@ static void keep_note(struct agent *a, const struct life_event *ev)
     a->status.notes = a->kept.n_notes;
     os_mutex_unlock(a->lock);
     if (ev->kind == LIFE_SOURCE) {
-        keep_source(a, monitor_about(a->monitor), ev->wall_ns);
+        agent_keep_source(a, monitor_about(a->monitor), ev->wall_ns);
     }
 }
 
 /* A pattern that fits nobody is mistyped more often than meant, and looks like a quiet host. */
-static void tell_nobody(struct agent *a, const struct sampler_stats *s)
+static void agent_warn_nobody(struct agent *a, const struct sampler_stats *s)
 {
     if (!a->told_nobody && s->rows == 0 && s->filtered >= NOBODY_ROWS) {
         a->told_nobody = true;
@@ -111,7 +276,7 @@ static void tell_nobody(struct agent *a, const struct sampler_stats *s)
     }
 }
 
-static void publish(struct agent *a, int64_t wall_ns)
+static void agent_publish(struct agent *a, int64_t wall_ns)
 {
     const struct source_about *about = monitor_about(a->monitor);
     int64_t span_ns = about->last_wall_ns - about->first_wall_ns;
@@ -119,7 +284,7 @@ static void publish(struct agent *a, int64_t wall_ns)
     struct monitor_stats s;
 
     monitor_stats(a->monitor, &s);
-    tell_nobody(a, &s.sampler);
+    agent_warn_nobody(a, &s.sampler);
     os_mutex_lock(a->lock);
     a->status.events = s.source.in + s.source.rows;
     a->status.processes = s.ptable.instances;
@@ -132,35 +297,35 @@ static void publish(struct agent *a, int64_t wall_ns)
     a->status.filtered = s.sampler.filtered;
     a->status.level = s.level;
     a->status.batches = batch_stats(a->batch)->batches;
-    keep_cost(a, &s);
+    agent_keep_cost(a, &s);
     a->status.permille = span_ns > 0 ? (int)((double)done_ns / (double)span_ns * 1000) : 0;
     os_mutex_unlock(a->lock);
-    keep_ledger(a);
+    agent_keep_ledger(a);
 }
 
 /* Reading all counters costs more than a tick of a thousand a second. */
-static void publish_when_due(struct agent *a, int64_t wall_ns)
+static void agent_publish_when_due(struct agent *a, int64_t wall_ns)
 {
     int64_t now_ns = os_mono_ns();
 
     if (now_ns >= a->publish_ns) {
         a->publish_ns = now_ns + PUBLISH_NS;
-        publish(a, wall_ns);
+        agent_publish(a, wall_ns);
     }
 }
 
-static void on_tick(void *ctx, const struct sample_tick *tick)
+static void agent_on_tick(void *ctx, const struct sample_tick *tick)
 {
     struct agent *a = ctx;
 
     if (batch_tick(a->batch, tick)) {
         monitor_stop(a->monitor); /* the store has ended: nobody wants more */
     }
-    publish_when_due(a, tick->wall_ns);
+    agent_publish_when_due(a, tick->wall_ns);
 }
 
 /* What the batch in hand says of its source ends with it. */
-static void on_source(struct agent *a, const struct life_event *ev)
+static void agent_on_source(struct agent *a, const struct life_event *ev)
 {
     const struct source_about *about = monitor_about(a->monitor);
     char text[600], quoted[700];
@@ -174,22 +339,22 @@ static void on_source(struct agent *a, const struct life_event *ev)
     }
 }
 
-static void on_life(void *ctx, const struct life_event *ev)
+static void agent_on_life(void *ctx, const struct life_event *ev)
 {
     struct agent *a = ctx;
 
     if (life_is_of_host(ev->kind)) {
-        keep_note(a, ev);
+        agent_keep_note(a, ev);
     }
     if (ev->kind == LIFE_SOURCE) {
-        on_source(a, ev);
+        agent_on_source(a, ev);
     }
     if (batch_event(a->batch, ev)) {
         monitor_stop(a->monitor);
     }
 }
 
-static void on_level(void *ctx, const struct level_step *step)
+static void agent_on_level(void *ctx, const struct level_step *step)
 {
     bool down = step->to < step->from && step->cause < LEVEL_CAUSE_QUIET;
     struct agent *a = ctx;
@@ -202,7 +367,7 @@ static void on_level(void *ctx, const struct level_step *step)
              level_cause_name(step->cause), (long long)step->value, (long long)step->limit);
 }
 
-static uint64_t bytes_sent(void *ctx)
+static uint64_t agent_bytes_sent(void *ctx)
 {
     struct agent *a = ctx;
     struct uplink_status u;
@@ -211,27 +376,27 @@ static uint64_t bytes_sent(void *ctx)
     return u.bytes;
 }
 
-static void on_number(void *ctx, uint64_t *stream, uint64_t *seq)
+static void agent_on_number(void *ctx, uint64_t *stream, uint64_t *seq)
 {
     struct agent *a = ctx;
 
     agent_store_number(&a->store, stream, seq);
 }
 
-static enum err on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
+static enum err agent_on_batch(void *ctx, uint64_t seq, const void *bytes, size_t n)
 {
     struct agent *a = ctx;
 
     return agent_store_put(&a->store, seq, bytes, n);
 }
 
-static void on_ended(void *ctx, enum err e)
+static void agent_on_ended(void *ctx, enum err e)
 {
     struct agent *a = ctx;
 
     err_ignore(batch_finish(a->batch)); /* fails only when the store has ended */
     agent_store_end(&a->store);
-    publish(a, monitor_about(a->monitor)->last_wall_ns);
+    agent_publish(a, monitor_about(a->monitor)->last_wall_ns);
     os_mutex_lock(a->lock);
     a->status.ended = true;
     a->status.result = e;
@@ -239,22 +404,9 @@ static void on_ended(void *ctx, enum err e)
     os_mutex_unlock(a->lock);
 }
 
-static size_t ledger(void *ctx, struct ledger_row *rows, size_t max)
-{
-    struct agent *a = ctx;
-    const struct agent_ledger l = {.monitor = a->monitor,
-                                   .filter = a->filter,
-                                   .batch = a->batch,
-                                   .store = &a->store,
-                                   .identity = &a->identity,
-                                   .uplink = a->uplink};
-
-    return agent_ledger(&l, rows, max);
-}
-
 /* -- start -- */
 
-static enum err lock_dir(struct agent *a, struct errmsg *why)
+static enum err agent_lock_dir(struct agent *a, struct errmsg *why)
 {
     const char *dir = a->opts.conf->state_dir;
     char *path;
@@ -283,8 +435,8 @@ static enum err lock_dir(struct agent *a, struct errmsg *why)
     return e ? errmsg_set(why, e, "cannot lock %s: %s", dir, err_text(e)) : ERR_OK;
 }
 
-static enum err open_source(void *ctx, struct source **out, struct source_sink sink,
-                            struct errmsg *why)
+static enum err agent_open_source(void *ctx, struct source **out, struct source_sink sink,
+                                  struct errmsg *why)
 {
     struct agent *a = ctx;
     struct agent_source_conf live = {.name = a->opts.conf->source,
@@ -306,20 +458,20 @@ static enum err open_source(void *ctx, struct source **out, struct source_sink s
                                : agent_source_open_live(out, &live, sink, why);
 }
 
-static enum err open_monitor(struct agent *a, struct errmsg *why)
+static enum err agent_open_monitor(struct agent *a, struct errmsg *why)
 {
     struct levels_conf levels = a->opts.conf->levels;
-    struct monitor_conf conf = {.open = open_source,
+    struct monitor_conf conf = {.open = agent_open_source,
                                 .open_ctx = a,
                                 .period_ns = a->opts.conf->period_ns,
                                 .processes_max = MODEL_PROCESSES_MAX,
                                 .who = a->opts.conf->who,
                                 .levels = &levels,
-                                .level = on_level,
-                                .bytes_sent = bytes_sent,
-                                .tick = on_tick,
-                                .life = on_life,
-                                .ended = on_ended,
+                                .level = agent_on_level,
+                                .bytes_sent = agent_bytes_sent,
+                                .tick = agent_on_tick,
+                                .life = agent_on_life,
+                                .ended = agent_on_ended,
                                 .ctx = a};
     enum err e;
 
@@ -332,21 +484,21 @@ static enum err open_monitor(struct agent *a, struct errmsg *why)
     if (!e) {
         a->about = *monitor_about(a->monitor);
         a->level_since_ns = a->now_ns;
-        keep_source(a, &a->about, a->now_ns);
+        agent_keep_source(a, &a->about, a->now_ns);
     }
     return e;
 }
 
-static enum err open_batch(struct agent *a)
+static enum err agent_open_batch(struct agent *a)
 {
     const struct source_about *about = monitor_about(a->monitor);
     struct batch_conf conf = {.samples = a->opts.conf->batch_samples,
                               .max_bytes = a->opts.conf->batch_bytes,
                               .max_age_ns = a->opts.conf->batch_age_ns,
                               .filter = a->filter,
-                              .ledger = ledger,
-                              .number = on_number,
-                              .out = on_batch,
+                              .ledger = agent_ledger,
+                              .number = agent_on_number,
+                              .out = agent_on_batch,
                               .ctx = a};
 
     conf.head.host = a->identity.own.host;
@@ -357,14 +509,14 @@ static enum err open_batch(struct agent *a)
     return batch_create(&a->batch, &conf);
 }
 
-static void on_limit(void *ctx, size_t bytes)
+static void agent_on_limit(void *ctx, size_t bytes)
 {
     struct agent *a = ctx;
 
     batch_limit(a->batch, bytes);
 }
 
-static enum err open_uplink(struct agent *a, struct errmsg *why)
+static enum err agent_open_uplink(struct agent *a, struct errmsg *why)
 {
     const struct source_about *about = monitor_about(a->monitor);
     struct uplink_conf conf = {.outbox = agent_store_outbox(&a->store),
@@ -372,7 +524,7 @@ static enum err open_uplink(struct agent *a, struct errmsg *why)
                                .addresses = (const char *const *)a->opts.conf->addresses,
                                .n_addresses = a->opts.conf->n_addresses,
                                .heartbeat_ns = a->opts.conf->heartbeat_ns,
-                               .limit = on_limit,
+                               .limit = agent_on_limit,
                                .ctx = a};
     struct wire_hello *h = &conf.hello;
 
@@ -386,7 +538,7 @@ static enum err open_uplink(struct agent *a, struct errmsg *why)
     return uplink_start(&a->uplink, &conf, why);
 }
 
-static enum err open_pipeline(struct agent *a, struct errmsg *why)
+static enum err agent_open_pipeline(struct agent *a, struct errmsg *why)
 {
     enum err e =
         agent_store_open(&a->store, a->opts.conf, &a->identity.own.host, a->opts.n_files > 0, why);
@@ -397,12 +549,12 @@ static enum err open_pipeline(struct agent *a, struct errmsg *why)
     agent_store_mark(&a->store, a->opts.conf, &monitor_about(a->monitor)->boot);
     e = privacy_create(&a->filter, &a->opts.conf->filter);
     if (!e) {
-        e = open_batch(a);
+        e = agent_open_batch(a);
     }
     if (e) {
         return errmsg_set(why, e, "cannot set up the agent's pipeline: %s", err_text(e));
     }
-    return open_uplink(a, why);
+    return agent_open_uplink(a, why);
 }
 
 enum err agent_start(struct agent **out, const struct agent_opts *opts, struct errmsg *why)
@@ -429,7 +581,7 @@ enum err agent_start(struct agent **out, const struct agent_opts *opts, struct e
         e = errmsg_set(why, e, "out of memory");
         goto fail;
     }
-    e = lock_dir(a, why);
+    e = agent_lock_dir(a, why);
     if (e) {
         goto fail;
     }
@@ -437,11 +589,11 @@ enum err agent_start(struct agent **out, const struct agent_opts *opts, struct e
     if (e) {
         goto fail;
     }
-    e = open_monitor(a, why);
+    e = agent_open_monitor(a, why);
     if (e) {
         goto fail;
     }
-    e = open_pipeline(a, why);
+    e = agent_open_pipeline(a, why);
     if (e) {
         goto fail;
     }
@@ -500,7 +652,7 @@ void agent_status(struct agent *a, struct agent_status *out)
     uplink_status(a->uplink, &out->uplink);
 }
 
-static void tell_uplink(struct agent *a, struct status *out)
+static void agent_tell_uplink(struct agent *a, struct status *out)
 {
     static const char *const states[] = {"connecting", "connected", "unreachable", "refused",
                                          "failing"};
@@ -532,7 +684,7 @@ void agent_tell(struct agent *a, struct status *out)
     out->written_ns = os_utc_ns();
     (void)snprintf(out->version, sizeof out->version, "%s", PROCFLEET_VERSION);
     (void)snprintf(out->host, sizeof out->host, "%s", agent_name(a));
-    tell_uplink(a, out);
+    agent_tell_uplink(a, out);
     agent_identity_tell(&a->identity, out);
     os_mutex_lock(a->lock);
     out->running = !a->status.ended || (a->status.result && a->status.result != ERR_END);

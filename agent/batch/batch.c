@@ -1,4 +1,4 @@
-/* Collected so far stands in `held` (batch_pack.h): rows in order of arrival, values packed one
+/* What is collected so far is in `held`: rows in order of arrival, values packed one
  * behind the other without the absent ones, each instance knowing its first row. Only when the
  * batch closes are instances sorted and columns made. Which instances the collector has heard of is
  * in `known`, a table that lives for one window: at the next window everybody is announced anew,
@@ -9,13 +9,348 @@
 #include "agent/batch/batch.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "agent/batch/batch_pack.h"
 #include "agent/process/idmap.h"
 #include "common/base/arena.h"
+#include "common/base/err.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
+#include "common/wire/wire_batch.h"
+
+#define BATCH_NO_ROW UINT32_MAX
+
+struct batch_row {
+    uint64_t mask;
+    uint32_t next; /* row of the same instance at a later tick */
+    uint32_t tick;
+    uint32_t value_at; /* its values, lowest metric first */
+    bool fresh;
+};
+
+struct batch_instance {
+    struct proc_id id;
+    uint32_t first_row, last_row;
+    bool announce; /* info is to travel */
+    struct proc_info info;
+};
+
+struct batch_life {
+    struct life_event ev;
+    uint32_t order; /* of arrival */
+};
+
+/* Everything of one batch. Arrays grow and are kept from batch to batch. */
+struct batch_held {
+    int64_t *wall_ns, *mono_ns;
+    uint32_t n_ticks, cap_ticks;
+    struct batch_row *rows;
+    uint32_t n_rows, cap_rows;
+    int64_t *values;
+    uint32_t n_values, cap_values;
+    struct batch_instance *instances;
+    uint32_t n_instances, cap_instances;
+    struct batch_life *events;
+    uint32_t n_events, cap_events;
+};
+
+/* Ranges of ticks, instances and events. */
+struct batch_part {
+    uint32_t tick0, tick1;
+    uint32_t instance0, instance1;
+    uint32_t event0, event1;
+    bool infos; /* the instances' attributes travel in this part */
+};
+
+struct batch_packer {
+    struct batch_run *runs;
+    uint32_t n_runs, cap_runs;
+    int64_t *values;
+    uint32_t cap_values;
+    struct proc_info *infos;
+    uint32_t cap_infos;
+    struct life_event *events;
+    uint32_t cap_events;
+    struct batch_column columns[METRIC_COLS];
+};
+
+/* ---- batch pack ---- */
+
+/* The inside of batch.c: what a batch has collected so far, and how a part of it becomes the
+ * columns of a struct batch. Nobody else includes this. Threads: one owner. */
+
+static void batch_held_fini(struct batch_held *h)
+{
+    mem_free(h->wall_ns);
+    mem_free(h->mono_ns);
+    mem_free(h->rows);
+    mem_free(h->values);
+    mem_free(h->instances);
+    mem_free(h->events);
+    *h = (struct batch_held){0};
+}
+
+static void batch_packer_fini(struct batch_packer *k)
+{
+    mem_free(k->runs);
+    mem_free(k->values);
+    mem_free(k->infos);
+    mem_free(k->events);
+    *k = (struct batch_packer){0};
+}
+
+/* Room for `n` elements of `size` in *array. Errors: ERR_NOMEM (the array stays) */
+static enum err batch_room(void *array, uint32_t *cap, uint32_t n, size_t size)
+{
+    void **p = array;
+    uint32_t want = *cap ? *cap : 16;
+    void *more;
+
+    if (n <= *cap) {
+        return ERR_OK;
+    }
+    while (want < n) {
+        want *= 2; /* n is bounded by the limits of batch.h, far below 2^31 */
+    }
+    more = mem_realloc_array(*p, want, size);
+    if (!more) {
+        return ERR_NOMEM;
+    }
+    *p = more;
+    *cap = want;
+    return ERR_OK;
+}
+
+static int batch_by_identity(const void *a, const void *b)
+{
+    const struct proc_id *x = &((const struct batch_instance *)a)->id;
+    const struct proc_id *y = &((const struct batch_instance *)b)->id;
+
+    if (x->pid != y->pid) {
+        return x->pid < y->pid ? -1 : 1;
+    }
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+static int batch_by_time(const void *a, const void *b)
+{
+    const struct batch_life *x = a, *y = b;
+
+    if (x->ev.wall_ns != y->ev.wall_ns) {
+        return x->ev.wall_ns < y->ev.wall_ns ? -1 : 1;
+    }
+    return (x->order > y->order) - (x->order < y->order);
+}
+
+/* Puts instances in order of identity and events in order of time; rows keep their places. */
+static void batch_held_sort(struct batch_held *h)
+{
+    if (h->n_instances > 1) {
+        qsort(h->instances, h->n_instances, sizeof *h->instances, batch_by_identity);
+    }
+    if (h->n_events > 1) {
+        qsort(h->events, h->n_events, sizeof *h->events, batch_by_time);
+    }
+}
+
+/* Cuts *part in two, the earlier half staying in it: by ticks, else by instances, else by events.
+ * False when nothing is left to cut. */
+static bool batch_part_split(struct batch_part *part, struct batch_part *rest)
+{
+    uint32_t n_events = part->event1 - part->event0;
+
+    *rest = *part;
+    if (part->tick1 - part->tick0 > 1) {
+        part->tick1 = rest->tick0 = part->tick0 + (part->tick1 - part->tick0) / 2;
+        rest->infos = false;
+    } else if (part->instance1 - part->instance0 > 1) {
+        part->instance1 = rest->instance0 =
+            part->instance0 + (part->instance1 - part->instance0) / 2;
+    } else if (n_events > 1) {
+        rest->instance0 = rest->instance1;
+        rest->tick0 = rest->tick1;
+    } else {
+        return false;
+    }
+    part->event1 = rest->event0 = part->event0 + n_events / 2;
+    return true;
+}
+
+/* -- runs -- */
+
+static bool batch_run_continues(const struct batch_run *run, const struct batch_row *row,
+                                uint32_t tick)
+{
+    return run->first_tick + run->n_ticks == tick && run->mask == row->mask && !row->fresh;
+}
+
+static enum err batch_add_run(struct batch_packer *k, struct proc_id id,
+                              const struct batch_row *row, uint32_t tick)
+{
+    enum err e = batch_room(&k->runs, &k->cap_runs, k->n_runs + 1, sizeof *k->runs);
+
+    if (e) {
+        return e;
+    }
+    k->runs[k->n_runs++] = (struct batch_run){
+        .id = id, .first_tick = tick, .n_ticks = 1, .mask = row->mask, .fresh = row->fresh};
+    return ERR_OK;
+}
+
+/* The runs of one instance within the part's ticks. */
+static enum err batch_add_runs(struct batch_packer *k, const struct batch_held *h,
+                               const struct batch_part *part, const struct batch_instance *in)
+{
+    uint32_t from = k->n_runs;
+
+    for (uint32_t r = in->first_row; r != BATCH_NO_ROW; r = h->rows[r].next) {
+        const struct batch_row *row = &h->rows[r];
+        uint32_t tick = row->tick - part->tick0;
+        enum err e;
+
+        if (row->tick < part->tick0 || row->tick >= part->tick1) {
+            continue;
+        }
+        if (k->n_runs > from && batch_run_continues(&k->runs[k->n_runs - 1], row, tick)) {
+            k->runs[k->n_runs - 1].n_ticks++;
+            continue;
+        }
+        e = batch_add_run(k, in->id, row, tick);
+        if (e) {
+            return e;
+        }
+    }
+    return ERR_OK;
+}
+
+/* -- columns -- */
+
+/* Lays the columns out one behind the other in k->values; gives where each begins. */
+static enum err batch_lay_out(struct batch_packer *k, struct batch *out, int64_t *at[METRIC_COLS])
+{
+    uint32_t counts[METRIC_COLS] = {0};
+    uint32_t total = 0;
+    int64_t *next;
+    enum err e;
+
+    for (uint32_t r = 0; r < k->n_runs; r++) {
+        for (uint64_t left = k->runs[r].mask; left; left &= left - 1) {
+            counts[__builtin_ctzll(left)] += k->runs[r].n_ticks;
+            total += k->runs[r].n_ticks;
+        }
+    }
+    e = batch_room(&k->values, &k->cap_values, total, sizeof *k->values);
+    if (e) {
+        return e;
+    }
+    next = k->values;
+    out->n_columns = 0;
+    for (unsigned m = 0; m < METRIC_COLS; m++) {
+        at[m] = next;
+        if (counts[m] > 0) {
+            k->columns[out->n_columns++] =
+                (struct batch_column){.metric = (uint8_t)m, .n_values = counts[m], .values = next};
+            next += counts[m];
+        }
+    }
+    out->columns = k->columns;
+    return ERR_OK;
+}
+
+/* In the same order as batch_add_runs made the runs: so every column is in run order. */
+static void batch_fill_columns(const struct batch_held *h, const struct batch_part *part,
+                               int64_t *at[METRIC_COLS])
+{
+    for (uint32_t i = part->instance0; i < part->instance1; i++) {
+        for (uint32_t r = h->instances[i].first_row; r != BATCH_NO_ROW; r = h->rows[r].next) {
+            const struct batch_row *row = &h->rows[r];
+            const int64_t *v;
+
+            if (!row->mask || row->tick < part->tick0 || row->tick >= part->tick1) {
+                continue;
+            }
+            v = h->values + row->value_at;
+            for (uint64_t left = row->mask; left; left &= left - 1) {
+                *at[__builtin_ctzll(left)]++ = *v++;
+            }
+        }
+    }
+}
+
+/* -- infos and events -- */
+
+static enum err batch_pack_infos(struct batch_packer *k, const struct batch_held *h,
+                                 const struct batch_part *part, struct batch *out)
+{
+    uint32_t n = part->instance1 - part->instance0;
+    enum err e = batch_room(&k->infos, &k->cap_infos, n, sizeof *k->infos);
+
+    if (e) {
+        return e;
+    }
+    out->n_infos = 0;
+    for (uint32_t i = part->instance0; part->infos && i < part->instance1; i++) {
+        if (h->instances[i].announce) {
+            k->infos[out->n_infos++] = h->instances[i].info;
+        }
+    }
+    out->infos = k->infos;
+    return ERR_OK;
+}
+
+static enum err batch_pack_events(struct batch_packer *k, const struct batch_held *h,
+                                  const struct batch_part *part, struct batch *out)
+{
+    uint32_t n = part->event1 - part->event0;
+    enum err e = batch_room(&k->events, &k->cap_events, n, sizeof *k->events);
+
+    if (e) {
+        return e;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        k->events[i] = h->events[part->event0 + i].ev;
+    }
+    out->n_events = n;
+    out->events = k->events;
+    return ERR_OK;
+}
+
+/* Fills ticks, runs, columns, infos and events of *out; the rest is left alone. Valid until the
+ * next call. Errors: ERR_NOMEM */
+static enum err batch_pack(struct batch_packer *k, const struct batch_held *h,
+                           const struct batch_part *part, struct batch *out)
+{
+    int64_t *at[METRIC_COLS];
+    enum err e;
+
+    k->n_runs = 0;
+    for (uint32_t i = part->instance0; i < part->instance1; i++) {
+        e = batch_add_runs(k, h, part, &h->instances[i]);
+        if (e) {
+            return e;
+        }
+    }
+    e = batch_lay_out(k, out, at);
+    if (e) {
+        return e;
+    }
+    batch_fill_columns(h, part, at);
+    e = batch_pack_infos(k, h, part, out);
+    if (e) {
+        return e;
+    }
+    e = batch_pack_events(k, h, part, out);
+    if (e) {
+        return e;
+    }
+    out->n_ticks = part->tick1 - part->tick0;
+    out->wall_ns = h->wall_ns ? h->wall_ns + part->tick0 : NULL;
+    out->mono_ns = h->mono_ns ? h->mono_ns + part->tick0 : NULL;
+    out->n_runs = k->n_runs;
+    out->runs = k->runs;
+    return ERR_OK;
+}
 
 enum {
     KNOWN_MAX = 16384,
@@ -62,7 +397,7 @@ struct batch_builder {
     struct batch_stats stats;
 };
 
-static void name_source(struct batch_builder *b, struct str name)
+static void batch_name_source(struct batch_builder *b, struct str name)
 {
     b->conf.head.source = (struct str){b->source, name.n < sizeof b->source ? name.n : 0};
     if (b->conf.head.source.n > 0) {
@@ -83,7 +418,7 @@ enum err batch_create(struct batch_builder **out, const struct batch_conf *conf)
         return ERR_NOMEM;
     }
     b->conf = *conf;
-    name_source(b, conf->head.source);
+    batch_name_source(b, conf->head.source);
     b->seq = 1;
     b->batch_no = 1;
     b->millibytes_per_value = FIRST_MILLIBYTES_PER_VALUE;
@@ -157,7 +492,7 @@ void batch_limit(struct batch_builder *b, size_t bytes)
 
 /* -- sending -- */
 
-static size_t size_limit(const struct batch_builder *b)
+static size_t batch_size_limit(const struct batch_builder *b)
 {
     size_t limit = atomic_load(&b->limit);
 
@@ -165,7 +500,7 @@ static size_t size_limit(const struct batch_builder *b)
 }
 
 /* Reads the stages' counters; gives how many there are. */
-static size_t read_ledger(struct batch_builder *b, struct ledger_row *rows, size_t *n_changed)
+static size_t batch_read_ledger(struct batch_builder *b, struct ledger_row *rows, size_t *n_changed)
 {
     const struct ledger_kind *kind = NULL;
     size_t n = b->conf.ledger ? b->conf.ledger(b->conf.ctx, rows, BATCH_LEDGER_MAX) : 0;
@@ -184,7 +519,7 @@ static size_t read_ledger(struct batch_builder *b, struct ledger_row *rows, size
     return n;
 }
 
-static uint64_t records_of(const struct batch *batch)
+static uint64_t batch_records(const struct batch *batch)
 {
     uint64_t n = batch->n_events;
 
@@ -195,8 +530,8 @@ static uint64_t records_of(const struct batch *batch)
 }
 
 /* Encodes one part; ERR_FULL when it is too large. */
-static enum err encode_part(struct batch_builder *b, const struct batch_part *part, bool last_part,
-                            bool last, size_t n_ledger)
+static enum err batch_encode_part(struct batch_builder *b, const struct batch_part *part,
+                                  bool last_part, bool last, size_t n_ledger)
 {
     struct batch batch;
     enum err e;
@@ -217,16 +552,16 @@ static enum err encode_part(struct batch_builder *b, const struct batch_part *pa
     if (e) {
         return e;
     }
-    b->part_records = records_of(&batch);
+    b->part_records = batch_records(&batch);
     buf_reset(&b->encoded);
     e = wire_batch_encode(b->encoder, &b->encoded, &batch);
-    if (!e && b->encoded.n > size_limit(b)) {
+    if (!e && b->encoded.n > batch_size_limit(b)) {
         e = ERR_FULL;
     }
     return e;
 }
 
-static enum err send_part(struct batch_builder *b)
+static enum err batch_send_part(struct batch_builder *b)
 {
     enum err e = b->conf.out(b->conf.ctx, b->seq, b->encoded.p, b->encoded.n);
 
@@ -242,7 +577,7 @@ static enum err send_part(struct batch_builder *b)
 }
 
 /* Encodes and sends everything held, in as many parts as it takes. */
-static enum err send_parts(struct batch_builder *b, bool last, size_t n_ledger)
+static enum err batch_send_parts(struct batch_builder *b, bool last, size_t n_ledger)
 {
     struct batch_part waiting[SPLITS_MAX];
     size_t n = 1;
@@ -254,7 +589,7 @@ static enum err send_parts(struct batch_builder *b, bool last, size_t n_ledger)
     while (n > 0) {
         struct batch_part *part = &waiting[n - 1];
         struct batch_part rest;
-        enum err e = encode_part(b, part, n == 1, last, n_ledger);
+        enum err e = batch_encode_part(b, part, n == 1, last, n_ledger);
 
         if (e == ERR_FULL && n < SPLITS_MAX && batch_part_split(part, &rest)) {
             b->stats.split++;
@@ -273,7 +608,7 @@ static enum err send_parts(struct batch_builder *b, bool last, size_t n_ledger)
             continue;
         }
         if (!e) {
-            e = send_part(b);
+            e = batch_send_part(b);
         }
         if (e) {
             return e;
@@ -283,7 +618,7 @@ static enum err send_parts(struct batch_builder *b, bool last, size_t n_ledger)
     return ERR_OK;
 }
 
-static void learn_size(struct batch_builder *b, uint64_t bytes)
+static void batch_learn_size(struct batch_builder *b, uint64_t bytes)
 {
     int64_t per_value;
 
@@ -295,7 +630,7 @@ static void learn_size(struct batch_builder *b, uint64_t bytes)
     b->millibytes_per_value = (b->millibytes_per_value + per_value) / 2;
 }
 
-static void forget_held(struct batch_builder *b)
+static void batch_forget_held(struct batch_builder *b)
 {
     b->held.n_ticks = b->held.n_rows = b->held.n_values = 0;
     b->held.n_instances = b->held.n_events = 0;
@@ -305,17 +640,17 @@ static void forget_held(struct batch_builder *b)
     b->batch_no++;
 }
 
-static enum err close_batch(struct batch_builder *b, bool last)
+static enum err batch_close(struct batch_builder *b, bool last)
 {
     uint64_t bytes_before = b->stats.bytes;
-    size_t n_ledger, n_rows = read_ledger(b, b->ledger, &n_ledger);
+    size_t n_ledger, n_rows = batch_read_ledger(b, b->ledger, &n_ledger);
     enum err e;
 
     batch_held_sort(&b->held);
-    e = send_parts(b, last, n_ledger);
+    e = batch_send_parts(b, last, n_ledger);
     if (!e) {
         memcpy(b->told, b->now, n_rows * sizeof *b->told);
-        learn_size(b, b->stats.bytes - bytes_before);
+        batch_learn_size(b, b->stats.bytes - bytes_before);
     } else if (e == ERR_NOMEM) {
         b->stats.nomem += b->stats.held;
         b->n_known = 0; /* what it announced has not arrived */
@@ -325,27 +660,27 @@ static enum err close_batch(struct batch_builder *b, bool last)
         b->stats.unsent += b->stats.held;
     }
     b->stats.held = 0;
-    forget_held(b);
+    batch_forget_held(b);
     return e;
 }
 
-static bool is_empty(const struct batch_builder *b)
+static bool batch_is_empty(const struct batch_builder *b)
 {
     return b->held.n_ticks == 0 && b->held.n_events == 0;
 }
 
-static int64_t window_of(int64_t wall_ns)
+static int64_t batch_window(int64_t wall_ns)
 {
     return wall_ns / BATCH_WINDOW_NS;
 }
 
 /* Everything of a new window goes into a batch of its own, and everybody is announced anew. */
-static enum err change_window(struct batch_builder *b, int64_t window)
+static enum err batch_change_window(struct batch_builder *b, int64_t window)
 {
     enum err e = ERR_OK;
 
-    if (!is_empty(b)) {
-        e = close_batch(b, false);
+    if (!batch_is_empty(b)) {
+        e = batch_close(b, false);
     }
     b->window = window;
     b->n_known = 0;
@@ -354,31 +689,31 @@ static enum err change_window(struct batch_builder *b, int64_t window)
 }
 
 /* Before a tick: another window, also an earlier one, and a clock set back end the batch. */
-static enum err make_way(struct batch_builder *b, const struct sample_tick *tick)
+static enum err batch_make_way(struct batch_builder *b, const struct sample_tick *tick)
 {
     const struct batch_held *h = &b->held;
 
-    if (window_of(tick->wall_ns) != b->window) {
-        return change_window(b, window_of(tick->wall_ns));
+    if (batch_window(tick->wall_ns) != b->window) {
+        return batch_change_window(b, batch_window(tick->wall_ns));
     }
     if (h->n_ticks > 0 && (tick->wall_ns <= h->wall_ns[h->n_ticks - 1] ||
                            tick->mono_ns <= h->mono_ns[h->n_ticks - 1])) {
-        return close_batch(b, false);
+        return batch_close(b, false);
     }
     return ERR_OK;
 }
 
-static bool is_big(const struct batch_builder *b)
+static bool batch_is_big(const struct batch_builder *b)
 {
     size_t guess =
         (size_t)((int64_t)b->held.n_values * b->millibytes_per_value / 1000) + b->guess_bytes;
 
-    return guess >= size_limit(b) / 8 * 7 || b->text_full;
+    return guess >= batch_size_limit(b) / 8 * 7 || b->text_full;
 }
 
 /* -- taking in -- */
 
-static struct str keep_text(struct batch_builder *b, struct str s)
+static struct str batch_keep_text(struct batch_builder *b, struct str s)
 {
     char *copy;
 
@@ -398,19 +733,20 @@ static struct str keep_text(struct batch_builder *b, struct str s)
 }
 
 /* False: a text is missing, there was no memory or no room for it. */
-static bool keep_info(struct batch_builder *b, struct proc_info *to, const struct proc_info *from)
+static bool batch_keep_info(struct batch_builder *b, struct proc_info *to,
+                            const struct proc_info *from)
 {
     uint64_t missing = b->stats.text_lost;
 
     privacy_info(b->conf.filter, from, to);
-    to->name = keep_text(b, to->name);
-    to->image = keep_text(b, to->image);
-    to->command_line = keep_text(b, to->command_line);
-    to->user = keep_text(b, to->user);
+    to->name = batch_keep_text(b, to->name);
+    to->image = batch_keep_text(b, to->image);
+    to->command_line = batch_keep_text(b, to->command_line);
+    to->user = batch_keep_text(b, to->user);
     return b->stats.text_lost == missing;
 }
 
-static struct known *find_known(struct batch_builder *b, struct proc_id id)
+static struct known *batch_find_known(struct batch_builder *b, struct proc_id id)
 {
     const struct idmap_entry *e = idmap_get(b->by_pid, id.pid);
     uint32_t i = e ? e->mark : 0;
@@ -422,7 +758,7 @@ static struct known *find_known(struct batch_builder *b, struct proc_id id)
 }
 
 /* NULL: no memory. */
-static struct known *add_known(struct batch_builder *b, struct proc_id id)
+static struct known *batch_add_known(struct batch_builder *b, struct proc_id id)
 {
     struct idmap_entry *e;
     struct known *k;
@@ -442,14 +778,14 @@ static struct known *add_known(struct batch_builder *b, struct proc_id id)
 }
 
 /* The instance's place in this batch; its info is kept where the collector has not got it. */
-static enum err place_of(struct batch_builder *b, const struct sample_row *row, uint32_t *place)
+static enum err batch_place(struct batch_builder *b, const struct sample_row *row, uint32_t *place)
 {
-    struct known *k = find_known(b, row->info->id);
+    struct known *k = batch_find_known(b, row->info->id);
     bool news = !k || k->version != row->info_version;
     struct batch_instance *in;
 
     if (!k) {
-        k = add_known(b, row->info->id);
+        k = batch_add_known(b, row->info->id);
         if (!k) {
             return ERR_NOMEM;
         }
@@ -466,7 +802,7 @@ static enum err place_of(struct batch_builder *b, const struct sample_row *row, 
     }
     in = &b->held.instances[k->local];
     if (news) {
-        bool whole = keep_info(b, &in->info, row->info);
+        bool whole = batch_keep_info(b, &in->info, row->info);
 
         in->announce = true;
         k->version = whole ? row->info_version : 0; /* 0: once more in the next batch */
@@ -476,7 +812,7 @@ static enum err place_of(struct batch_builder *b, const struct sample_row *row, 
     return ERR_OK;
 }
 
-static enum err add_row(struct batch_builder *b, const struct sample_row *row)
+static enum err batch_add_row(struct batch_builder *b, const struct sample_row *row)
 {
     struct batch_held *h = &b->held;
     uint32_t n_values = (uint32_t)__builtin_popcountll(row->mask);
@@ -485,7 +821,7 @@ static enum err add_row(struct batch_builder *b, const struct sample_row *row)
 
     if (batch_room(&h->rows, &h->cap_rows, h->n_rows + 1, sizeof *h->rows) ||
         batch_room(&h->values, &h->cap_values, h->n_values + n_values, sizeof *h->values) ||
-        place_of(b, row, &place)) {
+        batch_place(b, row, &place)) {
         return ERR_NOMEM;
     }
     for (uint64_t left = row->mask; left; left &= left - 1) {
@@ -506,7 +842,7 @@ static enum err add_row(struct batch_builder *b, const struct sample_row *row)
     return ERR_OK;
 }
 
-static enum err add_tick(struct batch_builder *b, const struct sample_tick *tick)
+static enum err batch_add_tick(struct batch_builder *b, const struct sample_tick *tick)
 {
     struct batch_held *h = &b->held;
     uint32_t cap = h->cap_ticks;
@@ -520,7 +856,7 @@ static enum err add_tick(struct batch_builder *b, const struct sample_tick *tick
     h->n_ticks++;
     b->stats.ticks++;
     for (size_t i = 0; i < tick->n_rows; i++) {
-        if (add_row(b, &tick->rows[i])) {
+        if (batch_add_row(b, &tick->rows[i])) {
             b->stats.nomem++;
             continue;
         }
@@ -531,49 +867,49 @@ static enum err add_tick(struct batch_builder *b, const struct sample_tick *tick
     return ERR_OK;
 }
 
-static bool fits(const struct batch_builder *b, const struct sample_tick *tick)
+static bool batch_fits(const struct batch_builder *b, const struct sample_tick *tick)
 {
     return b->held.n_rows + tick->n_rows <= BATCH_ROWS_MAX &&
            b->held.n_values + tick->n_rows * METRIC_COLS <= BATCH_VALUES_MAX;
 }
 
 /* If every row of the tick is of a new instance. */
-static bool known_fits(const struct batch_builder *b, const struct sample_tick *tick)
+static bool batch_known_fits(const struct batch_builder *b, const struct sample_tick *tick)
 {
     return b->n_known + tick->n_rows <= KNOWN_MAX;
 }
 
-static bool is_due(const struct batch_builder *b)
+static bool batch_is_due(const struct batch_builder *b)
 {
     uint32_t n = b->held.n_ticks;
 
-    return n >= b->conf.samples || b->stats.batches == 0 || is_big(b) ||
+    return n >= b->conf.samples || b->stats.batches == 0 || batch_is_big(b) ||
            b->held.mono_ns[n - 1] - b->held.mono_ns[0] >= b->conf.max_age_ns;
 }
 
 enum err batch_tick(struct batch_builder *b, const struct sample_tick *tick)
 {
-    enum err e = make_way(b, tick);
+    enum err e = batch_make_way(b, tick);
 
     if (e) {
         return e;
     }
-    if ((!fits(b, tick) || !known_fits(b, tick)) && !is_empty(b)) {
-        e = close_batch(b, false);
+    if ((!batch_fits(b, tick) || !batch_known_fits(b, tick)) && !batch_is_empty(b)) {
+        e = batch_close(b, false);
         if (e) {
             return e;
         }
     }
-    if (!known_fits(b, tick)) {
+    if (!batch_known_fits(b, tick)) {
         b->n_known = 0;
         idmap_clear(b->by_pid);
     }
     b->stats.in += tick->n_rows;
-    if (add_tick(b, tick)) {
+    if (batch_add_tick(b, tick)) {
         b->stats.nomem += tick->n_rows;
         return ERR_OK;
     }
-    return is_due(b) ? close_batch(b, false) : ERR_OK;
+    return batch_is_due(b) ? batch_close(b, false) : ERR_OK;
 }
 
 enum err batch_event(struct batch_builder *b, const struct life_event *ev)
@@ -582,8 +918,9 @@ enum err batch_event(struct batch_builder *b, const struct life_event *ev)
     struct batch_life *to;
     enum err e = ERR_OK;
 
-    if (window_of(ev->wall_ns) > b->window) {
-        e = change_window(b, window_of(ev->wall_ns)); /* one told late may be of an earlier one */
+    if (batch_window(ev->wall_ns) > b->window) {
+        e = batch_change_window(
+            b, batch_window(ev->wall_ns)); /* one told late may be of an earlier one */
     }
     if (e) {
         return e;
@@ -596,19 +933,19 @@ enum err batch_event(struct batch_builder *b, const struct life_event *ev)
     to = &h->events[h->n_events];
     to->order = h->n_events++;
     to->ev = *ev;
-    (void)keep_info(b, &to->ev.info, &ev->info);
-    to->ev.text = keep_text(b, ev->text);
+    (void)batch_keep_info(b, &to->ev.info, &ev->info);
+    to->ev.text = batch_keep_text(b, ev->text);
     b->stats.events++;
     b->stats.held++;
     b->guess_bytes += EVENT_BYTES;
-    return h->n_events >= BATCH_EVENTS_MAX || is_big(b) ? close_batch(b, false) : ERR_OK;
+    return h->n_events >= BATCH_EVENTS_MAX || batch_is_big(b) ? batch_close(b, false) : ERR_OK;
 }
 
 enum err batch_source(struct batch_builder *b, const char *name, bool polled)
 {
-    enum err e = is_empty(b) ? ERR_OK : close_batch(b, false);
+    enum err e = batch_is_empty(b) ? ERR_OK : batch_close(b, false);
 
-    name_source(b, str_make(name));
+    batch_name_source(b, str_make(name));
     b->conf.head.flags &= ~(uint32_t)BATCH_POLLED;
     b->conf.head.flags |= polled ? BATCH_POLLED : 0u;
     return e;
@@ -616,5 +953,5 @@ enum err batch_source(struct batch_builder *b, const char *name, bool polled)
 
 enum err batch_finish(struct batch_builder *b)
 {
-    return close_batch(b, true);
+    return batch_close(b, true);
 }

@@ -5,7 +5,10 @@
 
 #include <stdatomic.h>
 
-#include "agent/agent_ledger.h"
+#include "agent/agent_store.h"
+#include "agent/batch/batch.h"
+#include "agent/monitor.h"
+#include "agent/privacy/privacy.h"
 #include "common/base/mem.h"
 #include "common/model/ledger.h"
 #include "tests/support/t.h"
