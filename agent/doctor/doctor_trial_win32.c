@@ -221,9 +221,9 @@ enum err doctor_trial_mask(struct doctor_trial *t, unsigned bytes)
 {
     ULONG masks[8] = {t->conf.flags};
 
-    return etw_ctl_error(
-        NULL, "flags", etw_ctl_name(t->ctl),
-        t->conf.api->set_info(etw_ctl_handle(t->ctl), TraceSystemTraceEnableFlagsInfo, masks, bytes));
+    return etw_ctl_error(NULL, "flags", etw_ctl_name(t->ctl),
+                         t->conf.api->set_info(etw_ctl_handle(t->ctl),
+                                               TraceSystemTraceEnableFlagsInfo, masks, bytes));
 }
 
 enum err doctor_trial_read(struct doctor_trial *t)

@@ -1,8 +1,8 @@
 /* Which lines of the log also belong into the system's event log, where operators look who do not
  * know the agent: why it could not start, that it collects less and that it has recovered, that the
  * collector refuses it, that its certificate ends and cannot be renewed. Nothing about processes.
- * Each such line is written with log_note and its enum event_log_note. Threads: any; of two lines of
- * one state at the same moment either may be the one that is reported. */
+ * Each such line is written with log_note and its enum event_log_note.
+ * Threads: any; of two lines of one state at the same moment either may be the one reported. */
 #ifndef PROCFLEET_AGENT_STATUS_EVENT_LOG_H
 #define PROCFLEET_AGENT_STATUS_EVENT_LOG_H
 

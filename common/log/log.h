@@ -25,7 +25,7 @@ const char *log_str(char *out, unsigned size, const char *s);
 /* The same in quotes always: what a stranger says of itself must not look like what is known. */
 const char *log_quote(char *out, unsigned size, const char *s);
 
-/* The same for a line that the program's tee must know: `note` is the program's own number of it. */
+/* The same for a line that the tee must know: `note` is the program's own number of it. */
 void log_note(unsigned note, enum log_level level, const char *module, const char *event,
               const char *fmt, ...) PRINTF_LIKE(5, 6);
 
