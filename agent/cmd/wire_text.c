@@ -1,6 +1,6 @@
 #include "agent/cmd/wire_text.h"
 
-#include "agent/etl/jsonw.h"
+#include "common/text/jsonw.h"
 #include "common/base/clk.h"
 #include "common/model/metric.h"
 #include "common/os/uuid.h"

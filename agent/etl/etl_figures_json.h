@@ -3,7 +3,7 @@
 #define PROCFLEET_AGENT_ETL_ETL_FIGURES_JSON_H
 
 #include "agent/etl/etl_figures.h"
-#include "agent/etl/jsonw.h"
+#include "common/text/jsonw.h"
 
 /* All figures docs/etl-tool.md lists, in its order. With several files the header is that of the
  * one that began first. Errors: ERR_NOMEM */

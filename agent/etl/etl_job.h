@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "agent/etl/etl_walk.h"
-#include "agent/etl/jsonw.h"
+#include "common/text/jsonw.h"
 #include "common/conf/opt.h"
 #include "common/text/table.h"
 

@@ -3,7 +3,7 @@
 #define PROCFLEET_AGENT_ETL_ETL_VALUE_TEXT_H
 
 #include "agent/decode/value.h"
-#include "agent/etl/jsonw.h"
+#include "common/text/jsonw.h"
 
 struct value_people {
     struct buf *out;

@@ -8,205 +8,137 @@
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
 #include "common/os/os.h"
-#include "common/text/humanize.h"
+#include "common/text/jsonw.h"
 
 #define FORMAT 1
 
 /* -- writing -- */
 
-/* Sets one member; what fails shows in *bad. */
-static void put(json_t *o, const char *key, json_t *value, bool *bad)
+/* Readers take no more. */
+static void put_number(struct jsonw *j, const char *key, uint64_t v)
 {
-    *bad = json_object_set_new(o, key, value) != 0 || *bad;
+    jsonw_uint(j, key, v < INT64_MAX ? v : INT64_MAX);
 }
 
-static void put_digits(json_t *o, const char *key, uint64_t v, bool *bad)
+static void put_time(struct jsonw *j, const char *key, int64_t ns)
 {
-    char text[24];
-
-    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)v);
-    put(o, key, json_string(text), bad);
+    jsonw_wide(j, key, (uint64_t)ns);
 }
 
-static void put_number(json_t *o, const char *key, uint64_t v, bool *bad)
+static void put_text(struct jsonw *j, const char *key, const char *text)
 {
-    if (v > (uint64_t)MODEL_JSON_EXACT) {
-        put_digits(o, key, v < INT64_MAX ? v : INT64_MAX, bad);
-    } else {
-        put(o, key, json_integer((json_int_t)v), bad);
-    }
+    jsonw_bytes(j, key, str_make(text));
 }
 
-static void put_time(json_t *o, const char *key, int64_t ns, bool *bad)
+static void put_source(struct jsonw *j, const struct status *s)
 {
-    put_digits(o, key, (uint64_t)ns, bad);
+    jsonw_object(j, "source");
+    put_text(j, "name", s->source);
+    jsonw_bool(j, "polled", s->polled);
+    put_time(j, "since", s->source_since_ns);
+    put_text(j, "detail", s->detail);
+    jsonw_end(j);
+    jsonw_object(j, "level");
+    put_number(j, "now", s->level);
+    put_time(j, "since", s->level_since_ns);
+    jsonw_end(j);
 }
 
-/* What is no UTF-8 is told with escapes. */
-static void put_text(json_t *o, const char *key, const char *text, bool *bad)
+static void put_cost(struct jsonw *j, const struct status *s)
 {
-    json_t *v = json_string(text);
-
-    if (!v) {
-        struct buf b;
-
-        buf_init(&b, 8192);
-        humanize_text(&b, str_make(text));
-        v = json_string(buf_cstr(&b));
-        buf_fini(&b);
-    }
-    put(o, key, v, bad);
+    jsonw_object(j, "cost");
+    put_number(j, "cpu_ppm", s->cost.cpu_ppm);
+    put_time(j, "span", s->cost.span_ns);
+    put_number(j, "cpus", s->cost.cpus);
+    put_number(j, "budget_cpu_permille", s->cost.cpu_permille);
+    put_number(j, "memory", s->cost.memory);
+    put_number(j, "budget_mem", s->cost.limit);
+    jsonw_end(j);
 }
 
-static json_t *source_json(const struct status *s, bool *bad)
+static void put_uplink(struct jsonw *j, const struct status *s)
 {
-    json_t *o = json_object();
-
-    put_text(o, "name", s->source, bad);
-    put(o, "polled", json_boolean(s->polled), bad);
-    put_time(o, "since", s->source_since_ns, bad);
-    put_text(o, "detail", s->detail, bad);
-    return o;
+    jsonw_object(j, "uplink");
+    put_text(j, "state", s->uplink);
+    put_time(j, "since", s->uplink_since_ns);
+    put_text(j, "why", s->why);
+    put_number(j, "acknowledged", s->acknowledged);
+    put_number(j, "quarantined", s->quarantined);
+    put_number(j, "bytes_sent", s->bytes_sent);
+    put_number(j, "breaks", s->breaks);
+    jsonw_end(j);
+    jsonw_object(j, "queue");
+    put_number(j, "held", s->queue_held);
+    put_number(j, "bytes", s->queue_bytes);
+    put_number(j, "dropped", s->queue_dropped);
+    put_number(j, "aside", s->aside_held);
+    put_number(j, "aside_bytes", s->aside_bytes);
+    put_number(j, "aside_broken", s->aside_broken);
+    jsonw_end(j);
 }
 
-static json_t *level_json(const struct status *s, bool *bad)
+static void put_certificate(struct jsonw *j, const struct status *s)
 {
-    json_t *o = json_object();
-
-    put_number(o, "now", s->level, bad);
-    put_time(o, "since", s->level_since_ns, bad);
-    return o;
+    jsonw_object(j, "certificate");
+    put_time(j, "ends", s->certificate_end_ns);
+    put_time(j, "renew_next", s->renew_ns);
+    put_number(j, "renewed", s->renewed);
+    put_number(j, "renew_failed", s->renew_failed);
+    put_text(j, "why", s->renew_why);
+    jsonw_end(j);
 }
 
-static json_t *cost_json(const struct status *s, bool *bad)
+static void put_lists(struct jsonw *j, const struct status *s)
 {
-    json_t *o = json_object();
-
-    put_number(o, "cpu_ppm", s->cost.cpu_ppm, bad);
-    put_time(o, "span", s->cost.span_ns, bad);
-    put_number(o, "cpus", s->cost.cpus, bad);
-    put_number(o, "budget_cpu_permille", s->cost.cpu_permille, bad);
-    put_number(o, "memory", s->cost.memory, bad);
-    put_number(o, "budget_mem", s->cost.limit, bad);
-    return o;
-}
-
-static json_t *uplink_json(const struct status *s, bool *bad)
-{
-    json_t *o = json_object();
-
-    put_text(o, "state", s->uplink, bad);
-    put_time(o, "since", s->uplink_since_ns, bad);
-    put_text(o, "why", s->why, bad);
-    put_number(o, "acknowledged", s->acknowledged, bad);
-    put_number(o, "quarantined", s->quarantined, bad);
-    put_number(o, "bytes_sent", s->bytes_sent, bad);
-    put_number(o, "breaks", s->breaks, bad);
-    return o;
-}
-
-static json_t *queue_json(const struct status *s, bool *bad)
-{
-    json_t *o = json_object();
-
-    put_number(o, "held", s->queue_held, bad);
-    put_number(o, "bytes", s->queue_bytes, bad);
-    put_number(o, "dropped", s->queue_dropped, bad);
-    put_number(o, "aside", s->aside_held, bad);
-    put_number(o, "aside_bytes", s->aside_bytes, bad);
-    put_number(o, "aside_broken", s->aside_broken, bad);
-    return o;
-}
-
-static json_t *certificate_json(const struct status *s, bool *bad)
-{
-    json_t *o = json_object();
-
-    put_time(o, "ends", s->certificate_end_ns, bad);
-    put_time(o, "renew_next", s->renew_ns, bad);
-    put_number(o, "renewed", s->renewed, bad);
-    put_number(o, "renew_failed", s->renew_failed, bad);
-    put_text(o, "why", s->renew_why, bad);
-    return o;
-}
-
-static json_t *notes_json(const struct status *s, bool *bad)
-{
-    json_t *list = json_array();
-
+    jsonw_array(j, "notes");
     for (size_t i = 0; i < s->n_notes; i++) {
-        json_t *o = json_object();
-
-        put_time(o, "time", s->notes[i].wall_ns, bad);
-        put_text(o, "kind", s->notes[i].level ? "level" : "source", bad);
-        put_text(o, "text", s->notes[i].text, bad);
-        *bad = json_array_append_new(list, o) != 0 || *bad;
+        jsonw_object(j, NULL);
+        put_time(j, "time", s->notes[i].wall_ns);
+        put_text(j, "kind", s->notes[i].level ? "level" : "source");
+        put_text(j, "text", s->notes[i].text);
+        jsonw_end(j);
     }
-    return list;
-}
-
-static json_t *losses_json(const struct status *s, bool *bad)
-{
-    json_t *list = json_array();
-
+    jsonw_end(j);
+    jsonw_array(j, "losses");
     for (size_t i = 0; i < s->n_losses; i++) {
         const struct status_loss *l = &s->losses[i];
-        json_t *o = json_object();
 
-        put_text(o, "stage", l->stage, bad);
-        put_text(o, "reason", l->reason, bad);
-        put(o, "missing", json_boolean(l->missing), bad);
-        put_number(o, "total", l->total, bad);
-        put_number(o, "hour", l->hour, bad);
-        *bad = json_array_append_new(list, o) != 0 || *bad;
+        jsonw_object(j, NULL);
+        put_text(j, "stage", l->stage);
+        put_text(j, "reason", l->reason);
+        jsonw_bool(j, "missing", l->missing);
+        put_number(j, "total", l->total);
+        put_number(j, "hour", l->hour);
+        jsonw_end(j);
     }
-    return list;
-}
-
-static json_t *status_json(const struct status *s, bool *bad)
-{
-    json_t *o = json_object();
-
-    put_number(o, "format", FORMAT, bad);
-    put(o, "running", json_boolean(s->running), bad);
-    put_number(o, "pid", s->pid, bad);
-    put_text(o, "version", s->version, bad);
-    put_text(o, "host", s->host, bad);
-    put_time(o, "started", s->started_ns, bad);
-    put_time(o, "written", s->written_ns, bad);
-    put(o, "source", source_json(s, bad), bad);
-    put(o, "level", level_json(s, bad), bad);
-    put(o, "cost", cost_json(s, bad), bad);
-    put_number(o, "processes", s->processes, bad);
-    put_number(o, "reported", s->reported, bad);
-    put_number(o, "filtered", s->filtered, bad);
-    put(o, "uplink", uplink_json(s, bad), bad);
-    put(o, "queue", queue_json(s, bad), bad);
-    put(o, "certificate", certificate_json(s, bad), bad);
-    put(o, "notes", notes_json(s, bad), bad);
-    put(o, "losses", losses_json(s, bad), bad);
-    return o;
-}
-
-static int on_text(const char *p, size_t n, void *ctx)
-{
-    struct buf *out = ctx;
-
-    buf_put(out, p, n);
-    return out->bad ? -1 : 0;
+    jsonw_end(j);
 }
 
 enum err status_file_format(struct buf *out, const struct status *s)
 {
-    bool bad = false;
-    json_t *o = status_json(s, &bad);
+    struct jsonw j;
 
-    if (!bad) {
-        bad = json_dump_callback(o, on_text, out, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0;
-        buf_put_u8(out, '\n');
-    }
-    json_decref(o);
-    return out->bad ? out->bad : bad ? ERR_NOMEM : ERR_OK;
+    jsonw_init_buf(&j, out);
+    j.pretty = JSONW_DEPTH;
+    jsonw_object(&j, NULL);
+    put_number(&j, "format", FORMAT);
+    jsonw_bool(&j, "running", s->running);
+    put_number(&j, "pid", s->pid);
+    put_text(&j, "version", s->version);
+    put_text(&j, "host", s->host);
+    put_time(&j, "started", s->started_ns);
+    put_time(&j, "written", s->written_ns);
+    put_source(&j, s);
+    put_cost(&j, s);
+    put_number(&j, "processes", s->processes);
+    put_number(&j, "reported", s->reported);
+    put_number(&j, "filtered", s->filtered);
+    put_uplink(&j, s);
+    put_certificate(&j, s);
+    put_lists(&j, s);
+    jsonw_end(&j);
+    buf_put_u8(out, '\n');
+    return out->bad;
 }
 
 enum err status_file_write(const char *dir, const struct status *s)

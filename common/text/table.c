@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "common/base/arena.h"
 #include "common/base/buf.h"
 #include "common/base/clk.h"
@@ -13,6 +11,7 @@
 #include "common/base/utf8.h"
 #include "common/os/os.h"
 #include "common/text/humanize.h"
+#include "common/text/jsonw.h"
 #include "common/text/style.h"
 
 #define MEMORY_MAX ((size_t)64 << 20)
@@ -208,89 +207,51 @@ static void csv_row(struct table *s, const struct table_cell *cells)
 
 /* -- JSON -- */
 
-/* What is no UTF-8 - the name of a file can be anything - is told with escapes. */
-static json_t *json_text(struct table *s, struct str text)
-{
-    json_t *v = json_stringn(text.p, text.n);
-
-    if (!v) {
-        buf_reset(&s->line);
-        humanize_text(&s->line, text);
-        v = s->line.bad ? NULL : json_stringn((const char *)s->line.p, s->line.n);
-    }
-    return v;
-}
-
-/* A part of a document, whole characters: whoever reads it gets the same text, but no terminal is
- * steered by it. */
-static int json_out(const char *p, size_t n, void *to)
-{
-    char escape[UTF8_ESCAPE];
-
-    for (size_t len; n > 0; p += len, n -= len) {
-        len = utf8_harmless(p, n);
-        if (len > 0) {
-            fwrite(p, 1, len, to);
-        } else {
-            len = utf8_escape_json(escape, p, n);
-            fputs(escape, to);
-        }
-    }
-    return 0;
-}
-
 bool table_is_wide(enum table_unit unit)
 {
     return unit == TABLE_TIME || unit == TABLE_NS || unit == TABLE_HEX || unit == TABLE_WIDE;
 }
 
-static json_t *json_number(enum table_unit unit, int64_t v)
+static void json_number(struct jsonw *j, const struct table_column *c, int64_t v)
 {
     char text[NUMBER_TEXT];
 
-    if (unit == TABLE_FLAG) {
-        return json_boolean(v != 0);
+    if (c->unit == TABLE_FLAG) {
+        jsonw_bool(j, c->key, v != 0);
+    } else if (c->unit == TABLE_PERMILLE) {
+        jsonw_raw(j, c->key, number_text(text, c->unit, v));
+    } else if (table_is_wide(c->unit)) {
+        jsonw_text(j, c->key, str_make(number_text(text, c->unit, v)));
+    } else {
+        jsonw_int(j, c->key, v);
     }
-    if (unit == TABLE_PERMILLE) {
-        return json_real((double)v / 10);
-    }
-    if (table_is_wide(unit) || v > MODEL_JSON_EXACT || v < -MODEL_JSON_EXACT) {
-        return json_string(number_text(text, unit, v));
-    }
-    return json_integer(v);
 }
 
-static enum err json_row(struct table *s, const struct table_cell *cells)
+static void json_row(struct table *s, const struct table_cell *cells)
 {
-    json_t *o = json_object();
     bool lines = s->format == TABLE_AS_JSONL;
-    int failed = o == NULL;
+    struct jsonw j;
 
-    for (size_t i = 0; i < s->n && !failed; i++) {
-        const struct table_cell *c = &cells[i];
-        json_t *v = NULL;
+    jsonw_init(&j, s->to, 0);
+    j.compact = true;
+    fputs(lines ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
+    jsonw_object(&j, NULL);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct table_column *c = &s->columns[i];
 
-        if (!s->columns[i].key) {
+        if (!c->key) {
             continue;
         }
-        if (c->state == TABLE_STRING && s->columns[i].unit == TABLE_REAL) {
-            v = json_real(strtod(c->text.p, NULL));
-        } else if (c->state == TABLE_STRING) {
-            v = json_text(s, c->text);
-        } else if (c->state == TABLE_NUMBER) {
-            v = json_number(s->columns[i].unit, c->number);
-        } else {
-            continue;
+        if (cells[i].state == TABLE_STRING && c->unit == TABLE_REAL) {
+            jsonw_real(&j, c->key, strtod(cells[i].text.p, NULL));
+        } else if (cells[i].state == TABLE_STRING) {
+            jsonw_bytes(&j, c->key, cells[i].text);
+        } else if (cells[i].state == TABLE_NUMBER) {
+            json_number(&j, c, cells[i].number);
         }
-        failed = json_object_set_new(o, s->columns[i].key, v);
     }
-    if (!failed) {
-        fputs(lines ? "" : s->n_rows ? ",\n  " : "[\n  ", s->to);
-        failed = json_dump_callback(o, json_out, s->to, JSON_COMPACT | JSON_REAL_PRECISION(15));
-        fputs(lines ? "\n" : "", s->to);
-    }
-    json_decref(o);
-    return failed ? ERR_NOMEM : ERR_OK;
+    jsonw_end(&j);
+    fputs(lines ? "\n" : "", s->to);
 }
 
 /* -- table -- */
@@ -672,7 +633,7 @@ enum err table_row(struct table *s, const struct table_cell *cells)
     enum err e = ERR_OK;
 
     if (s->format == TABLE_AS_JSON || s->format == TABLE_AS_JSONL) {
-        e = json_row(s, cells);
+        json_row(s, cells);
     } else if (s->format == TABLE_AS_TABLE) {
         e = aligned_row(s, cells);
     } else {

@@ -1,4 +1,7 @@
-#include "agent/etl/jsonw.h"
+#include "common/text/jsonw.h"
+
+#include <math.h>
+#include <string.h>
 
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
@@ -39,8 +42,25 @@ static void put_cstr(struct jsonw *j, const char *s)
     put(j, s, strlen(s));
 }
 
-/* Harmless on a terminal, where the document may end up. */
-static void put_text(struct jsonw *j, struct str v)
+/* The first character as JSON escapes it. Returns the bytes it took of the text. */
+static size_t escape_first(const struct jsonw *j, char out[UTF8_ESCAPE], struct str v)
+{
+    static const char letters[] = {'b', 't', 'n', 0, 'f', 'r'}; /* of 8 to 13 */
+    uint8_t c = (uint8_t)v.p[0];
+
+    if (!j->compact || c >= 0x20) {
+        return utf8_escape_json(out, v.p, v.n);
+    }
+    if (c >= 8 && c < 8 + sizeof letters && letters[c - 8]) {
+        (void)snprintf(out, UTF8_ESCAPE, "\\%c", letters[c - 8]);
+    } else {
+        (void)snprintf(out, UTF8_ESCAPE, "\\u%04X", c);
+    }
+    return 1;
+}
+
+/* Harmless on a terminal, where the document may end up. people: escapes are text */
+static void put_text(struct jsonw *j, struct str v, bool people)
 {
     char escape[UTF8_ESCAPE];
 
@@ -56,8 +76,12 @@ static void put_text(struct jsonw *j, struct str v)
             put_char(j, '\\');
             put_char(j, v.p[quote]);
             n = quote + 1;
+        } else if (n == 0 && people) {
+            n = utf8_escape(escape, v.p, v.n);
+            put_char(j, '\\'); /* before that of the escape */
+            put_cstr(j, escape);
         } else if (n == 0) {
-            n = utf8_escape_json(escape, v.p, v.n);
+            n = escape_first(j, escape, v);
             put_cstr(j, escape);
         }
         v = (struct str){v.p + n, v.n - n};
@@ -90,13 +114,13 @@ static bool begin_value(struct jsonw *j, struct str key)
         return true;
     }
     if (j->filled & bit(j->depth)) {
-        put_cstr(j, j->depth > j->pretty ? ", " : ",");
+        put_cstr(j, j->depth > j->pretty && !j->compact ? ", " : ",");
     }
     j->filled |= bit(j->depth);
     break_line(j, j->depth);
     if (!(j->array & bit(j->depth))) {
-        put_text(j, key);
-        put_cstr(j, ": ");
+        put_text(j, key, false);
+        put_cstr(j, j->compact ? ":" : ": ");
     }
     return true;
 }
@@ -161,8 +185,36 @@ void jsonw_raw_n(struct jsonw *j, struct str key, const char *v)
 void jsonw_text_n(struct jsonw *j, struct str key, struct str v)
 {
     if (begin_value(j, key)) {
-        put_text(j, v);
+        put_text(j, v, false);
     }
+}
+
+void jsonw_bytes(struct jsonw *j, const char *key, struct str v)
+{
+    if (begin_value(j, str_make(key))) {
+        put_text(j, v, utf8_whole(v.p, v.n) < v.n);
+    }
+}
+
+/* Always with a point or an exponent, which shows that it is no whole number. */
+void jsonw_real(struct jsonw *j, const char *key, double v)
+{
+    char text[40], *e, *digits;
+
+    if (!isfinite(v)) {
+        jsonw_null(j, key);
+        return;
+    }
+    (void)snprintf(text, sizeof text - 2, "%.15g", v);
+    e = strchr(text, 'e');
+    if (e) { /* e+07 and e-07 are e7 and e-7 */
+        e += e[1] == '-' ? 2 : 1;
+        digits = e + strspn(e, "+0");
+        memmove(e, digits, strlen(digits) + 1);
+    } else if (!strchr(text, '.')) {
+        memcpy(text + strlen(text), ".0", sizeof ".0");
+    }
+    jsonw_raw(j, key, text);
 }
 
 static void put_digits(struct jsonw *j, struct str key, bool quoted, bool minus, uint64_t v)

@@ -1,9 +1,10 @@
-/* Writes one JSON document to a stream, value by value, in constant memory. Text that is no UTF-8
- * is mended with U+FFFD, so that the document always parses; what is not utf8_harmless is escaped.
- * Threads: one owner. Caller's storage.
- */
-#ifndef PROCFLEET_AGENT_ETL_JSONW_H
-#define PROCFLEET_AGENT_ETL_JSONW_H
+/* Writes one JSON document value by value, in constant memory: to a stream or into a buffer. It is
+ * the only writer of JSON. Numbers beyond MODEL_JSON_EXACT are strings of digits. A document always
+ * parses and steers no terminal: text that is not UTF-8 is repaired with U+FFFD, what is not
+ * utf8_harmless is escaped. Threads: one owner. Caller's storage, without memory of its own.
+ * Errors: those of the stream (ferror) or of the buffer (`bad`), which the user looks at. */
+#ifndef PROCFLEET_COMMON_TEXT_JSONW_H
+#define PROCFLEET_COMMON_TEXT_JSONW_H
 
 #include <stdio.h>
 
@@ -16,6 +17,7 @@ struct jsonw {
     FILE *to;         /* or, when NULL, into `text` */
     struct buf *text; /* borrowed */
     unsigned pretty;  /* levels printed with one member a line; the rest stands on one line */
+    bool compact;     /* no spaces; control characters in their short forms ("\\n") */
     unsigned depth, hidden;
     uint64_t filled, array; /* a bit per level: has members; is an array */
 };
@@ -38,6 +40,10 @@ void jsonw_int(struct jsonw *j, const char *key, int64_t v);
 void jsonw_bool(struct jsonw *j, const char *key, bool v);
 void jsonw_null(struct jsonw *j, const char *key);
 void jsonw_text(struct jsonw *j, const char *key, struct str v);
+/* Text that must not lose bytes, such as a file's name: when it is not UTF-8, what is not
+ * utf8_harmless is written as people read it ("\\xff"). */
+void jsonw_bytes(struct jsonw *j, const char *key, struct str v);
+void jsonw_real(struct jsonw *j, const char *key, double v);     /* 15 digits; not finite: null */
 void jsonw_raw(struct jsonw *j, const char *key, const char *v); /* JSON as it stands: a number */
 
 void jsonw_uint_n(struct jsonw *j, struct str key, uint64_t v);

@@ -1,4 +1,6 @@
-#include "agent/etl/jsonw.h"
+#include "common/text/jsonw.h"
+
+#include <math.h>
 
 #include <jansson.h>
 
@@ -126,6 +128,72 @@ static void what_is_too_deep_is_left_out_whole(void **state)
     buf_fini(&b);
 }
 
+static void a_compact_document_has_no_spaces_and_short_escapes(void **state)
+{
+    struct jsonw j;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 16);
+    jsonw_init_buf(&j, &b);
+    j.compact = true;
+    jsonw_object(&j, NULL);
+    jsonw_array(&j, "a");
+    jsonw_uint(&j, NULL, 1);
+    jsonw_text(&j, NULL, str_make("\b\t\n\v\f\r\x1b\x7f\xc2\x9b"));
+    jsonw_end(&j);
+    jsonw_null(&j, "z");
+    jsonw_end(&j);
+    assert_string_equal(buf_cstr(&b),
+                        "{\"a\":[1,\"\\b\\t\\n\\u000B\\f\\r\\u001B\\u007f\\u009b\"],\"z\":null}");
+    buf_fini(&b);
+}
+
+static void bytes_that_are_not_utf_8_stay_visible(void **state)
+{
+    static const struct {
+        const char *in, *out;
+    } table[] = {{"caf\xc3\xa9\n", "\"caf\xc3\xa9\\u000a\""},
+                 {"caf\xe9 \"\xc3\xa9\"\n", "\"caf\\\\xe9 \\\"\xc3\xa9\\\"\\\\x0a\""},
+                 {"", "\"\""}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct jsonw j;
+        struct buf b;
+
+        buf_init(&b, 1 << 16);
+        jsonw_init_buf(&j, &b);
+        jsonw_bytes(&j, NULL, str_make(table[i].in));
+        assert_string_equal(buf_cstr(&b), table[i].out);
+        buf_fini(&b);
+    }
+}
+
+static void a_real_number_shows_that_it_is_one(void **state)
+{
+    static const struct {
+        double v;
+        const char *text;
+    } table[] = {
+        {0, "0.0"},     {-2, "-2.0"},       {0.1, "0.1"},         {1.0 / 3, "0.333333333333333"},
+        {1e20, "1e20"}, {1.5e-7, "1.5e-7"}, {-1e-300, "-1e-300"}, {INFINITY, "null"},
+        {NAN, "null"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct jsonw j;
+        struct buf b;
+
+        buf_init(&b, 1 << 16);
+        jsonw_init_buf(&j, &b);
+        jsonw_real(&j, NULL, table[i].v);
+        assert_string_equal(buf_cstr(&b), table[i].text);
+        buf_fini(&b);
+    }
+}
+
 static void milliseconds_are_rounded(void **state)
 {
     static const struct {
@@ -157,6 +225,9 @@ int main(void)
         cmocka_unit_test(text_always_parses_and_steers_no_terminal),
         cmocka_unit_test(members_are_separated_and_nested),
         cmocka_unit_test(what_is_too_deep_is_left_out_whole),
+        cmocka_unit_test(a_compact_document_has_no_spaces_and_short_escapes),
+        cmocka_unit_test(bytes_that_are_not_utf_8_stay_visible),
+        cmocka_unit_test(a_real_number_shows_that_it_is_one),
         cmocka_unit_test(milliseconds_are_rounded),
     };
 
