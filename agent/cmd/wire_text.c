@@ -1,9 +1,9 @@
 #include "agent/cmd/wire_text.h"
 
-#include "common/text/jsonw.h"
 #include "common/base/clk.h"
 #include "common/model/metric.h"
 #include "common/os/uuid.h"
+#include "common/text/jsonw.h"
 #include "common/text/table.h"
 
 /* -- one line -- */

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "common/base/map.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 #define CPUS 2048 /* a power of two; more share their places */
 
@@ -14,8 +16,7 @@ struct stretch {
 struct etl_buffer_order {
     struct stretch *all; /* grows */
     size_t n, cap;
-    uint32_t *slots; /* index + 1, by place; twice as many as stretches */
-    size_t n_slots;
+    struct map by_place;   /* index + 1 */
     uint32_t recent[CPUS]; /* index + 1 of the buffer a CPU's last record stood in */
     uint64_t inside;       /* inversions within buffers */
     bool full;
@@ -36,66 +37,27 @@ void etl_buffer_order_destroy(struct etl_buffer_order *o)
 {
     if (o) {
         mem_free(o->all);
-        mem_free(o->slots);
+        map_fini(&o->by_place);
         mem_free(o);
     }
 }
 
-/* The slot of a place: its own, or the free one where it belongs. */
-static uint32_t *slot_of(const struct etl_buffer_order *o, uint64_t place)
-{
-    size_t at = (size_t)(place * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (o->n_slots - 1);
-
-    while (o->slots[at] && o->all[o->slots[at] - 1].place != place) {
-        at = (at + 1) & (o->n_slots - 1);
-    }
-    return &o->slots[at];
-}
-
-static bool grow(struct etl_buffer_order *o)
-{
-    size_t cap = o->cap ? o->cap * 2 : 256;
-    struct stretch *all;
-    uint32_t *slots;
-
-    if (o->n < o->cap) {
-        return true;
-    }
-    all = o->n < ETL_BUFFER_ORDER_BUFFERS_MAX ? mem_realloc_array(o->all, cap, sizeof *all) : NULL;
-    if (!all) {
-        return false;
-    }
-    o->all = all;
-    slots = mem_array(cap * 2, sizeof *slots);
-    if (!slots) {
-        return false;
-    }
-    mem_free(o->slots);
-    o->slots = slots;
-    o->n_slots = cap * 2;
-    o->cap = cap;
-    for (size_t i = 0; i < o->n; i++) {
-        *slot_of(o, o->all[i].place) = (uint32_t)i + 1;
-    }
-    return true;
-}
-
 static struct stretch *stretch_of(struct etl_buffer_order *o, const struct raw_event *raw)
 {
-    uint32_t *slot = o->n ? slot_of(o, raw->place) : NULL;
+    uint64_t at = map_get(&o->by_place, raw->place);
 
-    if (slot && *slot) {
-        o->recent[raw->cpu & (CPUS - 1)] = *slot;
-        return &o->all[*slot - 1];
+    if (at == 0) {
+        if (VEC_ROOM(&o->all, &o->cap, o->n + 1, ETL_BUFFER_ORDER_BUFFERS_MAX) ||
+            map_reserve(&o->by_place)) {
+            o->full = true;
+            return NULL;
+        }
+        o->all[o->n] = (struct stretch){raw->place, raw->ticks, raw->ticks};
+        at = ++o->n;
+        (void)map_put(&o->by_place, raw->place, at);
     }
-    if (!grow(o)) {
-        o->full = true;
-        return NULL;
-    }
-    o->all[o->n] = (struct stretch){raw->place, raw->ticks, raw->ticks};
-    *slot_of(o, raw->place) = (uint32_t)++o->n;
-    o->recent[raw->cpu & (CPUS - 1)] = (uint32_t)o->n;
-    return &o->all[o->n - 1];
+    o->recent[raw->cpu & (CPUS - 1)] = (uint32_t)at;
+    return &o->all[at - 1];
 }
 
 void etl_buffer_order_record(struct etl_buffer_order *o, const struct raw_event *raw)

@@ -1,6 +1,6 @@
 /* How often time goes backwards from one record to the next in the order of the file, found while
  * the records come in order of time: within a buffer they keep the file's order, so each buffer's
- * first and last stamp are all that is needed. 32 bytes per buffer.
+ * first and last stamp are all that is needed. At most 88 bytes per buffer.
  * Bounds: ETL_BUFFER_ORDER_BUFFERS_MAX buffers; beyond them the answer is not known. Threads: one
  * owner. */
 #ifndef PROCFLEET_AGENT_ETL_ETL_BUFFER_ORDER_H

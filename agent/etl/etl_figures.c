@@ -2,10 +2,12 @@
 
 #include <string.h>
 
-#include "agent/etl/etl_residual.h"
 #include "agent/source/etw_guid.h"
+#include "common/base/clk.h"
 #include "common/base/cur.h"
 #include "common/base/mem.h"
+#include "common/base/plural.h"
+#include "common/os/os.h"
 
 /* Microsoft-Windows-Kernel-Process */
 static const uint8_t kernel_process[16] =
@@ -246,7 +248,7 @@ static void count_odd(struct etl_figures *f, struct etl_figures_odd *list, size_
 static void look_for_odd(struct etl_figures *f, const struct etl_kinds_event *kind,
                          const struct etl_walk_record *r)
 {
-    const char *class = etl_residual_name(kind);
+    const char *class = etl_kinds_class_name(kind);
     size_t left;
 
     if (!class) {
@@ -256,7 +258,7 @@ static void look_for_odd(struct etl_figures *f, const struct etl_kinds_event *ki
         count_odd(f, f->undecodable, &f->n_undecodable, class, r->raw, 0);
         return;
     }
-    left = etl_residual_bytes(kind, r->raw);
+    left = etl_kinds_left_over(kind, r->raw);
     if (left > 0) {
         count_odd(f, f->residual, &f->n_residual, class, r->raw, left);
     }
@@ -313,4 +315,522 @@ void etl_figures_record(struct etl_figures *f, const struct etl_walk *w,
     } else {
         count_manifest(f, r);
     }
+}
+
+#define TEXT_MAX 64
+
+/* -- the file -- */
+
+/* FILETIME as "2020-07-29T00:07:03.356792Z"; null where it is 0. */
+static void put_filetime(struct jsonw *j, const char *key, uint64_t filetime)
+{
+    char text[CLK_TEXT];
+
+    if (filetime == 0) {
+        jsonw_null(j, key);
+        return;
+    }
+    jsonw_text(j, key, str_make(clk_format_utc(text, sizeof text, clk_from_filetime(filetime), 6)));
+}
+
+static void put_header(struct jsonw *j, const struct etl_census *c)
+{
+    char version[TEXT_MAX];
+
+    (void)snprintf(version, sizeof version, "%u.%u.%u.%u", c->version[0], c->version[1],
+                   c->version[2], c->version[3]);
+    jsonw_object(j, "header");
+    jsonw_uint(j, "BufferSize", c->buffer_size);
+    jsonw_text(j, "Version", str_make(version));
+    jsonw_uint(j, "ProviderVersion", c->provider_version);
+    jsonw_uint(j, "NumberOfProcessors", c->cpus);
+    jsonw_wide(j, "EndTime", c->end_time);
+    jsonw_uint(j, "TimerResolution", c->timer_resolution);
+    jsonw_uint(j, "MaximumFileSize", c->maximum_file_size);
+    jsonw_uint(j, "LogFileMode", c->mode);
+    jsonw_uint(j, "BuffersWritten", c->buffers_written);
+    jsonw_uint(j, "StartBuffers", c->start_buffers);
+    jsonw_uint(j, "PointerSize", c->pointer_size);
+    jsonw_uint(j, "EventsLost", c->events_lost);
+    jsonw_uint(j, "CpuSpeedMHz", c->cpu_mhz);
+    jsonw_wide(j, "BootTime", c->boot_time);
+    jsonw_int(j, "PerfFreq", (int64_t)c->frequency);
+    jsonw_wide(j, "StartTime", c->start_time);
+    jsonw_uint(j, "ReservedFlags", c->clock);
+    jsonw_uint(j, "BuffersLost", c->buffers_lost);
+    jsonw_text(j, "LoggerName", str_make(c->session_name));
+    jsonw_text(j, "LogFileName", str_make(c->log_file_name));
+    jsonw_int(j, "TimeZoneBias", c->time_zone_bias);
+    jsonw_wide(j, "headerTS", (uint64_t)c->header_ticks);
+    jsonw_uint(j, "headerBits", c->header_bits);
+    jsonw_end(j);
+}
+
+static void put_buffers(struct jsonw *j, const struct etl_census *c)
+{
+    char key[TEXT_MAX];
+
+    jsonw_object(j, "buffers");
+    jsonw_uint(j, "count", c->buffers);
+    jsonw_object(j, "types");
+    for (size_t i = 0; i < ETL_CENSUS_TYPES; i++) {
+        if (c->types[i]) {
+            (void)snprintf(key, sizeof key, i + 1 < ETL_CENSUS_TYPES ? "%zu" : "other", i);
+            jsonw_uint(j, key, c->types[i]);
+        }
+    }
+    jsonw_end(j);
+    jsonw_object(j, "flags");
+    for (size_t i = 0; i < c->n_flags; i++) {
+        (void)snprintf(key, sizeof key, "0x%x", c->flags[i].flags);
+        jsonw_uint(j, key, c->flags[i].count);
+    }
+    jsonw_end(j);
+    jsonw_uint(j, "compressed", c->compressed);
+    jsonw_array(j, "cpus_seen");
+    for (unsigned i = 0; i < ETL_CENSUS_CPUS; i++) {
+        if (c->cpus_seen[i / 8] >> (i % 8) & 1) {
+            jsonw_uint(j, NULL, i);
+        }
+    }
+    jsonw_end(j);
+    jsonw_end(j);
+}
+
+void etl_figures_json_header(struct jsonw *j, const struct etl_census *c)
+{
+    put_header(j, c);
+    put_filetime(j, "start_time", c->start_time);
+    put_filetime(j, "end_time", c->end_time);
+    put_buffers(j, c);
+}
+
+static void put_header_types(struct jsonw *j, const struct etl_figures *f)
+{
+    static const char *const names[ETL_TYPE_COUNT] = {
+        [0] = "OTHER",
+        [ETL_SYSTEM32] = "SYSTEM32",
+        [ETL_SYSTEM64] = "SYSTEM64",
+        [ETL_COMPACT32] = "COMPACT32",
+        [ETL_COMPACT64] = "COMPACT64",
+        [ETL_FULL32] = "FULL32",
+        [ETL_INSTANCE32] = "INSTANCE32",
+        [ETL_ERROR] = "ERROR",
+        [ETL_MESSAGE] = "MESSAGE",
+        [ETL_PERFINFO32] = "PERFINFO32",
+        [ETL_PERFINFO64] = "PERFINFO64",
+        [ETL_EVENT32] = "EVENT32",
+        [ETL_EVENT64] = "EVENT64",
+        [ETL_FULL64] = "FULL64",
+        [ETL_INSTANCE64] = "INSTANCE64",
+    };
+
+    jsonw_object(j, "header_types");
+    for (size_t i = 0; i < ETL_TYPE_COUNT; i++) {
+        if (f->header_types[i]) {
+            jsonw_uint(j, names[i] ? names[i] : names[0], f->header_types[i]);
+        }
+    }
+    jsonw_end(j);
+}
+
+static void put_notes(struct jsonw *j, const struct etl_walk *w, size_t n_files)
+{
+    struct source_stats s;
+    uint64_t n = 0;
+    char text[160];
+
+    etl_walk_source_stats(w, &s);
+    jsonw_array(j, "notes");
+    if (s.damaged || s.skipped_bytes) {
+        (void)snprintf(text, sizeof text, "%llu %s could not be read, %llu %s passed over",
+                       (unsigned long long)s.damaged, plural(s.damaged, "place", "places"),
+                       (unsigned long long)s.skipped_bytes,
+                       plural(s.skipped_bytes, "byte was", "bytes were"));
+        jsonw_text(j, NULL, str_make(text));
+        n++;
+    }
+    for (size_t i = 0; i < n_files; i++) {
+        const struct etl_census *c = etl_walk_census(w, i);
+
+        if (c->damaged) {
+            (void)snprintf(text, sizeof text, "%.80s: %llu damaged %s", os_path_base(c->path),
+                           (unsigned long long)c->damaged, plural(c->damaged, "buffer", "buffers"));
+            jsonw_text(j, NULL, str_make(text));
+            n++;
+        }
+    }
+    jsonw_end(j);
+    jsonw_uint(j, "notes_count", n);
+}
+
+static void put_time(struct jsonw *j, const char *key, int64_t ns)
+{
+    char text[JSONW_MS_TEXT];
+
+    if (ns == ETL_FIGURES_NO_NS) {
+        jsonw_null(j, key);
+    } else {
+        jsonw_raw(j, key, jsonw_ms(text, ns, 3));
+    }
+}
+
+/* -- records by kind -- */
+
+static enum err put_providers(struct jsonw *j, const struct etl_figures *f)
+{
+    const struct etl_kinds_provider **all;
+    char guid[UUID_TEXT];
+    size_t n;
+    enum err e = etl_kinds_sort_providers(f->kinds, &all, &n);
+
+    if (e) {
+        return e;
+    }
+    jsonw_object(j, "by_provider");
+    for (size_t i = 0; i < n; i++) {
+        jsonw_uint(j, etl_kinds_guid(guid, all[i]->guid), all[i]->count);
+    }
+    jsonw_end(j);
+    mem_free(all);
+    return ERR_OK;
+}
+
+static enum err put_events(struct jsonw *j, const struct etl_figures *f)
+{
+    const struct etl_kinds_event **all;
+    char guid[UUID_TEXT];
+    size_t n;
+    enum err e = etl_kinds_sort_events(f->kinds, &all, &n);
+
+    if (e) {
+        return e;
+    }
+    jsonw_array(j, "by_event");
+    for (size_t i = 0; i < n; i++) {
+        const struct etl_kinds_event *k = all[i];
+
+        jsonw_object(j, NULL);
+        jsonw_text(j, "provider", str_make(etl_kinds_guid(guid, k->guid)));
+        jsonw_uint(j, "id", k->id);
+        jsonw_uint(j, "opcode", k->opcode);
+        jsonw_uint(j, "version", k->version);
+        jsonw_text(j, "kind", str_make(etl_kinds_form(k->form)));
+        jsonw_uint(j, "count", k->count);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+    mem_free(all);
+    return ERR_OK;
+}
+
+/* Kernel records that have names of their own, and those that are numbered. */
+static void put_kernel_counts(struct jsonw *j, const struct etl_figures *f)
+{
+    static const struct {
+        uint8_t class, opcode;
+        const char *name;
+    } named[] = {
+        {ETL_KINDS_PROCESS, 1, "process_start"},    {ETL_KINDS_PROCESS, 2, "process_end"},
+        {ETL_KINDS_PROCESS, 3, "process_dcstart"},  {ETL_KINDS_PROCESS, 4, "process_dcend"},
+        {ETL_KINDS_PROCESS, 39, "process_defunct"}, {ETL_KINDS_THREAD, 1, "thread_start"},
+        {ETL_KINDS_THREAD, 2, "thread_end"},        {ETL_KINDS_THREAD, 3, "thread_dcstart"},
+        {ETL_KINDS_THREAD, 4, "thread_dcend"},      {ETL_KINDS_THREAD, 36, "cswitch"},
+        {ETL_KINDS_THREAD, 50, "ready_thread"},     {ETL_KINDS_IMAGE, 10, "image_load"},
+        {ETL_KINDS_IMAGE, 2, "image_unload"},       {ETL_KINDS_IMAGE, 3, "image_dcstart"},
+        {ETL_KINDS_IMAGE, 4, "image_dcend"},        {ETL_KINDS_PERF_INFO, 46, "sample"},
+        {ETL_KINDS_DISK_IO, 10, "disk_read"},       {ETL_KINDS_DISK_IO, 11, "disk_write"},
+        {ETL_KINDS_PAGE_FAULT, 32, "hardfault"},    {ETL_KINDS_STACK_WALK, 32, "stackwalk"},
+    };
+    static const struct {
+        uint8_t class;
+        const char *name;
+    } numbered[] = {{ETL_KINDS_DISK_IO, "disk"},
+                    {ETL_KINDS_FILE_IO, "fileio"},
+                    {ETL_KINDS_TCP_IP, "tcp"},
+                    {ETL_KINDS_UDP_IP, "udp"}};
+    char key[TEXT_MAX];
+
+    jsonw_object(j, "kernel_counts");
+    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++) {
+        if (f->counts[named[i].class][named[i].opcode]) {
+            jsonw_uint(j, named[i].name, f->counts[named[i].class][named[i].opcode]);
+        }
+    }
+    if (f->samples_idle) {
+        jsonw_uint(j, "sample_tid0_idle", f->samples_idle);
+    }
+    if (f->samples_idle_interrupt) {
+        jsonw_uint(j, "sample_tid0_in_dpc_isr", f->samples_idle_interrupt);
+    }
+    for (size_t i = 0; i < sizeof numbered / sizeof numbered[0]; i++) {
+        for (unsigned op = 0; op < 256; op++) {
+            bool has_name = numbered[i].class == ETL_KINDS_DISK_IO && (op == 10 || op == 11);
+
+            if (f->counts[numbered[i].class][op] && !has_name) {
+                (void)snprintf(key, sizeof key, "%s_op_%u", numbered[i].name, op);
+                jsonw_uint(j, key, f->counts[numbered[i].class][op]);
+            }
+        }
+    }
+    jsonw_end(j);
+}
+
+/* -- processes -- */
+
+static void put_moment(struct jsonw *j, const char *what, int64_t utc_ns, int64_t begin_ns)
+{
+    char key[TEXT_MAX], text[CLK_TEXT], ms[JSONW_MS_TEXT];
+
+    jsonw_wide(j, what, clk_to_filetime(utc_ns));
+    (void)snprintf(key, sizeof key, "%s_utc", what);
+    jsonw_text(j, key, str_make(clk_format_utc(text, sizeof text, utc_ns, 6)));
+    (void)snprintf(key, sizeof key, "%s_relms", what);
+    jsonw_raw(j, key, jsonw_ms(ms, clk_sub(utc_ns, begin_ns), 3));
+}
+
+static void put_text(struct jsonw *j, const char *key, const char *text)
+{
+    if (text) {
+        jsonw_text(j, key, str_make(text));
+    } else {
+        jsonw_null(j, key);
+    }
+}
+
+static void put_process(struct jsonw *j, const struct etl_instances_row *p, int64_t begin_ns)
+{
+    jsonw_object(j, NULL);
+    jsonw_uint(j, "pid", p->pid);
+    jsonw_uint(j, "ppid", p->parent_pid);
+    put_text(j, "image", p->image);
+    put_text(j, "cmdline", p->cmdline);
+    jsonw_uint(j, "session", p->session);
+    put_text(j, "sid", p->sid);
+    jsonw_uint(j, "version", p->version);
+    if (p->package) {
+        put_text(j, "package", p->package);
+    }
+    if (p->started) {
+        put_moment(j, "start", p->start_ns, begin_ns);
+        if (p->creator_pid != EVENT_NO_ID) {
+            jsonw_uint(j, "creator_pid", p->creator_pid);
+        }
+    }
+    jsonw_array(j, "seen");
+    for (size_t i = 0; i < p->n_seen; i++) {
+        jsonw_uint(j, NULL, p->seen[i]);
+    }
+    jsonw_end(j);
+    if (p->seen_more) {
+        jsonw_uint(j, "seen_more", p->seen_more);
+    }
+    if (p->stopped) {
+        put_moment(j, "stop", p->stop_ns, begin_ns);
+        jsonw_int(j, "exit_status", (int32_t)p->exit_code);
+    }
+    jsonw_end(j);
+}
+
+static enum err put_processes(struct jsonw *j, const struct etl_figures *f, int64_t begin_ns)
+{
+    const struct etl_instances_row **all;
+    size_t n;
+    enum err e = etl_instances_sort(f->lives, &all, &n);
+
+    if (e) {
+        return e;
+    }
+    jsonw_array(j, "processes");
+    for (size_t i = 0; i < n; i++) {
+        put_process(j, all[i], begin_ns);
+    }
+    jsonw_end(j);
+    mem_free(all);
+    return ERR_OK;
+}
+
+/* -- by pid -- */
+
+static void put_column(struct jsonw *j, const char *key, const struct etl_figures *f,
+                       enum etl_pids_column column)
+{
+    const struct etl_pids_row *const *rows;
+    char pid[TEXT_MAX];
+    size_t n;
+
+    rows = etl_pids_sorted(f->pids, &n);
+    jsonw_object(j, key);
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i]->n[column]) {
+            (void)snprintf(pid, sizeof pid, "%u", rows[i]->pid);
+            jsonw_uint(j, rows[i]->pid == EVENT_NO_ID ? "None" : pid, rows[i]->n[column]);
+        }
+    }
+    jsonw_end(j);
+}
+
+static void put_columns(struct jsonw *j, const struct etl_figures *f)
+{
+    jsonw_object(j, "threads");
+    put_column(j, "started_by_pid", f, ETL_PIDS_THREADS_STARTED);
+    put_column(j, "ended_by_pid", f, ETL_PIDS_THREADS_ENDED);
+    put_column(j, "rundown_by_pid", f, ETL_PIDS_THREAD_RUNDOWN);
+    jsonw_end(j);
+    put_column(j, "cswitch_in_by_pid", f, ETL_PIDS_SWITCHES_IN);
+    put_column(j, "cpu_ticks_by_pid_from_cswitch", f, ETL_PIDS_SWITCH_TICKS);
+    put_column(j, "samples_by_pid", f, ETL_PIDS_SAMPLES);
+    jsonw_object(j, "disk");
+    put_column(j, "read_bytes_by_pid", f, ETL_PIDS_DISK_READ_BYTES);
+    put_column(j, "write_bytes_by_pid", f, ETL_PIDS_DISK_WRITE_BYTES);
+    put_column(j, "reads_by_pid", f, ETL_PIDS_DISK_READS);
+    put_column(j, "writes_by_pid", f, ETL_PIDS_DISK_WRITES);
+    jsonw_end(j);
+    put_column(j, "hardfaults_by_pid", f, ETL_PIDS_HARD_FAULTS);
+    put_column(j, "hardfault_bytes_by_pid", f, ETL_PIDS_HARD_FAULT_BYTES);
+    put_column(j, "softfaults_by_pid", f, ETL_PIDS_SOFT_FAULTS);
+    put_column(j, "image_loads_by_pid", f, ETL_PIDS_IMAGE_LOADS);
+    put_column(j, "image_rundown_by_pid", f, ETL_PIDS_IMAGE_RUNDOWN);
+    jsonw_object(j, "net_bytes_by_pid");
+    put_column(j, "tcp_send", f, ETL_PIDS_TCP_SEND);
+    put_column(j, "tcp_recv", f, ETL_PIDS_TCP_RECV);
+    put_column(j, "udp_send", f, ETL_PIDS_UDP_SEND);
+    put_column(j, "udp_recv", f, ETL_PIDS_UDP_RECV);
+    jsonw_end(j);
+}
+
+/* -- lists -- */
+
+static void put_manifest(struct jsonw *j, const struct etl_figures *f)
+{
+    jsonw_array(j, "kernel_process_manifest_events");
+    for (size_t i = 0; i < f->n_manifest; i++) {
+        jsonw_object(j, NULL);
+        jsonw_uint(j, "event", f->manifest[i].id);
+        jsonw_uint(j, "version", f->manifest[i].version);
+        put_time(j, "relms", f->manifest[i].since_ns);
+        jsonw_uint(j, "pid", f->manifest[i].pid);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void put_unresolved(struct jsonw *j, const struct etl_figures *f)
+{
+    const struct {
+        const char *key;
+        uint64_t n;
+    } all[] = {{"sample", f->unresolved_samples},
+               {"hardfault", f->unresolved_hard_faults},
+               {"disk", f->unresolved_disk},
+               {"cswitch_new", f->unresolved_switches}};
+
+    jsonw_object(j, "unresolved");
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i].n) {
+            jsonw_uint(j, all[i].key, all[i].n);
+        }
+    }
+    jsonw_end(j);
+}
+
+static void put_odd(struct jsonw *j, const char *key, const struct etl_figures_odd *list, size_t n,
+                    bool with_bytes)
+{
+    char k[TEXT_MAX];
+
+    jsonw_array(j, key);
+    for (size_t i = 0; i < n; i++) {
+        jsonw_object(j, NULL);
+        if (with_bytes) {
+            (void)snprintf(k, sizeof k, "('%s', %u, %u)", list[i].class, list[i].version,
+                           list[i].bytes);
+        } else {
+            (void)snprintf(k, sizeof k, "('%s', %u)", list[i].class, list[i].version);
+        }
+        jsonw_text(j, "k", str_make(k));
+        jsonw_uint(j, "n", list[i].n);
+        jsonw_end(j);
+    }
+    jsonw_end(j);
+}
+
+static void put_errors(struct jsonw *j, const struct etl_figures *f)
+{
+    jsonw_array(j, "error_records");
+    for (size_t i = 0; i < f->n_errors; i++) {
+        put_time(j, NULL, f->errors[i]);
+    }
+    jsonw_end(j);
+}
+
+/* -- all -- */
+
+static const struct etl_census *first_census(const struct etl_walk *w, size_t n_files)
+{
+    const struct etl_census *first = etl_walk_census(w, 0);
+
+    for (size_t i = 1; i < n_files; i++) {
+        if (etl_walk_census(w, i)->start_time < first->start_time) {
+            first = etl_walk_census(w, i);
+        }
+    }
+    return first;
+}
+
+/* Of one file; several ones have no common order. */
+static void put_inversions(struct jsonw *j, const struct etl_figures *f, size_t n_files)
+{
+    uint64_t n;
+
+    if (n_files == 1 && etl_buffer_order_inversions(f->order, &n)) {
+        jsonw_uint(j, "timestamp_inversions_in_file_order", n);
+    } else {
+        jsonw_null(j, "timestamp_inversions_in_file_order");
+    }
+}
+
+static void put_file(struct jsonw *j, const struct etl_figures *f, const struct etl_walk *w,
+                     size_t n_files)
+{
+    const struct etl_census *c = first_census(w, n_files);
+    struct str file = str_make(os_path_base(c->path));
+
+    if (file.n > 3 && memcmp(file.p + file.n - 3, ".xz", 3) == 0) {
+        file.n -= 3;
+    }
+    jsonw_text(j, "file", file);
+    etl_figures_json_header(j, c);
+    jsonw_uint(j, "events_total", f->records);
+    put_header_types(j, f);
+    put_notes(j, w, n_files);
+    jsonw_uint(j, "pmc_extended_kernel_events", f->with_counters);
+    put_time(j, "first_event_relms", f->first_ns);
+    put_time(j, "last_event_relms", f->last_ns);
+    put_inversions(j, f, n_files);
+}
+
+enum err etl_figures_json(struct jsonw *j, const struct etl_figures *f, const struct etl_walk *w,
+                          size_t n_files)
+{
+    enum err e;
+
+    put_file(j, f, w, n_files);
+    e = put_providers(j, f);
+    if (!e) {
+        e = put_events(j, f);
+    }
+    put_kernel_counts(j, f);
+    if (!e) {
+        e = put_processes(j, f, etl_walk_start_ns(w));
+    }
+    put_columns(j, f);
+    put_manifest(j, f);
+    put_unresolved(j, f);
+    put_odd(j, "undecodable", f->undecodable, f->n_undecodable, false);
+    put_odd(j, "residual_bytes", f->residual, f->n_residual, true);
+    jsonw_uint(j, "dpc_ticks", f->dpc_ticks);
+    jsonw_uint(j, "isr_ticks", f->isr_ticks);
+    put_errors(j, f);
+    return e;
 }

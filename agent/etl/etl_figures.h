@@ -11,6 +11,7 @@
 #include "agent/etl/etl_pids.h"
 #include "agent/etl/etl_walk.h"
 #include "agent/source/trace/etl_record.h"
+#include "common/text/jsonw.h"
 
 #define ETL_FIGURES_ODD_MAX  256  /* kinds of payloads with bytes left over, or too short */
 #define ETL_FIGURES_LIST_MAX 1024 /* records listed one by one */
@@ -67,5 +68,15 @@ void etl_figures_destroy(struct etl_figures *f); /* NULL is allowed */
 /* Counts one record of the walk; `d` for names, or NULL. */
 void etl_figures_record(struct etl_figures *f, const struct etl_walk *w,
                         const struct etl_walk_record *r);
+
+/* -- as members of a JSON object that is open -- */
+
+/* All figures docs/etl-tool.md lists, in its order. With several files the header is that of the
+ * one that began first. Errors: ERR_NOMEM */
+NODISCARD enum err etl_figures_json(struct jsonw *j, const struct etl_figures *f,
+                                    const struct etl_walk *w, size_t n_files);
+
+/* Members "header", "start_time", "end_time" and "buffers" of a file. */
+void etl_figures_json_header(struct jsonw *j, const struct etl_census *c);
 
 #endif

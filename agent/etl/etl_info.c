@@ -1,7 +1,7 @@
 /* `etl info`: what a trace file is: its header, clock, buffers, loss, and who wrote into it. */
 #include <string.h>
 
-#include "agent/etl/etl_figures_json.h"
+#include "agent/etl/etl_figures.h"
 #include "agent/etl/etl_job.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"

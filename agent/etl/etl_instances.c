@@ -5,6 +5,7 @@
 #include "agent/process/idmap.h"
 #include "common/base/arena.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 #define NO_SESSION UINT32_MAX
 
@@ -48,16 +49,8 @@ static struct etl_instances_row *add(struct etl_instances *l, uint32_t pid)
 {
     struct idmap_entry *e;
 
-    if (l->n == l->cap) {
-        size_t want = l->cap ? l->cap * 2 : 128;
-        void *bigger =
-            l->n < ETL_INSTANCES_MAX ? mem_realloc_array(l->rows, want, sizeof *l->rows) : NULL;
-
-        if (!bigger) {
-            return NULL;
-        }
-        l->rows = bigger;
-        l->cap = want;
+    if (VEC_ROOM(&l->rows, &l->cap, l->n + 1, ETL_INSTANCES_MAX)) {
+        return NULL;
     }
     e = idmap_put(l->latest, pid);
     if (!e) {

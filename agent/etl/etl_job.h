@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 #include "agent/etl/etl_walk.h"
-#include "common/text/jsonw.h"
 #include "common/conf/opt.h"
+#include "common/text/jsonw.h"
 #include "common/text/table.h"
 
 struct etl_job {

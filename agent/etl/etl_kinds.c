@@ -6,22 +6,23 @@
 
 #include "agent/source/etw_guid.h"
 #include "agent/source/trace/etl_record.h"
+#include "common/base/cur.h"
 #include "common/base/hash.h"
+#include "common/base/map.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
 
-#define SLOTS          16384 /* a power of two above ETL_KINDS_MAX */
-#define PROVIDER_SLOTS 2048
-#define ASK_MAX        8 /* times a name is looked for */
+#define ASK_MAX 8 /* times a name is looked for */
 
 struct etl_kinds {
     struct etl_kinds_event *events; /* grows */
     size_t n_events, cap_events;
     struct etl_kinds_provider *providers;
     size_t n_providers, cap_providers;
-    uint16_t slots[SLOTS]; /* index + 1; 0 = free */
-    uint16_t provider_slots[PROVIDER_SLOTS];
+    struct map by_key, by_guid; /* hash → index + 1, of an event and of a provider */
     struct etl_kinds_event *last;
     uint64_t untold;
     uint64_t seed; /* secret: a recording chooses its GUIDs */
@@ -53,6 +54,8 @@ enum err etl_kinds_create(struct etl_kinds **out)
 void etl_kinds_destroy(struct etl_kinds *k)
 {
     if (k) {
+        map_fini(&k->by_key);
+        map_fini(&k->by_guid);
         mem_free(k->events);
         mem_free(k->providers);
         mem_free(k);
@@ -98,57 +101,36 @@ static bool same(const struct etl_kinds_event *e, const struct etl_kinds_event *
            memcmp(e->guid, guid, 16) == 0;
 }
 
-static bool grow(void **p, size_t n, size_t *cap, size_t max, size_t size)
-{
-    size_t want = *cap ? *cap * 2 : 64;
-    void *bigger;
-
-    if (n < *cap) {
-        return true;
-    }
-    want = want < max ? want : max;
-    if (n >= want) {
-        return false;
-    }
-    bigger = mem_realloc_array(*p, want, size);
-    if (!bigger) {
-        return false;
-    }
-    *p = bigger;
-    *cap = want;
-    return true;
-}
-
 /* Index of the provider, new or known; ETL_KINDS_PROVIDERS_MAX when there is no room. */
 static uint32_t provider_of(struct etl_kinds *k, const uint8_t guid[16])
 {
-    size_t at = (size_t)hash_bytes(guid, 16, k->seed) & (PROVIDER_SLOTS - 1);
+    uint64_t hash = hash_bytes(guid, 16, k->seed), at;
 
-    for (; k->provider_slots[at]; at = (at + 1) & (PROVIDER_SLOTS - 1)) {
-        uint32_t i = k->provider_slots[at] - 1u;
-
-        if (memcmp(k->providers[i].guid, guid, 16) == 0) {
-            return i;
+    for (; (at = map_get(&k->by_guid, hash)) != 0; hash++) {
+        if (memcmp(k->providers[at - 1].guid, guid, 16) == 0) {
+            return (uint32_t)at - 1;
         }
     }
-    if (!grow((void **)&k->providers, k->n_providers, &k->cap_providers, ETL_KINDS_PROVIDERS_MAX,
-              sizeof *k->providers)) {
+    if (VEC_ROOM(&k->providers, &k->cap_providers, k->n_providers + 1, ETL_KINDS_PROVIDERS_MAX) ||
+        map_reserve(&k->by_guid)) {
         return ETL_KINDS_PROVIDERS_MAX;
     }
-    memset(&k->providers[k->n_providers], 0, sizeof *k->providers);
+    k->providers[k->n_providers] = (struct etl_kinds_provider){0};
     memcpy(k->providers[k->n_providers].guid, guid, 16);
-    k->provider_slots[at] = (uint16_t)(++k->n_providers);
+    (void)map_put(&k->by_guid, hash, ++k->n_providers);
     return (uint32_t)(k->n_providers - 1);
 }
 
-static struct etl_kinds_event *add(struct etl_kinds *k, size_t at,
+/* hash  a free key of the map */
+static struct etl_kinds_event *add(struct etl_kinds *k, uint64_t hash,
                                    const struct etl_kinds_event *key, const struct raw_event *raw)
 {
     uint32_t provider = provider_of(k, raw->guid);
     struct etl_kinds_event *e;
 
     if (provider == ETL_KINDS_PROVIDERS_MAX ||
-        !grow((void **)&k->events, k->n_events, &k->cap_events, ETL_KINDS_MAX, sizeof *k->events)) {
+        VEC_ROOM(&k->events, &k->cap_events, k->n_events + 1, ETL_KINDS_MAX) ||
+        map_reserve(&k->by_key)) {
         return NULL;
     }
     e = &k->events[k->n_events];
@@ -156,7 +138,7 @@ static struct etl_kinds_event *add(struct etl_kinds *k, size_t at,
     memcpy(e->guid, raw->guid, 16);
     e->provider = provider;
     e->kernel = kernel_class(raw);
-    k->slots[at] = (uint16_t)(++k->n_events);
+    (void)map_put(&k->by_key, hash, ++k->n_events);
     return e;
 }
 
@@ -165,31 +147,26 @@ static struct etl_kinds_event *find(struct etl_kinds *k, const struct raw_event 
     struct etl_kinds_event key = key_of(raw);
     uint64_t number =
         (uint64_t)key.id << 24 | (uint64_t)key.opcode << 16 | (uint64_t)key.version << 8 | key.form;
-    size_t at;
+    uint64_t hash, at;
 
     if (k->last && same(k->last, &key, raw->guid)) {
         return k->last;
     }
-    at = (size_t)hash_bytes(raw->guid, 16, k->seed + number) & (SLOTS - 1);
-    for (; k->slots[at]; at = (at + 1) & (SLOTS - 1)) {
-        struct etl_kinds_event *e = &k->events[k->slots[at] - 1];
-
-        if (same(e, &key, raw->guid)) {
-            return e;
+    hash = hash_bytes(raw->guid, 16, k->seed + number);
+    for (; (at = map_get(&k->by_key, hash)) != 0; hash++) {
+        if (same(&k->events[at - 1], &key, raw->guid)) {
+            return &k->events[at - 1];
         }
     }
-    return add(k, at, &key, raw);
+    return add(k, hash, &key, raw);
 }
 
 /* -- counting -- */
 
 static void copy_name(char name[ETL_KINDS_NAME_MAX], struct str from)
 {
-    size_t n = from.n < ETL_KINDS_NAME_MAX - 1 ? from.n : ETL_KINDS_NAME_MAX - 1;
+    size_t n = utf8_cut(from.p, from.n, ETL_KINDS_NAME_MAX - 1);
 
-    while (n < from.n && n > 0 && ((uint8_t)from.p[n] & 0xC0) == 0x80) {
-        n--; /* not within a character */
-    }
     if (n) {
         memcpy(name, from.p, n);
     }
@@ -337,4 +314,135 @@ void etl_kinds_title(struct buf *out, const struct described *is)
 const char *etl_kinds_form(uint8_t form)
 {
     return form == RAW_CLASSIC ? "classic" : form == RAW_MANIFEST ? "manifest" : "wpp";
+}
+
+#define SID_SUB_MAX 15
+
+const char *etl_kinds_class_name(const struct etl_kinds_event *kind)
+{
+    uint8_t op = kind->opcode;
+
+    switch (kind->kernel) {
+    case ETL_KINDS_PROCESS:
+        return (op >= 1 && op <= 4) || op == 39 ? "process" : NULL;
+    case ETL_KINDS_THREAD:
+        return op >= 1 && op <= 4 ? "thread" : op == 36 ? "cswitch" : NULL;
+    case ETL_KINDS_IMAGE:
+        return op == 10 || (op >= 2 && op <= 4) ? "image" : NULL;
+    case ETL_KINDS_PERF_INFO:
+        return op == 46 ? "sample" : NULL;
+    case ETL_KINDS_DISK_IO:
+        return op == 10 || op == 11 ? "disk" : NULL;
+    case ETL_KINDS_PAGE_FAULT:
+        return op == 32 ? "hardfault" : op >= 10 && op <= 15 ? "softfault" : NULL;
+    case ETL_KINDS_TCP_IP:
+        return op == 10 || op == 11 || op == 26 || op == 27 ? "tcp" : NULL;
+    case ETL_KINDS_UDP_IP:
+        return op == 10 || op == 11 || op == 26 || op == 27 ? "udp" : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static void skip_sid(struct cur *c, unsigned pointer_size)
+{
+    struct cur at = *c;
+    uint8_t n;
+
+    if (cur_u32le(&at) == 0) {
+        cur_skip(c, 4);
+        return;
+    }
+    cur_skip(c, 2u * pointer_size);
+    (void)cur_u8(c);
+    n = cur_u8(c);
+    cur_skip(c, n <= SID_SUB_MAX ? 6u + 4u * n : cur_left(c) + 1);
+}
+
+/* key, pid, parent, session, exit status, page directory (3), flags (4), SID, image, command line
+ * (2), package and application (4) */
+static void skip_process(struct cur *c, unsigned version, unsigned p)
+{
+    size_t n;
+
+    cur_skip(c, version == 0 ? 2u * p : p + 16u);
+    cur_skip(c, (version >= 3 ? p : 0u) + (version >= 4 ? 4u : 0u));
+    skip_sid(c, p);
+    (void)cur_cstr(c, &n);
+    for (unsigned i = version >= 4 ? 3 : version >= 2 ? 1 : 0; i > 0; i--) {
+        (void)cur_wstr(c, &n);
+    }
+}
+
+static void skip_thread(struct cur *c, const struct raw_event *raw)
+{
+    unsigned p = raw->pointer_size;
+
+    cur_skip(c, 8);
+    if (raw->version == 1 && raw->opcode == 1) {
+        cur_skip(c, 6u * p + 1);
+    } else if (raw->version >= 2) {
+        cur_skip(c, 7u * p + 4u + (raw->version >= 3 ? 4u : 0u));
+    }
+}
+
+static void skip_image(struct cur *c, unsigned version, unsigned p)
+{
+    size_t n;
+
+    cur_skip(c, version == 0 ? p + 4u : 2u * p + 4u);
+    cur_skip(c, version >= 2 ? 12u + p + 16u : 0u);
+    (void)cur_wstr(c, &n);
+}
+
+/* pid, size, two addresses, two ports; TCP send: times, sequence, connection */
+static size_t net_size(const struct etl_kinds_event *kind, unsigned p)
+{
+    size_t base = 8u + (kind->opcode >= 26 ? 32u : 8u) + 4u;
+    bool sent = kind->opcode == 10 || kind->opcode == 26;
+
+    return base + 4u + p + (kind->kernel == ETL_KINDS_TCP_IP && sent ? 8u : 0u);
+}
+
+static size_t fixed_size(const struct etl_kinds_event *kind, const struct raw_event *raw)
+{
+    unsigned p = raw->pointer_size;
+
+    switch (kind->kernel) {
+    case ETL_KINDS_THREAD:
+        return 24;
+    case ETL_KINDS_PERF_INFO:
+        return p + 8u;
+    case ETL_KINDS_DISK_IO:
+        return 32u + 2u * p + (raw->version >= 3 ? 4u : 0u);
+    case ETL_KINDS_PAGE_FAULT:
+        return kind->opcode == 32 ? 24u + 2u * p : 2u * p;
+    default:
+        return net_size(kind, p);
+    }
+}
+
+size_t etl_kinds_left_over(const struct etl_kinds_event *kind, const struct raw_event *raw)
+{
+    struct cur c = cur_make(raw->payload, raw->payload_n);
+
+    switch (kind->kernel) {
+    case ETL_KINDS_PROCESS:
+        skip_process(&c, raw->version, raw->pointer_size);
+        break;
+    case ETL_KINDS_THREAD:
+        if (kind->opcode == 36) {
+            cur_skip(&c, fixed_size(kind, raw));
+        } else {
+            skip_thread(&c, raw);
+        }
+        break;
+    case ETL_KINDS_IMAGE:
+        skip_image(&c, raw->version, raw->pointer_size);
+        break;
+    default:
+        cur_skip(&c, fixed_size(kind, raw));
+        break;
+    }
+    return c.bad ? 0 : cur_left(&c);
 }

@@ -79,4 +79,14 @@ void etl_kinds_title(struct buf *out, const struct described *is);
 
 const char *etl_kinds_form(uint8_t form); /* "classic", "manifest", "wpp" */
 
+/* -- what is left over of a kernel record's payload -- */
+
+/* The class in the figures' words ("process", "disk"); NULL: no figure is kept for such records. */
+const char *etl_kinds_class_name(const struct etl_kinds_event *kind);
+
+/* Bytes behind the last fixed field, by the layouts of Microsoft's class descriptions alone: what
+ * newer systems append, such as the thread name, counts as left over. An independent look at what
+ * the decoders read. 0 too when the payload is short. */
+size_t etl_kinds_left_over(const struct etl_kinds_event *kind, const struct raw_event *raw);
+
 #endif

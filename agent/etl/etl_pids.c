@@ -5,6 +5,7 @@
 #include "agent/process/idmap.h"
 #include "common/base/arena.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 struct etl_pids {
     struct idmap *map; /* pid → row */
@@ -45,21 +46,10 @@ void etl_pids_destroy(struct etl_pids *p)
     }
 }
 
+/* For one row more, and for nobody's behind it. */
 static bool room(struct etl_pids *p)
 {
-    size_t want = p->cap ? p->cap * 2 : 64;
-    void *bigger;
-
-    if (p->n + 1 < p->cap) {
-        return true;
-    }
-    bigger = mem_realloc_array(p->rows, want, sizeof *p->rows);
-    if (!bigger) {
-        return false;
-    }
-    p->rows = bigger;
-    p->cap = want;
-    return true;
+    return VEC_ROOM(&p->rows, &p->cap, p->n + 2, ETL_PIDS_MAX + 1) == ERR_OK;
 }
 
 /* NULL: there is no room. */
@@ -75,7 +65,7 @@ static struct etl_pids_row *row_of(struct etl_pids *p, uint32_t pid)
     if (e) {
         return e->owner;
     }
-    r = room(p) && p->n < ETL_PIDS_MAX ? arena_alloc(&p->memory, sizeof *r) : NULL;
+    r = room(p) ? arena_alloc(&p->memory, sizeof *r) : NULL;
     e = r ? idmap_put(p->map, pid) : NULL;
     if (!e) {
         return NULL;
@@ -116,7 +106,7 @@ static int by_pid(const void *pa, const void *pb)
 const struct etl_pids_row *const *etl_pids_sorted(struct etl_pids *p, size_t *n)
 {
     *n = 0;
-    if (!room(p)) {
+    if (VEC_ROOM(&p->rows, &p->cap, p->n + 1, ETL_PIDS_MAX + 1)) {
         return NULL;
     }
     qsort(p->rows, p->n, sizeof *p->rows, by_pid);

@@ -1,9 +1,9 @@
 /* `etl summary`: everything that can be counted in a recording. */
 #include <string.h>
 
-#include "agent/etl/etl_figures_json.h"
+#include "agent/etl/etl_figures.h"
 #include "agent/etl/etl_job.h"
-#include "agent/etl/etl_process_rows.h"
+#include "agent/etl/etl_processes.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
@@ -137,10 +137,10 @@ static void put_lifecycle(struct jsonw *j, const struct etl_walk *w)
 static void put_tally(struct jsonw *j, const struct counters *t)
 {
     size_t n;
-    const struct etl_columns_key *keys = etl_columns_keys(&n);
+    const struct etl_processes_key *keys = etl_processes_keys(&n);
 
     for (size_t i = 1; i <= COUNTERS_COUNT; i++) { /* 0 is cpu_time; sums come behind */
-        int64_t v = etl_columns_value_of_tally(t, i);
+        int64_t v = etl_processes_value_of_tally(t, i);
 
         if (v && table_is_wide(keys[i].unit)) {
             jsonw_wide(j, keys[i].name, (uint64_t)v);
@@ -191,9 +191,9 @@ static void put_instance(struct jsonw *j, const struct ptable_proc *p)
     if (p->info.have & INFO_EXIT_TIME) {
         put_utc(j, "exit_time", p->info.exit_ns);
     }
-    if (etl_columns_value(p, 0, &cpu)) {
+    if (etl_processes_value(p, 0, &cpu)) {
         jsonw_wide(j, "cpu_time", (uint64_t)cpu);
-        jsonw_text(j, "cpu_time_origin", str_make(etl_columns_cpu_origin(p)));
+        jsonw_text(j, "cpu_time_origin", str_make(etl_processes_cpu_origin(p)));
     }
     put_tally(j, &p->tally);
     jsonw_end(j);
@@ -203,7 +203,7 @@ static enum err put_instances(struct jsonw *j, const struct etl_walk *w)
 {
     struct ptable_proc **all;
     size_t n;
-    enum err e = etl_columns_list(w, &all, &n);
+    enum err e = etl_processes_list(w, &all, &n);
 
     if (e) {
         return e;
@@ -371,7 +371,7 @@ static bool telling(uint64_t recorded, size_t *by)
     struct errmsg why;
 
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
-        if (etl_columns_key_find(by, order[i], &why) == ERR_OK && recorded >> *by & 1) {
+        if (etl_processes_key_find(by, order[i], &why) == ERR_OK && recorded >> *by & 1) {
             return true;
         }
     }
@@ -381,24 +381,24 @@ static bool telling(uint64_t recorded, size_t *by)
 static enum err put_top(const struct etl_job *job, struct ptable_proc **all, size_t n,
                         uint64_t recorded, size_t by)
 {
-    struct etl_process_rows *rows;
+    struct etl_processes_rows *rows;
     enum err e =
-        etl_process_rows_begin(&rows, job, TABLE_AS_TABLE, ETL_PROCESS_ROWS_TOP, by, false);
+        etl_processes_rows_begin(&rows, job, TABLE_AS_TABLE, ETL_PROCESSES_ROWS_TOP, by, false);
     size_t shown = 0;
     int64_t v;
 
     if (e) {
         return e;
     }
-    etl_process_rows_sort(all, n, by);
+    etl_processes_rows_sort(all, n, by);
     for (size_t i = 0; i < n && shown < TOP_PROCESSES && !e; i++) {
         /* not idle, which is everybody's rest */
-        if (all[i]->info.id.pid != 0 && etl_columns_value(all[i], by, &v) && v != 0) {
-            e = etl_process_rows_put(rows, "", recorded, all[i]);
+        if (all[i]->info.id.pid != 0 && etl_processes_value(all[i], by, &v) && v != 0) {
+            e = etl_processes_rows_put(rows, "", recorded, all[i]);
             shown++;
         }
     }
-    etl_process_rows_end(rows);
+    etl_processes_rows_end(rows);
     return e;
 }
 
@@ -408,12 +408,12 @@ static enum err print_top(const struct etl_job *job, const struct etl_walk *w)
     struct ptable_proc **all;
     uint64_t recorded;
     size_t n, by;
-    enum err e = etl_columns_list(w, &all, &n);
+    enum err e = etl_processes_list(w, &all, &n);
 
     if (e) {
         return e;
     }
-    recorded = etl_columns_recorded(w, all, n);
+    recorded = etl_processes_recorded(w, all, n);
     if (telling(recorded, &by)) {
         fputs("\n", job->out);
         e = put_top(job, all, n, recorded, by);

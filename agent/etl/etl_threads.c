@@ -7,6 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
+#include "common/base/vec.h"
 
 #define ETL_THREADS_MAX 131072
 #define NAMES_MAX       (8u << 20) /* bytes */
@@ -42,21 +43,11 @@ struct etl_threads {
 
 static struct thread *add(struct etl_threads *t, uint32_t tid)
 {
-    struct idmap_entry *e;
+    struct idmap_entry *e = NULL;
 
-    if (t->n == t->cap) {
-        size_t want = t->cap ? t->cap * 2 : 256;
-        void *bigger =
-            t->n < ETL_THREADS_MAX ? mem_realloc_array(t->all, want, sizeof *t->all) : NULL;
-
-        if (!bigger) {
-            t->untold++;
-            return NULL;
-        }
-        t->all = bigger;
-        t->cap = want;
+    if (VEC_ROOM(&t->all, &t->cap, t->n + 1, ETL_THREADS_MAX) == ERR_OK) {
+        e = idmap_put(t->latest, tid);
     }
-    e = idmap_put(t->latest, tid);
     if (!e) {
         t->untold++;
         return NULL;

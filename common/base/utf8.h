@@ -17,6 +17,18 @@ uint32_t utf8_decode(const char *text, size_t n, size_t *len);
 /* Bytes at the start that are whole characters. */
 size_t utf8_whole(const char *text, size_t n);
 
+/* Bytes at the start, at most `max`, that end with no half of a character. */
+static inline size_t utf8_cut(const char *text, size_t n, size_t max)
+{
+    if (n <= max) {
+        return n;
+    }
+    while (max > 0 && ((uint8_t)text[max] & 0xC0) == 0x80) {
+        max--;
+    }
+    return max;
+}
+
 /* Bytes at the start that do no harm on a terminal: whole characters of which each shows. Control
  * characters (C1, too), what turns the direction of writing, what is drawn as nothing at all -
  * joiners, tags, fillers -, marks without a character below them and those beyond UTF8_MARKS_MAX

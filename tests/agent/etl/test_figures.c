@@ -7,7 +7,6 @@
 #include "agent/etl/etl_buffer_order.h"
 #include "agent/etl/etl_kinds.h"
 #include "agent/etl/etl_pids.h"
-#include "agent/etl/etl_residual.h"
 #include "agent/source/etw_guid.h"
 #include "agent/source/trace/etl_record.h"
 #include "common/base/mem.h"
@@ -187,11 +186,11 @@ static void leftovers_are_what_no_layout_names(void **state)
                               .version = table[i].version,
                               .pointer_size = table[i].pointer_size};
 
-        assert_non_null(etl_residual_name(&kind));
-        assert_int_equal(etl_residual_bytes(&kind, &r), table[i].left);
+        assert_non_null(etl_kinds_class_name(&kind));
+        assert_int_equal(etl_kinds_left_over(&kind, &r), table[i].left);
         for (size_t n = 0; n < table[i].n; n++) { /* every shorter payload is looked at safely */
             r.payload_n = n;
-            assert_true(etl_residual_bytes(&kind, &r) <= n);
+            assert_true(etl_kinds_left_over(&kind, &r) <= n);
         }
     }
 }
