@@ -13,7 +13,7 @@
 
 /* What an option takes is said once, in the text that help shows. A part of it between bars that
  * has a lower-case letter or a digit is a word: "table|json|csv" is one of three. The others are
- * names; those that opt_value.h lists (FILE, N, SPAN, TIME ...) are checked and completed as such,
+ * names; those that enum opt_kind lists (FILE, N, SPAN, TIME ...) are checked and completed as such,
  * those of the command's sets are one of the set's words, any other is any text: "N|max". With
  * ",..." at its end it is a list with commas. Operands are written alike. */
 struct opt {
@@ -90,7 +90,44 @@ const char *opt_call(char *text, size_t size, const struct opt_command *cmd);
 /* The closest of n names to `word` (half of it may be wrong, at most three letters), or NULL. */
 const char *opt_closest(const char *word, const char *const *names, size_t n);
 
-/* -- pages (opt_print.c) -- */
+/* -- what an option takes, read from its text in the table -- */
+
+enum opt_kind {
+    OPT_NOTHING, /* but the words */
+    OPT_TEXT,    /* anything */
+    OPT_FILE,    /* FILE */
+    OPT_DIR,     /* DIR */
+    OPT_COMMAND, /* COMMAND: of the program */
+    OPT_HOST,    /* HOST, HOST[:PORT], HOST:PORT */
+    OPT_SETTING, /* KEY=VALUE: the words are the keys */
+    OPT_NUMBER,  /* N, PID, TID: decimal, or 0x and hexadecimal */
+    OPT_DECIMAL, /* MS, FACTOR: 1500, 2733.175 */
+    OPT_SPAN,    /* SPAN: 10s */
+    OPT_TIME,    /* TIME: 5m (before now), or 2026-11-21T09:00:00Z */
+};
+
+#define OPT_WORDS_MAX 224
+
+struct opt_takes {
+    enum opt_kind kind[4]; /* n_kinds of them: it is one of the words or of these */
+    size_t n_kinds;
+    bool list;     /* several with commas */
+    bool many;     /* operands: several words */
+    bool optional; /* operands: may be missing */
+    size_t n_words;
+    const char *words[OPT_WORDS_MAX]; /* static, or in text */
+    char text[256];
+};
+
+/* `value` as in the table, NULL takes nothing. Tables are ours: too much in one is an assert. */
+void opt_takes(struct opt_takes *out, const struct opt_command *cmd, const char *value);
+bool opt_takes_kind(const struct opt_takes *t, enum opt_kind kind);
+
+/* Whether `text` is what it may be; `what` names it in the error: "--limit". Errors: ERR_USAGE */
+NODISCARD enum err opt_takes_check(const struct opt_takes *t, const char *what, const char *text,
+                                   struct errmsg *why);
+
+/* -- pages -- */
 
 /* Help text, cut into lines of at most 78 columns that begin at `column`; the first is there
  * already. Ends with a line break. */

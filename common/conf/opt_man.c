@@ -6,27 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/utf8.h"
 #include "common/conf/opt_program.h"
-#include "common/conf/opt_value.h"
 
 #define NAME_TEXT 128
 
 /* -- text of the tables, as roff takes it -- */
-
-/* A character that is not ASCII, by its number; gives its length. Tables are UTF-8. */
-static size_t put_wide(struct buf *out, const char *text, size_t n)
-{
-    static const uint8_t masks[] = {0, 0, 0x1f, 0x0f, 0x07};
-    uint8_t first = (uint8_t)text[0];
-    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    uint32_t code = first & masks[length];
-
-    for (size_t i = 1; i < length && i < n; i++) {
-        code = code << 6 | ((uint8_t)text[i] & 0x3f);
-    }
-    buf_printf(out, "\\[u%04X]", (unsigned)code);
-    return length;
-}
 
 /* Text that begins no request and holds no escape; n bytes. */
 static void put_bytes(struct buf *out, const char *text, size_t n)
@@ -48,7 +33,7 @@ static void put_bytes(struct buf *out, const char *text, size_t n)
             escape = escapes[k].c == text[i] ? escapes[k].escape : escape;
         }
         if ((uint8_t)text[i] >= 0x80) {
-            length = put_wide(out, text + i, n - i);
+            buf_printf(out, "\\[u%04X]", (unsigned)utf8_decode(text + i, n - i, &length));
         } else if (escape) {
             buf_put_str(out, escape);
         } else {

@@ -13,44 +13,6 @@ const struct opt opt_man_opts[OPT_MAN_OPTS] = {
      false},
 };
 
-const char *opt_function(char *text, size_t size, const char *program)
-{
-    snprintf(text, size, "_%s", program);
-    for (char *c = text; *c; c++) {
-        *c = *c == '-' ? '_' : *c;
-    }
-    return text;
-}
-
-/* What p->hosts says already, and which hosts are meant, is not among them. */
-static bool is_asking(const struct opt_program *p, const struct opt *o)
-{
-    return o->value && o->help && strcmp(o->value, "HOST") != 0 && !strstr(p->hosts, o->name);
-}
-
-void opt_put_asking(struct buf *out, const struct opt_program *p, const char *behind)
-{
-    const char *between = "";
-
-    for (size_t c = 0; c < p->top->n_subs; c++) {
-        const struct opt_command *cmd = p->top->subs[c];
-        size_t n = strlen(cmd->name);
-
-        for (size_t i = 0; i < cmd->n_opts && strncmp(p->hosts, cmd->name, n) == 0; i++) {
-            const struct opt *o = &cmd->opts[i];
-
-            if (p->hosts[n] != ' ' || !is_asking(p, o)) {
-                continue;
-            }
-            buf_printf(out, "%s--%s%s", between, o->name, behind);
-            between = " | ";
-            if (o->letter && !*behind) {
-                buf_printf(out, " | -%c", o->letter);
-            }
-        }
-    }
-}
-
 static int fail(const struct opt_program *p, const char *text)
 {
     fprintf(stderr, "%s: %s\n", p->top->program, text);
@@ -85,9 +47,9 @@ static int completion(const struct opt_program *p, const struct opt_args *a)
 
     buf_init(&page, PAGE_MAX_BYTES);
     if (opt_operands(a, &shell) && strcmp(shell[0], "zsh") == 0) {
-        opt_zsh_print(&page, p);
+        opt_completion_zsh(&page, p);
     } else {
-        opt_bash_print(&page, p);
+        opt_completion_bash(&page, p);
     }
     return print(p, &page);
 }

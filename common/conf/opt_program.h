@@ -54,20 +54,11 @@ const struct opt_command *opt_program_begin(const struct opt_program *p, int arg
 int opt_program_end(const struct opt_program *p, int code);
 
 /* Scripts that complete the program's commands, options and their values. */
-void opt_bash_print(struct buf *out, const struct opt_program *p);
-void opt_zsh_print(struct buf *out, const struct opt_program *p);
+void opt_completion_bash(struct buf *out, const struct opt_program *p);
+void opt_completion_zsh(struct buf *out, const struct opt_program *p);
 
 /* The manual in mdoc: of one command of `p->top` with those below it, or with NULL of the program.
  */
 void opt_man_print(struct buf *out, const struct opt_program *p, const struct opt_command *cmd);
-
-/* The options that choose whom the command that prints hosts asks, as a pattern of the shells'
- * case:
- * "--ca=* | --cert=*" with "=*" behind each, "-c | --ca | --cert" with nothing. */
-void opt_put_asking(struct buf *out, const struct opt_program *p, const char *behind);
-
-/* The name of a shell function: the program's with "_" for "-". Gives `text`, cut at its size. */
-#define OPT_FUNCTION_TEXT 64
-const char *opt_function(char *text, size_t size, const char *program);
 
 #endif

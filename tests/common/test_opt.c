@@ -4,7 +4,6 @@
 
 #include "common/base/mem.h"
 #include "common/conf/opt_program.h"
-#include "common/conf/opt_value.h"
 #include "tests/support/t.h"
 
 static const struct opt opts[] = {
@@ -84,10 +83,10 @@ static void the_same_table_prints_help_completion_and_manual(void **state)
     assert_non_null(strstr(buf_cstr(&b), "-n, --count N"));
     assert_non_null(strstr(buf_cstr(&b), "Examples:\n  prog top\n"));
     buf_reset(&b);
-    opt_bash_print(&b, &program);
+    opt_completion_bash(&b, &program);
     assert_non_null(strstr(buf_cstr(&b), "' top') words='--host --count --watch"));
     buf_reset(&b);
-    opt_zsh_print(&b, &program);
+    opt_completion_zsh(&b, &program);
     assert_non_null(strstr(buf_cstr(&b), "'(-n --count)'{-n+,--count=}'[rows]:N: '"));
     buf_reset(&b);
     opt_man_print(&b, &program, &cmd);
@@ -101,7 +100,7 @@ static void a_command_of_commands_completes_them_first(void **state)
 
     (void)state;
     buf_init(&b, 1 << 16);
-    opt_bash_print(&b, &program);
+    opt_completion_bash(&b, &program);
     assert_non_null(strstr(buf_cstr(&b), "'') words='outer top'"));
     assert_non_null(strstr(buf_cstr(&b), "' outer') words='top'"));
     assert_non_null(strstr(buf_cstr(&b), "' outer top') words='--host --count --watch"));
