@@ -18,7 +18,7 @@
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
-#include "common/os/owner.h"
+#include "common/os/os_owner.h"
 
 struct agent_identity {
     struct tls_config *tls;
@@ -410,7 +410,7 @@ static enum err agent_lock_dir(struct agent *a, struct errmsg *why)
 {
     const char *dir = a->opts.conf->state_dir;
     char *path;
-    enum err e = owner_check(dir, why);
+    enum err e = os_owner_check(dir, why);
 
     if (e) {
         return e;

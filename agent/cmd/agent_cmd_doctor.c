@@ -4,7 +4,7 @@
 #include "agent/cmd/agent_cmd.h"
 #include "agent/doctor/doctor.h"
 #include "common/base/clk.h"
-#include "common/check/check_result_print.h"
+#include "common/check/check_result.h"
 #include "common/os/os.h"
 
 #define CONNECT_NS (5 * CLK_S)

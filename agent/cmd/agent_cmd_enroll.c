@@ -6,7 +6,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/os/owner.h"
+#include "common/os/os_owner.h"
 #include "common/text/humanize.h"
 #include "common/wire/wire_enroll.h"
 
@@ -166,7 +166,7 @@ static enum err find_wish(struct wish *w, const struct opt_args *args,
 static enum err lock_agent(struct os_lock **out, const char *dir, struct errmsg *why)
 {
     char *path = NULL;
-    enum err e = owner_check(dir, why);
+    enum err e = os_owner_check(dir, why);
 
     if (e) {
         return e;

@@ -7,7 +7,7 @@
 
 #include "agent/cmd/threads.h"
 #include "agent/source/linux/proc_text.h"
-#include "common/os/posix.h"
+#include "common/os/os_posix.h"
 
 static int by_tid(const void *a, const void *b)
 {
@@ -68,7 +68,7 @@ enum err threads_read(struct thread_use *out, size_t max, uint32_t pid, size_t *
     (void)snprintf(path, sizeof path, "/proc/%u/task", pid);
     dir = opendir(path);
     if (!dir) {
-        return errno == ENOENT ? ERR_NOTFOUND : posix_err(errno);
+        return errno == ENOENT ? ERR_NOTFOUND : os_posix_err(errno);
     }
     *cut = false;
     while ((entry = readdir(dir)) != NULL) {

@@ -7,7 +7,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 
 /* Version 1 knew no causes: its zeros say DEAD_LETTER_REFUSED. */

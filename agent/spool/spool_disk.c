@@ -6,7 +6,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 
 #define SEGMENT_MIN (64u << 10)

@@ -10,7 +10,7 @@
 
 #include "agent/spool/dead_letter.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 
 static enum err collect_name(void *ctx, const char *name)

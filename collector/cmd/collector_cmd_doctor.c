@@ -4,7 +4,7 @@
 #include "collector/conf/collector_conf.h"
 #include "collector/doctor/collector_doctor.h"
 #include "common/base/clk.h"
-#include "common/check/check_result_print.h"
+#include "common/check/check_result.h"
 #include "common/net/net.h"
 #include "common/os/os.h"
 

@@ -5,7 +5,7 @@
 
 #include "common/base/clk.h"
 #include "common/os/os.h"
-#include "common/os/owner.h"
+#include "common/os/os_owner.h"
 #include "common/pki/pki_authority.h"
 #include "common/text/humanize.h"
 
@@ -79,7 +79,7 @@ static int run_init(const struct opt_args *a)
     const char *dir = collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR);
     struct registry *book = NULL;
     struct errmsg why = {""};
-    enum err e = owner_check(dir, &why);
+    enum err e = os_owner_check(dir, &why);
 
     if (!e) {
         e = pki_authority_init(dir, collector_cmd_value_or(a, "name", DEFAULT_NAME), os_utc_ns(),

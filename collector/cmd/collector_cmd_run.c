@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "common/os/os_notify.h"
-#include "common/os/owner.h"
+#include "common/os/os_owner.h"
 
 static const struct opt options[] = {
     {"config", 'c', "FILE", "YAML file with the settings; see config-sample", false},
@@ -109,7 +109,7 @@ static enum err serve_until_stopped(const struct collector_conf *conf, const cha
                                     struct waiting *w, struct errmsg *why)
 {
     struct collector *c;
-    enum err e = owner_check(conf->data_dir, why);
+    enum err e = os_owner_check(conf->data_dir, why);
 
     if (e) {
         return e;

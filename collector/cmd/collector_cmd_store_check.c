@@ -9,7 +9,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/os/owner.h"
+#include "common/os/os_owner.h"
 #include "common/text/humanize.h"
 
 /* Exit codes of this command. */
@@ -283,7 +283,7 @@ static int run(const struct opt_args *a)
         e = ERR_USAGE; /* also a file that is not there */
     }
     if (!e && conf.repair) {
-        e = owner_check(settings.data_dir, &why);
+        e = os_owner_check(settings.data_dir, &why);
     }
     if (e) {
         code = fail(e, why.text);

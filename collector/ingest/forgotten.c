@@ -13,7 +13,7 @@
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/os/fio_whole.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
 

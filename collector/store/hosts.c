@@ -10,7 +10,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
-#include "common/os/fio_whole.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 
 #define MAGIC      "PFhosts\n"

@@ -4,7 +4,7 @@
 #include "collector/subscribe/journal_scan.h"
 #include "collector/subscribe/subscriptions_file.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 
 #define SUB_PREFIX "sub-"

@@ -18,7 +18,7 @@
 
 #include "collector/subscribe/journal_impl.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 
 #define COMMIT_MAX     (64u << 20)
 #define PACK_LEVEL     (-3)

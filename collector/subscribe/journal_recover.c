@@ -15,7 +15,7 @@
 #include "collector/subscribe/journal_impl.h"
 #include "collector/subscribe/journal_scan.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 
 #define FILES_MAX 65536u
 #define FAR_ABOVE (UINT64_C(1) << 32)         /* more records than a file holds */

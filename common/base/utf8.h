@@ -4,6 +4,7 @@
 #ifndef PROCFLEET_COMMON_BASE_UTF8_H
 #define PROCFLEET_COMMON_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,5 +47,15 @@ size_t utf8_escape_json(char out[UTF8_ESCAPE], const char *text, size_t n);
  * Gives its bytes. out and text do not overlap. */
 size_t utf8_clean(char *out, size_t size, const char *text, size_t n);
 size_t utf8_clean_json(char *out, size_t size, const char *text, size_t n);
+
+/* -- characters -- */
+
+/* 2 for the wide ones of East Asia and pictures, 0 for what is drawn into the character before it
+ * (accents, joiners), else 1; also for what is no character. */
+unsigned utf8_width(uint32_t code_point);
+
+/* Characters that a terminal obeys or shows as nothing, so that text is not what it looks like:
+ * controls, changes of the direction of writing, joiners, tags, fillers, variation selectors. */
+bool utf8_is_hidden(uint32_t code_point);
 
 #endif

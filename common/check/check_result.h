@@ -1,5 +1,5 @@
 /* What a doctor found: one check, how it stands, and what to do about it. The programs' doctors
- * (agent/doctor, collector/doctor) look; here is how they say it and how it is printed.
+ * (agent/doctor, collector/doctor) look; here is how they report it and how it is printed.
  * Threads: one. */
 #ifndef PROCFLEET_COMMON_CHECK_CHECK_RESULT_H
 #define PROCFLEET_COMMON_CHECK_CHECK_RESULT_H
@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 #include "common/base/err.h"
+#include "common/text/table.h"
 
 enum check_result_state {
     CHECK_RESULT_OK,
     CHECK_RESULT_WARNING, /* it works, but not as well as it could, or not for long */
     CHECK_RESULT_FAILED,
-    CHECK_RESULT_SKIPPED, /* not applicable here, or cannot be tried before something else is mended
-                           */
+    CHECK_RESULT_SKIPPED, /* does not apply here, or something else comes first */
 };
 
 struct check_result {
@@ -43,5 +43,18 @@ void check_result_owner(struct findings *to, const char *check, const char *dir)
 void check_result_clock(struct findings *to, int64_t now_ns);
 /* "clock.sync": whether something keeps it right. On Linux only. */
 void check_result_clock_sync(struct findings *to);
+
+/* -- on standard output: lines for people as they are found, or JSON or CSV at the end -- */
+
+struct check_result_print {
+    struct table *sheet; /* NULL: lines for people */
+    enum err e;
+};
+
+/* TABLE_AS_TABLE: lines. Errors: ERR_NOMEM */
+NODISCARD enum err check_result_print_begin(struct check_result_print *p, enum table_format format);
+void check_result_print_found(void *ctx, const struct check_result *f); /* struct findings' found */
+/* Ends what was begun, for lines with the counts. Errors: ERR_IO, ERR_NOMEM */
+NODISCARD enum err check_result_print_end(struct check_result_print *p, const struct findings *all);
 
 #endif

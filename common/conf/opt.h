@@ -13,9 +13,9 @@
 
 /* What an option takes is said once, in the text that help shows. A part of it between bars that
  * has a lower-case letter or a digit is a word: "table|json|csv" is one of three. The others are
- * names; those that enum opt_kind lists (FILE, N, SPAN, TIME ...) are checked and completed as such,
- * those of the command's sets are one of the set's words, any other is any text: "N|max". With
- * ",..." at its end it is a list with commas. Operands are written alike. */
+ * names: those that enum opt_kind lists (FILE, N, SPAN, TIME ...) are checked and completed as
+ * such, those of the command's sets are one of the set's words, any other is any text: "N|max".
+ * With ",..." at its end it is a list with commas. Operands are written alike. */
 struct opt {
     const char *name;  /* without dashes */
     char letter;       /* 0 = none */

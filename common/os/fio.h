@@ -5,6 +5,7 @@
 #ifndef PROCFLEET_COMMON_OS_FIO_H
 #define PROCFLEET_COMMON_OS_FIO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,5 +33,20 @@ struct fio {
 
 /* The operating system's files. */
 const struct fio *fio_os(void);
+
+/* Writes a small file as a whole: makes `path` anew with these bytes, synced; what stood there goes
+ * first. For the new file of a replacement: renaming it and syncing the directory are the caller's.
+ * Errors: those of the layer; the file may be there in part then. */
+NODISCARD enum err fio_write_whole(const struct fio *fio, const char *path, const void *p,
+                                   size_t n);
+
+/* -- names of numbered files, "wal-00000000000000a3.log": prefix, 16 hex digits, suffix. They sort
+ * as their numbers do -- */
+
+/* The file's path in `dir`; mem_free. NULL: no memory. */
+char *fio_name_path(const char *dir, const char *prefix, uint64_t number, const char *suffix);
+
+/* False: not such a name; *number is left alone then. */
+bool fio_name_parse(uint64_t *number, const char *name, const char *prefix, const char *suffix);
 
 #endif

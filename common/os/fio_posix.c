@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
-#include "common/os/posix.h"
+#include "common/os/os_posix.h"
 
 struct fio_file {
     int fd;
@@ -25,7 +25,7 @@ static enum err open_with(struct fio_file **out, const char *path, int flags)
     }
     f->fd = open(path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (f->fd < 0) {
-        e = posix_err(errno);
+        e = os_posix_err(errno);
         mem_free(f);
         return e;
     }
@@ -51,7 +51,7 @@ static enum err real_size(void *ctx, struct fio_file *f, uint64_t *bytes)
 
     (void)ctx;
     if (fstat(f->fd, &st) != 0) {
-        return posix_err(errno);
+        return os_posix_err(errno);
     }
     *bytes = (uint64_t)st.st_size;
     return ERR_OK;
@@ -68,7 +68,7 @@ static enum err real_read(void *ctx, struct fio_file *f, uint64_t offset, void *
         ssize_t k = pread(f->fd, to + have, n - have, (off_t)(offset + have));
 
         if (k < 0 && errno != EINTR) {
-            return posix_err(errno);
+            return os_posix_err(errno);
         }
         if (k == 0) {
             break;
@@ -91,7 +91,7 @@ static enum err real_write(void *ctx, struct fio_file *f, uint64_t offset, const
         ssize_t k = pwrite(f->fd, from + done, n - done, (off_t)(offset + done));
 
         if (k < 0 && errno != EINTR) {
-            return posix_err(errno);
+            return os_posix_err(errno);
         }
         if (k > 0) {
             done += (size_t)k;
@@ -103,13 +103,13 @@ static enum err real_write(void *ctx, struct fio_file *f, uint64_t offset, const
 static enum err real_sync(void *ctx, struct fio_file *f)
 {
     (void)ctx;
-    return fdatasync(f->fd) == 0 ? ERR_OK : posix_err(errno);
+    return fdatasync(f->fd) == 0 ? ERR_OK : os_posix_err(errno);
 }
 
 static enum err real_truncate(void *ctx, struct fio_file *f, uint64_t bytes)
 {
     (void)ctx;
-    return ftruncate(f->fd, (off_t)bytes) == 0 ? ERR_OK : posix_err(errno);
+    return ftruncate(f->fd, (off_t)bytes) == 0 ? ERR_OK : os_posix_err(errno);
 }
 
 static void real_close(void *ctx, struct fio_file *f)
@@ -124,13 +124,13 @@ static void real_close(void *ctx, struct fio_file *f)
 static enum err real_rename(void *ctx, const char *from, const char *to)
 {
     (void)ctx;
-    return rename(from, to) == 0 ? ERR_OK : posix_err(errno);
+    return rename(from, to) == 0 ? ERR_OK : os_posix_err(errno);
 }
 
 static enum err real_remove(void *ctx, const char *path)
 {
     (void)ctx;
-    return unlink(path) == 0 ? ERR_OK : posix_err(errno);
+    return unlink(path) == 0 ? ERR_OK : os_posix_err(errno);
 }
 
 static enum err real_sync_dir(void *ctx, const char *dir)
@@ -140,9 +140,9 @@ static enum err real_sync_dir(void *ctx, const char *dir)
 
     (void)ctx;
     if (fd < 0) {
-        return posix_err(errno);
+        return os_posix_err(errno);
     }
-    e = fsync(fd) == 0 ? ERR_OK : posix_err(errno);
+    e = fsync(fd) == 0 ? ERR_OK : os_posix_err(errno);
     close(fd);
     return e;
 }

@@ -1,4 +1,4 @@
-#include "common/os/os.h"
+#include "common/os/os_posix.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,11 +23,40 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/os/posix.h"
+#include "common/os/os.h"
+
+enum err os_posix_err(int errno_value)
+{
+    switch (errno_value) {
+    case ENOENT:
+    case ENOTDIR:
+        return ERR_NOTFOUND;
+    case EEXIST:
+        return ERR_EXISTS;
+    case EACCES:
+    case EPERM:
+        return ERR_ACCESS;
+    case EROFS:
+        return ERR_READONLY;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return ERR_NOSPACE;
+    case ENOMEM:
+        return ERR_NOMEM;
+    case EWOULDBLOCK:
+        return ERR_BUSY;
+    case ENAMETOOLONG:
+    case EINVAL:
+        return ERR_INVALID;
+    default:
+        return ERR_IO;
+    }
+}
 
 static enum err err_from_errno(void)
 {
-    return posix_err(errno);
+    return os_posix_err(errno);
 }
 
 /* -- clocks and random -- */
@@ -661,7 +690,7 @@ enum err os_make_public(FILE *f)
 
 enum err os_rename(const char *from, const char *to)
 {
-    return rename(from, to) == 0 ? ERR_OK : posix_err(errno);
+    return rename(from, to) == 0 ? ERR_OK : os_posix_err(errno);
 }
 
 enum err os_mkdirs(const char *path, bool private_dir)

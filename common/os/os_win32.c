@@ -8,6 +8,8 @@
 #include "common/base/mem.h"
 #include "common/os/os_acl_win32.h"
 #include "common/os/os_impl_win32.h"
+#include "common/os/os_notify.h"
+#include "common/os/os_owner.h"
 #include "common/os/win32.h"
 
 #define PATH_UNITS OS_WIN32_PATH_UNITS
@@ -772,4 +774,31 @@ const char *os_path_base(const char *path)
         }
     }
     return base;
+}
+
+/* -- what has no meaning here -- */
+
+bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir)
+{
+    (void)out;
+    (void)dir;
+    return false; /* what is made there inherits the directory's access list */
+}
+
+enum err os_owner_check(const char *dir, struct errmsg *why)
+{
+    (void)dir;
+    (void)why;
+    return ERR_OK;
+}
+
+/* The service control manager is told otherwise: agent/service/service_win32.c. */
+void os_notify(const char *fmt, ...)
+{
+    (void)fmt;
+}
+
+int64_t os_notify_watchdog_ns(void)
+{
+    return 0;
 }

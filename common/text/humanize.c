@@ -4,7 +4,6 @@
 
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
-#include "common/base/width.h"
 
 void humanize_ns(struct buf *out, int64_t ns)
 {
@@ -85,7 +84,7 @@ size_t humanize_width(const char *text, size_t n)
     size_t width = 0;
 
     for (size_t at = 0, len; at < n; at += len) {
-        width += width_of(utf8_decode(text + at, n - at, &len));
+        width += utf8_width(utf8_decode(text + at, n - at, &len));
     }
     return width;
 }
@@ -95,7 +94,7 @@ size_t humanize_prefix(const char *text, size_t n, size_t width)
     size_t at = 0;
 
     for (size_t len, takes; at < n; at += len, width -= takes) {
-        takes = width_of(utf8_decode(text + at, n - at, &len));
+        takes = utf8_width(utf8_decode(text + at, n - at, &len));
         if (takes > width) {
             break;
         }

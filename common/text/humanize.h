@@ -20,7 +20,7 @@ void humanize_text(struct buf *out, struct str text);
  * steers a terminal. Up to 4 KiB; the end of the line is added. */
 void humanize_line(FILE *to, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Columns that the text takes on a terminal (common/base/width.h). */
+/* Columns that the text takes on a terminal (utf8_width). */
 size_t humanize_width(const char *text, size_t n);
 
 /* Bytes of the longest prefix that takes at most `width` columns. */

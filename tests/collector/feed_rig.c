@@ -5,7 +5,7 @@
 
 #include "common/base/arena.h"
 #include "common/base/clk.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/os/fio_whole.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"

@@ -3,7 +3,7 @@
 
 #include "collector/subscribe/journal_record.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 #include "tests/collector/journal_rig.h"
 #include "tests/support/fio_fault.h"

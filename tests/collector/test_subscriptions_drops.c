@@ -2,7 +2,7 @@
 #include "collector/subscribe/subscriptions.h"
 
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 #include "tests/collector/feed_rig.h"
 #include "tests/support/fio_fault.h"

@@ -5,7 +5,7 @@
 #include "collector/subscribe/feed_filter.h"
 #include "collector/subscribe/subscriptions_file.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 #include "tests/collector/feed_rig.h"
 #include "tests/support/fio_fault.h"

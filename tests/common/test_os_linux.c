@@ -11,7 +11,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/os/posix.h"
+#include "common/os/os_posix.h"
 #include "tests/support/t.h"
 
 #define STEP 10
@@ -115,10 +115,10 @@ static void a_pipe_is_read_and_waited_for_no_longer_than_it_is_worth(void **stat
 static void a_read_only_disk_is_no_matter_of_rights(void **state)
 {
     (void)state;
-    assert_string_equal(err_text(posix_err(EROFS)), "the disk is read-only");
-    assert_err(posix_err(EACCES), ERR_ACCESS);
-    assert_err(posix_err(EPERM), ERR_ACCESS);
-    assert_err(posix_err(EIO), ERR_IO);
+    assert_string_equal(err_text(os_posix_err(EROFS)), "the disk is read-only");
+    assert_err(os_posix_err(EACCES), ERR_ACCESS);
+    assert_err(os_posix_err(EPERM), ERR_ACCESS);
+    assert_err(os_posix_err(EIO), ERR_IO);
 }
 
 int main(void)

@@ -6,7 +6,6 @@
 
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
-#include "common/base/width.h"
 #include "common/text/humanize.h"
 
 #define CELL_TEXT 13 /* bytes: more accents on one character are left out */
@@ -147,7 +146,7 @@ static unsigned put_cells(struct screen *s, unsigned row, unsigned column, unsig
 
     for (size_t i = 0, len; i < text.n; i += len) {
         uint32_t c = utf8_decode(text.p + i, text.n - i, &len);
-        unsigned width = width_of(c);
+        unsigned width = utf8_width(c);
         struct str one = {text.p + i, len};
 
         if (s->ascii && c >= 0x80) {

@@ -18,7 +18,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/os/posix.h"
+#include "common/os/os_posix.h"
 
 #define WRITE_WAIT_MS \
     2000 /* a terminal that takes nothing for so long gets no more of this picture */
@@ -80,7 +80,7 @@ static void give_back(void)
 
 static enum err remember(void)
 {
-    return tcgetattr(STDIN_FILENO, &the.saved) == 0 ? ERR_OK : posix_err(errno);
+    return tcgetattr(STDIN_FILENO, &the.saved) == 0 ? ERR_OK : os_posix_err(errno);
 }
 
 static enum err take(void)
@@ -93,7 +93,7 @@ static enum err take(void)
     raw.c_cc[VMIN] = 0;
     raw.c_cc[VTIME] = 0;
     if (tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) != 0) {
-        return posix_err(errno);
+        return os_posix_err(errno);
     }
     atomic_store(&the.taken, true);
     write_all(TERM_ENTER, sizeof TERM_ENTER - 1);
@@ -181,7 +181,7 @@ static enum err open_pipe(void)
         return ERR_OK; /* kept for the next time: a late signal must find it */
     }
     if (pipe(the.pipe) != 0) {
-        return posix_err(errno);
+        return os_posix_err(errno);
     }
     for (int i = 0; i < 2; i++) {
         (void)fcntl(the.pipe[i], F_SETFD, FD_CLOEXEC);

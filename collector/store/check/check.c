@@ -17,7 +17,7 @@
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_replay.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 
 /* -- derived files: hosts, the catalogue, the indexes of the log. A damaged one costs time at the

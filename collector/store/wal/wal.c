@@ -61,7 +61,7 @@
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_replay.h"
 #include "common/base/mem.h"
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 #include "common/os/os.h"
 
 #define COMMIT_MAX  (1u << 30) /* a checkpoint of the largest fleet fits */

@@ -1,4 +1,4 @@
-#include "common/os/fio_name.h"
+#include "common/os/fio.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,4 +36,24 @@ bool fio_name_parse(uint64_t *number, const char *name, const char *prefix, cons
     }
     *number = v;
     return true;
+}
+
+enum err fio_write_whole(const struct fio *fio, const char *path, const void *p, size_t n)
+{
+    struct fio_file *f;
+    enum err e = fio->remove(fio->ctx, path); /* of an attempt that failed */
+
+    if (e && e != ERR_NOTFOUND) {
+        return e;
+    }
+    e = fio->create(fio->ctx, &f, path);
+    if (e) {
+        return e;
+    }
+    e = fio->write(fio->ctx, f, 0, p, n);
+    if (!e) {
+        e = fio->sync(fio->ctx, f);
+    }
+    fio->close(fio->ctx, f);
+    return e;
 }

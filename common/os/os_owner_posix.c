@@ -1,6 +1,6 @@
 /* Only metadata is looked at, so that root finds what a service will run into, and nobody is asked
  * to open a file of somebody else's choice. */
-#include "common/os/owner.h"
+#include "common/os/os_owner.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -47,7 +47,8 @@ static bool is_ours(const char *name, bool in_top)
 }
 
 /* One directory; in_top: and those in it. */
-static bool look(struct owner_foreign *out, const char *path, const struct stat *top, bool in_top)
+static bool look(struct os_owner_foreign *out, const char *path, const struct stat *top,
+                 bool in_top)
 {
     DIR *d = opendir(path);
     bool found = false;
@@ -79,7 +80,7 @@ static bool look(struct owner_foreign *out, const char *path, const struct stat 
     return found;
 }
 
-bool owner_find_foreign(struct owner_foreign *out, const char *dir)
+bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir)
 {
     struct stat top;
 
@@ -103,9 +104,9 @@ static bool nearest(char *path, size_t size, const char *dir, struct stat *st)
     return true;
 }
 
-enum err owner_check(const char *dir, struct errmsg *why)
+enum err os_owner_check(const char *dir, struct errmsg *why)
 {
-    struct owner_foreign f;
+    struct os_owner_foreign f;
     char path[sizeof f.path];
     struct stat st;
 
@@ -116,7 +117,7 @@ enum err owner_check(const char *dir, struct errmsg *why)
                           "this as that user (runuser -u %s -- ...)",
                           path, f.user, f.user);
     }
-    if (owner_find_foreign(&f, dir)) {
+    if (os_owner_find_foreign(&f, dir)) {
         return errmsg_set(why, ERR_ACCESS,
                           "%s belongs to %s and user %s cannot read it, as after a start as %s by "
                           "mistake: as root, chown -R %s: %s",
