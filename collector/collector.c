@@ -114,23 +114,25 @@ static enum err data_dir_make(struct collector *c, struct errmsg *why)
 }
 
 /* What to do about a file that is not there. */
-static enum err not_there(struct errmsg *why)
+static enum err not_there(struct errmsg *why, enum tls_cause cause)
 {
-    struct errmsg cause = *why;
-    const char *remedy =
-        "make it with 'procfleet-collector pki issue --role collector', or say with "
-        "tls.ca, tls.cert and tls.key where it is";
+    struct errmsg missing = *why;
 
-    if (strstr(cause.text, "revocation list")) {
-        remedy = "make the authority's tools write it there, or leave tls.crl empty";
-    }
-    return errmsg_set(why, ERR_NOTFOUND, "%s; %s", cause.text, remedy);
+    return errmsg_set(why, ERR_NOTFOUND, "%s; %s", missing.text,
+                      cause == TLS_CAUSE_NO_LIST
+                          ? "make the authority's tools write it there, or leave tls.crl empty"
+                          : "make it with 'procfleet-collector pki issue --role collector', or say "
+                            "with tls.ca, tls.cert and tls.key where it is");
 }
 
 static enum err trust_load(struct collector *c, struct errmsg *why)
 {
-    struct net_tls_conf tls = {
-        .ca = c->conf->ca, .cert = c->conf->cert, .key = c->conf->key, .crl = c->conf->crl};
+    enum tls_cause cause = TLS_CAUSE_NONE;
+    struct net_tls_conf tls = {.cause = &cause,
+                               .ca = c->conf->ca,
+                               .cert = c->conf->cert,
+                               .key = c->conf->key,
+                               .crl = c->conf->crl};
     char *tickets = os_path_join(c->conf->data_dir, "ticket.keys");
     enum err e = tickets ? ERR_OK : ERR_NOMEM;
 
@@ -139,7 +141,7 @@ static enum err trust_load(struct collector *c, struct errmsg *why)
         e = tls_config_load(&c->tls, &tls, true, why);
     }
     mem_free(tickets);
-    return e == ERR_NOTFOUND ? not_there(why) : e;
+    return e == ERR_NOTFOUND ? not_there(why, cause) : e;
 }
 
 static enum err trust_make(struct collector *c, struct errmsg *why)

@@ -306,6 +306,7 @@ static struct tls_config *check_certificate(struct doctor *d)
 struct attempt {
     enum err e;
     struct errmsg why;
+    enum tls_cause cause;
     int64_t took_ns;
 };
 
@@ -317,21 +318,23 @@ static void attempt(struct attempt *out, const char *address, struct tls_config 
     int64_t begun_ns = os_mono_ns();
 
     out->why.text[0] = '\0';
+    out->cause = TLS_CAUSE_NONE;
     out->e = net_client_open(&client, &conf, &out->why);
     if (!out->e) {
         out->e = net_client_wait(client, limit_ns, &out->why);
+        out->cause = net_client_cause(client);
     }
     out->took_ns = os_mono_ns() - begun_ns;
     net_client_close(client);
 }
 
-static const char *fix_refusal(const char *why)
+static const char *fix_refusal(enum tls_cause cause)
 {
-    if (strstr(why, "revoked")) {
+    if (cause == TLS_CAUSE_REFUSED_REVOKED) {
         return "make a token where the collector runs (procfleet-collector pki token create) and "
                "use it here: procfleet-agent enroll --token-file FILE --force";
     }
-    if (strstr(why, "our certificate expired")) {
+    if (cause == TLS_CAUSE_REFUSED_TIME) {
         return "see tls.expiry above; if it is good there, one of the two clocks is wrong";
     }
     return "see that tls.ca is the collector's authority, and that collector.server_name is a name "
@@ -351,7 +354,7 @@ static void say_attempt(struct doctor *d, const char *address, const struct atte
     d->reach = d->reach ? d->reach : refused ? ERR_TRUST : ERR_UNREACHABLE;
     check_result_report(
         d->all, "collector", spare ? CHECK_RESULT_WARNING : CHECK_RESULT_FAILED,
-        refused ? fix_refusal(a->why.text)
+        refused ? fix_refusal(a->cause)
                 : "see that the collector runs, that the name and port are right (7420 is "
                   "its ingest listener), and that firewalls let TCP out to it",
         "%s", a->why.text[0] ? a->why.text : address);

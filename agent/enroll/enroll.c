@@ -87,7 +87,7 @@ static enum err enroll_exchange_accept(struct enroll_result *out, const struct e
                                   .authority_n = m->authority_n,
                                   .replace = !before};
     struct enroll_result got = {.clock_ns = m->now_ns ? clk_sub(m->now_ns, os_utc_ns()) : 0};
-    enum err e = net_identity_parse(&got.who, m->certificate, m->certificate_n);
+    enum err e = tls_cert_parse(&got.who, m->certificate, m->certificate_n);
 
     e = e ? errmsg_set(why, ERR_TRUST, "the collector sent a certificate that cannot be read")
           : enroll_check_identity(&got.who, before, why);

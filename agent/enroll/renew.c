@@ -99,7 +99,7 @@ static void follow_files(struct renew *r)
     char until[CLK_TEXT], quoted[320];
     struct errmsg why = {""};
     bool news;
-    enum err e = cert_reloader_look(&r->files, &news, &why);
+    enum err e = cert_reloader_poll(&r->files, &news, &why);
 
     if (news && e) {
         log_line(LOG_WARN, "trust", "not_reloaded", "why=%s",
@@ -272,7 +272,7 @@ static enum err attempt(struct renew *r, struct errmsg *why)
     if (e == ERR_UNREACHABLE && utc(r) >= r->who.not_after_ns) {
         e = renew_expired(r, why);
     }
-    return e ? e : cert_reloader_look(&r->files, &news, why);
+    return e ? e : cert_reloader_poll(&r->files, &news, why);
 }
 
 /* What is due at once, by our clock, is no success: another certificate would be no better, and

@@ -3,7 +3,6 @@
 #include "agent/uplink/uplink_impl.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define LOOK_MIN_NS CLK_S /* at why nobody answers: NNG's counters are costly to read */
 #define LOOK_MAX_NS (60 * CLK_S)
@@ -22,15 +21,14 @@
     "make a token where the collector runs (procfleet-collector pki token create) and run " \
     "procfleet-agent enroll --force here"
 
-/* `problem` is what the TLS engine made of the server's alert. */
-static const char *remedy(enum err e, const char *problem)
+static const char *remedy(enum err e, enum tls_cause cause)
 {
     switch (e) {
     case ERR_TRUST:
-        if (strstr(problem, "revoked")) {
+        if (cause == TLS_CAUSE_REFUSED_REVOKED) {
             return ENROLL;
         }
-        return strstr(problem, "certificate expired")
+        return cause == TLS_CAUSE_REFUSED_TIME
                    ? "the agent renews it by itself, see agent.certificate of doctor; is the clock "
                      "right?"
                    : "check tls.ca, tls.cert, tls.key and collector.server_name";
@@ -47,7 +45,7 @@ static void tell(struct uplink *u, enum err e, const char *problem)
     char why[512];
 
     (void)snprintf(why, sizeof why, "%.300s; %s", problem[0] ? problem : err_text(e),
-                   remedy(e, problem));
+                   remedy(e, rpc_client_cause(u->clients[u->current])));
     uplink_set_state(u, e == ERR_TRUST ? UPLINK_REFUSED : UPLINK_UNREACHABLE, why);
 }
 
@@ -58,7 +56,7 @@ static void tell_refused(struct uplink *u, const struct rpc_result *result)
 
     (void)snprintf(why, sizeof why, "the collector says %s: %.255s%s%s",
                    frame_code_name(result->code), result->message, own ? "" : "; ",
-                   own ? "" : remedy(ERR_REFUSED, ""));
+                   own ? "" : remedy(ERR_REFUSED, TLS_CAUSE_NONE));
     uplink_set_state(u, UPLINK_REFUSED, why);
 }
 

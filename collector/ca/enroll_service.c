@@ -152,7 +152,7 @@ static enum err sign(struct attempt *a, struct buf *der, struct net_identity *wh
     os_mutex_lock(a->e->signing);
     e = pki_authority_sign(der, a->e->authority, &what, csr, n, &a->why);
     os_mutex_unlock(a->e->signing);
-    return e ? e : net_identity_parse(who, der->p, der->n);
+    return e ? e : tls_cert_parse(who, der->p, der->n);
 }
 
 /* -- Enroll -- */
@@ -323,7 +323,7 @@ static enum err prove(struct attempt *a, struct net_identity *who,
                                            m->csr, m->csr_n, m->signature, m->signature_n);
 
     if (!e) {
-        e = net_client_parse(who, m->certificate, m->certificate_n);
+        e = tls_cert_parse_client(who, m->certificate, m->certificate_n);
     }
     if (e == ERR_TRUST) {
         return errmsg_set(&a->why, ERR_NOTFOUND,

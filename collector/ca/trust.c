@@ -74,7 +74,7 @@ static void follow_files(struct trust *t)
     struct net_identity own;
     char reason[REASON_BYTES], until[CLK_TEXT];
     bool news;
-    enum err e = cert_reloader_look(&t->files, &news, &why);
+    enum err e = cert_reloader_poll(&t->files, &news, &why);
 
     if (!news) {
         return;

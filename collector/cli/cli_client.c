@@ -38,28 +38,26 @@ enum cli_exit cli_client_exit(enum err e)
     }
 }
 
-const char *cli_client_remedy(enum err e, const char *why)
+const char *cli_client_remedy(enum err e, enum tls_cause cause)
 {
-    static const struct {
-        bool server; /* it is about the other side's certificate */
-        const char *words, *remedy;
-    } table[] = {
-        {true, "unknown authority", "; --ca takes the ca.pem of the collector's authority"},
-        {true, "server name", "; --server-name takes a name that is in its certificate"},
-        {true, "expired", "; the collector needs a new certificate, or a clock is wrong"},
-        {false, "revoked", "; have a new certificate issued, and give it with --cert and --key"},
-        {false, "role or scope",
-         "; queries need a certificate of role query, tail one of role subscribe without a scope: "
-         "give it with --cert and --key (tail without --events takes one of role query too). Or it "
-         "is another listener's port: queries go to 7421, tail to 7422"},
-        {false, "unknown authority",
-         "; --ca, --cert and --key take files of the collector's authority"},
-        {false, "does not know the authority",
-         "; give one of the collector's own authority with --cert and --key"},
-        {false, "expired", "; have a new certificate issued; or a clock is wrong"},
-        {false, "not yet valid", "; a clock is wrong"},
+    static const char *const remedies[] = {
+        [TLS_CAUSE_SERVER_AUTHORITY] = "; --ca takes the ca.pem of the collector's authority",
+        [TLS_CAUSE_SERVER_NAME] = "; --server-name takes a name that is in its certificate",
+        [TLS_CAUSE_SERVER_EXPIRED] = "; the collector needs a new certificate, or a clock is wrong",
+        [TLS_CAUSE_REFUSED_REVOKED] =
+            "; have a new certificate issued, and give it with --cert and --key",
+        [TLS_CAUSE_REFUSED_ROLE] =
+            "; queries need a certificate of role query, tail one of role subscribe without a "
+            "scope: give it with --cert and --key (tail without --events takes one of role query "
+            "too). Or it is another listener's port: queries go to 7421, tail to 7422",
+        [TLS_CAUSE_OWN_AUTHORITY] =
+            "; --ca, --cert and --key take files of the collector's authority",
+        [TLS_CAUSE_REFUSED_AUTHORITY] =
+            "; give one of the collector's own authority with --cert and --key",
+        [TLS_CAUSE_REFUSED_TIME] = "; have a new certificate issued; or a clock is wrong",
+        [TLS_CAUSE_OWN_EXPIRED] = "; have a new certificate issued; or a clock is wrong",
+        [TLS_CAUSE_OWN_FUTURE] = "; a clock is wrong",
     };
-    bool server = strstr(why, "not to be trusted") != NULL;
 
     if (e == ERR_UNREACHABLE || e == ERR_TIMEOUT || e == ERR_CLOSED) {
         return "; see that the collector runs there, that the port is right (queries 7421, tail "
@@ -68,25 +66,26 @@ const char *cli_client_remedy(enum err e, const char *why)
     if (e == ERR_NOTFOUND) {
         return "; --ca, --cert and --key, the environment or the profile say where they are";
     }
-    for (size_t i = 0; e == ERR_TRUST && i < sizeof table / sizeof *table; i++) {
-        if (table[i].server == server && strstr(why, table[i].words)) {
-            return table[i].remedy;
-        }
-    }
-    return "";
+    return e == ERR_TRUST && cause < sizeof remedies / sizeof *remedies && remedies[cause]
+               ? remedies[cause]
+               : "";
 }
 
 enum err cli_client_tls(struct tls_config **out, const struct cli *c, int *code)
 {
     const struct cli_settings *s = &c->settings;
-    struct net_tls_conf conf = {
-        .ca = s->ca, .cert = s->cert, .key = s->key, .server_name = s->server_name};
+    enum tls_cause cause = TLS_CAUSE_NONE;
+    struct net_tls_conf conf = {.cause = &cause,
+                                .ca = s->ca,
+                                .cert = s->cert,
+                                .key = s->key,
+                                .server_name = s->server_name};
     struct errmsg why = {""};
     enum err e = tls_config_load(out, &conf, false, &why);
 
     if (e) {
         *code = cli_fail(c, e == ERR_TRUST ? CLI_REFUSED : CLI_FAILED, "%s%s",
-                         why.text[0] ? why.text : err_text(e), cli_client_remedy(e, why.text));
+                         why.text[0] ? why.text : err_text(e), cli_client_remedy(e, cause));
     }
     return e;
 }
@@ -116,9 +115,9 @@ enum err cli_client_open(struct cli_client **out, const struct cli *c, int *code
         e = rpc_client_wait(l->client, c->settings.timeout_ns, &why);
     }
     if (e) {
-        *code = cli_fail(c, cli_client_exit(e), "collector %s%s",
-                         why.text[0] ? why.text : c->settings.collector,
-                         cli_client_remedy(e, why.text));
+        *code = cli_fail(
+            c, cli_client_exit(e), "collector %s%s", why.text[0] ? why.text : c->settings.collector,
+            cli_client_remedy(e, l->client ? rpc_client_cause(l->client) : TLS_CAUSE_NONE));
         goto fail;
     }
     *out = l;
@@ -164,12 +163,12 @@ static const char *answer_remedy(enum rpc_code code)
 }
 
 /* A collector that has let us in is there, whatever it takes for the answer. */
-static const char *call_remedy(const struct cli_client *l, enum err e, const char *problem)
+static const char *call_remedy(const struct cli_client *l, enum err e)
 {
     return e == ERR_TIMEOUT && rpc_client_connected(l->client)
                ? "; it is connected, but has not answered in time: ask for less, or take a longer "
                  "--timeout"
-               : cli_client_remedy(e, problem);
+               : cli_client_remedy(e, rpc_client_cause(l->client));
 }
 
 /* Why a call failed; a refusal carries the collector's own sentence. */
@@ -184,7 +183,7 @@ static enum err call_problem(const struct cli_client *l, enum err e, const struc
     }
     rpc_client_problem(l->client, &problem);
     return errmsg_set(why, e, "collector %s: %s%s%s%s", l->cli->settings.collector, err_text(e),
-                      problem.text[0] ? ": " : "", problem.text, call_remedy(l, e, problem.text));
+                      problem.text[0] ? ": " : "", problem.text, call_remedy(l, e));
 }
 
 /* -- calls: all go through cli_client_call -- */

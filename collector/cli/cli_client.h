@@ -12,8 +12,8 @@ struct cli_client;
 /* The exit code that an error of a connection stands for. */
 enum cli_exit cli_client_exit(enum err e);
 
-/* What to do about a connection that failed with `e` and these words: "; ..." or "". */
-const char *cli_client_remedy(enum err e, const char *why);
+/* What to do about a connection that failed with `e`: "; ..." or "". */
+const char *cli_client_remedy(enum err e, enum tls_cause cause);
 
 /* Connects, within the settings' timeout. On failure *code is the exit code and the reason has been
  * printed. */

@@ -361,7 +361,7 @@ int tail_live(struct tail *t)
     if (e) {
         code = cli_fail(t->c, cli_client_exit(e), "event stream %s%s",
                         why.text[0] ? why.text : t->c->settings.events,
-                        cli_client_remedy(e, why.text));
+                        cli_client_remedy(e, sub ? net_sub_cause(sub) : TLS_CAUSE_NONE));
     } else {
         code = follow_stream(t, sub);
     }

@@ -145,7 +145,7 @@ static enum err record(void *ctx, const void *der, size_t n, struct errmsg *why)
 {
     const struct record *r = ctx;
     struct net_identity who;
-    enum err e = net_identity_parse(&who, der, n);
+    enum err e = tls_cert_parse(&who, der, n);
 
     return e ? e : registry_issued(r->book, &who, r->now_ns, why);
 }

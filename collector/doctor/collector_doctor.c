@@ -7,7 +7,6 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/net/net.h"
-#include "common/net/net_probe.h"
 #include "common/os/os.h"
 
 int64_t collector_doctor_days(const struct collector_doctor *d, int64_t until_ns)

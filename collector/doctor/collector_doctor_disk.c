@@ -8,7 +8,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/base/plural.h"
-#include "common/net/net_probe.h"
+#include "common/net/net.h"
 #include "common/os/os.h"
 #include "common/text/humanize.h"
 

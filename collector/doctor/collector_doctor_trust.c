@@ -7,7 +7,6 @@
 #include "common/base/mem.h"
 #include "common/base/plural.h"
 #include "common/net/net.h"
-#include "common/net/net_probe.h"
 #include "common/os/os.h"
 
 #define DAYS_WARN  30
@@ -92,7 +91,7 @@ static void check_certificate(struct collector_doctor *d)
 static void check_authority(struct collector_doctor *d)
 {
     int64_t end_ns;
-    enum err e = net_probe_authority(&end_ns, d->c->ca);
+    enum err e = tls_cert_authority_end(&end_ns, d->c->ca);
 
     if (e) {
         check_result_report(d->all, "tls.authority", CHECK_RESULT_FAILED,

@@ -5,6 +5,7 @@
 
 #include "collector/ca/trust.h"
 #include "common/http/net_http.h"
+#include "common/net/net_engine.h"
 #include "common/rpc/rpc.h"
 
 #define LISTENERS 4u
@@ -82,9 +83,9 @@ static void add_tls(struct figures *out)
 {
     static const char name[] = "procfleet_tls_handshakes_total";
     static const char help[] = "TLS handshakes; resumed ones took a ticket.";
-    struct net_tls_stats s;
+    struct net_engine_stats s;
 
-    net_tls_stats(&s);
+    net_engine_stats(&s);
     metrics_add(out, name, help, METRICS_COUNTER, "result=\"full\"", (double)s.full);
     metrics_add(out, name, help, METRICS_COUNTER, "result=\"resumed\"", (double)s.resumed);
     metrics_add(out, name, help, METRICS_COUNTER, "result=\"failed\"", (double)s.failed);

@@ -19,8 +19,7 @@
 
 #include "common/base/mem.h"
 #include "common/http/net_host.h"
-#include "common/net/net_addr.h"
-#include "common/net/net_impl.h"
+#include "common/net/net_nng.h"
 #include "common/os/os.h"
 
 struct net_http_call {
@@ -186,7 +185,7 @@ static enum err handler_add(struct net_http *h)
     int rv = nng_http_handler_alloc(&handler, "", on_request);
 
     if (rv != 0) {
-        return net_error(rv);
+        return net_nng_error(rv);
     }
     rv = nng_http_handler_set_method(handler, NULL);
     if (rv == 0) {
@@ -204,14 +203,14 @@ static enum err handler_add(struct net_http *h)
     if (rv != 0) {
         nng_http_handler_free(handler);
     }
-    return net_error(rv);
+    return net_nng_error(rv);
 }
 
 static enum err server_make(struct net_http *h, const char *address, struct errmsg *why)
 {
-    char tls[NET_ADDR_URL_MAX], text[NET_ADDR_URL_MAX];
+    char tls[NET_NNG_URL_MAX], text[NET_NNG_URL_MAX];
     nng_url *url = NULL;
-    enum err e = net_addr_url(tls, address, why);
+    enum err e = net_nng_url(tls, address, why);
     int rv;
 
     if (e) {
@@ -223,7 +222,7 @@ static enum err server_make(struct net_http *h, const char *address, struct errm
         rv = nng_http_server_hold(&h->server, url);
     }
     nng_url_free(url);
-    return rv == 0 ? ERR_OK : net_addr_refused(rv, address, why);
+    return rv == 0 ? ERR_OK : net_nng_refused(rv, address, why);
 }
 
 static enum err listen_on(struct net_http *h, const char *address, struct errmsg *why)
@@ -237,7 +236,7 @@ static enum err listen_on(struct net_http *h, const char *address, struct errmsg
         rv = nng_http_server_get_addr(h->server, &sa);
     }
     if (rv != 0) {
-        return net_addr_refused(rv, address, why);
+        return net_nng_refused(rv, address, why);
     }
     port = sa.s_family == NNG_AF_INET6 ? (const uint8_t *)&sa.s_in6.sa_port
                                        : (const uint8_t *)&sa.s_in.sa_port;

@@ -3,6 +3,7 @@
  * wrap: they are never kept beyond the connection. */
 #include "common/net/admission.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,16 +13,132 @@
 #include <nng/supplemental/tls/tls.h>
 
 #include "common/base/clk.h"
+#include "common/base/heartbeat.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
-#include "common/net/net_addr.h"
-#include "common/net/net_impl.h"
-#include "common/net/net_reaper.h"
+#include "common/net/net_nng.h"
+#include "common/net/socket_tune.h"
 #include "common/os/os.h"
 #include "common/tls/tls_cert.h"
 
 #define BUCKETS 256u
 #define TELL_NS (60 * CLK_S)
+
+/* -- the reaper: a thread that closes what waits too long -- */
+
+/* How late we are is measured by an operation that needs no time and ends, like everything that
+ * arrives, with a call on one of NNG's threads: what it takes is the time that work waits there. */
+
+#define REAPER_CHECK_NS (20 * CLK_MS) /* while places are short */
+
+struct reaper {
+    struct conn_limits *crowd;
+    void (*sweep)(void *ctx);
+    void *ctx;
+    atomic_bool ends;
+    struct os_thread *thread;
+    nng_aio *probe;
+    struct heartbeat round; /* the thread's */
+    atomic_llong probed_ns; /* since when it is under way; 0: it is not */
+    atomic_llong lag_ns;    /* what the last one took */
+};
+
+static void reaper_probe_ended(void *arg)
+{
+    struct reaper *j = arg;
+
+    atomic_store(&j->lag_ns, os_mono_ns() - atomic_load(&j->probed_ns));
+    atomic_store(&j->probed_ns, 0);
+}
+
+/* How late we are, from the last probe or the one under way, and begins the next. */
+static int64_t reaper_lag(struct reaper *j, int64_t now_ns)
+{
+    int64_t since_ns = atomic_load(&j->probed_ns), last_ns = atomic_load(&j->lag_ns);
+
+    if (since_ns > 0) {
+        return now_ns - since_ns > last_ns ? now_ns - since_ns : last_ns;
+    }
+    atomic_store(&j->probed_ns, now_ns);
+    nng_sleep_aio(0, j->probe);
+    return last_ns;
+}
+
+static void reaper_work(void *arg)
+{
+    struct reaper *j = arg;
+    int64_t sweep_ns = os_mono_ns() + CLK_S;
+
+    int64_t until_ns = sweep_ns;
+
+    while (!atomic_load(&j->ends)) {
+        int64_t now_ns;
+
+        conn_limits_wait(j->crowd, until_ns);
+        now_ns = os_mono_ns();
+        heartbeat_work(&j->round, now_ns);
+        if (now_ns >= sweep_ns) {
+            j->sweep(j->ctx);
+            sweep_ns = now_ns + CLK_S;
+        }
+        until_ns = sweep_ns;
+        if (conn_limits_clear(j->crowd, now_ns, reaper_lag(j, now_ns)) &&
+            now_ns + REAPER_CHECK_NS < sweep_ns) {
+            until_ns = now_ns + REAPER_CHECK_NS;
+        }
+    }
+}
+
+static void reaper_stop(struct reaper *j)
+{
+    if (!j) {
+        return;
+    }
+    atomic_store(&j->ends, true);
+    conn_limits_wake(j->crowd);
+    os_thread_join(j->thread);
+    if (j->probe) {
+        nng_aio_stop(j->probe);
+        nng_aio_free(j->probe);
+    }
+    conn_limits_release(j->crowd);
+    mem_free(j);
+}
+
+static enum err reaper_start(struct reaper **out, const char *name, struct conn_limits *crowd,
+                             void (*sweep)(void *ctx), void *ctx)
+{
+    struct reaper *j = mem_zalloc(sizeof *j);
+    enum err e;
+
+    if (!j) {
+        return ERR_NOMEM;
+    }
+    j->crowd = conn_limits_hold(crowd);
+    j->sweep = sweep;
+    j->ctx = ctx;
+    atomic_init(&j->ends, false);
+    e = nng_aio_alloc(&j->probe, reaper_probe_ended, j) == 0 ? ERR_OK : ERR_NOMEM;
+    if (!e) {
+        e = os_thread_start(&j->thread, name, reaper_work, j);
+    }
+    if (e) {
+        reaper_stop(j);
+        return e;
+    }
+    *out = j;
+    return ERR_OK;
+}
+
+static int64_t reaper_stuck_ns(const struct reaper *j, int64_t now_ns)
+{
+    int64_t round_ns = heartbeat_busy_ns(&j->round, now_ns), since_ns = atomic_load(&j->probed_ns);
+    int64_t probe_ns = since_ns > 0 && now_ns > since_ns ? now_ns - since_ns : 0;
+
+    return probe_ns > round_ns ? probe_ns : round_ns;
+}
+
+/* -- peers -- */
 
 struct admission {
     struct admission_conf conf; /* address and tls are not kept */
@@ -29,7 +146,7 @@ struct admission {
     unsigned port;
     struct conn_limits *crowd;
     struct authorizer *judge;
-    struct net_reaper *janitor;
+    struct reaper *janitor;
     atomic_ullong admitted;
     uint64_t refused_told;             /* in the last line about it; the janitor's */
     int64_t refused_told_ns;           /* monotonic */
@@ -53,6 +170,7 @@ static struct net_peer **find(struct admission *g, uint32_t pipe_id)
 /* The lock is held. */
 static void drop_ref(struct admission *g, struct net_peer *p)
 {
+    assert(p->refs > 0);
     p->refs--;
     if (p->refs > 0) {
         return;
@@ -298,7 +416,7 @@ static void admit(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     const char *reason;
 
     (void)ev;
-    if (tls_engine_identity(&who, pipe.id) != ERR_OK) {
+    if (net_engine_identity(&who, pipe.id) != ERR_OK) {
         nng_pipe_close(pipe); /* the engine has said why */
         return;
     }
@@ -325,6 +443,7 @@ static void depart(nng_pipe pipe, nng_pipe_ev ev, void *arg)
     if (p) {
         *at = p->next;
         *find_same(g, p) = p->next_same;
+        assert(g->peers > 0 && p->state != PEER_GONE);
         g->peers--;
         who = p->who;
         tell = p->state == PEER_INSIDE;
@@ -443,21 +562,21 @@ static void sweep(void *arg)
 static enum err listen_on(struct admission *g, nng_socket s, const char *address,
                           struct tls_config *tls, struct errmsg *why)
 {
-    char url[NET_ADDR_URL_MAX];
+    char url[NET_NNG_URL_MAX];
     struct nng_tls_config *cfg = NULL;
     nng_listener l;
     size_t max = g->conf.policy.message_max;
     int port = 0, rv;
-    enum err e = net_addr_url(url, address, why);
+    enum err e = net_nng_url(url, address, why);
 
     if (e) {
         return e;
     }
     rv = nng_listener_create(&l, s, url);
     if (rv != 0) {
-        return net_addr_refused(rv, address, why);
+        return net_nng_refused(rv, address, why);
     }
-    e = tls_engine_config(&cfg, tls, &g->conf.policy);
+    e = net_engine_config(&cfg, tls, &g->conf.policy);
     if (e) {
         return e;
     }
@@ -478,12 +597,12 @@ static enum err listen_on(struct admission *g, nng_socket s, const char *address
     }
     nng_tls_config_free(cfg);
     g->port = (unsigned)port;
-    return rv == 0 ? ERR_OK : net_addr_refused(rv, address, why);
+    return rv == 0 ? ERR_OK : net_nng_refused(rv, address, why);
 }
 
 static void tune(const struct admission *g)
 {
-    enum err e = net_reaper_tune(g->port);
+    enum err e = socket_tune(g->port);
 
     if (e && e != ERR_UNSUPPORTED) {
         log_line(LOG_WARN, g->name, "untuned", "listener=%s reason=%s", g->name, err_name(e));
@@ -522,7 +641,7 @@ enum err admission_open(struct admission **out, uint32_t socket_id,
     }
     if (!e) {
         tune(g);
-        e = net_reaper_start(&g->janitor, g->name, g->crowd, sweep, g);
+        e = reaper_start(&g->janitor, g->name, g->crowd, sweep, g);
     }
     if (e) {
         nng_close(s); /* callbacks end before the gate does */
@@ -537,7 +656,7 @@ enum err admission_open(struct admission **out, uint32_t socket_id,
 void admission_stop(struct admission *g)
 {
     if (g) {
-        net_reaper_stop(g->janitor);
+        reaper_stop(g->janitor);
         g->janitor = NULL;
         authorizer_end(g->judge);
     }
@@ -597,6 +716,7 @@ struct net_peer *admission_enter(struct admission *g, uint32_t pipe_id, unsigned
 void admission_leave(struct admission *g, struct net_peer *p)
 {
     os_mutex_lock(g->lock);
+    assert(p->under_way > 0);
     p->under_way--;
     p->heard_ns = os_mono_ns();
     drop_ref(g, p);
@@ -620,7 +740,7 @@ bool admission_cut(struct admission *g, struct net_peer *p, enum net_cause cause
 
 int64_t admission_stuck_ns(const struct admission *g, int64_t now_ns)
 {
-    return net_reaper_stuck_ns(g->janitor, now_ns);
+    return reaper_stuck_ns(g->janitor, now_ns);
 }
 
 void admission_stats(struct admission *g, struct net_server_stats *out)

@@ -1,5 +1,5 @@
 /* The gate of a listener: who is let in, and who is inside. Shared by net_server.c and net_pub.c;
- * for net*.c only.
+ * private to the folder.
  * Bounds:
  *   - at most `peers_max` connections; more are refused with a line in the log, but of strangers
  *     the oldest idle one goes for a new one (while it goes, there are more);
@@ -10,8 +10,12 @@
 #ifndef PROCFLEET_COMMON_NET_ADMISSION_H
 #define PROCFLEET_COMMON_NET_ADMISSION_H
 
-#include "common/net/conn_limits.h"
-#include "common/tls/tls_engine.h"
+#include "common/net/net.h"
+#include "common/net/net_engine.h"
+
+#define ADMISSION_PEERS      4096u /* defaults */
+#define ADMISSION_SAME       64u
+#define ADMISSION_HANDSHAKES 1024u
 
 struct admission;
 
@@ -46,7 +50,8 @@ unsigned admission_port(const struct admission *g);
 unsigned admission_peers(struct admission *g);
 void admission_stats(struct admission *g, struct net_server_stats *out);
 
-int64_t admission_stuck_ns(const struct admission *g, int64_t now_ns); /* as net_reaper_stuck_ns */
+int64_t admission_stuck_ns(const struct admission *g,
+                           int64_t now_ns); /* longest pause of its thread or of NNG's */
 
 /* Asks `judge` about everybody inside; those refused are cut. */
 void admission_review(struct admission *g);

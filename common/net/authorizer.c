@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/tls/tls_config.h"
+#include "common/tls/tls_context.h"
 
 struct authorizer {
     atomic_uint refs;

@@ -1,10 +1,10 @@
 /* A listener's judge, asked during the handshake, on admission and at reviews. Connections outlive
  * their listener by a moment, and its owner's judge must not be asked then: hence an object of its
- * own that the connections hold. For net*.c only. Threads: safe from any. */
+ * own that the connections hold. Private to the folder. Threads: safe from any. */
 #ifndef PROCFLEET_COMMON_NET_AUTHORIZER_H
 #define PROCFLEET_COMMON_NET_AUTHORIZER_H
 
-#include "common/net/net.h"
+#include "common/tls/tls_config.h"
 
 struct authorizer;
 

@@ -10,6 +10,7 @@
  * the janitor measures how late we are, and who waits no longer than that is left alone. */
 #include "common/net/conn_limits.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -204,6 +205,7 @@ const char *conn_limits_enter(struct conn_limits *c, struct conn_limits_member *
     os_mutex_lock(c->lock);
     reason = no_room(c, m->place);
     if (!reason) {
+        assert(!m->crowd);
         m->crowd = c;
         link_member(c, m);
         atomic_fetch_add(&c->waiting, 1);
@@ -238,11 +240,13 @@ const char *conn_limits_leave(struct conn_limits_member *m)
         return NULL;
     }
     os_mutex_lock(c->lock);
+    assert(*m->at_near == m);
     unlist(c, m);
     *m->at_near = m->next_near;
     if (m->next_near) {
         m->next_near->at_near = m->at_near;
     }
+    assert(!m->sent_away || c->going > 0);
     c->going -= m->sent_away ? 1 : 0;
     if (!atomic_load(&m->in)) {
         atomic_fetch_sub(&c->waiting, 1);

@@ -1,7 +1,7 @@
 /* The connections of one listener, from the moment they are accepted: those that wait (no peer's
  * yet: in the handshake, or before the greeting) and those that were let in. The engine brings them
- * in, the gate marks those that it admits, the janitor sends away who waits too long. For net*.c
- * only.
+ * in, the gate marks those that it admits, the janitor sends away who waits too long. Private to
+ * the folder.
  * Bounds:  `waiting_max` places for those that wait, and half as many more while the janitor makes
  *          room: the oldest whose handshake does not go on leave first, so that strangers who hold
  *          all places keep nobody out. At most `same_address_max` from one address (IPv6: from one
@@ -11,8 +11,10 @@
 #define PROCFLEET_COMMON_NET_CONN_LIMITS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "common/net/net.h"
+#include "common/base/err.h"
 
 /* Why somebody was refused or closed. */
 enum net_cause {

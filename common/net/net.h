@@ -1,74 +1,22 @@
 /* Sockets: NNG's REQ/REP and PUB/SUB over mutual TLS, with the peer's identity, and every limit
- * set. The only door to NNG; who is believed, and what is refused, is in net_conn.c. Threads:
+ * set. The only door to NNG; who is believed, and what is refused, is in net_engine.c. Threads:
  * functions are safe from any thread unless said; callbacks run on the library's threads and must
  * copy, enqueue and return. Addresses are "host:port" or "[v6]:port"; "*" is every address; port 0
  * listens on any free one. net_init first (refuses another NNG version), net_fini last. */
 #ifndef PROCFLEET_COMMON_NET_NET_H
 #define PROCFLEET_COMMON_NET_NET_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "common/base/buf.h"
-#include "common/base/err.h"
 #include "common/model/model.h"
+#include "common/tls/tls_config.h"
 
 NODISCARD enum err net_init(struct errmsg *why);
 void net_fini(void);
 
-enum net_role { NET_AGENT = 1, NET_QUERY = 2, NET_SUBSCRIBE = 4, NET_ADMIN = 8 };
-
-/* Who the peer's certificate says it is. Never what the peer claims. */
-struct net_identity {
-    char name[64]; /* CN: the host's name, or the user's */
-    bool has_host;
-    struct uuid host;                    /* from urn:procfleet:host: */
-    unsigned roles;                      /* NET_* */
-    char scope[128];                     /* host glob from urn:procfleet:scope:, "" = everything */
-    uint8_t fingerprint[32];             /* SHA-256 of the certificate */
-    uint8_t serial[20], serial_n;        /* its number, as it stands in it */
-    int64_t not_before_ns, not_after_ns; /* UTC */
-    char address[64];                    /* of the peer */
-    uint32_t connection; /* listeners: told from the holder's others; never to be stored */
-};
-
-/* What a certificate says; trusts nothing. net_client_parse: only a client. Errors: ERR_INVALID */
-NODISCARD enum err net_identity_parse(struct net_identity *out, const void *der, size_t n);
-NODISCARD enum err net_client_parse(struct net_identity *out, const void *der, size_t n);
-
-/* Certificates of one side. */
-struct tls_config;
-struct net_tls_conf {
-    const char *ca, *cert, *key; /* PEM files */
-    const char *server_name;     /* clients: the DNS name the server must carry; servers: NULL */
-    /* Clients without a certificate yet: SHA-256 of the authority's certificate that the server
-     * must show and be signed by; ca, cert and key are NULL then. Checked before the first byte of
-     * a message leaves. */
-    const uint8_t *pin;
-    const char *tickets; /* servers: file of the ticket keys, see tls_ticket.h; NULL: no tickets */
-    const char *crl;     /* servers: revocation list, PEM, on top of `judge`; NULL: none */
-    bool lapsed; /* clients: the own certificate may be outside its time: the server decides */
-};
-/* Errors: ERR_NOTFOUND, ERR_ACCESS (others can read the key), ERR_TRUST (not signed by the CA,
- * expired, wrong use), ERR_INVALID, ERR_NOMEM */
-NODISCARD enum err tls_config_load(struct tls_config **out, const struct net_tls_conf *conf,
-                                   bool server, struct errmsg *why);
-void tls_config_free(struct tls_config *t); /* NULL is allowed; sockets keep their own reference */
-/* Of the own certificate, as of now; empty for a client with a pin. */
-void tls_config_identity(struct tls_config *t, struct net_identity *out);
-/* Reads the files again. Handshakes from now on use what they hold; connections that stand go on.
- * On failure everything stays as it was. Threads: any. Errors: those of tls_config_load */
-NODISCARD enum err tls_config_reload(struct tls_config *t, struct errmsg *why);
-/* Since net_init, this process. Handshakes of both sides; resumed ones took a ticket. */
-struct net_tls_stats {
-    uint64_t full, resumed, failed;
-};
-void net_tls_stats(struct net_tls_stats *out);
-
 /* -- server: REP -- */
 struct net_server;
-struct net_request; /* one request; owned by whoever got it until net_reply or net_drop */
+/* One request; owned by whoever got it until net_server_reply or net_server_drop. */
+struct net_request;
 
 struct net_server_conf {
     const char *name; /* for logs: "ingest" */
@@ -77,7 +25,7 @@ struct net_server_conf {
     unsigned roles;            /* any of these may connect */
     size_t receive_max;        /* bytes of one request */
     unsigned contexts;         /* requests under way at once */
-    unsigned per_peer;         /* of one connection under way; 0 = 4. See net_request_excess */
+    unsigned per_peer;         /* of one connection under way; 0 = 4. See net_server_excess */
     unsigned peers_max;        /* connections; 0 = 4096 */
     unsigned same_max;         /* of one holder; the oldest goes for a new one; 0 = 64 */
     unsigned handshakes_max;   /* connections that are no peer's yet; 0 = 1024; conn_limits.h */
@@ -98,7 +46,7 @@ struct net_server_conf {
 NODISCARD enum err net_server_start(struct net_server **out, const struct net_server_conf *conf,
                                     struct errmsg *why);
 /* Refuses new work, closes the connections, waits for callbacks; NULL is allowed. Requests that
- * somebody still holds stay valid and are released by net_reply or net_drop as ever. */
+ * are still held stay valid and are released by net_server_reply or net_server_drop. */
 void net_server_stop(struct net_server *s);
 unsigned net_server_port(const struct net_server *s);
 
@@ -118,12 +66,13 @@ int64_t net_server_stuck_ns(const struct net_server *s, int64_t now_ns); /* its 
 
 /* More than `per_peer` of its connection are under way: answer at once that it must wait. Beyond
  * twice as many the connection is cut instead. */
-bool net_request_excess(const struct net_request *r);
-const uint8_t *net_request_body(const struct net_request *r, size_t *n);
-const struct net_identity *net_request_peer(const struct net_request *r); /* until net_reply */
+bool net_server_excess(const struct net_request *r);
+const uint8_t *net_server_body(const struct net_request *r, size_t *n);
+const struct net_identity *
+net_server_peer(const struct net_request *r); /* until net_server_reply */
 /* Copies p, which may point into the request; releases r; late peers are cut. */
-void net_reply(struct net_request *r, const void *p, size_t n);
-void net_drop(struct net_request *r); /* no answer */
+void net_server_reply(struct net_request *r, const void *p, size_t n);
+void net_server_drop(struct net_request *r); /* no answer */
 
 /* -- client: REQ -- */
 struct net_client;
@@ -151,6 +100,42 @@ bool net_client_connected(const struct net_client *c);
  * ERR_FULL (the server sent more than receive_max; why says), ERR_TIMEOUT, ERR_CLOSED */
 NODISCARD enum err net_client_wait(struct net_client *c, int64_t timeout_ns, struct errmsg *why);
 void net_client_problem(struct net_client *c, struct errmsg *out); /* of connecting; "" = none */
+
+/* -- client, for callers that must not wait. A call belongs to whoever began it -- */
+struct net_call;
+
+/* Begins one request and returns at once; p is copied. `on_end` is called once, on a thread of the
+ * library, when net_client_finish would no longer wait: it must only wake somebody. It may come
+ * before this returns. A request that finds no connection waits for one. Errors: ERR_CLOSED (hung
+ * up), ERR_NOMEM */
+NODISCARD enum err net_client_begin(struct net_call **out, struct net_client *c, const void *p,
+                                    size_t n, int64_t timeout_ns, void (*on_end)(void *ctx),
+                                    void *ctx);
+bool net_client_ended(const struct net_call *call);
+/* Waits for the end, appends the reply and releases the call; until then net_client_close waits.
+ * ended_ns: monotonic, when it ended; may be NULL.
+ * Errors: ERR_TIMEOUT, ERR_UNREACHABLE (the connection was lost under the request), ERR_CLOSED
+ * (hung up), ERR_FULL (more than fits `reply`), ERR_NOMEM */
+NODISCARD enum err net_client_finish(struct net_call *call, struct buf *reply, int64_t *ended_ns);
+
+/* Which connection stands: 1, 2, ... as they come; 0 while there is none. */
+uint64_t net_client_connection(const struct net_client *c);
+/* Gives up the connection that stands, or the pause between two attempts, and dials anew. */
+void net_client_redial(struct net_client *c);
+/* The connection that stands was worth making: see net_client_conf.wary. Cheap. */
+void net_client_useful(struct net_client *c);
+/* From the next pause on they grow up to `max_ns`; a connection lets them begin small again. Until
+ * net_client_redial finds none, then what the client was opened with holds. */
+void net_client_pause(struct net_client *c, int64_t max_ns);
+
+/* Why TLS failed last, as far as no connection has stood since: ERR_TRUST or another error, with
+ * its sentence; ERR_OK when nothing is known. Cheap, unlike net_client_problem. */
+NODISCARD enum err net_client_fault(struct net_client *c, struct errmsg *out);
+enum tls_cause net_client_cause(const struct net_client *c); /* of the newest ERR_TRUST */
+/* From now on `on_change` is called when the connection has come or gone or TLS has failed, on a
+ * thread of the library and under a lock of the client: it must only wake somebody. NULL ends it;
+ * after that it is not called any more. */
+void net_client_watch(struct net_client *c, void (*on_change)(void *ctx), void *ctx);
 
 /* -- event stream: PUB and SUB -- */
 struct net_pub;
@@ -196,5 +181,20 @@ bool net_sub_connected(const struct net_sub *s);
 /* As net_client_wait. */
 NODISCARD enum err net_sub_wait(struct net_sub *s, int64_t timeout_ns, struct errmsg *why);
 void net_sub_problem(struct net_sub *s, struct errmsg *out);
+enum tls_cause net_sub_cause(const struct net_sub *s); /* as net_client_cause */
+
+/* -- for doctors -- */
+
+/* Whether `address` can be listened at: binds for a moment, accepts nothing.
+ * Errors: ERR_BUSY (somebody listens there), ERR_INVALID (no address, or none of this machine),
+ * ERR_ACCESS (a port below 1024, and no right to it), ERR_NOMEM, ERR_IO */
+NODISCARD enum err net_probe_listen(const char *address, struct errmsg *why);
+
+/* Asks a server of this machine over plain HTTP. *status: what it answers; text: the body, cut to
+ * size, without line breaks at its end. `*` as the address's host is 127.0.0.1.
+ * Errors: ERR_INVALID (no address), ERR_TIMEOUT, ERR_CORRUPT (no HTTP), those of connecting,
+ * ERR_NOMEM */
+NODISCARD enum err net_probe_get(unsigned *status, char *text, size_t size, const char *address,
+                                 const char *path, int64_t timeout_ns, struct errmsg *why);
 
 #endif

@@ -2,6 +2,7 @@
  * connection has taken the request, and receive. A lost connection ends the call at once
  * (NNG_OPT_REQ_RESENDTIME is infinite: NNG's habit of asking again after a minute would hide slow
  * servers and double work); whoever calls decides about asking again. */
+#include <assert.h>
 #include <stdatomic.h>
 
 #include <nng/nng.h>
@@ -9,9 +10,9 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net/net_call.h"
+#include "common/net/net.h"
 #include "common/net/net_dial.h"
-#include "common/net/net_impl.h"
+#include "common/net/net_nng.h"
 #include "common/os/os.h"
 
 struct net_client {
@@ -48,7 +49,7 @@ static enum err open_socket(struct net_client *c)
             nng_close(c->socket);
         }
     }
-    return net_error(rv);
+    return net_nng_error(rv);
 }
 
 enum err net_client_open(struct net_client **out, const struct net_client_conf *conf,
@@ -132,13 +133,13 @@ static enum err finish(struct call *call, int64_t deadline)
     }
     nng_aio_wait(call->aio);
     rv = nng_aio_result(call->aio);
-    return rv != 0 && e ? e : net_error(rv);
+    return rv != 0 && e ? e : net_nng_error(rv);
 }
 
 static void arm(struct call *call, int64_t deadline)
 {
     call->done = false;
-    nng_aio_set_timeout(call->aio, net_ms(deadline - os_mono_ns()));
+    nng_aio_set_timeout(call->aio, net_nng_ms(deadline - os_mono_ns()));
 }
 
 static enum err message_of(nng_msg **out, const void *p, size_t n)
@@ -213,7 +214,7 @@ static enum err run(struct net_client *c, const void *p, size_t n, int64_t deadl
     if (nng_aio_alloc(&call.aio, completed, &call) != 0) {
         return ERR_NOMEM;
     }
-    e = net_error(nng_ctx_open(&call.ctx, c->socket));
+    e = net_nng_error(nng_ctx_open(&call.ctx, c->socket));
     if (!e) {
         e = send_request(&call, p, n, deadline);
         if (!e) {
@@ -249,6 +250,7 @@ static bool is_closing(struct net_client *c)
 static void leave(struct net_client *c)
 {
     os_mutex_lock(c->lock);
+    assert(c->calls > 0);
     c->calls--;
     if (c->calls == 0) {
         os_cond_wake_all(c->idle);
@@ -319,10 +321,11 @@ static void stepped(void *arg)
     if (!call->sent && rv == 0) {
         call->sent = true;
         nng_aio_set_msg(call->aio, NULL);
-        nng_aio_set_timeout(call->aio, net_ms(call->deadline - os_mono_ns()));
+        nng_aio_set_timeout(call->aio, net_nng_ms(call->deadline - os_mono_ns()));
         nng_ctx_recv(call->ctx, call->aio);
         return;
     }
+    assert(!atomic_load(&call->ended));
     call->ended_ns = os_mono_ns();
     atomic_store(&call->ended, true);
     call->on_end(call->waiter);
@@ -340,8 +343,8 @@ static void call_free(struct net_call *call, bool has_ctx)
     mem_free(call);
 }
 
-enum err net_call_begin(struct net_call **out, struct net_client *c, const void *p, size_t n,
-                        int64_t timeout_ns, void (*on_end)(void *ctx), void *ctx)
+enum err net_client_begin(struct net_call **out, struct net_client *c, const void *p, size_t n,
+                          int64_t timeout_ns, void (*on_end)(void *ctx), void *ctx)
 {
     struct net_call *call = mem_zalloc(sizeof *call);
     bool has_ctx = false;
@@ -359,7 +362,7 @@ enum err net_call_begin(struct net_call **out, struct net_client *c, const void 
     atomic_init(&call->ended, false);
     e = nng_aio_alloc(&call->aio, stepped, call) == 0 ? ERR_OK : ERR_NOMEM;
     if (!e) {
-        e = net_error(nng_ctx_open(&call->ctx, c->socket));
+        e = net_nng_error(nng_ctx_open(&call->ctx, c->socket));
         has_ctx = !e;
     }
     if (!e) {
@@ -370,24 +373,24 @@ enum err net_call_begin(struct net_call **out, struct net_client *c, const void 
         return e;
     }
     *out = call; /* before the end may be told */
-    nng_aio_set_timeout(call->aio, net_ms(timeout_ns));
+    nng_aio_set_timeout(call->aio, net_nng_ms(timeout_ns));
     nng_aio_set_msg(call->aio, msg);
     nng_ctx_send(call->ctx, call->aio);
     return ERR_OK;
 }
 
-bool net_call_ended(const struct net_call *call)
+bool net_client_ended(const struct net_call *call)
 {
     return atomic_load(&call->ended);
 }
 
-enum err net_call_finish(struct net_call *call, struct buf *reply, int64_t *ended_ns)
+enum err net_client_finish(struct net_call *call, struct buf *reply, int64_t *ended_ns)
 {
     nng_msg *msg;
     enum err e;
 
     nng_aio_wait(call->aio);
-    e = net_error(nng_aio_result(call->aio));
+    e = net_nng_error(nng_aio_result(call->aio));
     msg = nng_aio_get_msg(call->aio);
     if (!e && msg) {
         buf_put(reply, nng_msg_body(msg), nng_msg_len(msg));
@@ -428,6 +431,11 @@ void net_client_pause(struct net_client *c, int64_t max_ns)
 enum err net_client_fault(struct net_client *c, struct errmsg *out)
 {
     return net_dial_fault(c->dial, out);
+}
+
+enum tls_cause net_client_cause(const struct net_client *c)
+{
+    return net_dial_cause(c->dial);
 }
 
 void net_client_watch(struct net_client *c, void (*on_change)(void *ctx), void *ctx)

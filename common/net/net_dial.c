@@ -9,6 +9,7 @@
  * the next attempt has failed for a lesser reason before the waiting thread came to run. */
 #include "common/net/net_dial.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +19,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net/net_addr.h"
-#include "common/net/net_impl.h"
+#include "common/net/net_nng.h"
 #include "common/os/os.h"
 
 #define RECONNECT_MIN_DEFAULT (500 * CLK_MS)
@@ -36,7 +36,7 @@ enum { FAILED_REFUSED, FAILED_TIMEOUT, FAILED_OTHER, FAILED_TOLD, FAILED_COUNT =
 
 struct net_dial {
     atomic_uint refs; /* the owner's, and one of the TLS configuration for on_fault */
-    char address[NET_ADDR_URL_MAX];
+    char address[NET_NNG_URL_MAX];
     uint32_t socket_id;
     struct nng_tls_config *cfg;
     int64_t min_ns, max_ns; /* pauses between attempts */
@@ -52,17 +52,18 @@ struct net_dial {
     uint64_t connections; /* so far */
     void (*on_change)(void *ctx);
     void *watcher;
-    unsigned doubts; /* ends in a row that may be refusals */
-    uint64_t faults; /* TLS failures so far, */
-    uint64_t told;   /* of which so many were given to waiting callers, */
-    uint64_t looked; /* and so many had come when the counters were looked at, */
-    uint64_t before; /* and so many had come when this dialer began */
-    uint64_t below;  /* failures below TLS that were seen */
-    enum err fault;  /* the last problem */
-    char problem[400];
-    bool waited;       /* somebody has waited since the dialer began */
-    uint64_t refusals; /* ERR_TRUST so far, */
-    char refusal[400]; /* and what was said of the newest */
+    unsigned doubts;       /* ends in a row that may be refusals */
+    uint64_t faults;       /* TLS failures so far, */
+    uint64_t told;         /* of which so many were given to waiting callers, */
+    uint64_t looked;       /* and so many had come when the counters were looked at, */
+    uint64_t before;       /* and so many had come when this dialer began */
+    uint64_t below;        /* failures below TLS that were seen */
+    enum err fault;        /* the last problem, */
+    struct errmsg problem; /* and its sentence; "" = none */
+    bool waited;           /* somebody has waited since the dialer began */
+    uint64_t refusals;     /* ERR_TRUST so far, */
+    struct errmsg refusal; /* what was said of the newest, */
+    enum tls_cause cause;  /* and its cause */
     uint64_t failed[FAILED_COUNT];
 };
 
@@ -91,8 +92,21 @@ static void changed(struct net_dial *d)
     }
 }
 
+/* What fails, in one sentence; the lock is held. */
+static void dial_problem(struct net_dial *d, enum err e, const char *text)
+{
+    d->fault = errmsg_set(&d->problem, e, "%s: %s", d->address, text);
+}
+
+/* The lock is held. */
+static void dial_no_problem(struct net_dial *d)
+{
+    d->fault = ERR_OK;
+    d->problem = (struct errmsg){""};
+}
+
 /* The engine tells why TLS failed. */
-static void on_fault(void *ctx, enum err e, const char *text)
+static void on_fault(void *ctx, enum err e, enum tls_cause cause, const char *text)
 {
     struct net_dial *d = ctx;
 
@@ -101,10 +115,11 @@ static void on_fault(void *ctx, enum err e, const char *text)
     d->faults++;
     if (e != ERR_CLOSED || d->fault != ERR_TRUST) {
         d->fault = e != ERR_CLOSED ? e : d->doubts > 1 ? ERR_TRUST : ERR_OK;
-        snprintf(d->problem, sizeof d->problem, "%s: %s", d->address, text);
+        dial_problem(d, d->fault, text);
         if (d->fault == ERR_TRUST) {
             d->refusals++;
-            memcpy(d->refusal, d->problem, sizeof d->refusal);
+            d->refusal = d->problem;
+            d->cause = cause;
         }
     }
     changed(d);
@@ -114,7 +129,7 @@ static void on_fault(void *ctx, enum err e, const char *text)
 /* Where NNG begins with its pauses, from the next one on. */
 static void begin_pauses(nng_dialer dialer, int64_t first_ns)
 {
-    (void)nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_ms(first_ns)); /* or it is closed */
+    (void)nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_nng_ms(first_ns)); /* or it is closed */
 }
 
 static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
@@ -132,13 +147,11 @@ static void joined(nng_pipe pipe, nng_pipe_ev ev, void *arg)
         d->pipe = nng_pipe_id(pipe);
         d->connections++;
         d->doubts = 0;
-        d->fault = ERR_OK;
-        d->problem[0] = '\0';
+        dial_no_problem(d);
     } else if (d->pipes > 0) {
         d->pipes--;
         if (d->pipes == 0 && d->fault == ERR_OK) {
-            d->fault = ERR_UNREACHABLE;
-            snprintf(d->problem, sizeof d->problem, "%s: the connection was lost", d->address);
+            dial_problem(d, ERR_UNREACHABLE, "the connection was lost");
         }
     }
     changed(d);
@@ -186,14 +199,14 @@ static int set_options(nng_dialer dialer, struct net_dial *d)
     first_ns = d->first_ns;
     os_mutex_unlock(d->lock);
     if (rv == 0) {
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_ms(first_ns));
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMINT, net_nng_ms(first_ns));
     }
     if (rv == 0) {
         /* 0 would be "never grow". */
-        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, net_ms(d->max_ns));
+        rv = nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, net_nng_ms(d->max_ns));
     }
     if (rv == 0) {
-        rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, d->receive_max + NET_ENVELOPE);
+        rv = nng_dialer_set_size(dialer, NNG_OPT_RECVMAXSZ, d->receive_max + NET_NNG_ENVELOPE);
     }
     if (rv == 0) {
         rv = nng_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true);
@@ -205,16 +218,16 @@ static int set_options(nng_dialer dialer, struct net_dial *d)
 static enum err dialer_new(struct net_dial *d, nng_dialer *out)
 {
     nng_socket s = {.id = d->socket_id};
-    char url[NET_ADDR_URL_MAX];
-    enum err e = net_addr_url(url, d->address, NULL);
+    char url[NET_NNG_URL_MAX];
+    enum err e = net_nng_url(url, d->address, NULL);
 
     if (!e) {
-        e = net_error(nng_dialer_create(out, s, url));
+        e = net_nng_error(nng_dialer_create(out, s, url));
     }
     if (e) {
         return e;
     }
-    e = net_error(set_options(*out, d));
+    e = net_nng_error(set_options(*out, d));
     if (e) {
         nng_dialer_close(*out);
     }
@@ -224,12 +237,12 @@ static enum err dialer_new(struct net_dial *d, nng_dialer *out)
 static enum err dial(struct net_dial *d, const struct net_dial_conf *conf)
 {
     struct net_policy policy = {.peer = conf->peer,
-                                .message_max = conf->receive_max + NET_ENVELOPE,
+                                .message_max = conf->receive_max + NET_NNG_ENVELOPE,
                                 .on_fault = on_fault,
                                 .release = release,
                                 .ctx = d};
     nng_dialer dialer;
-    enum err e = tls_engine_config(&d->cfg, conf->tls, &policy);
+    enum err e = net_engine_config(&d->cfg, conf->tls, &policy);
 
     if (e) {
         return e;
@@ -240,16 +253,16 @@ static enum err dial(struct net_dial *d, const struct net_dial_conf *conf)
         return e;
     }
     d->dialer_id = (uint32_t)nng_dialer_id(dialer);
-    return net_error(nng_dialer_start(dialer, NNG_FLAG_NONBLOCK));
+    return net_nng_error(nng_dialer_start(dialer, NNG_FLAG_NONBLOCK));
 }
 
 enum err net_dial_open(struct net_dial **out, uint32_t socket_id, const struct net_dial_conf *conf,
                        struct errmsg *why)
 {
     nng_socket s = {.id = socket_id};
-    char url[NET_ADDR_URL_MAX];
+    char url[NET_NNG_URL_MAX];
     struct net_dial *d = NULL;
-    enum err e = net_addr_url(url, conf->address, why);
+    enum err e = net_nng_url(url, conf->address, why);
 
     if (e) {
         nng_close(s);
@@ -331,8 +344,7 @@ static void dial_now(struct net_dial *d)
     d->told = d->faults; /* what went wrong before is no news */
     d->waited = false;
     d->refusals = 0;
-    d->fault = ERR_OK;
-    d->problem[0] = '\0';
+    dial_no_problem(d);
     os_mutex_unlock(d->lock);
     nng_dialer_close(old);
     (void)nng_dialer_start(dialer, NNG_FLAG_NONBLOCK); /* fails only when it is closed already */
@@ -376,7 +388,7 @@ void net_dial_pause(struct net_dial *d, int64_t max_ns)
     os_mutex_lock(d->lock);
     dialer.id = d->dialer_id;
     os_mutex_unlock(d->lock);
-    (void)nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, net_ms(max_ns)); /* or it is closed */
+    (void)nng_dialer_set_ms(dialer, NNG_OPT_RECONNMAXT, net_nng_ms(max_ns)); /* or it is closed */
 }
 
 enum err net_dial_fault(struct net_dial *d, struct errmsg *out)
@@ -385,9 +397,21 @@ enum err net_dial_fault(struct net_dial *d, struct errmsg *out)
 
     os_mutex_lock(d->lock);
     e = d->pipes > 0 ? ERR_OK : d->fault;
-    e = errmsg_set(out, e, "%s", e ? d->problem : "");
+    if (out) {
+        *out = e ? d->problem : (struct errmsg){""};
+    }
     os_mutex_unlock(d->lock);
     return e;
+}
+
+enum tls_cause net_dial_cause(struct net_dial *d)
+{
+    enum tls_cause cause;
+
+    os_mutex_lock(d->lock);
+    cause = d->cause;
+    os_mutex_unlock(d->lock);
+    return cause;
 }
 
 void net_dial_watch(struct net_dial *d, void (*on_change)(void *ctx), void *ctx)
@@ -454,6 +478,7 @@ static void look(struct net_dial *d, const uint64_t failed[FAILED_COUNT])
     uint64_t all = 0, by_tls = d->faults - d->before;
     bool news;
 
+    assert(d->before <= d->faults);
     for (size_t i = 0; i < FAILED_COUNT; i++) {
         all += failed[i];
     }
@@ -462,8 +487,7 @@ static void look(struct net_dial *d, const uint64_t failed[FAILED_COUNT])
     for (size_t i = FAILED_TOLD; i-- > 0;) { /* the plainest word last */
         if (failed[i] > d->failed[i] && news && d->faults == d->looked && d->pipes == 0) {
             d->doubts = 0;
-            d->fault = ERR_UNREACHABLE;
-            snprintf(d->problem, sizeof d->problem, "%s: %s", d->address, texts[i]);
+            dial_problem(d, ERR_UNREACHABLE, texts[i]);
         }
     }
     memcpy(d->failed, failed, sizeof d->failed);
@@ -487,7 +511,10 @@ static enum err problem(struct net_dial *d, struct errmsg *out)
     if (known && id == d->dialer_id) {
         look(d, failed);
     }
-    e = errmsg_set(out, d->fault, "%s", d->problem);
+    e = d->fault;
+    if (out) {
+        *out = d->problem;
+    }
     os_mutex_unlock(d->lock);
     return e;
 }
@@ -516,7 +543,10 @@ static enum err answer(struct net_dial *d, uint64_t before, struct errmsg *out)
 
     os_mutex_lock(d->lock);
     if (d->refusals > before) {
-        e = errmsg_set(out, ERR_TRUST, "%s", d->refusal);
+        e = ERR_TRUST;
+        if (out) {
+            *out = d->refusal;
+        }
     }
     os_mutex_unlock(d->lock);
     return e;

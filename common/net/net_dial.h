@@ -1,9 +1,9 @@
 /* The dialing side of a socket: connects, keeps connecting with growing pauses, and knows why it
- * fails. Shared by net_client.c and net_sub.c; for net*.c only. Threads: safe from any. */
+ * fails. Shared by net_client.c and net_sub.c; private to the folder. Threads: safe from any. */
 #ifndef PROCFLEET_COMMON_NET_NET_DIAL_H
 #define PROCFLEET_COMMON_NET_NET_DIAL_H
 
-#include "common/tls/tls_engine.h"
+#include "common/net/net_engine.h"
 
 struct net_dial;
 
@@ -28,12 +28,13 @@ void net_dial_close(struct net_dial *d);
 void net_dial_hang_up(struct net_dial *d);
 
 bool net_dial_connected(struct net_dial *d);
-/* For net_call.h, which says what they do. */
+/* For net_client_*; net.h says what they do. */
 uint64_t net_dial_connection(struct net_dial *d);
 void net_dial_redial(struct net_dial *d);
 void net_dial_useful(struct net_dial *d);
 void net_dial_pause(struct net_dial *d, int64_t max_ns);
 NODISCARD enum err net_dial_fault(struct net_dial *d, struct errmsg *out);
+enum tls_cause net_dial_cause(struct net_dial *d);
 void net_dial_watch(struct net_dial *d, void (*on_change)(void *ctx), void *ctx);
 
 /* The last reason why connecting failed, one sentence; "" when connected or none is known. */

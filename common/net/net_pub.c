@@ -3,7 +3,7 @@
 
 #include "common/base/mem.h"
 #include "common/net/admission.h"
-#include "common/net/net_impl.h"
+#include "common/net/net_nng.h"
 
 /* Small messages that come together travel as a train: one of NNG's messages, see
  * cmake/patches/nng/09-publish-train.patch. All subscribers share its bytes. */
@@ -23,14 +23,14 @@ static enum err open_socket(struct net_pub *p, unsigned queue)
     int rv = nng_pub0_open(&p->socket);
 
     if (rv != 0) {
-        return net_error(rv);
+        return net_nng_error(rv);
     }
     queue = queue < 1 ? 1 : queue > QUEUE_MAX ? QUEUE_MAX : queue;
     rv = nng_socket_set_int(p->socket, NNG_OPT_SENDBUF, (int)queue);
     if (rv != 0) {
         nng_close(p->socket);
     }
-    return net_error(rv);
+    return net_nng_error(rv);
 }
 
 enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, struct errmsg *why)
@@ -43,9 +43,9 @@ enum err net_pub_start(struct net_pub **out, const struct net_pub_conf *conf, st
                    .name = "events",
                    .roles = conf->roles,
                    .refuse_scoped = conf->refuse_scoped},
-        .peers_max = conf->peers_max > 0 ? conf->peers_max : NET_PEERS_DEFAULT,
-        .same_max = NET_SAME_DEFAULT,
-        .handshakes_max = conf->handshakes_max > 0 ? conf->handshakes_max : NET_HANDSHAKES_DEFAULT,
+        .peers_max = conf->peers_max > 0 ? conf->peers_max : ADMISSION_PEERS,
+        .same_max = ADMISSION_SAME,
+        .handshakes_max = conf->handshakes_max > 0 ? conf->handshakes_max : ADMISSION_HANDSHAKES,
         .judge = conf->judge,
         .judge_ctx = conf->judge_ctx,
         .on_peer = conf->on_peer,

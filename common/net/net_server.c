@@ -10,6 +10,7 @@
  *
  * A peer that sends and never reads parks at most twice `per_peer` slots, and those for the reply
  * timeout only: then its connection is cut. */
+#include <assert.h>
 #include <stdio.h>
 
 #include <nng/nng.h>
@@ -18,7 +19,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/net/admission.h"
-#include "common/net/net_impl.h"
+#include "common/net/net_nng.h"
 #include "common/os/os.h"
 
 #define PER_PEER_DEFAULT      4u
@@ -65,6 +66,7 @@ static void drop_ref(struct net_server *s)
     bool last;
 
     os_mutex_lock(s->lock);
+    assert(s->refs > 0);
     s->refs--;
     last = s->refs == 0;
     os_mutex_unlock(s->lock);
@@ -106,6 +108,7 @@ static bool take(struct net_request *r)
     os_mutex_lock(s->lock);
     taken = r->peer && !s->stopping;
     if (taken) {
+        assert(r->state == SLOT_RECEIVING);
         r->state = SLOT_HELD;
         s->refs++;
     }
@@ -167,6 +170,7 @@ static void completed(void *arg)
     if (state == SLOT_RECEIVING) {
         received(r, nng_aio_result(r->aio));
     } else {
+        assert(state == SLOT_REPLYING);
         replied(r, nng_aio_result(r->aio));
     }
 }
@@ -200,10 +204,11 @@ static bool start_reply(struct net_request *r, nng_msg *msg)
 
     os_mutex_lock(s->lock);
     started = msg && !s->stopping;
+    assert(r->state == SLOT_HELD && r->peer);
     if (started) {
         r->state = SLOT_REPLYING;
         nng_aio_set_msg(r->aio, msg);
-        nng_aio_set_timeout(r->aio, net_ms(s->conf.reply_timeout_ns));
+        nng_aio_set_timeout(r->aio, net_nng_ms(s->conf.reply_timeout_ns));
         nng_ctx_send(r->ctx, r->aio);
     }
     os_mutex_unlock(s->lock);
@@ -213,7 +218,7 @@ static bool start_reply(struct net_request *r, nng_msg *msg)
     return started;
 }
 
-void net_reply(struct net_request *r, const void *p, size_t n)
+void net_server_reply(struct net_request *r, const void *p, size_t n)
 {
     struct net_server *s = r->server;
     nng_msg *msg = message(p, n); /* first: p may point into the request */
@@ -227,10 +232,11 @@ void net_reply(struct net_request *r, const void *p, size_t n)
     drop_ref(s);
 }
 
-void net_drop(struct net_request *r)
+void net_server_drop(struct net_request *r)
 {
     struct net_server *s = r->server;
 
+    assert(r->state == SLOT_HELD && r->peer);
     release_msg(r);
     admission_leave(s->gate, r->peer);
     r->peer = NULL;
@@ -238,18 +244,18 @@ void net_drop(struct net_request *r)
     drop_ref(s);
 }
 
-bool net_request_excess(const struct net_request *r)
+bool net_server_excess(const struct net_request *r)
 {
     return r->excess;
 }
 
-const uint8_t *net_request_body(const struct net_request *r, size_t *n)
+const uint8_t *net_server_body(const struct net_request *r, size_t *n)
 {
     *n = nng_msg_len(r->msg);
     return nng_msg_body(r->msg);
 }
 
-const struct net_identity *net_request_peer(const struct net_request *r)
+const struct net_identity *net_server_peer(const struct net_request *r)
 {
     return &r->peer->who;
 }
@@ -276,9 +282,9 @@ static void fill_defaults(struct net_server_conf *c)
 {
     c->contexts = c->contexts > 0 ? c->contexts : 1;
     c->per_peer = c->per_peer > 0 ? c->per_peer : PER_PEER_DEFAULT;
-    c->peers_max = c->peers_max > 0 ? c->peers_max : NET_PEERS_DEFAULT;
-    c->same_max = c->same_max > 0 ? c->same_max : NET_SAME_DEFAULT;
-    c->handshakes_max = c->handshakes_max > 0 ? c->handshakes_max : NET_HANDSHAKES_DEFAULT;
+    c->peers_max = c->peers_max > 0 ? c->peers_max : ADMISSION_PEERS;
+    c->same_max = c->same_max > 0 ? c->same_max : ADMISSION_SAME;
+    c->handshakes_max = c->handshakes_max > 0 ? c->handshakes_max : ADMISSION_HANDSHAKES;
     c->reply_timeout_ns = c->reply_timeout_ns > 0 ? c->reply_timeout_ns : REPLY_TIMEOUT_DEFAULT;
 }
 
@@ -288,7 +294,7 @@ static enum err open_gate(struct net_server *s, struct errmsg *why)
         .address = s->conf.address,
         .tls = s->conf.tls,
         .policy = {.peer = SP_FRAMING_REQ,
-                   .message_max = s->conf.receive_max + NET_ENVELOPE,
+                   .message_max = s->conf.receive_max + NET_NNG_ENVELOPE,
                    .name = s->conf.name,
                    .roles = s->conf.roles,
                    .strangers = s->conf.strangers},
@@ -323,7 +329,7 @@ enum err net_server_start(struct net_server **out, const struct net_server_conf 
         mem_free(s);
         return e;
     }
-    e = net_error(nng_rep0_open(&s->socket));
+    e = net_nng_error(nng_rep0_open(&s->socket));
     if (e) {
         server_free(s);
         return errmsg_set(why, e, "cannot open a socket: %s", err_text(e));

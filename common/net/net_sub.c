@@ -2,8 +2,9 @@
 #include <nng/protocol/pubsub0/sub.h>
 
 #include "common/base/mem.h"
+#include "common/net/net.h"
 #include "common/net/net_dial.h"
-#include "common/net/net_impl.h"
+#include "common/net/net_nng.h"
 
 #define QUEUE 1024 /* messages waiting for the reader; the oldest go first, and sequences tell */
 
@@ -17,7 +18,7 @@ static enum err open_socket(struct net_sub *s, const struct net_sub_conf *conf)
     int rv = nng_sub0_open(&s->socket);
 
     if (rv != 0) {
-        return net_error(rv);
+        return net_nng_error(rv);
     }
     rv = nng_socket_set(s->socket, NNG_OPT_SUB_SUBSCRIBE, conf->topic, conf->topic_n);
     if (rv == 0) {
@@ -29,7 +30,7 @@ static enum err open_socket(struct net_sub *s, const struct net_sub_conf *conf)
     if (rv != 0) {
         nng_close(s->socket);
     }
-    return net_error(rv);
+    return net_nng_error(rv);
 }
 
 enum err net_sub_open(struct net_sub **out, const struct net_sub_conf *conf, struct errmsg *why)
@@ -75,10 +76,10 @@ enum err net_sub_receive(struct net_sub *s, int64_t timeout_ns, struct buf *out)
     if (nng_aio_alloc(&aio, NULL, NULL) != 0) {
         return ERR_NOMEM;
     }
-    nng_aio_set_timeout(aio, net_ms(timeout_ns));
+    nng_aio_set_timeout(aio, net_nng_ms(timeout_ns));
     nng_recv_aio(s->socket, aio);
     nng_aio_wait(aio);
-    e = net_error(nng_aio_result(aio));
+    e = net_nng_error(nng_aio_result(aio));
     if (!e) {
         msg = nng_aio_get_msg(aio);
         buf_put(out, nng_msg_body(msg), nng_msg_len(msg));
@@ -102,4 +103,9 @@ enum err net_sub_wait(struct net_sub *s, int64_t timeout_ns, struct errmsg *why)
 void net_sub_problem(struct net_sub *s, struct errmsg *out)
 {
     net_dial_problem(s->dial, out);
+}
+
+enum tls_cause net_sub_cause(const struct net_sub *s)
+{
+    return net_dial_cause(s->dial);
 }

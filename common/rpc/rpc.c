@@ -124,9 +124,9 @@ static void send_reply(struct rpc_call *c, struct frame_reply *h, const void *pa
     h->epoch = c->server->epoch;
     buf_init(&out, REPLY_MAX + FRAME_HEADER_MAX + 16);
     if (frame_put_reply(&out, h, payload, n) == ERR_OK) {
-        net_reply(c->request, out.p, out.n);
+        net_server_reply(c->request, out.p, out.n);
     } else {
-        net_drop(c->request); /* the caller's deadline tells it */
+        net_server_drop(c->request); /* the caller's deadline tells it */
     }
     buf_fini(&out);
     call_free(c);
@@ -193,7 +193,7 @@ const uint8_t *rpc_call_payload(const struct rpc_call *c, size_t *n)
 
 const struct net_identity *rpc_call_peer(const struct rpc_call *c)
 {
-    return net_request_peer(c->request);
+    return net_server_peer(c->request);
 }
 
 const struct frame_request *rpc_call_header(const struct rpc_call *c)
@@ -478,10 +478,10 @@ static void on_request(void *ctx, struct net_request *r)
     enum err e;
 
     if (!c) {
-        net_drop(r);
+        net_server_drop(r);
         return;
     }
-    body = net_request_body(r, &n);
+    body = net_server_body(r, &n);
     e = frame_get_request(&c->header, &c->payload, &c->payload_n, body, n);
     if (e == ERR_VERSION) {
         log_peer(c, "refused", "other frame version");
@@ -491,12 +491,12 @@ static void on_request(void *ctx, struct net_request *r)
     }
     if (e) {
         log_peer(c, "refused", e == ERR_NOMEM ? err_text(e) : "garbage instead of a frame");
-        net_drop(r);
+        net_server_drop(r);
         call_free(c);
         return;
     }
     set_deadline(c);
-    e = net_request_excess(r) ? ERR_FULL : enqueue(c);
+    e = net_server_excess(r) ? ERR_FULL : enqueue(c);
     if (e == ERR_FULL) {
         rpc_fail(c, RPC_RESOURCE_EXHAUSTED, BUSY_WAIT_MS, "too many requests wait");
     } else if (e) {

@@ -128,7 +128,7 @@ NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
 /* The same without waiting (common/net/net_call.h): `on_end` only wakes somebody, who sees that the
  * call has ended and finishes it. A call belongs to whoever began it. */
 struct rpc_pending;
-/* Errors: those of net_call_begin */
+/* Errors: those of net_client_begin */
 NODISCARD enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client *c,
                                     const char *method, enum frame_encoding payload_encoding,
                                     const void *payload, size_t n, int64_t timeout_ns,
@@ -143,7 +143,8 @@ void rpc_client_redial(struct rpc_client *c);                /* net_client_redia
 void rpc_client_useful(struct rpc_client *c);                /* net_client_useful, */
 void rpc_client_pause(struct rpc_client *c, int64_t max_ns); /* net_client_pause, */
 NODISCARD enum err rpc_client_fault(struct rpc_client *c,
-                                    struct errmsg *out); /* net_client_fault, */
+                                    struct errmsg *out);     /* net_client_fault, */
+enum tls_cause rpc_client_cause(const struct rpc_client *c); /* net_client_cause, */
 void rpc_client_watch(struct rpc_client *c, void (*on_change)(void *ctx),
                       void *ctx); /* and net_client_watch */
 

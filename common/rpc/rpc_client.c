@@ -6,7 +6,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/net/net_call.h"
+#include "common/net/net.h"
 #include "common/os/os.h"
 
 struct rpc_client {
@@ -179,7 +179,7 @@ enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client *c, const 
     e = make_frame(c, &frame, &p->header, method, payload_encoding, payload, n, timeout_ns);
     if (!e) {
         p->begun_ns = os_mono_ns();
-        e = net_call_begin(&p->call, c->net, frame.p, frame.n, timeout_ns, on_end, ctx);
+        e = net_client_begin(&p->call, c->net, frame.p, frame.n, timeout_ns, on_end, ctx);
     }
     buf_fini(&frame);
     if (e) {
@@ -192,7 +192,7 @@ enum err rpc_client_begin(struct rpc_pending **out, struct rpc_client *c, const 
 
 bool rpc_client_ended(const struct rpc_pending *p)
 {
-    return net_call_ended(p->call);
+    return net_client_ended(p->call);
 }
 
 enum err rpc_client_finish(struct rpc_pending *p, struct buf *reply, struct rpc_result *result,
@@ -203,7 +203,7 @@ enum err rpc_client_finish(struct rpc_pending *p, struct buf *reply, struct rpc_
     enum err e;
 
     buf_init(&answer, p->client->receive_max);
-    e = net_call_finish(p->call, &answer, &ended_ns);
+    e = net_client_finish(p->call, &answer, &ended_ns);
     if (!e) {
         e = take_reply(&answer, &p->header, reply, result);
     }
@@ -238,6 +238,11 @@ void rpc_client_pause(struct rpc_client *c, int64_t max_ns)
 enum err rpc_client_fault(struct rpc_client *c, struct errmsg *out)
 {
     return net_client_fault(c->net, out);
+}
+
+enum tls_cause rpc_client_cause(const struct rpc_client *c)
+{
+    return net_client_cause(c->net);
 }
 
 void rpc_client_watch(struct rpc_client *c, void (*on_change)(void *ctx), void *ctx)

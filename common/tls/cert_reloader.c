@@ -6,7 +6,7 @@
 
 #define PEM_BYTES (1u << 20)
 
-static uint64_t hash_file(const char *path, uint64_t seed)
+static uint64_t reloader_hash_file(const char *path, uint64_t seed)
 {
     uint8_t *p = NULL;
     size_t n = 0;
@@ -18,36 +18,37 @@ static uint64_t hash_file(const char *path, uint64_t seed)
     return seed;
 }
 
-static uint64_t hash_all(const struct cert_reloader *f)
+static uint64_t reloader_hash_all(const struct cert_reloader *f)
 {
-    uint64_t hash = hash_file(f->cert, hash_file(f->ca, 1));
+    uint64_t hash = reloader_hash_file(f->cert, reloader_hash_file(f->ca, 1));
 
-    return f->crl ? hash_file(f->crl, hash) : hash;
+    return f->crl ? reloader_hash_file(f->crl, hash) : hash;
 }
 
 void cert_reloader_begin(struct cert_reloader *f, struct tls_config *tls, const char *ca,
                          const char *cert, const char *crl)
 {
     *f = (struct cert_reloader){.tls = tls, .ca = ca, .cert = cert, .crl = crl};
-    f->seen = f->refused = hash_all(f);
+    f->seen = f->refused = reloader_hash_all(f);
 }
 
-enum err cert_reloader_look(struct cert_reloader *f, bool *news, struct errmsg *why)
+enum err cert_reloader_poll(struct cert_reloader *f, bool *changed, struct errmsg *why)
 {
-    uint64_t now = hash_all(f); /* before they are read: what changes meanwhile is seen later */
+    uint64_t now =
+        reloader_hash_all(f); /* before they are read: what changes meanwhile is seen later */
     enum err e;
 
-    *news = false;
+    *changed = false;
     if (now == f->seen) {
         return ERR_OK;
     }
     e = tls_config_reload(f->tls, why);
     if (e) {
-        *news = now != f->refused;
+        *changed = now != f->refused;
         f->refused = now;
         return e;
     }
-    *news = true;
+    *changed = true;
     f->seen = f->refused = now;
     return ERR_OK;
 }

@@ -1,12 +1,12 @@
-/* Looks whether the files of one side's certificates have changed, and has them read again: so that
- * whoever rotates a certificate or an authority restarts nothing. By content, not by time: some
+/* Looks whether the files of one side's certificates have changed, and reads them again: rotating a
+ * certificate or an authority needs no restart. By content, not by time: some
  * tools keep times. The key is not looked at; write it before its certificate. A pair that does not
- * fit, or a file that is half there, leaves what is in use and is tried again at the next look.
+ * fit, or a file that is half there, leaves what is in use and is tried again at the next poll.
  * Threads: one. */
 #ifndef PROCFLEET_COMMON_TLS_CERT_RELOADER_H
 #define PROCFLEET_COMMON_TLS_CERT_RELOADER_H
 
-#include "common/net/net.h"
+#include "common/tls/tls_config.h"
 
 struct cert_reloader {
     struct tls_config *tls;      /* all borrowed */
@@ -19,8 +19,8 @@ struct cert_reloader {
 void cert_reloader_begin(struct cert_reloader *f, struct tls_config *tls, const char *ca,
                          const char *cert, const char *crl);
 
-/* One look. *news: the files are in use since now; or, with an error, they fail in a way that was
- * not told yet. Errors: those of tls_config_load */
-NODISCARD enum err cert_reloader_look(struct cert_reloader *f, bool *news, struct errmsg *why);
+/* Looks once. *changed: the new files are in use; or, with an error, they fail in a way that was
+ * not reported yet. Errors: those of tls_config_load */
+NODISCARD enum err cert_reloader_poll(struct cert_reloader *f, bool *changed, struct errmsg *why);
 
 #endif

@@ -9,11 +9,14 @@
 #include <mbedtls/x509_crt.h>
 
 #include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/os/os.h"
 #include "common/pki/pki.h"
 
-#define URN "urn:procfleet:"
+#define FILE_MAX (1u << 20)
+#define URN      "urn:procfleet:"
 
-static enum err read_name(struct net_identity *id, const mbedtls_x509_crt *crt)
+static enum err cert_read_name(struct net_identity *id, const mbedtls_x509_crt *crt)
 {
     for (const mbedtls_x509_name *n = &crt->subject; n; n = n->next) {
         if (!n->oid.p || MBEDTLS_OID_CMP(MBEDTLS_OID_AT_CN, &n->oid) != 0) {
@@ -30,7 +33,7 @@ static enum err read_name(struct net_identity *id, const mbedtls_x509_crt *crt)
     return id->name[0] ? ERR_OK : ERR_INVALID;
 }
 
-static unsigned role_bit(const char *text)
+static unsigned cert_role_bit(const char *text)
 {
     static const struct {
         const char *text;
@@ -51,10 +54,10 @@ static unsigned role_bit(const char *text)
 }
 
 /* One name below urn:procfleet:. */
-static enum err read_urn(struct net_identity *id, const char *urn)
+static enum err cert_read_urn(struct net_identity *id, const char *urn)
 {
     if (strncmp(urn, "role:", 5) == 0) {
-        id->roles |= role_bit(urn + 5);
+        id->roles |= cert_role_bit(urn + 5);
         return ERR_OK;
     }
     if (strncmp(urn, "host:", 5) == 0) {
@@ -77,7 +80,7 @@ static enum err read_urn(struct net_identity *id, const char *urn)
 }
 
 /* A URI name; others than ours say nothing to us. */
-static enum err read_uri(struct net_identity *id, const mbedtls_x509_buf *uri)
+static enum err cert_read_uri(struct net_identity *id, const mbedtls_x509_buf *uri)
 {
     char text[256];
 
@@ -89,10 +92,10 @@ static enum err read_uri(struct net_identity *id, const mbedtls_x509_buf *uri)
     }
     memcpy(text, uri->p, uri->len);
     text[uri->len] = '\0';
-    return read_urn(id, text + sizeof URN - 1);
+    return cert_read_urn(id, text + sizeof URN - 1);
 }
 
-static enum err read_alt_names(struct net_identity *id, const mbedtls_x509_crt *crt)
+static enum err cert_read_alt_names(struct net_identity *id, const mbedtls_x509_crt *crt)
 {
     enum err e = ERR_OK;
 
@@ -103,14 +106,14 @@ static enum err read_alt_names(struct net_identity *id, const mbedtls_x509_crt *
             continue;
         }
         if (san.type == MBEDTLS_X509_SAN_UNIFORM_RESOURCE_IDENTIFIER) {
-            e = read_uri(id, &san.san.unstructured_name);
+            e = cert_read_uri(id, &san.san.unstructured_name);
         }
         mbedtls_x509_free_subject_alt_name(&san);
     }
     return e;
 }
 
-static enum err read_time(int64_t *utc_ns, const mbedtls_x509_time *t)
+static enum err cert_read_time(int64_t *utc_ns, const mbedtls_x509_time *t)
 {
     char text[CLK_TEXT];
 
@@ -122,16 +125,16 @@ static enum err read_time(int64_t *utc_ns, const mbedtls_x509_time *t)
 enum err tls_cert_identity(struct net_identity *out, const struct mbedtls_x509_crt *crt)
 {
     struct net_identity id = {.has_host = false};
-    enum err e = read_name(&id, crt);
+    enum err e = cert_read_name(&id, crt);
 
     if (!e) {
-        e = read_alt_names(&id, crt);
+        e = cert_read_alt_names(&id, crt);
     }
     if (!e) {
-        e = read_time(&id.not_before_ns, &crt->valid_from);
+        e = cert_read_time(&id.not_before_ns, &crt->valid_from);
     }
     if (!e) {
-        e = read_time(&id.not_after_ns, &crt->valid_to);
+        e = cert_read_time(&id.not_after_ns, &crt->valid_to);
     }
     if (!e && crt->serial.len > sizeof id.serial) {
         e = ERR_INVALID;
@@ -172,11 +175,6 @@ void tls_cert_claimed(char *name, size_t size, const struct mbedtls_x509_crt *cr
     }
 }
 
-enum err tls_cert_end(int64_t *utc_ns, const struct mbedtls_x509_crt *crt)
-{
-    return read_time(utc_ns, &crt->valid_to);
-}
-
 const char *tls_cert_denied(const struct net_identity *who, unsigned roles, bool refuse_scoped)
 {
     if (!(who->roles & roles)) {
@@ -191,31 +189,49 @@ const char *tls_cert_denied(const struct net_identity *who, unsigned roles, bool
     return NULL;
 }
 
-const char *tls_cert_flags_text(uint32_t flags)
-{
-    static const struct {
-        uint32_t flags;
-        const char *text;
-    } texts[] = {
-        /* what matters first comes first */
-        {MBEDTLS_X509_BADCERT_MISSING | MBEDTLS_X509_BADCERT_SKIP_VERIFY, "no certificate"},
-        {MBEDTLS_X509_BADCERT_NOT_TRUSTED, "unknown authority"},
-        {MBEDTLS_X509_BADCERT_REVOKED, "revoked"},
-        {MBEDTLS_X509_BADCERT_EXPIRED, "expired"},
-        {MBEDTLS_X509_BADCERT_FUTURE, "not yet valid"},
-        {MBEDTLS_X509_BADCERT_EXT_KEY_USAGE | MBEDTLS_X509_BADCERT_KEY_USAGE, "wrong use"},
-        {MBEDTLS_X509_BADCERT_CN_MISMATCH, "wrong server name"},
-    };
+static const struct {
+    uint32_t flags;
+    const char *text;
+    enum tls_cause own, server;
+} flag_texts[] = {
+    /* what matters first comes first */
+    {MBEDTLS_X509_BADCERT_MISSING | MBEDTLS_X509_BADCERT_SKIP_VERIFY, "no certificate",
+     TLS_CAUSE_NONE, TLS_CAUSE_NONE},
+    {MBEDTLS_X509_BADCERT_NOT_TRUSTED, "unknown authority", TLS_CAUSE_OWN_AUTHORITY,
+     TLS_CAUSE_SERVER_AUTHORITY},
+    {MBEDTLS_X509_BADCERT_REVOKED, "revoked", TLS_CAUSE_NONE, TLS_CAUSE_NONE},
+    {MBEDTLS_X509_BADCERT_EXPIRED, "expired", TLS_CAUSE_OWN_EXPIRED, TLS_CAUSE_SERVER_EXPIRED},
+    {MBEDTLS_X509_BADCERT_FUTURE, "not yet valid", TLS_CAUSE_OWN_FUTURE, TLS_CAUSE_NONE},
+    {MBEDTLS_X509_BADCERT_EXT_KEY_USAGE | MBEDTLS_X509_BADCERT_KEY_USAGE, "wrong use",
+     TLS_CAUSE_NONE, TLS_CAUSE_NONE},
+    {MBEDTLS_X509_BADCERT_CN_MISMATCH, "wrong server name", TLS_CAUSE_NONE, TLS_CAUSE_SERVER_NAME},
+    {UINT32_MAX, "bad certificate", TLS_CAUSE_NONE, TLS_CAUSE_NONE},
+};
 
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (flags & texts[i].flags) {
-            return texts[i].text;
-        }
+/* Its row: the last one also for no flag at all. */
+static size_t cert_flags_row(uint32_t flags)
+{
+    size_t i = 0;
+
+    while (i + 1 < sizeof flag_texts / sizeof *flag_texts && !(flags & flag_texts[i].flags)) {
+        i++;
     }
-    return "bad certificate";
+    return i;
 }
 
-static enum err parse(struct net_identity *out, const void *der, size_t n, bool clients_only)
+const char *tls_cert_flags_text(uint32_t flags)
+{
+    return flag_texts[cert_flags_row(flags)].text;
+}
+
+enum tls_cause tls_cert_flags_cause(uint32_t flags, bool own)
+{
+    size_t i = cert_flags_row(flags);
+
+    return own ? flag_texts[i].own : flag_texts[i].server;
+}
+
+static enum err cert_parse(struct net_identity *out, const void *der, size_t n, bool clients_only)
 {
     mbedtls_x509_crt crt;
     enum err e = ERR_INVALID;
@@ -229,14 +245,14 @@ static enum err parse(struct net_identity *out, const void *der, size_t n, bool 
     return e;
 }
 
-enum err net_identity_parse(struct net_identity *out, const void *der, size_t n)
+enum err tls_cert_parse(struct net_identity *out, const void *der, size_t n)
 {
-    return parse(out, der, n, false);
+    return cert_parse(out, der, n, false);
 }
 
-enum err net_client_parse(struct net_identity *out, const void *der, size_t n)
+enum err tls_cert_parse_client(struct net_identity *out, const void *der, size_t n)
 {
-    return parse(out, der, n, true);
+    return cert_parse(out, der, n, true);
 }
 
 const char *tls_cert_alert_text(unsigned char alert)
@@ -262,4 +278,55 @@ const char *tls_cert_alert_text(unsigned char alert)
     default:
         return "it ended the handshake with an alert";
     }
+}
+
+enum tls_cause tls_cert_alert_cause(unsigned char alert)
+{
+    switch (alert) {
+    case MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA:
+        return TLS_CAUSE_REFUSED_AUTHORITY;
+    case MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED:
+        return TLS_CAUSE_REFUSED_ROLE;
+    case MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED:
+        return TLS_CAUSE_REFUSED_TIME;
+    case MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED:
+        return TLS_CAUSE_REFUSED_REVOKED;
+    default:
+        return TLS_CAUSE_NONE;
+    }
+}
+
+static enum err authority_first_end(int64_t *end_ns, const mbedtls_x509_crt *chain)
+{
+    int64_t first_ns = INT64_MAX;
+    enum err e = ERR_OK;
+
+    for (const mbedtls_x509_crt *c = chain; c && !e; c = c->next) {
+        int64_t ns;
+
+        e = cert_read_time(&ns, &c->valid_to);
+        first_ns = !e && ns < first_ns ? ns : first_ns;
+    }
+    if (!e) {
+        *end_ns = first_ns;
+    }
+    return e;
+}
+
+enum err tls_cert_authority_end(int64_t *end_ns, const char *path)
+{
+    mbedtls_x509_crt chain;
+    uint8_t *text;
+    size_t n;
+    enum err e = os_read_file(&text, &n, path, FILE_MAX);
+
+    if (e) {
+        return e;
+    }
+    mbedtls_x509_crt_init(&chain);
+    e = mbedtls_x509_crt_parse(&chain, text, n + 1) == 0 ? authority_first_end(end_ns, &chain)
+                                                         : ERR_INVALID;
+    mbedtls_x509_crt_free(&chain);
+    mem_free(text);
+    return e;
 }

@@ -7,6 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/os/os.h"
+#include "common/tls/tls_context.h"
 #include "common/tls/tls_ticket.h"
 
 struct tls_config {
@@ -22,27 +23,27 @@ struct tls_config {
     struct tls_context *now;
 };
 
-static enum err copy(char **to, const char *from)
+static enum err config_copy(char **to, const char *from)
 {
     *to = from ? mem_strdup(from) : NULL;
     return !from || *to ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err copy_conf(struct tls_config *t, const struct net_tls_conf *conf)
+static enum err config_copy_all(struct tls_config *t, const struct net_tls_conf *conf)
 {
-    enum err e = copy(&t->ca, conf->pin ? NULL : conf->ca);
+    enum err e = config_copy(&t->ca, conf->pin ? NULL : conf->ca);
 
     if (!e) {
-        e = copy(&t->cert, conf->pin ? NULL : conf->cert);
+        e = config_copy(&t->cert, conf->pin ? NULL : conf->cert);
     }
     if (!e) {
-        e = copy(&t->key, conf->pin ? NULL : conf->key);
+        e = config_copy(&t->key, conf->pin ? NULL : conf->key);
     }
     if (!e) {
-        e = copy(&t->crl, t->server ? conf->crl : NULL);
+        e = config_copy(&t->crl, t->server ? conf->crl : NULL);
     }
     if (!e) {
-        e = copy(&t->server_name, t->server ? NULL : conf->server_name);
+        e = config_copy(&t->server_name, t->server ? NULL : conf->server_name);
     }
     t->lapsed = conf->lapsed;
     if (conf->pin) {
@@ -53,7 +54,7 @@ static enum err copy_conf(struct tls_config *t, const struct net_tls_conf *conf)
 }
 
 /* Whether enough was said to know whom to believe. */
-static enum err check_conf(const struct net_tls_conf *conf, bool server, struct errmsg *why)
+static enum err config_check(const struct net_tls_conf *conf, bool server, struct errmsg *why)
 {
     if (!server && (!conf->server_name || !*conf->server_name)) {
         return errmsg_set(why, ERR_INVALID,
@@ -71,7 +72,7 @@ enum err tls_config_load(struct tls_config **out, const struct net_tls_conf *con
                          struct errmsg *why)
 {
     struct tls_config *t;
-    enum err e = check_conf(conf, server, why);
+    enum err e = config_check(conf, server, why);
 
     if (e) {
         return e;
@@ -82,7 +83,7 @@ enum err tls_config_load(struct tls_config **out, const struct net_tls_conf *con
     }
     atomic_init(&t->refs, 1);
     t->server = server;
-    e = copy_conf(t, conf);
+    e = config_copy_all(t, conf);
     if (!e) {
         e = os_mutex_create(&t->lock);
     }

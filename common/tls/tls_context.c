@@ -17,18 +17,22 @@
 #include <mbedtls/platform_util.h>
 #include <mbedtls/sha256.h>
 #include <mbedtls/ssl.h>
+#include <mbedtls/x509_crl.h>
+#include <mbedtls/x509_crt.h>
 
 #include "common/base/mem.h"
+#include "common/log/log.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
 #include "common/tls/tls_cert.h"
-#include "common/tls/tls_crl.h"
 #include "common/tls/tls_session.h"
 
 #define PEM_FILE_MAX (256u << 10)
+#define CRL_FILE_MAX (1u << 20)
 
 struct tls_context {
     atomic_uint refs;
+    uint64_t id;
     bool server, pinned;
     uint8_t pin[32];
     mbedtls_x509_crt ca, cert; /* empty with a pin */
@@ -40,6 +44,8 @@ struct tls_context {
     struct tls_crl *crl; /* NULL: there is none */
     struct net_identity identity;
 };
+
+static atomic_uint_fast64_t next_id = 1; /* of this process */
 
 static const int suites[] = {
     MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
@@ -65,21 +71,122 @@ static const mbedtls_x509_crt_profile profile = {
     .allowed_curves = MBEDTLS_X509_ID_FLAG(MBEDTLS_ECP_DP_SECP256R1),
 };
 
+/* -- a revocation list in PEM (X.509 v1 or v2, ECDSA with SHA-256) -- */
+
+struct tls_crl {
+    mbedtls_x509_crl lists;
+};
+
+static bool crl_is_signed_by(const mbedtls_x509_crl *list, mbedtls_x509_crt *ca)
+{
+    const mbedtls_x509_buf *signature = &list->MBEDTLS_PRIVATE(sig);
+    uint8_t hash[32];
+
+    return list->issuer_raw.len == ca->subject_raw.len &&
+           memcmp(list->issuer_raw.p, ca->subject_raw.p, ca->subject_raw.len) == 0 &&
+           mbedtls_x509_crt_check_key_usage(ca, MBEDTLS_X509_KU_CRL_SIGN) == 0 &&
+           mbedtls_sha256(list->tbs.p, list->tbs.len, hash, 0) == 0 &&
+           mbedtls_pk_verify(&ca->pk, MBEDTLS_MD_SHA256, hash, sizeof hash, signature->p,
+                             signature->len) == 0;
+}
+
+static enum err crl_check(const struct tls_crl *c, const char *path, const mbedtls_x509_crt *cas,
+                          struct errmsg *why)
+{
+    for (const mbedtls_x509_crl *list = &c->lists; list; list = list->next) {
+        const mbedtls_x509_crt *ca = cas;
+
+        /* mbedTLS verifies with the key, which it takes as not const, and leaves it as it is. */
+        while (ca && !crl_is_signed_by(list, (mbedtls_x509_crt *)ca)) {
+            ca = ca->next;
+        }
+        if (!ca) {
+            return errmsg_set(why, ERR_TRUST,
+                              "the revocation list %s is not signed (ECDSA with SHA-256) by an "
+                              "authority that is trusted here",
+                              path);
+        }
+        if (list->next_update.year != 0 && mbedtls_x509_time_is_past(&list->next_update)) {
+            char words[512];
+
+            log_line(LOG_WARN, "tls", "old_list", "path=%s next_update=%04d-%02d-%02d effect=%s",
+                     log_str(words, sizeof words, path), list->next_update.year,
+                     list->next_update.mon, list->next_update.day,
+                     "\"it still counts; later revocations are not known here\"");
+        }
+    }
+    return ERR_OK;
+}
+
+static void crl_free(struct tls_crl *c)
+{
+    if (c) {
+        mbedtls_x509_crl_free(&c->lists);
+        mem_free(c);
+    }
+}
+
+/* Every list in the file must be signed by one of the chain `ca`. One that was not renewed in time
+ * still counts, with a line in the log: who is revoked stays revoked, and nobody else is kept out.
+ */
+static enum err crl_load(struct tls_crl **out, const char *path, const struct mbedtls_x509_crt *ca,
+                         struct errmsg *why)
+{
+    struct tls_crl *c;
+    uint8_t *pem;
+    size_t n;
+    int r;
+    enum err e = os_read_file(&pem, &n, path, CRL_FILE_MAX);
+
+    if (e) {
+        return errmsg_set(why, e, "cannot read the revocation list %s: %s", path, os_read_text(e));
+    }
+    c = mem_zalloc(sizeof *c);
+    if (!c) {
+        mem_free(pem);
+        return ERR_NOMEM;
+    }
+    mbedtls_x509_crl_init(&c->lists);
+    r = mbedtls_x509_crl_parse(&c->lists, pem, n + 1);
+    mem_free(pem);
+    e = r == 0 ? crl_check(c, path, ca, why)
+               : errmsg_set(why, ERR_INVALID, "%s is not a revocation list in PEM form", path);
+    if (e) {
+        crl_free(c);
+        return e;
+    }
+    *out = c;
+    return ERR_OK;
+}
+
+static bool crl_holds(const struct tls_crl *c, const struct net_identity *who)
+{
+    for (const mbedtls_x509_crl *list = c ? &c->lists : NULL; list; list = list->next) {
+        for (const mbedtls_x509_crl_entry *e = &list->entry; e; e = e->next) {
+            if (e->serial.len > 0 && e->serial.len == who->serial_n &&
+                memcmp(e->serial.p, who->serial, who->serial_n) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* -- files -- */
 
-static enum err read_file(uint8_t **p, size_t *n, const char *path, struct errmsg *why)
+static enum err context_read_file(uint8_t **p, size_t *n, const char *path, struct errmsg *why)
 {
     enum err e = os_read_file(p, n, path, PEM_FILE_MAX);
 
     return e ? errmsg_set(why, e, "cannot read %s: %s", path, os_read_text(e)) : ERR_OK;
 }
 
-static enum err load_cert(mbedtls_x509_crt *crt, const char *path, struct errmsg *why)
+static enum err context_load_cert(mbedtls_x509_crt *crt, const char *path, struct errmsg *why)
 {
     uint8_t *pem;
     size_t n;
     int r;
-    enum err e = read_file(&pem, &n, path, why);
+    enum err e = context_read_file(&pem, &n, path, why);
 
     if (e) {
         return e;
@@ -89,7 +196,7 @@ static enum err load_cert(mbedtls_x509_crt *crt, const char *path, struct errmsg
     return r ? errmsg_set(why, ERR_INVALID, "%s is not a certificate in PEM form", path) : ERR_OK;
 }
 
-static enum err load_key(mbedtls_pk_context *key, const char *path, struct errmsg *why)
+static enum err context_load_key(mbedtls_pk_context *key, const char *path, struct errmsg *why)
 {
     uint8_t *pem;
     size_t n;
@@ -102,7 +209,7 @@ static enum err load_key(mbedtls_pk_context *key, const char *path, struct errms
                           "Windows: icacls)",
                           path);
     }
-    e = read_file(&pem, &n, path, why);
+    e = context_read_file(&pem, &n, path, why);
     if (e) {
         return e;
     }
@@ -112,9 +219,16 @@ static enum err load_key(mbedtls_pk_context *key, const char *path, struct errms
     return r ? errmsg_set(why, ERR_INVALID, "%s is not a private key in PEM form", path) : ERR_OK;
 }
 
+static void context_cause(const struct net_tls_conf *conf, enum tls_cause cause)
+{
+    if (conf->cause) {
+        *conf->cause = cause;
+    }
+}
+
 /* Whether our own certificate will be accepted by the other side: better to hear it here. */
-static enum err check_own(struct tls_context *r, const struct net_tls_conf *conf,
-                          struct errmsg *why)
+static enum err context_check_own(struct tls_context *r, const struct net_tls_conf *conf,
+                                  struct errmsg *why)
 {
     uint32_t flags = 0;
     int rv;
@@ -132,6 +246,7 @@ static enum err check_own(struct tls_context *r, const struct net_tls_conf *conf
         rv = (flags & ~(uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE)) != 0;
     }
     if (rv != 0) {
+        context_cause(conf, tls_cert_flags_cause(flags, true));
         return errmsg_set(why, ERR_TRUST, "%s does not pass with the authority %s: %s", conf->cert,
                           conf->ca, tls_cert_flags_text(flags));
     }
@@ -142,27 +257,30 @@ static enum err check_own(struct tls_context *r, const struct net_tls_conf *conf
     return ERR_OK;
 }
 
-static enum err read_files(struct tls_context *r, const struct net_tls_conf *conf,
-                           struct errmsg *why)
+static enum err context_read_files(struct tls_context *r, const struct net_tls_conf *conf,
+                                   struct errmsg *why)
 {
-    enum err e = load_cert(&r->ca, conf->ca, why);
+    enum err e = context_load_cert(&r->ca, conf->ca, why);
 
     if (!e) {
-        e = load_cert(&r->cert, conf->cert, why);
+        e = context_load_cert(&r->cert, conf->cert, why);
     }
     if (!e) {
-        e = load_key(&r->key, conf->key, why);
+        e = context_load_key(&r->key, conf->key, why);
     }
     if (!e && r->server && conf->crl) {
-        e = tls_crl_load(&r->crl, conf->crl, &r->ca, why);
+        e = crl_load(&r->crl, conf->crl, &r->ca, why);
+        if (e == ERR_NOTFOUND) {
+            context_cause(conf, TLS_CAUSE_NO_LIST);
+        }
     }
-    return e ? e : check_own(r, conf, why);
+    return e ? e : context_check_own(r, conf, why);
 }
 
 /* -- rules -- */
 
 /* What all of them share. */
-static enum err make_config(mbedtls_ssl_config *c, bool server)
+static enum err context_make_config(mbedtls_ssl_config *c, bool server)
 {
     if (mbedtls_ssl_config_defaults(c, server ? MBEDTLS_SSL_IS_SERVER : MBEDTLS_SSL_IS_CLIENT,
                                     MBEDTLS_SSL_TRANSPORT_STREAM,
@@ -182,7 +300,7 @@ static enum err make_config(mbedtls_ssl_config *c, bool server)
 }
 
 /* What tickets are bound to: what this side believes in and what it shows. */
-static enum err bind_tickets(struct tls_context *r)
+static enum err context_bind_tickets(struct tls_context *r)
 {
     mbedtls_sha256_context sha;
     int rv;
@@ -202,12 +320,12 @@ static enum err bind_tickets(struct tls_context *r)
     return rv == 0 ? ERR_OK : ERR_IO;
 }
 
-static enum err make_rules(struct tls_context *r)
+static enum err context_make_rules(struct tls_context *r)
 {
-    enum err e = make_config(&r->config, r->server);
+    enum err e = context_make_config(&r->config, r->server);
 
     if (!e && r->seal.keys) {
-        e = bind_tickets(r);
+        e = context_bind_tickets(r);
         mbedtls_ssl_conf_session_tickets_cb(&r->config, tls_session_write, tls_session_parse,
                                             &r->seal);
     }
@@ -224,22 +342,22 @@ static enum err make_rules(struct tls_context *r)
     return ERR_OK;
 }
 
-static enum err add_shown(struct tls_context *r, const mbedtls_x509_crt *crt)
+static enum err context_add_shown(struct tls_context *r, const mbedtls_x509_crt *crt)
 {
     return mbedtls_x509_crt_parse_der(&r->shown, crt->raw.p, crt->raw.len) == 0 ? ERR_OK
                                                                                 : ERR_NOMEM;
 }
 
-static enum err make_open_rules(struct tls_context *r)
+static enum err context_make_open_rules(struct tls_context *r)
 {
-    enum err e = make_config(&r->open, true);
+    enum err e = context_make_config(&r->open, true);
 
     if (!e) {
         mbedtls_ssl_conf_authmode(&r->open, MBEDTLS_SSL_VERIFY_NONE);
-        e = add_shown(r, &r->cert);
+        e = context_add_shown(r, &r->cert);
     }
     for (const mbedtls_x509_crt *ca = &r->ca; ca && !e; ca = ca->next) {
-        e = add_shown(r, ca);
+        e = context_add_shown(r, ca);
     }
     if (!e && mbedtls_ssl_conf_own_cert(&r->open, &r->shown, &r->key) != 0) {
         e = ERR_NOMEM;
@@ -247,7 +365,7 @@ static enum err make_open_rules(struct tls_context *r)
     return e;
 }
 
-static struct tls_context *create(const struct net_tls_conf *conf, bool server)
+static struct tls_context *context_create(const struct net_tls_conf *conf, bool server)
 {
     struct tls_context *r = mem_zalloc(sizeof *r);
 
@@ -255,6 +373,7 @@ static struct tls_context *create(const struct net_tls_conf *conf, bool server)
         return NULL;
     }
     atomic_init(&r->refs, 1);
+    r->id = atomic_fetch_add(&next_id, 1);
     r->server = server;
     if (conf->pin) {
         r->pinned = true;
@@ -272,19 +391,19 @@ static struct tls_context *create(const struct net_tls_conf *conf, bool server)
 enum err tls_context_load(struct tls_context **out, const struct net_tls_conf *conf, bool server,
                           struct tls_ticket *tickets, struct errmsg *why)
 {
-    struct tls_context *r = create(conf, server);
+    struct tls_context *r = context_create(conf, server);
     enum err e;
 
     if (!r) {
         return ERR_NOMEM;
     }
     r->seal.keys = tickets;
-    e = r->pinned ? ERR_OK : read_files(r, conf, why);
+    e = r->pinned ? ERR_OK : context_read_files(r, conf, why);
     if (!e) {
-        e = make_rules(r);
+        e = context_make_rules(r);
     }
     if (!e && server) {
-        e = make_open_rules(r);
+        e = context_make_open_rules(r);
     }
     if (e) {
         tls_context_free(r);
@@ -305,7 +424,7 @@ void tls_context_free(struct tls_context *r)
     if (!r || atomic_fetch_sub(&r->refs, 1) != 1) {
         return;
     }
-    tls_crl_free(r->crl);
+    crl_free(r->crl);
     mbedtls_ssl_config_free(&r->open);
     mbedtls_ssl_config_free(&r->config);
     mbedtls_pk_free(&r->key);
@@ -325,6 +444,11 @@ const struct net_identity *tls_context_identity(const struct tls_context *r)
     return &r->identity;
 }
 
+uint64_t tls_context_id(const struct tls_context *r)
+{
+    return r->id;
+}
+
 bool tls_context_resumes(const struct tls_context *r)
 {
     return r->server ? r->seal.keys != NULL : !r->pinned;
@@ -332,7 +456,7 @@ bool tls_context_resumes(const struct tls_context *r)
 
 bool tls_context_revoked(const struct tls_context *r, const struct net_identity *who)
 {
-    return tls_crl_holds(r->crl, who);
+    return crl_holds(r->crl, who);
 }
 
 bool tls_context_pinned(const struct tls_context *r)
@@ -342,8 +466,7 @@ bool tls_context_pinned(const struct tls_context *r)
 
 /* -- the pin -- */
 
-static const mbedtls_x509_crt *find_pinned(const struct tls_context *r,
-                                           const mbedtls_x509_crt *shown)
+static const mbedtls_x509_crt *pin_find(const struct tls_context *r, const mbedtls_x509_crt *shown)
 {
     for (; shown; shown = shown->next) {
         uint8_t hash[32];
@@ -357,8 +480,8 @@ static const mbedtls_x509_crt *find_pinned(const struct tls_context *r,
 }
 
 /* Copies: what follows the two in the chain that was shown must be no authority. */
-static uint32_t verify_alone(const mbedtls_x509_crt *leaf, const mbedtls_x509_crt *authority,
-                             const char *server_name)
+static uint32_t pin_verify_alone(const mbedtls_x509_crt *leaf, const mbedtls_x509_crt *authority,
+                                 const char *server_name)
 {
     mbedtls_x509_crt one, ca;
     uint32_t flags = MBEDTLS_X509_BADCERT_OTHER;
@@ -383,8 +506,8 @@ static uint32_t verify_alone(const mbedtls_x509_crt *leaf, const mbedtls_x509_cr
 uint32_t tls_context_pin_flags(const struct tls_context *r, const struct mbedtls_x509_crt *chain,
                                const char *server_name)
 {
-    const mbedtls_x509_crt *authority = find_pinned(r, chain->next);
+    const mbedtls_x509_crt *authority = pin_find(r, chain->next);
 
-    return authority ? verify_alone(chain, authority, server_name)
+    return authority ? pin_verify_alone(chain, authority, server_name)
                      : MBEDTLS_X509_BADCERT_NOT_TRUSTED;
 }

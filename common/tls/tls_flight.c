@@ -1,5 +1,7 @@
 #include "common/tls/tls_flight.h"
 
+#include <assert.h>
+
 /* TLS record types */
 #define CHANGE_CIPHER_SPEC 20
 #define ALERT              21
@@ -23,6 +25,7 @@ static bool is_flight(const struct tls_flight *p)
 
 bool tls_flight_feed(struct tls_flight *p, const uint8_t *bytes, size_t n)
 {
+    assert(p->fed <= TLS_FLIGHT_MAX && p->n_head <= sizeof p->head);
     if (n > TLS_FLIGHT_MAX - p->fed) {
         return true;
     }

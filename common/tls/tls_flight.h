@@ -1,5 +1,5 @@
 /* How much is still to come from a TLS 1.2 client whose certificate was refused: the records of its
- * flight, up to the one behind ChangeCipherSpec. For net_conn.c only. */
+ * flight, up to the one behind ChangeCipherSpec. Private to tls/ and net/. */
 #ifndef PROCFLEET_COMMON_TLS_TLS_FLIGHT_H
 #define PROCFLEET_COMMON_TLS_TLS_FLIGHT_H
 

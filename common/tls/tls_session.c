@@ -85,16 +85,16 @@ int tls_session_parse(void *seal, struct mbedtls_ssl_session *session, unsigned 
 
 /* -- the client's side -- */
 
-struct net_session {
-    struct os_mutex *lock;     /* guards what follows */
-    struct tls_context *rules; /* of the session; NULL: there is none */
+struct tls_session {
+    struct os_mutex *lock; /* guards what follows */
+    uint64_t rules;        /* of the session; 0: there is none */
     mbedtls_ssl_session session;
     unsigned lost; /* connections in a row */
 };
 
-enum err tls_session_create(struct net_session **out)
+enum err tls_session_create(struct tls_session **out)
 {
-    struct net_session *s = mem_zalloc(sizeof *s);
+    struct tls_session *s = mem_zalloc(sizeof *s);
     enum err e;
 
     if (!s) {
@@ -111,19 +111,18 @@ enum err tls_session_create(struct net_session **out)
 }
 
 /* The lock is held, or nobody else is there. */
-static void drop(struct net_session *s)
+static void session_drop(struct tls_session *s)
 {
     mbedtls_ssl_session_free(&s->session);
     mbedtls_ssl_session_init(&s->session);
-    tls_context_free(s->rules);
-    s->rules = NULL;
+    s->rules = 0;
     s->lost = 0;
 }
 
-void tls_session_destroy(struct net_session *s)
+void tls_session_destroy(struct tls_session *s)
 {
     if (s) {
-        drop(s);
+        session_drop(s);
         os_mutex_destroy(s->lock);
         mem_free(s);
     }
@@ -134,14 +133,13 @@ static bool has_expired(const mbedtls_x509_crt *crt)
     return !crt || mbedtls_x509_time_is_past(&crt->valid_to);
 }
 
-bool tls_session_offer(struct net_session *s, struct tls_context *rules,
-                       struct mbedtls_ssl_context *ssl)
+bool tls_session_offer(struct tls_session *s, uint64_t rules, struct mbedtls_ssl_context *ssl)
 {
     bool offered = false;
 
     os_mutex_lock(s->lock);
     if (s->rules && (s->rules != rules || has_expired(s->session.MBEDTLS_PRIVATE(peer_cert)))) {
-        drop(s);
+        session_drop(s);
     }
     if (s->rules) {
         offered = mbedtls_ssl_set_session(ssl, &s->session) == 0;
@@ -150,8 +148,7 @@ bool tls_session_offer(struct net_session *s, struct tls_context *rules,
     return offered;
 }
 
-void tls_session_keep(struct net_session *s, struct tls_context *rules,
-                      const struct mbedtls_ssl_context *ssl)
+void tls_session_keep(struct tls_session *s, uint64_t rules, const struct mbedtls_ssl_context *ssl)
 {
     mbedtls_ssl_session fresh;
 
@@ -161,19 +158,19 @@ void tls_session_keep(struct net_session *s, struct tls_context *rules,
         return;
     }
     os_mutex_lock(s->lock);
-    drop(s);
+    session_drop(s);
     s->session = fresh; /* moved */
-    s->rules = tls_context_hold(rules);
+    s->rules = rules;
     os_mutex_unlock(s->lock);
 }
 
-void tls_session_offered(struct net_session *s, enum tls_session_offer_state how)
+void tls_session_offered(struct tls_session *s, enum tls_session_offer_state how)
 {
     os_mutex_lock(s->lock);
     if (how == TLS_SESSION_TAKEN) {
         s->lost = 0;
     } else if (how == TLS_SESSION_FAILED || ++s->lost >= LOST_MAX) {
-        drop(s);
+        session_drop(s);
     }
     os_mutex_unlock(s->lock);
 }

@@ -1,11 +1,13 @@
 /* TLS sessions that are taken up again: the collector's side, as mbedTLS's callbacks over
  * tls_ticket, and the client's, which keeps the last ticket of one dialer in memory. Both ways the
  * identity comes from the certificate of the handshake that began the session; the essay is in
- * net_resume.c. For net*.c only. */
+ * tls_session.c. Private to tls/ and net/. */
 #ifndef PROCFLEET_COMMON_TLS_TLS_SESSION_H
 #define PROCFLEET_COMMON_TLS_TLS_SESSION_H
 
-#include "common/tls/tls_context.h"
+#include <stdbool.h>
+
+#include "common/base/err.h"
 #include "common/tls/tls_ticket.h"
 
 struct mbedtls_ssl_context;
@@ -32,20 +34,19 @@ void tls_session_judge(bool (*admit)(void *ctx, const struct mbedtls_x509_crt *c
 
 /* -- the client's side -- */
 
-/* The last session of one dialer. Threads: any. */
-struct net_session;
+/* The last session of one dialer. `rules` is tls_context_id of those the handshake runs under.
+ * Threads: any. */
+struct tls_session;
 
-NODISCARD enum err tls_session_create(struct net_session **out);
-void tls_session_destroy(struct net_session *s); /* NULL is allowed */
+NODISCARD enum err tls_session_create(struct tls_session **out);
+void tls_session_destroy(struct tls_session *s); /* NULL is allowed */
 
 /* Prepares a handshake under `rules` to take up the session; false: there is none for them. */
-bool tls_session_offer(struct net_session *s, struct tls_context *rules,
-                       struct mbedtls_ssl_context *ssl);
+bool tls_session_offer(struct tls_session *s, uint64_t rules, struct mbedtls_ssl_context *ssl);
 /* A full handshake under `rules` went well: keeps its ticket, if one came. */
-void tls_session_keep(struct net_session *s, struct tls_context *rules,
-                      const struct mbedtls_ssl_context *ssl);
+void tls_session_keep(struct tls_session *s, uint64_t rules, const struct mbedtls_ssl_context *ssl);
 /* How a handshake ended for which the session was offered. */
 enum tls_session_offer_state { TLS_SESSION_TAKEN, TLS_SESSION_LOST, TLS_SESSION_FAILED };
-void tls_session_offered(struct net_session *s, enum tls_session_offer_state how);
+void tls_session_offered(struct tls_session *s, enum tls_session_offer_state how);
 
 #endif

@@ -1,5 +1,5 @@
 /* The keys that seal session tickets, kept in a file so that a collector that starts again still
- * opens the tickets it gave out. For net*.c only.
+ * opens the tickets it gave out. Private to tls/ and net/.
  * Bounds:  two keys; a ticket lives TLS_TICKET_LIFE_S at most.
  * Threads: any; a thread of its own rotates the keys every hour.
  * Files:   one tls_ticket per file; the format is in tls_ticket.c. */

@@ -125,7 +125,7 @@ static void on_renew(void *ctx, struct rpc_call *call)
         pki_authority_open(&authority, certs_dir(d->pki), &why) ||
         pki_authority_check_proof(authority, m->certificate, m->certificate_n, m->csr, m->csr_n,
                                   m->signature, m->signature_n) ||
-        net_identity_parse(&who, m->certificate, m->certificate_n)) {
+        tls_cert_parse(&who, m->certificate, m->certificate_n)) {
         rpc_fail(call, RPC_UNAUTHENTICATED, 0, "no proof");
     } else {
         answer(d, call, m->csr, m->csr_n, &who);

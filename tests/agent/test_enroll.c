@@ -285,7 +285,7 @@ static void expire(struct host *h, struct net_identity *who)
     change.certificate_n = der.n;
     change.authority = pki_authority_der(authority, &change.authority_n);
     assert_ok(trust_files_change(&h->place.files, &change, &h->why));
-    assert_ok(net_identity_parse(who, der.p, der.n));
+    assert_ok(tls_cert_parse(who, der.p, der.n));
     pki_authority_close(authority);
     pki_key_free(key);
     buf_fini(&csr);

@@ -34,7 +34,7 @@ static void assert_is(const struct trust_files *f, const struct identity *x)
     if (identity_of(&who, f, &why)) {
         fail_msg("%s", why.text);
     }
-    assert_ok(net_identity_parse(&wanted, x->der.p, x->der.n));
+    assert_ok(tls_cert_parse(&wanted, x->der.p, x->der.n));
     assert_memory_equal(who.fingerprint, wanted.fingerprint, sizeof who.fingerprint);
 }
 

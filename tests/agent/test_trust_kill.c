@@ -77,8 +77,8 @@ static bool is_second(void)
     if (identity_of(&who, &place.files, &why)) {
         fail_msg("%s", why.text);
     }
-    assert_ok(net_identity_parse(&one, first.der.p, first.der.n));
-    assert_ok(net_identity_parse(&two, second.der.p, second.der.n));
+    assert_ok(tls_cert_parse(&one, first.der.p, first.der.n));
+    assert_ok(tls_cert_parse(&two, second.der.p, second.der.n));
     assert_ok(os_list_dir(dir, count_one, &n));
     assert_int_equal(n, 3);
     if (memcmp(who.fingerprint, two.fingerprint, sizeof who.fingerprint) == 0) {
@@ -102,8 +102,8 @@ static bool counts(void)
     }
     buf_init(&der, PKI_FILE_MAX);
     assert_ok(pki_pem_read(&der, place.cert));
-    assert_ok(net_identity_parse(&who, der.p, der.n));
-    assert_ok(net_identity_parse(&two, second.der.p, second.der.n));
+    assert_ok(tls_cert_parse(&who, der.p, der.n));
+    assert_ok(tls_cert_parse(&two, second.der.p, second.der.n));
     buf_fini(&der);
     return memcmp(who.fingerprint, two.fingerprint, sizeof who.fingerprint) == 0;
 }

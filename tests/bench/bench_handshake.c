@@ -9,6 +9,7 @@
 #include "common/base/clk.h"
 #include "common/log/log.h"
 #include "common/net/net.h"
+#include "common/net/net_engine.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/certs.h"
@@ -24,10 +25,10 @@ struct rig {
 static void echo(void *ctx, struct net_request *r)
 {
     size_t n;
-    const uint8_t *p = net_request_body(r, &n);
+    const uint8_t *p = net_server_body(r, &n);
 
-    atomic_store(&((struct rig *)ctx)->last, net_request_peer(r)->connection);
-    net_reply(r, p, n);
+    atomic_store(&((struct rig *)ctx)->last, net_server_peer(r)->connection);
+    net_server_reply(r, p, n);
 }
 
 static const char *judge(void *ctx, const struct net_identity *who)
@@ -109,7 +110,7 @@ static double measure(struct certs *pki, const char *tickets, unsigned n)
 int main(int argc, char **argv)
 {
     char dir[256], tickets[300];
-    struct net_tls_stats before, after;
+    struct net_engine_stats before, after;
     struct certs *pki;
     unsigned n;
     double full, resumed;
@@ -124,9 +125,9 @@ int main(int argc, char **argv)
     certs_issue(pki, PKI_COLLECTOR, "collector");
     certs_issue(pki, PKI_AGENT, "agent");
     full = measure(pki, NULL, n);
-    net_tls_stats(&before);
+    net_engine_stats(&before);
     resumed = measure(pki, tickets, n);
-    net_tls_stats(&after);
+    net_engine_stats(&after);
     bench_check(after.resumed - before.resumed < 2 * (uint64_t)n ? ERR_INVALID : ERR_OK,
                 "tickets not used");
     bench_figure("connection, full handshake", full, "ms", 0, BENCH_LESS);

@@ -7,6 +7,7 @@
 
 #include "common/base/clk.h"
 #include "common/log/log.h"
+#include "common/net/net_engine.h"
 #include "common/os/os.h"
 #include "tests/bench/bench.h"
 #include "tests/support/support.h"
@@ -29,7 +30,7 @@ struct moment {
     int64_t mono_ns;
     struct fleet_usage collector, here;
     struct fleet_load_sum sum;
-    struct net_tls_stats tls;
+    struct net_engine_stats tls;
     double idle_s; /* of all cores, since the machine began */
 };
 
@@ -56,7 +57,7 @@ static void look(struct fleet_run *r, struct moment *m)
     }
     fleet_usage(&m->here, 0);
     fleet_load_sum(r->load, &m->sum);
-    net_tls_stats(&m->tls);
+    net_engine_stats(&m->tls);
     m->idle_s = machine_idle_s();
 }
 

@@ -169,7 +169,7 @@ static enum rpc_code enroll(struct rig *r, const char *token, const char *name)
 static void answered(struct rig *r, struct wire_certificate *c, struct net_identity *who)
 {
     assert_ok(wire_enroll_certificate_decode(c, r->reply.p, r->reply.n));
-    assert_ok(net_identity_parse(who, c->certificate, c->certificate_n));
+    assert_ok(tls_cert_parse(who, c->certificate, c->certificate_n));
 }
 
 /* Somebody becomes the host web-01 with a token of its own. */
@@ -226,7 +226,7 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     assert_string_equal(who.name, "web-01");
     assert_true(who.has_host && who.roles == NET_AGENT);
     assert_int_equal((who.not_after_ns - c.now_ns + CLK_S) / CLK_S, LIFE / CLK_S);
-    assert_err(net_identity_parse(&authority, c.authority, c.authority_n), ERR_OK);
+    assert_err(tls_cert_parse(&authority, c.authority, c.authority_n), ERR_OK);
     assert_memory_equal(authority.fingerprint, r.pin, sizeof r.pin);
     assert_int_equal(enroll(&r, token, "web-02"), RPC_PERMISSION_DENIED);
     assert_non_null(strstr(r.result.message, "used"));

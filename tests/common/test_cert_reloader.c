@@ -53,10 +53,10 @@ static void files_that_stay_are_no_news(void **state)
 
     (void)state;
     side_init(&s);
-    assert_ok(cert_reloader_look(&s.follow, &news, NULL));
+    assert_ok(cert_reloader_poll(&s.follow, &news, NULL));
     assert_false(news);
     certs_copy(pki, "one", ".pem", s.cert); /* the same again */
-    assert_ok(cert_reloader_look(&s.follow, &news, NULL));
+    assert_ok(cert_reloader_poll(&s.follow, &news, NULL));
     assert_false(news);
     side_fini(&s);
 }
@@ -70,13 +70,13 @@ static void another_pair_is_used_once_it_is_whole(void **state)
     (void)state;
     side_init(&s);
     certs_copy(pki, "two", ".key", s.key);
-    assert_ok(cert_reloader_look(&s.follow, &news, &why));
+    assert_ok(cert_reloader_poll(&s.follow, &news, &why));
     assert_false(news);
     certs_copy(pki, "two", ".pem", s.cert);
-    assert_ok(cert_reloader_look(&s.follow, &news, &why));
+    assert_ok(cert_reloader_poll(&s.follow, &news, &why));
     assert_true(news);
     assert_uses(&s, "two");
-    assert_ok(cert_reloader_look(&s.follow, &news, &why));
+    assert_ok(cert_reloader_poll(&s.follow, &news, &why));
     assert_false(news);
     side_fini(&s);
 }
@@ -90,21 +90,21 @@ static void what_fails_is_told_once_and_tried_again(void **state)
     (void)state;
     side_init(&s);
     certs_copy(pki, "two", ".pem", s.cert); /* its key is not there yet */
-    assert_err(cert_reloader_look(&s.follow, &news, &why), ERR_TRUST);
+    assert_err(cert_reloader_poll(&s.follow, &news, &why), ERR_TRUST);
     assert_true(news);
     assert_non_null(strstr(why.text, "own.key"));
-    assert_err(cert_reloader_look(&s.follow, &news, &why), ERR_TRUST);
+    assert_err(cert_reloader_poll(&s.follow, &news, &why), ERR_TRUST);
     assert_false(news);
     assert_uses(&s, "one");
     certs_copy(pki, "two", ".key", s.key);
-    assert_ok(cert_reloader_look(&s.follow, &news, &why));
+    assert_ok(cert_reloader_poll(&s.follow, &news, &why));
     assert_true(news);
     assert_uses(&s, "two");
     assert_ok(os_remove(s.ca));
-    assert_err(cert_reloader_look(&s.follow, &news, &why), ERR_NOTFOUND);
+    assert_err(cert_reloader_poll(&s.follow, &news, &why), ERR_NOTFOUND);
     assert_true(news);
     certs_copy(pki, "ca", ".pem", s.ca); /* as it was: in use already */
-    assert_ok(cert_reloader_look(&s.follow, &news, &why));
+    assert_ok(cert_reloader_poll(&s.follow, &news, &why));
     assert_false(news);
     side_fini(&s);
 }
@@ -119,15 +119,15 @@ static void two_authorities_in_one_file_are_both_believed(void **state)
     (void)state;
     side_init(&s);
     certs_chain(s.ca, both, COUNT_OF(both));
-    assert_ok(cert_reloader_look(&s.follow, &news, &why));
+    assert_ok(cert_reloader_poll(&s.follow, &news, &why));
     assert_true(news);
     certs_copy(other, "three", ".key", s.key);
     certs_copy(other, "three", ".pem", s.cert);
-    assert_ok(cert_reloader_look(&s.follow, &news, &why));
+    assert_ok(cert_reloader_poll(&s.follow, &news, &why));
     assert_true(news);
     assert_uses(&s, "three");
     certs_copy(pki, "ca", ".pem", s.ca); /* the old one alone: it does not know the new pair */
-    assert_err(cert_reloader_look(&s.follow, &news, &why), ERR_TRUST);
+    assert_err(cert_reloader_poll(&s.follow, &news, &why), ERR_TRUST);
     assert_uses(&s, "three");
     side_fini(&s);
 }

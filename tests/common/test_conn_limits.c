@@ -294,7 +294,7 @@ static void who_says_nothing_for_too_long_is_closed(void **state)
     assert_true(net_rig_stats(&g.net).silent == 1);
     assert_ok(ask(talking));
     assert_int_equal(atomic_load(&g.net.left), 1);
-    net_drop(atomic_load(&g.held));
+    net_server_drop(atomic_load(&g.held));
     net_client_close(silent);
     net_client_close(talking);
     net_client_close(waiting);

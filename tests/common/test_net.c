@@ -28,20 +28,20 @@ static void on_peer(void *ctx, const struct net_identity *who, bool connected)
 
 static void echo(void *ctx, struct net_request *r)
 {
-    const struct net_identity *who = net_request_peer(r);
+    const struct net_identity *who = net_server_peer(r);
     uint8_t out[4096];
     size_t n, head;
-    const uint8_t *p = net_request_body(r, &n);
+    const uint8_t *p = net_server_body(r, &n);
 
     (void)ctx;
     atomic_fetch_add(&seen, 1);
     head = (size_t)snprintf((char *)out, sizeof out, "%s:", who->name);
     if (n > sizeof out - head) {
-        net_drop(r);
+        net_server_drop(r);
         return;
     }
     memcpy(out + head, p, n);
-    net_reply(r, out, head + n);
+    net_server_reply(r, out, head + n);
 }
 
 static struct net_server *start(void (*on_request)(void *, struct net_request *), void *ctx)
@@ -176,7 +176,7 @@ static void a_call_that_is_not_answered_times_out(void **state)
     while (!atomic_load(&held)) {
         os_sleep_ns(CLK_MS);
     }
-    net_drop(atomic_load(&held));
+    net_server_drop(atomic_load(&held));
     buf_fini(&reply);
     net_client_close(c);
     net_server_stop(s);
@@ -198,9 +198,9 @@ static void a_request_outlives_its_server(void **state)
         os_sleep_ns(CLK_MS);
     }
     net_server_stop(s);
-    assert_int_equal(net_request_body(atomic_load(&held), &n)[0], 'x');
-    assert_string_equal(net_request_peer(atomic_load(&held))->name, "agent");
-    net_reply(atomic_load(&held), "y", 1);
+    assert_int_equal(net_server_body(atomic_load(&held), &n)[0], 'x');
+    assert_string_equal(net_server_peer(atomic_load(&held))->name, "agent");
+    net_server_reply(atomic_load(&held), "y", 1);
     buf_fini(&reply);
     net_client_close(c);
 }
@@ -218,7 +218,7 @@ static void stop_under_the_request(void *arg)
         os_sleep_ns(CLK_MS);
     }
     net_server_stop(s->server);
-    net_drop(atomic_load(&s->held));
+    net_server_drop(atomic_load(&s->held));
 }
 
 static void a_lost_connection_ends_the_call_at_once(void **state)

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/net/net_call.h"
+#include "common/net/net.h"
 #include "common/os/os.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/t.h"
@@ -36,7 +36,7 @@ static struct net_call *begin(struct net_client *c, int64_t timeout_ns)
 {
     struct net_call *call;
 
-    assert_ok(net_call_begin(&call, c, "x", 1, timeout_ns, on_end, NULL));
+    assert_ok(net_client_begin(&call, c, "x", 1, timeout_ns, on_end, NULL));
     return call;
 }
 
@@ -57,15 +57,15 @@ static void limits_of_time_do_not_move_with_the_wall_clock(void **state)
         atomic_fetch_add(&set_s, steps[i]);
         begun_ns = os_mono_ns();
         brief = begin(c, 100 * CLK_MS);
-        while (!net_call_ended(brief) && os_mono_ns() - begun_ns < 5 * CLK_S) {
+        while (!net_client_ended(brief) && os_mono_ns() - begun_ns < 5 * CLK_S) {
             os_sleep_ns(CLK_MS);
         }
-        assert_true(net_call_ended(brief));
+        assert_true(net_client_ended(brief));
         assert_true(os_mono_ns() - begun_ns >= 90 * CLK_MS);
-        assert_err(net_call_finish(brief, &reply, NULL), ERR_TIMEOUT);
-        assert_false(net_call_ended(patient));
+        assert_err(net_client_finish(brief, &reply, NULL), ERR_TIMEOUT);
+        assert_false(net_client_ended(patient));
         net_client_hang_up(c);
-        assert_err(net_call_finish(patient, &reply, NULL), ERR_CLOSED);
+        assert_err(net_client_finish(patient, &reply, NULL), ERR_CLOSED);
         net_client_close(c);
         buf_fini(&reply);
     }

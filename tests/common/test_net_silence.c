@@ -91,7 +91,7 @@ static void answer_late(struct rig *g)
     struct net_request *r = atomic_exchange(&g->held[1], NULL);
 
     if (r) {
-        net_reply(r, "y", 1);
+        net_server_reply(r, "y", 1);
     }
 }
 
@@ -115,7 +115,7 @@ static void who_leaves_while_all_are_busy_is_missed(void **state)
     os_sleep_ns(50 * CLK_MS); /* lets request and end come in: without, the test is only easier */
     raw_peer_close(gone);
     os_sleep_ns(50 * CLK_MS);
-    net_reply(atomic_exchange(&g.held[0], NULL), "y", 1);
+    net_server_reply(atomic_exchange(&g.held[0], NULL), "y", 1);
     net_rig_await(&g.net.left, 1);
     raw_peer_close(busy);
     net_rig_await(&g.net.left, 2);
@@ -187,7 +187,7 @@ static void the_oldest_connection_of_a_certificate_makes_way(void **state)
     for (size_t i = 1; i < COUNT_OF(p); i++) { /* the others are served */
         ask(p[i]);
         net_rig_await(&g.requests, (int)i);
-        net_reply(g.held[i - 1], "y", 1);
+        net_server_reply(g.held[i - 1], "y", 1);
     }
     assert_int_equal(atomic_load(&g.net.left), 1);
     for (size_t i = 0; i < COUNT_OF(p); i++) {
@@ -225,7 +225,7 @@ static void all_certificates_of_a_host_count_together(void **state)
     for (size_t i = 1; i < COUNT_OF(p); i++) {
         ask(p[i]);
         net_rig_await(&g.requests, (int)i);
-        net_reply(g.held[i - 1], "y", 1);
+        net_server_reply(g.held[i - 1], "y", 1);
     }
     assert_int_equal(atomic_load(&g.net.left), 1);
     for (size_t i = 0; i < COUNT_OF(p); i++) {
@@ -261,8 +261,8 @@ static void strangers_that_stay_make_way(void **state)
     ask(p[3]);
     net_rig_await(&g.requests, 2);
     assert_int_equal(net_rig_stats(&g.net).crowded, 1);
-    net_reply(g.held[0], "y", 1);
-    net_reply(g.held[1], "y", 1);
+    net_server_reply(g.held[0], "y", 1);
+    net_server_reply(g.held[1], "y", 1);
     assert_int_equal(atomic_load(&g.net.left), 1);
     for (size_t i = 0; i < COUNT_OF(p); i++) {
         raw_peer_close(p[i]);

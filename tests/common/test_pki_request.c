@@ -73,7 +73,7 @@ static void a_request_becomes_the_certificate_that_the_signer_decided(void **sta
     (void)state;
     rig_open(&r);
     assert_ok(sign(&r, &what, r.csr.p, r.csr.n));
-    assert_ok(net_identity_parse(&who, r.out.p, r.out.n));
+    assert_ok(tls_cert_parse(&who, r.out.p, r.out.n));
     assert_string_equal(who.name, "web-01");
     assert_memory_equal(&who.host, &what.host, sizeof what.host);
     assert_int_equal(who.roles, NET_AGENT);
@@ -128,7 +128,7 @@ static void nothing_that_a_request_asks_for_is_given(void **state)
     rig_open(&r); /* it asks for a CA, for role admin and the collector's name */
     assert_ok(os_read_file(&csr, &n, "tests/common/fixtures/request-greedy.der", 4096));
     assert_ok(sign(&r, &what, csr, n));
-    assert_ok(net_identity_parse(&who, r.out.p, r.out.n));
+    assert_ok(tls_cert_parse(&who, r.out.p, r.out.n));
     assert_string_equal(who.name, "web-01");
     assert_int_equal(who.roles, NET_AGENT);
     assert_false(holds(&r.out, "procfleet-collector"));
@@ -210,7 +210,7 @@ static void no_certificate_outlives_its_authority(void **state)
     end = pki_authority_not_after_ns(r.authority);
     what.life_ns = 1000 * 86400 * CLK_S;
     assert_ok(sign(&r, &what, r.csr.p, r.csr.n));
-    assert_ok(net_identity_parse(&who, r.out.p, r.out.n));
+    assert_ok(tls_cert_parse(&who, r.out.p, r.out.n));
     assert_int_equal(who.not_after_ns, end);
     what.now_ns = end;
     assert_err(sign(&r, &what, r.csr.p, r.csr.n), ERR_TRUST);

@@ -8,7 +8,6 @@
 #include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/net/net.h"
-#include "common/net/net_call.h"
 #include "common/os/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/raw_peer.h"
@@ -77,10 +76,10 @@ static void assert_one_line(int before, const char *reason)
 static void echo(void *ctx, struct net_request *r)
 {
     size_t n;
-    const uint8_t *p = net_request_body(r, &n);
+    const uint8_t *p = net_server_body(r, &n);
 
     (void)ctx;
-    net_reply(r, p, n);
+    net_server_reply(r, p, n);
 }
 
 struct listeners {

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/net/net_call.h"
+#include "common/net/net.h"
+#include "common/net/net_engine.h"
 #include "common/os/os.h"
 #include "common/pki/pki_authority.h"
 #include "tests/support/certs.h"
@@ -475,7 +476,7 @@ static void reload_on_and_on(void *arg)
 
 static void reading_anew_under_handshakes_loses_none(void **state)
 {
-    struct net_tls_stats before, after;
+    struct net_engine_stats before, after;
     struct storm s = {.stop = false};
     struct os_thread *thread;
     struct net_rig g;
@@ -484,7 +485,7 @@ static void reading_anew_under_handshakes_loses_none(void **state)
     put("storm", pki, "collector");
     s.tls = load_put("storm", true);
     rig_start(&g, s.tls, false);
-    net_tls_stats(&before);
+    net_engine_stats(&before);
     assert_ok(os_thread_start(&thread, "reload", reload_on_and_on, &s));
     for (int i = 0; i < 10; i++) {
         struct net_client *c = net_rig_dial(g.address, agent);
@@ -494,7 +495,7 @@ static void reading_anew_under_handshakes_loses_none(void **state)
     }
     atomic_store(&s.stop, true);
     os_thread_join(thread);
-    net_tls_stats(&after);
+    net_engine_stats(&after);
     assert_int_equal(after.full - before.full, 20); /* both sides */
     assert_int_equal(after.failed, before.failed);
     net_rig_stop(&g);
@@ -512,14 +513,14 @@ static void a_certificate_is_parsed_whole_or_not_at_all(void **state)
     buf_init(&der, PKI_FILE_MAX);
     assert_ok(pki_pem_read(&der, certs_path(pki, "agent", ".pem")));
     for (size_t n = 0; n < der.n; n++) {
-        assert_err(net_identity_parse(&who, der.p, n), ERR_INVALID);
+        assert_err(tls_cert_parse(&who, der.p, n), ERR_INVALID);
     }
-    assert_ok(net_identity_parse(&who, der.p, der.n));
+    assert_ok(tls_cert_parse(&who, der.p, der.n));
     assert_string_equal(who.name, "agent");
     assert_true(who.has_host);
     assert_int_equal(who.roles, NET_AGENT);
     buf_put(&der, "", 1);
-    assert_err(net_identity_parse(&who, der.p, der.n), ERR_INVALID);
+    assert_err(tls_cert_parse(&who, der.p, der.n), ERR_INVALID);
     buf_fini(&der);
 }
 

@@ -5,6 +5,7 @@
 
 #include "common/base/mem.h"
 #include "common/log/log.h"
+#include "common/net/net_engine.h"
 #include "common/os/os.h"
 #include "tests/support/certs.h"
 #include "tests/support/net_rig.h"
@@ -15,7 +16,7 @@
 static struct certs *pki, *foreign;
 static struct tls_config *agent;
 static char dir[256];
-static struct net_tls_stats before; /* as of the last connection that was expected */
+static struct net_engine_stats before; /* as of the last connection that was expected */
 
 /* -- a collector that can be started again on its port -- */
 
@@ -69,7 +70,7 @@ static void rig_start(struct rig *g)
     g->roles = NET_AGENT;
     conf = conf_of(g);
     net_rig_start(&g->net, &conf);
-    net_tls_stats(&before);
+    net_engine_stats(&before);
 }
 
 static void rig_stop(struct rig *g)
@@ -83,10 +84,10 @@ enum how { FULL, RESUMED };
 
 static void assert_comes_back(struct net_client *c, enum how how)
 {
-    struct net_tls_stats after;
+    struct net_engine_stats after;
 
     assert_ok(net_rig_ask_again(c));
-    net_tls_stats(&after);
+    net_engine_stats(&after);
     assert_int_equal(after.full - before.full, how == FULL ? 2 : 0);
     assert_int_equal(after.resumed - before.resumed, how == RESUMED ? 2 : 0);
     assert_int_equal(after.failed, before.failed);
@@ -232,11 +233,11 @@ static void a_client_with_new_certificates_shows_them(void **state)
 /* The client has a good ticket and the collector its keys; the holder may not come in any more. */
 static void assert_refused(struct rig *g, struct net_client *c, const char *words)
 {
-    struct net_tls_stats after;
+    struct net_engine_stats after;
 
     rig_up(g);
     net_rig_refused(c, words);
-    net_tls_stats(&after);
+    net_engine_stats(&after);
     assert_int_equal(after.resumed, before.resumed);
 }
 

@@ -51,7 +51,7 @@ static void try_request(const uint8_t *p, size_t n)
 
     buf_init(&der, 8192);
     if (pki_authority_sign(&der, authority(), &what, p, n, &why) == ERR_OK) {
-        must(net_identity_parse(&who, der.p, der.n) == ERR_OK);
+        must(tls_cert_parse(&who, der.p, der.n) == ERR_OK);
         must(strcmp(who.name, "web-01") == 0 && who.roles == NET_AGENT && !who.scope[0]);
         must(memcmp(&who.host, &what.host, sizeof who.host) == 0);
     }
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 
     try_request(p, n);
     must(pki_authority_check_proof(authority(), p, n, "x", 1, p, n) != ERR_OK);
-    if (net_identity_parse(&who, p, n) == ERR_OK) {
+    if (tls_cert_parse(&who, p, n) == ERR_OK) {
         must(pki_name_ok(who.name));
     }
     return 0;

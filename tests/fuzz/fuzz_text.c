@@ -7,7 +7,7 @@
 #include "common/base/clk.h"
 #include "common/base/glob.h"
 #include "common/base/utf8.h"
-#include "common/net/net_addr.h"
+#include "common/net/net_nng.h"
 #include "common/os/uuid.h"
 #include "common/text/humanize.h"
 
@@ -103,11 +103,11 @@ static void try_uuid(char *text, size_t n)
 
 static void try_address(char *text, size_t n)
 {
-    char url[NET_ADDR_URL_MAX];
+    char url[NET_NNG_URL_MAX];
     struct errmsg why = {""};
 
     (void)n;
-    if (net_addr_url(url, text, &why) == ERR_OK) {
+    if (net_nng_url(url, text, &why) == ERR_OK) {
         must(strstr(url, "://") != NULL && strlen(url) < sizeof url);
     } else {
         must(why.text[0]);

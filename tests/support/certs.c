@@ -63,7 +63,7 @@ void certs_pin(struct certs *c, uint8_t pin[32])
 
     buf_init(&der, PKI_FILE_MAX);
     must(pki_pem_read(&der, certs_path(c, "ca", ".pem")), NULL);
-    must(net_identity_parse(&authority, der.p, der.n), NULL);
+    must(tls_cert_parse(&authority, der.p, der.n), NULL);
     memcpy(pin, authority.fingerprint, sizeof authority.fingerprint);
     buf_fini(&der);
 }

@@ -37,12 +37,12 @@ void net_rig_echo(void *ctx, struct net_request *r)
 {
     struct net_rig *g = ctx;
     size_t n;
-    const uint8_t *p = net_request_body(r, &n);
+    const uint8_t *p = net_server_body(r, &n);
 
     os_mutex_lock(g->lock);
-    g->last = *net_request_peer(r);
+    g->last = *net_server_peer(r);
     os_mutex_unlock(g->lock);
-    net_reply(r, p, n);
+    net_server_reply(r, p, n);
 }
 
 void net_rig_on_peer(void *ctx, const struct net_identity *who, bool connected)

@@ -1,5 +1,6 @@
-#include "common/net/net_addr.h"
+#include "common/net/net_nng.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +8,57 @@
 
 #include <nng/nng.h>
 
-#include "common/net/net_impl.h"
+#include "common/base/clk.h"
+
+enum err net_nng_error(int nng_rv)
+{
+    switch (nng_rv) {
+    case 0:
+        return ERR_OK;
+    case NNG_ENOMEM:
+        return ERR_NOMEM;
+    case NNG_ETIMEDOUT:
+        return ERR_TIMEOUT;
+    case NNG_ECLOSED:
+    case NNG_ECANCELED:
+        return ERR_CLOSED;
+    case NNG_ECONNREFUSED:
+    case NNG_ECONNRESET:
+    case NNG_ECONNABORTED:
+    case NNG_ECONNSHUT:
+    case NNG_EUNREACHABLE:
+        return ERR_UNREACHABLE;
+    case NNG_EPEERAUTH:
+    case NNG_ECRYPTO:
+        return ERR_TRUST;
+    case NNG_EADDRINUSE:
+        return ERR_BUSY;
+    case NNG_EADDRINVAL:
+    case NNG_EINVAL:
+        return ERR_INVALID;
+    case NNG_EPERM:
+        return ERR_ACCESS;
+    case NNG_ENOFILES:
+        return ERR_FULL;
+    default:
+        return ERR_IO;
+    }
+}
+
+int net_nng_ms(int64_t ns)
+{
+    int64_t ms = ns / CLK_MS + (ns % CLK_MS > 0);
+
+    if (ms < 1) {
+        return 1;
+    }
+    return ms > INT_MAX / 2 ? INT_MAX / 2 : (int)ms;
+}
+
+/* -- addresses -- */
 
 /* The colon before the port, outside of "[…]"; NULL when there is none or the port is no number. */
-static const char *port_of(const char *address)
+static const char *nng_port_at(const char *address)
 {
     const char *colon = strrchr(address, ':');
     const char *bracket = strrchr(address, ']');
@@ -28,20 +76,20 @@ static const char *port_of(const char *address)
     return *end == '\0' && port <= 65535 ? colon : NULL;
 }
 
-enum err net_addr_url(char url[NET_ADDR_URL_MAX], const char *address, struct errmsg *why)
+enum err net_nng_url(char url[NET_NNG_URL_MAX], const char *address, struct errmsg *why)
 {
-    if (!address || strlen(address) > 260 || !port_of(address) || strpbrk(address, "/?#@ \t")) {
+    if (!address || strlen(address) > 260 || !nng_port_at(address) || strpbrk(address, "/?#@ \t")) {
         return errmsg_set(why, ERR_INVALID, "'%.80s' is no address: write host:port, or [v6]:port",
                           address ? address : "");
     }
-    snprintf(url, NET_ADDR_URL_MAX, "tls+tcp://%s", address);
+    snprintf(url, NET_NNG_URL_MAX, "tls+tcp://%s", address);
     return ERR_OK;
 }
 
-enum err net_addr_refused(int rv, const char *address, struct errmsg *why)
+enum err net_nng_refused(int rv, const char *address, struct errmsg *why)
 {
     const char *text = nng_strerror(rv);
-    enum err e = net_error(rv);
+    enum err e = net_nng_error(rv);
 
     if (rv == NNG_EADDRINUSE) {
         text = "another program listens there; end it, or choose another port";
@@ -55,14 +103,14 @@ enum err net_addr_refused(int rv, const char *address, struct errmsg *why)
 }
 
 /* A port as it stands in memory in network order. */
-static unsigned port_number(const uint16_t *port)
+static unsigned nng_port_number(const uint16_t *port)
 {
     const uint8_t *b = (const uint8_t *)port;
 
     return (unsigned)b[0] << 8 | b[1];
 }
 
-static void v6_text(char *text, size_t size, const nng_sockaddr_in6 *sa)
+static void nng_v6_text(char *text, size_t size, const nng_sockaddr_in6 *sa)
 {
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     const uint8_t *a = sa->sa_addr;
@@ -70,17 +118,17 @@ static void v6_text(char *text, size_t size, const nng_sockaddr_in6 *sa)
 
     if (memcmp(a, mapped, sizeof mapped) == 0) {
         snprintf(text, size, "%u.%u.%u.%u:%u", a[12], a[13], a[14], a[15],
-                 port_number(&sa->sa_port));
+                 nng_port_number(&sa->sa_port));
         return;
     }
     for (size_t i = 0; i < 8; i++) {
         g[i] = (unsigned)a[2 * i] << 8 | a[2 * i + 1];
     }
     snprintf(text, size, "[%x:%x:%x:%x:%x:%x:%x:%x]:%u", g[0], g[1], g[2], g[3], g[4], g[5], g[6],
-             g[7], port_number(&sa->sa_port));
+             g[7], nng_port_number(&sa->sa_port));
 }
 
-void net_addr_peer(char *text, size_t size, void *stream)
+void net_nng_peer(char *text, size_t size, void *stream)
 {
     nng_sockaddr sa;
     const uint8_t *a;
@@ -92,8 +140,8 @@ void net_addr_peer(char *text, size_t size, void *stream)
     if (sa.s_family == NNG_AF_INET) {
         a = (const uint8_t *)&sa.s_in.sa_addr;
         snprintf(text, size, "%u.%u.%u.%u:%u", a[0], a[1], a[2], a[3],
-                 port_number(&sa.s_in.sa_port));
+                 nng_port_number(&sa.s_in.sa_port));
     } else if (sa.s_family == NNG_AF_INET6) {
-        v6_text(text, size, &sa.s_in6);
+        nng_v6_text(text, size, &sa.s_in6);
     }
 }

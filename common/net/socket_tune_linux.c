@@ -8,12 +8,13 @@
  * back and keep it full. (With 4,096 places and two cores at half their speed 4,000 agents stayed
  * out for ever.) Who finds no room is told nothing: its system asks again after one second, three,
  * seven, at no cost to anybody, and the ten seconds begin when it gets in. */
-#include "common/net/net_reaper.h"
+#include "common/net/socket_tune.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -41,7 +42,7 @@ static bool listens_at(int fd, unsigned port)
     return sa.ss_family == AF_INET6 && ntohs(((const struct sockaddr_in6 *)&sa)->sin6_port) == port;
 }
 
-static enum err tune(int fd)
+static enum err socket_set(int fd)
 {
     static const struct {
         int level, name, value;
@@ -63,7 +64,7 @@ static enum err tune(int fd)
     return e;
 }
 
-enum err net_reaper_tune(unsigned port)
+enum err socket_tune(unsigned port)
 {
     DIR *d = opendir("/proc/self/fd");
     enum err e = ERR_NOTFOUND;
@@ -74,7 +75,7 @@ enum err net_reaper_tune(unsigned port)
         long fd = strtol(entry->d_name, &end, 10);
 
         if (end != entry->d_name && *end == '\0' && listens_at((int)fd, port)) {
-            e = tune((int)fd);
+            e = socket_set((int)fd);
         }
     }
     if (d) {

@@ -1,4 +1,16 @@
-/* One connection's TLS.
+/* NNG 1.5.2's own engine tells only whether a peer was verified. Ours tells who it is, enforces our
+ * rules, and says why it refused.
+ *
+ * Identity: to hand it over, net_engine_identity asks NNG for the pipe's option TLS_VERIFIED; NNG
+ * runs the connection's `verified` on the calling thread, which copies the identity to where a
+ * thread-local pointer says. No private symbol is used, and nothing is matched by address.
+ *
+ * Configuration: NNG allocates ours and calls config_init; what to put in comes through another
+ * thread-local pointer, set around nng_tls_config_alloc. The configurations that NNG makes for
+ * itself (every listener and dialer starts with one) stay empty, and an empty one refuses all
+ * connections: forgetting to set ours cannot open a door.
+ *
+ * One connection:
  *
  *   bytes → mbedTLS → plain bytes → meter → NNG
  *
@@ -15,24 +27,38 @@
  * Callbacks run with NNG's lock of the connection held: short, and no call into NNG but
  * nng_tls_engine_send and _recv. The one exception is conn_init, which runs before the connection
  * is shared and asks for the peer's address: the context NNG passes is the stream itself in this
- * version, the only one that tls_engine_register accepts. */
-#include "common/net/net_conn.h"
+ * version, the only one that net_engine_register accepts. */
+#include "common/net/net_engine.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
+#include <nng/nng.h>
+#include <nng/supplemental/tls/engine.h>
 
 #include "common/log/log.h"
-#include "common/net/net_addr.h"
+#include "common/net/net_nng.h"
 #include "common/tls/tls_cert.h"
+#include "common/tls/tls_context.h"
 #include "common/tls/tls_flight.h"
+#include "common/tls/tls_session.h"
 
+#define NNG_KNOWN    "1.5.2"
 #define ALERT_RECORD 21 /* TLS record types */
 #define HELLO_RECORD 22
 #define OUT_OF_TIME  ((uint32_t)(MBEDTLS_X509_BADCERT_EXPIRED | MBEDTLS_X509_BADCERT_FUTURE))
+
+/* What is behind a listener's or a dialer's configuration. */
+struct nng_tls_engine_config {
+    struct tls_config *tls; /* NULL: refuses everything */
+    struct net_policy policy;
+    char name[32];
+    struct tls_session *session; /* dialers that resume */
+};
 
 enum conn_state { CONN_NONE, CONN_SHAKING, CONN_UP, CONN_PARTING, CONN_FAILED };
 
@@ -64,14 +90,10 @@ static struct {
     _Atomic uint64_t full, resumed, failed;
 } stats;
 
+/* Where conn_verified copies the peer's identity on this thread; NULL: nowhere. */
 static _Thread_local struct net_identity *wanted;
 
-void net_conn_ask(struct net_identity *out)
-{
-    wanted = out;
-}
-
-void net_tls_stats(struct net_tls_stats *out)
+void net_engine_stats(struct net_engine_stats *out)
 {
     out->full = atomic_load(&stats.full);
     out->resumed = atomic_load(&stats.resumed);
@@ -81,18 +103,18 @@ void net_tls_stats(struct net_tls_stats *out)
 /* -- refusals -- */
 
 /* The alert that MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE is about; mbedTLS 3.6 has no public way. */
-static unsigned char alert_of(const nng_tls_engine_conn *c)
+static unsigned char conn_alert(const nng_tls_engine_conn *c)
 {
     return c->ssl.MBEDTLS_PRIVATE(in_msg)[1];
 }
 
-static bool is_verify_failure(int r)
+static bool conn_verify_failed(int r)
 {
     return r == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED || r == MBEDTLS_ERR_SSL_BAD_CERTIFICATE;
 }
 
 /* Words for the log. */
-static const char *failure_text(const nng_tls_engine_conn *c, int r)
+static const char *conn_failure_text(const nng_tls_engine_conn *c, int r)
 {
     if (c->denied) {
         return c->denied;
@@ -100,7 +122,7 @@ static const char *failure_text(const nng_tls_engine_conn *c, int r)
     if (c->garbage) {
         return "garbage instead of TLS";
     }
-    if (is_verify_failure(r)) {
+    if (conn_verify_failed(r)) {
         return tls_cert_flags_text(mbedtls_ssl_get_verify_result(&c->ssl));
     }
     switch (r) {
@@ -117,7 +139,7 @@ static const char *failure_text(const nng_tls_engine_conn *c, int r)
     }
 }
 
-static void log_refused(nng_tls_engine_conn *c, const char *reason, const char *more)
+static void conn_log_refused(nng_tls_engine_conn *c, const char *reason, const char *more)
 {
     bool known = c->who.name[0] || c->holder[0] || !c->claimed[0];
     const char *name = c->who.name[0] ? c->who.name : known ? c->holder : c->claimed;
@@ -130,60 +152,72 @@ static void log_refused(nng_tls_engine_conn *c, const char *reason, const char *
              log_str(words, sizeof words, reason), more);
 }
 
-static void tell_owner(nng_tls_engine_conn *c, enum err e, const char *text)
+/* Reports a failure, the first one of a connection only: a listener's in the log, ... */
+static void conn_tell_log(nng_tls_engine_conn *c, const char *reason, const char *more)
 {
-    if (c->cfg->policy.on_fault) {
-        c->cfg->policy.on_fault(c->cfg->policy.ctx, e, text);
-    }
-}
-
-/* Tells of a failure, the first one of a connection only. */
-static void tell(nng_tls_engine_conn *c, enum err e, const char *reason, const char *more)
-{
-    if (c->told) {
-        return;
-    }
-    c->told = true;
-    if (tls_config_is_server(c->cfg->tls)) {
+    if (!c->told) {
+        c->told = true;
         conn_limits_count(c->cfg->policy.crowd, c->cause);
-        log_refused(c, reason, more);
-    } else {
-        tell_owner(c, e, reason);
+        conn_log_refused(c, reason, more);
     }
 }
 
-/* A handshake that mbedTLS ended with `r`. */
-static void tell_handshake(nng_tls_engine_conn *c, int r)
+/* ... a dialer's to its owner. */
+static void conn_tell_owner(nng_tls_engine_conn *c, enum err e, enum tls_cause cause,
+                            const char *text)
 {
-    const char *reason = failure_text(c, r);
-    char text[256], refused[128];
-    enum err e = c->garbage ? ERR_UNREACHABLE : ERR_TRUST;
+    if (!c->told) {
+        c->told = true;
+        if (c->cfg->policy.on_fault) {
+            c->cfg->policy.on_fault(c->cfg->policy.ctx, e, cause, text);
+        }
+    }
+}
+
+/* A client's handshake that mbedTLS ended with `r`. */
+static void conn_tell_server_failed(nng_tls_engine_conn *c, int r)
+{
+    enum tls_cause cause = TLS_CAUSE_NONE;
+    char text[256];
 
     if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
-        snprintf(refused, sizeof refused, "the peer refused us: %s",
-                 tls_cert_alert_text(alert_of(c)));
-        reason = refused;
-        snprintf(text, sizeof text, " alert=%u", alert_of(c));
-    } else {
-        snprintf(text, sizeof text, " tls=-0x%04x", (unsigned)-r);
-    }
-    if (tls_config_is_server(c->cfg->tls)) {
-        if (!c->denied && is_verify_failure(r) &&
-            (mbedtls_ssl_get_verify_result(&c->ssl) & MBEDTLS_X509_BADCERT_EXPIRED)) {
-            c->cause = NET_EXPIRED;
-        }
-        tell(c, e, reason, text);
-        return;
-    }
-    if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
-        snprintf(text, sizeof text, "the server refused us: %s", tls_cert_alert_text(alert_of(c)));
+        cause = tls_cert_alert_cause(conn_alert(c));
+        snprintf(text, sizeof text, "the server refused us: %s",
+                 tls_cert_alert_text(conn_alert(c)));
     } else if (c->garbage) {
         snprintf(text, sizeof text, "what listens there does not speak TLS");
     } else {
+        if (!c->denied && conn_verify_failed(r)) {
+            cause = tls_cert_flags_cause(mbedtls_ssl_get_verify_result(&c->ssl), false);
+        }
         snprintf(text, sizeof text, "the server is not to be trusted as %s: %s",
-                 tls_config_server_name(c->cfg->tls), reason);
+                 tls_config_server_name(c->cfg->tls), conn_failure_text(c, r));
     }
-    tell(c, e, text, "");
+    conn_tell_owner(c, c->garbage ? ERR_UNREACHABLE : ERR_TRUST, cause, text);
+}
+
+/* A handshake that mbedTLS ended with `r`. */
+static void conn_tell_handshake(nng_tls_engine_conn *c, int r)
+{
+    char refused[128], more[32];
+
+    if (!tls_config_is_server(c->cfg->tls)) {
+        conn_tell_server_failed(c, r);
+        return;
+    }
+    if (!c->denied && conn_verify_failed(r) &&
+        (mbedtls_ssl_get_verify_result(&c->ssl) & MBEDTLS_X509_BADCERT_EXPIRED)) {
+        c->cause = NET_EXPIRED;
+    }
+    if (r == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
+        snprintf(refused, sizeof refused, "the peer refused us: %s",
+                 tls_cert_alert_text(conn_alert(c)));
+        snprintf(more, sizeof more, " alert=%u", conn_alert(c));
+        conn_tell_log(c, refused, more);
+    } else {
+        snprintf(more, sizeof more, " tls=-0x%04x", (unsigned)-r);
+        conn_tell_log(c, conn_failure_text(c, r), more);
+    }
 }
 
 /* -- connections -- */
@@ -219,7 +253,7 @@ static int bio_recv(void *arg, unsigned char *p, size_t n)
 
 /* Whether a holder whose certificate is good may come in to this listener: 0, or mbedTLS's flag for
  * what the peer is to be told. */
-static uint32_t holder_denied(nng_tls_engine_conn *c, const struct net_identity *who)
+static uint32_t conn_holder_denied(nng_tls_engine_conn *c, const struct net_identity *who)
 {
     const struct net_policy *policy = &c->cfg->policy;
 
@@ -238,7 +272,7 @@ static uint32_t holder_denied(nng_tls_engine_conn *c, const struct net_identity 
 
 /* The end of a chain that mbedTLS, or the pin, found good; we add what neither checks. A
  * certificate without extended key usage, or with more than one, would pass there. */
-static void verify_leaf(nng_tls_engine_conn *c, const mbedtls_x509_crt *crt, uint32_t *flags)
+static void conn_verify_leaf(nng_tls_engine_conn *c, const mbedtls_x509_crt *crt, uint32_t *flags)
 {
     bool server = tls_config_is_server(c->cfg->tls);
     struct net_identity who;
@@ -259,13 +293,13 @@ static void verify_leaf(nng_tls_engine_conn *c, const mbedtls_x509_crt *crt, uin
     c->who = who;
     c->resumed = false;
     if (server) {
-        *flags |= holder_denied(c, &c->who);
+        *flags |= conn_holder_denied(c, &c->who);
     }
 }
 
 /* mbedTLS has judged one certificate of the chain; the authority's comes first, and what is wrong
  * with it stands with it alone. */
-static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
+static int conn_verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 {
     nng_tls_engine_conn *c = arg;
 
@@ -280,7 +314,7 @@ static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
     }
     c->above |= depth > 0 ? *flags : 0;
     if (depth == 0 && (*flags | c->above) == 0) {
-        verify_leaf(c, crt, flags);
+        conn_verify_leaf(c, crt, flags);
     } else if (depth == 0 && ((*flags | c->above) & ~OUT_OF_TIME) == 0) {
         struct net_identity who;
 
@@ -295,7 +329,7 @@ static int verify(void *arg, mbedtls_x509_crt *crt, int depth, uint32_t *flags)
 
 /* Whether this connection may begin with the session of a certificate that was verified when the
  * session did; what can have changed since is looked at. */
-static bool admit_resumed(void *arg, const mbedtls_x509_crt *crt)
+static bool conn_admit_resumed(void *arg, const mbedtls_x509_crt *crt)
 {
     nng_tls_engine_conn *c = arg;
     struct net_identity who;
@@ -318,7 +352,7 @@ static bool admit_resumed(void *arg, const mbedtls_x509_crt *crt)
 }
 
 /* What became of the session that was offered, if one was. */
-static void end_offer(nng_tls_engine_conn *c, enum tls_session_offer_state how)
+static void conn_end_offer(nng_tls_engine_conn *c, enum tls_session_offer_state how)
 {
     if (c->offered) {
         c->offered = false;
@@ -327,26 +361,28 @@ static void end_offer(nng_tls_engine_conn *c, enum tls_session_offer_state how)
 }
 
 /* mbedTLS is through with the handshake; true when there is somebody at the other end. */
-static bool settle(nng_tls_engine_conn *c)
+static bool conn_settle(nng_tls_engine_conn *c)
 {
     const mbedtls_x509_crt *crt = mbedtls_ssl_get_peer_cert(&c->ssl);
 
     if (c->cfg->policy.strangers) {
         return true;
     }
-    if (c->offered && !c->who.name[0] && crt && admit_resumed(c, crt)) {
-        end_offer(c, TLS_SESSION_TAKEN);
+    if (c->offered && !c->who.name[0] && crt && conn_admit_resumed(c, crt)) {
+        conn_end_offer(c, TLS_SESSION_TAKEN);
     }
     if (c->cfg->session && c->who.name[0] && !c->resumed) {
-        tls_session_keep(c->cfg->session, c->rules, &c->ssl);
+        tls_session_keep(c->cfg->session, tls_context_id(c->rules), &c->ssl);
         c->offered = false; /* the server preferred a full handshake: there is a newer one now */
     }
     return c->who.name[0] != '\0';
 }
 
 /* Every connection that leaves CONN_SHAKING comes by here. */
-static void enter_state(nng_tls_engine_conn *c, enum conn_state state)
+static void conn_enter_state(nng_tls_engine_conn *c, enum conn_state state)
 {
+    assert(state == CONN_NONE || c->state == CONN_SHAKING ||
+           (c->state == CONN_PARTING && state == CONN_FAILED));
     if (c->state == CONN_SHAKING) {
         if (state == CONN_UP) {
             atomic_fetch_add(c->resumed ? &stats.resumed : &stats.full, 1);
@@ -366,11 +402,11 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
     }
     c->stream = stream;
     c->cfg = cfg;
-    net_addr_peer(c->who.address, sizeof c->who.address, stream);
+    net_nng_peer(c->who.address, sizeof c->who.address, stream);
     crowded = conn_limits_enter(cfg->policy.crowd, &c->member, stream, c->who.address);
     if (crowded) {
         c->cause = NET_CROWDED;
-        tell(c, ERR_FULL, crowded, "");
+        conn_tell_log(c, crowded, "");
         return NNG_ECONNABORTED;
     }
     c->state = CONN_SHAKING;
@@ -380,12 +416,12 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
     if (mbedtls_ssl_setup(&c->ssl, tls_context_config(c->rules, cfg->policy.strangers)) != 0) {
         return NNG_ENOMEM;
     }
-    mbedtls_ssl_set_verify(&c->ssl, verify, c);
+    mbedtls_ssl_set_verify(&c->ssl, conn_verify, c);
     if (!tls_config_is_server(cfg->tls) &&
         mbedtls_ssl_set_hostname(&c->ssl, tls_config_server_name(cfg->tls)) != 0) {
         return NNG_ENOMEM;
     }
-    c->offered = cfg->session && tls_session_offer(cfg->session, c->rules, &c->ssl);
+    c->offered = cfg->session && tls_session_offer(cfg->session, tls_context_id(c->rules), &c->ssl);
     return 0;
 }
 
@@ -393,32 +429,32 @@ static int conn_init(nng_tls_engine_conn *c, void *stream, nng_tls_engine_config
  * the server closes with bytes of ours unread: ours do so only when they are in distress, others
  * right after they saw a certificate that they do not like; a server that crashes then looks the
  * same. */
-static void tell_lost(nng_tls_engine_conn *c)
+static void conn_tell_lost(nng_tls_engine_conn *c)
 {
     bool resuming = c->offered && !c->who.name[0];
 
     if (c->ssl.MBEDTLS_PRIVATE(state) > MBEDTLS_SSL_CLIENT_CERTIFICATE && !resuming) {
-        tell(c, ERR_CLOSED,
-             "the server closed the connection when it had seen our certificate: its log says why",
-             "");
+        conn_tell_owner(
+            c, ERR_CLOSED, TLS_CAUSE_NONE,
+            "the server closed the connection when it had seen our certificate: its log says why");
     } else {
-        tell(c, ERR_UNREACHABLE,
-             "the other side closed the connection, or fell silent, before TLS was up", "");
+        conn_tell_owner(c, ERR_UNREACHABLE, TLS_CAUSE_NONE,
+                        "the other side closed the connection, or fell silent, before TLS was up");
     }
 }
 
 /* A listener's connection that ended before it was let in. Who never said a word, as port scanners
  * and monitoring do, is counted only, but for those who were in the way. */
-static void tell_unfinished(nng_tls_engine_conn *c, const char *sent_away)
+static void conn_tell_unfinished(nng_tls_engine_conn *c, const char *sent_away)
 {
     if (sent_away) {
-        tell(c, ERR_TRUST, sent_away, "");
+        conn_tell_log(c, sent_away, "");
     } else if (c->state == CONN_SHAKING && c->heard) {
-        tell(c, ERR_TRUST, c->garbage ? "garbage instead of TLS" : "handshake not finished", "");
+        conn_tell_log(c, c->garbage ? "garbage instead of TLS" : "handshake not finished", "");
     } else if (c->state == CONN_SHAKING) {
         conn_limits_count(c->cfg->policy.crowd, NET_HANDSHAKE);
     } else if (c->state == CONN_UP && !c->admitted) {
-        tell(c, ERR_TRUST, "no SP greeting", "");
+        conn_tell_log(c, "no SP greeting", "");
     }
 }
 
@@ -431,12 +467,12 @@ static void conn_fini(nng_tls_engine_conn *c)
         return;
     }
     if (tls_config_is_server(c->cfg->tls)) {
-        tell_unfinished(c, sent_away);
+        conn_tell_unfinished(c, sent_away);
     } else if (c->state == CONN_SHAKING) {
-        tell_lost(c);
+        conn_tell_lost(c);
     }
-    end_offer(c, TLS_SESSION_LOST);
-    enter_state(c, CONN_NONE);
+    conn_end_offer(c, TLS_SESSION_LOST);
+    conn_enter_state(c, CONN_NONE);
     mbedtls_ssl_free(&c->ssl);
     tls_context_free(c->rules);
 }
@@ -447,25 +483,26 @@ static void conn_close(nng_tls_engine_conn *c)
         /* The peer may be gone already: the result says nothing that matters. */
         (void)mbedtls_ssl_close_notify(&c->ssl);
     } else if (c->state == CONN_SHAKING && !tls_config_is_server(c->cfg->tls)) {
-        tell_lost(c); /* before NNG counts the failure: whoever sees the count finds the reason */
+        conn_tell_lost(
+            c); /* before NNG counts the failure: whoever sees the count finds the reason */
     }
 }
 
-static bool would_block(int r)
+static bool conn_would_block(int r)
 {
     return r == MBEDTLS_ERR_SSL_WANT_READ || r == MBEDTLS_ERR_SSL_WANT_WRITE;
 }
 
 /* Whether the peer is still sending what belongs to its certificate, which we have just refused. */
-static bool is_in_flight(const nng_tls_engine_conn *c, int r)
+static bool conn_in_flight(const nng_tls_engine_conn *c, int r)
 {
     return tls_config_is_server(c->cfg->tls) &&
-           c->ssl.MBEDTLS_PRIVATE(state) == MBEDTLS_SSL_CLIENT_CERTIFICATE && is_verify_failure(r);
+           c->ssl.MBEDTLS_PRIVATE(state) == MBEDTLS_SSL_CLIENT_CERTIFICATE && conn_verify_failed(r);
 }
 
 /* Takes what is left of the refused peer's flight: to close with bytes unread would take back the
  * alert, and with it the reason. Who does not send it is sent away by the janitor. */
-static int part(nng_tls_engine_conn *c)
+static int conn_part(nng_tls_engine_conn *c)
 {
     uint8_t some[512];
     int r;
@@ -476,7 +513,7 @@ static int part(nng_tls_engine_conn *c)
     if (r == MBEDTLS_ERR_SSL_WANT_READ) {
         return NNG_EAGAIN;
     }
-    enter_state(c, CONN_FAILED);
+    conn_enter_state(c, CONN_FAILED);
     return NNG_EPEERAUTH;
 }
 
@@ -489,36 +526,36 @@ static int conn_handshake(nng_tls_engine_conn *c)
         return 0;
     }
     if (c->state == CONN_PARTING) {
-        return part(c);
+        return conn_part(c);
     }
     if (c->state != CONN_SHAKING) {
         return NNG_EPEERAUTH;
     }
-    tls_session_judge(admit_resumed, c);
+    tls_session_judge(conn_admit_resumed, c);
     r = mbedtls_ssl_handshake(&c->ssl);
     tls_session_judge(NULL, NULL);
     if (c->ssl.MBEDTLS_PRIVATE(state) != step) {
         conn_limits_moved(&c->member);
     }
-    if (would_block(r)) {
+    if (conn_would_block(r)) {
         return NNG_EAGAIN;
     }
-    if (r == 0 && settle(c)) {
-        enter_state(c, CONN_UP);
+    if (r == 0 && conn_settle(c)) {
+        conn_enter_state(c, CONN_UP);
         return 0;
     }
-    enter_state(c, is_in_flight(c, r) ? CONN_PARTING : CONN_FAILED);
+    conn_enter_state(c, conn_in_flight(c, r) ? CONN_PARTING : CONN_FAILED);
     if (r != MBEDTLS_ERR_SSL_CONN_EOF) {
-        tell_handshake(c, r);
+        conn_tell_handshake(c, r);
     } else if (!tls_config_is_server(c->cfg->tls)) {
-        tell_lost(c);
+        conn_tell_lost(c);
     }
-    end_offer(c, r == MBEDTLS_ERR_SSL_CONN_EOF ? TLS_SESSION_LOST : TLS_SESSION_FAILED);
-    return c->state == CONN_PARTING ? part(c) : NNG_EPEERAUTH;
+    conn_end_offer(c, r == MBEDTLS_ERR_SSL_CONN_EOF ? TLS_SESSION_LOST : TLS_SESSION_FAILED);
+    return c->state == CONN_PARTING ? conn_part(c) : NNG_EPEERAUTH;
 }
 
 /* A peer that is not what the policy says, or declares too much. */
-static void tell_meter(nng_tls_engine_conn *c, const char *why)
+static void conn_tell_framing(nng_tls_engine_conn *c, const char *why)
 {
     char more[80] = "";
 
@@ -528,12 +565,13 @@ static void tell_meter(nng_tls_engine_conn *c, const char *why)
     }
     if (tls_config_is_server(c->cfg->tls)) {
         c->cause = c->meter.left > 0 ? NET_OVERSIZE : NET_HANDSHAKE;
-        tell(c, ERR_REFUSED, why, more);
+        conn_tell_log(c, why, more);
     } else if (c->meter.left > 0) {
-        tell(c, ERR_FULL, "the server sent a message larger than is taken here", "");
+        conn_tell_owner(c, ERR_FULL, TLS_CAUSE_NONE,
+                        "the server sent a message larger than is taken here");
     } else {
-        tell(c, ERR_UNREACHABLE, "what listens there speaks another protocol: is the port right?",
-             "");
+        conn_tell_owner(c, ERR_UNREACHABLE, TLS_CAUSE_NONE,
+                        "what listens there speaks another protocol: is the port right?");
     }
 }
 
@@ -546,7 +584,7 @@ static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
         return r;
     }
     r = mbedtls_ssl_read(&c->ssl, p, *n);
-    if (would_block(r)) {
+    if (conn_would_block(r)) {
         return NNG_EAGAIN;
     }
     if (r <= 0) {
@@ -556,7 +594,7 @@ static int conn_recv(nng_tls_engine_conn *c, uint8_t *p, size_t *n)
     }
     why = sp_framing_feed(&c->meter, c->cfg->policy.peer, c->cfg->policy.message_max, p, (size_t)r);
     if (why) {
-        tell_meter(c, why);
+        conn_tell_framing(c, why);
         c->state = CONN_FAILED;
         return NNG_EPROTO;
     }
@@ -572,7 +610,7 @@ static int conn_send(nng_tls_engine_conn *c, const uint8_t *p, size_t *n)
         return r;
     }
     r = mbedtls_ssl_write(&c->ssl, p, *n);
-    if (would_block(r)) {
+    if (conn_would_block(r)) {
         return NNG_EAGAIN;
     }
     if (r < 0) {
@@ -595,7 +633,7 @@ static bool conn_verified(nng_tls_engine_conn *c)
     return true;
 }
 
-nng_tls_engine_conn_ops net_conn_ops = {
+static nng_tls_engine_conn_ops conn_ops = {
     .size = sizeof(nng_tls_engine_conn),
     .init = conn_init,
     .fini = conn_fini,
@@ -605,3 +643,152 @@ nng_tls_engine_conn_ops net_conn_ops = {
     .send = conn_send,
     .verified = conn_verified,
 };
+
+/* -- configurations -- */
+
+/* What config_init gets from the calling thread, see above. */
+static _Thread_local struct {
+    struct tls_config *tls;
+    const struct net_policy *policy;
+} call;
+
+/* Every dialer, listener and connection holds one from its first moment to its last. */
+static atomic_uint live;
+
+unsigned net_engine_live(void)
+{
+    return atomic_load(&live);
+}
+
+static int config_init(nng_tls_engine_config *cfg, nng_tls_mode mode)
+{
+    if (call.tls && mode == NNG_TLS_MODE_CLIENT && tls_session_create(&cfg->session) != ERR_OK) {
+        return NNG_ENOMEM;
+    }
+    if (call.tls) {
+        cfg->tls = tls_config_hold(call.tls);
+        cfg->policy = *call.policy;
+        cfg->policy.crowd = conn_limits_hold(call.policy->crowd);
+        cfg->policy.judge = authorizer_hold(call.policy->judge);
+        snprintf(cfg->name, sizeof cfg->name, "%s", call.policy->name ? call.policy->name : "");
+        cfg->policy.name = cfg->name;
+    }
+    atomic_fetch_add(&live, 1);
+    return 0;
+}
+
+static void config_fini(nng_tls_engine_config *cfg)
+{
+    tls_session_destroy(cfg->session);
+    tls_config_free(cfg->tls);
+    conn_limits_release(cfg->policy.crowd);
+    authorizer_release(cfg->policy.judge);
+    if (cfg->policy.release) {
+        cfg->policy.release(cfg->policy.ctx);
+    }
+    atomic_fetch_sub(&live, 1);
+}
+
+/* NNG calls these two on the configurations it makes for itself; our rules come from elsewhere. */
+static int config_server(nng_tls_engine_config *cfg, const char *name)
+{
+    (void)cfg;
+    (void)name;
+    return 0;
+}
+
+static int config_auth(nng_tls_engine_config *cfg, nng_tls_auth_mode mode)
+{
+    (void)cfg;
+    (void)mode;
+    return 0;
+}
+
+static int config_ca_chain(nng_tls_engine_config *cfg, const char *certs, const char *crl)
+{
+    (void)cfg;
+    (void)certs;
+    (void)crl;
+    return NNG_ENOTSUP;
+}
+
+static int config_own_cert(nng_tls_engine_config *cfg, const char *cert, const char *key,
+                           const char *pass)
+{
+    (void)cfg;
+    (void)cert;
+    (void)key;
+    (void)pass;
+    return NNG_ENOTSUP;
+}
+
+static int config_version(nng_tls_engine_config *cfg, nng_tls_version min, nng_tls_version max)
+{
+    (void)cfg;
+    (void)min;
+    (void)max;
+    return NNG_ENOTSUP;
+}
+
+static nng_tls_engine_config_ops config_ops = {
+    .size = sizeof(nng_tls_engine_config),
+    .init = config_init,
+    .fini = config_fini,
+    .server = config_server,
+    .auth = config_auth,
+    .ca_chain = config_ca_chain,
+    .own_cert = config_own_cert,
+    .version = config_version,
+};
+
+static const nng_tls_engine engine = {
+    .version = NNG_TLS_ENGINE_VERSION,
+    .config_ops = &config_ops,
+    .conn_ops = &conn_ops,
+    .name = "procfleet",
+    .description = "identity per connection, over mbedTLS",
+};
+
+enum err net_engine_register(struct errmsg *why)
+{
+    /* The engine's interface changed later without a new number of its own. */
+    if (strcmp(nng_version(), NNG_KNOWN) != 0) {
+        return errmsg_set(why, ERR_VERSION,
+                          "this program works with NNG " NNG_KNOWN " only and was linked with %s",
+                          nng_version());
+    }
+    return nng_tls_engine_register(&engine) == 0
+               ? ERR_OK
+               : errmsg_set(why, ERR_VERSION, "NNG does not take our TLS engine");
+}
+
+enum err net_engine_config(struct nng_tls_config **out, struct tls_config *tls,
+                           const struct net_policy *policy)
+{
+    int rv;
+
+    call.tls = tls;
+    call.policy = policy;
+    rv = nng_tls_config_alloc(out, tls_config_is_server(tls) ? NNG_TLS_MODE_SERVER
+                                                             : NNG_TLS_MODE_CLIENT);
+    call.tls = NULL;
+    call.policy = NULL;
+    return rv == 0 ? ERR_OK : ERR_NOMEM;
+}
+
+enum err net_engine_identity(struct net_identity *out, uint32_t pipe_id)
+{
+    nng_pipe pipe = {.id = pipe_id};
+    struct net_identity who = {.has_host = false};
+    bool verified = false;
+    int rv;
+
+    wanted = &who;
+    rv = nng_pipe_get_bool(pipe, NNG_OPT_TLS_VERIFIED, &verified);
+    wanted = NULL;
+    if (rv != 0 || !verified) {
+        return ERR_CLOSED;
+    }
+    *out = who;
+    return ERR_OK;
+}

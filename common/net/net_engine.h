@@ -1,12 +1,12 @@
-/* The TLS engine that we give to NNG, and the bridge from a pipe to its peer's identity. For net*.c
- * only; the essay is in net_engine.c. */
-#ifndef PROCFLEET_COMMON_TLS_TLS_ENGINE_H
-#define PROCFLEET_COMMON_TLS_TLS_ENGINE_H
+/* The TLS engine that we give to NNG, and the bridge from a pipe to its peer's identity. Private to
+ * the folder but for the counters; the essay is in net_engine.c. */
+#ifndef PROCFLEET_COMMON_NET_NET_ENGINE_H
+#define PROCFLEET_COMMON_NET_NET_ENGINE_H
 
 #include "common/net/authorizer.h"
 #include "common/net/conn_limits.h"
-#include "common/net/net.h"
 #include "common/net/sp_framing.h"
+#include "common/tls/tls_config.h"
 
 struct nng_tls_config;
 
@@ -24,7 +24,7 @@ struct net_policy {
     /* Dialers: told why a connection failed; called with NNG's locks held: copy and return.
      * ERR_CLOSED: it ended when the server had seen our certificate, without a reason: refused, or
      * a server that just went away. */
-    void (*on_fault)(void *ctx, enum err e, const char *text);
+    void (*on_fault)(void *ctx, enum err e, enum tls_cause cause, const char *text);
     /* Called once when no connection is left that could call on_fault. */
     void (*release)(void *ctx);
     void *ctx;
@@ -32,19 +32,25 @@ struct net_policy {
 
 /* After NNG was initialised, before any other function here.
  * Errors: ERR_VERSION (another NNG than the one this is written for) */
-NODISCARD enum err tls_engine_register(struct errmsg *why);
+NODISCARD enum err net_engine_register(struct errmsg *why);
 
 /* How many configurations there are: none when everything that connects or listens, and every
  * connection, has been released. */
-unsigned tls_engine_live(void);
+unsigned net_engine_live(void);
 
 /* A configuration to set on one listener or dialer; nng_tls_config_free gives it back. Takes
  * `policy->ctx` only on ERR_OK; keeps its own reference to `tls`. Errors: ERR_NOMEM */
-NODISCARD enum err tls_engine_config(struct nng_tls_config **out, struct tls_config *tls,
+NODISCARD enum err net_engine_config(struct nng_tls_config **out, struct tls_config *tls,
                                      const struct net_policy *policy);
 
 /* Who is at the other end of a pipe. From a pipe callback: it counts as the moment of admission.
  * Errors: ERR_CLOSED */
-NODISCARD enum err tls_engine_identity(struct net_identity *out, uint32_t pipe_id);
+NODISCARD enum err net_engine_identity(struct net_identity *out, uint32_t pipe_id);
+
+/* Handshakes of both sides since net_init, this process; resumed ones took a ticket. */
+struct net_engine_stats {
+    uint64_t full, resumed, failed;
+};
+void net_engine_stats(struct net_engine_stats *out);
 
 #endif

@@ -3,7 +3,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "common/net/net_reaper.h"
+#include "common/net/socket_tune.h"
 #include "common/os/os.h"
 #include "tests/support/net_rig.h"
 #include "tests/support/raw_peer.h"
@@ -28,9 +28,9 @@ static void the_listening_socket_is_found_by_its_port(void **state)
     (void)state;
     rig_start(&g, 0);
     port = net_server_port(g.server);
-    assert_ok(net_reaper_tune(port)); /* again is fine */
+    assert_ok(socket_tune(port)); /* again is fine */
     net_rig_stop(&g);
-    assert_err(net_reaper_tune(port), ERR_NOTFOUND);
+    assert_err(socket_tune(port), ERR_NOTFOUND);
 }
 
 /* Of this program's socket that listens at `port`; 0: there is none. */

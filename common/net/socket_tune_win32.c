@@ -1,7 +1,7 @@
 /* Nothing listens for a fleet on Windows: the collector runs on Linux. */
-#include "common/net/net_reaper.h"
+#include "common/net/socket_tune.h"
 
-enum err net_reaper_tune(unsigned port)
+enum err socket_tune(unsigned port)
 {
     (void)port;
     return ERR_UNSUPPORTED;
