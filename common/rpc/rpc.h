@@ -125,7 +125,7 @@ NODISCARD enum err rpc_client_call(struct rpc_client *c, const char *method,
                                    size_t n, int64_t timeout_ns, struct buf *reply,
                                    struct rpc_result *result);
 
-/* The same without waiting (common/net/net_call.h): `on_end` only wakes somebody, who sees that the
+/* The same without waiting (net_client_begin): `on_end` only wakes somebody, who sees that the
  * call has ended and finishes it. A call belongs to whoever began it. */
 struct rpc_pending;
 /* Errors: those of net_client_begin */
