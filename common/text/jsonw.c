@@ -1,6 +1,6 @@
 #include "common/text/jsonw.h"
 
-#include <math.h>
+#include <float.h>
 #include <string.h>
 
 #include "common/base/clk.h"
@@ -201,7 +201,7 @@ void jsonw_real(struct jsonw *j, const char *key, double v)
 {
     char text[40], *e, *digits;
 
-    if (!isfinite(v)) {
+    if (!(v >= -DBL_MAX && v <= DBL_MAX)) { /* isfinite converts to float in MinGW */
         jsonw_null(j, key);
         return;
     }
