@@ -64,8 +64,8 @@ enum err collector_listen_events(struct collector *c, struct errmsg *why)
         .tls = c->tls,
         .roles = NET_SUBSCRIBE,
         .refuse_scoped = true,
-        .judge = trust_registry(c->trust) ? registry_judge : NULL,
-        .judge_ctx = trust_registry(c->trust),
+        .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
+        .judge_ctx = trust_ca_db(c->trust),
         .queue = PUB_QUEUE,
     };
     enum err e;
@@ -96,8 +96,8 @@ enum err collector_listen_query(struct collector *c, struct errmsg *why)
                 .address = c->conf->query,
                 .tls = c->tls,
                 .roles = NET_QUERY | NET_SUBSCRIBE | NET_ADMIN,
-                .judge = trust_registry(c->trust) ? registry_judge : NULL,
-                .judge_ctx = trust_registry(c->trust),
+                .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
+                .judge_ctx = trust_ca_db(c->trust),
                 .receive_max = COLLECTOR_QUERY_BYTES,
                 .contexts = 32 + FEED_WAITING_MAX, /* polls that wait take nobody's place */
                 .reply_timeout_ns = REPLY_TIMEOUT_NS,
@@ -129,8 +129,8 @@ enum err collector_listen_ingest(struct collector *c, struct errmsg *why)
                 .address = c->conf->ingest,
                 .tls = c->tls,
                 .roles = NET_AGENT,
-                .judge = trust_registry(c->trust) ? registry_judge : NULL,
-                .judge_ctx = trust_registry(c->trust),
+                .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
+                .judge_ctx = trust_ca_db(c->trust),
                 .receive_max = c->conf->batch_bytes_max + FRAME_ROOM,
                 .contexts = 64,
                 .per_peer = COLLECTOR_IN_FLIGHT,

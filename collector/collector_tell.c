@@ -14,7 +14,7 @@
 bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)
 {
     const struct collector *c = ctx;
-    struct registry *registry = trust_registry(c->trust);
+    struct ca_db *ca = trust_ca_db(c->trust);
     struct session_host s = {0};
     bool heard = session_host_state(c->session, host, &s);
 
@@ -31,7 +31,7 @@ bool collector_tell_host(void *ctx, const struct uuid *host, struct query_host_s
                                      .spoofed = s.spoofed,
                                      .too_old = s.too_old};
     memcpy(out->version, s.version, sizeof out->version);
-    out->revoked = registry && registry_host_revoked(registry, host);
+    out->revoked = ca && ca_db_host_revoked(ca, host);
     return heard || out->revoked;
 }
 

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/ca/ca_cert.h"
+#include "collector/ca/ca_token.h"
 #include "collector/ca/rate_limit.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -194,7 +196,7 @@ static enum err read_token(struct attempt *a, struct pki_token *t, const struct 
 
 static enum err enroll(struct attempt *a, struct buf *der, struct net_identity *who,
                        const struct wire_enroll *m, const struct pki_token *t,
-                       struct registry_grant *grant)
+                       struct ca_token_grant *grant)
 {
     struct enroll_service *e = a->e;
     enum err err = ERR_OK;
@@ -210,7 +212,7 @@ static enum err enroll(struct attempt *a, struct buf *der, struct net_identity *
         err = sign(a, der, who, m->name, &grant->host, m->csr, m->csr_n);
     }
     if (!err) {
-        err = registry_enroll(e->conf.registry, t, who, e->conf.utc_ns(), &a->why);
+        err = ca_token_enroll(e->conf.db, t, who, e->conf.utc_ns(), &a->why);
     }
     return err;
 }
@@ -219,7 +221,7 @@ static void handle_enroll(void *ctx, struct rpc_call *call)
 {
     struct attempt a = {.e = ctx, .call = call, .kind = "enrolled", .name = ""};
     struct wire_enroll *m = mem_zalloc(sizeof *m);
-    struct registry_grant grant;
+    struct ca_token_grant grant;
     struct net_identity who;
     struct pki_token t;
     struct buf der;
@@ -236,8 +238,7 @@ static void handle_enroll(void *ctx, struct rpc_call *call)
         e = read_token(&a, &t, m);
     }
     if (!e) {
-        e = registry_token_check(a.e->conf.registry, &grant, &t, m->name, a.e->conf.utc_ns(),
-                                 &a.why);
+        e = ca_token_check(a.e->conf.db, &grant, &t, m->name, a.e->conf.utc_ns(), &a.why);
     }
     if (!too_often(&a, e ? &a.e->strangers : &a.e->invited)) {
         e = e ? e : enroll(&a, &der, &who, m, &t, &grant);
@@ -259,12 +260,13 @@ static enum err may_renew(struct attempt *a, const struct net_identity *who)
 {
     struct enroll_service *e = a->e;
     int64_t window_ns = e->conf.life_ns / RENEWALS_SHARE, now_ns = e->conf.utc_ns();
+    size_t recent = 0;
     enum err err;
 
     if (!(who->roles & NET_AGENT) || !who->has_host) {
         return errmsg_set(&a->why, ERR_REFUSED, "only the certificates of agents are renewed");
     }
-    err = registry_may_renew(e->conf.registry, who, now_ns, &a->why);
+    err = ca_cert_may_renew(e->conf.db, who, now_ns, &a->why);
     if (err) {
         return err;
     }
@@ -281,11 +283,12 @@ static enum err may_renew(struct attempt *a, const struct net_identity *who)
                           "over the ingest connection (is this host's clock right?)");
     }
     window_ns = window_ns < HOUR_NS ? window_ns : HOUR_NS;
-    if (registry_recent(e->conf.registry, &who->host, now_ns - window_ns) >= RENEWALS_MAX) {
+    err = ca_cert_recent(e->conf.db, &who->host, now_ns - window_ns, &recent, &a->why);
+    if (!err && recent >= RENEWALS_MAX) {
         return errmsg_set(&a->why, ERR_FULL, "this host was given %u certificates just now",
                           RENEWALS_MAX);
     }
-    return ERR_OK;
+    return err;
 }
 
 static void renew(struct attempt *a, const struct net_identity *holder, const void *csr, size_t n,
@@ -305,7 +308,7 @@ static void renew(struct attempt *a, const struct net_identity *holder, const vo
         e = sign(a, &der, &who, holder->name, &holder->host, csr, n);
     }
     if (!e) {
-        e = registry_renewed(a->e->conf.registry, holder, &who, a->e->conf.utc_ns(), &a->why);
+        e = ca_cert_renewed(a->e->conf.db, holder, &who, a->e->conf.utc_ns(), &a->why);
     }
     if (e) {
         refuse_error(a, e);

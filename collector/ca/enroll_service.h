@@ -16,18 +16,18 @@
 #ifndef PROCFLEET_COLLECTOR_CA_ENROLL_SERVICE_H
 #define PROCFLEET_COLLECTOR_CA_ENROLL_SERVICE_H
 
-#include "collector/ca/registry.h"
+#include "collector/ca/ca_db.h"
 #include "common/rpc/rpc.h"
 
 struct enroll_service;
 
 struct enroll_service_conf {
-    struct registry *registry; /* borrowed until enroll_service_destroy */
-    const char *dir;           /* of the authority */
-    int64_t life_ns;           /* of a certificate: pki.cert_life */
-    int64_t grace_ns;          /* after expiry: pki.renew_grace */
-    int64_t (*utc_ns)(void);   /* the clock; NULL: os_utc_ns */
-    int64_t (*mono_ns)(void);  /* of the rate limits; NULL: os_mono_ns */
+    struct ca_db *db;         /* borrowed until enroll_service_destroy */
+    const char *dir;          /* of the authority */
+    int64_t life_ns;          /* of a certificate: pki.cert_life */
+    int64_t grace_ns;         /* after expiry: pki.renew_grace */
+    int64_t (*utc_ns)(void);  /* the clock; NULL: os_utc_ns */
+    int64_t (*mono_ns)(void); /* of the rate limits; NULL: os_mono_ns */
 };
 
 /* Errors: those of pki_authority_open */

@@ -20,7 +20,7 @@
 struct trust {
     struct tls_config *tls;
     char *ca, *cert, *crl;
-    struct registry *registry;
+    struct ca_db *db;
     struct enroll_service *enroll;
     void (*on_revoked)(void *ctx);
     void *ctx;
@@ -35,9 +35,9 @@ struct trust {
     int64_t files_ns, tidy_ns, warn_ns; /* monotonic: when it is time again */
 };
 
-struct registry *trust_registry(struct trust *t)
+struct ca_db *trust_ca_db(struct trust *t)
 {
-    return t->registry;
+    return t->db;
 }
 
 struct enroll_service *trust_enroll(struct trust *t)
@@ -52,7 +52,7 @@ static void follow_book(struct trust *t)
     struct errmsg why = {""};
     char reason[REASON_BYTES];
     bool changed = false;
-    enum err e = registry_refresh(t->registry, &changed, &why);
+    enum err e = ca_db_refresh(t->db, &changed, &why);
 
     if (e && !t->failing) {
         log_line(LOG_ERROR, "trust", "unreadable", "reason=%s remedy=%s",
@@ -123,7 +123,7 @@ static void tidy(struct trust *t)
     struct errmsg why = {""};
     char reason[REASON_BYTES];
 
-    if (registry_tidy(t->registry, os_utc_ns(), &why)) {
+    if (ca_db_tidy(t->db, os_utc_ns(), &why)) {
         log_line(LOG_WARN, "trust", "not_tidied", "reason=%s",
                  log_str(reason, sizeof reason, why.text));
     }
@@ -140,7 +140,7 @@ static bool due(int64_t *when_ns, int64_t now_ns, int64_t every_ns)
 
 static void look(struct trust *t, int64_t now_ns)
 {
-    if (t->registry) {
+    if (t->db) {
         follow_book(t);
     }
     if (due(&t->files_ns, now_ns, FILES_NS)) {
@@ -149,7 +149,7 @@ static void look(struct trust *t, int64_t now_ns)
     if (due(&t->warn_ns, now_ns, DAY_NS)) {
         warn_ends(t);
     }
-    if (t->registry && due(&t->tidy_ns, now_ns, HOUR_NS)) {
+    if (t->db && due(&t->tidy_ns, now_ns, HOUR_NS)) {
         tidy(t);
     }
 }
@@ -204,15 +204,17 @@ static enum err open_authority(struct trust *t, const struct trust_conf *conf, s
 {
     struct enroll_service_conf enroll = {
         .dir = conf->dir, .life_ns = conf->life_ns, .grace_ns = conf->grace_ns};
-    struct registry_stats s;
-    enum err e = registry_open(&t->registry, conf->dir, NULL, why);
+    struct ca_rows_counts s;
+    enum err e = ca_db_open(&t->db, conf->dir, NULL, why);
 
     if (e) {
         return e;
     }
-    registry_stats(t->registry, &s);
-    enroll.registry = t->registry;
-    e = enroll_service_create(&t->enroll, &enroll, why);
+    e = ca_db_count(t->db, &s, why);
+    enroll.db = t->db;
+    if (!e) {
+        e = enroll_service_create(&t->enroll, &enroll, why);
+    }
     if (e == ERR_NOTFOUND) { /* the key may lie elsewhere: revocations are followed all the same */
         log_line(LOG_WARN, "trust", "no_key", "dir=%s remedy=%s", conf->dir,
                  "\"nobody can enrol or renew here without the authority's key\"");
@@ -276,7 +278,7 @@ void trust_close(struct trust *t)
     if (t) {
         trust_unfollow(t);
         enroll_service_destroy(t->enroll);
-        registry_close(t->registry);
+        ca_db_close(t->db);
         os_cond_destroy(t->wake);
         os_mutex_destroy(t->lock);
         mem_free(t->crl);

@@ -7,8 +7,8 @@
 #ifndef PROCFLEET_COLLECTOR_CA_TRUST_H
 #define PROCFLEET_COLLECTOR_CA_TRUST_H
 
+#include "collector/ca/ca_db.h"
 #include "collector/ca/enroll_service.h"
-#include "collector/ca/registry.h"
 
 struct trust;
 
@@ -21,12 +21,12 @@ struct trust_conf {
     const char *crl;           /* a revocation list besides; NULL: there is none */
 };
 
-/* Errors: those of registry_open and enroll_service_create */
+/* Errors: those of ca_db_open and enroll_service_create */
 NODISCARD enum err trust_open(struct trust **out, const struct trust_conf *conf,
                               struct errmsg *why);
 
 /* For the listeners' judge; NULL: there is no book, everybody may be here. */
-struct registry *trust_registry(struct trust *t);
+struct ca_db *trust_ca_db(struct trust *t);
 
 /* NULL: there is no key of an authority here, nobody enrols and nobody renews. */
 struct enroll_service *trust_enroll(struct trust *t);

@@ -55,9 +55,9 @@ const struct opt_command cmd_pki_options = {
 
 /* -- what the commands share -- */
 
-enum err collector_cmd_pki_book(struct registry **out, const struct opt_args *a, struct errmsg *why)
+enum err collector_cmd_pki_book(struct ca_db **out, const struct opt_args *a, struct errmsg *why)
 {
-    return registry_open(out, collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR), NULL, why);
+    return ca_db_open(out, collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR), NULL, why);
 }
 
 const char *collector_cmd_pki_hex(char *text, const uint8_t *p, size_t n)
@@ -77,7 +77,7 @@ const char *collector_cmd_pki_hex(char *text, const uint8_t *p, size_t n)
 static int run_init(const struct opt_args *a)
 {
     const char *dir = collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR);
-    struct registry *book = NULL;
+    struct ca_db *book = NULL;
     struct errmsg why = {""};
     enum err e = os_owner_check(dir, &why);
 
@@ -87,7 +87,7 @@ static int run_init(const struct opt_args *a)
     }
     if (!e) {
         e = collector_cmd_pki_book(&book, a, &why);
-        registry_close(book);
+        ca_db_close(book);
     }
     if (e) {
         return collector_cmd_complain(&init_options, e, why.text);
@@ -96,7 +96,7 @@ static int run_init(const struct opt_args *a)
     humanize_line(stdout, "%s/ca.key  its key: whoever has it can sign; keep it on this machine",
                   dir);
     humanize_line(stdout,
-                  "%s/book    its book: tokens, certificates, revocations; keep it with the key",
+                  "%s/book.db its book: tokens, certificates, revocations; keep it with the key",
                   dir);
     return COLLECTOR_CMD_DONE;
 }

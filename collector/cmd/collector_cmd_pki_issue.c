@@ -136,7 +136,7 @@ static enum err copy_authority(const char *dir, const char *to, struct errmsg *w
 }
 
 struct record {
-    struct registry *book;
+    struct ca_db *book;
     int64_t now_ns;
 };
 
@@ -147,7 +147,7 @@ static enum err record(void *ctx, const void *der, size_t n, struct errmsg *why)
     struct net_identity who;
     enum err e = tls_cert_parse(&who, der, n);
 
-    return e ? e : registry_issued(r->book, &who, r->now_ns, why);
+    return e ? e : ca_cert_issued(r->book, &who, r->now_ns, why);
 }
 
 static enum err issue_into(const struct places *p, const struct opt_args *a,
@@ -198,7 +198,7 @@ static int run_issue(const struct opt_args *a)
         what.record_ctx = &to;
         e = issue_into(&p, a, &what, &why);
     }
-    registry_close(to.book);
+    ca_db_close(to.book);
     if (!e) {
         humanize_line(stdout, "%s  the certificate", p.cert);
         humanize_line(stdout, "%s  its key, readable by you only", p.key);

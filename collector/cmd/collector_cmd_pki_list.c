@@ -59,7 +59,7 @@ static const char *role_text(unsigned roles)
                                    : "collector";
 }
 
-static const char *state_of(const struct registry_cert *c, int64_t now_ns)
+static const char *state_of(const struct ca_cert *c, int64_t now_ns)
 {
     if (c->revoked_ns) {
         return "revoked";
@@ -78,7 +78,7 @@ static int64_t days_left(int64_t until_ns, int64_t now_ns)
     return left_ns >= 0 ? left_ns / DAY_NS : -(-left_ns + DAY_NS - 1) / DAY_NS;
 }
 
-static bool wanted(const struct listing *l, const struct registry_cert *c)
+static bool wanted(const struct listing *l, const struct ca_cert *c)
 {
     if (c->who.not_after_ns > l->before_ns) {
         return false;
@@ -89,7 +89,7 @@ static bool wanted(const struct listing *l, const struct registry_cert *c)
     return l->all || (c->revoked_ns == 0 && !c->replaced);
 }
 
-static bool list_cert(void *ctx, const struct registry_cert *c)
+static bool list_cert(void *ctx, const struct ca_cert *c)
 {
     struct listing *l = ctx;
     char host[UUID_TEXT] = "", digits[2 * sizeof c->who.fingerprint + 1];
@@ -170,7 +170,7 @@ static enum err read_options(struct listing *l, const struct opt_args *a, struct
 static int run(const struct opt_args *a)
 {
     struct listing l;
-    struct registry *book = NULL;
+    struct ca_db *book = NULL;
     struct errmsg why = {""};
     enum err e = read_options(&l, a, &why);
 
@@ -183,11 +183,11 @@ static int run(const struct opt_args *a)
     }
     if (!e) {
         list_authority(&l, collector_cmd_value_or(a, "dir", COLLECTOR_CMD_PKI_DIR));
-        registry_certs(book, list_cert, &l);
-        e = l.e;
+        e = ca_cert_list(book, list_cert, &l, &why);
+        e = e ? e : l.e;
     }
     table_end(l.sheet);
-    registry_close(book);
+    ca_db_close(book);
     return e ? collector_cmd_complain(&cmd_pki_list_options, e, why.text) : COLLECTOR_CMD_DONE;
 }
 

@@ -30,7 +30,7 @@ const struct opt_command cmd_pki_revoke_options = {
         "a second,\nalso on connections that stand.\n",
 };
 
-static void say_next(const struct registry_meant *m)
+static void say_next(const struct ca_cert_meant *m)
 {
     char host[UUID_TEXT];
 
@@ -61,8 +61,8 @@ static void say_next(const struct registry_meant *m)
 
 static int run(const struct opt_args *a)
 {
-    struct registry *book = NULL;
-    struct registry_meant meant;
+    struct ca_db *book = NULL;
+    struct ca_cert_meant meant;
     struct errmsg why = {""};
     char **operands;
     size_t n = opt_operands(a, &operands);
@@ -75,9 +75,9 @@ static int run(const struct opt_args *a)
         e = collector_cmd_pki_book(&book, a, &why);
     }
     if (!e) {
-        e = registry_revoke(book, operands[0], opt_value(a, "reason"), os_utc_ns(), &meant, &why);
+        e = ca_cert_revoke(book, operands[0], opt_value(a, "reason"), os_utc_ns(), &meant, &why);
     }
-    registry_close(book);
+    ca_db_close(book);
     if (e) {
         return collector_cmd_complain(&cmd_pki_revoke_options, e, why.text);
     }

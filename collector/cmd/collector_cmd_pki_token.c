@@ -92,7 +92,7 @@ static enum err read_count(unsigned *count, const char *text, struct errmsg *why
     return ERR_OK;
 }
 
-static enum err read_names(struct registry_token *t, const struct opt_args *a, struct errmsg *why)
+static enum err read_names(struct ca_token *t, const struct opt_args *a, struct errmsg *why)
 {
     const char *name = opt_value(a, "name"), *replace = opt_value(a, "replace");
     const char *names = replace ? replace : name ? name : "";
@@ -112,7 +112,7 @@ static enum err read_names(struct registry_token *t, const struct opt_args *a, s
     return ERR_OK;
 }
 
-static enum err read_create(struct registry_token *t, unsigned *count, const struct opt_args *a,
+static enum err read_create(struct ca_token *t, unsigned *count, const struct opt_args *a,
                             struct errmsg *why)
 {
     int64_t life_ns = 0;
@@ -152,14 +152,14 @@ static enum err read_pin(uint8_t pin[PKI_PIN_BYTES], const struct opt_args *a, i
     return e;
 }
 
-static enum err make_tokens(struct registry *book, const struct registry_token *t, unsigned count,
+static enum err make_tokens(struct ca_db *book, const struct ca_token *t, unsigned count,
                             const uint8_t *pin, struct errmsg *why)
 {
     char text[PKI_TOKEN_TEXT];
     enum err e = ERR_OK;
 
     for (unsigned i = 0; i < count && !e; i++) {
-        e = registry_token_make(book, t, pin, text, why);
+        e = ca_token_make(book, t, pin, text, why);
         if (!e && puts(text) == EOF) {
             e = errmsg_set(why, ERR_IO, "cannot print the token");
         }
@@ -167,7 +167,7 @@ static enum err make_tokens(struct registry *book, const struct registry_token *
     return e;
 }
 
-static void say_next(const struct registry_token *t, unsigned count)
+static void say_next(const struct ca_token *t, unsigned count)
 {
     char until[CLK_TEXT];
 
@@ -180,9 +180,9 @@ static void say_next(const struct registry_token *t, unsigned count)
 
 static int run_create(const struct opt_args *a)
 {
-    struct registry *book = NULL;
-    bool unknown = false;
-    struct registry_token t = {.again = false};
+    struct ca_db *book = NULL;
+    bool had = false;
+    struct ca_token t = {.again = false};
     uint8_t pin[PKI_PIN_BYTES];
     struct errmsg why = {""};
     unsigned count = 1;
@@ -195,15 +195,17 @@ static int run_create(const struct opt_args *a)
         e = collector_cmd_pki_book(&book, a, &why);
     }
     if (!e) {
-        unknown = t.again && !registry_had_host(book, t.names);
+        e = ca_cert_had_host(book, t.names, &had, &why);
+    }
+    if (!e) {
         e = make_tokens(book, &t, count, pin, &why);
     }
-    registry_close(book);
+    ca_db_close(book);
     if (e) {
         return collector_cmd_complain(&create_options, e, why.text);
     }
     say_next(&t, count);
-    if (unknown) {
+    if (t.again && !had) {
         humanize_line(stderr, "The book knows no host %s: it will be a new one.", t.names);
     }
     return COLLECTOR_CMD_DONE;
@@ -231,7 +233,7 @@ struct listing {
     enum err e;
 };
 
-static const char *token_state(const struct registry_token *t, int64_t now_ns)
+static const char *token_state(const struct ca_token *t, int64_t now_ns)
 {
     if (t->used_ns) {
         return "used";
@@ -242,7 +244,7 @@ static const char *token_state(const struct registry_token *t, int64_t now_ns)
     return t->expires_ns <= now_ns ? "expired" : "open";
 }
 
-static bool list_token(void *ctx, const struct registry_token *t)
+static bool list_token(void *ctx, const struct ca_token *t)
 {
     struct listing *l = ctx;
     const char *state = token_state(t, l->now_ns);
@@ -268,7 +270,7 @@ static bool list_token(void *ctx, const struct registry_token *t)
 static int run_list(const struct opt_args *a)
 {
     struct listing l = {.now_ns = os_utc_ns(), .all = opt_flag(a, "all")};
-    struct registry *book = NULL;
+    struct ca_db *book = NULL;
     struct errmsg why = {""};
     enum err e = collector_cmd_pki_book(&book, a, &why);
 
@@ -277,11 +279,11 @@ static int run_list(const struct opt_args *a)
                                 &why);
     }
     if (!e) {
-        registry_tokens(book, list_token, &l);
-        e = l.e;
+        e = ca_token_list(book, list_token, &l, &why);
+        e = e ? e : l.e;
     }
     table_end(l.sheet);
-    registry_close(book);
+    ca_db_close(book);
     return e ? collector_cmd_complain(&list_options, e, why.text) : COLLECTOR_CMD_DONE;
 }
 
@@ -289,7 +291,7 @@ static int run_list(const struct opt_args *a)
 
 static int run_withdraw(const struct opt_args *a)
 {
-    struct registry *book = NULL;
+    struct ca_db *book = NULL;
     struct errmsg why = {""};
     char **operands;
     size_t n = opt_operands(a, &operands);
@@ -301,9 +303,9 @@ static int run_withdraw(const struct opt_args *a)
         e = collector_cmd_pki_book(&book, a, &why);
     }
     if (!e) {
-        e = registry_token_withdraw(book, operands[0], os_utc_ns(), &why);
+        e = ca_token_withdraw(book, operands[0], &why);
     }
-    registry_close(book);
+    ca_db_close(book);
     if (e) {
         return collector_cmd_complain(&withdraw_options, e, why.text);
     }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/ca/registry.h"
+#include "collector/ca/ca_db.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -52,7 +52,7 @@ static const struct conf_key keys[] = {
      "and empty, is none"},
     {"pki.cert_life", CONF_SPAN, "90d", 20 * CLK_S, 87600 * H, NULL,
      "how long an agent's certificate is valid; renewed at two thirds of it"},
-    {"pki.renew_grace", CONF_SPAN, "7d", 0, REGISTRY_GRACE_MAX, NULL,
+    {"pki.renew_grace", CONF_SPAN, "7d", 0, CA_ROWS_GRACE_MAX, NULL,
      "how long after its end an agent's certificate can still be renewed"},
     {"accept_age", CONF_SPAN, "8d", 60 * CLK_S, 876000 * H, NULL,
      "batches older than this by the corrected clock are refused; longer than the agents' "

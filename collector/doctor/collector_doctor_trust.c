@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/ca/registry.h"
+#include "collector/ca/ca_cert.h"
 #include "collector/doctor/collector_doctor_impl.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -9,9 +9,12 @@
 #include "common/net/net.h"
 #include "common/os/os.h"
 
-#define DAYS_WARN  30
-#define DAYS_FAIL  7
-#define NAMES_MAX  5 /* hosts named in one sentence */
+#define DAYS_WARN 30
+#define DAYS_FAIL 7
+#define NAMES_MAX 5 /* hosts named in one sentence */
+#define BOOK_HELP                                                                          \
+    "run doctor as the collector's user or as root; chmod 600 the book; a damaged one is " \
+    "brought back from a backup"
 #define ISSUE_HELP "issue one: procfleet-collector pki issue --role collector --name NAME --out DIR"
 
 /* -- own certificate -- */
@@ -113,7 +116,7 @@ struct ending {
 
 /* An agent renews at two thirds of its certificate's life: one with less than a quarter left has
  * not. */
-static bool count_ending(void *ctx, const struct registry_cert *c)
+static bool count_ending(void *ctx, const struct ca_cert *c)
 {
     struct ending *x = ctx;
     int64_t left_ns = clk_sub(c->who.not_after_ns, x->d->conf->now_ns);
@@ -154,22 +157,24 @@ static void say_ending(struct collector_doctor *d, const struct ending *x)
 static void check_book(struct collector_doctor *d)
 {
     struct ending x = {.d = d};
-    struct registry *book;
+    struct ca_db *book;
     struct errmsg why = {""};
-    enum err e = registry_open(&book, d->c->pki_dir, NULL, &why);
+    enum err e = ca_db_open(&book, d->c->pki_dir, NULL, &why);
 
     if (e) {
-        check_result_report(
-            d->all, "pki.book", CHECK_RESULT_FAILED,
-            "run doctor as the collector's user or as root; chmod 600 the book; a line that "
-            "is wrong is mended from a backup",
-            "%s", why.text[0] ? why.text : err_text(e));
+        check_result_report(d->all, "pki.book", CHECK_RESULT_FAILED, BOOK_HELP, "%s",
+                            why.text[0] ? why.text : err_text(e));
         return;
     }
-    check_result_report(d->all, "pki.book", CHECK_RESULT_OK, "", "the book in %s can be read",
+    check_result_report(d->all, "pki.book", CHECK_RESULT_OK, "",
+                        "the book in %s can be read, and every checksum in it is right",
                         d->c->pki_dir);
-    registry_certs(book, count_ending, &x);
-    registry_close(book);
+    e = ca_cert_list(book, count_ending, &x, &why);
+    ca_db_close(book);
+    if (e) {
+        check_result_report(d->all, "pki.agents", CHECK_RESULT_FAILED, BOOK_HELP, "%s", why.text);
+        return;
+    }
     say_ending(d, &x);
 }
 
@@ -194,16 +199,29 @@ static void check_authority_key(struct collector_doctor *d)
     mem_free(path);
 }
 
+static bool has_file(const struct collector_doctor *d, const char *name)
+{
+    char *path = os_path_join(d->c->pki_dir, name);
+    bool there = path && os_exists(path);
+
+    mem_free(path);
+    return there;
+}
+
 static void check_pki(struct collector_doctor *d)
 {
-    char *book = os_path_join(d->c->pki_dir, "book");
-    bool there = book && os_exists(book);
-
-    mem_free(book);
-    if (there) {
+    if (has_file(d, "book.db")) {
         check_book(d);
         check_authority_key(d);
         collector_doctor_folder(d, "pki.folder", d->c->pki_dir);
+        return;
+    }
+    if (has_file(d, "book")) {
+        check_result_report(d->all, "pki.book", CHECK_RESULT_OK, "",
+                            "the book in %s is of an older version: it is imported when the "
+                            "collector starts",
+                            d->c->pki_dir);
+        check_authority_key(d);
         return;
     }
     check_result_report(

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/ca/ca_cert.h"
+#include "collector/ca/ca_token.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -26,7 +28,7 @@ static int64_t clock_ns(void)
 /* A listener for strangers and one for agents, on an authority of its own. */
 struct rig {
     struct certs *certs;
-    struct registry *book;
+    struct ca_db *book;
     struct enroll_service *service;
     struct tls_config *server_tls, *stranger_tls;
     struct rpc_server *enroll, *ingest;
@@ -95,8 +97,8 @@ static void rig_open(struct rig *r)
     r->certs = certs_create();
     certs_issue(r->certs, PKI_COLLECTOR, "collector");
     r->server_tls = certs_load(r->certs, "collector", r->certs, true);
-    assert_ok(registry_open(&r->book, certs_dir(r->certs), NULL, &r->why));
-    conf.registry = r->book;
+    assert_ok(ca_db_open(&r->book, certs_dir(r->certs), NULL, &r->why));
+    conf.db = r->book;
     conf.dir = certs_dir(r->certs);
     assert_ok(enroll_service_create(&r->service, &conf, &r->why));
     enroll_service_methods(r->service, methods);
@@ -117,7 +119,7 @@ static void rig_close(struct rig *r)
     rpc_server_stop(r->enroll);
     rpc_server_stop(r->ingest);
     enroll_service_destroy(r->service);
-    registry_close(r->book);
+    ca_db_close(r->book);
     tls_config_free(r->stranger_tls);
     tls_config_free(r->server_tls);
     certs_destroy(r->certs);
@@ -138,11 +140,10 @@ static enum rpc_code call(struct rig *r, struct rpc_client *c, const char *metho
 
 static void make_token(struct rig *r, char text[PKI_TOKEN_TEXT], const char *names, bool again)
 {
-    struct registry_token what = {
-        .again = again, .made_ns = clock_ns(), .expires_ns = clock_ns() + HOUR};
+    struct ca_token what = {.again = again, .made_ns = clock_ns(), .expires_ns = clock_ns() + HOUR};
 
     snprintf(what.names, sizeof what.names, "%s", names);
-    assert_ok(registry_token_make(r->book, &what, r->pin, text, &r->why));
+    assert_ok(ca_token_make(r->book, &what, r->pin, text, &r->why));
 }
 
 static enum rpc_code enroll(struct rig *r, const char *token, const char *name)
@@ -215,6 +216,7 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     struct net_identity who, authority;
     struct enroll_service_stats stats;
     char token[PKI_TOKEN_TEXT];
+    size_t recent;
 
     (void)state;
     rig_open(&r);
@@ -230,7 +232,8 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     assert_memory_equal(authority.fingerprint, r.pin, sizeof r.pin);
     assert_int_equal(enroll(&r, token, "web-02"), RPC_PERMISSION_DENIED);
     assert_non_null(strstr(r.result.message, "used"));
-    assert_int_equal(registry_recent(r.book, &who.host, 0), 1);
+    assert_ok(ca_cert_recent(r.book, &who.host, 0, &recent, &r.why));
+    assert_int_equal(recent, 1);
     enroll_service_stats(r.service, &stats);
     assert_int_equal(stats.enrolled, 1);
     assert_int_equal(stats.refused, 2);
@@ -266,8 +269,8 @@ static void names_that_mean_something_else_are_refused(void **state)
     rig_open(&r);
     become_host(&r, &c, &who);
     user.not_after_ns = collector.not_after_ns = clock_ns() + LIFE;
-    assert_ok(registry_issued(r.book, &user, clock_ns(), &r.why));
-    assert_ok(registry_issued(r.book, &collector, clock_ns(), &r.why));
+    assert_ok(ca_cert_issued(r.book, &user, clock_ns(), &r.why));
+    assert_ok(ca_cert_issued(r.book, &collector, clock_ns(), &r.why));
     make_token(&r, token, "", false);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         if (enroll(&r, token, rows[i].name) != rows[i].code) {
@@ -341,12 +344,12 @@ static void the_revoked_are_renewed_nowhere(void **state)
     struct rig r;
     struct wire_certificate old;
     struct net_identity before;
-    struct registry_meant meant;
+    struct ca_cert_meant meant;
 
     (void)state;
     rig_open(&r);
     become_host(&r, &old, &before);
-    assert_ok(registry_revoke(r.book, "web-01", "lost", clock_ns(), &meant, &r.why));
+    assert_ok(ca_cert_revoke(r.book, "web-01", "lost", clock_ns(), &meant, &r.why));
     assert_int_equal(renew_expired(&r, &old, r.key, r.key), RPC_PERMISSION_DENIED);
     assert_non_null(strstr(r.result.message, "revoked"));
     rig_close(&r);
@@ -426,7 +429,7 @@ static void a_book_that_cannot_be_written_takes_no_token(void **state)
     (void)state;
     rig_open(&r);
     make_token(&r, token, "", false);
-    snprintf(path, sizeof path, "%s/book", certs_dir(r.certs));
+    snprintf(path, sizeof path, "%s/book.db", certs_dir(r.certs));
     assert_ok(os_read_file(&whole, &n, path, 1u << 20));
     assert_ok(os_write_file(path, "", 0, true));
     assert_int_equal(enroll(&r, token, "web-01"), RPC_UNAVAILABLE);

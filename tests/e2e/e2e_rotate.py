@@ -105,7 +105,7 @@ def the_new_one_issues(site):
     check("nobody told the other agent", read(site.file("by-renewal", "ca.pem")), read(site.ca(site.old)))
     fleet.stop(fleet.collector)
     renewed = {name: fleet.log("agent-%s.log" % name).count("trust renewed") for name in AGENTS}
-    shutil.copy(os.path.join(site.old, "book"), os.path.join(site.new, "book"))
+    shutil.copy(os.path.join(site.old, "book.db"), os.path.join(site.new, "book.db"))
     site.start(site.new)
     ensure("nobody enrols before the collector shows its new certificate",
            "authority" in site.enroll("too-early", site.new, expect=4))

@@ -1,9 +1,8 @@
-/* Any bytes as a token's text and as a line of the authority's book. What is accepted must come out
- * as it went in. */
+/* Any bytes as a token's text. What is accepted must come out as it went in. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/ca/entry.h"
+#include "common/pki/pki_token.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
@@ -32,23 +31,8 @@ static void try_token(const uint8_t *p, size_t n)
     }
 }
 
-static void try_entry(const uint8_t *p, size_t n)
-{
-    struct entry e;
-    struct buf b;
-
-    if (entry_get(&e, (const char *)p, n) != ERR_OK) {
-        return;
-    }
-    buf_init(&b, 8192);
-    must(entry_put(&b, &e) == ERR_OK);
-    must(entry_get(&e, (const char *)b.p, b.n) == ERR_OK);
-    buf_fini(&b);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
     try_token(p, n);
-    try_entry(p, n);
     return 0;
 }

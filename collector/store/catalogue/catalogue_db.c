@@ -12,7 +12,7 @@
  * twice. u64 are kept as the i64 of the same bits. */
 #include <sqlite3.h>
 
-#include "collector/store/catalogue/catalogue_file.h"
+#include "collector/db/db.h"
 #include "collector/store/catalogue/catalogue_impl.h"
 #include "collector/store/memtable/head_info.h"
 #include "common/base/clk.h"
@@ -232,7 +232,7 @@ static enum err set_up(struct day_db *d, enum day_open how)
 enum err day_open(struct day_db **out, const char *path, enum day_open how)
 {
     int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_READWRITE;
-    const char *layer = catalogue_layer();
+    const char *layer = db_layer();
     struct day_db *d = layer ? mem_zalloc(sizeof *d) : NULL;
     enum err e;
 
@@ -245,7 +245,7 @@ enum err day_open(struct day_db **out, const char *path, enum day_open how)
                                    flags | (how == DAY_WRITE ? SQLITE_OPEN_CREATE : 0), layer));
     }
     if (!e) {
-        e = catalogue_reserve(d->db);
+        e = db_reserve(d->db);
     }
     if (!e) {
         e = set_up(d, how);

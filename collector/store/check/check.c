@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/catalogue/catalogue_file.h"
+#include "collector/db/db.h"
 #include "collector/store/hosts.h"
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/segment/seg_impl.h"
@@ -173,7 +173,7 @@ static enum err look_at_day(struct looking *x, const char *name, const char *pat
 {
     const struct fio *fio = x->b->conf->fio;
     static const char *const beside[] = {"-wal", "-shm"};
-    enum err e = catalogue_file_check(fio, path, &f->values, &f->damaged);
+    enum err e = db_file_check(fio, path, 1, &f->values, &f->damaged);
 
     (void)name;
     for (size_t i = 0; !e && f->damaged && x->b->conf->repair && i < 2; i++) {

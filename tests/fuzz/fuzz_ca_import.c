@@ -1,16 +1,18 @@
-/* Any bytes as the authority's book: as the file's rest behind a good first line, or, when the
- * first byte is odd, as texts that are given their checksums. Whatever is read is listed, judged,
- * revoked and enrolled upon without harm. */
+/* Any bytes as an older version's book: as the file's rest behind a good first line, or, when the
+ * first byte is odd, as texts that are given their checksums. Whatever is imported is listed,
+ * judged, revoked and enrolled upon without harm. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "collector/ca/registry.h"
+#include "collector/ca/ca_cert.h"
+#include "collector/ca/ca_import.h"
+#include "collector/ca/ca_token.h"
 #include "common/base/buf.h"
 #include "common/base/hash.h"
-#include "tests/support/fio_fault.h"
+#include "tests/support/sqlite_fault.h"
 #include "tests/support/support.h"
 
 #define GENERATION 0x1122334455667788ull
@@ -51,7 +53,7 @@ static void write_book(const char *path, const struct buf *b)
     }
 }
 
-static bool judge(void *ctx, const struct registry_cert *c)
+static bool judge(void *ctx, const struct ca_cert *c)
 {
     size_t *revoked = ctx;
 
@@ -59,31 +61,38 @@ static bool judge(void *ctx, const struct registry_cert *c)
     return true;
 }
 
-static bool see(void *ctx, const struct registry_token *t)
+static bool see(void *ctx, const struct ca_token *t)
 {
     *(size_t *)ctx += t->used_ns != 0;
     return true;
 }
 
-static void use(struct registry *r)
+static void use(struct ca_db *db)
 {
     static const char *const whats[] = {"web-01", "alice", "01234567-89ab-cdef-0123-456789abcdef",
                                         "aaaaaaaa"};
     struct net_identity who = {.has_host = true, .roles = NET_AGENT, .name = "web-01"};
-    struct registry_meant meant;
-    struct registry_stats stats;
+    struct ca_cert_meant meant;
+    struct ca_rows_counts counts;
     struct errmsg why;
     size_t n = 0;
 
-    registry_certs(r, judge, &n);
-    registry_tokens(r, see, &n);
+    err_ignore(ca_cert_list(db, judge, &n, &why));
+    err_ignore(ca_token_list(db, see, &n, &why));
     for (size_t i = 0; i < sizeof whats / sizeof *whats; i++) {
-        err_ignore(registry_revoke(r, whats[i], "fuzz", 1, &meant, &why));
+        err_ignore(ca_cert_revoke(db, whats[i], "fuzz", 1, &meant, &why));
     }
-    err_ignore(registry_issued(r, &who, 1, &why));
-    (void)registry_judge(r, &who);
-    err_ignore(registry_tidy(r, INT64_MAX / 2, &why));
-    registry_stats(r, &stats);
+    err_ignore(ca_cert_issued(db, &who, 1, &why));
+    (void)ca_db_judge(db, &who);
+    err_ignore(ca_db_tidy(db, INT64_MAX / 2, &why));
+    err_ignore(ca_db_count(db, &counts, &why));
+}
+
+static enum err count(void *ctx, const struct ca_import_entry *x)
+{
+    (void)x;
+    ++*(size_t *)ctx;
+    return ERR_OK;
 }
 
 static char dir[256], path[300];
@@ -95,11 +104,14 @@ static void clean_up(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-    struct registry *r;
+    struct ca_import_stamp stamp;
+    struct ca_db *db;
     struct errmsg why;
+    size_t entries = 0;
     struct buf b;
 
     if (!dir[0]) {
+        sqlite_fault_install();
         support_temp_dir(dir, sizeof dir);
         snprintf(path, sizeof path, "%s/book", dir);
         if (atexit(clean_up) != 0) {
@@ -110,9 +122,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     make(&b, p, n);
     write_book(path, &b);
     buf_fini(&b);
-    if (registry_open(&r, dir, fio_unsynced(), &why) == ERR_OK) {
-        use(r);
-        registry_close(r);
+    if (ca_import_read(path, count, &entries, &stamp, &why) == ERR_OK && entries > 0 &&
+        ca_db_open(&db, dir, sqlite_fault_fio(), &why) == ERR_OK) {
+        use(db);
+        ca_db_close(db);
     }
+    support_empty_dir(dir);
     return 0;
 }
