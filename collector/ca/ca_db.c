@@ -17,7 +17,7 @@
 #include "common/base/clk.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
-#include "common/os/owner.h"
+#include "common/os/os_owner.h"
 
 #define LOCK_WAIT_NS (5 * CLK_S)
 
@@ -199,7 +199,7 @@ static enum err ca_db_import(struct ca_db *db, struct errmsg *why)
 /* The files are locked, and there is none. */
 static enum err ca_db_make_file(struct ca_db *db, struct errmsg *why)
 {
-    enum err e = owner_check(db->dir, why);
+    enum err e = os_owner_check(db->dir, why);
 
     if (e) {
         return e;

@@ -1,7 +1,7 @@
 /* Bits that flip in the files beside the store, as chaos_flips does it to the store's own: the
- * feed's journal, subscriptions, the hosts that are forgotten, the session ticket keys and the
- * authority's book. What is read again is what was written, what is lost is told, and no number is
- * given twice.
+ * feed's journal, subscriptions, the hosts that are forgotten and the session ticket keys (the
+ * authority's book: test_ca_db). What is read again is what was written, what is lost is told, and
+ * no number is given twice.
  *
  * PROCFLEET_FLIPS (16) places of each kind and PROCFLEET_SEED (1) in the environment. */
 #include <stdio.h>
@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "collector/ca/ca_cert.h"
 #include "collector/ingest/forgotten.h"
 #include "collector/subscribe/feed_check.h"
 #include "collector/subscribe/journal.h"
@@ -26,7 +25,6 @@
 #define FILES_MAX 16
 #define RECORDS   400
 #define HOSTS     3
-#define LINES     40
 #define NOW_NS    (INT64_C(1767225600) * 1000000000)
 
 static char dir[256];
@@ -73,13 +71,9 @@ static void keep(void)
 static void put(const char *name, const uint8_t *p, size_t n)
 {
     char path[400];
-    FILE *f;
 
     path_in(path, name);
-    f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(p, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
+    support_write_file(path, p, n);
 }
 
 /* All as it was, but for one bit of one file whose name begins so; gives its place. */
@@ -308,45 +302,7 @@ static void ticket_keys_with_a_flipped_bit_open_no_ticket(void **state)
     }
 }
 
-/* -- the authority's book -- */
-
-static void a_book_with_a_flipped_bit_is_not_believed(void **state)
-{
-    struct net_identity who = {.has_host = true, .roles = NET_AGENT, .name = "host"};
-    struct ca_db *db;
-    struct errmsg why;
-    char path[400];
-
-    (void)state;
-    path_in(path, "book.db");
-    assert_ok(ca_db_open(&db, dir, fio_unsynced(), &why));
-    for (uint8_t i = 0; i < LINES; i++) {
-        who.host.b[0] = who.fingerprint[0] = i;
-        assert_ok(ca_cert_issued(db, &who, NOW_NS, &why));
-    }
-    ca_db_close(db);
-    keep();
-    for (unsigned i = 0; i < places; i++) {
-        size_t at = flip("book.db");
-        enum err e;
-
-        assert_int_equal(chmod(path, 0600), 0);
-        e = ca_db_open(&db, dir, fio_unsynced(), &why);
-        if (e != ERR_CORRUPT) {
-            print_error("byte %zu of the book: %s\n", at, err_name(e));
-            fail();
-        }
-    }
-}
-
 /* -- all of them -- */
-
-static int setup(void **state)
-{
-    (void)state;
-    support_temp_dir(dir, sizeof dir);
-    return 0;
-}
 
 static int teardown(void **state)
 {
@@ -359,7 +315,7 @@ static int teardown(void **state)
     return 0;
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, teardown, dir)
 
 int main(void)
 {
@@ -368,7 +324,6 @@ int main(void)
         T(every_flipped_bit_of_a_subscription_is_found),
         T(a_flipped_bit_hides_no_other_host),
         T(ticket_keys_with_a_flipped_bit_open_no_ticket),
-        T(a_book_with_a_flipped_bit_is_not_believed),
     };
     const char *flips = getenv("PROCFLEET_FLIPS"), *seed = getenv("PROCFLEET_SEED");
 

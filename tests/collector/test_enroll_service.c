@@ -41,6 +41,8 @@ struct rig {
     struct buf reply;
 };
 
+static struct rig rig;
+
 static struct rpc_server *serve(struct rig *r, bool strangers, const struct rpc_method *methods,
                                 size_t n)
 {
@@ -211,7 +213,6 @@ static enum rpc_code renew_expired(struct rig *r, const struct wire_certificate 
 
 static void a_stranger_with_a_token_becomes_a_host(void **state)
 {
-    struct rig r;
     struct wire_certificate c;
     struct net_identity who, authority;
     struct enroll_service_stats stats;
@@ -219,25 +220,23 @@ static void a_stranger_with_a_token_becomes_a_host(void **state)
     size_t recent;
 
     (void)state;
-    rig_open(&r);
-    make_token(&r, token, "web-*", false);
-    assert_int_equal(enroll(&r, token, "db-01"), RPC_PERMISSION_DENIED);
-    assert_non_null(strstr(r.result.message, "web-*"));
-    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
-    answered(&r, &c, &who);
+    make_token(&rig, token, "web-*", false);
+    assert_int_equal(enroll(&rig, token, "db-01"), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(rig.result.message, "web-*"));
+    assert_int_equal(enroll(&rig, token, "web-01"), RPC_OK);
+    answered(&rig, &c, &who);
     assert_string_equal(who.name, "web-01");
     assert_true(who.has_host && who.roles == NET_AGENT);
     assert_int_equal((who.not_after_ns - c.now_ns + CLK_S) / CLK_S, LIFE / CLK_S);
     assert_err(tls_cert_parse(&authority, c.authority, c.authority_n), ERR_OK);
-    assert_memory_equal(authority.fingerprint, r.pin, sizeof r.pin);
-    assert_int_equal(enroll(&r, token, "web-02"), RPC_PERMISSION_DENIED);
-    assert_non_null(strstr(r.result.message, "used"));
-    assert_ok(ca_cert_recent(r.book, &who.host, 0, &recent, &r.why));
+    assert_memory_equal(authority.fingerprint, rig.pin, sizeof rig.pin);
+    assert_int_equal(enroll(&rig, token, "web-02"), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(rig.result.message, "used"));
+    assert_ok(ca_cert_recent(rig.book, &who.host, 0, &recent, &rig.why));
     assert_int_equal(recent, 1);
-    enroll_service_stats(r.service, &stats);
+    enroll_service_stats(rig.service, &stats);
     assert_int_equal(stats.enrolled, 1);
     assert_int_equal(stats.refused, 2);
-    rig_close(&r);
 }
 
 static void names_that_mean_something_else_are_refused(void **state)
@@ -260,26 +259,24 @@ static void names_that_mean_something_else_are_refused(void **state)
     };
     struct net_identity user = {.roles = NET_QUERY, .fingerprint = {1}, .name = "alice"};
     struct net_identity collector = {.fingerprint = {2}, .name = "collector"};
-    struct rig r;
     struct wire_certificate c;
     struct net_identity who;
     char token[PKI_TOKEN_TEXT];
 
     (void)state;
-    rig_open(&r);
-    become_host(&r, &c, &who);
+    become_host(&rig, &c, &who);
     user.not_after_ns = collector.not_after_ns = clock_ns() + LIFE;
-    assert_ok(ca_cert_issued(r.book, &user, clock_ns(), &r.why));
-    assert_ok(ca_cert_issued(r.book, &collector, clock_ns(), &r.why));
-    make_token(&r, token, "", false);
+    assert_ok(ca_cert_issued(rig.book, &user, clock_ns(), &rig.why));
+    assert_ok(ca_cert_issued(rig.book, &collector, clock_ns(), &rig.why));
+    make_token(&rig, token, "", false);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        if (enroll(&r, token, rows[i].name) != rows[i].code) {
-            fail_msg("%s: %s", rows[i].name, r.result.message);
+        if (enroll(&rig, token, rows[i].name) != rows[i].code) {
+            fail_msg("%s: %s", rows[i].name, rig.result.message);
         }
     }
-    make_token(&r, token, "3f2a9c1b7d4e", true); /* as containers are called: the operator's word */
-    assert_int_equal(enroll(&r, token, "3f2a9c1b7d4e"), RPC_OK);
-    rig_close(&r);
+    make_token(&rig, token, "3f2a9c1b7d4e",
+               true); /* as containers are called: the operator's word */
+    assert_int_equal(enroll(&rig, token, "3f2a9c1b7d4e"), RPC_OK);
 }
 
 static void an_expired_certificate_is_renewed_within_the_grace(void **state)
@@ -295,91 +292,78 @@ static void an_expired_certificate_is_renewed_within_the_grace(void **state)
         {GRACE - HOUR, RPC_OK, ""},
         {GRACE + HOUR, RPC_PERMISSION_DENIED, "--replace web-01"},
     };
-    struct rig r;
     struct pki_key *key;
     struct wire_certificate old, c;
     struct net_identity before, who;
 
     (void)state;
-    rig_open(&r);
     assert_ok(pki_key_make(&key));
-    become_host(&r, &old, &before);
+    become_host(&rig, &old, &before);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         ahead_ns = LIFE + rows[i].age_ns;
-        assert_int_equal(renew_expired(&r, &old, r.key, key), rows[i].code);
-        assert_non_null(strstr(r.result.message, rows[i].words));
+        assert_int_equal(renew_expired(&rig, &old, rig.key, key), rows[i].code);
+        assert_non_null(strstr(rig.result.message, rows[i].words));
         if (rows[i].code == RPC_OK) {
-            answered(&r, &c, &who);
+            answered(&rig, &c, &who);
             assert_string_equal(who.name, "web-01");
             assert_memory_equal(&who.host, &before.host, sizeof who.host);
             assert_true(who.not_after_ns > before.not_after_ns);
         }
     }
     ahead_ns = LIFE + HOUR;
-    assert_int_equal(renew_expired(&r, &old, key, key), RPC_UNAUTHENTICATED);
+    assert_int_equal(renew_expired(&rig, &old, key, key), RPC_UNAUTHENTICATED);
     pki_key_free(key);
-    rig_close(&r);
 }
 
 static void a_name_given_away_meanwhile_is_not_renewed(void **state)
 {
-    struct rig r;
     struct wire_certificate old;
     struct net_identity before;
     char token[PKI_TOKEN_TEXT];
 
     (void)state;
-    rig_open(&r);
-    become_host(&r, &old, &before);
+    become_host(&rig, &old, &before);
     ahead_ns = LIFE + HOUR;
-    make_token(&r, token, "", false);
-    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
-    assert_int_equal(renew_expired(&r, &old, r.key, r.key), RPC_PERMISSION_DENIED);
-    assert_non_null(strstr(r.result.message, "another name"));
-    rig_close(&r);
+    make_token(&rig, token, "", false);
+    assert_int_equal(enroll(&rig, token, "web-01"), RPC_OK);
+    assert_int_equal(renew_expired(&rig, &old, rig.key, rig.key), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(rig.result.message, "another name"));
 }
 
 static void the_revoked_are_renewed_nowhere(void **state)
 {
-    struct rig r;
     struct wire_certificate old;
     struct net_identity before;
     struct ca_cert_meant meant;
 
     (void)state;
-    rig_open(&r);
-    become_host(&r, &old, &before);
-    assert_ok(ca_cert_revoke(r.book, "web-01", "lost", clock_ns(), &meant, &r.why));
-    assert_int_equal(renew_expired(&r, &old, r.key, r.key), RPC_PERMISSION_DENIED);
-    assert_non_null(strstr(r.result.message, "revoked"));
-    rig_close(&r);
+    become_host(&rig, &old, &before);
+    assert_ok(ca_cert_revoke(rig.book, "web-01", "lost", clock_ns(), &meant, &rig.why));
+    assert_int_equal(renew_expired(&rig, &old, rig.key, rig.key), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(rig.result.message, "revoked"));
 }
 
 static void only_agents_are_renewed(void **state)
 {
-    struct rig r;
     struct wire_certificate c = {.certificate_n = 0};
     struct buf der;
     struct errmsg why;
 
     (void)state;
-    rig_open(&r);
-    certs_issue(r.certs, PKI_QUERY, "alice");
+    certs_issue(rig.certs, PKI_QUERY, "alice");
     buf_init(&der, PKI_FILE_MAX);
-    assert_ok(pki_pem_read(&der, certs_path(r.certs, "alice", ".pem")));
+    assert_ok(pki_pem_read(&der, certs_path(rig.certs, "alice", ".pem")));
     memcpy(c.certificate, der.p, der.n);
     c.certificate_n = der.n;
-    pki_key_free(r.key);
-    assert_ok(pki_key_load(&r.key, certs_path(r.certs, "alice", ".key"), &why));
-    assert_int_equal(renew_expired(&r, &c, r.key, r.key), RPC_PERMISSION_DENIED);
-    assert_non_null(strstr(r.result.message, "agents"));
+    pki_key_free(rig.key);
+    assert_ok(pki_key_load(&rig.key, certs_path(rig.certs, "alice", ".key"), &why));
+    assert_int_equal(renew_expired(&rig, &c, rig.key, rig.key), RPC_PERMISSION_DENIED);
+    assert_non_null(strstr(rig.result.message, "agents"));
     buf_fini(&der);
-    rig_close(&r);
 }
 
 static void an_agent_renews_over_its_connection(void **state)
 {
-    struct rig r;
     struct tls_config *tls;
     struct rpc_client *agent;
     struct net_identity before, who;
@@ -389,89 +373,81 @@ static void an_agent_renews_over_its_connection(void **state)
     unsigned given = 0;
 
     (void)state;
-    rig_open(&r);
-    certs_issue(r.certs, PKI_AGENT, "web-01");
-    tls = certs_load(r.certs, "web-01", r.certs, false);
+    certs_issue(rig.certs, PKI_AGENT, "web-01");
+    tls = certs_load(rig.certs, "web-01", rig.certs, false);
     tls_config_identity(tls, &before);
-    agent = dial(&r, r.ingest, tls);
+    agent = dial(&rig, rig.ingest, tls);
     buf_init(&csr, WIRE_CSR_MAX);
     buf_init(&request, 4096);
-    assert_ok(pki_key_request(&csr, r.key, "admin"));
+    assert_ok(pki_key_request(&csr, rig.key, "admin"));
     memcpy(m.csr, csr.p, csr.n);
     m.csr_n = csr.n;
     assert_ok(wire_enroll_renew_encode(&request, &m));
-    while (call(&r, agent, RPC_INGEST_RENEW, &request) == RPC_OK) {
-        answered(&r, &c, &who);
+    while (call(&rig, agent, RPC_INGEST_RENEW, &request) == RPC_OK) {
+        answered(&rig, &c, &who);
         assert_string_equal(who.name, "web-01");
         assert_memory_equal(&who.host, &before.host, sizeof who.host);
         assert_memory_not_equal(who.fingerprint, before.fingerprint, sizeof who.fingerprint);
         given++;
     }
     assert_int_equal(given, 8); /* so many at once, then it has to wait */
-    assert_int_equal(r.result.code, RPC_RESOURCE_EXHAUSTED);
-    assert_true(r.result.retry_after_ms > 0);
+    assert_int_equal(rig.result.code, RPC_RESOURCE_EXHAUSTED);
+    assert_true(rig.result.retry_after_ms > 0);
     ahead_ns = LIFE / 2;
-    assert_int_equal(call(&r, agent, RPC_INGEST_RENEW, &request), RPC_OK);
+    assert_int_equal(call(&rig, agent, RPC_INGEST_RENEW, &request), RPC_OK);
     rpc_client_close(agent);
     tls_config_free(tls);
     buf_fini(&csr);
     buf_fini(&request);
-    rig_close(&r);
 }
 
 static void a_book_that_cannot_be_written_takes_no_token(void **state)
 {
-    struct rig r;
     char token[PKI_TOKEN_TEXT], path[300];
     uint8_t *whole;
     size_t n;
 
     (void)state;
-    rig_open(&r);
-    make_token(&r, token, "", false);
-    snprintf(path, sizeof path, "%s/book.db", certs_dir(r.certs));
+    make_token(&rig, token, "", false);
+    snprintf(path, sizeof path, "%s/book.db", certs_dir(rig.certs));
     assert_ok(os_read_file(&whole, &n, path, 1u << 20));
     assert_ok(os_write_file(path, "", 0, true));
-    assert_int_equal(enroll(&r, token, "web-01"), RPC_UNAVAILABLE);
-    assert_null(strstr(r.result.message, path)); /* for the log, not for strangers */
+    assert_int_equal(enroll(&rig, token, "web-01"), RPC_UNAVAILABLE);
+    assert_null(strstr(rig.result.message, path)); /* for the log, not for strangers */
     assert_ok(os_write_file(path, whole, n, true));
-    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
+    assert_int_equal(enroll(&rig, token, "web-01"), RPC_OK);
     mem_free(whole);
-    rig_close(&r);
 }
 
 static void who_tries_too_often_has_to_wait(void **state)
 {
-    struct rig r;
     enum rpc_code code = RPC_OK;
     unsigned tries = 0;
     char token[PKI_TOKEN_TEXT];
 
     (void)state;
-    rig_open(&r);
     for (; code != RPC_RESOURCE_EXHAUSTED; tries++) {
         assert_true(tries < 500);
-        code = enroll(&r, "pf1-", "web-01");
+        code = enroll(&rig, "pf1-", "web-01");
         assert_true(code == RPC_INVALID_ARGUMENT || code == RPC_RESOURCE_EXHAUSTED);
     }
     assert_true(tries > 40);
-    assert_in_range(r.result.retry_after_ms, 1, 1000);
-    make_token(&r, token, "", false);
+    assert_in_range(rig.result.retry_after_ms, 1, 1000);
+    make_token(&rig, token, "", false);
     do { /* whoever has a token does not wait for those who guess, from the same address, too */
-        code = enroll(&r, "pf1-", "web-01");
+        code = enroll(&rig, "pf1-", "web-01");
     } while (code == RPC_INVALID_ARGUMENT);
-    assert_int_equal(enroll(&r, token, "web-01"), RPC_OK);
-    assert_int_equal(enroll(&r, token, "web-01"), RPC_RESOURCE_EXHAUSTED); /* it is used */
-    make_token(&r, token, "", false);
+    assert_int_equal(enroll(&rig, token, "web-01"), RPC_OK);
+    assert_int_equal(enroll(&rig, token, "web-01"), RPC_RESOURCE_EXHAUSTED); /* it is used */
+    make_token(&rig, token, "", false);
     for (tries = 0; tries < 500 && code != RPC_INVALID_ARGUMENT; tries++) { /* but has a limit */
-        code = enroll(&r, token, "-a");
+        code = enroll(&rig, token, "-a");
     }
     for (; tries < 500 && code == RPC_INVALID_ARGUMENT; tries++) {
-        code = enroll(&r, token, "-a");
+        code = enroll(&rig, token, "-a");
     }
     assert_int_equal(code, RPC_RESOURCE_EXHAUSTED);
     assert_true(tries > 30);
-    rig_close(&r);
 }
 
 static void creating_survives_every_failed_allocation(void **state)
@@ -512,18 +488,34 @@ static int net_down(void **state)
     return 0;
 }
 
+static int setup(void **state)
+{
+    (void)state;
+    rig_open(&rig);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rig_close(&rig);
+    return 0;
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stranger_with_a_token_becomes_a_host),
-        cmocka_unit_test(names_that_mean_something_else_are_refused),
-        cmocka_unit_test(an_expired_certificate_is_renewed_within_the_grace),
-        cmocka_unit_test(a_name_given_away_meanwhile_is_not_renewed),
-        cmocka_unit_test(the_revoked_are_renewed_nowhere),
-        cmocka_unit_test(only_agents_are_renewed),
-        cmocka_unit_test(an_agent_renews_over_its_connection),
-        cmocka_unit_test(a_book_that_cannot_be_written_takes_no_token),
-        cmocka_unit_test(who_tries_too_often_has_to_wait),
+        T(a_stranger_with_a_token_becomes_a_host),
+        T(names_that_mean_something_else_are_refused),
+        T(an_expired_certificate_is_renewed_within_the_grace),
+        T(a_name_given_away_meanwhile_is_not_renewed),
+        T(the_revoked_are_renewed_nowhere),
+        T(only_agents_are_renewed),
+        T(an_agent_renews_over_its_connection),
+        T(a_book_that_cannot_be_written_takes_no_token),
+        T(who_tries_too_often_has_to_wait),
         cmocka_unit_test(creating_survives_every_failed_allocation),
     };
 

@@ -3,8 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/subscribe/feed_filter.h"
+#include "collector/subscribe/subscriptions_file.h"
 #include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/os/fio.h"
+#include "common/os/os.h"
 #include "tests/collector/feed_rig.h"
+#include "tests/support/fio_fault.h"
 #include "tests/support/t.h"
 
 static struct feed_rig rig;
@@ -295,6 +301,466 @@ static void one_sample_of_each_interval_comes_whoever_was_killed(void **state)
     assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
 }
 
+/* -- messages that a subscriber did not get -- */
+
+static void drops_are_counted_for_whom_they_concern(void **state)
+{
+    struct feed_rig_client all = feed_rig_subscriber("all"), web = feed_rig_subscriber("web"),
+                           none = feed_rig_subscriber("none");
+
+    (void)state;
+    web.scope = "web-*";
+    none.scope = "nobody";
+    assert_err(feed_rig_poll(&rig, &all, true), ERR_END);
+    assert_err(feed_rig_poll(&rig, &web, true), ERR_END);
+    assert_err(feed_rig_poll(&rig, &none, true), ERR_END);
+    feed_rig_events(&rig, "web-1", 1, 5, "x");
+    feed_rig_events(&rig, "db-1", 10, 5, "x");
+    feed_rig_flood(&rig);
+    for (int i = 0; i < 2; i++) { /* told as long as it is not acknowledged */
+        assert_ok(feed_rig_poll(&rig, &all, false));
+        assert_int_equal(all.dropped_now, 2);
+        assert_int_equal(all.dropped, 2);
+    }
+    assert_ok(feed_rig_poll(&rig, &all, true));
+    assert_err(feed_rig_poll(&rig, &all, true), ERR_END);
+    assert_int_equal(all.dropped_now, 0);
+    assert_int_equal(all.dropped, 2);
+    assert_ok(feed_rig_poll(&rig, &web, true));
+    assert_int_equal(web.dropped_now, 1);
+    assert_err(feed_rig_poll(&rig, &none, true), ERR_END);
+    assert_int_equal(none.dropped_now, 0);
+}
+
+static void drops_outlive_the_collector(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+
+    (void)state;
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    feed_rig_flood(&rig);
+    feed_rig_close(&rig);
+    feed_rig_open(&rig);
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_int_equal(c.dropped_now, 1);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    assert_int_equal(c.dropped, 1);
+}
+
+/* Delivered, then dropped by the journal, then acknowledged. */
+static void what_was_delivered_is_not_dropped(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 2, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_assert_pids(&c, 2, 1);
+    feed_rig_flood(&rig);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    assert_int_equal(c.dropped_now, 0);
+    assert_int_equal(c.dropped, 0);
+}
+
+static void a_cursor_before_the_journals_begin_is_told(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("");
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_events(&rig, "web-1", 2, 1, "x");
+    feed_rig_flood(&rig);
+    feed_rig_events(&rig, "web-1", 3, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_assert_pids(&c, 1, 3);
+    assert_true(c.dropped_now >= 1);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    assert_int_equal(c.dropped_now, 0);
+}
+
+static void another_epoch_gives_all_that_is_kept(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a"), nameless = feed_rig_subscriber("");
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_ok(feed_rig_poll(&rig, &nameless, true));
+    feed_rig_close(&rig);
+    feed_rig_forget_journal(&rig);
+    feed_rig_open(&rig);
+    feed_rig_events(&rig, "web-1", 7, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_assert_pids(&c, 1, 7);
+    assert_int_equal(c.dropped_now, 1);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    assert_ok(feed_rig_poll(&rig, &nameless, true));
+    feed_rig_assert_pids(&nameless, 1, 7);
+    assert_int_equal(nameless.dropped_now, 1);
+}
+
+static void another_epoch_with_nothing_in_it_is_told_once(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_close(&rig);
+    feed_rig_forget_journal(&rig);
+    feed_rig_open(&rig);
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_int_equal(c.dropped_now, 1);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    assert_int_equal(c.dropped_now, 0);
+}
+
+static void another_epoch_is_counted_once_however_often_it_is_told(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_close(&rig);
+    feed_rig_forget_journal(&rig);
+    feed_rig_open(&rig);
+    feed_rig_events(&rig, "web-1", 7, 1, "x");
+    for (unsigned i = 0; i < 3; i++) { /* replies that got lost, and a restart between them */
+        assert_ok(feed_rig_poll(&rig, &c, false));
+        feed_rig_assert_pids(&c, 1, 7);
+        assert_int_equal(c.dropped_now, 1);
+        assert_int_equal(c.dropped, 1);
+        if (i == 1) {
+            feed_rig_close(&rig);
+            feed_rig_open(&rig);
+        }
+    }
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_events(&rig, "web-1", 8, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    assert_int_equal(c.dropped_now, 0);
+    assert_int_equal(c.dropped, 1);
+}
+
+/* A journal that drops everything whenever a poll has found something: files that are read tell. */
+static struct fio racing;
+static unsigned opened, floods;
+static bool race_on;
+
+static enum err racing_open(void *ctx, struct fio_file **out, const char *path)
+{
+    if (race_on && opened++ % 3 == 0) { /* a record is opened twice, its head and then all of it */
+        race_on = false;
+        feed_rig_flood(&rig);
+        feed_rig_events(&rig, "web-1", 5, 1, "x");
+        race_on = true;
+        floods++;
+    }
+    return fio_unsynced()->open(ctx, out, path);
+}
+
+static void a_poll_that_is_overtaken_again_and_again_says_so(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+
+    (void)state;
+    racing = *fio_unsynced();
+    racing.open = racing_open;
+    opened = floods = 0;
+    feed_rig_init(&rig, &racing);
+    feed_rig_events(&rig, "web-1", 1, 1, "x");
+    race_on = true;
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_BUSY);
+    race_on = false;
+    assert_int_equal(floods, 8);
+    assert_ok(feed_rig_poll(&rig, &c, true));
+    feed_rig_assert_pids(&c, 1, 5);
+    assert_int_equal(c.dropped, 8); /* what went unseen, and nothing that came */
+    assert_int_equal(c.dropped_now, 8);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    feed_rig_fini(&rig);
+}
+
+/* Three events, and a bit in the head of the second one's record. */
+static void rot_second(void)
+{
+    char *path = fio_name_path(rig.dir, "feed-", 1, ".log");
+    struct fio_file *f;
+    size_t begin, n;
+    uint8_t *p;
+
+    feed_rig_events(&rig, "web-1", 10, 1, "x");
+    assert_ok(os_read_file(&p, &begin, path, 1 << 20));
+    mem_free(p);
+    feed_rig_events(&rig, "web-1", 11, 1, "x");
+    feed_rig_events(&rig, "web-1", 12, 1, "x");
+    assert_ok(os_read_file(&p, &n, path, 1 << 20));
+    p[begin + 60] ^= 1;
+    assert_ok(fio_os()->open(NULL, &f, path));
+    assert_ok(fio_os()->write(NULL, f, 0, p, n));
+    fio_os()->close(NULL, f);
+    mem_free(p);
+    mem_free(path);
+}
+
+static void assert_second_is_dropped(struct feed_rig_client *c)
+{
+    assert_ok(feed_rig_poll(&rig, c, true));
+    assert_int_equal(c->n, 2);
+    assert_int_equal(c->pids[0], 10);
+    assert_int_equal(c->pids[1], 12);
+    assert_int_equal(c->dropped_now, 1);
+    assert_int_equal(c->dropped, 1);
+    assert_err(feed_rig_poll(&rig, c, true), ERR_END);
+    assert_int_equal(c->dropped_now, 0);
+}
+
+/* Damage while the collector runs: counted, and what follows comes. */
+static void a_record_that_rots_is_dropped_alone(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+
+    (void)state;
+    rot_second();
+    assert_second_is_dropped(&c);
+}
+
+/* Found at the start: nobody knows whose it was, so it counts for all. */
+static void a_record_that_rotted_meanwhile_is_dropped_alone(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a"), other = feed_rig_subscriber("b");
+
+    (void)state;
+    other.has_filter = true;
+    other.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("db-*")}};
+    rot_second();
+    feed_rig_close(&rig);
+    feed_rig_open(&rig);
+    assert_second_is_dropped(&c);
+    assert_ok(feed_rig_poll(&rig, &other, true));
+    assert_int_equal(other.n, 0);
+    assert_int_equal(other.dropped_now, 1);
+    feed_rig_flood(&rig); /* the file goes: what was damaged is told once */
+    assert_err(feed_rig_poll(&rig, &other, true), ERR_END);
+    assert_int_equal(other.dropped, 1);
+}
+
+static void messages_that_never_were_count_as_dropped(void **state)
+{
+    struct feed_rig_client all = feed_rig_subscriber("a"), web = feed_rig_subscriber("web"),
+                           db = feed_rig_subscriber("db"), nameless = feed_rig_subscriber("");
+
+    (void)state;
+    web.has_filter = db.has_filter = true;
+    web.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("web-*")}};
+    db.filter = (struct wire_filter){.n_hosts = 1, .hosts = {str_make("db-*")}};
+    feed_rig_events(&rig, "web-1", 10, 1, "x");
+    feed_rig_gap(&rig, "web-1", 3);
+    feed_rig_events(&rig, "db-1", 11, 1, "x");
+    assert_ok(feed_rig_poll(&rig, &all, false)); /* it comes again, and counts once */
+    assert_ok(feed_rig_poll(&rig, &all, true));
+    feed_rig_assert_pids(&all, 2, 10);
+    assert_int_equal(all.dropped_now, 3);
+    assert_int_equal(all.dropped, 3);
+    assert_err(feed_rig_poll(&rig, &all, true), ERR_END);
+    assert_int_equal(all.dropped_now, 0);
+    assert_ok(feed_rig_poll(&rig, &web, true));
+    feed_rig_assert_pids(&web, 1, 10);
+    assert_int_equal(web.dropped_now, 3);
+    assert_ok(feed_rig_poll(&rig, &db, true));
+    feed_rig_assert_pids(&db, 1, 11);
+    assert_int_equal(db.dropped, 0);
+    assert_ok(feed_rig_poll(&rig, &nameless, true));
+    assert_int_equal(nameless.dropped_now, 3);
+}
+
+/* -- damaged files, power cuts, no room -- */
+
+static void states_come_back_as_they_were(void **state)
+{
+    const struct subscriptions_state in = {
+        .number = UINT64_MAX,
+        .name = "n",
+        .owner = "ann",
+        .scope = "web-*",
+        .filter = {.n_hosts = 2,
+                   .hosts = {str_make("a*"), str_make("")},
+                   .program = str_make("*.exe"),
+                   .kinds = 6,
+                   .no_events = true,
+                   .samples = true,
+                   .n_metrics = 2,
+                   .metrics = {M_CPU_TIME, 255},
+                   .min_interval_ns = 5},
+        .created_ns = INT64_MIN,
+        .polled_ns = 2,
+        .at = {3, 4, 5},
+        .floor = 6,
+        .lost = 7,
+        .lost_end = 10,
+        .dropped = 8,
+        .delivered = 9,
+    };
+    struct subscriptions_state out;
+    struct buf b, again;
+
+    (void)state;
+    buf_init(&b, SUBSCRIPTIONS_FILE_MAX);
+    buf_init(&again, SUBSCRIPTIONS_FILE_MAX);
+    subscriptions_state_encode(&b, &in);
+    assert_ok(subscriptions_state_decode(&out, b.p, b.n));
+    assert_true(feed_filter_same(&in.filter, &out.filter));
+    subscriptions_state_encode(&again, &out);
+    assert_int_equal(b.n, again.n);
+    assert_memory_equal(b.p, again.p, b.n);
+    subscriptions_state_fini(&out);
+    for (size_t n = 0; n < b.n; n++) {
+        assert_err(subscriptions_state_decode(&out, b.p, n), ERR_CORRUPT);
+    }
+    buf_fini(&b);
+    buf_fini(&again);
+}
+
+static void damaged_files_are_put_aside(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+    char *path = fio_name_path(rig.dir, "sub-", 1, ".state");
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    feed_rig_close(&rig);
+    assert_ok(os_read_file(&p, &n, path, 1 << 20));
+    p[n / 2] ^= 1;
+    assert_ok(os_write_file(path, p, n, false));
+    mem_free(p);
+    feed_rig_open(&rig);
+    assert_false(os_exists(path));
+    assert_err(subscriptions_remove(rig.roster, "ann", "a"), ERR_NOTFOUND);
+    assert_err(feed_rig_poll(&rig, &c, true), ERR_END);
+    mem_free(path);
+}
+
+/* Polls until the power fails at the k-th operation; then what was acknowledged is so, and what was
+ * not comes again: together each event once. False: it did not fail any more. */
+static bool cut_power_at(long k, enum fio_fault_keep keep)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+    struct fio_fault *faults;
+    struct feed_rig r;
+    uint32_t next = 1;
+    enum err e = ERR_OK;
+
+    assert_ok(fio_fault_create(&faults));
+    feed_rig_init(&r, fio_fault_fio(faults));
+    feed_rig_events(&r, "web-1", 1, 12, "x");
+    fio_fault_fail(faults, FIO_ALL & ~(unsigned)(FIO_READ | FIO_OPEN), k, ERR_IO, true);
+    c.max = 2;
+    while ((e = feed_rig_poll(&r, &c, true)) == ERR_OK) {
+        feed_rig_assert_pids(&c, c.n, next);
+        next += (uint32_t)c.n;
+    }
+    fio_fault_power_cut(faults, keep, (uint64_t)k);
+    feed_rig_close(&r);
+    fio_fault_destroy(faults);
+
+    r.fio = fio_unsynced();
+    feed_rig_open(&r);
+    if (e != ERR_END) { /* the subscriber goes on from where it was */
+        while (feed_rig_poll(&r, &c, true) == ERR_OK) {
+            assert_int_equal(c.dropped_now, 0);
+            feed_rig_assert_pids(&c, c.n, next);
+            next += (uint32_t)c.n;
+        }
+    }
+    assert_int_equal(next, 13);
+    feed_rig_fini(&r);
+    return e != ERR_END;
+}
+
+static void a_power_cut_at_any_moment_loses_and_repeats_nothing(void **state)
+{
+    (void)state;
+    for (unsigned keep = FIO_KEEP_NOTHING; keep <= FIO_KEEP_SECTORS; keep++) {
+        long k = 0;
+
+        while (cut_power_at(k, (enum fio_fault_keep)keep)) {
+            k++;
+        }
+        assert_true(k > 20);
+    }
+}
+
+/* Without a cursor of its own the subscriber relies on the collector's: nothing is lost. */
+static void an_acknowledgement_is_durable_before_the_reply(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a"), blank = feed_rig_subscriber("a");
+    struct fio_fault *faults;
+    struct feed_rig r;
+
+    (void)state;
+    assert_ok(fio_fault_create(&faults));
+    feed_rig_init(&r, fio_fault_fio(faults));
+    feed_rig_events(&r, "web-1", 1, 4, "x");
+    c.max = blank.max = 2;
+    assert_ok(feed_rig_poll(&r, &c, true));
+    assert_ok(feed_rig_poll(&r, &c, true)); /* acknowledges 1 and 2 */
+    fio_fault_power_cut(faults, FIO_KEEP_NOTHING, 1);
+    feed_rig_close(&r);
+    fio_fault_destroy(faults);
+    r.fio = fio_unsynced();
+    feed_rig_open(&r);
+    assert_ok(feed_rig_poll(&r, &blank, true));
+    feed_rig_assert_pids(&blank, 2, 3);
+    feed_rig_fini(&r);
+}
+
+static void a_full_disk_refuses_and_changes_nothing(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+    struct fio_fault *faults;
+    struct feed_rig r;
+
+    (void)state;
+    assert_ok(fio_fault_create(&faults));
+    feed_rig_init(&r, fio_fault_fio(faults));
+    feed_rig_events(&r, "web-1", 1, 4, "x");
+    c.max = 2;
+    assert_ok(feed_rig_poll(&r, &c, true));
+    fio_fault_disk_full(faults, 0);
+    assert_err(feed_rig_poll(&r, &c, true), ERR_NOSPACE);
+    fio_fault_disk_full(faults, 1u << 20);
+    assert_ok(feed_rig_poll(&r, &c, true));
+    feed_rig_assert_pids(&c, 2, 3);
+    feed_rig_fini(&r);
+    fio_fault_destroy(faults);
+}
+
+static void every_failed_allocation_is_survived(void **state)
+{
+    struct feed_rig_client c = feed_rig_subscriber("a");
+    enum err e = ERR_NOMEM;
+
+    (void)state;
+    feed_rig_events(&rig, "web-1", 1, 3, "x");
+    for (long k = 0; e; k++) {
+        c = feed_rig_subscriber("a");
+        c.has_filter = true;
+        c.filter.n_hosts = 1;
+        c.filter.hosts[0] = str_make("*");
+        mem_fail_after(k);
+        e = feed_rig_poll(&rig, &c, true);
+        mem_fail_after(-1);
+        assert_true(e == ERR_OK || e == ERR_NOMEM || e == ERR_FULL);
+        assert_true(k < 300);
+    }
+    feed_rig_assert_pids(&c, 3, 1);
+}
+
 #define T(f) cmocka_unit_test_prestate_setup_teardown(f, feed_rig_setup, feed_rig_teardown, &rig)
 
 int main(void)
@@ -316,6 +782,23 @@ int main(void)
         T(samples_come_when_they_are_asked_for),
         T(samples_are_wanted_for_a_while_after_a_nameless_poll),
         T(one_sample_of_each_interval_comes_whoever_was_killed),
+        T(drops_are_counted_for_whom_they_concern),
+        T(drops_outlive_the_collector),
+        T(what_was_delivered_is_not_dropped),
+        T(a_cursor_before_the_journals_begin_is_told),
+        T(another_epoch_gives_all_that_is_kept),
+        T(another_epoch_with_nothing_in_it_is_told_once),
+        T(another_epoch_is_counted_once_however_often_it_is_told),
+        T(a_record_that_rots_is_dropped_alone),
+        T(a_record_that_rotted_meanwhile_is_dropped_alone),
+        T(messages_that_never_were_count_as_dropped),
+        cmocka_unit_test(a_poll_that_is_overtaken_again_and_again_says_so),
+        T(damaged_files_are_put_aside),
+        T(every_failed_allocation_is_survived),
+        cmocka_unit_test(states_come_back_as_they_were),
+        cmocka_unit_test(a_power_cut_at_any_moment_loses_and_repeats_nothing),
+        cmocka_unit_test(an_acknowledgement_is_durable_before_the_reply),
+        cmocka_unit_test(a_full_disk_refuses_and_changes_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,11 +29,6 @@ void sqlite_fault_arm(enum sqlite_fault what, long when)
     count = 0;
 }
 
-long sqlite_fault_count(void)
-{
-    return count;
-}
-
 /* Whether this change is to fail. */
 static bool change(bool writes)
 {
@@ -93,14 +88,9 @@ static const struct sqlite3_io_methods *in_front_of(const struct sqlite3_io_meth
 
 static int on_open(sqlite3_vfs *v, const char *name, sqlite3_file *f, int flags, int *out)
 {
-    int rc;
+    int rc = below->xOpen(below, name, f, flags, out);
 
     (void)v;
-    if ((flags & SQLITE_OPEN_CREATE) && change(true)) {
-        f->pMethods = NULL;
-        return fault == SQLITE_FAULT_FULL ? SQLITE_FULL : SQLITE_IOERR;
-    }
-    rc = below->xOpen(below, name, f, flags, out);
     if (rc == SQLITE_OK) {
         f->pMethods = in_front_of(f->pMethods);
     }

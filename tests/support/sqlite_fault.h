@@ -17,9 +17,6 @@ enum sqlite_fault {
 /* The (after + 1)-th change from now on; after < 0: none. */
 void sqlite_fault_arm(enum sqlite_fault fault, long after);
 
-/* Changes since it was armed. */
-long sqlite_fault_count(void);
-
 /* The operating system's files without waiting for the disk, their changes counted likewise. */
 const struct fio *sqlite_fault_fio(void);
 
