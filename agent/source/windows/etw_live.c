@@ -94,8 +94,7 @@ static void etw_live_set_clock(struct etw_live *l)
  * until these have come as far. */
 #define HIGH_FLUSH_MS 100
 
-/* What others may know of session i; by whoever drives it.
- * ---- by time ---- */
+/* What others may know of session i; by whoever drives it. */
 static void etw_live_publish(struct etw_live *l, size_t i)
 {
     const struct etw_session *s = &l->sessions[i];

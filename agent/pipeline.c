@@ -1,0 +1,978 @@
+/* From the source to the sampler: the stages, how they are connected, and the library of monitor.h.
+ *
+ * One core thread, that of monitor_run, owns every stage. A call from another thread is queued and
+ * waits; the core thread runs it between two things that the source delivers. So no stage is
+ * locked, and as long as there is no call it costs one look at a flag. */
+#include "agent/monitor.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/source/trace/etl_file.h"
+#include "common/base/clk.h"
+#include "common/base/mem.h"
+#include "common/os/os.h"
+
+/* Something to be done on the core thread while its caller waits. */
+struct monitor_call {
+    struct monitor_call *next;
+    void (*run)(struct monitor *m, void *arg);
+    void *arg;
+    bool done;
+};
+
+struct monitor {
+    struct monitor_conf conf; /* without what it points to */
+    struct levels_conf levels_conf;
+    struct source *source;
+    struct decode *decode;
+    struct ptable *table;
+    struct lifecycle *life;
+    struct aggregate *aggregate;
+    struct sampler *sampler;
+    struct process_filter *who;
+    uint32_t who_no; /* grows with every other `who`; 0 is none */
+    uint64_t facts, table_rows, hidden_events;
+    struct monitor_event_sink events;
+
+    bool governed;
+    struct levels levels;
+    int64_t look_ns; /* when the next reading is due */
+    int64_t due_ns;  /* before, time's going on changes nothing, if only switches come */
+    struct {
+        uint64_t seen;
+        bool come; /* some came between the last two looks */
+    } switches;
+    struct {
+        int64_t bytes, read_ns;
+    } resident;       /* own memory, asked for once a second */
+    uint32_t own_pid; /* 0: not in the source's tables */
+
+    struct os_thread *thread; /* of monitor_start */
+    atomic_bool called;       /* somebody waits for an answer */
+    struct os_mutex *lock;    /* guards what is below; held across nothing */
+    struct os_cond *answered;
+    struct monitor_call *calls, **last_call;
+    bool running, stopped;
+};
+
+enum { THREADS_MAX = 1 << 17, TEXT_MAX = 16 << 20 };
+enum { FLAG_THREAD = 0x2, FLAG_CSWITCH = 0x10 }; /* EVENT_TRACE_FLAG_… */
+#define GRACE_NS (10 * CLK_S)
+
+/* -- calls from other threads -- */
+
+static _Thread_local const struct monitor *monitor_inside; /* whose core thread this is */
+
+/* The thread is the core thread of m until monitor_leave, which gets what enter returned. */
+static const struct monitor *monitor_enter(const struct monitor *m)
+{
+    const struct monitor *before = monitor_inside;
+
+    monitor_inside = m;
+    return before;
+}
+
+static void monitor_leave(const struct monitor *before)
+{
+    monitor_inside = before;
+}
+
+/* The first one that waits; NULL: nobody, and with `last` nobody will. */
+static struct monitor_call *monitor_take_call(struct monitor *m, bool last)
+{
+    struct monitor_call *c;
+
+    os_mutex_lock(m->lock);
+    c = m->calls;
+    if (c) {
+        m->calls = c->next;
+        if (!m->calls) {
+            m->last_call = &m->calls;
+        }
+    } else {
+        atomic_store(&m->called, false);
+        m->running = m->running && !last;
+    }
+    os_mutex_unlock(m->lock);
+    return c;
+}
+
+/* On the core thread: answers who waits. `last`: nobody can wait from now on. */
+static void monitor_answer(struct monitor *m, bool last)
+{
+    struct monitor_call *c;
+
+    while ((c = monitor_take_call(m, last)) != NULL) {
+        c->run(m, c->arg);
+        os_mutex_lock(m->lock);
+        c->done = true;
+        os_cond_wake_all(m->answered);
+        os_mutex_unlock(m->lock);
+    }
+}
+
+static void monitor_call(struct monitor *m, void (*run)(struct monitor *, void *), void *arg)
+{
+    struct monitor_call c = {.run = run, .arg = arg};
+    bool waits = false;
+
+    if (monitor_inside != m) {
+        os_mutex_lock(m->lock);
+        waits = m->running;
+        if (waits) {
+            *m->last_call = &c;
+            m->last_call = &c.next;
+            atomic_store(&m->called, true);
+        }
+        while (waits && !c.done) {
+            os_cond_wait(m->answered);
+        }
+        os_mutex_unlock(m->lock);
+    }
+    if (!waits) {
+        run(m, arg);
+    }
+}
+
+/* -- levels -- */
+
+/* The source and the sampler follow the level. */
+static void monitor_set_pace(struct monitor *m)
+{
+    struct source_pace *pace = &m->source->pace;
+
+    m->due_ns = INT64_MIN;
+    pace->level = m->levels.level;
+    pace->tick_ns = levels_tick_ns(m->levels.level, m->conf.period_ns);
+    pace->table_ns = levels_table_ns(pace->tick_ns, m->switches.come);
+    err_ignore(sampler_set_pace(m->sampler, pace->tick_ns, pace->table_ns)); /* fails out of 1 ms
+                                                                               to 10 s only */
+}
+
+/* Whether context switches came since the last look; true: that has changed. */
+static bool monitor_switches_changed(struct monitor *m)
+{
+    uint64_t switches = aggregate_stats(m->aggregate)->sched.switches;
+    bool came = m->switches.come;
+
+    m->switches.come = switches > m->switches.seen;
+    m->switches.seen = switches;
+    return m->switches.come != came;
+}
+
+/* Own memory, a second old at most: the system takes longer to tell it than all else here. */
+static int64_t monitor_resident(struct monitor *m)
+{
+    int64_t now_ns = os_mono_ns();
+
+    if (!m->resident.bytes || now_ns - m->resident.read_ns >= CLK_S) {
+        m->resident.bytes = os_resident_bytes();
+        m->resident.read_ns = now_ns;
+    }
+    return m->resident.bytes;
+}
+
+static void monitor_read_own(struct monitor *m, struct levels_reading *r)
+{
+    struct source_stats s = {0};
+    struct decode_counts d;
+
+    m->source->ops->stats(m->source, &s);
+    decode_stats(m->decode, &d);
+    r->cpu_ns = os_cpu_ns();
+    r->resident_bytes = monitor_resident(m);
+    r->events = d.in + m->facts;
+    r->lost = s.lost_events + s.lost_buffers;
+    r->ring_permille = s.ring_permille;
+}
+
+static void monitor_tell_step(struct monitor *m, const struct level_step *step, int64_t wall_ns,
+                              int64_t mono_ns)
+{
+    char text[LEVELS_TEXT];
+    struct life_event ev = {.kind = LIFE_LEVEL, .wall_ns = wall_ns, .mono_ns = mono_ns};
+
+    if (m->conf.level) {
+        m->conf.level(m->conf.ctx, step);
+    }
+    level_step_text(text, step);
+    ev.text = str_make(text);
+    m->conf.life(m->conf.ctx, &ev);
+}
+
+/* Looks at what the agent costs, a few times a second, and changes the level where it must. */
+static void monitor_govern(struct monitor *m, int64_t wall_ns, int64_t mono_ns)
+{
+    struct levels_reading r;
+    struct level_step step;
+
+    if (!m->governed || mono_ns < m->look_ns) {
+        return;
+    }
+    m->look_ns = mono_ns + LEVELS_LOOK_NS;
+    if (monitor_switches_changed(m)) {
+        monitor_set_pace(m);
+    }
+    monitor_read_own(m, &r);
+    if (levels_look(&m->levels, mono_ns, &r, &step)) {
+        monitor_set_pace(m);
+        monitor_tell_step(m, &step, wall_ns, mono_ns);
+    }
+}
+
+/* -- the agent's own row -- */
+
+static void monitor_set_own(struct ptable_proc *p, unsigned id, bool known, uint64_t value)
+{
+    if (known) {
+        p->count.mask |= METRIC_BIT(id);
+        p->count.given |= METRIC_BIT(id); /* as if its row in the table had it */
+        p->count.values[id] = value < INT64_MAX ? (int64_t)value : INT64_MAX;
+    }
+}
+
+/* What the agent does stands beside what it costs, in the row of its process. */
+static void monitor_put_own(struct monitor *m)
+{
+    struct ptable_proc *p = m->own_pid ? ptable_owner(m->table, m->own_pid) : NULL;
+    uint64_t (*sent)(void *ctx) = m->conf.bytes_sent;
+    struct source_stats s = {0};
+    struct decode_counts d;
+
+    if (!p || ptable_ended(p) || !p->count.in_table) {
+        return;
+    }
+    m->source->ops->stats(m->source, &s);
+    decode_stats(m->decode, &d);
+    monitor_set_own(p, M_AGENT_LEVEL, m->governed, m->levels.level);
+    monitor_set_own(p, M_AGENT_EVENTS, true, d.in + m->facts);
+    monitor_set_own(p, M_AGENT_CALLBACK_P99, s.callback_p99_ns > 0, (uint64_t)s.callback_p99_ns);
+    monitor_set_own(p, M_AGENT_BYTES_SENT, sent != NULL, sent ? sent(m->conf.ctx) : 0);
+}
+
+/* -- who comes out -- */
+
+/* Whether anything of p comes out.
+ * Asked anew only when more, or something else, is known of the process; not by the record of its
+ * end, whose name may be a shorter one. */
+static bool monitor_wants(void *ctx, struct ptable_proc *p)
+{
+    struct monitor *m = ctx;
+    bool same = p->who.info_version == p->info_version || ptable_ended(p);
+
+    if (p->who.asked != m->who_no || !same) {
+        bool hidden = !process_filter_wants(m->who, &p->info);
+
+        if (p->who.hidden && !hidden) {
+            p->row.shown = false; /* it comes as a new one, with everything */
+        }
+        p->who.hidden = hidden;
+        p->who.asked = m->who_no;
+        p->who.info_version = p->info_version;
+    }
+    return !p->who.hidden;
+}
+
+static void monitor_on_tick(void *ctx, const struct sample_tick *tick)
+{
+    struct monitor *m = ctx;
+
+    m->conf.tick(m->conf.ctx, tick);
+}
+
+static void monitor_on_life(void *ctx, const struct life_event *ev)
+{
+    struct monitor *m = ctx;
+    bool of_host = life_is_of_host(ev->kind);
+    struct ptable_proc *p = of_host ? NULL : ptable_find(m->table, ev->info.id);
+
+    if (of_host || (p ? monitor_wants(m, p) : process_filter_wants(m->who, &ev->info))) {
+        m->conf.life(m->conf.ctx, ev);
+    } else {
+        m->hidden_events++;
+    }
+}
+
+/* -- what the source delivers -- */
+
+/* Of one kind there are many, and it moves nothing but counters. */
+static inline bool monitor_may_be_due(const struct event *ev)
+{
+    return ev->kind != EV_CSWITCH && ev->kind != EV_READY;
+}
+
+/* Decoded, and charged to whom it concerns. */
+static void monitor_take_event(struct monitor *m, const struct event *ev)
+{
+    struct ptable_proc *p = aggregate_event(m->aggregate, ev);
+
+    m->due_ns = monitor_may_be_due(ev) ? INT64_MIN : m->due_ns;
+    if (m->events.event && !ev->early && (!p || monitor_wants(m, p))) {
+        m->events.event(m->events.ctx, ev, p ? &p->info : NULL);
+    }
+}
+
+static void monitor_on_source(struct monitor *m, const struct event *ev)
+{
+    struct life_event out = {.kind = LIFE_SOURCE,
+                             .wall_ns = ev->wall_ns,
+                             .mono_ns = ev->mono_ns,
+                             .text = ev->u.source.text};
+
+    m->due_ns = INT64_MIN;
+    lifecycle_set_polled(m->life, ev->u.source.polled);
+    m->conf.life(m->conf.ctx, &out);
+    if (m->events.event) {
+        m->events.event(m->events.ctx, ev, NULL);
+    }
+}
+
+static void monitor_on_fact(void *ctx, const struct event *ev)
+{
+    struct monitor *m = ctx;
+
+    if (ev->kind == EV_SOURCE) {
+        monitor_on_source(m, ev);
+        return;
+    }
+    m->facts++;
+    monitor_take_event(m, ev);
+}
+
+static void monitor_on_raw(void *ctx, const struct raw_event *raw)
+{
+    struct monitor *m = ctx;
+    struct event ev;
+
+    if (decode_event(m->decode, raw, &ev) == ERR_OK) { /* else counted there */
+        monitor_take_event(m, &ev);
+    }
+}
+
+static void monitor_answer_calls(struct monitor *m)
+{
+    if (atomic_load_explicit(&m->called, memory_order_relaxed)) {
+        monitor_answer(m, false);
+    }
+}
+
+static void monitor_on_table(void *ctx, const struct snapshot *snap)
+{
+    struct monitor *m = ctx;
+
+    m->due_ns = INT64_MIN;
+    m->table_rows += snap->n_rows;
+    aggregate_table(m->aggregate, snap);
+    monitor_put_own(m);
+    sampler_table(m->sampler, snap->wall_ns, snap->mono_ns);
+}
+
+static int64_t monitor_earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Nothing that grows old is due before. */
+static int64_t monitor_next_due_ns(const struct monitor *m)
+{
+    int64_t due_ns = monitor_earlier(sampler_due_ns(m->sampler), lifecycle_due_ns(m->life));
+
+    due_ns = monitor_earlier(due_ns, ptable_due_ns(m->table));
+    return m->governed ? monitor_earlier(due_ns, m->look_ns) : due_ns;
+}
+
+/* With nearly every record: mostly time goes on and nothing is due. */
+static void monitor_on_advance(void *ctx, int64_t wall_ns, int64_t mono_ns)
+{
+    struct monitor *m = ctx;
+
+    if (mono_ns < m->due_ns) {
+        sampler_reached(m->sampler, wall_ns, mono_ns);
+        monitor_answer_calls(m);
+        return;
+    }
+    sampler_advance(m->sampler, wall_ns, mono_ns);
+    lifecycle_advance(m->life, wall_ns, mono_ns);
+    ptable_expire(m->table, mono_ns);
+    monitor_govern(m, wall_ns, mono_ns);
+    m->due_ns = monitor_next_due_ns(m);
+    monitor_answer_calls(m);
+}
+
+/* -- building -- */
+
+static enum err monitor_check_conf(const struct monitor_conf *conf, struct errmsg *why)
+{
+    if (conf->period_ns < CLK_MS || conf->period_ns > 10 * CLK_S) {
+        return errmsg_set(why, ERR_RANGE, "samples are made every 1 ms to 10 s");
+    }
+    if (conf->processes_max == 0 || !conf->tick || !conf->life) {
+        return errmsg_set(why, ERR_INVALID, "the monitor needs room and somebody who listens");
+    }
+    return ERR_OK;
+}
+
+enum err monitor_create(struct monitor **out, const struct monitor_conf *conf, struct errmsg *why)
+{
+    enum err e = monitor_check_conf(conf, why);
+    struct monitor *m = e ? NULL : mem_zalloc(sizeof *m);
+
+    if (!m) {
+        return e ? e : errmsg_set(why, ERR_NOMEM, "out of memory");
+    }
+    m->conf = *conf;
+    m->conf.who = (struct process_filter_conf){.except_system = false};
+    if (conf->levels) {
+        m->levels_conf = *conf->levels;
+        m->conf.levels = &m->levels_conf;
+    }
+    m->who_no = 1;
+    m->due_ns = INT64_MIN;
+    m->last_call = &m->calls;
+    atomic_init(&m->called, false);
+    e = process_filter_create(&m->who, &conf->who);
+    if (!e) {
+        e = os_mutex_create(&m->lock);
+    }
+    if (!e) {
+        e = os_cond_create(&m->answered, m->lock);
+    }
+    if (e) {
+        monitor_destroy(m);
+        return errmsg_set(why, e, "cannot set up the monitor: %s", err_text(e));
+    }
+    *out = m;
+    return ERR_OK;
+}
+
+static enum err monitor_open_stages(struct monitor *m)
+{
+    struct ptable_conf table = {.instances_max = m->conf.processes_max * 2,
+                                .threads_max = THREADS_MAX,
+                                .text_max = TEXT_MAX,
+                                .grace_ns = GRACE_NS};
+    struct lifecycle_conf life = {
+        .polled = m->source->about.polled, .told = monitor_on_life, .ctx = m};
+    struct sampler_conf sampler = {.period_ns = m->conf.period_ns,
+                                   .by_table = !m->source->about.replay,
+                                   .processes_max = m->conf.processes_max,
+                                   .wants = monitor_wants,
+                                   .tick = monitor_on_tick,
+                                   .ctx = m};
+    enum err e = decode_create(&m->decode);
+
+    if (e) {
+        return e;
+    }
+    e = ptable_create(&m->table, &table);
+    if (e) {
+        return e;
+    }
+    life.table = m->table;
+    e = lifecycle_create(&m->life, &life);
+    if (e) {
+        return e;
+    }
+    e = aggregate_create(&m->aggregate, m->table, m->life);
+    if (e) {
+        return e;
+    }
+    sampler.table = m->table;
+    sampler.aggregate = m->aggregate;
+    return sampler_create(&m->sampler, &sampler);
+}
+
+static void monitor_begin_levels(struct monitor *m)
+{
+    if (!m->conf.levels || m->source->about.replay) {
+        return;
+    }
+    m->levels_conf.cpus = m->source->about.cpus;
+    levels_init(&m->levels, &m->levels_conf);
+    m->governed = true;
+    monitor_set_pace(m);
+}
+
+static void monitor_close_stages(struct monitor *m)
+{
+    struct source *source = m->source;
+
+    if (source) {
+        os_mutex_lock(m->lock);
+        m->source = NULL;
+        os_mutex_unlock(m->lock);
+        source->ops->close(source);
+    }
+    sampler_destroy(m->sampler);
+    aggregate_destroy(m->aggregate);
+    lifecycle_destroy(m->life);
+    ptable_destroy(m->table);
+    decode_destroy(m->decode);
+    m->sampler = NULL;
+    m->aggregate = NULL;
+    m->life = NULL;
+    m->table = NULL;
+    m->decode = NULL;
+}
+
+enum err monitor_open(struct monitor *m, struct errmsg *why)
+{
+    struct source_sink sink = {.ctx = m,
+                               .raw = monitor_on_raw,
+                               .fact = monitor_on_fact,
+                               .table = monitor_on_table,
+                               .advance = monitor_on_advance};
+    struct source *source;
+    enum err e;
+
+    if (m->source) {
+        return ERR_OK;
+    }
+    if (!m->conf.open) {
+        return errmsg_set(why, ERR_INVALID, "the monitor has no source to open");
+    }
+    e = m->conf.open(m->conf.open_ctx, &source, sink, why);
+    if (e) {
+        return e;
+    }
+    os_mutex_lock(m->lock); /* monitor_stop may look at it */
+    m->source = source;
+    os_mutex_unlock(m->lock);
+    e = monitor_open_stages(m);
+    if (e) {
+        monitor_close_stages(m);
+        return errmsg_set(why, e, "cannot set up the agent's stages: %s", err_text(e));
+    }
+    m->own_pid = m->source->about.replay ? 0 : os_listed_id();
+    monitor_begin_levels(m);
+    return ERR_OK;
+}
+
+void monitor_destroy(struct monitor *m)
+{
+    if (!m) {
+        return;
+    }
+    if (m->thread) {
+        monitor_stop(m);
+        os_thread_join(m->thread);
+    }
+    monitor_close_stages(m);
+    process_filter_destroy(m->who);
+    os_cond_destroy(m->answered);
+    os_mutex_destroy(m->lock);
+    mem_free(m);
+}
+
+const struct source_about *monitor_about(const struct monitor *m)
+{
+    return &m->source->about;
+}
+
+/* -- running -- */
+
+static enum err monitor_run_core(struct monitor *m)
+{
+    const struct monitor *before = monitor_enter(m);
+    enum err e = m->source->ops->run(m->source);
+
+    if (e == ERR_OK || e == ERR_END) {
+        lifecycle_finish(m->life);
+        sampler_finish(m->sampler);
+    }
+    if (m->conf.ended) {
+        m->conf.ended(m->conf.ctx, e);
+    }
+    monitor_answer(m, true);
+    monitor_leave(before);
+    return e;
+}
+
+/* From now on the core thread owns the stages. */
+static bool monitor_begin_run(struct monitor *m)
+{
+    bool stopped;
+
+    os_mutex_lock(m->lock);
+    stopped = m->stopped;
+    m->running = true;
+    os_mutex_unlock(m->lock);
+    return !stopped;
+}
+
+enum err monitor_run(struct monitor *m)
+{
+    enum err e = monitor_open(m, NULL);
+
+    if (e) {
+        return e;
+    }
+    if (!monitor_begin_run(m)) {
+        m->source->ops->stop(m->source); /* before it began: its run returns at once */
+    }
+    return monitor_run_core(m);
+}
+
+static void monitor_run_thread(void *arg)
+{
+    err_ignore(monitor_run_core(arg)); /* conf.ended has been told */
+}
+
+enum err monitor_start(struct monitor *m, struct errmsg *why)
+{
+    enum err e;
+
+    if (m->thread) {
+        return ERR_OK;
+    }
+    e = monitor_open(m, why);
+    if (e) {
+        return e;
+    }
+    if (!monitor_begin_run(m)) {
+        m->source->ops->stop(m->source);
+    }
+    e = os_thread_start(&m->thread, "core", monitor_run_thread, m);
+    if (e) {
+        monitor_answer(m, true);
+        return errmsg_set(why, e, "cannot start a thread: %s", err_text(e));
+    }
+    return errmsg_set(why, ERR_OK, "%s", m->source->about.detail);
+}
+
+void monitor_stop(struct monitor *m)
+{
+    os_mutex_lock(m->lock);
+    m->stopped = true;
+    if (m->source) {
+        m->source->ops->stop(m->source); /* inside the lock, so that it is not closed meanwhile */
+    }
+    os_mutex_unlock(m->lock);
+}
+
+/* -- a recording -- */
+
+struct recording {
+    const char *path;
+};
+
+static enum err monitor_open_recording(void *ctx, struct source **out, struct source_sink sink,
+                                       struct errmsg *why)
+{
+    const struct recording *r = ctx;
+    struct etl_file_conf conf = {.paths = &r->path, .n_paths = 1};
+
+    return etl_file_open(out, &conf, sink, why);
+}
+
+enum err monitor_read_etl(struct monitor *m, const char *path, struct errmsg *why)
+{
+    struct recording r = {path};
+    enum err e;
+
+    if (m->source) {
+        return errmsg_set(why, ERR_EXISTS, "the monitor has a source already: %s",
+                          m->source->about.name);
+    }
+    m->conf.open = monitor_open_recording;
+    m->conf.open_ctx = &r;
+    e = monitor_open(m, why);
+    m->conf.open_ctx = NULL;
+    if (e) {
+        return e;
+    }
+    e = monitor_run(m);
+    if (e && e != ERR_END) {
+        return errmsg_set(why, e, "%s: %s", path, err_text(e));
+    }
+    return ERR_OK;
+}
+
+/* -- processes -- */
+
+struct monitor_wanted {
+    uint32_t pid;
+    const struct proc_id *id; /* NULL: whoever has the number */
+    struct monitor_row *out;
+    enum err e;
+};
+
+static void monitor_copy_text(struct monitor_row *out, size_t *used, struct str *s)
+{
+    size_t room = sizeof out->text - *used;
+
+    s->n = s->n < room ? s->n : room;
+    if (s->n > 0) {
+        memcpy(out->text + *used, s->p, s->n);
+    }
+    s->p = out->text + *used;
+    *used += s->n;
+}
+
+static void monitor_copy_row(struct monitor *m, struct ptable_proc *p, struct monitor_row *out)
+{
+    size_t used = 0;
+
+    aggregate_settle(m->aggregate, p);
+    out->info = p->info;
+    monitor_copy_text(out, &used, &out->info.name);
+    monitor_copy_text(out, &used, &out->info.image);
+    monitor_copy_text(out, &used, &out->info.user);
+    monitor_copy_text(out, &used, &out->info.command_line);
+    out->row = (struct sample_row){
+        .info = &out->info, .info_version = p->info_version, .mask = p->count.mask};
+    for (uint64_t left = out->row.mask; left; left &= left - 1) {
+        unsigned id = (unsigned)__builtin_ctzll(left);
+
+        out->row.values[id] = p->count.values[id];
+    }
+}
+
+static void monitor_do_process(struct monitor *m, void *arg)
+{
+    struct monitor_wanted *w = arg;
+    struct ptable_proc *p = NULL;
+
+    if (m->source) {
+        p = w->id ? ptable_find(m->table, *w->id) : ptable_owner(m->table, w->pid);
+    }
+    w->e = p ? ERR_OK : ERR_NOTFOUND;
+    if (p) {
+        monitor_copy_row(m, p, w->out);
+    }
+}
+
+enum err monitor_process(struct monitor *m, uint32_t pid, struct monitor_row *out)
+{
+    struct monitor_wanted w = {.pid = pid, .out = out};
+
+    monitor_call(m, monitor_do_process, &w);
+    return w.e;
+}
+
+enum err monitor_process_by_key(struct monitor *m, struct proc_id id, struct monitor_row *out)
+{
+    struct monitor_wanted w = {.id = &id, .out = out};
+
+    monitor_call(m, monitor_do_process, &w);
+    return w.e;
+}
+
+struct collecting {
+    int64_t now_ns;
+    const struct monitor_sink *sink;
+    enum err e;
+};
+
+static void monitor_do_collect(struct monitor *m, void *arg)
+{
+    struct collecting *c = arg;
+
+    c->e = m->source ? sampler_collect(m->sampler, c->now_ns, c->sink->tick, c->sink->ctx)
+                     : ERR_NOTFOUND;
+}
+
+enum err monitor_collect(struct monitor *m, int64_t now_ns, const struct monitor_sink *sink)
+{
+    struct collecting c = {.now_ns = now_ns, .sink = sink};
+
+    monitor_call(m, monitor_do_collect, &c);
+    return c.e;
+}
+
+/* -- what comes out -- */
+
+static void monitor_do_filter(struct monitor *m, void *arg)
+{
+    struct process_filter *who = arg;
+
+    process_filter_destroy(m->who);
+    m->who = who;
+    m->who_no += m->who_no == UINT32_MAX ? 2 : 1;
+}
+
+enum err monitor_set_filter(struct monitor *m, const struct process_filter_conf *filter)
+{
+    struct process_filter *who;
+    enum err e = process_filter_create(&who, filter);
+
+    if (!e) {
+        monitor_call(m, monitor_do_filter, who);
+    }
+    return e;
+}
+
+static void monitor_do_on_event(struct monitor *m, void *arg)
+{
+    const struct monitor_event_sink *sink = arg;
+
+    m->events = sink ? *sink : (struct monitor_event_sink){.event = NULL};
+}
+
+void monitor_on_event(struct monitor *m, const struct monitor_event_sink *sink)
+{
+    struct monitor_event_sink copy = sink ? *sink : (struct monitor_event_sink){.event = NULL};
+
+    monitor_call(m, monitor_do_on_event, &copy);
+}
+
+/* -- what is collected -- */
+
+struct source_name {
+    const char *name;
+    struct errmsg *why;
+};
+
+static void monitor_do_source(struct monitor *m, void *arg)
+{
+    struct source_name *s = arg;
+
+    s->name = m->source ? m->source->about.name : "";
+    err_ignore(errmsg_set(s->why, ERR_OK, "%s", m->source ? m->source->about.detail : ""));
+}
+
+const char *monitor_source(struct monitor *m, struct errmsg *why)
+{
+    struct source_name s = {.why = why};
+
+    monitor_call(m, monitor_do_source, &s);
+    return s.name;
+}
+
+static enum err monitor_ask(struct monitor *m, const struct source_ask *wish, const char *what,
+                            struct errmsg *why)
+{
+    if (!m->source) {
+        return errmsg_set(why, ERR_UNSUPPORTED, "the monitor has no source yet");
+    }
+    if (!m->source->ask) {
+        return errmsg_set(why, ERR_UNSUPPORTED,
+                          "the source %s has no %s; a live one on Windows has (source: live)",
+                          m->source->about.name, what);
+    }
+    return m->source->ask(m->source, wish, why);
+}
+
+enum err monitor_set_flags(struct monitor *m, uint32_t flags, struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_FLAGS, .flags = flags};
+
+    if (flags & FLAG_CSWITCH) {
+        wish.flags |= FLAG_THREAD;
+    }
+    return monitor_ask(m, &wish, "flags of the kernel", why);
+}
+
+enum err monitor_set_stacks(struct monitor *m, bool on, struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_STACKS, .on = on};
+
+    return monitor_ask(m, &wish, "stacks", why);
+}
+
+enum err monitor_add_provider(struct monitor *m, const struct source_provider *provider,
+                              struct errmsg *why)
+{
+    struct source_ask wish = {.what = SOURCE_ASK_PROVIDER, .provider = *provider};
+
+    return monitor_ask(m, &wish, "providers", why);
+}
+
+/* -- counters -- */
+
+static void monitor_read_stats(struct monitor *m, struct monitor_stats *out)
+{
+    *out = (struct monitor_stats){.cpu_ns = os_cpu_ns(), .resident_bytes = monitor_resident(m)};
+    if (!m->source) {
+        return;
+    }
+    m->source->ops->stats(m->source, &out->source);
+    decode_stats(m->decode, &out->decode);
+    out->ptable = *ptable_stats(m->table);
+    out->lifecycle = *lifecycle_stats(m->life);
+    out->aggregate = *aggregate_stats(m->aggregate);
+    out->sampler = *sampler_stats(m->sampler);
+    out->events = out->decode.in + m->facts;
+    out->table_rows = m->table_rows;
+    out->filtered = out->sampler.filtered + m->hidden_events;
+    out->level = m->levels.level;
+    memcpy(out->level_steps, m->levels.steps, sizeof out->level_steps);
+}
+
+static void monitor_do_stats(struct monitor *m, void *arg)
+{
+    monitor_read_stats(m, arg);
+}
+
+void monitor_stats(struct monitor *m, struct monitor_stats *out)
+{
+    monitor_call(m, monitor_do_stats, out);
+}
+
+/* What the platform denied, or what died while being read, is absent from its row and no loss. */
+size_t monitor_ledger(struct monitor *m, struct ledger_row *rows, size_t max)
+{
+    struct monitor_stats s;
+
+    monitor_read_stats(m, &s);
+    const struct {
+        const char *stage, *reason;
+        uint64_t count;
+    } all[] = {
+        {"source", "in", s.source.in + s.source.facts},
+        {"source", "out", s.events},
+        {"source", "held", s.source.held},
+        {"source", "skipped", s.source.skipped},
+        {"source", "ring_full", s.source.ring_full},
+        {"source", "lost_events", s.source.lost_events},
+        {"source", "lost_buffers", s.source.lost_buffers},
+        {"source", "damaged", s.source.damaged},
+        {"table", "in", s.source.rows},
+        {"table", "out", s.table_rows},
+        {"table", "ended", s.source.ended},
+        {"table", "capped", s.source.capped},
+        {"table", "late", s.source.late},
+        {"decode", "in", s.decode.in},
+        {"decode", "out", s.decode.decoded},
+        {"decode", "unknown", s.decode.unknown},
+        {"decode", "filtered", s.decode.ignored},
+        {"decode", "short", s.decode.corrupt},
+        {"aggregate", "in", s.aggregate.events},
+        {"aggregate", "out", s.aggregate.charged},
+        {"aggregate", "no_process", s.aggregate.events - s.aggregate.charged},
+        {"aggregate", "lost_marks", s.aggregate.lost_marks},
+        {"aggregate", "disk_unmatched", s.aggregate.disk_unmatched},
+        {"ptable", "in", s.ptable.instances},
+        {"ptable", "out", s.ptable.forgotten},
+        {"ptable", "held", s.ptable.running + s.ptable.ended},
+        {"ptable", "unattributed", s.lifecycle.no_owner},
+        {"ptable", "full", s.ptable.full},
+        {"ptable", "threads_full", s.ptable.threads_full},
+        {"ptable", "text_full", s.ptable.text_full},
+        {"ptable", "no_memory", s.ptable.nomem},
+        {"lifecycle", "unpaired", s.lifecycle.unpaired},
+        {"sampler", "in", s.sampler.due},
+        {"sampler", "out", s.sampler.rows},
+        {"sampler", "filtered", s.sampler.filtered},
+        {"sampler", "capped", s.sampler.capped},
+        {"sampler", "no_memory", s.sampler.nomem},
+        {"filter", "filtered", s.filtered},
+        {"level", "up_quiet", s.level_steps[LEVEL_CAUSE_QUIET]},
+        {"level", "down_loss", s.level_steps[LEVEL_CAUSE_LOSS]},
+        {"level", "down_cpu", s.level_steps[LEVEL_CAUSE_CPU]},
+        {"level", "down_memory", s.level_steps[LEVEL_CAUSE_MEMORY]},
+        {"level", "down_ring", s.level_steps[LEVEL_CAUSE_RING]},
+        {"level", "down_events", s.level_steps[LEVEL_CAUSE_EVENTS]},
+        {"level", "request", s.level_steps[LEVEL_CAUSE_REQUEST]},
+        {"level", "request_over", s.level_steps[LEVEL_CAUSE_REQUEST_OVER]},
+    };
+    size_t n = sizeof all / sizeof *all;
+
+    n = n < max ? n : max;
+    for (size_t i = 0; i < n; i++) {
+        rows[i] =
+            (struct ledger_row){str_make(all[i].stage), str_make(all[i].reason), all[i].count};
+    }
+    return n + (m->source->ops->ledger ? m->source->ops->ledger(m->source, rows + n, max - n) : 0);
+}

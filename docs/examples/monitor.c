@@ -1,0 +1,94 @@
+/* Prints the processes of this machine as they start, the CPU time that each of them uses, and
+ * their end:
+ *
+ *   start 4711 sh
+ *   cpu 4711 sh 250 ms
+ *   stop 4711 sh
+ *
+ * Usage: monitor [SECONDS], 10 if not given. Exits with 1 if the machine cannot be watched.
+ *
+ * It uses the agent as a library (agent/monitor.h): nothing is written and nothing is sent. To
+ * install the library and build this program, on Linux:
+ *
+ *   cmake --install build/release --component monitor --prefix PREFIX
+ *   export PKG_CONFIG_PATH=PREFIX/lib/pkgconfig
+ *   cc monitor.c $(pkg-config --cflags --libs procfleet-monitor) -o monitor */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "agent/monitor.h"
+#include "agent/source/linux/proc_linux.h"
+
+#define PERIOD_NS INT64_C(500000000)
+
+/* Where events come from: starts, ends and exact totals from the kernel if this program has
+ * CAP_NET_ADMIN, else by comparing what /proc lists. */
+static enum err open_source(void *ctx, struct source **out, struct source_sink sink,
+                            struct errmsg *why)
+{
+    struct proc_linux_conf conf = {.period_ns = PERIOD_NS, .processes_max = 10000, .events = true};
+
+    (void)ctx;
+    return proc_linux_open(out, &conf, sink, why);
+}
+
+static void print(const char *what, const struct proc_info *info)
+{
+    printf("%s %" PRIu32 " %.*s", what, info->id.pid, (int)info->name.n, info->name.p);
+}
+
+/* Something happened; `ev` and its texts are borrowed during the call. */
+static void on_life(void *ctx, const struct life_event *ev)
+{
+    (void)ctx;
+    if (ev->kind == LIFE_PROCESS_START || ev->kind == LIFE_PROCESS_STOP) {
+        print(ev->kind == LIFE_PROCESS_START ? "start" : "stop", &ev->info);
+        printf("\n");
+    }
+}
+
+/* Twice a second: a row for every process. Those that ran before this program did are left out. */
+static void on_tick(void *ctx, const struct sample_tick *tick)
+{
+    (void)ctx;
+    for (size_t i = 0; i < tick->n_rows; i++) {
+        const struct sample_row *row = &tick->rows[i];
+        unsigned origin = row->info->origin;
+
+        if ((row->mask & METRIC_BIT(M_CPU_TIME)) && row->values[M_CPU_TIME] > 0 &&
+            (origin == ORIGIN_START || origin == ORIGIN_INFERRED)) {
+            print("cpu", row->info);
+            printf(" %" PRId64 " ms\n", row->values[M_CPU_TIME] / 1000000);
+        }
+    }
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    long seconds = argc > 1 ? strtol(argv[1], NULL, 10) : 10;
+    struct monitor_conf conf = {.open = open_source,
+                                .period_ns = PERIOD_NS,
+                                .processes_max = 10000,
+                                .tick = on_tick,
+                                .life = on_life};
+    struct timespec wait = {.tv_sec = seconds};
+    struct errmsg why = {""};
+    struct monitor *monitor;
+
+    if (monitor_create(&monitor, &conf, &why)) {
+        fprintf(stderr, "monitor: %s\n", why.text);
+        return 1;
+    }
+    if (monitor_start(monitor, &why)) { /* a thread of its own calls on_life and on_tick */
+        fprintf(stderr, "monitor: %s\n", why.text);
+        monitor_destroy(monitor);
+        return 1;
+    }
+    fprintf(stderr, "monitor: %s\n", why.text); /* by which means */
+    nanosleep(&wait, NULL);
+    monitor_destroy(monitor); /* stops the thread and waits for it */
+    return 0;
+}
