@@ -52,9 +52,9 @@ def prints(top):
     child.wait()
     text = watch.communicate(timeout=60)[0].decode(errors="replace")
     ensure("the example ends well", watch.returncode == 0, text)
-    ensure("a start is printed", re.search(r"^start %d sh$" % child.pid, text, re.M), text)
-    ensure("its CPU is printed", re.search(r"^cpu %d sh [1-9]\d* ms$" % child.pid, text, re.M), text)
-    ensure("its end is printed", re.search(r"^stop %d sh$" % child.pid, text, re.M), text)
+    ensure("a start is printed", re.search(r"^start %d \S+$" % child.pid, text, re.M), text)
+    ensure("its CPU is printed", re.search(r"^cpu %d \S+ [1-9]\d* ms$" % child.pid, text, re.M), text)
+    ensure("its end is printed", re.search(r"^stop %d \S+$" % child.pid, text, re.M), text)
 
 
 def main():
