@@ -364,7 +364,7 @@ static void agent_on_level(void *ctx, const struct level_step *step)
     os_mutex_unlock(a->lock);
     log_note(EVENT_LOG_LEVEL, down ? LOG_WARN : LOG_INFO, "agent", "level",
              "from=L%u to=L%u cause=%s value=%lld limit=%lld", step->from, step->to,
-             level_cause_name(step->cause), (long long)step->value, (long long)step->limit);
+             levels_cause_name(step->cause), (long long)step->value, (long long)step->limit);
 }
 
 static uint64_t agent_bytes_sent(void *ctx)

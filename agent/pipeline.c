@@ -196,7 +196,7 @@ static void monitor_tell_step(struct monitor *m, const struct level_step *step, 
     if (m->conf.level) {
         m->conf.level(m->conf.ctx, step);
     }
-    level_step_text(text, step);
+    levels_step_text(text, step);
     ev.text = str_make(text);
     m->conf.life(m->conf.ctx, &ev);
 }

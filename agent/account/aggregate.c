@@ -503,6 +503,7 @@ static void on_lost(struct aggregate *a, const struct event *ev)
     irpmap_clear(a->irps); /* an address may have been handed out again unseen */
 }
 
+/* Without a default, so that the compiler names a kind that is forgotten here. */
 static struct ptable_proc *rare_event(struct aggregate *a, const struct event *ev)
 {
     switch (ev->kind) {
@@ -532,9 +533,34 @@ static struct ptable_proc *rare_event(struct aggregate *a, const struct event *e
     case EV_CPU_SAMPLE_INTERVAL:
         on_interval(a, ev);
         return NULL;
-    default:
+    case EV_PROC_START:
+    case EV_PROC_STOP:
+    case EV_PROC_FOUND:
+    case EV_PROC_LAST:
+    case EV_PROC_DEFUNCT:
+    case EV_THREAD_START:
+    case EV_THREAD_STOP:
+    case EV_THREAD_FOUND:
+    case EV_THREAD_LAST:
+    case EV_IMAGE_LOAD:
+    case EV_IMAGE_UNLOAD:
+    case EV_IMAGE_FOUND:
+    case EV_IMAGE_LAST:
         return on_life(a, ev);
+    case EV_CSWITCH: /* these are charged before, as the frequent ones */
+    case EV_READY:
+    case EV_CPU_SAMPLE:
+    case EV_CPU_PMC:
+    case EV_DPC:
+    case EV_ISR:
+    case EV_SYSCALL_ENTER:
+    case EV_SOFT_FAULT:
+    case EV_HARD_FAULT:
+    case EV_SOURCE: /* of the source itself */
+    case EV_KIND_COUNT:
+        break;
     }
+    return NULL;
 }
 
 /* Ahead of its time: only who lives, and how samples are spaced, is taken from it. */

@@ -236,7 +236,7 @@ int64_t levels_table_ns(int64_t tick_ns, bool switches)
     return tick_ns >= least_ns ? tick_ns : SLOW_TABLE;
 }
 
-const char *level_cause_name(enum level_cause cause)
+const char *levels_cause_name(enum level_cause cause)
 {
     static const char *const names[LEVEL_CAUSE_COUNT] = {
         "none", "loss", "cpu", "memory", "ring", "events", "quiet", "request", "request_over",
@@ -285,7 +285,7 @@ static void cause_text(char *text, size_t n, const struct level_step *step)
     }
 }
 
-void level_step_text(char text[LEVELS_TEXT], const struct level_step *step)
+void levels_step_text(char text[LEVELS_TEXT], const struct level_step *step)
 {
     int n = snprintf(text, LEVELS_TEXT, "from L%u to L%u: ", step->from, step->to);
 

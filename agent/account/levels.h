@@ -116,11 +116,11 @@ bool levels_request(struct levels *l, int64_t now_ns, unsigned level, int64_t sp
 int64_t levels_tick_ns(unsigned level, int64_t wanted_ns);
 int64_t levels_table_ns(int64_t tick_ns, bool switches);
 
-const char *level_cause_name(enum level_cause cause); /* "cpu" */
+const char *levels_cause_name(enum level_cause cause); /* "cpu" */
 
 #define LEVELS_TEXT 160
 
 /* One sentence for people: from and to which level, the cause, its value and limit. */
-void level_step_text(char text[LEVELS_TEXT], const struct level_step *step);
+void levels_step_text(char text[LEVELS_TEXT], const struct level_step *step);
 
 #endif

@@ -14,6 +14,15 @@
 #define CLASS_SLOTS   64  /* a power of two, at least twice the number of classes */
 #define CLASS_NUMBERS 256 /* opcodes; larger ids of manifest providers are searched for */
 
+const struct decode_class *const decode_classes[] = {
+#define DECODE_CLASS(name) &decode_##name##_class,
+    DECODE_CLASSES(DECODE_CLASS)
+#undef DECODE_CLASS
+};
+
+const size_t decode_classes_n = sizeof decode_classes / sizeof *decode_classes;
+_Static_assert(sizeof decode_classes / sizeof *decode_classes <= CLASS_SLOTS / 2, "room to probe");
+
 struct class_slot {
     uint64_t guid[2];
     const struct decode_class *k; /* NULL: free */
@@ -30,12 +39,12 @@ struct decode {
     struct decode_text text;
 };
 
-static size_t class_home(const uint64_t guid[2])
+static size_t decode_class_home(const uint64_t guid[2])
 {
     return (size_t)(((guid[0] ^ guid[1]) * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (CLASS_SLOTS - 1);
 }
 
-static void class_put(struct decode *d, const struct decode_class *k)
+static void decode_class_put(struct decode *d, const struct decode_class *k)
 {
     struct class_slot *slot;
     uint64_t guid[2];
@@ -43,7 +52,7 @@ static void class_put(struct decode *d, const struct decode_class *k)
 
     assert(k->n_ops < UINT8_MAX);
     memcpy(guid, k->guid, sizeof guid);
-    for (at = class_home(guid); d->classes[at].k; at = (at + 1) & (CLASS_SLOTS - 1)) {
+    for (at = decode_class_home(guid); d->classes[at].k; at = (at + 1) & (CLASS_SLOTS - 1)) {
     }
     slot = &d->classes[at];
     memcpy(slot->guid, guid, sizeof guid);
@@ -63,12 +72,11 @@ enum err decode_create(struct decode **out)
     if (!d) {
         return ERR_NOMEM;
     }
-    assert(decode_classes_n <= CLASS_SLOTS / 2);
     for (size_t i = 0; i < CLASS_SLOTS; i++) {
         d->classes[i].form = UINT8_MAX; /* free ones fit no record */
     }
     for (size_t i = 0; i < decode_classes_n; i++) {
-        class_put(d, decode_classes[i]);
+        decode_class_put(d, decode_classes[i]);
     }
     d->last = &d->classes[0];
     *out = d;
@@ -80,15 +88,17 @@ void decode_destroy(struct decode *d)
     mem_free(d);
 }
 
-static inline bool slot_fits(const struct class_slot *slot, const uint64_t guid[2], uint8_t form)
+static inline bool decode_slot_fits(const struct class_slot *slot, const uint64_t guid[2],
+                                    uint8_t form)
 {
     return slot->guid[0] == guid[0] && slot->guid[1] == guid[1] && slot->form == form;
 }
 
-static const struct class_slot *class_search(struct decode *d, const uint64_t guid[2], uint8_t form)
+static const struct class_slot *decode_class_search(struct decode *d, const uint64_t guid[2],
+                                                    uint8_t form)
 {
-    for (size_t at = class_home(guid); d->classes[at].k; at = (at + 1) & (CLASS_SLOTS - 1)) {
-        if (slot_fits(&d->classes[at], guid, form)) {
+    for (size_t at = decode_class_home(guid); d->classes[at].k; at = (at + 1) & (CLASS_SLOTS - 1)) {
+        if (decode_slot_fits(&d->classes[at], guid, form)) {
             d->last = &d->classes[at];
             return d->last;
         }
@@ -96,16 +106,18 @@ static const struct class_slot *class_search(struct decode *d, const uint64_t gu
     return NULL;
 }
 
-static inline const struct class_slot *class_of(struct decode *d, const struct raw_event *raw)
+static inline const struct class_slot *decode_class_of(struct decode *d,
+                                                       const struct raw_event *raw)
 {
     uint64_t guid[2];
 
     memcpy(guid, raw->guid, sizeof guid);
-    return slot_fits(d->last, guid, raw->form) ? d->last : class_search(d, guid, raw->form);
+    return decode_slot_fits(d->last, guid, raw->form) ? d->last
+                                                      : decode_class_search(d, guid, raw->form);
 }
 
-static const struct decode_op *search_from(const struct class_slot *slot, size_t i,
-                                           const struct raw_event *raw)
+static const struct decode_op *decode_op_from(const struct class_slot *slot, size_t i,
+                                              const struct raw_event *raw)
 {
     uint16_t number = decode_number(raw);
 
@@ -120,8 +132,8 @@ static const struct decode_op *search_from(const struct class_slot *slot, size_t
 }
 
 /* The operation for a record, or NULL. */
-static inline const struct decode_op *find(const struct class_slot *slot,
-                                           const struct raw_event *raw)
+static inline const struct decode_op *decode_op_find(const struct class_slot *slot,
+                                                     const struct raw_event *raw)
 {
     uint16_t number = decode_number(raw);
     const struct decode_op *op;
@@ -130,28 +142,28 @@ static inline const struct decode_op *find(const struct class_slot *slot,
         return NULL;
     }
     if (number >= CLASS_NUMBERS) {
-        return search_from(slot, 0, raw);
+        return decode_op_from(slot, 0, raw);
     }
     if (!slot->first[number]) {
         return NULL;
     }
     op = &slot->k->ops[slot->first[number] - 1];
-    return raw->version < op->first_version ? search_from(slot, slot->first[number], raw) : op;
+    return raw->version < op->first_version ? decode_op_from(slot, slot->first[number], raw) : op;
 }
 
-static bool is_known(const struct class_slot *slot, const struct raw_event *raw)
+static bool decode_is_known(const struct class_slot *slot, const struct raw_event *raw)
 {
     return slot &&
            layout_find(slot->k->layouts, slot->k->n_layouts, decode_number(raw), raw->version);
 }
 
-static bool same_kind(const struct decode_unknown *u, const struct raw_event *raw)
+static bool decode_unknown_is(const struct decode_unknown *u, const struct raw_event *raw)
 {
     return u->id == decode_number(raw) && u->version == raw->version && u->form == raw->form &&
            memcmp(u->guid, raw->guid, sizeof raw->guid) == 0;
 }
 
-static size_t home_slot(const struct raw_event *raw)
+static size_t decode_unknown_home(const struct raw_event *raw)
 {
     uint64_t a, b;
 
@@ -161,9 +173,9 @@ static size_t home_slot(const struct raw_event *raw)
     return (size_t)((a * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (UNKNOWN_SLOTS - 1);
 }
 
-static void count_unknown(struct decode *d, const struct raw_event *raw)
+static void decode_count_unknown(struct decode *d, const struct raw_event *raw)
 {
-    size_t at = home_slot(raw);
+    size_t at = decode_unknown_home(raw);
 
     d->counts.unknown++;
     for (;; at = (at + 1) & (UNKNOWN_SLOTS - 1)) {
@@ -172,7 +184,7 @@ static void count_unknown(struct decode *d, const struct raw_event *raw)
         if (u->count == 0) {
             break;
         }
-        if (same_kind(u, raw)) {
+        if (decode_unknown_is(u, raw)) {
             u->count++;
             return;
         }
@@ -187,7 +199,7 @@ static void count_unknown(struct decode *d, const struct raw_event *raw)
     d->n_unknown++;
 }
 
-static void count_failed(struct decode *d, enum err e)
+static void decode_count_failed(struct decode *d, enum err e)
 {
     if (e == ERR_NOTFOUND) {
         d->counts.ignored++;
@@ -197,25 +209,25 @@ static void count_failed(struct decode *d, enum err e)
 }
 
 /* A record that no operation is for. */
-static void count_other(struct decode *d, const struct class_slot *slot,
-                        const struct raw_event *raw)
+static void decode_count_other(struct decode *d, const struct class_slot *slot,
+                               const struct raw_event *raw)
 {
-    if (is_known(slot, raw)) {
+    if (decode_is_known(slot, raw)) {
         d->counts.ignored++;
     } else {
-        count_unknown(d, raw);
+        decode_count_unknown(d, raw);
     }
 }
 
 enum err decode_event(struct decode *d, const struct raw_event *raw, struct event *out)
 {
-    const struct class_slot *slot = class_of(d, raw);
-    const struct decode_op *op = find(slot, raw);
+    const struct class_slot *slot = decode_class_of(d, raw);
+    const struct decode_op *op = decode_op_find(slot, raw);
     enum err e;
 
     if (!op) {
         if (!raw->early) {
-            count_other(d, slot, raw);
+            decode_count_other(d, slot, raw);
         }
         return ERR_NOTFOUND;
     }
@@ -223,7 +235,7 @@ enum err decode_event(struct decode *d, const struct raw_event *raw, struct even
     e = op->fn(out, op->kind, raw, &d->text);
     if (e) {
         if (!raw->early) {
-            count_failed(d, e);
+            decode_count_failed(d, e);
         }
         return e;
     }
@@ -254,4 +266,16 @@ size_t decode_unknown_kinds(const struct decode *d, struct decode_unknown *out, 
         }
     }
     return n;
+}
+
+const struct decode_class *decode_class_find(const struct raw_event *raw)
+{
+    for (size_t i = 0; i < decode_classes_n; i++) {
+        const struct decode_class *k = decode_classes[i];
+
+        if (k->form == raw->form && memcmp(k->guid, raw->guid, sizeof raw->guid) == 0) {
+            return k;
+        }
+    }
+    return NULL;
 }

@@ -30,25 +30,31 @@ struct decode_class {
     size_t n_layouts;
 };
 
-extern const struct decode_class decode_disk_io_class;
-extern const struct decode_class decode_event_trace_class;
-extern const struct decode_class decode_file_io_class;
-extern const struct decode_class decode_image_class;
-extern const struct decode_class decode_image_id_class;
-extern const struct decode_class decode_kernel_process_class;
-extern const struct decode_class decode_lost_event_class;
-extern const struct decode_class decode_page_fault_class;
-extern const struct decode_class decode_perf_info_class;
-extern const struct decode_class decode_process_class;
-extern const struct decode_class decode_registry_class;
-extern const struct decode_class decode_stack_walk_class;
-extern const struct decode_class decode_sys_config_class;
-extern const struct decode_class decode_system_config_class;
-extern const struct decode_class decode_tcp_ip_class;
-extern const struct decode_class decode_thread_class;
-extern const struct decode_class decode_udp_ip_class;
+/* All of them, the most frequent first: decode_NAME_class. A class named here is decoded, described
+ * by its layouts, and has a fuzz target. */
+#define DECODE_CLASSES(X) \
+    X(thread)             \
+    X(perf_info)          \
+    X(stack_walk)         \
+    X(page_fault)         \
+    X(disk_io)            \
+    X(file_io)            \
+    X(tcp_ip)             \
+    X(udp_ip)             \
+    X(registry)           \
+    X(image)              \
+    X(process)            \
+    X(image_id)           \
+    X(sys_config)         \
+    X(event_trace)        \
+    X(system_config)      \
+    X(lost_event)         \
+    X(kernel_process)
 
-/* All of them, the most frequent first. */
+#define DECODE_CLASS(name) extern const struct decode_class decode_##name##_class;
+DECODE_CLASSES(DECODE_CLASS)
+#undef DECODE_CLASS
+
 extern const struct decode_class *const decode_classes[];
 extern const size_t decode_classes_n;
 

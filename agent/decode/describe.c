@@ -36,8 +36,8 @@ enum err describe_create(struct describe **out, const struct describe_conf *conf
     if (!d) {
         return ERR_NOMEM;
     }
-    manifests_init(&d->manifests);
-    wpp_init(&d->wpp);
+    describe_manifest_init(&d->manifests);
+    describe_wpp_init(&d->wpp);
     e = schema_create(&d->schema, conf->schema_max ? conf->schema_max : SCHEMA_MAX_DEFAULT);
     if (e) {
         goto fail;
@@ -66,8 +66,8 @@ void describe_destroy(struct describe *d)
         return;
     }
     tmf_destroy(d->tmf);
-    wpp_fini(&d->wpp);
-    manifests_fini(&d->manifests);
+    describe_wpp_fini(&d->wpp);
+    describe_manifest_fini(&d->manifests);
     schema_destroy(d->schema);
     mem_free(d);
 }
@@ -81,11 +81,11 @@ static void count_learnt(struct describe *d, enum err e, uint64_t events)
 
 void describe_learn(struct describe *d, const struct raw_event *raw)
 {
-    bool metadata = metadata_is(raw);
+    bool metadata = describe_metadata_is(raw);
     uint64_t events = 0, broken = 0;
     enum err e;
 
-    if (!metadata && !manifest_is(raw)) {
+    if (!metadata && !describe_manifest_is(raw)) {
         return;
     }
     d->early |= raw->early;
@@ -93,9 +93,9 @@ void describe_learn(struct describe *d, const struct raw_event *raw)
         return;
     }
     if (metadata) {
-        e = metadata_learn(&d->metadata, d->schema, raw, &events);
+        e = describe_metadata_learn(&d->metadata, d->schema, raw, &events);
     } else {
-        e = manifests_learn(&d->manifests, d->schema, raw, &events, &broken);
+        e = describe_manifest_learn(&d->manifests, d->schema, raw, &events, &broken);
     }
     d->stats.damaged += broken;
     count_learnt(d, e, events);
@@ -127,7 +127,7 @@ static void by_schema(struct known *k, struct described *out, const struct schem
 static void by_tracelogging(struct describe *d, const struct raw_event *raw, struct known *k,
                             struct described *out)
 {
-    tracelogging_name(&d->tracelogging, raw);
+    describe_tracelogging_name(&d->tracelogging, raw);
     by_schema(k, out, &d->tracelogging.event);
     out->by = DESCRIBE_TRACELOGGING;
     out->group = d->tracelogging.group;
@@ -149,8 +149,8 @@ static void by_message(struct describe *d, const struct raw_event *raw, struct k
 static void by_carrier(struct describe *d, const struct raw_event *raw, struct known *k,
                        struct described *out)
 {
-    if (metadata_is(raw)) {
-        by_layout(k, out, metadata_layout(raw));
+    if (describe_metadata_is(raw)) {
+        by_layout(k, out, describe_metadata_layout(raw));
         out->provider = str_make("EventMetadata");
     } else {
         by_layout(k, out, &manifest_layout);
@@ -174,11 +174,11 @@ static void find(struct describe *d, const struct raw_event *raw, struct known *
     }
     if (raw->form == RAW_MESSAGE) {
         by_message(d, raw, k, out);
-    } else if (tracelogging_is(raw)) {
+    } else if (describe_tracelogging_is(raw)) {
         by_tracelogging(d, raw, k, out);
     } else if (layout) {
         by_layout(k, out, layout);
-    } else if (metadata_is(raw) || manifest_is(raw)) {
+    } else if (describe_metadata_is(raw) || describe_manifest_is(raw)) {
         by_carrier(d, raw, k, out);
     } else {
         ev = schema_find_event(d->schema, raw);
@@ -207,9 +207,9 @@ enum err describe_values(struct describe *d, const struct raw_event *raw,
     out->left = raw->payload_n;
     switch (out->by) {
     case DESCRIBE_WPP:
-        return wpp_read(&d->wpp, k.message, raw, sink, &out->left);
+        return describe_wpp_read(&d->wpp, k.message, raw, sink, &out->left);
     case DESCRIBE_TRACELOGGING:
-        e = tracelogging_read(&d->tracelogging, raw);
+        e = describe_tracelogging_read(&d->tracelogging, raw);
         break;
     case DESCRIBE_NOTHING:
         return ERR_NOTFOUND;
@@ -229,7 +229,7 @@ enum err describe_values(struct describe *d, const struct raw_event *raw,
 void describe_stats(const struct describe *d, struct describe_stats *out)
 {
     *out = d->stats;
-    out->unfinished = manifests_open(&d->manifests);
+    out->unfinished = describe_manifest_open(&d->manifests);
     if (d->tmf) {
         tmf_counts(d->tmf, &out->messages, &out->messages_damaged);
     }

@@ -43,7 +43,7 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-enum err etw_guid_parse(uint8_t out[16], const char *text, size_t n)
+enum err etw_provider_guid(uint8_t out[16], const char *text, size_t n)
 {
     /* Where each byte stands in memory: the first three groups are numbers, lowest byte first. */
     static const uint8_t place[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -129,7 +129,7 @@ static enum err read_who(struct source_provider *p, const char *text, const char
     size_t n = strcspn(text, ":#");
     size_t best = 0;
 
-    if (etw_guid_parse(p->guid, text, n) == ERR_OK) {
+    if (etw_provider_guid(p->guid, text, n) == ERR_OK) {
         *rest = text + n;
         return ERR_OK;
     }

@@ -36,7 +36,7 @@ NODISCARD enum err etw_provider_parse(struct source_provider *out, const char *t
                                       struct errmsg *why);
 
 /* "22fb2cd6-0e7b-…", in braces or not. Errors: ERR_INVALID */
-NODISCARD enum err etw_guid_parse(uint8_t out[16], const char *text, size_t n);
+NODISCARD enum err etw_provider_guid(uint8_t out[16], const char *text, size_t n);
 
 /* The name of a known one, else NULL. */
 const char *etw_provider_name(const uint8_t guid[16]);

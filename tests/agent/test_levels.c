@@ -346,7 +346,7 @@ static void a_step_is_told_in_a_sentence(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT_OF(table); i++) {
-        level_step_text(text, &table[i].step);
+        levels_step_text(text, &table[i].step);
         assert_string_equal(text, table[i].text);
     }
 }

@@ -62,9 +62,9 @@ static enum err read_one(const char *text, const char *items, struct raw_event r
     assert_ok(tmf_create(&tmf));
     assert_ok(tmf_read(tmf, file, (size_t)n));
     assert_non_null(tmf_find(tmf, guid, 10));
-    wpp_init(&wpp);
-    e = wpp_read(&wpp, tmf_find(tmf, guid, 10), &raw, &sink, left);
-    wpp_fini(&wpp);
+    describe_wpp_init(&wpp);
+    e = describe_wpp_read(&wpp, tmf_find(tmf, guid, 10), &raw, &sink, left);
+    describe_wpp_fini(&wpp);
     tmf_destroy(tmf);
     assert_int_equal(values.depth, 0);
     return e;

@@ -16,11 +16,11 @@ static void read_message(const struct tmf_message *m, uint8_t flags, const uint8
     size_t left;
 
     raw.payload = exact;
-    wpp_init(&wpp);
-    if (wpp_read(&wpp, m, &raw, &sink, &left) == ERR_OK && left > n) {
+    describe_wpp_init(&wpp);
+    if (describe_wpp_read(&wpp, m, &raw, &sink, &left) == ERR_OK && left > n) {
         abort();
     }
-    wpp_fini(&wpp);
+    describe_wpp_fini(&wpp);
     touch_balanced(&touch);
     free(exact);
 }

@@ -19,7 +19,7 @@ static const struct layout_field fields[] = {
 
 const struct layout manifest_layout = {MANIFEST_ID, 0, 0, "ManifestData", fields};
 
-void manifests_init(struct manifests *ms)
+void describe_manifest_init(struct manifests *ms)
 {
     ms->age = 0;
     ms->bytes = 0;
@@ -29,14 +29,14 @@ void manifests_init(struct manifests *ms)
     }
 }
 
-void manifests_fini(struct manifests *ms)
+void describe_manifest_fini(struct manifests *ms)
 {
     for (size_t i = 0; i < MANIFEST_OPEN_MAX; i++) {
         buf_fini(&ms->open[i].xml);
     }
 }
 
-bool manifest_is(const struct raw_event *raw)
+bool describe_manifest_is(const struct raw_event *raw)
 {
     return raw->form == RAW_MANIFEST && raw->id == MANIFEST_ID && raw->payload_n >= MANIFEST_HEAD &&
            raw->payload[0] == MANIFEST_FORMAT && raw->payload[3] == MANIFEST_MAGIC;
@@ -123,8 +123,8 @@ static enum err append(struct manifests *ms, struct manifest_open *o, const uint
     return o->xml.bad;
 }
 
-enum err manifests_learn(struct manifests *ms, struct schema *s, const struct raw_event *raw,
-                         uint64_t *events, uint64_t *broken)
+enum err describe_manifest_learn(struct manifests *ms, struct schema *s,
+                                 const struct raw_event *raw, uint64_t *events, uint64_t *broken)
 {
     struct cur c = cur_make(raw->payload, raw->payload_n);
     struct manifest_open *o = find(ms, raw);
@@ -164,7 +164,7 @@ enum err manifests_learn(struct manifests *ms, struct schema *s, const struct ra
     return e;
 }
 
-size_t manifests_open(const struct manifests *ms)
+size_t describe_manifest_open(const struct manifests *ms)
 {
     size_t n = 0;
 

@@ -29,10 +29,10 @@ struct manifests {
     struct etw_manifest manifest;
 };
 
-void manifests_init(struct manifests *ms);
-void manifests_fini(struct manifests *ms);
+void describe_manifest_init(struct manifests *ms);
+void describe_manifest_fini(struct manifests *ms);
 
-bool manifest_is(const struct raw_event *raw);
+bool describe_manifest_is(const struct raw_event *raw);
 
 /* What such a record holds. */
 extern const struct layout manifest_layout;
@@ -40,10 +40,11 @@ extern const struct layout manifest_layout;
 /* Takes a chunk; with the last one the manifest's events go to `s`, *events of them new. *broken =
  * manifests given up because of this chunk.
  * Errors: ERR_CORRUPT (this manifest), ERR_FULL, ERR_NOMEM, ERR_UNSUPPORTED (without expat) */
-NODISCARD enum err manifests_learn(struct manifests *ms, struct schema *s,
-                                   const struct raw_event *raw, uint64_t *events, uint64_t *broken);
+NODISCARD enum err describe_manifest_learn(struct manifests *ms, struct schema *s,
+                                           const struct raw_event *raw, uint64_t *events,
+                                           uint64_t *broken);
 
 /* Manifests of which the end is still to come. */
-size_t manifests_open(const struct manifests *ms);
+size_t describe_manifest_open(const struct manifests *ms);
 
 #endif

@@ -90,7 +90,7 @@ static struct str name_at(struct blob *b, uint32_t offset)
     return s;
 }
 
-bool metadata_is(const struct raw_event *raw)
+bool describe_metadata_is(const struct raw_event *raw)
 {
     static const uint8_t class[16] = ETW_CONTROL_METADATA;
 
@@ -98,7 +98,7 @@ bool metadata_is(const struct raw_event *raw)
            memcmp(raw->guid, class, sizeof class) == 0;
 }
 
-const struct layout *metadata_layout(const struct raw_event *raw)
+const struct layout *describe_metadata_layout(const struct raw_event *raw)
 {
     static const struct layout_field event[] = {{"TraceEventInfo", LAYOUT_REST, 0, 0, 0}, {0}};
     static const struct layout_field map[] = {
@@ -351,8 +351,8 @@ static enum err learn_map(struct blob *b, const uint8_t guid[16], struct metadat
     return e == ERR_EXISTS ? ERR_OK : e;
 }
 
-enum err metadata_learn(struct metadata *m, struct schema *s, const struct raw_event *raw,
-                        uint64_t *events)
+enum err describe_metadata_learn(struct metadata *m, struct schema *s, const struct raw_event *raw,
+                                 uint64_t *events)
 {
     struct blob b = {.p = raw->payload, .n = raw->payload_n, .text = &m->text};
 

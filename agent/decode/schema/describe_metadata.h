@@ -16,14 +16,14 @@ struct metadata {
     struct schema_map_entry entries[SCHEMA_MAP_MAX];
 };
 
-bool metadata_is(const struct raw_event *raw);
+bool describe_metadata_is(const struct raw_event *raw);
 
 /* What such a record holds, undecoded. */
-const struct layout *metadata_layout(const struct raw_event *raw);
+const struct layout *describe_metadata_layout(const struct raw_event *raw);
 
 /* Adds what the record teaches to `s`; *events = events that are known now and were not before.
  * Errors: ERR_CORRUPT, ERR_FULL, ERR_NOMEM */
-NODISCARD enum err metadata_learn(struct metadata *m, struct schema *s, const struct raw_event *raw,
-                                  uint64_t *events);
+NODISCARD enum err describe_metadata_learn(struct metadata *m, struct schema *s,
+                                           const struct raw_event *raw, uint64_t *events);
 
 #endif

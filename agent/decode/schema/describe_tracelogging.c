@@ -203,7 +203,7 @@ static void fields_read(struct builder *b)
     b->c.bad |= b->depth > 0; /* members are missing */
 }
 
-bool tracelogging_is(const struct raw_event *raw)
+bool describe_tracelogging_is(const struct raw_event *raw)
 {
     struct cur c;
 
@@ -257,12 +257,12 @@ static struct cur head_read(struct tracelogging *t, const struct raw_event *raw)
     return c;
 }
 
-void tracelogging_name(struct tracelogging *t, const struct raw_event *raw)
+void describe_tracelogging_name(struct tracelogging *t, const struct raw_event *raw)
 {
     (void)head_read(t, raw);
 }
 
-enum err tracelogging_read(struct tracelogging *t, const struct raw_event *raw)
+enum err describe_tracelogging_read(struct tracelogging *t, const struct raw_event *raw)
 {
     struct builder b = {.c = head_read(t, raw), .t = t};
 

@@ -14,12 +14,12 @@ struct tracelogging {
 };
 
 /* Whether the record carries a schema. */
-bool tracelogging_is(const struct raw_event *raw);
+bool describe_tracelogging_is(const struct raw_event *raw);
 
 /* Fills event.provider and event.name; they stay empty where the record is damaged. */
-void tracelogging_name(struct tracelogging *t, const struct raw_event *raw);
+void describe_tracelogging_name(struct tracelogging *t, const struct raw_event *raw);
 
 /* The same and the fields. Errors: ERR_CORRUPT (no readable schema) */
-NODISCARD enum err tracelogging_read(struct tracelogging *t, const struct raw_event *raw);
+NODISCARD enum err describe_tracelogging_read(struct tracelogging *t, const struct raw_event *raw);
 
 #endif

@@ -358,12 +358,12 @@ struct reader {
     const struct value_sink *sink;
 };
 
-void wpp_init(struct wpp *w)
+void describe_wpp_init(struct wpp *w)
 {
     buf_init(&w->message, WPP_TEXT_MAX);
 }
 
-void wpp_fini(struct wpp *w)
+void describe_wpp_fini(struct wpp *w)
 {
     buf_fini(&w->message);
 }
@@ -713,8 +713,8 @@ static void give_header(struct reader *r)
     }
 }
 
-enum err wpp_read(struct wpp *w, const struct tmf_message *m, const struct raw_event *raw,
-                  const struct value_sink *sink, size_t *left)
+enum err describe_wpp_read(struct wpp *w, const struct tmf_message *m, const struct raw_event *raw,
+                           const struct value_sink *sink, size_t *left)
 {
     struct reader r = {cur_make(raw->payload, raw->payload_n), w, raw, sink};
     struct value text = {.name = {"Message", 7}, .kind = VALUE_TEXT};

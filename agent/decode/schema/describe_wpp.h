@@ -29,14 +29,15 @@ struct wpp {
     struct buf message;
 };
 
-void wpp_init(struct wpp *w);
-void wpp_fini(struct wpp *w);
+void describe_wpp_init(struct wpp *w);
+void describe_wpp_fini(struct wpp *w);
 
 /* Gives "Sequence" and "Component" where the record has them, then the arguments and "Message", or
  * without `m` (NULL) "Payload". An argument of a kind nobody knows ends them: "Rest" is what
  * follows. *left = bytes not understood.
  * Errors: ERR_CORRUPT (the payload ends within an argument; those before were given) */
-NODISCARD enum err wpp_read(struct wpp *w, const struct tmf_message *m, const struct raw_event *raw,
-                            const struct value_sink *sink, size_t *left);
+NODISCARD enum err describe_wpp_read(struct wpp *w, const struct tmf_message *m,
+                                     const struct raw_event *raw, const struct value_sink *sink,
+                                     size_t *left);
 
 #endif
