@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "agent/privacy/redact.h"
+#include "agent/privacy/redact_word.h"
 #include "common/base/mem.h"
 
 struct privacy {
@@ -17,7 +18,12 @@ struct privacy {
 
 enum err privacy_check_word(const char *word)
 {
-    return redact_check_word(word);
+    size_t n = 0;
+
+    while (word[n] && redact_word_in_name(word[n])) {
+        n++;
+    }
+    return n > 0 && !word[n] && !strchr("-/$", word[0]) ? ERR_OK : ERR_INVALID;
 }
 
 enum err privacy_create(struct privacy **out, const struct privacy_conf *conf)

@@ -30,8 +30,8 @@ struct privacy_stats {
     uint64_t withheld; /* command lines left out or cut to their first argument */
 };
 
-/* Whether a word could be part of the name of an argument: see redact_check_word. Errors:
- * ERR_INVALID */
+/* Whether a word could be part of a name: letters, digits, '.', '_', '-', '/', '$' and what is not
+ * ASCII, not beginning with '-', '/' or '$', which are no part of it. Errors: ERR_INVALID */
 NODISCARD enum err privacy_check_word(const char *word);
 
 /* Errors: ERR_NOMEM, ERR_FULL (more than PRIVACY_WORDS_MAX words), ERR_INVALID (a word that is

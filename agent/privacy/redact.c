@@ -787,13 +787,3 @@ size_t redact_first(struct str line)
     }
     return word_end(&s, end < line.n ? end + 1 : 0);
 }
-
-enum err redact_check_word(const char *word)
-{
-    size_t n = 0;
-
-    while (word[n] && redact_word_in_name(word[n])) {
-        n++;
-    }
-    return n > 0 && !word[n] && !strchr("-/$", word[0]) ? ERR_OK : ERR_INVALID;
-}

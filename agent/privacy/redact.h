@@ -28,10 +28,6 @@ struct redact {
     uint64_t hidden; /* values; grows from call to call */
 };
 
-/* Whether a word could be part of a name: letters, digits, '.', '_', '-', '/', '$' and what is not
- * ASCII, not beginning with '-', '/' or '$', which are no part of it. Errors: ERR_INVALID */
-NODISCARD enum err redact_check_word(const char *word);
-
 /* Appends `line` to r->out. */
 void redact_line(struct redact *r, struct str line);
 

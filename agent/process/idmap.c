@@ -1,5 +1,6 @@
 #include "agent/process/idmap.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -97,6 +98,7 @@ static bool rebuild(struct idmap *m, size_t cap)
         return false;
     }
     m->at = at;
+    assert(cap >= m->cap && m->used <= m->cap);
     m->shift -= cap > m->cap; /* doubled, or as it was */
     m->cap = cap;
     m->used = 0;

@@ -8,6 +8,7 @@
  * expiry looks only at its head. Instances of one pid are chained newest first through `older`. */
 #include "agent/process/ptable.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/clk.h"
@@ -18,10 +19,7 @@ struct ptable_text {
     struct ptable_stats *stats; /* text_full and nomem are counted there */
 };
 
-/* ---- ptable text ---- */
-
-/* The texts of the instances in a ptable: copies, all of them together within a limit.
- * Only ptable.c uses it. Threads: one owner. */
+/* -- texts: copies, all of them together within a limit -- */
 
 /* At most `max` bytes, and no character cut in two. */
 static size_t ptable_text_fit(struct str s, size_t max)
@@ -41,6 +39,7 @@ static size_t ptable_text_fit(struct str s, size_t max)
 static void ptable_text_drop_one(struct ptable_text *t, struct str *s)
 {
     if (s->p) {
+        assert(t->bytes >= s->n);
         t->bytes -= s->n;
         mem_free((void *)(uintptr_t)s->p);
     }
@@ -120,7 +119,7 @@ struct ptable {
     struct ptable_stats stats;
 };
 
-static void list_append(struct list *l, struct ptable_proc *p)
+static void ptable_list_append(struct list *l, struct ptable_proc *p)
 {
     p->next = NULL;
     p->prev = l->last;
@@ -132,7 +131,7 @@ static void list_append(struct list *l, struct ptable_proc *p)
     l->last = p;
 }
 
-static void list_remove(struct list *l, struct ptable_proc *p)
+static void ptable_list_remove(struct list *l, struct ptable_proc *p)
 {
     if (p->prev) {
         p->prev->next = p->next;
@@ -173,12 +172,12 @@ fail:
     return e;
 }
 
-static void free_list(struct ptable *t, struct list *l)
+static void ptable_list_free(struct ptable *t, struct list *l)
 {
     while (l->first) {
         struct ptable_proc *p = l->first;
 
-        list_remove(l, p);
+        ptable_list_remove(l, p);
         ptable_text_drop(&t->text, &p->info);
         mem_free(p);
     }
@@ -189,9 +188,9 @@ void ptable_destroy(struct ptable *t)
     if (!t) {
         return;
     }
-    free_list(t, &t->running);
-    free_list(t, &t->ended);
-    free_list(t, &t->spare);
+    ptable_list_free(t, &t->running);
+    ptable_list_free(t, &t->ended);
+    ptable_list_free(t, &t->spare);
     idmap_destroy(t->pids);
     idmap_destroy(t->tids);
     mem_free(t);
@@ -205,7 +204,7 @@ const struct ptable_stats *ptable_stats(const struct ptable *t)
 /* -- instances -- */
 
 /* Takes p out of the chain of its pid. */
-static void unchain(struct ptable *t, struct ptable_proc *p)
+static void ptable_unchain(struct ptable *t, struct ptable_proc *p)
 {
     struct idmap_entry *e = idmap_get(t->pids, p->info.id.pid);
     struct ptable_proc *newer;
@@ -230,47 +229,48 @@ static void unchain(struct ptable *t, struct ptable_proc *p)
     }
 }
 
-static bool is_held(const struct ptable_proc *p)
+static bool ptable_is_held(const struct ptable_proc *p)
 {
     return p->life.start_held || p->life.stop_held;
 }
 
-static bool can_go(const struct ptable_proc *p)
+static bool ptable_can_go(const struct ptable_proc *p)
 {
-    return p && p->row.final_done && !is_held(p);
+    return p && p->row.final_done && !ptable_is_held(p);
 }
 
-static void leave_ended(struct ptable *t, struct ptable_proc *p)
+static void ptable_leave_ended(struct ptable *t, struct ptable_proc *p)
 {
     t->in_grace = t->in_grace == p ? p->next : t->in_grace;
-    list_remove(&t->ended, p);
+    ptable_list_remove(&t->ended, p);
 }
 
-static void forget(struct ptable *t, struct ptable_proc *p)
+static void ptable_forget(struct ptable *t, struct ptable_proc *p)
 {
     uint32_t generation = p->generation + 1;
 
-    unchain(t, p);
-    leave_ended(t, p);
+    assert(t->stats.ended > 0 && ptable_ended(p));
+    ptable_unchain(t, p);
+    ptable_leave_ended(t, p);
     ptable_text_drop(&t->text, &p->info);
     memset(p, 0, sizeof *p);
     p->generation = generation;
-    list_append(&t->spare, p);
+    ptable_list_append(&t->spare, p);
     t->stats.ended--;
     t->stats.forgotten++;
 }
 
 /* A clean slot: a spare one, a new one, or that of the longest ended instance. NULL: none. */
-static struct ptable_proc *take_slot(struct ptable *t)
+static struct ptable_proc *ptable_take_slot(struct ptable *t)
 {
     struct ptable_proc *p = t->spare.first;
 
-    if (!p && t->slots >= t->conf.instances_max && can_go(t->ended.first)) {
-        forget(t, t->ended.first);
+    if (!p && t->slots >= t->conf.instances_max && ptable_can_go(t->ended.first)) {
+        ptable_forget(t, t->ended.first);
         p = t->spare.first;
     }
     if (p) {
-        list_remove(&t->spare, p);
+        ptable_list_remove(&t->spare, p);
         return p;
     }
     if (t->slots >= t->conf.instances_max) {
@@ -283,11 +283,12 @@ static struct ptable_proc *take_slot(struct ptable *t)
         return NULL;
     }
     t->slots++;
+    assert(t->slots <= t->conf.instances_max);
     return p;
 }
 
 /* Whoever has the pid now has no instance: what names it must not go to the one before. */
-static void leave_pid(struct ptable *t, uint32_t pid)
+static void ptable_leave_pid(struct ptable *t, uint32_t pid)
 {
     struct idmap_entry *e = idmap_get(t->pids, pid);
 
@@ -308,8 +309,9 @@ bool ptable_room(struct ptable *t, uint32_t pid)
     return false;
 }
 
-static void chain(struct idmap_entry *e, struct ptable_proc *p)
+static void ptable_chain(struct idmap_entry *e, struct ptable_proc *p)
 {
+    assert(e->owner != p && !p->older);
     p->older = e->owner;
     e->mark = e->owner ? e->mark + 1 : 1; /* that of a dead entry is not zero */
     e->owner = p;
@@ -325,24 +327,24 @@ enum err ptable_add(struct ptable *t, const struct proc_info *info, struct ptabl
     if (!ptable_room(t, info->id.pid)) {
         return ERR_FULL;
     }
-    p = take_slot(t);
+    p = ptable_take_slot(t);
     if (!p) {
-        leave_pid(t, info->id.pid);
+        ptable_leave_pid(t, info->id.pid);
         return t->slots >= t->conf.instances_max ? ERR_FULL : ERR_NOMEM;
     }
     e = idmap_put(t->pids, info->id.pid);
     if (!e) {
         t->stats.full++;
-        list_append(&t->spare, p);
+        ptable_list_append(&t->spare, p);
         return ERR_FULL;
     }
-    chain(e, p);
+    ptable_chain(e, p);
     t->stats.reused += p->older != NULL;
     p->info = *info;
     p->info.name = p->info.image = p->info.command_line = p->info.user = (struct str){NULL, 0};
     (void)ptable_text_set(&t->text, &p->info, info);
     p->info_version = 1;
-    list_append(&t->running, p);
+    ptable_list_append(&t->running, p);
     t->stats.running++;
     t->stats.instances++;
     *out = p;
@@ -464,8 +466,8 @@ void ptable_end(struct ptable *t, struct ptable_proc *p, const struct proc_info 
         INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
 
     if (!ptable_ended(p)) {
-        list_remove(&t->running, p);
-        list_append(&t->ended, p);
+        ptable_list_remove(&t->running, p);
+        ptable_list_append(&t->ended, p);
         t->in_grace = t->in_grace ? t->in_grace : p;
         t->stats.running--;
         t->stats.ended++;
@@ -488,8 +490,8 @@ void ptable_revive(struct ptable *t, struct ptable_proc *p)
     static const uint32_t exit_bits =
         INFO_EXITED | INFO_EXIT_TIME | INFO_EXIT_CODE | INFO_EXIT_INFERRED | INFO_FINAL_TOTALS;
 
-    leave_ended(t, p);
-    list_append(&t->running, p);
+    ptable_leave_ended(t, p);
+    ptable_list_append(&t->running, p);
     t->stats.running++;
     t->stats.ended--;
     p->info.have &= ~exit_bits;
@@ -507,14 +509,14 @@ void ptable_expire(struct ptable *t, int64_t mono_ns)
     struct ptable_proc *p;
 
     if (t->conf.keep) {
-        for (p = t->in_grace; p && !is_held(p) && grace_over(t, p, mono_ns); p = p->next) {
+        for (p = t->in_grace; p && !ptable_is_held(p) && grace_over(t, p, mono_ns); p = p->next) {
             p->generation++;
         }
         t->in_grace = p;
         return;
     }
-    for (p = t->ended.first; can_go(p) && grace_over(t, p, mono_ns); p = t->ended.first) {
-        forget(t, p);
+    for (p = t->ended.first; ptable_can_go(p) && grace_over(t, p, mono_ns); p = t->ended.first) {
+        ptable_forget(t, p);
     }
 }
 

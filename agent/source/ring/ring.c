@@ -18,6 +18,7 @@
  * handed on between a stretch's first missed record and its marks, so their times are in order. */
 #include "agent/source/ring/ring.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
@@ -575,6 +576,7 @@ void ring_advance(struct ring *r, int64_t wall_ns, int64_t mono_ns)
 
 static void ring_release(struct ring *r, uint64_t head)
 {
+    assert(head >= atomic_load_explicit(&r->take.head, memory_order_relaxed));
     atomic_store(&r->take.head, head);
     if (atomic_load(&r->want_room)) {
         os_mutex_lock(r->lock);

@@ -26,8 +26,8 @@ uint64_t etl_input_size(const struct etl_input *in);
 NODISCARD enum err etl_input_read(struct etl_input *in, uint64_t offset, void *p, size_t n,
                                   size_t *got);
 
-/* Unpacks `packed` from its start into `plain`, both open files. Of etl_input_xz.c, or of
- * etl_input_no_xz.c where there is no liblzma. Errors: as etl_input_open */
+/* Unpacks `packed` from its start into `plain`, both open files. Of etl_input_posix.c, or of
+ * etl_input_win32.c where there is no liblzma. Errors: as etl_input_open */
 NODISCARD enum err etl_input_unpack(FILE *plain, FILE *packed, const char *path,
                                     struct errmsg *why);
 
