@@ -37,11 +37,21 @@ struct etw_totals {
     uint32_t buffers, max_buffers, buffer_kb;
 };
 
-/* Grows only, over all starts. */
+/* member, reason in the loss ledger. Grows only, over all starts. */
+#define ETW_CTL_COUNTERS(X)                                                                       \
+    X(started, "started")                                                                         \
+    X(orphan_reclaimed, "orphan_reclaimed")                                                       \
+    X(grown, "grown")                                                                             \
+    X(resent, "resent")                                                                           \
+    X(flags_refused, "flags_refused")                                                             \
+    X(providers_refused, "providers_refused")                                                     \
+    X(filters_refused, "filters_refused") /* providers that tell all; the rest is skipped here */ \
+    X(failed, "calls_failed")
+
 struct etw_ctl_stats {
-    uint64_t started, orphan_reclaimed, resent, grown;
-    uint64_t flags_refused, providers_refused, failed; /* calls */
-    uint64_t filters_refused; /* providers that tell all, the rest is skipped by us */
+#define ETW_CTL_COUNTER(member, reason) uint64_t member;
+    ETW_CTL_COUNTERS(ETW_CTL_COUNTER)
+#undef ETW_CTL_COUNTER
 };
 
 /* Errors: ERR_INVALID (name, buffers), ERR_NOMEM */

@@ -14,26 +14,12 @@ size_t etw_ledger(const struct etw_live_stats *v, struct ledger_row *rows, size_
         const char *reason;
         uint64_t count;
     } all[] = {
-        {"kernel_events", v->lost_events},
-        {"kernel_buffers", v->lost_buffers},
-        {"high_rate_events", v->high_events},
-        {"high_rate_buffers", v->high_buffers},
-        {"skipped", v->skipped},
-        {"ring_refused", v->refused},
-        {"items_skipped", v->items_skipped},
-        {"session_lost", v->sessions_lost},
-        {"restarts", v->restarts},
-        {"restarts_failed", v->restarts_failed},
-        {"late", v->late},
-        {"hurried", v->hurried},
-        {"started", v->ctl.started},
-        {"orphan_reclaimed", v->ctl.orphan_reclaimed},
-        {"grown", v->ctl.grown},
-        {"resent", v->ctl.resent},
-        {"flags_refused", v->ctl.flags_refused},
-        {"providers_refused", v->ctl.providers_refused},
-        {"filters_refused", v->ctl.filters_refused},
-        {"calls_failed", v->ctl.failed},
+#define ETW_LEDGER_ROW(member, reason) {reason, v->member},
+        ETW_LEDGER_COUNTERS(ETW_LEDGER_ROW)
+#undef ETW_LEDGER_ROW
+#define ETW_CTL_ROW(member, reason) {reason, v->ctl.member},
+            ETW_CTL_COUNTERS(ETW_CTL_ROW)
+#undef ETW_CTL_ROW
     };
     size_t n = 0;
 

@@ -6,17 +6,29 @@
 #include "agent/source/ring/ring.h"
 #include "agent/source/windows/etw_ctl.h"
 
+/* member, reason. Grows only. */
+#define ETW_LEDGER_COUNTERS(X)                                                              \
+    X(lost_events, "kernel_events") /* as sessions or stream say, whichever is more, */     \
+    X(lost_buffers, "kernel_buffers")                                                       \
+    X(high_events, "high_rate_events") /* and of them those of the session of high rates */ \
+    X(high_buffers, "high_rate_buffers")                                                    \
+    X(skipped, "skipped")             /* records of no use */                               \
+    X(refused, "ring_refused")        /* too long for a ring */                             \
+    X(items_skipped, "items_skipped") /* extended items there was no room for */            \
+    X(sessions_lost, "session_lost")                                                        \
+    X(restarts, "restarts")                                                                 \
+    X(restarts_failed, "restarts_failed")                                                   \
+    X(late, "late") /* see etw_merge.h */                                                   \
+    X(hurried, "hurried")
+
 struct etw_live_stats {
-    uint64_t records;                   /* from all callbacks */
-    uint64_t skipped;                   /* of them, of no use to anybody */
-    uint64_t lost_events, lost_buffers; /* as the sessions or the stream say, whichever is more */
-    uint64_t high_events, high_buffers; /* of them, those of the session of high rates */
-    uint64_t dropped, refused;          /* by full rings; too long for one */
-    uint64_t held;                      /* now, in the rings */
+#define ETW_LEDGER_COUNTER(member, reason) uint64_t member;
+    ETW_LEDGER_COUNTERS(ETW_LEDGER_COUNTER)
+#undef ETW_LEDGER_COUNTER
+    uint64_t records; /* from all callbacks */
+    uint64_t dropped; /* by full rings, */
     uint64_t dropped_of[RING_KIND_COUNT];
-    uint64_t items_skipped; /* extended items there was no room for */
-    uint64_t sessions_lost, restarts, restarts_failed;
-    uint64_t late, hurried;  /* see etw_merge.h */
+    uint64_t held;           /* now, in the rings */
     int64_t callback_p99_ns; /* of the last seconds, of the slowest session; 0 = nothing came */
     struct etw_ctl_stats ctl;
 };

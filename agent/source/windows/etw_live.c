@@ -634,14 +634,9 @@ static void etw_live_add_lost(struct etw_live_stats *v, const struct etw_session
 
 static void etw_live_add_ctl(struct etw_ctl_stats *sum, const struct etw_ctl_stats *one)
 {
-    sum->started += one->started;
-    sum->orphan_reclaimed += one->orphan_reclaimed;
-    sum->resent += one->resent;
-    sum->grown += one->grown;
-    sum->flags_refused += one->flags_refused;
-    sum->providers_refused += one->providers_refused;
-    sum->filters_refused += one->filters_refused;
-    sum->failed += one->failed;
+#define ETW_CTL_ADD(member, reason) sum->member += one->member;
+    ETW_CTL_COUNTERS(ETW_CTL_ADD)
+#undef ETW_CTL_ADD
 }
 
 void etw_live_stats(const struct live_events *e, struct etw_live_stats *out)
