@@ -1,12 +1,13 @@
 /* The thread: takes what has ended, sends what may be sent, says what is due, and waits for news in
  * the outbox, where also the ends of calls and changes of the connection wake it. While nothing
  * happens it runs once a heartbeat. */
-#include "agent/uplink/uplink_impl.h"
+#include "agent/uplink/uplink.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/status/event_log.h"
+#include "agent/uplink/uplink_impl.h"
 #include "common/base/mem.h"
 #include "common/log/log.h"
 

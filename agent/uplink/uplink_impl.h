@@ -1,12 +1,14 @@
-/* The inside of the uplink, which its files share: uplink.c the thread, start and end;
- * uplink_talk.c connection, Hello and Heartbeat; uplink_push.c the batches. Nobody else includes
- * this. */
+/* The inside of the uplink: uplink.c has the thread, start and end; uplink_talk.c connection, Hello
+ * and Heartbeat; uplink_push.c the batches. Only these three include it. */
 #ifndef PROCFLEET_AGENT_UPLINK_UPLINK_IMPL_H
 #define PROCFLEET_AGENT_UPLINK_UPLINK_IMPL_H
 
-#include "agent/uplink/uplink.h"
+#include "agent/spool/outbox.h"
+#include "agent/uplink/uplink_status.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
+#include "common/rpc/rpc.h"
+#include "common/wire/wire_rpc.h"
 
 #define UPLINK_CALL_NS      (10 * CLK_S)
 #define UPLINK_PAUSE_MIN_NS (100 * CLK_MS)
@@ -104,9 +106,9 @@ int64_t uplink_retry_ns(struct uplink *u, const struct rpc_result *result); /* w
 /* Says Hello and Heartbeat as they are due; gives the moment at which it wants to be called. */
 int64_t uplink_talk_step(struct uplink *u);
 /* An exchange failed with e: Hello comes first, at the next address if this one has gone. */
-void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result);
-void uplink_succeeded(struct uplink *u, const char *what); /* an exchange */
-void uplink_progress(struct uplink *u);                    /* a batch got through */
+void uplink_talk_failed(struct uplink *u, enum err e, const struct rpc_result *result);
+void uplink_talk_succeeded(struct uplink *u, const char *what); /* an exchange */
+void uplink_talk_progress(struct uplink *u);                    /* a batch got through */
 
 /* -- uplink_push.c -- */
 void uplink_push_collect(struct uplink *u); /* what has ended */

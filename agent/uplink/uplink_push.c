@@ -23,6 +23,7 @@
  */
 #include "agent/uplink/uplink_impl.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,17 +32,17 @@
 
 #define FAULTS_MAX 8u
 
-static bool is_sent(const struct uplink_slot *s)
+static bool uplink_push_is_sent(const struct uplink_slot *s)
 {
     return s->used && s->call;
 }
 
-static size_t count_sent(const struct uplink *u)
+static size_t uplink_push_count_sent(const struct uplink *u)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
-        n += is_sent(&u->slots[i]);
+        n += uplink_push_is_sent(&u->slots[i]);
     }
     return n;
 }
@@ -58,27 +59,29 @@ bool uplink_push_idle(const struct uplink *u)
 
 /* -- what becomes of a batch -- */
 
-static void release(struct uplink *u, struct uplink_slot *s)
+static void uplink_push_release(struct uplink *u, struct uplink_slot *s)
 {
+    assert(s->used && !s->call);
     os_mutex_lock(u->lock);
+    assert(u->status.held > 0);
     u->status.held--;
     os_mutex_unlock(u->lock);
     *s = (struct uplink_slot){0};
 }
 
-static void acknowledged(struct uplink *u, struct uplink_slot *s, bool duplicate)
+static void uplink_push_ack(struct uplink *u, struct uplink_slot *s, bool duplicate)
 {
-    uplink_progress(u);
+    uplink_talk_progress(u);
     os_mutex_lock(u->lock);
     u->status.acknowledged++;
     u->status.duplicates += duplicate;
     u->status.bytes += s->item.n;
     os_mutex_unlock(u->lock);
     u->outbox.ack(u->outbox.ctx, &s->item);
-    release(u, s);
+    uplink_push_release(u, s);
 }
 
-static void count_lost(const struct outbox_item *item, uint64_t *rows, uint64_t *events)
+static void uplink_push_count_lost(const struct outbox_item *item, uint64_t *rows, uint64_t *events)
 {
     struct batch *b;
 
@@ -89,15 +92,15 @@ static void count_lost(const struct outbox_item *item, uint64_t *rows, uint64_t 
 }
 
 /* The batch will never be taken: make way for the next. */
-static void set_aside(struct uplink *u, struct uplink_slot *s, enum outbox_cause cause,
-                      const char *why)
+static void uplink_push_reject(struct uplink *u, struct uplink_slot *s, enum outbox_cause cause,
+                               const char *why)
 {
     uint64_t rows = 0, events = 0;
     char quoted[400];
     bool news;
 
     if (!s->item.doubted) { /* else it was counted when it was set aside first */
-        count_lost(&s->item, &rows, &events);
+        uplink_push_count_lost(&s->item, &rows, &events);
     }
     os_mutex_lock(u->lock);
     news = u->status.quarantined == 0 || strcmp(u->status.why, why) != 0;
@@ -111,10 +114,10 @@ static void set_aside(struct uplink *u, struct uplink_slot *s, enum outbox_cause
                  (unsigned long long)s->item.seq, s->item.n, log_str(quoted, sizeof quoted, why));
     }
     u->outbox.reject(u->outbox.ctx, &s->item, cause, why);
-    release(u, s);
+    uplink_push_release(u, s);
 }
 
-static void again(struct uplink *u, struct uplink_slot *s, int64_t when_ns)
+static void uplink_push_retry(struct uplink *u, struct uplink_slot *s, int64_t when_ns)
 {
     s->again_ns = when_ns;
     os_mutex_lock(u->lock);
@@ -123,32 +126,33 @@ static void again(struct uplink *u, struct uplink_slot *s, int64_t when_ns)
 }
 
 /* The exchange failed in a way that may be the batch's doing. */
-static void suspect(struct uplink *u, struct uplink_slot *s, const char *why)
+static void uplink_push_suspect(struct uplink *u, struct uplink_slot *s, const char *why)
 {
     int64_t now_ns = os_mono_ns();
 
     if (s->suspect && s->alone && s->proved) {
         s->doubt_ns = s->faults++ > 0 ? s->doubt_ns : now_ns;
         if (s->faults >= FAULTS_MAX && now_ns - s->doubt_ns >= u->doubt_ns) {
-            set_aside(u, s, OUTBOX_BROKEN, why);
+            uplink_push_reject(u, s, OUTBOX_BROKEN, why);
             return;
         }
     }
     s->suspect = true;
     s->taken = u->taken;
-    again(u, s, now_ns + uplink_growing(u, &s->pause_ns));
+    uplink_push_retry(u, s, now_ns + uplink_growing(u, &s->pause_ns));
 }
 
 /* -- answers -- */
 
 /* What the collector's status means for the batch. */
-static void on_refused(struct uplink *u, struct uplink_slot *s, const struct rpc_result *result)
+static void uplink_push_on_refused(struct uplink *u, struct uplink_slot *s,
+                                   const struct rpc_result *result)
 {
     char why[320];
 
     (void)snprintf(why, sizeof why, "%s: %.256s", frame_code_name(result->code), result->message);
     if (uplink_is_busy(result->code)) {
-        again(u, s, uplink_retry_ns(u, result));
+        uplink_push_retry(u, s, uplink_retry_ns(u, result));
         return;
     }
     switch (result->code) {
@@ -156,64 +160,66 @@ static void on_refused(struct uplink *u, struct uplink_slot *s, const struct rpc
     case RPC_UNAUTHENTICATED:
     case RPC_NOT_FOUND: /* it wants a Hello first, */
         u->greeted = false;
-        suspect(u, s, why);
+        uplink_push_suspect(u, s, why);
         break;
     case RPC_INTERNAL:
     case RPC_UNKNOWN:       /* or has trouble of its own, */
     case RPC_UNIMPLEMENTED: /* or does not know Push, whatever is in it */
-        suspect(u, s, why);
+        uplink_push_suspect(u, s, why);
         break;
     default:
-        set_aside(u, s, OUTBOX_REFUSED, why);
+        uplink_push_reject(u, s, OUTBOX_REFUSED, why);
         break;
     }
 }
 
-static void on_broken(struct uplink *u, struct uplink_slot *s, enum err e,
-                      const struct rpc_result *result)
+static void uplink_push_on_broken(struct uplink *u, struct uplink_slot *s, enum err e,
+                                  const struct rpc_result *result)
 {
     struct uplink_slot was = *s;
 
     if (e == ERR_NOMEM) {
-        again(u, s, os_mono_ns() + uplink_growing(u, &s->pause_ns));
+        uplink_push_retry(u, s, os_mono_ns() + uplink_growing(u, &s->pause_ns));
         return;
     }
     if (e != ERR_CLOSED) {
-        suspect(u, s,
-                e == ERR_TIMEOUT       ? "no answer came to this batch again and again"
-                : e == ERR_UNREACHABLE ? "the connection broke under this batch again and again"
-                                       : "the answer to this batch cannot be read");
+        uplink_push_suspect(u, s,
+                            e == ERR_TIMEOUT ? "no answer came to this batch again and again"
+                            : e == ERR_UNREACHABLE
+                                ? "the connection broke under this batch again and again"
+                                : "the answer to this batch cannot be read");
     }
     if (u->greeted && was.client == u->current && was.connection == u->connection) {
-        uplink_failed(u, e, result); /* else it is known: a later connection stands */
+        uplink_talk_failed(u, e, result); /* else it is known: a later connection stands */
     }
 }
 
-static void finish(struct uplink *u, struct uplink_slot *s)
+static void uplink_push_finish(struct uplink *u, struct uplink_slot *s)
 {
     struct wire_push_reply answer = {0};
     struct rpc_result result = {0};
     enum err e;
 
+    assert(uplink_push_is_sent(s));
     buf_reset(&u->reply);
     e = rpc_client_finish(s->call, &u->reply, &result, NULL);
     s->call = NULL;
     if (e == ERR_REFUSED) {
         u->timeouts = 0;
-        on_refused(u, s, &result);
+        uplink_push_on_refused(u, s, &result);
         return;
     }
     if (!e) {
         e = wire_rpc_push_reply_decode(&answer, u->reply.p, u->reply.n);
     }
     if (e) {
-        on_broken(u, s, e, &result);
+        uplink_push_on_broken(u, s, e, &result);
         return;
     }
     u->taken++;
     u->carried = s->client == u->current && s->connection == u->connection;
-    acknowledged(u, s, answer.duplicate);
-    uplink_succeeded(u, "push acknowledged");
+    uplink_push_ack(u, s, answer.duplicate);
+    uplink_talk_succeeded(u, "push acknowledged");
 }
 
 void uplink_push_collect(struct uplink *u)
@@ -221,8 +227,8 @@ void uplink_push_collect(struct uplink *u)
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         struct uplink_slot *s = &u->slots[i];
 
-        if (is_sent(s) && rpc_client_ended(s->call)) {
-            finish(u, s);
+        if (uplink_push_is_sent(s) && rpc_client_ended(s->call)) {
+            uplink_push_finish(u, s);
         }
     }
 }
@@ -235,7 +241,7 @@ size_t uplink_push_stored(struct uplink *u, uint64_t stream, uint64_t last_seq)
         struct uplink_slot *s = &u->slots[i];
 
         if (s->used && !s->call && s->item.stream == stream && s->item.seq <= last_seq) {
-            acknowledged(u, s, true);
+            uplink_push_ack(u, s, true);
             n++;
         }
     }
@@ -244,7 +250,7 @@ size_t uplink_push_stored(struct uplink *u, uint64_t stream, uint64_t last_seq)
 
 /* -- sending -- */
 
-static struct uplink_slot *take(struct uplink *u)
+static struct uplink_slot *uplink_push_take(struct uplink *u)
 {
     struct uplink_slot *s = NULL;
     size_t places = 0;
@@ -257,6 +263,7 @@ static struct uplink_slot *take(struct uplink *u)
     if (!s || places >= u->in_flight) {
         return NULL;
     }
+    assert(!s->call);
     e = u->outbox.take(u->outbox.ctx, &s->item);
     u->ended_outbox = e == ERR_END;
     s->used = !e;
@@ -272,13 +279,14 @@ static struct uplink_slot *take(struct uplink *u)
     return e ? NULL : s;
 }
 
-static void send(struct uplink *u, struct uplink_slot *s)
+static void uplink_push_send(struct uplink *u, struct uplink_slot *s)
 {
     int64_t left_ns = uplink_time_left(u);
     enum err e;
 
+    assert(s->used && !s->call && u->greeted);
     if (u->max_message && s->item.n > u->max_message) {
-        set_aside(u, s, OUTBOX_REFUSED, "larger than the collector takes");
+        uplink_push_reject(u, s, OUTBOX_REFUSED, "larger than the collector takes");
         return;
     }
     s->alone = true;
@@ -286,7 +294,7 @@ static void send(struct uplink *u, struct uplink_slot *s)
     s->client = u->current;
     s->connection = u->connection;
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
-        if (is_sent(&u->slots[i])) {
+        if (uplink_push_is_sent(&u->slots[i])) {
             s->alone = u->slots[i].alone = false;
         }
     }
@@ -294,13 +302,13 @@ static void send(struct uplink *u, struct uplink_slot *s)
                          s->item.n, left_ns < u->call_ns ? left_ns : u->call_ns, uplink_woken, u);
     if (e) {
         s->call = NULL;
-        on_broken(u, s, e, &(struct rpc_result){0});
+        uplink_push_on_broken(u, s, e, &(struct rpc_result){0});
     }
 }
 
 /* The suspect that has waited longest of those that may go now: `alone`, because nothing else is
  * there to go; else behind a batch that was taken since, over the connection of now. NULL: none. */
-static struct uplink_slot *pick_suspect(struct uplink *u, int64_t now_ns, bool alone)
+static struct uplink_slot *uplink_push_pick_suspect(struct uplink *u, int64_t now_ns, bool alone)
 {
     struct uplink_slot *found = NULL;
 
@@ -317,7 +325,7 @@ static struct uplink_slot *pick_suspect(struct uplink *u, int64_t now_ns, bool a
 }
 
 /* Whether a batch is in hand that is no suspect. */
-static bool has_others(const struct uplink *u)
+static bool uplink_push_has_others(const struct uplink *u)
 {
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
         if (u->slots[i].used && !u->slots[i].suspect) {
@@ -328,7 +336,7 @@ static bool has_others(const struct uplink *u)
 }
 
 /* The first moment at which a batch may be sent again. */
-static int64_t next_again_ns(const struct uplink *u, int64_t now_ns)
+static int64_t uplink_push_next_ns(const struct uplink *u, int64_t now_ns)
 {
     int64_t next_ns = INT64_MAX;
 
@@ -343,10 +351,10 @@ static int64_t next_again_ns(const struct uplink *u, int64_t now_ns)
 }
 
 /* Whether a suspect is under way: then nothing else begins. */
-static bool is_tried(const struct uplink *u)
+static bool uplink_push_tries_suspect(const struct uplink *u)
 {
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX; i++) {
-        if (is_sent(&u->slots[i]) && u->slots[i].suspect) {
+        if (uplink_push_is_sent(&u->slots[i]) && u->slots[i].suspect) {
             return true;
         }
     }
@@ -360,34 +368,35 @@ int64_t uplink_push_step(struct uplink *u)
 
     if (!u->greeted) {
         if (uplink_push_idle(u)) {
-            (void)take(u); /* perhaps there is nothing left to be sent, ever */
+            (void)uplink_push_take(u); /* perhaps there is nothing left to be sent, ever */
         }
         return INT64_MAX;
     }
-    if (is_tried(u)) {
+    if (uplink_push_tries_suspect(u)) {
         return INT64_MAX;
     }
-    s = pick_suspect(u, now_ns, false);
+    s = uplink_push_pick_suspect(u, now_ns, false);
     if (s) {
-        if (count_sent(u) == 0) {
-            send(u, s);
+        if (uplink_push_count_sent(u) == 0) {
+            uplink_push_send(u, s);
         }
-        return next_again_ns(u, now_ns); /* it waits for the others' answers; then it goes alone */
+        return uplink_push_next_ns(
+            u, now_ns); /* it waits for the others' answers; then it goes alone */
     }
     for (size_t i = 0; i < OUTBOX_INFLIGHT_MAX && u->greeted; i++) {
         s = &u->slots[i];
         if (s->used && !s->call && !s->suspect && now_ns >= s->again_ns) {
-            send(u, s);
+            uplink_push_send(u, s);
         }
     }
-    while (u->greeted && (s = take(u)) != NULL) {
+    while (u->greeted && (s = uplink_push_take(u)) != NULL) {
         if (!s->suspect) {
-            send(u, s);
+            uplink_push_send(u, s);
         }
     }
-    s = has_others(u) ? NULL : pick_suspect(u, now_ns, true);
+    s = uplink_push_has_others(u) ? NULL : uplink_push_pick_suspect(u, now_ns, true);
     if (u->greeted && s) {
-        send(u, s);
+        uplink_push_send(u, s);
     }
-    return next_again_ns(u, now_ns);
+    return uplink_push_next_ns(u, now_ns);
 }

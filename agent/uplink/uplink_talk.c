@@ -2,6 +2,7 @@
  * again after every failure; one of the two is under way at a time. */
 #include "agent/uplink/uplink_impl.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define LOOK_MIN_NS CLK_S /* at why nobody answers: NNG's counters are costly to read */
@@ -21,7 +22,7 @@
     "make a token where the collector runs (procfleet-collector pki token create) and run " \
     "procfleet-agent enroll --force here"
 
-static const char *remedy(enum err e, enum tls_cause cause)
+static const char *uplink_talk_remedy(enum err e, enum tls_cause cause)
 {
     switch (e) {
     case ERR_TRUST:
@@ -40,27 +41,27 @@ static const char *remedy(enum err e, enum tls_cause cause)
     }
 }
 
-static void tell(struct uplink *u, enum err e, const char *problem)
+static void uplink_talk_tell(struct uplink *u, enum err e, const char *problem)
 {
     char why[512];
 
     (void)snprintf(why, sizeof why, "%.300s; %s", problem[0] ? problem : err_text(e),
-                   remedy(e, rpc_client_cause(u->clients[u->current])));
+                   uplink_talk_remedy(e, rpc_client_cause(u->clients[u->current])));
     uplink_set_state(u, e == ERR_TRUST ? UPLINK_REFUSED : UPLINK_UNREACHABLE, why);
 }
 
-static void tell_refused(struct uplink *u, const struct rpc_result *result)
+static void uplink_talk_refused(struct uplink *u, const struct rpc_result *result)
 {
     bool own = result->code == RPC_FAILED_PRECONDITION; /* names its remedy: a clone, for one */
     char why[512];
 
     (void)snprintf(why, sizeof why, "the collector says %s: %.255s%s%s",
                    frame_code_name(result->code), result->message, own ? "" : "; ",
-                   own ? "" : remedy(ERR_REFUSED, TLS_CAUSE_NONE));
+                   own ? "" : uplink_talk_remedy(ERR_REFUSED, TLS_CAUSE_NONE));
     uplink_set_state(u, UPLINK_REFUSED, why);
 }
 
-void uplink_succeeded(struct uplink *u, const char *what)
+void uplink_talk_succeeded(struct uplink *u, const char *what)
 {
     u->timeouts = 0;
     u->beat_ns = os_mono_ns() + u->heartbeat_ns * 3 / 4 + uplink_chance(u, u->heartbeat_ns / 8);
@@ -71,7 +72,7 @@ void uplink_succeeded(struct uplink *u, const char *what)
 
 /* TLS, Hello and Heartbeats succeed also where no batch gets through: they let no pause begin small
  * again. */
-void uplink_progress(struct uplink *u)
+void uplink_talk_progress(struct uplink *u)
 {
     u->pause_ns = UPLINK_PAUSE_MIN_NS;
     u->futile = 0;
@@ -80,7 +81,7 @@ void uplink_progress(struct uplink *u)
 
 /* The exchange broke, whose connection had stood. At most one state is told; why a connection was
  * lost look says, if it lasts. */
-static void note_futile(struct uplink *u, enum err e)
+static void uplink_talk_note_futile(struct uplink *u, enum err e)
 {
     char why[256];
 
@@ -94,11 +95,11 @@ static void note_futile(struct uplink *u, enum err e)
                        u->futile, err_text(e));
         uplink_set_state(u, UPLINK_FAILING, why);
     } else if (e != ERR_UNREACHABLE) {
-        tell(u, e, "");
+        uplink_talk_tell(u, e, "");
     }
 }
 
-void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result)
+void uplink_talk_failed(struct uplink *u, enum err e, const struct rpc_result *result)
 {
     struct rpc_client *c = u->clients[u->current];
 
@@ -108,11 +109,11 @@ void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result
     u->greeted = false;
     u->busy = 0;
     if (e == ERR_REFUSED) {
-        tell_refused(u, result);
+        uplink_talk_refused(u, result);
     } else if (e == ERR_TRUST) {
-        tell(u, e, "");
+        uplink_talk_tell(u, e, "");
     } else {
-        note_futile(u, e);
+        uplink_talk_note_futile(u, e);
     }
     u->greet_ns = os_mono_ns() + uplink_growing(u, &u->pause_ns);
     if (e == ERR_TIMEOUT && ++u->timeouts > 1) {
@@ -124,7 +125,7 @@ void uplink_failed(struct uplink *u, enum err e, const struct rpc_result *result
 
 /* -- while there is no connection -- */
 
-static bool prefer_connected(struct uplink *u)
+static bool uplink_talk_prefer_connected(struct uplink *u)
 {
     for (size_t i = 0; i < u->n_clients; i++) {
         size_t at = (u->current + i) % u->n_clients;
@@ -139,7 +140,7 @@ static bool prefer_connected(struct uplink *u)
 }
 
 /* Who is refused by TLS comes back more seldom, until something else happens there. */
-static void choose_pauses(struct uplink *u)
+static void uplink_talk_choose_pauses(struct uplink *u)
 {
     for (size_t i = 0; i < u->n_clients; i++) {
         bool refused = rpc_client_fault(u->clients[i], NULL) == ERR_TRUST;
@@ -154,7 +155,7 @@ static void choose_pauses(struct uplink *u)
 
 /* Why nobody answers: what TLS says at once, the rest after a while. When to look again; what TLS
  * says meanwhile wakes us. */
-static int64_t look(struct uplink *u)
+static int64_t uplink_talk_look(struct uplink *u)
 {
     int64_t now_ns = os_mono_ns();
     struct errmsg problem = {""};
@@ -165,7 +166,7 @@ static int64_t look(struct uplink *u)
         u->look_ns = now_ns + u->look_pause_ns;
     }
     if (e == ERR_TRUST) {
-        tell(u, e, problem.text);
+        uplink_talk_tell(u, e, problem.text);
     }
     if (now_ns < u->look_ns) {
         return u->look_ns;
@@ -173,7 +174,7 @@ static int64_t look(struct uplink *u)
     if (e != ERR_TRUST) {
         rpc_client_problem(u->clients[u->current], &problem);
         if (u->futile < FUTILE_MAX) { /* else the pauses between connections are long, no more */
-            tell(u, ERR_UNREACHABLE, problem.text);
+            uplink_talk_tell(u, ERR_UNREACHABLE, problem.text);
         }
         u->current = (u->current + 1) % u->n_clients;
     }
@@ -184,7 +185,7 @@ static int64_t look(struct uplink *u)
 
 /* -- saying it -- */
 
-static void begin(struct uplink *u, enum uplink_talk what, const char *method)
+static void uplink_talk_begin(struct uplink *u, enum uplink_talk what, const char *method)
 {
     int64_t left_ns = uplink_time_left(u);
     struct rpc_client *c = u->clients[u->current];
@@ -196,46 +197,47 @@ static void begin(struct uplink *u, enum uplink_talk what, const char *method)
     u->talk = e ? TALK_NONE : what;
     if (e) {
         u->talk_call = NULL;
-        uplink_failed(u, e, &(struct rpc_result){0});
+        uplink_talk_failed(u, e, &(struct rpc_result){0});
     }
 }
 
-static int64_t utc_now(const struct uplink *u)
+static int64_t uplink_talk_utc_ns(const struct uplink *u)
 {
     return u->utc_ns ? u->utc_ns(u->ctx) : os_utc_ns();
 }
 
-static void hello(struct uplink *u)
+static void uplink_talk_hello(struct uplink *u)
 {
     uint64_t next_seq;
 
     u->outbox.next(u->outbox.ctx, &u->hello.stream, &next_seq);
-    u->hello.wall_ns = utc_now(u);
+    u->hello.wall_ns = uplink_talk_utc_ns(u);
     u->talk_mono_ns = u->hello.mono_ns = os_mono_ns();
     u->carried = false;
     buf_reset(&u->request);
     err_ignore(
         wire_rpc_hello_encode(&u->request, &u->hello)); /* what fails is refused as no Hello */
-    begin(u, TALK_HELLO, RPC_INGEST_HELLO);
+    uplink_talk_begin(u, TALK_HELLO, RPC_INGEST_HELLO);
 }
 
-static void heartbeat(struct uplink *u)
+static void uplink_talk_heartbeat(struct uplink *u)
 {
     struct wire_heartbeat beat = {.last_mono_ns = u->hello.last_mono_ns,
                                   .last_rtt_ns = u->hello.last_rtt_ns};
 
     u->outbox.next(u->outbox.ctx, &beat.stream, &beat.next_seq);
-    beat.wall_ns = utc_now(u);
+    beat.wall_ns = uplink_talk_utc_ns(u);
     u->talk_mono_ns = beat.mono_ns = os_mono_ns();
     buf_reset(&u->request);
     err_ignore(wire_rpc_heartbeat_encode(&u->request, &beat));
-    begin(u, TALK_BEAT, RPC_INGEST_HEARTBEAT);
+    uplink_talk_begin(u, TALK_BEAT, RPC_INGEST_HEARTBEAT);
 }
 
 /* -- answers -- */
 
 /* What the next Hello or Heartbeat tells of this one. */
-static void measured(struct uplink *u, int64_t took_ns, int64_t received_ns, int64_t replied_ns)
+static void uplink_talk_measured(struct uplink *u, int64_t took_ns, int64_t received_ns,
+                                 int64_t replied_ns)
 {
     int64_t inside_ns = replied_ns > received_ns ? replied_ns - received_ns : 0;
 
@@ -244,7 +246,7 @@ static void measured(struct uplink *u, int64_t took_ns, int64_t received_ns, int
         took_ns > inside_ns ? took_ns - inside_ns : took_ns; /* its clock jumped */
 }
 
-static void take_limits(struct uplink *u, const struct wire_hello_reply *r)
+static void uplink_talk_limits(struct uplink *u, const struct wire_hello_reply *r)
 {
     size_t n = r->max_in_flight;
 
@@ -257,7 +259,7 @@ static void take_limits(struct uplink *u, const struct wire_hello_reply *r)
 
 /* What the collector made durable although its answer never reached us: acknowledged like the rest.
  */
-static void stored_unheard(struct uplink *u, uint64_t last_seq)
+static void uplink_talk_stored(struct uplink *u, uint64_t last_seq)
 {
     size_t n;
 
@@ -269,13 +271,13 @@ static void stored_unheard(struct uplink *u, uint64_t last_seq)
     u->status.duplicates += n;
     os_mutex_unlock(u->lock);
     if (n > 0) {
-        uplink_progress(u);
+        uplink_talk_progress(u);
     }
 }
 
 /* A collector that holds batches of ours unanswered says so too, for as long as they fill what it
  * allows one agent at once. The connection stays: over another one it would hold still more. */
-static void note_busy(struct uplink *u, const struct rpc_result *result)
+static void uplink_talk_note_busy(struct uplink *u, const struct rpc_result *result)
 {
     char why[400];
 
@@ -288,7 +290,8 @@ static void note_busy(struct uplink *u, const struct rpc_result *result)
     }
 }
 
-static void on_hello(struct uplink *u, enum err e, const struct rpc_result *result, int64_t took_ns)
+static void uplink_talk_on_hello(struct uplink *u, enum err e, const struct rpc_result *result,
+                                 int64_t took_ns)
 {
     struct wire_hello_reply answer;
 
@@ -296,24 +299,24 @@ static void on_hello(struct uplink *u, enum err e, const struct rpc_result *resu
         e = wire_rpc_hello_reply_decode(&answer, u->reply.p, u->reply.n);
     }
     if (e == ERR_REFUSED && uplink_is_busy(result->code)) {
-        note_busy(u, result);
+        uplink_talk_note_busy(u, result);
         return;
     }
     if (e) {
-        uplink_failed(u, e, result);
+        uplink_talk_failed(u, e, result);
         return;
     }
     u->busy = 0;
-    measured(u, took_ns, answer.received_ns, answer.replied_ns);
-    take_limits(u, &answer);
-    stored_unheard(u, answer.last_seq);
+    uplink_talk_measured(u, took_ns, answer.received_ns, answer.replied_ns);
+    uplink_talk_limits(u, &answer);
+    uplink_talk_stored(u, answer.last_seq);
     u->greeted = true;
     u->clock_ns = os_mono_ns() + CLOCK_FIRST_NS;
-    uplink_succeeded(u, "hello accepted");
+    uplink_talk_succeeded(u, "hello accepted");
 }
 
-static void on_heartbeat(struct uplink *u, enum err e, const struct rpc_result *result,
-                         int64_t took_ns)
+static void uplink_talk_on_heartbeat(struct uplink *u, enum err e, const struct rpc_result *result,
+                                     int64_t took_ns)
 {
     struct wire_heartbeat_reply answer;
 
@@ -326,11 +329,11 @@ static void on_heartbeat(struct uplink *u, enum err e, const struct rpc_result *
         u->greeted = false; /* a restarted collector does not know us: greet again */
         u->greet_ns = os_mono_ns() + uplink_growing(u, &u->pause_ns);
     } else if (e) {
-        uplink_failed(u, e, result);
+        uplink_talk_failed(u, e, result);
     } else {
-        measured(u, took_ns, answer.received_ns, answer.replied_ns);
+        uplink_talk_measured(u, took_ns, answer.received_ns, answer.replied_ns);
         u->clock_ns = os_mono_ns() + CLOCK_NS + uplink_chance(u, CLOCK_NS / 8);
-        uplink_succeeded(u, "heartbeat");
+        uplink_talk_succeeded(u, "heartbeat");
         os_mutex_lock(u->lock);
         u->status.heartbeats++;
         os_mutex_unlock(u->lock);
@@ -338,7 +341,7 @@ static void on_heartbeat(struct uplink *u, enum err e, const struct rpc_result *
 }
 
 /* Whether an answer has come. */
-static bool collect(struct uplink *u)
+static bool uplink_talk_collect(struct uplink *u)
 {
     enum uplink_talk what = u->talk;
     struct rpc_result result = {0};
@@ -353,15 +356,15 @@ static bool collect(struct uplink *u)
     u->talk_call = NULL;
     u->talk = TALK_NONE;
     if (what == TALK_HELLO) {
-        on_hello(u, e, &result, took_ns);
+        uplink_talk_on_hello(u, e, &result, took_ns);
     } else {
-        on_heartbeat(u, e, &result, took_ns);
+        uplink_talk_on_heartbeat(u, e, &result, took_ns);
     }
     return true;
 }
 
 /* A connection that shows the certificate of now, once nothing is under way on the old one. */
-static void refresh(struct uplink *u)
+static void uplink_talk_refresh(struct uplink *u)
 {
     bool wanted;
 
@@ -384,22 +387,23 @@ static void refresh(struct uplink *u)
 
 int64_t uplink_talk_step(struct uplink *u)
 {
-    bool answered = collect(u);
+    bool answered = uplink_talk_collect(u);
     int64_t now_ns, due_ns;
 
     if (u->greeted && rpc_client_connection(u->clients[u->current]) != u->connection) {
         /* Lost; what is under way on it will hear of that too. */
-        uplink_failed(u, ERR_UNREACHABLE, &(struct rpc_result){0});
+        uplink_talk_failed(u, ERR_UNREACHABLE, &(struct rpc_result){0});
     }
     if (u->talk != TALK_NONE) {
         return INT64_MAX;
     }
-    refresh(u);
+    assert(!u->talk_call);
+    uplink_talk_refresh(u);
     now_ns = os_mono_ns();
     if (!u->greeted) {
-        if (!prefer_connected(u)) {
-            choose_pauses(u);
-            return look(u);
+        if (!uplink_talk_prefer_connected(u)) {
+            uplink_talk_choose_pauses(u);
+            return uplink_talk_look(u);
         }
         if (rpc_client_connection(u->clients[u->current]) == u->stale[u->current]) {
             return INT64_MAX; /* its end is under way, and wakes us */
@@ -407,7 +411,7 @@ int64_t uplink_talk_step(struct uplink *u)
         if (now_ns < u->greet_ns) {
             return u->greet_ns;
         }
-        hello(u);
+        uplink_talk_hello(u);
         return u->talk == TALK_NONE ? u->greet_ns : INT64_MAX;
     }
     if (answered) {
@@ -417,6 +421,6 @@ int64_t uplink_talk_step(struct uplink *u)
     if (now_ns < due_ns) {
         return due_ns;
     }
-    heartbeat(u);
+    uplink_talk_heartbeat(u);
     return u->talk == TALK_NONE ? u->greet_ns : INT64_MAX;
 }
