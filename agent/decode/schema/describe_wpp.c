@@ -1,5 +1,5 @@
 /* An argument is read by the type its message file gives, handed on as a value, and kept for the
- * message's text (wpp_text.c). */
+ * message's text. */
 #include "agent/decode/schema/describe_wpp.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "common/base/cur.h"
 #include "common/os/uuid.h"
 
-/* ---- wpp text ---- */
+/* ---- the text of a message ---- */
 
 /* The text of a WPP message from what its message file says and the arguments that were read.
  * A message's text refers to its arguments by number: %10!d! is number 10 shown by %d, %10 alone
@@ -27,7 +27,7 @@ struct format {
     char conversion;
 };
 
-static const char *digits(const char *p, const char *end, unsigned *out)
+static const char *wpp_text_digits(const char *p, const char *end, unsigned *out)
 {
     *out = 0;
     while (p < end && *p >= '0' && *p <= '9') {
@@ -40,7 +40,7 @@ static const char *digits(const char *p, const char *end, unsigned *out)
 
 /* Flags, width, precision, a length that does not matter (the argument knows its own), conversion.
  */
-static struct format format_read(const char *p, const char *end)
+static struct format wpp_text_format(const char *p, const char *end)
 {
     struct format f = {.conversion = 's'};
 
@@ -51,10 +51,10 @@ static struct format format_read(const char *p, const char *end)
         f.blank |= *p == ' ';
         f.alternate |= *p == '#';
     }
-    p = digits(p, end, &f.width);
+    p = wpp_text_digits(p, end, &f.width);
     if (p < end && *p == '.') {
         f.has_precision = true;
-        p = digits(p + 1, end, &f.precision);
+        p = wpp_text_digits(p + 1, end, &f.precision);
     }
     if (p < end) {
         f.conversion = end[-1];
@@ -62,38 +62,38 @@ static struct format format_read(const char *p, const char *end)
     return f;
 }
 
-static void repeat(struct buf *out, char c, size_t n)
+static void wpp_text_repeat(struct buf *out, char c, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         buf_put_u8(out, (uint8_t)c);
     }
 }
 
-static void put_padded(struct buf *out, const struct format *f, const char *p, size_t n)
+static void wpp_text_padded(struct buf *out, const struct format *f, const char *p, size_t n)
 {
     size_t pad = f->width > n ? f->width - n : 0;
 
     if (!f->minus) {
-        repeat(out, ' ', pad);
+        wpp_text_repeat(out, ' ', pad);
     }
     buf_put(out, p, n);
     if (f->minus) {
-        repeat(out, ' ', pad);
+        wpp_text_repeat(out, ' ', pad);
     }
 }
 
-static void put_text(struct buf *out, const struct format *f, struct str s)
+static void wpp_text_str(struct buf *out, const struct format *f, struct str s)
 {
     size_t n = f->has_precision && f->precision < s.n ? f->precision : s.n;
 
     while (n > 0 && n < s.n && ((uint8_t)s.p[n] & 0xc0) == 0x80) {
         n--; /* not within a character */
     }
-    put_padded(out, f, s.p, n);
+    wpp_text_padded(out, f, s.p, n);
 }
 
 /* Digits of a number, the last first; gives how many. */
-static size_t digits_of(char *out, uint64_t u, unsigned base, bool upper)
+static size_t wpp_text_digits_of(char *out, uint64_t u, unsigned base, bool upper)
 {
     size_t n = 0;
 
@@ -104,11 +104,11 @@ static size_t digits_of(char *out, uint64_t u, unsigned base, bool upper)
     return n;
 }
 
-static void put_digits(struct buf *out, const struct format *f, const char *prefix, uint64_t u,
-                       unsigned base)
+static void wpp_text_put_digits(struct buf *out, const struct format *f, const char *prefix,
+                                uint64_t u, unsigned base)
 {
     char reversed[24];
-    size_t n = digits_of(reversed, u, base, f->conversion == 'X' || f->conversion == 'p');
+    size_t n = wpp_text_digits_of(reversed, u, base, f->conversion == 'X' || f->conversion == 'p');
     size_t least = f->has_precision ? f->precision : 1;
     size_t zeros = least > n ? least - n : 0;
     size_t size = strlen(prefix) + zeros + n;
@@ -119,94 +119,95 @@ static void put_digits(struct buf *out, const struct format *f, const char *pref
         pad = 0;
     }
     if (!f->minus) {
-        repeat(out, ' ', pad);
+        wpp_text_repeat(out, ' ', pad);
     }
     buf_put_str(out, prefix);
-    repeat(out, '0', zeros);
+    wpp_text_repeat(out, '0', zeros);
     while (n-- > 0) {
         buf_put_u8(out, (uint8_t)reversed[n]);
     }
     if (f->minus) {
-        repeat(out, ' ', pad);
+        wpp_text_repeat(out, ' ', pad);
     }
 }
 
-static uint64_t cut_to(uint64_t u, unsigned bits)
+static uint64_t wpp_text_cut(uint64_t u, unsigned bits)
 {
     return bits < 64 ? u & ((UINT64_C(1) << bits) - 1) : u;
 }
 
-static void put_signed(struct buf *out, const struct format *f, const struct wpp_argument *a)
+static void wpp_text_signed(struct buf *out, const struct format *f, const struct wpp_argument *a)
 {
     uint64_t sign = UINT64_C(1) << (a->bits - 1);
-    uint64_t u = (cut_to(a->u, a->bits) ^ sign) - sign;
+    uint64_t u = (wpp_text_cut(a->u, a->bits) ^ sign) - sign;
     bool negative = u >> 63;
 
-    put_digits(out, f,
-               negative   ? "-"
-               : f->plus  ? "+"
-               : f->blank ? " "
-                          : "",
-               negative ? 0 - u : u, 10);
+    wpp_text_put_digits(out, f,
+                        negative   ? "-"
+                        : f->plus  ? "+"
+                        : f->blank ? " "
+                                   : "",
+                        negative ? 0 - u : u, 10);
 }
 
-static void put_char(struct buf *out, const struct format *f, uint64_t u)
+static void wpp_text_char(struct buf *out, const struct format *f, uint64_t u)
 {
     uint8_t unit[2] = {(uint8_t)u, (uint8_t)(u >> 8)};
     struct buf one;
 
     buf_init(&one, 16);
     buf_put_utf16le(&one, unit, 1);
-    put_padded(out, f, (const char *)one.p, one.n);
+    wpp_text_padded(out, f, (const char *)one.p, one.n);
     buf_fini(&one);
 }
 
-static void put_number(struct buf *out, const struct format *f, const struct wpp_argument *a)
+static void wpp_text_number(struct buf *out, const struct format *f, const struct wpp_argument *a)
 {
     struct format pointer = *f;
-    uint64_t u = cut_to(a->u, a->bits);
+    uint64_t u = wpp_text_cut(a->u, a->bits);
 
     switch (f->conversion) {
     case 'd':
     case 'i':
-        put_signed(out, f, a);
+        wpp_text_signed(out, f, a);
         return;
     case 'u':
-        put_digits(out, f, "", u, 10);
+        wpp_text_put_digits(out, f, "", u, 10);
         return;
     case 'o':
-        put_digits(out, f, f->alternate ? "0" : "", u, 8);
+        wpp_text_put_digits(out, f, f->alternate ? "0" : "", u, 8);
         return;
     case 'x':
-        put_digits(out, f, f->alternate ? "0x" : "", u, 16);
+        wpp_text_put_digits(out, f, f->alternate ? "0x" : "", u, 16);
         return;
     case 'X':
-        put_digits(out, f, f->alternate ? "0X" : "", u, 16);
+        wpp_text_put_digits(out, f, f->alternate ? "0X" : "", u, 16);
         return;
     case 'p':
         pointer.has_precision = true;
         pointer.precision = a->bits / 4;
-        put_digits(out, &pointer, "", u, 16);
+        wpp_text_put_digits(out, &pointer, "", u, 16);
         return;
     case 'c':
     case 'C':
-        put_char(out, f, u);
+        wpp_text_char(out, f, u);
         return;
     default:
         break;
     }
     if (a->type == TMF_STATUS || a->type == TMF_PTR) {
-        put_digits(out, &(struct format){.conversion = 'x', .has_precision = true, .precision = 8},
-                   "0x", u, 16);
+        wpp_text_put_digits(
+            out, &(struct format){.conversion = 'x', .has_precision = true, .precision = 8}, "0x",
+            u, 16);
     } else if (a->type == TMF_I8 || a->type == TMF_I16 || a->type == TMF_I32 ||
                a->type == TMF_I64 || a->type == TMF_DELTA) {
-        put_signed(out, f, a);
+        wpp_text_signed(out, f, a);
     } else {
-        put_digits(out, f, "", u, 10);
+        wpp_text_put_digits(out, f, "", u, 10);
     }
 }
 
-static void put_float(struct buf *out, const struct format *f, const struct wpp_argument *a)
+static void wpp_text_float(struct buf *out, const struct format *f, const struct wpp_argument *a)
 {
     char text[400];
     int precision = f->has_precision && f->precision < 60 ? (int)f->precision : 6;
@@ -218,11 +219,11 @@ static void put_float(struct buf *out, const struct format *f, const struct wpp_
     } else {
         (void)snprintf(text, sizeof text, "%g", a->f);
     }
-    put_padded(out, f, text, strlen(text));
+    wpp_text_padded(out, f, text, strlen(text));
 }
 
-static void put_argument(struct wpp *w, const struct tmf_message *m, unsigned number,
-                         const struct format *f)
+static void wpp_text_argument(struct wpp *w, const struct tmf_message *m, unsigned number,
+                              const struct format *f)
 {
     for (size_t i = 0; i < w->n_arguments; i++) {
         const struct wpp_argument *a = &w->arguments[i];
@@ -231,11 +232,11 @@ static void put_argument(struct wpp *w, const struct tmf_message *m, unsigned nu
             continue;
         }
         if (a->type == TMF_F32 || a->type == TMF_F64) {
-            put_float(&w->message, f, a);
+            wpp_text_float(&w->message, f, a);
         } else if (a->bits && (a->text.n == 0 || !strchr("sS", f->conversion))) {
-            put_number(&w->message, f, a);
+            wpp_text_number(&w->message, f, a);
         } else {
-            put_text(&w->message, f, a->text);
+            wpp_text_str(&w->message, f, a->text);
         }
         return;
     }
@@ -243,8 +244,8 @@ static void put_argument(struct wpp *w, const struct tmf_message *m, unsigned nu
 }
 
 /* Below ten: of the record itself. */
-static void put_standard(struct wpp *w, const struct tmf_message *m, const struct raw_event *raw,
-                         unsigned number)
+static void wpp_text_standard(struct wpp *w, const struct tmf_message *m,
+                              const struct raw_event *raw, unsigned number)
 {
     char text[CLK_TEXT];
 
@@ -276,8 +277,8 @@ static void put_standard(struct wpp *w, const struct tmf_message *m, const struc
 }
 
 /* %!NAME!: gives what stands behind it, or `p` where it is none of these. */
-static const char *put_named(struct wpp *w, const struct tmf_message *m, const char *p,
-                             const char *end)
+static const char *wpp_text_named(struct wpp *w, const struct tmf_message *m, const char *p,
+                                  const char *end)
 {
     const char *close = memchr(p + 1, '!', (size_t)(end - p - 1));
     struct str name = {p + 1, close ? (size_t)(close - p - 1) : 0};
@@ -298,8 +299,8 @@ static const char *put_named(struct wpp *w, const struct tmf_message *m, const c
 }
 
 /* `p` is behind a percent sign; gives what stands behind the reference. */
-static const char *put_reference(struct wpp *w, const struct tmf_message *m,
-                                 const struct raw_event *raw, const char *p, const char *end)
+static const char *wpp_text_reference(struct wpp *w, const struct tmf_message *m,
+                                      const struct raw_event *raw, const char *p, const char *end)
 {
     struct format f = {.conversion = 's'};
     const char *close = NULL;
@@ -310,24 +311,24 @@ static const char *put_reference(struct wpp *w, const struct tmf_message *m,
         return p + 1;
     }
     if (*p == '!') {
-        return put_named(w, m, p, end);
+        return wpp_text_named(w, m, p, end);
     }
     if (*p < '0' || *p > '9') {
         buf_put_u8(&w->message, '%');
         return p;
     }
-    p = digits(p, end, &number);
+    p = wpp_text_digits(p, end, &number);
     if (p < end && *p == '!') {
         close = memchr(p + 1, '!', (size_t)(end - p - 1));
     }
     if (close) {
-        f = format_read(p + 1, close);
+        f = wpp_text_format(p + 1, close);
         p = close + 1;
     }
     if (number < 10) {
-        put_standard(w, m, raw, number);
+        wpp_text_standard(w, m, raw, number);
     } else {
-        put_argument(w, m, number, &f);
+        wpp_text_argument(w, m, number, &f);
     }
     return p;
 }
@@ -346,7 +347,7 @@ static void wpp_text_make(struct wpp *w, const struct tmf_message *m, const stru
         buf_put(&w->message, p, plain);
         p += plain;
         if (percent && ++p < end) {
-            p = put_reference(w, m, raw, p, end);
+            p = wpp_text_reference(w, m, raw, p, end);
         }
     }
 }
@@ -368,26 +369,26 @@ void describe_wpp_fini(struct wpp *w)
     buf_fini(&w->message);
 }
 
-static void give(struct reader *r, const struct value *v)
+static void wpp_give(struct reader *r, const struct value *v)
 {
     if (!r->c.bad) {
         r->sink->value(r->sink->ctx, v);
     }
 }
 
-static void give_bytes(struct reader *r, const char *name, size_t n)
+static void wpp_give_bytes(struct reader *r, const char *name, size_t n)
 {
     struct value v = {.name = str_make(name), .kind = VALUE_BYTES};
 
     v.v.bytes.p = cur_bytes(&r->c, n);
     v.v.bytes.n = n;
-    give(r, &v);
+    wpp_give(r, &v);
 }
 
 /* ---- arguments ---- */
 
 /* Text of our own making, kept beside the texts of the record and cut where these fill the room. */
-static struct str kept_str(struct reader *r, struct str text)
+static struct str wpp_keep_str(struct reader *r, struct str text)
 {
     struct decode_text *t = &r->w->text;
     struct str s = {t->p + t->n, text.n};
@@ -400,13 +401,13 @@ static struct str kept_str(struct reader *r, struct str text)
     return s;
 }
 
-static struct str kept(struct reader *r, const char *text)
+static struct str wpp_keep(struct reader *r, const char *text)
 {
-    return kept_str(r, str_make(text));
+    return wpp_keep_str(r, str_make(text));
 }
 
-static void set(struct wpp_argument *a, struct value *v, enum value_kind kind, unsigned bits,
-                uint64_t u)
+static void wpp_set(struct wpp_argument *a, struct value *v, enum value_kind kind, unsigned bits,
+                    uint64_t u)
 {
     a->bits = (uint8_t)bits;
     a->u = u;
@@ -420,57 +421,58 @@ static void set(struct wpp_argument *a, struct value *v, enum value_kind kind, u
 }
 
 /* True when the type is a plain number. */
-static bool read_number(struct reader *r, struct wpp_argument *a, struct value *v)
+static bool wpp_read_number(struct reader *r, struct wpp_argument *a, struct value *v)
 {
     struct cur *c = &r->c;
     unsigned pointer = r->raw->pointer_size;
 
     switch (a->type) {
     case TMF_I8:
-        set(a, v, VALUE_INT, 8, (uint64_t)(int8_t)cur_u8(c));
+        wpp_set(a, v, VALUE_INT, 8, (uint64_t)(int8_t)cur_u8(c));
         return true;
     case TMF_U8:
-        set(a, v, VALUE_UINT, 8, cur_u8(c));
+        wpp_set(a, v, VALUE_UINT, 8, cur_u8(c));
         return true;
     case TMF_I16:
-        set(a, v, VALUE_INT, 16, (uint64_t)(int16_t)cur_u16le(c));
+        wpp_set(a, v, VALUE_INT, 16, (uint64_t)(int16_t)cur_u16le(c));
         return true;
     case TMF_U16:
-        set(a, v, VALUE_UINT, 16, cur_u16le(c));
+        wpp_set(a, v, VALUE_UINT, 16, cur_u16le(c));
         return true;
     case TMF_PORT:
-        set(a, v, VALUE_UINT, 16, cur_u16be(c));
+        wpp_set(a, v, VALUE_UINT, 16, cur_u16be(c));
         return true;
     case TMF_I32:
-        set(a, v, VALUE_INT, 32, (uint64_t)(int32_t)cur_u32le(c));
+        wpp_set(a, v, VALUE_INT, 32, (uint64_t)(int32_t)cur_u32le(c));
         return true;
     case TMF_U32:
     case TMF_ERROR:
-        set(a, v, VALUE_UINT, 32, cur_u32le(c));
+        wpp_set(a, v, VALUE_UINT, 32, cur_u32le(c));
         return true;
     case TMF_HEX32:
     case TMF_STATUS:
-        set(a, v, VALUE_HEX, 32, cur_u32le(c));
+        wpp_set(a, v, VALUE_HEX, 32, cur_u32le(c));
         return true;
     case TMF_I64:
     case TMF_DELTA:
-        set(a, v, VALUE_INT, 64, cur_u64le(c));
+        wpp_set(a, v, VALUE_INT, 64, cur_u64le(c));
         return true;
     case TMF_U64:
-        set(a, v, VALUE_UINT, 64, cur_u64le(c));
+        wpp_set(a, v, VALUE_UINT, 64, cur_u64le(c));
         return true;
     case TMF_HEX64:
-        set(a, v, VALUE_HEX, 64, cur_u64le(c));
+        wpp_set(a, v, VALUE_HEX, 64, cur_u64le(c));
         return true;
     case TMF_PTR:
-        set(a, v, VALUE_HEX, 8 * pointer, cur_uptr(c, pointer));
+        wpp_set(a, v, VALUE_HEX, 8 * pointer, cur_uptr(c, pointer));
         return true;
     default:
         return false;
     }
 }
 
-static void set_text(struct wpp_argument *a, struct value *v, enum value_kind kind, struct str text)
+static void wpp_set_text(struct wpp_argument *a, struct value *v, enum value_kind kind,
+                         struct str text)
 {
     a->text = text;
     v->kind = (uint8_t)kind;
@@ -478,7 +480,7 @@ static void set_text(struct wpp_argument *a, struct value *v, enum value_kind ki
 }
 
 /* True when the type is a text. */
-static bool read_text(struct reader *r, struct wpp_argument *a, struct value *v)
+static bool wpp_read_text(struct reader *r, struct wpp_argument *a, struct value *v)
 {
     struct decode_text *t = &r->w->text;
     struct str s = {"", 0};
@@ -510,16 +512,16 @@ static bool read_text(struct reader *r, struct wpp_argument *a, struct value *v)
         s = p ? decode_text_8bit(t, p, 4, DECODE_TEXT_BYTES) : s;
         break;
     case TMF_SID:
-        set_text(a, v, VALUE_SID, decode_text_sid_at(t, &r->c));
+        wpp_set_text(a, v, VALUE_SID, decode_text_sid_at(t, &r->c));
         return true;
     default:
         return false;
     }
-    set_text(a, v, VALUE_TEXT, s);
+    wpp_set_text(a, v, VALUE_TEXT, s);
     return true;
 }
 
-static struct str hex_text(struct reader *r, const uint8_t *p, size_t n, const char *between)
+static struct str wpp_hex(struct reader *r, const uint8_t *p, size_t n, const char *between)
 {
     struct decode_text *t = &r->w->text;
     struct str s = {t->p + t->n, 0};
@@ -527,20 +529,20 @@ static struct str hex_text(struct reader *r, const uint8_t *p, size_t n, const c
 
     for (size_t i = 0; p && i < n; i++) {
         (void)snprintf(two, sizeof two, "%s%02X", i ? between : "", p[i]);
-        s.n += kept(r, two).n;
+        s.n += wpp_keep(r, two).n;
     }
     return s;
 }
 
-static struct str ip4_text(struct reader *r, const uint8_t *p)
+static struct str wpp_ip4(struct reader *r, const uint8_t *p)
 {
     char text[20];
 
     (void)snprintf(text, sizeof text, "%u.%u.%u.%u", p[0], p[1], p[2], p[3]);
-    return kept(r, text);
+    return wpp_keep(r, text);
 }
 
-static struct str ip6_text(struct reader *r, const uint8_t *p)
+static struct str wpp_ip6(struct reader *r, const uint8_t *p)
 {
     char text[48];
     size_t n = 0;
@@ -549,10 +551,10 @@ static struct str ip6_text(struct reader *r, const uint8_t *p)
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%x", i ? ":" : "",
                               (unsigned)(p[i] << 8 | p[i + 1]));
     }
-    return kept(r, text);
+    return wpp_keep(r, text);
 }
 
-static struct str guid_text(struct reader *r, const uint8_t *p)
+static struct str wpp_guid(struct reader *r, const uint8_t *p)
 {
     static const uint8_t order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
     char text[UUID_TEXT];
@@ -561,11 +563,11 @@ static struct str guid_text(struct reader *r, const uint8_t *p)
     for (size_t i = 0; i < 16; i++) {
         u.b[i] = p[order[i]];
     }
-    return kept(r, uuid_format(text, &u));
+    return wpp_keep(r, uuid_format(text, &u));
 }
 
 /* True when the type is some bytes with a form of their own. */
-static bool read_bytes(struct reader *r, struct wpp_argument *a, struct value *v)
+static bool wpp_read_bytes(struct reader *r, struct wpp_argument *a, struct value *v)
 {
     static const uint8_t sizes[] = {[TMF_GUID] = 16, [TMF_IP4] = 4, [TMF_IP6] = 16, [TMF_MAC] = 6};
     size_t n = a->type < sizeof sizes ? sizes[a->type] : 0;
@@ -585,15 +587,15 @@ static bool read_bytes(struct reader *r, struct wpp_argument *a, struct value *v
     if (!p) {
         return true;
     }
-    a->text = a->type == TMF_GUID  ? guid_text(r, p)
-              : a->type == TMF_IP4 ? ip4_text(r, p)
-              : a->type == TMF_IP6 ? ip6_text(r, p)
-                                   : hex_text(r, p, n, a->type == TMF_MAC ? "-" : " ");
+    a->text = a->type == TMF_GUID  ? wpp_guid(r, p)
+              : a->type == TMF_IP4 ? wpp_ip4(r, p)
+              : a->type == TMF_IP6 ? wpp_ip6(r, p)
+                                   : wpp_hex(r, p, n, a->type == TMF_MAC ? "-" : " ");
     return true;
 }
 
 /* Names of the bits that are set; a bit without name is its number. */
-static struct str set_names(struct reader *r, struct str list, uint64_t u, unsigned bits)
+static struct str wpp_set_names(struct reader *r, struct str list, uint64_t u, unsigned bits)
 {
     struct decode_text *t = &r->w->text;
     struct str s = {t->p + t->n, 0};
@@ -605,20 +607,20 @@ static struct str set_names(struct reader *r, struct str list, uint64_t u, unsig
         if (!(u >> i & 1)) {
             continue;
         }
-        s.n += s.n ? kept(r, "|").n : 0;
+        s.n += s.n ? wpp_keep(r, "|").n : 0;
         if (name.n == 0) {
             (void)snprintf(number, sizeof number, "%u", i);
-            s.n += kept(r, number).n;
+            s.n += wpp_keep(r, number).n;
         } else {
-            s.n += kept_str(r, name).n;
+            s.n += wpp_keep_str(r, name).n;
         }
     }
     return s;
 }
 
 /* True when the type is a number with names. */
-static bool read_named(struct reader *r, const struct tmf_item *it, struct wpp_argument *a,
-                       struct value *v)
+static bool wpp_read_named(struct reader *r, const struct tmf_item *it, struct wpp_argument *a,
+                           struct value *v)
 {
     bool list = it->type == TMF_LIST8 || it->type == TMF_LIST16 || it->type == TMF_LIST32;
     struct str text;
@@ -626,41 +628,41 @@ static bool read_named(struct reader *r, const struct tmf_item *it, struct wpp_a
     switch (it->type) {
     case TMF_LIST8:
     case TMF_SET8:
-        set(a, v, VALUE_UINT, 8, cur_u8(&r->c));
+        wpp_set(a, v, VALUE_UINT, 8, cur_u8(&r->c));
         break;
     case TMF_LIST16:
     case TMF_SET16:
-        set(a, v, VALUE_UINT, 16, cur_u16le(&r->c));
+        wpp_set(a, v, VALUE_UINT, 16, cur_u16le(&r->c));
         break;
     case TMF_LIST32:
     case TMF_SET32:
-        set(a, v, VALUE_UINT, 32, cur_u32le(&r->c));
+        wpp_set(a, v, VALUE_UINT, 32, cur_u32le(&r->c));
         break;
     default:
         return false;
     }
-    text = list ? tmf_list_name(it->list, a->u) : set_names(r, it->list, a->u, a->bits);
+    text = list ? tmf_list_name(it->list, a->u) : wpp_set_names(r, it->list, a->u, a->bits);
     if (text.n > 0) {
-        set_text(a, v, VALUE_TEXT, text);
+        wpp_set_text(a, v, VALUE_TEXT, text);
     }
     return true;
 }
 
-static void read_time(struct reader *r, struct wpp_argument *a, struct value *v)
+static void wpp_read_time(struct reader *r, struct wpp_argument *a, struct value *v)
 {
     uint64_t filetime = cur_u64le(&r->c);
     char text[CLK_TEXT];
     int64_t ns = clk_from_filetime(filetime);
 
-    set(a, v, VALUE_UINT, 64, filetime);
+    wpp_set(a, v, VALUE_UINT, 64, filetime);
     if (filetime && clk_to_filetime(ns) == filetime) {
         v->kind = VALUE_TIME;
         v->v.i = clk_add(ns, r->raw->shift_ns);
-        a->text = kept(r, clk_format_utc(text, sizeof text, v->v.i, 6));
+        a->text = wpp_keep(r, clk_format_utc(text, sizeof text, v->v.i, 6));
     }
 }
 
-static void read_float(struct reader *r, struct wpp_argument *a, struct value *v)
+static void wpp_read_float(struct reader *r, struct wpp_argument *a, struct value *v)
 {
     uint64_t u = a->type == TMF_F64 ? cur_u64le(&r->c) : cur_u32le(&r->c);
     uint32_t u32 = (uint32_t)u;
@@ -674,42 +676,43 @@ static void read_float(struct reader *r, struct wpp_argument *a, struct value *v
         a->f = (double)f;
     }
     (void)snprintf(text, sizeof text, "%g", a->f);
-    a->text = kept(r, text);
+    a->text = wpp_keep(r, text);
     v->kind = VALUE_FLOAT;
     v->bits = a->type == TMF_F64 ? 64 : 32;
     v->v.f = a->f;
 }
 
-static void argument_read(struct reader *r, const struct tmf_item *it, struct wpp_argument *a)
+static void wpp_read_argument(struct reader *r, const struct tmf_item *it, struct wpp_argument *a)
 {
     struct value v = {.name = it->name};
 
     *a = (struct wpp_argument){.type = it->type, .text = {"", 0}};
     if (it->type == TMF_TIME) {
-        read_time(r, a, &v);
+        wpp_read_time(r, a, &v);
     } else if (it->type == TMF_F32 || it->type == TMF_F64) {
-        read_float(r, a, &v);
-    } else if (!read_number(r, a, &v) && !read_text(r, a, &v) && !read_bytes(r, a, &v)) {
-        (void)read_named(r, it, a, &v);
+        wpp_read_float(r, a, &v);
+    } else if (!wpp_read_number(r, a, &v) && !wpp_read_text(r, a, &v) &&
+               !wpp_read_bytes(r, a, &v)) {
+        (void)wpp_read_named(r, it, a, &v);
     }
-    give(r, &v);
+    wpp_give(r, &v);
 }
 
 /* ---- a record ---- */
 
-static void give_header(struct reader *r)
+static void wpp_give_header(struct reader *r)
 {
     struct value v = {.kind = VALUE_UINT, .bits = 32};
 
     if (r->raw->has_sequence) {
         v.name = str_make("Sequence");
         v.v.u = r->raw->sequence;
-        give(r, &v);
+        wpp_give(r, &v);
     }
     if (r->raw->has_component) {
         v.name = str_make("Component");
         v.v.u = r->raw->component;
-        give(r, &v);
+        wpp_give(r, &v);
     }
 }
 
@@ -719,16 +722,16 @@ enum err describe_wpp_read(struct wpp *w, const struct tmf_message *m, const str
     struct reader r = {cur_make(raw->payload, raw->payload_n), w, raw, sink};
     struct value text = {.name = {"Message", 7}, .kind = VALUE_TEXT};
 
-    give_header(&r);
+    wpp_give_header(&r);
     *left = raw->payload_n;
     if (!m) {
-        give_bytes(&r, "Payload", raw->payload_n);
+        wpp_give_bytes(&r, "Payload", raw->payload_n);
         return ERR_OK;
     }
     decode_text_reset(&w->text);
     w->n_arguments = 0;
     while (w->n_arguments < m->n_items && m->items[w->n_arguments].type != TMF_UNKNOWN) {
-        argument_read(&r, &m->items[w->n_arguments], &w->arguments[w->n_arguments]);
+        wpp_read_argument(&r, &m->items[w->n_arguments], &w->arguments[w->n_arguments]);
         if (r.c.bad) {
             return ERR_CORRUPT;
         }
@@ -737,11 +740,11 @@ enum err describe_wpp_read(struct wpp *w, const struct tmf_message *m, const str
     wpp_text_make(w, m, raw);
     text.v.text = (struct str){(const char *)w->message.p, w->message.n};
     if (w->message.n > 0) {
-        give(&r, &text);
+        wpp_give(&r, &text);
     }
     *left = cur_left(&r.c);
     if (w->n_arguments<m->n_items && * left> 0) {
-        give_bytes(&r, "Rest", *left);
+        wpp_give_bytes(&r, "Rest", *left);
     }
     return ERR_OK;
 }
