@@ -18,7 +18,7 @@ static bool dead(const struct idmap *m, const struct idmap_entry *e)
     return m->stale && m->stale(e);
 }
 
-enum err idmap_create(struct idmap **out, size_t max, bool (*stale)(const struct idmap_entry *e))
+enum err idmap_create(struct idmap **out, size_t max, idmap_stale_fn stale)
 {
     struct idmap *m = mem_zalloc(sizeof *m);
 

@@ -25,6 +25,8 @@ struct idmap_entry {
     int64_t since_ns;    /* and this */
 };
 
+typedef bool (*idmap_stale_fn)(const struct idmap_entry *e); /* whether its owner is gone */
+
 /* Open for the look-up below only. */
 struct idmap {
     struct idmap_entry *at;
@@ -36,14 +38,13 @@ struct idmap {
     size_t refusals_left;
     size_t spread_again; /* not before so many places are used */
     size_t reach;        /* no entry stands further behind its own place */
-    bool (*stale)(const struct idmap_entry *e);
+    idmap_stale_fn stale;
 };
 
 /* stale  says that an entry's owner is gone; NULL: entries live for ever
  * out    owned by the caller, released by idmap_destroy
  * Errors: ERR_NOMEM */
-NODISCARD enum err idmap_create(struct idmap **out, size_t max,
-                                bool (*stale)(const struct idmap_entry *e));
+NODISCARD enum err idmap_create(struct idmap **out, size_t max, idmap_stale_fn stale);
 void idmap_destroy(struct idmap *m);
 
 /* Pids and tids are multiples of 4 on Windows, and on both systems mostly neighbours: the upper

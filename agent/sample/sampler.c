@@ -230,8 +230,7 @@ static void make_tick(struct sampler *s, int64_t wall_ns, int64_t mono_ns)
     tell_rows(s, wall_ns, mono_ns);
 }
 
-enum err sampler_collect(struct sampler *s, int64_t wall_ns,
-                         void (*tick)(void *ctx, const struct sample_tick *tick), void *ctx)
+enum err sampler_collect(struct sampler *s, int64_t wall_ns, sampler_tick_fn tick, void *ctx)
 {
     struct sample_tick out = {.wall_ns = wall_ns, .mono_ns = s->now_mono_ns};
     struct sample_row *rows;

@@ -21,14 +21,17 @@
 
 struct sampler;
 
+/* Gets a tick; its rows are borrowed during the call. */
+typedef void (*sampler_tick_fn)(void *ctx, const struct sample_tick *tick);
+
 struct sampler_conf {
     struct ptable *table;        /* borrowed */
     struct aggregate *aggregate; /* borrowed */
     int64_t period_ns;           /* distance of ticks, 1 ms to 10 s */
     bool by_table;               /* ticks are tables; advance makes none */
     size_t processes_max;
-    bool (*wants)(void *ctx, struct ptable_proc *p);         /* who has rows; NULL: everybody */
-    void (*tick)(void *ctx, const struct sample_tick *tick); /* rows are borrowed during the call */
+    bool (*wants)(void *ctx, struct ptable_proc *p); /* who has rows; NULL: everybody */
+    sampler_tick_fn tick;
     void *ctx;
 };
 
@@ -54,8 +57,7 @@ NODISCARD enum err sampler_set_pace(struct sampler *s, int64_t period_ns, int64_
 
 /* A look at everybody who runs, as a tick of that wall time; ticks go on as if it had not been.
  * Errors: ERR_NOMEM */
-NODISCARD enum err sampler_collect(struct sampler *s, int64_t wall_ns,
-                                   void (*tick)(void *ctx, const struct sample_tick *tick),
+NODISCARD enum err sampler_collect(struct sampler *s, int64_t wall_ns, sampler_tick_fn tick,
                                    void *ctx);
 
 void sampler_table(struct sampler *s, int64_t wall_ns, int64_t mono_ns);
