@@ -46,15 +46,20 @@ def builds(prefix, top):
 
 
 def prints(top):
-    watch = subprocess.Popen([os.path.join(top, "monitor"), "4"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-    time.sleep(1)
-    child = subprocess.Popen(["sh", "-c", BUSY])
-    child.wait()
-    text = watch.communicate(timeout=60)[0].decode(errors="replace")
-    ensure("the example ends well", watch.returncode == 0, text)
-    ensure("a start is printed", re.search(r"^start %d \S+$" % child.pid, text, re.M), text)
-    ensure("its CPU is printed", re.search(r"^cpu %d \S+ [1-9]\d* ms$" % child.pid, text, re.M), text)
-    ensure("its end is printed", re.search(r"^stop %d \S+$" % child.pid, text, re.M), text)
+    program = os.path.join(top, "monitor")
+    ensure("it ends by itself", subprocess.run([program, "1"], stdout=subprocess.DEVNULL,
+                                               timeout=60, check=False).returncode == 0)
+    with subprocess.Popen([program, "100"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as watch:
+        time.sleep(1)
+        with subprocess.Popen(["sh", "-c", BUSY]) as child:
+            left = [r"start %d \S+$", r"cpu %d \S+ [1-9]\d* ms$", r"stop %d \S+$"]
+            for line in watch.stdout:  # in this order, and within its 100 s
+                if re.match(left[0] % child.pid, line):
+                    del left[0]
+                if not left:
+                    break
+        watch.terminate()
+    ensure("start, CPU and end of a process are printed", not left, str(left))
 
 
 def main():
