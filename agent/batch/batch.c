@@ -75,10 +75,7 @@ struct batch_packer {
     struct batch_column columns[METRIC_COLS];
 };
 
-/* ---- batch pack ---- */
-
-/* The inside of batch.c: what a batch has collected so far, and how a part of it becomes the
- * columns of a struct batch. Nobody else includes this. Threads: one owner. */
+/* -- what is held, and its columns -- */
 
 static void batch_held_fini(struct batch_held *h)
 {

@@ -13,13 +13,13 @@
 #include "common/os/os.h"
 #include "common/os/win32.h"
 
-/* ---- service rights win32 ---- */
+/* -- the account's rights -- */
 
 /* What the service's account needs beyond being one: the right to profile the system, without which
- * the kernel's records are refused to all but administrators. For service_win32.c only. */
+ * the kernel's records are refused to all but administrators. */
 
-#define DOMAIN_UNITS 256
-#define REFUSED      ((NTSTATUS)0xC0000022) /* STATUS_ACCESS_DENIED */
+#define DOMAIN_UNITS   256
+#define RIGHTS_REFUSED ((NTSTATUS)0xC0000022) /* STATUS_ACCESS_DENIED */
 
 static WCHAR right_name[] = L"SeSystemProfilePrivilege";
 static LSA_UNICODE_STRING right = {sizeof right_name - sizeof(WCHAR), sizeof right_name,
@@ -34,7 +34,7 @@ static bool find_account(BYTE sid[SECURITY_MAX_SID_SIZE], const WCHAR *account)
     return LookupAccountNameW(NULL, account, sid, &n, domain, &domain_n, &use) != 0;
 }
 
-static enum err change(const WCHAR *account, bool grant)
+static enum err service_rights_change(const WCHAR *account, bool grant)
 {
     LSA_OBJECT_ATTRIBUTES attributes = {.Length = sizeof attributes};
     BYTE sid[SECURITY_MAX_SID_SIZE];
@@ -50,13 +50,13 @@ static enum err change(const WCHAR *account, bool grant)
                        : LsaRemoveAccountRights(policy, sid, FALSE, &right, 1);
         (void)LsaClose(policy);
     }
-    return status == 0 ? ERR_OK : status == REFUSED ? ERR_ACCESS : ERR_UNSUPPORTED;
+    return status == 0 ? ERR_OK : status == RIGHTS_REFUSED ? ERR_ACCESS : ERR_UNSUPPORTED;
 }
 
 /* Errors: ERR_NOTFOUND (no such account), ERR_ACCESS (we are no administrator), ERR_UNSUPPORTED */
 static enum err service_rights_grant(const WCHAR *account)
 {
-    return change(account, true);
+    return service_rights_change(account, true);
 }
 
 /* Takes it away again from an account that exists for the service alone ("NT SERVICE\…"); others
@@ -66,7 +66,7 @@ static void service_rights_revoke(const WCHAR *account)
     static const WCHAR own[] = L"NT SERVICE\\";
 
     if (_wcsnicmp(account, own, sizeof own / sizeof *own - 1) == 0) {
-        err_ignore(change(account, false));
+        err_ignore(service_rights_change(account, false));
     }
 }
 
