@@ -1,9 +1,9 @@
 #include "collector/cli/cli.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "collector/cli/fields.h"
 #include "collector/cli/profile.h"
 #include "common/base/clk.h"
 #include "common/base/utf8.h"
@@ -11,7 +11,7 @@
 #include "common/os/os.h"
 #include "common/text/style.h"
 
-static void tell(const struct cli *c, const char *fmt, va_list ap)
+static void tell_list(const struct cli *c, const char *fmt, va_list ap)
 {
     char text[1024], clean[1024];
 
@@ -26,7 +26,7 @@ void cli_tell(const struct cli *c, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    tell(c, fmt, ap);
+    tell_list(c, fmt, ap);
     va_end(ap);
 }
 
@@ -35,14 +35,14 @@ int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...)
     va_list ap;
 
     va_start(ap, fmt);
-    tell(c, fmt, ap);
+    tell_list(c, fmt, ap);
     va_end(ap);
     return (int)code;
 }
 
 /* "host" becomes "host:port"; "[v6]" and "host:port" are told apart by what follows the last
  * bracket. */
-static void with_port(char *out, size_t size, const char *address, const char *port)
+static void address_with_port(char *out, size_t size, const char *address, const char *port)
 {
     const char *after = strrchr(address, ']');
 
@@ -54,15 +54,15 @@ static void with_port(char *out, size_t size, const char *address, const char *p
 }
 
 /* Another port of the same host. */
-static void beside(char *out, size_t size, const char *address, const char *port)
+static void address_beside(char *out, size_t size, const char *address, const char *port)
 {
     const char *colon = strrchr(address, ':');
 
     snprintf(out, size, "%.*s:%s", (int)(colon ? colon - address : 0), address, port);
 }
 
-static enum err wrong(const struct cli *c, enum profile_setting s, struct errmsg *why,
-                      const char *expected)
+static enum err setting_wrong(const struct cli *c, enum profile_setting s, struct errmsg *why,
+                              const char *expected)
 {
     char from[PROFILE_FROM_TEXT];
 
@@ -81,12 +81,13 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
     if (e) {
         return e;
     }
-    with_port(s->collector, sizeof s->collector, profile_value(c->profile, PROFILE_COLLECTOR),
-              "7421");
+    address_with_port(s->collector, sizeof s->collector,
+                      profile_value(c->profile, PROFILE_COLLECTOR), "7421");
     if (profile_value(c->profile, PROFILE_EVENTS)) {
-        with_port(s->events, sizeof s->events, profile_value(c->profile, PROFILE_EVENTS), "7422");
+        address_with_port(s->events, sizeof s->events, profile_value(c->profile, PROFILE_EVENTS),
+                          "7422");
     } else {
-        beside(s->events, sizeof s->events, s->collector, "7422");
+        address_beside(s->events, sizeof s->events, s->collector, "7422");
     }
     s->ca = profile_value(c->profile, PROFILE_CA);
     s->cert = profile_value(c->profile, PROFILE_CERT);
@@ -94,7 +95,7 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
     s->server_name = profile_value(c->profile, PROFILE_SERVER_NAME);
     s->host = profile_value(c->profile, PROFILE_HOST);
     if (clk_parse_span(&s->timeout_ns, profile_value(c->profile, PROFILE_TIMEOUT)) != ERR_OK) {
-        return wrong(c, PROFILE_TIMEOUT, why, "a time such as 10s");
+        return setting_wrong(c, PROFILE_TIMEOUT, why, "a time such as 10s");
     }
     format = profile_value(c->profile, PROFILE_FORMAT);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
@@ -103,7 +104,7 @@ static enum err read_settings(struct cli *c, struct errmsg *why)
             return ERR_OK;
         }
     }
-    return wrong(c, PROFILE_FORMAT, why, "table, json or csv");
+    return setting_wrong(c, PROFILE_FORMAT, why, "table, json or csv");
 }
 
 static enum err need_certificate(const struct cli *c, struct errmsg *why)
@@ -157,7 +158,7 @@ static int run_connected(struct cli *c, int (*body)(struct cli *c))
     return code;
 }
 
-static int run(struct cli *c, int (*body)(struct cli *c), bool connected)
+static int run_body(struct cli *c, const struct cli_command *cmd)
 {
     struct errmsg why = {""};
     int code;
@@ -165,41 +166,51 @@ static int run(struct cli *c, int (*body)(struct cli *c), bool connected)
     if (opt_flag(c->args, "help")) {
         return print_help(c->cmd);
     }
-    if (read_colour(c, &why) != ERR_OK || read_settings(c, &why) != ERR_OK) {
+    if (cmd->needs != CLI_NEEDS_NOTHING &&
+        (read_colour(c, &why) != ERR_OK || read_settings(c, &why) != ERR_OK)) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
-    code = connected ? run_connected(c, body) : body(c);
+    code = cmd->needs == CLI_NEEDS_COLLECTOR ? run_connected(c, cmd->body) : cmd->body(c);
     if ((fflush(stdout) != 0 || ferror(stdout)) && (code == CLI_OK || code == CLI_PARTIAL)) {
         code = cli_fail(c, CLI_FAILED, "cannot write the answer");
     }
     return code;
 }
 
-static int start(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c),
-                 bool connected)
+static int run_command(const struct cli_command *cmd, int argc, char **argv)
 {
-    struct cli c = {.cmd = cmd};
+    struct cli c = {.cmd = cmd->usage};
     struct errmsg why = {""};
     int code;
 
     err_ignore(log_open(LOG_ERROR, LOG_TEXT, NULL));
-    if (opt_parse(&c.args, cmd, argc, argv, &why) != ERR_OK) {
+    if (opt_parse(&c.args, c.cmd, argc, argv, &why) != ERR_OK) {
         return cli_fail(&c, CLI_USAGE, "%s", why.text);
     }
-    code = run(&c, body, connected);
+    code = run_body(&c, cmd);
     profile_close(c.profile);
     opt_free(c.args);
     return code;
 }
 
-int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c))
+int cli_run(const struct cli_command *cmd, int argc, char **argv)
 {
-    return start(cmd, argc, argv, body, true);
-}
+    const struct opt_command *chosen = cmd->usage;
+    int code = CLI_USAGE;
 
-int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c))
-{
-    return start(cmd, argc, argv, body, false);
+    if (cmd->subs) {
+        chosen = opt_choose(cmd->usage, argc, argv, &code);
+    }
+    if (chosen == cmd->usage) {
+        return run_command(cmd, argc, argv);
+    }
+    for (size_t i = 0; chosen && i < cmd->usage->n_subs; i++) {
+        assert(cmd->subs[i].usage == cmd->usage->subs[i]);
+        if (cmd->subs[i].usage == chosen) {
+            code = run_command(&cmd->subs[i], argc - 1, argv + 1);
+        }
+    }
+    return code;
 }
 
 enum err cli_table(const struct cli *c, struct table **out, bool live,
@@ -273,33 +284,4 @@ enum err cli_query(const struct cli *c, struct wire_query *q, uint32_t default_l
         e = errmsg_set(why, ERR_USAGE, "--limit: at least 1");
     }
     return e;
-}
-
-/* Those that cli_metric takes. */
-static const char *metric(size_t i)
-{
-    return i == 0 ? metric_by_id(M_CPU_PERCENT)->name : metric_column_name(i - 1);
-}
-
-const struct opt_set cli_sets[] = {{"METRIC", metric}, {"KIND", fields_kind_word}, {NULL, NULL}};
-
-enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why)
-{
-    const struct metric *m = metric_by_name(name);
-    const char *closest;
-
-    if (m && (m->column || m->id == M_CPU_PERCENT)) {
-        *id = m->id;
-        return ERR_OK;
-    }
-    if (m) {
-        return errmsg_set(why, ERR_USAGE, "'%s' is not a number to order or plot by", name);
-    }
-    closest = metric_closest(name);
-    if (closest) {
-        return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; did you mean '%s'?", name,
-                          closest);
-    }
-    return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; 'procfleet top --help' names them",
-                      name);
 }

@@ -39,9 +39,6 @@ struct cli {
     enum table_format format;
 };
 
-/* The sets of words that the commands' options take: METRIC, KIND. */
-extern const struct opt_set cli_sets[];
-
 /* Options of every subcommand, and of those that ask about processes in a time range. */
 #define CLI_OPTS_CONNECTION                                                                        \
     {"collector", 0, "HOST[:PORT]", "collector to ask (PROCFLEET_COLLECTOR; localhost:7421)", 0},  \
@@ -77,16 +74,29 @@ extern const struct opt_set cli_sets[];
         "name", 0, "GLOB", "only images of this name", 0 \
     }
 
-/* Parses, answers --help, runs the body, cleans up. Gives the exit code. */
-int cli_main(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c));
+/* What has to be there before a command's body runs. */
+enum cli_needs {
+    CLI_NEEDS_COLLECTOR, /* settings, a certificate, the network library */
+    CLI_NEEDS_SETTINGS,
+    CLI_NEEDS_NOTHING,
+};
 
-/* The same for a body that asks no collector and needs no certificate. */
-int cli_local(const struct opt_command *cmd, int argc, char **argv, int (*body)(struct cli *c));
+/* A command, or one of its commands. */
+struct cli_command {
+    const struct opt_command *usage;
+    int (*body)(struct cli *c); /* returns the exit code; NULL: it only has commands */
+    enum cli_needs needs;
+    const struct cli_command *subs; /* in the order of usage->subs */
+};
+
+/* Chooses among its commands, parses, answers --help, runs the body, cleans up. Returns the exit
+ * code. */
+int cli_run(const struct cli_command *cmd, int argc, char **argv);
 
 /* Prints "procfleet top: sentence" on standard error; what is named there steers no terminal. */
 void cli_tell(const struct cli *c, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* The same, and gives the code. */
+/* The same, and returns the code. */
 int cli_fail(const struct cli *c, enum cli_exit code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Fills a query from --host, --since, --until, --pid, --name and --limit; texts stay borrowed from
@@ -107,33 +117,14 @@ uint8_t cli_word(const struct cli *c, const char *option, uint8_t def);
 NODISCARD enum err cli_number(const struct cli *c, const char *option, uint32_t def, uint32_t max,
                               uint32_t *out, struct errmsg *why);
 
-/* A metric by name, with a suggestion when there is none. Only columns and cpu_percent can be asked
- * for. */
-NODISCARD enum err cli_metric(uint8_t *id, const char *name, struct errmsg *why);
-
-/* A sheet on standard output in the format asked for. On a terminal a table fits in, unless --wide:
+/* A table on standard output in the format asked for. On a terminal a table fits in, unless --wide:
  * the titles in `yields`, which end with NULL, give way first. Errors: ERR_NOMEM */
 NODISCARD enum err cli_table(const struct cli *c, struct table **out, bool live,
                              const struct table_column *columns, size_t n,
                              const char *const *yields);
 
-/* The subcommands. */
-int cmd_config(int argc, char **argv);
-extern const struct opt_command cmd_config_usage;
-int cmd_hosts(int argc, char **argv);
-int cmd_top(int argc, char **argv);
-int cmd_ps(int argc, char **argv);
-int cmd_history(int argc, char **argv);
-int cmd_events(int argc, char **argv);
-int cmd_tail(int argc, char **argv);
-int cmd_subscriptions(int argc, char **argv);
-int cmd_hosts_forget(int argc, char **argv);
-int cmd_coverage(int argc, char **argv);
-int cmd_tree(int argc, char **argv);
-int cmd_overview(int argc, char **argv);
-int cmd_admin(int argc, char **argv);
-extern const struct opt_command cmd_hosts_usage, cmd_hosts_forget_usage, cmd_top_usage,
-    cmd_ps_usage, cmd_history_usage, cmd_events_usage, cmd_tail_usage, cmd_coverage_usage,
-    cmd_tree_usage, cmd_overview_usage, cmd_subscriptions_usage, cmd_admin_usage;
+/* The commands, each in its own file. */
+extern const struct cli_command cmd_admin, cmd_config, cmd_coverage, cmd_events, cmd_history,
+    cmd_hosts, cmd_overview, cmd_ps, cmd_subscriptions, cmd_tail, cmd_top, cmd_tree;
 
 #endif

@@ -253,6 +253,30 @@ enum cli_exit cli_client_call_exit(enum err e, const struct rpc_result *result)
     return e == ERR_REFUSED ? exit_of_code(result->code) : cli_client_exit(e);
 }
 
+int cli_client_once(const struct cli *c, const char *method, const struct buf *request,
+                    struct buf *reply)
+{
+    const struct cli_client_request q = {method, request->p, request->n, c->settings.timeout_ns,
+                                         NULL};
+    struct rpc_result result;
+    struct errmsg why = {""};
+    struct cli_client *l;
+    int code = CLI_FAILED;
+    enum err e;
+
+    if (request->bad) {
+        return cli_fail(c, CLI_FAILED, "%s", err_text(request->bad));
+    }
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
+        return code;
+    }
+    e = cli_client_call(l, &q, reply, &result, &why);
+    cli_client_close(l);
+    return e ? cli_fail(c, cli_client_call_exit(e, &result), "%s",
+                        why.text[0] ? why.text : err_text(e))
+             : CLI_OK;
+}
+
 /* -- queries -- */
 
 /* One page into `reply`. */

@@ -37,6 +37,9 @@ struct cli_client_request {
 NODISCARD enum err cli_client_call(struct cli_client *l, const struct cli_client_request *q,
                                    struct buf *reply, struct rpc_result *result,
                                    struct errmsg *why);
+/* Connects, makes one call and disconnects. Returns the exit code; a failure has been printed. */
+int cli_client_once(const struct cli *c, const char *method, const struct buf *request,
+                    struct buf *reply);
 /* The exit code that such an error stands for. */
 enum cli_exit cli_client_call_exit(enum err e, const struct rpc_result *result);
 /* Whether the own certificate is of role admin. */

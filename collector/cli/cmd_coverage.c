@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "collector/cli/cli_client.h"
+#include "collector/cli/rows.h"
 #include "common/base/clk.h"
 #include "common/model/ledger.h"
 
@@ -12,13 +12,12 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_coverage_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "coverage",
     .brief = "how much of what happened has arrived, and what was lost where",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
     .examples =
         "  procfleet coverage --since 1d\n"
         "  procfleet coverage --host lab-7 --since 2h --until 1h --stages\n"
@@ -105,7 +104,8 @@ static void span_of(const struct wire_coverage *c, int64_t *first_ns, int64_t *l
     }
 }
 
-static void put_host(struct table *s, const struct wire_answer *a, const struct wire_coverage *c)
+static enum err put_host(struct table *t, const struct wire_answer *a,
+                         const struct wire_coverage *c)
 {
     struct share all, ticks, events;
     char cause[96];
@@ -135,14 +135,18 @@ static void put_host(struct table *s, const struct wire_answer *a, const struct 
         table_number(true, c->until_ns),
     };
 
-    err_ignore(table_row(s, cells));
+    return table_row(t, cells);
 }
 
-static void page_hosts(void *ctx, const struct wire_answer *a)
+static enum err page_hosts(void *ctx, struct table *t, const struct wire_answer *a)
 {
-    for (size_t i = 0; i < a->n_coverage; i++) {
-        put_host(ctx, a, &a->coverage[i]);
+    enum err e = ERR_OK;
+
+    (void)ctx;
+    for (size_t i = 0; !e && i < a->n_coverage; i++) {
+        e = put_host(t, a, &a->coverage[i]);
     }
+    return e;
 }
 
 /* -- one line for each count -- */
@@ -155,12 +159,15 @@ static const struct table_column stage_columns[] = {
     {"last_time", NULL, TABLE_TIME},
 };
 
-static void page_stages(void *ctx, const struct wire_answer *a)
+static enum err page_stages(void *ctx, struct table *t, const struct wire_answer *a)
 {
+    enum err e = ERR_OK;
+
+    (void)ctx;
     for (size_t i = 0; i < a->n_coverage; i++) {
         const struct wire_coverage *c = &a->coverage[i];
 
-        for (size_t k = 0; k < c->n_stages; k++) {
+        for (size_t k = 0; !e && k < c->n_stages; k++) {
             const struct wire_stage *s = &c->stages[k];
             const struct table_cell cells[] = {
                 table_string(a->hosts[c->host].name),
@@ -174,14 +181,10 @@ static void page_stages(void *ctx, const struct wire_answer *a)
                 table_number(s->last_ns != 0, s->last_ns),
             };
 
-            err_ignore(table_row(ctx, cells));
+            e = table_row(t, cells);
         }
     }
-}
-
-static void note(void *ctx, struct str text)
-{
-    table_note(ctx, text);
+    return e;
 }
 
 static enum err read_last(struct cli *c, struct wire_query *q, struct errmsg *why)
@@ -197,37 +200,25 @@ static enum err read_last(struct cli *c, struct wire_query *q, struct errmsg *wh
     return ERR_OK;
 }
 
-static int body(struct cli *c)
+static int coverage_body(struct cli *c)
 {
-    bool stages = opt_flag(c->args, "stages");
+    struct rows_table t = {.columns = host_columns,
+                           .n = sizeof host_columns / sizeof *host_columns,
+                           .yields = yields,
+                           .page = page_hosts};
     struct wire_query q;
     struct errmsg why = {""};
-    struct table *s = NULL;
-    struct cli_client *l;
-    enum err e;
-    int code = CLI_FAILED;
 
     if (cli_query(c, &q, UINT32_MAX, &why) != ERR_OK || read_last(c, &q, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
-    q.stages = stages;
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
-        return code;
+    q.stages = opt_flag(c->args, "stages");
+    if (q.stages) {
+        t.columns = stage_columns;
+        t.n = sizeof stage_columns / sizeof *stage_columns;
+        t.page = page_stages;
     }
-    e = cli_table(c, &s, false, stages ? stage_columns : host_columns,
-                  stages ? sizeof stage_columns / sizeof *stage_columns
-                         : sizeof host_columns / sizeof *host_columns,
-                  yields);
-    if (!e) {
-        code =
-            cli_client_ask(l, RPC_QUERY_COVERAGE, &q, stages ? page_stages : page_hosts, note, s);
-    }
-    table_end(s);
-    cli_client_close(l);
-    return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : code;
+    return rows_table(c, RPC_QUERY_COVERAGE, &q, &t);
 }
 
-int cmd_coverage(int argc, char **argv)
-{
-    return cli_main(&cmd_coverage_usage, argc, argv, body);
-}
+const struct cli_command cmd_coverage = {&usage, coverage_body, CLI_NEEDS_COLLECTOR, NULL};

@@ -12,20 +12,20 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_events_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "events",
     .brief = "what started, ended or was loaded, and what the agents tell of themselves",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
+    .sets = fields_sets,
     .examples = "  procfleet events --since 10m\n"
                 "  procfleet events --host lab-7 --name 'git*' -n 1000 --format json\n"
                 "  procfleet events --kind image --pid 4711\n"
                 "  procfleet events --kind level,source --since 1d\n",
 };
 
-static int body(struct cli *c)
+static int events_body(struct cli *c)
 {
     struct fields f = {0};
     struct wire_query q;
@@ -47,10 +47,7 @@ static int body(struct cli *c)
     fields_add(&f, FIELD_TEXT, false);
     rows_add_details(&f);
     return rows_ask(c, RPC_QUERY_EVENTS, &q, &f, true,
-                    "no such events in this range; --since looks further back");
+                    "no such events in this range; --since looks further back", NULL);
 }
 
-int cmd_events(int argc, char **argv)
-{
-    return cli_main(&cmd_events_usage, argc, argv, body);
-}
+const struct cli_command cmd_events = {&usage, events_body, CLI_NEEDS_COLLECTOR, NULL};

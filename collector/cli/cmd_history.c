@@ -22,13 +22,13 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_history_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "history",
     .brief = "how metrics of processes went over time",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
+    .sets = fields_sets,
     .examples = "  procfleet history --host lab-7 --pid 4711\n"
                 "  procfleet history --name 'chrome*' -m working_set_size --since 1h --step 1m\n"
                 "  procfleet history --host lab-7 --pid 4711 --since 2h --plot braille\n"
@@ -60,7 +60,7 @@ static enum err add_metrics(const char *list, struct wire_query *q, struct field
         n = strcspn(list, ",");
         (void)snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1),
                        list);
-        e = cli_metric(&id, name, why);
+        e = fields_metric(&id, name, why);
         if (e) {
             return e;
         }
@@ -130,14 +130,14 @@ static int ask(struct cli *c, struct wire_query *q, const struct fields *f, uint
     }
     also.ctx = plot;
     also.instead = how == HISTORY_PLOT_BRAILLE || how == HISTORY_PLOT_SPARK;
-    code = rows_ask_also(c, RPC_QUERY_HISTORY, q, f, true,
-                         "no samples of such a process in this range; --since looks further back",
-                         &also);
+    code =
+        rows_ask(c, RPC_QUERY_HISTORY, q, f, true,
+                 "no samples of such a process in this range; --since looks further back", &also);
     history_plot_destroy(plot);
     return code;
 }
 
-static int body(struct cli *c)
+static int history_body(struct cli *c)
 {
     struct fields f = {0};
     struct wire_query q;
@@ -164,7 +164,4 @@ static int body(struct cli *c)
     return ask(c, &q, &f, how);
 }
 
-int cmd_history(int argc, char **argv)
-{
-    return cli_main(&cmd_history_usage, argc, argv, body);
-}
+const struct cli_command cmd_history = {&usage, history_body, CLI_NEEDS_COLLECTOR, NULL};

@@ -1,9 +1,12 @@
-#include "collector/cli/cli_client.h"
+#include <stdio.h>
+
+#include "collector/cli/rows.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "common/pki/pki.h"
 #include "common/text/humanize.h"
 #include "common/text/table.h"
+#include "common/wire/wire_admin.h"
 
 static const struct opt opts[] = {
     CLI_OPT_HOST,
@@ -13,7 +16,7 @@ static const struct opt opts[] = {
 
 static const struct opt forget_opts[] = {CLI_OPTS_CONNECTION};
 
-const struct opt_command cmd_hosts_forget_usage = {
+static const struct opt_command forget_usage = {
     .program = "procfleet hosts",
     .name = "forget",
     .brief = "hide a host that is gone for good, until its agent calls again; its data stay",
@@ -30,15 +33,14 @@ const struct opt_command cmd_hosts_forget_usage = {
         "connected are hidden. A call of its agent shows it again.\n",
 };
 
-static const struct opt_command *const subs[] = {&cmd_hosts_forget_usage};
+static const struct opt_command *const subs[] = {&forget_usage};
 
-const struct opt_command cmd_hosts_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "hosts",
     .brief = "the hosts of the fleet and their state",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
     .subs = subs,
     .n_subs = sizeof subs / sizeof *subs,
     .alone = true,
@@ -142,20 +144,12 @@ static struct str certificate_text(const struct wire_host *h, char *text, size_t
     return text_take(&b, text, size);
 }
 
-/* What is printed, and how much of it came. */
-struct list {
-    struct table *sheet;
-    size_t hosts;
-};
-
-static void page(void *ctx, const struct wire_answer *a)
+static enum err hosts_page(void *ctx, struct table *t, const struct wire_answer *a)
 {
-    struct list *list = ctx;
-    struct table *s = list->sheet;
+    enum err e = ERR_OK;
 
-    list->hosts += a->n_hosts;
-
-    for (size_t i = 0; i < a->n_hosts; i++) {
+    (void)ctx;
+    for (size_t i = 0; !e && i < a->n_hosts; i++) {
         const struct wire_host *h = &a->hosts[i];
         char id[UUID_TEXT], boot[UUID_TEXT], clock[64], left[32];
         const struct table_cell cells[] = {
@@ -186,57 +180,66 @@ static void page(void *ctx, const struct wire_answer *a)
             table_string(str_make(uuid_format(boot, &h->boot))),
         };
 
-        err_ignore(table_row(s, cells));
+        e = table_row(t, cells);
     }
+    return e;
 }
 
-static void note(void *ctx, struct str text)
+static int hosts_body(struct cli *c)
 {
-    const struct list *list = ctx;
-
-    table_note(list->sheet, text);
-}
-
-static int body(struct cli *c)
-{
+    struct rows_table t = {.columns = columns,
+                           .n = sizeof columns / sizeof *columns,
+                           .yields = yields,
+                           .page = hosts_page};
     struct wire_query q;
     struct errmsg why = {""};
-    struct list list = {NULL, 0};
-    struct cli_client *l;
-    int code = CLI_FAILED;
 
     if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
     q.forgotten = opt_flag(c->args, "all");
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
-        return code;
+    if (!q.host.n) {
+        t.none = q.forgotten
+                     ? "no host has called yet; 'procfleet-collector pki token create' lets "
+                       "one enrol"
+                     : "no host has called yet, or each is forgotten (--all); "
+                       "'procfleet-collector pki token create' lets one enrol";
     }
-    if (cli_table(c, &list.sheet, false, columns, sizeof columns / sizeof *columns, yields) ==
-        ERR_OK) {
-        code = cli_client_ask(l, RPC_QUERY_HOSTS, &q, page, note, &list);
-        if (code == CLI_OK && list.hosts == 0 && !q.host.n) {
-            table_note(list.sheet,
-                       str_make(q.forgotten
-                                    ? "no host has called yet; 'procfleet-collector pki token "
-                                      "create' lets one enrol"
-                                    : "no host has called yet, or each is forgotten (--all); "
-                                      "'procfleet-collector pki token create' lets one enrol"));
-        }
-    }
-    table_end(list.sheet);
-    cli_client_close(l);
-    return code;
+    return rows_table(c, RPC_QUERY_HOSTS, &q, &t);
 }
 
-int cmd_hosts(int argc, char **argv)
+/* -- hosts forget -- */
+
+static enum err forget_encode(struct buf *out, const char *name)
 {
-    int code;
-    const struct opt_command *chosen = opt_choose(&cmd_hosts_usage, argc, argv, &code);
+    struct wire_forget m;
 
-    if (!chosen) {
-        return code;
-    }
-    return chosen == &cmd_hosts_usage ? cli_main(chosen, argc, argv, body)
-                                      : cmd_hosts_forget(argc - 1, argv + 1);
+    (void)snprintf(m.host, sizeof m.host, "%s", name);
+    return wire_admin_forget_encode(out, &m);
 }
+
+static enum err forget_decode(struct table_cell *value, char *text, const struct buf *reply)
+{
+    struct wire_forget_reply m = {0};
+    enum err e = wire_admin_forget_reply_decode(&m, reply->p, reply->n);
+
+    (void)text;
+    *value = table_number(true, m.hosts);
+    return e;
+}
+
+static int forget_body(struct cli *c)
+{
+    static const struct rows_call x = {
+        RPC_ADMIN_FORGET_HOST,
+        "host",
+        {{"name", "NAME", TABLE_TEXT}, {"forgotten", "FORGOTTEN", TABLE_COUNT}},
+        forget_encode,
+        forget_decode};
+
+    return rows_call(c, &x);
+}
+
+static const struct cli_command forget = {&forget_usage, forget_body, CLI_NEEDS_COLLECTOR, NULL};
+
+const struct cli_command cmd_hosts = {&usage, hosts_body, CLI_NEEDS_COLLECTOR, &forget};

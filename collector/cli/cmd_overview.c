@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "collector/cli/cli_client.h"
+#include "collector/cli/rows.h"
 #include "common/base/clk.h"
 #include "common/base/plural.h"
 #include "common/text/humanize.h"
@@ -16,13 +16,12 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_overview_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "overview",
     .brief = "the fleet in one glance, and what the collector keeps of it",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
     .examples = "  procfleet overview\n"
                 "  procfleet overview --host 'lab-*' --since 24h --format json\n"
                 "\n"
@@ -32,9 +31,7 @@ const struct opt_command cmd_overview_usage = {
 
 struct overview {
     struct cli *c;
-    struct table *sheet;
-    size_t asked; /* pages with an overview */
-    enum err e;
+    bool printed; /* the first page's is the answer */
 };
 
 /* -- one row for programs -- */
@@ -140,7 +137,7 @@ static const struct wire_tier_room *tier_find(const struct wire_overview *o, con
     return NULL;
 }
 
-static void put_plain(struct overview *v, const struct wire_overview *o)
+static enum err put_plain(struct table *t, const struct wire_overview *o)
 {
     struct str next = o->next_tier ? o->tiers[o->next_tier - 1].name : str_make(NULL);
     struct table_cell cells[PLAIN_COLUMNS] = {
@@ -176,19 +173,19 @@ static void put_plain(struct overview *v, const struct wire_overview *o)
     };
 
     for (size_t i = TIERS_AT; i < PLAIN_COLUMNS; i += TIER_COLUMNS) {
-        const struct wire_tier_room *t = tier_find(o, plain_columns[i].key);
+        const struct wire_tier_room *r = tier_find(o, plain_columns[i].key);
 
-        if (t) {
-            cells[i] = table_count(t->files);
-            cells[i + 1] = table_count(t->bytes);
-            cells[i + 2] = table_count(t->values);
-            cells[i + 3] = some_cell(t->oldest_ns);
-            cells[i + 4] = table_number(t->share_bytes != 0, table_count(t->share_bytes).number);
-            cells[i + 5] = some_cell(t->age_ns);
-            cells[i + 6] = table_count(t->dropped_age + t->dropped_bytes);
+        if (r) {
+            cells[i] = table_count(r->files);
+            cells[i + 1] = table_count(r->bytes);
+            cells[i + 2] = table_count(r->values);
+            cells[i + 3] = some_cell(r->oldest_ns);
+            cells[i + 4] = table_number(r->share_bytes != 0, table_count(r->share_bytes).number);
+            cells[i + 5] = some_cell(r->age_ns);
+            cells[i + 6] = table_count(r->dropped_age + r->dropped_bytes);
         }
     }
-    v->e = table_row(v->sheet, cells);
+    return table_row(t, cells);
 }
 
 /* -- for people -- */
@@ -318,8 +315,9 @@ static enum err put_tier(struct table *s, const struct wire_tier_room *t, uint32
     return table_row(s, cells);
 }
 
-static void put_table(struct overview *v, const struct wire_overview *o)
+static enum err put_table(struct table *t, const struct wire_overview *o)
 {
+    enum err e = ERR_OK;
     struct buf b;
 
     buf_init(&b, 1 << 14);
@@ -330,58 +328,44 @@ static void put_table(struct overview *v, const struct wire_overview *o)
     if (o->n_tiers) {
         fputc('\n', stdout);
     }
-    for (size_t i = 0; i < o->n_tiers && !v->e; i++) {
-        v->e = put_tier(v->sheet, &o->tiers[i], o->hosts);
+    for (size_t i = 0; i < o->n_tiers && !e; i++) {
+        e = put_tier(t, &o->tiers[i], o->hosts);
     }
+    return e;
 }
 
 /* -- asking -- */
 
-static void page(void *ctx, const struct wire_answer *a)
+static enum err overview_page(void *ctx, struct table *t, const struct wire_answer *a)
 {
     struct overview *v = ctx;
 
-    if (!a->overview || v->asked++) {
-        return;
+    if (!a->overview || v->printed) {
+        return ERR_OK;
     }
-    if (v->c->format == TABLE_AS_TABLE) {
-        put_table(v, a->overview);
-    } else {
-        put_plain(v, a->overview);
-    }
+    v->printed = true;
+    return v->c->format == TABLE_AS_TABLE ? put_table(t, a->overview) : put_plain(t, a->overview);
 }
 
-static void note(void *ctx, struct str text)
+static int overview_body(struct cli *c)
 {
-    table_note(((struct overview *)ctx)->sheet, text);
-}
-
-static int body(struct cli *c)
-{
-    bool table = c->format == TABLE_AS_TABLE;
     struct overview v = {.c = c};
+    struct rows_table t = {.columns = plain_columns,
+                           .n = PLAIN_COLUMNS,
+                           .yields = yields,
+                           .page = overview_page,
+                           .ctx = &v};
     struct wire_query q;
     struct errmsg why = {""};
-    struct cli_client *l;
-    int code = CLI_FAILED;
 
     if (cli_query(c, &q, WIRE_ROWS_MAX, &why) != ERR_OK) {
         return cli_fail(c, CLI_USAGE, "%s", why.text);
     }
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
-        return code;
+    if (c->format == TABLE_AS_TABLE) {
+        t.columns = tier_columns;
+        t.n = sizeof tier_columns / sizeof *tier_columns;
     }
-    v.e = cli_table(c, &v.sheet, false, table ? tier_columns : plain_columns,
-                    table ? sizeof tier_columns / sizeof *tier_columns : PLAIN_COLUMNS, yields);
-    if (!v.e) {
-        code = cli_client_ask(l, RPC_QUERY_OVERVIEW, &q, page, note, &v);
-    }
-    table_end(v.sheet);
-    cli_client_close(l);
-    return v.e ? cli_fail(c, CLI_FAILED, "%s", err_text(v.e)) : code;
+    return rows_table(c, RPC_QUERY_OVERVIEW, &q, &t);
 }
 
-int cmd_overview(int argc, char **argv)
-{
-    return cli_main(&cmd_overview_usage, argc, argv, body);
-}
+const struct cli_command cmd_overview = {&usage, overview_body, CLI_NEEDS_COLLECTOR, NULL};

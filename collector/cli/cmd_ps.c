@@ -10,13 +10,12 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_ps_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "ps",
     .brief = "the processes of the hosts with their newest figures",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
     .examples =
         "  procfleet ps --host lab-7\n"
         "  procfleet ps --name 'python*' --format json\n"
@@ -28,7 +27,7 @@ const struct opt_command cmd_ps_usage = {
 
 static const uint8_t shown[] = {M_THREAD_COUNT, M_CPU_TIME, M_WORKING_SET_SIZE};
 
-static int body(struct cli *c)
+static int ps_body(struct cli *c)
 {
     struct fields f = {0};
     struct wire_query q;
@@ -62,10 +61,7 @@ static int body(struct cli *c)
     }
     fields_add(&f, FIELD_TIME, false);
     rows_add_details(&f);
-    return rows_ask(c, RPC_QUERY_PROCESSES, &q, &f, false, "no such processes");
+    return rows_ask(c, RPC_QUERY_PROCESSES, &q, &f, false, "no such processes", NULL);
 }
 
-int cmd_ps(int argc, char **argv)
-{
-    return cli_main(&cmd_ps_usage, argc, argv, body);
-}
+const struct cli_command cmd_ps = {&usage, ps_body, CLI_NEEDS_COLLECTOR, NULL};

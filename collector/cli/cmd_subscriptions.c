@@ -1,4 +1,4 @@
-/* Durable subscriptions: those of the own certificate's name, or with role admin everybody's. */
+/* Durable subscriptions: those of the own certificate's name, or with role admin those of all. */
 #include <string.h>
 
 #include "collector/cli/cli_client.h"
@@ -12,7 +12,7 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_subscriptions_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "subscriptions",
     .brief = "durable subscriptions: how far each is behind, and what it missed",
@@ -45,17 +45,6 @@ static const struct table_column columns[] = {
 
 static const char *const yields[] = {"SAMPLES", "PROGRAM", "DELIVERED", "POLLED", NULL};
 
-static struct table_cell text(struct str s)
-{
-    return (struct table_cell){.state = s.n ? TABLE_STRING : TABLE_ABSENT, .text = s};
-}
-
-static struct table_cell number(uint64_t v)
-{
-    return (struct table_cell){.state = TABLE_NUMBER,
-                               .number = v > INT64_MAX ? INT64_MAX : (int64_t)v};
-}
-
 static enum err print_one(struct table *sheet, const struct wire_subscription *s)
 {
     struct table_cell cells[COLUMNS];
@@ -67,37 +56,20 @@ static enum err print_one(struct table *sheet, const struct wire_subscription *s
         buf_put_str(&hosts, i ? "," : "");
         buf_put(&hosts, s->filter.hosts[i].p, s->filter.hosts[i].n);
     }
-    cells[0] = text(s->name);
-    cells[1] = text(s->owner);
-    cells[2] = text(s->scope);
-    cells[3] = text((struct str){(const char *)hosts.p, hosts.n});
-    cells[4] = text(s->filter.program);
-    cells[5] = number(s->filter.samples);
-    cells[6] = number((uint64_t)(s->created_ns > 0 ? s->created_ns : 0));
-    cells[7] = number((uint64_t)(s->polled_ns > 0 ? s->polled_ns : 0));
-    cells[8] = number(s->behind_bytes);
-    cells[9] = number(s->delivered);
-    cells[10] = number(s->dropped);
+    cells[0] = table_string(s->name);
+    cells[1] = table_string(s->owner);
+    cells[2] = table_string(s->scope);
+    cells[3] = table_string((struct str){(const char *)hosts.p, hosts.n});
+    cells[4] = table_string(s->filter.program);
+    cells[5] = table_number(true, s->filter.samples);
+    cells[6] = table_number(true, s->created_ns > 0 ? s->created_ns : 0);
+    cells[7] = table_number(true, s->polled_ns > 0 ? s->polled_ns : 0);
+    cells[8] = table_count(s->behind_bytes);
+    cells[9] = table_count(s->delivered);
+    cells[10] = table_count(s->dropped);
     e = hosts.bad ? hosts.bad : table_row(sheet, cells);
     buf_fini(&hosts);
     return e;
-}
-
-static int call_failed(const struct cli *c, enum err e, const struct rpc_result *result,
-                       const struct errmsg *why)
-{
-    return cli_fail(c, cli_client_call_exit(e, result), "%s",
-                    why->text[0] ? why->text : err_text(e));
-}
-
-static enum err call(struct cli_client *l, const struct cli *c, const char *method,
-                     const struct buf *request, struct buf *reply, struct rpc_result *result,
-                     struct errmsg *why)
-{
-    return cli_client_call(
-        l,
-        &(struct cli_client_request){method, request->p, request->n, c->settings.timeout_ns, NULL},
-        reply, result, why);
 }
 
 static enum err print_all(const struct cli *c, const struct cli_client *l,
@@ -120,18 +92,24 @@ static enum err print_all(const struct cli *c, const struct cli_client *l,
     return e;
 }
 
-static int list_them(struct cli_client *l, const struct cli *c)
+static int list_all(const struct cli *c)
 {
+    struct cli_client *l;
     struct wire_subscriptions_reply *list;
     struct rpc_result result = {.code = RPC_OK};
     struct errmsg why = {""};
-    struct buf nothing, reply;
+    struct buf reply;
     int code = CLI_OK;
     enum err e;
 
-    buf_init(&nothing, 1);
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
+        return code;
+    }
     buf_init(&reply, REPLY_MAX);
-    e = call(l, c, RPC_QUERY_SUBSCRIPTIONS, &nothing, &reply, &result, &why);
+    e = cli_client_call(l,
+                        &(struct cli_client_request){RPC_QUERY_SUBSCRIPTIONS, NULL, 0,
+                                                     c->settings.timeout_ns, NULL},
+                        &reply, &result, &why);
     if (!e) {
         e = wire_feed_subscriptions_reply_decode(&list, reply.p, reply.n);
     }
@@ -140,53 +118,38 @@ static int list_them(struct cli_client *l, const struct cli *c)
         wire_feed_subscriptions_reply_free(list);
     }
     if (e) {
-        code = call_failed(c, e, &result, &why);
+        code = cli_fail(c, cli_client_call_exit(e, &result), "%s",
+                        why.text[0] ? why.text : err_text(e));
     }
     buf_fini(&reply);
+    cli_client_close(l);
     return code;
 }
 
-static int remove_one(struct cli_client *l, const struct cli *c, const char *name)
+static int remove_one(const struct cli *c, const char *name)
 {
     const struct wire_unsubscribe q = {str_make(name), str_make(opt_value(c->args, "owner"))};
-    struct rpc_result result = {.code = RPC_OK};
-    struct errmsg why = {""};
     struct buf request, reply;
-    int code = CLI_OK;
-    enum err e;
+    int code;
 
     buf_init(&request, 4096);
     buf_init(&reply, 4096);
-    e = wire_feed_unsubscribe_encode(&request, &q);
-    if (!e) {
-        e = call(l, c, RPC_QUERY_UNSUBSCRIBE, &request, &reply, &result, &why);
-    }
-    if (e) {
-        code = call_failed(c, e, &result, &why);
-    }
+    err_ignore(wire_feed_unsubscribe_encode(&request, &q)); /* latches */
+    code = cli_client_once(c, RPC_QUERY_UNSUBSCRIBE, &request, &reply);
     buf_fini(&request);
     buf_fini(&reply);
     return code;
 }
 
-static int body(struct cli *c)
+static int subscriptions_body(struct cli *c)
 {
     const char *name = opt_value(c->args, "remove");
-    struct cli_client *l;
-    int code;
 
     if (opt_value(c->args, "owner") && !name) {
         return cli_fail(c, CLI_USAGE, "--owner is for --remove NAME");
     }
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
-        return code;
-    }
-    code = name ? remove_one(l, c, name) : list_them(l, c);
-    cli_client_close(l);
-    return code;
+    return name ? remove_one(c, name) : list_all(c);
 }
 
-int cmd_subscriptions(int argc, char **argv)
-{
-    return cli_main(&cmd_subscriptions_usage, argc, argv, body);
-}
+const struct cli_command cmd_subscriptions = {&usage, subscriptions_body, CLI_NEEDS_COLLECTOR,
+                                              NULL};

@@ -22,13 +22,13 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_top_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "top",
     .brief = "the processes that used most of a metric, ended ones included",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
+    .sets = fields_sets,
     .examples = "  procfleet top\n"
                 "  procfleet top --by working_set_size -n 20 --host 'lab-*'\n"
                 "  procfleet top --by write_bytes --since 1h --format json\n"
@@ -109,7 +109,7 @@ static enum err read_order(struct cli *c, struct wire_query *q, const char *def,
                            struct errmsg *why)
 {
     const char *by = opt_value(c->args, "by");
-    enum err e = cli_metric(first, by ? by : def, why);
+    enum err e = fields_metric(first, by ? by : def, why);
 
     q->by = cli_word(c, "as", WIRE_BY_USUAL);
     q->group_by = cli_word(c, "group-by", WIRE_GROUP_NONE);
@@ -192,7 +192,7 @@ static int watch_body(struct cli *c)
 
 /* -- the table -- */
 
-static int body(struct cli *c)
+static int top_body(struct cli *c)
 {
     struct fields f = {0};
     struct wire_query q;
@@ -222,10 +222,8 @@ static int body(struct cli *c)
         rows_add_details(&f);
     }
     return rows_ask(c, RPC_QUERY_TOP, &q, &f, false,
-                    "no process has this metric in this range; 'procfleet ps' shows what there is");
+                    "no process has this metric in this range; 'procfleet ps' shows what there is",
+                    NULL);
 }
 
-int cmd_top(int argc, char **argv)
-{
-    return cli_main(&cmd_top_usage, argc, argv, body);
-}
+const struct cli_command cmd_top = {&usage, top_body, CLI_NEEDS_COLLECTOR, NULL};

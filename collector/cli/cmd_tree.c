@@ -1,6 +1,3 @@
-#include <string.h>
-
-#include "collector/cli/cli_client.h"
 #include "collector/cli/rows.h"
 #include "common/base/buf.h"
 #include "common/os/os.h"
@@ -16,13 +13,12 @@ static const struct opt opts[] = {
     CLI_OPTS_CONNECTION,
 };
 
-const struct opt_command cmd_tree_usage = {
+static const struct opt_command usage = {
     .program = "procfleet",
     .name = "tree",
     .brief = "who started whom: the processes of the hosts at a moment",
     .opts = opts,
     .n_opts = sizeof opts / sizeof *opts,
-    .sets = cli_sets,
     .examples = "  procfleet tree --host lab-7\n"
                 "  procfleet tree --host lab-7 --at 2026-11-21T09:00:00Z\n"
                 "  procfleet tree --host 'lab-*' --name 'sshd*' --format json\n"
@@ -34,10 +30,7 @@ const struct opt_command cmd_tree_usage = {
 
 struct tree {
     const struct fields *f;
-    struct table *sheet;
     bool indent;
-    size_t rows;
-    enum err e;
 };
 
 /* The name, moved to the right by its generation. */
@@ -50,12 +43,13 @@ static struct str indented(struct buf *text, struct str name, uint32_t depth)
     return str_make(buf_cstr(text));
 }
 
-static void page(void *ctx, const struct wire_answer *a)
+static enum err tree_page(void *ctx, struct table *table, const struct wire_answer *a)
 {
     struct table_cell cells[TABLE_COLUMNS];
-    struct tree *t = ctx;
+    const struct tree *t = ctx;
+    enum err e = ERR_OK;
 
-    for (size_t i = 0; i < a->n_rows && !t->e; i++) {
+    for (size_t i = 0; i < a->n_rows && !e; i++) {
         struct buf text;
 
         buf_init(&text, 2 * INDENT_MAX + MODEL_TEXT_MAX + 1);
@@ -65,15 +59,10 @@ static void page(void *ctx, const struct wire_answer *a)
                 cells[k] = table_string(indented(&text, a->rows[i].info.name, a->rows[i].depth));
             }
         }
-        t->e = table_row(t->sheet, cells);
-        t->rows++;
+        e = table_row(table, cells);
         buf_fini(&text);
     }
-}
-
-static void note(void *ctx, struct str text)
-{
-    table_note(((struct tree *)ctx)->sheet, text);
+    return e;
 }
 
 static void add_fields(struct fields *f, struct wire_query *q)
@@ -95,30 +84,12 @@ static void add_fields(struct fields *f, struct wire_query *q)
     rows_add_details(f);
 }
 
-static int ask(struct cli *c, struct wire_query *q, const struct fields *f)
-{
-    struct tree t = {.f = f, .indent = c->format == TABLE_AS_TABLE};
-    struct cli_client *l;
-    int code = CLI_FAILED;
-
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
-        return code;
-    }
-    t.e = fields_sheet(f, c, &t.sheet, false);
-    if (!t.e) {
-        code = cli_client_ask(l, RPC_QUERY_TREE, q, page, note, &t);
-        if (t.rows == 0 && code == CLI_OK) {
-            table_note(t.sheet, str_make("no such processes"));
-        }
-    }
-    table_end(t.sheet);
-    cli_client_close(l);
-    return t.e ? cli_fail(c, CLI_FAILED, "%s", err_text(t.e)) : code;
-}
-
-static int body(struct cli *c)
+static int tree_body(struct cli *c)
 {
     struct fields f = {0};
+    struct tree tree = {&f, c->format == TABLE_AS_TABLE};
+    const struct rows_table t = {
+        .fields = &f, .page = tree_page, .ctx = &tree, .none = "no such processes"};
     struct wire_query q;
     struct errmsg why = {""};
 
@@ -128,10 +99,7 @@ static int body(struct cli *c)
     }
     q.idle = opt_flag(c->args, "idle");
     add_fields(&f, &q);
-    return ask(c, &q, &f);
+    return rows_table(c, RPC_QUERY_TREE, &q, &t);
 }
 
-int cmd_tree(int argc, char **argv)
-{
-    return cli_main(&cmd_tree_usage, argc, argv, body);
-}
+const struct cli_command cmd_tree = {&usage, tree_body, CLI_NEEDS_COLLECTOR, NULL};

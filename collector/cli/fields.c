@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static const struct table_column known[FIELD_COUNT] = {
+static const struct table_column field_columns[FIELD_COUNT] = {
     [FIELD_TIME] = {"time", "TIME", TABLE_TIME},
     [FIELD_HOST] = {"host", "HOST", TABLE_TEXT},
     [FIELD_KIND] = {"kind", "EVENT", TABLE_WORD},
@@ -47,11 +47,31 @@ static const struct {
 
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
+static const char *kind_name(unsigned life_kind)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (kinds[i].kind == life_kind) {
+            return kinds[i].name;
+        }
+    }
+    return NULL;
+}
+
+static unsigned kind_by_name(const char *name)
+{
+    for (size_t i = 0; i < KIND_COUNT; i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return kinds[i].kind;
+        }
+    }
+    return 0;
+}
+
 void fields_add(struct fields *f, enum field what, bool in_table)
 {
     if (f->n < TABLE_COLUMNS) {
         f->what[f->n] = (int)what;
-        f->columns[f->n] = known[what];
+        f->columns[f->n] = field_columns[what];
         if (!in_table) {
             f->columns[f->n].title = NULL;
         }
@@ -101,7 +121,7 @@ enum err fields_sheet(const struct fields *f, const struct cli *c, struct table 
     return cli_table(c, out, live, f->columns, f->n, yields);
 }
 
-static struct table_cell word(const char *const *words, size_t n, unsigned i)
+static struct table_cell word_cell(const char *const *words, size_t n, unsigned i)
 {
     return table_string(str_make(i < n ? words[i] : NULL));
 }
@@ -136,9 +156,9 @@ static struct table_cell info_cell(int what, const struct proc_info *p)
     case FIELD_FINAL_TOTALS:
         return table_number(p->have & INFO_FINAL_TOTALS, 1);
     case FIELD_ORIGIN:
-        return word(origins, sizeof origins / sizeof *origins, p->origin);
+        return word_cell(origins, sizeof origins / sizeof *origins, p->origin);
     case FIELD_CPU_TIME_ORIGIN:
-        return word(cpu_origins, sizeof cpu_origins / sizeof *cpu_origins, p->cpu_origin);
+        return word_cell(cpu_origins, sizeof cpu_origins / sizeof *cpu_origins, p->cpu_origin);
     case FIELD_IMAGE:
         return table_string(p->image);
     case FIELD_COMMAND_LINE: {
@@ -215,7 +235,7 @@ static struct table_cell event_cell(int what, const struct wire_answer *a,
     case FIELD_TIME:
         return table_number(true, ev->wall_ns);
     case FIELD_KIND:
-        return table_string(str_make(fields_kind_name(ev->kind)));
+        return table_string(str_make(kind_name(ev->kind)));
     case FIELD_TID:
         return table_number(of_thread, ev->tid);
     case FIELD_PATH:
@@ -237,30 +257,10 @@ void fields_event(const struct fields *f, struct table_cell *cells, const struct
     }
 }
 
-const char *fields_kind_name(unsigned life_kind)
-{
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (kinds[i].kind == life_kind) {
-            return kinds[i].name;
-        }
-    }
-    return NULL;
-}
-
-unsigned fields_kind_by_name(const char *name)
-{
-    for (size_t i = 0; i < KIND_COUNT; i++) {
-        if (strcmp(kinds[i].name, name) == 0) {
-            return kinds[i].kind;
-        }
-    }
-    return 0;
-}
-
 /* One word of a list: a kind, or the beginning of several. */
 static uint32_t kind_bits(const char *word)
 {
-    unsigned kind = fields_kind_by_name(word);
+    unsigned kind = kind_by_name(word);
     uint32_t bits = kind ? 1u << kind : 0;
     size_t n = strlen(word);
 
@@ -275,7 +275,8 @@ static uint32_t kind_bits(const char *word)
     return bits;
 }
 
-const char *fields_kind_word(size_t i)
+/* The i-th of the words that --kind takes, NULL after the last. */
+static const char *kind_word(size_t i)
 {
     static const char *const families[] = {"all", "process", "thread", "image"};
     size_t n = sizeof families / sizeof *families;
@@ -286,7 +287,7 @@ const char *fields_kind_word(size_t i)
     return i - n < KIND_COUNT ? kinds[i - n].name : NULL;
 }
 
-enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why)
+static enum err kinds_of_list(uint32_t *bits, const char *list, struct errmsg *why)
 {
     *bits = 0;
     while (*list) {
@@ -317,7 +318,7 @@ enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *
     *bits = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t more;
-        enum err e = fields_kinds(&more, lists[i], why);
+        enum err e = kinds_of_list(&more, lists[i], why);
 
         if (e) {
             return e;
@@ -325,4 +326,35 @@ enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *
         *bits |= more;
     }
     return ERR_OK;
+}
+
+/* -- words of options -- */
+
+/* Those that fields_metric takes. */
+static const char *metric_word(size_t i)
+{
+    return i == 0 ? metric_by_id(M_CPU_PERCENT)->name : metric_column_name(i - 1);
+}
+
+const struct opt_set fields_sets[] = {{"METRIC", metric_word}, {"KIND", kind_word}, {NULL, NULL}};
+
+enum err fields_metric(uint8_t *id, const char *name, struct errmsg *why)
+{
+    const struct metric *m = metric_by_name(name);
+    const char *closest;
+
+    if (m && (m->column || m->id == M_CPU_PERCENT)) {
+        *id = m->id;
+        return ERR_OK;
+    }
+    if (m) {
+        return errmsg_set(why, ERR_USAGE, "'%s' is not a number to order or plot by", name);
+    }
+    closest = metric_closest(name);
+    if (closest) {
+        return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; did you mean '%s'?", name,
+                          closest);
+    }
+    return errmsg_set(why, ERR_USAGE, "there is no metric '%s'; 'procfleet top --help' names them",
+                      name);
 }

@@ -59,19 +59,15 @@ void fields_row(const struct fields *f, struct table_cell *cells, const struct w
 void fields_event(const struct fields *f, struct table_cell *cells, const struct wire_answer *a,
                   const struct wire_event *event);
 
-/* "process_start" and back; 0 when there is none. */
-const char *fields_kind_name(unsigned life_kind);
-unsigned fields_kind_by_name(const char *name);
-
-/* The i-th of the words that fields_kinds takes, NULL after the last. */
-const char *fields_kind_word(size_t i);
-
-/* Bits of the kinds a comma-separated list names, "process", "thread", "image" and "all"
- * included.
- * Errors: ERR_USAGE */
-NODISCARD enum err fields_kinds(uint32_t *bits, const char *list, struct errmsg *why);
-
-/* The same of every --kind that was given; 0 without one. Errors: ERR_USAGE */
+/* Bits of the kinds that every --kind names, a list with commas each; "process", "thread", "image"
+ * and "all" included. 0 without one. Errors: ERR_USAGE */
 NODISCARD enum err fields_kinds_given(uint32_t *bits, const struct cli *c, struct errmsg *why);
+
+/* A metric by name, with a suggestion when there is none. Only columns and cpu_percent can be asked
+ * for. Errors: ERR_USAGE */
+NODISCARD enum err fields_metric(uint8_t *id, const char *name, struct errmsg *why);
+
+/* The sets of words that the commands' options take: METRIC, KIND. */
+extern const struct opt_set fields_sets[];
 
 #endif

@@ -1,5 +1,6 @@
 /* procfleet, the operator's command line. */
 #include <stdio.h>
+#include <string.h>
 
 #include "collector/cli/cli.h"
 #include "common/conf/opt_program.h"
@@ -9,28 +10,16 @@ static const struct opt_command completion = OPT_COMPLETION("procfleet");
 static const struct opt_command man = OPT_MAN("procfleet");
 static const struct opt_command version = OPT_VERSION("procfleet");
 
-static const struct {
-    const struct opt_command *usage;
-    int (*run)(int argc, char **argv); /* NULL: every program has it */
-} commands[] = {
-    {&cmd_hosts_usage, cmd_hosts},
-    {&cmd_top_usage, cmd_top},
-    {&cmd_ps_usage, cmd_ps},
-    {&cmd_history_usage, cmd_history},
-    {&cmd_events_usage, cmd_events},
-    {&cmd_tail_usage, cmd_tail},
-    {&cmd_subscriptions_usage, cmd_subscriptions},
-    {&cmd_tree_usage, cmd_tree},
-    {&cmd_overview_usage, cmd_overview},
-    {&cmd_coverage_usage, cmd_coverage},
-    {&cmd_admin_usage, cmd_admin},
-    {&cmd_config_usage, cmd_config},
-    {&completion, NULL},
-    {&man, NULL},
-    {&version, NULL},
+static const struct cli_command *const commands[] = {
+    &cmd_hosts,         &cmd_top,  &cmd_ps,       &cmd_history,  &cmd_events, &cmd_tail,
+    &cmd_subscriptions, &cmd_tree, &cmd_overview, &cmd_coverage, &cmd_admin,  &cmd_config,
 };
 
-#define COUNT (sizeof commands / sizeof *commands)
+/* What every program has. */
+static const struct opt_command *const common_commands[] = {&completion, &man, &version};
+
+#define COMMANDS (sizeof commands / sizeof *commands)
+#define COMMON   (sizeof common_commands / sizeof *common_commands)
 
 static const struct opt_fact environment[] = {
     {"PROCFLEET_COLLECTOR", "collector to ask, HOST[:PORT]"},
@@ -78,12 +67,12 @@ static const char examples[] =
 
 static int run(int argc, char **argv)
 {
-    const struct opt_command *subs[COUNT], *chosen;
+    const struct opt_command *subs[COMMANDS + COMMON], *chosen;
     const struct opt_command top = {
         .program = "procfleet",
         .brief = "what every process of the fleet does",
         .subs = subs,
-        .n_subs = COUNT,
+        .n_subs = sizeof subs / sizeof *subs,
         .examples = examples,
     };
     const struct opt_program program = {.top = &top,
@@ -94,13 +83,14 @@ static int run(int argc, char **argv)
                                         .see_also = see_also};
     int code = CLI_USAGE;
 
-    for (size_t i = 0; i < COUNT; i++) {
-        subs[i] = commands[i].usage;
+    for (size_t i = 0; i < COMMANDS; i++) {
+        subs[i] = commands[i]->usage;
     }
+    memcpy(subs + COMMANDS, common_commands, sizeof common_commands);
     chosen = opt_program_begin(&program, argc, argv, &code);
-    for (size_t i = 0; i < COUNT; i++) {
-        if (commands[i].usage == chosen && commands[i].run) {
-            code = commands[i].run(argc - 2, argv + 2);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (commands[i]->usage == chosen) {
+            code = cli_run(commands[i], argc - 2, argv + 2);
         }
     }
     return opt_program_end(&program, code);

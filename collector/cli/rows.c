@@ -9,6 +9,92 @@
 
 #define NEWEST_MAX 100000u /* rows kept */
 
+/* -- any table -- */
+
+struct table_scan {
+    const struct rows_table *of;
+    struct table *table;
+    size_t rows;
+    enum err e;
+};
+
+static void table_page(void *ctx, const struct wire_answer *a)
+{
+    struct table_scan *s = ctx;
+
+    s->rows += a->n_rows + a->n_events + a->n_hosts;
+    if (!s->e) {
+        s->e = s->of->page(s->of->ctx, s->table, a);
+    }
+}
+
+static void table_take_note(void *ctx, struct str text)
+{
+    table_note(((struct table_scan *)ctx)->table, text);
+}
+
+int rows_table(struct cli *c, const char *method, struct wire_query *q, const struct rows_table *t)
+{
+    struct table_scan s = {.of = t};
+    struct cli_client *l;
+    int code = CLI_FAILED;
+
+    if (cli_client_open(&l, c, &code) != ERR_OK) {
+        return code;
+    }
+    s.e = t->fields ? fields_sheet(t->fields, c, &s.table, false)
+                    : cli_table(c, &s.table, false, t->columns, t->n, t->yields);
+    if (!s.e) {
+        code = cli_client_ask(l, method, q, table_page, table_take_note, &s);
+    }
+    if (!s.e && t->end) {
+        s.e = t->end(t->ctx);
+    }
+    if (!s.e && s.rows == 0 && code == CLI_OK && t->none) {
+        table_note(s.table, str_make(t->none));
+    }
+    table_end(s.table);
+    cli_client_close(l);
+    return s.e ? cli_fail(c, CLI_FAILED, "%s", err_text(s.e)) : code;
+}
+
+/* -- one call, one row -- */
+
+int rows_call(struct cli *c, const struct rows_call *x)
+{
+    struct table_cell cells[2] = {{TABLE_ABSENT}, {TABLE_ABSENT}};
+    char **operands, text[ROWS_CALL_TEXT] = "";
+    const char *operand = opt_operands(c->args, &operands) == 1 ? operands[0] : "";
+    struct table *s = NULL;
+    struct buf request, reply;
+    enum err e;
+    int code;
+
+    if (x->name_of && (!operand[0] || strlen(operand) > MODEL_HOST_NAME_MAX)) {
+        return cli_fail(c, CLI_USAGE, "'%.20s' is no name of a %s: it has 1 to %u bytes", operand,
+                        x->name_of, MODEL_HOST_NAME_MAX);
+    }
+    buf_init(&request, 512);
+    buf_init(&reply, 1u << 20);
+    err_ignore(x->encode(&request, operand)); /* latches */
+    code = cli_client_once(c, x->method, &request, &reply);
+    if (code == CLI_OK && x->decode(&cells[1], text, &reply) != ERR_OK) {
+        code = cli_fail(c, CLI_FAILED, "the collector's answer cannot be read");
+    }
+    if (code == CLI_OK) {
+        cells[0] = table_string(str_make(operand));
+        e = cli_table(c, &s, false, x->columns, 2, NULL);
+        e = e ? e : table_row(s, cells);
+        table_end(s);
+        code = e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : CLI_OK;
+    }
+    buf_fini(&request);
+    buf_fini(&reply);
+    return code;
+}
+
+/* -- rows under fields -- */
+
 struct kept {
     struct table_cell *cells;
     char *text; /* what the cells point into */
@@ -25,7 +111,7 @@ struct rows {
 };
 
 /* Copies the cells and their texts into one block each. */
-static enum err keep_row(struct rows *r, const struct table_cell *cells)
+static enum err rows_keep(struct rows *r, const struct table_cell *cells)
 {
     struct kept *k = &r->ring[r->n % r->keep];
     size_t n = r->f->n, bytes = 0, at = 0;
@@ -50,43 +136,41 @@ static enum err keep_row(struct rows *r, const struct table_cell *cells)
     return ERR_OK;
 }
 
-static void put(struct rows *r, const struct table_cell *cells)
+static void rows_put(struct rows *r, const struct table_cell *cells)
 {
     if (!r->e && !(r->also && r->also->instead)) {
-        r->e = r->keep ? keep_row(r, cells) : table_row(r->sheet, cells);
+        r->e = r->keep ? rows_keep(r, cells) : table_row(r->sheet, cells);
     }
     r->n++;
 }
 
-static void page(void *ctx, const struct wire_answer *a)
+static enum err rows_page(void *ctx, struct table *t, const struct wire_answer *a)
 {
     struct rows *r = ctx;
     struct table_cell cells[TABLE_COLUMNS];
 
+    r->sheet = t;
     for (size_t i = 0; i < a->n_rows; i++) {
         fields_row(r->f, cells, a, &a->rows[i]);
-        put(r, cells);
+        rows_put(r, cells);
         if (r->also) {
             r->also->row(r->also->ctx, a, &a->rows[i]);
         }
     }
     for (size_t i = 0; i < a->n_events; i++) {
         fields_event(r->f, cells, a, &a->events[i]);
-        put(r, cells);
+        rows_put(r, cells);
     }
+    return r->e;
 }
 
-static void note(void *ctx, struct str text)
+static enum err rows_print_kept(void *ctx)
 {
-    table_note(((struct rows *)ctx)->sheet, text);
-}
-
-static void print_kept(struct rows *r)
-{
+    struct rows *r = ctx;
     size_t first = r->n > r->keep ? r->n - r->keep : 0;
 
-    if (r->also && r->also->instead) {
-        return;
+    if (!r->keep || (r->also && r->also->instead)) {
+        return ERR_OK;
     }
     for (size_t i = first; i < r->n && !r->e; i++) {
         r->e = table_row(r->sheet, r->ring[i % r->keep].cells);
@@ -99,9 +183,10 @@ static void print_kept(struct rows *r)
         table_note(r->sheet, str_make(buf_cstr(&text)));
         buf_fini(&text);
     }
+    return r->e;
 }
 
-static void free_kept(struct rows *r)
+static void rows_free_kept(struct rows *r)
 {
     for (size_t i = 0; r->ring && i < r->keep; i++) {
         mem_free(r->ring[i].cells);
@@ -111,17 +196,13 @@ static void free_kept(struct rows *r)
 }
 
 int rows_ask(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
-             bool newest, const char *none)
-{
-    return rows_ask_also(c, method, q, f, newest, none, NULL);
-}
-
-int rows_ask_also(struct cli *c, const char *method, struct wire_query *q, const struct fields *f,
-                  bool newest, const char *none, const struct rows_also *also)
+             bool newest, const char *none, const struct rows_also *also)
 {
     struct rows r = {.f = f, .also = also};
-    struct cli_client *l;
-    int code = CLI_FAILED;
+    const struct rows_table t = {
+        .fields = f, .page = rows_page, .end = rows_print_kept, .ctx = &r, .none = none};
+    enum err e = ERR_OK;
+    int code;
 
     if (newest) {
         if (q->limit > NEWEST_MAX) {
@@ -134,27 +215,12 @@ int rows_ask_also(struct cli *c, const char *method, struct wire_query *q, const
             return cli_fail(c, CLI_FAILED, "out of memory");
         }
     }
-    if (cli_client_open(&l, c, &code) != ERR_OK) {
-        free_kept(&r);
-        return code;
+    code = rows_table(c, method, q, &t);
+    rows_free_kept(&r);
+    if (also && (code == CLI_OK || code == CLI_PARTIAL)) {
+        e = also->end(also->ctx);
     }
-    r.e = fields_sheet(f, c, &r.sheet, false);
-    if (!r.e) {
-        code = cli_client_ask(l, method, q, page, note, &r);
-        if (r.keep) {
-            print_kept(&r);
-        }
-        if (r.n == 0 && code == CLI_OK) {
-            table_note(r.sheet, str_make(none));
-        }
-    }
-    table_end(r.sheet);
-    if (!r.e && also) {
-        r.e = also->end(also->ctx);
-    }
-    free_kept(&r);
-    cli_client_close(l);
-    return r.e ? cli_fail(c, CLI_FAILED, "%s", err_text(r.e)) : code;
+    return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : code;
 }
 
 void rows_add_details(struct fields *f)

@@ -548,7 +548,7 @@ static void the_cursor_stays_in_sight(void **state)
     (void)state;
     begin(&w);
     watch_fit(&w, 5, 40);
-    assert_int_equal(watch_table_rows(&w), 2);
+    assert_int_equal(watch_draw_table_rows(&w), 2);
     press(&w, KEY_END, 0);
     assert_int_equal(w.selected, PROCESSES - 1);
     assert_int_equal(w.first, PROCESSES - 2);

@@ -78,12 +78,12 @@ void watch_fini(struct watch *w)
 
 /* -- the cursor -- */
 
-static size_t row_count(const struct watch *w)
+static size_t table_row_count(const struct watch *w)
 {
     return w->table ? w->table->rows->n_rows : 0;
 }
 
-static void copy_text(char out[WATCH_TEXT], struct str text)
+static void text_copy(char out[WATCH_TEXT], struct str text)
 {
     size_t n = text.n < WATCH_TEXT ? text.n : WATCH_TEXT - 1;
 
@@ -93,21 +93,21 @@ static void copy_text(char out[WATCH_TEXT], struct str text)
     out[n] = '\0';
 }
 
-static struct str name_of(const struct watch_answer *t, const struct wire_row *row)
+static struct str row_name(const struct watch_answer *t, const struct wire_row *row)
 {
     return t->question.group_by == WIRE_GROUP_USER ? row->info.user : row->info.name;
 }
 
 /* An image's or user's row has no id, and its host is only the one with most of it. */
-static bool is_who(const struct watch_answer *t, const struct wire_row *row,
-                   const struct watch_who *who)
+static bool row_is_who(const struct watch_answer *t, const struct wire_row *row,
+                       const struct watch_who *who)
 {
     const struct wire_answer *a = t->rows;
     uint8_t by = t->question.group_by;
     char name[WATCH_TEXT];
 
     if (by == WIRE_GROUP_IMAGE || by == WIRE_GROUP_USER) {
-        copy_text(name, name_of(t, row));
+        text_copy(name, row_name(t, row));
         return strcmp(name, who->name) == 0;
     }
     return row->host < a->n_hosts && row->info.id.pid == who->pid &&
@@ -115,7 +115,7 @@ static bool is_who(const struct watch_answer *t, const struct wire_row *row,
            memcmp(&a->hosts[row->host].id, &who->host, sizeof who->host) == 0;
 }
 
-static void mark(struct watch *w)
+static void cursor_mark(struct watch *w)
 {
     const struct wire_answer *a = w->table ? w->table->rows : NULL;
     const struct wire_row *row;
@@ -129,17 +129,17 @@ static void mark(struct watch *w)
     w->marked.host = a->hosts[row->host].id;
     w->marked.pid = row->info.id.pid;
     w->marked.start = row->info.id.start;
-    copy_text(w->marked.host_name, a->hosts[row->host].name);
-    copy_text(w->marked.name, name_of(w->table, row));
+    text_copy(w->marked.host_name, a->hosts[row->host].name);
+    text_copy(w->marked.name, row_name(w->table, row));
 }
 
 /* The cursor goes where its process has gone. */
-static void follow(struct watch *w)
+static void cursor_follow(struct watch *w)
 {
     const struct wire_answer *a = w->table->rows;
 
     for (size_t i = 0; i < a->n_rows && w->follows; i++) {
-        if (is_who(w->table, &a->rows[i], &w->marked)) {
+        if (row_is_who(w->table, &a->rows[i], &w->marked)) {
             w->selected = i;
             return;
         }
@@ -149,11 +149,11 @@ static void follow(struct watch *w)
 
 void watch_fit(struct watch *w, unsigned rows, unsigned columns)
 {
-    size_t n = row_count(w), seen;
+    size_t n = table_row_count(w), seen;
 
     w->rows = rows;
     w->columns = columns;
-    seen = watch_table_rows(w);
+    seen = watch_draw_table_rows(w);
     w->selected = w->selected < n ? w->selected : n ? n - 1 : 0;
     w->first = w->first < n ? w->first : 0;
     if (w->selected < w->first) {
@@ -166,19 +166,19 @@ void watch_fit(struct watch *w, unsigned rows, unsigned columns)
     }
 }
 
-static unsigned change(struct watch *w)
+static unsigned question_change(struct watch *w)
 {
     w->ask.number++;
     return WATCH_AGAIN;
 }
 
 /* Moves the cursor; at the end of what was asked for more is asked. */
-static unsigned move(struct watch *w, int64_t by)
+static unsigned cursor_move(struct watch *w, int64_t by)
 {
-    int64_t n = (int64_t)row_count(w), to = (int64_t)w->selected + by;
+    int64_t n = (int64_t)table_row_count(w), to = (int64_t)w->selected + by;
 
     w->selected = (size_t)(to < 0 ? 0 : to >= n ? (n ? n - 1 : 0) : to);
-    mark(w);
+    cursor_mark(w);
     if (w->selected == 0 && by < 0) {
         w->follows = false; /* whoever is first */
     }
@@ -186,21 +186,21 @@ static unsigned move(struct watch *w, int64_t by)
     if (to >= n && n == (int64_t)w->ask.limit && w->ask.limit < WIRE_ROWS_MAX) {
         w->ask.limit += WATCH_ROWS;
         w->ask.limit = w->ask.limit < WIRE_ROWS_MAX ? w->ask.limit : WIRE_ROWS_MAX;
-        return change(w);
+        return question_change(w);
     }
     return 0;
 }
 
-static unsigned to_top(struct watch *w)
+static unsigned cursor_to_top(struct watch *w)
 {
     w->selected = w->first = 0;
     w->follows = false;
-    return change(w);
+    return question_change(w);
 }
 
 /* -- pages -- */
 
-static unsigned show_page(struct watch *w, enum watch_page page)
+static unsigned page_show(struct watch *w, enum watch_page page)
 {
     w->ask.page = page;
     w->back = 0;
@@ -210,23 +210,23 @@ static unsigned show_page(struct watch *w, enum watch_page page)
     if (page != WATCH_TABLE) {
         w->ask.who = w->marked;
     }
-    return change(w);
+    return question_change(w);
 }
 
-static bool of_processes(const struct watch *w)
+static bool question_is_of_processes(const struct watch *w)
 {
     return w->ask.group_by == WIRE_GROUP_NONE || w->ask.group_by == WIRE_GROUP_TREE;
 }
 
 /* Details of a process; of a group its processes. */
-static unsigned enter(struct watch *w)
+static unsigned page_enter(struct watch *w)
 {
-    mark(w);
+    cursor_mark(w);
     if (!w->follows) {
         return 0;
     }
-    if (of_processes(w)) {
-        return show_page(w, WATCH_DETAILS);
+    if (question_is_of_processes(w)) {
+        return page_show(w, WATCH_DETAILS);
     }
     if (w->ask.group_by == WIRE_GROUP_IMAGE) {
         memcpy(w->ask.name, w->marked.name, sizeof w->ask.name);
@@ -236,18 +236,18 @@ static unsigned enter(struct watch *w)
         return 0; /* nobody can be asked for a user's processes */
     }
     w->ask.group_by = WIRE_GROUP_NONE;
-    return to_top(w);
+    return cursor_to_top(w);
 }
 
-static unsigned show_events(struct watch *w)
+static unsigned page_show_events(struct watch *w)
 {
-    mark(w);
-    return w->follows ? show_page(w, WATCH_EVENTS) : 0;
+    cursor_mark(w);
+    return w->follows ? page_show(w, WATCH_EVENTS) : 0;
 }
 
 /* -- the prompt -- */
 
-static void ask_for(struct watch *w, enum watch_prompt prompt)
+static void prompt_open(struct watch *w, enum watch_prompt prompt)
 {
     const char *now = prompt == WATCH_ASK_HOST ? w->ask.host : w->ask.name;
 
@@ -256,7 +256,7 @@ static void ask_for(struct watch *w, enum watch_prompt prompt)
     w->typed_n = strlen(now);
 }
 
-static void type(struct watch *w, uint32_t c)
+static void prompt_type(struct watch *w, uint32_t c)
 {
     uint8_t bytes[4];
     size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -273,7 +273,7 @@ static void type(struct watch *w, uint32_t c)
     }
 }
 
-static void erase(struct watch *w)
+static void prompt_erase(struct watch *w)
 {
     while (w->typed_n > 0 && (w->typed[w->typed_n - 1] & 0xC0) == 0x80) {
         w->typed_n--;
@@ -283,7 +283,7 @@ static void erase(struct watch *w)
 }
 
 /* What was typed becomes a filter. A name without glob signs means every name that contains it. */
-static unsigned apply(struct watch *w)
+static unsigned prompt_apply(struct watch *w)
 {
     char *filter = w->prompt == WATCH_ASK_HOST ? w->ask.host : w->ask.name;
     bool plain = w->typed_n && !strpbrk(w->typed, "*?[");
@@ -295,20 +295,20 @@ static unsigned apply(struct watch *w)
     }
     memcpy(filter, w->typed, WATCH_TEXT);
     w->prompt = WATCH_NO_PROMPT;
-    return to_top(w);
+    return cursor_to_top(w);
 }
 
 static unsigned prompt_key(struct watch *w, const struct key *k)
 {
     switch (k->kind) {
     case KEY_CHAR:
-        type(w, k->ch);
+        prompt_type(w, k->ch);
         return 0;
     case KEY_BACKSPACE:
-        erase(w);
+        prompt_erase(w);
         return 0;
     case KEY_ENTER:
-        return k->pasted ? 0 : apply(w);
+        return k->pasted ? 0 : prompt_apply(w);
     case KEY_ESC:
         w->prompt = WATCH_NO_PROMPT;
         return 0;
@@ -325,14 +325,14 @@ static unsigned prompt_key(struct watch *w, const struct key *k)
 
 /* -- commands -- */
 
-static unsigned sort_by(struct watch *w, uint8_t metric)
+static unsigned order_by(struct watch *w, uint8_t metric)
 {
     w->ask.by = WIRE_BY_USUAL;
     watch_order(w, metric);
-    return to_top(w);
+    return cursor_to_top(w);
 }
 
-static unsigned next_column(struct watch *w, bool right)
+static unsigned order_by_next(struct watch *w, bool right)
 {
     uint8_t all[WATCH_METRICS_MAX];
     size_t n = watch_metrics(w, all), at = 0;
@@ -340,11 +340,11 @@ static unsigned next_column(struct watch *w, bool right)
     while (at < n && all[at] != w->ask.metrics[0]) {
         at++;
     }
-    return sort_by(w, all[(at + (right ? 1 : n - 1)) % n]);
+    return order_by(w, all[(at + (right ? 1 : n - 1)) % n]);
 }
 
 /* The neighbour of a value in a list that grows. */
-static int64_t step(const int64_t *list, size_t n, int64_t now, bool up)
+static int64_t list_step(const int64_t *list, size_t n, int64_t now, bool up)
 {
     for (size_t i = 0; i < n; i++) {
         if (up && list[i] > now) {
@@ -357,30 +357,30 @@ static int64_t step(const int64_t *list, size_t n, int64_t now, bool up)
     return now;
 }
 
-static void refresh(struct watch *w, bool slower)
+static void refresh_change(struct watch *w, bool slower)
 {
     static const int64_t list[] = {CLK_S / 2,  CLK_S,      2 * CLK_S, 5 * CLK_S,
                                    10 * CLK_S, 30 * CLK_S, 60 * CLK_S};
 
-    w->every_ns = step(list, sizeof list / sizeof *list, w->every_ns, slower);
+    w->every_ns = list_step(list, sizeof list / sizeof *list, w->every_ns, slower);
 }
 
-static unsigned window(struct watch *w, bool longer)
+static unsigned window_change(struct watch *w, bool longer)
 {
     static const int64_t list[] = {10 * CLK_S,  30 * CLK_S,   60 * CLK_S,   300 * CLK_S,
                                    900 * CLK_S, 3600 * CLK_S, 86400 * CLK_S};
     int64_t *ns = w->ask.page == WATCH_TABLE ? &w->ask.window_ns : &w->ask.past_ns;
 
-    *ns = step(list, sizeof list / sizeof *list, *ns, longer);
-    return change(w);
+    *ns = list_step(list, sizeof list / sizeof *list, *ns, longer);
+    return question_change(w);
 }
 
-static unsigned group(struct watch *w)
+static unsigned group_next(struct watch *w)
 {
     w->ask.group_by =
         w->ask.group_by == WIRE_GROUP_TREE ? WIRE_GROUP_NONE : (uint8_t)(w->ask.group_by + 1);
     w->ask.exited = w->ask.exited && w->ask.group_by == WIRE_GROUP_TREE;
-    return to_top(w);
+    return cursor_to_top(w);
 }
 
 /* Letters of the table alone. */
@@ -388,37 +388,37 @@ static unsigned table_letter(struct watch *w, uint32_t letter)
 {
     switch (letter) {
     case 'c':
-        return sort_by(w, M_CPU_PERCENT);
+        return order_by(w, M_CPU_PERCENT);
     case 'm':
-        return sort_by(w, M_WORKING_SET_SIZE);
+        return order_by(w, M_WORKING_SET_SIZE);
     case 'r':
-        return sort_by(w, M_READ_BYTES);
+        return order_by(w, M_READ_BYTES);
     case 'w':
-        return sort_by(w, M_WRITE_BYTES);
+        return order_by(w, M_WRITE_BYTES);
     case 't':
-        return sort_by(w, M_THREAD_COUNT);
+        return order_by(w, M_THREAD_COUNT);
     case '<':
     case '>':
-        return next_column(w, letter == '>');
+        return order_by_next(w, letter == '>');
     case 'g':
-        return group(w);
+        return group_next(w);
     case 'i':
         w->ask.idle = !w->ask.idle;
-        return change(w);
+        return question_change(w);
     case 'h':
-        ask_for(w, WATCH_ASK_HOST);
+        prompt_open(w, WATCH_ASK_HOST);
         return 0;
     case '/':
-        ask_for(w, WATCH_ASK_NAME);
+        prompt_open(w, WATCH_ASK_NAME);
         return 0;
     case 'e':
-        return show_events(w);
+        return page_show_events(w);
     default:
         return 0;
     }
 }
 
-static unsigned letter(struct watch *w, uint32_t c)
+static unsigned any_letter(struct watch *w, uint32_t c)
 {
     switch (c) {
     case 'q':
@@ -431,11 +431,11 @@ static unsigned letter(struct watch *w, uint32_t c)
         return w->paused ? 0 : WATCH_AGAIN;
     case '+':
     case '-':
-        refresh(w, c == '+');
+        refresh_change(w, c == '+');
         return 0;
     case '[':
     case ']':
-        return window(w, c == ']');
+        return window_change(w, c == ']');
     default:
         return w->ask.page == WATCH_TABLE ? table_letter(w, c) : 0;
     }
@@ -443,26 +443,26 @@ static unsigned letter(struct watch *w, uint32_t c)
 
 static unsigned table_move(struct watch *w, enum key_kind kind)
 {
-    int64_t page = watch_table_rows(w) > 1 ? watch_table_rows(w) - 1 : 1;
+    int64_t page = watch_draw_table_rows(w) > 1 ? watch_draw_table_rows(w) - 1 : 1;
 
     switch (kind) {
     case KEY_UP:
-        return move(w, -1);
+        return cursor_move(w, -1);
     case KEY_DOWN:
-        return move(w, 1);
+        return cursor_move(w, 1);
     case KEY_PAGE_UP:
-        return move(w, -page);
+        return cursor_move(w, -page);
     case KEY_PAGE_DOWN:
-        return move(w, page);
+        return cursor_move(w, page);
     case KEY_HOME:
-        return move(w, -(int64_t)WIRE_ROWS_MAX);
+        return cursor_move(w, -(int64_t)WIRE_ROWS_MAX);
     case KEY_END:
-        return move(w, WIRE_ROWS_MAX);
+        return cursor_move(w, WIRE_ROWS_MAX);
     case KEY_LEFT:
     case KEY_RIGHT:
-        return next_column(w, kind == KEY_RIGHT);
+        return order_by_next(w, kind == KEY_RIGHT);
     default:
-        return kind == KEY_ENTER ? enter(w) : 0;
+        return kind == KEY_ENTER ? page_enter(w) : 0;
     }
 }
 
@@ -480,7 +480,7 @@ static void events_move(struct watch *w, enum key_kind kind)
     }
 }
 
-static unsigned control(uint32_t c)
+static unsigned control_letter(uint32_t c)
 {
     return c == 'c' ? WATCH_QUIT : c == 'z' ? WATCH_SUSPEND : c == 'l' ? WATCH_REDRAW : 0;
 }
@@ -494,20 +494,20 @@ unsigned watch_key(struct watch *w, const struct key *k)
         return 0; /* text, not commands */
     }
     if (k->kind == KEY_CTRL) {
-        return control(k->ch);
+        return control_letter(k->ch);
     }
     if (w->help) {
         w->help = false;
         return k->kind == KEY_CHAR && k->ch == 'q' ? WATCH_QUIT : 0;
     }
     if (k->kind == KEY_CHAR) {
-        return letter(w, k->ch);
+        return any_letter(w, k->ch);
     }
     if (w->ask.page == WATCH_TABLE) {
         return table_move(w, k->kind);
     }
     if (k->kind == KEY_ESC || k->kind == KEY_ENTER || k->kind == KEY_BACKSPACE) {
-        return show_page(w, WATCH_TABLE);
+        return page_show(w, WATCH_TABLE);
     }
     events_move(w, k->kind);
     return 0;
@@ -516,7 +516,7 @@ unsigned watch_key(struct watch *w, const struct key *k)
 /* -- answers -- */
 
 /* The figures of the fleet come more rarely than the rest: the last ones stay. */
-static void take_fleet(struct watch *w, struct watch_answer *a)
+static void fleet_take(struct watch *w, struct watch_answer *a)
 {
     struct watch_answer *f;
 
@@ -543,7 +543,7 @@ void watch_take(struct watch *w, struct watch_answer *a)
     memcpy(w->problem, a->problem, sizeof w->problem);
     if (!a->problem[0]) {
         w->answered_ns = a->when_ns;
-        take_fleet(w, a);
+        fleet_take(w, a);
     }
     if (!a->rows || a->question.number != w->ask.number) {
         watch_answer_free(a);
@@ -552,7 +552,7 @@ void watch_take(struct watch *w, struct watch_answer *a)
     watch_answer_free(*place);
     *place = a;
     if (place == &w->table) {
-        follow(w);
+        cursor_follow(w);
         watch_fit(w, w->rows, w->columns);
     }
 }

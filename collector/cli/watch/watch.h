@@ -90,23 +90,10 @@ void watch_take(struct watch *w, struct watch_answer *a);
 /* The size of the screen, before drawing: keeps the cursor in sight. */
 void watch_fit(struct watch *w, unsigned rows, unsigned columns);
 
-/* The picture at this moment (UTC); pure. */
+/* The picture at this moment (UTC); pure. In watch_draw.c, as is how many rows of the table it
+ * shows. */
 void watch_draw(const struct watch *w, struct screen *s, int64_t now_ns);
-
-/* -- between the files of the view -- */
-
-#define WATCH_HEAD_MAX 3u
-
-/* Lines above the table's rows, its header included. */
-unsigned watch_head_rows(const struct watch *w);
-unsigned watch_table_rows(const struct watch *w); /* rows of the table in sight */
-void watch_draw_table(const struct watch *w, struct screen *s, unsigned top);
-void watch_draw_details(const struct watch *w, struct screen *s, unsigned top);
-void watch_draw_events(const struct watch *w, struct screen *s, unsigned top);
-void watch_draw_help(const struct watch *w, struct screen *s, unsigned top);
-
-/* "500ms", "2s", "1min", "24h": the steps of the two keys, without fractions. */
-void watch_put_span(struct buf *b, int64_t ns);
+unsigned watch_draw_table_rows(const struct watch *w);
 
 /* The metrics of the table, in the order of its columns. */
 size_t watch_metrics(const struct watch *w, uint8_t out[WATCH_METRICS_MAX]);
