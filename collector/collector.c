@@ -1,44 +1,213 @@
-/* The collector's root: who is opened with what, and in which order.
+/* The collector's root: what is opened with what, and in which order.
  *
  *   agents -> ingest listener -> session -> store -> feed -> events listener -> subscribers
  *                                             |
  *             operators -> query listener -> serve -> query
  *
- *   strangers -> enroll listener -> trust, which also renews agents (ingest) and judges all
- *   whoever watches -> http listener -> figures of all stages; administrators -> query listener ->
- *   admin -> the same figures
+ *   hosts without a certificate -> enroll listener -> trust, which also renews agents (ingest) and
+ *   decides about every certificate
+ *   monitoring -> http listener -> metrics of all stages; administrators -> query listener -> admin
+ *   -> the same metrics
  *
- * Start: network layer, certificates, store (recovery), the feed (unstarted), events listener, the
- * feed's thread, session, serve, query listener, the ingest listener, so that nothing is accepted
- * before it can be stored and seen, and the enroll listener and http last; the trust is opened
- * before the first listener, since they ask it, and follows its book once all listen. Figures of
- * listeners are told from then on (`running`).
- * Stop: following, http, the query listener, which both ask the other listeners, those, the feed's
- * thread, the session (which waits for the batches under way), the store, the publisher, and then
- * the rest.
- * collector_store.c opens the store, collector_listen.c the listeners; collector_tell.c is what the
- * others ask of the whole.
- * Locks: none here. Each stage's own; no stage calls another while it holds one. */
-#include "collector/collector_impl.h"
+ * Start: network layer, certificates, trust, store (recovery), the feed (without its thread),
+ * events listener, the feed's thread, session, serve, query listener, ingest listener, so that
+ * nothing is accepted before it can be stored and seen; the enroll listener and http last. The
+ * trust comes before the first listener, since they ask it, and follows its book once all listen.
+ * Metrics of listeners are reported from then on (`running`).
+ *
+ * Stop: following, http and the query listener, which both ask the other listeners; those; the
+ * feed's thread; the session, which waits for the batches under way; the store, the publisher, the
+ * rest.
+ *
+ * collector_store.c opens the store and the feed. Locks: none here. Each stage has its own, and
+ * none calls another while it holds one. */
+#include "collector/collector.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "collector/api/admin.h"
 #include "collector/api/serve.h"
 #include "collector/ca/trust.h"
+#include "collector/collector_store.h"
+#include "collector/ingest/forgotten.h"
 #include "collector/ingest/session.h"
 #include "collector/metrics/http.h"
+#include "collector/metrics/metrics.h"
+#include "collector/query/query.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/store.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/log/log.h"
+#include "common/net/net.h"
 #include "common/os/os.h"
 #include "common/os/uuid.h"
+#include "common/rpc/rpc.h"
 
-#define DESCRIPTORS_FREE 1024u /* for everything but agents */
-#define SLOW_STOP_NS     CLK_S /* is told of */
+#define QUERY_BYTES_MAX  (64u << 10) /* the longest question */
+#define IN_FLIGHT        4u          /* requests of one agent at once */
+#define DESCRIPTORS_FREE 1024u       /* for everything but agents */
+#define SLOW_STOP_NS     CLK_S       /* is told of */
+#define FRAME_ROOM       (FRAME_HEADER_MAX + 64u)
+#define PUB_QUEUE        1024u
+#define REPLY_TIMEOUT_NS (5 * CLK_S)
+#define ENROLL_BYTES_MAX (16u << 10)
+#define ENROLL_PEERS_MAX 64u
+#define ENROLL_SILENT_NS (10 * CLK_S)
+#define ENROLL_SAME_MAX  16u          /* of one address, so that nobody holds all alone */
+#define INGEST_SILENT_NS (90 * CLK_S) /* agents call every 30 s */
+#define QUERY_SILENT_NS  (600 * CLK_S)
 
-/* -- what stages hand to each other -- */
+struct collector {
+    const struct collector_conf *conf;
+    bool net; /* initialised */
+    struct tls_config *tls;
+    struct collector_store data;
+    struct net_pub *pub;
+    struct forgotten *forgotten;
+    struct session *session;
+    struct serve *serve;
+    struct admin *admin;
+    struct http *http;
+    struct rpc_server *query;
+    struct rpc_server *ingest;
+    struct rpc_server *enroll;
+    struct trust *trust;
+    int64_t started_ns;  /* UTC */
+    atomic_bool running; /* everything listens: the pointers above stay as they are */
+};
+
+/* -- what the collector says of itself and does for its stages: callbacks, ctx is the collector,
+ * any thread -- */
+
+static bool tell_host(void *ctx, const struct uuid *host, struct query_host_state *out)
+{
+    const struct collector *c = ctx;
+    struct ca_db *ca = trust_ca_db(c->trust);
+    struct session_host s = {0};
+    bool heard = session_host_state(c->session, host, &s);
+
+    *out = (struct query_host_state){.connected = s.connected,
+                                     .clock = s.clock,
+                                     .heard_ns = s.heard_ns,
+                                     .not_before_ns = s.not_before_ns,
+                                     .not_after_ns = s.not_after_ns,
+                                     .clones = s.clones,
+                                     .stored = s.stored,
+                                     .duplicates = s.duplicates,
+                                     .conflicts = s.conflicts,
+                                     .corrupt = s.corrupt,
+                                     .spoofed = s.spoofed,
+                                     .too_old = s.too_old};
+    memcpy(out->version, s.version, sizeof out->version);
+    out->revoked = ca && ca_db_host_revoked(ca, host);
+    return heard || out->revoked;
+}
+
+static bool tell_forgotten(void *ctx, const struct uuid *host)
+{
+    return forgotten_has(((struct collector *)ctx)->forgotten, host);
+}
+
+/* Without those that are forgotten; 0 for want of memory. */
+static uint32_t count_hosts(struct collector *c)
+{
+    struct query_env env = {.is_forgotten = tell_forgotten, .ctx = c};
+    struct store_view *view;
+    uint32_t n;
+
+    if (store_view_open(&view, c->data.store) != ERR_OK) {
+        return 0;
+    }
+    env.view = view;
+    n = query_count_hosts(&env);
+    store_view_close(view);
+    return n;
+}
+
+static void tell_figures(void *ctx, struct figures *out)
+{
+    struct collector *c = ctx;
+    struct metrics_env env = {
+        .store = c->data.store,
+        .session = c->session,
+        .trust = c->trust,
+        .started_ns = c->started_ns,
+        .hosts = count_hosts(c),
+    };
+
+    if (atomic_load(&c->running)) {
+        env.ingest = c->ingest;
+        env.query = c->query;
+        env.enroll = c->enroll;
+        env.pub = c->pub;
+        env.feed = c->data.feed.feed;
+        env.journal = c->data.feed.journal;
+        env.roster = c->data.feed.subscriptions;
+        env.http = c->http ? http_listener(c->http) : NULL;
+    }
+    metrics_gather(out, &env);
+}
+
+static bool tell_ready(void *ctx, struct errmsg *why)
+{
+    struct collector *c = ctx;
+    struct store_stats stats;
+    struct store_room room;
+
+    store_stats(c->data.store, &stats);
+    store_room(c->data.store, &room);
+    if (!atomic_load(&c->running)) {
+        (void)errmsg_set(why, ERR_BUSY, "starting");
+    } else if (stats.failed) {
+        (void)errmsg_set(why, ERR_IO,
+                         "the store's log failed: repair the disk of data_dir, then restart");
+    } else if (stats.no_space) {
+        (void)errmsg_set(why, ERR_NOSPACE,
+                         "the disk of data_dir has no room for the log: agents wait");
+    } else if (room.refusing) {
+        (void)errmsg_set(why, ERR_NOSPACE, "the disk of data_dir is full: agents wait");
+    } else if (stats.head_bytes >= c->conf->head_bytes_max) {
+        (void)errmsg_set(why, ERR_FULL, "the store's memory is full: agents wait");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+int64_t collector_stuck_ns(const struct collector *c, int64_t now_ns, const char **what)
+{
+    const struct {
+        const char *what;
+        int64_t ns;
+    } parts[] = {
+        {"store", store_busy_ns(c->data.store, now_ns)},
+        {"ingest", rpc_server_stuck_ns(c->ingest, now_ns)},
+        {"query", rpc_server_stuck_ns(c->query, now_ns)},
+        {"enroll", c->enroll ? rpc_server_stuck_ns(c->enroll, now_ns) : 0},
+        {"events", c->pub ? net_pub_stuck_ns(c->pub, now_ns) : 0},
+        {"feed", feed_stuck_ns(c->data.feed.feed, now_ns)},
+        {"polls", c->data.feed.serve ? feed_serve_stuck_ns(c->data.feed.serve, now_ns) : 0},
+        {"http", c->http ? http_stuck_ns(c->http, now_ns) : 0},
+        {"trust", trust_stuck_ns(c->trust, now_ns)},
+    };
+    size_t longest = 0;
+
+    for (size_t i = 1; i < sizeof parts / sizeof *parts; i++) {
+        longest = parts[i].ns > parts[longest].ns ? i : longest;
+    }
+    *what = parts[longest].what;
+    return parts[longest].ns;
+}
+
+static int64_t tell_stuck(void *ctx)
+{
+    struct collector *c = ctx;
+    const char *what;
+
+    return atomic_load(&c->running) ? collector_stuck_ns(c, os_mono_ns(), &what) : 0;
+}
 
 static void pub_send(void *ctx, const struct str *list, size_t n)
 {
@@ -52,7 +221,7 @@ static unsigned pub_listeners(void *ctx)
     return c->pub ? net_pub_subscribers(c->pub) : 0;
 }
 
-static unsigned disconnect(void *ctx, const char *name)
+static unsigned tell_disconnect(void *ctx, const char *name)
 {
     struct collector *c = ctx;
     unsigned n = 0;
@@ -66,14 +235,14 @@ static unsigned disconnect(void *ctx, const char *name)
 }
 
 /* By id, or by name: of several with one name those that are connected stay. */
-static enum err forget(void *ctx, const char *host, uint32_t *hosts, struct errmsg *why)
+static enum err tell_forget(void *ctx, const char *host, uint32_t *hosts, struct errmsg *why)
 {
     struct collector *c = ctx;
     struct store_view *view;
     struct session_host s;
     struct uuid id;
     bool by_id = uuid_parse(&id, host) == ERR_OK, connected = false;
-    enum err e = store_view_open(&view, c->store);
+    enum err e = store_view_open(&view, c->data.store);
 
     if (e) {
         return e;
@@ -103,6 +272,219 @@ static enum err forget(void *ctx, const char *host, uint32_t *hosts, struct errm
                      : errmsg_set(why, ERR_NOTFOUND, "no host of that name or id: %s", host);
 }
 
+/* -- listeners --
+ *
+ * The collector's listeners: who may connect to each, with what limits, and which services answer
+ * there. Each is started once what it serves is there, and says in the log where it listens.
+ *
+ * Questions take what acknowledgements leave of the processors: the query listener's workers and
+ * the thread of http are background threads. What they share with the way of a batch is locked for
+ * some instructions only: the store's view_lock and the locks of head and manifest while a view is
+ * taken (references are counted), the store's and the session's for numbers of one host or of all,
+ * the heap's. manifest_stats, once a second for http, goes through the list of segments under the
+ * lock that publishing a sealing takes, microseconds. Decoding, sorting, packing and reading of
+ * files happen under none. One that is put off while it holds one has a tenth of the processor's
+ * time still, so it comes free within some ten milliseconds.
+ *
+ * They write, too: a poll that acknowledges syncs its subscription's small file, under the roster's
+ * lock, and whoever closes the last view of a dropped segment removes its file. Nobody on the way
+ * of a batch takes that lock; the feed's thread does when old messages go, and waits so long.
+ *
+ * All others stay as they are. Sealing makes the room that batches need: when it lags the head
+ * fills and agents wait, and nobody may be put forward again. It writes files, too, as the
+ * feed does, and whoever is put off with the file system's journal in hand holds up the log's next
+ * sync. The feed's queue is bounded, and what does not fit is missed by subscribers. NNG's threads
+ * do the TLS of all listeners. */
+
+static void listen_log(const char *listener, const char *address, unsigned port)
+{
+    char quoted[300];
+
+    log_line(LOG_INFO, "collector", "listening", "listener=%s address=%s port=%u", listener,
+             log_str(quoted, sizeof quoted, address), port);
+}
+
+/* Names the setting that the problem is about; an address that cannot be read is wrong usage. */
+static enum err listen_problem(const char *key, enum err e, struct errmsg *why)
+{
+    struct errmsg cause = *why;
+
+    return errmsg_set(why, e == ERR_INVALID ? ERR_USAGE : e, "%s: %s", key,
+                      cause.text[0] ? cause.text : err_text(e));
+}
+
+static enum err listen_events(struct collector *c, struct errmsg *why)
+{
+    const struct net_pub_conf conf = {
+        .address = c->conf->events,
+        .tls = c->tls,
+        .roles = NET_SUBSCRIBE,
+        .refuse_scoped = true,
+        .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
+        .judge_ctx = trust_ca_db(c->trust),
+        .queue = PUB_QUEUE,
+    };
+    enum err e;
+
+    if (!c->conf->events[0]) {
+        return ERR_OK;
+    }
+    e = net_pub_start(&c->pub, &conf, why);
+    if (!e) {
+        listen_log("events", conf.address, net_pub_port(c->pub));
+    }
+    return e ? listen_problem("listen.events", e, why) : e;
+}
+
+static unsigned listen_workers(void)
+{
+    unsigned n = os_cpu_count();
+
+    return n < 2 ? 2 : n > 8 ? 8 : n;
+}
+
+static enum err listen_query(struct collector *c, struct errmsg *why)
+{
+    struct rpc_server_conf conf = {
+        .net =
+            {
+                .name = "query",
+                .address = c->conf->query,
+                .tls = c->tls,
+                .roles = NET_QUERY | NET_SUBSCRIBE | NET_ADMIN,
+                .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
+                .judge_ctx = trust_ca_db(c->trust),
+                .receive_max = QUERY_BYTES_MAX,
+                .contexts = 32 + FEED_WAITING_MAX, /* polls that wait take nobody's place */
+                .reply_timeout_ns = REPLY_TIMEOUT_NS,
+                .silent_ns = QUERY_SILENT_NS,
+            },
+        .workers = listen_workers(),
+        .background = true,
+        .queue = 64,
+        .raw_max = QUERY_BYTES_MAX,
+        .default_timeout_ns = 30 * CLK_S,
+    };
+    enum err e;
+
+    conf.methods = serve_methods(c->serve, &conf.n_methods);
+    e = rpc_server_start(&c->query, &conf, why);
+    if (!e) {
+        listen_log("query", conf.net.address, rpc_server_port(c->query));
+    }
+    return e ? listen_problem("listen.query", e, why) : e;
+}
+
+static enum err listen_ingest(struct collector *c, struct errmsg *why)
+{
+    struct rpc_method methods[SESSION_METHODS + 1];
+    struct rpc_server_conf conf = {
+        .net =
+            {
+                .name = "ingest",
+                .address = c->conf->ingest,
+                .tls = c->tls,
+                .roles = NET_AGENT,
+                .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
+                .judge_ctx = trust_ca_db(c->trust),
+                .receive_max = c->conf->batch_bytes_max + FRAME_ROOM,
+                .contexts = 64,
+                .per_peer = IN_FLIGHT,
+                .peers_max = 2 * c->conf->hosts_max, /* one that came back may be there twice */
+                .reply_timeout_ns = REPLY_TIMEOUT_NS,
+                .silent_ns = INGEST_SILENT_NS,
+            },
+        .on_peer = session_peer,
+        .peer_ctx = c->session,
+        .methods = methods,
+        .n_methods = SESSION_METHODS,
+        .workers = listen_workers(),
+        .queue = 256,
+        .raw_max = c->conf->batch_bytes_max,
+        .default_timeout_ns = 30 * CLK_S,
+    };
+    enum err e;
+
+    session_methods(c->session, methods);
+    if (trust_enroll(c->trust)) {
+        enroll_service_renew_method(trust_enroll(c->trust), &methods[conf.n_methods++]);
+    }
+    e = rpc_server_start(&c->ingest, &conf, why);
+    if (!e) {
+        listen_log("ingest", conf.net.address, rpc_server_port(c->ingest));
+    }
+    return e ? listen_problem("listen.ingest", e, why) : e;
+}
+
+static enum err listen_enroll(struct collector *c, struct errmsg *why)
+{
+    struct rpc_method methods[ENROLL_SERVICE_METHODS];
+    const struct rpc_server_conf conf = {
+        .net =
+            {
+                .name = "enroll",
+                .address = c->conf->enroll,
+                .tls = c->tls,
+                .strangers = true,
+                .receive_max = ENROLL_BYTES_MAX,
+                .contexts = 8,
+                .per_peer = 2, /* the last reply may be on its way still */
+                .peers_max = ENROLL_PEERS_MAX,
+                .handshakes_max = ENROLL_PEERS_MAX,
+                .same_address_max = ENROLL_SAME_MAX,
+                .reply_timeout_ns = REPLY_TIMEOUT_NS,
+                .silent_ns = ENROLL_SILENT_NS,
+            },
+        .methods = methods,
+        .n_methods = ENROLL_SERVICE_METHODS,
+        .workers = 2,
+        .queue = 16,
+        .raw_max = ENROLL_BYTES_MAX,
+        .default_timeout_ns = 30 * CLK_S,
+    };
+    enum err e;
+
+    if (!c->conf->enroll[0] || !trust_enroll(c->trust)) {
+        return ERR_OK;
+    }
+    enroll_service_methods(trust_enroll(c->trust), methods);
+    e = rpc_server_start(&c->enroll, &conf, why);
+    if (!e) {
+        listen_log("enroll", conf.net.address, rpc_server_port(c->enroll));
+    }
+    return e ? listen_problem("listen.enroll", e, why) : e;
+}
+
+static enum err listen_http(struct collector *c, struct errmsg *why)
+{
+    const struct http_conf conf = {
+        .address = c->conf->http,
+        .names = c->conf->http_names,
+        .n_names = c->conf->n_http_names,
+        .refresh_ns = c->conf->http_refresh_ns,
+        .fleet = {.store = c->data.store,
+                  .hosts_max = c->conf->http_hosts_max,
+                  .programs = c->conf->http_programs,
+                  .host_state = tell_host,
+                  .is_forgotten = tell_forgotten,
+                  .ctx = c},
+        .figures = tell_figures,
+        .ready = tell_ready,
+        .stuck_ns = tell_stuck,
+        .ctx = c,
+    };
+    enum err e;
+
+    if (!c->conf->http[0]) {
+        return ERR_OK;
+    }
+    e = http_start(&c->http, &conf, why);
+    if (!e) {
+        listen_log("http", conf.address, http_port(c->http));
+    }
+    return e ? listen_problem("listen.http", e, why) : e;
+}
+
 /* -- start -- */
 
 static enum err data_dir_make(struct collector *c, struct errmsg *why)
@@ -114,7 +496,7 @@ static enum err data_dir_make(struct collector *c, struct errmsg *why)
 }
 
 /* What to do about a file that is not there. */
-static enum err not_there(struct errmsg *why, enum tls_cause cause)
+static enum err trust_missing(struct errmsg *why, enum tls_cause cause)
 {
     struct errmsg missing = *why;
 
@@ -141,7 +523,7 @@ static enum err trust_load(struct collector *c, struct errmsg *why)
         e = tls_config_load(&c->tls, &tls, true, why);
     }
     mem_free(tickets);
-    return e == ERR_NOTFOUND ? not_there(why, cause) : e;
+    return e == ERR_NOTFOUND ? trust_missing(why, cause) : e;
 }
 
 static enum err trust_make(struct collector *c, struct errmsg *why)
@@ -160,8 +542,8 @@ static enum err trust_make(struct collector *c, struct errmsg *why)
     return trust_open(&c->trust, &conf, why);
 }
 
-/* Somebody may be here no longer. */
-static void on_revoked(void *ctx)
+/* A certificate was revoked: re-check every connection. */
+static void tell_revoked(void *ctx)
 {
     struct collector *c = ctx;
 
@@ -176,15 +558,15 @@ static enum err feed_make(struct collector *c, struct errmsg *why)
 {
     const struct collector_feed_conf conf = {c->conf, pub_send, pub_listeners, c};
 
-    return collector_feed_open(&c->feed, &conf, why);
+    return collector_store_feed_open(&c->data.feed, &conf, why);
 }
 
 static enum err admin_make(struct collector *c)
 {
     const struct admin_conf conf = {.started_ns = c->started_ns,
-                                    .figures = collector_tell_figures,
-                                    .disconnect = disconnect,
-                                    .forget = forget,
+                                    .figures = tell_figures,
+                                    .disconnect = tell_disconnect,
+                                    .forget = tell_forget,
                                     .ctx = c};
     struct rpc_method methods[ADMIN_METHODS];
     enum err e = admin_create(&c->admin, &conf);
@@ -199,20 +581,20 @@ static enum err admin_make(struct collector *c)
 static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *why)
 {
     const struct session_conf session = {
-        .store = c->store,
+        .store = c->data.store,
         .hosts_max = c->conf->hosts_max,
         .max_message = c->conf->batch_bytes_max,
-        .max_in_flight = COLLECTOR_IN_FLIGHT,
+        .max_in_flight = IN_FLIGHT,
         .accept_age_ns = c->conf->accept_age_ns,
         .future_max_ns = 300 * CLK_S,
         .forgotten = c->forgotten,
     };
     struct serve_conf serve = {
-        .store = c->store,
+        .store = c->data.store,
         .event_epoch = epoch,
-        .request_max = COLLECTOR_QUERY_BYTES,
-        .host_state = collector_tell_host,
-        .is_forgotten = collector_tell_forgotten,
+        .request_max = QUERY_BYTES_MAX,
+        .host_state = tell_host,
+        .is_forgotten = tell_forgotten,
         .ctx = c,
     };
     enum err e = session_create(&c->session, &session);
@@ -220,10 +602,10 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
     if (!e) {
         e = serve_create(&c->serve, &serve);
     }
-    if (!e && c->feed.serve) {
+    if (!e && c->data.feed.serve) {
         struct rpc_method methods[FEED_METHODS];
 
-        feed_serve_methods(c->feed.serve, methods);
+        feed_serve_methods(c->data.feed.serve, methods);
         serve_add(c->serve, methods, FEED_METHODS);
     }
     if (!e) {
@@ -243,7 +625,7 @@ static void descriptors_check(const struct collector *c)
     }
 }
 
-static enum err start(struct collector *c, struct errmsg *why)
+static enum err collector_open(struct collector *c, struct errmsg *why)
 {
     enum err e = net_init(why);
 
@@ -260,7 +642,7 @@ static enum err start(struct collector *c, struct errmsg *why)
         e = trust_make(c, why);
     }
     if (!e) {
-        e = collector_store_open(c, why);
+        e = collector_store_open(&c->data, why);
     }
     if (e) {
         return e;
@@ -270,28 +652,28 @@ static enum err start(struct collector *c, struct errmsg *why)
         e = feed_make(c, why);
     }
     if (!e) {
-        e = collector_listen_events(c, why);
+        e = listen_events(c, why);
     }
     if (!e) {
-        e = collector_feed_start(&c->feed, c->store, why);
+        e = collector_store_feed_start(&c->data.feed, c->data.store, why);
     }
     if (!e) {
-        e = stages_make(c, c->feed.epoch, why);
+        e = stages_make(c, c->data.feed.epoch, why);
     }
     if (!e) {
-        e = collector_listen_query(c, why);
+        e = listen_query(c, why);
     }
     if (!e) {
-        e = collector_listen_ingest(c, why);
+        e = listen_ingest(c, why);
     }
     if (!e) {
-        e = collector_listen_enroll(c, why);
+        e = listen_enroll(c, why);
     }
     if (!e) {
-        e = collector_listen_http(c, why);
+        e = listen_http(c, why);
     }
     atomic_store(&c->running, e == ERR_OK);
-    return e ? e : trust_follow(c->trust, on_revoked, c);
+    return e ? e : trust_follow(c->trust, tell_revoked, c);
 }
 
 enum err collector_start(struct collector **out, const struct collector_conf *conf,
@@ -304,9 +686,9 @@ enum err collector_start(struct collector **out, const struct collector_conf *co
         return ERR_NOMEM;
     }
     c->conf = conf;
-    c->progress_ns = os_mono_ns();
+    c->data.conf = conf;
     c->started_ns = os_utc_ns();
-    e = start(c, why);
+    e = collector_open(c, why);
     if (e) {
         collector_stop(c);
         return e;
@@ -316,7 +698,7 @@ enum err collector_start(struct collector **out, const struct collector_conf *co
 }
 
 /* Since the last call, or the one that began. */
-static void stopped(int64_t *since_ns, const char *part)
+static void stop_log(int64_t *since_ns, const char *part)
 {
     int64_t now_ns = os_mono_ns();
 
@@ -333,29 +715,29 @@ void collector_stop(struct collector *c)
         return;
     }
     trust_unfollow(c->trust);
-    stopped(&since_ns, "trust");
+    stop_log(&since_ns, "trust");
     http_stop(c->http);
-    stopped(&since_ns, "http");
-    collector_feed_stop_polls(&c->feed);
+    stop_log(&since_ns, "http");
+    collector_store_feed_stop_polls(&c->data.feed);
     rpc_server_stop(c->query);
-    stopped(&since_ns, "query");
+    stop_log(&since_ns, "query");
     rpc_server_stop(c->enroll);
-    stopped(&since_ns, "enroll");
+    stop_log(&since_ns, "enroll");
     rpc_server_stop(c->ingest);
-    stopped(&since_ns, "ingest");
-    collector_feed_stop(&c->feed);
-    stopped(&since_ns, "feed");
+    stop_log(&since_ns, "ingest");
+    collector_store_feed_stop(&c->data.feed);
+    stop_log(&since_ns, "feed");
     session_destroy(c->session);
     forgotten_close(c->forgotten);
-    stopped(&since_ns, "session");
-    store_close(c->store);
-    stopped(&since_ns, "store");
+    stop_log(&since_ns, "session");
+    store_close(c->data.store);
+    stop_log(&since_ns, "store");
     serve_destroy(c->serve);
     admin_destroy(c->admin);
     net_pub_stop(c->pub);
-    stopped(&since_ns, "events");
-    collector_feed_close(&c->feed);
-    stopped(&since_ns, "journal");
+    stop_log(&since_ns, "events");
+    collector_store_feed_close(&c->data.feed);
+    stop_log(&since_ns, "journal");
     trust_close(c->trust);
     tls_config_free(c->tls);
     if (c->net) {

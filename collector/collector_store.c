@@ -1,54 +1,23 @@
-/* The collector's store: opened with what the configuration says, its stored batches handed to the
- * feed, its troubles and the progress of its recovery told. */
-#include "collector/collector_impl.h"
+/* The store and the feed, opened with what the configuration says, and what the log says of their
+ * troubles. */
+#include "collector/collector_store.h"
 
 #include <inttypes.h>
 
 #include "collector/store/wal/wal.h"
 #include "common/base/clk.h"
+#include "common/base/mem.h"
 #include "common/log/log.h"
 #include "common/os/os.h"
 #include "common/os/os_notify.h"
 
 #define PROGRESS_NS (2 * CLK_S)
 #define EXTEND_NS   (60 * CLK_S) /* the service manager gives so much more at each progress */
+#define QUEUE_BYTES ((size_t)64 << 20)
+#define CEILING     8u /* the journal's part of it, at most */
 
-static void on_stored(void *ctx, const struct store_stored *stored)
-{
-    collector_feed_stored(&((struct collector *)ctx)->feed, stored);
-}
-
-static bool before_forget(void *ctx)
-{
-    return collector_feed_keep(&((struct collector *)ctx)->feed);
-}
-
-static void on_failed(void *ctx, const struct errmsg *why)
-{
-    char quoted[600];
-
-    (void)ctx;
-    log_line(LOG_ERROR, "store", "failed", "reason=%s remedy=%s",
-             log_str(quoted, sizeof quoted, why->text),
-             "\"repair the disk of data_dir, then restart the collector\"");
-}
-
-static void on_no_space(void *ctx, const struct errmsg *why)
-{
-    char quoted[600];
-
-    (void)ctx;
-    if (why) {
-        log_line(LOG_ERROR, "store", "no_space", "reason=%s remedy=%s",
-                 log_str(quoted, sizeof quoted, why->text),
-                 "\"batches are refused, agents keep them and wait: make room on the disk of "
-                 "data_dir, or raise the quota; it is tried again all the time\"");
-    } else {
-        log_line(LOG_INFO, "store", "space_again", "after=no_space");
-    }
-}
-
-const char *collector_store_remedy(enum err e)
+/* What repairs what keeps data_dir from being written; words for a log line. */
+static const char *store_remedy(enum err e)
 {
     switch (e) {
     case ERR_NOSPACE:
@@ -65,7 +34,231 @@ const char *collector_store_remedy(enum err e)
     }
 }
 
-static void on_trouble(void *ctx, enum err e, const struct errmsg *why)
+/* -- the feed -- */
+
+uint64_t collector_store_feed_bytes(const struct collector_conf *conf)
+{
+    struct retain_conf retain = conf->retain;
+    uint64_t disk_free, disk_total = 0, part;
+
+    if (conf->feed_bytes == 0) {
+        return 0;
+    }
+    if (os_disk_free(conf->data_dir, &disk_free, &disk_total) != ERR_OK) {
+        disk_total = 0;
+    }
+    retain_defaults(&retain, disk_total);
+    part = retain.total_bytes / CEILING;
+    part = part < JOURNAL_LEAST ? JOURNAL_LEAST : part;
+    return conf->feed_bytes < part ? conf->feed_bytes : part;
+}
+
+static enum err feed_journal_open(struct collector_feed *f, const struct collector_conf *conf,
+                                  struct errmsg *why)
+{
+    struct journal_conf journal = {.fio = conf->fio,
+                                   .max_bytes = collector_store_feed_bytes(conf),
+                                   .max_age_ns = conf->feed_age_ns,
+                                   .hosts_max = conf->hosts_max};
+    struct subscriptions_conf subscriptions = {.fio = conf->fio, .idle_ns = conf->feed_idle_ns};
+    char *dir = os_path_join(conf->data_dir, "feed");
+    struct journal_stats stats;
+    enum err e = ERR_NOMEM;
+
+    if (dir) {
+        journal.dir = subscriptions.dir = dir;
+        e = journal_open(&f->journal, &journal, why);
+    }
+    if (!e) {
+        subscriptions.journal = f->journal;
+        e = subscriptions_open(&f->subscriptions, &subscriptions, why);
+    }
+    mem_free(dir);
+    if (!e) {
+        e = feed_serve_create(&f->serve, f->journal, f->subscriptions);
+    }
+    if (e) {
+        return e;
+    }
+    journal_stats(f->journal, &stats);
+    log_line(stats.damaged_bytes ? LOG_WARN : LOG_INFO, "feed", "open",
+             "records=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64 " damaged_bytes=%" PRIu64
+             " damaged_messages=%" PRIu64,
+             stats.records, stats.bytes, stats.torn_bytes, stats.damaged_bytes,
+             stats.damaged_records);
+    return ERR_OK;
+}
+
+/* -- what the stages hand to each other -- */
+
+static void feed_send(void *ctx, const struct str *list, size_t n)
+{
+    struct collector_feed *f = ctx;
+
+    f->send(f->ctx, list, n);
+}
+
+static unsigned feed_listeners(void *ctx)
+{
+    struct collector_feed *f = ctx;
+
+    return f->listeners(f->ctx);
+}
+
+static bool feed_samples_wanted(void *ctx)
+{
+    return subscriptions_wants_samples(((struct collector_feed *)ctx)->subscriptions);
+}
+
+static void feed_on_lost(void *ctx, const struct journal_record *r)
+{
+    subscriptions_lost(((struct collector_feed *)ctx)->subscriptions, r);
+}
+
+static void feed_on_updates(void *ctx)
+{
+    feed_serve_wake(((struct collector_feed *)ctx)->serve);
+}
+
+static void feed_on_trouble(void *ctx, enum err e)
+{
+    (void)ctx;
+    if (e == ERR_NOSPACE) {
+        log_line(LOG_WARN, "feed", "journal_full", "remedy=%s",
+                 "\"subscribers wait, what comes is kept in memory for them: make room on the "
+                 "disk of data_dir\"");
+    } else if (e) {
+        log_line(LOG_WARN, "feed", "journal_failed",
+                 "reason=\"%s\" remedy=\"what was stored is safe, but subscribers do not get it, "
+                 "now or later; it is tried again with what comes: %s\"",
+                 err_text(e), store_remedy(e));
+    } else {
+        log_line(LOG_INFO, "feed", "journal_works", "after=failure");
+    }
+}
+
+enum err collector_store_feed_open(struct collector_feed *f, const struct collector_feed_conf *conf,
+                                   struct errmsg *why)
+{
+    struct feed_conf feed = {.queue_bytes = QUEUE_BYTES,
+                             .hosts_max = conf->conf->hosts_max,
+                             .send = feed_send,
+                             .listeners = feed_listeners,
+                             .ctx = f};
+    enum err e = conf->conf->feed_bytes ? feed_journal_open(f, conf->conf, why) : ERR_OK;
+
+    f->send = conf->send;
+    f->listeners = conf->listeners;
+    f->ctx = conf->ctx;
+
+    if (e) {
+        return e;
+    }
+    f->epoch = f->journal ? journal_epoch(f->journal) : (uint64_t)os_utc_ns();
+    feed.journal = f->journal;
+    feed.epoch = f->epoch;
+    if (f->journal) {
+        feed.samples_wanted = feed_samples_wanted;
+        feed.on_updates = feed_on_updates;
+        feed.on_lost = feed_on_lost;
+        feed.on_trouble = feed_on_trouble;
+    }
+    e = feed_create(&f->feed, &feed);
+    if (e) {
+        return errmsg_set(why, e, "cannot start the feed: %s", err_text(e));
+    }
+    atomic_store(&f->ready, true);
+    return ERR_OK;
+}
+
+enum err collector_store_feed_start(struct collector_feed *f, struct store *store,
+                                    struct errmsg *why)
+{
+    enum err e = feed_start(f->feed, store);
+
+    return e ? errmsg_set(why, e, "cannot start the feed: %s", err_text(e)) : ERR_OK;
+}
+
+void collector_store_feed_stop_polls(struct collector_feed *f)
+{
+    if (f->serve) {
+        feed_serve_stop(f->serve);
+    }
+}
+
+void collector_store_feed_stop(struct collector_feed *f)
+{
+    if (f->feed) {
+        feed_stop(f->feed);
+    }
+}
+
+void collector_store_feed_close(struct collector_feed *f)
+{
+    feed_destroy(f->feed);
+    feed_serve_destroy(f->serve);
+    subscriptions_close(f->subscriptions);
+    journal_close(f->journal);
+    f->feed = NULL;
+    f->serve = NULL;
+    f->subscriptions = NULL;
+    f->journal = NULL;
+}
+
+void collector_store_feed_stored(void *ctx, const struct store_stored *stored)
+{
+    struct collector_feed *f = ctx;
+
+    if (atomic_load(&f->ready)) {
+        feed_stored(f->feed, stored);
+    }
+}
+
+bool collector_store_feed_keep(void *ctx)
+{
+    struct collector_feed *f = ctx;
+
+    return atomic_load(&f->ready) && feed_keep(f->feed);
+}
+
+/* -- the store -- */
+
+static void store_on_stored(void *ctx, const struct store_stored *stored)
+{
+    collector_store_feed_stored(&((struct collector_store *)ctx)->feed, stored);
+}
+
+static bool store_before_forget(void *ctx)
+{
+    return collector_store_feed_keep(&((struct collector_store *)ctx)->feed);
+}
+
+static void store_on_failed(void *ctx, const struct errmsg *why)
+{
+    char quoted[600];
+
+    (void)ctx;
+    log_line(LOG_ERROR, "store", "failed", "reason=%s remedy=%s",
+             log_str(quoted, sizeof quoted, why->text),
+             "\"repair the disk of data_dir, then restart the collector\"");
+}
+
+static void store_on_no_space(void *ctx, const struct errmsg *why)
+{
+    char quoted[600];
+
+    (void)ctx;
+    if (why) {
+        log_line(LOG_ERROR, "store", "no_space", "reason=%s remedy=%s",
+                 log_str(quoted, sizeof quoted, why->text),
+                 "\"batches are refused, agents keep them and wait: make room on the disk of "
+                 "data_dir, or raise the quota; it is tried again all the time\"");
+    } else {
+        log_line(LOG_INFO, "store", "space_again", "after=no_space");
+    }
+}
+
+static void store_on_trouble(void *ctx, enum err e, const struct errmsg *why)
 {
     char quoted[600];
 
@@ -73,13 +266,13 @@ static void on_trouble(void *ctx, enum err e, const struct errmsg *why)
     if (e) {
         log_line(LOG_WARN, "store", "sealing_failed",
                  "reason=%s remedy=\"it is tried again; when memory is full, agents wait: %s\"",
-                 log_str(quoted, sizeof quoted, why->text), collector_store_remedy(e));
+                 log_str(quoted, sizeof quoted, why->text), store_remedy(e));
     } else {
         log_line(LOG_INFO, "store", "sealing_works", "after=failure");
     }
 }
 
-static void on_refusing(void *ctx, bool refusing, uint64_t disk_free)
+static void store_on_refusing(void *ctx, bool refusing, uint64_t disk_free)
 {
     (void)ctx;
     if (refusing) {
@@ -91,7 +284,7 @@ static void on_refusing(void *ctx, bool refusing, uint64_t disk_free)
     }
 }
 
-static void on_unread(void *ctx, const struct store_unread_what *what)
+static void store_on_unread(void *ctx, const struct store_unread_what *what)
 {
     static const char *const names[STORE_UNREAD_KINDS] = {
         [STORE_UNREAD_LOG] = "log",
@@ -110,7 +303,7 @@ static void on_unread(void *ctx, const struct store_unread_what *what)
              "'procfleet-collector store check'\"");
 }
 
-static void on_damaged_log(void *ctx, const struct wal_damage *d)
+static void store_on_damaged_log(void *ctx, const struct wal_damage *d)
 {
     (void)ctx;
     if (d->aside) {
@@ -125,67 +318,70 @@ static void on_damaged_log(void *ctx, const struct wal_damage *d)
     }
 }
 
-static void on_progress(void *ctx, uint64_t done, uint64_t total)
+static void store_on_progress(void *ctx, uint64_t done, uint64_t total)
 {
-    struct collector *c = ctx;
+    struct collector_store *s = ctx;
     int64_t now = os_mono_ns();
     int percent = total ? (int)((double)done * 100 / (double)total) : 100;
-    bool due = now - c->progress_ns >= PROGRESS_NS;
+    bool due = now - s->progress_ns >= PROGRESS_NS;
 
-    if (due || percent != c->percent) {
-        c->percent = percent;
+    if (due || percent != s->percent) {
+        s->percent = percent;
         os_notify("STATUS=reading the log, %d %%\nEXTEND_TIMEOUT_USEC=%lld", percent,
                   (long long)(EXTEND_NS / CLK_US));
     }
     if (due) {
-        c->progress_ns = now;
+        s->progress_ns = now;
         log_line(LOG_INFO, "store", "recovering", "bytes=%" PRIu64 " of=%" PRIu64 " percent=%d",
                  done, total, percent);
     }
 }
 
-static void recovery_log(struct collector *c)
+static void recovery_log(const struct collector_store *s)
 {
-    struct store_stats s;
+    struct store_stats stats;
 
-    store_stats(c->store, &s);
-    log_line(s.bad_records ? LOG_WARN : LOG_INFO, "store", "open",
+    store_stats(s->store, &stats);
+    log_line(stats.bad_records ? LOG_WARN : LOG_INFO, "store", "open",
              "hosts=%" PRIu64 " batches=%" PRIu64 " bytes=%" PRIu64 " torn_bytes=%" PRIu64
              " bad_records=%" PRIu64 " lost_batches=%" PRIu64,
-             s.hosts, s.recovered_batches, s.recovered_bytes, s.torn_bytes, s.bad_records,
-             s.lost_batches);
+             stats.hosts, stats.recovered_batches, stats.recovered_bytes, stats.torn_bytes,
+             stats.bad_records, stats.lost_batches);
 }
 
-enum err collector_store_open(struct collector *c, struct errmsg *why)
+enum err collector_store_open(struct collector_store *s, struct errmsg *why)
 {
     const struct store_conf conf = {
-        .dir = c->conf->data_dir,
-        .fio = c->conf->fio,
-        .head_bytes_max = c->conf->head_bytes_max,
-        .accept_age_ns = c->conf->accept_age_ns,
-        .retain = c->conf->retain,
-        .beside_bytes = collector_feed_bytes(c->conf),
-        .hosts_max = c->conf->hosts_max,
-        .instances_max = c->conf->processes_max * 4,
-        .info_host_max = c->conf->process_bytes_host,
-        .info_max = c->conf->process_bytes,
+        .dir = s->conf->data_dir,
+        .fio = s->conf->fio,
+        .head_bytes_max = s->conf->head_bytes_max,
+        .accept_age_ns = s->conf->accept_age_ns,
+        .retain = s->conf->retain,
+        .beside_bytes = collector_store_feed_bytes(s->conf),
+        .hosts_max = s->conf->hosts_max,
+        .instances_max = s->conf->processes_max * 4,
+        .info_host_max = s->conf->process_bytes_host,
+        .info_max = s->conf->process_bytes,
         .commit_gather_ns = 20 * CLK_MS,
         .commit_bytes = 1u << 20,
-        .on_stored = on_stored,
-        .before_forget = c->conf->feed_bytes ? before_forget : NULL,
-        .on_failed = on_failed,
-        .on_no_space = on_no_space,
-        .on_trouble = on_trouble,
-        .on_refusing = on_refusing,
-        .on_unread = on_unread,
-        .on_damaged_log = on_damaged_log,
-        .ctx = c,
-        .on_progress = on_progress,
+        .on_stored = store_on_stored,
+        .before_forget = s->conf->feed_bytes ? store_before_forget : NULL,
+        .on_failed = store_on_failed,
+        .on_no_space = store_on_no_space,
+        .on_trouble = store_on_trouble,
+        .on_refusing = store_on_refusing,
+        .on_unread = store_on_unread,
+        .on_damaged_log = store_on_damaged_log,
+        .ctx = s,
+        .on_progress = store_on_progress,
     };
-    enum err e = store_open(&c->store, &conf, why);
+    enum err e;
+
+    s->progress_ns = os_mono_ns();
+    e = store_open(&s->store, &conf, why);
 
     if (!e) {
-        recovery_log(c);
+        recovery_log(s);
     }
     return e;
 }

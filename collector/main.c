@@ -85,7 +85,7 @@ int main(int argc, char **argv)
     };
     const struct opt_program program = {
         .top = &top, .files = files, .exits = exits, .see_also = see_also};
-    int code = AGENT_CMD_USAGE;
+    int code = COLLECTOR_CMD_USAGE;
 
     for (size_t i = 0; i < COUNT; i++) {
         subs[i] = commands[i].usage;

@@ -22,7 +22,7 @@ int collector_cmd_complain(const struct opt_command *cmd, enum err e, const char
     if (e == ERR_USAGE) {
         fprintf(stderr, "'%s %s --help' shows options and examples.\n", cmd->program, cmd->name);
     }
-    return e == ERR_USAGE || e == ERR_INVALID ? AGENT_CMD_USAGE : AGENT_CMD_FAILED;
+    return e == ERR_USAGE || e == ERR_INVALID ? COLLECTOR_CMD_USAGE : COLLECTOR_CMD_FAILED;
 }
 
 static void print(struct buf *out)
@@ -120,7 +120,7 @@ int collector_cmd_with_options(const struct opt_command *cmd, int argc, char **a
 
 int collector_cmd_group_run(const struct collector_cmd_group *g, int argc, char **argv)
 {
-    int code = AGENT_CMD_USAGE;
+    int code = COLLECTOR_CMD_USAGE;
     const struct opt_command *chosen = opt_choose(g->options, argc - 1, argv + 1, &code);
 
     for (size_t i = 0; i < g->options->n_subs; i++) {

@@ -6,7 +6,7 @@
 #include "common/conf/opt.h"
 #include "common/text/table.h"
 
-enum { COLLECTOR_CMD_DONE, AGENT_CMD_FAILED, AGENT_CMD_USAGE };
+enum { COLLECTOR_CMD_DONE, COLLECTOR_CMD_FAILED, COLLECTOR_CMD_USAGE };
 
 /* The names of the settings, for --set: the i-th, NULL after the last. */
 const char *collector_cmd_conf_setting(size_t i);

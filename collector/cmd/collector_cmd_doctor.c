@@ -89,7 +89,7 @@ static int examine(const struct opt_args *a, enum table_format format, struct er
     if (printed) {
         return collector_cmd_complain(&cmd_doctor_options, printed, "cannot write the report");
     }
-    return all.count[CHECK_RESULT_FAILED] > 0 ? AGENT_CMD_FAILED : COLLECTOR_CMD_DONE;
+    return all.count[CHECK_RESULT_FAILED] > 0 ? COLLECTOR_CMD_FAILED : COLLECTOR_CMD_DONE;
 }
 
 static int run(const struct opt_args *a)

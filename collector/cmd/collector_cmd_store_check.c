@@ -236,7 +236,7 @@ static enum err print(struct run *r, const struct check_result *result, const st
 
 static int fail(enum err e, const char *text)
 {
-    return collector_cmd_complain(&cmd_store_check_options, e, text) == AGENT_CMD_USAGE
+    return collector_cmd_complain(&cmd_store_check_options, e, text) == COLLECTOR_CMD_USAGE
                ? CHECK_EXIT_DAMAGED
                : CHECK_EXIT_FAILED;
 }

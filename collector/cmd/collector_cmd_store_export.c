@@ -637,7 +637,7 @@ static int run(const struct opt_args *a)
         tell(&x);
     }
     code = e           ? collector_cmd_complain(&cmd_store_export_options, e, why.text)
-           : x.damaged ? AGENT_CMD_FAILED
+           : x.damaged ? COLLECTOR_CMD_FAILED
                        : COLLECTOR_CMD_DONE;
     collector_cmd_store_close(&x.store);
     return code;

@@ -359,7 +359,7 @@ static void damage_is_told_and_the_rest_is_exported(void **state)
     mem_free(p);
     all = samples(&g, INT64_MIN, INT64_MAX, M_CPU_TIME, &ignored);
     text = store(&g, &code, "export --metric cpu_time");
-    assert_int_equal(code, AGENT_CMD_FAILED);
+    assert_int_equal(code, COLLECTOR_CMD_FAILED);
     assert_true(lines(text) < all + 1 && lines(text) > all / 2);
     mem_free(text);
     rig_fini(&g);
@@ -425,7 +425,7 @@ static void wrong_usage_is_told(void **state)
         int code;
 
         mem_free(store(&g, &code, wrong[i]));
-        assert_int_equal(code, AGENT_CMD_USAGE);
+        assert_int_equal(code, COLLECTOR_CMD_USAGE);
     }
     rig_fini(&g);
 }

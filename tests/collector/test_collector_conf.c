@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/collector_feed.h"
+#include "collector/collector_store.h"
 #include "collector/conf/collector_conf.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -150,7 +150,7 @@ static void the_journal_takes_what_is_set_and_at_most_an_eighth_of_the_ceiling(v
         struct errmsg why = {""};
 
         assert_ok(collector_conf_load(&c, NULL, table[i].sets, 2, &why));
-        assert_int_equal(collector_feed_bytes(&c), table[i].bytes);
+        assert_int_equal(collector_store_feed_bytes(&c), table[i].bytes);
         collector_conf_fini(&c);
     }
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/collector_impl.h"
+#include "collector/collector_store.h"
 #include "common/base/clk.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"
@@ -133,12 +133,12 @@ static void the_journal_says_what_mends_it_and_goes_on_by_itself(void **state)
         rig_init(&rig);
         assert_ok(fio_fault_create(&f));
         load(&conf, fio_fault_fio(f));
-        rig.conf.on_stored = collector_feed_stored;
-        rig.conf.before_forget = collector_feed_keep;
+        rig.conf.on_stored = collector_store_feed_stored;
+        rig.conf.before_forget = collector_store_feed_keep;
         rig.conf.ctx = &feed;
         rig_open(&rig);
-        assert_ok(collector_feed_open(&feed, &how, &why));
-        assert_ok(collector_feed_start(&feed, rig.store, &why));
+        assert_ok(collector_store_feed_open(&feed, &how, &why));
+        assert_ok(collector_store_feed_start(&feed, rig.store, &why));
         fio_fault_fail(f, FIO_WRITE, 0, rows[i].e, true);
         rig_put_next(&rig, g, 1);
         wait_for("journal_failed");
@@ -147,9 +147,9 @@ static void the_journal_says_what_mends_it_and_goes_on_by_itself(void **state)
         fio_fault_fail(f, FIO_WRITE, -1, ERR_OK, false);
         rig_put_next(&rig, g, 1);
         wait_for("journal_works");
-        collector_feed_stop(&feed);
+        collector_store_feed_stop(&feed);
         rig_close(&rig);
-        collector_feed_close(&feed);
+        collector_store_feed_close(&feed);
         fleetgen_destroy(g);
         collector_conf_fini(&conf);
         rig_fini(&rig);
@@ -164,7 +164,7 @@ static void sealing_says_what_mends_it_and_goes_on_by_itself(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct collector_conf conf;
-        struct collector c = {.conf = &conf};
+        struct collector_store c = {.conf = &conf};
         struct errmsg why = {""};
         struct fio_fault *f;
 
