@@ -1,7 +1,8 @@
+#include "collector/doctor/collector_doctor_disk.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/doctor/collector_doctor_impl.h"
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/retention/retain.h"
 #include "common/base/buf.h"
@@ -12,11 +13,35 @@
 #include "common/os/os.h"
 #include "common/text/humanize.h"
 
+#define DAY_NS    (86400 * CLK_S)
 #define ROOM_WARN (1ULL << 30)
+
+struct disk_check {
+    struct findings *all;
+    const struct collector_conf *c;
+    int64_t now_ns, connect_ns;
+    bool running;
+};
+
+/* Its files may be private, and yet others could take them away or put theirs in their place. */
+void collector_doctor_disk_folder(struct findings *to, const char *check, const char *dir)
+{
+    enum err e = os_check_private(dir);
+
+    if (e == ERR_ACCESS) {
+        char fix[400];
+
+        (void)snprintf(fix, sizeof fix, "chmod 700 %s", dir);
+        check_result_report(to, check, CHECK_RESULT_WARNING, fix,
+                            "others can enter %s, and perhaps change what is there", dir);
+    } else if (!e) {
+        check_result_report(to, check, CHECK_RESULT_OK, "", "others cannot enter %s", dir);
+    }
+}
 
 /* -- the directory -- */
 
-static bool check_writing(struct collector_doctor *d)
+static bool check_writing(struct disk_check *d)
 {
     static const char probe[256u << 10] = {1}; /* one byte finds room where no commit does */
     const char *dir = d->c->data_dir;
@@ -52,7 +77,7 @@ static bool check_writing(struct collector_doctor *d)
 /* -- the collector that runs -- */
 
 /* Its log may find no room where a small file does, by a quota of its user's, say. */
-static void check_accepting(struct collector_doctor *d)
+static void check_accepting(struct disk_check *d)
 {
     const char *address = conf_text(d->c->source, "listen.http");
     struct errmsg why = {""};
@@ -66,7 +91,7 @@ static void check_accepting(struct collector_doctor *d)
                                        : "no collector runs");
         return;
     }
-    e = net_probe_get(&status, text, sizeof text, address, "/readyz", d->conf->connect_ns, &why);
+    e = net_probe_get(&status, text, sizeof text, address, "/readyz", d->connect_ns, &why);
     if (e) {
         check_result_report(d->all, "store.writes", CHECK_RESULT_WARNING,
                             "if it reads its log still, wait; else look at its log", "%s",
@@ -107,8 +132,7 @@ static void kept_close(struct kept *k)
     manifest_close(k->m);
 }
 
-static enum err kept_open(struct kept *k, struct collector_doctor *d, const char *dir,
-                          struct errmsg *why)
+static enum err kept_open(struct kept *k, struct disk_check *d, const char *dir, struct errmsg *why)
 {
     struct manifest_conf conf = {.dir = dir, .fio = fio_os()};
     enum err e = manifest_open_reader(&k->m, &conf, why);
@@ -121,7 +145,7 @@ static enum err kept_open(struct kept *k, struct collector_doctor *d, const char
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     manifest_stats(k->m, &k->stats);
-    k->now.now_ns = d->conf->now_ns;
+    k->now.now_ns = d->now_ns;
     k->now.other_bytes = k->stats.file_bytes;
     err_ignore(os_disk_free(d->c->data_dir, &k->now.disk_free, &k->now.disk_total));
     k->conf = d->c->retain;
@@ -129,7 +153,7 @@ static enum err kept_open(struct kept *k, struct collector_doctor *d, const char
     return retain_plan(&k->plan, &k->conf, k->l, &k->now);
 }
 
-static void check_room(struct collector_doctor *d, const struct kept *k)
+static void check_room(struct disk_check *d, const struct kept *k)
 {
     const struct retain_now *now = &k->now;
     enum check_result_state state = CHECK_RESULT_OK;
@@ -166,19 +190,18 @@ static uint64_t daily(const struct kept *k, unsigned kind)
 {
     int64_t span_ns = clk_sub(k->now.now_ns, k->stats.oldest_ns[kind]);
 
-    if (k->stats.files[kind] == 0 || span_ns < COLLECTOR_DOCTOR_DAY_NS / 24) {
+    if (k->stats.files[kind] == 0 || span_ns < DAY_NS / 24) {
         return 0;
     }
-    return (uint64_t)((double)k->stats.bytes[kind] / (double)span_ns *
-                      (double)COLLECTOR_DOCTOR_DAY_NS);
+    return (uint64_t)((double)k->stats.bytes[kind] / (double)span_ns * (double)DAY_NS);
 }
 
 /* Whether the bytes of a kind will bite before its age does. */
-static void check_kind(struct collector_doctor *d, const struct kept *k, unsigned kind)
+static void check_kind(struct disk_check *d, const struct kept *k, unsigned kind)
 {
     uint64_t day = daily(k, kind), share = k->conf.share[kind];
     double days = day ? (double)share / (double)day : 0;
-    double wanted = (double)k->conf.age_ns[kind] / (double)COLLECTOR_DOCTOR_DAY_NS;
+    double wanted = (double)k->conf.age_ns[kind] / (double)DAY_NS;
     char check[32];
 
     if (day == 0) {
@@ -200,7 +223,7 @@ static void check_kind(struct collector_doctor *d, const struct kept *k, unsigne
     }
 }
 
-static void check_next(struct collector_doctor *d, const struct kept *k)
+static void check_next(struct disk_check *d, const struct kept *k)
 {
     const struct retain_plan *p = &k->plan;
     char when[CLK_TEXT];
@@ -228,7 +251,7 @@ static void check_next(struct collector_doctor *d, const struct kept *k)
     }
 }
 
-static void check_damage(struct collector_doctor *d, const struct kept *k)
+static void check_damage(struct disk_check *d, const struct kept *k)
 {
     const struct manifest_stats *s = &k->stats;
     uint64_t bad = s->missing + s->unreadable + s->damaged_records;
@@ -245,7 +268,7 @@ static void check_damage(struct collector_doctor *d, const struct kept *k)
         plural(s->damaged_records, "record of the list is", "records of the list are"));
 }
 
-static void check_store(struct collector_doctor *d, const char *dir)
+static void check_store(struct disk_check *d, const char *dir)
 {
     struct kept k = {.m = NULL};
     struct errmsg why = {""};
@@ -279,7 +302,7 @@ static enum err count_aside(void *ctx, const char *name)
     return ERR_OK;
 }
 
-static void check_log(struct collector_doctor *d)
+static void check_log(struct disk_check *d)
 {
     char *dir = os_path_join(d->c->data_dir, "wal");
     uint64_t aside = 0;
@@ -296,13 +319,15 @@ static void check_log(struct collector_doctor *d)
     mem_free(dir);
 }
 
-void collector_doctor_disk(struct collector_doctor *d)
+void collector_doctor_disk(struct findings *to, const struct collector_conf *c, int64_t now_ns,
+                           int64_t connect_ns, bool running)
 {
+    struct disk_check check = {to, c, now_ns, connect_ns, running}, *d = &check;
     char *dir = os_path_join(d->c->data_dir, "segments");
 
     check_accepting(d);
     check_result_owner(d->all, "data.owner", d->c->data_dir);
-    collector_doctor_folder(d, "data.folder", d->c->data_dir);
+    collector_doctor_disk_folder(d->all, "data.folder", d->c->data_dir);
     if (check_writing(d) && dir && os_exists(dir)) {
         check_store(d, dir);
         check_log(d);
