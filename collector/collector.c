@@ -126,7 +126,7 @@ static uint32_t count_hosts(struct collector *c)
     return n;
 }
 
-static void tell_figures(void *ctx, struct figures *out)
+static void tell_metrics(void *ctx, struct metrics *out)
 {
     struct collector *c = ctx;
     struct metrics_env env = {
@@ -144,7 +144,7 @@ static void tell_figures(void *ctx, struct figures *out)
         env.pub = c->pub;
         env.feed = c->data.feed.feed;
         env.journal = c->data.feed.journal;
-        env.roster = c->data.feed.subscriptions;
+        env.subscriptions = c->data.feed.subscriptions;
         env.http = c->http ? http_listener(c->http) : NULL;
     }
     metrics_gather(out, &env);
@@ -468,7 +468,7 @@ static enum err listen_http(struct collector *c, struct errmsg *why)
                   .host_state = tell_host,
                   .is_forgotten = tell_forgotten,
                   .ctx = c},
-        .figures = tell_figures,
+        .metrics = tell_metrics,
         .ready = tell_ready,
         .stuck_ns = tell_stuck,
         .ctx = c,
@@ -564,7 +564,7 @@ static enum err feed_make(struct collector *c, struct errmsg *why)
 static enum err admin_make(struct collector *c)
 {
     const struct admin_conf conf = {.started_ns = c->started_ns,
-                                    .figures = tell_figures,
+                                    .metrics = tell_metrics,
                                     .disconnect = tell_disconnect,
                                     .forget = tell_forget,
                                     .ctx = c};

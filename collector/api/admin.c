@@ -45,7 +45,7 @@ static void reply(struct rpc_call *call, struct buf *out, enum err e)
 
 /* -- Status -- */
 
-static enum err status_put(struct buf *out, const struct admin *a, struct figures *f,
+static enum err status_put(struct buf *out, const struct admin *a, struct metrics *f,
                            struct wire_figure *figures)
 {
     struct wire_status_reply m = {.version = str_make(PROCFLEET_VERSION),
@@ -53,7 +53,7 @@ static enum err status_put(struct buf *out, const struct admin *a, struct figure
                                   .now_ns = os_utc_ns(),
                                   .figures = figures};
 
-    a->conf.figures(a->conf.ctx, f);
+    a->conf.metrics(a->conf.ctx, f);
     m.n = f->n < WIRE_FIGURES_MAX ? f->n : WIRE_FIGURES_MAX;
     for (size_t i = 0; i < m.n; i++) {
         figures[i] = (struct wire_figure){.name = str_make(f->all[i].name),
@@ -67,7 +67,7 @@ static enum err status_put(struct buf *out, const struct admin *a, struct figure
 static void on_status(void *ctx, struct rpc_call *call)
 {
     const struct net_identity *who = rpc_call_peer(call);
-    struct figures *f;
+    struct metrics *f;
     struct wire_figure *figures;
     char name[160];
     struct buf out;

@@ -21,7 +21,7 @@ struct admin;
 
 struct admin_conf {
     int64_t started_ns; /* UTC */
-    void (*figures)(void *ctx, struct figures *out);
+    void (*metrics)(void *ctx, struct metrics *out);
     /* Ends the connections of certificates of this name on every listener; gives how many. */
     unsigned (*disconnect)(void *ctx, const char *name);
     /* Hides those of this name or id that are not connected, durably; gives how many. Errors:

@@ -24,6 +24,7 @@
 #include "collector/ingest/forgotten.h"
 #include "collector/store/host_offset.h"
 #include "collector/store/store.h"
+#include "common/model/stats.h"
 #include "common/rpc/rpc.h"
 
 struct session;
@@ -72,15 +73,35 @@ struct session_host {
 /* False: not heard of since the collector started. */
 bool session_host_state(struct session *s, const struct uuid *host, struct session_host *out);
 
+#define SESSION_STATS(X)                                                                      \
+    X(COUNTER, hellos, "procfleet_ingest_hellos_total", "Agents that introduced themselves.") \
+    X(COUNTER, heartbeats, "procfleet_ingest_heartbeats_total", "Heartbeats of agents.")      \
+    X(COUNTER, pushes, "procfleet_ingest_pushes_total", "Batches that agents sent.")          \
+    X(COUNTER, stored, "procfleet_ingest_stored_total", "Batches stored and acknowledged.")   \
+    X(COUNTER, duplicates, "procfleet_ingest_duplicates_total",                               \
+      "Batches acknowledged once more: they were stored before.")                             \
+    X(COUNTER, corrupt, "procfleet_ingest_corrupt_total",                                     \
+      "Batches refused for good: they cannot be read.")                                       \
+    X(COUNTER, spoofed, "procfleet_ingest_spoofed_total",                                     \
+      "Batches refused for good: of another host than the certificate's.")                    \
+    X(COUNTER, too_old, "procfleet_ingest_too_old_total",                                     \
+      "Batches refused for good: older than accept_age.")                                     \
+    X(COUNTER, conflicts, "procfleet_ingest_conflicts_total",                                 \
+      "Batches refused for good: their number is taken by another one.")                      \
+    X(COUNTER, clones, "procfleet_ingest_clones_total",                                       \
+      "Calls of machines that claim to be another one.")                                      \
+    X(COUNTER, overloaded, "procfleet_ingest_overloaded_total",                               \
+      "Batches to be sent again: too much at once.")                                          \
+    X(COUNTER, unavailable, "procfleet_ingest_unavailable_total",                             \
+      "Batches to be sent again: the store took nothing.")                                    \
+    X(COUNTER, waiting, "procfleet_ingest_waiting_total",                                     \
+      "Batches to be sent again: an older boot of the host may still be alive.")              \
+    X(COUNTER, future, "procfleet_ingest_future_total",                                       \
+      "Batches stored whose stamps lie ahead of the collector's clock.")                      \
+    X(GAUGE, hosts, "procfleet_ingest_hosts", "Hosts heard of since the start.")
+
 struct session_stats {
-    uint64_t hellos, heartbeats, pushes;
-    uint64_t stored, duplicates;        /* pushes answered OK */
-    uint64_t corrupt, spoofed, too_old; /* refused for good */
-    uint64_t conflicts, clones;         /* too: batches; calls */
-    uint64_t overloaded, unavailable;   /* to be sent again */
-    uint64_t waiting;                   /* too: until an older boot is silent */
-    uint64_t future;                    /* stored, stamped ahead of now */
-    uint64_t hosts;
+    SESSION_STATS(STATS_MEMBER)
 };
 void session_stats(struct session *s, struct session_stats *out);
 

@@ -31,7 +31,7 @@ struct http {
     size_t n_waiting;
     struct net_http_call *waiting[NET_HTTP_CALLS];
     /* the thread's own */
-    struct figures *figures;
+    struct metrics *metrics;
     struct buf text;
     int64_t built_ns; /* monotonic; 0: never */
 };
@@ -59,7 +59,7 @@ static void answer_health(const struct http *h, struct net_http_call *call)
     }
 }
 
-static void queue(struct http *h, struct net_http_call *call)
+static void http_queue(struct http *h, struct net_http_call *call)
 {
     bool stop;
 
@@ -75,7 +75,7 @@ static void queue(struct http *h, struct net_http_call *call)
     }
 }
 
-static void on_get(void *ctx, struct net_http_call *call)
+static void http_on_get(void *ctx, struct net_http_call *call)
 {
     struct http *h = ctx;
     const char *path = net_http_path(call);
@@ -83,7 +83,7 @@ static void on_get(void *ctx, struct net_http_call *call)
     if (strcmp(path, "/healthz") == 0) {
         answer_health(h, call);
     } else if (strcmp(path, "/metrics") == 0 || strcmp(path, "/readyz") == 0) {
-        queue(h, call);
+        http_queue(h, call);
     } else {
         answer_text(call, 404, "there is /metrics, /healthz and /readyz\n");
     }
@@ -92,7 +92,7 @@ static void on_get(void *ctx, struct net_http_call *call)
 /* -- on our thread -- */
 
 /* false: we stop. */
-static bool begin_build(struct http *h)
+static bool http_build_begin(struct http *h)
 {
     bool stop;
 
@@ -105,7 +105,7 @@ static bool begin_build(struct http *h)
     return !stop;
 }
 
-static bool is_stopping(struct http *h)
+static bool http_is_stopping(struct http *h)
 {
     bool stop;
 
@@ -115,8 +115,8 @@ static bool is_stopping(struct http *h)
     return stop;
 }
 
-/* What cannot be asked is left out: the collector's own figures say why. ERR_CLOSED: we stop. */
-static enum err build(struct http *h)
+/* What cannot be asked is left out: the collector's own metrics say why. ERR_CLOSED: we stop. */
+static enum err http_build(struct http *h)
 {
     int64_t begin_ns = os_mono_ns();
     struct errmsg why = {""};
@@ -124,10 +124,10 @@ static enum err build(struct http *h)
     enum err e;
 
     buf_reset(&h->text);
-    h->conf.figures(h->conf.ctx, h->figures);
-    om_figures(&h->text, h->figures);
+    h->conf.metrics(h->conf.ctx, h->metrics);
+    om_metrics(&h->text, h->metrics);
     e = fleet_write(&h->text, &h->conf.fleet, os_utc_ns(), &h->deadline, &why);
-    if (e == ERR_TIMEOUT && is_stopping(h)) {
+    if (e == ERR_TIMEOUT && http_is_stopping(h)) {
         return ERR_CLOSED; /* nobody has been slow */
     }
     if (e) {
@@ -151,7 +151,7 @@ static void answer_metrics(struct http *h, struct net_http_call *call)
     enum err e = ERR_OK;
 
     if (h->built_ns == 0 || os_mono_ns() - h->built_ns >= h->conf.refresh_ns) {
-        e = begin_build(h) ? build(h) : ERR_CLOSED;
+        e = http_build_begin(h) ? http_build(h) : ERR_CLOSED;
     }
     if (e == ERR_CLOSED) {
         answer_text(call, 503, STOPPING);
@@ -175,7 +175,7 @@ static void answer_ready(struct http *h, struct net_http_call *call)
     }
 }
 
-static void answer(struct http *h, struct net_http_call *call)
+static void http_answer(struct http *h, struct net_http_call *call)
 {
     if (strcmp(net_http_path(call), "/metrics") == 0) {
         answer_metrics(h, call);
@@ -185,7 +185,7 @@ static void answer(struct http *h, struct net_http_call *call)
 }
 
 /* The oldest that waits, or NULL when the round is over. */
-static struct net_http_call *next(struct http *h, int64_t until_ns, bool *stop)
+static struct net_http_call *http_next(struct http *h, int64_t until_ns, bool *stop)
 {
     struct net_http_call *call = NULL;
 
@@ -202,7 +202,7 @@ static struct net_http_call *next(struct http *h, int64_t until_ns, bool *stop)
     return call;
 }
 
-static void work(void *arg)
+static void http_work(void *arg)
 {
     struct http *h = arg;
     struct errmsg why;
@@ -212,10 +212,10 @@ static void work(void *arg)
         log_line(LOG_WARN, "http", "priority_refused", "thread=http");
     }
     while (!stop) {
-        struct net_http_call *call = next(h, os_mono_ns() + ROUND_NS, &stop);
+        struct net_http_call *call = http_next(h, os_mono_ns() + ROUND_NS, &stop);
 
         if (call) {
-            answer(h, call);
+            http_answer(h, call);
         } else {
             (void)h->conf.ready(h->conf.ctx, &why); /* for the locks it takes */
         }
@@ -226,22 +226,22 @@ static void work(void *arg)
 
 /* -- start and stop -- */
 
-static enum err make(struct http *h, struct errmsg *why)
+static enum err http_open(struct http *h, struct errmsg *why)
 {
     const struct net_http_conf net = {.address = h->conf.address,
                                       .names = h->conf.names,
                                       .n_names = h->conf.n_names,
-                                      .on_get = on_get,
+                                      .on_get = http_on_get,
                                       .ctx = h};
     enum err e;
 
-    h->figures = mem_zalloc(sizeof *h->figures);
-    e = h->figures ? os_mutex_create(&h->lock) : ERR_NOMEM;
+    h->metrics = mem_zalloc(sizeof *h->metrics);
+    e = h->metrics ? os_mutex_create(&h->lock) : ERR_NOMEM;
     if (!e) {
         e = os_cond_create(&h->wake, h->lock);
     }
     if (!e) {
-        e = os_thread_start(&h->thread, "http", work, h);
+        e = os_thread_start(&h->thread, "http", http_work, h);
     }
     return e ? e : net_http_start(&h->net, &net, why);
 }
@@ -258,7 +258,7 @@ enum err http_start(struct http **out, const struct http_conf *conf, struct errm
     atomic_init(&h->round_ns, os_mono_ns());
     atomic_init(&h->stuck_ns, 0);
     buf_init(&h->text, HTTP_TEXT_MAX);
-    e = make(h, why);
+    e = http_open(h, why);
     if (e) {
         http_stop(h);
         return e;
@@ -284,7 +284,7 @@ void http_stop(struct http *h)
     os_cond_destroy(h->wake);
     os_mutex_destroy(h->lock);
     buf_fini(&h->text);
-    mem_free(h->figures);
+    mem_free(h->metrics);
     mem_free(h);
 }
 

@@ -3,7 +3,7 @@
  *   /healthz  200 while work goes on: our thread comes round each second, taking the store's locks,
  *             and nothing else stands still for a minute; else 503
  *   /readyz   200 when all listen and batches are taken; 503 and a sentence else
- *   /metrics  the collector's own figures, totals of hosts, the largest programs; built when it is
+ *   /metrics  the collector's own metrics, totals of hosts, the largest programs; built when it is
  *             asked for, at most once in refresh_ns
  *
  * Bounds:  those of net_http.h and fleet.h; HTTP_TEXT_MAX of text, kept until the next one.
@@ -25,7 +25,7 @@ struct http_conf {
     size_t n_names;
     int64_t refresh_ns;
     struct fleet_conf fleet;
-    void (*figures)(void *ctx, struct figures *out);
+    void (*metrics)(void *ctx, struct metrics *out);
     /* Whether all is well; else why says what is not. Called each second too. */
     bool (*ready)(void *ctx, struct errmsg *why);
     /* How long some thread has stood still in its work. Called each second. */

@@ -1,25 +1,54 @@
-/* Tables of members: a stage's counters become figures without a line of code each. What a figure
- * means is its help; docs/figures.md lists them all, which e2e_metrics compares. */
+/* Stages list their numbers once (common/model/stats.h); here they become metrics. What is no
+ * member of such a list is added by hand. docs/figures.md has all of them, which e2e_metrics
+ * compares. */
 #include "collector/metrics/metrics.h"
 
 #include <assert.h>
 #include <stdio.h>
 
+#include "collector/ca/trust.h"
 #include "collector/ingest/session.h"
 #include "collector/store/store.h"
+#include "collector/subscribe/feed.h"
+#include "collector/subscribe/journal.h"
+#include "collector/subscribe/subscriptions.h"
 #include "common/base/clk.h"
+#include "common/http/net_http.h"
+#include "common/net/net_engine.h"
 #include "common/os/os.h"
+#include "common/rpc/rpc.h"
 
+#define LISTENERS 4u
+
+/* A line of a stage's list of numbers (stats.h). */
 struct member {
     const char *name, *help;
     enum metrics_kind kind;
     size_t at; /* of a uint64_t */
 };
 
-void metrics_add(struct figures *out, const char *name, const char *help, enum metrics_kind kind,
-                 const char *labels, double value)
+#define MEMBER(kind, member, name, help) {name, help, METRICS_##kind, offsetof(STATS, member)},
+
+#define STATS struct store_stats
+static const struct member store_members[] = {STORE_STATS(MEMBER)};
+#undef STATS
+#define STATS struct session_stats
+static const struct member session_members[] = {SESSION_STATS(MEMBER)};
+#undef STATS
+#define STATS struct feed_stats
+static const struct member feed_members[] = {FEED_STATS(MEMBER)};
+#undef STATS
+#define STATS struct journal_stats
+static const struct member journal_members[] = {JOURNAL_STATS(MEMBER)};
+#undef STATS
+#define STATS struct subscriptions_stats
+static const struct member subscriptions_members[] = {SUBSCRIPTIONS_STATS(MEMBER)};
+#undef STATS
+
+static void metrics_add(struct metrics *out, const char *name, const char *help,
+                        enum metrics_kind kind, const char *labels, double value)
 {
-    struct figure *f = &out->all[out->n];
+    struct metrics_value *f = &out->all[out->n];
 
     assert(out->n < METRICS_MAX);
     if (out->n == METRICS_MAX) {
@@ -33,7 +62,7 @@ void metrics_add(struct figures *out, const char *name, const char *help, enum m
     (void)snprintf(f->labels, sizeof f->labels, "%s", labels);
 }
 
-static void add_members(struct figures *out, const void *stats, const struct member *m, size_t n)
+static void add_members(struct metrics *out, const void *stats, const struct member *m, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const uint64_t *v = (const uint64_t *)(const void *)((const char *)stats + m[i].at);
@@ -42,7 +71,9 @@ static void add_members(struct figures *out, const void *stats, const struct mem
     }
 }
 
-static void gauge(struct figures *out, const char *name, const char *help, double value)
+#define ADD_MEMBERS(out, stats, list) add_members(out, stats, list, sizeof(list) / sizeof *(list))
+
+static void gauge(struct metrics *out, const char *name, const char *help, double value)
 {
     metrics_add(out, name, help, METRICS_GAUGE, "", value);
 }
@@ -54,24 +85,24 @@ static double seconds(int64_t ns)
 
 /* -- the process -- */
 
-static enum err count_one(void *ctx, const char *name)
+static enum err entry_count(void *ctx, const char *name)
 {
     (void)name;
     ++*(unsigned *)ctx;
     return ERR_OK;
 }
 
-static unsigned entries(const char *dir)
+static unsigned entries_count(const char *dir)
 {
     unsigned n = 0;
 
-    err_ignore(os_list_dir(dir, count_one, &n));
+    err_ignore(os_list_dir(dir, entry_count, &n));
     return n;
 }
 
-static void add_process(struct figures *out, int64_t started_ns)
+static void add_process(struct metrics *out, int64_t started_ns)
 {
-    unsigned descriptors = entries("/proc/self/fd");
+    unsigned descriptors = entries_count("/proc/self/fd");
 
     metrics_add(out, "procfleet_build_info", "The collector's version.", METRICS_GAUGE,
                 "version=\"" PROCFLEET_VERSION "\"", 1);
@@ -86,79 +117,12 @@ static void add_process(struct figures *out, int64_t started_ns)
     gauge(out, "procfleet_open_descriptors", "Open descriptors of the collector.",
           descriptors > 0 ? descriptors - 1 : 0); /* without the one that lists them */
     gauge(out, "procfleet_max_descriptors", "How many it may open.", (double)os_open_files_max());
-    gauge(out, "procfleet_threads", "Threads of the collector.", entries("/proc/self/task"));
+    gauge(out, "procfleet_threads", "Threads of the collector.", entries_count("/proc/self/task"));
 }
 
 /* -- the store -- */
 
-#define COUNTS(type, member, name, help)                           \
-    {                                                              \
-        name, help, METRICS_COUNTER, offsetof(struct type, member) \
-    }
-#define LEVEL(type, member, name, help)                          \
-    {                                                            \
-        name, help, METRICS_GAUGE, offsetof(struct type, member) \
-    }
-
-static const struct member store_members[] = {
-    COUNTS(store_stats, batches, "procfleet_store_batches_total", "Batches made durable."),
-    COUNTS(store_stats, bytes, "procfleet_store_batch_bytes_total", "Bytes of them, as they came."),
-    COUNTS(store_stats, commits, "procfleet_store_commits_total",
-           "Times that the log was brought to disk."),
-    COUNTS(store_stats, duplicates, "procfleet_store_duplicates_total",
-           "Batches that were there already."),
-    COUNTS(store_stats, too_old, "procfleet_store_too_old_total",
-           "Batches refused for being older than accept_age."),
-    COUNTS(store_stats, refused, "procfleet_store_no_room_total",
-           "Batches refused for want of room: their agents wait."),
-    COUNTS(store_stats, dropped_batches, "procfleet_store_dropped_batches_total",
-           "Batches that retention dropped."),
-    COUNTS(store_stats, recovered_batches, "procfleet_store_recovered_batches_total",
-           "Batches read back from the log at the start."),
-    COUNTS(store_stats, recovered_sealed, "procfleet_store_recovered_sealed_total",
-           "Batches that the log still had but segments too."),
-    COUNTS(store_stats, recovered_bytes, "procfleet_store_recovered_bytes_total",
-           "Bytes of the log and its indexes read at the start."),
-    COUNTS(store_stats, torn_bytes, "procfleet_store_torn_bytes_total",
-           "Bytes cut off the log's end at the start: never acknowledged."),
-    COUNTS(store_stats, bad_records, "procfleet_store_bad_records_total",
-           "Places of the log that could not be read at the start."),
-    LEVEL(store_stats, aside_files, "procfleet_store_log_aside_files",
-          "Files of the log set aside at this start or before, as nothing in them can be read."),
-    COUNTS(store_stats, lost_batches, "procfleet_store_lost_batches_total",
-           "Batches that the log knows of but had lost to damage, at the start or when sealed."),
-    COUNTS(store_stats, unindexed, "procfleet_store_log_unindexed_total",
-           "Files of the log finished without an index: the next start reads all of them."),
-    COUNTS(store_stats, unreadable_segments, "procfleet_store_unreadable_segments_total",
-           "Segments that could not be read at the start."),
-    COUNTS(store_stats, forgotten_streams, "procfleet_store_forgotten_streams_total",
-           "Streams no longer remembered, for want of room."),
-    COUNTS(store_stats, closed_holes, "procfleet_store_closed_holes_total",
-           "Holes in sequences no longer remembered, for want of room."),
-    LEVEL(store_stats, head_bytes, "procfleet_store_head_bytes",
-          "Encoded batches not sealed yet, in memory or left in the log by a start."),
-    LEVEL(store_stats, head_batches, "procfleet_store_head_batches", "How many that is."),
-    LEVEL(store_stats, hot_bytes, "procfleet_store_hot_bytes",
-          "Columns of recent batches kept ready for questions about the last minute."),
-    COUNTS(store_stats, hot_left_out, "procfleet_store_hot_left_out_total",
-           "Batches without them, for want of room: questions unpack the batch."),
-    LEVEL(store_stats, info_bytes, "procfleet_store_process_bytes",
-          "Names, command lines and lives of processes in memory."),
-    COUNTS(store_stats, info_gone, "procfleet_store_process_gone_total",
-           "Processes no longer in memory, for want of room: the catalogue on disk has them."),
-    COUNTS(store_stats, info_cut, "procfleet_store_process_cut_total",
-           "Times that the long command lines and paths of a host were cut in memory."),
-    LEVEL(store_stats, log_files, "procfleet_store_log_files", "Files of the log."),
-    LEVEL(store_stats, log_bytes, "procfleet_store_log_bytes", "Bytes of the log."),
-    COUNTS(store_stats, unread_batches, "procfleet_store_unread_batches_total",
-           "Times that a question could not read a batch of the log: left out of the answer."),
-    COUNTS(store_stats, unread_values, "procfleet_store_unread_windows_total",
-           "Times that it could not read a host's window of a segment, or open a segment."),
-    COUNTS(store_stats, unread_names, "procfleet_store_unread_names_total",
-           "Times that it could not read names or lives from the catalogue."),
-};
-
-static void add_store(struct figures *out, const struct metrics_env *env)
+static void add_store(struct metrics *out, const struct metrics_env *env)
 {
     struct store_stats s;
 
@@ -167,7 +131,7 @@ static void add_store(struct figures *out, const struct metrics_env *env)
           (double)env->hosts);
     gauge(out, "procfleet_store_forgotten_hosts", "Hosts with data that are forgotten.",
           s.hosts > env->hosts ? (double)(s.hosts - env->hosts) : 0);
-    add_members(out, &s, store_members, sizeof store_members / sizeof *store_members);
+    ADD_MEMBERS(out, &s, store_members);
     gauge(out, "procfleet_store_failed", "1: the log failed, nothing is accepted until a restart.",
           s.failed);
     gauge(out, "procfleet_store_no_space",
@@ -180,12 +144,12 @@ static void add_store(struct figures *out, const struct metrics_env *env)
 
 /* -- its room on disk, by tier -- */
 
-enum tier_figure { FILES, BYTES, VALUES, SHARE, AGE, OLDEST, DROPPED_AGE, DROPPED_BYTES };
+enum tier_metric { FILES, BYTES, VALUES, SHARE, AGE, OLDEST, DROPPED_AGE, DROPPED_BYTES };
 
 static const struct {
     const char *name, *help;
     enum metrics_kind kind;
-} tier_figures[] = {
+} tier_metrics[] = {
     [FILES] = {"procfleet_tier_files", "Segments.", METRICS_GAUGE},
     [BYTES] = {"procfleet_tier_bytes", "Bytes of them.", METRICS_GAUGE},
     [VALUES] = {"procfleet_tier_values", "Samples, points or events inside.", METRICS_GAUGE},
@@ -199,7 +163,7 @@ static const struct {
                        METRICS_COUNTER},
 };
 
-static double tier_value(const struct store_room *r, unsigned kind, enum tier_figure f)
+static double tier_value(const struct store_room *r, unsigned kind, enum tier_metric f)
 {
     switch (f) {
     case FILES:
@@ -221,7 +185,7 @@ static double tier_value(const struct store_room *r, unsigned kind, enum tier_fi
     }
 }
 
-static void add_tiers(struct figures *out, const struct store_room *r)
+static void add_tiers(struct metrics *out, const struct store_room *r)
 {
     static const struct {
         unsigned kind;
@@ -232,37 +196,39 @@ static void add_tiers(struct figures *out, const struct store_room *r)
                  {SEG_1H, "tier=\"1h\""},
                  {SEG_REST, "tier=\"events\""}};
 
-    for (size_t f = 0; f < sizeof tier_figures / sizeof *tier_figures; f++) {
+    for (size_t f = 0; f < sizeof tier_metrics / sizeof *tier_metrics; f++) {
         for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
-            metrics_add(out, tier_figures[f].name, tier_figures[f].help, tier_figures[f].kind,
-                        tiers[i].labels, tier_value(r, tiers[i].kind, (enum tier_figure)f));
+            metrics_add(out, tier_metrics[f].name, tier_metrics[f].help, tier_metrics[f].kind,
+                        tiers[i].labels, tier_value(r, tiers[i].kind, (enum tier_metric)f));
         }
     }
 }
 
-static const struct member room_members[] = {
-    LEVEL(store_room, catalogue_bytes, "procfleet_store_catalogue_bytes",
-          "Bytes of the catalogue."),
-    LEVEL(store_room, total_bytes, "procfleet_store_disk_bytes", "All that the store has on disk."),
-    LEVEL(store_room, ceiling_bytes, "procfleet_store_ceiling_bytes", "What it may have at most."),
-    LEVEL(store_room, disk_free, "procfleet_disk_free_bytes", "Free on the disk of data_dir."),
-    LEVEL(store_room, disk_total, "procfleet_disk_size_bytes", "Size of that disk."),
-    COUNTS(store_room, sealed_windows, "procfleet_store_sealed_windows_total", "Windows sealed."),
-    COUNTS(store_room, patches, "procfleet_store_patches_total",
-           "Sealed windows that late data was added to."),
-    COUNTS(store_room, seal_failures, "procfleet_store_seal_failures_total",
-           "Times that sealing, compaction or retention failed; it is tried again."),
-    COUNTS(store_room, unreadable_batches, "procfleet_store_unreadable_batches_total",
-           "Batches of the log damaged, or not given by the disk, when sealed: left out."),
-};
+#define ROOM_STATS(X)                                                                       \
+    X(GAUGE, catalogue_bytes, "procfleet_store_catalogue_bytes", "Bytes of the catalogue.") \
+    X(GAUGE, total_bytes, "procfleet_store_disk_bytes", "All that the store has on disk.")  \
+    X(GAUGE, ceiling_bytes, "procfleet_store_ceiling_bytes", "What it may have at most.")   \
+    X(GAUGE, disk_free, "procfleet_disk_free_bytes", "Free on the disk of data_dir.")       \
+    X(GAUGE, disk_total, "procfleet_disk_size_bytes", "Size of that disk.")                 \
+    X(COUNTER, sealed_windows, "procfleet_store_sealed_windows_total", "Windows sealed.")   \
+    X(COUNTER, patches, "procfleet_store_patches_total",                                    \
+      "Sealed windows that late data was added to.")                                        \
+    X(COUNTER, seal_failures, "procfleet_store_seal_failures_total",                        \
+      "Times that sealing, compaction or retention failed; it is tried again.")             \
+    X(COUNTER, unreadable_batches, "procfleet_store_unreadable_batches_total",              \
+      "Batches of the log damaged, or not given by the disk, when sealed: left out.")
 
-static void add_room(struct figures *out, struct store *store)
+#define STATS struct store_room
+static const struct member room_members[] = {ROOM_STATS(MEMBER)};
+#undef STATS
+
+static void add_room(struct metrics *out, struct store *store)
 {
     struct store_room r;
 
     store_room(store, &r);
     add_tiers(out, &r);
-    add_members(out, &r, room_members, sizeof room_members / sizeof *room_members);
+    ADD_MEMBERS(out, &r, room_members);
     gauge(out, "procfleet_store_refusing", "1: the disk is all but full, agents are told to wait.",
           r.refusing);
     gauge(out, "procfleet_store_sealed_timestamp_seconds",
@@ -272,45 +238,163 @@ static void add_room(struct figures *out, struct store *store)
 
 /* -- sessions with agents -- */
 
-static const struct member session_members[] = {
-    COUNTS(session_stats, hellos, "procfleet_ingest_hellos_total",
-           "Agents that introduced themselves."),
-    COUNTS(session_stats, heartbeats, "procfleet_ingest_heartbeats_total", "Heartbeats of agents."),
-    COUNTS(session_stats, pushes, "procfleet_ingest_pushes_total", "Batches that agents sent."),
-    COUNTS(session_stats, stored, "procfleet_ingest_stored_total",
-           "Batches stored and acknowledged."),
-    COUNTS(session_stats, duplicates, "procfleet_ingest_duplicates_total",
-           "Batches acknowledged once more: they were stored before."),
-    COUNTS(session_stats, corrupt, "procfleet_ingest_corrupt_total",
-           "Batches refused for good: they cannot be read."),
-    COUNTS(session_stats, spoofed, "procfleet_ingest_spoofed_total",
-           "Batches refused for good: of another host than the certificate's."),
-    COUNTS(session_stats, too_old, "procfleet_ingest_too_old_total",
-           "Batches refused for good: older than accept_age."),
-    COUNTS(session_stats, conflicts, "procfleet_ingest_conflicts_total",
-           "Batches refused for good: their number is taken by another one."),
-    COUNTS(session_stats, clones, "procfleet_ingest_clones_total",
-           "Calls of machines that claim to be another one."),
-    COUNTS(session_stats, overloaded, "procfleet_ingest_overloaded_total",
-           "Batches to be sent again: too much at once."),
-    COUNTS(session_stats, unavailable, "procfleet_ingest_unavailable_total",
-           "Batches to be sent again: the store took nothing."),
-    COUNTS(session_stats, waiting, "procfleet_ingest_waiting_total",
-           "Batches to be sent again: an older boot of the host may still be alive."),
-    COUNTS(session_stats, future, "procfleet_ingest_future_total",
-           "Batches stored whose stamps lie ahead of the collector's clock."),
-    LEVEL(session_stats, hosts, "procfleet_ingest_hosts", "Hosts heard of since the start."),
-};
-
-static void add_session(struct figures *out, struct session *session)
+static void add_session(struct metrics *out, struct session *session)
 {
     struct session_stats s;
 
     session_stats(session, &s);
-    add_members(out, &s, session_members, sizeof session_members / sizeof *session_members);
+    ADD_MEMBERS(out, &s, session_members);
 }
 
-void metrics_gather(struct figures *out, const struct metrics_env *env)
+/* -- the live stream, its journal, durable subscriptions -- */
+
+static void add_feed(struct metrics *out, const struct metrics_env *env)
+{
+    struct feed_stats feed;
+    struct journal_stats journal;
+    struct subscriptions_stats subscriptions;
+
+    if (env->feed) {
+        feed_stats(env->feed, &feed);
+        ADD_MEMBERS(out, &feed, feed_members);
+    }
+    if (env->journal) {
+        journal_stats(env->journal, &journal);
+        ADD_MEMBERS(out, &journal, journal_members);
+        gauge(out, "procfleet_journal_oldest_timestamp_seconds",
+              "When its oldest message was stored, UTC since 1970; 0: there is none.",
+              seconds(journal.oldest_ns));
+    }
+    if (env->subscriptions) {
+        subscriptions_stats(env->subscriptions, &subscriptions);
+        ADD_MEMBERS(out, &subscriptions, subscriptions_members);
+    }
+}
+
+/* -- listeners, TLS, certificates, http -- */
+
+struct listener {
+    const char *name;
+    struct net_server_stats s;
+};
+
+static size_t listeners_get(struct listener *l, const struct metrics_env *env)
+{
+    const struct {
+        const char *name;
+        struct rpc_server *server;
+    } servers[] = {{"ingest", env->ingest}, {"query", env->query}, {"enroll", env->enroll}};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++) {
+        if (servers[i].server) {
+            l[n].name = servers[i].name;
+            rpc_server_stats(servers[i].server, &l[n++].s);
+        }
+    }
+    if (env->pub) {
+        l[n].name = "events";
+        net_pub_stats(env->pub, &l[n++].s);
+    }
+    return n;
+}
+
+static void add_refusals(struct metrics *out, const struct listener *l)
+{
+    const struct {
+        const char *cause;
+        uint64_t n;
+    } causes[] = {
+        {"handshake", l->s.handshake},   {"role", l->s.role},         {"judged", l->s.judged},
+        {"expired", l->s.expired},       {"crowded", l->s.crowded},   {"silent", l->s.silent},
+        {"late_reply", l->s.late_reply}, {"oversize", l->s.oversize},
+    };
+
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
+        char labels[64];
+
+        (void)snprintf(labels, sizeof labels, "listener=\"%s\",cause=\"%s\"", l->name,
+                       causes[i].cause);
+        metrics_add(out, "procfleet_listener_refused_total",
+                    "Connections refused or ended, by cause.", METRICS_COUNTER, labels,
+                    (double)causes[i].n);
+    }
+}
+
+static void add_listeners(struct metrics *out, const struct metrics_env *env)
+{
+    struct listener l[LISTENERS];
+    size_t n = listeners_get(l, env);
+    char labels[64];
+
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(labels, sizeof labels, "listener=\"%s\"", l[i].name);
+        metrics_add(out, "procfleet_listener_connections", "Connections at this moment.",
+                    METRICS_GAUGE, labels, (double)l[i].s.peers);
+    }
+    for (size_t i = 0; i < n; i++) {
+        (void)snprintf(labels, sizeof labels, "listener=\"%s\"", l[i].name);
+        metrics_add(out, "procfleet_listener_admitted_total", "Connections let in.",
+                    METRICS_COUNTER, labels, (double)l[i].s.admitted);
+    }
+    for (size_t i = 0; i < n; i++) {
+        add_refusals(out, &l[i]);
+    }
+}
+
+static void add_tls(struct metrics *out)
+{
+    static const char name[] = "procfleet_tls_handshakes_total";
+    static const char help[] = "TLS handshakes; resumed ones took a ticket.";
+    struct net_engine_stats s;
+
+    net_engine_stats(&s);
+    metrics_add(out, name, help, METRICS_COUNTER, "result=\"full\"", (double)s.full);
+    metrics_add(out, name, help, METRICS_COUNTER, "result=\"resumed\"", (double)s.resumed);
+    metrics_add(out, name, help, METRICS_COUNTER, "result=\"failed\"", (double)s.failed);
+}
+
+static void add_enroll(struct metrics *out, struct enroll_service *enroll)
+{
+    static const char name[] = "procfleet_certificates_issued_total";
+    static const char help[] = "Certificates given to agents.";
+    struct enroll_service_stats s;
+
+    enroll_service_stats(enroll, &s);
+    metrics_add(out, name, help, METRICS_COUNTER, "call=\"enroll\"", (double)s.enrolled);
+    metrics_add(out, name, help, METRICS_COUNTER, "call=\"renew\"", (double)s.renewed);
+    metrics_add(out, name, help, METRICS_COUNTER, "call=\"renew_expired\"",
+                (double)s.renewed_expired);
+    metrics_add(out, "procfleet_certificates_refused_total",
+                "Requests for a certificate that were refused.", METRICS_COUNTER, "",
+                (double)s.refused);
+}
+
+static void add_http(struct metrics *out, struct net_http *http)
+{
+    struct net_http_stats s;
+
+    net_http_stats(http, &s);
+    metrics_add(out, "procfleet_http_requests_total", "Requests for these numbers.",
+                METRICS_COUNTER, "", (double)s.requests);
+    metrics_add(out, "procfleet_http_refused_total",
+                "Of them: another method than GET, another Host, or too many at once.",
+                METRICS_COUNTER, "", (double)s.refused);
+}
+
+static void add_net(struct metrics *out, const struct metrics_env *env)
+{
+    add_listeners(out, env);
+    add_tls(out);
+    if (env->trust && trust_enroll(env->trust)) {
+        add_enroll(out, trust_enroll(env->trust));
+    }
+    if (env->http) {
+        add_http(out, env->http);
+    }
+}
+
+void metrics_gather(struct metrics *out, const struct metrics_env *env)
 {
     out->n = 0;
     add_process(out, env->started_ns);
@@ -321,6 +405,6 @@ void metrics_gather(struct figures *out, const struct metrics_env *env)
     if (env->session) {
         add_session(out, env->session);
     }
-    metrics_feed(out, env);
-    metrics_net(out, env);
+    add_feed(out, env);
+    add_net(out, env);
 }

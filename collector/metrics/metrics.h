@@ -14,7 +14,7 @@
 
 enum metrics_kind { METRICS_COUNTER, METRICS_GAUGE };
 
-struct figure {
+struct metrics_value {
     const char *name; /* "procfleet_store_batches_total" */
     const char *help; /* one sentence */
     enum metrics_kind kind;
@@ -22,9 +22,9 @@ struct figure {
     double value;
 };
 
-struct figures {
+struct metrics {
     size_t n;
-    struct figure all[METRICS_MAX]; /* figures of one name lie side by side */
+    struct metrics_value all[METRICS_MAX]; /* those of one name lie side by side */
 };
 
 struct feed;
@@ -43,7 +43,7 @@ struct metrics_env {
     struct session *session;
     struct feed *feed;
     struct journal *journal;
-    struct subscriptions *roster;
+    struct subscriptions *subscriptions;
     struct rpc_server *ingest, *query, *enroll;
     struct net_pub *pub;
     struct net_http *http;
@@ -52,18 +52,8 @@ struct metrics_env {
     uint32_t hosts;     /* of the store, without those that are forgotten */
 };
 
-/* Fills `out`; what does not fit is left out (an assert in tests of ours: it all does). Reads
+/* Fills `out`; METRICS_MAX is asserted to suffice. Reads
  * /proc/self: no call for hot paths. */
-void metrics_gather(struct figures *out, const struct metrics_env *env);
-
-/* -- what figures*.c share -- */
-
-/* One figure more. labels: a pair without braces, or "". name and help must stay valid. */
-void metrics_add(struct figures *out, const char *name, const char *help, enum metrics_kind kind,
-                 const char *labels, double value);
-/* Of the live stream, its journal and durable subscriptions. */
-void metrics_feed(struct figures *out, const struct metrics_env *env);
-/* Of the listeners and of TLS. */
-void metrics_net(struct figures *out, const struct metrics_env *env);
+void metrics_gather(struct metrics *out, const struct metrics_env *env);
 
 #endif

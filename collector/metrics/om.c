@@ -92,10 +92,10 @@ void om_label(struct buf *labels, const char *name, struct str value)
     buf_put_u8(labels, '"');
 }
 
-void om_figures(struct buf *out, const struct figures *f)
+void om_metrics(struct buf *out, const struct metrics *f)
 {
     for (size_t i = 0; i < f->n; i++) {
-        const struct figure *x = &f->all[i];
+        const struct metrics_value *x = &f->all[i];
 
         if (i == 0 || strcmp(x->name, f->all[i - 1].name) != 0) {
             om_family(out, x->name, x->kind, x->help);

@@ -20,8 +20,8 @@ void om_sample(struct buf *out, const char *name, const char *labels, double val
 /* Appends name="value" to pairs of labels; what is no UTF-8 in the value becomes '?'. */
 void om_label(struct buf *labels, const char *name, struct str value);
 
-/* Families of all figures; those of one name must lie side by side. */
-void om_figures(struct buf *out, const struct figures *f);
+/* Families of all metrics; those of one name must lie side by side. */
+void om_metrics(struct buf *out, const struct metrics *f);
 
 void om_end(struct buf *out);
 

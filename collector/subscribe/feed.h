@@ -24,6 +24,7 @@
 
 #include "collector/store/read/store_read.h"
 #include "collector/subscribe/journal.h"
+#include "common/model/stats.h"
 
 struct feed;
 
@@ -67,13 +68,21 @@ void feed_stored(void *ctx, const struct store_stored *stored);
  */
 bool feed_keep(void *ctx);
 
+#define FEED_STATS(X)                                                                     \
+    X(COUNTER, messages, "procfleet_feed_messages_total", "Messages of the live stream.") \
+    X(COUNTER, bytes, "procfleet_feed_message_bytes_total", "Bytes of them.")             \
+    X(COUNTER, updates, "procfleet_feed_updates_total", "Events and rows in them.")       \
+    X(COUNTER, left_out, "procfleet_feed_left_out_total",                                 \
+      "Batches that no message was made of: too many waited.")                            \
+    X(COUNTER, made_up, "procfleet_feed_made_up_total",                                   \
+      "Batches that came into the journal at the start, after a crash.")                  \
+    X(COUNTER, oversize, "procfleet_feed_oversize_total",                                 \
+      "Messages that would have been too large.")                                         \
+    X(COUNTER, failed, "procfleet_feed_failed_total",                                     \
+      "Messages that could not be made or journalled.")
+
 struct feed_stats {
-    uint64_t messages, bytes;  /* sent */
-    uint64_t updates;          /* events and rows in them */
-    uint64_t left_out;         /* batches that found the queue full */
-    uint64_t made_up;          /* batches journalled at the start */
-    uint64_t oversize, failed; /* messages that could not be made; batches that could not be read
-                                  and messages that could not be journalled */
+    FEED_STATS(STATS_MEMBER)
 };
 /* How long its thread has not come round; 0 before it is started. Any thread. */
 int64_t feed_stuck_ns(const struct feed *f, int64_t now_ns);

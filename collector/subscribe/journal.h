@@ -14,6 +14,7 @@
 #include "common/base/buf.h"
 #include "common/base/err.h"
 #include "common/model/model.h"
+#include "common/model/stats.h"
 #include "common/os/fio.h"
 #include "common/os/uuid.h"
 
@@ -101,11 +102,23 @@ NODISCARD enum err journal_find(struct journal *j, enum feed_topic topic, const 
 void journal_trim(struct journal *j, int64_t now_ns,
                   void (*lost)(void *ctx, const struct journal_record *r), void *ctx);
 
+#define JOURNAL_STATS(X)                                                                           \
+    X(GAUGE, records, "procfleet_journal_records", "Messages that Fetch and Poll can still read.") \
+    X(GAUGE, bytes, "procfleet_journal_bytes", "Bytes of the journal.")                            \
+    X(GAUGE, files, "procfleet_journal_files", "Files of the journal.")                            \
+    X(COUNTER, appended, "procfleet_journal_appended_total", "Messages written to the journal.")   \
+    X(COUNTER, trimmed, "procfleet_journal_trimmed_total",                                         \
+      "Messages dropped from it for their age or for want of room.")                               \
+    X(COUNTER, damaged_bytes, "procfleet_journal_damaged_bytes_total",                             \
+      "Bytes of it that could not be read.")                                                       \
+    X(COUNTER, damaged_records, "procfleet_journal_damaged_messages_total",                        \
+      "Messages in these, which subscribers are told as dropped.")                                 \
+    X(COUNTER, torn_bytes, "procfleet_journal_torn_bytes_total",                                   \
+      "Bytes cut off its end at the start.")                                                       \
+    X(COUNTER, failed_writes, "procfleet_journal_failed_writes_total", "Writes to it that failed.")
+
 struct journal_stats {
-    uint64_t records, bytes, files; /* kept */
-    uint64_t appended, trimmed;     /* records since opening */
-    uint64_t damaged_bytes, torn_bytes, failed_writes;
-    uint64_t damaged_records;     /* found at opening */
+    JOURNAL_STATS(STATS_MEMBER)
     int64_t oldest_ns, newest_ns; /* stored_ns of the oldest and the newest; 0 = none */
 };
 void journal_stats(struct journal *j, struct journal_stats *out);

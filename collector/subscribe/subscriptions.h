@@ -15,6 +15,7 @@
 #include "collector/subscribe/journal.h"
 #include "collector/subscribe/subscriptions_cursor.h"
 #include "common/base/arena.h"
+#include "common/model/stats.h"
 #include "common/wire/wire_feed.h"
 
 #define SUBSCRIPTIONS_MAX  256u
@@ -68,8 +69,16 @@ bool subscriptions_wants_samples(void *roster); /* feed_conf.samples_wanted */
 void subscriptions_lost(void *roster, const struct journal_record *r); /* feed_conf.on_lost */
 void subscriptions_expire(struct subscriptions *r);                    /* those nobody polls */
 
+#define SUBSCRIPTIONS_STATS(X)                                                   \
+    X(GAUGE, subscriptions, "procfleet_subscriptions", "Durable subscriptions.") \
+    X(COUNTER, polls, "procfleet_subscriptions_polls_total", "Polls of them.")   \
+    X(COUNTER, delivered, "procfleet_subscriptions_delivered_total",             \
+      "Events and rows given to them.")                                          \
+    X(COUNTER, dropped, "procfleet_subscriptions_dropped_total",                 \
+      "Messages dropped before their subscriber came for them.")
+
 struct subscriptions_stats {
-    uint64_t subscriptions, polls, delivered, dropped;
+    SUBSCRIPTIONS_STATS(STATS_MEMBER)
 };
 void subscriptions_stats(struct subscriptions *r, struct subscriptions_stats *out);
 

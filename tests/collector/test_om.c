@@ -76,17 +76,18 @@ static void labels_hold_any_bytes(void **state)
     buf_fini(&b);
 }
 
-static void figures_of_one_name_share_a_header(void **state)
+static void metrics_of_one_name_share_a_header(void **state)
 {
-    static struct figures f;
+    static const struct metrics f = {
+        .n = 3,
+        .all = {{.name = "a_total", .help = "A.", .labels = "x=\"1\"", .value = 1},
+                {.name = "a_total", .help = "A.", .labels = "x=\"2\"", .value = 2},
+                {.name = "b", .help = "B.", .kind = METRICS_GAUGE, .value = 3}}};
     struct buf b;
 
     (void)state;
     buf_init(&b, 4096);
-    metrics_add(&f, "a_total", "A.", METRICS_COUNTER, "x=\"1\"", 1);
-    metrics_add(&f, "a_total", "A.", METRICS_COUNTER, "x=\"2\"", 2);
-    metrics_add(&f, "b", "B.", METRICS_GAUGE, "", 3);
-    om_figures(&b, &f);
+    om_metrics(&b, &f);
     om_end(&b);
     assert_text(&b, "# TYPE a counter\n# HELP a A.\na_total{x=\"1\"} 1\na_total{x=\"2\"} 2\n"
                     "# TYPE b gauge\n# HELP b B.\nb 3\n# EOF\n");
@@ -99,7 +100,7 @@ int main(void)
         cmocka_unit_test(families_are_named_by_their_kind),
         cmocka_unit_test(values_are_exact_where_they_are_whole),
         cmocka_unit_test(labels_hold_any_bytes),
-        cmocka_unit_test(figures_of_one_name_share_a_header),
+        cmocka_unit_test(metrics_of_one_name_share_a_header),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

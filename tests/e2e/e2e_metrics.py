@@ -53,8 +53,10 @@ def agree_with_document(families):
         if len(pairs) != 1:
             check("all samples of %s have the same labels" % name, len(pairs), 1)
         seen[name + om.SUFFIX[f["type"]]] = (f["type"], pairs.pop(), f["help"])
-    check("docs/figures.md has every figure, with type, labels and meaning",
-          {k: v for k, v in seen.items() if told.get(k, (0, (), 0))[0] != v[0] or tuple(sorted(told[k][1])) != v[1] or told[k][2] != v[2]}, {})
+    wrong = {k: v for k, v in seen.items() if told.get(k, (0, (), 0))[0] != v[0] or tuple(sorted(told[k][1])) != v[1] or told[k][2] != v[2]}
+    for name, (kind, labels, meaning) in wrong.items():  # the rows as they should be, to be pasted
+        print("| `%s` | %s | %s | %s |" % (name, kind, ", ".join("`%s`" % x for x in labels) or "-", meaning))
+    check("docs/figures.md has every metric, with type, labels and meaning", wrong, {})
     check("and no other", sorted(set(told) - set(seen)), [])
 
 
