@@ -573,7 +573,7 @@ static enum err fleet_ask(struct fleet *f, struct rpc_client *client, struct err
     for (int i = 0; !e && result.more && i < PAGES_MAX; i++) {
         e = fleet_ask_page(f, client, &result);
         if (e == ERR_REFUSED) {
-            return errmsg_set(why, e, "the collector answers %s: %s", rpc_code_name(result.code),
+            return errmsg_set(why, e, "the collector answers %s: %s", frame_code_name(result.code),
                               result.message);
         }
     }

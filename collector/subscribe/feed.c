@@ -16,11 +16,10 @@
  * sending before the sync (a number could be given again after loss of power). */
 #include "collector/subscribe/feed.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/subscribe/feed_note.h"
-#include "collector/subscribe/feed_topics.h"
 #include "collector/subscribe/update_builder.h"
 #include "common/base/clk.h"
 #include "common/base/heartbeat.h"
@@ -47,10 +46,10 @@ struct feed {
     enum state state;
     struct feed_note *queue, **queue_end;
     size_t queued_bytes, held_bytes;
-    uint64_t came, finished; /* batches, ever */
-    unsigned hurry;          /* callers in feed_keep */
-    bool full;               /* the journal waits for room on the disk */
-    struct feed_topics left; /* of batches left out: whether numbers are to be skipped */
+    uint64_t came, finished;      /* batches, ever */
+    unsigned hurry;               /* callers in feed_keep */
+    bool full;                    /* the journal waits for room on the disk */
+    struct publisher_topics left; /* of batches left out: whether numbers are to be skipped */
     struct feed_stats stats;
 
     /* the publisher's own */
@@ -61,7 +60,7 @@ struct feed {
 };
 
 /* While the disk is full. */
-static bool wait_for_space(void *ctx)
+static bool feed_wait_for_space(void *ctx)
 {
     struct feed *f = ctx;
     int64_t until_ns = os_mono_ns() + SPACE_NS;
@@ -78,7 +77,7 @@ static bool wait_for_space(void *ctx)
     return runs;
 }
 
-static enum err open_parts(struct feed *f)
+static enum err feed_open_parts(struct feed *f)
 {
     enum err e = os_mutex_create(&f->lock);
 
@@ -92,7 +91,7 @@ static enum err open_parts(struct feed *f)
         e = publisher_create(&f->out, &f->conf);
     }
     if (!e) {
-        publisher_on_full(f->out, wait_for_space, f);
+        publisher_on_full(f->out, feed_wait_for_space, f);
         e = update_builder_create(&f->make, f->out);
     }
     return e;
@@ -116,8 +115,8 @@ enum err feed_create(struct feed **out, const struct feed_conf *conf)
     }
     f->conf = *conf;
     f->queue_end = &f->queue;
-    feed_topics_init(&f->left, conf->hosts_max);
-    e = open_parts(f);
+    publisher_topics_init(&f->left, conf->hosts_max);
+    e = feed_open_parts(f);
     if (e) {
         feed_destroy(f);
         return e;
@@ -142,7 +141,7 @@ void feed_destroy(struct feed *f)
     }
     update_builder_destroy(f->make);
     publisher_destroy(f->out);
-    feed_topics_fini(&f->left);
+    publisher_topics_fini(&f->left);
     os_cond_destroy(f->done);
     os_cond_destroy(f->wake);
     os_mutex_destroy(f->lock);
@@ -177,9 +176,9 @@ static struct feed_note *note_make(const char *name, const struct uuid *host,
 }
 
 /* Under the lock: both topics, where they would have had a message, skip a number. */
-static void leave_out(struct feed *f, const char *name, const bool topics[FEED_TOPICS])
+static void topics_leave_out(struct feed *f, const char *name, const bool topics[FEED_TOPICS])
 {
-    struct feed_topic_seqs *t = feed_topics_get(&f->left, name);
+    struct publisher_topic *t = publisher_topics_get(&f->left, name);
 
     for (unsigned i = 0; t && i < FEED_TOPICS; i++) {
         t->seq[i] += topics[i];
@@ -187,7 +186,7 @@ static void leave_out(struct feed *f, const char *name, const bool topics[FEED_T
     f->stats.left_out++;
 }
 
-static bool wants_samples(const struct feed *f)
+static bool feed_wants_samples(const struct feed *f)
 {
     return f->conf.listeners(f->conf.ctx) > 0 ||
            (f->conf.journal && f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx));
@@ -201,7 +200,7 @@ void feed_stored(void *ctx, const struct store_stored *s)
                                   b->n_events > 0, s->bytes,    s->n};
     bool topics[FEED_TOPICS] = {
         [FEED_EVENT] = b->n_events && (f->conf.journal || f->conf.listeners(f->conf.ctx) > 0),
-        [FEED_SAMPLE] = b->n_ticks && b->n_runs && wants_samples(f),
+        [FEED_SAMPLE] = b->n_ticks && b->n_runs && feed_wants_samples(f),
     };
     struct feed_note *n;
     bool hold;
@@ -215,7 +214,7 @@ void feed_stored(void *ctx, const struct store_stored *s)
     n = note_make(s->host_name, &b->head.host, &raw, hold ? b : NULL);
     os_mutex_lock(f->lock);
     if (f->state != FEED_STOPPED && (!n || f->queued_bytes + n->n > f->conf.queue_bytes)) {
-        leave_out(f, s->host_name, topics);
+        topics_leave_out(f, s->host_name, topics);
     } else if (f->state != FEED_STOPPED) {
         memcpy(n->topics, topics, sizeof topics);
         *f->queue_end = n;
@@ -259,12 +258,13 @@ static void note_take(struct feed *f)
     if (!f->queue) {
         f->queue_end = &f->queue;
     }
+    assert(f->n_slice < SLICE_NOTES && f->queued_bytes >= n->n);
     f->queued_bytes -= n->n;
     f->slice[f->n_slice++] = n;
 }
 
 /* Waits for batches and takes a slice of them. False: stopping, and nothing is left. */
-static bool gather(struct feed *f)
+static bool slice_gather(struct feed *f)
 {
     size_t bytes = 0;
     int64_t first_ns;
@@ -300,14 +300,14 @@ static int note_order(const void *a, const void *b)
     return d ? d : ((*x)->seq > (*y)->seq) - ((*x)->seq < (*y)->seq);
 }
 
-static bool same_host(const struct feed_note *a, const struct feed_note *b)
+static bool note_same_host(const struct feed_note *a, const struct feed_note *b)
 {
     return a && b && strcmp(a->name, b->name) == 0 &&
            memcmp(a->host.b, b->host.b, sizeof a->host.b) == 0;
 }
 
 /* What is wanted of the slice, host by host. */
-static void make_messages(struct feed *f, const struct store_view *view)
+static void slice_build(struct feed *f, const struct store_view *view)
 {
     const struct feed_note *before = NULL;
     uint64_t bad = 0;
@@ -317,7 +317,7 @@ static void make_messages(struct feed *f, const struct store_view *view)
         const struct feed_note *n = f->slice[i];
         enum err e;
 
-        if (!same_host(before, n)) {
+        if (!note_same_host(before, n)) {
             if (before) {
                 update_builder_end(f->make);
             }
@@ -335,13 +335,13 @@ static void make_messages(struct feed *f, const struct store_view *view)
 }
 
 /* Numbers of messages that never were, before those that come. */
-static void tell_holes(struct feed *f)
+static void slice_skip_left_out(struct feed *f)
 {
-    struct feed_topics left;
+    struct publisher_topics left;
 
     os_mutex_lock(f->lock);
     left = f->left;
-    feed_topics_init(&f->left, f->conf.hosts_max);
+    publisher_topics_init(&f->left, f->conf.hosts_max);
     os_mutex_unlock(f->lock);
     for (size_t i = 0; i < left.n; i++) {
         for (unsigned t = 0; t < FEED_TOPICS; t++) {
@@ -350,28 +350,30 @@ static void tell_holes(struct feed *f)
             }
         }
     }
-    feed_topics_fini(&left);
+    publisher_topics_fini(&left);
 }
 
-static void publish(struct feed *f)
+static void slice_publish(struct feed *f)
 {
     struct store_view *view;
     enum err e = store_view_open(&view, f->store);
 
     publisher_begin(f->out, f->slice[0]->received_ns);
-    tell_holes(f);
+    slice_skip_left_out(f);
     if (!e) {
-        make_messages(f, view);
+        slice_build(f, view);
         store_view_close(view);
     }
     os_mutex_lock(f->lock);
     for (size_t i = 0; e && i < f->n_slice; i++) {
-        leave_out(f, f->slice[i]->name, f->slice[i]->topics);
+        topics_leave_out(f, f->slice[i]->name, f->slice[i]->topics);
     }
     publisher_counts(f->out, &f->stats);
     f->finished += f->n_slice;
+    assert(f->finished <= f->came);
     f->full = false;
     for (size_t i = 0; i < f->n_slice; i++) {
+        assert(f->held_bytes >= f->slice[i]->memory);
         f->held_bytes -= f->slice[i]->memory;
     }
     os_cond_wake_all(f->done);
@@ -382,12 +384,12 @@ static void publish(struct feed *f)
     f->n_slice = 0;
 }
 
-static void run(void *arg)
+static void feed_run(void *arg)
 {
     struct feed *f = arg;
 
-    while (gather(f)) {
-        publish(f);
+    while (slice_gather(f)) {
+        slice_publish(f);
     }
     heartbeat_rest(&f->round);
 }
@@ -397,7 +399,7 @@ static void run(void *arg)
  * In slices of time, all hosts of one before the next, as it would have come: whenever this ends,
  * the journal's newest record says from when on something may be lacking. */
 
-struct making_up {
+struct missing {
     struct feed *f;
     int64_t since_ns;         /* where to look for records, */
     uint64_t before;          /* up to what is made up now: no batch is met twice */
@@ -406,9 +408,9 @@ struct making_up {
     bool samples;
 };
 
-static enum err make_up_batch(void *ctx, const struct store_raw *raw)
+static enum err missing_batch(void *ctx, const struct store_raw *raw)
 {
-    struct making_up *x = ctx;
+    struct missing *x = ctx;
     struct feed *f = x->f;
     struct journal *j = f->conf.journal;
     const char *name = x->host->name;
@@ -435,7 +437,7 @@ static enum err make_up_batch(void *ctx, const struct store_raw *raw)
 }
 
 /* From when on the journal may lack batches, by their arrival. */
-static int64_t make_up_since(struct feed *f)
+static int64_t missing_since(struct feed *f)
 {
     struct journal_stats s;
     int64_t kept_ns;
@@ -449,7 +451,7 @@ static int64_t make_up_since(struct feed *f)
     return kept_ns > s.newest_ns - BEFORE_NS ? kept_ns : s.newest_ns - BEFORE_NS;
 }
 
-static enum err make_up_slice(struct making_up *x, const struct store_view *view)
+static enum err missing_slice(struct missing *x, const struct store_view *view)
 {
     struct feed *f = x->f;
     enum err e = ERR_OK;
@@ -458,23 +460,23 @@ static enum err make_up_slice(struct making_up *x, const struct store_view *view
     for (size_t i = 0; i < store_view_hosts(view) && !e; i++) {
         x->host = store_view_host(view, i);
         update_builder_begin(f->make, view, x->host->name, &x->host->id);
-        e = store_scan_raw(view, i, &x->ask, make_up_batch, x);
+        e = store_scan_raw(view, i, &x->ask, missing_batch, x);
         update_builder_end(f->make);
         publisher_flush(f->out, false);
     }
     return e;
 }
 
-static enum err make_up(struct feed *f)
+static enum err missing_make_up(struct feed *f)
 {
-    int64_t since_ns = make_up_since(f);
+    int64_t since_ns = missing_since(f);
     bool samples = f->conf.samples_wanted && f->conf.samples_wanted(f->conf.ctx);
-    struct making_up x = {.f = f,
-                          /* a record's stamp is that of one batch of its slice */
-                          .since_ns = clk_sub(since_ns, SLICE_NS),
-                          /* the first slice is empty, and tells where the next one begins */
-                          .ask = {since_ns, since_ns, .events_only = !samples},
-                          .samples = samples};
+    struct missing x = {.f = f,
+                        /* a record's stamp is that of one batch of its slice */
+                        .since_ns = clk_sub(since_ns, SLICE_NS),
+                        /* the first slice is empty, and tells where the next one begins */
+                        .ask = {since_ns, since_ns, .events_only = !samples},
+                        .samples = samples};
     struct store_view *view;
     uint64_t first;
     enum err e = store_view_open(&view, f->store);
@@ -485,7 +487,7 @@ static enum err make_up(struct feed *f)
     journal_range(f->conf.journal, &first, &x.before);
     publisher_quiet(f->out, true);
     do {
-        e = make_up_slice(&x, view);
+        e = missing_slice(&x, view);
         x.ask.since_ns = x.ask.next_ns;
         x.ask.until_ns = clk_add(x.ask.next_ns, SLICE_NS);
     } while (!e && x.ask.next_ns != INT64_MAX);
@@ -500,14 +502,14 @@ enum err feed_start(struct feed *f, struct store *store)
     enum err e;
 
     f->store = store;
-    e = f->conf.journal ? make_up(f) : ERR_OK;
+    e = f->conf.journal ? missing_make_up(f) : ERR_OK;
     if (e) {
         return e;
     }
     os_mutex_lock(f->lock);
     f->state = FEED_RUNS;
     os_mutex_unlock(f->lock);
-    e = os_thread_start(&f->thread, "feed", run, f);
+    e = os_thread_start(&f->thread, "feed", feed_run, f);
     if (e) {
         feed_stop(f);
     }

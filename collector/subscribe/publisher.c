@@ -1,8 +1,8 @@
 #include "collector/subscribe/publisher.h"
 
+#include <assert.h>
 #include <string.h>
 
-#include "collector/subscribe/feed_topics.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 
@@ -20,10 +20,10 @@ struct sent {
 
 struct publisher {
     struct feed_conf conf;
-    struct feed_topics topics; /* numbers, without a journal */
-    struct feed_topics lost;   /* how many messages the journal lacks, and nothing in it says so */
-    struct feed_topics told;   /* the same, said in what waits to be synced */
-    int64_t stamp_ns;          /* of what was stored last */
+    struct publisher_topics topics; /* numbers, without a journal */
+    struct publisher_topics lost;   /* messages that the journal lacks and does not say so */
+    struct publisher_topics told;   /* the same, said in what waits to be synced */
+    int64_t stamp_ns;               /* of what was stored last */
     struct buf bodies;
     struct sent *list;
     size_t n, cap;
@@ -34,6 +34,67 @@ struct publisher {
     void *wait_ctx;
 };
 
+/* -- numbers of topics -- */
+
+void publisher_topics_init(struct publisher_topics *t, size_t max)
+{
+    *t = (struct publisher_topics){.max = max};
+}
+
+void publisher_topics_fini(struct publisher_topics *t)
+{
+    mem_free(t->all);
+    *t = (struct publisher_topics){0};
+}
+
+static bool topics_grow(struct publisher_topics *t)
+{
+    size_t cap = t->cap ? t->cap * 2 : 16;
+    struct publisher_topic *grown;
+
+    if (t->n >= t->max) {
+        return false;
+    }
+    if (t->n < t->cap) {
+        return true;
+    }
+    grown = mem_realloc_array(t->all, cap, sizeof *grown);
+    if (grown) {
+        t->all = grown;
+        t->cap = cap;
+    }
+    return grown != NULL;
+}
+
+struct publisher_topic *publisher_topics_get(struct publisher_topics *t, const char *name)
+{
+    size_t lo = 0, hi = t->n;
+
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = strcmp(t->all[mid].name, name);
+
+        if (order == 0) {
+            return &t->all[mid];
+        }
+        if (order < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    if (!topics_grow(t)) {
+        return NULL;
+    }
+    memmove(t->all + lo + 1, t->all + lo, (t->n - lo) * sizeof *t->all);
+    t->n++;
+    t->all[lo] = (struct publisher_topic){.name = {0}};
+    memcpy(t->all[lo].name, name, strnlen(name, MODEL_HOST_NAME_MAX));
+    return &t->all[lo];
+}
+
+/* -- the publisher -- */
+
 enum err publisher_create(struct publisher **out, const struct feed_conf *conf)
 {
     struct publisher *o = mem_zalloc(sizeof *o);
@@ -42,9 +103,9 @@ enum err publisher_create(struct publisher **out, const struct feed_conf *conf)
         return ERR_NOMEM;
     }
     o->conf = *conf;
-    feed_topics_init(&o->topics, conf->hosts_max);
-    feed_topics_init(&o->lost, conf->hosts_max);
-    feed_topics_init(&o->told, conf->hosts_max);
+    publisher_topics_init(&o->topics, conf->hosts_max);
+    publisher_topics_init(&o->lost, conf->hosts_max);
+    publisher_topics_init(&o->told, conf->hosts_max);
     buf_init(&o->bodies, OUT_MAX);
     *out = o;
     return ERR_OK;
@@ -59,9 +120,9 @@ void publisher_on_full(struct publisher *o, bool (*wait)(void *ctx), void *ctx)
 void publisher_destroy(struct publisher *o)
 {
     if (o) {
-        feed_topics_fini(&o->topics);
-        feed_topics_fini(&o->lost);
-        feed_topics_fini(&o->told);
+        publisher_topics_fini(&o->topics);
+        publisher_topics_fini(&o->lost);
+        publisher_topics_fini(&o->told);
         buf_fini(&o->bodies);
         mem_free(o->list);
         mem_free(o);
@@ -70,9 +131,10 @@ void publisher_destroy(struct publisher *o)
 
 /* -- messages that never were -- */
 
-static void count(struct feed_topics *in, enum feed_topic topic, const char *name, uint64_t n)
+static void lost_count(struct publisher_topics *in, enum feed_topic topic, const char *name,
+                       uint64_t n)
 {
-    struct feed_topic_seqs *t = feed_topics_get(in, name);
+    struct publisher_topic *t = publisher_topics_get(in, name);
 
     if (t) {
         t->seq[topic] += n;
@@ -80,13 +142,13 @@ static void count(struct feed_topics *in, enum feed_topic topic, const char *nam
 }
 
 /* Hands over and forgets what was counted. */
-static void take_counts(struct publisher *o, struct feed_topics *from,
-                        void (*each)(struct publisher *o, enum feed_topic topic, const char *name,
-                                     uint64_t n))
+static void lost_hand_over(struct publisher *o, struct publisher_topics *from,
+                           void (*each)(struct publisher *o, enum feed_topic topic,
+                                        const char *name, uint64_t n))
 {
-    struct feed_topics taken = *from;
+    struct publisher_topics taken = *from;
 
-    feed_topics_init(from, o->conf.hosts_max);
+    publisher_topics_init(from, o->conf.hosts_max);
     for (size_t i = 0; i < taken.n; i++) {
         for (unsigned t = 0; t < FEED_TOPICS; t++) {
             if (taken.all[i].seq[t] > 0) {
@@ -94,12 +156,12 @@ static void take_counts(struct publisher *o, struct feed_topics *from,
             }
         }
     }
-    feed_topics_fini(&taken);
+    publisher_topics_fini(&taken);
 }
 
 /* A record without payload. One that the journal has no room for (more hosts than topics) nobody
  * could have asked for. */
-static void put_gap(struct publisher *o, enum feed_topic topic, const char *name, uint64_t n)
+static void gap_put(struct publisher *o, enum feed_topic topic, const char *name, uint64_t n)
 {
     struct journal_record r = {.topic = topic,
                                .batch = 1,
@@ -112,26 +174,26 @@ static void put_gap(struct publisher *o, enum feed_topic topic, const char *name
     memcpy(r.name, name, strnlen(name, sizeof r.name - 1));
     e = journal_append(o->conf.journal, &r, "");
     if (e != ERR_FULL) {
-        count(e ? &o->lost : &o->told, topic, name, n);
+        lost_count(e ? &o->lost : &o->told, topic, name, n);
     }
 }
 
-static void lose(struct publisher *o, enum feed_topic topic, const char *name, uint64_t n)
+static void lost_add(struct publisher *o, enum feed_topic topic, const char *name, uint64_t n)
 {
-    count(&o->lost, topic, name, n);
+    lost_count(&o->lost, topic, name, n);
 }
 
 void publisher_begin(struct publisher *o, int64_t stored_ns)
 {
     o->stamp_ns = stored_ns;
     if (o->conf.journal) {
-        take_counts(o, &o->lost, put_gap);
+        lost_hand_over(o, &o->lost, gap_put);
     }
 }
 
-static uint64_t next_seq(struct publisher *o, enum feed_topic topic, const char *name)
+static uint64_t topic_next_seq(struct publisher *o, enum feed_topic topic, const char *name)
 {
-    struct feed_topic_seqs *t = feed_topics_get(&o->topics, name);
+    struct publisher_topic *t = publisher_topics_get(&o->topics, name);
 
     return t ? ++t->seq[topic] : 0;
 }
@@ -139,15 +201,15 @@ static uint64_t next_seq(struct publisher *o, enum feed_topic topic, const char 
 void publisher_skip(struct publisher *o, enum feed_topic topic, const char *name, uint64_t n)
 {
     if (o->conf.journal) {
-        put_gap(o, topic, name, n);
+        gap_put(o, topic, name, n);
     } else {
-        (void)next_seq(o, topic, name);
+        (void)topic_next_seq(o, topic, name);
     }
 }
 
 /* -- messages -- */
 
-static bool has_room(struct publisher *o)
+static bool list_has_room(struct publisher *o)
 {
     if (o->n == o->cap) {
         size_t cap = o->cap ? o->cap * 2 : 64;
@@ -163,8 +225,8 @@ static bool has_room(struct publisher *o)
 }
 
 /* Head and update; *payload is where the update begins. False: it cannot be made. */
-static bool put_body(struct publisher *o, const struct journal_record *about,
-                     const struct wire_update *u, size_t *payload)
+static bool message_put(struct publisher *o, const struct journal_record *about,
+                        const struct wire_update *u, size_t *payload)
 {
     size_t start = o->bodies.n;
 
@@ -183,7 +245,7 @@ static bool put_body(struct publisher *o, const struct journal_record *about,
     return true;
 }
 
-static void set_seq(uint8_t *p, uint64_t seq)
+static void message_set_seq(uint8_t *p, uint64_t seq)
 {
     for (unsigned i = 0; i < SEQ_BYTES; i++) {
         p[i] = (uint8_t)(seq >> (8 * i));
@@ -197,7 +259,7 @@ void publisher_put(struct publisher *o, const struct journal_record *about,
     size_t start = o->bodies.n, payload;
 
     o->stamp_ns = about->stored_ns;
-    if (!has_room(o) || !put_body(o, about, u, &payload)) {
+    if (!list_has_room(o) || !message_put(o, about, u, &payload)) {
         o->counts.oversize++;
         publisher_skip(o, about->topic, about->name, 1);
         return;
@@ -206,23 +268,24 @@ void publisher_put(struct publisher *o, const struct journal_record *about,
     if (o->conf.journal) {
         if (journal_append(o->conf.journal, &r, o->bodies.p + payload) != ERR_OK) {
             o->counts.failed++;
-            lose(o, r.topic, r.name, 1);
+            lost_add(o, r.topic, r.name, 1);
             o->bodies.n = start;
             return;
         }
     } else {
-        r.seq = next_seq(o, about->topic, about->name);
+        r.seq = topic_next_seq(o, about->topic, about->name);
     }
     if (r.seq == 0) { /* more hosts than topics are remembered of */
         o->counts.failed++;
         o->bodies.n = start;
         return;
     }
-    set_seq(o->bodies.p + payload - SEQ_BYTES, r.seq);
+    assert(o->n < o->cap && payload >= start + SEQ_BYTES);
+    message_set_seq(o->bodies.p + payload - SEQ_BYTES, r.seq);
     o->list[o->n++] = (struct sent){start, o->bodies.n - start, u->data.n_events + u->data.n_rows};
 }
 
-static void send_all(struct publisher *o)
+static void messages_send(struct publisher *o)
 {
     struct str list[SEND_MESSAGES];
     size_t k = 0;
@@ -242,20 +305,20 @@ static void send_all(struct publisher *o)
 }
 
 /* None of what waited is in the journal. */
-static void lose_all(struct publisher *o)
+static void messages_lose(struct publisher *o)
 {
-    take_counts(o, &o->told, lose);
+    lost_hand_over(o, &o->told, lost_add);
     for (size_t i = 0; i < o->n; i++) {
         const char *body = (const char *)o->bodies.p + o->list[i].at;
         unsigned topic = body[0] == topic_names[FEED_EVENT][0] ? FEED_EVENT : FEED_SAMPLE;
 
-        lose(o, (enum feed_topic)topic, body + strlen(topic_names[topic]), 1);
+        lost_add(o, (enum feed_topic)topic, body + strlen(topic_names[topic]), 1);
     }
     o->counts.failed += o->n;
 }
 
 /* One line in the log for a disk that stays full, however many messages are lost. */
-static void tell_trouble(struct publisher *o, enum err e)
+static void trouble_report(struct publisher *o, enum err e)
 {
     if ((e != ERR_OK) == o->troubled) {
         return;
@@ -267,12 +330,12 @@ static void tell_trouble(struct publisher *o, enum err e)
 }
 
 /* Durable, however long that takes, unless it fails. */
-static enum err sync_journal(struct publisher *o, struct journal *j)
+static enum err journal_sync_wait(struct publisher *o, struct journal *j)
 {
     enum err e = journal_sync(j);
 
     while (e == ERR_NOSPACE) {
-        tell_trouble(o, e);
+        trouble_report(o, e);
         if (!o->wait || !o->wait(o->wait_ctx)) {
             journal_drop(j);
             break;
@@ -294,20 +357,20 @@ void publisher_flush(struct publisher *o, bool all)
     if (j) {
         grew = journal_waiting(j) > 0;
         journal_trim(j, os_utc_ns(), o->conf.on_lost, o->conf.ctx);
-        e = sync_journal(o, j);
+        e = journal_sync_wait(o, j);
     }
     if (grew) {
-        tell_trouble(o, e);
+        trouble_report(o, e);
     }
     if (e) {
-        lose_all(o);
+        messages_lose(o);
     } else {
-        feed_topics_fini(&o->told);
-        feed_topics_init(&o->told, o->conf.hosts_max);
+        publisher_topics_fini(&o->told);
+        publisher_topics_init(&o->told, o->conf.hosts_max);
     }
     if (!e && o->n > 0) {
         if (!o->quiet && o->conf.listeners(o->conf.ctx)) {
-            send_all(o);
+            messages_send(o);
         }
     }
     if (!e && grew && o->conf.on_updates) {

@@ -3,7 +3,7 @@
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_PUBLISHER_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_PUBLISHER_H
 
-#include "collector/subscribe/feed.h"
+#include "collector/subscribe/feed_types.h"
 #include "common/wire/wire_query.h"
 
 struct publisher;
@@ -31,5 +31,24 @@ void publisher_quiet(struct publisher *o, bool quiet); /* journalled, and not se
 
 /* Adds what was counted since the last call. */
 void publisher_counts(struct publisher *o, struct feed_stats *stats);
+
+/* -- numbers of topics by the host's name: where there is no journal to give them, and of batches
+ * that were left out. Bounds: `max` names. One owner. -- */
+
+struct publisher_topic {
+    char name[MODEL_HOST_NAME_MAX + 1];
+    uint64_t seq[FEED_TOPICS];
+};
+
+struct publisher_topics {
+    struct publisher_topic *all; /* by name */
+    size_t n, cap, max;
+};
+
+void publisher_topics_init(struct publisher_topics *t, size_t max);
+void publisher_topics_fini(struct publisher_topics *t);
+
+/* Made when it is not there. NULL: no room. Valid until the next call. */
+struct publisher_topic *publisher_topics_get(struct publisher_topics *t, const char *name);
 
 #endif

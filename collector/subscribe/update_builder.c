@@ -1,5 +1,6 @@
 #include "collector/subscribe/update_builder.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/arena.h"
@@ -63,7 +64,7 @@ enum err update_builder_create(struct update_builder **out, struct publisher *to
     return ERR_OK;
 }
 
-static void let_go(struct update_builder *m)
+static void held_free(struct update_builder *m)
 {
     for (struct held *h = m->held; h; h = h->next) {
         wire_batch_free(h->batch);
@@ -76,7 +77,7 @@ static void let_go(struct update_builder *m)
 void update_builder_destroy(struct update_builder *m)
 {
     if (m) {
-        let_go(m);
+        held_free(m);
         wire_batch_decoder_destroy(m->decoder);
         arena_fini(&m->memory);
         mem_free(m->events.events);
@@ -85,7 +86,7 @@ void update_builder_destroy(struct update_builder *m)
     }
 }
 
-static struct wire_host host_of(const struct store_host *h)
+static struct wire_host host_make(const struct store_host *h)
 {
     return (struct wire_host){
         .id = h->id,
@@ -109,7 +110,7 @@ void update_builder_begin(struct update_builder *m, const struct store_view *vie
     m->id = *host;
     m->place = store_view_find(view, name, host);
     m->host = m->place < store_view_hosts(view)
-                  ? host_of(store_view_host(view, m->place))
+                  ? host_make(store_view_host(view, m->place))
                   : (struct wire_host){.id = *host, .name = str_make(name), .connected = true};
 }
 
@@ -175,7 +176,8 @@ static void pending_stamp(struct pending *p, int64_t ns)
 }
 
 /* A message tells of batches in a row, whole, or of a part of one. */
-static bool can_join(const struct pending *p, const struct feed_note *note, size_t n, size_t bytes)
+static bool pending_can_join(const struct pending *p, const struct feed_note *note, size_t n,
+                             size_t bytes)
 {
     return p->n > 0 && p->about.stream == note->stream && p->about.last_batch + 1 == note->seq &&
            p->n + n <= WIRE_ROWS_MAX && p->bytes + bytes <= FEED_ROWS_BYTES;
@@ -193,7 +195,7 @@ static size_t event_bytes(const struct life_event *e)
     return EVENT_BYTES + info_bytes(&e->info) + e->text.n;
 }
 
-static void add_events(struct update_builder *m, const struct feed_note *note,
+static void events_add(struct update_builder *m, const struct feed_note *note,
                        const struct batch *b)
 {
     struct pending *p = &m->events;
@@ -202,7 +204,7 @@ static void add_events(struct update_builder *m, const struct feed_note *note,
     for (size_t i = 0; i < b->n_events; i++) {
         bytes += event_bytes(&b->events[i]);
     }
-    if (!can_join(p, note, b->n_events, bytes)) {
+    if (!pending_can_join(p, note, b->n_events, bytes)) {
         pending_send(m, p, false);
     }
     for (size_t i = 0; i < b->n_events; i++) {
@@ -213,6 +215,7 @@ static void add_events(struct update_builder *m, const struct feed_note *note,
         }
         pending_take(p, m, note, FEED_EVENT);
         pending_stamp(p, b->events[i].wall_ns);
+        assert(p->n < WIRE_ROWS_MAX);
         p->events[p->n++] = (struct wire_event){0, b->events[i]};
         p->bytes += n;
     }
@@ -221,14 +224,14 @@ static void add_events(struct update_builder *m, const struct feed_note *note,
 
 /* -- samples -- */
 
-static bool is_last(const struct batch *b, const struct batch_run *run)
+static bool run_is_last(const struct batch *b, const struct batch_run *run)
 {
     return run->first_tick + run->n_ticks == b->n_ticks;
 }
 
 /* The last tick's values of all runs that reach it, row by row, and which of them there are. Column
  * by column, as they stand in memory: each is read once, from its begin to its end. */
-static void last_values(const struct batch *b, int64_t *values, uint64_t *have)
+static void rows_last_values(const struct batch *b, int64_t *values, uint64_t *have)
 {
     memset(have, 0, b->n_runs * sizeof *have);
     for (size_t i = 0; i < b->n_columns; i++) {
@@ -242,7 +245,7 @@ static void last_values(const struct batch *b, int64_t *values, uint64_t *have)
                 continue;
             }
             at += run->n_ticks;
-            if (is_last(b, run)) {
+            if (run_is_last(b, run)) {
                 values[r * b->n_columns + i] = at[-1];
                 have[r] |= UINT64_C(1) << i;
             }
@@ -265,7 +268,7 @@ static void row_info(const struct update_builder *m, const struct batch *b, stru
     }
 }
 
-static bool same_metrics(const struct pending *p, const struct batch *b)
+static bool pending_same_metrics(const struct pending *p, const struct batch *b)
 {
     bool same = p->n_metrics == b->n_columns;
 
@@ -275,7 +278,7 @@ static bool same_metrics(const struct pending *p, const struct batch *b)
     return same;
 }
 
-static void set_metrics(struct pending *p, const struct batch *b)
+static void pending_set_metrics(struct pending *p, const struct batch *b)
 {
     p->n_metrics = (uint8_t)b->n_columns;
     for (size_t i = 0; i < b->n_columns; i++) {
@@ -283,7 +286,7 @@ static void set_metrics(struct pending *p, const struct batch *b)
     }
 }
 
-static enum err add_rows(struct update_builder *m, const struct feed_note *note,
+static enum err rows_add(struct update_builder *m, const struct feed_note *note,
                          const struct batch *b)
 {
     struct pending *p = &m->samples;
@@ -294,13 +297,13 @@ static enum err add_rows(struct update_builder *m, const struct feed_note *note,
         return ERR_NOMEM;
     }
     m->held_bytes += b->n_runs * (b->n_columns + 1) * sizeof *values;
-    last_values(b, values, have);
+    rows_last_values(b, values, have);
     for (size_t r = 0; r < b->n_runs; r++, values += b->n_columns) {
         struct wire_row row = {
             .when_ns = b->wall_ns[b->n_ticks - 1], .have = have[r], .values = values};
         size_t n;
 
-        if (!is_last(b, &b->runs[r])) {
+        if (!run_is_last(b, &b->runs[r])) {
             continue;
         }
         row_info(m, b, b->runs[r].id, &row.info);
@@ -310,6 +313,7 @@ static enum err add_rows(struct update_builder *m, const struct feed_note *note,
         }
         pending_take(p, m, note, FEED_SAMPLE);
         pending_stamp(p, row.when_ns);
+        assert(p->n < WIRE_ROWS_MAX);
         p->rows[p->n++] = row;
         p->bytes += n;
     }
@@ -317,23 +321,24 @@ static enum err add_rows(struct update_builder *m, const struct feed_note *note,
     return ERR_OK;
 }
 
-static enum err add_samples(struct update_builder *m, const struct feed_note *note,
+static enum err samples_add(struct update_builder *m, const struct feed_note *note,
                             const struct batch *b)
 {
     struct pending *p = &m->samples;
     size_t most = b->n_runs < MODEL_PROCESSES_MAX ? b->n_runs : MODEL_PROCESSES_MAX;
 
-    if (!same_metrics(p, b) ||
-        !can_join(p, note, most, most * (ROW_BYTES + TEXT_BYTES + b->n_columns * VALUE_BYTES))) {
+    if (!pending_same_metrics(p, b) ||
+        !pending_can_join(p, note, most,
+                          most * (ROW_BYTES + TEXT_BYTES + b->n_columns * VALUE_BYTES))) {
         pending_send(m, p, false);
     }
-    set_metrics(p, b);
-    return add_rows(m, note, b);
+    pending_set_metrics(p, b);
+    return rows_add(m, note, b);
 }
 
 /* -- batches -- */
 
-static enum err hold(struct update_builder *m, struct batch *b)
+static enum err held_add(struct update_builder *m, struct batch *b)
 {
     struct held *h = arena_alloc(&m->memory, sizeof *h);
 
@@ -347,24 +352,24 @@ static enum err hold(struct update_builder *m, struct batch *b)
     return ERR_OK;
 }
 
-static enum err add_topics(struct update_builder *m, const struct feed_note *note,
-                           const struct batch *b)
+static enum err batch_add_topics(struct update_builder *m, const struct feed_note *note,
+                                 const struct batch *b)
 {
     bool events = note->topics[FEED_EVENT] && b->n_events > 0;
     bool samples = note->topics[FEED_SAMPLE] && b->n_ticks > 0 && b->n_runs > 0 &&
                    b->n_columns <= WIRE_METRICS_MAX;
 
     if (events) {
-        add_events(m, note, b);
+        events_add(m, note, b);
     }
     if (samples) {
-        return add_samples(m, note, b);
+        return samples_add(m, note, b);
     }
     return events ? ERR_OK : ERR_END;
 }
 
 /* As the store had it, or decoded again. */
-static enum err take_batch(struct update_builder *m, struct batch **out,
+static enum err batch_take(struct update_builder *m, struct batch **out,
                            const struct feed_note *note)
 {
     if (note->batch) {
@@ -376,7 +381,8 @@ static enum err take_batch(struct update_builder *m, struct batch **out,
 }
 
 /* The topic would have had a message of it: damage, or no memory. */
-static void leave_out(struct update_builder *m, const struct feed_note *note, enum feed_topic topic)
+static void note_leave_out(struct update_builder *m, const struct feed_note *note,
+                           enum feed_topic topic)
 {
     if (note->topics[topic]) {
         publisher_begin(m->to, note->received_ns);
@@ -392,17 +398,17 @@ enum err update_builder_add(struct update_builder *m, const struct feed_note *no
     if (m->held_bytes > HELD_MAX) {
         update_builder_end(m);
     }
-    e = take_batch(m, &b, note);
+    e = batch_take(m, &b, note);
     if (!e) {
-        e = hold(m, b);
+        e = held_add(m, b);
     }
     if (e) {
-        leave_out(m, note, FEED_EVENT);
-        leave_out(m, note, FEED_SAMPLE);
+        note_leave_out(m, note, FEED_EVENT);
+        note_leave_out(m, note, FEED_SAMPLE);
     } else {
-        e = add_topics(m, note, b);
+        e = batch_add_topics(m, note, b);
         if (e && e != ERR_END) { /* rows: events need no memory of their own */
-            leave_out(m, note, FEED_SAMPLE);
+            note_leave_out(m, note, FEED_SAMPLE);
         }
     }
     publisher_flush(m->to, false);
@@ -413,5 +419,6 @@ void update_builder_end(struct update_builder *m)
 {
     pending_send(m, &m->events, false);
     pending_send(m, &m->samples, false);
-    let_go(m);
+    assert(m->events.n == 0 && m->samples.n == 0); /* they borrow what is freed now */
+    held_free(m);
 }

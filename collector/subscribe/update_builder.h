@@ -4,7 +4,7 @@
 #ifndef PROCFLEET_COLLECTOR_SUBSCRIBE_UPDATE_BUILDER_H
 #define PROCFLEET_COLLECTOR_SUBSCRIBE_UPDATE_BUILDER_H
 
-#include "collector/subscribe/feed_note.h"
+#include "collector/store/read/store_read.h"
 #include "collector/subscribe/publisher.h"
 
 #define FEED_ROWS_BYTES (768u << 10) /* of one message, estimated; the rest is room for error */
