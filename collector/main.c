@@ -23,10 +23,10 @@ static const struct {
     const struct opt_command *usage;
     int (*run)(int argc, char **argv); /* its own name is argv[0]; NULL: every program has it */
 } commands[] = {
-    {&cmd_run_options, cmd_run},
+    {&cmd_run_options, collector_cmd_run},
     {&cmd_pki_options, collector_cmd_pki},
     {&cmd_store_options, collector_cmd_store},
-    {&cmd_doctor_options, cmd_doctor},
+    {&cmd_doctor_options, collector_cmd_doctor},
     {&config_sample, cmd_config_sample},
     {&completion, NULL},
     {&man, NULL},

@@ -44,10 +44,10 @@ struct collector_cmd_group {
 };
 int collector_cmd_group_run(const struct collector_cmd_group *g, int argc, char **argv);
 
-int cmd_run(int argc, char **argv);
+int collector_cmd_run(int argc, char **argv);
 int collector_cmd_pki(int argc, char **argv);
 int collector_cmd_store(int argc, char **argv);
-int cmd_doctor(int argc, char **argv);
+int collector_cmd_doctor(int argc, char **argv);
 
 /* For the program's page and completion. */
 extern const struct opt_command cmd_run_options, cmd_pki_options, cmd_store_options,

@@ -101,7 +101,7 @@ static int run(const struct opt_args *a)
     return e ? collector_cmd_complain(&cmd_doctor_options, e, why.text) : examine(a, format, &why);
 }
 
-int cmd_doctor(int argc, char **argv)
+int collector_cmd_doctor(int argc, char **argv)
 {
     return collector_cmd_with_options(&cmd_doctor_options, argc - 1, argv + 1, run);
 }

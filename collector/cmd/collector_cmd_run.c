@@ -175,7 +175,7 @@ out:
     return e;
 }
 
-int cmd_run(int argc, char **argv)
+int collector_cmd_run(int argc, char **argv)
 {
     struct opt_args *args = NULL;
     struct errmsg why = {""};

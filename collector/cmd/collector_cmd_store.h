@@ -32,11 +32,8 @@ void collector_cmd_store_close(struct collector_cmd_store *s);
 /* Bytes of the files in data_dir/name; 0 when there is no such directory. */
 uint64_t collector_cmd_store_dir_bytes(const struct collector_cmd_store *s, const char *name);
 
-int collector_cmd_store_check(int argc, char **argv);
 int collector_cmd_store_export(int argc, char **argv);
-int collector_cmd_store_stats(int argc, char **argv);
 
-extern const struct opt_command cmd_store_check_options, cmd_store_export_options;
-extern const struct opt_command cmd_store_stats_options;
+extern const struct opt_command cmd_store_export_options;
 
 #endif
