@@ -104,7 +104,7 @@ static const struct opt check_opts[] = {
     COLLECTOR_CMD_STORE_CONFIG,
     COLLECTOR_CMD_STORE_SET,
     {"repair", 0, NULL,
-     "mend what is damaged: keep what is sound of a file, rebuild the list of segments; the "
+     "repair what is damaged: keep what is sound of a file, rebuild the list of segments; the "
      "collector must be stopped",
      false},
     TABLE_OPTS,
@@ -114,15 +114,16 @@ static const struct opt check_opts[] = {
 static const struct opt_command check_options = {
     .program = "procfleet-collector store",
     .name = "check",
-    .brief = "read all files and verify every checksum; mend what can be mended",
+    .brief = "read all files and verify every checksum; repair what can be",
     .opts = check_opts,
     .n_opts = sizeof check_opts / sizeof *check_opts,
     .sets = cmd_conf_sets,
-    .examples = "  procfleet-collector store check --config /etc/procfleet/collector.yaml\n"
-                "  procfleet-collector store check --repair --set data_dir=/tmp/fleet\n"
-                "\n"
-                "Exit code: 0 all is sound, 1 something was damaged and is mended, 2 something is\n"
-                "damaged (or wrong usage), 3 the check could not be carried out.\n",
+    .examples =
+        "  procfleet-collector store check --config /etc/procfleet/collector.yaml\n"
+        "  procfleet-collector store check --repair --set data_dir=/tmp/fleet\n"
+        "\n"
+        "Exit code: 0 all is sound, 1 something was damaged and is repaired, 2 something is\n"
+        "damaged (or wrong usage), 3 the check could not be carried out.\n",
 };
 
 static const struct table_column check_columns[] = {
@@ -183,10 +184,10 @@ static void check_note_file(void *ctx, const struct check_file *f)
     static const char *const states[] = {
         [CHECK_SOUND] = "sound",
         [CHECK_DAMAGED] = "damaged",
-        [CHECK_MENDED] = "mended",
+        [CHECK_MENDED] = "repaired",
         [CHECK_ASIDE] = "unreadable, put aside as .bad",
-        [CHECK_KEPT] = "unreadable, put aside by the collector; remove it when nobody wants to "
-                       "look into it any more",
+        [CHECK_KEPT] = "unreadable, put aside by the collector; remove it when it is not "
+                       "needed any more",
         [CHECK_MISSING] = "files that it names are missing",
     };
     struct check_run *r = ctx;
@@ -311,12 +312,12 @@ static enum err check_print(struct check_run *r, const struct check_result *resu
     }
     if (damaged) {
         table_note(r->sheet, str_make("damaged: stop the collector and run this with --repair; "
-                                      "of the log nothing can be mended, its files go when "
+                                      "of the log nothing can be repaired, its files go when "
                                       "their batches are sealed; of the feed's files the "
                                       "collector takes out by itself what is damaged, and a "
                                       "list of forgotten hosts it sets aside"));
     } else {
-        table_note(r->sheet, str_make(result->mended ? "mended" : "all is sound"));
+        table_note(r->sheet, str_make(result->mended ? "repaired" : "all is sound"));
     }
     return e;
 }
@@ -775,7 +776,7 @@ static int (*const mains[])(int, char **) = {store_print_stats, store_check,
 const struct opt_command cmd_store_options = {
     .program = "procfleet-collector",
     .name = "store",
-    .brief = "look at the store on disk, also while the collector runs; check and mend it",
+    .brief = "look at the store on disk, also while the collector runs; check and repair it",
     .operands = "COMMAND",
     .subs = subs,
     .n_subs = sizeof subs / sizeof *subs,
