@@ -55,7 +55,7 @@
 #define ENROLL_BYTES_MAX (16u << 10)
 #define ENROLL_PEERS_MAX 64u
 #define ENROLL_SILENT_NS (10 * CLK_S)
-#define ENROLL_SAME_MAX  16u          /* of one address, so that nobody holds all alone */
+#define ENROLL_SAME_MAX  16u          /* of one address, so that none takes all */
 #define INGEST_SILENT_NS (90 * CLK_S) /* agents call every 30 s */
 #define QUERY_SILENT_NS  (600 * CLK_S)
 
@@ -355,7 +355,7 @@ static enum err listen_query(struct collector *c, struct errmsg *why)
                 .judge = trust_ca_db(c->trust) ? ca_db_judge : NULL,
                 .judge_ctx = trust_ca_db(c->trust),
                 .receive_max = QUERY_BYTES_MAX,
-                .contexts = 32 + FEED_WAITING_MAX, /* polls that wait take nobody's place */
+                .contexts = 32 + FEED_WAITING_MAX, /* polls that wait take no place of others */
                 .reply_timeout_ns = REPLY_TIMEOUT_NS,
                 .silent_ns = QUERY_SILENT_NS,
             },
@@ -614,7 +614,7 @@ static enum err stages_make(struct collector *c, uint64_t epoch, struct errmsg *
     return e ? errmsg_set(why, e, "cannot start: %s", err_text(e)) : ERR_OK;
 }
 
-/* Each connection takes a descriptor; without one nobody comes in and no file is opened. */
+/* Each connection takes a descriptor; without one no connection is accepted and no file opened. */
 static void descriptors_check(const struct collector *c)
 {
     size_t limit = os_open_files_max();

@@ -309,7 +309,7 @@ static void store_on_damaged_log(void *ctx, const struct wal_damage *d)
     if (d->aside) {
         log_line(LOG_WARN, "store", "log_aside", "file=%s remedy=%s", d->name,
                  "\"nothing in it can be read; it is kept: look for errors of the disk, remove it "
-                 "when nobody wants to look into it any more\"");
+                 "when it is not needed any more\"");
     } else {
         log_line(LOG_WARN, "store", "log_damaged", "file=%s places=%" PRIu64 " remedy=%s", d->name,
                  d->spans,

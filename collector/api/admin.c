@@ -21,7 +21,7 @@ static void fail(struct rpc_call *call, enum err e)
              err_text(e));
 }
 
-/* Hosts outside a scope are none of its holder's business, and the collector is everybody's. */
+/* A certificate with a scope may not touch other hosts, and these calls concern all of them. */
 static bool refused(struct rpc_call *call)
 {
     if (!rpc_call_peer(call)->scope[0]) {
@@ -197,7 +197,7 @@ static void on_log_level(void *ctx, struct rpc_call *call)
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "a level is error, warn, info or debug");
         return;
     }
-    before = log_set_level(LOG_INFO); /* nobody turns the log down without a trace */
+    before = log_set_level(LOG_INFO); /* turning the log down leaves a line */
     log_line(LOG_WARN, "admin", "log_level", "peer=%s name=%s level=%s before=%s", who->address,
              log_str(name, sizeof name, who->name), ask.level, log_level_name(before));
     (void)log_set_level(level);

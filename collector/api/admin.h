@@ -22,9 +22,9 @@ struct admin;
 struct admin_conf {
     int64_t started_ns; /* UTC */
     void (*metrics)(void *ctx, struct metrics *out);
-    /* Ends the connections of certificates of this name on every listener; gives how many. */
+    /* Ends the connections of certificates of this name on every listener; returns how many. */
     unsigned (*disconnect)(void *ctx, const char *name);
-    /* Hides those of this name or id that are not connected, durably; gives how many. Errors:
+    /* Hides those of this name or id that are not connected, durably; *hosts: how many. Errors:
      * ERR_NOTFOUND, ERR_BUSY (connected), with why; ERR_FULL, ERR_NOSPACE, ERR_IO, ERR_NOMEM */
     enum err (*forget)(void *ctx, const char *host, uint32_t *hosts, struct errmsg *why);
     void *ctx;

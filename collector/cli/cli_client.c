@@ -328,7 +328,7 @@ enum err cli_client_fetch(struct cli_client *l, const char *method, const struct
     return e;
 }
 
-/* Hands the page on; gives how many rows or events it had. */
+/* Hands the page on; *rows: how many rows or events it had. */
 static enum err take_page(struct buf *reply, void (*page)(void *ctx, const struct wire_answer *a),
                           void (*note)(void *ctx, struct str text), void *ctx, size_t *rows,
                           bool *partial)

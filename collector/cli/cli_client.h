@@ -64,7 +64,7 @@ NODISCARD enum err cli_client_fetch(struct cli_client *l, const char *method,
 void cli_client_hang_up(struct cli_client *l);
 
 /* Asks until `q->limit` rows or events have come or there are no more, handing every page to `page`
- * (borrowed during the call). Gives the exit code: CLI_OK, or CLI_PARTIAL when an answer said so,
+ * (borrowed during the call). Returns the exit code: CLI_OK, or CLI_PARTIAL when an answer said so,
  * else a failure already printed. Notes are handed to
  * `note`, those of later pages again. */
 int cli_client_ask(struct cli_client *l, const char *method, struct wire_query *q,

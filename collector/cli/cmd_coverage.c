@@ -24,7 +24,7 @@ static const struct opt_command usage = {
         "  procfleet coverage --last 1h --format json\n"
         "\n"
         "Events are what the host's source handed on, ticks its samples. \xe2\x89\xa4 says that "
-        "something was lost\nof which nobody knows how many events it held. docs/ledger.md "
+        "something was lost\nof which it is unknown how many events it held. docs/ledger.md "
         "names stages and reasons.\nA run of the agent is an account of its own: over restarts "
         "the rows of --stages are sums of several.\n",
 };

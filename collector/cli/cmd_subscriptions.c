@@ -24,7 +24,7 @@ static const struct opt_command usage = {
         "\n"
         "Needs a certificate of role subscribe, query or admin; role admin sees all. They are\n"
         "made by 'procfleet tail --durable NAME' and other clients, and end by themselves when\n"
-        "nobody has polled them for long (feed.idle of the collector).\n",
+        "they were not polled for long (feed.idle of the collector).\n",
 };
 
 static const struct table_column columns[] = {
@@ -77,8 +77,8 @@ static enum err print_all(const struct cli *c, const struct cli_client *l,
 {
     static const char none_of_yours[] =
         "none of yours; 'procfleet tail --durable NAME' makes one, a certificate of role admin "
-        "sees everybody's";
-    static const char none[] = "nobody has one; 'procfleet tail --durable NAME' makes one";
+        "sees all";
+    static const char none[] = "there is none; 'procfleet tail --durable NAME' makes one";
     struct table *sheet;
     enum err e = cli_table(c, &sheet, false, columns, COLUMNS, yields);
 

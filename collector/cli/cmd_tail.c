@@ -431,7 +431,7 @@ static enum err span_take(struct tail *t, struct tail_topic *topic,
             s->missing++;
             continue;
         }
-        if (update_is_older(&u->data, s->since_ns)) { /* nobody missed it */
+        if (update_is_older(&u->data, s->since_ns)) { /* it was not missed */
             s->missing = 0;
         } else {
             s->came++;
@@ -489,7 +489,7 @@ static enum err span_fill(struct tail *t, struct tail_topic *topic, struct misse
     if (e == ERR_END) {
         return e;
     }
-    if (e) { /* said already; without an end nobody knows how many */
+    if (e) { /* reported already; without an end the number is unknown */
         s.missing = wanted > s.came ? wanted - s.came : 1;
     }
     t->missed += s.missing;

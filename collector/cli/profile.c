@@ -63,7 +63,7 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Where the file is unless somebody says; NULL: nowhere. On Windows it is below APPDATA. */
+/* Where the file is by default; NULL: nowhere. On Windows it is below APPDATA. */
 static char *usual_file(void)
 {
     static const struct {

@@ -29,7 +29,7 @@ enum profile_setting {
 struct profile;
 
 /* Reads --config and --profile, or what stands for them. `args` is borrowed until profile_close.
- * A file that nobody named may be missing. Errors: ERR_USAGE (why names file and line, the key or
+ * A file that was not named may be missing. Errors: ERR_USAGE (why names file and line, the key or
  * the profile), ERR_NOMEM */
 NODISCARD enum err profile_open(struct profile **out, const struct opt_args *args,
                                 struct errmsg *why);
@@ -40,7 +40,7 @@ const char *profile_value(const struct profile *p, enum profile_setting s);
 /* "collector", as in the file. */
 const char *profile_name(enum profile_setting s);
 /* What an error calls the place it is from: "--timeout", "PROCFLEET_TIMEOUT", "config.yaml:7:
- * profile lab", "default". Gives `text`, cut at its size. */
+ * profile lab", "default". Returns `text`, cut at its size. */
 #define PROFILE_FROM_TEXT 320
 const char *profile_from(const struct profile *p, enum profile_setting s, char *text, size_t size);
 /* The profile in use and the file, NULL when there is none. */

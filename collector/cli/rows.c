@@ -1,4 +1,4 @@
-/* "The newest N" of a window that the collector gives oldest first: pages are read to the end, and
+/* "The newest N" of a window whose rows come oldest first: pages are read to the end, and
  * of their rows only the last N are kept, copied, in a ring. */
 #include "collector/cli/rows.h"
 

@@ -1,6 +1,6 @@
 /* The cursor of a durable tail in the user's state directory: XDG_STATE_HOME, LOCALAPPDATA or
  * ~/.local/state, below it procfleet/. One file for each collector, name in the certificate and
- * subscription; whoever has it open has it alone. Threads: one owner. */
+ * subscription; it is locked while it is open. Threads: one owner. */
 #ifndef PROCFLEET_COLLECTOR_CLI_TAIL_CURSOR_H
 #define PROCFLEET_COLLECTOR_CLI_TAIL_CURSOR_H
 

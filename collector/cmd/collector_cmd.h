@@ -1,5 +1,5 @@
 /* The subcommands of procfleet-collector, and what they share. Each takes its own name as argv[0]
- * and gives the exit code: 0 ok, 1 failed, 2 wrong usage or setting. */
+ * and returns the exit code: 0 ok, 1 failed, 2 wrong usage or setting. */
 #ifndef PROCFLEET_COLLECTOR_CMD_COLLECTOR_CMD_H
 #define PROCFLEET_COLLECTOR_CMD_COLLECTOR_CMD_H
 
@@ -12,11 +12,11 @@ enum { COLLECTOR_CMD_DONE, COLLECTOR_CMD_FAILED, COLLECTOR_CMD_USAGE };
 const char *collector_cmd_conf_setting(size_t i);
 extern const struct opt_set cmd_conf_sets[];
 
-/* Parses, shows help, or runs. Gives the exit code. */
+/* Parses, shows help, or runs. Returns the exit code. */
 int collector_cmd_with_options(const struct opt_command *cmd, int argc, char **argv,
                                int (*run)(const struct opt_args *a));
 
-/* Tells on standard error; gives the exit code. */
+/* Prints on standard error; returns the exit code. */
 int collector_cmd_complain(const struct opt_command *cmd, enum err e, const char *text);
 
 const char *collector_cmd_value_or(const struct opt_args *a, const char *name,

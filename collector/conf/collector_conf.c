@@ -34,7 +34,7 @@ static const struct conf_key keys[] = {
      "address:port for hosts that enrol, who have no certificate yet; port 0 = any, empty = off; "
      "off without pki.dir"},
     {"listen.http", CONF_TEXT, "127.0.0.1:7424", 0, 0, NULL,
-     "address:port of /metrics, /healthz and /readyz, plain HTTP for everybody who reaches it; "
+     "address:port of /metrics, /healthz and /readyz, plain HTTP for every client that reaches it; "
      "port "
      "0 = any, empty = off"},
     {"tls.ca", CONF_TEXT, "tls/ca.pem", 0, 0, NULL,
@@ -87,7 +87,7 @@ static const struct conf_key keys[] = {
     {"feed.max_age", CONF_SPAN, "24h", 60 * CLK_S, 876000 * H, NULL,
      "updates older than this go from the journal"},
     {"feed.idle", CONF_SPAN, "7d", 60 * CLK_S, 876000 * H, NULL,
-     "a durable subscription that nobody polled for so long is dropped"},
+     "a durable subscription that was not polled for so long is dropped"},
     {"limits.hosts", CONF_INT, "10000", 1, 1000000, NULL,
      "hosts with data; a further one is refused"},
     {"limits.processes_per_host", CONF_INT, "4096", 64, 4096, NULL,

@@ -23,7 +23,7 @@ struct collector_conf {
     const char *const *http_names;
     size_t n_http_names;
     char *pki_dir;     /* absolute, or "" = none; owned */
-    bool pki_required; /* said by somebody, and no mere default */
+    bool pki_required; /* set explicitly, not by default */
     int64_t cert_life_ns, renew_grace_ns;
     uint32_t hosts_max;
     uint32_t processes_max; /* of one host */
@@ -33,7 +33,7 @@ struct collector_conf {
     uint64_t process_bytes_host, process_bytes;
     uint64_t feed_bytes; /* of the journal of updates; 0: none */
     int64_t feed_age_ns;
-    int64_t feed_idle_ns;      /* until a durable subscription that nobody polls is dropped */
+    int64_t feed_idle_ns;      /* until a durable subscription that is not polled is dropped */
     struct retain_conf retain; /* 0: by default, from the disk */
     enum log_level log_level;
     enum log_format log_format;

@@ -437,7 +437,7 @@ static void check_authority_key(struct collector_doctor *d)
     if (e == ERR_NOTFOUND) {
         check_result_report(d->all, "pki.key", CHECK_RESULT_WARNING,
                             "put ca.key there if hosts are to enrol and renew here",
-                            "%s has no ca.key: nobody can enrol or renew here", d->c->pki_dir);
+                            "%s has no ca.key: no host can enrol or renew here", d->c->pki_dir);
     } else if (e) {
         check_result_report(
             d->all, "pki.key", CHECK_RESULT_FAILED,
@@ -480,7 +480,8 @@ static void check_pki(struct collector_doctor *d)
         d->c->pki_required ? "'procfleet-collector pki init' makes one; or set pki.dir to "
                              "where it is, empty for none"
                            : "",
-        "there is no book in '%s': nobody enrols, nobody is revoked", d->c->pki_dir);
+        "there is no book in '%s': no host can enrol, no certificate can be revoked",
+        d->c->pki_dir);
 }
 
 static void check_trust(struct collector_doctor *d)

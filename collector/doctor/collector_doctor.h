@@ -1,7 +1,7 @@
 /* Looks at everything the collector needs on this machine, and at the fleet if a certificate allows
  * it, and says what is in the way and how to repair it. Nothing is changed: a file is written
  * beside the collector's own and taken away again, ports are bound for a moment, and its lock is
- * held for a moment when nobody else holds it. Segments are read, also beside a collector that
+ * held for a moment when it is free. Segments are read, also beside a collector that
  * runs.
  * Threads: one, after net_init. It blocks: a collector that does not answer takes `connect_ns`. */
 #ifndef PROCFLEET_COLLECTOR_DOCTOR_COLLECTOR_DOCTOR_H

@@ -128,7 +128,7 @@ static enum err http_build(struct http *h)
     om_metrics(&h->text, h->metrics);
     e = fleet_write(&h->text, &h->conf.fleet, os_utc_ns(), &h->deadline, &why);
     if (e == ERR_TIMEOUT && http_is_stopping(h)) {
-        return ERR_CLOSED; /* nobody has been slow */
+        return ERR_CLOSED; /* nothing was slow */
     }
     if (e) {
         log_line(LOG_WARN, "http", "fleet_failed", "reason=%s",

@@ -220,7 +220,7 @@ bool query_has_ended(const struct store_host *h, const struct query_host_state *
     return (h->flags & (BATCH_LAST | BATCH_REPLAY)) && !state->connected;
 }
 
-/* A recording that said it has ended, or that nobody plays any more. */
+/* A recording that said it has ended, or that is not played any more. */
 static bool host_is_over(const struct query *q, const struct store_host *h)
 {
     return (h->flags & BATCH_REPLAY) &&

@@ -27,7 +27,7 @@ static int64_t host_now(const struct query *q, const struct store_host *h)
     return clk_sub(q->env->now_ns, h->clock.known ? h->clock.offset_ns : 0);
 }
 
-/* Is there data at all, and does it reach from one end of the window to the other? Gives how much
+/* Is there data at all, and does it reach from one end of the window to the other? Returns how much
  * of the window has none. */
 static int64_t judge_span(struct query *q, const struct query_span *s, const struct query_ledger *l)
 {
@@ -358,7 +358,7 @@ static enum err stage_add(struct query *q, struct wire_stage *to, const struct q
     return to->stage.p && to->reason.p ? ERR_OK : ERR_FULL;
 }
 
-/* What the collector itself counted of the host since its start. Gives how many rows. */
+/* What the collector itself counted of the host since its start. Returns how many rows. */
 static size_t stage_own_rows(const struct query *q, const struct query_span *s,
                              struct wire_stage *rows)
 {
@@ -413,7 +413,7 @@ static const struct qledger_count *stage_left_out(const struct query_ledger *l)
 }
 
 /* All rows, or only the one most was lost by. Ticks that were left out are named where nothing else
- * was lost: whoever shows one row only takes the largest count. */
+ * was lost: a client that shows one row takes the largest count. */
 static enum err stages_add(struct query *q, const struct query_span *s, struct wire_coverage *c,
                            const struct query_ledger *l)
 {

@@ -377,7 +377,7 @@ static void loss_of_batches(struct query_ledger *l, const struct qledger_range *
     span_add(l, before->last_ns, most(after->first_ns, before->last_ns), ticks, 0);
 }
 
-/* Between numbers that came. Gives how many of `gaps` are left. Numbers that something unreadable
+/* Between numbers that came. Returns how many of `gaps` are left. Numbers that something unreadable
  * lies between come last: those are hardly missing, and not at all where there is no time left for
  * them. */
 static uint64_t loss_between_ranges(struct query_ledger *l, uint64_t gaps,
@@ -459,7 +459,7 @@ static uint64_t ticks_inside(const struct query_ledger *l, const struct batch *b
     return n;
 }
 
-/* By the clock that nobody sets. */
+/* By the monotonic clock. */
 static void period_note(struct query_ledger *l, const struct batch *b)
 {
     int64_t n = (int64_t)b->n_ticks - 1;

@@ -4,7 +4,7 @@
  * Events are what the source handed on and the spool did not take away; ticks are those of the
  * batches. What is lost: ledger.h says of each row what it is. Batches that never came are told by
  * the hole they leave, between two numbers or before the first one of a stream that began in the
- * window: of how many ticks by the time between their neighbours, of how many events nobody knows.
+ * window: of how many ticks by the time between their neighbours, of how many events is unknown.
  * An agent that was killed lost the ticks between its last batch and its next. Of a gap that the
  * window cuts its part inside counts.
  * Bounds: QLEDGER_*; beyond them rows and ranges are left out, spans joined. Threads: one owner. */
@@ -72,7 +72,7 @@ void query_ledger_batch(struct query_ledger *l, const struct batch *b);
  * was lost. In the order of time, among batches too. */
 void query_ledger_account(struct query_ledger *l, const struct loss_sum *a);
 
-/* A window that begins or ends inside a gap has only one side of it: whoever scans looks for the
+/* A window that begins or ends inside a gap has only one side of it: the caller looks for the
  * other side, before query_ledger_end. Whether the window's end is without data; and the numbers
  * before which its begin is, NULL: it is not. */
 bool query_ledger_ends_early(const struct query_ledger *l);
@@ -89,7 +89,7 @@ void query_ledger_numbers(struct query_ledger *l, struct qledger_range seen);
  * cannot be read. */
 void query_ledger_end(struct query_ledger *l, uint64_t gaps, const struct store_holes *unread);
 
-/* Adds what cannot be read to the spans of loss, inside the window; nobody knows what it held. */
+/* Adds what cannot be read to the spans of loss, inside the window; what it held is unknown. */
 void query_ledger_unread(struct query_ledger *l, const struct store_holes *unread);
 
 /* False: it tells what cannot be; sums end at LEDGER_MAX. */

@@ -1,6 +1,6 @@
-/* Who lives at the end of a span, and on demand who ended inside it: for Processes and Tree. Two
+/* The processes that live at the end of a span, and on demand those that ended in it. Two
  * readings where a host had many, so that memory follows the answer and not all who ever lived:
- * query_processes_find tells who is there, query_processes_read gives values, of those in the
+ * query_processes_find lists them, query_processes_read reads values, only of those in the
  * answer alone.
  * Bounds: those of the table, and half as much for the list. Private to collector/query. */
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_PROCESSES_H
@@ -11,7 +11,7 @@
 struct query_living {
     struct proc_key key;
     bool ended;                    /* inside the span */
-    bool shown;                    /* set by whoever asks: its values are wanted */
+    bool shown;                    /* set by the caller: its values are wanted */
     int64_t seen_ns;               /* newest sample; QUERY_NEVER: none */
     const struct proc_info *info;  /* NULL: nothing is known */
     const struct query_inst *inst; /* its values, after query_processes_read; NULL: is not there */

@@ -12,7 +12,7 @@
 #define BOOTS_FIRST 16
 #define STALE_NS    (15 * CLK_S) /* a living process has had a row since */
 
-/* Whoever is sampled has one of them, and the store keeps them at hand. */
+/* Every process that is sampled has one of them, and the store keeps them at hand. */
 #define PRESENCE \
     (METRIC_BIT(M_CPU_TIME) | METRIC_BIT(M_WORKING_SET_SIZE) | METRIC_BIT(M_THREAD_COUNT))
 
@@ -180,7 +180,7 @@ static bool inst_is_shown(const struct query_table *t, const struct query_inst *
     return t->nameless ? query_wants_id(t->q, inst->id) : query_wants(t->q, inst->id, info);
 }
 
-/* What the row's tier says, where nobody else knows anything, as of folded ones. */
+/* What the row's tier says, where nothing else is known, as of folded ones. */
 static const struct proc_info *told_info(struct query_table *t, const struct look *k)
 {
     struct arena *memory = t->brief ? &t->memory : &t->q->out->memory;
@@ -510,7 +510,7 @@ static bool cell_growth_of(const struct query_table *t, const struct query_inst 
         base = c->in.first;
         --*steps;
     }
-    /* a counter never falls within one instance: whoever counted began anew */
+    /* a counter never falls within one instance: the counter began anew */
     *growth = c->in.last >= base ? cell_growth(base, c->in.last) : c->in.last;
     return true;
 }

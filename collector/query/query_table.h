@@ -21,10 +21,10 @@ struct query_inst {
     uint16_t boot;
     bool hidden;                  /* not asked for */
     bool fresh;                   /* began inside the window: its counters began at zero there */
-    bool ended;                   /* whoever fills the table has seen its end */
+    bool ended;                   /* its end was seen while the table was filled */
     uint32_t instances;           /* 0: one process */
     int64_t seen_ns;              /* newest sample before the window's end */
-    size_t order;                 /* for the use of whoever walks the table */
+    size_t order;                 /* for the caller that walks the table */
     const struct proc_info *info; /* NULL when nothing is known, or not looked up; the command line
                                      may be missing */
     struct query_cell *cells;     /* one per metric; NULL when hidden or there are none */

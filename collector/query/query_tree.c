@@ -3,7 +3,7 @@
  *
  * A question for a pid or a name gets the processes that fit and all that descend from them. The
  * order is that of a walk down from those without a parent, siblings by pid and start; it uses an
- * explicit stack, and whoever a circle of wrong parents keeps out of the walk is walked to from
+ * explicit stack; a process that a circle of wrong parents keeps out of the walk is visited from
  * itself. */
 #include "collector/query/query_tree.h"
 

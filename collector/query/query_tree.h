@@ -1,10 +1,10 @@
-/* Who descends from whom among the instances of a table, and what each did together with all its
- * descendants. Private to collector/query.
+/* Which process descends from which among the instances of a table, and what each did together with
+ * all its descendants. Private to collector/query.
  *
  * A parent is known by its pid and, when the source tells it, its start; otherwise it is the
- * instance of that pid that began last before the child. Whoever's parent is not in the table
- * descends from nobody. Bounds: KIN_DEPTH_MAX generations are added up; a way up that comes back to
- * where it was, which only a confused source makes, ends there. */
+ * instance of that pid that began last before the child. A process whose parent is not in the table
+ * has none. Bounds: KIN_DEPTH_MAX generations are added up; a way up that comes back to where it
+ * was, which only a confused source makes, ends there. */
 #ifndef PROCFLEET_COLLECTOR_QUERY_QUERY_TREE_H
 #define PROCFLEET_COLLECTOR_QUERY_QUERY_TREE_H
 
@@ -18,7 +18,7 @@ struct kin {
     struct proc_key key;
     const struct proc_info *info; /* NULL: of unknown parents */
     size_t parent;                /* index, or KIN_NONE */
-    size_t met;                   /* for walks upwards: by whom, plus 1 */
+    size_t met;                   /* for walks upwards: the index it was met from, plus 1 */
 };
 
 /* The sums of a table's instances over them and their descendants. */

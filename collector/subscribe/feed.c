@@ -9,7 +9,7 @@
  * only at what came later.
  *
  * When the disk is full the publisher waits with what it has, and what comes waits in the queue, so
- * that nothing is lost as long as that has room; whoever asks whether all of it is kept is told no
+ * that nothing is lost as long as that has room; feed_keep then returns false
  * at once, for it is the sealing thread, which may be about to make room.
  *
  * Rejected: reading batches back from the store (one that is sealed meanwhile would be missed);

@@ -8,11 +8,12 @@
  * endian; from 1, per topic), then an encoded Update. A subscriber that sees a hole in the sequence
  * asks Fetch for what is missing; another epoch means that the journal began anew.
  *
- * Events are journalled always, samples as long as somebody listens or a durable subscription wants
- * them. Batches of one host that come together become one message, when they follow each other; a
- * batch too large for one becomes several. A message is in the journal and synced before it is
- * sent. Batches that the store made durable and the journal had not when the collector was killed
- * are made up for when the feed starts; the store lets nothing go before feed_keep has returned.
+ * Events are journalled always, samples as long as there is a listener or a durable subscription
+ * wants them. Batches of one host that come together become one message, when they follow each
+ * other; a batch too large for one becomes several. A message is in the journal and synced before
+ * it is sent. Batches that the store made durable and the journal had not when the collector was
+ * killed are made up for when the feed starts; the store lets nothing go before feed_keep has
+ * returned.
  * Bounds:  queue_bytes of encoded batches waiting, then batches are left out of the feed and
  * counted; up to FEED_HELD_MAX of them are kept as the store had them decoded, the others are
  * copied encoded and decoded again; their messages take numbers all the same, so that subscribers

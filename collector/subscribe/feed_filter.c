@@ -15,7 +15,7 @@ bool feed_filter_record(const struct wire_filter *f, const char *scope,
     struct str name = str_make(r->name);
 
     if (name.n == 0) {
-        return true; /* it is damaged, and nobody knows whom it was for */
+        return true; /* it is damaged: its host is unknown */
     }
     if (r->topic == FEED_EVENT ? f->no_events : !f->samples) {
         return false;

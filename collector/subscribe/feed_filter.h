@@ -8,7 +8,7 @@
 #include "common/wire/wire_feed.h"
 
 /* Whether the record's topic and host are wanted, and in the scope ("" = everything). One that is
- * damaged, so that nobody knows whose it was (no name), concerns all. */
+ * damaged, so that its host is unknown (no name), concerns all. */
 bool feed_filter_record(const struct wire_filter *f, const char *scope,
                         const struct journal_record *r);
 

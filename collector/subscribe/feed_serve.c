@@ -7,7 +7,7 @@
  * `lock` guards the list and the flags, also those of its entries; the rest of an entry belongs to
  * the handler until it is in the list and to the thread from then on. Nothing is tried or answered
  * under it. Who waits has a place until it is answered; a certificate's name has only some of them.
- * A poll that somebody repeats from another connection while the first one waits ends the first:
+ * A poll that is repeated from another connection while the first one waits ends the first:
  * who was killed and comes back leaves nothing behind. */
 #include "collector/subscribe/feed_serve.h"
 
@@ -27,7 +27,7 @@
 #define MARGIN_NS   (250 * CLK_MS) /* an answer is on its way before its caller gives up */
 #define CROWDED_MS  1000u
 #define DISK_MS     5000u
-#define LOOK_NS     (60 * CLK_S) /* for subscriptions that nobody polls */
+#define LOOK_NS     (60 * CLK_S) /* for subscriptions that are not polled */
 
 struct waiting {
     struct rpc_call *call;
@@ -37,7 +37,7 @@ struct waiting {
     struct subscriptions_cursor seen;
     int64_t until_ns; /* monotonic */
     bool fresh;       /* the feed may have grown since it was tried */
-    bool over;        /* somebody asks the same anew */
+    bool over;        /* the same is asked again */
 };
 
 struct feed_serve {
@@ -114,7 +114,7 @@ static void poll_reply(struct rpc_call *call, const struct wire_poll_reply *repl
     buf_fini(&out);
 }
 
-/* Answers unless there is nothing and `may_wait`. Gives whether it answered. */
+/* Answers unless there is nothing and `may_wait`. Returns whether it answered. */
 static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct wire_poll *poll,
                      struct subscriptions_cursor *seen, bool may_wait)
 {

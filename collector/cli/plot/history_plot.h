@@ -8,7 +8,7 @@
 
 #define HISTORY_PLOT_ROWS      200000u
 #define HISTORY_PLOT_PROCESSES 16u
-#define HISTORY_PLOT_LEAST     8u /* points that are worth a plot nobody asked for */
+#define HISTORY_PLOT_LEAST     8u /* points from which on a plot is drawn unasked */
 
 enum history_plot_how {
     HISTORY_PLOT_BRAILLE,

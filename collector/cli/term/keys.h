@@ -54,7 +54,7 @@ struct keys { /* zeroed to begin with */
     size_t need;
 };
 
-/* Gives how many keys the byte ended, in `out`. */
+/* Returns how many keys the byte ended, in `out`. */
 size_t keys_byte(struct keys *k, uint8_t byte, struct key out[KEYS_OUT]);
 
 /* Whether something is begun that keys_idle would end. */

@@ -138,7 +138,7 @@ static void join(struct screen *s, unsigned row, unsigned column, struct str tex
     }
 }
 
-/* Safe text into the cells; gives the columns taken. */
+/* Safe text into the cells; returns the columns taken. */
 static unsigned put_cells(struct screen *s, unsigned row, unsigned column, unsigned style,
                           struct str text)
 {

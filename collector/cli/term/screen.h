@@ -23,7 +23,7 @@ unsigned screen_rows(const struct screen *s);
 unsigned screen_columns(const struct screen *s);
 bool screen_is_ascii(const struct screen *s);
 
-/* Writes text into at most `width` columns and gives how many it took; what does not fit ends in
+/* Writes text into at most `width` columns and returns how many it took; what does not fit ends in
  * "…". What lies outside the screen is dropped. */
 unsigned screen_put(struct screen *s, unsigned row, unsigned column, unsigned width, unsigned style,
                     struct str text);

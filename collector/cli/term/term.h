@@ -19,7 +19,7 @@ enum term_saw {
     TERM_KEYS = 1,    /* term_read has bytes */
     TERM_RESIZED = 2, /* also when it comes back from being stopped: draw everything again */
     TERM_WOKEN = 4,   /* by term_wake */
-    TERM_STOP = 8,    /* somebody wants the program to end: a signal, or the terminal is gone */
+    TERM_STOP = 8,    /* the program is to end: a signal, or the terminal is gone */
 };
 
 /* Whether standard input and output are a terminal that can be steered. Errors: ERR_INVALID (why
@@ -33,8 +33,8 @@ void term_close(struct term *t); /* gives it back; NULL is allowed */
 
 void term_size(const struct term *t, unsigned *rows, unsigned *columns);
 
-/* Waits for one of these, at most so long (negative: for ever); gives the bits, 0 when the time is
- * over. */
+/* Waits for one of these, at most so long (negative: for ever); returns the bits, 0 when the time
+ * is over. */
 unsigned term_wait(struct term *t, int64_t timeout_ns);
 
 /* Bytes that were typed, at most n of them; 0 when there are none. Never waits. */

@@ -180,7 +180,7 @@ static unsigned cursor_move(struct watch *w, int64_t by)
     w->selected = (size_t)(to < 0 ? 0 : to >= n ? (n ? n - 1 : 0) : to);
     cursor_mark(w);
     if (w->selected == 0 && by < 0) {
-        w->follows = false; /* whoever is first */
+        w->follows = false; /* the cursor stays at the first row */
     }
     watch_fit(w, w->rows, w->columns);
     if (to >= n && n == (int64_t)w->ask.limit && w->ask.limit < WIRE_ROWS_MAX) {
@@ -233,7 +233,7 @@ static unsigned page_enter(struct watch *w)
     } else if (w->ask.group_by == WIRE_GROUP_HOST) {
         memcpy(w->ask.host, w->marked.host_name, sizeof w->ask.host);
     } else {
-        return 0; /* nobody can be asked for a user's processes */
+        return 0; /* there is no filter by user */
     }
     w->ask.group_by = WIRE_GROUP_NONE;
     return cursor_to_top(w);

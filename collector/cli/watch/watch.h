@@ -80,7 +80,7 @@ struct watch {
 void watch_init(struct watch *w, const char *collector);
 void watch_fini(struct watch *w);
 
-/* What the keys want of whoever owns terminal and connection; bits. */
+/* What the keys want of the owner of terminal and connection; bits. */
 enum watch_wish { WATCH_AGAIN = 1, WATCH_QUIT = 2, WATCH_SUSPEND = 4, WATCH_REDRAW = 8 };
 unsigned watch_key(struct watch *w, const struct key *k);
 

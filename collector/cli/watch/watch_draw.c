@@ -702,7 +702,7 @@ static void details_put_facts(struct buf *b, const struct proc_info *p)
     }
 }
 
-/* Gives the row below. */
+/* Returns the row below. */
 static unsigned details_facts(const struct watch *w, struct screen *s, unsigned row, struct buf *b)
 {
     const struct proc_info *p = details_info(w);
@@ -733,7 +733,7 @@ static unsigned details_facts(const struct watch *w, struct screen *s, unsigned 
 
 /* -- how it went -- */
 
-/* The metric's values of this process. Gives how many points there are. */
+/* The metric's values of this process. Returns how many points there are. */
 static size_t details_points(const struct watch *w, size_t metric, struct plot_point *out)
 {
     const struct wire_answer *a = w->details->rows;

@@ -167,7 +167,7 @@ static void asker_wait(struct asker *a)
     }
 }
 
-/* A collector that is away refuses at once: nobody is helped by a thousand attempts a second. */
+/* A collector that is away refuses at once: pause before the next attempt. */
 static void asker_rest(struct asker *a)
 {
     int64_t until_ns = os_mono_ns() + RETRY_NS;
@@ -302,7 +302,7 @@ struct loop {
     int64_t key_ns; /* monotonic: when the last byte of a key came */
     struct screen *shown, *next;
     struct buf out;
-    bool colours, anew;       /* nobody knows what the terminal shows */
+    bool colours, anew;       /* anew: what the terminal shows is unknown */
     bool stop, again;         /* again: ask at once */
     int64_t ask_ns, fleet_ns; /* monotonic: when to ask next */
 };

@@ -6,7 +6,8 @@
 
 struct cli;
 
-/* Released with watch_fini by the caller. Gives the exit code; what went wrong has been printed. */
+/* Released with watch_fini by the caller. Returns the exit code; what went wrong has been
+ * printed. */
 int watch_run(struct cli *c, struct watch *w);
 
 #endif
