@@ -33,7 +33,7 @@ static void must(bool ok)
 
 /* -- the listener -- */
 
-static void figures(void *ctx, struct figures *out)
+static void metrics(void *ctx, struct metrics *out)
 {
     (void)ctx;
     out->n = 0;
@@ -64,7 +64,7 @@ static void start(void)
         .address = "127.0.0.1:0",
         .refresh_ns = 3600 * CLK_S,
         .fleet = {.store = filled_store(), .hosts_max = 10, .programs = 5},
-        .figures = figures,
+        .metrics = metrics,
         .ready = ready,
         .stuck_ns = stuck_ns,
     };
