@@ -5,7 +5,7 @@
 
 #include "collector/subscribe/journal.h"
 #include "common/model/stats.h"
-#include "common/wire/wire.h"
+#include "common/wire/wire_batch.h"
 
 #define FEED_MESSAGE_MAX (1u << 20) /* a subscriber's receive limit */
 #define FEED_HELD_MAX    ((size_t)64 << 20)
