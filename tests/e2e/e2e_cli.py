@@ -55,7 +55,7 @@ def guesses(fleet):
     ensure("whose subscriptions are not there", "none of yours" in said[1] + said[2], said)
     fleet.issue("admin", "chief")
     said = fleet.cli("subscriptions", who="chief", expect=None)
-    ensure("nor anybody's", "nobody has" in said[1] + said[2] and "yours" not in said[1] + said[2], said)
+    ensure("nor anybody's", "there is none" in said[1] + said[2] and "yours" not in said[1] + said[2], said)
 
 
 def completes_hosts(fleet):
