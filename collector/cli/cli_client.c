@@ -138,7 +138,7 @@ void cli_client_close(struct cli_client *l)
 }
 
 /* Which exit code the collector's answer stands for. */
-static enum cli_exit exit_of_code(enum rpc_code code)
+static enum cli_exit code_exit(enum rpc_code code)
 {
     switch (code) {
     case RPC_INVALID_ARGUMENT:
@@ -188,28 +188,28 @@ static enum err call_problem(const struct cli_client *l, enum err e, const struc
 
 /* -- calls: all go through cli_client_call -- */
 
-static void ended(void *ctx)
+static void call_ended(void *ctx)
 {
     (void)ctx; /* it is looked at */
 }
 
-static bool told_to_stop(const struct cli_client *l, const struct cli_client_request *q)
+static bool call_is_stopped(const struct cli_client *l, const struct cli_client_request *q)
 {
     return atomic_load(&l->hung_up) || (q->stop && atomic_load(q->stop));
 }
 
-static enum err call_once(struct cli_client *l, const struct cli_client_request *q,
-                          struct buf *reply, struct rpc_result *result)
+static enum err call_try(struct cli_client *l, const struct cli_client_request *q,
+                         struct buf *reply, struct rpc_result *result)
 {
     struct rpc_pending *p;
     enum err e = rpc_client_begin(&p, l->client, q->method, FRAME_RAW, q->p, q->n, q->timeout_ns,
-                                  ended, NULL);
+                                  call_ended, NULL);
 
     if (e) {
         return e;
     }
     while (q->stop && !rpc_client_ended(p)) {
-        if (told_to_stop(l, q)) {
+        if (call_is_stopped(l, q)) {
             rpc_client_hang_up(l->client);
             break;
         }
@@ -218,12 +218,12 @@ static enum err call_once(struct cli_client *l, const struct cli_client_request 
     return rpc_client_finish(p, reply, result, NULL);
 }
 
-static void pause_for(const struct cli_client *l, const struct cli_client_request *q, uint32_t ms)
+static void call_pause(const struct cli_client *l, const struct cli_client_request *q, uint32_t ms)
 {
     int64_t pause_ns = (ms ? ms : PAUSE_MS) * CLK_MS;
     int64_t until = os_mono_ns() + (pause_ns < q->timeout_ns ? pause_ns : q->timeout_ns);
 
-    while (!told_to_stop(l, q) && os_mono_ns() < until) {
+    while (!call_is_stopped(l, q) && os_mono_ns() < until) {
         os_sleep_ns(LOOK_NS);
     }
 }
@@ -237,20 +237,20 @@ enum err cli_client_call(struct cli_client *l, const struct cli_client_request *
         size_t before = reply->n;
 
         memset(result, 0, sizeof *result);
-        e = call_once(l, q, reply, result);
-        if (e != ERR_REFUSED || i == RETRIES || told_to_stop(l, q) ||
+        e = call_try(l, q, reply, result);
+        if (e != ERR_REFUSED || i == RETRIES || call_is_stopped(l, q) ||
             (result->code != RPC_RESOURCE_EXHAUSTED && result->code != RPC_UNAVAILABLE)) {
             break;
         }
         reply->n = before;
-        pause_for(l, q, result->retry_after_ms);
+        call_pause(l, q, result->retry_after_ms);
     }
     return e ? call_problem(l, e, result, why) : ERR_OK;
 }
 
 enum cli_exit cli_client_call_exit(enum err e, const struct rpc_result *result)
 {
-    return e == ERR_REFUSED ? exit_of_code(result->code) : cli_client_exit(e);
+    return e == ERR_REFUSED ? code_exit(result->code) : cli_client_exit(e);
 }
 
 int cli_client_once(const struct cli *c, const char *method, const struct buf *request,
@@ -280,7 +280,7 @@ int cli_client_once(const struct cli *c, const char *method, const struct buf *r
 /* -- queries -- */
 
 /* One page into `reply`. */
-static enum err ask_page(struct cli_client *l, const char *method, const struct wire_query *q,
+static enum err page_ask(struct cli_client *l, const char *method, const struct wire_query *q,
                          struct buf *reply, struct rpc_result *result, struct errmsg *why)
 {
     struct buf request;
@@ -315,7 +315,7 @@ enum err cli_client_fetch(struct cli_client *l, const char *method, const struct
         }
     }
     buf_init(&reply, REPLY_MAX);
-    e = ask_page(l, method, q, &reply, &result, why);
+    e = page_ask(l, method, q, &reply, &result, why);
     if (!e) {
         e = wire_answer_decode(out, reply.p, reply.n);
         e = e ? call_problem(l, e, &result, why) : ERR_OK;
@@ -329,7 +329,7 @@ enum err cli_client_fetch(struct cli_client *l, const char *method, const struct
 }
 
 /* Hands the page on; *rows: how many rows or events it had. */
-static enum err take_page(struct buf *reply, void (*page)(void *ctx, const struct wire_answer *a),
+static enum err page_take(struct buf *reply, void (*page)(void *ctx, const struct wire_answer *a),
                           void (*note)(void *ctx, struct str text), void *ctx, size_t *rows,
                           bool *partial)
 {
@@ -368,9 +368,9 @@ int cli_client_ask(struct cli_client *l, const char *method, struct wire_query *
 
         q->limit = left < WIRE_ROWS_MAX ? left : WIRE_ROWS_MAX;
         buf_reset(&reply);
-        e = ask_page(l, method, q, &reply, &result, &why);
+        e = page_ask(l, method, q, &reply, &result, &why);
         if (!e) {
-            e = take_page(&reply, page, note, ctx, &rows, &partial);
+            e = page_take(&reply, page, note, ctx, &rows, &partial);
             e = e ? call_problem(l, e, &result, &why) : ERR_OK;
         }
         if (e) {

@@ -1,4 +1,5 @@
 /* Events or samples as they arrive: from the live stream, or from a durable subscription. */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -278,6 +279,7 @@ static enum err durable_take(struct durable *d, const struct wire_poll_reply *re
     }
     if (reply->cursor.n != d->cursor.n ||
         memcmp(reply->cursor.p, d->cursor.bytes, d->cursor.n) != 0) {
+        assert(reply->cursor.n <= sizeof d->cursor.bytes); /* the decoder checked it */
         d->cursor.n = reply->cursor.n;
         memcpy(d->cursor.bytes, reply->cursor.p, reply->cursor.n);
         d->cursor.lines = d->before + t->lines;

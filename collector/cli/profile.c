@@ -64,7 +64,7 @@ static const char *variable(const char *name)
 }
 
 /* Where the file is by default; NULL: nowhere. On Windows it is below APPDATA. */
-static char *usual_file(void)
+static char *file_default(void)
 {
     static const struct {
         const char *variable, *below;
@@ -80,12 +80,12 @@ static char *usual_file(void)
     return NULL;
 }
 
-static enum err find_file(struct profile *p, struct errmsg *why)
+static enum err file_find(struct profile *p, struct errmsg *why)
 {
     const char *named = opt_value(p->args, "config");
 
     named = named ? named : variable("PROCFLEET_CONFIG");
-    p->file = named ? mem_strdup(named) : usual_file();
+    p->file = named ? mem_strdup(named) : file_default();
     if (named && !p->file) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
@@ -96,7 +96,7 @@ static enum err find_file(struct profile *p, struct errmsg *why)
     return ERR_OK;
 }
 
-static enum err load(struct profile *p, struct errmsg *why)
+static enum err file_load(struct profile *p, struct errmsg *why)
 {
     enum err e = conf_create(&p->conf, keys, KEYS);
 
@@ -108,7 +108,7 @@ static enum err load(struct profile *p, struct errmsg *why)
     return e == ERR_OK || e == ERR_NOMEM ? e : ERR_USAGE;
 }
 
-static enum err no_such_profile(const struct profile *p, struct errmsg *why)
+static enum err profile_unknown(const struct profile *p, struct errmsg *why)
 {
     const char *const *names;
     size_t n = conf_names(p->conf, &names);
@@ -130,7 +130,7 @@ static enum err no_such_profile(const struct profile *p, struct errmsg *why)
 }
 
 /* A file is read twice: first to learn which profile it takes by itself, then for that profile. */
-static enum err choose(struct profile *p, struct errmsg *why)
+static enum err profile_choose(struct profile *p, struct errmsg *why)
 {
     const char *named = opt_value(p->args, "profile");
     const char *const *names;
@@ -145,7 +145,7 @@ static enum err choose(struct profile *p, struct errmsg *why)
                                   named)
                      : ERR_OK;
     }
-    e = load(p, why);
+    e = file_load(p, why);
     if (e) {
         return e;
     }
@@ -159,14 +159,14 @@ static enum err choose(struct profile *p, struct errmsg *why)
     }
     conf_destroy(p->conf);
     p->conf = NULL;
-    e = load(p, why);
+    e = file_load(p, why);
     n = e ? 0 : conf_names(p->conf, &names);
     for (size_t i = 0; i < n; i++) {
         if (strcmp(names[i], p->chosen) == 0) {
             return ERR_OK;
         }
     }
-    return e ? e : no_such_profile(p, why);
+    return e ? e : profile_unknown(p, why);
 }
 
 /* -- files beside the file -- */
@@ -176,7 +176,7 @@ static bool is_absolute(const char *path)
     return path[0] == '/' || path[0] == '\\' || (path[0] && path[1] == ':');
 }
 
-static enum err resolve(struct profile *p, enum profile_setting s, struct errmsg *why)
+static enum err path_resolve(struct profile *p, enum profile_setting s, struct errmsg *why)
 {
     const char *path = conf_text(p->conf, settings[s].key);
     size_t dir = 0;
@@ -203,12 +203,12 @@ enum err profile_open(struct profile **out, const struct opt_args *args, struct 
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     p->args = args;
-    e = find_file(p, why);
+    e = file_find(p, why);
     if (!e) {
-        e = choose(p, why);
+        e = profile_choose(p, why);
     }
     for (enum profile_setting s = PROFILE_CA; s <= PROFILE_KEY && !e && p->chosen; s++) {
-        e = resolve(p, s, why);
+        e = path_resolve(p, s, why);
     }
     if (e) {
         profile_close(p);
@@ -236,7 +236,7 @@ void profile_close(struct profile *p)
 
 enum from { FROM_OPTION, FROM_ENVIRONMENT, FROM_PROFILE, FROM_DEFAULT };
 
-static enum from from(const struct profile *p, enum profile_setting s)
+static enum from setting_from(const struct profile *p, enum profile_setting s)
 {
     const char *option = opt_value(p->args, settings[s].option);
 
@@ -251,7 +251,7 @@ static enum from from(const struct profile *p, enum profile_setting s)
 
 const char *profile_value(const struct profile *p, enum profile_setting s)
 {
-    switch (from(p, s)) {
+    switch (setting_from(p, s)) {
     case FROM_OPTION:
         return opt_value(p->args, settings[s].option);
     case FROM_ENVIRONMENT:
@@ -270,7 +270,7 @@ const char *profile_name(enum profile_setting s)
 
 const char *profile_from(const struct profile *p, enum profile_setting s, char *text, size_t size)
 {
-    switch (from(p, s)) {
+    switch (setting_from(p, s)) {
     case FROM_OPTION:
         snprintf(text, size, "--%s", settings[s].option);
         break;

@@ -15,7 +15,7 @@
 
 /* -- where -- */
 
-static bool name_ok(const char *name)
+static bool cursor_name_ok(const char *name)
 {
     size_t n = strlen(name);
 
@@ -23,7 +23,7 @@ static bool name_ok(const char *name)
            strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") == n;
 }
 
-static char *state_dir(void)
+static char *cursor_dir(void)
 {
     static const struct {
         const char *variable, *below;
@@ -43,7 +43,8 @@ static char *state_dir(void)
     return NULL;
 }
 
-static char *file_path(const char *dir, const char *collector, const char *owner, const char *name)
+static char *cursor_path(const char *dir, const char *collector, const char *owner,
+                         const char *name)
 {
     struct buf b;
     char *path;
@@ -60,14 +61,14 @@ static char *file_path(const char *dir, const char *collector, const char *owner
 
 /* -- what is in it -- */
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     const char *at = c ? strchr(HEX, c) : NULL;
 
     return at ? (int)(at - HEX) : -1;
 }
 
-static enum err parse(struct tail_cursor *c, const char *text)
+static enum err cursor_parse(struct tail_cursor *c, const char *text)
 {
     char *end;
 
@@ -78,13 +79,13 @@ static enum err parse(struct tail_cursor *c, const char *text)
     if (*end++ != ' ') {
         return ERR_CORRUPT;
     }
-    for (; digit(end[0]) >= 0 && digit(end[1]) >= 0 && c->n < sizeof c->bytes; end += 2) {
-        c->bytes[c->n++] = (uint8_t)(digit(end[0]) << 4 | digit(end[1]));
+    for (; hex_digit(end[0]) >= 0 && hex_digit(end[1]) >= 0 && c->n < sizeof c->bytes; end += 2) {
+        c->bytes[c->n++] = (uint8_t)(hex_digit(end[0]) << 4 | hex_digit(end[1]));
     }
     return c->n > 0 && strcmp(end, "\n") == 0 ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err read_file(struct tail_cursor *c, struct errmsg *why)
+static enum err cursor_read(struct tail_cursor *c, struct errmsg *why)
 {
     uint8_t *p;
     size_t n;
@@ -94,7 +95,7 @@ static enum err read_file(struct tail_cursor *c, struct errmsg *why)
         return ERR_OK;
     }
     if (!e) {
-        e = parse(c, (const char *)p);
+        e = cursor_parse(c, (const char *)p);
         mem_free(p);
     }
     return e ? errmsg_set(why, e,
@@ -104,7 +105,7 @@ static enum err read_file(struct tail_cursor *c, struct errmsg *why)
              : ERR_OK;
 }
 
-static enum err lock_file(struct tail_cursor *c, struct errmsg *why)
+static enum err cursor_lock(struct tail_cursor *c, struct errmsg *why)
 {
     size_t n = strlen(c->path) + sizeof ".lock";
     char *path = mem_alloc(n);
@@ -128,12 +129,12 @@ enum err tail_cursor_open(struct tail_cursor *c, const char *collector, const ch
     enum err e;
 
     *c = (struct tail_cursor){.path = NULL};
-    if (!name_ok(name)) {
+    if (!cursor_name_ok(name)) {
         return errmsg_set(why, ERR_USAGE,
                           "--durable: a name has 1 to %u letters, digits, '.', '_' and '-'",
                           WIRE_FEED_NAME_MAX);
     }
-    dir = state_dir();
+    dir = cursor_dir();
     if (!dir) {
         return errmsg_set(why, ERR_NOTFOUND,
                           "there is no place for the cursor: set XDG_STATE_HOME to a directory");
@@ -142,11 +143,11 @@ enum err tail_cursor_open(struct tail_cursor *c, const char *collector, const ch
     if (e) {
         errmsg_set(why, e, "cannot make %s: %s", dir, err_text(e));
     } else {
-        c->path = file_path(dir, collector, owner, name);
-        e = c->path ? lock_file(c, why) : ERR_NOMEM;
+        c->path = cursor_path(dir, collector, owner, name);
+        e = c->path ? cursor_lock(c, why) : ERR_NOMEM;
     }
     mem_free(dir);
-    return e ? e : read_file(c, why);
+    return e ? e : cursor_read(c, why);
 }
 
 enum err tail_cursor_write(const struct tail_cursor *c, struct errmsg *why)

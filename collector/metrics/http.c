@@ -1,5 +1,6 @@
 #include "collector/metrics/http.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -66,6 +67,7 @@ static void http_queue(struct http *h, struct net_http_call *call)
     os_mutex_lock(h->lock);
     stop = h->stop || h->n_waiting == NET_HTTP_CALLS;
     if (!stop) {
+        assert(h->n_waiting < NET_HTTP_CALLS);
         h->waiting[h->n_waiting++] = call;
         os_cond_wake(h->wake);
     }

@@ -11,6 +11,7 @@
  * who was killed and comes back leaves nothing behind. */
 #include "collector/subscribe/feed_serve.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/arena.h"
@@ -57,7 +58,7 @@ struct feed_serve {
 
 /* -- answers -- */
 
-static enum rpc_code code_of(enum err e)
+static enum rpc_code reply_code(enum err e)
 {
     switch (e) {
     case ERR_INVALID:
@@ -79,9 +80,9 @@ static enum rpc_code code_of(enum err e)
     }
 }
 
-static void fail(struct rpc_call *call, enum err e, const struct errmsg *why)
+static void reply_fail(struct rpc_call *call, enum err e, const struct errmsg *why)
 {
-    enum rpc_code code = code_of(e);
+    enum rpc_code code = reply_code(e);
     uint32_t retry_ms = e == ERR_BUSY || e == ERR_NOMEM ? CROWDED_MS
                         : code == RPC_UNAVAILABLE       ? DISK_MS
                                                         : 0;
@@ -89,13 +90,13 @@ static void fail(struct rpc_call *call, enum err e, const struct errmsg *why)
     rpc_fail(call, code, retry_ms, "%s", why->text[0] ? why->text : err_text(e));
 }
 
-static void answer(struct rpc_call *call, enum err e, const struct buf *out,
-                   const struct rpc_answer_opt *opt)
+static void reply_send(struct rpc_call *call, enum err e, const struct buf *out,
+                       const struct rpc_answer_opt *opt)
 {
     const struct errmsg none = {""};
 
     if (e) {
-        fail(call, e, &none);
+        reply_fail(call, e, &none);
     } else {
         rpc_answer(call, out->p, out->n, opt);
     }
@@ -110,13 +111,13 @@ static void poll_reply(struct rpc_call *call, const struct wire_poll_reply *repl
 
     buf_init(&out, REPLY_MAX);
     e = wire_feed_poll_reply_encode(&out, reply);
-    answer(call, e, &out, NULL);
+    reply_send(call, e, &out, NULL);
     buf_fini(&out);
 }
 
 /* Answers unless there is nothing and `may_wait`. Returns whether it answered. */
 static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct wire_poll *poll,
-                     struct subscriptions_cursor *seen, bool may_wait)
+                     struct subscriptions_cursor *seen, bool waiting_may_wait)
 {
     const struct net_identity *who = rpc_call_peer(call);
     const struct subscriptions_peer peer = {who->name, who->scope};
@@ -129,8 +130,8 @@ static bool poll_try(struct feed_serve *s, struct rpc_call *call, const struct w
     arena_init(&memory, MEMORY_MAX);
     e = subscriptions_poll(s->roster, &peer, poll, seen, &reply, &memory, &why);
     if (e && e != ERR_END) {
-        fail(call, e, &why);
-    } else if (e == ERR_END && may_wait) {
+        reply_fail(call, e, &why);
+    } else if (e == ERR_END && waiting_may_wait) {
         answered = false;
     } else {
         poll_reply(call, &reply);
@@ -145,23 +146,23 @@ static void waiting_free(struct waiting *w)
     mem_free(w);
 }
 
-static bool same_name(const struct waiting *a, const struct waiting *b)
+static bool waiting_same_name(const struct waiting *a, const struct waiting *b)
 {
     return strcmp(a->name, b->name) == 0;
 }
 
-static bool same_subscription(const struct waiting *a, const struct waiting *b)
+static bool waiting_same_subscription(const struct waiting *a, const struct waiting *b)
 {
-    return a->poll->name.n && str_eq(a->poll->name, b->poll->name) && same_name(a, b);
+    return a->poll->name.n && str_eq(a->poll->name, b->poll->name) && waiting_same_name(a, b);
 }
 
 /* Those of the same certificate's name that go on waiting. */
-static size_t own_waiting(const struct feed_serve *s, const struct waiting *w)
+static size_t waiting_count_own(const struct feed_serve *s, const struct waiting *w)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < s->n; i++) {
-        n += !s->list[i]->over && same_name(s->list[i], w);
+        n += !s->list[i]->over && waiting_same_name(s->list[i], w);
     }
     return n;
 }
@@ -173,13 +174,13 @@ static enum err waiting_add(struct feed_serve *s, struct waiting *w)
 
     os_mutex_lock(s->lock);
     for (size_t i = 0; i < s->n; i++) {
-        s->list[i]->over = s->list[i]->over || same_subscription(s->list[i], w);
+        s->list[i]->over = s->list[i]->over || waiting_same_subscription(s->list[i], w);
     }
     if (s->stopping) {
         e = ERR_CLOSED;
     } else if (s->n == FEED_WAITING_MAX) {
         e = ERR_FULL;
-    } else if (own_waiting(s, w) >= FEED_WAITING_EACH) {
+    } else if (waiting_count_own(s, w) >= FEED_WAITING_EACH) {
         e = ERR_BUSY;
     } else {
         w->fresh = true;
@@ -191,7 +192,7 @@ static enum err waiting_add(struct feed_serve *s, struct waiting *w)
     return e;
 }
 
-static int64_t wait_until(const struct rpc_call *call, const struct wire_poll *poll)
+static int64_t poll_until(const struct rpc_call *call, const struct wire_poll *poll)
 {
     uint32_t ms = poll->wait_ms < WIRE_POLL_WAIT_MAX_MS ? poll->wait_ms : WIRE_POLL_WAIT_MAX_MS;
     int64_t until = clk_add(os_mono_ns(), ms * CLK_MS);
@@ -200,7 +201,7 @@ static int64_t wait_until(const struct rpc_call *call, const struct wire_poll *p
     return until < latest ? until : latest;
 }
 
-static void refuse_to_wait(struct rpc_call *call, enum err e)
+static void poll_refuse(struct rpc_call *call, enum err e)
 {
     if (e == ERR_CLOSED) {
         rpc_fail(call, RPC_UNAVAILABLE, CROWDED_MS, "the collector is stopping");
@@ -226,7 +227,7 @@ static void on_poll(void *ctx, struct rpc_call *call)
 
     if (e) {
         mem_free(w);
-        answer(call, e == ERR_FULL ? ERR_INVALID : e, NULL, NULL);
+        reply_send(call, e == ERR_FULL ? ERR_INVALID : e, NULL, NULL);
         return;
     }
     if (w->poll->name.n && !(rpc_call_peer(call)->roles & (NET_SUBSCRIBE | NET_ADMIN))) {
@@ -238,14 +239,14 @@ static void on_poll(void *ctx, struct rpc_call *call)
     }
     w->call = call;
     memcpy(w->name, rpc_call_peer(call)->name, sizeof w->name);
-    w->until_ns = wait_until(call, w->poll);
+    w->until_ns = poll_until(call, w->poll);
     if (poll_try(s, call, w->poll, &w->seen, os_mono_ns() < w->until_ns)) {
         waiting_free(w);
         return;
     }
     e = waiting_add(s, w);
     if (e) {
-        refuse_to_wait(call, e);
+        poll_refuse(call, e);
         waiting_free(w);
     }
 }
@@ -253,7 +254,7 @@ static void on_poll(void *ctx, struct rpc_call *call)
 /* -- the thread -- */
 
 /* Waits for a reason to look through the list; false: stop. *all: the feed has grown. */
-static bool wait_for_reason(struct feed_serve *s, int64_t look_ns, bool *all)
+static bool poller_wait(struct feed_serve *s, int64_t look_ns, bool *all)
 {
     bool go_on;
 
@@ -277,7 +278,7 @@ static bool wait_for_reason(struct feed_serve *s, int64_t look_ns, bool *all)
 }
 
 /* Those to be tried now, each once; they keep their places. */
-static size_t due(struct feed_serve *s, bool all, struct waiting *out[FEED_WAITING_MAX])
+static size_t waiting_due(struct feed_serve *s, bool all, struct waiting *out[FEED_WAITING_MAX])
 {
     int64_t now = os_mono_ns();
     size_t n = 0;
@@ -295,7 +296,7 @@ static size_t due(struct feed_serve *s, bool all, struct waiting *out[FEED_WAITI
     return n;
 }
 
-static bool may_wait(struct feed_serve *s, const struct waiting *w)
+static bool waiting_may_wait(struct feed_serve *s, const struct waiting *w)
 {
     bool may;
 
@@ -311,6 +312,7 @@ static void waiting_return(struct feed_serve *s, struct waiting *w, bool answere
     os_mutex_lock(s->lock);
     for (size_t i = s->n; answered && i > 0; i--) {
         if (s->list[i - 1] == w) {
+            assert(s->n > 0 && s->n <= FEED_WAITING_MAX);
             s->list[i - 1] = s->list[--s->n];
         }
     }
@@ -320,20 +322,20 @@ static void waiting_return(struct feed_serve *s, struct waiting *w, bool answere
     }
 }
 
-static void run(void *arg)
+static void poller_run(void *arg)
 {
     struct feed_serve *s = arg;
     struct waiting *now[FEED_WAITING_MAX];
     int64_t look_ns = os_mono_ns() + LOOK_NS;
     bool all;
 
-    while (wait_for_reason(s, look_ns, &all)) {
-        size_t n = due(s, all, now);
+    while (poller_wait(s, look_ns, &all)) {
+        size_t n = waiting_due(s, all, now);
 
         heartbeat_work(&s->round, os_mono_ns());
         for (size_t i = 0; i < n; i++) {
             struct waiting *w = now[i];
-            bool may = may_wait(s, w);
+            bool may = waiting_may_wait(s, w);
 
             heartbeat_work(&s->round, os_mono_ns());
             waiting_return(s, w, poll_try(s, w->call, w->poll, &w->seen, may));
@@ -391,8 +393,8 @@ struct fetched {
 };
 
 /* Messages from `from` up to `to`, in order; holes are counted. */
-static enum err collect(struct feed_serve *s, struct fetched *f, uint64_t from, uint64_t to,
-                        struct arena *memory)
+static enum err fetch_collect(struct feed_serve *s, struct fetched *f, uint64_t from, uint64_t to,
+                              struct arena *memory)
 {
     struct buf payload;
     size_t bytes = 0;
@@ -437,7 +439,7 @@ static enum err collect(struct feed_serve *s, struct fetched *f, uint64_t from, 
 }
 
 /* Whether all of it went, or never was: then the range tells the caller nothing. */
-static bool is_gone(struct feed_serve *s, const struct fetched *f, uint64_t to)
+static bool fetch_is_gone(struct feed_serve *s, const struct fetched *f, uint64_t to)
 {
     struct journal_record oldest;
     uint64_t last;
@@ -461,8 +463,8 @@ static void fetch_answer(struct feed_serve *s, struct rpc_call *call, const stru
     err_ignore(journal_find(s->journal, f->topic, f->name, from, &r, NULL, &last));
     to = q->to_seq && q->to_seq < last ? q->to_seq : last;
     f->reply.last_seq = last;
-    e = collect(s, f, from, to, memory);
-    if (!e && from <= to && is_gone(s, f, to)) {
+    e = fetch_collect(s, f, from, to, memory);
+    if (!e && from <= to && fetch_is_gone(s, f, to)) {
         rpc_fail(call, RPC_OUT_OF_RANGE, 0,
                  "messages up to number %llu of this topic are kept no longer: ask Events or "
                  "History",
@@ -473,7 +475,7 @@ static void fetch_answer(struct feed_serve *s, struct rpc_call *call, const stru
     if (!e) {
         e = wire_feed_fetch_reply_encode(&out, &f->reply);
     }
-    answer(call, e, &out, &(struct rpc_answer_opt){.more = f->more});
+    reply_send(call, e, &out, &(struct rpc_answer_opt){.more = f->more});
     buf_fini(&out);
 }
 
@@ -508,7 +510,7 @@ static void on_fetch(void *ctx, struct rpc_call *call)
     f = arena_alloc(&memory, sizeof *f);
     e = f ? wire_feed_fetch_decode(&q, p, n) : ERR_NOMEM;
     if (e) {
-        answer(call, e, NULL, NULL);
+        reply_send(call, e, NULL, NULL);
     } else if (!topic_parse(&f->topic, f->name, q->topic)) {
         rpc_fail(call, RPC_INVALID_ARGUMENT, 0, "a topic is event/HOST or sample/HOST");
     } else if (outside_scope(call, f->name)) {
@@ -541,7 +543,7 @@ static void on_subscriptions(void *ctx, struct rpc_call *call)
     if (!e) {
         e = wire_feed_subscriptions_reply_encode(&out, &reply);
     }
-    answer(call, e, &out, NULL);
+    reply_send(call, e, &out, NULL);
     buf_fini(&out);
     arena_fini(&memory);
 }
@@ -565,7 +567,7 @@ static void on_unsubscribe(void *ctx, struct rpc_call *call)
     enum err e = wire_feed_unsubscribe_decode(&q, p, n);
 
     if (e) {
-        answer(call, e, NULL, NULL);
+        reply_send(call, e, NULL, NULL);
         return;
     }
     text_copy(name, sizeof name, q->name);
@@ -581,7 +583,7 @@ static void on_unsubscribe(void *ctx, struct rpc_call *call)
         rpc_fail(call, RPC_NOT_FOUND, 0, "%s has no subscription of this name", owner);
         return;
     }
-    answer(call, e, &(struct buf){.p = NULL}, NULL);
+    reply_send(call, e, &(struct buf){.p = NULL}, NULL);
 }
 
 /* -- life -- */
@@ -602,7 +604,7 @@ enum err feed_serve_create(struct feed_serve **out, struct journal *journal,
         e = os_cond_create(&s->changed, s->lock);
     }
     if (!e) {
-        e = os_thread_start(&s->thread, "polls", run, s);
+        e = os_thread_start(&s->thread, "polls", poller_run, s);
     }
     if (e) {
         feed_serve_destroy(s);
@@ -626,7 +628,7 @@ void feed_serve_stop(struct feed_serve *s)
     os_mutex_unlock(s->lock);
     os_thread_join(s->thread);
     s->thread = NULL;
-    n = due(s, true, left);
+    n = waiting_due(s, true, left);
     os_mutex_lock(s->lock);
     s->n = 0;
     os_mutex_unlock(s->lock);

@@ -59,7 +59,8 @@ void history_plot_destroy(struct history_plot *h)
 
 /* -- gathering -- */
 
-static void title_of(struct process *p, const struct wire_answer *a, const struct wire_row *row)
+static void process_title(struct process *p, const struct wire_answer *a,
+                          const struct wire_row *row)
 {
     struct str name = row->info.name, host = a->hosts[row->host].name;
     struct buf b;
@@ -73,8 +74,8 @@ static void title_of(struct process *p, const struct wire_answer *a, const struc
 }
 
 /* The row's process, begun when it is new; NULL when there is no room for another. */
-static struct process *process_of(struct history_plot *h, const struct wire_answer *a,
-                                  const struct wire_row *row)
+static struct process *process_find(struct history_plot *h, const struct wire_answer *a,
+                                    const struct wire_row *row)
 {
     const struct uuid *host = &a->hosts[row->host].id;
     struct process *p;
@@ -92,25 +93,25 @@ static struct process *process_of(struct history_plot *h, const struct wire_answ
     }
     p = &h->processes[h->n_processes++];
     *p = (struct process){.host = *host, .pid = row->info.id.pid, .start = row->info.id.start};
-    title_of(p, a, row);
+    process_title(p, a, row);
     return p;
 }
 
-static size_t width_of_row(const struct history_plot *h)
+static size_t row_width(const struct history_plot *h)
 {
     return 2u + h->n_metrics;
 }
 
-static enum err grow(const struct history_plot *h, struct process *p)
+static enum err process_grow(const struct history_plot *h, struct process *p)
 {
     size_t cap = p->cap ? 2 * p->cap : 256;
-    int64_t *more = mem_array(cap, width_of_row(h) * sizeof *more);
+    int64_t *more = mem_array(cap, row_width(h) * sizeof *more);
 
     if (!more) {
         return ERR_NOMEM;
     }
     if (p->n) {
-        memcpy(more, p->numbers, p->n * width_of_row(h) * sizeof *more);
+        memcpy(more, p->numbers, p->n * row_width(h) * sizeof *more);
     }
     mem_free(p->numbers);
     p->numbers = more;
@@ -132,18 +133,18 @@ void history_plot_row(void *ctx, const struct wire_answer *a, const struct wire_
         a->n_metrics != h->n_metrics) {
         return;
     }
-    p = process_of(h, a, row);
+    p = process_find(h, a, row);
     if (!p || h->n_rows == HISTORY_PLOT_ROWS) {
         h->n_more_rows += p != NULL;
         return;
     }
     if (p->n == p->cap) {
-        h->e = grow(h, p);
+        h->e = process_grow(h, p);
         if (h->e) {
             return;
         }
     }
-    to = p->numbers + p->n++ * width_of_row(h);
+    to = p->numbers + p->n++ * row_width(h);
     to[0] = row->when_ns;
     to[1] = (int64_t)row->have;
     for (size_t i = 0; i < h->n_metrics; i++) {
@@ -154,7 +155,7 @@ void history_plot_row(void *ctx, const struct wire_answer *a, const struct wire_
 
 /* -- printing -- */
 
-static bool wanted(const struct history_plot *h)
+static bool plot_is_wanted(const struct history_plot *h)
 {
     return h->how == HISTORY_PLOT_BRAILLE || h->how == HISTORY_PLOT_SPARK ||
            (h->how == HISTORY_PLOT_MAYBE && h->n_processes == 1 &&
@@ -165,7 +166,7 @@ static void put_points(const struct history_plot *h, const struct process *p, si
                        struct plot_point *out)
 {
     for (size_t i = 0; i < p->n; i++) {
-        const int64_t *row = p->numbers + i * width_of_row(h);
+        const int64_t *row = p->numbers + i * row_width(h);
 
         out[i] = (struct plot_point){row[0], row[2 + metric], (uint64_t)row[1] >> metric & 1};
     }
@@ -238,7 +239,7 @@ enum err history_plot_print(const struct history_plot *h, FILE *to, unsigned col
     struct plot plot = {.columns = columns, .rows = GRAPH, .ascii = ascii};
     enum err e = h->e;
 
-    if (!wanted(h)) {
+    if (!plot_is_wanted(h)) {
         return ERR_OK;
     }
     for (size_t i = 0; i < h->n_processes && !e; i++) {

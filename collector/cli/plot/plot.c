@@ -45,7 +45,7 @@ bool plot_range(const struct plot *p, int64_t *least, int64_t *most, int64_t *la
 
 /* -- points into bins -- */
 
-static int by_size(const void *a, const void *b)
+static int distance_by_size(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
 
@@ -53,7 +53,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* The distance of most neighbours: the median. */
-static enum err usual_distance(const struct plot *p, int64_t *out)
+static enum err points_usual_distance(const struct plot *p, int64_t *out)
 {
     int64_t *all = mem_array(p->n, sizeof *all);
     size_t n = 0;
@@ -66,14 +66,14 @@ static enum err usual_distance(const struct plot *p, int64_t *out)
         all[n++] = clk_sub(p->points[i].when_ns, p->points[i - 1].when_ns);
     }
     if (n > 0) {
-        qsort(all, n, sizeof *all, by_size);
+        qsort(all, n, sizeof *all, distance_by_size);
         *out = all[n / 2];
     }
     mem_free(all);
     return ERR_OK;
 }
 
-static size_t bin_of(const struct bins *b, int64_t when_ns)
+static size_t bins_at(const struct bins *b, int64_t when_ns)
 {
     double span = (double)clk_sub(b->last_ns, b->first_ns);
     double at = span > 0 ? (double)clk_sub(when_ns, b->first_ns) / span : 0;
@@ -82,7 +82,7 @@ static size_t bin_of(const struct bins *b, int64_t when_ns)
     return i < 0 ? 0 : i >= (double)b->n ? b->n - 1 : (size_t)i;
 }
 
-static void include(struct bin *b, double v)
+static void bin_include(struct bin *b, double v)
 {
     b->least = !b->have || v < b->least ? v : b->least;
     b->most = !b->have || v > b->most ? v : b->most;
@@ -90,22 +90,22 @@ static void include(struct bin *b, double v)
 }
 
 /* The line from one point to the next. */
-static void join(struct bins *b, const struct plot_point *from, const struct plot_point *to)
+static void bins_join(struct bins *b, const struct plot_point *from, const struct plot_point *to)
 {
-    size_t first = bin_of(b, from->when_ns), last = bin_of(b, to->when_ns);
+    size_t first = bins_at(b, from->when_ns), last = bins_at(b, to->when_ns);
     double v = (double)from->value, step = (double)to->value - v;
 
     for (size_t i = first + 1; i <= last; i++) {
-        include(&b->bin[i], v + step * (double)(i - first) / (double)(last - first));
+        bin_include(&b->bin[i], v + step * (double)(i - first) / (double)(last - first));
         b->bin[i].joined = true;
     }
 }
 
-static enum err fill(struct bins *b, const struct plot *p, size_t n)
+static enum err bins_fill(struct bins *b, const struct plot *p, size_t n)
 {
     const struct plot_point *before = NULL;
     int64_t usual;
-    enum err e = usual_distance(p, &usual);
+    enum err e = points_usual_distance(p, &usual);
 
     memset(b, 0, sizeof *b);
     b->n = n < BINS_MAX ? n : BINS_MAX;
@@ -118,9 +118,9 @@ static enum err fill(struct bins *b, const struct plot *p, size_t n)
             before = NULL;
             continue;
         }
-        include(&b->bin[bin_of(b, point->when_ns)], (double)point->value);
+        bin_include(&b->bin[bins_at(b, point->when_ns)], (double)point->value);
         if (before && (double)clk_sub(point->when_ns, before->when_ns) <= (double)usual * JOIN) {
-            join(b, before, point);
+            bins_join(b, before, point);
         }
         before = point;
     }
@@ -148,7 +148,7 @@ static struct scale scale_of(int64_t least, int64_t most)
     return s;
 }
 
-static unsigned level(const struct scale *s, double v, unsigned levels)
+static unsigned scale_level(const struct scale *s, double v, unsigned levels)
 {
     double l = (v - s->low) / (s->high - s->low) * (levels - 1) + 0.5;
 
@@ -217,7 +217,7 @@ static void label_of(char out[LABEL], enum table_unit unit, double v)
     buf_fini(&b);
 }
 
-static void dot(struct frame *f, size_t bin, unsigned at)
+static void frame_dot(struct frame *f, size_t bin, unsigned at)
 {
     static const uint8_t bits[4][2] = {{0x40, 0x80}, {0x04, 0x20}, {0x02, 0x10}, {0x01, 0x08}};
     unsigned row = f->p->rows - 1 - (f->p->ascii ? at : at / 4);
@@ -231,7 +231,7 @@ static void dot(struct frame *f, size_t bin, unsigned at)
 
 /* Each bin is a stroke from its least to its largest value, long enough to touch the one before if
  * they are joined. */
-static void draw(struct frame *f, const struct bins *b)
+static void frame_draw(struct frame *f, const struct bins *b)
 {
     unsigned levels = f->p->rows * (f->p->ascii ? 1 : 4), low_before = 0, high_before = 0;
 
@@ -242,14 +242,14 @@ static void draw(struct frame *f, const struct bins *b)
         if (!bin->have) {
             continue;
         }
-        low = from = level(&f->scale, bin->least, levels);
-        high = to = level(&f->scale, bin->most, levels);
+        low = from = scale_level(&f->scale, bin->least, levels);
+        high = to = scale_level(&f->scale, bin->most, levels);
         if (bin->joined && i > 0 && b->bin[i - 1].have) {
             from = low > high_before + 1 ? high_before + 1 : low;
             to = high + 1 < low_before ? low_before - 1 : high;
         }
         for (unsigned at = from; at <= to; at++) {
-            dot(f, i, at);
+            frame_dot(f, i, at);
         }
         low_before = low;
         high_before = high;
@@ -263,7 +263,7 @@ static void put_braille(struct buf *out, uint8_t bits)
     buf_put_u8(out, (uint8_t)(0x80 | (bits & 0x3F)));
 }
 
-static void put_dots(struct buf *out, const struct frame *f, unsigned row)
+static void frame_put_dots(struct buf *out, const struct frame *f, unsigned row)
 {
     unsigned end = f->width;
 
@@ -281,7 +281,7 @@ static void put_dots(struct buf *out, const struct frame *f, unsigned row)
     }
 }
 
-static void put_rows(struct buf *out, const struct frame *f)
+static void frame_put_rows(struct buf *out, const struct frame *f)
 {
     bool ascii = f->p->ascii;
 
@@ -290,12 +290,12 @@ static void put_rows(struct buf *out, const struct frame *f)
 
         buf_printf(out, "%*s ", (int)f->label, label);
         buf_put_str(out, *label ? ascii ? "+" : "\u2524" : ascii ? "|" : "\u2502");
-        put_dots(out, f, row);
+        frame_put_dots(out, f, row);
         buf_put_u8(out, '\n');
     }
 }
 
-static void put_axis(struct buf *out, const struct frame *f, const struct bins *b)
+static void frame_put_axis(struct buf *out, const struct frame *f, const struct bins *b)
 {
     int64_t span_ns = clk_sub(b->last_ns, b->first_ns);
     unsigned takes = span_ns >= 86400 * CLK_S ? 11 : 8;
@@ -342,12 +342,12 @@ enum err plot_graph(struct buf *out, const struct plot *p)
     b = mem_zalloc(sizeof *b);
     if (f && b) {
         frame_make(f, p, least, most);
-        e = fill(b, p, f->width * (p->ascii ? 1 : 2));
+        e = bins_fill(b, p, f->width * (p->ascii ? 1 : 2));
     }
     if (!e) {
-        draw(f, b);
-        put_rows(out, f);
-        put_axis(out, f, b);
+        frame_draw(f, b);
+        frame_put_rows(out, f);
+        frame_put_axis(out, f, b);
     }
     mem_free(f);
     mem_free(b);
@@ -373,10 +373,10 @@ enum err plot_bars(struct buf *out, const struct plot *p)
     if (!b) {
         return ERR_NOMEM;
     }
-    e = fill(b, p, p->columns ? p->columns : 1);
+    e = bins_fill(b, p, p->columns ? p->columns : 1);
     scale = scale_of(least, most);
     for (size_t i = 0; i < b->n && !e; i++) {
-        unsigned at = level(&scale, b->bin[i].most, 8);
+        unsigned at = scale_level(&scale, b->bin[i].most, 8);
 
         if (!b->bin[i].have) {
             buf_put_u8(out, ' ');

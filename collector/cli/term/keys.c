@@ -1,16 +1,17 @@
 #include "collector/cli/term/keys.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define ESC 0x1B
 
-static size_t give(const struct keys *k, struct key *out, enum key_kind kind, uint32_t ch)
+static size_t key_give(const struct keys *k, struct key *out, enum key_kind kind, uint32_t ch)
 {
     *out = (struct key){.kind = kind, .ch = ch, .pasted = k->pasting};
     return 1;
 }
 
-static void begin(struct keys *k, enum keys_state state)
+static void keys_begin(struct keys *k, enum keys_state state)
 {
     k->state = state;
     k->n = 0;
@@ -23,27 +24,27 @@ static size_t begin_utf8(struct keys *k, uint8_t byte)
     if (byte < 0xC2 || byte > 0xF4) {
         return 0; /* the middle of one, or no UTF-8: dropped */
     }
-    begin(k, KEYS_UTF8);
+    keys_begin(k, KEYS_UTF8);
     k->held[k->n++] = byte;
     k->need = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
     return 0;
 }
 
-static size_t plain(struct keys *k, uint8_t byte, struct key *out)
+static size_t key_plain(struct keys *k, uint8_t byte, struct key *out)
 {
-    begin(k, KEYS_PLAIN);
+    keys_begin(k, KEYS_PLAIN);
     switch (byte) {
     case ESC:
-        begin(k, KEYS_ESC);
+        keys_begin(k, KEYS_ESC);
         return 0;
     case '\r':
     case '\n':
-        return give(k, out, KEY_ENTER, 0);
+        return key_give(k, out, KEY_ENTER, 0);
     case '\t':
-        return give(k, out, KEY_TAB, 0);
+        return key_give(k, out, KEY_TAB, 0);
     case 0x08:
     case 0x7F:
-        return give(k, out, KEY_BACKSPACE, 0);
+        return key_give(k, out, KEY_BACKSPACE, 0);
     case 0:
         return 0;
     default:
@@ -53,18 +54,19 @@ static size_t plain(struct keys *k, uint8_t byte, struct key *out)
         return begin_utf8(k, byte);
     }
     if (byte < 0x20) {
-        return byte <= 26 ? give(k, out, KEY_CTRL, 'a' + byte - 1u) : 0;
+        return byte <= 26 ? key_give(k, out, KEY_CTRL, 'a' + byte - 1u) : 0;
     }
-    return give(k, out, KEY_CHAR, byte);
+    return key_give(k, out, KEY_CHAR, byte);
 }
 
-static size_t in_utf8(struct keys *k, uint8_t byte, struct key *out)
+static size_t keys_in_utf8(struct keys *k, uint8_t byte, struct key *out)
 {
     uint32_t c;
 
     if ((byte & 0xC0) != 0x80) {
-        return plain(k, byte, out);
+        return key_plain(k, byte, out);
     }
+    assert(k->n < k->need && k->need <= sizeof k->held);
     k->held[k->n++] = byte;
     if (k->n < k->need) {
         return 0;
@@ -73,15 +75,15 @@ static size_t in_utf8(struct keys *k, uint8_t byte, struct key *out)
     for (size_t i = 1; i < k->need; i++) {
         c = c << 6 | (k->held[i] & 0x3F);
     }
-    begin(k, KEYS_PLAIN);
+    keys_begin(k, KEYS_PLAIN);
     if (c < 0xA0 || (c >= 0xD800 && c < 0xE000) || c > 0x10FFFF) {
         return 0; /* a control character in disguise, half a pair, beyond the last */
     }
-    return give(k, out, KEY_CHAR, c);
+    return key_give(k, out, KEY_CHAR, c);
 }
 
 /* The key that a final letter stands for, after "ESC [" as after "ESC O". */
-static size_t by_letter(const struct keys *k, uint8_t final, struct key *out)
+static size_t key_by_letter(const struct keys *k, uint8_t final, struct key *out)
 {
     static const struct {
         char final;
@@ -91,14 +93,14 @@ static size_t by_letter(const struct keys *k, uint8_t final, struct key *out)
 
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (table[i].final == (char) final) {
-            return give(k, out, table[i].kind, 0);
+            return key_give(k, out, table[i].kind, 0);
         }
     }
     return 0;
 }
 
 /* "ESC [ number ~"; also where a paste begins and ends. */
-static size_t by_number(struct keys *k, struct key *out)
+static size_t key_by_number(struct keys *k, struct key *out)
 {
     static const struct {
         unsigned number;
@@ -117,7 +119,7 @@ static size_t by_number(struct keys *k, struct key *out)
     }
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (table[i].number == number) {
-            return give(k, out, table[i].kind, 0);
+            return key_give(k, out, table[i].kind, 0);
         }
     }
     return 0;
@@ -128,7 +130,7 @@ static size_t in_csi(struct keys *k, uint8_t byte, struct key *out)
     size_t n;
 
     if (byte < 0x20 || byte > 0x7E) { /* broken off */
-        return plain(k, byte, out);
+        return key_plain(k, byte, out);
     }
     if (byte < 0x40) {
         if (k->n < KEYS_HELD) {
@@ -136,8 +138,8 @@ static size_t in_csi(struct keys *k, uint8_t byte, struct key *out)
         }
         return 0;
     }
-    n = k->n == KEYS_HELD ? 0 : byte == '~' ? by_number(k, out) : by_letter(k, byte, out);
-    begin(k, KEYS_PLAIN);
+    n = k->n == KEYS_HELD ? 0 : byte == '~' ? key_by_number(k, out) : key_by_letter(k, byte, out);
+    keys_begin(k, KEYS_PLAIN);
     return n;
 }
 
@@ -147,11 +149,11 @@ static size_t in_esc(struct keys *k, uint8_t byte, struct key *out)
     size_t n;
 
     if (byte == '[' || byte == 'O') {
-        begin(k, byte == '[' ? KEYS_CSI : KEYS_SS3);
+        keys_begin(k, byte == '[' ? KEYS_CSI : KEYS_SS3);
         return 0;
     }
-    n = give(k, out, KEY_ESC, 0);
-    return n + plain(k, byte, out + n);
+    n = key_give(k, out, KEY_ESC, 0);
+    return n + key_plain(k, byte, out + n);
 }
 
 size_t keys_byte(struct keys *k, uint8_t byte, struct key out[KEYS_OUT])
@@ -165,12 +167,12 @@ size_t keys_byte(struct keys *k, uint8_t byte, struct key out[KEYS_OUT])
     case KEYS_CSI:
         return in_csi(k, byte, out);
     case KEYS_SS3:
-        begin(k, KEYS_PLAIN);
-        return byte < 0x20 ? plain(k, byte, out) : by_letter(k, byte, out);
+        keys_begin(k, KEYS_PLAIN);
+        return byte < 0x20 ? key_plain(k, byte, out) : key_by_letter(k, byte, out);
     case KEYS_UTF8:
-        return in_utf8(k, byte, out);
+        return keys_in_utf8(k, byte, out);
     default:
-        return plain(k, byte, out);
+        return key_plain(k, byte, out);
     }
 }
 
@@ -194,6 +196,6 @@ size_t keys_idle(struct keys *k, int64_t idle_ns, struct key out[KEYS_OUT])
     if (idle_ns < KEYS_WAIT_NS) {
         return 0;
     }
-    begin(k, KEYS_PLAIN);
-    return was == KEYS_ESC ? give(k, out, KEY_ESC, 0) : 0;
+    keys_begin(k, KEYS_PLAIN);
+    return was == KEYS_ESC ? key_give(k, out, KEY_ESC, 0) : 0;
 }

@@ -2,6 +2,7 @@
  * without text. A character that would be cut by the edge, or half overwritten, becomes blanks. */
 #include "collector/cli/term/screen.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -96,7 +97,7 @@ bool screen_is_ascii(const struct screen *s)
     return s->ascii;
 }
 
-static struct cell *at(const struct screen *s, unsigned row, unsigned column)
+static struct cell *cell_at(const struct screen *s, unsigned row, unsigned column)
 {
     return &s->cells[(size_t)row * s->columns + column];
 }
@@ -104,16 +105,16 @@ static struct cell *at(const struct screen *s, unsigned row, unsigned column)
 /* What loses a half becomes blank. */
 static void split(struct screen *s, unsigned row, unsigned column)
 {
-    if (column > 0 && column < s->columns && at(s, row, column)->n == 0) {
-        *at(s, row, column - 1) = blank;
-        *at(s, row, column) = blank;
+    if (column > 0 && column < s->columns && cell_at(s, row, column)->n == 0) {
+        *cell_at(s, row, column - 1) = blank;
+        *cell_at(s, row, column) = blank;
     }
 }
 
-static void set(struct screen *s, unsigned row, unsigned column, unsigned style, struct str text,
-                unsigned width)
+static void cell_set(struct screen *s, unsigned row, unsigned column, unsigned style,
+                     struct str text, unsigned width)
 {
-    struct cell *c = at(s, row, column);
+    struct cell *c = cell_at(s, row, column);
 
     split(s, row, column);
     split(s, row, column + width);
@@ -125,10 +126,11 @@ static void set(struct screen *s, unsigned row, unsigned column, unsigned style,
 }
 
 /* An accent joins the character before it while there is room. */
-static void join(struct screen *s, unsigned row, unsigned column, struct str text)
+static void cell_join(struct screen *s, unsigned row, unsigned column, struct str text)
 {
-    struct cell *c = at(s, row, column);
+    struct cell *c = cell_at(s, row, column);
 
+    assert(row < s->rows && column < s->columns);
     if (c->n == 0 && column > 0) {
         c--;
     }
@@ -139,7 +141,7 @@ static void join(struct screen *s, unsigned row, unsigned column, struct str tex
 }
 
 /* Safe text into the cells; returns the columns taken. */
-static unsigned put_cells(struct screen *s, unsigned row, unsigned column, unsigned style,
+static unsigned cells_put(struct screen *s, unsigned row, unsigned column, unsigned style,
                           struct str text)
 {
     unsigned taken = 0;
@@ -154,9 +156,9 @@ static unsigned put_cells(struct screen *s, unsigned row, unsigned column, unsig
             width = width ? 1 : 0;
         }
         if (width == 0 && taken > 0 && !s->ascii) {
-            join(s, row, column + taken - 1, one);
+            cell_join(s, row, column + taken - 1, one);
         } else if (width > 0 && column + taken + width <= s->columns) {
-            set(s, row, column + taken, style, one, width);
+            cell_set(s, row, column + taken, style, one, width);
             taken += width;
         }
     }
@@ -164,7 +166,7 @@ static unsigned put_cells(struct screen *s, unsigned row, unsigned column, unsig
 }
 
 /* Text made harmless; what is too long for any screen is cut. */
-static struct str harmless(struct screen *s, struct str text)
+static struct str text_harmless(struct screen *s, struct str text)
 {
     buf_reset(&s->safe);
     humanize_text(&s->safe, (struct str){text.p, text.n < SAFE_MAX / 4 ? text.n : SAFE_MAX / 4});
@@ -181,22 +183,22 @@ unsigned screen_put(struct screen *s, unsigned row, unsigned column, unsigned wi
         return 0;
     }
     width = width < s->columns - column ? width : s->columns - column;
-    safe = harmless(s, text);
+    safe = text_harmless(s, text);
     if (humanize_width(safe.p, safe.n) > width) {
         unsigned taken;
 
         safe.n = humanize_prefix(safe.p, safe.n, width - 1);
-        taken = put_cells(s, row, column, style, safe);
-        set(s, row, column + taken, style, str_make(more), 1);
+        taken = cells_put(s, row, column, style, safe);
+        cell_set(s, row, column + taken, style, str_make(more), 1);
         return taken + 1;
     }
-    return put_cells(s, row, column, style, safe);
+    return cells_put(s, row, column, style, safe);
 }
 
 void screen_put_right(struct screen *s, unsigned row, unsigned column, unsigned width,
                       unsigned style, struct str text)
 {
-    struct str safe = harmless(s, text);
+    struct str safe = text_harmless(s, text);
     size_t takes = humanize_width(safe.p, safe.n);
     unsigned left = takes < width ? width - (unsigned)takes : 0;
 
@@ -206,7 +208,7 @@ void screen_put_right(struct screen *s, unsigned row, unsigned column, unsigned 
 void screen_paint(struct screen *s, unsigned row, unsigned column, unsigned width, unsigned style)
 {
     for (unsigned i = 0; i < width && row < s->rows && column + i < s->columns; i++) {
-        struct cell *c = at(s, row, column + i);
+        struct cell *c = cell_at(s, row, column + i);
         unsigned colour = style & STYLE_COLOURS ? style & STYLE_COLOURS : c->style & STYLE_COLOURS;
 
         c->style = (uint8_t)(((c->style | style) & ~STYLE_COLOURS) | colour);
@@ -275,8 +277,8 @@ void screen_diff(struct buf *out, const struct screen *was, const struct screen 
         buf_put_str(out, "\x1b[0m\x1b[2J");
     }
     for (unsigned row = 0; row < is->rows; row++) {
-        write_row(out, fresh ? nothing : at(was, row, 0), at(is, row, 0), row, is->columns,
-                  colours);
+        write_row(out, fresh ? nothing : cell_at(was, row, 0), cell_at(is, row, 0), row,
+                  is->columns, colours);
     }
 }
 
@@ -285,11 +287,12 @@ void screen_text(struct buf *out, const struct screen *s)
     for (unsigned row = 0; row < s->rows; row++) {
         unsigned last = s->columns;
 
-        while (last > 0 && at(s, row, last - 1)->n == 1 && at(s, row, last - 1)->text[0] == ' ') {
+        while (last > 0 && cell_at(s, row, last - 1)->n == 1 &&
+               cell_at(s, row, last - 1)->text[0] == ' ') {
             last--;
         }
         for (unsigned i = 0; i < last; i++) {
-            buf_put(out, at(s, row, i)->text, at(s, row, i)->n);
+            buf_put(out, cell_at(s, row, i)->text, cell_at(s, row, i)->n);
         }
         buf_put_u8(out, '\n');
     }

@@ -1,5 +1,6 @@
 #include "collector/cli/watch/watch.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/clk.h"
@@ -51,6 +52,7 @@ void watch_order(struct watch *w, uint8_t metric)
             w->ask.metrics[at++] = all[i];
         }
     }
+    assert(at <= WATCH_METRICS_MAX);
     w->ask.n_metrics = (uint8_t)at;
 }
 
@@ -164,6 +166,7 @@ void watch_fit(struct watch *w, unsigned rows, unsigned columns)
     if (w->first + seen > n) {
         w->first = n > seen ? n - seen : 0;
     }
+    assert(n == 0 || (w->first <= w->selected && w->selected < n));
 }
 
 static unsigned question_change(struct watch *w)
