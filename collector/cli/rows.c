@@ -54,6 +54,9 @@ int rows_table(struct cli *c, const char *method, struct wire_query *q, const st
         table_note(s.table, str_make(t->none));
     }
     table_end(s.table);
+    if (!s.e && t->after) {
+        s.e = t->after(t->ctx);
+    }
     cli_client_close(l);
     return s.e ? cli_fail(c, CLI_FAILED, "%s", err_text(s.e)) : code;
 }
@@ -186,6 +189,13 @@ static enum err rows_print_kept(void *ctx)
     return r->e;
 }
 
+static enum err rows_after(void *ctx)
+{
+    const struct rows *r = ctx;
+
+    return r->also->end(r->also->ctx);
+}
+
 static void rows_free_kept(struct rows *r)
 {
     for (size_t i = 0; r->ring && i < r->keep; i++) {
@@ -199,9 +209,12 @@ int rows_ask(struct cli *c, const char *method, struct wire_query *q, const stru
              bool newest, const char *none, const struct rows_also *also)
 {
     struct rows r = {.f = f, .also = also};
-    const struct rows_table t = {
-        .fields = f, .page = rows_page, .end = rows_print_kept, .ctx = &r, .none = none};
-    enum err e = ERR_OK;
+    const struct rows_table t = {.fields = f,
+                                 .page = rows_page,
+                                 .end = rows_print_kept,
+                                 .after = also ? rows_after : NULL,
+                                 .ctx = &r,
+                                 .none = none};
     int code;
 
     if (newest) {
@@ -217,10 +230,7 @@ int rows_ask(struct cli *c, const char *method, struct wire_query *q, const stru
     }
     code = rows_table(c, method, q, &t);
     rows_free_kept(&r);
-    if (also && (code == CLI_OK || code == CLI_PARTIAL)) {
-        e = also->end(also->ctx);
-    }
-    return e ? cli_fail(c, CLI_FAILED, "%s", err_text(e)) : code;
+    return code;
 }
 
 void rows_add_details(struct fields *f)

@@ -15,6 +15,8 @@ struct rows_table {
     /* Adds a page's rows to the table; the answer is borrowed during the call. */
     enum err (*page)(void *ctx, struct table *t, const struct wire_answer *a);
     enum err (*end)(void *ctx); /* after the last page, before the notes; may be NULL */
+    enum err (*after)(
+        void *ctx); /* after table and notes, also when the question failed; or NULL */
     void *ctx;
     const char *none; /* what to say when the answer has no row, event or host; may be NULL */
 };
