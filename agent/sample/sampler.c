@@ -2,6 +2,7 @@
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 enum { SAMPLER_FIRST_ROWS = 64, SAMPLER_GAP_TICKS = 60 };
 #define SAMPLER_FAST_NS (100 * CLK_MS)
@@ -61,22 +62,14 @@ const struct sampler_stats *sampler_stats(const struct sampler *s)
 /* Room for one more row; NULL: the limit, or no memory. */
 static struct sample_row *next_row(struct sampler *s)
 {
-    struct sample_row *more;
-    size_t cap = s->cap_rows * 2;
-
     s->stats.due++;
     if (s->n_rows >= s->conf.processes_max) {
         s->stats.capped++;
         return NULL;
     }
-    if (s->n_rows == s->cap_rows) {
-        more = mem_realloc_array(s->rows, cap, sizeof *more);
-        if (!more) {
-            s->stats.nomem++;
-            return NULL;
-        }
-        s->rows = more;
-        s->cap_rows = cap;
+    if (VEC_ROOM(&s->rows, &s->cap_rows, s->n_rows + 1, s->conf.processes_max)) {
+        s->stats.nomem++;
+        return NULL;
     }
     return &s->rows[s->n_rows];
 }

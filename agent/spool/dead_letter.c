@@ -7,6 +7,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
 
@@ -294,15 +295,10 @@ static struct kept *kept_find(struct dead_letter *q, uint64_t number)
 
 static enum err kept_add(struct dead_letter *q, const struct kept *k)
 {
-    if (q->n == q->cap) {
-        size_t cap = q->cap ? q->cap * 2 : 16;
-        struct kept *grown = mem_realloc_array(q->files, cap, sizeof *grown);
+    enum err e = VEC_ROOM(&q->files, &q->cap, q->n + 1, SIZE_MAX); /* max_bytes bounds them */
 
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        q->files = grown;
-        q->cap = cap;
+    if (e) {
+        return e;
     }
     q->files[q->n++] = *k;
     q->stats.held_bytes += k->bytes;

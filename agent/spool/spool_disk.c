@@ -6,6 +6,7 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
 
@@ -26,19 +27,7 @@ char *spool_disk_path(const struct spool_disk *d, uint64_t number, const char *s
 
 enum err spool_disk_room(struct spool_disk *d)
 {
-    size_t cap = d->cap_files ? d->cap_files * 2 : 16;
-    struct spool_file *grown;
-
-    if (d->n_files < d->cap_files) {
-        return ERR_OK;
-    }
-    grown = mem_realloc_array(d->files, cap, sizeof *grown);
-    if (!grown) {
-        return ERR_NOMEM;
-    }
-    d->files = grown;
-    d->cap_files = cap;
-    return ERR_OK;
+    return VEC_ROOM(&d->files, &d->cap_files, d->n_files + 1, SIZE_MAX); /* max_bytes bounds them */
 }
 
 static uint64_t segment_bytes(uint64_t max_bytes)

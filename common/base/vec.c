@@ -4,7 +4,7 @@
 
 #include "common/base/mem.h"
 
-#define FIRST 16u /* elements */
+#define FIRST 8u /* elements: many arrays stay that small */
 
 enum err vec_grow(void *array, size_t *cap, size_t need, size_t max, size_t size)
 {

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/base/mem.h"
+#include "common/base/vec.h"
 
 #define FDS_RESERVED 1024
 #define STILL_MAX    10 /* looks at a thread that does not run before its stat is closed */
@@ -54,26 +54,6 @@ void proc_threads_count(struct snap_row *row, char state)
     }
 }
 
-static enum err grow(struct proc_inst *p)
-{
-    size_t cap = p->cap_threads ? p->cap_threads * 2 : 8;
-    struct proc_thread *all;
-
-    if (p->n_threads < p->cap_threads) {
-        return ERR_OK;
-    }
-    if (p->n_threads >= PROC_THREADS_MAX) {
-        return ERR_FULL;
-    }
-    all = mem_realloc_array(p->threads, cap, sizeof *all);
-    if (!all) {
-        return ERR_NOMEM;
-    }
-    p->threads = all;
-    p->cap_threads = cap;
-    return ERR_OK;
-}
-
 /* Lists come in the order of creation, so the wanted thread is nearly always the next one. */
 static enum err mark_thread(struct proc_inst *p, uint32_t tid, size_t *hint)
 {
@@ -88,7 +68,7 @@ static enum err mark_thread(struct proc_inst *p, uint32_t tid, size_t *hint)
             return ERR_OK;
         }
     }
-    e = grow(p);
+    e = VEC_ROOM(&p->threads, &p->cap_threads, p->n_threads + 1, PROC_THREADS_MAX);
     if (e) {
         return e;
     }

@@ -6,6 +6,7 @@
 #include "agent/source/trace/etl_record.h"
 #include "agent/source/trace/lzxpress.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 /* A stream is what one CPU filled one after the other. Sessions may fill buffers of different types
  * side by side, so a stream is one CPU and one type; the log-file header's buffer, type 4, is then
@@ -38,21 +39,14 @@ static uint64_t unpacked_max(const struct etl_index *x)
 
 static enum err slot_push(struct etl_index *x, const struct etl_slot *slot)
 {
-    if (x->n_slots == ETL_INDEX_BUFFERS_MAX || x->unpacked > unpacked_max(x)) {
-        return ERR_FULL;
-    }
-    if (x->n_slots == x->cap) {
-        size_t cap = x->cap ? 2 * x->cap : 64;
-        struct etl_slot *slots = mem_realloc_array(x->slots, cap, sizeof *slots);
+    enum err e = x->unpacked > unpacked_max(x)
+                     ? ERR_FULL
+                     : VEC_ROOM(&x->slots, &x->cap, x->n_slots + 1, ETL_INDEX_BUFFERS_MAX);
 
-        if (!slots) {
-            return ERR_NOMEM;
-        }
-        x->slots = slots;
-        x->cap = cap;
+    if (!e) {
+        x->slots[x->n_slots++] = *slot;
     }
-    x->slots[x->n_slots++] = *slot;
-    return ERR_OK;
+    return e;
 }
 
 /* Stamp of the first record; `body` holds the first n bytes behind the buffer's header. */

@@ -7,6 +7,7 @@
 #include "agent/source/windows/snap_memory.h"
 #include "agent/source/windows/snap_wide.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 struct thread {
     uint64_t created, time;
@@ -93,25 +94,8 @@ void snap_threads_begin(struct snap_threads *t)
 
 static bool make_room(struct side *s, size_t n)
 {
-    size_t cap = s->cap ? s->cap : 256;
-    struct thread *more;
-
-    if (n > SNAP_THREADS_MAX || s->n + n > SNAP_THREADS_ALL_MAX) {
-        return false;
-    }
-    while (cap < s->n + n) {
-        cap *= 2;
-    }
-    if (cap == s->cap) {
-        return true;
-    }
-    more = mem_realloc_array(s->threads, cap, sizeof *more);
-    if (!more) {
-        return false;
-    }
-    s->threads = more;
-    s->cap = cap;
-    return true;
+    return n <= SNAP_THREADS_MAX &&
+           VEC_ROOM(&s->threads, &s->cap, s->n + n, SNAP_THREADS_ALL_MAX) == ERR_OK;
 }
 
 /* The thread among the n of the last table, NULL: it is new. `hint` is where to begin. */

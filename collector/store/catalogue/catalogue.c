@@ -14,6 +14,8 @@
 #include "collector/store/segment/pack.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
+#include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
 
@@ -107,21 +109,13 @@ struct catalogue_day *catalogue_day(struct catalogue *c, int64_t day_ns)
 static enum err add_day(struct catalogue *c, int64_t day_ns, struct catalogue_day **out)
 {
     size_t i = c->n_days;
+    enum err e;
 
-    if (c->n_days == CATALOGUE_DAYS_MAX) {
-        return ERR_FULL;
-    }
     os_mutex_lock(c->lock);
-    if (c->n_days == c->cap_days) {
-        size_t cap = c->cap_days ? c->cap_days * 2 : 16;
-        struct catalogue_day *grown = mem_realloc_array(c->days, cap, sizeof *grown);
-
-        if (!grown) {
-            os_mutex_unlock(c->lock);
-            return ERR_NOMEM;
-        }
-        c->days = grown;
-        c->cap_days = cap;
+    e = VEC_ROOM(&c->days, &c->cap_days, c->n_days + 1, CATALOGUE_DAYS_MAX);
+    if (e) {
+        os_mutex_unlock(c->lock);
+        return e;
     }
     while (i > 0 && c->days[i - 1].day_ns > day_ns) {
         c->days[i] = c->days[i - 1];
@@ -149,16 +143,10 @@ static enum err done_add(void *ctx, uint64_t number)
 {
     struct catalogue_day *d = ctx;
     size_t i = d->n_done;
+    enum err e = VEC_ROOM(&d->done, &d->cap_done, i + 1, SIZE_MAX); /* a segment each */
 
-    if (d->n_done == d->cap_done) {
-        size_t cap = d->cap_done ? d->cap_done * 2 : 64;
-        uint64_t *grown = mem_realloc_array(d->done, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        d->done = grown;
-        d->cap_done = cap;
+    if (e) {
+        return e;
     }
     while (i > 0 && d->done[i - 1] > number) {
         d->done[i] = d->done[i - 1];
@@ -171,18 +159,10 @@ static enum err done_add(void *ctx, uint64_t number)
 
 static bool is_done(const struct catalogue_day *d, uint64_t number)
 {
-    size_t lo = 0, hi = d->n_done;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (d->done[mid] < number) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo < d->n_done && d->done[lo] == number;
+    SEARCH_LOWER(i, d->n_done, d->done[i] < number);
+    return i < d->n_done && d->done[i] == number;
 }
 
 /* -- connections of finds -- */

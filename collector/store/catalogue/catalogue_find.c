@@ -13,6 +13,7 @@
 #include "collector/store/memtable/head_info.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
 
 #define NEAR_NS     (600 * CLK_S)
@@ -149,6 +150,7 @@ static enum err add_found(void *ctx, const struct day_key *k)
 {
     struct find *f = ctx;
     const struct day_boot *boot = boot_of(&f->days[f->day], k->boot);
+    enum err e;
 
     if (!boot) {
         return ERR_CORRUPT;
@@ -156,18 +158,9 @@ static enum err add_found(void *ctx, const struct day_key *k)
     if (f->ask->boot && !same_boot(f->ask->boot, &boot->uuid)) {
         return ERR_OK;
     }
-    if (f->n == CATALOGUE_FOUND_MAX) {
-        return ERR_FULL;
-    }
-    if (f->n == f->cap) {
-        size_t cap = f->cap ? f->cap * 2 : 256;
-        struct found *grown = mem_realloc_array(f->found, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        f->found = grown;
-        f->cap = cap;
+    e = VEC_ROOM(&f->found, &f->cap, f->n + 1, CATALOGUE_FOUND_MAX);
+    if (e) {
+        return e;
     }
     f->found[f->n++] = (struct found){boot, k->id.pid, (uint32_t)f->day, k->id.start};
     return ERR_OK;

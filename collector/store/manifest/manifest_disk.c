@@ -23,6 +23,7 @@
 
 #include "collector/store/manifest/manifest_log.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 #define COMPACT_SLACK (1u << 20)
 #define ROOM_BYTES    (64u << 10) /* zeros behind the records */
@@ -39,22 +40,12 @@ struct listing {
 
 static enum err listing_add(struct listing *l, const char *name)
 {
-    if (l->n == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 64;
-        char(*grown)[SEG_NAME_MAX];
+    enum err e = VEC_ROOM(&l->names, &l->cap, l->n + 1, (size_t)4 * MANIFEST_SEGMENTS_MAX);
 
-        if (l->n >= 4u * MANIFEST_SEGMENTS_MAX) {
-            return ERR_FULL;
-        }
-        grown = mem_realloc_array(l->names, cap, sizeof *grown);
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        l->names = grown;
-        l->cap = cap;
+    if (!e) {
+        memcpy(l->names[l->n++], name, strlen(name) + 1);
     }
-    memcpy(l->names[l->n++], name, strlen(name) + 1);
-    return ERR_OK;
+    return e;
 }
 
 static bool is_unfinished(const char *name)

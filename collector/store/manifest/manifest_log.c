@@ -5,6 +5,8 @@
 #include "common/base/cur.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
+#include "common/base/vec.h"
 
 #define VERSION      1u
 #define RECORD_MAGIC 0x524d4650u /* "PFMR" */
@@ -182,21 +184,12 @@ static enum err entry_parse(struct seg_info *out, const uint8_t *p)
 /* The segments so far, by number. */
 static size_t place_of(const struct manifest_loaded *m, uint64_t number)
 {
-    size_t lo = 0, hi = m->n;
+    size_t i = m->n;
 
-    if (hi > 0 && m->segments[hi - 1].number < number) {
-        return hi; /* as a rule: numbers rise */
+    if (i > 0 && m->segments[i - 1].number >= number) { /* as a rule numbers rise */
+        SEARCH_LOWER(i, m->n, m->segments[i].number < number);
     }
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (m->segments[mid].number < number) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    return i;
 }
 
 static enum err drop_one(struct manifest_loaded *m, uint64_t number)
@@ -214,22 +207,14 @@ static enum err drop_one(struct manifest_loaded *m, uint64_t number)
 static enum err add_one(struct manifest_loaded *m, const struct seg_info *s)
 {
     size_t i = place_of(m, s->number);
+    enum err e;
 
     if (i < m->n && m->segments[i].number == s->number) {
         return ERR_CORRUPT;
     }
-    if (m->n == MANIFEST_SEGMENTS_MAX) {
-        return ERR_FULL;
-    }
-    if (m->n == m->cap) {
-        size_t cap = m->cap ? m->cap * 2 : 64;
-        struct seg_info *grown = mem_realloc_array(m->segments, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        m->segments = grown;
-        m->cap = cap;
+    e = VEC_ROOM(&m->segments, &m->cap, m->n + 1, MANIFEST_SEGMENTS_MAX);
+    if (e) {
+        return e;
     }
     memmove(m->segments + i + 1, m->segments + i, (m->n - i) * sizeof *m->segments);
     m->segments[i] = *s;

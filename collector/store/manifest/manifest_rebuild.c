@@ -10,6 +10,7 @@
 
 #include "collector/store/manifest/manifest_impl.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 
 struct rebuild {
     const struct manifest_conf *conf;
@@ -36,22 +37,12 @@ static enum err put_aside(const struct manifest_conf *conf, const char *name)
 
 static enum err keep(struct rebuild *r, const struct seg_info *info)
 {
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 64;
-        struct seg_info *grown;
+    enum err e = VEC_ROOM(&r->all, &r->cap, r->n + 1, MANIFEST_SEGMENTS_MAX);
 
-        if (r->n >= MANIFEST_SEGMENTS_MAX) {
-            return ERR_FULL;
-        }
-        grown = mem_realloc_array(r->all, cap, sizeof *grown);
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        r->all = grown;
-        r->cap = cap;
+    if (!e) {
+        r->all[r->n++] = *info;
     }
-    r->all[r->n++] = *info;
-    return ERR_OK;
+    return e;
 }
 
 static enum err look_at(void *ctx, const char *name)

@@ -7,6 +7,7 @@
 
 #include "collector/store/seal/seal_impl.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/os.h"
 
 /* Fewer bytes of batches tell nothing; and what small files take beside what is in them. */
@@ -29,15 +30,8 @@ void seal_learn(struct seal *x, uint64_t bytes, uint64_t made)
 /* What was sealed up to now. A mark that finds no memory is made up for by the next one. */
 void seal_mark(struct seal *x, uint64_t log_newest)
 {
-    if (x->n_marks == x->cap_marks) {
-        size_t cap = x->cap_marks ? x->cap_marks * 2 : 64;
-        struct mark *grown = mem_realloc_array(x->marks, cap, sizeof *grown);
-
-        if (!grown) {
-            return;
-        }
-        x->marks = grown;
-        x->cap_marks = cap;
+    if (VEC_ROOM(&x->marks, &x->cap_marks, x->n_marks + 1, SIZE_MAX)) { /* a file each */
+        return;
     }
     if (x->n_marks > 0 && x->marks[x->n_marks - 1].file == log_newest) {
         x->n_marks--;
@@ -64,19 +58,13 @@ static enum err drop_stream(void *ctx, const struct seqset_stream *st)
 {
     struct dropping *d = ctx;
     uint64_t batches = 0;
+    enum err e = VEC_ROOM(&d->list, &d->cap, d->n + 1, SIZE_MAX); /* a stream each */
 
+    if (e) {
+        return e;
+    }
     for (size_t i = 0; i < st->n_ranges; i++) {
         batches += st->ranges[i].last - st->ranges[i].first + 1;
-    }
-    if (d->n == d->cap) {
-        size_t cap = d->cap ? d->cap * 2 : 64;
-        void *grown = mem_realloc_array(d->list, cap, sizeof *d->list);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        d->list = grown;
-        d->cap = cap;
     }
     d->list[d->n].host = st->host;
     d->list[d->n].batches = batches;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/search.h"
+#include "common/base/vec.h"
 
 void sealed_seqs_fini(struct sealed_seqs *x)
 {
@@ -21,15 +23,10 @@ static enum err add_stream(void *ctx, const struct seqset_stream *st)
     const struct adding *a = ctx;
     struct sealed_seqs *x = a->to;
 
-    if (x->cap - x->n < st->n_ranges) {
-        size_t cap = (x->n + st->n_ranges) * 2;
-        struct sealed_seqs_range *grown = mem_realloc_array(x->list, cap, sizeof *grown);
+    enum err e = VEC_ROOM(&x->list, &x->cap, x->n + st->n_ranges, SIZE_MAX); /* of segments */
 
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        x->list = grown;
-        x->cap = cap;
+    if (e) {
+        return e;
     }
     for (size_t i = 0; i < st->n_ranges; i++) {
         x->list[x->n++] =
@@ -116,18 +113,10 @@ static size_t behind(const struct sealed_seqs *x, const struct uuid *host, uint6
                      uint64_t seq)
 {
     const struct sealed_seqs_range key = {*host, stream, {seq, seq}, 0};
-    size_t lo = 0, hi = x->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (by_key(&x->list[mid], &key) <= 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, x->n, by_key(&x->list[i], &key) <= 0);
+    return i;
 }
 
 bool sealed_seqs_span(const struct sealed_seqs *x, const struct uuid *host, uint64_t stream,

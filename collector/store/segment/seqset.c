@@ -5,6 +5,7 @@
 
 #include "common/base/cur.h"
 #include "common/base/mem.h"
+#include "common/base/search.h"
 #include "common/model/ledger.h"
 #include "common/os/uuid.h"
 
@@ -227,18 +228,10 @@ enum err seqset_open(struct seqset *s, const struct uuid *host, uint64_t stream,
 /* Index of the first range that ends at or after seq. */
 static size_t range_index(const struct stream *st, uint64_t seq)
 {
-    size_t lo = 0, hi = st->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (st->ranges[mid].last < seq) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, st->n, st->ranges[i].last < seq);
+    return i;
 }
 
 bool seqset_span(const struct seqset *s, const struct uuid *host, uint64_t stream, uint64_t seq,

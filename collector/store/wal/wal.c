@@ -61,6 +61,7 @@
 #include "collector/store/wal/wal_index.h"
 #include "collector/store/wal/wal_replay.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
 
@@ -113,21 +114,12 @@ static char *wal_path(const struct wal *w, uint64_t number, const char *suffix)
 
 static enum err wal_file_add(struct wal *w, uint64_t number)
 {
-    if (w->n_files == FILES_MAX) {
-        return ERR_FULL;
-    }
-    if (w->n_files == w->cap_files) {
-        size_t cap = w->cap_files ? w->cap_files * 2 : 16;
-        struct wal_file *grown = mem_realloc_array(w->files, cap, sizeof *grown);
+    enum err e = VEC_ROOM(&w->files, &w->cap_files, w->n_files + 1, FILES_MAX);
 
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        w->files = grown;
-        w->cap_files = cap;
+    if (!e) {
+        w->files[w->n_files++] = (struct wal_file){.number = number};
     }
-    w->files[w->n_files++] = (struct wal_file){.number = number};
-    return ERR_OK;
+    return e;
 }
 
 static struct wal_file *wal_file_find(const struct wal *w, uint64_t number)
