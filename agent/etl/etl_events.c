@@ -130,7 +130,7 @@ static bool filter_by_name(const struct filter *p)
     return (p->provider.n && !p->by_guid) || (p->event.n && !p->by_number);
 }
 
-static int64_t moment(const struct filter_time *t, const struct etl_walk_record *r)
+static int64_t filter_moment(const struct filter_time *t, const struct etl_walk_record *r)
 {
     return t->relative ? r->since_ns : r->raw->wall_ns;
 }
@@ -138,7 +138,7 @@ static int64_t moment(const struct filter_time *t, const struct etl_walk_record 
 /* Past `until`: nothing that follows is shown. */
 static bool filter_over(const struct filter *p, const struct etl_walk_record *r)
 {
-    return p->until.given && moment(&p->until, r) > p->until.ns;
+    return p->until.given && filter_moment(&p->until, r) > p->until.ns;
 }
 
 /* Process and thread that a record is about: of the payload where it says so, else of the header;
@@ -211,12 +211,13 @@ static uint32_t filter_tid(const struct etl_walk_record *r)
     return r->raw->tid;
 }
 
-/* The header's ids count as well as the payload's: who did it, and whom it is about. */
+/* The header's ids count as well as the payload's: of the process that acts and of the one that the
+ * record is about. */
 static bool filter_matches(const struct filter *p, const struct etl_walk_record *r)
 {
     const struct raw_event *raw = r->raw;
 
-    if (p->since.given && moment(&p->since, r) < p->since.ns) {
+    if (p->since.given && filter_moment(&p->since, r) < p->since.ns) {
         return false;
     }
     if (p->by_guid && memcmp(p->guid, raw->guid, sizeof p->guid) != 0) {
@@ -549,7 +550,8 @@ static void print_csv(struct etl_events *s, const struct etl_walk_record *r, str
 
 /* -- the walk -- */
 
-static void print(struct etl_events *s, const struct etl_walk_record *r, struct described *is)
+static void record_print(struct etl_events *s, const struct etl_walk_record *r,
+                         struct described *is)
 {
     switch (s->job->format) {
     case TABLE_AS_TABLE:
@@ -581,7 +583,7 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     if (filter_by_name(&s->pick) && !filter_matches_name(&s->pick, &is)) {
         return;
     }
-    print(s, r, &is);
+    record_print(s, r, &is);
     s->shown++;
     s->left--;
     if (s->left == 0 || s->e || !etl_job_out_ok(s->job)) {

@@ -28,7 +28,7 @@ enum err etl_figures_create(struct etl_figures **out)
         e = etl_pids_create(&f->pids);
     }
     if (!e) {
-        e = etl_instances_create(&f->lives);
+        e = etl_instances_create(&f->instances);
     }
     if (!e) {
         e = etl_buffer_order_create(&f->order);
@@ -46,13 +46,13 @@ void etl_figures_destroy(struct etl_figures *f)
     if (f) {
         etl_kinds_destroy(f->kinds);
         etl_pids_destroy(f->pids);
-        etl_instances_destroy(f->lives);
+        etl_instances_destroy(f->instances);
         etl_buffer_order_destroy(f->order);
         mem_free(f);
     }
 }
 
-/* -- who -- */
+/* -- processes of threads -- */
 
 /* Pid of a thread at this moment; false: unknown. */
 static bool pid_of_thread(const struct etl_walk *w, uint32_t tid, uint32_t *pid)
@@ -156,7 +156,7 @@ static void count_switch(struct etl_figures *f, const struct etl_walk *w,
         f->unresolved_switches++;
     }
     if (!cpu) {
-        f->untold++;
+        f->dropped++;
         return;
     }
     if (cpu->known && r->raw->ticks > cpu->ticks) {
@@ -186,7 +186,7 @@ static void count_fact(struct etl_figures *f, const struct etl_walk *w,
     case EV_PROC_FOUND:
     case EV_PROC_LAST:
     case EV_PROC_DEFUNCT:
-        etl_instances_event(f->lives, r);
+        etl_instances_event(f->instances, r);
         break;
     case EV_THREAD_START:
     case EV_THREAD_STOP:
@@ -239,7 +239,7 @@ static void count_odd(struct etl_figures *f, struct etl_figures_odd *list, size_
         }
     }
     if (*n == ETL_FIGURES_ODD_MAX) {
-        f->untold++;
+        f->dropped++;
         return;
     }
     list[(*n)++] = (struct etl_figures_odd){class, raw->version, (uint32_t)bytes, 1};
@@ -274,7 +274,7 @@ static void count_manifest(struct etl_figures *f, const struct etl_walk_record *
         return;
     }
     if (f->n_manifest == ETL_FIGURES_LIST_MAX) {
-        f->untold++;
+        f->dropped++;
         return;
     }
     f->manifest[f->n_manifest++] =
@@ -300,7 +300,7 @@ void etl_figures_record(struct etl_figures *f, const struct etl_walk *w,
         if (f->n_errors < ETL_FIGURES_LIST_MAX) {
             f->errors[f->n_errors++] = r->since_ns;
         } else {
-            f->untold++;
+            f->dropped++;
         }
     }
     if (!kind) {
@@ -636,7 +636,7 @@ static enum err put_processes(struct jsonw *j, const struct etl_figures *f, int6
 {
     const struct etl_instances_row **all;
     size_t n;
-    enum err e = etl_instances_sort(f->lives, &all, &n);
+    enum err e = etl_instances_sort(f->instances, &all, &n);
 
     if (e) {
         return e;

@@ -1,6 +1,7 @@
 /* The figures of a recording: what `etl summary` prints. Counted record by record during a walk;
  * docs/etl-tool.md defines each. Plain data, read by the printers.
- * Bounds: those of kinds.h, pids.h and lives.h, and the lists below; what does not fit is counted.
+ * Bounds: those of etl_kinds.h, etl_pids.h and etl_instances.h, and the lists below; what does not
+ * fit is counted.
  * Threads: one owner. */
 #ifndef PROCFLEET_AGENT_ETL_ETL_FIGURES_H
 #define PROCFLEET_AGENT_ETL_ETL_FIGURES_H
@@ -34,14 +35,14 @@ struct etl_figures_manifest { /* an event of Microsoft-Windows-Kernel-Process */
 
 struct etl_figures_cpu {
     int64_t ticks; /* of the last switch */
-    uint32_t pid;  /* who runs since then */
+    uint32_t pid;  /* runs since then */
     bool known;
 };
 
 struct etl_figures {
     struct etl_kinds *kinds;
     struct etl_pids *pids;
-    struct etl_instances *lives;
+    struct etl_instances *instances;
     struct etl_buffer_order *order;
     uint64_t records;
     uint64_t header_types[ETL_TYPE_COUNT];
@@ -57,7 +58,7 @@ struct etl_figures {
     size_t n_manifest;
     int64_t errors[ETL_FIGURES_LIST_MAX]; /* times of ERROR records, since the start */
     size_t n_errors;
-    uint64_t untold; /* entries that had no room in these lists */
+    uint64_t dropped; /* entries that had no room in these lists */
     struct etl_figures_cpu cpus[ETL_FIGURES_CPUS];
 };
 

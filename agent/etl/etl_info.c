@@ -1,4 +1,4 @@
-/* `etl info`: what a trace file is: its header, clock, buffers, loss, and who wrote into it. */
+/* `etl info`: what a trace file is: its header, clock, buffers, loss and providers. */
 #include <string.h>
 
 #include "agent/etl/etl_figures.h"

@@ -14,7 +14,7 @@ struct etl_instances {
     size_t n, cap;
     struct idmap *latest; /* pid → mark: index + 1 of its latest instance */
     struct arena text;
-    uint64_t untold;
+    uint64_t dropped;
 };
 
 enum err etl_instances_create(struct etl_instances **out)
@@ -45,7 +45,7 @@ void etl_instances_destroy(struct etl_instances *l)
     }
 }
 
-static struct etl_instances_row *add(struct etl_instances *l, uint32_t pid)
+static struct etl_instances_row *row_add(struct etl_instances *l, uint32_t pid)
 {
     struct idmap_entry *e;
 
@@ -64,19 +64,18 @@ static struct etl_instances_row *add(struct etl_instances *l, uint32_t pid)
 }
 
 /* The instance a record is about, new or known; NULL: there is no room. */
-static struct etl_instances_row *instance(struct etl_instances *l, uint32_t pid,
-                                          enum event_kind kind)
+static struct etl_instances_row *row_of(struct etl_instances *l, uint32_t pid, enum event_kind kind)
 {
     struct idmap_entry *e = idmap_get(l->latest, pid);
     struct etl_instances_row *r = e ? &l->rows[e->mark - 1] : NULL;
 
     if (!r || kind == EV_PROC_START || (kind == EV_PROC_FOUND && r->stopped)) {
-        return add(l, pid);
+        return row_add(l, pid);
     }
     return r;
 }
 
-static const char *keep(struct etl_instances *l, const char *old, struct str text, bool known)
+static const char *text_keep(struct etl_instances *l, const char *old, struct str text, bool known)
 {
     char *p;
 
@@ -88,7 +87,7 @@ static const char *keep(struct etl_instances *l, const char *old, struct str tex
     }
     p = arena_alloc(&l->text, text.n + 1);
     if (!p) {
-        l->untold++;
+        l->dropped++;
         return old;
     }
     if (text.n) {
@@ -103,10 +102,10 @@ static void describe_row(struct etl_instances *l, struct etl_instances_row *row,
     row->parent_pid = p->info.parent_pid;
     row->session = version == 0 ? NO_SESSION : p->info.session_id;
     row->version = version;
-    row->image = keep(l, row->image, p->info.name, true);
-    row->cmdline = keep(l, row->cmdline, p->info.command_line, version >= 2);
-    row->sid = keep(l, row->sid, p->info.user, p->info.user.n > 0);
-    row->package = keep(l, row->package, p->package, p->package.n > 0);
+    row->image = text_keep(l, row->image, p->info.name, true);
+    row->cmdline = text_keep(l, row->cmdline, p->info.command_line, version >= 2);
+    row->sid = text_keep(l, row->sid, p->info.user, p->info.user.n > 0);
+    row->package = text_keep(l, row->package, p->package, p->package.n > 0);
 }
 
 static uint8_t opcode_of(enum event_kind kind)
@@ -144,15 +143,15 @@ void etl_instances_event(struct etl_instances *l, const struct etl_walk_record *
         return;
     }
     p = &ev->u.proc;
-    row = instance(l, p->info.id.pid, ev->kind);
+    row = row_of(l, p->info.id.pid, ev->kind);
     if (!row) {
-        l->untold++;
+        l->dropped++;
         return;
     }
     if (row->n_seen == 0 || ev->kind == EV_PROC_FOUND) {
         describe_row(l, row, p, r->raw->version);
     } else if (row->cmdline && !row->cmdline[0]) {
-        row->cmdline = keep(l, row->cmdline, p->info.command_line, p->info.command_line.n > 0);
+        row->cmdline = text_keep(l, row->cmdline, p->info.command_line, p->info.command_line.n > 0);
     }
     mark_seen(row, ev->kind);
     if (ev->kind == EV_PROC_START) {
@@ -169,9 +168,9 @@ void etl_instances_event(struct etl_instances *l, const struct etl_walk_record *
     }
 }
 
-uint64_t etl_instances_untold(const struct etl_instances *l)
+uint64_t etl_instances_dropped(const struct etl_instances *l)
 {
-    return l->untold;
+    return l->dropped;
 }
 
 static int by_pid(const void *pa, const void *pb)

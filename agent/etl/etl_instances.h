@@ -1,5 +1,5 @@
 /* Process instances as the classic Process records of a recording tell them: which records there
- * were, when it began and ended, who created it. One entry per instance: a Start opens one; a
+ * were, when it began and ended, what created it. One entry per instance: a Start opens one; a
  * DCStart, End, DCEnd or Defunct record belongs to the pid's latest and opens one only where there
  * is none, a DCStart also where the latest has ended.
  * Bounds: ETL_INSTANCES_MAX instances, ETL_INSTANCES_TEXT_MAX bytes of text; what does not fit is
@@ -36,7 +36,7 @@ void etl_instances_destroy(struct etl_instances *l); /* NULL is allowed */
 void etl_instances_event(struct etl_instances *l, const struct etl_walk_record *r);
 
 uint64_t
-etl_instances_untold(const struct etl_instances *l); /* instances and texts that had no room */
+etl_instances_dropped(const struct etl_instances *l); /* instances and texts that had no room */
 
 /* By pid, then start. mem_free. Errors: ERR_NOMEM */
 NODISCARD enum err etl_instances_sort(const struct etl_instances *l,

@@ -52,7 +52,7 @@ static enum err end_listing(void *ctx, const char *name)
     return ERR_END;
 }
 
-/* What no trace file can be, told better than by its bytes. */
+/* What cannot be a trace file, with a better error than its bytes would give. */
 static enum err check_path(const char *path, struct errmsg *why)
 {
     enum err e;

@@ -24,7 +24,7 @@ struct etl_kinds {
     size_t n_providers, cap_providers;
     struct map by_key, by_guid; /* hash → index + 1, of an event and of a provider */
     struct etl_kinds_event *last;
-    uint64_t untold;
+    uint64_t dropped;
     uint64_t seed; /* secret: a recording chooses its GUIDs */
 };
 
@@ -93,8 +93,8 @@ static struct etl_kinds_event key_of(const struct raw_event *raw)
     return e;
 }
 
-static bool same(const struct etl_kinds_event *e, const struct etl_kinds_event *key,
-                 const uint8_t guid[16])
+static bool event_is(const struct etl_kinds_event *e, const struct etl_kinds_event *key,
+                     const uint8_t guid[16])
 {
     return e->id == key->id && e->opcode == key->opcode && e->version == key->version &&
            e->form == key->form && e->event_header == key->event_header &&
@@ -122,8 +122,9 @@ static uint32_t provider_of(struct etl_kinds *k, const uint8_t guid[16])
 }
 
 /* hash  a free key of the map */
-static struct etl_kinds_event *add(struct etl_kinds *k, uint64_t hash,
-                                   const struct etl_kinds_event *key, const struct raw_event *raw)
+static struct etl_kinds_event *event_add(struct etl_kinds *k, uint64_t hash,
+                                         const struct etl_kinds_event *key,
+                                         const struct raw_event *raw)
 {
     uint32_t provider = provider_of(k, raw->guid);
     struct etl_kinds_event *e;
@@ -142,23 +143,23 @@ static struct etl_kinds_event *add(struct etl_kinds *k, uint64_t hash,
     return e;
 }
 
-static struct etl_kinds_event *find(struct etl_kinds *k, const struct raw_event *raw)
+static struct etl_kinds_event *event_of(struct etl_kinds *k, const struct raw_event *raw)
 {
     struct etl_kinds_event key = key_of(raw);
     uint64_t number =
         (uint64_t)key.id << 24 | (uint64_t)key.opcode << 16 | (uint64_t)key.version << 8 | key.form;
     uint64_t hash, at;
 
-    if (k->last && same(k->last, &key, raw->guid)) {
+    if (k->last && event_is(k->last, &key, raw->guid)) {
         return k->last;
     }
     hash = hash_bytes(raw->guid, 16, k->seed + number);
     for (; (at = map_get(&k->by_key, hash)) != 0; hash++) {
-        if (same(&k->events[at - 1], &key, raw->guid)) {
+        if (event_is(&k->events[at - 1], &key, raw->guid)) {
             return &k->events[at - 1];
         }
     }
-    return add(k, hash, &key, raw);
+    return event_add(k, hash, &key, raw);
 }
 
 /* -- counting -- */
@@ -195,10 +196,10 @@ static void ask_name(struct etl_kinds *k, struct etl_kinds_event *e, struct desc
 const struct etl_kinds_event *etl_kinds_count(struct etl_kinds *k, struct describe *d,
                                               const struct raw_event *raw)
 {
-    struct etl_kinds_event *e = find(k, raw);
+    struct etl_kinds_event *e = event_of(k, raw);
 
     if (!e) {
-        k->untold++;
+        k->dropped++;
         return NULL;
     }
     k->last = e;
@@ -210,9 +211,9 @@ const struct etl_kinds_event *etl_kinds_count(struct etl_kinds *k, struct descri
     return e;
 }
 
-uint64_t etl_kinds_untold(const struct etl_kinds *k)
+uint64_t etl_kinds_dropped(const struct etl_kinds *k)
 {
-    return k->untold;
+    return k->dropped;
 }
 
 const struct etl_kinds_provider *etl_kinds_providers(const struct etl_kinds *k, size_t *n)

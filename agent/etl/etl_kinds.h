@@ -40,7 +40,7 @@ struct etl_kinds_event {
     uint32_t provider; /* index */
     uint16_t id;       /* 0 of classic ones */
     uint8_t opcode, version, form;
-    bool event_header; /* told apart from the kernel's own of the same class */
+    bool event_header; /* counted apart from the kernel's own of the same class */
     uint8_t kernel;    /* enum etl_kinds_class; 0 of EVENT_HEADER records, whatever their class */
     uint8_t by;        /* enum describe_by, of the last record that was asked about */
     uint8_t asked;     /* how often a name was looked for */
@@ -59,7 +59,7 @@ const struct etl_kinds_event *etl_kinds_count(struct etl_kinds *k, struct descri
                                               const struct raw_event *raw);
 
 /* Records of kinds that had no room. */
-uint64_t etl_kinds_untold(const struct etl_kinds *k);
+uint64_t etl_kinds_dropped(const struct etl_kinds *k);
 
 const struct etl_kinds_provider *etl_kinds_providers(const struct etl_kinds *k, size_t *n);
 const struct etl_kinds_event *etl_kinds_events(const struct etl_kinds *k, size_t *n);

@@ -10,10 +10,10 @@
 struct etl_pids {
     struct idmap *map; /* pid → row */
     struct arena memory;
-    struct etl_pids_row nobody; /* the key of a map is any number but EVENT_NO_ID here */
-    struct etl_pids_row **rows; /* in order of appearance, then sorted; one more place for nobody */
+    struct etl_pids_row none;   /* the key of a map is any number but EVENT_NO_ID here */
+    struct etl_pids_row **rows; /* in order of appearance, then sorted; one more place for `none` */
     size_t n, cap;
-    uint64_t untold;
+    uint64_t dropped;
     struct etl_pids_row *last;
 };
 
@@ -26,7 +26,7 @@ enum err etl_pids_create(struct etl_pids **out)
         return ERR_NOMEM;
     }
     arena_init(&p->memory, (size_t)(ETL_PIDS_MAX + 1024) * sizeof(struct etl_pids_row));
-    p->nobody.pid = EVENT_NO_ID;
+    p->none.pid = EVENT_NO_ID;
     e = idmap_create(&p->map, ETL_PIDS_MAX, NULL);
     if (e) {
         etl_pids_destroy(p);
@@ -46,8 +46,8 @@ void etl_pids_destroy(struct etl_pids *p)
     }
 }
 
-/* For one row more, and for nobody's behind it. */
-static bool room(struct etl_pids *p)
+/* For one row more, and `none` behind it. */
+static bool rows_room(struct etl_pids *p)
 {
     return VEC_ROOM(&p->rows, &p->cap, p->n + 2, ETL_PIDS_MAX + 1) == ERR_OK;
 }
@@ -59,13 +59,13 @@ static struct etl_pids_row *row_of(struct etl_pids *p, uint32_t pid)
     struct etl_pids_row *r;
 
     if (pid == EVENT_NO_ID) {
-        return &p->nobody;
+        return &p->none;
     }
     e = idmap_get(p->map, pid);
     if (e) {
         return e->owner;
     }
-    r = room(p) ? arena_alloc(&p->memory, sizeof *r) : NULL;
+    r = rows_room(p) ? arena_alloc(&p->memory, sizeof *r) : NULL;
     e = r ? idmap_put(p->map, pid) : NULL;
     if (!e) {
         return NULL;
@@ -82,7 +82,7 @@ void etl_pids_add(struct etl_pids *p, uint32_t pid, enum etl_pids_column column,
         struct etl_pids_row *r = row_of(p, pid);
 
         if (!r) {
-            p->untold++;
+            p->dropped++;
             return;
         }
         p->last = r;
@@ -90,9 +90,9 @@ void etl_pids_add(struct etl_pids *p, uint32_t pid, enum etl_pids_column column,
     p->last->n[column] += n;
 }
 
-uint64_t etl_pids_untold(const struct etl_pids *p)
+uint64_t etl_pids_dropped(const struct etl_pids *p)
 {
-    return p->untold;
+    return p->dropped;
 }
 
 static int by_pid(const void *pa, const void *pb)
@@ -110,7 +110,7 @@ const struct etl_pids_row *const *etl_pids_sorted(struct etl_pids *p, size_t *n)
         return NULL;
     }
     qsort(p->rows, p->n, sizeof *p->rows, by_pid);
-    p->rows[p->n] = &p->nobody;
+    p->rows[p->n] = &p->none;
     *n = p->n + 1;
     return (const struct etl_pids_row *const *)p->rows;
 }

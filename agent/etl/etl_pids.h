@@ -1,5 +1,5 @@
-/* Counters by process id as a number: what the records say, whoever owns the number at that time.
- * Bounds: ETL_PIDS_MAX numbers; what is counted for further ones goes to `untold`. Threads: one
+/* Counters by process id as a number: what the records say, whichever process has the number then.
+ * Bounds: ETL_PIDS_MAX numbers; what is counted for further ones goes to `dropped`. Threads: one
  * owner. */
 #ifndef PROCFLEET_AGENT_ETL_ETL_PIDS_H
 #define PROCFLEET_AGENT_ETL_ETL_PIDS_H
@@ -44,9 +44,9 @@ NODISCARD enum err etl_pids_create(struct etl_pids **out);
 void etl_pids_destroy(struct etl_pids *p); /* NULL is allowed */
 
 void etl_pids_add(struct etl_pids *p, uint32_t pid, enum etl_pids_column column, uint64_t n);
-uint64_t etl_pids_untold(const struct etl_pids *p); /* times something had no room */
+uint64_t etl_pids_dropped(const struct etl_pids *p); /* times something had no room */
 
-/* Sorts by pid, EVENT_NO_ID last, and gives all rows; valid until the next etl_pids_add. */
+/* Sorts by pid, EVENT_NO_ID last, and returns all rows; valid until the next etl_pids_add. */
 const struct etl_pids_row *const *etl_pids_sorted(struct etl_pids *p, size_t *n);
 
 #endif

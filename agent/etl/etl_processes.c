@@ -91,11 +91,11 @@ bool etl_processes_value(const struct ptable_proc *p, size_t key, int64_t *v)
 
 uint64_t etl_processes_recorded(const struct etl_walk *w, struct ptable_proc *const *all, size_t n)
 {
-    const struct counters *nobody = aggregate_unattributed(etl_walk_aggregate(w));
+    const struct counters *unattributed = aggregate_unattributed(etl_walk_aggregate(w));
     uint64_t recorded = 0;
 
     for (size_t k = 0; k < KEY_COUNT; k++) {
-        bool any = etl_processes_value_of_tally(nobody, k) != 0;
+        bool any = etl_processes_value_of_tally(unattributed, k) != 0;
 
         for (size_t i = 0; i < n && !any; i++) {
             int64_t v;
@@ -244,7 +244,7 @@ static void set_columns(struct etl_processes_rows *r, enum etl_processes_rows_vi
     tail[TAIL_COMMAND] = (struct table_column){"command_line", "COMMAND", TABLE_TEXT};
 }
 
-/* What is told by other columns, or seldom asked for, goes first. */
+/* What other columns say too, or is seldom asked for, goes first. */
 static const char *const yields[] = {"CPU_FROM",    "SESSION",  "END",   "PARENT", "EXIT",
                                      "HARD_FAULTS", "SWITCHES", "START", "FILE",   NULL};
 
@@ -368,7 +368,7 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     (void)r; /* everything is in the process table */
 }
 
-static bool chosen(const struct choice *c, const struct ptable_proc *p)
+static bool choice_fits(const struct choice *c, const struct ptable_proc *p)
 {
     int64_t v;
 
@@ -419,7 +419,7 @@ static enum err put_part(struct etl_job *job, struct etl_processes_rows *rows,
         etl_processes_rows_sort(all, n, c->by);
     }
     for (size_t i = 0; i < n && shown < c->limit && !e && etl_job_out_ok(job); i++) {
-        if (chosen(c, all[i])) {
+        if (choice_fits(c, all[i])) {
             e = etl_processes_rows_put(rows, name, recorded, all[i]);
             shown++;
         }
@@ -455,7 +455,7 @@ static enum err put_all(struct etl_job *job, const struct choice *c)
     return e;
 }
 
-static enum err run(struct etl_job *job, struct choice *c, struct errmsg *why)
+static enum err processes_run(struct etl_job *job, struct choice *c, struct errmsg *why)
 {
     enum err e = etl_job_id(job, "pid", &c->by_pid, &c->pid, why);
 
@@ -472,7 +472,7 @@ enum err etl_processes_run(struct etl_job *job, struct errmsg *why)
     struct choice c = {.limit = UINT64_MAX};
     enum err e = etl_job_number(job, "limit", UINT64_MAX, &c.limit, why);
 
-    return e ? e : run(job, &c, why);
+    return e ? e : processes_run(job, &c, why);
 }
 
 enum err etl_processes_top_run(struct etl_job *job, struct errmsg *why)
@@ -484,7 +484,7 @@ enum err etl_processes_top_run(struct etl_job *job, struct errmsg *why)
     if (!e) {
         e = etl_processes_key_find(&c.by, by ? by : "cpu_time", why);
     }
-    return e ? e : run(job, &c, why);
+    return e ? e : processes_run(job, &c, why);
 }
 
 #define OPTS_WHO                                                            \
@@ -515,12 +515,12 @@ const struct opt_command processes_opts = {
                 "  procfleet-agent etl processes trace.etl --pid 3676 --format json\n",
 };
 
-static const char *figure(size_t i)
+static const char *figure_name(size_t i)
 {
     return i < KEY_COUNT ? keys[i].name : NULL;
 }
 
-static const struct opt_set top_sets[] = {{"FIGURE", figure}, {NULL, NULL}};
+static const struct opt_set top_sets[] = {{"FIGURE", figure_name}, {NULL, NULL}};
 
 const struct opt_command processes_top_opts = {
     .program = "procfleet-agent etl",

@@ -30,7 +30,7 @@ NODISCARD enum err etl_processes_key_find(size_t *key, const char *name, struct 
 bool etl_processes_value(const struct ptable_proc *p, size_t key, int64_t *v);
 int64_t etl_processes_value_of_tally(const struct counters *t, size_t key); /* 0 for cpu_time */
 
-/* A bit per figure that anybody has: what nobody has was not recorded, and is absent, not 0. */
+/* A bit for each figure that a process has; what none has was not recorded: absent, not 0. */
 uint64_t etl_processes_recorded(const struct etl_walk *w, struct ptable_proc *const *all, size_t n);
 
 const char *
@@ -41,7 +41,7 @@ etl_processes_cpu_origin(const struct ptable_proc *p); /* "samples", "cswitch", 
 struct etl_processes_rows;
 
 enum etl_processes_rows_view {
-    ETL_PROCESSES_ROWS_LIST, /* tables show who it was */
+    ETL_PROCESSES_ROWS_LIST, /* tables show which process it was */
     ETL_PROCESSES_ROWS_TOP,  /* tables show what it used */
 };
 
@@ -52,7 +52,7 @@ NODISCARD enum err etl_processes_rows_begin(struct etl_processes_rows **out,
                                             const struct etl_job *job, enum table_format format,
                                             enum etl_processes_rows_view view, size_t by,
                                             bool file);
-/* recorded  figures the recording tells, of etl_processes_recorded; the others are absent */
+/* recorded  figures that the recording has, of etl_processes_recorded; the others are absent */
 NODISCARD enum err etl_processes_rows_put(struct etl_processes_rows *r, const char *file,
                                           uint64_t recorded, const struct ptable_proc *p);
 void etl_processes_rows_note(struct etl_processes_rows *r, const char *text);

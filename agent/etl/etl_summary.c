@@ -68,18 +68,18 @@ static void put_decode(struct jsonw *j, const struct etl_summary *s)
 }
 
 /* Reached limits: zero unless a recording is larger than the tables. */
-static void put_untold(struct jsonw *j, const struct etl_summary *s)
+static void put_dropped(struct jsonw *j, const struct etl_summary *s)
 {
     const struct ptable_stats *t = ptable_stats(etl_walk_table(s->walk));
     const struct etl_figures *f = s->figures;
 
     jsonw_object(j, "over_limits");
-    jsonw_uint(j, "kinds_of_events", etl_kinds_untold(f->kinds));
-    jsonw_uint(j, "pids", etl_pids_untold(f->pids));
-    jsonw_uint(j, "processes", etl_instances_untold(f->lives) + t->full);
+    jsonw_uint(j, "kinds_of_events", etl_kinds_dropped(f->kinds));
+    jsonw_uint(j, "pids", etl_pids_dropped(f->pids));
+    jsonw_uint(j, "processes", etl_instances_dropped(f->instances) + t->full);
     jsonw_uint(j, "threads", t->threads_full);
     jsonw_uint(j, "texts", t->text_full);
-    jsonw_uint(j, "listed_records", f->untold);
+    jsonw_uint(j, "listed_records", f->dropped);
     jsonw_end(j);
 }
 
@@ -234,7 +234,7 @@ static enum err put_own(struct jsonw *j, const struct etl_summary *s)
     put_coverage(j, s->figures);
     put_decode(j, s);
     put_lifecycle(j, s->walk);
-    put_untold(j, s);
+    put_dropped(j, s);
     put_provider_names(j, s->figures);
     jsonw_object(j, "unattributed");
     put_tally(j, aggregate_unattributed(etl_walk_aggregate(s->walk)));
@@ -305,7 +305,7 @@ static void print_head(FILE *to, const struct etl_summary *s)
             (unsigned long long)l->stops, t->running + t->ended);
 }
 
-/* Kinds by falling count: sheets are for rows, and these few need no more than a sort by hand. */
+/* The next of the kinds by falling count: few are shown, so the list is not sorted. */
 static const struct etl_kinds_event *next_kind(const struct etl_kinds_event *all, size_t n,
                                                const struct etl_kinds_event *last)
 {
@@ -392,7 +392,7 @@ static enum err put_top(const struct etl_job *job, struct ptable_proc **all, siz
     }
     etl_processes_rows_sort(all, n, by);
     for (size_t i = 0; i < n && shown < TOP_PROCESSES && !e; i++) {
-        /* not idle, which is everybody's rest */
+        /* not the idle process */
         if (all[i]->info.id.pid != 0 && etl_processes_value(all[i], by, &v) && v != 0) {
             e = etl_processes_rows_put(rows, "", recorded, all[i]);
             shown++;
@@ -402,7 +402,7 @@ static enum err put_top(const struct etl_job *job, struct ptable_proc **all, siz
     return e;
 }
 
-/* The processes that used most, where the recording tells. */
+/* The processes that used most, where that is recorded. */
 static enum err print_top(const struct etl_job *job, const struct etl_walk *w)
 {
     struct ptable_proc **all;

@@ -35,13 +35,13 @@ struct etl_threads {
     size_t n, cap;
     struct idmap *latest; /* tid → mark: index + 1 */
     struct arena names;
-    uint64_t untold, n_samples, n_switches;
+    uint64_t dropped, n_samples, n_switches;
     struct running cpus[CPUS];
 };
 
 /* -- the table -- */
 
-static struct thread *add(struct etl_threads *t, uint32_t tid)
+static struct thread *thread_add(struct etl_threads *t, uint32_t tid)
 {
     struct idmap_entry *e = NULL;
 
@@ -49,7 +49,7 @@ static struct thread *add(struct etl_threads *t, uint32_t tid)
         e = idmap_put(t->latest, tid);
     }
     if (!e) {
-        t->untold++;
+        t->dropped++;
         return NULL;
     }
     t->all[t->n] = (struct thread){.tid = tid, .pid = EVENT_NO_ID};
@@ -58,11 +58,11 @@ static struct thread *add(struct etl_threads *t, uint32_t tid)
     return &t->all[t->n - 1];
 }
 
-/* The thread that has this id now; new where nobody had it. */
-static struct thread *current(struct etl_threads *t, uint32_t tid)
+/* The thread that has this id now; a new one if none had it. */
+static struct thread *thread_of(struct etl_threads *t, uint32_t tid)
 {
     struct idmap_entry *e = idmap_get(t->latest, tid);
-    struct thread *th = e ? &t->all[e->mark - 1] : add(t, tid);
+    struct thread *th = e ? &t->all[e->mark - 1] : thread_add(t, tid);
 
     if (th && !th->owner) {
         th->owner = ptable_thread(etl_walk_table(t->walk), tid);
@@ -82,7 +82,7 @@ static void name_thread(struct etl_threads *t, struct thread *th, struct str nam
     }
     p = arena_alloc(&t->names, name.n + 1);
     if (!p) {
-        t->untold++;
+        t->dropped++;
         return;
     }
     memcpy(p, name.p, name.n);
@@ -91,12 +91,12 @@ static void name_thread(struct etl_threads *t, struct thread *th, struct str nam
 
 static void on_life(struct etl_threads *t, const struct event *ev)
 {
-    struct thread *th = current(t, ev->u.thread.tid);
+    struct thread *th = thread_of(t, ev->u.thread.tid);
     bool again = th && th->stopped && ev->kind != EV_THREAD_STOP;
 
     if (!th || ((ev->kind == EV_THREAD_START || again) &&
                 (th->started || th->stopped || th->pid != ev->u.thread.pid))) {
-        th = th ? add(t, ev->u.thread.tid) : NULL;
+        th = th ? thread_add(t, ev->u.thread.tid) : NULL;
     }
     if (!th) {
         return;
@@ -115,7 +115,7 @@ static void on_life(struct etl_threads *t, const struct event *ev)
 
 static void on_switch(struct etl_threads *t, const struct event *ev)
 {
-    struct thread *in = current(t, ev->u.cswitch.new_tid);
+    struct thread *in = thread_of(t, ev->u.cswitch.new_tid);
     struct running *cpu = ev->cpu < CPUS ? &t->cpus[ev->cpu] : NULL;
 
     t->n_switches++;
@@ -123,7 +123,7 @@ static void on_switch(struct etl_threads *t, const struct event *ev)
         in->switches++;
     }
     if (!cpu) {
-        t->untold++;
+        t->dropped++;
         return;
     }
     if (cpu->thread != NOBODY) {
@@ -136,7 +136,7 @@ static void on_switch(struct etl_threads *t, const struct event *ev)
 
 static void on_sample(struct etl_threads *t, const struct event *ev)
 {
-    struct thread *th = current(t, ev->u.sample.tid);
+    struct thread *th = thread_of(t, ev->u.sample.tid);
 
     t->n_samples++;
     if (th) {
@@ -223,8 +223,8 @@ static void set_columns(struct table_column columns[COLUMNS], bool file)
 }
 
 /* Figures without any record of their kind are absent, not 0. */
-static enum err put(struct table *sheet, const char *file, const struct etl_threads *all,
-                    const struct thread *t)
+static enum err thread_put(struct table *sheet, const char *file, const struct etl_threads *all,
+                           const struct thread *t)
 {
     struct table_cell cells[COLUMNS];
     struct str none = {"", 0};
@@ -259,7 +259,7 @@ static int by_pid(const void *pa, const void *pb)
 
 /* -- the command -- */
 
-static void fini(struct etl_threads *t)
+static void threads_destroy(struct etl_threads *t)
 {
     arena_fini(&t->names);
     idmap_destroy(t->latest);
@@ -267,7 +267,7 @@ static void fini(struct etl_threads *t)
     mem_free(t);
 }
 
-static enum err init(struct etl_threads **out, struct etl_job *job)
+static enum err threads_create(struct etl_threads **out, struct etl_job *job)
 {
     struct etl_threads *t = mem_zalloc(sizeof *t);
     enum err e;
@@ -282,7 +282,7 @@ static enum err init(struct etl_threads **out, struct etl_job *job)
     }
     e = idmap_create(&t->latest, ETL_THREADS_MAX, NULL);
     if (e) {
-        fini(t);
+        threads_destroy(t);
         return e;
     }
     *out = t;
@@ -309,7 +309,7 @@ static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
     struct etl_threads *t;
     struct etl_walk_conf conf = {.progress = true, .record = on_record, .fact = on_fact};
     size_t shown = 0;
-    enum err e = init(&t, job);
+    enum err e = threads_create(&t, job);
 
     if (e) {
         return e;
@@ -322,19 +322,19 @@ static enum err list_part(struct etl_job *job, size_t part, struct table *sheet,
         }
         for (size_t i = 0; i < t->n && !e && etl_job_out_ok(job); i++) {
             if (!pid || t->all[i].pid == *pid) {
-                e = put(sheet, etl_job_part_name(job, part), t, &t->all[i]);
+                e = thread_put(sheet, etl_job_part_name(job, part), t, &t->all[i]);
                 shown++;
             }
         }
         if (shown == 0) {
             note_empty(sheet, etl_job_part_name(job, part), t);
         }
-        if (t->untold) {
+        if (t->dropped) {
             table_note(sheet, str_make("some threads did not fit into the table"));
         }
         etl_walk_close(t->walk);
     }
-    fini(t);
+    threads_destroy(t);
     return e;
 }
 

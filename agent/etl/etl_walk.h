@@ -24,7 +24,7 @@ struct etl_walk_record {
     const struct raw_event *raw;
     const struct event *ev;      /* NULL: there is no fact in it */
     enum err decoded;            /* why not: ERR_NOTFOUND, ERR_CORRUPT */
-    struct ptable_proc *charged; /* NULL: nobody, or unknown */
+    struct ptable_proc *charged; /* NULL: none, or unknown */
     int64_t since_ns;            /* since the first recording's start */
 };
 

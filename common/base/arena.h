@@ -1,4 +1,4 @@
-/* Memory of one batch, frame or query: taken piece by piece, given back all at once.
+/* Memory of one batch, frame or query: allocated piece by piece, released all at once.
  * Bounds: never holds more than `max_bytes`. Threads: one owner. Caller's storage. */
 #ifndef PROCFLEET_COMMON_BASE_ARENA_H
 #define PROCFLEET_COMMON_BASE_ARENA_H
@@ -17,14 +17,14 @@ struct arena {
 
 void arena_init(struct arena *a, size_t max_bytes);
 void arena_fini(struct arena *a);
-void arena_reset(struct arena *a); /* everything taken becomes invalid; one block is kept */
+void arena_reset(struct arena *a); /* everything allocated becomes invalid; one block is kept */
 
 /* Zeroed, aligned for any type, valid until reset; NULL: out of memory or over the limit. */
 void *arena_alloc(struct arena *a, size_t n);
 void *arena_array(struct arena *a, size_t n, size_t size);
-void *arena_dup(struct arena *a, const void *p, size_t n); /* n = 0 gives a valid pointer */
+void *arena_dup(struct arena *a, const void *p, size_t n); /* n = 0 returns a valid pointer */
 
-/* Why n bytes were just refused: ERR_FULL (the limit) or ERR_NOMEM. */
+/* Why the allocation of n bytes just failed: ERR_FULL (the limit) or ERR_NOMEM. */
 NODISCARD enum err arena_refused(const struct arena *a, size_t n);
 
 #endif

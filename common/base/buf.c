@@ -25,7 +25,7 @@ void buf_reset(struct buf *b)
 }
 
 /* Makes room for n more bytes: doubling, never above the maximum. */
-static enum err reserve(struct buf *b, size_t n)
+static enum err buf_reserve(struct buf *b, size_t n)
 {
     size_t cap = b->cap ? b->cap : 256;
     uint8_t *p;
@@ -53,7 +53,7 @@ uint8_t *buf_grow(struct buf *b, size_t n)
     if (b->bad) {
         return NULL;
     }
-    b->bad = reserve(b, n);
+    b->bad = buf_reserve(b, n);
     if (b->bad) {
         return NULL;
     }
@@ -135,7 +135,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     if (b->bad || n <= 0) {
         return;
     }
-    b->bad = reserve(b, (size_t)n + 1);
+    b->bad = buf_reserve(b, (size_t)n + 1);
     if (b->bad) {
         return;
     }
@@ -180,7 +180,7 @@ void buf_put_utf16le(struct buf *b, const void *utf16le, size_t n_units)
 
 const char *buf_cstr(struct buf *b)
 {
-    if (b->bad || reserve(b, 1)) {
+    if (b->bad || buf_reserve(b, 1)) {
         return "";
     }
     b->p[b->n] = '\0';

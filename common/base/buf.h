@@ -35,7 +35,7 @@ void buf_put_utf16le(struct buf *b, const void *utf16le,
 uint8_t *buf_grow(struct buf *b,
                   size_t n); /* room for n more bytes, counted as used; NULL when bad */
 
-/* Terminates with NUL (not counted) and gives the text; "" when bad. */
+/* Terminates with NUL (not counted) and returns the text; "" when bad. */
 const char *buf_cstr(struct buf *b);
 
 #endif

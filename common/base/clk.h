@@ -18,7 +18,7 @@
 int64_t clk_from_filetime(uint64_t filetime);
 uint64_t clk_to_filetime(int64_t utc_ns);
 
-/* ticks × CLK_S ÷ frequency without overflow, rounded down; frequency 0 gives 0. */
+/* ticks × CLK_S ÷ frequency without overflow, rounded down; frequency 0 returns 0. */
 int64_t clk_ticks_to_ns(int64_t ticks, uint64_t frequency);
 
 /* Saturating sum and difference. */

@@ -1,4 +1,4 @@
-/* A read cursor over bytes from outside. Failure latches: reading past the end gives zeros and sets
+/* A read cursor over bytes from outside. Failure latches: reading past the end returns zeros, sets
  * `bad`; the caller checks once at the end and publishes only a complete result. */
 #ifndef PROCFLEET_COMMON_BASE_CUR_H
 #define PROCFLEET_COMMON_BASE_CUR_H
@@ -157,7 +157,7 @@ static inline int64_t cur_svarint(struct cur *c)
     return (int64_t)(u >> 1 ^ (0 - (u & 1)));
 }
 
-/* NUL-terminated 8-bit text: gives its start and sets *n to its length without the NUL. */
+/* NUL-terminated 8-bit text: returns its start and sets *n to its length without the NUL. */
 static inline const char *cur_cstr(struct cur *c, size_t *n)
 {
     const uint8_t *nul = c->bad || c->p == c->end ? NULL : memchr(c->p, 0, cur_left(c));
@@ -173,7 +173,7 @@ static inline const char *cur_cstr(struct cur *c, size_t *n)
     return s;
 }
 
-/* NUL-terminated UTF-16LE text: gives its first byte and sets *n_units to its length in units. */
+/* NUL-terminated UTF-16LE text: returns its first byte and sets *n_units to its length in units. */
 static inline const uint8_t *cur_wstr(struct cur *c, size_t *n_units)
 {
     const uint8_t *start = c->p;

@@ -46,12 +46,11 @@
 enum err { ERR_LIST(ERR_ENUM) ERR_COUNT };
 #undef ERR_ENUM
 
-/* "ERR_IO" and "input/output error". Any value is allowed; unknown ones give "ERR_?" and "unknown".
- */
+/* "ERR_IO" and "input/output error". Any value is allowed; "ERR_?" and "unknown" for others. */
 const char *err_name(enum err e);
 const char *err_text(enum err e);
 
-/* Whether trying again later may succeed without anybody changing anything. */
+/* Whether a retry may succeed without a change of anything. */
 int err_transient(enum err e);
 
 /* For a result that truly does not matter; says so in the code. */

@@ -1,9 +1,7 @@
-/* Whether a thread still moves: it says when it begins a piece of work and when it waits for more,
- * and whoever watches asks how long the piece has taken. A loop that waits for others marks each
- * round instead, comes round once in HEARTBEAT_ROUND_NS even when there is nothing to do, and never
- * rests: so it is missed also when it is the waiting that does not end. Threads: one marks, any
- * ask.
- */
+/* Whether a thread still makes progress: it marks when it begins a piece of work and when it waits
+ * for more, and a watchdog asks how long the piece has taken. A loop that waits for others marks
+ * each round instead, at least once in HEARTBEAT_ROUND_NS even when there is nothing to do, and
+ * never rests, so that a wait that does not end is noticed too. Threads: one marks, any ask. */
 #ifndef PROCFLEET_COMMON_BASE_HEARTBEAT_H
 #define PROCFLEET_COMMON_BASE_HEARTBEAT_H
 

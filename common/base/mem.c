@@ -9,7 +9,7 @@ static atomic_long live;
 static atomic_long fail_after = -1;
 
 /* Counts down to the allocation that a test wants to fail. */
-static bool must_fail(void)
+static bool fail_now(void)
 {
     long left = atomic_load_explicit(&fail_after, memory_order_relaxed);
 
@@ -21,7 +21,7 @@ static bool must_fail(void)
     return false;
 }
 
-static void *counted(void *p)
+static void *count_live(void *p)
 {
     if (p) {
         atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
@@ -31,28 +31,28 @@ static void *counted(void *p)
 
 void *mem_alloc(size_t n)
 {
-    return must_fail() ? NULL : counted(malloc(n ? n : 1));
+    return fail_now() ? NULL : count_live(malloc(n ? n : 1));
 }
 
 void *mem_zalloc(size_t n)
 {
-    return must_fail() ? NULL : counted(calloc(1, n ? n : 1));
+    return fail_now() ? NULL : count_live(calloc(1, n ? n : 1));
 }
 
 void *mem_array(size_t n, size_t size)
 {
-    return must_fail() ? NULL : counted(calloc(n ? n : 1, size ? size : 1));
+    return fail_now() ? NULL : count_live(calloc(n ? n : 1, size ? size : 1));
 }
 
 void *mem_realloc_array(void *p, size_t n, size_t size)
 {
     void *q;
 
-    if ((size && n > SIZE_MAX / size) || must_fail()) {
+    if ((size && n > SIZE_MAX / size) || fail_now()) {
         return NULL;
     }
     q = realloc(p, n && size ? n * size : 1);
-    return p ? q : counted(q);
+    return p ? q : count_live(q);
 }
 
 char *mem_strdup(const char *s)

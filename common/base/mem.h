@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-void *mem_alloc(size_t n);  /* uninitialised; n = 0 gives a pointer that mem_free takes */
+void *mem_alloc(size_t n);  /* uninitialised; n = 0 returns a pointer that mem_free takes */
 void *mem_zalloc(size_t n); /* zeroed */
 void *mem_array(size_t n, size_t size);                  /* zeroed n × size; NULL on overflow */
 void *mem_realloc_array(void *p, size_t n, size_t size); /* keeps `p` valid when it fails */
-char *mem_strdup(const char *s);                         /* NULL gives NULL */
+char *mem_strdup(const char *s);                         /* NULL for NULL */
 char *mem_strndup(const char *s, size_t n);              /* at most n bytes, NUL-terminated */
 void *mem_dup(const void *p, size_t n);
 void mem_free(void *p); /* NULL is allowed */

@@ -1,5 +1,4 @@
-/* Text as a pointer and a length: borrowed bytes, UTF-8, not NUL-terminated; who keeps it copies
- * it. */
+/* Text as a pointer and a length: borrowed UTF-8, not NUL-terminated; copy what must stay. */
 #ifndef PROCFLEET_COMMON_BASE_STR_H
 #define PROCFLEET_COMMON_BASE_STR_H
 

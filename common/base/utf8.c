@@ -237,8 +237,8 @@ size_t utf8_escape_json(char out[UTF8_ESCAPE], const char *text, size_t n)
     return len;
 }
 
-static size_t clean(char *out, size_t size, const char *text, size_t n,
-                    size_t (*make)(char out[UTF8_ESCAPE], const char *text, size_t n))
+static size_t clean_with(char *out, size_t size, const char *text, size_t n,
+                         size_t (*make)(char out[UTF8_ESCAPE], const char *text, size_t n))
 {
     size_t made = 0;
 
@@ -268,10 +268,10 @@ static size_t clean(char *out, size_t size, const char *text, size_t n,
 
 size_t utf8_clean(char *out, size_t size, const char *text, size_t n)
 {
-    return clean(out, size, text, n, utf8_escape);
+    return clean_with(out, size, text, n, utf8_escape);
 }
 
 size_t utf8_clean_json(char *out, size_t size, const char *text, size_t n)
 {
-    return clean(out, size, text, n, utf8_escape_json);
+    return clean_with(out, size, text, n, utf8_escape_json);
 }

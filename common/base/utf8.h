@@ -1,6 +1,6 @@
 /* Text from outside, read as UTF-8: which of it may go to a terminal as it is, and how the rest is
- * told. Everything that prints names, paths, command lines or what a peer says goes through here.
- * Pure; any thread. */
+ * written. Everything that prints names, paths, command lines or a peer's text uses it. Threads:
+ * any; no state. */
 #ifndef PROCFLEET_COMMON_BASE_UTF8_H
 #define PROCFLEET_COMMON_BASE_UTF8_H
 
@@ -38,13 +38,13 @@ size_t utf8_harmless(const char *text, size_t n);
 
 /* The first character of n > 0 bytes as an escape, for people ("\x1b", "\u202e", "\U000e0041";
  * bytes that are no UTF-8 as "\xff") or for JSON ("\u001b", "\udb40\udc41"; bytes that are no UTF-8
- * as "\ufffd"). Gives the bytes it took of the text. */
+ * as "\ufffd"). Returns the bytes it took of the text. */
 #define UTF8_ESCAPE 13
 size_t utf8_escape(char out[UTF8_ESCAPE], const char *text, size_t n);
 size_t utf8_escape_json(char out[UTF8_ESCAPE], const char *text, size_t n);
 
 /* The text with escapes where it would do harm, whole ones, cut at size > 0 and ended with a NUL.
- * Gives its bytes. out and text do not overlap. */
+ * Returns its bytes. out and text do not overlap. */
 size_t utf8_clean(char *out, size_t size, const char *text, size_t n);
 size_t utf8_clean_json(char *out, size_t size, const char *text, size_t n);
 

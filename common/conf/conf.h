@@ -58,7 +58,7 @@ bool conf_is_set(const struct conf *c, const char *key); /* by anything but the 
 size_t conf_line(const struct conf *c, const char *key); /* of the file; 0 = not from a file */
 
 /* For checks that the table cannot make: "agent.yaml:7: key: text", without the place when the
- * value is not from a file; gives ERR_INVALID. */
+ * value is not from a file; returns ERR_INVALID. */
 NODISCARD enum err conf_wrong(const struct conf *c, const char *key, struct errmsg *why,
                               const char *text);
 

@@ -23,7 +23,7 @@ struct opt_args {
 };
 
 /* Edit distance, given up above `limit`. Words longer than 31 bytes are never close. */
-static unsigned distance(const char *a, const char *b, unsigned limit)
+static unsigned edit_distance(const char *a, const char *b, unsigned limit)
 {
     unsigned row[33];
     size_t n = strlen(b);
@@ -57,7 +57,7 @@ const char *opt_closest(const char *word, const char *const *names, size_t n)
     const char *best = NULL;
 
     for (size_t i = 0; i < n; i++) {
-        unsigned d = distance(word, names[i], 3);
+        unsigned d = edit_distance(word, names[i], 3);
 
         if (strncmp(word, names[i], strlen(word)) == 0 && strlen(word) >= 3) {
             d = 1;
@@ -96,8 +96,8 @@ const char *opt_call(char *text, size_t size, const struct opt_command *cmd)
     return text;
 }
 
-static enum err unknown(const struct opt_command *cmd, const char *word, size_t n,
-                        struct errmsg *why)
+static enum err unknown_option(const struct opt_command *cmd, const char *word, size_t n,
+                               struct errmsg *why)
 {
     const char *names[OPT_MANY_MAX];
     const char *closest;
@@ -119,8 +119,8 @@ static enum err unknown(const struct opt_command *cmd, const char *word, size_t 
                       opt_call(text, sizeof text, cmd));
 }
 
-static enum err give(struct opt_args *a, const struct opt_command *cmd, const struct opt *o,
-                     const char *value, struct errmsg *why)
+static enum err given_add(struct opt_args *a, const struct opt_command *cmd, const struct opt *o,
+                          const char *value, struct errmsg *why)
 {
     struct opt_takes takes;
     char name[64];
@@ -160,7 +160,7 @@ static enum err parse_long(struct opt_args *a, const struct opt_command *cmd, in
         return ERR_OK;
     }
     if (!o) {
-        return unknown(cmd, word, n, why);
+        return unknown_option(cmd, word, n, why);
     }
     if (!o->value && value) {
         return errmsg_set(why, ERR_USAGE, "--%s takes no value", o->name);
@@ -171,7 +171,7 @@ static enum err parse_long(struct opt_args *a, const struct opt_command *cmd, in
         }
         value = argv[++*i];
     }
-    return give(a, cmd, o, value, why);
+    return given_add(a, cmd, o, value, why);
 }
 
 /* One word that begins with a single dash: one letter, its value behind it or in the next word. */
@@ -189,15 +189,15 @@ static enum err parse_short(struct opt_args *a, const struct opt_command *cmd, i
         return errmsg_set(why, ERR_USAGE, "unknown option %s; --help lists the options", word);
     }
     if (!o->value) {
-        return give(a, cmd, o, NULL, why);
+        return given_add(a, cmd, o, NULL, why);
     }
     if (word[2]) {
-        return give(a, cmd, o, word + 2, why);
+        return given_add(a, cmd, o, word + 2, why);
     }
     if (*i + 1 >= argc) {
         return no_value(o, why);
     }
-    return give(a, cmd, o, argv[++*i], why);
+    return given_add(a, cmd, o, argv[++*i], why);
 }
 
 /* Whether the operands are those that the table asks for; what they name is looked for later. */
@@ -488,7 +488,7 @@ static void add_name(struct opt_takes *t, const struct opt_command *cmd, const c
 }
 
 /* What is left of brackets around it all, of "..." and ",..." are parts between bars. */
-static void bare(struct opt_takes *t, const char *value)
+static void value_bare(struct opt_takes *t, const char *value)
 {
     size_t n = strlen(value);
     char *end;
@@ -511,7 +511,7 @@ void opt_takes(struct opt_takes *out, const struct opt_command *cmd, const char 
     if (!value) {
         return;
     }
-    bare(out, value);
+    value_bare(out, value);
     for (char *part = out->text, *next; part; part = next) {
         next = strchr(part, '|');
         if (next) {
@@ -545,7 +545,7 @@ static bool is_decimal(const char *text)
                  (text[n] == '.' && text[n + 1 + strspn(text + n + 1, "0123456789")] == '\0'));
 }
 
-static bool fits(enum opt_kind kind, const char *text)
+static bool kind_fits(enum opt_kind kind, const char *text)
 {
     uint64_t n;
     int64_t ns;
@@ -566,7 +566,7 @@ static bool fits(enum opt_kind kind, const char *text)
     }
 }
 
-static bool fits_one(const struct opt_takes *t, const char *text)
+static bool value_fits(const struct opt_takes *t, const char *text)
 {
     for (size_t i = 0; i < t->n_words; i++) {
         if (strcmp(t->words[i], text) == 0) {
@@ -574,7 +574,7 @@ static bool fits_one(const struct opt_takes *t, const char *text)
         }
     }
     for (size_t i = 0; i < t->n_kinds; i++) {
-        if (fits(t->kind[i], text)) {
+        if (kind_fits(t->kind[i], text)) {
             return true;
         }
     }
@@ -606,7 +606,7 @@ static void put_expected(struct buf *out, const struct opt_takes *t)
 }
 
 /* What people call it, where another program calls it so: the word that it may be here. */
-static const char *meant(const struct opt_takes *t, const char *text)
+static const char *word_meant(const struct opt_takes *t, const char *text)
 {
     static const struct {
         const char *said, *word;
@@ -632,10 +632,10 @@ static const char *meant(const struct opt_takes *t, const char *text)
     return opt_closest(text, t->words, t->n_words);
 }
 
-static enum err wrong(const struct opt_takes *t, const char *what, const char *text,
-                      struct errmsg *why)
+static enum err value_error(const struct opt_takes *t, const char *what, const char *text,
+                            struct errmsg *why)
 {
-    const char *closest = meant(t, text);
+    const char *closest = word_meant(t, text);
     struct buf expected;
     enum err e;
 
@@ -653,14 +653,14 @@ enum err opt_takes_check(const struct opt_takes *t, const char *what, const char
     char one[128];
 
     if (!t->list) {
-        return fits_one(t, text) ? ERR_OK : wrong(t, what, text, why);
+        return value_fits(t, text) ? ERR_OK : value_error(t, what, text, why);
     }
     do {
         size_t n = strcspn(text, ",");
 
         snprintf(one, sizeof one, "%.*s", (int)(n < sizeof one ? n : sizeof one - 1), text);
-        if (!fits_one(t, one)) {
-            return wrong(t, what, one, why);
+        if (!value_fits(t, one)) {
+            return value_error(t, what, one, why);
         }
         text += n + (text[n] == ',');
     } while (*text);

@@ -83,7 +83,7 @@ NODISCARD enum err opt_number(uint64_t *out, const char *text, uint64_t max);
 const struct opt_command *opt_choose(const struct opt_command *cmd, int argc, char **argv,
                                      int *code);
 
-/* "procfleet-collector pki token": the words that call it. Gives `text`, cut at its size. */
+/* "procfleet-collector pki token": the words that call it. Returns `text`, cut at its size. */
 #define OPT_CALL_TEXT 128
 const char *opt_call(char *text, size_t size, const struct opt_command *cmd);
 

@@ -56,7 +56,7 @@ static void put_asking(struct buf *out, const struct opt_program *p, const char 
 
 /* The script has four tables, each a function with a case over the path of the command (" pki
  * token"): its commands, its options, what an option takes, what its operands are. One function
- * walks the words before the cursor and asks them. bash cuts words at "=" unless told otherwise, so
+ * walks the words before the cursor and asks them. bash cuts words at "=" unless set otherwise, so
  * that "--by=cpu" may come as one word or as three. */
 
 /* Calls `each` for every command that has options of its own, or with `groups` for those that have

@@ -13,19 +13,19 @@ const struct opt opt_man_opts[OPT_MAN_OPTS] = {
      false},
 };
 
-static int fail(const struct opt_program *p, const char *text)
+static int report_error(const struct opt_program *p, const char *text)
 {
     fprintf(stderr, "%s: %s\n", p->top->program, text);
     return 1;
 }
 
 /* Prints the page and releases it; opt_program_end finds what cannot be written. */
-static int print(const struct opt_program *p, struct buf *page)
+static int page_print(const struct opt_program *p, struct buf *page)
 {
     int code = 0;
 
     if (page->bad) {
-        code = fail(p, err_text(page->bad));
+        code = report_error(p, err_text(page->bad));
     } else {
         fputs(buf_cstr(page), stdout);
     }
@@ -33,14 +33,14 @@ static int print(const struct opt_program *p, struct buf *page)
     return code;
 }
 
-static int version(const struct opt_program *p, const struct opt_args *a)
+static int version_run(const struct opt_program *p, const struct opt_args *a)
 {
     (void)a;
     printf("%s " PROCFLEET_VERSION "\n", p->top->program);
     return 0;
 }
 
-static int completion(const struct opt_program *p, const struct opt_args *a)
+static int completion_run(const struct opt_program *p, const struct opt_args *a)
 {
     struct buf page;
     char **shell;
@@ -51,7 +51,7 @@ static int completion(const struct opt_program *p, const struct opt_args *a)
     } else {
         opt_completion_bash(&page, p);
     }
-    return print(p, &page);
+    return page_print(p, &page);
 }
 
 /* DIR/procfleet-top.1 */
@@ -93,12 +93,12 @@ static int write_all(const struct opt_program *p, const char *dir)
     }
     if (e) {
         snprintf(text, sizeof text, "man --dir: cannot write to %s: %s", dir, err_text(e));
-        return fail(p, text);
+        return report_error(p, text);
     }
     return 0;
 }
 
-static int man(const struct opt_program *p, const struct opt_args *a)
+static int man_run(const struct opt_program *p, const struct opt_args *a)
 {
     const struct opt_command *cmd = NULL;
     const char *dir = opt_value(a, "dir");
@@ -117,12 +117,12 @@ static int man(const struct opt_program *p, const struct opt_args *a)
     }
     buf_init(&page, PAGE_MAX_BYTES);
     opt_man_print(&page, p, cmd);
-    return print(p, &page);
+    return page_print(p, &page);
 }
 
-static int standard(const struct opt_program *p, const struct opt_command *cmd,
-                    int (*run)(const struct opt_program *p, const struct opt_args *a), int argc,
-                    char **argv)
+static int command_run(const struct opt_program *p, const struct opt_command *cmd,
+                       int (*run)(const struct opt_program *p, const struct opt_args *a), int argc,
+                       char **argv)
 {
     struct errmsg why = {""};
     struct opt_args *a;
@@ -136,7 +136,7 @@ static int standard(const struct opt_program *p, const struct opt_command *cmd,
     if (opt_flag(a, "help")) {
         buf_init(&page, PAGE_MAX_BYTES);
         opt_print_help(&page, cmd);
-        code = print(p, &page);
+        code = page_print(p, &page);
     } else {
         code = run(p, a);
     }
@@ -145,7 +145,7 @@ static int standard(const struct opt_program *p, const struct opt_command *cmd,
 }
 
 /* "help top" becomes "top --help", so that there is one page. */
-static void turn_help(int argc, char **argv)
+static void help_to_option(int argc, char **argv)
 {
     static char option[] = "--help";
 
@@ -161,18 +161,18 @@ const struct opt_command *opt_program_begin(const struct opt_program *p, int arg
     static const struct {
         const char *name;
         int (*run)(const struct opt_program *p, const struct opt_args *a);
-    } runs[] = {{"completion", completion}, {"man", man}, {"version", version}};
+    } runs[] = {{"completion", completion_run}, {"man", man_run}, {"version", version_run}};
     const struct opt_command *cmd;
 
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-        *code = version(p, NULL);
+        *code = version_run(p, NULL);
         return NULL;
     }
-    turn_help(argc, argv);
+    help_to_option(argc, argv);
     cmd = opt_choose(p->top, argc - 1, argv + 1, code);
     for (size_t i = 0; i < sizeof runs / sizeof *runs && cmd; i++) {
         if (strcmp(cmd->name, runs[i].name) == 0) {
-            *code = standard(p, cmd, runs[i].run, argc - 2, argv + 2);
+            *code = command_run(p, cmd, runs[i].run, argc - 2, argv + 2);
             return NULL;
         }
     }
@@ -184,7 +184,7 @@ int opt_program_end(const struct opt_program *p, int code)
     bool lost = fflush(stdout) != 0 || ferror(stdout);
 
     if (lost && !os_output_is_pipe() && (code == 0 || code == OPT_EXIT_PARTIAL)) {
-        return fail(p, "cannot write to standard output: is the disk full?");
+        return report_error(p, "cannot write to standard output: is the disk full?");
     }
     return code;
 }

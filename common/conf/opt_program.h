@@ -50,7 +50,7 @@ const struct opt_command *opt_program_begin(const struct opt_program *p, int arg
 
 /* What main returns, called once before it does: writes out what is left of standard output.
  * `code`, or 1 after a word on standard error when some of it could not be written (a full disk)
- * and `code` tells of nothing worse. A reader that went away, as `head` does, is no failure. */
+ * and `code` is not worse already. A reader that closes the pipe, as `head` does, is no failure. */
 int opt_program_end(const struct opt_program *p, int code);
 
 /* Scripts that complete the program's commands, options and their values. */

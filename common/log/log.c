@@ -108,7 +108,7 @@ const char *log_level_name(enum log_level level)
 }
 
 /* path.3 → path.4, …, path → path.1; then a new file. */
-static void rotate(void)
+static void file_rotate(void)
 {
     char from[540], to[540];
 
@@ -126,7 +126,7 @@ static void rotate(void)
 }
 
 /* Says whether the line may be written, and how many were muted before it. */
-static bool admit(const char *module, const char *event, int64_t now_ns, unsigned *muted)
+static bool rate_admit(const char *module, const char *event, int64_t now_ns, unsigned *muted)
 {
     char key[64];
     struct limit *slot = NULL;
@@ -226,7 +226,7 @@ struct out {
     size_t n, size;
 };
 
-static bool append(struct out *o, const char *s, size_t n)
+static bool out_append(struct out *o, const char *s, size_t n)
 {
     if (o->n + n >= o->size) {
         return false;
@@ -272,7 +272,7 @@ static bool append_bare(struct out *o, const char *s, size_t n)
     memcpy(plain, s, n);
     plain[n] = '\0';
     n = json_escape(escaped, sizeof escaped, plain);
-    return append(o, "\"", 1) && append(o, escaped, n) && append(o, "\"", 1);
+    return out_append(o, "\"", 1) && out_append(o, escaped, n) && out_append(o, "\"", 1);
 }
 
 /* Members of an object, one for each key; every value is a string, so that a name of digits alone
@@ -286,13 +286,13 @@ static bool append_fields(struct out *o, const char *text)
         size_t key = strspn(text, key_chars), n;
         const char *value = text + key + 1;
 
-        if (key == 0 || text[key] != '=' || (o->n > 0 && !append(o, ",", 1)) ||
-            !append(o, "\"", 1) || !append(o, text, key) || !append(o, "\":", 2)) {
+        if (key == 0 || text[key] != '=' || (o->n > 0 && !out_append(o, ",", 1)) ||
+            !out_append(o, "\"", 1) || !out_append(o, text, key) || !out_append(o, "\":", 2)) {
             return false;
         }
         n = *value == '"' ? string_length(value) : strcspn(value, " ");
         if ((*value == '"' && n == 0) || (value[n] && value[n] != ' ') ||
-            !(*value == '"' ? append(o, value, n) : append_bare(o, value, n))) {
+            !(*value == '"' ? out_append(o, value, n) : append_bare(o, value, n))) {
             return false;
         }
         text = value + n + (value[n] == ' ');
@@ -342,12 +342,12 @@ static void write_line(enum log_level level, const char *module, const char *eve
     fputs(line, to);
     fflush(to);
     if (state.file && ftell(state.file) > ROTATE_BYTES) {
-        rotate();
+        file_rotate();
     }
 }
 
 /* A value that was not written by log_str steers no terminal either. */
-static void clean(char text[LINE_MAX_BYTES], const char *raw)
+static void text_clean(char text[LINE_MAX_BYTES], const char *raw)
 {
     size_t n = strlen(raw), whole = utf8_harmless(raw, n);
 
@@ -368,9 +368,9 @@ static void log_write(unsigned note, enum log_level level, const char *module, c
     if (vsnprintf(raw, sizeof raw, fmt, ap) >= (int)sizeof raw) {
         end_cut(raw, sizeof raw);
     }
-    clean(text, raw);
+    text_clean(text, raw);
     lock();
-    admitted = admit(module, event, os_mono_ns(), &muted);
+    admitted = rate_admit(module, event, os_mono_ns(), &muted);
     if (admitted) {
         write_line(level, module, event, text, muted);
     }

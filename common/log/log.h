@@ -20,7 +20,7 @@ void log_close(void);
 void log_line(enum log_level level, const char *module, const char *event, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-/* Quotes and escapes an outside string into `out` for use as a value; gives `out`. */
+/* Quotes and escapes an outside string into `out` for use as a value; returns `out`. */
 const char *log_str(char *out, unsigned size, const char *s);
 /* The same in quotes always: what a stranger says of itself must not look like what is known. */
 const char *log_quote(char *out, unsigned size, const char *s);
@@ -31,7 +31,7 @@ void log_note(unsigned note, enum log_level level, const char *module, const cha
 
 int log_enabled(enum log_level level);
 
-/* From now on this is the lowest level written; gives the one before. Threads: any. */
+/* From now on this is the lowest level written; returns the one before. Threads: any. */
 enum log_level log_set_level(enum log_level level);
 
 /* "error", "warn", "info", "debug" to its level. Errors: ERR_INVALID */

@@ -154,7 +154,7 @@ static inline uint64_t differing(const int64_t *v, uint32_t n)
     return bits;
 }
 
-/* One run's bitmap to `map` and its numbers to `p`; gives the end of the numbers. */
+/* One run's bitmap to `map` and its numbers to `p`; returns the end of the numbers. */
 static inline uint8_t *encode_run(uint8_t *p, uint8_t *map, const int64_t *values, uint32_t count,
                                   const struct divisor *scale, bool moving)
 {

@@ -19,7 +19,7 @@ enum codec_mode {
 /* No column of so many values and runs needs more bytes. */
 size_t codec_bound(size_t n_values, size_t n_runs);
 
-/* Writes the column to `out`, which has room for codec_bound bytes; gives the bytes used. */
+/* Writes the column to `out`, which has room for codec_bound bytes; returns the bytes used. */
 size_t codec_encode(uint8_t *out, const int64_t *values, const uint32_t *counts, size_t n_runs,
                     enum codec_mode mode);
 

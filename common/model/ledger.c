@@ -25,8 +25,8 @@ static const struct ledger_kind kinds[] = {
     {T("source"), T("in"), IN, LEDGER_EVENTS, false, false},
     {T("source"), T("out"), OUT, LEDGER_EVENTS, false, false},
     {T("source"), T("held"), HELD, LEDGER_EVENTS, false, false},
-    {T("source"), T("skipped"), DROPPED, LEDGER_EVENTS, false, false},   /* nobody decodes them */
-    {T("source"), T("ring_full"), DROPPED, LEDGER_EVENTS, false, false}, /* told as lost too */
+    {T("source"), T("skipped"), DROPPED, LEDGER_EVENTS, false, false},   /* no decoder */
+    {T("source"), T("ring_full"), DROPPED, LEDGER_EVENTS, false, false}, /* reported as lost too */
     {T("source"), T("lost_events"), LOST, LEDGER_EVENTS, true, false},
     {T("source"), T("lost_buffers"), LOST, LEDGER_BUFFERS, true, true},
     {T("source"), T("damaged"), LOST, LEDGER_EVENTS, true, true},

@@ -32,7 +32,7 @@ enum ledger_unit {
     LEDGER_ROWS,    /* a process at a tick */
     LEDGER_RECORDS, /* rows and lifecycle events */
     LEDGER_BATCHES,
-    LEDGER_BUFFERS, /* of events, nobody knows how many */
+    LEDGER_BUFFERS, /* of an unknown number of events */
     LEDGER_TIMES,   /* anything else */
 };
 
@@ -44,7 +44,7 @@ struct ledger_kind {
     bool at_most; /* with it, an unknown number of events is missing */
 };
 
-/* What the row is. A reason nobody told us about is a loss of events. Never NULL. */
+/* What the row is. An unknown reason is a loss of events. Never NULL. */
 const struct ledger_kind *ledger_kind(const struct ledger_row *row);
 
 /* The same, faster where rows come in the order of the table: looks behind `before`, the kind of
@@ -58,7 +58,7 @@ bool ledger_is_loss(const struct ledger_row *row);
 /* The whole table, stage by stage in the order data flows; an empty reason stands for every one. */
 size_t ledger_kinds(const struct ledger_kind **out);
 
-/* Where it stands in that table; behind all of them when it is of a reason nobody told us about. */
+/* Where it stands in that table; behind all of them if the reason is unknown. */
 size_t ledger_place(const struct ledger_kind *kind);
 
 /* The sum with one count more, LEDGER_MAX at most; a count beyond LEDGER_ROW_MAX makes it that. */

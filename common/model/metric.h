@@ -137,10 +137,9 @@ struct metric {
     const char *help;
 };
 
-const struct metric *metric_by_id(unsigned id);        /* NULL when there is none */
-const struct metric *metric_by_name(const char *name); /* exact; NULL when there is none */
-const struct metric *
-metric_next(const struct metric *m); /* NULL gives the first; NULL after the last */
+const struct metric *metric_by_id(unsigned id);           /* NULL when there is none */
+const struct metric *metric_by_name(const char *name);    /* exact; NULL when there is none */
+const struct metric *metric_next(const struct metric *m); /* NULL: the first; NULL after the last */
 /* The i-th of the metrics that rows hold, NULL after the last: for tables of options. */
 const char *metric_column_name(size_t i);
 const char *metric_closest(const char *name); /* the likeliest meant name, for error texts */

@@ -84,7 +84,7 @@ enum life_kind {
 #define LIFE_KINDS_DEFAULT \
     (1u << LIFE_PROCESS_START | 1u << LIFE_PROCESS_STOP | 1u << LIFE_LEVEL | 1u << LIFE_SOURCE)
 
-/* Whether it tells of the host's agent and of no process: its info is empty then. */
+/* Whether it is about the host's agent and not a process: its info is empty then. */
 static inline bool life_is_of_host(unsigned kind)
 {
     return kind == LIFE_LEVEL || kind == LIFE_SOURCE;

@@ -1,5 +1,5 @@
-/* The moment at which work for somebody is given up. Whoever waits for that work may bring the
- * moment nearer while it goes on: long work looks again and again. Threads: any. */
+/* The moment at which work for a waiting caller is given up. The caller may move it nearer while
+ * the work goes on, so long work checks it again and again. Threads: any. */
 #ifndef PROCFLEET_COMMON_OS_DEADLINE_H
 #define PROCFLEET_COMMON_OS_DEADLINE_H
 

@@ -1,5 +1,5 @@
 /* The real file layer: one descriptor a file, positioned reads and writes, fdatasync (which also
- * makes a grown size durable). Files are created 0600: telemetry is nobody else's business. */
+ * makes a grown size durable). Files are created 0600: telemetry is private. */
 #include "common/os/fio.h"
 
 #include <errno.h>

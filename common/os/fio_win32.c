@@ -1,5 +1,5 @@
 /* The real file layer on Windows: one handle a file, positioned reads and writes, FlushFileBuffers.
- * What is created is private: telemetry is nobody else's business. Handles are
+ * What is created is private, as telemetry is. Handles are
  * shared, as on other systems: a file can be opened twice, and renamed or removed while it is open.
  *
  * NTFS journals names: a directory cannot be flushed and need not be. */

@@ -28,7 +28,7 @@ struct os_cond;
 NODISCARD enum err os_thread_start(struct os_thread **out, const char *name, void (*run)(void *),
                                    void *arg);
 void os_thread_join(struct os_thread *t); /* waits, releases; NULL is allowed */
-/* Releases what nobody will join; the last the thread itself does. */
+/* Releases a thread that is not joined; what is left is released when it ends. */
 void os_thread_leave(struct os_thread *t);
 /* The calling thread, on Linux also those it starts, works with what the others of the program
  * leave of the processor, from now on and for good: going back would take a right that services do
@@ -92,7 +92,7 @@ NODISCARD enum err os_stop_install(void (*on_stop)(void *),
 /* -- files. Durable code writes through fio.h; this is for configuration, keys and directories --
  */
 /* A NUL follows; mem_free. ERR_INVALID: it is a directory; ERR_FULL: it is larger; ERR_TIMEOUT: a
- * pipe where nobody writes. A name that no file can have is ERR_NOTFOUND. */
+ * pipe without a writer. A name that no file can have is ERR_NOTFOUND. */
 NODISCARD enum err os_read_file(uint8_t **p, size_t *n, const char *path, size_t max_bytes);
 /* Why os_read_file failed, for a sentence. */
 static inline const char *os_read_text(enum err e)

@@ -6,8 +6,8 @@
 #include "common/base/err.h"
 #include "common/os/win32.h"
 
-/* Private: nobody may read or change it but its owner, `user` (whom we run as), the system,
- * administrators and accounts of services. Without a list everybody may.
+/* Private: only these may read or change it: its owner, `user` (whom we run as), the system,
+ * administrators and accounts of services. Without a list every account may.
  * Errors: ERR_ACCESS (others may), ERR_INVALID (no such descriptor) */
 NODISCARD enum err os_acl_judge(void *descriptor, void *user);
 

@@ -1,5 +1,5 @@
-/* How the service is, for the service manager that started it: the datagram protocol of
- * sd_notify(3), which systemd keeps stable, without its library. Where nobody asks (NOTIFY_SOCKET
+/* The service's state, for the service manager that started it: the datagram protocol of
+ * sd_notify(3), which systemd keeps stable, without its library. Without a manager (NOTIFY_SOCKET
  * is not set; any system but Linux) nothing happens. Threads: any; waits for a second at most. */
 #ifndef PROCFLEET_COMMON_OS_OS_NOTIFY_H
 #define PROCFLEET_COMMON_OS_OS_NOTIFY_H

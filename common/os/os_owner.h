@@ -1,4 +1,4 @@
-/* Whose the files of a program's directory are. A start as root by mistake leaves files there that
+/* Who owns the files of a program's directory. A start as root by mistake leaves files there that
  * the service's own user cannot read, and says nothing at the time. Linux; elsewhere nothing is
  * ever wrong. Threads: any; no state. */
 #ifndef PROCFLEET_COMMON_OS_OS_OWNER_H
@@ -10,8 +10,8 @@
 
 struct os_owner_foreign {
     char path[512]; /* the first that was found */
-    char of[64];    /* whose it is */
-    char user[64];  /* whose the directory is, who cannot read it */
+    char of[64];    /* its owner */
+    char user[64];  /* owns the directory and cannot read the file */
 };
 
 /* Looks for what the owner of `dir` cannot read among what our programs keep there, and in its

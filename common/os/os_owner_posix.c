@@ -1,5 +1,5 @@
-/* Only metadata is looked at, so that root finds what a service will run into, and nobody is asked
- * to open a file of somebody else's choice. */
+/* Only metadata is looked at, so that root finds what a service will fail at without opening a file
+ * that another user chose. */
 #include "common/os/os_owner.h"
 
 #include <dirent.h>

@@ -191,7 +191,7 @@ static int background_nice(void)
 
 /* Threads of the batch class do not interrupt others when they wake. The idle class would give way
  * at once, but its share is next to none: what waits for a lock such a thread holds could wait for
- * seconds. A class that somebody gave the program stays. */
+ * seconds. A class that the program was started with stays. */
 enum err os_thread_background(void)
 {
     const struct sched_param none = {0};
@@ -536,7 +536,7 @@ enum err os_stop_install(void (*on_stop)(void *), void *arg)
 
 /* -- files -- */
 
-#define PIPE_UNUSED_MS 2000  /* for somebody who writes into it, */
+#define PIPE_UNUSED_MS 2000  /* for a writer, */
 #define PIPE_SLOW_MS   60000 /* and for what that one has to say: people type passwords */
 
 /* Waits at a pipe, which does not block: ERR_OK: there is more; ERR_CLOSED: its writer has left. */

@@ -184,8 +184,8 @@ void os_thread_leave(struct os_thread *t)
 }
 
 /* A lower one runs only while no higher one is ready, but for the turn that the system gives
- * everyone who waited for some seconds. One step down already does that among the program's own
- * threads; further ones would put it behind other programs, too. */
+ * every thread that waited for some seconds. One step down already does that among the program's
+ * own threads; further ones would put it behind other programs, too. */
 enum err os_thread_background(void)
 {
     return SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL) ? ERR_OK
@@ -792,7 +792,7 @@ enum err os_owner_check(const char *dir, struct errmsg *why)
     return ERR_OK;
 }
 
-/* The service control manager is told otherwise: agent/service/service_win32.c. */
+/* The service control manager is notified by agent/service/service_win32.c. */
 void os_notify(const char *fmt, ...)
 {
     (void)fmt;

@@ -17,14 +17,14 @@ struct uuid {
 /* Exactly the text form and nothing behind it. Errors: ERR_INVALID */
 NODISCARD enum err uuid_parse(struct uuid *u, const char *text);
 
-/* Gives `text`. */
+/* Returns `text`. */
 const char *uuid_format(char text[UUID_TEXT], const struct uuid *u);
 
 /* Version 4, from the system's generator. Errors: ERR_IO */
 NODISCARD enum err uuid_random(struct uuid *u);
 
 /* Where `id` is, or is to be put, among n things in the order of their ids: the index of the first
- * that is not below it. id_at gives the id of the i-th. */
+ * that is not below it. id_at returns the id of the i-th. */
 size_t uuid_search(const struct uuid *id, size_t n,
                    const struct uuid *(*id_at)(const void *ctx, size_t i), const void *ctx);
 

@@ -16,7 +16,7 @@ void jsonw_init_buf(struct jsonw *j, struct buf *text)
     *j = (struct jsonw){.text = text};
 }
 
-static void put(struct jsonw *j, const void *p, size_t n)
+static void put_raw(struct jsonw *j, const void *p, size_t n)
 {
     if (n == 0) {
         return; /* p may be NULL */
@@ -39,7 +39,7 @@ static void put_char(struct jsonw *j, char c)
 
 static void put_cstr(struct jsonw *j, const char *s)
 {
-    put(j, s, strlen(s));
+    put_raw(j, s, strlen(s));
 }
 
 /* The first character as JSON escapes it. Returns the bytes it took of the text. */
@@ -71,7 +71,7 @@ static void put_text(struct jsonw *j, struct str v, bool people)
         while (quote < n && v.p[quote] != '"' && v.p[quote] != '\\') {
             quote++;
         }
-        put(j, v.p, quote);
+        put_raw(j, v.p, quote);
         if (quote < n) {
             put_char(j, '\\');
             put_char(j, v.p[quote]);
@@ -99,7 +99,7 @@ static void break_line(struct jsonw *j, unsigned depth)
     }
 }
 
-static uint64_t bit(unsigned depth)
+static uint64_t level_bit(unsigned depth)
 {
     return UINT64_C(1) << (depth - 1);
 }
@@ -113,12 +113,12 @@ static bool begin_value(struct jsonw *j, struct str key)
     if (j->depth == 0) {
         return true;
     }
-    if (j->filled & bit(j->depth)) {
+    if (j->filled & level_bit(j->depth)) {
         put_cstr(j, j->depth > j->pretty && !j->compact ? ", " : ",");
     }
-    j->filled |= bit(j->depth);
+    j->filled |= level_bit(j->depth);
     break_line(j, j->depth);
-    if (!(j->array & bit(j->depth))) {
+    if (!(j->array & level_bit(j->depth))) {
         put_text(j, key, false);
         put_cstr(j, j->compact ? ":" : ": ");
     }
@@ -133,8 +133,8 @@ static void open_level(struct jsonw *j, struct str key, bool array)
     }
     j->depth++;
     put_char(j, array ? '[' : '{');
-    j->filled &= ~bit(j->depth);
-    j->array = array ? j->array | bit(j->depth) : j->array & ~bit(j->depth);
+    j->filled &= ~level_bit(j->depth);
+    j->array = array ? j->array | level_bit(j->depth) : j->array & ~level_bit(j->depth);
 }
 
 void jsonw_object_n(struct jsonw *j, struct str key)
@@ -165,13 +165,13 @@ void jsonw_end(struct jsonw *j)
         j->hidden--;
         return;
     }
-    if (j->filled & bit(depth) && depth <= j->pretty) {
+    if (j->filled & level_bit(depth) && depth <= j->pretty) {
         put_char(j, '\n');
         for (unsigned i = 1; i < depth; i++) {
             put_char(j, ' ');
         }
     }
-    put_char(j, j->array & bit(depth) ? ']' : '}');
+    put_char(j, j->array & level_bit(depth) ? ']' : '}');
     j->depth--;
 }
 

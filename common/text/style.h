@@ -1,4 +1,4 @@
-/* Bold and colours of text for people. They are an ornament: nothing is told by them alone. */
+/* Bold and colours of text for people. They are an ornament: no information is in them alone. */
 #ifndef PROCFLEET_COMMON_TEXT_STYLE_H
 #define PROCFLEET_COMMON_TEXT_STYLE_H
 

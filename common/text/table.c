@@ -45,7 +45,7 @@ struct table {
     char *notes[NOTES_MAX];
 };
 
-static void destroy(struct table *s)
+static void table_destroy(struct table *s)
 {
     for (size_t i = 0; i < s->n_notes; i++) {
         mem_free(s->notes[i]);
@@ -90,7 +90,7 @@ enum err table_begin(struct table **out, FILE *to, enum table_format format, boo
     }
     s->waiting = mem_array(TABLE_ROWS * s->n, sizeof *s->waiting);
     if (!s->waiting) {
-        destroy(s);
+        table_destroy(s);
         return ERR_NOMEM;
     }
     *out = s;
@@ -736,5 +736,5 @@ void table_end(struct table *s)
     fflush(s->to);
     print_notes(s);
     note_left_out(s);
-    destroy(s);
+    table_destroy(s);
 }

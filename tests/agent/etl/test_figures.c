@@ -71,7 +71,7 @@ static void kinds_without_room_are_counted_together(void **state)
     }
     (void)etl_kinds_events(k, &n);
     assert_int_equal(n, ETL_KINDS_MAX);
-    assert_int_equal(etl_kinds_untold(k), 100);
+    assert_int_equal(etl_kinds_dropped(k), 100);
     etl_kinds_destroy(k);
 
     assert_ok(etl_kinds_create(&k));
@@ -81,7 +81,7 @@ static void kinds_without_room_are_counted_together(void **state)
     }
     (void)etl_kinds_providers(k, &n);
     assert_int_equal(n, ETL_KINDS_PROVIDERS_MAX);
-    assert_int_equal(etl_kinds_untold(k), 100);
+    assert_int_equal(etl_kinds_dropped(k), 100);
     etl_kinds_destroy(k);
 }
 
@@ -106,7 +106,7 @@ static void pids_are_sorted_with_nobody_last(void **state)
     for (uint32_t i = 0; i < ETL_PIDS_MAX + 10; i++) {
         etl_pids_add(p, i, ETL_PIDS_SAMPLES, 1);
     }
-    assert_int_equal(etl_pids_untold(p), 10);
+    assert_int_equal(etl_pids_dropped(p), 10);
     etl_pids_destroy(p);
 }
 
