@@ -1,5 +1,6 @@
 #include "common/base/arena.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ static struct arena_block *block_add(struct arena *a, size_t n)
     b->next = a->head;
     a->head = b;
     a->used += size;
+    assert(a->used <= a->max_bytes);
     return b;
 }
 

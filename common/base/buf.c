@@ -1,5 +1,6 @@
 #include "common/base/buf.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,6 +44,7 @@ static enum err buf_reserve(struct buf *b, size_t n)
     if (!p) {
         return ERR_NOMEM;
     }
+    assert(cap > b->cap && b->n <= b->cap);
     b->p = p;
     b->cap = cap;
     return ERR_OK;

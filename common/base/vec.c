@@ -1,5 +1,6 @@
 #include "common/base/vec.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -11,6 +12,7 @@ enum err vec_grow(void *array, size_t *cap, size_t need, size_t max, size_t size
     size_t want = *cap < FIRST / 2 ? FIRST : *cap * 2;
     void *p;
 
+    assert(need > *cap && size > 0);
     if (need > max) {
         return ERR_FULL;
     }

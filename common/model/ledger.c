@@ -135,7 +135,7 @@ static bool is_it(const struct ledger_kind *k, const struct ledger_row *row)
     return str_eq(row->stage, k->stage) && (k->reason.n == 0 || str_eq(row->reason, k->reason));
 }
 
-static const struct ledger_kind *search(const struct ledger_row *row)
+const struct ledger_kind *ledger_kind(const struct ledger_row *row)
 {
     const struct ledger_kind *kin = NULL;
 
@@ -151,11 +151,6 @@ static const struct ledger_kind *search(const struct ledger_row *row)
     return kin ? kin : &unheard_of;
 }
 
-const struct ledger_kind *ledger_kind(const struct ledger_row *row)
-{
-    return search(row);
-}
-
 const struct ledger_kind *ledger_kind_after(const struct ledger_kind *before,
                                             const struct ledger_row *row)
 {
@@ -167,7 +162,7 @@ const struct ledger_kind *ledger_kind_after(const struct ledger_kind *before,
             }
         }
     }
-    return search(row);
+    return ledger_kind(row);
 }
 
 bool ledger_is_loss(const struct ledger_row *row)

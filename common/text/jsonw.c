@@ -1,5 +1,6 @@
 #include "common/text/jsonw.h"
 
+#include <assert.h>
 #include <float.h>
 #include <string.h>
 
@@ -165,6 +166,7 @@ void jsonw_end(struct jsonw *j)
         j->hidden--;
         return;
     }
+    assert(depth > 0 && depth <= JSONW_DEPTH);
     if (j->filled & level_bit(depth) && depth <= j->pretty) {
         put_char(j, '\n');
         for (unsigned i = 1; i < depth; i++) {
