@@ -16,6 +16,7 @@
 #include "common/base/arena.h"
 #include "common/base/err.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/model/ledger.h"
 #include "common/wire/wire_batch.h"
 
@@ -100,23 +101,15 @@ static void batch_packer_fini(struct batch_packer *k)
 /* Room for `n` elements of `size` in *array. Errors: ERR_NOMEM (the array stays) */
 static enum err batch_room(void *array, uint32_t *cap, uint32_t n, size_t size)
 {
-    void **p = array;
-    uint32_t want = *cap ? *cap : 16;
-    void *more;
+    size_t room = *cap;
+    enum err e;
 
     if (n <= *cap) {
         return ERR_OK;
     }
-    while (want < n) {
-        want *= 2; /* n is bounded by the limits of batch.h, far below 2^31 */
-    }
-    more = mem_realloc_array(*p, want, size);
-    if (!more) {
-        return ERR_NOMEM;
-    }
-    *p = more;
-    *cap = want;
-    return ERR_OK;
+    e = vec_grow(array, &room, n, UINT32_MAX, size); /* batch.h's limits are far below */
+    *cap = (uint32_t)room;
+    return e;
 }
 
 static int batch_by_identity(const void *a, const void *b)

@@ -24,6 +24,7 @@
 #include "collector/query/query_table.h"
 #include "collector/query/query_tree.h"
 #include "common/base/hash.h"
+#include "common/base/search.h"
 
 #define TOP_LIMIT   10
 #define ASK_AT_ONCE 64u /* what is known of so many is looked for together */
@@ -205,22 +206,10 @@ static int winner_by_host(const void *a, const void *b)
 /* The winner that the key names among n of one host, which are in order. */
 static struct winner *winner_find(struct winner *w, size_t n, const struct proc_key *who)
 {
-    size_t lo = 0, hi = n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int d = query_table_key_order(&w[mid].who, who);
-
-        if (d == 0) {
-            return &w[mid];
-        }
-        if (d < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return NULL;
+    SEARCH_LOWER(i, n, query_table_key_order(&w[i].who, who) < 0);
+    return i < n && query_table_key_order(&w[i].who, who) == 0 ? &w[i] : NULL;
 }
 
 /* What is known of the winner, for longer than the table has it. */
