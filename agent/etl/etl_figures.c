@@ -764,6 +764,33 @@ static void put_errors(struct jsonw *j, const struct etl_figures *f)
     jsonw_end(j);
 }
 
+/* -- loss -- */
+
+void etl_figures_loss(struct buf *out, const struct etl_walk *w)
+{
+    struct source_stats s;
+
+    etl_walk_source_stats(w, &s);
+    buf_printf(out, "%llu %s, %llu %s; %llu %s damaged, %llu %s skipped",
+               (unsigned long long)s.lost_events, plural(s.lost_events, "event", "events"),
+               (unsigned long long)s.lost_buffers, plural(s.lost_buffers, "buffer", "buffers"),
+               (unsigned long long)s.damaged, plural(s.damaged, "place", "places"),
+               (unsigned long long)s.skipped_bytes, plural(s.skipped_bytes, "byte", "bytes"));
+}
+
+void etl_figures_json_loss(struct jsonw *j, const struct etl_walk *w)
+{
+    struct source_stats s;
+
+    etl_walk_source_stats(w, &s);
+    jsonw_object(j, "loss");
+    jsonw_uint(j, "events", s.lost_events);
+    jsonw_uint(j, "buffers", s.lost_buffers);
+    jsonw_uint(j, "damaged", s.damaged);
+    jsonw_uint(j, "skipped_bytes", s.skipped_bytes);
+    jsonw_end(j);
+}
+
 /* -- all -- */
 
 static const struct etl_census *first_census(const struct etl_walk *w, size_t n_files)

@@ -70,6 +70,9 @@ void etl_figures_destroy(struct etl_figures *f); /* NULL is allowed */
 void etl_figures_record(struct etl_figures *f, const struct etl_walk *w,
                         const struct etl_walk_record *r);
 
+/* What a recording lacks, as a sentence for people. */
+void etl_figures_loss(struct buf *out, const struct etl_walk *w);
+
 /* -- as members of a JSON object that is open -- */
 
 /* All figures docs/etl-tool.md lists, in its order. With several files the header is that of the
@@ -79,5 +82,8 @@ NODISCARD enum err etl_figures_json(struct jsonw *j, const struct etl_figures *f
 
 /* Members "header", "start_time", "end_time" and "buffers" of a file. */
 void etl_figures_json_header(struct jsonw *j, const struct etl_census *c);
+
+/* Member "loss". */
+void etl_figures_json_loss(struct jsonw *j, const struct etl_walk *w);
 
 #endif

@@ -132,11 +132,7 @@ static void print_loss(FILE *to, struct buf *b, const struct etl_walk *w,
     struct source_stats s;
 
     etl_walk_source_stats(w, &s);
-    buf_printf(b, "%llu %s, %llu %s; %llu %s damaged, %llu %s skipped",
-               (unsigned long long)s.lost_events, plural(s.lost_events, "event", "events"),
-               (unsigned long long)s.lost_buffers, plural(s.lost_buffers, "buffer", "buffers"),
-               (unsigned long long)s.damaged, plural(s.damaged, "place", "places"),
-               (unsigned long long)s.skipped_bytes, plural(s.skipped_bytes, "byte", "bytes"));
+    etl_figures_loss(b, w);
     if (c->events_lost != s.lost_events || c->buffers_lost != s.lost_buffers) {
         buf_printf(b, "; the header says %u %s, %u %s", c->events_lost,
                    plural(c->events_lost, "event", "events"), c->buffers_lost,
@@ -230,10 +226,8 @@ static enum err put_providers(struct jsonw *j, const struct etl_info *i)
 
 static enum err print_json(struct jsonw *j, const struct etl_info *i, size_t n_files)
 {
-    struct source_stats s;
     enum err e = ERR_OK;
 
-    etl_walk_source_stats(i->walk, &s);
     jsonw_object(j, NULL);
     jsonw_array(j, "files");
     for (size_t k = 0; k < n_files; k++) {
@@ -246,12 +240,7 @@ static enum err print_json(struct jsonw *j, const struct etl_info *i, size_t n_f
         jsonw_end(j);
     }
     jsonw_end(j);
-    jsonw_object(j, "loss");
-    jsonw_uint(j, "events", s.lost_events);
-    jsonw_uint(j, "buffers", s.lost_buffers);
-    jsonw_uint(j, "damaged", s.damaged);
-    jsonw_uint(j, "skipped_bytes", s.skipped_bytes);
-    jsonw_end(j);
+    etl_figures_json_loss(j, i->walk);
     if (i->counted) {
         jsonw_uint(j, "records", i->records);
         e = put_providers(j, i);

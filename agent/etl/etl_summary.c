@@ -6,7 +6,6 @@
 #include "agent/etl/etl_processes.h"
 #include "common/base/clk.h"
 #include "common/base/mem.h"
-#include "common/base/plural.h"
 #include "common/os/os.h"
 #include "common/text/humanize.h"
 
@@ -30,19 +29,6 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
 }
 
 /* -- JSON: what is not among the common figures -- */
-
-static void put_loss(struct jsonw *j, const struct etl_walk *w)
-{
-    struct source_stats s;
-
-    etl_walk_source_stats(w, &s);
-    jsonw_object(j, "loss");
-    jsonw_uint(j, "events", s.lost_events);
-    jsonw_uint(j, "buffers", s.lost_buffers);
-    jsonw_uint(j, "damaged", s.damaged);
-    jsonw_uint(j, "skipped_bytes", s.skipped_bytes);
-    jsonw_end(j);
-}
 
 static void put_decode(struct jsonw *j, const struct etl_summary *s)
 {
@@ -230,7 +216,7 @@ static enum err put_own(struct jsonw *j, const struct etl_summary *s)
         jsonw_text(j, NULL, str_make(etl_walk_census(s->walk, i)->path));
     }
     jsonw_end(j);
-    put_loss(j, s->walk);
+    etl_figures_json_loss(j, s->walk);
     put_coverage(j, s->figures);
     put_decode(j, s);
     put_lifecycle(j, s->walk);
@@ -277,14 +263,11 @@ static void print_head(FILE *to, const struct etl_summary *s)
     const struct etl_figures *f = s->figures;
     const struct ptable_stats *t = ptable_stats(etl_walk_table(s->walk));
     const struct lifecycle_stats *l = lifecycle_stats(etl_walk_lifecycle(s->walk));
-    struct source_stats stats;
-    struct buf name;
+    struct buf line;
 
-    etl_walk_source_stats(s->walk, &stats);
-    buf_init(&name, 64u << 10);
-    humanize_text(&name, str_make(s->name));
-    fprintf(to, "file      %s", buf_cstr(&name));
-    buf_fini(&name);
+    buf_init(&line, 64u << 10);
+    humanize_text(&line, str_make(s->name));
+    fprintf(to, "file      %s", buf_cstr(&line));
     if (s->n_files > 1) {
         fprintf(to, " and %zu more", s->n_files - 1);
     }
@@ -292,11 +275,10 @@ static void print_head(FILE *to, const struct etl_summary *s)
             etl_walk_about(s->walk)->cpus);
     print_span(to, s);
     fprintf(to, "records   %llu\n", (unsigned long long)f->records);
-    fprintf(to, "loss      %llu %s, %llu %s; %llu %s damaged, %llu %s skipped\n",
-            (unsigned long long)stats.lost_events, plural(stats.lost_events, "event", "events"),
-            (unsigned long long)stats.lost_buffers, plural(stats.lost_buffers, "buffer", "buffers"),
-            (unsigned long long)stats.damaged, plural(stats.damaged, "place", "places"),
-            (unsigned long long)stats.skipped_bytes, plural(stats.skipped_bytes, "byte", "bytes"));
+    buf_reset(&line);
+    etl_figures_loss(&line, s->walk);
+    fprintf(to, "loss      %s\n", buf_cstr(&line));
+    buf_fini(&line);
     if (t->running + t->ended == 0) {
         fputs("processes not recorded\n", to);
         return;
