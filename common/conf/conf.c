@@ -336,7 +336,7 @@ static bool matches(const char *pattern, const char *key, const char **name, siz
     return *n > 0 && strcmp(*name + *n, pattern + before + 1) == 0;
 }
 
-static size_t find(const struct conf *c, const char *key)
+static size_t key_index(const struct conf *c, const char *key)
 {
     const char *name;
     size_t n;
@@ -353,7 +353,7 @@ static size_t find(const struct conf *c, const char *key)
 static enum err note_name(struct conf *c, const char *key, bool *kept)
 {
     const char *name = NULL;
-    size_t i = find(c, key), n = 0;
+    size_t i = key_index(c, key), n = 0;
 
     *kept = true;
     if (i == SIZE_MAX || !matches(c->keys[i].key, key, &name, &n) || n == 0) {
@@ -473,7 +473,7 @@ void conf_destroy(struct conf *c)
 enum err conf_set(struct conf *c, const char *key, const char *value, struct errmsg *why)
 {
     struct value dropped = {0};
-    size_t i = find(c, key);
+    size_t i = key_index(c, key);
     bool kept;
     enum err e;
 
@@ -525,7 +525,7 @@ static enum err walk_key(struct walk *w, const char *text)
 /* A key that stands twice in a file is a mistake: which one should hold? */
 static enum err walk_first(struct walk *w)
 {
-    size_t i = find(w->c, w->key);
+    size_t i = key_index(w->c, w->key);
 
     if (i != SIZE_MAX && w->c->values[i].line) {
         return errmsg_set(w->why, ERR_INVALID, "%s:%zu: %s stands in line %zu already", w->origin,
@@ -580,7 +580,7 @@ static enum err walk_scalar(struct walk *w, const char *text, bool null)
         return walk_error(w, e, inner.text);
     }
     if (kept) {
-        w->c->values[find(w->c, w->key)].line = w->line;
+        w->c->values[key_index(w->c, w->key)].line = w->line;
     }
     return ERR_OK;
 }
@@ -611,7 +611,7 @@ static enum err walk_list(struct walk *w)
     if (e) {
         return walk_error(w, e, inner.text);
     }
-    w->list = find(w->c, w->key);
+    w->list = key_index(w->c, w->key);
     w->c->values[w->list].line = w->line;
     if (w->c->keys[w->list].type != CONF_LIST) {
         return walk_error(w, ERR_INVALID, "this key takes one value, not a list");
@@ -716,9 +716,9 @@ enum err conf_load_file(struct conf *c, const char *path, struct errmsg *why)
 
 /* -- reading -- */
 
-static const struct value *get(const struct conf *c, const char *key)
+static const struct value *value_of(const struct conf *c, const char *key)
 {
-    size_t i = find(c, key);
+    size_t i = key_index(c, key);
 
     assert(i != SIZE_MAX);
     return &c->values[i];
@@ -726,24 +726,24 @@ static const struct value *get(const struct conf *c, const char *key)
 
 const char *conf_text(const struct conf *c, const char *key)
 {
-    const struct value *v = get(c, key);
+    const struct value *v = value_of(c, key);
 
     return v->text ? v->text : "";
 }
 
 bool conf_bool(const struct conf *c, const char *key)
 {
-    return get(c, key)->number != 0;
+    return value_of(c, key)->number != 0;
 }
 
 int64_t conf_int(const struct conf *c, const char *key)
 {
-    return get(c, key)->number;
+    return value_of(c, key)->number;
 }
 
 size_t conf_list(const struct conf *c, const char *key, const char *const **items)
 {
-    const struct value *v = get(c, key);
+    const struct value *v = value_of(c, key);
 
     *items = (const char *const *)v->items;
     return v->n_items;
@@ -751,17 +751,17 @@ size_t conf_list(const struct conf *c, const char *key, const char *const **item
 
 bool conf_is_set(const struct conf *c, const char *key)
 {
-    return get(c, key)->set;
+    return value_of(c, key)->set;
 }
 
 size_t conf_line(const struct conf *c, const char *key)
 {
-    return get(c, key)->line;
+    return value_of(c, key)->line;
 }
 
 enum err conf_wrong(const struct conf *c, const char *key, struct errmsg *why, const char *text)
 {
-    size_t line = get(c, key)->line;
+    size_t line = value_of(c, key)->line;
 
     return line ? errmsg_set(why, ERR_INVALID, "%s:%zu: %s: %s", c->origin, line, key, text)
                 : errmsg_set(why, ERR_INVALID, "%s: %s", key, text);

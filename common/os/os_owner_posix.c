@@ -47,8 +47,8 @@ static bool is_ours(const char *name, bool in_top)
 }
 
 /* One directory; in_top: and those in it. */
-static bool look(struct os_owner_foreign *out, const char *path, const struct stat *top,
-                 bool in_top)
+static bool dir_find_foreign(struct os_owner_foreign *out, const char *path, const struct stat *top,
+                             bool in_top)
 {
     DIR *d = opendir(path);
     bool found = false;
@@ -71,7 +71,7 @@ static bool look(struct os_owner_foreign *out, const char *path, const struct st
             user_name(out->user, sizeof out->user, top->st_uid);
             found = true;
         } else if (in_top && S_ISDIR(st.st_mode)) {
-            found = look(out, child, top, false);
+            found = dir_find_foreign(out, child, top, false);
         }
     }
     if (d) {
@@ -84,7 +84,7 @@ bool os_owner_find_foreign(struct os_owner_foreign *out, const char *dir)
 {
     struct stat top;
 
-    return stat(dir, &top) == 0 && S_ISDIR(top.st_mode) && look(out, dir, &top, true);
+    return stat(dir, &top) == 0 && S_ISDIR(top.st_mode) && dir_find_foreign(out, dir, &top, true);
 }
 
 /* The directory, or the nearest above it that there is. */

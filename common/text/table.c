@@ -319,7 +319,7 @@ static unsigned style_of(enum table_unit unit, const char *text)
                                                                                    : STYLE_PLAIN;
 }
 
-static void ink(struct table *s, unsigned style)
+static void put_style(struct table *s, unsigned style)
 {
     if (s->colours) {
         buf_reset(&s->line);
@@ -331,11 +331,11 @@ static void ink(struct table *s, unsigned style)
 static void table_text(struct table *s, const char *text, size_t n, unsigned style)
 {
     if (style != STYLE_PLAIN) {
-        ink(s, style);
+        put_style(s, style);
     }
     fwrite(text, 1, n, s->to);
     if (style != STYLE_PLAIN) {
-        ink(s, STYLE_PLAIN);
+        put_style(s, STYLE_PLAIN);
     }
 }
 
@@ -709,13 +709,13 @@ static void print_notes(struct table *s)
             s->format == TABLE_AS_TABLE ? style_of_note(s->notes[i]) : (unsigned)STYLE_PLAIN;
 
         if (style) {
-            ink(s, style);
+            put_style(s, style);
         }
         buf_reset(&s->line);
         humanize_text(&s->line, str_make(s->notes[i]));
         fputs(buf_cstr(&s->line), to);
         if (style) {
-            ink(s, STYLE_PLAIN);
+            put_style(s, STYLE_PLAIN);
         }
         fputc('\n', to);
     }
