@@ -112,7 +112,7 @@ static void every_record_is_seen_and_charged(void **state)
     }
     mem_free(all);
 
-    assert_ok(etl_instances_sort(s.figures->lives, &lives, &n));
+    assert_ok(etl_instances_sort(s.figures->instances, &lives, &n));
     assert_int_equal(n, 2);
     assert_int_equal(lives[0]->pid, 100);
     assert_string_equal(lives[0]->image, "a.exe");
