@@ -326,7 +326,7 @@ static struct str process_name(const struct etl_events *s, uint32_t pid)
     struct str none = {"", 0};
 
     if (pid != EVENT_NO_ID) {
-        p = ptable_owner(etl_walk_table(s->walk), pid);
+        p = ptable_owner(s->walk->table, pid);
     }
     return p ? p->info.name : none;
 }
@@ -410,7 +410,7 @@ static void print_text(struct etl_events *s, const struct etl_walk_record *r, st
     text_head(s, r);
     text_name(s, r->raw, is);
     buf_put_str(&s->line, "  ");
-    e = describe_values(etl_walk_describe(s->walk), r->raw, &sink, is);
+    e = describe_values(s->walk->describe, r->raw, &sink, is);
     if (e == ERR_CORRUPT) {
         buf_put_str(&s->line, " (the payload ends too early) ");
     } else if (e == ERR_OK && is->left) {
@@ -489,7 +489,7 @@ static void print_json(struct etl_events *s, const struct etl_walk_record *r, st
         struct value_sink sink = etl_value_text_json(&names, j);
 
         jsonw_object(j, "fields");
-        e = describe_values(etl_walk_describe(s->walk), r->raw, &sink, is);
+        e = describe_values(s->walk->describe, r->raw, &sink, is);
         jsonw_end(j);
         if (e == ERR_OK && is->left) {
             jsonw_uint(j, "left", is->left);
@@ -521,7 +521,7 @@ static void print_csv(struct etl_events *s, const struct etl_walk_record *r, str
 
     buf_reset(&s->line);
     buf_reset(&s->hex);
-    if (describe_values(etl_walk_describe(s->walk), raw, &sink, is) || s->line.bad) {
+    if (describe_values(s->walk->describe, raw, &sink, is) || s->line.bad) {
         if (s->line.bad) {
             buf_reset(&s->line);
         }
@@ -579,7 +579,7 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
     if (!filter_matches(&s->pick, r)) {
         return;
     }
-    describe_name(etl_walk_describe(s->walk), r->raw, &is);
+    describe_name(s->walk->describe, r->raw, &is);
     if (filter_by_name(&s->pick) && !filter_matches_name(&s->pick, &is)) {
         return;
     }

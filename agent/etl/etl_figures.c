@@ -57,7 +57,7 @@ void etl_figures_destroy(struct etl_figures *f)
 /* Pid of a thread at this moment; false: unknown. */
 static bool pid_of_thread(const struct etl_walk *w, uint32_t tid, uint32_t *pid)
 {
-    const struct ptable_proc *p = ptable_thread(etl_walk_table(w), tid);
+    const struct ptable_proc *p = ptable_thread(w->table, tid);
 
     *pid = p ? p->info.id.pid : 0;
     return p || tid == 0;
@@ -287,7 +287,7 @@ void etl_figures_record(struct etl_figures *f, const struct etl_walk *w,
                         const struct etl_walk_record *r)
 {
     const struct raw_event *raw = r->raw;
-    const struct etl_kinds_event *kind = etl_kinds_count(f->kinds, etl_walk_describe(w), raw);
+    const struct etl_kinds_event *kind = etl_kinds_count(f->kinds, w->describe, raw);
 
     f->records++;
     f->with_counters += raw->counters > 0;
@@ -451,7 +451,7 @@ static void put_notes(struct jsonw *j, const struct etl_walk *w, size_t n_files)
         n++;
     }
     for (size_t i = 0; i < n_files; i++) {
-        const struct etl_census *c = etl_walk_census(w, i);
+        const struct etl_census *c = &w->census[i];
 
         if (c->damaged) {
             (void)snprintf(text, sizeof text, "%.80s: %llu damaged %s", os_path_base(c->path),
@@ -795,11 +795,11 @@ void etl_figures_json_loss(struct jsonw *j, const struct etl_walk *w)
 
 static const struct etl_census *first_census(const struct etl_walk *w, size_t n_files)
 {
-    const struct etl_census *first = etl_walk_census(w, 0);
+    const struct etl_census *first = &w->census[0];
 
     for (size_t i = 1; i < n_files; i++) {
-        if (etl_walk_census(w, i)->start_time < first->start_time) {
-            first = etl_walk_census(w, i);
+        if (w->census[i].start_time < first->start_time) {
+            first = &w->census[i];
         }
     }
     return first;
@@ -849,7 +849,7 @@ enum err etl_figures_json(struct jsonw *j, const struct etl_figures *f, const st
     }
     put_kernel_counts(j, f);
     if (!e) {
-        e = put_processes(j, f, etl_walk_start_ns(w));
+        e = put_processes(j, f, w->start_ns);
     }
     put_columns(j, f);
     put_manifest(j, f);

@@ -23,7 +23,7 @@ static void on_record(void *ctx, const struct etl_walk_record *r)
 {
     struct etl_info *i = ctx;
 
-    (void)etl_kinds_count(i->kinds, etl_walk_describe(i->walk), r->raw);
+    (void)etl_kinds_count(i->kinds, i->walk->describe, r->raw);
     i->records++;
 }
 
@@ -179,7 +179,7 @@ static enum err print_people(const struct etl_job *job, const struct etl_info *i
 
     buf_init(&b, 16u << 10);
     for (size_t k = 0; k < n_files; k++) {
-        const struct etl_census *c = etl_walk_census(i->walk, k);
+        const struct etl_census *c = &i->walk->census[k];
 
         buf_printf(&b, "%s, ", c->path);
         put_bytes(&b, c->file_bytes);
@@ -231,7 +231,7 @@ static enum err print_json(struct jsonw *j, const struct etl_info *i, size_t n_f
     jsonw_object(j, NULL);
     jsonw_array(j, "files");
     for (size_t k = 0; k < n_files; k++) {
-        const struct etl_census *c = etl_walk_census(i->walk, k);
+        const struct etl_census *c = &i->walk->census[k];
 
         jsonw_object(j, NULL);
         jsonw_text(j, "path", str_make(c->path));

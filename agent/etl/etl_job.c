@@ -108,7 +108,7 @@ bool etl_job_walk(struct etl_job *job, struct etl_walk *w)
 
         job->partial = true;
         fprintf(stderr, "procfleet-agent: stopped; what is shown ends at %s\n",
-                clk_format_utc(text, sizeof text, etl_walk_reached_ns(w), 3));
+                clk_format_utc(text, sizeof text, w->reached_ns, 3));
     } else if (e) {
         note_failure(job, e, &why);
     }

@@ -91,7 +91,7 @@ bool etl_processes_value(const struct ptable_proc *p, size_t key, int64_t *v)
 
 uint64_t etl_processes_recorded(const struct etl_walk *w, struct ptable_proc *const *all, size_t n)
 {
-    const struct counters *unattributed = aggregate_unattributed(etl_walk_aggregate(w));
+    const struct counters *unattributed = aggregate_unattributed(w->aggregate);
     uint64_t recorded = 0;
 
     for (size_t k = 0; k < KEY_COUNT; k++) {
@@ -136,9 +136,9 @@ static int by_pid(const void *pa, const void *pb)
 
 enum err etl_processes_list(const struct etl_walk *w, struct ptable_proc ***out, size_t *n)
 {
-    const struct ptable_stats *s = ptable_stats(etl_walk_table(w));
-    struct ptable_proc *const heads[] = {ptable_first_running(etl_walk_table(w)),
-                                         ptable_first_ended(etl_walk_table(w))};
+    const struct ptable_stats *s = ptable_stats(w->table);
+    struct ptable_proc *const heads[] = {ptable_first_running(w->table),
+                                         ptable_first_ended(w->table)};
     struct ptable_proc **all = mem_array(s->running + s->ended + 1, sizeof *all);
     size_t at = 0;
 
@@ -147,7 +147,7 @@ enum err etl_processes_list(const struct etl_walk *w, struct ptable_proc ***out,
     }
     for (size_t h = 0; h < 2; h++) {
         for (struct ptable_proc *p = heads[h]; p && at < s->running + s->ended; p = p->next) {
-            aggregate_settle(etl_walk_aggregate(w), p);
+            aggregate_settle(w->aggregate, p);
             all[at++] = p;
         }
     }

@@ -43,8 +43,8 @@ static void put_decode(struct jsonw *j, const struct etl_summary *s)
     jsonw_uint(j, "without_decoder", d.unknown);
     jsonw_uint(j, "corrupt", d.corrupt);
     jsonw_end(j);
-    if (etl_walk_describe(s->walk)) {
-        describe_stats(etl_walk_describe(s->walk), &schemas);
+    if (s->walk->describe) {
+        describe_stats(s->walk->describe, &schemas);
         jsonw_object(j, "schemas");
         jsonw_uint(j, "known", schemas.schemas);
         jsonw_uint(j, "refused", schemas.refused);
@@ -56,7 +56,7 @@ static void put_decode(struct jsonw *j, const struct etl_summary *s)
 /* Reached limits: zero unless a recording is larger than the tables. */
 static void put_dropped(struct jsonw *j, const struct etl_summary *s)
 {
-    const struct ptable_stats *t = ptable_stats(etl_walk_table(s->walk));
+    const struct ptable_stats *t = ptable_stats(s->walk->table);
     const struct etl_figures *f = s->figures;
 
     jsonw_object(j, "over_limits");
@@ -108,7 +108,7 @@ static void put_coverage(struct jsonw *j, const struct etl_figures *f)
 
 static void put_lifecycle(struct jsonw *j, const struct etl_walk *w)
 {
-    const struct lifecycle_stats *l = lifecycle_stats(etl_walk_lifecycle(w));
+    const struct lifecycle_stats *l = lifecycle_stats(w->life);
 
     jsonw_object(j, "lifecycle");
     jsonw_uint(j, "starts", l->starts);
@@ -209,11 +209,11 @@ static enum err put_own(struct jsonw *j, const struct etl_summary *s)
 
     jsonw_object(j, "procfleet");
     jsonw_bool(j, "complete", s->complete);
-    put_utc(j, "reached", etl_walk_reached_ns(s->walk));
-    jsonw_text(j, "system", str_make(etl_walk_about(s->walk)->system));
+    put_utc(j, "reached", s->walk->reached_ns);
+    jsonw_text(j, "system", str_make(s->walk->source->about.system));
     jsonw_array(j, "files");
     for (size_t i = 0; i < s->n_files; i++) {
-        jsonw_text(j, NULL, str_make(etl_walk_census(s->walk, i)->path));
+        jsonw_text(j, NULL, str_make(s->walk->census[i].path));
     }
     jsonw_end(j);
     etl_figures_json_loss(j, s->walk);
@@ -223,7 +223,7 @@ static enum err put_own(struct jsonw *j, const struct etl_summary *s)
     put_dropped(j, s);
     put_provider_names(j, s->figures);
     jsonw_object(j, "unattributed");
-    put_tally(j, aggregate_unattributed(etl_walk_aggregate(s->walk)));
+    put_tally(j, aggregate_unattributed(s->walk->aggregate));
     jsonw_end(j);
     e = put_instances(j, s->walk);
     jsonw_end(j);
@@ -247,22 +247,22 @@ static enum err print_json(struct jsonw *j, const struct etl_summary *s)
 
 static void print_span(FILE *to, const struct etl_summary *s)
 {
-    const struct source_about *a = etl_walk_about(s->walk);
+    const struct source_about *a = &s->walk->source->about;
     char from[CLK_TEXT], until[CLK_TEXT];
     struct buf b;
 
     buf_init(&b, 256);
-    humanize_ns(&b, clk_sub(etl_walk_reached_ns(s->walk), a->first_wall_ns));
+    humanize_ns(&b, clk_sub(s->walk->reached_ns, a->first_wall_ns));
     fprintf(to, "time      %s to %s, %s\n", clk_format_utc(from, sizeof from, a->first_wall_ns, 3),
-            clk_format_utc(until, sizeof until, etl_walk_reached_ns(s->walk), 3), buf_cstr(&b));
+            clk_format_utc(until, sizeof until, s->walk->reached_ns, 3), buf_cstr(&b));
     buf_fini(&b);
 }
 
 static void print_head(FILE *to, const struct etl_summary *s)
 {
     const struct etl_figures *f = s->figures;
-    const struct ptable_stats *t = ptable_stats(etl_walk_table(s->walk));
-    const struct lifecycle_stats *l = lifecycle_stats(etl_walk_lifecycle(s->walk));
+    const struct ptable_stats *t = ptable_stats(s->walk->table);
+    const struct lifecycle_stats *l = lifecycle_stats(s->walk->life);
     struct buf line;
 
     buf_init(&line, 64u << 10);
@@ -271,8 +271,8 @@ static void print_head(FILE *to, const struct etl_summary *s)
     if (s->n_files > 1) {
         fprintf(to, " and %zu more", s->n_files - 1);
     }
-    fprintf(to, "\nsystem    %s, CPUs: %u\n", etl_walk_about(s->walk)->system,
-            etl_walk_about(s->walk)->cpus);
+    fprintf(to, "\nsystem    %s, CPUs: %u\n", s->walk->source->about.system,
+            s->walk->source->about.cpus);
     print_span(to, s);
     fprintf(to, "records   %llu\n", (unsigned long long)f->records);
     buf_reset(&line);

@@ -65,7 +65,7 @@ static struct thread *thread_of(struct etl_threads *t, uint32_t tid)
     struct thread *th = e ? &t->all[e->mark - 1] : thread_add(t, tid);
 
     if (th && !th->owner) {
-        th->owner = ptable_thread(etl_walk_table(t->walk), tid);
+        th->owner = ptable_thread(t->walk->table, tid);
         th->pid = th->owner ? th->owner->info.id.pid : th->pid;
     }
     return th;
@@ -102,7 +102,7 @@ static void on_life(struct etl_threads *t, const struct event *ev)
         return;
     }
     th->pid = ev->u.thread.pid;
-    th->owner = ptable_thread(etl_walk_table(t->walk), ev->u.thread.tid);
+    th->owner = ptable_thread(t->walk->table, ev->u.thread.tid);
     name_thread(t, th, ev->u.thread.name);
     if (ev->kind == EV_THREAD_START) {
         th->started = true;

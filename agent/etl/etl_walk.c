@@ -11,21 +11,6 @@
 #define PROGRESS_NS (200 * CLK_MS)
 #define GRACE_NS    (10 * CLK_S) /* late records of other CPUs are still a process' own */
 
-struct etl_walk {
-    struct etl_walk_conf conf;
-    struct source *source;
-    struct decode *decode;
-    struct ptable *table;
-    struct lifecycle *life;
-    struct aggregate *aggregate;
-    struct describe *describe;
-    struct etl_census *census; /* one per file */
-    int64_t start_ns, reached_ns;
-    uint64_t records;
-    int64_t begun_mono_ns, shown_mono_ns;
-    bool terminal, interrupted;
-};
-
 /* -- progress -- */
 
 static void show_progress(struct etl_walk *w)
@@ -270,46 +255,6 @@ void etl_walk_stop(struct etl_walk *w)
 }
 
 /* -- what it has -- */
-
-const struct source_about *etl_walk_about(const struct etl_walk *w)
-{
-    return &w->source->about;
-}
-
-const struct etl_census *etl_walk_census(const struct etl_walk *w, size_t file)
-{
-    return &w->census[file];
-}
-
-struct ptable *etl_walk_table(const struct etl_walk *w)
-{
-    return w->table;
-}
-
-const struct aggregate *etl_walk_aggregate(const struct etl_walk *w)
-{
-    return w->aggregate;
-}
-
-const struct lifecycle *etl_walk_lifecycle(const struct etl_walk *w)
-{
-    return w->life;
-}
-
-struct describe *etl_walk_describe(const struct etl_walk *w)
-{
-    return w->describe;
-}
-
-int64_t etl_walk_start_ns(const struct etl_walk *w)
-{
-    return w->start_ns;
-}
-
-int64_t etl_walk_reached_ns(const struct etl_walk *w)
-{
-    return w->reached_ns;
-}
 
 void etl_walk_source_stats(const struct etl_walk *w, struct source_stats *out)
 {

@@ -18,8 +18,6 @@
 #define ETL_WALK_TEXT_MAX      (16u << 20)
 #define ETL_WALK_FILES_MAX     64
 
-struct etl_walk;
-
 struct etl_walk_record {
     const struct raw_event *raw;
     const struct event *ev;      /* NULL: there is no fact in it */
@@ -40,6 +38,23 @@ struct etl_walk_conf {
     void *ctx;
 };
 
+/* What a walk has, to be read by the visitor and for reports until etl_walk_close. */
+struct etl_walk {
+    struct etl_walk_conf conf;
+    struct source *source; /* its `about` describes the recordings */
+    struct decode *decode;
+    struct ptable *table;
+    struct lifecycle *life;
+    struct aggregate *aggregate;
+    struct describe *describe; /* NULL without conf.names */
+    struct etl_census *census; /* one for each file */
+    int64_t start_ns;          /* UTC of the first recording's start */
+    int64_t reached_ns;        /* UTC of the last record handed over */
+    uint64_t records;
+    int64_t begun_mono_ns, shown_mono_ns; /* of the progress on standard error */
+    bool terminal, interrupted;
+};
+
 /* Opens the recordings. Errors: those of etl_file_open and describe_create; `why` names the file */
 NODISCARD enum err etl_walk_open(struct etl_walk **out, const struct etl_walk_conf *conf,
                                  struct errmsg *why);
@@ -50,16 +65,6 @@ void etl_walk_close(struct etl_walk *w); /* NULL is allowed */
 NODISCARD enum err etl_walk_run(struct etl_walk *w, struct errmsg *why);
 void etl_walk_stop(struct etl_walk *w); /* by the visitor: it has seen enough */
 
-/* What a walk has; valid until etl_walk_close. */
-const struct source_about *etl_walk_about(const struct etl_walk *w);
-const struct etl_census *etl_walk_census(const struct etl_walk *w, size_t file);
-struct ptable *etl_walk_table(const struct etl_walk *w);
-const struct aggregate *etl_walk_aggregate(const struct etl_walk *w);
-const struct lifecycle *etl_walk_lifecycle(const struct etl_walk *w);
-struct describe *etl_walk_describe(const struct etl_walk *w);
-
-int64_t etl_walk_start_ns(const struct etl_walk *w);   /* UTC of the first recording's start */
-int64_t etl_walk_reached_ns(const struct etl_walk *w); /* UTC of the last record handed over */
 void etl_walk_source_stats(const struct etl_walk *w, struct source_stats *out);
 void etl_walk_decode_stats(const struct etl_walk *w, struct decode_counts *out);
 
