@@ -1,5 +1,6 @@
 #include "agent/etl/etl_buffer_order.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "common/base/map.h"
@@ -56,6 +57,7 @@ static struct stretch *stretch_of(struct etl_buffer_order *o, const struct raw_e
         at = ++o->n;
         (void)map_put(&o->by_place, raw->place, at);
     }
+    assert(at <= o->n && o->all[at - 1].place == raw->place);
     o->recent[raw->cpu & (CPUS - 1)] = (uint32_t)at;
     return &o->all[at - 1];
 }

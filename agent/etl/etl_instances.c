@@ -1,5 +1,6 @@
 #include "agent/etl/etl_instances.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "agent/process/idmap.h"
@@ -69,6 +70,7 @@ static struct etl_instances_row *row_of(struct etl_instances *l, uint32_t pid, e
     struct idmap_entry *e = idmap_get(l->latest, pid);
     struct etl_instances_row *r = e ? &l->rows[e->mark - 1] : NULL;
 
+    assert(!e || (e->mark > 0 && e->mark <= l->n));
     if (!r || kind == EV_PROC_START || (kind == EV_PROC_FOUND && r->stopped)) {
         return row_add(l, pid);
     }

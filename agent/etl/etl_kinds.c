@@ -1,5 +1,6 @@
 #include "agent/etl/etl_kinds.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,7 @@ const struct etl_kinds_event *etl_kinds_count(struct etl_kinds *k, struct descri
         k->dropped++;
         return NULL;
     }
+    assert(e->provider < k->n_providers);
     k->last = e;
     e->count++;
     k->providers[e->provider].count++;

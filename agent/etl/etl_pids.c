@@ -1,5 +1,6 @@
 #include "agent/etl/etl_pids.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "agent/process/idmap.h"
@@ -72,6 +73,7 @@ static struct etl_pids_row *row_of(struct etl_pids *p, uint32_t pid)
     }
     r->pid = pid;
     e->owner = r;
+    assert(p->n + 1 < p->cap);
     p->rows[p->n++] = r;
     return r;
 }

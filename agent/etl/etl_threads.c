@@ -1,4 +1,5 @@
 /* `etl threads`: every thread of a recording: whose it was, when it lived, what it ran. */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "agent/etl/etl_job.h"
@@ -129,6 +130,7 @@ static void on_switch(struct etl_threads *t, const struct event *ev)
     if (cpu->thread != NOBODY) {
         struct thread *out = &t->all[cpu->thread];
 
+        assert(cpu->thread < t->n);
         out->run_ns = clk_add(out->run_ns, clk_sub(ev->wall_ns, cpu->since_ns));
     }
     *cpu = (struct running){ev->wall_ns, in ? (uint32_t)(in - t->all) : NOBODY};
