@@ -131,8 +131,8 @@ static struct etl_kinds_event *event_add(struct etl_kinds *k, uint64_t hash,
     struct etl_kinds_event *e;
 
     if (provider == ETL_KINDS_PROVIDERS_MAX ||
-        VEC_ROOM(&k->events, &k->cap_events, k->n_events + 1, ETL_KINDS_MAX) ||
-        map_reserve(&k->by_key)) {
+        map_reserve(&k->by_key) || /* first: `last` points into the events that move */
+        VEC_ROOM(&k->events, &k->cap_events, k->n_events + 1, ETL_KINDS_MAX)) {
         return NULL;
     }
     e = &k->events[k->n_events];
