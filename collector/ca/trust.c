@@ -57,7 +57,7 @@ static void follow_book(struct trust *t)
     if (e && !t->failing) {
         log_line(LOG_ERROR, "trust", "unreadable", "reason=%s remedy=%s",
                  log_str(reason, sizeof reason, why.text[0] ? why.text : err_text(e)),
-                 "\"until it is mended, no later revocation is followed and nobody enrols\"");
+                 "\"until it is repaired, no later revocation is followed and no host enrols\"");
     } else if (!e && t->failing) {
         log_line(LOG_INFO, "trust", "readable", "reason=\"the book can be read again\"");
     }

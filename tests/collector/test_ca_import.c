@@ -3,7 +3,6 @@
 #include "collector/ca/ca_import.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +21,6 @@
 
 #define FIXTURE "tests/collector/fixtures/ca-book-v1/"
 #define NOW     (INT64_C(1763750000) * CLK_S)
-#define DAY     (86400 * CLK_S)
 
 static char dir[256];
 static struct errmsg why;
@@ -56,7 +54,6 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    sqlite_fault_arm(SQLITE_FAULT_EIO, -1);
     mem_free(old);
     support_remove_dir(dir);
     return 0;

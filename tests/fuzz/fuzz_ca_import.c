@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "collector/ca/ca_cert.h"
+#include "collector/ca/ca_import.h"
 #include "common/base/buf.h"
 #include "common/base/hash.h"
-#include "common/os/os.h"
 #include "tests/support/sqlite_fault.h"
 #include "tests/support/support.h"
 
@@ -47,6 +47,13 @@ static bool judge(void *db, const struct ca_cert *c)
     return true;
 }
 
+static enum err count(void *entries, const struct ca_import_entry *x)
+{
+    (void)x;
+    ++*(unsigned *)entries;
+    return ERR_OK;
+}
+
 static char dir[256], path[300];
 
 static void clean_up(void)
@@ -56,7 +63,9 @@ static void clean_up(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
+    struct ca_import_stamp stamp;
     struct ca_cert_meant meant;
+    unsigned entries = 0;
     struct ca_db *db;
     struct errmsg why;
     struct buf b;
@@ -71,11 +80,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
     }
     buf_init(&b, 4u << 20);
     make(&b, p, n);
-    if (os_write_file(path, b.p, b.n, true) != ERR_OK) {
-        abort();
-    }
+    support_write_file(path, b.p, b.n);
     buf_fini(&b);
-    if (ca_db_open(&db, dir, sqlite_fault_fio(), &why) == ERR_OK) {
+    if (ca_import_read(path, count, &entries, &stamp, &why) == ERR_OK && entries > 0 &&
+        ca_db_open(&db, dir, sqlite_fault_fio(), &why) == ERR_OK) {
         err_ignore(ca_cert_list(db, judge, db, &why));
         err_ignore(ca_cert_revoke(db, "web-01", "fuzz", 1, &meant, &why));
         err_ignore(ca_db_tidy(db, INT64_MAX / 2, &why));
