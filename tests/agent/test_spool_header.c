@@ -2,6 +2,7 @@
 #include "agent/spool/spool_disk.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/base/clk.h"
 #include "common/base/mem.h"
@@ -14,6 +15,7 @@
 #define AGE_NS     (3600 * CLK_S)
 #define COPY_BYTES (SPOOL_HEADER_BYTES / 2)
 #define OLD        "tests/agent/fixtures/spool-format1.seg" /* segment 1: */
+#define NEW        "tests/agent/fixtures/spool-bytes2.seg"  /* see test_log_bytes */
 #define OLD_STREAM 0x5072u
 #define OLD_HELD   3u
 
@@ -340,6 +342,33 @@ static void a_power_cut_while_a_file_begins_loses_nothing_committed(void **state
     }
 }
 
+/* The same, byte for byte, as the release before wrote it. */
+static void a_segment_is_written_in_format_2(void **state)
+{
+    struct buf b;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    buf_init(&b, 1u << 16);
+    spool_header_put(&b, &(struct spool_header){.detail = SPOOL_EVENTS,
+                                                .number = 5,
+                                                .stream = 77,
+                                                .first_seq = 9,
+                                                .seed = UINT64_C(0x0123456789abcdef)});
+    spool_record_put(&b, UINT64_C(0x0123456789abcdef), 9, 1000, "encoded batch", 13);
+    spool_record_put(&b, UINT64_C(0x0123456789abcdef), 10, 2000, "", 0);
+    assert_ok(b.bad);
+    if (getenv("PROCFLEET_MAKE_FIXTURES") && !os_exists(NEW)) {
+        assert_ok(os_write_file(NEW, b.p, b.n, false));
+    }
+    assert_ok(os_read_file(&p, &n, NEW, 1u << 20));
+    assert_int_equal(n, b.n);
+    assert_memory_equal(p, b.p, n);
+    mem_free(p);
+    buf_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -353,6 +382,7 @@ int main(void)
         T(a_flipped_bit_in_an_old_segment_is_counted),
         T(a_newer_version_is_refused_by_either_copy_and_kept),
         T(a_power_cut_while_a_file_begins_loses_nothing_committed),
+        T(a_segment_is_written_in_format_2),
 #undef T
     };
 
