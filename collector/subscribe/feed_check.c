@@ -1,7 +1,6 @@
 #include "collector/subscribe/feed_check.h"
 
 #include "collector/subscribe/journal_impl.h"
-#include "collector/subscribe/journal_scan.h"
 #include "collector/subscribe/subscriptions_file.h"
 #include "common/base/mem.h"
 #include "common/os/fio.h"

@@ -18,6 +18,7 @@
 
 #include "collector/subscribe/journal_impl.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/fio.h"
 
 #define COMMIT_MAX     (64u << 20)
@@ -63,6 +64,8 @@ static enum err journal_open_parts(struct journal *j)
     if (!j->dir || !j->packer || !j->packed) {
         return ERR_NOMEM;
     }
+    j->out = (struct reclog_writer){
+        .fio = j->conf.fio, .dir = j->dir, .prefix = JOURNAL_PREFIX, .suffix = ".log"};
     return os_mkdirs(j->dir, true);
 }
 
@@ -102,9 +105,7 @@ void journal_close(struct journal *j)
     if (j->n_waiting > 0) {
         err_ignore(journal_sync(j));
     }
-    if (j->out) {
-        j->conf.fio->close(j->conf.fio->ctx, j->out);
-    }
+    reclog_writer_close(&j->out);
     journal_index_fini(&j->index);
     buf_fini(&j->commit);
     mem_free(j->waiting);
@@ -184,7 +185,7 @@ static bool journal_file_is_over(const struct journal *j, int64_t now_ns)
 {
     int64_t age_ns = j->conf.max_age_ns;
 
-    return !j->out || j->out_bytes >= j->file_bytes ||
+    return !j->out.f || j->out.bytes >= j->file_bytes ||
            (age_ns && j->out_first_ns && now_ns - j->out_first_ns > age_ns / PARTS);
 }
 
@@ -202,21 +203,6 @@ static enum err append_number(struct journal *j, struct journal_record *r, uint3
     c = &j->index.channels[*channel];
     r->seq = ++c->seq[r->topic];
     return journal_index_room_spot(c, r->topic);
-}
-
-static enum err append_room(struct journal *j)
-{
-    if (j->n_waiting == j->cap_waiting) {
-        size_t cap = j->cap_waiting ? j->cap_waiting * 2 : 64;
-        struct journal_fresh *grown = mem_realloc_array(j->waiting, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        j->waiting = grown;
-        j->cap_waiting = cap;
-    }
-    return ERR_OK;
 }
 
 static void append_pack(struct journal *j, struct journal_part *p)
@@ -241,7 +227,7 @@ static enum err append_put(struct journal *j, const struct journal_record *r, ui
     struct journal_part p = {
         .kind = JOURNAL_MESSAGE, .about = *r, .content = payload, .content_n = r->n};
     size_t before = j->commit.n;
-    uint64_t base = j->fresh ? 0 : j->out_bytes;
+    uint64_t base = j->fresh ? 0 : j->out.bytes;
 
     append_pack(j, &p);
     journal_part_put(&j->commit, &p, j->fresh ? j->fresh_seed : j->out_seed);
@@ -288,7 +274,7 @@ enum err journal_append(struct journal *j, struct journal_record *r, const void 
         e = ERR_INVALID;
     }
     if (!e) {
-        e = append_room(j);
+        e = VEC_ROOM(&j->waiting, &j->cap_waiting, j->n_waiting + 1, SIZE_MAX);
     }
     if (!e && j->commit.n == 0 && journal_file_is_over(j, r->stored_ns)) {
         e = journal_begin(j);
@@ -303,61 +289,12 @@ size_t journal_waiting(const struct journal *j)
 
 /* -- becoming durable -- */
 
-static enum err commit_create_file(struct journal *j)
-{
-    const struct fio *fio = j->conf.fio;
-    char *path = journal_path(j, j->number);
-    enum err e;
-
-    if (!path) {
-        return ERR_NOMEM;
-    }
-    if (j->out) {
-        fio->close(fio->ctx, j->out);
-        j->out = NULL;
-    }
-    j->out_bytes = 0;
-    e = fio->create(fio->ctx, &j->out, path);
-    mem_free(path);
-    return e;
-}
-
-static enum err commit_write(struct journal *j)
-{
-    const struct fio *fio = j->conf.fio;
-    enum err e = j->fresh ? commit_create_file(j) : ERR_OK;
-
-    if (!e) {
-        e = fio->write(fio->ctx, j->out, j->out_bytes, j->commit.p, j->commit.n);
-    }
-    if (!e) {
-        e = fio->sync(fio->ctx, j->out);
-    }
-    if (!e && j->fresh) {
-        e = fio->sync_dir(fio->ctx, j->dir);
-    }
-    return e;
-}
-
 /* What a failed commit left on the disk goes. */
 static void commit_undo(struct journal *j)
 {
-    const struct fio *fio = j->conf.fio;
-
-    if (j->out) {
-        err_ignore(fio->truncate(fio->ctx, j->out, j->out_bytes));
-    }
+    reclog_undo(&j->out);
     if (j->fresh) {
-        char *path = journal_path(j, j->number);
-
-        if (j->out) {
-            fio->close(fio->ctx, j->out);
-            j->out = NULL;
-        }
-        if (path) {
-            err_ignore(fio->remove(fio->ctx, path));
-        }
-        mem_free(path);
+        reclog_discard(&j->out);
     }
 }
 
@@ -365,10 +302,7 @@ static void commit_undo(struct journal *j)
 void journal_drop(struct journal *j)
 {
     commit_undo(j);
-    if (j->out) {
-        j->conf.fio->close(j->conf.fio->ctx, j->out);
-        j->out = NULL;
-    }
+    reclog_writer_close(&j->out);
     os_mutex_lock(j->lock);
     for (size_t i = 0; i < j->n_waiting; i++) {
         const struct journal_fresh *e = &j->waiting[i];
@@ -420,7 +354,7 @@ static void commit_publish(struct journal *j, struct journal_file *begun)
         j->out_seed = j->fresh_seed;
         j->fresh = false;
     }
-    j->out_bytes += j->commit.n;
+    j->out.bytes += j->commit.n;
     j->n_waiting = 0;
     buf_reset(&j->commit);
 }
@@ -440,7 +374,7 @@ enum err journal_sync(struct journal *j)
         e = journal_index_room_entries(&begun, j->n_waiting);
     }
     if (!e) {
-        e = commit_write(j);
+        e = reclog_commit(&j->out, j->fresh ? j->number : 0, &j->commit);
     }
     if (e) {
         mem_free(begun.entries);

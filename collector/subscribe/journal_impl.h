@@ -4,6 +4,7 @@
 
 #include "collector/subscribe/journal_index.h"
 #include "common/os/os.h"
+#include "common/reclog/reclog.h"
 
 #define JOURNAL_PREFIX "feed-"
 
@@ -18,13 +19,13 @@ struct journal {
     struct journal_stats stats; /* without what the index knows */
 
     /* The writer's own. */
-    uint64_t number;                          /* of the newest file ever begun */
-    uint64_t position;                        /* the next to give */
-    struct fio_file *out;                     /* NULL: the next commit begins a file */
-    uint64_t out_bytes, out_seed, file_bytes; /* durable length of it; when it is full */
-    int64_t out_first_ns;                     /* of its oldest record; 0 = none */
-    struct buf commit;                        /* what the next write holds */
-    bool fresh;                               /* it begins a file, with this seed: */
+    uint64_t number;               /* of the newest file ever begun */
+    uint64_t position;             /* the next to give */
+    struct reclog_writer out;      /* not open: the next commit begins a file */
+    uint64_t out_seed, file_bytes; /* of the records of `out`; when it is full */
+    int64_t out_first_ns;          /* of its oldest record; 0 = none */
+    struct buf commit;             /* what the next write holds */
+    bool fresh;                    /* it begins a file, with this seed: */
     uint64_t fresh_seed;
     struct journal_fresh *waiting; /* what it holds */
     size_t n_waiting, cap_waiting;

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/search.h"
+#include "common/base/vec.h"
 
 _Static_assert(sizeof(struct journal_entry) + sizeof(struct journal_spot) <= 30,
                "docs/limits.md says what a record takes");
@@ -29,49 +31,16 @@ void journal_index_fini(struct journal_index *x)
     *x = (struct journal_index){0};
 }
 
-/* Room for one more of `size` bytes each. */
-static enum err grow(void *list, size_t *cap, size_t need, size_t size)
-{
-    size_t more = *cap ? *cap * 2 : 16;
-    void *old, *grown;
-
-    if (need <= *cap) {
-        return ERR_OK;
-    }
-    more = more < need ? need : more;
-    memcpy(&old, list, sizeof old);
-    grown = mem_realloc_array(old, more, size);
-    if (!grown) {
-        return ERR_NOMEM;
-    }
-    memcpy(list, &grown, sizeof grown);
-    *cap = more;
-    return ERR_OK;
-}
-
 /* -- channels -- */
 
 /* Where the name is, or is to be put, in by_name. */
 static size_t name_search(const struct journal_index *x, const char *name, bool *found)
 {
-    size_t lo = 0, hi = x->n_channels;
+    size_t i;
 
-    *found = false;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int order = strcmp(x->channels[x->by_name[mid]].name, name);
-
-        if (order == 0) {
-            *found = true;
-            return mid;
-        }
-        if (order < 0) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    SEARCH_LOWER(i, x->n_channels, strcmp(x->channels[x->by_name[i]].name, name) < 0);
+    *found = i < x->n_channels && strcmp(x->channels[x->by_name[i]].name, name) == 0;
+    return i;
 }
 
 struct journal_channel *journal_index_channel(const struct journal_index *x, const char *name)
@@ -116,11 +85,11 @@ static bool forget_one(struct journal_index *x, uint32_t *slot)
 static enum err channel_room(struct journal_index *x)
 {
     size_t cap = x->cap_channels;
-    enum err e = grow(&x->channels, &cap, x->n_channels + 1, sizeof *x->channels);
+    enum err e = VEC_ROOM(&x->channels, &cap, x->n_channels + 1, UINT32_MAX);
 
     cap = x->cap_channels;
     if (!e) {
-        e = grow(&x->by_name, &cap, x->n_channels + 1, sizeof *x->by_name);
+        e = VEC_ROOM(&x->by_name, &cap, x->n_channels + 1, UINT32_MAX);
     }
     if (!e) {
         x->cap_channels = cap;
@@ -164,12 +133,12 @@ enum err journal_index_take(struct journal_index *x, uint32_t *out, const char *
 
 enum err journal_index_room_file(struct journal_index *x)
 {
-    return grow(&x->files, &x->cap_files, x->n_files + 1, sizeof *x->files);
+    return VEC_ROOM(&x->files, &x->cap_files, x->n_files + 1, UINT32_MAX);
 }
 
 enum err journal_index_room_entries(struct journal_file *f, size_t more)
 {
-    return grow(&f->entries, &f->cap, f->n + more, sizeof *f->entries);
+    return VEC_ROOM(&f->entries, &f->cap, f->n + more, UINT32_MAX);
 }
 
 enum err journal_index_room_spot(struct journal_channel *c, enum feed_topic topic)
@@ -181,7 +150,7 @@ enum err journal_index_room_spot(struct journal_channel *c, enum feed_topic topi
         memmove(s->all, s->all + s->first, s->n * sizeof *s->all);
         s->first = 0;
     }
-    return grow(&s->all, &s->cap, s->first + need, sizeof *s->all);
+    return VEC_ROOM(&s->all, &s->cap, s->first + need, SIZE_MAX);
 }
 
 /* -- files and records -- */
@@ -264,7 +233,7 @@ void journal_index_drop_oldest(struct journal_index *x)
 bool journal_index_at(const struct journal_index *x, uint64_t position, size_t *file, size_t *entry)
 {
     const struct journal_file *f;
-    size_t i = 0, lo = 0, hi;
+    size_t i = 0;
 
     while (i < x->n_files &&
            (x->files[i].n == 0 ||
@@ -275,18 +244,9 @@ bool journal_index_at(const struct journal_index *x, uint64_t position, size_t *
         return false;
     }
     f = &x->files[i];
-    hi = f->n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (f->position + f->entries[mid].position < position) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
     *file = i;
-    *entry = lo;
+    SEARCH_LOWER(i, f->n, f->position + f->entries[i].position < position);
+    *entry = i;
     return true;
 }
 
@@ -318,22 +278,14 @@ bool journal_index_find(const struct journal_index *x, const struct journal_chan
                         enum feed_topic topic, uint64_t seq, size_t *file, size_t *entry)
 {
     const struct journal_spots *s = &c->spots[topic];
-    size_t lo = 0, hi = s->n;
+    size_t i;
 
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-
-        if (seq_of(x, entry_of(x, s, mid)) < seq) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    if (lo == s->n) {
+    SEARCH_LOWER(i, s->n, seq_of(x, entry_of(x, s, i)) < seq);
+    if (i == s->n) {
         return false;
     }
-    *file = s->all[s->first + lo].file - x->dropped;
-    *entry = s->all[s->first + lo].entry;
+    *file = s->all[s->first + i].file - x->dropped;
+    *entry = s->all[s->first + i].entry;
     return true;
 }
 

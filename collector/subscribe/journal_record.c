@@ -5,85 +5,49 @@
 
 #include "common/base/cur.h"
 #include "common/base/hash.h"
-
-#define VERSION      2u
-#define COPIES       2u /* the header is there twice from this version on */
-#define COPY_BYTES   (JOURNAL_HEADER_BYTES / 2)
-#define RECORD_MAGIC 0x52464650u /* "PFFR" */
+#include "common/reclog/reclog.h"
 
 #define IS_PACKED 1u
 #define HAS_MORE  2u
 
-static const uint8_t file_magic[8] = {'P', 'F', 'F', 'E', 'E', 'D', 0x1a, '\n'};
+static const struct reclog_format format = {.magic = {'P', 'F', 'F', 'E', 'E', 'D', 0x1a, '\n'},
+                                            .record_magic = JOURNAL_RECORD_MAGIC,
+                                            .version = 2,
+                                            .twice = 2,
+                                            .extra_max = UINT32_MAX,
+                                            .words = 4,
+                                            .above_0 = 3,
+                                            .look = JOURNAL_RECORD_MAX};
 
-static void header_put_copy(struct buf *b, const struct journal_header *h)
-{
-    size_t start = b->n;
-
-    buf_put(b, file_magic, sizeof file_magic);
-    buf_put_u32le(b, VERSION);
-    buf_put_u32le(b, 0);
-    buf_put_u64le(b, h->number);
-    buf_put_u64le(b, h->epoch);
-    buf_put_u64le(b, h->seed);
-    buf_put_u64le(b, h->position);
-    if (!b->bad) {
-        buf_put_u64le(b, hash_bytes(b->p + start, b->n - start, 0));
-    }
-}
+/* -- the header -- */
 
 void journal_header_put(struct buf *b, const struct journal_header *h)
 {
-    header_put_copy(b, h);
-    header_put_copy(b, h);
-}
+    const uint64_t words[] = {h->number, h->epoch, h->seed, h->position};
 
-static enum err header_parse_copy(struct journal_header *out, const uint8_t *p, size_t n)
-{
-    struct cur c = cur_make(p, n);
-    const uint8_t *magic = cur_bytes(&c, sizeof file_magic);
-    uint32_t version = cur_u32le(&c);
-    struct journal_header h = {0};
-
-    cur_skip(&c, 4);
-    h.number = cur_u64le(&c);
-    h.epoch = cur_u64le(&c);
-    h.seed = cur_u64le(&c);
-    h.position = cur_u64le(&c);
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : COPY_BYTES - 8, 0) || c.bad ||
-        memcmp(magic, file_magic, sizeof file_magic) != 0 || h.position == 0) {
-        return ERR_CORRUPT;
-    }
-    if (version == 0 || version > VERSION) {
-        return ERR_VERSION;
-    }
-    h.bytes = version < COPIES ? COPY_BYTES : JOURNAL_HEADER_BYTES;
-    *out = h;
-    return ERR_OK;
+    reclog_header_put(b, &format, 0, words);
 }
 
 enum err journal_header_parse(struct journal_header *out, const uint8_t *p, size_t n)
 {
-    struct journal_header found = {0}, second = {0};
-    enum err e = header_parse_copy(&found, p, n);
-    enum err copy =
-        n > COPY_BYTES ? header_parse_copy(&second, p + COPY_BYTES, n - COPY_BYTES) : ERR_CORRUPT;
+    struct reclog_header found;
+    enum err e = reclog_header_parse(&found, &format, NULL, p, n);
 
-    if (e == ERR_CORRUPT && copy != ERR_CORRUPT) {
-        found = second;
-        e = copy;
-    }
     if (!e && n < found.bytes) {
-        return ERR_CORRUPT;
-    }
-    if (!e && found.bytes > COPY_BYTES && memcmp(p, p + COPY_BYTES, COPY_BYTES) != 0) {
-        found.damaged = COPY_BYTES;
+        e = ERR_CORRUPT; /* it was never finished */
     }
     if (!e) {
-        *out = found;
+        *out = (struct journal_header){.number = found.words[0],
+                                       .epoch = found.words[1],
+                                       .seed = found.words[2],
+                                       .position = found.words[3],
+                                       .bytes = found.bytes,
+                                       .damaged = found.damaged ? JOURNAL_HEADER_BYTES / 2 : 0};
     }
     return e;
 }
+
+/* -- a record -- */
 
 static uint32_t check_of(const void *p, uint64_t seed)
 {
@@ -95,7 +59,7 @@ void journal_part_put(struct buf *b, const struct journal_part *p, uint64_t seed
     const struct journal_record *r = &p->about;
     size_t start = b->n, name_n = strnlen(r->name, sizeof r->name);
 
-    buf_put_u32le(b, RECORD_MAGIC);
+    buf_put(b, JOURNAL_RECORD_MAGIC, RECLOG_MAGIC);
     buf_put_u16le(b, p->kind);
     buf_put_u8(b, (uint8_t)r->topic);
     buf_put_u8(b, (uint8_t)((p->packed ? IS_PACKED : 0) | (r->more ? HAS_MORE : 0)));
@@ -116,9 +80,7 @@ void journal_part_put(struct buf *b, const struct journal_part *p, uint64_t seed
     }
     buf_put(b, r->name, name_n);
     buf_put(b, p->content, p->content_n);
-    if (!b->bad) {
-        buf_put_u64le(b, hash_bytes(b->p + start, b->n - start, seed));
-    }
+    reclog_seal(b, start, seed);
 }
 
 /* The fixed part, as it stands: its checksum comes before its meaning. */
@@ -127,8 +89,8 @@ static enum err fixed_parse(struct journal_part *out, size_t *name_n, struct cur
     const uint8_t *start = c->p;
     struct journal_part p = {0};
     struct journal_record *r = &p.about;
-    uint32_t magic = cur_u32le(c), batches, topic, flags;
-    const uint8_t *host;
+    const uint8_t *magic = cur_bytes(c, RECLOG_MAGIC), *host;
+    uint32_t batches, topic, flags;
 
     p.kind = cur_u16le(c);
     topic = cur_u8(c);
@@ -145,8 +107,9 @@ static enum err fixed_parse(struct journal_part *out, size_t *name_n, struct cur
     r->stored_ns = (int64_t)cur_u64le(c);
     r->first_ns = (int64_t)cur_u64le(c);
     r->last_ns = (int64_t)cur_u64le(c);
-    if (cur_u32le(c) != (c->bad ? 0 : check_of(start, seed)) || c->bad || magic != RECORD_MAGIC ||
-        topic >= FEED_TOPICS || flags > (IS_PACKED | HAS_MORE) || *name_n > MODEL_HOST_NAME_MAX ||
+    if (cur_u32le(c) != (c->bad ? 0 : check_of(start, seed)) || c->bad ||
+        memcmp(magic, JOURNAL_RECORD_MAGIC, RECLOG_MAGIC) != 0 || topic >= FEED_TOPICS ||
+        flags > (IS_PACKED | HAS_MORE) || *name_n > MODEL_HOST_NAME_MAX ||
         p.content_n > JOURNAL_PAYLOAD_MAX || r->n > JOURNAL_PAYLOAD_MAX ||
         r->batch > UINT64_MAX - batches || r->position == UINT64_MAX) {
         return ERR_CORRUPT;
@@ -174,7 +137,7 @@ enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_
     struct cur c = cur_make(p, n);
     struct journal_part found;
     const uint8_t *name;
-    size_t name_n, covered;
+    size_t name_n;
     enum err e = fixed_parse(&found, &name_n, &c, seed);
 
     if (e) {
@@ -182,14 +145,13 @@ enum err journal_part_parse(struct journal_part *out, size_t *used, const uint8_
     }
     name = cur_bytes(&c, name_n);
     found.content = cur_bytes(&c, found.content_n);
-    covered = JOURNAL_RECORD_FIXED + name_n + found.content_n;
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : covered, seed) || c.bad ||
-        memchr(name, 0, name_n) || (!found.packed && found.content_n != found.about.n)) {
+    if (!reclog_is_sealed(&c, p, seed) || memchr(name, 0, name_n) ||
+        (!found.packed && found.content_n != found.about.n)) {
         return ERR_CORRUPT;
     }
     memcpy(found.about.name, name, name_n);
     *out = found;
-    *used = covered + 8;
+    *used = (size_t)(c.p - p);
     return ERR_OK;
 }
 
@@ -245,4 +207,75 @@ enum err journal_topic_parse(struct journal_topic *out, const uint8_t **p, size_
     *p = c.p;
     *n = cur_left(&c);
     return ERR_OK;
+}
+
+/* -- a file -- */
+
+struct scan {
+    const struct journal_scan *job;
+    struct reclog_reader reader;
+    uint64_t seed;
+    struct journal_part part; /* the last that was found */
+};
+
+static enum err scan_parse(void *ctx, const uint8_t *p, size_t n, uint64_t left, size_t *used)
+{
+    struct scan *s = ctx;
+
+    (void)left;
+    return journal_part_parse(&s->part, used, p, n, s->seed);
+}
+
+static enum err scan_records(struct scan *s, struct journal_scanned *out)
+{
+    uint64_t at = out->header.bytes;
+    enum err e = ERR_OK;
+
+    out->end = at;
+    while (!e) {
+        struct journal_found found = {.header = &out->header, .part = &s->part};
+
+        e = reclog_next(&s->reader, &at, &found.bytes);
+        if (e) {
+            return e == ERR_END ? ERR_OK : e;
+        }
+        found.offset = at;
+        found.damaged = at - out->end;
+        e = s->job->each(s->job->ctx, &found);
+        at += found.bytes;
+        out->damaged += found.damaged;
+        out->end = at;
+    }
+    return e;
+}
+
+enum err journal_scan(struct journal_scanned *out, const struct journal_scan *job)
+{
+    struct scan s = {.job = job,
+                     .reader = {.format = &format,
+                                .fio = job->fio,
+                                .f = job->f,
+                                .size = job->size,
+                                .parse = scan_parse,
+                                .ctx = &s}};
+    struct journal_scanned done = {.end = 0};
+    const uint8_t *p;
+    size_t n;
+    enum err e = reclog_reader_open(&s.reader, RECLOG_WINDOW);
+
+    if (!e) {
+        e = reclog_bytes(&s.reader, 0, JOURNAL_HEADER_BYTES, &p, &n);
+    }
+    if (!e) {
+        e = journal_header_parse(&done.header, p, n);
+    }
+    if (!e) {
+        s.seed = done.header.seed;
+        e = scan_records(&s, &done);
+    }
+    reclog_reader_close(&s.reader);
+    if (!e) {
+        *out = done;
+    }
+    return e;
 }

@@ -65,4 +65,34 @@ void journal_topic_put(struct buf *b, const struct journal_topic *t);
  */
 NODISCARD enum err journal_topic_parse(struct journal_topic *out, const uint8_t **p, size_t *n);
 
+/* -- a whole file -- */
+
+struct journal_found {
+    const struct journal_header *header;
+    const struct journal_part *part; /* valid during the call */
+    uint64_t offset;
+    size_t bytes;
+    uint64_t damaged; /* bytes before it that are in no sound record */
+};
+
+/* Reads a file record by record, past damage. Memory: one window of RECLOG_WINDOW. */
+struct journal_scan {
+    const struct fio *fio;
+    struct fio_file *f; /* borrowed */
+    uint64_t size;      /* of the file */
+    /* An error ends the scan. */
+    enum err (*each)(void *ctx, const struct journal_found *found);
+    void *ctx;
+};
+
+struct journal_scanned {
+    struct journal_header header;
+    uint64_t end;     /* of the last sound record */
+    uint64_t damaged; /* bytes before that which are in none */
+};
+
+/* Errors: ERR_CORRUPT (the header cannot be read), ERR_VERSION, ERR_IO, ERR_NOMEM, those of `each`
+ */
+NODISCARD enum err journal_scan(struct journal_scanned *out, const struct journal_scan *job);
+
 #endif

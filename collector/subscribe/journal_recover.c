@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "collector/subscribe/journal_impl.h"
-#include "collector/subscribe/journal_scan.h"
 #include "common/base/mem.h"
+#include "common/base/vec.h"
 #include "common/os/fio.h"
 
 #define FILES_MAX 65536u
@@ -46,32 +46,17 @@ static enum err collect_name(void *ctx, const char *name)
 {
     struct recovery *r = ctx;
     uint64_t number;
+    enum err e;
 
     if (!fio_name_parse(&number, name, JOURNAL_PREFIX, ".log")) {
         return ERR_OK;
     }
-    if (r->n == FILES_MAX) {
-        return ERR_FULL;
-    }
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? r->cap * 2 : 32;
-        struct found_file *grown = mem_realloc_array(r->files, cap, sizeof *grown);
-
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        r->files = grown;
-        r->cap = cap;
+    e = VEC_ROOM(&r->files, &r->cap, r->n + 1, FILES_MAX);
+    if (e) {
+        return e;
     }
     r->files[r->n++] = (struct found_file){.number = number};
     return ERR_OK;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const struct found_file *x = a, *y = b;
-
-    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 /* -- one file -- */
@@ -123,15 +108,10 @@ static enum err learn_topics(struct recovery *r, const struct journal_part *part
 
 static enum err add_fresh(struct recovery *r, const struct journal_fresh *record)
 {
-    if (r->n_fresh == r->cap_fresh) {
-        size_t cap = r->cap_fresh ? r->cap_fresh * 2 : 256;
-        struct journal_fresh *grown = mem_realloc_array(r->fresh, cap, sizeof *grown);
+    enum err e = VEC_ROOM(&r->fresh, &r->cap_fresh, r->n_fresh + 1, SIZE_MAX);
 
-        if (!grown) {
-            return ERR_NOMEM;
-        }
-        r->fresh = grown;
-        r->cap_fresh = cap;
+    if (e) {
+        return e;
     }
     r->fresh[r->n_fresh++] = *record;
     return ERR_OK;
@@ -381,24 +361,22 @@ static enum err resume(struct journal *j, const struct found_file *file)
 {
     const struct fio *fio = j->conf.fio;
     char *path = journal_path(j, file->number);
-    enum err e = path ? fio->open(fio->ctx, &j->out, path) : ERR_NOMEM;
+    enum err e = path ? fio->open(fio->ctx, &j->out.f, path) : ERR_NOMEM;
 
     mem_free(path);
-    if (!e && file->end < file->size) {
+    if (e) {
+        j->out.f = NULL;
+        return e;
+    }
+    if (file->end < file->size) {
         j->stats.torn_bytes += file->size - file->end;
         j->index.files[j->index.n_files - 1].bytes = file->end;
         j->index.bytes -= file->size - file->end;
-        e = fio->truncate(fio->ctx, j->out, file->end);
     }
-    if (!e) {
-        e = fio->sync(fio->ctx, j->out);
-    }
-    if (!e) {
-        e = fio->sync_dir(fio->ctx, j->dir);
-    }
-    j->out_bytes = file->end;
+    j->out.number = file->number;
+    j->out.bytes = file->end;
     j->out_seed = file->seed;
-    return e;
+    return reclog_cut(fio, j->out.f, j->dir, file->size, file->end);
 }
 
 static enum err remove_unread(struct recovery *r, const struct found_file *newest)
@@ -461,7 +439,7 @@ enum err journal_recover(struct journal *j, struct errmsg *why)
     if (e) {
         errmsg_set(why, e, "cannot list %s: %s", j->dir, err_text(e));
     } else if (r.n > 0) {
-        qsort(r.files, r.n, sizeof *r.files, by_number);
+        qsort(r.files, r.n, sizeof *r.files, reclog_by_number);
     }
     for (size_t i = 0; i < r.n && !e; i++) {
         e = read_file(&r, &r.files[i], why);

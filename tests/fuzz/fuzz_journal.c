@@ -2,7 +2,7 @@
  * checkpoint, and cut into sound records of which one byte is then altered. */
 #include <assert.h>
 
-#include "collector/subscribe/journal_scan.h"
+#include "collector/subscribe/journal_record.h"
 #include "tests/fuzz/memory_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

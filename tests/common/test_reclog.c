@@ -1,0 +1,251 @@
+/* A log of a format of its own: a record is magic, u8 length, content, checksum of all before. What
+ * the real formats do with it is tested with each of them. */
+#include "common/reclog/reclog.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/os/os.h"
+#include "tests/support/support.h"
+#include "tests/support/t.h"
+
+#define SEED   99u
+#define HEADER (2 * RECLOG_HEADER(2))
+
+static const struct reclog_format format = {.magic = {'T', 'E', 'S', 'T', 0, 1, 2, 3},
+                                            .record_magic = "REC1",
+                                            .version = 3,
+                                            .twice = 2,
+                                            .extra_max = 7,
+                                            .words = 2,
+                                            .above_0 = 1,
+                                            .look = 4 + 1 + 255 + 8};
+static const uint64_t words[] = {5, SEED};
+
+static void put_record(struct buf *b, const char *text)
+{
+    size_t start = b->n;
+
+    buf_put(b, format.record_magic, RECLOG_MAGIC);
+    buf_put_u8(b, (uint8_t)strlen(text));
+    buf_put_str(b, text);
+    reclog_seal(b, start, SEED);
+}
+
+static enum err parse(void *ctx, const uint8_t *p, size_t n, uint64_t left, size_t *used)
+{
+    struct cur c = cur_make(p, n);
+    const uint8_t *magic = cur_bytes(&c, RECLOG_MAGIC), *text;
+    uint8_t text_n = cur_u8(&c);
+
+    assert_true(n <= left);
+    text = cur_bytes(&c, text_n);
+    if (!reclog_is_sealed(&c, p, SEED) || memcmp(magic, format.record_magic, RECLOG_MAGIC) != 0) {
+        return ERR_CORRUPT;
+    }
+    memcpy(ctx, text, text_n);
+    ((char *)ctx)[text_n] = 0;
+    *used = (size_t)(c.p - p);
+    return ERR_OK;
+}
+
+static void either_copy_of_the_header_is_enough(void **state)
+{
+    struct reclog_header h;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1024);
+    reclog_header_put(&b, &format, 7, words);
+    assert_int_equal(b.n, HEADER);
+    for (size_t bit = 0; bit < HEADER * 8; bit++) {
+        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        assert_ok(reclog_header_parse(&h, &format, words, b.p, b.n));
+        assert_true(h.damaged && h.version == 3 && h.extra == 7 && h.words[1] == SEED);
+        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    }
+    assert_ok(reclog_header_parse(&h, &format, NULL, b.p, b.n));
+    assert_true(!h.damaged && h.bytes == HEADER);
+    assert_err(reclog_header_parse(&h, &format, &words[1], b.p, b.n), ERR_CORRUPT);
+    for (size_t n = 0; n < HEADER; n++) { /* cut: one copy tells how much should be there */
+        assert_err(reclog_header_parse(&h, &format, NULL, b.p, n),
+                   n < HEADER / 2 ? ERR_CORRUPT : ERR_OK);
+        assert_true(n < HEADER / 2 || (h.bytes == HEADER && !h.damaged));
+    }
+    buf_fini(&b);
+}
+
+static void versions_and_words_are_checked(void **state)
+{
+    static const uint64_t zero[] = {5, 0};
+    struct reclog_format other = format;
+    struct reclog_header h;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1024);
+    reclog_header_put(&b, &format, 8, words); /* more than this version knows */
+    assert_err(reclog_header_parse(&h, &format, NULL, b.p, b.n), ERR_VERSION);
+    buf_reset(&b);
+    reclog_header_put(&b, &format, 0, zero);
+    assert_err(reclog_header_parse(&h, &format, NULL, b.p, b.n), ERR_CORRUPT);
+    other.version = 4;
+    buf_reset(&b);
+    reclog_header_put(&b, &other, 0, words);
+    assert_err(reclog_header_parse(&h, &format, NULL, b.p, b.n), ERR_VERSION);
+    other.version = other.twice = 1; /* of which there is one copy */
+    buf_reset(&b);
+    reclog_header_put(&b, &other, 0, words);
+    assert_ok(reclog_header_parse(&h, &format, NULL, b.p, HEADER / 2));
+    assert_true(h.version == 1 && h.bytes == HEADER / 2 && !h.damaged);
+    buf_fini(&b);
+}
+
+/* Puts the texts of all sound records into out[1024], one behind the other. */
+static void read_all(char *out, size_t *end, const uint8_t *p, size_t n)
+{
+    char text[256];
+    struct reclog_reader r = {
+        .format = &format, .size = n, .parse = parse, .ctx = text, .p = p, .n = n};
+    uint64_t at = HEADER;
+    size_t used;
+
+    *out = 0;
+    *end = HEADER;
+    while (reclog_next(&r, &at, &used) == ERR_OK) {
+        (void)snprintf(out + strlen(out), 1024 - strlen(out), "%s", text);
+        at += used;
+        *end = (size_t)at;
+    }
+}
+
+static void damage_costs_the_record_it_is_in(void **state)
+{
+    static const char *const left[] = {"BBBCCC", "ACCC", "ABBB"};
+    size_t ends[3], end;
+    struct buf b;
+    char all[1024];
+
+    (void)state;
+    buf_init(&b, 1024);
+    reclog_header_put(&b, &format, 0, words);
+    put_record(&b, "A");
+    ends[0] = b.n;
+    put_record(&b, "BBB");
+    ends[1] = b.n;
+    put_record(&b, "CCC");
+    ends[2] = b.n;
+    read_all(all, &end, b.p, b.n);
+    assert_string_equal(all, "ABBBCCC");
+    assert_int_equal(end, b.n);
+    for (size_t i = HEADER; i < b.n; i++) {
+        unsigned k = i < ends[0] ? 0 : i < ends[1] ? 1 : 2;
+
+        b.p[i] ^= 4;
+        read_all(all, &end, b.p, b.n);
+        assert_string_equal(all, left[k]);
+        b.p[i] ^= 4;
+    }
+    for (size_t n = HEADER; n < b.n; n++) { /* and an end that was cut off, the one it is in */
+        read_all(all, &end, b.p, n);
+        assert_int_equal(end, n < ends[0] ? HEADER : n < ends[1] ? ends[0] : ends[1]);
+    }
+    buf_fini(&b);
+}
+
+static void a_window_moves_over_a_file_of_any_size(void **state)
+{
+    const struct fio *fio = fio_os();
+    char text[256], path[300];
+    struct reclog_reader r = {.format = &format, .fio = fio, .parse = parse, .ctx = text};
+    uint64_t at = HEADER;
+    size_t used;
+    unsigned n = 0;
+    struct buf b;
+
+    (void)snprintf(path, sizeof path, "%s/log", (const char *)*state);
+    buf_init(&b, 1u << 20);
+    reclog_header_put(&b, &format, 0, words);
+    for (unsigned i = 0; i < 1000; i++) {
+        char record[64];
+
+        (void)snprintf(record, sizeof record, "%0*u", (int)(1 + i % 50), i);
+        put_record(&b, record);
+        if (i % 7 == 3) {
+            buf_put(&b, "REC1 noise RE", 13);
+        }
+    }
+    assert_ok(os_write_file(path, b.p, b.n, false));
+    assert_ok(fio->open(fio->ctx, &r.f, path));
+    r.size = b.n;
+    assert_ok(reclog_reader_open(&r, format.look));
+    while (reclog_next(&r, &at, &used) == ERR_OK) {
+        assert_int_equal(strtol(text, NULL, 10), n);
+        at += used;
+        n++;
+    }
+    assert_int_equal(n, 1000);
+    reclog_reader_close(&r);
+    r.size += 100; /* it has shrunk meanwhile */
+    at = b.n - 1;
+    assert_ok(reclog_reader_open(&r, format.look));
+    assert_err(reclog_next(&r, &at, &used), ERR_IO);
+    reclog_reader_close(&r);
+    mem_fail_after(0);
+    assert_err(reclog_reader_open(&r, format.look), ERR_NOMEM);
+    mem_fail_after(-1);
+    fio->close(fio->ctx, r.f);
+    buf_fini(&b);
+}
+
+static void a_failed_commit_leaves_what_was_durable(void **state)
+{
+    const struct fio *fio = fio_os();
+    struct reclog_writer w = {.fio = fio, .dir = *state, .prefix = "x-", .suffix = ".log"};
+    char path[300];
+    uint8_t *p;
+    size_t n;
+    struct buf b;
+
+    (void)snprintf(path, sizeof path, "%s/x-0000000000000001.log", (const char *)*state);
+    buf_init(&b, 64);
+    buf_put_str(&b, "one");
+    assert_ok(reclog_commit(&w, 1, &b));
+    w.bytes += b.n;
+    assert_ok(fio->write(fio->ctx, w.f, w.bytes, "torn", 4));
+    reclog_undo(&w);
+    assert_ok(reclog_commit(&w, 0, &b));
+    w.bytes += b.n;
+    assert_ok(os_read_file(&p, &n, path, 100));
+    assert_true(n == 6 && memcmp(p, "oneone", 6) == 0);
+    mem_free(p);
+    reclog_writer_close(&w);
+    assert_err(reclog_commit(&w, 1, &b), ERR_EXISTS);
+    assert_ok(reclog_commit(&w, 2, &b));
+    path[strlen(path) - 5] = '2';
+    assert_true(os_exists(path));
+    reclog_discard(&w);
+    assert_true(!os_exists(path) && !w.f);
+    reclog_undo(&w);
+    reclog_writer_close(&w);
+    buf_fini(&b);
+}
+
+int main(void)
+{
+    static char dir[256];
+#define D(name) \
+    cmocka_unit_test_prestate_setup_teardown(name, support_dir_setup, support_dir_teardown, dir)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(either_copy_of_the_header_is_enough),
+        cmocka_unit_test(versions_and_words_are_checked),
+        cmocka_unit_test(damage_costs_the_record_it_is_in),
+        D(a_window_moves_over_a_file_of_any_size),
+        D(a_failed_commit_leaves_what_was_durable),
+    };
+#undef D
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
