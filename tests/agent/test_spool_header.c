@@ -15,7 +15,7 @@
 #define AGE_NS     (3600 * CLK_S)
 #define COPY_BYTES (SPOOL_HEADER_BYTES / 2)
 #define OLD        "tests/agent/fixtures/spool-format1.seg" /* segment 1: */
-#define NEW        "tests/agent/fixtures/spool-bytes2.seg"  /* see test_log_bytes */
+#define NEW        "tests/agent/fixtures/spool-bytes2.seg"  /* of segment 5 */
 #define OLD_STREAM 0x5072u
 #define OLD_HELD   3u
 

@@ -4,10 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/store/manifest/manifest.h"
+#include "collector/store/manifest/manifest_log.h"
 #include "collector/store/segment/window.h"
 #include "collector/store/wal/wal_replay.h"
 #include "collector/store/wal/wal_source.h"
+#include "collector/subscribe/journal_record.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -50,6 +51,22 @@ static void copy(const char *to, const char *from)
     mem_free(p);
 }
 
+/* What is written has not changed, byte for byte, since the fixture was made. */
+static void same(const char *name, const struct buf *b)
+{
+    uint8_t *p;
+    size_t n;
+
+    assert_ok(b->bad);
+    if (getenv("PROCFLEET_MAKE_FIXTURES") && !os_exists(name)) {
+        assert_ok(os_write_file(name, b->p, b->n, false));
+    }
+    assert_ok(os_read_file(&p, &n, name, 1u << 20));
+    assert_int_equal(n, b->n);
+    assert_memory_equal(p, b->p, n);
+    mem_free(p);
+}
+
 /* -- the log -- */
 
 struct records {
@@ -75,7 +92,7 @@ static enum err check_record(void *ctx, const struct wal_record *r)
     return ERR_OK;
 }
 
-static void make_log(const char *path)
+static void put_log(struct buf *b)
 {
     struct wal_record r = {.kind = WAL_BATCH,
                            .host = {{1, 2, 3}},
@@ -83,19 +100,15 @@ static void make_log(const char *path)
                            .host_name = str_make("host"),
                            .bytes = "encoded batch",
                            .n = 13};
-    struct buf b;
 
-    buf_init(&b, 4096);
-    wal_header_put(&b, 1, 99, 0);
+    wal_header_put(b, 1, 99, 0);
     for (r.seq = 1; r.seq <= 3; r.seq++) {
         r.clock = (struct host_offset){.known = r.seq > 1,
                                        .bounded = r.seq > 2,
                                        .offset_ns = r.seq > 1 ? -5 : 0,
                                        .error_ns = r.seq > 2 ? 7 : 0};
-        wal_record_put(&b, &r, 99);
+        wal_record_put(b, &r, 99);
     }
-    assert_ok(os_write_file(path, b.p, b.n, false));
-    buf_fini(&b);
 }
 
 static void check_log(const char *name, unsigned version)
@@ -127,10 +140,16 @@ static void format_2_of_the_log_is_read(void **state)
     check_log(FIXTURES "wal-format2.log", 2);
 }
 
-static void format_3_of_the_log_is_read(void **state)
+static void format_3_of_the_log_is_read_and_written(void **state)
 {
+    struct buf b;
+
     (void)state;
     check_log(FIXTURES "wal-format3.log", 3);
+    buf_init(&b, 4096);
+    put_log(&b);
+    same(FIXTURES "wal-format3.log", &b);
+    buf_fini(&b);
 }
 
 /* -- a segment -- */
@@ -210,20 +229,40 @@ static struct seg_info listed(unsigned i)
 }
 
 /* A checkpoint, an addition, and one of both. */
-static void make_manifest(void)
+static void put_manifest(struct buf *b, uint64_t seed)
 {
-    struct manifest_conf conf = {dir, fio_unsynced()};
-    struct manifest *m;
+    struct manifest_record r = {.checkpoint = true, .next_number = 1};
     struct seg_info s[6];
     uint64_t drop = 1;
 
-    assert_ok(manifest_open(&m, &conf, NULL));
     for (unsigned i = 1; i < 6; i++) {
-        s[i] = listed((unsigned)manifest_number(m));
+        s[i] = listed(i);
     }
-    assert_ok(manifest_change(m, s + 1, 3, NULL, 0, NULL));
-    assert_ok(manifest_change(m, s + 4, 2, &drop, 1, NULL));
-    manifest_close(m);
+    manifest_header_put(b, seed);
+    manifest_record_put(b, &r, seed);
+    r = (struct manifest_record){.seq = 1, .next_number = 6, .add = s + 1, .n_add = 3};
+    manifest_record_put(b, &r, seed);
+    r = (struct manifest_record){
+        .seq = 2, .next_number = 6, .add = s + 4, .n_add = 2, .drop = &drop, .n_drop = 1};
+    manifest_record_put(b, &r, seed);
+}
+
+static void format_1_of_the_manifest_is_written(void **state)
+{
+    struct manifest_loaded old;
+    struct buf b;
+    uint8_t *p;
+    size_t n;
+
+    (void)state;
+    assert_ok(os_read_file(&p, &n, FIXTURES "manifest-format1", 1u << 20));
+    assert_ok(manifest_load(&old, p, n, NULL, NULL));
+    buf_init(&b, 4096);
+    put_manifest(&b, old.seed);
+    same(FIXTURES "manifest-format1", &b);
+    buf_fini(&b);
+    mem_free(old.segments);
+    mem_free(p);
 }
 
 static void format_1_of_the_manifest_is_read(void **state)
@@ -455,17 +494,69 @@ static void make_store(void)
 static void make(void **state)
 {
     struct seg_info info = seg_rig_info(17);
+    struct buf b;
 
     (void)state;
-    make_log(path_in("log"));
+    buf_init(&b, 4096);
+    put_log(&b);
+    assert_ok(os_write_file(path_in("log"), b.p, b.n, false));
     copy(FIXTURES "wal-format3.log", path_in("log"));
     assert_ok(os_remove(path_in("log")));
     assert_ok(seg_rig_write(fio_unsynced(), dir, &info));
     copy(FIXTURES "segment-format1.seg", path_in(name_of(&info)));
     assert_ok(os_remove(path_in(name_of(&info))));
-    make_manifest();
+    buf_reset(&b);
+    put_manifest(&b, 99);
+    assert_ok(os_write_file(path_in("manifest"), b.p, b.n, false));
+    buf_fini(&b);
     copy(FIXTURES "manifest-format1", path_in("manifest"));
     make_store();
+}
+
+/* -- the journal -- */
+
+#define SEED UINT64_C(0x0123456789abcdef)
+
+static void format_2_of_the_journal_is_written(void **state)
+{
+    const struct journal_header h = {.number = 5, .epoch = 11, .seed = SEED, .position = 42};
+    const struct journal_topic topic = {.name = str_make("host"), .seq = {3, 4}};
+    struct journal_part part = {.kind = JOURNAL_TOPICS};
+    struct buf b, topics;
+
+    (void)state;
+    buf_init(&b, 1u << 16);
+    buf_init(&topics, 1u << 10);
+    journal_header_put(&b, &h);
+    journal_topic_put(&topics, &topic);
+    part.about.n = part.content_n = topics.n;
+    part.content = topics.p;
+    journal_part_put(&b, &part, SEED);
+    part = (struct journal_part){.kind = JOURNAL_MESSAGE,
+                                 .about = {.position = 42,
+                                           .seq = 5,
+                                           .topic = FEED_SAMPLE,
+                                           .host = {{9, 8, 7}},
+                                           .name = "host",
+                                           .stream = 77,
+                                           .batch = 1,
+                                           .last_batch = 3,
+                                           .more = true,
+                                           .stored_ns = 1000,
+                                           .first_ns = 2000,
+                                           .last_ns = 3000,
+                                           .n = 14},
+                                 .content = "encoded update",
+                                 .content_n = 14};
+    journal_part_put(&b, &part, SEED);
+    part.packed = true;
+    part.about.more = false;
+    part.about.position++;
+    part.content_n = 9;
+    journal_part_put(&b, &part, SEED);
+    same(FIXTURES "feed-bytes2.log", &b);
+    buf_fini(&topics);
+    buf_fini(&b);
 }
 
 int main(void)
@@ -474,9 +565,10 @@ int main(void)
     cmocka_unit_test_prestate_setup_teardown(f, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest maker[] = {T(make)};
     const struct CMUnitTest tests[] = {
-        T(format_2_of_the_log_is_read),  T(format_3_of_the_log_is_read),
-        T(format_1_of_segments_is_read), T(format_1_of_the_manifest_is_read),
-        T(values_of_format_1_are_read),
+        T(format_2_of_the_log_is_read),         T(format_3_of_the_log_is_read_and_written),
+        T(format_1_of_segments_is_read),        T(format_1_of_the_manifest_is_read),
+        T(values_of_format_1_are_read),         T(format_2_of_the_journal_is_written),
+        T(format_1_of_the_manifest_is_written),
     };
 
     if (getenv("PROCFLEET_MAKE_FIXTURES")) {

@@ -424,39 +424,26 @@ static void readers_follow_while_records_come_and_go(void **state)
     journal_close(j);
 }
 
+#define T(name) cmocka_unit_test_setup_teardown(name, journal_rig_setup, journal_rig_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_record_is_read_as_it_was_appended, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(nobody_sees_a_record_before_it_is_synced, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(next_gives_what_the_reader_wants_and_goes_behind_it,
-                                        journal_rig_setup, journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(find_gives_the_smallest_number_that_is_enough,
-                                        journal_rig_setup, journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(has_knows_ranges_and_wants_the_last_part, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(has_looks_no_further_back_than_asked, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(has_takes_no_gap_for_a_batch, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(what_is_over_a_bound_is_refused_and_uses_its_number,
-                                        journal_rig_setup, journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(numbers_go_on_after_reopening, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(numbers_of_a_quiet_topic_outlive_its_records,
-                                        journal_rig_setup, journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(a_forgotten_topic_does_not_begin_anew, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(the_bound_on_bytes_holds_and_lost_sees_what_goes,
-                                        journal_rig_setup, journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(what_is_too_old_goes, journal_rig_setup,
-                                        journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(a_file_that_cannot_be_removed_is_tried_again,
-                                        journal_rig_setup, journal_rig_teardown),
-        cmocka_unit_test_setup_teardown(readers_follow_while_records_come_and_go, journal_rig_setup,
-                                        journal_rig_teardown),
+        T(a_record_is_read_as_it_was_appended),
+        T(nobody_sees_a_record_before_it_is_synced),
+        T(next_gives_what_the_reader_wants_and_goes_behind_it),
+        T(find_gives_the_smallest_number_that_is_enough),
+        T(has_knows_ranges_and_wants_the_last_part),
+        T(has_looks_no_further_back_than_asked),
+        T(has_takes_no_gap_for_a_batch),
+        T(what_is_over_a_bound_is_refused_and_uses_its_number),
+        T(numbers_go_on_after_reopening),
+        T(numbers_of_a_quiet_topic_outlive_its_records),
+        T(a_forgotten_topic_does_not_begin_anew),
+        T(the_bound_on_bytes_holds_and_lost_sees_what_goes),
+        T(what_is_too_old_goes),
+        T(a_file_that_cannot_be_removed_is_tried_again),
+        T(readers_follow_while_records_come_and_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
-/* What a log does when the disk or memory fails it. */
-#include "collector/store/wal/wal.h"
+/* What a log does when the disk or memory fails it. */ #include "collector/store/wal/wal.h"
 
 #include <string.h>
 
+#include "collector/store/wal/wal_record.h"
 #include "common/base/mem.h"
+#include "common/os/os.h"
 #include "tests/collector/wal_rig.h"
 #include "tests/support/fio_fault.h"
 #include "tests/support/support.h"
@@ -11,7 +12,8 @@
 
 #define WINDOW WAL_RIG_WINDOW
 
-static void any_failing_operation_is_fatal_and_is_not_tried_again(void **state)
+    static void
+    any_failing_operation_is_fatal_and_is_not_tried_again(void **state)
 {
     static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_SYNC_DIR};
 
@@ -152,6 +154,94 @@ static void opening_and_adding_survive_every_allocation_failing(void **state)
     }
 }
 
+/* -- the end of the newest file: what an unfinished write can leave, and what it cannot -- */
+
+#define LAST (WAL_RECORD_FIXED + 4 + 13 + 8) /* bytes of a record */
+
+static struct wal *open_again(struct wal_rig_seen *seen)
+{
+    *seen = (struct wal_rig_seen){0};
+    return wal_rig_reopen(seen);
+}
+
+/* One file with five batches: its number and bytes. */
+static uint64_t five_batches(uint8_t **p, size_t *n)
+{
+    uint64_t file = 0;
+    struct wal_rig_seen seen;
+    struct wal *w;
+
+    support_empty_dir(wal_rig_dir);
+    w = open_again(&seen);
+    for (uint64_t i = 1; i <= 5; i++) {
+        struct wal_record r = wal_rig_batch(i, "encoded batch");
+
+        file = wal_rig_commit(w, &r, 10);
+    }
+    wal_close(w);
+    assert_ok(os_read_file(p, n, wal_rig_path(file, ".log"), 1 << 20));
+    return file;
+}
+
+/* A write that was never finished leaves its own bytes or zeros. Anything else at the newest file's
+ * end was written over what was acknowledged: told of at every opening, and kept. */
+static void an_end_that_no_write_left_is_damage(void **state)
+{
+    static const struct {
+        int fill;
+        bool damage;
+    } rows[] = {{0, false}, {0xa5, true}, {'P', true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct wal_rig_seen seen;
+        size_t n;
+        uint8_t *p;
+        uint64_t file = five_batches(&p, &n);
+
+        memset(p + n - LAST, rows[i].fill, LAST);
+        support_write_file(wal_rig_path(file, ".log"), p, n);
+        mem_free(p);
+        for (int life = 0; life < 2; life++) {
+            struct wal *w = open_again(&seen);
+
+            assert_int_equal(seen.batches, 4);
+            assert_int_equal(wal_rig_stats(w).bad_records, rows[i].damage);
+            assert_int_equal(wal_rig_stats(w).torn_bytes, rows[i].damage || life ? 0 : LAST);
+            wal_close(w);
+        }
+    }
+}
+
+/* The newest file written over from its beginning holds no record, but was no file that never
+ * began: such a one has zeros, or less than a header. */
+static void a_newest_file_of_strange_bytes_is_set_aside(void **state)
+{
+    static const struct {
+        int fill;
+        size_t bytes; /* 0: all */
+        unsigned aside;
+    } rows[] = {
+        {0xa5, 0, 1}, {0, 0, 0}, {0xa5, WAL_HEADER_BYTES, 0}, {0xa5, WAL_HEADER_BYTES + 1, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct wal_rig_seen seen;
+        size_t n;
+        uint8_t *p;
+        uint64_t file = five_batches(&p, &n);
+        struct wal *w;
+
+        memset(p, rows[i].fill, n);
+        support_write_file(wal_rig_path(file, ".log"), p, rows[i].bytes ? rows[i].bytes : n);
+        mem_free(p);
+        w = open_again(&seen);
+        assert_int_equal(seen.batches, 0);
+        assert_int_equal(wal_rig_stats(w).aside, rows[i].aside);
+        wal_close(w);
+    }
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, wal_rig_setup, wal_rig_teardown)
 
 int main(void)
@@ -161,6 +251,8 @@ int main(void)
         T(a_commit_that_finds_no_room_is_tried_again),
         T(a_failing_read_stops_opening),
         T(opening_and_adding_survive_every_allocation_failing),
+        T(an_end_that_no_write_left_is_damage),
+        T(a_newest_file_of_strange_bytes_is_set_aside),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

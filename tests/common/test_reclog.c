@@ -1,5 +1,5 @@
-/* A log of a format of its own: a record is magic, u8 length, content, checksum of all before. What
- * the real formats do with it is tested with each of them. */
+/* A log of a format of its own: a record is magic, u8 length, content, checksum of all before.
+ * Headers, commits and real records are tested with each of the logs. */
 #include "common/reclog/reclog.h"
 
 #include <stdio.h>
@@ -49,58 +49,6 @@ static enum err parse(void *ctx, const uint8_t *p, size_t n, uint64_t left, size
     ((char *)ctx)[text_n] = 0;
     *used = (size_t)(c.p - p);
     return ERR_OK;
-}
-
-static void either_copy_of_the_header_is_enough(void **state)
-{
-    struct reclog_header h;
-    struct buf b;
-
-    (void)state;
-    buf_init(&b, 1024);
-    reclog_header_put(&b, &format, 7, words);
-    assert_int_equal(b.n, HEADER);
-    for (size_t bit = 0; bit < HEADER * 8; bit++) {
-        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_ok(reclog_header_parse(&h, &format, words, b.p, b.n));
-        assert_true(h.damaged && h.version == 3 && h.extra == 7 && h.words[1] == SEED);
-        b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
-    }
-    assert_ok(reclog_header_parse(&h, &format, NULL, b.p, b.n));
-    assert_true(!h.damaged && h.bytes == HEADER);
-    assert_err(reclog_header_parse(&h, &format, &words[1], b.p, b.n), ERR_CORRUPT);
-    for (size_t n = 0; n < HEADER; n++) { /* cut: one copy tells how much should be there */
-        assert_err(reclog_header_parse(&h, &format, NULL, b.p, n),
-                   n < HEADER / 2 ? ERR_CORRUPT : ERR_OK);
-        assert_true(n < HEADER / 2 || (h.bytes == HEADER && !h.damaged));
-    }
-    buf_fini(&b);
-}
-
-static void versions_and_words_are_checked(void **state)
-{
-    static const uint64_t zero[] = {5, 0};
-    struct reclog_format other = format;
-    struct reclog_header h;
-    struct buf b;
-
-    (void)state;
-    buf_init(&b, 1024);
-    reclog_header_put(&b, &format, 8, words); /* more than this version knows */
-    assert_err(reclog_header_parse(&h, &format, NULL, b.p, b.n), ERR_VERSION);
-    buf_reset(&b);
-    reclog_header_put(&b, &format, 0, zero);
-    assert_err(reclog_header_parse(&h, &format, NULL, b.p, b.n), ERR_CORRUPT);
-    other.version = 4;
-    buf_reset(&b);
-    reclog_header_put(&b, &other, 0, words);
-    assert_err(reclog_header_parse(&h, &format, NULL, b.p, b.n), ERR_VERSION);
-    other.version = other.twice = 1; /* of which there is one copy */
-    buf_reset(&b);
-    reclog_header_put(&b, &other, 0, words);
-    assert_ok(reclog_header_parse(&h, &format, NULL, b.p, HEADER / 2));
-    assert_true(h.version == 1 && h.bytes == HEADER / 2 && !h.damaged);
-    buf_fini(&b);
 }
 
 /* Puts the texts of all sound records into out[1024], one behind the other. */
@@ -200,50 +148,14 @@ static void a_window_moves_over_a_file_of_any_size(void **state)
     buf_fini(&b);
 }
 
-static void a_failed_commit_leaves_what_was_durable(void **state)
-{
-    const struct fio *fio = fio_os();
-    struct reclog_writer w = {.fio = fio, .dir = *state, .prefix = "x-", .suffix = ".log"};
-    char path[300];
-    uint8_t *p;
-    size_t n;
-    struct buf b;
-
-    (void)snprintf(path, sizeof path, "%s/x-0000000000000001.log", (const char *)*state);
-    buf_init(&b, 64);
-    buf_put_str(&b, "one");
-    assert_ok(reclog_commit(&w, 1, &b));
-    w.bytes += b.n;
-    assert_ok(fio->write(fio->ctx, w.f, w.bytes, "torn", 4));
-    reclog_undo(&w);
-    assert_ok(reclog_commit(&w, 0, &b));
-    w.bytes += b.n;
-    assert_ok(os_read_file(&p, &n, path, 100));
-    assert_true(n == 6 && memcmp(p, "oneone", 6) == 0);
-    mem_free(p);
-    reclog_writer_close(&w);
-    assert_err(reclog_commit(&w, 1, &b), ERR_EXISTS);
-    assert_ok(reclog_commit(&w, 2, &b));
-    path[strlen(path) - 5] = '2';
-    assert_true(os_exists(path));
-    reclog_discard(&w);
-    assert_true(!os_exists(path) && !w.f);
-    reclog_undo(&w);
-    reclog_writer_close(&w);
-    buf_fini(&b);
-}
-
 int main(void)
 {
     static char dir[256];
 #define D(name) \
     cmocka_unit_test_prestate_setup_teardown(name, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(either_copy_of_the_header_is_enough),
-        cmocka_unit_test(versions_and_words_are_checked),
         cmocka_unit_test(damage_costs_the_record_it_is_in),
         D(a_window_moves_over_a_file_of_any_size),
-        D(a_failed_commit_leaves_what_was_durable),
     };
 #undef D
 
