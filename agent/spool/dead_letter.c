@@ -10,6 +10,7 @@
 #include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
+#include "common/reclog/reclog.h"
 
 /* Version 1 knew no causes: its zeros say DEAD_LETTER_REFUSED. */
 #define FILE_VERSION 2u
@@ -34,7 +35,7 @@ void dead_letter_file_format(struct buf *out, const struct dead_letter_batch *b)
     buf_put_u64le(out, b->n);
     body = hash_bytes(b->p, b->n, hash_bytes(b->why, why_n, 0));
     buf_put_u64le(out, body);
-    buf_put_u64le(out, out->bad ? 0 : hash_bytes(out->p + at, DEAD_LETTER_HEAD - 8, 0));
+    reclog_seal(out, at, 0);
     buf_put(out, b->why, why_n);
     buf_put(out, b->p, b->n);
 }
@@ -46,7 +47,7 @@ static enum err file_parse_header(struct dead_letter_batch *out, size_t *why_n, 
     struct cur c = cur_make(p, n < DEAD_LETTER_HEAD ? n : DEAD_LETTER_HEAD);
     const uint8_t *got = cur_bytes(&c, sizeof file_magic);
     uint32_t version = cur_u32le(&c);
-    uint64_t head;
+    bool sound;
 
     *why_n = cur_u16le(&c);
     out->cause = cur_u8(&c) == DEAD_LETTER_BROKEN ? DEAD_LETTER_BROKEN : DEAD_LETTER_REFUSED;
@@ -56,9 +57,8 @@ static enum err file_parse_header(struct dead_letter_batch *out, size_t *why_n, 
     out->when_ns = (int64_t)cur_u64le(&c);
     out->n = (size_t)cur_u64le(&c);
     *sum = cur_u64le(&c);
-    head = cur_u64le(&c);
-    if (c.bad || memcmp(got, file_magic, sizeof file_magic) != 0 ||
-        head != hash_bytes(p, DEAD_LETTER_HEAD - 8, 0)) {
+    sound = reclog_is_sealed(&c, p, 0);
+    if (!sound || memcmp(got, file_magic, sizeof file_magic) != 0) {
         return ERR_CORRUPT;
     }
     if (version < 1 || version > FILE_VERSION) {
@@ -138,13 +138,6 @@ static enum err file_collect_number(void *ctx, const char *name)
     return ERR_OK;
 }
 
-static int file_by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 enum err dead_letter_file_list(const char *spool_dir, uint64_t *numbers, size_t max, size_t *n)
 {
     struct numbers found = {.p = numbers, .max = max};
@@ -156,7 +149,7 @@ enum err dead_letter_file_list(const char *spool_dir, uint64_t *numbers, size_t 
         return e;
     }
     if (found.n > 0) {
-        qsort(numbers, found.n, sizeof *numbers, file_by_number);
+        qsort(numbers, found.n, sizeof *numbers, reclog_by_number);
     }
     *n = found.n;
     return ERR_OK;
@@ -369,13 +362,6 @@ static enum err scan_one(void *ctx, const char *name)
     return kept_add(q, &k);
 }
 
-static int kept_by_number(const void *a, const void *b)
-{
-    const struct kept *x = a, *y = b;
-
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
 /* The list becomes what is on disk; what is in flight stays until it is let go. */
 static enum err scan_dir(struct dead_letter *q)
 {
@@ -399,7 +385,7 @@ static enum err scan_dir(struct dead_letter *q)
     }
     q->n = kept;
     if (q->n > 0) {
-        qsort(q->files, q->n, sizeof *q->files, kept_by_number);
+        qsort(q->files, q->n, sizeof *q->files, reclog_by_number);
     }
     return ERR_OK;
 }

@@ -1,10 +1,10 @@
 #include "agent/spool/spool_disk.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "agent/spool/spool_disk_impl.h"
 #include "common/base/cur.h"
-#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/os/fio.h"
@@ -22,7 +22,7 @@ static const char mark_magic[4] = {'P', 'F', 'S', 'M'};
 
 char *spool_disk_path(const struct spool_disk *d, uint64_t number, const char *suffix)
 {
-    return fio_name_path(d->dir, "spool-", number, suffix);
+    return fio_name_path(d->dir, SPOOL_PREFIX, number, suffix);
 }
 
 enum err spool_disk_room(struct spool_disk *d)
@@ -85,7 +85,7 @@ static void mark_write(struct spool_disk *d)
     buf_put_u64le(&b, d->stream);
     buf_put_u64le(&b, d->next_seq - 1);
     buf_put_u64le(&b, (uint64_t)d->memory_ns);
-    buf_put_u64le(&b, hash_bytes(b.p, b.n, 0));
+    reclog_seal(&b, 0, 0);
     if (b.bad || fio->write(fio->ctx, d->mark, 0, b.p, b.n)) {
         mark_close(d);
     }
@@ -111,7 +111,7 @@ static bool mark_read(struct spool_disk *d, uint64_t *stream, uint64_t *last_seq
     *stream = cur_u64le(&c);
     *last_seq = cur_u64le(&c);
     *memory_ns = (int64_t)cur_u64le(&c);
-    return known && cur_u64le(&c) == hash_bytes(bytes, MARK_BYTES - 8, 0);
+    return reclog_is_sealed(&c, bytes, 0) && known;
 }
 
 static enum err mark_check(struct spool_disk *d)
@@ -154,6 +154,8 @@ enum err spool_disk_open(struct spool_disk **out, const struct spool_disk_conf *
     buf_init(&d->scratch, SPOOL_BATCH_MAX);
     buf_init(&d->reduced, SPOOL_BATCH_MAX);
     d->dir = mem_strdup(conf->dir);
+    d->out = (struct reclog_writer){
+        .fio = conf->fio, .dir = d->dir, .prefix = SPOOL_PREFIX, .suffix = SPOOL_SUFFIX};
     if (d->dir) {
         e = wire_batch_encoder_create(&d->encoder);
     }
@@ -186,9 +188,7 @@ void spool_disk_close(struct spool_disk *d)
     }
     spool_disk_unread(d);
     mark_close(d);
-    if (d->out) {
-        d->conf.fio->close(d->conf.fio->ctx, d->out);
-    }
+    reclog_writer_close(&d->out);
     buf_fini(&d->commit);
     buf_fini(&d->scratch);
     buf_fini(&d->reduced);
@@ -219,17 +219,9 @@ void spool_disk_stats(const struct spool_disk *d, struct spool_disk_stats *out)
 
 /* -- writing -- */
 
-static void commit_end_file(struct spool_disk *d)
-{
-    if (d->out) {
-        d->conf.fio->close(d->conf.fio->ctx, d->out);
-        d->out = NULL;
-    }
-}
-
 void spool_disk_renew(struct spool_disk *d, uint64_t stream, uint64_t seq)
 {
-    commit_end_file(d);
+    reclog_writer_close(&d->out);
     d->stream = stream;
     d->next_seq = seq;
 }
@@ -251,7 +243,7 @@ static enum err commit_begin_file(struct spool_disk *d)
     if (e) {
         return e;
     }
-    commit_end_file(d);
+    reclog_writer_close(&d->out);
     d->fresh = true;
     d->coming.number = d->next_number;
     d->coming.stream = d->stream;
@@ -268,7 +260,7 @@ static enum err commit_begin_file(struct spool_disk *d)
 
 static enum err commit_begin(struct spool_disk *d, size_t n)
 {
-    if (d->out) {
+    if (d->out.f) {
         d->coming = d->files[d->n_files - 1];
         if (d->coming.bytes + n <= d->segment_bytes) {
             return ERR_OK;
@@ -320,37 +312,22 @@ size_t spool_disk_waiting(const struct spool_disk *d)
     return d->commit_n ? d->commit.n : 0;
 }
 
-static enum err commit_write(struct spool_disk *d, const char *path)
+static enum err commit_write(struct spool_disk *d)
 {
-    const struct fio *fio = d->conf.fio;
-    enum err e = d->fresh ? fio->create(fio->ctx, &d->out, path) : ERR_OK;
-
-    if (!e) {
-        e = fio->write(fio->ctx, d->out, d->coming.bytes, d->commit.p, d->commit.n);
-    }
-    if (!e) {
-        e = fio->sync(fio->ctx, d->out);
-    }
-    if (!e && d->fresh) {
-        e = fio->sync_dir(fio->ctx, d->dir);
-    }
-    return e;
+    return reclog_commit(&d->out, d->fresh ? d->coming.number : 0, &d->commit);
 }
 
 /* What may have reached the disk must not be found there again, as well as that still goes. */
-static void commit_undo(struct spool_disk *d, const char *path)
+static void commit_undo(struct spool_disk *d)
 {
-    const struct fio *fio = d->conf.fio;
-
-    if (d->out) {
-        err_ignore(fio->truncate(fio->ctx, d->out, d->coming.bytes));
-        err_ignore(fio->sync(fio->ctx, d->out));
+    reclog_undo(&d->out);
+    if (d->out.f) {
+        err_ignore(d->conf.fio->sync(d->conf.fio->ctx, d->out.f));
     }
-    if (d->out && d->fresh) {
-        commit_end_file(d);
-        err_ignore(fio->remove(fio->ctx, path));
+    if (d->out.f && d->fresh) {
+        reclog_discard(&d->out);
     }
-    commit_end_file(d);
+    reclog_writer_close(&d->out);
     commit_forget(d);
 }
 
@@ -365,6 +342,7 @@ static void commit_done(struct spool_disk *d)
         d->n_files++;
     }
     d->files[d->n_files - 1] = d->coming;
+    d->out.bytes = d->coming.bytes;
     d->stats.commits++;
     d->stats.batches += d->commit_n;
     d->stats.held += d->commit_n;
@@ -381,25 +359,20 @@ static void commit_done(struct spool_disk *d)
 
 enum err spool_disk_commit(struct spool_disk *d)
 {
-    char *path;
     enum err e;
 
     if (d->commit_n == 0) {
         return ERR_OK;
     }
-    path = spool_disk_path(d, d->coming.number, ".seg");
-    if (!path) {
-        commit_forget(d);
-        return ERR_NOMEM;
-    }
+    assert(d->next_seq == d->coming.last_seq + 1 &&
+           d->commit_n <= d->next_seq - d->coming.first_seq);
     spool_shrink(d, d->commit.n);
-    e = commit_write(d, path);
+    e = commit_write(d);
     if (e) {
-        commit_undo(d, path);
+        commit_undo(d);
     } else {
         commit_done(d);
     }
-    mem_free(path);
     return e;
 }
 
@@ -456,13 +429,13 @@ enum err spool_disk_view(struct spool_disk *d, const struct spool_file *f,
     char *path;
     enum err e;
 
-    *out = (struct spool_segment){.fio = fio, .f = d->out, .end = f->bytes, .seed = f->seed};
-    if (d->out && f == &d->files[d->n_files - 1]) {
+    *out = (struct spool_segment){.fio = fio, .f = d->out.f, .end = f->bytes, .seed = f->seed};
+    if (d->out.f && f == &d->files[d->n_files - 1]) {
         return ERR_OK;
     }
     if (!d->in || d->in_number != f->number) {
         spool_disk_unread(d);
-        path = spool_disk_path(d, f->number, ".seg");
+        path = spool_disk_path(d, f->number, SPOOL_SUFFIX);
         e = path ? fio->open(fio->ctx, &d->in, path) : ERR_NOMEM;
         mem_free(path);
         if (e) {
@@ -601,7 +574,7 @@ static void ranges_settle(struct spool_disk *d)
 void spool_disk_remove(struct spool_disk *d, size_t i)
 {
     const struct fio *fio = d->conf.fio;
-    char *path = spool_disk_path(d, d->files[i].number, ".seg");
+    char *path = spool_disk_path(d, d->files[i].number, SPOOL_SUFFIX);
 
     spool_disk_unread(d);
     if (path) {
@@ -616,22 +589,16 @@ void spool_disk_tidy(struct spool_disk *d)
 {
     const struct spool_file *f;
     struct spool_record r;
-    char *path;
 
     if (d->n_files == 0 || d->commit_n > 0 || cursor_seek(d, &d->back, &f, &r) != ERR_END ||
         d->files[d->n_files - 1].last_seq < d->files[d->n_files - 1].first_seq) {
         return;
     }
-    path = spool_disk_path(d, d->next_number, ".seg");
     buf_reset(&d->commit);
-    if (!path || commit_begin_file(d) || commit_write(d, path)) {
-        if (path) {
-            commit_undo(d, path);
-        }
-        mem_free(path);
+    if (commit_begin_file(d) || commit_write(d)) {
+        commit_undo(d);
         return;
     }
-    mem_free(path);
     commit_done(d);
     while (d->n_files > 1) {
         spool_disk_remove(d, 0);
@@ -720,6 +687,7 @@ enum err spool_disk_next(struct spool_disk *d, struct buf *content, struct spool
         }
         *out = (struct spool_taken){f->stream, r.seq, content->p, r.n};
         if (!e) {
+            assert(!spool_disk_inflight(d, f->stream, r.seq));
             d->inflight[d->n_inflight++] =
                 (struct spool_inflight){.stream = f->stream, .seq = r.seq};
             return ERR_OK;
@@ -790,7 +758,7 @@ size_t spool_disk_ack_upto(struct spool_disk *d, uint64_t stream, uint64_t last_
 
 void spool_disk_expire(struct spool_disk *d, int64_t now_ns)
 {
-    size_t kept = d->out ? 1 : 0;
+    size_t kept = d->out.f ? 1 : 0;
 
     while (d->n_files > kept && d->files[0].newest_ns < now_ns - d->conf.max_age_ns) {
         spool_shrink_drop(d, 0, &d->stats.expired);

@@ -4,6 +4,7 @@
 #define PROCFLEET_AGENT_SPOOL_SPOOL_DISK_IMPL_H
 
 #include "agent/spool/spool_disk.h"
+#include "common/reclog/reclog.h"
 
 struct spool_file {
     uint64_t number, stream, first_seq;
@@ -38,11 +39,11 @@ struct spool_disk {
     size_t n_files, cap_files;
     uint64_t next_number;
 
-    struct fio_file *out;  /* appended to: files[n_files - 1]; NULL: the next commit begins one */
-    int64_t memory_ns;     /* see spool_disk_memory */
-    struct fio_file *mark; /* NULL: not open */
-    struct fio_file *in;   /* read from, */
-    uint64_t in_number;    /* this one */
+    struct reclog_writer out; /* files[n_files - 1]; not open: the next commit begins one */
+    int64_t memory_ns;        /* see spool_disk_memory */
+    struct fio_file *mark;    /* NULL: not open */
+    struct fio_file *in;      /* read from, */
+    uint64_t in_number;       /* this one */
 
     uint64_t stream, next_seq;
     struct buf commit;
@@ -64,6 +65,8 @@ struct spool_disk {
     struct spool_disk_stats stats;
 };
 
+#define SPOOL_PREFIX    "spool-" /* of a file's name; it ends with */
+#define SPOOL_SUFFIX    ".seg"
 #define SPOOL_MARK_NAME "mark"
 
 /* -- spool_disk.c -- */

@@ -19,7 +19,7 @@ static enum err collect_name(void *ctx, const char *name)
     uint64_t number;
     enum err e;
 
-    if (fio_name_parse(&number, name, "spool-", ".tmp")) {
+    if (fio_name_parse(&number, name, SPOOL_PREFIX, ".tmp")) {
         char *path = spool_disk_path(d, number, ".tmp");
 
         if (path) {
@@ -28,7 +28,7 @@ static enum err collect_name(void *ctx, const char *name)
         mem_free(path);
         return ERR_OK;
     }
-    if (!fio_name_parse(&number, name, "spool-", ".seg")) {
+    if (!fio_name_parse(&number, name, SPOOL_PREFIX, SPOOL_SUFFIX)) {
         d->stats.foreign += strcmp(name, "lock") != 0 && strcmp(name, "run") != 0 &&
                             strcmp(name, SPOOL_MARK_NAME) != 0 &&
                             strcmp(name, DEAD_LETTER_DIR) != 0;
@@ -41,17 +41,10 @@ static enum err collect_name(void *ctx, const char *name)
     return e;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    const struct spool_file *x = a, *y = b;
-
-    return x->number < y->number ? -1 : x->number > y->number;
-}
-
 /* Out of the way but kept. */
 static enum err set_aside(struct spool_disk *d, uint64_t number)
 {
-    char *from = spool_disk_path(d, number, ".seg"), *to = spool_disk_path(d, number, ".bad");
+    char *from = spool_disk_path(d, number, SPOOL_SUFFIX), *to = spool_disk_path(d, number, ".bad");
     enum err e = ERR_NOMEM;
 
     spool_disk_unread(d);
@@ -130,18 +123,13 @@ static enum err read_header(struct spool_disk *d, struct spool_file *f)
 /* The newest file ends where its sound records end, durably. */
 static enum err repair(struct spool_disk *d, struct spool_file *f, uint64_t end)
 {
-    const struct fio *fio = d->conf.fio;
-    enum err e = ERR_OK;
+    uint64_t size = f->bytes;
 
-    if (end < f->bytes) {
-        d->stats.torn_bytes += f->bytes - end;
-        e = fio->truncate(fio->ctx, d->in, end);
+    if (end < size) {
+        d->stats.torn_bytes += size - end;
         f->bytes = end;
     }
-    if (!e) {
-        e = fio->sync(fio->ctx, d->in);
-    }
-    return e ? e : fio->sync_dir(fio->ctx, d->dir);
+    return reclog_cut(d->conf.fio, d->in, d->dir, size, end);
 }
 
 /* *gone: it holds nothing and is no part of the spool any more. */
@@ -207,7 +195,7 @@ enum err spool_recover(struct spool_disk *d, struct errmsg *why)
         return errmsg_set(why, e, "cannot list %s: %s", d->dir, err_text(e));
     }
     if (d->n_files > 0) {
-        qsort(d->files, d->n_files, sizeof *d->files, by_number);
+        qsort(d->files, d->n_files, sizeof *d->files, reclog_by_number);
     }
     e = recover_all(d, why);
     for (size_t i = 0; i < d->n_files; i++) {

@@ -4,81 +4,42 @@
 
 #include "common/base/cur.h"
 #include "common/base/hash.h"
-#include "common/base/mem.h"
+#include "common/reclog/reclog.h"
 
-#define COPIES       2u /* the header is there twice from this version on */
-#define COPY_BYTES   (SPOOL_HEADER_BYTES / 2)
-#define RECORD_MAGIC 0x52534650u /* "PFSR" */
-#define WINDOW       (64u << 10) /* looked through at once for the next record */
+#define WINDOW (64u << 10) /* looked through at once for the next record */
 
-static const uint8_t file_magic[8] = {'P', 'F', 'S', 'P', 'L', 0x1a, '\r', '\n'};
-
-static void header_put_copy(struct buf *b, const struct spool_header *h)
-{
-    size_t start = b->n;
-
-    buf_put(b, file_magic, sizeof file_magic);
-    buf_put_u32le(b, SPOOL_VERSION);
-    buf_put_u32le(b, h->detail);
-    buf_put_u64le(b, h->number);
-    buf_put_u64le(b, h->stream);
-    buf_put_u64le(b, h->first_seq);
-    buf_put_u64le(b, h->seed);
-    if (!b->bad) {
-        buf_put_u64le(b, hash_bytes(b->p + start, b->n - start, 0));
-    }
-}
+static const struct reclog_format format = {.magic = {'P', 'F', 'S', 'P', 'L', 0x1a, '\r', '\n'},
+                                            .record_magic = "PFSR",
+                                            .version = SPOOL_VERSION,
+                                            .twice = 2,
+                                            .extra_max = SPOOL_LEDGER,
+                                            .words = 4,
+                                            .above_0 = 2,
+                                            .look = SPOOL_RECORD_BYTES};
 
 void spool_header_put(struct buf *b, const struct spool_header *h)
 {
-    header_put_copy(b, h);
-    header_put_copy(b, h);
-}
+    const uint64_t words[] = {h->number, h->stream, h->first_seq, h->seed};
 
-static enum err header_parse_copy(struct spool_header *h, uint64_t number, const uint8_t *p,
-                                  size_t n)
-{
-    struct cur c = cur_make(p, n);
-    const uint8_t *magic = cur_bytes(&c, sizeof file_magic);
-    uint32_t version = cur_u32le(&c);
-    struct spool_header found = {.detail = cur_u32le(&c)};
-
-    found.number = cur_u64le(&c);
-    found.stream = cur_u64le(&c);
-    found.first_seq = cur_u64le(&c);
-    found.seed = cur_u64le(&c);
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : COPY_BYTES - 8, 0) || c.bad ||
-        memcmp(magic, file_magic, sizeof file_magic) != 0 || found.number != number ||
-        found.first_seq == 0) {
-        return ERR_CORRUPT;
-    }
-    if (version == 0 || version > SPOOL_VERSION || found.detail > SPOOL_LEDGER) {
-        return ERR_VERSION;
-    }
-    found.bytes = version < COPIES ? COPY_BYTES : SPOOL_HEADER_BYTES;
-    *h = found;
-    return ERR_OK;
+    reclog_header_put(b, &format, h->detail, words);
 }
 
 enum err spool_header_parse(struct spool_header *h, uint64_t number, const uint8_t *p, size_t n)
 {
-    struct spool_header found = {0}, second = {0};
-    enum err e = header_parse_copy(&found, number, p, n);
-    enum err copy = n > COPY_BYTES
-                        ? header_parse_copy(&second, number, p + COPY_BYTES, n - COPY_BYTES)
-                        : ERR_CORRUPT;
+    struct reclog_header found;
+    enum err e = reclog_header_parse(&found, &format, &number, p, n);
 
-    if (e == ERR_CORRUPT && copy != ERR_CORRUPT) {
-        found = second;
-        e = copy;
-    }
     if (!e && n < found.bytes) {
-        return ERR_CORRUPT;
+        e = ERR_CORRUPT; /* it was never finished */
     }
     if (!e) {
-        found.damaged =
-            found.bytes > COPY_BYTES && memcmp(p, p + COPY_BYTES, COPY_BYTES) != 0 ? 1 : 0;
-        *h = found;
+        *h = (struct spool_header){.detail = found.extra,
+                                   .number = found.words[0],
+                                   .stream = found.words[1],
+                                   .first_seq = found.words[2],
+                                   .seed = found.words[3],
+                                   .bytes = found.bytes,
+                                   .damaged = found.damaged};
     }
     return e;
 }
@@ -88,22 +49,20 @@ void spool_record_put(struct buf *b, uint64_t seed, uint64_t seq, int64_t when_n
 {
     size_t start = b->n;
 
-    buf_put_u32le(b, RECORD_MAGIC);
+    buf_put(b, format.record_magic, RECLOG_MAGIC);
     buf_put_u32le(b, (uint32_t)n);
     buf_put_u64le(b, seq);
     buf_put_u64le(b, (uint64_t)when_ns);
     buf_put_u64le(b, 0);
     buf_put_u64le(b, hash_bytes(p, n, seed));
-    if (!b->bad) {
-        buf_put_u64le(b, hash_bytes(b->p + start, b->n - start, seed));
-    }
+    reclog_seal(b, start, seed);
     buf_put(b, p, n);
 }
 
 enum err spool_record_parse(struct spool_record *r, const void *p, size_t n, uint64_t seed)
 {
     struct cur c = cur_make(p, n);
-    uint32_t magic = cur_u32le(&c);
+    const uint8_t *magic = cur_bytes(&c, RECLOG_MAGIC);
     struct spool_record found;
 
     found.n = cur_u32le(&c);
@@ -111,8 +70,8 @@ enum err spool_record_parse(struct spool_record *r, const void *p, size_t n, uin
     found.when_ns = (int64_t)cur_u64le(&c);
     cur_skip(&c, 8);
     found.sum = cur_u64le(&c);
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : SPOOL_RECORD_BYTES - 8, seed) || c.bad ||
-        magic != RECORD_MAGIC || found.n > SPOOL_BATCH_MAX) {
+    if (!reclog_is_sealed(&c, p, seed) || memcmp(magic, format.record_magic, RECLOG_MAGIC) != 0 ||
+        found.n > SPOOL_BATCH_MAX) {
         return ERR_CORRUPT;
     }
     *r = found;
@@ -148,55 +107,34 @@ static enum err record_at(const struct spool_segment *s, uint64_t at, struct spo
     return e;
 }
 
-/* The first place in p at which a record may begin; n when there is none. */
-static size_t find_magic(const uint8_t *p, size_t n)
+struct search {
+    const struct spool_segment *s;
+    struct spool_record r;
+};
+
+static enum err search_parse(void *ctx, const uint8_t *p, size_t n, uint64_t left, size_t *used)
 {
-    for (size_t i = 0; i + 4 <= n; i++) {
-        if (cur_at32le(p + i) == RECORD_MAGIC) {
-            return i;
-        }
+    struct search *x = ctx;
+    enum err e = spool_record_parse(&x->r, p, n, x->s->seed);
+
+    if (!e) {
+        *used = SPOOL_RECORD_BYTES + x->r.n;
+        e = *used > left ? ERR_CORRUPT : ERR_OK;
     }
-    return n;
-}
-
-/* Looks for a record from *at on, without what stands there. Errors: ERR_END */
-static enum err search(const struct spool_segment *s, uint64_t *at, struct spool_record *r,
-                       uint8_t *window)
-{
-    uint64_t from = *at + 1;
-
-    while (from + SPOOL_RECORD_BYTES <= s->end) {
-        size_t got, hit;
-        enum err e = s->fio->read(s->fio->ctx, s->f, from, window, WINDOW, &got);
-
-        if (e) {
-            return e;
-        }
-        if (got < 4) {
-            return ERR_END;
-        }
-        hit = find_magic(window, got);
-        if (hit == got) {
-            from += got - 3;
-            continue;
-        }
-        from += hit;
-        e = from < s->end ? record_at(s, from, r) : ERR_CORRUPT;
-        if (!e) {
-            *at = from;
-        }
-        if (e != ERR_CORRUPT) {
-            return e;
-        }
-        from++;
-    }
-    return ERR_END;
+    return e;
 }
 
 enum err spool_segment_next(const struct spool_segment *s, uint64_t *at, struct spool_record *r,
                             uint64_t *damaged)
 {
-    uint8_t *window;
+    struct search x = {.s = s};
+    struct reclog_reader reader = {.format = &format,
+                                   .fio = s->fio,
+                                   .f = s->f,
+                                   .size = s->end,
+                                   .parse = search_parse,
+                                   .ctx = &x};
+    size_t used;
     enum err e;
 
     if (*at >= s->end) {
@@ -206,15 +144,15 @@ enum err spool_segment_next(const struct spool_segment *s, uint64_t *at, struct 
     if (e != ERR_CORRUPT) {
         return e;
     }
-    window = mem_alloc(WINDOW);
-    if (!window) {
-        return ERR_NOMEM;
+    e = reclog_reader_open(&reader, WINDOW);
+    if (!e) {
+        e = reclog_next(&reader, at, &used);
+        *damaged += !e || e == ERR_END;
     }
-    e = search(s, at, r, window);
-    mem_free(window);
-    if (!e || e == ERR_END) {
-        (*damaged)++;
+    if (!e) {
+        *r = x.r;
     }
+    reclog_reader_close(&reader);
     return e;
 }
 

@@ -167,7 +167,7 @@ static enum err reduce(struct spool_disk *d, size_t i)
     struct spool_file *old = &d->files[i];
     struct copy c = {.d = d, .file = *old};
     char *tmp = spool_disk_path(d, old->number, ".tmp");
-    char *path = spool_disk_path(d, old->number, ".seg");
+    char *path = spool_disk_path(d, old->number, SPOOL_SUFFIX);
     enum err e = tmp && path ? ERR_OK : ERR_NOMEM;
 
     c.file.detail = old->detail + 1;
