@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "collector/store/manifest/manifest.h"
-#include "collector/store/wal/wal_record.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/collector/seg_rig.h"
@@ -40,7 +40,7 @@ static void write_log(void)
         char name[64];
 
         buf_init(&b, 4096);
-        wal_header_put(&b, i, 9, 0);
+        wal_source_header_put(&b, i, 9, 0);
         for (r.seq = 1; r.seq < 4; r.seq++) {
             wal_record_put(&b, &r, 9);
         }

@@ -6,7 +6,6 @@
 
 #include "collector/store/manifest/manifest_log.h"
 #include "collector/store/segment/window.h"
-#include "collector/store/wal/wal_replay.h"
 #include "collector/store/wal/wal_source.h"
 #include "collector/subscribe/journal_record.h"
 #include "common/base/hash.h"
@@ -101,7 +100,7 @@ static void put_log(struct buf *b)
                            .bytes = "encoded batch",
                            .n = 13};
 
-    wal_header_put(b, 1, 99, 0);
+    wal_source_header_put(b, 1, 99, 0);
     for (r.seq = 1; r.seq <= 3; r.seq++) {
         r.clock = (struct host_offset){.known = r.seq > 1,
                                        .bounded = r.seq > 2,
@@ -127,7 +126,7 @@ static void check_log(const char *name, unsigned version)
     assert_int_equal(header.version, version);
     assert_int_equal(header.damaged, 0);
     job.f = f;
-    assert_ok(wal_replay(&done, &job));
+    assert_ok(wal_source_replay(&done, &job));
     fio->close(fio->ctx, f);
     assert_int_equal(seen.n, 3);
     assert_int_equal(done.bad_records, 0);

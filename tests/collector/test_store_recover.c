@@ -7,7 +7,7 @@
 #include "collector/store/check/check.h"
 #include "collector/store/read/store_read.h"
 #include "collector/store/wal/wal_index.h"
-#include "collector/store/wal/wal_replay.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/support/fio_fault.h"
@@ -278,7 +278,7 @@ static void index_again(const char *path)
     job.header = &header;
     wal_index_init(&x.x);
     wal_index_begin(&x.x, header.seed, header.version);
-    assert_ok(wal_replay(&done, &job));
+    assert_ok(wal_source_replay(&done, &job));
     snprintf(index, sizeof index, "%.*s.idx", (int)(strlen(path) - 4), path);
     assert_ok(wal_index_write(&x.x, fio, index, number, job.size));
     wal_index_fini(&x.x);

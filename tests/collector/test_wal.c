@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "collector/store/wal/wal_replay.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
@@ -118,26 +118,26 @@ static void a_header_is_read_from_either_copy(void **state)
 
     (void)state;
     buf_init(&b, 4096);
-    wal_header_put(&b, 3, 99, 7);
+    wal_source_header_put(&b, 3, 99, 7);
     assert_int_equal(b.n, WAL_HEADER_BYTES);
-    assert_ok(wal_header_parse(&h, 3, b.p, b.n));
+    assert_ok(wal_source_header_parse(&h, 3, b.p, b.n));
     assert_int_equal(h.seed, 99);
     assert_int_equal(h.ranges, 7);
     assert_int_equal(h.bytes, WAL_HEADER_BYTES);
     assert_int_equal(h.damaged, 0);
-    assert_err(wal_header_parse(&h, 4, b.p, b.n), ERR_CORRUPT); /* of another file */
+    assert_err(wal_source_header_parse(&h, 4, b.p, b.n), ERR_CORRUPT); /* of another file */
     for (size_t bit = 0; bit < b.n * 8; bit++) {
         b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
-        assert_ok(wal_header_parse(&h, 3, b.p, b.n));
+        assert_ok(wal_source_header_parse(&h, 3, b.p, b.n));
         assert_int_equal(h.seed, 99);
         assert_int_equal(h.damaged, 1);
         b.p[(bit / 8 + WAL_HEADER_BYTES / 2) % b.n] ^= 1; /* the other copy, too */
-        assert_err(wal_header_parse(&h, 3, b.p, b.n), ERR_CORRUPT);
+        assert_err(wal_source_header_parse(&h, 3, b.p, b.n), ERR_CORRUPT);
         b.p[(bit / 8 + WAL_HEADER_BYTES / 2) % b.n] ^= 1;
         b.p[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
     for (size_t n = 0; n < b.n; n++) {
-        assert_err(wal_header_parse(&h, 3, b.p, n), n < b.n / 2 ? ERR_CORRUPT : ERR_OK);
+        assert_err(wal_source_header_parse(&h, 3, b.p, n), n < b.n / 2 ? ERR_CORRUPT : ERR_OK);
     }
     buf_fini(&b);
 }
@@ -527,7 +527,7 @@ static void a_newer_format_is_refused_with_a_reason(void **state)
 
     (void)state;
     buf_init(&b, 4096);
-    wal_header_put(&b, 1, 5, 0);
+    wal_source_header_put(&b, 1, 5, 0);
     b.p[8] = WAL_VERSION + 1;
     b.n = WAL_HEADER_BYTES / 2 - 8;
     buf_put_u64le(&b, hash_bytes(b.p, b.n, 0));

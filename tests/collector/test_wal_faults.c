@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "collector/store/wal/wal_record.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/base/mem.h"
 #include "common/os/os.h"
 #include "tests/collector/wal_rig.h"

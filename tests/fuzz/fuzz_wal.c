@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "collector/store/segment/seqset.h"
-#include "collector/store/wal/wal_replay.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/base/buf.h"
 #include "tests/fuzz/memory_file.h"
 
@@ -31,17 +31,17 @@ static size_t replay(const uint8_t *p, size_t n)
     struct wal_header header;
     struct wal_replay job = {&memory, &f, n, &header, count_record, &count};
     struct wal_replayed done = {0};
-    enum err e = wal_header_parse(&header, 1, p, n);
+    enum err e = wal_source_header_parse(&header, 1, p, n);
     bool any;
 
-    if (wal_replay_any(&any, &memory, &f, n)) {
+    if (wal_source_any(&any, &memory, &f, n)) {
         abort();
     }
     if (e) {
         assert(e == ERR_CORRUPT || e == ERR_VERSION);
         return 0;
     }
-    e = wal_replay(&done, &job);
+    e = wal_source_replay(&done, &job);
     assert(e == ERR_OK && done.end <= n && (any || count == 0));
     return count;
 }
@@ -50,7 +50,7 @@ static size_t put_records(struct buf *b, const uint8_t *p, size_t n)
 {
     size_t count = 0;
 
-    wal_header_put(b, 1, SEED, 0);
+    wal_source_header_put(b, 1, SEED, 0);
     while (n > 1) {
         size_t len = 1 + p[0] % 64;
         struct wal_record r = {.kind = WAL_BATCH, .seq = count, .host_name = str_make("h")};

@@ -158,7 +158,7 @@ static void try_all(struct wal_source *log, const uint8_t *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
-    const struct wal_header header = wal_header_of(1, SEED, WAL_VERSION);
+    const struct wal_header header = wal_source_header_of(1, SEED, WAL_VERSION);
     struct wal_source *log;
 
     if (n > WAL_BYTES_MAX / 2) {

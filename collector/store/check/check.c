@@ -15,7 +15,7 @@
 #include "collector/store/manifest/manifest.h"
 #include "collector/store/segment/seg_impl.h"
 #include "collector/store/wal/wal_index.h"
-#include "collector/store/wal/wal_replay.h"
+#include "collector/store/wal/wal_source.h"
 #include "common/base/mem.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
@@ -628,10 +628,10 @@ static enum err read_log(const struct check *c, struct wal_replay *job, uint64_t
     }
     if (!e) {
         f->damaged = header.damaged + (!known && told.seed == header.seed && log_bytes > job->size);
-        e = wal_replay(&done, job);
+        e = wal_source_replay(&done, job);
         f->damaged += done.bad_records + (done.strange_end || (!last && done.end < job->size));
     } else if (e == ERR_NOTFOUND) { /* its seed is lost */
-        e = last ? wal_replay_any(&any, c->conf->fio, job->f, job->size) : ERR_OK;
+        e = last ? wal_source_any(&any, c->conf->fio, job->f, job->size) : ERR_OK;
         f->damaged = any;
     }
     return e;

@@ -3,45 +3,28 @@
 #include <string.h>
 
 #include "common/base/cur.h"
-#include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "common/base/search.h"
 #include "common/base/vec.h"
+#include "common/reclog/reclog.h"
 
-#define VERSION      1u
-#define RECORD_MAGIC 0x524d4650u /* "PFMR" */
-#define RECORD_FIXED 40u
-#define CHECKPOINT   1u /* flag */
-#define PATCH        1u /* flags of a segment */
-#define IN_HOUR      2u
+#define CHECKPOINT 1u /* flag */
+#define PATCH      1u /* flags of a segment */
+#define IN_HOUR    2u
 
-static const uint8_t file_magic[8] = {'P', 'F', 'M', 'A', 'N', 0x1a, '\r', '\n'};
-static const uint8_t record_magic[4] = {'P', 'F', 'M', 'R'};
+static const struct reclog_format format = {.magic = {'P', 'F', 'M', 'A', 'N', 0x1a, '\r', '\n'},
+                                            .record_magic = "PFMR",
+                                            .version = 1,
+                                            .twice = 1,
+                                            .extra_max = UINT32_MAX,
+                                            .words = 1,
+                                            .above_0 = -1};
 
 /* -- writing -- */
 
-static void again(struct buf *b, size_t start)
-{
-    size_t n = b->n - start;
-    uint8_t *to = buf_grow(b, n);
-
-    if (to) {
-        memcpy(to, b->p + start, n);
-    }
-}
-
 void manifest_header_put(struct buf *b, uint64_t seed)
 {
-    size_t start = b->n;
-
-    buf_put(b, file_magic, sizeof file_magic);
-    buf_put_u32le(b, VERSION);
-    buf_put_u32le(b, 0);
-    buf_put_u64le(b, seed);
-    if (!b->bad) {
-        buf_put_u64le(b, hash_bytes(b->p + start, b->n - start, 0));
-        again(b, start);
-    }
+    reclog_header_put(b, &format, 0, &seed);
 }
 
 static void entry_put(struct buf *b, const struct seg_info *s)
@@ -62,9 +45,10 @@ static void entry_put(struct buf *b, const struct seg_info *s)
 
 void manifest_record_put(struct buf *b, const struct manifest_record *r, uint64_t seed)
 {
-    size_t start = b->n;
+    size_t start = b->n, n;
+    uint8_t *again;
 
-    buf_put_u32le(b, RECORD_MAGIC);
+    buf_put(b, format.record_magic, RECLOG_MAGIC);
     buf_put_u32le(b, r->checkpoint ? CHECKPOINT : 0);
     buf_put_u32le(b, (uint32_t)r->n_add);
     buf_put_u32le(b, (uint32_t)r->n_drop);
@@ -77,48 +61,15 @@ void manifest_record_put(struct buf *b, const struct manifest_record *r, uint64_
     for (size_t i = 0; i < r->n_add; i++) {
         entry_put(b, &r->add[i]);
     }
-    if (!b->bad) {
-        buf_put_u64le(b, hash_bytes(b->p + start, b->n - start, seed));
-        again(b, start);
+    reclog_seal(b, start, seed);
+    n = b->n - start;
+    again = buf_grow(b, n);
+    if (again) {
+        memcpy(again, b->p + start, n);
     }
 }
 
 /* -- reading -- */
-
-static enum err header_parse(uint64_t *seed, const uint8_t *p, size_t n)
-{
-    struct cur c = cur_make(p, n);
-    const uint8_t *magic = cur_bytes(&c, sizeof file_magic);
-    uint32_t version = cur_u32le(&c);
-    uint64_t found;
-
-    cur_skip(&c, 4);
-    found = cur_u64le(&c);
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : MANIFEST_HEADER_BYTES / 2 - 8, 0) || c.bad ||
-        memcmp(magic, file_magic, sizeof file_magic) != 0) {
-        return ERR_CORRUPT;
-    }
-    if (version != VERSION) {
-        return ERR_VERSION;
-    }
-    *seed = found;
-    return ERR_OK;
-}
-
-static enum err headers_parse(struct manifest_loaded *m, const uint8_t *p, size_t n)
-{
-    size_t half = MANIFEST_HEADER_BYTES / 2;
-    uint64_t seed = 0, again = 0;
-    enum err e = header_parse(&seed, p, n);
-    enum err copy = header_parse(&again, p + (n > half ? half : n), n > half ? n - half : 0);
-
-    if (e && copy) {
-        return e == ERR_VERSION ? e : copy;
-    }
-    m->damaged += e || copy;
-    m->seed = e ? again : seed;
-    return ERR_OK;
-}
 
 /* A record as it stands in the file. */
 struct raw_record {
@@ -132,8 +83,7 @@ static enum err record_parse(struct raw_record *out, const uint8_t *p, size_t n,
 {
     struct cur c = cur_make(p, n);
     struct raw_record r = {0};
-    uint32_t magic = cur_u32le(&c);
-    size_t covered;
+    const uint8_t *magic = cur_bytes(&c, RECLOG_MAGIC);
 
     r.flags = cur_u32le(&c);
     r.n_add = cur_u32le(&c);
@@ -141,17 +91,16 @@ static enum err record_parse(struct raw_record *out, const uint8_t *p, size_t n,
     r.seq = cur_u64le(&c);
     r.next_number = cur_u64le(&c);
     cur_skip(&c, 8);
-    if (c.bad || magic != RECORD_MAGIC || r.n_add > MANIFEST_SEGMENTS_MAX ||
-        r.n_drop > MANIFEST_SEGMENTS_MAX) {
+    if (c.bad || memcmp(magic, format.record_magic, RECLOG_MAGIC) != 0 ||
+        r.n_add > MANIFEST_SEGMENTS_MAX || r.n_drop > MANIFEST_SEGMENTS_MAX) {
         return ERR_CORRUPT;
     }
     r.drop = cur_bytes(&c, (size_t)r.n_drop * 8);
     r.add = cur_bytes(&c, (size_t)r.n_add * MANIFEST_ENTRY_BYTES);
-    covered = RECORD_FIXED + (size_t)r.n_drop * 8 + (size_t)r.n_add * MANIFEST_ENTRY_BYTES;
-    if (cur_u64le(&c) != hash_bytes(p, c.bad ? 0 : covered, seed) || c.bad) {
+    if (!reclog_is_sealed(&c, p, seed)) {
         return ERR_CORRUPT;
     }
-    r.bytes = covered + 8;
+    r.bytes = (size_t)(c.p - p);
     *out = r;
     return ERR_OK;
 }
@@ -182,7 +131,7 @@ static enum err entry_parse(struct seg_info *out, const uint8_t *p)
 }
 
 /* The segments so far, by number. */
-static size_t place_of(const struct manifest_loaded *m, uint64_t number)
+static size_t apply_place(const struct manifest_loaded *m, uint64_t number)
 {
     size_t i = m->n;
 
@@ -192,9 +141,9 @@ static size_t place_of(const struct manifest_loaded *m, uint64_t number)
     return i;
 }
 
-static enum err drop_one(struct manifest_loaded *m, uint64_t number)
+static enum err apply_drop(struct manifest_loaded *m, uint64_t number)
 {
-    size_t i = place_of(m, number);
+    size_t i = apply_place(m, number);
 
     if (i == m->n || m->segments[i].number != number) {
         return ERR_CORRUPT;
@@ -204,9 +153,9 @@ static enum err drop_one(struct manifest_loaded *m, uint64_t number)
     return ERR_OK;
 }
 
-static enum err add_one(struct manifest_loaded *m, const struct seg_info *s)
+static enum err apply_add(struct manifest_loaded *m, const struct seg_info *s)
 {
-    size_t i = place_of(m, s->number);
+    size_t i = apply_place(m, s->number);
     enum err e;
 
     if (i < m->n && m->segments[i].number == s->number) {
@@ -222,18 +171,18 @@ static enum err add_one(struct manifest_loaded *m, const struct seg_info *s)
     return ERR_OK;
 }
 
-static enum err apply(struct manifest_loaded *m, const struct raw_record *r)
+static enum err apply_record(struct manifest_loaded *m, const struct raw_record *r)
 {
     struct seg_info s;
     enum err e = ERR_OK;
 
     for (uint32_t i = 0; i < r->n_drop && !e; i++) {
-        e = drop_one(m, cur_at64le(r->drop + (size_t)i * 8));
+        e = apply_drop(m, cur_at64le(r->drop + (size_t)i * 8));
     }
     for (uint32_t i = 0; i < r->n_add && !e; i++) {
         e = entry_parse(&s, r->add + (size_t)i * MANIFEST_ENTRY_BYTES);
         if (!e) {
-            e = add_one(m, &s);
+            e = apply_add(m, &s);
         }
         if (!e && s.number >= r->next_number) {
             e = ERR_CORRUPT;
@@ -244,24 +193,8 @@ static enum err apply(struct manifest_loaded *m, const struct raw_record *r)
     return e;
 }
 
-/* The next sound record from *at on, which is *at when nothing is damaged. */
-static enum err next_record(struct raw_record *r, size_t *at, const uint8_t *p, size_t n,
-                            uint64_t seed)
-{
-    while (*at < n) {
-        const uint8_t *hit;
-
-        if (record_parse(r, p + *at, n - *at, seed) == ERR_OK) {
-            return ERR_OK;
-        }
-        hit = memmem(p + *at + 1, n - *at - 1, record_magic, sizeof record_magic);
-        *at = hit ? (size_t)(hit - p) : n;
-    }
-    return ERR_END;
-}
-
-static bool complete(const struct raw_record *r,
-                     bool (*there)(void *ctx, const struct seg_info *info), void *ctx)
+static bool read_complete(const struct raw_record *r,
+                          bool (*there)(void *ctx, const struct seg_info *info), void *ctx)
 {
     struct seg_info s;
 
@@ -277,11 +210,11 @@ static bool complete(const struct raw_record *r,
 /* One record is held back until the next is seen: what is known of the last one differs. */
 struct reading {
     struct manifest_loaded *m;
-    struct raw_record held;
+    struct raw_record held, found;
     bool has_held, first_copy; /* of the held one: only one copy was seen */
 };
 
-static enum err take(struct reading *rd, const struct raw_record *r)
+static enum err read_take(struct reading *rd, const struct raw_record *r)
 {
     struct manifest_loaded *m = rd->m;
     enum err e;
@@ -296,7 +229,7 @@ static enum err take(struct reading *rd, const struct raw_record *r)
     } else if (r->seq != rd->held.seq + 1 || r->flags & CHECKPOINT) {
         return ERR_CORRUPT;
     } else {
-        e = apply(m, &rd->held);
+        e = apply_record(m, &rd->held);
         if (e) {
             return e;
         }
@@ -308,18 +241,30 @@ static enum err take(struct reading *rd, const struct raw_record *r)
     return ERR_OK;
 }
 
+static enum err read_parse(void *ctx, const uint8_t *p, size_t n, uint64_t left, size_t *used)
+{
+    struct reading *rd = ctx;
+    enum err e = record_parse(&rd->found, p, n, rd->m->seed);
+
+    (void)left;
+    *used = e ? 0 : rd->found.bytes;
+    return e;
+}
+
 static enum err read_records(struct reading *rd, const uint8_t *p, size_t n)
 {
-    size_t at = MANIFEST_HEADER_BYTES;
-    struct raw_record r;
+    struct reclog_reader reader = {
+        .format = &format, .size = n, .parse = read_parse, .ctx = rd, .p = p, .n = n};
+    uint64_t at = MANIFEST_HEADER_BYTES;
+    size_t used;
 
-    while (next_record(&r, &at, p, n, rd->m->seed) == ERR_OK) {
-        enum err e = take(rd, &r);
+    while (reclog_next(&reader, &at, &used) == ERR_OK) {
+        enum err e = read_take(rd, &rd->found);
 
         if (e) {
             return e;
         }
-        at += r.bytes;
+        at += used;
         rd->m->end = at;
     }
     return rd->has_held ? ERR_OK : ERR_CORRUPT;
@@ -330,14 +275,17 @@ enum err manifest_load(struct manifest_loaded *out, const uint8_t *p, size_t n,
 {
     struct manifest_loaded m = {0};
     struct reading rd = {.m = &m};
-    enum err e = headers_parse(&m, p, n);
+    struct reclog_header h;
+    enum err e = reclog_header_parse(&h, &format, NULL, p, n);
 
     if (!e) {
+        m.seed = h.words[0];
+        m.damaged = h.damaged;
         e = read_records(&rd, p, n);
     }
     m.single = rd.first_copy;
-    if (!e && complete(&rd.held, there, ctx)) {
-        e = apply(&m, &rd.held);
+    if (!e && read_complete(&rd.held, there, ctx)) {
+        e = apply_record(&m, &rd.held);
     } else if (!e) {
         m.undone = true;
     }

@@ -11,6 +11,7 @@
 #include "collector/store/manifest/manifest_impl.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
+#include "common/reclog/reclog.h"
 
 struct rebuild {
     const struct manifest_conf *conf;
@@ -66,13 +67,6 @@ static enum err look_at(void *ctx, const char *name)
     e = strcmp(own, name) == 0 ? keep(r, seg_info_of(s)) : put_aside(r->conf, name);
     seg_close(s);
     return e;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    const struct seg_info *x = a, *y = b;
-
-    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 /* -- what another one holds -- */
@@ -186,7 +180,7 @@ enum err manifest_rebuild(const struct manifest_conf *conf, uint64_t *found, str
     enum err e = os_list_dir(conf->dir, look_at, &r);
 
     if (!e && r.n > 0) {
-        qsort(r.all, r.n, sizeof *r.all, by_number);
+        qsort(r.all, r.n, sizeof *r.all, reclog_by_number);
         atomic_init(&m.next_number, r.all[r.n - 1].number + 1);
     } else {
         atomic_init(&m.next_number, 1);

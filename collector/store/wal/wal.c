@@ -59,11 +59,11 @@
 #include <string.h>
 
 #include "collector/store/wal/wal_index.h"
-#include "collector/store/wal/wal_replay.h"
 #include "common/base/mem.h"
 #include "common/base/vec.h"
 #include "common/os/fio.h"
 #include "common/os/os.h"
+#include "common/reclog/reclog.h"
 
 #define COMMIT_MAX  (1u << 30) /* a checkpoint of the largest fleet fits */
 #define FILES_MAX   65536u
@@ -81,9 +81,7 @@ struct wal {
     struct wal_file *files; /* by number; the last one is durable and the newest */
     size_t n_files, cap_files;
 
-    struct fio_file *out; /* the file written to; NULL until the first commit */
-    uint64_t out_number;
-    uint64_t out_bytes; /* durable length of it */
+    struct reclog_writer out; /* not open until the first commit */
     uint64_t out_seed;
     int64_t out_window;
     struct wal_index index; /* of it, with what waits; while opening, of the file that is read */
@@ -168,18 +166,13 @@ static void wal_file_index(struct wal *w, const struct wal_index *x, uint64_t nu
 static enum err recover_cut_last(struct wal *w, struct fio_file *f, struct wal_file *file,
                                  uint64_t end)
 {
-    const struct fio *fio = w->conf.fio;
-    enum err e = ERR_OK;
+    uint64_t size = file->bytes;
 
-    if (end < file->bytes) {
-        w->stats.torn_bytes += file->bytes - end;
-        e = fio->truncate(fio->ctx, f, end);
+    if (end < size) {
+        w->stats.torn_bytes += size - end;
         file->bytes = end;
     }
-    if (!e) {
-        e = fio->sync(fio->ctx, f);
-    }
-    return e ? e : fio->sync_dir(fio->ctx, w->dir);
+    return reclog_cut(w->conf.fio, f, w->dir, size, end);
 }
 
 static void recover_report(struct wal *w, uint64_t number, const char *suffix, uint64_t spans,
@@ -303,7 +296,7 @@ static enum err recover_by_reading(struct wal *w, struct opened *o)
     enum err e;
 
     wal_index_begin(&w->index, header->seed, header->version);
-    e = wal_replay(&done, &job);
+    e = wal_source_replay(&done, &job);
     if (e) {
         return e;
     }
@@ -369,7 +362,7 @@ static enum err recover_put_away(struct wal *w, struct opened *o, const char *pa
 {
     const struct fio *fio = w->conf.fio;
     bool any = true;
-    enum err e = o->last ? wal_replay_any(&any, fio, o->f, o->file->bytes) : ERR_OK;
+    enum err e = o->last ? wal_source_any(&any, fio, o->f, o->file->bytes) : ERR_OK;
 
     if (e) {
         return e;
@@ -425,13 +418,6 @@ static enum err recover_name(void *ctx, const char *name)
         recover_note_aside(w, number);
     }
     return fio_name_parse(&number, name, "wal-", ".log") ? wal_file_add(w, number) : ERR_OK;
-}
-
-static int recover_by_number(const void *a, const void *b)
-{
-    const struct wal_file *x = a, *y = b;
-
-    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 static uint64_t recover_bytes(struct wal *w)
@@ -490,7 +476,7 @@ static enum err recover_all(struct wal *w, struct errmsg *why)
         return errmsg_set(why, e, "cannot list %s: %s", w->dir, err_text(e));
     }
     if (w->n_files > 0) {
-        qsort(w->files, w->n_files, sizeof *w->files, recover_by_number);
+        qsort(w->files, w->n_files, sizeof *w->files, reclog_by_number);
         last = w->files[w->n_files - 1].number;
         w->next_number = last > w->next_number ? last : w->next_number;
     }
@@ -545,6 +531,8 @@ enum err wal_open(struct wal **out, const struct wal_conf *conf, struct errmsg *
         errmsg_set(why, e, "out of memory");
         goto fail;
     }
+    w->out =
+        (struct reclog_writer){.fio = conf->fio, .dir = w->dir, .prefix = "wal-", .suffix = ".log"};
     e = recover_log(w, why);
     if (e) {
         goto fail;
@@ -565,12 +553,10 @@ enum wal_trust wal_trust(const struct wal *w)
 void wal_close(struct wal *w)
 {
     if (w) {
-        if (w->out) {
-            if (!w->failed && w->commit.n == 0) {
-                wal_file_index(w, &w->index, w->out_number);
-            }
-            w->conf.fio->close(w->conf.fio->ctx, w->out);
+        if (w->out.f && !w->failed && w->commit.n == 0) {
+            wal_file_index(w, &w->index, w->out.number);
         }
+        reclog_writer_close(&w->out);
         buf_fini(&w->commit);
         wal_index_fini(&w->index);
         wal_index_fini(&w->next_index);
@@ -589,7 +575,7 @@ static enum err commit_count_ranges(struct wal *w)
     enum err e;
 
     buf_init(&header, WAL_HEADER_BYTES);
-    wal_header_put(&header, w->next_number, w->next_seed, w->next_ranges);
+    wal_source_header_put(&header, w->next_number, w->next_seed, w->next_ranges);
     e = header.bad;
     if (!e) {
         memcpy(w->commit.p, header.p, header.n);
@@ -614,7 +600,7 @@ static enum err commit_begin_file(struct wal *w, int64_t now_ns)
         w->next_window = now_ns / w->conf.window_ns;
         w->next_ranges = 0;
         wal_index_begin(&w->next_index, w->next_seed, WAL_VERSION);
-        wal_header_put(&w->commit, w->next_number, w->next_seed, 0);
+        wal_source_header_put(&w->commit, w->next_number, w->next_seed, 0);
         e = w->commit.bad ? w->commit.bad : w->conf.checkpoint(w->conf.ctx, w, now_ns);
     }
     if (!e) {
@@ -631,7 +617,7 @@ static enum err commit_begin_file(struct wal *w, int64_t now_ns)
 
 static bool commit_file_is_over(const struct wal *w, int64_t now_ns)
 {
-    return !w->out || w->out_bytes >= w->conf.file_bytes ||
+    return !w->out.f || w->out.bytes >= w->conf.file_bytes ||
            now_ns / w->conf.window_ns != w->out_window;
 }
 
@@ -640,7 +626,7 @@ static void commit_index(struct wal *w, const struct wal_record *r, size_t befor
 {
     struct wal_record placed = *r;
 
-    placed.at = (w->fresh ? 0 : w->out_bytes) + before;
+    placed.at = (w->fresh ? 0 : w->out.bytes) + before;
     placed.size = (uint32_t)(w->commit.n - before);
     wal_index_add(w->fresh ? &w->next_index : &w->index, &placed);
 }
@@ -683,65 +669,13 @@ size_t wal_waiting(const struct wal *w)
     return w->commit.n;
 }
 
-/* Closes the file before and opens the one that the commit begins. */
-static enum err commit_create_file(struct wal *w)
-{
-    const struct fio *fio = w->conf.fio;
-    char *path = wal_path(w, w->next_number, ".log");
-    enum err e;
-
-    if (!path) {
-        return ERR_NOMEM;
-    }
-    if (w->out) {
-        wal_file_index(w, &w->index, w->out_number);
-        fio->close(fio->ctx, w->out);
-        w->out = NULL;
-    }
-    w->out_bytes = 0;
-    e = fio->create(fio->ctx, &w->out, path);
-    mem_free(path);
-    return e;
-}
-
-static enum err commit_write(struct wal *w)
-{
-    const struct fio *fio = w->conf.fio;
-    enum err e = w->fresh ? commit_create_file(w) : ERR_OK;
-
-    if (!e) {
-        e = fio->write(fio->ctx, w->out, w->out_bytes, w->commit.p, w->commit.n);
-    }
-    if (!e) {
-        e = fio->sync(fio->ctx, w->out);
-    }
-    if (!e && w->fresh) {
-        e = fio->sync_dir(fio->ctx, w->dir);
-    }
-    return e;
-}
-
 /* What a failed commit left on the disk goes. */
 static void commit_undo(struct wal *w)
 {
-    const struct fio *fio = w->conf.fio;
-    char *path;
-
-    if (w->out) {
-        err_ignore(fio->truncate(fio->ctx, w->out, w->out_bytes));
+    reclog_undo(&w->out);
+    if (w->fresh && !w->failed) {
+        reclog_discard(&w->out);
     }
-    if (!w->fresh || w->failed) {
-        return;
-    }
-    if (w->out) {
-        fio->close(fio->ctx, w->out);
-        w->out = NULL;
-    }
-    path = wal_path(w, w->next_number, ".log");
-    if (path) {
-        err_ignore(fio->remove(fio->ctx, path));
-    }
-    mem_free(path);
 }
 
 enum err wal_commit(struct wal *w, struct errmsg *why)
@@ -754,7 +688,10 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
     if (w->commit.n == 0) {
         return ERR_OK;
     }
-    e = commit_write(w);
+    if (w->fresh && w->out.f) {
+        wal_file_index(w, &w->index, w->out.number);
+    }
+    e = reclog_commit(&w->out, w->fresh ? w->next_number : 0, &w->commit);
     if (e) {
         w->failed = e != ERR_NOSPACE;
         commit_undo(w);
@@ -765,13 +702,12 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
         wal_index_fini(&w->index); /* it is written: a busy window's memory is not kept */
         w->index = w->next_index;
         wal_index_init(&w->next_index);
-        w->out_number = w->next_number;
         w->out_seed = w->next_seed;
         w->out_window = w->next_window;
         w->fresh = false;
     }
-    w->out_bytes += w->commit.n;
-    w->files[w->n_files - 1].bytes = w->out_bytes;
+    w->out.bytes += w->commit.n;
+    w->files[w->n_files - 1].bytes = w->out.bytes;
     w->stats.commits++;
     buf_reset(&w->commit);
     return ERR_OK;

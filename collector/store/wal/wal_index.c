@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/base/cur.h"
-#include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "common/reclog/reclog.h"
 
 #define VERSION      2u /* 1 had records of the log's version 2: made again */
 #define HEADER_BYTES 56u
@@ -81,9 +81,7 @@ static void put_header(struct buf *b, const struct wal_index *x, uint64_t number
     buf_put_u64le(b, x->seed);
     buf_put_u64le(b, log_bytes);
     buf_put_u64le(b, x->records.n);
-    if (!b->bad) {
-        buf_put_u64le(b, hash_bytes(b->p, b->n, 0));
-    }
+    reclog_seal(b, 0, 0);
 }
 
 enum err wal_index_write(const struct wal_index *x, const struct fio *fio, const char *path,
@@ -160,12 +158,11 @@ static bool header_parse(struct about *a, const uint8_t *p, size_t n)
     uint32_t version = cur_u32le(&c), log_version = cur_u32le(&c);
     uint64_t number = cur_u64le(&c), seed = cur_u64le(&c);
 
-    a->log = wal_header_of(number, seed, log_version);
+    a->log = wal_source_header_of(number, seed, log_version);
     a->log_bytes = cur_u64le(&c);
     a->records = cur_u64le(&c);
-    return cur_u64le(&c) == hash_bytes(p, c.bad ? 0 : HEADER_BYTES - 8, 0) && !c.bad &&
-           memcmp(found, magic, sizeof magic) == 0 && version == VERSION && log_version > 0 &&
-           log_version <= WAL_VERSION;
+    return reclog_is_sealed(&c, p, 0) && memcmp(found, magic, sizeof magic) == 0 &&
+           version == VERSION && log_version > 0 && log_version <= WAL_VERSION;
 }
 
 enum err wal_index_header(struct wal_header *out, uint64_t *log_bytes, const struct fio *fio,

@@ -1,4 +1,4 @@
-/* The bytes of the write-ahead log: file header and record (format: wal.c). No state. */
+/* The bytes of the write-ahead log: a record (format: wal.c). No state. */
 #ifndef PROCFLEET_COLLECTOR_STORE_WAL_WAL_RECORD_H
 #define PROCFLEET_COLLECTOR_STORE_WAL_WAL_RECORD_H
 
@@ -8,7 +8,6 @@
 
 #define WAL_VERSION      3u
 #define WAL_BYTES_MAX    (1u << 20) /* content of one record */
-#define WAL_HEADER_BYTES 80u        /* of a file: two copies of 40; one before version 3 */
 #define WAL_RECORD_FIXED 80u        /* of a record, before name and content */
 #define WAL_RECORD_LEAST 80u        /* bytes of any record, in every version */
 #define WAL_OFFSET_BYTES 16u        /* of a record, behind its content, when it has one */
@@ -48,25 +47,8 @@ struct wal_record {
     size_t note_n;
 };
 
-/* What a file's header says. */
-struct wal_header {
-    uint64_t number, seed;
-    uint32_t version;
-    uint32_t ranges;  /* records of its checkpoint; 0 before version 3 */
-    uint32_t bytes;   /* where its records begin */
-    uint32_t damaged; /* copies of it that are not sound */
-};
-
 /* Appended to b, whose failure latches. The record must be within its bounds. */
-void wal_header_put(struct buf *b, uint64_t number, uint64_t seed, uint32_t ranges);
 void wal_record_put(struct buf *b, const struct wal_record *r, uint64_t seed);
-
-/* number: as the file's name says; a header of another file is none.
- * Errors: ERR_CORRUPT (no copy is sound), ERR_VERSION (sound, of a newer format) */
-NODISCARD enum err wal_header_parse(struct wal_header *h, uint64_t number, const uint8_t *p,
-                                    size_t n);
-/* Of a file of this version, without copies. */
-struct wal_header wal_header_of(uint64_t number, uint64_t seed, uint32_t version);
 
 /* One record at the start of p; its text and content point into p. *used = its length. version: of
  * the file.
