@@ -13,6 +13,7 @@
  * descriptor for all readers (fio's files have one owner each). */
 #include "collector/subscribe/journal.h"
 
+#include <assert.h>
 #include <string.h>
 #include <zstd.h>
 
@@ -347,6 +348,7 @@ static void commit_publish(struct journal *j, struct journal_file *begun)
         journal_index_add(x, e);
     }
     journal_index_grew(x, j->commit.n);
+    assert(j->position > j->next || j->n_waiting == 0); /* positions only grow */
     j->next = j->position;
     j->stats.appended += j->n_waiting;
     os_mutex_unlock(j->lock);

@@ -2,12 +2,15 @@
  *
  *   dir/wal-<number, 16 hex digits>.log, numbers rise, each file is
  *
- *   file header, twice   u8[8] magic, u32 version, u32 records of ranges it begins with, u64
- * number, u64 seed, u64 XXH3-64 of these 32 record               u32 magic, u16 kind, u16 name_n,
- * u32 n, u32 flags, u8[16] host, u64 stream, u64 seq, i64 t0, i64 t1, i64 received, u64 XXH3-64 of
- * these 72 with the file's seed, name_n bytes host name, n bytes content, flag 1: i64 offset of the
- * host's clock, u64 its error (all ones: not known), u64 XXH3-64 of all before, with the file's
- * seed record ...
+ *   file header, twice   u8[8] magic, u32 version, u32 records of ranges it begins with,
+ *                        u64 number, u64 seed, u64 XXH3-64 of these 32
+ *   record               u32 magic, u16 kind, u16 name_n, u32 n, u32 flags, u8[16] host,
+ *                        u64 stream, u64 seq, i64 t0, i64 t1, i64 received,
+ *                        u64 XXH3-64 of these 72 with the file's seed,
+ *                        name_n bytes host name, n bytes content,
+ *                        flag 1: i64 offset of the host's clock, u64 its error (all ones: not
+ *                        known), u64 XXH3-64 of all before, with the file's seed
+ *   record ...
  *
  * Format 2 has one header, 0 in the place of the number of ranges, and no checksum of a record's
  * first part; format 1 is the same without any flag. Both are read; nothing is added to such files.
@@ -53,6 +56,7 @@
  * that batches reported as not stored do not appear after a restart. */
 #include "collector/store/wal/wal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -706,6 +710,7 @@ enum err wal_commit(struct wal *w, struct errmsg *why)
         w->out_window = w->next_window;
         w->fresh = false;
     }
+    assert(w->files[w->n_files - 1].number == w->out.number);
     w->out.bytes += w->commit.n;
     w->files[w->n_files - 1].bytes = w->out.bytes;
     w->stats.commits++;

@@ -33,6 +33,7 @@ struct wal_header wal_source_header_of(uint64_t number, uint64_t seed, uint32_t 
 /* The header of an open file. Errors: ERR_IO, ERR_CORRUPT, ERR_VERSION, see above */
 NODISCARD enum err wal_source_header(struct wal_header *out, const struct fio *fio,
                                      struct fio_file *f, uint64_t number);
+
 /* -- an open file, counted by reference: any thread. A removed file can be read until the last
  * reference is gone -- */
 
