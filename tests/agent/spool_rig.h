@@ -7,6 +7,9 @@
 #include "common/wire/wire_batch.h"
 #include "tests/support/t.h"
 
+/* A test need not look at its state. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 enum { RIG_TICKS = 4, RIG_RUNS = 3, RIG_EVENTS = 2 };
 #define RIG_ROWS    (RIG_TICKS * RIG_RUNS)
 #define RIG_LONG_NS (30 * CLK_S) /* nothing takes so long */

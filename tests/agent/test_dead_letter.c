@@ -60,7 +60,6 @@ static void a_batch_is_kept_with_its_reason_across_restarts(void **state)
     uint64_t numbers[4];
     uint8_t *bytes;
 
-    (void)state;
     assert_int_equal(list(numbers, 4), 0); /* no directory yet */
     put(q, 5, "older than the collector keeps");
     assert_int_equal(stats_of(q).put.batches, 1);
@@ -89,7 +88,6 @@ static void every_shorter_file_and_every_flipped_bit_is_refused(void **state)
     struct dead_letter_batch b = {.stream = 1, .seq = 2, .when_ns = 3, .p = "content", .n = 7}, out;
     struct buf file;
 
-    (void)state;
     buf_init(&file, 1 << 10);
     (void)snprintf(b.why, sizeof b.why, "why");
     dead_letter_file_format(&file, &b);
@@ -119,7 +117,6 @@ static void what_is_asked_for_again_is_given_once_and_goes_when_it_arrived(void 
     struct dead_letter_batch b, none;
     uint64_t numbers[4];
 
-    (void)state;
     put(q, 1, "a");
     put(q, 2, "b");
     assert_int_equal(list(numbers, 4), 2);
@@ -147,7 +144,6 @@ static void what_is_refused_again_is_kept_with_the_new_reason(void **state)
     uint64_t numbers[4];
     uint8_t *bytes;
 
-    (void)state;
     put(q, 1, "first");
     assert_int_equal(list(numbers, 4), 1);
     assert_ok(dead_letter_file_retry(rig_dir, numbers[0]));
@@ -173,7 +169,6 @@ static void what_broke_exchanges_is_given_again_by_itself_ever_more_seldom(void 
     struct dead_letter_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS}, none;
     int64_t now_ns = NOW_NS, pause_ns = 60 * CLK_S;
 
-    (void)state;
     rig_batch(&rig_content, 7, 1);
     b.cause = DEAD_LETTER_BROKEN;
     b.p = rig_content.p;
@@ -207,7 +202,6 @@ static void a_clock_that_was_set_back_does_not_keep_a_batch(void **state)
     struct dead_letter *q = open_with(1 << 20);
     struct dead_letter_batch b = {.stream = 7, .seq = 1, .when_ns = NOW_NS};
 
-    (void)state;
     rig_batch(&rig_content, 7, 1);
     b.cause = DEAD_LETTER_BROKEN;
     b.p = rig_content.p;
@@ -230,7 +224,6 @@ static void a_file_of_version_1_is_read(void **state)
     struct dead_letter_batch b;
     uint8_t *bytes = mem_dup(file, sizeof file - 1);
 
-    (void)state;
     assert_non_null(bytes);
     assert_ok(dead_letter_file_parse(&b, bytes, sizeof file - 1));
     assert_int_equal(b.cause, DEAD_LETTER_REFUSED);
@@ -248,7 +241,6 @@ static void what_is_refused_on_a_full_disk_is_not_sent_in_a_circle(void **state)
     struct dead_letter *q;
     uint64_t numbers[4];
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     assert_ok(try_open(&q, fio_fault_fio(fault), 1 << 20));
     put(q, 1, "first");
@@ -273,7 +265,6 @@ static void the_same_batch_takes_its_own_place(void **state)
     struct dead_letter *q = open_with(1 << 20);
     uint64_t numbers[4];
 
-    (void)state;
     put(q, 1, "before a crash");
     put(q, 1, "and after it");
     assert_int_equal(list(numbers, 4), 1);
@@ -286,7 +277,6 @@ static void the_oldest_go_for_room_and_for_age(void **state)
     struct dead_letter *q = open_with(1 << 20);
     uint64_t numbers[64], one;
 
-    (void)state;
     put(q, 1, "x");
     one = stats_of(q).held_bytes;
     dead_letter_close(q);
@@ -313,7 +303,6 @@ static void what_somebody_removes_is_gone_and_other_files_are_left_alone(void **
     char path[400];
     uint64_t numbers[4];
 
-    (void)state;
     put(q, 1, "a");
     put(q, 2, "b");
     assert_int_equal(list(numbers, 4), 2);
@@ -336,7 +325,6 @@ static void a_failing_disk_costs_the_batch_and_is_counted(void **state)
 {
     static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_RENAME, FIO_SYNC_DIR};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(ops); i++) {
         struct fio_fault *fault;
         struct dead_letter *q;
@@ -363,7 +351,6 @@ static void opening_survives_every_failing_allocation(void **state)
     enum err e = ERR_NOMEM;
     long before;
 
-    (void)state;
     put(q, 1, "x");
     dead_letter_close(q);
     before = mem_live();

@@ -53,7 +53,6 @@ static void batches_leave_in_order_and_the_end_is_told(void **state)
     struct outbox o = spool_outbox(s);
     struct outbox_item item;
 
-    (void)state;
     assert_err(o.take(o.ctx, &item), ERR_TIMEOUT);
     for (uint64_t i = 1; i <= 5; i++) {
         rig_put(s);
@@ -73,7 +72,6 @@ static void batches_are_done_with_in_any_order_and_the_rest_comes_again(void **s
     struct outbox o = spool_outbox(s);
     struct outbox_item items[OUTBOX_INFLIGHT_MAX], more;
 
-    (void)state;
     for (unsigned i = 0; i <= OUTBOX_INFLIGHT_MAX; i++) {
         rig_put(s);
     }
@@ -103,7 +101,6 @@ static void stream_and_numbers_go_on_after_a_restart(void **state)
     uint64_t stream, again, seq;
     struct outbox_item item;
 
-    (void)state;
     spool_next(s, &stream, &seq);
     assert_int_equal(seq, 1);
     rig_put(s);
@@ -124,7 +121,6 @@ static void a_second_agent_is_refused(void **state)
     struct spool *s = open_with(fio_unsynced()), *other;
     struct errmsg why = {""};
 
-    (void)state;
     assert_err(try_open(&other, fio_unsynced(), &why), ERR_BUSY);
     assert_non_null(strstr(why.text, "another agent"));
     spool_close(s);
@@ -137,7 +133,6 @@ static void what_the_collector_told_it_holds_is_skipped(void **state)
     struct outbox_item item;
     uint64_t stream, seq;
 
-    (void)state;
     for (unsigned i = 0; i < 4; i++) {
         rig_put(s);
     }
@@ -184,7 +179,6 @@ static void what_is_set_aside_is_kept_until_somebody_wants_it_sent(void **state)
     uint64_t stream;
     uint8_t *bytes;
 
-    (void)state;
     rig_put(s);
     rig_put(s);
     item = take(s);
@@ -238,7 +232,6 @@ static void the_account_is_that_of_one_run(void **state)
 {
     uint64_t held = 0, found_again = 0, in = 0, out = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 12; i++) {
         struct spool *s = open_with(fio_unsynced());
         struct outbox o = spool_outbox(s);
@@ -297,7 +290,6 @@ static void what_another_identity_spooled_is_dropped_and_counted(void **state)
     uint64_t before, stream, seq;
     struct outbox_item item;
 
-    (void)state;
     spool_next(s, &before, &seq);
     for (unsigned i = 0; i < 3; i++) {
         rig_put(s);
@@ -329,7 +321,6 @@ static void nothing_leaves_before_it_is_durable(void **state)
     struct outbox_item item;
     struct spool *s;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     s = open_with(fio_fault_fio(fault));
     for (unsigned i = 0; i < 20; i++) {
@@ -352,7 +343,6 @@ static void when_the_disk_fails_a_new_stream_goes_on_from_memory(void **state)
     struct spool_stats stats;
     struct spool *s;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     s = open_with(fio_fault_fio(fault));
     rig_put(s);
@@ -403,7 +393,6 @@ static void the_log_does_not_ask_for_room_when_the_disk_is_broken(void **state)
     char told[500] = "";
     int64_t until_ns = os_mono_ns() + 20 * CLK_S;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     s = open_with(fio_fault_fio(fault));
     fio_fault_fail(fault, FIO_CREATE, 0, ERR_IO, true);
@@ -429,7 +418,6 @@ static void memory_has_a_limit_too_and_the_loss_is_counted(void **state)
     struct spool *s;
     uint64_t n = 0;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     s = open_with(fio_fault_fio(fault));
     fio_fault_fail(fault, FIO_CREATE, 0, ERR_ACCESS, true);
@@ -452,7 +440,6 @@ static void every_failing_allocation_at_opening_is_survived(void **state)
     struct spool *s;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long n = 0; e; n++) {
         struct errmsg why;
 

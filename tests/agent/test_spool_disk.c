@@ -68,7 +68,6 @@ static void what_was_committed_comes_back_after_reopening(void **state)
     struct spool_disk *d = open_small();
     uint64_t stream = spool_disk_stream(d), seqs[16];
 
-    (void)state;
     put(d, 5);
     spool_disk_close(d);
     d = open_small();
@@ -87,7 +86,6 @@ static void without_a_backlog_everything_leaves_in_order(void **state)
     struct spool_disk *d = open_small();
     uint64_t seqs[4];
 
-    (void)state;
     for (uint64_t i = 1; i <= 50; i++) {
         put(d, 1);
         assert_int_equal(take_all(d, seqs, 4), 1);
@@ -102,7 +100,6 @@ static void after_an_outage_the_newest_takes_turns_with_the_backlog(void **state
     uint64_t seqs[300], newest_at = 0;
     size_t n;
 
-    (void)state;
     for (unsigned i = 0; i < 100; i++) {
         assert_ok(put_at(d, NOW_NS + i * 10 * CLK_S));
     }
@@ -126,7 +123,6 @@ static void batches_in_hand_are_given_once_and_done_in_any_order(void **state)
     uint64_t seqs[128];
     size_t n;
 
-    (void)state;
     put(d, 100);
     for (unsigned i = 0; i < SPOOL_INFLIGHT_MAX; i++) {
         assert_ok(spool_disk_next(d, &rig_content, &t[i]));
@@ -158,7 +154,6 @@ static void what_the_collector_holds_is_not_sent(void **state)
     struct spool_disk *d = open_small();
     uint64_t seqs[16];
 
-    (void)state;
     put(d, 8);
     assert_int_equal(spool_disk_ack_upto(d, spool_disk_stream(d) + 1, 5), 0);
     assert_int_equal(spool_disk_ack_upto(d, spool_disk_stream(d), 5), 5);
@@ -174,7 +169,6 @@ static void files_go_when_all_of_them_is_done(void **state)
     uint64_t seqs[2000];
     size_t n;
 
-    (void)state;
     put(d, 1000);
     assert_true(rig_disk_stats(d).segments > 2);
     n = take_all(d, seqs, COUNT_OF(seqs));
@@ -189,7 +183,6 @@ static void after_an_orderly_end_nothing_is_sent_again(void **state)
     struct spool_disk *d = open_small();
     uint64_t stream = spool_disk_stream(d), seqs[16];
 
-    (void)state;
     put(d, 5);
     spool_disk_tidy(d);
     assert_int_equal(rig_disk_stats(d).held, 5); /* not all is done: nothing happens */
@@ -247,7 +240,6 @@ static void what_is_in_hand_when_its_file_goes_is_counted_once(void **state)
     struct buf kept[2];
     uint64_t n = 10000;
 
-    (void)state;
     buf_init(&kept[0], SPOOL_BATCH_MAX);
     buf_init(&kept[1], SPOOL_BATCH_MAX);
     put(d, 2);
@@ -273,7 +265,6 @@ static void above_the_limit_samples_go_before_events_and_all_is_told(void **stat
         bool lose_events, lose_batches;
     } cases[] = {{4200, false, false}, {5500, true, false}, {10000, true, true}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct spool_disk *d = open_small();
         uint64_t put_n = cases[i].batches;
@@ -308,7 +299,6 @@ static void what_is_too_old_goes_and_is_counted(void **state)
     struct spool_disk *d = open_small();
     struct spool_disk_stats s;
 
-    (void)state;
     put(d, 3);
     spool_disk_close(d);
     d = open_small();
@@ -375,7 +365,6 @@ static void a_file_cut_at_any_byte_keeps_the_batches_before_the_cut(void **state
     struct left l;
     uint64_t seqs[8];
 
-    (void)state;
     leave_three(&l);
     for (size_t cut = 0; cut <= l.n; cut++) {
         struct spool_disk *d = open_cut(&l, cut, l.mark_n);
@@ -396,7 +385,6 @@ static void no_number_is_given_twice_wherever_a_file_is_cut(void **state)
 {
     struct left l;
 
-    (void)state;
     leave_three(&l);
     for (size_t cut = 0; cut <= l.n; cut++) {
         struct spool_disk *d = open_cut(&l, cut, l.mark_n);
@@ -421,7 +409,6 @@ static void without_a_whole_mark_a_torn_end_begins_a_stream(void **state)
 {
     struct left l;
 
-    (void)state;
     leave_three(&l);
     for (size_t mark_n = 0; mark_n <= l.mark_n; mark_n++) {
         struct spool_disk *d = open_cut(&l, l.n - 1, mark_n);
@@ -443,7 +430,6 @@ static void a_mark_from_before_the_last_commits_changes_nothing(void **state)
     uint8_t *mark;
     size_t n;
 
-    (void)state;
     put(d, 1);
     spool_disk_close(d);
     assert_ok(os_read_file(&mark, &n, mark_path(), 1 << 10));
@@ -462,7 +448,6 @@ static void what_memory_alone_held_makes_the_newest_batch_older(void **state)
 {
     struct spool_disk *d = open_small();
 
-    (void)state;
     spool_disk_memory(d, NOW_NS - 5 * CLK_S);
     put(d, 2);
     spool_disk_close(d);
@@ -482,7 +467,6 @@ static void every_flipped_bit_is_found_and_costs_one_batch_at_most(void **state)
     uint8_t *bytes;
     size_t n;
 
-    (void)state;
     put(d, 3);
     spool_disk_close(d);
     assert_ok(os_read_file(&bytes, &n, rig_segment_path(1), 1 << 20));
@@ -514,7 +498,6 @@ static void other_files_are_left_alone(void **state)
     char path[400];
     struct spool_disk *d;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         (void)snprintf(path, sizeof path, "%s/%s", rig_dir, names[i]);
         support_write_file(path, (const uint8_t *)"x", 1);
@@ -530,7 +513,6 @@ static void other_files_are_left_alone(void **state)
 
 static void every_failing_operation_loses_nothing_that_was_committed(void **state)
 {
-    (void)state;
     for (long after = 0; after < 40; after++) {
         struct fio_fault *fault;
         struct spool_disk *d;
@@ -562,7 +544,6 @@ static void a_power_cut_loses_nothing_that_was_committed(void **state)
     static const enum fio_fault_keep keeps[] = {FIO_KEEP_NOTHING, FIO_KEEP_PREFIX,
                                                 FIO_KEEP_SECTORS};
 
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         struct fio_fault *fault;
         struct spool_disk *d;
@@ -597,7 +578,6 @@ static void a_full_disk_ends_the_commit_and_is_found_again(void **state)
     struct fio_fault *fault;
     struct spool_disk *d;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     d = rig_disk_open(fio_fault_fio(fault), SPOOL_BYTES_MIN);
     put(d, 1);
@@ -625,7 +605,6 @@ static void every_failing_allocation_leaves_the_spool_as_it_was(void **state)
     uint64_t seqs[64];
     long before;
 
-    (void)state;
     put(d, 3);
     spool_disk_close(d);
     before = mem_live();

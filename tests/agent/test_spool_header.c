@@ -85,7 +85,6 @@ static void a_flipped_bit_in_either_copy_costs_nothing_and_is_counted(void **sta
     size_t n;
     uint8_t *p = left_behind(3, &stream, &n);
 
-    (void)state;
     assert_memory_equal(p, p + COPY_BYTES, COPY_BYTES);
     for (size_t bit = 0; bit < SPOOL_HEADER_BYTES * 8; bit += 3) {
         struct spool_disk *d;
@@ -114,7 +113,6 @@ static void without_a_sound_copy_the_file_is_kept_aside_and_counted(void **state
     struct spool_disk *d;
     char bad[400];
 
-    (void)state;
     p[20] ^= 1;
     write_flipped(rig_segment_path(1), p, n, (COPY_BYTES + 40) * 8);
     d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
@@ -135,7 +133,6 @@ static void a_header_of_another_file_is_none(void **state)
     uint8_t *p = left_behind(1, &stream, &n);
     struct spool_disk *d;
 
-    (void)state;
     assert_ok(os_remove(rig_segment_path(1)));
     support_write_file(rig_segment_path(2), p, n);
     d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
@@ -152,7 +149,6 @@ static void a_file_cut_in_its_header_was_never_begun(void **state)
     size_t n;
     uint8_t *p = left_behind(2, &stream, &n);
 
-    (void)state;
     for (size_t cut = 0; cut < SPOOL_HEADER_BYTES; cut++) {
         struct spool_disk *d;
 
@@ -184,7 +180,6 @@ static void an_old_segment_is_sent_and_writing_goes_on_in_a_new_one(void **state
     uint8_t *p, *after;
     size_t n, after_n;
 
-    (void)state;
     read_old(&p, &n);
     d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
     assert_int_equal(rig_disk_stats(d).held, OLD_HELD);
@@ -219,7 +214,6 @@ static void an_old_segment_that_must_shrink_becomes_a_new_one(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     read_old(&p, &n);
     mem_free(p);
     d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
@@ -253,7 +247,6 @@ static void a_flipped_bit_in_an_old_segment_is_counted(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     read_old(&p, &n);
     for (size_t bit = 0; bit < n * 8; bit += 31) {
         struct spool_disk *d;
@@ -285,7 +278,6 @@ static void a_newer_version_is_refused_by_either_copy_and_kept(void **state)
     struct spool_disk_conf conf = {rig_dir, fio_unsynced(), SPOOL_BYTES_MIN, AGE_NS};
     struct buf b;
 
-    (void)state;
     buf_init(&b, 1 << 10);
     spool_header_put(&b, &(struct spool_header){.detail = 9, .number = 1, .first_seq = 1});
     for (unsigned copy = 0; copy < 2; copy++) {
@@ -308,7 +300,6 @@ static void a_power_cut_while_a_file_begins_loses_nothing_committed(void **state
     static const enum fio_fault_keep keeps[] = {FIO_KEEP_NOTHING, FIO_KEEP_PREFIX,
                                                 FIO_KEEP_SECTORS};
 
-    (void)state;
     for (unsigned round = 0; round < 60; round++) {
         struct spool_disk_conf conf = {rig_dir, NULL, SPOOL_BYTES_MIN, AGE_NS};
         struct spool_disk *d = rig_disk_open(fio_unsynced(), SPOOL_BYTES_MIN);
@@ -349,7 +340,6 @@ static void a_segment_is_written_in_format_2(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     buf_init(&b, 1u << 16);
     spool_header_put(&b, &(struct spool_header){.detail = SPOOL_EVENTS,
                                                 .number = 5,

@@ -267,7 +267,6 @@ static void every_batch_is_acknowledged_set_aside_or_counted_as_lost(void **stat
     unsigned first = setting("PROCFLEET_SEED", 1), n = setting("PROCFLEET_SEEDS", 60);
     struct sums lost = {0};
 
-    (void)state;
     for (uint64_t i = 1; i <= MADE_MAX; i++) {
         buf_init(&made[i], SPOOL_BATCH_MAX);
         rig_batch(&made[i], 1, i);

@@ -16,7 +16,6 @@ static void a_record_is_read_as_it_was_appended(void **state)
     uint64_t from = 0;
     struct buf b;
 
-    (void)state;
     in.last_batch = 11;
     in.topic = FEED_SAMPLE;
     assert_ok(journal_append(j, &in, journal_rig_payload(9, 300)));
@@ -48,7 +47,6 @@ static void nobody_sees_a_record_before_it_is_synced(void **state)
     struct journal *j = journal_rig_open();
     uint64_t first, next;
 
-    (void)state;
     (void)journal_rig_add(j, 1, 1);
     journal_range(j, &first, &next);
     assert_int_equal(first, next);
@@ -75,7 +73,6 @@ static void next_gives_what_the_reader_wants_and_goes_behind_it(void **state)
     uint64_t from = 0;
     size_t asked = 0, got = 0;
 
-    (void)state;
     for (uint64_t b = 1; b <= 100; b++) {
         (void)journal_rig_add(j, b % 10 == 0 ? 2 : 1, b);
     }
@@ -97,7 +94,6 @@ static void find_gives_the_smallest_number_that_is_enough(void **state)
     struct journal_record r;
     uint64_t last;
 
-    (void)state;
     (void)journal_rig_add(j, 1, 1);
     r = journal_rig_event(1, 1, JOURNAL_PAYLOAD_MAX + 1); /* refused, and 2 is used up */
     assert_err(journal_append(j, &r, ""), ERR_INVALID);
@@ -121,7 +117,6 @@ static void has_knows_ranges_and_wants_the_last_part(void **state)
     struct journal *j = journal_rig_open();
     struct journal_record r = journal_rig_event(1, 5, 300);
 
-    (void)state;
     r.last_batch = 7;
     assert_ok(journal_append(j, &r, journal_rig_payload(5, 300)));
     r = journal_rig_event(1, 8, 300);
@@ -143,7 +138,6 @@ static void has_looks_no_further_back_than_asked(void **state)
 {
     struct journal *j = journal_rig_open();
 
-    (void)state;
     for (uint64_t b = 1; b <= 9; b++) {
         journal_rig_add_synced(j, 1, b);
     }
@@ -165,7 +159,6 @@ static void has_takes_no_gap_for_a_batch(void **state)
     struct journal *j = journal_rig_open();
     struct journal_record gap = journal_rig_event(1, 1, 0);
 
-    (void)state;
     gap.stream = 0;
     gap.last_batch = 3;
     assert_ok(journal_append(j, &gap, ""));
@@ -180,7 +173,6 @@ static void what_is_over_a_bound_is_refused_and_uses_its_number(void **state)
     struct journal *j;
     struct journal_record r = journal_rig_event(1, 1, JOURNAL_PAYLOAD_MAX + 1);
 
-    (void)state;
     conf.hosts_max = 2;
     j = journal_rig_open_with(&conf);
     assert_err(journal_append(j, &r, ""), ERR_INVALID);
@@ -201,7 +193,6 @@ static void numbers_go_on_after_reopening(void **state)
     uint64_t epoch = journal_epoch(j);
     struct journal_record r;
 
-    (void)state;
     assert_true(epoch != 0);
     for (uint64_t b = 1; b <= 5; b++) {
         journal_rig_add_synced(j, 1, b);
@@ -221,7 +212,6 @@ static void numbers_of_a_quiet_topic_outlive_its_records(void **state)
 {
     struct journal *j = journal_rig_open();
 
-    (void)state;
     journal_rig_add_synced(j, 1, 1);
     journal_rig_add_synced(j, 1, 2);
     for (uint64_t b = 1; b <= 60; b++) { /* 6 MB */
@@ -241,7 +231,6 @@ static void a_forgotten_topic_does_not_begin_anew(void **state)
     struct journal_conf conf = journal_rig_conf(fio_unsynced());
     struct journal *j;
 
-    (void)state;
     conf.hosts_max = 2;
     j = journal_rig_open_with(&conf);
     journal_rig_add_synced(j, 1, 1);
@@ -290,7 +279,6 @@ static void the_bound_on_bytes_holds_and_lost_sees_what_goes(void **state)
     struct journal_stats s;
     uint64_t first, next;
 
-    (void)state;
     for (uint64_t b = 1; b <= 100; b++) {
         struct journal_record r = journal_rig_event(1, b, 100000);
         static uint8_t noise[100000];
@@ -323,7 +311,6 @@ static void what_is_too_old_goes(void **state)
     struct journal_conf conf = journal_rig_conf(fio_unsynced());
     struct journal *j;
 
-    (void)state;
     conf.max_age_ns = 160;
     j = journal_rig_open_with(&conf);
     for (uint64_t b = 1; b <= 400; b++) {
@@ -341,7 +328,6 @@ static void a_file_that_cannot_be_removed_is_tried_again(void **state)
     struct journal *j;
     struct journal_stats s;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     conf.fio = fio_fault_fio(fault);
     j = journal_rig_open_with(&conf);
@@ -402,7 +388,6 @@ static void readers_follow_while_records_come_and_go(void **state)
     struct reader readers[2] = {{.j = j}, {.j = j}};
     static uint8_t noise[4000];
 
-    (void)state;
     assert_ok(os_random(noise, sizeof noise));
     for (unsigned i = 0; i < 2; i++) {
         assert_ok(os_thread_start(&readers[i].thread, "reader", read_all, &readers[i]));

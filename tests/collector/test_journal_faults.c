@@ -48,7 +48,6 @@ static void a_torn_tail_of_any_length_is_cut_off(void **state)
     uint8_t *p;
     size_t n, kept;
 
-    (void)state;
     journal_rig_add_synced(j, 1, 1);
     journal_stats(j, &s);
     kept = (size_t)s.bytes;
@@ -81,7 +80,6 @@ static void a_file_torn_while_it_began_is_as_if_it_never_was(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     journal_rig_add_synced(j, 1, 1);
     journal_close(j);
     assert_ok(os_read_file(&p, &n, newest_path(), 1 << 20));
@@ -104,7 +102,6 @@ static void an_unfinished_batch_at_the_end_is_cut_off(void **state)
     struct journal *j = journal_rig_open();
     struct journal_record r = journal_rig_event(1, 2, 300);
 
-    (void)state;
     journal_rig_add_synced(j, 1, 1);
     r.more = true;
     assert_ok(journal_append(j, &r, journal_rig_payload(2, 300)));
@@ -175,7 +172,6 @@ static void damage_costs_the_records_it_is_in_and_these_are_told(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     for (uint64_t b = 1; b <= RECORDS; b++) {
         journal_rig_add_synced(j, 1 + (unsigned)b % 3, b);
     }
@@ -226,7 +222,6 @@ static void damage_at_the_end_of_an_older_file_is_told(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     for (uint64_t b = 1; b <= 4; b++) {
         journal_rig_add_synced(j, 1, b);
     }
@@ -257,7 +252,6 @@ static void a_damaged_checkpoint_costs_no_record(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     for (uint64_t b = 1; b <= 4; b++) {
         journal_rig_add_synced(j, 1, b);
     }
@@ -289,7 +283,6 @@ static void every_bit_flip_is_noticed_and_gives_no_number_twice(void **state)
     size_t n, first = 0, last;
     struct journal_stats s;
 
-    (void)state;
     for (uint64_t b = 1; b <= 3; b++) {
         journal_stats(j, &s);
         first = b == 1 ? (size_t)s.bytes : first;
@@ -339,7 +332,6 @@ static void a_payload_that_rots_is_told(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     journal_rig_add_synced(j, 1, 1);
     journal_rig_add_synced(j, 1, 2);
     assert_ok(os_read_file(&p, &n, newest_path(), 1 << 20));
@@ -376,7 +368,6 @@ static void a_head_that_rots_is_told_with_its_number(void **state)
     struct journal_record r;
     uint64_t from = 0, last;
 
-    (void)state;
     journal_rig_add_synced(j, 1, 1);
     journal_rig_add_synced(j, 1, 2);
     rot_newest_head();
@@ -399,7 +390,6 @@ static void a_head_that_rots_is_told_with_its_number(void **state)
 /* The n-th operation fails: what was said to be synced is there, once; the rest at most once. */
 static void after_any_failing_operation_the_next_sync_works(void **state)
 {
-    (void)state;
     for (long n = 0; n < 40; n++) {
         struct fio_fault *fault;
         struct journal_conf conf = journal_rig_conf(NULL);
@@ -428,7 +418,6 @@ static void after_any_failing_operation_the_next_sync_works(void **state)
 
 static void what_was_synced_survives_loss_of_power(void **state)
 {
-    (void)state;
     for (unsigned round = 0; round < 60; round++) {
         struct fio_fault *fault;
         struct journal_conf conf = journal_rig_conf(NULL);
@@ -463,7 +452,6 @@ static void a_full_disk_is_told_and_room_mends_it(void **state)
     struct journal_conf conf = journal_rig_conf(NULL);
     struct journal *j;
 
-    (void)state;
     assert_ok(fio_fault_create(&fault));
     conf.fio = fio_fault_fio(fault);
     j = journal_rig_open_with(&conf);
@@ -498,7 +486,6 @@ static void opening_and_writing_survive_every_failing_allocation(void **state)
     struct journal_conf conf = journal_rig_conf(fio_unsynced());
     bool done = false;
 
-    (void)state;
     for (long n = 0; !done; n++) {
         struct journal *j = NULL;
         long live = mem_live();
@@ -588,7 +575,6 @@ static void a_flipped_bit_in_either_copy_costs_nothing_and_is_told(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     for (uint64_t b = 1; b <= 3; b++) {
         journal_rig_add_synced(j, 1, b);
     }
@@ -626,7 +612,6 @@ static void an_older_file_without_a_header_is_told(void **state)
     size_t n, missing;
     uint8_t *p;
 
-    (void)state;
     for (uint64_t b = 1; b <= RECORDS; b++) {
         assert_ok(journal_rig_add_noise(j, 1, b, 60000));
     }
@@ -656,7 +641,6 @@ static void an_old_file_is_read_and_written_on(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_ok(os_read_file(&p, &n, OLD, 1 << 20));
     assert_int_equal(p[8], 1);
     support_write_file(path_of(1), p, n);
@@ -681,7 +665,6 @@ static void a_flipped_bit_in_an_old_file_is_counted(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_ok(os_read_file(&p, &n, OLD, 1 << 20));
     for (size_t bit = 0; bit < n * 8; bit += 13) {
         struct journal *j;
@@ -706,7 +689,6 @@ static void a_newer_version_is_refused_by_either_copy_and_named(void **state)
     struct journal_header h = {.number = 1, .epoch = 2, .seed = 3, .position = 4};
     struct buf b, once;
 
-    (void)state;
     buf_init(&b, 4096);
     buf_init(&once, 4096);
     journal_header_put(&once, &h);

@@ -38,7 +38,6 @@ static void a_record_is_read_as_it_was_written(void **state)
     struct buf b;
     size_t used;
 
-    (void)state;
     buf_init(&b, 4096);
     wal_record_put(&b, &r, 5);
     assert_ok(parse(&back, &used, b.p, b.n, 5));
@@ -66,7 +65,6 @@ static void a_record_carries_the_offset_of_the_hosts_clock(void **state)
         {true, true, 0, 0},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct wal_record r = wal_rig_batch(9, "bytes"), back;
         struct buf b;
@@ -95,7 +93,6 @@ static void every_short_or_altered_record_is_refused(void **state)
     struct buf b;
     size_t used;
 
-    (void)state;
     buf_init(&b, 4096);
     wal_record_put(&b, &r, 5);
     for (size_t n = 0; n < b.n; n++) {
@@ -116,7 +113,6 @@ static void a_header_is_read_from_either_copy(void **state)
     struct wal_header h;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     wal_source_header_put(&b, 3, 99, 7);
     assert_int_equal(b.n, WAL_HEADER_BYTES);
@@ -149,7 +145,6 @@ static void older_formats_are_still_read(void **state)
         size_t ranges;
     } rows[] = {{FIXTURES "wal-format1.log", 1}, {FIXTURES "wal-format2.log", 0}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct wal_rig_seen seen = {0};
         struct wal *w;
@@ -179,7 +174,6 @@ static void only_what_was_committed_is_replayed_in_order(void **state)
     struct wal_record r = wal_rig_batch(100, "never committed");
     struct wal *w = wal_rig_reopen(&seen);
 
-    (void)state;
     for (uint64_t i = 1; i <= 20; i++) {
         wal_rig_commit_one(w, i, 10);
     }
@@ -202,7 +196,6 @@ static void one_commit_is_one_write_and_one_sync(void **state)
     struct fio_fault *f;
     struct wal *w;
 
-    (void)state;
     assert_ok(fio_fault_create(&f));
     conf.fio = fio_fault_fio(f);
     assert_ok(wal_open(&w, &conf, NULL));
@@ -230,7 +223,6 @@ static void a_file_ends_with_its_window_or_its_size_and_begins_with_a_checkpoint
     struct wal *w = wal_rig_reopen(&seen);
     uint64_t first = wal_rig_commit_one(w, 1, 10), file;
 
-    (void)state;
     assert_int_equal(wal_rig_commit_one(w, 2, WINDOW - 1), first);
     assert_int_equal(wal_rig_commit_one(w, 3, WINDOW), first + 1);
     for (uint64_t i = 0; i < 37; i++) { /* 4,096 bytes take 38 of these records */
@@ -254,7 +246,6 @@ static void a_file_goes_when_nothing_holds_it_and_a_newer_one_is_durable(void **
     struct wal *w = wal_rig_reopen(&seen);
     uint64_t files[3];
 
-    (void)state;
     for (uint64_t i = 0; i < 3; i++) {
         files[i] = wal_rig_commit_one(w, i + 1, (int64_t)i * WINDOW);
         wal_hold(w, files[i]);
@@ -291,7 +282,6 @@ static void a_torn_tail_is_cut_at_every_length(void **state)
     uint8_t *p;
     size_t n, record;
 
-    (void)state;
     for (uint64_t i = 1; i <= 3; i++) {
         file = wal_rig_commit_one(w, i, 10);
     }
@@ -342,7 +332,6 @@ static uint64_t five_batches(bool older)
  * record of the newest file may have been torn. */
 static void damage_costs_one_record_and_is_counted(void **state)
 {
-    (void)state;
     for (int older = 0; older < 2; older++) {
         uint64_t file;
         uint8_t *p;
@@ -379,7 +368,6 @@ static void nothing_sound_behind_damage_is_cut(void **state)
     size_t n, after;
     uint8_t *p;
 
-    (void)state;
     read_log(file, &p, &n);
     p[WAL_HEADER_BYTES + 8] = 0xff; /* of the first record */
     p[WAL_HEADER_BYTES + 9] = 0xff;
@@ -409,7 +397,6 @@ static void bytes_inside_a_batch_cannot_pose_as_a_record(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     buf_init(&b, 4096);
     wal_record_put(&b, &forged, 0); /* the peer does not know the file's seed */
     carrier.bytes = b.p;
@@ -471,7 +458,6 @@ static void ruin_header(uint64_t file)
 
 static void a_file_whose_seed_is_lost_is_kept_and_told_of(void **state)
 {
-    (void)state;
     for (int older = 0; older < 2; older++) {
         uint64_t file;
         struct wal_rig_seen seen;
@@ -502,7 +488,6 @@ static void a_file_that_was_never_begun_goes(void **state)
     static const char *const starts[] = {"", "PFW"};
     uint64_t file = five_batches(false);
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(starts); i++) {
         struct wal_rig_seen seen;
         struct wal *w;
@@ -525,7 +510,6 @@ static void a_newer_format_is_refused_with_a_reason(void **state)
     struct wal *w;
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     wal_source_header_put(&b, 1, 5, 0);
     b.p[8] = WAL_VERSION + 1;
@@ -544,7 +528,6 @@ static void a_batch_that_the_store_calls_corrupt_is_counted_and_passed(void **st
     struct wal_stats stats;
     struct wal *w = wal_rig_reopen(&seen);
 
-    (void)state;
     wal_rig_commit_one(w, 1, 10);
     wal_rig_commit_one(w, 2, 10);
     wal_close(w);
@@ -563,7 +546,6 @@ static void records_beyond_their_bounds_are_refused(void **state)
     struct wal *w = wal_rig_reopen(&seen);
     struct wal_record r = wal_rig_batch(1, "x");
 
-    (void)state;
     r.n = WAL_BYTES_MAX + 1;
     assert_err(wal_add(w, &r, 10, NULL), ERR_INVALID);
     r = wal_rig_batch(1, "x");

@@ -17,7 +17,6 @@
 {
     static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_SYNC_DIR};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(ops); i++) {
         struct wal_rig_seen seen = {0};
         struct wal_conf conf = wal_rig_seeing(&seen);
@@ -54,7 +53,6 @@ static void a_commit_that_finds_no_room_is_tried_again(void **state)
 {
     static const unsigned ops[] = {FIO_CREATE, FIO_WRITE, FIO_SYNC, FIO_SYNC_DIR};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(ops) * 2; i++) {
         struct wal_rig_seen seen = {0};
         struct wal_conf conf = wal_rig_seeing(&seen);
@@ -100,7 +98,6 @@ static void a_failing_read_stops_opening(void **state)
     struct wal_rig_seen seen = {0};
     struct wal *w = wal_rig_reopen(&seen);
 
-    (void)state;
     wal_rig_commit_one(w, 1, 10);
     wal_close(w);
     for (size_t i = 0; i < COUNT_OF(ops); i++) {
@@ -121,7 +118,6 @@ static void opening_and_adding_survive_every_allocation_failing(void **state)
 {
     long held = mem_live();
 
-    (void)state;
     for (long n = 0;; n++) {
         struct wal_rig_seen seen = {0};
         struct wal_conf conf = wal_rig_seeing(&seen);
@@ -192,7 +188,6 @@ static void an_end_that_no_write_left_is_damage(void **state)
         bool damage;
     } rows[] = {{0, false}, {0xa5, true}, {'P', true}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct wal_rig_seen seen;
         size_t n;
@@ -224,7 +219,6 @@ static void a_newest_file_of_strange_bytes_is_set_aside(void **state)
     } rows[] = {
         {0xa5, 0, 1}, {0, 0, 0}, {0xa5, WAL_HEADER_BYTES, 0}, {0xa5, WAL_HEADER_BYTES + 1, 1}};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct wal_rig_seen seen;
         size_t n;

@@ -116,7 +116,6 @@ static void check_opening(size_t by_index, bool notes)
 
 static void finished_files_are_recovered_by_their_indexes(void **state)
 {
-    (void)state;
     fill(NOTE);
     check_opening(6, false);
     check_opening(6, false);
@@ -126,7 +125,6 @@ static void a_file_with_a_batch_without_note_has_no_index(void **state)
 {
     uint64_t first;
 
-    (void)state;
     first = fill(NULL);
     assert_false(os_exists(wal_rig_path(first, ".idx")));
     check_opening(0, false);
@@ -135,7 +133,6 @@ static void a_file_with_a_batch_without_note_has_no_index(void **state)
 
 static void a_file_that_was_read_gets_its_index(void **state)
 {
-    (void)state;
     fill(NULL);
     check_opening(0, true);
     check_opening(6, false);
@@ -149,7 +146,6 @@ static void a_damaged_index_costs_nothing_but_time(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     snprintf(path, sizeof path, "%s", wal_rig_path(first, ".idx"));
     assert_ok(os_read_file(&p, &n, path, 1 << 20));
     for (size_t at = 0; at < n; at++) {
@@ -179,7 +175,6 @@ static void an_index_of_another_length_is_not_believed(void **state)
     size_t n;
     struct wal *w;
 
-    (void)state;
     assert_ok(os_read_file(&p, &n, wal_rig_path(first + 1, ".log"), 1 << 20));
     support_write_file(wal_rig_path(first + 1, ".log"), p, n - 1);
     mem_free(p);
@@ -196,7 +191,6 @@ static void a_file_that_was_cut_is_told_by_its_index(void **state)
     size_t n, record = WAL_RECORD_FIXED + 4 + strlen(CONTENT) + 8;
     uint8_t *p;
 
-    (void)state;
     assert_ok(os_read_file(&p, &n, wal_rig_path(first, ".log"), 1 << 20));
     support_write_file(wal_rig_path(first, ".log"), p, n - record - WAL_OFFSET_BYTES);
     mem_free(p);
@@ -218,7 +212,6 @@ static void an_index_goes_with_its_file_and_without_it(void **state)
     uint64_t first = fill(NOTE);
     struct wal *w;
 
-    (void)state;
     support_write_file(wal_rig_path(first + 77, ".idx"), "x", 1);
     w = open_with(&seen, fio_unsynced());
     assert_false(os_exists(wal_rig_path(first + 77, ".idx")));
@@ -238,7 +231,6 @@ static void what_is_left_in_the_log_can_be_read_after_the_file_went(void **state
     struct wal_record r;
     struct buf room;
 
-    (void)state;
     put(w, 7, 2 * WINDOW, NOTE);
     for (int i = 0; i < 3; i++) {
         wal_release(w, first);
@@ -272,7 +264,6 @@ static enum err write_or_fail(void *ctx, struct fio_file *f, uint64_t offset, co
 
 static void an_index_that_cannot_be_written_is_left_out(void **state)
 {
-    (void)state;
     for (long k = 0; k < 3; k++) {
         struct fio fio = *fio_unsynced();
         struct seen seen = {0};
