@@ -56,7 +56,6 @@ static int setup(void **state)
     struct manifest_conf conf = {segments, fio_unsynced()};
     struct manifest *m;
 
-    (void)state;
     support_temp_dir(dir, sizeof dir);
     snprintf(segments, sizeof segments, "%s/segments", dir);
     snprintf(wal, sizeof wal, "%s/wal", dir);
@@ -78,7 +77,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     support_remove_dir(segments);
     support_remove_dir(wal);
     support_remove_dir(dir);
@@ -149,7 +147,6 @@ static void a_sound_store_is_sound(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     assert_sound(3, 3 * seg_rig_values());
     assert_ok(check(&r, &s, true));
     assert_int_equal(s.n, 0);
@@ -169,7 +166,6 @@ static void a_damaged_segment_is_told_and_mended(void **state)
     struct seen s;
     uint64_t lost;
 
-    (void)state;
     damage(path_of(2), 3000, 100);
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged && !r.mended);
@@ -200,7 +196,6 @@ static void a_segment_without_anything_readable_is_put_aside(void **state)
     struct seen s;
     char bad[700];
 
-    (void)state;
     assert_ok(os_write_file(path_of(3), "nothing", 7, true));
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged);
@@ -232,7 +227,6 @@ static void segments_with_changed_names_are_told_and_get_their_own(void **state)
     struct seen s;
     struct seg *seg;
 
-    (void)state;
     change_names(1, 3);
     assert_err(seg_open(&seg, fio_unsynced(), segments, &info, NULL), ERR_CORRUPT);
     assert_ok(check(&r, &s, false));
@@ -251,7 +245,6 @@ static void a_missing_segment_is_told_and_forgotten(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     assert_ok(os_remove(path_of(1)));
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged);
@@ -267,7 +260,6 @@ static void half_a_manifest_is_enough(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     damage(path_in(segments, "manifest"), 0, 8);
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged);
@@ -282,7 +274,6 @@ static void a_lost_manifest_is_made_from_mended_segments(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     assert_ok(os_remove(path_in(segments, "manifest")));
     damage(path_of(2), 3000, 100);
     damage(path_of(3), 0, 20);
@@ -302,7 +293,6 @@ static void damage_in_the_log_is_told(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     damage(path_in(wal, "wal-0000000000000001.log"), 150, 20);
     assert_ok(check(&r, &s, true));
     assert_true(r.damaged && !r.mended);
@@ -319,7 +309,6 @@ static void damage_in_the_newest_file_is_told_unless_it_may_be_torn(void **state
     struct check_result r;
     struct seen s;
 
-    (void)state;
     damage(path_in(wal, name), 300, 20); /* the last of three records */
     assert_ok(check(&r, &s, false));
     assert_false(r.damaged);
@@ -343,7 +332,6 @@ static void a_damaged_header_of_the_log_is_told(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     damage(path_in(wal, name), 0, 4); /* one copy */
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged);
@@ -360,7 +348,6 @@ static void a_file_of_the_log_that_was_put_aside_is_told(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     assert_ok(os_write_file(path_in(wal, "wal-0000000000000000.bad"), "x", 1, true));
     assert_ok(check(&r, &s, false));
     assert_true(r.damaged);
@@ -377,7 +364,6 @@ static void what_stands_beside_is_told_and_removed(void **state)
     struct check_result r;
     struct seen s;
 
-    (void)state;
     snprintf(catalogue, sizeof catalogue, "%s/catalogue", dir);
     assert_ok(os_mkdirs(catalogue, true));
     for (size_t i = 0; i < COUNT_OF(names); i++) {
@@ -405,7 +391,6 @@ static void repair_wants_the_store_for_itself(void **state)
     struct errmsg why = {""};
     struct os_lock *lock;
 
-    (void)state;
     assert_ok(os_lock(&lock, path_in(dir, "lock")));
     assert_err(check_store(&r, &conf, &why), ERR_BUSY);
     assert_non_null(strstr(why.text, "collector"));
@@ -419,7 +404,6 @@ static void every_allocation_may_fail(void **state)
 {
     enum err e = ERR_NOMEM;
 
-    (void)state;
     damage(path_of(2), 3000, 100);
     for (long i = 0; e == ERR_NOMEM && i < 3000; i++) {
         struct check_result r;

@@ -135,7 +135,6 @@ static void check_log(const char *name, unsigned version)
 
 static void format_2_of_the_log_is_read(void **state)
 {
-    (void)state;
     check_log(FIXTURES "wal-format2.log", 2);
 }
 
@@ -143,7 +142,6 @@ static void format_3_of_the_log_is_read_and_written(void **state)
 {
     struct buf b;
 
-    (void)state;
     check_log(FIXTURES "wal-format3.log", 3);
     buf_init(&b, 4096);
     put_log(&b);
@@ -188,7 +186,6 @@ static void format_1_of_segments_is_read(void **state)
     uint64_t values, damaged;
     size_t streams = 0;
 
-    (void)state;
     copy(path_in(name_of(&info)), FIXTURES "segment-format1.seg");
     assert_ok(seg_open(&s, fio_os(), dir, &info, NULL));
     assert_int_equal(seg_info_of(s)->number, 17);
@@ -253,7 +250,6 @@ static void format_1_of_the_manifest_is_written(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_ok(os_read_file(&p, &n, FIXTURES "manifest-format1", 1u << 20));
     assert_ok(manifest_load(&old, p, n, NULL, NULL));
     buf_init(&b, 4096);
@@ -271,7 +267,6 @@ static void format_1_of_the_manifest_is_read(void **state)
     struct manifest_list *l;
     struct manifest_stats st;
 
-    (void)state;
     copy(path_in("manifest"), FIXTURES "manifest-format1");
     for (unsigned i = 2; i < 6; i++) {
         struct seg_info s = listed(i);
@@ -446,7 +441,6 @@ static void values_of_format_1_are_read(void **state)
         {SEG_1H, STORE_1H},
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct store_used used;
         struct samples all;
@@ -495,7 +489,6 @@ static void make(void **state)
     struct seg_info info = seg_rig_info(17);
     struct buf b;
 
-    (void)state;
     buf_init(&b, 4096);
     put_log(&b);
     assert_ok(os_write_file(path_in("log"), b.p, b.n, false));
@@ -523,7 +516,6 @@ static void format_2_of_the_journal_is_written(void **state)
     struct journal_part part = {.kind = JOURNAL_TOPICS};
     struct buf b, topics;
 
-    (void)state;
     buf_init(&b, 1u << 16);
     buf_init(&topics, 1u << 10);
     journal_header_put(&b, &h);

@@ -54,7 +54,6 @@ static void a_name_tells_kind_window_and_number(void **state)
     static const char *const wrong[] = {"",           ".seg",     "raw.seg", "raw-1.seg.tmp",
                                         "none-1.seg", "manifest", "raw-1"};
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct seg_info info = {
             .kind = rows[i].kind, .window_ns = rows[i].window_ns, .number = rows[i].number};
@@ -75,7 +74,6 @@ static void hosts_and_spans_are_read_as_written(void **state)
     struct seg *s = made(&info);
     struct uuid stranger = {{9, 9, 9}};
 
-    (void)state;
     assert_int_equal(seg_info_of(s)->number, 17);
     assert_int_equal(seg_info_of(s)->bytes, info.bytes);
     assert_int_equal(seg_info_of(s)->values, 4711);
@@ -122,7 +120,6 @@ static void ranges_of_a_stream_are_joined(void **state)
     struct seg *s = made(&info);
     unsigned n = 0;
 
-    (void)state;
     assert_err(seg_each_ranges(s, check_ranges, &n), ERR_END);
     assert_int_equal(n, HOSTS);
     seg_close(s);
@@ -134,7 +131,6 @@ static void every_value_is_read_alone_and_what_is_not_there_is_not_found(void **
     struct seg *s = made(&info);
     struct arena a;
 
-    (void)state;
     arena_init(&a, 1u << 20);
     for (unsigned m = 0; m < 22; m++) {
         for (unsigned i = 0; i < 4 * (HOSTS + 1); i++) {
@@ -162,7 +158,6 @@ static void keys_come_in_their_order(void **state)
     struct seg_key before = {0};
     size_t n = 0;
 
-    (void)state;
     for (unsigned i = 0; i < 20 * 3 * HOSTS; i++) {
         n += seg_rig_exists((struct seg_key){SEG_PART_COLUMN, (uint8_t)(i / 3 / HOSTS),
                                              (uint8_t)(i % 3), i / 3 % HOSTS});
@@ -195,7 +190,6 @@ static void many_values_are_read_with_few_reads(void **state)
     struct arena a;
     long before;
 
-    (void)state;
     seg_close(s);
     assert_ok(fio_fault_create(&f));
     assert_ok(seg_open(&s, fio_fault_fio(f), dir, &info, NULL));
@@ -232,7 +226,6 @@ static void a_segment_without_hosts_or_values_is_one_too(void **state)
     size_t n;
     uint32_t length;
 
-    (void)state;
     assert_ok(seg_writer_create(&w, fio_unsynced(), dir, &info, &window, NULL));
     assert_err(seg_writer_add(w, k, "x", 1), ERR_INVALID);
     assert_ok(seg_writer_finish(w, 0, &info, NULL));
@@ -257,7 +250,6 @@ static void the_same_key_twice_is_refused_and_leaves_nothing(void **state)
     uint32_t index;
     char path[512], name[SEG_NAME_MAX];
 
-    (void)state;
     assert_ok(seg_writer_create(&w, fio_unsynced(), dir, &info, &window, NULL));
     assert_ok(seg_writer_host(w, &index, &id, "h", 0, 0, 1));
     assert_err(seg_writer_host(w, &index, &id, "h", 1, 0, 1), ERR_INVALID);
@@ -284,7 +276,6 @@ static void large_values_and_many_hosts_are_kept_apart(void **state)
     const uint8_t *p[3];
     size_t n[3];
 
-    (void)state;
     assert_non_null(big);
     for (size_t i = 0; i < big_n; i++) {
         big[i] = (uint8_t)(i * 2654435761u >> 13);
@@ -405,7 +396,6 @@ static void values_of_many_hosts_are_read_together_where_they_lie_close(void **s
         {300, 30u << 10, 1, 300, 300}, /* too much */
     };
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct seg_info info;
         long reads;
@@ -423,7 +413,6 @@ static void a_damaged_value_among_those_read_together_is_alone(void **state)
     unsigned run = 0;
     FILE *file;
 
-    (void)state;
     write_sums(&info, 20, 4000, 10);
     seg_name(name, &info);
     snprintf(path, sizeof path, "%s/%s", dir, name);

@@ -129,7 +129,6 @@ static void a_sound_segment_verifies(void **state)
     uint64_t values, damaged;
     struct seg *s;
 
-    (void)state;
     assert_ok(seg_open(&s, fio_unsynced(), dir, &info, NULL));
     assert_ok(seg_verify(s, &values, &damaged));
     assert_int_equal(values, seg_rig_values());
@@ -147,7 +146,6 @@ static void every_bit_flip_is_detected(void **state)
     struct seg_info info = made(name);
     uint64_t random = 88172645463325252u;
 
-    (void)state;
     for (long i = 0; i < flips; i++) {
         size_t bit;
         uint64_t values, damaged;
@@ -181,7 +179,6 @@ static void every_shorter_file_is_refused(void **state)
     size_t whole = n_bytes;
     struct seg *s;
 
-    (void)state;
     for (n_bytes = 0; n_bytes < whole; n_bytes++) {
         assert_err(seg_open(&s, &memory, dir, &info, NULL), ERR_CORRUPT);
     }
@@ -245,7 +242,6 @@ static void what_is_sound_is_salvaged(void **state)
     struct seg_info info = made(name);
     uint8_t *copy = mem_alloc(n_bytes);
 
-    (void)state;
     assert_non_null(copy);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         uint64_t kept = 0, lost = 0;
@@ -277,7 +273,6 @@ static void after_random_damage_what_is_salvaged_is_right(void **state)
     uint8_t *copy = mem_alloc(n_bytes);
     size_t saved = 0;
 
-    (void)state;
     assert_non_null(copy);
     srand(7);
     for (unsigned i = 0; i < 60; i++) {
@@ -307,7 +302,6 @@ static void without_any_header_nothing_is_salvaged(void **state)
     uint64_t kept, lost;
     struct errmsg why;
 
-    (void)state;
     (void)info;
     memset(bytes, 0, 64);
     put_back(name, bytes, n_bytes - 1);
@@ -338,7 +332,6 @@ static void a_writer_that_fails_leaves_nothing(void **state)
     const unsigned ops = FIO_CREATE | FIO_WRITE | FIO_SYNC | FIO_RENAME | FIO_SYNC_DIR;
     struct fio_fault *f;
 
-    (void)state;
     for (size_t i = 0; i < COUNT_OF(errors); i++) {
         enum err e = ERR_IO;
         long k = 0;
@@ -363,7 +356,6 @@ static void a_full_disk_leaves_nothing(void **state)
     struct seg_info info = seg_rig_info(17);
     struct fio_fault *f;
 
-    (void)state;
     assert_ok(fio_fault_create(&f));
     fio_fault_disk_full(f, 1000);
     assert_err(seg_rig_write(fio_fault_fio(f), dir, &info), ERR_NOSPACE);
@@ -376,7 +368,6 @@ static void a_finished_segment_survives_the_power(void **state)
     struct seg_info info = seg_rig_info(17);
     struct fio_fault *f;
 
-    (void)state;
     assert_ok(fio_fault_create(&f));
     assert_ok(seg_rig_write(fio_fault_fio(f), dir, &info));
     fio_fault_power_cut(f, FIO_KEEP_NOTHING, 1);
@@ -390,7 +381,6 @@ static void a_power_cut_leaves_no_torn_segment(void **state)
     static const enum fio_fault_keep keeps[] = {FIO_KEEP_NOTHING, FIO_KEEP_PREFIX,
                                                 FIO_KEEP_SECTORS};
 
-    (void)state;
     for (unsigned i = 0; i < 3 * 6; i++) {
         struct seg_info info = seg_rig_info(17);
         struct seg_info old = info;
@@ -419,7 +409,6 @@ static void a_salvage_that_fails_changes_nothing(void **state)
     struct seg_info info = made(name), new = {0};
     uint64_t kept, lost;
 
-    (void)state;
     memset(bytes + 3000, 0, 100);
     for (long k = 0; k < 5; k++) {
         uint8_t *now;
@@ -450,7 +439,6 @@ static void every_allocation_may_fail(void **state)
     struct seg_info info = made(name);
     enum err e = ERR_NOMEM;
 
-    (void)state;
     for (long i = 0; e == ERR_NOMEM; i++) {
         struct seg_info again = seg_rig_info(18);
         long live = mem_live();

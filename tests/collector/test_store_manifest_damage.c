@@ -1,4 +1,5 @@
 /* The manifest when bytes, operations and the power fail; rebuilding it; open segments. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,6 @@ static void no_damage_of_one_byte_loses_anything(void **state)
     size_t n;
     uint64_t all = made(&p, &n), bits;
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         uint8_t was = p[i];
 
@@ -179,7 +179,6 @@ static void a_shorter_file_is_an_earlier_state_or_refused(void **state)
     uint8_t *p;
     uint64_t all = made(&p, &n);
 
-    (void)state;
     for (size_t k = 0; k <= n; k++) {
         enum err e = look(&bits, p, k);
 
@@ -202,7 +201,6 @@ static void both_copies_damaged_in_the_middle_are_refused(void **state)
     size_t n;
     uint64_t bits;
 
-    (void)state;
     (void)made(&p, &n);
     memset(p + n / 2 - 150, 0, 300);
     assert_err(look(&bits, p, n), ERR_CORRUPT);
@@ -215,7 +213,6 @@ static void a_newer_version_is_told_apart(void **state)
     static const uint8_t newer[64] = {'P', 'F', 'M', 'A', 'N', 0x1a, '\r', '\n', 2};
     struct manifest *m = NULL;
 
-    (void)state;
     assert_ok(os_write_file(path_in("manifest"), newer, sizeof newer, true));
     /* Its checksum is wrong, so it is damage, not a version. */
     assert_err(manifest_open(&m, &conf, NULL), ERR_CORRUPT);
@@ -227,7 +224,6 @@ static void a_change_that_fails_changes_nothing(void **state)
 {
     static const enum err errors[] = {ERR_IO, ERR_NOSPACE};
 
-    (void)state;
     for (unsigned i = 0; i < 2 * 8; i++) {
         struct tried tried = {.n = 0};
         uint64_t acked = 0;
@@ -267,7 +263,6 @@ static void a_change_that_fails_changes_nothing(void **state)
  * What was acknowledged is there; what was not may be there only with its files. */
 static void a_power_cut_shows_all_of_a_change_or_none(void **state)
 {
-    (void)state;
     for (unsigned i = 0; i < 3 * 40; i++) {
         struct tried tried = {.n = 0};
         uint64_t acked = 0, now;
@@ -315,7 +310,6 @@ static void the_file_does_not_grow_for_ever(void **state)
     uint8_t *p;
     size_t n;
 
-    (void)state;
     assert_ok(open_with(&m, fio_unsynced()));
     for (unsigned i = 0; i < 9000; i++) {
         s = (struct seg_info){.number = manifest_number(m), .kind = SEG_RAW, .n_windows = 1};
@@ -345,7 +339,6 @@ static void what_is_dropped_is_noted_on_a_full_disk(void **state)
     struct seg_info s[40];
     struct fio_fault *f;
 
-    (void)state;
     assert_ok(fio_fault_create(&f));
     assert_ok(open_with(&m, fio_fault_fio(f)));
     for (unsigned i = 0; i < COUNT_OF(s); i++) {
@@ -372,7 +365,6 @@ static void every_allocation_may_fail(void **state)
     struct manifest *m = NULL;
     enum err e = ERR_NOMEM;
 
-    (void)state;
     assert_ok(open_with(&m, fio_unsynced()));
     for (unsigned i = 0; i < 4; i++) {
         assert_ok(step(m, fio_unsynced(), &acked, &tried));
@@ -441,7 +433,6 @@ static void it_is_made_anew_from_the_segments(void **state)
     uint64_t found = 0;
     char bad[600];
 
-    (void)state;
     assert_ok(open_with(&m, fio_unsynced()));
     input = real(m, SEG_RAW, 0, 10, 3);
     patch = real(m, SEG_RAW, 0, 200, 3); /* not inside what follows */
@@ -504,7 +495,6 @@ static void open_segments_are_bounded(void **state)
     struct manifest *m;
     size_t before;
 
-    (void)state;
     assert_ok(manifest_open(&m, &conf, NULL));
     manifest_keep_open(m, 20000);
     before = descriptors();
@@ -535,6 +525,101 @@ static void open_segments_are_bounded(void **state)
     manifest_close(m);
 }
 
+/* -- readers beside the thread that changes the manifest: what a list names stays readable -- */
+
+#define READERS 4
+#define ROUNDS  60
+#define KEPT    5u /* segments at a time */
+
+struct rig {
+    struct manifest *m;
+    atomic_bool stop;
+    _Atomic uint64_t reads, failures;
+};
+
+static bool read_one(const struct seg *s, struct arena *a, unsigned i)
+{
+    struct seg_key keys[8];
+    const uint8_t *p[8];
+    size_t n[8];
+
+    for (unsigned k = 0; k < 8; k++) {
+        keys[k] = (struct seg_key){SEG_PART_COLUMN, (uint8_t)((i + k) % SEG_RIG_METRICS),
+                                   (uint8_t)(i % SEG_RIG_WINDOWS), (i + 5) % SEG_RIG_HOSTS};
+    }
+    arena_reset(a);
+    if (seg_read_many(s, a, keys, 8, p, n) != ERR_OK) {
+        return false;
+    }
+    for (unsigned k = 0; k < 8; k++) {
+        if (seg_rig_exists(keys[k]) ? !p[k] || !seg_rig_is(keys[k], p[k], n[k]) : p[k] != NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void read_all(void *ctx)
+{
+    struct rig *rig = ctx;
+    struct arena a;
+
+    arena_init(&a, 1u << 20);
+    for (unsigned round = 0; !atomic_load(&rig->stop); round++) {
+        struct manifest_list *l = manifest_view(rig->m);
+
+        for (size_t i = 0; l && i < manifest_segments(l); i++) {
+            const struct seg *s;
+            bool right = manifest_seg(l, i, &s) == ERR_OK && read_one(s, &a, round + (unsigned)i);
+
+            atomic_fetch_add(right ? &rig->reads : &rig->failures, 1);
+            if (round % 2) {
+                manifest_seg_done(l, i);
+            }
+        }
+        manifest_list_release(l);
+    }
+    arena_fini(&a);
+}
+
+static void readers_are_never_left_without_a_file(void **state)
+{
+    struct os_thread *threads[READERS];
+    struct rig rig = {.m = NULL};
+    struct manifest_stats st;
+    struct manifest_conf conf = {dir, fio_unsynced()};
+    uint64_t numbers[ROUNDS];
+
+    assert_ok(manifest_open(&rig.m, &conf, NULL));
+    manifest_keep_open(rig.m, 40000);
+    for (unsigned i = 0; i < READERS; i++) {
+        assert_ok(os_thread_start(&threads[i], "reader", read_all, &rig));
+    }
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct seg_info info = seg_rig_info(manifest_number(rig.m));
+
+        assert_ok(seg_rig_write(fio_unsynced(), dir, &info));
+        numbers[i] = info.number;
+        assert_ok(
+            manifest_change(rig.m, &info, 1, &numbers[i < KEPT ? 0 : i - KEPT], i >= KEPT, NULL));
+        manifest_publish(rig.m);
+        manifest_stats(rig.m, &st);
+    }
+    while (atomic_load(&rig.reads) < 100 && atomic_load(&rig.failures) == 0) {
+        os_sleep_ns(1000000);
+    }
+    atomic_store(&rig.stop, true);
+    for (unsigned i = 0; i < READERS; i++) {
+        os_thread_join(threads[i]);
+    }
+    assert_int_equal(atomic_load(&rig.failures), 0);
+    manifest_stats(rig.m, &st);
+    assert_int_equal(st.files[SEG_RAW], KEPT);
+    assert_int_equal(st.unreadable, 0);
+    assert_true(st.open_bytes <= 40000);
+    manifest_close(rig.m);
+}
+
 int main(void)
 {
 #define T(f) \
@@ -551,6 +636,7 @@ int main(void)
         T(every_allocation_may_fail),
         T(it_is_made_anew_from_the_segments),
         T(open_segments_are_bounded),
+        T(readers_are_never_left_without_a_file),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

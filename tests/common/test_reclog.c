@@ -51,58 +51,6 @@ static enum err parse(void *ctx, const uint8_t *p, size_t n, uint64_t left, size
     return ERR_OK;
 }
 
-/* Puts the texts of all sound records into out[1024], one behind the other. */
-static void read_all(char *out, size_t *end, const uint8_t *p, size_t n)
-{
-    char text[256];
-    struct reclog_reader r = {
-        .format = &format, .size = n, .parse = parse, .ctx = text, .p = p, .n = n};
-    uint64_t at = HEADER;
-    size_t used;
-
-    *out = 0;
-    *end = HEADER;
-    while (reclog_next(&r, &at, &used) == ERR_OK) {
-        (void)snprintf(out + strlen(out), 1024 - strlen(out), "%s", text);
-        at += used;
-        *end = (size_t)at;
-    }
-}
-
-static void damage_costs_the_record_it_is_in(void **state)
-{
-    static const char *const left[] = {"BBBCCC", "ACCC", "ABBB"};
-    size_t ends[3], end;
-    struct buf b;
-    char all[1024];
-
-    (void)state;
-    buf_init(&b, 1024);
-    reclog_header_put(&b, &format, 0, words);
-    put_record(&b, "A");
-    ends[0] = b.n;
-    put_record(&b, "BBB");
-    ends[1] = b.n;
-    put_record(&b, "CCC");
-    ends[2] = b.n;
-    read_all(all, &end, b.p, b.n);
-    assert_string_equal(all, "ABBBCCC");
-    assert_int_equal(end, b.n);
-    for (size_t i = HEADER; i < b.n; i++) {
-        unsigned k = i < ends[0] ? 0 : i < ends[1] ? 1 : 2;
-
-        b.p[i] ^= 4;
-        read_all(all, &end, b.p, b.n);
-        assert_string_equal(all, left[k]);
-        b.p[i] ^= 4;
-    }
-    for (size_t n = HEADER; n < b.n; n++) { /* and an end that was cut off, the one it is in */
-        read_all(all, &end, b.p, n);
-        assert_int_equal(end, n < ends[0] ? HEADER : n < ends[1] ? ends[0] : ends[1]);
-    }
-    buf_fini(&b);
-}
-
 static void a_window_moves_over_a_file_of_any_size(void **state)
 {
     const struct fio *fio = fio_os();
@@ -154,7 +102,6 @@ int main(void)
 #define D(name) \
     cmocka_unit_test_prestate_setup_teardown(name, support_dir_setup, support_dir_teardown, dir)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damage_costs_the_record_it_is_in),
         D(a_window_moves_over_a_file_of_any_size),
     };
 #undef D
