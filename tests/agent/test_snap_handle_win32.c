@@ -125,27 +125,35 @@ static void a_pid_with_a_new_owner_is_somebody_else(void **state)
     snap_handle_destroy(h);
 }
 
-/* Ourselves again, with one argument: waits until its input ends. */
+/* Ourselves again, with these arguments, up and waiting until its input ends. What a process that
+ * is just being created says of its command line is nothing, under Wine. */
 static HANDLE start(PROCESS_INFORMATION *info, const WCHAR *arguments, HANDLE *hold)
 {
     SECURITY_ATTRIBUTES inherited = {.nLength = sizeof inherited, .bInheritHandle = TRUE};
     STARTUPINFOW with = {.cb = sizeof with, .dwFlags = STARTF_USESTDHANDLES};
     static WCHAR line[32000];
-    HANDLE input;
+    HANDLE input, output, up;
+    char c;
     DWORD n;
 
     assert_true(CreatePipe(&input, hold, &inherited, 0));
     assert_true(SetHandleInformation(*hold, HANDLE_FLAG_INHERIT, 0));
+    assert_true(CreatePipe(&up, &output, &inherited, 0));
+    assert_true(SetHandleInformation(up, HANDLE_FLAG_INHERIT, 0));
     line[0] = L'"';
     n = GetModuleFileNameW(NULL, line + 1, MAX_PATH);
     line[n + 1] = L'"';
     line[n + 2] = L' ';
     wcscpy_s(line + n + 3, sizeof line / sizeof *line - n - 3, arguments);
     with.hStdInput = input;
-    with.hStdOutput = with.hStdError = INVALID_HANDLE_VALUE;
+    with.hStdOutput = output;
+    with.hStdError = INVALID_HANDLE_VALUE;
     assert_true(CreateProcessW(NULL, line, NULL, NULL, TRUE, 0, NULL, NULL, &with, info));
     CloseHandle(input);
+    CloseHandle(output);
     CloseHandle(info->hThread);
+    assert_true(ReadFile(up, &c, 1, &n, NULL));
+    CloseHandle(up);
     return info->hProcess;
 }
 
@@ -243,6 +251,8 @@ int main(int argc, char **argv)
     };
 
     if (argc > 1 && strncmp(argv[1], "wait", 4) == 0) {
+        (void)putchar('.');
+        (void)fflush(stdout);
         while (getchar() != EOF) {
         }
         return 0;

@@ -7,7 +7,7 @@
  *
  * The store holds rows, tiers of three ages, hours, what is only in the log, and everything that
  * lives beside them. PROCFLEET_FLIPS (16) places of each kind and PROCFLEET_SEED (1) in the
- * environment. */
+ * environment; PROCFLEET_KINDS: only kinds with this word in their name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -673,6 +673,7 @@ static void change_names(const struct kind *k)
 static void a_flipped_bit_changes_no_answer_without_a_word(void **state)
 {
     const char *flips = getenv("PROCFLEET_FLIPS"), *seed = getenv("PROCFLEET_SEED");
+    const char *only = getenv("PROCFLEET_KINDS");
     unsigned n = flips ? (unsigned)strtoul(flips, NULL, 10) : 16;
 
     (void)state;
@@ -694,7 +695,7 @@ static void a_flipped_bit_changes_no_answer_without_a_word(void **state)
         assert_true(whole[i].n > 0);
     }
     for (size_t k = 0; k < COUNT_OF(kinds); k++) {
-        for (unsigned i = 0; i < n; i++) {
+        for (unsigned i = 0; i < n && (!only || strstr(kinds[k].what, only)); i++) {
             one_flip(&kinds[k], &tallies[k]);
         }
         print_message("%-12s %u flips, %u found by check, %u told by answers\n", kinds[k].what,

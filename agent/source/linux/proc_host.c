@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,6 +79,21 @@ static bool counts_turns(struct proc_host *h)
            proc_text_schedstat(&turns, buf, n) == ERR_OK && turns.turns > 0;
 }
 
+/* CPUs without a tick (nohz_full) charge a thread when it leaves them. */
+static bool clocks_tick(void)
+{
+    int fd = open("/sys/devices/system/cpu/nohz_full", O_RDONLY | O_CLOEXEC);
+    char text[16] = "";
+    uint64_t run_ns;
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return (fd < 0 || (n > 0 && (text[0] == '\n' || strncmp(text, "(null)", 6) == 0))) &&
+           proc_host_cpu((uint32_t)getpid(), &run_ns) == ERR_OK;
+}
+
 enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg *why)
 {
     memset(h, 0, sizeof *h);
@@ -98,6 +114,7 @@ enum err proc_host_open(struct proc_host *h, const char *proc_dir, struct errmsg
     h->fds_left = descriptor_budget();
     h->fd_dir_has_count = fd_dir_has_count(h->root);
     h->counts_turns = counts_turns(h);
+    h->clocks_tick = clocks_tick();
     return ERR_OK;
 }
 
@@ -141,13 +158,15 @@ enum err proc_host_open_file(const struct proc_host *h, int *fd, uint32_t pid, c
     return ERR_OK;
 }
 
-/* procfs gives each of the files read here whole in one call, as far as there is room. */
+/* procfs gives each of the files read here whole in one call, as far as there is room. The C
+ * library's pread is a point of cancellation: there are two further calls in it, each time. The
+ * offset is 0 however many words it takes. */
 static enum err read_from_start(int fd, char *buf, size_t cap, size_t *n)
 {
-    ssize_t got;
+    long got;
 
     do {
-        got = pread(fd, buf, cap, 0);
+        got = syscall(SYS_pread64, fd, buf, cap, 0L, 0L, 0L);
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
         return from_errno();
@@ -207,6 +226,18 @@ void proc_host_release(struct proc_host *h, int *fd)
         *fd = -1;
         h->fds_left++;
     }
+}
+
+enum err proc_host_cpu(uint32_t pid, uint64_t *run_ns)
+{
+    clockid_t all_threads = (clockid_t)(~pid << 3 | 2); /* as clock_getcpuclockid makes it */
+    struct timespec t;
+
+    if (clock_gettime(all_threads, &t) != 0) {
+        return ERR_NOTFOUND;
+    }
+    *run_ns = (uint64_t)t.tv_sec * CLK_S + (uint64_t)t.tv_nsec;
+    return ERR_OK;
 }
 
 const char *proc_host_user(struct proc_host *h, uint32_t uid)

@@ -9,9 +9,11 @@
 #include <stdint.h>
 
 #include "agent/source/source.h"
+#include "common/base/clk.h"
 #include "common/base/err.h"
 
-#define PROC_USER_MAX  64  /* bytes of an account name */
+#define PROC_USER_MAX  64            /* bytes of an account name */
+#define PROC_TICK_NS   (10 * CLK_MS) /* of the scheduler: CONFIG_HZ is 100 at least */
 #define PROC_USERS_MAX 256 /* names remembered; beyond it the number stands for the name */
 
 struct proc_counts {
@@ -30,6 +32,7 @@ struct proc_host {
     int64_t mono_to_wall_ns, mono_to_boot_ns;
     size_t fds_left;       /* descriptors that may still be kept */
     bool counts_turns;     /* schedstat is kept: it shows whether a thread has had a CPU */
+    bool clocks_tick;      /* CPU time of others is at most PROC_TICK_NS old */
     bool every_file;       /* read in full whatever it shows: to measure, and to compare */
     bool fd_dir_has_count; /* since 6.2 the size of /proc/PID/fd is its number of entries */
     struct proc_counts counts;
@@ -67,6 +70,11 @@ NODISCARD enum err proc_host_read_kept(struct proc_host *h, int *fd, uint32_t pi
 NODISCARD enum err proc_host_keep(struct proc_host *h, int *fd, uint32_t pid, const char *file,
                                   int flags);
 void proc_host_release(struct proc_host *h, int *fd);
+
+/* Time process pid, all of its threads together, has had a CPU. Anybody may ask, and it costs half
+ * of what one thread's schedstat does. A thread that has a CPU is charged at every tick of the
+ * scheduler: *run_ns may be PROC_TICK_NS old. Errors: ERR_NOTFOUND (it has ended) */
+NODISCARD enum err proc_host_cpu(uint32_t pid, uint64_t *run_ns);
 
 /* Account name of a user, its number as text where there is none. Borrowed until the next call. */
 const char *proc_host_user(struct proc_host *h, uint32_t uid);

@@ -59,8 +59,9 @@ struct proc_marks {
 /* The last row that was read in full, and what shows that nothing has changed since: proc_quiet.h.
  */
 struct proc_quiet {
-    int sched_fd, statm_fd; /* kept descriptors, -1 = closed */
-    struct proc_turns turns;
+    int sched_fd, statm_fd;  /* kept descriptors, -1 = closed */
+    struct proc_turns turns; /* of the main thread, if it is the only one, */
+    uint64_t run_ns;         /* and CPU time, both read before that row; 0 = not known */
     struct proc_marks marks;
     bool marked;
     bool kept;
@@ -80,6 +81,7 @@ struct proc_inst {
     bool io_denied;
     bool stale;               /* attributes must be read again */
     bool sampled;             /* has had a row */
+    bool ran;                 /* since the row before: the next one will be read in full, too */
     uint64_t tick;            /* number of the last list it was in */
     int64_t missing_since_ns; /* monotonic; 0 = it was in the last list */
 

@@ -56,6 +56,8 @@ struct proc_linux {
     struct snap_row *rows;
     struct proc_inst **owners; /* of the rows */
     size_t n_rows;
+    uint32_t *resting; /* rows for which proc_read_end is due */
+    size_t n_resting;
     bool capped; /* the present table lacks processes */
 };
 
@@ -120,11 +122,14 @@ static enum err meet(struct proc_linux *s, uint32_t pid, struct proc_inst **out)
 }
 
 /* The number now belongs to a younger process: the old one's end was missed. */
-static enum err replace(struct proc_linux *s, struct proc_inst *p, uint32_t pid,
-                        struct proc_inst **out)
+static enum err replace(struct proc_linux *s, struct proc_inst **p, uint32_t pid,
+                        struct snap_row *row)
 {
-    proc_life_vanished(&s->life, p, os_mono_ns());
-    return meet(s, pid, out);
+    enum err e;
+
+    proc_life_vanished(&s->life, *p, os_mono_ns());
+    e = meet(s, pid, p);
+    return !e && (*p)->phase == PROC_ALIVE ? proc_read_row(&s->table, *p, &s->switches, row) : e;
 }
 
 static enum err read_one(struct proc_linux *s, uint32_t pid)
@@ -132,17 +137,12 @@ static enum err read_one(struct proc_linux *s, uint32_t pid)
     struct snap_row *row = &s->rows[s->n_rows];
     struct proc_inst *p = proc_inst_find(&s->table, pid);
     enum err e = p ? ERR_OK : meet(s, pid, &p);
+    bool done = true;
 
-    if (e) {
-        return e;
-    }
-    if (p->phase == PROC_ALIVE) {
-        e = proc_read_row(&s->table, p, &s->switches, row);
+    if (!e && p->phase == PROC_ALIVE) {
+        e = proc_read_begin(&s->table, p, &s->switches, row, &done);
         if (e == ERR_EXISTS) {
-            e = replace(s, p, pid, &p);
-            if (!e && p->phase == PROC_ALIVE) {
-                e = proc_read_row(&s->table, p, &s->switches, row);
-            }
+            e = replace(s, &p, pid, row);
         }
     }
     if (e) {
@@ -151,15 +151,66 @@ static enum err read_one(struct proc_linux *s, uint32_t pid)
     p->tick = s->tick;
     p->missing_since_ns = 0;
     if (p->phase == PROC_ALIVE) {
+        if (!done) {
+            s->resting[s->n_resting++] = (uint32_t)s->n_rows;
+        }
         s->owners[s->n_rows++] = p;
         s->host.counts.in++;
     }
     return ERR_OK;
 }
 
-static void read_all(struct proc_linux *s)
+static void count_failure(struct proc_linux *s, uint32_t pid, enum err e)
 {
-    s->n_rows = 0;
+    if (e == ERR_FULL) {
+        s->capped = true;
+    } else if (e == ERR_ACCESS) {
+        /* Hidden (hidepid): nobody to us, unless its start was told or it was seen before. */
+        s->capped = s->capped || proc_inst_find(&s->table, pid);
+    } else if (e != ERR_OK && e != ERR_END && e != ERR_NOTFOUND) {
+        s->host.counts.damaged++;
+        s->capped = true;
+    }
+}
+
+static void drain_now_and_then(struct proc_linux *s, size_t i)
+{
+    if (i % DRAIN_EVERY == DRAIN_EVERY - 1) {
+        drain(s);
+    }
+}
+
+/* The second step of those that seem to rest. */
+static void end_rows(struct proc_linux *s, int64_t table_ns)
+{
+    bool late = false;
+
+    for (size_t i = 0; i < s->n_resting; i++) {
+        struct snap_row *row = &s->rows[s->resting[i]];
+        struct proc_inst **p = &s->owners[s->resting[i]];
+        uint32_t pid = row->info.id.pid;
+        enum err e = ERR_OK;
+
+        late = late || os_mono_ns() - table_ns >= PROC_TICK_NS;
+        if ((*p)->phase == PROC_ALIVE && proc_id_eq((*p)->id, row->info.id)) {
+            e = proc_read_end(&s->table, *p, &s->switches, late, row);
+        }
+        if (e == ERR_EXISTS) {
+            e = replace(s, p, pid, row);
+        }
+        if (e) {
+            s->host.counts.gone += e == ERR_NOTFOUND;
+            count_failure(s, pid, e);
+            (*p)->tick = s->tick - 1; /* as if it had not been listed */
+            *p = NULL;
+        }
+        drain_now_and_then(s, i);
+    }
+}
+
+static void read_all(struct proc_linux *s, int64_t table_ns)
+{
+    s->n_rows = s->n_resting = 0;
     for (size_t i = 0; i < s->pids.n; i++) {
         uint32_t pid = s->pids.all[i];
         enum err e = read_one(s, pid);
@@ -168,19 +219,11 @@ static void read_all(struct proc_linux *s)
             /* Others ended before this table. */
             s->host.counts.gone += i >= s->pids.new_from && i < s->pids.new_to;
             proc_pids_remove(&s->pids, i);
-        } else if (e == ERR_FULL) {
-            s->capped = true;
-        } else if (e == ERR_ACCESS) {
-            /* Hidden (hidepid): nobody to us, unless its start was told or it was seen before. */
-            s->capped = s->capped || proc_inst_find(&s->table, pid);
-        } else if (e && e != ERR_END) {
-            s->host.counts.damaged++;
-            s->capped = true;
         }
-        if (i % DRAIN_EVERY == DRAIN_EVERY - 1) {
-            drain(s);
-        }
+        count_failure(s, pid, e);
+        drain_now_and_then(s, i);
     }
+    end_rows(s, table_ns);
 }
 
 /* Takes out of the rows whoever has ended since its row was read. */
@@ -191,7 +234,7 @@ static void drop_ended(struct proc_linux *s)
     for (size_t i = 0; i < s->n_rows; i++) {
         const struct proc_inst *p = s->owners[i];
 
-        if (p->phase != PROC_ALIVE || !proc_id_eq(p->id, s->rows[i].info.id)) {
+        if (!p || p->phase != PROC_ALIVE || !proc_id_eq(p->id, s->rows[i].info.id)) {
             s->host.counts.ended++;
             continue;
         }
@@ -249,7 +292,7 @@ static enum err take_table(struct proc_linux *s)
     }
     s->capped = s->pids.capped;
     drain(s);
-    read_all(s);
+    read_all(s, snap.mono_ns);
     drain(s);
     drop_ended(s);
     doubt = drop_vanished(s, snap.mono_ns);
@@ -402,6 +445,7 @@ static void close_source(struct source *base)
     }
     mem_free(s->rows);
     mem_free(s->owners);
+    mem_free(s->resting);
     mem_free(s);
 }
 
@@ -456,7 +500,8 @@ static enum err open_parts(struct proc_linux *s, struct errmsg *why)
     s->host.every_file = s->conf.every_file;
     s->rows = mem_array(s->conf.processes_max, sizeof *s->rows);
     s->owners = mem_array(s->conf.processes_max, sizeof *s->owners);
-    if (!s->rows || !s->owners) {
+    s->resting = mem_array(s->conf.processes_max, sizeof *s->resting);
+    if (!s->rows || !s->owners || !s->resting) {
         return errmsg_set(why, ERR_NOMEM, "out of memory");
     }
     e = proc_inst_init(&s->table, &s->host, s->conf.processes_max);

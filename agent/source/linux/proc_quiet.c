@@ -54,17 +54,29 @@ static bool read_marks(struct proc_table *t, struct proc_inst *p, struct proc_ma
     return true;
 }
 
-/* Whether what others can change is as it was. */
-static bool is_left_alone(struct proc_table *t, struct proc_inst *p)
+/* The same by CPU time alone: what ran in the last PROC_TICK_NS may not show yet. False: it may have
+ * run before that, too. */
+static bool is_charged_nothing(struct proc_inst *p)
 {
     struct proc_quiet *q = &p->quiet;
-    struct proc_marks now;
-    bool known = read_marks(t, p, &now);
-    bool same = known && q->marked && memcmp(&now, &q->marks, sizeof now) == 0;
+    uint64_t before_ns = q->run_ns;
 
-    q->marked = known;
-    q->marks = now;
-    return same;
+    return !p->threads_changed && proc_host_cpu(p->id.pid, &q->run_ns) == ERR_OK && before_ns > 0 &&
+           q->run_ns == before_ns;
+}
+
+/* Before p is read in full: what the next row is compared with. `still`: what stands_still has
+ * said just now; twice in a row would lose which threads have run. */
+static void begin_anew(struct proc_table *t, struct proc_inst *p, bool still)
+{
+    struct proc_quiet *q = &p->quiet;
+
+    if (!t->host->clocks_tick || proc_host_cpu(p->id.pid, &q->run_ns) != ERR_OK) {
+        q->run_ns = 0;
+    }
+    q->marked = still && read_marks(t, p, &q->marks);
+    q->kept = false;
+    p->ran = p->sampled && !still;
 }
 
 static void give_again(const struct proc_quiet *q, struct snap_row *row)
@@ -80,27 +92,37 @@ static void give_again(const struct proc_quiet *q, struct snap_row *row)
     row->mask |= METRIC_BIT(M_ACTIVE_THREADS);
 }
 
-bool proc_quiet_row(struct proc_table *t, struct proc_inst *p, struct snap_row *row)
+bool proc_quiet_begin(struct proc_table *t, struct proc_inst *p, struct snap_row *row)
 {
     struct proc_quiet *q = &p->quiet;
-    bool kept = q->kept && !p->stale;
+    struct proc_marks now;
 
-    q->kept = false;
     if (!t->host->counts_turns || t->host->every_file) {
+        q->kept = false;
+        p->ran = true;
         return false;
     }
-    if (!stands_still(t, p)) {
-        q->marked = false;
+    if (!q->kept || p->stale || !q->marked || q->rows + 1 >= PROC_QUIET_ROWS ||
+        !read_marks(t, p, &now) || memcmp(&now, &q->marks, sizeof now) != 0) {
+        begin_anew(t, p, stands_still(t, p));
         return false;
-    }
-    if (!is_left_alone(t, p) || !kept || q->rows + 1 >= PROC_QUIET_ROWS) {
-        return false;
-    }
-    q->kept = true;
-    if (++q->rows == PROC_QUIET_RELEASE) {
-        proc_inst_release(t, p);
     }
     give_again(q, row);
+    return true;
+}
+
+bool proc_quiet_end(struct proc_table *t, struct proc_inst *p, bool late)
+{
+    struct proc_quiet *q = &p->quiet;
+
+    if (!(late && t->host->clocks_tick && is_charged_nothing(p)) && !stands_still(t, p)) {
+        begin_anew(t, p, false);
+        return false;
+    }
+    q->rows++;
+    if (q->rows == PROC_QUIET_RELEASE || (t->host->fds_left == 0 && q->rows < PROC_QUIET_RELEASE)) {
+        proc_inst_release(t, p);
+    }
     return true;
 }
 

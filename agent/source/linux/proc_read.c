@@ -60,6 +60,14 @@ enum err proc_read_stat(struct proc_table *t, uint32_t pid, struct proc_stat *ou
     return e;
 }
 
+/* Descriptors of a process that does not run are not worth keeping. */
+static enum err read_own_file(struct proc_table *t, const struct proc_inst *p, int *fd,
+                              const char *file, char *buf, size_t cap, size_t *n)
+{
+    return p->ran || *fd >= 0 ? proc_host_read_kept(t->host, fd, p->id.pid, file, buf, cap, n)
+                              : proc_host_read(t->host, p->id.pid, file, buf, cap, n);
+}
+
 static void put_stat(const struct proc_host *h, struct proc_inst *p, const struct proc_stat *st,
                      struct snap_row *row)
 {
@@ -88,8 +96,7 @@ static enum err put_status(struct proc_table *t, struct proc_inst *p, struct sna
 {
     char buf[STATUS_MAX];
     size_t n;
-    enum err e =
-        proc_host_read_kept(t->host, &p->status_fd, p->id.pid, "status", buf, sizeof buf, &n);
+    enum err e = read_own_file(t, p, &p->status_fd, "status", buf, sizeof buf, &n);
 
     if (!e) {
         e = proc_text_status(status, buf, n);
@@ -117,7 +124,7 @@ static enum err read_io(struct proc_table *t, struct proc_inst *p, struct proc_i
 {
     char buf[IO_MAX];
     size_t n;
-    enum err e = proc_host_read_kept(t->host, &p->io_fd, p->id.pid, "io", buf, sizeof buf, &n);
+    enum err e = read_own_file(t, p, &p->io_fd, "io", buf, sizeof buf, &n);
 
     return e ? e : proc_text_io(io, buf, n);
 }
@@ -186,7 +193,8 @@ static enum err count_handles(struct proc_table *t, struct proc_inst *p, uint64_
     if (!t->host->fd_dir_has_count) {
         return count_entries(t, p->id.pid, count);
     }
-    if (p->fd_fd >= 0 || proc_host_keep(t->host, &p->fd_fd, p->id.pid, "fd", O_PATH) == ERR_OK) {
+    if (p->fd_fd >= 0 ||
+        (p->ran && proc_host_keep(t->host, &p->fd_fd, p->id.pid, "fd", O_PATH) == ERR_OK)) {
         if (fstat(p->fd_fd, &st) != 0) {
             return ERR_NOTFOUND;
         }
@@ -290,7 +298,7 @@ static enum err read_own_stat(struct proc_table *t, struct proc_inst *p, struct 
     char buf[STAT_MAX];
     size_t n;
     bool was_kept = p->stat_fd >= 0;
-    enum err e = proc_host_read_kept(t->host, &p->stat_fd, p->id.pid, "stat", buf, sizeof buf, &n);
+    enum err e = read_own_file(t, p, &p->stat_fd, "stat", buf, sizeof buf, &n);
 
     if (e == ERR_NOTFOUND && was_kept) { /* another may have its number by now */
         e = proc_host_read(t->host, p->id.pid, "stat", buf, sizeof buf, &n);
@@ -307,8 +315,8 @@ static enum err read_own_stat(struct proc_table *t, struct proc_inst *p, struct 
     return proc_read_ended(st) ? ERR_END : ERR_OK;
 }
 
-enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
-                       struct snap_row *row)
+static enum err read_full(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
+                          struct snap_row *row)
 {
     struct proc_status status = {0};
     struct proc_stat st;
@@ -316,10 +324,6 @@ enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct p
     enum err e;
 
     row->mask = 0;
-    if (proc_quiet_row(t, p, row)) {
-        proc_inst_row(t->host, p, row);
-        return ERR_OK;
-    }
     e = read_own_stat(t, p, &st);
     if (e) {
         return e;
@@ -351,6 +355,32 @@ enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct p
     return ERR_OK;
 }
 
+enum err proc_read_begin(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
+                         struct snap_row *row, bool *done)
+{
+    *done = !proc_quiet_begin(t, p, row);
+    if (*done) {
+        return read_full(t, p, sw, row);
+    }
+    proc_inst_row(t->host, p, row);
+    return ERR_OK;
+}
+
+enum err proc_read_end(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
+                       bool late, struct snap_row *row)
+{
+    return proc_quiet_end(t, p, late) ? ERR_OK : read_full(t, p, sw, row);
+}
+
+enum err proc_read_row(struct proc_table *t, struct proc_inst *p, const struct proc_switches *sw,
+                       struct snap_row *row)
+{
+    bool done;
+    enum err e = proc_read_begin(t, p, sw, row, &done);
+
+    return done ? e : proc_read_end(t, p, sw, false, row);
+}
+
 void proc_read_last(struct proc_table *t, struct proc_inst *p)
 {
     char buf[STAT_MAX];
@@ -358,8 +388,7 @@ void proc_read_last(struct proc_table *t, struct proc_inst *p)
     struct proc_io io;
     size_t n;
 
-    if (proc_host_read_kept(t->host, &p->stat_fd, p->id.pid, "stat", buf, sizeof buf, &n) !=
-            ERR_OK ||
+    if (read_own_file(t, p, &p->stat_fd, "stat", buf, sizeof buf, &n) != ERR_OK ||
         proc_text_stat(&st, buf, n) != ERR_OK || st.start_ticks != p->id.start) {
         return;
     }
