@@ -1,8 +1,11 @@
 /* What the agent costs on a Linux host of many processes: CPU of the whole program with the live
  * source, from procfs to encoded batches, nothing sent. Two ways by turns in one run: all files of
- * every process at every tick, as it was, and only of those that have run, as it is. Most processes
- * wait; of a hundred, --busy wake once a second. The host's own processes are beside them. */
+ * every process at every tick, as it was, and only of those that have run, as it is; that once more
+ * with --starts programs that start and end each second. Most processes wait; of a hundred, --busy
+ * wake once a second. The host's own processes are beside them: `unshare --pid --fork --mount-proc`
+ * leaves them out, and with them the kernel's events, which the first namespace alone gets. */
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +23,7 @@
 
 #define ROUNDS_MAX 32
 
-static unsigned processes, busy, rate_hz, seconds, rounds;
+static unsigned processes, busy, rate_hz, seconds, rounds, starts;
 
 struct rig {
     bool every_file;
@@ -66,6 +69,43 @@ static pid_t *start_processes(void)
     }
     bench_check(pids ? ERR_OK : ERR_NOMEM, "processes");
     return pids;
+}
+
+/* Starts a program so many times a second and waits for its end. */
+static void be_starter(void)
+{
+    char name[] = "true";
+    char *argv[] = {name, NULL}, *no_environment[] = {NULL};
+    int64_t next_ns = os_mono_ns();
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    for (;;) {
+        pid_t pid;
+
+        if (posix_spawn(&pid, "/bin/true", NULL, NULL, argv, no_environment) != 0 ||
+            waitpid(pid, NULL, 0) != pid) {
+            _exit(1);
+        }
+        next_ns += CLK_S / starts;
+        os_sleep_ns(next_ns - os_mono_ns());
+    }
+}
+
+static pid_t start_starter(void)
+{
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        be_starter();
+    }
+    return pid;
+}
+
+static void stop_starter(pid_t pid)
+{
+    if (kill(pid, SIGKILL) != 0 || waitpid(pid, NULL, 0) != pid) {
+        bench_fail("nothing could be started");
+    }
 }
 
 static void stop_processes(pid_t *pids)
@@ -211,6 +251,7 @@ static void tell_cost(const char *which, struct cost *c, double goal)
 static const struct opt options[] = {
     {"processes", 0, "N", "beside those of this host (2000)", false},
     {"busy", 0, "N", "of a hundred wake once a second (5)", false},
+    {"starts", 0, "N", "programs started a second in the last way (20; 0: without it)", false},
     {"rate", 0, "N", "ticks a second (1)", false},
     {"seconds", 0, "N", "of a measurement (20)", false},
     {"rounds", 0, "N", "both ways by turns so often (3)", false},
@@ -228,6 +269,7 @@ static void take_options(const struct opt_args *args)
 
     processes = (unsigned)bench_number(args, "processes", 1, 4000, quick ? 200 : 2000);
     busy = (unsigned)bench_number(args, "busy", 0, 100, 5);
+    starts = (unsigned)bench_number(args, "starts", 0, 1000, 20);
     rate_hz = (unsigned)bench_number(args, "rate", 1, 10, 1);
     seconds = (unsigned)bench_number(args, "seconds", 1, 600, quick ? 1 : 20);
     rounds = (unsigned)bench_number(args, "rounds", 1, ROUNDS_MAX, quick ? 1 : 3);
@@ -235,21 +277,22 @@ static void take_options(const struct opt_args *args)
 
 static void begin(bool json)
 {
-    char name[] = "bench_proc_host", flag[] = "--json", about[240];
+    char name[] = "bench_proc_host", flag[] = "--json", about[320];
     char *argv[] = {name, flag, NULL};
 
     (void)snprintf(
         about, sizeof about,
         "the agent from procfs to batches, %u processes beside this host's own, %u %% of "
-        "them\nwake once a second, %u Hz; %u x %u s with every file, and as many of who "
-        "ran",
-        processes, busy, rate_hz, rounds, seconds);
+        "them\nwake once a second, %u Hz; %u x %u s with every file, as many of who ran, "
+        "and as many\nwith %u starts a second",
+        processes, busy, rate_hz, rounds, seconds, starts);
     bench_begin(json ? 2 : 1, argv, name, about);
 }
 
 int main(int argc, char **argv)
 {
-    static struct cost before, after;
+    static struct cost before, after, with_starts;
+    double goal;
     struct opt_args *args = bench_options(&command, argc, argv);
     pid_t *pids;
 
@@ -261,10 +304,20 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < rounds; i++) {
         measure(&before, i, true);
         measure(&after, i, false);
+        if (starts > 0) {
+            pid_t starter = start_starter();
+
+            measure(&with_starts, i, false);
+            stop_starter(starter);
+        }
     }
     stop_processes(pids);
+    goal = processes == 2000 && rate_hz == 1 ? 2 : 0;
     tell_cost("every_file", &before, 0);
-    tell_cost("who_ran", &after, processes == 2000 && rate_hz == 1 ? 2 : 0);
+    tell_cost("who_ran", &after, goal);
+    if (starts > 0) {
+        tell_cost("with_starts", &with_starts, goal);
+    }
     bench_figure("proc_host_ratio", before.us[rounds / 2] / after.us[rounds / 2], "times less", 0,
                  BENCH_MORE);
     return bench_end();
