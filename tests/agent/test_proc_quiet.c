@@ -234,6 +234,46 @@ static void what_a_process_does_shows_in_the_next_row(void **state)
     }
 }
 
+/* A row in two steps, the second of them long after the table began. True: it was quiet. */
+static bool read_late(struct world *w, struct snap_row *row)
+{
+    const struct timespec two_ticks = {0, 2 * PROC_TICK_NS};
+    bool done;
+
+    memset(row, 0, sizeof *row);
+    nanosleep(&two_ticks, NULL);
+    assert_ok(proc_read_begin(&w->table, w->p, &every_thread, row, &done));
+    if (!done) {
+        assert_ok(proc_read_end(&w->table, w->p, &every_thread, true, row));
+    }
+    return w->p->quiet.rows > 0;
+}
+
+static void cpu_time_alone_shows_what_a_process_did_a_tick_ago(void **state)
+{
+    (void)state;
+    for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
+        struct snap_row before, after;
+        struct world w;
+
+        begin(&w, threads);
+        read_quiet(&w, &before);
+        for (int i = 0; i < 3; i++) {
+            uint64_t turns = w.p->quiet.turns.turns;
+
+            assert_true(read_late(&w, &after));
+            assert_int_equal(after.values[M_HANDLE_COUNT], before.values[M_HANDLE_COUNT]);
+            assert_int_equal(w.p->quiet.turns.turns, turns);
+        }
+        tell(&w.child, 'o');
+        assert_false(read_late(&w, &after));
+        assert_int_equal(after.values[M_HANDLE_COUNT], before.values[M_HANDLE_COUNT] + 1);
+        assert_true(after.values[M_ACTIVE_THREADS] >= 1);
+        compare_with_everything(&w, &after);
+        end(&w);
+    }
+}
+
 static void what_others_change_shows_in_the_next_row(void **state)
 {
     struct snap_row before, after;
@@ -386,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_of_who_has_not_run_is_what_reading_everything_gives),
         cmocka_unit_test(what_a_process_does_shows_in_the_next_row),
+        cmocka_unit_test(cpu_time_alone_shows_what_a_process_did_a_tick_ago),
         cmocka_unit_test(what_others_change_shows_in_the_next_row),
         cmocka_unit_test(
             after_many_quiet_rows_few_descriptors_are_kept_and_one_row_is_read_in_full),
