@@ -54,8 +54,8 @@ static bool read_marks(struct proc_table *t, struct proc_inst *p, struct proc_ma
     return true;
 }
 
-/* The same by CPU time alone: what ran in the last PROC_TICK_NS may not show yet. False: it may have
- * run before that, too. */
+/* The same by CPU time alone: what ran in the last PROC_TICK_NS may not show yet. False: it may
+ * have run before that, too. */
 static bool is_charged_nothing(struct proc_inst *p)
 {
     struct proc_quiet *q = &p->quiet;
