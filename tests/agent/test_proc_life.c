@@ -67,6 +67,22 @@ static void end(struct world *w)
     proc_host_close(&w->host);
 }
 
+static struct world it;
+
+static int set_up(void **state)
+{
+    (void)state;
+    begin(&it, 8, true);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end(&it);
+    return 0;
+}
+
 static void send(struct world *w, enum proc_net_kind kind, uint32_t pid, uint32_t tid,
                  uint32_t code)
 {
@@ -112,25 +128,23 @@ static void send_record(struct world *w, uint32_t pid, uint32_t tid, bool last)
 
 static void a_brief_life_is_one_start_and_one_stop(void **state)
 {
-    struct world w;
     const struct told *stop;
 
     (void)state;
-    begin(&w, 8, true);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    assert_int_equal(w.n_told, 0); /* its name is its parent's yet */
-    send_record(&w, PID_A, PID_A, true);
-    assert_int_equal(w.n_told, 1);
-    assert_int_equal(w.told[0].kind, EV_PROC_START);
-    assert_string_equal(w.told[0].name, "brief");
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 1); /* the end itself has not come */
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 2);
-    stop = &w.told[1];
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    assert_int_equal(it.n_told, 0); /* its name is its parent's yet */
+    send_record(&it, PID_A, PID_A, true);
+    assert_int_equal(it.n_told, 1);
+    assert_int_equal(it.told[0].kind, EV_PROC_START);
+    assert_string_equal(it.told[0].name, "brief");
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 1); /* the end itself has not come */
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 2);
+    stop = &it.told[1];
     assert_int_equal(stop->kind, EV_PROC_STOP);
-    assert_true(proc_id_eq(stop->info.id, w.told[0].info.id));
+    assert_true(proc_id_eq(stop->info.id, it.told[0].info.id));
     assert_int_equal(stop->info.exit_code, 3);
     assert_int_equal(stop->info.parent_pid, 1);
     assert_true(stop->info.have & INFO_FINAL_TOTALS);
@@ -145,95 +159,79 @@ static void a_brief_life_is_one_start_and_one_stop(void **state)
     assert_int_equal(stop->totals[M_CONTEXT_SWITCHES], 7);
     /* Its own files were gone, and records do not count operations. */
     assert_false(stop->mask & METRIC_BIT(M_WRITE_OPERATIONS));
-    assert_int_equal(w.table.n, 0);
-    end(&w);
+    assert_int_equal(it.table.n, 0);
 }
 
 static void totals_are_those_of_all_threads(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, true);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
-    send(&w, PROC_NET_FORK, PID_A, TID_2, 0);
-    send_record(&w, PID_A, TID_1, false);
-    send(&w, PROC_NET_EXIT, PID_A, TID_1, 0);
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&it, PROC_NET_FORK, PID_A, TID_2, 0);
+    send_record(&it, PID_A, TID_1, false);
+    send(&it, PROC_NET_EXIT, PID_A, TID_1, 0);
     /* The leader goes before its last thread. */
-    send_record(&w, PID_A, PID_A, false);
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 0);
-    send_record(&w, PID_A, TID_2, true);
-    send(&w, PROC_NET_EXIT, PID_A, TID_2, 0);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[1].totals[M_CPU_TIME], 3000);
-    assert_int_equal(w.told[1].totals[M_WRITE_BYTES], 60);
-    assert_int_equal(w.told[1].totals[M_PEAK_WORKING_SET], 9000);
-    assert_int_equal(w.told[1].info.exit_code, 3); /* the leader's */
-    end(&w);
+    send_record(&it, PID_A, PID_A, false);
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 0);
+    send_record(&it, PID_A, TID_2, true);
+    send(&it, PROC_NET_EXIT, PID_A, TID_2, 0);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[1].totals[M_CPU_TIME], 3000);
+    assert_int_equal(it.told[1].totals[M_WRITE_BYTES], 60);
+    assert_int_equal(it.told[1].totals[M_PEAK_WORKING_SET], 9000);
+    assert_int_equal(it.told[1].info.exit_code, 3); /* the leader's */
 }
 
 static void a_late_record_is_waited_for(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, true);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
-    send_record(&w, PID_A, PID_A, true); /* overtakes the other's */
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 0);
-    send(&w, PROC_NET_EXIT, PID_A, TID_1, 0);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 1);
-    assert_true(proc_life_deadline(&w.life) > w.life.now_ns);
-    send_record(&w, PID_A, TID_1, false);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[1].totals[M_CPU_TIME], 2000);
-    assert_true(proc_life_deadline(&w.life) == INT64_MAX);
-    end(&w);
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
+    send_record(&it, PID_A, PID_A, true); /* overtakes the other's */
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXIT, PID_A, TID_1, 0);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 1);
+    assert_true(proc_life_deadline(&it.life) > it.life.now_ns);
+    send_record(&it, PID_A, TID_1, false);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[1].totals[M_CPU_TIME], 2000);
+    assert_true(proc_life_deadline(&it.life) == INT64_MAX);
 }
 
 static void a_lost_record_leaves_no_exact_totals(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, true);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
-    send_record(&w, PID_A, PID_A, true);
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 0);
-    send(&w, PROC_NET_EXIT, PID_A, TID_1, 0);
-    proc_life_due(&w.life, proc_life_deadline(&w.life));
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[1].kind, EV_PROC_STOP);
-    assert_false(w.told[1].info.have & INFO_FINAL_TOTALS);
-    assert_int_equal(w.told[1].mask, 0);
-    end(&w);
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
+    send_record(&it, PID_A, PID_A, true);
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXIT, PID_A, TID_1, 0);
+    proc_life_due(&it.life, proc_life_deadline(&it.life));
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[1].kind, EV_PROC_STOP);
+    assert_false(it.told[1].info.have & INFO_FINAL_TOTALS);
+    assert_int_equal(it.told[1].mask, 0);
 }
 
 static void without_records_the_last_end_is_the_stop(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, false);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 9);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 0);
-    send(&w, PROC_NET_EXIT, PID_A, TID_1, 9);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[1].info.exit_code, 128 + 9);
-    assert_false(w.told[1].info.have & INFO_FINAL_TOTALS);
-    end(&w);
+    it.life.records = false;
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 9);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 0);
+    send(&it, PROC_NET_EXIT, PID_A, TID_1, 9);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[1].info.exit_code, 128 + 9);
+    assert_false(it.told[1].info.have & INFO_FINAL_TOTALS);
 }
 
 /* Fork, exec and end of a child of a process named "parent", all before it could be looked at. */
@@ -250,143 +248,120 @@ static void live_unseen(struct world *w)
 
 static void a_program_gone_before_it_was_looked_at_has_the_name_of_its_record(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, true);
-    live_unseen(&w);
-    assert_int_equal(w.n_told, 0);
-    send_record(&w, PID_A, PID_A, true);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[0].kind, EV_PROC_START);
-    assert_string_equal(w.told[0].name, "brief");
-    assert_int_equal(w.told[1].kind, EV_PROC_STOP);
-    assert_string_equal(w.told[1].name, "brief");
-    end(&w);
+    live_unseen(&it);
+    assert_int_equal(it.n_told, 0);
+    send_record(&it, PID_A, PID_A, true);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[0].kind, EV_PROC_START);
+    assert_string_equal(it.told[0].name, "brief");
+    assert_int_equal(it.told[1].kind, EV_PROC_STOP);
+    assert_string_equal(it.told[1].name, "brief");
 }
 
 static void without_records_such_a_program_has_no_name_rather_than_its_parents(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, false);
-    live_unseen(&w);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 2);
-    assert_string_equal(w.told[0].name, "");
-    assert_string_equal(w.told[1].name, "");
-    end(&w);
+    it.life.records = false;
+    live_unseen(&it);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 2);
+    assert_string_equal(it.told[0].name, "");
+    assert_string_equal(it.told[1].name, "");
 }
 
 /* After a delay records come out of their socket before the events that were before them. */
 static void a_record_does_not_overtake_exec_and_end(void **state)
 {
     struct proc_inst *parent;
-    struct world w;
 
     (void)state;
-    begin(&w, 8, true);
-    assert_ok(proc_inst_add(&parent, &w.table, (struct proc_id){1, 1}));
+    assert_ok(proc_inst_add(&parent, &it.table, (struct proc_id){1, 1}));
     proc_attr_name(parent, "parent", 6);
     parent->program = mem_strdup("parent");
     parent->program_n = 6;
-    assert_int_equal(offer_record(&w, PID_A, PID_A, true, false), PROC_TOOK_NOT);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    assert_int_equal(offer_record(&w, PID_A, PID_A, true, false), PROC_TOOK_NOT);
-    assert_int_equal(w.n_told, 0);
-    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
-    assert_int_equal(offer_record(&w, PID_A, PID_A, true, false), PROC_TOOK_ENDED);
-    assert_int_equal(w.n_told, 2);
-    assert_string_equal(w.told[0].name, "brief");
-    assert_string_equal(w.told[1].name, "brief");
+    assert_int_equal(offer_record(&it, PID_A, PID_A, true, false), PROC_TOOK_NOT);
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    assert_int_equal(offer_record(&it, PID_A, PID_A, true, false), PROC_TOOK_NOT);
+    assert_int_equal(it.n_told, 0);
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 3 << 8);
+    assert_int_equal(offer_record(&it, PID_A, PID_A, true, false), PROC_TOOK_ENDED);
+    assert_int_equal(it.n_told, 2);
+    assert_string_equal(it.told[0].name, "brief");
+    assert_string_equal(it.told[1].name, "brief");
     /* Not even when nothing is left to wait for is a copy called otherwise than its program. */
-    send(&w, PROC_NET_FORK, PID_B, PID_B, 0);
-    assert_int_equal(offer_record(&w, PID_B, PID_B, true, true), PROC_TOOK);
-    send(&w, PROC_NET_EXIT, PID_B, PID_B, 0);
-    assert_int_equal(w.n_told, 4);
-    assert_string_equal(w.told[2].name, "parent");
-    assert_string_equal(w.told[3].name, "parent");
-    end(&w);
+    send(&it, PROC_NET_FORK, PID_B, PID_B, 0);
+    assert_int_equal(offer_record(&it, PID_B, PID_B, true, true), PROC_TOOK);
+    send(&it, PROC_NET_EXIT, PID_B, PID_B, 0);
+    assert_int_equal(it.n_told, 4);
+    assert_string_equal(it.told[2].name, "parent");
+    assert_string_equal(it.told[3].name, "parent");
 }
 
 static void a_start_is_told_at_exec_or_after_a_while(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, false);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_FORK, PID_B, PID_B, 0);
-    send(&w, PROC_NET_EXEC, PID_B, PID_B, 0);
-    assert_int_equal(w.n_told, 1);
-    assert_int_equal(w.told[0].info.id.pid, PID_B);
-    proc_life_due(&w.life, proc_life_deadline(&w.life) - 1);
-    assert_int_equal(w.n_told, 1);
-    proc_life_due(&w.life, proc_life_deadline(&w.life));
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[1].info.id.pid, PID_A);
-    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0); /* an update of the same instance */
-    assert_int_equal(w.n_told, 3);
-    assert_int_equal(w.told[2].kind, EV_PROC_START);
-    assert_true(proc_id_eq(w.told[1].info.id, w.told[2].info.id));
-    end(&w);
+    it.life.records = false;
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_FORK, PID_B, PID_B, 0);
+    send(&it, PROC_NET_EXEC, PID_B, PID_B, 0);
+    assert_int_equal(it.n_told, 1);
+    assert_int_equal(it.told[0].info.id.pid, PID_B);
+    proc_life_due(&it.life, proc_life_deadline(&it.life) - 1);
+    assert_int_equal(it.n_told, 1);
+    proc_life_due(&it.life, proc_life_deadline(&it.life));
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[1].info.id.pid, PID_A);
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0); /* an update of the same instance */
+    assert_int_equal(it.n_told, 3);
+    assert_int_equal(it.told[2].kind, EV_PROC_START);
+    assert_true(proc_id_eq(it.told[1].info.id, it.told[2].info.id));
 }
 
 static void exec_in_another_thread_is_no_end(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, false);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 9); /* the leader is removed … */
-    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0); /* … and the thread takes its number */
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 1);
-    assert_int_equal(w.told[0].kind, EV_PROC_START);
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 5 << 8);
-    proc_life_due(&w.life, w.life.now_ns);
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[1].info.exit_code, 5);
-    end(&w);
+    it.life.records = false;
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 9); /* the leader is removed … */
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0); /* … and the thread takes its number */
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 1);
+    assert_int_equal(it.told[0].kind, EV_PROC_START);
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 5 << 8);
+    proc_life_due(&it.life, it.life.now_ns);
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[1].info.exit_code, 5);
 }
 
 static void a_reused_number_is_another_process(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, false);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
-    w.life.now_ns += 10 * CLK_S; /* its end was lost */
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
-    assert_int_equal(w.n_told, 2);
-    assert_true(w.told[1].info.id.start >= w.told[0].info.id.start + 999);
-    assert_int_equal(w.table.n, 1);
-    end(&w);
+    it.life.records = false;
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
+    it.life.now_ns += 10 * CLK_S; /* its end was lost */
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
+    assert_int_equal(it.n_told, 2);
+    assert_true(it.told[1].info.id.start >= it.told[0].info.id.start + 999);
+    assert_int_equal(it.table.n, 1);
 }
 
 static void messages_about_strangers_change_nothing(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, true);
-    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
-    send(&w, PROC_NET_EXIT, PID_A, PID_A, 0);
-    send(&w, PROC_NET_FORK, PID_A, TID_1, 0);
-    send(&w, PROC_NET_UID, PID_A, PID_A, 0);
-    send_record(&w, PID_A, PID_A, true);
-    proc_life_due(&w.life, INT64_MAX);
-    assert_int_equal(w.n_told, 0);
-    assert_int_equal(w.table.n, 0);
-    end(&w);
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
+    send(&it, PROC_NET_EXIT, PID_A, PID_A, 0);
+    send(&it, PROC_NET_FORK, PID_A, TID_1, 0);
+    send(&it, PROC_NET_UID, PID_A, PID_A, 0);
+    send_record(&it, PID_A, PID_A, true);
+    proc_life_due(&it.life, INT64_MAX);
+    assert_int_equal(it.n_told, 0);
+    assert_int_equal(it.table.n, 0);
 }
 
 static void a_full_table_counts_whom_it_leaves_out(void **state)
@@ -409,15 +384,12 @@ static void a_full_table_counts_whom_it_leaves_out(void **state)
 
 static void time_never_goes_back(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 8, false);
-    send(&w, PROC_NET_FORK, PID_A, PID_A, 0);
-    w.life.last_mono_ns = 5 * CLK_S; /* a table was told meanwhile */
-    send(&w, PROC_NET_EXEC, PID_A, PID_A, 0);
-    assert_int_equal(w.told[0].mono_ns, 5 * CLK_S);
-    end(&w);
+    it.life.records = false;
+    send(&it, PROC_NET_FORK, PID_A, PID_A, 0);
+    it.life.last_mono_ns = 5 * CLK_S; /* a table was told meanwhile */
+    send(&it, PROC_NET_EXEC, PID_A, PID_A, 0);
+    assert_int_equal(it.told[0].mono_ns, 5 * CLK_S);
 }
 
 static void the_table_finds_what_is_in_it(void **state)
@@ -448,46 +420,47 @@ static void nobody_has_ended_who_still_is_there(void **state)
 {
     uint32_t pid = (uint32_t)getpid();
     struct proc_inst *p;
-    struct world w;
 
     (void)state;
-    begin(&w, 8, true);
-    assert_ok(proc_life_met(&w.life, pid, w.life.now_ns, &p));
-    send_record(&w, pid, pid, true);
-    assert_int_equal(w.n_told, 1);
-    proc_life_due(&w.life, w.life.now_ns + CLK_S);
-    proc_life_due(&w.life, w.life.now_ns + 2 * CLK_S);
-    assert_int_equal(w.n_told, 1); /* its start */
-    send(&w, PROC_NET_EXIT, pid, pid, 0);
-    assert_int_equal(w.n_told, 2);
-    assert_int_equal(w.told[1].kind, EV_PROC_STOP);
-    assert_true(w.told[1].info.have & INFO_FINAL_TOTALS);
+    assert_ok(proc_life_met(&it.life, pid, it.life.now_ns, &p));
+    send_record(&it, pid, pid, true);
+    assert_int_equal(it.n_told, 1);
+    proc_life_due(&it.life, it.life.now_ns + CLK_S);
+    proc_life_due(&it.life, it.life.now_ns + 2 * CLK_S);
+    assert_int_equal(it.n_told, 1); /* its start */
+    send(&it, PROC_NET_EXIT, pid, pid, 0);
+    assert_int_equal(it.n_told, 2);
+    assert_int_equal(it.told[1].kind, EV_PROC_STOP);
+    assert_true(it.told[1].info.have & INFO_FINAL_TOTALS);
 
-    assert_ok(proc_life_met(&w.life, pid, w.life.now_ns, &p)); /* whose end was never told */
-    send_record(&w, pid, pid, true);
-    proc_life_due(&w.life, w.life.now_ns + 11 * CLK_S);
-    assert_int_equal(w.n_told, 4);
-    end(&w);
+    assert_ok(proc_life_met(&it.life, pid, it.life.now_ns, &p)); /* whose end was never told */
+    send_record(&it, pid, pid, true);
+    proc_life_due(&it.life, it.life.now_ns + 11 * CLK_S);
+    assert_int_equal(it.n_told, 4);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_brief_life_is_one_start_and_one_stop),
-        cmocka_unit_test(nobody_has_ended_who_still_is_there),
-        cmocka_unit_test(totals_are_those_of_all_threads),
-        cmocka_unit_test(a_late_record_is_waited_for),
-        cmocka_unit_test(a_lost_record_leaves_no_exact_totals),
-        cmocka_unit_test(without_records_the_last_end_is_the_stop),
-        cmocka_unit_test(a_program_gone_before_it_was_looked_at_has_the_name_of_its_record),
-        cmocka_unit_test(without_records_such_a_program_has_no_name_rather_than_its_parents),
-        cmocka_unit_test(a_record_does_not_overtake_exec_and_end),
-        cmocka_unit_test(a_start_is_told_at_exec_or_after_a_while),
-        cmocka_unit_test(exec_in_another_thread_is_no_end),
-        cmocka_unit_test(a_reused_number_is_another_process),
-        cmocka_unit_test(messages_about_strangers_change_nothing),
+        cmocka_unit_test_setup_teardown(a_brief_life_is_one_start_and_one_stop, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nobody_has_ended_who_still_is_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(totals_are_those_of_all_threads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_late_record_is_waited_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lost_record_leaves_no_exact_totals, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_records_the_last_end_is_the_stop, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_program_gone_before_it_was_looked_at_has_the_name_of_its_record, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            without_records_such_a_program_has_no_name_rather_than_its_parents, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_record_does_not_overtake_exec_and_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_start_is_told_at_exec_or_after_a_while, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(exec_in_another_thread_is_no_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reused_number_is_another_process, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(messages_about_strangers_change_nothing, set_up, tear_down),
         cmocka_unit_test(a_full_table_counts_whom_it_leaves_out),
-        cmocka_unit_test(time_never_goes_back),
+        cmocka_unit_test_setup_teardown(time_never_goes_back, set_up, tear_down),
         cmocka_unit_test(the_table_finds_what_is_in_it),
     };
 

@@ -41,14 +41,28 @@ static void end(struct world *w)
     proc_host_close(&w->host);
 }
 
+static struct world it; /* of tests that need one */
+
+static int set_up(void **state)
+{
+    (void)state;
+    begin(&it);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end(&it);
+    return 0;
+}
+
 static void own_attributes_are_read(void **state)
 {
     struct snap_row row;
-    struct world w;
 
     (void)state;
-    begin(&w);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_memory_equal(row.info.name.p, "test_proc_read", row.info.name.n);
     assert_int_equal(row.info.name.n, 14);
     assert_int_equal(row.info.parent_pid, getppid());
@@ -58,8 +72,7 @@ static void own_attributes_are_read(void **state)
     assert_non_null(strstr(row.info.command_line.p, "test_proc_read"));
     assert_true(row.info.user.n > 0);
     assert_int_equal(row.info.cpu_origin, CPU_ORIGIN_TIMES);
-    assert_true(row.info.create_ns > w.host.boot_wall_ns);
-    end(&w);
+    assert_true(row.info.create_ns > it.host.boot_wall_ns);
 }
 
 /* A child whose main thread has renamed itself, as database servers do; waits for its end. */
@@ -110,24 +123,21 @@ static void name_of(struct world *w, pid_t pid, char *out, size_t cap)
 static void a_process_bears_the_name_of_its_program_not_of_a_thread(void **state)
 {
     char name[64], own[16];
-    struct world w;
     pid_t pid;
 
     (void)state;
-    begin(&w);
     pid = fork_renamed();
-    name_of(&w, pid, name, sizeof name);
+    name_of(&it, pid, name, sizeof name);
     assert_string_equal(name, "test_proc_read");
     end_child(pid);
     /* Renamed when it is known already: by a thread of its own. */
-    name_of(&w, getpid(), name, sizeof name);
+    name_of(&it, getpid(), name, sizeof name);
     assert_string_equal(name, "test_proc_read");
     assert_int_equal(prctl(PR_GET_NAME, own, 0, 0, 0), 0);
     assert_int_equal(prctl(PR_SET_NAME, "later", 0, 0, 0), 0);
-    name_of(&w, getpid(), name, sizeof name);
+    name_of(&it, getpid(), name, sizeof name);
     assert_int_equal(prctl(PR_SET_NAME, own, 0, 0, 0), 0);
     assert_string_equal(name, "test_proc_read");
-    end(&w);
 }
 
 /* Runs `argv` until its memory is that of the new program. */
@@ -204,19 +214,16 @@ static void without_the_right_to_see_the_program_the_first_argument_names_it(voi
 static void descriptors_are_given_back(void **state)
 {
     struct snap_row row;
-    struct world w;
     size_t before;
 
     (void)state;
-    begin(&w);
-    before = w.host.fds_left;
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
-    assert_int_equal(w.host.fds_left, before - 1); /* schedstat: it may not run again */
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
-    assert_int_equal(w.host.fds_left, before - 5); /* stat, status, io, fd */
-    proc_inst_remove(&w.table, w.me);
-    assert_int_equal(w.host.fds_left, before);
-    end(&w);
+    before = it.host.fds_left;
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
+    assert_int_equal(it.host.fds_left, before - 1); /* schedstat: it may not run again */
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
+    assert_int_equal(it.host.fds_left, before - 5); /* stat, status, io, fd */
+    proc_inst_remove(&it.table, it.me);
+    assert_int_equal(it.host.fds_left, before);
 }
 
 static void without_descriptors_to_keep_a_row_is_the_same(void **state)
@@ -239,40 +246,35 @@ static void without_descriptors_to_keep_a_row_is_the_same(void **state)
 static void counted_one_by_one_open_descriptors_are_as_many(void **state)
 {
     struct snap_row row;
-    struct world w;
     int64_t before;
     int fd;
 
     (void)state;
-    begin(&w);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row)); /* what it keeps open is open */
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
+    assert_ok(
+        proc_read_row(&it.table, it.me, &every_thread, &row)); /* what it keeps open is open */
     for (int counted = 0; counted < 2; counted++) {
-        w.host.fd_dir_has_count = w.host.fd_dir_has_count && !counted;
-        assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+        it.host.fd_dir_has_count = it.host.fd_dir_has_count && !counted;
+        assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
         before = row.values[M_HANDLE_COUNT];
         fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         assert_true(fd >= 0);
-        assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+        assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
         assert_int_equal(row.values[M_HANDLE_COUNT], before + 1);
         close(fd);
-        assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+        assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
         assert_int_equal(row.values[M_HANDLE_COUNT], before);
         assert_true(row.values[M_PEAK_HANDLE_COUNT] >= before + 1);
     }
-    end(&w);
 }
 
 static void a_number_in_other_hands_is_told_apart(void **state)
 {
     struct snap_row row;
-    struct world w;
 
     (void)state;
-    begin(&w);
-    w.me->id.start--;
-    assert_err(proc_read_row(&w.table, w.me, &every_thread, &row), ERR_EXISTS);
-    end(&w);
+    it.me->id.start--;
+    assert_err(proc_read_row(&it.table, it.me, &every_thread, &row), ERR_EXISTS);
 }
 
 static void a_process_that_is_gone_has_no_row(void **state)
@@ -280,14 +282,11 @@ static void a_process_that_is_gone_has_no_row(void **state)
     struct proc_inst *p;
     struct snap_row row;
     struct proc_stat st;
-    struct world w;
 
     (void)state;
-    begin(&w);
-    assert_err(proc_read_stat(&w.table, NO_SUCH_PID, &st), ERR_NOTFOUND);
-    assert_ok(proc_inst_add(&p, &w.table, (struct proc_id){NO_SUCH_PID, 1}));
-    assert_err(proc_read_row(&w.table, p, &every_thread, &row), ERR_NOTFOUND);
-    end(&w);
+    assert_err(proc_read_stat(&it.table, NO_SUCH_PID, &st), ERR_NOTFOUND);
+    assert_ok(proc_inst_add(&p, &it.table, (struct proc_id){NO_SUCH_PID, 1}));
+    assert_err(proc_read_row(&it.table, p, &every_thread, &row), ERR_NOTFOUND);
 }
 
 #define THREADS  12
@@ -343,20 +342,18 @@ static void threads_are_counted_as_they_come_and_go(void **state)
 {
     struct snap_row row;
     static struct crowd crowd;
-    struct world w;
     int64_t alone, many, switches;
     size_t fds;
 
     (void)state;
     gather(&crowd); /* a sanitizer makes a thread of its own with our first */
     disperse(&crowd);
-    begin(&w);
-    fds = w.host.fds_left;
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    fds = it.host.fds_left;
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     alone = row.values[M_THREAD_COUNT];
     assert_int_equal(sum_of_states(&row), alone);
     gather(&crowd);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     many = row.values[M_THREAD_COUNT];
     assert_int_equal(many, alone + THREADS);
     assert_int_equal(sum_of_states(&row), many);
@@ -365,110 +362,102 @@ static void threads_are_counted_as_they_come_and_go(void **state)
     switches = row.values[M_CONTEXT_SWITCHES];
     assert_true(switches > 0);
     disperse(&crowd);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_int_equal(row.values[M_THREAD_COUNT], alone);
     assert_int_equal(sum_of_states(&row), alone);
-    proc_inst_remove(&w.table, w.me);
-    assert_int_equal(w.host.fds_left, fds);
-    end(&w);
+    proc_inst_remove(&it.table, it.me);
+    assert_int_equal(it.host.fds_left, fds);
 }
 
 static void without_descriptors_to_keep_threads_are_counted_as_well(void **state)
 {
     static struct crowd crowd;
     struct snap_row row;
-    struct world w;
 
     (void)state;
-    begin(&w);
-    w.host.fds_left = 0;
+    it.host.fds_left = 0;
     gather(&crowd);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_int_equal(sum_of_states(&row), row.values[M_THREAD_COUNT]);
     assert_true(row.values[M_THREAD_COUNT] > THREADS);
-    assert_int_equal(w.host.fds_left, 0);
+    assert_int_equal(it.host.fds_left, 0);
     disperse(&crowd);
-    end(&w);
 }
 
 static void switches_of_ended_threads_are_not_forgotten(void **state)
 {
     static struct crowd first, second;
     struct snap_row row;
-    struct world w;
 
     (void)state;
-    begin(&w);
     gather(&first);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_true(row.values[M_CONTEXT_SWITCHES] >= THREADS * SWITCHES);
     disperse(&first);
     gather(&second);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_true(row.values[M_CONTEXT_SWITCHES] >= 2 * THREADS * SWITCHES);
     disperse(&second);
-    assert_ok(proc_read_row(&w.table, w.me, &every_thread, &row));
+    assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_true(row.values[M_CONTEXT_SWITCHES] >= 2 * THREADS * SWITCHES);
-    end(&w);
 }
 
 static void a_failing_allocation_leaves_the_process_readable(void **state)
 {
     struct snap_row row;
-    struct world w;
     enum err e = ERR_NOMEM;
     static struct crowd crowd;
 
     (void)state;
-    begin(&w);
     gather(&crowd);
     for (long n = 0; e != ERR_OK; n++) {
-        w.me->stale = true;
+        it.me->stale = true;
         mem_fail_after(n);
-        e = proc_read_row(&w.table, w.me, &every_thread, &row);
+        e = proc_read_row(&it.table, it.me, &every_thread, &row);
         mem_fail_after(-1);
         assert_true(e == ERR_OK || e == ERR_NOMEM);
         assert_true(n < 100);
     }
     assert_int_equal(sum_of_states(&row), row.values[M_THREAD_COUNT]);
     disperse(&crowd);
-    end(&w);
 }
 
 static void names_of_users_are_remembered_within_bounds(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w);
-    assert_string_equal(proc_host_user(&w.host, 0), "root");
+    assert_string_equal(proc_host_user(&it.host, 0), "root");
     for (uint32_t uid = 3000000000U; uid < 3000000000U + 2 * PROC_USERS_MAX; uid++) {
         char number[16];
 
         snprintf(number, sizeof number, "%u", uid);
-        assert_string_equal(proc_host_user(&w.host, uid), number);
+        assert_string_equal(proc_host_user(&it.host, uid), number);
     }
-    assert_true(w.host.n_users <= PROC_USERS_MAX);
-    assert_string_equal(proc_host_user(&w.host, 0), "root");
-    end(&w);
+    assert_true(it.host.n_users <= PROC_USERS_MAX);
+    assert_string_equal(proc_host_user(&it.host, 0), "root");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_attributes_are_read),
-        cmocka_unit_test(a_process_bears_the_name_of_its_program_not_of_a_thread),
+        cmocka_unit_test_setup_teardown(own_attributes_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_bears_the_name_of_its_program_not_of_a_thread,
+                                        set_up, tear_down),
         cmocka_unit_test(without_the_right_to_see_the_program_the_first_argument_names_it),
-        cmocka_unit_test(descriptors_are_given_back),
+        cmocka_unit_test_setup_teardown(descriptors_are_given_back, set_up, tear_down),
         cmocka_unit_test(without_descriptors_to_keep_a_row_is_the_same),
-        cmocka_unit_test(counted_one_by_one_open_descriptors_are_as_many),
-        cmocka_unit_test(a_number_in_other_hands_is_told_apart),
-        cmocka_unit_test(a_process_that_is_gone_has_no_row),
-        cmocka_unit_test(threads_are_counted_as_they_come_and_go),
-        cmocka_unit_test(without_descriptors_to_keep_threads_are_counted_as_well),
-        cmocka_unit_test(switches_of_ended_threads_are_not_forgotten),
-        cmocka_unit_test(a_failing_allocation_leaves_the_process_readable),
-        cmocka_unit_test(names_of_users_are_remembered_within_bounds),
+        cmocka_unit_test_setup_teardown(counted_one_by_one_open_descriptors_are_as_many, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_number_in_other_hands_is_told_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_process_that_is_gone_has_no_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_are_counted_as_they_come_and_go, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(without_descriptors_to_keep_threads_are_counted_as_well,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(switches_of_ended_threads_are_not_forgotten, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_failing_allocation_leaves_the_process_readable, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(names_of_users_are_remembered_within_bounds, set_up,
+                                        tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
