@@ -117,9 +117,11 @@ static void answer_all(enum err error)
     }
 }
 
-static void tear_down(void)
+static int tear_down(void **state)
 {
+    (void)state;
     snap_slow_destroy(f.slow);
+    return 0;
 }
 
 static void assert_text(struct str got, const char *expected)
@@ -153,7 +155,6 @@ static void the_busiest_are_asked_once_a_period(void **state)
     assert_int_equal(count_jobs(SNAP_JOB_GAUGES), 2);
     assert_non_null(job_of(8, SNAP_JOB_GAUGES));
     assert_non_null(job_of(12, SNAP_JOB_GAUGES));
-    tear_down();
 }
 
 static void gauges_stay_until_another_is_chosen(void **state)
@@ -177,7 +178,6 @@ static void gauges_stay_until_another_is_chosen(void **state)
     table();
     assert_true(has(0, M_AFFINITY_MASK));
     assert_false(has(2, M_AFFINITY_MASK));
-    tear_down();
 }
 
 static void a_refusal_leaves_gauges_out_and_is_counted(void **state)
@@ -211,7 +211,7 @@ static void a_refusal_leaves_gauges_out_and_is_counted(void **state)
         assert_false(has(1, M_AFFINITY_MASK));
         memcpy(&n, (const char *)snap_slow_stats(f.slow) + cases[i].counter, sizeof n);
         assert_int_equal(n, 2);
-        tear_down();
+        (void)tear_down(NULL);
     }
 }
 
@@ -225,7 +225,6 @@ static void who_is_protected_is_never_asked_again(void **state)
     f.mono_ns += PERIOD;
     table();
     assert_int_equal(f.n_jobs, 0);
-    tear_down();
 }
 
 static void what_belongs_to_security_is_never_asked(void **state)
@@ -250,7 +249,6 @@ static void what_belongs_to_security_is_never_asked(void **state)
     }
     assert_int_equal(count_jobs(SNAP_JOB_GAUGES), 1);
     assert_int_equal(count_jobs(SNAP_JOB_LINE), 1);
-    tear_down();
 }
 
 static void objects_are_asked_for_in_our_session_only(void **state)
@@ -261,7 +259,6 @@ static void objects_are_asked_for_in_our_session_only(void **state)
     assert_int_equal(count_jobs(SNAP_JOB_GUI), 1);
     assert_int_equal(snap_slow_stats(f.slow)->elsewhere, 1);
     assert_non_null(job_of(8, SNAP_JOB_GUI)); /* row 0 is of session 1, row 1 of session 0 */
-    tear_down();
 }
 
 static void the_most_handles_are_what_was_seen_or_what_the_system_says(void **state)
@@ -290,7 +287,6 @@ static void the_most_handles_are_what_was_seen_or_what_the_system_says(void **st
     }
     table_as_it_is();
     assert_int_equal(f.rows[0].values[M_PEAK_HANDLE_COUNT], 40);
-    tear_down();
 }
 
 static void what_lived_before_is_asked_who_it_is(void **state)
@@ -318,7 +314,6 @@ static void what_lived_before_is_asked_who_it_is(void **state)
     answer_all(ERR_OK);
     table();
     assert_int_equal(f.n_jobs, 0); /* its record says it all */
-    tear_down();
 }
 
 static void without_records_everybody_is_asked(void **state)
@@ -335,7 +330,6 @@ static void without_records_everybody_is_asked(void **state)
     table();
     assert_non_null(job_of(8, SNAP_JOB_LINE));
     assert_null(job_of(9, SNAP_JOB_LINE));
-    tear_down();
 }
 
 static void a_cut_line_is_flagged(void **state)
@@ -350,7 +344,6 @@ static void a_cut_line_is_flagged(void **state)
     snap_slow_answer(f.slow, &a);
     table();
     assert_true(f.rows[0].info.have & INFO_COMMAND_LINE_CUT);
-    tear_down();
 }
 
 static void what_the_table_says_is_not_asked(void **state)
@@ -371,7 +364,6 @@ static void what_the_table_says_is_not_asked(void **state)
     table_as_it_is();
     assert_text(f.rows[0].info.user, "NT AUTHORITY\\SYSTEM");
     assert_text(f.rows[0].info.image, "\\Device\\a.exe");
-    tear_down();
 }
 
 static void an_account_without_a_name_stays_a_sid(void **state)
@@ -386,7 +378,6 @@ static void an_account_without_a_name_stays_a_sid(void **state)
     f.rows[0].info.user = str_make("S-1-5-21-1-2-3");
     table_as_it_is();
     assert_text(f.rows[0].info.user, "S-1-5-21-1-2-3");
-    tear_down();
 }
 
 static void accounts_beyond_the_limit_stay_sids_and_are_counted(void **state)
@@ -412,7 +403,6 @@ static void accounts_beyond_the_limit_stay_sids_and_are_counted(void **state)
     }
     assert_int_equal(named, SNAP_SLOW_ACCOUNTS);
     assert_int_equal(snap_slow_stats(f.slow)->accounts_full, 1);
-    tear_down();
 }
 
 static void without_the_wish_nobody_is_asked(void **state)
@@ -432,7 +422,6 @@ static void without_the_wish_nobody_is_asked(void **state)
     assert_int_equal(f.n_jobs, 0);
     assert_text(f.rows[0].info.user, ""); /* not even the SID */
     assert_int_equal(f.rows[0].values[M_PEAK_HANDLE_COUNT], 10);
-    tear_down();
 }
 
 static void all_are_asked_in_the_end_when_they_are_many(void **state)
@@ -448,7 +437,6 @@ static void all_are_asked_in_the_end_when_they_are_many(void **state)
         snap_slow_begin(f.slow);
     }
     assert_int_equal(asked, ROWS_MAX);
-    tear_down();
 }
 
 static void an_answer_about_the_dead_is_ignored(void **state)
@@ -462,7 +450,6 @@ static void an_answer_about_the_dead_is_ignored(void **state)
     answer_all(ERR_OK);
     table();
     assert_true(has(0, M_AFFINITY_MASK));
-    tear_down();
 }
 
 static void opening_survives_any_failing_allocation(void **state)
@@ -486,7 +473,7 @@ static void opening_survives_any_failing_allocation(void **state)
         answer_all(ERR_OK);
         mem_fail_after(-1);
     }
-    tear_down();
+    (void)tear_down(NULL);
     assert_int_equal(mem_live(), live);
 }
 
@@ -503,22 +490,23 @@ static void more_than_the_limit_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_busiest_are_asked_once_a_period),
-        cmocka_unit_test(gauges_stay_until_another_is_chosen),
+        cmocka_unit_test_teardown(the_busiest_are_asked_once_a_period, tear_down),
+        cmocka_unit_test_teardown(gauges_stay_until_another_is_chosen, tear_down),
         cmocka_unit_test(a_refusal_leaves_gauges_out_and_is_counted),
-        cmocka_unit_test(who_is_protected_is_never_asked_again),
-        cmocka_unit_test(what_belongs_to_security_is_never_asked),
-        cmocka_unit_test(objects_are_asked_for_in_our_session_only),
-        cmocka_unit_test(the_most_handles_are_what_was_seen_or_what_the_system_says),
-        cmocka_unit_test(what_lived_before_is_asked_who_it_is),
-        cmocka_unit_test(without_records_everybody_is_asked),
-        cmocka_unit_test(a_cut_line_is_flagged),
-        cmocka_unit_test(what_the_table_says_is_not_asked),
-        cmocka_unit_test(an_account_without_a_name_stays_a_sid),
-        cmocka_unit_test(accounts_beyond_the_limit_stay_sids_and_are_counted),
-        cmocka_unit_test(without_the_wish_nobody_is_asked),
-        cmocka_unit_test(all_are_asked_in_the_end_when_they_are_many),
-        cmocka_unit_test(an_answer_about_the_dead_is_ignored),
+        cmocka_unit_test_teardown(who_is_protected_is_never_asked_again, tear_down),
+        cmocka_unit_test_teardown(what_belongs_to_security_is_never_asked, tear_down),
+        cmocka_unit_test_teardown(objects_are_asked_for_in_our_session_only, tear_down),
+        cmocka_unit_test_teardown(the_most_handles_are_what_was_seen_or_what_the_system_says,
+                                  tear_down),
+        cmocka_unit_test_teardown(what_lived_before_is_asked_who_it_is, tear_down),
+        cmocka_unit_test_teardown(without_records_everybody_is_asked, tear_down),
+        cmocka_unit_test_teardown(a_cut_line_is_flagged, tear_down),
+        cmocka_unit_test_teardown(what_the_table_says_is_not_asked, tear_down),
+        cmocka_unit_test_teardown(an_account_without_a_name_stays_a_sid, tear_down),
+        cmocka_unit_test_teardown(accounts_beyond_the_limit_stay_sids_and_are_counted, tear_down),
+        cmocka_unit_test_teardown(without_the_wish_nobody_is_asked, tear_down),
+        cmocka_unit_test_teardown(all_are_asked_in_the_end_when_they_are_many, tear_down),
+        cmocka_unit_test_teardown(an_answer_about_the_dead_is_ignored, tear_down),
         cmocka_unit_test(opening_survives_any_failing_allocation),
         cmocka_unit_test(more_than_the_limit_is_refused),
     };

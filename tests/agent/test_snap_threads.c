@@ -70,13 +70,20 @@ static uint64_t probe(struct snap_threads *t, uint32_t switches)
     return columns;
 }
 
-static struct snap_threads *make(void)
+static int set_up(void **state)
 {
     struct snap_threads *t;
 
     assert_ok(snap_threads_create(&t, 100));
     assert_true(probe(t, 1) & METRIC_BIT(M_CONTEXT_SWITCHES));
-    return t;
+    *state = t;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    snap_threads_destroy(*state);
+    return 0;
 }
 
 static void who_got_time_or_switches_was_active(void **state)
@@ -90,10 +97,9 @@ static void who_got_time_or_switches_was_active(void **state)
         {.tid = 20, .switches = 1},              /* new, and it ran */
         WAITS(24),                               /* new, and it did not */
     };
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
     struct got got = table(t, first, COUNT_OF(first));
 
-    (void)state;
     assert_int_equal(got.active, ABSENT); /* no interval yet */
     assert_int_equal(got.switches, 13);
     got = table(t, second, COUNT_OF(second));
@@ -102,7 +108,6 @@ static void who_got_time_or_switches_was_active(void **state)
     got = table(t, second, COUNT_OF(second));
     assert_int_equal(got.active, 0);
     assert_int_equal(got.switches, 15);
-    snap_threads_destroy(t);
 }
 
 static void switches_of_ended_threads_stay_with_the_process(void **state)
@@ -110,38 +115,33 @@ static void switches_of_ended_threads_stay_with_the_process(void **state)
     const struct snap_gen_thread three[] = {
         {.tid = 8, .switches = 10}, {.tid = 12, .switches = 20}, {.tid = 16, .switches = 30}};
     const struct snap_gen_thread last[] = {{.tid = 16, .switches = 31}};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
 
-    (void)state;
     assert_int_equal(table(t, three, 3).switches, 60);
     assert_int_equal(table(t, last, 1).switches, 61);
     assert_int_equal(table(t, NULL, 0).switches, 61);
     assert_int_equal(table(t, three, 1).switches, 71);
-    snap_threads_destroy(t);
 }
 
 static void a_thread_number_used_again_is_another_thread(void **state)
 {
     const struct snap_gen_thread old[] = {{.tid = 8, .created = 100, .switches = 50}};
     const struct snap_gen_thread new[] = {{.tid = 8, .created = 200, .switches = 7}};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
     struct got got;
 
-    (void)state;
     assert_int_equal(table(t, old, 1).switches, 50);
     got = table(t, new, 1);
     assert_int_equal(got.switches, 57);
     assert_int_equal(got.active, 1);
-    snap_threads_destroy(t);
 }
 
 static void a_pid_used_again_begins_anew(void **state)
 {
     const struct snap_gen_thread threads[] = {{.tid = 8, .switches = 50}};
     struct snap_gen_process p = {.pid = PID, .created = born, .threads = threads, .n_threads = 1};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
 
-    (void)state;
     for (int i = 0; i < 200; i++) {
         struct got got;
 
@@ -152,29 +152,25 @@ static void a_pid_used_again_begins_anew(void **state)
         assert_int_equal(got.active, ABSENT);
     }
     assert_int_equal(snap_threads_capped(t), 0);
-    snap_threads_destroy(t);
 }
 
 static void switches_go_on_where_32_bits_wrap(void **state)
 {
     struct snap_gen_thread threads[] = {{.tid = 8, .switches = 0xfffffff0},
                                         {.tid = 12, .switches = 0x10}};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
 
-    (void)state;
     assert_int_equal(table(t, threads, 2).switches, WRAP);
     threads[0].switches = 0x05;
     assert_int_equal(table(t, threads, 2).switches, WRAP + 0x15);
     assert_int_equal(table(t, threads + 1, 1).switches, WRAP + 0x15);
-    snap_threads_destroy(t);
 }
 
 static void threads_may_change_places(void **state)
 {
     struct snap_gen_thread threads[64];
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
 
-    (void)state;
     for (uint32_t i = 0; i < COUNT_OF(threads); i++) {
         threads[i] = (struct snap_gen_thread){.tid = 8 + 4 * i, .switches = i};
     }
@@ -187,23 +183,20 @@ static void threads_may_change_places(void **state)
     }
     assert_int_equal(table(t, threads, COUNT_OF(threads)).active, 0);
     assert_int_equal(table(t, threads, COUNT_OF(threads)).switches, 63 * 32);
-    snap_threads_destroy(t);
 }
 
 /* The idle process: one thread per CPU, all of them number 0. */
 static void threads_of_one_number_are_told_apart_by_their_place(void **state)
 {
     struct snap_gen_thread threads[] = {{.switches = 5, .kernel = 1}, {.switches = 900}};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
     struct got got;
 
-    (void)state;
     assert_int_equal(table(t, threads, 2).switches, 905);
     threads[0].switches = 6;
     got = table(t, threads, 2);
     assert_int_equal(got.switches, 906);
     assert_int_equal(got.active, 1);
-    snap_threads_destroy(t);
 }
 
 static void a_process_twice_in_an_answer_counts_once(void **state)
@@ -211,15 +204,13 @@ static void a_process_twice_in_an_answer_counts_once(void **state)
     const struct snap_gen_thread threads[] = {{.tid = 8, .switches = 50}};
     const struct snap_gen_process p = {
         .pid = PID, .created = born, .threads = threads, .n_threads = 1};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         snap_threads_begin(t);
         assert_int_equal(read_row(t, &p).switches, 50);
         assert_int_equal(read_row(t, &p).switches, ABSENT);
     }
-    snap_threads_destroy(t);
 }
 
 static void the_systems_own_total_goes_first(void **state)
@@ -232,37 +223,32 @@ static void the_systems_own_total_goes_first(void **state)
                                        .n_threads = 1,
                                        .extension = true,
                                        .switches = UINT64_C(1) << 40};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
 
-    (void)state;
     snap_threads_begin(t);
     assert_int_equal(read_row(t, &p).switches, INT64_C(1) << 40);
-    snap_threads_destroy(t);
 }
 
 static void where_the_system_counts_no_switches_they_are_absent(void **state)
 {
     const struct snap_gen_thread first[] = {{.tid = 8, .user = 1}},
                                  second[] = {{.tid = 8, .user = 2}};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
     struct got got;
 
-    (void)state;
     assert_int_equal(probe(t, 0), METRIC_BIT(M_ACTIVE_THREADS));
     assert_int_equal(table(t, first, 1).switches, ABSENT);
     got = table(t, second, 1);
     assert_int_equal(got.switches, ABSENT);
     assert_int_equal(got.active, 1);
-    snap_threads_destroy(t);
 }
 
 static void too_many_threads_are_left_out_and_counted(void **state)
 {
     static struct snap_gen_thread threads[SNAP_THREADS_MAX + 1];
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
     struct got got;
 
-    (void)state;
     for (uint32_t i = 0; i < COUNT_OF(threads); i++) {
         threads[i] = (struct snap_gen_thread){.tid = 4 * i, .switches = 1};
     }
@@ -275,7 +261,6 @@ static void too_many_threads_are_left_out_and_counted(void **state)
     assert_int_equal(got.switches, ABSENT); /* the sum has a hole */
     assert_int_equal(got.active, ABSENT);   /* no interval */
     assert_int_equal(table(t, threads, 2).active, 0);
-    snap_threads_destroy(t);
 }
 
 static void all_threads_together_have_a_limit(void **state)
@@ -283,10 +268,9 @@ static void all_threads_together_have_a_limit(void **state)
     static struct snap_gen_thread threads[SNAP_THREADS_MAX];
     struct snap_gen_process p = {
         .created = born, .threads = threads, .n_threads = SNAP_THREADS_MAX};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
     unsigned fit = SNAP_THREADS_ALL_MAX / SNAP_THREADS_MAX;
 
-    (void)state;
     for (uint32_t i = 0; i < COUNT_OF(threads); i++) {
         threads[i] = (struct snap_gen_thread){.tid = 4 * i, .switches = 1};
     }
@@ -296,16 +280,14 @@ static void all_threads_together_have_a_limit(void **state)
     }
     assert_int_equal(read_row(t, &p).switches, ABSENT);
     assert_int_equal(snap_threads_capped(t), 1);
-    snap_threads_destroy(t);
 }
 
 static void too_many_processes_are_left_out_and_counted(void **state)
 {
     const struct snap_gen_thread threads[] = {{.tid = 8, .switches = 50}};
     struct snap_gen_process p = {.created = born, .threads = threads, .n_threads = 1};
-    struct snap_threads *t = make();
+    struct snap_threads *t = *state;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         snap_threads_begin(t);
         for (p.pid = 0; p.pid < 100; p.pid++) {
@@ -314,7 +296,6 @@ static void too_many_processes_are_left_out_and_counted(void **state)
         assert_int_equal(read_row(t, &p).switches, ABSENT);
     }
     assert_int_equal(snap_threads_capped(t), 2);
-    snap_threads_destroy(t);
 }
 
 static void every_allocation_may_fail(void **state)
@@ -357,19 +338,26 @@ static void every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_got_time_or_switches_was_active),
-        cmocka_unit_test(switches_of_ended_threads_stay_with_the_process),
-        cmocka_unit_test(a_thread_number_used_again_is_another_thread),
-        cmocka_unit_test(a_pid_used_again_begins_anew),
-        cmocka_unit_test(switches_go_on_where_32_bits_wrap),
-        cmocka_unit_test(threads_may_change_places),
-        cmocka_unit_test(threads_of_one_number_are_told_apart_by_their_place),
-        cmocka_unit_test(a_process_twice_in_an_answer_counts_once),
-        cmocka_unit_test(the_systems_own_total_goes_first),
-        cmocka_unit_test(where_the_system_counts_no_switches_they_are_absent),
-        cmocka_unit_test(too_many_threads_are_left_out_and_counted),
-        cmocka_unit_test(all_threads_together_have_a_limit),
-        cmocka_unit_test(too_many_processes_are_left_out_and_counted),
+        cmocka_unit_test_setup_teardown(who_got_time_or_switches_was_active, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(switches_of_ended_threads_stay_with_the_process, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_thread_number_used_again_is_another_thread, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_pid_used_again_begins_anew, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(switches_go_on_where_32_bits_wrap, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_may_change_places, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(threads_of_one_number_are_told_apart_by_their_place, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_process_twice_in_an_answer_counts_once, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_systems_own_total_goes_first, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(where_the_system_counts_no_switches_they_are_absent, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(too_many_threads_are_left_out_and_counted, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(all_threads_together_have_a_limit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(too_many_processes_are_left_out_and_counted, set_up,
+                                        tear_down),
         cmocka_unit_test(every_allocation_may_fail),
     };
 
