@@ -202,6 +202,15 @@ static void end(struct watch *w)
     mem_free(w->facts);
 }
 
+static struct watch it; /* of the test that runs */
+
+static int tear_down(void **state)
+{
+    (void)state;
+    end(&it);
+    return 0;
+}
+
 /* Skips the test where the machine does not let us see ends as they happen. */
 static void need_events(struct watch *w)
 {
@@ -266,7 +275,6 @@ static void check_peak(int64_t peak, const struct rusage *child)
 
 static void totals_at_exit_equal_what_the_process_did(void **state)
 {
-    struct watch w;
     const struct fact *start, *stop;
     struct rusage ru;
     uint32_t pid;
@@ -274,16 +282,16 @@ static void totals_at_exit_equal_what_the_process_did(void **state)
     int64_t tick_ns = CLK_S / sysconf(_SC_CLK_TCK), off_ns;
 
     (void)state;
-    begin(&w, true, CLK_S / 4);
-    need_events(&w);
+    begin(&it, true, CLK_S / 4);
+    need_events(&it);
     pid = spawn_burn(NULL, NULL, NULL, NULL);
     assert_int_equal(wait4((pid_t)pid, &status, 0, &ru), pid);
     assert_int_equal(WEXITSTATUS(status), 7);
-    wait_for(&w, stop_of_pid_came, &pid);
-    finish(&w);
+    wait_for(&it, stop_of_pid_came, &pid);
+    finish(&it);
 
-    start = find_fact(&w, EV_PROC_START, pid);
-    stop = find_fact(&w, EV_PROC_STOP, pid);
+    start = find_fact(&it, EV_PROC_START, pid);
+    stop = find_fact(&it, EV_PROC_STOP, pid);
     assert_non_null(start);
     assert_string_equal(start->name, "burn");
     assert_string_equal(start->command_line, BURN_PATH);
@@ -308,7 +316,6 @@ static void totals_at_exit_equal_what_the_process_did(void **state)
     /* On a busy machine a few more switches follow the record, while memory is given back. */
     assert_true(stop->totals[M_CONTEXT_SWITCHES] <= ru.ru_nvcsw + ru.ru_nivcsw);
     assert_true(stop->totals[M_CONTEXT_SWITCHES] + 50 >= ru.ru_nvcsw + ru.ru_nivcsw);
-    end(&w);
 }
 
 #define BRIEF 200
@@ -339,12 +346,11 @@ static void of_200_processes_that_live_20_ms_none_is_missed(void **state)
 {
     const struct timespec life = {0, 20 * CLK_MS};
     struct source_stats stats;
-    struct watch w;
     pid_t pids[BRIEF];
 
     (void)state;
-    begin(&w, true, CLK_S / 4);
-    need_events(&w);
+    begin(&it, true, CLK_S / 4);
+    need_events(&it);
     for (int i = 0; i < BRIEF; i++) {
         pids[i] = fork();
         if (pids[i] == 0) {
@@ -356,20 +362,19 @@ static void of_200_processes_that_live_20_ms_none_is_missed(void **state)
     for (int i = 0; i < BRIEF; i++) {
         assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
     }
-    wait_for(&w, all_brief_came, pids);
-    finish(&w);
+    wait_for(&it, all_brief_came, pids);
+    finish(&it);
     for (int i = 0; i < BRIEF; i++) {
-        const struct fact *stop = find_fact(&w, EV_PROC_STOP, (uint32_t)pids[i]);
+        const struct fact *stop = find_fact(&it, EV_PROC_STOP, (uint32_t)pids[i]);
 
-        assert_int_equal(count_facts(&w, EV_PROC_STOP, (uint32_t)pids[i]), 1);
-        assert_int_equal(count_facts(&w, EV_PROC_START, (uint32_t)pids[i]), 1);
+        assert_int_equal(count_facts(&it, EV_PROC_STOP, (uint32_t)pids[i]), 1);
+        assert_int_equal(count_facts(&it, EV_PROC_START, (uint32_t)pids[i]), 1);
         assert_int_equal(stop->info.exit_code, i % 256);
         assert_string_equal(stop->name, "test_proc_linux");
         assert_int_equal(stop->info.parent_pid, getpid());
     }
-    w.source->ops->stats(w.source, &stats);
+    it.source->ops->stats(it.source, &stats);
     assert_int_equal(stats.lost_events, 0);
-    end(&w);
 }
 
 #define BURST        2000
@@ -396,40 +401,37 @@ static void a_late_source_tells_a_burst_in_full(void **state)
     const struct proc_linux_conf conf = {CLK_S / 20, living() + BURST_PLACES, true, false};
     size_t starts = 0, stops = 0;
     struct source_stats stats;
-    struct watch w;
     uint32_t pid;
 
     (void)state;
-    begin_with(&w, &conf);
-    need_events(&w);
-    os_mutex_lock(w.lock); /* the next table is not taken before this is free */
+    begin_with(&it, &conf);
+    need_events(&it);
+    os_mutex_lock(it.lock); /* the next table is not taken before this is free */
     pid = spawn_burn("burst", BURST_TEXT, NULL, NULL);
     assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
-    os_mutex_unlock(w.lock);
-    wait_for(&w, stop_of_pid_came, &pid);
-    finish(&w);
-    for (size_t i = 0; i < w.n_facts; i++) {
-        if (w.facts[i].info.parent_pid == pid) {
-            starts += w.facts[i].kind == EV_PROC_START;
-            stops += w.facts[i].kind == EV_PROC_STOP;
+    os_mutex_unlock(it.lock);
+    wait_for(&it, stop_of_pid_came, &pid);
+    finish(&it);
+    for (size_t i = 0; i < it.n_facts; i++) {
+        if (it.facts[i].info.parent_pid == pid) {
+            starts += it.facts[i].kind == EV_PROC_START;
+            stops += it.facts[i].kind == EV_PROC_STOP;
         }
     }
-    w.source->ops->stats(w.source, &stats);
+    it.source->ops->stats(it.source, &stats);
     assert_int_equal(stats.lost_events, 0);
     assert_int_equal(stats.capped, 0);
     assert_int_equal(starts, BURST);
     assert_int_equal(stops, BURST);
-    end(&w);
 }
 
 static void a_signal_that_kills_shows_in_the_exit_code(void **state)
 {
-    struct watch w;
     uint32_t pid;
 
     (void)state;
-    begin(&w, true, CLK_S / 4);
-    need_events(&w);
+    begin(&it, true, CLK_S / 4);
+    need_events(&it);
     pid = (uint32_t)fork();
     if (pid == 0) {
         pause();
@@ -437,10 +439,9 @@ static void a_signal_that_kills_shows_in_the_exit_code(void **state)
     }
     kill((pid_t)pid, SIGKILL);
     assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
-    wait_for(&w, stop_of_pid_came, &pid);
-    finish(&w);
-    assert_int_equal(find_fact(&w, EV_PROC_STOP, pid)->info.exit_code, 128 + SIGKILL);
-    end(&w);
+    wait_for(&it, stop_of_pid_came, &pid);
+    finish(&it);
+    assert_int_equal(find_fact(&it, EV_PROC_STOP, pid)->info.exit_code, 128 + SIGKILL);
 }
 
 /* What was last told of a process. */
@@ -458,13 +459,12 @@ static const struct fact *last_fact(const struct watch *w, uint32_t pid)
 
 static void a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_called(void **state)
 {
-    struct watch w;
     uint32_t pid;
     size_t seen = 0;
 
     (void)state;
-    begin(&w, true, CLK_S / 4);
-    need_events(&w);
+    begin(&it, true, CLK_S / 4);
+    need_events(&it);
     pid = (uint32_t)fork();
     if (pid == 0) {
         pid_t copy;
@@ -477,37 +477,34 @@ static void a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_c
         _exit(waitpid(copy, NULL, 0) == copy ? 0 : 1);
     }
     assert_int_equal(waitpid((pid_t)pid, NULL, 0), pid);
-    wait_for(&w, stop_of_pid_came, &pid);
-    finish(&w);
-    for (size_t i = 0; i < w.n_facts; i++) {
-        if (w.facts[i].info.parent_pid == pid || w.facts[i].info.id.pid == pid) {
-            assert_string_equal(w.facts[i].name, "test_proc_linux");
+    wait_for(&it, stop_of_pid_came, &pid);
+    finish(&it);
+    for (size_t i = 0; i < it.n_facts; i++) {
+        if (it.facts[i].info.parent_pid == pid || it.facts[i].info.id.pid == pid) {
+            assert_string_equal(it.facts[i].name, "test_proc_linux");
             seen++;
         }
     }
     assert_int_equal(seen, 4); /* a start and a stop of each */
-    end(&w);
 }
 
 static void after_a_chain_of_execs_the_last_program_names_the_process(void **state)
 {
     char *argv[] = {"nice", "nice", "sleep", "0.3", NULL}; /* long enough for rows */
-    struct watch w;
     pid_t pid;
 
     (void)state;
-    begin(&w, true, CLK_S / 20);
-    need_events(&w);
+    begin(&it, true, CLK_S / 20);
+    need_events(&it);
     assert_int_equal(posix_spawnp(&pid, "nice", NULL, NULL, argv, environ), 0);
-    os_mutex_lock(w.lock);
-    w.wanted_pid = (uint32_t)pid;
-    os_mutex_unlock(w.lock);
+    os_mutex_lock(it.lock);
+    it.wanted_pid = (uint32_t)pid;
+    os_mutex_unlock(it.lock);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    wait_for(&w, stop_of_pid_came, &(uint32_t){(uint32_t)pid});
-    finish(&w);
-    assert_string_equal(last_fact(&w, (uint32_t)pid)->name, "sleep");
-    assert_string_equal(w.row_name, "sleep");
-    end(&w);
+    wait_for(&it, stop_of_pid_came, &(uint32_t){(uint32_t)pid});
+    finish(&it);
+    assert_string_equal(last_fact(&it, (uint32_t)pid)->name, "sleep");
+    assert_string_equal(it.row_name, "sleep");
 }
 
 static bool row_came(const struct watch *w, const void *arg)
@@ -608,20 +605,18 @@ static void a_process_of_several_threads_has_every_column(void **state)
 
 static void polled_tables_are_complete_and_tell_no_facts(void **state)
 {
-    struct watch w;
     uint64_t tables = 3;
 
     (void)state;
-    begin(&w, false, CLK_S / 20);
-    os_mutex_lock(w.lock);
-    w.wanted_pid = (uint32_t)getpid();
-    os_mutex_unlock(w.lock);
-    wait_for(&w, row_came, &tables);
-    finish(&w);
-    assert_true(w.source->about.polled);
-    assert_int_equal(w.n_facts, 0);
-    assert_int_equal(w.incomplete, 0);
-    end(&w);
+    begin(&it, false, CLK_S / 20);
+    os_mutex_lock(it.lock);
+    it.wanted_pid = (uint32_t)getpid();
+    os_mutex_unlock(it.lock);
+    wait_for(&it, row_came, &tables);
+    finish(&it);
+    assert_true(it.source->about.polled);
+    assert_int_equal(it.n_facts, 0);
+    assert_int_equal(it.incomplete, 0);
 }
 
 /* In the role of a user who may not look into others' processes. Exit code: 0 as it should be, 1
@@ -731,17 +726,15 @@ static void between_two_tables_the_time_is_told_at_every_tick(void **state)
     const struct proc_linux_conf conf = {10 * CLK_S, MODEL_PROCESSES_MAX, false, false};
     const struct source_pace pace = {.tick_ns = 10 * CLK_MS, .table_ns = 500 * CLK_MS};
     int64_t began_ns = os_mono_ns(), took_ns;
-    struct watch w;
 
     (void)state;
-    begin_at(&w, &conf, pace);
-    wait_for(&w, four_tables_came, NULL);
+    begin_at(&it, &conf, pace);
+    wait_for(&it, four_tables_came, NULL);
     took_ns = os_mono_ns() - began_ns;
-    finish(&w);
+    finish(&it);
     assert_true(took_ns >= 1400 * CLK_MS);
-    assert_true(w.advances > w.tables + 10);
-    assert_true((int64_t)w.advances <= took_ns / (10 * CLK_MS) + (int64_t)w.tables + 1);
-    end(&w);
+    assert_true(it.advances > it.tables + 10);
+    assert_true((int64_t)it.advances <= took_ns / (10 * CLK_MS) + (int64_t)it.tables + 1);
 }
 
 int main(void)
@@ -749,18 +742,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(limits_are_checked),
         cmocka_unit_test(opening_survives_every_failing_allocation),
-        cmocka_unit_test(polled_tables_are_complete_and_tell_no_facts),
+        cmocka_unit_test_teardown(polled_tables_are_complete_and_tell_no_facts, tear_down),
         cmocka_unit_test(hidden_processes_are_no_damage_and_leave_tables_complete),
         cmocka_unit_test(a_living_process_has_every_column),
         cmocka_unit_test(without_events_a_table_still_has_every_column),
         cmocka_unit_test(a_process_of_several_threads_has_every_column),
-        cmocka_unit_test(a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_called),
-        cmocka_unit_test(after_a_chain_of_execs_the_last_program_names_the_process),
-        cmocka_unit_test(a_signal_that_kills_shows_in_the_exit_code),
-        cmocka_unit_test(of_200_processes_that_live_20_ms_none_is_missed),
-        cmocka_unit_test(a_late_source_tells_a_burst_in_full),
-        cmocka_unit_test(totals_at_exit_equal_what_the_process_did),
-        cmocka_unit_test(between_two_tables_the_time_is_told_at_every_tick),
+        cmocka_unit_test_teardown(
+            a_copy_of_a_process_bears_its_programs_name_whatever_its_thread_is_called, tear_down),
+        cmocka_unit_test_teardown(after_a_chain_of_execs_the_last_program_names_the_process,
+                                  tear_down),
+        cmocka_unit_test_teardown(a_signal_that_kills_shows_in_the_exit_code, tear_down),
+        cmocka_unit_test_teardown(of_200_processes_that_live_20_ms_none_is_missed, tear_down),
+        cmocka_unit_test_teardown(a_late_source_tells_a_burst_in_full, tear_down),
+        cmocka_unit_test_teardown(totals_at_exit_equal_what_the_process_did, tear_down),
+        cmocka_unit_test_teardown(between_two_tables_the_time_is_told_at_every_tick, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

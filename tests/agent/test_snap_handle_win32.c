@@ -9,6 +9,21 @@
 #include "common/os/os.h"
 #include "common/os/win32.h"
 
+static int set_up(void **state)
+{
+    struct snap_handle *h;
+
+    assert_ok(snap_handle_create(&h));
+    *state = h;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    snap_handle_destroy(*state);
+    return 0;
+}
+
 static uint64_t created_of(HANDLE process)
 {
     FILETIME created, exited, kernel, user;
@@ -44,11 +59,9 @@ static void our_own_process_is_told_as_it_is(void **state)
 {
     DWORD_PTR mask, of_system;
     WCHAR path[MAX_PATH];
-    struct snap_handle *h;
+    struct snap_handle *h = *state;
     struct snap_answer a;
 
-    (void)state;
-    assert_ok(snap_handle_create(&h));
     assert_ok(ask(h, SNAP_JOB_GAUGES | SNAP_JOB_GUI, own(), &a));
     assert_true(GetProcessAffinityMask(GetCurrentProcess(), &mask, &of_system));
     assert_true(a.have & 1u << SNAP_SLOW_AFFINITY);
@@ -58,7 +71,6 @@ static void our_own_process_is_told_as_it_is(void **state)
     assert_false(a.line_cut);
     assert_true(GetModuleFileNameW(NULL, path, MAX_PATH) > 0);
     assert_wide(a.image, path);
-    snap_handle_destroy(h);
 }
 
 static void our_user_has_a_sid_and_a_name(void **state)
@@ -66,12 +78,10 @@ static void our_user_has_a_sid_and_a_name(void **state)
     WCHAR name[257];
     DWORD n = 257;
     char sid[SID_TEXT_SIZE];
-    struct snap_handle *h;
+    struct snap_handle *h = *state;
     struct snap_answer a;
     struct snap_job job = {.what = SNAP_JOB_ACCOUNT, .sid = sid};
 
-    (void)state;
-    assert_ok(snap_handle_create(&h));
     assert_ok(ask(h, SNAP_JOB_USER, own(), &a));
     assert_true(a.user.n > 4 && a.user.n < sizeof sid);
     assert_memory_equal(a.user.p, "S-1-", 4);
@@ -87,16 +97,13 @@ static void our_user_has_a_sid_and_a_name(void **state)
     }
     assert_true(a.user.n > 0);
     assert_wide((struct str){a.user.p + 1, a.user.n - 1}, name);
-    snap_handle_destroy(h);
 }
 
 static void a_sid_nobody_has_gives_no_name(void **state)
 {
     static const char *const sids[] = {"S-1-5-21-1-2-3-4444", "S-1"};
-    struct snap_handle *h;
+    struct snap_handle *h = *state;
 
-    (void)state;
-    assert_ok(snap_handle_create(&h));
     for (size_t i = 0; i < COUNT_OF(sids); i++) {
         struct snap_job job = {.what = SNAP_JOB_ACCOUNT, .sid = sids[i]};
         struct snap_answer a = {.job = job};
@@ -105,24 +112,20 @@ static void a_sid_nobody_has_gives_no_name(void **state)
         assert_int_not_equal(a.error, ERR_OK);
         assert_int_equal(a.user.n, 0);
     }
-    snap_handle_destroy(h);
 }
 
 static void a_pid_with_a_new_owner_is_somebody_else(void **state)
 {
     struct proc_id id = own();
-    struct snap_handle *h;
+    struct snap_handle *h = *state;
     struct snap_answer a;
 
-    (void)state;
-    assert_ok(snap_handle_create(&h));
     id.start++;
     assert_err(ask(h, SNAP_JOB_GAUGES | SNAP_JOB_LINE, id, &a), ERR_NOTFOUND);
     assert_int_equal(a.have, 0);
     assert_int_equal(a.line.n, 0);
     id = (struct proc_id){0x7ffffff0, 1};
     assert_err(ask(h, SNAP_JOB_GAUGES, id, &a), ERR_NOTFOUND);
-    snap_handle_destroy(h);
 }
 
 /* Ourselves again, with these arguments, up and waiting until its input ends. What a process that
@@ -168,14 +171,12 @@ static void another_process_is_told_too_whatever_its_command_line(void **state)
 {
     static WCHAR longest[9000];
     const WCHAR *const lines[] = {L"wait", L"wait --name k\u00f6ln \u20ac \U0001f600", longest};
-    struct snap_handle *h;
+    struct snap_handle *h = *state;
 
-    (void)state;
     wcscpy_s(longest, 9000, L"wait ");
     for (size_t i = 5; i < 8990; i++) {
         longest[i] = L'x';
     }
-    assert_ok(snap_handle_create(&h));
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         PROCESS_INFORMATION info;
         struct snap_answer a;
@@ -200,7 +201,6 @@ static void another_process_is_told_too_whatever_its_command_line(void **state)
         }
         finish(child, hold);
     }
-    snap_handle_destroy(h);
 }
 
 /* As the bulk table says: GetProcessHandleCount answers 0 under Wine. */
@@ -223,12 +223,10 @@ static int64_t open_handles(void)
 
 static void no_handle_stays_open(void **state)
 {
-    struct snap_handle *h;
+    struct snap_handle *h = *state;
     struct snap_answer a;
     int64_t before;
 
-    (void)state;
-    assert_ok(snap_handle_create(&h));
     assert_ok(ask(h, UINT_MAX & ~(unsigned)SNAP_JOB_ACCOUNT, own(), &a));
     before = open_handles();
     assert_true(before > 0);
@@ -236,18 +234,18 @@ static void no_handle_stays_open(void **state)
         assert_ok(ask(h, UINT_MAX & ~(unsigned)SNAP_JOB_ACCOUNT, own(), &a));
     }
     assert_int_equal(open_handles(), before);
-    snap_handle_destroy(h);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(our_own_process_is_told_as_it_is),
-        cmocka_unit_test(our_user_has_a_sid_and_a_name),
-        cmocka_unit_test(a_sid_nobody_has_gives_no_name),
-        cmocka_unit_test(a_pid_with_a_new_owner_is_somebody_else),
-        cmocka_unit_test(another_process_is_told_too_whatever_its_command_line),
-        cmocka_unit_test(no_handle_stays_open),
+        cmocka_unit_test_setup_teardown(our_own_process_is_told_as_it_is, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(our_user_has_a_sid_and_a_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_sid_nobody_has_gives_no_name, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_pid_with_a_new_owner_is_somebody_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_process_is_told_too_whatever_its_command_line,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_handle_stays_open, set_up, tear_down),
     };
 
     if (argc > 1 && strncmp(argv[1], "wait", 4) == 0) {

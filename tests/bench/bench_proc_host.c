@@ -228,24 +228,23 @@ static void measure(struct cost *c, unsigned round, bool every_file)
     close_agent(&g);
 }
 
-static void tell_cost(const char *which, struct cost *c, double goal)
+static void tell(const char *way, const char *what, double value, const char *unit, double goal)
 {
     char name[64];
 
-    (void)snprintf(name, sizeof name, "proc_host_%s", which);
-    bench_figure(name, bench_median(c->cpu, rounds), "% of a core", goal, BENCH_LESS);
-    (void)snprintf(name, sizeof name, "proc_host_%s_least", which);
-    bench_figure(name, c->cpu[0], "% of a core", 0, BENCH_LESS);
-    (void)snprintf(name, sizeof name, "proc_host_%s_most", which);
-    bench_figure(name, c->cpu[rounds - 1], "% of a core", 0, BENCH_LESS);
-    (void)snprintf(name, sizeof name, "proc_host_%s_each", which);
-    bench_figure(name, bench_median(c->us, rounds), "us/process", 0, BENCH_LESS);
-    (void)snprintf(name, sizeof name, "proc_host_%s_rows", which);
-    bench_figure(name, c->rows, "per s", 0, BENCH_MORE);
-    (void)snprintf(name, sizeof name, "proc_host_%s_starts_and_stops", which);
-    bench_figure(name, c->lives, "per s", 0, BENCH_MORE);
-    (void)snprintf(name, sizeof name, "proc_host_%s_resident", which);
-    bench_figure(name, c->resident_mb, "MB", 0, BENCH_LESS);
+    (void)snprintf(name, sizeof name, "proc_host_%s%s", way, what);
+    bench_figure(name, value, unit, goal, BENCH_LESS);
+}
+
+static void tell_cost(const char *way, struct cost *c, double goal)
+{
+    tell(way, "", bench_median(c->cpu, rounds), "% of a core", goal);
+    tell(way, "_least", c->cpu[0], "% of a core", 0);
+    tell(way, "_most", c->cpu[rounds - 1], "% of a core", 0);
+    tell(way, "_each", bench_median(c->us, rounds), "us/process", 0);
+    tell(way, "_rows", c->rows, "per s", 0);
+    tell(way, "_starts_and_stops", c->lives, "per s", 0);
+    tell(way, "_resident", c->resident_mb, "MB", 0);
 }
 
 static const struct opt options[] = {
