@@ -1,8 +1,6 @@
 #include "agent/source/linux/proc_pids.h"
 
-#include <errno.h>
 #include <grp.h>
-#include <linux/sched.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -13,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/agent/pid_start.h"
 #include "tests/support/t.h"
 
 #define MAX     65536
@@ -22,6 +21,8 @@ struct world {
     struct proc_host host;
     struct proc_pids list;
 };
+
+static struct world it; /* of the test that runs */
 
 static void begin(struct world *w, size_t max)
 {
@@ -89,50 +90,48 @@ static bool is_ascending(const struct proc_pids *l)
 
 static void what_starts_is_found_and_the_directory_is_read_now_and_then(void **state)
 {
-    struct world w;
     uint64_t whole;
 
     (void)state;
-    begin(&w, MAX);
-    settle(&w);
-    whole = w.list.whole;
+    begin(&it, MAX);
+    settle(&it);
+    whole = it.list.whole;
     for (int i = 0; i < 2 * PROC_PIDS_WHOLE; i++) {
         pid_t pid = start_child();
 
-        assert_ok(proc_pids_look(&w.list));
-        assert_true(has(&w.list, pid, true));
-        assert_true(has(&w.list, getpid(), false));
-        assert_true(is_ascending(&w.list));
-        assert_ok(proc_pids_look(&w.list));
-        assert_true(has(&w.list, pid, false));
+        assert_ok(proc_pids_look(&it.list));
+        assert_true(has(&it.list, pid, true));
+        assert_true(has(&it.list, getpid(), false));
+        assert_true(is_ascending(&it.list));
+        assert_ok(proc_pids_look(&it.list));
+        assert_true(has(&it.list, pid, false));
         end_child(pid);
     }
     /* Four, and a few more where many others start at the same time. */
-    assert_true(w.list.whole - whole < 2 * PROC_PIDS_WHOLE);
-    assert_true(w.list.loadavg >= 0);
-    end(&w);
+    assert_true(it.list.whole - whole < 2 * PROC_PIDS_WHOLE);
+    assert_true(it.list.loadavg >= 0);
+    end(&it);
 }
 
 static void what_was_removed_is_gone_from_the_next_look_on(void **state)
 {
-    struct world w;
     pid_t pid = start_child();
 
     (void)state;
-    begin(&w, MAX);
-    settle(&w);
-    assert_true(has(&w.list, pid, false));
+    begin(&it, MAX);
+    settle(&it);
+    assert_true(has(&it.list, pid, false));
     end_child(pid);
-    for (size_t i = 0; i < w.list.n; i++) {
-        if (w.list.all[i] == (uint32_t)pid) {
-            proc_pids_remove(&w.list, i);
+    for (size_t i = 0; i < it.list.n; i++) {
+        if (it.list.all[i] == (uint32_t)pid) {
+            proc_pids_remove(&it.list, i);
         }
     }
     for (int i = 0; i < 2 * PROC_PIDS_WHOLE; i++) {
-        assert_ok(proc_pids_look(&w.list));
-        assert_false(has(&w.list, pid, false));
+        assert_ok(proc_pids_look(&it.list));
+        assert_false(has(&it.list, pid, false));
     }
-    end(&w);
+    end(&it);
 }
 
 static void *tell_and_wait(void *arg)
@@ -149,73 +148,54 @@ static void *tell_and_wait(void *arg)
 
 static void threads_are_not_processes(void **state)
 {
-    struct world w;
     int pipes[4]; /* two pipes */
     pthread_t th;
     pid_t tid;
 
     (void)state;
-    begin(&w, MAX);
-    settle(&w);
+    begin(&it, MAX);
+    settle(&it);
     assert_int_equal(pipe(pipes), 0);
     assert_int_equal(pipe(pipes + 2), 0);
     assert_int_equal(pthread_create(&th, NULL, tell_and_wait, pipes), 0);
     assert_int_equal(read(pipes[0], &tid, sizeof tid), sizeof tid);
     for (int i = 0; i < PROC_PIDS_WHOLE; i++) {
-        assert_ok(proc_pids_look(&w.list));
-        assert_false(has(&w.list, tid, false));
+        assert_ok(proc_pids_look(&it.list));
+        assert_false(has(&it.list, tid, false));
     }
     assert_int_equal(write(pipes[3], "", 1), 1);
     pthread_join(th, NULL);
     for (int i = 0; i < 4; i++) {
         close(pipes[i]);
     }
-    end(&w);
+    end(&it);
 }
 
 static void more_than_fit_are_counted_and_the_first_are_kept(void **state)
 {
-    struct world w;
-
     (void)state;
-    begin(&w, 1);
+    begin(&it, 1);
     for (int i = 0; i < 3; i++) {
-        uint64_t before = w.host.counts.capped;
+        uint64_t before = it.host.counts.capped;
 
-        assert_ok(proc_pids_look(&w.list));
-        assert_int_equal(w.list.n, 1);
-        assert_true(w.list.capped);
-        assert_true(w.host.counts.capped > before);
+        assert_ok(proc_pids_look(&it.list));
+        assert_int_equal(it.list.n, 1);
+        assert_true(it.list.capped);
+        assert_true(it.host.counts.capped > before);
     }
-    end(&w);
+    end(&it);
 }
 
-/* A number that was handed out long ago and is free. 0: none, or this kernel does not let us. */
-static pid_t start_with_chosen_number(const struct proc_pids *l)
+/* A child with a free number that was handed out long ago; 0 as pid_start. */
+static pid_t start_with_old_number(const struct proc_pids *l)
 {
-    for (pid_t pid = (pid_t)l->before - 1; pid > 300 && pid > (pid_t)l->before - 2000; pid--) {
-        pid_t wanted[] = {pid};
-        struct clone_args args = {
-            .exit_signal = SIGCHLD, .set_tid = (uintptr_t)wanted, .set_tid_size = 1};
-        long got;
+    pid_t got = 0;
 
-        if (syscall(SYS_tgkill, pid, pid, 0) == 0 || errno != ESRCH) {
-            continue;
-        }
-        got = syscall(SYS_clone3, &args, sizeof args);
-        if (got == 0) {
-            for (;;) {
-                pause();
-            }
-        }
-        if (got == pid) {
-            return pid;
-        }
-        if (errno != EEXIST) {
-            break;
-        }
+    for (pid_t pid = (pid_t)l->before - 1; !got && pid > 300 && pid > (pid_t)l->before - 99;
+         pid--) {
+        got = pid_start(pid);
     }
-    return 0;
+    return got;
 }
 
 static void
@@ -228,7 +208,7 @@ a_chosen_number_is_found_by_the_directory_which_is_read_each_time_from_then_on(v
     (void)state;
     begin(&w, MAX);
     settle(&w);
-    pid = start_with_chosen_number(&w.list);
+    pid = start_with_old_number(&w.list);
     if (pid == 0) {
         end(&w);
         printf("skipped: no number can be chosen here (clone3 with set_tid, a privilege)\n");

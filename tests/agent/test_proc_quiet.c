@@ -1,6 +1,5 @@
 #include "agent/source/linux/proc_quiet.h"
 
-#include <linux/sched.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "agent/source/linux/proc_read.h"
+#include "tests/agent/pid_start.h"
 #include "tests/support/t.h"
 
 #define THREADS   5
@@ -36,6 +36,8 @@ struct world {
 };
 
 static const struct proc_switches every_thread = {NULL, NULL, false};
+
+static struct world it; /* of the test that runs */
 
 static void *wait_for_ever(void *arg)
 {
@@ -183,16 +185,15 @@ static void a_row_of_who_has_not_run_is_what_reading_everything_gives(void **sta
     (void)state;
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct snap_row row;
-        struct world w;
 
-        begin(&w, threads);
+        begin(&it, threads);
         for (int i = 0; i < 3; i++) {
-            compare_with_everything(&w, &row);
+            compare_with_everything(&it, &row);
             assert_int_equal(row.values[M_THREADS_WAITING], threads);
             assert_int_equal(row.values[M_ACTIVE_THREADS], 0);
             assert_true(row.mask & METRIC_BIT(M_ACTIVE_THREADS));
         }
-        end(&w);
+        end(&it);
     }
 }
 
@@ -201,36 +202,35 @@ static void what_a_process_does_shows_in_the_next_row(void **state)
     (void)state;
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct snap_row before, after;
-        struct world w;
 
-        begin(&w, threads);
-        read_quiet(&w, &before);
-        tell(&w.child, 'o');
-        read_row(&w, &after);
+        begin(&it, threads);
+        read_quiet(&it, &before);
+        tell(&it.child, 'o');
+        read_row(&it, &after);
         assert_int_equal(after.values[M_HANDLE_COUNT], before.values[M_HANDLE_COUNT] + 1);
         assert_true(after.values[M_READ_OPERATIONS] > before.values[M_READ_OPERATIONS]);
         assert_true(after.values[M_WRITE_BYTES] > before.values[M_WRITE_BYTES]);
         assert_true(after.values[M_CONTEXT_SWITCHES] > before.values[M_CONTEXT_SWITCHES]);
         assert_true(after.values[M_ACTIVE_THREADS] >= 1);
-        compare_with_everything(&w, &before);
-        tell(&w.child, 'm');
-        read_row(&w, &after);
+        compare_with_everything(&it, &before);
+        tell(&it.child, 'm');
+        read_row(&it, &after);
         assert_true(after.values[M_PRIVATE_BYTES] >=
                     before.values[M_PRIVATE_BYTES] + PAGES / 2 * PAGE_SIZE);
         assert_true(after.values[M_PAGE_FAULTS] > before.values[M_PAGE_FAULTS]);
-        compare_with_everything(&w, &before);
-        tell(&w.child, 't');
-        read_row(&w, &after);
+        compare_with_everything(&it, &before);
+        tell(&it.child, 't');
+        read_row(&it, &after);
         assert_int_equal(after.values[M_THREAD_COUNT], threads + 1);
-        compare_with_everything(&w, &before);
+        compare_with_everything(&it, &before);
         assert_int_equal(before.values[M_THREADS_WAITING], threads + 1);
-        kill(w.child.pid, SIGSTOP);
+        kill(it.child.pid, SIGSTOP);
         do {
-            read_row(&w, &after);
+            read_row(&it, &after);
         } while (after.values[M_THREADS_STOPPED] != threads + 1);
-        compare_with_everything(&w, &after);
-        kill(w.child.pid, SIGCONT);
-        end(&w);
+        compare_with_everything(&it, &after);
+        kill(it.child.pid, SIGCONT);
+        end(&it);
     }
 }
 
@@ -254,168 +254,147 @@ static void cpu_time_alone_shows_what_a_process_did_a_tick_ago(void **state)
     (void)state;
     for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
         struct snap_row before, after;
-        struct world w;
 
-        begin(&w, threads);
-        read_quiet(&w, &before);
+        begin(&it, threads);
+        read_quiet(&it, &before);
         for (int i = 0; i < 3; i++) {
-            uint64_t turns = w.p->quiet.turns.turns;
+            uint64_t turns = it.p->quiet.turns.turns;
 
-            assert_true(read_late(&w, &after));
+            assert_true(read_late(&it, &after));
             assert_int_equal(after.values[M_HANDLE_COUNT], before.values[M_HANDLE_COUNT]);
-            assert_int_equal(w.p->quiet.turns.turns, turns);
+            assert_int_equal(it.p->quiet.turns.turns, turns);
         }
-        tell(&w.child, 'o');
-        assert_false(read_late(&w, &after));
+        tell(&it.child, 'o');
+        assert_false(read_late(&it, &after));
         assert_int_equal(after.values[M_HANDLE_COUNT], before.values[M_HANDLE_COUNT] + 1);
         assert_true(after.values[M_ACTIVE_THREADS] >= 1);
-        compare_with_everything(&w, &after);
-        end(&w);
+        compare_with_everything(&it, &after);
+        end(&it);
     }
 }
 
 static void what_others_change_shows_in_the_next_row(void **state)
 {
     struct snap_row before, after;
-    struct world w;
     cpu_set_t cpus;
     size_t first = 0;
 
     (void)state;
-    begin(&w, 1);
+    begin(&it, 1);
     assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
     while (!CPU_ISSET(first, &cpus)) {
         first++;
     }
     CPU_ZERO(&cpus);
     CPU_SET(first, &cpus);
-    read_quiet(&w, &before);
-    assert_int_equal(setpriority(PRIO_PROCESS, (id_t)w.child.pid, 7), 0);
-    read_row(&w, &after);
+    read_quiet(&it, &before);
+    assert_int_equal(setpriority(PRIO_PROCESS, (id_t)it.child.pid, 7), 0);
+    read_row(&it, &after);
     assert_int_equal(after.values[M_PRIORITY], 27);
-    read_quiet(&w, &before);
-    assert_int_equal(sched_setaffinity(w.child.pid, sizeof cpus, &cpus), 0);
-    read_row(&w, &after);
+    read_quiet(&it, &before);
+    assert_int_equal(sched_setaffinity(it.child.pid, sizeof cpus, &cpus), 0);
+    read_row(&it, &after);
     assert_int_equal(after.values[M_AFFINITY_MASK], 1LL << first);
-    read_quiet(&w, &before);
-    assert_int_equal(syscall(SYS_ioprio_set, 1, w.child.pid, 3 << 13), 0); /* idle */
-    read_row(&w, &after);
+    read_quiet(&it, &before);
+    assert_int_equal(syscall(SYS_ioprio_set, 1, it.child.pid, 3 << 13), 0); /* idle */
+    read_row(&it, &after);
     assert_int_equal(after.values[M_IO_PRIORITY], 0);
-    compare_with_everything(&w, &after);
-    end(&w);
+    compare_with_everything(&it, &after);
+    end(&it);
 }
 
 static void after_many_quiet_rows_few_descriptors_are_kept_and_one_row_is_read_in_full(void **state)
 {
     struct snap_row row;
-    struct world w;
     size_t before;
 
     (void)state;
-    begin(&w, 1);
-    before = w.host.fds_left;
-    read_quiet(&w, &row);
-    tell(&w.child, 'm');
-    read_row(&w, &row);
-    assert_int_equal(w.host.fds_left, before - 6);
-    read_quiet(&w, &row);
-    while (w.p->quiet.rows < PROC_QUIET_RELEASE) {
-        read_quiet(&w, &row);
+    begin(&it, 1);
+    before = it.host.fds_left;
+    read_quiet(&it, &row);
+    tell(&it.child, 'm');
+    read_row(&it, &row);
+    assert_int_equal(it.host.fds_left, before - 6);
+    read_quiet(&it, &row);
+    while (it.p->quiet.rows < PROC_QUIET_RELEASE) {
+        read_quiet(&it, &row);
     }
-    assert_int_equal(w.host.fds_left, before - 2); /* schedstat, statm */
-    while (w.p->quiet.rows > 0) {
-        assert_true(w.p->quiet.rows < PROC_QUIET_ROWS);
-        read_row(&w, &row);
+    assert_int_equal(it.host.fds_left, before - 2); /* schedstat, statm */
+    while (it.p->quiet.rows > 0) {
+        assert_true(it.p->quiet.rows < PROC_QUIET_ROWS);
+        read_row(&it, &row);
     }
-    assert_int_equal(w.host.fds_left, before - 2);
-    proc_inst_remove(&w.table, w.p);
-    assert_int_equal(w.host.fds_left, before);
-    end(&w);
+    assert_int_equal(it.host.fds_left, before - 2);
+    proc_inst_remove(&it.table, it.p);
+    assert_int_equal(it.host.fds_left, before);
+    end(&it);
 }
 
 static void threads_that_do_not_run_keep_one_descriptor(void **state)
 {
     struct snap_row row;
-    struct world w;
     size_t before;
 
     (void)state;
-    begin(&w, THREADS);
-    before = w.host.fds_left;
+    begin(&it, THREADS);
+    before = it.host.fds_left;
     do {
-        read_quiet(&w, &row);
-    } while (w.p->quiet.rows < PROC_QUIET_RELEASE);
+        read_quiet(&it, &row);
+    } while (it.p->quiet.rows < PROC_QUIET_RELEASE);
     /* schedstat of each, statm, task; of the main thread's own none */
-    assert_true(before - w.host.fds_left <= THREADS + 3);
-    end(&w);
+    assert_true(before - it.host.fds_left <= THREADS + 3);
+    end(&it);
 }
 
 static void without_descriptors_to_keep_rows_are_quiet_as_well(void **state)
 {
     struct snap_row row;
-    struct world w;
 
     (void)state;
-    begin(&w, THREADS);
-    w.host.fds_left = 0;
-    compare_with_everything(&w, &row);
-    assert_int_equal(w.host.fds_left, 0);
-    end(&w);
+    begin(&it, THREADS);
+    it.host.fds_left = 0;
+    compare_with_everything(&it, &row);
+    assert_int_equal(it.host.fds_left, 0);
+    end(&it);
 }
 
 static void who_has_ended_has_no_quiet_row(void **state)
 {
     struct snap_row row;
-    struct world w;
     siginfo_t gone;
 
     (void)state;
-    begin(&w, 1);
-    read_quiet(&w, &row);
-    kill(w.child.pid, SIGKILL);
-    assert_int_equal(waitid(P_PID, (id_t)w.child.pid, &gone, WEXITED | WNOWAIT), 0);
-    assert_err(proc_read_row(&w.table, w.p, &every_thread, &row), ERR_END);
-    end(&w);
-}
-
-/* A child with that number, which must be free. 0: this kernel does not let us. */
-static pid_t start_with_number(pid_t pid)
-{
-    pid_t wanted[] = {pid};
-    struct clone_args args = {
-        .exit_signal = SIGCHLD, .set_tid = (uintptr_t)wanted, .set_tid_size = 1};
-    long got = syscall(SYS_clone3, &args, sizeof args);
-
-    if (got == 0) {
-        wait_for_ever(NULL);
-    }
-    return got == pid ? pid : 0;
+    begin(&it, 1);
+    read_quiet(&it, &row);
+    kill(it.child.pid, SIGKILL);
+    assert_int_equal(waitid(P_PID, (id_t)it.child.pid, &gone, WEXITED | WNOWAIT), 0);
+    assert_err(proc_read_row(&it.table, it.p, &every_thread, &row), ERR_END);
+    end(&it);
 }
 
 static void a_number_used_again_while_its_files_are_open_is_another_process(void **state)
 {
     struct snap_row row;
-    struct world w;
     pid_t again;
 
     (void)state;
-    begin(&w, 1);
-    read_quiet(&w, &row);
-    tell(&w.child, 'o');
-    read_row(&w, &row);
-    assert_true(w.p->stat_fd >= 0);
-    kill(w.child.pid, SIGKILL);
-    assert_int_equal(waitpid(w.child.pid, NULL, 0), w.child.pid);
-    again = start_with_number(w.child.pid);
+    begin(&it, 1);
+    read_quiet(&it, &row);
+    tell(&it.child, 'o');
+    read_row(&it, &row);
+    assert_true(it.p->stat_fd >= 0);
+    kill(it.child.pid, SIGKILL);
+    assert_int_equal(waitpid(it.child.pid, NULL, 0), it.child.pid);
+    again = pid_start(it.child.pid);
     if (again == 0) {
-        proc_inst_fini(&w.table);
-        proc_host_close(&w.host);
+        proc_inst_fini(&it.table);
+        proc_host_close(&it.host);
         printf("skipped: no number can be chosen here (clone3 with set_tid, a privilege)\n");
         skip();
     }
-    w.p->id.start--; /* both may have started within one tick */
-    assert_err(proc_read_row(&w.table, w.p, &every_thread, &row), ERR_EXISTS);
-    end(&w);
+    it.p->id.start--; /* both may have started within one tick */
+    assert_err(proc_read_row(&it.table, it.p, &every_thread, &row), ERR_EXISTS);
+    end(&it);
 }
 
 int main(void)

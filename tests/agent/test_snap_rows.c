@@ -43,6 +43,9 @@ static const struct snap_gen_process service = {.pid = 8,
                                                 .disk_read = 4096,
                                                 .disk_write = 8192};
 
+static struct snap_walk w;
+static struct snap_row row;
+
 static void make(struct buf *b, bool full)
 {
     buf_init(b, 1 << 20);
@@ -90,8 +93,6 @@ static void every_column_stands_where_the_layout_says(void **state)
         {M_SUSPENDED_THREADS, 2},
     };
     uint64_t mask = 0;
-    struct snap_walk w;
-    struct snap_row row;
     struct buf b;
 
     (void)state;
@@ -109,8 +110,6 @@ static void every_column_stands_where_the_layout_says(void **state)
 
 static void attributes_are_those_of_the_entry(void **state)
 {
-    struct snap_walk w;
-    struct snap_row row;
     struct buf b;
 
     (void)state;
@@ -136,8 +135,6 @@ static void attributes_are_those_of_the_entry(void **state)
 
 static void process_0_is_idle_and_was_never_created(void **state)
 {
-    struct snap_walk w;
-    struct snap_row row;
     struct buf b;
 
     (void)state;
@@ -159,8 +156,6 @@ static void the_extension_is_read_only_where_it_fits_before_the_name(void **stat
 
     (void)state;
     for (int full = 0; full < 2; full++) {
-        struct snap_walk w;
-        struct snap_row row;
         struct buf b;
 
         make(&b, full);
@@ -180,8 +175,6 @@ static void the_extension_is_read_only_where_it_fits_before_the_name(void **stat
 
 static void class_148_gives_the_path_and_larger_threads(void **state)
 {
-    struct snap_walk w;
-    struct snap_row row;
     struct buf b;
 
     (void)state;
@@ -201,8 +194,6 @@ static void class_148_gives_the_user(void **state)
 {
     static const uint32_t bad[] = {0, 0x34, 0x37, 0x38, 0x1ff, UINT32_MAX};
     struct snap_gen_process p = service;
-    struct snap_walk w;
-    struct snap_row row;
 
     (void)state;
     p.sid = system_sid;
@@ -233,8 +224,6 @@ static void threads_are_read_in_both_sizes(void **state)
     (void)state;
     for (int full = 0; full < 2; full++) {
         struct snap_thread thread;
-        struct snap_walk w;
-        struct snap_row row;
         struct buf b;
 
         buf_init(&b, 1 << 20);
@@ -255,8 +244,6 @@ static void threads_are_read_in_both_sizes(void **state)
 static size_t walk_all(const uint8_t *p, size_t n, bool full, enum err *end)
 {
     uint8_t *exact = mem_dup(p, n);
-    struct snap_walk w;
-    struct snap_row row;
     size_t rows = 0;
 
     snap_walk_init(&w, exact, n, BASE, full);
@@ -320,8 +307,6 @@ static void numbers_too_large_saturate(void **state)
 {
     const struct snap_gen_process p = {
         .pid = 5, .user = UINT64_MAX, .kernel = INT64_MAX, .created = UINT64_MAX};
-    struct snap_walk w;
-    struct snap_row row;
     struct buf b;
 
     (void)state;
@@ -339,8 +324,6 @@ static void names_are_cut_between_characters_and_mended(void **state)
 {
     static char16_t wide[300];
     const struct snap_gen_process p = {.pid = 5, .name = wide};
-    struct snap_walk w;
-    struct snap_row row;
     struct buf b;
 
     (void)state;
