@@ -22,6 +22,7 @@ struct world {
     struct proc_inst *me;
 };
 
+static struct snap_row row; /* the last one read */
 static const struct proc_switches every_thread = {NULL, NULL, false};
 
 static void begin(struct world *w)
@@ -59,8 +60,6 @@ static int tear_down(void **state)
 
 static void own_attributes_are_read(void **state)
 {
-    struct snap_row row;
-
     (void)state;
     assert_ok(proc_read_row(&it.table, it.me, &every_thread, &row));
     assert_memory_equal(row.info.name.p, "test_proc_read", row.info.name.n);
@@ -110,7 +109,6 @@ static void name_of(struct world *w, pid_t pid, char *out, size_t cap)
 {
     struct proc_inst *p = proc_inst_find(&w->table, (uint32_t)pid);
     struct proc_stat st;
-    struct snap_row row;
 
     if (!p) {
         assert_ok(proc_read_stat(&w->table, (uint32_t)pid, &st));
@@ -213,7 +211,6 @@ static void without_the_right_to_see_the_program_the_first_argument_names_it(voi
 
 static void descriptors_are_given_back(void **state)
 {
-    struct snap_row row;
     size_t before;
 
     (void)state;
@@ -245,7 +242,6 @@ static void without_descriptors_to_keep_a_row_is_the_same(void **state)
 
 static void counted_one_by_one_open_descriptors_are_as_many(void **state)
 {
-    struct snap_row row;
     int64_t before;
     int fd;
 
@@ -270,8 +266,6 @@ static void counted_one_by_one_open_descriptors_are_as_many(void **state)
 
 static void a_number_in_other_hands_is_told_apart(void **state)
 {
-    struct snap_row row;
-
     (void)state;
     it.me->id.start--;
     assert_err(proc_read_row(&it.table, it.me, &every_thread, &row), ERR_EXISTS);
@@ -280,7 +274,6 @@ static void a_number_in_other_hands_is_told_apart(void **state)
 static void a_process_that_is_gone_has_no_row(void **state)
 {
     struct proc_inst *p;
-    struct snap_row row;
     struct proc_stat st;
 
     (void)state;
@@ -331,16 +324,15 @@ static void disperse(struct crowd *c)
     pthread_barrier_destroy(&c->leave);
 }
 
-static int64_t sum_of_states(const struct snap_row *row)
+static int64_t sum_of_states(const struct snap_row *of)
 {
-    return row->values[M_THREADS_RUNNING] + row->values[M_THREADS_WAITING] +
-           row->values[M_THREADS_DISK_WAIT] + row->values[M_THREADS_STOPPED] +
-           row->values[M_THREADS_TERMINATED] + row->values[M_THREADS_IDLE];
+    return of->values[M_THREADS_RUNNING] + of->values[M_THREADS_WAITING] +
+           of->values[M_THREADS_DISK_WAIT] + of->values[M_THREADS_STOPPED] +
+           of->values[M_THREADS_TERMINATED] + of->values[M_THREADS_IDLE];
 }
 
 static void threads_are_counted_as_they_come_and_go(void **state)
 {
-    struct snap_row row;
     static struct crowd crowd;
     int64_t alone, many, switches;
     size_t fds;
@@ -372,7 +364,6 @@ static void threads_are_counted_as_they_come_and_go(void **state)
 static void without_descriptors_to_keep_threads_are_counted_as_well(void **state)
 {
     static struct crowd crowd;
-    struct snap_row row;
 
     (void)state;
     it.host.fds_left = 0;
@@ -387,7 +378,6 @@ static void without_descriptors_to_keep_threads_are_counted_as_well(void **state
 static void switches_of_ended_threads_are_not_forgotten(void **state)
 {
     static struct crowd first, second;
-    struct snap_row row;
 
     (void)state;
     gather(&first);
@@ -404,7 +394,6 @@ static void switches_of_ended_threads_are_not_forgotten(void **state)
 
 static void a_failing_allocation_leaves_the_process_readable(void **state)
 {
-    struct snap_row row;
     enum err e = ERR_NOMEM;
     static struct crowd crowd;
 
